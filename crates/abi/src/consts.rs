@@ -1,0 +1,125 @@
+//! Numbers of the ABI that are not fields of a structure.
+
+use bitflags::bitflags;
+
+/// Size in bytes of `perf_event_attr` as first published; the smallest size a file may declare.
+pub const ATTR_SIZE_VER0: usize = 64;
+/// Size in bytes of `perf_event_attr` up to `config3` (Linux 6.3); the size we write.
+pub const ATTR_SIZE_VER8: usize = 136;
+
+bitflags! {
+    /// `flags` of `perf_event_open(2)`.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub struct OpenFlags: u64 {
+        /// Ignore the group leader except for output redirection.
+        const FD_NO_GROUP = 1;
+        /// Redirect the output to the group leader's buffer.
+        const FD_OUTPUT = 2;
+        /// The `pid` argument is a file descriptor of a cgroup directory.
+        const PID_CGROUP = 4;
+        /// Close the descriptor on exec.
+        const FD_CLOEXEC = 8;
+    }
+}
+
+/// `attr.type`: which PMU counts. Dynamic PMUs have further numbers in sysfs.
+pub mod event_type {
+    /// Generic hardware events.
+    pub const HARDWARE: u32 = 0;
+    /// Events counted by the kernel itself.
+    pub const SOFTWARE: u32 = 1;
+    /// Tracepoints; `config` is the id from tracefs.
+    pub const TRACEPOINT: u32 = 2;
+    /// Generic cache events.
+    pub const HW_CACHE: u32 = 3;
+    /// Raw events of the CPU's own PMU.
+    pub const RAW: u32 = 4;
+    /// Hardware breakpoints.
+    pub const BREAKPOINT: u32 = 5;
+}
+
+/// `attr.config` for [`event_type::HARDWARE`].
+pub mod hardware {
+    /// CPU cycles.
+    pub const CPU_CYCLES: u64 = 0;
+    /// Retired instructions.
+    pub const INSTRUCTIONS: u64 = 1;
+    /// Cache references (usually the last level).
+    pub const CACHE_REFERENCES: u64 = 2;
+    /// Cache misses (usually the last level).
+    pub const CACHE_MISSES: u64 = 3;
+    /// Retired branch instructions.
+    pub const BRANCH_INSTRUCTIONS: u64 = 4;
+    /// Mispredicted branches.
+    pub const BRANCH_MISSES: u64 = 5;
+    /// Bus cycles.
+    pub const BUS_CYCLES: u64 = 6;
+    /// Cycles stalled in the front end.
+    pub const STALLED_CYCLES_FRONTEND: u64 = 7;
+    /// Cycles stalled in the back end.
+    pub const STALLED_CYCLES_BACKEND: u64 = 8;
+    /// Cycles at the reference frequency.
+    pub const REF_CPU_CYCLES: u64 = 9;
+}
+
+/// `attr.config` for [`event_type::SOFTWARE`].
+pub mod software {
+    /// Wall clock of a CPU, by a high resolution timer; period in nanoseconds.
+    pub const CPU_CLOCK: u64 = 0;
+    /// Time a task ran, in nanoseconds.
+    pub const TASK_CLOCK: u64 = 1;
+    /// Page faults.
+    pub const PAGE_FAULTS: u64 = 2;
+    /// Context switches.
+    pub const CONTEXT_SWITCHES: u64 = 3;
+    /// Migrations of a task to another CPU.
+    pub const CPU_MIGRATIONS: u64 = 4;
+    /// Page faults that needed no I/O.
+    pub const PAGE_FAULTS_MIN: u64 = 5;
+    /// Page faults that needed I/O.
+    pub const PAGE_FAULTS_MAJ: u64 = 6;
+    /// Alignment faults.
+    pub const ALIGNMENT_FAULTS: u64 = 7;
+    /// Emulated instructions.
+    pub const EMULATION_FAULTS: u64 = 8;
+    /// Counts nothing; carries the sideband records.
+    pub const DUMMY: u64 = 9;
+    /// Output of BPF programs.
+    pub const BPF_OUTPUT: u64 = 10;
+    /// Switches between cgroups.
+    pub const CGROUP_SWITCHES: u64 = 11;
+}
+
+/// `ioctl(2)` requests on a perf event, complete request numbers as on x86-64, arm64 and riscv64.
+pub mod ioctl {
+    /// Start counting.
+    pub const ENABLE: u32 = 0x2400;
+    /// Stop counting.
+    pub const DISABLE: u32 = 0x2401;
+    /// Zero the count (not the phase).
+    pub const RESET: u32 = 0x2403;
+    /// Set the period (pointer to u64).
+    pub const PERIOD: u32 = 0x4008_2404;
+    /// Send records to another event's buffer (descriptor, or -1).
+    pub const SET_OUTPUT: u32 = 0x2405;
+    /// Set a tracepoint filter (C string).
+    pub const SET_FILTER: u32 = 0x4008_2406;
+    /// Read the event's id (pointer to u64).
+    pub const ID: u32 = 0x8008_2407;
+    /// Pause (1) or resume (0) the output of the buffer.
+    pub const PAUSE_OUTPUT: u32 = 0x4004_2409;
+    /// Argument of ENABLE, DISABLE and RESET: the whole group.
+    pub const FLAG_GROUP: u32 = 1;
+}
+
+/// Byte offsets in `perf_event_mmap_page`, the first page of a mapped ring.
+pub mod mmap_page {
+    /// u64: bytes the kernel has written since the start; never wraps to the ring's size.
+    pub const DATA_HEAD: usize = 1024;
+    /// u64: bytes the reader has released.
+    pub const DATA_TAIL: usize = 1032;
+    /// u64: where the data area starts.
+    pub const DATA_OFFSET: usize = 1040;
+    /// u64: size of the data area in bytes.
+    pub const DATA_SIZE: usize = 1048;
+}

@@ -1,0 +1,1 @@
+//! The named benchmarks: what runs, in which arms; hands back runs.

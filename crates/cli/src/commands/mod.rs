@@ -1,0 +1,42 @@
+//! One file per command: its flags, and their conversion into options of a crate.
+
+mod bench;
+mod compare;
+mod doctor;
+mod record;
+mod report;
+mod workload;
+
+use clap::Subcommand;
+
+use crate::exit::Exit;
+
+/// What pmuscope can do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Tell what this machine can measure, what not, why, and what to type.
+    Doctor(doctor::Args),
+    /// Record samples of a program, of processes, or of the whole machine.
+    Record(record::Args),
+    /// Show where the samples of a recording went.
+    Report(report::Args),
+    /// Run a benchmark of the measuring itself.
+    Bench(bench::Args),
+    /// Put result files of repeated runs side by side.
+    Compare(compare::Args),
+    /// Run one of the built-in programs under test.
+    Workload(workload::Args),
+}
+
+impl Command {
+    pub(crate) fn run(self) -> anyhow::Result<Exit> {
+        match self {
+            Self::Doctor(args) => doctor::run(args),
+            Self::Record(args) => record::run(args),
+            Self::Report(args) => report::run(args),
+            Self::Bench(args) => bench::run(args),
+            Self::Compare(args) => compare::run(args),
+            Self::Workload(args) => workload::run(args),
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Exit status, as documented in the README: one place decides it.
+
+use std::process::ExitCode;
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// 0: all that was asked.
+    Done,
+    /// 1: measured, but something asked for is missing (the message said what).
+    Incomplete,
+    /// 2: bad arguments or input.
+    BadInput,
+    /// 3: not possible on this machine or with these rights.
+    NotPossible,
+    /// The status of the program run with `-- CMD`, or 125 to 127 as env(1) has them.
+    Target(u8),
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        ExitCode::from(match exit {
+            Exit::Done => 0,
+            Exit::Incomplete => 1,
+            Exit::BadInput => 2,
+            Exit::NotPossible => 3,
+            Exit::Target(status) => status,
+        })
+    }
+}
+
+/// An error that knows its exit status; any other error counts as [`Exit::BadInput`].
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// What to exit with.
+    pub(crate) exit: Exit,
+    /// The whole sentence: what, where, why, what to type next.
+    pub(crate) message: String,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// Wraps `message` as an error that ends with `exit`.
+pub(crate) fn failure(exit: Exit, message: impl Into<String>) -> anyhow::Error {
+    Failure { exit, message: message.into() }.into()
+}
+
+/// Prints an error to stderr and tells the status. A reader that went away (`| head`) is no error.
+pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
+    if is_broken_pipe(error) {
+        return Exit::Done.into();
+    }
+    eprintln!("pmuscope: {error:#}");
+    error.downcast_ref::<Failure>().map_or(Exit::BadInput, |failure| failure.exit).into()
+}
+
+/// clap's own messages: help and version are not errors.
+pub(crate) fn of_usage(error: &clap::Error) -> ExitCode {
+    // Nothing is left to tell the user if even this cannot be printed.
+    let _ = error.print();
+    if error.use_stderr() { Exit::BadInput.into() } else { Exit::Done.into() }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause
+            .downcast_ref::<std::io::Error>()
+            .is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
+    })
+}

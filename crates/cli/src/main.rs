@@ -1,0 +1,29 @@
+//! `pmuscope`: flags become validated options, options become one call into a crate.
+#![forbid(unsafe_code)]
+
+mod commands;
+mod exit;
+
+use clap::Parser;
+
+use crate::commands::Command;
+use crate::exit::Exit;
+
+/// Performance toolkit for Linux: where the time goes, without the profiler changing the answer.
+#[derive(Debug, Parser)]
+#[command(name = "pmuscope", version, propagate_version = true, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+fn main() -> std::process::ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return exit::of_usage(&error),
+    };
+    match cli.command.run() {
+        Ok(exit) => exit.into(),
+        Err(error) => exit::report(&error),
+    }
+}

@@ -1,0 +1,3 @@
+//! Repeated runs: plan, order, repeat, environment check, the run file, comparison.
+
+#![forbid(unsafe_code)]

@@ -1,0 +1,3 @@
+//! Records to answers: functions and shares, with intervals.
+
+#![forbid(unsafe_code)]

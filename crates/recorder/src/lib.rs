@@ -1,0 +1,1 @@
+//! Rings to perf.data: readers, affinity, asynchronous writes, compression, loss and own cost.

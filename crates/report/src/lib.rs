@@ -1,0 +1,3 @@
+//! Presentation only: text tables and JSON from finished numbers.
+
+#![forbid(unsafe_code)]

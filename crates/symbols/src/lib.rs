@@ -1,0 +1,1 @@
+//! Build ids; address to function, line and inlined frames.

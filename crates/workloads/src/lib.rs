@@ -1,0 +1,1 @@
+//! Programs under test with known behaviour: function mix, stencil.
