@@ -1,0 +1,23 @@
+//! What can go wrong when a file is asked for its symbols.
+
+use std::path::PathBuf;
+
+/// Failures of this crate; each names the file.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file could not be read as ELF.
+    #[error("cannot read {} as ELF: {source}", path.display())]
+    Elf {
+        /// The file.
+        path: PathBuf,
+        /// The library's reason.
+        source: blazesym::Error,
+    },
+    /// A build id has an impossible length.
+    #[error("a build id of {length} bytes: must be 1 to {} bytes", crate::BuildId::MAX)]
+    BuildIdLength {
+        /// Bytes found.
+        length: usize,
+    },
+}
