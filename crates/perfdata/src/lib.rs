@@ -1,3 +1,13 @@
 //! The perf.data format: write it, read it, order it.
+//!
+//! [`writer`] turns attributes, ids and features into the bytes of a file and says where they go; it
+//! does no I/O, so that the recorder can decide when and from which thread bytes are written.
+//! [`info`] is what pmuscope itself keeps in a recording.
 
 #![forbid(unsafe_code)]
+
+pub mod info;
+mod info_file;
+pub mod writer;
+
+pub use info_file::read_info;

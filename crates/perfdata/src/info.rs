@@ -1,0 +1,307 @@
+//! Our own metadata in a recording: what it cost, what was lost, how it was streamed.
+//!
+//! Kept as JSON in feature section [`FEATURE_INFO`] of a finished file, and, while recording, in
+//! records of type 65 (a deprecated type that readers pass over), so that a recording that was cut
+//! off still tells what it knew.
+//!
+//! ```text
+//!  record 65:  header(8) │ "PMUSCOPE"(8) │ u32 payload kind │ u32 payload bytes │ payload │ pad to 8
+//! ```
+
+use pmuscope_abi::record::{HEADER_SIZE, RecordBuilder, kind};
+use serde::{Deserialize, Serialize};
+
+/// Feature bit of the metadata section: above all bits perf knows, silently passed over by it.
+pub const FEATURE_INFO: u32 = 200;
+/// First bytes of the body of our in-stream records.
+pub const MAGIC: &[u8; 8] = b"PMUSCOPE";
+/// Payload kind of a [`RecordingInfo`] as JSON.
+pub const PAYLOAD_INFO: u32 = 1;
+/// Value of [`RecordingInfo::schema`].
+pub const SCHEMA: &str = "pmuscope/recording/1";
+
+/// What a recording says of itself. Fields are added, never changed in meaning; a field that is
+/// absent was not measured.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RecordingInfo {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// Name and version of the program that recorded.
+    pub tool: String,
+    /// The recording was closed in order; false in the in-stream copies.
+    pub complete: bool,
+    /// Why it ended, as a sentence fragment ("the command ended", "interrupted", "disk full: …").
+    pub ended_by: Option<String>,
+    /// Command line of the recorder.
+    pub command: Vec<String>,
+    /// What was observed, in words ("system-wide", "process 4711", "command xz").
+    pub scope: String,
+    /// Wall clock at the start, nanoseconds since 1970.
+    pub started_unix_ns: u64,
+    /// The clock of the time stamps at the same moment, nanoseconds.
+    pub started_clock_ns: u64,
+    /// Seconds between enabling and disabling the events.
+    pub duration_s: f64,
+    /// The machine.
+    pub machine: MachineInfo,
+    /// One entry per event, in the order of the attributes.
+    pub events: Vec<EventInfo>,
+    /// One entry per ring.
+    pub rings: Vec<RingInfo>,
+    /// Where the loss figures are from.
+    pub lost_source: LostSource,
+    /// What the recording cost.
+    pub cost: Cost,
+    /// How rings were read and written.
+    pub streaming: Streaming,
+    /// Sentences a reader of the result should see (reduced features, fallbacks).
+    pub notices: Vec<String>,
+}
+
+/// The machine of the recording.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MachineInfo {
+    /// Host name.
+    pub hostname: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// Machine name as uname(1) has it.
+    pub arch: String,
+    /// CPU model.
+    pub cpu_model: Option<String>,
+    /// Online CPUs.
+    pub cpus: u32,
+    /// NUMA nodes with CPUs or memory.
+    pub nodes: u32,
+    /// Random id of this boot: kernel addresses compare only within one.
+    pub boot_id: Option<String>,
+}
+
+/// One event.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EventInfo {
+    /// Name as asked for.
+    pub name: String,
+    /// What counts: "hardware", "software clock", "software", "tracepoint", "breakpoint", "pmu".
+    pub origin: String,
+    /// Fixed period in units of the event, if it is fixed.
+    pub period: Option<u64>,
+    /// Frequency asked for in Hz, if one was.
+    pub frequency: Option<u64>,
+    /// Samples written.
+    pub samples: u64,
+    /// Records of this event lost for want of space in the ring; see [`RecordingInfo::lost_source`].
+    pub lost: Option<u64>,
+    /// Times the kernel suspended sampling.
+    pub throttled: u64,
+    /// Share of the enabled time in which the event was on a counter, 0 to 1.
+    pub running_share: Option<f64>,
+}
+
+/// One ring.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RingInfo {
+    /// The CPU whose samples it holds.
+    pub cpu: Option<u32>,
+    /// The thread whose samples it holds (per-thread mode).
+    pub tid: Option<u32>,
+    /// The node of that CPU.
+    pub node: Option<u32>,
+    /// Bytes of its data area.
+    pub size: u64,
+    /// Bytes read from it.
+    pub bytes: u64,
+    /// Samples read from it.
+    pub samples: u64,
+    /// Records lost in it.
+    pub lost: Option<u64>,
+    /// Most bytes that waited in it at a drain.
+    pub high_water: u64,
+    /// Times it was drained with something in it.
+    pub drains: u64,
+}
+
+/// Where loss figures come from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LostSource {
+    /// Not known.
+    #[default]
+    Unknown,
+    /// `PERF_FORMAT_LOST` of each descriptor: exact (Linux 6.0).
+    ReadFormat,
+    /// LOST records in the stream: loss at the very end is not seen, and none is attributed to an event.
+    Records,
+}
+
+/// What a recording cost, in seconds of CPU time of the recorder.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Cost {
+    /// User seconds, everything.
+    pub user_s: f64,
+    /// System seconds, everything.
+    pub system_s: f64,
+    /// User and system seconds until the events were enabled (opening, mapping, naming processes).
+    pub startup_s: f64,
+    /// User and system seconds after the events were disabled (last drain, tables).
+    pub close_s: f64,
+    /// One entry per reader.
+    pub readers: Vec<ReaderCost>,
+    /// Bytes of the file's data section.
+    pub bytes: u64,
+    /// Bytes read from the rings.
+    pub ring_bytes: u64,
+    /// CPU seconds between enabling and disabling, per CPU second of the machine, 0 to 1.
+    pub machine_share: Option<f64>,
+    /// CPU microseconds between enabling and disabling, per sample.
+    pub us_per_sample: Option<f64>,
+    /// Bytes of the data section per sample.
+    pub bytes_per_sample: Option<f64>,
+}
+
+/// What one reader cost.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ReaderCost {
+    /// CPUs whose rings it read, as a list ("0-3,8").
+    pub rings: String,
+    /// User seconds.
+    pub user_s: f64,
+    /// System seconds.
+    pub system_s: f64,
+    /// Times it was woken.
+    pub wakeups: u64,
+    /// Times it asked to be moved to another CPU or node.
+    pub moves: u64,
+    /// Drains that ran on a CPU of the ring's node, and all drains.
+    pub drains_on_node: u64,
+    /// Drains with something to read.
+    pub drains: u64,
+}
+
+/// How rings were read and written.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Streaming {
+    /// The readers as asked for ("serial", "node", …).
+    pub readers: String,
+    /// The affinity as asked for ("sys", "node", "cpu", "auto").
+    pub affinity: String,
+    /// How asynchronous writes were made ("io_uring", "writer thread"); absent: synchronous.
+    pub aio: Option<String>,
+    /// Level of zstd compression; absent: none.
+    pub compression: Option<i32>,
+}
+
+impl RecordingInfo {
+    /// Samples of all events.
+    #[must_use]
+    pub fn samples(&self) -> u64 {
+        self.events.iter().map(|event| event.samples).sum()
+    }
+
+    /// Records lost, all rings; `None` if no ring knows.
+    #[must_use]
+    pub fn lost(&self) -> Option<u64> {
+        self.rings.iter().map(|ring| ring.lost).sum()
+    }
+
+    /// Appends the in-stream copy to `out`. Too large a copy (thousands of rings) goes without its
+    /// rings, whose sums the events hold.
+    pub fn append_record(&self, out: &mut Vec<u8>) {
+        const ROOM: usize = u16::MAX as usize - HEADER_SIZE - 24;
+        let mut json = self.to_json();
+        if json.len() > ROOM {
+            json = Self { rings: Vec::new(), ..self.clone() }.to_json();
+        }
+        if json.len() > ROOM {
+            return; // hundreds of events: the copy at close has no such limit
+        }
+        let pad = json.len().next_multiple_of(8) - json.len();
+        RecordBuilder::new(out, kind::HEADER_EVENT_TYPE, 0)
+            .bytes(MAGIC)
+            .u32(PAYLOAD_INFO)
+            .u32(json.len() as u32)
+            .bytes(&json)
+            .bytes(&[0; 8][..pad])
+            .finish();
+    }
+
+    /// Reads the in-stream copy from a whole record; `None` if it is not one of ours or not understood.
+    #[must_use]
+    pub fn from_record(record: &[u8]) -> Option<Self> {
+        let body = record.get(HEADER_SIZE..)?.strip_prefix(MAGIC)?;
+        let word = |at: usize| Some(u32::from_ne_bytes(*body.get(at..)?.first_chunk()?));
+        if word(0)? != PAYLOAD_INFO {
+            return None;
+        }
+        let bytes = usize::try_from(word(4)?).ok()?;
+        Self::from_json(body.get(8..8 + bytes)?)
+    }
+
+    /// The payload of the feature section.
+    #[must_use]
+    pub fn to_json(&self) -> Vec<u8> {
+        // Strings, numbers and lists of them cannot fail to serialise.
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// Reads the payload of the feature section.
+    #[must_use]
+    pub fn from_json(json: &[u8]) -> Option<Self> {
+        serde_json::from_slice(json).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pmuscope_abi::record::Records;
+
+    fn example(rings: usize) -> RecordingInfo {
+        RecordingInfo {
+            schema: SCHEMA.into(),
+            events: vec![EventInfo { samples: 41, ..EventInfo::default() }],
+            rings: (0..rings).map(|_| RingInfo { lost: Some(1), ..RingInfo::default() }).collect(),
+            ..RecordingInfo::default()
+        }
+    }
+
+    #[test]
+    fn the_in_stream_copy_comes_back() {
+        let mut out = Vec::new();
+        example(3).append_record(&mut out);
+        let (header, record) = Records::new(&out).next().unwrap();
+        assert_eq!((header.kind, out.len() % 8), (65, 0));
+        assert_eq!(RecordingInfo::from_record(record), Some(example(3)));
+    }
+
+    #[test]
+    fn a_copy_of_a_huge_machine_drops_its_rings_not_itself() {
+        let mut out = Vec::new();
+        example(4096).append_record(&mut out);
+        let copy = RecordingInfo::from_record(&out).unwrap();
+        assert_eq!((copy.rings.len(), copy.samples()), (0, 41));
+    }
+
+    #[test]
+    fn loss_is_unknown_as_soon_as_one_ring_does_not_know() {
+        let mut info = example(2);
+        assert_eq!(info.lost(), Some(2));
+        info.rings[1].lost = None;
+        assert_eq!(info.lost(), None);
+    }
+
+    #[test]
+    fn a_foreign_or_cut_record_is_none() {
+        assert_eq!(RecordingInfo::from_record(&[65, 0, 0, 0, 0, 0, 16, 0, 1, 2]), None);
+        let mut out = Vec::new();
+        example(1).append_record(&mut out);
+        assert_eq!(RecordingInfo::from_record(&out[..40]), None);
+    }
+}
