@@ -1,1 +1,30 @@
-//! What this machine is and allows, read from /sys and /proc; placement of threads and pages.
+//! What this machine is and allows, read from `/sys` and `/proc`; placement of threads and pages.
+//!
+//! [`Machine`] reads everything below one root folder, so that a test can hand it a fixture tree; a
+//! function says which file it reads. What a kernel or a container does not show is `None` or an error
+//! with its reason, never a made-up number. Only [`place`] acts on the calling thread and its memory.
+
+mod cpuset;
+mod error;
+mod image;
+mod kernel;
+mod limits;
+mod maps;
+pub mod place;
+mod pmu;
+mod process;
+mod read;
+mod sys;
+mod topology;
+mod tracefs;
+
+pub use cpuset::{CpuIter, CpuListError, CpuSet};
+pub use error::MachineError;
+pub use image::{KernelModule, KernelText};
+pub use kernel::Kernel;
+pub use limits::{Limits, Rights, Rlimit};
+pub use maps::Mapping;
+pub use pmu::{Pmu, PmuEvent};
+pub use process::Task;
+pub use read::Machine;
+pub use topology::{Cpu, Node, Topology};

@@ -1,0 +1,86 @@
+//! Why something about the machine could not be told.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why something about the machine could not be told.
+#[derive(Debug, thiserror::Error)]
+pub enum MachineError {
+    /// A file of `/proc` or `/sys` cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A file does not hold what the kernel documents.
+    #[error("{} holds {found:?} where {expected} was expected", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What was expected, as a noun phrase.
+        expected: &'static str,
+        /// The beginning of what was found.
+        found: String,
+    },
+    /// A file is longer than anything a kernel writes there.
+    #[error("{} is longer than {limit} bytes", path.display())]
+    TooLong {
+        /// The file.
+        path: PathBuf,
+        /// Bytes that would have been accepted.
+        limit: u64,
+    },
+    /// The process or thread ended, before or while it was looked at.
+    #[error("process {pid} is gone")]
+    Gone {
+        /// Process id that was asked for.
+        pid: u32,
+    },
+    /// `tracefs` is not mounted.
+    #[error(
+        "no tracepoints: tracefs is not mounted. Try: sudo mount -t tracefs nodev /sys/kernel/tracing"
+    )]
+    NoTracefs,
+    /// `tracefs` is mounted and may not be read.
+    #[error(
+        "no tracepoints: {} may not be read: {source}. \
+         Try: sudo, or sudo mount -o remount,mode=755 /sys/kernel/tracing", path.display()
+    )]
+    TracefsDenied {
+        /// The folder or file.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The kernel has no such tracepoint.
+    #[error("this kernel has no tracepoint {system}:{name}")]
+    NoTracepoint {
+        /// Subsystem, as in `sched`.
+        system: String,
+        /// Name, as in `sched_switch`.
+        name: String,
+    },
+}
+
+impl MachineError {
+    pub(crate) fn malformed(path: &Path, expected: &'static str, found: &str) -> Self {
+        let found = found.chars().take(60).collect();
+        Self::Malformed { path: path.to_owned(), expected, found }
+    }
+
+    /// Whether it is only that the process or thread ended meanwhile.
+    pub fn is_gone(&self) -> bool {
+        matches!(self, Self::Gone { .. })
+    }
+
+    /// Whether a right is missing, so that the same question may succeed as root.
+    pub fn is_denied(&self) -> bool {
+        match self {
+            Self::Read { source, .. } => source.kind() == io::ErrorKind::PermissionDenied,
+            Self::TracefsDenied { .. } => true,
+            _ => false,
+        }
+    }
+}

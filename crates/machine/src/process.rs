@@ -1,0 +1,114 @@
+//! Processes and threads that run now.
+
+use std::io;
+
+use serde::Serialize;
+
+use crate::{Machine, MachineError};
+
+/// A line of `stat` or a `status` file; comm is at most 16 bytes, everything else are numbers.
+const TASK_BYTES: u64 = 1 << 16;
+
+/// A thread.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Task {
+    /// Its name, raw bytes: a process chooses it freely, so escape it before printing.
+    pub comm: Vec<u8>,
+    /// Process id of the parent; 0 for init, kernel threads' parent, and outside this pid namespace.
+    pub ppid: u32,
+    /// Process id of the process it belongs to.
+    pub tgid: u32,
+    /// When it started, clock ticks (`sysconf(_SC_CLK_TCK)`) since boot: tells reused ids apart.
+    pub start: u64,
+}
+
+impl Machine {
+    /// Process ids, ascending: `/proc`.
+    ///
+    /// # Errors
+    /// If `/proc` cannot be read.
+    pub fn processes(&self) -> Result<Vec<u32>, MachineError> {
+        self.numbered("proc", "")
+    }
+
+    /// Thread ids of a process, ascending, its own included: `/proc/PID/task`.
+    ///
+    /// # Errors
+    /// [`MachineError::Gone`] if the process ended.
+    pub fn threads(&self, pid: u32) -> Result<Vec<u32>, MachineError> {
+        let threads = self.numbered(format!("proc/{pid}/task"), "");
+        threads.map_err(|error| gone(error, pid))
+    }
+
+    /// A thread: `/proc/PID/task/TID/{stat,status}`.
+    ///
+    /// # Errors
+    /// [`MachineError::Gone`] if the thread ended.
+    pub fn task(&self, pid: u32, tid: u32) -> Result<Task, MachineError> {
+        let folder = format!("proc/{pid}/task/{tid}");
+        let file = format!("{folder}/stat");
+        let stat = self.bytes(&file, TASK_BYTES).map_err(|error| gone(error, pid))?;
+        let status = self.bytes(format!("{folder}/status"), TASK_BYTES);
+        let status = status.map_err(|error| gone(error, pid))?;
+        parse_task(&stat, &status).ok_or_else(|| {
+            let found = String::from_utf8_lossy(&stat);
+            MachineError::malformed(&self.path(&file), "the fields of proc_pid_stat(5)", &found)
+        })
+    }
+}
+
+/// A process that ends while it is read gives ENOENT, or ESRCH once a file was open.
+pub(crate) fn gone(error: MachineError, pid: u32) -> MachineError {
+    match &error {
+        MachineError::Read { source, .. }
+            if source.kind() == io::ErrorKind::NotFound
+                || source.raw_os_error() == Some(libc::ESRCH) =>
+        {
+            MachineError::Gone { pid }
+        }
+        _ => error,
+    }
+}
+
+/// `stat` has the name raw, between the first opening and the last closing parenthesis.
+fn parse_task(stat: &[u8], status: &[u8]) -> Option<Task> {
+    let open = stat.iter().position(|&byte| byte == b'(')?;
+    let close = stat.iter().rposition(|&byte| byte == b')')?;
+    let comm = stat.get(open + 1..close)?.to_vec();
+    let mut fields = std::str::from_utf8(stat.get(close + 1..)?).ok()?.split_ascii_whitespace();
+    // Fields 3 (state), 4 (ppid), and 22 (starttime).
+    let ppid = fields.nth(1)?.parse().ok()?;
+    let start = fields.nth(17)?.parse().ok()?;
+    let tgid = status.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"Tgid:"))?;
+    let tgid = std::str::from_utf8(tgid).ok()?.trim().parse().ok()?;
+    Some(Task { comm, ppid, tgid, start })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TAIL: &str =
+        " S 17 42 42 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 98765 1000 50 18446744073709551615";
+
+    #[test]
+    fn a_name_may_hold_anything() {
+        for comm in ["cat", "a) R 1 (b", "((", "", "\u{1b}[31m\n", "a b"] {
+            let stat = format!("42 ({comm}){TAIL}");
+            let task = parse_task(stat.as_bytes(), b"Name:\tx\nTgid:\t40\nPid:\t42\n").unwrap();
+            assert_eq!(task, Task { comm: comm.into(), ppid: 17, tgid: 40, start: 98765 });
+        }
+        let raw = [b"42 (\xff\xfe)".as_slice(), TAIL.as_bytes()].concat();
+        assert_eq!(parse_task(&raw, b"Tgid:\t40\n").unwrap().comm, b"\xff\xfe");
+    }
+
+    #[test]
+    fn a_cut_or_foreign_file_is_refused() {
+        let stat = format!("42 (cat){TAIL}");
+        for length in 0..stat.find("98765").unwrap() {
+            assert_eq!(parse_task(&stat.as_bytes()[..length], b"Tgid:\t1\n"), None, "{length}");
+        }
+        assert_eq!(parse_task(stat.as_bytes(), b"Name:\tx\n"), None);
+        assert_eq!(parse_task(b")(", b"Tgid:\t1\n"), None);
+    }
+}

@@ -1,0 +1,83 @@
+//! System calls that have no safe wrapper for machines of any size.
+
+use std::io;
+
+/// include/uapi/linux/mempolicy.h.
+const MPOL_BIND: libc::c_int = 2;
+const MPOL_MF_STRICT: libc::c_uint = 1;
+const MPOL_MF_MOVE: libc::c_uint = 2;
+
+fn check(result: libc::c_long) -> io::Result<libc::c_long> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// `sched_getaffinity(2)` of the calling thread; `EINVAL` if `words` is too short for this kernel.
+pub(crate) fn sched_getaffinity(words: &mut [u64]) -> io::Result<()> {
+    // SAFETY: the kernel writes at most the given number of bytes, all inside the exclusive slice.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_sched_getaffinity,
+            0,
+            size_of_val::<[u64]>(words),
+            words.as_mut_ptr(),
+        )
+    };
+    check(result).map(drop)
+}
+
+/// `sched_setaffinity(2)` of the calling thread.
+pub(crate) fn sched_setaffinity(words: &[u64]) -> io::Result<()> {
+    // SAFETY: the kernel only reads, and only the given number of bytes of the slice.
+    let result = unsafe {
+        libc::syscall(libc::SYS_sched_setaffinity, 0, size_of_val::<[u64]>(words), words.as_ptr())
+    };
+    check(result).map(drop)
+}
+
+/// The CPU of the calling thread.
+pub(crate) fn sched_getcpu() -> u32 {
+    // SAFETY: takes no argument and touches no memory of ours.
+    let cpu = unsafe { libc::sched_getcpu() };
+    // It fails only on kernels without getcpu(2), older than 2.6.19.
+    u32::try_from(cpu).unwrap_or(0)
+}
+
+/// `mbind(2)` of whole pages with `MPOL_BIND`, moving what is present; bits of `nodes` are node numbers.
+pub(crate) fn mbind(memory: &mut [u8], nodes: &[u64]) -> io::Result<()> {
+    // The kernel looks at one bit less than it is told.
+    let bits = nodes.len() * u64::BITS as usize + 1;
+    // SAFETY: mbind changes where pages lie, never what they hold; the mask is only read, as far as the
+    // given number of bits less one, which is inside the slice.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_mbind,
+            memory.as_mut_ptr(),
+            memory.len(),
+            MPOL_BIND,
+            nodes.as_ptr(),
+            bits,
+            MPOL_MF_STRICT | MPOL_MF_MOVE,
+        )
+    };
+    check(result).map(drop)
+}
+
+/// `move_pages(2)` without target nodes: the node of each page of this process, or a negative errno.
+pub(crate) fn move_pages_query(pages: &[usize]) -> io::Result<Vec<libc::c_int>> {
+    let mut status = vec![-libc::ENOENT; pages.len()];
+    // SAFETY: without target nodes the call moves nothing; it reads `pages` and writes `status`, which
+    // have as many elements as it is told.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_move_pages,
+            0,
+            pages.len(),
+            pages.as_ptr(),
+            std::ptr::null::<libc::c_int>(),
+            status.as_mut_ptr(),
+            0,
+        )
+    };
+    check(result)?;
+    Ok(status)
+}
