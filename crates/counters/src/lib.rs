@@ -1,1 +1,33 @@
-//! The only room that calls perf_event_open: targets, counting groups, sampling rings.
+//! The only room that calls `perf_event_open(2)`.
+//!
+//! ```text
+//!  Scope ─┐
+//!         ├─► SamplingSet::open ──► one ring per CPU (or thread), all events of that CPU write to it
+//!  Event ─┘        │
+//!                  └─► enable · disable · read (count, enabled, running, lost)
+//! ```
+//!
+//! The kernel is reached through the trait [`Kernel`]; [`Host`] is the real one, [`fake::FakeKernel`] a
+//! table for tests. `unsafe` is in `sys.rs` (system calls, the mapped ring) and `spawn/sys.rs` (fork).
+
+mod error;
+pub mod fake;
+mod host;
+mod kernel;
+mod limits;
+mod open;
+mod ring;
+mod scope;
+pub mod spawn;
+mod sys;
+mod value;
+
+pub use error::CountersError;
+pub use host::Host;
+pub use kernel::Kernel;
+pub use limits::{ResourceNeed, raise_open_files};
+pub use open::{EventRequest, OpenOptions, OpenedEvent, RingSize, SamplingSet};
+pub use ring::{Pending, Ring};
+pub use scope::Scope;
+pub use sys::RingMemory;
+pub use value::Value;

@@ -1,0 +1,79 @@
+//! What this crate asks of the kernel, as a trait, so that tests can answer in its place.
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use pmuscope_abi::{Attr, OpenFlags};
+
+use crate::sys::RingMemory;
+
+/// The system calls on perf events. Every error is the kernel's errno, unexplained; the callers know
+/// the event and the CPU and explain it.
+pub trait Kernel: Send + Sync {
+    /// `perf_event_open(2)`. `pid` -1 is any task, `cpu` -1 any CPU.
+    ///
+    /// # Errors
+    /// The errno of the call.
+    fn open(
+        &self,
+        attr: &Attr,
+        pid: i32,
+        cpu: i32,
+        group: Option<BorrowedFd<'_>>,
+        flags: OpenFlags,
+    ) -> io::Result<OwnedFd>;
+
+    /// The id that records of this event carry.
+    ///
+    /// # Errors
+    /// The errno of the ioctl.
+    fn event_id(&self, event: BorrowedFd<'_>) -> io::Result<u64>;
+
+    /// Sends records of `event` to the ring of `owner`.
+    ///
+    /// # Errors
+    /// The errno of the ioctl.
+    fn redirect(&self, event: BorrowedFd<'_>, owner: BorrowedFd<'_>) -> io::Result<()>;
+
+    /// Starts counting; the whole group where `event` leads one.
+    ///
+    /// # Errors
+    /// The errno of the ioctl.
+    fn enable(&self, event: BorrowedFd<'_>) -> io::Result<()>;
+
+    /// Stops counting; the whole group where `event` leads one.
+    ///
+    /// # Errors
+    /// The errno of the ioctl.
+    fn disable(&self, event: BorrowedFd<'_>) -> io::Result<()>;
+
+    /// Sets the period, in units of the event; phase starts anew.
+    ///
+    /// # Errors
+    /// The errno of the ioctl.
+    fn set_period(&self, event: BorrowedFd<'_>, period: u64) -> io::Result<()>;
+
+    /// Stops (or resumes) writing into the ring that `event` owns.
+    ///
+    /// # Errors
+    /// The errno of the ioctl.
+    fn pause_output(&self, event: BorrowedFd<'_>, paused: bool) -> io::Result<()>;
+
+    /// `read(2)`: the number of words filled.
+    ///
+    /// # Errors
+    /// The errno of the call.
+    fn read(&self, event: BorrowedFd<'_>, words: &mut [u64]) -> io::Result<usize>;
+
+    /// Maps the ring of `event`: `data_bytes` is a power of two of at least a page. Read-only makes the
+    /// kernel overwrite old records instead of dropping new ones.
+    ///
+    /// # Errors
+    /// The errno of `mmap(2)`.
+    fn map(
+        &self,
+        event: BorrowedFd<'_>,
+        data_bytes: usize,
+        writable: bool,
+    ) -> io::Result<RingMemory>;
+}

@@ -1,0 +1,502 @@
+//! Opens a set of sampling events and their rings.
+//!
+//! ```text
+//!             CPU 0                       CPU 1
+//!   event 0   fd ── owns ring 0           fd ── owns ring 1
+//!   event 1   fd ── SET_OUTPUT ► ring 0   fd ── SET_OUTPUT ► ring 1
+//! ```
+//!
+//! `perf_event_open` and its ioctls interrupt the CPU that the event is bound to; from that CPU itself
+//! they do not. So each node has a thread that walks its CPUs, opening from each.
+
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+
+use pmuscope_abi::{Attr, AttrFlags, OpenFlags, event_type};
+use pmuscope_machine::{CpuSet, Machine, Topology, place};
+
+use crate::error::{CountersError, OpenQuestion, open_hint};
+use crate::kernel::Kernel;
+use crate::limits::{MemoryBudget, ResourceNeed, raise_open_files};
+use crate::ring::Ring;
+use crate::scope::{Place, Scope};
+use crate::value::Value;
+
+/// An event to open everywhere the scope says.
+#[derive(Debug, Clone)]
+pub struct EventRequest {
+    /// As the user wrote it.
+    pub name: String,
+    /// The attribute, complete.
+    pub attr: Attr,
+    /// Index of the group's leader among the requests; `None` for leaders and single events.
+    pub leader: Option<usize>,
+    /// The CPUs that can count it; `None` for all.
+    pub cpus: Option<CpuSet>,
+    /// Opened for any task even where the scope is narrower (sideband of tasks that migrate in).
+    pub any_task: bool,
+}
+
+/// How large each ring is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RingSize {
+    /// So many bytes at most, less where the memory budget asks for it.
+    AtMost(u64),
+    /// Exactly so many bytes, or an error.
+    Exactly(u64),
+}
+
+/// How to open.
+#[derive(Debug, Clone, Copy)]
+pub struct OpenOptions {
+    /// Size of each ring's data area.
+    pub ring_size: RingSize,
+    /// Map read-only: the kernel overwrites what is old (flight recorder).
+    pub overwrite: bool,
+}
+
+/// An open descriptor.
+#[derive(Debug)]
+pub struct OpenedEvent {
+    /// Index of the request.
+    pub event: usize,
+    /// Index of the ring it writes to.
+    pub ring: usize,
+    /// Id that its records carry.
+    pub id: u64,
+    /// CPU it is bound to.
+    pub cpu: Option<u32>,
+    /// Thread it observes; `None` for any.
+    pub tid: Option<u32>,
+    /// It leads a group or is single.
+    pub leads: bool,
+    fd: OwnedFd,
+}
+
+impl OpenedEvent {
+    /// The descriptor, for polling.
+    #[must_use]
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Open events and their rings.
+#[derive(Debug)]
+pub struct SamplingSet {
+    requests: Vec<EventRequest>,
+    events: Vec<OpenedEvent>,
+    rings: Vec<Ring>,
+}
+
+impl SamplingSet {
+    /// Opens `requests` for `scope`. Threads that end meanwhile are passed over.
+    ///
+    /// # Errors
+    /// [`CountersError`]; nothing stays open then.
+    pub fn open(
+        kernel: &dyn Kernel,
+        machine: &Machine,
+        topology: &Topology,
+        scope: &Scope,
+        requests: Vec<EventRequest>,
+        options: OpenOptions,
+    ) -> Result<Self, CountersError> {
+        let rings = scope.rings();
+        let places: usize = rings.iter().map(Vec::len).sum();
+        raise_open_files(ResourceNeed::new(requests.len() as u64, places as u64))?;
+        let limits = machine.limits();
+        let opener =
+            Opener { kernel, scope, requests: &requests, paranoid: limits.perf_event_paranoid };
+        let opened = opener.open_all(topology, &rings)?;
+        if opened.iter().all(|ring| ring.events.is_empty()) {
+            return Err(CountersError::Vanished(describe_scope(scope)));
+        }
+        let budget = memory_budget(machine, topology);
+        let mapped = map_all(kernel, opened, budget, options)?;
+        Ok(Self::collect(requests, mapped))
+    }
+
+    fn collect(requests: Vec<EventRequest>, mapped: Vec<(OpenedRing, Ring)>) -> Self {
+        let mut events = Vec::new();
+        let mut rings = Vec::new();
+        for (index, (opened, ring)) in mapped.into_iter().enumerate() {
+            events.extend(
+                opened.events.into_iter().map(|event| OpenedEvent { ring: index, ..event }),
+            );
+            rings.push(ring);
+        }
+        Self { requests, events, rings }
+    }
+
+    /// What was asked for.
+    #[must_use]
+    pub fn requests(&self) -> &[EventRequest] {
+        &self.requests
+    }
+
+    /// Every descriptor.
+    #[must_use]
+    pub fn events(&self) -> &[OpenedEvent] {
+        &self.events
+    }
+
+    /// The rings, to be handed to their readers; the set keeps the descriptors.
+    #[must_use]
+    pub fn take_rings(&mut self) -> Vec<Ring> {
+        std::mem::take(&mut self.rings)
+    }
+
+    /// The ids of a request's descriptors.
+    #[must_use]
+    pub fn ids(&self, event: usize) -> Vec<u64> {
+        self.events.iter().filter(|opened| opened.event == event).map(|opened| opened.id).collect()
+    }
+
+    /// Starts all groups that are not running yet, from their own CPUs. `phase` is called before each
+    /// CPU's events and may wait, to start them at different phases.
+    ///
+    /// # Errors
+    /// [`CountersError::Call`].
+    pub fn enable(
+        &self,
+        kernel: &dyn Kernel,
+        mut phase: impl FnMut(Option<u32>),
+    ) -> Result<(), CountersError> {
+        let mut last = None;
+        for opened in self.events.iter().filter(|opened| opened.leads) {
+            if !self.requests[opened.event].attr.flags.contains(AttrFlags::DISABLED) {
+                continue;
+            }
+            if last != Some(opened.cpu) {
+                phase(opened.cpu);
+                last = Some(opened.cpu);
+            }
+            kernel
+                .enable(opened.fd())
+                .map_err(|source| self.call_error("ioctl(ENABLE)", opened, source))?;
+        }
+        Ok(())
+    }
+
+    /// Stops all groups.
+    ///
+    /// # Errors
+    /// [`CountersError::Call`].
+    pub fn disable(&self, kernel: &dyn Kernel) -> Result<(), CountersError> {
+        for opened in self.events.iter().filter(|opened| opened.leads) {
+            kernel
+                .disable(opened.fd())
+                .map_err(|source| self.call_error("ioctl(DISABLE)", opened, source))?;
+        }
+        Ok(())
+    }
+
+    /// Reads one descriptor; `None` for an event that the kernel could never schedule (a pinned group
+    /// that did not fit reads as end of file).
+    ///
+    /// # Errors
+    /// [`CountersError::Call`].
+    pub fn read(
+        &self,
+        kernel: &dyn Kernel,
+        opened: &OpenedEvent,
+    ) -> Result<Option<Value>, CountersError> {
+        use pmuscope_abi::ReadFormat;
+        let format = self.requests[opened.event].attr.read_format;
+        let mut words = vec![0_u64; 8 + 4 * self.requests.len()];
+        let filled = kernel
+            .read(opened.fd(), &mut words)
+            .map_err(|source| self.call_error("read", opened, source))?;
+        let words = &words[..filled];
+        Ok(if format.contains(ReadFormat::GROUP) {
+            Value::decode_group(format, words).and_then(|values| values.first().copied())
+        } else {
+            Value::decode(format, words)
+        })
+    }
+
+    fn call_error(
+        &self,
+        call: &'static str,
+        opened: &OpenedEvent,
+        source: io::Error,
+    ) -> CountersError {
+        let place = Place { cpu: opened.cpu, tid: opened.tid };
+        let event = self.requests[opened.event].name.clone();
+        CountersError::Call { call, event, place: describe_place(place), source }
+    }
+}
+
+/// The descriptors of one ring, first the one that will own it.
+struct OpenedRing {
+    cpu: Option<u32>,
+    tid: Option<u32>,
+    events: Vec<OpenedEvent>,
+}
+
+/// Opens descriptors; maps nothing yet.
+struct Opener<'a> {
+    kernel: &'a dyn Kernel,
+    scope: &'a Scope,
+    requests: &'a [EventRequest],
+    paranoid: Option<i32>,
+}
+
+impl Opener<'_> {
+    fn open_all(
+        &self,
+        topology: &Topology,
+        rings: &[Vec<Place>],
+    ) -> Result<Vec<OpenedRing>, CountersError> {
+        let by_node = rings_by_node(topology, rings);
+        let mut opened: Vec<(usize, OpenedRing)> = std::thread::scope(|threads| {
+            let workers: Vec<_> = by_node
+                .iter()
+                .map(|indices| threads.spawn(|| self.open_rings(rings, indices)))
+                .collect();
+            let mut all = Vec::with_capacity(rings.len());
+            for worker in workers {
+                // A panic in the worker is a defect; it is passed on, not hidden.
+                all.extend(worker.join().unwrap_or_else(|cause| std::panic::resume_unwind(cause))?);
+            }
+            Ok::<_, CountersError>(all)
+        })?;
+        opened.sort_by_key(|(index, _)| *index);
+        Ok(opened.into_iter().map(|(_, ring)| ring).collect())
+    }
+
+    /// Runs on a thread of its own, which moves from CPU to CPU.
+    fn open_rings(
+        &self,
+        rings: &[Vec<Place>],
+        indices: &[usize],
+    ) -> Result<Vec<(usize, OpenedRing)>, CountersError> {
+        indices
+            .iter()
+            .map(|&index| {
+                let places = &rings[index];
+                let cpu = places.first().and_then(|place| place.cpu);
+                if let Some(cpu) = cpu {
+                    // Only a matter of cost: a CPU outside our cpuset is opened from elsewhere.
+                    let _ = place::set_affinity(&CpuSet::from_iter([cpu]));
+                }
+                Ok((index, self.open_ring(places)?))
+            })
+            .collect()
+    }
+
+    fn open_ring(&self, places: &[Place]) -> Result<OpenedRing, CountersError> {
+        let first = places.first().copied().unwrap_or(Place { cpu: None, tid: None });
+        let tid = if first.cpu.is_none() { first.tid } else { None };
+        let mut ring = OpenedRing { cpu: first.cpu, tid, events: Vec::new() };
+        for (number, place) in places.iter().enumerate() {
+            self.open_place(*place, number == 0, &mut ring.events)?;
+        }
+        Ok(ring)
+    }
+
+    /// Opens every request at one place. A thread that has ended leaves nothing behind.
+    fn open_place(
+        &self,
+        place: Place,
+        first_of_ring: bool,
+        events: &mut Vec<OpenedEvent>,
+    ) -> Result<(), CountersError> {
+        let start = events.len();
+        for (index, request) in self.requests.iter().enumerate() {
+            let runs_here =
+                place.cpu.is_none_or(|cpu| request.cpus.as_ref().is_none_or(|c| c.contains(cpu)));
+            // One descriptor for any task is enough, however many threads share the ring.
+            if !runs_here || request.any_task && !first_of_ring {
+                continue;
+            }
+            let leader = request.leader.and_then(|leader| {
+                events[start..].iter().find(|opened| opened.event == leader).map(OpenedEvent::fd)
+            });
+            match self.open_one(request, place, leader) {
+                Ok((fd, id)) => {
+                    let tid = if request.any_task { None } else { place.tid };
+                    let leads = request.leader.is_none();
+                    events.push(OpenedEvent {
+                        event: index,
+                        ring: 0,
+                        id,
+                        cpu: place.cpu,
+                        tid,
+                        leads,
+                        fd,
+                    });
+                }
+                Err(error) if place.tid.is_some() && is_gone(&error) => {
+                    events.truncate(start);
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn open_one(
+        &self,
+        request: &EventRequest,
+        place: Place,
+        leader: Option<BorrowedFd<'_>>,
+    ) -> Result<(OwnedFd, u64), CountersError> {
+        use std::os::fd::AsRawFd as _;
+        let mut flags = OpenFlags::FD_CLOEXEC;
+        let pid = match (request.any_task, self.scope) {
+            (false, Scope::Cgroup { directory, .. }) => {
+                flags |= OpenFlags::PID_CGROUP;
+                directory.as_raw_fd()
+            }
+            (false, _) => place.tid.map_or(-1, |tid| tid as i32),
+            (true, _) => -1,
+        };
+        let cpu = place.cpu.map_or(-1, |cpu| cpu as i32);
+        let fd = self
+            .kernel
+            .open(&request.attr, pid, cpu, leader, flags)
+            .map_err(|source| self.explain(request, place, source))?;
+        let id = self.kernel.event_id(fd.as_fd()).map_err(|source| CountersError::Call {
+            call: "ioctl(ID)",
+            event: request.name.clone(),
+            place: describe_place(place),
+            source,
+        })?;
+        Ok((fd, id))
+    }
+
+    fn explain(&self, request: &EventRequest, place: Place, source: io::Error) -> CountersError {
+        if matches!(source.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) {
+            let places: usize = self.scope.rings().iter().map(Vec::len).sum();
+            let need = ResourceNeed::new(self.requests.len() as u64, places as u64);
+            let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+            return CountersError::OpenFiles { need, limit: limit.current.unwrap_or(u64::MAX) };
+        }
+        let kind = request.attr.event_type;
+        let question = OpenQuestion {
+            event: &request.name,
+            hardware: !matches!(
+                kind,
+                event_type::SOFTWARE | event_type::TRACEPOINT | event_type::BREAKPOINT
+            ),
+            any_task: request.any_task || place.tid.is_none(),
+            with_kernel: !request.attr.flags.contains(AttrFlags::EXCLUDE_KERNEL),
+            tracepoint: kind == event_type::TRACEPOINT,
+            paranoid: self.paranoid,
+        };
+        let hint = open_hint(&source, &question);
+        let place = describe_place(place);
+        CountersError::Open { event: request.name.clone(), place, source, hint }
+    }
+}
+
+fn is_gone(error: &CountersError) -> bool {
+    matches!(error, CountersError::Open { source, .. } if source.raw_os_error() == Some(libc::ESRCH))
+}
+
+/// Indices of rings, one list per node in ascending order of CPUs; rings bound to no CPU are one list.
+fn rings_by_node(topology: &Topology, rings: &[Vec<Place>]) -> Vec<Vec<usize>> {
+    let mut lists: std::collections::BTreeMap<Option<u32>, Vec<usize>> = Default::default();
+    for (index, places) in rings.iter().enumerate() {
+        let cpu = places.first().and_then(|place| place.cpu);
+        lists.entry(cpu.and_then(|cpu| topology.node_of(cpu))).or_default().push(index);
+    }
+    lists.into_values().collect()
+}
+
+fn memory_budget(machine: &Machine, topology: &Topology) -> MemoryBudget {
+    /// Linux's own default, where the limit cannot be read.
+    const DEFAULT_KIB: u64 = 516;
+    let limits = machine.limits();
+    MemoryBudget {
+        per_cpu_kib: limits.perf_event_mlock_kb.unwrap_or(DEFAULT_KIB),
+        cpus: topology.online.len() as u64,
+        locked_limit: rustix::process::getrlimit(rustix::process::Resource::Memlock)
+            .current
+            .unwrap_or(u64::MAX),
+        unlimited: machine.rights().ipc_lock || limits.perf_event_paranoid == Some(-1),
+    }
+}
+
+/// Maps a ring for each list of descriptors and points all of them to it. With
+/// [`RingSize::AtMost`], halves the size until all fit: other recordings of the same user share the
+/// budget, so arithmetic alone cannot know.
+fn map_all(
+    kernel: &dyn Kernel,
+    opened: Vec<OpenedRing>,
+    budget: MemoryBudget,
+    options: OpenOptions,
+) -> Result<Vec<(OpenedRing, Ring)>, CountersError> {
+    let opened: Vec<OpenedRing> =
+        opened.into_iter().filter(|ring| !ring.events.is_empty()).collect();
+    let page = rustix::param::page_size() as u64;
+    let count = opened.len() as u64;
+    let mut size = match options.ring_size {
+        RingSize::AtMost(bytes) => budget.fit(bytes, count, page),
+        RingSize::Exactly(bytes) if bytes.is_power_of_two() && bytes >= page => bytes,
+        RingSize::Exactly(bytes) => return Err(CountersError::RingSize(bytes)),
+    };
+    loop {
+        match map_with(kernel, &opened, size as usize, !options.overwrite) {
+            Ok(rings) => return Ok(opened.into_iter().zip(rings).collect()),
+            Err(error)
+                if matches!(options.ring_size, RingSize::AtMost(_))
+                    && size > page
+                    && matches!(error.raw_os_error(), Some(libc::EPERM | libc::ENOMEM)) =>
+            {
+                size /= 2;
+            }
+            Err(source) => {
+                return Err(CountersError::Map {
+                    rings: opened.len(),
+                    ring_kib: size / 1024,
+                    source,
+                    budget: budget.to_string(),
+                    suggestion_kib: budget.fit(size / 2, count, page) / 1024,
+                    enough_kib: (size + page) * count / 1024 / budget.cpus.max(1) + 1,
+                });
+            }
+        }
+    }
+}
+
+fn map_with(
+    kernel: &dyn Kernel,
+    opened: &[OpenedRing],
+    size: usize,
+    writable: bool,
+) -> io::Result<Vec<Ring>> {
+    let mut rings = Vec::with_capacity(opened.len());
+    for ring in opened {
+        let Some((owner, others)) = ring.events.split_first() else { continue };
+        let memory = kernel.map(owner.fd(), size, writable)?;
+        for other in others {
+            kernel.redirect(other.fd(), owner.fd())?;
+        }
+        rings.push(Ring::new(memory, ring.cpu, ring.tid));
+    }
+    Ok(rings)
+}
+
+fn describe_place(place: Place) -> String {
+    match place {
+        Place { cpu: Some(cpu), tid: None } => format!("on CPU {cpu}"),
+        Place { cpu: Some(cpu), tid: Some(tid) } => format!("for thread {tid} on CPU {cpu}"),
+        Place { cpu: None, tid: Some(tid) } => format!("for thread {tid}"),
+        Place { cpu: None, tid: None } => "anywhere".into(),
+    }
+}
+
+fn describe_scope(scope: &Scope) -> String {
+    match scope {
+        Scope::Cpus(cpus) => format!("CPUs {cpus}"),
+        Scope::Cgroup { path, .. } => format!("cgroup {path}"),
+        Scope::Tasks { tids, .. } | Scope::Threads(tids) => match tids.as_slice() {
+            [tid] => format!("thread {tid}"),
+            many => format!("each of {} threads", many.len()),
+        },
+    }
+}

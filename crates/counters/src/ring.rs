@@ -1,0 +1,132 @@
+//! A sampling ring as its reader sees it.
+
+use crate::sys::RingMemory;
+
+/// The ring of one CPU (or of one thread), read by one reader at a time.
+#[derive(Debug)]
+pub struct Ring {
+    memory: RingMemory,
+    tail: u64,
+    cpu: Option<u32>,
+    tid: Option<u32>,
+}
+
+/// Whole records that wait in a ring: one piece, or two where they wrap.
+#[derive(Debug, Clone, Copy)]
+pub struct Pending<'a> {
+    /// From the tail to the head or the end of the data area.
+    pub first: &'a [u8],
+    /// From the start of the data area to the head; empty unless the records wrap.
+    pub second: &'a [u8],
+    head: u64,
+}
+
+impl<'a> Pending<'a> {
+    /// Two pieces that are in no ring, for tests of what is done with pending bytes.
+    #[must_use]
+    pub fn for_test(first: &'a [u8], second: &'a [u8]) -> Self {
+        Self { first, second, head: 0 }
+    }
+
+    /// Bytes in both pieces.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.first.len() + self.second.len()
+    }
+
+    /// Nothing waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The position to hand to [`Ring::release`] when these bytes are no longer needed.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.head
+    }
+}
+
+impl Ring {
+    pub(crate) fn new(memory: RingMemory, cpu: Option<u32>, tid: Option<u32>) -> Self {
+        Self { memory, tail: 0, cpu, tid }
+    }
+
+    /// The CPU whose events write here; `None` in per-thread mode.
+    #[must_use]
+    pub fn cpu(&self) -> Option<u32> {
+        self.cpu
+    }
+
+    /// The thread whose events write here, in per-thread mode.
+    #[must_use]
+    pub fn tid(&self) -> Option<u32> {
+        self.tid
+    }
+
+    /// Bytes of the data area.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.memory.data_size()
+    }
+
+    /// Bytes that wait.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        (self.memory.head() - self.tail) as usize
+    }
+
+    /// What waits, by a single look at the head: what arrives afterwards belongs to the next look.
+    #[must_use]
+    pub fn pending(&self) -> Pending<'_> {
+        let head = self.memory.head();
+        let (first, second) = self.memory.bytes(self.tail, head);
+        Pending { first, second, head }
+    }
+
+    /// Gives the space before `end` back to the kernel.
+    pub fn release(&mut self, end: u64) {
+        debug_assert!(end >= self.tail, "space is released in order");
+        self.tail = end;
+        self.memory.set_tail(end);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn collect(pending: &Pending<'_>) -> Vec<u8> {
+        [pending.first, pending.second].concat()
+    }
+
+    #[test]
+    fn bytes_come_out_once_in_order_and_across_the_end() {
+        let memory = RingMemory::anonymous(rustix::param::page_size()).unwrap();
+        let size = memory.data_size();
+        let mut ring = Ring::new(memory, Some(3), None);
+        let mut sent = Vec::new();
+        let mut received = Vec::new();
+        for round in 0..50_u32 {
+            let piece: Vec<u8> = (0..size as u32 * 2 / 3).map(|i| (i + round) as u8).collect();
+            ring.memory.produce(&piece);
+            sent.extend_from_slice(&piece);
+            assert_eq!(ring.waiting(), piece.len());
+            let pending = ring.pending();
+            received.extend(collect(&pending));
+            let end = pending.end();
+            ring.release(end);
+            assert!(ring.pending().is_empty());
+        }
+        assert_eq!(sent, received);
+    }
+
+    #[test]
+    fn what_is_not_released_is_seen_again() {
+        let memory = RingMemory::anonymous(rustix::param::page_size()).unwrap();
+        let ring = Ring::new(memory, None, Some(7));
+        ring.memory.produce(b"12345678");
+        assert_eq!(collect(&ring.pending()), b"12345678");
+        assert_eq!(collect(&ring.pending()), b"12345678");
+    }
+}

@@ -1,0 +1,92 @@
+//! Whose events are observed.
+
+use std::os::fd::OwnedFd;
+
+use pmuscope_machine::CpuSet;
+
+/// Whose events are observed, and on which CPUs.
+#[derive(Debug)]
+pub enum Scope {
+    /// Everything that runs on these CPUs.
+    Cpus(CpuSet),
+    /// What runs on these CPUs inside a cgroup.
+    Cgroup {
+        /// The cgroup's directory in the perf_event (v1) or unified (v2) hierarchy.
+        directory: OwnedFd,
+        /// Its path, for messages.
+        path: String,
+        /// Where.
+        cpus: CpuSet,
+    },
+    /// These threads, on these CPUs, with one ring per CPU: the only form in which children can be
+    /// followed, since the kernel refuses to map an inherited event that is bound to no CPU.
+    Tasks {
+        /// Thread ids; each is opened on each CPU.
+        tids: Vec<u32>,
+        /// Children and new threads too.
+        inherit: bool,
+        /// Where.
+        cpus: CpuSet,
+    },
+    /// These threads wherever they run, one ring each, without their children.
+    Threads(Vec<u32>),
+}
+
+/// One `perf_event_open`: a task (or any) on a CPU (or any).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) cpu: Option<u32>,
+    pub(crate) tid: Option<u32>,
+}
+
+impl Scope {
+    /// Inherited events follow children.
+    #[must_use]
+    pub fn inherits(&self) -> bool {
+        matches!(self, Self::Tasks { inherit: true, .. })
+    }
+
+    /// The rings this scope needs, each with the places that write to it, in order of CPU.
+    pub(crate) fn rings(&self) -> Vec<Vec<Place>> {
+        match self {
+            Self::Cpus(cpus) | Self::Cgroup { cpus, .. } => {
+                cpus.iter().map(|cpu| vec![Place { cpu: Some(cpu), tid: None }]).collect()
+            }
+            Self::Tasks { tids, cpus, .. } => cpus
+                .iter()
+                .map(|cpu| {
+                    tids.iter().map(|&tid| Place { cpu: Some(cpu), tid: Some(tid) }).collect()
+                })
+                .collect(),
+            Self::Threads(tids) => {
+                tids.iter().map(|&tid| vec![Place { cpu: None, tid: Some(tid) }]).collect()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_on_cpus_share_the_ring_of_the_cpu() {
+        let cpus = CpuSet::from_iter([0, 5]);
+        let scope = Scope::Tasks { tids: vec![10, 11], inherit: true, cpus };
+        let rings = scope.rings();
+        assert_eq!(rings.len(), 2);
+        assert_eq!(
+            rings[1],
+            [Place { cpu: Some(5), tid: Some(10) }, Place { cpu: Some(5), tid: Some(11) }]
+        );
+    }
+
+    #[test]
+    fn each_thread_has_a_ring_of_its_own_when_bound_to_no_cpu() {
+        let rings = Scope::Threads(vec![10, 11]).rings();
+        assert_eq!(
+            rings,
+            [[Place { cpu: None, tid: Some(10) }], [Place { cpu: None, tid: Some(11) }]]
+        );
+    }
+}

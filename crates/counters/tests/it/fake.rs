@@ -1,0 +1,116 @@
+use pmuscope_abi::{Attr, AttrFlags, event_type, software};
+use pmuscope_counters::fake::FakeKernel;
+use pmuscope_counters::{CountersError, EventRequest, OpenOptions, RingSize, SamplingSet, Scope};
+use pmuscope_machine::{CpuSet, Machine, Topology};
+
+const PAGE: u64 = 4096;
+
+fn request(config: u64, leader: Option<usize>) -> EventRequest {
+    let flags = if leader.is_none() { AttrFlags::DISABLED } else { AttrFlags::empty() };
+    let attr = Attr { event_type: event_type::SOFTWARE, config, flags, ..Attr::default() };
+    EventRequest { name: format!("event-{config}"), attr, leader, cpus: None, any_task: false }
+}
+
+fn open(
+    kernel: &FakeKernel,
+    scope: &Scope,
+    requests: Vec<EventRequest>,
+    ring_size: RingSize,
+) -> Result<SamplingSet, CountersError> {
+    let machine = Machine::host();
+    let topology: Topology = machine.topology().unwrap();
+    let options = OpenOptions { ring_size, overwrite: false };
+    SamplingSet::open(kernel, &machine, &topology, scope, requests, options)
+}
+
+fn cpus(count: u32) -> CpuSet {
+    (0..count).collect()
+}
+
+#[test]
+fn all_events_of_a_cpu_write_into_one_ring() {
+    let kernel = FakeKernel::default();
+    let requests = vec![request(0, None), request(2, Some(0)), request(3, None)];
+    let mut set =
+        open(&kernel, &Scope::Cpus(cpus(3)), requests, RingSize::AtMost(4 * PAGE)).unwrap();
+    let rings = set.take_rings();
+    assert_eq!(
+        rings.iter().map(|ring| ring.cpu()).collect::<Vec<_>>(),
+        [Some(0), Some(1), Some(2)]
+    );
+    assert_eq!(kernel.redirected(), 3 * 2);
+    assert_eq!(kernel.opened().iter().filter(|call| call.in_group).count(), 3);
+    set.enable(&kernel, |_| ()).unwrap();
+    assert_eq!(kernel.enabled(), 3 * 2, "members are enabled by their leaders");
+}
+
+#[test]
+fn threads_that_ended_are_passed_over_and_none_left_is_an_error() {
+    let kernel = FakeKernel::default().without_task(11);
+    let tasks = |tids: &[u32]| Scope::Tasks { tids: tids.to_vec(), inherit: true, cpus: cpus(2) };
+    let requests = || vec![request(0, None), request(1, None)];
+    let set = open(&kernel, &tasks(&[10, 11]), requests(), RingSize::AtMost(PAGE)).unwrap();
+    assert!(set.events().iter().all(|event| event.tid == Some(10)));
+    assert_eq!(set.events().len(), 4);
+    let error = open(&kernel, &tasks(&[11]), requests(), RingSize::AtMost(PAGE)).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "no thread is left to observe: thread 11 ended before its events could be opened"
+    );
+}
+
+#[test]
+fn sideband_for_any_task_is_opened_once_per_cpu() {
+    let kernel = FakeKernel::default();
+    let sideband = EventRequest { any_task: true, ..request(software::DUMMY, None) };
+    let scope = Scope::Tasks { tids: vec![10, 11, 12], inherit: true, cpus: cpus(2) };
+    let set =
+        open(&kernel, &scope, vec![sideband, request(0, None)], RingSize::AtMost(PAGE)).unwrap();
+    let any: Vec<_> = set.events().iter().filter(|event| event.tid.is_none()).collect();
+    assert_eq!((any.len(), set.events().len()), (2, 2 + 6));
+}
+
+#[test]
+fn an_event_that_only_some_cpus_have_is_opened_there() {
+    let kernel = FakeKernel::default();
+    let big = EventRequest { cpus: Some(cpus(1)), ..request(0, None) };
+    let small = EventRequest { cpus: Some(CpuSet::from_iter([1])), ..request(1, None) };
+    let set =
+        open(&kernel, &Scope::Cpus(cpus(2)), vec![big, small], RingSize::AtMost(PAGE)).unwrap();
+    let seen: Vec<_> = set.events().iter().map(|event| (event.event, event.cpu)).collect();
+    assert_eq!(seen, [(0, Some(0)), (1, Some(1))]);
+}
+
+#[test]
+fn rings_shrink_when_others_hold_the_budget_unless_the_size_was_asked_for() {
+    let limited = || FakeKernel::default().with_locked_limit(4 * 4096);
+    let scope = Scope::Cpus(cpus(2));
+    let kernel = limited();
+    let mut set =
+        open(&kernel, &scope, vec![request(0, None)], RingSize::AtMost(16 * PAGE)).unwrap();
+    assert_eq!(set.take_rings()[0].size(), 2 * 4096);
+
+    let error =
+        open(&limited(), &scope, vec![request(0, None)], RingSize::Exactly(16 * PAGE)).unwrap_err();
+    let text = error.to_string();
+    assert!(text.starts_with("cannot map 2 rings of 64 KiB: mmap: EPERM"), "{text}");
+    assert!(text.contains("Try: -m "), "{text}");
+    let odd = open(&limited(), &scope, vec![request(0, None)], RingSize::Exactly(5000));
+    assert!(matches!(odd, Err(CountersError::RingSize(5000))));
+}
+
+#[test]
+fn a_refusal_names_event_cpu_errno_and_cause() {
+    let kernel = FakeKernel::default().refusing(0, 1, libc::EACCES);
+    let error =
+        open(&kernel, &Scope::Cpus(cpus(2)), vec![request(0, None)], RingSize::AtMost(PAGE))
+            .unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.starts_with(
+            "cannot open event-0 on CPU 1: perf_event_open: EACCES (Permission denied)."
+        ),
+        "{text}"
+    );
+    assert!(text.contains("perf_event_paranoid"), "{text}");
+}
