@@ -1,3 +1,15 @@
 //! Presentation only: text tables and JSON from finished numbers.
+//!
+//! Text goes to a [`String`] first: [`Style`] says what the place it goes to can show, and the caller
+//! writes it there. Foreign text (process names, symbols, sysfs strings) passes through [`escape`].
 
 #![forbid(unsafe_code)]
+
+mod escape;
+pub mod number;
+mod style;
+mod table;
+
+pub use escape::{escape, escape_bytes};
+pub use style::{Paint, Style, wrap};
+pub use table::{Cell, Column, Table};

@@ -1,0 +1,193 @@
+//! Numbers for people: decimal point and comma thousands whatever the locale.
+
+/// An exact count: `1,234,567`.
+pub fn count(value: u64) -> String {
+    thousands(&value.to_string())
+}
+
+/// A measured value with `digits` significant digits and without exponent: `0.360`, `12.3`, `12,300`.
+/// What is not finite is not measured: `-`.
+pub fn significant(value: f64, digits: usize) -> String {
+    if !value.is_finite() {
+        return "-".to_owned();
+    }
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    let digits = digits.clamp(1, 17);
+    // The exponent after rounding: 9.999 with three digits is 10.0.
+    let rounded: f64 = format!("{value:.*e}", digits - 1).parse().unwrap_or(value);
+    let exponent = rounded.abs().log10().floor() as i32;
+    let decimals = (digits as i32 - 1 - exponent).max(0) as usize;
+    let text = format!("{rounded:.decimals$}");
+    thousands(&text)
+}
+
+/// `value` with a fixed number of decimals: `1,234.50`; `-` if not finite.
+pub fn fixed(value: f64, decimals: usize) -> String {
+    if !value.is_finite() {
+        return "-".to_owned();
+    }
+    thousands(&format!("{value:.decimals$}"))
+}
+
+/// A value and half the width of its interval, to the digit the interval justifies: `1.12 ±0.03`.
+/// One significant digit of the interval is shown, two if it starts with 1 or 2.
+pub fn interval(value: f64, half: f64) -> String {
+    if !value.is_finite() || !half.is_finite() || half <= 0.0 {
+        return significant(value, 3);
+    }
+    let exponent = half.log10().floor() as i32;
+    let leading = half / 10f64.powi(exponent);
+    let digits = if leading < 2.95 { 2 } else { 1 };
+    let decimals = (digits - 1 - exponent).max(0) as usize;
+    format!("{} ±{}", fixed(value, decimals), fixed(half, decimals))
+}
+
+/// A share of 1 in percent: `31.42 %`.
+pub fn percent(share: f64, decimals: usize) -> String {
+    if share.is_finite() { format!("{} %", fixed(share * 100.0, decimals)) } else { "-".to_owned() }
+}
+
+/// Bytes in binary units: `512 KiB`, `1.50 GiB`; below 1 KiB exact.
+pub fn bytes(value: u64) -> String {
+    const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let mut index = 0;
+    let mut scaled = value as f64;
+    // 1023.6 KiB would round to 1,024 KiB.
+    while scaled >= 1023.5 && index + 1 < UNITS.len() {
+        scaled /= 1024.0;
+        index += 1;
+    }
+    let text = if scaled.fract() == 0.0 { fixed(scaled, 0) } else { significant(scaled, 3) };
+    format!("{text} {}", UNITS[index])
+}
+
+/// A duration given in seconds: `9.98 s`, `36.0 ms`, `0.36 µs`; from a minute on `2 min 5 s`, `3 h 4 min`.
+pub fn duration(seconds: f64) -> String {
+    let size = seconds.abs();
+    if !seconds.is_finite() {
+        "-".to_owned()
+    } else if size == 0.0 {
+        "0 s".to_owned()
+    } else if size < 0.999_5e-6 {
+        format!("{} ns", significant(seconds * 1e9, 3))
+    } else if size < 0.999_5e-3 {
+        format!("{} µs", significant(seconds * 1e6, 3))
+    } else if size < 0.999_5 {
+        format!("{} ms", significant(seconds * 1e3, 3))
+    } else if size < 59.95 {
+        format!("{} s", significant(seconds, 3))
+    } else {
+        let whole = seconds.round() as i64;
+        let (hours, minutes, seconds) = (whole / 3600, whole / 60 % 60, whole % 60);
+        match (hours, minutes, seconds) {
+            (0, minutes, 0) => format!("{minutes} min"),
+            (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
+            (hours, 0, _) => format!("{hours} h"),
+            (hours, minutes, _) => format!("{hours} h {minutes} min"),
+        }
+    }
+}
+
+/// Commas between groups of three digits before the decimal point.
+fn thousands(text: &str) -> String {
+    let (whole, fraction) = text.split_at(text.find('.').unwrap_or(text.len()));
+    let (sign, digits) = whole.split_at(usize::from(whole.starts_with('-')));
+    let mut out = String::with_capacity(text.len() * 4 / 3 + 1);
+    out.push_str(sign);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out.push_str(fraction);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_have_commas() {
+        for (value, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(count(value), text);
+        }
+        assert_eq!(count(u64::MAX), "18,446,744,073,709,551,615");
+    }
+
+    #[test]
+    fn measured_values_have_three_digits() {
+        for (value, text) in [
+            (0.0, "0"),
+            (0.36, "0.360"),
+            (9.994, "9.99"),
+            (9.996, "10.0"),
+            (99.96, "100"),
+            (12.34, "12.3"),
+            (123.4, "123"),
+            (12_345.6, "12,300"),
+            (-1234.0, "-1,230"),
+            (0.000_123_44, "0.000123"),
+            (f64::NAN, "-"),
+            (f64::INFINITY, "-"),
+        ] {
+            assert_eq!(significant(value, 3), text, "{value}");
+        }
+        assert_eq!(significant(1e20, 3), "100,000,000,000,000,000,000");
+    }
+
+    #[test]
+    fn an_interval_sets_the_digits() {
+        assert_eq!(interval(1.1234, 0.0312), "1.12 ±0.03");
+        assert_eq!(interval(122.739, 0.31), "122.7 ±0.3");
+        assert_eq!(interval(122.739, 0.134), "122.74 ±0.13");
+        assert_eq!(interval(185.2, 31.0), "185 ±31");
+        assert_eq!(interval(1_534_342.0, 1234.0), "1,534,342 ±1,234");
+        assert_eq!(interval(1.1234, f64::NAN), "1.12");
+        assert_eq!(interval(f64::NAN, 1.0), "-");
+    }
+
+    #[test]
+    fn bytes_have_binary_units() {
+        for (value, text) in [
+            (0, "0 B"),
+            (1023, "1,023 B"),
+            (1024, "1 KiB"),
+            (528_384, "516 KiB"),
+            (1536, "1.50 KiB"),
+            (1_048_575, "1.00 MiB"),
+            (8 << 30, "8 GiB"),
+            (u64::MAX, "16 EiB"),
+        ] {
+            assert_eq!(bytes(value), text, "{value}");
+        }
+    }
+
+    #[test]
+    fn durations_take_the_unit_that_fits() {
+        for (seconds, text) in [
+            (0.0, "0 s"),
+            (36e-9, "36.0 ns"),
+            (0.36e-6, "360 ns"),
+            (1.5e-6, "1.50 µs"),
+            (0.999_9e-3, "1.00 ms"),
+            (0.0123, "12.3 ms"),
+            (9.98, "9.98 s"),
+            (59.96, "1 min"),
+            (125.0, "2 min 5 s"),
+            (3600.0, "1 h"),
+            (11_040.0, "3 h 4 min"),
+        ] {
+            assert_eq!(duration(seconds), text, "{seconds}");
+        }
+    }
+
+    #[test]
+    fn shares_are_in_percent() {
+        assert_eq!(percent(0.3142, 2), "31.42 %");
+        assert_eq!(percent(f64::NAN, 2), "-");
+    }
+}
