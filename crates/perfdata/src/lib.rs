@@ -2,12 +2,13 @@
 //!
 //! [`writer`] turns attributes, ids and features into the bytes of a file and says where they go; it
 //! does no I/O, so that the recorder can decide when and from which thread bytes are written.
-//! [`info`] is what pmuscope itself keeps in a recording.
+//! [`reader`] reads such files, perf's too, in the order of time. [`info`] is what pmuscope itself keeps in a recording.
 
 #![forbid(unsafe_code)]
 
 pub mod info;
 mod info_file;
+pub mod reader;
 pub mod writer;
 
 pub use info_file::read_info;

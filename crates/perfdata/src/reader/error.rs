@@ -1,0 +1,71 @@
+//! Why a file cannot be read at all. What is merely damaged is read as far as it goes; see
+//! [`Tally`](super::Tally).
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Failures of opening and reading a recording; each names the file.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// The operating system refused.
+    #[error("cannot {what} {}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What was being done, as a verb ("open", "read").
+        what: &'static str,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// A directory as `perf record --threads` writes it.
+    #[error(
+        "{} is a directory, as perf record --threads writes it: not read by this version; record without --threads",
+        .0.display()
+    )]
+    Directory(PathBuf),
+    /// The file starts with something else.
+    #[error("{} is not a perf.data file: it starts with {found}, not with \"PERFILE2\"", path.display())]
+    Magic {
+        /// The file.
+        path: PathBuf,
+        /// The first bytes, escaped.
+        found: String,
+    },
+    /// A field of the header contradicts the file or itself.
+    #[error("{}: the header's {field} cannot be: {problem}", path.display())]
+    Header {
+        /// The file.
+        path: PathBuf,
+        /// The field.
+        field: &'static str,
+        /// Both values.
+        problem: String,
+    },
+    /// The file describes no event, so that no record can be understood.
+    #[error("{}: no event is described, so no sample can be understood; was the recording ended before it began?", .0.display())]
+    NoEvents(PathBuf),
+    /// Several events whose samples do not say which event they are of.
+    #[error(
+        "{}: {events} events whose samples do not say which they belong to; record them again with pmuscope record or a current perf",
+        path.display()
+    )]
+    NoCommonId {
+        /// The file.
+        path: PathBuf,
+        /// Number of events.
+        events: usize,
+    },
+}
+
+impl ReadError {
+    pub(super) fn magic(path: &Path, front: &[u8]) -> Self {
+        let front = &front[..front.len().min(8)];
+        let found = if front.is_empty() {
+            "nothing (it is empty)".into()
+        } else {
+            format!("\"{}\"", front.escape_ascii())
+        };
+        Self::Magic { path: path.to_path_buf(), found }
+    }
+}

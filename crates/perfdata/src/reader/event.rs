@@ -1,0 +1,227 @@
+//! The events of a recording, and how a record tells its event and its time.
+
+use std::collections::HashMap;
+
+use pmuscope_abi::record::kind;
+use pmuscope_abi::{Attr, AttrFlags, SampleType};
+
+use super::bytes::{Endian, Fields};
+
+/// An event as the file describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// Name as the recorder had it; made from the attribute where the file has none.
+    pub name: String,
+    /// The attribute.
+    pub attr: Attr,
+    /// Ids of its descriptors.
+    pub ids: Vec<u64>,
+}
+
+impl Event {
+    /// Whether samples carry the period they stand for.
+    #[must_use]
+    pub fn has_period(&self) -> bool {
+        self.attr.sample_type.contains(SampleType::PERIOD)
+    }
+}
+
+/// Where identification stands in records of an event, in bytes of the body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Layout {
+    /// From the front of a sample.
+    sample_id: Option<usize>,
+    sample_time: Option<usize>,
+    /// From the end of any other record.
+    other_id: Option<usize>,
+    other_time: Option<usize>,
+}
+
+impl Layout {
+    pub(super) fn new(attr: &Attr) -> Self {
+        let has = |bits: SampleType| attr.sample_type.intersects(bits);
+        let words = |bits: SampleType| 8 * (attr.sample_type & bits).bits().count_ones() as usize;
+        let in_front = |bits| words(SampleType::IDENTIFIER | SampleType::IP | bits);
+        let behind = |bits| words(SampleType::STREAM_ID | SampleType::CPU | bits);
+        let all = attr.flags.contains(AttrFlags::SAMPLE_ID_ALL);
+        let tail = SampleType::IDENTIFIER | SampleType::ID;
+        Self {
+            sample_id: if has(SampleType::IDENTIFIER) {
+                Some(0)
+            } else {
+                has(SampleType::ID)
+                    .then(|| in_front(SampleType::TID | SampleType::TIME | SampleType::ADDR))
+            },
+            sample_time: has(SampleType::TIME).then(|| in_front(SampleType::TID)),
+            other_id: if all && has(SampleType::IDENTIFIER) {
+                Some(8)
+            } else {
+                (all && has(SampleType::ID)).then(|| behind(tail))
+            },
+            other_time: (all && has(SampleType::TIME)).then(|| behind(tail | SampleType::TIME)),
+        }
+    }
+
+    /// Time stamp of a record, nanoseconds.
+    pub(super) fn time(self, record_kind: u32, body: &[u8], endian: Endian) -> Option<u64> {
+        if record_kind == kind::SAMPLE {
+            u64_at(body, self.sample_time?, endian)
+        } else {
+            u64_at(body, body.len().checked_sub(self.other_time?)?, endian)
+        }
+    }
+
+    fn id(self, record_kind: u32, body: &[u8], endian: Endian) -> Option<u64> {
+        if record_kind == kind::SAMPLE {
+            u64_at(body, self.sample_id?, endian)
+        } else {
+            u64_at(body, body.len().checked_sub(self.other_id?)?, endian)
+        }
+    }
+}
+
+fn u64_at(body: &[u8], at: usize, endian: Endian) -> Option<u64> {
+    Fields::new(body.get(at..)?, endian).u64()
+}
+
+/// Finds the event of a record.
+#[derive(Debug)]
+pub(super) struct Events {
+    pub(super) list: Vec<Event>,
+    layouts: Vec<Layout>,
+    by_id: HashMap<u64, usize>,
+    /// Records come in long runs of one ring, hence of few ids.
+    last: (u64, usize),
+}
+
+impl Events {
+    pub(super) fn new() -> Self {
+        Self { list: Vec::new(), layouts: Vec::new(), by_id: HashMap::new(), last: (0, 0) }
+    }
+
+    pub(super) fn push(&mut self, event: Event) {
+        let index = self.list.len();
+        for &id in &event.ids {
+            self.by_id.insert(id, index);
+        }
+        self.layouts.push(Layout::new(&event.attr));
+        self.list.push(event);
+    }
+
+    /// Gives the event that owns `id` a better name.
+    pub(super) fn rename(&mut self, id: u64, name: &str) {
+        if let Some(&index) = self.by_id.get(&id) {
+            self.rename_at(index, name);
+        }
+    }
+
+    /// Gives event `index` a better name.
+    pub(super) fn rename_at(&mut self, index: usize, name: &str) {
+        if let Some(event) = self.list.get_mut(index)
+            && !name.is_empty()
+        {
+            name.clone_into(&mut event.name);
+        }
+    }
+
+    /// Whether every sample can be given to its event.
+    pub(super) fn distinguishable(&self) -> bool {
+        self.list.len() < 2 || self.common(|layout| layout.sample_id).is_some()
+    }
+
+    /// A position all events agree on.
+    fn common(&self, position: impl Fn(&Layout) -> Option<usize>) -> Option<usize> {
+        let first = position(self.layouts.first()?)?;
+        self.layouts.iter().all(|layout| position(layout) == Some(first)).then_some(first)
+    }
+
+    /// Event of a sample; `None` if its id belongs to none.
+    pub(super) fn of_sample(&mut self, body: &[u8], endian: Endian) -> Option<usize> {
+        if self.list.len() == 1 {
+            return Some(0);
+        }
+        let id = self.layouts.first()?.id(kind::SAMPLE, body, endian)?;
+        self.of_id(id)
+    }
+
+    /// Event that owns a descriptor's id.
+    pub(super) fn of_id(&mut self, id: u64) -> Option<usize> {
+        if self.last.0 == id && id != 0 {
+            return Some(self.last.1);
+        }
+        let index = *self.by_id.get(&id)?;
+        self.last = (id, index);
+        Some(index)
+    }
+
+    /// Event of any other record of the kernel. Synthesised ones have id 0: the first event's, whose
+    /// layout all recorders use for them.
+    pub(super) fn of_other(&mut self, record_kind: u32, body: &[u8], endian: Endian) -> usize {
+        if self.list.len() < 2 {
+            return 0;
+        }
+        self.layouts
+            .first()
+            .and_then(|layout| layout.id(record_kind, body, endian))
+            .and_then(|id| self.of_id(id))
+            .unwrap_or(0)
+    }
+
+    pub(super) fn layout(&self, event: usize) -> Option<Layout> {
+        self.layouts.get(event).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attr(sample_type: SampleType) -> Attr {
+        Attr { sample_type, flags: AttrFlags::SAMPLE_ID_ALL, ..Attr::default() }
+    }
+
+    /// Positions counted by hand from the order of fields in perf_event.h.
+    #[test]
+    fn positions_follow_the_order_of_fields() {
+        let old = SampleType::IP
+            | SampleType::TID
+            | SampleType::TIME
+            | SampleType::ADDR
+            | SampleType::ID
+            | SampleType::CPU
+            | SampleType::PERIOD;
+        let layout = Layout::new(&attr(old));
+        // sample: ip tid time addr id; other: tid time id cpu
+        assert_eq!((layout.sample_id, layout.sample_time), (Some(32), Some(16)));
+        assert_eq!((layout.other_id, layout.other_time), (Some(16), Some(24)));
+
+        let ours = SampleType::IDENTIFIER
+            | SampleType::IP
+            | SampleType::TID
+            | SampleType::TIME
+            | SampleType::CPU;
+        let layout = Layout::new(&attr(ours));
+        assert_eq!((layout.sample_id, layout.sample_time), (Some(0), Some(24)));
+        assert_eq!((layout.other_id, layout.other_time), (Some(8), Some(24)));
+
+        let bare = Layout::new(&Attr { sample_type: old, ..Attr::default() });
+        assert_eq!((bare.other_id, bare.other_time), (None, None));
+    }
+
+    #[test]
+    fn two_events_without_ids_cannot_be_told_apart() {
+        let event =
+            |sample_type, id| Event { name: String::new(), attr: attr(sample_type), ids: vec![id] };
+        let all = |list: Vec<Event>| {
+            let mut events = Events::new();
+            list.into_iter().for_each(|event| events.push(event));
+            events.distinguishable()
+        };
+        let with = |a, b| all(vec![event(a, 1), event(b, 2)]);
+        let id = SampleType::IDENTIFIER;
+        assert!(!with(SampleType::IP, SampleType::IP));
+        assert!(!with(id, SampleType::IP | SampleType::ID));
+        assert!(with(id | SampleType::IP, id));
+        assert!(all(vec![event(SampleType::IP, 1)]));
+    }
+}

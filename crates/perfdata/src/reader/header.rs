@@ -1,0 +1,340 @@
+//! The header of a file: where the sections are, checked against the file before anything is believed.
+//!
+//! ```text
+//!  0        8      16        24      40     56           72                 104
+//!  ├ magic ─┼ size ┼ entry ──┼ attrs ┼ data ┼ event types ┼ feature bitmap ─┤
+//!     8       u64    u64       {offset, size: u64} each      256 bits
+//! ```
+//! In the stream format ("pipe") only magic and size (16) are there, and attributes come as records.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+use pmuscope_abi::{ATTR_SIZE_VER0, ATTR_SIZE_VER8, Attr, AttrFlags};
+
+use super::bytes::{Endian, Fields};
+use super::error::ReadError;
+use super::event::Event;
+use super::name;
+
+/// Bytes of a header with its feature bitmap.
+const SIZE: u64 = 104;
+/// Bytes of the header that perf wrote before there were features.
+const SIZE_WITHOUT_FEATURES: u64 = 72;
+/// Bytes of the stream format's header.
+pub(super) const STREAM_SIZE: u64 = 16;
+/// Bytes of a section's place: offset and size.
+const SECTION: u64 = 16;
+/// An attribute entry beyond this is not one.
+const LARGEST_ATTR: u64 = 4096;
+
+/// A piece of the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Section {
+    pub(super) offset: u64,
+    pub(super) size: u64,
+}
+
+impl Section {
+    fn read(fields: &mut Fields<'_>) -> Option<Self> {
+        Some(Self { offset: fields.u64()?, size: fields.u64()? })
+    }
+
+    /// First byte behind it; `None` beyond the end of the file.
+    pub(super) fn end_within(self, file_size: u64) -> Option<u64> {
+        self.offset.checked_add(self.size).filter(|&end| end <= file_size)
+    }
+}
+
+/// What a header says.
+#[derive(Debug)]
+pub(super) struct Header {
+    pub(super) endian: Endian,
+    /// `None` in the stream format.
+    pub(super) layout: Option<FileLayout>,
+}
+
+/// Sections of the file format.
+#[derive(Debug)]
+pub(super) struct FileLayout {
+    pub(super) events: Vec<Event>,
+    /// The records, cut to what the file has.
+    pub(super) data: Section,
+    /// Bit and place of each feature that lies in the file.
+    pub(super) features: Vec<(u32, Section)>,
+    /// What the sizes say about the end of the recording.
+    pub(super) state: FileState,
+}
+
+/// How a file ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileState {
+    /// Closed in order, or a stream.
+    Closed,
+    /// The recorder never wrote its final tables.
+    NotClosed,
+    /// The file is shorter than its header says: bytes there, bytes promised.
+    Truncated {
+        /// Bytes the file has.
+        has: u64,
+        /// Bytes it should have.
+        should: u64,
+    },
+}
+
+/// Byte order by the first 8 bytes.
+pub(super) fn endian_of(magic: &[u8]) -> Option<Endian> {
+    match magic {
+        b"PERFILE2" | b"PERFFILE" => Some(Endian::Little),
+        b"2ELIFREP" | b"ELIFFREP" => Some(Endian::Big),
+        _ => None,
+    }
+}
+
+/// Reads the header of `file`.
+pub(super) fn read(file: &File, path: &Path) -> Result<Header, ReadError> {
+    let io = |source| ReadError::Io { path: path.to_path_buf(), what: "read", source };
+    let file_size = file.metadata().map_err(io)?.len();
+    let front = read_section(file, Section { offset: 0, size: SIZE.min(file_size) }).map_err(io)?;
+    let Some(endian) = front.get(..8).and_then(endian_of) else {
+        return Err(ReadError::magic(path, &front));
+    };
+    let mut fields = Fields::new(&front[8..], endian);
+    match fields.u64() {
+        Some(STREAM_SIZE) => return Ok(Header { endian, layout: None }),
+        Some(SIZE | SIZE_WITHOUT_FEATURES) => {}
+        size => {
+            let found = size.map_or("missing".into(), |size| size.to_string());
+            let problem = format!("{found}; 16, 72 and 104 are possible");
+            return Err(ReadError::Header { path: path.to_path_buf(), field: "size", problem });
+        }
+    }
+    let source = Source { file, path, file_size, endian };
+    source.layout(&front).map(|layout| Header { endian, layout: Some(layout) })
+}
+
+/// Bytes of a section that is known to lie in the file.
+pub(super) fn read_section(file: &File, section: Section) -> std::io::Result<Vec<u8>> {
+    let size = usize::try_from(section.size).map_err(|_| std::io::ErrorKind::InvalidData)?;
+    let mut bytes = vec![0; size];
+    file.read_exact_at(&mut bytes, section.offset)?;
+    Ok(bytes)
+}
+
+struct Source<'a> {
+    file: &'a File,
+    path: &'a Path,
+    file_size: u64,
+    endian: Endian,
+}
+
+impl Source<'_> {
+    fn wrong(&self, field: &'static str, problem: String) -> ReadError {
+        ReadError::Header { path: self.path.to_path_buf(), field, problem }
+    }
+
+    fn bytes(&self, section: Section) -> Result<Vec<u8>, ReadError> {
+        read_section(self.file, section).map_err(|source| ReadError::Io {
+            path: self.path.to_path_buf(),
+            what: "read",
+            source,
+        })
+    }
+
+    fn layout(&self, front: &[u8]) -> Result<FileLayout, ReadError> {
+        let mut fields = Fields::new(front.get(16..).unwrap_or_default(), self.endian);
+        let mut word = || fields.u64().unwrap_or(0);
+        let entry = word();
+        let [attrs, data] = [(); 2].map(|()| Section { offset: word(), size: word() });
+        let events = self.events(entry, attrs)?;
+        let bitmap = front.get(72..).unwrap_or_default();
+        let bits: Vec<u32> = feature_bits(bitmap, self.endian);
+
+        if data.offset > self.file_size {
+            let problem = format!("{} in a file of {} bytes", data.offset, self.file_size);
+            return Err(self.wrong("data.offset", problem));
+        }
+        let rest = self.file_size - data.offset;
+        let (size, state) = if data.size == 0 {
+            // Sizes are written at close: perf leaves 0 when it is killed.
+            (rest, FileState::NotClosed)
+        } else if data.size > rest {
+            let should = data.offset.saturating_add(data.size);
+            (rest, FileState::Truncated { has: self.file_size, should })
+        } else if bits.is_empty() && front.len() as u64 == SIZE {
+            (data.size, FileState::NotClosed)
+        } else {
+            (data.size, FileState::Closed)
+        };
+        let data = Section { offset: data.offset, size };
+        let mut layout = FileLayout { events, data, features: Vec::new(), state };
+        if state == FileState::Closed {
+            self.features(&bits, &mut layout)?;
+        }
+        Ok(layout)
+    }
+
+    /// Places of the features: a table right behind the data, one entry per bit, in their order.
+    fn features(&self, bits: &[u32], layout: &mut FileLayout) -> Result<(), ReadError> {
+        let offset = layout.data.offset + layout.data.size;
+        let table = Section { offset, size: bits.len() as u64 * SECTION };
+        if table.end_within(self.file_size).is_none() {
+            let should = offset + table.size;
+            layout.state = FileState::Truncated { has: self.file_size, should };
+            return Ok(());
+        }
+        let bytes = self.bytes(table)?;
+        let mut fields = Fields::new(&bytes, self.endian);
+        for &bit in bits {
+            let Some(section) = Section::read(&mut fields) else { break };
+            if section.end_within(self.file_size).is_some() {
+                layout.features.push((bit, section));
+            } else {
+                let should = section.offset.saturating_add(section.size);
+                layout.state = FileState::Truncated { has: self.file_size, should };
+            }
+        }
+        Ok(())
+    }
+
+    /// Entries of attribute and place of its ids.
+    fn events(&self, entry: u64, attrs: Section) -> Result<Vec<Event>, ReadError> {
+        if attrs.end_within(self.file_size).is_none() {
+            let problem = format!(
+                "{} bytes at {} in a file of {} bytes",
+                attrs.size, attrs.offset, self.file_size
+            );
+            return Err(self.wrong("attrs", problem));
+        }
+        let smallest = ATTR_SIZE_VER0 as u64 + SECTION;
+        if !(smallest..=LARGEST_ATTR).contains(&entry) {
+            let problem = format!("{entry} bytes; {smallest} to {LARGEST_ATTR} are possible");
+            return Err(self.wrong("attr_size", problem));
+        }
+        let bytes = self.bytes(attrs)?;
+        let mut events = Vec::new();
+        let mut id_bytes = 0_u64;
+        for bytes in bytes.chunks_exact(entry as usize) {
+            let (attr, place) = bytes.split_at(bytes.len() - SECTION as usize);
+            let ids = Section::read(&mut Fields::new(place, self.endian)).unwrap_or_default();
+            // The lists do not overlap, so together they cannot be longer than the file.
+            id_bytes = id_bytes.saturating_add(ids.size);
+            if ids.end_within(self.file_size).is_none() || id_bytes > self.file_size {
+                let problem = format!(
+                    "{} bytes at {} for event {} in a file of {} bytes",
+                    ids.size,
+                    ids.offset,
+                    events.len(),
+                    self.file_size
+                );
+                return Err(self.wrong("attrs.ids", problem));
+            }
+            let ids = ids_from(&self.bytes(ids)?, self.endian);
+            let attr = attr_from(attr, self.endian).ok_or_else(|| {
+                self.wrong("attrs", format!("event {} declares too small a size", events.len()))
+            })?;
+            events.push(Event { name: name::of(&attr), attr, ids });
+        }
+        if events.is_empty() {
+            Err(ReadError::NoEvents(self.path.to_path_buf()))
+        } else {
+            Ok(events)
+        }
+    }
+}
+
+fn feature_bits(bitmap: &[u8], endian: Endian) -> Vec<u32> {
+    let mut fields = Fields::new(bitmap, endian);
+    let words = std::iter::from_fn(|| fields.u64());
+    words
+        .enumerate()
+        .flat_map(|(index, word)| {
+            (0..64_u32)
+                .filter(move |bit| word >> bit & 1 == 1)
+                .map(move |bit| index as u32 * 64 + bit)
+        })
+        .collect()
+}
+
+/// Ids, one u64 after another.
+pub(super) fn ids_from(bytes: &[u8], endian: Endian) -> Vec<u64> {
+    let mut fields = Fields::new(bytes, endian);
+    std::iter::from_fn(|| fields.u64()).collect()
+}
+
+/// Widths in bytes of the fields of `perf_event_attr`, in their order.
+const WIDTHS: [u8; 24] = [4, 4, 8, 8, 8, 8, 8, 4, 4, 8, 8, 8, 8, 4, 4, 8, 4, 2, 2, 4, 4, 8, 8, 0];
+
+/// An attribute in the byte order of the file.
+pub(super) fn attr_from(bytes: &[u8], endian: Endian) -> Option<Attr> {
+    let declared = Fields::new(bytes.get(4..)?, endian).u32()? as usize;
+    // Size 0 is what the first version wrote.
+    let known = if declared == 0 { ATTR_SIZE_VER0 } else { declared.min(bytes.len()) };
+    let mut native = [0_u8; ATTR_SIZE_VER8];
+    let mut fields = Fields::new(bytes.get(..known)?, endian);
+    let mut at = 0;
+    for width in WIDTHS {
+        let field: &[u8] = match width {
+            2 => &fields.u16().unwrap_or(0).to_ne_bytes(),
+            4 => &fields.u32().unwrap_or(0).to_ne_bytes(),
+            8 => &fields.u64().unwrap_or(0).to_ne_bytes(),
+            _ => &[],
+        };
+        native[at..at + field.len()].copy_from_slice(field);
+        at += field.len();
+    }
+    let mut attr = Attr::from_bytes(&native).ok()?;
+    if endian == Endian::Big {
+        // Compilers for such machines fill bit fields from the most significant bit.
+        let word = attr.flags.bits() | u64::from(attr.precise_ip) << 15;
+        let word = word.reverse_bits();
+        attr.flags = AttrFlags::from_bits_retain(word & !(3 << 15));
+        attr.precise_ip = (word >> 15 & 3) as u8;
+    }
+    (known >= ATTR_SIZE_VER0).then_some(attr)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pmuscope_abi::SampleType;
+
+    #[test]
+    fn an_attr_of_the_other_byte_order_is_the_same_attr() {
+        let attr = Attr {
+            event_type: 1,
+            config: 2,
+            sample: 4000,
+            sample_type: SampleType::IP | SampleType::TIME,
+            flags: AttrFlags::SAMPLE_ID_ALL | AttrFlags::FREQ,
+            precise_ip: 1,
+            sample_max_stack: 127,
+            ..Attr::default()
+        };
+        let bytes = attr.to_bytes();
+        assert_eq!(attr_from(&bytes, Endian::Little).as_ref(), Some(&attr));
+
+        let mut swapped = Vec::new();
+        let mut at = 0;
+        for width in WIDTHS {
+            let mut field = bytes[at..at + usize::from(width)].to_vec();
+            field.reverse();
+            if at == 40 {
+                let word = u64::from_be_bytes(field[..].try_into().unwrap());
+                field = word.reverse_bits().to_be_bytes().to_vec();
+            }
+            swapped.extend(field);
+            at += usize::from(width);
+        }
+        assert_eq!(attr_from(&swapped, Endian::Big).as_ref(), Some(&attr));
+    }
+
+    #[test]
+    fn an_attr_that_is_too_short_is_none() {
+        let mut bytes = Attr::default().to_bytes();
+        assert_eq!(attr_from(&bytes[..60], Endian::Little), None);
+        bytes[4] = 10;
+        assert_eq!(attr_from(&bytes, Endian::Little), None);
+    }
+}

@@ -1,0 +1,246 @@
+//! What a file says about the machine and the recording, from its feature sections.
+
+use std::fs::File;
+use std::path::Path;
+
+use crate::info::{FEATURE_INFO, RecordingInfo};
+
+use super::bytes::{Endian, Fields, until_zero};
+use super::error::ReadError;
+use super::header::{FileLayout, ids_from, read_section};
+
+mod bit {
+    pub(super) const BUILD_ID: u32 = 2;
+    pub(super) const HOSTNAME: u32 = 3;
+    pub(super) const OSRELEASE: u32 = 4;
+    pub(super) const VERSION: u32 = 5;
+    pub(super) const ARCH: u32 = 6;
+    pub(super) const NRCPUS: u32 = 7;
+    pub(super) const CPUDESC: u32 = 8;
+    pub(super) const CMDLINE: u32 = 11;
+    pub(super) const EVENT_DESC: u32 = 12;
+    pub(super) const NUMA_TOPOLOGY: u32 = 14;
+}
+
+/// A feature larger than this is not read: the largest real one, the build ids of a machine with
+/// 100,000 files, is some 10 MB.
+const LARGEST_FEATURE: u64 = 64 << 20;
+/// Build ids of a file start with these bytes of kind and flags before the path.
+const BUILD_ID_FRONT: usize = 8 + 4 + 24;
+/// `misc` bit of a build id whose length is stored.
+const MISC_BUILD_ID_SIZE: u16 = 1 << 15;
+
+/// The machine and the recording as the file describes them; what it does not say is `None` or empty.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Metadata {
+    /// Host name.
+    pub hostname: Option<String>,
+    /// Kernel release.
+    pub os_release: Option<String>,
+    /// Version of the recorder.
+    pub version: Option<String>,
+    /// Machine name as uname(1) has it.
+    pub arch: Option<String>,
+    /// CPUs that were online.
+    pub cpus: Option<u32>,
+    /// NUMA nodes.
+    pub nodes: Option<u32>,
+    /// CPU model.
+    pub cpu_model: Option<String>,
+    /// Command line of the recorder.
+    pub command: Vec<String>,
+    /// Build ids of files that were hit.
+    pub build_ids: Vec<FileBuildId>,
+    /// pmuscope's own metadata: of the whole recording, or the last copy in the stream.
+    pub info: Option<RecordingInfo>,
+}
+
+/// Build id of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileBuildId {
+    /// Whether it is the kernel or one of its modules.
+    pub kernel: bool,
+    /// Path, or a name in brackets.
+    pub path: Vec<u8>,
+    /// The id: 1 to 20 bytes.
+    pub id: Vec<u8>,
+}
+
+/// A name and the ids it belongs to, from the EVENT_DESC feature.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct NamedIds {
+    pub(super) name: String,
+    pub(super) ids: Vec<u64>,
+}
+
+/// Reads the features of `file`; the second value are names of the events.
+pub(super) fn read(
+    file: &File,
+    path: &Path,
+    layout: &FileLayout,
+    endian: Endian,
+) -> Result<(Metadata, Vec<NamedIds>), ReadError> {
+    let mut metadata = Metadata::default();
+    let mut names = Vec::new();
+    for &(bit, section) in &layout.features {
+        if !wanted(bit) || section.size > LARGEST_FEATURE {
+            continue;
+        }
+        let bytes = read_section(file, section).map_err(|source| ReadError::Io {
+            path: path.to_path_buf(),
+            what: "read",
+            source,
+        })?;
+        names.extend(metadata.take_feature(bit, &bytes, endian));
+    }
+    Ok((metadata, names))
+}
+
+fn wanted(bit: u32) -> bool {
+    matches!(
+        bit,
+        bit::BUILD_ID
+            | bit::HOSTNAME
+            | bit::OSRELEASE
+            | bit::VERSION
+            | bit::ARCH
+            | bit::NRCPUS
+            | bit::CPUDESC
+            | bit::CMDLINE
+            | bit::EVENT_DESC
+            | bit::NUMA_TOPOLOGY
+            | FEATURE_INFO
+    )
+}
+
+impl Metadata {
+    /// Takes over one feature; names of events are returned.
+    pub(super) fn take_feature(&mut self, bit: u32, bytes: &[u8], endian: Endian) -> Vec<NamedIds> {
+        let mut fields = Fields::new(bytes, endian);
+        match bit {
+            bit::BUILD_ID => self.build_ids.extend(build_ids(bytes, endian)),
+            bit::HOSTNAME => self.hostname = fields.string(),
+            bit::OSRELEASE => self.os_release = fields.string(),
+            bit::VERSION => self.version = fields.string(),
+            bit::ARCH => self.arch = fields.string(),
+            bit::CPUDESC => self.cpu_model = fields.string(),
+            bit::NRCPUS => self.cpus = fields.u32().and_then(|_available| fields.u32()),
+            bit::NUMA_TOPOLOGY => self.nodes = fields.u32(),
+            bit::CMDLINE => {
+                fields.u32(); // their number: the bytes decide
+                self.command = std::iter::from_fn(|| fields.string()).collect();
+            }
+            bit::EVENT_DESC => return event_desc(fields),
+            FEATURE_INFO => self.info = RecordingInfo::from_json(bytes),
+            _ => {}
+        }
+        Vec::new()
+    }
+
+    /// Takes over the body of a build id record of the stream format.
+    pub(super) fn take_build_id(&mut self, misc: u16, body: &[u8]) {
+        self.build_ids.extend(build_id(misc, body));
+    }
+}
+
+fn build_ids(bytes: &[u8], endian: Endian) -> Vec<FileBuildId> {
+    let mut rest = bytes;
+    let mut out = Vec::new();
+    loop {
+        let mut fields = Fields::new(rest, endian);
+        let (Some(_kind), Some(misc), Some(size)) = (fields.u32(), fields.u16(), fields.u16())
+        else {
+            return out;
+        };
+        let size = usize::from(size);
+        if size < BUILD_ID_FRONT || size > rest.len() {
+            return out;
+        }
+        let (record, behind) = rest.split_at(size);
+        out.extend(build_id(misc, &record[8..]));
+        rest = behind;
+    }
+}
+
+fn build_id(misc: u16, body: &[u8]) -> Option<FileBuildId> {
+    let id = body.get(4..24)?;
+    let length = if misc & MISC_BUILD_ID_SIZE != 0 {
+        usize::from(*body.get(24)?).min(id.len())
+    } else {
+        // Old recorders pad with zeros and do not say how many.
+        id.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1)
+    };
+    let path = until_zero(body.get(28..)?).to_vec();
+    let kernel = matches!(misc & 7, 1 | 4);
+    (length > 0).then(|| FileBuildId { kernel, path, id: id[..length].to_vec() })
+}
+
+/// `u32 events, u32 attr bytes, { attr, u32 ids, string name, ids… }…`
+fn event_desc(mut fields: Fields<'_>) -> Vec<NamedIds> {
+    let one = |fields: &mut Fields<'_>, attr_size: usize, endian: Endian| {
+        fields.take(attr_size)?;
+        let ids = usize::try_from(fields.u32()?).ok()?;
+        let name = fields.string()?;
+        let ids = ids_from(fields.take(ids.checked_mul(8)?)?, endian);
+        Some(NamedIds { name, ids })
+    };
+    let endian = fields.endian();
+    let (Some(_count), Some(attr_size)) = (fields.u32(), fields.u32()) else { return Vec::new() };
+    if attr_size == 0 {
+        return Vec::new();
+    }
+    std::iter::from_fn(|| one(&mut fields, attr_size as usize, endian)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn build_id_record(misc: u16, id: &[u8], length: u8, path: &[u8]) -> Vec<u8> {
+        let size = (BUILD_ID_FRONT + path.len() + 1).next_multiple_of(8);
+        let mut out = Vec::new();
+        out.extend_from_slice(&0_u32.to_le_bytes());
+        out.extend_from_slice(&misc.to_le_bytes());
+        out.extend_from_slice(&(size as u16).to_le_bytes());
+        out.extend_from_slice(&(-1_i32).to_le_bytes());
+        out.extend_from_slice(id);
+        out.resize(8 + 4 + 20, 0);
+        out.extend_from_slice(&[length, 0, 0, 0]);
+        out.extend_from_slice(path);
+        out.resize(size, 0);
+        out
+    }
+
+    #[test]
+    fn build_ids_of_both_kinds_and_nothing_from_a_cut_record() {
+        let mut bytes = build_id_record(2 | MISC_BUILD_ID_SIZE, &[1, 2, 0], 3, b"/bin/a");
+        bytes.extend(build_id_record(1, &[7, 8], 0, b"[kernel.kallsyms]"));
+        let found = build_ids(&bytes, Endian::Little);
+        let id = |kernel, path: &[u8], id: &[u8]| FileBuildId {
+            kernel,
+            path: path.to_vec(),
+            id: id.to_vec(),
+        };
+        let both = [id(false, b"/bin/a", &[1, 2, 0]), id(true, b"[kernel.kallsyms]", &[7, 8])];
+        assert_eq!(found, both);
+        assert_eq!(build_ids(&bytes[..bytes.len() - 1], Endian::Little), both[..1]);
+        assert_eq!(build_ids(&[0; 64], Endian::Little), []);
+    }
+
+    #[test]
+    fn counts_that_cannot_be_end_the_list() {
+        let mut bytes = Vec::new();
+        for word in [u32::MAX, 4, 0, u32::MAX, 2] {
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
+        bytes.extend_from_slice(b"x\0");
+        assert_eq!(event_desc(Fields::new(&bytes, Endian::Little)), []);
+        let mut metadata = Metadata::default();
+        metadata.take_feature(
+            bit::CMDLINE,
+            &[255, 255, 255, 255, 2, 0, 0, 0, b'a', 0],
+            Endian::Little,
+        );
+        assert_eq!(metadata.command, ["a"]);
+    }
+}

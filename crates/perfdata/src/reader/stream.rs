@@ -1,0 +1,429 @@
+//! Bytes to records, in the order of the file: framing, payloads that follow a record, decompression.
+//!
+//! A compressed record holds a piece of a zstd stream; records continue from one piece into the next.
+//! It is unpacked in steps of a fixed size, so that a small record that unpacks to gigabytes costs
+//! time but no memory.
+//!
+//! ```text
+//!  file     │ rec │ rec │ COMPRESSED ───────┐│ COMPRESSED ──┐│ rec │
+//!  packed                └─────────────────┘  └────────────┘
+//!  plain                  │ rec │ rec │ re│c │ rec │
+//! ```
+
+use std::io::{self, Read};
+
+use pmuscope_abi::record::{HEADER_SIZE, kind};
+use zstd::stream::raw::{Decoder, InBuffer, Operation as _, OutBuffer};
+
+use super::bytes::{Endian, Fields};
+
+/// Bytes read from the file at once; more than the largest record.
+const CHUNK: usize = 1 << 20;
+/// Bytes unpacked at once; more than the largest record.
+const PLAIN: usize = 256 << 10;
+
+/// A record as it stands in the file or in a compressed piece of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RawRecord<'a> {
+    pub(super) kind: u32,
+    pub(super) misc: u16,
+    pub(super) body: &'a [u8],
+}
+
+/// Why reading ended before the end of the data.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stopped {
+    /// Byte offset in the file.
+    pub offset: u64,
+    /// What was found there.
+    pub reason: StopReason,
+}
+
+/// What ends the reading of records.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StopReason {
+    /// The last record is not all there.
+    CutOff,
+    /// A record's size, in bytes, is smaller than its header.
+    RecordSize(u16),
+    /// Compressed data are damaged; the library's words.
+    Compression(String),
+}
+
+impl std::fmt::Display for StopReason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::CutOff => f.write_str("the last record is cut off"),
+            Self::RecordSize(size) => write!(f, "a record of {size} bytes, less than its header"),
+            Self::Compression(why) => write!(f, "damaged compressed data ({why})"),
+        }
+    }
+}
+
+/// What [`Stream::next`] came to.
+#[derive(Debug)]
+pub(super) enum Step<'a> {
+    Record(RawRecord<'a>),
+    End,
+    Stopped(Stopped),
+}
+
+/// Where the next record is.
+enum Found {
+    File { at: usize, size: usize },
+    Plain { at: usize, size: usize },
+    End,
+    Stopped(Stopped),
+}
+
+/// Walks the records of a data section.
+pub(super) struct Stream {
+    input: Box<dyn Read + Send>,
+    endian: Endian,
+    buffer: Vec<u8>,
+    at: usize,
+    filled: usize,
+    /// Offset in the file of `buffer[at]`.
+    offset: u64,
+    unpacker: Option<Unpacker>,
+    plain_offset: u64,
+}
+
+impl std::fmt::Debug for Stream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Stream").field("offset", &self.offset).finish_non_exhaustive()
+    }
+}
+
+impl Stream {
+    /// Records from `input`, whose first byte is at `offset` of the file and which ends with the data.
+    pub(super) fn new(input: Box<dyn Read + Send>, offset: u64, endian: Endian) -> Self {
+        let buffer = vec![0; CHUNK];
+        let (at, filled, plain_offset) = (0, 0, offset);
+        Self { input, endian, buffer, at, filled, offset, unpacker: None, plain_offset }
+    }
+
+    /// The next record.
+    pub(super) fn next(&mut self) -> io::Result<Step<'_>> {
+        let bytes = match self.find()? {
+            Found::File { at, size } => &self.buffer[at..at + size],
+            Found::Plain { at, size } => match &self.unpacker {
+                Some(unpacker) => &unpacker.plain[at..at + size],
+                None => return Ok(Step::End),
+            },
+            Found::End => return Ok(Step::End),
+            Found::Stopped(stopped) => return Ok(Step::Stopped(stopped)),
+        };
+        let (kind, misc, _) = header(bytes, self.endian);
+        Ok(Step::Record(RawRecord { kind, misc, body: &bytes[HEADER_SIZE..] }))
+    }
+
+    fn find(&mut self) -> io::Result<Found> {
+        loop {
+            if let Some(unpacker) = &mut self.unpacker {
+                match unpacker.next(self.endian) {
+                    Ok(Some((at, size))) => return Ok(Found::Plain { at, size }),
+                    Ok(None) => {}
+                    Err(reason) => {
+                        return Ok(Found::Stopped(Stopped { offset: self.plain_offset, reason }));
+                    }
+                }
+            }
+            let stop = |offset, reason| Ok(Found::Stopped(Stopped { offset, reason }));
+            let there = self.fill(HEADER_SIZE)?;
+            if there == 0 {
+                return Ok(Found::End);
+            }
+            if there < HEADER_SIZE {
+                return stop(self.offset, StopReason::CutOff);
+            }
+            let (kind, _, size) = header(&self.buffer[self.at..], self.endian);
+            let length = usize::from(size);
+            if length < HEADER_SIZE {
+                return stop(self.offset, StopReason::RecordSize(size));
+            }
+            if self.fill(length)? < length {
+                return stop(self.offset, StopReason::CutOff);
+            }
+            let (start, offset) = (self.at, self.offset);
+            self.advance(length);
+            let body = start + HEADER_SIZE..start + length;
+            let follows = match kind {
+                kind::COMPRESSED | COMPRESSED2 => {
+                    self.unpack(kind, body, offset);
+                    continue;
+                }
+                TRACING_DATA => Fields::new(&self.buffer[body], self.endian)
+                    .u32()
+                    .map(|size| u64::from(size).next_multiple_of(8)),
+                AUXTRACE => Fields::new(&self.buffer[body], self.endian).u64(),
+                _ => Some(0),
+            };
+            if follows.unwrap_or(0) > 0 {
+                // Larger than the buffer as a rule; nobody here wants it.
+                if !self.skip(follows.unwrap_or(0))? {
+                    return stop(offset, StopReason::CutOff);
+                }
+                continue;
+            }
+            return Ok(Found::File { at: start, size: length });
+        }
+    }
+
+    fn unpack(&mut self, kind: u32, body: std::ops::Range<usize>, offset: u64) {
+        let body = &self.buffer[body];
+        let packed = if kind == COMPRESSED2 {
+            // u64 bytes of data, data, padding
+            let mut fields = Fields::new(body, self.endian);
+            let size = fields.u64().and_then(|size| usize::try_from(size).ok()).unwrap_or(0);
+            fields.take(size).unwrap_or(fields.rest())
+        } else {
+            body
+        };
+        self.plain_offset = offset;
+        self.unpacker.get_or_insert_with(Unpacker::new).feed(packed);
+    }
+
+    fn advance(&mut self, bytes: usize) {
+        self.at += bytes;
+        self.offset += bytes as u64;
+    }
+
+    /// Skips `bytes`; false if the data end before.
+    fn skip(&mut self, bytes: u64) -> io::Result<bool> {
+        let mut left = bytes;
+        while left > 0 {
+            if self.fill(1)? == 0 {
+                return Ok(false);
+            }
+            let step = left.min((self.filled - self.at) as u64);
+            self.advance(step as usize);
+            left -= step;
+        }
+        Ok(true)
+    }
+
+    /// Makes `wanted` bytes available from `at`, moving it if need be; tells how many there are.
+    fn fill(&mut self, wanted: usize) -> io::Result<usize> {
+        if self.filled - self.at < wanted && self.at > 0 {
+            self.buffer.copy_within(self.at..self.filled, 0);
+            self.filled -= self.at;
+            self.at = 0;
+        }
+        while self.filled - self.at < wanted {
+            match self.input.read(&mut self.buffer[self.filled..]) {
+                Ok(0) => break,
+                Ok(read) => self.filled += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(self.filled - self.at)
+    }
+}
+
+/// Since perf 6.16: compressed data with their size, padded.
+pub(super) const COMPRESSED2: u32 = 83;
+/// Trace format description; its text follows the record.
+pub(super) const TRACING_DATA: u32 = 66;
+/// Hardware trace; its data follow the record.
+pub(super) const AUXTRACE: u32 = 71;
+
+/// Kind, misc and size of the record at the start of `bytes`, which has at least a header.
+fn header(bytes: &[u8], endian: Endian) -> (u32, u16, u16) {
+    let mut fields = Fields::new(bytes, endian);
+    (
+        fields.u32().unwrap_or_default(),
+        fields.u16().unwrap_or_default(),
+        fields.u16().unwrap_or_default(),
+    )
+}
+
+/// The zstd stream inside the records.
+struct Unpacker {
+    decoder: Result<Decoder<'static>, String>,
+    packed: Vec<u8>,
+    packed_at: usize,
+    plain: Vec<u8>,
+    at: usize,
+    filled: usize,
+    /// The last step filled all of its space: more may come without further input.
+    more: bool,
+}
+
+impl Unpacker {
+    fn new() -> Self {
+        Self {
+            decoder: Decoder::new().map_err(|error| error.to_string()),
+            packed: Vec::new(),
+            packed_at: 0,
+            plain: vec![0; PLAIN],
+            at: 0,
+            filled: 0,
+            more: false,
+        }
+    }
+
+    fn feed(&mut self, packed: &[u8]) {
+        self.packed.clear();
+        self.packed.extend_from_slice(packed);
+        self.packed_at = 0;
+    }
+
+    /// Place of the next whole record in `plain`; `None` if that needs more input.
+    fn next(&mut self, endian: Endian) -> Result<Option<(usize, usize)>, StopReason> {
+        loop {
+            let there = self.filled - self.at;
+            if there >= HEADER_SIZE {
+                let (_, _, size) = header(&self.plain[self.at..self.filled], endian);
+                let length = usize::from(size);
+                if length < HEADER_SIZE {
+                    return Err(StopReason::RecordSize(size));
+                }
+                if length <= there {
+                    let at = self.at;
+                    self.at += length;
+                    return Ok(Some((at, length)));
+                }
+            }
+            if self.packed_at == self.packed.len() && !self.more {
+                return Ok(None);
+            }
+            self.step()?;
+        }
+    }
+
+    fn step(&mut self) -> Result<(), StopReason> {
+        self.plain.copy_within(self.at..self.filled, 0);
+        self.filled -= self.at;
+        self.at = 0;
+        let decoder = self.decoder.as_mut().map_err(|why| StopReason::Compression(why.clone()))?;
+        let mut input = InBuffer::around(&self.packed[self.packed_at..]);
+        let mut output = OutBuffer::around(&mut self.plain[self.filled..]);
+        decoder
+            .run(&mut input, &mut output)
+            .map_err(|error| StopReason::Compression(error.to_string()))?;
+        let (read, written) = (input.pos(), output.pos());
+        self.packed_at += read;
+        self.filled += written;
+        self.more = self.filled == self.plain.len();
+        if read == 0 && written == 0 && self.packed_at < self.packed.len() {
+            return Err(StopReason::Compression("no progress".into()));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pmuscope_abi::record::RecordBuilder;
+    use proptest::prelude::*;
+
+    /// Kinds and bodies of all records, and how it ended.
+    fn walk(bytes: &[u8]) -> (Vec<(u32, Vec<u8>)>, Option<Stopped>) {
+        let input = Box::new(io::Cursor::new(bytes.to_vec()));
+        let mut stream = Stream::new(input, 0, native());
+        let mut seen = Vec::new();
+        loop {
+            match stream.next().unwrap() {
+                Step::Record(record) => seen.push((record.kind, record.body.to_vec())),
+                Step::End => return (seen, None),
+                Step::Stopped(stopped) => return (seen, Some(stopped)),
+            }
+        }
+    }
+
+    fn native() -> Endian {
+        if cfg!(target_endian = "big") { Endian::Big } else { Endian::Little }
+    }
+
+    fn records(bodies: &[(u32, Vec<u8>)]) -> Vec<u8> {
+        let mut out = Vec::new();
+        for (kind, body) in bodies {
+            RecordBuilder::new(&mut out, *kind, 0).bytes(body).finish();
+        }
+        out
+    }
+
+    /// One stream, flushed after each piece, as perf writes it.
+    fn pack(plain: &[u8], piece: usize) -> Vec<u8> {
+        let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
+        let mut out = Vec::new();
+        for piece in plain.chunks(piece.max(1)) {
+            io::Write::write_all(&mut encoder, piece).unwrap();
+            io::Write::flush(&mut encoder).unwrap();
+            let packed = std::mem::take(encoder.get_mut());
+            RecordBuilder::new(&mut out, kind::COMPRESSED, 0).bytes(&packed).finish();
+        }
+        out
+    }
+
+    #[test]
+    fn payloads_behind_a_record_are_skipped_and_a_missing_one_stops() {
+        let mut bytes = records(&[(9, vec![1; 8])]);
+        RecordBuilder::new(&mut bytes, AUXTRACE, 0).u64(24).bytes(&[0; 32]).finish();
+        let end_of_head = bytes.len();
+        bytes.extend_from_slice(&[0xff; 24]);
+        bytes.extend(records(&[(3, vec![])]));
+        let (seen, stopped) = walk(&bytes);
+        assert_eq!((seen.len(), stopped), (2, None));
+        let (seen, stopped) = walk(&bytes[..end_of_head + 3]);
+        assert_eq!(seen.len(), 1);
+        assert_eq!(stopped.map(|s| s.reason), Some(StopReason::CutOff));
+    }
+
+    #[test]
+    fn a_bomb_costs_no_memory() {
+        // 64 MiB of one-kilobyte records of zeros, in records of 16 MiB each.
+        let plain = records(&vec![(9, vec![0; 1016]); 64 << 10]);
+        let packed = pack(&plain, 16 << 20);
+        assert!(packed.len() < plain.len() / 256, "{}", packed.len());
+        let mut stream = Stream::new(Box::new(io::Cursor::new(packed)), 0, native());
+        let mut count = 0;
+        while let Step::Record(_) = stream.next().unwrap() {
+            count += 1;
+        }
+        assert_eq!(count, 64 << 10);
+        assert_eq!(stream.unpacker.unwrap().plain.len(), PLAIN);
+    }
+
+    #[test]
+    fn damaged_compressed_data_stop_with_what_came_before() {
+        let mut bytes = records(&[(9, vec![])]);
+        RecordBuilder::new(&mut bytes, kind::COMPRESSED, 0).bytes(&[0x55; 40]).finish();
+        let (seen, stopped) = walk(&bytes);
+        assert_eq!(seen.len(), 1);
+        assert!(matches!(stopped.unwrap().reason, StopReason::Compression(_)));
+    }
+
+    fn bodies() -> impl Strategy<Value = Vec<(u32, Vec<u8>)>> {
+        let kind = (1_u32..64).prop_filter("no payload", |kind| *kind != 0);
+        proptest::collection::vec((kind, proptest::collection::vec(any::<u8>(), 0..300)), 0..60)
+    }
+
+    proptest! {
+        #[test]
+        fn packed_or_not_the_records_are_the_same(bodies in bodies(), piece in 1_usize..2000) {
+            let plain = records(&bodies);
+            prop_assert_eq!(walk(&plain), (bodies.clone(), None));
+            prop_assert_eq!(walk(&pack(&plain, piece)), (bodies, None));
+        }
+
+        #[test]
+        fn cut_anywhere_the_records_before_are_there(bodies in bodies(), cut in 0.0_f64..1.0) {
+            let plain = records(&bodies);
+            let cut = (plain.len() as f64 * cut) as usize;
+            let (seen, _) = walk(&plain[..cut]);
+            prop_assert_eq!(&seen[..], &bodies[..seen.len()]);
+            let whole: usize = seen.iter().map(|(_, body)| body.len() + HEADER_SIZE).sum();
+            prop_assert!(whole <= cut && cut - whole < 308);
+        }
+
+        #[test]
+        fn garbage_ends(bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
+            walk(&bytes);
+        }
+    }
+}

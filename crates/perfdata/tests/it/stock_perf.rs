@@ -1,0 +1,67 @@
+//! Files by the `perf` of this machine, against what the same `perf` reads out of them.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::read;
+
+/// Records `sh -c work` with `perf record args`; `None`, with the reason printed, where that fails.
+fn record(dir: &Path, args: &[&str]) -> Option<PathBuf> {
+    let path = dir.join(format!("{}.data", args.join("")));
+    let work = "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; ls / >/dev/null";
+    let output = Command::new("perf")
+        .args(["record", "-q", "-o"])
+        .arg(&path)
+        .args(args)
+        .args(["--", "sh", "-c", work])
+        .output();
+    match output {
+        Ok(output) if output.status.success() => Some(path),
+        Ok(output) => {
+            let why = String::from_utf8_lossy(&output.stderr).lines().next().map(str::to_owned);
+            eprintln!("skipped: perf record {args:?}: {}", why.unwrap_or_default());
+            None
+        }
+        Err(error) => {
+            eprintln!("skipped: no perf on this machine ({error})");
+            None
+        }
+    }
+}
+
+/// Instruction addresses that `perf script` prints, summed, and their number.
+fn by_perf(path: &Path) -> (u64, u64) {
+    let output = Command::new("perf")
+        .args(["script", "-G", "-F", "ip", "-i"])
+        .arg(path)
+        .output()
+        .expect("perf was there a moment ago");
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.split_whitespace()
+        .filter_map(|word| u64::from_str_radix(word, 16).ok())
+        .fold((0, 0), |(count, sum), ip| (count + 1, ip.wrapping_add(sum)))
+}
+
+#[test]
+fn every_form_that_perf_records_gives_the_samples_that_perf_reads() {
+    let dir = tempfile::tempdir().unwrap();
+    let forms: [&[&str]; 6] = [
+        &["-e", "cpu-clock", "-F", "999"],
+        &["-e", "cpu-clock", "-c", "1000000"],
+        &["-e", "cpu-clock", "-F", "999", "-g"],
+        &["-e", "cpu-clock", "-F", "5000", "-z"],
+        &["-e", "cpu-clock,page-faults", "-F", "999"],
+        &["-e", "cpu-clock", "-F", "999", "-a"],
+    ];
+    for form in forms {
+        let Some(path) = record(dir.path(), form) else { continue };
+        let found = read(&path).unwrap();
+        let samples: u64 = found.samples.iter().sum();
+        let sum = found.ip_sums.iter().fold(0_u64, |sum, ip| sum.wrapping_add(*ip));
+        assert_eq!((samples, sum), by_perf(&path), "{form:?}");
+        assert!(samples > 0, "{form:?}");
+        assert_eq!(found.out_of_order, 0, "{form:?}");
+        assert_eq!(found.callchain_entries > 0, form.contains(&"-g"), "{form:?}");
+        assert!(found.mmaps > 5 && found.tally.stopped.is_none(), "{form:?}: {:?}", found.tally);
+    }
+}
