@@ -146,6 +146,14 @@ fn beta_fraction(a: f64, b: f64, x: f64) -> f64 {
     fraction
 }
 
+/// The lower level at which a percentile bootstrap interval of `n` independent values covers
+/// `level`: Φ(-sqrt(n / (n - 1)) t), with Student's t for n - 1 degrees of freedom (Hesterberg
+/// 2015, The American Statistician 69, section 4). `n` may be a fraction (an effective number).
+pub(crate) fn expanded_tail(level: f64, n: f64) -> f64 {
+    let t = t_quantile(0.5 + level / 2.0, n - 1.0);
+    normal_cdf(-(n / (n - 1.0)).sqrt() * t)
+}
+
 /// Factor that makes the median absolute deviation estimate a normal distribution's standard
 /// deviation: 1 / Φ⁻¹(3/4).
 pub(crate) const MAD_TO_SIGMA: f64 = 1.482_602_218_505_602;

@@ -55,3 +55,46 @@ pub fn outliers(values: &[f64]) -> Vec<bool> {
     };
     values.iter().map(flag).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn known_quantiles() {
+        let values = [10.0, 20.0, 30.0, 40.0];
+        assert_eq!(quantile(&values, 0.0), Some(10.0));
+        assert_eq!(quantile(&values, 1.0), Some(40.0));
+        // R: quantile(c(10, 20, 30, 40), 0.25) is 17.5.
+        assert_eq!(quantile(&values, 0.25), Some(17.5));
+        assert_eq!(median(&values), Some(25.0));
+        assert_eq!(median(&[]), None);
+        assert_eq!(quantile(&values, 1.1), None);
+        assert_eq!(median(&[1.0, f64::NAN]), None);
+    }
+
+    #[test]
+    fn one_run_gone_wrong_is_flagged_and_no_other() {
+        let values = [11.31, 11.29, 11.35, 11.30, 14.9, 11.33];
+        assert_eq!(outliers(&values), [false, false, false, false, true, false]);
+        assert_eq!(outliers(&[1.0, 1.0, 9.0]), [false; 3]);
+        assert_eq!(outliers(&[1.0, 1.0, 1.0, 1.0, 9.0]), [false; 5]);
+        assert!((mad(&[1.0, 2.0, 3.0, 4.0, 100.0]).unwrap() - MAD_TO_SIGMA).abs() < 1e-12);
+    }
+
+    proptest! {
+        #[test]
+        fn a_quantile_has_its_share_of_values_on_each_side(
+            values in prop::collection::vec(-1e6..1e6f64, 1..50),
+            p in 0.0..=1.0f64,
+        ) {
+            let q = quantile(&values, p).unwrap();
+            let last = (values.len() - 1) as f64;
+            let below = values.iter().filter(|v| **v < q).count() as f64;
+            let above = values.iter().filter(|v| **v > q).count() as f64;
+            prop_assert!(below <= (p * last).floor() + 1.0);
+            prop_assert!(above <= ((1.0 - p) * last).floor() + 1.0);
+        }
+    }
+}
