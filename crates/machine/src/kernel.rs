@@ -35,6 +35,12 @@ impl Machine {
         let hostname = self.text_if_any("proc/sys/kernel/hostname").unwrap_or_default();
         Ok(Kernel { release, version, hostname, arch })
     }
+
+    /// Random id of this boot: `/proc/sys/kernel/random/boot_id`. Kernel addresses compare only within
+    /// one boot.
+    pub fn boot_id(&self) -> Option<String> {
+        self.text_if_any("proc/sys/kernel/random/boot_id")
+    }
 }
 
 fn version(release: &str) -> Option<(u32, u32)> {

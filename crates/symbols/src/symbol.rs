@@ -1,0 +1,95 @@
+//! What is found at an address, and why nothing is.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustc_hash::FxHashSet;
+
+use crate::BuildId;
+
+/// The function at an address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Symbol {
+    /// Name of the function that holds the code, demangled.
+    pub name: Arc<str>,
+    /// Line of the address in that function, or of the call into the first inlined one.
+    pub line: Option<Line>,
+    /// Functions inlined there, the outermost first; the last one is where the address really is.
+    pub inlined: Box<[Frame]>,
+}
+
+impl Symbol {
+    /// Name of the function the address really is in: the innermost inlined one.
+    #[must_use]
+    pub fn innermost(&self) -> &Arc<str> {
+        self.inlined.last().map_or(&self.name, |frame| &frame.name)
+    }
+}
+
+/// A function that was inlined.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame {
+    /// Its name, demangled.
+    pub name: Arc<str>,
+    /// Line of the address in it, or of the call into the next.
+    pub line: Option<Line>,
+}
+
+/// A place in a source file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// Path as the compiler noted it.
+    pub file: Arc<str>,
+    /// Line, from 1.
+    pub number: Option<u32>,
+}
+
+/// Whether symbols of a module could be had, and why not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum State {
+    /// At least one address has a symbol.
+    Found,
+    /// The file has no symbols for the addresses, as after strip(1).
+    NoSymbols,
+    /// No such file any more, or on another machine.
+    FileMissing,
+    /// The file is there and cannot be read; the reason.
+    Unreadable(String),
+    /// Another build of the file is there now.
+    BuildIdDiffers {
+        /// The recording's.
+        recorded: BuildId,
+        /// The file's; `None` if it has none.
+        file: Option<BuildId>,
+    },
+    /// The kernel hides its addresses from this user.
+    KernelHidden,
+    /// Recorded with another kernel, or on another machine.
+    OtherKernel,
+    /// Recorded with this kernel before it was booted anew at other addresses, or it cannot be told.
+    OtherBoot,
+    /// The runtime left no `/tmp/perf-PID.map`.
+    NoPerfMap,
+    /// Nothing is known about the mapping.
+    NotMapped,
+}
+
+/// Each name once.
+#[derive(Debug, Default)]
+pub(crate) struct Names(FxHashSet<Arc<str>>);
+
+impl Names {
+    pub(crate) fn intern(&mut self, name: &str) -> Arc<str> {
+        if let Some(name) = self.0.get(name) {
+            return Arc::clone(name);
+        }
+        let name: Arc<str> = name.into();
+        self.0.insert(Arc::clone(&name));
+        name
+    }
+
+    pub(crate) fn path(&mut self, path: &Path) -> Arc<str> {
+        self.intern(&path.to_string_lossy())
+    }
+}
