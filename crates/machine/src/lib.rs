@@ -4,27 +4,37 @@
 //! function says which file it reads. What a kernel or a container does not show is `None` or an error
 //! with its reason, never a made-up number. Only [`place`] acts on the calling thread and its memory.
 
+mod budget;
 mod cpuset;
 mod error;
+mod facts;
 mod image;
 mod kernel;
 mod limits;
 mod maps;
 pub mod place;
 mod pmu;
+pub mod probe;
 mod process;
+mod processor;
 mod read;
+mod surroundings;
 mod sys;
 mod topology;
 mod tracefs;
+pub mod verdicts;
 
+pub use budget::RingBudget;
 pub use cpuset::{CpuIter, CpuListError, CpuSet};
 pub use error::MachineError;
+pub use facts::{Facts, Tracepoints, Unit, Units};
 pub use image::{KernelModule, KernelText};
 pub use kernel::Kernel;
 pub use limits::{Limits, Rights, Rlimit};
 pub use maps::Mapping;
 pub use pmu::{Pmu, PmuEvent};
 pub use process::Task;
+pub use processor::{Cache, Frequency, Governor, Processor, Smt};
 pub use read::Machine;
+pub use surroundings::{Sign, Surroundings};
 pub use topology::{Cpu, Node, Topology};

@@ -17,7 +17,8 @@ pub struct Limits {
     pub perf_cpu_time_max_percent: Option<u32>,
     /// `kernel.perf_event_max_stack`: frames of a call chain.
     pub perf_event_max_stack: Option<u32>,
-    /// `kernel.kptr_restrict`: 0 shows kernel addresses to CAP_SYSLOG readers or all, 1 to CAP_SYSLOG, 2 to nobody.
+    /// `kernel.kptr_restrict`: 0 shows kernel addresses to CAP_SYSLOG, and to all while
+    /// `perf_event_paranoid` is at most 1; 1 to CAP_SYSLOG; 2 to nobody.
     pub kptr_restrict: Option<u32>,
     /// `kernel.nmi_watchdog`: whether it holds a hardware counter on every CPU.
     pub nmi_watchdog: Option<bool>,

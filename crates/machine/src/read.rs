@@ -62,6 +62,20 @@ impl Machine {
         Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
     }
 
+    /// The first `limit` bytes of a text file that may be long.
+    pub(crate) fn beginning(
+        &self,
+        relative: impl AsRef<Path>,
+        limit: u64,
+    ) -> Result<String, MachineError> {
+        let path = self.path(relative);
+        let mut bytes = Vec::with_capacity(4096);
+        match File::open(&path).and_then(|file| file.take(limit).read_to_end(&mut bytes)) {
+            Ok(_) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+            Err(source) => Err(MachineError::Read { path, source }),
+        }
+    }
+
     /// [`Machine::text`] of a file that may well be absent or empty.
     pub(crate) fn text_if_any(&self, relative: impl AsRef<Path>) -> Option<String> {
         self.text(relative).ok().filter(|text| !text.is_empty())

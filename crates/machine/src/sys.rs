@@ -1,6 +1,7 @@
 //! System calls that have no safe wrapper for machines of any size.
 
 use std::io;
+use std::os::fd::{FromRawFd as _, OwnedFd};
 
 /// include/uapi/linux/mempolicy.h.
 const MPOL_BIND: libc::c_int = 2;
@@ -80,4 +81,35 @@ pub(crate) fn move_pages_query(pages: &[usize]) -> io::Result<Vec<libc::c_int>> 
     };
     check(result)?;
     Ok(status)
+}
+
+/// `io_uring_setup(2)` for one entry, closed at once.
+pub(crate) fn io_uring_setup() -> io::Result<()> {
+    /// Bytes of `struct io_uring_params` (include/uapi/linux/io_uring.h).
+    const PARAMETERS: usize = 120;
+    let mut parameters = [0u64; PARAMETERS / 8];
+    // SAFETY: the kernel reads and writes one `struct io_uring_params`, which the array has room for and
+    // is aligned for; all zero asks for nothing special.
+    let result = unsafe { libc::syscall(libc::SYS_io_uring_setup, 1, parameters.as_mut_ptr()) };
+    let descriptor = check(result)?;
+    // SAFETY: the call just made this descriptor for us, and nobody else knows it. It fits: descriptors
+    // are ints.
+    drop(unsafe { OwnedFd::from_raw_fd(descriptor as libc::c_int) });
+    Ok(())
+}
+
+/// CPUID of this CPU, sub-leaf 0, as EAX, EBX, ECX, EDX; `None` where there is no such instruction.
+#[cfg(target_arch = "x86_64")]
+// Toolchains disagree on whether the intrinsic needs it.
+#[allow(unused_unsafe)]
+pub(crate) fn cpuid(leaf: u32) -> Option<[u32; 4]> {
+    // SAFETY: every x86-64 CPU has the instruction.
+    let result = unsafe { std::arch::x86_64::__cpuid_count(leaf, 0) };
+    Some([result.eax, result.ebx, result.ecx, result.edx])
+}
+
+/// CPUID of this CPU, sub-leaf 0, as EAX, EBX, ECX, EDX; `None` where there is no such instruction.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) fn cpuid(_leaf: u32) -> Option<[u32; 4]> {
+    None
 }

@@ -1,9 +1,11 @@
 //! The machine seen through fixture trees of `/sys` and `/proc`, and the machine the tests run on.
 #![allow(clippy::unwrap_used)] // a helper of a test may fail it
 
+mod facts;
 mod fixture;
 mod host;
 mod kernel;
 mod pmus;
 mod process;
 mod topology;
+mod verdicts;

@@ -1,0 +1,141 @@
+//! What this system runs in: a virtual machine, a container, behind filters.
+
+use serde::Serialize;
+
+use crate::{Machine, Processor};
+
+/// The initial pid namespace has this inode number on every kernel (include/linux/proc_ns.h).
+const INITIAL_PID_NAMESPACE: &str = "pid:[4026531836]";
+
+/// What this system runs in.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Surroundings {
+    /// The hypervisor, if this is a virtual machine.
+    pub hypervisor: Option<Sign>,
+    /// The container engine, if something of a container is here.
+    pub container: Option<Sign>,
+    /// Whether all processes of the machine are visible; `None` if the kernel does not tell.
+    pub initial_pid_namespace: Option<bool>,
+    /// Whether a seccomp filter stands between this process and the kernel.
+    pub seccomp: Option<bool>,
+}
+
+/// Something recognised, and by what.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Sign {
+    /// What it is: `KVM`, `docker`.
+    pub name: String,
+    /// The file or flag that tells.
+    pub evidence: String,
+}
+
+impl Sign {
+    fn new(name: &str, evidence: impl Into<String>) -> Self {
+        Self { name: name.to_owned(), evidence: evidence.into() }
+    }
+}
+
+impl Surroundings {
+    /// Whether this process is confined to a container. An image that was made for one and runs as a
+    /// whole machine is not.
+    pub fn is_contained(&self) -> bool {
+        match self.initial_pid_namespace {
+            Some(initial) => !initial,
+            None => self.container.is_some(),
+        }
+    }
+}
+
+impl Machine {
+    /// Signs of virtual machines (`/proc/cpuinfo`, DMI, clock sources) and of containers (marker files,
+    /// `/proc/1/cgroup`, namespaces, seccomp).
+    pub fn surroundings(&self, processor: &Processor) -> Surroundings {
+        Surroundings {
+            hypervisor: self.hypervisor(processor),
+            container: self.container(),
+            initial_pid_namespace: std::fs::read_link(self.path("proc/self/ns/pid"))
+                .ok()
+                .map(|link| link.as_os_str() == INITIAL_PID_NAMESPACE),
+            seccomp: self.seccomp(),
+        }
+    }
+
+    fn hypervisor(&self, processor: &Processor) -> Option<Sign> {
+        if processor.hypervisor_flag == Some(false) {
+            return None;
+        }
+        let flag = processor.hypervisor_flag == Some(true);
+        // DMI names the cloud or the emulator, the clock source the hypervisor itself.
+        let named = self.hypervisor_of_clock().or_else(|| self.hypervisor_of_dmi());
+        match named {
+            Some(sign) => Some(sign),
+            None if flag => Some(Sign::new("unknown hypervisor", "/proc/cpuinfo flags")),
+            None => None,
+        }
+    }
+
+    fn hypervisor_of_clock(&self) -> Option<Sign> {
+        let file = "sys/devices/system/clocksource/clocksource0/available_clocksource";
+        let sources = self.text(file).ok()?;
+        let known = [("kvm-clock", "KVM"), ("hyperv_clocksource", "Hyper-V"), ("xen", "Xen")];
+        known
+            .into_iter()
+            .find(|(start, _)| sources.split_ascii_whitespace().any(|s| s.starts_with(start)))
+            .map(|(_, name)| Sign::new(name, format!("/{file}")))
+    }
+
+    fn hypervisor_of_dmi(&self) -> Option<Sign> {
+        let dmi = |name: &str| self.text_if_any(format!("sys/class/dmi/id/{name}"));
+        let product = dmi("product_name").unwrap_or_default();
+        let vendor = dmi("sys_vendor").unwrap_or_default();
+        if product.ends_with(".metal") {
+            return None;
+        }
+        let known = [
+            ("KVM", "KVM"),
+            ("QEMU", "QEMU"),
+            ("VMware", "VMware"),
+            ("VirtualBox", "VirtualBox"),
+            ("Virtual Machine", "Hyper-V"),
+            ("Amazon EC2", "KVM"),
+            ("Google Compute Engine", "KVM"),
+            ("Parallels", "Parallels"),
+            ("Apple Virtualization", "Apple Virtualization"),
+        ];
+        known
+            .into_iter()
+            .find(|(word, _)| product.contains(word) || vendor.contains(word))
+            .map(|(_, name)| Sign::new(name, format!("DMI: {vendor} {product}")))
+    }
+
+    fn container(&self) -> Option<Sign> {
+        let file = "run/systemd/container";
+        if let Some(name) = self.text_if_any(file) {
+            return Some(Sign::new(&name, format!("/{file}")));
+        }
+        for (file, name) in [("run/.containerenv", "podman"), (".dockerenv", "docker")] {
+            if self.path(file).exists() {
+                return Some(Sign::new(name, format!("/{file}")));
+            }
+        }
+        let file = "proc/1/cgroup";
+        let groups = self.text(file).unwrap_or_default();
+        let known = [
+            ("kubepods", "kubernetes"),
+            ("docker", "docker"),
+            ("libpod", "podman"),
+            ("containerd", "containerd"),
+            ("lxc", "lxc"),
+        ];
+        known
+            .into_iter()
+            .find(|(word, _)| groups.contains(word))
+            .map(|(_, name)| Sign::new(name, format!("/{file}")))
+    }
+
+    fn seccomp(&self) -> Option<bool> {
+        let status = self.text("proc/self/status").ok()?;
+        let mode = status.lines().find_map(|line| line.strip_prefix("Seccomp:"))?;
+        Some(mode.trim() != "0")
+    }
+}

@@ -1,0 +1,115 @@
+//! What the kernel lets this process watch, and why not more.
+
+use crate::probe::Probe;
+use crate::verdicts::{Fix, Reason};
+use crate::{Facts, MachineError};
+
+/// A degree of insight, in the order in which `perf_event_paranoid` takes them away
+/// (Documentation/admin-guide/perf-security.rst).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// User space of own processes. Taken away only by distribution patches (Debian's 3, Ubuntu's 4).
+    OwnUser,
+    /// The kernel while it works for own processes.
+    OwnKernel,
+    /// Everything that runs on a CPU.
+    AllProcesses,
+    /// Fields of tracepoints.
+    RawTracepoints,
+}
+
+impl Need {
+    /// The highest `perf_event_paranoid` that grants it to everyone.
+    fn level(self) -> i32 {
+        match self {
+            Self::OwnUser => 2,
+            Self::OwnKernel => 1,
+            Self::AllProcesses => 0,
+            Self::RawTracepoints => -1,
+        }
+    }
+
+    fn probe(self, facts: &Facts) -> Probe {
+        match self {
+            Self::OwnUser => facts.probes.own_user,
+            Self::OwnKernel => facts.probes.own_kernel,
+            Self::AllProcesses => facts.probes.all_processes,
+            // Opening one would need its name; settings decide.
+            Self::RawTracepoints => Probe::NotTried,
+        }
+    }
+}
+
+/// Why a degree of insight is refused, with this effect; `None` if it is granted.
+pub(crate) fn refusal(facts: &Facts, need: Need, effect: &str) -> Option<Reason> {
+    let reason = |why: String, fix| Some(Reason { effect: effect.to_owned(), why, fix });
+    let probe = need.probe(facts);
+    if probe == Probe::Works {
+        return None;
+    }
+    let Some(paranoid) = facts.limits.perf_event_paranoid else {
+        let why = "this kernel is built without performance events (CONFIG_PERF_EVENTS), or hides \
+                   /proc/sys/kernel/perf_event_paranoid";
+        return reason(why.to_owned(), None);
+    };
+    let granted = facts.rights.can_watch_all() || paranoid <= need.level();
+    match (granted, probe.refusal()) {
+        (true, None) => None,
+        (true, Some(errno)) => {
+            let (why, fix) = filtered(facts, &errno);
+            reason(why, fix)
+        }
+        (false, _) => {
+            let fix = Fix::sysctl(facts, "kernel.perf_event_paranoid", need.level().into());
+            reason(paranoid_sentence(facts, paranoid), Some(fix))
+        }
+    }
+}
+
+fn paranoid_sentence(facts: &Facts, paranoid: i32) -> String {
+    let capability = if facts.kernel.version < (5, 8) { "CAP_SYS_ADMIN" } else { "CAP_PERFMON" };
+    let rights = &facts.rights;
+    let lack = if !rights.initial_user_namespace && (rights.perfmon || rights.sys_admin) {
+        format!("{capability} of this user namespace does not count")
+    } else {
+        format!("pmuscope has no {capability} (root has it)")
+    };
+    format!("kernel.perf_event_paranoid is {paranoid} and {lack}")
+}
+
+/// Settings allow it, and yet the kernel refused.
+fn filtered(facts: &Facts, errno: &str) -> (String, Option<Fix>) {
+    let what = format!("perf_event_open gives {errno} although the kernel's settings allow it");
+    if facts.surroundings.seccomp == Some(true) {
+        let why = format!("{what}: a seccomp filter, as containers have it");
+        return (why, Some(Fix::text(container_option(facts))));
+    }
+    (format!("{what}: a security module, or a hypervisor"), None)
+}
+
+fn container_option(facts: &Facts) -> &'static str {
+    match facts.surroundings.container.as_ref().map(|sign| sign.name.as_str()) {
+        Some("kubernetes") => {
+            "in the pod: securityContext: {capabilities: {add: [PERFMON]}, seccompProfile: {type: Unconfined}}"
+        }
+        Some("podman") => "podman run --cap-add PERFMON --security-opt seccomp=unconfined ...",
+        _ => "docker run --cap-add PERFMON --security-opt seccomp=unconfined ...",
+    }
+}
+
+/// Tracepoints need tracefs, and the right to their fields.
+pub(crate) fn tracepoints(facts: &Facts) -> Vec<Reason> {
+    let mut reasons = Vec::new();
+    if !facts.tracepoints.readable {
+        // The sentence is the error's: what is missing, then what to type.
+        let why = facts.tracepoints.why.clone();
+        let why = why.unwrap_or_else(|| MachineError::NoTracefs.to_string());
+        let (why, fix) = match why.split_once(". Try: ") {
+            Some((why, fix)) => (why.to_owned(), Some(Fix::text(fix))),
+            None => (why, None),
+        };
+        reasons.push(Reason { effect: "no names of tracepoints".to_owned(), why, fix });
+    }
+    reasons.extend(refusal(facts, Need::RawTracepoints, "no tracepoints"));
+    reasons
+}

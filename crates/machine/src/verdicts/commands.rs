@@ -1,0 +1,398 @@
+//! One function per use of pmuscope.
+
+use crate::probe::Probe;
+use crate::verdicts::access::{self, Need, refusal};
+use crate::verdicts::{Fix, Outcome, Reason, Verdict};
+use crate::{Facts, Rlimit};
+
+/// Kernels below are refused.
+const OLDEST: (u32, u32) = (5, 10);
+/// `perf_event_attr.build_id`.
+const BUILD_IDS: (u32, u32) = (5, 12);
+/// `PERF_FORMAT_LOST`.
+const EXACT_LOSS: (u32, u32) = (6, 0);
+/// Ring of each CPU that a system-wide recording asks for by default.
+const DEFAULT_RING_BYTES: u64 = 512 << 10;
+/// Descriptors beside those of events.
+const OTHER_DESCRIPTORS: u64 = 128;
+/// Samples per second and CPU that are a high rate for a recording.
+const HIGH_RATE: u64 = 25_000;
+
+pub(crate) fn all(facts: &Facts) -> Vec<Verdict> {
+    let recorded = |command, purpose, refusals: Vec<Reason>, reductions: Vec<Reason>| {
+        let mut refusals = refusals;
+        refusals.splice(0..0, old_kernel(facts));
+        verdict(command, purpose, refusals, reductions)
+    };
+    let own = || list(refusal(facts, Need::OwnUser, "no events at all"));
+    let everyone = || list(refusal(facts, Need::AllProcesses, "no events for other processes"));
+    let kernel_part = || list(refusal(facts, Need::OwnKernel, "user space only"));
+    vec![
+        recorded(
+            "record -- CMD",
+            "a program you start",
+            own(),
+            join([software_clock(facts), kernel_part(), younger_kernel(facts)]),
+        ),
+        recorded(
+            "record -p PID",
+            "a running process",
+            own(),
+            join([software_clock(facts), kernel_part(), other_users(facts)]),
+        ),
+        recorded(
+            "record -a",
+            "the whole machine",
+            join([everyone(), descriptors(facts)]),
+            join([software_clock(facts), one_namespace(facts), small_rings(facts)]),
+        ),
+        recorded(
+            "record -G CGROUP",
+            "a service or container",
+            join([everyone(), cgroups(facts)]),
+            software_clock(facts),
+        ),
+        recorded(
+            "record -e cycles",
+            "hardware counters",
+            join([own(), no_counters(facts)]),
+            watchdog(facts),
+        ),
+        recorded(
+            "record -e cpu-clock:k",
+            "time in the kernel",
+            list(refusal(facts, Need::OwnKernel, "no kernel samples")),
+            vec![],
+        ),
+        recorded(
+            "record -g",
+            "call chains",
+            own(),
+            list(refusal(facts, Need::OwnKernel, "user frames only")),
+        ),
+        recorded("record -b", "branch stacks", join([own(), no_branches(facts)]), vec![]),
+        recorded(
+            "record -e SYSTEM:NAME",
+            "tracepoints",
+            join([own(), access::tracepoints(facts)]),
+            vec![],
+        ),
+        recorded(
+            "record -e mem:ADDR:w",
+            "who writes an address",
+            join([own(), no_breakpoints(facts)]),
+            vec![],
+        ),
+        recorded("record -F 25000", "high rates", own(), low_rate(facts)),
+        recorded("record --aio", "asynchronous writing", own(), no_io_uring(facts)),
+        recorded("record -z", "compressed files", own(), vec![]),
+        recorded("record --affinity=node", "readers and buffers by node", own(), vec![]),
+        verdict("report", "functions by name", vec![], hidden_symbols(facts)),
+        recorded(
+            "bench capture",
+            "what recording costs here",
+            everyone(),
+            join([software_clock(facts), no_perf(facts), governor(facts)]),
+        ),
+        verdict("compare", "result files side by side", vec![], vec![]),
+        verdict("workload", "programs under test", vec![], vec![]),
+    ]
+}
+
+/// Refusals make it impossible; without one, reductions reduce it.
+fn verdict(
+    command: &'static str,
+    purpose: &'static str,
+    refusals: Vec<Reason>,
+    reductions: Vec<Reason>,
+) -> Verdict {
+    let (outcome, reasons) = match (refusals.is_empty(), reductions.is_empty()) {
+        (false, _) => (Outcome::Not, refusals),
+        (true, false) => (Outcome::Reduced, reductions),
+        (true, true) => (Outcome::Works, vec![]),
+    };
+    Verdict { command, purpose, outcome, reasons }
+}
+
+fn list(reason: Option<Reason>) -> Vec<Reason> {
+    reason.into_iter().collect()
+}
+
+fn join<const N: usize>(lists: [Vec<Reason>; N]) -> Vec<Reason> {
+    lists.into_iter().flatten().collect()
+}
+
+fn one(effect: impl Into<String>, why: impl Into<String>, fix: Option<Fix>) -> Vec<Reason> {
+    vec![Reason { effect: effect.into(), why: why.into(), fix }]
+}
+
+fn old_kernel(facts: &Facts) -> Vec<Reason> {
+    if facts.kernel.version >= OLDEST {
+        return vec![];
+    }
+    let why = format!("Linux {} is older than 5.10", facts.kernel.release);
+    one("refused", why, None)
+}
+
+fn younger_kernel(facts: &Facts) -> Vec<Reason> {
+    let version = facts.kernel.version;
+    let mut reasons = vec![];
+    if version < EXACT_LOSS {
+        reasons.extend(one(
+            "loss counted from LOST records",
+            format!("Linux {} has no count of lost samples per event (6.0 has)", text(version)),
+            None,
+        ));
+    }
+    if version < BUILD_IDS {
+        reasons.extend(one(
+            "build ids read from files at the end",
+            format!("Linux {} puts no build ids into mmap records (5.12 does)", text(version)),
+            None,
+        ));
+    }
+    reasons
+}
+
+fn text((major, minor): (u32, u32)) -> String {
+    format!("{major}.{minor}")
+}
+
+/// Why cycles cannot be counted; empty if they can.
+fn no_counters(facts: &Facts) -> Vec<Reason> {
+    let effect = "no hardware events";
+    if facts.units.core().next().is_none() {
+        return match &facts.surroundings.hypervisor {
+            Some(sign) => {
+                let why = format!("this virtual machine ({}) has no PMU", sign.name);
+                one(effect, why, Some(Fix::text(virtual_pmu(&sign.name))))
+            }
+            None => {
+                let why = facts.units.why.clone();
+                one(effect, why.unwrap_or_else(|| "the CPU shows no PMU".to_owned()), None)
+            }
+        };
+    }
+    match facts.probes.cycles {
+        Probe::Refused(errno) if errno != libc::EACCES && errno != libc::EPERM => {
+            let said = facts.probes.cycles.refusal().unwrap_or_default();
+            one(effect, format!("the kernel has a PMU, and counting cycles gives {said}"), None)
+        }
+        _ => vec![],
+    }
+}
+
+fn virtual_pmu(hypervisor: &str) -> &'static str {
+    match hypervisor {
+        "KVM" | "QEMU" => {
+            "on the host: a virtual PMU (qemu -cpu host,pmu=on; libvirt <pmu state='on'/>); \
+             in a cloud: a .metal or full-size instance"
+        }
+        "VMware" => "in the VM's settings: Virtualize CPU performance counters (vpmc.enable)",
+        "Hyper-V" => "on the host: Set-VMProcessor NAME -Perfmon @(\"pmu\")",
+        "Xen" => "on the host: boot Xen with vpmu=on",
+        _ => "a machine with a PMU, or a virtual one if the hypervisor offers it",
+    }
+}
+
+fn software_clock(facts: &Facts) -> Vec<Reason> {
+    let mut reasons = no_counters(facts);
+    for reason in &mut reasons {
+        "software clock in place of cycles".clone_into(&mut reason.effect);
+    }
+    reasons
+}
+
+fn watchdog(facts: &Facts) -> Vec<Reason> {
+    if facts.limits.nmi_watchdog != Some(true) {
+        return vec![];
+    }
+    one(
+        "one counter less on every CPU",
+        "the NMI watchdog holds a counter on every CPU",
+        Some(Fix::sysctl(facts, "kernel.nmi_watchdog", 0)),
+    )
+}
+
+fn other_users(facts: &Facts) -> Vec<Reason> {
+    let rights = &facts.rights;
+    let traces = rights.initial_user_namespace && rights.sys_ptrace;
+    if traces || rights.can_watch_all() {
+        return vec![];
+    }
+    one(
+        "your own processes only",
+        "processes of other users need CAP_PERFMON or CAP_SYS_PTRACE (root has them)",
+        Some(Fix::text("sudo pmuscope record -p PID")),
+    )
+}
+
+/// Events of all CPUs show more than the process list of a container.
+fn one_namespace(facts: &Facts) -> Vec<Reason> {
+    if facts.surroundings.initial_pid_namespace != Some(false) {
+        return vec![];
+    }
+    one(
+        "processes outside the container have neither names nor functions",
+        "this pid namespace does not show the processes of the machine",
+        Some(Fix::text("run pmuscope on the host, or in a container with --pid=host")),
+    )
+}
+
+fn descriptors(facts: &Facts) -> Vec<Reason> {
+    let Some(limit) = facts.limits.nofile else { return vec![] };
+    let cpus = facts.topology.online.len() as u64;
+    let may_raise = facts.rights.sys_resource && facts.rights.initial_user_namespace;
+    // The event itself, and the one that carries mappings and names.
+    let needed = cpus * 2 + OTHER_DESCRIPTORS;
+    if limit.hard >= needed || limit.hard == Rlimit::UNLIMITED || may_raise {
+        return vec![];
+    }
+    one(
+        "too few descriptors",
+        format!("2 events x {cpus} CPUs need {needed} descriptors, the limit is {}", limit.hard),
+        Some(Fix::text(format!("sudo prlimit --pid $$ --nofile={needed}"))),
+    )
+}
+
+fn small_rings(facts: &Facts) -> Vec<Reason> {
+    let largest = facts.ring_budget.largest_ring_bytes();
+    let Some(largest) = largest.filter(|&bytes| bytes < DEFAULT_RING_BYTES) else { return vec![] };
+    let page = facts.ring_budget.page_bytes;
+    let enough = (DEFAULT_RING_BYTES + page) / 1024;
+    one(
+        format!("rings of {} KiB in place of 512", largest / 1024),
+        "perf_event_mlock_kb and RLIMIT_MEMLOCK allow no larger ring for every CPU",
+        Some(Fix::sysctl(facts, "kernel.perf_event_mlock_kb", enough as i64)),
+    )
+}
+
+fn cgroups(facts: &Facts) -> Vec<Reason> {
+    if facts.event_cgroups.is_some() {
+        return vec![];
+    }
+    one(
+        "no cgroup to name",
+        "no cgroup hierarchy with performance events is mounted",
+        Some(Fix::text("sudo mount -t cgroup2 none /sys/fs/cgroup")),
+    )
+}
+
+fn no_branches(facts: &Facts) -> Vec<Reason> {
+    let effect = "no branch stacks";
+    if facts.units.core().any(|unit| unit.branches.is_some()) {
+        return vec![];
+    }
+    let mut reasons = no_counters(facts);
+    if reasons.is_empty() {
+        return one(effect, "the PMU has no branch stack that the kernel uses", None);
+    }
+    for reason in &mut reasons {
+        effect.clone_into(&mut reason.effect);
+    }
+    reasons
+}
+
+fn no_breakpoints(facts: &Facts) -> Vec<Reason> {
+    let effect = "no breakpoints";
+    match facts.probes.breakpoint {
+        Probe::Works => vec![],
+        Probe::Refused(errno) if errno != libc::EACCES && errno != libc::EPERM => {
+            let said = facts.probes.breakpoint.refusal().unwrap_or_default();
+            one(effect, format!("opening a breakpoint gives {said}"), None)
+        }
+        _ if facts.units.has("breakpoint") => vec![],
+        _ => one(effect, "this kernel has no hardware breakpoints for this CPU", None),
+    }
+}
+
+fn low_rate(facts: &Facts) -> Vec<Reason> {
+    let rate = facts.limits.perf_event_max_sample_rate;
+    let Some(rate) = rate.filter(|&rate| rate < HIGH_RATE) else { return vec![] };
+    let mut why = format!("kernel.perf_event_max_sample_rate is {rate}");
+    if let Some(percent @ 1..100) = facts.limits.perf_cpu_time_max_percent {
+        why +=
+            &format!("; the kernel lowers it when sampling takes more than {percent} % of a CPU");
+    }
+    one(
+        format!("at most {rate} samples/s per CPU"),
+        why,
+        Some(Fix::sysctl(facts, "kernel.perf_event_max_sample_rate", 100_000)),
+    )
+}
+
+fn no_io_uring(facts: &Facts) -> Vec<Reason> {
+    let effect = "a writer thread in place of io_uring";
+    let allowed = Some(Fix::sysctl(facts, "kernel.io_uring_disabled", 0));
+    match (facts.probes.io_uring, facts.limits.io_uring_disabled) {
+        (Probe::Works, _) | (Probe::NotTried, None | Some(0)) => vec![],
+        (Probe::Refused(libc::ENOSYS), _) => one(effect, "this kernel has no io_uring", None),
+        (_, Some(disabled)) if disabled > 0 => {
+            one(effect, format!("kernel.io_uring_disabled is {disabled}"), allowed)
+        }
+        (probe, _) => {
+            let said = probe.refusal().unwrap_or_default();
+            let filter = match facts.surroundings.seccomp {
+                Some(true) => "a seccomp filter, as containers have it",
+                _ => "a security module",
+            };
+            one(effect, format!("io_uring_setup gives {said}: {filter}"), None)
+        }
+    }
+}
+
+fn hidden_symbols(facts: &Facts) -> Vec<Reason> {
+    if facts.kernel_addresses {
+        return vec![];
+    }
+    let effect = "kernel samples of new recordings without function names";
+    let (limits, rights) = (&facts.limits, &facts.rights);
+    match limits.kptr_restrict {
+        Some(restrict @ 2..) => one(
+            effect,
+            format!(
+                "kernel.kptr_restrict is {restrict}: /proc/kallsyms has no addresses for anyone"
+            ),
+            Some(Fix::sysctl(facts, "kernel.kptr_restrict", 1)),
+        ),
+        Some(restrict) if !rights.syslog || !rights.initial_user_namespace => one(
+            effect,
+            format!(
+                "kernel.kptr_restrict is {restrict} and pmuscope has no CAP_SYSLOG (root has it)"
+            ),
+            Some(Fix::text("sudo pmuscope record ...")),
+        ),
+        _ => one(effect, "/proc/kallsyms has no addresses", None),
+    }
+}
+
+fn no_perf(facts: &Facts) -> Vec<Reason> {
+    if facts.perf.is_some() {
+        return vec![];
+    }
+    let is = |id: &str| facts.distribution_ids.iter().any(|known| known == id);
+    let install = if is("ubuntu") {
+        "sudo apt install linux-tools-generic"
+    } else if is("debian") {
+        "sudo apt install linux-perf"
+    } else if is("fedora") || is("rhel") {
+        "sudo dnf install perf"
+    } else if is("suse") || is("opensuse") {
+        "sudo zypper install perf"
+    } else if is("arch") {
+        "sudo pacman -S perf"
+    } else {
+        "install perf (a package of the kernel's tools)"
+    };
+    one("no rows for perf", "perf is not installed", Some(Fix::text(install)))
+}
+
+fn governor(facts: &Facts) -> Vec<Reason> {
+    let slow = facts.frequency.governors.iter().find(|governor| governor.name != "performance");
+    let Some(governor) = slow else { return vec![] };
+    one(
+        "times vary with the clock",
+        format!("the frequency governor of CPU {} is {}", governor.cpus, governor.name),
+        Some(Fix::text("sudo cpupower frequency-set -g performance")),
+    )
+}

@@ -1,0 +1,163 @@
+//! Processor, caches, surroundings and the rest of what doctor shows.
+
+use pmuscope_machine::{Machine, Processor};
+
+use crate::fixture::Tree;
+
+const CPU: &str = "sys/devices/system/cpu";
+
+fn cache(tree: &Tree, cpu: u32, index: u32, level: u32, kind: &str, size: &str, shared: &str) {
+    let folder = format!("{CPU}/cpu{cpu}/cache/index{index}");
+    for (name, value) in [
+        ("level", level.to_string().as_str()),
+        ("type", kind),
+        ("size", size),
+        ("shared_cpu_list", shared),
+        ("coherency_line_size", "64"),
+        ("ways_of_associativity", "8"),
+    ] {
+        tree.file(&format!("{folder}/{name}"), format!("{value}\n"));
+    }
+}
+
+#[test]
+fn equal_caches_are_counted_and_unequal_ones_listed() {
+    let tree = Tree::new();
+    tree.online("0-5", "0-5");
+    // Two fast cores with two threads, two slow ones that share their second level.
+    for (cpu, siblings) in [(0, "0-1"), (1, "0-1"), (2, "2-3"), (3, "2-3")] {
+        cache(&tree, cpu, 0, 1, "Data", "48K", siblings);
+        cache(&tree, cpu, 1, 2, "Unified", "2048K", siblings);
+        cache(&tree, cpu, 2, 3, "Unified", "36864K", "0-5");
+    }
+    for cpu in [4, 5] {
+        cache(&tree, cpu, 0, 1, "Data", "32K", &cpu.to_string());
+        cache(&tree, cpu, 1, 2, "Unified", "2048K", "4-5");
+        cache(&tree, cpu, 2, 3, "Unified", "36864K", "0-5");
+    }
+    let machine = tree.machine();
+    let caches = machine.caches(&machine.topology().unwrap());
+    let text: Vec<String> = caches
+        .iter()
+        .map(|c| {
+            format!("L{} {} {} x{} by {}", c.level, c.kind, c.bytes >> 10, c.count, c.shared_by)
+        })
+        .collect();
+    assert_eq!(
+        text,
+        [
+            "L1 data 32 x2 by 1",
+            "L1 data 48 x2 by 2",
+            "L2 unified 2048 x3 by 2",
+            "L3 unified 36864 x1 by 6"
+        ]
+    );
+}
+
+#[test]
+fn governors_with_their_cpus() {
+    let tree = Tree::new();
+    tree.online("0-2", "0-2");
+    for (cpu, governor) in [(0, "performance"), (1, "powersave"), (2, "performance")] {
+        tree.file(&format!("{CPU}/cpu{cpu}/cpufreq/scaling_governor"), format!("{governor}\n"));
+        tree.file(&format!("{CPU}/cpu{cpu}/cpufreq/scaling_driver"), "intel_pstate\n");
+        tree.file(
+            &format!("{CPU}/cpu{cpu}/cpufreq/cpuinfo_max_freq"),
+            format!("{}\n", 3_000_000 + cpu),
+        );
+    }
+    tree.file(&format!("{CPU}/intel_pstate/no_turbo"), "0\n");
+    let machine = tree.machine();
+    let frequency = machine.frequency(&machine.topology().unwrap());
+    assert_eq!(frequency.driver.as_deref(), Some("intel_pstate"));
+    assert_eq!(frequency.boost, Some(true));
+    assert_eq!(frequency.max_khz, Some(3_000_002));
+    let governors: Vec<String> =
+        frequency.governors.iter().map(|g| format!("{} {}", g.name, g.cpus)).collect();
+    assert_eq!(governors, ["performance 0,2", "powersave 1"]);
+    assert_eq!(frequency.why, None);
+}
+
+fn hypervisor(flag: Option<bool>, files: &[(&str, &str)]) -> Option<String> {
+    let tree = Tree::new();
+    for (path, text) in files {
+        tree.file(path, format!("{text}\n"));
+    }
+    let processor = Processor { hypervisor_flag: flag, ..Processor::default() };
+    tree.machine().surroundings(&processor).hypervisor.map(|sign| sign.name)
+}
+
+#[test]
+fn virtual_machines_are_recognised() {
+    let clock = "sys/devices/system/clocksource/clocksource0/available_clocksource";
+    let vendor = "sys/class/dmi/id/sys_vendor";
+    let product = "sys/class/dmi/id/product_name";
+    assert_eq!(hypervisor(Some(true), &[(clock, "tsc kvm-clock")]), Some("KVM".into()));
+    assert_eq!(hypervisor(Some(true), &[(product, "VMware7,1")]), Some("VMware".into()));
+    assert_eq!(hypervisor(Some(true), &[]), Some("unknown hypervisor".into()));
+    // A host that runs virtual machines is none.
+    assert_eq!(hypervisor(Some(false), &[(product, "KVM Server")]), None);
+    // Arm has no flag.
+    assert_eq!(
+        hypervisor(None, &[(vendor, "Amazon EC2"), (product, "c7g.xlarge")]),
+        Some("KVM".into())
+    );
+    assert_eq!(hypervisor(None, &[(vendor, "Amazon EC2"), (product, "c7g.metal")]), None);
+    assert_eq!(hypervisor(None, &[]), None);
+}
+
+#[test]
+fn containers_are_recognised_by_their_marks() {
+    for (path, text, name) in [
+        ("run/systemd/container", "lxc", "lxc"),
+        (".dockerenv", "", "docker"),
+        ("run/.containerenv", "", "podman"),
+        ("proc/1/cgroup", "0::/kubepods/besteffort/pod1", "kubernetes"),
+    ] {
+        let tree = Tree::new();
+        tree.file(path, text);
+        let surroundings = tree.machine().surroundings(&Processor::default());
+        let sign = surroundings.container.clone().unwrap();
+        assert_eq!((sign.name.as_str(), sign.evidence), (name, format!("/{path}")));
+        assert!(surroundings.is_contained());
+    }
+    let bare = Tree::new().machine().surroundings(&Processor::default());
+    assert!(bare.container.is_none() && !bare.is_contained());
+}
+
+#[test]
+fn a_machine_booted_from_a_container_image_is_no_container() {
+    let tree = Tree::new();
+    tree.file(".dockerenv", "");
+    let root = tree.machine().root().to_owned();
+    std::fs::create_dir_all(root.join("proc/self/ns")).unwrap();
+    std::os::unix::fs::symlink("pid:[4026531836]", root.join("proc/self/ns/pid")).unwrap();
+    let surroundings = tree.machine().surroundings(&Processor::default());
+    assert!(surroundings.container.is_some() && !surroundings.is_contained());
+}
+
+#[test]
+fn cgroups_of_both_versions() {
+    let mounted = |mounts: &str| {
+        let tree = Tree::new();
+        tree.online("0", "0").file("proc/sys/kernel/osrelease", "6.1.0\n");
+        tree.file("proc/self/mounts", mounts);
+        let facts = tree.machine().facts(Default::default(), None).unwrap();
+        facts.event_cgroups.map(|path| path.display().to_string())
+    };
+    let second = "cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
+    let first = "cgroup /sys/fs/cgroup/perf_event cgroup rw,perf_event 0 0\n";
+    let other = "cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\n";
+    assert_eq!(mounted(&format!("{other}{second}")).unwrap(), "/sys/fs/cgroup/unified");
+    assert_eq!(mounted(&format!("{second}{first}")).unwrap(), "/sys/fs/cgroup/perf_event");
+    assert_eq!(mounted(other), None);
+}
+
+#[test]
+fn this_machine_can_be_told() {
+    let facts = Machine::host().facts(Default::default(), None).unwrap();
+    let value = serde_json::to_value(&facts).unwrap();
+    assert_eq!(value["topology"]["online"], facts.topology.online.to_string());
+    assert!(value["units"]["units"].is_array());
+    assert!(value["probes"]["io_uring"].is_null());
+}
