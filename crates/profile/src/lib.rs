@@ -1,3 +1,40 @@
-//! Records to answers: functions and shares, with intervals.
+//! Records to answers: which function took which share of the samples, and how sure that is.
+//!
+//! [`Collected`] goes once over a recording and keeps, per distinct address, how often it was hit in
+//! which block of time: memory grows with what is distinct, not with the samples. Only then is every
+//! distinct address given a name, once, and addresses become functions: a [`Profile`].
+//!
+//! ```no_run
+//! use pmuscope_perfdata::reader::Reader;
+//! use pmuscope_profile::{Collected, Options};
+//! use pmuscope_symbols::{KernelIdentity, Options as SymbolOptions, Symbolizer};
+//!
+//! let mut reader = Reader::open("perf.data".as_ref())?;
+//! let collected = Collected::from_reader(&mut reader)?;
+//! let mut symbolizer = Symbolizer::new(SymbolOptions { inlined: true });
+//! let running = KernelIdentity::default();
+//! let profile = collected.profile(&reader, &running, Options::default(), &mut |module, addresses| {
+//!     symbolizer.resolve(module, addresses)
+//! });
+//! for row in &profile.events[0].functions {
+//!     println!("{:6.2} %  {}", row.share * 100.0, profile.name_of(row));
+//! }
+//! # Ok::<(), pmuscope_perfdata::reader::ReadError>(())
+//! ```
 
 #![forbid(unsafe_code)]
+
+mod blocks;
+mod build;
+mod collect;
+mod counts;
+mod functions;
+mod loss;
+mod modules;
+mod profile;
+mod tasks;
+
+pub use collect::Collected;
+pub use loss::{Lost, LostSource};
+pub use modules::ModuleKind;
+pub use profile::{EventProfile, FunctionShare, ModuleShare, ModuleSummary, Options, Profile};

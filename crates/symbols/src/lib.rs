@@ -21,6 +21,7 @@ mod elf;
 mod error;
 mod kernel;
 mod perf_map;
+mod range;
 mod symbol;
 
 use std::path::Path;
@@ -29,6 +30,7 @@ pub use build_id::{BuildId, read_build_id};
 pub use error::Error;
 pub use kernel::{KernelIdentity, KernelMatch};
 pub use perf_map::PerfMap;
+pub use range::RangeMap;
 pub use symbol::{Frame, Line, State, Symbol};
 
 use symbol::Names;

@@ -1,12 +1,11 @@
 //! Functions that a runtime compiled, as it tells them in `/tmp/perf-PID.map`.
 
-use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::symbol::Names;
-use crate::{State, Symbol, Symbolizer};
+use crate::{RangeMap, State, Symbol, Symbolizer};
 
 /// More bytes of a map than this are not read: some 10 million functions.
 const LARGEST: u64 = 1 << 30;
@@ -16,8 +15,7 @@ const LONGEST_LINE: u64 = 64 << 10;
 /// Functions by address. Where two overlap the later one counts: a runtime reuses memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PerfMap {
-    /// First address to one past the last, and name; without overlaps.
-    functions: BTreeMap<u64, (u64, Arc<str>)>,
+    functions: RangeMap<Arc<str>>,
 }
 
 impl PerfMap {
@@ -49,7 +47,8 @@ impl PerfMap {
                 return Ok(map);
             }
             if let Some((start, size, name)) = parse(&line) {
-                map.insert(start, size, names.intern(&name));
+                // A function without a size has at least its first byte.
+                map.functions.insert(start, start.saturating_add(size.max(1)), names.intern(&name));
             }
         }
     }
@@ -57,8 +56,7 @@ impl PerfMap {
     /// Name of the function at `address`.
     #[must_use]
     pub fn get(&self, address: u64) -> Option<&Arc<str>> {
-        let (_, (end, name)) = self.functions.range(..=address).next_back()?;
-        (address < *end).then_some(name)
+        self.functions.get(address)
     }
 
     /// Number of pieces of functions.
@@ -71,30 +69,6 @@ impl PerfMap {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.functions.is_empty()
-    }
-
-    /// Puts a function over what was there; each older one is cut or removed once, so that a map of
-    /// n lines takes O(n log n).
-    fn insert(&mut self, start: u64, size: u64, name: Arc<str>) {
-        let Some(end) = start.checked_add(size.max(1)) else { return };
-        if let Some((&before, (before_end, before_name))) =
-            self.functions.range_mut(..start).next_back()
-            && *before_end > start
-        {
-            let (old_end, name) = (*before_end, Arc::clone(before_name));
-            *before_end = start;
-            debug_assert!(before < start);
-            if old_end > end {
-                self.functions.insert(end, (old_end, name));
-            }
-        }
-        while let Some((&inside, &(inside_end, _))) = self.functions.range(start..end).next() {
-            let old = self.functions.remove(&inside);
-            if let Some((_, name)) = old.filter(|_| inside_end > end) {
-                self.functions.insert(end, (inside_end, name));
-            }
-        }
-        self.functions.insert(start, (end, name));
     }
 }
 
@@ -153,29 +127,5 @@ mod tests {
         let link = dir.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
         assert!(PerfMap::read(&link).is_err());
-    }
-
-    /// Against a table with one entry per address.
-    #[test]
-    fn the_later_function_counts() {
-        let mut rng = 12345_u64;
-        let mut next = |below: u64| {
-            rng =
-                rng.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (rng >> 33) % below
-        };
-        for _ in 0..200 {
-            let mut map = PerfMap::default();
-            let mut table = vec![None; 80];
-            for number in 0..30 {
-                let (start, size) = (next(60), next(20));
-                map.insert(start, size, number.to_string().into());
-                table[start as usize..(start + size.max(1)) as usize].fill(Some(number));
-            }
-            for (address, expected) in table.iter().enumerate() {
-                let found = map.get(address as u64).map(|name| name.parse::<i32>().unwrap());
-                assert_eq!(found, *expected);
-            }
-        }
     }
 }

@@ -112,6 +112,9 @@ pub struct Callchain<'a> {
 }
 
 impl<'a> Callchain<'a> {
+    /// None.
+    pub const EMPTY: Self = Self { words: &[], endian: Endian::Little };
+
     /// Number of entries, marks included.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -1,0 +1,480 @@
+//! Counts and names to shares.
+
+use pmuscope_perfdata::reader::{FileState, Metadata, Reader, Tally};
+use pmuscope_stats::{MIN_BLOCKS, ShareBootstrap};
+use pmuscope_symbols::{BuildId, KernelIdentity};
+use rustc_hash::FxHashMap;
+
+use crate::collect::Collected;
+use crate::counts::{Cell, Key};
+use crate::functions::{FunctionId, Named, Resolve, name};
+use crate::profile::{EventProfile, FunctionShare, ModuleShare, ModuleSummary, Options, Profile};
+
+impl Collected {
+    /// Gives every distinct address a name by `resolve` and adds up. `reader` is the one that was
+    /// read to its end, `running` the kernel this program runs on.
+    #[must_use]
+    pub fn profile(
+        self,
+        reader: &Reader,
+        running: &KernelIdentity,
+        options: Options,
+        resolve: &mut Resolve<'_>,
+    ) -> Profile {
+        let file = FileFacts {
+            metadata: reader.metadata().clone(),
+            state: reader.state(),
+            tally: reader.tally().clone(),
+        };
+        let events = reader.events().iter().map(EventFacts::from).collect();
+        self.build(events, file, running, options, resolve)
+    }
+
+    pub(crate) fn build(
+        self,
+        events: Vec<EventFacts>,
+        file: FileFacts,
+        running: &KernelIdentity,
+        options: Options,
+        resolve: &mut Resolve<'_>,
+    ) -> Profile {
+        let FileFacts { metadata, state, tally } = file;
+        let kernel = self.kernel_identity(&metadata).compare(running);
+        let named = name(&self, &metadata, kernel, resolve);
+        let info = metadata.info.as_ref();
+        let number = events.len();
+        let events = events
+            .into_iter()
+            .enumerate()
+            .map(|(index, facts)| {
+                let lost = self.loss.of_event(index, number, info);
+                self.event(index as u32, facts, lost, &named, options)
+            })
+            .collect();
+        let told = info.map(|info| info.duration_s).filter(|&seconds| seconds > 0.0);
+        let lost = self.loss.total(info);
+        let throttled = self.loss.throttled(info);
+        Profile {
+            events,
+            modules: self.module_summaries(&named),
+            commands: self.commands(),
+            duration_s: told.or(self.counts.span().map(|span| span as f64 / 1e9)),
+            lost,
+            throttled,
+            mappings_left_out: self.tasks.left_out(),
+            functions: named.functions,
+            metadata,
+            state,
+            tally,
+            kernel,
+        }
+    }
+
+    fn kernel_identity(&self, metadata: &Metadata) -> KernelIdentity {
+        let info = metadata.info.as_ref();
+        let build_id = metadata
+            .build_ids
+            .iter()
+            .find(|entry| entry.kernel && is_kernel_image(&entry.path))
+            .and_then(|entry| BuildId::new(&entry.id).ok());
+        let told = info.map(|info| info.machine.kernel.clone()).filter(|kernel| !kernel.is_empty());
+        KernelIdentity {
+            release: metadata.os_release.clone().or(told),
+            build_id,
+            boot_id: info.and_then(|info| info.machine.boot_id.clone()),
+            text: self.kernel_text,
+        }
+    }
+
+    fn commands(&self) -> Vec<String> {
+        let names = (0..).map_while(|id| self.tasks.name_if_any(id));
+        names.map(|name| String::from_utf8_lossy(name).into_owned()).collect()
+    }
+
+    fn module_summaries(&self, named: &Named) -> Vec<ModuleSummary> {
+        self.modules
+            .list()
+            .iter()
+            .zip(&named.states)
+            .zip(&named.build_ids)
+            .map(|((module, state), build_id)| ModuleSummary {
+                kind: module.kind,
+                path: String::from_utf8_lossy(&module.path).into_owned(),
+                build_id: build_id.clone(),
+                symbols: state.clone(),
+            })
+            .collect()
+    }
+
+    fn event(
+        &self,
+        index: u32,
+        facts: EventFacts,
+        lost: Option<u64>,
+        named: &Named,
+        options: Options,
+    ) -> EventProfile {
+        let cells = || self.counts.cells().filter(|(key, _)| key.event == index);
+        let mut rows = Rows::default();
+        for (key, cell) in cells() {
+            rows.add(key, named.get(key.module, key.address), cell);
+        }
+        let (samples, weight) = rows.totals();
+        let by_period = facts.has_period && weight > 0;
+        let mut functions = rows.into_functions(named, by_period);
+        let blocks = self.counts.blocks();
+        let filled =
+            add_intervals(&mut functions, cells(), named, blocks, by_period, options.intervals);
+        let modules = modules(&functions);
+        let period = if facts.has_period {
+            Some(weight)
+        } else {
+            facts.fixed_period.map(|period| period.saturating_mul(samples))
+        };
+        EventProfile {
+            name: facts.name,
+            samples,
+            period,
+            frequency: facts.frequency,
+            fixed_period: facts.fixed_period,
+            by_period,
+            lost,
+            blocks: filled,
+            functions,
+            modules,
+        }
+    }
+}
+
+fn is_kernel_image(path: &[u8]) -> bool {
+    let file = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
+    path.starts_with(b"[kernel.kallsyms]") || file.starts_with(b"vmlinux")
+}
+
+/// What the file says about itself.
+#[derive(Debug, Clone)]
+pub(crate) struct FileFacts {
+    pub(crate) metadata: Metadata,
+    pub(crate) state: FileState,
+    pub(crate) tally: Tally,
+}
+
+/// What the file says about an event.
+#[derive(Debug, Clone)]
+pub(crate) struct EventFacts {
+    pub(crate) name: String,
+    pub(crate) has_period: bool,
+    pub(crate) frequency: Option<u64>,
+    pub(crate) fixed_period: Option<u64>,
+}
+
+impl From<&pmuscope_perfdata::reader::Event> for EventFacts {
+    fn from(event: &pmuscope_perfdata::reader::Event) -> Self {
+        let by_frequency = event.attr.flags.contains(pmuscope_abi::AttrFlags::FREQ);
+        let sample = (event.attr.sample > 0).then_some(event.attr.sample);
+        Self {
+            name: event.name.clone(),
+            has_period: event.has_period(),
+            frequency: sample.filter(|_| by_frequency),
+            fixed_period: sample.filter(|_| !by_frequency),
+        }
+    }
+}
+
+/// What makes a row.
+type RowKey = (u32, u32, Option<FunctionId>);
+
+fn row_key(key: &Key, function: Option<FunctionId>) -> RowKey {
+    (key.comm, key.module, function)
+}
+
+#[derive(Debug, Default)]
+struct Rows(FxHashMap<RowKey, (u64, u64)>);
+
+impl Rows {
+    fn add(&mut self, key: &Key, function: Option<FunctionId>, cell: &Cell) {
+        let (samples, weight) = self.0.entry(row_key(key, function)).or_default();
+        for count in cell.blocks() {
+            *samples += u64::from(count.samples);
+            *weight = weight.saturating_add(count.weight);
+        }
+    }
+
+    fn totals(&self) -> (u64, u64) {
+        self.0.values().fold((0, 0), |(samples, weight): (u64, u64), row| {
+            (samples + row.0, weight.saturating_add(row.1))
+        })
+    }
+
+    /// The largest first; equal ones by their names, so that the order never depends on chance.
+    fn into_functions(self, named: &Named, by_period: bool) -> Vec<FunctionShare> {
+        let (samples, weight) = self.totals();
+        let total = if by_period { weight } else { samples };
+        let mut rows: Vec<FunctionShare> = self
+            .0
+            .into_iter()
+            .map(|((command, module, function), (samples, weight))| {
+                let weight = if by_period { weight } else { samples };
+                FunctionShare {
+                    command: command as usize,
+                    module: module as usize,
+                    function: function.map(|id| id as usize),
+                    samples,
+                    weight,
+                    share: if total > 0 { weight as f64 / total as f64 } else { 0.0 },
+                    interval: None,
+                }
+            })
+            .collect();
+        let name = |row: &FunctionShare| row.function.map(|at| &named.functions[at]);
+        rows.sort_by(|a, b| {
+            (b.weight, b.samples)
+                .cmp(&(a.weight, a.samples))
+                .then_with(|| name(a).cmp(&name(b)))
+                .then_with(|| (a.command, a.module).cmp(&(b.command, b.module)))
+        });
+        rows
+    }
+}
+
+/// Gives the first `most` rows their intervals; tells how many blocks have samples.
+fn add_intervals<'a>(
+    rows: &mut [FunctionShare],
+    cells: impl Iterator<Item = (&'a Key, &'a Cell)>,
+    named: &Named,
+    blocks: usize,
+    by_period: bool,
+    most: usize,
+) -> usize {
+    let most = most.min(rows.len());
+    let wanted: FxHashMap<RowKey, usize> = rows[..most]
+        .iter()
+        .enumerate()
+        .map(|(at, row)| {
+            let function = row.function.map(|at| at as FunctionId);
+            ((row.command as u32, row.module as u32, function), at)
+        })
+        .collect();
+    let mut totals = vec![0.0; blocks];
+    let mut parts = vec![0.0; blocks * most];
+    for (key, cell) in cells {
+        let row = wanted.get(&row_key(key, named.get(key.module, key.address)));
+        for count in cell.blocks().filter(|count| (count.block as usize) < blocks) {
+            let block = count.block as usize;
+            let value = if by_period { count.weight as f64 } else { f64::from(count.samples) };
+            totals[block] += value;
+            if let Some(row) = row {
+                parts[row * blocks + block] += value;
+            }
+        }
+    }
+    let filled = totals.iter().filter(|&&total| total > 0.0).count();
+    if filled < MIN_BLOCKS {
+        return filled;
+    }
+    if let Some(bootstrap) = ShareBootstrap::new(&totals) {
+        for (row, parts) in rows.iter_mut().zip(parts.chunks_exact(blocks)) {
+            row.interval = bootstrap.interval(parts);
+        }
+    }
+    filled
+}
+
+fn modules(rows: &[FunctionShare]) -> Vec<ModuleShare> {
+    let mut by_module: FxHashMap<usize, ModuleShare> = FxHashMap::default();
+    for row in rows {
+        let none = ModuleShare { module: row.module, samples: 0, named: 0, share: 0.0 };
+        let module = by_module.entry(row.module).or_insert(none);
+        module.samples += row.samples;
+        module.named += if row.function.is_some() { row.samples } else { 0 };
+        module.share += row.share;
+    }
+    let mut modules: Vec<ModuleShare> = by_module.into_values().collect();
+    modules.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.module.cmp(&b.module)));
+    modules
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pmuscope_perfdata::reader::{Callchain, Comm, CpuMode, Mmap, Record, Sample};
+    use pmuscope_symbols::State;
+    use pmuscope_symbols::{Frame, Module, Resolved, Symbol};
+    use proptest::prelude::*;
+
+    fn facts(has_period: bool) -> EventFacts {
+        let fixed_period = (!has_period).then_some(1_000_000);
+        EventFacts { name: "cycles".into(), has_period, frequency: None, fixed_period }
+    }
+
+    fn no_file() -> FileFacts {
+        FileFacts {
+            metadata: Metadata::default(),
+            state: FileState::Closed,
+            tally: Tally::default(),
+        }
+    }
+
+    fn sample(pid: i32, ip: u64, time: u64, period: u64) -> Record<'static> {
+        Record::Sample(Sample {
+            event: 0,
+            mode: CpuMode::User,
+            ip: Some(ip),
+            pid: Some(pid),
+            tid: Some(pid),
+            time: Some(time),
+            cpu: Some(0),
+            period: Some(period),
+            callchain: Callchain::EMPTY,
+        })
+    }
+
+    /// Two commands that map the same file at 0x1000, which has a function for every 16 bytes.
+    fn two_commands(has_period: bool) -> Collected {
+        let mut collected = Collected::with_events(&[has_period]);
+        for (pid, name) in [(1, &b"one"[..]), (2, b"two")] {
+            collected.take(&Record::Comm(Comm { pid, tid: pid, name, exec: true }));
+            collected.take(&Record::Mmap(Mmap {
+                pid,
+                tid: pid,
+                start: 0x1000,
+                length: 0x1000,
+                offset: 0,
+                path: b"/bin/program",
+                build_id: None,
+                executable: true,
+                kernel: false,
+            }));
+        }
+        collected
+    }
+
+    fn by_sixteen(_: &Module<'_>, addresses: &[u64]) -> Resolved {
+        let symbol = |address: &u64| {
+            let name = format!("f{}", address / 16).into();
+            let frame = Frame { name: "inner".into(), line: None };
+            let inlined = if address % 2 == 1 { vec![frame].into() } else { Box::default() };
+            (*address < 0x800).then_some(Symbol { name, line: None, inlined })
+        };
+        Resolved { symbols: addresses.iter().map(symbol).collect(), state: State::Found }
+    }
+
+    fn build(collected: Collected, has_period: bool) -> Profile {
+        let events = vec![facts(has_period)];
+        let running = KernelIdentity::default();
+        collected.build(events, no_file(), &running, Options::default(), &mut by_sixteen)
+    }
+
+    fn rows(profile: &Profile) -> Vec<String> {
+        profile.events[0]
+            .functions
+            .iter()
+            .map(|row| {
+                format!(
+                    "{} {} {} {:?} {}",
+                    row.samples,
+                    profile.command_of(row),
+                    profile.name_of(row),
+                    profile.inlined_into(row),
+                    profile.modules[row.module].short_name(),
+                )
+            })
+            .collect()
+    }
+
+    #[test]
+    fn rows_are_functions_of_commands_and_what_has_no_name_stays() {
+        let mut collected = two_commands(false);
+        for (pid, ip) in [
+            (1, 0x1010),
+            (1, 0x1012),
+            (1, 0x101e), // f1
+            (2, 0x1010),
+            (2, 0x1011), // f1, and inner within it
+            (2, 0x1900),
+            (2, 0x1902), // no function
+            (1, 0x5000), // nothing mapped
+        ] {
+            collected.take(&sample(pid, ip, 0, 1));
+        }
+        assert_eq!(
+            rows(&build(collected, false)),
+            [
+                "3 one f1 None program",
+                "2 two [unknown] None program",
+                "1 one [unknown] None [unknown]",
+                "1 two f1 None program",
+                "1 two inner Some(\"f1\") program",
+            ]
+        );
+    }
+
+    #[test]
+    fn shares_follow_the_period_where_samples_have_one() {
+        let run = |has_period| {
+            let mut collected = two_commands(has_period);
+            collected.take(&sample(1, 0x1000, 5, 300));
+            collected.take(&sample(1, 0x1010, 6, 100));
+            let profile = build(collected, has_period);
+            let event = &profile.events[0];
+            (event.functions[0].share, event.period, event.by_period)
+        };
+        assert_eq!(run(true), (0.75, Some(400), true));
+        assert_eq!(run(false), (0.5, Some(2_000_000), false));
+    }
+
+    #[test]
+    fn a_long_recording_has_intervals_and_a_short_one_none() {
+        let run = |step: u64| {
+            let mut collected = two_commands(false);
+            for at in 0..1000 {
+                collected.take(&sample(1, 0x1000 + 16 * (at % 3), at * step, 1));
+            }
+            let profile = build(collected, false);
+            let event = &profile.events[0];
+            (event.functions[0].interval, event.functions[0].share, event.blocks)
+        };
+        let (interval, share, blocks) = run(1_000_000);
+        let interval = interval.unwrap();
+        assert!(blocks > 60 && interval.low <= share && share <= interval.high);
+        assert!(interval.half_width() < 0.02, "{interval:?}");
+        let (interval, _, blocks) = run(10_000); // 10 ms
+        assert_eq!((interval, blocks), (None, 10));
+    }
+
+    #[test]
+    fn a_kernel_of_another_machine_gets_no_names() {
+        let mut collected = two_commands(false);
+        let Record::Sample(user) = sample(1, 0xffff_ffff_8100_0000, 0, 1) else { return };
+        collected.take(&Record::Sample(Sample { mode: CpuMode::Kernel, ..user }));
+        let profile = build(collected, false);
+        let row = &profile.events[0].functions[0];
+        assert_eq!(profile.function_of(row), None);
+        let module = &profile.modules[row.module];
+        assert_eq!((&*module.path, &module.symbols), ("[kernel.kallsyms]", &State::OtherKernel));
+    }
+
+    proptest! {
+        /// Nothing sampled gets lost on the way, whatever is mapped and whatever has a name.
+        #[test]
+        fn shares_add_up_to_one(
+            samples in proptest::collection::vec(
+                (1_i32..4, 0x800_u64..0x2400, 0_u64..1 << 36, 0_u64..1000), 1..200),
+            has_period in any::<bool>(),
+        ) {
+            let mut collected = two_commands(has_period);
+            for &(pid, ip, time, period) in &samples {
+                collected.take(&sample(pid, ip, time, period));
+            }
+            let profile = build(collected, has_period);
+            let event = &profile.events[0];
+            let shares: f64 = event.functions.iter().map(|row| row.share).sum();
+            prop_assert!((shares - 1.0).abs() < 1e-9, "{}", shares);
+            let modules: f64 = event.modules.iter().map(|module| module.share).sum();
+            prop_assert!((modules - 1.0).abs() < 1e-9, "{}", modules);
+            let counted: u64 = event.functions.iter().map(|row| row.samples).sum();
+            prop_assert_eq!(counted, samples.len() as u64);
+            prop_assert!(event.functions.is_sorted_by(|a, b| a.share >= b.share));
+        }
+    }
+}

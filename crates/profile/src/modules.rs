@@ -1,0 +1,185 @@
+//! Modules: what is mapped, each once.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use pmuscope_symbols::{BuildId, Module};
+use rustc_hash::FxHashMap;
+
+/// What a module is, hence where its symbols come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ModuleKind {
+    /// A file.
+    File,
+    /// The kernel or one of its modules.
+    Kernel,
+    /// Functions the kernel loaded at run time and told by name.
+    KernelLoaded,
+    /// The kernel's page of functions for programs.
+    Vdso,
+    /// Code in memory without a file, of this process.
+    Jit {
+        /// The process.
+        pid: i32,
+    },
+    /// Anything else: guests, the hypervisor, devices, addresses where nothing is mapped.
+    Other,
+}
+
+/// Index of a module.
+pub(crate) type ModuleId = u32;
+
+/// The module of addresses where nothing is mapped.
+pub(crate) const UNKNOWN: ModuleId = 0;
+/// The name of the kernel's own image.
+const KERNEL: &[u8] = b"[kernel.kallsyms]";
+
+/// A module as the records tell it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct ModuleKey {
+    pub(crate) kind: ModuleKind,
+    /// Path, or a name in brackets.
+    pub(crate) path: Vec<u8>,
+    pub(crate) build_id: Option<Vec<u8>>,
+}
+
+impl ModuleKey {
+    /// A mapping of a process.
+    pub(crate) fn user(pid: i32, path: &[u8], build_id: Option<&[u8]>) -> Self {
+        let kind = user_kind(pid, path);
+        let path = match kind {
+            ModuleKind::Jit { pid } => format!("perf-{pid}.map").into_bytes(),
+            _ => path.to_vec(),
+        };
+        Self { kind, path, build_id: build_id.map(<[u8]>::to_vec) }
+    }
+
+    /// A mapping of the kernel.
+    pub(crate) fn kernel(path: &[u8], build_id: Option<&[u8]>) -> Self {
+        let path = if path.is_empty() || path.starts_with(KERNEL) || path.starts_with(b"[guest") {
+            KERNEL.to_vec()
+        } else {
+            kernel_module_name(path)
+        };
+        Self { kind: ModuleKind::Kernel, path, build_id: build_id.map(<[u8]>::to_vec) }
+    }
+
+    fn named(kind: ModuleKind, name: &[u8]) -> Self {
+        Self { kind, path: name.to_vec(), build_id: None }
+    }
+
+    /// The module as the symbolizer wants it; `None` where symbols cannot come from anywhere.
+    pub(crate) fn source<'a>(&'a self, build_id: Option<&'a BuildId>) -> Option<Module<'a>> {
+        match self.kind {
+            ModuleKind::File => {
+                Some(Module::File { path: Path::new(OsStr::from_bytes(&self.path)), build_id })
+            }
+            ModuleKind::Kernel => Some(Module::Kernel),
+            ModuleKind::Vdso => Some(Module::Vdso),
+            ModuleKind::Jit { pid } => Some(Module::Jit { pid }),
+            ModuleKind::KernelLoaded | ModuleKind::Other => None,
+        }
+    }
+}
+
+/// Names the kernel gives to memory without a file follow `mm/mmap.c` and `kernel/events/core.c`.
+fn user_kind(pid: i32, path: &[u8]) -> ModuleKind {
+    const IN_MEMORY: [&[u8]; 5] =
+        [b"//anon", b"/memfd:", b"/dev/zero", b"/anon_hugepage", b"/SYSV"];
+    let in_memory = path.is_empty()
+        || [&b"[heap]"[..], b"[stack]"].contains(&path)
+        || path.starts_with(b"[anon:")
+        || IN_MEMORY.iter().any(|name| path.starts_with(name));
+    if in_memory {
+        ModuleKind::Jit { pid }
+    } else if path == b"[vdso]" {
+        ModuleKind::Vdso
+    } else if path.starts_with(b"/") {
+        ModuleKind::File
+    } else {
+        ModuleKind::Other
+    }
+}
+
+/// `/lib/modules/…/ext4.ko.xz` and `[ext4]` are both `[ext4]`.
+fn kernel_module_name(path: &[u8]) -> Vec<u8> {
+    let file = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
+    let Some(end) = file.windows(3).position(|part| part == b".ko") else { return file.to_vec() };
+    let mut name = vec![b'['];
+    name.extend(file[..end].iter().map(|&byte| if byte == b'-' { b'_' } else { byte }));
+    name.push(b']');
+    name
+}
+
+/// All modules of a recording.
+#[derive(Debug)]
+pub(crate) struct Modules {
+    list: Vec<ModuleKey>,
+    ids: FxHashMap<ModuleKey, ModuleId>,
+}
+
+impl Default for Modules {
+    fn default() -> Self {
+        let mut modules = Self { list: Vec::new(), ids: FxHashMap::default() };
+        modules.intern(ModuleKey::named(ModuleKind::Other, b"[unknown]"));
+        modules
+    }
+}
+
+impl Modules {
+    pub(crate) fn intern(&mut self, key: ModuleKey) -> ModuleId {
+        if let Some(&id) = self.ids.get(&key) {
+            return id;
+        }
+        // Each takes a record, of which no file has 2^32.
+        let id = self.list.len() as ModuleId;
+        self.list.push(key.clone());
+        self.ids.insert(key, id);
+        id
+    }
+
+    pub(crate) fn other(&mut self, name: &str) -> ModuleId {
+        self.intern(ModuleKey::named(ModuleKind::Other, name.as_bytes()))
+    }
+
+    pub(crate) fn kernel_loaded(&mut self) -> ModuleId {
+        self.intern(ModuleKey::named(ModuleKind::KernelLoaded, b"[bpf]"))
+    }
+
+    pub(crate) fn kernel(&mut self) -> ModuleId {
+        self.intern(ModuleKey::named(ModuleKind::Kernel, KERNEL))
+    }
+
+    pub(crate) fn list(&self) -> &[ModuleKey] {
+        &self.list
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_decide_the_kind() {
+        let kind = |path: &str| ModuleKey::user(7, path.as_bytes(), None).kind;
+        assert_eq!(kind("/usr/bin/xz"), ModuleKind::File);
+        assert_eq!(kind("/tmp/x (deleted)"), ModuleKind::File);
+        for memory in ["", "//anon", "/memfd:jit (deleted)", "[heap]", "[anon:v8]", "/dev/zero"] {
+            assert_eq!(kind(memory), ModuleKind::Jit { pid: 7 }, "{memory}");
+        }
+        assert_eq!(kind("[vdso]"), ModuleKind::Vdso);
+        assert_eq!(kind("[vsyscall]"), ModuleKind::Other);
+        assert_eq!(kind("anon_inode:[perf_event]"), ModuleKind::Other);
+    }
+
+    #[test]
+    fn kernel_modules_have_one_name() {
+        let name =
+            |path: &str| String::from_utf8(ModuleKey::kernel(path.as_bytes(), None).path).unwrap();
+        assert_eq!(name("[kernel.kallsyms]_text"), "[kernel.kallsyms]");
+        assert_eq!(name("[kernel.kallsyms]_stext"), "[kernel.kallsyms]");
+        assert_eq!(name("/lib/modules/6.1/kernel/fs/snd-pcm.ko.xz"), "[snd_pcm]");
+        assert_eq!(name("[snd_pcm]"), "[snd_pcm]");
+    }
+}

@@ -1,0 +1,166 @@
+//! The finished answer.
+
+use pmuscope_perfdata::info::RecordingInfo;
+use pmuscope_perfdata::reader::{FileState, Metadata, Tally};
+use pmuscope_stats::Interval;
+use pmuscope_symbols::{BuildId, KernelMatch, State};
+
+use crate::functions::Function;
+use crate::loss::Lost;
+use crate::modules::ModuleKind;
+
+/// What a profile should hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// The largest rows of each event that get an interval; it takes some 50 µs each.
+    pub intervals: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { intervals: 10_000 }
+    }
+}
+
+/// Shares of a recording's events by function.
+#[derive(Debug)]
+pub struct Profile {
+    /// One per event, in the order of the file.
+    pub events: Vec<EventProfile>,
+    /// All modules; rows point here.
+    pub modules: Vec<ModuleSummary>,
+    /// Names of functions; rows point here.
+    pub(crate) functions: Vec<Function>,
+    /// Names of commands; rows point here.
+    pub(crate) commands: Vec<String>,
+    /// Seconds: as the recorder says, else from the first to the last sample.
+    pub duration_s: Option<f64>,
+    /// Records lost, all events.
+    pub lost: Lost,
+    /// Times the kernel suspended sampling.
+    pub throttled: u64,
+    /// What the file says about machine and recording.
+    pub metadata: Metadata,
+    /// How the file ends.
+    pub state: FileState,
+    /// What was read of it, and what not.
+    pub tally: Tally,
+    /// Mappings left out for want of memory.
+    pub mappings_left_out: u64,
+    /// The recording's kernel against the running one.
+    pub kernel: KernelMatch,
+}
+
+/// Shares of one event.
+#[derive(Debug, Clone)]
+pub struct EventProfile {
+    /// Its name.
+    pub name: String,
+    /// Samples.
+    pub samples: u64,
+    /// Units of the event they stand for; `None` where neither samples nor the event say it.
+    pub period: Option<u64>,
+    /// Samples per second asked for, if the period was to follow from it.
+    pub frequency: Option<u64>,
+    /// Units of the event from sample to sample, if that was fixed.
+    pub fixed_period: Option<u64>,
+    /// Whether shares are of the period; else of the samples.
+    pub by_period: bool,
+    /// Records of this event lost; `None` where that is not known apart.
+    pub lost: Option<u64>,
+    /// Blocks of time with samples, and why there is no interval where there are too few.
+    pub blocks: usize,
+    /// The largest share first.
+    pub functions: Vec<FunctionShare>,
+    /// The largest share first; index into [`Profile::modules`].
+    pub modules: Vec<ModuleShare>,
+}
+
+/// Share of a function in a command.
+#[derive(Debug, Clone, Copy)]
+pub struct FunctionShare {
+    pub(crate) command: usize,
+    /// Index into [`Profile::modules`].
+    pub module: usize,
+    pub(crate) function: Option<usize>,
+    /// Samples.
+    pub samples: u64,
+    /// Their weight, in units of the event or in samples; see [`EventProfile::by_period`].
+    pub weight: u64,
+    /// Of all weight of the event, 0 to 1.
+    pub share: f64,
+    /// 95 % interval of the share.
+    pub interval: Option<Interval>,
+}
+
+/// Share of a module.
+#[derive(Debug, Clone, Copy)]
+pub struct ModuleShare {
+    /// Index into [`Profile::modules`].
+    pub module: usize,
+    /// Samples.
+    pub samples: u64,
+    /// Of them, those with a function.
+    pub named: u64,
+    /// Of all weight of the event, 0 to 1.
+    pub share: f64,
+}
+
+/// A module and whether it has symbols.
+#[derive(Debug, Clone)]
+pub struct ModuleSummary {
+    /// What it is.
+    pub kind: ModuleKind,
+    /// Path, or a name in brackets. Foreign text.
+    pub path: String,
+    /// Build id of the recording.
+    pub build_id: Option<BuildId>,
+    /// Whether there were symbols.
+    pub symbols: State,
+}
+
+impl ModuleSummary {
+    /// Last part of the path.
+    #[must_use]
+    pub fn short_name(&self) -> &str {
+        self.path.rsplit('/').find(|part| !part.is_empty()).unwrap_or(&self.path)
+    }
+}
+
+impl Profile {
+    /// Name of a row's function; `[unknown]` if it has none. Foreign text.
+    #[must_use]
+    pub fn name_of(&self, row: &FunctionShare) -> &str {
+        self.function_of(row).unwrap_or("[unknown]")
+    }
+
+    /// Name of a row's function.
+    #[must_use]
+    pub fn function_of(&self, row: &FunctionShare) -> Option<&str> {
+        row.function.and_then(|at| self.functions.get(at)).map(|function| &*function.name)
+    }
+
+    /// The function that holds its code, if it was inlined there.
+    #[must_use]
+    pub fn inlined_into(&self, row: &FunctionShare) -> Option<&str> {
+        row.function.and_then(|at| self.functions.get(at))?.inlined_into.as_deref()
+    }
+
+    /// Name of the threads a row is of. Foreign text.
+    #[must_use]
+    pub fn command_of(&self, row: &FunctionShare) -> &str {
+        self.commands.get(row.command).map_or("-", String::as_str)
+    }
+
+    /// The recorder's own account, if it was pmuscope.
+    #[must_use]
+    pub fn info(&self) -> Option<&RecordingInfo> {
+        self.metadata.info.as_ref()
+    }
+
+    /// Samples of all events.
+    #[must_use]
+    pub fn samples(&self) -> u64 {
+        self.events.iter().map(|event| event.samples).sum()
+    }
+}
