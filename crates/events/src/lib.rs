@@ -1,3 +1,44 @@
 //! Event names to attributes: generic, sysfs PMU, raw, tracepoint, breakpoint; modifiers and groups.
+//!
+//! [`parse`] turns the text of `-e` into [`Group`]s of [`Event`]s, each with the [`Attr`] that selects
+//! it. What an event is comes from the name; how it is sampled (fields, ring, inheritance) is decided
+//! by whoever opens it, except for what the text itself asks (`period=`, `freq=`, `call-graph=`, …).
+//!
+//! The road: the text is split into pieces that know their place, [`names`] and [`Format`] turn pieces
+//! into numbers, and whatever does not fit becomes an [`EventError`] that names
+//! the piece, its position, the reason and what to type instead.
+//!
+//! No system call is made here: what the machine has is asked of a [`Catalog`].
 
 #![forbid(unsafe_code)]
+
+mod branch;
+mod breakpoint;
+mod catalog;
+mod default;
+mod describe;
+mod error;
+mod event;
+mod format;
+mod glob;
+mod group;
+mod list;
+mod modifiers;
+pub mod names;
+mod naming;
+mod pmu;
+mod resolve;
+mod suggest;
+mod syntax;
+mod terms;
+mod tracepoint;
+
+pub use branch::{BranchFilterError, parse_branch_filter};
+pub use catalog::{Catalog, MachineCatalog};
+pub use default::{Notice, default_event};
+pub use describe::describe;
+pub use error::{EventError, Reason};
+pub use event::{CallGraph, Event, Group, Origin, Sampling};
+pub use format::{Format, Word};
+pub use list::{Kind, Known, list_known};
+pub use resolve::parse;

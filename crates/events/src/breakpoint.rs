@@ -1,0 +1,56 @@
+//! `mem:addr[/len][:rwx]`.
+
+use pmuscope_abi::{Attr, event_type};
+
+use crate::error::{Fault, Reason};
+use crate::syntax::Piece;
+use crate::terms::number;
+
+/// `HW_BREAKPOINT_R`, `_W`, `_X`.
+const READ: u32 = 1;
+const WRITE: u32 = 2;
+const EXECUTE: u32 = 4;
+
+/// Bytes watched where no length is given: what a debugger's watchpoint on an `int` covers.
+const DATA_LENGTH: u64 = 4;
+/// The only length that the kernel takes for an instruction: a word, or an instruction on Arm.
+const CODE_LENGTH: u64 =
+    if cfg!(any(target_arch = "aarch64", target_arch = "arm")) { 4 } else { 8 };
+const ADDRESS: &str = "an address, as a number (mem:0x1234); names have none here";
+
+/// The widest that the ABI can express.
+const MAX_LENGTH: u64 = 8;
+
+/// Reads and writes are watched unless `access` says otherwise.
+pub(crate) fn attr(
+    addr: Piece<'_>,
+    len: Option<Piece<'_>>,
+    access: Option<Piece<'_>>,
+) -> Result<Attr, Fault> {
+    if addr.text.is_empty() {
+        return Err(addr.fault(Reason::Missing { what: "an address (mem:0x1234)" }));
+    }
+    let mut bp_type = 0;
+    for letter in access.map_or("rw", |access| access.text).chars() {
+        bp_type |= match letter {
+            'r' => READ,
+            'w' => WRITE,
+            _ => EXECUTE,
+        };
+    }
+    let default = if bp_type == EXECUTE { CODE_LENGTH } else { DATA_LENGTH };
+    let bp_len = match len {
+        None => default,
+        Some(len) => number(len)
+            .ok()
+            .filter(|bytes| (1..=MAX_LENGTH).contains(bytes))
+            .ok_or_else(|| len.fault(Reason::BreakpointLength))?,
+    };
+    Ok(Attr {
+        event_type: event_type::BREAKPOINT,
+        bp_type,
+        config1: number(addr).map_err(|_| addr.fault(Reason::BadValue { expected: ADDRESS }))?,
+        config2: bp_len,
+        ..Attr::default()
+    })
+}

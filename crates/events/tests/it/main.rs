@@ -1,0 +1,11 @@
+//! Events as a user types them, on machines that the tests make up and on this one.
+
+// A helper outside a `#[test]` function is test code too.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod errors;
+mod fixtures;
+mod grammar;
+mod machines;
+mod perf;
+mod random;
