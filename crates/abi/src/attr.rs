@@ -333,6 +333,30 @@ impl Attr {
         })
     }
 
+    /// The smallest published size in bytes, from 112 (Linux 4.8) on, that holds all fields that are
+    /// set. Older tools refuse files whose attributes are larger than those they know, even where the
+    /// rest is zero.
+    #[must_use]
+    pub fn smallest_size(&self) -> usize {
+        match self {
+            Self { config3: 1.., .. } => ATTR_SIZE_VER8,
+            Self { sig_data: 1.., .. } => 128,
+            Self { aux_sample_size: 1.., .. } => 120,
+            _ => 112,
+        }
+    }
+
+    /// As [`Attr::to_bytes`], cut to a published size of at least [`Attr::smallest_size`] and saying so
+    /// in its size field.
+    #[must_use]
+    pub fn to_sized_bytes(&self, size: usize) -> Vec<u8> {
+        debug_assert!(size >= self.smallest_size() && size <= ATTR_SIZE_VER8);
+        let mut bytes = self.to_bytes().to_vec();
+        bytes.truncate(size);
+        bytes[4..8].copy_from_slice(&(size as u32).to_ne_bytes());
+        bytes
+    }
+
     fn flag_word(&self) -> u64 {
         (self.flags.bits() & !PRECISE_MASK) | u64::from(self.precise_ip & 3) << PRECISE_SHIFT
     }
@@ -376,6 +400,17 @@ mod tests {
         let full = Attr { config: 7, config3: 5, ..Attr::default() }.to_bytes();
         let old = Attr::from_bytes(&full[..64]).unwrap();
         assert_eq!((old.config, old.config3), (7, 0));
+    }
+
+    #[test]
+    fn a_file_holds_no_more_of_an_attr_than_is_set() {
+        let plain = Attr { sample: 5, sample_max_stack: 127, ..Attr::default() };
+        assert_eq!(plain.smallest_size(), 112);
+        let bytes = plain.to_sized_bytes(112);
+        assert_eq!((bytes.len(), bytes[4]), (112, 112));
+        assert_eq!(Attr::from_bytes(&bytes).unwrap(), plain);
+        assert_eq!(Attr { config3: 1, ..plain.clone() }.smallest_size(), 136);
+        assert_eq!(Attr { sig_data: 1, ..plain }.smallest_size(), 128);
     }
 
     proptest! {

@@ -3,11 +3,11 @@
 
 mod commands;
 mod exit;
+mod signals;
 
 use clap::Parser;
 
 use crate::commands::Command;
-use crate::exit::Exit;
 
 /// Performance toolkit for Linux: where the time goes, without the profiler changing the answer.
 #[derive(Debug, Parser)]

@@ -1,1 +1,38 @@
-//! Rings to perf.data: readers, affinity, asynchronous writes, compression, loss and own cost.
+//! Rings to perf.data: what happens between the kernel's buffers and the file.
+//!
+//! ```text
+//!   ring of CPU 0 ─┐                    ┌─ direct: pwritev from the ring
+//!   ring of CPU 1 ─┼─ reader thread ──► ┼─ compressed: whole zstd frames      ──► Output (one file)
+//!   …              │  (one per node,    └─ asynchronous: node-bound buffers,
+//!                  │   or as asked for)    io_uring or a writer thread
+//!   another node ──┴─ reader thread …
+//! ```
+//!
+//! [`record`] is the whole: it opens, drains, names what already runs, starts the command, waits,
+//! stops, and closes the file. It prints nothing.
+
+mod affinity;
+mod attributes;
+mod buffer;
+mod clock;
+mod compress;
+mod control;
+mod error;
+mod metadata;
+mod options;
+mod output;
+mod plan;
+mod reader;
+mod session;
+mod sink;
+mod synthesize;
+mod sys;
+mod tally;
+mod wake;
+mod write;
+
+pub use error::RecorderError;
+pub use options::{
+    Affinity, CallGraph, Extras, Readers, RecordOptions, RingChoice, Sampling, Target,
+};
+pub use session::{EndReason, Preview, Summary, preview, record};

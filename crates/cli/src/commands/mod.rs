@@ -17,7 +17,7 @@ pub(crate) enum Command {
     /// Tell what this machine can measure, what not, why, and what to type.
     Doctor(doctor::Args),
     /// Record samples of a program, of processes, or of the whole machine.
-    Record(record::Args),
+    Record(Box<record::Args>),
     /// Show where the samples of a recording went.
     Report(report::Args),
     /// Run a benchmark of the measuring itself.
@@ -32,7 +32,7 @@ impl Command {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         match self {
             Self::Doctor(args) => doctor::run(args),
-            Self::Record(args) => record::run(args),
+            Self::Record(args) => record::run(*args),
             Self::Report(args) => report::run(args),
             Self::Bench(args) => bench::run(args),
             Self::Compare(args) => compare::run(args),

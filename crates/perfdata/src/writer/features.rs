@@ -206,9 +206,10 @@ fn clock_data(clock: ClockData) -> Vec<u8> {
 }
 
 fn event_desc(events: &[FileEvent]) -> Vec<u8> {
-    let mut out = words(&[events.len() as u32, pmuscope_abi::ATTR_SIZE_VER8 as u32]);
+    let attr_size = super::attr_size(events);
+    let mut out = words(&[events.len() as u32, attr_size as u32]);
     for event in events {
-        out.extend_from_slice(&event.attr.to_bytes());
+        out.extend_from_slice(&event.attr.to_sized_bytes(attr_size));
         out.extend_from_slice(&words(&[event.ids.len() as u32]));
         out.extend_from_slice(&string(event.name.as_bytes()));
         out.extend_from_slice(&longs(&event.ids));

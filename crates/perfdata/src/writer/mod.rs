@@ -19,13 +19,12 @@
 
 mod features;
 
-use pmuscope_abi::{ATTR_SIZE_VER8, Attr};
+use pmuscope_abi::{ATTR_SIZE_VER0, Attr};
 
 pub use features::{BuildIdEntry, ClockData, Compression, Features, NodeEntry};
 
 const MAGIC: &[u8; 8] = b"PERFILE2";
 const HEADER_SIZE: u64 = 104;
-const ATTR_ENTRY_SIZE: usize = ATTR_SIZE_VER8 + SECTION_SIZE;
 const SECTION_SIZE: usize = 16;
 
 /// Where in the file the size of the data section stands; see [`data_size_patch`].
@@ -54,7 +53,7 @@ struct Section {
 pub fn front(events: &[FileEvent]) -> Vec<u8> {
     let tables = Tables::new(events, HEADER_SIZE);
     let data = Section { offset: HEADER_SIZE + tables.bytes.len() as u64, size: 0 };
-    let mut out = header(tables.attrs, tables.event_types, data, &[0; 32]);
+    let mut out = tables.header(data, &[0; 32]);
     out.extend_from_slice(&tables.bytes);
     out
 }
@@ -101,7 +100,7 @@ pub fn closing(
     let tables = Tables::new(events, offset);
     tail.extend_from_slice(&tables.bytes);
     let data = Section { offset: data_offset, size: data_size };
-    let header = header(tables.attrs, tables.event_types, data, &bitmap);
+    let header = tables.header(data, &bitmap);
     Closing { tail, tail_offset, header }
 }
 
@@ -115,6 +114,8 @@ pub fn closing(
 ///  event types: │ attr │ ids │ ids ││ attr │ ids │ ids │   entry = (attr + ids) + ids
 /// ```
 struct Tables {
+    /// Bytes of an attribute and the section behind it.
+    entry: usize,
     attrs: Section,
     event_types: Section,
     bytes: Vec<u8>,
@@ -122,10 +123,12 @@ struct Tables {
 
 impl Tables {
     fn new(events: &[FileEvent], offset: u64) -> Self {
-        let attrs = Section { offset, size: (events.len() * ATTR_ENTRY_SIZE) as u64 };
+        let attr_size = attr_size(events);
+        let entry = attr_size + SECTION_SIZE;
+        let attrs = Section { offset, size: (events.len() * entry) as u64 };
         let event_types = Section {
             offset: attrs.offset + attrs.size,
-            size: (events.len() * (ATTR_ENTRY_SIZE + SECTION_SIZE)) as u64,
+            size: (events.len() * (entry + SECTION_SIZE)) as u64,
         };
         let mut ids_offset = event_types.offset + event_types.size;
         let ids: Vec<Section> = events
@@ -139,27 +142,32 @@ impl Tables {
         let mut bytes = Vec::new();
         for sections_per_entry in [1, 2] {
             for (event, ids) in events.iter().zip(&ids) {
-                bytes.extend_from_slice(&event.attr.to_bytes());
+                bytes.extend_from_slice(&event.attr.to_sized_bytes(attr_size));
                 (0..sections_per_entry).for_each(|_| push_section(&mut bytes, *ids));
             }
         }
         for id in events.iter().flat_map(|event| &event.ids) {
             bytes.extend_from_slice(&id.to_ne_bytes());
         }
-        Self { attrs, event_types, bytes }
+        Self { entry, attrs, event_types, bytes }
+    }
+
+    fn header(&self, data: Section, features: &[u8; 32]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(HEADER_SIZE as usize);
+        out.extend_from_slice(MAGIC);
+        out.extend_from_slice(&HEADER_SIZE.to_ne_bytes());
+        out.extend_from_slice(&(self.entry as u64).to_ne_bytes());
+        push_section(&mut out, self.attrs);
+        push_section(&mut out, data);
+        push_section(&mut out, self.event_types);
+        out.extend_from_slice(features);
+        out
     }
 }
 
-fn header(attrs: Section, event_types: Section, data: Section, features: &[u8; 32]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(HEADER_SIZE as usize);
-    out.extend_from_slice(MAGIC);
-    out.extend_from_slice(&HEADER_SIZE.to_ne_bytes());
-    out.extend_from_slice(&(ATTR_ENTRY_SIZE as u64).to_ne_bytes());
-    push_section(&mut out, attrs);
-    push_section(&mut out, data);
-    push_section(&mut out, event_types);
-    out.extend_from_slice(features);
-    out
+/// One size for all attributes of a file: the smallest that holds each.
+fn attr_size(events: &[FileEvent]) -> usize {
+    events.iter().map(|event| event.attr.smallest_size()).max().unwrap_or(ATTR_SIZE_VER0)
 }
 
 fn push_section(out: &mut Vec<u8>, section: Section) {

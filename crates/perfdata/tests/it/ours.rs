@@ -138,7 +138,7 @@ fn errors_name_file_and_field() {
     file[16..24].copy_from_slice(&3_u64.to_ne_bytes());
     insta::assert_snapshot!(error(&file), @"FILE: the header's attr_size cannot be: 3 bytes; 80 to 4096 are possible");
     file[24..32].copy_from_slice(&u64::MAX.to_ne_bytes());
-    insta::assert_snapshot!(error(&file), @"FILE: the header's attrs cannot be: 304 bytes at 18446744073709551615 in a file of 768 bytes");
+    insta::assert_snapshot!(error(&file), @"FILE: the header's attrs cannot be: 256 bytes at 18446744073709551615 in a file of 672 bytes");
     file[8..16].copy_from_slice(&99_u64.to_ne_bytes());
     insta::assert_snapshot!(error(&file), @"FILE: the header's size cannot be: 99; 16, 72 and 104 are possible");
     let text = Reader::open(dir.path()).unwrap_err().to_string();

@@ -1,0 +1,52 @@
+//! `-g` and `--call-graph`.
+
+use pmuscope_recorder::CallGraph;
+
+/// perf's default for copied stacks, bytes.
+const STACK_BYTES: u32 = 8192;
+
+/// The call graph that `-g` (`chains`) and `--call-graph TEXT` ask for; the text wins.
+pub(super) fn call_graph(chains: bool, text: Option<&str>) -> Result<CallGraph, String> {
+    let Some(text) = text else {
+        return Ok(if chains { CallGraph::FramePointer { depth: 0 } } else { CallGraph::None });
+    };
+    let (how, number) = match text.split_once(',') {
+        Some((how, number)) => (how, Some(number)),
+        None => (text, None),
+    };
+    let wrong = || {
+        format!("--call-graph {text}: not known. Try fp, fp,DEPTH, dwarf, dwarf,BYTES, lbr or no")
+    };
+    match (how, number) {
+        ("fp", None) => Ok(CallGraph::FramePointer { depth: 0 }),
+        ("fp", Some(depth)) => {
+            let depth = depth.parse().map_err(|_| wrong())?;
+            Ok(CallGraph::FramePointer { depth })
+        }
+        ("dwarf", None) => Ok(CallGraph::Dwarf { stack_bytes: STACK_BYTES }),
+        ("dwarf", Some(bytes)) => {
+            let bytes: u32 = bytes.parse().map_err(|_| wrong())?;
+            Ok(CallGraph::Dwarf { stack_bytes: bytes.next_multiple_of(8) })
+        }
+        ("lbr", None) => Ok(CallGraph::Lbr),
+        ("no", None) => Ok(CallGraph::None),
+        _ => Err(wrong()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_form_of_perf_is_known() {
+        let parse = |text| call_graph(true, Some(text));
+        assert_eq!(call_graph(true, None), Ok(CallGraph::FramePointer { depth: 0 }));
+        assert_eq!(parse("fp,4"), Ok(CallGraph::FramePointer { depth: 4 }));
+        assert_eq!(parse("dwarf"), Ok(CallGraph::Dwarf { stack_bytes: 8192 }));
+        assert_eq!(parse("dwarf,1021"), Ok(CallGraph::Dwarf { stack_bytes: 1024 }));
+        assert_eq!(parse("no"), Ok(CallGraph::None));
+        assert!(parse("fq").unwrap_err().contains("Try fp"));
+        assert!(parse("lbr,3").is_err());
+    }
+}

@@ -1,0 +1,294 @@
+//! From flags as typed to validated options: all that can be refused without asking the kernel.
+
+use pmuscope_abi::{BranchSampleType, SampleType};
+use pmuscope_events::{Group, MachineCatalog, default_event, parse, parse_branch_filter};
+use pmuscope_machine::{CpuSet, Machine};
+use pmuscope_recorder::{Affinity, Extras, Readers, RecordOptions, RingChoice, Sampling, Target};
+
+use super::flags::Args;
+use super::{call_graph::call_graph, size};
+use crate::exit::{Exit, failure};
+
+/// Samples per second and CPU where nothing is said.
+const DEFAULT_HZ: u64 = 1000;
+
+/// What to do.
+pub(super) struct Plan {
+    pub(super) options: RecordOptions,
+    /// Sentences for the user before recording starts.
+    pub(super) notices: Vec<String>,
+    pub(super) show_attributes: bool,
+    pub(super) dry_run: bool,
+    pub(super) quiet: bool,
+}
+
+pub(super) fn convert(args: Args, machine: &Machine) -> anyhow::Result<Plan> {
+    let bad = |message: String| failure(Exit::BadInput, message);
+    let (groups, notices) = events(&args.event, machine)?;
+    if args.strict && !notices.is_empty() {
+        return Err(failure(Exit::NotPossible, format!("--strict: {}", notices.join(". "))));
+    }
+    let target = target(&args).map_err(bad)?;
+    let page = rustix::param::page_size() as u64;
+    let ring_size = match &args.mmap_pages {
+        None => RingChoice::Auto,
+        Some(text) => RingChoice::Bytes(size::ring(text, page).map_err(bad)?),
+    };
+    let max_size = args
+        .max_size
+        .as_deref()
+        .map(|text| size::bytes("--max-size", text))
+        .transpose()
+        .map_err(bad)?;
+    if let Some(level @ (..=0 | 23..)) = args.compression_level {
+        return Err(bad(format!("-z={level}: zstd's levels go from 1 (fast) to 22 (small)")));
+    }
+    if args.aio == Some(0) {
+        return Err(bad("--aio=0: at least one write is in flight. Try --aio".into()));
+    }
+    let sampling = sampling(&args, machine).map_err(bad)?;
+    let call_graph = call_graph(args.call_chains, args.call_graph.as_deref()).map_err(bad)?;
+    let extras = extras(&args).map_err(bad)?;
+    let readers = args.threads.as_deref().unwrap_or(&args.readers);
+    let options = RecordOptions {
+        target,
+        inherit: !args.no_inherit,
+        groups,
+        sampling,
+        call_graph,
+        extras,
+        clockid: clock(args.clockid.as_deref()).map_err(bad)?,
+        ring_size,
+        readers: parse_readers(readers).map_err(bad)?,
+        affinity: parse_affinity(&args.affinity).map_err(bad)?,
+        aio: args.aio,
+        compression: args.compression_level,
+        output: args.output,
+        max_size,
+        owner: invoking_user(),
+        delay_ms: args.delay,
+        build_ids: !args.no_buildid,
+        own_command_line: std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect(),
+        command: args.command,
+    };
+    Ok(Plan {
+        options,
+        notices,
+        show_attributes: args.verbose > 0,
+        dry_run: args.dry_run,
+        quiet: args.quiet,
+    })
+}
+
+fn events(texts: &[String], machine: &Machine) -> anyhow::Result<(Vec<Group>, Vec<String>)> {
+    let bad = |message: String| failure(Exit::BadInput, message);
+    let catalog = MachineCatalog::new(machine).map_err(|error| bad(error.to_string()))?;
+    if texts.is_empty() {
+        let (groups, notice) = default_event(&catalog).map_err(|error| bad(error.to_string()))?;
+        return Ok((groups, notice.into_iter().map(|notice| notice.message).collect()));
+    }
+    let mut groups = Vec::new();
+    for text in texts {
+        groups.extend(parse(text, &catalog).map_err(|error| bad(error.to_string()))?);
+    }
+    Ok((groups, Vec::new()))
+}
+
+fn target(args: &Args) -> Result<Target, String> {
+    let cpus = args
+        .cpu
+        .as_deref()
+        .map(|text| CpuSet::parse(text).map_err(|error| format!("-C {text}: {error}")))
+        .transpose()?;
+    let asked = [args.all_cpus, !args.pid.is_empty(), !args.tid.is_empty(), args.cgroup.is_some()];
+    if asked.iter().filter(|asked| **asked).count() > 1 {
+        return Err("-a, -p, -t and -G say different things about what to record. Try one".into());
+    }
+    match (&args.cgroup, cpus) {
+        (Some(path), cpus) => Ok(Target::Cgroup { path: path.clone(), cpus }),
+        (None, Some(cpus)) if !args.pid.is_empty() || !args.tid.is_empty() => {
+            Err(format!("-C {cpus} with -p or -t: not supported. Try -C alone, or -p alone"))
+        }
+        (None, Some(cpus)) => Ok(Target::Cpus(cpus)),
+        (None, None) if args.all_cpus => Ok(Target::System),
+        (None, None) if !args.pid.is_empty() => Ok(Target::Processes(args.pid.clone())),
+        (None, None) if !args.tid.is_empty() => Ok(Target::Threads(args.tid.clone())),
+        (None, None) if !args.command.is_empty() => Ok(Target::Command),
+        (None, None) => Err("nothing to record. Try: pmuscope record -- COMMAND, \
+                             pmuscope record -p PID, or pmuscope record -a"
+            .into()),
+    }
+}
+
+fn sampling(args: &Args, machine: &Machine) -> Result<Sampling, String> {
+    if let Some(text) = &args.count {
+        let count = text.parse().ok().filter(|count| (1..1 << 63).contains(count));
+        return count.map(Sampling::Period).ok_or_else(|| format!("-c {text}: not a period"));
+    }
+    let limit = machine.limits().perf_event_max_sample_rate;
+    let hz = match args.freq.as_deref() {
+        None => DEFAULT_HZ.min(limit.unwrap_or(DEFAULT_HZ)),
+        Some("max") => limit.ok_or("-F max: kernel.perf_event_max_sample_rate cannot be read")?,
+        Some(text) => text.parse().ok().filter(|hz| *hz > 0).ok_or_else(|| {
+            format!("-F {text}: not a frequency. Try a number of samples per second, or max")
+        })?,
+    };
+    match limit {
+        Some(limit) if hz > limit => Err(format!(
+            "-F {hz} is above kernel.perf_event_max_sample_rate, which is {limit}. \
+             Try: -F max, or sudo sysctl kernel.perf_event_max_sample_rate={hz}"
+        )),
+        _ => Ok(Sampling::Frequency(hz)),
+    }
+}
+
+fn extras(args: &Args) -> Result<Extras, String> {
+    let mut fields = SampleType::empty();
+    fields.set(SampleType::ADDR | SampleType::DATA_SRC, args.data);
+    fields.set(SampleType::PHYS_ADDR, args.phys_data);
+    fields.set(SampleType::WEIGHT, args.weight);
+    fields.set(SampleType::PERIOD, args.period);
+    let branches = match &args.branch_filter {
+        Some(text) => Some(parse_branch_filter(text).map_err(|error| error.to_string())?),
+        None => args.branch_any.then_some(BranchSampleType::ANY),
+    };
+    Ok(Extras { fields, branches, data_mappings: args.data, user_callchains: args.user_callchains })
+}
+
+/// `CLOCK_*` by perf's names and ours.
+fn clock(name: Option<&str>) -> Result<i32, String> {
+    let Some(name) = name else { return Ok(1) };
+    let plain = name.to_ascii_lowercase();
+    Ok(match plain.trim_start_matches("clock_") {
+        "realtime" | "real" | "0" => 0,
+        "monotonic" | "mono" | "1" => 1,
+        "monotonic_raw" | "raw" | "4" => 4,
+        "boottime" | "boot" | "7" => 7,
+        "tai" | "11" => 11,
+        _ => {
+            return Err(format!(
+                "-k {name}: not a clock. Try monotonic, monotonic_raw, boottime, realtime or tai"
+            ));
+        }
+    })
+}
+
+fn parse_affinity(text: &str) -> Result<Affinity, String> {
+    Ok(match text {
+        "auto" => Affinity::Auto,
+        "sys" => Affinity::Sys,
+        "node" => Affinity::Node,
+        "cpu" => Affinity::Cpu,
+        _ => return Err(format!("--affinity {text}: not known. Try auto, sys, node or cpu")),
+    })
+}
+
+/// perf's names for reader threads are accepted too (`numa` for `node`).
+fn parse_readers(text: &str) -> Result<Readers, String> {
+    Ok(match text {
+        "auto" => Readers::Auto,
+        "serial" => Readers::Serial,
+        "cpu" => Readers::Cpu,
+        "core" => Readers::Core,
+        "l3" => Readers::L3,
+        "die" => Readers::Die,
+        "package" => Readers::Package,
+        "node" | "numa" => Readers::Node,
+        pairs => Readers::Explicit(parse_pairs(pairs)?),
+    })
+}
+
+fn parse_pairs(text: &str) -> Result<Vec<(CpuSet, CpuSet)>, String> {
+    let wrong = || {
+        format!(
+            "--readers {text}: not known. Try auto, serial, cpu, core, l3, die, package, node, \
+             or RINGS/CPUS:… as in 0-3/4:8-11/12"
+        )
+    };
+    text.split(':')
+        .map(|pair| {
+            let (rings, cpus) = pair.split_once('/').ok_or_else(wrong)?;
+            let parse = |list| CpuSet::parse(list).ok().filter(|set| !set.is_empty());
+            Ok((parse(rings).ok_or_else(wrong)?, parse(cpus).ok_or_else(wrong)?))
+        })
+        .collect()
+}
+
+/// Under sudo the file belongs to whoever typed the command.
+fn invoking_user() -> Option<(u32, u32)> {
+    if !rustix::process::geteuid().is_root() {
+        return None;
+    }
+    let id = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
+    Some((id("SUDO_UID")?, id("SUDO_GID")?)).filter(|ids| *ids != (0, 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+    use pmuscope_recorder::CallGraph;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn args(words: &str) -> Args {
+        Cli::parse_from(std::iter::once("record").chain(words.split_whitespace())).args
+    }
+
+    fn plan(words: &str) -> anyhow::Result<Plan> {
+        convert(args(words), &Machine::host())
+    }
+
+    fn error(words: &str) -> String {
+        plan(words).err().unwrap().to_string()
+    }
+
+    #[test]
+    fn the_command_line_of_the_2019_measurements_is_taken_as_it_stands() {
+        let plan =
+            plan("-v -N -B -T -R -F 25000 --affinity=cpu --aio=1 -a -e cpu-clock -- ./bt.B.x")
+                .unwrap();
+        let options = plan.options;
+        assert_eq!(options.target, Target::System);
+        assert_eq!((options.affinity, options.aio), (Affinity::Cpu, Some(1)));
+        assert_eq!(options.sampling, Sampling::Frequency(25_000));
+        assert_eq!(options.command, ["./bt.B.x"]);
+        assert!(!options.build_ids);
+    }
+
+    #[test]
+    fn flags_of_the_command_are_the_commands() {
+        let options = plan("-e cpu-clock xz -T0 -z").unwrap().options;
+        assert_eq!(options.command, ["xz", "-T0", "-z"]);
+        assert_eq!(options.compression, None);
+    }
+
+    #[test]
+    fn contradictions_and_typos_say_what_to_type() {
+        assert!(error("-e cpu-clock").contains("Try: pmuscope record -- COMMAND"));
+        assert!(error("-a -p 1").contains("Try one"));
+        assert!(error("-a -z=23").contains("from 1 (fast) to 22"));
+        assert!(error("-a --readers cpus").contains("0-3/4:8-11/12"));
+        assert!(error("-a --affinity socket").contains("auto, sys, node or cpu"));
+        assert!(error("-a -k sundial").contains("monotonic"));
+        assert!(error("-a -F 999999999").contains("perf_event_max_sample_rate="));
+    }
+
+    #[test]
+    fn perfs_words_for_threads_are_readers() {
+        assert_eq!(plan("-a --threads=numa").unwrap().options.readers, Readers::Node);
+        assert_eq!(plan("-a --threads").unwrap().options.readers, Readers::Cpu);
+        let pairs = plan("-a --readers 0-3/4:8/9").unwrap().options.readers;
+        assert_eq!(pairs.to_string(), "0-3/4:8/9");
+    }
+
+    #[test]
+    fn call_graphs_reach_the_options() {
+        let options = plan("-a --call-graph dwarf,4096").unwrap().options;
+        assert_eq!(options.call_graph, CallGraph::Dwarf { stack_bytes: 4096 });
+    }
+}

@@ -1,0 +1,60 @@
+//! `pmuscope record`.
+
+mod call_graph;
+mod convert;
+mod flags;
+mod print;
+mod size;
+
+use std::os::fd::AsFd as _;
+
+use pmuscope_counters::{CountersError, Host};
+use pmuscope_machine::Machine;
+use pmuscope_recorder::RecorderError;
+
+use crate::exit::{Exit, failure};
+use crate::signals;
+
+pub(crate) use flags::Args;
+
+pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+    let machine = Machine::host();
+    let has_command = !args.command.is_empty();
+    let plan = convert::convert(args, &machine)?;
+    plan.notices.iter().for_each(|notice| eprintln!("pmuscope: {notice}"));
+    if plan.show_attributes || plan.dry_run {
+        let preview = pmuscope_recorder::preview(&plan.options, &machine)
+            .map_err(|error| refused(&error, has_command))?;
+        eprint!("{}", print::preview(&preview));
+    }
+    if plan.dry_run {
+        return Ok(Exit::Done);
+    }
+    let stop = signals::stop_pipe()?;
+    let summary = pmuscope_recorder::record(&plan.options, &Host, &machine, stop.as_fd())
+        .map_err(|error| refused(&error, has_command))?;
+    if !plan.quiet {
+        eprint!("{}", print::summary(&summary));
+    }
+    let complete = summary.missing.is_empty();
+    Ok(match summary.status {
+        Some(_) if !complete => Exit::Target(125),
+        Some(status) => Exit::Target(status.shell()),
+        None if !complete => Exit::Incomplete,
+        None => Exit::Done,
+    })
+}
+
+/// As env(1) and timeout(1) have it where a command was to be run.
+fn refused(error: &RecorderError, has_command: bool) -> anyhow::Error {
+    let exit = match error {
+        RecorderError::Counters(CountersError::Spawn { source, .. }) => {
+            let missing = source.kind() == std::io::ErrorKind::NotFound;
+            Exit::Target(if missing { 127 } else { 126 })
+        }
+        _ if has_command => Exit::Target(125),
+        error if error.is_machine() => Exit::NotPossible,
+        _ => Exit::BadInput,
+    };
+    failure(exit, error.to_string())
+}

@@ -1,0 +1,371 @@
+//! From events and options to the attributes that are opened.
+
+use pmuscope_abi::{
+    Attr, AttrFlags, BranchSampleType, ReadFormat, SampleType, event_type, software,
+};
+use pmuscope_counters::EventRequest;
+use pmuscope_events::{
+    CallGraph as EventCallGraph, Event, Group, Origin, Sampling as EventSampling,
+};
+
+use crate::error::RecorderError;
+use crate::options::{CallGraph, RecordOptions, Sampling, Target};
+
+/// Name of the event that carries the sideband where the sampling events cannot.
+pub(crate) const SIDEBAND: &str = "dummy:u";
+
+/// Identification that every record carries, the same for all events so that readers find it:
+/// 48 bytes per sample together with the header and the instruction pointer.
+const IDENTIFICATION: SampleType =
+    SampleType::IDENTIFIER.union(SampleType::TID).union(SampleType::TIME).union(SampleType::CPU);
+
+/// What the kernel can do, by its version.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KernelFeatures {
+    version: (u32, u32),
+}
+
+impl KernelFeatures {
+    pub(crate) fn new(version: (u32, u32)) -> Self {
+        Self { version }
+    }
+
+    /// `PERF_FORMAT_LOST`, Linux 6.0.
+    pub(crate) fn counts_lost(self) -> bool {
+        self.version >= (6, 0)
+    }
+
+    /// `attr.build_id`, Linux 5.12.
+    pub(crate) fn gives_build_ids(self) -> bool {
+        self.version >= (5, 12)
+    }
+
+    /// The oldest kernel we record on.
+    pub(crate) fn is_supported(self) -> bool {
+        self.version >= (5, 10)
+    }
+}
+
+/// The requests for a recording, in the order in which the file lists them.
+///
+/// Where the target already runs (CPUs, processes, threads, cgroups), the first request is a software
+/// dummy that is on from the start: it reports mappings and tasks while existing ones are being named,
+/// before sampling begins. A command of our own has nothing to report before its exec, so there the
+/// first sampling event carries the sideband itself, which saves a descriptor per CPU.
+///
+/// # Errors
+/// [`RecorderError::Options`] for settings that no kernel takes together.
+pub(crate) fn requests(
+    options: &RecordOptions,
+    kernel: KernelFeatures,
+) -> Result<Vec<EventRequest>, RecorderError> {
+    let own_command = options.target == Target::Command;
+    let wide = matches!(options.target, Target::System | Target::Cpus(_) | Target::Cgroup { .. });
+    let mut requests = Vec::new();
+    if !own_command {
+        let attr = sideband(options, kernel, base(options, kernel));
+        let any_task = wide;
+        requests.push(EventRequest {
+            name: SIDEBAND.into(),
+            attr,
+            leader: None,
+            cpus: None,
+            any_task,
+        });
+    }
+    for group in &options.groups {
+        let leader_index = requests.len();
+        for (member, event) in group.events.iter().enumerate() {
+            let leader = (member > 0).then_some(leader_index);
+            let mut attr = sampling_attr(options, kernel, group, event, member)?;
+            if leader.is_none() {
+                attr.flags |= AttrFlags::DISABLED;
+                attr.flags
+                    .set(AttrFlags::ENABLE_ON_EXEC, own_command && options.delay_ms.is_none());
+            }
+            if requests.is_empty() {
+                attr = sideband(options, kernel, attr);
+            }
+            let (name, cpus) = (event.name.clone(), event.cpus.clone());
+            requests.push(EventRequest { name, attr, leader, cpus, any_task: false });
+        }
+    }
+    Ok(requests)
+}
+
+/// What all events of a recording share.
+fn base(options: &RecordOptions, kernel: KernelFeatures) -> Attr {
+    let mut flags = AttrFlags::SAMPLE_ID_ALL | AttrFlags::WATERMARK | AttrFlags::USE_CLOCKID;
+    let follows =
+        matches!(options.target, Target::Command | Target::Processes(_) | Target::Threads(_));
+    flags.set(AttrFlags::INHERIT, follows && options.inherit);
+    let mut read_format =
+        ReadFormat::TOTAL_TIME_ENABLED | ReadFormat::TOTAL_TIME_RUNNING | ReadFormat::ID;
+    read_format.set(ReadFormat::LOST, kernel.counts_lost());
+    Attr {
+        event_type: event_type::SOFTWARE,
+        config: software::DUMMY,
+        sample_type: IDENTIFICATION | SampleType::IP | options.extras.fields,
+        read_format,
+        flags,
+        clockid: options.clockid,
+        ..Attr::default()
+    }
+}
+
+/// Adds the records that say who runs what and where it is mapped.
+fn sideband(options: &RecordOptions, kernel: KernelFeatures, mut attr: Attr) -> Attr {
+    let mut flags = attr.flags
+        | AttrFlags::MMAP
+        | AttrFlags::MMAP2
+        | AttrFlags::COMM
+        | AttrFlags::COMM_EXEC
+        | AttrFlags::TASK;
+    let wide = matches!(options.target, Target::System | Target::Cpus(_) | Target::Cgroup { .. });
+    flags.set(AttrFlags::KSYMBOL | AttrFlags::BPF_EVENT, wide);
+    flags.set(AttrFlags::MMAP_DATA, options.extras.data_mappings);
+    flags.set(AttrFlags::BUILD_ID, options.build_ids && kernel.gives_build_ids());
+    if attr.config == software::DUMMY && attr.event_type == event_type::SOFTWARE {
+        // It counts nothing; without kernel mode it needs no right to kernel samples.
+        flags |= AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV;
+    }
+    attr.flags = flags;
+    attr
+}
+
+fn sampling_attr(
+    options: &RecordOptions,
+    kernel: KernelFeatures,
+    group: &Group,
+    event: &Event,
+    member: usize,
+) -> Result<Attr, RecorderError> {
+    let shared = base(options, kernel);
+    let mut attr = Attr {
+        sample_type: shared.sample_type,
+        read_format: shared.read_format,
+        clockid: shared.clockid,
+        flags: event.attr.flags | shared.flags,
+        ..event.attr.clone()
+    };
+    if event.inherit == Some(false) {
+        attr.flags.remove(AttrFlags::INHERIT);
+    }
+    if event.origin == Origin::Tracepoint {
+        attr.sample_type |= SampleType::RAW;
+    }
+    if group.leader_sampling {
+        attr.sample_type |= SampleType::READ;
+        attr.read_format |= ReadFormat::GROUP;
+        if member > 0 {
+            attr.flags.remove(AttrFlags::WATERMARK);
+            return Ok(attr); // counts, and is read with the leader's samples
+        }
+    }
+    set_rate(&mut attr, event, options.sampling);
+    set_call_graph(&mut attr, event, options)?;
+    let branches = event.branch_type.or(options.extras.branches);
+    if let Some(branches) = branches {
+        attr.sample_type |= SampleType::BRANCH_STACK;
+        attr.branch_sample_type |= branches;
+    }
+    Ok(attr)
+}
+
+/// A software clock's frequency is a period: its timer has no other rate, and a fixed period needs no
+/// PERIOD field. Rare events (tracepoints, breakpoints) are all sampled unless the event says otherwise.
+fn set_rate(attr: &mut Attr, event: &Event, default: Sampling) {
+    let rate = match event.sampling {
+        Some(EventSampling::Period(period)) => Sampling::Period(period),
+        Some(EventSampling::Frequency(hz)) => Sampling::Frequency(hz),
+        None if event.origin.samples_each() => Sampling::Period(1),
+        None => default,
+    };
+    match rate {
+        Sampling::Period(period) => attr.sample = period.max(1),
+        Sampling::Frequency(hz) if event.origin == Origin::SoftwareClock => {
+            attr.sample = (1_000_000_000 / hz.max(1)).max(1);
+        }
+        Sampling::Frequency(hz) => {
+            attr.sample = hz;
+            attr.flags |= AttrFlags::FREQ;
+            attr.sample_type |= SampleType::PERIOD;
+        }
+    }
+}
+
+fn set_call_graph(
+    attr: &mut Attr,
+    event: &Event,
+    options: &RecordOptions,
+) -> Result<(), RecorderError> {
+    let call_graph = match (event.call_graph, options.call_graph) {
+        (None, from_options) => from_options,
+        (Some(EventCallGraph::None), _) => CallGraph::None,
+        (Some(EventCallGraph::FramePointer), _) => {
+            CallGraph::FramePointer { depth: event.max_stack.unwrap_or(0) }
+        }
+        (Some(EventCallGraph::Dwarf), _) => {
+            CallGraph::Dwarf { stack_bytes: event.stack_size.unwrap_or(8192) }
+        }
+        (Some(EventCallGraph::Lbr), _) => CallGraph::Lbr,
+    };
+    match call_graph {
+        CallGraph::None => return Ok(()),
+        CallGraph::FramePointer { depth } => attr.sample_max_stack = depth,
+        CallGraph::Dwarf { stack_bytes } => {
+            if stack_bytes % 8 != 0 || stack_bytes == 0 || stack_bytes > 65_528 {
+                return Err(RecorderError::Options(format!(
+                    "--call-graph dwarf,{stack_bytes}: the size is a multiple of 8 from 8 to 65528"
+                )));
+            }
+            attr.sample_type |= SampleType::REGS_USER | SampleType::STACK_USER;
+            attr.sample_stack_user = stack_bytes;
+            attr.sample_regs_user = user_registers();
+            attr.flags |= AttrFlags::EXCLUDE_CALLCHAIN_USER;
+        }
+        CallGraph::Lbr => {
+            attr.sample_type |= SampleType::BRANCH_STACK;
+            attr.branch_sample_type = BranchSampleType::USER
+                | BranchSampleType::CALL_STACK
+                | BranchSampleType::NO_CYCLES
+                | BranchSampleType::NO_FLAGS
+                | BranchSampleType::HW_INDEX;
+        }
+    }
+    attr.sample_type |= SampleType::CALLCHAIN;
+    attr.flags.set(AttrFlags::EXCLUDE_CALLCHAIN_KERNEL, options.extras.user_callchains);
+    Ok(())
+}
+
+/// The registers an unwinder needs: all general ones of the architecture's
+/// `arch/*/include/uapi/asm/perf_regs.h`.
+fn user_registers() -> u64 {
+    if cfg!(target_arch = "aarch64") {
+        (1 << 33) - 1 // x0 to x30, sp, pc
+    } else {
+        // ax to ss without ds, es, fs, gs, and r8 to r15.
+        0xff_0fff
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::{Affinity, Extras, Readers, RingChoice};
+    use pmuscope_events::Group;
+
+    fn clock() -> Event {
+        Event {
+            name: "cpu-clock".into(),
+            typed: "cpu-clock".into(),
+            pmu: "software".into(),
+            attr: Attr { event_type: event_type::SOFTWARE, ..Attr::default() },
+            cpus: None,
+            origin: Origin::SoftwareClock,
+            sampling: None,
+            call_graph: None,
+            stack_size: None,
+            max_stack: None,
+            branch_type: None,
+            time: None,
+            inherit: None,
+            percore: false,
+            alternate_period: None,
+            alternate_jitter: None,
+            max_precise: false,
+            scale: None,
+            unit: None,
+        }
+    }
+
+    fn group(events: Vec<Event>) -> Group {
+        Group { name: None, events, leader_sampling: false, weak: false, braces: false }
+    }
+
+    fn options(target: Target, groups: Vec<Group>) -> RecordOptions {
+        RecordOptions {
+            target,
+            command: Vec::new(),
+            inherit: true,
+            groups,
+            sampling: Sampling::Frequency(25_000),
+            call_graph: CallGraph::None,
+            extras: Extras::default(),
+            clockid: 1,
+            ring_size: RingChoice::Auto,
+            readers: Readers::Auto,
+            affinity: Affinity::Auto,
+            aio: None,
+            compression: None,
+            output: "x".into(),
+            max_size: None,
+            owner: None,
+            delay_ms: None,
+            build_ids: true,
+            own_command_line: Vec::new(),
+        }
+    }
+
+    const NEW: KernelFeatures = KernelFeatures { version: (6, 18) };
+
+    /// Bytes of a sample with these fields, header included; only fixed ones.
+    fn sample_bytes(fields: SampleType) -> u32 {
+        8 + 8 * fields.bits().count_ones()
+    }
+
+    #[test]
+    fn a_sample_has_48_bytes_at_a_fixed_period_and_56_at_a_frequency() {
+        let hardware = Event { origin: Origin::Hardware, ..clock() };
+        let options = options(Target::System, vec![group(vec![clock()]), group(vec![hardware])]);
+        let requests = requests(&options, NEW).unwrap();
+        let [_, clock, hardware] = requests.as_slice() else { panic!() };
+        assert_eq!((sample_bytes(clock.attr.sample_type), clock.attr.sample), (48, 40_000));
+        assert_eq!((sample_bytes(hardware.attr.sample_type), hardware.attr.sample), (56, 25_000));
+        assert!(hardware.attr.flags.contains(AttrFlags::FREQ));
+    }
+
+    #[test]
+    fn a_command_of_ours_needs_no_sideband_event() {
+        let requests =
+            requests(&options(Target::Command, vec![group(vec![clock()])]), NEW).unwrap();
+        assert_eq!(requests.len(), 1);
+        let flags = requests[0].attr.flags;
+        assert!(flags.contains(AttrFlags::MMAP2 | AttrFlags::ENABLE_ON_EXEC | AttrFlags::INHERIT));
+    }
+
+    #[test]
+    fn what_already_runs_has_a_sideband_that_is_on_at_once() {
+        let requests = requests(&options(Target::System, vec![group(vec![clock()])]), NEW).unwrap();
+        assert!(!requests[0].attr.flags.contains(AttrFlags::DISABLED));
+        assert!(requests[0].any_task && requests[1].attr.flags.contains(AttrFlags::DISABLED));
+        assert!(!requests[1].attr.flags.contains(AttrFlags::MMAP2));
+    }
+
+    #[test]
+    fn identification_is_the_same_for_all_events() {
+        let trace = Event { origin: Origin::Tracepoint, ..clock() };
+        let options =
+            options(Target::Cpus([0].into_iter().collect()), vec![group(vec![clock(), trace])]);
+        for request in requests(&options, NEW).unwrap() {
+            assert!(request.attr.sample_type.contains(IDENTIFICATION), "{}", request.name);
+        }
+    }
+
+    #[test]
+    fn older_kernels_are_not_asked_for_what_they_do_not_know() {
+        let old = KernelFeatures::new((5, 10));
+        let requests = requests(&options(Target::System, vec![group(vec![clock()])]), old).unwrap();
+        assert!(requests.iter().all(|r| !r.attr.read_format.contains(ReadFormat::LOST)));
+        assert!(requests.iter().all(|r| !r.attr.flags.contains(AttrFlags::BUILD_ID)));
+    }
+
+    #[test]
+    fn only_the_leader_of_leader_sampling_samples() {
+        let leading = Group { leader_sampling: true, ..group(vec![clock(), clock()]) };
+        let requests = requests(&options(Target::Command, vec![leading]), NEW).unwrap();
+        assert_eq!((requests[0].attr.sample, requests[1].attr.sample), (40_000, 0));
+        assert!(requests[0].attr.sample_type.contains(SampleType::READ));
+        assert_eq!(requests[1].leader, Some(0));
+    }
+}

@@ -1,0 +1,68 @@
+//! What readers and the main thread share.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pmuscope_machine::Topology;
+
+use crate::output::Output;
+use crate::tally::IdIndex;
+
+/// How far the recording is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Readers drain when there is something.
+    Running,
+    /// Events are off: readers drain what is left and end.
+    Draining,
+}
+
+/// Shared by reference between all threads of a recording.
+#[derive(Debug)]
+pub(crate) struct Shared<'a> {
+    pub(crate) topology: &'a Topology,
+    pub(crate) index: IdIndex,
+    output: Mutex<Arc<Output>>,
+    phase: AtomicU8,
+    /// By position in `topology.nodes`: the node has no idle CPU.
+    busy: Vec<AtomicBool>,
+}
+
+impl<'a> Shared<'a> {
+    pub(crate) fn new(topology: &'a Topology, index: IdIndex, output: Arc<Output>) -> Self {
+        Self {
+            topology,
+            index,
+            output: Mutex::new(output),
+            phase: AtomicU8::new(0),
+            busy: topology.nodes.iter().map(|_| AtomicBool::new(false)).collect(),
+        }
+    }
+
+    /// The file that is being written now.
+    pub(crate) fn output(&self) -> Arc<Output> {
+        self.output.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        if self.phase.load(Ordering::Acquire) == 0 { Phase::Running } else { Phase::Draining }
+    }
+
+    /// The readers see it when they are next woken.
+    pub(crate) fn start_draining(&self) {
+        self.phase.store(1, Ordering::Release);
+    }
+
+    /// Whether the node has no idle CPU, as last measured.
+    pub(crate) fn is_busy(&self, node: u32) -> bool {
+        let position = self.topology.nodes.iter().position(|candidate| candidate.id == node);
+        position.is_some_and(|position| self.busy[position].load(Ordering::Relaxed))
+    }
+
+    /// Notes what was measured of a node.
+    pub(crate) fn set_busy(&self, node: u32, busy: bool) {
+        if let Some(position) = self.topology.nodes.iter().position(|n| n.id == node) {
+            self.busy[position].store(busy, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Why a recording could not begin or could not be finished.
+
+use std::io;
+use std::path::PathBuf;
+
+use pmuscope_counters::CountersError;
+use pmuscope_machine::MachineError;
+
+/// An error of this crate.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecorderError {
+    /// Events or rings could not be opened, or the command not be started.
+    #[error(transparent)]
+    Counters(#[from] CountersError),
+    /// The machine could not be read.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    /// The kernel is older than what pmuscope is made for.
+    #[error("Linux {0} is too old: pmuscope records on Linux 5.10 and later")]
+    OldKernel(String),
+    /// The readers do not cover the rings.
+    #[error("--readers: {0}")]
+    Readers(String),
+    /// The output file could not be created or closed.
+    #[error("cannot {action} {}: {source}", .path.display())]
+    Output {
+        /// What was to be done.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A cgroup that cannot be opened.
+    #[error(
+        "cannot open cgroup {path}: {source}. Try a path below /sys/fs/cgroup, such as system.slice/nginx.service"
+    )]
+    Cgroup {
+        /// As typed.
+        path: String,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A buffer could not be placed on its node.
+    #[error(
+        "cannot bind a buffer of {kib} KiB to node {node}: mbind: {source}. \
+         Try without --aio, or allow that node's memory in the cpuset"
+    )]
+    Bind {
+        /// Size in KiB.
+        kib: usize,
+        /// The node.
+        node: u32,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A system call that does not fail in order.
+    #[error("{call}: {source}")]
+    System {
+        /// The call and what it was for.
+        call: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+    /// Settings that exclude each other.
+    #[error("{0}")]
+    Options(String),
+}
+
+impl RecorderError {
+    /// For `map_err` on calls that do not fail in order.
+    pub(crate) fn system(call: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::System { call, source }
+    }
+
+    /// The machine or its settings refuse what was asked; other arguments would not help.
+    #[must_use]
+    pub fn is_machine(&self) -> bool {
+        matches!(
+            self,
+            Self::Counters(
+                CountersError::Open { .. }
+                    | CountersError::OpenFiles { .. }
+                    | CountersError::Map { .. }
+            ) | Self::OldKernel(_)
+                | Self::Bind { .. }
+        )
+    }
+}

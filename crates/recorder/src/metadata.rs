@@ -1,0 +1,191 @@
+//! What a finished file tells of the machine and of the recording.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use pmuscope_abi::SampleType;
+use pmuscope_counters::EventRequest;
+use pmuscope_machine::{Machine, Topology};
+use pmuscope_perfdata::info::MachineInfo;
+use pmuscope_perfdata::writer::{BuildIdEntry, ClockData, Features, FileEvent, NodeEntry};
+
+use crate::synthesize::FindBuildId;
+
+/// Facts about the machine.
+pub(crate) fn machine_info(machine: &Machine, topology: &Topology) -> MachineInfo {
+    let kernel = machine.kernel().ok();
+    let field = |pick: fn(&pmuscope_machine::Kernel) -> &String| {
+        kernel.as_ref().map(|kernel| pick(kernel).clone()).unwrap_or_default()
+    };
+    let boot_id = std::fs::read_to_string(machine.root().join("proc/sys/kernel/random/boot_id"));
+    MachineInfo {
+        hostname: field(|kernel| &kernel.hostname),
+        kernel: field(|kernel| &kernel.release),
+        arch: field(|kernel| &kernel.arch),
+        cpu_model: cpu_model(machine),
+        cpus: topology.online.len() as u32,
+        nodes: topology.nodes.len() as u32,
+        boot_id: boot_id.ok().map(|id| id.trim().to_owned()),
+    }
+}
+
+/// The model as /proc/cpuinfo names it; Arm's has none.
+fn cpu_model(machine: &Machine) -> Option<String> {
+    let text = std::fs::read_to_string(machine.root().join("proc/cpuinfo")).ok()?;
+    let line = text.lines().find(|line| line.starts_with("model name"))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+/// The feature sections of a file, our own metadata and compression left to the caller.
+pub(crate) fn features(
+    machine: &Machine,
+    topology: &Topology,
+    info: &MachineInfo,
+    command_line: &[String],
+    requests: &[EventRequest],
+    clock: ClockData,
+) -> Features {
+    let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let types: Vec<u32> = requests.iter().map(|request| request.attr.event_type).collect();
+    let pmus = machine.pmus().unwrap_or_default();
+    Features {
+        hostname: text(&info.hostname),
+        os_release: text(&info.kernel),
+        version: Some(concat!("pmuscope ", env!("CARGO_PKG_VERSION")).into()),
+        arch: text(&info.arch),
+        cpus: Some((topology.possible.len() as u32, topology.online.len() as u32)),
+        cpu_description: info.cpu_model.clone(),
+        total_memory_kib: topology.nodes.iter().map(|node| Some(node.memory_bytes? / 1024)).sum(),
+        command_line: command_line.to_vec(),
+        nodes: topology.nodes.iter().filter_map(node_entry).collect(),
+        branch_stack: requests.iter().any(has_branches),
+        pmus: pmus
+            .into_iter()
+            .filter(|pmu| types.contains(&pmu.type_number))
+            .map(|pmu| (pmu.type_number, pmu.name))
+            .collect(),
+        groups: groups(requests),
+        clock: Some(clock),
+        ..Features::default()
+    }
+}
+
+fn has_branches(request: &EventRequest) -> bool {
+    request.attr.sample_type.contains(SampleType::BRANCH_STACK)
+}
+
+fn node_entry(node: &pmuscope_machine::Node) -> Option<NodeEntry> {
+    Some(NodeEntry {
+        id: node.id,
+        total_kib: node.memory_bytes? / 1024,
+        free_kib: node.free_bytes? / 1024,
+        cpus: node.cpus.to_string(),
+    })
+}
+
+/// Groups of more than one event: name, leader, members.
+fn groups(requests: &[EventRequest]) -> Vec<(String, u32, u32)> {
+    let mut members: BTreeMap<usize, u32> = BTreeMap::new();
+    for leader in requests.iter().filter_map(|request| request.leader) {
+        *members.entry(leader).or_insert(1) += 1;
+    }
+    members
+        .into_iter()
+        .map(|(leader, count)| (format!("{{{}}}", requests[leader].name), leader as u32, count))
+        .collect()
+}
+
+/// The events as the file lists them.
+pub(crate) fn file_events(
+    requests: &[EventRequest],
+    ids: impl Fn(usize) -> Vec<u64>,
+) -> Vec<FileEvent> {
+    requests
+        .iter()
+        .enumerate()
+        .map(|(event, request)| FileEvent {
+            attr: request.attr.clone(),
+            name: request.name.clone(),
+            ids: ids(event),
+        })
+        .collect()
+}
+
+/// Build ids for files that the kernel mapped without telling theirs (their notes were not in memory
+/// at that moment), each file once, and the kernel's own.
+pub(crate) fn missing_build_ids(
+    machine: &Machine,
+    mappings: &[Vec<u8>],
+    find: FindBuildId<'_>,
+) -> Vec<BuildIdEntry> {
+    let mut entries = Vec::new();
+    if let Some(build_id) = machine.kernel_build_id() {
+        entries.push(BuildIdEntry { path: b"[kernel.kallsyms]".to_vec(), build_id, kernel: true });
+    }
+    let mut paths: Vec<&[u8]> = mappings.iter().filter_map(|record| mapped_path(record)).collect();
+    paths.sort_unstable();
+    paths.dedup();
+    for path in paths {
+        if let Some(build_id) = find(Path::new(OsStr::from_bytes(path))) {
+            entries.push(BuildIdEntry { path: path.to_vec(), build_id, kernel: false });
+        }
+    }
+    entries
+}
+
+/// The file an MMAP2 record names, if it is one that can be opened.
+fn mapped_path(record: &[u8]) -> Option<&[u8]> {
+    const NAME: usize = 8 + 8 + 24 + 24 + 8;
+    let name = record.get(NAME..)?;
+    let end = name.iter().position(|byte| *byte == 0)?;
+    let path = &name[..end];
+    (path.starts_with(b"/") && !path.starts_with(b"//")).then_some(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pmuscope_abi::Attr;
+    use pmuscope_abi::record::{RecordBuilder, kind};
+
+    fn mapping(path: &str) -> Vec<u8> {
+        let mut out = Vec::new();
+        RecordBuilder::new(&mut out, kind::MMAP2, 2)
+            .u64(0)
+            .bytes(&[0; 24])
+            .bytes(&[0; 24])
+            .u64(0)
+            .text(path)
+            .finish();
+        out
+    }
+
+    #[test]
+    fn each_file_is_looked_up_once_and_memory_never() {
+        let mappings =
+            [mapping("/bin/xz"), mapping("//anon"), mapping("/bin/xz"), mapping("[vdso]")];
+        let asked = std::cell::Cell::new(0);
+        let find = |path: &Path| {
+            asked.set(asked.get() + 1);
+            (path == Path::new("/bin/xz")).then(|| vec![1; 20])
+        };
+        let entries = missing_build_ids(&Machine::at("/nonexistent"), &mappings, &find);
+        assert_eq!((asked.get(), entries.len()), (1, 1));
+        assert_eq!(entries[0].path, b"/bin/xz");
+    }
+
+    #[test]
+    fn only_groups_of_several_are_listed() {
+        let request = |leader| EventRequest {
+            name: "e".into(),
+            attr: Attr::default(),
+            leader,
+            cpus: None,
+            any_task: false,
+        };
+        let requests = [request(None), request(None), request(Some(1)), request(Some(1))];
+        assert_eq!(groups(&requests), [("{e}".into(), 1, 3)]);
+    }
+}

@@ -1,0 +1,192 @@
+//! What to record and how: validated, with nothing left to guess.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use pmuscope_abi::{BranchSampleType, SampleType};
+use pmuscope_events::Group;
+use pmuscope_machine::CpuSet;
+
+/// Everything [`crate::record`] needs to know.
+#[derive(Debug)]
+pub struct RecordOptions {
+    /// Whose events.
+    pub target: Target,
+    /// A command to run while recording; with [`Target::Command`] it is what is recorded.
+    pub command: Vec<OsString>,
+    /// Follow children and new threads.
+    pub inherit: bool,
+    /// The events, grouped.
+    pub groups: Vec<Group>,
+    /// For events that do not say themselves.
+    pub sampling: Sampling,
+    /// For events that do not say themselves.
+    pub call_graph: CallGraph,
+    /// Fields beside the usual ones.
+    pub extras: Extras,
+    /// Clock of time stamps, `CLOCK_*`.
+    pub clockid: i32,
+    /// Data area of each ring.
+    pub ring_size: RingChoice,
+    /// Which rings are read by whom.
+    pub readers: Readers,
+    /// Where a reader runs.
+    pub affinity: Affinity,
+    /// Buffers in flight per reader and node for asynchronous writes; `None` writes from the ring.
+    pub aio: Option<u32>,
+    /// zstd level.
+    pub compression: Option<i32>,
+    /// The file; one that exists is renamed to `.old`.
+    pub output: PathBuf,
+    /// The file may grow to so many bytes.
+    pub max_size: Option<u64>,
+    /// User and group the file belongs to, where not our own (under sudo).
+    pub owner: Option<(u32, u32)>,
+    /// Milliseconds between the start of the command and the first sample; negative: never enabled.
+    pub delay_ms: Option<i64>,
+    /// Let the kernel put build ids into mappings, and look up those it does not know.
+    pub build_ids: bool,
+    /// The recorder's own command line, for the file.
+    pub own_command_line: Vec<String>,
+}
+
+/// Whose events are recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// The command.
+    Command,
+    /// Everything on all online CPUs.
+    System,
+    /// Everything on these CPUs.
+    Cpus(CpuSet),
+    /// All threads of these processes.
+    Processes(Vec<u32>),
+    /// These threads.
+    Threads(Vec<u32>),
+    /// The members of these cgroups, by path below the cgroup mount.
+    Cgroup {
+        /// As typed.
+        path: String,
+        /// CPUs, if not all.
+        cpus: Option<CpuSet>,
+    },
+}
+
+/// How often to sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sampling {
+    /// Samples per second and CPU.
+    Frequency(u64),
+    /// Events (nanoseconds for software clocks) per sample.
+    Period(u64),
+}
+
+/// Call chains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallGraph {
+    /// None.
+    None,
+    /// By frame pointers, so many frames deep at most.
+    FramePointer {
+        /// 0 takes the system's limit.
+        depth: u16,
+    },
+    /// A copy of so many bytes of the user stack and of the registers, unwound when reported.
+    Dwarf {
+        /// Bytes, a multiple of 8.
+        stack_bytes: u32,
+    },
+    /// The branch records of the CPU in call stack mode.
+    Lbr,
+}
+
+/// Fields of a sample beside identifier, instruction pointer, thread, time and CPU.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Extras {
+    /// Further fields.
+    pub fields: SampleType,
+    /// Branch stacks of these branches.
+    pub branches: Option<BranchSampleType>,
+    /// Mappings of data too.
+    pub data_mappings: bool,
+    /// No kernel frames in call chains.
+    pub user_callchains: bool,
+}
+
+/// Size of each ring's data area.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RingChoice {
+    /// As large as useful, within the memory budget.
+    Auto,
+    /// Exactly so many bytes, a power of two.
+    Bytes(u64),
+}
+
+/// Which rings are read by which thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Readers {
+    /// One per node, or per L3 cache where a node is large.
+    Auto,
+    /// One for all.
+    Serial,
+    /// One per CPU.
+    Cpu,
+    /// One per physical core.
+    Core,
+    /// One per L3 cache.
+    L3,
+    /// One per die.
+    Die,
+    /// One per package.
+    Package,
+    /// One per node.
+    Node,
+    /// For each pair: the rings of the first set, read on the CPUs of the second.
+    Explicit(Vec<(CpuSet, CpuSet)>),
+}
+
+/// Where a reader runs while it drains a ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Affinity {
+    /// Where the scheduler puts it.
+    Sys,
+    /// On the node of the ring.
+    Node,
+    /// On the CPU of the ring.
+    Cpu,
+    /// On the node of the ring, and on its CPU while the node has no idle CPU.
+    Auto,
+}
+
+/// Names of the choices, as the command line has them.
+impl std::fmt::Display for Readers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::Serial => "serial",
+            Self::Cpu => "cpu",
+            Self::Core => "core",
+            Self::L3 => "l3",
+            Self::Die => "die",
+            Self::Package => "package",
+            Self::Node => "node",
+            Self::Explicit(pairs) => {
+                for (number, (rings, cpus)) in pairs.iter().enumerate() {
+                    write!(f, "{}{rings}/{cpus}", if number > 0 { ":" } else { "" })?;
+                }
+                return Ok(());
+            }
+        })
+    }
+}
+
+impl std::fmt::Display for Affinity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Sys => "sys",
+            Self::Node => "node",
+            Self::Cpu => "cpu",
+            Self::Auto => "auto",
+        })
+    }
+}

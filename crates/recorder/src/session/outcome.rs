@@ -1,0 +1,344 @@
+//! What a recording came to: loss, cost, what is missing, and the end of the file.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use pmuscope_counters::spawn::Status;
+use pmuscope_events::Origin;
+use pmuscope_perfdata::info::{
+    Cost, EventInfo, LostSource, MachineInfo, ReaderCost, RecordingInfo, RingInfo, SCHEMA,
+    Streaming,
+};
+use pmuscope_perfdata::writer::{ClockData, Compression, closing};
+
+use super::{Measured, Session, find_build_id, output_error};
+use crate::compress::LARGEST_PIECE;
+use crate::error::RecorderError;
+use crate::metadata;
+use crate::options::Target;
+use crate::output::Output;
+use crate::reader::{ReaderReport, RingSlot};
+use crate::sys::CpuTime;
+use crate::tally::Tally;
+
+/// Why a recording ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EndReason {
+    /// The command ended.
+    Command,
+    /// The observed processes ended.
+    TargetGone,
+    /// The user asked for it.
+    Interrupted,
+    /// The file reached the size it may have, in bytes.
+    MaxSize(u64),
+    /// The file could not be written; what is in it is good.
+    WriteError(String),
+    /// A reader could not go on; what is in the file is good.
+    ReaderError(String),
+}
+
+impl std::fmt::Display for EndReason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Command => f.write_str("the command ended"),
+            Self::TargetGone => f.write_str("the observed processes ended"),
+            Self::Interrupted => f.write_str("interrupted"),
+            Self::MaxSize(bytes) => write!(f, "the file reached {bytes} bytes (--max-size)"),
+            Self::WriteError(error) => write!(f, "cannot write the file: {error}"),
+            Self::ReaderError(error) => write!(f, "a reader failed: {error}"),
+        }
+    }
+}
+
+/// What a recording came to.
+#[derive(Debug)]
+pub struct Summary {
+    /// What the file knows of itself.
+    pub info: RecordingInfo,
+    /// The file.
+    pub path: PathBuf,
+    /// Why it ended.
+    pub ended: EndReason,
+    /// How the command ended, if one was run.
+    pub status: Option<Status>,
+    /// What was asked for and is missing, as sentences; empty if all is there.
+    pub missing: Vec<String>,
+}
+
+/// Loss and times as the descriptors tell them.
+pub(super) struct Loss {
+    pub(super) by_event: Vec<Option<u64>>,
+    by_ring: BTreeMap<usize, u64>,
+    /// Nanoseconds enabled and running.
+    times: Vec<(u64, u64)>,
+}
+
+impl Session<'_> {
+    /// What is known of the recording before it has ended.
+    pub(super) fn describe(&self, machine: &MachineInfo) -> RecordingInfo {
+        RecordingInfo {
+            schema: SCHEMA.into(),
+            tool: concat!("pmuscope ", env!("CARGO_PKG_VERSION")).into(),
+            command: self.options.own_command_line.clone(),
+            scope: self.scope_text(),
+            machine: machine.clone(),
+            events: self
+                .set
+                .requests()
+                .iter()
+                .map(|request| self.event_info(&request.name))
+                .collect(),
+            lost_source: if self.features.counts_lost() {
+                LostSource::ReadFormat
+            } else {
+                LostSource::Records
+            },
+            streaming: Streaming {
+                readers: self.options.readers.to_string(),
+                affinity: self.options.affinity.to_string(),
+                aio: None,
+                compression: self.options.compression,
+            },
+            ..RecordingInfo::default()
+        }
+    }
+
+    fn event_info(&self, name: &str) -> EventInfo {
+        let mut info = EventInfo { name: name.into(), ..EventInfo::default() };
+        let request = self.set.requests().iter().find(|request| request.name == name);
+        if let Some(attr) = request.map(|request| &request.attr).filter(|attr| attr.sample > 0) {
+            let by_frequency = attr.flags.contains(pmuscope_abi::AttrFlags::FREQ);
+            info.period = (!by_frequency).then_some(attr.sample);
+            info.frequency = by_frequency.then_some(attr.sample);
+        }
+        let mut events = self.options.groups.iter().flat_map(|group| &group.events);
+        let event = events.find(|event| event.name == name);
+        info.origin = event.map_or("sideband", |event| origin_text(event.origin)).into();
+        info
+    }
+
+    fn scope_text(&self) -> String {
+        match &self.options.target {
+            Target::System => "system-wide".into(),
+            Target::Cpus(cpus) => format!("CPUs {cpus}"),
+            Target::Processes(pids) => format!("processes {}", join(pids)),
+            Target::Threads(tids) => format!("threads {}", join(tids)),
+            Target::Cgroup { path, .. } => format!("cgroup {path}"),
+            Target::Command => {
+                let words: Vec<_> =
+                    self.options.command.iter().map(|word| word.to_string_lossy()).collect();
+                format!("command {}", words.join(" "))
+            }
+        }
+    }
+
+    pub(super) fn read_lost(&self) -> Loss {
+        let mut loss = Loss {
+            by_event: vec![None; self.set.requests().len()],
+            by_ring: BTreeMap::new(),
+            times: vec![(0, 0); self.set.requests().len()],
+        };
+        for opened in self.set.events() {
+            let Ok(Some(value)) = self.set.read(self.kernel, opened) else { continue };
+            if let Some(lost) = value.lost {
+                *loss.by_event[opened.event].get_or_insert(0) += lost;
+                *loss.by_ring.entry(opened.ring).or_insert(0) += lost;
+            }
+            let times = &mut loss.times[opened.event];
+            times.0 += value.enabled_ns.unwrap_or(0);
+            times.1 += value.running_ns.unwrap_or(0);
+        }
+        loss
+    }
+
+    pub(super) fn finish(
+        &self,
+        output: &Output,
+        measured: &Measured,
+        mut reports: Vec<ReaderReport>,
+    ) -> Result<Summary, RecorderError> {
+        let mut tally = Tally::default();
+        for report in &mut reports {
+            tally.add(std::mem::take(&mut report.tally));
+        }
+        let machine_info = metadata::machine_info(self.machine, self.topology);
+        let loss = self.read_lost();
+        let mut info = self.describe(&machine_info);
+        info.complete = true;
+        info.ended_by = Some(measured.ended.to_string());
+        info.started_unix_ns = measured.started_wall_ns;
+        info.started_clock_ns = measured.started_ns;
+        info.duration_s = measured.duration_s;
+        for (event, entry) in info.events.iter_mut().enumerate() {
+            entry.samples = tally.samples.get(event).copied().unwrap_or(0);
+            entry.throttled = tally.throttled.get(event).copied().unwrap_or(0);
+            entry.lost = loss.by_event[event];
+            let (enabled, running) = loss.times[event];
+            entry.running_share = (enabled > 0).then(|| running as f64 / enabled as f64);
+        }
+        info.streaming.aio = reports.iter().find_map(|report| report.aio).map(str::to_owned);
+        info.rings = self.ring_infos(&reports, &loss);
+        let ended = reports
+            .iter()
+            .find_map(|report| report.failure.as_ref())
+            .map_or(measured.ended.clone(), |error| EndReason::ReaderError(error.to_string()));
+        let missing = missing(&info, &tally, &ended);
+        info.notices.clone_from(&missing);
+        info.notices.extend(throttling(&tally));
+        info.cost = self.cost(measured, &reports, &info, output.committed());
+        self.close(output, &machine_info, &tally, &info, measured)?;
+        let path = output.path().to_owned();
+        Ok(Summary { info, path, ended, status: measured.status, missing })
+    }
+
+    fn ring_infos(&self, reports: &[ReaderReport], loss: &Loss) -> Vec<RingInfo> {
+        let mut slots: Vec<&RingSlot> = reports.iter().flat_map(|report| &report.slots).collect();
+        slots.sort_by_key(|slot| slot.index);
+        let counts_lost = self.features.counts_lost();
+        slots
+            .into_iter()
+            .map(|slot| RingInfo {
+                cpu: slot.ring.cpu(),
+                tid: slot.ring.tid(),
+                node: slot.node,
+                size: slot.ring.size() as u64,
+                bytes: slot.bytes,
+                samples: slot.samples,
+                lost: if counts_lost {
+                    loss.by_ring.get(&slot.index).copied()
+                } else {
+                    Some(slot.lost_in_records)
+                },
+                high_water: slot.high_water,
+                drains: slot.drains,
+            })
+            .collect()
+    }
+
+    fn cost(
+        &self,
+        measured: &Measured,
+        reports: &[ReaderReport],
+        info: &RecordingInfo,
+        bytes: u64,
+    ) -> Cost {
+        let now = CpuTime::of_process();
+        let active = measured.cpu_after.total() - measured.cpu_before.total();
+        let samples = info.samples();
+        let per_sample = |amount: f64| (samples > 0).then(|| amount / samples as f64);
+        let machine_s = measured.duration_s * self.topology.online.len() as f64;
+        Cost {
+            user_s: now.user_s,
+            system_s: now.system_s,
+            startup_s: measured.cpu_before.total(),
+            close_s: now.total() - measured.cpu_after.total(),
+            readers: reports.iter().map(reader_cost).collect(),
+            bytes,
+            ring_bytes: info.rings.iter().map(|ring| ring.bytes).sum(),
+            machine_share: (machine_s > 0.0).then(|| active / machine_s),
+            us_per_sample: per_sample(active * 1e6),
+            bytes_per_sample: per_sample(bytes as f64),
+        }
+    }
+
+    fn close(
+        &self,
+        output: &Output,
+        machine_info: &MachineInfo,
+        tally: &Tally,
+        info: &RecordingInfo,
+        measured: &Measured,
+    ) -> Result<(), RecorderError> {
+        let clock = ClockData {
+            clockid: self.options.clockid as u32,
+            wall_ns: measured.started_wall_ns,
+            clock_ns: measured.started_ns,
+        };
+        let mut features = metadata::features(
+            self.machine,
+            self.topology,
+            machine_info,
+            &self.options.own_command_line,
+            self.set.requests(),
+            clock,
+        );
+        if self.options.build_ids {
+            let mappings = &tally.without_build_id;
+            features.build_ids =
+                metadata::missing_build_ids(self.machine, mappings, &find_build_id);
+        }
+        features.compression = self.options.compression.map(|level| Compression {
+            level: level.unsigned_abs(),
+            ratio: (info.cost.ring_bytes / info.cost.bytes.max(1)) as u32,
+            largest: LARGEST_PIECE as u32,
+        });
+        features.info = Some(info.to_json());
+        let events = self.file_events();
+        let closed = output.close(|offset, size| closing(&events, &features, offset, size));
+        match closed {
+            // The tail did not fit on a full disk: the file is readable without it, and the reason for
+            // the recording's end is in the summary.
+            Err(_) if output.stopped().is_some() => Ok(()),
+            other => other.map_err(output_error("close", output.path())),
+        }
+    }
+}
+
+fn reader_cost(report: &ReaderReport) -> ReaderCost {
+    ReaderCost {
+        rings: report.rings.clone(),
+        user_s: report.time.user_s,
+        system_s: report.time.system_s,
+        wakeups: report.wakeups,
+        moves: report.moves,
+        drains_on_node: report.drains_on_node,
+        drains: report.drains,
+    }
+}
+
+/// What was asked for and is not in the file.
+fn missing(info: &RecordingInfo, tally: &Tally, ended: &EndReason) -> Vec<String> {
+    let mut sentences = Vec::new();
+    if let Some(lost) = info.lost().filter(|lost| *lost > 0) {
+        sentences.push(format!(
+            "{lost} records were lost because a ring was full. Try: a lower rate (-F), larger rings \
+             (-m), or more readers (--readers cpu)"
+        ));
+    }
+    if tally.broken_bytes > 0 {
+        sentences.push(format!("{} bytes in the rings were no records", tally.broken_bytes));
+    }
+    if matches!(ended, EndReason::WriteError(_) | EndReason::ReaderError(_)) {
+        sentences.push(format!(
+            "the recording stopped early: {ended}. The file holds what was written until then"
+        ));
+    }
+    sentences
+}
+
+/// Time without samples that is no loss of records.
+fn throttling(tally: &Tally) -> Option<String> {
+    let throttled: u64 = tally.throttled.iter().sum();
+    (throttled > 0).then(|| {
+        format!(
+            "the kernel suspended sampling {throttled} times (throttling); that time has no samples. \
+             Try: a lower rate (-F), or sudo sysctl kernel.perf_event_max_sample_rate=…"
+        )
+    })
+}
+
+fn origin_text(origin: Origin) -> &'static str {
+    match origin {
+        Origin::Hardware => "hardware",
+        Origin::SoftwareClock => "software clock",
+        Origin::Software => "software",
+        Origin::Tracepoint => "tracepoint",
+        Origin::Breakpoint => "breakpoint",
+        Origin::Pmu => "pmu",
+    }
+}
+
+fn join(numbers: &[u32]) -> String {
+    numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
+}

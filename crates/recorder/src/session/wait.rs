@@ -1,0 +1,81 @@
+//! What the main thread waits for while readers work.
+
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use pmuscope_counters::spawn::HeldChild;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::control::Shared;
+use crate::error::RecorderError;
+use crate::wake::Wake;
+
+/// What the main thread waits for.
+pub(super) struct Watched<'a> {
+    pub(super) stop: BorrowedFd<'a>,
+    pub(super) bell: &'a Wake,
+    pub(super) child: Option<&'a HeldChild>,
+    pub(super) processes: &'a [OwnedFd],
+}
+
+/// What happened.
+pub(super) enum Event {
+    Stop,
+    Bell,
+    Child,
+    Process(usize),
+    Time,
+}
+
+impl Watched<'_> {
+    pub(super) fn wait(&self, timeout: Duration) -> Result<Event, RecorderError> {
+        let child = self.child.map(HeldChild::pidfd);
+        let mut fds = vec![
+            PollFd::from_borrowed_fd(self.bell.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(self.stop, PollFlags::IN),
+        ];
+        fds.extend(child.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+        fds.extend(self.processes.iter().map(|fd| PollFd::new(fd, PollFlags::IN)));
+        match poll(&mut fds, Some(&timespec(timeout))) {
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => return Ok(Event::Time),
+            Err(errno) => return Err(RecorderError::system("poll")(errno.into())),
+        }
+        let ready = fds.iter().position(|fd| !fd.revents().is_empty());
+        let first_process = 2 + usize::from(child.is_some());
+        Ok(match ready {
+            None => Event::Time,
+            Some(0) => Event::Bell,
+            Some(1) => Event::Stop,
+            Some(index) if index < first_process => Event::Child,
+            Some(index) => Event::Process(index - first_process),
+        })
+    }
+}
+
+/// Whether the child ends within `grace`.
+pub(super) fn ends_within(child: &mut HeldChild, grace: Duration) -> Result<bool, RecorderError> {
+    let mut fds = [PollFd::from_borrowed_fd(child.pidfd(), PollFlags::IN)];
+    // Interrupted counts as not ended: the signal that follows does no harm to a process that is.
+    let ready = poll(&mut fds, Some(&timespec(grace))).unwrap_or(0);
+    Ok(ready > 0 && child.try_wait().map_err(RecorderError::system("waitpid"))?.is_some())
+}
+
+fn timespec(duration: Duration) -> Timespec {
+    Timespec { tv_sec: duration.as_secs() as i64, tv_nsec: i64::from(duration.subsec_nanos()) }
+}
+
+/// Measures whether nodes have idle CPUs, for readers that choose their place by it.
+pub(super) struct Monitor {}
+
+impl Monitor {
+    pub(super) fn new() -> Self {
+        Self {}
+    }
+
+    pub(super) fn look(&mut self, shared: &Shared<'_>) {
+        for node in &shared.topology.nodes {
+            shared.set_busy(node.id, false);
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Records that describe what existed before the recording: the kernel's text, its modules, and the
+//! threads and executable mappings of running processes.
+//!
+//! They carry time 0 and id 0, as perf's own do, so that readers put them before everything else. The
+//! file's rounds begin only when all of them are written.
+
+use std::path::Path;
+
+use pmuscope_abi::record::{RecordBuilder, kind, misc};
+use pmuscope_machine::{Machine, Mapping};
+use rustc_hash::FxHashMap;
+
+/// Bytes of records to collect before they are written.
+const CHUNK: usize = 256 << 10;
+/// `PROT_READ`, `PROT_WRITE`, `PROT_EXEC` and `MAP_PRIVATE`, `MAP_SHARED` as mmap2 records have them.
+const PROT: [u32; 3] = [1, 2, 4];
+const MAP_SHARED: u32 = 1;
+const MAP_PRIVATE: u32 = 2;
+
+/// Whose state to describe.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Processes {
+    /// The kernel alone.
+    None,
+    /// Every process.
+    All,
+    /// These.
+    These(Vec<u32>),
+}
+
+/// Looks up the build id of a file.
+pub(crate) type FindBuildId<'a> = &'a dyn Fn(&Path) -> Option<Vec<u8>>;
+
+/// Writes the description through `append`, in pieces of whole records.
+pub(crate) fn synthesize(
+    machine: &Machine,
+    processes: &Processes,
+    data_mappings: bool,
+    find_build_id: Option<FindBuildId<'_>>,
+    append: &mut dyn FnMut(&[u8]),
+) {
+    let mut writer = Writer {
+        machine,
+        data_mappings,
+        find_build_id,
+        build_ids: FxHashMap::default(),
+        out: Vec::with_capacity(CHUNK + (8 << 10)),
+        append,
+    };
+    writer.kernel();
+    let pids = match processes {
+        Processes::None => Vec::new(),
+        // Unreadable /proc leaves names unresolved; the recording itself is sound.
+        Processes::All => machine.processes().unwrap_or_default(),
+        Processes::These(pids) => pids.clone(),
+    };
+    for pid in pids {
+        writer.process(pid);
+    }
+    RecordBuilder::new(&mut writer.out, kind::FINISHED_INIT, 0).finish();
+    writer.flush();
+}
+
+struct Writer<'a> {
+    machine: &'a Machine,
+    data_mappings: bool,
+    find_build_id: Option<FindBuildId<'a>>,
+    /// By device and inode: a library is looked up once, not once per process.
+    build_ids: FxHashMap<(u32, u32, u64), Option<Vec<u8>>>,
+    out: Vec<u8>,
+    append: &'a mut dyn FnMut(&[u8]),
+}
+
+impl Writer<'_> {
+    fn kernel(&mut self) {
+        if let Some(text) = self.machine.kernel_text() {
+            let name = format!("[kernel.kallsyms]{}", text.symbol);
+            // The offset is the address of the reference symbol, from which readers learn by how much
+            // this boot's kernel was moved.
+            let len = text.end.saturating_sub(text.start);
+            self.kernel_mapping(text.start, len, text.start, &name);
+        }
+        for module in self.machine.modules() {
+            let name = match &module.path {
+                Some(path) => path.to_string_lossy().into_owned(),
+                None => format!("[{}]", module.name),
+            };
+            self.kernel_mapping(module.address, module.size, 0, &name);
+        }
+    }
+
+    /// MMAP: pid, tid, start, length, offset, name, identification.
+    fn kernel_mapping(&mut self, start: u64, len: u64, offset: u64, name: &str) {
+        let record = RecordBuilder::new(&mut self.out, kind::MMAP, misc::KERNEL)
+            .u32(u32::MAX)
+            .u32(0)
+            .u64(start)
+            .u64(len)
+            .u64(offset)
+            .text(name);
+        identification(record, u32::MAX, 0).finish();
+        self.flush_if_large();
+    }
+
+    /// A process that ends meanwhile leaves what was found until then.
+    fn process(&mut self, pid: u32) {
+        let Ok(tids) = self.machine.threads(pid) else { return };
+        for tid in tids {
+            let Ok(task) = self.machine.task(pid, tid) else { continue };
+            let parent = if tid == pid { task.ppid } else { pid };
+            let fork = RecordBuilder::new(&mut self.out, kind::FORK, 0)
+                .u32(pid)
+                .u32(parent)
+                .u32(tid)
+                .u32(parent)
+                .u64(0);
+            identification(fork, pid, tid).finish();
+            let comm = &task.comm[..task.comm.len().min(15)];
+            let record =
+                RecordBuilder::new(&mut self.out, kind::COMM, 0).u32(pid).u32(tid).name(comm);
+            identification(record, pid, tid).finish();
+        }
+        for mapping in self.machine.mappings(pid).unwrap_or_default() {
+            if mapping.executable || self.data_mappings && mapping.readable {
+                self.mapping(pid, &mapping);
+            }
+        }
+        self.flush_if_large();
+    }
+
+    /// MMAP2: pid, tid, start, length, offset, then device, inode and generation or a build id, then
+    /// protection, flags, name, identification.
+    fn mapping(&mut self, pid: u32, mapping: &Mapping) {
+        let build_id = self.build_id(mapping);
+        let mut bits = misc::USER;
+        if build_id.is_some() {
+            bits |= misc::MMAP_BUILD_ID;
+        }
+        if !mapping.executable {
+            bits |= misc::MMAP_DATA;
+        }
+        let record = RecordBuilder::new(&mut self.out, kind::MMAP2, bits)
+            .u32(pid)
+            .u32(pid)
+            .u64(mapping.start)
+            .u64(mapping.end - mapping.start)
+            .u64(mapping.offset);
+        let record = match &build_id {
+            Some(id) => {
+                let mut padded = [0_u8; 20];
+                padded[..id.len()].copy_from_slice(id);
+                record.u8(id.len() as u8).u8(0).u16(0).bytes(&padded)
+            }
+            None => record.u32(mapping.major).u32(mapping.minor).u64(mapping.inode).u64(0),
+        };
+        let rights = [mapping.readable, mapping.writable, mapping.executable];
+        let protection = PROT.iter().zip(rights).map(|(bit, set)| if set { *bit } else { 0 }).sum();
+        let shared = if mapping.shared { MAP_SHARED } else { MAP_PRIVATE };
+        let record = record.u32(protection).u32(shared).name(name_of(mapping));
+        identification(record, pid, pid).finish();
+    }
+
+    fn build_id(&mut self, mapping: &Mapping) -> Option<Vec<u8>> {
+        let find = self.find_build_id?;
+        if mapping.inode == 0 || !mapping.path.starts_with(b"/") {
+            return None;
+        }
+        let key = (mapping.major, mapping.minor, mapping.inode);
+        self.build_ids
+            .entry(key)
+            .or_insert_with(|| {
+                use std::os::unix::ffi::OsStrExt as _;
+                let path = std::ffi::OsStr::from_bytes(&mapping.path);
+                find(Path::new(path)).filter(|id| (1..=20).contains(&id.len()))
+            })
+            .clone()
+    }
+
+    fn flush_if_large(&mut self) {
+        if self.out.len() >= CHUNK {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        (self.append)(&self.out);
+        self.out.clear();
+    }
+}
+
+/// Names as mmap records have them: memory without a file is `//anon`.
+fn name_of(mapping: &Mapping) -> &[u8] {
+    if mapping.path.is_empty() { b"//anon" } else { &mapping.path[..mapping.path.len().min(4095)] }
+}
+
+/// The trailer of records that are no samples, for the fields all our events have: thread, time, CPU,
+/// identifier.
+fn identification(record: RecordBuilder<'_>, pid: u32, tid: u32) -> RecordBuilder<'_> {
+    record.u32(pid).u32(tid).u64(0).u64(0).u64(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pmuscope_abi::record::Records;
+
+    fn of_this_process(find: Option<FindBuildId<'_>>) -> Vec<u8> {
+        let mut out = Vec::new();
+        let me = Processes::These(vec![std::process::id()]);
+        let mut append = |bytes: &[u8]| out.extend_from_slice(bytes);
+        synthesize(&Machine::host(), &me, false, find, &mut append);
+        out
+    }
+
+    #[test]
+    fn this_process_is_described_with_its_own_file() {
+        let exe = std::env::current_exe().unwrap();
+        let out = of_this_process(None);
+        let names = |wanted| {
+            Records::new(&out)
+                .filter(move |(header, _)| header.kind == wanted)
+                .map(|(_, r)| r.to_vec())
+        };
+        assert!(names(kind::COMM).count() >= 1);
+        let has_exe = |record: &Vec<u8>| {
+            record.windows(exe.as_os_str().len()).any(|w| w == exe.as_os_str().as_encoded_bytes())
+        };
+        assert!(names(kind::MMAP2).any(|record| has_exe(&record)));
+        assert_eq!(Records::new(&out).last().unwrap().0.kind, kind::FINISHED_INIT);
+        assert!(Records::new(&out).all(|(header, _)| header.size % 8 == 0));
+    }
+
+    #[test]
+    fn a_file_is_asked_for_its_build_id_once() {
+        let asked = std::cell::RefCell::new(Vec::new());
+        let find = |path: &Path| {
+            asked.borrow_mut().push(path.to_owned());
+            Some(vec![7; 20])
+        };
+        let out = of_this_process(Some(&find));
+        let mut asked = asked.into_inner();
+        let count = asked.len();
+        asked.sort();
+        asked.dedup();
+        assert!(count > 0 && asked.len() == count);
+        let with_id = Records::new(&out).filter(|(header, _)| {
+            header.kind == kind::MMAP2 && header.misc & misc::MMAP_BUILD_ID != 0
+        });
+        assert!(with_id.count() > 0);
+    }
+}
