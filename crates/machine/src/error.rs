@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum MachineError {
     /// A file of `/proc` or `/sys` cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
+    #[error("cannot read {}: {}", path.display(), said(source))]
     Read {
         /// The file or folder.
         path: PathBuf,
@@ -45,8 +45,7 @@ pub enum MachineError {
     NoTracefs,
     /// `tracefs` is mounted and may not be read.
     #[error(
-        "no tracepoints: {} may not be read: {source}. \
-         Try: sudo, or sudo mount -o remount,mode=755 /sys/kernel/tracing", path.display()
+        "no tracepoints: {} may not be read: {}. Try: sudo pmuscope ...", path.display(), said(source)
     )]
     TracefsDenied {
         /// The folder or file.
@@ -62,6 +61,34 @@ pub enum MachineError {
         /// Name, as in `sched_switch`.
         name: String,
     },
+}
+
+/// `EACCES (Permission denied)`.
+fn said(error: &io::Error) -> String {
+    error.raw_os_error().map_or_else(|| error.to_string(), errno_text)
+}
+
+/// The name of an errno with its text.
+pub(crate) fn errno_text(errno: i32) -> String {
+    let text = io::Error::from_raw_os_error(errno).to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    let name = match errno {
+        libc::EPERM => "EPERM",
+        libc::EACCES => "EACCES",
+        libc::ENOENT => "ENOENT",
+        libc::ENOTDIR => "ENOTDIR",
+        libc::ENODEV => "ENODEV",
+        libc::ENOSYS => "ENOSYS",
+        libc::EINVAL => "EINVAL",
+        libc::EIO => "EIO",
+        libc::EOPNOTSUPP => "EOPNOTSUPP",
+        libc::EMFILE => "EMFILE",
+        libc::ENOMEM => "ENOMEM",
+        libc::ENOSPC => "ENOSPC",
+        libc::EBUSY => "EBUSY",
+        other => return format!("errno {other} ({text})"),
+    };
+    format!("{name} ({text})")
 }
 
 impl MachineError {

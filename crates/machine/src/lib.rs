@@ -5,7 +5,9 @@
 //! with its reason, never a made-up number. Only [`place`] acts on the calling thread and its memory.
 
 mod budget;
+mod busy;
 mod cpuset;
+mod environment;
 mod error;
 mod facts;
 mod image;
@@ -25,7 +27,9 @@ mod tracefs;
 pub mod verdicts;
 
 pub use budget::RingBudget;
+pub use busy::CpuTimes;
 pub use cpuset::{CpuIter, CpuListError, CpuSet};
+pub use environment::Environment;
 pub use error::MachineError;
 pub use facts::{Facts, Tracepoints, Unit, Units};
 pub use image::{KernelModule, KernelText};

@@ -4,6 +4,7 @@ use std::io;
 
 use serde::{Serialize, Serializer};
 
+use crate::error::errno_text;
 use crate::sys;
 
 /// What the kernel said to a try.
@@ -34,27 +35,6 @@ impl Probe {
             Self::Works | Self::NotTried => None,
         }
     }
-}
-
-/// The name of an errno with its text.
-fn errno_text(errno: i32) -> String {
-    let text = io::Error::from_raw_os_error(errno).to_string();
-    let text = text.split(" (os error").next().unwrap_or_default();
-    let name = match errno {
-        libc::EPERM => "EPERM",
-        libc::EACCES => "EACCES",
-        libc::ENOENT => "ENOENT",
-        libc::ENODEV => "ENODEV",
-        libc::ENOSYS => "ENOSYS",
-        libc::EINVAL => "EINVAL",
-        libc::EOPNOTSUPP => "EOPNOTSUPP",
-        libc::EMFILE => "EMFILE",
-        libc::ENOMEM => "ENOMEM",
-        libc::ENOSPC => "ENOSPC",
-        libc::EBUSY => "EBUSY",
-        other => return format!("errno {other} ({text})"),
-    };
-    format!("{name} ({text})")
 }
 
 impl Serialize for Probe {

@@ -10,8 +10,8 @@ use crate::{CpuSet, MachineError};
 /// Files of sysfs hold one page; a few of procfs somewhat more.
 const SMALL: u64 = 1 << 20;
 
-/// More entries than any folder of sysfs has.
-const MAX_ENTRIES: usize = 1 << 18;
+/// More entries than any folder has: /proc has one per process, and there are at most 2^22 of those.
+const MAX_ENTRIES: usize = 1 << 23;
 
 /// A machine, seen through its `/sys` and `/proc`.
 ///

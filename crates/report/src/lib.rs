@@ -5,11 +5,14 @@
 
 #![forbid(unsafe_code)]
 
+pub mod doctor;
+mod envelope;
 mod escape;
 pub mod number;
 mod style;
 mod table;
 
+pub use envelope::{Envelope, Tool, to_json};
 pub use escape::{escape, escape_bytes};
 pub use style::{Paint, Style, wrap};
 pub use table::{Cell, Column, Table};

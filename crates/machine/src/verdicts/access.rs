@@ -72,9 +72,19 @@ fn paranoid_sentence(facts: &Facts, paranoid: i32) -> String {
     let lack = if !rights.initial_user_namespace && (rights.perfmon || rights.sys_admin) {
         format!("{capability} of this user namespace does not count")
     } else {
-        format!("pmuscope has no {capability} (root has it)")
+        format!("pmuscope has no {capability}{}", root_hint(facts))
     };
     format!("kernel.perf_event_paranoid is {paranoid} and {lack}")
+}
+
+/// Who has a capability that is missing; root of a container knows that it is not him.
+pub(crate) fn root_hint(facts: &Facts) -> &'static str {
+    if facts.rights.euid == Some(0) { "" } else { " (root has it)" }
+}
+
+/// `sudo` with a command, where that would help.
+pub(crate) fn sudo(facts: &Facts, command: &str) -> Option<Fix> {
+    (facts.rights.euid != Some(0)).then(|| Fix::text(format!("sudo {command}")))
 }
 
 /// Settings allow it, and yet the kernel refused.
@@ -104,9 +114,11 @@ pub(crate) fn tracepoints(facts: &Facts) -> Vec<Reason> {
         // The sentence is the error's: what is missing, then what to type.
         let why = facts.tracepoints.why.clone();
         let why = why.unwrap_or_else(|| MachineError::NoTracefs.to_string());
+        let why = why.strip_prefix("no tracepoints: ").unwrap_or(&why);
         let (why, fix) = match why.split_once(". Try: ") {
-            Some((why, fix)) => (why.to_owned(), Some(Fix::text(fix))),
-            None => (why, None),
+            Some((why, fix)) if fix.contains("mount") => (why.to_owned(), Some(Fix::text(fix))),
+            Some((why, _)) => (why.to_owned(), sudo(facts, "pmuscope record -e SYSTEM:NAME")),
+            None => (why.to_owned(), None),
         };
         reasons.push(Reason { effect: "no names of tracepoints".to_owned(), why, fix });
     }

@@ -1,7 +1,7 @@
 //! One function per use of pmuscope.
 
 use crate::probe::Probe;
-use crate::verdicts::access::{self, Need, refusal};
+use crate::verdicts::access::{self, Need, refusal, root_hint, sudo};
 use crate::verdicts::{Fix, Outcome, Reason, Verdict};
 use crate::{Facts, Rlimit};
 
@@ -185,7 +185,7 @@ fn no_counters(facts: &Facts) -> Vec<Reason> {
 fn virtual_pmu(hypervisor: &str) -> &'static str {
     match hypervisor {
         "KVM" | "QEMU" => {
-            "on the host: a virtual PMU (qemu -cpu host,pmu=on; libvirt <pmu state='on'/>); \
+            "on the host: qemu -cpu host,pmu=on, or libvirt <pmu state='on'/>; \
              in a cloud: a .metal or full-size instance"
         }
         "VMware" => "in the VM's settings: Virtualize CPU performance counters (vpmc.enable)",
@@ -208,7 +208,7 @@ fn watchdog(facts: &Facts) -> Vec<Reason> {
         return vec![];
     }
     one(
-        "one counter less on every CPU",
+        "one counter fewer on every CPU",
         "the NMI watchdog holds a counter on every CPU",
         Some(Fix::sysctl(facts, "kernel.nmi_watchdog", 0)),
     )
@@ -222,8 +222,8 @@ fn other_users(facts: &Facts) -> Vec<Reason> {
     }
     one(
         "your own processes only",
-        "processes of other users need CAP_PERFMON or CAP_SYS_PTRACE (root has them)",
-        Some(Fix::text("sudo pmuscope record -p PID")),
+        format!("processes of other users need CAP_PERFMON or CAP_SYS_PTRACE{}", root_hint(facts)),
+        sudo(facts, "pmuscope record -p PID"),
     )
 }
 
@@ -345,8 +345,9 @@ fn hidden_symbols(facts: &Facts) -> Vec<Reason> {
     if facts.kernel_addresses {
         return vec![];
     }
-    let effect = "kernel samples of new recordings without function names";
-    let (limits, rights) = (&facts.limits, &facts.rights);
+    let effect = "kernel functions of new recordings unnamed";
+    let limits = &facts.limits;
+    let capable = facts.rights.syslog && facts.rights.initial_user_namespace;
     match limits.kptr_restrict {
         Some(restrict @ 2..) => one(
             effect,
@@ -355,12 +356,22 @@ fn hidden_symbols(facts: &Facts) -> Vec<Reason> {
             ),
             Some(Fix::sysctl(facts, "kernel.kptr_restrict", 1)),
         ),
-        Some(restrict) if !rights.syslog || !rights.initial_user_namespace => one(
+        // Level 1 shows addresses to all, for the sake of profilers.
+        Some(0) if !capable && limits.perf_event_paranoid > Some(1) => one(
             effect,
             format!(
-                "kernel.kptr_restrict is {restrict} and pmuscope has no CAP_SYSLOG (root has it)"
+                "kernel addresses take perf_event_paranoid 1 or CAP_SYSLOG{}",
+                root_hint(facts)
             ),
-            Some(Fix::text("sudo pmuscope record ...")),
+            Some(Fix::sysctl(facts, "kernel.perf_event_paranoid", 1)),
+        ),
+        Some(restrict) if !capable => one(
+            effect,
+            format!(
+                "kernel.kptr_restrict is {restrict} and pmuscope has no CAP_SYSLOG{}",
+                root_hint(facts)
+            ),
+            sudo(facts, "pmuscope record ..."),
         ),
         _ => one(effect, "/proc/kallsyms has no addresses", None),
     }

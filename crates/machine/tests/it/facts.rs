@@ -1,6 +1,6 @@
 //! Processor, caches, surroundings and the rest of what doctor shows.
 
-use pmuscope_machine::{Machine, Processor};
+use pmuscope_machine::{CpuTimes, Machine, Processor};
 
 use crate::fixture::Tree;
 
@@ -160,4 +160,60 @@ fn this_machine_can_be_told() {
     assert_eq!(value["topology"]["online"], facts.topology.online.to_string());
     assert!(value["units"]["units"].is_array());
     assert!(value["probes"]["io_uring"].is_null());
+}
+
+#[test]
+fn the_environment_of_a_benchmark_with_its_concerns() {
+    let tree = Tree::new();
+    tree.online("0-1", "0-1");
+    for (path, text) in [
+        ("proc/sys/kernel/osrelease", "6.1.0"),
+        ("proc/loadavg", "1.50 0.59 0.40 2/86 29195"),
+        ("proc/sys/kernel/numa_balancing", "1"),
+        ("proc/sys/kernel/randomize_va_space", "2"),
+        ("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never"),
+        ("sys/devices/system/cpu/cpufreq/boost", "1"),
+        ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "schedutil"),
+        ("sys/devices/system/cpu/cpu0/cpufreq/scaling_driver", "acpi-cpufreq"),
+        ("sys/devices/system/cpu/smt/active", "0"),
+    ] {
+        tree.file(path, format!("{text}\n"));
+    }
+    let environment = tree.machine().environment().unwrap();
+    assert_eq!(environment.load_average, Some([1.5, 0.59, 0.4]));
+    assert_eq!(environment.numa_balancing, Some(true));
+    assert_eq!(environment.transparent_huge_pages.as_deref(), Some("madvise"));
+    assert_eq!(environment.address_randomisation, Some(2));
+    let concerns: Vec<String> =
+        environment.concerns().into_iter().map(|concern| concern.why).collect();
+    assert_eq!(
+        concerns,
+        [
+            "the load average is 1.50 on 2 CPUs",
+            "the frequency governor of CPU 0 is schedutil",
+            "turbo (boost) is on"
+        ]
+    );
+}
+
+#[test]
+fn a_quiet_machine_gives_no_concern() {
+    let tree = Tree::new();
+    tree.online("0-63", "0-63").file("proc/sys/kernel/osrelease", "6.1.0\n");
+    tree.file("proc/loadavg", "2.00 9.00 9.00 2/86 29195\n");
+    assert_eq!(tree.machine().environment().unwrap().concerns(), []);
+}
+
+#[test]
+fn times_of_this_machine_go_forward() {
+    let machine = Machine::host();
+    let before = machine.cpu_times().unwrap();
+    let online = machine.topology().unwrap().online;
+    let clock = std::time::Instant::now();
+    // Long enough for a few ticks, as long as it takes.
+    while clock.elapsed() < std::time::Duration::from_millis(60) {
+        std::hint::spin_loop();
+    }
+    let share = CpuTimes::busy_share(&before, &machine.cpu_times().unwrap(), &online);
+    assert!(share.is_some_and(|share| (0.0..=1.0).contains(&share)), "{share:?}");
 }

@@ -1,5 +1,7 @@
 //! What works on which machine: tables of facts, and the verdicts that must follow.
 
+use std::sync::OnceLock;
+
 use pmuscope_machine::probe::{Probe, Probes};
 use pmuscope_machine::verdicts::{self, Outcome, Verdict};
 use pmuscope_machine::{Facts, Governor, RingBudget, Rlimit, Sign, Surroundings};
@@ -8,6 +10,11 @@ use crate::fixture::{CpuFacts, Tree};
 
 /// A server with a PMU and Debian's newest settings, seen by root.
 fn server() -> Facts {
+    static SERVER: OnceLock<Facts> = OnceLock::new();
+    SERVER.get_or_init(read_server).clone()
+}
+
+fn read_server() -> Facts {
     let tree = Tree::new();
     tree.online("0-3", "0-3");
     for id in 0..4 {
@@ -112,6 +119,18 @@ fn a_user_at_level_2_sees_user_space_of_own_processes() {
     assert_eq!(fixes(&own), ["sudo sysctl kernel.perf_event_paranoid=1"]);
     assert_eq!(fixes(&verdict(&facts, "record -a")), ["sudo sysctl kernel.perf_event_paranoid=0"]);
     assert!(own.reasons[0].why.contains("is 2 and pmuscope has no CAP_PERFMON"));
+}
+
+#[test]
+fn a_tracefs_of_root_only_is_a_cause_of_its_own() {
+    let facts = as_user(server());
+    let tracepoints = verdict(&facts, "record -e SYSTEM:NAME");
+    assert_eq!(effects(&tracepoints), ["no names of tracepoints", "no tracepoints"]);
+    assert_eq!(tracepoints.reasons[0].why, "tracefs may not be read");
+    assert_eq!(
+        fixes(&tracepoints),
+        ["sudo pmuscope record -e SYSTEM:NAME", "sudo sysctl kernel.perf_event_paranoid=-1"]
+    );
 }
 
 #[test]
@@ -315,8 +334,12 @@ fn hidden_kernel_symbols_have_their_own_cause() {
     facts.limits.kptr_restrict = Some(2);
     let report = verdict(&facts, "report");
     assert_eq!(fixes(&report), ["sudo sysctl kernel.kptr_restrict=1"]);
-    let report = verdict(&as_user(server()), "report");
-    assert!(report.reasons[0].why.contains("no CAP_SYSLOG"), "{report:?}");
+    let mut facts = as_user(server());
+    let report = verdict(&facts, "report");
+    assert_eq!(fixes(&report), ["sudo sysctl kernel.perf_event_paranoid=1"]);
+    facts.limits.kptr_restrict = Some(1);
+    let report = verdict(&facts, "report");
+    assert!(report.reasons[0].why.contains("kptr_restrict is 1 and pmuscope has no CAP_SYSLOG"));
 }
 
 #[test]

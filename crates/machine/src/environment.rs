@@ -1,0 +1,131 @@
+//! What can change the times of a benchmark: recorded with every run, and checked before it.
+
+use serde::Serialize;
+
+use crate::verdicts::{Fix, Reason};
+use crate::{Frequency, Limits, Machine, MachineError, Sign, Smt};
+
+/// The state of the machine that times depend on, at one moment.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Environment {
+    /// `uname -r`.
+    pub kernel_release: String,
+    /// Online CPUs.
+    pub cpus: usize,
+    /// Nodes with CPUs.
+    pub nodes: usize,
+    /// Clock control.
+    pub frequency: Frequency,
+    /// Hardware threads.
+    pub smt: Smt,
+    /// The hypervisor, if any.
+    pub hypervisor: Option<Sign>,
+    /// Runnable tasks, averaged over 1, 5 and 15 minutes: `/proc/loadavg`.
+    pub load_average: Option<[f64; 3]>,
+    /// `kernel.numa_balancing`: whether the kernel moves pages to their users by itself.
+    pub numa_balancing: Option<bool>,
+    /// `/sys/kernel/mm/transparent_hugepage/enabled`: `always`, `madvise` or `never`.
+    pub transparent_huge_pages: Option<String>,
+    /// `kernel.randomize_va_space`: 0 means that addresses are the same in every run.
+    pub address_randomisation: Option<u32>,
+    /// Sysctls and resource limits.
+    pub limits: Limits,
+}
+
+impl Machine {
+    /// Reads the environment of a benchmark.
+    ///
+    /// # Errors
+    /// If neither kernel nor CPUs can be told.
+    pub fn environment(&self) -> Result<Environment, MachineError> {
+        let topology = self.topology()?;
+        Ok(Environment {
+            kernel_release: self.kernel()?.release,
+            cpus: topology.online.len(),
+            nodes: topology.node_groups().len(),
+            frequency: self.frequency(&topology),
+            smt: self.smt(&topology),
+            hypervisor: self.surroundings(&self.processor()).hypervisor,
+            load_average: self.load_average(),
+            numa_balancing: self
+                .number::<u32>("proc/sys/kernel/numa_balancing")
+                .map(|value| value != 0),
+            transparent_huge_pages: self.huge_pages(),
+            address_randomisation: self.number("proc/sys/kernel/randomize_va_space"),
+            limits: self.limits(),
+        })
+    }
+
+    fn load_average(&self) -> Option<[f64; 3]> {
+        let text = self.text("proc/loadavg").ok()?;
+        let mut words = text.split_ascii_whitespace().map(|word| word.parse().ok());
+        Some([words.next()??, words.next()??, words.next()??])
+    }
+
+    /// `always [madvise] never`.
+    fn huge_pages(&self) -> Option<String> {
+        let text = self.text("sys/kernel/mm/transparent_hugepage/enabled").ok()?;
+        let (_, rest) = text.split_once('[')?;
+        Some(rest.split_once(']')?.0.to_owned())
+    }
+}
+
+impl Environment {
+    /// What would make times vary or hard to compare, with what to type. Nothing of it forbids a run.
+    pub fn concerns(&self) -> Vec<Reason> {
+        [self.load(), self.governor(), self.boost(), self.guest(), self.threads()]
+            .into_iter()
+            .flatten()
+            .collect()
+    }
+
+    fn load(&self) -> Option<Reason> {
+        let [load, ..] = self.load_average?;
+        let tolerable = (self.cpus as f64 * 0.1).max(0.5);
+        (load > tolerable).then(|| Reason {
+            effect: "other programs take part of the CPUs".to_owned(),
+            why: format!("the load average is {load:.2} on {} CPUs", self.cpus),
+            fix: Some(Fix::text("wait, or look who it is: top")),
+        })
+    }
+
+    fn governor(&self) -> Option<Reason> {
+        let governors = &self.frequency.governors;
+        let slow = governors.iter().find(|governor| governor.name != "performance")?;
+        Some(Reason {
+            effect: "times vary with the clock".to_owned(),
+            why: format!("the frequency governor of CPU {} is {}", slow.cpus, slow.name),
+            fix: Some(Fix::text("sudo cpupower frequency-set -g performance")),
+        })
+    }
+
+    fn boost(&self) -> Option<Reason> {
+        (self.frequency.boost == Some(true)).then(|| Reason {
+            effect: "the clock depends on load and temperature".to_owned(),
+            why: "turbo (boost) is on".to_owned(),
+            fix: Some(Fix::text(match self.frequency.driver.as_deref() {
+                Some("intel_pstate") => {
+                    "echo 1 | sudo tee /sys/devices/system/cpu/intel_pstate/no_turbo"
+                }
+                _ => "echo 0 | sudo tee /sys/devices/system/cpu/cpufreq/boost",
+            })),
+        })
+    }
+
+    fn guest(&self) -> Option<Reason> {
+        let sign = self.hypervisor.as_ref()?;
+        Some(Reason {
+            effect: "neighbours on the host take time that this machine does not see".to_owned(),
+            why: format!("this is a virtual machine ({})", sign.name),
+            fix: None,
+        })
+    }
+
+    fn threads(&self) -> Option<Reason> {
+        self.smt.active.then(|| Reason {
+            effect: "threads that share a core slow each other".to_owned(),
+            why: format!("SMT is on, {} threads per core", self.smt.threads_per_core),
+            fix: Some(Fix::text("echo off | sudo tee /sys/devices/system/cpu/smt/control")),
+        })
+    }
+}

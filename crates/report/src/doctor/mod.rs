@@ -1,0 +1,91 @@
+//! `pmuscope doctor`: the machine in short, then what works, what not, why, and what to type.
+
+mod commands;
+mod hardware;
+mod limits;
+mod section;
+
+use pmuscope_machine::Facts;
+use pmuscope_machine::verdicts::{Cause, Verdict, causes};
+use serde::Serialize;
+
+use crate::Style;
+use crate::doctor::section::join;
+use crate::{escape, number};
+
+/// Schema of the JSON output.
+pub const SCHEMA: &str = "pmuscope/doctor/1";
+
+/// What doctor found, beside the facts of the machine.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Diagnosis {
+    /// Every use of pmuscope.
+    pub verdicts: Vec<Verdict>,
+    /// What stands behind the verdicts, each once.
+    pub causes: Vec<Cause>,
+}
+
+impl Diagnosis {
+    /// The verdicts with their causes.
+    pub fn new(verdicts: Vec<Verdict>) -> Self {
+        Self { causes: causes(&verdicts), verdicts }
+    }
+}
+
+/// The page for people.
+pub fn text(facts: &Facts, diagnosis: &Diagnosis, style: &Style) -> String {
+    let sections = [
+        style.text(&headline(facts)).into_owned(),
+        hardware::processor(facts, style),
+        hardware::nodes(facts, style),
+        hardware::units(facts, style),
+        limits::limits(facts, style),
+        commands::verdicts(diagnosis, style),
+        commands::causes(diagnosis, style),
+    ];
+    let sections: Vec<String> =
+        sections.into_iter().filter(|section| !section.is_empty()).collect();
+    sections.join("\n")
+}
+
+/// What was looked at, and what limits it most.
+fn headline(facts: &Facts) -> String {
+    let nodes = facts.topology.nodes.len();
+    let memory: Option<u64> = facts.topology.nodes.iter().map(|node| node.memory_bytes).sum();
+    let processor = facts.processor.model_name.as_deref().unwrap_or("unnamed processor");
+    let first = join([
+        Some(escape(processor).into_owned()),
+        Some(format!(
+            "{}, {}, {}",
+            plural(facts.topology.online.len(), "CPU"),
+            plural(nodes, "node"),
+            memory.map_or_else(|| "-".to_owned(), number::bytes)
+        )),
+        Some(format!("Linux {} {}", escape(&facts.kernel.release), escape(&facts.kernel.arch))),
+        facts.distribution.as_deref().map(|name| escape(name).into_owned()),
+    ]);
+    let surroundings = &facts.surroundings;
+    let container = surroundings.container.as_ref().map(|sign| match surroundings.is_contained() {
+        true => format!("container ({})", escape(&sign.name)),
+        false => format!("files of a {} image, but no container", escape(&sign.name)),
+    });
+    let second = join([
+        surroundings
+            .hypervisor
+            .as_ref()
+            .map(|sign| format!("virtual machine ({})", escape(&sign.name))),
+        container,
+        facts.units.core().next().is_none().then(|| "no PMU: software clock only".to_owned()),
+        Some(limits::who(facts)),
+    ]);
+    format!("{first}\n{second}\n")
+}
+
+/// `1 node`, `2 nodes`.
+fn plural(count: usize, noun: &str) -> String {
+    let s = if count == 1 { "" } else { "s" };
+    format!("{} {noun}{s}", number::count(count as u64))
+}
+
+#[cfg(test)]
+mod tests;
