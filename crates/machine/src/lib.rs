@@ -6,6 +6,7 @@
 
 mod budget;
 mod busy;
+pub mod child;
 mod cpuset;
 mod environment;
 mod error;

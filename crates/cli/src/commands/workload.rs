@@ -1,12 +1,157 @@
 //! `pmuscope workload`.
 
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Subcommand;
+use pmuscope_workloads::{Facts, mix, stencil};
+
 use crate::exit::{Exit, failure};
 
 /// Flags of `pmuscope workload`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    #[command(subcommand)]
+    workload: Workload,
+}
 
-#[allow(clippy::needless_pass_by_value)] // until it has flags to consume
-pub(crate) fn run(_args: Args) -> anyhow::Result<Exit> {
-    Err(failure(Exit::NotPossible, "workload: not in this version yet"))
+#[derive(Debug, Subcommand)]
+enum Workload {
+    /// Three functions with set shares of CPU time; prints the shares by its own clock
+    FunctionMix(MixArgs),
+    /// Threads that meet at a barrier after each sweep of a grid; prints time and Mop/s
+    Stencil(StencilArgs),
+}
+
+/// What all workloads know.
+#[derive(Debug, clap::Args)]
+struct CommonArgs {
+    /// Threads [default: one per CPU that this process may use]
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Keep each thread on one CPU
+    #[arg(long)]
+    pin: bool,
+    /// Print the facts as JSON, or write them to FILE
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    json: Option<Option<PathBuf>>,
+}
+
+#[derive(Debug, clap::Args)]
+struct MixArgs {
+    /// How long to run
+    #[arg(long, value_name = "S", default_value = "10", value_parser = seconds)]
+    seconds: Duration,
+    /// Relative CPU time of integer_division, polynomial and branches
+    #[arg(long, value_name = "A,B,C", value_delimiter = ',', default_value = "60,30,10")]
+    shares: Vec<f64>,
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+#[derive(Debug, clap::Args)]
+struct StencilArgs {
+    /// Sweeps to do [default: as many as fit into the time]
+    #[arg(long, value_name = "K")]
+    steps: Option<u64>,
+    /// How long to run at most [default: 10, or until the steps are done]
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    seconds: Option<Duration>,
+    /// Each thread's block has M x M cells; memory is 16 bytes per cell
+    #[arg(long, value_name = "M", default_value_t = 1024)]
+    size: usize,
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+    let (common, facts) = match args.workload {
+        Workload::FunctionMix(args) => {
+            let shares = args.shares.as_slice().try_into().map_err(|_| {
+                let given = args.shares.len();
+                failure(Exit::BadInput, format!("--shares needs three numbers, got {given}"))
+            })?;
+            let options = mix::Options {
+                duration: args.seconds,
+                threads: args.common.threads,
+                shares,
+                pin: args.common.pin,
+            };
+            (args.common, mix::run(&options)?)
+        }
+        Workload::Stencil(args) => {
+            let by_default = stencil::Options::default().duration;
+            let options = stencil::Options {
+                threads: args.common.threads,
+                size: args.size,
+                steps: args.steps,
+                duration: args.seconds.or(if args.steps.is_none() { by_default } else { None }),
+                pin: args.common.pin,
+            };
+            (args.common, stencil::run(&options)?)
+        }
+    };
+    let mut out = std::io::stdout().lock();
+    match common.json {
+        Some(Some(file)) => {
+            std::fs::write(&file, serde_json::to_vec(&facts)?)
+                .map_err(|error| failure(Exit::BadInput, format!("{}: {error}", file.display())))?;
+            out.write_all(text(&facts).as_bytes())?;
+        }
+        Some(None) => writeln!(out, "{}", serde_json::to_string_pretty(&facts)?)?,
+        None => out.write_all(text(&facts).as_bytes())?,
+    }
+    Ok(Exit::Done)
+}
+
+/// `key = value` lines, as the NAS benchmarks print them, so that `--time-from` and
+/// `--metric-from` of other commands read them too.
+fn text(facts: &Facts) -> String {
+    let mut text = format!("{}: {} threads\n", facts.workload, facts.threads);
+    for function in &facts.functions {
+        let (share, cpu_s) = (100.0 * function.share, function.cpu_s);
+        text += &format!("{:<16} = {share:.3} % ({cpu_s:.3} s CPU)\n", function.name);
+    }
+    if let Some(stencil) = &facts.stencil {
+        text += &format!("Size = {0} x {0} per thread\n", stencil.size);
+        text += &format!("Steps = {}\n", stencil.steps);
+        text += &format!("Mop/s total = {:.2}\n", stencil.mops);
+        text += &format!("Checksum = {}\n", stencil.checksum);
+    }
+    text += &format!("Time in seconds = {:.3}\n", facts.time_s);
+    text += &format!("CPU in seconds = {:.3} user {:.3} system\n", facts.user_s, facts.system_s);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_are_printed_as_key_and_value() {
+        let facts: Facts = serde_json::from_str(
+            r#"{"schema": "pmuscope/workload/1", "workload": "stencil", "threads": 2,
+                "time_s": 11.3100001, "user_s": 22.6, "system_s": 0.01, "max_rss_bytes": 1,
+                "minor_faults": 1, "major_faults": 0,
+                "functions": [{"name": "f", "cpu_s": 1.5, "share": 0.25, "calls": 1}],
+                "stencil": {"size": 1024, "steps": 8000, "mops": 5934.5, "checksum": 1.5}}"#,
+        )
+        .unwrap();
+        insta::assert_snapshot!(text(&facts), @r"
+        stencil: 2 threads
+        f                = 25.000 % (1.500 s CPU)
+        Size = 1024 x 1024 per thread
+        Steps = 8000
+        Mop/s total = 5934.50
+        Checksum = 1.5
+        Time in seconds = 11.310
+        CPU in seconds = 22.600 user 0.010 system
+        ");
+    }
 }

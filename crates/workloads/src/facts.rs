@@ -1,0 +1,81 @@
+//! What a workload knows of itself at its end: the truth that measurements are checked against.
+
+use pmuscope_machine::child::Usage;
+use serde::{Deserialize, Serialize};
+
+/// Kind and version of the object.
+pub const SCHEMA: &str = "pmuscope/workload/1";
+
+/// What a workload did, by its own clocks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Facts {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// Name as on the command line.
+    pub workload: String,
+    /// Threads that did the work.
+    pub threads: usize,
+    /// Seconds of work, without start and end of the process (CLOCK_MONOTONIC).
+    pub time_s: f64,
+    /// User seconds of the whole process until now.
+    pub user_s: f64,
+    /// System seconds of the whole process until now.
+    pub system_s: f64,
+    /// Peak resident memory, bytes.
+    pub max_rss_bytes: u64,
+    /// Page faults without I/O.
+    pub minor_faults: u64,
+    /// Page faults with I/O.
+    pub major_faults: u64,
+    /// `function-mix`: what each function took.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub functions: Vec<FunctionFacts>,
+    /// `stencil`: how much was done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stencil: Option<StencilFacts>,
+}
+
+/// One function of the mix.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FunctionFacts {
+    /// Symbol, as a profiler shows it, without the path in front.
+    pub name: String,
+    /// CPU seconds inside it, all threads together (CLOCK_THREAD_CPUTIME_ID).
+    pub cpu_s: f64,
+    /// Of the CPU seconds inside all functions, 0..=1.
+    pub share: f64,
+    /// How often it was called.
+    pub calls: u64,
+}
+
+/// Work of the stencil.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StencilFacts {
+    /// Edge of each thread's block, in cells.
+    pub size: usize,
+    /// Sweeps done.
+    pub steps: u64,
+    /// Million floating-point operations per second, all threads together.
+    pub mops: f64,
+    /// Sum of all cells: the same for equal threads, size and steps.
+    pub checksum: f64,
+}
+
+impl Facts {
+    /// Facts with what the process has used up to now.
+    pub(crate) fn new(workload: &str, threads: usize, time_s: f64, usage: &Usage) -> Self {
+        Self {
+            schema: SCHEMA.to_owned(),
+            workload: workload.to_owned(),
+            threads,
+            time_s,
+            user_s: usage.user_s,
+            system_s: usage.system_s,
+            max_rss_bytes: usage.max_rss_bytes,
+            minor_faults: usage.minor_faults,
+            major_faults: usage.major_faults,
+            functions: Vec::new(),
+            stencil: None,
+        }
+    }
+}
