@@ -176,6 +176,6 @@ pub(crate) struct Args {
     pub(crate) dry_run: bool,
 
     /// The command to run while recording.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+    #[arg(trailing_var_arg = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
 }
