@@ -3,6 +3,7 @@
 mod bench;
 mod compare;
 mod doctor;
+mod generate;
 mod record;
 mod report;
 mod workload;
@@ -26,6 +27,9 @@ pub(crate) enum Command {
     Compare(compare::Args),
     /// Run one of the built-in programs under test.
     Workload(workload::Args),
+    /// Write files for packagers.
+    #[command(hide = true)]
+    Generate(generate::Args),
 }
 
 impl Command {
@@ -37,6 +41,7 @@ impl Command {
             Self::Bench(args) => bench::run(args),
             Self::Compare(args) => compare::run(args),
             Self::Workload(args) => workload::run(args),
+            Self::Generate(args) => generate::run(args),
         }
     }
 }

@@ -1,0 +1,208 @@
+//! Runs the built program in a folder of its own and shows all that it said where it said something
+//! else than expected.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// A program that runs longer hangs: this is no measurement, only the end of a test that would not end.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// How often the end of the program is looked for.
+const POLL: Duration = Duration::from_millis(2);
+
+/// Returns from a test whose machine lacks something, and says what.
+///
+/// ```ignore
+/// skip_unless!(need_root());
+/// ```
+macro_rules! skip_unless {
+    ($need:expr) => {
+        if let Some(reason) = $need {
+            eprintln!("skipped: {reason}");
+            return;
+        }
+    };
+}
+pub(crate) use skip_unless;
+
+/// Why a test that needs root cannot run; `None` if it can.
+pub(crate) fn need_root() -> Option<String> {
+    (!rustix::process::geteuid().is_root()).then(|| "not root".to_owned())
+}
+
+/// Why a test that compares with stock perf cannot run; `None` if it can.
+pub(crate) fn need_perf() -> Option<String> {
+    need_program("perf", "version")
+}
+
+/// Why a test that runs `program` cannot; `None` if `program check` works.
+pub(crate) fn need_program(program: &str, check: &str) -> Option<String> {
+    match Command::new(program).arg(check).stdout(Stdio::null()).stderr(Stdio::null()).status() {
+        Ok(status) if status.success() => None,
+        Ok(status) => Some(format!("{program} {check} ended with {status}")),
+        Err(error) => Some(format!("cannot run {program}: {error}")),
+    }
+}
+
+/// A folder for one test, removed at its end.
+#[derive(Debug)]
+pub(crate) struct Scratch(TempDir);
+
+impl Scratch {
+    pub(crate) fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    /// A path in the folder.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Runs `pmuscope ARGS` here to its end.
+    #[track_caller]
+    pub(crate) fn pmuscope<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Outcome {
+        self.run(env!("CARGO_BIN_EXE_pmuscope"), args)
+    }
+
+    /// Runs any program here to its end, with nothing to read and no terminal.
+    #[track_caller]
+    pub(crate) fn run<A: AsRef<OsStr>>(
+        &self,
+        program: &str,
+        args: impl IntoIterator<Item = A>,
+    ) -> Outcome {
+        let mut command = Command::new(program);
+        command.args(args).current_dir(self.0.path());
+        Outcome::of(&mut command)
+    }
+}
+
+/// How a program ended and what it said.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    words: Vec<OsString>,
+    status: ExitStatus,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Outcome {
+    /// Runs `command` to its end. Its output goes to files: a pipe would stay open as long as any
+    /// descendant lives.
+    #[track_caller]
+    pub(crate) fn of(command: &mut Command) -> Self {
+        let words: Vec<OsString> = std::iter::once(command.get_program())
+            .chain(command.get_args())
+            .map(OsStr::to_owned)
+            .collect();
+        let said = tempfile::tempdir().unwrap();
+        let (out, err) = (said.path().join("stdout"), said.path().join("stderr"));
+        command.stdin(Stdio::null());
+        command.stdout(File::create(&out).unwrap()).stderr(File::create(&err).unwrap());
+        let child = command.spawn().unwrap_or_else(|error| panic!("cannot run {words:?}: {error}"));
+        let (status, hangs) = wait(child);
+        let outcome = Self { words, status, stdout: text(&out), stderr: text(&err) };
+        assert!(!hangs, "still running after {PATIENCE:?}, killed\n{outcome}");
+        outcome
+    }
+
+    /// Exit status; 128 + signal if one ended it, as a shell has it.
+    pub(crate) fn code(&self) -> i32 {
+        use std::os::unix::process::ExitStatusExt as _;
+        self.status.code().unwrap_or_else(|| 128 + self.status.signal().unwrap_or(0))
+    }
+
+    /// Fails unless the program ended with `code`.
+    #[track_caller]
+    pub(crate) fn exits(&self, code: i32) -> &Self {
+        assert_eq!(self.code(), code, "exit status\n{self}");
+        self
+    }
+
+    /// Fails unless stdout has `part`.
+    #[track_caller]
+    pub(crate) fn prints(&self, part: &str) -> &Self {
+        assert!(self.stdout.contains(part), "{part:?} is not on stdout\n{self}");
+        self
+    }
+
+    /// Fails unless stderr has `part`.
+    #[track_caller]
+    pub(crate) fn complains(&self, part: &str) -> &Self {
+        assert!(self.stderr.contains(part), "{part:?} is not on stderr\n{self}");
+        self
+    }
+
+    /// Fails if stdout has anything.
+    #[track_caller]
+    pub(crate) fn prints_nothing(&self) -> &Self {
+        assert!(self.stdout.is_empty(), "stdout is not empty\n{self}");
+        self
+    }
+
+    /// Fails if stderr has anything.
+    #[track_caller]
+    pub(crate) fn is_silent(&self) -> &Self {
+        assert!(self.stderr.is_empty(), "stderr is not empty\n{self}");
+        self
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "$")?;
+        for word in &self.words {
+            write!(f, " {}", word.to_string_lossy())?;
+        }
+        writeln!(f, "\n{}", self.status)?;
+        for (name, text) in [("stdout", &self.stdout), ("stderr", &self.stderr)] {
+            writeln!(f, "--- {name}")?;
+            for line in text.lines() {
+                writeln!(f, "  {line}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Waits for the end, or kills what has no end; true if it did.
+fn wait(mut child: Child) -> (ExitStatus, bool) {
+    let start = Instant::now();
+    while start.elapsed() < PATIENCE {
+        if let Some(status) = child.try_wait().unwrap() {
+            return (status, false);
+        }
+        thread::sleep(POLL);
+    }
+    child.kill().unwrap();
+    (child.wait().unwrap(), true)
+}
+
+fn text(path: &Path) -> String {
+    String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned()
+}
+
+#[test]
+fn a_failed_expectation_shows_everything() {
+    let outcome = Scratch::new().run("sh", ["-c", "echo out; echo err >&2; exit 3"]);
+    outcome.exits(3).prints("out").complains("err");
+    let shown = outcome.to_string();
+    for part in ["$ sh -c echo out", "exit status: 3", "  out", "  err"] {
+        assert!(shown.contains(part), "{part} in {shown}");
+    }
+    assert_eq!(Scratch::new().run("sh", ["-c", "kill -TERM $$"]).code(), 128 + 15);
+}
+
+#[test]
+fn needs_give_reasons() {
+    let reasons = [need_root(), need_perf()];
+    assert!(reasons.iter().flatten().all(|reason| !reason.is_empty()));
+    skip_unless!(need_root());
+    assert!(rustix::process::geteuid().is_root());
+}

@@ -1,0 +1,7 @@
+//! The program as a user runs it.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // clippy takes helpers of a test binary for no tests
+
+mod generate;
+mod harness;
+mod usage;

@@ -1,0 +1,57 @@
+//! Help, version, and what is no command line.
+
+use crate::harness::Scratch;
+
+/// Commands that `--help` lists.
+const COMMANDS: [&str; 6] = ["doctor", "record", "report", "bench", "compare", "workload"];
+
+#[test]
+fn help_lists_the_commands() {
+    let help = Scratch::new().pmuscope(["--help"]);
+    help.exits(0).is_silent().prints("Usage: pmuscope");
+    for command in COMMANDS {
+        help.prints(command);
+    }
+    assert!(!help.stdout.contains("generate"), "hidden commands are listed\n{help}");
+}
+
+#[test]
+fn every_command_has_help() {
+    for command in COMMANDS {
+        let usage = format!("Usage: pmuscope {command}");
+        Scratch::new().pmuscope([command, "--help"]).exits(0).is_silent().prints(&usage);
+        Scratch::new().pmuscope(["help", command]).exits(0).is_silent().prints(&usage);
+    }
+}
+
+#[test]
+fn version_is_that_of_the_crate() {
+    let version = Scratch::new().pmuscope(["--version"]);
+    version.exits(0).is_silent();
+    assert_eq!(version.stdout, concat!("pmuscope ", env!("CARGO_PKG_VERSION"), "\n"), "{version}");
+    Scratch::new().pmuscope(["record", "--version"]).exits(0).prints(env!("CARGO_PKG_VERSION"));
+}
+
+#[test]
+fn nothing_asked_is_a_usage_error() {
+    let empty: [&str; 0] = [];
+    Scratch::new().pmuscope(empty).exits(2).prints_nothing().complains("Usage: pmuscope");
+}
+
+#[test]
+fn unknown_commands_and_flags_are_usage_errors() {
+    let unknown = Scratch::new().pmuscope(["recrod"]);
+    unknown.exits(2).prints_nothing().complains("'recrod'").complains("record");
+    for args in [vec!["--no-such-flag"], vec!["record", "--no-such-flag"], vec!["generate", "man"]]
+    {
+        Scratch::new().pmuscope(args).exits(2).prints_nothing().complains("error:");
+    }
+}
+
+/// Arguments come from anywhere: bytes that are no text, and text that would drive a terminal.
+#[test]
+fn foreign_arguments_are_usage_errors() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let bytes = std::ffi::OsStr::from_bytes(b"\xff\xfe");
+    Scratch::new().pmuscope([bytes]).exits(2).prints_nothing();
+}
