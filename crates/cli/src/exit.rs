@@ -17,15 +17,22 @@ pub(crate) enum Exit {
     Target(u8),
 }
 
+impl Exit {
+    /// The number.
+    pub(crate) fn status(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Incomplete => 1,
+            Self::BadInput => 2,
+            Self::NotPossible => 3,
+            Self::Target(status) => status,
+        }
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        ExitCode::from(match exit {
-            Exit::Done => 0,
-            Exit::Incomplete => 1,
-            Exit::BadInput => 2,
-            Exit::NotPossible => 3,
-            Exit::Target(status) => status,
-        })
+        ExitCode::from(exit.status())
     }
 }
 

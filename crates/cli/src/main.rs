@@ -4,6 +4,7 @@
 mod commands;
 mod exit;
 mod signals;
+mod terminal;
 
 use clap::Parser;
 

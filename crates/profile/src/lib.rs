@@ -37,4 +37,6 @@ mod tasks;
 pub use collect::Collected;
 pub use loss::{Lost, LostSource};
 pub use modules::ModuleKind;
+pub use pmuscope_perfdata::reader::FileState;
+pub use pmuscope_symbols::State as SymbolState;
 pub use profile::{EventProfile, FunctionShare, ModuleShare, ModuleSummary, Options, Profile};

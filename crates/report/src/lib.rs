@@ -9,10 +9,14 @@ pub mod doctor;
 mod envelope;
 mod escape;
 pub mod number;
+mod recording;
 mod style;
 mod table;
 
 pub use envelope::{Envelope, Tool, to_json};
 pub use escape::{escape, escape_bytes};
+pub use recording::{
+    Note, RECORDING_SCHEMA, RecordingReport, RowLimits, modules_text, notes, recording_text,
+};
 pub use style::{Paint, Style, wrap};
 pub use table::{Cell, Column, Table};

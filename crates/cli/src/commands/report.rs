@@ -1,12 +1,144 @@
 //! `pmuscope report`.
 
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::{Instant, SystemTime};
+
+use anyhow::Context as _;
+use pmuscope_machine::Machine;
+use pmuscope_perfdata::reader::{FileState, Reader};
+use pmuscope_profile::{Collected, Options, Profile};
+use pmuscope_report::{
+    Envelope, RECORDING_SCHEMA, RecordingReport, RowLimits, Tool, modules_text, recording_text,
+    to_json,
+};
+use pmuscope_symbols::{KernelIdentity, Symbolizer};
+
 use crate::exit::{Exit, failure};
+use crate::terminal;
+
+/// What is read where no file is named: our own recording, else perf's.
+const DEFAULT_INPUTS: [&str; 2] = ["pmuscope.data", "perf.data"];
+/// Rows of a table where no limit is given.
+const DEFAULT_ROWS: usize = 40;
 
 /// Flags of `pmuscope report`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+#[command(after_help = "Examples:
+  pmuscope report                        where the samples of ./pmuscope.data went
+  pmuscope report -i perf.data --modules which files have symbols, which not, and what to do
+  pmuscope report --json | jq '.events[0].functions[0]'")]
+pub(crate) struct Args {
+    /// Recording to read, by pmuscope or perf; - reads a stream from standard input [default:
+    /// pmuscope.data, else perf.data]
+    #[arg(short, long, value_name = "FILE")]
+    input: Option<PathBuf>,
+    /// Print everything as one JSON object (schema pmuscope/report/1)
+    #[arg(long)]
+    json: bool,
+    /// Show modules instead of functions: where their symbols are, or why not and what to do
+    #[arg(long)]
+    modules: bool,
+    /// Most rows per event, or "all" [default: 40; with --json all]
+    #[arg(long, value_name = "N")]
+    limit: Option<Limit>,
+    /// Leave out rows below this share in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0)]
+    percent_limit: f64,
+    /// Count an inlined function as part of the one it was inlined into
+    #[arg(long)]
+    no_inline: bool,
+}
 
-#[allow(clippy::needless_pass_by_value)] // until it has flags to consume
-pub(crate) fn run(_args: Args) -> anyhow::Result<Exit> {
-    Err(failure(Exit::NotPossible, "report: not in this version yet"))
+/// A number of rows.
+#[derive(Debug, Clone, Copy)]
+enum Limit {
+    All,
+    Rows(usize),
+}
+
+impl FromStr for Limit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "all" {
+            return Ok(Self::All);
+        }
+        text.parse().map(Self::Rows).map_err(|_| "a number of rows or \"all\"".into())
+    }
+}
+
+impl Args {
+    fn limits(&self) -> RowLimits {
+        let rows = match self.limit {
+            Some(Limit::All) => None,
+            Some(Limit::Rows(rows)) => Some(rows),
+            None => (!self.json).then_some(DEFAULT_ROWS),
+        };
+        RowLimits { rows, share: self.percent_limit / 100.0 }
+    }
+}
+
+#[allow(clippy::needless_pass_by_value)] // all commands are called alike
+pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+    let (started, clock) = (SystemTime::now(), Instant::now());
+    let path = args.input.clone().map_or_else(default_input, Ok)?;
+    let file = path.to_string_lossy();
+    let limits = args.limits();
+    let profile = profile(&path, &args, limits)?;
+    let exit = if is_whole(&profile) { Exit::Done } else { Exit::Incomplete };
+    let text = if args.json {
+        let command: Vec<String> =
+            std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+        to_json(&Envelope {
+            schema: RECORDING_SCHEMA,
+            tool: Tool::PMUSCOPE,
+            machine: None,
+            command: &command,
+            started,
+            duration_s: clock.elapsed(),
+            status: exit.status(),
+            result: RecordingReport::new(&profile, &file, limits),
+        })?
+    } else if args.modules {
+        modules_text(&profile, &file, limits, &terminal::style())
+    } else {
+        recording_text(&profile, &file, limits, &terminal::style())
+    };
+    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    Ok(exit)
+}
+
+fn profile(path: &Path, args: &Args, limits: RowLimits) -> anyhow::Result<Profile> {
+    let mut reader = Reader::open(path)?;
+    let collected = Collected::from_reader(&mut reader)?;
+    let inlined = !args.no_inline && !args.modules;
+    let mut symbolizer = Symbolizer::new(pmuscope_symbols::Options { inlined });
+    let running = KernelIdentity::of_running(&Machine::host());
+    let defaults = Options::default();
+    let options = Options {
+        intervals: if args.modules { 0 } else { limits.rows.unwrap_or(defaults.intervals) },
+    };
+    Ok(collected.profile(&reader, &running, options, &mut |module, addresses| {
+        symbolizer.resolve(module, addresses)
+    }))
+}
+
+/// Whether all that was recorded is in the report.
+fn is_whole(profile: &Profile) -> bool {
+    profile.state == FileState::Closed
+        && profile.tally.stopped.is_none()
+        && profile.mappings_left_out == 0
+}
+
+/// The first of the default files that is there; the header of the report says which.
+fn default_input() -> anyhow::Result<PathBuf> {
+    DEFAULT_INPUTS.iter().map(PathBuf::from).find(|path| path.exists()).ok_or_else(|| {
+        failure(
+            Exit::BadInput,
+            "no recording here: there is neither pmuscope.data nor perf.data. Try: pmuscope record \
+             -- CMD, or pmuscope report -i FILE",
+        )
+    })
 }

@@ -1,0 +1,42 @@
+//! What standard output can show.
+
+use std::io::IsTerminal as _;
+
+use pmuscope_report::Style;
+
+/// The style for standard output: colour and width only on a terminal, ASCII where the locale says so.
+pub(crate) fn style() -> Style {
+    let stdout = std::io::stdout();
+    let terminal = stdout.is_terminal();
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let dumb = variable("TERM").is_none_or(|term| term == "dumb");
+    let width = rustix::termios::tcgetwinsize(&stdout).ok().map(|size| usize::from(size.ws_col));
+    Style {
+        colour: terminal && !dumb && variable("NO_COLOR").is_none(),
+        unicode: is_unicode(["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(variable)),
+        width: width.filter(|&columns| terminal && columns > 0),
+    }
+}
+
+/// Without any locale (containers, cron) UTF-8 is the better guess.
+fn is_unicode(locale: Option<String>) -> bool {
+    locale.is_none_or(|locale| {
+        let locale = locale.to_ascii_lowercase();
+        locale.contains("utf-8") || locale.contains("utf8")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_unicode;
+
+    #[test]
+    fn the_locale_decides_on_unicode() {
+        for (locale, unicode) in
+            [("en_US.UTF-8", true), ("C.utf8", true), ("C", false), ("de_DE.ISO-8859-1", false)]
+        {
+            assert_eq!(is_unicode(Some(locale.to_owned())), unicode, "{locale}");
+        }
+        assert!(is_unicode(None));
+    }
+}

@@ -1,0 +1,263 @@
+//! The same for programs: the result of `pmuscope/report/1`.
+
+use std::collections::BTreeSet;
+
+use pmuscope_perfdata::info::Cost;
+use pmuscope_profile::{
+    EventProfile, FileState, FunctionShare, LostSource, ModuleShare, ModuleSummary, Profile,
+};
+use serde::{Serialize, Serializer};
+
+use super::{RowLimits, machine_size, notes, symbols};
+
+/// The schema of [`RecordingReport`] in its envelope.
+pub const RECORDING_SCHEMA: &str = "pmuscope/report/1";
+
+/// Beyond this an f64, hence many a JSON reader, does not hold every integer.
+const EXACT: u64 = 1 << 53;
+
+/// A recording's profile.
+#[derive(Debug, Serialize)]
+pub struct RecordingReport<'a> {
+    recording: About<'a>,
+    events: Vec<Event<'a>>,
+    modules: Vec<Module<'a>>,
+    notes: Vec<Note>,
+}
+
+impl<'a> RecordingReport<'a> {
+    /// What is shown of `profile`, which was read from `file`.
+    #[must_use]
+    pub fn new(profile: &'a Profile, file: &'a str, limits: RowLimits) -> Self {
+        Self {
+            recording: About::new(profile, file),
+            events: profile.events.iter().map(|one| Event::new(profile, one, limits)).collect(),
+            modules: hit_modules(profile).map(Module::new).collect(),
+            notes: notes(profile)
+                .into_iter()
+                .map(|note| Note {
+                    level: if note.warning { "warning" } else { "note" },
+                    text: note.text,
+                })
+                .collect(),
+        }
+    }
+}
+
+/// Modules that at least one sample lies in.
+fn hit_modules(profile: &Profile) -> impl Iterator<Item = &ModuleSummary> {
+    let hit: BTreeSet<usize> = profile
+        .events
+        .iter()
+        .flat_map(|event| &event.modules)
+        .map(|module| module.module)
+        .collect();
+    hit.into_iter().map(|at| &profile.modules[at])
+}
+
+/// The recording itself.
+#[derive(Debug, Serialize)]
+struct About<'a> {
+    file: &'a str,
+    /// `complete`, `not_closed` (killed, or still running), `cut_off`.
+    state: &'static str,
+    command: &'a [String],
+    scope: Option<&'a str>,
+    /// Nanoseconds since 1970-01-01 UTC, as text.
+    started: Option<String>,
+    duration_s: Option<f64>,
+    machine: Machine<'a>,
+    cost: Option<&'a Cost>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost_why: Option<&'static str>,
+    lost: Count,
+    /// `exact` or `at_least`.
+    lost_is: &'static str,
+    throttled: Count,
+    records: Count,
+}
+
+impl<'a> About<'a> {
+    fn new(profile: &'a Profile, file: &'a str) -> Self {
+        let info = profile.info();
+        let metadata = &profile.metadata;
+        let (cpus, nodes) = machine_size(profile);
+        let told = info.map(|info| &info.command).filter(|command| !command.is_empty());
+        Self {
+            file,
+            state: match profile.state {
+                FileState::Closed if profile.tally.stopped.is_none() => "complete",
+                FileState::NotClosed => "not_closed",
+                _ => "cut_off",
+            },
+            command: told.unwrap_or(&metadata.command),
+            scope: info.map(|info| info.scope.as_str()),
+            started: info.map(|info| info.started_unix_ns.to_string()),
+            duration_s: profile.duration_s,
+            machine: Machine {
+                hostname: metadata.hostname.as_deref(),
+                kernel: metadata.os_release.as_deref(),
+                arch: metadata.arch.as_deref(),
+                cpu_model: metadata.cpu_model.as_deref(),
+                cpus,
+                nodes,
+            },
+            cost: info.map(|info| &info.cost),
+            cost_why: info.is_none().then_some("not recorded by pmuscope"),
+            lost: Count(profile.lost.count),
+            lost_is: match profile.lost.source {
+                LostSource::Kernel => "exact",
+                LostSource::Records => "at_least",
+            },
+            throttled: Count(profile.throttled),
+            records: Count(profile.tally.records),
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Machine<'a> {
+    hostname: Option<&'a str>,
+    kernel: Option<&'a str>,
+    arch: Option<&'a str>,
+    cpu_model: Option<&'a str>,
+    cpus: Option<u32>,
+    nodes: Option<u32>,
+}
+
+#[derive(Debug, Serialize)]
+struct Event<'a> {
+    name: &'a str,
+    samples: Count,
+    /// Units of the event that the samples stand for.
+    period: Option<Count>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    period_why: Option<&'static str>,
+    lost: Option<Count>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lost_why: Option<&'static str>,
+    frequency_hz: Option<u64>,
+    fixed_period: Option<Count>,
+    /// What shares are of: `period` or `samples`.
+    share_of: &'static str,
+    /// Blocks of time with samples.
+    blocks: usize,
+    functions: Vec<Function<'a>>,
+    functions_left_out: usize,
+    modules: Vec<ModuleRow<'a>>,
+}
+
+impl<'a> Event<'a> {
+    fn new(profile: &'a Profile, event: &'a EventProfile, limits: RowLimits) -> Self {
+        let (shown, hidden) = limits.split(event);
+        let no_period = "the period varies and the samples do not carry it";
+        let no_loss = "the file does not tell the losses of its events apart";
+        Self {
+            name: &event.name,
+            samples: Count(event.samples),
+            period: event.period.map(Count),
+            period_why: event.period.is_none().then_some(no_period),
+            lost: event.lost.map(Count),
+            lost_why: event.lost.is_none().then_some(no_loss),
+            frequency_hz: event.frequency,
+            fixed_period: event.fixed_period.map(Count),
+            share_of: if event.by_period { "period" } else { "samples" },
+            blocks: event.blocks,
+            functions: shown.iter().map(|row| Function::new(profile, row)).collect(),
+            functions_left_out: hidden.len(),
+            modules: event.modules.iter().map(|row| ModuleRow::new(profile, row)).collect(),
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Function<'a> {
+    /// Absent where there is no symbol.
+    function: Option<&'a str>,
+    inlined_into: Option<&'a str>,
+    module: &'a str,
+    command: &'a str,
+    samples: u64,
+    /// 0 to 1.
+    share: f64,
+    /// Ends of its 95 % interval.
+    share_low: Option<f64>,
+    share_high: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<&'static str>,
+}
+
+impl<'a> Function<'a> {
+    fn new(profile: &'a Profile, row: &FunctionShare) -> Self {
+        let no_interval = "samples in fewer than 30 blocks of time, or beyond the largest rows";
+        Self {
+            function: profile.function_of(row),
+            inlined_into: profile.inlined_into(row),
+            module: &profile.modules[row.module].path,
+            command: profile.command_of(row),
+            samples: row.samples,
+            share: row.share,
+            share_low: row.interval.map(|interval| interval.low),
+            share_high: row.interval.map(|interval| interval.high),
+            why: row.interval.is_none().then_some(no_interval),
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct ModuleRow<'a> {
+    module: &'a str,
+    samples: u64,
+    samples_with_function: u64,
+    share: f64,
+}
+
+impl<'a> ModuleRow<'a> {
+    fn new(profile: &'a Profile, row: &ModuleShare) -> Self {
+        Self {
+            module: &profile.modules[row.module].path,
+            samples: row.samples,
+            samples_with_function: row.named,
+            share: row.share,
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Module<'a> {
+    module: &'a str,
+    build_id: Option<String>,
+    symbols: &'static str,
+    advice: Option<String>,
+}
+
+impl<'a> Module<'a> {
+    fn new(module: &'a ModuleSummary) -> Self {
+        Self {
+            module: &module.path,
+            build_id: module.build_id.as_ref().map(ToString::to_string),
+            symbols: symbols::key(&module.symbols),
+            advice: symbols::advice(module),
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Note {
+    level: &'static str,
+    text: String,
+}
+
+/// A number where every reader keeps it, else a string.
+#[derive(Debug, Clone, Copy)]
+struct Count(u64);
+
+impl Serialize for Count {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.0 <= EXACT {
+            serializer.serialize_u64(self.0)
+        } else {
+            serializer.collect_str(&self.0)
+        }
+    }
+}

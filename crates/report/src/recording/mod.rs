@@ -1,0 +1,48 @@
+//! A recording's profile as text and as JSON.
+
+mod json;
+mod notes;
+mod symbols;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use pmuscope_profile::{EventProfile, FunctionShare, Profile};
+
+pub use json::{RECORDING_SCHEMA, RecordingReport};
+pub use notes::{Note, notes};
+pub use text::{modules_text, recording_text};
+
+/// Which rows of a profile are shown.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RowLimits {
+    /// Most rows per event; `None` shows all.
+    pub rows: Option<usize>,
+    /// Smallest share, 0 to 1.
+    pub share: f64,
+}
+
+impl RowLimits {
+    /// Rows of an event that are shown, and those that are not.
+    fn split<'a>(&self, event: &'a EventProfile) -> (&'a [FunctionShare], &'a [FunctionShare]) {
+        let large = event.functions.partition_point(|row| row.share >= self.share);
+        let shown = self.rows.map_or(large, |rows| rows.min(large));
+        event.functions.split_at(shown)
+    }
+}
+
+/// CPUs and nodes of the recording's machine, as far as the file says.
+fn machine_size(profile: &Profile) -> (Option<u32>, Option<u32>) {
+    let told = profile.info().map(|info| &info.machine);
+    let known = |number: u32| (number > 0).then_some(number);
+    (
+        told.and_then(|machine| known(machine.cpus)).or(profile.metadata.cpus),
+        told.and_then(|machine| known(machine.nodes)).or(profile.metadata.nodes),
+    )
+}
+
+/// Events that a timer in the kernel counts, not the CPU.
+fn is_software_clock(event: &EventProfile) -> bool {
+    let name = event.name.split([':', '/']).next().unwrap_or_default();
+    matches!(name, "cpu-clock" | "task-clock")
+}

@@ -1,0 +1,73 @@
+//! Whether a module has symbols, and what to do where it has none.
+
+use pmuscope_profile::{ModuleKind, ModuleSummary, SymbolState};
+
+/// Machine-readable name of a state.
+pub(super) fn key(state: &SymbolState) -> &'static str {
+    match state {
+        SymbolState::Found => "found",
+        SymbolState::NoSymbols => "stripped",
+        SymbolState::FileMissing => "file_missing",
+        SymbolState::Unreadable(_) => "unreadable",
+        SymbolState::BuildIdDiffers { .. } => "build_id_differs",
+        SymbolState::KernelHidden => "kernel_hidden",
+        SymbolState::OtherKernel => "other_kernel",
+        SymbolState::OtherBoot => "other_boot",
+        SymbolState::NoPerfMap => "no_perf_map",
+        SymbolState::NotMapped => "not_mapped",
+        _ => "unknown",
+    }
+}
+
+/// The state in a few words.
+pub(super) fn words(state: &SymbolState) -> &'static str {
+    match state {
+        SymbolState::Found => "found",
+        SymbolState::NoSymbols => "none: stripped",
+        SymbolState::FileMissing => "file missing",
+        SymbolState::Unreadable(_) => "file unreadable",
+        SymbolState::BuildIdDiffers { .. } => "another build",
+        SymbolState::KernelHidden => "addresses hidden",
+        SymbolState::OtherKernel => "another kernel",
+        SymbolState::OtherBoot => "another boot",
+        SymbolState::NoPerfMap => "no perf map",
+        _ => "-",
+    }
+}
+
+/// What to do about it; `None` where nothing is missing or nothing helps. Holds foreign text.
+pub(super) fn advice(module: &ModuleSummary) -> Option<String> {
+    Some(match &module.symbols {
+        SymbolState::NoSymbols if module.kind == ModuleKind::Kernel => return None,
+        SymbolState::NoSymbols => {
+            "install its debug package, or build it with symbols (no -s, no strip)".into()
+        }
+        SymbolState::FileMissing => {
+            "report on the machine that recorded, before the file is replaced or removed".into()
+        }
+        SymbolState::Unreadable(why) => why.clone(),
+        SymbolState::BuildIdDiffers { recorded, file } => {
+            let recorded = recorded.to_string();
+            let file = file.as_ref().map_or("none".into(), ToString::to_string);
+            format!(
+                "recorded {}, the file now is {}: record again, or put that build back",
+                short(&recorded),
+                short(&file)
+            )
+        }
+        SymbolState::KernelHidden => "sudo sysctl kernel.kptr_restrict=0, or report as root".into(),
+        SymbolState::OtherKernel => "report on the machine and kernel that recorded".into(),
+        SymbolState::OtherBoot => "kernel addresses change at boot: report before rebooting".into(),
+        SymbolState::NoPerfMap => {
+            "have the runtime write /tmp/perf-PID.map: node --perf-basic-prof, \
+             python -X perf, java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit"
+                .into()
+        }
+        _ => return None,
+    })
+}
+
+/// The first 12 digits of a build id, as many as tell builds apart at a glance.
+pub(super) fn short(id: &str) -> &str {
+    id.get(..12).unwrap_or(id)
+}

@@ -1,0 +1,407 @@
+//! Text and JSON of recordings made up here, byte by byte.
+
+use pmuscope_abi::record::{RecordBuilder, kind, misc};
+use pmuscope_abi::{Attr, AttrFlags, SampleType, event_type};
+use pmuscope_perfdata::info::{Cost, EventInfo, LostSource, MachineInfo, RecordingInfo, RingInfo};
+use pmuscope_perfdata::reader::Reader;
+use pmuscope_perfdata::writer::{Features, FileEvent, closing, front};
+use pmuscope_profile::{Collected, Options, Profile};
+use pmuscope_symbols::{Frame, KernelIdentity, Module, Resolved, State, Symbol};
+
+use super::*;
+use crate::{Envelope, Style, Tool, to_json};
+
+/// A recording of one or two events in the making.
+struct Made {
+    events: Vec<FileEvent>,
+    data: Vec<u8>,
+    features: Features,
+    close: bool,
+}
+
+impl Made {
+    fn new(events: usize) -> Self {
+        let attr = |config: u64| Attr {
+            event_type: event_type::SOFTWARE,
+            config,
+            sample: 1000,
+            sample_type: SampleType::IDENTIFIER
+                | SampleType::IP
+                | SampleType::TID
+                | SampleType::TIME,
+            flags: AttrFlags::SAMPLE_ID_ALL | AttrFlags::FREQ,
+            ..Attr::default()
+        };
+        let events = (0..events as u64)
+            .map(|at| FileEvent {
+                attr: attr(at * 2),
+                name: ["cpu-clock", "page-faults"][at as usize].into(),
+                ids: vec![at + 1],
+            })
+            .collect();
+        Self { events, data: Vec::new(), features: Features::default(), close: true }
+    }
+
+    /// A process with a file mapped at 0x1000.
+    fn process(mut self, pid: u32, comm: &[u8], path: &[u8]) -> Self {
+        RecordBuilder::new(&mut self.data, kind::COMM, misc::COMM_EXEC)
+            .u32(pid)
+            .u32(pid)
+            .name(comm)
+            .bytes(&trailer(pid, 1, 0))
+            .finish();
+        RecordBuilder::new(&mut self.data, kind::MMAP2, misc::USER)
+            .u32(pid)
+            .u32(pid)
+            .u64(0x1000)
+            .u64(0x1000)
+            .u64(0)
+            .bytes(&[0; 24])
+            .u32(5)
+            .u32(2)
+            .name(path)
+            .bytes(&trailer(pid, 1, 0))
+            .finish();
+        self
+    }
+
+    /// `number` samples of an event, spread over three seconds.
+    fn samples(mut self, event: u64, pid: u32, ip: u64, number: u64) -> Self {
+        for at in 0..number {
+            let time = 1_000_000_000 + at * 3_000_000_000 / number;
+            let mode = if ip >> 63 == 1 { misc::KERNEL } else { misc::USER };
+            RecordBuilder::new(&mut self.data, kind::SAMPLE, mode)
+                .u64(event + 1)
+                .u64(ip)
+                .u32(pid)
+                .u32(pid)
+                .u64(time)
+                .finish();
+        }
+        self
+    }
+
+    fn lost(mut self, number: u64) -> Self {
+        RecordBuilder::new(&mut self.data, kind::LOST, 0)
+            .u64(1)
+            .u64(number)
+            .bytes(&trailer(1, 1, 2_000_000_000))
+            .finish();
+        self
+    }
+
+    fn info(mut self, info: &RecordingInfo) -> Self {
+        self.features.info = Some(info.to_json());
+        self
+    }
+
+    fn profile(self) -> Profile {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("made.data");
+        let mut file = front(&self.events);
+        let start = file.len() as u64;
+        file.extend_from_slice(&self.data);
+        if self.close {
+            let end = closing(&self.events, &self.features, start, self.data.len() as u64);
+            file.extend_from_slice(&end.tail);
+            file[..end.header.len()].copy_from_slice(&end.header);
+        }
+        std::fs::write(&path, file).unwrap();
+        let mut reader = Reader::open(&path).unwrap();
+        let collected = Collected::from_reader(&mut reader).unwrap();
+        let running = KernelIdentity::default();
+        collected.profile(&reader, &running, Options::default(), &mut resolve)
+    }
+}
+
+fn trailer(pid: u32, id: u64, time: u64) -> Vec<u8> {
+    let words = [u64::from(pid) | u64::from(pid) << 32, time, id];
+    words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+}
+
+/// Functions of 256 bytes; odd addresses are of one inlined there; some files have no symbols.
+fn resolve(module: &Module<'_>, addresses: &[u64]) -> Resolved {
+    let state = match module {
+        Module::File { path, .. } if path.ends_with("stripped") => State::NoSymbols,
+        Module::File { path, .. } if path.ends_with("gone") => State::FileMissing,
+        Module::Jit { .. } => State::NoPerfMap,
+        _ => State::Found,
+    };
+    let symbol = |address: &u64| {
+        let name = format!("function_{}", address >> 8).into();
+        let frame = Frame { name: "inner\u{1b}[31m".into(), line: None };
+        let inlined = if address % 2 == 1 { vec![frame].into() } else { Box::default() };
+        Some(Symbol { name, line: None, inlined })
+    };
+    let symbols = match state {
+        State::Found => addresses.iter().map(symbol).collect(),
+        _ => vec![None; addresses.len()],
+    };
+    Resolved { symbols, state }
+}
+
+const ALL: RowLimits = RowLimits { rows: None, share: 0.0 };
+
+fn info() -> RecordingInfo {
+    RecordingInfo {
+        complete: true,
+        scope: "system-wide".into(),
+        command: vec!["pmuscope".into(), "record".into(), "-a".into()],
+        duration_s: 3.02,
+        started_unix_ns: 1_795_240_000_000_000_000,
+        machine: MachineInfo { cpus: 88, nodes: 2, ..MachineInfo::default() },
+        lost_source: LostSource::ReadFormat,
+        events: vec![EventInfo { lost: Some(0), ..EventInfo::default() }],
+        rings: vec![RingInfo { lost: Some(0), ..RingInfo::default() }],
+        cost: Cost {
+            machine_share: Some(0.009),
+            us_per_sample: Some(0.36),
+            bytes_per_sample: Some(46.2),
+            ..Cost::default()
+        },
+        ..RecordingInfo::default()
+    }
+}
+
+#[test]
+fn a_recording_of_ours_tells_cost_and_loss() {
+    let profile = Made::new(1)
+        .process(7, b"xz", b"/usr/bin/xz")
+        .samples(0, 7, 0x1110, 6000)
+        .samples(0, 7, 0x1221, 3000)
+        .samples(0, 7, 0x9000, 200)
+        .info(&info())
+        .profile();
+    insta::assert_snapshot!(recording_text(&profile, "build.data", ALL, &Style::PLAIN), @r"
+cpu-clock at 1,000 Hz, 3.02 s on 88 CPUs (2 nodes), 9,200 samples, 34.6/s per CPU    build.data
+cost: 0.90 % of the machine (0.36 µs/sample, 46.2 B/sample) · lost 0 · throttled 0 · software clock
+
+  share  ±95 %  samples  command  module     function
+65.22 %   0.04    6,000  xz       xz         function_1
+32.61 %   0.02    3,000  xz       xz         inner\x1b[31m (inlined in function_2)
+ 2.17 %   0.04      200  xz       [unknown]  [unknown]
+
+note: 2.2 % of the samples lie where, as far as the recording tells, no file is mapped: [unknown].
+");
+    let narrow = Style { unicode: false, width: Some(60), ..Style::PLAIN };
+    let limits = RowLimits { rows: Some(1), share: 0.0 };
+    insta::assert_snapshot!(recording_text(&profile, "build.data", limits, &narrow), @r"
+cpu-clock at 1,000 Hz, 3.02 s on 88 CPUs (2 nodes), 9,200 samples, 34.6/s per CPU    build.data
+cost: 0.90 % of the machine (0.36 us/sample, 46.2 B/sample) | lost 0 | throttled 0 | software clock
+
+  share  +-95 %  samples  command  module  function
+65.22 %    0.04    6,000  xz       xz      function_1
+34.78 %            3,200  -        -       ... 2 rows mor...
+
+note: 2.2 % of the samples lie where, as far as the
+      recording tells, no file is mapped: [unknown].
+");
+}
+
+#[test]
+fn a_foreign_recording_has_no_cost_and_its_loss_is_a_lower_bound() {
+    let profile = Made::new(2)
+        .process(7, b"evil\x1b[2J\nname", b"/opt/stripped")
+        .process(8, b"cat", b"/opt/a\x07/gone")
+        .samples(0, 7, 0x1110, 400)
+        .samples(0, 8, 0x1110, 390)
+        .samples(1, 8, 0x1110, 5)
+        .lost(30)
+        .profile();
+    let text = recording_text(&profile, "perf.data", ALL, &Style::PLAIN);
+    assert!(!text.contains('\x1b') && !text.contains('\x07'));
+    insta::assert_snapshot!(text, @r"
+2 events, 2.99 s, 795 samples, 266/s    perf.data
+cost: - · lost at least 30 · throttled 0 · software clock
+
+cpu-clock at 1,000 Hz, 790 samples
+  share  ±95 %  samples  command            module    function
+50.63 %   0.32      400  evil\x1b[2J\nname  stripped  [unknown]
+49.37 %   0.32      390  cat                gone      [unknown]
+
+page-faults at 1,000 Hz, 5 samples
+   share  ±95 %  samples  command  module  function
+100.00 %      -        5  cat      gone    [unknown]
+
+warning: at least 3.64 % of all records were lost. That is more than lies between the first two functions (1.27 %). Record with a lower rate (-F) or larger rings (-m).
+note: 100.0 % of the samples lie in 1 module without symbols: pmuscope report --modules says why and what to do.
+note: no ±: an interval takes samples in 30 blocks of time, here 5 have some. Record longer, or with a higher rate (-F) or a shorter period (-c).
+");
+    insta::assert_snapshot!(modules_text(&profile, "perf.data", ALL, &Style::PLAIN), @r"
+2 events, 2.99 s, 795 samples, 266/s    perf.data
+cost: - · lost at least 30 · throttled 0 · software clock
+
+cpu-clock at 1,000 Hz, 790 samples
+  share  samples  build id  symbols         module
+50.63 %      400  -         none: stripped  /opt/stripped
+49.37 %      390  -         file missing    /opt/a\x07/gone
+
+page-faults at 1,000 Hz, 5 samples
+   share  samples  build id  symbols       module
+100.00 %        5  -         file missing  /opt/a\x07/gone
+
+stripped: install its debug package, or build it with symbols (no -s, no strip)
+gone: report on the machine that recorded, before the file is replaced or removed
+");
+}
+
+#[test]
+fn a_recording_that_was_killed_says_so() {
+    let mut made =
+        Made::new(1).process(7, b"xz", b"/usr/bin/xz").samples(0, 7, 0x1110, 10).lost(90);
+    made.close = false;
+    insta::assert_snapshot!(recording_text(&made.profile(), "killed.data", ALL, &Style::PLAIN), @r"
+cpu-clock at 1,000 Hz, 2.70 s, 10 samples, 3.70/s    killed.data
+cost: - · lost at least 90 · throttled 0 · software clock · cut off
+
+   share  ±95 %  samples  command  module  function
+100.00 %      -       10  xz       xz      function_1
+
+warning: the recording was cut off: its recorder was killed or is still running. This is what it had written until then; figures of cost and loss are those of its last note.
+warning: at least 90.00 % of all records were lost. Shares can be off by as much. Record with a lower rate (-F) or larger rings (-m).
+note: no ±: an interval takes samples in 30 blocks of time, here 10 have some. Record longer, or with a higher rate (-F).
+");
+}
+
+#[test]
+fn a_recording_without_samples_has_no_rows() {
+    let profile = Made::new(1).process(7, b"xz", b"/usr/bin/xz").profile();
+    insta::assert_snapshot!(recording_text(&profile, "empty.data", ALL, &Style::PLAIN), @r"
+cpu-clock at 1,000 Hz, -, 0 samples    empty.data
+cost: - · lost at least 0 · throttled 0 · software clock
+
+no samples
+");
+}
+
+#[test]
+fn the_json_has_the_same_numbers_and_reasons_for_what_is_null() {
+    let profile = Made::new(1)
+        .process(7, b"xz", b"/usr/bin/xz")
+        .samples(0, 7, 0x1110, 3000)
+        .samples(0, 7, 0x1221, 1000)
+        .info(&info())
+        .profile();
+    let text = to_json(&Envelope {
+        schema: RECORDING_SCHEMA,
+        tool: Tool { name: "pmuscope", version: "1" },
+        machine: None,
+        command: &[],
+        started: std::time::UNIX_EPOCH,
+        duration_s: std::time::Duration::ZERO,
+        status: 0,
+        result: RecordingReport::new(&profile, "build.data", ALL),
+    })
+    .unwrap();
+    insta::assert_snapshot!(text, @r#"
+{
+  "schema": "pmuscope/report/1",
+  "tool": {
+    "name": "pmuscope",
+    "version": "1"
+  },
+  "machine": null,
+  "command": [],
+  "started": "0",
+  "duration_s": 0.0,
+  "status": 0,
+  "recording": {
+    "file": "build.data",
+    "state": "complete",
+    "command": [
+      "pmuscope",
+      "record",
+      "-a"
+    ],
+    "scope": "system-wide",
+    "started": "1795240000000000000",
+    "duration_s": 3.02,
+    "machine": {
+      "hostname": null,
+      "kernel": null,
+      "arch": null,
+      "cpu_model": null,
+      "cpus": 88,
+      "nodes": 2
+    },
+    "cost": {
+      "user_s": 0.0,
+      "system_s": 0.0,
+      "startup_s": 0.0,
+      "close_s": 0.0,
+      "readers": [],
+      "bytes": 0,
+      "ring_bytes": 0,
+      "machine_share": 0.009,
+      "us_per_sample": 0.36,
+      "bytes_per_sample": 46.2
+    },
+    "lost": 0,
+    "lost_is": "exact",
+    "throttled": 0,
+    "records": 4002
+  },
+  "events": [
+    {
+      "name": "cpu-clock",
+      "samples": 4000,
+      "period": null,
+      "period_why": "the period varies and the samples do not carry it",
+      "lost": 0,
+      "frequency_hz": 1000,
+      "fixed_period": null,
+      "share_of": "samples",
+      "blocks": 90,
+      "functions": [
+        {
+          "function": "function_1",
+          "inlined_into": null,
+          "module": "/usr/bin/xz",
+          "command": "xz",
+          "samples": 3000,
+          "share": 0.75,
+          "share_low": 0.7496787385661317,
+          "share_high": 0.7504381765229154
+        },
+        {
+          "function": "inner\u001b[31m",
+          "inlined_into": "function_2",
+          "module": "/usr/bin/xz",
+          "command": "xz",
+          "samples": 1000,
+          "share": 0.25,
+          "share_low": 0.24956182347708455,
+          "share_high": 0.25032126143386835
+        }
+      ],
+      "functions_left_out": 0,
+      "modules": [
+        {
+          "module": "/usr/bin/xz",
+          "samples": 4000,
+          "samples_with_function": 4000,
+          "share": 1.0
+        }
+      ]
+    }
+  ],
+  "modules": [
+    {
+      "module": "/usr/bin/xz",
+      "build_id": null,
+      "symbols": "found",
+      "advice": null
+    }
+  ],
+  "notes": []
+}
+"#);
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let shares: f64 = value["events"][0]["functions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["share"].as_f64().unwrap())
+        .sum();
+    assert!((shares - 1.0).abs() < 1e-9);
+}

@@ -1,0 +1,247 @@
+//! Tables for people.
+
+use pmuscope_perfdata::info::RecordingInfo;
+use pmuscope_profile::{EventProfile, FunctionShare, LostSource, Profile};
+
+use crate::number::{count, duration, fixed, percent, significant};
+use crate::{Cell, Column, Paint, Style, Table, escape, wrap};
+
+use super::{RowLimits, is_software_clock, machine_size, notes, symbols};
+
+/// Header, one table per event, notes.
+#[must_use]
+pub fn recording_text(profile: &Profile, file: &str, limits: RowLimits, style: &Style) -> String {
+    let mut out = header(profile, file, style);
+    for event in &profile.events {
+        out.push('\n');
+        if profile.events.len() > 1 {
+            out.push_str(&paint_line(style, &format!("{}, {}", event_name(event), samples(event))));
+        }
+        out.push_str(&functions(profile, event, limits, style));
+    }
+    push_notes(&mut out, profile, style);
+    out
+}
+
+/// Header and the modules of each event: where their symbols are, or why not and what to do.
+#[must_use]
+pub fn modules_text(profile: &Profile, file: &str, limits: RowLimits, style: &Style) -> String {
+    let mut out = header(profile, file, style);
+    let mut advice = Vec::new();
+    for event in &profile.events {
+        out.push('\n');
+        if profile.events.len() > 1 {
+            out.push_str(&paint_line(style, &format!("{}, {}", event_name(event), samples(event))));
+        }
+        let mut table = Table::new([
+            Column::number("share"),
+            Column::number("samples"),
+            Column::text("build id"),
+            Column::text("symbols"),
+            Column::text("module").shrink(),
+        ]);
+        for row in event.modules.iter().filter(|row| row.share >= limits.share) {
+            let module = &profile.modules[row.module];
+            let id = module.build_id.as_ref().map(ToString::to_string);
+            let state = Cell::new(symbols::words(&module.symbols));
+            let missing = symbols::advice(module);
+            table.row([
+                Cell::new(percent(row.share, 2)),
+                Cell::new(count(row.samples)),
+                Cell::measured(id, |id| symbols::short(&id).to_owned()),
+                state.paint(if missing.is_some() { Paint::Warn } else { Paint::Plain }),
+                Cell::new(escape(&module.path)),
+            ]);
+            if let Some(text) = missing {
+                let line = format!("{}: {}", escape(module.short_name()), escape(&text));
+                if !advice.contains(&line) {
+                    advice.push(line);
+                }
+            }
+        }
+        out.push_str(&table.render(style));
+    }
+    if !advice.is_empty() {
+        out.push('\n');
+    }
+    for line in advice {
+        push_wrapped(&mut out, &line, style);
+    }
+    out
+}
+
+fn header(profile: &Profile, file: &str, style: &Style) -> String {
+    let what = match &profile.events[..] {
+        [event] => event_name(event),
+        events => format!("{} events", events.len()),
+    };
+    let mut parts = vec![what];
+    parts.push(extent(profile));
+    parts.push(match &profile.events[..] {
+        [event] => samples(event),
+        _ => format!("{} samples", count(profile.samples())),
+    });
+    parts.extend(rate(profile));
+    let line = format!("{}    {}", parts.join(", "), escape(file));
+    let mut out = paint_line(style, &line);
+    out.push_str(&style.text(&account(profile)));
+    out.push('\n');
+    out
+}
+
+/// `cycles:u at 999 Hz`.
+fn event_name(event: &EventProfile) -> String {
+    let name = escape(&event.name);
+    match (event.frequency, event.fixed_period) {
+        (Some(frequency), _) => format!("{name} at {} Hz", count(frequency)),
+        (None, Some(1)) | (None, None) => name.into_owned(),
+        (None, Some(period)) if is_software_clock(event) => {
+            format!("{name} every {}", duration(period as f64 / 1e9))
+        }
+        (None, Some(period)) => format!("{name}, 1 in {}", count(period)),
+    }
+}
+
+fn samples(event: &EventProfile) -> String {
+    format!("{} samples", count(event.samples))
+}
+
+/// `9.98 s of process 4711 on 88 CPUs (2 nodes)`.
+fn extent(profile: &Profile) -> String {
+    let mut text = profile.duration_s.map_or_else(|| "-".into(), duration);
+    let scope = profile.info().map(|info| info.scope.as_str()).unwrap_or_default();
+    if !scope.is_empty() && !is_system_wide(profile) {
+        text.push_str(" of ");
+        text.push_str(&escape(scope));
+    }
+    let (cpus, nodes) = machine_size(profile);
+    if let Some(cpus) = cpus {
+        text.push_str(&format!(" on {}", plural(cpus, "CPU")));
+        if let Some(nodes) = nodes {
+            text.push_str(&format!(" ({})", plural(nodes, "node")));
+        }
+    }
+    text
+}
+
+fn is_system_wide(profile: &Profile) -> bool {
+    profile.info().is_some_and(|info| info.scope == "system-wide")
+}
+
+/// Samples per second as they came: per CPU where all CPUs were recorded.
+fn rate(profile: &Profile) -> Option<String> {
+    let seconds = profile.duration_s.filter(|&seconds| seconds > 0.0)?;
+    let rate = profile.samples() as f64 / seconds;
+    match machine_size(profile).0 {
+        Some(cpus) if is_system_wide(profile) => {
+            Some(format!("{}/s per CPU", significant(rate / f64::from(cpus), 3)))
+        }
+        _ => Some(format!("{}/s", significant(rate, 3))),
+    }
+}
+
+/// What it cost and what is missing.
+fn account(profile: &Profile) -> String {
+    let lost = match (profile.lost.source, profile.lost.count) {
+        (LostSource::Kernel, lost) => count(lost),
+        (LostSource::Records, lost) => format!("at least {}", count(lost)),
+    };
+    let mut parts = vec![
+        format!("cost: {}", profile.info().map_or("-".into(), cost)),
+        format!("lost {lost}"),
+        format!("throttled {}", count(profile.throttled)),
+    ];
+    if profile.events.iter().any(is_software_clock) {
+        parts.push("software clock".into());
+    }
+    if profile.state != pmuscope_profile::FileState::Closed {
+        parts.push("cut off".into());
+    }
+    parts.join(" · ")
+}
+
+fn cost(info: &RecordingInfo) -> String {
+    let cost = &info.cost;
+    let share = cost.machine_share.map(|share| {
+        let text = significant(share * 100.0, 2);
+        format!("{text} % of the machine")
+    });
+    let details: Vec<String> = [
+        cost.us_per_sample.map(|us| format!("{} µs/sample", significant(us, 2))),
+        cost.bytes_per_sample.map(|bytes| format!("{} B/sample", significant(bytes, 3))),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let share = share.unwrap_or_else(|| "-".into());
+    if details.is_empty() { share } else { format!("{share} ({})", details.join(", ")) }
+}
+
+fn functions(profile: &Profile, event: &EventProfile, limits: RowLimits, style: &Style) -> String {
+    let mut table = Table::new([
+        Column::number("share"),
+        Column::number("±95 %"),
+        Column::number("samples"),
+        Column::text("command"),
+        Column::text("module").shrink(),
+        Column::text("function").shrink(),
+    ]);
+    let (shown, hidden) = limits.split(event);
+    for row in shown {
+        table.row([
+            Cell::new(percent(row.share, 2)),
+            Cell::measured(row.interval, |interval| fixed(interval.half_width() * 100.0, 2)),
+            Cell::new(count(row.samples)),
+            Cell::new(escape(profile.command_of(row))),
+            Cell::new(escape(profile.modules[row.module].short_name())),
+            Cell::new(function_name(profile, row)),
+        ]);
+    }
+    if !hidden.is_empty() {
+        let share: f64 = hidden.iter().map(|row| row.share).sum();
+        let samples: u64 = hidden.iter().map(|row| row.samples).sum();
+        let more = format!("… {} more: --limit all", plural(hidden.len() as u32, "row"));
+        let cells = [&percent(share, 2), "", &count(samples), "-", "-", &more];
+        table.row(cells.map(|text| Cell::new(text).paint(Paint::Dim)));
+    }
+    if table.is_empty() {
+        return "no samples\n".into();
+    }
+    table.render(style)
+}
+
+fn function_name(profile: &Profile, row: &FunctionShare) -> String {
+    let name = escape(profile.name_of(row));
+    match profile.inlined_into(row) {
+        Some(outer) => format!("{name} (inlined in {})", escape(outer)),
+        None => name.into_owned(),
+    }
+}
+
+fn push_notes(out: &mut String, profile: &Profile, style: &Style) {
+    let notes = notes(profile);
+    if !notes.is_empty() {
+        out.push('\n');
+    }
+    for note in notes {
+        let (word, paint) =
+            if note.warning { ("warning:", Paint::Warn) } else { ("note:", Paint::Dim) };
+        let text = style.text(&note.text);
+        let line = wrap(&text, style.width, word.len() + 1);
+        out.push_str(&format!("{} {line}\n", style.paint(paint, word)));
+    }
+}
+
+fn push_wrapped(out: &mut String, line: &str, style: &Style) {
+    out.push_str(&wrap(&style.text(line), style.width, 0));
+    out.push('\n');
+}
+
+fn paint_line(style: &Style, line: &str) -> String {
+    format!("{}\n", style.paint(Paint::Bold, &style.text(line)))
+}
+
+fn plural(number: u32, what: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{} {what}{s}", count(number.into()))
+}
