@@ -34,6 +34,16 @@ impl EventError {
         self.text.get(self.at..self.at + self.len).unwrap_or("")
     }
 
+    /// Whether the text is right, but this machine or the rights of the user do not allow it.
+    #[must_use]
+    pub fn is_of_machine(&self) -> bool {
+        match &*self.reason {
+            Reason::NoCpuPmu => true,
+            Reason::Tracepoint { error, .. } => !matches!(error, MachineError::NoTracepoint { .. }),
+            _ => false,
+        }
+    }
+
     /// Which character of the text, counted from 1.
     #[must_use]
     pub fn column(&self) -> usize {

@@ -185,6 +185,16 @@ fn machines_without_what_was_asked_for() {
 }
 
 #[test]
+fn a_mistyped_name_is_told_from_a_machine_that_lacks_it() {
+    let is_of_machine =
+        |text, on: &_| pmuscope_events::parse(text, on).unwrap_err().is_of_machine();
+    assert!(is_of_machine("cycles", &vm()));
+    assert!(is_of_machine("sched:sched_switch", &vm_without_tracefs()));
+    assert!(!is_of_machine("cylces", &vm()));
+    assert!(!is_of_machine("sched:sched_swich", &vm()));
+}
+
+#[test]
 fn foreign_text_is_harmless_and_short() {
     insta::assert_snapshot!(error("\u{1b}[31mcycles\n", &vm()), @r#"event '\u{1b}[31mcycles\n', character 1, '\u{1b}[31mcycles': no event has this name"#);
     insta::assert_snapshot!(error(&"x".repeat(10_000), &vm()), @"event 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…': no event has this name");

@@ -89,9 +89,16 @@ fn events(texts: &[String], machine: &Machine) -> anyhow::Result<(Vec<Group>, Ve
     }
     let mut groups = Vec::new();
     for text in texts {
-        groups.extend(parse(text, &catalog).map_err(|error| bad(error.to_string()))?);
+        groups.extend(parse(text, &catalog).map_err(|error| {
+            let exit = if error.is_of_machine() { Exit::NotPossible } else { Exit::BadInput };
+            failure(exit, error.to_string())
+        })?);
     }
-    Ok((groups, Vec::new()))
+    let alternates = |group: &Group| group.events.iter().any(|e| e.alternate_period.is_some());
+    let notices = groups.iter().any(alternates).then(|| {
+        "alt-period= does nothing in this version: samples come at period= only".to_owned()
+    });
+    Ok((groups, notices.into_iter().collect()))
 }
 
 fn target(args: &Args) -> Result<Target, String> {
