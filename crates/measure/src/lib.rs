@@ -1,3 +1,27 @@
 //! Repeated runs: plan, order, repeat, environment check, the run file, comparison.
+//!
+//! A benchmark makes a [`Plan`] of arms and rounds, runs each with [`child::run`], takes figures
+//! from its output with [`Extract`], and keeps everything in a [`RunFile`], which [`save`] writes
+//! after every run. [`versus`] sets arms of one file against its base, [`compare`] sets files
+//! side by side.
 
 #![forbid(unsafe_code)]
+
+pub mod child;
+pub mod compare;
+mod error;
+mod estimate;
+mod extract;
+mod plan;
+mod run_file;
+mod store;
+pub mod versus;
+
+pub use error::MeasureError;
+pub use estimate::{Estimated, Limits};
+pub use extract::{Extract, ExtractError};
+pub use plan::{Plan, Planned};
+pub use run_file::{
+    Concern, Labels, Origin, Program, Run, RunFile, SCHEMA, Series, Value, metric, unix_ns,
+};
+pub use store::{load, save};

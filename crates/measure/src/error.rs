@@ -1,0 +1,82 @@
+//! What can go wrong with runs and their files.
+
+use std::path::PathBuf;
+
+/// What can go wrong with runs and their files.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MeasureError {
+    /// A file could not be read or written.
+    #[error("cannot {what} {path}: {source}", path = path.display())]
+    File {
+        /// What was tried: "read", "write".
+        what: &'static str,
+        /// Which file.
+        path: PathBuf,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+    /// Larger than any run file.
+    #[error(
+        "{path} has {bytes} bytes; a run file has at most {limit}. Is it a run file?",
+        path = path.display()
+    )]
+    TooLarge {
+        /// Which file.
+        path: PathBuf,
+        /// Its size.
+        bytes: u64,
+        /// What is read at most.
+        limit: u64,
+    },
+    /// Not JSON, or not of the shape of its schema.
+    #[error("{path} is not a run file: {source}", path = path.display())]
+    Malformed {
+        /// Which file.
+        path: PathBuf,
+        /// Where and why.
+        source: serde_json::Error,
+    },
+    /// JSON of another kind or of a version this program does not know.
+    #[error(
+        "{path} has the schema {found:?}; this version reads {expected:?}{hint}",
+        path = path.display(),
+        expected = crate::SCHEMA
+    )]
+    Schema {
+        /// Which file.
+        path: PathBuf,
+        /// What it says.
+        found: String,
+        /// What to do about it, from a full stop on, or empty.
+        hint: &'static str,
+    },
+    /// A value that refers to a run that the file does not have.
+    #[error("{path}: a value of {metric} is of run {run}, which the file does not have", path = path.display())]
+    NoSuchRun {
+        /// Which file.
+        path: PathBuf,
+        /// Metric of the series.
+        metric: String,
+        /// The run named.
+        run: usize,
+    },
+    /// A program could not be started.
+    #[error("cannot start {program}: {source}")]
+    Start {
+        /// Which program.
+        program: String,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+    /// A started program could not be waited for, or its output not kept.
+    #[error("cannot {what} of {program}: {source}")]
+    Child {
+        /// Which program.
+        program: String,
+        /// What was tried.
+        what: &'static str,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+}

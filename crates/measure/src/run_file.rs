@@ -1,0 +1,290 @@
+//! The run file, `pmuscope/runs/1`: what every benchmark, `stat` and `sweep` write, and what
+//! `compare` reads. Fields are added, never changed in meaning.
+
+use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+/// Kind and version.
+pub const SCHEMA: &str = "pmuscope/runs/1";
+
+/// What tells series apart: arm, threads, event, CPU… In the order of their names.
+pub type Labels = BTreeMap<String, String>;
+
+/// Names of metrics that more than one command writes.
+pub mod metric {
+    /// Seconds by the workload's own clock.
+    pub const TIME: &str = "time";
+    /// Seconds from start to end of the process.
+    pub const WALL: &str = "wall";
+    /// User seconds of the workload.
+    pub const USER: &str = "user";
+    /// System seconds of the workload.
+    pub const SYSTEM: &str = "system";
+    /// Peak resident memory of the workload, bytes.
+    pub const MAX_RSS: &str = "max_rss";
+    /// Page faults without I/O.
+    pub const MINOR_FAULTS: &str = "minor_faults";
+    /// Page faults with I/O.
+    pub const MAJOR_FAULTS: &str = "major_faults";
+}
+
+/// Results of repeated runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunFile {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// Who wrote it.
+    pub tool: Program,
+    /// What is known of the machine, as `pmuscope doctor --json` has it; kept as it is.
+    pub machine: serde_json::Value,
+    /// What times depend on, at the start: load, clock control, SMT, limits; kept as it is.
+    #[serde(default)]
+    pub environment: serde_json::Value,
+    /// What in it makes times vary or hard to compare.
+    #[serde(default)]
+    pub concerns: Vec<Concern>,
+    /// The command line, program first.
+    pub command: Vec<String>,
+    /// Nanoseconds since 1970-01-01 UTC, as text.
+    pub started: String,
+    /// Seconds from the start of the first run to the end of the last.
+    pub duration_s: f64,
+    /// Exit status of the program that wrote it; `None` while it still runs, or if it was killed.
+    pub status: Option<u8>,
+    /// Why `status` is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// Seed of the order of runs, as text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<String>,
+    /// Every run, in the order of time.
+    pub runs: Vec<Run>,
+    /// Every figure of every run.
+    pub series: Vec<Series>,
+}
+
+/// Name and version of a program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+}
+
+/// Something about the machine that makes times vary or hard to compare.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Concern {
+    /// What it does to times.
+    pub effect: String,
+    /// What was found.
+    pub why: String,
+    /// What to do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fix: Option<String>,
+}
+
+/// One run of one program.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// What values refer to.
+    pub index: usize,
+    /// Which in time, from 0.
+    pub order: usize,
+    /// Runs of one round belong together: done one after the other, in random order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round: Option<usize>,
+    /// What was run: arm, threads.
+    #[serde(default)]
+    pub labels: Labels,
+    /// Nanoseconds since 1970-01-01 UTC, as text.
+    pub started: String,
+    /// Seconds.
+    pub duration_s: f64,
+    /// Exit status of the program, 128 + n if signal n ended it.
+    pub exit: Option<i32>,
+    /// Why there is no exit status.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// How many units of work it did, by name: `packet`, `row`.
+    #[serde(default)]
+    pub units: BTreeMap<String, f64>,
+}
+
+/// One figure over many runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// What tells it apart from other series of the metric.
+    pub labels: Labels,
+    /// Name of the figure.
+    pub metric: String,
+    /// Unit: `s`, `B`, or empty for a count.
+    pub unit: String,
+    /// Where the numbers come from.
+    pub origin: Origin,
+    /// At most one per run.
+    pub values: Vec<Value>,
+}
+
+/// Where a number comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Origin {
+    /// A counter of the hardware.
+    Hardware,
+    /// A counter or clock event of the kernel.
+    Software,
+    /// A counter emulated by a hypervisor or by this program.
+    Emulated,
+    /// The monotonic clock, read by this program.
+    Clock,
+    /// The kernel's accounting of a process.
+    Kernel,
+    /// What the measured program says of itself.
+    Program,
+    /// What the recording says of itself.
+    Recording,
+    /// Calculated from other figures of the run.
+    Derived,
+    /// Estimated, where nothing exact was to be had.
+    Estimate,
+    /// Of a later version.
+    #[serde(other)]
+    Other,
+}
+
+/// A figure of one run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Value {
+    /// [`Run::index`].
+    pub run: usize,
+    /// `None`: not measured.
+    pub value: Option<f64>,
+    /// Why not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// For counters: seconds the event was enabled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enabled_s: Option<f64>,
+    /// For counters: seconds it was on a counter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub running_s: Option<f64>,
+}
+
+impl RunFile {
+    /// A file without runs yet.
+    pub fn new(tool: Program, command: Vec<String>, started: SystemTime) -> Self {
+        Self {
+            schema: SCHEMA.to_owned(),
+            tool,
+            machine: serde_json::Value::Null,
+            environment: serde_json::Value::Null,
+            concerns: Vec::new(),
+            command,
+            started: unix_ns(started),
+            duration_s: 0.0,
+            status: None,
+            why: Some("not finished".to_owned()),
+            seed: None,
+            runs: Vec::new(),
+            series: Vec::new(),
+        }
+    }
+
+    /// Says that the program that writes it is done.
+    pub fn finish(&mut self, status: u8) {
+        self.status = Some(status);
+        self.why = None;
+    }
+
+    /// Adds a figure of a run to the series of its labels and metric. `value` is the number or the
+    /// reason why there is none; what is not finite is none.
+    pub fn add(
+        &mut self,
+        run: usize,
+        labels: &Labels,
+        metric: &str,
+        (unit, origin): (&str, Origin),
+        value: Result<f64, String>,
+    ) {
+        let (value, why) = match value {
+            Ok(number) if number.is_finite() => (Some(number), None),
+            Ok(number) => (None, Some(format!("not a finite number: {number}"))),
+            Err(why) => (None, Some(why)),
+        };
+        let value = Value { run, value, why, enabled_s: None, running_s: None };
+        let known = self
+            .series
+            .iter_mut()
+            .find(|s| s.metric == metric && s.labels == *labels && s.origin == origin);
+        match known {
+            Some(series) => series.values.push(value),
+            None => self.series.push(Series {
+                labels: labels.clone(),
+                metric: metric.to_owned(),
+                unit: unit.to_owned(),
+                origin,
+                values: vec![value],
+            }),
+        }
+    }
+}
+
+impl Series {
+    /// The numbers that were measured.
+    pub fn numbers(&self) -> Vec<f64> {
+        self.values.iter().filter_map(|v| v.value).collect()
+    }
+}
+
+/// Nanoseconds since 1970-01-01 UTC as text, as they are beyond 2^53.
+pub fn unix_ns(time: SystemTime) -> String {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(arm: &str) -> Labels {
+        Labels::from([("arm".to_owned(), arm.to_owned())])
+    }
+
+    #[test]
+    fn what_was_not_measured_is_null_with_a_reason() {
+        let tool = Program { name: "t".into(), version: "1".into() };
+        let mut file = RunFile::new(tool, vec![], UNIX_EPOCH);
+        file.add(0, &labels("BASE"), "time", ("s", Origin::Program), Ok(11.31));
+        file.add(1, &labels("BASE"), "time", ("s", Origin::Program), Err("no match".into()));
+        file.add(2, &labels("BASE"), "time", ("s", Origin::Program), Ok(f64::NAN));
+        assert_eq!(file.series.len(), 1);
+        assert_eq!(file.series[0].numbers(), [11.31]);
+        assert_eq!(
+            serde_json::to_string(&file.series[0]).unwrap(),
+            r#"{"labels":{"arm":"BASE"},"metric":"time","unit":"s","origin":"program","values":[{"run":0,"value":11.31},{"run":1,"value":null,"why":"no match"},{"run":2,"value":null,"why":"not a finite number: NaN"}]}"#
+        );
+    }
+
+    #[test]
+    fn unfinished_files_say_so() {
+        let tool = Program { name: "t".into(), version: "1".into() };
+        let mut file = RunFile::new(tool, vec![], UNIX_EPOCH);
+        assert_eq!((file.status, file.why.as_deref()), (None, Some("not finished")));
+        file.finish(1);
+        assert_eq!((file.status, file.why.as_deref()), (Some(1), None));
+    }
+
+    #[test]
+    fn fields_and_origins_of_later_versions_are_passed_over() {
+        let series: Series = serde_json::from_str(
+            r#"{"labels": {}, "metric": "m", "unit": "", "origin": "crystal", "new": 1,
+                "values": [{"run": 0, "value": 1, "enabled_s": 2.0, "running_s": 1.0, "x": []}]}"#,
+        )
+        .unwrap();
+        assert_eq!(series.origin, Origin::Other);
+        assert_eq!(series.values[0].running_s, Some(1.0));
+    }
+}
