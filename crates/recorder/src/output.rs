@@ -40,6 +40,7 @@ use pmuscope_abi::record::{RecordBuilder, kind};
 use pmuscope_perfdata::writer::{self, Closing, FileEvent};
 use rustix::process::{Gid, Uid};
 
+use crate::tally::Tally;
 use crate::wake::Wake;
 
 /// Shortest time between the end of a round and the looks that count for the next.
@@ -79,6 +80,7 @@ pub(crate) struct Output {
     data_offset: u64,
     largest: Option<u64>,
     state: Mutex<State>,
+    tally: Mutex<Tally>,
     stopped: OnceLock<Stopped>,
     refuses: AtomicBool,
     wake: Wake,
@@ -120,6 +122,7 @@ impl Output {
             data_offset: front.len() as u64,
             largest: limits.largest,
             state: Mutex::new(state),
+            tally: Mutex::new(Tally::default()),
             stopped: OnceLock::new(),
             refuses: AtomicBool::new(false),
             wake,
@@ -134,6 +137,16 @@ impl Output {
     /// Bytes of whole records that a reader of the file sees.
     pub(crate) fn committed(&self) -> u64 {
         self.state().committed
+    }
+
+    /// Adds what is in the bytes of an append.
+    pub(crate) fn count(&self, tally: Tally) {
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner).add(tally);
+    }
+
+    /// What is in the file.
+    pub(crate) fn tally(&self) -> Tally {
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Why writing stopped, if it did.

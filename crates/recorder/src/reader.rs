@@ -66,7 +66,6 @@ impl RingSlot {
 /// What a reader has to say at its end.
 pub(crate) struct ReaderReport {
     pub(crate) slots: Vec<RingSlot>,
-    pub(crate) tally: Tally,
     pub(crate) time: CpuTime,
     pub(crate) rings: String,
     pub(crate) wakeups: u64,
@@ -92,10 +91,8 @@ pub(crate) fn run(
     options: &ReaderOptions,
     wake: &Wake,
 ) -> ReaderReport {
-    let tally = Tally::new(&shared.index);
     let mut report = ReaderReport {
         slots,
-        tally,
         time: CpuTime::default(),
         rings: plan.cpus.to_string(),
         wakeups: 0,
@@ -202,18 +199,18 @@ impl Reader<'_, '_> {
             self.mover.approach(slot.ring.cpu(), |node| self.shared.is_busy(node));
         }
         let pending = slot.ring.pending();
+        let mut tally = Tally::new(&self.shared.index);
         if !pending.is_empty() {
             report.drains += 1;
             report.drains_on_node += u64::from(self.mover.is_on_node_of(slot.ring.cpu()));
-            let before = (report.tally.all_samples(), report.tally.lost_in_records);
-            report.tally.count(&pending, &self.shared.index);
-            slot.samples += report.tally.all_samples() - before.0;
-            slot.lost_in_records += report.tally.lost_in_records - before.1;
+            tally.count(&pending, &self.shared.index);
+            slot.samples += tally.all_samples();
+            slot.lost_in_records += tally.lost_in_records;
             slot.bytes += pending.len() as u64;
             slot.high_water = slot.high_water.max(pending.len() as u64);
             slot.drains += 1;
         }
-        self.sink.take(slot.index, slot.node, &pending, looked)?;
+        self.sink.take(slot.index, slot.node, &pending, looked, tally)?;
         let end = pending.end();
         slot.ring.release(end);
         Ok(())

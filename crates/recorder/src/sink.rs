@@ -12,6 +12,7 @@ use crate::compress::{Compressor, LARGEST_PIECE};
 use crate::control::Shared;
 use crate::error::RecorderError;
 use crate::output::Output;
+use crate::tally::Tally;
 use crate::write::{self, AsyncWrites, Job};
 
 /// Records wait for compression until there are this many bytes of them …
@@ -45,6 +46,7 @@ struct Compression {
     waiting: Vec<u8>,
     since: u64,
     looks: Vec<(usize, u64)>,
+    tally: Tally,
     out: Vec<u8>,
 }
 
@@ -85,8 +87,8 @@ impl<'a> Sink<'a> {
         Ok((Self { shared, compression, asynchronous }, name))
     }
 
-    /// Takes what was pending in ring number `ring` when it was looked at `looked` (nanoseconds). When
-    /// this returns, the bytes of the ring are no longer needed.
+    /// Takes what was pending in ring number `ring` when it was looked at `looked` (nanoseconds), and
+    /// what was counted in it. When this returns, the bytes of the ring are no longer needed.
     ///
     /// # Errors
     /// A buffer could not be bound to `node`.
@@ -96,14 +98,17 @@ impl<'a> Sink<'a> {
         node: Option<u32>,
         pending: &Pending<'_>,
         looked: u64,
+        tally: Tally,
     ) -> Result<(), RecorderError> {
         let pieces = [pending.first, pending.second];
         if let Some(compression) = &mut self.compression {
-            compression.add(ring, pieces, looked);
+            compression.add(ring, pieces, looked, tally);
             return if compression.is_due() { self.flush(node) } else { Ok(()) };
         }
         let output = self.shared.output();
-        put(&output, self.asynchronous.as_mut(), node, &pieces)?;
+        if put(&output, self.asynchronous.as_mut(), node, &pieces)? {
+            output.count(tally);
+        }
         output.looked_at(ring, looked);
         Ok(())
     }
@@ -138,7 +143,10 @@ impl<'a> Sink<'a> {
         let Some(compression) = &mut self.compression else { return Ok(()) };
         let output = self.shared.output();
         compression.compress();
-        put(&output, self.asynchronous.as_mut(), node, &[&compression.out])?;
+        let tally = std::mem::take(&mut compression.tally);
+        if put(&output, self.asynchronous.as_mut(), node, &[&compression.out])? {
+            output.count(tally);
+        }
         for (ring, looked) in compression.looks.drain(..) {
             output.looked_at(ring, looked);
         }
@@ -146,30 +154,30 @@ impl<'a> Sink<'a> {
     }
 }
 
-/// Writes `pieces` as one append, or, where they are larger than a buffer, as several.
+/// Writes `pieces` as one append; false if there is nothing to write or writing has stopped.
 fn put(
     output: &Arc<Output>,
     asynchronous: Option<&mut Asynchronous>,
     node: Option<u32>,
     pieces: &[&[u8]],
-) -> Result<(), RecorderError> {
+) -> Result<bool, RecorderError> {
     let bytes = pieces.iter().map(|piece| piece.len()).sum();
     if bytes == 0 {
-        return Ok(());
+        return Ok(false);
     }
-    let Some(extent) = output.reserve(bytes) else { return Ok(()) };
+    let Some(extent) = output.reserve(bytes) else { return Ok(false) };
     match asynchronous {
         Some(asynchronous) if bytes <= asynchronous.bytes => {
             let Some(mut buffer) = asynchronous.buffer(node)? else {
                 output.write(extent, pieces);
-                return Ok(());
+                return Ok(true);
             };
             buffer.fill(pieces);
             asynchronous.writes.submit(Job { output: output.clone(), extent, buffer });
         }
         _ => output.write(extent, pieces),
     }
-    Ok(())
+    Ok(true)
 }
 
 impl Compression {
@@ -179,16 +187,18 @@ impl Compression {
             waiting: Vec::new(),
             since: 0,
             looks: Vec::new(),
+            tally: Tally::default(),
             out: Vec::new(),
         })
     }
 
-    fn add(&mut self, ring: usize, pieces: [&[u8]; 2], looked: u64) {
+    fn add(&mut self, ring: usize, pieces: [&[u8]; 2], looked: u64, tally: Tally) {
         if self.waiting.is_empty() && self.looks.is_empty() {
             self.since = looked;
         }
         pieces.iter().for_each(|piece| self.waiting.extend_from_slice(piece));
         self.looks.push((ring, looked));
+        self.tally.add(tally);
     }
 
     fn is_due(&self) -> bool {

@@ -35,7 +35,7 @@ use crate::clock::{monotonic_ns, wall_ns};
 use crate::control::Shared;
 use crate::error::RecorderError;
 use crate::metadata;
-use crate::options::{RecordOptions, RingChoice, Sampling, Target};
+use crate::options::{Affinity, RecordOptions, RingChoice, Sampling, Target};
 use crate::output::{FileLimits, Output, Stopped};
 use crate::plan::plan;
 use crate::reader::{self, ReaderOptions, ReaderReport, RingSlot};
@@ -328,7 +328,7 @@ impl Session<'_> {
         let mut processes = self.observed_processes();
         let mut delay = self.options.delay_ms.filter(|delay| *delay >= 0);
         let mut next_state = Duration::ZERO;
-        let mut monitor = Monitor::new();
+        let mut monitor = Monitor::new(self.machine, self.options.affinity == Affinity::Auto);
         loop {
             let elapsed = Duration::from_nanos(monotonic_ns() - started_ns);
             if delay.is_some_and(|delay| elapsed >= Duration::from_millis(delay as u64)) {

@@ -156,12 +156,9 @@ impl Session<'_> {
         &self,
         output: &Output,
         measured: &Measured,
-        mut reports: Vec<ReaderReport>,
+        reports: Vec<ReaderReport>,
     ) -> Result<Summary, RecorderError> {
-        let mut tally = Tally::default();
-        for report in &mut reports {
-            tally.add(std::mem::take(&mut report.tally));
-        }
+        let tally = output.tally();
         let machine_info = metadata::machine_info(self.machine, self.topology);
         let loss = self.read_lost();
         let mut info = self.describe(&machine_info);

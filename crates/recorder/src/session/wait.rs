@@ -4,6 +4,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use pmuscope_counters::spawn::HeldChild;
+use pmuscope_machine::{CpuTimes, Machine};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::control::Shared;
@@ -65,17 +66,30 @@ fn timespec(duration: Duration) -> Timespec {
     Timespec { tv_sec: duration.as_secs() as i64, tv_nsec: i64::from(duration.subsec_nanos()) }
 }
 
-/// Measures whether nodes have idle CPUs, for readers that choose their place by it.
-pub(super) struct Monitor {}
+/// A CPU that worked no more than this share of the time has room for a reader.
+const IDLE_SHARE: f64 = 0.5;
 
-impl Monitor {
-    pub(super) fn new() -> Self {
-        Self {}
+/// Measures whether nodes have idle CPUs, for readers that choose their place by it.
+pub(super) struct Monitor<'a> {
+    machine: &'a Machine,
+    before: Option<CpuTimes>,
+}
+
+impl<'a> Monitor<'a> {
+    /// A monitor that looks only if `wanted`: on large machines a look costs milliseconds.
+    pub(super) fn new(machine: &'a Machine, wanted: bool) -> Self {
+        let before = if wanted { machine.cpu_times().ok() } else { None };
+        Self { machine, before }
     }
 
+    /// Notes for each node whether it had an idle CPU since the last look.
     pub(super) fn look(&mut self, shared: &Shared<'_>) {
+        let Some(before) = &self.before else { return };
+        let Ok(now) = self.machine.cpu_times() else { return };
         for node in &shared.topology.nodes {
-            shared.set_busy(node.id, false);
+            let idle = CpuTimes::idle_cpus(before, &now, &node.cpus, IDLE_SHARE);
+            shared.set_busy(node.id, idle.is_empty() && !node.cpus.is_empty());
         }
+        self.before = Some(now);
     }
 }
