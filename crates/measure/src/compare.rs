@@ -9,10 +9,48 @@ use crate::run_file::{Labels, Origin, RunFile, Series};
 /// Run files side by side.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
-    /// Names of the files, in the order of columns; ratios are to the first.
-    pub files: Vec<String>,
+    /// The files, in the order of columns; ratios are to the first.
+    pub files: Vec<Head>,
     /// Figures, in the order in which the files have them.
     pub rows: Vec<Row>,
+}
+
+/// Where the numbers of a file come from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Head {
+    /// As given on the command line.
+    pub name: String,
+    /// The command that wrote it.
+    pub command: Vec<String>,
+    /// Nanoseconds since 1970-01-01 UTC, as text.
+    pub started: String,
+    /// Model of the processor.
+    pub processor: Option<String>,
+    /// Release of the kernel.
+    pub kernel: Option<String>,
+    /// Runs in the file.
+    pub runs: usize,
+    /// Runs that did not end with status 0.
+    pub failed: usize,
+    /// Whether the program that wrote it came to its end.
+    pub finished: bool,
+}
+
+impl Head {
+    /// Of this file.
+    pub fn new(name: &str, file: &RunFile) -> Self {
+        let text = |path| file.machine.pointer(path)?.as_str().map(str::to_owned);
+        Self {
+            name: name.to_owned(),
+            command: file.command.clone(),
+            started: file.started.clone(),
+            processor: text("/processor/model_name"),
+            kernel: text("/kernel/release"),
+            runs: file.runs.len(),
+            failed: file.runs.iter().filter(|run| run.exit != Some(0)).count(),
+            finished: file.status.is_some(),
+        }
+    }
 }
 
 /// One figure in all files.
@@ -69,7 +107,7 @@ pub fn compare(files: &[(String, RunFile)]) -> Comparison {
             .map(|(i, s)| Some(column(s.as_ref()?, base.as_deref().filter(|_| i > 0))))
             .collect();
     }
-    Comparison { files: files.iter().map(|(name, _)| name.clone()).collect(), rows }
+    Comparison { files: files.iter().map(|(name, file)| Head::new(name, file)).collect(), rows }
 }
 
 impl Row {

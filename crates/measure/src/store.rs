@@ -153,7 +153,10 @@ mod tests {
         refused(r#"{"schema": "pmuscope/runs/1"}"#, "missing field `tool`");
         let lost = serde_json::to_string(&sample()).unwrap().replace(r#""run":3"#, r#""run":4"#);
         refused(&lost, "a value of wall is of run 4, which the file does not have");
-        let deep = format!(r#"{{"schema": "pmuscope/runs/1", "x": {}"#, "[".repeat(100_000));
+        let (open, close) = ("[".repeat(100_000), "]".repeat(100_000));
+        let deep = serde_json::to_string(&sample())
+            .unwrap()
+            .replace(r#""machine":null"#, &format!(r#""machine":{open}{close}"#));
         refused(&deep, "recursion limit");
     }
 }

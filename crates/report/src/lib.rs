@@ -10,6 +10,7 @@ mod envelope;
 mod escape;
 pub mod number;
 mod recording;
+mod runs;
 mod style;
 mod table;
 
@@ -18,5 +19,6 @@ pub use escape::{escape, escape_bytes};
 pub use recording::{
     Note, RECORDING_SCHEMA, RecordingReport, RowLimits, modules_text, notes, recording_text,
 };
+pub use runs::compare_text;
 pub use style::{Paint, Style, wrap};
 pub use table::{Cell, Column, Table};

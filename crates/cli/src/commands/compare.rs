@@ -1,12 +1,59 @@
 //! `pmuscope compare`.
 
-use crate::exit::{Exit, failure};
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::time::{Instant, SystemTime};
+
+use anyhow::Context as _;
+use pmuscope_measure::compare::compare;
+use pmuscope_measure::load;
+use pmuscope_report::{Envelope, Tool, compare_text, to_json};
+
+use crate::exit::Exit;
+use crate::terminal;
+
+const SCHEMA: &str = "pmuscope/compare/1";
 
 /// Flags of `pmuscope compare`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+#[command(after_help = "Examples:
+  pmuscope bench capture --json before.json
+  pmuscope bench capture --json after.json
+  pmuscope compare before.json after.json")]
+pub(crate) struct Args {
+    /// Run files; ratios are to the first
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Print everything as one JSON object (schema pmuscope/compare/1)
+    #[arg(long)]
+    json: bool,
+}
 
-#[allow(clippy::needless_pass_by_value)] // until it has flags to consume
-pub(crate) fn run(_args: Args) -> anyhow::Result<Exit> {
-    Err(failure(Exit::NotPossible, "compare: not in this version yet"))
+#[allow(clippy::needless_pass_by_value)] // all commands are called alike
+pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+    let (started, clock) = (SystemTime::now(), Instant::now());
+    let files = args
+        .files
+        .iter()
+        .map(|path| Ok((path.to_string_lossy().into_owned(), load(path)?)))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let comparison = compare(&files);
+    let text = if args.json {
+        let command: Vec<String> =
+            std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+        to_json(&Envelope {
+            schema: SCHEMA,
+            tool: Tool::PMUSCOPE,
+            machine: None,
+            command: &command,
+            started,
+            duration_s: clock.elapsed(),
+            status: Exit::Done.status(),
+            result: comparison,
+        })?
+    } else {
+        compare_text(&comparison, &terminal::style())
+    };
+    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    Ok(Exit::Done)
 }
