@@ -1,5 +1,6 @@
 //! Counts and names to shares.
 
+use pmuscope_abi::{AttrFlags, event_type, software};
 use pmuscope_perfdata::reader::{FileState, Metadata, Reader, Tally};
 use pmuscope_stats::{MIN_BLOCKS, ShareBootstrap};
 use pmuscope_symbols::{BuildId, KernelIdentity};
@@ -48,8 +49,10 @@ impl Collected {
             .enumerate()
             .map(|(index, facts)| {
                 let lost = self.loss.of_event(index, number, info);
-                self.event(index as u32, facts, lost, &named, options)
+                (facts.counts_nothing, self.event(index as u32, facts, lost, &named, options))
             })
+            .filter(|(counts_nothing, event)| !counts_nothing || event.samples > 0)
+            .map(|(_, event)| event)
             .collect();
         let told = info.map(|info| info.duration_s).filter(|&seconds| seconds > 0.0);
         let lost = self.loss.total(info);
@@ -166,17 +169,21 @@ pub(crate) struct EventFacts {
     pub(crate) has_period: bool,
     pub(crate) frequency: Option<u64>,
     pub(crate) fixed_period: Option<u64>,
+    /// Only there to carry records about processes.
+    pub(crate) counts_nothing: bool,
 }
 
 impl From<&pmuscope_perfdata::reader::Event> for EventFacts {
     fn from(event: &pmuscope_perfdata::reader::Event) -> Self {
-        let by_frequency = event.attr.flags.contains(pmuscope_abi::AttrFlags::FREQ);
+        let by_frequency = event.attr.flags.contains(AttrFlags::FREQ);
         let sample = (event.attr.sample > 0).then_some(event.attr.sample);
         Self {
             name: event.name.clone(),
             has_period: event.has_period(),
             frequency: sample.filter(|_| by_frequency),
             fixed_period: sample.filter(|_| !by_frequency),
+            counts_nothing: event.attr.event_type == event_type::SOFTWARE
+                && event.attr.config == software::DUMMY,
         }
     }
 }
@@ -304,7 +311,13 @@ mod tests {
 
     fn facts(has_period: bool) -> EventFacts {
         let fixed_period = (!has_period).then_some(1_000_000);
-        EventFacts { name: "cycles".into(), has_period, frequency: None, fixed_period }
+        EventFacts {
+            name: "cycles".into(),
+            has_period,
+            frequency: None,
+            fixed_period,
+            counts_nothing: false,
+        }
     }
 
     fn no_file() -> FileFacts {

@@ -25,7 +25,7 @@ impl Default for Options {
 /// Shares of a recording's events by function.
 #[derive(Debug)]
 pub struct Profile {
-    /// One per event, in the order of the file.
+    /// One per event, in the order of the file; without those that only carry records about processes.
     pub events: Vec<EventProfile>,
     /// All modules; rows point here.
     pub modules: Vec<ModuleSummary>,

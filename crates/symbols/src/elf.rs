@@ -32,12 +32,9 @@ impl Symbolizer {
         // The symbol table has the names that other tools show (clones, Fortran's underscores);
         // debug information has inlined functions and lines, and names where the table is stripped.
         let mut symbols = look_up(false, addresses).map_err(|error| unreadable(&error))?;
-        let unknown = |symbol: &Option<Symbol>| symbol.is_none();
-        let deeper: Vec<usize> = if options.inlined || symbols.iter().all(unknown) {
-            (0..addresses.len()).collect()
-        } else {
-            Vec::new()
-        };
+        // The table of a stripped file still has what it exports; the rest may be in a separate file.
+        let deeper: Vec<usize> =
+            (0..addresses.len()).filter(|&at| options.inlined || symbols[at].is_none()).collect();
         let wanted: Vec<u64> = deeper.iter().map(|&at| addresses[at]).collect();
         // Damaged debug information does not spoil the symbol table.
         let from_debug = if wanted.is_empty() { Ok(Vec::new()) } else { look_up(true, &wanted) };

@@ -5,4 +5,5 @@
 mod events;
 mod generate;
 mod harness;
+mod report;
 mod usage;

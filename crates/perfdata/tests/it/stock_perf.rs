@@ -10,7 +10,8 @@ fn record(dir: &Path, args: &[&str]) -> Option<PathBuf> {
     let path = dir.join(format!("{}.data", args.join("")));
     let work = "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; ls / >/dev/null";
     let output = Command::new("perf")
-        .args(["record", "-q", "-o"])
+        // Without build ids: perf 6.1 dies of one that is longer than 20 bytes.
+        .args(["record", "-q", "-B", "-N", "-o"])
         .arg(&path)
         .args(args)
         .args(["--", "sh", "-c", work])

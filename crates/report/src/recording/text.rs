@@ -8,6 +8,9 @@ use crate::{Cell, Column, Paint, Style, Table, escape, wrap};
 
 use super::{RowLimits, is_software_clock, machine_size, notes, symbols};
 
+/// Characters of a command line in the header.
+const LONGEST_SCOPE: usize = 40;
+
 /// Header, one table per event, notes.
 #[must_use]
 pub fn recording_text(profile: &Profile, file: &str, limits: RowLimits, style: &Style) -> String {
@@ -112,7 +115,7 @@ fn extent(profile: &Profile) -> String {
     let scope = profile.info().map(|info| info.scope.as_str()).unwrap_or_default();
     if !scope.is_empty() && !is_system_wide(profile) {
         text.push_str(" of ");
-        text.push_str(&escape(scope));
+        text.push_str(&escape(&cut(scope, LONGEST_SCOPE)));
     }
     let (cpus, nodes) = machine_size(profile);
     if let Some(cpus) = cpus {
@@ -122,6 +125,14 @@ fn extent(profile: &Profile) -> String {
         }
     }
     text
+}
+
+/// A command line can be of any length.
+fn cut(text: &str, most: usize) -> std::borrow::Cow<'_, str> {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &text[..end]).into(),
+        None => text.into(),
+    }
 }
 
 fn is_system_wide(profile: &Profile) -> bool {

@@ -1,0 +1,134 @@
+//! `pmuscope report`.
+
+use std::fs;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use crate::harness::{Outcome, Scratch, need_perf, skip_unless};
+
+const PMUSCOPE: &str = env!("CARGO_BIN_EXE_pmuscope");
+/// Some tenths of a second of work in a shell.
+const WORK: &str = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
+
+/// Records the shell at work; false, with the reason printed, where this machine cannot.
+fn record(scratch: &Scratch, file: &str) -> bool {
+    let outcome = scratch.pmuscope([
+        "record",
+        "-e",
+        "cpu-clock",
+        "-F",
+        "2000",
+        "-o",
+        file,
+        "--",
+        "sh",
+        "-c",
+        WORK,
+    ]);
+    let recorded = scratch.path(file).exists();
+    if !recorded {
+        eprintln!("skipped: {}", outcome.stderr);
+    }
+    recorded
+}
+
+fn json(outcome: &Outcome) -> serde_json::Value {
+    serde_json::from_str(&outcome.stdout).unwrap()
+}
+
+#[test]
+fn a_folder_without_a_recording_is_told_what_to_type() {
+    let scratch = Scratch::new();
+    let outcome = scratch.pmuscope(["report"]);
+    outcome.exits(2).prints_nothing().complains("pmuscope record -- CMD");
+    fs::write(scratch.path("perf.data"), "what is this?").unwrap();
+    scratch.pmuscope(["report"]).exits(2).complains("perf.data is not a perf.data file");
+    scratch.pmuscope(["report", "-i", "none"]).exits(2).complains("cannot open none");
+    scratch.pmuscope(["report", "--limit", "few"]).exits(2).complains("all");
+}
+
+#[test]
+fn our_recording_comes_before_perfs_and_the_header_says_which() {
+    let scratch = Scratch::new();
+    if !record(&scratch, "pmuscope.data") {
+        return;
+    }
+    fs::write(scratch.path("perf.data"), "not looked at").unwrap();
+    let outcome = scratch.pmuscope(["report"]);
+    outcome.exits(0).is_silent().prints("pmuscope.data").prints("cost: ").prints("lost 0");
+    assert!(outcome.stdout.contains("samples  command  module"), "{outcome}");
+    scratch.pmuscope(["report", "--modules"]).exits(0).prints("build id");
+}
+
+#[test]
+fn json_has_all_rows_and_text_as_many_as_asked_for() {
+    let scratch = Scratch::new();
+    if !record(&scratch, "a.data") {
+        return;
+    }
+    let all = scratch.pmuscope(["report", "-i", "a.data", "--json"]);
+    let report = json(all.exits(0));
+    assert_eq!(report["schema"], "pmuscope/report/1");
+    assert_eq!(report["recording"]["lost_is"], "exact");
+    let event = &report["events"][0];
+    let rows = event["functions"].as_array().unwrap();
+    let shares: f64 = rows.iter().map(|row| row["share"].as_f64().unwrap()).sum();
+    let samples: u64 = rows.iter().map(|row| row["samples"].as_u64().unwrap()).sum();
+    assert!((shares - 1.0).abs() < 1e-9, "{shares}");
+    assert_eq!(Some(samples), event["samples"].as_u64());
+
+    let one = scratch.pmuscope(["report", "-i", "a.data", "--limit", "1"]);
+    if rows.len() > 1 {
+        one.exits(0).prints(&format!("… {} row", rows.len() - 1));
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let scratch = Scratch::new();
+    if !record(&scratch, "a.data") {
+        return;
+    }
+    let pipe = format!("{PMUSCOPE} report -i a.data --json --limit all | head -c 1 >/dev/null");
+    scratch.run("sh", ["-c", &pipe]).exits(0).is_silent();
+}
+
+#[test]
+fn a_recording_whose_recorder_was_killed_is_read_and_says_so() {
+    let scratch = Scratch::new();
+    let mut recorder = Command::new(PMUSCOPE)
+        .args(["record", "-e", "cpu-clock", "-F", "2000", "-o"])
+        .arg(scratch.path("killed.data"))
+        .args(["--", "timeout", "4", "sh", "-c", "while :; do :; done"])
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    // Long enough for a few flushes, of which there is one per second at least.
+    thread::sleep(Duration::from_millis(2500));
+    recorder.kill().unwrap();
+    recorder.wait().unwrap();
+    // The target goes on without its recorder, and ends by itself.
+    if fs::metadata(scratch.path("killed.data")).is_err() {
+        eprintln!("skipped: this machine cannot record");
+        return;
+    }
+    let outcome = scratch.pmuscope(["report", "-i", "killed.data"]);
+    outcome.exits(1).prints("cut off");
+    let report = json(scratch.pmuscope(["report", "-i", "killed.data", "--json"]).exits(1));
+    assert_eq!(report["recording"]["state"], "not_closed");
+    assert!(report["events"][0]["samples"].as_u64().unwrap() > 500, "{outcome}");
+}
+
+#[test]
+fn perfs_recording_has_no_cost() {
+    skip_unless!(need_perf());
+    let scratch = Scratch::new();
+    let perf = ["record", "-q", "-B", "-N", "-e", "cpu-clock", "--", "sh", "-c", WORK];
+    if scratch.run("perf", perf).code() != 0 {
+        eprintln!("skipped: perf record fails");
+        return;
+    }
+    let outcome = scratch.pmuscope(["report"]);
+    outcome.exits(0).prints("perf.data").prints("cost: - · lost at least 0");
+}

@@ -1,0 +1,46 @@
+//! Recordings of other machines, from the folder that `PMUSCOPE_CORPUS` names.
+
+use std::path::PathBuf;
+
+use super::profile;
+
+fn files(malformed: bool) -> Vec<PathBuf> {
+    let Some(folder) = std::env::var_os("PMUSCOPE_CORPUS").map(PathBuf::from) else {
+        eprintln!("skipped: PMUSCOPE_CORPUS does not name a folder of perf.data files");
+        return Vec::new();
+    };
+    let folder = if malformed { folder.join("malformed") } else { folder };
+    let entries = std::fs::read_dir(folder).unwrap();
+    entries
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_file() && path.extension().is_none_or(|ext| ext != "tsv"))
+        .collect()
+}
+
+#[test]
+fn every_sample_of_every_recording_is_in_its_profile() {
+    for path in files(false) {
+        let profile = profile(&path).unwrap();
+        for event in &profile.events {
+            let counted: u64 = event.functions.iter().map(|row| row.samples).sum();
+            assert_eq!(counted, event.samples, "{}: {}", path.display(), event.name);
+            let shares: f64 = event.functions.iter().map(|row| row.share).sum();
+            assert!(event.samples == 0 || (shares - 1.0).abs() < 1e-9, "{}", path.display());
+            for row in &event.functions {
+                let interval = row.interval;
+                assert!(interval.is_none_or(|i| i.low <= row.share && row.share <= i.high));
+            }
+        }
+        // Another machine's kernel has no names here.
+        assert_ne!(profile.kernel, pmuscope_symbols::KernelMatch::Same, "{}", path.display());
+    }
+}
+
+#[test]
+fn malformed_recordings_end_in_an_error_or_a_profile() {
+    for path in files(true) {
+        if let Err(error) = profile(&path) {
+            assert!(error.to_string().contains(path.file_name().unwrap().to_str().unwrap()));
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! Whole recordings, against what `perf report` makes of them and against damage.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // clippy takes helpers of a test binary for no tests
+
+mod corpus;
+mod perf_report;
+
+use std::path::Path;
+
+use pmuscope_machine::Machine;
+use pmuscope_perfdata::reader::{ReadError, Reader};
+use pmuscope_profile::{Collected, Options, Profile};
+use pmuscope_symbols::{KernelIdentity, Symbolizer};
+
+fn profile(path: &Path) -> Result<Profile, ReadError> {
+    let mut reader = Reader::open(path)?;
+    let collected = Collected::from_reader(&mut reader)?;
+    let mut symbolizer = Symbolizer::new(pmuscope_symbols::Options { inlined: false });
+    let running = KernelIdentity::of_running(&Machine::host());
+    Ok(collected.profile(&reader, &running, Options::default(), &mut |module, addresses| {
+        symbolizer.resolve(module, addresses)
+    }))
+}
