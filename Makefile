@@ -1,0 +1,47 @@
+# make demo     builds pmuscope, records this machine while xz runs, prints the report
+# make test     all tests (at most 10 minutes on 2 cores)
+# make test-full  the same with those that take long
+# make lint     formatting and clippy, no warning allowed
+# make build    target/release/pmuscope
+# make install-deps  what the others need from the system, at once
+#
+# Each target installs what it needs: as root with apt-get, otherwise it says what is missing.
+
+CARGO ?= cargo
+target := $(or $(CARGO_TARGET_DIR),target)
+
+.PHONY: build demo test test-full lint install-deps need-build need-test need-demo need-lint
+
+build: need-build
+	$(CARGO) build --locked --release
+
+demo: need-demo build
+	@scripts/demo $(target)/release/pmuscope $(target)/demo
+
+test: need-test
+	@scripts/test
+
+test-full: need-test
+	@PMUSCOPE_FULL=1 scripts/test
+
+lint: need-lint
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --quiet --workspace --all-targets -- -D warnings
+
+install-deps: need-test need-demo need-lint
+
+# zstd is compiled from C, and Rust links through the C compiler.
+need-build:
+	@scripts/need gcc=cc libc6-dev=/usr/include/stdio.h
+	@command -v $(CARGO) >/dev/null || { echo "missing: Rust's stable toolchain. See https://rustup.rs" >&2; exit 3; }
+
+# Tests compare with perf and man where they are installed.
+need-test: need-build
+	@scripts/need bash=bash xz-utils=xz
+	@scripts/need --optional linux-perf=perf man-db=man
+
+need-demo: need-build
+	@scripts/need xz-utils=xz
+
+need-lint: need-build
+	@$(CARGO) fmt --version >/dev/null 2>&1 && $(CARGO) clippy --version >/dev/null 2>&1 || rustup component add rustfmt clippy
