@@ -35,6 +35,9 @@ pub struct EventRequest {
     pub cpus: Option<CpuSet>,
     /// Opened for any task even where the scope is narrower (sideband of tasks that migrate in).
     pub any_task: bool,
+    /// As precise as the machine can: `attr.precise_ip` is set to the highest value from 3 down that
+    /// opens.
+    pub max_precise: bool,
 }
 
 /// How large each ring is.
@@ -177,6 +180,44 @@ impl SamplingSet {
                 .map_err(|source| self.call_error("ioctl(ENABLE)", opened, source))?;
         }
         Ok(())
+    }
+
+    /// Stops (or resumes) writing into all rings: a flight recorder is read while it is paused.
+    ///
+    /// # Errors
+    /// [`CountersError::Call`].
+    pub fn pause_output(&self, kernel: &dyn Kernel, paused: bool) -> Result<(), CountersError> {
+        let mut done = None;
+        // The first descriptor of each ring owns it, and they come ring by ring.
+        for opened in &self.events {
+            if done.replace(opened.ring) != Some(opened.ring) {
+                kernel
+                    .pause_output(opened.fd(), paused)
+                    .map_err(|source| self.call_error("ioctl(PAUSE_OUTPUT)", opened, source))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts or stops the groups whose leader has this name; false if there is none.
+    ///
+    /// # Errors
+    /// [`CountersError::Call`].
+    pub fn switch_event(
+        &self,
+        kernel: &dyn Kernel,
+        name: &str,
+        on: bool,
+    ) -> Result<bool, CountersError> {
+        let named =
+            |opened: &&OpenedEvent| opened.leads && self.requests[opened.event].name == name;
+        let mut found = false;
+        for opened in self.events.iter().filter(named) {
+            found = true;
+            let result = if on { kernel.enable(opened.fd()) } else { kernel.disable(opened.fd()) };
+            result.map_err(|source| self.call_error("ioctl(ENABLE)", opened, source))?;
+        }
+        Ok(found)
     }
 
     /// Stops all groups.

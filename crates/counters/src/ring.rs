@@ -1,5 +1,7 @@
 //! A sampling ring as its reader sees it.
 
+use pmuscope_abi::record::Records;
+
 use crate::sys::RingMemory;
 
 /// The ring of one CPU (or of one thread), read by one reader at a time.
@@ -22,9 +24,15 @@ pub struct Pending<'a> {
 }
 
 impl<'a> Pending<'a> {
-    /// Two pieces that are in no ring, for tests of what is done with pending bytes.
+    /// Whole records that are a copy, in no ring any more.
     #[must_use]
-    pub fn for_test(first: &'a [u8], second: &'a [u8]) -> Self {
+    pub fn of_copy(bytes: &'a [u8]) -> Self {
+        Self::of_pieces(bytes, &[])
+    }
+
+    /// As [`Pending::of_copy`], in two pieces.
+    #[must_use]
+    pub fn of_pieces(first: &'a [u8], second: &'a [u8]) -> Self {
         Self { first, second, head: 0 }
     }
 
@@ -84,6 +92,33 @@ impl Ring {
         Pending { first, second, head }
     }
 
+    /// What a flight-recorder ring (`write_backward`, mapped read-only) holds, newest record first, whole
+    /// records only. The ring must be paused: the kernel overwrites a running one.
+    ///
+    /// ```text
+    ///   head moves down, from 0 through u64::MAX:
+    ///        ┌ head: newest record
+    ///   ─────┴──┬───────┬──────┬── … ──┬ oldest, perhaps cut by the newest
+    /// ```
+    ///
+    /// Layout as in `tools/lib/perf/mmap.c:overwrite_rb_find_range`: it ends at a record of size zero
+    /// (the ring was never full) or after one lap.
+    #[must_use]
+    pub fn backward(&self) -> Vec<u8> {
+        let head = self.memory.head();
+        let size = self.size() as u64;
+        let held = head.wrapping_neg().min(size);
+        let (first, second) = self.memory.bytes(head, head.wrapping_add(held));
+        let mut bytes = [first, second].concat();
+        let rest = {
+            let mut records = Records::new(&bytes);
+            records.by_ref().for_each(drop);
+            records.rest().len()
+        };
+        bytes.truncate(bytes.len() - rest);
+        bytes
+    }
+
     /// Gives the space before `end` back to the kernel.
     pub fn release(&mut self, end: u64) {
         debug_assert!(end >= self.tail, "space is released in order");
@@ -119,6 +154,31 @@ mod tests {
             assert!(ring.pending().is_empty());
         }
         assert_eq!(sent, received);
+    }
+
+    #[test]
+    fn a_backward_ring_gives_whole_records_newest_first() {
+        use pmuscope_abi::record::RecordBuilder;
+        let memory = RingMemory::anonymous(rustix::param::page_size()).unwrap();
+        let size = memory.data_size();
+        let ring = Ring::new(memory, Some(0), None);
+        assert!(ring.backward().is_empty());
+        let numbers = |bytes: &[u8]| -> Vec<u64> {
+            Records::new(bytes)
+                .map(|(_, record)| u64::from_ne_bytes(record[8..16].try_into().unwrap()))
+                .collect()
+        };
+        let mut record = Vec::new();
+        for number in 1..=1000_u64 {
+            record.clear();
+            RecordBuilder::new(&mut record, 9, 0).u64(number).u64(0).finish();
+            ring.memory.produce_backward(&record);
+            if number == 3 {
+                assert_eq!(numbers(&ring.backward()), [3, 2, 1]);
+            }
+        }
+        let newest: Vec<u64> = (0..size as u64 / 24).map(|age| 1000 - age).collect();
+        assert_eq!(numbers(&ring.backward()), newest);
     }
 
     #[test]

@@ -138,13 +138,15 @@ impl RingMemory {
     /// The caller holds back the tail for as long as it uses them: `from` is at or behind the tail
     /// last set, `to` at or before a head that was read.
     pub(crate) fn bytes(&self, from: u64, to: u64) -> (&[u8], &[u8]) {
-        let len = (to - from) as usize;
+        let len = to.wrapping_sub(from) as usize;
         assert!(len <= self.data, "more bytes pending than the ring has");
         let start = from as usize & (self.data - 1);
         let first = len.min(self.data - start);
         // SAFETY: both pieces lie inside the data area (start < data, first + rest <= data). The kernel
         // does not write to positions between tail and head, and `Ring`, the only caller, keeps
-        // its tail at or before `from` while the slices live (it needs `&mut self` to move it).
+        // its tail at or before `from` while the slices live (it needs `&mut self` to move it). For a
+        // ring that the kernel overwrites, `Ring::backward` asks for the output to be paused; it copies
+        // at once, and whatever bytes it finds are only parsed with bounds checks.
         unsafe {
             let data = self.base.as_ptr().add(self.page);
             (
@@ -164,6 +166,18 @@ impl RingMemory {
             unsafe { self.base.as_ptr().add(self.page + at).write(*byte) };
         }
         let head = head + bytes.len() as u64;
+        self.control(mmap_page::DATA_HEAD).store(head, Ordering::Release);
+    }
+
+    /// Writes a record as the kernel does into a ring with `write_backward`.
+    #[cfg(test)]
+    pub(crate) fn produce_backward(&self, bytes: &[u8]) {
+        let head = self.head().wrapping_sub(bytes.len() as u64);
+        for (i, byte) in bytes.iter().enumerate() {
+            let at = (head as usize).wrapping_add(i) & (self.data - 1);
+            // SAFETY: `at` is inside the data area, which for tests is anonymous writable memory.
+            unsafe { self.base.as_ptr().add(self.page + at).write(*byte) };
+        }
         self.control(mmap_page::DATA_HEAD).store(head, Ordering::Release);
     }
 

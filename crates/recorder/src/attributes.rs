@@ -71,6 +71,7 @@ pub(crate) fn requests(
             leader: None,
             cpus: None,
             any_task,
+            max_precise: false,
         });
     }
     for group in &options.groups {
@@ -87,7 +88,8 @@ pub(crate) fn requests(
                 attr = sideband(options, kernel, attr);
             }
             let (name, cpus) = (event.name.clone(), event.cpus.clone());
-            requests.push(EventRequest { name, attr, leader, cpus, any_task: false });
+            let max_precise = event.max_precise;
+            requests.push(EventRequest { name, attr, leader, cpus, any_task: false, max_precise });
         }
     }
     Ok(requests)
@@ -96,6 +98,7 @@ pub(crate) fn requests(
 /// What all events of a recording share.
 fn base(options: &RecordOptions, kernel: KernelFeatures) -> Attr {
     let mut flags = AttrFlags::SAMPLE_ID_ALL | AttrFlags::WATERMARK | AttrFlags::USE_CLOCKID;
+    flags.set(AttrFlags::WRITE_BACKWARD, options.overwrite);
     let follows =
         matches!(options.target, Target::Command | Target::Processes(_) | Target::Threads(_));
     flags.set(AttrFlags::INHERIT, follows && options.inherit);
@@ -300,6 +303,10 @@ mod tests {
             compression: None,
             output: "x".into(),
             max_size: None,
+            overwrite: false,
+            switch: None,
+            max_files: None,
+            control: None,
             owner: None,
             delay_ms: None,
             build_ids: true,

@@ -44,6 +44,12 @@ impl<'a> Shared<'a> {
         self.output.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Continues in another file; the one before.
+    pub(crate) fn switch_to(&self, output: Arc<Output>) -> Arc<Output> {
+        let mut current = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *current, output)
+    }
+
     pub(crate) fn phase(&self) -> Phase {
         if self.phase.load(Ordering::Acquire) == 0 { Phase::Running } else { Phase::Draining }
     }

@@ -33,6 +33,7 @@ mod write;
 
 pub use error::RecorderError;
 pub use options::{
-    Affinity, CallGraph, Extras, Readers, RecordOptions, RingChoice, Sampling, Target,
+    Affinity, CallGraph, Control, Extras, Readers, RecordOptions, RingChoice, Sampling, Switch,
+    Target,
 };
-pub use session::{EndReason, Preview, Summary, preview, record};
+pub use session::{EndReason, Preview, Signals, Summary, preview, record};

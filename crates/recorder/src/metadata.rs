@@ -184,6 +184,7 @@ mod tests {
             leader,
             cpus: None,
             any_task: false,
+            max_precise: false,
         };
         let requests = [request(None), request(None), request(Some(1)), request(Some(1))];
         assert_eq!(groups(&requests), [("{e}".into(), 1, 3)]);

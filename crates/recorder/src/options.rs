@@ -1,7 +1,9 @@
 //! What to record and how: validated, with nothing left to guess.
 
 use std::ffi::OsString;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use pmuscope_abi::{BranchSampleType, SampleType};
 use pmuscope_events::Group;
@@ -40,6 +42,14 @@ pub struct RecordOptions {
     pub output: PathBuf,
     /// The file may grow to so many bytes.
     pub max_size: Option<u64>,
+    /// Flight recorder: rings keep the newest records; they are written out when asked and at the end.
+    pub overwrite: bool,
+    /// Begin a new file when this happens.
+    pub switch: Option<Switch>,
+    /// Keep only so many of the files that were switched away from.
+    pub max_files: Option<usize>,
+    /// Commands while recording.
+    pub control: Option<Control>,
     /// User and group the file belongs to, where not our own (under sudo).
     pub owner: Option<(u32, u32)>,
     /// Milliseconds between the start of the command and the first sample; negative: never enabled.
@@ -48,6 +58,26 @@ pub struct RecordOptions {
     pub build_ids: bool,
     /// The recorder's own command line, for the file.
     pub own_command_line: Vec<String>,
+}
+
+/// When a new file begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Switch {
+    /// When the user signals.
+    Signal,
+    /// When the file has so many bytes, looked at ten times a second.
+    Bytes(u64),
+    /// When so much time has passed.
+    Time(Duration),
+}
+
+/// Where commands come from while recording, and where they are acknowledged.
+#[derive(Debug)]
+pub struct Control {
+    /// Commands, one per line.
+    pub commands: OwnedFd,
+    /// Gets `ack` and a newline for each command that was carried out.
+    pub acknowledgements: Option<OwnedFd>,
 }
 
 /// Whose events are recorded.

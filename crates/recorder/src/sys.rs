@@ -57,6 +57,25 @@ impl Drop for PageMemory {
     }
 }
 
+/// A point in time as `YYYYMMDDHHMMSSmmm` in the local time zone.
+pub(crate) fn local_timestamp(unix_ns: u64) -> String {
+    let seconds = (unix_ns / 1_000_000_000) as libc::time_t;
+    // SAFETY: all-zero bytes are a valid tm.
+    let mut tm: libc::tm = unsafe { std::mem::zeroed() };
+    // SAFETY: both pointers are valid for the duration of the call; on failure `tm` stays zero.
+    unsafe { libc::localtime_r(&raw const seconds, &raw mut tm) };
+    format!(
+        "{:04}{:02}{:02}{:02}{:02}{:02}{:03}",
+        tm.tm_year + 1900,
+        tm.tm_mon + 1,
+        tm.tm_mday,
+        tm.tm_hour,
+        tm.tm_min,
+        tm.tm_sec,
+        unix_ns / 1_000_000 % 1000
+    )
+}
+
 /// CPU time.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct CpuTime {
@@ -101,6 +120,12 @@ mod tests {
         assert!(memory.len() >= 5000 && memory.iter().all(|byte| *byte == 0));
         memory[4999] = 7;
         assert_eq!(memory[4999], 7);
+    }
+
+    #[test]
+    fn a_timestamp_has_seventeen_digits_and_the_year_in_front() {
+        let text = local_timestamp(1_790_000_000_123_000_000);
+        assert!(text.len() == 17 && text.starts_with("2026") && text.ends_with("123"), "{text}");
     }
 
     #[test]

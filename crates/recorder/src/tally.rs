@@ -166,7 +166,7 @@ mod tests {
 
     fn count(first: &[u8], second: &[u8], index: &IdIndex) -> Tally {
         let mut tally = Tally::new(index);
-        tally.count(&Pending::for_test(first, second), index);
+        tally.count(&Pending::of_pieces(first, second), index);
         tally
     }
 

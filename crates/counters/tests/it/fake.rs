@@ -8,7 +8,14 @@ const PAGE: u64 = 4096;
 fn request(config: u64, leader: Option<usize>) -> EventRequest {
     let flags = if leader.is_none() { AttrFlags::DISABLED } else { AttrFlags::empty() };
     let attr = Attr { event_type: event_type::SOFTWARE, config, flags, ..Attr::default() };
-    EventRequest { name: format!("event-{config}"), attr, leader, cpus: None, any_task: false }
+    EventRequest {
+        name: format!("event-{config}"),
+        attr,
+        leader,
+        cpus: None,
+        any_task: false,
+        max_precise: false,
+    }
 }
 
 fn open(

@@ -20,7 +20,14 @@ fn clock_of_this_thread() -> EventRequest {
             | AttrFlags::SAMPLE_ID_ALL,
         ..Attr::default()
     };
-    EventRequest { name: "task-clock:u".into(), attr, leader: None, cpus: None, any_task: false }
+    EventRequest {
+        name: "task-clock:u".into(),
+        attr,
+        leader: None,
+        cpus: None,
+        any_task: false,
+        max_precise: false,
+    }
 }
 
 #[test]

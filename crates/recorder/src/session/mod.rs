@@ -8,6 +8,9 @@
 //! Readers run before the first process is named: on a large, busy machine naming takes seconds, in
 //! which the sideband alone would overflow a ring that nobody reads.
 
+mod commands;
+mod files;
+mod flight;
 mod old_file;
 mod outcome;
 mod scope;
@@ -16,33 +19,34 @@ mod wait;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use pmuscope_counters::spawn::{HeldChild, Status};
-use pmuscope_counters::{EventRequest, Kernel, OpenOptions, RingSize, SamplingSet};
+use pmuscope_counters::{EventRequest, Kernel, OpenOptions, Ring, RingSize, SamplingSet};
 use pmuscope_machine::{Machine, Topology};
 use pmuscope_perfdata::info::Cost;
 use pmuscope_perfdata::writer::FileEvent;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 
+use self::commands::{Command, Commands};
+use self::files::{Files, Moment};
 use self::old_file::{keep_old, restore_old};
 pub use self::outcome::{EndReason, Summary};
 use self::scope::scope;
 use self::wait::{Event, Monitor, Watched};
 use crate::attributes::{self, KernelFeatures};
-use crate::clock::{monotonic_ns, wall_ns};
+use crate::clock::monotonic_ns;
 use crate::control::Shared;
 use crate::error::RecorderError;
 use crate::metadata;
-use crate::options::{Affinity, RecordOptions, RingChoice, Sampling, Target};
-use crate::output::{FileLimits, Output, Stopped};
-use crate::plan::plan;
+use crate::options::{Affinity, RecordOptions, RingChoice, Sampling, Switch, Target};
+use crate::output::{Output, Stopped};
+use crate::plan::{ReaderPlan, plan};
 use crate::reader::{self, ReaderOptions, ReaderReport, RingSlot};
 use crate::sink::SinkOptions;
 use crate::synthesize::{Processes, synthesize};
 use crate::sys::CpuTime;
-use crate::tally::IdIndex;
+use crate::tally::{IdIndex, Tally};
 use crate::wake::Wake;
 
 /// Data area of a ring where the budget allows it: at 25 kHz and 48 bytes 0.87 s of samples, and no
@@ -52,6 +56,8 @@ const RING_BYTES: u64 = 1 << 20;
 const STATE_EVERY: Duration = Duration::from_secs(5);
 /// How often the main thread looks whether nodes are busy.
 const LOOK_EVERY: Duration = Duration::from_millis(1000);
+/// How often it looks whether a new file is due.
+const LOOK_OFTEN: Duration = Duration::from_millis(100);
 
 /// What a recording would open, without opening it.
 #[derive(Debug)]
@@ -79,7 +85,16 @@ pub fn preview(options: &RecordOptions, machine: &Machine) -> Result<Preview, Re
     Ok(Preview { requests, readers: plans.iter().map(|plan| plan.cpus.to_string()).collect() })
 }
 
-/// Records. `stop` becomes readable when the user wants it to end.
+/// What the user can say by signal.
+#[derive(Debug, Clone, Copy)]
+pub struct Signals<'a> {
+    /// Becomes readable when the recording is to end.
+    pub stop: BorrowedFd<'a>,
+    /// Gets a byte for each request for a new file or a snapshot.
+    pub switch: BorrowedFd<'a>,
+}
+
+/// Records until the target ends or `signals` say so.
 ///
 /// # Errors
 /// [`RecorderError`] if nothing could be recorded. Once recording has begun, trouble ends it early and
@@ -88,7 +103,7 @@ pub fn record(
     options: &RecordOptions,
     kernel: &dyn Kernel,
     machine: &Machine,
-    stop: BorrowedFd<'_>,
+    signals: Signals<'_>,
 ) -> Result<Summary, RecorderError> {
     let version = machine.kernel()?;
     let features = KernelFeatures::new(version.version);
@@ -107,10 +122,10 @@ pub fn record(
             RingChoice::Auto => RingSize::AtMost(RING_BYTES),
             RingChoice::Bytes(bytes) => RingSize::Exactly(bytes),
         },
-        overwrite: false,
+        overwrite: options.overwrite,
     };
     let set = SamplingSet::open(kernel, machine, &topology, &scope, requests, open)?;
-    Session { options, kernel, machine, topology: &topology, features, stop, set, child }.run()
+    Session { options, kernel, machine, topology: &topology, features, signals, set }.run(child)
 }
 
 struct Session<'a> {
@@ -119,98 +134,110 @@ struct Session<'a> {
     machine: &'a Machine,
     topology: &'a Topology,
     features: KernelFeatures,
-    stop: BorrowedFd<'a>,
+    signals: Signals<'a>,
     set: SamplingSet,
-    child: Option<HeldChild>,
 }
 
 /// What happened between enabling and disabling.
 struct Measured {
     ended: EndReason,
     status: Option<Status>,
-    started_ns: u64,
-    started_wall_ns: u64,
-    duration_s: f64,
+    started: Moment,
+    ended_at: Moment,
     cpu_before: CpuTime,
     cpu_after: CpuTime,
 }
 
 impl Session<'_> {
-    fn run(mut self) -> Result<Summary, RecorderError> {
+    fn run(mut self, mut child: Option<HeldChild>) -> Result<Summary, RecorderError> {
         let rings = self.set.take_rings();
-        let ring_size = rings.first().map_or(0, |ring| ring.size());
+        if self.options.overwrite {
+            return self.run_flight_recorder(&rings, child.as_mut());
+        }
+        self.run_streams(rings, child.as_mut())
+    }
+
+    /// Rings that nobody reads before a snapshot.
+    fn run_flight_recorder(
+        &self,
+        rings: &[Ring],
+        child: Option<&mut HeldChild>,
+    ) -> Result<Summary, RecorderError> {
+        let index = self.index();
+        let mut snapshots = Vec::new();
+        let begun = Moment::now(self.options.clockid);
+        let nothing_lost = self.read_loss();
+        let bell = Wake::new().map_err(RecorderError::system("eventfd"))?;
+        let measured = self.measure(&bell, child, &mut |due, _| {
+            if let Due::Switch = due {
+                let snapshot = self.snapshot(rings, &index, &begun, &nothing_lost, false)?;
+                snapshots.push(snapshot.path);
+                self.drop_oldest(&mut snapshots);
+            }
+            Ok(())
+        })?;
+        keep_old(&self.options.output)?;
+        let last = self.snapshot(rings, &index, &measured.started, &nothing_lost, true)?;
+        Ok(self.flight_summary(&measured, last, snapshots))
+    }
+
+    /// Rings that readers drain into files.
+    fn run_streams(
+        &self,
+        rings: Vec<Ring>,
+        child: Option<&mut HeldChild>,
+    ) -> Result<Summary, RecorderError> {
         let ring_cpus: Vec<Option<u32>> = rings.iter().map(|ring| ring.cpu()).collect();
         let plans = plan(&self.options.readers, &ring_cpus, self.topology)?;
         let bell = Wake::new().map_err(RecorderError::system("eventfd"))?;
-        let old = keep_old(&self.options.output)?;
-        let output = self.create_output(rings.len(), &bell)?;
+        let old = match self.options.switch {
+            None => keep_old(&self.options.output)?,
+            Some(_) => None, // every file has a name of its own
+        };
+        let begun = Moment::now(self.options.clockid);
+        let output = self.create_output(rings.len(), &bell, &begun)?;
         let shared = Shared::new(self.topology, self.index(), output.clone());
-        let sink = SinkOptions {
-            compression: self.options.compression,
-            aio: self.options.aio,
-            bind: self.topology.nodes.len() > 1,
-            ring_size,
+        let mut files = Files {
+            bell: &bell,
+            rings: rings.len(),
+            started: begun,
+            loss_before: self.read_loss(),
+            closed: Vec::new(),
+            closed_tally: Tally::default(),
+            closed_bytes: 0,
         };
-        let reader_options = ReaderOptions { affinity: self.options.affinity, sink };
-        let mut child = self.child.take();
-        let (measured, reports) = std::thread::scope(|threads| {
-            let mut slots: Vec<Option<RingSlot>> = rings
-                .into_iter()
-                .enumerate()
-                .map(|(index, ring)| {
-                    let node = ring.cpu().and_then(|cpu| self.topology.node_of(cpu));
-                    Some(RingSlot::new(index, ring, node))
-                })
-                .collect();
-            let mut wakes = Vec::new();
-            let mut readers = Vec::new();
-            for (number, plan) in plans.iter().enumerate() {
-                let wake = Wake::new().map_err(RecorderError::system("eventfd"))?;
-                wakes.push(wake.clone());
-                let own = plan.rings.iter().filter_map(|&ring| slots[ring].take()).collect();
-                let (shared, set, options) = (&shared, &self.set, &reader_options);
-                let reader = std::thread::Builder::new()
-                    .name(format!("reader-{number}"))
-                    .spawn_scoped(threads, move || {
-                        reader::run(shared, set, plan, own, options, &wake)
-                    })
-                    .map_err(RecorderError::system("starting a reader"));
-                match reader {
-                    Ok(reader) => readers.push(reader),
-                    Err(error) => {
-                        end_readers(shared, &wakes);
-                        return Err(error);
-                    }
+        let first_path = output.path().to_owned();
+        drop(output);
+        let (measured, reports) = with_readers(self, &shared, rings, &plans, || {
+            self.name_what_exists(&shared.output(), false);
+            self.measure(&bell, child, &mut |due, elapsed| match due {
+                Due::State => {
+                    self.write_state(&shared, elapsed);
+                    Ok(())
                 }
-            }
-            let measured = self.measure(&shared, &bell, child.as_mut());
-            end_readers(&shared, &wakes);
-            let reports: Vec<ReaderReport> = readers
-                .into_iter()
-                // A panic in a reader is a defect; it is passed on, not hidden.
-                .map(|reader| {
-                    reader.join().unwrap_or_else(|cause| std::panic::resume_unwind(cause))
-                })
-                .collect();
-            Ok::<_, RecorderError>((measured, reports))
+                Due::Look(monitor) => {
+                    monitor.look(&shared);
+                    let output = shared.output();
+                    if self.is_switch_due(&output, &files.started) {
+                        drop(output);
+                        self.switch_files(&shared, &mut files)?;
+                    }
+                    Ok(())
+                }
+                Due::Switch => self.switch_files(&shared, &mut files),
+                Due::Bell(ended) => {
+                    *ended = Some(why_stopped(&shared.output()));
+                    Ok(())
+                }
+            })
         })?;
-        let measured = match measured {
-            Ok(measured) => measured,
+        match measured {
+            Ok(measured) => self.finish(&shared.output(), &measured, files, &reports),
             Err(error) => {
-                restore_old(&self.options.output, old.as_deref());
-                return Err(error);
+                restore_old(&first_path, old.as_deref());
+                Err(error)
             }
-        };
-        self.finish(&output, &measured, reports)
-    }
-
-    fn create_output(&self, rings: usize, bell: &Wake) -> Result<Arc<Output>, RecorderError> {
-        let events = self.file_events();
-        let path = &self.options.output;
-        let limits = FileLimits { largest: self.options.max_size, owner: self.options.owner };
-        Output::create(path, &events, rings, &limits, bell.clone())
-            .map(Arc::new)
-            .map_err(output_error("create", path))
+        }
     }
 
     fn file_events(&self) -> Vec<FileEvent> {
@@ -223,39 +250,30 @@ impl Session<'_> {
         IdIndex::new(self.set.events().iter().map(|event| (event.id, event.event)), &sampling)
     }
 
-    /// From naming what exists to disabling the events.
+    /// From enabling to disabling the events. `act` does what is due meanwhile.
     fn measure(
         &self,
-        shared: &Shared<'_>,
         bell: &Wake,
         mut child: Option<&mut HeldChild>,
+        act: Act<'_>,
     ) -> Result<Measured, RecorderError> {
-        self.name_what_exists(shared);
         if self.options.target != Target::Command && self.options.delay_ms.is_none() {
             self.enable()?;
         }
         let cpu_before = CpuTime::of_process();
-        let (started_ns, started_wall_ns) = (monotonic_ns(), wall_ns());
+        let started = Moment::now(self.options.clockid);
         if let Some(child) = child.as_deref_mut() {
             child.release()?;
         }
-        let ended = self.wait(shared, bell, child.as_deref_mut(), started_ns)?;
+        let ended = self.wait(bell, child.as_deref_mut(), &started, act)?;
         self.set.disable(self.kernel)?;
-        let duration_s = (monotonic_ns() - started_ns) as f64 / 1e9;
+        let ended_at = Moment::now(self.options.clockid);
         let cpu_after = CpuTime::of_process();
         let status = match child {
             Some(child) => Some(Self::let_child_end(child, &ended)?),
             None => None,
         };
-        Ok(Measured {
-            ended,
-            status,
-            started_ns,
-            started_wall_ns,
-            duration_s,
-            cpu_before,
-            cpu_after,
-        })
+        Ok(Measured { ended, status, started, ended_at, cpu_before, cpu_after })
     }
 
     /// A command that outlives its recording goes on: it is the user's work. After an interrupt it
@@ -268,14 +286,15 @@ impl Session<'_> {
         child.wait().map_err(RecorderError::system("waitpid"))
     }
 
-    fn name_what_exists(&self, shared: &Shared<'_>) {
+    /// Describes in `output` what exists: before the recording (`again` false) a command of ours has
+    /// nothing to describe; later its descendants are among all processes.
+    fn name_what_exists(&self, output: &Output, again: bool) {
         let processes = match &self.options.target {
-            Target::Command => Processes::None,
-            Target::System | Target::Cpus(_) | Target::Cgroup { .. } => Processes::All,
-            Target::Processes(pids) => Processes::These(pids.clone()),
-            Target::Threads(tids) => Processes::These(self.processes_of(tids)),
+            Target::Command if !again => Processes::None,
+            Target::Processes(pids) if !again => Processes::These(pids.clone()),
+            Target::Threads(tids) if !again => Processes::These(self.processes_of(tids)),
+            _ => Processes::All,
         };
-        let output = shared.output();
         let find = |path: &Path| find_build_id(path);
         let find = self.options.build_ids.then_some(&find as crate::synthesize::FindBuildId<'_>);
         let data = self.options.extras.data_mappings;
@@ -317,43 +336,69 @@ impl Session<'_> {
         known.min(Duration::from_millis(1)).min(Duration::from_millis(200) / cpus)
     }
 
-    /// Waits for the end, and meanwhile does what is due by time.
+    /// Waits for the end, and meanwhile does what is due.
     fn wait(
         &self,
-        shared: &Shared<'_>,
         bell: &Wake,
         mut child: Option<&mut HeldChild>,
-        started_ns: u64,
+        started: &Moment,
+        act: Act<'_>,
     ) -> Result<EndReason, RecorderError> {
         let mut processes = self.observed_processes();
+        let mut commands = self.options.control.as_ref().map(Commands::new);
         let mut delay = self.options.delay_ms.filter(|delay| *delay >= 0);
         let mut next_state = Duration::ZERO;
         let mut monitor = Monitor::new(self.machine, self.options.affinity == Affinity::Auto);
+        let look_every = match self.options.switch {
+            Some(Switch::Bytes(_) | Switch::Time(_)) => LOOK_OFTEN,
+            _ => LOOK_EVERY,
+        };
         loop {
-            let elapsed = Duration::from_nanos(monotonic_ns() - started_ns);
+            let elapsed = Duration::from_nanos(monotonic_ns() - started.monotonic_ns);
             if delay.is_some_and(|delay| elapsed >= Duration::from_millis(delay as u64)) {
                 self.enable()?;
                 delay = None;
             }
             if elapsed >= next_state {
-                self.write_state(shared, elapsed);
+                act(Due::State, elapsed)?;
                 next_state = elapsed + STATE_EVERY;
             }
-            monitor.look(shared);
-            let wait = match delay {
-                Some(delay) => Duration::from_millis(delay as u64).saturating_sub(elapsed),
-                None => LOOK_EVERY,
+            act(Due::Look(&mut monitor), elapsed)?;
+            let until_delay = delay
+                .map(|delay| Duration::from_millis(delay as u64).saturating_sub(elapsed))
+                .unwrap_or(look_every);
+            let watched = Watched {
+                signals: self.signals,
+                bell,
+                child: child.as_deref(),
+                commands: commands.as_ref().map(Commands::fd),
+                processes: &processes,
             };
-            let watched =
-                Watched { stop: self.stop, bell, child: child.as_deref(), processes: &processes };
-            match watched.wait(wait)? {
+            match watched.wait(until_delay.min(look_every))? {
                 Event::Stop => return Ok(EndReason::Interrupted),
-                Event::Bell => return Ok(why_stopped(&shared.output())),
+                Event::Switch => {
+                    if self.takes_switches() {
+                        act(Due::Switch, elapsed)?;
+                    }
+                }
+                Event::Bell => {
+                    let mut ended = None;
+                    act(Due::Bell(&mut ended), elapsed)?;
+                    bell.silence();
+                    if let Some(ended) = ended {
+                        return Ok(ended);
+                    }
+                }
                 Event::Child => {
                     if let Some(child) = child.as_deref_mut() {
                         child.try_wait().map_err(RecorderError::system("waitpid"))?;
                     }
                     return Ok(EndReason::Command);
+                }
+                Event::Command => {
+                    if self.obey(commands.as_mut(), elapsed, act)? {
+                        return Ok(EndReason::Interrupted);
+                    }
                 }
                 Event::Process(index) => {
                     processes.swap_remove(index);
@@ -364,6 +409,69 @@ impl Session<'_> {
                 Event::Time => {}
             }
         }
+    }
+
+    fn takes_switches(&self) -> bool {
+        self.options.overwrite || self.options.switch.is_some()
+    }
+
+    /// Carries out the commands that have arrived; true for the one that ends the recording.
+    fn obey(
+        &self,
+        commands: Option<&mut Commands<'_>>,
+        elapsed: Duration,
+        act: Act<'_>,
+    ) -> Result<bool, RecorderError> {
+        let Some(commands) = commands else { return Ok(false) };
+        for command in commands.read() {
+            match command {
+                Command::Enable(None) => self.enable()?,
+                Command::Disable(None) => self.disable_sampling()?,
+                Command::Enable(Some(name)) => self.switch_event(commands, &name, true)?,
+                Command::Disable(Some(name)) => self.switch_event(commands, &name, false)?,
+                Command::Snapshot if self.takes_switches() => act(Due::Switch, elapsed)?,
+                Command::Snapshot => {
+                    commands.answer("error: snapshot needs --overwrite or --switch-output\n");
+                    continue;
+                }
+                Command::Stop => {
+                    commands.acknowledge();
+                    return Ok(true);
+                }
+                Command::Ping => {}
+                Command::EventList => {
+                    for request in self.set.requests() {
+                        commands.answer(&format!("{}\n", request.name));
+                    }
+                }
+                Command::Unknown(line) => {
+                    commands.answer(&format!("error: not a command: {line}\n"));
+                    continue;
+                }
+            }
+            commands.acknowledge();
+        }
+        Ok(false)
+    }
+
+    fn switch_event(
+        &self,
+        commands: &Commands<'_>,
+        name: &str,
+        on: bool,
+    ) -> Result<(), RecorderError> {
+        if !self.set.switch_event(self.kernel, name, on)? {
+            commands.answer(&format!("error: no event {name}\n"));
+        }
+        Ok(())
+    }
+
+    /// Stops the sampling events; the sideband goes on, so that what starts meanwhile has a name.
+    fn disable_sampling(&self) -> Result<(), RecorderError> {
+        for request in self.set.requests().iter().filter(|request| request.attr.sample > 0) {
+            self.set.switch_event(self.kernel, &request.name, false)?;
+        }
+        Ok(())
     }
 
     /// Descriptors that tell the end of processes observed by id. One that is gone already is not
@@ -384,7 +492,7 @@ impl Session<'_> {
     fn write_state(&self, shared: &Shared<'_>, elapsed: Duration) {
         let mut info = self.describe(&metadata::machine_info(self.machine, self.topology));
         info.duration_s = elapsed.as_secs_f64();
-        let lost = self.read_lost();
+        let lost = self.read_loss();
         for (event, lost) in info.events.iter_mut().zip(lost.by_event) {
             event.lost = lost;
         }
@@ -396,9 +504,74 @@ impl Session<'_> {
     }
 }
 
-fn end_readers(shared: &Shared<'_>, wakes: &[Wake]) {
-    shared.start_draining();
-    wakes.iter().for_each(Wake::ring);
+/// What is due while recording.
+enum Due<'a, 'm> {
+    /// Leave a copy of what is known in the stream.
+    State,
+    /// Look at the machine and at the file.
+    Look(&'a mut Monitor<'m>),
+    /// A new file or a snapshot is wanted.
+    Switch,
+    /// The file had to be stopped; says why.
+    Bell(&'a mut Option<EndReason>),
+}
+
+/// Does what is due, so long after the start.
+type Act<'a> = &'a mut dyn FnMut(Due<'_, '_>, Duration) -> Result<(), RecorderError>;
+
+/// Runs `body` while readers drain `rings`, and gives what it returned with the readers' reports.
+fn with_readers<T>(
+    session: &Session<'_>,
+    shared: &Shared<'_>,
+    rings: Vec<Ring>,
+    plans: &[ReaderPlan],
+    body: impl FnOnce() -> T,
+) -> Result<(T, Vec<ReaderReport>), RecorderError> {
+    let sink = SinkOptions {
+        compression: session.options.compression,
+        aio: session.options.aio,
+        bind: session.topology.nodes.len() > 1,
+        ring_size: rings.first().map_or(0, |ring| ring.size()),
+    };
+    let options = ReaderOptions { affinity: session.options.affinity, sink };
+    let mut slots: Vec<Option<RingSlot>> = rings
+        .into_iter()
+        .enumerate()
+        .map(|(index, ring)| {
+            let node = ring.cpu().and_then(|cpu| session.topology.node_of(cpu));
+            Some(RingSlot::new(index, ring, node))
+        })
+        .collect();
+    // All that can fail comes before the first thread: a reader that nobody tells to end never does.
+    let wakes = plans.iter().map(|_| Wake::new()).collect::<io::Result<Vec<_>>>();
+    let wakes = wakes.map_err(RecorderError::system("eventfd"))?;
+    std::thread::scope(|threads| {
+        let mut readers = Vec::new();
+        let mut failure = None;
+        for (number, (plan, wake)) in plans.iter().zip(&wakes).enumerate() {
+            let own = plan.rings.iter().filter_map(|&ring| slots[ring].take()).collect();
+            let (set, options) = (&session.set, &options);
+            let reader = std::thread::Builder::new()
+                .name(format!("reader-{number}"))
+                .spawn_scoped(threads, move || reader::run(shared, set, plan, own, options, wake));
+            match reader {
+                Ok(reader) => readers.push(reader),
+                Err(error) => failure = Some(RecorderError::system("starting a reader")(error)),
+            }
+        }
+        let result = match failure {
+            None => Ok(body()),
+            Some(error) => Err(error),
+        };
+        shared.start_draining();
+        wakes.iter().for_each(Wake::ring);
+        let reports = readers
+            .into_iter()
+            // A panic in a reader is a defect; it is passed on, not hidden.
+            .map(|reader| reader.join().unwrap_or_else(|cause| std::panic::resume_unwind(cause)))
+            .collect();
+        result.map(|result| (result, reports))
+    })
 }
 
 fn find_build_id(path: &Path) -> Option<Vec<u8>> {

@@ -11,6 +11,8 @@ use pmuscope_perfdata::info::{
 };
 use pmuscope_perfdata::writer::{ClockData, Compression, closing};
 
+use super::files::{Files, Moment};
+use super::flight::Snapshot;
 use super::{Measured, Session, find_build_id, output_error};
 use crate::compress::LARGEST_PIECE;
 use crate::error::RecorderError;
@@ -56,8 +58,8 @@ impl std::fmt::Display for EndReason {
 pub struct Summary {
     /// What the file knows of itself.
     pub info: RecordingInfo,
-    /// The file.
-    pub path: PathBuf,
+    /// The files, oldest first; one unless they were switched.
+    pub paths: Vec<PathBuf>,
     /// Why it ended.
     pub ended: EndReason,
     /// How the command ended, if one was run.
@@ -67,11 +69,32 @@ pub struct Summary {
 }
 
 /// Loss and times as the descriptors tell them.
+#[derive(Debug, Clone)]
 pub(super) struct Loss {
     pub(super) by_event: Vec<Option<u64>>,
     by_ring: BTreeMap<usize, u64>,
     /// Nanoseconds enabled and running.
     times: Vec<(u64, u64)>,
+}
+
+impl Loss {
+    /// What came after `earlier`.
+    pub(super) fn since(&self, earlier: &Self) -> Self {
+        let minus = |now: Option<u64>, then: Option<u64>| {
+            now.map(|now| now.saturating_sub(then.unwrap_or(0)))
+        };
+        let events = self.by_event.iter().zip(&earlier.by_event);
+        let times = self.times.iter().zip(&earlier.times);
+        Self {
+            by_event: events.map(|(now, then)| minus(*now, *then)).collect(),
+            by_ring: self
+                .by_ring
+                .iter()
+                .map(|(ring, now)| (*ring, now - earlier.by_ring.get(ring).unwrap_or(&0).min(now)))
+                .collect(),
+            times: times.map(|(now, then)| (now.0 - then.0, now.1 - then.1)).collect(),
+        }
+    }
 }
 
 impl Session<'_> {
@@ -133,7 +156,7 @@ impl Session<'_> {
         }
     }
 
-    pub(super) fn read_lost(&self) -> Loss {
+    pub(super) fn read_loss(&self) -> Loss {
         let mut loss = Loss {
             by_event: vec![None; self.set.requests().len()],
             by_ring: BTreeMap::new(),
@@ -152,21 +175,19 @@ impl Session<'_> {
         loss
     }
 
-    pub(super) fn finish(
+    /// What a file knows of its own stretch of the recording; rings and cost are left to the caller.
+    pub(super) fn file_info(
         &self,
-        output: &Output,
-        measured: &Measured,
-        reports: Vec<ReaderReport>,
-    ) -> Result<Summary, RecorderError> {
-        let tally = output.tally();
-        let machine_info = metadata::machine_info(self.machine, self.topology);
-        let loss = self.read_lost();
-        let mut info = self.describe(&machine_info);
+        started: &Moment,
+        ended: &Moment,
+        tally: &Tally,
+        loss: &Loss,
+    ) -> RecordingInfo {
+        let mut info = self.describe(&metadata::machine_info(self.machine, self.topology));
         info.complete = true;
-        info.ended_by = Some(measured.ended.to_string());
-        info.started_unix_ns = measured.started_wall_ns;
-        info.started_clock_ns = measured.started_ns;
-        info.duration_s = measured.duration_s;
+        info.started_unix_ns = started.wall_ns;
+        info.started_clock_ns = started.clock_ns;
+        info.duration_s = ended.seconds_since(started);
         for (event, entry) in info.events.iter_mut().enumerate() {
             entry.samples = tally.samples.get(event).copied().unwrap_or(0);
             entry.throttled = tally.throttled.get(event).copied().unwrap_or(0);
@@ -174,19 +195,81 @@ impl Session<'_> {
             let (enabled, running) = loss.times[event];
             entry.running_share = (enabled > 0).then(|| running as f64 / enabled as f64);
         }
-        info.streaming.aio = reports.iter().find_map(|report| report.aio).map(str::to_owned);
-        info.rings = self.ring_infos(&reports, &loss);
+        info.rings = loss
+            .by_ring
+            .values()
+            .map(|lost| RingInfo { lost: Some(*lost), ..RingInfo::default() })
+            .collect();
+        info.notices = throttling(tally).into_iter().collect();
+        info
+    }
+
+    /// Closes the last file and sums up the recording.
+    pub(super) fn finish(
+        &self,
+        output: &Output,
+        measured: &Measured,
+        files: Files<'_>,
+        reports: &[ReaderReport],
+    ) -> Result<Summary, RecorderError> {
+        let loss = self.read_loss();
         let ended = reports
             .iter()
             .find_map(|report| report.failure.as_ref())
             .map_or(measured.ended.clone(), |error| EndReason::ReaderError(error.to_string()));
-        let missing = missing(&info, &tally, &ended);
-        info.notices.clone_from(&missing);
-        info.notices.extend(throttling(&tally));
-        info.cost = self.cost(measured, &reports, &info, output.committed());
-        self.close(output, &machine_info, &tally, &info, measured)?;
-        let path = output.path().to_owned();
-        Ok(Summary { info, path, ended, status: measured.status, missing })
+        let started = if files.closed.is_empty() { measured.started } else { files.started };
+        let tally = output.tally();
+        let mut info =
+            self.file_info(&started, &measured.ended_at, &tally, &loss.since(&files.loss_before));
+        info.ended_by = Some(ended.to_string());
+        info.streaming.aio = reports.iter().find_map(|report| report.aio).map(str::to_owned);
+        let mut all = files.closed_tally.clone();
+        all.add(tally.clone());
+        let whole = self.file_info(&measured.started, &measured.ended_at, &all, &loss);
+        let rings = self.ring_infos(reports, &loss);
+        let bytes = files.closed_bytes + output.committed();
+        let cost = self.cost(measured, reports, &whole, &rings, bytes);
+        let whole = RecordingInfo {
+            ended_by: info.ended_by.clone(),
+            streaming: info.streaming.clone(),
+            rings,
+            cost,
+            ..whole
+        };
+        let missing = missing(&whole, &all, &ended);
+        // A single file tells everything; of several, each tells its own stretch.
+        let in_file = if files.closed.is_empty() { whole.clone() } else { info };
+        let in_file = RecordingInfo {
+            notices: missing.iter().cloned().chain(in_file.notices.clone()).collect(),
+            ..in_file
+        };
+        self.close(output, &tally, &in_file, &started)?;
+        let mut paths = files.closed;
+        self.drop_oldest(&mut paths);
+        paths.push(output.path().to_owned());
+        let notices = missing.iter().cloned().chain(whole.notices.clone()).collect();
+        let info = RecordingInfo { notices, ..whole };
+        Ok(Summary { info, paths, ended, status: measured.status, missing })
+    }
+
+    /// Sums up a flight recorder: what the last snapshot holds.
+    pub(super) fn flight_summary(
+        &self,
+        measured: &Measured,
+        last: Snapshot,
+        mut snapshots: Vec<PathBuf>,
+    ) -> Summary {
+        let loss = self.read_loss();
+        let mut info = self.file_info(&measured.started, &measured.ended_at, &last.tally, &loss);
+        info.cost = self.cost(measured, &[], &info, &[], last.bytes);
+        snapshots.push(last.path);
+        Summary {
+            info,
+            paths: snapshots,
+            ended: measured.ended.clone(),
+            status: measured.status,
+            missing: Vec::new(),
+        }
     }
 
     fn ring_infos(&self, reports: &[ReaderReport], loss: &Loss) -> Vec<RingInfo> {
@@ -218,13 +301,14 @@ impl Session<'_> {
         measured: &Measured,
         reports: &[ReaderReport],
         info: &RecordingInfo,
+        rings: &[RingInfo],
         bytes: u64,
     ) -> Cost {
         let now = CpuTime::of_process();
         let active = measured.cpu_after.total() - measured.cpu_before.total();
         let samples = info.samples();
         let per_sample = |amount: f64| (samples > 0).then(|| amount / samples as f64);
-        let machine_s = measured.duration_s * self.topology.online.len() as f64;
+        let machine_s = info.duration_s * self.topology.online.len() as f64;
         Cost {
             user_s: now.user_s,
             system_s: now.system_s,
@@ -232,30 +316,30 @@ impl Session<'_> {
             close_s: now.total() - measured.cpu_after.total(),
             readers: reports.iter().map(reader_cost).collect(),
             bytes,
-            ring_bytes: info.rings.iter().map(|ring| ring.bytes).sum(),
+            ring_bytes: rings.iter().map(|ring| ring.bytes).sum(),
             machine_share: (machine_s > 0.0).then(|| active / machine_s),
             us_per_sample: per_sample(active * 1e6),
             bytes_per_sample: per_sample(bytes as f64),
         }
     }
 
-    fn close(
+    /// Writes what stands behind the records.
+    pub(super) fn close(
         &self,
         output: &Output,
-        machine_info: &MachineInfo,
         tally: &Tally,
         info: &RecordingInfo,
-        measured: &Measured,
+        started: &Moment,
     ) -> Result<(), RecorderError> {
         let clock = ClockData {
             clockid: self.options.clockid as u32,
-            wall_ns: measured.started_wall_ns,
-            clock_ns: measured.started_ns,
+            wall_ns: started.wall_ns,
+            clock_ns: started.clock_ns,
         };
         let mut features = metadata::features(
             self.machine,
             self.topology,
-            machine_info,
+            &info.machine,
             &self.options.own_command_line,
             self.set.requests(),
             clock,

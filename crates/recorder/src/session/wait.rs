@@ -7,21 +7,27 @@ use pmuscope_counters::spawn::HeldChild;
 use pmuscope_machine::{CpuTimes, Machine};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::Signals;
 use crate::control::Shared;
 use crate::error::RecorderError;
 use crate::wake::Wake;
 
 /// What the main thread waits for.
 pub(super) struct Watched<'a> {
-    pub(super) stop: BorrowedFd<'a>,
+    pub(super) signals: Signals<'a>,
     pub(super) bell: &'a Wake,
     pub(super) child: Option<&'a HeldChild>,
+    pub(super) commands: Option<BorrowedFd<'a>>,
     pub(super) processes: &'a [OwnedFd],
 }
 
 /// What happened.
 pub(super) enum Event {
     Stop,
+    /// The user wants a new file or a snapshot.
+    Switch,
+    /// Commands have arrived.
+    Command,
     Bell,
     Child,
     Process(usize),
@@ -30,27 +36,35 @@ pub(super) enum Event {
 
 impl Watched<'_> {
     pub(super) fn wait(&self, timeout: Duration) -> Result<Event, RecorderError> {
-        let child = self.child.map(HeldChild::pidfd);
-        let mut fds = vec![
-            PollFd::from_borrowed_fd(self.bell.as_fd(), PollFlags::IN),
-            PollFd::from_borrowed_fd(self.stop, PollFlags::IN),
-        ];
-        fds.extend(child.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
-        fds.extend(self.processes.iter().map(|fd| PollFd::new(fd, PollFlags::IN)));
+        let watch = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
+        let mut fds =
+            vec![watch(self.bell.as_fd()), watch(self.signals.stop), watch(self.signals.switch)];
+        let mut meaning = vec![Event::Bell, Event::Stop, Event::Switch];
+        if let Some(child) = self.child {
+            fds.push(watch(child.pidfd()));
+            meaning.push(Event::Child);
+        }
+        if let Some(commands) = self.commands {
+            fds.push(watch(commands));
+            meaning.push(Event::Command);
+        }
+        for (index, process) in self.processes.iter().enumerate() {
+            fds.push(watch(process.as_fd()));
+            meaning.push(Event::Process(index));
+        }
         match poll(&mut fds, Some(&timespec(timeout))) {
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => return Ok(Event::Time),
             Err(errno) => return Err(RecorderError::system("poll")(errno.into())),
         }
-        let ready = fds.iter().position(|fd| !fd.revents().is_empty());
-        let first_process = 2 + usize::from(child.is_some());
-        Ok(match ready {
-            None => Event::Time,
-            Some(0) => Event::Bell,
-            Some(1) => Event::Stop,
-            Some(index) if index < first_process => Event::Child,
-            Some(index) => Event::Process(index - first_process),
-        })
+        let ready = fds.iter().position(|fd| fd.revents().contains(PollFlags::IN));
+        drop(fds);
+        let event = ready.map_or(Event::Time, |position| meaning.swap_remove(position));
+        if matches!(event, Event::Switch) {
+            // One request each, however many arrived; the descriptor is ready.
+            let _ = rustix::io::read(self.signals.switch, &mut [0_u8; 64]);
+        }
+        Ok(event)
     }
 }
 

@@ -3,10 +3,12 @@
 use pmuscope_abi::{BranchSampleType, SampleType};
 use pmuscope_events::{Group, MachineCatalog, default_event, parse, parse_branch_filter};
 use pmuscope_machine::{CpuSet, Machine};
-use pmuscope_recorder::{Affinity, Extras, Readers, RecordOptions, RingChoice, Sampling, Target};
+use pmuscope_recorder::{
+    Affinity, Extras, Readers, RecordOptions, RingChoice, Sampling, Switch, Target,
+};
 
 use super::flags::Args;
-use super::{call_graph::call_graph, size};
+use super::{call_graph::call_graph, control, size};
 use crate::exit::{Exit, failure};
 
 /// Samples per second and CPU where nothing is said.
@@ -65,6 +67,10 @@ pub(super) fn convert(args: Args, machine: &Machine) -> anyhow::Result<Plan> {
         compression: args.compression_level,
         output: args.output,
         max_size,
+        overwrite: args.overwrite,
+        switch: switch(args.switch_output.as_deref()).map_err(bad)?,
+        max_files: args.switch_max_files,
+        control: args.control.as_deref().map(control::open).transpose().map_err(bad)?,
         owner: invoking_user(),
         delay_ms: args.delay,
         build_ids: !args.no_buildid,
@@ -178,6 +184,20 @@ fn clock(name: Option<&str>) -> Result<i32, String> {
             ));
         }
     })
+}
+
+/// `--switch-output`: a signal, a size or a time.
+fn switch(text: Option<&str>) -> Result<Option<Switch>, String> {
+    let Some(text) = text else { return Ok(None) };
+    if text == "signal" {
+        return Ok(Some(Switch::Signal));
+    }
+    if let Some(time) = size::duration(text) {
+        return Ok(Some(Switch::Time(time)));
+    }
+    size::with_unit(text).filter(|bytes| *bytes > 0).map(|bytes| Some(Switch::Bytes(bytes))).ok_or_else(
+        || format!("--switch-output={text}: not known. Try signal, a size such as 100M, or a time such as 30s"),
+    )
 }
 
 fn parse_affinity(text: &str) -> Result<Affinity, String> {

@@ -159,6 +159,25 @@ pub(crate) struct Args {
     /// End when the file has this size (B, K, M, G).
     #[arg(long, value_name = "SIZE", help_heading = "Output")]
     pub(crate) max_size: Option<String>,
+    /// Begin a new file, named by the time, on SIGUSR2, at a size (100M) or after a time (30s, 5m).
+    #[arg(
+        long,
+        value_name = "WHEN",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "signal",
+        help_heading = "Output"
+    )]
+    pub(crate) switch_output: Option<String>,
+    /// Keep only so many of those files.
+    #[arg(long, value_name = "N", requires = "switch_output", help_heading = "Output")]
+    pub(crate) switch_max_files: Option<usize>,
+    /// Flight recorder: keep the newest samples in the rings; write them on SIGUSR2 and at the end.
+    #[arg(long, conflicts_with_all = ["aio", "compression_level"], help_heading = "Output")]
+    pub(crate) overwrite: bool,
+    /// Take commands while recording: fifo:CTL[,ACK] or fd:N[,M]; enable, disable, snapshot, stop …
+    #[arg(long, value_name = "CHANNEL", help_heading = "Output")]
+    pub(crate) control: Option<String>,
     /// No build ids.
     #[arg(short = 'B', long, help_heading = "Output")]
     pub(crate) no_buildid: bool,

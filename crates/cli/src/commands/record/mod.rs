@@ -1,6 +1,7 @@
 //! `pmuscope record`.
 
 mod call_graph;
+mod control;
 mod convert;
 mod flags;
 mod print;
@@ -10,7 +11,7 @@ use std::os::fd::AsFd as _;
 
 use pmuscope_counters::{CountersError, Host};
 use pmuscope_machine::Machine;
-use pmuscope_recorder::RecorderError;
+use pmuscope_recorder::{RecorderError, Signals};
 
 use crate::exit::{Exit, failure};
 use crate::signals;
@@ -31,7 +32,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     }
     let stop = signals::stop_pipe()?;
-    let summary = pmuscope_recorder::record(&plan.options, &Host, &machine, stop.as_fd())
+    let switch = signals::switch_pipe()?;
+    let signals = Signals { stop: stop.as_fd(), switch: switch.as_fd() };
+    let summary = pmuscope_recorder::record(&plan.options, &Host, &machine, signals)
         .map_err(|error| refused(&error, has_command))?;
     if !plan.quiet {
         eprint!("{}", print::summary(&summary));

@@ -15,13 +15,22 @@ pub(super) fn preview(preview: &Preview) -> String {
         let cpus = request.cpus.as_ref().map_or_else(String::new, |cpus| format!(", CPUs {cpus}"));
         let _ = writeln!(out, "{}{group}{cpus}:", request.name);
         for (name, value) in describe(&request.attr) {
-            let _ = writeln!(out, "  {name:<24} {value}");
+            let _ = writeln!(out, "  {name:<30} {value}");
         }
     }
     for (number, rings) in preview.readers.iter().enumerate() {
         let _ = writeln!(out, "reader {number}: rings of CPUs {rings}");
     }
     out
+}
+
+/// The file, or how many and the last of them.
+fn files(summary: &Summary) -> String {
+    let last = summary.paths.last().map(|path| path.display().to_string()).unwrap_or_default();
+    match summary.paths.len() {
+        0 | 1 => last,
+        count => format!("{count} files, the last {last}"),
+    }
 }
 
 /// What was recorded, what it cost, what is missing.
@@ -36,7 +45,7 @@ pub(super) fn summary(summary: &Summary) -> String {
         info.duration_s,
         number::count(info.samples()),
         number::bytes(info.cost.bytes),
-        summary.path.display(),
+        files(summary),
     );
     let dash = || "-".to_owned();
     let cost = &info.cost;

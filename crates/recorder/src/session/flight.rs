@@ -1,0 +1,75 @@
+//! The flight recorder (`--overwrite`): rings keep the newest records, nobody reads them until a
+//! snapshot is asked for.
+//!
+//! ```text
+//!   pause rings ─ copy them ─ resume ─ create file ─ name what exists ─ write the copies ─ close
+//! ```
+//!
+//! What the kernel would have written during the pause is counted as lost; the copy takes a
+//! millisecond or so per MiB.
+
+use std::path::PathBuf;
+
+use pmuscope_counters::{Pending, Ring};
+
+use super::files::Moment;
+use super::outcome::Loss;
+use super::{Session, output_error};
+use crate::error::RecorderError;
+use crate::options::Switch;
+use crate::output::{FileLimits, Output};
+use crate::sys::local_timestamp;
+use crate::tally::{IdIndex, Tally};
+use crate::wake::Wake;
+
+/// What a snapshot came to.
+pub(super) struct Snapshot {
+    pub(super) path: PathBuf,
+    pub(super) tally: Tally,
+    pub(super) bytes: u64,
+}
+
+impl Session<'_> {
+    /// Writes what the rings hold to a file: the user's name at the end, with the time before.
+    pub(super) fn snapshot(
+        &self,
+        rings: &[Ring],
+        index: &IdIndex,
+        started: &Moment,
+        loss_before: &Loss,
+        last: bool,
+    ) -> Result<Snapshot, RecorderError> {
+        self.set.pause_output(self.kernel, true)?;
+        let copies: Vec<Vec<u8>> = rings.iter().map(Ring::backward).collect();
+        self.set.pause_output(self.kernel, false)?;
+        let now = Moment::now(self.options.clockid);
+        let mut path = self.options.output.clone().into_os_string();
+        if !last || self.options.switch == Some(Switch::Signal) {
+            path.push(format!(".{}", local_timestamp(now.wall_ns)));
+        }
+        let path = PathBuf::from(path);
+        let limits = FileLimits { largest: self.options.max_size, owner: self.options.owner };
+        let bell = Wake::new().map_err(RecorderError::system("eventfd"))?;
+        let output = Output::create(&path, &self.file_events(), rings.len(), &limits, bell)
+            .map_err(output_error("create", &path))?;
+        self.name_what_exists(&output, true);
+        let mut tally = Tally::new(index);
+        for copy in &copies {
+            tally.count(&Pending::of_copy(copy), index);
+            if !copy.is_empty() {
+                output.append(copy);
+            }
+        }
+        output.count(tally.clone());
+        let loss = self.read_loss().since(loss_before);
+        let mut info = self.file_info(started, &now, &tally, &loss);
+        info.ended_by = Some("snapshot of the flight recorder".into());
+        info.cost.bytes = output.committed();
+        info.notices.push(
+            "flight recorder: each ring holds its newest records only, so rings begin at different times"
+                .into(),
+        );
+        self.close(&output, &tally, &info, started)?;
+        Ok(Snapshot { path, tally, bytes: output.committed() })
+    }
+}
