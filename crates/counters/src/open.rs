@@ -49,7 +49,23 @@ pub enum RingSize {
     Exactly(u64),
 }
 
-/// How to open.
+impl RingSize {
+    /// Bytes to try first.
+    fn resolve(self, budget: MemoryBudget, rings: u64) -> Result<u64, CountersError> {
+        let page = rustix::param::page_size() as u64;
+        match self {
+            Self::AtMost(bytes) => Ok(budget.fit(bytes, rings, page)),
+            Self::Exactly(bytes) if bytes.is_power_of_two() && bytes >= page => Ok(bytes),
+            Self::Exactly(bytes) => Err(CountersError::RingSize(bytes)),
+        }
+    }
+}
+
+/// The watermark of a ring is one part in so many of its size.
+const WATERMARK_PART: u64 = 4;
+
+/// How to open. Events that ask for [`AttrFlags::WATERMARK`] wake their reader when a quarter of the
+/// ring is full: what is left is slack for a reader that does not get a CPU at once.
 #[derive(Debug, Clone, Copy)]
 pub struct OpenOptions {
     /// Size of each ring's data area.
@@ -109,14 +125,16 @@ impl SamplingSet {
         let places: usize = rings.iter().map(Vec::len).sum();
         raise_open_files(ResourceNeed::new(requests.len() as u64, places as u64))?;
         let limits = machine.limits();
+        let budget = memory_budget(machine, topology);
+        let ring_size = options.ring_size.resolve(budget, rings.len() as u64)?;
+        let requests = with_watermark(requests, ring_size);
         let opener =
             Opener { kernel, scope, requests: &requests, paranoid: limits.perf_event_paranoid };
         let opened = opener.open_all(topology, &rings)?;
         if opened.iter().all(|ring| ring.events.is_empty()) {
             return Err(CountersError::Vanished(describe_scope(scope)));
         }
-        let budget = memory_budget(machine, topology);
-        let mapped = map_all(kernel, opened, budget, options)?;
+        let mapped = map_all(kernel, opened, budget, ring_size, options)?;
         Ok(Self::collect(requests, mapped))
     }
 
@@ -434,6 +452,15 @@ impl Opener<'_> {
     }
 }
 
+fn with_watermark(mut requests: Vec<EventRequest>, ring_size: u64) -> Vec<EventRequest> {
+    for attr in requests.iter_mut().map(|request| &mut request.attr) {
+        if attr.flags.contains(AttrFlags::WATERMARK) {
+            attr.wakeup = u32::try_from(ring_size / WATERMARK_PART).unwrap_or(u32::MAX);
+        }
+    }
+    requests
+}
+
 fn is_gone(error: &CountersError) -> bool {
     matches!(error, CountersError::Open { source, .. } if source.raw_os_error() == Some(libc::ESRCH))
 }
@@ -469,17 +496,14 @@ fn map_all(
     kernel: &dyn Kernel,
     opened: Vec<OpenedRing>,
     budget: MemoryBudget,
+    ring_size: u64,
     options: OpenOptions,
 ) -> Result<Vec<(OpenedRing, Ring)>, CountersError> {
     let opened: Vec<OpenedRing> =
         opened.into_iter().filter(|ring| !ring.events.is_empty()).collect();
     let page = rustix::param::page_size() as u64;
     let count = opened.len() as u64;
-    let mut size = match options.ring_size {
-        RingSize::AtMost(bytes) => budget.fit(bytes, count, page),
-        RingSize::Exactly(bytes) if bytes.is_power_of_two() && bytes >= page => bytes,
-        RingSize::Exactly(bytes) => return Err(CountersError::RingSize(bytes)),
-    };
+    let mut size = ring_size;
     loop {
         match map_with(kernel, &opened, size as usize, !options.overwrite) {
             Ok(rings) => return Ok(opened.into_iter().zip(rings).collect()),
