@@ -1,12 +1,56 @@
 //! `pmuscope doctor`.
 
+use std::io::Write as _;
+use std::time::{Instant, SystemTime};
+
+use anyhow::Context as _;
+use pmuscope_machine::probe::{self, Probes};
+use pmuscope_machine::verdicts::verdicts;
+use pmuscope_machine::{Facts, Machine, place};
+use pmuscope_report::doctor::{self, Diagnosis};
+use pmuscope_report::{Envelope, Tool, to_json};
+
 use crate::exit::{Exit, failure};
+use crate::terminal;
 
 /// Flags of `pmuscope doctor`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    /// Print everything as one JSON object (schema pmuscope/doctor/1)
+    #[arg(long)]
+    json: bool,
+}
 
-#[allow(clippy::needless_pass_by_value)] // until it has flags to consume
-pub(crate) fn run(_args: Args) -> anyhow::Result<Exit> {
-    Err(failure(Exit::NotPossible, "doctor: not in this version yet"))
+#[allow(clippy::needless_pass_by_value)] // all commands are called alike
+pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+    let (started, clock) = (SystemTime::now(), Instant::now());
+    let facts = facts()?;
+    let diagnosis = Diagnosis::new(verdicts(&facts));
+    let text = if args.json {
+        let command: Vec<String> =
+            std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+        to_json(&Envelope {
+            schema: doctor::SCHEMA,
+            tool: Tool::PMUSCOPE,
+            machine: Some(&facts),
+            command: &command,
+            started,
+            duration_s: clock.elapsed(),
+            status: Exit::Done.status(),
+            result: &diagnosis,
+        })?
+    } else {
+        doctor::text(&facts, &diagnosis, &terminal::style())
+    };
+    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    Ok(Exit::Done)
+}
+
+/// What is known of this machine, what only trying tells included.
+fn facts() -> anyhow::Result<Facts> {
+    let others = Probes { io_uring: probe::io_uring(), ..Probes::default() };
+    let probes = pmuscope_counters::probe(&pmuscope_counters::Host, place::current_cpu(), others);
+    Machine::host().facts(probes, probe::counters()).map_err(|error| {
+        failure(Exit::NotPossible, format!("cannot tell what this machine is: {error}"))
+    })
 }
