@@ -28,6 +28,8 @@ pub struct Head {
     pub processor: Option<String>,
     /// Release of the kernel.
     pub kernel: Option<String>,
+    /// What all its runs have in common.
+    pub parameters: Labels,
     /// Runs in the file.
     pub runs: usize,
     /// Runs that did not end with status 0.
@@ -46,6 +48,7 @@ impl Head {
             started: file.started.clone(),
             processor: text("/processor/model_name"),
             kernel: text("/kernel/release"),
+            parameters: file.parameters.clone(),
             runs: file.runs.len(),
             failed: file.runs.iter().filter(|run| run.exit != Some(0)).count(),
             finished: file.status.is_some(),

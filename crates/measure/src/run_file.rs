@@ -56,6 +56,12 @@ pub struct RunFile {
     /// Why `status` is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// What all runs have in common: event, rate, workload.
+    #[serde(default)]
+    pub parameters: Labels,
+    /// Sentences a reader of the result should see: what was left out, and why.
+    #[serde(default)]
+    pub notices: Vec<String>,
     /// Seed of the order of runs, as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<String>,
@@ -188,6 +194,8 @@ impl RunFile {
             duration_s: 0.0,
             status: None,
             why: Some("not finished".to_owned()),
+            parameters: Labels::new(),
+            notices: Vec::new(),
             seed: None,
             runs: Vec::new(),
             series: Vec::new(),

@@ -133,6 +133,16 @@ fn notes(files: &[Head]) -> Vec<String> {
     if let Some(kernels) = different(|f| &f.kernel) {
         notes.push(format!("The files are of different kernels: {kernels}."));
     }
+    let keys: BTreeSet<&String> = files.iter().flat_map(|f| f.parameters.keys()).collect();
+    for key in keys {
+        let value =
+            |file: &Head| file.parameters.get(key).map_or("-".into(), |v| escape(v).into_owned());
+        let values: BTreeSet<String> = files.iter().map(value).collect();
+        if values.len() > 1 {
+            let values: Vec<String> = values.into_iter().collect();
+            notes.push(format!("The files differ in {}: {}.", escape(key), values.join(", ")));
+        }
+    }
     for file in files {
         let name = escape(&file.name);
         if !file.finished {
@@ -162,6 +172,7 @@ mod tests {
             started: "0".into(),
             processor: Some(processor.to_owned()),
             kernel: Some("6.1.0".into()),
+            parameters: [("rate".to_owned(), "25000".to_owned())].into(),
             runs: 15,
             failed: 0,
             finished: true,
@@ -230,8 +241,10 @@ mod tests {
     fn what_makes_files_less_comparable_is_said() {
         let mut other = file("b\u{1b}.json", "B");
         (other.failed, other.finished) = (2, false);
+        other.parameters = [("rate".to_owned(), "1000".to_owned())].into();
         insta::assert_snapshot!(notes(&[file("a.json", "A"), other]).join("\n"), @r"
         The files are of different processors: A, B.
+        The files differ in rate: 1000, 25000.
         b\x1b.json was interrupted: it has the runs done until then.
         b\x1b.json: 2 of 15 runs did not end with status 0.
         ");

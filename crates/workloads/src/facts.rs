@@ -13,8 +13,9 @@ pub struct Facts {
     pub schema: String,
     /// Name as on the command line.
     pub workload: String,
-    /// Threads that did the work.
-    pub threads: usize,
+    /// Threads that did the work; absent for a program that is not ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<usize>,
     /// Seconds of work, without start and end of the process (CLOCK_MONOTONIC).
     pub time_s: f64,
     /// User seconds of the whole process until now.
@@ -27,6 +28,9 @@ pub struct Facts {
     pub minor_faults: u64,
     /// Page faults with I/O.
     pub major_faults: u64,
+    /// `command`: CPU seconds of the process that ran it, which are in no other field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wrapper_cpu_s: Option<f64>,
     /// `function-mix`: what each function took.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub functions: Vec<FunctionFacts>,
@@ -63,7 +67,7 @@ pub struct StencilFacts {
 
 impl Facts {
     /// Facts with what the process has used up to now.
-    pub(crate) fn new(workload: &str, threads: usize, time_s: f64, usage: &Usage) -> Self {
+    pub(crate) fn new(workload: &str, threads: Option<usize>, time_s: f64, usage: &Usage) -> Self {
         Self {
             schema: SCHEMA.to_owned(),
             workload: workload.to_owned(),
@@ -74,8 +78,29 @@ impl Facts {
             max_rss_bytes: usage.max_rss_bytes,
             minor_faults: usage.minor_faults,
             major_faults: usage.major_faults,
+            wrapper_cpu_s: None,
             functions: Vec::new(),
             stencil: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_survive_json() {
+        let usage = Usage { user_s: 1.5, system_s: 0.25, ..Usage::default() };
+        let mut facts = Facts::new("stencil", Some(2), 2.0, &usage);
+        let stencil = StencilFacts { size: 4, steps: 8, mops: 0.5, checksum: 0.25 };
+        facts.stencil = Some(stencil);
+        let text = serde_json::to_string(&facts).unwrap();
+        assert!(
+            text.starts_with(r#"{"schema":"pmuscope/workload/1","workload":"stencil""#),
+            "{text}"
+        );
+        assert!(!text.contains("functions") && !text.contains("wrapper"), "{text}");
+        assert_eq!(serde_json::from_str::<Facts>(&text).unwrap(), facts);
     }
 }

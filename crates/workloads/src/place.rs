@@ -99,7 +99,7 @@ fn pin(index: usize, cpus: &[u32]) -> Result<(), WorkloadError> {
 pub(crate) fn facts(workload: &str, threads: usize, time_s: f64) -> Result<Facts, WorkloadError> {
     let usage =
         child::own_usage().map_err(|e| WorkloadError::system("read the resource usage", e))?;
-    Ok(Facts::new(workload, threads, time_s, &usage))
+    Ok(Facts::new(workload, Some(threads), time_s, &usage))
 }
 
 #[cfg(test)]

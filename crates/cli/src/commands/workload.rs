@@ -1,11 +1,14 @@
 //! `pmuscope workload`.
 
-use std::io::Write;
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Subcommand;
-use pmuscope_workloads::{Facts, mix, stencil};
+use pmuscope_report::to_json;
+use pmuscope_workloads::{Facts, WorkloadError, command, mix, stencil};
 
 use crate::exit::{Exit, failure};
 
@@ -22,9 +25,11 @@ enum Workload {
     FunctionMix(MixArgs),
     /// Threads that meet at a barrier after each sweep of a grid; prints time and Mop/s
     Stencil(StencilArgs),
+    /// Any program; tells on stderr what it used, apart from whoever started this
+    Command(CommandArgs),
 }
 
-/// What all workloads know.
+/// What the workloads with threads know.
 #[derive(Debug, clap::Args)]
 struct CommonArgs {
     /// Threads [default: one per CPU that this process may use]
@@ -33,9 +38,24 @@ struct CommonArgs {
     /// Keep each thread on one CPU
     #[arg(long)]
     pin: bool,
+    #[command(flatten)]
+    json: JsonArgs,
+}
+
+#[derive(Debug, clap::Args)]
+struct JsonArgs {
     /// Print the facts as JSON, or write them to FILE
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    #[arg(long, value_name = "FILE", num_args = 0..=1)]
     json: Option<Option<PathBuf>>,
+}
+
+#[derive(Debug, clap::Args)]
+struct CommandArgs {
+    #[command(flatten)]
+    json: JsonArgs,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<OsString>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -71,7 +91,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
-    let (common, facts) = match args.workload {
+    match args.workload {
         Workload::FunctionMix(args) => {
             let shares = args.shares.as_slice().try_into().map_err(|_| {
                 let given = args.shares.len();
@@ -83,7 +103,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
                 shares,
                 pin: args.common.pin,
             };
-            (args.common, mix::run(&options)?)
+            tell(&mix::run(&options)?, &args.common.json)
         }
         Workload::Stencil(args) => {
             let by_default = stencil::Options::default().duration;
@@ -94,26 +114,56 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
                 duration: args.seconds.or(if args.steps.is_none() { by_default } else { None }),
                 pin: args.common.pin,
             };
-            (args.common, stencil::run(&options)?)
+            tell(&stencil::run(&options)?, &args.common.json)
         }
-    };
+        Workload::Command(args) => {
+            let (facts, status) = command::run(&args.command).map_err(not_started)?;
+            match &args.json.json {
+                // The program's own output is all there is on stdout: others look for figures in it.
+                None => eprint!("{}", text(&facts)),
+                Some(None) => eprint!("{}", to_json(&facts)?),
+                Some(Some(file)) => write_json(&facts, file)?,
+            }
+            let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+            // Both kinds of status fit a byte.
+            Ok(Exit::Target(u8::try_from(code).unwrap_or(u8::MAX)))
+        }
+    }
+}
+
+fn tell(facts: &Facts, args: &JsonArgs) -> anyhow::Result<Exit> {
     let mut out = std::io::stdout().lock();
-    match common.json {
+    match &args.json {
         Some(Some(file)) => {
-            std::fs::write(&file, serde_json::to_vec(&facts)?)
-                .map_err(|error| failure(Exit::BadInput, format!("{}: {error}", file.display())))?;
-            out.write_all(text(&facts).as_bytes())?;
+            write_json(facts, file)?;
+            out.write_all(text(facts).as_bytes())?;
         }
-        Some(None) => writeln!(out, "{}", serde_json::to_string_pretty(&facts)?)?,
-        None => out.write_all(text(&facts).as_bytes())?,
+        Some(None) => out.write_all(to_json(facts)?.as_bytes())?,
+        None => out.write_all(text(facts).as_bytes())?,
     }
     Ok(Exit::Done)
+}
+
+fn write_json(facts: &Facts, file: &Path) -> anyhow::Result<()> {
+    std::fs::write(file, to_json(facts)?)
+        .map_err(|error| failure(Exit::BadInput, format!("{}: {error}", file.display())))
+}
+
+/// 127 where the program is not there, 126 where it cannot be executed, as env(1) has it.
+fn not_started(error: WorkloadError) -> anyhow::Error {
+    let status = match &error {
+        WorkloadError::System { source, .. } if source.kind() == ErrorKind::NotFound => 127,
+        WorkloadError::System { .. } => 126,
+        _ => return error.into(),
+    };
+    failure(Exit::Target(status), error.to_string())
 }
 
 /// `key = value` lines, as the NAS benchmarks print them, so that `--time-from` and
 /// `--metric-from` of other commands read them too.
 fn text(facts: &Facts) -> String {
-    let mut text = format!("{}: {} threads\n", facts.workload, facts.threads);
+    let threads = facts.threads.map_or(String::new(), |n| format!(": {n} threads"));
+    let mut text = format!("{}{threads}\n", facts.workload);
     for function in &facts.functions {
         let (share, cpu_s) = (100.0 * function.share, function.cpu_s);
         text += &format!("{:<16} = {share:.3} % ({cpu_s:.3} s CPU)\n", function.name);

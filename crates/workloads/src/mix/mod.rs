@@ -166,7 +166,7 @@ mod tests {
             pin: true,
         };
         let facts = run(&options).unwrap();
-        assert_eq!((facts.workload.as_str(), facts.threads), ("function-mix", 2));
+        assert_eq!((facts.workload.as_str(), facts.threads), ("function-mix", Some(2)));
         assert!(facts.time_s >= 0.3);
         let shares: Vec<f64> = facts.functions.iter().map(|f| f.share).collect();
         assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9);
