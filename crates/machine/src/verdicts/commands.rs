@@ -11,8 +11,8 @@ const OLDEST: (u32, u32) = (5, 10);
 const BUILD_IDS: (u32, u32) = (5, 12);
 /// `PERF_FORMAT_LOST`.
 const EXACT_LOSS: (u32, u32) = (6, 0);
-/// Ring of each CPU that a system-wide recording asks for by default.
-const DEFAULT_RING_BYTES: u64 = 512 << 10;
+/// Rings below are short of slack at high rates; what the kernel's own default budget allows.
+const ENOUGH_RING_BYTES: u64 = 512 << 10;
 /// Descriptors beside those of events.
 const OTHER_DESCRIPTORS: u64 = 128;
 /// Samples per second and CPU that are a high rate for a recording.
@@ -257,11 +257,11 @@ fn descriptors(facts: &Facts) -> Vec<Reason> {
 
 fn small_rings(facts: &Facts) -> Vec<Reason> {
     let largest = facts.ring_budget.largest_ring_bytes();
-    let Some(largest) = largest.filter(|&bytes| bytes < DEFAULT_RING_BYTES) else { return vec![] };
+    let Some(largest) = largest.filter(|&bytes| bytes < ENOUGH_RING_BYTES) else { return vec![] };
     let page = facts.ring_budget.page_bytes;
-    let enough = (DEFAULT_RING_BYTES + page) / 1024;
+    let enough = (ENOUGH_RING_BYTES + page) / 1024;
     one(
-        format!("rings of {} KiB in place of 512", largest / 1024),
+        format!("rings of only {} KiB", largest / 1024),
         "perf_event_mlock_kb and RLIMIT_MEMLOCK allow no larger ring for every CPU",
         Some(Fix::sysctl(facts, "kernel.perf_event_mlock_kb", enough as i64)),
     )

@@ -286,7 +286,7 @@ fn small_limits_reduce_with_their_arithmetic() {
     facts.limits.perf_event_max_sample_rate = Some(7_000);
     facts.limits.nmi_watchdog = Some(true);
     let all = verdict(&facts, "record -a");
-    assert_eq!(effects(&all), ["rings of 32 KiB in place of 512"]);
+    assert_eq!(effects(&all), ["rings of only 32 KiB"]);
     assert_eq!(fixes(&all), ["sudo sysctl kernel.perf_event_mlock_kb=516"]);
     let rate = verdict(&facts, "record -F 25000");
     assert_eq!(effects(&rate), ["at most 7000 samples/s per CPU"]);
