@@ -85,8 +85,9 @@ impl ModuleKey {
 
 /// Names the kernel gives to memory without a file follow `mm/mmap.c` and `kernel/events/core.c`.
 fn user_kind(pid: i32, path: &[u8]) -> ModuleKind {
+    // Whole programs run from a memfd too; this one is the name that .NET gives its compiled code.
     const IN_MEMORY: [&[u8]; 5] =
-        [b"//anon", b"/memfd:", b"/dev/zero", b"/anon_hugepage", b"/SYSV"];
+        [b"//anon", b"/memfd:doublemapper", b"/dev/zero", b"/anon_hugepage", b"/SYSV"];
     let in_memory = path.is_empty()
         || [&b"[heap]"[..], b"[stack]"].contains(&path)
         || path.starts_with(b"[anon:")
@@ -165,7 +166,10 @@ mod tests {
         let kind = |path: &str| ModuleKey::user(7, path.as_bytes(), None).kind;
         assert_eq!(kind("/usr/bin/xz"), ModuleKind::File);
         assert_eq!(kind("/tmp/x (deleted)"), ModuleKind::File);
-        for memory in ["", "//anon", "/memfd:jit (deleted)", "[heap]", "[anon:v8]", "/dev/zero"] {
+        assert_eq!(kind("/memfd:runc (deleted)"), ModuleKind::File);
+        for memory in
+            ["", "//anon", "/memfd:doublemapper (deleted)", "[heap]", "[anon:v8]", "/dev/zero"]
+        {
             assert_eq!(kind(memory), ModuleKind::Jit { pid: 7 }, "{memory}");
         }
         assert_eq!(kind("[vdso]"), ModuleKind::Vdso);

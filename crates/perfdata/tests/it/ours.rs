@@ -144,3 +144,62 @@ fn errors_name_file_and_field() {
     let text = Reader::open(dir.path()).unwrap_err().to_string();
     assert!(text.contains("is a directory"), "{text}");
 }
+
+/// A file as a machine of the other byte order writes it, word by word.
+fn foreign_file() -> Vec<u8> {
+    let mut attr = Vec::new();
+    let word32 = |out: &mut Vec<u8>, value: u32| out.extend_from_slice(&value.to_be_bytes());
+    let word = |out: &mut Vec<u8>, value: u64| out.extend_from_slice(&value.to_be_bytes());
+    let sample_type = SampleType::IP | SampleType::TID | SampleType::TIME | SampleType::PERIOD;
+    // type, size; config, sample, sample_type, read_format; flags from the most significant bit
+    [0_u32, 64].iter().for_each(|&value| word32(&mut attr, value));
+    [0, 4000, sample_type.bits(), 0].iter().for_each(|&value| word(&mut attr, value));
+    let flags = AttrFlags::FREQ | AttrFlags::SAMPLE_ID_ALL | AttrFlags::EXCLUDE_KERNEL;
+    word(&mut attr, flags.bits().reverse_bits());
+    attr.resize(64, 0);
+
+    let mut data = Vec::new();
+    let header = |out: &mut Vec<u8>, kind: u32, misc: u16, size: u16| {
+        out.extend_from_slice(&kind.to_be_bytes());
+        out.extend_from_slice(&misc.to_be_bytes());
+        out.extend_from_slice(&size.to_be_bytes());
+    };
+    header(&mut data, kind::SAMPLE, misc::USER, 40);
+    [0xabc, 7 << 32 | 8, 20, 123_456].iter().for_each(|&value| word(&mut data, value));
+    header(&mut data, kind::COMM, 0, 40);
+    word(&mut data, 7 << 32 | 8);
+    data.extend_from_slice(b"foreign\0");
+    [7 << 32 | 8, 10].iter().for_each(|&value| word(&mut data, value));
+
+    let mut file = b"2ELIFREP".to_vec();
+    let (attrs, ids, body) = (104, 104 + 80, 104 + 80 + 8);
+    let size = data.len() as u64;
+    [104, 80, attrs, 80, body, size, 0, 0].iter().for_each(|&value| word(&mut file, value));
+    [1 << 3, 0, 0, 0].iter().for_each(|&value| word(&mut file, value));
+    file.extend_from_slice(&attr);
+    [ids, 8, 42].iter().for_each(|&value| word(&mut file, value));
+    file.extend_from_slice(&data);
+    [body + size + 16, 8].iter().for_each(|&value| word(&mut file, value));
+    word32(&mut file, 4);
+    file.extend_from_slice(b"ppc\0");
+    file
+}
+
+#[test]
+fn the_other_byte_order_is_read_as_well() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("foreign.data");
+    fs::write(&path, foreign_file()).unwrap();
+    let mut reader = Reader::open(&path).unwrap();
+    assert_eq!(reader.metadata().hostname.as_deref(), Some("ppc"));
+    assert_eq!((&*reader.events()[0].name, &reader.events()[0].ids[..]), ("cycles:u", &[42][..]));
+    let entry = reader.next().unwrap().unwrap();
+    let Record::Comm(comm) = entry.record else { panic!("{entry:?}") };
+    assert_eq!((entry.time, comm.pid, comm.tid, comm.name), (Some(10), 7, 8, &b"foreign"[..]));
+    let entry = reader.next().unwrap().unwrap();
+    let Record::Sample(sample) = entry.record else { panic!("{entry:?}") };
+    assert_eq!((sample.ip, sample.pid, sample.tid), (Some(0xabc), Some(7), Some(8)));
+    assert_eq!((sample.time, sample.period), (Some(20), Some(123_456)));
+    assert_eq!(reader.next().unwrap(), None);
+    assert_eq!(reader.state(), FileState::Closed);
+}

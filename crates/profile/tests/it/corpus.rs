@@ -44,3 +44,36 @@ fn malformed_recordings_end_in_an_error_or_a_profile() {
         }
     }
 }
+
+/// Bytes changed at random: a profile that adds up, or an error; no panic, no end of memory.
+#[test]
+fn damaged_recordings_still_add_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let copy = dir.path().join("copy.data");
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut random = move |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % below as u64) as usize
+    };
+    for path in files(false) {
+        let whole = std::fs::read(&path).unwrap();
+        if whole.len() > 300_000 {
+            continue;
+        }
+        for _ in 0..6 {
+            let mut bytes = whole.clone();
+            for _ in 0..20 {
+                let at = random(bytes.len());
+                bytes[at] = [0, 0xff, 0x80, random(256) as u8][random(4)];
+            }
+            std::fs::write(&copy, &bytes).unwrap();
+            let Ok(profile) = profile(&copy) else { continue };
+            for event in &profile.events {
+                let counted: u64 = event.functions.iter().map(|row| row.samples).sum();
+                assert_eq!(counted, event.samples);
+            }
+        }
+    }
+}

@@ -108,17 +108,21 @@ fn by_us(profile: &Profile) -> Vec<Table> {
     profile.events.iter().filter(|event| event.samples > 0).map(table).collect()
 }
 
-fn by_module(table: &Table) -> BTreeMap<(&str, &str), u64> {
+/// Only our program's: what else runs on this machine may well be named otherwise.
+fn by_module(table: &Table) -> BTreeMap<&str, u64> {
     let mut sums = BTreeMap::new();
     for ((comm, module, _), samples) in table {
-        *sums.entry((&**comm, &**module)).or_default() += samples;
+        let module = if comm == "mixprogram" { module } else { "anything else" };
+        *sums.entry(module).or_default() += samples;
     }
     sums
 }
 
 /// Counts of the kernel's functions, without names: several names of one address are all right.
 fn kernel_counts(table: &Table) -> Vec<u64> {
-    let kernel = table.iter().filter(|((_, module, _), _)| module == "[kernel.kallsyms]");
+    let kernel = table
+        .iter()
+        .filter(|((comm, module, _), _)| comm == "mixprogram" && module == "[kernel.kallsyms]");
     let mut counts: Vec<u64> = kernel.map(|(_, samples)| *samples).collect();
     counts.sort_unstable();
     counts

@@ -237,7 +237,7 @@ impl<'a> Module<'a> {
             module: &module.path,
             build_id: module.build_id.as_ref().map(ToString::to_string),
             symbols: symbols::key(&module.symbols),
-            advice: symbols::advice(module),
+            advice: symbols::advice(&module.symbols, module.kind),
         }
     }
 }

@@ -4,7 +4,7 @@ use pmuscope_profile::{EventProfile, FileState, LostSource, Profile, SymbolState
 
 use crate::number::{count, percent};
 
-use super::is_software_clock;
+use super::{is_software_clock, symbols};
 
 /// Loss beyond this share may change any conclusion.
 const MUCH_LOST: f64 = 0.05;
@@ -23,7 +23,7 @@ pub struct Note {
 /// All that is to be said, the gravest first.
 #[must_use]
 pub fn notes(profile: &Profile) -> Vec<Note> {
-    let warnings = [cut_off(profile), stopped(profile), loss(profile)];
+    let warnings = [cut_off(profile), stopped(profile), missing(profile), loss(profile)];
     let rest = [
         throttled(profile),
         strays(profile),
@@ -63,6 +63,19 @@ fn stopped(profile: &Profile) -> Option<String> {
         count(stopped.offset),
         crate::escape(&stopped.reason.to_string())
     ))
+}
+
+/// The recorder counts what it writes: a reader must find as much.
+fn missing(profile: &Profile) -> Option<String> {
+    let info = profile.info().filter(|info| info.complete)?;
+    let (wrote, read) = (info.samples(), profile.samples());
+    (wrote != read && profile.tally.stopped.is_none()).then(|| {
+        format!(
+            "the recorder wrote {} samples, {} were read: the file was changed, or one of the two is wrong.",
+            count(wrote),
+            count(read)
+        )
+    })
 }
 
 /// Loss matters when it is large, or when it is larger than what separates the first two functions.
@@ -145,8 +158,8 @@ fn largest(profile: &Profile, is: impl Fn(&SymbolState) -> bool) -> Option<(f64,
         let shares: Vec<f64> = event
             .modules
             .iter()
-            .filter(|module| is(&profile.modules[module.module].symbols))
-            .map(|module| module.share)
+            .filter(|row| is(&symbols::effective(&profile.modules[row.module], row)))
+            .map(|row| row.share)
             .collect();
         (shares.iter().sum::<f64>(), shares.len())
     };
@@ -168,7 +181,8 @@ fn intervals(profile: &Profile) -> Option<String> {
         .min_by_key(|event| event.blocks)?;
     let clock = if is_software_clock(without) { "" } else { " or a shorter period (-c)" };
     Some(format!(
-        "no \u{b1}: an interval takes samples in 30 blocks of time, here {} have some. Record longer, or with a higher rate (-F){clock}.",
+        "no \u{b1}: an interval takes samples in 30 blocks of time, there are {}. Record longer, or with a \
+         higher rate (-F){clock}.",
         count(without.blocks as u64)
     ))
 }

@@ -1,6 +1,16 @@
 //! Whether a module has symbols, and what to do where it has none.
 
-use pmuscope_profile::{ModuleKind, ModuleSummary, SymbolState};
+use pmuscope_profile::{ModuleKind, ModuleShare, ModuleSummary, SymbolState};
+
+/// What counts for a module's samples. A stripped library still names what it exports: where most of
+/// the samples have no function, what was found does not matter.
+pub(super) fn effective(module: &ModuleSummary, row: &ModuleShare) -> SymbolState {
+    let mostly_unnamed = row.named * 2 < row.samples;
+    match &module.symbols {
+        SymbolState::Found if mostly_unnamed => SymbolState::NoSymbols,
+        state => state.clone(),
+    }
+}
 
 /// Machine-readable name of a state.
 pub(super) fn key(state: &SymbolState) -> &'static str {
@@ -36,9 +46,9 @@ pub(super) fn words(state: &SymbolState) -> &'static str {
 }
 
 /// What to do about it; `None` where nothing is missing or nothing helps. Holds foreign text.
-pub(super) fn advice(module: &ModuleSummary) -> Option<String> {
-    Some(match &module.symbols {
-        SymbolState::NoSymbols if module.kind == ModuleKind::Kernel => return None,
+pub(super) fn advice(state: &SymbolState, kind: ModuleKind) -> Option<String> {
+    Some(match state {
+        SymbolState::NoSymbols if kind != ModuleKind::File => return None,
         SymbolState::NoSymbols => {
             "install its debug package, or build it with symbols (no -s, no strip)".into()
         }

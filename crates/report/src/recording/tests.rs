@@ -16,6 +16,7 @@ struct Made {
     events: Vec<FileEvent>,
     data: Vec<u8>,
     features: Features,
+    written: u64,
     close: bool,
 }
 
@@ -39,7 +40,7 @@ impl Made {
                 ids: vec![at + 1],
             })
             .collect();
-        Self { events, data: Vec::new(), features: Features::default(), close: true }
+        Self { events, data: Vec::new(), features: Features::default(), written: 0, close: true }
     }
 
     /// A process with a file mapped at 0x1000.
@@ -67,6 +68,7 @@ impl Made {
 
     /// `number` samples of an event, spread over three seconds.
     fn samples(mut self, event: u64, pid: u32, ip: u64, number: u64) -> Self {
+        self.written += number;
         for at in 0..number {
             let time = 1_000_000_000 + at * 3_000_000_000 / number;
             let mode = if ip >> 63 == 1 { misc::KERNEL } else { misc::USER };
@@ -90,7 +92,8 @@ impl Made {
         self
     }
 
-    fn info(mut self, info: &RecordingInfo) -> Self {
+    fn info(mut self, mut info: RecordingInfo) -> Self {
+        info.events[0].samples = self.written;
         self.features.info = Some(info.to_json());
         self
     }
@@ -170,7 +173,7 @@ fn a_recording_of_ours_tells_cost_and_loss() {
         .samples(0, 7, 0x1110, 6000)
         .samples(0, 7, 0x1221, 3000)
         .samples(0, 7, 0x9000, 200)
-        .info(&info())
+        .info(info())
         .profile();
     insta::assert_snapshot!(recording_text(&profile, "build.data", ALL, &Style::PLAIN), @r"
 cpu-clock at 1,000 Hz, 3.02 s on 88 CPUs (2 nodes), 9,200 samples, 34.6/s per CPU    build.data
@@ -225,20 +228,20 @@ page-faults at 1,000 Hz, 5 samples
 
 warning: at least 3.64 % of all records were lost. That is more than lies between the first two functions (1.27 %). Record with a lower rate (-F) or larger rings (-m).
 note: 100.0 % of the samples lie in 1 module without symbols: pmuscope report --modules says why and what to do.
-note: no ±: an interval takes samples in 30 blocks of time, here 5 have some. Record longer, or with a higher rate (-F) or a shorter period (-c).
+note: no ±: an interval takes samples in 30 blocks of time, there are 5. Record longer, or with a higher rate (-F) or a shorter period (-c).
 ");
     insta::assert_snapshot!(modules_text(&profile, "perf.data", ALL, &Style::PLAIN), @r"
 2 events, 2.99 s, 795 samples, 266/s    perf.data
 cost: - · lost at least 30 · throttled 0 · software clock
 
 cpu-clock at 1,000 Hz, 790 samples
-  share  samples  build id  symbols         module
-50.63 %      400  -         none: stripped  /opt/stripped
-49.37 %      390  -         file missing    /opt/a\x07/gone
+  share  samples  named  build id  symbols         module
+50.63 %      400    0 %  -         none: stripped  /opt/stripped
+49.37 %      390    0 %  -         file missing    /opt/a\x07/gone
 
 page-faults at 1,000 Hz, 5 samples
-   share  samples  build id  symbols       module
-100.00 %        5  -         file missing  /opt/a\x07/gone
+   share  samples  named  build id  symbols       module
+100.00 %        5    0 %  -         file missing  /opt/a\x07/gone
 
 stripped: install its debug package, or build it with symbols (no -s, no strip)
 gone: report on the machine that recorded, before the file is replaced or removed
@@ -259,7 +262,7 @@ cost: - · lost at least 90 · throttled 0 · software clock · cut off
 
 warning: the recording was cut off: its recorder was killed or is still running. This is what it had written until then; figures of cost and loss are those of its last note.
 warning: at least 90.00 % of all records were lost. Shares can be off by as much. Record with a lower rate (-F) or larger rings (-m).
-note: no ±: an interval takes samples in 30 blocks of time, here 10 have some. Record longer, or with a higher rate (-F).
+note: no ±: an interval takes samples in 30 blocks of time, there are 10. Record longer, or with a higher rate (-F).
 ");
 }
 
@@ -280,7 +283,7 @@ fn the_json_has_the_same_numbers_and_reasons_for_what_is_null() {
         .process(7, b"xz", b"/usr/bin/xz")
         .samples(0, 7, 0x1110, 3000)
         .samples(0, 7, 0x1221, 1000)
-        .info(&info())
+        .info(info())
         .profile();
     let text = to_json(&Envelope {
         schema: RECORDING_SCHEMA,

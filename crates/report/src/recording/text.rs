@@ -39,6 +39,7 @@ pub fn modules_text(profile: &Profile, file: &str, limits: RowLimits, style: &St
         let mut table = Table::new([
             Column::number("share"),
             Column::number("samples"),
+            Column::number("named"),
             Column::text("build id"),
             Column::text("symbols"),
             Column::text("module").shrink(),
@@ -46,11 +47,14 @@ pub fn modules_text(profile: &Profile, file: &str, limits: RowLimits, style: &St
         for row in event.modules.iter().filter(|row| row.share >= limits.share) {
             let module = &profile.modules[row.module];
             let id = module.build_id.as_ref().map(ToString::to_string);
-            let state = Cell::new(symbols::words(&module.symbols));
-            let missing = symbols::advice(module);
+            let state = symbols::effective(module, row);
+            let missing = symbols::advice(&state, module.kind);
+            let state = Cell::new(symbols::words(&state));
+            let named = (row.samples > 0).then(|| row.named as f64 / row.samples as f64);
             table.row([
                 Cell::new(percent(row.share, 2)),
                 Cell::new(count(row.samples)),
+                Cell::measured(named, |named| percent(named, 0)),
                 Cell::measured(id, |id| symbols::short(&id).to_owned()),
                 state.paint(if missing.is_some() { Paint::Warn } else { Paint::Plain }),
                 Cell::new(escape(&module.path)),
