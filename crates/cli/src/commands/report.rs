@@ -26,8 +26,8 @@ const DEFAULT_ROWS: usize = 40;
 /// Flags of `pmuscope report`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  pmuscope report                        where the samples of ./pmuscope.data went
-  pmuscope report -i perf.data --modules which files have symbols, which not, and what to do
+  pmuscope report                         where the samples of ./pmuscope.data went
+  pmuscope report -i perf.data --modules  which files have symbols, which not, and what to do
   pmuscope report --json | jq '.events[0].functions[0]'")]
 pub(crate) struct Args {
     /// Recording to read, by pmuscope or perf; - reads a stream from standard input [default:

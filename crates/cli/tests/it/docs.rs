@@ -1,0 +1,210 @@
+//! What the documents promise: commands that parse, files that are there, tables that are true.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::harness::Scratch;
+
+/// The repository.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
+}
+
+/// Documents by their path below the root, with their text.
+fn documents() -> Vec<(String, String)> {
+    let mut paths: Vec<String> =
+        ["README.md", "DESIGN.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(String::from).into();
+    for entry in fs::read_dir(root().join("docs")).unwrap() {
+        paths.push(format!("docs/{}", entry.unwrap().file_name().to_str().unwrap()));
+    }
+    paths.sort();
+    let text = |path: &String| fs::read_to_string(root().join(path)).unwrap();
+    paths.iter().map(|path| (path.clone(), text(path))).collect()
+}
+
+/// Lines of code blocks, and inline code, in the order of the text.
+fn code(markdown: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut in_block = false;
+    for line in markdown.lines() {
+        if line.trim_start().starts_with("```") {
+            in_block = !in_block;
+        } else if in_block {
+            found.push(line.trim().to_owned());
+        } else {
+            found.extend(line.split('`').skip(1).step_by(2).map(str::to_owned));
+        }
+    }
+    found
+}
+
+/// Commands that documents name before they are there.
+const ANNOUNCED: [[&str; 2]; 1] = [["bench", "capture"]];
+
+/// The arguments of a `pmuscope` command line up to the command it runs, a comment, a pipe, or what
+/// is left out (`…`); `None` for other lines.
+fn arguments(line: &str) -> Option<Vec<&str>> {
+    let line = line.strip_prefix("$ ").unwrap_or(line);
+    let line = line.strip_prefix("sudo ").unwrap_or(line);
+    let line = line.split("  ").next()?; // help explains its examples in a second column
+    let ends =
+        |word: &&str| !["--", "#", "|", ">", ";", "&&"].contains(word) && !word.contains('…');
+    Some(line.strip_prefix("pmuscope ")?.split_whitespace().take_while(ends).collect())
+}
+
+/// clap looks at flags and values from left to right: with `--help` at the end, all of them were
+/// good when the help is shown. False for what is no command line, or not there yet.
+#[track_caller]
+fn parses(place: &str, line: &str) -> bool {
+    let Some(mut words) = arguments(line) else { return false };
+    if ANNOUNCED.iter().any(|command| words.starts_with(command) && !exists(command)) {
+        return false;
+    }
+    // Whatever an example says, it runs nothing.
+    if words.first() == Some(&"record") && !words.contains(&"--dry-run") {
+        words.insert(1, "--dry-run");
+    }
+    words.push("--help");
+    let outcome = Scratch::new().pmuscope(&words);
+    assert_eq!(outcome.code(), 0, "{place}: {line}\n{outcome}");
+    true
+}
+
+fn exists(command: &[&str]) -> bool {
+    Scratch::new().pmuscope(command.iter().chain(&["--help"])).code() == 0
+}
+
+#[test]
+fn a_wrong_flag_does_not_hide_behind_help() {
+    Scratch::new().pmuscope(["record", "--no-such-flag", "--help"]).exits(2);
+    Scratch::new().pmuscope(["record", "--aio=many", "--help"]).exits(2);
+    assert_eq!(arguments("$ pmuscope record -a -- CMD -z"), Some(vec!["record", "-a"]));
+    assert_eq!(arguments("pmuscope report   # all"), Some(vec!["report"]));
+    assert_eq!(arguments("pmuscope: lost 0"), None);
+}
+
+#[test]
+fn every_command_line_in_the_documents_parses() {
+    let mut checked = 0;
+    for (place, text) in documents() {
+        checked += code(&text).iter().filter(|line| parses(&place, line)).count();
+    }
+    assert!(checked > 10, "{checked} command lines found");
+}
+
+#[test]
+fn every_example_in_the_help_parses() {
+    let mut checked = 0;
+    for command in ["doctor", "record", "report", "bench", "compare", "workload"] {
+        let help = Scratch::new().pmuscope([command, "--help"]);
+        checked += help.stdout.lines().filter(|line| parses(command, line.trim())).count();
+    }
+    assert!(checked > 5, "{checked} examples found");
+}
+
+#[test]
+fn links_and_make_targets_lead_somewhere() {
+    let makefile = fs::read_to_string(root().join("Makefile")).unwrap();
+    for (place, text) in documents() {
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let path = root().join(&place).parent().unwrap().join(link.split('#').next().unwrap());
+            assert!(link.starts_with("https://") || path.exists(), "{place}: {link}");
+        }
+        for line in code(&text) {
+            let Some(target) = line.strip_prefix("make ") else { continue };
+            let target = target.split_whitespace().next().unwrap();
+            let rule = format!("\n{target}:");
+            assert!(makefile.contains(&rule), "{place}: make {target}");
+        }
+    }
+}
+
+/// Cells of the rows of DESIGN.md's tables.
+fn design_rows() -> Vec<Vec<String>> {
+    let text = fs::read_to_string(root().join("DESIGN.md")).unwrap();
+    text.lines()
+        .filter(|line| line.starts_with('|'))
+        .map(|line| line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect())
+        .collect()
+}
+
+/// Names in backticks.
+fn names(cell: &str) -> Vec<String> {
+    cell.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+/// The crates of this workspace that a crate uses outside its tests.
+fn dependencies(krate: &str) -> BTreeSet<String> {
+    let manifest = root().join("crates").join(krate).join("Cargo.toml");
+    let text = fs::read_to_string(manifest).unwrap();
+    let section = text.split("\n[dependencies]\n").nth(1).unwrap_or_default();
+    section
+        .lines()
+        .take_while(|line| !line.starts_with('['))
+        .filter_map(|line| line.strip_prefix("pmuscope-")?.split(['.', ' ', '=']).next())
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn crates_use_only_what_design_allows_and_that_stands_above_them() {
+    let crates: BTreeSet<String> = fs::read_dir(root().join("crates"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    let mut above: BTreeMap<String, ()> = BTreeMap::new();
+    for row in design_rows() {
+        let [first, _, may_use] = row.as_slice() else { continue };
+        let [krate] = names(first).try_into().unwrap_or_default();
+        if !crates.contains(&krate) {
+            continue;
+        }
+        let allowed = names(may_use);
+        for name in &allowed {
+            assert!(above.contains_key(name), "DESIGN.md: {krate} stands above {name}");
+        }
+        for used in dependencies(&krate) {
+            assert!(allowed.contains(&used), "DESIGN.md does not let {krate} use {used}");
+        }
+        above.insert(krate, ());
+    }
+    let described: BTreeSet<String> = above.into_keys().collect();
+    assert_eq!(described, crates, "crates in DESIGN.md and in the folder");
+}
+
+/// All Rust files below a folder.
+fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            rust_files(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn unsafe_code_is_where_design_says() {
+    let listed: BTreeSet<String> = design_rows()
+        .iter()
+        .flat_map(|row| names(&row[0]))
+        .filter(|name| name.ends_with(".rs"))
+        .collect();
+    let mut files = Vec::new();
+    for krate in fs::read_dir(root().join("crates")).unwrap() {
+        rust_files(&krate.unwrap().path().join("src"), &mut files);
+    }
+    let markers = ["{", "fn", "impl", "extern"].map(|what| format!("unsafe {what}"));
+    let found: BTreeSet<String> = files
+        .iter()
+        .filter(|path| {
+            let text = fs::read_to_string(path).unwrap();
+            markers.iter().any(|marker| text.contains(marker))
+        })
+        .map(|path| path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(listed, found);
+    assert!(listed.iter().all(|path| path.ends_with("/sys.rs")), "{listed:?}");
+}
