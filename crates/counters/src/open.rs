@@ -238,6 +238,25 @@ impl SamplingSet {
         Ok(found)
     }
 
+    /// Gives an event a new period (or frequency, where it samples by one) everywhere; its phase starts
+    /// anew. Children of inherited events keep the old one (`__perf_event_period` walks no children).
+    ///
+    /// # Errors
+    /// [`CountersError::Call`].
+    pub fn set_period(
+        &self,
+        kernel: &dyn Kernel,
+        event: usize,
+        period: u64,
+    ) -> Result<(), CountersError> {
+        for opened in self.events.iter().filter(|opened| opened.event == event) {
+            kernel
+                .set_period(opened.fd(), period)
+                .map_err(|source| self.call_error("ioctl(PERIOD)", opened, source))?;
+        }
+        Ok(())
+    }
+
     /// Stops all groups.
     ///
     /// # Errors

@@ -53,6 +53,8 @@ pub struct RecordingInfo {
     pub lost_source: LostSource,
     /// What the recording cost.
     pub cost: Cost,
+    /// The budget, if one was set.
+    pub budget: Option<BudgetInfo>,
     /// How rings were read and written.
     pub streaming: Streaming,
     /// Sentences a reader of the result should see (reduced features, fallbacks).
@@ -162,6 +164,28 @@ pub struct Cost {
     pub us_per_sample: Option<f64>,
     /// Bytes of the data section per sample.
     pub bytes_per_sample: Option<f64>,
+    /// Microseconds that a sample costs in the kernel, in the sampled program; measured on request.
+    pub sampling_us: Option<f64>,
+    /// 95 % interval of that.
+    pub sampling_us_interval: Option<(f64, f64)>,
+    /// Pairs of loops it was measured with.
+    pub sampling_pairs: Option<u64>,
+}
+
+/// A budget for the cost of recording, and what came of it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BudgetInfo {
+    /// Share of the machine that recording may cost, 0 to 1.
+    pub target_share: f64,
+    /// Share it did cost: the recorder's CPU time and the samples' cost in the kernel.
+    pub achieved_share: Option<f64>,
+    /// Periods were this many times what was asked for at the start …
+    pub first_factor: f64,
+    /// … and at the end.
+    pub last_factor: f64,
+    /// Periods were adapted while recording (inherited events: only at the start).
+    pub adapted_while_running: bool,
 }
 
 /// What one reader cost.

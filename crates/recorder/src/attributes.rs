@@ -101,7 +101,7 @@ fn base(options: &RecordOptions, kernel: KernelFeatures) -> Attr {
     flags.set(AttrFlags::WRITE_BACKWARD, options.overwrite);
     let follows =
         matches!(options.target, Target::Command | Target::Processes(_) | Target::Threads(_));
-    flags.set(AttrFlags::INHERIT, follows && options.inherit);
+    flags.set(AttrFlags::INHERIT, follows && options.inherit && !options.per_thread);
     let mut read_format =
         ReadFormat::TOTAL_TIME_ENABLED | ReadFormat::TOTAL_TIME_RUNNING | ReadFormat::ID;
     read_format.set(ReadFormat::LOST, kernel.counts_lost());
@@ -310,6 +310,9 @@ mod tests {
             owner: None,
             delay_ms: None,
             build_ids: true,
+            budget: None,
+            sampling_cost: false,
+            per_thread: false,
             own_command_line: Vec::new(),
         }
     }

@@ -23,6 +23,7 @@ mod options;
 mod output;
 mod plan;
 mod reader;
+mod sampling_cost;
 mod session;
 mod sink;
 mod synthesize;
@@ -36,4 +37,5 @@ pub use options::{
     Affinity, CallGraph, Control, Extras, Readers, RecordOptions, RingChoice, Sampling, Switch,
     Target,
 };
+pub use sampling_cost::SamplingCost;
 pub use session::{EndReason, Preview, Signals, Summary, preview, record};

@@ -54,6 +54,12 @@ pub struct RecordOptions {
     pub owner: Option<(u32, u32)>,
     /// Milliseconds between the start of the command and the first sample; negative: never enabled.
     pub delay_ms: Option<i64>,
+    /// Keep the cost of recording below this share of the machine, 0 to 1.
+    pub budget: Option<f64>,
+    /// Measure what a sample costs in the kernel before recording.
+    pub sampling_cost: bool,
+    /// One ring per thread in place of one per CPU, children not followed.
+    pub per_thread: bool,
     /// Let the kernel put build ids into mappings, and look up those it does not know.
     pub build_ids: bool,
     /// The recorder's own command line, for the file.

@@ -144,6 +144,11 @@ impl Output {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner).add(tally);
     }
 
+    /// Samples in the file.
+    pub(crate) fn samples(&self) -> u64 {
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner).all_samples()
+    }
+
     /// What is in the file.
     pub(crate) fn tally(&self) -> Tally {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner).clone()

@@ -8,6 +8,7 @@
 //! Readers run before the first process is named: on a large, busy machine naming takes seconds, in
 //! which the sideband alone would overflow a ring that nobody reads.
 
+mod budget;
 mod commands;
 mod files;
 mod flight;
@@ -43,6 +44,7 @@ use crate::options::{Affinity, RecordOptions, RingChoice, Sampling, Switch, Targ
 use crate::output::{Output, Stopped};
 use crate::plan::{ReaderPlan, plan};
 use crate::reader::{self, ReaderOptions, ReaderReport, RingSlot};
+use crate::sampling_cost::{self, SamplingCost};
 use crate::sink::SinkOptions;
 use crate::synthesize::{Processes, synthesize};
 use crate::sys::CpuTime;
@@ -116,7 +118,16 @@ pub fn record(
         command => Some(HeldChild::new(command)?),
     };
     let scope = scope(options, machine, &topology, child.as_ref())?;
-    let requests = attributes::requests(options, features)?;
+    let mut requests = attributes::requests(options, features)?;
+    let cost = sampling_cost(options, kernel, machine, &topology, &requests)?;
+    let budget = match (options.budget, cost) {
+        (Some(target), Some(cost)) => {
+            // The period of inherited events cannot be changed in children that live.
+            let adapts = !scope.inherits();
+            Some(budget::Plan::new(target, cost, topology.online.len(), adapts, &mut requests))
+        }
+        _ => None,
+    };
     let open = OpenOptions {
         ring_size: match options.ring_size {
             RingChoice::Auto => RingSize::AtMost(RING_BYTES),
@@ -125,7 +136,25 @@ pub fn record(
         overwrite: options.overwrite,
     };
     let set = SamplingSet::open(kernel, machine, &topology, &scope, requests, open)?;
-    Session { options, kernel, machine, topology: &topology, features, signals, set }.run(child)
+    let topology = &topology;
+    Session { options, kernel, machine, topology, features, signals, set, cost, budget }.run(child)
+}
+
+/// Measures what a sample costs, if that is asked for or the budget needs it.
+fn sampling_cost(
+    options: &RecordOptions,
+    kernel: &dyn Kernel,
+    machine: &Machine,
+    topology: &Topology,
+    requests: &[EventRequest],
+) -> Result<Option<SamplingCost>, RecorderError> {
+    if options.budget.is_none() && !options.sampling_cost {
+        return Ok(None);
+    }
+    match requests.iter().find(|request| request.attr.sample > 0) {
+        Some(request) => sampling_cost::measure(kernel, machine, topology, request),
+        None => Ok(None),
+    }
 }
 
 struct Session<'a> {
@@ -136,6 +165,8 @@ struct Session<'a> {
     features: KernelFeatures,
     signals: Signals<'a>,
     set: SamplingSet,
+    cost: Option<SamplingCost>,
+    budget: Option<budget::Plan>,
 }
 
 /// What happened between enabling and disabling.
@@ -207,10 +238,17 @@ impl Session<'_> {
             closed_bytes: 0,
         };
         let first_path = output.path().to_owned();
+        let mut budget = self.budget.as_ref().map(|plan| plan.budget.clone());
         drop(output);
         let (measured, reports) = with_readers(self, &shared, rings, &plans, || {
             self.name_what_exists(&shared.output(), false);
             self.measure(&bell, child, &mut |due, elapsed| match due {
+                Due::Begin(cpu) => {
+                    if let Some(budget) = &mut budget {
+                        budget.before.1 = cpu.total();
+                    }
+                    Ok(())
+                }
                 Due::State => {
                     self.write_state(&shared, elapsed);
                     Ok(())
@@ -218,6 +256,10 @@ impl Session<'_> {
                 Due::Look(monitor) => {
                     monitor.look(&shared);
                     let output = shared.output();
+                    if let Some(budget) = &mut budget {
+                        let samples = files.closed_tally.all_samples() + output.samples();
+                        self.keep_budget(budget, elapsed, samples)?;
+                    }
                     if self.is_switch_due(&output, &files.started) {
                         drop(output);
                         self.switch_files(&shared, &mut files)?;
@@ -232,7 +274,9 @@ impl Session<'_> {
             })
         })?;
         match measured {
-            Ok(measured) => self.finish(&shared.output(), &measured, files, &reports),
+            Ok(measured) => {
+                self.finish(&shared.output(), &measured, files, &reports, budget.as_ref())
+            }
             Err(error) => {
                 restore_old(&first_path, old.as_deref());
                 Err(error)
@@ -265,6 +309,7 @@ impl Session<'_> {
         if let Some(child) = child.as_deref_mut() {
             child.release()?;
         }
+        act(Due::Begin(cpu_before), Duration::ZERO)?;
         let ended = self.wait(bell, child.as_deref_mut(), &started, act)?;
         self.set.disable(self.kernel)?;
         let ended_at = Moment::now(self.options.clockid);
@@ -506,6 +551,8 @@ impl Session<'_> {
 
 /// What is due while recording.
 enum Due<'a, 'm> {
+    /// Recording begins; the CPU time spent until now.
+    Begin(CpuTime),
     /// Leave a copy of what is known in the stream.
     State,
     /// Look at the machine and at the file.

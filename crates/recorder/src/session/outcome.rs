@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use pmuscope_counters::spawn::Status;
 use pmuscope_events::Origin;
 use pmuscope_perfdata::info::{
-    Cost, EventInfo, LostSource, MachineInfo, ReaderCost, RecordingInfo, RingInfo, SCHEMA,
-    Streaming,
+    BudgetInfo, Cost, EventInfo, LostSource, MachineInfo, ReaderCost, RecordingInfo, RingInfo,
+    SCHEMA, Streaming,
 };
 use pmuscope_perfdata::writer::{ClockData, Compression, closing};
 
+use super::budget::Budget;
 use super::files::{Files, Moment};
 use super::flight::Snapshot;
 use super::{Measured, Session, find_build_id, output_error};
@@ -211,6 +212,7 @@ impl Session<'_> {
         measured: &Measured,
         files: Files<'_>,
         reports: &[ReaderReport],
+        budget: Option<&Budget>,
     ) -> Result<Summary, RecorderError> {
         let loss = self.read_loss();
         let ended = reports
@@ -233,6 +235,7 @@ impl Session<'_> {
             ended_by: info.ended_by.clone(),
             streaming: info.streaming.clone(),
             rings,
+            budget: self.budget_info(budget, &cost, &whole),
             cost,
             ..whole
         };
@@ -250,6 +253,25 @@ impl Session<'_> {
         let notices = missing.iter().cloned().chain(whole.notices.clone()).collect();
         let info = RecordingInfo { notices, ..whole };
         Ok(Summary { info, paths, ended, status: measured.status, missing })
+    }
+
+    /// What the budget chose and achieved.
+    fn budget_info(
+        &self,
+        budget: Option<&Budget>,
+        cost: &Cost,
+        whole: &RecordingInfo,
+    ) -> Option<BudgetInfo> {
+        let (plan, last) = (self.budget.as_ref()?, budget?);
+        let machine_s = whole.duration_s * plan.budget.cpus;
+        let in_kernel = whole.samples() as f64 * plan.budget.sample_cost_s;
+        Some(BudgetInfo {
+            target_share: plan.budget.target,
+            achieved_share: cost.machine_share.map(|own| own + in_kernel / machine_s),
+            first_factor: plan.budget.factor,
+            last_factor: last.factor,
+            adapted_while_running: plan.adapts,
+        })
     }
 
     /// Sums up a flight recorder: what the last snapshot holds.
@@ -320,6 +342,9 @@ impl Session<'_> {
             machine_share: (machine_s > 0.0).then(|| active / machine_s),
             us_per_sample: per_sample(active * 1e6),
             bytes_per_sample: per_sample(bytes as f64),
+            sampling_us: self.cost.map(|cost| cost.us_per_sample),
+            sampling_us_interval: self.cost.and_then(|cost| cost.interval),
+            sampling_pairs: self.cost.map(|cost| cost.pairs as u64),
         }
     }
 

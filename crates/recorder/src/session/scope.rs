@@ -18,7 +18,10 @@ pub(super) fn scope(
     child: Option<&HeldChild>,
 ) -> Result<Scope, RecorderError> {
     let online = topology.online.clone();
-    let tasks = |tids| Scope::Tasks { tids, inherit: options.inherit, cpus: online.clone() };
+    let tasks = |tids| match options.per_thread {
+        true => Scope::Threads(tids),
+        false => Scope::Tasks { tids, inherit: options.inherit, cpus: online.clone() },
+    };
     Ok(match &options.target {
         Target::System => Scope::Cpus(online),
         Target::Cpus(cpus) => {

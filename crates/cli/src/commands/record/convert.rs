@@ -73,6 +73,9 @@ pub(super) fn convert(args: Args, machine: &Machine) -> anyhow::Result<Plan> {
         control: args.control.as_deref().map(control::open).transpose().map_err(bad)?,
         owner: invoking_user(),
         delay_ms: args.delay,
+        budget: budget(args.budget).map_err(bad)?,
+        sampling_cost: args.sampling_cost,
+        per_thread: args.per_thread,
         build_ids: !args.no_buildid,
         own_command_line: std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect(),
         command: args.command,
@@ -184,6 +187,17 @@ fn clock(name: Option<&str>) -> Result<i32, String> {
             ));
         }
     })
+}
+
+/// `--budget`: per cent to a share.
+fn budget(percent: Option<f64>) -> Result<Option<f64>, String> {
+    match percent {
+        None => Ok(None),
+        Some(percent) if percent > 0.0 && percent <= 50.0 => Ok(Some(percent / 100.0)),
+        Some(percent) => {
+            Err(format!("--budget {percent}: a share of the machine above 0 and up to 50 %"))
+        }
+    }
 }
 
 /// `--switch-output`: a signal, a size or a time.

@@ -39,6 +39,9 @@ pub(crate) struct Args {
     /// Record the members of this cgroup.
     #[arg(short = 'G', long, value_name = "PATH", help_heading = "What to record")]
     pub(crate) cgroup: Option<String>,
+    /// One ring per thread in place of one per CPU; children are not followed.
+    #[arg(long, conflicts_with_all = ["all_cpus", "cpu", "cgroup"], help_heading = "What to record")]
+    pub(crate) per_thread: bool,
     /// Do not follow children.
     #[arg(short = 'i', long, help_heading = "What to record")]
     pub(crate) no_inherit: bool,
@@ -61,6 +64,12 @@ pub(crate) struct Args {
     /// One sample per so many events (nanoseconds for software clocks).
     #[arg(short, long, value_name = "N", conflicts_with = "freq", help_heading = "Events")]
     pub(crate) count: Option<String>,
+    /// Keep the cost of recording below so many per cent of the machine.
+    #[arg(long, value_name = "PCT", conflicts_with = "overwrite", help_heading = "Events")]
+    pub(crate) budget: Option<f64>,
+    /// Measure first what a sample costs in the kernel (about a second).
+    #[arg(long, help_heading = "Events")]
+    pub(crate) sampling_cost: bool,
     /// Refuse to record if anything asked for is reduced.
     #[arg(long, help_heading = "Events")]
     pub(crate) strict: bool,

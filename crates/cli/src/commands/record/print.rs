@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use pmuscope_events::describe;
+use pmuscope_perfdata::info::RecordingInfo;
 use pmuscope_recorder::{EndReason, Preview, Summary};
 use pmuscope_report::number;
 
@@ -20,6 +21,37 @@ pub(super) fn preview(preview: &Preview) -> String {
     }
     for (number, rings) in preview.readers.iter().enumerate() {
         let _ = writeln!(out, "reader {number}: rings of CPUs {rings}");
+    }
+    out
+}
+
+/// What samples cost in the kernel and what the budget made of it, where that was asked for.
+fn sampling_cost(info: &RecordingInfo) -> String {
+    let mut out = String::new();
+    if let Some(us) = info.cost.sampling_us {
+        let interval = info
+            .cost
+            .sampling_us_interval
+            .map_or_else(String::new, |(low, high)| format!(" ({low:.2} to {high:.2})"));
+        let pairs = info.cost.sampling_pairs.unwrap_or(0);
+        let _ = writeln!(
+            out,
+            "pmuscope: a sample costs {us:.2} µs{interval} in the kernel, by {pairs} pairs of loops"
+        );
+    }
+    if let Some(budget) = &info.budget {
+        let achieved = budget
+            .achieved_share
+            .map_or_else(|| "-".to_owned(), |share| format!("{:.2} %", share * 100.0));
+        let how = if budget.adapted_while_running { "at the end" } else { "fixed at the start" };
+        let _ = writeln!(
+            out,
+            "pmuscope: budget {:.2} % of the machine, used {achieved}; periods {:.1} times what was \
+             asked for at first, {:.1} times {how}",
+            budget.target_share * 100.0,
+            budget.first_factor,
+            budget.last_factor,
+        );
     }
     out
 }
@@ -58,6 +90,7 @@ pub(super) fn summary(summary: &Summary) -> String {
         cost.startup_s,
         cost.close_s,
     );
+    out.push_str(&sampling_cost(info));
     if !matches!(summary.ended, EndReason::Command | EndReason::Interrupted) {
         let _ = writeln!(out, "pmuscope: ended because {}", summary.ended);
     }

@@ -1,0 +1,138 @@
+//! What one sample costs the program that is being sampled: the kernel's part, which no accounting
+//! shows as the recorder's.
+//!
+//! A loop of fixed work is timed without and with the event, in pairs in random order; the difference
+//! per sample is the cost. Wall time, since with `CONFIG_IRQ_TIME_ACCOUNTING` the interrupt is not in the
+//! thread's CPU time; the estimate over the pairs is robust (signed ranks), since neighbours disturb.
+//!
+//! ```text
+//!   spin ──────────────►          t0
+//!   spin ─│─│─│─│─│─│───────►     t1 = t0 + samples × cost
+//! ```
+
+use std::hint::black_box;
+
+use pmuscope_abi::{Attr, AttrFlags, event_type, software};
+use pmuscope_counters::{EventRequest, Kernel, OpenOptions, Ring, RingSize, SamplingSet, Scope};
+use pmuscope_machine::{Machine, Topology};
+use pmuscope_stats::{LEVEL, signed_rank_centre};
+
+use crate::clock::monotonic_ns;
+use crate::error::RecorderError;
+use crate::tally::{IdIndex, Tally};
+
+/// Pairs of loops; the issue of the cost is known to a few per cent then.
+const PAIRS: usize = 15;
+/// Nanoseconds of a loop without the event.
+const LOOP_NS: u64 = 30_000_000;
+/// Samples per second while measuring: enough for the cost to stand out.
+const RATE_HZ: u64 = 20_000;
+/// Sideband has no part in the cost of a sample, and the loop has no children.
+const DROPPED: AttrFlags = AttrFlags::INHERIT
+    .union(AttrFlags::ENABLE_ON_EXEC)
+    .union(AttrFlags::MMAP)
+    .union(AttrFlags::MMAP2)
+    .union(AttrFlags::COMM)
+    .union(AttrFlags::TASK)
+    .union(AttrFlags::WRITE_BACKWARD);
+
+/// Cost of a sample in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SamplingCost {
+    /// The estimate.
+    pub us_per_sample: f64,
+    /// 95 % interval.
+    pub interval: Option<(f64, f64)>,
+    /// Pairs of loops measured.
+    pub pairs: usize,
+}
+
+/// Measures on the calling thread, for about a second, what a sample of `request` costs.
+///
+/// # Errors
+/// [`RecorderError`] if the event cannot be opened for this thread.
+pub(crate) fn measure(
+    kernel: &dyn Kernel,
+    machine: &Machine,
+    topology: &Topology,
+    request: &EventRequest,
+) -> Result<Option<SamplingCost>, RecorderError> {
+    let request = EventRequest { attr: at_rate(&request.attr), leader: None, ..request.clone() };
+    let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+    let options = OpenOptions { ring_size: RingSize::AtMost(256 << 10), overwrite: false };
+    let scope = Scope::Threads(vec![tid]);
+    let mut set = SamplingSet::open(kernel, machine, topology, &scope, vec![request], options)?;
+    let index = IdIndex::new([], &[true]);
+    let Some(mut ring) = set.take_rings().pop() else { return Ok(None) };
+    let turns = turns_for(LOOP_NS);
+    let mut costs = Vec::with_capacity(PAIRS);
+    for _ in 0..PAIRS {
+        let with_first = fastrand::bool();
+        let mut with = None;
+        if with_first {
+            with = Some(sampled(kernel, &set, &mut ring, &index, turns)?);
+        }
+        let without = spin(turns);
+        let (time, samples) = match with {
+            Some(with) => with,
+            None => sampled(kernel, &set, &mut ring, &index, turns)?,
+        };
+        if samples > 0 {
+            costs.push((time as f64 - without as f64) / 1e3 / samples as f64);
+        }
+    }
+    let estimate = signed_rank_centre(&costs, LEVEL);
+    Ok(estimate.map(|estimate| SamplingCost {
+        us_per_sample: estimate.value,
+        interval: estimate.interval.map(|interval| (interval.low, interval.high)),
+        pairs: estimate.n,
+    }))
+}
+
+/// The same event at the rate of the measurement.
+fn at_rate(attr: &Attr) -> Attr {
+    let mut attr = Attr { wakeup: 0, ..attr.clone() };
+    attr.flags = attr.flags.difference(DROPPED) | AttrFlags::DISABLED;
+    let clock = attr.event_type == event_type::SOFTWARE
+        && matches!(attr.config, software::CPU_CLOCK | software::TASK_CLOCK);
+    attr.flags.set(AttrFlags::FREQ, !clock);
+    attr.sample = if clock { 1_000_000_000 / RATE_HZ } else { RATE_HZ };
+    attr
+}
+
+/// Nanoseconds of the loop with the event on, and the samples taken.
+fn sampled(
+    kernel: &dyn Kernel,
+    set: &SamplingSet,
+    ring: &mut Ring,
+    index: &IdIndex,
+    turns: u64,
+) -> Result<(u64, u64), RecorderError> {
+    set.enable(kernel, |_| ())?;
+    let time = spin(turns);
+    set.disable(kernel)?;
+    let mut tally = Tally::new(index);
+    let pending = ring.pending();
+    tally.count(&pending, index);
+    let end = pending.end();
+    ring.release(end);
+    Ok((time, tally.all_samples()))
+}
+
+/// Nanoseconds that so many turns of a loop take, in user mode alone.
+fn spin(turns: u64) -> u64 {
+    let start = monotonic_ns();
+    let mut value = 1_u64;
+    for turn in 0..turns {
+        value = black_box(value.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ turn);
+    }
+    black_box(value);
+    monotonic_ns() - start
+}
+
+/// Turns that take about `ns`: the fastest of three trials tells the undisturbed speed.
+fn turns_for(ns: u64) -> u64 {
+    const TRIAL: u64 = 1_000_000;
+    let fastest = (0..3).map(|_| spin(TRIAL)).min().unwrap_or(1).max(1);
+    (TRIAL as f64 * ns as f64 / fastest as f64) as u64
+}
