@@ -14,6 +14,10 @@
 //! samples go on to carry the first period after a change (measured on Linux 6.18:
 //! `perf_swevent_hrtimer` reports `hw.last_period`, which the ioctl leaves alone), so that nobody could
 //! weigh them. A clock's rate on a busy CPU is known, so its first period keeps the budget.
+//!
+//! Other events of the kernel (faults, switches, tracepoints, breakpoints) cannot be kept within a
+//! budget and are refused: their rate is not known, and with the period in the samples the kernel
+//! samples every single one (`perf_swevent_event`).
 
 use std::time::Duration;
 
@@ -98,17 +102,28 @@ pub(super) struct Plan {
 
 impl Plan {
     /// Chooses the first factor and gives it to `requests`.
+    ///
+    /// # Errors
+    /// [`RecorderError::Options`] for an event whose rate cannot be steered.
     pub(super) fn new(
         target: f64,
-        cost: SamplingCost,
+        cost: Option<SamplingCost>,
         cpus: usize,
-        adapts: bool,
+        inherits: bool,
         requests: &mut [EventRequest],
-    ) -> Self {
-        let clocks = requests.iter().any(|r| r.attr.sample > 0 && is_clock(&r.attr));
-        let adapts = adapts && !clocks;
+    ) -> Result<Self, RecorderError> {
+        let sampling = || requests.iter().filter(|request| request.attr.sample > 0);
+        if let Some(request) = sampling().find(|r| !is_clock(&r.attr) && !is_of_pmu(&r.attr)) {
+            return Err(RecorderError::Options(format!(
+                "--budget: how often {} is sampled cannot be steered while recording. \
+                 Try a longer period (-c N) without --budget",
+                request.name
+            )));
+        }
+        let adapts = !inherits && sampling().all(|request| is_of_pmu(&request.attr));
         let asked: Vec<u64> = requests.iter().map(|request| request.attr.sample).collect();
-        let sample_cost_s = cost.us_per_sample.max(0.0) / 1e6;
+        // Not known: the loop that measures it never met this event. Then it is not in the budget.
+        let sample_cost_s = cost.map_or(0.0, |cost| cost.us_per_sample.max(0.0) / 1e6);
         let hz: f64 = requests.iter().filter_map(|request| rate(&request.attr)).sum();
         let factor = Budget::initial_factor(target, hz, sample_cost_s);
         for request in requests.iter_mut() {
@@ -119,8 +134,14 @@ impl Plan {
         }
         let cpus = cpus.max(1) as f64;
         let budget = Budget { target, sample_cost_s, cpus, factor, before: (0.0, 0.0, 0) };
-        Self { asked, budget, adapts }
+        Ok(Self { asked, budget, adapts })
     }
+}
+
+/// Counted by a PMU, whose samples tell the period in force.
+fn is_of_pmu(attr: &Attr) -> bool {
+    use event_type::{BREAKPOINT, SOFTWARE, TRACEPOINT};
+    !matches!(attr.event_type, SOFTWARE | TRACEPOINT | BREAKPOINT)
 }
 
 fn is_clock(attr: &Attr) -> bool {
@@ -211,6 +232,39 @@ mod tests {
         run(&mut budget, 0..5, 50_000.0);
         run(&mut budget, 5..20, 2000.0);
         assert_eq!(budget.factor, 1.0);
+    }
+
+    fn request(event_type: u32, config: u64, sample: u64) -> EventRequest {
+        EventRequest {
+            name: "e".into(),
+            attr: Attr { event_type, config, sample, ..Attr::default() },
+            leader: None,
+            cpus: None,
+            any_task: false,
+            max_precise: false,
+        }
+    }
+
+    #[test]
+    fn a_clock_gets_its_period_once_and_a_pmu_event_is_steered() {
+        let clock = request(event_type::SOFTWARE, software::CPU_CLOCK, 40_000);
+        let cost = SamplingCost { us_per_sample: 1.0, interval: None, pairs: 15 };
+        let mut requests = [clock];
+        let plan = Plan::new(0.01, Some(cost), 2, false, &mut requests).unwrap();
+        assert!(!plan.adapts && requests[0].attr.sample > 40_000);
+        assert!(requests[0].attr.sample_type.is_empty());
+
+        let mut requests = [request(event_type::HARDWARE, 0, 1_000_000)];
+        let plan = Plan::new(0.01, Some(cost), 2, false, &mut requests).unwrap();
+        assert!(plan.adapts && requests[0].attr.sample_type.contains(SampleType::PERIOD));
+        assert!(!Plan::new(0.01, Some(cost), 2, true, &mut requests).unwrap().adapts);
+    }
+
+    #[test]
+    fn events_whose_rate_nobody_steers_are_refused() {
+        let mut faults = [request(event_type::SOFTWARE, software::PAGE_FAULTS, 1)];
+        let error = Plan::new(0.01, None, 2, false, &mut faults).unwrap_err();
+        assert!(error.to_string().contains("Try a longer period"), "{error}");
     }
 
     #[test]

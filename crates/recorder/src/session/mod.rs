@@ -120,13 +120,12 @@ pub fn record(
     let scope = scope(options, machine, &topology, child.as_ref())?;
     let mut requests = attributes::requests(options, features)?;
     let cost = sampling_cost(options, kernel, machine, &topology, &requests)?;
-    let budget = match (options.budget, cost) {
-        (Some(target), Some(cost)) => {
-            // The period of inherited events cannot be changed in children that live.
-            let adapts = !scope.inherits();
-            Some(budget::Plan::new(target, cost, topology.online.len(), adapts, &mut requests))
+    let budget = match options.budget {
+        None => None,
+        Some(target) => {
+            let (cpus, inherits) = (topology.online.len(), scope.inherits());
+            Some(budget::Plan::new(target, cost, cpus, inherits, &mut requests)?)
         }
-        _ => None,
     };
     let open = OpenOptions {
         ring_size: match options.ring_size {

@@ -69,6 +69,10 @@ pub struct Summary {
     pub missing: Vec<String>,
 }
 
+/// Where the loop that measures the cost of a sample never meets the event.
+const UNKNOWN_SAMPLE_COST: &str = "what a sample of this event costs in the kernel is not known (a \
+    loop in user mode never causes one), so the budget covers the recorder's own CPU time only";
+
 /// Loss and times as the descriptors tell them.
 #[derive(Debug, Clone)]
 pub(super) struct Loss {
@@ -239,6 +243,10 @@ impl Session<'_> {
             cost,
             ..whole
         };
+        let mut whole = whole;
+        if self.budget.is_some() && self.cost.is_none() {
+            whole.notices.push(UNKNOWN_SAMPLE_COST.into());
+        }
         let missing = missing(&whole, &all, &ended);
         // A single file tells everything; of several, each tells its own stretch.
         let in_file = if files.closed.is_empty() { whole.clone() } else { info };
