@@ -1,7 +1,10 @@
 //! Commands while recording (`--control`), with perf's words.
 
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
+use super::{Act, Due, Session};
+use crate::error::RecorderError;
 use crate::options::Control;
 
 /// perf's limit for a command.
@@ -88,6 +91,67 @@ fn parse(line: &str) -> Command {
         "ping" => Command::Ping,
         "evlist" => Command::EventList,
         _ => Command::Unknown(line.chars().take(LONGEST).collect()),
+    }
+}
+
+impl Session<'_> {
+    /// Carries out the commands that have arrived; true for the one that ends the recording.
+    pub(super) fn obey(
+        &self,
+        commands: Option<&mut Commands<'_>>,
+        elapsed: Duration,
+        act: Act<'_>,
+    ) -> Result<bool, RecorderError> {
+        let Some(commands) = commands else { return Ok(false) };
+        for command in commands.read() {
+            match command {
+                Command::Enable(None) => self.enable()?,
+                Command::Disable(None) => self.disable_sampling()?,
+                Command::Enable(Some(name)) => self.switch_event(commands, &name, true)?,
+                Command::Disable(Some(name)) => self.switch_event(commands, &name, false)?,
+                Command::Snapshot if self.takes_switches() => act(Due::Switch, elapsed)?,
+                Command::Snapshot => {
+                    commands.answer("error: snapshot needs --overwrite or --switch-output\n");
+                    continue;
+                }
+                Command::Stop => {
+                    commands.acknowledge();
+                    return Ok(true);
+                }
+                Command::Ping => {}
+                Command::EventList => {
+                    for request in self.set.requests() {
+                        commands.answer(&format!("{}\n", request.name));
+                    }
+                }
+                Command::Unknown(line) => {
+                    commands.answer(&format!("error: not a command: {line}\n"));
+                    continue;
+                }
+            }
+            commands.acknowledge();
+        }
+        Ok(false)
+    }
+
+    fn switch_event(
+        &self,
+        commands: &Commands<'_>,
+        name: &str,
+        on: bool,
+    ) -> Result<(), RecorderError> {
+        if !self.set.switch_event(self.kernel, name, on)? {
+            commands.answer(&format!("error: no event {name}\n"));
+        }
+        Ok(())
+    }
+
+    /// Stops the sampling events; the sideband goes on, so that what starts meanwhile has a name.
+    fn disable_sampling(&self) -> Result<(), RecorderError> {
+        for request in self.set.requests().iter().filter(|request| request.attr.sample > 0) {
+            self.set.switch_event(self.kernel, &request.name, false)?;
+        }
+        Ok(())
     }
 }
 

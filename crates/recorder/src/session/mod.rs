@@ -10,10 +10,13 @@
 
 mod budget;
 mod commands;
+mod enable;
 mod files;
 mod flight;
 mod old_file;
 mod outcome;
+mod preview;
+mod readers;
 mod scope;
 mod wait;
 
@@ -29,10 +32,12 @@ use pmuscope_perfdata::info::Cost;
 use pmuscope_perfdata::writer::FileEvent;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 
-use self::commands::{Command, Commands};
+use self::commands::Commands;
 use self::files::{Files, Moment};
 use self::old_file::{keep_old, restore_old};
 pub use self::outcome::{EndReason, Summary};
+pub use self::preview::{Preview, preview};
+use self::readers::with_readers;
 use self::scope::scope;
 use self::wait::{Event, Monitor, Watched};
 use crate::attributes::{self, KernelFeatures};
@@ -40,12 +45,10 @@ use crate::clock::monotonic_ns;
 use crate::control::Shared;
 use crate::error::RecorderError;
 use crate::metadata;
-use crate::options::{Affinity, RecordOptions, RingChoice, Sampling, Switch, Target};
+use crate::options::{Affinity, RecordOptions, RingChoice, Switch, Target};
 use crate::output::{Output, Stopped};
-use crate::plan::{ReaderPlan, plan};
-use crate::reader::{self, ReaderOptions, ReaderReport, RingSlot};
+use crate::plan::plan;
 use crate::sampling_cost::{self, SamplingCost};
-use crate::sink::SinkOptions;
 use crate::synthesize::{Processes, synthesize};
 use crate::sys::CpuTime;
 use crate::tally::{IdIndex, Tally};
@@ -60,32 +63,6 @@ const STATE_EVERY: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(1000);
 /// How often it looks whether a new file is due.
 const LOOK_OFTEN: Duration = Duration::from_millis(100);
-
-/// What a recording would open, without opening it.
-#[derive(Debug)]
-pub struct Preview {
-    /// The requests, in the order of the file.
-    pub requests: Vec<EventRequest>,
-    /// CPUs of the rings, for each reader.
-    pub readers: Vec<String>,
-}
-
-/// Works out what [`record`] would open for a target that exists; a command is not started.
-///
-/// # Errors
-/// As [`record`], for what can be known without opening anything.
-pub fn preview(options: &RecordOptions, machine: &Machine) -> Result<Preview, RecorderError> {
-    let topology = machine.topology()?;
-    let features = KernelFeatures::new(machine.kernel()?.version);
-    let requests = attributes::requests(options, features)?;
-    let cpus = match &options.target {
-        Target::Cpus(cpus) | Target::Cgroup { cpus: Some(cpus), .. } => cpus.clone(),
-        _ => topology.online.clone(),
-    };
-    let ring_cpus: Vec<Option<u32>> = cpus.iter().map(Some).collect();
-    let plans = plan(&options.readers, &ring_cpus, &topology)?;
-    Ok(Preview { requests, readers: plans.iter().map(|plan| plan.cpus.to_string()).collect() })
-}
 
 /// What the user can say by signal.
 #[derive(Debug, Clone, Copy)]
@@ -357,29 +334,6 @@ impl Session<'_> {
         pids
     }
 
-    /// Enables, each CPU at a phase of its own: events started together would sample all CPUs at the
-    /// same moments, and in step with the timer tick.
-    fn enable(&self) -> Result<(), RecorderError> {
-        let period = self.longest_phase();
-        self.set.enable(self.kernel, |cpu| {
-            if cpu.is_some() {
-                std::thread::sleep(period.mul_f64(fastrand::f64()));
-            }
-        })?;
-        Ok(())
-    }
-
-    /// The time between two samples where it is known, at most a millisecond: on hundreds of CPUs the
-    /// waits add up.
-    fn longest_phase(&self) -> Duration {
-        let cpus = self.topology.online.len().max(1) as u32;
-        let known = match self.options.sampling {
-            Sampling::Frequency(hz) => Duration::from_nanos(1_000_000_000 / hz.max(1)),
-            Sampling::Period(_) => Duration::from_micros(100),
-        };
-        known.min(Duration::from_millis(1)).min(Duration::from_millis(200) / cpus)
-    }
-
     /// Waits for the end, and meanwhile does what is due.
     fn wait(
         &self,
@@ -459,65 +413,6 @@ impl Session<'_> {
         self.options.overwrite || self.options.switch.is_some()
     }
 
-    /// Carries out the commands that have arrived; true for the one that ends the recording.
-    fn obey(
-        &self,
-        commands: Option<&mut Commands<'_>>,
-        elapsed: Duration,
-        act: Act<'_>,
-    ) -> Result<bool, RecorderError> {
-        let Some(commands) = commands else { return Ok(false) };
-        for command in commands.read() {
-            match command {
-                Command::Enable(None) => self.enable()?,
-                Command::Disable(None) => self.disable_sampling()?,
-                Command::Enable(Some(name)) => self.switch_event(commands, &name, true)?,
-                Command::Disable(Some(name)) => self.switch_event(commands, &name, false)?,
-                Command::Snapshot if self.takes_switches() => act(Due::Switch, elapsed)?,
-                Command::Snapshot => {
-                    commands.answer("error: snapshot needs --overwrite or --switch-output\n");
-                    continue;
-                }
-                Command::Stop => {
-                    commands.acknowledge();
-                    return Ok(true);
-                }
-                Command::Ping => {}
-                Command::EventList => {
-                    for request in self.set.requests() {
-                        commands.answer(&format!("{}\n", request.name));
-                    }
-                }
-                Command::Unknown(line) => {
-                    commands.answer(&format!("error: not a command: {line}\n"));
-                    continue;
-                }
-            }
-            commands.acknowledge();
-        }
-        Ok(false)
-    }
-
-    fn switch_event(
-        &self,
-        commands: &Commands<'_>,
-        name: &str,
-        on: bool,
-    ) -> Result<(), RecorderError> {
-        if !self.set.switch_event(self.kernel, name, on)? {
-            commands.answer(&format!("error: no event {name}\n"));
-        }
-        Ok(())
-    }
-
-    /// Stops the sampling events; the sideband goes on, so that what starts meanwhile has a name.
-    fn disable_sampling(&self) -> Result<(), RecorderError> {
-        for request in self.set.requests().iter().filter(|request| request.attr.sample > 0) {
-            self.set.switch_event(self.kernel, &request.name, false)?;
-        }
-        Ok(())
-    }
-
     /// Descriptors that tell the end of processes observed by id. One that is gone already is not
     /// waited for.
     fn observed_processes(&self) -> Vec<OwnedFd> {
@@ -564,61 +459,6 @@ enum Due<'a, 'm> {
 
 /// Does what is due, so long after the start.
 type Act<'a> = &'a mut dyn FnMut(Due<'_, '_>, Duration) -> Result<(), RecorderError>;
-
-/// Runs `body` while readers drain `rings`, and gives what it returned with the readers' reports.
-fn with_readers<T>(
-    session: &Session<'_>,
-    shared: &Shared<'_>,
-    rings: Vec<Ring>,
-    plans: &[ReaderPlan],
-    body: impl FnOnce() -> T,
-) -> Result<(T, Vec<ReaderReport>), RecorderError> {
-    let sink = SinkOptions {
-        compression: session.options.compression,
-        aio: session.options.aio,
-        bind: session.topology.nodes.len() > 1,
-        ring_size: rings.first().map_or(0, |ring| ring.size()),
-    };
-    let options = ReaderOptions { affinity: session.options.affinity, sink };
-    let mut slots: Vec<Option<RingSlot>> = rings
-        .into_iter()
-        .enumerate()
-        .map(|(index, ring)| {
-            let node = ring.cpu().and_then(|cpu| session.topology.node_of(cpu));
-            Some(RingSlot::new(index, ring, node))
-        })
-        .collect();
-    // All that can fail comes before the first thread: a reader that nobody tells to end never does.
-    let wakes = plans.iter().map(|_| Wake::new()).collect::<io::Result<Vec<_>>>();
-    let wakes = wakes.map_err(RecorderError::system("eventfd"))?;
-    std::thread::scope(|threads| {
-        let mut readers = Vec::new();
-        let mut failure = None;
-        for (number, (plan, wake)) in plans.iter().zip(&wakes).enumerate() {
-            let own = plan.rings.iter().filter_map(|&ring| slots[ring].take()).collect();
-            let (set, options) = (&session.set, &options);
-            let reader = std::thread::Builder::new()
-                .name(format!("reader-{number}"))
-                .spawn_scoped(threads, move || reader::run(shared, set, plan, own, options, wake));
-            match reader {
-                Ok(reader) => readers.push(reader),
-                Err(error) => failure = Some(RecorderError::system("starting a reader")(error)),
-            }
-        }
-        let result = match failure {
-            None => Ok(body()),
-            Some(error) => Err(error),
-        };
-        shared.start_draining();
-        wakes.iter().for_each(Wake::ring);
-        let reports = readers
-            .into_iter()
-            // A panic in a reader is a defect; it is passed on, not hidden.
-            .map(|reader| reader.join().unwrap_or_else(|cause| std::panic::resume_unwind(cause)))
-            .collect();
-        result.map(|result| (result, reports))
-    })
-}
 
 fn find_build_id(path: &Path) -> Option<Vec<u8>> {
     pmuscope_symbols::read_build_id(path).ok().flatten().map(|id| id.as_bytes().to_vec())

@@ -1,0 +1,32 @@
+//! Starting and stopping the events.
+
+use std::time::Duration;
+
+use super::Session;
+use crate::error::RecorderError;
+use crate::options::Sampling;
+
+impl Session<'_> {
+    /// Enables, each CPU at a phase of its own: events started together would sample all CPUs at the
+    /// same moments, and in step with the timer tick.
+    pub(super) fn enable(&self) -> Result<(), RecorderError> {
+        let period = self.longest_phase();
+        self.set.enable(self.kernel, |cpu| {
+            if cpu.is_some() {
+                std::thread::sleep(period.mul_f64(fastrand::f64()));
+            }
+        })?;
+        Ok(())
+    }
+
+    /// The time between two samples where it is known, at most a millisecond: on hundreds of CPUs the
+    /// waits add up.
+    fn longest_phase(&self) -> Duration {
+        let cpus = self.topology.online.len().max(1) as u32;
+        let known = match self.options.sampling {
+            Sampling::Frequency(hz) => Duration::from_nanos(1_000_000_000 / hz.max(1)),
+            Sampling::Period(_) => Duration::from_micros(100),
+        };
+        known.min(Duration::from_millis(1)).min(Duration::from_millis(200) / cpus)
+    }
+}

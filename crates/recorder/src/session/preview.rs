@@ -1,0 +1,35 @@
+//! What a recording would open, without opening it.
+
+use pmuscope_counters::EventRequest;
+use pmuscope_machine::Machine;
+
+use crate::attributes::{self, KernelFeatures};
+use crate::error::RecorderError;
+use crate::options::{RecordOptions, Target};
+use crate::plan::plan;
+
+/// The requests and readers of a recording.
+#[derive(Debug)]
+pub struct Preview {
+    /// The requests, in the order of the file.
+    pub requests: Vec<EventRequest>,
+    /// CPUs of the rings, for each reader.
+    pub readers: Vec<String>,
+}
+
+/// Works out what [`record`] would open for a target that exists; a command is not started.
+///
+/// # Errors
+/// As [`record`], for what can be known without opening anything.
+pub fn preview(options: &RecordOptions, machine: &Machine) -> Result<Preview, RecorderError> {
+    let topology = machine.topology()?;
+    let features = KernelFeatures::new(machine.kernel()?.version);
+    let requests = attributes::requests(options, features)?;
+    let cpus = match &options.target {
+        Target::Cpus(cpus) | Target::Cgroup { cpus: Some(cpus), .. } => cpus.clone(),
+        _ => topology.online.clone(),
+    };
+    let ring_cpus: Vec<Option<u32>> = cpus.iter().map(Some).collect();
+    let plans = plan(&options.readers, &ring_cpus, &topology)?;
+    Ok(Preview { requests, readers: plans.iter().map(|plan| plan.cpus.to_string()).collect() })
+}
