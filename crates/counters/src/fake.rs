@@ -133,10 +133,6 @@ impl Kernel for FakeKernel {
         Ok(())
     }
 
-    fn pause_output(&self, _event: BorrowedFd<'_>, _paused: bool) -> io::Result<()> {
-        Ok(())
-    }
-
     fn read(&self, _event: BorrowedFd<'_>, words: &mut [u64]) -> io::Result<usize> {
         words.fill(0);
         Ok(words.len())

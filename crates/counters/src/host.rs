@@ -44,10 +44,6 @@ impl Kernel for Host {
         sys::ioctl_write_u64(event, ioctl::PERIOD, period)
     }
 
-    fn pause_output(&self, event: BorrowedFd<'_>, paused: bool) -> io::Result<()> {
-        sys::ioctl_value(event, ioctl::PAUSE_OUTPUT, u32::from(paused))
-    }
-
     fn read(&self, event: BorrowedFd<'_>, words: &mut [u64]) -> io::Result<usize> {
         sys::read_words(event, words)
     }

@@ -53,12 +53,6 @@ pub trait Kernel: Send + Sync {
     /// The errno of the ioctl.
     fn set_period(&self, event: BorrowedFd<'_>, period: u64) -> io::Result<()>;
 
-    /// Stops (or resumes) writing into the ring that `event` owns.
-    ///
-    /// # Errors
-    /// The errno of the ioctl.
-    fn pause_output(&self, event: BorrowedFd<'_>, paused: bool) -> io::Result<()>;
-
     /// `read(2)`: the number of words filled.
     ///
     /// # Errors

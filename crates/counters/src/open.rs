@@ -200,23 +200,6 @@ impl SamplingSet {
         Ok(())
     }
 
-    /// Stops (or resumes) writing into all rings: a flight recorder is read while it is paused.
-    ///
-    /// # Errors
-    /// [`CountersError::Call`].
-    pub fn pause_output(&self, kernel: &dyn Kernel, paused: bool) -> Result<(), CountersError> {
-        let mut done = None;
-        // The first descriptor of each ring owns it, and they come ring by ring.
-        for opened in &self.events {
-            if done.replace(opened.ring) != Some(opened.ring) {
-                kernel
-                    .pause_output(opened.fd(), paused)
-                    .map_err(|source| self.call_error("ioctl(PAUSE_OUTPUT)", opened, source))?;
-            }
-        }
-        Ok(())
-    }
-
     /// Starts or stops the groups whose leader has this name; false if there is none.
     ///
     /// # Errors

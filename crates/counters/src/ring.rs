@@ -92,24 +92,34 @@ impl Ring {
         Pending { first, second, head }
     }
 
-    /// What a flight-recorder ring (`write_backward`, mapped read-only) holds, newest record first, whole
-    /// records only. The ring must be paused: the kernel overwrites a running one.
+    /// A copy of what a flight-recorder ring (`write_backward`, mapped read-only) holds, newest record
+    /// first, whole records only.
     ///
     /// ```text
-    ///   head moves down, from 0 through u64::MAX:
-    ///        ┌ head: newest record
-    ///   ─────┴──┬───────┬──────┬── … ──┬ oldest, perhaps cut by the newest
+    ///   the head moves down, from 0 through u64::MAX, also while we copy:
+    ///
+    ///   head after   head before: newest record of the copy          head before + size
+    ///   ├────────────┼───────────────────────────────────┬───────────┤
+    ///   │ new        │ good                              │ overwritten by "new", and perhaps by
+    ///                                                    │ records in the making
     /// ```
     ///
-    /// Layout as in `tools/lib/perf/mmap.c:overwrite_rb_find_range`: it ends at a record of size zero
-    /// (the ring was never full) or after one lap.
+    /// The ring is not paused: nothing is lost, and what was overwritten during the copy is cut off its
+    /// old end, with room for a record in the making in each of the kernel's four contexts (task,
+    /// softirq, irq, NMI). Layout as in `tools/lib/perf/mmap.c:overwrite_rb_find_range`.
     #[must_use]
     pub fn backward(&self) -> Vec<u8> {
-        let head = self.memory.head();
+        const CONTEXTS: u64 = 4;
         let size = self.size() as u64;
-        let held = head.wrapping_neg().min(size);
-        let (first, second) = self.memory.bytes(head, head.wrapping_add(held));
-        let mut bytes = [first, second].concat();
+        let before = self.memory.head();
+        let held = before.wrapping_neg().min(size);
+        let mut bytes = self.memory.copy_while_written(before, held as usize);
+        let overwritten = before.wrapping_sub(self.memory.head());
+        if held == size {
+            let largest = Records::new(&bytes).map(|(header, _)| u64::from(header.size)).max();
+            let doubtful = overwritten.saturating_add(CONTEXTS * largest.unwrap_or(0));
+            bytes.truncate(size.saturating_sub(doubtful) as usize);
+        }
         let rest = {
             let mut records = Records::new(&bytes);
             records.by_ref().for_each(drop);
@@ -177,7 +187,8 @@ mod tests {
                 assert_eq!(numbers(&ring.backward()), [3, 2, 1]);
             }
         }
-        let newest: Vec<u64> = (0..size as u64 / 24).map(|age| 1000 - age).collect();
+        // A full ring gives up four records' worth at its old end.
+        let newest: Vec<u64> = (0..size as u64 / 24 - 4).map(|age| 1000 - age).collect();
         assert_eq!(numbers(&ring.backward()), newest);
     }
 

@@ -144,9 +144,7 @@ impl RingMemory {
         let first = len.min(self.data - start);
         // SAFETY: both pieces lie inside the data area (start < data, first + rest <= data). The kernel
         // does not write to positions between tail and head, and `Ring`, the only caller, keeps
-        // its tail at or before `from` while the slices live (it needs `&mut self` to move it). For a
-        // ring that the kernel overwrites, `Ring::backward` asks for the output to be paused; it copies
-        // at once, and whatever bytes it finds are only parsed with bounds checks.
+        // its tail at or before `from` while the slices live (it needs `&mut self` to move it).
         unsafe {
             let data = self.base.as_ptr().add(self.page);
             (
@@ -154,6 +152,23 @@ impl RingMemory {
                 std::slice::from_raw_parts(data, len - first),
             )
         }
+    }
+
+    /// A copy of `len` bytes at position `from`, both multiples of 8, of a ring that the kernel goes on
+    /// writing to. Words that are written meanwhile come out old or new; the caller cuts them off.
+    pub(crate) fn copy_while_written(&self, from: u64, len: usize) -> Vec<u8> {
+        assert!(len <= self.data, "more bytes than the ring has");
+        let mut bytes = Vec::with_capacity(len);
+        for word in 0..len / 8 {
+            let at = (from as usize).wrapping_add(word * 8) & (self.data - 1) & !7;
+            // SAFETY: `at` is a multiple of 8 inside the data area, which is mapped for as long as `self`
+            // and page-aligned; the word is read atomically because the kernel may write it.
+            let word =
+                unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(self.page + at).cast()) };
+            bytes.extend_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
+        }
+        std::sync::atomic::fence(Ordering::Acquire);
+        bytes
     }
 
     /// Writes records as the kernel would.

@@ -2,11 +2,11 @@
 //! snapshot is asked for.
 //!
 //! ```text
-//!   pause rings ─ copy them ─ resume ─ create file ─ name what exists ─ write the copies ─ close
+//!   copy rings (they are not paused) ─ create file ─ name what exists ─ write the copies ─ close
 //! ```
 //!
-//! What the kernel would have written during the pause is counted as lost; the copy takes a
-//! millisecond or so per MiB.
+//! The sideband shares the rings: a process that ended, and whose start has been overwritten, has
+//! samples without a name.
 
 use std::path::PathBuf;
 
@@ -39,9 +39,7 @@ impl Session<'_> {
         loss_before: &Loss,
         last: bool,
     ) -> Result<Snapshot, RecorderError> {
-        self.set.pause_output(self.kernel, true)?;
         let copies: Vec<Vec<u8>> = rings.iter().map(Ring::backward).collect();
-        self.set.pause_output(self.kernel, false)?;
         let now = Moment::now(self.options.clockid);
         let mut path = self.options.output.clone().into_os_string();
         if !last || self.options.switch == Some(Switch::Signal) {
