@@ -41,6 +41,13 @@ pub(crate) fn need_perf() -> Option<String> {
     need_program("perf", "version")
 }
 
+/// Why a slow test does not run; `None` under `make test-full`. Such tests are named `full_…`.
+pub(crate) fn need_full() -> Option<String> {
+    std::env::var_os("PMUSCOPE_FULL")
+        .is_none_or(|value| value.is_empty() || value == "0")
+        .then(|| "slow, make test-full runs it".to_owned())
+}
+
 /// Why a test that runs `program` cannot; `None` if `program check` works.
 pub(crate) fn need_program(program: &str, check: &str) -> Option<String> {
     match Command::new(program).arg(check).stdout(Stdio::null()).stderr(Stdio::null()).status() {

@@ -7,5 +7,7 @@ mod doctor;
 mod events;
 mod generate;
 mod harness;
+mod recording;
 mod report;
+mod streams;
 mod usage;

@@ -1,0 +1,93 @@
+//! However a recording is streamed, stock perf, linux-perf-data and we read from it exactly the
+//! samples that pmuscope says it took, in the order of time, and none is lost at a moderate rate.
+
+use pmuscope_machine::CpuSet;
+
+use crate::harness::{Scratch, need_full, need_root, skip_unless};
+use crate::recording::{Recording, busy, online, rate};
+
+/// Ways to write.
+const WRITES: [&[&str]; 4] = [&[], &["--aio"], &["-z"], &["-z", "--aio"]];
+/// Where a reader may go.
+const AFFINITIES: [&str; 4] = ["sys", "node", "cpu", "auto"];
+
+/// Each half of the CPUs read from the other half, as an explicit `--readers` says it: on two CPUs
+/// "0/1:1/0".
+fn crossed() -> String {
+    let cpus: Vec<u32> = online().iter().collect();
+    let (low, high) = cpus.split_at(cpus.len() / 2);
+    if low.is_empty() {
+        return format!("{0}/{0}", online());
+    }
+    let (low, high): (CpuSet, CpuSet) =
+        (low.iter().copied().collect(), high.iter().copied().collect());
+    format!("{low}/{high}:{high}/{low}")
+}
+
+/// Records the whole machine, all CPUs busy, and compares what everyone reads.
+#[track_caller]
+fn check(write: &[&str], readers: &str, affinity: &str, hz: u64) {
+    let scratch = Scratch::new();
+    let hz = rate(hz);
+    let mut args = vec!["record", "-a", "-e", "cpu-clock", "-F", &hz, "-o", "x.data"];
+    args.extend(write);
+    args.extend(["--readers", readers, "--affinity", affinity, "--"]);
+    args.extend(busy("0.8"));
+    scratch.pmuscope(args).exits(0);
+    let info = Recording::at(scratch.path("x.data")).everyone_agrees();
+    assert_eq!(info.lost(), Some(0), "{write:?} {readers} {affinity}");
+    assert_eq!(info.rings.len(), online().len());
+    for ring in &info.rings {
+        assert!(ring.samples > 0, "no sample from {ring:?}");
+    }
+    let streaming = info.streaming;
+    assert_eq!(streaming.aio.is_some(), write.contains(&"--aio"));
+    assert_eq!(streaming.compression.is_some(), write.contains(&"-z"));
+}
+
+#[test]
+fn what_is_chosen_by_default() {
+    skip_unless!(need_root());
+    check(&[], "auto", "auto", 10_000);
+}
+
+#[test]
+fn direct_by_one_reader_that_goes_to_each_cpu() {
+    skip_unless!(need_root());
+    check(&[], "serial", "cpu", 10_000);
+}
+
+#[test]
+fn asynchronous_by_a_reader_per_cpu() {
+    skip_unless!(need_root());
+    check(&["--aio"], "cpu", "auto", 10_000);
+}
+
+#[test]
+fn compressed_by_a_reader_per_cpu() {
+    skip_unless!(need_root());
+    check(&["-z"], "cpu", "node", 10_000);
+}
+
+#[test]
+fn compressed_and_asynchronous_by_crossed_readers() {
+    skip_unless!(need_root());
+    check(&["-z", "--aio"], &crossed(), "sys", 10_000);
+}
+
+/// Every combination, at the rate of the benchmarks.
+#[test]
+fn full_matrix() {
+    skip_unless!(need_full());
+    skip_unless!(need_root());
+    for write in WRITES {
+        for readers in ["serial", "cpu", "node"] {
+            for affinity in AFFINITIES {
+                eprintln!("{write:?} --readers {readers} --affinity {affinity}");
+                check(write, readers, affinity, 20_000);
+            }
+        }
+        // These stay where they are told, whatever the affinity.
+        check(write, &crossed(), "sys", 20_000);
+    }
+}
