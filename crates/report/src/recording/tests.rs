@@ -337,7 +337,10 @@ fn the_json_has_the_same_numbers_and_reasons_for_what_is_null() {
       "ring_bytes": 0,
       "machine_share": 0.009,
       "us_per_sample": 0.36,
-      "bytes_per_sample": 46.2
+      "bytes_per_sample": 46.2,
+      "sampling_us": null,
+      "sampling_us_interval": null,
+      "sampling_pairs": null
     },
     "lost": 0,
     "lost_is": "exact",
