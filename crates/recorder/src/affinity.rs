@@ -1,6 +1,21 @@
 //! Moves a reader to where the ring is that it drains next.
+//!
+//! Whether a move pays depends on what the reader takes from the CPU it stays on. A reader of many
+//! rings takes a visible share of one CPU; on a saturated machine the thread that runs there falls
+//! behind, and with it every thread that waits for it at a barrier. Going to each ring's own CPU
+//! spreads that share evenly. A reader that takes next to nothing has nothing to spread, and a move
+//! costs it more than the drain (docs/benchmarks.md). Hence [`Affinity::Auto`]:
+//!
+//! ```text
+//!   node has an idle CPU                       ► stay on the node
+//!   node is busy, reader takes under 2 % of a CPU ► stay on the node
+//!   node is busy, reader takes more            ► go to the ring's CPU, until it takes under 1 %
+//! ```
+
+use std::time::{Duration, Instant};
 
 use pmuscope_machine::{CpuSet, Topology, place};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::options::Affinity;
 
@@ -13,6 +28,51 @@ pub(crate) struct Mover<'a> {
     home: CpuSet,
     now: CpuSet,
     moves: u64,
+    /// Share of a CPU that the reader takes, and since when that is measured.
+    load: Load,
+}
+
+/// Measures how much of a CPU the calling thread takes.
+#[derive(Debug)]
+struct Load {
+    since: Instant,
+    cpu: Duration,
+    /// It takes enough to be worth spreading.
+    heavy: bool,
+}
+
+/// From this share of a CPU on, a reader is spread over the CPUs of its rings …
+const HEAVY: f64 = 0.02;
+/// … until it takes less than this: moving itself makes it heavier.
+const LIGHT: f64 = 0.01;
+/// How long to look before judging.
+const LOOK: Duration = Duration::from_millis(500);
+
+impl Load {
+    fn new() -> Self {
+        Self { since: Instant::now(), cpu: thread_cpu(), heavy: false }
+    }
+
+    /// Takes a new measurement when the last one is old enough.
+    fn update(&mut self) {
+        let elapsed = self.since.elapsed();
+        if elapsed < LOOK {
+            return;
+        }
+        let now = thread_cpu();
+        let share = now.saturating_sub(self.cpu).as_secs_f64() / elapsed.as_secs_f64();
+        self.judge(share);
+        (self.since, self.cpu) = (Instant::now(), now);
+    }
+
+    fn judge(&mut self, share: f64) {
+        self.heavy = if self.heavy { share >= LIGHT } else { share >= HEAVY };
+    }
+}
+
+fn thread_cpu() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 impl<'a> Mover<'a> {
@@ -20,7 +80,14 @@ impl<'a> Mover<'a> {
     pub(crate) fn new(topology: &'a Topology, mode: Affinity, pinned: Option<&CpuSet>) -> Self {
         // Unreadable means unrestricted as far as we can tell.
         let user = place::affinity().unwrap_or_else(|_| topology.online.clone());
-        let mut mover = Self { topology, mode, home: user.clone(), now: user.clone(), moves: 0 };
+        let mut mover = Self {
+            topology,
+            mode,
+            home: user.clone(),
+            now: user.clone(),
+            moves: 0,
+            load: Load::new(),
+        };
         if let Some(pinned) = pinned {
             mover.mode = Affinity::Sys;
             mover.go_to(&pinned.intersection(&user));
@@ -36,8 +103,15 @@ impl<'a> Mover<'a> {
         match self.mode {
             Affinity::Sys => {}
             Affinity::Cpu => self.go_to_cpu(cpu),
-            Affinity::Auto if busy(node) => self.go_to_cpu(cpu),
-            Affinity::Node | Affinity::Auto => self.go_to_node(node),
+            Affinity::Node => self.go_to_node(node),
+            Affinity::Auto => {
+                self.load.update();
+                if self.load.heavy && busy(node) {
+                    self.go_to_cpu(cpu);
+                } else {
+                    self.go_to_node(node);
+                }
+            }
         }
     }
 
@@ -99,11 +173,25 @@ mod tests {
     }
 
     #[test]
+    fn a_reader_becomes_heavy_later_than_it_becomes_light() {
+        let mut load = Load::new();
+        let mut judged = Vec::new();
+        for share in [0.015, 0.03, 0.015, 0.005, 0.015] {
+            load.judge(share);
+            judged.push(load.heavy);
+        }
+        assert_eq!(judged, [false, true, true, false, false]);
+    }
+
+    #[test]
     fn auto_goes_to_the_cpu_only_while_the_node_is_busy() {
         std::thread::spawn(|| {
             let topology = pmuscope_machine::Machine::host().topology().unwrap();
             let user = place::affinity().unwrap();
             let mut mover = Mover::new(&topology, Affinity::Auto, None);
+            mover.approach(user.first(), |_| true);
+            assert_eq!(place::affinity().unwrap(), user, "a light reader stays");
+            mover.load.judge(0.03);
             mover.approach(user.first(), |_| true);
             assert_eq!(place::affinity().unwrap().len(), 1);
             mover.approach(user.first(), |_| false);

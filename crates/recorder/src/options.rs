@@ -190,7 +190,8 @@ pub enum Affinity {
     Node,
     /// On the CPU of the ring.
     Cpu,
-    /// On the node of the ring, and on its CPU while the node has no idle CPU.
+    /// On the node of the ring; on its CPU while the node has no idle CPU and the reader takes enough
+    /// of a CPU to be worth spreading.
     Auto,
 }
 

@@ -54,9 +54,12 @@ use crate::sys::CpuTime;
 use crate::tally::{IdIndex, Tally};
 use crate::wake::Wake;
 
-/// Data area of a ring where the budget allows it: at 25 kHz and 48 bytes 0.87 s of samples, and no
-/// more than fits a core's second-level cache.
-const RING_BYTES: u64 = 1 << 20;
+/// Data area of a ring where the budget allows it: at 25 kHz and 48 bytes 1.7 s of samples, so that
+/// the time limit, not the watermark, decides when to drain; fewer, larger drains cost less per sample
+/// (docs/benchmarks.md). On large machines half of it: rings are memory that cannot be swapped out.
+const RING_BYTES: u64 = 2 << 20;
+const RING_BYTES_LARGE_MACHINE: u64 = 1 << 20;
+const LARGE_MACHINE_CPUS: usize = 64;
 /// A recording that is cut off tells its state as of this long ago at most.
 const STATE_EVERY: Duration = Duration::from_secs(5);
 /// How often the main thread looks whether nodes are busy.
@@ -106,6 +109,9 @@ pub fn record(
     };
     let open = OpenOptions {
         ring_size: match options.ring_size {
+            RingChoice::Auto if topology.online.len() > LARGE_MACHINE_CPUS => {
+                RingSize::AtMost(RING_BYTES_LARGE_MACHINE)
+            }
             RingChoice::Auto => RingSize::AtMost(RING_BYTES),
             RingChoice::Bytes(bytes) => RingSize::Exactly(bytes),
         },
