@@ -2,9 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // clippy takes helpers of a test binary for no tests
 
+mod actor;
 mod docs;
 mod doctor;
 mod events;
+mod exact;
 mod generate;
 mod harness;
 mod recording;

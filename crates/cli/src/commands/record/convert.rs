@@ -1,12 +1,13 @@
 //! From flags as typed to validated options: all that can be refused without asking the kernel.
 
 use pmuscope_abi::{BranchSampleType, SampleType};
-use pmuscope_events::{Group, MachineCatalog, default_event, parse, parse_branch_filter};
+use pmuscope_events::parse_branch_filter;
 use pmuscope_machine::{CpuSet, Machine};
 use pmuscope_recorder::{
     Affinity, Extras, Readers, RecordOptions, RingChoice, Sampling, Switch, Target,
 };
 
+use super::events::{events, set_rate};
 use super::flags::Args;
 use super::{call_graph::call_graph, control, size};
 use crate::exit::{Exit, failure};
@@ -26,11 +27,11 @@ pub(super) struct Plan {
 
 pub(super) fn convert(args: Args, machine: &Machine) -> anyhow::Result<Plan> {
     let bad = |message: String| failure(Exit::BadInput, message);
-    let (groups, notices) = events(&args.event, machine)?;
+    let target = target(&args).map_err(bad)?;
+    let (mut groups, notices) = events(&args.event, &target, machine)?;
     if args.strict && !notices.is_empty() {
         return Err(failure(Exit::NotPossible, format!("--strict: {}", notices.join(". "))));
     }
-    let target = target(&args).map_err(bad)?;
     let page = rustix::param::page_size() as u64;
     let ring_size = match &args.mmap_pages {
         None => RingChoice::Auto,
@@ -49,6 +50,9 @@ pub(super) fn convert(args: Args, machine: &Machine) -> anyhow::Result<Plan> {
         return Err(bad("--aio=0: at least one write is in flight. Try --aio".into()));
     }
     let sampling = sampling(&args, machine).map_err(bad)?;
+    if args.count.is_some() || args.freq.is_some() {
+        set_rate(&mut groups, sampling);
+    }
     let call_graph = call_graph(args.call_chains, args.call_graph.as_deref()).map_err(bad)?;
     let extras = extras(&args).map_err(bad)?;
     let readers = args.threads.as_deref().unwrap_or(&args.readers);
@@ -87,27 +91,6 @@ pub(super) fn convert(args: Args, machine: &Machine) -> anyhow::Result<Plan> {
         dry_run: args.dry_run,
         quiet: args.quiet,
     })
-}
-
-fn events(texts: &[String], machine: &Machine) -> anyhow::Result<(Vec<Group>, Vec<String>)> {
-    let bad = |message: String| failure(Exit::BadInput, message);
-    let catalog = MachineCatalog::new(machine).map_err(|error| bad(error.to_string()))?;
-    if texts.is_empty() {
-        let (groups, notice) = default_event(&catalog).map_err(|error| bad(error.to_string()))?;
-        return Ok((groups, notice.into_iter().map(|notice| notice.message).collect()));
-    }
-    let mut groups = Vec::new();
-    for text in texts {
-        groups.extend(parse(text, &catalog).map_err(|error| {
-            let exit = if error.is_of_machine() { Exit::NotPossible } else { Exit::BadInput };
-            failure(exit, error.to_string())
-        })?);
-    }
-    let alternates = |group: &Group| group.events.iter().any(|e| e.alternate_period.is_some());
-    let notices = groups.iter().any(alternates).then(|| {
-        "alt-period= does nothing in this version: samples come at period= only".to_owned()
-    });
-    Ok((groups, notices.into_iter().collect()))
 }
 
 fn target(args: &Args) -> Result<Target, String> {
@@ -268,6 +251,7 @@ fn invoking_user() -> Option<(u32, u32)> {
 mod tests {
     use super::*;
     use clap::Parser;
+    use pmuscope_events::Sampling as EventSampling;
     use pmuscope_recorder::CallGraph;
 
     #[derive(Parser)]
@@ -325,6 +309,16 @@ mod tests {
         assert_eq!(plan("-a --threads").unwrap().options.readers, Readers::Cpu);
         let pairs = plan("-a --readers 0-3/4:8/9").unwrap().options.readers;
         assert_eq!(pairs.to_string(), "0-3/4:8/9");
+    }
+
+    #[test]
+    fn a_rate_that_is_asked_for_is_that_of_tracepoints_too() {
+        let rate = |words: &str| plan(words).unwrap().options.groups[0].events[0].sampling;
+        assert_eq!(rate("-a -e mem:0x1000:w"), None);
+        assert_eq!(rate("-a -c 10 -e mem:0x1000:w"), Some(EventSampling::Period(10)));
+        assert_eq!(rate("-a -F 99 -e mem:0x1000:w"), Some(EventSampling::Frequency(99)));
+        let own = "-a -c 10 -e cpu-clock/period=7/";
+        assert_eq!(rate(own), Some(EventSampling::Period(7)));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod call_graph;
 mod control;
 mod convert;
+mod events;
 mod flags;
 mod print;
 mod size;

@@ -1,0 +1,80 @@
+//! Which events are recorded, and how often they sample where the command line says so.
+
+use pmuscope_events::{
+    Catalog, EventError, Group, MachineCatalog, Sampling as EventSampling, default_event, parse,
+};
+use pmuscope_machine::Machine;
+use pmuscope_recorder::{Sampling, Target};
+
+use crate::exit::{Exit, failure};
+
+/// The events of `-e`, or the default, and what the user has to know about them.
+pub(super) fn events(
+    texts: &[String],
+    target: &Target,
+    machine: &Machine,
+) -> anyhow::Result<(Vec<Group>, Vec<String>)> {
+    let bad = |message: String| failure(Exit::BadInput, message);
+    let catalog = MachineCatalog::new(machine).map_err(|error| bad(error.to_string()))?;
+    if texts.is_empty() {
+        return default(&catalog, target, machine).map_err(|error| bad(error.to_string()));
+    }
+    let mut groups = Vec::new();
+    for text in texts {
+        groups.extend(parse(text, &catalog).map_err(|error| {
+            let exit = if error.is_of_machine() { Exit::NotPossible } else { Exit::BadInput };
+            failure(exit, error.to_string())
+        })?);
+    }
+    let alternates = |group: &Group| group.events.iter().any(|e| e.alternate_period.is_some());
+    let notices = groups.iter().any(alternates).then(|| {
+        "alt-period= does nothing in this version: samples come at period= only".to_owned()
+    });
+    Ok((groups, notices.into_iter().collect()))
+}
+
+/// The event where none is named: without its kernel half where only that is allowed.
+fn default(
+    catalog: &dyn Catalog,
+    target: &Target,
+    machine: &Machine,
+) -> Result<(Vec<Group>, Vec<String>), EventError> {
+    let (mut groups, notice) = default_event(catalog)?;
+    let mut notices: Vec<String> = notice.into_iter().map(|notice| notice.message).collect();
+    if let Some(level) = forbids_kernel(machine).filter(|_| is_of_tasks(target)) {
+        // All groups are the same event, one per kind of core.
+        if let Some(event) = groups.first().and_then(|group| group.events.first()) {
+            let colon = if event.typed.contains(':') { "" } else { ":" };
+            let text = format!("{}{colon}u", event.typed);
+            groups = parse(&text, catalog)?;
+            notices.push(format!(
+                "only user mode is sampled ({text}): perf_event_paranoid is {level} and pmuscope has \
+                 no CAP_PERFMON. For the kernel too: sudo sysctl kernel.perf_event_paranoid=1"
+            ));
+        }
+    }
+    Ok((groups, notices))
+}
+
+/// `kernel.perf_event_paranoid`, where it keeps us from sampling the kernel.
+fn forbids_kernel(machine: &Machine) -> Option<i32> {
+    let level = machine.limits().perf_event_paranoid?;
+    (level > 1 && !machine.rights().can_watch_all()).then_some(level)
+}
+
+/// Whole CPUs and cgroups need more rights anyway; leaving out the kernel would not help.
+fn is_of_tasks(target: &Target) -> bool {
+    matches!(target, Target::Command | Target::Processes(_) | Target::Threads(_))
+}
+
+/// What `-c` or `-F` asks for holds for all events that do not say themselves, also for those that
+/// sample every time where nothing is asked for (tracepoints, breakpoints).
+pub(super) fn set_rate(groups: &mut [Group], rate: Sampling) {
+    let rate = match rate {
+        Sampling::Period(period) => EventSampling::Period(period),
+        Sampling::Frequency(hz) => EventSampling::Frequency(hz),
+    };
+    for event in groups.iter_mut().flat_map(|group| &mut group.events) {
+        event.sampling.get_or_insert(rate);
+    }
+}
