@@ -111,6 +111,47 @@ pub fn ratio_difference(
     signed_rank_centre(&differences, LEVEL).map(Estimated::from)
 }
 
+/// How much a figure grows per unit of another between the shortest and the longest of several
+/// conditions: what a fixed part (the start of a program) cancels out of.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Slope {
+    /// The conditions: all labels but the one they are taken along.
+    pub labels: Labels,
+    /// The typical slope of a round.
+    pub estimate: Estimated,
+}
+
+/// Slopes of metric `of` over metric `over` between the smallest and the largest value of the
+/// label `along`, a number. Empty where all runs have the same.
+pub fn slopes(file: &RunFile, along: &str, of: &str, over: &str) -> Vec<Slope> {
+    let mut lengths: Vec<(Labels, Vec<(f64, &Series)>)> = Vec::new();
+    for series in file.series.iter().filter(|s| s.metric == of) {
+        let Some((value, labels)) = split(&series.labels, along) else { continue };
+        let Ok(value) = value.parse::<f64>() else { continue };
+        let make = || (labels.clone(), Vec::new());
+        find_or_push(&mut lengths, |(known, _)| *known == labels, make).1.push((value, series));
+    }
+    let slope = |(labels, mut lengths): (Labels, Vec<(f64, &Series)>)| {
+        lengths.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let ((short, y0), (long, y1)) = (lengths.first()?, lengths.last()?);
+        if long <= short {
+            return None;
+        }
+        let x = |y: &Series| file.series.iter().find(|s| s.metric == over && s.labels == y.labels);
+        let [x0, y0, x1, y1] = [x(y0)?, y0, x(y1)?, y1].map(|series| by_round(file, series));
+        let per_round: Vec<f64> = y0
+            .iter()
+            .filter_map(|(round, y0)| {
+                let run = x1.get(round)? - x0.get(round)?;
+                (run > 0.0).then_some((y1.get(round)? - y0) / run)
+            })
+            .collect();
+        let estimate = signed_rank_centre(&per_round, LEVEL)?.into();
+        Some(Slope { labels, estimate })
+    };
+    lengths.into_iter().filter_map(slope).collect()
+}
+
 fn figure(file: &RunFile, series: &Series, base: Option<&Series>) -> Figure {
     let numbers = series.numbers();
     let ratio = base.and_then(|base| {
@@ -221,6 +262,41 @@ mod tests {
         assert_eq!((a.n, ratio.n), (7, 7));
         assert!((ratio.value - 1.1).abs() < 1e-9);
         assert!(ratio.interval.unwrap().high - ratio.interval.unwrap().low < 1e-9);
+    }
+
+    #[test]
+    fn a_fixed_part_does_not_count_in_a_slope() {
+        let tool = Program { name: "t".into(), version: "1".into() };
+        let mut file = RunFile::new(tool, vec![], UNIX_EPOCH);
+        for round in 0..7 {
+            for seconds in [60.0, 10.0] {
+                let index = file.runs.len();
+                let text = |s: &str| s.to_owned();
+                let labels: Labels =
+                    [(text("arm"), text("A")), (text("seconds"), seconds.to_string())].into();
+                file.runs.push(Run {
+                    index,
+                    order: index,
+                    round: Some(round),
+                    labels: labels.clone(),
+                    started: String::new(),
+                    duration_s: seconds,
+                    exit: Some(0),
+                    why: None,
+                    units: BTreeMap::new(),
+                });
+                let samples = 50_000.0 * seconds;
+                let cpu = 0.25 + samples * 0.5e-6;
+                file.add(index, &labels, "samples", ("", Origin::Recording), Ok(samples));
+                file.add(index, &labels, "tool_cpu", ("s", Origin::Derived), Ok(cpu));
+            }
+        }
+        let got = slopes(&file, "seconds", "tool_cpu", "samples");
+        assert_eq!(got.len(), 1);
+        assert_eq!(got[0].labels, Labels::from([("arm".into(), "A".into())]));
+        assert!((got[0].estimate.value - 0.5e-6).abs() < 1e-12 && got[0].estimate.n == 7);
+        file.series.retain(|s| s.labels["seconds"] == "10");
+        assert_eq!(slopes(&file, "seconds", "tool_cpu", "samples"), []);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod capture;
 pub mod doctor;
 mod envelope;
 mod escape;
@@ -14,6 +15,7 @@ mod runs;
 mod style;
 mod table;
 
+pub use capture::capture_text;
 pub use envelope::{Envelope, Tool, to_json};
 pub use escape::{escape, escape_bytes};
 pub use recording::{

@@ -41,7 +41,7 @@ fn head(comparison: &Comparison, names: &[String]) -> String {
     out.push('\n');
     for (name, file) in names.iter().zip(&comparison.files) {
         let machine = file.processor.as_deref().map_or(String::new(), |p| format!(" on {p}"));
-        let command = file.command.join(" ");
+        let command: String = file.command.join(" ").chars().take(100).collect();
         let _ =
             writeln!(out, "{name}: {} runs{}, {}", file.runs, escape(&machine), escape(&command));
     }
@@ -104,7 +104,9 @@ pub(crate) fn value(estimate: &Estimated, unit: &str) -> String {
     let half = estimate
         .interval
         .map(|i| (estimate.value - i.low).max(i.high - estimate.value))
-        .filter(|half| *half > 0.0);
+        .filter(|half| *half > 0.0)
+        // No more digits than anyone needs.
+        .map(|half| half.max(1e-4 * estimate.value.abs()));
     match (unit, half) {
         ("B", Some(half)) => format!("{} ±{}", bytes(estimate.value), bytes(half)),
         ("B", None) => bytes(estimate.value),

@@ -47,7 +47,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
 }
 
 /// What is known of this machine, what only trying tells included.
-fn facts() -> anyhow::Result<Facts> {
+pub(crate) fn facts() -> anyhow::Result<Facts> {
     let others = Probes { io_uring: probe::io_uring(), ..Probes::default() };
     let probes = pmuscope_counters::probe(&pmuscope_counters::Host, place::current_cpu(), others);
     Machine::host().facts(probes, probe::counters()).map_err(|error| {

@@ -3,13 +3,13 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // clippy takes helpers of a test binary for no tests
 
 mod actor;
+mod bench;
 mod docs;
 mod doctor;
 mod events;
 mod exact;
 mod generate;
 mod harness;
-mod long_runs;
 mod recording;
 mod report;
 mod streams;

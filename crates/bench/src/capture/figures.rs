@@ -1,0 +1,223 @@
+//! Everything that one run tells.
+
+use std::path::Path;
+
+use pmuscope_measure::child::Outcome;
+use pmuscope_measure::{Origin, metric as common};
+use pmuscope_perfdata::info::RecordingInfo;
+use pmuscope_perfdata::read_info;
+use pmuscope_workloads::Facts;
+
+use super::arms::{Arm, Recorder};
+use super::count::{self, Counts};
+use super::{Options, facts_path, recording_path, trial};
+
+/// Names of metrics that only this benchmark writes.
+pub mod metric {
+    /// CPU seconds of the recorder and all its threads, start and end included.
+    pub const TOOL_CPU: &str = "tool_cpu";
+    /// Of these, those before sampling begins and after it ends.
+    pub const TOOL_EDGES: &str = "tool_edges";
+    /// CPU microseconds of the recorder per sample, start and end included.
+    pub const US_PER_SAMPLE: &str = "us_per_sample";
+    /// The same while sampling only, as the recording has it.
+    pub const US_PER_SAMPLE_STEADY: &str = "us_per_sample_steady";
+    /// Samples in the recording.
+    pub const SAMPLES: &str = "samples";
+    /// Samples lost.
+    pub const LOST: &str = "lost";
+    /// Times that the kernel suspended sampling.
+    pub const THROTTLED: &str = "throttled";
+    /// Bytes of the recording.
+    pub const FILE_SIZE: &str = "file_size";
+    /// Bytes of the recording per sample.
+    pub const BYTES_PER_SAMPLE: &str = "bytes_per_sample";
+}
+
+/// One figure of a run.
+pub(super) struct Figure {
+    pub(super) metric: String,
+    pub(super) unit: String,
+    pub(super) origin: Origin,
+    pub(super) value: Result<f64, String>,
+}
+
+/// What is left of a run.
+pub(super) struct Seen<'a> {
+    arm: &'a Arm,
+    outcome: &'a Outcome,
+    failure: Option<String>,
+    facts: Result<Facts, String>,
+    recording: Result<Recording, String>,
+}
+
+/// A recording, ours or perf's.
+struct Recording {
+    file_size: u64,
+    counts: Result<Samples, String>,
+    own: Option<RecordingInfo>,
+}
+
+struct Samples {
+    samples: u64,
+    lost: Option<u64>,
+    throttled: u64,
+}
+
+impl From<Counts> for Samples {
+    fn from(counts: Counts) -> Self {
+        Self { samples: counts.samples, lost: Some(counts.lost()), throttled: counts.throttled }
+    }
+}
+
+impl<'a> Seen<'a> {
+    /// Looks at what the run left in `folder`.
+    pub(super) fn new(arm: &'a Arm, outcome: &'a Outcome, folder: &Path) -> Self {
+        let exit = outcome.exit();
+        let failure = (exit != 0).then(|| trial::complaint(&outcome.output, exit));
+        let facts = match &failure {
+            Some(why) => Err(why.clone()),
+            None => read_facts(&facts_path(folder)),
+        };
+        let recording = match &failure {
+            Some(why) => Err(why.clone()),
+            None => read_recording(arm, &recording_path(folder)),
+        };
+        let unread = |error: &String| format!("what the run left cannot be read: {error}");
+        let recorded = arm.recorder != Recorder::Nothing;
+        let failure = failure
+            .or_else(|| facts.as_ref().err().map(unread))
+            .or_else(|| recording.as_ref().err().filter(|_| recorded).map(unread));
+        Self { arm, outcome, failure, facts, recording }
+    }
+
+    /// Why the run is worth nothing.
+    pub(super) fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+
+    /// All figures, with a reason in place of each that is not there.
+    pub(super) fn figures(&self, options: &Options) -> Vec<Figure> {
+        let mut figures = self.of_workload(options);
+        if self.arm.recorder != Recorder::Nothing {
+            figures.extend(self.of_recorder());
+        }
+        figures
+    }
+
+    fn of_workload(&self, options: &Options) -> Vec<Figure> {
+        let mut figures = Vec::new();
+        let extracts = [options.workload.own_extracts(), options.extracts.clone()].concat();
+        if !extracts.iter().any(|extract| extract.metric == common::TIME) {
+            // The next best to a clock of its own: without start and end of the recorder.
+            let time = self.fact(|facts| facts.time_s);
+            figures.push(figure(common::TIME, "s", Origin::Clock, time));
+        }
+        for extract in &extracts {
+            let value = match &self.failure {
+                Some(why) => Err(why.clone()),
+                None => extract.find(&self.outcome.output),
+            };
+            figures.push(figure(&extract.metric, &extract.unit, Origin::Program, value));
+        }
+        let wall = self.failure.clone().map_or(Ok(self.outcome.wall_s), Err);
+        figures.push(figure(common::WALL, "s", Origin::Clock, wall));
+        let mut kernel = |metric, unit, of: fn(&Facts) -> f64| {
+            figures.push(figure(metric, unit, Origin::Kernel, self.fact(of)));
+        };
+        kernel(common::USER, "s", |facts| facts.user_s);
+        kernel(common::SYSTEM, "s", |facts| facts.system_s);
+        kernel(common::MAX_RSS, "B", |facts| facts.max_rss_bytes as f64);
+        kernel(common::MINOR_FAULTS, "", |facts| facts.minor_faults as f64);
+        kernel(common::MAJOR_FAULTS, "", |facts| facts.major_faults as f64);
+        figures
+    }
+
+    fn of_recorder(&self) -> Vec<Figure> {
+        let per_sample = |total: Result<f64, String>, factor: f64| {
+            let samples = self.samples()?.samples;
+            let total = total?;
+            if samples == 0 {
+                Err("no samples".to_owned())
+            } else {
+                Ok(total * factor / samples as f64)
+            }
+        };
+        let recording = |of: fn(&RecordingInfo) -> Option<f64>| {
+            let own = self.recording()?.own.as_ref().ok_or("perf does not tell")?;
+            of(own).ok_or_else(|| "the recording does not tell".to_owned())
+        };
+        let count = |of: fn(&Samples) -> Option<u64>| {
+            of(self.samples()?)
+                .map(|n| n as f64)
+                .ok_or_else(|| "the recording does not tell".into())
+        };
+        let size = || Ok(self.recording()?.file_size as f64);
+        let (rec, derived) = (Origin::Recording, Origin::Derived);
+        vec![
+            figure(metric::TOOL_CPU, "s", derived, self.tool_cpu()),
+            figure(
+                metric::TOOL_EDGES,
+                "s",
+                rec,
+                recording(|own| Some(own.cost.startup_s + own.cost.close_s)),
+            ),
+            figure(metric::US_PER_SAMPLE, "µs", derived, per_sample(self.tool_cpu(), 1e6)),
+            figure(
+                metric::US_PER_SAMPLE_STEADY,
+                "µs",
+                rec,
+                recording(|own| own.cost.us_per_sample),
+            ),
+            figure(metric::SAMPLES, "", rec, count(|samples| Some(samples.samples))),
+            figure(metric::LOST, "", rec, count(|samples| samples.lost)),
+            figure(metric::THROTTLED, "", rec, count(|samples| Some(samples.throttled))),
+            figure(metric::FILE_SIZE, "B", Origin::Kernel, size()),
+            figure(metric::BYTES_PER_SAMPLE, "B/sample", derived, per_sample(size(), 1.0)),
+        ]
+    }
+
+    /// The whole less the workload and the process that waited for it.
+    fn tool_cpu(&self) -> Result<f64, String> {
+        let facts = self.facts.as_ref().map_err(Clone::clone)?;
+        let whole = self.outcome.usage.user_s + self.outcome.usage.system_s;
+        Ok(whole - facts.user_s - facts.system_s - facts.wrapper_cpu_s.unwrap_or(0.0))
+    }
+
+    fn fact(&self, of: fn(&Facts) -> f64) -> Result<f64, String> {
+        self.facts.as_ref().map(of).map_err(Clone::clone)
+    }
+
+    fn recording(&self) -> Result<&Recording, String> {
+        self.recording.as_ref().map_err(Clone::clone)
+    }
+
+    fn samples(&self) -> Result<&Samples, String> {
+        self.recording()?.counts.as_ref().map_err(Clone::clone)
+    }
+}
+
+fn figure(metric: &str, unit: &str, origin: Origin, value: Result<f64, String>) -> Figure {
+    Figure { metric: metric.to_owned(), unit: unit.to_owned(), origin, value }
+}
+
+fn read_facts(path: &Path) -> Result<Facts, String> {
+    let text = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn read_recording(arm: &Arm, path: &Path) -> Result<Recording, String> {
+    let fail = |error: std::io::Error| format!("{}: {error}", path.display());
+    let file_size = count::size(path).map_err(fail)?;
+    if arm.recorder != Recorder::Pmuscope {
+        let counts = count::count(path).map(Samples::from).map_err(|error| error.to_string());
+        return Ok(Recording { file_size, counts, own: None });
+    }
+    let own = read_info(path).map_err(fail)?.ok_or("the recording tells nothing of itself")?;
+    let counts = Samples {
+        samples: own.samples(),
+        lost: own.lost(),
+        throttled: own.events.iter().map(|event| event.throttled).sum(),
+    };
+    Ok(Recording { file_size, counts: Ok(counts), own: Some(own) })
+}

@@ -1,0 +1,95 @@
+//! What all benchmarks do with their run file: begin it with what is known of the machine, keep it
+//! after every run, and stop where the user says so.
+
+use std::io::Write as _;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use anyhow::Context as _;
+use pmuscope_machine::{Facts, Machine};
+use pmuscope_measure::{Concern, MeasureError, Program, RunFile, save};
+use pmuscope_report::{Style, Tool, to_json};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::exit::{Exit, failure};
+use crate::{signals, terminal};
+
+/// Where results go.
+#[derive(Debug, clap::Args)]
+pub(super) struct Output {
+    /// Write all results to FILE after every run (schema pmuscope/runs/1), for pmuscope compare;
+    /// without FILE, print them at the end in place of the table
+    #[arg(long, value_name = "FILE", num_args = 0..=1)]
+    json: Option<Option<PathBuf>>,
+}
+
+impl Output {
+    /// The file to keep results in.
+    pub(super) fn path(&self) -> Option<&Path> {
+        self.json.as_ref()?.as_deref()
+    }
+
+    /// Keeps the finished results, and prints them.
+    pub(super) fn finish(
+        &self,
+        file: &RunFile,
+        text: fn(&RunFile, &Style) -> String,
+    ) -> anyhow::Result<()> {
+        if let Some(path) = self.path() {
+            save(file, path)?;
+        }
+        let out = match self.json {
+            Some(None) => to_json(file)?,
+            _ => text(file, &terminal::style()),
+        };
+        std::io::stdout().write_all(out.as_bytes()).context("cannot write to standard output")
+    }
+}
+
+/// A run file with what is known of the machine, and what makes times vary on it.
+pub(super) fn begin(machine: &Machine, facts: &Facts) -> anyhow::Result<RunFile> {
+    let Tool { name, version } = Tool::PMUSCOPE;
+    let tool = Program { name: name.to_owned(), version: version.to_owned() };
+    let command = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let mut file = RunFile::new(tool, command, SystemTime::now());
+    let environment = machine.environment().map_err(|error| {
+        failure(Exit::NotPossible, format!("cannot tell what changes times here: {error}"))
+    })?;
+    file.concerns = environment
+        .concerns()
+        .into_iter()
+        .map(|reason| Concern {
+            effect: reason.effect,
+            why: reason.why,
+            fix: reason.fix.map(|fix| fix.to_string()),
+        })
+        .collect();
+    file.environment = serde_json::to_value(environment)?;
+    file.machine = serde_json::to_value(facts)?;
+    Ok(file)
+}
+
+/// Whether the user asked to stop.
+pub(super) struct Stop {
+    asked: OwnedFd,
+}
+
+impl Stop {
+    /// Listens from now on.
+    pub(super) fn new() -> anyhow::Result<Self> {
+        Ok(Self { asked: signals::stop_pipe().context("cannot listen for signals")? })
+    }
+
+    /// Stays true once it was.
+    pub(super) fn asked(&self) -> bool {
+        let mut fds = [PollFd::new(&self.asked, PollFlags::IN)];
+        // Nobody reads from it, so that it stays readable; an error here can only be EINTR.
+        poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
+    }
+}
+
+/// Keeps results in the file asked for, if one was.
+pub(super) fn keep(file: &RunFile, path: Option<&Path>) -> Result<(), MeasureError> {
+    path.map_or(Ok(()), |path| save(file, path))
+}

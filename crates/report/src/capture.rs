@@ -1,0 +1,438 @@
+//! The table of `pmuscope bench capture`: what each way of recording costs the recorded program.
+
+use std::fmt::Write as _;
+
+use pmuscope_measure::versus::{Arm, Figure, Group, ratio_difference, slopes, versus};
+use pmuscope_measure::{Estimated, Labels, Limits, Origin, RunFile, metric};
+
+use crate::escape::escape;
+use crate::number;
+use crate::runs::value;
+use crate::style::{Paint, Style, wrap};
+use crate::table::{Cell, Column, Table};
+
+const ARM: &str = "arm";
+const BASE: &str = "BASE";
+/// The arm that a user gets who gives no flags.
+const OURS: &str = "DEFAULT";
+/// What all arms of perf begin with.
+const THEIRS: &str = "PERF-";
+/// perf without flags.
+const THEIR_DEFAULT: &str = "PERF-DEFAULT";
+
+/// Header, per condition what the workload took and what the recorder took, verdicts, notes.
+pub fn capture_text(file: &RunFile, style: &Style) -> String {
+    let groups = versus(file, ARM, BASE);
+    let mut out = head(file, &groups);
+    for group in &groups {
+        out.push('\n');
+        if !group.labels.is_empty() {
+            let _ = writeln!(out, "{}", style.paint(Paint::Bold, &condition(&group.labels)));
+        }
+        out += &workload_table(group).render(style);
+        let recorders = recorder_table(group);
+        if !recorders.is_empty() {
+            out.push('\n');
+            out += &recorders.render(style);
+        }
+        for (i, line) in verdicts(file, group).iter().enumerate() {
+            out += if i == 0 { "\n" } else { "" };
+            out += &wrap(line, style.width, 2);
+            out.push('\n');
+        }
+    }
+    out += &slope_text(file, style);
+    out += &notes(file, style);
+    style.text(&out).into_owned()
+}
+
+fn head(file: &RunFile, groups: &[Group]) -> String {
+    let parameter = |key: &str| file.parameters.get(key).map_or("-".into(), |text| escape(text));
+    let rate = parameter("rate").parse().map_or("-".to_owned(), number::count);
+    let arms = groups.iter().map(|group| group.arms.len()).max().unwrap_or(0);
+    let rounds = file.runs.iter().filter_map(|run| run.round).max().map_or(0, |last| last + 1);
+    let mut out = format!("{} at {rate}/s", parameter("event"));
+    if let Some(cpus) = file.environment.pointer("/cpus").and_then(serde_json::Value::as_u64) {
+        let _ = write!(out, " on {}", plural(cpus, "CPU"));
+    }
+    let _ = writeln!(
+        out,
+        ", {}; {} in {}, {}",
+        cut(&parameter("workload")),
+        plural(arms as u64, "arm"),
+        plural(rounds as u64, "round"),
+        number::duration(file.duration_s)
+    );
+    let failed = file.runs.iter().filter(|run| run.exit != Some(0)).count();
+    let _ = writeln!(
+        out,
+        "{} · {failed} failed · medians; ratio to {BASE} of the same round, ±95 %",
+        plural(file.runs.len() as u64, "run")
+    );
+    out
+}
+
+/// A command line can be of any length.
+fn cut(text: &str) -> String {
+    const LONGEST: usize = 60;
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// `threads 2, seconds 5`.
+fn condition(labels: &Labels) -> String {
+    let text = |(key, value): (&String, &String)| format!("{} {}", escape(key), escape(value));
+    labels.iter().map(text).collect::<Vec<_>>().join(", ")
+}
+
+fn workload_table(group: &Group) -> Table {
+    let others = others(group);
+    let mut columns = vec![Column::text("workload")];
+    for clock in ["own clock", "wall"] {
+        columns.push(Column::number("base").unit("s"));
+        columns.push(Column::number(clock).unit("s"));
+        columns.push(Column::number("ratio"));
+    }
+    columns.push(Column::number("user").unit("s"));
+    columns.push(Column::number("system").unit("s"));
+    columns.push(Column::number("faults"));
+    columns.push(Column::number("peak"));
+    columns.extend(others.iter().map(|(name, unit)| Column::number(escape(name)).unit(unit)));
+    let mut table = Table::new(columns);
+    for arm in &group.arms {
+        let mut cells = vec![Cell::new(escape(&arm.name))];
+        for name in [metric::TIME, metric::WALL] {
+            let figure = arm.figure(name);
+            cells.push(Cell::measured(figure.and_then(|f| f.base), seconds));
+            cells.push(median(figure, seconds));
+            cells.push(Cell::measured(figure.and_then(|f| f.ratio), |r| value(&r, "")));
+        }
+        cells.push(median(arm.figure(metric::USER), seconds));
+        cells.push(median(arm.figure(metric::SYSTEM), seconds));
+        cells.push(Cell::measured(faults(arm), |n| number::fixed(n, 0)));
+        cells.push(median(arm.figure(metric::MAX_RSS), bytes));
+        cells.extend(others.iter().map(|(name, _)| median(arm.figure(name), three_digits)));
+        table.row(cells);
+    }
+    table
+}
+
+/// What the workload printed besides its time: `mops`.
+fn others(group: &Group) -> Vec<(String, String)> {
+    let of = |arm: &Arm| {
+        let is_other = |f: &&Figure| f.origin == Origin::Program && f.metric != metric::TIME;
+        let others = arm.figures.iter().filter(is_other);
+        others.map(|f| (f.metric.clone(), f.unit.clone())).collect()
+    };
+    group.arm(BASE).map(of).unwrap_or_default()
+}
+
+fn faults(arm: &Arm) -> Option<f64> {
+    let minor = arm.figure(metric::MINOR_FAULTS)?.median?;
+    Some(minor + arm.figure(metric::MAJOR_FAULTS)?.median?)
+}
+
+fn recorder_table(group: &Group) -> Table {
+    let mut table = Table::new([
+        Column::text("recorder"),
+        Column::number("samples"),
+        Column::number("lost"),
+        Column::number("throttled"),
+        Column::number("CPU").unit("s"),
+        Column::number("edges").unit("s"),
+        Column::number("µs/sample"),
+        Column::number("steady"),
+        Column::number("file"),
+        Column::number("B/sample"),
+    ]);
+    let exact = |n: f64| number::fixed(n, 0);
+    for arm in group.arms.iter().filter(|arm| arm.name != BASE) {
+        let lost = arm.figure("lost").and_then(|f| f.median);
+        let paint = if lost.is_some_and(|n| n > 0.0) { Paint::Warn } else { Paint::Plain };
+        table.row([
+            Cell::new(escape(&arm.name)),
+            median(arm.figure("samples"), exact),
+            Cell::measured(lost, exact).paint(paint),
+            median(arm.figure("throttled"), exact),
+            median(arm.figure("tool_cpu"), three_digits),
+            median(arm.figure("tool_edges"), three_digits),
+            median(arm.figure("us_per_sample"), three_digits),
+            median(arm.figure("us_per_sample_steady"), three_digits),
+            median(arm.figure("file_size"), bytes),
+            median(arm.figure("bytes_per_sample"), |n| number::fixed(n, 1)),
+        ]);
+    }
+    table
+}
+
+/// What our default costs against perf's best and perf's default.
+fn verdicts(file: &RunFile, group: &Group) -> Vec<String> {
+    let mut lines = Vec::new();
+    let time = |arm: &Arm| arm.figure(metric::TIME)?.ratio;
+    let theirs = group.arms.iter().filter(|arm| arm.name.starts_with(THEIRS));
+    let best = theirs
+        .filter_map(|arm| Some((arm, time(arm)?.value)))
+        .min_by(|a, b| a.1.total_cmp(&b.1))
+        .map(|(arm, _)| arm);
+    let difference = best.and_then(|best| {
+        let arms = (OURS, best.name.as_str(), BASE);
+        let points = ratio_difference(file, (ARM, &group.labels), metric::TIME, arms)?;
+        Some((&best.name, points))
+    });
+    if let Some((best, points)) = difference {
+        lines.push(format!(
+            "{OURS} less {best}, the fastest of perf's by its ratio: {} points of {BASE}'s time \
+             in {}.",
+            value(&scaled(points, 100.0), "points"),
+            plural(points.n as u64, "round"),
+        ));
+    }
+    let per_sample = versus(file, ARM, THEIR_DEFAULT);
+    let ours = per_sample
+        .iter()
+        .find(|g| g.labels == group.labels)
+        .and_then(|g| g.arm(OURS)?.figure("us_per_sample")?.ratio);
+    if let Some(ratio) = ours {
+        lines.push(format!(
+            "{OURS} takes {} of the CPU time per sample that {THEIR_DEFAULT} takes, start and end \
+             included.",
+            value(&ratio, "ratio")
+        ));
+    }
+    lines
+}
+
+/// The estimate in a unit of which it has `factor` times as many.
+fn scaled(estimate: Estimated, factor: f64) -> Estimated {
+    let interval = estimate.interval.map(|i| Limits {
+        low: i.low * factor,
+        high: i.high * factor,
+        level: i.level,
+    });
+    Estimated { value: estimate.value * factor, interval, ..estimate }
+}
+
+/// Where runs of several lengths were made: the CPU time of a recorder per further sample.
+fn slope_text(file: &RunFile, style: &Style) -> String {
+    let slopes = slopes(file, "seconds", "tool_cpu", "samples");
+    if slopes.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new([
+        Column::text("recorder"),
+        Column::text("condition"),
+        Column::number("n"),
+        Column::number("µs per further sample"),
+    ]);
+    for mut slope in slopes {
+        let arm = slope.labels.remove(ARM).unwrap_or_default();
+        let microseconds = scaled(slope.estimate, 1e6);
+        table.row([
+            escape(&arm).into_owned(),
+            condition(&slope.labels),
+            microseconds.n.to_string(),
+            value(&microseconds, "µs"),
+        ]);
+    }
+    format!("\n{}", table.render(style))
+}
+
+fn notes(file: &RunFile, style: &Style) -> String {
+    let mut notes: Vec<String> =
+        file.notices.iter().map(|notice| escape(notice).into_owned()).collect();
+    notes.extend(file.concerns.iter().map(|concern| {
+        let fix = concern.fix.as_ref().map_or(String::new(), |fix| format!(" Try: {fix}"));
+        escape(&format!("{}: {}.{fix}", concern.why, concern.effect)).into_owned()
+    }));
+    if let Some(why) = &file.why {
+        notes.push(format!("Not all runs were made: {}.", escape(why)));
+    }
+    let mut out = String::new();
+    for (i, note) in notes.iter().enumerate() {
+        if i == 0 {
+            out.push('\n');
+        }
+        out += &wrap(note, style.width, 2);
+        out.push('\n');
+    }
+    out
+}
+
+fn median(figure: Option<&Figure>, format: impl FnOnce(f64) -> String) -> Cell {
+    Cell::measured(figure.and_then(|f| f.median), format)
+}
+
+fn three_digits(value: f64) -> String {
+    number::significant(value, 3)
+}
+
+fn seconds(value: f64) -> String {
+    number::fixed(value, 2)
+}
+
+fn plural(count: u64, noun: &str) -> String {
+    let s = if count == 1 { "" } else { "s" };
+    format!("{} {noun}{s}", number::count(count))
+}
+
+/// Sizes are not negative and far below 2^64.
+fn bytes(value: f64) -> String {
+    number::bytes(value.max(0.0).round() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pmuscope_measure::{Concern, Program, Run};
+    use std::time::UNIX_EPOCH;
+
+    const ARMS: [(&str, f64, f64); 5] = [
+        (BASE, 1.0, 0.0),
+        ("SERIAL-SYS", 1.27, 0.5),
+        (OURS, 1.001, 0.12),
+        (THEIR_DEFAULT, 1.02, 0.48),
+        ("PERF-SERIAL-CPU", 1.004, 2.9),
+    ];
+
+    /// Eight rounds, two lengths; a drift that rounds share, and half a percent of noise.
+    fn file() -> RunFile {
+        let tool = Program { name: "pmuscope".into(), version: "0.1.0".into() };
+        let mut file = RunFile::new(tool, vec![], UNIX_EPOCH);
+        for (key, value) in [("event", "cpu-clock"), ("rate", "25000"), ("workload", "./bt.B.x")] {
+            file.parameters.insert(key.into(), value.into());
+        }
+        file.environment = serde_json::json!({"cpus": 88});
+        file.duration_s = 2900.0;
+        for round in 0..8 {
+            for length in [10.0, 60.0] {
+                for (arm, ratio, us) in ARMS {
+                    add(&mut file, round, length, arm, (ratio, us));
+                }
+            }
+        }
+        file
+    }
+
+    fn add(file: &mut RunFile, round: usize, length: f64, arm: &str, (ratio, us): (f64, f64)) {
+        let labels: Labels =
+            [("arm".to_owned(), arm.to_owned()), ("seconds".to_owned(), length.to_string())].into();
+        let run = file.runs.len();
+        let noise = 0.01 * ((run * 7919 % 13) as f64 / 13.0 - 0.5);
+        let time = length * ratio * (1.0 + 0.01 * round as f64 + noise);
+        file.runs.push(Run {
+            index: run,
+            order: run,
+            round: Some(round),
+            labels: labels.clone(),
+            started: "0".into(),
+            duration_s: time + 0.38,
+            exit: Some(i32::from(arm == BASE && round == 7)),
+            why: None,
+            units: [].into(),
+        });
+        let samples = 2_200_000.0 * length;
+        let cpu = 0.3 + us * 1e-6 * samples * (1.0 + noise);
+        let mut figure = |metric: &str, unit: &str, origin, value| {
+            file.add(run, &labels, metric, (unit, origin), value);
+        };
+        figure("time", "s", Origin::Program, Ok(time));
+        figure("mops", "Mop/s", Origin::Program, Ok(64_000.0 / ratio));
+        figure("wall", "s", Origin::Clock, Ok(time + 0.38));
+        figure("user", "s", Origin::Kernel, Ok(time * 87.0));
+        figure("system", "s", Origin::Kernel, Ok(1.5));
+        figure("max_rss", "B", Origin::Kernel, Ok(215e6));
+        figure("minor_faults", "", Origin::Kernel, Ok(57_939.0));
+        figure("major_faults", "", Origin::Kernel, Ok(0.0));
+        if arm != BASE {
+            figure("tool_cpu", "s", Origin::Derived, Ok(cpu));
+            let edges =
+                if arm.starts_with(THEIRS) { Err("perf does not tell".into()) } else { Ok(0.3) };
+            figure("tool_edges", "s", Origin::Recording, edges.clone());
+            figure("us_per_sample", "µs", Origin::Derived, Ok(cpu / samples * 1e6));
+            figure("us_per_sample_steady", "µs", Origin::Recording, edges.map(|_| us));
+            figure("samples", "", Origin::Recording, Ok(samples));
+            figure(
+                "lost",
+                "",
+                Origin::Recording,
+                Ok(if arm == THEIR_DEFAULT { 17.0 } else { 0.0 }),
+            );
+            figure("throttled", "", Origin::Recording, Ok(0.0));
+            figure("file_size", "B", Origin::Kernel, Ok(samples * 48.0));
+            figure("bytes_per_sample", "B/sample", Origin::Derived, Ok(48.0));
+        }
+    }
+
+    #[test]
+    fn the_whole_table() {
+        let mut file = file();
+        file.finish(1);
+        file.notices.push("PERF-AIO1-CPU was left out: perf is not installed".into());
+        file.concerns.push(Concern {
+            effect: "times vary with the clock".into(),
+            why: "the frequency governor of CPU 0-87 is powersave".into(),
+            fix: Some("sudo cpupower frequency-set -g performance".into()),
+        });
+        insta::assert_snapshot!(capture_text(&file, &Style::PLAIN), @r"
+        cpu-clock at 25,000/s on 88 CPUs, ./bt.B.x; 5 arms in 8 rounds, 48 min 20 s
+        80 runs · 2 failed · medians; ratio to BASE of the same round, ±95 %
+
+        seconds 10
+        workload         base s  own clock s             ratio  base s  wall s             ratio    user s  system s  faults     peak  mops Mop/s
+        BASE                  -        10.34                 -       -   10.72                 -    899.45      1.50  57,939  205 MiB      64,000
+        SERIAL-SYS        10.34        13.15  1.27189 ±0.00013   10.72   13.53  1.26225 ±0.00017  1,144.00      1.50  57,939  205 MiB      50,400
+        DEFAULT           10.34        10.38      1.004 ±0.005   10.72   10.76      1.004 ±0.005    903.03      1.50  57,939  205 MiB      63,900
+        PERF-DEFAULT      10.34        10.54      1.020 ±0.005   10.72   10.92      1.019 ±0.005    917.09      1.50  57,939  205 MiB      62,700
+        PERF-SERIAL-CPU   10.34        10.39      1.005 ±0.005   10.72   10.77      1.005 ±0.005    904.05      1.50  57,939  205 MiB      63,700
+
+        recorder            samples  lost  throttled  CPU s  edges s  µs/sample  steady       file  B/sample
+        SERIAL-SYS       22,000,000     0          0   11.3    0.300      0.514   0.500  1,010 MiB      48.0
+        DEFAULT          22,000,000     0          0   2.94    0.300      0.134   0.120  1,010 MiB      48.0
+        PERF-DEFAULT     22,000,000    17          0   10.8        -      0.493       -  1,010 MiB      48.0
+        PERF-SERIAL-CPU  22,000,000     0          0   64.1        -       2.91       -  1,010 MiB      48.0
+
+        DEFAULT less PERF-SERIAL-CPU, the fastest of perf's by its ratio: -0.6 ±0.5 points of BASE's time in 8 rounds.
+        DEFAULT takes 0.2704 ±0.0013 of the CPU time per sample that PERF-DEFAULT takes, start and end included.
+
+        seconds 60
+        workload         base s  own clock s         ratio  base s  wall s         ratio    user s  system s  faults     peak  mops Mop/s
+        BASE                  -        62.19             -       -   62.57             -  5,410.73      1.50  57,939  205 MiB      64,000
+        SERIAL-SYS        62.19        78.72  1.272 ±0.006   62.57   79.10  1.270 ±0.006  6,848.68      1.50  57,939  205 MiB      50,400
+        DEFAULT           62.19        62.14  0.999 ±0.005   62.57   62.52  0.999 ±0.005  5,406.09      1.50  57,939  205 MiB      63,900
+        PERF-DEFAULT      62.19        63.41  1.020 ±0.005   62.57   63.79  1.019 ±0.005  5,516.90      1.50  57,939  205 MiB      62,700
+        PERF-SERIAL-CPU   62.19        62.21  1.000 ±0.005   62.57   62.59  1.000 ±0.005  5,412.22      1.50  57,939  205 MiB      63,700
+
+        recorder             samples  lost  throttled  CPU s  edges s  µs/sample  steady      file  B/sample
+        SERIAL-SYS       132,000,000     0          0   66.3    0.300      0.502   0.500  5.90 GiB      48.0
+        DEFAULT          132,000,000     0          0   16.1    0.300      0.122   0.120  5.90 GiB      48.0
+        PERF-DEFAULT     132,000,000    17          0   63.6        -      0.482       -  5.90 GiB      48.0
+        PERF-SERIAL-CPU  132,000,000     0          0    383        -       2.90       -  5.90 GiB      48.0
+
+        DEFAULT less PERF-SERIAL-CPU, the fastest of perf's by its ratio: -0.1 ±0.5 points of BASE's time in 8 rounds.
+        DEFAULT takes 0.2532 ±0.0013 of the CPU time per sample that PERF-DEFAULT takes, start and end included.
+
+        recorder         condition  n  µs per further sample
+        SERIAL-SYS                  8         0.4995 ±0.0019
+        DEFAULT                     8         0.1200 ±0.0004
+        PERF-DEFAULT                8         0.4802 ±0.0022
+        PERF-SERIAL-CPU             8           2.895 ±0.012
+
+        PERF-AIO1-CPU was left out: perf is not installed
+        the frequency governor of CPU 0-87 is powersave: times vary with the clock. Try: sudo cpupower frequency-set -g performance
+        ");
+    }
+
+    #[test]
+    fn a_file_without_runs_is_no_table() {
+        let tool = Program { name: "pmuscope".into(), version: "0.1.0".into() };
+        let file = RunFile::new(tool, vec![], UNIX_EPOCH);
+        insta::assert_snapshot!(capture_text(&file, &Style::PLAIN), @r"
+        - at -/s, -; 0 arms in 0 rounds, 0 s
+        0 runs · 0 failed · medians; ratio to BASE of the same round, ±95 %
+
+        Not all runs were made: not finished.
+        ");
+    }
+}
