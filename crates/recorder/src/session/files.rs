@@ -61,7 +61,7 @@ pub(super) struct Files<'a> {
 
 impl Session<'_> {
     /// Where the next file goes: the name the user gave, with the time where there are several.
-    fn next_path(&self, moment: &Moment) -> PathBuf {
+    pub(super) fn next_path(&self, moment: &Moment) -> PathBuf {
         if self.options.switch.is_none() {
             return self.options.output.clone();
         }

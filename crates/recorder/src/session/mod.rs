@@ -34,7 +34,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 
 use self::commands::Commands;
 use self::files::{Files, Moment};
-use self::old_file::{keep_old, restore_old};
+use self::old_file::Previous;
 pub use self::outcome::{EndReason, Summary};
 pub use self::preview::{Preview, preview};
 use self::readers::with_readers;
@@ -189,7 +189,7 @@ impl Session<'_> {
             }
             Ok(())
         })?;
-        keep_old(&self.options.output)?;
+        Previous::keep(&self.options.output)?.begun();
         let last = self.snapshot(rings, &index, &measured.started, &nothing_lost, true)?;
         Ok(self.flight_summary(&measured, last, snapshots))
     }
@@ -203,12 +203,15 @@ impl Session<'_> {
         let ring_cpus: Vec<Option<u32>> = rings.iter().map(|ring| ring.cpu()).collect();
         let plans = plan(&self.options.readers, &ring_cpus, self.topology)?;
         let bell = Wake::new().map_err(RecorderError::system("eventfd"))?;
-        let old = match self.options.switch {
-            None => keep_old(&self.options.output)?,
-            Some(_) => None, // every file has a name of its own
-        };
         let begun = Moment::now(self.options.clockid);
-        let output = self.create_output(rings.len(), &bell, &begun)?;
+        let mut previous = Previous::keep(&self.next_path(&begun))?;
+        let output = match self.create_output(rings.len(), &bell, &begun) {
+            Ok(output) => output,
+            Err(error) => {
+                previous.failed();
+                return Err(error);
+            }
+        };
         let shared = Shared::new(self.topology, self.index(), output.clone());
         let mut files = Files {
             bell: &bell,
@@ -219,13 +222,13 @@ impl Session<'_> {
             closed_tally: Tally::default(),
             closed_bytes: 0,
         };
-        let first_path = output.path().to_owned();
         let mut budget = self.budget.as_ref().map(|plan| plan.budget.clone());
         drop(output);
         let (measured, reports) = with_readers(self, &shared, rings, &plans, || {
             self.name_what_exists(&shared.output(), false);
             self.measure(&bell, child, &mut |due, elapsed| match due {
                 Due::Begin(cpu) => {
+                    previous.begun();
                     if let Some(budget) = &mut budget {
                         budget.before.1 = cpu.total();
                     }
@@ -260,7 +263,7 @@ impl Session<'_> {
                 self.finish(&shared.output(), &measured, files, &reports, budget.as_ref())
             }
             Err(error) => {
-                restore_old(&first_path, old.as_deref());
+                previous.failed();
                 Err(error)
             }
         }

@@ -1,28 +1,146 @@
 //! The recording that has the name already.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::output_error;
 use crate::error::RecorderError;
 
-/// Renames an existing file to `.old`; its new name.
-pub(super) fn keep_old(path: &Path) -> Result<Option<PathBuf>, RecorderError> {
-    // Only regular files: /dev/null and pipes are written to, not moved away.
-    if !std::fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file()) {
-        return Ok(None);
-    }
-    let mut old = path.as_os_str().to_owned();
-    old.push(".old");
-    let old = PathBuf::from(old);
-    std::fs::rename(path, &old).map_err(output_error("rename", path))?;
-    Ok(Some(old))
+/// The previous recording, out of the way as `.old` until it is certain that a new one begins. What was
+/// `.old` before then goes, not earlier.
+///
+/// ```text
+///             keep            begun                  failed before
+///   x         ──► x.old       (the new one)          x.old ──► x
+///   x.old     ──► x.older     x.older is removed     x.older ──► x.old
+/// ```
+#[derive(Debug)]
+pub(super) struct Previous {
+    path: PathBuf,
+    /// Something that is no file stands there (/dev/null, a pipe, a link): it is written to, never moved
+    /// or removed.
+    foreign: bool,
+    begun: bool,
+    old: Option<PathBuf>,
+    older: Option<PathBuf>,
 }
 
-/// Nothing was recorded: the previous recording gets its name back.
-pub(super) fn restore_old(path: &Path, old: Option<&Path>) {
-    // Failing here changes no data; the error that led here is what the user has to see.
-    let _ = match old {
-        Some(old) => std::fs::rename(old, path),
-        None => std::fs::remove_file(path),
-    };
+impl Previous {
+    /// Makes room at `path`.
+    ///
+    /// # Errors
+    /// Those of renaming.
+    pub(super) fn keep(path: &Path) -> Result<Self, RecorderError> {
+        let found = fs::symlink_metadata(path).ok();
+        let is_file = found.as_ref().is_some_and(fs::Metadata::is_file);
+        let mut previous = Self {
+            path: path.to_owned(),
+            foreign: found.is_some() && !is_file,
+            begun: false,
+            old: None,
+            older: None,
+        };
+        if is_file {
+            let (old, older) = (with_ending(path, ".old"), with_ending(path, ".older"));
+            if fs::rename(&old, &older).is_ok() {
+                previous.older = Some(older);
+            }
+            fs::rename(path, &old).map_err(output_error("rename", path))?;
+            previous.old = Some(old);
+        }
+        Ok(previous)
+    }
+
+    /// The new recording has begun: what is in it is kept, however it ends.
+    pub(super) fn begun(&mut self) {
+        self.begun = true;
+        if let Some(older) = self.older.take() {
+            // Left behind, it only takes space.
+            let _ = fs::remove_file(older);
+        }
+    }
+
+    /// An error ended the recording. Unless it had begun, all is as it was.
+    pub(super) fn failed(self) {
+        if self.begun {
+            return;
+        }
+        // Failing here changes no data; the error that led here is what the user has to see.
+        match &self.old {
+            Some(old) => drop(fs::rename(old, &self.path)),
+            None if !self.foreign => drop(fs::remove_file(&self.path)),
+            None => {}
+        }
+        if let (Some(older), Some(old)) = (self.older, self.old) {
+            drop(fs::rename(older, old));
+        }
+    }
+}
+
+fn with_ending(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder with x, x.old and what else there is, as "name=content".
+    fn listing(dir: &Path) -> Vec<String> {
+        let mut list: Vec<String> = fs::read_dir(dir)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .map(|path| {
+                let name = path.file_name().unwrap().to_string_lossy().into_owned();
+                format!("{name}={}", fs::read_to_string(path).unwrap())
+            })
+            .collect();
+        list.sort();
+        list
+    }
+
+    #[test]
+    fn two_generations_come_back_if_nothing_was_recorded() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        fs::write(&path, "2").unwrap();
+        fs::write(with_ending(&path, ".old"), "1").unwrap();
+        let previous = Previous::keep(&path).unwrap();
+        fs::write(&path, "3").unwrap();
+        assert_eq!(listing(dir.path()), ["x.old=2", "x.older=1", "x=3"]);
+        previous.failed();
+        assert_eq!(listing(dir.path()), ["x.old=1", "x=2"]);
+    }
+
+    #[test]
+    fn one_generation_stays_once_recording_has_begun() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        for content in ["1", "2", "3"] {
+            Previous::keep(&path).unwrap().begun();
+            fs::write(&path, content).unwrap();
+        }
+        assert_eq!(listing(dir.path()), ["x.old=2", "x=3"]);
+    }
+
+    #[test]
+    fn a_first_recording_that_never_began_leaves_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        let previous = Previous::keep(&path).unwrap();
+        fs::write(&path, "1").unwrap();
+        previous.failed();
+        assert_eq!(listing(dir.path()), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_no_file_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        std::os::unix::fs::symlink("/dev/null", &path).unwrap();
+        Previous::keep(&path).unwrap().failed();
+        assert!(fs::symlink_metadata(&path).unwrap().is_symlink());
+    }
 }
