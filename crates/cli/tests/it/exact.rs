@@ -1,23 +1,18 @@
 //! With a fixed period, samples and losses together are what was counted, to within one period per
 //! CPU: nothing is sampled twice, and nothing goes missing without being told.
 
-use std::fs;
-use std::io::Write as _;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use pmuscope_abi::{Attr, AttrFlags, OpenFlags, event_type, software};
 use pmuscope_counters::{Host, Kernel as _};
 use pmuscope_machine::Machine;
-use pmuscope_perfdata::info::{MAGIC, RecordingInfo};
+use pmuscope_perfdata::info::RecordingInfo;
 
 use crate::actor;
-use crate::harness::{Outcome, Scratch, need_root, skip_unless};
-use crate::recording::{Recording, online};
+use crate::harness::{Outcome, Scratch, Started, need_root, skip_unless, wait_for};
+use crate::recording::{Recording, has_begun, online};
 
 /// A tracepoint that fires once per call of an actor, and hardly ever otherwise.
 const SYSTEM: &str = "syscalls";
@@ -156,41 +151,21 @@ fn losses_are_counted_to_the_last_one() {
 fn a_process_that_already_runs() {
     skip_unless!(need_root());
     let scratch = Scratch::new();
-    let mut actor = actor::command("wait-then-fault 32768")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    wait_for("the actor's threads", || Machine::host().threads(actor.id()).unwrap().len() == 2);
-    let counter = Counter::of_process(&page_faults(), actor.id());
+    let mut actor = Started::of(actor::command("wait-then-fault 32768").stdin(Stdio::piped()));
+    let pid = actor.pid();
+    wait_for("the actor's threads", || Machine::host().threads(pid).unwrap().len() == 2);
+    let counter = Counter::of_process(&page_faults(), pid);
     let path = scratch.path("x.data");
-    let pmuscope = Command::new(env!("CARGO_BIN_EXE_pmuscope"))
-        .args(["record", "-q", "-e", "page-faults", "-c", "100", "-o"])
-        .arg(&path)
-        .args(["-p", &actor.id().to_string()])
-        .spawn();
-    let mut pmuscope = pmuscope.unwrap();
+    let pid = pid.to_string();
+    let args = ["record", "-o", "x.data", "-e", "page-faults", "-c", "100", "-p", &pid];
+    let pmuscope = scratch.start(args);
     wait_for("the recording's start", || has_begun(&path));
-    actor.stdin.take().unwrap().write_all(b"go\n").unwrap();
-    assert!(actor.wait().unwrap().success());
-    assert!(pmuscope.wait().unwrap().success());
+    actor.tell("go\n");
+    actor.ends().exits(0);
+    pmuscope.ends().exits(0);
     let counted = counter.read();
     // Huge pages would leave few.
     assert!(counted > 60, "{counted}");
     let info = Recording::at(path).info();
     within_a_period_per_cpu(taken(&info, "page-faults"), 100, counted);
-}
-
-/// The first copy of its state goes into the file right after the events are on.
-fn has_begun(path: &Path) -> bool {
-    fs::read(path).is_ok_and(|file| file.windows(MAGIC.len()).any(|bytes| bytes == MAGIC))
-}
-
-#[track_caller]
-fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
-    while !done() {
-        assert!(Instant::now() < end, "waited too long for {what}");
-        thread::sleep(Duration::from_millis(5));
-    }
 }

@@ -4,11 +4,12 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 /// A program that runs longer hangs: this is no measurement, only the end of a test that would not end.
@@ -77,6 +78,13 @@ impl Scratch {
         self.run(env!("CARGO_BIN_EXE_pmuscope"), args)
     }
 
+    /// Starts `pmuscope ARGS` here.
+    #[track_caller]
+    pub(crate) fn start<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Started {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pmuscope"));
+        Started::of(command.args(args).current_dir(self.0.path()).stdin(Stdio::null()))
+    }
+
     /// Runs any program here to its end, with nothing to read and no terminal.
     #[track_caller]
     pub(crate) fn run<A: AsRef<OsStr>>(
@@ -99,9 +107,17 @@ pub(crate) struct Outcome {
     pub(crate) stderr: String,
 }
 
-impl Outcome {
-    /// Runs `command` to its end. Its output goes to files: a pipe would stay open as long as any
-    /// descendant lives.
+/// A program that runs. It is killed where a test ends without waiting for it.
+#[derive(Debug)]
+pub(crate) struct Started {
+    words: Vec<OsString>,
+    child: Child,
+    said: TempDir,
+}
+
+impl Started {
+    /// Starts `command`, with nothing to read unless the caller gave it something. Its output goes to
+    /// files: a pipe would stay open as long as any descendant lives.
     #[track_caller]
     pub(crate) fn of(command: &mut Command) -> Self {
         let words: Vec<OsString> = std::iter::once(command.get_program())
@@ -109,14 +125,59 @@ impl Outcome {
             .map(OsStr::to_owned)
             .collect();
         let said = tempfile::tempdir().unwrap();
-        let (out, err) = (said.path().join("stdout"), said.path().join("stderr"));
-        command.stdin(Stdio::null());
-        command.stdout(File::create(&out).unwrap()).stderr(File::create(&err).unwrap());
+        let file = |name| File::create(said.path().join(name)).unwrap();
+        command.stdout(file(STDOUT)).stderr(file(STDERR));
         let child = command.spawn().unwrap_or_else(|error| panic!("cannot run {words:?}: {error}"));
-        let (status, hangs) = wait(child);
-        let outcome = Self { words, status, stdout: text(&out), stderr: text(&err) };
+        Self { words, child, said }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Closes or gives a line to what it reads, where that is a pipe.
+    pub(crate) fn tell(&mut self, line: &str) {
+        use std::io::Write as _;
+        self.child.stdin.take().unwrap().write_all(line.as_bytes()).unwrap();
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        // It is not reaped before `self` is gone, so the number is still its own.
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Waits for its end.
+    #[track_caller]
+    pub(crate) fn ends(mut self) -> Outcome {
+        let (status, hangs) = wait(&mut self.child);
+        let (stdout, stderr) = (self.text(STDOUT), self.text(STDERR));
+        let outcome = Outcome { words: std::mem::take(&mut self.words), status, stdout, stderr };
         assert!(!hangs, "still running after {PATIENCE:?}, killed\n{outcome}");
         outcome
+    }
+
+    /// What it said until now.
+    fn text(&self, name: &str) -> String {
+        String::from_utf8_lossy(&fs::read(self.said.path().join(name)).unwrap()).into_owned()
+    }
+}
+
+const STDOUT: &str = "stdout";
+const STDERR: &str = "stderr";
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        // Ended already, as a rule; then there is nothing to do.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Outcome {
+    /// Runs `command` to its end, with nothing to read.
+    #[track_caller]
+    pub(crate) fn of(command: &mut Command) -> Self {
+        Started::of(command.stdin(Stdio::null())).ends()
     }
 
     /// Exit status; 128 + signal if one ended it, as a shell has it.
@@ -179,7 +240,7 @@ impl fmt::Display for Outcome {
 }
 
 /// Waits for the end, or kills what has no end; true if it did.
-fn wait(mut child: Child) -> (ExitStatus, bool) {
+fn wait(child: &mut Child) -> (ExitStatus, bool) {
     let start = Instant::now();
     while start.elapsed() < PATIENCE {
         if let Some(status) = child.try_wait().unwrap() {
@@ -191,8 +252,14 @@ fn wait(mut child: Child) -> (ExitStatus, bool) {
     (child.wait().unwrap(), true)
 }
 
-fn text(path: &Path) -> String {
-    String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned()
+/// Waits until something is `done`.
+#[track_caller]
+pub(crate) fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < PATIENCE, "waited too long for {what}");
+        thread::sleep(POLL);
+    }
 }
 
 #[test]

@@ -13,4 +13,5 @@ mod harness;
 mod recording;
 mod report;
 mod streams;
+mod targets;
 mod usage;

@@ -3,16 +3,18 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::BufReader;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use linux_perf_data::linux_perf_event_reader::RecordType;
 use linux_perf_data::{PerfFileReader, PerfFileRecord};
+use pmuscope_abi::{Attr, AttrFlags, OpenFlags, event_type, software};
+use pmuscope_counters::{Host, Kernel as _};
 use pmuscope_machine::{CpuSet, Machine};
-use pmuscope_perfdata::info::RecordingInfo;
+use pmuscope_perfdata::info::{MAGIC, RecordingInfo};
 use pmuscope_perfdata::reader::{Entry, Reader, Record};
 
-use crate::harness::{Outcome, Scratch, need_perf};
+use crate::harness::{Outcome, Scratch, need_perf, need_root};
 
 /// What stock perf says on stderr about a file that it does not wholly understand.
 const COMPLAINTS: [&str; 4] = ["out of order", "unknown", "lost", "incompatible"];
@@ -152,11 +154,30 @@ impl Recording {
     }
 }
 
+/// Whether events are on: the first copy of its state goes into the file right after.
+pub(crate) fn has_begun(file: &Path) -> bool {
+    std::fs::read(file).is_ok_and(|file| file.windows(MAGIC.len()).any(|bytes| bytes == MAGIC))
+}
+
 /// "12345.678901234:" in nanoseconds.
 fn nanoseconds(text: &str) -> u64 {
     let (seconds, rest) = text.trim().trim_end_matches(':').split_once('.').unwrap();
     assert_eq!(rest.len(), 9, "{text}");
     seconds.parse::<u64>().unwrap() * 1_000_000_000 + rest.parse::<u64>().unwrap()
+}
+
+/// Why the user mode of our own programs cannot be sampled by the clock; `None` if it can.
+pub(crate) fn need_clock() -> Option<String> {
+    let flags = AttrFlags::DISABLED | AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV;
+    let config = software::CPU_CLOCK;
+    let attr = Attr { event_type: event_type::SOFTWARE, config, flags, ..Attr::default() };
+    let opened = Host.open(&attr, 0, -1, None, OpenFlags::FD_CLOEXEC);
+    opened.err().map(|error| format!("cpu-clock:u cannot be opened: {error}"))
+}
+
+/// Why the whole machine cannot be sampled by the clock; `None` if it can.
+pub(crate) fn need_root_clock() -> Option<String> {
+    need_root().or_else(need_clock)
 }
 
 /// Samples per second that this kernel allows, at most `hz`: it may have lowered its limit.

@@ -3,8 +3,8 @@
 
 use pmuscope_machine::CpuSet;
 
-use crate::harness::{Scratch, need_full, need_root, skip_unless};
-use crate::recording::{Recording, busy, online, rate};
+use crate::harness::{Scratch, need_full, skip_unless};
+use crate::recording::{Recording, busy, need_root_clock, online, rate};
 
 /// Ways to write.
 const WRITES: [&[&str]; 4] = [&[], &["--aio"], &["-z"], &["-z", "--aio"]];
@@ -47,31 +47,31 @@ fn check(write: &[&str], readers: &str, affinity: &str, hz: u64) {
 
 #[test]
 fn what_is_chosen_by_default() {
-    skip_unless!(need_root());
+    skip_unless!(need_root_clock());
     check(&[], "auto", "auto", 10_000);
 }
 
 #[test]
 fn direct_by_one_reader_that_goes_to_each_cpu() {
-    skip_unless!(need_root());
+    skip_unless!(need_root_clock());
     check(&[], "serial", "cpu", 10_000);
 }
 
 #[test]
 fn asynchronous_by_a_reader_per_cpu() {
-    skip_unless!(need_root());
+    skip_unless!(need_root_clock());
     check(&["--aio"], "cpu", "auto", 10_000);
 }
 
 #[test]
 fn compressed_by_a_reader_per_cpu() {
-    skip_unless!(need_root());
+    skip_unless!(need_root_clock());
     check(&["-z"], "cpu", "node", 10_000);
 }
 
 #[test]
 fn compressed_and_asynchronous_by_crossed_readers() {
-    skip_unless!(need_root());
+    skip_unless!(need_root_clock());
     check(&["-z", "--aio"], &crossed(), "sys", 10_000);
 }
 
@@ -79,7 +79,7 @@ fn compressed_and_asynchronous_by_crossed_readers() {
 #[test]
 fn full_matrix() {
     skip_unless!(need_full());
-    skip_unless!(need_root());
+    skip_unless!(need_root_clock());
     for write in WRITES {
         for readers in ["serial", "cpu", "node"] {
             for affinity in AFFINITIES {
