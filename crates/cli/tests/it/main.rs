@@ -10,6 +10,7 @@ mod events;
 mod exact;
 mod generate;
 mod harness;
+mod long_runs;
 mod recording;
 mod report;
 mod streams;
