@@ -126,6 +126,11 @@ pub(crate) fn open_hint(error: &io::Error, question: &OpenQuestion<'_>) -> Strin
              Try: --dry-run shows the attribute; -v names what the kernel said last"
                 .into()
         }
+        Some(libc::EOPNOTSUPP) if !question.hardware => {
+            "The kernel's own events have no branch records, and none of the PMU's precision. \
+             Try without -b, -j or :p"
+                .into()
+        }
         Some(libc::EOPNOTSUPP) => {
             "The PMU cannot do this (sampling, precise addresses or branch stacks). \
              Try without -b, -d or :p, or -e cpu-clock"
@@ -199,6 +204,14 @@ mod tests {
         assert!(text.contains("perf_event_paranoid=1, or -e cycles:u"), "{text}");
         let question = OpenQuestion { paranoid: Some(-1), ..question };
         assert!(hint(libc::EACCES, question).contains("would allow it"));
+    }
+
+    #[test]
+    fn what_only_a_pmu_has_is_not_looked_for_in_software() {
+        let software = OpenQuestion::default();
+        assert!(hint(libc::EOPNOTSUPP, software).contains("The kernel's own events"));
+        let hardware = OpenQuestion { hardware: true, ..software };
+        assert!(hint(libc::EOPNOTSUPP, hardware).contains("-e cpu-clock"));
     }
 
     #[test]

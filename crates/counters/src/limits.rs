@@ -16,19 +16,26 @@ pub struct ResourceNeed {
 }
 
 impl ResourceNeed {
+    /// Descriptors for everything else: output, pipes, epoll, readers, files of /proc.
+    const OTHERS: u64 = 128;
+
     /// `events` opened at each of `places`.
     #[must_use]
     pub fn new(events: u64, places: u64) -> Self {
-        /// Descriptors for everything else: output, pipes, epoll, readers, files of /proc.
-        const OTHERS: u64 = 128;
-        Self { events, places, descriptors: events * places + OTHERS }
+        Self { events, places, descriptors: events * places + Self::OTHERS }
     }
 }
 
 impl std::fmt::Display for ResourceNeed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { events, places, descriptors } = self;
-        write!(f, "{events} events x {places} CPUs and threads need {descriptors} descriptors")
+        let plural = if *events == 1 { "" } else { "s" };
+        write!(
+            f,
+            "{events} event{plural} x {places} CPUs and threads, and {} for files and readers, \
+             need {descriptors} descriptors",
+            Self::OTHERS
+        )
     }
 }
 
@@ -120,7 +127,11 @@ mod tests {
     #[test]
     fn the_arithmetic_is_printed() {
         let need = ResourceNeed::new(2, 512);
-        assert_eq!(need.to_string(), "2 events x 512 CPUs and threads need 1152 descriptors");
+        assert_eq!(
+            need.to_string(),
+            "2 events x 512 CPUs and threads, and 128 for files and readers, need 1152 descriptors"
+        );
+        assert!(ResourceNeed::new(1, 2).to_string().starts_with("1 event x 2 "));
         assert!(BUDGET.to_string().contains("516 KiB x 2 CPUs + RLIMIT_MEMLOCK 64 KiB"));
     }
 }

@@ -12,7 +12,7 @@
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
-use pmuscope_abi::{Attr, AttrFlags, OpenFlags, event_type};
+use pmuscope_abi::{Attr, AttrFlags, OpenFlags, event_type, software};
 use pmuscope_machine::{CpuSet, Machine, Topology, place};
 
 use crate::error::{CountersError, OpenQuestion, open_hint};
@@ -450,7 +450,17 @@ impl Opener<'_> {
         };
         let hint = open_hint(&source, &question);
         let place = describe_place(place);
-        CountersError::Open { event: request.name.clone(), place, source, hint }
+        CountersError::Open { event: self.name_for_people(request), place, source, hint }
+    }
+
+    /// Nobody asked for the event that only brings mappings and tasks: it is named with those that were.
+    fn name_for_people(&self, request: &EventRequest) -> String {
+        if !is_dummy(&request.attr) {
+            return request.name.clone();
+        }
+        let asked_for = self.requests.iter().filter(|other| !is_dummy(&other.attr));
+        let names: Vec<&str> = asked_for.map(|other| other.name.as_str()).collect();
+        format!("{} (mappings and tasks, for {})", request.name, names.join(", "))
     }
 }
 
@@ -461,6 +471,10 @@ fn with_watermark(mut requests: Vec<EventRequest>, ring_size: u64) -> Vec<EventR
         }
     }
     requests
+}
+
+fn is_dummy(attr: &Attr) -> bool {
+    attr.event_type == event_type::SOFTWARE && attr.config == software::DUMMY
 }
 
 fn is_gone(error: &CountersError) -> bool {

@@ -121,3 +121,12 @@ fn a_refusal_names_event_cpu_errno_and_cause() {
     );
     assert!(text.contains("perf_event_paranoid"), "{text}");
 }
+
+#[test]
+fn a_refused_sideband_is_named_with_the_events_that_were_asked_for() {
+    let kernel = FakeKernel::default().refusing(software::DUMMY, 0, libc::EACCES);
+    let events = vec![request(software::DUMMY, None), request(0, None), request(1, None)];
+    let error = open(&kernel, &Scope::Cpus(cpus(1)), events, RingSize::AtMost(PAGE)).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("(mappings and tasks, for event-0, event-1) on CPU 0"), "{text}");
+}
