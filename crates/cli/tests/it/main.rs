@@ -13,6 +13,7 @@ mod harness;
 mod long_runs;
 mod recording;
 mod report;
+mod rights;
 mod streams;
 mod targets;
 mod usage;

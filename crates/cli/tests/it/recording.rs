@@ -12,7 +12,7 @@ use pmuscope_abi::{Attr, AttrFlags, OpenFlags, event_type, software};
 use pmuscope_counters::{Host, Kernel as _};
 use pmuscope_machine::{CpuSet, Machine};
 use pmuscope_perfdata::info::{MAGIC, RecordingInfo};
-use pmuscope_perfdata::reader::{Entry, Reader, Record};
+use pmuscope_perfdata::reader::{CpuMode, Entry, Reader, Record};
 
 use crate::harness::{Outcome, Scratch, need_perf, need_root};
 
@@ -70,7 +70,8 @@ impl Recording {
     pub(crate) fn perf(&self, args: &[&str]) -> Outcome {
         let mut command = Command::new("perf");
         // Without a configuration or a cache of this machine's user.
-        command.args(args).arg("-i").arg(&self.path).env("HOME", "/nonexistent");
+        // -f: also a file of another user.
+        command.args(args).arg("-f").arg("-i").arg(&self.path).env("HOME", "/nonexistent");
         Outcome::of(&mut command)
     }
 
@@ -152,6 +153,15 @@ impl Recording {
         assert_eq!(self.by_report(), expected, "samples by pmuscope report, and by the file");
         info
     }
+}
+
+/// Whether any sample was taken in the kernel.
+pub(crate) fn has_kernel_samples(recording: &Recording) -> bool {
+    let mut found = false;
+    recording.read(|entry| {
+        found |= matches!(entry.record, Record::Sample(sample) if sample.mode == CpuMode::Kernel);
+    });
+    found
 }
 
 /// Whether events are on: the first copy of its state goes into the file right after.
