@@ -42,6 +42,7 @@ use self::scope::scope;
 use self::wait::{Event, Monitor, Watched};
 use crate::attributes::{self, KernelFeatures};
 use crate::clock::monotonic_ns;
+use crate::compress::Compressor;
 use crate::control::Shared;
 use crate::error::RecorderError;
 use crate::metadata;
@@ -328,7 +329,17 @@ impl Session<'_> {
         let find = |path: &Path| find_build_id(path);
         let find = self.options.build_ids.then_some(&find as crate::synthesize::FindBuildId<'_>);
         let data = self.options.extras.data_mappings;
-        synthesize(self.machine, &processes, data, find, &mut |records| output.append(records));
+        // The level was accepted when the readers began; without a compressor records stand as they are.
+        let mut compressor = self.options.compression.and_then(|level| Compressor::new(level).ok());
+        let mut compressed = Vec::new();
+        synthesize(self.machine, &processes, data, find, &mut |records| match &mut compressor {
+            Some(compressor) => {
+                compressed.clear();
+                compressor.compress(records, &mut compressed);
+                output.append(&compressed);
+            }
+            None => output.append(records),
+        });
         output.begin_rounds();
     }
 
