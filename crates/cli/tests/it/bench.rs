@@ -66,16 +66,20 @@ fn perf_is_measured_by_the_same_measure() {
     skip_unless!(need_root());
     skip_unless!(need_perf());
     let scratch = Scratch::new();
-    let more = ["--arms", "PERF-DEFAULT,PERF-THREADS-CPU", "--json", "runs.json"];
+    // Without build ids: perf 6.1 aborts over one of more than 20 bytes, whatever program has it.
+    let more = ["--arms", "PERF-SERIAL-SYS,PERF-THREADS-CPU", "--json", "runs.json"];
     let bench = scratch.pmuscope(SHORT.iter().chain(&TWICE).chain(&more));
-    assert!([0, 1].contains(&bench.code()) && bench.stdout.contains("PERF-DEFAULT  "), "{bench}");
+    assert!(
+        [0, 1].contains(&bench.code()) && bench.stdout.contains("PERF-SERIAL-SYS  "),
+        "{bench}"
+    );
     let file = json(&scratch, "runs.json");
-    let samples = numbers(&file, "PERF-DEFAULT", "samples");
-    let bytes = numbers(&file, "PERF-DEFAULT", "file_size");
+    let samples = numbers(&file, "PERF-SERIAL-SYS", "samples");
+    let bytes = numbers(&file, "PERF-SERIAL-SYS", "file_size");
     for (samples, bytes) in samples.iter().zip(&bytes) {
         assert!(*samples > 0.0 && bytes / samples > 40.0, "{samples} samples in {bytes} bytes");
     }
-    assert!(numbers(&file, "PERF-DEFAULT", "tool_cpu").iter().all(|s| *s > 0.0));
+    assert!(numbers(&file, "PERF-SERIAL-SYS", "tool_cpu").iter().all(|s| *s > 0.0));
     // A perf older than 5.17 has no such arm; then the status says that something is missing.
     if bench.code() == 0 {
         assert!(numbers(&file, "PERF-THREADS-CPU", "samples").iter().all(|n| *n > 0.0));
