@@ -295,4 +295,56 @@ mod tests {
         assert_eq!(series.origin, Origin::Other);
         assert_eq!(series.values[0].running_s, Some(1.0));
     }
+
+    /// Names of all fields, at any depth.
+    fn fields(value: &serde_json::Value, found: &mut Vec<String>) {
+        match value {
+            serde_json::Value::Object(map) => {
+                for (name, value) in map {
+                    found.push(name.clone());
+                    // Names in these are not ours.
+                    if !["labels", "units", "parameters"].contains(&name.as_str()) {
+                        fields(value, found);
+                    }
+                }
+            }
+            serde_json::Value::Array(list) => list.iter().for_each(|v| fields(v, found)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn every_field_is_documented() {
+        let tool = Program { name: "t".into(), version: "1".into() };
+        let mut file = RunFile::new(tool, vec![], UNIX_EPOCH);
+        file.concerns.push(Concern {
+            effect: String::new(),
+            why: String::new(),
+            fix: Some(String::new()),
+        });
+        file.seed = Some("1".into());
+        file.runs.push(Run {
+            index: 0,
+            order: 0,
+            round: Some(0),
+            labels: Labels::new(),
+            started: "0".into(),
+            duration_s: 0.0,
+            exit: None,
+            why: Some("killed".into()),
+            units: BTreeMap::new(),
+        });
+        file.add(0, &Labels::new(), "m", ("", Origin::Hardware), Err("no".into()));
+        file.series[0].values[0].enabled_s = Some(1.0);
+        file.series[0].values[0].running_s = Some(1.0);
+        let mut found = Vec::new();
+        fields(&serde_json::to_value(&file).unwrap(), &mut found);
+        assert!(found.contains(&"running_s".to_owned()) && found.contains(&"fix".to_owned()));
+        let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/json.md");
+        let text = std::fs::read_to_string(document).unwrap();
+        let words: Vec<&str> = text.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+        for field in found {
+            assert!(words.contains(&field.as_str()), "docs/json.md does not tell of {field}");
+        }
+    }
 }
