@@ -7,13 +7,12 @@
 #
 # Each target installs what it needs: as root with apt-get, otherwise it says what is missing.
 
-CARGO ?= cargo
 target := $(or $(CARGO_TARGET_DIR),target)
 
 .PHONY: build demo test test-full lint install-deps need-build need-test need-demo need-lint
 
 build: need-build
-	$(CARGO) build --locked --release
+	cargo build --locked --release
 
 demo: need-demo build
 	@scripts/demo $(target)/release/pmuscope $(target)/demo
@@ -25,15 +24,15 @@ test-full: need-test
 	@PMUSCOPE_FULL=1 scripts/test
 
 lint: need-lint
-	$(CARGO) fmt --all --check
-	$(CARGO) clippy --locked --quiet --workspace --all-targets -- -D warnings
+	cargo fmt --all --check
+	cargo clippy --locked --quiet --workspace --all-targets -- -D warnings
 
 install-deps: need-test need-demo need-lint
 
 # zstd is compiled from C, and Rust links through the C compiler.
 need-build:
 	@scripts/need gcc=cc libc6-dev=/usr/include/stdio.h
-	@command -v $(CARGO) >/dev/null || { echo "missing: Rust's stable toolchain. See https://rustup.rs" >&2; exit 3; }
+	@command -v cargo >/dev/null || { echo "missing: Rust's stable toolchain. See https://rustup.rs" >&2; exit 3; }
 
 # Tests compare with perf and man where they are installed.
 need-test: need-build
@@ -44,4 +43,4 @@ need-demo: need-build
 	@scripts/need xz-utils=xz
 
 need-lint: need-build
-	@$(CARGO) fmt --version >/dev/null 2>&1 && $(CARGO) clippy --version >/dev/null 2>&1 || rustup component add rustfmt clippy
+	@cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1 || rustup component add rustfmt clippy

@@ -10,6 +10,7 @@ mod events;
 mod exact;
 mod generate;
 mod harness;
+mod json;
 mod long_runs;
 mod recording;
 mod report;

@@ -1,0 +1,90 @@
+//! docs/json.md against what the commands print.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::harness::Scratch;
+
+/// Fields by section of docs/json.md: heading, full paths.
+fn documented(kind: &str) -> BTreeSet<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    let text = std::fs::read_to_string(root.join("docs/json.md")).unwrap();
+    let sections = ["Every command", &format!("pmuscope/{kind}/1")].map(str::to_owned);
+    let mut paths = BTreeSet::new();
+    for section in text.split("\n## ").filter(|text| sections.iter().any(|s| text.starts_with(s))) {
+        for row in section.lines().filter(|line| line.starts_with("| `")) {
+            let mut parent = String::new();
+            for name in row.split('|').nth(1).unwrap().split('`').skip(1).step_by(2) {
+                let path = match name.strip_prefix('.') {
+                    Some(name) => format!("{parent}.{name}"),
+                    None => name.to_owned(),
+                };
+                parent = path.rsplit_once('.').map_or(String::new(), |(parent, _)| parent.into());
+                paths.insert(path);
+            }
+        }
+    }
+    assert!(paths.len() > 10, "docs/json.md has no section for {kind}");
+    paths
+}
+
+/// Paths of all leaves: `events[].name`. An empty list or object is a leaf.
+fn leaves(path: &str, value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(fields) if !fields.is_empty() => {
+            for (name, value) in fields {
+                let dot = if path.is_empty() { "" } else { "." };
+                leaves(&format!("{path}{dot}{name}"), value, found);
+            }
+        }
+        Value::Array(values) if !values.is_empty() => {
+            values.iter().for_each(|value| leaves(&format!("{path}[]"), value, found));
+        }
+        // What would be in it is not known.
+        Value::Array(_) => {}
+        _ => {
+            found.insert(path.to_owned());
+        }
+    }
+}
+
+#[track_caller]
+fn is_documented(kind: &str, text: &str) {
+    let value: Value = serde_json::from_str(text).unwrap();
+    assert_eq!(value["schema"], format!("pmuscope/{kind}/1"));
+    let mut found = BTreeSet::new();
+    leaves("", &value, &mut found);
+    let documented = documented(kind);
+    // A list that was not measured is null.
+    let is_known =
+        |path: &&String| documented.contains(*path) || documented.contains(&format!("{path}[]"));
+    let missing: Vec<&String> = found.iter().filter(|path| !is_known(path)).collect();
+    assert!(missing.is_empty(), "not in docs/json.md, {kind}: {missing:#?}");
+}
+
+#[test]
+fn fields_of_doctor_are_documented() {
+    is_documented("doctor", &Scratch::new().pmuscope(["doctor", "--json"]).stdout);
+}
+
+#[test]
+fn fields_of_workloads_are_documented() {
+    for workload in [["function-mix", "--seconds=0.05"], ["stencil", "--steps=2"]] {
+        let args = ["workload", workload[0], workload[1], "--threads=1", "--json"];
+        is_documented("workload", &Scratch::new().pmuscope(args).stdout);
+    }
+}
+
+#[test]
+fn fields_of_reports_are_documented() {
+    let scratch = Scratch::new();
+    let work = ["--", "sh", "-c", "i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done"];
+    let how = ["record", "-e", "cpu-clock:u", "-F", "2000"];
+    let recorded = scratch.pmuscope(how.iter().chain(&work));
+    if recorded.code() != 0 {
+        return eprintln!("skipped: {}", recorded.stderr);
+    }
+    is_documented("report", &scratch.pmuscope(["report", "--json"]).stdout);
+}
