@@ -111,7 +111,7 @@ pub struct Run {
     pub duration_s: f64,
     /// Exit status of the program, 128 + n if signal n ended it.
     pub exit: Option<i32>,
-    /// Why there is no exit status.
+    /// Why the run is worth nothing, or has no exit status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// How many units of work it did, by name: `packet`, `row`.

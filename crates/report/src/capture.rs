@@ -242,6 +242,7 @@ fn slope_text(file: &RunFile, style: &Style) -> String {
 fn notes(file: &RunFile, style: &Style) -> String {
     let mut notes: Vec<String> =
         file.notices.iter().map(|notice| escape(notice).into_owned()).collect();
+    notes.extend(failures(file));
     notes.extend(file.concerns.iter().map(|concern| {
         let fix = concern.fix.as_ref().map_or(String::new(), |fix| format!(" Try: {fix}"));
         escape(&format!("{}: {}.{fix}", concern.why, concern.effect)).into_owned()
@@ -258,6 +259,23 @@ fn notes(file: &RunFile, style: &Style) -> String {
         out.push('\n');
     }
     out
+}
+
+/// Which arms failed how often, and why: a sentence per arm and reason.
+fn failures(file: &RunFile) -> Vec<String> {
+    let mut counts: Vec<((&str, &str), u64)> = Vec::new();
+    for run in &file.runs {
+        let (Some(why), Some(arm)) = (&run.why, run.labels.get(ARM)) else { continue };
+        let key = (arm.as_str(), why.as_str());
+        match counts.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((key, 1)),
+        }
+    }
+    let sentence = |((arm, why), count): ((&str, &str), u64)| {
+        format!("{} of {} failed: {}", plural(count, "run"), escape(arm), escape(why))
+    };
+    counts.into_iter().map(sentence).collect()
 }
 
 fn median(figure: Option<&Figure>, format: impl FnOnce(f64) -> String) -> Cell {
@@ -329,7 +347,7 @@ mod tests {
             started: "0".into(),
             duration_s: time + 0.38,
             exit: Some(i32::from(arm == BASE && round == 7)),
-            why: None,
+            why: (arm == BASE && round == 7).then(|| "exit status 1: no".to_owned()),
             units: [].into(),
         });
         let samples = 2_200_000.0 * length;
@@ -420,6 +438,7 @@ mod tests {
         PERF-SERIAL-CPU             8           2.895 ±0.012
 
         PERF-AIO1-CPU was left out: perf is not installed
+        2 runs of BASE failed: exit status 1: no
         the frequency governor of CPU 0-87 is powersave: times vary with the clock. Try: sudo cpupower frequency-set -g performance
         ");
     }

@@ -6,6 +6,7 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use pmuscope_abi::record::{HEADER_SIZE, kind};
+use pmuscope_perfdata::reader::{Reader, Record};
 
 /// Records of a recording, by kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -45,13 +46,44 @@ pub(super) fn size(path: &Path) -> io::Result<u64> {
 /// Counts the records of a file or of all files of a folder.
 ///
 /// # Errors
-/// If it cannot be read, is no perf.data, or is compressed.
+/// If it cannot be read, is no perf.data, or is a folder of compressed files.
 pub(super) fn count(path: &Path) -> io::Result<Counts> {
     let mut sum = Counts::default();
     for file in files(path)? {
-        sum.add(&count_file(&file)?);
+        match count_file(&file)? {
+            Walked::Whole(counts) => sum.add(&counts),
+            Walked::Compressed => sum.add(&count_compressed(&file)?),
+        }
     }
     Ok(sum)
+}
+
+/// The same through the reader of whole recordings, which decompresses.
+fn count_compressed(path: &Path) -> io::Result<Counts> {
+    let mut reader = Reader::open(path).map_err(io::Error::other)?;
+    let mut counts = Counts::default();
+    while let Some(entry) = reader.next().map_err(io::Error::other)? {
+        match entry.record {
+            Record::Sample(_) => counts.samples += 1,
+            Record::Lost { count, .. } => counts.lost_in_stream += count,
+            Record::LostSamples { count, .. } => counts.lost_at_end += count,
+            Record::Throttle { .. } => counts.throttled += 1,
+            _ => {}
+        }
+    }
+    match reader.tally().stopped {
+        None => Ok(counts),
+        Some(_) => Err(io::Error::other("its records cannot be read to the end")),
+    }
+}
+
+/// What walking found.
+#[derive(Debug, PartialEq, Eq)]
+enum Walked {
+    /// All records.
+    Whole(Counts),
+    /// A record that holds others.
+    Compressed,
 }
 
 fn files(path: &Path) -> io::Result<Vec<std::path::PathBuf>> {
@@ -61,7 +93,7 @@ fn files(path: &Path) -> io::Result<Vec<std::path::PathBuf>> {
     std::fs::read_dir(path)?.map(|entry| Ok(entry?.path())).collect()
 }
 
-fn count_file(path: &Path) -> io::Result<Counts> {
+fn count_file(path: &Path) -> io::Result<Walked> {
     let mut file = File::open(path)?;
     let mut header = [0; 104];
     let length = file.metadata()?.len();
@@ -78,13 +110,13 @@ fn count_file(path: &Path) -> io::Result<Counts> {
     walk(BufReader::with_capacity(1 << 20, file.take(bytes)))
 }
 
-fn walk(mut records: impl Read) -> io::Result<Counts> {
+fn walk(mut records: impl Read) -> io::Result<Walked> {
     let mut counts = Counts::default();
     let mut record = vec![0; usize::from(u16::MAX)];
     loop {
         let (header, rest) = record.split_at_mut(HEADER_SIZE);
         if !fill(&mut records, header)? {
-            return Ok(counts);
+            return Ok(Walked::Whole(counts));
         }
         let kind = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]);
         let size = usize::from(u16::from_ne_bytes([header[6], header[7]]));
@@ -103,7 +135,7 @@ fn walk(mut records: impl Read) -> io::Result<Counts> {
             kind::LOST => counts.lost_in_stream += word(8),
             kind::LOST_SAMPLES => counts.lost_at_end += word(0),
             kind::THROTTLE => counts.throttled += 1,
-            kind::COMPRESSED => return Err(io::Error::other("its records are compressed")),
+            kind::COMPRESSED => return Ok(Walked::Compressed),
             _ => {}
         }
     }
@@ -167,7 +199,7 @@ mod tests {
         assert!(walk(&[9, 0, 0, 0, 0, 0, 4, 0][..]).unwrap_err().to_string().contains("smaller"));
         let mut compressed = Vec::new();
         RecordBuilder::new(&mut compressed, kind::COMPRESSED, 0).bytes(&[0; 8]).finish();
-        assert!(walk(&compressed[..]).unwrap_err().to_string().contains("compressed"));
+        assert_eq!(walk(&compressed[..]).unwrap(), Walked::Compressed);
         assert!(count(Path::new("/nonexistent")).is_err());
     }
 }

@@ -257,6 +257,7 @@ impl Bench<'_> {
         }
         let labels = condition.labelled(arm);
         let index = file.runs.len();
+        let seen = figures::Seen::new(arm, &outcome, folder);
         file.runs.push(Run {
             index,
             order: planned.order,
@@ -265,10 +266,9 @@ impl Bench<'_> {
             started: unix_ns(outcome.started),
             duration_s: outcome.wall_s,
             exit: Some(outcome.exit()),
-            why: None,
+            why: seen.failure().map(str::to_owned),
             units: Default::default(),
         });
-        let seen = figures::Seen::new(arm, &outcome, folder);
         for figure in seen.figures(self.options) {
             let kind = (figure.unit.as_str(), figure.origin);
             file.add(index, &labels, &figure.metric, kind, figure.value);
