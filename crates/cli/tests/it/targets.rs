@@ -146,8 +146,8 @@ fn a_command_that_forks_a_thousand_children() {
     let scratch = Scratch::new();
     let script = "i=0; while [ $i -lt 1000 ]; do i=$((i+1)); (exit 0); done; exit 9";
     let command = ["sh", "-c", script];
-    let hz = rate(5000);
-    let mut args = vec!["record", "-e", "cpu-clock", "-F", &hz, "-o", "x.data", "--"];
+    // Every child faults when it first writes to its stack: each one has samples, however fast it is.
+    let mut args = vec!["record", "-e", "page-faults", "-c", "1", "-o", "x.data", "--"];
     args.extend(command);
     scratch.pmuscope(args).exits(9);
     let recording = Recording::at(scratch.path("x.data"));
@@ -157,7 +157,7 @@ fn a_command_that_forks_a_thousand_children() {
     assert_eq!(tasks.forks, 1000);
     // Before its exec the command still is pmuscope.
     assert!(tasks.by_name.keys().all(|name| name == "sh" || name == "pmuscope"), "{tasks:?}");
-    assert!(tasks.pids.len() > 50, "samples of {} processes only", tasks.pids.len());
+    assert_eq!(tasks.pids.len(), 1001, "the command and its children");
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn a_process_that_starts_threads() {
     assert_eq!(info.ended_by.as_deref(), Some("the observed processes ended"));
     let tasks = tasks(&recording);
     assert_eq!(tasks.pids.len(), 1, "{tasks:?}");
-    assert!(tasks.tids.len() > 5, "{tasks:?}");
+    assert!(tasks.tids.len() > 1, "threads that started later have samples: {tasks:?}");
     assert!(!tasks.by_name.contains_key("?"), "{tasks:?}");
 }
 
