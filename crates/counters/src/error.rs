@@ -79,7 +79,8 @@ pub enum CountersError {
 }
 
 /// The errno's symbolic name with its text ("EACCES (Permission denied)"), or the text alone.
-pub(crate) fn errno_name(error: &io::Error) -> String {
+#[must_use]
+pub fn errno_name(error: &io::Error) -> String {
     let name = match error.raw_os_error() {
         Some(libc::EACCES) => "EACCES",
         Some(libc::EPERM) => "EPERM",
@@ -99,6 +100,11 @@ pub(crate) fn errno_name(error: &io::Error) -> String {
         Some(libc::EBADF) => "EBADF",
         Some(libc::ENOEXEC) => "ENOEXEC",
         Some(libc::ENOTDIR) => "ENOTDIR",
+        Some(libc::EISDIR) => "EISDIR",
+        Some(libc::EROFS) => "EROFS",
+        Some(libc::EDQUOT) => "EDQUOT",
+        Some(libc::EFBIG) => "EFBIG",
+        Some(libc::EIO) => "EIO",
         _ => return error.to_string(),
     };
     let text = error.to_string();

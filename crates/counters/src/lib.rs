@@ -23,7 +23,7 @@ pub mod spawn;
 mod sys;
 mod value;
 
-pub use error::CountersError;
+pub use error::{CountersError, errno_name};
 pub use host::Host;
 pub use kernel::Kernel;
 pub use limits::{ResourceNeed, raise_open_files};

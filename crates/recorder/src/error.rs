@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use pmuscope_counters::CountersError;
+use pmuscope_counters::{CountersError, errno_name};
 use pmuscope_machine::MachineError;
 
 /// An error of this crate.
@@ -23,7 +23,7 @@ pub enum RecorderError {
     #[error("--readers: {0}")]
     Readers(String),
     /// The output file could not be created or closed.
-    #[error("cannot {action} {}: {source}", .path.display())]
+    #[error("cannot {action} {}: {}", .path.display(), errno_name(.source))]
     Output {
         /// What was to be done.
         action: &'static str,
@@ -34,7 +34,8 @@ pub enum RecorderError {
     },
     /// A cgroup that cannot be opened.
     #[error(
-        "cannot open cgroup {path}: {source}. Try a path below /sys/fs/cgroup, such as system.slice/nginx.service"
+        "cannot open cgroup {path}: {}. Try a path below /sys/fs/cgroup, such as system.slice/nginx.service",
+        errno_name(.source)
     )]
     Cgroup {
         /// As typed.
@@ -44,8 +45,8 @@ pub enum RecorderError {
     },
     /// A buffer could not be placed on its node.
     #[error(
-        "cannot bind a buffer of {kib} KiB to node {node}: mbind: {source}. \
-         Try without --aio, or allow that node's memory in the cpuset"
+        "cannot bind a buffer of {kib} KiB to node {node}: mbind: {}. \
+         Try without --aio, or allow that node's memory in the cpuset", errno_name(.source)
     )]
     Bind {
         /// Size in KiB.
@@ -56,7 +57,7 @@ pub enum RecorderError {
         source: io::Error,
     },
     /// A system call that does not fail in order.
-    #[error("{call}: {source}")]
+    #[error("{call}: {}", errno_name(.source))]
     System {
         /// The call and what it was for.
         call: &'static str,

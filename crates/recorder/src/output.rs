@@ -46,12 +46,13 @@ use crate::wake::Wake;
 /// Shortest time between the end of a round and the looks that count for the next.
 pub(crate) const ROUND_SLACK: Duration = Duration::from_millis(20);
 
-/// Bytes of the data section that one append has taken.
+/// Bytes of the data section that one append has taken, and what is in them.
 #[derive(Debug)]
 #[must_use = "an extent that is never completed hides everything behind it"]
 pub(crate) struct Extent {
     start: u64,
     end: u64,
+    tally: Tally,
 }
 
 /// Why nothing more is written.
@@ -80,7 +81,6 @@ pub(crate) struct Output {
     data_offset: u64,
     largest: Option<u64>,
     state: Mutex<State>,
-    tally: Mutex<Tally>,
     stopped: OnceLock<Stopped>,
     refuses: AtomicBool,
     wake: Wake,
@@ -90,7 +90,10 @@ pub(crate) struct Output {
 struct State {
     next: u64,
     committed: u64,
-    ahead: BTreeMap<u64, u64>,
+    /// What is in the committed bytes.
+    tally: Tally,
+    /// Extents behind a gap, by their start.
+    ahead: BTreeMap<u64, Extent>,
     rounds: Rounds,
 }
 
@@ -114,15 +117,19 @@ impl Output {
         }
         let front = writer::front(events);
         file.write_all_at(&front, 0)?;
-        let state =
-            State { next: 0, committed: 0, ahead: BTreeMap::new(), rounds: Rounds::new(rings) };
+        let state = State {
+            next: 0,
+            committed: 0,
+            tally: Tally::default(),
+            ahead: BTreeMap::new(),
+            rounds: Rounds::new(rings),
+        };
         Ok(Self {
             file,
             path: path.to_owned(),
             data_offset: front.len() as u64,
             largest: limits.largest,
             state: Mutex::new(state),
-            tally: Mutex::new(Tally::default()),
             stopped: OnceLock::new(),
             refuses: AtomicBool::new(false),
             wake,
@@ -139,19 +146,14 @@ impl Output {
         self.state().committed
     }
 
-    /// Adds what is in the bytes of an append.
-    pub(crate) fn count(&self, tally: Tally) {
-        self.tally.lock().unwrap_or_else(PoisonError::into_inner).add(tally);
-    }
-
-    /// Samples in the file.
+    /// Samples that a reader of the file sees.
     pub(crate) fn samples(&self) -> u64 {
-        self.tally.lock().unwrap_or_else(PoisonError::into_inner).all_samples()
+        self.state().tally.all_samples()
     }
 
-    /// What is in the file.
+    /// What a reader of the file sees.
     pub(crate) fn tally(&self) -> Tally {
-        self.tally.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.state().tally.clone()
     }
 
     /// Why writing stopped, if it did.
@@ -159,8 +161,8 @@ impl Output {
         self.stopped.get()
     }
 
-    /// Takes the next `bytes` bytes; `None` once writing has stopped.
-    pub(crate) fn reserve(&self, bytes: usize) -> Option<Extent> {
+    /// Takes the next `bytes` bytes, in which `tally` will be; `None` once writing has stopped.
+    pub(crate) fn reserve(&self, bytes: usize, tally: Tally) -> Option<Extent> {
         if self.refuses.load(Ordering::Relaxed) {
             return None;
         }
@@ -173,7 +175,7 @@ impl Output {
             return None;
         }
         state.next = end;
-        Some(Extent { start, end })
+        Some(Extent { start, end, tally })
     }
 
     /// Writes the pieces to the extent and completes it. A failure stops the recording; it is kept,
@@ -185,9 +187,14 @@ impl Output {
         }
     }
 
-    /// Reserves, writes and completes.
+    /// Reserves, writes and completes records without samples.
     pub(crate) fn append(&self, bytes: &[u8]) {
-        if let Some(extent) = self.reserve(bytes.len()) {
+        self.append_counted(bytes, Tally::default());
+    }
+
+    /// Reserves, writes and completes records in which `tally` is.
+    pub(crate) fn append_counted(&self, bytes: &[u8], tally: Tally) {
+        if let Some(extent) = self.reserve(bytes.len(), tally) {
             self.write(extent, &[bytes]);
         }
     }
@@ -199,18 +206,18 @@ impl Output {
     }
 
     /// The extent's bytes are in the file.
-    #[allow(clippy::needless_pass_by_value)] // an extent is completed once: it is used up here
     pub(crate) fn complete(&self, extent: Extent) {
         let mut state = self.state();
-        if extent.start != state.committed {
-            state.ahead.insert(extent.start, extent.end);
+        let before = state.committed;
+        state.ahead.insert(extent.start, extent);
+        while let Some(extent) = state.take_next() {
+            state.committed = extent.end;
+            state.tally.add(extent.tally);
+        }
+        let committed = state.committed;
+        if committed == before {
             return;
         }
-        let mut committed = extent.end;
-        while let Some(end) = state.ahead.remove(&committed) {
-            committed = end;
-        }
-        state.committed = committed;
         let patch = writer::data_size_patch(committed);
         // Under the lock, so that an older size never overwrites a newer one.
         let patched = self.file.write_all_at(&patch, writer::DATA_SIZE_OFFSET);
@@ -288,6 +295,13 @@ impl Output {
     }
 }
 
+impl State {
+    /// The extent that closes the first gap.
+    fn take_next(&mut self) -> Option<Extent> {
+        self.ahead.remove(&self.committed)
+    }
+}
+
 /// Which rings have been looked at in the current round.
 #[derive(Debug)]
 struct Rounds {
@@ -349,12 +363,14 @@ mod tests {
     fn a_gap_hides_what_is_behind_it_until_it_is_filled() {
         let dir = tempfile::tempdir().unwrap();
         let output = output(dir.path(), 1, None);
-        let first = output.reserve(8).unwrap();
-        let second = output.reserve(16).unwrap();
+        let samples = |count| Tally { samples: vec![count], ..Tally::default() };
+        let first = output.reserve(8, samples(1)).unwrap();
+        let second = output.reserve(16, samples(2)).unwrap();
         output.write(second, &[b"22222222", b"33333333"]);
-        assert_eq!(data(&output), b"");
+        assert_eq!((data(&output).len(), output.samples()), (0, 0));
         output.write(first, &[b"11111111"]);
         assert_eq!(data(&output), b"111111112222222233333333");
+        assert_eq!(output.samples(), 3);
     }
 
     #[test]

@@ -106,9 +106,7 @@ impl<'a> Sink<'a> {
             return if compression.is_due() { self.flush(node) } else { Ok(()) };
         }
         let output = self.shared.output();
-        if put(&output, self.asynchronous.as_mut(), node, &pieces)? {
-            output.count(tally);
-        }
+        put(&output, self.asynchronous.as_mut(), node, &pieces, tally)?;
         output.looked_at(ring, looked);
         Ok(())
     }
@@ -144,9 +142,7 @@ impl<'a> Sink<'a> {
         let output = self.shared.output();
         compression.compress();
         let tally = std::mem::take(&mut compression.tally);
-        if put(&output, self.asynchronous.as_mut(), node, &[&compression.out])? {
-            output.count(tally);
-        }
+        put(&output, self.asynchronous.as_mut(), node, &[&compression.out], tally)?;
         for (ring, looked) in compression.looks.drain(..) {
             output.looked_at(ring, looked);
         }
@@ -154,30 +150,31 @@ impl<'a> Sink<'a> {
     }
 }
 
-/// Writes `pieces` as one append; false if there is nothing to write or writing has stopped.
+/// Writes `pieces`, in which `tally` is, as one append, unless writing has stopped.
 fn put(
     output: &Arc<Output>,
     asynchronous: Option<&mut Asynchronous>,
     node: Option<u32>,
     pieces: &[&[u8]],
-) -> Result<bool, RecorderError> {
+    tally: Tally,
+) -> Result<(), RecorderError> {
     let bytes = pieces.iter().map(|piece| piece.len()).sum();
     if bytes == 0 {
-        return Ok(false);
+        return Ok(());
     }
-    let Some(extent) = output.reserve(bytes) else { return Ok(false) };
+    let Some(extent) = output.reserve(bytes, tally) else { return Ok(()) };
     match asynchronous {
         Some(asynchronous) if bytes <= asynchronous.bytes => {
             let Some(mut buffer) = asynchronous.buffer(node)? else {
                 output.write(extent, pieces);
-                return Ok(true);
+                return Ok(());
             };
             buffer.fill(pieces);
             asynchronous.writes.submit(Job { output: output.clone(), extent, buffer });
         }
         _ => output.write(extent, pieces),
     }
-    Ok(true)
+    Ok(())
 }
 
 impl Compression {

@@ -57,6 +57,8 @@ pub(super) struct Files<'a> {
     pub(super) closed_tally: Tally,
     /// Bytes of records in them.
     pub(super) closed_bytes: u64,
+    /// What is missing in them, as sentences.
+    pub(super) missing: Vec<String>,
 }
 
 impl Session<'_> {
@@ -111,7 +113,7 @@ impl Session<'_> {
             self.file_info(&files.started, &now, &tally, &loss.since(&files.loss_before));
         info.ended_by = Some("a new file was begun".into());
         info.cost.bytes = old.committed();
-        self.close(&old, &tally, &info, &files.started)?;
+        files.missing.extend(self.close(&old, &tally, &info, &files.started));
         files.closed_tally.add(tally);
         files.closed_bytes += old.committed();
         files.closed.push(old.path().to_owned());

@@ -14,7 +14,7 @@ use pmuscope_counters::{Pending, Ring};
 
 use super::files::Moment;
 use super::outcome::Loss;
-use super::{Session, output_error};
+use super::{Session, output_error, why_stopped};
 use crate::error::RecorderError;
 use crate::options::Switch;
 use crate::output::{FileLimits, Output};
@@ -27,6 +27,8 @@ pub(super) struct Snapshot {
     pub(super) path: PathBuf,
     pub(super) tally: Tally,
     pub(super) bytes: u64,
+    /// What is missing in it, as a sentence.
+    pub(super) incomplete: Option<String>,
 }
 
 impl Session<'_> {
@@ -51,14 +53,12 @@ impl Session<'_> {
         let output = Output::create(&path, &self.file_events(), rings.len(), &limits, bell)
             .map_err(output_error("create", &path))?;
         self.name_what_exists(&output, true);
-        let mut tally = Tally::new(index);
-        for copy in &copies {
+        for copy in copies.iter().filter(|copy| !copy.is_empty()) {
+            let mut tally = Tally::new(index);
             tally.count(&Pending::of_copy(copy), index);
-            if !copy.is_empty() {
-                output.append(copy);
-            }
+            output.append_counted(copy, tally);
         }
-        output.count(tally.clone());
+        let tally = output.tally();
         let loss = self.read_loss().since(loss_before);
         let mut info = self.file_info(started, &now, &tally, &loss);
         info.ended_by = Some("snapshot of the flight recorder".into());
@@ -67,7 +67,11 @@ impl Session<'_> {
             "flight recorder: each ring holds its newest records only, so rings begin at different times"
                 .into(),
         );
-        self.close(&output, &tally, &info, started)?;
-        Ok(Snapshot { path, tally, bytes: output.committed() })
+        let without_end = self.close(&output, &tally, &info, started);
+        let incomplete = output
+            .stopped()
+            .map(|_| format!("{} is not whole: {}", path.display(), why_stopped(&output)))
+            .or(without_end);
+        Ok(Snapshot { path, tally, bytes: output.committed(), incomplete })
     }
 }

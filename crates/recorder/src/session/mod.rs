@@ -26,7 +26,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use pmuscope_counters::spawn::{HeldChild, Status};
-use pmuscope_counters::{EventRequest, Kernel, OpenOptions, Ring, RingSize, SamplingSet};
+use pmuscope_counters::{
+    EventRequest, Kernel, OpenOptions, Ring, RingSize, SamplingSet, errno_name,
+};
 use pmuscope_machine::{Machine, Topology};
 use pmuscope_perfdata::info::Cost;
 use pmuscope_perfdata::writer::FileEvent;
@@ -222,6 +224,7 @@ impl Session<'_> {
             closed: Vec::new(),
             closed_tally: Tally::default(),
             closed_bytes: 0,
+            missing: Vec::new(),
         };
         let mut budget = self.budget.as_ref().map(|plan| plan.budget.clone());
         drop(output);
@@ -487,7 +490,7 @@ fn find_build_id(path: &Path) -> Option<Vec<u8>> {
 fn why_stopped(output: &Output) -> EndReason {
     match output.stopped() {
         Some(Stopped::Full(bytes)) => EndReason::MaxSize(*bytes),
-        Some(Stopped::Failed(error)) => EndReason::WriteError(error.to_string()),
+        Some(Stopped::Failed(error)) => EndReason::WriteError(errno_name(error)),
         None => EndReason::WriteError("unknown".into()),
     }
 }

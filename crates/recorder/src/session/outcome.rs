@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use pmuscope_counters::errno_name;
 use pmuscope_counters::spawn::Status;
 use pmuscope_events::Origin;
 use pmuscope_perfdata::info::{
@@ -14,7 +15,7 @@ use pmuscope_perfdata::writer::{ClockData, Compression, closing};
 use super::budget::Budget;
 use super::files::{Files, Moment};
 use super::flight::Snapshot;
-use super::{Measured, Session, find_build_id, output_error};
+use super::{Measured, Session, find_build_id};
 use crate::compress::LARGEST_PIECE;
 use crate::error::RecorderError;
 use crate::metadata;
@@ -247,14 +248,16 @@ impl Session<'_> {
         if self.budget.is_some() && self.cost.is_none() {
             whole.notices.push(UNKNOWN_SAMPLE_COST.into());
         }
-        let missing = missing(&whole, &all, &ended);
+        let taken = whole.rings.iter().map(|ring| ring.samples).sum();
+        let mut missing = missing(&whole, &all, taken, &ended);
         // A single file tells everything; of several, each tells its own stretch.
         let in_file = if files.closed.is_empty() { whole.clone() } else { info };
         let in_file = RecordingInfo {
             notices: missing.iter().cloned().chain(in_file.notices.clone()).collect(),
             ..in_file
         };
-        self.close(output, &tally, &in_file, &started)?;
+        missing.extend(files.missing);
+        missing.extend(self.close(output, &tally, &in_file, &started));
         let mut paths = files.closed;
         self.drop_oldest(&mut paths);
         paths.push(output.path().to_owned());
@@ -298,7 +301,7 @@ impl Session<'_> {
             paths: snapshots,
             ended: measured.ended.clone(),
             status: measured.status,
-            missing: Vec::new(),
+            missing: last.incomplete.into_iter().collect(),
         }
     }
 
@@ -356,14 +359,15 @@ impl Session<'_> {
         }
     }
 
-    /// Writes what stands behind the records.
+    /// Writes what stands behind the records. Where that fails the file is readable without it; the
+    /// sentence that says so.
     pub(super) fn close(
         &self,
         output: &Output,
         tally: &Tally,
         info: &RecordingInfo,
         started: &Moment,
-    ) -> Result<(), RecorderError> {
+    ) -> Option<String> {
         let clock = ClockData {
             clockid: self.options.clockid as u32,
             wall_ns: started.wall_ns,
@@ -390,12 +394,14 @@ impl Session<'_> {
         features.info = Some(info.to_json());
         let events = self.file_events();
         let closed = output.close(|offset, size| closing(&events, &features, offset, size));
-        match closed {
-            // The tail did not fit on a full disk: the file is readable without it, and the reason for
-            // the recording's end is in the summary.
-            Err(_) if output.stopped().is_some() => Ok(()),
-            other => other.map_err(output_error("close", output.path())),
-        }
+        closed.err().map(|error| {
+            format!(
+                "the end of the file did not fit into {}: {}. Its samples are readable, but names of \
+                 events, machine and cost are missing in it",
+                output.path().display(),
+                errno_name(&error)
+            )
+        })
     }
 }
 
@@ -411,8 +417,8 @@ fn reader_cost(report: &ReaderReport) -> ReaderCost {
     }
 }
 
-/// What was asked for and is not in the file.
-fn missing(info: &RecordingInfo, tally: &Tally, ended: &EndReason) -> Vec<String> {
+/// What was asked for and is not in the file; `taken` samples were read from the rings.
+fn missing(info: &RecordingInfo, tally: &Tally, taken: u64, ended: &EndReason) -> Vec<String> {
     let mut sentences = Vec::new();
     if let Some(lost) = info.lost().filter(|lost| *lost > 0) {
         sentences.push(format!(
@@ -424,8 +430,14 @@ fn missing(info: &RecordingInfo, tally: &Tally, ended: &EndReason) -> Vec<String
         sentences.push(format!("{} bytes in the rings were no records", tally.broken_bytes));
     }
     if matches!(ended, EndReason::WriteError(_) | EndReason::ReaderError(_)) {
+        let unwritten = taken.saturating_sub(info.samples());
+        let what = match ended {
+            EndReason::WriteError(_) => ". Try: free space, -z, or --max-size",
+            _ => "",
+        };
         sentences.push(format!(
-            "the recording stopped early: {ended}. The file holds what was written until then"
+            "the recording stopped early: {ended}. What is in the file is good; {unwritten} samples \
+             that were taken, and all after them, are not in the file{what}"
         ));
     }
     sentences

@@ -66,7 +66,7 @@ mod tests {
             let bytes = vec![number; 8 * (1 + usize::from(number))];
             buffer.fill(&[&bytes]);
             expected.extend(bytes);
-            let extent = output.reserve(buffer.bytes().len()).unwrap();
+            let extent = output.reserve(buffer.bytes().len(), Default::default()).unwrap();
             writes.submit(Job { output: output.clone(), extent, buffer });
         }
         while writes.reap(true).is_some() {}

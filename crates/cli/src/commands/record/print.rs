@@ -91,7 +91,8 @@ pub(super) fn summary(summary: &Summary) -> String {
         cost.close_s,
     );
     out.push_str(&sampling_cost(info));
-    if !matches!(summary.ended, EndReason::Command | EndReason::Interrupted) {
+    // Errors are among the sentences about what is missing.
+    if matches!(summary.ended, EndReason::TargetGone | EndReason::MaxSize(_)) {
         let _ = writeln!(out, "pmuscope: ended because {}", summary.ended);
     }
     for notice in &info.notices {
