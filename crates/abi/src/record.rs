@@ -55,6 +55,8 @@ pub mod kind {
     pub const ID_INDEX: u32 = 69;
     /// Difference between the monotonic clock and TSC.
     pub const TIME_CONV: u32 = 79;
+    /// A feature section as a record: number and payload.
+    pub const HEADER_FEATURE: u32 = 80;
     /// Compressed records, unpadded.
     pub const COMPRESSED: u32 = 81;
     /// End of the synthesised state.

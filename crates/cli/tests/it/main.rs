@@ -4,6 +4,7 @@
 
 mod actor;
 mod bench;
+mod disk;
 mod docs;
 mod doctor;
 mod events;
@@ -11,6 +12,7 @@ mod exact;
 mod generate;
 mod harness;
 mod json;
+mod killed;
 mod long_runs;
 mod recording;
 mod report;

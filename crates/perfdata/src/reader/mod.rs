@@ -63,7 +63,6 @@ mod tool {
     pub(super) const HEADER_ATTR: u32 = 64;
     pub(super) const BUILD_ID: u32 = 67;
     pub(super) const EVENT_UPDATE: u32 = 78;
-    pub(super) const HEADER_FEATURE: u32 = 80;
     /// `type` of an event update that carries a name.
     pub(super) const UPDATE_NAME: u64 = 2;
 }
@@ -371,8 +370,9 @@ fn queue(
 const KERNEL_KINDS_PASSED_OVER: [u32; 12] =
     [kind::UNTHROTTLE, kind::READ, kind::AUX, 12, 14, 15, 16, 18, 19, 20, 21, 22];
 /// Of the tools' kinds: old event types, trace formats, id index, hardware trace information and
-/// errors, thread and CPU maps, counts of `perf stat`, clock conversion, end of synthesised records.
-const TOOL_KINDS_PASSED_OVER: [u32; 13] = [65, 66, 69, 70, 71, 72, 73, 74, 75, 76, 77, 79, 82];
+/// errors, thread and CPU maps, counts of `perf stat`, clock conversion, features (in a file they are
+/// for others: sections have them), end of synthesised records.
+const TOOL_KINDS_PASSED_OVER: [u32; 14] = [65, 66, 69, 70, 71, 72, 73, 74, 75, 76, 77, 79, 80, 82];
 
 fn decode<'a>(raw: &order::Ordered<'a>, events: &mut Events, endian: Endian) -> Option<Record<'a>> {
     let body = raw.body;
@@ -418,7 +418,7 @@ impl ToolRecord {
     fn read(raw: &RawRecord<'_>, endian: Endian, is_stream: bool) -> Self {
         let wanted = match raw.kind {
             tool::HEADER_ATTR if is_stream => header_attr(raw.body, endian),
-            tool::HEADER_FEATURE if is_stream => header_feature(raw.body, endian),
+            kind::HEADER_FEATURE if is_stream => header_feature(raw.body, endian),
             tool::BUILD_ID => Some(Self::BuildId { misc: raw.misc, body: raw.body.to_vec() }),
             tool::EVENT_UPDATE => event_update(raw.body, endian),
             kind::HEADER_EVENT_TYPE => info(raw.body, endian),

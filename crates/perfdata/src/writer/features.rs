@@ -1,7 +1,7 @@
 //! Feature sections: what a finished file tells beside its records. Numbers and layouts as in
 //! `tools/perf/util/header.{h,c}`; few on purpose, since readers choke on features they do not know.
 
-use pmuscope_abi::record::misc;
+use pmuscope_abi::record::{RecordBuilder, kind, misc};
 
 use super::FileEvent;
 use crate::info::FEATURE_INFO;
@@ -118,6 +118,26 @@ pub struct Compression {
     pub largest: u32,
 }
 
+impl Compression {
+    /// The same as a record for the stream. Stock perf sizes its buffers by it, and a file that was not
+    /// closed has no feature sections: it stands before the first compressed record.
+    #[must_use]
+    pub fn record(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        RecordBuilder::new(&mut out, kind::HEADER_FEATURE, 0)
+            .u64(bit::COMPRESSED.into())
+            .bytes(&self.payload())
+            .bytes(&[0; 4])
+            .finish();
+        out
+    }
+
+    /// Version, kind (1: zstd), level, ratio, largest piece.
+    fn payload(&self) -> Vec<u8> {
+        words(&[0, 1, self.level, self.ratio, self.largest])
+    }
+}
+
 impl Features {
     /// Bit number and payload of each section, ascending.
     pub(super) fn sections(&self, events: &[FileEvent]) -> Vec<(u32, Vec<u8>)> {
@@ -140,10 +160,7 @@ impl Features {
             (bit::GROUP_DESC, some_if(!self.groups.is_empty(), || self.groups_payload())),
             (bit::SAMPLE_TIME, self.sample_time.map(|(first, last)| longs(&[first, last]))),
             (bit::CLOCKID, self.clock.map(|clock| longs(&[clock.clockid.into()]))),
-            (
-                bit::COMPRESSED,
-                self.compression.map(|c| words(&[0, 1, c.level, c.ratio, c.largest])),
-            ),
+            (bit::COMPRESSED, self.compression.as_ref().map(Compression::payload)),
             (bit::CLOCK_DATA, self.clock.map(clock_data)),
             (FEATURE_INFO, self.info.clone()),
         ];
@@ -269,6 +286,14 @@ mod tests {
         assert_eq!(u16::from_ne_bytes([record[4], record[5]]), 2 | 1 << 15);
         assert_eq!((record[12], record[27], record[28], record[32]), (7, 7, 0, 16));
         assert_eq!(&record[36..44], b"/bin/xz\0");
+    }
+
+    #[test]
+    fn a_feature_in_the_stream_is_a_record_of_whole_words() {
+        let record = Compression { level: 3, ratio: 1, largest: 1 << 19 }.record();
+        let words: Vec<u32> =
+            record.chunks(4).map(|word| u32::from_ne_bytes(word.try_into().unwrap())).collect();
+        assert_eq!(words, [80, 40 << 16, 27, 0, 0, 1, 3, 1, 1 << 19, 0]);
     }
 
     #[test]

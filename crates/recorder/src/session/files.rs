@@ -13,9 +13,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use pmuscope_perfdata::writer::Compression;
+
 use super::outcome::Loss;
 use super::{Session, output_error};
 use crate::clock::{clock_ns, monotonic_ns, wall_ns};
+use crate::compress::LARGEST_PIECE;
 use crate::control::Shared;
 use crate::error::RecorderError;
 use crate::options::Switch;
@@ -79,11 +82,29 @@ impl Session<'_> {
         bell: &Wake,
         moment: &Moment,
     ) -> Result<Arc<Output>, RecorderError> {
-        let path = self.next_path(moment);
+        self.begin_file(&self.next_path(moment), rings, bell).map(Arc::new)
+    }
+
+    /// Creates a file, and says in its stream how what follows is compressed.
+    pub(super) fn begin_file(
+        &self,
+        path: &Path,
+        rings: usize,
+        bell: &Wake,
+    ) -> Result<Output, RecorderError> {
         let limits = FileLimits { largest: self.options.max_size, owner: self.options.owner };
-        Output::create(&path, &self.file_events(), rings, &limits, bell.clone())
-            .map(Arc::new)
-            .map_err(output_error("create", &path))
+        let output = Output::create(path, &self.file_events(), rings, &limits, bell.clone())
+            .map_err(output_error("create", path))?;
+        if let Some(compression) = self.compression(1) {
+            output.append(&compression.record());
+        }
+        Ok(output)
+    }
+
+    /// How records are compressed, by so many to one.
+    pub(super) fn compression(&self, ratio: u32) -> Option<Compression> {
+        let level = self.options.compression?.unsigned_abs();
+        Some(Compression { level, ratio, largest: LARGEST_PIECE as u32 })
     }
 
     /// Whether the current file is done.

@@ -14,10 +14,9 @@ use pmuscope_counters::{Pending, Ring};
 
 use super::files::Moment;
 use super::outcome::Loss;
-use super::{Session, output_error, why_stopped};
+use super::{Session, why_stopped};
 use crate::error::RecorderError;
 use crate::options::Switch;
-use crate::output::{FileLimits, Output};
 use crate::sys::local_timestamp;
 use crate::tally::{IdIndex, Tally};
 use crate::wake::Wake;
@@ -48,10 +47,8 @@ impl Session<'_> {
             path.push(format!(".{}", local_timestamp(now.wall_ns)));
         }
         let path = PathBuf::from(path);
-        let limits = FileLimits { largest: self.options.max_size, owner: self.options.owner };
         let bell = Wake::new().map_err(RecorderError::system("eventfd"))?;
-        let output = Output::create(&path, &self.file_events(), rings.len(), &limits, bell)
-            .map_err(output_error("create", &path))?;
+        let output = self.begin_file(&path, rings.len(), &bell)?;
         self.name_what_exists(&output, true);
         for copy in copies.iter().filter(|copy| !copy.is_empty()) {
             let mut tally = Tally::new(index);

@@ -10,13 +10,12 @@ use pmuscope_perfdata::info::{
     BudgetInfo, Cost, EventInfo, LostSource, MachineInfo, ReaderCost, RecordingInfo, RingInfo,
     SCHEMA, Streaming,
 };
-use pmuscope_perfdata::writer::{ClockData, Compression, closing};
+use pmuscope_perfdata::writer::{ClockData, closing};
 
 use super::budget::Budget;
 use super::files::{Files, Moment};
 use super::flight::Snapshot;
 use super::{Measured, Session, find_build_id};
-use crate::compress::LARGEST_PIECE;
 use crate::error::RecorderError;
 use crate::metadata;
 use crate::options::Target;
@@ -386,11 +385,8 @@ impl Session<'_> {
             features.build_ids =
                 metadata::missing_build_ids(self.machine, mappings, &find_build_id);
         }
-        features.compression = self.options.compression.map(|level| Compression {
-            level: level.unsigned_abs(),
-            ratio: (info.cost.ring_bytes / info.cost.bytes.max(1)) as u32,
-            largest: LARGEST_PIECE as u32,
-        });
+        features.compression =
+            self.compression((info.cost.ring_bytes / info.cost.bytes.max(1)) as u32);
         features.info = Some(info.to_json());
         let events = self.file_events();
         let closed = output.close(|offset, size| closing(&events, &features, offset, size));

@@ -1,0 +1,137 @@
+//! Where the disk or the allowance is full: the recording ends, says what is missing, and what is in
+//! the file is what the file says.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::actor;
+use crate::harness::{Outcome, Scratch, Started, need_full, skip_unless};
+use crate::recording::{Recording, need_root_clock, rate};
+
+/// A file system of so many KiB below a scratch folder, unmounted at its end.
+struct SmallDisk {
+    scratch: Scratch,
+}
+
+impl SmallDisk {
+    /// Or why not.
+    fn new(kib: u32) -> Result<Self, String> {
+        let scratch = Scratch::new();
+        let size = format!("size={kib}k");
+        let mounted = Outcome::of(
+            Command::new("mount").args(["-t", "tmpfs", "-o", &size, "none"]).arg(scratch.path("")),
+        );
+        match mounted.code() {
+            0 => Ok(Self { scratch }),
+            _ => Err(format!("cannot mount: {}", mounted.stderr.trim())),
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.scratch.path("x.data")
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // What uses it has ended; were it not so, the folder would stay, which the caller sees.
+        let _ = Command::new("umount").arg(self.scratch.path("")).status();
+    }
+}
+
+/// Records a spinning process onto a disk of that size, until it is full.
+#[track_caller]
+fn fill(kib: u32, write: &[&str]) {
+    let disk = match SmallDisk::new(kib) {
+        Ok(disk) => disk,
+        Err(reason) => return eprintln!("skipped: {reason}"),
+    };
+    let path = disk.path();
+    let said = record_until_full(path.to_str().unwrap(), write);
+    said.exits(1).complains("ENOSPC (No space left on device)").complains("are not in the file");
+    let recording = Recording::at(path);
+    let samples = recording.everyone_reads(samples_by(&said));
+    assert!(samples > 0, "{said}");
+    // The last bytes of the disk may be too few for the description of the recording.
+    match recording.try_info() {
+        Some(info) => assert!(info.ended_by.unwrap().contains("No space left"), "{said}"),
+        None => drop(said.complains("the end of the file did not fit")),
+    }
+}
+
+/// The number of samples that the summary tells.
+#[track_caller]
+fn samples_by(said: &Outcome) -> u64 {
+    let (before, _) = said.stderr.split_once(" samples, lost ").unwrap();
+    before.split_whitespace().last().unwrap().replace(',', "").parse().unwrap()
+}
+
+#[test]
+fn a_full_disk() {
+    skip_unless!(need_root_clock());
+    fill(400, &[]);
+}
+
+#[test]
+fn a_full_disk_compressed_and_asynchronously() {
+    skip_unless!(need_root_clock());
+    fill(100, &["-z", "--aio"]);
+}
+
+#[test]
+fn full_a_disk_of_any_size() {
+    skip_unless!(need_full());
+    skip_unless!(need_root_clock());
+    for (write, sizes) in [
+        (&[][..], [350, 500, 800]),
+        (&["--aio"], [350, 500, 800]),
+        (&["-z"], [60, 90, 150]),
+        (&["-z", "--aio"], [60, 90, 150]),
+    ] {
+        for kib in sizes {
+            eprintln!("{kib} KiB {write:?}");
+            fill(kib, write);
+        }
+    }
+}
+
+/// Not even the description of the machine fits: nothing was recorded, and what was there stays.
+#[test]
+fn a_disk_without_any_room() {
+    skip_unless!(need_root_clock());
+    let disk = match SmallDisk::new(16) {
+        Ok(disk) => disk,
+        Err(reason) => return eprintln!("skipped: {reason}"),
+    };
+    std::fs::write(disk.path(), vec![7; 16 << 10]).unwrap();
+    let path = disk.path();
+    let args = ["record", "-a", "-e", "cpu-clock", "-o", path.to_str().unwrap(), "--", "true"];
+    let refused = Scratch::new().pmuscope(args);
+    refused.exits(125).complains("cannot create").complains("No space left on device");
+    assert_eq!(std::fs::read(&path).unwrap(), vec![7; 16 << 10]);
+}
+
+/// The recording ends when the file is as large as it may be, and that is what was asked for.
+#[test]
+fn a_largest_size() {
+    skip_unless!(need_root_clock());
+    for (write, most) in [(&[][..], "300K"), (&["-z", "--aio"], "100K")] {
+        let scratch = Scratch::new();
+        let path = scratch.path("x.data");
+        let flags = [write, &["--max-size", most]].concat();
+        let said = record_until_full(path.to_str().unwrap(), &flags);
+        said.exits(0).complains("(--max-size)");
+        let info = Recording::at(path).everyone_agrees();
+        assert!(info.samples() > 0 && info.cost.bytes <= 300 << 10, "{said}");
+        assert!(info.ended_by.unwrap().contains("--max-size"), "{said}");
+    }
+}
+
+/// A process that spins for longer than any disk here lasts, recorded to its end.
+#[track_caller]
+fn record_until_full(path: &str, flags: &[&str]) -> Outcome {
+    let actor = Started::of(&mut actor::command("spin 60000"));
+    let (hz, pid) = (rate(20_000), actor.pid().to_string());
+    let args = ["record", "-e", "cpu-clock", "-F", &hz, "-o", path, "-p", &pid];
+    Scratch::new().pmuscope([&args, flags].concat())
+}
