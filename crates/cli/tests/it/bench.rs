@@ -66,7 +66,7 @@ fn perf_is_measured_by_the_same_measure() {
     skip_unless!(need_root());
     skip_unless!(need_perf());
     let scratch = Scratch::new();
-    // Without build ids: perf 6.1 aborts over one of more than 20 bytes, whatever program has it.
+    // Without build ids: perf 6.1 may abort over them (docs/recording.md).
     let more = ["--arms", "PERF-SERIAL-SYS,PERF-THREADS-CPU", "--json", "runs.json"];
     let bench = scratch.pmuscope(SHORT.iter().chain(&TWICE).chain(&more));
     assert!(
