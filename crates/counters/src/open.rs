@@ -162,6 +162,12 @@ impl SamplingSet {
         &self.events
     }
 
+    /// The rings, as long as they have not been taken.
+    #[must_use]
+    pub fn rings(&self) -> &[Ring] {
+        &self.rings
+    }
+
     /// The rings, to be handed to their readers; the set keeps the descriptors.
     #[must_use]
     pub fn take_rings(&mut self) -> Vec<Ring> {

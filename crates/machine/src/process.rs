@@ -40,6 +40,21 @@ impl Machine {
         threads.map_err(|error| gone(error, pid))
     }
 
+    /// Number of threads of a process, all counted at the same moment: `Threads` of `/proc/PID/status`.
+    /// ([`Machine::threads`] reads one after the other, and ends early where the one it read last is
+    /// gone.)
+    ///
+    /// # Errors
+    /// [`MachineError::Gone`] if the process ended.
+    pub fn thread_count(&self, pid: u32) -> Result<usize, MachineError> {
+        let file = format!("proc/{pid}/status");
+        let status = self.bytes(&file, TASK_BYTES).map_err(|error| gone(error, pid))?;
+        number_of(&status, b"Threads:").ok_or_else(|| {
+            let found = String::from_utf8_lossy(&status);
+            MachineError::malformed(&self.path(&file), "a line with Threads", &found)
+        })
+    }
+
     /// A thread: `/proc/PID/task/TID/{stat,status}`.
     ///
     /// # Errors
@@ -79,9 +94,14 @@ fn parse_task(stat: &[u8], status: &[u8]) -> Option<Task> {
     // Fields 3 (state), 4 (ppid), and 22 (starttime).
     let ppid = fields.nth(1)?.parse().ok()?;
     let start = fields.nth(17)?.parse().ok()?;
-    let tgid = status.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"Tgid:"))?;
-    let tgid = std::str::from_utf8(tgid).ok()?.trim().parse().ok()?;
+    let tgid = number_of(status, b"Tgid:")?;
     Some(Task { comm, ppid, tgid, start })
+}
+
+/// A number of a `status` file.
+fn number_of<N: std::str::FromStr>(status: &[u8], name: &[u8]) -> Option<N> {
+    let text = status.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(name))?;
+    std::str::from_utf8(text).ok()?.trim().parse().ok()
 }
 
 #[cfg(test)]

@@ -48,6 +48,10 @@ fn act_if_told_to() {
             fault(pages.parse().unwrap());
         }
         ["threads", ms] => threads(Duration::from_millis(ms.parse().unwrap())),
+        ["relay", us, ms] => {
+            let end = Instant::now() + Duration::from_millis(ms.parse().unwrap());
+            relay(Duration::from_micros(us.parse().unwrap()), end);
+        }
         ["spin", ms] => spin(Duration::from_millis(ms.parse().unwrap())),
         _ => panic!("no orders: {orders}"),
     }
@@ -79,6 +83,24 @@ fn threads(duration: Duration) {
         last = next;
     }
     last.join().unwrap();
+}
+
+/// One thread after the other: each spins so long, starts the next one and ends.
+fn relay(each: Duration, end: Instant) {
+    let (done, is_done) = std::sync::mpsc::channel();
+    run_relay(each, end, done);
+    is_done.recv().unwrap();
+}
+
+fn run_relay(each: Duration, end: Instant, done: std::sync::mpsc::Sender<()>) {
+    thread::spawn(move || {
+        spin(each);
+        if Instant::now() < end {
+            run_relay(each, end, done);
+        } else {
+            done.send(()).unwrap();
+        }
+    });
 }
 
 fn spin(duration: Duration) {

@@ -159,7 +159,7 @@ fn a_process_that_already_runs() {
     let pid = pid.to_string();
     let args = ["record", "-o", "x.data", "-e", "page-faults", "-c", "100", "-p", &pid];
     let pmuscope = scratch.start(args);
-    wait_for("the recording's start", || has_begun(&path));
+    pmuscope.wait_until(|| has_begun(&path));
     actor.tell("go\n");
     actor.ends().exits(0);
     pmuscope.ends().exits(0);

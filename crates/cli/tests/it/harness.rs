@@ -9,7 +9,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use tempfile::TempDir;
 
 /// A program that runs longer hangs: this is no measurement, only the end of a test that would not end.
@@ -144,6 +144,21 @@ impl Started {
     pub(crate) fn signal(&self, signal: Signal) {
         // It is not reaped before `self` is gone, so the number is still its own.
         kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Waits until something is `done`, which it does before it ends.
+    #[track_caller]
+    pub(crate) fn wait_until(&self, mut done: impl FnMut() -> bool) {
+        wait_for("what a program does", || {
+            let over = waitid(
+                WaitId::Pid(Pid::from_child(&self.child)),
+                WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG,
+            );
+            let is_over = over.unwrap().is_some();
+            let is_done = done();
+            assert!(is_done || !is_over, "ended too early\n{}", self.text(STDERR));
+            is_done
+        });
     }
 
     /// Waits for its end.

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::actor;
-use crate::harness::{Scratch, Started, need_full, need_perf, skip_unless, wait_for};
+use crate::harness::{Scratch, Started, need_full, need_perf, skip_unless};
 use crate::recording::{Recording, has_begun, need_root_clock, rate};
 
 /// Nanoseconds that may pass between a sample and the flush that makes it safe.
@@ -40,7 +40,7 @@ fn kill_after(delay: Duration, write: &[&str]) {
     let hz = rate(10_000);
     let args = ["record", "-a", "-e", "cpu-clock", "-F", &hz, "-o", "x.data"];
     let pmuscope = scratch.start([&args, write].concat());
-    wait_for("the recording's start", || has_begun(&path));
+    pmuscope.wait_until(|| has_begun(&path));
     let started = now();
     let in_time = sleep_in_time(delay);
     let killed = now();
@@ -120,7 +120,7 @@ fn the_observed_process_goes_on() {
     let actor = Started::of(&mut actor::command("spin 700"));
     let pid = actor.pid().to_string();
     let pmuscope = scratch.start(["record", "-e", "cpu-clock", "-o", "x.data", "-p", &pid]);
-    wait_for("the recording's start", || has_begun(&scratch.path("x.data")));
+    pmuscope.wait_until(|| has_begun(&scratch.path("x.data")));
     pmuscope.signal(Signal::KILL);
     pmuscope.ends().exits(128 + 9);
     actor.ends().exits(0);

@@ -35,7 +35,7 @@ fn start(scratch: &Scratch, flags: &[&str]) -> (Started, Recording) {
     args.extend(flags);
     let path = scratch.path("x.data");
     let pmuscope = scratch.start(args);
-    wait_for("the recording's start", || has_begun(&path));
+    pmuscope.wait_until(|| has_begun(&path));
     (pmuscope, Recording::at(path))
 }
 
@@ -188,6 +188,43 @@ fn a_process_that_starts_threads() {
     assert_eq!(tasks.pids.len(), 1, "{tasks:?}");
     assert!(tasks.tids.len() > 1, "threads that started later have samples: {tasks:?}");
     assert!(!tasks.by_name.contains_key("?"), "{tasks:?}");
+}
+
+/// A thread that is born between the listing of threads and the opening of events at its parent is in
+/// neither; all that came from it would be missing.
+#[test]
+fn a_process_whose_threads_take_turns() {
+    skip_unless!(need_clock());
+    for _ in 0..5 {
+        let scratch = Scratch::new();
+        let actor = Started::of(&mut actor::command("relay 4000 60000"));
+        let (pmuscope, recording) = start(&scratch, &["-p", &actor.pid().to_string()]);
+        let some_turns = std::time::Duration::from_millis(100);
+        std::thread::sleep(some_turns);
+        let goes_on = pmuscope_machine::Machine::host().threads(actor.pid()).unwrap();
+        std::thread::sleep(some_turns);
+        pmuscope.signal(Signal::INT);
+        let said = pmuscope.ends();
+        said.exits(0);
+        let last = *tasks(&recording).tids.last().unwrap() as u32;
+        let lives = goes_on.iter().max().unwrap();
+        assert!(last >= *lives, "the relay was lost at {last}, and went on to {lives}\n{said}");
+    }
+}
+
+/// Where threads come too fast to be sure, that is told.
+#[test]
+fn a_process_whose_threads_come_too_fast() {
+    skip_unless!(need_clock());
+    let scratch = Scratch::new();
+    let actor = Started::of(&mut actor::command("relay 10 60000"));
+    let (pmuscope, recording) = start(&scratch, &["-p", &actor.pid().to_string()]);
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    pmuscope.signal(Signal::INT);
+    let said = pmuscope.ends();
+    // They live too short to be sampled; their births are recorded.
+    let births = tasks(&recording).forks;
+    assert!(births > 100 || said.stderr.contains("may be missing"), "{births} births\n{said}");
 }
 
 #[test]

@@ -30,6 +30,7 @@ fn this_process_is_among_the_processes() {
     assert!(machine.processes().unwrap().contains(&pid));
     let threads = machine.threads(pid).unwrap();
     assert!(threads.contains(&pid));
+    assert!(machine.thread_count(pid).unwrap() >= 1);
     let task = machine.task(pid, pid).unwrap();
     assert_eq!(task.tgid, pid);
     assert_eq!(Some(task.ppid), rustix::process::getppid().map(|p| p.as_raw_pid() as u32));

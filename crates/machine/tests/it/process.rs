@@ -23,6 +23,16 @@ fn mappings_of_a_process() {
 }
 
 #[test]
+fn threads_of_a_process_are_counted() {
+    let tree = Tree::new();
+    tree.file("proc/7/status", "Name:\tx\nTgid:\t7\nThreads:\t12\n");
+    assert_eq!(tree.machine().thread_count(7).unwrap(), 12);
+    tree.file("proc/7/status", "Name:\tx\n");
+    let error = tree.machine().thread_count(7).unwrap_err();
+    assert!(error.to_string().contains("a line with Threads"), "{error}");
+}
+
+#[test]
 fn a_process_that_ended_is_told_apart() {
     let tree = Tree::new();
     tree.file("proc/1/maps", "").file("proc/meminfo", "").file("proc/77/maps", "");
@@ -31,6 +41,7 @@ fn a_process_that_ended_is_told_apart() {
     for error in [
         machine.mappings(2).unwrap_err(),
         machine.threads(2).unwrap_err(),
+        machine.thread_count(2).unwrap_err(),
         machine.task(2, 2).unwrap_err(),
     ] {
         assert!(matches!(error, MachineError::Gone { pid: 2 }), "{error}");

@@ -18,6 +18,7 @@ mod outcome;
 mod preview;
 mod readers;
 mod scope;
+mod threads;
 mod wait;
 
 use std::io;
@@ -27,7 +28,7 @@ use std::time::Duration;
 
 use pmuscope_counters::spawn::{HeldChild, Status};
 use pmuscope_counters::{
-    EventRequest, Kernel, OpenOptions, Ring, RingSize, SamplingSet, errno_name,
+    EventRequest, Kernel, OpenOptions, Ring, RingSize, SamplingSet, Scope, errno_name,
 };
 use pmuscope_machine::{Machine, Topology};
 use pmuscope_perfdata::info::Cost;
@@ -40,7 +41,8 @@ use self::old_file::Previous;
 pub use self::outcome::{EndReason, Summary};
 pub use self::preview::{Preview, preview};
 use self::readers::with_readers;
-use self::scope::scope;
+use self::scope::{scope, tasks};
+use self::threads::open_without_a_gap;
 use self::wait::{Event, Monitor, Watched};
 use crate::attributes::{self, KernelFeatures};
 use crate::clock::monotonic_ns;
@@ -110,7 +112,7 @@ pub fn record(
             Some(budget::Plan::new(target, cost, cpus, inherits, &mut requests)?)
         }
     };
-    let open = OpenOptions {
+    let open_options = OpenOptions {
         ring_size: match options.ring_size {
             RingChoice::Auto if topology.online.len() > LARGE_MACHINE_CPUS => {
                 RingSize::AtMost(RING_BYTES_LARGE_MACHINE)
@@ -120,9 +122,31 @@ pub fn record(
         },
         overwrite: options.overwrite,
     };
-    let set = SamplingSet::open(kernel, machine, &topology, &scope, requests, open)?;
     let topology = &topology;
-    Session { options, kernel, machine, topology, features, signals, set, cost, budget }.run(child)
+    let open = |scope: &Scope| {
+        let set =
+            SamplingSet::open(kernel, machine, topology, scope, requests.clone(), open_options)?;
+        Ok(set)
+    };
+    let (set, all_threads) = match &options.target {
+        Target::Processes(pids) if scope.inherits() => open_without_a_gap(machine, pids, |tids| {
+            open(&tasks(options, topology, tids.to_vec()))
+        })?,
+        _ => (open(&scope)?, true),
+    };
+    Session {
+        options,
+        kernel,
+        machine,
+        topology,
+        features,
+        signals,
+        set,
+        all_threads,
+        cost,
+        budget,
+    }
+    .run(child)
 }
 
 /// Measures what a sample costs, if that is asked for or the budget needs it.
@@ -150,6 +174,8 @@ struct Session<'a> {
     features: KernelFeatures,
     signals: Signals<'a>,
     set: SamplingSet,
+    /// No thread of the observed processes was missed at the start.
+    all_threads: bool,
     cost: Option<SamplingCost>,
     budget: Option<budget::Plan>,
 }
@@ -366,6 +392,10 @@ impl Session<'_> {
         act: Act<'_>,
     ) -> Result<EndReason, RecorderError> {
         let mut processes = self.observed_processes();
+        let by_number = matches!(self.options.target, Target::Processes(_) | Target::Threads(_));
+        if by_number && processes.is_empty() {
+            return Ok(EndReason::TargetGone);
+        }
         let mut commands = self.options.control.as_ref().map(Commands::new);
         let mut delay = self.options.delay_ms.filter(|delay| *delay >= 0);
         let mut next_state = Duration::ZERO;

@@ -15,6 +15,7 @@ use pmuscope_perfdata::writer::{ClockData, closing};
 use super::budget::Budget;
 use super::files::{Files, Moment};
 use super::flight::Snapshot;
+use super::threads::MISSED_THREADS;
 use super::{Measured, Session, find_build_id};
 use crate::error::RecorderError;
 use crate::metadata;
@@ -255,6 +256,7 @@ impl Session<'_> {
             notices: missing.iter().cloned().chain(in_file.notices.clone()).collect(),
             ..in_file
         };
+        missing.extend(self.missed_threads());
         missing.extend(files.missing);
         missing.extend(self.close(output, &tally, &in_file, &started));
         let mut paths = files.closed;
@@ -300,8 +302,12 @@ impl Session<'_> {
             paths: snapshots,
             ended: measured.ended.clone(),
             status: measured.status,
-            missing: last.incomplete.into_iter().collect(),
+            missing: self.missed_threads().chain(last.incomplete).collect(),
         }
+    }
+
+    fn missed_threads(&self) -> impl Iterator<Item = String> + use<> {
+        (!self.all_threads).then(|| MISSED_THREADS.to_owned()).into_iter()
     }
 
     fn ring_infos(&self, reports: &[ReaderReport], loss: &Loss) -> Vec<RingInfo> {

@@ -7,6 +7,7 @@ use pmuscope_counters::Scope;
 use pmuscope_counters::spawn::HeldChild;
 use pmuscope_machine::{Machine, Topology};
 
+use super::threads::threads;
 use crate::error::RecorderError;
 use crate::options::{RecordOptions, Target};
 
@@ -18,10 +19,7 @@ pub(super) fn scope(
     child: Option<&HeldChild>,
 ) -> Result<Scope, RecorderError> {
     let online = topology.online.clone();
-    let tasks = |tids| match options.per_thread {
-        true => Scope::Threads(tids),
-        false => Scope::Tasks { tids, inherit: options.inherit, cpus: online.clone() },
-    };
+    let tasks = |tids| tasks(options, topology, tids);
     Ok(match &options.target {
         Target::System => Scope::Cpus(online),
         Target::Cpus(cpus) => {
@@ -34,13 +32,7 @@ pub(super) fn scope(
             Scope::Cpus(cpus.clone())
         }
         Target::Command => tasks(child.map(HeldChild::pid).into_iter().collect()),
-        Target::Processes(pids) => {
-            let mut tids = Vec::new();
-            for pid in pids {
-                tids.extend(machine.threads(*pid)?);
-            }
-            tasks(tids)
-        }
+        Target::Processes(pids) => tasks(threads(machine, pids)?),
         Target::Threads(tids) => tasks(tids.clone()),
         Target::Cgroup { path, cpus } => Scope::Cgroup {
             directory: open_cgroup(machine, path)?,
@@ -48,6 +40,14 @@ pub(super) fn scope(
             cpus: cpus.clone().unwrap_or(online),
         },
     })
+}
+
+/// Threads, on all CPUs with what they start, or on their own.
+pub(super) fn tasks(options: &RecordOptions, topology: &Topology, tids: Vec<u32>) -> Scope {
+    match options.per_thread {
+        true => Scope::Threads(tids),
+        false => Scope::Tasks { tids, inherit: options.inherit, cpus: topology.online.clone() },
+    }
 }
 
 /// In the perf_event hierarchy of cgroup v1 if there is one, else in the unified one.
