@@ -120,6 +120,32 @@ fn links_and_make_targets_lead_somewhere() {
     }
 }
 
+/// docs/recording.md says which tests check what: modules of the crate's tests, or functions.
+#[test]
+fn tests_named_as_evidence_exist() {
+    let text = fs::read_to_string(root().join("docs/recording.md")).unwrap();
+    let rows = text.split("\n## How it was checked\n").nth(1).unwrap().lines();
+    let mut checked = 0;
+    for evidence in rows.filter_map(|row| row.trim_matches('|').split('|').nth(1)) {
+        let names = names(evidence);
+        let Some((krate, tests)) = names.split_first() else { continue };
+        let mut files = Vec::new();
+        rust_files(&root().join("crates").join(krate), &mut files);
+        let code: String = files.iter().map(|path| fs::read_to_string(path).unwrap()).collect();
+        let is_name =
+            |name: &&String| name.chars().all(|c| c.is_ascii_lowercase() || "_:".contains(c));
+        for test in tests.iter().filter(is_name) {
+            let test = test.strip_suffix("::tests").unwrap_or(test).rsplit("::").next().unwrap();
+            let is_file =
+                files.iter().any(|file| file.file_stem().is_some_and(|stem| stem == test));
+            let is_there = is_file || code.contains(&format!("fn {test}("));
+            assert!(is_there, "docs/recording.md: {krate}: {test}");
+            checked += 1;
+        }
+    }
+    assert!(checked > 10, "{checked} tests named");
+}
+
 /// Cells of the rows of DESIGN.md's tables.
 fn design_rows() -> Vec<Vec<String>> {
     let text = fs::read_to_string(root().join("DESIGN.md")).unwrap();
