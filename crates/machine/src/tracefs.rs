@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use crate::{Machine, MachineError};
 
+/// The longest formats (of system calls) have a few KiB.
+const FORMAT_BYTES: u64 = 1 << 20;
 /// Where tracefs is mounted: its own place, and the one inside debugfs.
 const PLACES: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
 
@@ -32,6 +34,29 @@ impl Machine {
         };
         let malformed = |_| MachineError::malformed(&self.path(&file), "a number", &text);
         text.parse().map_err(malformed)
+    }
+
+    /// The fields of a tracepoint, as the kernel describes them: `events/SYSTEM/NAME/format` of tracefs.
+    ///
+    /// # Errors
+    /// As [`Machine::tracepoint_id`].
+    pub fn tracepoint_format(&self, system: &str, name: &str) -> Result<Vec<u8>, MachineError> {
+        self.tracepoint_id(system, name)?;
+        self.trace_file(&format!("{system}/{name}/format"))
+    }
+
+    /// How pages and events of the kernel's own trace buffers look: `events/header_page` and
+    /// `events/header_event` of tracefs.
+    ///
+    /// # Errors
+    /// [`MachineError::NoTracefs`] or [`MachineError::TracefsDenied`].
+    pub fn trace_headers(&self) -> Result<[Vec<u8>; 2], MachineError> {
+        Ok([self.trace_file("header_page")?, self.trace_file("header_event")?])
+    }
+
+    fn trace_file(&self, below_events: &str) -> Result<Vec<u8>, MachineError> {
+        let file = format!("{}/events/{below_events}", self.tracefs_place()?);
+        self.bytes(file, FORMAT_BYTES).map_err(denied)
     }
 
     /// All tracepoints as (system, name), sorted: the folders of `events` of tracefs.

@@ -5,11 +5,13 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use pmuscope_abi::SampleType;
+use pmuscope_abi::{SampleType, event_type};
 use pmuscope_counters::EventRequest;
 use pmuscope_machine::{Machine, Topology};
 use pmuscope_perfdata::info::MachineInfo;
-use pmuscope_perfdata::writer::{BuildIdEntry, ClockData, Features, FileEvent, NodeEntry};
+use pmuscope_perfdata::writer::{
+    BuildIdEntry, ClockData, Features, FileEvent, NodeEntry, TracingData,
+};
 
 use crate::synthesize::FindBuildId;
 
@@ -67,9 +69,51 @@ pub(crate) fn features(
             .map(|pmu| (pmu.type_number, pmu.name))
             .collect(),
         groups: groups(requests),
+        tracing_data: tracing_data(machine, requests),
         clock: Some(clock),
         ..Features::default()
     }
+}
+
+/// Formats of the tracepoints among the events; `None` without any. One whose format cannot be read is
+/// left out: our own reader needs none.
+fn tracing_data(machine: &Machine, requests: &[EventRequest]) -> Option<TracingData> {
+    let is_tracepoint = |r: &&EventRequest| r.attr.event_type == event_type::TRACEPOINT;
+    let mut found: Vec<(String, String)> = requests
+        .iter()
+        .filter(is_tracepoint)
+        .filter_map(|request| tracepoint(machine, &request.name, request.attr.config))
+        .collect();
+    found.sort();
+    found.dedup();
+    let formats: Vec<_> = found
+        .into_iter()
+        .filter_map(|(system, name)| {
+            let format = machine.tracepoint_format(&system, &name).ok()?;
+            Some((system, format))
+        })
+        .collect();
+    if formats.is_empty() {
+        return None;
+    }
+    let [header_page, header_event] = machine.trace_headers().ok()?;
+    let page_bytes = rustix::param::page_size() as u32;
+    Some(TracingData { page_bytes, header_page, header_event, formats })
+}
+
+/// System and name of the tracepoint with this number: as the event is called, unless the user named it
+/// otherwise.
+fn tracepoint(machine: &Machine, called: &str, id: u64) -> Option<(String, String)> {
+    let has_id = |system: &str, name: &str| {
+        machine.tracepoint_id(system, name).is_ok_and(|found| found == id)
+    };
+    let mut words = called.split(':');
+    if let (Some(system), Some(name)) = (words.next(), words.next())
+        && has_id(system, name)
+    {
+        return Some((system.into(), name.into()));
+    }
+    machine.tracepoints().ok()?.into_iter().find(|(system, name)| has_id(system, name))
 }
 
 fn has_branches(request: &EventRequest) -> bool {
@@ -85,7 +129,7 @@ fn node_entry(node: &pmuscope_machine::Node) -> Option<NodeEntry> {
     })
 }
 
-/// Groups of more than one event: name, leader, members.
+/// Groups of more than one event: name, leader, members. They have perf's name for a group without one.
 fn groups(requests: &[EventRequest]) -> Vec<(String, u32, u32)> {
     let mut members: BTreeMap<usize, u32> = BTreeMap::new();
     for leader in requests.iter().filter_map(|request| request.leader) {
@@ -93,7 +137,7 @@ fn groups(requests: &[EventRequest]) -> Vec<(String, u32, u32)> {
     }
     members
         .into_iter()
-        .map(|(leader, count)| (format!("{{{}}}", requests[leader].name), leader as u32, count))
+        .map(|(leader, count)| ("{anon_group}".to_owned(), leader as u32, count))
         .collect()
 }
 
@@ -187,6 +231,6 @@ mod tests {
             max_precise: false,
         };
         let requests = [request(None), request(None), request(Some(1)), request(Some(1))];
-        assert_eq!(groups(&requests), [("{e}".into(), 1, 3)]);
+        assert_eq!(groups(&requests), [("{anon_group}".into(), 1, 3)]);
     }
 }

@@ -3,7 +3,7 @@
 
 use pmuscope_abi::record::{RecordBuilder, kind, misc};
 
-use super::FileEvent;
+use super::{FileEvent, TracingData};
 use crate::info::FEATURE_INFO;
 
 mod bit {
@@ -34,8 +34,8 @@ const NAME_ALIGN: usize = 64;
 /// What the features of a file say; absent ones are not written.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Features {
-    /// Formats of tracepoints, already in perf's own encoding.
-    pub tracing_data: Option<Vec<u8>>,
+    /// Formats of tracepoints; stock perf refuses files with tracepoints that have none.
+    pub tracing_data: Option<TracingData>,
     /// Build ids of modules whose mappings carry none.
     pub build_ids: Vec<BuildIdEntry>,
     /// Host name.
@@ -143,7 +143,7 @@ impl Features {
     pub(super) fn sections(&self, events: &[FileEvent]) -> Vec<(u32, Vec<u8>)> {
         let text = |value: &Option<String>| value.as_deref().map(|text| string(text.as_bytes()));
         let list = [
-            (bit::TRACING_DATA, self.tracing_data.clone()),
+            (bit::TRACING_DATA, self.tracing_data.as_ref().map(TracingData::to_bytes)),
             (bit::BUILD_ID, some_if(!self.build_ids.is_empty(), || self.build_id_payload())),
             (bit::HOSTNAME, text(&self.hostname)),
             (bit::OSRELEASE, text(&self.os_release)),

@@ -18,10 +18,12 @@
 //! data and a patched `data.size` was measured (perf 6.1).
 
 mod features;
+mod tracing;
 
 use pmuscope_abi::{ATTR_SIZE_VER0, Attr};
 
 pub use features::{BuildIdEntry, ClockData, Compression, Features, NodeEntry};
+pub use tracing::TracingData;
 
 const MAGIC: &[u8; 8] = b"PERFILE2";
 const HEADER_SIZE: u64 = 104;
