@@ -14,6 +14,7 @@ mod harness;
 mod json;
 mod killed;
 mod long_runs;
+mod peers;
 mod recording;
 mod report;
 mod rights;
