@@ -105,7 +105,8 @@ fn while_starting() {
         if path.exists() && path.metadata().unwrap().len() > 0 {
             let recording = Recording::at(path);
             let samples = recording.by_us().times.len();
-            if need_perf().is_none() {
+            // Stock perf refuses a file whose first record is still to come.
+            if samples > 0 && need_perf().is_none() {
                 assert_eq!(recording.by_perf().times.len(), samples);
             }
         }
