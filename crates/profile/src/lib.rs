@@ -24,6 +24,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod aggregate;
 mod blocks;
 mod build;
 mod collect;

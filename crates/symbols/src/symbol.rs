@@ -36,7 +36,7 @@ pub struct Frame {
 }
 
 /// A place in a source file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Line {
     /// Path as the compiler noted it.
     pub file: Arc<str>,

@@ -1,0 +1,198 @@
+//! The model that views, exports and comparisons are made of: distinct call stacks with counts.
+//!
+//! Everything is there once and pointed to by number, so that size follows from what is distinct:
+//!
+//! ```text
+//!  cell ──► stack ──► parent stack ──► … ──► root          samples, weight, blocks of time
+//!    │        └────► frame ──► function, module, line
+//!    ├────► task: command, process, thread
+//!    └────► event, CPU
+//! ```
+//!
+//! A stack is a node of a tree; it stands for itself and all its callers. Without call chains each
+//! stack has one frame (or several, where functions were inlined) under the root.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use pmuscope_symbols::Line;
+
+/// Index into [`Aggregate::functions`].
+pub type FunctionId = u32;
+/// Index into [`Aggregate::frames`].
+pub type FrameId = u32;
+/// Index into [`Stacks`]; [`Stacks::ROOT`] is the empty stack.
+pub type StackId = u32;
+/// Index into [`Aggregate::tasks`].
+pub type TaskId = u32;
+
+/// Counts of a recording, by what was asked to be told apart.
+#[derive(Debug, Clone, Default)]
+pub struct Aggregate {
+    /// Functions, each name once per module.
+    pub functions: Vec<Function>,
+    /// Places in functions that stacks are made of.
+    pub frames: Vec<Frame>,
+    /// The tree of all call stacks.
+    pub stacks: Stacks,
+    /// Who ran.
+    pub tasks: Vec<Task>,
+    /// The counts; one cell for each distinct (event, stack, task, CPU), in that order.
+    pub cells: Vec<Cell>,
+    /// Counts by time, pointed to by cells.
+    pub blocks: Vec<BlockCount>,
+    /// How time is divided.
+    pub timeline: Timeline,
+}
+
+/// A function.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Function {
+    /// Its name, demangled. Foreign text.
+    pub name: Arc<str>,
+    /// Index into the recording's modules.
+    pub module: u32,
+}
+
+/// A place in a function, as far as it was asked to be told apart.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Frame {
+    /// The function; `None` where the address has no name.
+    pub function: Option<FunctionId>,
+    /// Index into the recording's modules.
+    pub module: u32,
+    /// Address as the module counts it: an offset in the file, bytes, or the address itself. Present
+    /// where addresses are told apart, and where there is no function.
+    pub address: Option<u64>,
+    /// Source line, where lines are told apart and known.
+    pub line: Option<Line>,
+    /// Whether its code was inlined into the function of the parent stack's frame.
+    pub inlined: bool,
+}
+
+/// A tree of call stacks. A parent comes before its children.
+#[derive(Debug, Clone)]
+pub struct Stacks {
+    nodes: Vec<Node>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Node {
+    parent: StackId,
+    frame: FrameId,
+}
+
+impl Default for Stacks {
+    fn default() -> Self {
+        Self { nodes: vec![Node { parent: Self::ROOT, frame: FrameId::MAX }] }
+    }
+}
+
+impl Stacks {
+    /// The empty stack: what has no callers is below it.
+    pub const ROOT: StackId = 0;
+
+    /// Adds a stack: `frame`, called from `parent`. The caller sees to it that it is not there yet.
+    pub fn push(&mut self, parent: StackId, frame: FrameId) -> StackId {
+        self.nodes.push(Node { parent, frame });
+        (self.nodes.len() - 1) as StackId
+    }
+
+    /// Number of stacks, the empty one included.
+    #[must_use]
+    #[allow(clippy::len_without_is_empty)] // the root is always there
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The caller of a stack; `None` of the root.
+    #[must_use]
+    pub fn parent(&self, stack: StackId) -> Option<StackId> {
+        (stack != Self::ROOT).then(|| self.nodes[stack as usize].parent)
+    }
+
+    /// The innermost frame of a stack; `None` of the root.
+    #[must_use]
+    pub fn frame(&self, stack: StackId) -> Option<FrameId> {
+        (stack != Self::ROOT).then(|| self.nodes[stack as usize].frame)
+    }
+
+    /// Frames of a stack, the innermost first.
+    pub fn frames(&self, stack: StackId) -> impl Iterator<Item = FrameId> + '_ {
+        let up = std::iter::successors(Some(stack), |&stack| self.parent(stack));
+        up.map_while(|stack| self.frame(stack))
+    }
+}
+
+/// Who ran: a command, a process or a thread, as was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Task {
+    /// Name of the thread. Foreign text.
+    pub command: Arc<str>,
+    /// Process, where processes are told apart.
+    pub pid: Option<i32>,
+    /// Thread, where threads are told apart.
+    pub tid: Option<i32>,
+}
+
+/// A count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cell {
+    /// Index of the event in the recording.
+    pub event: u32,
+    /// Where: the innermost stack.
+    pub stack: StackId,
+    /// Who.
+    pub task: TaskId,
+    /// CPU, where CPUs are told apart and known.
+    pub cpu: Option<u32>,
+    /// Samples.
+    pub samples: u64,
+    /// What they stand for: units of the event where samples carry their period, else samples.
+    pub weight: u64,
+    /// Its counts by time, in [`Aggregate::blocks`].
+    pub blocks: Range<u32>,
+}
+
+/// Samples and weight in one block of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlockCount {
+    /// Number of the block, see [`Timeline`].
+    pub block: u32,
+    /// Samples.
+    pub samples: u32,
+    /// Their weight, as [`Cell::weight`].
+    pub weight: u64,
+}
+
+/// Time, divided into blocks of equal length.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Timeline {
+    /// Time stamp of the first sample, nanoseconds of the recording's clock.
+    pub start: u64,
+    /// Length of a block, nanoseconds.
+    pub block_ns: u64,
+    /// Number of blocks; 0 where samples have no time stamps.
+    pub blocks: u32,
+}
+
+impl Aggregate {
+    /// Counts of a cell by time, each block at most once, in order.
+    #[must_use]
+    pub fn blocks_of(&self, cell: &Cell) -> &[BlockCount] {
+        &self.blocks[cell.blocks.start as usize..cell.blocks.end as usize]
+    }
+
+    /// Cells of one event.
+    pub fn of_event(&self, event: u32) -> impl Iterator<Item = &Cell> {
+        let start = self.cells.partition_point(|cell| cell.event < event);
+        self.cells[start..].iter().take_while(move |cell| cell.event == event)
+    }
+
+    /// Name of a frame's function, if it has one. Foreign text.
+    #[must_use]
+    pub fn function_of(&self, frame: FrameId) -> Option<&str> {
+        let function = self.frames[frame as usize].function?;
+        Some(&self.functions[function as usize].name)
+    }
+}
