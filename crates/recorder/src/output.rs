@@ -99,13 +99,15 @@ struct State {
 
 impl Output {
     /// Creates the file, with the rights of the invoking user only, and writes what stands in front of
-    /// the data. `wake` is rung when writing has to stop.
+    /// the data and the first records, at once: stock perf refuses a file that has none yet. `wake` is
+    /// rung when writing has to stop.
     ///
     /// # Errors
     /// Those of creating and writing.
     pub(crate) fn create(
         path: &Path,
         events: &[FileEvent],
+        first: &[u8],
         rings: usize,
         limits: &FileLimits,
         wake: Wake,
@@ -115,11 +117,12 @@ impl Output {
             let owner = (Some(Uid::from_raw(user)), Some(Gid::from_raw(group)));
             rustix::fs::fchown(&file, owner.0, owner.1)?;
         }
-        let front = writer::front(events);
+        let front = writer::front_with_records(events, first);
         file.write_all_at(&front, 0)?;
+        let committed = first.len() as u64;
         let state = State {
-            next: 0,
-            committed: 0,
+            next: committed,
+            committed,
             tally: Tally::default(),
             ahead: BTreeMap::new(),
             rounds: Rounds::new(rings),
@@ -127,7 +130,7 @@ impl Output {
         Ok(Self {
             file,
             path: path.to_owned(),
-            data_offset: front.len() as u64,
+            data_offset: front.len() as u64 - committed,
             largest: limits.largest,
             state: Mutex::new(state),
             stopped: OnceLock::new(),
@@ -241,9 +244,7 @@ impl Output {
         if !self.state().rounds.looked_at(ring, now) {
             return;
         }
-        let mut record = Vec::new();
-        RecordBuilder::new(&mut record, kind::FINISHED_ROUND, 0).finish();
-        self.append(&record);
+        self.append(&finished_round());
     }
 
     /// From now on rounds may finish: what existed before the recording is described in the file.
@@ -336,6 +337,13 @@ impl Rounds {
     }
 }
 
+/// The record that ends a round.
+pub(crate) fn finished_round() -> Vec<u8> {
+    let mut record = Vec::new();
+    RecordBuilder::new(&mut record, kind::FINISHED_ROUND, 0).finish();
+    record
+}
+
 /// A new file that only its owner can read: addresses and command lines are nobody else's business.
 fn create_private(path: &Path) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt as _;
@@ -349,7 +357,7 @@ mod tests {
 
     fn output(dir: &Path, rings: usize, largest: Option<u64>) -> Output {
         let limits = FileLimits { largest, owner: None };
-        Output::create(&dir.join("x"), &[], rings, &limits, Wake::new().unwrap()).unwrap()
+        Output::create(&dir.join("x"), &[], &[], rings, &limits, Wake::new().unwrap()).unwrap()
     }
 
     fn data(output: &Output) -> Vec<u8> {
@@ -371,6 +379,18 @@ mod tests {
         output.write(first, &[b"11111111"]);
         assert_eq!(data(&output), b"111111112222222233333333");
         assert_eq!(output.samples(), 3);
+    }
+
+    #[test]
+    fn the_first_records_are_there_with_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        let limits = FileLimits::default();
+        let output =
+            Output::create(&path, &[], b"firstone", 1, &limits, Wake::new().unwrap()).unwrap();
+        assert_eq!((data(&output), output.committed()), (b"firstone".to_vec(), 8));
+        output.append(b"12345678");
+        assert_eq!(data(&output), b"firstone12345678");
     }
 
     #[test]

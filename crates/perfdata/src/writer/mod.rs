@@ -53,10 +53,18 @@ struct Section {
 /// What stands in front of the data: header with provisional tables. The data start right behind it.
 #[must_use]
 pub fn front(events: &[FileEvent]) -> Vec<u8> {
+    front_with_records(events, &[])
+}
+
+/// [`front`] and whole records behind it, already counted as data: stock perf refuses a file without
+/// any.
+#[must_use]
+pub fn front_with_records(events: &[FileEvent], records: &[u8]) -> Vec<u8> {
     let tables = Tables::new(events, HEADER_SIZE);
-    let data = Section { offset: HEADER_SIZE + tables.bytes.len() as u64, size: 0 };
-    let mut out = tables.header(data, &[0; 32]);
+    let offset = HEADER_SIZE + tables.bytes.len() as u64;
+    let mut out = tables.header(Section { offset, size: records.len() as u64 }, &[0; 32]);
     out.extend_from_slice(&tables.bytes);
+    out.extend_from_slice(records);
     out
 }
 

@@ -22,7 +22,7 @@ use crate::compress::LARGEST_PIECE;
 use crate::control::Shared;
 use crate::error::RecorderError;
 use crate::options::Switch;
-use crate::output::{FileLimits, Output};
+use crate::output::{FileLimits, Output, finished_round};
 use crate::sys::local_timestamp;
 use crate::tally::Tally;
 use crate::wake::Wake;
@@ -85,7 +85,8 @@ impl Session<'_> {
         self.begin_file(&self.next_path(moment), rings, bell).map(Arc::new)
     }
 
-    /// Creates a file, and says in its stream how what follows is compressed.
+    /// Creates a file. Its first record says how what follows is compressed; without compression an
+    /// empty round stands there.
     pub(super) fn begin_file(
         &self,
         path: &Path,
@@ -93,12 +94,10 @@ impl Session<'_> {
         bell: &Wake,
     ) -> Result<Output, RecorderError> {
         let limits = FileLimits { largest: self.options.max_size, owner: self.options.owner };
-        let output = Output::create(path, &self.file_events(), rings, &limits, bell.clone())
-            .map_err(output_error("create", path))?;
-        if let Some(compression) = self.compression(1) {
-            output.append(&compression.record());
-        }
-        Ok(output)
+        let first =
+            self.compression(1).map_or_else(finished_round, |compression| compression.record());
+        Output::create(path, &self.file_events(), &first, rings, &limits, bell.clone())
+            .map_err(output_error("create", path))
     }
 
     /// How records are compressed, by so many to one.

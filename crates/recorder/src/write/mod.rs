@@ -57,7 +57,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let wake = Wake::new().unwrap();
         let output = Arc::new(
-            Output::create(&dir.path().join("x"), &[], 1, &Default::default(), wake).unwrap(),
+            Output::create(&dir.path().join("x"), &[], &[], 1, &Default::default(), wake).unwrap(),
         );
         let mut free: Vec<Buffer> = (0..2).map(|_| Buffer::on_node(8192, None).unwrap()).collect();
         let mut expected = Vec::new();

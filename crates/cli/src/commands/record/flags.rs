@@ -196,7 +196,7 @@ pub(crate) struct Args {
     /// Show each attribute and ring as opened.
     #[arg(short, long, action = clap::ArgAction::Count, help_heading = "Output")]
     pub(crate) verbose: u8,
-    /// Say nothing at the end.
+    /// Say nothing but what goes wrong.
     #[arg(short, long, help_heading = "Output")]
     pub(crate) quiet: bool,
     /// Show each attribute and ring, and open nothing.

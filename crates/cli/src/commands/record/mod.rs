@@ -23,7 +23,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let machine = Machine::host();
     let has_command = !args.command.is_empty();
     let plan = convert::convert(args, &machine)?;
-    plan.notices.iter().for_each(|notice| eprintln!("pmuscope: {notice}"));
+    if !plan.quiet {
+        plan.notices.iter().for_each(|notice| eprintln!("pmuscope: {notice}"));
+    }
     if plan.show_attributes || plan.dry_run {
         let preview = pmuscope_recorder::preview(&plan.options, &machine)
             .map_err(|error| refused(&error, has_command))?;
