@@ -95,12 +95,42 @@ pub struct EventInfo {
     pub frequency: Option<u64>,
     /// Samples written.
     pub samples: u64,
+    /// What the kernel counted meanwhile, in units of the event (a clock: nanoseconds).
+    pub counted: Option<u64>,
     /// Records of this event lost for want of space in the ring; see [`RecordingInfo::lost_source`].
     pub lost: Option<u64>,
     /// Times the kernel suspended sampling.
     pub throttled: u64,
     /// Share of the enabled time in which the event was on a counter, 0 to 1.
     pub running_share: Option<f64>,
+}
+
+/// Time of a clock that has no samples; see [`EventInfo::unsampled`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct UnsampledClock {
+    /// Seconds the kernel counted.
+    pub counted_s: f64,
+    /// Seconds that the samples, those lost included, stand for.
+    pub sampled_s: f64,
+}
+
+impl EventInfo {
+    /// How much time of a clock has no samples, if that is more than the unfinished periods of its
+    /// descriptors explain. The kernel counts the time an event was active apart from the timer that
+    /// samples, so what samples stand for must be what was counted.
+    #[must_use]
+    pub fn unsampled(&self) -> Option<UnsampledClock> {
+        const MUCH: f64 = 0.02;
+        const FEW: u64 = 20;
+        let is_clock = self.origin == "software clock";
+        let period = self.period.filter(|&period| is_clock && period > 0)?;
+        let due = self.counted? / period;
+        let there = self.samples.saturating_add(self.lost.unwrap_or(0));
+        let absent = due.saturating_sub(there);
+        let seconds = |periods: u64| periods as f64 * period as f64 / 1e9;
+        (absent >= FEW && absent as f64 >= MUCH * due as f64)
+            .then(|| UnsampledClock { counted_s: seconds(due), sampled_s: seconds(there) })
+    }
 }
 
 /// One ring.
@@ -285,6 +315,38 @@ impl RecordingInfo {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn clock(samples: u64, lost: u64, counted: u64) -> EventInfo {
+        EventInfo {
+            origin: "software clock".into(),
+            period: Some(1_000_000),
+            samples,
+            lost: Some(lost),
+            counted: Some(counted),
+            ..EventInfo::default()
+        }
+    }
+
+    #[test]
+    fn time_of_a_clock_without_samples_is_told() {
+        let told = clock(700, 100, 1_000_900_000).unsampled().unwrap();
+        assert_eq!((told.counted_s, told.sampled_s), (1.0, 0.8));
+    }
+
+    #[test]
+    fn what_is_lost_or_unfinished_is_not_told_again() {
+        assert_eq!(clock(900, 100, 1_000_900_000).unsampled(), None);
+        assert_eq!(clock(985, 0, 1_000_900_000).unsampled(), None);
+        assert_eq!(clock(0, 0, 19_000_000).unsampled(), None, "too few to tell");
+    }
+
+    #[test]
+    fn only_clocks_with_a_period_count_time() {
+        let page_faults = EventInfo { origin: "software".into(), ..clock(0, 0, 1_000_900_000) };
+        assert_eq!(page_faults.unsampled(), None);
+        let no_period = EventInfo { period: None, ..clock(0, 0, 1_000_900_000) };
+        assert_eq!(no_period.unsampled(), None);
+    }
     use pmuscope_abi::record::Records;
 
     fn example(rings: usize) -> RecordingInfo {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use pmuscope_abi::AttrFlags;
 use pmuscope_counters::errno_name;
 use pmuscope_counters::spawn::Status;
 use pmuscope_events::Origin;
@@ -70,6 +71,12 @@ pub struct Summary {
     pub missing: Vec<String>,
 }
 
+/// What an event can leave out of its samples.
+const EXCLUDED_MODES: AttrFlags = AttrFlags::EXCLUDE_USER
+    .union(AttrFlags::EXCLUDE_KERNEL)
+    .union(AttrFlags::EXCLUDE_HV)
+    .union(AttrFlags::EXCLUDE_IDLE);
+
 /// Where the loop that measures the cost of a sample never meets the event.
 const UNKNOWN_SAMPLE_COST: &str = "what a sample of this event costs in the kernel is not known (a \
     loop in user mode never causes one), so the budget covers the recorder's own CPU time only";
@@ -81,6 +88,8 @@ pub(super) struct Loss {
     by_ring: BTreeMap<usize, u64>,
     /// Nanoseconds enabled and running.
     times: Vec<(u64, u64)>,
+    /// What was counted, in units of the event.
+    counted: Vec<Option<u64>>,
 }
 
 impl Loss {
@@ -91,6 +100,7 @@ impl Loss {
         };
         let events = self.by_event.iter().zip(&earlier.by_event);
         let times = self.times.iter().zip(&earlier.times);
+        let counted = self.counted.iter().zip(&earlier.counted);
         Self {
             by_event: events.map(|(now, then)| minus(*now, *then)).collect(),
             by_ring: self
@@ -99,6 +109,7 @@ impl Loss {
                 .map(|(ring, now)| (*ring, now - earlier.by_ring.get(ring).unwrap_or(&0).min(now)))
                 .collect(),
             times: times.map(|(now, then)| (now.0 - then.0, now.1 - then.1)).collect(),
+            counted: counted.map(|(now, then)| minus(*now, *then)).collect(),
         }
     }
 }
@@ -137,7 +148,7 @@ impl Session<'_> {
         let mut info = EventInfo { name: name.into(), ..EventInfo::default() };
         let request = self.set.requests().iter().find(|request| request.name == name);
         if let Some(attr) = request.map(|request| &request.attr).filter(|attr| attr.sample > 0) {
-            let by_frequency = attr.flags.contains(pmuscope_abi::AttrFlags::FREQ);
+            let by_frequency = attr.flags.contains(AttrFlags::FREQ);
             info.period = (!by_frequency).then_some(attr.sample);
             info.frequency = by_frequency.then_some(attr.sample);
         }
@@ -167,6 +178,7 @@ impl Session<'_> {
             by_event: vec![None; self.set.requests().len()],
             by_ring: BTreeMap::new(),
             times: vec![(0, 0); self.set.requests().len()],
+            counted: vec![None; self.set.requests().len()],
         };
         for opened in self.set.events() {
             let Ok(Some(value)) = self.set.read(self.kernel, opened) else { continue };
@@ -174,6 +186,7 @@ impl Session<'_> {
                 *loss.by_event[opened.event].get_or_insert(0) += lost;
                 *loss.by_ring.entry(opened.ring).or_insert(0) += lost;
             }
+            *loss.counted[opened.event].get_or_insert(0) += value.value;
             let times = &mut loss.times[opened.event];
             times.0 += value.enabled_ns.unwrap_or(0);
             times.1 += value.running_ns.unwrap_or(0);
@@ -198,6 +211,10 @@ impl Session<'_> {
             entry.samples = tally.samples.get(event).copied().unwrap_or(0);
             entry.throttled = tally.throttled.get(event).copied().unwrap_or(0);
             entry.lost = loss.by_event[event];
+            // A clock counts what a mode leaves out of its samples.
+            let clock = entry.origin == origin_text(Origin::SoftwareClock);
+            let whole = !clock || !self.set.requests()[event].attr.flags.intersects(EXCLUDED_MODES);
+            entry.counted = loss.counted[event].filter(|_| whole);
             let (enabled, running) = loss.times[event];
             entry.running_share = (enabled > 0).then(|| running as f64 / enabled as f64);
         }
@@ -207,6 +224,7 @@ impl Session<'_> {
             .map(|lost| RingInfo { lost: Some(*lost), ..RingInfo::default() })
             .collect();
         info.notices = throttling(tally).into_iter().collect();
+        info.notices.extend(info.events.iter().filter_map(unsampled));
         info
     }
 
@@ -454,6 +472,17 @@ fn throttling(tally: &Tally) -> Option<String> {
              Try: a lower rate (-F), or sudo sysctl kernel.perf_event_max_sample_rate=…"
         )
     })
+}
+
+/// Time of a clock that has no samples.
+fn unsampled(event: &EventInfo) -> Option<String> {
+    let clock = event.unsampled()?;
+    Some(format!(
+        "{}: the kernel counted {:.3} s, samples stand for {:.3} s of it. A clock that follows tasks \
+         samples none that lives shorter than its period, and a virtual machine that has to wait for \
+         its host misses ticks. Try: -a, or a higher rate (-F)",
+        event.name, clock.counted_s, clock.sampled_s
+    ))
 }
 
 fn origin_text(origin: Origin) -> &'static str {

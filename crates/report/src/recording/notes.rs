@@ -1,5 +1,6 @@
 //! What changes the reading of a profile: what happened, why it matters, what to type.
 
+use pmuscope_perfdata::info::{EventInfo, UnsampledClock};
 use pmuscope_profile::{EventProfile, FileState, LostSource, Profile, SymbolState};
 
 use crate::number::{count, percent};
@@ -23,7 +24,8 @@ pub struct Note {
 /// All that is to be said, the gravest first.
 #[must_use]
 pub fn notes(profile: &Profile) -> Vec<Note> {
-    let warnings = [cut_off(profile), stopped(profile), missing(profile), loss(profile)];
+    let warnings =
+        [cut_off(profile), stopped(profile), missing(profile), loss(profile), unsampled(profile)];
     let rest = [
         throttled(profile),
         strays(profile),
@@ -103,6 +105,24 @@ fn loss(profile: &Profile) -> Option<String> {
         "{at_least}{} of all records were lost. {reason}. Record with a lower rate (-F) or larger rings (-m).",
         percent(share, 2)
     ))
+}
+
+/// Time that a clock counted and did not sample.
+fn unsampled(profile: &Profile) -> Option<String> {
+    let clocks = profile.info()?.events.iter().filter_map(EventInfo::unsampled);
+    let most = clocks.max_by(|a, b| share_unsampled(a).total_cmp(&share_unsampled(b)))?;
+    Some(format!(
+        "the kernel counted {:.3} s of the clock, the samples stand for {:.3} s: what ran in {} of the \
+         time is not in this report. Tasks that live shorter than a period have no samples where a \
+         clock follows tasks. Record with -a, or a higher rate (-F).",
+        most.counted_s,
+        most.sampled_s,
+        percent(share_unsampled(&most), 1)
+    ))
+}
+
+fn share_unsampled(clock: &UnsampledClock) -> f64 {
+    1.0 - clock.sampled_s / clock.counted_s
 }
 
 fn throttled(profile: &Profile) -> Option<String> {
