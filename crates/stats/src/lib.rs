@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod bootstrap;
+mod difference;
 mod dist;
 mod interval;
 mod mean;
@@ -23,6 +24,7 @@ mod rank;
 mod share;
 
 pub use bootstrap::{MIN_VALUES, median_interval, ratio_of_medians};
+pub use difference::{difference_of_estimates, holm, p_of_zero};
 pub use dist::{normal_cdf, normal_quantile, t_cdf, t_quantile};
 pub use interval::{Estimate, Interval, LEVEL};
 pub use mean::{

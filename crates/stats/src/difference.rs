@@ -1,0 +1,105 @@
+//! Differences of two independent estimates, and tests of many things at once.
+
+use crate::dist;
+use crate::interval::{Estimate, Interval};
+
+/// `b` minus `a`, two independent estimates that each have an interval: the interval of the
+/// difference recovers each side's variance from its own interval, so that uneven intervals stay
+/// uneven (Zou & Donner 2008). `None` for the interval where a side has none.
+pub fn difference_of_estimates(a: &Estimate, b: &Estimate) -> Estimate {
+    let value = b.value - a.value;
+    let interval = a.interval.zip(b.interval).map(|(of_a, of_b)| {
+        let below = (b.value - of_b.low).hypot(of_a.high - a.value);
+        let above = (of_b.high - b.value).hypot(a.value - of_a.low);
+        Interval { low: value - below, high: value + above, level: of_a.level }
+    });
+    Estimate { value, interval, n: a.n.min(b.n) }
+}
+
+/// Two-sided p-value that an estimate's true value is 0, read back from its interval as if it were
+/// a normal one: from the side on which 0 lies. `None` without an interval or with one of no width.
+pub fn p_of_zero(estimate: &Estimate) -> Option<f64> {
+    let interval = estimate.interval?;
+    let towards_zero = if estimate.value > 0.0 {
+        estimate.value - interval.low
+    } else {
+        interval.high - estimate.value
+    };
+    let quantile = dist::normal_quantile(0.5 + interval.level / 2.0);
+    let error = towards_zero / quantile;
+    (error > 0.0).then(|| 2.0 * dist::normal_cdf(-(estimate.value / error).abs()))
+}
+
+/// p-values of several tests, each adjusted so that taking those below a level finds a difference
+/// where there is none in at most that share of all cases (Holm 1979). In the order given; `None`
+/// stays `None` and is not counted as a test.
+pub fn holm(p_values: &[Option<f64>]) -> Vec<Option<f64>> {
+    let mut order: Vec<(usize, f64)> =
+        p_values.iter().enumerate().filter_map(|(at, p)| Some((at, (*p)?))).collect();
+    order.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let mut adjusted = vec![None; p_values.len()];
+    let mut largest = 0.0_f64;
+    for (rank, (at, p)) in order.iter().enumerate() {
+        largest = largest.max((order.len() - rank) as f64 * p).min(1.0);
+        adjusted[*at] = Some(largest);
+    }
+    adjusted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LEVEL;
+    use proptest::prelude::*;
+
+    fn estimate(value: f64, low: f64, high: f64) -> Estimate {
+        Estimate { value, interval: Some(Interval { low, high, level: LEVEL }), n: 40 }
+    }
+
+    #[test]
+    fn even_intervals_add_like_the_sides_of_a_triangle() {
+        let difference =
+            difference_of_estimates(&estimate(0.10, 0.07, 0.13), &estimate(0.30, 0.26, 0.34));
+        let interval = difference.interval.unwrap();
+        assert!((difference.value - 0.20).abs() < 1e-12);
+        assert!((interval.low - 0.15).abs() < 1e-12 && (interval.high - 0.25).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_side_without_interval_leaves_none() {
+        let bare = Estimate { value: 0.1, interval: None, n: 3 };
+        assert_eq!(difference_of_estimates(&bare, &estimate(0.3, 0.2, 0.4)).interval, None);
+    }
+
+    #[test]
+    fn an_interval_that_ends_at_zero_is_a_p_of_one_minus_its_level() {
+        assert!((p_of_zero(&estimate(2.0, 0.0, 9.0)).unwrap() - 0.05).abs() < 1e-6);
+        assert!((p_of_zero(&estimate(-2.0, -3.0, 0.0)).unwrap() - 0.05).abs() < 1e-6);
+        assert_eq!(p_of_zero(&estimate(0.0, 0.0, 0.0)), None);
+    }
+
+    /// Holm's own rule, step by step: reject while p times the number of tests left is small.
+    fn rejected_by_steps(p_values: &[f64], level: f64) -> usize {
+        let mut sorted = p_values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let fits = |(rank, p): &(usize, &f64)| **p * (sorted.len() - rank) as f64 <= level;
+        sorted.iter().enumerate().take_while(fits).count()
+    }
+
+    proptest! {
+        #[test]
+        fn adjusted_values_reject_what_the_steps_reject(
+            p_values in proptest::collection::vec(0.0_f64..1.0, 0..20),
+            level in 0.01_f64..0.5,
+        ) {
+            let given: Vec<Option<f64>> = p_values.iter().copied().map(Some).collect();
+            let rejected = holm(&given).into_iter().flatten().filter(|p| *p <= level).count();
+            prop_assert_eq!(rejected, rejected_by_steps(&p_values, level));
+        }
+    }
+
+    #[test]
+    fn what_was_not_tested_does_not_count() {
+        assert_eq!(holm(&[Some(0.02), None, Some(0.04)]), [Some(0.04), None, Some(0.04)]);
+    }
+}
