@@ -29,11 +29,13 @@ mod blocks;
 mod build;
 mod collect;
 mod counts;
+pub mod diff;
 mod functions;
 mod loss;
 mod modules;
 mod profile;
 mod tasks;
+pub mod views;
 
 pub use collect::Collected;
 pub use loss::{Lost, LostSource};

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod capture;
+mod diff;
 pub mod doctor;
 mod envelope;
 mod escape;
@@ -14,8 +15,10 @@ mod recording;
 mod runs;
 mod style;
 mod table;
+mod views;
 
 pub use capture::capture_text;
+pub use diff::{DIFF_SCHEMA, DiffReport, DiffView, diff_text};
 pub use envelope::{Envelope, Tool, to_json};
 pub use escape::{escape, escape_bytes};
 pub use recording::{
@@ -24,3 +27,4 @@ pub use recording::{
 pub use runs::compare_text;
 pub use style::{Paint, Style, wrap};
 pub use table::{Cell, Column, Table};
+pub use views::{TreeLimits, neighbours_text, rows_text, tree_text};

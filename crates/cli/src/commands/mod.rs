@@ -2,6 +2,7 @@
 
 mod bench;
 mod compare;
+mod diff;
 mod doctor;
 mod generate;
 mod record;
@@ -21,6 +22,8 @@ pub(crate) enum Command {
     Record(Box<record::Args>),
     /// Show where the samples of a recording went.
     Report(report::Args),
+    /// Tell what changed between two recordings, or between two sets of them.
+    Diff(diff::Args),
     /// Run a benchmark of the measuring itself.
     Bench(bench::Args),
     /// Put result files of repeated runs side by side.
@@ -38,6 +41,7 @@ impl Command {
             Self::Doctor(args) => doctor::run(args),
             Self::Record(args) => record::run(*args),
             Self::Report(args) => report::run(args),
+            Self::Diff(args) => diff::run(args),
             Self::Bench(args) => bench::run(args),
             Self::Compare(args) => compare::run(args),
             Self::Workload(args) => workload::run(args),

@@ -53,7 +53,7 @@ pub(crate) struct Args {
 
 /// A number of rows.
 #[derive(Debug, Clone, Copy)]
-enum Limit {
+pub(super) enum Limit {
     All,
     Rows(usize),
 }
@@ -69,13 +69,20 @@ impl FromStr for Limit {
     }
 }
 
+impl Limit {
+    /// Rows to show; `default` where no limit is given.
+    pub(super) fn rows(limit: Option<Self>, default: Option<usize>) -> Option<usize> {
+        match limit {
+            Some(Self::All) => None,
+            Some(Self::Rows(rows)) => Some(rows),
+            None => default,
+        }
+    }
+}
+
 impl Args {
     fn limits(&self) -> RowLimits {
-        let rows = match self.limit {
-            Some(Limit::All) => None,
-            Some(Limit::Rows(rows)) => Some(rows),
-            None => (!self.json).then_some(DEFAULT_ROWS),
-        };
+        let rows = Limit::rows(self.limit, (!self.json).then_some(DEFAULT_ROWS));
         RowLimits { rows, share: self.percent_limit / 100.0 }
     }
 }
@@ -86,7 +93,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let path = args.input.clone().map_or_else(default_input, Ok)?;
     let file = path.to_string_lossy();
     let limits = args.limits();
-    let profile = profile(&path, &args, limits)?;
+    let defaults = Options::default();
+    let intervals = if args.modules { 0 } else { limits.rows.unwrap_or(defaults.intervals) };
+    let profile = load(&path, !args.no_inline && !args.modules, intervals)?;
     let exit = if is_whole(&profile) { Exit::Done } else { Exit::Incomplete };
     let text = if args.json {
         let command: Vec<String> =
@@ -110,23 +119,19 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
-fn profile(path: &Path, args: &Args, limits: RowLimits) -> anyhow::Result<Profile> {
+/// Reads a recording and its symbols; the largest `intervals` rows of each event get an interval.
+pub(super) fn load(path: &Path, inlined: bool, intervals: usize) -> anyhow::Result<Profile> {
     let mut reader = Reader::open(path)?;
     let collected = Collected::from_reader(&mut reader)?;
-    let inlined = !args.no_inline && !args.modules;
     let mut symbolizer = Symbolizer::new(pmuscope_symbols::Options { inlined });
     let running = KernelIdentity::of_running(&Machine::host());
-    let defaults = Options::default();
-    let options = Options {
-        intervals: if args.modules { 0 } else { limits.rows.unwrap_or(defaults.intervals) },
-    };
-    Ok(collected.profile(&reader, &running, options, &mut |module, addresses| {
+    Ok(collected.profile(&reader, &running, Options { intervals }, &mut |module, addresses| {
         symbolizer.resolve(module, addresses)
     }))
 }
 
 /// Whether all that was recorded is in the report.
-fn is_whole(profile: &Profile) -> bool {
+pub(super) fn is_whole(profile: &Profile) -> bool {
     profile.state == FileState::Closed
         && profile.tally.stopped.is_none()
         && profile.mappings_left_out == 0

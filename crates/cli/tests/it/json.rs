@@ -51,7 +51,7 @@ fn leaves(path: &str, value: &Value, found: &mut BTreeSet<String>) {
 }
 
 #[track_caller]
-fn is_documented(kind: &str, text: &str) {
+pub(crate) fn is_documented(kind: &str, text: &str) {
     let value: Value = serde_json::from_str(text).unwrap();
     assert_eq!(value["schema"], format!("pmuscope/{kind}/1"));
     let mut found = BTreeSet::new();

@@ -4,6 +4,7 @@
 
 mod actor;
 mod bench;
+mod diff;
 mod disk;
 mod docs;
 mod doctor;

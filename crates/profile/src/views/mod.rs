@@ -1,0 +1,178 @@
+//! Questions to an [`Aggregate`](crate::aggregate::Aggregate): rows by any dimensions, call trees,
+//! the neighbours of a function.
+//!
+//! Weight is what cells weigh by: units of the event where samples carry their period, else samples.
+
+mod neighbours;
+mod rows;
+mod tree;
+
+pub use neighbours::{Neighbour, Neighbours, neighbours};
+pub use rows::{Dimension, Key, Row, rows};
+pub use tree::{CallTree, Direction, Node, call_tree};
+
+use std::sync::Arc;
+
+use crate::aggregate::{Aggregate, FrameId};
+
+/// Samples and what they weigh.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sums {
+    /// Samples.
+    pub samples: u64,
+    /// Their weight.
+    pub weight: u64,
+}
+
+impl Sums {
+    fn add(&mut self, other: Self) {
+        self.samples = self.samples.saturating_add(other.samples);
+        self.weight = self.weight.saturating_add(other.weight);
+    }
+}
+
+/// What a frame is where places within a function are not told apart.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Place {
+    /// Name of the function; `None` where there is no symbol. Foreign text.
+    pub function: Option<Arc<str>>,
+    /// Index into the recording's modules.
+    pub module: u32,
+}
+
+impl Place {
+    fn of(counts: &Aggregate, frame: FrameId) -> Self {
+        let frame = &counts.frames[frame as usize];
+        let function = frame.function.map(|at| Arc::clone(&counts.functions[at as usize].name));
+        Self { function, module: frame.module }
+    }
+}
+
+/// Gives equal values the same number.
+#[derive(Debug)]
+struct Numbers<T> {
+    values: Vec<T>,
+    by_value: rustc_hash::FxHashMap<T, u32>,
+}
+
+impl<T: Clone + Eq + std::hash::Hash> Numbers<T> {
+    fn new() -> Self {
+        Self { values: Vec::new(), by_value: rustc_hash::FxHashMap::default() }
+    }
+
+    fn of(&mut self, value: T) -> u32 {
+        if let Some(&number) = self.by_value.get(&value) {
+            return number;
+        }
+        let number = self.values.len() as u32;
+        self.values.push(value.clone());
+        self.by_value.insert(value, number);
+        number
+    }
+
+    fn get(&self, number: u32) -> &T {
+        &self.values[number as usize]
+    }
+}
+
+/// The number of each frame's place, and the places.
+fn places(counts: &Aggregate) -> (Vec<u32>, Numbers<Place>) {
+    let mut places = Numbers::new();
+    let of_frame =
+        (0..counts.frames.len()).map(|at| places.of(Place::of(counts, at as FrameId))).collect();
+    (of_frame, places)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::aggregate::{BlockCount, Cell, Frame, Function, Stacks, Task, Timeline};
+    use proptest::prelude::*;
+
+    /// A sample as the oracle sees it: who, where it ran, functions from the outermost in, block.
+    #[derive(Debug, Clone)]
+    pub(crate) struct Plain {
+        pub(crate) task: usize,
+        pub(crate) cpu: u32,
+        pub(crate) calls: Vec<usize>,
+        pub(crate) block: u32,
+        pub(crate) weight: u64,
+    }
+
+    /// Function 4 has no name; functions 2 and 3 lie in module 1, the others in module 0.
+    pub(crate) const FUNCTIONS: usize = 5;
+    pub(crate) const BLOCKS: u32 = 40;
+
+    pub(crate) fn name(function: usize) -> Option<String> {
+        (function < 4).then(|| format!("f{function}"))
+    }
+
+    pub(crate) fn module(function: usize) -> u32 {
+        u32::from((2..4).contains(&function))
+    }
+
+    pub(crate) fn samples() -> impl Strategy<Value = Vec<Plain>> {
+        let calls = proptest::collection::vec(0..FUNCTIONS, 1..6);
+        let one = (0..3_usize, 0..2_u32, calls, 0..BLOCKS, 1..9_u64).prop_map(
+            |(task, cpu, calls, block, weight)| Plain { task, cpu, calls, block, weight },
+        );
+        proptest::collection::vec(one, 1..60)
+    }
+
+    /// What the engine makes of them: a cell per distinct event, stack, task and CPU.
+    pub(crate) fn aggregate(samples: &[Plain]) -> Aggregate {
+        let mut counts = Aggregate {
+            functions: (0..4)
+                .map(|at| Function { name: format!("f{at}").into(), module: module(at) })
+                .collect(),
+            frames: (0..FUNCTIONS)
+                .map(|at| Frame {
+                    function: (at < 4).then_some(at as u32),
+                    module: module(at),
+                    address: (at >= 4).then_some(0x10),
+                    line: None,
+                    inlined: false,
+                })
+                .collect(),
+            stacks: Stacks::default(),
+            tasks: [("one", 1, 1), ("one", 1, 2), ("two", 3, 3)]
+                .map(|(command, pid, tid)| Task {
+                    command: command.into(),
+                    pid: Some(pid),
+                    tid: Some(tid),
+                })
+                .to_vec(),
+            timeline: Timeline { start: 0, block_ns: 1, blocks: BLOCKS },
+            ..Aggregate::default()
+        };
+        let mut known = std::collections::BTreeMap::new();
+        let mut sums = std::collections::BTreeMap::<_, Vec<&Plain>>::new();
+        for sample in samples {
+            let stack = sample.calls.iter().fold(Stacks::ROOT, |parent, &call| {
+                let stacks = &mut counts.stacks;
+                *known.entry((parent, call)).or_insert_with(|| stacks.push(parent, call as u32))
+            });
+            sums.entry((stack, sample.task, sample.cpu)).or_default().push(sample);
+        }
+        for ((stack, task, cpu), samples) in sums {
+            let start = counts.blocks.len() as u32;
+            for block in 0..BLOCKS {
+                let here: Vec<_> = samples.iter().filter(|one| one.block == block).collect();
+                if !here.is_empty() {
+                    let weight = here.iter().map(|one| one.weight).sum();
+                    counts.blocks.push(BlockCount { block, samples: here.len() as u32, weight });
+                }
+            }
+            counts.cells.push(Cell {
+                event: 0,
+                stack,
+                task: task as u32,
+                cpu: Some(cpu),
+                samples: samples.len() as u64,
+                weight: samples.iter().map(|one| one.weight).sum(),
+                blocks: start..counts.blocks.len() as u32,
+            });
+        }
+        counts
+    }
+}

@@ -1,0 +1,108 @@
+//! The neighbours of a function: who calls it, and what it calls.
+//!
+//! A recursive function comes several times in one stack. Each sample counts once, at the outermost
+//! time: its caller is who entered the recursion, what it calls there may be itself.
+//!
+//! ```text
+//!  main ► f ► g ► f ► h        f: called by main, calls g
+//! ```
+
+use rustc_hash::FxHashMap;
+
+use super::{Place, Sums, places};
+use crate::aggregate::Aggregate;
+
+/// A function that calls or is called.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Neighbour {
+    /// The function; `None` for what is no function: nobody calls it, or it calls nothing more.
+    pub place: Option<Place>,
+    /// Samples on the way between the two.
+    pub sums: Sums,
+}
+
+/// A function with its callers and callees.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Neighbours {
+    /// Samples in the function or under it.
+    pub total: Sums,
+    /// Who calls it, the heaviest first; they add up to `total`.
+    pub callers: Vec<Neighbour>,
+    /// What it calls, the heaviest first; `None` is the function's own. They add up to `total`.
+    pub callees: Vec<Neighbour>,
+}
+
+/// Neighbours of all functions that `is_it` accepts, taken as one; `None` if no sample has any.
+#[must_use]
+pub fn neighbours(
+    counts: &Aggregate,
+    event: u32,
+    is_it: &dyn Fn(&Place) -> bool,
+) -> Option<Neighbours> {
+    let (place_of, places) = places(counts);
+    let chosen: Vec<bool> = places.values.iter().map(is_it).collect();
+    let mut total = Sums::default();
+    let mut callers: FxHashMap<Option<u32>, Sums> = FxHashMap::default();
+    let mut callees: FxHashMap<Option<u32>, Sums> = FxHashMap::default();
+    let mut path: Vec<u32> = Vec::new();
+    for cell in counts.of_event(event) {
+        path.clear();
+        path.extend(counts.stacks.frames(cell.stack).map(|frame| place_of[frame as usize]));
+        // The innermost is first, so the outermost is the last.
+        let Some(at) = path.iter().rposition(|&place| chosen[place as usize]) else { continue };
+        let sums = Sums { samples: cell.samples, weight: cell.weight };
+        total.add(sums);
+        callers.entry(path.get(at + 1).copied()).or_default().add(sums);
+        callees.entry(at.checked_sub(1).map(|below| path[below])).or_default().add(sums);
+    }
+    let sorted = |found: FxHashMap<Option<u32>, Sums>| {
+        let neighbour = |(place, sums): (Option<u32>, Sums)| Neighbour {
+            place: place.map(|place| places.get(place).clone()),
+            sums,
+        };
+        let mut found: Vec<Neighbour> = found.into_iter().map(neighbour).collect();
+        found.sort_by(|a, b| b.sums.weight.cmp(&a.sums.weight).then_with(|| a.place.cmp(&b.place)));
+        found
+    };
+    (total.samples > 0).then(|| Neighbours {
+        total,
+        callers: sorted(callers),
+        callees: sorted(callees),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::tests::{aggregate, name, samples};
+    use super::*;
+    use proptest::prelude::*;
+
+    fn by_name(found: &[Neighbour]) -> BTreeMap<Option<Option<String>>, u64> {
+        let name = |place: &Place| place.function.as_deref().map(str::to_owned);
+        found.iter().map(|one| (one.place.as_ref().map(name), one.sums.weight)).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn each_sample_counts_once_at_the_outermost_time(samples in samples()) {
+            let (mut callers, mut callees) = (BTreeMap::new(), BTreeMap::new());
+            for sample in &samples {
+                let Some(at) = sample.calls.iter().position(|&call| call == 1) else { continue };
+                let named = |at: Option<usize>| at.map(|at| name(sample.calls[at]));
+                *callers.entry(named(at.checked_sub(1))).or_default() += sample.weight;
+                let below = (at + 1 < sample.calls.len()).then_some(at + 1);
+                *callees.entry(named(below)).or_default() += sample.weight;
+            }
+            let is_it = |place: &Place| place.function.as_deref() == Some("f1");
+            match neighbours(&aggregate(&samples), 0, &is_it) {
+                Some(found) => {
+                    prop_assert_eq!(by_name(&found.callers), callers);
+                    prop_assert_eq!(by_name(&found.callees), callees);
+                }
+                None => prop_assert!(callers.is_empty()),
+            }
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! The same for programs: the result of `pmuscope/diff/1`.
+
+use pmuscope_profile::diff::{EventDiff, RowDiff, RowSide, SideTotal, TotalUnit};
+use pmuscope_stats::Estimate;
+use serde::Serialize;
+
+use super::{DiffView, Verdict};
+
+/// The schema of [`DiffReport`] in its envelope.
+pub const DIFF_SCHEMA: &str = "pmuscope/diff/1";
+
+/// Two sides of recordings.
+#[derive(Debug, Serialize)]
+pub struct DiffReport<'a> {
+    before: &'a [String],
+    after: &'a [String],
+    events: Vec<Event<'a>>,
+    /// Events that only one side has.
+    one_sided: &'a [String],
+}
+
+impl<'a> DiffReport<'a> {
+    /// What is shown of a comparison.
+    #[must_use]
+    pub fn new(view: &DiffView<'a>) -> Self {
+        Self {
+            before: view.files[0],
+            after: view.files[1],
+            events: view.events.iter().map(|event| Event::new(event, view.rows)).collect(),
+            one_sided: view.one_sided,
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Event<'a> {
+    name: &'a str,
+    /// What totals are in: `s`, `units` of the event, `samples`.
+    total_unit: &'static str,
+    before: Total,
+    after: Total,
+    functions: Vec<Function<'a>>,
+    functions_left_out: usize,
+}
+
+impl<'a> Event<'a> {
+    fn new(event: &'a EventDiff, most: Option<usize>) -> Self {
+        let shown = most.map_or(event.rows.len(), |most| most.min(event.rows.len()));
+        Self {
+            name: &event.name,
+            total_unit: match event.unit {
+                TotalUnit::Seconds => "s",
+                TotalUnit::Units => "units",
+                TotalUnit::Samples => "samples",
+            },
+            before: Total::new(&event.sides[0]),
+            after: Total::new(&event.sides[1]),
+            functions: event.rows[..shown].iter().map(Function::new).collect(),
+            functions_left_out: event.rows.len() - shown,
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Total {
+    recordings: usize,
+    samples: u64,
+    /// Mean of the recordings.
+    total: Figure,
+}
+
+impl Total {
+    fn new(side: &SideTotal) -> Self {
+        let total = Figure::new(&side.total);
+        Self { recordings: side.runs, samples: side.samples, total }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Function<'a> {
+    /// Absent where there is no symbol.
+    function: Option<&'a str>,
+    inlined_into: Option<&'a str>,
+    module: &'a str,
+    command: &'a str,
+    /// Change of the share, after less before.
+    share_change: Figure,
+    /// Change of the mean total, after less before.
+    total_change: Figure,
+    /// Adjusted for all rows.
+    p: Option<f64>,
+    /// `more`, `less`, `unclear`; absent where nothing tells.
+    share_is: Option<&'static str>,
+    before: Side,
+    after: Side,
+}
+
+impl<'a> Function<'a> {
+    fn new(row: &'a RowDiff) -> Self {
+        let verdict = Verdict::of(row);
+        Self {
+            function: row.name.function.as_deref(),
+            inlined_into: row.name.inlined_into.as_deref(),
+            module: &row.name.module,
+            command: &row.name.command,
+            share_change: Figure::new(&row.share),
+            total_change: Figure::new(&row.total),
+            p: row.p,
+            share_is: (verdict != Verdict::Unknown).then(|| verdict.word()),
+            before: Side::new(&row.sides[0]),
+            after: Side::new(&row.sides[1]),
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Side {
+    samples: u64,
+    share: Figure,
+    total: f64,
+}
+
+impl Side {
+    fn new(side: &RowSide) -> Self {
+        Self { samples: side.samples, share: Figure::new(&side.share), total: side.total }
+    }
+}
+
+/// A number with its 95 % interval.
+#[derive(Debug, Serialize)]
+struct Figure {
+    value: f64,
+    low: Option<f64>,
+    high: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<&'static str>,
+}
+
+impl Figure {
+    fn new(estimate: &Estimate) -> Self {
+        Self {
+            value: estimate.value,
+            low: estimate.interval.map(|interval| interval.low),
+            high: estimate.interval.map(|interval| interval.high),
+            why: estimate
+                .interval
+                .is_none()
+                .then_some("too few recordings, or too few blocks of time within one"),
+        }
+    }
+}

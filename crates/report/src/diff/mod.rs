@@ -1,0 +1,53 @@
+//! Two sides of recordings, as text and as JSON.
+
+mod json;
+mod text;
+
+use pmuscope_profile::diff::EventDiff;
+
+pub use json::{DIFF_SCHEMA, DiffReport};
+pub use text::diff_text;
+
+/// What was compared, and which rows to show.
+#[derive(Debug, Clone, Copy)]
+pub struct DiffView<'a> {
+    /// Events of both sides.
+    pub events: &'a [EventDiff],
+    /// Files of the side before and the one after.
+    pub files: [&'a [String]; 2],
+    /// Names of events that only one side has.
+    pub one_sided: &'a [String],
+    /// Most rows per event; `None` shows all.
+    pub rows: Option<usize>,
+}
+
+/// What a change of a share comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    More,
+    Less,
+    /// The change is within what chance does.
+    Unclear,
+    /// Nothing tells what chance does.
+    Unknown,
+}
+
+impl Verdict {
+    fn of(row: &pmuscope_profile::diff::RowDiff) -> Self {
+        match row.differs() {
+            Some(true) if row.share.value > 0.0 => Self::More,
+            Some(true) => Self::Less,
+            Some(false) => Self::Unclear,
+            None => Self::Unknown,
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::More => "more",
+            Self::Less => "less",
+            Self::Unclear => "unclear",
+            Self::Unknown => "-",
+        }
+    }
+}

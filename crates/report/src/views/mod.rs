@@ -1,0 +1,43 @@
+//! Rows by any dimensions, call trees and the neighbours of a function, as text.
+
+mod neighbours;
+mod rows;
+mod tree;
+
+use pmuscope_profile::ModuleSummary;
+use pmuscope_profile::views::Place;
+
+use crate::escape;
+
+pub use neighbours::neighbours_text;
+pub use rows::rows_text;
+pub use tree::{TreeLimits, tree_text};
+
+/// `function [module]`, escaped.
+fn place_text(place: &Place, modules: &[ModuleSummary]) -> String {
+    let function = escape(place.function.as_deref().unwrap_or("[unknown]"));
+    format!("{function} [{}]", module_text(place.module, modules))
+}
+
+/// Short name of a module, escaped.
+fn module_text(module: u32, modules: &[ModuleSummary]) -> String {
+    modules
+        .get(module as usize)
+        .map_or("-".into(), |module| escape(module.short_name()).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use pmuscope_profile::{ModuleKind, ModuleSummary, SymbolState};
+
+    pub(super) fn modules() -> Vec<ModuleSummary> {
+        ["/usr/bin/db", "[kernel.kallsyms]"]
+            .map(|path| ModuleSummary {
+                kind: ModuleKind::File,
+                path: path.into(),
+                build_id: None,
+                symbols: SymbolState::Found,
+            })
+            .to_vec()
+    }
+}

@@ -1,0 +1,129 @@
+//! A table of rows by any dimensions.
+
+use pmuscope_profile::ModuleSummary;
+use pmuscope_profile::views::{Dimension, Key, Row};
+
+use super::module_text;
+use crate::number::{count, fixed, percent};
+use crate::recording::RowLimits;
+use crate::{Cell, Column, Paint, Style, Table, escape};
+
+/// The table. `children` adds the share of what is in or under a row, where stacks were recorded.
+#[must_use]
+pub fn rows_text(
+    rows: &[Row],
+    by: &[Dimension],
+    modules: &[ModuleSummary],
+    children: bool,
+    limits: RowLimits,
+    style: &Style,
+) -> String {
+    if rows.is_empty() {
+        return "no samples\n".into();
+    }
+    let mut table = Table::new(columns(by, children));
+    let size = |row: &Row| if children { row.total_share } else { row.share };
+    let large: Vec<&Row> = rows.iter().filter(|row| size(row) >= limits.share).collect();
+    let shown = limits.rows.map_or(large.len(), |most| most.min(large.len()));
+    for row in &large[..shown] {
+        table.row(cells(row, modules, children));
+    }
+    if shown < rows.len() {
+        // What is under a row is in other rows too, so only shares in rows add up.
+        let share: f64 = rows.iter().map(|row| row.share).sum::<f64>()
+            - large[..shown].iter().map(|row| row.share).sum::<f64>();
+        let more = format!("… {} more rows: --limit all", count((rows.len() - shown) as u64));
+        let mut cells = vec![percent(share.max(0.0), 2), String::new(), String::new()];
+        cells.extend(children.then(String::new));
+        cells.extend(by.iter().skip(1).map(|_| "-".to_owned()));
+        cells.push(more);
+        table.row(cells.into_iter().map(|text| Cell::new(text).paint(Paint::Dim)));
+    }
+    table.render(style)
+}
+
+fn columns(by: &[Dimension], children: bool) -> Vec<Column> {
+    let self_share = if children { "self" } else { "share" };
+    let mut columns = vec![Column::number(self_share), Column::number("±95 %")];
+    columns.extend(children.then(|| Column::number("children")));
+    columns.push(Column::number("samples"));
+    columns.extend(by.iter().map(|dimension| {
+        let word =
+            Dimension::ALL.iter().find(|(_, one)| one == dimension).map_or("", |(word, _)| word);
+        match dimension {
+            Dimension::Process | Dimension::Thread | Dimension::Cpu | Dimension::Node => {
+                Column::number(word)
+            }
+            Dimension::Address => Column::number(word),
+            _ => Column::text(word).shrink(),
+        }
+    }));
+    columns
+}
+
+fn cells(row: &Row, modules: &[ModuleSummary], children: bool) -> Vec<Cell> {
+    let mut cells = vec![
+        Cell::new(percent(row.share, 2)),
+        Cell::measured(row.interval, |interval| fixed(interval.half_width() * 100.0, 2)),
+    ];
+    cells.extend(children.then(|| Cell::new(percent(row.total_share, 2))));
+    cells.push(Cell::new(count(row.own.samples)));
+    cells.extend(row.keys.iter().map(|key| key_cell(key, modules)));
+    cells
+}
+
+fn key_cell(key: &Key, modules: &[ModuleSummary]) -> Cell {
+    match key {
+        Key::Unknown => Cell::new("[unknown]").paint(Paint::Dim),
+        Key::Name(name) => Cell::new(escape(name)),
+        Key::Number(number) => Cell::new(number.to_string()),
+        Key::Module(module) => Cell::new(module_text(*module, modules)),
+        Key::Line(line) => {
+            let number = line.number.map_or("?".into(), |number| number.to_string());
+            Cell::new(format!("{}:{number}", escape(&line.file)))
+        }
+        Key::Address(address) => Cell::new(format!("{address:#x}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pmuscope_profile::views::Sums;
+
+    use super::*;
+    use crate::views::tests::modules;
+
+    fn row(keys: Vec<Key>, own: u64, total: u64) -> Row {
+        let sums = |samples| Sums { samples, weight: samples };
+        Row {
+            keys,
+            own: sums(own),
+            total: sums(total),
+            share: own as f64 / 100.0,
+            total_share: total as f64 / 100.0,
+            interval: None,
+        }
+    }
+
+    fn text(children: bool, rows_shown: Option<usize>) -> String {
+        let name = |name: &str| Key::Name(name.into());
+        let rows = [
+            row(vec![name("par\u{7}se"), Key::Number(3), Key::Module(0)], 60, 60),
+            row(vec![name("main"), Key::Number(3), Key::Module(0)], 30, 90),
+            row(vec![Key::Unknown, Key::Unknown, Key::Module(1)], 10, 10),
+        ];
+        let by = [Dimension::Function, Dimension::Cpu, Dimension::Module];
+        let limits = RowLimits { rows: rows_shown, share: 0.0 };
+        rows_text(&rows, &by, &modules(), children, limits, &Style::PLAIN)
+    }
+
+    #[test]
+    fn rows_have_a_column_per_dimension() {
+        insta::assert_snapshot!(text(true, None));
+    }
+
+    #[test]
+    fn rows_left_out_have_their_share() {
+        insta::assert_snapshot!(text(false, Some(1)));
+    }
+}
