@@ -73,7 +73,7 @@ impl Collected {
         }
     }
 
-    fn kernel_identity(&self, metadata: &Metadata) -> KernelIdentity {
+    pub(crate) fn kernel_identity(&self, metadata: &Metadata) -> KernelIdentity {
         let info = metadata.info.as_ref();
         let build_id = metadata
             .build_ids
@@ -304,7 +304,7 @@ fn modules(rows: &[FunctionShare]) -> Vec<ModuleShare> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pmuscope_perfdata::reader::{Callchain, Comm, CpuMode, Mmap, Record, Sample};
+    use pmuscope_perfdata::reader::{Comm, CpuMode, Mmap, Record, Sample};
     use pmuscope_symbols::State;
     use pmuscope_symbols::{Frame, Module, Resolved, Symbol};
     use proptest::prelude::*;
@@ -338,7 +338,7 @@ mod tests {
             time: Some(time),
             cpu: Some(0),
             period: Some(period),
-            callchain: Callchain::EMPTY,
+            ..Sample::default()
         })
     }
 
@@ -354,9 +354,8 @@ mod tests {
                 length: 0x1000,
                 offset: 0,
                 path: b"/bin/program",
-                build_id: None,
                 executable: true,
-                kernel: false,
+                ..Mmap::default()
             }));
         }
         collected

@@ -245,17 +245,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn mmap<'a>(pid: i32, start: u64, length: u64, offset: u64, path: &'a [u8]) -> Mmap<'a> {
-        Mmap {
-            pid,
-            tid: pid,
-            start,
-            length,
-            offset,
-            path,
-            build_id: None,
-            executable: true,
-            kernel: false,
-        }
+        Mmap { pid, tid: pid, start, length, offset, path, executable: true, ..Mmap::default() }
     }
 
     fn task(pid: i32, parent: i32) -> Task {

@@ -18,9 +18,9 @@ pub enum ReadError {
         /// The system's reason.
         source: io::Error,
     },
-    /// A directory as `perf record --threads` writes it.
+    /// A directory that is none of `perf record --threads`.
     #[error(
-        "{} is a directory, as perf record --threads writes it: not read by this version; record without --threads",
+        "{} is a directory without a file \"data\" in it: not a recording of perf record --threads",
         .0.display()
     )]
     Directory(PathBuf),

@@ -26,6 +26,15 @@ impl Event {
     }
 }
 
+/// Who a record was made by, where the record says so.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Maker {
+    /// Process and thread.
+    pub task: Option<(i32, i32)>,
+    /// CPU.
+    pub cpu: Option<u32>,
+}
+
 /// Where identification stands in records of an event, in bytes of the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Layout {
@@ -35,6 +44,8 @@ pub(super) struct Layout {
     /// From the end of any other record.
     other_id: Option<usize>,
     other_time: Option<usize>,
+    other_task: Option<usize>,
+    other_cpu: Option<usize>,
 }
 
 impl Layout {
@@ -59,7 +70,21 @@ impl Layout {
                 (all && has(SampleType::ID)).then(|| behind(tail))
             },
             other_time: (all && has(SampleType::TIME)).then(|| behind(tail | SampleType::TIME)),
+            other_task: (all && has(SampleType::TID))
+                .then(|| behind(tail | SampleType::TIME | SampleType::TID)),
+            other_cpu: (all && has(SampleType::CPU))
+                .then(|| words(SampleType::CPU | SampleType::IDENTIFIER)),
         }
+    }
+
+    /// Process, thread and CPU that a record other than a sample was made by.
+    pub(super) fn maker(self, body: &[u8], endian: Endian) -> Maker {
+        let at = |position: Option<usize>| {
+            Some(Fields::new(body.get(body.len().checked_sub(position?)?..)?, endian))
+        };
+        let task = at(self.other_task)
+            .and_then(|mut fields| Some((fields.u32()? as i32, fields.u32()? as i32)));
+        Maker { task, cpu: at(self.other_cpu).and_then(|mut fields| fields.u32()) }
     }
 
     /// Time stamp of a record, nanoseconds.
@@ -85,7 +110,7 @@ fn u64_at(body: &[u8], at: usize, endian: Endian) -> Option<u64> {
 }
 
 /// Finds the event of a record.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Events {
     pub(super) list: Vec<Event>,
     layouts: Vec<Layout>,
@@ -203,6 +228,11 @@ mod tests {
         let layout = Layout::new(&attr(ours));
         assert_eq!((layout.sample_id, layout.sample_time), (Some(0), Some(24)));
         assert_eq!((layout.other_id, layout.other_time), (Some(8), Some(24)));
+        let mut body = [7_u32, 8].map(u32::to_le_bytes).concat();
+        body.extend([55_u64, 3, 99].iter().flat_map(|word| word.to_le_bytes())); // time, CPU, id
+        let maker = layout.maker(&body, Endian::Little);
+        assert_eq!(maker, Maker { task: Some((7, 8)), cpu: Some(3) });
+        assert_eq!(layout.maker(&body[..20], Endian::Little).task, None);
 
         let bare = Layout::new(&Attr { sample_type: old, ..Attr::default() });
         assert_eq!((bare.other_id, bare.other_time), (None, None));

@@ -13,6 +13,7 @@ use std::path::Path;
 
 use pmuscope_abi::{ATTR_SIZE_VER0, ATTR_SIZE_VER8, Attr, AttrFlags};
 
+use super::about::MOST_IDS;
 use super::bytes::{Endian, Fields};
 use super::error::ReadError;
 use super::event::Event;
@@ -28,6 +29,10 @@ pub(super) const STREAM_SIZE: u64 = 16;
 const SECTION: u64 = 16;
 /// An attribute entry beyond this is not one.
 const LARGEST_ATTR: u64 = 4096;
+/// Bytes of all attributes that are believed: a file can have a hole of any size.
+const LARGEST_ATTRS: u64 = 64 << 20;
+/// Bytes of all ids that are believed.
+const LARGEST_IDS: u64 = 8 * MOST_IDS as u64;
 
 /// A piece of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -156,7 +161,9 @@ impl Source<'_> {
             return Err(self.wrong("data.offset", problem));
         }
         let rest = self.file_size - data.offset;
-        let (size, state) = if data.size == 0 {
+        let (size, state) = if data.size == 0 && self.has_table(&bits, data.offset)? {
+            (0, FileState::Closed) // and no record came
+        } else if data.size == 0 {
             // Sizes are written at close: perf leaves 0 when it is killed.
             (rest, FileState::NotClosed)
         } else if data.size > rest {
@@ -173,6 +180,22 @@ impl Source<'_> {
             self.features(&bits, &mut layout)?;
         }
         Ok(layout)
+    }
+
+    /// Whether a table of features stands at `offset`, and not records: those begin with a kind and a
+    /// size, which together are an offset far behind the end of any file.
+    fn has_table(&self, bits: &[u32], offset: u64) -> Result<bool, ReadError> {
+        let table = Section { offset, size: bits.len() as u64 * SECTION };
+        let Some(end) = table.end_within(self.file_size).filter(|_| !bits.is_empty()) else {
+            return Ok(false);
+        };
+        let bytes = self.bytes(table)?;
+        let mut fields = Fields::new(&bytes, self.endian);
+        let mut sections = std::iter::from_fn(|| Section::read(&mut fields));
+        let lies_behind = |section: Section| {
+            section.offset >= end && section.end_within(self.file_size).is_some()
+        };
+        Ok(sections.all(lies_behind))
     }
 
     /// Places of the features: a table right behind the data, one entry per bit, in their order.
@@ -200,7 +223,7 @@ impl Source<'_> {
 
     /// Entries of attribute and place of its ids.
     fn events(&self, entry: u64, attrs: Section) -> Result<Vec<Event>, ReadError> {
-        if attrs.end_within(self.file_size).is_none() {
+        if attrs.end_within(self.file_size).is_none() || attrs.size > LARGEST_ATTRS {
             let problem = format!(
                 "{} bytes at {} in a file of {} bytes",
                 attrs.size, attrs.offset, self.file_size
@@ -220,7 +243,8 @@ impl Source<'_> {
             let ids = Section::read(&mut Fields::new(place, self.endian)).unwrap_or_default();
             // The lists do not overlap, so together they cannot be longer than the file.
             id_bytes = id_bytes.saturating_add(ids.size);
-            if ids.end_within(self.file_size).is_none() || id_bytes > self.file_size {
+            let most = self.file_size.min(LARGEST_IDS);
+            if ids.end_within(self.file_size).is_none() || id_bytes > most {
                 let problem = format!(
                     "{} bytes at {} for event {} in a file of {} bytes",
                     ids.size,
@@ -244,17 +268,25 @@ impl Source<'_> {
     }
 }
 
+/// Features a bitmap of `unsigned long` has. How wide that was is not said, and matters in big-endian
+/// files only: there the host name, which every recorder writes, tells.
 fn feature_bits(bitmap: &[u8], endian: Endian) -> Vec<u32> {
+    const HOSTNAME: u32 = 3;
     let mut fields = Fields::new(bitmap, endian);
-    let words = std::iter::from_fn(|| fields.u64());
-    words
-        .enumerate()
-        .flat_map(|(index, word)| {
-            (0..64_u32)
-                .filter(move |bit| word >> bit & 1 == 1)
-                .map(move |bit| index as u32 * 64 + bit)
-        })
-        .collect()
+    let wide = bits_of(64, std::iter::from_fn(|| fields.u64()));
+    if endian == Endian::Little || wide.contains(&HOSTNAME) {
+        return wide;
+    }
+    let mut fields = Fields::new(bitmap, endian);
+    let narrow = bits_of(32, std::iter::from_fn(|| fields.u32().map(u64::from)));
+    if narrow.contains(&HOSTNAME) { narrow } else { wide }
+}
+
+fn bits_of(width: u32, words: impl Iterator<Item = u64>) -> Vec<u32> {
+    let bits = |(index, word): (u32, u64)| {
+        (0..width).filter(move |bit| word >> bit & 1 == 1).map(move |bit| index * width + bit)
+    };
+    (0..).zip(words).flat_map(bits).collect()
 }
 
 /// Ids, one u64 after another.
@@ -288,9 +320,10 @@ pub(super) fn attr_from(bytes: &[u8], endian: Endian) -> Option<Attr> {
     if endian == Endian::Big {
         // Compilers for such machines fill bit fields from the most significant bit.
         let word = attr.flags.bits() | u64::from(attr.precise_ip) << 15;
-        let word = word.reverse_bits();
-        attr.flags = AttrFlags::from_bits_retain(word & !(3 << 15));
-        attr.precise_ip = (word >> 15 & 3) as u8;
+        let reversed = word.reverse_bits();
+        attr.flags = AttrFlags::from_bits_retain(reversed & !(3 << 15));
+        // Two bits that are one number are not reversed among themselves.
+        attr.precise_ip = (word >> 47 & 3) as u8;
     }
     (known >= ATTR_SIZE_VER0).then_some(attr)
 }
@@ -321,13 +354,51 @@ mod tests {
             let mut field = bytes[at..at + usize::from(width)].to_vec();
             field.reverse();
             if at == 40 {
+                // Bit n of the one is bit 63 - n of the other; precise_ip is bits 15 and 16, 47 and 48.
                 let word = u64::from_be_bytes(field[..].try_into().unwrap());
-                field = word.reverse_bits().to_be_bytes().to_vec();
+                let flags = (word & !(3 << 15)).reverse_bits();
+                field = (flags | (word >> 15 & 3) << 47).to_be_bytes().to_vec();
             }
             swapped.extend(field);
             at += usize::from(width);
         }
         assert_eq!(attr_from(&swapped, Endian::Big).as_ref(), Some(&attr));
+    }
+
+    /// Newer kernels have larger attributes, older ones smaller: what is beyond is passed over, what is
+    /// missing is zero. Size 0 stands for the first version's.
+    #[test]
+    fn attrs_of_other_sizes() {
+        let attr = Attr { config: 7, sample: 9, config2: 5, config3: 6, ..Attr::default() };
+        let mut newer = attr.to_bytes().to_vec();
+        newer.extend_from_slice(&[0xff; 64]);
+        newer[4] = newer.len() as u8;
+        assert_eq!(attr_from(&newer, Endian::Little).as_ref(), Some(&attr));
+        for (size, config2) in [(64, 0), (72, 5), (128, 5)] {
+            let mut older = attr.to_bytes()[..size].to_vec();
+            older[4] = size as u8;
+            let found = attr_from(&older, Endian::Little).unwrap();
+            assert_eq!((found.config, found.config2, found.config3), (7, config2, 0), "{size}");
+        }
+        let mut first = attr.to_bytes();
+        first[4] = 0;
+        assert_eq!(attr_from(&first, Endian::Little).unwrap().config2, 0);
+    }
+
+    #[test]
+    fn features_of_big_endian_machines_of_either_width() {
+        let mut wide = [0; 32];
+        wide[7] = 1 << 3 | 1 << 4; // bits 3 and 4 of a u64
+        wide[0] = 1; // bit 56
+        assert_eq!(feature_bits(&wide, Endian::Big), [3, 4, 56]);
+        let mut narrow = [0; 32];
+        narrow[3] = 1 << 3; // bit 3 of a u32
+        narrow[7] = 1; // bit 0 of the second
+        assert_eq!(feature_bits(&narrow, Endian::Big), [3, 32]);
+        let mut little = [0; 32];
+        little[0] = 1 << 3;
+        little[4] = 1;
+        assert_eq!(feature_bits(&little, Endian::Little), [3, 32]);
     }
 
     #[test]

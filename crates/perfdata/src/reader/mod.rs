@@ -20,77 +20,69 @@
 //! Records come in the order of time; each borrows from the reader's buffer, nothing is allocated per
 //! record. What waits to be ordered takes memory for two rounds of the recorder, 1 GiB at most.
 
+mod about;
 mod bytes;
+mod details;
 mod error;
 mod event;
 mod header;
+mod kernel;
+mod memory;
 mod metadata;
 mod name;
+mod open;
 mod order;
+mod other;
+mod raw;
 mod record;
+mod sample;
+mod source;
 mod stream;
+mod tally;
+mod tool;
 
-use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use pmuscope_abi::record::kind;
 
-use crate::info::{MAGIC, PAYLOAD_INFO, RecordingInfo};
-
 pub use bytes::Endian;
+pub use details::{Branch, BranchStack, Details, Registers, Tail, UserStack};
 pub use error::ReadError;
-pub use event::Event;
+pub use event::{Event, Maker};
 pub use header::FileState;
+pub use memory::{DataSource, Weight};
 pub use metadata::{FileBuildId, Metadata};
-pub use record::{Callchain, Comm, CpuMode, KERNEL_PID, Ksymbol, Mmap, Record, Sample, Task};
+pub use other::{
+    Aux, AuxOutput, BpfEvent, Cgroup, DeferredCallchain, Namespace, Namespaces, Switch, TextPoke,
+};
+pub use raw::{RawEntry, RawReader};
+pub use record::{Comm, CpuMode, Inode, KERNEL_PID, Ksymbol, Mmap, Record, Task};
+pub use sample::{Callchain, ReadValue, ReadValues, Sample};
 pub use stream::{StopReason, Stopped};
+pub use tally::{KindCounts, Tally};
 
-use bytes::Fields;
-use event::Events;
-use metadata::NamedIds;
+use about::About;
+use kernel::Use;
 use order::Order;
-use stream::{RawRecord, Step, Stream};
+use source::Source;
+use stream::{COMPRESSED2, RawRecord, Step};
+use tool::ToolRecord;
 
 /// Name of the input that stands for standard input.
 pub const STDIN: &str = "-";
-/// More events than this are not one recording's.
-const MOST_EVENTS: usize = u16::MAX as usize;
-
-/// Kinds of tool records that matter only to the reader itself, or to nobody here.
-mod tool {
-    pub(super) const HEADER_ATTR: u32 = 64;
-    pub(super) const BUILD_ID: u32 = 67;
-    pub(super) const EVENT_UPDATE: u32 = 78;
-    /// `type` of an event update that carries a name.
-    pub(super) const UPDATE_NAME: u64 = 2;
-}
 
 /// A record with its time stamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry<'a> {
     /// Nanoseconds of the recording's clock; `None` if the record has none.
     pub time: Option<u64>,
+    /// Index of the event that the record belongs to. Records that the recorder made itself belong
+    /// to the first.
+    pub event: usize,
+    /// Who a record other than a sample was made by; only from [`Reader::open_all`].
+    pub maker: Maker,
     /// The record.
     pub record: Record<'a>,
-}
-
-/// What was read, and what was not.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Records read.
-    pub records: u64,
-    /// Samples that belong to no event of the file.
-    pub samples_of_no_event: u64,
-    /// Records shorter than their kind demands.
-    pub malformed: u64,
-    /// Records that came too late to be put in order.
-    pub late: u64,
-    /// Number of records of each kind that this version does not know.
-    pub unknown_kinds: BTreeMap<u32, u64>,
-    /// Where and why reading ended before the end of the data.
-    pub stopped: Option<Stopped>,
 }
 
 /// An open recording.
@@ -100,126 +92,82 @@ pub struct Reader {
     endian: Endian,
     state: FileState,
     is_stream: bool,
-    metadata: Metadata,
-    /// Names that arrive in a stream before or after their events.
-    names: Vec<NamedIds>,
-    events: Events,
-    stream: Stream,
+    /// Records that a profile does not need, too.
+    all: bool,
+    about: About,
+    source: Source,
     order: Order,
     tally: Tally,
     done: bool,
 }
 
 impl Reader {
-    /// Opens the recording at `path`; [`STDIN`] reads a stream from standard input.
+    /// Opens the recording at `path`, a file or a directory of `perf record --threads`; [`STDIN`] reads
+    /// from standard input.
     ///
     /// # Errors
     /// If it cannot be read at all; see [`ReadError`].
     pub fn open(path: &Path) -> Result<Self, ReadError> {
-        if path.as_os_str() == STDIN {
-            return Self::open_stream(path, Box::new(io::stdin()));
-        }
-        let io = |what| {
-            let path = path.to_path_buf();
-            move |source| ReadError::Io { path, what, source }
-        };
-        let mut file = File::open(path).map_err(io("open"))?;
-        let kind = file.metadata().map_err(io("open"))?.file_type();
-        if kind.is_dir() {
-            return Err(ReadError::Directory(path.to_path_buf()));
-        }
-        if !kind.is_file() {
-            return Self::open_stream(path, Box::new(file));
-        }
-        let header = header::read(&file, path)?;
-        let Some(layout) = header.layout else {
-            return Self::open_stream(path, Box::new(file));
-        };
-        let (metadata, names) = metadata::read(&file, path, &layout, header.endian)?;
-        file.seek(SeekFrom::Start(layout.data.offset)).map_err(io("read"))?;
-        let input = Box::new(file.take(layout.data.size));
-        let stream = Stream::new(input, layout.data.offset, header.endian);
-        let mut reader = Self::new(path, header.endian, stream);
-        reader.state = layout.state;
-        reader.metadata = metadata;
-        reader.names = names;
-        for event in layout.events {
-            reader.add_event(event);
-        }
-        reader.name_events();
-        reader.check_events()?;
-        Ok(reader)
+        open::open(path, false)?.primed()
     }
 
-    fn open_stream(path: &Path, mut input: Box<dyn Read + Send>) -> Result<Self, ReadError> {
-        let mut front = [0; header::STREAM_SIZE as usize];
-        let read = read_up_to(&mut input, &mut front).map_err(|source| ReadError::Io {
-            path: path.to_path_buf(),
-            what: "read",
-            source,
-        })?;
-        let magic = &front[..read.min(8)];
-        let Some(endian) = header::endian_of(magic) else {
-            return Err(ReadError::magic(path, magic));
-        };
-        let size = Fields::new(&front[8..read.max(8)], endian).u64().unwrap_or(0);
-        if size != header::STREAM_SIZE {
-            let problem = format!("{size}; a stream has 16, and a file cannot be read from a pipe");
-            return Err(ReadError::Header { path: path.to_path_buf(), field: "size", problem });
-        }
-        let mut reader = Self::new(path, endian, Stream::new(input, header::STREAM_SIZE, endian));
-        reader.is_stream = true;
-        // Descriptions come first; the first record of the kernel ends them.
-        while !reader.done && reader.order.is_empty() {
-            reader.advance()?;
-        }
-        if reader.events.list.is_empty() {
-            return Err(ReadError::NoEvents(path.to_path_buf()));
-        }
-        reader.check_events()?;
-        Ok(reader)
+    /// As [`Reader::open`], for records that a profile does not need too: switches, namespaces,
+    /// hardware trace, …
+    ///
+    /// # Errors
+    /// As [`Reader::open`].
+    pub fn open_all(path: &Path) -> Result<Self, ReadError> {
+        open::open(path, true)?.primed()
     }
 
-    fn new(path: &Path, endian: Endian, stream: Stream) -> Self {
-        Self {
-            path: path.to_path_buf(),
-            endian,
-            state: FileState::Closed,
-            is_stream: false,
-            metadata: Metadata::default(),
-            names: Vec::new(),
-            events: Events::new(),
-            stream,
-            order: Order::default(),
-            tally: Tally::default(),
-            done: false,
-        }
+    /// Opens the recording at `path` to go through it as it stands there.
+    ///
+    /// # Errors
+    /// As [`Reader::open`].
+    pub fn open_raw(path: &Path) -> Result<RawReader, ReadError> {
+        open::open(path, true).map(RawReader::new)
     }
 
-    fn check_events(&self) -> Result<(), ReadError> {
-        if self.events.distinguishable() {
-            return Ok(());
+    /// Reads a stream up to its first record of the kernel: descriptions come before.
+    fn primed(mut self) -> Result<Self, ReadError> {
+        while self.is_stream && !self.done && self.order.is_empty() {
+            self.advance()?;
         }
-        Err(ReadError::NoCommonId { path: self.path.clone(), events: self.events.list.len() })
+        self.about.name_by_order();
+        let events = &self.about.events;
+        if events.list.is_empty() {
+            return Err(ReadError::NoEvents(self.path));
+        }
+        if !events.distinguishable() {
+            let events = events.list.len();
+            return Err(ReadError::NoCommonId { path: self.path, events });
+        }
+        Ok(self)
     }
 
     /// The events, in the order of the file.
     #[must_use]
     pub fn events(&self) -> &[Event] {
-        &self.events.list
+        &self.about.events.list
     }
 
     /// What the file says about machine and recording. In a stream, and in a recording that was cut
     /// off, this is complete only at the end.
     #[must_use]
     pub fn metadata(&self) -> &Metadata {
-        &self.metadata
+        &self.about.metadata
     }
 
     /// How the file ends, by its header.
     #[must_use]
     pub fn state(&self) -> FileState {
         self.state
+    }
+
+    /// Byte order of the machine that recorded.
+    #[must_use]
+    pub fn endian(&self) -> Endian {
+        self.endian
     }
 
     /// What was read so far, and what not.
@@ -240,235 +188,100 @@ impl Reader {
             }
             self.advance()?;
         }
-        let Self { order, events, tally, endian, .. } = self;
-        Ok(order.pop().map(|raw| {
-            let record = decode(&raw, events, *endian).unwrap_or_else(|| {
+        let Self { order, about, tally, endian, all, .. } = self;
+        Ok(order.pop().map(|found| {
+            let maker = match all {
+                true => kernel::maker(&found, &about.events, *endian),
+                false => Maker::default(),
+            };
+            let record = kernel::decode(&found, &mut about.events, *endian);
+            let record = record.unwrap_or_else(|| {
                 tally.malformed += 1;
-                Record::Other { kind: raw.kind }
+                Record::Other { kind: found.kind }
             });
-            Entry { time: raw.time, record }
+            Entry { time: found.time, event: found.event, maker, record }
         }))
     }
 
-    /// Takes one record from the stream.
+    /// Takes one record from the source.
     fn advance(&mut self) -> Result<(), ReadError> {
-        let step = self.stream.next().map_err(|source| ReadError::Io {
+        let is_many = self.source.is_many();
+        if is_many && let Some(time) = self.source.turn() {
+            self.order.release_up_to(time);
+        }
+        let step = self.source.next().map_err(|source| ReadError::Io {
             path: self.path.clone(),
             what: "read",
             source,
         })?;
         let raw = match step {
             Step::Record(raw) => raw,
-            Step::End | Step::Stopped(_) => {
+            step => {
                 if let Step::Stopped(stopped) = step {
-                    self.tally.stopped = Some(stopped);
+                    self.tally.stopped.get_or_insert(stopped);
                 }
-                self.order.finish();
-                self.done = true;
+                self.end_part();
                 return Ok(());
             }
         };
-        self.tally.records += 1;
-        let kind = raw.kind;
-        match kind {
+        note(&raw, &mut self.tally);
+        match raw.kind {
+            kind::FINISHED_ROUND if is_many => {}
             kind::FINISHED_ROUND => self.order.finish_round(),
-            0..64 => queue(&raw, &mut self.events, &mut self.order, &mut self.tally, self.endian),
-            _ => {
+            0..tool::FIRST => {
+                let Self { about, order, tally, endian, all, .. } = self;
+                if let Some(time) = queue(&raw, about, order, tally, *endian, *all) {
+                    self.source.saw(time);
+                }
+            }
+            kind => {
                 let tool = ToolRecord::read(&raw, self.endian, self.is_stream);
-                self.take(tool, kind);
+                if !self.about.take(tool, self.endian) {
+                    self.tally.unknown(kind);
+                }
             }
         }
         self.tally.late = self.order.late();
         Ok(())
     }
 
-    /// What a tool's record means for the reader.
-    fn take(&mut self, record: ToolRecord, kind: u32) {
-        match record {
-            ToolRecord::Event(event) => {
-                self.add_event(*event);
-                self.name_events();
-            }
-            ToolRecord::Feature { bit, bytes } => {
-                self.names.extend(self.metadata.take_feature(bit, &bytes, self.endian));
-                self.name_events();
-            }
-            ToolRecord::BuildId { misc, body } => self.metadata.take_build_id(misc, &body),
-            ToolRecord::EventName { id, name } => self.events.rename(id, &name),
-            ToolRecord::Info(info) => {
-                // The copy written at close knows more than any in the stream.
-                if !self.metadata.info.as_ref().is_some_and(|info| info.complete) {
-                    self.metadata.info = Some(*info);
-                }
-            }
-            ToolRecord::PassedOver => {}
-            ToolRecord::Unknown => *self.tally.unknown_kinds.entry(kind).or_default() += 1,
-        }
-    }
-
-    fn add_event(&mut self, event: Event) {
-        if self.events.list.len() < MOST_EVENTS {
-            self.events.push(event);
-        }
-    }
-
-    /// Gives events the names of the EVENT_DESC feature.
-    fn name_events(&mut self) {
-        let same_number = self.names.len() == self.events.list.len();
-        for (index, named) in self.names.iter().enumerate() {
-            if let Some(&id) = named.ids.first() {
-                self.events.rename(id, &named.name);
-            } else if same_number {
-                self.events.rename_at(index, &named.name);
-            }
+    fn end_part(&mut self) {
+        if !self.source.end_part() {
+            self.order.finish();
+            self.done = true;
         }
     }
 }
 
-/// Puts a record of the kernel where it waits for its turn.
+/// Counts a record as it stands in the file.
+fn note(raw: &RawRecord<'_>, tally: &mut Tally) {
+    tally.kinds.add(raw.kind);
+    tally.skipped_bytes = tally.skipped_bytes.saturating_add(raw.place.payload);
+    tally.records += u64::from(!matches!(raw.kind, kind::COMPRESSED | COMPRESSED2));
+}
+
+/// Puts a record of the kernel where it waits for its turn; tells its time.
 fn queue(
     raw: &RawRecord<'_>,
-    events: &mut Events,
+    about: &mut About,
     order: &mut Order,
     tally: &mut Tally,
     endian: Endian,
-) {
-    let event = match raw.kind {
-        kind::SAMPLE => match events.of_sample(raw.body, endian) {
-            Some(event) => event,
-            None => {
-                tally.samples_of_no_event += 1;
-                return;
-            }
-        },
-        kind::MMAP
-        | kind::MMAP2
-        | kind::COMM
-        | kind::FORK
-        | kind::EXIT
-        | kind::LOST
-        | kind::LOST_SAMPLES
-        | kind::THROTTLE
-        | kind::KSYMBOL => events.of_other(raw.kind, raw.body, endian),
-        _ => {
-            if !KERNEL_KINDS_PASSED_OVER.contains(&raw.kind) {
-                *tally.unknown_kinds.entry(raw.kind).or_default() += 1;
-            }
-            return;
-        }
+    all: bool,
+) -> Option<u64> {
+    match Use::of(raw.kind) {
+        Use::Unknown => tally.unknown(raw.kind),
+        Use::Listing if !all => return None,
+        Use::Profile | Use::Listing => {}
+    }
+    if Use::of(raw.kind) == Use::Unknown && !all {
+        return None;
+    }
+    let Some(found) = kernel::identify(raw.kind, raw.misc, raw.body, &mut about.events, endian)
+    else {
+        tally.samples_of_no_event += 1;
+        return None;
     };
-    // perf marks "not known" by all ones.
-    let time = events
-        .layout(event)
-        .and_then(|layout| layout.time(raw.kind, raw.body, endian))
-        .filter(|&time| time != u64::MAX);
-    order.push(raw.kind, raw.misc, event, time, raw.body);
-}
-
-/// UNTHROTTLE, READ, AUX, ITRACE_START, SWITCH, SWITCH_CPU_WIDE, NAMESPACES, BPF_EVENT, CGROUP,
-/// TEXT_POKE, AUX_OUTPUT_HW_ID, CALLCHAIN_DEFERRED.
-const KERNEL_KINDS_PASSED_OVER: [u32; 12] =
-    [kind::UNTHROTTLE, kind::READ, kind::AUX, 12, 14, 15, 16, 18, 19, 20, 21, 22];
-/// Of the tools' kinds: old event types, trace formats, id index, hardware trace information and
-/// errors, thread and CPU maps, counts of `perf stat`, clock conversion, features (in a file they are
-/// for others: sections have them), end of synthesised records.
-const TOOL_KINDS_PASSED_OVER: [u32; 14] = [65, 66, 69, 70, 71, 72, 73, 74, 75, 76, 77, 79, 80, 82];
-
-fn decode<'a>(raw: &order::Ordered<'a>, events: &mut Events, endian: Endian) -> Option<Record<'a>> {
-    let body = raw.body;
-    Some(match raw.kind {
-        kind::SAMPLE => {
-            let attr = &events.list.get(raw.event)?.attr;
-            Record::Sample(record::sample(body, raw.misc, raw.event, attr, endian)?)
-        }
-        kind::MMAP | kind::MMAP2 => Record::Mmap(record::mmap(body, raw.kind, raw.misc, endian)?),
-        kind::COMM => Record::Comm(record::comm(body, raw.misc, endian)?),
-        kind::FORK => Record::Fork(record::task(body, raw.misc, endian)?),
-        kind::EXIT => Record::Exit(record::task(body, raw.misc, endian)?),
-        kind::KSYMBOL => Record::Ksymbol(record::ksymbol(body, endian)?),
-        kind::LOST => {
-            let mut fields = Fields::new(body, endian);
-            let (id, count) = (fields.u64()?, fields.u64()?);
-            Record::Lost { event: events.of_id(id), count }
-        }
-        kind::LOST_SAMPLES => {
-            Record::LostSamples { event: raw.event, count: Fields::new(body, endian).u64()? }
-        }
-        kind::THROTTLE => {
-            let mut fields = Fields::new(body, endian);
-            let (_time, id) = (fields.u64()?, fields.u64()?);
-            Record::Throttle { event: events.of_id(id) }
-        }
-        kind => Record::Other { kind },
-    })
-}
-
-/// A record that a tool wrote, as far as the reader wants it.
-enum ToolRecord {
-    Event(Box<Event>),
-    Feature { bit: u32, bytes: Vec<u8> },
-    BuildId { misc: u16, body: Vec<u8> },
-    EventName { id: u64, name: String },
-    Info(Box<RecordingInfo>),
-    PassedOver,
-    Unknown,
-}
-
-impl ToolRecord {
-    fn read(raw: &RawRecord<'_>, endian: Endian, is_stream: bool) -> Self {
-        let wanted = match raw.kind {
-            tool::HEADER_ATTR if is_stream => header_attr(raw.body, endian),
-            kind::HEADER_FEATURE if is_stream => header_feature(raw.body, endian),
-            tool::BUILD_ID => Some(Self::BuildId { misc: raw.misc, body: raw.body.to_vec() }),
-            tool::EVENT_UPDATE => event_update(raw.body, endian),
-            kind::HEADER_EVENT_TYPE => info(raw.body, endian),
-            kind if TOOL_KINDS_PASSED_OVER.contains(&kind) => Some(Self::PassedOver),
-            _ => Some(Self::Unknown),
-        };
-        wanted.unwrap_or(Self::PassedOver)
-    }
-}
-
-fn header_attr(body: &[u8], endian: Endian) -> Option<ToolRecord> {
-    let attr = header::attr_from(body, endian)?;
-    let declared = Fields::new(body.get(4..)?, endian).u32()? as usize;
-    let size = if declared == 0 { pmuscope_abi::ATTR_SIZE_VER0 } else { declared };
-    let ids = header::ids_from(body.get(size..).unwrap_or_default(), endian);
-    Some(ToolRecord::Event(Box::new(Event { name: name::of(&attr), attr, ids })))
-}
-
-fn header_feature(body: &[u8], endian: Endian) -> Option<ToolRecord> {
-    let mut fields = Fields::new(body, endian);
-    let bit = u32::try_from(fields.u64()?).ok()?;
-    Some(ToolRecord::Feature { bit, bytes: fields.rest().to_vec() })
-}
-
-fn event_update(body: &[u8], endian: Endian) -> Option<ToolRecord> {
-    let mut fields = Fields::new(body, endian);
-    let (what, id) = (fields.u64()?, fields.u64()?);
-    let name = String::from_utf8_lossy(bytes::until_zero(fields.rest())).into_owned();
-    (what == tool::UPDATE_NAME).then_some(ToolRecord::EventName { id, name })
-}
-
-/// Our own record; its words are in the byte order of the file as all others.
-fn info(body: &[u8], endian: Endian) -> Option<ToolRecord> {
-    let mut fields = Fields::new(body.strip_prefix(MAGIC)?, endian);
-    let (kind, size) = (fields.u32()?, fields.u32()?);
-    let json = fields.take(usize::try_from(size).ok()?)?;
-    let info = (kind == PAYLOAD_INFO).then(|| RecordingInfo::from_json(json)).flatten()?;
-    Some(ToolRecord::Info(Box::new(info)))
-}
-
-/// Fills `buffer` as far as the input goes.
-fn read_up_to(input: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match input.read(&mut buffer[filled..]) {
-            Ok(0) => break,
-            Ok(read) => filled += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(filled)
+    order.push(&found);
+    found.time
 }

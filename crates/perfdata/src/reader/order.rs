@@ -12,8 +12,12 @@
 //! Without marks everything waits for the end of the file. So that this costs bounded memory, half of
 //! what waits goes out when [`LARGEST`] is reached; what comes too late then is counted.
 
+use super::kernel::Identified;
+
 /// Bytes that wait at most.
 const LARGEST: usize = 1 << 30;
+/// Records that are worth being let go.
+const LEAST: usize = 4096;
 
 /// A record that waits.
 #[derive(Debug, Clone, Copy)]
@@ -24,16 +28,6 @@ struct Waiting {
     misc: u16,
     kind: u16,
     event: u16,
-}
-
-/// A record that goes out.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Ordered<'a> {
-    pub(super) kind: u32,
-    pub(super) misc: u16,
-    pub(super) event: usize,
-    pub(super) time: Option<u64>,
-    pub(super) body: &'a [u8],
 }
 
 /// Collects records in the order of the file and hands them out in the order of time.
@@ -52,6 +46,8 @@ pub(super) struct Order {
     released: u64,
     late: u64,
     largest: usize,
+    /// Records that must wait before [`Order::release_up_to`] is worth its while.
+    worth: usize,
 }
 
 impl Default for Order {
@@ -73,18 +69,13 @@ impl Order {
             released: 0,
             late: 0,
             largest,
+            worth: 0,
         }
     }
 
     /// Takes a record of the kernel's; one without a time goes out before all others.
-    pub(super) fn push(
-        &mut self,
-        kind: u32,
-        misc: u16,
-        event: usize,
-        time: Option<u64>,
-        body: &[u8],
-    ) {
+    pub(super) fn push(&mut self, record: &Identified<'_>) {
+        let Identified { kind, misc, event, time, body } = *record;
         // Kernel records have kinds below 64 and at most 65,535 bytes; events are counted in a u16.
         let (Ok(kind), Ok(length), Ok(event)) =
             (u16::try_from(kind), u16::try_from(body.len()), u16::try_from(event))
@@ -111,6 +102,15 @@ impl Order {
         self.previous = self.youngest;
     }
 
+    /// All records up to a time have come. To let go costs time by all that waits, so nothing happens
+    /// before that many more have come.
+    pub(super) fn release_up_to(&mut self, time: u64) {
+        if self.waiting.len() - self.next >= self.worth {
+            self.release(time);
+            self.worth = 2 * (self.waiting.len() - self.ready) + LEAST;
+        }
+    }
+
     /// The end: everything may go.
     pub(super) fn finish(&mut self) {
         self.release(u64::MAX);
@@ -131,14 +131,14 @@ impl Order {
         self.next < self.ready
     }
 
-    pub(super) fn pop(&mut self) -> Option<Ordered<'_>> {
+    pub(super) fn pop(&mut self) -> Option<Identified<'_>> {
         if !self.is_ready() {
             return None;
         }
         let record = self.waiting[self.next];
         self.next += 1;
         let start = record.at as usize;
-        Some(Ordered {
+        Some(Identified {
             kind: record.kind.into(),
             misc: record.misc,
             event: record.event.into(),
@@ -196,7 +196,11 @@ mod tests {
     }
 
     fn push(order: &mut Order, time: u64) {
-        order.push(9, 0, 0, Some(time), &time.to_ne_bytes());
+        push_of(order, 0, time, &time.to_ne_bytes());
+    }
+
+    fn push_of(order: &mut Order, event: usize, time: u64, body: &[u8]) {
+        order.push(&Identified { kind: 9, misc: 0, event, time: Some(time), body });
     }
 
     /// The drawing at the top of this file.
@@ -238,10 +242,27 @@ mod tests {
     fn records_without_a_body_also_cost() {
         let mut order = Order::with_largest(1000);
         for _ in 0..10_000 {
-            order.push(9, 0, 0, Some(5), &[]);
+            push_of(&mut order, 0, 5, &[]);
             drain(&mut order);
         }
         assert!(order.waiting.capacity() < 200, "{}", order.waiting.capacity());
+    }
+
+    /// What comes out is the same whether it is worth its while or not.
+    #[test]
+    fn what_is_complete_goes_out_when_enough_of_it_waits() {
+        let mut order = Order::default();
+        let mut seen = Vec::new();
+        for time in 1..=20_000 {
+            push(&mut order, time);
+            order.release_up_to(time.saturating_sub(100));
+            seen.extend(drain(&mut order));
+            assert!(order.waiting.len() - order.next <= LEAST + 300);
+        }
+        assert!(seen.len() > 10_000);
+        order.finish();
+        seen.extend(drain(&mut order));
+        assert_eq!(seen, (1..=20_000).collect::<Vec<_>>());
     }
 
     proptest! {
@@ -269,7 +290,7 @@ mod tests {
                 for (ring, times) in rings.iter().enumerate() {
                     now += *advance as u64;
                     while let Some(&time) = times.get(read[ring]).filter(|&&time| time <= now) {
-                        order.push(9, 0, ring, Some(time), &time.to_ne_bytes());
+                        push_of(&mut order, ring, time, &time.to_ne_bytes());
                         read[ring] += 1;
                     }
                 }

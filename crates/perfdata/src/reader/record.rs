@@ -1,9 +1,12 @@
 //! Records as values that borrow from the reader's buffer.
 
 use pmuscope_abi::record::{kind, misc};
-use pmuscope_abi::{Attr, ReadFormat, SampleType};
 
 use super::bytes::{Endian, Fields, until_zero};
+use super::other::{
+    Aux, AuxOutput, BpfEvent, Cgroup, DeferredCallchain, Namespaces, Switch, TextPoke,
+};
+use super::sample::{ReadValues, Sample};
 
 /// Process id in records about the kernel itself.
 pub const KERNEL_PID: i32 = -1;
@@ -44,7 +47,44 @@ pub enum Record<'a> {
     },
     /// A kernel function came (BPF programs, trampolines).
     Ksymbol(Ksymbol<'a>),
-    /// A record that is too short for its kind.
+    /// Sampling goes on. This and all below only from [`Reader::open_all`](super::Reader::open_all).
+    Unthrottle {
+        /// Event by its id, if the id belongs to one.
+        event: Option<usize>,
+    },
+    /// Counts of a task at its end.
+    Read {
+        /// Process.
+        pid: i32,
+        /// Thread.
+        tid: i32,
+        /// The counts.
+        values: ReadValues<'a>,
+    },
+    /// Hardware trace was written.
+    Aux(Aux),
+    /// Hardware trace of a task began.
+    ItraceStart {
+        /// Process.
+        pid: i32,
+        /// Thread.
+        tid: i32,
+    },
+    /// A task left a CPU, or came to it.
+    Switch(Switch),
+    /// The namespaces of a task.
+    Namespaces(Namespaces<'a>),
+    /// A BPF program came or went.
+    BpfEvent(BpfEvent<'a>),
+    /// A cgroup and its path.
+    Cgroup(Cgroup<'a>),
+    /// The kernel changed its own code.
+    TextPoke(TextPoke<'a>),
+    /// The hardware's number of an event whose output goes into the hardware trace.
+    AuxOutput(AuxOutput),
+    /// The program's part of a call chain whose sample was taken before (Linux 6.19).
+    DeferredCallchain(DeferredCallchain<'a>),
+    /// A record that is too short for its kind, or, from `Reader::open_all`, of a kind that is not known.
     Other {
         /// See [`pmuscope_abi::record::kind`].
         kind: u32,
@@ -52,9 +92,10 @@ pub enum Record<'a> {
 }
 
 /// In what the CPU was when a sample was taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum CpuMode {
     /// Not told.
+    #[default]
     Unknown,
     /// The kernel.
     Kernel,
@@ -69,7 +110,7 @@ pub enum CpuMode {
 }
 
 impl CpuMode {
-    fn from_misc(misc: u16) -> Self {
+    pub(super) fn from_misc(misc: u16) -> Self {
         match misc & misc::CPUMODE_MASK {
             misc::KERNEL => Self::Kernel,
             misc::USER => Self::User,
@@ -81,61 +122,8 @@ impl CpuMode {
     }
 }
 
-/// A sample. What the event does not record is `None`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sample<'a> {
-    /// Index of the event.
-    pub event: usize,
-    /// In what the CPU was.
-    pub mode: CpuMode,
-    /// Address of the instruction.
-    pub ip: Option<u64>,
-    /// Process.
-    pub pid: Option<i32>,
-    /// Thread.
-    pub tid: Option<i32>,
-    /// Time stamp, nanoseconds of the recording's clock.
-    pub time: Option<u64>,
-    /// CPU.
-    pub cpu: Option<u32>,
-    /// Units of the event this sample stands for.
-    pub period: Option<u64>,
-    /// Return addresses, innermost first; empty if not recorded.
-    pub callchain: Callchain<'a>,
-}
-
-/// Addresses of a call chain, with the kernel's marks between its parts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Callchain<'a> {
-    words: &'a [u8],
-    endian: Endian,
-}
-
-impl<'a> Callchain<'a> {
-    /// None.
-    pub const EMPTY: Self = Self { words: &[], endian: Endian::Little };
-
-    /// Number of entries, marks included.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.words.len() / 8
-    }
-
-    /// Whether there is none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.words.is_empty()
-    }
-
-    /// The entries: addresses, and marks (`PERF_CONTEXT_*`, the topmost 4095 values).
-    pub fn iter(&self) -> impl Iterator<Item = u64> + 'a {
-        let mut fields = Fields::new(self.words, self.endian);
-        std::iter::from_fn(move || fields.u64())
-    }
-}
-
 /// A mapping.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Mmap<'a> {
     /// Process; [`KERNEL_PID`] for the kernel and its modules.
     pub pid: i32,
@@ -151,10 +139,27 @@ pub struct Mmap<'a> {
     pub path: &'a [u8],
     /// Build id, if the kernel gave it.
     pub build_id: Option<&'a [u8]>,
+    /// Device and inode, if the record has them: the second form, without a build id.
+    pub inode: Option<Inode>,
+    /// Protection (`PROT_*`) and flags (`MAP_*`), if the record has them: the second form.
+    pub protection: Option<(u32, u32)>,
     /// Can hold code.
     pub executable: bool,
     /// Of the kernel or one of its modules.
     pub kernel: bool,
+}
+
+/// The file of a mapping as the kernel knows it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Inode {
+    /// Major number of the device.
+    pub major: u32,
+    /// Minor number of the device.
+    pub minor: u32,
+    /// Number of the inode.
+    pub number: u64,
+    /// Its generation: numbers are used again.
+    pub generation: u64,
 }
 
 /// A thread's name.
@@ -204,95 +209,63 @@ const MISC_FORK_EXEC: u16 = 1 << 13;
 /// `flags` of a ksymbol record: the function goes.
 const KSYMBOL_UNREGISTER: u16 = 1;
 
-/// A sample's fields; `None` if the body is too short for what the attribute says.
-pub(super) fn sample<'a>(
-    body: &'a [u8],
+/// MMAP and MMAP2. `has_build_ids`: whether the record's event asked the kernel for build ids.
+pub(super) fn mmap(
+    body: &[u8],
+    record_kind: u32,
     misc: u16,
-    event: usize,
-    attr: &Attr,
+    has_build_ids: bool,
     endian: Endian,
-) -> Option<Sample<'a>> {
-    let mut fields = Fields::new(body, endian);
-    let has = |bits| attr.sample_type.contains(bits);
-    let mut sample = Sample {
-        event,
-        mode: CpuMode::from_misc(misc),
-        ip: None,
-        pid: None,
-        tid: None,
-        time: None,
-        cpu: None,
-        period: None,
-        callchain: Callchain { words: &[], endian },
-    };
-    if has(SampleType::IDENTIFIER) {
-        fields.u64()?;
-    }
-    if has(SampleType::IP) {
-        sample.ip = Some(fields.u64()?);
-    }
-    if has(SampleType::TID) {
-        sample.pid = Some(fields.u32()? as i32);
-        sample.tid = Some(fields.u32()? as i32);
-    }
-    if has(SampleType::TIME) {
-        sample.time = Some(fields.u64()?);
-    }
-    for unused in [SampleType::ADDR, SampleType::ID, SampleType::STREAM_ID] {
-        if has(unused) {
-            fields.u64()?;
-        }
-    }
-    if has(SampleType::CPU) {
-        sample.cpu = Some(fields.u32()?);
-        fields.u32()?;
-    }
-    if has(SampleType::PERIOD) {
-        sample.period = Some(fields.u64()?);
-    }
-    if has(SampleType::READ) {
-        skip_read(&mut fields, attr.read_format)?;
-    }
-    if has(SampleType::CALLCHAIN) {
-        let entries = usize::try_from(fields.u64()?).ok()?;
-        sample.callchain.words = fields.take(entries.checked_mul(8)?)?;
-    }
-    Some(sample)
-}
-
-/// Steps over counter values: one, or those of a group.
-fn skip_read(fields: &mut Fields<'_>, format: ReadFormat) -> Option<()> {
-    let words = |bits: ReadFormat| (format & bits).bits().count_ones() as usize;
-    let times = words(ReadFormat::TOTAL_TIME_ENABLED | ReadFormat::TOTAL_TIME_RUNNING);
-    let per_value = 1 + words(ReadFormat::ID | ReadFormat::LOST);
-    let total = if format.contains(ReadFormat::GROUP) {
-        let values = usize::try_from(fields.u64()?).ok()?;
-        times.checked_add(values.checked_mul(per_value)?)?
-    } else {
-        times + per_value
-    };
-    fields.take(total.checked_mul(8)?).map(|_| ())
-}
-
-/// MMAP and MMAP2.
-pub(super) fn mmap(body: &[u8], record_kind: u32, misc: u16, endian: Endian) -> Option<Mmap<'_>> {
+) -> Option<Mmap<'_>> {
     let mut fields = Fields::new(body, endian);
     let (pid, tid) = (fields.u32()? as i32, fields.u32()? as i32);
-    let (start, length, offset) = (fields.u64()?, fields.u64()?, fields.u64()?);
-    let mut build_id = None;
-    let mut executable = misc & misc::MMAP_DATA == 0;
+    let mut mmap = Mmap {
+        pid,
+        tid,
+        start: fields.u64()?,
+        length: fields.u64()?,
+        offset: fields.u64()?,
+        executable: misc & misc::MMAP_DATA == 0,
+        kernel: pid == KERNEL_PID || misc & misc::CPUMODE_MASK == misc::KERNEL,
+        ..Mmap::default()
+    };
     if record_kind == kind::MMAP2 {
         let file = fields.take(24)?;
         if misc & misc::MMAP_BUILD_ID != 0 {
-            let length = usize::from(file[0]);
-            build_id = (1..=20).contains(&length).then(|| &file[4..4 + length]);
+            mmap.build_id = build_id(file, has_build_ids);
         }
-        executable = fields.u32()? & PROT_EXEC != 0;
-        fields.u32()?;
+        if mmap.build_id.is_none() {
+            mmap.inode = inode(file, endian);
+        }
+        let (protection, flags) = (fields.u32()?, fields.u32()?);
+        mmap.executable = protection & PROT_EXEC != 0;
+        mmap.protection = Some((protection, flags));
     }
-    let path = until_zero(fields.rest());
-    let kernel = pid == KERNEL_PID || misc & misc::CPUMODE_MASK == misc::KERNEL;
-    Some(Mmap { pid, tid, start, length, offset, path, build_id, executable, kernel })
+    mmap.path = until_zero(fields.rest());
+    Some(mmap)
+}
+
+/// The build id in the place of device and inode, `size, 0, 0, 0, id…`.
+///
+/// Linux 6.18 (others were not tried) marks such records for all sessions on a CPU as soon as one of
+/// them asks for build ids, but gives the others device and inode still. Where the event did not ask,
+/// only what cannot be a device and inode is taken for a build id, as tools put it into files
+/// afterwards: no device in use has the major number 16 or 20.
+fn build_id(file: &[u8], asked_for: bool) -> Option<&[u8]> {
+    let (&length, rest) = file.split_first()?;
+    let id = rest.get(3..3 + usize::from(length))?;
+    let is_one = match length {
+        16 | 20 => asked_for || rest.starts_with(&[0; 3]),
+        1..20 => asked_for,
+        _ => false,
+    };
+    is_one.then_some(id)
+}
+
+fn inode(file: &[u8], endian: Endian) -> Option<Inode> {
+    let mut fields = Fields::new(file, endian);
+    let (major, minor) = (fields.u32()?, fields.u32()?);
+    Some(Inode { major, minor, number: fields.u64()?, generation: fields.u64()? })
 }
 
 pub(super) fn comm(body: &[u8], misc: u16, endian: Endian) -> Option<Comm<'_>> {
@@ -325,78 +298,61 @@ mod tests {
         words.iter().flat_map(|word| word.to_be_bytes()).collect()
     }
 
-    #[test]
-    fn fields_come_in_the_order_of_the_abi_and_a_group_read_is_stepped_over() {
-        let attr = Attr {
-            sample_type: SampleType::IP
-                | SampleType::TID
-                | SampleType::TIME
-                | SampleType::ID
-                | SampleType::CPU
-                | SampleType::PERIOD
-                | SampleType::READ
-                | SampleType::CALLCHAIN,
-            read_format: ReadFormat::GROUP | ReadFormat::ID | ReadFormat::TOTAL_TIME_ENABLED,
-            ..Attr::default()
-        };
-        let body = words(&[
-            0xabc,
-            7 << 32 | 8,
-            55,
-            99,
-            3 << 32,
-            1000, // ip, pid+tid, time, id, cpu, period
-            2,
-            500,
-            1,
-            11,
-            2,
-            12, // values, enabled, {value, id} twice
-            2,
-            0xffff_ffff_ffff_fe00,
-            0xabc, // chain
-        ]);
-        let found = sample(&body, 2, 4, &attr, Endian::Big).unwrap();
-        assert_eq!((found.event, found.mode), (4, CpuMode::User));
-        assert_eq!((found.ip, found.pid, found.tid), (Some(0xabc), Some(7), Some(8)));
-        assert_eq!((found.time, found.cpu, found.period), (Some(55), Some(3), Some(1000)));
-        assert_eq!(found.callchain.iter().collect::<Vec<_>>(), [0xffff_ffff_ffff_fe00, 0xabc]);
-        assert_eq!(sample(&body[..body.len() - 1], 2, 4, &attr, Endian::Big), None);
+    fn mapping(file: [u8; 24]) -> Vec<u8> {
+        let mut body = words(&[5 << 32 | 5, 0x1000, 0x2000, 0x3000]);
+        body.extend_from_slice(&file);
+        body.extend_from_slice(&5_u32.to_be_bytes());
+        body.extend_from_slice(&[0; 4]);
+        body.extend_from_slice(b"/bin/x\0\0");
+        body
     }
 
     #[test]
     fn a_build_id_that_cannot_be_is_none() {
-        let mut body = words(&[5 << 32 | 5, 0x1000, 0x2000, 0x3000]);
-        body.extend_from_slice(&[20, 0, 0, 0]);
-        body.extend_from_slice(&[0xee; 20]);
-        body.extend_from_slice(&5_u32.to_be_bytes());
-        body.extend_from_slice(&[0; 4]);
-        body.extend_from_slice(b"/bin/x\0\0");
-        let with = |body: &[u8]| {
-            let found = mmap(body, kind::MMAP2, misc::MMAP_BUILD_ID | 2, Endian::Big).unwrap();
-            (found.build_id.map(<[u8]>::to_vec), found.path.to_vec(), found.executable)
+        let mut file = [0xee; 24];
+        file[..4].copy_from_slice(&[20, 0, 0, 0]);
+        let body = mapping(file);
+        let with = |body: &[u8], asked_for| {
+            let bits = misc::MMAP_BUILD_ID | 2;
+            let found = mmap(body, kind::MMAP2, bits, asked_for, Endian::Big).unwrap();
+            assert_eq!((found.path, found.executable), (&b"/bin/x"[..], true));
+            found.build_id.map(<[u8]>::to_vec)
         };
-        assert_eq!(with(&body), (Some(vec![0xee; 20]), b"/bin/x".to_vec(), true));
-        body[32] = 21;
-        assert_eq!(with(&body).0, None);
+        assert_eq!(with(&body, true), Some(vec![0xee; 20]));
+        file[0] = 21;
+        assert_eq!(with(&mapping(file), true), None);
+        // What tools put into files of events that did not ask for it.
+        assert_eq!(with(&body, false), Some(vec![0xee; 20]));
+    }
+
+    /// Device 8:2, inode 77, generation 9, wrongly marked as a build id of 8 bytes (little-endian).
+    #[test]
+    fn device_and_inode_with_the_mark_of_a_build_id_are_no_build_id() {
+        let mut file = [0; 24];
+        for (at, value) in [(0, 8), (4, 2), (8, 77), (16, 9)] {
+            file[at] = value;
+        }
+        let mut body = 5_u32.to_le_bytes().repeat(2);
+        body.extend([0x1000_u64, 0x2000, 0].iter().flat_map(|word| word.to_le_bytes()));
+        body.extend_from_slice(&file);
+        body.extend_from_slice(&[0; 16]);
+        let found = |asked_for| {
+            mmap(&body, kind::MMAP2, misc::MMAP_BUILD_ID, asked_for, Endian::Little).unwrap()
+        };
+        assert_eq!(found(true).build_id, Some(&[2, 0, 0, 0, 77, 0, 0, 0][..]));
+        assert_eq!(found(false).build_id, None);
+        let inode = Inode { major: 8, minor: 2, number: 77, generation: 9 };
+        assert_eq!(found(false).inode, Some(inode));
     }
 
     proptest! {
         #[test]
         fn no_body_can_harm(
             body in proptest::collection::vec(any::<u8>(), 0..200),
-            sample_type in any::<u64>(), read_format in any::<u64>(), bits in any::<u16>(),
+            bits in any::<u16>(), asked_for in any::<bool>(),
         ) {
-            let attr = Attr {
-                sample_type: SampleType::from_bits_retain(sample_type),
-                read_format: ReadFormat::from_bits_retain(read_format),
-                ..Attr::default()
-            };
-            if let Some(found) = sample(&body, bits, 0, &attr, Endian::Little) {
-                prop_assert!(found.callchain.iter().count() == found.callchain.len());
-            }
-            mmap(&body, kind::MMAP2, bits, Endian::Little);
-            mmap(&body, kind::MMAP, bits, Endian::Big);
+            mmap(&body, kind::MMAP2, bits, asked_for, Endian::Little);
+            mmap(&body, kind::MMAP, bits, asked_for, Endian::Big);
             comm(&body, bits, Endian::Little);
             task(&body, bits, Endian::Little);
             ksymbol(&body, Endian::Little);

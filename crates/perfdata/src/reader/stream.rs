@@ -11,6 +11,7 @@
 //! ```
 
 use std::io::{self, Read};
+use std::path::PathBuf;
 
 use pmuscope_abi::record::{HEADER_SIZE, kind};
 use zstd::stream::raw::{Decoder, InBuffer, Operation as _, OutBuffer};
@@ -19,6 +20,8 @@ use super::bytes::{Endian, Fields};
 
 /// Bytes read from the file at once; more than the largest record.
 const CHUNK: usize = 1 << 20;
+/// The same where many files are read side by side.
+const SMALL_CHUNK: usize = 128 << 10;
 /// Bytes unpacked at once; more than the largest record.
 const PLAIN: usize = 256 << 10;
 
@@ -28,11 +31,25 @@ pub(super) struct RawRecord<'a> {
     pub(super) kind: u32,
     pub(super) misc: u16,
     pub(super) body: &'a [u8],
+    pub(super) place: Place,
+}
+
+/// Where a record came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Byte offset in the file of the record, or of the compressed record that holds it.
+    pub(super) offset: u64,
+    /// It was compressed.
+    pub(super) packed: bool,
+    /// Bytes behind the record that belong to it and are not read.
+    pub(super) payload: u64,
 }
 
 /// Why reading ended before the end of the data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stopped {
+    /// The file, where a recording is a directory of several.
+    pub file: Option<PathBuf>,
     /// Byte offset in the file.
     pub offset: u64,
     /// What was found there.
@@ -69,10 +86,17 @@ pub(super) enum Step<'a> {
     Stopped(Stopped),
 }
 
+/// A record in one of the buffers.
+#[derive(Debug, Clone, Copy)]
+struct Last {
+    at: usize,
+    size: usize,
+    place: Place,
+}
+
 /// Where the next record is.
 enum Found {
-    File { at: usize, size: usize },
-    Plain { at: usize, size: usize },
+    Record(Last),
     End,
     Stopped(Stopped),
 }
@@ -88,6 +112,9 @@ pub(super) struct Stream {
     offset: u64,
     unpacker: Option<Unpacker>,
     plain_offset: u64,
+    /// Bytes that follow the last record, and its offset.
+    payload: (u64, u64),
+    last: Option<Last>,
 }
 
 impl std::fmt::Debug for Stream {
@@ -99,76 +126,91 @@ impl std::fmt::Debug for Stream {
 impl Stream {
     /// Records from `input`, whose first byte is at `offset` of the file and which ends with the data.
     pub(super) fn new(input: Box<dyn Read + Send>, offset: u64, endian: Endian) -> Self {
-        let buffer = vec![0; CHUNK];
-        let (at, filled, plain_offset) = (0, 0, offset);
-        Self { input, endian, buffer, at, filled, offset, unpacker: None, plain_offset }
+        Self::with_chunk(input, offset, endian, CHUNK)
     }
 
-    /// The next record.
+    /// The same for one of many files, with less memory.
+    pub(super) fn one_of_many(input: Box<dyn Read + Send>, endian: Endian) -> Self {
+        Self::with_chunk(input, 0, endian, SMALL_CHUNK)
+    }
+
+    fn with_chunk(input: Box<dyn Read + Send>, offset: u64, endian: Endian, chunk: usize) -> Self {
+        let (at, filled, plain_offset, payload) = (0, 0, offset, (0, 0));
+        let (buffer, unpacker, last) = (vec![0; chunk], None, None);
+        Self { input, endian, buffer, at, filled, offset, unpacker, plain_offset, payload, last }
+    }
+
+    /// The next record. A compressed one comes before what is in it.
     pub(super) fn next(&mut self) -> io::Result<Step<'_>> {
-        let bytes = match self.find()? {
-            Found::File { at, size } => &self.buffer[at..at + size],
-            Found::Plain { at, size } => match &self.unpacker {
-                Some(unpacker) => &unpacker.plain[at..at + size],
-                None => return Ok(Step::End),
-            },
-            Found::End => return Ok(Step::End),
+        self.last = None;
+        match self.find()? {
+            Found::Record(last) => self.last = Some(last),
+            Found::End => {}
             Found::Stopped(stopped) => return Ok(Step::Stopped(stopped)),
-        };
-        let (kind, misc, _) = header(bytes, self.endian);
-        Ok(Step::Record(RawRecord { kind, misc, body: &bytes[HEADER_SIZE..] }))
+        }
+        Ok(self.last().map_or(Step::End, Step::Record))
+    }
+
+    /// The record that [`Stream::next`] gave last.
+    pub(super) fn last(&self) -> Option<RawRecord<'_>> {
+        let Last { at, size, place } = self.last?;
+        let buffer = if place.packed { &self.unpacker.as_ref()?.plain } else { &self.buffer };
+        let bytes = &buffer[at..at + size];
+        let Header { kind, misc, .. } = Header::read(bytes, self.endian);
+        Some(RawRecord { kind, misc, body: &bytes[HEADER_SIZE..], place })
     }
 
     fn find(&mut self) -> io::Result<Found> {
-        loop {
-            if let Some(unpacker) = &mut self.unpacker {
-                match unpacker.next(self.endian) {
-                    Ok(Some((at, size))) => return Ok(Found::Plain { at, size }),
-                    Ok(None) => {}
-                    Err(reason) => {
-                        return Ok(Found::Stopped(Stopped { offset: self.plain_offset, reason }));
-                    }
+        if let Some(unpacker) = &mut self.unpacker {
+            match unpacker.next(self.endian) {
+                Ok(Some((at, size))) => {
+                    let place = Place { offset: self.plain_offset, packed: true, payload: 0 };
+                    return Ok(Found::Record(Last { at, size, place }));
                 }
+                Ok(None) => {}
+                Err(reason) => return Ok(stop(self.plain_offset, reason)),
             }
-            let stop = |offset, reason| Ok(Found::Stopped(Stopped { offset, reason }));
-            let there = self.fill(HEADER_SIZE)?;
-            if there == 0 {
-                return Ok(Found::End);
-            }
-            if there < HEADER_SIZE {
-                return stop(self.offset, StopReason::CutOff);
-            }
-            let (kind, _, size) = header(&self.buffer[self.at..], self.endian);
-            let length = usize::from(size);
-            if length < HEADER_SIZE {
-                return stop(self.offset, StopReason::RecordSize(size));
-            }
-            if self.fill(length)? < length {
-                return stop(self.offset, StopReason::CutOff);
-            }
-            let (start, offset) = (self.at, self.offset);
-            self.advance(length);
-            let body = start + HEADER_SIZE..start + length;
-            let follows = match kind {
-                kind::COMPRESSED | COMPRESSED2 => {
-                    self.unpack(kind, body, offset);
-                    continue;
-                }
-                TRACING_DATA => Fields::new(&self.buffer[body], self.endian)
-                    .u32()
-                    .map(|size| u64::from(size).next_multiple_of(8)),
-                AUXTRACE => Fields::new(&self.buffer[body], self.endian).u64(),
-                _ => Some(0),
-            };
-            if follows.unwrap_or(0) > 0 {
-                // Larger than the buffer as a rule; nobody here wants it.
-                if !self.skip(follows.unwrap_or(0))? {
-                    return stop(offset, StopReason::CutOff);
-                }
-                continue;
-            }
-            return Ok(Found::File { at: start, size: length });
         }
+        let (payload, of) = std::mem::take(&mut self.payload);
+        if !self.skip(payload)? {
+            return Ok(stop(of, StopReason::CutOff));
+        }
+        let there = self.fill(HEADER_SIZE)?;
+        if there == 0 {
+            return Ok(Found::End);
+        }
+        if there < HEADER_SIZE {
+            return Ok(stop(self.offset, StopReason::CutOff));
+        }
+        let Header { kind, size, .. } = Header::read(&self.buffer[self.at..], self.endian);
+        if size < HEADER_SIZE as u64 {
+            return Ok(stop(self.offset, StopReason::RecordSize(size as u16)));
+        }
+        let (length, beyond) = match usize::try_from(size) {
+            Ok(length) if length <= LARGEST_RECORD => (length, 0),
+            _ => (HEADER_SIZE, size - HEADER_SIZE as u64),
+        };
+        if self.fill(length)? < length {
+            return Ok(stop(self.offset, StopReason::CutOff));
+        }
+        let (at, offset) = (self.at, self.offset);
+        self.advance(length);
+        let body = at + HEADER_SIZE..at + length;
+        let payload = match kind {
+            kind::COMPRESSED | COMPRESSED2 => {
+                self.unpack(kind, body, offset);
+                0
+            }
+            TRACING_DATA => Fields::new(&self.buffer[body], self.endian)
+                .u32()
+                .map_or(0, |size| u64::from(size).next_multiple_of(8)),
+            AUXTRACE => Fields::new(&self.buffer[body], self.endian).u64().unwrap_or(0),
+            _ => beyond,
+        };
+        // Larger than the buffer as a rule; nobody here wants it.
+        self.payload = (payload, offset);
+        let place = Place { offset, packed: false, payload };
+        Ok(Found::Record(Last { at, size: length, place }))
     }
 
     fn unpack(&mut self, kind: u32, body: std::ops::Range<usize>, offset: u64) {
@@ -230,18 +272,40 @@ pub(super) const TRACING_DATA: u32 = 66;
 /// Hardware trace; its data follow the record.
 pub(super) const AUXTRACE: u32 = 71;
 
-/// Kind, misc and size of the record at the start of `bytes`, which has at least a header.
-fn header(bytes: &[u8], endian: Endian) -> (u32, u16, u16) {
-    let mut fields = Fields::new(bytes, endian);
-    (
-        fields.u32().unwrap_or_default(),
-        fields.u16().unwrap_or_default(),
-        fields.u16().unwrap_or_default(),
-    )
+/// Kinds of simpleperf's own records, whose sizes take the place of `misc` too.
+const SIMPLEPERF: std::ops::RangeInclusive<u32> = 32769..=32800;
+/// The largest record of perf's and the kernel's, bytes.
+const LARGEST_RECORD: usize = u16::MAX as usize;
+
+fn stop(offset: u64, reason: StopReason) -> Found {
+    Found::Stopped(Stopped { file: None, offset, reason })
+}
+
+/// The front of a record.
+#[derive(Debug, Clone, Copy)]
+struct Header {
+    kind: u32,
+    misc: u16,
+    /// Bytes of the whole record.
+    size: u64,
+}
+
+impl Header {
+    /// The header at the start of `bytes`, which has at least that.
+    fn read(bytes: &[u8], endian: Endian) -> Self {
+        let mut fields = Fields::new(bytes, endian);
+        let kind = fields.u32().unwrap_or_default();
+        let misc = fields.u16().unwrap_or_default();
+        let size = u64::from(fields.u16().unwrap_or_default());
+        if SIMPLEPERF.contains(&kind) {
+            return Self { kind, misc: 0, size: u64::from(misc) << 16 | size };
+        }
+        Self { kind, misc, size }
+    }
 }
 
 /// The zstd stream inside the records.
-struct Unpacker {
+pub(super) struct Unpacker {
     decoder: Result<Decoder<'static>, String>,
     packed: Vec<u8>,
     packed_at: usize,
@@ -253,7 +317,7 @@ struct Unpacker {
 }
 
 impl Unpacker {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             decoder: Decoder::new().map_err(|error| error.to_string()),
             packed: Vec::new(),
@@ -265,21 +329,22 @@ impl Unpacker {
         }
     }
 
-    fn feed(&mut self, packed: &[u8]) {
+    pub(super) fn feed(&mut self, packed: &[u8]) {
         self.packed.clear();
         self.packed.extend_from_slice(packed);
         self.packed_at = 0;
     }
 
     /// Place of the next whole record in `plain`; `None` if that needs more input.
-    fn next(&mut self, endian: Endian) -> Result<Option<(usize, usize)>, StopReason> {
+    pub(super) fn next(&mut self, endian: Endian) -> Result<Option<(usize, usize)>, StopReason> {
         loop {
             let there = self.filled - self.at;
             if there >= HEADER_SIZE {
-                let (_, _, size) = header(&self.plain[self.at..self.filled], endian);
-                let length = usize::from(size);
-                if length < HEADER_SIZE {
-                    return Err(StopReason::RecordSize(size));
+                let header = Header::read(&self.plain[self.at..self.filled], endian);
+                // Compressed records are perf's, all of them with sizes that fit into a u16.
+                let length = usize::try_from(header.size).unwrap_or(usize::MAX);
+                if !(HEADER_SIZE..=LARGEST_RECORD).contains(&length) {
+                    return Err(StopReason::RecordSize(header.size as u16));
                 }
                 if length <= there {
                     let at = self.at;
@@ -328,6 +393,7 @@ mod tests {
         let mut seen = Vec::new();
         loop {
             match stream.next().unwrap() {
+                Step::Record(record) if record.kind == kind::COMPRESSED => {}
                 Step::Record(record) => seen.push((record.kind, record.body.to_vec())),
                 Step::End => return (seen, None),
                 Step::Stopped(stopped) => return (seen, Some(stopped)),
@@ -368,10 +434,28 @@ mod tests {
         bytes.extend_from_slice(&[0xff; 24]);
         bytes.extend(records(&[(3, vec![])]));
         let (seen, stopped) = walk(&bytes);
-        assert_eq!((seen.len(), stopped), (2, None));
+        let kinds: Vec<u32> = seen.iter().map(|(kind, _)| *kind).collect();
+        assert_eq!((kinds, stopped), (vec![9, AUXTRACE, 3], None));
         let (seen, stopped) = walk(&bytes[..end_of_head + 3]);
-        assert_eq!(seen.len(), 1);
-        assert_eq!(stopped.map(|s| s.reason), Some(StopReason::CutOff));
+        assert_eq!(seen.len(), 2);
+        let stopped = stopped.unwrap();
+        assert_eq!((stopped.offset, stopped.reason), (16, StopReason::CutOff));
+    }
+
+    /// 70,000 bytes: more than a u16 holds, so the upper half stands where others have `misc`.
+    #[test]
+    fn simpleperfs_large_records_are_stepped_over() {
+        let size = 70_000_u32;
+        let mut bytes = records(&[(9, vec![1; 8])]);
+        bytes.extend_from_slice(&SIMPLEPERF.start().to_ne_bytes());
+        bytes.extend_from_slice(&((size >> 16) as u16).to_ne_bytes());
+        bytes.extend_from_slice(&(size as u16).to_ne_bytes());
+        bytes.resize(16 + size as usize, 0xff);
+        bytes.extend(records(&[(3, vec![])]));
+        let (seen, stopped) = walk(&bytes);
+        assert_eq!(seen, [(9, vec![1; 8]), (*SIMPLEPERF.start(), vec![]), (3, vec![])]);
+        assert_eq!(stopped, None);
+        assert_eq!(walk(&bytes[..60_000]).1.unwrap().reason, StopReason::CutOff);
     }
 
     #[test]
@@ -382,8 +466,8 @@ mod tests {
         assert!(packed.len() < plain.len() / 256, "{}", packed.len());
         let mut stream = Stream::new(Box::new(io::Cursor::new(packed)), 0, native());
         let mut count = 0;
-        while let Step::Record(_) = stream.next().unwrap() {
-            count += 1;
+        while let Step::Record(record) = stream.next().unwrap() {
+            count += u32::from(record.kind == 9);
         }
         assert_eq!(count, 64 << 10);
         assert_eq!(stream.unpacker.unwrap().plain.len(), PLAIN);

@@ -5,9 +5,12 @@ use std::collections::HashMap;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
 
 use linux_perf_data::linux_perf_event_reader::EventRecord;
 use linux_perf_data::{PerfFileReader, PerfFileRecord};
+use pmuscope_perfdata::reader::Reader;
 
 use super::{Found, read};
 
@@ -49,6 +52,13 @@ fn file_name(path: &Path) -> &str {
     path.file_name().and_then(|name| name.to_str()).unwrap()
 }
 
+/// Samples per event as the index has them, `name:samples` each; as far as the line goes, which the
+/// index cuts. Names there come from another program.
+fn counts(row: &HashMap<String, String>) -> Vec<u64> {
+    let parts = row["events:samples"].split(' ');
+    parts.map_while(|part| part.rsplit(':').next()?.parse().ok()).collect()
+}
+
 #[test]
 fn every_good_file_is_read_whole_and_in_order() {
     let Some(folder) = corpus() else { return };
@@ -62,20 +72,111 @@ fn every_good_file_is_read_whole_and_in_order() {
         if !opaque {
             let total: u64 = found.samples.iter().sum();
             assert_eq!(total.to_string(), row["n_samples"], "{name}: {found:?}");
-            for (event, samples) in found.names.iter().zip(&found.samples) {
-                // Counts per event end with ":<samples>"; names there come from another program.
-                let counted = row["events:samples"]
-                    .split(' ')
-                    .any(|part| part.rsplit(':').next() == Some(&samples.to_string()));
-                assert!(counted || found.names.len() > 4, "{name}: {event} {samples}");
-            }
+            let counts = counts(row);
+            assert!(counts.len() == found.samples.len() || counts.len() > 3, "{name}: {counts:?}");
+            assert_eq!(found.samples[..counts.len()], counts, "{name}: {:?}", found.names);
         }
         assert_eq!(found.tally.late, 0, "{name}");
         assert_eq!(found.tally.malformed, 0, "{name}");
         assert_eq!(found.tally.samples_of_no_event, 0, "{name}");
+        assert!(found.tally.unknown_kinds.is_empty(), "{name}: {:?}", found.tally);
+        assert_eq!(found.undecoded, 0, "{name}");
         // One file has a record of size 0 in it, in another perf's messages follow the records.
         let damaged = name.contains("corrupted") || name.contains("sleep.compressed2.pipe");
         assert_eq!(found.tally.stopped.is_some(), damaged, "{name}: {:?}", found.tally);
+    }
+}
+
+/// Kinds as the index names them.
+const KINDS: [(&str, u32); 34] = [
+    ("MMAP", 1),
+    ("LOST", 2),
+    ("COMM", 3),
+    ("EXIT", 4),
+    ("THROTTLE", 5),
+    ("UNTHROTTLE", 6),
+    ("FORK", 7),
+    ("READ", 8),
+    ("SAMPLE", 9),
+    ("MMAP2", 10),
+    ("AUX", 11),
+    ("ITRACE_START", 12),
+    ("LOST_SAMPLES", 13),
+    ("SWITCH", 14),
+    ("SWITCH_CPU", 15),
+    ("NAMESPACES", 16),
+    ("KSYMBOL", 17),
+    ("BPF_EVENT", 18),
+    ("CGROUP", 19),
+    ("TEXT_POKE", 20),
+    ("AUX_OUTPUT_HW_ID", 21),
+    ("ATTR", 64),
+    ("EVENT_TYPE", 65),
+    ("TRACING_DATA", 66),
+    ("BUILD_ID", 67),
+    ("FINISHED_ROUND", 68),
+    ("ID_INDEX", 69),
+    ("AUXTRACE_INFO", 70),
+    ("AUXTRACE", 71),
+    ("THREAD_MAP", 73),
+    ("CPU_MAP", 74),
+    ("EVENT_UPDATE", 78),
+    ("TIME_CONV", 79),
+    ("FEATURE", 80),
+];
+
+/// Records of every kind, those that nobody here uses too, and the hardware trace that is skipped.
+#[test]
+fn every_record_of_every_good_file_is_counted() {
+    let Some(folder) = corpus() else { return };
+    let index = index(&folder);
+    let (mut compared, mut traces) = (0, 0);
+    for path in files(&folder) {
+        let name = file_name(&path);
+        let row = &index[name];
+        if row["record_counts"].contains("COMPRESSED") {
+            continue;
+        }
+        let tally = read(&path).unwrap().tally;
+        let mut raw = Reader::open_raw(&path).unwrap();
+        let mut offset = None;
+        while let Some(entry) = raw.next().unwrap() {
+            assert!(offset.is_none_or(|last| last < entry.offset), "{name} at {}", entry.offset);
+            offset = Some(entry.offset);
+        }
+        assert_eq!(raw.tally().kinds, tally.kinds, "{name}");
+        for part in row["record_counts"].split(';') {
+            let (kind, number) = part.split_once('=').unwrap();
+            if let Some((_, kind)) = KINDS.iter().find(|(known, _)| *known == kind) {
+                assert_eq!(tally.kinds.get(*kind).to_string(), number, "{name}: {part}");
+                compared += 1;
+            }
+        }
+        // "AUX:intel_pt:149968B" among the features.
+        let trace = row["features"].split(' ').find_map(|part| part.strip_prefix("AUX:"));
+        if let Some(bytes) = trace.and_then(|trace| trace.rsplit(':').next()) {
+            assert_eq!(format!("{}B", tally.skipped_bytes), bytes, "{name}");
+            traces += 1;
+        }
+    }
+    assert!(compared > 300 && traces > 0, "{compared} {traces}");
+}
+
+/// A stream is the same by a pipe; a file comes by a redirection.
+#[test]
+fn recordings_come_by_a_named_pipe() {
+    let Some(folder) = corpus() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let pipe = dir.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for path in files(&folder).iter().filter(|path| file_name(path).contains("pipe")) {
+        let direct = read(path).unwrap();
+        let piped = thread::scope(|scope| {
+            scope.spawn(|| fs::write(&pipe, fs::read(path).unwrap()));
+            read(&pipe).unwrap()
+        });
+        assert_eq!(direct.tally, piped.tally);
+        assert_eq!((direct.samples, direct.ip_sums), (piped.samples, piped.ip_sums));
     }
 }
 

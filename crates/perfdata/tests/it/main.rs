@@ -3,7 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // clippy takes helpers of a test binary for no tests
 
 mod corpus;
+mod directory;
+mod forms;
 mod ours;
+mod round_trip;
 mod stock_perf;
 
 use std::path::Path;
@@ -19,6 +22,8 @@ struct Found {
     samples: Vec<u64>,
     out_of_order: u64,
     callchain_entries: usize,
+    /// Samples whose end is too short.
+    undecoded: u64,
     mmaps: u64,
     tally: Tally,
 }
@@ -39,6 +44,7 @@ fn read(path: &Path) -> Result<Found, ReadError> {
                 let sum = &mut found.ip_sums[sample.event];
                 *sum = sum.wrapping_add(sample.ip.unwrap_or(0));
                 found.callchain_entries += sample.callchain.iter().count();
+                found.undecoded += u64::from(sample.details().is_none());
             }
             Record::Mmap(_) => found.mmaps += 1,
             _ => {}

@@ -1,0 +1,188 @@
+//! What a recording says about itself, as it becomes known: from sections of a file at once, from
+//! records of a stream one by one.
+//!
+//! A stream can repeat itself without end, and a small compressed one can be a large one. So what is
+//! kept of it is bounded, and each record costs time by its own size only.
+
+use std::collections::HashMap;
+
+use super::bytes::Endian;
+use super::event::{Event, Events};
+use super::metadata::{Metadata, NamedIds};
+use super::tool::ToolRecord;
+
+/// More events than this are not one recording's.
+const MOST_EVENTS: usize = u16::MAX as usize;
+/// Ids of all events together: 512 CPUs with 5000 threads and three events.
+pub(super) const MOST_IDS: usize = 8 << 20;
+/// Bytes of features and build ids that records of a stream may add up to.
+const MOST_BYTES: usize = 64 << 20;
+
+/// Events, and what is known about machine and recording.
+#[derive(Debug)]
+pub(super) struct About {
+    pub(super) metadata: Metadata,
+    pub(super) events: Events,
+    /// Names that arrive before or after their events, in the order of the events.
+    names: Vec<NamedIds>,
+    /// Index of a name by the first of its ids.
+    name_of: HashMap<u64, usize>,
+    ids: usize,
+    /// Bytes that may still be taken from records.
+    room: usize,
+}
+
+impl About {
+    pub(super) fn new() -> Self {
+        Self {
+            metadata: Metadata::default(),
+            events: Events::new(),
+            names: Vec::new(),
+            name_of: HashMap::new(),
+            ids: 0,
+            room: MOST_BYTES,
+        }
+    }
+
+    /// Takes over what the sections of a file say.
+    pub(super) fn of_file(metadata: Metadata, names: Vec<NamedIds>, events: Vec<Event>) -> Self {
+        let mut about = Self { metadata, ..Self::new() };
+        about.take_names(names);
+        events.into_iter().for_each(|event| about.add_event(event));
+        about.name_by_order();
+        about
+    }
+
+    /// Takes over a record; false if its kind is not known.
+    pub(super) fn take(&mut self, record: ToolRecord, endian: Endian) -> bool {
+        match record {
+            ToolRecord::Event(event) => self.add_event(*event),
+            ToolRecord::Feature { bit, bytes } => {
+                if self.spend(bytes.len()) {
+                    let names = self.metadata.take_feature(bit, &bytes, endian);
+                    self.take_names(names);
+                }
+            }
+            ToolRecord::BuildId { misc, body } => {
+                if self.spend(body.len()) {
+                    self.metadata.take_build_id(misc, &body);
+                }
+            }
+            ToolRecord::EventName { id, name } => self.events.rename(id, &name),
+            ToolRecord::Info(info) => {
+                // The copy written at close knows more than any in the stream.
+                if !self.metadata.info.as_ref().is_some_and(|info| info.complete) {
+                    self.metadata.info = Some(*info);
+                }
+            }
+            ToolRecord::PassedOver => {}
+            ToolRecord::Unknown => return false,
+        }
+        true
+    }
+
+    fn spend(&mut self, bytes: usize) -> bool {
+        let enough = bytes <= self.room;
+        self.room = self.room.saturating_sub(bytes);
+        enough
+    }
+
+    fn add_event(&mut self, mut event: Event) {
+        if self.events.list.len() >= MOST_EVENTS {
+            return;
+        }
+        event.ids.truncate(MOST_IDS - self.ids);
+        self.ids += event.ids.len();
+        let name = event.ids.iter().find_map(|id| self.name_of.get(id)).copied();
+        self.events.push(event);
+        if let Some(named) = name.and_then(|index| self.names.get(index)) {
+            self.events.rename_at(self.events.list.len() - 1, &named.name);
+        }
+    }
+
+    fn take_names(&mut self, names: Vec<NamedIds>) {
+        if names.is_empty() {
+            return;
+        }
+        self.name_of.clear();
+        for (index, named) in names.iter().enumerate() {
+            if let Some(&id) = named.ids.first() {
+                self.events.rename(id, &named.name);
+                self.name_of.insert(id, index);
+            }
+        }
+        self.names = names;
+    }
+
+    /// Names without ids belong to events by their order.
+    pub(super) fn name_by_order(&mut self) {
+        if self.names.len() != self.events.list.len() {
+            return;
+        }
+        for (index, named) in self.names.iter().enumerate() {
+            if named.ids.is_empty() {
+                self.events.rename_at(index, &named.name);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pmuscope_abi::Attr;
+
+    fn event(ids: &[u64]) -> ToolRecord {
+        let event = Event { name: "made up".into(), attr: Attr::default(), ids: ids.to_vec() };
+        ToolRecord::Event(Box::new(event))
+    }
+
+    fn named(name: &str, ids: &[u64]) -> NamedIds {
+        NamedIds { name: name.into(), ids: ids.to_vec() }
+    }
+
+    fn names(about: &About) -> Vec<&str> {
+        about.events.list.iter().map(|event| &event.name[..]).collect()
+    }
+
+    #[test]
+    fn names_find_their_events_whichever_comes_first() {
+        let mut about = About::new();
+        about.take(event(&[1, 2]), Endian::Little);
+        about.take_names(vec![named("first", &[1]), named("second", &[9])]);
+        about.take(event(&[8, 9]), Endian::Little);
+        about.take(event(&[]), Endian::Little);
+        assert_eq!(names(&about), ["first", "second", "made up"]);
+        about.take(ToolRecord::EventName { id: 8, name: "better".into() }, Endian::Little);
+        assert_eq!(names(&about)[1], "better");
+    }
+
+    #[test]
+    fn names_without_ids_go_by_order_only_if_there_is_one_for_each() {
+        let mut about = About::new();
+        about.take_names(vec![named("a", &[]), named("b", &[])]);
+        about.take(event(&[]), Endian::Little);
+        about.name_by_order();
+        assert_eq!(names(&about), ["made up"]);
+        about.take(event(&[]), Endian::Little);
+        about.name_by_order();
+        assert_eq!(names(&about), ["a", "b"]);
+    }
+
+    #[test]
+    fn a_stream_that_repeats_itself_cannot_take_all_memory() {
+        let mut about = About::new();
+        about.ids = MOST_IDS - 5;
+        about.take(event(&[1, 2, 3]), Endian::Little);
+        about.take(event(&[4, 5, 6]), Endian::Little);
+        assert_eq!((about.ids, about.events.list[1].ids.len()), (MOST_IDS, 2));
+        about.room = 200_000;
+        let mut body = vec![1; 60_000];
+        body[24] = 20;
+        for _ in 0..10 {
+            let record = ToolRecord::BuildId { misc: 1 << 15, body: body.clone() };
+            assert!(about.take(record, Endian::Little));
+        }
+        assert_eq!(about.metadata.build_ids.len(), 3);
+    }
+}

@@ -1,0 +1,84 @@
+//! Records that the recording tool wrote: what the reader itself wants of them.
+
+use pmuscope_abi::ATTR_SIZE_VER0;
+use pmuscope_abi::record::kind;
+
+use crate::info::{MAGIC, PAYLOAD_INFO, RecordingInfo};
+
+use super::bytes::{Endian, Fields, until_zero};
+use super::event::Event;
+use super::stream::{AUXTRACE, COMPRESSED2, RawRecord, TRACING_DATA};
+use super::{header, name};
+
+/// The first kind of a tool's records.
+pub(super) const FIRST: u32 = 64;
+const HEADER_ATTR: u32 = 64;
+const BUILD_ID: u32 = 67;
+const EVENT_UPDATE: u32 = 78;
+/// `type` of an event update that carries a name.
+const UPDATE_NAME: u64 = 2;
+/// What matters to nobody here: id index, hardware trace information and errors, thread and CPU maps,
+/// counts of `perf stat`, clock conversion, the end of synthesised records, what BPF programs and the
+/// scheduler tell.
+const PASSED_OVER: [u32; 13] = [69, 70, 72, 73, 74, 75, 76, 77, 79, 82, 84, 85, 86];
+
+/// A record that a tool wrote, as far as the reader wants it.
+#[derive(Debug)]
+pub(super) enum ToolRecord {
+    Event(Box<Event>),
+    Feature { bit: u32, bytes: Vec<u8> },
+    BuildId { misc: u16, body: Vec<u8> },
+    EventName { id: u64, name: String },
+    Info(Box<RecordingInfo>),
+    PassedOver,
+    Unknown,
+}
+
+impl ToolRecord {
+    /// In a file, sections have attributes and features: the records are for others.
+    pub(super) fn read(raw: &RawRecord<'_>, endian: Endian, is_stream: bool) -> Self {
+        let wanted = match raw.kind {
+            HEADER_ATTR if is_stream => header_attr(raw.body, endian),
+            kind::HEADER_FEATURE if is_stream => header_feature(raw.body, endian),
+            HEADER_ATTR | kind::HEADER_FEATURE => Some(Self::PassedOver),
+            BUILD_ID => Some(Self::BuildId { misc: raw.misc, body: raw.body.to_vec() }),
+            EVENT_UPDATE => event_update(raw.body, endian),
+            kind::HEADER_EVENT_TYPE => info(raw.body, endian),
+            // Their contents come as records of their own, or are skipped by the stream.
+            kind::COMPRESSED | COMPRESSED2 | TRACING_DATA | AUXTRACE => Some(Self::PassedOver),
+            kind if PASSED_OVER.contains(&kind) => Some(Self::PassedOver),
+            _ => Some(Self::Unknown),
+        };
+        wanted.unwrap_or(Self::PassedOver)
+    }
+}
+
+fn header_attr(body: &[u8], endian: Endian) -> Option<ToolRecord> {
+    let attr = header::attr_from(body, endian)?;
+    let declared = Fields::new(body.get(4..)?, endian).u32()? as usize;
+    let size = if declared == 0 { ATTR_SIZE_VER0 } else { declared };
+    let ids = header::ids_from(body.get(size..).unwrap_or_default(), endian);
+    Some(ToolRecord::Event(Box::new(Event { name: name::of(&attr), attr, ids })))
+}
+
+fn header_feature(body: &[u8], endian: Endian) -> Option<ToolRecord> {
+    let mut fields = Fields::new(body, endian);
+    let bit = u32::try_from(fields.u64()?).ok()?;
+    Some(ToolRecord::Feature { bit, bytes: fields.rest().to_vec() })
+}
+
+fn event_update(body: &[u8], endian: Endian) -> Option<ToolRecord> {
+    let mut fields = Fields::new(body, endian);
+    let (what, id) = (fields.u64()?, fields.u64()?);
+    let name = String::from_utf8_lossy(until_zero(fields.rest())).into_owned();
+    (what == UPDATE_NAME).then_some(ToolRecord::EventName { id, name })
+}
+
+/// Our own record; its words are in the byte order of the file as all others.
+fn info(body: &[u8], endian: Endian) -> Option<ToolRecord> {
+    let mut fields = Fields::new(body.strip_prefix(MAGIC)?, endian);
+    let (kind, size) = (fields.u32()?, fields.u32()?);
+    let json = fields.take(usize::try_from(size).ok()?)?;
+    let info = (kind == PAYLOAD_INFO).then(|| RecordingInfo::from_json(json)).flatten()?;
+    Some(ToolRecord::Info(Box::new(info)))
+}
