@@ -6,6 +6,7 @@
 
 mod budget;
 mod busy;
+mod cgroup;
 pub mod child;
 mod cpuset;
 mod environment;
@@ -29,6 +30,7 @@ pub mod verdicts;
 
 pub use budget::RingBudget;
 pub use busy::CpuTimes;
+pub use cgroup::OwnCgroup;
 pub use cpuset::{CpuIter, CpuListError, CpuSet};
 pub use environment::Environment;
 pub use error::MachineError;

@@ -60,7 +60,7 @@ pub(crate) fn requests(
     kernel: KernelFeatures,
 ) -> Result<Vec<EventRequest>, RecorderError> {
     let own_command = options.target == Target::Command;
-    let wide = matches!(options.target, Target::System | Target::Cpus(_) | Target::Cgroup { .. });
+    let wide = options.target.is_wide();
     let mut requests = Vec::new();
     if !own_command {
         let attr = sideband(options, kernel, base(options, kernel));
@@ -124,7 +124,7 @@ fn sideband(options: &RecordOptions, kernel: KernelFeatures, mut attr: Attr) -> 
         | AttrFlags::COMM
         | AttrFlags::COMM_EXEC
         | AttrFlags::TASK;
-    let wide = matches!(options.target, Target::System | Target::Cpus(_) | Target::Cgroup { .. });
+    let wide = options.target.is_wide();
     flags.set(AttrFlags::KSYMBOL | AttrFlags::BPF_EVENT, wide);
     flags.set(AttrFlags::MMAP_DATA, options.extras.data_mappings);
     flags.set(AttrFlags::BUILD_ID, options.build_ids && kernel.gives_build_ids());

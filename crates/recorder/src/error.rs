@@ -43,6 +43,19 @@ pub enum RecorderError {
         /// Why not.
         source: io::Error,
     },
+    /// A cgroup for the command could not be made.
+    #[error(
+        "--own-cgroup: cannot put the command into {}: {}. Try as root, on a machine with cgroups, or \
+         without --own-cgroup",
+        .path.display(),
+        errno_name(.source)
+    )]
+    OwnCgroup {
+        /// The cgroup.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
     /// A buffer could not be placed on its node.
     #[error(
         "cannot bind a buffer of {kib} KiB to node {node}: mbind: {}. \

@@ -91,6 +91,9 @@ pub struct Control {
 pub enum Target {
     /// The command.
     Command,
+    /// The command, on all CPUs in a cgroup made for it: clocks go on from one of its tasks to the
+    /// next, where those of [`Target::Command`] begin anew with each.
+    CommandInCgroup,
     /// Everything on all online CPUs.
     System,
     /// Everything on these CPUs.
@@ -106,6 +109,17 @@ pub enum Target {
         /// CPUs, if not all.
         cpus: Option<CpuSet>,
     },
+}
+
+impl Target {
+    /// Whether events belong to CPUs, whoever runs there, and not to tasks.
+    #[must_use]
+    pub fn is_wide(&self) -> bool {
+        match self {
+            Self::System | Self::Cpus(_) | Self::Cgroup { .. } | Self::CommandInCgroup => true,
+            Self::Command | Self::Processes(_) | Self::Threads(_) => false,
+        }
+    }
 }
 
 /// How often to sample.

@@ -4,6 +4,7 @@
 
 mod actor;
 mod bench;
+mod cgroups;
 mod diff;
 mod disk;
 mod docs;

@@ -41,7 +41,7 @@ use self::old_file::Previous;
 pub use self::outcome::{EndReason, Summary};
 pub use self::preview::{Preview, preview};
 use self::readers::with_readers;
-use self::scope::{scope, tasks};
+use self::scope::{own_cgroup, scope, tasks};
 use self::threads::open_without_a_gap;
 use self::wait::{Event, Monitor, Watched};
 use crate::attributes::{self, KernelFeatures};
@@ -102,7 +102,9 @@ pub fn record(
         [] => None,
         command => Some(HeldChild::new(command)?),
     };
-    let scope = scope(options, machine, &topology, child.as_ref())?;
+    // Lives until the recording has ended.
+    let cgroup = own_cgroup(options, machine, child.as_ref())?;
+    let scope = scope(options, machine, &topology, child.as_ref(), cgroup.as_ref())?;
     let mut requests = attributes::requests(options, features)?;
     let cost = sampling_cost(options, kernel, machine, &topology, &requests)?;
     let budget = match options.budget {
@@ -350,7 +352,7 @@ impl Session<'_> {
     /// nothing to describe; later its descendants are among all processes.
     fn name_what_exists(&self, output: &Output, again: bool) {
         let processes = match &self.options.target {
-            Target::Command if !again => Processes::None,
+            Target::Command | Target::CommandInCgroup if !again => Processes::None,
             Target::Processes(pids) if !again => Processes::These(pids.clone()),
             Target::Threads(tids) if !again => Processes::These(self.processes_of(tids)),
             _ => Processes::All,

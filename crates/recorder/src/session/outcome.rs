@@ -165,7 +165,7 @@ impl Session<'_> {
             Target::Processes(pids) => format!("processes {}", join(pids)),
             Target::Threads(tids) => format!("threads {}", join(tids)),
             Target::Cgroup { path, .. } => format!("cgroup {path}"),
-            Target::Command => {
+            Target::Command | Target::CommandInCgroup => {
                 let words: Vec<_> =
                     self.options.command.iter().map(|word| word.to_string_lossy()).collect();
                 format!("command {}", words.join(" "))
@@ -480,7 +480,8 @@ fn unsampled(event: &EventInfo) -> Option<String> {
     Some(format!(
         "{}: the kernel counted {:.3} s, samples stand for {:.3} s of it. A clock that follows tasks \
          samples none that lives shorter than its period, and a virtual machine that has to wait for \
-         its host misses ticks. Try: -a, or a higher rate (-F)",
+         its host misses ticks. Try: --own-cgroup for a command, -a, or a \
+         higher rate (-F)",
         event.name, clock.counted_s, clock.sampled_s
     ))
 }

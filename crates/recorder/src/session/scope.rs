@@ -2,21 +2,23 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 
 use pmuscope_counters::Scope;
 use pmuscope_counters::spawn::HeldChild;
-use pmuscope_machine::{Machine, Topology};
+use pmuscope_machine::{Machine, OwnCgroup, Topology};
 
 use super::threads::threads;
 use crate::error::RecorderError;
 use crate::options::{RecordOptions, Target};
 
-/// The places to open events at.
+/// The places to open events at; a command that is to have a cgroup is in `cgroup`.
 pub(super) fn scope(
     options: &RecordOptions,
     machine: &Machine,
     topology: &Topology,
     child: Option<&HeldChild>,
+    cgroup: Option<&OwnCgroup>,
 ) -> Result<Scope, RecorderError> {
     let online = topology.online.clone();
     let tasks = |tids| tasks(options, topology, tids);
@@ -30,6 +32,14 @@ pub(super) fn scope(
                 )));
             }
             Scope::Cpus(cpus.clone())
+        }
+        Target::CommandInCgroup => {
+            let directory = cgroup.map_or(Path::new(""), OwnCgroup::directory);
+            Scope::Cgroup {
+                directory: open_directory(directory)?,
+                path: directory.display().to_string(),
+                cpus: online,
+            }
         }
         Target::Command => tasks(child.map(HeldChild::pid).into_iter().collect()),
         Target::Processes(pids) => tasks(threads(machine, pids)?),
@@ -50,18 +60,40 @@ pub(super) fn tasks(options: &RecordOptions, topology: &Topology, tids: Vec<u32>
     }
 }
 
-/// In the perf_event hierarchy of cgroup v1 if there is one, else in the unified one.
+/// By its path below the mount of the hierarchy that perf events know, or from the root.
 fn open_cgroup(machine: &Machine, path: &str) -> Result<OwnedFd, RecorderError> {
-    let mount = machine.root().join("sys/fs/cgroup");
-    let below = path.trim_start_matches('/');
-    let below = below.strip_prefix("sys/fs/cgroup/").unwrap_or(below);
-    let v1 = mount.join("perf_event");
-    let directory = if v1.is_dir() { v1.join(below) } else { mount.join(below) };
-    let opened = std::fs::File::open(&directory).and_then(|file| {
+    let default = || machine.root().join("sys/fs/cgroup");
+    let mount = machine.perf_cgroup_mount().unwrap_or_else(default);
+    let from_root = machine.root().join(path.trim_start_matches('/'));
+    if path.starts_with('/') && from_root.starts_with(&mount) {
+        return open_directory(&from_root);
+    }
+    open_directory(&mount.join(path.trim_start_matches('/')))
+}
+
+fn open_directory(path: &Path) -> Result<OwnedFd, RecorderError> {
+    let opened = std::fs::File::open(path).and_then(|file| {
         if file.metadata()?.is_dir() { Ok(file) } else { Err(io::ErrorKind::NotADirectory.into()) }
     });
     match opened {
         Ok(file) => Ok(file.into()),
-        Err(source) => Err(RecorderError::Cgroup { path: directory.display().to_string(), source }),
+        Err(source) => Err(RecorderError::Cgroup { path: path.display().to_string(), source }),
+    }
+}
+
+/// Puts the command into a cgroup of its own, if that is the target.
+pub(super) fn own_cgroup(
+    options: &RecordOptions,
+    machine: &Machine,
+    child: Option<&HeldChild>,
+) -> Result<Option<OwnCgroup>, RecorderError> {
+    let Some(child) = child.filter(|_| options.target == Target::CommandInCgroup) else {
+        return Ok(None);
+    };
+    let refused = |(path, source)| RecorderError::OwnCgroup { path, source };
+    let cgroup = OwnCgroup::new(machine).map_err(refused)?;
+    match cgroup.add(child.pid()) {
+        Ok(()) => Ok(Some(cgroup)),
+        Err(source) => Err(refused((cgroup.directory().to_owned(), source))),
     }
 }

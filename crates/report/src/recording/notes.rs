@@ -114,7 +114,7 @@ fn unsampled(profile: &Profile) -> Option<String> {
     Some(format!(
         "the kernel counted {:.3} s of the clock, the samples stand for {:.3} s: what ran in {} of the \
          time is not in this report. Tasks that live shorter than a period have no samples where a \
-         clock follows tasks. Record with -a, or a higher rate (-F).",
+         clock follows tasks. Record a command with --own-cgroup, or the machine with -a.",
         most.counted_s,
         most.sampled_s,
         percent(share_unsampled(&most), 1)

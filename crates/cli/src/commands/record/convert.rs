@@ -112,6 +112,7 @@ fn target(args: &Args) -> Result<Target, String> {
         (None, None) if args.all_cpus => Ok(Target::System),
         (None, None) if !args.pid.is_empty() => Ok(Target::Processes(args.pid.clone())),
         (None, None) if !args.tid.is_empty() => Ok(Target::Threads(args.tid.clone())),
+        (None, None) if args.own_cgroup => Ok(Target::CommandInCgroup),
         (None, None) if !args.command.is_empty() => Ok(Target::Command),
         (None, None) => Err("nothing to record. Try: pmuscope record -- COMMAND, \
                              pmuscope record -p PID, or pmuscope record -a"

@@ -39,6 +39,15 @@ pub(crate) struct Args {
     /// Record the members of this cgroup.
     #[arg(short = 'G', long, value_name = "PATH", help_heading = "What to record")]
     pub(crate) cgroup: Option<String>,
+    /// Record the command on all CPUs in a cgroup made for it (root): a clock then samples its
+    /// short-lived processes too.
+    #[arg(
+        long,
+        requires = "command",
+        conflicts_with_all = ["all_cpus", "cpu", "cgroup", "pid", "tid", "per_thread", "no_inherit"],
+        help_heading = "What to record"
+    )]
+    pub(crate) own_cgroup: bool,
     /// One ring per thread in place of one per CPU; children are not followed.
     #[arg(long, conflicts_with_all = ["all_cpus", "cpu", "cgroup"], help_heading = "What to record")]
     pub(crate) per_thread: bool,

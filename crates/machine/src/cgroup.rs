@@ -1,0 +1,214 @@
+//! Cgroups that perf events can be limited to: where they are, and one of our own for a while.
+//!
+//! The controller perf_event has a hierarchy of its own where cgroup v1 mounts it; else it is part of
+//! the unified one, in every cgroup, without being switched on (`man 7 cgroups`;
+//! `kernel/events/core.c: perf_event_cgrp_subsys`).
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+
+use crate::read::Machine;
+
+const CONTROLLER: &str = "perf_event";
+
+impl Machine {
+    /// Where the hierarchy of cgroups is mounted that perf events know; `None` if nowhere.
+    /// Reads `/proc/self/mounts`.
+    #[must_use]
+    pub fn perf_cgroup_mount(&self) -> Option<PathBuf> {
+        self.hierarchy().map(|hierarchy| hierarchy.mount)
+    }
+
+    fn hierarchy(&self) -> Option<Hierarchy> {
+        let mounts = fs::read(self.path("proc/self/mounts")).ok()?;
+        let all: Vec<Hierarchy> =
+            mounts.split(|&byte| byte == b'\n').filter_map(|line| self.mounted(line)).collect();
+        let own = all.iter().find(|hierarchy| !hierarchy.unified);
+        own.or_else(|| all.iter().find(|hierarchy| hierarchy.unified)).cloned()
+    }
+
+    /// A line of `/proc/self/mounts`, if it is such a hierarchy.
+    fn mounted(&self, line: &[u8]) -> Option<Hierarchy> {
+        let mut fields = line.split(|&byte| byte == b' ').skip(1);
+        let (place, kind, options) = (fields.next()?, fields.next()?, fields.next()?);
+        let has_controller =
+            || options.split(|&byte| byte == b',').any(|it| it == CONTROLLER.as_bytes());
+        let unified = match kind {
+            b"cgroup2" => true,
+            b"cgroup" if has_controller() => false,
+            _ => return None,
+        };
+        let place = unescape(place);
+        let below = Path::new(&place).strip_prefix("/").ok()?;
+        Some(Hierarchy { mount: self.path(below), unified })
+    }
+
+    /// The cgroup this process is in, below [`Machine::perf_cgroup_mount`]. Reads `/proc/self/cgroup`.
+    fn own_cgroup(&self, unified: bool) -> Option<PathBuf> {
+        let lines = fs::read(self.path("proc/self/cgroup")).ok()?;
+        lines.split(|&byte| byte == b'\n').find_map(|line| {
+            let mut fields = line.splitn(3, |&byte| byte == b':').skip(1);
+            let (controllers, path) = (fields.next()?, fields.next()?);
+            let mut controllers = controllers.split(|&byte| byte == b',');
+            let wanted = if unified { "" } else { CONTROLLER };
+            let is_it = controllers.any(|one| one == wanted.as_bytes());
+            is_it.then(|| Path::new(OsStr::from_bytes(path)).components().skip(1).collect())
+        })
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Hierarchy {
+    mount: PathBuf,
+    unified: bool,
+}
+
+/// Blanks and the like are octal in `/proc/self/mounts`: `\040`.
+fn unescape(text: &[u8]) -> OsString {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((&byte, after)) = rest.split_first() {
+        let code = after.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
+        let code = code.and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        rest = match code.filter(|_| byte == b'\\') {
+            Some(code) => {
+                out.push(code);
+                &after[3..]
+            }
+            None => {
+                out.push(byte);
+                after
+            }
+        };
+    }
+    OsString::from_vec(out)
+}
+
+/// A cgroup below the one of this process, so that its limits go on to hold. It goes when this value
+/// goes; who is still in it then moves up.
+#[derive(Debug)]
+pub struct OwnCgroup {
+    directory: PathBuf,
+}
+
+impl OwnCgroup {
+    /// Makes one.
+    ///
+    /// # Errors
+    /// The place it was to be made at and the system's refusal; [`io::ErrorKind::Unsupported`] where no
+    /// hierarchy is mounted.
+    pub fn new(machine: &Machine) -> Result<Self, (PathBuf, io::Error)> {
+        let none = || (PathBuf::from("/sys/fs/cgroup"), io::ErrorKind::Unsupported.into());
+        let hierarchy = machine.hierarchy().ok_or_else(none)?;
+        let below = machine.own_cgroup(hierarchy.unified).ok_or_else(none)?;
+        let name = format!("pmuscope-{}", std::process::id());
+        let directory = hierarchy.mount.join(below).join(name);
+        // One that a killed process of the same number left behind is empty, or another's.
+        let _ = fs::remove_dir(&directory);
+        match fs::create_dir(&directory) {
+            Ok(()) => Ok(Self { directory }),
+            Err(error) => Err((directory, error)),
+        }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Moves a process into it.
+    ///
+    /// # Errors
+    /// Those of writing `cgroup.procs`.
+    pub fn add(&self, pid: u32) -> io::Result<()> {
+        fs::write(self.directory.join("cgroup.procs"), pid.to_string())
+    }
+
+    /// Moves who is in it to the cgroup above.
+    fn empty(&self) -> io::Result<()> {
+        let Some(parent) = self.directory.parent() else { return Ok(()) };
+        for pid in fs::read_to_string(self.directory.join("cgroup.procs"))?.lines() {
+            // One that has ended meanwhile needs no move.
+            let _ = fs::write(parent.join("cgroup.procs"), pid);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for OwnCgroup {
+    fn drop(&mut self) {
+        // Who forks while we move leaves a child behind.
+        for _ in 0..10 {
+            let _ = self.empty();
+            if fs::remove_dir(&self.directory).is_ok() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine(mounts: &str, cgroup: &str) -> (tempfile::TempDir, Machine) {
+        let root = tempfile::tempdir().unwrap();
+        let own = root.path().join("proc/self");
+        fs::create_dir_all(&own).unwrap();
+        fs::write(own.join("mounts"), mounts).unwrap();
+        fs::write(own.join("cgroup"), cgroup).unwrap();
+        let machine = Machine::at(root.path());
+        (root, machine)
+    }
+
+    const UNIFIED: &str = "cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0\n";
+    const MIXED: &str = "\
+        tmpfs /sys/fs/cgroup tmpfs rw 0 0\n\
+        cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,cpu,cpuacct 0 0\n\
+        cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
+    const V1: &str = "\
+        cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n\
+        cgroup /sys/fs/cgroup/perf\\040event cgroup rw,perf_event 0 0\n";
+
+    #[test]
+    fn the_controllers_own_hierarchy_comes_first() {
+        for (mounts, place) in
+            [(UNIFIED, "cgroup"), (MIXED, "cgroup/unified"), (V1, "cgroup/perf event")]
+        {
+            let (root, machine) = machine(mounts, "");
+            let expected = root.path().join("sys/fs").join(place);
+            assert_eq!(machine.perf_cgroup_mount(), Some(expected));
+        }
+        assert_eq!(machine("tmpfs /tmp tmpfs rw 0 0\n", "").1.perf_cgroup_mount(), None);
+    }
+
+    #[test]
+    fn it_is_made_below_our_own_and_goes_with_its_members_moved_up() {
+        let (root, machine) = machine(UNIFIED, "0::/user.slice/a\n");
+        let ours = root.path().join("sys/fs/cgroup/user.slice/a");
+        fs::create_dir_all(&ours).unwrap();
+        let cgroup = OwnCgroup::new(&machine).unwrap();
+        assert_eq!(cgroup.directory().parent(), Some(ours.as_path()));
+        cgroup.add(4711).unwrap();
+        assert_eq!(fs::read_to_string(cgroup.directory().join("cgroup.procs")).unwrap(), "4711");
+        cgroup.empty().unwrap();
+        assert_eq!(fs::read_to_string(ours.join("cgroup.procs")).unwrap(), "4711");
+        // In a real one the file goes with the folder.
+        fs::remove_file(cgroup.directory().join("cgroup.procs")).unwrap();
+        let directory = cgroup.directory().to_owned();
+        drop(cgroup);
+        assert!(!directory.exists());
+    }
+
+    #[test]
+    fn the_line_of_the_controller_tells_where_we_are() {
+        let (_root, machine) = machine(V1, "4:cpu,perf_event:/x\n0::/y\n");
+        assert_eq!(machine.own_cgroup(false), Some("x".into()));
+        assert_eq!(machine.own_cgroup(true), Some("y".into()));
+    }
+}
