@@ -1,9 +1,18 @@
 //! The build id: what tells two builds of one file name apart.
 
 use std::fmt;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
+use object::read::elf::{FileHeader, ProgramHeader as _, SectionHeader as _};
+use object::read::{ReadCache, ReadRef};
+use object::{Endianness, FileKind, elf};
+
 use crate::Error;
+
+/// Headers and notes of real programs are some kilobytes, bytes.
+const MOST_READ: usize = 16 << 20;
 
 /// A GNU build id, 1 to 20 bytes (ELF note `NT_GNU_BUILD_ID`; the kernel's records hold at most 20).
 ///
@@ -33,6 +42,12 @@ impl BuildId {
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
+    }
+
+    /// The bytes without the zeros that perf's older records pad an id with.
+    #[must_use]
+    pub(crate) fn significant(&self) -> &[u8] {
+        significant(&self.0)
     }
 
     /// Whether both name the same build. perf's older records always hold 20 bytes, a shorter id
@@ -66,9 +81,71 @@ impl fmt::Debug for BuildId {
 /// # Errors
 /// If the file cannot be opened or is no ELF file.
 pub fn read_build_id(path: &Path) -> Result<Option<BuildId>, Error> {
-    let found = blazesym::helper::read_elf_build_id(path)
-        .map_err(|source| Error::Elf { path: path.to_path_buf(), source })?;
-    Ok(found.and_then(|bytes| BuildId::new(&bytes).ok()))
+    let failed = |reason: String| Error::Elf { path: path.to_path_buf(), reason };
+    let file = File::open(path).map_err(|error| failed(error.to_string()))?;
+    // Read, not mapped: this is called for files that may be written to at this very moment.
+    let cache = ReadCache::new(Budget { file, left: MOST_READ });
+    note(&cache).map_err(|error| failed(error.to_string()))
+}
+
+fn note<'a>(data: impl ReadRef<'a>) -> object::Result<Option<BuildId>> {
+    match FileKind::parse(data)? {
+        FileKind::Elf64 => note_of::<elf::FileHeader64<Endianness>>(data),
+        FileKind::Elf32 => note_of::<elf::FileHeader32<Endianness>>(data),
+        _ => Ok(None),
+    }
+}
+
+/// Segments have it in what runs, sections in what was stripped to debug information.
+fn note_of<'a, Elf: FileHeader<Endian = Endianness>>(
+    data: impl ReadRef<'a>,
+) -> object::Result<Option<BuildId>> {
+    let header = Elf::parse(data)?;
+    let endian = header.endian()?;
+    for segment in header.program_headers(endian, data)? {
+        if let Some(mut notes) = segment.notes(endian, data)? {
+            while let Some(note) = notes.next()? {
+                if note.name() == elf::ELF_NOTE_GNU && note.n_type(endian) == elf::NT_GNU_BUILD_ID {
+                    return Ok(BuildId::new(note.desc()).ok());
+                }
+            }
+        }
+    }
+    for section in header.section_headers(endian, data)? {
+        if let Some(mut notes) = section.notes(endian, data)? {
+            while let Some(note) = notes.next()? {
+                if note.name() == elf::ELF_NOTE_GNU && note.n_type(endian) == elf::NT_GNU_BUILD_ID {
+                    return Ok(BuildId::new(note.desc()).ok());
+                }
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// A file of which only so much is read: headers of a damaged one can point anywhere, any number of
+/// times.
+struct Budget {
+    file: File,
+    left: usize,
+}
+
+impl Read for Budget {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let most = buffer.len().min(self.left);
+        if most == 0 && !buffer.is_empty() {
+            return Err(io::Error::other("its headers lead to more than a build id can need"));
+        }
+        let read = self.file.read(&mut buffer[..most])?;
+        self.left -= read;
+        Ok(read)
+    }
+}
+
+impl Seek for Budget {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.file.seek(to)
+    }
 }
 
 #[cfg(test)]

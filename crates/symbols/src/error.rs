@@ -7,12 +7,12 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum Error {
     /// A file could not be read as ELF.
-    #[error("cannot read {} as ELF: {source}", path.display())]
+    #[error("cannot read {} as ELF: {reason}", path.display())]
     Elf {
         /// The file.
         path: PathBuf,
-        /// The library's reason.
-        source: blazesym::Error,
+        /// What is wrong with it.
+        reason: String,
     },
     /// A build id has an impossible length.
     #[error("a build id of {length} bytes: must be 1 to {} bytes", crate::BuildId::MAX)]

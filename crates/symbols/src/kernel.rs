@@ -3,13 +3,21 @@
 //! `/proc/kallsyms` has the addresses of this boot: with address randomisation those of a recording
 //! mean something only within the boot it was made in.
 
-use blazesym::MaybeDefault;
-use blazesym::symbolize::Input;
-use blazesym::symbolize::source::{Kernel, Source};
-use pmuscope_machine::Machine;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
 
-use crate::elf::symbol;
-use crate::{BuildId, State, Symbol, Symbolizer};
+use pmuscope_machine::Machine;
+use rustc_hash::FxHashMap;
+
+use crate::demangle::Demangler;
+use crate::dwarf::DebugInfo;
+use crate::file::{DebugWork, FromTables};
+use crate::image::of_io;
+use crate::kallsyms::Kallsyms;
+use crate::locate::Locator;
+use crate::table::SymbolTable;
+use crate::{BuildId, Options, State, Symbol};
 
 /// Which kernel a recording was made with, as far as it says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -94,21 +102,64 @@ fn both<T>(a: &Option<T>, b: &Option<T>, equal: impl Fn(&T, &T) -> bool) -> Opti
     Some(equal(a.as_ref()?, b.as_ref()?))
 }
 
-impl Symbolizer {
-    /// Symbols of the running kernel and its modules.
-    pub(crate) fn kernel(&mut self, addresses: &[u64]) -> Result<Vec<Option<Symbol>>, State> {
-        let kernel = Kernel { vmlinux: MaybeDefault::None, debug_syms: false, ..Kernel::default() };
-        let found = self
-            .blaze
-            .symbolize(&Source::Kernel(kernel), Input::AbsAddr(addresses))
-            .map_err(|error| State::Unreadable(error.to_string()))?;
-        let symbols: Vec<Option<Symbol>> =
-            found.into_iter().map(|one| symbol(one, &mut self.names)).collect();
-        if !symbols.is_empty() && symbols.iter().all(Option::is_none) {
-            return Err(State::KernelHidden);
-        }
-        Ok(symbols)
+/// What `/proc/kallsyms` says, and the kernel's debug information if it is installed.
+#[derive(Debug)]
+pub(crate) struct FromKernel {
+    pub(crate) found: FromTables,
+    /// Where the kernel's own text lies; modules come and go behind it.
+    pub(crate) image: Option<Range<u64>>,
+}
+
+/// Symbols of the running kernel, of build `id`, and its modules; `addresses` ascend.
+pub(crate) fn of_running(
+    locator: &Locator<'_>,
+    options: Options,
+    id: Option<&BuildId>,
+    addresses: &[u64],
+) -> Result<FromKernel, State> {
+    let kallsyms = Kallsyms::of_running().map_err(|error| of_io(&error))?;
+    if !kallsyms.are_visible() {
+        return Err(State::KernelHidden);
     }
+    let mut demangler = Demangler::default();
+    let mut names: FxHashMap<u32, Arc<str>> = FxHashMap::default();
+    let symbol = |&address: &u64| {
+        let (number, raw) = kallsyms.get(address)?;
+        let name = names.entry(number).or_insert_with(|| demangler.name(raw));
+        Some(Symbol::named(Arc::clone(name)))
+    };
+    let symbols = addresses.iter().map(symbol).collect();
+    let mut found = FromTables { symbols, ..FromTables::default() };
+    if let Some(id) = id.filter(|_| options.inlined) {
+        let (debug, absent) = debug_info(locator, &kallsyms, id, addresses);
+        (found.debug, found.absent) = (debug, absent);
+    }
+    Ok(FromKernel { found, image: kallsyms.image() })
+}
+
+/// Debug information of the kernel, if its package is installed: lines and inlined functions.
+fn debug_info(
+    locator: &Locator<'_>,
+    kallsyms: &Kallsyms,
+    id: &BuildId,
+    addresses: &[u64],
+) -> (Option<DebugWork>, Vec<PathBuf>) {
+    let release = Machine::host().kernel().map(|kernel| kernel.release).unwrap_or_default();
+    let (image, absent) = locator.vmlinux(&release, id);
+    let work = image.and_then(|image| {
+        // Address randomisation moves the image as a whole.
+        let linked = SymbolTable::of_symtab(&image.elf().ok()?).address_of(b"_stext")?;
+        let moved = kallsyms.address_of(b"_stext")?.wrapping_sub(linked);
+        let text = kallsyms.image()?;
+        let addresses = (0_u32..)
+            .zip(addresses)
+            .filter(|(_, address)| text.contains(address))
+            .map(|(index, address)| (index, address.wrapping_sub(moved)))
+            .collect();
+        let info = DebugInfo::of(Arc::new(image), &locator.debug_dirs())?;
+        Some(DebugWork { info: Arc::new(info), addresses })
+    });
+    (work, absent)
 }
 
 #[cfg(test)]
@@ -154,7 +205,7 @@ mod tests {
             eprintln!("skipped: this kernel hides its addresses");
             return;
         };
-        let mut symbolizer = Symbolizer::new(crate::Options { inlined: false });
+        let mut symbolizer = crate::Symbolizer::new(crate::Options { inlined: false });
         let found = symbolizer.resolve(&crate::Module::Kernel, &[text.start + 1]);
         assert_eq!(found.state, State::Found);
         assert!(found.symbols[0].is_some());

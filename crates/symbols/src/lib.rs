@@ -1,39 +1,65 @@
 //! Build ids; address to function, line and inlined frames.
 //!
-//! A [`Symbolizer`] takes all addresses of one [`Module`] at once, because opening a file and reading
-//! its tables is what costs. It answers with one [`Symbol`] per address, and with a [`State`] that says
-//! why there is none where there is none.
+//! A [`Symbolizer`] takes all addresses of all modules at once, because opening a file and reading its
+//! tables is what costs, and modules are independent. It answers with one [`Symbol`] per address, and
+//! with a [`State`] that says why there is none where there is none.
+//!
+//! ```text
+//!  request ─► cache, by build id ─► symbol tables ─► debug information ─► cache
+//!             (a few stat calls)    one module       pieces of a module
+//!                                   per thread       per thread
+//! ```
 //!
 //! ```no_run
-//! use pmuscope_symbols::{Module, Options, Symbolizer};
+//! use pmuscope_symbols::{Module, Options, Request, Symbolizer};
 //!
 //! let mut symbolizer = Symbolizer::new(Options { inlined: true });
 //! let module = Module::File { path: "/usr/bin/xz".as_ref(), build_id: None };
-//! let found = symbolizer.resolve(&module, &[0x4f20]);
-//! println!("{:?}: {:?}", found.state, found.symbols[0]);
+//! let found = symbolizer.resolve_all(&[Request { module, addresses: &[0x4f20] }]);
+//! println!("{:?}: {:?}", found[0].state, found[0].symbols[0]);
 //! ```
 //!
 //! A file is used only if it is the one that ran: where the recording has a build id, the file's must
-//! be the same.
+//! be the same. `unsafe` is in `sys.rs` only (the mapping of files).
 
 mod build_id;
-mod elf;
+mod bundle;
+mod cache;
+mod codec;
+mod debuginfod;
+mod demangle;
+mod dwarf;
 mod error;
+mod file;
+mod image;
+mod jit;
+mod jit_dump;
+mod kallsyms;
 mod kernel;
+mod locate;
+mod namespaces;
 mod perf_map;
+mod plt;
+mod pool;
 mod range;
+mod resolve;
 mod symbol;
+mod sys;
+mod table;
 
-use std::path::Path;
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
 
 pub use build_id::{BuildId, read_build_id};
+pub use bundle::{Bundle, BundleError};
+pub use cache::user_cache;
+pub use debuginfod::debuginfod_available;
 pub use error::Error;
 pub use kernel::{KernelIdentity, KernelMatch};
 pub use perf_map::PerfMap;
 pub use range::RangeMap;
 pub use symbol::{Frame, Line, State, Symbol};
-
-use symbol::Names;
 
 /// How much to find out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,8 +68,36 @@ pub struct Options {
     pub inlined: bool,
 }
 
+/// Where symbols may come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sources {
+    /// Root below which files of the recording are looked for first.
+    pub symfs: Option<PathBuf>,
+    /// Folders of separate debug information.
+    pub debug_dirs: Vec<PathBuf>,
+    /// Folder for what is found, for later runs; `None`: nothing is kept. See [`user_cache`].
+    pub cache: Option<PathBuf>,
+    /// Whether to ask the servers in `DEBUGINFOD_URLS`. See [`debuginfod_available`].
+    pub debuginfod: bool,
+    /// Most threads to use; `None`: as many as there are CPUs.
+    pub threads: Option<NonZeroUsize>,
+}
+
+impl Default for Sources {
+    /// This machine's files; nothing is kept, nothing is asked for over a network.
+    fn default() -> Self {
+        Self {
+            symfs: None,
+            debug_dirs: vec!["/usr/lib/debug".into()],
+            cache: None,
+            debuginfod: false,
+            threads: None,
+        }
+    }
+}
+
 /// What addresses belong to, and what they count from.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Module<'a> {
     /// An ELF file; addresses are offsets in the file, bytes.
     File {
@@ -56,11 +110,21 @@ pub enum Module<'a> {
     Kernel,
     /// The kernel's page of functions for programs; addresses count from its start.
     Vdso,
-    /// Code that a runtime made, described in `/tmp/perf-PID.map`; addresses as recorded.
+    /// Code that a runtime made, described in `jit-PID.dump` or `/tmp/perf-PID.map`; addresses as
+    /// recorded.
     Jit {
         /// The process.
         pid: i32,
     },
+}
+
+/// Addresses of one module.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// The module.
+    pub module: Module<'a>,
+    /// Its addresses; each should be there once. Ascending order saves sorting.
+    pub addresses: &'a [u64],
 }
 
 /// Symbols of addresses.
@@ -72,42 +136,50 @@ pub struct Resolved {
     pub state: State,
 }
 
-/// Finds symbols. Files stay open and parsed as long as it lives.
+/// Finds symbols.
 #[derive(Debug)]
 pub struct Symbolizer {
-    blaze: blazesym::symbolize::Symbolizer,
     options: Options,
-    names: Names,
+    sources: Sources,
+    bundle: Option<Bundle>,
+    /// Dumps that processes wrote, as told.
+    jit_dumps: HashMap<i32, Vec<PathBuf>>,
 }
 
 impl Symbolizer {
-    /// A symbolizer with nothing read yet.
+    /// A symbolizer that takes what is on this machine, and keeps nothing.
     #[must_use]
     pub fn new(options: Options) -> Self {
-        let blaze = blazesym::symbolize::Symbolizer::builder()
-            .enable_auto_reload(false)
-            .enable_code_info(options.inlined)
-            .enable_inlined_fns(options.inlined)
-            .build();
-        Self { blaze, options, names: Names::default() }
+        Self::with_sources(options, Sources::default())
     }
 
-    /// Symbols of `addresses` in `module`; each should be there once, their order does not matter.
+    /// A symbolizer that takes symbols from `sources`.
+    #[must_use]
+    pub fn with_sources(options: Options, sources: Sources) -> Self {
+        Self { options, sources, bundle: None, jit_dumps: HashMap::new() }
+    }
+
+    /// Answers from `bundle` what it has an answer for.
+    pub fn use_bundle(&mut self, bundle: Bundle) {
+        self.bundle = Some(bundle);
+    }
+
+    /// Tells that process `pid` mapped `path`, a `jit-PID.dump`, as runtimes do to leave a mark in the
+    /// recording.
+    pub fn add_jit_dump(&mut self, pid: i32, path: PathBuf) {
+        self.jit_dumps.entry(pid).or_default().push(path);
+    }
+
+    /// Symbols of all `requests`, one answer for each, in their order: the same whatever the number of
+    /// threads.
+    pub fn resolve_all(&mut self, requests: &[Request<'_>]) -> Vec<Resolved> {
+        resolve::all(self, requests)
+    }
+
+    /// Symbols of `addresses` in `module`. Many modules at once are faster: [`Symbolizer::resolve_all`].
     pub fn resolve(&mut self, module: &Module<'_>, addresses: &[u64]) -> Resolved {
-        let found = match *module {
-            Module::File { path, build_id } => self.file(path, build_id, addresses),
-            Module::Kernel => self.kernel(addresses),
-            Module::Vdso => self.vdso(addresses),
-            Module::Jit { pid } => self.jit(pid, addresses),
-        };
-        match found {
-            Ok(symbols) => {
-                let found = symbols.iter().flatten().count();
-                let state =
-                    if found > 0 || symbols.is_empty() { State::Found } else { State::NoSymbols };
-                Resolved { symbols, state }
-            }
-            Err(state) => Resolved { symbols: vec![None; addresses.len()], state },
-        }
+        let request = Request { module: *module, addresses };
+        let nothing = || Resolved { symbols: vec![None; addresses.len()], state: State::NoSymbols };
+        self.resolve_all(&[request]).pop().unwrap_or_else(nothing)
     }
 }

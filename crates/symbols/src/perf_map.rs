@@ -4,8 +4,8 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::RangeMap;
 use crate::symbol::Names;
-use crate::{RangeMap, State, Symbol, Symbolizer};
 
 /// More bytes of a map than this are not read: some 10 million functions.
 const LARGEST: u64 = 1 << 30;
@@ -34,7 +34,7 @@ impl PerfMap {
         Self::read_with(path, &mut Names::default())
     }
 
-    fn read_with(path: &Path, names: &mut Names) -> std::io::Result<Self> {
+    pub(crate) fn read_with(path: &Path, names: &mut Names) -> std::io::Result<Self> {
         if !std::fs::symlink_metadata(path)?.is_file() {
             return Err(std::io::Error::other("it is not a regular file"));
         }
@@ -82,27 +82,6 @@ fn parse(line: &[u8]) -> Option<(u64, u64, String)> {
     let (start, size) = (number()?, number()?);
     let name = fields.next()?.trim();
     (!name.is_empty()).then(|| (start, size, name.to_owned()))
-}
-
-impl Symbolizer {
-    pub(crate) fn jit(
-        &mut self,
-        pid: i32,
-        addresses: &[u64],
-    ) -> Result<Vec<Option<Symbol>>, State> {
-        let path = PerfMap::path(pid);
-        let map =
-            PerfMap::read_with(&path, &mut self.names).map_err(|error| match error.kind() {
-                std::io::ErrorKind::NotFound => State::NoPerfMap,
-                _ => State::Unreadable(error.to_string()),
-            })?;
-        let symbol = |name: &Arc<str>| Symbol {
-            name: Arc::clone(name),
-            line: None,
-            inlined: Box::default(),
-        };
-        Ok(addresses.iter().map(|&address| map.get(address).map(symbol)).collect())
-    }
 }
 
 #[cfg(test)]

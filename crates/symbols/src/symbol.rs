@@ -1,6 +1,6 @@
 //! What is found at an address, and why nothing is.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
@@ -19,6 +19,12 @@ pub struct Symbol {
 }
 
 impl Symbol {
+    /// A function of which nothing but the name is known.
+    #[must_use]
+    pub fn named(name: Arc<str>) -> Self {
+        Self { name, line: None, inlined: Box::default() }
+    }
+
     /// Name of the function the address really is in: the innermost inlined one.
     #[must_use]
     pub fn innermost(&self) -> &Arc<str> {
@@ -52,8 +58,14 @@ pub enum State {
     Found,
     /// The file has no symbols for the addresses, as after strip(1).
     NoSymbols,
+    /// The file has no symbols for the addresses, and the debug file found for it is of another build.
+    DebugFileDiffers(PathBuf),
     /// No such file any more, or on another machine.
     FileMissing,
+    /// The file was replaced or removed while it ran: what is there now is another, or nothing.
+    FileReplaced,
+    /// The file is there, and this user may not read it.
+    NotAllowed,
     /// The file is there and cannot be read; the reason.
     Unreadable(String),
     /// Another build of the file is there now.
@@ -69,7 +81,7 @@ pub enum State {
     OtherKernel,
     /// Recorded with this kernel before it was booted anew at other addresses, or it cannot be told.
     OtherBoot,
-    /// The runtime left no `/tmp/perf-PID.map`.
+    /// The runtime left neither `/tmp/perf-PID.map` nor `jit-PID.dump`.
     NoPerfMap,
     /// Nothing is known about the mapping.
     NotMapped,
@@ -87,9 +99,5 @@ impl Names {
         let name: Arc<str> = name.into();
         self.0.insert(Arc::clone(&name));
         name
-    }
-
-    pub(crate) fn path(&mut self, path: &Path) -> Arc<str> {
-        self.intern(&path.to_string_lossy())
     }
 }

@@ -11,6 +11,7 @@ use pmuscope_profile::diff::{Order, diff};
 use pmuscope_report::{DIFF_SCHEMA, DiffReport, DiffView, Envelope, Tool, diff_text, to_json};
 
 use super::report::{Limit, is_whole, load};
+use super::symbols::SymbolArgs;
 use crate::exit::{Exit, failure};
 use crate::terminal;
 
@@ -43,6 +44,8 @@ pub(crate) struct Args {
     /// Count an inlined function as part of the one it was inlined into
     #[arg(long)]
     no_inline: bool,
+    #[command(flatten)]
+    symbols: SymbolArgs,
     /// Print everything as one JSON object (schema pmuscope/diff/1)
     #[arg(long)]
     json: bool,
@@ -89,7 +92,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let [before, after] = args.sides()?;
     let read = |paths: &[PathBuf]| {
         let one = |path: &PathBuf| {
-            let read = load(path, !args.no_inline, INTERVALS);
+            let read = load(path, &args.symbols, !args.no_inline, INTERVALS);
             read.with_context(|| format!("cannot compare {}", path.display()))
         };
         paths.iter().map(one).collect::<anyhow::Result<Vec<Profile>>>()

@@ -1,12 +1,14 @@
 //! One file per command: its flags, and their conversion into options of a crate.
 
 mod bench;
+mod bundle;
 mod compare;
 mod diff;
 mod doctor;
 mod generate;
 mod record;
 mod report;
+mod symbols;
 mod workload;
 
 use clap::Subcommand;
@@ -24,6 +26,8 @@ pub(crate) enum Command {
     Report(report::Args),
     /// Tell what changed between two recordings, or between two sets of them.
     Diff(diff::Args),
+    /// Put a recording and the symbols it needs into one file, to read on another machine.
+    Bundle(bundle::Args),
     /// Run a benchmark of the measuring itself.
     Bench(bench::Args),
     /// Put result files of repeated runs side by side.
@@ -42,6 +46,7 @@ impl Command {
             Self::Record(args) => record::run(*args),
             Self::Report(args) => report::run(args),
             Self::Diff(args) => diff::run(args),
+            Self::Bundle(args) => bundle::run(args),
             Self::Bench(args) => bench::run(args),
             Self::Compare(args) => compare::run(args),
             Self::Workload(args) => workload::run(args),

@@ -13,8 +13,9 @@ use pmuscope_report::{
     Envelope, RECORDING_SCHEMA, RecordingReport, RowLimits, Tool, modules_text, recording_text,
     to_json,
 };
-use pmuscope_symbols::{KernelIdentity, Symbolizer};
+use pmuscope_symbols::KernelIdentity;
 
+use crate::commands::symbols::SymbolArgs;
 use crate::exit::{Exit, failure};
 use crate::terminal;
 
@@ -49,6 +50,8 @@ pub(crate) struct Args {
     /// Count an inlined function as part of the one it was inlined into
     #[arg(long)]
     no_inline: bool,
+    #[command(flatten)]
+    symbols: SymbolArgs,
 }
 
 /// A number of rows.
@@ -95,7 +98,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let limits = args.limits();
     let defaults = Options::default();
     let intervals = if args.modules { 0 } else { limits.rows.unwrap_or(defaults.intervals) };
-    let profile = load(&path, !args.no_inline && !args.modules, intervals)?;
+    let profile = load(&path, &args.symbols, !args.no_inline && !args.modules, intervals)?;
     let exit = if is_whole(&profile) { Exit::Done } else { Exit::Incomplete };
     let text = if args.json {
         let command: Vec<String> =
@@ -120,10 +123,16 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
 }
 
 /// Reads a recording and its symbols; the largest `intervals` rows of each event get an interval.
-pub(super) fn load(path: &Path, inlined: bool, intervals: usize) -> anyhow::Result<Profile> {
+pub(super) fn load(
+    path: &Path,
+    symbols: &SymbolArgs,
+    inlined: bool,
+    intervals: usize,
+) -> anyhow::Result<Profile> {
+    // Wrong flags are told before a large file is read.
+    let mut symbolizer = symbols.symbolizer(inlined, path)?;
     let mut reader = Reader::open(path)?;
     let collected = Collected::from_reader(&mut reader)?;
-    let mut symbolizer = Symbolizer::new(pmuscope_symbols::Options { inlined });
     let running = KernelIdentity::of_running(&Machine::host());
     Ok(collected.profile(&reader, &running, Options { intervals }, &mut |module, addresses| {
         symbolizer.resolve(module, addresses)
@@ -138,7 +147,7 @@ pub(super) fn is_whole(profile: &Profile) -> bool {
 }
 
 /// The first of the default files that is there; the header of the report says which.
-fn default_input() -> anyhow::Result<PathBuf> {
+pub(crate) fn default_input() -> anyhow::Result<PathBuf> {
     DEFAULT_INPUTS.iter().map(PathBuf::from).find(|path| path.exists()).ok_or_else(|| {
         failure(
             Exit::BadInput,

@@ -94,6 +94,8 @@ impl Scratch {
     ) -> Outcome {
         let mut command = Command::new(program);
         command.args(args).current_dir(self.0.path());
+        // Tests neither use nor leave anything in the user's cache.
+        command.env("PMUSCOPE_CACHE", self.path("cache"));
         Outcome::of(&mut command)
     }
 }

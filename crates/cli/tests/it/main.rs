@@ -4,6 +4,7 @@
 
 mod actor;
 mod bench;
+mod bundle;
 mod cgroups;
 mod diff;
 mod disk;
@@ -21,5 +22,6 @@ mod recording;
 mod report;
 mod rights;
 mod streams;
+mod symbols;
 mod targets;
 mod usage;

@@ -128,6 +128,11 @@ fn kernel_counts(table: &Table) -> Vec<u64> {
     counts
 }
 
+/// perf before 6.3 does not know stubs in `.plt.sec` and takes them for what comes before.
+fn without_stubs(name: &str) -> String {
+    if name == "_init" || name.ends_with("@plt") { "[stubs]" } else { name }.to_owned()
+}
+
 #[test]
 fn perf_report_counts_the_same() {
     let dir = tempfile::tempdir().unwrap();
@@ -148,7 +153,12 @@ fn perf_report_counts_the_same() {
             assert_eq!(by_module(ours), by_module(theirs), "{form:?}");
             let of_program = |table: &Table| -> Table {
                 let rows = table.iter().filter(|((_, module, _), _)| module == "mixprogram");
-                rows.map(|(key, samples)| (key.clone(), *samples)).collect()
+                let mut table = Table::new();
+                for ((comm, module, name), samples) in rows {
+                    let name = name.as_deref().map(without_stubs);
+                    *table.entry((comm.clone(), module.clone(), name)).or_default() += samples;
+                }
+                table
             };
             assert_eq!(of_program(ours), of_program(theirs), "{form:?}");
             assert_eq!(kernel_counts(ours), kernel_counts(theirs), "{form:?}");

@@ -17,7 +17,10 @@ pub(super) fn key(state: &SymbolState) -> &'static str {
     match state {
         SymbolState::Found => "found",
         SymbolState::NoSymbols => "stripped",
+        SymbolState::DebugFileDiffers(_) => "debug_file_differs",
         SymbolState::FileMissing => "file_missing",
+        SymbolState::FileReplaced => "file_replaced",
+        SymbolState::NotAllowed => "not_allowed",
         SymbolState::Unreadable(_) => "unreadable",
         SymbolState::BuildIdDiffers { .. } => "build_id_differs",
         SymbolState::KernelHidden => "kernel_hidden",
@@ -34,7 +37,10 @@ pub(super) fn words(state: &SymbolState) -> &'static str {
     match state {
         SymbolState::Found => "found",
         SymbolState::NoSymbols => "none: stripped",
+        SymbolState::DebugFileDiffers(_) => "other debug file",
         SymbolState::FileMissing => "file missing",
+        SymbolState::FileReplaced => "file replaced",
+        SymbolState::NotAllowed => "not readable for you",
         SymbolState::Unreadable(_) => "file unreadable",
         SymbolState::BuildIdDiffers { .. } => "another build",
         SymbolState::KernelHidden => "addresses hidden",
@@ -52,9 +58,19 @@ pub(super) fn advice(state: &SymbolState, kind: ModuleKind) -> Option<String> {
         SymbolState::NoSymbols => {
             "install its debug package, or build it with symbols (no -s, no strip)".into()
         }
+        SymbolState::DebugFileDiffers(path) => format!(
+            "{} is of another build: install the debug package of the version that ran",
+            path.display()
+        ),
         SymbolState::FileMissing => {
-            "report on the machine that recorded, before the file is replaced or removed".into()
+            "report on the machine that recorded, before the file is replaced or removed; a file that \
+             is elsewhere now: --symfs DIR"
+                .into()
         }
+        SymbolState::FileReplaced => {
+            "it was replaced while it ran, as updates do: restart the program and record again".into()
+        }
+        SymbolState::NotAllowed => "report as root, or as a user who may read it".into(),
         SymbolState::Unreadable(why) => why.clone(),
         SymbolState::BuildIdDiffers { recorded, file } => {
             let recorded = recorded.to_string();
@@ -69,7 +85,7 @@ pub(super) fn advice(state: &SymbolState, kind: ModuleKind) -> Option<String> {
         SymbolState::OtherKernel => "report on the machine and kernel that recorded".into(),
         SymbolState::OtherBoot => "kernel addresses change at boot: report before rebooting".into(),
         SymbolState::NoPerfMap => {
-            "have the runtime write /tmp/perf-PID.map: node --perf-basic-prof, \
+            "have the runtime write /tmp/perf-PID.map or jit-PID.dump: node --perf-basic-prof, \
              python -X perf, java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit"
                 .into()
         }

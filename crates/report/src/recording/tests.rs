@@ -244,7 +244,7 @@ page-faults at 1,000 Hz, 5 samples
 100.00 %        5    0 %  -         file missing  /opt/a\x07/gone
 
 stripped: install its debug package, or build it with symbols (no -s, no strip)
-gone: report on the machine that recorded, before the file is replaced or removed
+gone: report on the machine that recorded, before the file is replaced or removed; a file that is elsewhere now: --symfs DIR
 ");
 }
 

@@ -2,74 +2,16 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // clippy takes helpers of a test binary for no tests
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+mod cached;
+mod hostile;
+mod parallel;
+mod peers;
+mod programs;
+mod sources;
 
-use pmuscope_symbols::{BuildId, Module, Options, State, Symbolizer, read_build_id};
+use pmuscope_symbols::{Module, Options, State, Symbolizer, read_build_id};
 
-const SOURCE: &str = "
-static inline __attribute__((always_inline)) int inner(volatile int *p) { return *p * 3 + 1; }
-static inline __attribute__((always_inline)) int middle(volatile int *p) { return inner(p) + 2; }
-__attribute__((noinline)) int outer(volatile int *p) { return middle(p); }
-int main(void) { volatile int x = 4; return outer(&x); }
-";
-
-/// Compiles the program with `arguments`; `None`, with the reason printed, where there is no compiler.
-fn compile(dir: &Path, name: &str, arguments: &[&str]) -> Option<PathBuf> {
-    let source = dir.join("program.c");
-    std::fs::write(&source, SOURCE).unwrap();
-    let program = dir.join(name);
-    let compiler = Command::new("cc")
-        .args(["-O2", "-g", "-Wl,--build-id"])
-        .args(arguments)
-        .arg("-o")
-        .arg(&program)
-        .arg(&source)
-        .output();
-    match compiler {
-        Ok(output) if output.status.success() => Some(program),
-        Ok(output) => panic!("{}", String::from_utf8_lossy(&output.stderr)),
-        Err(error) => {
-            eprintln!("skipped: no C compiler ({error})");
-            None
-        }
-    }
-}
-
-/// Offset in the file of function `name`, by nm(1) and the program headers that readelf(1) shows.
-fn file_offset(program: &Path, name: &str) -> Option<u64> {
-    let run = |tool: &str, arguments: &[&str]| {
-        let output = Command::new(tool).args(arguments).arg(program).output().ok()?;
-        Some(String::from_utf8_lossy(&output.stdout).into_owned())
-    };
-    let hex = |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok();
-    let symbols = run("nm", &[])?;
-    let line = symbols.lines().find(|line| line.ends_with(&format!(" {name}")))?;
-    let address = hex(line.split(' ').next()?)?;
-    run("readelf", &["-lW"])?.lines().filter(|line| line.trim_start().starts_with("LOAD")).find_map(
-        |line| {
-            let fields: Vec<u64> =
-                line.split_whitespace().skip(1).take(5).filter_map(hex).collect();
-            let [offset, start, _, size, _] = fields[..] else { return None };
-            (start..start + size).contains(&address).then(|| address - start + offset)
-        },
-    )
-}
-
-fn resolve(
-    program: &Path,
-    build_id: Option<&BuildId>,
-    offset: u64,
-    inlined: bool,
-) -> (State, Vec<String>) {
-    let module = Module::File { path: program, build_id };
-    let found = Symbolizer::new(Options { inlined }).resolve(&module, &[offset]);
-    let names = found.symbols[0].as_ref().map_or(Vec::new(), |symbol| {
-        let inlined = symbol.inlined.iter().map(|frame| frame.name.to_string());
-        std::iter::once(symbol.name.to_string()).chain(inlined).collect()
-    });
-    (found.state, names)
-}
+use programs::{compile, file_offset, resolve};
 
 #[test]
 fn inlined_functions_are_found_inside_their_caller() {

@@ -1,0 +1,136 @@
+//! `pmuscope bundle`: a recording with the symbols it needs, for another machine.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use pmuscope_machine::Machine;
+use pmuscope_perfdata::reader::{FileState, Reader};
+use pmuscope_profile::{Collected, Options};
+use pmuscope_report::number::count;
+use pmuscope_symbols::{Bundle, KernelIdentity};
+
+use crate::commands::report::default_input;
+use crate::commands::symbols::SymbolArgs;
+use crate::exit::{Exit, failure};
+
+/// Size of the header of a seekable perf.data file, which is its second word; a stream has 16 there.
+const FILE_HEADER: u64 = 104;
+
+/// Flags of `pmuscope bundle`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  pmuscope bundle                         ./pmuscope.data with its symbols to ./pmuscope.data.bundle
+  pmuscope report -i pmuscope.data.bundle on another machine, without the programs that ran")]
+pub(crate) struct Args {
+    /// Recording to bundle [default: pmuscope.data, else perf.data]
+    #[arg(short, long, value_name = "FILE")]
+    input: Option<PathBuf>,
+    /// Where to write to [default: the name of the recording with .bundle behind it]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    symbols: SymbolArgs,
+}
+
+#[allow(clippy::needless_pass_by_value)] // all commands are called alike
+pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+    let input = args.input.clone().map_or_else(default_input, Ok)?;
+    let output = args.output.clone().unwrap_or_else(|| {
+        let mut name = input.clone().into_os_string();
+        name.push(".bundle");
+        name.into()
+    });
+    check(&input)?;
+    let bundle = symbols(&input, &args.symbols)?;
+    let size = write(&input, &output, &bundle)
+        .with_context(|| format!("cannot write {}", output.display()))?;
+    let recording = fs::metadata(&input).map_or(0, |metadata| metadata.len());
+    let (modules, addresses) = bundle.size();
+    writeln!(
+        io::stdout(),
+        "{}: {} bytes, {} of them symbols of {} addresses in {} modules",
+        output.display(),
+        count(size),
+        count(size.saturating_sub(recording)),
+        count(addresses as u64),
+        count(modules as u64),
+    )
+    .context("cannot write to standard output")?;
+    Ok(Exit::Done)
+}
+
+/// Only what has an end that readers do not look beyond can have something behind it.
+fn check(input: &Path) -> anyhow::Result<()> {
+    let refuse = |why: &str| Err(failure(Exit::BadInput, format!("{}: {why}", input.display())));
+    let metadata =
+        fs::metadata(input).with_context(|| format!("cannot open {}", input.display()))?;
+    if !metadata.is_file() {
+        return refuse("only a recording in one file can be bundled, not a folder or a stream");
+    }
+    if matches!(Bundle::of(input), Ok(Some(_))) {
+        return refuse("it is a bundle already");
+    }
+    let mut header = [0; 16];
+    let read = File::open(input).and_then(|mut file| file.read_exact(&mut header));
+    let size = header.last_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
+    if read.is_ok() && [size, size.swap_bytes()].contains(&16) && size != FILE_HEADER {
+        return refuse(
+            "it is a stream (of perf record -o -), which cannot be bundled: record to a file",
+        );
+    }
+    Ok(())
+}
+
+/// All that a report of the recording asks for.
+fn symbols(input: &Path, args: &SymbolArgs) -> anyhow::Result<Bundle> {
+    let mut reader = Reader::open(input)?;
+    let collected = Collected::from_reader(&mut reader)?;
+    if reader.state() != FileState::Closed {
+        let input = input.display();
+        let why =
+            "the recording was cut off, so that nothing can be put behind it. Try: pmuscope report";
+        return Err(failure(Exit::BadInput, format!("{input}: {why} -i {input}")));
+    }
+    let mut symbolizer = args.symbolizer(true, input)?;
+    let running = KernelIdentity::of_running(&Machine::host());
+    let mut bundle = Bundle::default();
+    let mut failed = Ok(());
+    let _ =
+        collected.profile(&reader, &running, Options { intervals: 0 }, &mut |module, addresses| {
+            let found = symbolizer.resolve(module, addresses);
+            if let Err(error) = bundle.add(module, addresses, &found) {
+                failed = Err(error);
+            }
+            found
+        });
+    failed?;
+    Ok(bundle)
+}
+
+/// Writes the recording and its symbols; bytes written.
+fn write(input: &Path, output: &Path, bundle: &Bundle) -> anyhow::Result<u64> {
+    let mut unfinished = output.as_os_str().to_owned();
+    unfinished.push(".new");
+    let unfinished = PathBuf::from(unfinished);
+    let outcome = (|| {
+        // As private as the recording itself.
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&unfinished)?;
+        io::copy(&mut File::open(input)?, &mut file)?;
+        bundle.append(&mut file)?;
+        let size = file.metadata()?.len();
+        fs::rename(&unfinished, output)?;
+        anyhow::Ok(size)
+    })();
+    if outcome.is_err() {
+        let _ = fs::remove_file(&unfinished);
+    }
+    outcome
+}

@@ -1,0 +1,63 @@
+//! Flags of all commands that name functions.
+
+use std::path::{Path, PathBuf};
+
+use pmuscope_symbols::{
+    Bundle, BundleError, Options, Sources, Symbolizer, debuginfod_available, user_cache,
+};
+
+use crate::exit::{Exit, failure};
+
+/// Where symbols may come from.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Symbols")]
+pub(crate) struct SymbolArgs {
+    /// Look for the files of the recording below this folder first, as in a container's or another
+    /// machine's root
+    #[arg(long, value_name = "DIR")]
+    symfs: Option<PathBuf>,
+    /// Ask the servers in DEBUGINFOD_URLS for files and debug information that are not on this machine
+    #[arg(long)]
+    debuginfod: bool,
+    /// Neither use nor keep what earlier reports found; PMUSCOPE_CACHE=DIR puts it elsewhere
+    #[arg(long)]
+    no_symbol_cache: bool,
+}
+
+impl SymbolArgs {
+    /// A symbolizer for the recording at `path`: if it is a bundle, its own symbols come first.
+    pub(crate) fn symbolizer(&self, inlined: bool, path: &Path) -> anyhow::Result<Symbolizer> {
+        let sources = self.sources()?;
+        let mut symbolizer = Symbolizer::with_sources(Options { inlined }, sources);
+        match Bundle::of(path) {
+            Ok(Some(bundle)) => symbolizer.use_bundle(bundle),
+            // Whoever reads the recording says why it cannot.
+            Ok(None) | Err(BundleError::Io(_)) => {}
+            Err(error) => {
+                let path = path.display();
+                eprintln!("warning: {path}: {error}. Symbols are looked for on this machine.");
+            }
+        }
+        Ok(symbolizer)
+    }
+
+    fn sources(&self) -> anyhow::Result<Sources> {
+        if let Some(folder) = self.symfs.as_ref().filter(|folder| !folder.is_dir()) {
+            let folder = folder.display();
+            return Err(failure(
+                Exit::BadInput,
+                format!("--symfs {folder}: there is no such folder"),
+            ));
+        }
+        if self.debuginfod {
+            debuginfod_available()
+                .map_err(|why| failure(Exit::NotPossible, format!("--debuginfod: {why}")))?;
+        }
+        Ok(Sources {
+            symfs: self.symfs.clone(),
+            cache: user_cache().filter(|_| !self.no_symbol_cache),
+            debuginfod: self.debuginfod,
+            ..Sources::default()
+        })
+    }
+}

@@ -1,0 +1,337 @@
+//! The symbols of a recording, to go with it to another machine.
+//!
+//! A bundle is the recording with its symbols behind it. Readers of recordings go by the offsets in
+//! the header and do not look at what follows the last section, so a bundle is still a recording for
+//! everyone else, perf(1) included.
+//!
+//! ```text
+//!  recording │ symbols, one zstd frame │ length of the frame, checksum, magic
+//! ```
+
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::codec::{Stored, encode};
+use crate::{BuildId, Module, Resolved, State, Symbol};
+
+/// The last byte is the version.
+const MAGIC: [u8; 8] = *b"pmbundl\x01";
+/// Length, checksum of the frame, magic.
+const TRAILER: u64 = 8 + 4 + 8;
+/// No symbols take more than this, bytes.
+const LARGEST: u64 = 2 << 30;
+const LEVEL: i32 = 9;
+
+/// What is wrong with a bundle.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BundleError {
+    /// It could not be read or written.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// It has symbols that are damaged.
+    #[error("the symbols in it are damaged ({0}): bundle the recording again")]
+    Damaged(&'static str),
+    /// There is more than a bundle can hold.
+    #[error("too many symbols for a bundle")]
+    TooLarge,
+}
+
+/// Symbols of the modules of a recording.
+#[derive(Debug, Default)]
+pub struct Bundle {
+    modules: Vec<Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    key: Vec<u8>,
+    state: State,
+    stored: Stored,
+}
+
+impl Bundle {
+    /// Adds what was found for `addresses` of `module`.
+    ///
+    /// # Errors
+    /// [`BundleError::TooLarge`].
+    pub fn add(
+        &mut self,
+        module: &Module<'_>,
+        addresses: &[u64],
+        found: &Resolved,
+    ) -> Result<(), BundleError> {
+        let key = key_of(module);
+        let mut symbols: Vec<(u64, Option<&Symbol>)> =
+            addresses.iter().copied().zip(found.symbols.iter().map(Option::as_ref)).collect();
+        symbols.sort_by_key(|(address, _)| *address);
+        symbols.dedup_by_key(|(address, _)| *address);
+        let bytes = encode(&key, symbols.into_iter(), &[]).ok_or(BundleError::TooLarge)?;
+        let stored = Stored::open(bytes, &key).ok_or(BundleError::TooLarge)?;
+        self.modules.push(Entry { key, state: found.state.clone(), stored });
+        Ok(())
+    }
+
+    /// Number of modules, and of addresses in them.
+    #[must_use]
+    pub fn size(&self) -> (usize, usize) {
+        (self.modules.len(), self.modules.iter().map(|entry| entry.stored.len()).sum())
+    }
+
+    /// What was added for `module`; of several, as of the kernel and its modules, that which knows
+    /// `address`.
+    pub(crate) fn get(
+        &self,
+        module: &Module<'_>,
+        address: Option<u64>,
+    ) -> Option<(&Stored, &State)> {
+        let key = key_of(module);
+        let knows =
+            |entry: &&Entry| address.is_none_or(|at| entry.stored.reader().get(at).is_some());
+        let mut entries = self.modules.iter().filter(|entry| entry.key == key);
+        let entry = entries.clone().find(knows).or_else(|| entries.next())?;
+        Some((&entry.stored, &entry.state))
+    }
+
+    /// Writes the symbols behind a recording that was written to `out`.
+    ///
+    /// # Errors
+    /// Those of writing; [`BundleError::TooLarge`].
+    pub fn append(&self, out: &mut impl Write) -> Result<(), BundleError> {
+        let mut bytes = Vec::new();
+        push_number(&mut bytes, self.modules.len())?;
+        for entry in &self.modules {
+            for part in [&entry.key[..], &state_to_bytes(&entry.state), entry.stored.as_bytes()] {
+                push_number(&mut bytes, part.len())?;
+                bytes.extend(part);
+            }
+            if bytes.len() as u64 > LARGEST {
+                return Err(BundleError::TooLarge);
+            }
+        }
+        let frame = zstd::bulk::compress(&bytes, LEVEL)?;
+        out.write_all(&frame)?;
+        out.write_all(&(frame.len() as u64).to_le_bytes())?;
+        out.write_all(&crc32fast::hash(&frame).to_le_bytes())?;
+        out.write_all(&MAGIC)?;
+        Ok(())
+    }
+
+    /// The symbols behind the recording at `path`; `None` if there are none.
+    ///
+    /// # Errors
+    /// Those of reading; [`BundleError::Damaged`].
+    pub fn of(path: &Path) -> Result<Option<Self>, BundleError> {
+        let mut file = File::open(path)?;
+        let metadata = file.metadata()?;
+        // Only a file has an end to look at.
+        if !metadata.is_file() || metadata.len() < TRAILER {
+            return Ok(None);
+        }
+        let mut trailer = [0; TRAILER as usize];
+        file.seek(SeekFrom::End(-(TRAILER as i64)))?;
+        file.read_exact(&mut trailer)?;
+        let (head, magic) = trailer.split_at(12);
+        if magic != MAGIC {
+            return Ok(None);
+        }
+        let damaged = BundleError::Damaged;
+        let length = head.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        let checksum = head.last_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
+        let start = (metadata.len() - TRAILER).checked_sub(length).ok_or(damaged("length"))?;
+        file.seek(SeekFrom::Start(start))?;
+        let mut frame = Vec::new();
+        file.take(length).read_to_end(&mut frame)?;
+        if crc32fast::hash(&frame) != checksum {
+            return Err(damaged("checksum"));
+        }
+        let mut bytes = Vec::new();
+        let decoder = zstd::stream::read::Decoder::with_buffer(&frame[..])?;
+        decoder.take(LARGEST + 1).read_to_end(&mut bytes).map_err(|_| damaged("compression"))?;
+        Self::from_bytes(&bytes).map(Some).ok_or(damaged("contents"))
+    }
+
+    fn from_bytes(mut bytes: &[u8]) -> Option<Self> {
+        if bytes.len() as u64 > LARGEST {
+            return None;
+        }
+        let number = take_number(&mut bytes)?;
+        let mut modules = Vec::new();
+        for _ in 0..number {
+            let mut part = || {
+                let length = take_number(&mut bytes)?;
+                let (part, rest) = bytes.split_at_checked(length)?;
+                bytes = rest;
+                Some(part)
+            };
+            let (key, state, stored) = (part()?, part()?, part()?);
+            modules.push(Entry {
+                key: key.to_vec(),
+                state: state_from_bytes(state)?,
+                stored: Stored::open(stored.to_vec(), key)?,
+            });
+        }
+        bytes.is_empty().then_some(Self { modules })
+    }
+}
+
+fn push_number(bytes: &mut Vec<u8>, number: usize) -> Result<(), BundleError> {
+    let number = u32::try_from(number).map_err(|_| BundleError::TooLarge)?;
+    bytes.extend(number.to_le_bytes());
+    Ok(())
+}
+
+fn take_number(bytes: &mut &[u8]) -> Option<usize> {
+    let (number, rest) = bytes.split_first_chunk()?;
+    *bytes = rest;
+    Some(u32::from_le_bytes(*number) as usize)
+}
+
+/// A module as it will be asked for again: all of this comes from the recording.
+pub(crate) fn key_of(module: &Module<'_>) -> Vec<u8> {
+    match module {
+        Module::File { path, build_id } => {
+            let id = build_id.map_or(&[][..], BuildId::significant);
+            [b"f", id, &[0], path.as_os_str().as_bytes()].concat()
+        }
+        Module::Kernel => b"k".to_vec(),
+        Module::Vdso => b"v".to_vec(),
+        Module::Jit { pid } => [&b"j"[..], &pid.to_le_bytes()].concat(),
+    }
+}
+
+/// A number for the state, then what it carries.
+fn state_to_bytes(state: &State) -> Vec<u8> {
+    let (code, text): (u8, Vec<u8>) = match state {
+        State::Found => (0, Vec::new()),
+        State::NoSymbols => (1, Vec::new()),
+        State::FileMissing => (2, Vec::new()),
+        State::FileReplaced => (3, Vec::new()),
+        State::NotAllowed => (4, Vec::new()),
+        State::Unreadable(why) => (5, why.clone().into_bytes()),
+        State::BuildIdDiffers { recorded, file } => {
+            let mut ids = vec![recorded.as_bytes().len() as u8];
+            ids.extend(recorded.as_bytes());
+            ids.extend(file.iter().flat_map(|file| file.as_bytes()));
+            (6, ids)
+        }
+        State::DebugFileDiffers(path) => (7, path.as_os_str().as_bytes().to_vec()),
+        State::KernelHidden => (8, Vec::new()),
+        State::OtherKernel => (9, Vec::new()),
+        State::OtherBoot => (10, Vec::new()),
+        State::NoPerfMap => (11, Vec::new()),
+        State::NotMapped => (12, Vec::new()),
+    };
+    std::iter::once(code).chain(text).collect()
+}
+
+fn state_from_bytes(bytes: &[u8]) -> Option<State> {
+    let (code, rest) = bytes.split_first()?;
+    Some(match code {
+        0 => State::Found,
+        1 => State::NoSymbols,
+        2 => State::FileMissing,
+        3 => State::FileReplaced,
+        4 => State::NotAllowed,
+        5 => State::Unreadable(String::from_utf8_lossy(rest).into_owned()),
+        6 => {
+            let (length, ids) = rest.split_first()?;
+            let (recorded, file) = ids.split_at_checked(usize::from(*length))?;
+            let file = (!file.is_empty()).then(|| BuildId::new(file)).transpose().ok()?;
+            State::BuildIdDiffers { recorded: BuildId::new(recorded).ok()?, file }
+        }
+        7 => State::DebugFileDiffers(PathBuf::from(std::ffi::OsStr::from_bytes(rest))),
+        8 => State::KernelHidden,
+        9 => State::OtherKernel,
+        10 => State::OtherBoot,
+        11 => State::NoPerfMap,
+        12 => State::NotMapped,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn states() -> Vec<State> {
+        let id = |byte| BuildId::new(&[byte; 20]).unwrap();
+        vec![
+            State::Found,
+            State::NoSymbols,
+            State::FileMissing,
+            State::FileReplaced,
+            State::NotAllowed,
+            State::Unreadable("no".into()),
+            State::BuildIdDiffers { recorded: id(1), file: Some(id(2)) },
+            State::BuildIdDiffers { recorded: id(1), file: None },
+            State::DebugFileDiffers("/x".into()),
+            State::KernelHidden,
+            State::OtherKernel,
+            State::OtherBoot,
+            State::NoPerfMap,
+            State::NotMapped,
+        ]
+    }
+
+    #[test]
+    fn states_survive() {
+        for state in states() {
+            assert_eq!(state_from_bytes(&state_to_bytes(&state)), Some(state));
+        }
+    }
+
+    fn bundle() -> Bundle {
+        let mut bundle = Bundle::default();
+        let found = Resolved {
+            symbols: vec![Some(Symbol::named("b".into())), Some(Symbol::named("a".into())), None],
+            state: State::Found,
+        };
+        bundle.add(&Module::Kernel, &[20, 10, 30], &found).unwrap();
+        let nothing = Resolved { symbols: vec![None], state: State::NoSymbols };
+        let module = Module::File { path: Path::new("/bin/x"), build_id: None };
+        bundle.add(&module, &[5], &nothing).unwrap();
+        bundle
+    }
+
+    #[test]
+    fn a_bundle_is_found_behind_a_recording() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "a recording").unwrap();
+        assert!(Bundle::of(file.path()).unwrap().is_none());
+        let mut bytes = b"a recording that is long enough".to_vec();
+        bundle().append(&mut bytes).unwrap();
+        std::fs::write(file.path(), &bytes).unwrap();
+        let bundle = Bundle::of(file.path()).unwrap().unwrap();
+        assert_eq!(bundle.size(), (2, 4));
+        let (stored, state) = bundle.get(&Module::Kernel, Some(10)).unwrap();
+        assert_eq!(*state, State::Found);
+        assert_eq!(stored.reader().get(10), Some(Some(Symbol::named("a".into()))));
+        assert_eq!(stored.reader().get(30), Some(None));
+        assert!(bundle.get(&Module::Vdso, None).is_none());
+        assert!(Bundle::of(Path::new("/no/such")).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn damaged_bundles_are_refused(at in any::<prop::sample::Index>(), change in 1_u8..) {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            let mut bytes = Vec::new();
+            bundle().append(&mut bytes).unwrap();
+            let at = at.index(bytes.len());
+            bytes[at] ^= change;
+            std::fs::write(file.path(), &bytes).unwrap();
+            prop_assert!(!matches!(Bundle::of(file.path()), Ok(Some(_))));
+        }
+
+        #[test]
+        fn any_contents_are_refused_or_harmless(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
+            if let Some(bundle) = Bundle::from_bytes(&bytes) {
+                prop_assert_eq!(bundle.size().0 > 0, bytes.len() > 4);
+            }
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! Symbols that were found in earlier runs, by build id.
+//!
+//! A build id tells what a file contains, so what was found for it once is true for ever, wherever
+//! the file is now. It may be incomplete: without a debug file, functions or lines are missing. Each
+//! cache file therefore says where debug files were looked for in vain, and counts for nothing once
+//! there is one.
+//!
+//! Cache files are private (mode 0600, in a folder of 0700 that must be ours), replaced by renaming,
+//! and believed only if everything in them fits together.
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, SystemTime};
+
+use crate::codec::{Stored, encode};
+use crate::{BuildId, Options, Sources, Symbol};
+
+/// A larger cache file is neither written nor read, bytes.
+const LARGEST: u64 = 128 << 20;
+/// All of them together; those not used for longest go first.
+const ALL: u64 = 1 << 30;
+/// Shorter build ids do not tell builds apart well enough, bytes.
+const SHORTEST_ID: usize = 8;
+/// How often it is noted that a file is in use.
+const NOTED_EVERY: Duration = Duration::from_secs(24 * 3600);
+/// Age at which a file that was being written belongs to nobody any more.
+const ABANDONED: Duration = Duration::from_secs(3600);
+const SUFFIX: &str = "sym";
+/// Tells files apart that several threads write.
+static NUMBER: AtomicU32 = AtomicU32::new(0);
+
+/// A folder of cache files.
+#[derive(Debug, Clone)]
+pub(crate) struct Cache {
+    folder: PathBuf,
+    /// What is asked for and where it may come from: other answers are kept apart.
+    variant: Vec<u8>,
+}
+
+/// What a cache file is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Key {
+    name: String,
+    bytes: Vec<u8>,
+}
+
+impl Cache {
+    /// The cache in `folder`, which is made if need be; `None` if it cannot be used, or is not ours.
+    pub(crate) fn open(folder: &Path, options: Options, sources: &Sources) -> Option<Self> {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder).ok()?;
+        let metadata = fs::metadata(folder).ok()?;
+        let ours = metadata.is_dir() && metadata.uid() == rustix::process::geteuid().as_raw();
+        // Whoever else may write here could give functions other names.
+        if !ours || metadata.mode() & 0o022 != 0 {
+            return None;
+        }
+        let mut variant = vec![u8::from(options.inlined), u8::from(sources.debuginfod)];
+        for path in sources.symfs.iter().chain(&sources.debug_dirs) {
+            variant.extend(path.as_os_str().as_encoded_bytes());
+            variant.push(0);
+        }
+        Some(Self { folder: folder.to_path_buf(), variant })
+    }
+
+    /// The key of a file; `None` if its id does not tell builds apart.
+    pub(crate) fn of_file(&self, id: &BuildId) -> Option<Key> {
+        self.key("file", id, &[])
+    }
+
+    /// The key of the kernel within one boot: its functions are where they are until the next.
+    pub(crate) fn of_kernel(&self, id: &BuildId, boot: &str) -> Option<Key> {
+        self.key("kernel", id, boot.as_bytes())
+    }
+
+    fn key(&self, kind: &str, id: &BuildId, more: &[u8]) -> Option<Key> {
+        let id = id.significant();
+        if id.len() < SHORTEST_ID {
+            return None;
+        }
+        let mut bytes = [kind.as_bytes(), &[0], id, &[0], more, &[0]].concat();
+        bytes.extend(&self.variant);
+        // The name need not be unique, as the key is in the file; it has to be without surprises.
+        let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+        let name = format!("{kind}-{hex}-{:08x}.{SUFFIX}", crc32fast::hash(&bytes));
+        Some(Key { name, bytes })
+    }
+
+    /// What is known for `key`; `None` if nothing is, or if there may be better by now.
+    pub(crate) fn load(&self, key: &Key) -> Option<Stored> {
+        let path = self.folder.join(&key.name);
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(
+                (rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK).bits() as i32
+            )
+            .open(&path)
+            .ok()?;
+        let metadata = file.metadata().ok()?;
+        if !metadata.is_file() || metadata.len() > LARGEST {
+            return None;
+        }
+        let mut bytes = Vec::with_capacity(metadata.len() as usize);
+        (&file).take(LARGEST).read_to_end(&mut bytes).ok()?;
+        let stored = Stored::open(bytes, &key.bytes)?;
+        if stored.absent().any(|path| path.exists()) {
+            return None;
+        }
+        let old = metadata.modified().ok().and_then(|time| time.elapsed().ok());
+        if old.is_some_and(|age| age > NOTED_EVERY) {
+            // If it fails the file goes earlier than it could; no harm.
+            let _ = file.set_modified(SystemTime::now());
+        }
+        Some(stored)
+    }
+
+    /// Keeps `symbols`, by ascending address. A cache that cannot be written is no cache: the answer
+    /// is there all the same.
+    pub(crate) fn store<'a>(
+        &self,
+        key: &Key,
+        symbols: impl Iterator<Item = (u64, Option<&'a Symbol>)>,
+        absent: &[PathBuf],
+    ) -> Option<()> {
+        let bytes = encode(&key.bytes, symbols, absent)?;
+        if bytes.len() as u64 > LARGEST {
+            return None;
+        }
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let unfinished = self.folder.join(format!(".{}-{number}.new", std::process::id()));
+        let written = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&unfinished)
+            .and_then(|mut file| file.write_all(&bytes))
+            .and_then(|()| fs::rename(&unfinished, self.folder.join(&key.name)));
+        if written.is_err() {
+            let _ = fs::remove_file(&unfinished);
+        }
+        written.ok()
+    }
+
+    /// Removes what was not used for longest until all is within bounds.
+    pub(crate) fn tidy(&self) {
+        let _ = tidy(&self.folder, ALL);
+    }
+}
+
+fn tidy(folder: &Path, most: u64) -> io::Result<()> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder)?.flatten() {
+        let (path, metadata) = (entry.path(), entry.metadata()?);
+        let age = metadata.modified().ok().and_then(|time| time.elapsed().ok()).unwrap_or_default();
+        match path.extension().and_then(|suffix| suffix.to_str()) {
+            Some(SUFFIX) if metadata.is_file() => files.push((age, metadata.len(), path)),
+            Some("new") if age > ABANDONED => fs::remove_file(path)?,
+            _ => {}
+        }
+    }
+    files.sort();
+    let mut sum = 0_u64;
+    for (_, size, path) in files {
+        sum = sum.saturating_add(size);
+        if sum > most {
+            fs::remove_file(path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Where this user's cache is: `$PMUSCOPE_CACHE/symbols`, else `$XDG_CACHE_HOME/pmuscope/symbols`, else
+/// `~/.cache/pmuscope/symbols`. `None` if `PMUSCOPE_CACHE` is empty, or none of them is set.
+#[must_use]
+pub fn user_cache() -> Option<PathBuf> {
+    folder_of(|name| std::env::var_os(name).map(PathBuf::from))
+}
+
+fn folder_of(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+    if let Some(folder) = variable("PMUSCOPE_CACHE") {
+        return (!folder.as_os_str().is_empty()).then(|| folder.join("symbols"));
+    }
+    // The specification has it that relative paths are to be ignored.
+    let xdg = variable("XDG_CACHE_HOME").filter(|folder| folder.is_absolute());
+    let home = || Some(variable("HOME").filter(|home| home.is_absolute())?.join(".cache"));
+    Some(xdg.or_else(home)?.join("pmuscope/symbols"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+
+    const OPTIONS: Options = Options { inlined: false };
+
+    fn cache(folder: &Path) -> Cache {
+        Cache::open(folder, OPTIONS, &Sources::default()).unwrap()
+    }
+
+    fn id() -> BuildId {
+        BuildId::new(&[7; 20]).unwrap()
+    }
+
+    fn put(cache: &Cache, name: &str, absent: &[PathBuf]) -> Key {
+        let key = cache.of_file(&id()).unwrap();
+        let symbol = Symbol::named(name.into());
+        cache.store(&key, [(1, Some(&symbol)), (2, None)].into_iter(), absent).unwrap();
+        key
+    }
+
+    #[test]
+    fn what_is_kept_is_found_and_only_ours_to_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = cache(&dir.path().join("deep/symbols"));
+        let key = put(&cache, "main", &[]);
+        let stored = cache.load(&key).unwrap();
+        assert_eq!(stored.reader().get(1), Some(Some(Symbol::named("main".into()))));
+        assert_eq!(stored.reader().get(2), Some(None));
+        assert_eq!(stored.reader().get(3), None);
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        assert_eq!(mode(&cache.folder.join(&key.name)), 0o600);
+        assert_eq!(mode(&cache.folder), 0o700);
+        assert_eq!(fs::read_dir(&cache.folder).unwrap().count(), 1, "nothing unfinished is left");
+    }
+
+    #[test]
+    fn a_file_that_appears_makes_the_cache_ask_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = cache(&dir.path().join("symbols"));
+        let better = dir.path().join("xz.debug");
+        let key = put(&cache, "main", std::slice::from_ref(&better));
+        assert!(cache.load(&key).is_some());
+        fs::write(&better, "").unwrap();
+        assert!(cache.load(&key).is_none());
+    }
+
+    #[test]
+    fn what_is_asked_differently_is_kept_apart() {
+        let dir = tempfile::tempdir().unwrap();
+        let plain = cache(dir.path());
+        let inlined =
+            Cache::open(dir.path(), Options { inlined: true }, &Sources::default()).unwrap();
+        let key = put(&plain, "main", &[]);
+        assert!(plain.load(&key).is_some());
+        assert_ne!(inlined.of_file(&id()), Some(key));
+        assert_eq!(plain.of_file(&BuildId::new(&[1, 2, 3]).unwrap()), None);
+        // A padded id is the same build.
+        let mut padded = [0; 20];
+        padded[..8].copy_from_slice(&[1, 2, 3, 4, 5, 6, 7, 8]);
+        let (short, padded) = (BuildId::new(&padded[..8]).unwrap(), BuildId::new(&padded).unwrap());
+        assert_eq!(plain.of_file(&short), plain.of_file(&padded));
+    }
+
+    #[test]
+    fn foreign_folders_links_and_damaged_files_are_not_used() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("symbols");
+        let cache = cache(&folder);
+        let key = put(&cache, "main", &[]);
+        let path = folder.join(&key.name);
+        let good = fs::read(&path).unwrap();
+        fs::write(&path, &good[..good.len() - 1]).unwrap();
+        assert!(cache.load(&key).is_none());
+        put(&cache, "main", &[]);
+        assert!(cache.load(&key).is_some(), "written anew");
+        let elsewhere = dir.path().join("elsewhere");
+        fs::rename(&path, &elsewhere).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
+        assert!(cache.load(&key).is_none());
+
+        let open = |folder: &Path| Cache::open(folder, OPTIONS, &Sources::default());
+        let shared = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+        fs::set_permissions(&folder, shared).unwrap();
+        assert!(open(&folder).is_none());
+        assert!(open(&elsewhere).is_none(), "no folder");
+    }
+
+    #[test]
+    fn what_was_not_used_for_longest_goes_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let make = |name: &str, days: u64| {
+            let file = File::create(dir.path().join(name)).unwrap();
+            file.set_len(100).unwrap();
+            file.set_modified(SystemTime::now() - Duration::from_secs(days * 86_400)).unwrap();
+        };
+        make("a.sym", 3);
+        make("b.sym", 1);
+        make("c.sym", 2);
+        make(".1-0.new", 1);
+        make("other", 9);
+        tidy(dir.path(), 250).unwrap();
+        let mut left: Vec<String> = fs::read_dir(dir.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        left.sort();
+        assert_eq!(left, ["b.sym", "c.sym", "other"]);
+    }
+
+    #[test]
+    fn the_environment_says_where() {
+        let at = |pairs: &[(&str, &str)]| {
+            folder_of(|name| {
+                pairs
+                    .iter()
+                    .find(|(known, _)| *known == name)
+                    .map(|(_, value)| PathBuf::from(value))
+            })
+        };
+        assert_eq!(at(&[("HOME", "/h")]), Some("/h/.cache/pmuscope/symbols".into()));
+        let xdg = [("HOME", "/h"), ("XDG_CACHE_HOME", "/x")];
+        assert_eq!(at(&xdg), Some("/x/pmuscope/symbols".into()));
+        assert_eq!(at(&[("HOME", "/h"), ("XDG_CACHE_HOME", "x")]), at(&[("HOME", "/h")]));
+        assert_eq!(at(&[("PMUSCOPE_CACHE", "/c"), ("HOME", "/h")]), Some("/c/symbols".into()));
+        assert_eq!(at(&[("PMUSCOPE_CACHE", ""), ("HOME", "/h")]), None);
+        assert_eq!(at(&[]), None);
+    }
+}

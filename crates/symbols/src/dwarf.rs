@@ -1,0 +1,171 @@
+//! Debug information: lines and inlined functions.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use addr2line::Context;
+use addr2line::gimli::{self, EndianSlice, RunTimeEndian, SectionId};
+use object::read::Object as _;
+
+use crate::demangle::Demangler;
+use crate::image::{Image, Section};
+use crate::{Frame, Line, Symbol};
+
+type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
+
+/// Sections that lead from an address to functions and lines.
+const SECTIONS: [SectionId; 10] = [
+    SectionId::DebugAbbrev,
+    SectionId::DebugAddr,
+    SectionId::DebugAranges,
+    SectionId::DebugInfo,
+    SectionId::DebugLine,
+    SectionId::DebugLineStr,
+    SectionId::DebugRanges,
+    SectionId::DebugRngLists,
+    SectionId::DebugStr,
+    SectionId::DebugStrOffsets,
+];
+
+/// Functions inlined into each other deeper than this are cut: no compiler goes so far.
+const DEEPEST: usize = 256;
+
+/// The debug information of a file, with sections decompressed; threads share it.
+#[derive(Debug)]
+pub(crate) struct DebugInfo {
+    main: Sections,
+    /// What dwz(1) moved out of several files.
+    supplementary: Option<Sections>,
+    endian: RunTimeEndian,
+}
+
+#[derive(Debug)]
+struct Sections {
+    image: Arc<Image>,
+    found: Vec<(SectionId, Section)>,
+}
+
+impl Sections {
+    fn of(image: Arc<Image>) -> Self {
+        let found =
+            SECTIONS.into_iter().filter_map(|id| Some((id, image.section(id.name())?))).collect();
+        Self { image, found }
+    }
+
+    fn dwarf(&self, endian: RunTimeEndian) -> gimli::Dwarf<Slice<'_>> {
+        let section = |id: SectionId| {
+            let found = self.found.iter().find(|(found, _)| *found == id);
+            let bytes = found.map_or(&[][..], |(_, section)| self.image.contents(section));
+            Ok::<_, std::convert::Infallible>(EndianSlice::new(bytes, endian))
+        };
+        match gimli::Dwarf::load(section) {
+            Ok(dwarf) => dwarf,
+            Err(never) => match never {},
+        }
+    }
+}
+
+impl DebugInfo {
+    /// The debug information in `image`; `None` if it has none.
+    pub(crate) fn of(image: Arc<Image>, debug_dirs: &[PathBuf]) -> Option<Self> {
+        if !image.has(".debug_info") && !image.has(".zdebug_info") {
+            return None;
+        }
+        let big = !image.elf().ok()?.is_little_endian();
+        let endian = if big { RunTimeEndian::Big } else { RunTimeEndian::Little };
+        let supplementary =
+            supplementary(&image, debug_dirs).map(|image| Sections::of(Arc::new(image)));
+        Some(Self { main: Sections::of(image), supplementary, endian })
+    }
+
+    /// What lies at each of `addresses`, as symbols count them, in ascending order. Where debug
+    /// information is damaged there is nothing.
+    pub(crate) fn look_up(
+        &self,
+        addresses: impl Iterator<Item = u64>,
+        demangler: &mut Demangler,
+    ) -> Vec<Option<Places>> {
+        let mut dwarf = self.main.dwarf(self.endian);
+        if let Some(supplementary) = &self.supplementary {
+            dwarf.set_sup(supplementary.dwarf(self.endian));
+        }
+        let Ok(context) = Context::from_dwarf(dwarf) else {
+            return addresses.map(|_| None).collect();
+        };
+        addresses.map(|address| places(&context, address, demangler)).collect()
+    }
+}
+
+/// Functions and lines at an address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Places {
+    /// The function that holds the code, if debug information has one there.
+    name: Option<Arc<str>>,
+    line: Option<Line>,
+    inlined: Box<[Frame]>,
+}
+
+impl Places {
+    /// Adds lines and inlined functions to what a symbol table said. The table has the names that
+    /// other tools show (clones, Fortran's underscores), so its name stays.
+    pub(crate) fn complete(self, symbol: &mut Option<Symbol>, inlined: bool) {
+        let symbol = match (symbol.as_mut(), self.name) {
+            (Some(symbol), _) => symbol,
+            (None, Some(name)) => {
+                symbol.insert(Symbol { name, line: None, inlined: Box::default() })
+            }
+            (None, None) => return,
+        };
+        if inlined {
+            symbol.line = self.line;
+            symbol.inlined = self.inlined;
+        }
+    }
+}
+
+fn places(context: &Context<Slice<'_>>, address: u64, demangler: &mut Demangler) -> Option<Places> {
+    let mut frames = context.find_frames(address).skip_all_loads().ok()?;
+    // The innermost comes first; what has no name is a block, not a function.
+    let mut found: Vec<(Option<Arc<str>>, Option<Line>)> = Vec::new();
+    while let Ok(Some(frame)) = frames.next() {
+        if found.len() == DEEPEST {
+            return None;
+        }
+        let name = frame.function.and_then(|function| {
+            let raw = function.name.slice();
+            (!raw.is_empty()).then(|| demangler.name(raw))
+        });
+        let line = frame.location.and_then(|location| {
+            Some(Line {
+                file: demangler.text(location.file?),
+                number: location.line.filter(|&line| line > 0),
+            })
+        });
+        found.push((name, line));
+    }
+    let (name, line) = found.pop()?;
+    let inlined = found
+        .into_iter()
+        .rev()
+        .map(|(name, line)| Frame {
+            name: name.unwrap_or_else(|| demangler.text("[inlined]")),
+            line,
+        })
+        .collect();
+    Some(Places { name, line, inlined })
+}
+
+/// The file that holds what dwz moved out of `image`.
+fn supplementary(image: &Image, debug_dirs: &[PathBuf]) -> Option<Image> {
+    use std::os::unix::ffi::OsStrExt as _;
+    let (name, id) = image.debug_alt_link()?;
+    let name = Path::new(std::ffi::OsStr::from_bytes(&name));
+    let beside = image.path().parent().map(|folder| folder.join(name));
+    let by_id =
+        debug_dirs.iter().filter_map(|dir| Some(dir.join(crate::locate::by_build_id(&id)?)));
+    beside.into_iter().chain(by_id).find_map(|path| {
+        let found = Image::open(&path).ok()?;
+        let same = found.build_id().is_some_and(|found| found.as_bytes() == id);
+        same.then_some(found)
+    })
+}

@@ -1,0 +1,247 @@
+//! An ELF file (or one in memory), opened: sections, segments, build id.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::Read;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use memmap2::Mmap;
+use object::read::{CompressionFormat, Object as _, ObjectSection as _, ObjectSegment as _};
+
+use crate::{BuildId, State, sys};
+
+/// No section is decompressed to more than this, bytes.
+const LARGEST_SECTION: u64 = 1 << 30;
+/// No `.gnu_debugdata` is: it holds nothing but a symbol table.
+const LARGEST_DEBUGDATA: u64 = 256 << 20;
+/// Memory the xz decoder may take for its dictionary, KiB.
+const XZ_MEMORY: u32 = 128 << 10;
+
+/// An ELF file whose bytes are at hand.
+#[derive(Debug)]
+pub(crate) struct Image {
+    path: PathBuf,
+    data: Data,
+}
+
+#[derive(Debug)]
+enum Data {
+    Mapped(Mmap),
+    Owned(Vec<u8>),
+}
+
+/// A section's bytes: where they are in the file, or decompressed.
+#[derive(Debug)]
+pub(crate) enum Section {
+    Plain(Range<usize>),
+    Decompressed(Vec<u8>),
+}
+
+impl Image {
+    /// Opens the file at `path`. Only a regular one: a recording can name a pipe, which would block,
+    /// or a device.
+    pub(crate) fn open(path: &Path) -> Result<Self, State> {
+        let data = match regular(path)? {
+            (_, 0) => return Err(State::Unreadable("the file is empty".into())),
+            (file, _) => Data::Mapped(sys::map(&file).map_err(|error| of_io(&error))?),
+        };
+        let image = Self { path: path.to_path_buf(), data };
+        image.elf()?;
+        Ok(image)
+    }
+
+    /// Takes `bytes`, that were found in `path`, as a file.
+    pub(crate) fn in_memory(path: &Path, bytes: Vec<u8>) -> Self {
+        Self { path: path.to_path_buf(), data: Data::Owned(bytes) }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match &self.data {
+            Data::Mapped(map) => map,
+            Data::Owned(bytes) => bytes,
+        }
+    }
+
+    /// The file's headers; cheap.
+    pub(crate) fn elf(&self) -> Result<object::File<'_>, State> {
+        object::File::parse(self.bytes()).map_err(|error| State::Unreadable(error.to_string()))
+    }
+
+    pub(crate) fn build_id(&self) -> Option<BuildId> {
+        BuildId::new(self.elf().ok()?.build_id().ok()??).ok()
+    }
+
+    /// Whether there is such a section with bytes in this file: separate debug files keep the headers
+    /// of sections that they do not have.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.elf().is_ok_and(|elf| {
+            elf.section_by_name(name)
+                .and_then(|section| section.file_range())
+                .is_some_and(|(_, size)| size > 0)
+        })
+    }
+
+    /// A section; `None` if it is not there, damaged, or too large once decompressed.
+    pub(crate) fn section(&self, name: &str) -> Option<Section> {
+        let elf = self.elf().ok()?;
+        let section = elf.section_by_name(name)?;
+        let range = section.compressed_file_range().ok()?;
+        let start = usize::try_from(range.offset).ok()?;
+        let end = start.checked_add(usize::try_from(range.compressed_size).ok()?)?;
+        let bytes = self.bytes().get(start..end)?;
+        if range.uncompressed_size > LARGEST_SECTION {
+            return None;
+        }
+        match range.format {
+            CompressionFormat::None => Some(Section::Plain(start..end)),
+            CompressionFormat::Zlib => {
+                let decoder = flate2::bufread::ZlibDecoder::new(bytes);
+                decompress(decoder, LARGEST_SECTION).map(Section::Decompressed)
+            }
+            CompressionFormat::Zstandard => {
+                let decoder = zstd::stream::read::Decoder::with_buffer(bytes).ok()?;
+                decompress(decoder, LARGEST_SECTION).map(Section::Decompressed)
+            }
+            _ => None,
+        }
+    }
+
+    /// Bytes of a section of this file.
+    pub(crate) fn contents<'a>(&'a self, section: &'a Section) -> &'a [u8] {
+        match section {
+            Section::Plain(range) => self.bytes().get(range.clone()).unwrap_or_default(),
+            Section::Decompressed(bytes) => bytes,
+        }
+    }
+
+    /// The symbol table that distributions leave in stripped files: a small ELF file, compressed, in
+    /// the section `.gnu_debugdata`.
+    pub(crate) fn debugdata(&self) -> Option<Self> {
+        let section = self.section(".gnu_debugdata")?;
+        let bytes = self.contents(&section);
+        let decoder = lzma_rust2::XzReader::new_mem_limit(bytes, true, XZ_MEMORY);
+        let image = Self::in_memory(&self.path, decompress(decoder, LARGEST_DEBUGDATA)?);
+        image.elf().is_ok().then_some(image)
+    }
+
+    /// What is mapped from where: offset in the file to address.
+    pub(crate) fn segments(&self) -> Segments {
+        let Ok(elf) = self.elf() else { return Segments::default() };
+        let segments = elf.segments().map(|segment| {
+            let (offset, size) = segment.file_range();
+            (offset, offset.saturating_add(size), segment.address())
+        });
+        Segments(segments.filter(|(start, end, _)| start < end).collect())
+    }
+
+    /// The file that `.gnu_debuglink` names, with its checksum.
+    pub(crate) fn debug_link(&self) -> Option<(Cow<'_, [u8]>, u32)> {
+        let elf = self.elf().ok()?;
+        let (name, crc) = elf.gnu_debuglink().ok()??;
+        Some((Cow::Owned(name.to_vec()), crc))
+    }
+
+    /// The file that `.gnu_debugaltlink` names (what dwz moved out of several files), with its id.
+    pub(crate) fn debug_alt_link(&self) -> Option<(Vec<u8>, Vec<u8>)> {
+        let elf = self.elf().ok()?;
+        let (name, id) = elf.gnu_debugaltlink().ok()??;
+        Some((name.to_vec(), id.to_vec()))
+    }
+}
+
+/// Mapped parts of a file.
+#[derive(Debug, Default)]
+pub(crate) struct Segments(Vec<(u64, u64, u64)>);
+
+impl Segments {
+    /// Address, as symbols and debug information count it, of an offset in the file.
+    pub(crate) fn address(&self, offset: u64) -> Option<u64> {
+        let inside = |(start, end, _): &&(u64, u64, u64)| (*start..*end).contains(&offset);
+        self.0
+            .iter()
+            .find(inside)
+            .map(|(start, _, address)| (offset - start).wrapping_add(*address))
+    }
+}
+
+/// Opens a regular file; with its size.
+fn regular(path: &Path) -> Result<(File, u64), State> {
+    let metadata = std::fs::metadata(path).map_err(|error| of_io(&error))?;
+    if !metadata.is_file() {
+        return Err(State::Unreadable("it is not a regular file".into()));
+    }
+    Ok((File::open(path).map_err(|error| of_io(&error))?, metadata.len()))
+}
+
+pub(crate) fn of_io(error: &std::io::Error) -> State {
+    match error.kind() {
+        std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => State::FileMissing,
+        std::io::ErrorKind::PermissionDenied => State::NotAllowed,
+        _ => State::Unreadable(error.to_string()),
+    }
+}
+
+/// All bytes of `decoder`; `None` on damage, or if there are more than `most`.
+fn decompress(decoder: impl Read, most: u64) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    decoder.take(most + 1).read_to_end(&mut bytes).ok()?;
+    (bytes.len() as u64 <= most).then_some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_is_no_file_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(Image::open(&dir.path().join("none")).unwrap_err(), State::FileMissing);
+        assert!(matches!(Image::open(dir.path()), Err(State::Unreadable(_))));
+        let empty = dir.path().join("empty");
+        std::fs::write(&empty, "").unwrap();
+        assert!(matches!(Image::open(&empty), Err(State::Unreadable(_))));
+    }
+
+    proptest! {
+        /// Our own program with bytes changed and its end cut off: any answer will do.
+        #[test]
+        fn damaged_files_do_no_harm(
+            changes in proptest::collection::vec((0_usize..4096, any::<u8>()), 0..40),
+            cut in 0_usize..8192,
+        ) {
+            let mut bytes = std::fs::read("/proc/self/exe").unwrap();
+            bytes.truncate(8192);
+            bytes.truncate(8192 - cut);
+            for (at, value) in changes {
+                if let Some(byte) = bytes.get_mut(at) {
+                    *byte = value;
+                }
+            }
+            let image = Image::in_memory(Path::new("x"), bytes);
+            let _ = (image.build_id(), image.debug_link(), image.debug_alt_link());
+            let _ = image.segments().address(4000);
+            for name in [".debug_info", ".symtab", ".gnu_debugdata"] {
+                if let Some(section) = image.section(name) {
+                    let _ = image.contents(&section);
+                }
+            }
+            let _ = image.debugdata();
+        }
+    }
+
+    #[test]
+    fn what_unpacks_to_more_than_is_allowed_is_refused() {
+        let most = 1000;
+        assert_eq!(decompress(std::io::repeat(1), most), None);
+        assert_eq!(
+            decompress(std::io::repeat(1).take(most), most).map(|all| all.len()),
+            Some(1000)
+        );
+    }
+}

@@ -1,0 +1,257 @@
+//! Which files on this machine hold the symbols of what was recorded.
+//!
+//! ```text
+//!  the file itself                          its separate debug information
+//!  --symfs DIR/path                         DEBUG_DIR/.build-id/xx/yyyy.debug
+//!  path                                     what .gnu_debuglink names: beside it, in .debug, or
+//!  path as other mount namespaces see it      below DEBUG_DIR
+//!  perf's cache, by build id                perf's cache, by build id
+//!  debuginfod, by build id                  debuginfod, by build id
+//! ```
+//!
+//! Every file but the one at the recorded path must prove by its build id that it is the one.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use crate::image::Image;
+use crate::{BuildId, Sources, State, debuginfod, namespaces};
+
+/// What the kernel appends to the name of a file that was removed while mapped.
+const DELETED: &[u8] = b" (deleted)";
+
+/// Finds files; what is looked up once for all modules is kept.
+#[derive(Debug)]
+pub(crate) struct Locator<'a> {
+    sources: &'a Sources,
+    /// Roots of other mount namespaces.
+    namespaces: OnceLock<Vec<PathBuf>>,
+    /// perf's folder of files by build id.
+    perf_cache: Option<PathBuf>,
+}
+
+/// A debug file, and what else was looked for.
+#[derive(Debug, Default)]
+pub(crate) struct DebugFile {
+    pub(crate) image: Option<Image>,
+    /// Where one could be but is not: when one appears there, it is better than what was found.
+    pub(crate) absent: Vec<PathBuf>,
+    /// One that belongs to another build.
+    pub(crate) differs: Option<PathBuf>,
+}
+
+impl<'a> Locator<'a> {
+    pub(crate) fn new(sources: &'a Sources) -> Self {
+        let perf_cache = std::env::var_os("PERF_BUILDID_DIR")
+            .map(PathBuf::from)
+            .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".debug")))
+            .filter(|folder| folder.is_absolute() && sources.symfs.is_none());
+        Self { sources, namespaces: OnceLock::new(), perf_cache }
+    }
+
+    /// The file that ran as `path`.
+    pub(crate) fn file(&self, path: &Path, id: Option<&BuildId>) -> Result<Image, State> {
+        let bytes = path.as_os_str().as_bytes();
+        let replaced = bytes.strip_suffix(DELETED).map(|path| Path::new(OsStr::from_bytes(path)));
+        if let Some(root) = &self.sources.symfs
+            && let Ok(image) = accept(&below(root, replaced.unwrap_or(path)), id)
+        {
+            return Ok(image);
+        }
+        let state = match (accept(path, id), replaced) {
+            (Ok(image), _) => return Ok(image),
+            (Err(State::FileMissing), Some(now)) if id.is_some() => match accept(now, id) {
+                Ok(image) => return Ok(image),
+                Err(_) => State::FileReplaced,
+            },
+            (Err(State::FileMissing), Some(_)) => State::FileReplaced,
+            (Err(state), _) => state,
+        };
+        let Some(id) = id else { return Err(state) };
+        let path = replaced.unwrap_or(path);
+        let elsewhere = self.namespaces().iter().map(|root| below(root, path));
+        let cached = self.perf_cache.iter().filter_map(|dir| perf_cached(dir, id, "elf"));
+        if let Some(image) = elsewhere.chain(cached).find_map(|path| accept(&path, Some(id)).ok()) {
+            return Ok(image);
+        }
+        self.served("executable", id).ok_or(state)
+    }
+
+    /// Separate debug information of `image`, which is of build `id`. `enough` says whether a file
+    /// that was found has what is missing.
+    pub(crate) fn debug_file(
+        &self,
+        image: &Image,
+        id: Option<&BuildId>,
+        enough: impl Fn(&Image) -> bool,
+    ) -> DebugFile {
+        let mut found = DebugFile::default();
+        let crc = image.debug_link().map(|(_, crc)| crc);
+        for path in self.debug_paths(image, id) {
+            if path == image.path() {
+                continue;
+            }
+            let Ok(file) = Image::open(&path) else {
+                found.absent.push(path);
+                continue;
+            };
+            let same = match (id, file.build_id()) {
+                (Some(id), Some(other)) => id.same_build(&other),
+                // Without ids the checksum that strip(1) left with the name has to do.
+                _ => crc.is_some_and(|crc| crc32fast::hash(file.bytes()) == crc),
+            };
+            if !same {
+                found.differs.get_or_insert(path);
+            } else if enough(&file) {
+                found.image = Some(file);
+                return found;
+            }
+        }
+        found.image = id.and_then(|id| self.served("debuginfo", id)).filter(enough);
+        found
+    }
+
+    /// The image of the kernel `release`, of build `id`, that has debug information; and where it is
+    /// not, as in [`DebugFile::absent`].
+    pub(crate) fn vmlinux(&self, release: &str, id: &BuildId) -> (Option<Image>, Vec<PathBuf>) {
+        if release.is_empty() || release.contains('/') {
+            return (None, Vec::new());
+        }
+        let mut absent = Vec::new();
+        for path in self.vmlinux_paths(release, id) {
+            match accept(&path, Some(id)) {
+                Ok(image) if image.has(".debug_info") => return (Some(image), Vec::new()),
+                Ok(_) => {}
+                Err(_) => absent.push(path),
+            }
+        }
+        (self.served("debuginfo", id), absent)
+    }
+
+    fn vmlinux_paths(&self, release: &str, id: &BuildId) -> Vec<PathBuf> {
+        let dirs = self.debug_dirs();
+        let mut paths = Vec::new();
+        for dir in &dirs {
+            paths.extend(by_build_id(id.as_bytes()).map(|name| dir.join(name)));
+            paths.push(dir.join(format!("boot/vmlinux-{release}")));
+            paths.push(dir.join(format!("lib/modules/{release}/vmlinux")));
+        }
+        paths.extend(
+            [
+                format!("/boot/vmlinux-{release}"),
+                format!("/lib/modules/{release}/vmlinux"),
+                format!("/lib/modules/{release}/build/vmlinux"),
+            ]
+            .map(PathBuf::from),
+        );
+        paths
+    }
+
+    /// Folders of debug files, those below the other root first.
+    pub(crate) fn debug_dirs(&self) -> Vec<PathBuf> {
+        let dirs = &self.sources.debug_dirs;
+        let below =
+            self.sources.symfs.iter().flat_map(|root| dirs.iter().map(|dir| below(root, dir)));
+        below.chain(dirs.iter().cloned()).collect()
+    }
+
+    fn debug_paths(&self, image: &Image, id: Option<&BuildId>) -> Vec<PathBuf> {
+        let dirs = self.debug_dirs();
+        let mut paths = Vec::new();
+        if let Some(name) = id.and_then(|id| by_build_id(id.as_bytes())) {
+            paths.extend(dirs.iter().map(|dir| dir.join(&name)));
+        }
+        if let Some((name, _)) = image.debug_link()
+            && let Some(name) = file_name(&name)
+            && let Ok(real) = std::fs::canonicalize(image.path())
+            && let Some(folder) = real.parent()
+        {
+            paths.extend([folder.join(name), folder.join(".debug").join(name)]);
+            paths.extend(dirs.iter().map(|dir| below(dir, folder).join(name)));
+        }
+        let cached = self.perf_cache.iter();
+        paths.extend(cached.filter_map(|dir| perf_cached(dir, id?, "debug")));
+        paths
+    }
+
+    fn namespaces(&self) -> &[PathBuf] {
+        self.namespaces.get_or_init(|| match self.sources.symfs {
+            None => namespaces::other_roots(),
+            Some(_) => Vec::new(),
+        })
+    }
+
+    fn served(&self, kind: &str, id: &BuildId) -> Option<Image> {
+        let path = self.sources.debuginfod.then(|| debuginfod::fetch(kind, id))??;
+        accept(&path, Some(id)).ok()
+    }
+}
+
+/// Opens `path` if it is of build `id`, or if no id is known.
+fn accept(path: &Path, id: Option<&BuildId>) -> Result<Image, State> {
+    let image = Image::open(path)?;
+    let Some(recorded) = id else { return Ok(image) };
+    match image.build_id() {
+        Some(file) if file.same_build(recorded) => Ok(image),
+        file => Err(State::BuildIdDiffers { recorded: recorded.clone(), file }),
+    }
+}
+
+/// `.build-id/ab/cdef….debug`, as gdb looks for it; `None` for an id too short to tell builds apart.
+pub(crate) fn by_build_id(id: &[u8]) -> Option<PathBuf> {
+    let (first, rest) = id.split_first().filter(|(_, rest)| rest.len() >= 7)?;
+    let rest: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
+    Some(PathBuf::from(format!(".build-id/{first:02x}/{rest}.debug")))
+}
+
+/// Where perf(1) keeps a copy of a file.
+fn perf_cached(cache: &Path, id: &BuildId, kind: &str) -> Option<PathBuf> {
+    let path = cache.join(by_build_id(id.as_bytes())?);
+    Some(path.with_extension("").join(kind))
+}
+
+/// `path` below another root; what is `/` there is `root` here.
+pub(crate) fn below(root: &Path, path: &Path) -> PathBuf {
+    let parts = path.components().filter(|part| matches!(part, std::path::Component::Normal(_)));
+    root.join(parts.collect::<PathBuf>())
+}
+
+/// A debug link is a bare name.
+fn file_name(name: &[u8]) -> Option<&OsStr> {
+    let name = OsStr::from_bytes(name);
+    (Path::new(name).file_name() == Some(name)).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_path_leads_out_of_another_root() {
+        let at = |path: &str| below(Path::new("/root"), Path::new(path));
+        assert_eq!(at("/usr/bin/xz"), Path::new("/root/usr/bin/xz"));
+        assert_eq!(at("/../../etc/passwd"), Path::new("/root/etc/passwd"));
+        assert_eq!(at("relative"), Path::new("/root/relative"));
+    }
+
+    #[test]
+    fn debug_links_are_bare_names() {
+        assert_eq!(file_name(b"xz.debug"), Some(OsStr::new("xz.debug")));
+        assert_eq!(file_name(b"../xz.debug"), None);
+        assert_eq!(file_name(b"/etc/passwd"), None);
+        assert_eq!(file_name(b".."), None);
+        assert_eq!(file_name(b""), None);
+    }
+
+    #[test]
+    fn ids_make_paths() {
+        let path = by_build_id(&[0xab, 1, 2, 3, 4, 5, 6, 0xff]).unwrap();
+        assert_eq!(path, Path::new(".build-id/ab/010203040506ff.debug"));
+        assert_eq!(by_build_id(&[1, 2, 3]), None);
+        let id = BuildId::new(&[0xab, 1, 2, 3, 4, 5, 6, 0xff]).unwrap();
+        let cached = perf_cached(Path::new("/h/.debug"), &id, "elf").unwrap();
+        assert_eq!(cached, Path::new("/h/.debug/.build-id/ab/010203040506ff/elf"));
+    }
+}

@@ -1,0 +1,378 @@
+//! Requests to answers: cache, tables, debug information, cache.
+
+use std::borrow::Cow;
+use std::collections::hash_map::Entry;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use pmuscope_machine::Machine;
+use rustc_hash::FxHashMap;
+
+use crate::cache::{Cache, Key};
+use crate::codec::Stored;
+use crate::demangle::Demangler;
+use crate::dwarf::{DebugInfo, Places};
+use crate::file::{DebugWork, FromTables};
+use crate::locate::Locator;
+use crate::{
+    BuildId, Bundle, Module, Options, Request, Resolved, Sources, State, Symbol, Symbolizer,
+    bundle, file, jit, kernel, pool,
+};
+
+/// More threads than this wait for memory and disk rather than for each other.
+const MOST_THREADS: usize = 16;
+/// Fewer addresses of one file are not divided among threads: each has to read the list of units.
+const PIECE: usize = 1000;
+
+/// One group of requests on its way.
+#[derive(Debug)]
+struct Answer<'a> {
+    /// Ascending.
+    addresses: Cow<'a, [u64]>,
+    symbols: Vec<Option<Symbol>>,
+    debug: Option<DebugWork>,
+    /// Why addresses could not be looked up.
+    failed: Option<State>,
+    keep: Option<Keep>,
+}
+
+/// What goes to the cache.
+#[derive(Debug)]
+struct Keep {
+    key: Key,
+    absent: Vec<PathBuf>,
+    /// What was there already.
+    stored: Option<Stored>,
+    /// Other addresses change their meaning.
+    within: Option<Range<u64>>,
+}
+
+/// What all requests share.
+struct Shared<'a> {
+    symbolizer: &'a Symbolizer,
+    locator: Locator<'a>,
+    cache: Option<Cache>,
+    kernel: OnceLock<Option<(BuildId, String)>>,
+}
+
+pub(crate) fn all(symbolizer: &Symbolizer, requests: &[Request<'_>]) -> Vec<Resolved> {
+    let Symbolizer { options, sources, bundle, .. } = symbolizer;
+    let mut resolved: Vec<Option<Resolved>> =
+        requests.iter().map(|request| from_bundle(bundle.as_ref()?, *options, request)).collect();
+    let groups = group(requests, |index| resolved[index].is_none());
+    let shared = Shared {
+        symbolizer,
+        locator: Locator::new(sources),
+        cache: sources.cache.as_ref().and_then(|folder| Cache::open(folder, *options, sources)),
+        kernel: OnceLock::new(),
+    };
+    let threads = threads(sources);
+    let found = pool::run(&groups, threads, |group| shared.look_up(group));
+    let mut answers: Vec<Answer<'_>> = found
+        .into_iter()
+        .zip(&groups)
+        .map(|(answer, group)| answer.unwrap_or_else(|| Answer::broken(group)))
+        .collect();
+    ask_debug_information(&mut answers, threads, *options);
+    if let Some(cache) = &shared.cache {
+        let kept: Vec<&Answer<'_>> =
+            answers.iter().filter(|answer| answer.keep.is_some()).collect();
+        if !kept.is_empty() {
+            pool::run(&kept, threads, |answer| answer.store(cache));
+            cache.tidy();
+        }
+    }
+    for (answer, group) in answers.into_iter().zip(&groups) {
+        let (&last, others) = group.members.split_last().unwrap_or((&0, &[]));
+        for &member in others {
+            resolved[member] = Some(answer.part(requests[member].addresses));
+        }
+        resolved[last] = Some(answer.finish(requests[last].addresses));
+    }
+    let nothing = |request: &Request<'_>| Resolved {
+        symbols: vec![None; request.addresses.len()],
+        state: State::NoSymbols,
+    };
+    let with_requests = resolved.into_iter().zip(requests);
+    with_requests.map(|(found, request)| found.unwrap_or_else(|| nothing(request))).collect()
+}
+
+/// Requests for one and the same thing: the same build at several paths (containers), the kernel and
+/// its modules.
+struct Group<'a> {
+    module: Module<'a>,
+    /// Where the file is, if it is one.
+    paths: Vec<&'a Path>,
+    /// Ascending.
+    addresses: Cow<'a, [u64]>,
+    /// Numbers of the requests.
+    members: Vec<usize>,
+}
+
+/// What takes longest goes first, so that threads end together.
+fn group<'a>(requests: &[Request<'a>], wanted: impl Fn(usize) -> bool) -> Vec<Group<'a>> {
+    let mut groups: Vec<Group<'a>> = Vec::new();
+    let mut known: FxHashMap<Vec<u8>, usize> = FxHashMap::default();
+    for (index, request) in requests.iter().enumerate().filter(|(index, _)| wanted(*index)) {
+        let path = match request.module {
+            Module::File { path, .. } => Some(path),
+            _ => None,
+        };
+        let identity = match request.module {
+            Module::File { build_id: Some(id), .. } => [b"f", id.significant()].concat(),
+            module => bundle::key_of(&module),
+        };
+        match known.entry(identity) {
+            Entry::Vacant(new) => {
+                new.insert(groups.len());
+                groups.push(Group {
+                    module: request.module,
+                    paths: path.into_iter().collect(),
+                    addresses: Cow::Borrowed(request.addresses),
+                    members: vec![index],
+                });
+            }
+            Entry::Occupied(group) => {
+                let group = &mut groups[*group.get()];
+                group.paths.extend(path);
+                group.addresses.to_mut().extend(request.addresses);
+                group.members.push(index);
+            }
+        }
+    }
+    for group in &mut groups {
+        if !group.addresses.is_sorted_by(|a, b| a < b) {
+            let addresses = group.addresses.to_mut();
+            addresses.sort_unstable();
+            addresses.dedup();
+        }
+    }
+    groups.sort_by_key(|group| match group.module {
+        Module::Kernel => 0,
+        _ => usize::MAX - group.addresses.len(),
+    });
+    groups
+}
+
+fn from_bundle(bundle: &Bundle, options: Options, request: &Request<'_>) -> Option<Resolved> {
+    let (stored, state) = bundle.get(&request.module, request.addresses.first().copied())?;
+    let mut reader = stored.reader();
+    // A bundle has all that could be found out.
+    let as_asked = |symbol: Symbol| match options.inlined {
+        true => symbol,
+        false => Symbol::named(symbol.name),
+    };
+    let symbol = |&at: &u64| reader.get(at).flatten().map(as_asked);
+    let symbols = request.addresses.iter().map(symbol).collect();
+    Some(Resolved { symbols, state: state.clone() })
+}
+
+fn threads(sources: &Sources) -> usize {
+    let available =
+        || std::thread::available_parallelism().map_or(1, |number| number.get().min(MOST_THREADS));
+    sources.threads.map_or_else(available, |threads| threads.get())
+}
+
+impl Shared<'_> {
+    fn look_up<'a>(&self, group: &Group<'a>) -> Answer<'a> {
+        let Symbolizer { options, sources, jit_dumps, .. } = self.symbolizer;
+        let addresses = group.addresses.clone();
+        match group.module {
+            Module::File { build_id, .. } => {
+                let key =
+                    self.cache.as_ref().zip(build_id).and_then(|(cache, id)| cache.of_file(id));
+                self.through_cache(addresses, key, |addresses| {
+                    let look = |path: &&Path| {
+                        file::of_file(&self.locator, *options, path, build_id, addresses)
+                    };
+                    let mut tries = group.paths.iter().map(look);
+                    let first = tries.next().unwrap_or(Err(State::FileMissing));
+                    let found = first.or_else(|state| tries.find_map(Result::ok).ok_or(state))?;
+                    Ok((found, None))
+                })
+            }
+            Module::Kernel => {
+                let key = self.cache.as_ref().zip(self.kernel());
+                let key = key.and_then(|(cache, (id, boot))| cache.of_kernel(id, boot));
+                let id = self.kernel().map(|(id, _)| id);
+                self.through_cache(addresses, key, |addresses| {
+                    let kernel = kernel::of_running(&self.locator, *options, id, addresses)?;
+                    // Without knowing where the kernel's own text is, nothing is kept.
+                    Ok((kernel.found, Some(kernel.image.unwrap_or(0..0))))
+                })
+            }
+            Module::Vdso => Answer::of(file::of_vdso(&addresses), addresses),
+            Module::Jit { pid } => {
+                let told = jit_dumps.get(&pid).map_or(&[][..], Vec::as_slice);
+                Answer::of(jit::of_process(sources, pid, told, &addresses), addresses)
+            }
+        }
+    }
+
+    /// Build id and boot id of the running kernel.
+    fn kernel(&self) -> Option<&(BuildId, String)> {
+        let machine = Machine::host;
+        let ask = || {
+            let id = BuildId::new(&machine().kernel_build_id()?).ok()?;
+            Some((id, machine().boot_id()?))
+        };
+        self.kernel.get_or_init(ask).as_ref()
+    }
+
+    /// Asks the cache first, then `resolve` for what it does not know.
+    fn through_cache<'a>(
+        &self,
+        addresses: Cow<'a, [u64]>,
+        key: Option<Key>,
+        resolve: impl FnOnce(&[u64]) -> Result<(FromTables, Option<Range<u64>>), State>,
+    ) -> Answer<'a> {
+        let stored = self.cache.as_ref().zip(key.as_ref()).and_then(|(cache, key)| cache.load(key));
+        let mut answer = Answer::empty(addresses);
+        let mut missing: Vec<u32> = (0..answer.addresses.len() as u32).collect();
+        if let Some(stored) = &stored {
+            let mut reader = stored.reader();
+            missing.retain(|&index| match reader.get(answer.addresses[index as usize]) {
+                Some(symbol) => {
+                    answer.symbols[index as usize] = symbol;
+                    false
+                }
+                None => true,
+            });
+        }
+        if missing.is_empty() {
+            return answer;
+        }
+        let wanted: Vec<u64> =
+            missing.iter().map(|&index| answer.addresses[index as usize]).collect();
+        match resolve(&wanted) {
+            Err(state) => answer.failed = Some(state),
+            Ok((found, within)) => {
+                for (&index, symbol) in missing.iter().zip(found.symbols) {
+                    answer.symbols[index as usize] = symbol;
+                }
+                answer.debug = found.debug.map(|work| DebugWork {
+                    addresses: work
+                        .addresses
+                        .iter()
+                        .map(|&(index, address)| (missing[index as usize], address))
+                        .collect(),
+                    ..work
+                });
+                answer.failed = found.lacking;
+                answer.keep = key.map(|key| Keep { key, absent: found.absent, stored, within });
+            }
+        }
+        answer
+    }
+}
+
+impl<'a> Answer<'a> {
+    fn empty(addresses: Cow<'a, [u64]>) -> Self {
+        let symbols = vec![None; addresses.len()];
+        Self { addresses, symbols, debug: None, failed: None, keep: None }
+    }
+
+    fn of(found: Result<Vec<Option<Symbol>>, State>, addresses: Cow<'a, [u64]>) -> Self {
+        match found {
+            Ok(symbols) => Self { symbols, ..Self::empty(addresses) },
+            Err(state) => Self { failed: Some(state), ..Self::empty(addresses) },
+        }
+    }
+
+    /// The answer where a library could not stand the file.
+    fn broken(group: &Group<'a>) -> Self {
+        let why = State::Unreadable("a fault in reading it; please report it with the file".into());
+        Self { failed: Some(why), ..Self::empty(group.addresses.clone()) }
+    }
+
+    fn store(&self, cache: &Cache) {
+        let Some(keep) = &self.keep else { return };
+        let within =
+            |address: &u64| keep.within.as_ref().is_none_or(|range| range.contains(address));
+        let new = || self.addresses.iter().copied().zip(self.symbols.iter().map(Option::as_ref));
+        let new = || new().filter(|(address, _)| within(address));
+        if new().next().is_none() {
+            return;
+        }
+        let Some(stored) = &keep.stored else {
+            cache.store(&keep.key, new(), &keep.absent);
+            return;
+        };
+        let mut reader = stored.reader();
+        let old: Vec<(u64, Option<Symbol>)> = stored
+            .addresses()
+            .filter(|address| self.addresses.binary_search(address).is_err())
+            .map(|address| (address, reader.get(address).flatten()))
+            .collect();
+        let mut all: Vec<(u64, Option<&Symbol>)> =
+            old.iter().map(|(address, symbol)| (*address, symbol.as_ref())).chain(new()).collect();
+        all.sort_unstable_by_key(|(address, _)| *address);
+        if cache.store(&keep.key, all.into_iter(), &keep.absent).is_none() {
+            cache.store(&keep.key, new(), &keep.absent);
+        }
+    }
+
+    /// Symbols of all addresses that were asked for, `wanted`, in their order.
+    fn finish(self, wanted: &[u64]) -> Resolved {
+        if self.addresses[..] != *wanted {
+            return self.part(wanted);
+        }
+        let state = self.state(&self.symbols);
+        Resolved { symbols: self.symbols, state }
+    }
+
+    /// Symbols of `wanted`, in their order.
+    fn part(&self, wanted: &[u64]) -> Resolved {
+        let at = |address| self.addresses.binary_search(address).ok();
+        let symbol = |address| at(address).and_then(|index| self.symbols[index].clone());
+        let symbols: Vec<Option<Symbol>> = wanted.iter().map(symbol).collect();
+        let state = self.state(&symbols);
+        Resolved { symbols, state }
+    }
+
+    fn state(&self, symbols: &[Option<Symbol>]) -> State {
+        let found = symbols.iter().flatten().count();
+        match &self.failed {
+            // What an earlier run found is no reason to hide why most is not.
+            Some(state) if found == 0 || found * 2 < symbols.len() => state.clone(),
+            _ if found > 0 || symbols.is_empty() => State::Found,
+            _ => State::NoSymbols,
+        }
+    }
+}
+
+/// A part of a file's addresses.
+struct Piece {
+    answer: usize,
+    info: Arc<DebugInfo>,
+    addresses: Vec<(u32, u64)>,
+}
+
+/// Adds what debug information says. Neighbouring addresses are mostly of one unit, which is the
+/// piece of work that a thread should not share, so pieces are contiguous.
+fn ask_debug_information(answers: &mut [Answer<'_>], threads: usize, options: Options) {
+    let mut pieces = Vec::new();
+    for (answer, work) in answers.iter_mut().enumerate() {
+        let Some(DebugWork { info, mut addresses }) = work.debug.take() else { continue };
+        addresses.sort_unstable_by_key(|(_, address)| *address);
+        let number = (addresses.len() / PIECE).clamp(1, threads.max(1));
+        for part in addresses.chunks(addresses.len().div_ceil(number).max(1)) {
+            pieces.push(Piece { answer, info: Arc::clone(&info), addresses: part.to_vec() });
+        }
+    }
+    pieces.sort_by_key(|piece| usize::MAX - piece.addresses.len());
+    let found = pool::run(&pieces, threads, |piece| {
+        let addresses = piece.addresses.iter().map(|(_, address)| *address);
+        piece.info.look_up(addresses, &mut Demangler::default())
+    });
+    for (piece, places) in pieces.iter().zip(found) {
+        let symbols = &mut answers[piece.answer].symbols;
+        let places: Vec<Option<Places>> = places.unwrap_or_default();
+        for ((index, _), places) in piece.addresses.iter().zip(places) {
+            if let Some(places) = places {
+                places.complete(&mut symbols[*index as usize], options.inlined);
+            }
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Symbol tables: which function lies at an address.
+
+use object::read::{Object as _, ObjectSection as _, ObjectSymbol};
+use object::{SectionFlags, SymbolKind, SymbolSection, elf};
+
+/// Index for "no function here".
+const NONE: u32 = u32::MAX;
+
+/// A function of a symbol table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Entry<'data> {
+    start: u64,
+    /// One past the last; `start` where the table has no size.
+    end: u64,
+    /// Where its section ends.
+    limit: u64,
+    weak: bool,
+    local: bool,
+    name: &'data [u8],
+}
+
+/// Functions by address, without overlaps: where functions are nested the inner one counts.
+#[derive(Debug, Default)]
+pub(crate) struct SymbolTable<'data> {
+    /// Ascending; at each begins the function of the same index in `owners`, or nothing.
+    starts: Vec<u64>,
+    owners: Vec<u32>,
+    entries: Vec<Entry<'data>>,
+}
+
+impl<'data> SymbolTable<'data> {
+    /// The full symbol table of `file` (`.symtab`).
+    pub(crate) fn of_symtab(file: &object::File<'data>) -> Self {
+        Self::new(collect(file, file.symbols()))
+    }
+
+    /// What `file` exports and imports by name (`.dynsym`), which strip(1) leaves.
+    pub(crate) fn of_dynsym(file: &object::File<'data>) -> Self {
+        Self::new(collect(file, file.dynamic_symbols()))
+    }
+
+    fn new(mut entries: Vec<Entry<'data>>) -> Self {
+        // Of several names for one place perf(1) takes one with a size, that is not weak, is global,
+        // has the fewest underscores in front, and is longest; so do we, to give the same names.
+        let underscores = |name: &[u8]| name.iter().take_while(|&&byte| byte == b'_').count();
+        entries.sort_unstable_by(|a, b| {
+            let rank = |entry: &Entry<'_>| {
+                (entry.end == entry.start, entry.weak, entry.local, underscores(entry.name))
+            };
+            (a.start.cmp(&b.start))
+                .then_with(|| rank(a).cmp(&rank(b)))
+                .then_with(|| b.name.len().cmp(&a.name.len()))
+                .then_with(|| a.name.cmp(b.name))
+        });
+        entries.dedup_by_key(|entry| entry.start);
+        // What has no size ends where the next begins.
+        let mut next = u64::MAX;
+        for entry in entries.iter_mut().rev() {
+            if entry.end == entry.start {
+                entry.end = next.min(entry.limit);
+            }
+            next = entry.start;
+        }
+        let (starts, owners) = flatten(&entries);
+        Self { starts, owners, entries }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Number and name, as it is in the table, of the function at `address`.
+    pub(crate) fn get(&self, address: u64) -> Option<(u32, &'data [u8])> {
+        let at = self.starts.partition_point(|&start| start <= address).checked_sub(1)?;
+        let owner = self.owners[at];
+        self.entries.get(owner as usize).map(|entry| (owner, entry.name))
+    }
+
+    /// Address of the symbol `name`.
+    pub(crate) fn address_of(&self, name: &[u8]) -> Option<u64> {
+        self.entries.iter().find(|entry| entry.name == name).map(|entry| entry.start)
+    }
+}
+
+/// Lays nested and overlapping functions out side by side: at each address that one counts which
+/// began last. Functions come in order of their starts; each is pushed and popped once.
+fn flatten(entries: &[Entry<'_>]) -> (Vec<u64>, Vec<u32>) {
+    let mut pieces: Vec<(u64, u32)> = Vec::with_capacity(entries.len() + entries.len() / 4);
+    let mut open: Vec<u32> = Vec::new();
+    let close = |open: &mut Vec<u32>, pieces: &mut Vec<(u64, u32)>, until: u64| {
+        while let Some(&top) = open.last() {
+            let end = entries[top as usize].end;
+            if end > until {
+                break;
+            }
+            open.pop();
+            while open.last().is_some_and(|&below| entries[below as usize].end <= end) {
+                open.pop();
+            }
+            pieces.push((end, open.last().copied().unwrap_or(NONE)));
+        }
+    };
+    for (index, entry) in (0_u32..).zip(entries) {
+        close(&mut open, &mut pieces, entry.start);
+        if pieces.last().is_some_and(|(start, _)| *start == entry.start) {
+            pieces.pop();
+        }
+        pieces.push((entry.start, index));
+        open.push(index);
+    }
+    close(&mut open, &mut pieces, u64::MAX);
+    pieces.into_iter().unzip()
+}
+
+/// Functions, and labels of code written in assembly.
+fn collect<'data: 'file, 'file, Symbol>(
+    file: &'file object::File<'data>,
+    symbols: impl Iterator<Item = Symbol>,
+) -> Vec<Entry<'data>>
+where
+    Symbol: ObjectSymbol<'data>,
+{
+    // By number of the section: where code sections end.
+    let mut limits: Vec<Option<u64>> = Vec::new();
+    for section in file.sections() {
+        let SectionFlags::Elf { sh_flags, .. } = section.flags() else { continue };
+        let index = section.index().0;
+        if sh_flags.contains(elf::SHF_EXECINSTR) {
+            limits.resize(limits.len().max(index + 1), None);
+            limits[index] = section.address().checked_add(section.size());
+        }
+    }
+    symbols
+        .filter_map(|symbol| {
+            let SymbolSection::Section(section) = symbol.section() else { return None };
+            let limit = limits.get(section.0).copied().flatten()?;
+            let name = symbol.name_bytes().ok().filter(|name| !name.is_empty())?;
+            match symbol.kind() {
+                SymbolKind::Text => {}
+                // Labels; those with a dollar sign tell ARM's disassemblers code from data.
+                SymbolKind::Unknown if !name.starts_with(b"$") && !name.starts_with(b".L") => {}
+                _ => return None,
+            }
+            let start = symbol.address();
+            Some(Entry {
+                start,
+                end: start.saturating_add(symbol.size()),
+                limit,
+                weak: symbol.is_weak(),
+                local: symbol.is_local(),
+                name,
+            })
+        })
+        .filter(|entry| entry.start < entry.limit)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn entry(start: u64, size: u64, name: &'static str) -> Entry<'static> {
+        let end = start + size;
+        Entry { start, end, limit: 1000, weak: false, local: false, name: name.as_bytes() }
+    }
+
+    fn name(table: &SymbolTable<'static>, address: u64) -> &'static str {
+        table.get(address).map_or("-", |(_, name)| std::str::from_utf8(name).unwrap())
+    }
+
+    #[test]
+    fn of_several_names_the_one_perf_shows_is_taken() {
+        let weak = Entry { weak: true, ..entry(10, 5, "malloc_weak") };
+        let local = Entry { local: true, ..entry(10, 5, "malloc_local") };
+        let table = SymbolTable::new(vec![
+            weak,
+            local,
+            entry(10, 0, "label"),
+            entry(10, 5, "__libc_malloc"),
+            entry(10, 5, "malloc"),
+        ]);
+        assert_eq!(name(&table, 12), "malloc");
+        assert_eq!(name(&table, 15), "-");
+        assert_eq!(table.address_of(b"malloc"), Some(10));
+    }
+
+    #[test]
+    fn what_has_no_size_goes_on_to_the_next_or_to_the_end_of_its_section() {
+        let table = SymbolTable::new(vec![entry(10, 0, "a"), entry(20, 0, "b"), entry(30, 5, "c")]);
+        assert_eq!((name(&table, 19), name(&table, 20), name(&table, 29)), ("a", "b", "b"));
+        assert_eq!((name(&table, 34), name(&table, 35), name(&table, 9)), ("c", "-", "-"));
+        let table = SymbolTable::new(vec![entry(10, 0, "last")]);
+        assert_eq!((name(&table, 999), name(&table, 1000)), ("last", "-"));
+    }
+
+    proptest! {
+        /// Against a search over all of them: the one that begins last counts.
+        #[test]
+        fn nested_functions_are_found_inside_others(
+            spans in proptest::collection::btree_map(0_u64..90, 1_u64..40, 0..30),
+        ) {
+            let names: Vec<String> = spans.keys().map(|start| format!("f{start}")).collect();
+            let entries: Vec<Entry<'_>> = spans
+                .iter()
+                .zip(&names)
+                .map(|((&start, &size), name)| Entry { name: name.as_bytes(), ..entry(start, size, "") })
+                .collect();
+            let table = SymbolTable::new(entries.clone());
+            for address in 0..140 {
+                let expected = entries
+                    .iter()
+                    .filter(|entry| (entry.start..entry.end).contains(&address))
+                    .max_by_key(|entry| entry.start)
+                    .map(|entry| entry.name);
+                prop_assert_eq!(table.get(address).map(|(_, name)| name), expected);
+            }
+            prop_assert!(table.starts.is_sorted());
+        }
+
+        #[test]
+        fn absurd_sizes_do_no_harm(
+            spans in proptest::collection::vec((any::<u64>(), any::<u64>()), 0..30),
+            probe in any::<u64>(),
+        ) {
+            let entries = spans.into_iter().map(|(start, size)| Entry {
+                start,
+                end: start.saturating_add(size),
+                limit: u64::MAX,
+                weak: false,
+                local: false,
+                name: b"x",
+            });
+            let table = SymbolTable::new(entries.collect());
+            let _ = (table.get(probe), table.get(0), table.get(u64::MAX));
+        }
+    }
+}
