@@ -19,31 +19,20 @@ impl Machine {
     /// Reads `/proc/self/mounts`.
     #[must_use]
     pub fn perf_cgroup_mount(&self) -> Option<PathBuf> {
-        self.hierarchy().map(|hierarchy| hierarchy.mount)
+        self.hierarchy().map(|hierarchy| hierarchy.mount(self))
+    }
+
+    /// The same as this machine names it, whatever root it is looked at from.
+    pub(crate) fn event_cgroups(&self) -> Option<PathBuf> {
+        self.hierarchy().map(|hierarchy| hierarchy.place)
     }
 
     fn hierarchy(&self) -> Option<Hierarchy> {
         let mounts = fs::read(self.path("proc/self/mounts")).ok()?;
         let all: Vec<Hierarchy> =
-            mounts.split(|&byte| byte == b'\n').filter_map(|line| self.mounted(line)).collect();
+            mounts.split(|&byte| byte == b'\n').filter_map(Hierarchy::mounted).collect();
         let own = all.iter().find(|hierarchy| !hierarchy.unified);
         own.or_else(|| all.iter().find(|hierarchy| hierarchy.unified)).cloned()
-    }
-
-    /// A line of `/proc/self/mounts`, if it is such a hierarchy.
-    fn mounted(&self, line: &[u8]) -> Option<Hierarchy> {
-        let mut fields = line.split(|&byte| byte == b' ').skip(1);
-        let (place, kind, options) = (fields.next()?, fields.next()?, fields.next()?);
-        let has_controller =
-            || options.split(|&byte| byte == b',').any(|it| it == CONTROLLER.as_bytes());
-        let unified = match kind {
-            b"cgroup2" => true,
-            b"cgroup" if has_controller() => false,
-            _ => return None,
-        };
-        let place = unescape(place);
-        let below = Path::new(&place).strip_prefix("/").ok()?;
-        Some(Hierarchy { mount: self.path(below), unified })
     }
 
     /// The cgroup this process is in, below [`Machine::perf_cgroup_mount`]. Reads `/proc/self/cgroup`.
@@ -62,8 +51,28 @@ impl Machine {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Hierarchy {
-    mount: PathBuf,
+    /// Where it is mounted, from the root.
+    place: PathBuf,
     unified: bool,
+}
+
+impl Hierarchy {
+    /// A line of `/proc/self/mounts`, if it is such a hierarchy.
+    fn mounted(line: &[u8]) -> Option<Self> {
+        let mut fields = line.split(|&byte| byte == b' ').skip(1);
+        let (place, kind, options) = (fields.next()?, fields.next()?, fields.next()?);
+        let mut options = options.split(|&byte| byte == b',');
+        let unified = match kind {
+            b"cgroup2" => true,
+            b"cgroup" if options.any(|it| it == CONTROLLER.as_bytes()) => false,
+            _ => return None,
+        };
+        Some(Self { place: unescape(place).into(), unified })
+    }
+
+    fn mount(&self, machine: &Machine) -> PathBuf {
+        machine.path(self.place.strip_prefix("/").unwrap_or(&self.place))
+    }
 }
 
 /// Blanks and the like are octal in `/proc/self/mounts`: `\040`.
@@ -105,7 +114,7 @@ impl OwnCgroup {
         let hierarchy = machine.hierarchy().ok_or_else(none)?;
         let below = machine.own_cgroup(hierarchy.unified).ok_or_else(none)?;
         let name = format!("pmuscope-{}", std::process::id());
-        let directory = hierarchy.mount.join(below).join(name);
+        let directory = hierarchy.mount(machine).join(below).join(name);
         // One that a killed process of the same number left behind is empty, or another's.
         let _ = fs::remove_dir(&directory);
         match fs::create_dir(&directory) {

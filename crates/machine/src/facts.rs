@@ -178,29 +178,6 @@ impl Machine {
         Tracepoints { readable: error.is_none(), why: error.map(|error| error.to_string()) }
     }
 
-    /// The hierarchy that has the perf_event controller: one of version 1 that names it, else version 2,
-    /// which has it always.
-    fn event_cgroups(&self) -> Option<PathBuf> {
-        let mounts = self.text("proc/self/mounts").ok()?;
-        let mut second = None;
-        for line in mounts.lines() {
-            let mut fields = line.split(' ').skip(1);
-            let (Some(place), Some(kind), Some(options)) =
-                (fields.next(), fields.next(), fields.next())
-            else {
-                continue;
-            };
-            match kind {
-                "cgroup" if options.split(',').any(|option| option == "perf_event") => {
-                    return Some(PathBuf::from(place));
-                }
-                "cgroup2" => second = second.or_else(|| Some(PathBuf::from(place))),
-                _ => {}
-            }
-        }
-        second
-    }
-
     /// A program where distributions put it.
     fn program(&self, name: &str) -> Option<PathBuf> {
         ["usr/bin", "usr/local/bin", "usr/sbin", "bin"]

@@ -53,6 +53,12 @@ pub(crate) fn all(facts: &Facts) -> Vec<Verdict> {
             software_clock(facts),
         ),
         recorded(
+            "record --own-cgroup -- CMD",
+            "its short-lived processes",
+            join([everyone(), cgroups(facts), no_own_cgroup(facts)]),
+            software_clock(facts),
+        ),
+        recorded(
             "record -e cycles",
             "hardware counters",
             join([own(), no_counters(facts)]),
@@ -94,6 +100,7 @@ pub(crate) fn all(facts: &Facts) -> Vec<Verdict> {
             everyone(),
             join([software_clock(facts), no_perf(facts), governor(facts)]),
         ),
+        verdict("diff", "what changed between recordings", vec![], hidden_symbols(facts)),
         verdict("compare", "result files side by side", vec![], vec![]),
         verdict("workload", "programs under test", vec![], vec![]),
     ]
@@ -276,6 +283,13 @@ fn cgroups(facts: &Facts) -> Vec<Reason> {
         "no cgroup hierarchy with performance events is mounted",
         Some(Fix::text("sudo mount -t cgroup2 none /sys/fs/cgroup")),
     )
+}
+
+fn no_own_cgroup(facts: &Facts) -> Vec<Reason> {
+    if facts.rights.euid == Some(0) {
+        return vec![];
+    }
+    one("no cgroup to make", "only root may make cgroups here", Some(Fix::text("sudo pmuscope …")))
 }
 
 fn no_branches(facts: &Facts) -> Vec<Reason> {

@@ -87,7 +87,7 @@ fn effects(verdict: &Verdict) -> Vec<&str> {
     verdict.reasons.iter().map(|reason| reason.effect.as_str()).collect()
 }
 
-const NEVER_REFUSED: [&str; 3] = ["report", "compare", "workload"];
+const NEVER_REFUSED: [&str; 4] = ["report", "diff", "compare", "workload"];
 
 #[test]
 fn everything_works_for_root_on_a_server() {
@@ -105,6 +105,7 @@ fn a_user_at_level_2_sees_user_space_of_own_processes() {
         [
             "record -a",
             "record -G CGROUP",
+            "record --own-cgroup -- CMD",
             "record -e cpu-clock:k",
             "record -e SYSTEM:NAME",
             "bench capture"
@@ -112,7 +113,7 @@ fn a_user_at_level_2_sees_user_space_of_own_processes() {
     );
     assert_eq!(
         outcomes(&facts, Outcome::Reduced),
-        ["record -- CMD", "record -p PID", "record -g", "report"]
+        ["record -- CMD", "record -p PID", "record -g", "report", "diff"]
     );
     let own = verdict(&facts, "record -- CMD");
     assert_eq!(effects(&own), ["user space only"]);
@@ -153,9 +154,9 @@ fn levels_take_away_one_thing_after_the_other() {
         outcomes(&facts, Outcome::Not).len()
     };
     let counts: Vec<usize> = (-1..=4).map(refused).collect();
-    // -1 nothing; 0 tracepoints; 1 all that is system-wide; 2 the kernel; 3 (Debian), 4 (Ubuntu) all.
+    // A cgroup of one's own is root's at every level. -1 nothing else; 0 tracepoints; 1 all that is system-wide; 2 the kernel; 3 (Debian), 4 (Ubuntu) all.
     let all = verdicts::verdicts(&facts).len() - NEVER_REFUSED.len();
-    assert_eq!(counts, [0, 1, 4, 5, all, all]);
+    assert_eq!(counts, [1, 2, 5, 6, all, all]);
 }
 
 #[test]
@@ -179,7 +180,14 @@ fn a_guest_without_pmu_has_the_software_clock() {
     assert_eq!(outcomes(&facts, Outcome::Not), ["record -e cycles", "record -b"]);
     assert_eq!(
         outcomes(&facts, Outcome::Reduced),
-        ["record -- CMD", "record -p PID", "record -a", "record -G CGROUP", "bench capture"]
+        [
+            "record -- CMD",
+            "record -p PID",
+            "record -a",
+            "record -G CGROUP",
+            "record --own-cgroup -- CMD",
+            "bench capture"
+        ]
     );
     let own = verdict(&facts, "record -- CMD");
     assert_eq!(effects(&own), ["software clock in place of cycles"]);
