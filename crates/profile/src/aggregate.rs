@@ -27,7 +27,7 @@ pub type StackId = u32;
 pub type TaskId = u32;
 
 /// Counts of a recording, by what was asked to be told apart.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Aggregate {
     /// Functions, each name once per module.
     pub functions: Vec<Function>,
@@ -71,12 +71,12 @@ pub struct Frame {
 }
 
 /// A tree of call stacks. A parent comes before its children.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stacks {
     nodes: Vec<Node>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Node {
     parent: StackId,
     frame: FrameId,

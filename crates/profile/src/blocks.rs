@@ -1,11 +1,12 @@
-//! Blocks of equal time, whose number stays bounded though the length of the recording is not known.
+//! Blocks of equal time, whose number is bounded whether the length of the recording is known or not.
 //!
 //! A block is 2^shift ns. When time runs past the last block, blocks double and neighbours merge:
 //! in the end a recording has between half of [`MOST`] and [`MOST`] of them, or as many milliseconds
-//! as it lasted.
+//! as it lasted. Where the length is known from the start the blocks are the same, and never merge.
 
-/// Most blocks at any moment. Twice and more what an interval needs, so that halving never costs it.
-pub(crate) const MOST: u64 = 128;
+/// Most blocks at any moment. Half as many still make good intervals: resampling fewer, longer blocks
+/// of shares that change slowly makes intervals too narrow.
+pub(crate) const MOST: u64 = 256;
 /// The shortest block: 2^20 ns, about a millisecond.
 const FIRST_SHIFT: u32 = 20;
 
@@ -25,6 +26,26 @@ impl Default for Clock {
 }
 
 impl Clock {
+    /// Blocks of a recording whose first and last time stamp, nanoseconds, are known.
+    pub(crate) fn of(times: Option<(u64, u64)>) -> Self {
+        let mut clock = Self::default();
+        if let Some((first, last)) = times {
+            clock.block(first);
+            clock.block(last);
+        }
+        clock
+    }
+
+    /// Blocks are of 2^shift ns.
+    pub(crate) fn shift(&self) -> u32 {
+        self.shift
+    }
+
+    /// The first time stamp, nanoseconds.
+    pub(crate) fn origin(&self) -> Option<u64> {
+        self.origin
+    }
+
     /// The block of a time stamp in nanoseconds, and how many doublings of the blocks it took; block
     /// numbers given before are to be halved that often.
     pub(crate) fn block(&mut self, time: u64) -> (u32, u32) {

@@ -1,15 +1,19 @@
 //! Counts and names to shares.
 
+use std::sync::Arc;
+
 use pmuscope_abi::{AttrFlags, event_type, software};
 use pmuscope_perfdata::reader::{FileState, Metadata, Reader, Tally};
 use pmuscope_stats::{MIN_BLOCKS, ShareBootstrap};
 use pmuscope_symbols::{BuildId, KernelIdentity};
 use rustc_hash::FxHashMap;
 
+use crate::aggregate::{Aggregate, Cell, FunctionId};
 use crate::collect::Collected;
-use crate::counts::{Cell, Key};
-use crate::functions::{FunctionId, Named, Resolve, name};
-use crate::profile::{EventProfile, FunctionShare, ModuleShare, ModuleSummary, Options, Profile};
+use crate::naming::{Named, Resolve, name};
+use crate::profile::{
+    EventProfile, FunctionName, FunctionShare, ModuleShare, ModuleSummary, Options, Profile,
+};
 
 impl Collected {
     /// Gives every distinct address a name by `resolve` and adds up. `reader` is the one that was
@@ -42,30 +46,32 @@ impl Collected {
         let FileFacts { metadata, state, tally } = file;
         let kernel = self.kernel_identity(&metadata).compare(running);
         let named = name(&self, &metadata, kernel, resolve);
+        let aggregate = self.aggregate(&named, options.detail);
         let info = metadata.info.as_ref();
-        let number = events.len();
+        let (number, loss) = (events.len(), &self.state.loss);
+        let mut rows = Rows::new(&aggregate);
         let events = events
             .into_iter()
             .enumerate()
             .map(|(index, facts)| {
-                let lost = self.loss.of_event(index, number, info);
-                (facts.counts_nothing, self.event(index as u32, facts, lost, &named, options))
+                let lost = loss.of_event(index, number, info);
+                (facts.counts_nothing, rows.event(index as u32, facts, lost, options))
             })
             .filter(|(counts_nothing, event)| !counts_nothing || event.samples > 0)
             .map(|(_, event)| event)
             .collect();
+        let (functions, commands) = (rows.functions, rows.commands);
         let told = info.map(|info| info.duration_s).filter(|&seconds| seconds > 0.0);
-        let lost = self.loss.total(info);
-        let throttled = self.loss.throttled(info);
         Profile {
             events,
             modules: self.module_summaries(&named),
-            commands: self.commands(),
-            duration_s: told.or(self.counts.span().map(|span| span as f64 / 1e9)),
-            lost,
-            throttled,
-            mappings_left_out: self.tasks.left_out(),
-            functions: named.functions,
+            commands,
+            duration_s: told.or(self.clock.span().map(|span| span as f64 / 1e9)),
+            lost: loss.total(info),
+            throttled: loss.throttled(info),
+            mappings_left_out: self.state.tasks.spaces.left_out(),
+            functions,
+            aggregate,
             metadata,
             state,
             tally,
@@ -85,18 +91,13 @@ impl Collected {
             release: metadata.os_release.clone().or(told),
             build_id,
             boot_id: info.and_then(|info| info.machine.boot_id.clone()),
-            text: self.kernel_text,
+            text: self.state.kernel_text,
         }
     }
 
-    fn commands(&self) -> Vec<String> {
-        let names = (0..).map_while(|id| self.tasks.name_if_any(id));
-        names.map(|name| String::from_utf8_lossy(name).into_owned()).collect()
-    }
-
     fn module_summaries(&self, named: &Named) -> Vec<ModuleSummary> {
-        self.modules
-            .list()
+        let modules = self.state.modules.list();
+        modules
             .iter()
             .zip(&named.states)
             .zip(&named.build_ids)
@@ -107,45 +108,6 @@ impl Collected {
                 symbols: state.clone(),
             })
             .collect()
-    }
-
-    fn event(
-        &self,
-        index: u32,
-        facts: EventFacts,
-        lost: Option<u64>,
-        named: &Named,
-        options: Options,
-    ) -> EventProfile {
-        let cells = || self.counts.cells().filter(|(key, _)| key.event == index);
-        let mut rows = Rows::default();
-        for (key, cell) in cells() {
-            rows.add(key, named.get(key.module, key.address), cell);
-        }
-        let (samples, weight) = rows.totals();
-        let by_period = facts.has_period && weight > 0;
-        let mut functions = rows.into_functions(named, by_period);
-        let blocks = self.counts.blocks();
-        let filled =
-            add_intervals(&mut functions, cells(), named, blocks, by_period, options.intervals);
-        let modules = modules(&functions);
-        let period = if facts.has_period {
-            Some(weight)
-        } else {
-            facts.fixed_period.map(|period| period.saturating_mul(samples))
-        };
-        EventProfile {
-            name: facts.name,
-            samples,
-            period,
-            frequency: facts.frequency,
-            fixed_period: facts.fixed_period,
-            by_period,
-            lost,
-            blocks: filled,
-            functions,
-            modules,
-        }
     }
 }
 
@@ -188,52 +150,118 @@ impl From<&pmuscope_perfdata::reader::Event> for EventFacts {
     }
 }
 
-/// What makes a row.
-type RowKey = (u32, u32, Option<FunctionId>);
+/// What makes a row: command, module, function.
+type RowKey = (usize, usize, Option<usize>);
 
-fn row_key(key: &Key, function: Option<FunctionId>) -> RowKey {
-    (key.comm, key.module, function)
+/// Makes rows of cells.
+struct Rows<'a> {
+    aggregate: &'a Aggregate,
+    functions: Vec<FunctionName>,
+    function_ids: FxHashMap<(FunctionId, Option<FunctionId>), usize>,
+    commands: Vec<String>,
+    /// By task.
+    command_ids: Vec<usize>,
 }
 
-#[derive(Debug, Default)]
-struct Rows(FxHashMap<RowKey, (u64, u64)>);
+impl<'a> Rows<'a> {
+    fn new(aggregate: &'a Aggregate) -> Self {
+        let mut commands: Vec<String> = Vec::new();
+        let command_ids = aggregate
+            .tasks
+            .iter()
+            .map(|task| {
+                // Tasks are in the order of their names.
+                if commands.last().is_none_or(|last| **last != *task.command) {
+                    commands.push(task.command.to_string());
+                }
+                commands.len() - 1
+            })
+            .collect();
+        let (functions, function_ids) = (Vec::new(), FxHashMap::default());
+        Self { aggregate, functions, function_ids, commands, command_ids }
+    }
 
-impl Rows {
-    fn add(&mut self, key: &Key, function: Option<FunctionId>, cell: &Cell) {
-        let (samples, weight) = self.0.entry(row_key(key, function)).or_default();
-        for count in cell.blocks() {
-            *samples += u64::from(count.samples);
-            *weight = weight.saturating_add(count.weight);
+    fn event(
+        &mut self,
+        index: u32,
+        facts: EventFacts,
+        lost: Option<u64>,
+        options: Options,
+    ) -> EventProfile {
+        let aggregate = self.aggregate;
+        let keys: Vec<(RowKey, &Cell)> =
+            aggregate.of_event(index).map(|cell| (self.key(cell), cell)).collect();
+        let mut sums: FxHashMap<RowKey, (u64, u64)> = FxHashMap::default();
+        for (key, cell) in &keys {
+            let (samples, weight) = sums.entry(*key).or_default();
+            *samples += cell.samples;
+            *weight = weight.saturating_add(cell.weight);
+        }
+        let totals = sums.values().fold((0, 0), |(samples, weight): (u64, u64), row| {
+            (samples + row.0, weight.saturating_add(row.1))
+        });
+        let (samples, weight) = totals;
+        let by_period = facts.has_period && weight > 0;
+        let mut functions = self.shares(sums, if by_period { weight } else { samples }, by_period);
+        let filled = add_intervals(aggregate, &mut functions, &keys, by_period, options.intervals);
+        let period = if facts.has_period {
+            Some(weight)
+        } else {
+            facts.fixed_period.map(|period| period.saturating_mul(samples))
+        };
+        EventProfile {
+            name: facts.name,
+            samples,
+            period,
+            frequency: facts.frequency,
+            fixed_period: facts.fixed_period,
+            by_period,
+            lost,
+            blocks: filled,
+            modules: modules(&functions),
+            functions,
         }
     }
 
-    fn totals(&self) -> (u64, u64) {
-        self.0.values().fold((0, 0), |(samples, weight): (u64, u64), row| {
-            (samples + row.0, weight.saturating_add(row.1))
-        })
+    /// The row that a cell belongs to.
+    fn key(&mut self, cell: &Cell) -> RowKey {
+        let (aggregate, command) = (self.aggregate, self.command_ids[cell.task as usize]);
+        let frame = |id: u32| &aggregate.frames[id as usize];
+        let mut frames = aggregate.stacks.frames(cell.stack).map(frame);
+        // A cell is of one place at least.
+        let Some(leaf) = frames.next() else { return (command, 0, None) };
+        let Some(inner) = leaf.function else { return (command, leaf.module as usize, None) };
+        let outer = if leaf.inlined {
+            frames.find(|frame| !frame.inlined).and_then(|frame| frame.function)
+        } else {
+            None
+        };
+        let (functions, names) = (&mut self.functions, &aggregate.functions);
+        let function = *self.function_ids.entry((inner, outer)).or_insert_with(|| {
+            let name = |id: FunctionId| Arc::clone(&names[id as usize].name);
+            functions.push(FunctionName { name: name(inner), inlined_into: outer.map(name) });
+            functions.len() - 1
+        });
+        (command, leaf.module as usize, Some(function))
     }
 
     /// The largest first; equal ones by their names, so that the order never depends on chance.
-    fn into_functions(self, named: &Named, by_period: bool) -> Vec<FunctionShare> {
-        let (samples, weight) = self.totals();
-        let total = if by_period { weight } else { samples };
-        let mut rows: Vec<FunctionShare> = self
-            .0
+    fn shares(
+        &self,
+        sums: FxHashMap<RowKey, (u64, u64)>,
+        total: u64,
+        by_period: bool,
+    ) -> Vec<FunctionShare> {
+        let mut rows: Vec<FunctionShare> = sums
             .into_iter()
             .map(|((command, module, function), (samples, weight))| {
                 let weight = if by_period { weight } else { samples };
-                FunctionShare {
-                    command: command as usize,
-                    module: module as usize,
-                    function: function.map(|id| id as usize),
-                    samples,
-                    weight,
-                    share: if total > 0 { weight as f64 / total as f64 } else { 0.0 },
-                    interval: None,
-                }
+                let share = if total > 0 { weight as f64 / total as f64 } else { 0.0 };
+                let interval = None;
+                FunctionShare { command, module, function, samples, weight, share, interval }
             })
             .collect();
-        let name = |row: &FunctionShare| row.function.map(|at| &named.functions[at]);
+        let name = |row: &FunctionShare| row.function.map(|at| &self.functions[at]);
         rows.sort_by(|a, b| {
             (b.weight, b.samples)
                 .cmp(&(a.weight, a.samples))
@@ -245,28 +273,26 @@ impl Rows {
 }
 
 /// Gives the first `most` rows their intervals; tells how many blocks have samples.
-fn add_intervals<'a>(
+fn add_intervals(
+    aggregate: &Aggregate,
     rows: &mut [FunctionShare],
-    cells: impl Iterator<Item = (&'a Key, &'a Cell)>,
-    named: &Named,
-    blocks: usize,
+    keys: &[(RowKey, &Cell)],
     by_period: bool,
     most: usize,
 ) -> usize {
+    let blocks = aggregate.timeline.blocks as usize;
     let most = most.min(rows.len());
     let wanted: FxHashMap<RowKey, usize> = rows[..most]
         .iter()
         .enumerate()
-        .map(|(at, row)| {
-            let function = row.function.map(|at| at as FunctionId);
-            ((row.command as u32, row.module as u32, function), at)
-        })
+        .map(|(at, row)| ((row.command, row.module, row.function), at))
         .collect();
     let mut totals = vec![0.0; blocks];
     let mut parts = vec![0.0; blocks * most];
-    for (key, cell) in cells {
-        let row = wanted.get(&row_key(key, named.get(key.module, key.address)));
-        for count in cell.blocks().filter(|count| (count.block as usize) < blocks) {
+    for (key, cell) in keys {
+        let row = wanted.get(key);
+        let counts = aggregate.blocks_of(cell).iter();
+        for count in counts.filter(|count| (count.block as usize) < blocks) {
             let block = count.block as usize;
             let value = if by_period { count.weight as f64 } else { f64::from(count.samples) };
             totals[block] += value;
@@ -304,6 +330,8 @@ fn modules(rows: &[FunctionShare]) -> Vec<ModuleShare> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::collect::InOrder;
+    use crate::counter::Apart;
     use pmuscope_perfdata::reader::{Comm, CpuMode, Mmap, Record, Sample};
     use pmuscope_symbols::State;
     use pmuscope_symbols::{Frame, Module, Resolved, Symbol};
@@ -343,8 +371,8 @@ mod tests {
     }
 
     /// Two commands that map the same file at 0x1000, which has a function for every 16 bytes.
-    fn two_commands(has_period: bool) -> Collected {
-        let mut collected = Collected::with_events(&[has_period]);
+    fn two_commands(has_period: bool) -> InOrder {
+        let mut collected = InOrder::new(&[has_period], Apart::default());
         for (pid, name) in [(1, &b"one"[..]), (2, b"two")] {
             collected.take(&Record::Comm(Comm { pid, tid: pid, name, exec: true }));
             collected.take(&Record::Mmap(Mmap {
@@ -371,10 +399,13 @@ mod tests {
         Resolved { symbols: addresses.iter().map(symbol).collect(), state: State::Found }
     }
 
-    fn build(collected: Collected, has_period: bool) -> Profile {
+    fn build(collected: InOrder, has_period: bool) -> Profile {
         let events = vec![facts(has_period)];
         let running = KernelIdentity::default();
-        collected.build(events, no_file(), &running, Options::default(), &mut by_sixteen)
+        let collected = collected.finish();
+        collected.build(events, no_file(), &running, Options::default(), &mut |requests| {
+            requests.iter().map(|one| by_sixteen(&one.module, one.addresses)).collect()
+        })
     }
 
     fn rows(profile: &Profile) -> Vec<String> {

@@ -1,122 +1,242 @@
-//! One pass over a recording.
+//! Reads a recording: in two passes on several threads where it can be read from any place on, else
+//! in order.
+//!
+//! ```text
+//!  two passes   sideband, by time ─► Tasks, with their past ─► Past ◄── asks ── Counter, one per thread
+//!               samples, in no order ───────────────────────────────────────────►┘
+//!  in order     sideband ─► Tasks as they are now ◄── asks ── Counter
+//!               samples ─────────────────────────────────────►┘
+//! ```
+//! Both come to the same: what is counted does not depend on the way or on the number of threads.
 
-use pmuscope_perfdata::reader::{CpuMode, ReadError, Reader, Record, Sample};
-use pmuscope_symbols::RangeMap;
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
 
-use crate::counts::{Counts, Key};
+use pmuscope_perfdata::reader::scan::{Hit, Index, Moment, Pieces, Visitor};
+use pmuscope_perfdata::reader::{ReadError, Reader, Record, Sample};
+
+use crate::blocks::Clock;
+use crate::counter::{Apart, Counter, Counts};
+use crate::lookup::{Past, Present};
 use crate::loss::StreamLoss;
-use crate::modules::{ModuleKind, Modules, UNKNOWN};
-use crate::tasks::{CommId, Place, Tasks};
+use crate::modules::Modules;
+use crate::tasks::{CommId, Tasks};
 
 /// What a recording holds, before addresses have names.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Collected {
+    pub(crate) state: State,
+    pub(crate) counts: Vec<Counts>,
+    pub(crate) clock: Clock,
+}
+
+/// What records besides samples tell.
+#[derive(Debug, Default)]
+pub(crate) struct State {
     pub(crate) tasks: Tasks,
     pub(crate) modules: Modules,
-    pub(crate) counts: Counts,
     pub(crate) loss: StreamLoss,
-    /// Functions the kernel told by name; the value is that of the name among the commands.
-    loaded: RangeMap<CommId>,
     /// Where the kernel's text lay: the address of `_text` or `_stext`.
     pub(crate) kernel_text: Option<u64>,
-    /// Whether samples of an event carry their period.
-    has_period: Vec<bool>,
+    /// Files that runtimes mapped to tell where they describe their code, with the process.
+    jit_dumps: BTreeSet<(i32, PathBuf)>,
 }
 
 impl Collected {
-    /// Reads all records that are left.
+    /// Reads all records that are left, on all CPUs, and tells apart only commands and addresses.
+    ///
+    /// # Errors
+    /// Those of [`Collected::read`].
+    pub fn from_reader(reader: &mut Reader) -> Result<Self, ReadError> {
+        Self::read(reader, Apart::default(), available_threads())
+    }
+
+    /// Reads all records that are left, on up to `threads` threads.
+    ///
+    /// # Errors
+    /// If the operating system fails to read.
+    pub fn read(reader: &mut Reader, apart: Apart, threads: usize) -> Result<Self, ReadError> {
+        Self::read_in(reader, apart, threads, Pieces::default())
+    }
+
+    /// As [`Collected::read`], in pieces of other sizes.
+    ///
+    /// # Errors
+    /// If the operating system fails to read.
+    pub fn read_in(
+        reader: &mut Reader,
+        apart: Apart,
+        threads: usize,
+        pieces: Pieces,
+    ) -> Result<Self, ReadError> {
+        match reader.index_in(threads, pieces)? {
+            Some(index) => Self::in_two_passes(reader, index, apart, threads),
+            None => Self::in_order(reader, apart),
+        }
+    }
+
+    /// Reads all records that are left, one after another.
     ///
     /// # Errors
     /// Those of [`Reader::next`].
-    pub fn from_reader(reader: &mut Reader) -> Result<Self, ReadError> {
-        let mut collected = Self::default();
-        for event in reader.events() {
-            collected.has_period.push(event.has_period());
-        }
+    pub fn in_order(reader: &mut Reader, apart: Apart) -> Result<Self, ReadError> {
+        let mut ordered = InOrder::new(&has_period(reader), apart);
         while let Some(entry) = reader.next()? {
-            collected.take(&entry.record);
+            ordered.take(&entry.record);
         }
-        Ok(collected)
+        Ok(ordered.finish())
     }
 
-    /// For records that do not come from a file: one entry per event, whether its samples carry periods.
-    #[cfg(test)]
-    pub(crate) fn with_events(has_period: &[bool]) -> Self {
-        Self { has_period: has_period.to_vec(), ..Self::default() }
+    fn in_two_passes(
+        reader: &mut Reader,
+        mut index: Index,
+        apart: Apart,
+        threads: usize,
+    ) -> Result<Self, ReadError> {
+        let has_period = has_period(reader);
+        let mut state = State { tasks: Tasks::new(true), ..State::default() };
+        let nameless = nameless(&mut state.tasks);
+        let mut moments = Vec::new();
+        reader.replay(&mut index, |moment, record| {
+            let before = state.tasks.epoch();
+            state.take(record);
+            moments.extend((state.tasks.epoch() != before).then_some(moment));
+        })?;
+        let clock = Clock::of(index.times());
+        let past = Past::new(&state.tasks, &state.modules, &moments);
+        let visitors = (0..threads.clamp(1, index.chunks()))
+            .map(|_| Sampling {
+                past: &past,
+                counter: Counter::new(apart, &has_period, nameless, clock.clone()),
+            })
+            .collect();
+        let visited = index.visit(visitors)?;
+        let counts = visited.into_iter().map(|sampling| sampling.counter.finish()).collect();
+        Ok(Self { state, counts, clock })
+    }
+}
+
+/// CPUs that this program may use.
+#[must_use]
+pub fn available_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+fn has_period(reader: &Reader) -> Vec<bool> {
+    reader.events().iter().map(pmuscope_perfdata::reader::Event::has_period).collect()
+}
+
+/// The name of samples that do not tell their thread.
+fn nameless(tasks: &mut Tasks) -> CommId {
+    tasks.intern(b"-")
+}
+
+struct Sampling<'a> {
+    past: &'a Past<'a>,
+    counter: Counter,
+}
+
+impl Visitor for Sampling<'_> {
+    #[inline]
+    fn sample(&mut self, moment: Moment, hit: &Hit<'_>) {
+        self.counter.sample(self.past, moment, hit, Some(hit.time));
+    }
+}
+
+/// Takes records in the order of time.
+#[derive(Debug)]
+pub(crate) struct InOrder {
+    state: State,
+    counter: Counter,
+    chain: Vec<[u8; 8]>,
+}
+
+impl InOrder {
+    /// One entry per event: whether its samples carry periods.
+    pub(crate) fn new(has_period: &[bool], apart: Apart) -> Self {
+        let mut state = State::default();
+        let nameless = nameless(&mut state.tasks);
+        let counter = Counter::new(apart, has_period, nameless, Clock::default());
+        Self { state, counter, chain: Vec::new() }
     }
 
     pub(crate) fn take(&mut self, record: &Record<'_>) {
         match record {
-            Record::Sample(sample) => self.on_sample(sample),
+            Record::Sample(sample) => self.sample(sample),
+            other => self.state.take(other),
+        }
+    }
+
+    fn sample(&mut self, sample: &Sample<'_>) {
+        self.chain.clear();
+        self.chain.extend(sample.callchain.iter().map(u64::to_ne_bytes));
+        let hit = Hit {
+            event: sample.event,
+            mode: sample.mode,
+            ip: sample.ip,
+            task: sample.pid.zip(sample.tid),
+            time: sample.time.unwrap_or(0),
+            cpu: sample.cpu,
+            period: sample.period,
+            chain: &self.chain,
+        };
+        let now = Present { tasks: &self.state.tasks, modules: &self.state.modules };
+        self.counter.sample(&now, (), &hit, sample.time);
+    }
+
+    pub(crate) fn finish(self) -> Collected {
+        let counts = self.counter.finish();
+        Collected { state: self.state, clock: counts.clock.clone(), counts: vec![counts] }
+    }
+}
+
+impl State {
+    /// What a record besides samples changes.
+    fn take(&mut self, record: &Record<'_>) {
+        match record {
             Record::Mmap(mmap) => {
                 if mmap.kernel && mmap.path.starts_with(b"[kernel.kallsyms]_") && mmap.offset != 0 {
                     self.kernel_text.get_or_insert(mmap.offset);
+                }
+                if is_jit_dump(mmap.path) {
+                    let dump = (mmap.pid, PathBuf::from(OsStr::from_bytes(mmap.path)));
+                    if self.jit_dumps.len() < MOST_JIT_DUMPS {
+                        self.jit_dumps.insert(dump);
+                    }
                 }
                 self.tasks.on_mmap(mmap, &mut self.modules);
             }
             Record::Comm(comm) => self.tasks.on_comm(comm),
             Record::Fork(task) => self.tasks.on_fork(task),
             Record::Exit(task) => self.tasks.on_exit(task),
+            Record::Ksymbol(function) => self.tasks.on_ksymbol(function),
             Record::Lost { count, .. } => self.loss.on_lost(*count),
             Record::LostSamples { event, count } => self.loss.on_lost_samples(*event, *count),
             Record::Throttle { .. } => self.loss.throttled += 1,
-            Record::Ksymbol(function) => {
-                let end = function.start.saturating_add(function.length.into());
-                if function.unregistered {
-                    self.loaded.remove(function.start, end);
-                } else {
-                    let name = self.tasks.intern(function.name);
-                    self.loaded.insert(function.start, end, name);
-                }
-            }
             _ => {}
         }
     }
+}
 
-    fn on_sample(&mut self, sample: &Sample<'_>) {
-        let comm = match (sample.pid, sample.tid) {
-            (Some(pid), Some(tid)) => self.tasks.comm(pid, tid),
-            _ => self.tasks.intern(b"-"),
-        };
-        let place = self.place(sample);
-        let key =
-            Key { address: place.address, comm, module: place.module, event: sample.event as u32 };
-        let by_period = self.has_period.get(sample.event).copied().unwrap_or(false);
-        let weight = if by_period { sample.period.unwrap_or(1) } else { 1 };
-        self.counts.add(key, sample.time, weight);
+/// A machine has few processes that write one.
+const MOST_JIT_DUMPS: usize = 10_000;
+
+fn is_jit_dump(path: &[u8]) -> bool {
+    let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
+    name.starts_with(b"jit-") && name.ends_with(b".dump")
+}
+
+impl Collected {
+    /// Descriptions of code made at run time, as runtimes mark them by mapping them: process, path.
+    #[must_use]
+    pub fn jit_dumps(&self) -> impl Iterator<Item = &(i32, PathBuf)> {
+        self.state.jit_dumps.iter()
     }
 
-    fn place(&mut self, sample: &Sample<'_>) -> Place {
-        // Where there is no symbol to be had, addresses are not told apart.
-        let nowhere = |module| Place { module, address: 0 };
-        let Some(ip) = sample.ip else { return nowhere(UNKNOWN) };
-        let mode = match sample.mode {
-            // The upper half belongs to the kernel on all 64-bit machines.
-            CpuMode::Unknown if ip >> 63 == 1 => CpuMode::Kernel,
-            CpuMode::Unknown => CpuMode::User,
-            mode => mode,
-        };
-        match mode {
-            CpuMode::Kernel => self.kernel_place(ip),
-            CpuMode::Hypervisor => nowhere(self.modules.other("[hypervisor]")),
-            CpuMode::GuestKernel | CpuMode::GuestUser => nowhere(self.modules.other("[guest]")),
-            CpuMode::User | CpuMode::Unknown => {
-                let found = sample.pid.and_then(|pid| self.tasks.find(pid, ip));
-                found.map_or(nowhere(UNKNOWN), |place| {
-                    let is_other =
-                        self.modules.list()[place.module as usize].kind == ModuleKind::Other;
-                    if is_other { nowhere(place.module) } else { place }
-                })
-            }
-        }
-    }
-
-    fn kernel_place(&mut self, ip: u64) -> Place {
-        if let Some(&name) = self.loaded.get(ip) {
-            return Place { module: self.modules.kernel_loaded(), address: name.into() };
-        }
-        self.tasks
-            .find_kernel(ip)
-            .unwrap_or_else(|| Place { module: self.modules.kernel(), address: ip })
+    /// Number of blocks that intervals may be made of; 0 if some samples have no time.
+    pub(crate) fn blocks(&self) -> usize {
+        if self.counts.iter().any(|counts| counts.untimed > 0) { 0 } else { self.clock.len() }
     }
 }

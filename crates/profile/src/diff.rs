@@ -305,7 +305,7 @@ mod tests {
     fn recording(event: &str, samples: &[(&str, u64)], half: Option<f64>) -> Profile {
         let all: u64 = samples.iter().map(|(_, samples)| samples).sum();
         let function =
-            |name: &str| crate::functions::Function { name: name.into(), inlined_into: None };
+            |name: &str| crate::profile::FunctionName { name: name.into(), inlined_into: None };
         let row = |(at, &(_, samples)): (usize, &(&str, u64))| {
             let share = samples as f64 / all as f64;
             let around = |half| Interval { low: share - half, high: share + half, level: LEVEL };
@@ -340,6 +340,7 @@ mod tests {
                 symbols: State::Found,
             }],
             functions: samples.iter().map(|(name, _)| function(name)).collect(),
+            aggregate: crate::aggregate::Aggregate::default(),
             commands: vec!["db".into()],
             duration_s: None,
             lost: Lost { count: 0, source: LostSource::Kernel },

@@ -1,8 +1,9 @@
 //! Records to answers: which function took which share of the samples, and how sure that is.
 //!
-//! [`Collected`] goes once over a recording and keeps, per distinct address, how often it was hit in
-//! which block of time: memory grows with what is distinct, not with the samples. Only then is every
-//! distinct address given a name, once, and addresses become functions: a [`Profile`].
+//! [`Collected`] goes over a recording, on all CPUs, and keeps, per distinct address or call chain, how
+//! often it was hit in which block of time: memory grows with what is distinct, not with the samples.
+//! Only then is every distinct address given a name, once, and addresses become functions: a
+//! [`Profile`] and the [`aggregate`] it is made of.
 //!
 //! ```no_run
 //! use pmuscope_perfdata::reader::Reader;
@@ -13,8 +14,8 @@
 //! let collected = Collected::from_reader(&mut reader)?;
 //! let mut symbolizer = Symbolizer::new(SymbolOptions { inlined: true });
 //! let running = KernelIdentity::default();
-//! let profile = collected.profile(&reader, &running, Options::default(), &mut |module, addresses| {
-//!     symbolizer.resolve(module, addresses)
+//! let profile = collected.profile(&reader, &running, Options::default(), &mut |requests| {
+//!     symbolizer.resolve_all(requests)
 //! });
 //! for row in &profile.events[0].functions {
 //!     println!("{:6.2} %  {}", row.share * 100.0, profile.name_of(row));
@@ -25,21 +26,32 @@
 #![forbid(unsafe_code)]
 
 pub mod aggregate;
+mod assemble;
 mod blocks;
 mod build;
+mod chains;
 mod collect;
-mod counts;
+mod counter;
 pub mod diff;
-mod functions;
+mod log;
+mod lookup;
 mod loss;
 mod modules;
+mod naming;
 mod profile;
+mod spaces;
+mod table;
 mod tasks;
+mod tree;
 pub mod views;
 
-pub use collect::Collected;
+pub use collect::{Collected, available_threads};
+pub use counter::{Apart, TasksBy};
 pub use loss::{Lost, LostSource};
 pub use modules::ModuleKind;
+pub use naming::Resolve;
 pub use pmuscope_perfdata::reader::FileState;
 pub use pmuscope_symbols::State as SymbolState;
-pub use profile::{EventProfile, FunctionShare, ModuleShare, ModuleSummary, Options, Profile};
+pub use profile::{
+    Detail, EventProfile, FunctionShare, ModuleShare, ModuleSummary, Options, Profile,
+};

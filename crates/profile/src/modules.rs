@@ -32,6 +32,14 @@ pub(crate) type ModuleId = u32;
 
 /// The module of addresses where nothing is mapped.
 pub(crate) const UNKNOWN: ModuleId = 0;
+/// The kernel's own image.
+pub(crate) const KERNEL_IMAGE: ModuleId = 1;
+/// Functions the kernel loaded and told by name.
+pub(crate) const KERNEL_LOADED: ModuleId = 2;
+/// The hypervisor.
+pub(crate) const HYPERVISOR: ModuleId = 3;
+/// Guests.
+pub(crate) const GUEST: ModuleId = 4;
 /// The name of the kernel's own image.
 const KERNEL: &[u8] = b"[kernel.kallsyms]";
 
@@ -123,7 +131,16 @@ pub(crate) struct Modules {
 impl Default for Modules {
     fn default() -> Self {
         let mut modules = Self { list: Vec::new(), ids: FxHashMap::default() };
-        modules.intern(ModuleKey::named(ModuleKind::Other, b"[unknown]"));
+        // In the order of their numbers.
+        for (kind, name) in [
+            (ModuleKind::Other, &b"[unknown]"[..]),
+            (ModuleKind::Kernel, KERNEL),
+            (ModuleKind::KernelLoaded, b"[bpf]"),
+            (ModuleKind::Other, b"[hypervisor]"),
+            (ModuleKind::Other, b"[guest]"),
+        ] {
+            modules.intern(ModuleKey::named(kind, name));
+        }
         modules
     }
 }
@@ -140,20 +157,13 @@ impl Modules {
         id
     }
 
-    pub(crate) fn other(&mut self, name: &str) -> ModuleId {
-        self.intern(ModuleKey::named(ModuleKind::Other, name.as_bytes()))
-    }
-
-    pub(crate) fn kernel_loaded(&mut self) -> ModuleId {
-        self.intern(ModuleKey::named(ModuleKind::KernelLoaded, b"[bpf]"))
-    }
-
-    pub(crate) fn kernel(&mut self) -> ModuleId {
-        self.intern(ModuleKey::named(ModuleKind::Kernel, KERNEL))
-    }
-
     pub(crate) fn list(&self) -> &[ModuleKey] {
         &self.list
+    }
+
+    /// Whether addresses within a module can have names.
+    pub(crate) fn has_addresses(&self, module: ModuleId) -> bool {
+        self.list[module as usize].kind != ModuleKind::Other
     }
 }
 
@@ -175,6 +185,15 @@ mod tests {
         assert_eq!(kind("[vdso]"), ModuleKind::Vdso);
         assert_eq!(kind("[vsyscall]"), ModuleKind::Other);
         assert_eq!(kind("anon_inode:[perf_event]"), ModuleKind::Other);
+    }
+
+    #[test]
+    fn the_first_modules_are_those_that_are_always_there() {
+        let modules = Modules::default();
+        let path = |module: ModuleId| &modules.list()[module as usize].path[..];
+        assert_eq!((path(UNKNOWN), path(KERNEL_IMAGE)), (&b"[unknown]"[..], KERNEL));
+        assert_eq!((path(KERNEL_LOADED), path(HYPERVISOR)), (&b"[bpf]"[..], &b"[hypervisor]"[..]));
+        assert_eq!(path(GUEST), b"[guest]");
     }
 
     #[test]

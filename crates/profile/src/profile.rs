@@ -1,25 +1,41 @@
 //! The finished answer.
 
+use std::sync::Arc;
+
 use pmuscope_perfdata::info::RecordingInfo;
 use pmuscope_perfdata::reader::{FileState, Metadata, Tally};
 use pmuscope_stats::Interval;
 use pmuscope_symbols::{BuildId, KernelMatch, State};
 
-use crate::functions::Function;
+use crate::aggregate::Aggregate;
 use crate::loss::Lost;
 use crate::modules::ModuleKind;
 
 /// What a profile should hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// The largest rows of each event that get an interval; it takes some 50 µs each.
+    /// The largest rows of each event that get an interval; it takes some 100 µs each.
     pub intervals: usize,
+    /// How far places within a function are told apart in [`Profile::aggregate`].
+    pub detail: Detail,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { intervals: 10_000 }
+        Self { intervals: 10_000, detail: Detail::Function }
     }
+}
+
+/// How far places are told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Detail {
+    /// By function.
+    #[default]
+    Function,
+    /// By source line.
+    Line,
+    /// By address.
+    Address,
 }
 
 /// Shares of a recording's events by function.
@@ -27,10 +43,12 @@ impl Default for Options {
 pub struct Profile {
     /// One per event, in the order of the file; without those that only carry records about processes.
     pub events: Vec<EventProfile>,
+    /// What all rows are made of: every distinct stack with its counts.
+    pub aggregate: Aggregate,
     /// All modules; rows point here.
     pub modules: Vec<ModuleSummary>,
     /// Names of functions; rows point here.
-    pub(crate) functions: Vec<Function>,
+    pub(crate) functions: Vec<FunctionName>,
     /// Names of commands; rows point here.
     pub(crate) commands: Vec<String>,
     /// Seconds: as the recorder says, else from the first to the last sample.
@@ -49,6 +67,15 @@ pub struct Profile {
     pub mappings_left_out: u64,
     /// The recording's kernel against the running one.
     pub kernel: KernelMatch,
+}
+
+/// A function as it is shown.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct FunctionName {
+    /// The innermost one.
+    pub(crate) name: Arc<str>,
+    /// The function that holds its code, if it was inlined there.
+    pub(crate) inlined_into: Option<Arc<str>>,
 }
 
 /// Shares of one event.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use pmuscope_machine::Machine;
 use pmuscope_perfdata::reader::{FileState, Reader};
-use pmuscope_profile::{Collected, Options};
+use pmuscope_profile::{Apart, Collected, Options, available_threads};
 use pmuscope_report::number::count;
 use pmuscope_symbols::{Bundle, KernelIdentity};
 
@@ -87,7 +87,9 @@ fn check(input: &Path) -> anyhow::Result<()> {
 /// All that a report of the recording asks for.
 fn symbols(input: &Path, args: &SymbolArgs) -> anyhow::Result<Bundle> {
     let mut reader = Reader::open(input)?;
-    let collected = Collected::from_reader(&mut reader)?;
+    // Callers want names as well.
+    let apart = Apart { chains: true, ..Apart::default() };
+    let collected = Collected::read(&mut reader, apart, available_threads())?;
     if reader.state() != FileState::Closed {
         let input = input.display();
         let why =
@@ -98,14 +100,19 @@ fn symbols(input: &Path, args: &SymbolArgs) -> anyhow::Result<Bundle> {
     let running = KernelIdentity::of_running(&Machine::host());
     let mut bundle = Bundle::default();
     let mut failed = Ok(());
-    let _ =
-        collected.profile(&reader, &running, Options { intervals: 0 }, &mut |module, addresses| {
-            let found = symbolizer.resolve(module, addresses);
-            if let Err(error) = bundle.add(module, addresses, &found) {
+    for (pid, dump) in collected.jit_dumps() {
+        symbolizer.add_jit_dump(*pid, dump.clone());
+    }
+    let options = Options { intervals: 0, ..Options::default() };
+    let _ = collected.profile(&reader, &running, options, &mut |requests| {
+        let found = symbolizer.resolve_all(requests);
+        for (request, found) in requests.iter().zip(&found) {
+            if let Err(error) = bundle.add(&request.module, request.addresses, found) {
                 failed = Err(error);
             }
-            found
-        });
+        }
+        found
+    });
     failed?;
     Ok(bundle)
 }

@@ -133,10 +133,13 @@ pub(super) fn load(
     let mut symbolizer = symbols.symbolizer(inlined, path)?;
     let mut reader = Reader::open(path)?;
     let collected = Collected::from_reader(&mut reader)?;
+    for (pid, dump) in collected.jit_dumps() {
+        symbolizer.add_jit_dump(*pid, dump.clone());
+    }
     let running = KernelIdentity::of_running(&Machine::host());
-    Ok(collected.profile(&reader, &running, Options { intervals }, &mut |module, addresses| {
-        symbolizer.resolve(module, addresses)
-    }))
+    let options = Options { intervals, ..Options::default() };
+    Ok(collected
+        .profile(&reader, &running, options, &mut |requests| symbolizer.resolve_all(requests)))
 }
 
 /// Whether all that was recorded is in the report.

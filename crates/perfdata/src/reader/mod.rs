@@ -36,6 +36,7 @@ mod other;
 mod raw;
 mod record;
 mod sample;
+pub mod scan;
 mod source;
 mod stream;
 mod tally;
@@ -95,6 +96,8 @@ pub struct Reader {
     /// Records that a profile does not need, too.
     all: bool,
     about: About,
+    /// Where the records are, if they can be read from any place on.
+    seekable: Option<scan::Seekable>,
     source: Source,
     order: Order,
     tally: Tally,
@@ -201,6 +204,14 @@ impl Reader {
             });
             Entry { time: found.time, event: found.event, maker, record }
         }))
+    }
+
+    /// A record of the kernel that waits for no other.
+    fn alone(&mut self, raw: &RawRecord<'_>) -> Result<Option<Entry<'_>>, ReadError> {
+        let Self { about, order, tally, endian, all, .. } = self;
+        queue(raw, about, order, tally, *endian, *all);
+        self.order.finish();
+        self.next()
     }
 
     /// Takes one record from the source.

@@ -12,6 +12,7 @@ use super::bytes::{Endian, Fields};
 use super::error::ReadError;
 use super::header::{self, FileLayout, FileState};
 use super::order::Order;
+use super::scan::Seekable;
 use super::source::Source;
 use super::stream::Stream;
 use super::{Reader, STDIN, Tally, metadata};
@@ -62,8 +63,15 @@ impl Opening<'_> {
         let header = header::read(&file, self.path)?;
         let Some(mut layout) = header.layout else { return self.stream(Box::new(file)) };
         let about = self.about(&file, &mut layout, header.endian)?;
+        let seekable = Seekable {
+            file: file.try_clone().map_err(self.io("open"))?,
+            start: layout.data.offset,
+            end: layout.data.offset + layout.data.size,
+        };
         let stream = self.data(file, &layout, header.endian)?;
-        Ok(self.reader(header.endian, layout.state, about, Source::one(stream)))
+        let mut reader = self.reader(header.endian, layout.state, about, Source::one(stream));
+        reader.seekable = Some(seekable);
+        Ok(reader)
     }
 
     fn about(
@@ -149,6 +157,7 @@ impl Opening<'_> {
             is_stream: false,
             all: self.all,
             about,
+            seekable: None,
             source,
             order: Order::default(),
             tally: Tally::default(),

@@ -359,6 +359,16 @@ impl Unpacker {
         }
     }
 
+    /// What is unpacked; [`Unpacker::next`] tells where in it.
+    pub(super) fn plain(&self) -> &[u8] {
+        &self.plain
+    }
+
+    /// Whether nothing is left of what was unpacked.
+    pub(super) fn is_empty(&self) -> bool {
+        self.at == self.filled
+    }
+
     fn step(&mut self) -> Result<(), StopReason> {
         self.plain.copy_within(self.at..self.filled, 0);
         self.filled -= self.at;

@@ -34,7 +34,21 @@ pub struct Tally {
 impl Tally {
     /// Notes a record of a kind that is not known.
     pub(super) fn unknown(&mut self, kind: u32) {
-        count(&mut self.unknown_kinds, kind);
+        count(&mut self.unknown_kinds, kind, 1);
+    }
+
+    /// Adds what was found in the next part of the same file.
+    pub(super) fn add(&mut self, next: Self) {
+        self.records += next.records;
+        next.kinds.iter().for_each(|(kind, number)| self.kinds.add_many(kind, number));
+        self.samples_of_no_event += next.samples_of_no_event;
+        self.malformed += next.malformed;
+        self.late += next.late;
+        for (kind, number) in next.unknown_kinds {
+            count(&mut self.unknown_kinds, kind, number);
+        }
+        self.skipped_bytes = self.skipped_bytes.saturating_add(next.skipped_bytes);
+        self.stopped = self.stopped.take().or(next.stopped);
     }
 }
 
@@ -47,13 +61,20 @@ pub struct KindCounts {
 
 impl KindCounts {
     pub(super) fn add(&mut self, kind: u32) {
+        self.add_many(kind, 1);
+    }
+
+    pub(super) fn add_many(&mut self, kind: u32, number: u64) {
+        if number == 0 {
+            return;
+        }
         if kind as usize >= LOW {
-            return count(&mut self.high, kind);
+            return count(&mut self.high, kind, number);
         }
         if self.low.is_empty() {
             self.low.resize(LOW, 0);
         }
-        self.low[kind as usize] += 1;
+        self.low[kind as usize] += number;
     }
 
     /// Records of a kind.
@@ -70,9 +91,9 @@ impl KindCounts {
     }
 }
 
-fn count(kinds: &mut BTreeMap<u32, u64>, kind: u32) {
+fn count(kinds: &mut BTreeMap<u32, u64>, kind: u32, number: u64) {
     let kind = if kinds.len() < MOST_KINDS || kinds.contains_key(&kind) { kind } else { u32::MAX };
-    *kinds.entry(kind).or_default() += 1;
+    *kinds.entry(kind).or_default() += number;
 }
 
 #[cfg(test)]

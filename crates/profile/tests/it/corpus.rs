@@ -2,6 +2,10 @@
 
 use std::path::PathBuf;
 
+use pmuscope_perfdata::reader::{ReadError, Reader};
+use pmuscope_profile::{Apart, Collected, Options, Profile, TasksBy};
+use pmuscope_symbols::KernelIdentity;
+
 use super::profile;
 
 fn files(malformed: bool) -> Vec<PathBuf> {
@@ -41,6 +45,30 @@ fn malformed_recordings_end_in_an_error_or_a_profile() {
     for path in files(true) {
         if let Err(error) = profile(&path) {
             assert!(error.to_string().contains(path.file_name().unwrap().to_str().unwrap()));
+        }
+    }
+}
+
+/// Reading on several threads and reading in order are two programs; they must not disagree.
+#[test]
+fn both_ways_to_read_agree() {
+    let running = KernelIdentity::default();
+    let apart = Apart { chains: true, tasks: TasksBy::Thread, cpus: true };
+    for path in files(false).into_iter().chain(files(true)) {
+        let of = |collect: &dyn Fn(&mut Reader) -> Result<Collected, ReadError>| {
+            let mut reader = Reader::open(&path)?;
+            let collected = collect(&mut reader)?;
+            Ok(collected.profile(&reader, &running, Options::default(), &mut |_| Vec::new()))
+        };
+        let one: Result<Profile, ReadError> = of(&|reader| Collected::in_order(reader, apart));
+        let other = of(&|reader| Collected::read(reader, apart, 3));
+        let (Ok(one), Ok(other)) = (one, other) else { continue };
+        let total = |profile: &Profile| profile.samples();
+        assert_eq!(total(&one), total(&other), "{}", path.display());
+        assert_eq!(one.tally.stopped, other.tally.stopped, "{}", path.display());
+        if one.tally.late == 0 {
+            assert_eq!(one.tally, other.tally, "{}", path.display());
+            assert_eq!(one.aggregate, other.aggregate, "{}", path.display());
         }
     }
 }

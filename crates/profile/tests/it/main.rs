@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // clippy takes helpers of a test binary for no tests
 
 mod corpus;
+mod passes;
 mod perf_report;
 
 use std::path::Path;
@@ -17,7 +18,7 @@ fn profile(path: &Path) -> Result<Profile, ReadError> {
     let collected = Collected::from_reader(&mut reader)?;
     let mut symbolizer = Symbolizer::new(pmuscope_symbols::Options { inlined: false });
     let running = KernelIdentity::of_running(&Machine::host());
-    Ok(collected.profile(&reader, &running, Options::default(), &mut |module, addresses| {
-        symbolizer.resolve(module, addresses)
+    Ok(collected.profile(&reader, &running, Options::default(), &mut |requests| {
+        symbolizer.resolve_all(requests)
     }))
 }

@@ -1,0 +1,201 @@
+//! Where the fields of an event's samples stand, worked out once instead of once per sample.
+
+use pmuscope_abi::record::misc;
+use pmuscope_abi::{Attr, ReadFormat, SampleType};
+
+use super::super::record::CpuMode;
+
+/// No such field.
+const ABSENT: u16 = u16::MAX;
+
+/// A sample as far as counting it needs it. What the event does not record is `None`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hit<'a> {
+    /// Index of the event.
+    pub event: usize,
+    /// In what the CPU was.
+    pub mode: CpuMode,
+    /// Address of the instruction.
+    pub ip: Option<u64>,
+    /// Process and thread.
+    pub task: Option<(i32, i32)>,
+    /// Time stamp, nanoseconds of the recording's clock.
+    pub time: u64,
+    /// CPU.
+    pub cpu: Option<u32>,
+    /// Units of the event this sample stands for.
+    pub period: Option<u64>,
+    /// Entries of the call chain, marks included, in the byte order of this machine.
+    pub chain: &'a [[u8; 8]],
+}
+
+/// Positions in the body of a sample, bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SampleLayout {
+    ip: u16,
+    task: u16,
+    time: u16,
+    cpu: u16,
+    period: u16,
+    /// Behind the fields that are always there.
+    behind: u16,
+    read: Option<ReadFormat>,
+    chain: bool,
+}
+
+impl SampleLayout {
+    pub(super) fn new(attr: &Attr) -> Self {
+        let mut at = 0;
+        let mut place = |bit| {
+            let here = at;
+            let there = attr.sample_type.contains(bit);
+            at += if there { 8 } else { 0 };
+            if there { here } else { ABSENT }
+        };
+        place(SampleType::IDENTIFIER);
+        let ip = place(SampleType::IP);
+        let task = place(SampleType::TID);
+        let time = place(SampleType::TIME);
+        for unused in [SampleType::ADDR, SampleType::ID, SampleType::STREAM_ID] {
+            place(unused);
+        }
+        let cpu = place(SampleType::CPU);
+        let period = place(SampleType::PERIOD);
+        Self {
+            ip,
+            task,
+            time,
+            cpu,
+            period,
+            behind: at,
+            read: attr.sample_type.contains(SampleType::READ).then_some(attr.read_format),
+            chain: attr.sample_type.contains(SampleType::CALLCHAIN),
+        }
+    }
+
+    /// Time stamp; `None` where there is none, or one that says so.
+    #[inline]
+    pub(super) fn time(&self, body: &[u8]) -> Option<u64> {
+        word(body, self.time).filter(|&time| time != 0 && time != u64::MAX)
+    }
+
+    /// Whether [`SampleLayout::decode`] finds all fields.
+    #[inline]
+    pub(super) fn fits(&self, body: &[u8]) -> bool {
+        if self.read.is_none() && !self.chain {
+            return body.len() >= usize::from(self.behind);
+        }
+        self.decode(0, 0, body).is_some()
+    }
+
+    /// The fields; `None` if the body is too short for what the attribute promises.
+    #[inline]
+    pub(super) fn decode<'a>(&self, event: usize, bits: u16, body: &'a [u8]) -> Option<Hit<'a>> {
+        let mut rest = body.get(usize::from(self.behind)..)?;
+        if let Some(format) = self.read {
+            rest = behind_read(rest, format)?;
+        }
+        let mut chain: &[[u8; 8]] = &[];
+        if self.chain {
+            let (words, _) = rest.as_chunks();
+            let (&number, words) = words.split_first()?;
+            chain = words.get(..usize::try_from(u64::from_ne_bytes(number)).ok()?)?;
+        }
+        Some(Hit {
+            event,
+            mode: mode(bits),
+            ip: word(body, self.ip),
+            task: word(body, self.task).map(halves),
+            time: word(body, self.time).unwrap_or(0),
+            cpu: word(body, self.cpu).map(|both| halves(both).0 as u32),
+            period: word(body, self.period),
+            chain,
+        })
+    }
+}
+
+#[inline]
+fn word(body: &[u8], at: u16) -> Option<u64> {
+    if at == ABSENT {
+        return None;
+    }
+    body.get(usize::from(at)..)?.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes))
+}
+
+/// The two `u32` in 8 bytes, the first one first whatever the byte order.
+#[inline]
+fn halves(word: u64) -> (i32, i32) {
+    let bytes = word.to_ne_bytes();
+    let half =
+        |at: usize| i32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    (half(0), half(4))
+}
+
+fn mode(bits: u16) -> CpuMode {
+    match bits & misc::CPUMODE_MASK {
+        misc::KERNEL => CpuMode::Kernel,
+        misc::USER => CpuMode::User,
+        3 => CpuMode::Hypervisor,
+        4 => CpuMode::GuestKernel,
+        5 => CpuMode::GuestUser,
+        _ => CpuMode::Unknown,
+    }
+}
+
+/// What stands behind counter values: one, or those of a group.
+fn behind_read(bytes: &[u8], format: ReadFormat) -> Option<&[u8]> {
+    let words = |bits: ReadFormat| (format & bits).bits().count_ones() as usize;
+    let times = words(ReadFormat::TOTAL_TIME_ENABLED | ReadFormat::TOTAL_TIME_RUNNING);
+    let per_value = 1 + words(ReadFormat::ID | ReadFormat::LOST);
+    let total = if format.contains(ReadFormat::GROUP) {
+        let number: &[u8; 8] = bytes.first_chunk()?;
+        let values = usize::try_from(u64::from_ne_bytes(*number)).ok()?;
+        values.checked_mul(per_value)?.checked_add(times + 1)?
+    } else {
+        times + per_value
+    };
+    bytes.get(total.checked_mul(8)?..)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reader::bytes::Endian;
+    use crate::reader::sample;
+    use proptest::prelude::*;
+
+    const NATIVE: Endian = if cfg!(target_endian = "big") { Endian::Big } else { Endian::Little };
+
+    proptest! {
+        /// The same fields as the reader finds one after another, or neither finds any.
+        #[test]
+        fn fields_are_those_of_the_reader(
+            words in proptest::collection::vec(prop_oneof![0_u64..6, any::<u64>()], 0..30),
+            cut in 0_usize..9,
+            types in any::<u16>(), identifier in any::<bool>(), format in 0_u64..32, bits in any::<u16>(),
+        ) {
+            let mut sample_type = SampleType::from_bits_retain(types.into());
+            // What stands behind the call chain is not for us.
+            sample_type &= SampleType::IP | SampleType::TID | SampleType::TIME | SampleType::ADDR
+                | SampleType::READ | SampleType::CALLCHAIN | SampleType::ID | SampleType::CPU
+                | SampleType::PERIOD | SampleType::STREAM_ID;
+            sample_type.set(SampleType::IDENTIFIER, identifier);
+            let read_format = ReadFormat::from_bits_retain(format);
+            let attr = Attr { sample_type, read_format, ..Attr::default() };
+            let mut body: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+            body.truncate(body.len().saturating_sub(cut));
+            let ours = SampleLayout::new(&attr).decode(3, bits, &body);
+            let theirs = sample::sample(&body, bits, 3, &attr, NATIVE);
+            prop_assert_eq!(ours.is_some(), theirs.is_some());
+            prop_assert_eq!(SampleLayout::new(&attr).fits(&body), ours.is_some());
+            if let (Some(ours), Some(theirs)) = (ours, theirs) {
+                prop_assert_eq!(ours.mode, theirs.mode);
+                prop_assert_eq!((ours.ip, ours.cpu, ours.period), (theirs.ip, theirs.cpu, theirs.period));
+                prop_assert_eq!(ours.task, theirs.pid.zip(theirs.tid));
+                prop_assert_eq!(ours.time, theirs.time.unwrap_or(0));
+                let chain: Vec<u64> = ours.chain.iter().map(|word| u64::from_ne_bytes(*word)).collect();
+                prop_assert_eq!(chain, theirs.callchain.iter().collect::<Vec<_>>());
+            }
+        }
+    }
+}

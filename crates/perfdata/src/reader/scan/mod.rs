@@ -1,0 +1,434 @@
+//! A file in two passes, on several threads: fast, and in no order.
+//!
+//! The first pass walks the headers: it keeps what concerns tasks and mappings (few records) and puts
+//! that into the order of time, counts samples, and notes where chunks of some megabytes begin. The
+//! second hands out the samples, chunk by chunk, to as many visitors as there are threads. What a
+//! sample's record number and time are among those of the sideband tells what was mapped then.
+//!
+//! ```text
+//!  file       │ rec rec rec …  │ rec rec …      │ … │          data section
+//!  1st pass   │ part ─────────►│ part ─────────►│          threads; a part's start is a guess that the
+//!             └───────┬────────┴────┬───────────┘          end of the one before it must confirm
+//!  sideband       sorted by time, replayed once
+//!  2nd pass   │ chunk │ chunk │ chunk │ …                  threads take the next chunk
+//! ```
+//!
+//! Compressed records that each hold a frame of their own (pmuscope's) are unpacked by whoever comes to
+//! them. Where one stream goes through all of them (perf's), one thread unpacks and the others count.
+//!
+//! Files that this cannot read (the other byte order, samples without time stamps, streams) are left
+//! to the [`Reader`] itself: [`Reader::index`] answers `None` and the reader is as it was.
+
+mod index;
+mod layout;
+mod sync;
+mod visit;
+mod walk;
+
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::bytes::Endian;
+use super::event::Events;
+use super::stream::{Place, RawRecord};
+use super::tool::ToolRecord;
+use super::{ReadError, Reader, Record, Tally};
+
+pub use layout::Hit;
+pub use visit::Visitor;
+
+use index::{Indexing, Part, Rounds, Stamp};
+use layout::SampleLayout;
+use walk::{Ended, Packing, Walker};
+
+/// Bytes of a part of the first pass, at most.
+const LARGEST_PART: u64 = 64 << 20;
+/// Bytes that the sideband may take; the reader needs less where there is more.
+const MOST_SIDEBAND: usize = 256 << 20;
+
+const NATIVE: Endian = if cfg!(target_endian = "big") { Endian::Big } else { Endian::Little };
+
+/// How large the pieces are that threads take, bytes of the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pieces {
+    /// Of the first pass, at least.
+    pub part: u64,
+    /// Of the second pass, about.
+    pub chunk: u64,
+    /// Of the second pass where the data are compressed, some twenty times as much when unpacked.
+    pub packed_chunk: u64,
+}
+
+impl Default for Pieces {
+    fn default() -> Self {
+        Self { part: 8 << 20, chunk: 2 << 20, packed_chunk: 256 << 10 }
+    }
+}
+
+/// A place in the order of a recording: by time, and at the same time by place in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Moment {
+    /// Nanoseconds of the recording's clock.
+    pub time: u64,
+    /// Records without a time stamp come behind those of their time.
+    pub untimed: bool,
+    /// Number of the record in the file.
+    pub record: u64,
+}
+
+/// A seekable file's data section.
+#[derive(Debug)]
+pub(super) struct Seekable {
+    pub(super) file: File,
+    pub(super) start: u64,
+    pub(super) end: u64,
+}
+
+/// What the first pass found.
+#[derive(Debug)]
+pub struct Index {
+    path: PathBuf,
+    source: Seekable,
+    events: Events,
+    layouts: Vec<SampleLayout>,
+    packing: Packing,
+    chunks: Vec<Chunk>,
+    sideband: Vec<Placed>,
+    bytes: Vec<Vec<u8>>,
+    samples: Vec<u64>,
+    times: Option<(u64, u64)>,
+}
+
+/// A part of the data for one thread of the second pass.
+#[derive(Debug, Clone, Copy)]
+struct Chunk {
+    start: u64,
+    end: u64,
+    first_record: u64,
+}
+
+/// A record of the sideband in its place.
+#[derive(Debug, Clone, Copy)]
+struct Placed {
+    moment: Moment,
+    kind: u32,
+    misc: u16,
+    length: u16,
+    part: u32,
+    at: usize,
+}
+
+impl Reader {
+    /// Goes over the headers of a file, on up to `threads` threads. The reader then knows what it
+    /// would know at the end of the file ([`Reader::metadata`], [`Reader::tally`]) and hands out no
+    /// more records. `None` if this file has to be read in order; the reader is as it was.
+    ///
+    /// # Errors
+    /// If the operating system fails to read.
+    pub fn index(&mut self, threads: usize) -> Result<Option<Index>, ReadError> {
+        self.index_in(threads, Pieces::default())
+    }
+
+    /// As [`Reader::index`], in pieces of other sizes.
+    ///
+    /// # Errors
+    /// If the operating system fails to read.
+    pub fn index_in(&mut self, threads: usize, pieces: Pieces) -> Result<Option<Index>, ReadError> {
+        let Some(source) = self.seekable.take().filter(|_| self.endian == NATIVE && !self.all)
+        else {
+            return Ok(None);
+        };
+        let path = self.path.clone();
+        let error = |source| ReadError::Io { path, what: "read", source };
+        let layouts: Vec<SampleLayout> =
+            self.about.events.list.iter().map(|event| SampleLayout::new(&event.attr)).collect();
+        let first =
+            FirstPass { source: &source, events: &self.about.events, layouts: &layouts, pieces };
+        let found = match first.run(threads, Packing::Frames) {
+            Ok(Found::Dependent) => first.run(1, Packing::Stream),
+            other => other,
+        };
+        let Found::Whole(mut whole) = found.map_err(error)? else { return Ok(None) };
+        if whole.untimed > 0 {
+            return Ok(None);
+        }
+        self.adopt(&mut whole);
+        let Whole { packing, chunks, sideband, bytes, samples, times, .. } = *whole;
+        let events = self.about.events.clone();
+        let path = self.path.clone();
+        Ok(Some(Index {
+            path,
+            source,
+            events,
+            layouts,
+            packing,
+            chunks,
+            sideband,
+            bytes,
+            samples,
+            times,
+        }))
+    }
+
+    /// Takes over what a walk found besides samples and sideband.
+    fn adopt(&mut self, whole: &mut Whole) {
+        self.tally.add(std::mem::take(&mut whole.tally));
+        for tool in &whole.tools {
+            let record = ToolRecord::read(&tool.raw(&whole.bytes), self.endian, self.is_stream);
+            if !self.about.take(record, self.endian) {
+                self.tally.unknown(tool.kind);
+            }
+        }
+        self.done = true;
+    }
+
+    /// Hands out the sideband of `index` in its order; then it is gone.
+    ///
+    /// # Errors
+    /// None in practice: nothing is read any more.
+    pub fn replay(
+        &mut self,
+        index: &mut Index,
+        mut take: impl FnMut(Moment, &Record<'_>),
+    ) -> Result<(), ReadError> {
+        let bytes = std::mem::take(&mut index.bytes);
+        for placed in std::mem::take(&mut index.sideband) {
+            if let Some(entry) = self.alone(&placed.raw(&bytes))? {
+                take(placed.moment, &entry.record);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Placed {
+    fn raw<'a>(&self, bytes: &'a [Vec<u8>]) -> RawRecord<'a> {
+        let body = &bytes[self.part as usize][self.at..self.at + usize::from(self.length)];
+        // Where it stood was of use to the first pass only.
+        let place = Place { offset: 0, packed: false, payload: 0 };
+        RawRecord { kind: self.kind, misc: self.misc, body, place }
+    }
+}
+
+impl Index {
+    /// Pieces that threads can take: more threads have nothing to do.
+    #[must_use]
+    pub fn chunks(&self) -> usize {
+        match self.packing {
+            Packing::Frames => self.chunks.len(),
+            Packing::Stream => usize::MAX,
+        }
+    }
+
+    /// Samples of each event.
+    #[must_use]
+    pub fn samples(&self) -> &[u64] {
+        &self.samples
+    }
+
+    /// Time stamps of the first and the last sample, nanoseconds; `None` if there is no sample.
+    #[must_use]
+    pub fn times(&self) -> Option<(u64, u64)> {
+        self.times
+    }
+}
+
+/// How the first pass went.
+enum Found {
+    Whole(Box<Whole>),
+    /// The compressed records make one stream.
+    Dependent,
+    /// Only the reader can read this.
+    Unfit,
+}
+
+/// All parts put together.
+struct Whole {
+    packing: Packing,
+    chunks: Vec<Chunk>,
+    sideband: Vec<Placed>,
+    tools: Vec<Placed>,
+    bytes: Vec<Vec<u8>>,
+    samples: Vec<u64>,
+    untimed: u64,
+    times: Option<(u64, u64)>,
+    tally: Tally,
+}
+
+struct FirstPass<'a> {
+    source: &'a Seekable,
+    events: &'a Events,
+    layouts: &'a [SampleLayout],
+    pieces: Pieces,
+}
+
+impl FirstPass<'_> {
+    fn run(&self, threads: usize, packing: Packing) -> io::Result<Found> {
+        let (start, end) = (self.source.start, self.source.end);
+        let room = AtomicUsize::new(MOST_SIDEBAND);
+        let indexing = Indexing {
+            events: self.events,
+            layouts: self.layouts,
+            endian: NATIVE,
+            pieces: self.pieces,
+            room: &room,
+        };
+        let size = match (packing, threads) {
+            (Packing::Stream, _) | (_, ..=1) => end - start,
+            _ => {
+                ((end - start) / (4 * threads as u64)).clamp(1, LARGEST_PART).max(self.pieces.part)
+            }
+        };
+        let limits: Vec<u64> = (1..)
+            .map(|part| start.saturating_add(size.saturating_mul(part)).min(end))
+            .scan(false, |done, limit| (!std::mem::replace(done, limit >= end)).then_some(limit))
+            .collect();
+        let guesses = self.guessed_parts(&indexing, packing, &limits, threads)?;
+        let mut walker = Walker::new(&self.source.file, end, NATIVE, packing, self.pieces.chunk);
+        let mut joined = Joined::new(packing, self.layouts.len());
+        let mut at = start;
+        for (&limit, guess) in limits.iter().zip(guesses) {
+            if at >= limit && limit < end {
+                continue; // what follows a record reaches beyond this part
+            }
+            let part = match guess {
+                Some(part) if part.start == at => part,
+                _ => indexing.part(&mut walker, packing, at, limit)?,
+            };
+            let ended = part.ended.clone();
+            joined.add(part);
+            match ended {
+                Ended::At(next) => at = next,
+                Ended::Stopped(stopped) => {
+                    joined.whole.tally.stopped = Some(stopped);
+                    at = end;
+                    break;
+                }
+                Ended::Dependent => return Ok(Found::Dependent),
+                Ended::Foreign => return Ok(Found::Unfit),
+            }
+        }
+        if room.load(Ordering::Relaxed) == 0 {
+            return Ok(Found::Unfit);
+        }
+        Ok(Found::Whole(Box::new(joined.finish(at))))
+    }
+
+    /// Walks all parts at once, from where they seem to start.
+    fn guessed_parts(
+        &self,
+        indexing: &Indexing<'_>,
+        packing: Packing,
+        limits: &[u64],
+        threads: usize,
+    ) -> io::Result<Vec<Option<Part>>> {
+        if limits.len() < 2 {
+            return Ok(limits.iter().map(|_| None).collect());
+        }
+        let next = AtomicUsize::new(0);
+        let parts: Mutex<Vec<Option<Part>>> = Mutex::new(limits.iter().map(|_| None).collect());
+        let work = || -> io::Result<()> {
+            let mut walker =
+                Walker::new(&self.source.file, self.source.end, NATIVE, packing, self.pieces.chunk);
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                let Some(&limit) = limits.get(number) else { return Ok(()) };
+                let start = match number.checked_sub(1) {
+                    None => Some(self.source.start),
+                    Some(before) => {
+                        sync::likely_record(&self.source.file, limits[before], self.source.end)
+                    }
+                };
+                let Some(start) = start else { continue };
+                let part = indexing.part(&mut walker, packing, start, limit)?;
+                // A thread that panics ends the program; nothing is left locked by it.
+                let mut parts = parts.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                parts[number] = Some(part);
+            }
+        };
+        std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+            let mut result = work();
+            for other in others {
+                result = result.and(visit::joined(other));
+            }
+            result
+        })?;
+        Ok(parts.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+}
+
+/// Parts, one after another.
+struct Joined {
+    rounds: Rounds,
+    whole: Whole,
+}
+
+impl Joined {
+    fn new(packing: Packing, events: usize) -> Self {
+        let whole = Whole {
+            packing,
+            chunks: Vec::new(),
+            sideband: Vec::new(),
+            tools: Vec::new(),
+            bytes: Vec::new(),
+            samples: vec![0; events],
+            untimed: 0,
+            times: None,
+            tally: Tally::default(),
+        };
+        Self { rounds: Rounds::default(), whole }
+    }
+
+    fn add(&mut self, part: Part) {
+        let Self { rounds, whole } = self;
+        let (number, before) = (whole.bytes.len() as u32, whole.tally.records);
+        let placed = |kept: &index::Kept| {
+            let record = before + kept.number;
+            let moment = match kept.stamp {
+                Stamp::Time(time) => Moment { time, untimed: false, record },
+                Stamp::Untimed(since) => {
+                    Moment { time: since.after(*rounds).released, untimed: true, record }
+                }
+            };
+            Placed {
+                moment,
+                kind: kept.kind,
+                misc: kept.misc,
+                length: kept.length,
+                part: number,
+                at: kept.at,
+            }
+        };
+        whole.sideband.extend(part.sideband.iter().map(placed));
+        whole.tools.extend(part.tools.iter().map(placed));
+        whole.chunks.extend(part.chunks.iter().map(|&(start, record)| Chunk {
+            start,
+            end: start,
+            first_record: before + record,
+        }));
+        whole.bytes.push(part.bytes);
+        *rounds = part.rounds.after(*rounds);
+        for (sum, samples) in whole.samples.iter_mut().zip(part.samples) {
+            *sum += samples;
+        }
+        whole.untimed += part.untimed;
+        whole.times = match (whole.times, part.times) {
+            (Some((first, last)), Some((start, end))) => Some((first.min(start), last.max(end))),
+            (one, other) => one.or(other),
+        };
+        whole.tally.add(part.tally);
+    }
+
+    fn finish(mut self, end: u64) -> Whole {
+        let chunks = &mut self.whole.chunks;
+        for at in 0..chunks.len() {
+            chunks[at].end = chunks.get(at + 1).map_or(end, |next| next.start);
+        }
+        self.whole.sideband.sort_unstable_by_key(|placed| placed.moment);
+        self.whole
+    }
+}

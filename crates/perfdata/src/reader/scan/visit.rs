@@ -1,0 +1,194 @@
+//! The second pass: samples to visitors.
+
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::thread::ScopedJoinHandle;
+
+use pmuscope_abi::record::{HEADER_SIZE, kind};
+
+use super::super::error::ReadError;
+use super::super::event::Events;
+use super::layout::{Hit, SampleLayout};
+use super::walk::{Packing, Sink, Walker, header};
+use super::{Index, Moment, NATIVE, Pieces};
+
+/// Bytes of unpacked records that go from one thread to another at once.
+const PIECE: usize = 1 << 20;
+/// Such pieces under way per thread.
+const PIECES: usize = 2;
+
+/// Takes samples, in no order that means anything.
+pub trait Visitor: Send {
+    /// A sample, and where it stands among the records of the sideband.
+    fn sample(&mut self, moment: Moment, hit: &Hit<'_>);
+}
+
+impl Index {
+    /// Hands every sample to one of the visitors, each of which gets a thread.
+    ///
+    /// # Errors
+    /// If the operating system fails to read.
+    pub fn visit<V: Visitor>(&self, visitors: Vec<V>) -> Result<Vec<V>, ReadError> {
+        let visited = match self.packing {
+            Packing::Frames => self.visit_chunks(visitors),
+            Packing::Stream => self.visit_stream(visitors),
+        };
+        let path = || self.path.clone();
+        visited.map_err(|source| ReadError::Io { path: path(), what: "read", source })
+    }
+
+    fn sampler<'a, V: Visitor>(&'a self, visitor: &'a mut V) -> Sampler<'a, V> {
+        Sampler { events: self.events.clone(), layouts: &self.layouts, visitor, record: 0 }
+    }
+
+    fn visit_chunks<V: Visitor>(&self, mut visitors: Vec<V>) -> io::Result<Vec<V>> {
+        let next = AtomicUsize::new(0);
+        let work = |visitor: &mut V| -> io::Result<()> {
+            let source = &self.source;
+            let mut walker = Walker::new(
+                &source.file,
+                source.end,
+                NATIVE,
+                self.packing,
+                Pieces::default().chunk,
+            );
+            let mut sampler = self.sampler(visitor);
+            while let Some(chunk) = self.chunks.get(next.fetch_add(1, Ordering::Relaxed)) {
+                sampler.record = chunk.first_record;
+                // How the data end was told by the first pass.
+                walker.walk(chunk.start, chunk.end, &mut sampler)?;
+            }
+            Ok(())
+        };
+        std::thread::scope(|scope| {
+            let Some((own, others)) = visitors.split_first_mut() else { return Ok(()) };
+            let others: Vec<_> =
+                others.iter_mut().map(|visitor| scope.spawn(|| work(visitor))).collect();
+            others.into_iter().fold(work(own), |result, other| result.and(joined(other)))
+        })?;
+        Ok(visitors)
+    }
+
+    fn visit_stream<V: Visitor>(&self, mut visitors: Vec<V>) -> io::Result<Vec<V>> {
+        let (full, pieces) = sync_channel(PIECES * visitors.len());
+        // Only the workers hold it: should all of them panic, nobody waits for them.
+        let pieces = Arc::new(Mutex::new(pieces));
+        let (used, free) = std::sync::mpsc::channel();
+        let work = |visitor: &mut V, pieces: &Mutex<Receiver<Piece>>, used: Sender<Vec<u8>>| {
+            let mut sampler = self.sampler(visitor);
+            while let Some(piece) = next_piece(pieces) {
+                sampler.record = piece.first_record;
+                let mut at = 0;
+                while at + HEADER_SIZE <= piece.bytes.len() {
+                    let (kind, misc, size) = header(&piece.bytes[at..]);
+                    let end = at + usize::from(size);
+                    sampler.record(kind, misc, &piece.bytes[at + HEADER_SIZE..end]);
+                    at = end;
+                }
+                // Nobody takes them back any more once all is unpacked.
+                let _ = used.send(piece.bytes);
+            }
+        };
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = visitors
+                .iter_mut()
+                .map(|visitor| {
+                    let (work, pieces, used) = (&work, Arc::clone(&pieces), used.clone());
+                    scope.spawn(move || work(visitor, &pieces, used))
+                })
+                .collect();
+            drop(pieces);
+            let source = &self.source;
+            let mut walker = Walker::new(
+                &source.file,
+                source.end,
+                NATIVE,
+                self.packing,
+                Pieces::default().chunk,
+            );
+            let mut batcher = Batcher { full, free, piece: Piece::default(), record: 0 };
+            let result = walker.walk(source.start, source.end, &mut batcher).map(|_| ());
+            batcher.hand_on();
+            drop(batcher);
+            workers.into_iter().for_each(joined);
+            result
+        })?;
+        Ok(visitors)
+    }
+}
+
+/// What a thread came to; its panic goes on in this one.
+pub(super) fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Picks the samples out of records.
+struct Sampler<'a, V> {
+    events: Events,
+    layouts: &'a [SampleLayout],
+    visitor: &'a mut V,
+    /// Number of the next record.
+    record: u64,
+}
+
+impl<V: Visitor> Sink for Sampler<'_, V> {
+    #[inline]
+    fn record(&mut self, kind: u32, misc: u16, body: &[u8]) {
+        let record = self.record;
+        self.record += 1;
+        if kind != kind::SAMPLE {
+            return;
+        }
+        let Some(event) = self.events.of_sample(body, NATIVE) else { return };
+        let Some(hit) = self.layouts.get(event).and_then(|l| l.decode(event, misc, body)) else {
+            return;
+        };
+        self.visitor.sample(Moment { time: hit.time, untimed: false, record }, &hit);
+    }
+}
+
+/// Whole records, one after another.
+#[derive(Debug, Default)]
+struct Piece {
+    bytes: Vec<u8>,
+    first_record: u64,
+}
+
+fn next_piece(pieces: &Mutex<Receiver<Piece>>) -> Option<Piece> {
+    pieces.lock().unwrap_or_else(std::sync::PoisonError::into_inner).recv().ok()
+}
+
+/// Gathers records to pieces.
+struct Batcher {
+    full: SyncSender<Piece>,
+    free: Receiver<Vec<u8>>,
+    piece: Piece,
+    record: u64,
+}
+
+impl Batcher {
+    fn hand_on(&mut self) {
+        let mut bytes = self.free.try_recv().unwrap_or_default();
+        bytes.clear();
+        let next = Piece { bytes, first_record: self.record };
+        // Fails only if all other threads panicked, which their end tells.
+        let _ = self.full.send(std::mem::replace(&mut self.piece, next));
+    }
+}
+
+impl Sink for Batcher {
+    fn record(&mut self, kind: u32, misc: u16, body: &[u8]) {
+        let size = (HEADER_SIZE + body.len()) as u16;
+        let bytes = &mut self.piece.bytes;
+        bytes.extend_from_slice(&kind.to_ne_bytes());
+        bytes.extend_from_slice(&misc.to_ne_bytes());
+        bytes.extend_from_slice(&size.to_ne_bytes());
+        bytes.extend_from_slice(body);
+        self.record += 1;
+        if self.piece.bytes.len() >= PIECE {
+            self.hand_on();
+        }
+    }
+}

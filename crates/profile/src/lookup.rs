@@ -1,0 +1,212 @@
+//! Who ran and what was mapped: at a moment of the past, or now.
+//!
+//! Every answer says how long it holds, so that the next sample of the same thread, or at the same
+//! address, need not ask again. Answers end where the order could matter: a sample at the very time of
+//! a change always asks.
+
+use pmuscope_perfdata::reader::scan::Moment;
+
+use crate::modules::{KERNEL_IMAGE, KERNEL_LOADED, Modules, UNKNOWN};
+use crate::spaces::{Epoch, Found, NOTHING, NOW, ViewId};
+use crate::tasks::{Change, CommOf, Place, Tasks};
+
+/// Addresses that are looked up at once.
+pub(crate) const PAGE: u64 = 4096;
+
+/// First and last stamp at which an answer holds; empty if the first is behind the last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Holds {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+}
+
+impl Holds {
+    #[inline]
+    pub(crate) fn at(self, stamp: u64) -> bool {
+        self.first <= stamp && stamp <= self.last
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self { first: self.first.max(other.first), last: self.last.min(other.last) }
+    }
+}
+
+/// A thread at a moment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TaskAt {
+    pub(crate) comm: CommOf,
+    pub(crate) view: ViewId,
+    pub(crate) holds: Holds,
+}
+
+/// An address at a moment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PlaceAt {
+    pub(crate) place: Place,
+    pub(crate) holds: Holds,
+    /// Whether all addresses of its page lie in the module at the same distance.
+    pub(crate) whole_page: bool,
+}
+
+/// Answers for moments of one kind.
+pub(crate) trait Lookup {
+    /// A moment.
+    type At: Copy;
+
+    /// What answers are valid by.
+    fn stamp(&self, at: Self::At) -> u64;
+
+    /// Who ran.
+    fn task(&self, pid: i32, tid: i32, at: Self::At) -> TaskAt;
+
+    /// Where an address of a process lies.
+    fn user(&self, view: ViewId, address: u64, at: Self::At) -> PlaceAt;
+
+    /// Where an address of the kernel lies.
+    fn kernel(&self, address: u64, at: Self::At) -> PlaceAt;
+}
+
+/// Everything that happened, to be asked for any moment.
+#[derive(Debug)]
+pub(crate) struct Past<'a> {
+    tasks: &'a Tasks,
+    modules: &'a Modules,
+    /// When each change happened.
+    moments: &'a [Moment],
+    /// By task, then by epoch.
+    comms: Vec<Change>,
+    views: Vec<Change>,
+}
+
+impl<'a> Past<'a> {
+    pub(crate) fn new(tasks: &'a Tasks, modules: &'a Modules, moments: &'a [Moment]) -> Self {
+        let sorted = |changes: &[Change]| {
+            let mut changes = changes.to_vec();
+            // Of one epoch, the last one counts.
+            changes.sort_by_key(|change| (change.id, change.from));
+            changes
+        };
+        Self { tasks, modules, moments, comms: sorted(&tasks.comms), views: sorted(&tasks.views) }
+    }
+
+    fn epoch(&self, at: Moment) -> Epoch {
+        self.moments.partition_point(|moment| *moment < at) as Epoch
+    }
+
+    /// Times strictly between the changes that begin and end epochs.
+    fn holds(&self, from: Epoch, until: Epoch) -> Holds {
+        let time = |epoch: Epoch| {
+            self.moments.get((epoch as usize).wrapping_sub(1)).map(|moment| moment.time)
+        };
+        let first = time(from).map_or(0, |time| time.saturating_add(1));
+        match time(until).filter(|_| until != NOW) {
+            None => Holds { first, last: u64::MAX },
+            Some(0) => Holds { first: 1, last: 0 },
+            Some(time) => Holds { first, last: time - 1 },
+        }
+    }
+}
+
+/// The last change of a task up to an epoch, and when the next one is.
+fn change(changes: &[Change], id: i32, epoch: Epoch) -> (Option<Change>, Epoch) {
+    let behind = changes.partition_point(|change| (change.id, change.from) <= (id, epoch));
+    let last = behind.checked_sub(1).map(|at| changes[at]).filter(|change| change.id == id);
+    let next = changes.get(behind).filter(|change| change.id == id);
+    (last, next.map_or(NOW, |change| change.from))
+}
+
+impl Lookup for Past<'_> {
+    type At = Moment;
+
+    #[inline]
+    fn stamp(&self, at: Moment) -> u64 {
+        at.time
+    }
+
+    fn task(&self, pid: i32, tid: i32, at: Moment) -> TaskAt {
+        let epoch = self.epoch(at);
+        let (mut told, mut until) = change(&self.comms, tid, epoch);
+        if told.is_none() {
+            let (of_process, end) = change(&self.comms, pid, epoch);
+            (told, until) = (of_process, until.min(end));
+        }
+        let (view, end) = change(&self.views, pid, epoch);
+        let from = told.map_or(0, |change| change.from).max(view.map_or(0, |change| change.from));
+        TaskAt {
+            comm: told.map_or(CommOf::Unnamed(tid), |change| CommOf::Told(change.value)),
+            view: view.map_or(NOTHING, |change| change.value),
+            holds: self.holds(from, until.min(end)),
+        }
+    }
+
+    fn user(&self, view: ViewId, address: u64, at: Moment) -> PlaceAt {
+        let found = self.tasks.spaces.find(view, address, self.epoch(at));
+        user_place(self.modules, address, &found, self.holds(found.from, found.until))
+    }
+
+    fn kernel(&self, address: u64, at: Moment) -> PlaceAt {
+        let epoch = self.epoch(at);
+        let find = |view| self.tasks.spaces.find(view, address, epoch);
+        let (loaded, kernel) = (find(self.tasks.loaded), find(self.tasks.kernel));
+        let holds = |found: &Found| self.holds(found.from, found.until);
+        kernel_place(address, &loaded, &kernel, holds(&loaded).and(holds(&kernel)))
+    }
+}
+
+/// The present moment; stamps count changes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Present<'a> {
+    pub(crate) tasks: &'a Tasks,
+    pub(crate) modules: &'a Modules,
+}
+
+impl Present<'_> {
+    fn holds(&self) -> Holds {
+        let now = self.tasks.epoch().into();
+        Holds { first: now, last: now }
+    }
+}
+
+impl Lookup for Present<'_> {
+    type At = ();
+
+    fn stamp(&self, (): ()) -> u64 {
+        self.tasks.epoch().into()
+    }
+
+    fn task(&self, pid: i32, tid: i32, (): ()) -> TaskAt {
+        let (comm, view) = (self.tasks.comm(pid, tid), self.tasks.view(pid));
+        TaskAt { comm, view, holds: self.holds() }
+    }
+
+    fn user(&self, view: ViewId, address: u64, (): ()) -> PlaceAt {
+        let found = self.tasks.spaces.find(view, address, self.tasks.epoch());
+        user_place(self.modules, address, &found, self.holds())
+    }
+
+    fn kernel(&self, address: u64, (): ()) -> PlaceAt {
+        let find = |view| self.tasks.spaces.find(view, address, self.tasks.epoch());
+        kernel_place(address, &find(self.tasks.loaded), &find(self.tasks.kernel), self.holds())
+    }
+}
+
+fn user_place(modules: &Modules, address: u64, found: &Found, holds: Holds) -> PlaceAt {
+    let Some((module, bias)) = found.mapping.and_then(|one| Some((one.module?, one.bias))) else {
+        return PlaceAt { place: Place { module: UNKNOWN, address: 0 }, holds, whole_page: false };
+    };
+    if !modules.has_addresses(module) {
+        return PlaceAt { place: Place { module, address: 0 }, holds, whole_page: false };
+    }
+    let page = address & !(PAGE - 1);
+    let whole_page = found.first <= page && found.last >= page + (PAGE - 1);
+    PlaceAt { place: Place { module, address: address.wrapping_add(bias) }, holds, whole_page }
+}
+
+fn kernel_place(address: u64, loaded: &Found, kernel: &Found, holds: Holds) -> PlaceAt {
+    let place = match (loaded.mapping, kernel.mapping.and_then(|mapping| mapping.module)) {
+        (Some(function), _) => Place { module: KERNEL_LOADED, address: function.bias },
+        (None, Some(module)) => Place { module, address },
+        (None, None) => Place { module: KERNEL_IMAGE, address },
+    };
+    PlaceAt { place, holds, whole_page: false }
+}

@@ -1,0 +1,126 @@
+//! Places to symbols: every distinct address of every module is looked up once, all together.
+
+use pmuscope_perfdata::reader::Metadata;
+use pmuscope_symbols::{BuildId, KernelMatch, Request, Resolved, State, Symbol};
+use rustc_hash::FxHashMap;
+
+use crate::collect::Collected;
+use crate::modules::{ModuleKey, ModuleKind};
+use crate::table::{Interned, mix};
+use crate::tasks::Place;
+
+/// Looks up addresses: for each module with its addresses, each once and in order, one answer.
+pub type Resolve<'a> = dyn FnMut(&[Request<'_>]) -> Vec<Resolved> + 'a;
+
+/// What places and modules came to.
+#[derive(Debug)]
+pub(crate) struct Named {
+    /// All distinct places, in order.
+    pub(crate) places: Vec<Place>,
+    /// One per place.
+    pub(crate) symbols: Vec<Option<Symbol>>,
+    /// For each of [`Collected::counts`] and each of its places: which of `places` it is.
+    pub(crate) numbers: Vec<Vec<u32>>,
+    /// One per module.
+    pub(crate) states: Vec<State>,
+    /// One per module.
+    pub(crate) build_ids: Vec<Option<BuildId>>,
+}
+
+/// Names all addresses that were hit.
+pub(crate) fn name(
+    collected: &Collected,
+    metadata: &Metadata,
+    kernel: KernelMatch,
+    resolve: &mut Resolve<'_>,
+) -> Named {
+    let (places, numbers) = distinct(collected);
+    let modules = collected.state.modules.list();
+    let mut addresses: Vec<Vec<u64>> = vec![Vec::new(); modules.len()];
+    for place in &places {
+        addresses[place.module as usize].push(place.address);
+    }
+    let ids = file_ids(metadata);
+    let build_ids: Vec<Option<BuildId>> =
+        modules.iter().map(|module| build_id(module, &ids)).collect();
+    let mut answers: Vec<Option<Resolved>> = Vec::new();
+    let mut requests = Vec::new();
+    for ((module, addresses), build_id) in modules.iter().zip(&addresses).zip(&build_ids) {
+        let answer = match (module.kind, kernel.state()) {
+            (ModuleKind::KernelLoaded, _) => Some(loaded(collected, addresses)),
+            (ModuleKind::Kernel, Some(state)) => Some(without(state, addresses)),
+            (ModuleKind::Vdso, _) if !kernel.same_image() => {
+                Some(without(State::OtherKernel, addresses))
+            }
+            _ => match module.source(build_id.as_ref()) {
+                Some(module) if !addresses.is_empty() => {
+                    requests.push(Request { module, addresses });
+                    None
+                }
+                _ => Some(without(State::NotMapped, addresses)),
+            },
+        };
+        answers.push(answer);
+    }
+    let mut resolved = resolve(&requests).into_iter();
+    let mut symbols = Vec::with_capacity(places.len());
+    let mut states = Vec::with_capacity(modules.len());
+    for (answer, addresses) in answers.into_iter().zip(&addresses) {
+        let answer = answer.or_else(|| resolved.next());
+        let answer = answer.unwrap_or_else(|| without(State::NotMapped, addresses));
+        // One per address, whatever came back.
+        let all = answer.symbols.into_iter().chain(std::iter::repeat(None));
+        symbols.extend(all.take(addresses.len()));
+        states.push(answer.state);
+    }
+    Named { places, symbols, numbers, states, build_ids }
+}
+
+/// Each place once, in order of module and address; and which one each counter's are.
+fn distinct(collected: &Collected) -> (Vec<Place>, Vec<Vec<u32>>) {
+    let mut interned = Interned::default();
+    let mut numbers: Vec<Vec<u32>> = collected
+        .counts
+        .iter()
+        .map(|counts| {
+            let hash = |place: &Place| mix(place.address, place.module.into());
+            counts.places.iter().map(|place| interned.intern(hash(place), *place)).collect()
+        })
+        .collect();
+    let mut order: Vec<(Place, u32)> = interned.list.into_iter().zip(0..).collect();
+    order.sort_unstable();
+    let mut ranks = vec![0; order.len()];
+    for (rank, (_, number)) in order.iter().enumerate() {
+        ranks[*number as usize] = rank as u32;
+    }
+    numbers.iter_mut().flatten().for_each(|number| *number = ranks[*number as usize]);
+    (order.into_iter().map(|(place, _)| place).collect(), numbers)
+}
+
+fn without(state: State, addresses: &[u64]) -> Resolved {
+    Resolved { symbols: vec![None; addresses.len()], state }
+}
+
+/// Functions whose names the recording has: the address is the number of the name.
+fn loaded(collected: &Collected, addresses: &[u64]) -> Resolved {
+    let symbol = |name: &u64| {
+        let name = String::from_utf8_lossy(collected.state.tasks.name(*name as u32));
+        Some(Symbol { name: name.into(), line: None, inlined: Box::default() })
+    };
+    Resolved { symbols: addresses.iter().map(symbol).collect(), state: State::Found }
+}
+
+/// Build ids by path, for mappings that came without.
+fn file_ids(metadata: &Metadata) -> FxHashMap<&[u8], &[u8]> {
+    metadata
+        .build_ids
+        .iter()
+        .filter(|entry| !entry.kernel)
+        .map(|entry| (&entry.path[..], &entry.id[..]))
+        .collect()
+}
+
+fn build_id(module: &ModuleKey, ids: &FxHashMap<&[u8], &[u8]>) -> Option<BuildId> {
+    let id = module.build_id.as_deref().or_else(|| ids.get(&module.path[..]).copied())?;
+    BuildId::new(id).ok()
+}

@@ -1,0 +1,118 @@
+//! Finds what is equal: a hash table of indices into something that lies elsewhere.
+//!
+//! The standard map would hold every key a second time, or make a growing list move its keys.
+
+/// Spreads the bits of a few words over all bits of one.
+#[inline]
+pub(crate) fn mix(state: u64, word: u64) -> u64 {
+    // An odd constant without a pattern: 2^64 over the golden ratio.
+    let product = u128::from(state ^ word) * 0x9e37_79b9_7f4a_7c15;
+    (product >> 64) as u64 ^ product as u64 ^ word.rotate_left(32)
+}
+
+/// Indices by hash. Each slot holds 32 bits of the hash and the index plus one.
+#[derive(Debug, Clone)]
+pub(crate) struct Table {
+    slots: Vec<u64>,
+    length: usize,
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        Self { slots: vec![0; 64], length: 0 }
+    }
+}
+
+impl Table {
+    /// The index for which `is_it`; `new` where there is none, which is then in the table.
+    #[inline]
+    pub(crate) fn find_or_insert(
+        &mut self,
+        hash: u64,
+        new: u32,
+        mut is_it: impl FnMut(u32) -> bool,
+    ) -> u32 {
+        let tag = hash >> 32;
+        let mask = self.slots.len() - 1;
+        let mut at = tag as usize & mask;
+        loop {
+            let slot = self.slots[at];
+            if slot == 0 {
+                break;
+            }
+            if slot >> 32 == tag && is_it(slot as u32 - 1) {
+                return slot as u32 - 1;
+            }
+            at = (at + 1) & mask;
+        }
+        self.slots[at] = tag << 32 | u64::from(new + 1);
+        self.length += 1;
+        if self.length * 4 > self.slots.len() * 3 {
+            self.grow();
+        }
+        new
+    }
+
+    fn grow(&mut self) {
+        let mask = self.slots.len() * 2 - 1;
+        let mut slots = vec![0_u64; mask + 1];
+        for &slot in self.slots.iter().filter(|&&slot| slot != 0) {
+            let mut at = (slot >> 32) as usize & mask;
+            while slots[at] != 0 {
+                at = (at + 1) & mask;
+            }
+            slots[at] = slot;
+        }
+        self.slots = slots;
+    }
+}
+
+/// Values, each once, by number.
+#[derive(Debug, Clone)]
+pub(crate) struct Interned<T> {
+    pub(crate) list: Vec<T>,
+    table: Table,
+}
+
+impl<T> Default for Interned<T> {
+    fn default() -> Self {
+        Self { list: Vec::new(), table: Table::default() }
+    }
+}
+
+impl<T: PartialEq> Interned<T> {
+    /// The number of `value`, whose hash is given.
+    #[inline]
+    pub(crate) fn intern(&mut self, hash: u64, value: T) -> u32 {
+        let Self { list, table } = self;
+        let new = list.len() as u32;
+        let index = table.find_or_insert(hash, new, |index| list[index as usize] == value);
+        if index == new {
+            list.push(value);
+        }
+        index
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn each_value_has_one_number(values in proptest::collection::vec(0_u64..300, 0..2000)) {
+            let mut interned = Interned::default();
+            for &value in &values {
+                // Few hashes, so that many values share one.
+                let index = interned.intern(mix(0, value % 7), value);
+                prop_assert_eq!(interned.list[index as usize], value);
+            }
+            let mut distinct = values;
+            distinct.sort_unstable();
+            distinct.dedup();
+            interned.list.sort_unstable();
+            prop_assert_eq!(interned.list, distinct);
+        }
+    }
+}
