@@ -9,7 +9,7 @@
 
 target := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: build demo test test-full lint install-deps need-build need-test need-demo need-lint
+.PHONY: build demo test test-full lint install-deps need-build need-test need-full need-demo need-lint
 
 build: need-build
 	cargo build --locked --release
@@ -20,7 +20,7 @@ demo: need-demo build
 test: need-test
 	@scripts/test
 
-test-full: need-test
+test-full: need-test need-full
 	@PMUSCOPE_FULL=1 scripts/test
 
 lint: need-lint
@@ -38,6 +38,10 @@ need-build:
 need-test: need-build
 	@scripts/need bash=bash xz-utils=xz
 	@scripts/need --optional linux-perf=perf man-db=man
+
+# Pages and pictures are opened in a browser.
+need-full:
+	@scripts/need --optional chromium=chromium chromium-driver=chromedriver
 
 need-demo: need-build
 	@scripts/need xz-utils=xz

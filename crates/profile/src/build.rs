@@ -210,6 +210,7 @@ impl<'a> Rows<'a> {
             facts.fixed_period.map(|period| period.saturating_mul(samples))
         };
         EventProfile {
+            index,
             name: facts.name,
             samples,
             period,

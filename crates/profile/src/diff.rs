@@ -322,6 +322,7 @@ mod tests {
         let unknown = KernelIdentity::default();
         Profile {
             events: vec![EventProfile {
+                index: 0,
                 name: event.into(),
                 samples: all,
                 period: None,

@@ -33,6 +33,7 @@ mod chains;
 mod collect;
 mod counter;
 pub mod diff;
+pub mod export;
 mod log;
 mod lookup;
 mod loss;

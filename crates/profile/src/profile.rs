@@ -81,6 +81,8 @@ pub(crate) struct FunctionName {
 /// Shares of one event.
 #[derive(Debug, Clone)]
 pub struct EventProfile {
+    /// Its number in the recording, as [`crate::aggregate::Cell::event`].
+    pub index: u32,
     /// Its name.
     pub name: String,
     /// Samples.

@@ -1,4 +1,4 @@
-//! Presentation only: text tables and JSON from finished numbers.
+//! Presentation only: text tables, JSON, pages and pictures from finished numbers.
 //!
 //! Text goes to a [`String`] first: [`Style`] says what the place it goes to can show, and the caller
 //! writes it there. Foreign text (process names, symbols, sysfs strings) passes through [`escape`].
@@ -10,9 +10,14 @@ mod diff;
 pub mod doctor;
 mod envelope;
 mod escape;
+mod flame;
+mod html;
+mod markup;
 pub mod number;
 mod recording;
 mod runs;
+#[cfg(test)]
+mod sample;
 mod style;
 mod table;
 mod views;
@@ -21,6 +26,8 @@ pub use capture::capture_text;
 pub use diff::{DIFF_SCHEMA, DiffReport, DiffView, diff_text};
 pub use envelope::{Envelope, Tool, to_json};
 pub use escape::{escape, escape_bytes};
+pub use flame::{Flame, FlameLimits, flame_svg};
+pub use html::{Fact, PageLimits, Summary, html_page};
 pub use recording::{
     Note, RECORDING_SCHEMA, RecordingReport, RowLimits, modules_text, notes, recording_text,
 };

@@ -6,6 +6,7 @@ mod compare;
 mod diff;
 mod doctor;
 mod generate;
+mod output;
 mod record;
 mod report;
 mod symbols;

@@ -1,23 +1,24 @@
 //! `pmuscope report`.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::{Instant, SystemTime};
 
-use anyhow::Context as _;
 use pmuscope_machine::Machine;
 use pmuscope_perfdata::reader::{FileState, Reader};
-use pmuscope_profile::{Collected, Options, Profile};
+use pmuscope_profile::export::Source;
+use pmuscope_profile::{Apart, Collected, Options, Profile};
 use pmuscope_report::{
-    Envelope, RECORDING_SCHEMA, RecordingReport, RowLimits, Tool, modules_text, recording_text,
-    to_json,
+    Envelope, RECORDING_SCHEMA, RecordingReport, RowLimits, Style, Summary, Tool, modules_text,
+    recording_text, to_json,
 };
-use pmuscope_symbols::KernelIdentity;
+use pmuscope_symbols::{KernelIdentity, Symbolizer};
 
 use crate::commands::symbols::SymbolArgs;
 use crate::exit::{Exit, failure};
 use crate::terminal;
+
+use super::output::{self, Format, Output};
 
 /// What is read where no file is named: our own recording, else perf's.
 const DEFAULT_INPUTS: [&str; 2] = ["pmuscope.data", "perf.data"];
@@ -29,12 +30,20 @@ const DEFAULT_ROWS: usize = 40;
 #[command(after_help = "Examples:
   pmuscope report                         where the samples of ./pmuscope.data went
   pmuscope report -i perf.data --modules  which files have symbols, which not, and what to do
+  pmuscope report -o profile.html         one page: tables, flame graph, CPUs over time
   pmuscope report --json | jq '.events[0].functions[0]'")]
 pub(crate) struct Args {
     /// Recording to read, by pmuscope or perf; - reads a stream from standard input [default:
     /// pmuscope.data, else perf.data]
     #[arg(short, long, value_name = "FILE")]
     input: Option<PathBuf>,
+    /// Write to FILE, in the format that its name ends in: .html .svg .folded .csv .pb.gz .json.gz
+    /// .json .txt
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Write in this format, whatever the file is called
+    #[arg(long, value_name = "FORMAT", conflicts_with = "json")]
+    format: Option<Format>,
     /// Print everything as one JSON object (schema pmuscope/report/1)
     #[arg(long)]
     json: bool,
@@ -84,8 +93,17 @@ impl Limit {
 }
 
 impl Args {
-    fn limits(&self) -> RowLimits {
-        let rows = Limit::rows(self.limit, (!self.json).then_some(DEFAULT_ROWS));
+    fn format(&self) -> anyhow::Result<Format> {
+        let asked = if self.json { Some(Format::Json) } else { self.format };
+        let format = Format::choose(asked, self.output.as_deref())?;
+        if self.modules && format.is_of_counts() {
+            return Err(failure(Exit::BadInput, "--modules is for text and JSON only"));
+        }
+        Ok(format)
+    }
+
+    fn limits(&self, format: Format) -> RowLimits {
+        let rows = Limit::rows(self.limit, (format == Format::Text).then_some(DEFAULT_ROWS));
         RowLimits { rows, share: self.percent_limit / 100.0 }
     }
 }
@@ -95,12 +113,28 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let (started, clock) = (SystemTime::now(), Instant::now());
     let path = args.input.clone().map_or_else(default_input, Ok)?;
     let file = path.to_string_lossy();
-    let limits = args.limits();
+    let format = args.format()?;
+    let limits = args.limits(format);
+    let output = Output::to(args.output.as_deref());
     let defaults = Options::default();
-    let intervals = if args.modules { 0 } else { limits.rows.unwrap_or(defaults.intervals) };
-    let profile = load(&path, &args.symbols, !args.no_inline && !args.modules, intervals)?;
+    let intervals = match limits.rows {
+        _ if args.modules => 0,
+        // Files have intervals of their own; notes ask whether there can be any.
+        _ if format.is_of_counts() => 1,
+        rows => rows.unwrap_or(defaults.intervals),
+    };
+    let options = Options { intervals, detail: format.detail() };
+    // Wrong flags are told before a large file is read.
+    let symbolizer = args.symbols.symbolizer(!args.no_inline && !args.modules, &path)?;
+    let profile = load_apart(&path, symbolizer, format.apart(), options)?;
     let exit = if is_whole(&profile) { Exit::Done } else { Exit::Incomplete };
-    let text = if args.json {
+    if format.is_of_counts() {
+        let (source, summary) = (Source::new(&profile), Summary::new(&profile, &file));
+        output.write(format, |out| output::write(format, &source, &summary, limits, out))?;
+        return Ok(exit);
+    }
+    let style = if output.is_file() { Style::PLAIN } else { terminal::style() };
+    let text = if format == Format::Json {
         let command: Vec<String> =
             std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
         to_json(&Envelope {
@@ -114,11 +148,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
             result: RecordingReport::new(&profile, &file, limits),
         })?
     } else if args.modules {
-        modules_text(&profile, &file, limits, &terminal::style())
+        modules_text(&profile, &file, limits, &style)
     } else {
-        recording_text(&profile, &file, limits, &terminal::style())
+        recording_text(&profile, &file, limits, &style)
     };
-    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    output.write(format, |out| out.write_all(text.as_bytes()))?;
     Ok(exit)
 }
 
@@ -129,15 +163,23 @@ pub(super) fn load(
     inlined: bool,
     intervals: usize,
 ) -> anyhow::Result<Profile> {
-    // Wrong flags are told before a large file is read.
-    let mut symbolizer = symbols.symbolizer(inlined, path)?;
+    let options = Options { intervals, ..Options::default() };
+    load_apart(path, symbols.symbolizer(inlined, path)?, Apart::default(), options)
+}
+
+fn load_apart(
+    path: &Path,
+    mut symbolizer: Symbolizer,
+    apart: Apart,
+    options: Options,
+) -> anyhow::Result<Profile> {
     let mut reader = Reader::open(path)?;
-    let collected = Collected::from_reader(&mut reader)?;
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let collected = Collected::read(&mut reader, apart, threads)?;
     for (pid, dump) in collected.jit_dumps() {
         symbolizer.add_jit_dump(*pid, dump.clone());
     }
     let running = KernelIdentity::of_running(&Machine::host());
-    let options = Options { intervals, ..Options::default() };
     Ok(collected
         .profile(&reader, &running, options, &mut |requests| symbolizer.resolve_all(requests)))
 }

@@ -2,7 +2,7 @@
 
 mod json;
 mod notes;
-mod symbols;
+pub(crate) mod symbols;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -11,6 +11,7 @@ use pmuscope_profile::{EventProfile, FunctionShare, Profile};
 
 pub use json::{RECORDING_SCHEMA, RecordingReport};
 pub use notes::{Note, notes};
+pub(crate) use text::event_name;
 pub use text::{modules_text, recording_text};
 
 /// Which rows of a profile are shown.
@@ -32,7 +33,7 @@ impl RowLimits {
 }
 
 /// CPUs and nodes of the recording's machine, as far as the file says.
-fn machine_size(profile: &Profile) -> (Option<u32>, Option<u32>) {
+pub(crate) fn machine_size(profile: &Profile) -> (Option<u32>, Option<u32>) {
     let told = profile.info().map(|info| &info.machine);
     let known = |number: u32| (number > 0).then_some(number);
     (

@@ -4,7 +4,7 @@ use pmuscope_profile::{ModuleKind, ModuleShare, ModuleSummary, SymbolState};
 
 /// What counts for a module's samples. A stripped library still names what it exports: where most of
 /// the samples have no function, what was found does not matter.
-pub(super) fn effective(module: &ModuleSummary, row: &ModuleShare) -> SymbolState {
+pub(crate) fn effective(module: &ModuleSummary, row: &ModuleShare) -> SymbolState {
     let mostly_unnamed = row.named * 2 < row.samples;
     match &module.symbols {
         SymbolState::Found if mostly_unnamed => SymbolState::NoSymbols,
@@ -13,7 +13,7 @@ pub(super) fn effective(module: &ModuleSummary, row: &ModuleShare) -> SymbolStat
 }
 
 /// Machine-readable name of a state.
-pub(super) fn key(state: &SymbolState) -> &'static str {
+pub(crate) fn key(state: &SymbolState) -> &'static str {
     match state {
         SymbolState::Found => "found",
         SymbolState::NoSymbols => "stripped",
@@ -33,7 +33,7 @@ pub(super) fn key(state: &SymbolState) -> &'static str {
 }
 
 /// The state in a few words.
-pub(super) fn words(state: &SymbolState) -> &'static str {
+pub(crate) fn words(state: &SymbolState) -> &'static str {
     match state {
         SymbolState::Found => "found",
         SymbolState::NoSymbols => "none: stripped",
@@ -52,7 +52,7 @@ pub(super) fn words(state: &SymbolState) -> &'static str {
 }
 
 /// What to do about it; `None` where nothing is missing or nothing helps. Holds foreign text.
-pub(super) fn advice(state: &SymbolState, kind: ModuleKind) -> Option<String> {
+pub(crate) fn advice(state: &SymbolState, kind: ModuleKind) -> Option<String> {
     Some(match state {
         SymbolState::NoSymbols if kind != ModuleKind::File => return None,
         SymbolState::NoSymbols => {
@@ -94,6 +94,6 @@ pub(super) fn advice(state: &SymbolState, kind: ModuleKind) -> Option<String> {
 }
 
 /// The first 12 digits of a build id, as many as tell builds apart at a glance.
-pub(super) fn short(id: &str) -> &str {
+pub(crate) fn short(id: &str) -> &str {
     id.get(..12).unwrap_or(id)
 }

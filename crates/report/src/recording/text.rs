@@ -97,7 +97,7 @@ fn header(profile: &Profile, file: &str, style: &Style) -> String {
 }
 
 /// `cycles:u at 999 Hz`.
-fn event_name(event: &EventProfile) -> String {
+pub(crate) fn event_name(event: &EventProfile) -> String {
     let name = escape(&event.name);
     match (event.frequency, event.fixed_period) {
         (Some(frequency), _) => format!("{name} at {} Hz", count(frequency)),

@@ -1,0 +1,224 @@
+//! What `report` writes for other programs, and into which file.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use clap::ValueEnum;
+use pmuscope_profile::export::{Event, Source, csv, firefox, folded, pprof};
+use pmuscope_profile::{Apart, Detail, TasksBy};
+use pmuscope_report::{Flame, FlameLimits, PageLimits, RowLimits, Summary, flame_svg, html_page};
+
+use crate::exit::{Exit, failure};
+
+/// Rows of a table of functions that get an interval: each takes some 50 µs.
+const INTERVALS: usize = 10_000;
+
+/// A form of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Tables for people (.txt)
+    Text,
+    /// One JSON object (.json)
+    Json,
+    /// The table of functions as comma-separated values (.csv)
+    Csv,
+    /// A line per call stack, for programs that draw flame graphs (.folded)
+    Folded,
+    /// A flame graph that zooms and searches in a browser (.svg)
+    Svg,
+    /// One page: tables, flame graph, CPUs over time; needs no network (.html)
+    Html,
+    /// For go tool pprof and what reads its files (.pb.gz)
+    Pprof,
+    /// For profiler.firefox.com (.json.gz)
+    Firefox,
+}
+
+/// Ends of file names.
+const ENDINGS: [(&str, Format); 10] = [
+    (".txt", Format::Text),
+    (".json", Format::Json),
+    (".csv", Format::Csv),
+    (".folded", Format::Folded),
+    (".svg", Format::Svg),
+    (".html", Format::Html),
+    (".htm", Format::Html),
+    (".pb.gz", Format::Pprof),
+    (".pprof", Format::Pprof),
+    (".json.gz", Format::Firefox),
+];
+
+impl Format {
+    /// The one that was asked for, else the one that the file's name ends in; text where there is
+    /// neither.
+    ///
+    /// # Errors
+    /// If nothing tells which one it is to be.
+    pub(crate) fn choose(asked: Option<Self>, file: Option<&Path>) -> anyhow::Result<Self> {
+        if let Some(format) = asked {
+            return Ok(format);
+        }
+        let Some(file) = file.filter(|file| !is_stdout(file)) else { return Ok(Self::Text) };
+        let name = file.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
+        let known = ENDINGS.iter().find(|(ending, _)| name.ends_with(ending));
+        known.map(|(_, format)| *format).ok_or_else(|| {
+            let endings: Vec<&str> = ENDINGS.iter().map(|(ending, _)| *ending).collect();
+            failure(
+                Exit::BadInput,
+                format!(
+                    "cannot tell the format of {} by its name. Known are {}; or name one: --format \
+                     html",
+                    file.display(),
+                    endings.join(", ")
+                ),
+            )
+        })
+    }
+
+    /// Whether it is made of counts, by [`write`]; else of the profile's rows.
+    pub(crate) fn is_of_counts(self) -> bool {
+        !matches!(self, Self::Text | Self::Json)
+    }
+
+    /// What its counts tell apart.
+    pub(crate) fn apart(self) -> Apart {
+        let by_thread = matches!(self, Self::Pprof | Self::Firefox);
+        Apart {
+            chains: self.is_of_counts(),
+            tasks: if by_thread { TasksBy::Thread } else { TasksBy::Command },
+            cpus: matches!(self, Self::Html | Self::Pprof),
+        }
+    }
+
+    /// How far it tells places within a function apart.
+    pub(crate) fn detail(self) -> Detail {
+        match self {
+            Self::Pprof | Self::Firefox => Detail::Address,
+            _ => Detail::Function,
+        }
+    }
+
+    /// Whether it is bytes that no terminal should get.
+    fn is_binary(self) -> bool {
+        matches!(self, Self::Pprof | Self::Firefox)
+    }
+}
+
+/// Where a report goes: standard output, or a file that appears only once it is whole.
+#[derive(Debug)]
+pub(crate) struct Output {
+    path: Option<PathBuf>,
+}
+
+impl Output {
+    pub(crate) fn to(path: Option<&Path>) -> Self {
+        Self { path: path.filter(|path| !is_stdout(path)).map(Path::to_owned) }
+    }
+
+    pub(crate) fn is_file(&self) -> bool {
+        self.path.is_some()
+    }
+
+    /// Writes what `write` gives.
+    ///
+    /// # Errors
+    /// If the file cannot be made or written; what there was under its name stays.
+    pub(crate) fn write(
+        &self,
+        format: Format,
+        write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> anyhow::Result<()> {
+        let Some(path) = &self.path else {
+            let stdout = io::stdout();
+            if format.is_binary() && rustix::termios::isatty(&stdout) {
+                return Err(failure(
+                    Exit::BadInput,
+                    "this format is not for terminals. Try: -o FILE, or a pipe",
+                ));
+            }
+            let mut out = BufWriter::new(stdout.lock());
+            write(&mut out)
+                .and_then(|()| out.flush())
+                .context("cannot write to standard output")?;
+            return Ok(());
+        };
+        let part = beside(path);
+        let result = File::create(&part).and_then(|file| {
+            let mut out = BufWriter::new(file);
+            write(&mut out)?;
+            out.flush()
+        });
+        result.and_then(|()| std::fs::rename(&part, path)).map_err(|error| {
+            // It may not even be there.
+            let _ = std::fs::remove_file(&part);
+            failure(Exit::BadInput, format!("cannot write {}: {error}", path.display()))
+        })
+    }
+}
+
+fn is_stdout(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// A name in the same folder that is nobody else's.
+fn beside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}.part", std::process::id()));
+    name.into()
+}
+
+/// Writes a format that is made of counts.
+///
+/// # Errors
+/// Those of `out`.
+pub(crate) fn write(
+    format: Format,
+    source: &Source<'_>,
+    summary: &Summary,
+    cut: RowLimits,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    match format {
+        Format::Csv => {
+            let limits = csv::Limits { rows: cut.rows, share: cut.share, intervals: INTERVALS };
+            csv::write(source, limits, out)
+        }
+        Format::Folded => match source.events.first() {
+            Some(event) => folded::write(source, event, folded::Options::default(), out),
+            None => Ok(()),
+        },
+        Format::Svg => match source.events.first() {
+            Some(event) => out.write_all(picture(source, event, summary, cut).as_bytes()),
+            None => Ok(()),
+        },
+        Format::Html => {
+            let defaults = PageLimits::default();
+            let limits = PageLimits {
+                rows: cut.rows.unwrap_or(defaults.rows),
+                flame: boxes(cut, defaults.flame),
+            };
+            out.write_all(html_page(source, summary, limits).as_bytes())
+        }
+        Format::Pprof => pprof::write(source, out),
+        Format::Firefox => firefox::write(source, out),
+        Format::Text | Format::Json => Ok(()), // written where they are made
+    }
+}
+
+fn boxes(cut: RowLimits, defaults: FlameLimits) -> FlameLimits {
+    FlameLimits { share: cut.share.max(defaults.share), ..defaults }
+}
+
+fn picture(source: &Source<'_>, event: &Event, summary: &Summary, cut: RowLimits) -> String {
+    let flame = Flame::new(source, event, boxes(cut, FlameLimits::default()));
+    let facts: Vec<String> = summary
+        .facts
+        .iter()
+        .filter(|fact| fact.value != "-")
+        .map(|fact| format!("{} {}", fact.name.to_lowercase(), fact.value))
+        .collect();
+    flame_svg(&flame, &format!("{}: {}", summary.title, event.name), &facts.join(" · "))
+}

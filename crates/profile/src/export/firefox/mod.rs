@@ -1,0 +1,287 @@
+//! The Firefox Profiler's processed profile, as JSON, gzip: what <https://profiler.firefox.com> and
+//! `samply load` open.
+//!
+//! ```text
+//!  threads[] ─► samples: stack, time, weight          one per thread, stack and block of time
+//!               stackTable ─► frameTable ─► funcTable ─► resourceTable
+//!  shared.stringArray ◄─ names          libs ◄─ modules
+//! ```
+//!
+//! Every table is columns of one length, and rows point to each other by index. Times are those of
+//! blocks: counts do not keep when in a block a sample was taken, so those of one block are spread
+//! evenly over it. The weight of a sample is what shares are made of: units of the event where
+//! samples carry their period, else the number of samples.
+
+mod tables;
+mod thread;
+
+use std::io::{self, Write};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use rustc_hash::{FxHashMap, FxHashSet};
+use serde::Serialize;
+
+use crate::aggregate::{Cell, StackId, TaskId};
+
+use super::{About, Event, Source};
+
+use tables::{Libs, Strings};
+use thread::Thread;
+
+/// The version of the processed format that is written; the viewer reads it and all older ones.
+pub const FORMAT_VERSION: u32 = 58;
+/// The version of Gecko's own format of that time, which viewers look at but do not need.
+const GECKO_VERSION: u32 = 32;
+/// More samples than this make the viewer slow: then neighbouring blocks of time are merged.
+const MOST_SAMPLES: usize = 500_000;
+/// Threads that are shown at first; the others are behind the menu of tracks.
+const SHOWN_THREADS: usize = 15;
+
+/// Writes all events of the source, a thread of the recording as a thread of the profile; where there
+/// are several events, each has threads of its own.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write(source: &Source<'_>, out: &mut dyn Write) -> io::Result<()> {
+    write_with(source, MOST_SAMPLES, out)
+}
+
+fn write_with(source: &Source<'_>, most: usize, out: &mut dyn Write) -> io::Result<()> {
+    let mut out = GzEncoder::new(out, Compression::default());
+    serde_json::to_writer(&mut out, &Profile::new(source, most))?;
+    out.finish().map(drop)
+}
+
+#[derive(Serialize)]
+struct Profile {
+    meta: Meta,
+    libs: Vec<tables::Lib>,
+    pages: [(); 0],
+    shared: tables::Shared,
+    threads: Vec<Thread>,
+}
+
+/// Blocks of time as samples of the profile have them.
+#[derive(Debug, Clone, Copy)]
+struct Time {
+    /// Length of a block, milliseconds.
+    block_ms: f64,
+    /// Neighbouring blocks are merged by twos as often as this.
+    shift: u32,
+}
+
+impl Profile {
+    fn new(source: &Source<'_>, most: usize) -> Self {
+        let shift = merging(source, most);
+        let timeline = source.counts.timeline;
+        let time = Time { block_ms: timeline.block_ns as f64 / 1e6 * f64::from(1 << shift), shift };
+        let mut strings = Strings::default();
+        let mut libs = Libs::new(source);
+        let mut threads = Vec::new();
+        let mains: FxHashMap<i32, TaskId> = (0..)
+            .zip(&source.counts.tasks)
+            .filter(|(_, task)| task.pid == task.tid)
+            .filter_map(|(id, task)| Some((task.pid?, id)))
+            .collect();
+        for event in &source.events {
+            for (task, cells) in tasks(source, event) {
+                let of = Of { event, task, process: process(source, &mains, task), cells };
+                threads.push(Thread::new(source, &of, time, &mut libs, &mut strings));
+            }
+        }
+        let mut by_weight: Vec<usize> = (0..threads.len()).collect();
+        by_weight.sort_by_key(|&at| std::cmp::Reverse(threads[at].weight()));
+        by_weight.truncate(SHOWN_THREADS);
+        Self {
+            meta: Meta::new(source, by_weight),
+            libs: libs.list(),
+            pages: [],
+            shared: strings.shared(),
+            threads,
+        }
+    }
+}
+
+/// What a thread of the profile is of.
+struct Of<'a> {
+    event: &'a Event,
+    task: TaskId,
+    /// Name of the process.
+    process: &'a str,
+    cells: Vec<&'a Cell>,
+}
+
+/// Tasks with their cells of an event, in the order of their processes.
+fn tasks<'a>(source: &'a Source<'_>, event: &Event) -> Vec<(TaskId, Vec<&'a Cell>)> {
+    let mut by_task: FxHashMap<TaskId, Vec<&Cell>> = FxHashMap::default();
+    for cell in source.counts.of_event(event.index) {
+        by_task.entry(cell.task).or_default().push(cell);
+    }
+    let mut tasks: Vec<(TaskId, Vec<&Cell>)> = by_task.into_iter().collect();
+    tasks.sort_unstable_by_key(|&(task, _)| {
+        let who = &source.counts.tasks[task as usize];
+        (who.pid, who.tid, task)
+    });
+    tasks
+}
+
+/// A process is called as its first thread, if that is there.
+fn process<'a>(source: &'a Source<'_>, mains: &FxHashMap<i32, TaskId>, task: TaskId) -> &'a str {
+    let pid = source.counts.tasks[task as usize].pid;
+    let main = pid.and_then(|pid| mains.get(&pid).copied()).unwrap_or(task);
+    &source.counts.tasks[main as usize].command
+}
+
+/// How often blocks of time must be merged by twos so that at most `most` samples are left, or only
+/// one block.
+fn merging(source: &Source<'_>, most: usize) -> u32 {
+    let counts = source.counts;
+    let last = counts.timeline.blocks.max(1).next_power_of_two().trailing_zeros();
+    let number = |shift: u32| {
+        let mut seen: FxHashSet<(u32, StackId, TaskId, u32)> = FxHashSet::default();
+        for cell in &counts.cells {
+            for count in counts.blocks_of(cell) {
+                seen.insert((cell.event, cell.stack, cell.task, count.block >> shift));
+            }
+        }
+        seen.len()
+    };
+    // Without the set where it cannot matter: as a rule.
+    if counts.blocks.len() <= most {
+        return 0;
+    }
+    (0..last).find(|&shift| number(shift) <= most).unwrap_or(last)
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Meta {
+    /// Milliseconds between samples.
+    interval: f64,
+    /// Milliseconds since 1970.
+    start_time: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    profiling_start_time: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    profiling_end_time: Option<f64>,
+    process_type: u32,
+    extensions: Extensions,
+    categories: Vec<Category>,
+    product: String,
+    stackwalk: u32,
+    debug: bool,
+    version: u32,
+    preprocessed_profile_version: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    abi: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    oscpu: Option<String>,
+    platform: &'static str,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    arguments: String,
+    #[serde(rename = "logicalCPUs", skip_serializing_if = "Option::is_none")]
+    logical_cpus: Option<u32>,
+    #[serde(rename = "CPUName", skip_serializing_if = "Option::is_none")]
+    cpu_name: Option<String>,
+    /// Nothing is left to look up: the viewer asks no server for symbols.
+    symbolicated: bool,
+    marker_schema: [(); 0],
+    sample_units: SampleUnits,
+    imported_from: &'static str,
+    uses_only_one_stack_type: bool,
+    source_code_is_not_on_searchfox: bool,
+    initial_visible_threads: Vec<usize>,
+    initial_selected_threads: Vec<usize>,
+}
+
+#[derive(Serialize)]
+struct Extensions {
+    id: [(); 0],
+    name: [(); 0],
+    #[serde(rename = "baseURL")]
+    base_url: [(); 0],
+    length: u32,
+}
+
+#[derive(Serialize)]
+struct Category {
+    name: &'static str,
+    color: &'static str,
+    subcategories: [&'static str; 1],
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SampleUnits {
+    time: &'static str,
+    event_delay: &'static str,
+    #[serde(rename = "threadCPUDelta")]
+    thread_cpu_delta: &'static str,
+}
+
+/// What a frame is coloured by: index into [`CATEGORIES`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Other,
+    User,
+    Kernel,
+    Jit,
+}
+
+/// Names and colours of [`Kind`], in its order; the format wants a grey one.
+const CATEGORIES: [(&str, &str); 4] =
+    [("Other", "grey"), ("User", "yellow"), ("Kernel", "orange"), ("JIT", "green")];
+
+impl Meta {
+    fn new(source: &Source<'_>, visible: Vec<usize>) -> Self {
+        let About { duration_s, arch, kernel, cpu_model, cpus, command, .. } = &source.about;
+        let event = source.events.first();
+        let start_time = source.about.started_unix_ns.map_or(0.0, |ns| ns as f64 / 1e6);
+        let category = |&(name, color): &(&'static str, &'static str)| Category {
+            name,
+            color,
+            subcategories: ["Other"],
+        };
+        Self {
+            interval: event.map_or(1.0, interval_ms),
+            start_time,
+            profiling_start_time: duration_s.map(|_| 0.0),
+            profiling_end_time: duration_s.map(|seconds| seconds * 1e3),
+            process_type: 0,
+            extensions: Extensions { id: [], name: [], base_url: [], length: 0 },
+            categories: CATEGORIES.iter().map(category).collect(),
+            product: event.map_or_else(|| "pmuscope".into(), |event| event.name.clone()),
+            stackwalk: 1,
+            debug: false,
+            version: GECKO_VERSION,
+            preprocessed_profile_version: FORMAT_VERSION,
+            abi: arch.clone(),
+            oscpu: kernel.as_ref().map(|release| format!("Linux {release}")),
+            platform: "Linux",
+            arguments: command.join(" "),
+            logical_cpus: *cpus,
+            cpu_name: cpu_model.clone(),
+            symbolicated: true,
+            marker_schema: [],
+            sample_units: SampleUnits { time: "ms", event_delay: "ms", thread_cpu_delta: "ns" },
+            imported_from: "pmuscope",
+            uses_only_one_stack_type: true,
+            source_code_is_not_on_searchfox: true,
+            initial_selected_threads: visible.iter().take(1).copied().collect(),
+            initial_visible_threads: visible,
+        }
+    }
+}
+
+/// As it was asked for; a millisecond where that is not known or not a time.
+fn interval_ms(event: &Event) -> f64 {
+    match (event.frequency, event.period) {
+        (Some(frequency), _) if frequency > 0 => 1e3 / frequency as f64,
+        (_, Some(period)) if event.is_clock() && period > 0 => period as f64 / 1e6,
+        _ => 1.0,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,169 @@
+//! Counts for other programs: one file format per module, each made from an [`Aggregate`].
+//!
+//! ```text
+//!  Aggregate ──┬─► folded    stacks, a line each      inferno, flamegraph.pl, speedscope
+//!  modules   ──┤─► csv       functions, a row each    spreadsheets, scripts
+//!  events    ──┤─► pprof     profile.proto, gzip      go tool pprof, Pyroscope, Grafana
+//!  About     ──┴─► firefox   processed profile, gzip  profiler.firefox.com, samply load
+//! ```
+//!
+//! All of them are sums over cells, so a file's size follows from what is distinct, however long the
+//! recording. What they have in common is here and in [`functions`]: which number an event is
+//! weighed by, and how foreign text is kept from acting on its reader.
+
+pub mod csv;
+pub mod firefox;
+pub mod folded;
+mod functions;
+pub mod pprof;
+mod protobuf;
+#[cfg(test)]
+pub(crate) mod sample;
+
+use std::borrow::Cow;
+
+pub use functions::{FunctionRow, functions, modules};
+
+use crate::aggregate::{Aggregate, Cell};
+use crate::profile::{EventProfile, ModuleSummary, Profile};
+
+/// What is exported: counts, and what the numbers in them stand for.
+#[derive(Debug, Clone)]
+pub struct Source<'a> {
+    /// The counts.
+    pub counts: &'a Aggregate,
+    /// Modules, as frames and functions number them.
+    pub modules: &'a [ModuleSummary],
+    /// Events to export, the most important first.
+    pub events: Vec<Event>,
+    /// Where it all comes from.
+    pub about: About,
+}
+
+/// An event to export.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Event {
+    /// Its number, as [`Cell::event`].
+    pub index: u32,
+    /// Its name. Foreign text.
+    pub name: String,
+    /// Whether [`Cell::weight`] is in units of the event; else it is samples.
+    pub by_period: bool,
+    /// Units of the event from sample to sample, if that was fixed.
+    pub period: Option<u64>,
+    /// Samples per second asked for, if the period was to follow from it.
+    pub frequency: Option<u64>,
+}
+
+/// What is known of a recording; what is not stays `None` or empty. All foreign text.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct About {
+    /// When it began, nanoseconds since 1970-01-01 UTC.
+    pub started_unix_ns: Option<u64>,
+    /// How long it took, seconds.
+    pub duration_s: Option<f64>,
+    /// Command line of the recorder.
+    pub command: Vec<String>,
+    /// Host name.
+    pub hostname: Option<String>,
+    /// Kernel release.
+    pub kernel: Option<String>,
+    /// Machine name as uname(1) has it.
+    pub arch: Option<String>,
+    /// CPU model.
+    pub cpu_model: Option<String>,
+    /// CPUs that were online.
+    pub cpus: Option<u32>,
+    /// Sentences that a reader should see: loss, throttling.
+    pub notes: Vec<String>,
+}
+
+impl About {
+    fn new(profile: &Profile) -> Self {
+        let (metadata, info) = (&profile.metadata, profile.info());
+        let told = info.map(|info| &info.command).filter(|command| !command.is_empty());
+        let mut notes = Vec::new();
+        if profile.lost.count > 0 || profile.throttled > 0 {
+            notes.push(format!("lost {}, throttled {}", profile.lost.count, profile.throttled));
+        }
+        Self {
+            started_unix_ns: info.map(|info| info.started_unix_ns).filter(|&time| time > 0),
+            duration_s: profile.duration_s,
+            command: told.unwrap_or(&metadata.command).clone(),
+            hostname: metadata.hostname.clone(),
+            kernel: metadata.os_release.clone(),
+            arch: metadata.arch.clone(),
+            cpu_model: metadata.cpu_model.clone(),
+            cpus: metadata.cpus,
+            notes,
+        }
+    }
+}
+
+impl Event {
+    /// What a cell weighs when shares are made.
+    #[must_use]
+    pub fn value(&self, cell: &Cell) -> u64 {
+        if self.by_period { cell.weight } else { cell.samples }
+    }
+
+    /// Units of the event that a cell stands for; `None` where neither its samples nor the event
+    /// tell.
+    #[must_use]
+    pub fn units(&self, cell: &Cell) -> Option<u64> {
+        if self.by_period {
+            return Some(cell.weight);
+        }
+        self.period.map(|period| period.saturating_mul(cell.samples))
+    }
+
+    /// Whether [`Event::units`] are nanoseconds: the kernel's clocks.
+    #[must_use]
+    pub fn is_clock(&self) -> bool {
+        let name = self.name.split([':', '/']).next().unwrap_or_default();
+        matches!(name, "cpu-clock" | "task-clock")
+    }
+}
+
+impl<'a> Source<'a> {
+    /// All events of a profile.
+    #[must_use]
+    pub fn new(profile: &'a Profile) -> Self {
+        let event = |event: &EventProfile| Event {
+            index: event.index,
+            name: event.name.clone(),
+            by_period: event.by_period,
+            period: event.fixed_period,
+            frequency: event.frequency,
+        };
+        Self {
+            counts: &profile.aggregate,
+            modules: &profile.modules,
+            events: profile.events.iter().filter(|event| event.samples > 0).map(event).collect(),
+            about: About::new(profile),
+        }
+    }
+
+    /// Last part of a module's path. Foreign text.
+    #[must_use]
+    pub fn module_name(&self, module: u32) -> &str {
+        self.modules.get(module as usize).map_or(UNKNOWN, ModuleSummary::short_name)
+    }
+}
+
+/// What stands where no name is known.
+pub(crate) const UNKNOWN: &str = "[unknown]";
+
+/// Text without characters that could act on a terminal, end a line, or reorder what stands beside
+/// it; they become U+FFFD, for these formats have no escapes of their own.
+fn clean(text: &str) -> Cow<'_, str> {
+    if !text.contains(acts) {
+        return Cow::Borrowed(text);
+    }
+    text.chars().map(|c| if acts(c) { '\u{fffd}' } else { c }).collect::<String>().into()
+}
+
+fn acts(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
+}

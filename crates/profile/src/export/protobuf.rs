@@ -1,0 +1,91 @@
+//! As much of protocol buffers' wire format as profile.proto takes: numbers, texts, packed numbers
+//! and messages in messages.
+//!
+//! ```text
+//!  tag = field number << 3 │ kind    kind 0: varint    kind 2: length (varint), then bytes
+//! ```
+
+/// A message in the making.
+#[derive(Debug, Default)]
+pub(super) struct Message(Vec<u8>);
+
+const VARINT: u64 = 0;
+const BYTES: u64 = 2;
+
+impl Message {
+    /// A number; 0 is what a reader takes for an absent one.
+    pub(super) fn number(&mut self, field: u64, value: u64) -> &mut Self {
+        if value != 0 {
+            self.varint(field << 3 | VARINT).varint(value);
+        }
+        self
+    }
+
+    /// A signed number, in two's complement.
+    pub(super) fn signed(&mut self, field: u64, value: i64) -> &mut Self {
+        self.number(field, value.cast_unsigned())
+    }
+
+    /// Text or a message; empty ones too, which count in lists.
+    pub(super) fn bytes(&mut self, field: u64, bytes: &[u8]) -> &mut Self {
+        self.varint(field << 3 | BYTES).varint(bytes.len() as u64);
+        self.0.extend_from_slice(bytes);
+        self
+    }
+
+    /// A message.
+    pub(super) fn message(&mut self, field: u64, message: &Self) -> &mut Self {
+        self.bytes(field, &message.0)
+    }
+
+    /// Numbers one behind the other, zeros too.
+    pub(super) fn packed(
+        &mut self,
+        field: u64,
+        values: impl IntoIterator<Item = u64>,
+    ) -> &mut Self {
+        let mut list = Self::default();
+        for value in values {
+            list.varint(value);
+        }
+        if list.0.is_empty() { self } else { self.bytes(field, &list.0) }
+    }
+
+    fn varint(&mut self, mut value: u64) -> &mut Self {
+        while value >= 0x80 {
+            self.0.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.0.push(value as u8);
+        self
+    }
+
+    /// Its bytes so far, which are taken out.
+    pub(super) fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The examples of the format's own documentation.
+    #[test]
+    fn bytes_are_those_of_the_documentation() {
+        assert_eq!(Message::default().number(1, 150).take(), [0x08, 0x96, 0x01]);
+        let testing = [0x12, 0x07, 0x74, 0x65, 0x73, 0x74, 0x69, 0x6e, 0x67];
+        assert_eq!(Message::default().bytes(2, b"testing").take(), testing);
+        let mut inner = Message::default();
+        inner.number(1, 150);
+        assert_eq!(Message::default().message(3, &inner).take(), [0x1a, 0x03, 0x08, 0x96, 0x01]);
+        let packed = [0x32, 0x06, 0x03, 0x8e, 0x02, 0x9e, 0xa7, 0x05];
+        assert_eq!(Message::default().packed(6, [3, 270, 86_942]).take(), packed);
+    }
+
+    #[test]
+    fn a_negative_number_takes_ten_bytes_and_a_zero_none() {
+        assert_eq!(Message::default().signed(1, -1).take().len(), 11);
+        assert!(Message::default().number(1, 0).packed(2, []).take().is_empty());
+    }
+}

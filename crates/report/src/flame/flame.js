@@ -1,0 +1,186 @@
+// Zoom, search and keys for every flame graph of the document. Places and names are read from the
+// boxes themselves: without this script the picture is complete.
+(() => {
+  'use strict';
+
+  const NARROWEST = 3; // characters worth showing
+  const BORDERED = 3; // pixels: a border would hide what is narrower
+
+  class Flame {
+    constructor(svg) {
+      const part = svg.closest('.flame-part') || document;
+      this.svg = svg;
+      this.tools = part.querySelector('.tools');
+      this.detail = part.querySelector('.detail');
+      this.boxes = [...svg.querySelectorAll('.b')].map((el) => {
+        const title = el.querySelector('title');
+        const about = title.textContent;
+        return {
+          el, about,
+          name: about.split('\n')[0],
+          text: el.querySelector('text'),
+          depth: +el.dataset.d,
+          x: parseFloat(el.getAttribute('x')),
+          w: parseFloat(el.getAttribute('width')),
+          shown: true, left: 0, width: 0,
+        };
+      });
+      this.of = new Map(this.boxes.map((box) => [box.el, box]));
+      this.input = this.tools && this.tools.querySelector('input');
+      this.reset = this.tools && this.tools.querySelector('.reset');
+      this.matched = this.tools && this.tools.querySelector('.matched');
+      this.listen();
+      this.zoom(this.boxes[0], false);
+      this.boxes.forEach((box, at) => {
+        box.el.setAttribute('role', 'button');
+        box.el.setAttribute('tabindex', at ? '-1' : '0');
+        box.el.setAttribute('aria-label', box.about.replace('\n', ', '));
+      });
+    }
+
+    listen() {
+      const target = (event) => this.of.get(event.target.closest && event.target.closest('.b'));
+      this.svg.addEventListener('click', (event) => {
+        const box = target(event);
+        if (box) { this.zoom(box); this.focus(box); }
+      });
+      const tell = (event) => {
+        const box = target(event);
+        if (box && this.detail) this.detail.textContent = box.about.replace('\n', '   ');
+      };
+      this.svg.addEventListener('mouseover', tell);
+      this.svg.addEventListener('focusin', tell);
+      this.svg.addEventListener('keydown', (event) => this.key(event, target(event)));
+      if (this.tools) {
+        this.tools.hidden = false;
+        this.input.addEventListener('input', () => this.search(this.input.value));
+        this.reset.addEventListener('click', () => this.zoom(this.boxes[0]));
+      }
+      let width = 0;
+      new ResizeObserver(() => {
+        const now = this.svg.getBoundingClientRect().width;
+        if (now && now !== width) { width = now; this.label(); }
+      }).observe(this.svg.parentElement || this.svg);
+    }
+
+    // The box takes the whole width; its callers too, paler; what is beside them is hidden.
+    zoom(box) {
+      this.root = box;
+      const end = box.x + box.w;
+      const slack = 1e-4;
+      for (const one of this.boxes) {
+        const caller = one.depth < box.depth && one.x <= box.x + slack && one.x + one.w >= end - slack;
+        const below = one.depth >= box.depth && one.x >= box.x - slack && one.x + one.w <= end + slack;
+        one.shown = caller || below;
+        one.el.style.display = one.shown ? '' : 'none';
+        one.el.classList.toggle('up', caller && box !== this.boxes[0]);
+        if (!one.shown) continue;
+        one.left = caller ? 0 : ((one.x - box.x) / box.w) * 100;
+        one.width = caller ? 100 : (one.w / box.w) * 100;
+        one.el.setAttribute('x', one.left + '%');
+        one.el.setAttribute('width', one.width + '%');
+      }
+      if (this.reset) this.reset.hidden = box === this.boxes[0];
+      this.label();
+    }
+
+    // Cuts every name to what its box has room for.
+    label() {
+      const whole = this.svg.getBoundingClientRect().width;
+      if (!whole) return;
+      const character = this.character();
+      for (const one of this.boxes) {
+        if (!one.shown) continue;
+        const pixels = one.width / 100 * whole;
+        one.el.classList.toggle('n', pixels < BORDERED);
+        const room = Math.floor((pixels - 6) / character);
+        let text = '';
+        if (room >= NARROWEST) text = one.name.length <= room ? one.name : one.name.slice(0, room - 1) + '…';
+        if (one.text.textContent !== text) one.text.textContent = text;
+      }
+    }
+
+    character() {
+      if (!this.advance) {
+        const text = this.boxes[0].text;
+        const before = text.textContent;
+        text.textContent = 'mmmmmmmmmm';
+        this.advance = text.getComputedTextLength() / 10 || 6.7;
+        text.textContent = before;
+      }
+      return this.advance;
+    }
+
+    // Marks boxes whose name holds the text; tells the share of all of them, each part once.
+    search(text) {
+      const wanted = text.trim().toLowerCase();
+      const hits = [];
+      for (const one of this.boxes) {
+        const hit = wanted !== '' && one.depth > 0 && one.about.toLowerCase().includes(wanted);
+        one.el.classList.toggle('hit', hit);
+        if (hit) hits.push(one);
+      }
+      this.svg.classList.toggle('searching', wanted !== '');
+      let share = 0, end = -1;
+      for (const one of hits.sort((a, b) => a.x - b.x || b.w - a.w)) {
+        share += Math.max(0, one.x + one.w - Math.max(end, one.x));
+        end = Math.max(end, one.x + one.w);
+      }
+      if (!this.matched) return;
+      this.matched.textContent = wanted === '' ? ''
+        : `${share.toFixed(2)} % in ${hits.length} ${hits.length === 1 ? 'box' : 'boxes'}`;
+    }
+
+    // Arrows go to callers, callees and neighbours; Enter zooms, Escape goes back.
+    key(event, box) {
+      if (!box) return;
+      const middle = box.left + 1e-6;
+      const row = (depth) => this.boxes.filter((one) => one.shown && one.depth === depth);
+      let next = null;
+      switch (event.key) {
+        case 'ArrowDown':
+          next = row(box.depth + 1).find((one) => one.left >= box.left - 1e-6 && one.left < box.left + box.width);
+          break;
+        case 'ArrowUp':
+          next = row(box.depth - 1).find((one) => one.left <= middle && one.left + one.width > middle);
+          break;
+        case 'ArrowRight':
+          next = row(box.depth).find((one) => one.left > box.left);
+          break;
+        case 'ArrowLeft':
+          next = row(box.depth).filter((one) => one.left < box.left).pop();
+          break;
+        case 'Enter': case ' ':
+          this.zoom(box);
+          next = box;
+          break;
+        case 'Escape':
+          this.zoom(this.boxes[0]);
+          next = box;
+          break;
+        default: return;
+      }
+      event.preventDefault();
+      if (next) this.focus(next);
+    }
+
+    focus(box) {
+      for (const one of this.boxes) if (one.el.getAttribute('tabindex') === '0') one.el.setAttribute('tabindex', '-1');
+      box.el.setAttribute('tabindex', '0');
+      box.el.focus({ preventScroll: false });
+    }
+  }
+
+  const flames = [...document.querySelectorAll('svg.flame')]
+    .filter((svg) => svg.querySelector('.b')).map((svg) => new Flame(svg));
+
+  // The table of functions searches here.
+  document.addEventListener('flame-search', (event) => {
+    for (const flame of flames) {
+      if (flame.input && event.target.contains(flame.svg)) {
+        flame.input.value = event.detail;
+        flame.search(event.detail);
+      }
+    }
+  });
+})();

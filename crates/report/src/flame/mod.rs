@@ -1,0 +1,191 @@
+//! Flame graphs: a box per function and way to call it, as wide as its share.
+//!
+//! ```text
+//!  depth 0  all
+//!  depth 1  command             │ command
+//!  depth 2  main       │ start  │ [unknown]
+//!  depth 3  f    │ g   │                       siblings: the widest first, equal ones by name
+//! ```
+//!
+//! [`Flame`] is the layout in units of weight; [`svg`] draws it, alone or within a page. What is too
+//! narrow to be seen is left out and counted, so that size follows from the picture.
+
+mod colour;
+pub(crate) mod svg;
+mod tree;
+
+use pmuscope_profile::export::{Event, Source};
+
+pub(crate) use colour::{colour, of_module};
+pub use svg::flame_svg;
+
+use tree::{Name, Tree};
+
+use crate::markup::cut;
+
+/// Deeper calls are cut: a recursion without end is no picture.
+const DEEPEST: u32 = 500;
+/// Longer names (templates) are cut: every box carries its own.
+const LONGEST_NAME: usize = 1000;
+
+/// What is drawn and what is not.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FlameLimits {
+    /// Narrowest box, of the whole width, 0 to 1.
+    pub share: f64,
+    /// Most boxes: the widest ones.
+    pub boxes: usize,
+}
+
+impl Default for FlameLimits {
+    /// A twentieth of a pixel of a usual screen, so that there is something to zoom into.
+    fn default() -> Self {
+        Self { share: 0.000_05, boxes: 8_000 }
+    }
+}
+
+/// A flame graph of one event.
+#[derive(Debug)]
+pub struct Flame {
+    /// A caller comes before what it calls.
+    pub(crate) boxes: Vec<FlameBox>,
+    /// Weight of all.
+    pub(crate) total: u64,
+    /// Largest depth of a box.
+    pub(crate) deepest: u32,
+    pub(crate) left_out: LeftOut,
+}
+
+/// A function on one way to call it.
+#[derive(Debug, PartialEq)]
+pub(crate) struct FlameBox {
+    pub(crate) name: String,
+    pub(crate) module: Option<String>,
+    /// `#rrggbb`.
+    pub(crate) colour: String,
+    pub(crate) depth: u32,
+    /// Weight of what stands to its left.
+    pub(crate) start: u64,
+    pub(crate) weight: u64,
+    /// Weight that none of its callees has.
+    pub(crate) own: u64,
+    pub(crate) samples: u64,
+}
+
+/// Boxes that are not drawn.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct LeftOut {
+    /// How many.
+    pub(crate) boxes: usize,
+    /// They are narrower than this share.
+    pub(crate) below: f64,
+    /// Of them, those that lie too deep.
+    pub(crate) too_deep: usize,
+}
+
+impl Flame {
+    /// The layout of one event.
+    #[must_use]
+    pub fn new(source: &Source<'_>, event: &Event, limits: FlameLimits) -> Self {
+        let tree = Tree::new(source, event);
+        let total = tree.nodes[0].weight;
+        let narrowest = narrowest(&tree, limits);
+        let mut left_out =
+            LeftOut { below: narrowest as f64 / total.max(1) as f64, ..LeftOut::default() };
+        let mut boxes: Vec<FlameBox> = Vec::new();
+        let mut open = vec![(0_u32, 0_u32, 0_u64)];
+        while let Some((at, depth, start)) = open.pop() {
+            let node = &tree.nodes[at as usize];
+            if node.weight < narrowest || depth > DEEPEST {
+                let size = tree.size(at);
+                left_out.boxes += size;
+                left_out.too_deep += if depth > DEEPEST { size } else { 0 };
+                continue;
+            }
+            let children = tree.children(source, at);
+            let inner: u64 = children.iter().map(|&child| tree.nodes[child as usize].weight).sum();
+            let (name, module, colour) = described(source, &node.name);
+            boxes.push(FlameBox {
+                name,
+                module,
+                colour,
+                depth,
+                start,
+                weight: node.weight,
+                own: node.weight.saturating_sub(inner),
+                samples: node.samples,
+            });
+            let mut next = start;
+            for child in children {
+                open.push((child, depth + 1, next));
+                next += tree.nodes[child as usize].weight;
+            }
+        }
+        boxes.sort_by_key(|one| (one.depth, one.start));
+        let deepest = boxes.iter().map(|one| one.depth).max().unwrap_or(0);
+        Self { boxes, total, deepest, left_out }
+    }
+
+    /// Whether there is anything to draw.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.total == 0
+    }
+
+    /// What was left out, in a sentence; `None` if nothing was.
+    #[must_use]
+    pub fn note(&self) -> Option<String> {
+        let LeftOut { boxes, below, too_deep } = self.left_out;
+        let number = crate::number::count;
+        let narrow = boxes - too_deep;
+        let narrow = (narrow > 0).then(|| {
+            let share = crate::number::significant(below * 100.0, 2);
+            format!("{} boxes narrower than {share} % are not drawn", number(narrow as u64))
+        });
+        let deep = (too_deep > 0).then(|| {
+            format!("{} boxes deeper than {DEEPEST} are not drawn", number(too_deep as u64))
+        });
+        let parts: Vec<String> = narrow.into_iter().chain(deep).collect();
+        (!parts.is_empty()).then(|| format!("{}.", parts.join("; ")))
+    }
+}
+
+/// The smallest weight that is drawn. A caller weighs at least as much as what it calls, so what is
+/// drawn is a tree.
+fn narrowest(tree: &Tree, limits: FlameLimits) -> u64 {
+    let by_share = (tree.nodes[0].weight as f64 * limits.share).ceil() as u64;
+    let mut weights: Vec<u64> = tree.nodes.iter().map(|node| node.weight).collect();
+    let by_number = if weights.len() > limits.boxes && limits.boxes > 0 {
+        let (_, last, _) = weights.select_nth_unstable_by(limits.boxes, |a, b| b.cmp(a));
+        *last + 1
+    } else {
+        0
+    };
+    by_share.max(by_number).max(1)
+}
+
+/// What a box is called, where it is from, and its colour.
+fn described(source: &Source<'_>, name: &Name) -> (String, Option<String>, String) {
+    match name {
+        Name::All => ("all".into(), None, colour::NEUTRAL.into()),
+        Name::Command(command) => (command.to_string(), None, colour::NEUTRAL.into()),
+        Name::Function { function, module, inlined } => {
+            let name = &source.counts.functions[*function as usize].name;
+            let shade = colour(source, *module, Some(name), *inlined);
+            let mark = if *inlined { " (inlined)" } else { "" };
+            (
+                format!("{}{mark}", cut(name, LONGEST_NAME)),
+                Some(source.module_name(*module).to_owned()),
+                shade,
+            )
+        }
+        Name::Nameless { module } => {
+            let name = source.module_name(*module);
+            let shown = if name == "[unknown]" { name.to_owned() } else { format!("[{name}]") };
+            (shown, Some(name.to_owned()), colour(source, *module, None, false))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+//! The head of a page: what was measured, what it cost, what is missing.
+
+use pmuscope_profile::{LostSource, Profile};
+
+use crate::Note;
+use crate::number::{count, duration, percent, significant};
+use crate::recording::{event_name, machine_size};
+
+/// What a page says before any figure. All text may be foreign.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Summary {
+    /// The recording, in a word or two.
+    pub title: String,
+    /// Facts, in the order they are shown.
+    pub facts: Vec<Fact>,
+    /// What changes the reading.
+    pub notes: Vec<Note>,
+    /// Command line of the recorder.
+    pub command: String,
+}
+
+/// A fact with its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fact {
+    /// What it is.
+    pub name: &'static str,
+    /// Its value; `-` if that was not measured.
+    pub value: String,
+    /// What else there is to say about it.
+    pub detail: String,
+    /// Whether it should worry.
+    pub warning: bool,
+}
+
+impl Summary {
+    /// The head of a profile that was read from `file`.
+    #[must_use]
+    pub fn new(profile: &Profile, file: &str) -> Self {
+        let told = profile.info().map(|info| &info.command).filter(|command| !command.is_empty());
+        Self {
+            title: file.to_owned(),
+            facts: vec![
+                event(profile),
+                time(profile),
+                samples(profile),
+                lost(profile),
+                cost(profile),
+                machine(profile),
+            ],
+            notes: crate::notes(profile),
+            command: told.unwrap_or(&profile.metadata.command).join(" "),
+        }
+    }
+}
+
+fn fact(name: &'static str, value: String, detail: String) -> Fact {
+    Fact { name, value, detail, warning: false }
+}
+
+fn event(profile: &Profile) -> Fact {
+    match &profile.events[..] {
+        [event] => {
+            let whole = event_name(event);
+            let detail = whole.strip_prefix(&event.name).unwrap_or_default();
+            let detail = detail.trim_start_matches([' ', ',']).to_owned();
+            fact("Event", event.name.clone(), detail)
+        }
+        events => {
+            let names: Vec<&str> = events.iter().map(|event| &*event.name).collect();
+            fact("Events", count(events.len() as u64), names.join(", "))
+        }
+    }
+}
+
+fn time(profile: &Profile) -> Fact {
+    let scope = profile.info().map(|info| info.scope.clone()).unwrap_or_default();
+    fact("Duration", profile.duration_s.map_or_else(|| "-".into(), duration), scope)
+}
+
+fn samples(profile: &Profile) -> Fact {
+    let all = profile.samples();
+    let rate = profile.duration_s.filter(|&seconds| seconds > 0.0).map(|seconds| {
+        let rate = all as f64 / seconds;
+        match machine_size(profile).0 {
+            Some(cpus) if profile.info().is_some_and(|info| info.scope == "system-wide") => {
+                format!("{}/s per CPU", significant(rate / f64::from(cpus), 3))
+            }
+            _ => format!("{}/s", significant(rate, 3)),
+        }
+    });
+    fact("Samples", count(all), rate.unwrap_or_default())
+}
+
+fn lost(profile: &Profile) -> Fact {
+    let lost = profile.lost.count;
+    let at_least = if profile.lost.source == LostSource::Records { "at least " } else { "" };
+    let share = lost as f64 / (lost as f64 + profile.samples() as f64);
+    let mut detail = Vec::new();
+    if lost > 0 {
+        detail.push(format!("{} of all records", percent(share, 2)));
+    }
+    detail.push(format!("throttled {} times", count(profile.throttled)));
+    let mut fact = fact("Lost", format!("{at_least}{}", count(lost)), detail.join(", "));
+    fact.warning = lost > 0 || profile.throttled > 0;
+    fact
+}
+
+fn cost(profile: &Profile) -> Fact {
+    let Some(info) = profile.info() else {
+        return fact("Cost of recording", "-".into(), "not recorded by pmuscope".into());
+    };
+    let share = info.cost.machine_share.map(|share| significant(share * 100.0, 2));
+    let details: Vec<String> = [
+        share.is_some().then(|| "of the machine".into()),
+        info.cost.us_per_sample.map(|us| format!("{} µs/sample", significant(us, 2))),
+        info.cost.bytes_per_sample.map(|bytes| format!("{} B/sample", significant(bytes, 3))),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let value = share.map_or_else(|| "-".into(), |share| format!("{share} %"));
+    fact("Cost of recording", value, details.join(", "))
+}
+
+fn machine(profile: &Profile) -> Fact {
+    let metadata = &profile.metadata;
+    let (cpus, nodes) = machine_size(profile);
+    let size = [(cpus, "CPU"), (nodes, "node")].into_iter().filter_map(|(number, what)| {
+        let number = number?;
+        let s = if number == 1 { "" } else { "s" };
+        Some(format!("{} {what}{s}", count(number.into())))
+    });
+    let size: Vec<String> = size.collect();
+    let value = if size.is_empty() { "-".into() } else { size.join(", ") };
+    let kernel = metadata.os_release.as_ref().map(|release| format!("Linux {release}"));
+    let detail = [metadata.hostname.clone(), metadata.cpu_model.clone(), kernel];
+    let detail: Vec<String> =
+        detail.into_iter().flatten().filter(|text| !text.is_empty()).collect();
+    fact("Machine", value, detail.join(" · "))
+}

@@ -1,0 +1,135 @@
+//! The page of counts made by hand.
+
+use super::*;
+use crate::Note;
+use crate::sample::{self, Made};
+
+fn summary() -> Summary {
+    Summary {
+        title: "<script>alert(1)</script>.data".into(),
+        facts: vec![Fact {
+            name: "Lost",
+            value: "12".into(),
+            detail: "a \"b\" & c".into(),
+            warning: true,
+        }],
+        notes: vec![Note { warning: true, text: "12 records <were> lost.".into() }],
+        command: "pmuscope record -- sh -c 'a && b'".into(),
+    }
+}
+
+fn page(made: &Made, limits: PageLimits) -> String {
+    html_page(&made.source(), &summary(), limits)
+}
+
+/// Cells of each row of the table of functions.
+fn rows(page: &str) -> Vec<Vec<String>> {
+    let table = page.split("<table class=\"sortable functions\">").nth(1).unwrap();
+    let body = table.split("<tbody>").nth(1).unwrap().split("</tbody>").next().unwrap();
+    let cells = |row: &str| {
+        let cells = row.split("<td").skip(1);
+        cells
+            .map(|cell| {
+                let contents = cell.split_once('>').unwrap().1.split("</td>").next().unwrap();
+                // Behind the dot in the colour of the module.
+                contents.rsplit("</i> ").next().unwrap().to_owned()
+            })
+            .collect()
+    };
+    body.split("<tr>").skip(1).map(cells).collect()
+}
+
+#[test]
+fn the_table_is_there_without_a_script() {
+    let page = page(&sample::made(), PageLimits::default());
+    let rows: Vec<String> = rows(&page).iter().map(|row| row.join(" | ")).collect();
+    insta::assert_snapshot!(rows.join("\n"), @r"
+    29.17 % | 7.03 | 50.00 % | 35 | my app | my app | memcpy&lt;T&gt;
+    25.00 % | 9.77 | 25.00 % | 30 | my app | my app | recurse
+    20.83 % | 11.70 | 20.83 % | 25 | my app | [kernel.kallsyms] | copy_page
+    16.67 % | 18.16 | 16.67 % | 20 | &lt;b&gt;evil&lt;/b&gt; | =1.so | [unknown]
+    8.33 % | 14.63 | 83.33 % | 10 | my app | my app | main
+    ");
+}
+
+#[test]
+fn nothing_foreign_is_markup() {
+    let page = page(&sample::made(), PageLimits::default());
+    assert!(
+        !page.contains("<script>alert") && !page.contains("<b>evil") && !page.contains("<were>")
+    );
+    for shown in
+        ["&lt;b&gt;evil&lt;/b&gt;", "memcpy&lt;T&gt;", "&lt;were&gt;", "&quot;b&quot; &amp; c"]
+    {
+        assert!(page.contains(shown), "{shown}");
+    }
+}
+
+#[test]
+fn the_page_asks_for_nothing() {
+    let page = page(&sample::made(), PageLimits::default());
+    assert!(page.contains("default-src 'none'"));
+    for way in [
+        "src=",
+        "@import",
+        "url(",
+        "<link",
+        "<iframe",
+        "<img",
+        "fetch(",
+        "XMLHttpRequest",
+        "href=\"http",
+    ] {
+        assert!(!page.contains(way), "{way}");
+    }
+    // Two scripts and the numbers of the map; none can be ended early.
+    assert_eq!(page.matches("<script").count(), 2);
+    assert_eq!(page.matches("</script>").count(), 2);
+}
+
+#[test]
+fn what_is_left_out_has_a_line_and_its_share() {
+    let limits = PageLimits { rows: 2, ..PageLimits::default() };
+    let page = page(&sample::made(), limits);
+    assert_eq!(rows(&page).len(), 2);
+    assert!(page.contains("3 more rows are not on this page"), "{page}");
+    assert!(page.contains("<td class=\"num\">45.83 %</td>"), "{page}");
+}
+
+#[test]
+fn a_map_has_all_samples_of_each_cpu() {
+    let page = page(&sample::made(), PageLimits::default());
+    let data =
+        page.split("class=\"heat-data\">").nth(1).unwrap().split("</script>").next().unwrap();
+    let data: serde_json::Value = serde_json::from_str(data).unwrap();
+    assert_eq!(data["cpus"], serde_json::json!(["0", "1", "3"]));
+    let sums: Vec<u64> = data["samples"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row.as_array().unwrap().iter().map(|value| value.as_u64().unwrap()).sum())
+        .collect();
+    assert_eq!(sums, [40, 60, 20]);
+}
+
+#[test]
+fn what_a_recording_lacks_is_said() {
+    let mut made = sample::made();
+    made.counts.cells.iter_mut().for_each(|cell| cell.cpu = None);
+    assert!(page(&made, PageLimits::default()).contains("do not tell their CPU"));
+    made.counts.timeline.blocks = 0;
+    assert!(page(&made, PageLimits::default()).contains("have no time stamps"));
+    made.counts.cells.clear();
+    assert!(page(&made, PageLimits::default()).contains("No samples."));
+}
+
+#[test]
+fn many_cpus_share_rows() {
+    let mut made = sample::made();
+    let cell = made.counts.cells[0].clone();
+    made.counts.cells = (0..1000)
+        .map(|cpu| pmuscope_profile::aggregate::Cell { cpu: Some(cpu), ..cell.clone() })
+        .collect();
+    let page = page(&made, PageLimits::default());
+    assert!(page.contains(">0-7<") && page.contains("992-999"), "{page}");
+}

@@ -1,0 +1,122 @@
+//! Counts made by hand, for the tests of pictures and pages.
+
+use pmuscope_profile::aggregate::{
+    Aggregate, BlockCount, Cell, Frame, FrameId, Function, StackId, Stacks, Task, Timeline,
+};
+use pmuscope_profile::export::{About, Event, Source};
+use pmuscope_profile::{ModuleKind, ModuleSummary, SymbolState};
+use pmuscope_symbols::BuildId;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Made {
+    pub(crate) counts: Aggregate,
+    pub(crate) modules: Vec<ModuleSummary>,
+    pub(crate) events: Vec<Event>,
+}
+
+impl Made {
+    fn new() -> Self {
+        let module = |kind, path: &str, symbols| {
+            let build_id = (kind == ModuleKind::File).then(|| BuildId::new(&[0xab; 20]).unwrap());
+            ModuleSummary { kind, path: path.into(), build_id, symbols }
+        };
+        Self {
+            counts: Aggregate {
+                timeline: Timeline { start: 7, block_ns: 50_000_000, blocks: 40 },
+                ..Aggregate::default()
+            },
+            modules: vec![
+                module(ModuleKind::Other, "[unknown]", SymbolState::NotMapped),
+                module(ModuleKind::File, "/usr/bin/my app", SymbolState::Found),
+                module(ModuleKind::Kernel, "[kernel.kallsyms]", SymbolState::Found),
+                module(ModuleKind::File, "/opt/=1.so", SymbolState::NoSymbols),
+            ],
+            events: vec![Event {
+                name: "cpu-clock".into(),
+                period: Some(1_000_000),
+                ..Event::default()
+            }],
+        }
+    }
+
+    pub(crate) fn source(&self) -> Source<'_> {
+        Source {
+            counts: &self.counts,
+            modules: &self.modules,
+            events: self.events.clone(),
+            about: About::default(),
+        }
+    }
+
+    fn frame(&mut self, name: &str, module: u32, inlined: bool) -> FrameId {
+        let function = (!name.is_empty()).then(|| {
+            self.counts.functions.push(Function { name: name.into(), module });
+            self.counts.functions.len() as u32 - 1
+        });
+        self.counts.frames.push(Frame { function, module, address: Some(16), line: None, inlined });
+        self.counts.frames.len() as FrameId - 1
+    }
+
+    fn task(&mut self, command: &str) -> u32 {
+        self.counts.tasks.push(Task { command: command.into(), pid: None, tid: None });
+        self.counts.tasks.len() as u32 - 1
+    }
+
+    /// Samples in blocks one after the other; cells must come in the order of their stacks.
+    fn cell(&mut self, stack: StackId, task: u32, cpu: u32, samples: u64, first: u32) {
+        let start = self.counts.blocks.len() as u32;
+        for at in 0..samples as u32 {
+            let block = (first + at) % 40;
+            self.counts.blocks.push(BlockCount { block, samples: 1, weight: 1 });
+        }
+        let blocks = start..self.counts.blocks.len() as u32;
+        let cpu = Some(cpu);
+        self.counts.cells.push(Cell {
+            event: 0,
+            stack,
+            task,
+            cpu,
+            samples,
+            weight: samples,
+            blocks,
+        });
+    }
+}
+
+/// A program that calls itself, the kernel and an inlined function; and one with a hostile name.
+pub(crate) fn made() -> Made {
+    let mut made = Made::new();
+    let [main, recurse, copy, kernel, nameless] = [
+        ("main", 1, false),
+        ("recurse", 1, false),
+        ("memcpy<T>", 1, true),
+        ("copy_page", 2, false),
+        ("", 3, false),
+    ]
+    .map(|(name, module, inlined)| made.frame(name, module, inlined));
+    let (app, evil) = (made.task("my app"), made.task("<b>evil</b>"));
+    let stacks = &mut made.counts.stacks;
+    let main = stacks.push(Stacks::ROOT, main);
+    let first = stacks.push(main, recurse);
+    let second = stacks.push(first, recurse);
+    let copy = stacks.push(main, copy);
+    let page = stacks.push(copy, kernel);
+    let evil_stack = stacks.push(Stacks::ROOT, nameless);
+    made.cell(main, app, 0, 10, 0);
+    made.cell(second, app, 0, 30, 5);
+    made.cell(copy, app, 1, 35, 0);
+    made.cell(page, app, 1, 25, 10);
+    made.cell(evil_stack, evil, 3, 20, 20);
+    made
+}
+
+/// A function that calls itself so often.
+pub(crate) fn recursion(depth: usize) -> Made {
+    let mut made = Made::new();
+    let frame = made.frame("recurse", 1, false);
+    let task = made.task("deep");
+    let stacks = &mut made.counts.stacks;
+    let stack = (0..depth).fold(Stacks::ROOT, |parent, _| stacks.push(parent, frame));
+    made.cell(stack, task, 0, 1, 0);
+    made
+}
