@@ -9,7 +9,7 @@ use pmuscope_symbols::{BuildId, KernelIdentity};
 use rustc_hash::FxHashMap;
 
 use crate::aggregate::{Aggregate, Cell, FunctionId};
-use crate::collect::Collected;
+use crate::collect::{Collected, State};
 use crate::naming::{Named, Resolve, name};
 use crate::profile::{
     EventProfile, FunctionName, FunctionShare, ModuleShare, ModuleSummary, Options, Profile,
@@ -44,7 +44,7 @@ impl Collected {
         resolve: &mut Resolve<'_>,
     ) -> Profile {
         let FileFacts { metadata, state, tally } = file;
-        let kernel = self.kernel_identity(&metadata).compare(running);
+        let kernel = self.state.kernel_identity(&metadata).compare(running);
         let named = name(&self, &metadata, kernel, resolve);
         let aggregate = self.aggregate(&named, options.detail);
         let info = metadata.info.as_ref();
@@ -79,22 +79,6 @@ impl Collected {
         }
     }
 
-    pub(crate) fn kernel_identity(&self, metadata: &Metadata) -> KernelIdentity {
-        let info = metadata.info.as_ref();
-        let build_id = metadata
-            .build_ids
-            .iter()
-            .find(|entry| entry.kernel && is_kernel_image(&entry.path))
-            .and_then(|entry| BuildId::new(&entry.id).ok());
-        let told = info.map(|info| info.machine.kernel.clone()).filter(|kernel| !kernel.is_empty());
-        KernelIdentity {
-            release: metadata.os_release.clone().or(told),
-            build_id,
-            boot_id: info.and_then(|info| info.machine.boot_id.clone()),
-            text: self.state.kernel_text,
-        }
-    }
-
     fn module_summaries(&self, named: &Named) -> Vec<ModuleSummary> {
         let modules = self.state.modules.list();
         modules
@@ -108,6 +92,25 @@ impl Collected {
                 symbols: state.clone(),
             })
             .collect()
+    }
+}
+
+impl State {
+    /// Which kernel recorded, as far as the recording says.
+    pub(crate) fn kernel_identity(&self, metadata: &Metadata) -> KernelIdentity {
+        let info = metadata.info.as_ref();
+        let build_id = metadata
+            .build_ids
+            .iter()
+            .find(|entry| entry.kernel && is_kernel_image(&entry.path))
+            .and_then(|entry| BuildId::new(&entry.id).ok());
+        let told = info.map(|info| info.machine.kernel.clone()).filter(|kernel| !kernel.is_empty());
+        KernelIdentity {
+            release: metadata.os_release.clone().or(told),
+            build_id,
+            boot_id: info.and_then(|info| info.machine.boot_id.clone()),
+            text: self.kernel_text,
+        }
     }
 }
 

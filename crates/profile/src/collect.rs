@@ -41,7 +41,7 @@ pub(crate) struct State {
     /// Where the kernel's text lay: the address of `_text` or `_stext`.
     pub(crate) kernel_text: Option<u64>,
     /// Files that runtimes mapped to tell where they describe their code, with the process.
-    jit_dumps: BTreeSet<(i32, PathBuf)>,
+    pub(crate) jit_dumps: BTreeSet<(i32, PathBuf)>,
 }
 
 impl Collected {
@@ -194,7 +194,7 @@ impl InOrder {
 
 impl State {
     /// What a record besides samples changes.
-    fn take(&mut self, record: &Record<'_>) {
+    pub(crate) fn take(&mut self, record: &Record<'_>) {
         match record {
             Record::Mmap(mmap) => {
                 if mmap.kernel && mmap.path.starts_with(b"[kernel.kallsyms]_") && mmap.offset != 0 {
@@ -230,7 +230,6 @@ fn is_jit_dump(path: &[u8]) -> bool {
 
 impl Collected {
     /// Descriptions of code made at run time, as runtimes mark them by mapping them: process, path.
-    #[must_use]
     pub fn jit_dumps(&self) -> impl Iterator<Item = &(i32, PathBuf)> {
         self.state.jit_dumps.iter()
     }

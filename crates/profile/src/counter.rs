@@ -416,7 +416,7 @@ impl TaskKey {
 }
 
 /// The upper half belongs to the kernel on all 64-bit machines.
-fn effective(mode: CpuMode, address: u64) -> CpuMode {
+pub(crate) fn effective(mode: CpuMode, address: u64) -> CpuMode {
     match mode {
         CpuMode::Unknown if address >> 63 == 1 => CpuMode::Kernel,
         CpuMode::Unknown => CpuMode::User,

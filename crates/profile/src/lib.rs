@@ -39,6 +39,7 @@ mod lookup;
 mod loss;
 mod modules;
 mod naming;
+mod present;
 mod profile;
 mod spaces;
 mod table;
@@ -52,7 +53,8 @@ pub use loss::{Lost, LostSource};
 pub use modules::ModuleKind;
 pub use naming::Resolve;
 pub use pmuscope_perfdata::reader::FileState;
-pub use pmuscope_symbols::State as SymbolState;
+pub use pmuscope_symbols::{Line, State as SymbolState, Symbol};
+pub use present::{ModuleView, Present, Spot};
 pub use profile::{
     Detail, EventProfile, FunctionShare, ModuleShare, ModuleSummary, Options, Profile,
 };

@@ -1,10 +1,10 @@
 //! Places to symbols: every distinct address of every module is looked up once, all together.
 
 use pmuscope_perfdata::reader::Metadata;
-use pmuscope_symbols::{BuildId, KernelMatch, Request, Resolved, State, Symbol};
+use pmuscope_symbols::{BuildId, KernelMatch, Request, Resolved, State as SymbolState, Symbol};
 use rustc_hash::FxHashMap;
 
-use crate::collect::Collected;
+use crate::collect::{Collected, State};
 use crate::modules::{ModuleKey, ModuleKind};
 use crate::table::{Interned, mix};
 use crate::tasks::Place;
@@ -22,7 +22,7 @@ pub(crate) struct Named {
     /// For each of [`Collected::counts`] and each of its places: which of `places` it is.
     pub(crate) numbers: Vec<Vec<u32>>,
     /// One per module.
-    pub(crate) states: Vec<State>,
+    pub(crate) states: Vec<SymbolState>,
     /// One per module.
     pub(crate) build_ids: Vec<Option<BuildId>>,
 }
@@ -40,40 +40,59 @@ pub(crate) fn name(
     for place in &places {
         addresses[place.module as usize].push(place.address);
     }
+    let (answers, build_ids) =
+        look_up(&collected.state, &addresses, metadata, kernel, resolve).into_iter().unzip();
+    let answers: Vec<Resolved> = answers;
+    let mut symbols = Vec::with_capacity(places.len());
+    let mut states = Vec::with_capacity(modules.len());
+    for answer in answers {
+        symbols.extend(answer.symbols);
+        states.push(answer.state);
+    }
+    Named { places, symbols, numbers, states, build_ids }
+}
+
+/// Symbols of addresses of all modules, as many as there are addresses, and the modules' build ids.
+pub(crate) fn look_up(
+    state: &State,
+    addresses: &[Vec<u64>],
+    metadata: &Metadata,
+    kernel: KernelMatch,
+    resolve: &mut Resolve<'_>,
+) -> Vec<(Resolved, Option<BuildId>)> {
+    let modules = state.modules.list();
     let ids = file_ids(metadata);
     let build_ids: Vec<Option<BuildId>> =
         modules.iter().map(|module| build_id(module, &ids)).collect();
     let mut answers: Vec<Option<Resolved>> = Vec::new();
     let mut requests = Vec::new();
-    for ((module, addresses), build_id) in modules.iter().zip(&addresses).zip(&build_ids) {
+    for ((module, addresses), build_id) in modules.iter().zip(addresses).zip(&build_ids) {
         let answer = match (module.kind, kernel.state()) {
-            (ModuleKind::KernelLoaded, _) => Some(loaded(collected, addresses)),
+            (ModuleKind::KernelLoaded, _) => Some(loaded(state, addresses)),
             (ModuleKind::Kernel, Some(state)) => Some(without(state, addresses)),
             (ModuleKind::Vdso, _) if !kernel.same_image() => {
-                Some(without(State::OtherKernel, addresses))
+                Some(without(SymbolState::OtherKernel, addresses))
             }
             _ => match module.source(build_id.as_ref()) {
                 Some(module) if !addresses.is_empty() => {
                     requests.push(Request { module, addresses });
                     None
                 }
-                _ => Some(without(State::NotMapped, addresses)),
+                _ => Some(without(SymbolState::NotMapped, addresses)),
             },
         };
         answers.push(answer);
     }
     let mut resolved = resolve(&requests).into_iter();
-    let mut symbols = Vec::with_capacity(places.len());
-    let mut states = Vec::with_capacity(modules.len());
-    for (answer, addresses) in answers.into_iter().zip(&addresses) {
+    let answers = answers.into_iter().zip(addresses).map(|(answer, addresses)| {
         let answer = answer.or_else(|| resolved.next());
-        let answer = answer.unwrap_or_else(|| without(State::NotMapped, addresses));
+        let mut answer = answer.unwrap_or_else(|| without(SymbolState::NotMapped, addresses));
         // One per address, whatever came back.
-        let all = answer.symbols.into_iter().chain(std::iter::repeat(None));
-        symbols.extend(all.take(addresses.len()));
-        states.push(answer.state);
-    }
-    Named { places, symbols, numbers, states, build_ids }
+        answer.symbols.resize(addresses.len(), None);
+        answer
+    });
+    let answers: Vec<Resolved> = answers.collect();
+    answers.into_iter().zip(build_ids).collect()
 }
 
 /// Each place once, in order of module and address; and which one each counter's are.
@@ -97,17 +116,17 @@ fn distinct(collected: &Collected) -> (Vec<Place>, Vec<Vec<u32>>) {
     (order.into_iter().map(|(place, _)| place).collect(), numbers)
 }
 
-fn without(state: State, addresses: &[u64]) -> Resolved {
+fn without(state: SymbolState, addresses: &[u64]) -> Resolved {
     Resolved { symbols: vec![None; addresses.len()], state }
 }
 
 /// Functions whose names the recording has: the address is the number of the name.
-fn loaded(collected: &Collected, addresses: &[u64]) -> Resolved {
+fn loaded(state: &State, addresses: &[u64]) -> Resolved {
     let symbol = |name: &u64| {
-        let name = String::from_utf8_lossy(collected.state.tasks.name(*name as u32));
+        let name = String::from_utf8_lossy(state.tasks.name(*name as u32));
         Some(Symbol { name: name.into(), line: None, inlined: Box::default() })
     };
-    Resolved { symbols: addresses.iter().map(symbol).collect(), state: State::Found }
+    Resolved { symbols: addresses.iter().map(symbol).collect(), state: SymbolState::Found }
 }
 
 /// Build ids by path, for mappings that came without.

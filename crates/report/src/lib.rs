@@ -18,6 +18,7 @@ mod recording;
 mod runs;
 #[cfg(test)]
 mod sample;
+pub mod script;
 mod style;
 mod table;
 mod views;

@@ -9,6 +9,7 @@ mod generate;
 mod output;
 mod record;
 mod report;
+mod script;
 mod symbols;
 mod workload;
 
@@ -29,6 +30,8 @@ pub(crate) enum Command {
     Diff(diff::Args),
     /// Put a recording and the symbols it needs into one file, to read on another machine.
     Bundle(bundle::Args),
+    /// Show every sample and record of a recording, one by one.
+    Script(Box<script::Args>),
     /// Run a benchmark of the measuring itself.
     Bench(bench::Args),
     /// Put result files of repeated runs side by side.
@@ -48,6 +51,7 @@ impl Command {
             Self::Report(args) => report::run(args),
             Self::Diff(args) => diff::run(args),
             Self::Bundle(args) => bundle::run(args),
+            Self::Script(args) => script::run(*args),
             Self::Bench(args) => bench::run(args),
             Self::Compare(args) => compare::run(args),
             Self::Workload(args) => workload::run(args),

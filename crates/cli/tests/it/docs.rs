@@ -96,7 +96,7 @@ fn every_command_line_in_the_documents_parses() {
 #[test]
 fn every_example_in_the_help_parses() {
     let mut checked = 0;
-    for command in ["doctor", "record", "report", "bench", "compare", "workload"] {
+    for command in ["doctor", "record", "report", "script", "bench", "compare", "workload"] {
         let help = Scratch::new().pmuscope([command, "--help"]);
         checked += help.stdout.lines().filter(|line| parses(command, line.trim())).count();
     }

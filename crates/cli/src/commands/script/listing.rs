@@ -1,0 +1,216 @@
+//! Samples and records one by one, in the order of time.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use pmuscope_machine::Machine;
+use pmuscope_perfdata::reader::{CpuMode, Details, Entry, Event, Reader, Record, Sample};
+use pmuscope_profile::{Present, Spot};
+use pmuscope_report::script::{
+    Field, Look, Names, Printer, RecordClass, RecordView, SampleView, Step,
+};
+use pmuscope_symbols::{KernelIdentity, Symbolizer};
+
+use super::filter::{Facts, Filter};
+
+/// Bytes that wait for names before they are looked up: at first few, so that something is seen soon.
+const FIRST_WINDOW: usize = 128 << 10;
+/// And at most: names of many samples cost little more than those of few.
+const LARGEST_WINDOW: usize = 32 << 20;
+
+/// The name where there is no task.
+pub(super) const NO_COMM: Cow<'_, [u8]> = Cow::Borrowed(b"-");
+
+/// What is listed, and how far it is.
+pub(super) struct Listing {
+    look: Look,
+    filter: Filter,
+    classes: Vec<RecordClass>,
+    chains: bool,
+    present: Present,
+    names: Names,
+    window: usize,
+    symbolizer: Symbolizer,
+    /// Those that the symbolizer knows.
+    jit_dumps: BTreeSet<(i32, PathBuf)>,
+    running: KernelIdentity,
+}
+
+impl Listing {
+    pub(super) fn new(
+        look: Look,
+        filter: Filter,
+        classes: Vec<RecordClass>,
+        chains: bool,
+        symbolizer: Symbolizer,
+    ) -> Self {
+        let running = KernelIdentity::of_running(&Machine::host());
+        let (present, names, window) = (Present::default(), Names::default(), FIRST_WINDOW);
+        let jit_dumps = BTreeSet::new();
+        Self {
+            look,
+            filter,
+            classes,
+            chains,
+            present,
+            names,
+            window,
+            symbolizer,
+            jit_dumps,
+            running,
+        }
+    }
+
+    pub(super) fn run(
+        &mut self,
+        reader: &mut Reader,
+        file: &str,
+        mut out: impl Write,
+    ) -> anyhow::Result<()> {
+        let events = reader.events().to_vec();
+        let mut printer = Printer::new(self.look.clone(), &events, file);
+        while let Some(entry) = reader.next()? {
+            if self.filter.is_over(entry.time) {
+                break;
+            }
+            self.take(&mut printer, &entry, &events);
+            if printer.waiting() >= self.window {
+                self.write(&mut printer, reader, &mut out)?;
+                self.window = (2 * self.window).min(LARGEST_WINDOW);
+            }
+        }
+        self.write(&mut printer, reader, &mut out)?;
+        out.flush().context("cannot write to standard output")
+    }
+
+    fn take(&mut self, printer: &mut Printer, entry: &Entry<'_>, events: &[Event]) {
+        if let Record::Sample(sample) = &entry.record {
+            if let Some(event) = events.get(sample.event) {
+                self.sample(printer, sample, event);
+            }
+            return;
+        }
+        self.present.take(&entry.record);
+        let class = RecordClass::of(&entry.record);
+        if !class.is_some_and(|class| self.classes.contains(&class)) {
+            return;
+        }
+        let task = entry.maker.task;
+        let comm = task.map_or(NO_COMM, |(pid, tid)| self.present.comm(pid, tid));
+        let comm = &*comm;
+        let facts = Facts { task, comm, cpu: entry.maker.cpu, time: entry.time, event: None };
+        if self.filter.passes(&facts) {
+            let (record, time, maker) = (&entry.record, entry.time, entry.maker);
+            printer.record(&RecordView { record, time, maker, comm, events });
+        }
+    }
+
+    fn sample(&self, printer: &mut Printer, sample: &Sample<'_>, event: &Event) {
+        let task = sample.pid.zip(sample.tid);
+        let comm = task.map_or(NO_COMM, |(pid, tid)| self.present.comm(pid, tid));
+        let (cpu, time, event_index) = (sample.cpu, sample.time, Some(sample.event));
+        if !self.filter.passes(&Facts { task, comm: &comm, cpu, time, event: event_index }) {
+            return;
+        }
+        let details = sample.details();
+        let place = sample.ip.filter(|_| self.wants_places());
+        let place = place.map(|ip| self.step(sample.mode, sample.pid, ip, ip));
+        let chain = self.chain(sample);
+        let branches = self.branches(sample, details.as_ref());
+        printer.sample(&SampleView {
+            sample,
+            details: details.as_ref(),
+            event,
+            comm: &comm,
+            place,
+            chain: &chain,
+            branches: &branches,
+            present: &self.present,
+        });
+    }
+
+    fn wants_places(&self) -> bool {
+        let fields = &self.look.fields;
+        fields.want_symbols() || fields.has(Field::Dso)
+    }
+
+    /// An address, and where `code` of it lies.
+    fn step(&self, mode: CpuMode, pid: Option<i32>, address: u64, code: u64) -> Step {
+        Step { address, spot: self.present.find(mode, pid, code) }
+    }
+
+    fn chain(&self, sample: &Sample<'_>) -> Vec<Step> {
+        if !self.chains || !self.look.fields.has(Field::Ip) {
+            return Vec::new();
+        }
+        let (mut mode, mut is_caller) = (sample.mode, false);
+        let mut steps = Vec::with_capacity(sample.callchain.len());
+        for entry in sample.callchain.iter() {
+            if entry >= FIRST_MARK {
+                mode = mode_of(entry).unwrap_or(mode);
+                is_caller = false;
+                continue;
+            }
+            // A return address may be that of the next function, where the call never returns.
+            let code = if is_caller { entry.wrapping_sub(1) } else { entry };
+            steps.push(self.step(mode, sample.pid, entry, code));
+            is_caller = true;
+        }
+        steps
+    }
+
+    fn branches(&self, sample: &Sample<'_>, details: Option<&Details<'_>>) -> Vec<(Step, Step)> {
+        let fields = &self.look.fields;
+        if !fields.has(Field::Brstack) && !fields.has(Field::Brstacksym) {
+            return Vec::new();
+        }
+        let Some(stack) = details.and_then(|details| details.branches) else { return Vec::new() };
+        // A branch tells no mode, its address does.
+        let step = |address| self.step(CpuMode::Unknown, sample.pid, address, address);
+        stack.iter().map(|branch| (step(branch.from), step(branch.to))).collect()
+    }
+
+    /// Finds the names that are wanted, and writes.
+    fn write(
+        &mut self,
+        printer: &mut Printer,
+        reader: &Reader,
+        out: &mut impl Write,
+    ) -> anyhow::Result<()> {
+        let mut wanted: Vec<Spot> =
+            printer.spots().filter(|spot| !self.names.contains_key(spot)).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        if !wanted.is_empty() {
+            for (pid, path) in self.present.jit_dumps() {
+                if self.jit_dumps.insert((*pid, path.clone())) {
+                    self.symbolizer.add_jit_dump(*pid, path.clone());
+                }
+            }
+            let Self { present, symbolizer, running, .. } = self;
+            let found = present.resolve(&wanted, reader.metadata(), running, &mut |requests| {
+                symbolizer.resolve_all(requests)
+            });
+            self.names.extend(wanted.into_iter().zip(found));
+        }
+        printer.write(&self.names, out).context("cannot write to standard output")
+    }
+}
+
+/// Entries of call chains from here on are marks (`PERF_CONTEXT_MAX`).
+const FIRST_MARK: u64 = -4095_i64 as u64;
+
+/// What comes behind a mark.
+fn mode_of(mark: u64) -> Option<CpuMode> {
+    match mark as i64 {
+        -32 => Some(CpuMode::Hypervisor),
+        -128 => Some(CpuMode::Kernel),
+        -512 | -640 => Some(CpuMode::User),
+        -2048 | -2176 => Some(CpuMode::GuestKernel),
+        -2560 => Some(CpuMode::GuestUser),
+        _ => None,
+    }
+}

@@ -1,0 +1,225 @@
+//! `pmuscope script`.
+
+mod filter;
+mod listing;
+
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use pmuscope_perfdata::reader::{FileState, RawEntry, Reader, Record, Tally};
+use pmuscope_profile::Present;
+use pmuscope_report::escape;
+use pmuscope_report::script::{Fields, Form, Look, RecordClass, dump_entry, dump_event, dump_head};
+
+use crate::commands::symbols::SymbolArgs;
+use crate::exit::Exit;
+use filter::{Facts, Filter, FilterArgs};
+use listing::{Listing, NO_COMM};
+
+/// Bytes of output that are written at once.
+const BUFFER: usize = 256 << 10;
+
+/// Flags of `pmuscope script`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  pmuscope script                               every sample of ./pmuscope.data
+  pmuscope script -F comm,tid,time,ip,sym       with these fields only
+  pmuscope script -F +addr --time 12.5,13       with one more, of half a second
+  pmuscope script --show-task-events --comm sh  with names, beginnings and ends of tasks
+  pmuscope script --json | jq -c 'select(.tid == 4711)'
+  pmuscope script -D | less                     the recording as it stands, byte by byte")]
+pub(crate) struct Args {
+    /// Recording to read, by pmuscope or perf; - reads from standard input [default: pmuscope.data, else
+    /// perf.data]
+    #[arg(short, long, value_name = "FILE")]
+    input: Option<PathBuf>,
+    /// Fields to show, by perf's names; "+field" and "-field" change the default [default:
+    /// comm,tid,cpu,time,period,event,ip,sym,dso]
+    #[arg(short = 'F', long, value_name = "LIST", allow_hyphen_values = true)]
+    fields: Option<Fields>,
+    /// Print a JSON object per line (schema pmuscope/script/1)
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+    /// Print samples as a table of comma-separated values
+    #[arg(long)]
+    csv: bool,
+    /// Print time stamps with nanoseconds
+    #[arg(long)]
+    ns: bool,
+    /// Leave out callers
+    #[arg(short = 'G', long)]
+    hide_call_graph: bool,
+    /// Print every record as it stands in the file: offset, size, kind, fields, bytes
+    #[arg(short = 'D', long, conflicts_with_all = ["json", "csv", "fields", "ns", "hide_call_graph"])]
+    dump: bool,
+    #[command(flatten)]
+    filter: FilterArgs,
+    #[command(flatten)]
+    show: ShowArgs,
+    #[command(flatten)]
+    symbols: SymbolArgs,
+}
+
+/// Records that are shown beside samples.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Other records")]
+struct ShowArgs {
+    /// Show all records
+    #[arg(long)]
+    show_all: bool,
+    /// Show mappings of memory
+    #[arg(long)]
+    show_mmap_events: bool,
+    /// Show names, beginnings and ends of tasks
+    #[arg(long)]
+    show_task_events: bool,
+    /// Show context switches
+    #[arg(long)]
+    show_switch_events: bool,
+    /// Show lost records and throttling
+    #[arg(long)]
+    show_lost_events: bool,
+    /// Show namespaces
+    #[arg(long)]
+    show_namespace_events: bool,
+    /// Show cgroups
+    #[arg(long)]
+    show_cgroup_events: bool,
+    /// Show BPF programs and functions that the kernel loaded
+    #[arg(long)]
+    show_bpf_events: bool,
+    /// Show changes of the kernel's code
+    #[arg(long)]
+    show_text_poke_events: bool,
+    /// Show hardware trace
+    #[arg(long)]
+    show_aux_events: bool,
+}
+
+impl ShowArgs {
+    fn classes(&self) -> Vec<RecordClass> {
+        let all = [
+            (self.show_mmap_events, RecordClass::Mmap),
+            (self.show_task_events, RecordClass::Task),
+            (self.show_switch_events, RecordClass::Switch),
+            (self.show_lost_events, RecordClass::Lost),
+            (self.show_namespace_events, RecordClass::Namespace),
+            (self.show_cgroup_events, RecordClass::Cgroup),
+            (self.show_bpf_events, RecordClass::Bpf),
+            (self.show_text_poke_events, RecordClass::TextPoke),
+            (self.show_aux_events, RecordClass::Aux),
+            (false, RecordClass::Other),
+        ];
+        all.iter().filter(|(shown, _)| *shown || self.show_all).map(|(_, class)| *class).collect()
+    }
+}
+
+#[allow(clippy::needless_pass_by_value)] // all commands are called alike
+pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+    let path = args.input.clone().map_or_else(super::report::default_input, Ok)?;
+    if args.dump { dump(&path, &args) } else { list(&path, &args) }
+}
+
+fn list(path: &Path, args: &Args) -> anyhow::Result<Exit> {
+    let mut reader = Reader::open_all(path)?;
+    let filter = Filter::new(&args.filter, reader.events())?;
+    let form = match (args.json, args.csv) {
+        (true, _) => Form::Json,
+        (_, true) => Form::Csv,
+        _ => Form::Text,
+    };
+    let look = Look { form, fields: args.fields.clone().unwrap_or_default(), nanoseconds: args.ns };
+    let out = BufWriter::with_capacity(BUFFER, std::io::stdout().lock());
+    let symbolizer = args.symbols.symbolizer(look.fields.want_symbols(), path)?;
+    let (classes, chains) = (args.show.classes(), !args.hide_call_graph);
+    let mut listing = Listing::new(look, filter, classes, chains, symbolizer);
+    listing.run(&mut reader, &path.to_string_lossy(), out)?;
+    Ok(end(path, reader.state(), reader.tally()))
+}
+
+fn dump(path: &Path, args: &Args) -> anyhow::Result<Exit> {
+    let mut reader = Reader::open_raw(path)?;
+    let mut out = BufWriter::with_capacity(BUFFER, std::io::stdout().lock());
+    let mut print = |text: &mut String| {
+        let written = out.write_all(text.as_bytes());
+        text.clear();
+        written.context("cannot write to standard output")
+    };
+    let mut text = dump_head(reader.metadata(), reader.endian());
+    let (mut events, mut present, mut filter) = (Vec::new(), Present::default(), None);
+    loop {
+        // In a stream they come one by one.
+        for (number, event) in reader.events().iter().enumerate().skip(events.len()) {
+            dump_event(&mut text, number, event);
+            events.push(event.clone());
+        }
+        let Some(entry) = reader.next()? else { break };
+        if entry.kind < FIRST_OF_TOOLS && filter.is_none() {
+            filter = Some(Filter::new(&args.filter, &events)?);
+        }
+        let shown = match &filter {
+            Some(filter) => passes(&entry, filter, &mut present),
+            None => args.filter.is_open(),
+        };
+        if shown {
+            dump_entry(&mut text, &entry, &events);
+        }
+        print(&mut text)?;
+    }
+    print(&mut text)?;
+    out.flush().context("cannot write to standard output")?;
+    Ok(end(path, reader.state(), reader.tally()))
+}
+
+/// The first kind of a tool's records.
+const FIRST_OF_TOOLS: u32 = 64;
+
+/// Whether a record is shown; those of tools only where nothing is left out.
+fn passes(entry: &RawEntry<'_>, filter: &Filter, present: &mut Present) -> bool {
+    if entry.kind >= FIRST_OF_TOOLS {
+        return filter.is_open;
+    }
+    let (mut task, mut cpu, mut event) = (entry.maker.task, entry.maker.cpu, None);
+    match &entry.record {
+        Some(Record::Sample(sample)) => {
+            (task, cpu, event) = (sample.pid.zip(sample.tid), sample.cpu, entry.event);
+        }
+        Some(record) => present.take(record),
+        None => {}
+    }
+    let comm = task.map_or(NO_COMM, |(pid, tid)| present.comm(pid, tid));
+    filter.passes(&Facts { task, comm: &comm, cpu, time: entry.time, event })
+}
+
+/// Says what is missing, if anything is.
+fn end(path: &Path, state: FileState, tally: &Tally) -> Exit {
+    let file = path.display().to_string();
+    let file = escape(&file);
+    if let Some(stopped) = &tally.stopped {
+        let part = stopped.file.as_ref().map(|file| format!(" of {}", file.display()));
+        let part = part.unwrap_or_default();
+        eprintln!(
+            "warning: {file}: reading ended at offset {}{part}: {}",
+            stopped.offset, stopped.reason
+        );
+    }
+    let strange = [
+        (tally.samples_of_no_event, "samples belong to no event of the file"),
+        (tally.malformed, "records are too short"),
+        (tally.late, "records came too late to be put in order"),
+        (tally.unknown_kinds.values().sum(), "records are of kinds this version does not know"),
+    ];
+    for (number, what) in strange.iter().filter(|(number, _)| *number > 0) {
+        eprintln!("warning: {file}: {number} {what}");
+    }
+    match state {
+        FileState::Closed if tally.stopped.is_none() => return Exit::Done,
+        FileState::Closed => {}
+        FileState::NotClosed => eprintln!("warning: {file}: the recording was not closed"),
+        FileState::Truncated { has, should } => {
+            eprintln!("warning: {file}: {has} bytes are there of {should}; the rest is cut off");
+        }
+    }
+    Exit::Incomplete
+}

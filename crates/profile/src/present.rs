@@ -1,0 +1,149 @@
+//! Who runs and what lies where, at the moment of the record that came last: for programs that look at
+//! records one by one.
+
+use std::borrow::Cow;
+use std::path::PathBuf;
+
+use pmuscope_perfdata::reader::{CpuMode, Metadata, Record};
+use pmuscope_symbols::{KernelIdentity, Symbol};
+
+use crate::collect::State;
+use crate::counter::effective;
+use crate::lookup::{self, Lookup as _};
+use crate::modules::{GUEST, HYPERVISOR, ModuleKind};
+use crate::naming::{Resolve, look_up};
+use crate::spaces::NOTHING;
+use crate::tasks::{CommOf, Place};
+
+/// The present moment of a recording that is read in the order of time.
+#[derive(Debug, Default)]
+pub struct Present {
+    state: State,
+}
+
+/// Where an address lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Spot {
+    /// Number of the module, see [`Present::module`].
+    pub module: u32,
+    /// Address as the module counts it, see [`pmuscope_symbols::Module`]; 0 where there can be no symbol.
+    pub address: u64,
+}
+
+/// A module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ModuleView<'a> {
+    /// What it is.
+    pub kind: ModuleKind,
+    /// Path, or a name in brackets. Foreign text.
+    pub path: &'a [u8],
+}
+
+impl Present {
+    /// Takes what a record changes. Samples change nothing.
+    pub fn take(&mut self, record: &Record<'_>) {
+        self.state.take(record);
+    }
+
+    /// Name of a thread, now; made up from its id where it never told one. Foreign text.
+    #[must_use]
+    pub fn comm(&self, pid: i32, tid: i32) -> Cow<'_, [u8]> {
+        match self.state.tasks.comm(pid, tid) {
+            CommOf::Told(comm) => Cow::Borrowed(self.state.tasks.name(comm)),
+            CommOf::Unnamed(tid) => Cow::Owned(format!(":{tid}").into_bytes()),
+        }
+    }
+
+    /// Where an address lies, now.
+    #[must_use]
+    pub fn find(&self, mode: CpuMode, pid: Option<i32>, address: u64) -> Spot {
+        let State { tasks, modules, .. } = &self.state;
+        let now = lookup::Present { tasks, modules };
+        let nowhere = |module| Place { module, address: 0 };
+        let place = match effective(mode, address) {
+            CpuMode::Kernel => now.kernel(address, ()).place,
+            CpuMode::Hypervisor => nowhere(HYPERVISOR),
+            CpuMode::GuestKernel | CpuMode::GuestUser => nowhere(GUEST),
+            CpuMode::User | CpuMode::Unknown => {
+                let view = pid.map_or(NOTHING, |pid| tasks.view(pid));
+                now.user(view, address, ()).place
+            }
+        };
+        Spot { module: place.module, address: place.address }
+    }
+
+    /// The module with that number.
+    #[must_use]
+    pub fn module(&self, number: u32) -> ModuleView<'_> {
+        let module = &self.state.modules.list()[number as usize];
+        ModuleView { kind: module.kind, path: &module.path }
+    }
+
+    /// Descriptions of code made at run time, as runtimes mark them by mapping them: process, path.
+    pub fn jit_dumps(&self) -> impl Iterator<Item = &(i32, PathBuf)> {
+        self.state.jit_dumps.iter()
+    }
+
+    /// Symbols of places, by `resolve` where the recording itself has none. `spots` are sorted and each
+    /// is there once; `running` is the kernel that this program runs on.
+    pub fn resolve(
+        &self,
+        spots: &[Spot],
+        metadata: &Metadata,
+        running: &KernelIdentity,
+        resolve: &mut Resolve<'_>,
+    ) -> Vec<Option<Symbol>> {
+        let mut addresses: Vec<Vec<u64>> = vec![Vec::new(); self.state.modules.list().len()];
+        for spot in spots {
+            addresses[spot.module as usize].push(spot.address);
+        }
+        let kernel = self.state.kernel_identity(metadata).compare(running);
+        let found = look_up(&self.state, &addresses, metadata, kernel, resolve);
+        found.into_iter().flat_map(|(resolved, _)| resolved.symbols).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pmuscope_perfdata::reader::{Comm, Mmap};
+    use pmuscope_symbols::{Resolved, State as SymbolState};
+
+    #[test]
+    fn answers_follow_the_records() {
+        let comm = |name, exec| Record::Comm(Comm { pid: 7, tid: 7, name, exec });
+        let mut present = Present::default();
+        assert_eq!(&*present.comm(7, 7), b":7");
+        present.take(&comm(b"sh", false));
+        assert_eq!(&*present.comm(7, 7), b"sh");
+        assert_eq!(present.find(CpuMode::User, Some(7), 0x1010), Spot { module: 0, address: 0 });
+
+        let path: &[u8] = b"/bin/sh";
+        present.take(&Record::Mmap(Mmap {
+            pid: 7,
+            tid: 7,
+            start: 0x1000,
+            length: 0x1000,
+            offset: 0x200,
+            path,
+            executable: true,
+            ..Mmap::default()
+        }));
+        let spot = present.find(CpuMode::User, Some(7), 0x1010);
+        let module = present.module(spot.module);
+        assert_eq!((module.kind, module.path, spot.address), (ModuleKind::File, path, 0x210));
+        let unknown = Spot { module: 0, address: 0 };
+        let running = KernelIdentity::default();
+        let found =
+            present.resolve(&[unknown, spot], &Metadata::default(), &running, &mut |requests| {
+                assert_eq!((requests.len(), requests[0].addresses), (1, &[0x210][..]));
+                let symbols = vec![Some(Symbol::named("main".into()))];
+                vec![Resolved { symbols, state: SymbolState::Found }]
+            });
+        assert_eq!(found, [None, Some(Symbol::named("main".into()))]);
+
+        present.take(&comm(b"ls", true));
+        assert_eq!(&*present.comm(7, 7), b"ls");
+        assert_eq!(present.find(CpuMode::User, Some(7), 0x1010), unknown);
+    }
+}

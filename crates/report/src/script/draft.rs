@@ -1,0 +1,158 @@
+//! Text with gaps for names of functions that are not known yet.
+//!
+//! Names are looked up for many samples at once, since opening a file and reading its tables is what
+//! costs. Until then, lines wait:
+//!
+//! ```text
+//!  text    sh  4711 12.000123:  cpu-clock:  55d0c0de1234 ▢ (/bin/dash)⏎ …
+//!  gaps                                                  └ module 7, address 0x1234, plain
+//! ```
+
+use std::fmt::Write as _;
+use std::io;
+
+use pmuscope_profile::{Spot, Symbol};
+use rustc_hash::FxHashMap;
+
+use super::quote::{csv, json};
+use crate::escape;
+
+/// What is shown where there is no name.
+const UNKNOWN: &str = "[unknown]";
+
+/// Names by place; `None` where there is none.
+pub type Names = FxHashMap<Spot, Option<Symbol>>;
+
+/// How a name goes into the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Gap {
+    /// The function, for people.
+    Function,
+    /// The function, between commas.
+    CsvFunction,
+    /// `"name"` or `null`.
+    JsonFunction,
+    /// `,"inlined":[…]`, the innermost first, or nothing.
+    JsonInlined,
+    /// A line for each function inlined there, the innermost first.
+    InlinedLines { ip: Option<u64> },
+    /// File and line, for people.
+    Line,
+    /// File and line, between commas.
+    CsvLine,
+    /// `"file:line"` or `null`.
+    JsonLine,
+}
+
+/// Lines that wait for names.
+#[derive(Debug, Default)]
+pub(super) struct Draft {
+    pub(super) text: String,
+    gaps: Vec<(usize, Spot, Gap)>,
+}
+
+impl Draft {
+    /// Leaves a gap at the end of the text.
+    pub(super) fn gap(&mut self, spot: Spot, gap: Gap) {
+        self.gaps.push((self.text.len(), spot, gap));
+    }
+
+    /// Places whose names are wanted, with repetitions.
+    pub(super) fn spots(&self) -> impl Iterator<Item = Spot> + '_ {
+        self.gaps.iter().map(|&(_, spot, _)| spot)
+    }
+
+    pub(super) fn spots_len(&self) -> usize {
+        self.gaps.len()
+    }
+
+    /// Writes everything, with `names` in the gaps, and is empty then.
+    pub(super) fn write(&mut self, names: &Names, out: &mut dyn io::Write) -> io::Result<()> {
+        let (mut from, mut filled) = (0, String::new());
+        for &(at, spot, gap) in &self.gaps {
+            out.write_all(&self.text.as_bytes()[from..at])?;
+            from = at;
+            filled.clear();
+            fill(&mut filled, names.get(&spot).and_then(Option::as_ref), gap);
+            out.write_all(filled.as_bytes())?;
+        }
+        out.write_all(&self.text.as_bytes()[from..])?;
+        self.text.clear();
+        self.gaps.clear();
+        Ok(())
+    }
+}
+
+fn fill(out: &mut String, symbol: Option<&Symbol>, gap: Gap) {
+    let name = symbol.map(|symbol| &symbol.name[..]);
+    let line = || {
+        let symbol = symbol?;
+        let line = symbol.inlined.last().map_or(&symbol.line, |frame| &frame.line).as_ref()?;
+        Some(match line.number {
+            Some(number) => format!("{}:{number}", line.file),
+            None => line.file.to_string(),
+        })
+    };
+    match gap {
+        Gap::Function => out.push_str(&escape(name.unwrap_or(UNKNOWN))),
+        Gap::CsvFunction => csv(out, name.unwrap_or_default()),
+        Gap::JsonFunction => json_or_null(out, name),
+        Gap::JsonInlined => {
+            let inlined = symbol.map(|symbol| &symbol.inlined[..]).unwrap_or_default();
+            for (number, frame) in inlined.iter().rev().enumerate() {
+                out.push_str(if number == 0 { ",\"inlined\":[" } else { "," });
+                json(out, &frame.name);
+            }
+            out.push_str(if inlined.is_empty() { "" } else { "]" });
+        }
+        Gap::InlinedLines { ip } => {
+            let inlined = symbol.map(|symbol| &symbol.inlined[..]).unwrap_or_default();
+            for frame in inlined.iter().rev() {
+                out.push('\t');
+                if let Some(ip) = ip {
+                    // Writing to a String does not fail.
+                    let _ = write!(out, "{ip:16x} ");
+                }
+                let _ = writeln!(out, "{} (inlined)", escape(&frame.name));
+            }
+        }
+        Gap::Line => out.push_str(&escape(&line().unwrap_or_else(|| UNKNOWN.into()))),
+        Gap::CsvLine => csv(out, &line().unwrap_or_default()),
+        Gap::JsonLine => json_or_null(out, line().as_deref()),
+    }
+}
+
+fn json_or_null(out: &mut String, text: Option<&str>) {
+    match text {
+        Some(text) => json(out, text),
+        None => out.push_str("null"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_where_gaps_were_left_and_foreign_text_is_harmless() {
+        let spot = |address| Spot { module: 1, address };
+        let mut draft = Draft::default();
+        for address in [1, 2] {
+            draft.text.push('<');
+            draft.gap(spot(address), Gap::Function);
+            draft.text.push('|');
+            draft.gap(spot(address), Gap::JsonFunction);
+            draft.text.push('|');
+            draft.gap(spot(address), Gap::CsvFunction);
+            draft.text.push_str(">\n");
+        }
+        assert_eq!(draft.spots().count(), 6);
+        let evil = Symbol { name: "a,\u{1b}\"b".into(), line: None, inlined: Box::default() };
+        let names = Names::from_iter([(spot(1), Some(evil)), (spot(2), None)]);
+        let mut out = Vec::new();
+        draft.write(&names, &mut out).unwrap();
+        let expected = "<a,\\x1b\"b|\"a,\\\\x1b\\\"b\"|\"a,\\x1b\"\"b\">\n<[unknown]|null|>\n";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+        assert_eq!((draft.text.len(), draft.spots().count()), (0, 0));
+    }
+}

@@ -1,0 +1,156 @@
+//! What a record says, as names and values: for everything that is not laid out for people.
+
+use std::fmt::Write as _;
+
+use super::quote::json;
+use crate::escape_bytes;
+
+/// A value.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Value<'a> {
+    None,
+    Number(u64),
+    Signed(i64),
+    Address(u64),
+    Flag(bool),
+    /// Our own words.
+    Word(String),
+    /// Foreign text.
+    Text(&'a [u8]),
+    /// Bytes, hexadecimal.
+    Bytes(&'a [u8]),
+    List(Vec<Value<'a>>),
+    Object(Vec<Pair<'a>>),
+}
+
+/// A name and its value.
+pub(super) type Pair<'a> = (&'static str, Value<'a>);
+
+/// Integers up to here are the same in every program that reads JSON.
+const MOST_EXACT: u64 = 1 << 53;
+
+impl Value<'_> {
+    /// For people: no space within, so that names and values can be told apart.
+    pub(super) fn text(&self, out: &mut String) {
+        // Writing to a String does not fail.
+        let _ = match self {
+            Self::None => write!(out, "-"),
+            Self::Number(number) => write!(out, "{number}"),
+            Self::Signed(number) => write!(out, "{number}"),
+            Self::Address(address) => write!(out, "{address:#x}"),
+            Self::Flag(flag) => write!(out, "{}", if *flag { "yes" } else { "no" }),
+            Self::Word(word) => write!(out, "{word}"),
+            Self::Text(text) => write!(out, "{}", escape_bytes(text)),
+            Self::Bytes(bytes) => hex(out, bytes),
+            Self::List(values) => {
+                for (number, value) in values.iter().enumerate() {
+                    out.push_str(if number == 0 { "" } else { "," });
+                    value.text(out);
+                }
+                Ok(())
+            }
+            Self::Object(pairs) => {
+                for (number, (name, value)) in pairs.iter().enumerate() {
+                    out.push_str(if number == 0 { "" } else { ":" });
+                    let _ = write!(out, "{name}=");
+                    value.text(out);
+                }
+                Ok(())
+            }
+        };
+    }
+
+    pub(super) fn json(&self, out: &mut String) {
+        // Writing to a String does not fail.
+        let _ = match self {
+            Self::None => write!(out, "null"),
+            Self::Number(number @ ..=MOST_EXACT) => write!(out, "{number}"),
+            Self::Number(number) => write!(out, "\"{number}\""),
+            Self::Signed(number) => write!(out, "{number}"),
+            Self::Address(address) => write!(out, "\"{address:#x}\""),
+            Self::Flag(flag) => write!(out, "{flag}"),
+            Self::Word(word) => {
+                json(out, word);
+                Ok(())
+            }
+            Self::Text(text) => {
+                json(out, &String::from_utf8_lossy(text));
+                Ok(())
+            }
+            Self::Bytes(bytes) => {
+                out.push('"');
+                let done = hex(out, bytes);
+                out.push('"');
+                done
+            }
+            Self::List(values) => {
+                out.push('[');
+                for (number, value) in values.iter().enumerate() {
+                    out.push_str(if number == 0 { "" } else { "," });
+                    value.json(out);
+                }
+                out.push(']');
+                Ok(())
+            }
+            Self::Object(pairs) => {
+                out.push('{');
+                json_pairs(out, pairs);
+                out.push('}');
+                Ok(())
+            }
+        };
+    }
+}
+
+/// `"name":value,…`
+pub(super) fn json_pairs(out: &mut String, pairs: &[Pair<'_>]) {
+    for (number, (name, value)) in pairs.iter().enumerate() {
+        out.push_str(if number == 0 { "" } else { "," });
+        json(out, name);
+        out.push(':');
+        value.json(out);
+    }
+}
+
+fn hex(out: &mut String, bytes: &[u8]) -> std::fmt::Result {
+    bytes.iter().try_for_each(|byte| write!(out, "{byte:02x}"))
+}
+
+pub(super) fn number(value: impl Into<u64>) -> Value<'static> {
+    Value::Number(value.into())
+}
+
+pub(super) fn id(value: i32) -> Value<'static> {
+    Value::Signed(value.into())
+}
+
+pub(super) fn or_none<'a, T>(value: Option<T>, make: impl FnOnce(T) -> Value<'a>) -> Value<'a> {
+    value.map_or(Value::None, make)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_for_people_and_for_programs() {
+        let both = |value: &Value<'_>| {
+            let (mut text, mut json) = (String::new(), String::new());
+            value.text(&mut text);
+            value.json(&mut json);
+            (text, json)
+        };
+        let is = |value: Value<'_>, text: &str, json: &str| {
+            assert_eq!(both(&value), (text.to_owned(), json.to_owned()));
+        };
+        is(Value::None, "-", "null");
+        is(Value::Number(u64::MAX), "18446744073709551615", "\"18446744073709551615\"");
+        is(Value::Address(255), "0xff", "\"0xff\"");
+        is(Value::Text(b"a\x1bb"), "a\\x1bb", "\"a\\\\x1bb\"");
+        is(Value::Bytes(&[1, 0xab]), "01ab", "\"01ab\"");
+        let list = Value::List(vec![Value::Signed(-1), Value::Flag(true)]);
+        is(list, "-1,yes", "[-1,true]");
+        let object = Value::Object(vec![("a", number(1_u32)), ("b", Value::None)]);
+        is(object, "a=1:b=-", "{\"a\":1,\"b\":null}");
+    }
+}
