@@ -30,9 +30,10 @@ pub use escape::{escape, escape_bytes};
 pub use flame::{Flame, FlameLimits, flame_svg};
 pub use html::{Fact, PageLimits, Summary, html_page};
 pub use recording::{
-    Note, RECORDING_SCHEMA, RecordingReport, RowLimits, modules_text, notes, recording_text,
+    Note, RECORDING_SCHEMA, RecordingReport, RowLimits, head_text, modules_text, notes,
+    recording_text,
 };
 pub use runs::compare_text;
 pub use style::{Paint, Style, wrap};
 pub use table::{Cell, Column, Table};
-pub use views::{TreeLimits, neighbours_text, rows_text, tree_text};
+pub use views::{ROWS_SCHEMA, RowsReport, TreeLimits, neighbours_text, rows_text, tree_text};

@@ -11,6 +11,7 @@ mod record;
 mod report;
 mod script;
 mod symbols;
+mod views;
 mod workload;
 
 use clap::Subcommand;

@@ -15,6 +15,7 @@ use pmuscope_report::{
 use pmuscope_symbols::{KernelIdentity, Symbolizer};
 
 use crate::commands::symbols::SymbolArgs;
+use crate::commands::views::{View, ViewArgs};
 use crate::exit::{Exit, failure};
 use crate::terminal;
 
@@ -61,6 +62,8 @@ pub(crate) struct Args {
     no_inline: bool,
     #[command(flatten)]
     symbols: SymbolArgs,
+    #[command(flatten)]
+    views: ViewArgs,
 }
 
 /// A number of rows.
@@ -99,6 +102,12 @@ impl Args {
         if self.modules && format.is_of_counts() {
             return Err(failure(Exit::BadInput, "--modules is for text and JSON only"));
         }
+        if self.views.view().is_some() && format.is_of_counts() {
+            return Err(failure(
+                Exit::BadInput,
+                "--by, --call-tree and --peek are for text and JSON only",
+            ));
+        }
         Ok(format)
     }
 
@@ -123,10 +132,16 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         _ if format.is_of_counts() => 1,
         rows => rows.unwrap_or(defaults.intervals),
     };
-    let options = Options { intervals, detail: format.detail() };
+    let view = args.views.view();
+    let (apart, options) = match &view {
+        Some(view) => (view.apart(), view.options()),
+        None => (format.apart(), Options { intervals, detail: format.detail() }),
+    };
+    let needs_lines = view.as_ref().is_some_and(View::needs_lines);
+    let inlined = needs_lines || !args.no_inline && !args.modules;
     // Wrong flags are told before a large file is read.
-    let symbolizer = args.symbols.symbolizer(!args.no_inline && !args.modules, &path)?;
-    let profile = load_apart(&path, symbolizer, format.apart(), options)?;
+    let symbolizer = args.symbols.symbolizer(inlined, &path)?;
+    let profile = load_apart(&path, symbolizer, apart, options)?;
     let exit = if is_whole(&profile) { Exit::Done } else { Exit::Incomplete };
     if format.is_of_counts() {
         let (source, summary) = (Source::new(&profile), Summary::new(&profile, &file));
@@ -134,7 +149,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         return Ok(exit);
     }
     let style = if output.is_file() { Style::PLAIN } else { terminal::style() };
-    let text = if format == Format::Json {
+    let text = if let Some(view) = view {
+        match format {
+            Format::Json => view.json(&profile, &path, limits, (started, clock, &exit))?,
+            _ => view.text(&profile, &path, limits, &style)?,
+        }
+    } else if format == Format::Json {
         let command: Vec<String> =
             std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
         to_json(&Envelope {

@@ -28,4 +28,5 @@ mod streams;
 mod symbols;
 mod targets;
 mod usage;
+mod views;
 mod webdriver;

@@ -12,7 +12,7 @@ use pmuscope_profile::{EventProfile, FunctionShare, Profile};
 pub use json::{RECORDING_SCHEMA, RecordingReport};
 pub use notes::{Note, notes};
 pub(crate) use text::event_name;
-pub use text::{modules_text, recording_text};
+pub use text::{head_text, modules_text, recording_text};
 
 /// Which rows of a profile are shown.
 #[derive(Debug, Clone, Copy, PartialEq)]

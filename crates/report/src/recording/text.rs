@@ -14,7 +14,7 @@ const LONGEST_SCOPE: usize = 40;
 /// Header, one table per event, notes.
 #[must_use]
 pub fn recording_text(profile: &Profile, file: &str, limits: RowLimits, style: &Style) -> String {
-    let mut out = header(profile, file, style);
+    let mut out = head_text(profile, file, style);
     for event in &profile.events {
         out.push('\n');
         if profile.events.len() > 1 {
@@ -29,7 +29,7 @@ pub fn recording_text(profile: &Profile, file: &str, limits: RowLimits, style: &
 /// Header and the modules of each event: where their symbols are, or why not and what to do.
 #[must_use]
 pub fn modules_text(profile: &Profile, file: &str, limits: RowLimits, style: &Style) -> String {
-    let mut out = header(profile, file, style);
+    let mut out = head_text(profile, file, style);
     let mut advice = Vec::new();
     for event in &profile.events {
         out.push('\n');
@@ -77,7 +77,9 @@ pub fn modules_text(profile: &Profile, file: &str, limits: RowLimits, style: &St
     out
 }
 
-fn header(profile: &Profile, file: &str, style: &Style) -> String {
+/// What was measured, and what it cost and lost: the two lines above every table.
+#[must_use]
+pub fn head_text(profile: &Profile, file: &str, style: &Style) -> String {
     let what = match &profile.events[..] {
         [event] => event_name(event),
         events => format!("{} events", events.len()),

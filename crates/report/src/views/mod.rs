@@ -1,14 +1,16 @@
 //! Rows by any dimensions, call trees and the neighbours of a function, as text.
 
+mod json;
 mod neighbours;
 mod rows;
 mod tree;
 
 use pmuscope_profile::ModuleSummary;
-use pmuscope_profile::views::Place;
+use pmuscope_profile::views::{Dimension, Place};
 
 use crate::escape;
 
+pub use json::{ROWS_SCHEMA, RowsReport};
 pub use neighbours::neighbours_text;
 pub use rows::rows_text;
 pub use tree::{TreeLimits, tree_text};
@@ -17,6 +19,11 @@ pub use tree::{TreeLimits, tree_text};
 fn place_text(place: &Place, modules: &[ModuleSummary]) -> String {
     let function = escape(place.function.as_deref().unwrap_or("[unknown]"));
     format!("{function} [{}]", module_text(place.module, modules))
+}
+
+/// The word for a dimension.
+fn dimension_word(dimension: Dimension) -> &'static str {
+    Dimension::ALL.iter().find(|(_, one)| *one == dimension).map_or("", |(word, _)| word)
 }
 
 /// Short name of a module, escaped.

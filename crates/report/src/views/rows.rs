@@ -3,7 +3,7 @@
 use pmuscope_profile::ModuleSummary;
 use pmuscope_profile::views::{Dimension, Key, Row};
 
-use super::module_text;
+use super::{dimension_word, module_text};
 use crate::number::{count, fixed, percent};
 use crate::recording::RowLimits;
 use crate::{Cell, Column, Paint, Style, Table, escape};
@@ -48,8 +48,7 @@ fn columns(by: &[Dimension], children: bool) -> Vec<Column> {
     columns.extend(children.then(|| Column::number("children")));
     columns.push(Column::number("samples"));
     columns.extend(by.iter().map(|dimension| {
-        let word =
-            Dimension::ALL.iter().find(|(_, one)| one == dimension).map_or("", |(word, _)| word);
+        let word = dimension_word(*dimension);
         match dimension {
             Dimension::Process | Dimension::Thread | Dimension::Cpu | Dimension::Node => {
                 Column::number(word)

@@ -1,0 +1,259 @@
+//! Views of `pmuscope report` beside the table of functions: rows by any dimensions, the call tree, a
+//! function between its callers and callees.
+
+use std::path::Path;
+use std::str::FromStr;
+use std::time::{Instant, SystemTime};
+
+use pmuscope_profile::aggregate::Aggregate;
+use pmuscope_profile::views::{Dimension, Direction, Place, call_tree, neighbours, rows};
+use pmuscope_profile::{Apart, Detail, Options, Profile, TasksBy};
+use pmuscope_report::{
+    Envelope, ROWS_SCHEMA, RowLimits, RowsReport, Style, Tool, TreeLimits, head_text,
+    neighbours_text, rows_text, to_json, tree_text,
+};
+
+use crate::exit::{Exit, failure};
+
+/// Smallest share of a line in a call tree where no limit is given.
+const TREE_SHARE: f64 = 0.005;
+
+/// Flags that choose a view.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ViewArgs {
+    /// Show rows by these: command, process, thread, cpu, node, module, function, line, address
+    /// (or perf's comm, pid, tid, dso, sym, srcline)
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        conflicts_with_all = ["call_tree", "peek", "modules"],
+        help_heading = "Views"
+    )]
+    by: Vec<By>,
+    /// Show the call tree: from the outermost function to what it calls, or from the sampled one to
+    /// its callers
+    #[arg(
+        long,
+        value_name = "DIRECTION",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "callees",
+        conflicts_with_all = ["peek", "modules", "json"],
+        help_heading = "Views"
+    )]
+    call_tree: Option<Way>,
+    /// Show a function between its callers and what it calls; a part of its name is enough
+    #[arg(long, value_name = "FUNCTION", conflicts_with_all = ["modules", "json"], help_heading = "Views")]
+    peek: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct By(Dimension);
+
+impl FromStr for By {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        let ours = match word {
+            "comm" => "command",
+            "pid" => "process",
+            "tid" => "thread",
+            "dso" => "module",
+            "sym" | "symbol" => "function",
+            "srcline" => "line",
+            "addr" => "address",
+            word => word,
+        };
+        let found = Dimension::ALL.iter().find(|(name, _)| *name == ours);
+        found.map(|(_, dimension)| Self(*dimension)).ok_or_else(|| {
+            let all: Vec<&str> = Dimension::ALL.iter().map(|(name, _)| *name).collect();
+            format!("one of {}", all.join(", "))
+        })
+    }
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Way {
+    Callees,
+    Callers,
+}
+
+/// A view as it was asked for.
+#[derive(Debug, Clone)]
+pub(super) enum View {
+    Rows(Vec<Dimension>),
+    Tree(Direction),
+    Peek(String),
+}
+
+impl ViewArgs {
+    /// What was asked for, if anything.
+    pub(super) fn view(&self) -> Option<View> {
+        let direction = |way| match way {
+            Way::Callees => Direction::Callees,
+            Way::Callers => Direction::Callers,
+        };
+        let by = || (!self.by.is_empty()).then(|| self.by.iter().map(|by| by.0).collect());
+        let tree = || self.call_tree.map(|way| View::Tree(direction(way)));
+        by().map(View::Rows).or_else(tree).or_else(|| self.peek.clone().map(View::Peek))
+    }
+}
+
+impl View {
+    fn asks_for(&self, dimension: Dimension) -> bool {
+        matches!(self, Self::Rows(by) if by.contains(&dimension))
+    }
+
+    /// What has to be told apart for it.
+    pub(super) fn apart(&self) -> Apart {
+        Apart {
+            chains: true,
+            tasks: if self.asks_for(Dimension::Thread) {
+                TasksBy::Thread
+            } else if self.asks_for(Dimension::Process) {
+                TasksBy::Process
+            } else {
+                TasksBy::Command
+            },
+            cpus: self.asks_for(Dimension::Cpu) || self.asks_for(Dimension::Node),
+        }
+    }
+
+    /// How far, and without rows of functions that nobody sees.
+    pub(super) fn options(&self) -> Options {
+        let detail = if self.asks_for(Dimension::Address) {
+            Detail::Address
+        } else if self.asks_for(Dimension::Line) {
+            Detail::Line
+        } else {
+            Detail::Function
+        };
+        // One interval tells whether there can be any.
+        Options { intervals: 1, detail }
+    }
+
+    /// Lines come with inlined functions only.
+    pub(super) fn needs_lines(&self) -> bool {
+        self.asks_for(Dimension::Line)
+    }
+
+    /// The view as text.
+    pub(super) fn text(
+        &self,
+        profile: &Profile,
+        file: &Path,
+        limits: RowLimits,
+        style: &Style,
+    ) -> anyhow::Result<String> {
+        let mut out = head_text(profile, &file.to_string_lossy(), style);
+        let counts = &profile.aggregate;
+        let mut found = false;
+        for event in &profile.events {
+            out.push('\n');
+            if profile.events.len() > 1 {
+                out.push_str(&format!("{}\n", pmuscope_report::escape(&event.name)));
+            }
+            let index = event.index;
+            out.push_str(&match self {
+                Self::Rows(by) => {
+                    let most = limits.rows.unwrap_or(usize::MAX);
+                    let rows = rows(counts, index, by, &node_of(profile), most);
+                    rows_text(&rows, by, &profile.modules, has_calls(counts), limits, style)
+                }
+                Self::Tree(direction) => {
+                    let share = if limits.share > 0.0 { limits.share } else { TREE_SHARE };
+                    let lines = limits.rows.unwrap_or(usize::MAX).max(TreeLimits::default().lines);
+                    let limits = TreeLimits { share, lines, ..TreeLimits::default() };
+                    let tree = call_tree(counts, index, *direction);
+                    tree_text(&tree, *direction, &profile.modules, limits, style)
+                }
+                Self::Peek(name) => {
+                    let Some(around) = neighbours(counts, index, &is_called(counts, name)) else {
+                        continue;
+                    };
+                    let all = counts.of_event(index).map(|cell| cell.weight).sum();
+                    neighbours_text(name, &around, all, &profile.modules, limits.rows, style)
+                }
+            });
+            found = true;
+        }
+        match self {
+            Self::Peek(name) if !found => Err(failure(
+                Exit::BadInput,
+                format!(
+                    "no sampled function is called {name}. Try: pmuscope report --by function --limit all"
+                ),
+            )),
+            Self::Tree(_) | Self::Peek(_) if !has_calls(counts) => {
+                out.push_str("\nnote: the recording has no call chains. Record with -g.\n");
+                Ok(out)
+            }
+            _ => Ok(out),
+        }
+    }
+
+    /// Rows as JSON.
+    pub(super) fn json(
+        &self,
+        profile: &Profile,
+        file: &Path,
+        limits: RowLimits,
+        (started, clock, exit): (SystemTime, Instant, &Exit),
+    ) -> anyhow::Result<String> {
+        let Self::Rows(by) = self else {
+            return Err(failure(Exit::BadInput, "only --by has JSON"));
+        };
+        let command: Vec<String> =
+            std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+        let most = limits.rows.unwrap_or(Options::default().intervals);
+        let events: Vec<_> = profile
+            .events
+            .iter()
+            .map(|event| {
+                let index = event.index;
+                (&*event.name, rows(&profile.aggregate, index, by, &node_of(profile), most))
+            })
+            .collect();
+        let children = has_calls(&profile.aggregate);
+        let file = file.to_string_lossy();
+        let result = RowsReport::new(&file, by, &events, &profile.modules, children, limits);
+        Ok(to_json(&Envelope {
+            schema: ROWS_SCHEMA,
+            tool: Tool::PMUSCOPE,
+            machine: None,
+            command: &command,
+            started,
+            duration_s: clock.elapsed(),
+            status: exit.status(),
+            result,
+        })?)
+    }
+}
+
+/// The node of a CPU, as the recording's rings tell it.
+fn node_of(profile: &Profile) -> impl Fn(u32) -> Option<u32> + '_ {
+    let rings = profile.info().map_or(&[][..], |info| &info.rings);
+    |cpu| rings.iter().find(|ring| ring.cpu == Some(cpu))?.node
+}
+
+/// Whether a stack is more than a function and what was inlined into it.
+fn has_calls(counts: &Aggregate) -> bool {
+    (0..counts.stacks.len() as u32).any(|stack| {
+        let is_below = counts.stacks.parent(stack).is_some_and(|parent| parent != 0);
+        let frame = counts.stacks.frame(stack);
+        is_below && frame.is_some_and(|frame| !counts.frames[frame as usize].inlined)
+    })
+}
+
+/// Functions of that very name; where there is none, those whose name holds it.
+fn is_called(counts: &Aggregate, name: &str) -> impl Fn(&Place) -> bool {
+    let exact = counts.functions.iter().any(|function| *function.name == *name);
+    let name = name.to_owned();
+    move |place: &Place| {
+        place
+            .function
+            .as_deref()
+            .is_some_and(|function| if exact { function == name } else { function.contains(&name) })
+    }
+}
