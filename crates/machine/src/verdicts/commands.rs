@@ -100,6 +100,8 @@ pub(crate) fn all(facts: &Facts) -> Vec<Verdict> {
             everyone(),
             join([software_clock(facts), no_perf(facts), governor(facts)]),
         ),
+        verdict("script", "every sample, one by one", vec![], hidden_symbols(facts)),
+        verdict("bundle", "a recording for another machine", vec![], hidden_symbols(facts)),
         verdict("diff", "what changed between recordings", vec![], hidden_symbols(facts)),
         verdict("compare", "result files side by side", vec![], vec![]),
         verdict("workload", "programs under test", vec![], vec![]),

@@ -87,7 +87,7 @@ fn effects(verdict: &Verdict) -> Vec<&str> {
     verdict.reasons.iter().map(|reason| reason.effect.as_str()).collect()
 }
 
-const NEVER_REFUSED: [&str; 4] = ["report", "diff", "compare", "workload"];
+const NEVER_REFUSED: [&str; 6] = ["report", "script", "bundle", "diff", "compare", "workload"];
 
 #[test]
 fn everything_works_for_root_on_a_server() {
@@ -113,7 +113,7 @@ fn a_user_at_level_2_sees_user_space_of_own_processes() {
     );
     assert_eq!(
         outcomes(&facts, Outcome::Reduced),
-        ["record -- CMD", "record -p PID", "record -g", "report", "diff"]
+        ["record -- CMD", "record -p PID", "record -g", "report", "script", "bundle", "diff"]
     );
     let own = verdict(&facts, "record -- CMD");
     assert_eq!(effects(&own), ["user space only"]);
