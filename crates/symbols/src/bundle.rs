@@ -14,7 +14,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::codec::{Stored, encode};
-use crate::{BuildId, Module, Resolved, State, Symbol};
+use crate::{BuildId, KernelIdentity, Module, Resolved, State, Symbol};
 
 /// The last byte is the version.
 const MAGIC: [u8; 8] = *b"pmbundl\x01";
@@ -42,6 +42,7 @@ pub enum BundleError {
 /// Symbols of the modules of a recording.
 #[derive(Debug, Default)]
 pub struct Bundle {
+    kernel: KernelIdentity,
     modules: Vec<Entry>,
 }
 
@@ -53,6 +54,18 @@ struct Entry {
 }
 
 impl Bundle {
+    /// A bundle without symbols yet, made while `kernel` runs.
+    #[must_use]
+    pub fn new(kernel: KernelIdentity) -> Self {
+        Self { kernel, modules: Vec::new() }
+    }
+
+    /// The kernel that ran when it was made: what its symbols of the kernel are compared with.
+    #[must_use]
+    pub fn kernel(&self) -> &KernelIdentity {
+        &self.kernel
+    }
+
     /// Adds what was found for `addresses` of `module`.
     ///
     /// # Errors
@@ -101,12 +114,11 @@ impl Bundle {
     /// Those of writing; [`BundleError::TooLarge`].
     pub fn append(&self, out: &mut impl Write) -> Result<(), BundleError> {
         let mut bytes = Vec::new();
+        push_parts(&mut bytes, &kernel_to_parts(&self.kernel))?;
         push_number(&mut bytes, self.modules.len())?;
         for entry in &self.modules {
-            for part in [&entry.key[..], &state_to_bytes(&entry.state), entry.stored.as_bytes()] {
-                push_number(&mut bytes, part.len())?;
-                bytes.extend(part);
-            }
+            let state = state_to_bytes(&entry.state);
+            push_parts(&mut bytes, &[&entry.key[..], &state, entry.stored.as_bytes()])?;
             if bytes.len() as u64 > LARGEST {
                 return Err(BundleError::TooLarge);
             }
@@ -157,24 +169,62 @@ impl Bundle {
         if bytes.len() as u64 > LARGEST {
             return None;
         }
+        let mut kernel = [&[][..]; 4];
+        for part in &mut kernel {
+            *part = take_part(&mut bytes)?;
+        }
+        let kernel = kernel_from_parts(kernel)?;
         let number = take_number(&mut bytes)?;
         let mut modules = Vec::new();
         for _ in 0..number {
-            let mut part = || {
-                let length = take_number(&mut bytes)?;
-                let (part, rest) = bytes.split_at_checked(length)?;
-                bytes = rest;
-                Some(part)
-            };
-            let (key, state, stored) = (part()?, part()?, part()?);
+            let key = take_part(&mut bytes)?;
+            let (state, stored) = (take_part(&mut bytes)?, take_part(&mut bytes)?);
             modules.push(Entry {
                 key: key.to_vec(),
                 state: state_from_bytes(state)?,
                 stored: Stored::open(stored.to_vec(), key)?,
             });
         }
-        bytes.is_empty().then_some(Self { modules })
+        bytes.is_empty().then_some(Self { kernel, modules })
     }
+}
+
+/// Each behind its length.
+fn push_parts(bytes: &mut Vec<u8>, parts: &[impl AsRef<[u8]>]) -> Result<(), BundleError> {
+    for part in parts {
+        push_number(bytes, part.as_ref().len())?;
+        bytes.extend(part.as_ref());
+    }
+    Ok(())
+}
+
+fn take_part<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let length = take_number(bytes)?;
+    let (part, rest) = bytes.split_at_checked(length)?;
+    *bytes = rest;
+    Some(part)
+}
+
+/// What is not known is empty.
+fn kernel_to_parts(kernel: &KernelIdentity) -> [Vec<u8>; 4] {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default().into_bytes();
+    [
+        text(&kernel.release),
+        kernel.build_id.as_ref().map(|id| id.as_bytes().to_vec()).unwrap_or_default(),
+        text(&kernel.boot_id),
+        kernel.text.map(|address| address.to_le_bytes().to_vec()).unwrap_or_default(),
+    ]
+}
+
+fn kernel_from_parts([release, id, boot, address]: [&[u8]; 4]) -> Option<KernelIdentity> {
+    let text =
+        |bytes: &[u8]| (!bytes.is_empty()).then(|| String::from_utf8_lossy(bytes).into_owned());
+    Some(KernelIdentity {
+        release: text(release),
+        build_id: (!id.is_empty()).then(|| BuildId::new(id)).transpose().ok()?,
+        boot_id: text(boot),
+        text: address.first_chunk().map(|bytes| u64::from_le_bytes(*bytes)),
+    })
 }
 
 fn push_number(bytes: &mut Vec<u8>, number: usize) -> Result<(), BundleError> {
@@ -284,8 +334,33 @@ mod tests {
         }
     }
 
+    /// Made on another machine.
+    fn elsewhere() -> KernelIdentity {
+        KernelIdentity {
+            release: Some("1.2.3-elsewhere".into()),
+            build_id: BuildId::new(&[9; 20]).ok(),
+            boot_id: None,
+            text: Some(0xffff_0000),
+        }
+    }
+
+    #[test]
+    fn the_kernels_names_are_those_of_the_machine_that_made_the_bundle() {
+        let mut bytes = Vec::new();
+        bundle().append(&mut bytes).unwrap();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), &bytes).unwrap();
+        let mut symbolizer = crate::Symbolizer::new(crate::Options { inlined: false });
+        assert_ne!(symbolizer.running_kernel(), elsewhere());
+        symbolizer.use_bundle(Bundle::of(file.path()).unwrap().unwrap());
+        assert_eq!(symbolizer.running_kernel(), elsewhere());
+        let found = symbolizer.resolve(&Module::Kernel, &[10, 20]);
+        let names: Vec<&str> = found.symbols.iter().flatten().map(|symbol| &*symbol.name).collect();
+        assert_eq!(names, ["a", "b"]);
+    }
+
     fn bundle() -> Bundle {
-        let mut bundle = Bundle::default();
+        let mut bundle = Bundle::new(elsewhere());
         let found = Resolved {
             symbols: vec![Some(Symbol::named("b".into())), Some(Symbol::named("a".into())), None],
             state: State::Found,
@@ -315,6 +390,10 @@ mod tests {
         assert!(Bundle::of(Path::new("/no/such")).is_err());
     }
 
+    fn kernel_bytes(bundle: &Bundle) -> usize {
+        kernel_to_parts(bundle.kernel()).iter().map(Vec::len).sum()
+    }
+
     proptest! {
         #[test]
         fn damaged_bundles_are_refused(at in any::<prop::sample::Index>(), change in 1_u8..) {
@@ -330,7 +409,7 @@ mod tests {
         #[test]
         fn any_contents_are_refused_or_harmless(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
             if let Some(bundle) = Bundle::from_bytes(&bytes) {
-                prop_assert_eq!(bundle.size().0 > 0, bytes.len() > 4);
+                prop_assert_eq!(bundle.size().0 > 0, bytes.len() > 20 + kernel_bytes(&bundle));
             }
         }
     }

@@ -70,6 +70,27 @@ impl Cache {
         self.key("file", id, &[])
     }
 
+    /// The key of a file that has no build id: what the file system tells of it. It is good as long as
+    /// the file is not touched; the time of its last change nobody can set. `None` if it is not there.
+    pub(crate) fn of_path(&self, path: &Path) -> Option<Key> {
+        let file = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
+        let mut bytes = [b"path", &[0][..], path.as_os_str().as_encoded_bytes(), &[0]].concat();
+        for part in [file.dev(), file.ino(), file.len()] {
+            bytes.extend(part.to_le_bytes());
+        }
+        for part in [file.mtime(), file.mtime_nsec(), file.ctime(), file.ctime_nsec()] {
+            bytes.extend(part.to_le_bytes());
+        }
+        bytes.extend(&self.variant);
+        let name = path.file_name()?.to_string_lossy();
+        let name: String = name.chars().filter(char::is_ascii_alphanumeric).take(40).collect();
+        let place = crc32fast::hash(path.as_os_str().as_encoded_bytes());
+        let variant = crc32fast::hash(&self.variant);
+        // One name per path: what is known of the file that was there before goes.
+        let name = format!("path-{name}-{place:08x}-{variant:08x}.{SUFFIX}");
+        Some(Key { name, bytes })
+    }
+
     /// The key of the kernel within one boot: its functions are where they are until the next.
     pub(crate) fn of_kernel(&self, id: &BuildId, boot: &str) -> Option<Key> {
         self.key("kernel", id, boot.as_bytes())
@@ -251,6 +272,26 @@ mod tests {
         padded[..8].copy_from_slice(&[1, 2, 3, 4, 5, 6, 7, 8]);
         let (short, padded) = (BuildId::new(&padded[..8]).unwrap(), BuildId::new(&padded).unwrap());
         assert_eq!(plain.of_file(&short), plain.of_file(&padded));
+    }
+
+    #[test]
+    fn a_file_without_an_id_is_known_until_it_is_touched() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = cache(&dir.path().join("symbols"));
+        let path = dir.path().join("program");
+        assert_eq!(cache.of_path(&path), None);
+        fs::write(&path, "one").unwrap();
+        let before = cache.of_path(&path).unwrap();
+        assert_eq!(cache.of_path(&path), Some(before.clone()));
+        // The same size and time, another file.
+        let time = fs::metadata(&path).unwrap().modified().unwrap();
+        fs::write(dir.path().join("other"), "two").unwrap();
+        fs::rename(dir.path().join("other"), &path).unwrap();
+        File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+        let after = cache.of_path(&path).unwrap();
+        assert_ne!(after, before);
+        assert_eq!(after.name, before.name, "it takes the place of what is of no use any more");
+        assert_eq!(cache.of_path(dir.path()), None);
     }
 
     #[test]

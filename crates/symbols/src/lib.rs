@@ -164,6 +164,16 @@ impl Symbolizer {
         self.bundle = Some(bundle);
     }
 
+    /// The kernel that symbols of the kernel are those of: the running one, or with a bundle that which
+    /// ran when it was made.
+    #[must_use]
+    pub fn running_kernel(&self) -> KernelIdentity {
+        match &self.bundle {
+            Some(bundle) => bundle.kernel().clone(),
+            None => KernelIdentity::of_running(&pmuscope_machine::Machine::host()),
+        }
+    }
+
     /// Tells that process `pid` mapped `path`, a `jit-PID.dump`, as runtimes do to leave a mark in the
     /// recording.
     pub fn add_jit_dump(&mut self, pid: i32, path: PathBuf) {

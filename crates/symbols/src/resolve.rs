@@ -46,6 +46,8 @@ struct Keep {
     stored: Option<Stored>,
     /// Other addresses change their meaning.
     within: Option<Range<u64>>,
+    /// The file, if it is known by its path only.
+    path: Option<PathBuf>,
 }
 
 /// What all requests share.
@@ -180,9 +182,14 @@ impl Shared<'_> {
         let addresses = group.addresses.clone();
         match group.module {
             Module::File { build_id, .. } => {
-                let key =
-                    self.cache.as_ref().zip(build_id).and_then(|(cache, id)| cache.of_file(id));
-                self.through_cache(addresses, key, |addresses| {
+                // Without an id it is the file at this very path, or none.
+                let path = group.paths.first().copied();
+                let path = path.filter(|_| build_id.is_none() && sources.symfs.is_none());
+                let key = self.cache.as_ref().and_then(|cache| match (build_id, path) {
+                    (Some(id), _) => cache.of_file(id),
+                    (None, path) => cache.of_path(path?),
+                });
+                let mut answer = self.through_cache(addresses, key, |addresses| {
                     let look = |path: &&Path| {
                         file::of_file(&self.locator, *options, path, build_id, addresses)
                     };
@@ -190,7 +197,11 @@ impl Shared<'_> {
                     let first = tries.next().unwrap_or(Err(State::FileMissing));
                     let found = first.or_else(|state| tries.find_map(Result::ok).ok_or(state))?;
                     Ok((found, None))
-                })
+                });
+                if let Some(keep) = &mut answer.keep {
+                    keep.path = path.map(Path::to_path_buf);
+                }
+                answer
             }
             Module::Kernel => {
                 let key = self.cache.as_ref().zip(self.kernel());
@@ -260,7 +271,10 @@ impl Shared<'_> {
                     ..work
                 });
                 answer.failed = found.lacking;
-                answer.keep = key.map(|key| Keep { key, absent: found.absent, stored, within });
+                answer.keep = key.map(|key| {
+                    let absent = found.absent;
+                    Keep { key, absent, stored, within, path: None }
+                });
             }
         }
         answer
@@ -288,6 +302,9 @@ impl<'a> Answer<'a> {
 
     fn store(&self, cache: &Cache) {
         let Some(keep) = &self.keep else { return };
+        if keep.path.as_ref().is_some_and(|path| cache.of_path(path).as_ref() != Some(&keep.key)) {
+            return; // replaced while it was read
+        }
         let within =
             |address: &u64| keep.within.as_ref().is_none_or(|range| range.contains(address));
         let new = || self.addresses.iter().copied().zip(self.symbols.iter().map(Option::as_ref));

@@ -6,11 +6,10 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use pmuscope_machine::Machine;
 use pmuscope_perfdata::reader::{FileState, Reader};
 use pmuscope_profile::{Apart, Collected, Options, available_threads};
 use pmuscope_report::number::count;
-use pmuscope_symbols::{Bundle, KernelIdentity};
+use pmuscope_symbols::Bundle;
 
 use crate::commands::report::default_input;
 use crate::commands::symbols::SymbolArgs;
@@ -97,8 +96,8 @@ fn symbols(input: &Path, args: &SymbolArgs) -> anyhow::Result<Bundle> {
         return Err(failure(Exit::BadInput, format!("{input}: {why} -i {input}")));
     }
     let mut symbolizer = args.symbolizer(true, input)?;
-    let running = KernelIdentity::of_running(&Machine::host());
-    let mut bundle = Bundle::default();
+    let running = symbolizer.running_kernel();
+    let mut bundle = Bundle::new(running.clone());
     let mut failed = Ok(());
     for (pid, dump) in collected.jit_dumps() {
         symbolizer.add_jit_dump(*pid, dump.clone());

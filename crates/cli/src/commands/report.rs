@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::{Instant, SystemTime};
 
-use pmuscope_machine::Machine;
 use pmuscope_perfdata::reader::{FileState, Reader};
 use pmuscope_profile::export::Source;
 use pmuscope_profile::{Apart, Collected, Options, Profile};
@@ -12,7 +11,7 @@ use pmuscope_report::{
     Envelope, RECORDING_SCHEMA, RecordingReport, RowLimits, Style, Summary, Tool, modules_text,
     recording_text, to_json,
 };
-use pmuscope_symbols::{KernelIdentity, Symbolizer};
+use pmuscope_symbols::Symbolizer;
 
 use crate::commands::symbols::SymbolArgs;
 use crate::commands::views::{View, ViewArgs};
@@ -199,7 +198,7 @@ fn load_apart(
     for (pid, dump) in collected.jit_dumps() {
         symbolizer.add_jit_dump(*pid, dump.clone());
     }
-    let running = KernelIdentity::of_running(&Machine::host());
+    let running = symbolizer.running_kernel();
     Ok(collected
         .profile(&reader, &running, options, &mut |requests| symbolizer.resolve_all(requests)))
 }

@@ -113,15 +113,30 @@ fn damaged_and_foreign_cache_files_are_written_anew() {
 }
 
 #[test]
-fn what_has_no_build_id_is_not_kept() {
+fn what_has_no_build_id_is_kept_until_the_file_is_touched() {
     let dir = tempfile::tempdir().unwrap();
     let Some(program) = compile(dir.path(), "program", &[]) else { return };
     let Some(offset) = file_offset(&program, "outer") else { return };
     let sources = sources(dir.path());
-    let module = Module::File { path: &program, build_id: None };
-    let found = Symbolizer::with_sources(OPTIONS, sources).resolve(&module, &[offset]);
+    let ask = || {
+        let module = Module::File { path: &program, build_id: None };
+        Symbolizer::with_sources(OPTIONS, sources.clone()).resolve(&module, &[offset])
+    };
+    let found = ask();
     assert_eq!(found.state, State::Found);
-    assert!(cache_files(dir.path()).is_empty());
+    let written = || {
+        let file = cache_files(dir.path()).pop().unwrap();
+        fs::metadata(file).unwrap().modified().unwrap()
+    };
+    let first = written();
+    assert_eq!(ask(), found);
+    assert_eq!(written(), first, "the second answer is the first one's");
+    if tool("strip", &[program.as_ref()]) {
+        assert_eq!(ask().state, State::NoSymbols);
+        assert_eq!(cache_files(dir.path()).len(), 1);
+    }
+    fs::remove_file(&program).unwrap();
+    assert_eq!(ask().state, State::FileMissing);
 }
 
 #[test]
