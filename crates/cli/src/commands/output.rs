@@ -190,10 +190,11 @@ pub(crate) fn write(
             Some(event) => folded::write(source, event, folded::Options::default(), out),
             None => Ok(()),
         },
-        Format::Svg => match source.events.first() {
-            Some(event) => out.write_all(picture(source, event, summary, cut).as_bytes()),
-            None => Ok(()),
-        },
+        Format::Svg => {
+            // A picture of nothing, where there is no event.
+            let event = source.events.first().cloned().unwrap_or_default();
+            out.write_all(picture(source, &event, summary, cut).as_bytes())
+        }
         Format::Html => {
             let defaults = PageLimits::default();
             let limits = PageLimits {

@@ -72,7 +72,7 @@ fn lines(text: &str) -> BTreeMap<String, u64> {
 
 /// What inferno makes of `perf script`.
 fn by_inferno(scratch: &Scratch) -> String {
-    let script = scratch.run("perf", ["script", "-f", "-i", "a.data"]);
+    let script = scratch.run("perf", ["script", "-f", "--no-inline", "-i", "a.data"]);
     script.exits(0);
     let mut options = Options::default();
     options.nthreads = 1;
@@ -89,7 +89,8 @@ fn folded_stacks_are_infernos() {
         return;
     }
     let theirs = by_inferno(&scratch);
-    report(&scratch, &["-o", "a.folded"]).exits(0).prints_nothing();
+    // Which functions were inlined depends on the debug information that a tool finds.
+    report(&scratch, &["--no-inline", "-o", "a.folded"]).exits(0).prints_nothing();
     let ours = fs::read_to_string(scratch.path("a.folded")).unwrap();
     let of_program = |text: &str| -> BTreeMap<String, u64> {
         let keep = |(stack, _): &(String, u64)| {
@@ -118,7 +119,7 @@ fn folded_stacks_are_infernos() {
     let order: Vec<&str> = ours.lines().map(|line| line.rsplit_once(' ').unwrap().0).collect();
     assert!(order.is_sorted(), "{ours}");
     // Standard output takes it too.
-    assert_eq!(report(&scratch, &["--format", "folded"]).exits(0).stdout, ours);
+    assert_eq!(report(&scratch, &["--no-inline", "--format", "folded"]).exits(0).stdout, ours);
 }
 
 #[test]

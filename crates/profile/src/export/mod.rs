@@ -126,7 +126,7 @@ impl Event {
 }
 
 impl<'a> Source<'a> {
-    /// All events of a profile.
+    /// Events of a profile that have samples; where none has, all.
     #[must_use]
     pub fn new(profile: &'a Profile) -> Self {
         let event = |event: &EventProfile| Event {
@@ -136,10 +136,12 @@ impl<'a> Source<'a> {
             period: event.fixed_period,
             frequency: event.frequency,
         };
+        let sampled = profile.samples() > 0;
+        let wanted = profile.events.iter().filter(|event| event.samples > 0 || !sampled);
         Self {
             counts: &profile.aggregate,
             modules: &profile.modules,
-            events: profile.events.iter().filter(|event| event.samples > 0).map(event).collect(),
+            events: wanted.map(event).collect(),
             about: About::new(profile),
         }
     }

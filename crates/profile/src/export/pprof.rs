@@ -134,6 +134,10 @@ impl<'a> Writer<'a> {
                 default = if default == 0 { self.strings.id(&event.name) } else { default };
             }
         }
+        if self.source.events.is_empty() {
+            // Readers want one, of nothing too.
+            types.message(profile::SAMPLE_TYPE, &value_type(&mut self.strings, "samples", "count"));
+        }
         types.number(profile::DEFAULT_SAMPLE_TYPE, default);
         out.write_all(&types.take())
     }
@@ -162,7 +166,7 @@ impl<'a> Writer<'a> {
         }
         let mut sample = Message::default();
         let locations = self.locations_of(stack);
-        sample.packed(1, locations).packed(2, values);
+        sample.packed(1, locations).packed(2, values.into_iter().map(within));
         let task = &self.source.counts.tasks[task as usize];
         let mut command = Message::default();
         command.number(1, self.strings.id("command")).number(2, self.strings.id(&task.command));
@@ -247,7 +251,7 @@ impl<'a> Writer<'a> {
         if let Some(event) = self.source.events.first() {
             let period = value_type(&mut self.strings, &event.name, unit(event));
             last.message(profile::PERIOD_TYPE, &period);
-            last.number(profile::PERIOD, event.period.unwrap_or(0));
+            last.number(profile::PERIOD, within(event.period.unwrap_or(0)));
         }
         let command = about.command.join(" ");
         let comments: Vec<u64> = std::iter::once(&command)
@@ -268,6 +272,11 @@ fn has_units(event: &Event) -> bool {
 
 fn unit(event: &Event) -> &'static str {
     if event.is_clock() { "nanoseconds" } else { "count" }
+}
+
+/// The format's numbers have a sign; only a damaged recording has larger ones.
+fn within(value: u64) -> u64 {
+    value.min(i64::MAX.cast_unsigned())
 }
 
 fn value_type(strings: &mut Strings, name: &str, unit: &str) -> Message {

@@ -8,7 +8,7 @@ use pmuscope_symbols::KernelIdentity;
 
 use super::profile;
 
-fn files(malformed: bool) -> Vec<PathBuf> {
+pub(crate) fn files(malformed: bool) -> Vec<PathBuf> {
     let Some(folder) = std::env::var_os("PMUSCOPE_CORPUS").map(PathBuf::from) else {
         eprintln!("skipped: PMUSCOPE_CORPUS does not name a folder of perf.data files");
         return Vec::new();

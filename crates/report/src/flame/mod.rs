@@ -135,18 +135,20 @@ impl Flame {
     /// What was left out, in a sentence; `None` if nothing was.
     #[must_use]
     pub fn note(&self) -> Option<String> {
+        if self.is_empty() {
+            return Some("No samples.".into());
+        }
         let LeftOut { boxes, below, too_deep } = self.left_out;
-        let number = crate::number::count;
-        let narrow = boxes - too_deep;
-        let narrow = (narrow > 0).then(|| {
+        let (number, narrow) = (crate::number::count, boxes - too_deep);
+        let mut parts = Vec::new();
+        if narrow > 0 {
             let share = crate::number::significant(below * 100.0, 2);
-            format!("{} boxes narrower than {share} % are not drawn", number(narrow as u64))
-        });
-        let deep = (too_deep > 0).then(|| {
-            format!("{} boxes deeper than {DEEPEST} are not drawn", number(too_deep as u64))
-        });
-        let parts: Vec<String> = narrow.into_iter().chain(deep).collect();
-        (!parts.is_empty()).then(|| format!("{}.", parts.join("; ")))
+            parts.push(format!("boxes narrower than {share} % ({})", number(narrow as u64)));
+        }
+        if too_deep > 0 {
+            parts.push(format!("boxes deeper than {DEEPEST} ({})", number(too_deep as u64)));
+        }
+        (!parts.is_empty()).then(|| format!("Not drawn: {}.", parts.join(", ")))
     }
 }
 
@@ -181,7 +183,7 @@ fn described(source: &Source<'_>, name: &Name) -> (String, Option<String>, Strin
         }
         Name::Nameless { module } => {
             let name = source.module_name(*module);
-            let shown = if name == "[unknown]" { name.to_owned() } else { format!("[{name}]") };
+            let shown = if name.starts_with('[') { name.to_owned() } else { format!("[{name}]") };
             (shown, Some(name.to_owned()), colour(source, *module, None, false))
         }
     }

@@ -37,7 +37,7 @@ fn what_is_too_narrow_is_counted() {
     let made = sample::made();
     let narrow = flame(&made, FlameLimits { share: 0.22, boxes: 100 });
     assert_eq!(narrow.boxes.len(), 6);
-    assert_eq!(narrow.note().unwrap(), "3 boxes narrower than 22 % are not drawn.");
+    assert_eq!(narrow.note().unwrap(), "Not drawn: boxes narrower than 22 % (3).");
     let few = flame(&made, FlameLimits { share: 0.0, boxes: 4 });
     assert!(few.boxes.len() <= 4, "{}", described(&few));
     assert!(few.boxes.iter().all(|one| one.depth <= few.deepest));
@@ -48,7 +48,7 @@ fn a_recursion_without_end_is_cut() {
     let made = sample::recursion(2000);
     let flame = flame(&made, FlameLimits::default());
     assert_eq!(flame.deepest, DEEPEST);
-    assert_eq!(flame.note().unwrap(), "1,501 boxes deeper than 500 are not drawn.");
+    assert_eq!(flame.note().unwrap(), "Not drawn: boxes deeper than 500 (1,501).");
 }
 
 #[test]
@@ -57,6 +57,7 @@ fn nothing_is_a_picture_of_nothing() {
     made.counts.cells.clear();
     let flame = flame(&made, FlameLimits::default());
     assert!(flame.is_empty());
+    assert_eq!(flame.note().unwrap(), "No samples.");
     assert!(flame_svg(&flame, "a", "b").ends_with("</svg>\n"));
 }
 

@@ -61,6 +61,9 @@ pub fn html_page(source: &Source<'_>, summary: &Summary, limits: PageLimits) -> 
     for (at, event) in source.events.iter().enumerate() {
         push_event(&mut out, source, event, at, limits);
     }
+    if source.events.is_empty() {
+        out.push_str("<p class=\"dim\">No samples.</p>\n");
+    }
     out.push_str("</main>\n");
     push_foot(&mut out);
     let _ = write!(

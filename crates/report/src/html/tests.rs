@@ -121,6 +121,8 @@ fn what_a_recording_lacks_is_said() {
     assert!(page(&made, PageLimits::default()).contains("have no time stamps"));
     made.counts.cells.clear();
     assert!(page(&made, PageLimits::default()).contains("No samples."));
+    made.events.clear();
+    assert!(page(&made, PageLimits::default()).contains("No samples."));
 }
 
 #[test]
