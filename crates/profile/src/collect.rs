@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
+use std::thread::ScopedJoinHandle;
 
 use pmuscope_perfdata::reader::scan::{Hit, Index, Moment, Pieces, Visitor};
 use pmuscope_perfdata::reader::{ReadError, Reader, Record, Sample};
@@ -113,7 +114,15 @@ impl Collected {
             })
             .collect();
         let visited = index.visit(visitors)?;
-        let counts = visited.into_iter().map(|sampling| sampling.counter.finish()).collect();
+        let counts = std::thread::scope(|scope| {
+            let finishing: Vec<_> = visited
+                .into_iter()
+                .map(|sampling| scope.spawn(|| sampling.counter.finish()))
+                .collect();
+            let joined = |thread: ScopedJoinHandle<'_, Counts>| thread.join();
+            let counts: Result<Vec<Counts>, _> = finishing.into_iter().map(joined).collect();
+            counts.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
         Ok(Self { state, counts, clock })
     }
 }

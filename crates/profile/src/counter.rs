@@ -1,24 +1,26 @@
 //! Counts samples: by who ran, where, and when. One for each thread that reads.
 //!
-//! Per sample there are two or three lookups in small tables that stay in the cache: the thread (who,
-//! and what it sees), the address (where that lies), and the cell that counts. Only what is not in
-//! these asks [`Lookup`]. Call chains are kept as lists of places, each distinct one once.
+//! Per sample there are two lookups in small tables that stay in the cache, the thread (who, and what it
+//! sees) and the page of the address (where that lies), and one in the large table of [`Cells`]. Only
+//! what is not in the small ones asks [`Lookup`]. Call chains are kept as lists of places, each distinct
+//! one once.
 
 use pmuscope_perfdata::reader::CpuMode;
 use pmuscope_perfdata::reader::scan::Hit;
 
 use crate::blocks::Clock;
+use crate::cells::{Cells, Key};
 use crate::chains::{Chains, Step, steps};
-use crate::log::{Entry, Log};
+use crate::log::Log;
 use crate::lookup::{Holds, Lookup, PAGE};
 use crate::modules::{GUEST, HYPERVISOR, ModuleId, UNKNOWN};
 use crate::spaces::{NOTHING, ViewId};
-use crate::table::{Interned, Table, mix};
+use crate::table::{Interned, mix};
 use crate::tasks::{CommId, CommOf, Place};
 
-/// Slots of the caches, as powers of two: together some 1 MiB.
+/// Slots of the caches, as powers of two: together some 600 KiB.
 const TASK_BITS: u32 = 10;
-const ADDRESS_BITS: u32 = 14;
+const ADDRESS_BITS: u32 = 13;
 const PAGE_BITS: u32 = 12;
 /// Stands for the kernel among the views.
 const KERNEL_VIEW: ViewId = ViewId::MAX;
@@ -63,16 +65,6 @@ pub(crate) struct Group {
     pub(crate) cpu: Option<u32>,
 }
 
-/// A count under way.
-#[derive(Debug, Clone, Copy)]
-struct Cell {
-    group: u32,
-    what: u32,
-    block: u32,
-    samples: u32,
-    weight: u64,
-}
-
 /// What is counted apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CellKey {
@@ -111,7 +103,9 @@ struct TaskSlot {
 struct AddressSlot {
     address: u64,
     view: ViewId,
-    place: u32,
+    place: Place,
+    /// Its number, where places are numbered.
+    number: u32,
     holds: Holds,
 }
 
@@ -143,8 +137,9 @@ pub(crate) struct Counter {
     chains: Chains,
     steps: Vec<Step>,
     chain: Vec<u32>,
-    cells: Vec<Cell>,
-    table: Table,
+    /// Without call chains: groups in modules.
+    areas: Interned<(u32, ModuleId)>,
+    cells: Cells,
     clock: Clock,
     log: Log,
     untimed: u64,
@@ -153,7 +148,8 @@ pub(crate) struct Counter {
 impl Counter {
     pub(crate) fn new(apart: Apart, has_period: &[bool], nameless: CommId, clock: Clock) -> Self {
         let task = TaskSlot { task: None, event: 0, cpu: 0, group: 0, view: NOTHING, holds: NEVER };
-        let address = AddressSlot { address: 0, view: NOTHING, place: 0, holds: NEVER };
+        let place = Place { module: UNKNOWN, address: 0 };
+        let address = AddressSlot { address: 0, view: NOTHING, place, number: 0, holds: NEVER };
         let page = PageSlot { page: 0, bias: 0, view: NOTHING, module: UNKNOWN, holds: NEVER };
         Self {
             apart,
@@ -168,8 +164,8 @@ impl Counter {
             chains: Chains::default(),
             steps: Vec::new(),
             chain: Vec::new(),
-            cells: Vec::new(),
-            table: Table::default(),
+            areas: Interned::default(),
+            cells: Cells::default(),
             log: Log::new(clock.shift()),
             clock,
             untimed: 0,
@@ -187,16 +183,21 @@ impl Counter {
     ) {
         let stamp = lookup.stamp(at);
         let (group, view) = self.group(lookup, at, stamp, hit);
-        let leaf = match hit.ip {
-            Some(ip) => self.place(lookup, at, stamp, view, effective(hit.mode, ip), ip),
-            None => self.fixed(UNKNOWN),
-        };
-        let what =
-            if self.apart.chains { self.chain(lookup, at, stamp, view, hit, leaf) } else { leaf };
         let by_period = self.has_period.get(hit.event).copied().unwrap_or(false);
         let weight = if by_period { hit.period.unwrap_or(1) } else { 1 };
+        let key = if self.apart.chains {
+            let chain = self.chain(lookup, at, stamp, view, hit);
+            Key { of: group, address: chain.into() }
+        } else {
+            let Place { module, address } = match hit.ip {
+                Some(ip) => self.place(lookup, at, stamp, view, effective(hit.mode, ip), ip),
+                None => UNKNOWN_PLACE,
+            };
+            let area = self.areas.intern(mix(group.into(), module.into()), (group, module));
+            Key { of: area, address }
+        };
         let block = self.block(time);
-        self.count(group, what, block, weight);
+        self.cells.count(key, block, weight, &mut self.log);
     }
 
     #[inline]
@@ -240,7 +241,7 @@ impl Counter {
         (group, view)
     }
 
-    /// The number of the place of an address.
+    /// Where an address lies.
     #[inline]
     fn place<L: Lookup>(
         &mut self,
@@ -250,59 +251,83 @@ impl Counter {
         view: ViewId,
         mode: CpuMode,
         address: u64,
-    ) -> u32 {
-        let view = match mode {
-            CpuMode::User | CpuMode::Unknown => view,
-            CpuMode::Kernel => KERNEL_VIEW,
-            CpuMode::Hypervisor => return self.fixed(HYPERVISOR),
-            CpuMode::GuestKernel | CpuMode::GuestUser => return self.fixed(GUEST),
+    ) -> Place {
+        let view = match view_of(mode, view) {
+            Ok(view) => view,
+            Err(module) => return Place { module, address: 0 },
         };
-        let slot = (mix(address, view.into()) >> (64 - ADDRESS_BITS)) as usize;
-        let found = &self.address_slots[slot];
-        if found.address == address && found.view == view && found.holds.at(stamp) {
-            return found.place;
+        let page = address & !(PAGE - 1);
+        let known = &self.page_slots[page_slot(page, view)];
+        if known.page == page && known.view == view && known.holds.at(stamp) {
+            return Place { module: known.module, address: address.wrapping_add(known.bias) };
         }
-        let (place, holds) = self.look_up(lookup, at, stamp, view, address);
-        let place = self.intern(place);
-        self.address_slots[slot] = AddressSlot { address, view, place, holds };
-        place
+        let known = &self.address_slots[address_slot(address, view)];
+        if known.address == address && known.view == view && known.holds.at(stamp) {
+            return known.place;
+        }
+        self.look_up(lookup, at, view, address).0
     }
 
+    /// Asks, and keeps the answer.
     fn look_up<L: Lookup>(
+        &mut self,
+        lookup: &L,
+        at: L::At,
+        view: ViewId,
+        address: u64,
+    ) -> (Place, Holds) {
+        let found = if view == KERNEL_VIEW {
+            lookup.kernel(address, at)
+        } else {
+            lookup.user(view, address, at)
+        };
+        let Place { module, address: there } = found.place;
+        let (page, bias, holds) = (address & !(PAGE - 1), there.wrapping_sub(address), found.holds);
+        if found.whole_page {
+            self.page_slots[page_slot(page, view)] = PageSlot { page, bias, view, module, holds };
+        } else if !self.apart.chains {
+            let (place, number) = (found.place, 0);
+            self.address_slots[address_slot(address, view)] =
+                AddressSlot { address, view, place, number, holds };
+        }
+        (found.place, holds)
+    }
+
+    /// The number of the place of an address.
+    #[inline]
+    fn number<L: Lookup>(
         &mut self,
         lookup: &L,
         at: L::At,
         stamp: u64,
         view: ViewId,
-        address: u64,
-    ) -> (Place, Holds) {
-        if view == KERNEL_VIEW {
-            let found = lookup.kernel(address, at);
-            return (found.place, found.holds);
+        step: Step,
+    ) -> u32 {
+        let address = step.address;
+        let view = match view_of(effective(step.mode, address), view) {
+            Ok(view) => view,
+            Err(module) => return self.intern(Place { module, address: 0 }),
+        };
+        let slot = address_slot(address, view);
+        let known = &self.address_slots[slot];
+        if known.address == address && known.view == view && known.holds.at(stamp) {
+            return known.number;
         }
         let page = address & !(PAGE - 1);
-        let slot = (mix(page, view.into()) >> (64 - PAGE_BITS)) as usize;
-        let known = &self.page_slots[slot];
-        if known.page == page && known.view == view && known.holds.at(stamp) {
-            let place = Place { module: known.module, address: address.wrapping_add(known.bias) };
-            return (place, known.holds);
-        }
-        let found = lookup.user(view, address, at);
-        let Place { module, address: there } = found.place;
-        if found.whole_page {
-            let bias = there.wrapping_sub(address);
-            self.page_slots[slot] = PageSlot { page, bias, view, module, holds: found.holds };
-        }
-        (found.place, found.holds)
+        let known = &self.page_slots[page_slot(page, view)];
+        let (place, holds) = if known.page == page && known.view == view && known.holds.at(stamp) {
+            let address = address.wrapping_add(known.bias);
+            (Place { module: known.module, address }, known.holds)
+        } else {
+            self.look_up(lookup, at, view, address)
+        };
+        let number = self.intern(place);
+        self.address_slots[slot] = AddressSlot { address, view, place, number, holds };
+        number
     }
 
     fn intern(&mut self, place: Place) -> u32 {
         self.places.intern(mix(place.address, place.module.into()), place)
-    }
-
-    /// The place of all addresses of a module that are not told apart.
-    fn fixed(&mut self, module: ModuleId) -> u32 {
-        self.intern(Place { module, address: 0 })
     }
 
     /// The number of a call chain, whose innermost place is where the sample was taken.
@@ -313,16 +338,17 @@ impl Counter {
         stamp: u64,
         view: ViewId,
         hit: &Hit<'_>,
-        leaf: u32,
     ) -> u32 {
         let (mut callers, mut chain) =
             (std::mem::take(&mut self.steps), std::mem::take(&mut self.chain));
         steps(hit, &mut callers);
         chain.clear();
-        chain.push(leaf);
-        for step in &callers {
-            let mode = effective(step.mode, step.address);
-            chain.push(self.place(lookup, at, stamp, view, mode, step.address));
+        chain.push(match hit.ip {
+            Some(address) => self.number(lookup, at, stamp, view, Step { mode: hit.mode, address }),
+            None => self.intern(UNKNOWN_PLACE),
+        });
+        for &step in &callers {
+            chain.push(self.number(lookup, at, stamp, view, step));
         }
         let number = self.chains.intern(&chain);
         (self.steps, self.chain) = (callers, chain);
@@ -337,60 +363,45 @@ impl Counter {
         };
         let (block, halvings) = self.clock.block(time);
         if halvings > 0 {
-            self.flush();
+            self.cells.flush(&mut self.log);
             self.log.set_shift(self.clock.shift());
-            self.cells.iter_mut().for_each(|cell| cell.block = 0);
         }
         block
     }
 
-    #[inline]
-    fn count(&mut self, group: u32, what: u32, block: u32, weight: u64) {
-        let Self { cells, table, log, .. } = self;
-        let new = cells.len() as u32;
-        let hash = mix(u64::from(what) << 32 | u64::from(what), group.into());
-        let index = table.find_or_insert(hash, new, |index| {
-            let cell = &cells[index as usize];
-            cell.what == what && cell.group == group
-        });
-        if index == new {
-            cells.push(Cell { group, what, block, samples: 1, weight });
-            return;
-        }
-        let cell = &mut cells[index as usize];
-        if cell.block != block || cell.samples == u32::MAX {
-            if cell.samples > 0 {
-                log.push(cell.entry(index));
-            }
-            (cell.block, cell.samples, cell.weight) = (block, 0, 0);
-        }
-        cell.samples += 1;
-        cell.weight = cell.weight.saturating_add(weight);
-    }
-
-    /// Writes down what cells have not yet.
-    fn flush(&mut self) {
-        for (index, cell) in self.cells.iter_mut().enumerate() {
-            if cell.samples > 0 {
-                self.log.push(cell.entry(index as u32));
-                (cell.samples, cell.weight) = (0, 0);
-            }
-        }
-    }
-
     /// The end.
     pub(crate) fn finish(mut self) -> Counts {
-        self.flush();
+        self.cells.flush(&mut self.log);
+        let keys = self.cells.into_keys();
+        let mut cells = vec![CellKey { group: 0, what: 0 }; keys.len()];
+        let mut places = self.places.list;
+        if self.apart.chains {
+            for (key, cell) in keys {
+                cells[cell as usize] = CellKey { group: key.of, what: key.address as u32 };
+            }
+        } else {
+            let mut placed: Vec<(Place, u32, u32)> = keys
+                .into_iter()
+                .map(|(key, cell)| {
+                    let (group, module) = self.areas.list[key.of as usize];
+                    (Place { module, address: key.address }, group, cell)
+                })
+                .collect();
+            // In runs by area, each in order.
+            placed.sort();
+            for (place, group, cell) in placed {
+                if places.last() != Some(&place) {
+                    places.push(place);
+                }
+                cells[cell as usize] = CellKey { group, what: places.len() as u32 - 1 };
+            }
+        }
         Counts {
             tasks: self.tasks.list,
             groups: self.groups.list,
-            places: self.places.list,
+            places,
             chains: self.apart.chains.then_some(self.chains),
-            cells: self
-                .cells
-                .iter()
-                .map(|cell| CellKey { group: cell.group, what: cell.what })
-                .collect(),
+            cells,
             log: self.log,
             clock: self.clock,
             untimed: self.untimed,
@@ -398,10 +409,28 @@ impl Counter {
     }
 }
 
-impl Cell {
-    fn entry(&self, cell: u32) -> Entry {
-        Entry { cell, block: self.block, samples: self.samples, weight: self.weight }
+/// What is mapped nowhere, or has no address.
+const UNKNOWN_PLACE: Place = Place { module: UNKNOWN, address: 0 };
+
+/// The view that addresses of a mode belong to, or the module of all of them.
+#[inline]
+fn view_of(mode: CpuMode, view: ViewId) -> Result<ViewId, ModuleId> {
+    match mode {
+        CpuMode::User | CpuMode::Unknown => Ok(view),
+        CpuMode::Kernel => Ok(KERNEL_VIEW),
+        CpuMode::Hypervisor => Err(HYPERVISOR),
+        CpuMode::GuestKernel | CpuMode::GuestUser => Err(GUEST),
     }
+}
+
+#[inline]
+fn page_slot(page: u64, view: ViewId) -> usize {
+    (mix(page, view.into()) >> (64 - PAGE_BITS)) as usize
+}
+
+#[inline]
+fn address_slot(address: u64, view: ViewId) -> usize {
+    (mix(address, view.into()) >> (64 - ADDRESS_BITS)) as usize
 }
 
 impl TaskKey {

@@ -29,6 +29,7 @@ pub mod aggregate;
 mod assemble;
 mod blocks;
 mod build;
+mod cells;
 mod chains;
 mod collect;
 mod counter;

@@ -208,5 +208,8 @@ fn kernel_place(address: u64, loaded: &Found, kernel: &Found, holds: Holds) -> P
         (None, Some(module)) => Place { module, address },
         (None, None) => Place { module: KERNEL_IMAGE, address },
     };
-    PlaceAt { place, holds, whole_page: false }
+    let page = address & !(PAGE - 1);
+    let covers = |found: &Found| found.first <= page && found.last >= page + (PAGE - 1);
+    let whole_page = loaded.mapping.is_none() && covers(loaded) && covers(kernel);
+    PlaceAt { place, holds, whole_page }
 }

@@ -6,7 +6,6 @@ use rustc_hash::FxHashMap;
 
 use crate::collect::{Collected, State};
 use crate::modules::{ModuleKey, ModuleKind};
-use crate::table::{Interned, mix};
 use crate::tasks::Place;
 
 /// Looks up addresses: for each module with its addresses, each once and in order, one answer.
@@ -97,23 +96,22 @@ pub(crate) fn look_up(
 
 /// Each place once, in order of module and address; and which one each counter's are.
 fn distinct(collected: &Collected) -> (Vec<Place>, Vec<Vec<u32>>) {
-    let mut interned = Interned::default();
-    let mut numbers: Vec<Vec<u32>> = collected
-        .counts
-        .iter()
-        .map(|counts| {
-            let hash = |place: &Place| mix(place.address, place.module.into());
-            counts.places.iter().map(|place| interned.intern(hash(place), *place)).collect()
-        })
-        .collect();
-    let mut order: Vec<(Place, u32)> = interned.list.into_iter().zip(0..).collect();
-    order.sort_unstable();
-    let mut ranks = vec![0; order.len()];
-    for (rank, (_, number)) in order.iter().enumerate() {
-        ranks[*number as usize] = rank as u32;
+    let mut all: Vec<(Place, u32, u32)> = Vec::new();
+    for (counter, counts) in collected.counts.iter().enumerate() {
+        all.extend(counts.places.iter().zip(0..).map(|(place, at)| (*place, counter as u32, at)));
     }
-    numbers.iter_mut().flatten().for_each(|number| *number = ranks[*number as usize]);
-    (order.into_iter().map(|(place, _)| place).collect(), numbers)
+    // Without call chains each counter's are in order already, which this sort makes use of.
+    all.sort();
+    let mut places: Vec<Place> = Vec::new();
+    let mut numbers: Vec<Vec<u32>> =
+        collected.counts.iter().map(|counts| vec![0; counts.places.len()]).collect();
+    for (place, counter, at) in all {
+        if places.last() != Some(&place) {
+            places.push(place);
+        }
+        numbers[counter as usize][at as usize] = places.len() as u32 - 1;
+    }
+    (places, numbers)
 }
 
 fn without(state: SymbolState, addresses: &[u64]) -> Resolved {

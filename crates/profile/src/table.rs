@@ -5,9 +5,11 @@
 /// Spreads the bits of a few words over all bits of one.
 #[inline]
 pub(crate) fn mix(state: u64, word: u64) -> u64 {
-    // An odd constant without a pattern: 2^64 over the golden ratio.
-    let product = u128::from(state ^ word) * 0x9e37_79b9_7f4a_7c15;
-    (product >> 64) as u64 ^ product as u64 ^ word.rotate_left(32)
+    // Both sides of a product: what only adds them up would give equal sums equal hashes. The
+    // constants, digits of the golden ratio and of pi, keep zeros from making zeros.
+    let factors = (state ^ 0x9e37_79b9_7f4a_7c15, word ^ 0x2437_54a3_243f_6a89);
+    let product = u128::from(factors.0) * u128::from(factors.1);
+    (product >> 64) as u64 ^ product as u64
 }
 
 /// Indices by hash. Each slot holds 32 bits of the hash and the index plus one.
