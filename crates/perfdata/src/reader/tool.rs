@@ -46,6 +46,8 @@ impl ToolRecord {
             kind::HEADER_EVENT_TYPE => info(raw.body, endian),
             // Their contents come as records of their own, or are skipped by the stream.
             kind::COMPRESSED | COMPRESSED2 | TRACING_DATA | AUXTRACE => Some(Self::PassedOver),
+            // Who reads in the order of time has taken it before.
+            kind::FINISHED_ROUND => Some(Self::PassedOver),
             kind if PASSED_OVER.contains(&kind) => Some(Self::PassedOver),
             _ => Some(Self::Unknown),
         };

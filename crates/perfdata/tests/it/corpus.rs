@@ -145,6 +145,7 @@ fn every_record_of_every_good_file_is_counted() {
             offset = Some(entry.offset);
         }
         assert_eq!(raw.tally().kinds, tally.kinds, "{name}");
+        assert_eq!(raw.tally().unknown_kinds, tally.unknown_kinds, "{name}");
         for part in row["record_counts"].split(';') {
             let (kind, number) = part.split_once('=').unwrap();
             if let Some((_, kind)) = KINDS.iter().find(|(known, _)| *known == kind) {
