@@ -24,8 +24,8 @@ use rustc_hash::FxHashMap;
 use crate::symbol::Names;
 use crate::{Frame, Line, Symbol};
 
-/// The last byte is the version: another one is another format.
-const MAGIC: [u8; 8] = *b"pmusym\0\x01";
+/// The last byte is the version: another one is another format, or names are written otherwise.
+const MAGIC: [u8; 8] = *b"pmusym\0\x02";
 /// Magic, checksum, seven numbers.
 const HEADER: usize = 8 + 4 + 7 * 4;
 /// "No file."

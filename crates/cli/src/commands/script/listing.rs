@@ -6,7 +6,6 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use pmuscope_machine::Machine;
 use pmuscope_perfdata::reader::{CpuMode, Details, Entry, Event, Reader, Record, Sample};
 use pmuscope_profile::{Present, Spot};
 use pmuscope_report::script::{
@@ -47,7 +46,7 @@ impl Listing {
         chains: bool,
         symbolizer: Symbolizer,
     ) -> Self {
-        let running = KernelIdentity::of_running(&Machine::host());
+        let running = symbolizer.running_kernel();
         let (present, names, window) = (Present::default(), Names::default(), FIRST_WINDOW);
         let jit_dumps = BTreeSet::new();
         Self {
