@@ -182,36 +182,42 @@ fn a_server_seen_by_a_user() {
       cgroups           at /sys/fs/cgroup
 
     Commands
-               pmuscope …              what for
-      reduced  record -- CMD           a program you start          user space only [1]
-      reduced  record -p PID           a running process            user space only [1], your own processes only [2]
-      not      record -a               the whole machine            no events for other processes [1]
-      not      record -G CGROUP        a service or container       no events for other processes [1]
-      reduced  record -e cycles        hardware counters            one counter fewer on every CPU [3]
-      not      record -e cpu-clock:k   time in the kernel           no kernel samples [1]
-      reduced  record -g               call chains                  user frames only [1]
-      works    record -b               branch stacks
-      not      record -e SYSTEM:NAME   tracepoints                  no names of tracepoints [4], no tracepoints [1]
-      works    record -e mem:ADDR:w    who writes an address
-      works    record -F 25000         high rates
-      works    record --aio            asynchronous writing
-      works    record -z               compressed files
-      works    record --affinity=node  readers and buffers by node
-      reduced  report                  functions by name            kernel functions of new recordings unnamed [5]
-      not      bench capture           what recording costs here    no events for other processes [1]
-      works    compare                 result files side by side
-      works    workload                programs under test
+               pmuscope …                  what for
+      reduced  record -- CMD               a program you start              user space only [1]
+      reduced  record -p PID               a running process                user space only [1], your own processes only [2]
+      not      record -a                   the whole machine                no events for other processes [1]
+      not      record -G CGROUP            a service or container           no events for other processes [1]
+      not      record --own-cgroup -- CMD  its short-lived processes        no events for other processes [1], no cgroup to make [3]
+      reduced  record -e cycles            hardware counters                one counter fewer on every CPU [4]
+      not      record -e cpu-clock:k       time in the kernel               no kernel samples [1]
+      reduced  record -g                   call chains                      user frames only [1]
+      works    record -b                   branch stacks
+      not      record -e SYSTEM:NAME       tracepoints                      no names of tracepoints [5], no tracepoints [1]
+      works    record -e mem:ADDR:w        who writes an address
+      works    record -F 25000             high rates
+      works    record --aio                asynchronous writing
+      works    record -z                   compressed files
+      works    record --affinity=node      readers and buffers by node
+      reduced  report                      functions by name                kernel functions of new recordings unnamed [6]
+      not      bench capture               what recording costs here        no events for other processes [1]
+      reduced  script                      every sample, one by one         kernel functions of new recordings unnamed [6]
+      reduced  bundle                      a recording for another machine  kernel functions of new recordings unnamed [6]
+      reduced  diff                        what changed between recordings  kernel functions of new recordings unnamed [6]
+      works    compare                     result files side by side
+      works    workload                    programs under test
 
     Why, and what to type
       [1] kernel.perf_event_paranoid is 2 and pmuscope has no CAP_PERFMON (root has it)
           sudo sysctl kernel.perf_event_paranoid=-1
       [2] processes of other users need CAP_PERFMON or CAP_SYS_PTRACE (root has it)
           sudo pmuscope record -p PID
-      [3] the NMI watchdog holds a counter on every CPU
+      [3] only root may make cgroups here
+          sudo pmuscope …
+      [4] the NMI watchdog holds a counter on every CPU
           sudo sysctl kernel.nmi_watchdog=0
-      [4] tracefs is not mounted
+      [5] tracefs is not mounted
           sudo mount -t tracefs nodev /sys/kernel/tracing
-      [5] kernel addresses take perf_event_paranoid 1 or CAP_SYSLOG (root has it)
+      [6] kernel addresses take perf_event_paranoid 1 or CAP_SYSLOG (root has it)
           sudo sysctl kernel.perf_event_paranoid=1
     ");
 }
