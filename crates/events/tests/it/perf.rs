@@ -6,6 +6,8 @@ use std::process::Command;
 use pmuscope_events::{MachineCatalog, describe, parse};
 use pmuscope_machine::Machine;
 
+// Periods of clocks are long here: one that is shorter than a sample takes stops the CPU for good.
+
 /// What the text of an event decides, as against the options of the command.
 const SELECTING: [&str; 15] = [
     "type",
@@ -89,7 +91,7 @@ fn perf_opens_the_same() {
         "dummy:u",
         "bpf-output/period=1/",
         "cgroup-switches",
-        "task-clock/period=1000,name=foo/u",
+        "task-clock/period=100000000,name=foo/u",
         "1:3:u",
         "msr/tsc/",
         "msr/event=0x5/",
@@ -137,7 +139,7 @@ fn perf_describes_the_same() {
         return;
     }
     let Some(theirs) =
-        perf_opens(&["record", "-BN", "-o", "/dev/null"], "task-clock/period=1000/u")
+        perf_opens(&["record", "-BN", "-o", "/dev/null"], "task-clock/period=100000000/u")
     else {
         return eprintln!("skipped: perf opens nothing here");
     };
@@ -145,8 +147,8 @@ fn perf_describes_the_same() {
     let catalog_machine = Machine::host();
     let catalog = MachineCatalog::new(&catalog_machine).unwrap();
     let mut attr =
-        parse("task-clock/period=1000/u", &catalog).unwrap().remove(0).events.remove(0).attr;
-    attr.sample = 1000;
+        parse("task-clock/period=100000000/u", &catalog).unwrap().remove(0).events.remove(0).attr;
+    attr.sample = 100_000_000;
     attr.sample_type = S::IP | S::TID | S::TIME;
     attr.read_format = R::ID | R::LOST;
     for flag in theirs.keys() {
