@@ -249,10 +249,12 @@ const UP: &str = "\u{e013}";
 const ENTER: &str = "\u{e007}";
 const ESCAPE: &str = "\u{e00c}";
 
-/// Selects the box of `leaf_one` that is deepest, by a class of its own.
+/// Selects the widest box of `leaf_one`, by a class of its own: a sample whose stack could not be
+/// followed has one of another caller.
 const MARK: &str = "
     const boxes = [...document.querySelectorAll('svg.flame .b')];
-    const leaf = boxes.filter((box) => box.querySelector('title').textContent.startsWith('leaf_one')).pop();
+    const leaf = boxes.filter((box) => box.querySelector('title').textContent.startsWith('leaf_one'))
+        .sort((a, b) => parseFloat(a.getAttribute('width')) - parseFloat(b.getAttribute('width'))).pop();
     leaf.classList.add('wanted');
     return [leaf.getAttribute('x'), leaf.getAttribute('width')];";
 const WIDTH: &str = "return document.querySelector('.wanted').getAttribute('width')";
