@@ -2,13 +2,13 @@
 
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::time::{Instant, SystemTime};
 
 use anyhow::Context as _;
 use pmuscope_measure::compare::compare;
 use pmuscope_measure::load;
-use pmuscope_report::{Envelope, Tool, compare_text, to_json};
+use pmuscope_report::compare_text;
 
+use crate::commands::answer::Begun;
 use crate::exit::Exit;
 use crate::terminal;
 
@@ -31,7 +31,7 @@ pub(crate) struct Args {
 
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
-    let (started, clock) = (SystemTime::now(), Instant::now());
+    let begun = Begun::now();
     let files = args
         .files
         .iter()
@@ -39,18 +39,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         .collect::<anyhow::Result<Vec<_>>>()?;
     let comparison = compare(&files);
     let text = if args.json {
-        let command: Vec<String> =
-            std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-        to_json(&Envelope {
-            schema: SCHEMA,
-            tool: Tool::PMUSCOPE,
-            machine: None,
-            command: &command,
-            started,
-            duration_s: clock.elapsed(),
-            status: Exit::Done.status(),
-            result: comparison,
-        })?
+        begun.json(SCHEMA, None, &Exit::Done, comparison)?
     } else {
         compare_text(&comparison, &terminal::style())
     };

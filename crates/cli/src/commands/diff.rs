@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::time::{Instant, SystemTime};
 
 use anyhow::Context as _;
 use pmuscope_profile::Profile;
 use pmuscope_profile::diff::{Order, diff};
-use pmuscope_report::{DIFF_SCHEMA, DiffReport, DiffView, Envelope, Tool, diff_text, to_json};
+use pmuscope_report::{DIFF_SCHEMA, DiffReport, DiffView, diff_text};
 
 use super::report::{Limit, is_whole, load};
 use super::symbols::SymbolArgs;
+use crate::commands::answer::Begun;
 use crate::exit::{Exit, failure};
 use crate::terminal;
 
@@ -88,7 +88,7 @@ impl Args {
 
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
-    let (started, clock) = (SystemTime::now(), Instant::now());
+    let begun = Begun::now();
     let [before, after] = args.sides()?;
     let read = |paths: &[PathBuf]| {
         let one = |path: &PathBuf| {
@@ -122,18 +122,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let whole = profiles.iter().flatten().all(is_whole);
     let exit = if whole { Exit::Done } else { Exit::Incomplete };
     let text = if args.json {
-        let command: Vec<String> =
-            std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-        to_json(&Envelope {
-            schema: DIFF_SCHEMA,
-            tool: Tool::PMUSCOPE,
-            machine: None,
-            command: &command,
-            started,
-            duration_s: clock.elapsed(),
-            status: exit.status(),
-            result: DiffReport::new(&view),
-        })?
+        begun.json(DIFF_SCHEMA, None, &exit, DiffReport::new(&view))?
     } else {
         diff_text(&view, &terminal::style())
     };

@@ -1,15 +1,14 @@
 //! `pmuscope doctor`.
 
 use std::io::Write as _;
-use std::time::{Instant, SystemTime};
 
 use anyhow::Context as _;
 use pmuscope_machine::probe::{self, Probes};
 use pmuscope_machine::verdicts::verdicts;
 use pmuscope_machine::{Facts, Machine, place};
 use pmuscope_report::doctor::{self, Diagnosis};
-use pmuscope_report::{Envelope, Tool, to_json};
 
+use crate::commands::answer::Begun;
 use crate::exit::{Exit, failure};
 use crate::terminal;
 
@@ -23,22 +22,11 @@ pub(crate) struct Args {
 
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
-    let (started, clock) = (SystemTime::now(), Instant::now());
+    let begun = Begun::now();
     let facts = facts()?;
     let diagnosis = Diagnosis::new(verdicts(&facts));
     let text = if args.json {
-        let command: Vec<String> =
-            std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-        to_json(&Envelope {
-            schema: doctor::SCHEMA,
-            tool: Tool::PMUSCOPE,
-            machine: Some(&facts),
-            command: &command,
-            started,
-            duration_s: clock.elapsed(),
-            status: Exit::Done.status(),
-            result: &diagnosis,
-        })?
+        begun.json(doctor::SCHEMA, Some(&facts), &Exit::Done, &diagnosis)?
     } else {
         doctor::text(&facts, &diagnosis, &terminal::style())
     };

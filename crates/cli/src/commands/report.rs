@@ -2,17 +2,16 @@
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::time::{Instant, SystemTime};
 
 use pmuscope_perfdata::reader::{FileState, Reader};
 use pmuscope_profile::export::Source;
 use pmuscope_profile::{Apart, Collected, Options, Profile};
 use pmuscope_report::{
-    Envelope, RECORDING_SCHEMA, RecordingReport, RowLimits, Style, Summary, Tool, modules_text,
-    recording_text, to_json,
+    RECORDING_SCHEMA, RecordingReport, RowLimits, Style, Summary, modules_text, recording_text,
 };
 use pmuscope_symbols::Symbolizer;
 
+use crate::commands::answer::Begun;
 use crate::commands::symbols::SymbolArgs;
 use crate::commands::views::{View, ViewArgs};
 use crate::exit::{Exit, failure};
@@ -118,7 +117,7 @@ impl Args {
 
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
-    let (started, clock) = (SystemTime::now(), Instant::now());
+    let begun = Begun::now();
     let path = args.input.clone().map_or_else(default_input, Ok)?;
     let file = path.to_string_lossy();
     let format = args.format()?;
@@ -150,22 +149,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let style = if output.is_file() { Style::PLAIN } else { terminal::style() };
     let text = if let Some(view) = view {
         match format {
-            Format::Json => view.json(&profile, &path, limits, (started, clock, &exit))?,
+            Format::Json => view.json(&profile, &path, limits, (begun, &exit))?,
             _ => view.text(&profile, &path, limits, &style)?,
         }
     } else if format == Format::Json {
-        let command: Vec<String> =
-            std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-        to_json(&Envelope {
-            schema: RECORDING_SCHEMA,
-            tool: Tool::PMUSCOPE,
-            machine: None,
-            command: &command,
-            started,
-            duration_s: clock.elapsed(),
-            status: exit.status(),
-            result: RecordingReport::new(&profile, &file, limits),
-        })?
+        begun.json(RECORDING_SCHEMA, None, &exit, RecordingReport::new(&profile, &file, limits))?
     } else if args.modules {
         modules_text(&profile, &file, limits, &style)
     } else {

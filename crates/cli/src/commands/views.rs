@@ -3,16 +3,16 @@
 
 use std::path::Path;
 use std::str::FromStr;
-use std::time::{Instant, SystemTime};
 
 use pmuscope_profile::aggregate::Aggregate;
 use pmuscope_profile::views::{Dimension, Direction, Place, call_tree, neighbours, rows};
 use pmuscope_profile::{Apart, Detail, Options, Profile, TasksBy};
 use pmuscope_report::{
-    Envelope, ROWS_SCHEMA, RowLimits, RowsReport, Style, Tool, TreeLimits, head_text,
-    neighbours_text, rows_text, to_json, tree_text,
+    ROWS_SCHEMA, RowLimits, RowsReport, Style, TreeLimits, head_text, neighbours_text, rows_text,
+    tree_text,
 };
 
+use crate::commands::answer::Begun;
 use crate::exit::{Exit, failure};
 
 /// Smallest share of a line in a call tree where no limit is given.
@@ -199,13 +199,11 @@ impl View {
         profile: &Profile,
         file: &Path,
         limits: RowLimits,
-        (started, clock, exit): (SystemTime, Instant, &Exit),
+        (begun, exit): (Begun, &Exit),
     ) -> anyhow::Result<String> {
         let Self::Rows(by) = self else {
             return Err(failure(Exit::BadInput, "only --by has JSON"));
         };
-        let command: Vec<String> =
-            std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
         let most = limits.rows.unwrap_or(Options::default().intervals);
         let events: Vec<_> = profile
             .events
@@ -218,16 +216,7 @@ impl View {
         let children = has_calls(&profile.aggregate);
         let file = file.to_string_lossy();
         let result = RowsReport::new(&file, by, &events, &profile.modules, children, limits);
-        Ok(to_json(&Envelope {
-            schema: ROWS_SCHEMA,
-            tool: Tool::PMUSCOPE,
-            machine: None,
-            command: &command,
-            started,
-            duration_s: clock.elapsed(),
-            status: exit.status(),
-            result,
-        })?)
+        begun.json(ROWS_SCHEMA, None, exit, result)
     }
 }
 

@@ -51,7 +51,7 @@ impl Output {
 pub(super) fn begin(machine: &Machine, facts: &Facts) -> anyhow::Result<RunFile> {
     let Tool { name, version } = Tool::PMUSCOPE;
     let tool = Program { name: name.to_owned(), version: version.to_owned() };
-    let command = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let command = crate::commands::answer::command_line();
     let mut file = RunFile::new(tool, command, SystemTime::now());
     let environment = machine.environment().map_err(|error| {
         failure(Exit::NotPossible, format!("cannot tell what changes times here: {error}"))

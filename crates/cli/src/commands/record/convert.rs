@@ -81,7 +81,7 @@ pub(super) fn convert(args: Args, machine: &Machine) -> anyhow::Result<Plan> {
         sampling_cost: args.sampling_cost,
         per_thread: args.per_thread,
         build_ids: !args.no_buildid,
-        own_command_line: std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect(),
+        own_command_line: crate::commands::answer::command_line(),
         command: args.command,
     };
     Ok(Plan {
