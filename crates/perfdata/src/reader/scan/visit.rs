@@ -43,17 +43,15 @@ impl Index {
         Sampler { events: self.events.clone(), layouts: &self.layouts, visitor, record: 0 }
     }
 
+    fn walker(&self) -> Walker<'_> {
+        let source = &self.source;
+        Walker::new(&source.file, source.end, NATIVE, self.packing, Pieces::default().chunk)
+    }
+
     fn visit_chunks<V: Visitor>(&self, mut visitors: Vec<V>) -> io::Result<Vec<V>> {
         let next = AtomicUsize::new(0);
         let work = |visitor: &mut V| -> io::Result<()> {
-            let source = &self.source;
-            let mut walker = Walker::new(
-                &source.file,
-                source.end,
-                NATIVE,
-                self.packing,
-                Pieces::default().chunk,
-            );
+            let mut walker = self.walker();
             let mut sampler = self.sampler(visitor);
             while let Some(chunk) = self.chunks.get(next.fetch_add(1, Ordering::Relaxed)) {
                 sampler.record = chunk.first_record;
@@ -101,13 +99,7 @@ impl Index {
                 .collect();
             drop(pieces);
             let source = &self.source;
-            let mut walker = Walker::new(
-                &source.file,
-                source.end,
-                NATIVE,
-                self.packing,
-                Pieces::default().chunk,
-            );
+            let mut walker = self.walker();
             let mut batcher = Batcher { full, free, piece: Piece::default(), record: 0 };
             let result = walker.walk(source.start, source.end, &mut batcher).map(|_| ());
             batcher.hand_on();
