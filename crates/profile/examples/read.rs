@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use pmuscope_machine::Machine;
 use pmuscope_perfdata::reader::Reader;
-use pmuscope_profile::{Apart, Collected, Options, available_threads};
+use pmuscope_profile::{Apart, Collected, Intervals, Options, available_threads};
 use pmuscope_symbols::{KernelIdentity, Options as SymbolOptions, Symbolizer};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut symbolizer = Symbolizer::new(SymbolOptions { inlined: false });
     let running = KernelIdentity::of_running(&Machine::host());
     let (mut named, mut addresses) = (0.0, 0);
-    let options = Options { intervals: 40, ..Options::default() };
+    let options = Options { intervals: Intervals::Largest(40), ..Options::default() };
     let profile = collected.profile(&reader, &running, options, &mut |requests| {
         let start = Instant::now();
         addresses = requests.iter().map(|request| request.addresses.len()).sum();

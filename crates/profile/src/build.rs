@@ -10,9 +10,11 @@ use rustc_hash::FxHashMap;
 
 use crate::aggregate::{Aggregate, Cell, FunctionId};
 use crate::collect::{Collected, State};
+use crate::filter::Filter;
 use crate::naming::{Named, Resolve, name};
 use crate::profile::{
-    EventProfile, FunctionName, FunctionShare, ModuleShare, ModuleSummary, Options, Profile,
+    EventProfile, Filtered, FunctionName, FunctionShare, ModuleShare, ModuleSummary, Options,
+    Profile,
 };
 
 impl Collected {
@@ -46,7 +48,10 @@ impl Collected {
         let FileFacts { metadata, state, tally } = file;
         let kernel = self.state.kernel_identity(&metadata).compare(running);
         let named = name(&self, &metadata, kernel, resolve);
-        let aggregate = self.aggregate(&named, options.detail);
+        let mut aggregate = self.aggregate(&named, options.detail);
+        let filter = &self.filter;
+        let left_out: u64 = self.counts.iter().map(|counts| counts.left_out).sum();
+        let left_out = left_out + filter.keep_named(&mut aggregate);
         let info = metadata.info.as_ref();
         let (number, loss) = (events.len(), &self.state.loss);
         let mut rows = Rows::new(&aggregate);
@@ -58,18 +63,24 @@ impl Collected {
                 (facts.counts_nothing, rows.event(index as u32, facts, lost, options))
             })
             .filter(|(counts_nothing, event)| !counts_nothing || event.samples > 0)
+            .filter(|(_, event)| filter.passes_event(event.index as usize))
             .map(|(_, event)| event)
             .collect();
         let (functions, commands) = (rows.functions, rows.commands);
+        let filtered = Filtered { filter: filter.clone(), left_out };
+        let seconds = self.clock.origin().zip(self.clock.span()).map(|(origin, span)| {
+            filter.duration(origin, origin.saturating_add(span)) as f64 / 1e9
+        });
         let told = info.map(|info| info.duration_s).filter(|&seconds| seconds > 0.0);
         Profile {
             events,
             modules: self.module_summaries(&named),
             commands,
-            duration_s: told.or(self.clock.span().map(|span| span as f64 / 1e9)),
+            duration_s: told.filter(|_| filter.times.is_empty()).or(seconds),
             lost: loss.total(info),
             throttled: loss.throttled(info),
             mappings_left_out: self.state.tasks.spaces.left_out(),
+            filtered: (*filter != Filter::default()).then_some(filtered),
             functions,
             aggregate,
             metadata,
@@ -206,7 +217,8 @@ impl<'a> Rows<'a> {
         let (samples, weight) = totals;
         let by_period = facts.has_period && weight > 0;
         let mut functions = self.shares(sums, if by_period { weight } else { samples }, by_period);
-        let filled = add_intervals(aggregate, &mut functions, &keys, by_period, options.intervals);
+        let filled =
+            add_intervals(aggregate, &mut functions, &keys, by_period, options.intervals.rows());
         let period = if facts.has_period {
             Some(weight)
         } else {

@@ -19,7 +19,8 @@ use pmuscope_perfdata::reader::scan::{Hit, Index, Moment, Pieces, Visitor};
 use pmuscope_perfdata::reader::{ReadError, Reader, Record, Sample};
 
 use crate::blocks::Clock;
-use crate::counter::{Apart, Counter, Counts};
+use crate::counter::{Apart, Counter, Counting, Counts};
+use crate::filter::Filter;
 use crate::lookup::{Past, Present};
 use crate::loss::StreamLoss;
 use crate::modules::Modules;
@@ -31,6 +32,7 @@ pub struct Collected {
     pub(crate) state: State,
     pub(crate) counts: Vec<Counts>,
     pub(crate) clock: Clock,
+    pub(crate) filter: Filter,
 }
 
 /// What records besides samples tell.
@@ -58,8 +60,12 @@ impl Collected {
     ///
     /// # Errors
     /// If the operating system fails to read.
-    pub fn read(reader: &mut Reader, apart: Apart, threads: usize) -> Result<Self, ReadError> {
-        Self::read_in(reader, apart, threads, Pieces::default())
+    pub fn read(
+        reader: &mut Reader,
+        counting: impl Into<Counting>,
+        threads: usize,
+    ) -> Result<Self, ReadError> {
+        Self::read_in(reader, counting, threads, Pieces::default())
     }
 
     /// As [`Collected::read`], in pieces of other sizes.
@@ -68,13 +74,14 @@ impl Collected {
     /// If the operating system fails to read.
     pub fn read_in(
         reader: &mut Reader,
-        apart: Apart,
+        counting: impl Into<Counting>,
         threads: usize,
         pieces: Pieces,
     ) -> Result<Self, ReadError> {
+        let counting = counting.into();
         match reader.index_in(threads, pieces)? {
-            Some(index) => Self::in_two_passes(reader, index, apart, threads),
-            None => Self::in_order(reader, apart),
+            Some(index) => Self::in_two_passes(reader, index, counting, threads),
+            None => Self::in_order(reader, counting),
         }
     }
 
@@ -82,8 +89,8 @@ impl Collected {
     ///
     /// # Errors
     /// Those of [`Reader::next`].
-    pub fn in_order(reader: &mut Reader, apart: Apart) -> Result<Self, ReadError> {
-        let mut ordered = InOrder::new(&has_period(reader), apart);
+    pub fn in_order(reader: &mut Reader, counting: impl Into<Counting>) -> Result<Self, ReadError> {
+        let mut ordered = InOrder::new(&has_period(reader), counting);
         while let Some(entry) = reader.next()? {
             ordered.take(&entry.record);
         }
@@ -93,7 +100,7 @@ impl Collected {
     fn in_two_passes(
         reader: &mut Reader,
         mut index: Index,
-        apart: Apart,
+        counting: Counting,
         threads: usize,
     ) -> Result<Self, ReadError> {
         let has_period = has_period(reader);
@@ -105,12 +112,13 @@ impl Collected {
             state.take(record);
             moments.extend((state.tasks.epoch() != before).then_some(moment));
         })?;
-        let clock = Clock::of(index.times());
+        let near = |time| counting.filter.nearest(time);
+        let clock = Clock::of(index.times().map(|(first, last)| (near(first), near(last))));
         let past = Past::new(&state.tasks, &state.modules, &moments);
         let visitors = (0..threads.clamp(1, index.chunks()))
             .map(|_| Sampling {
                 past: &past,
-                counter: Counter::new(apart, &has_period, nameless, clock.clone()),
+                counter: Counter::new(&counting, &has_period, nameless, clock.clone()),
             })
             .collect();
         let visited = index.visit(visitors)?;
@@ -123,7 +131,7 @@ impl Collected {
             let counts: Result<Vec<Counts>, _> = finishing.into_iter().map(joined).collect();
             counts.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         });
-        Ok(Self { state, counts, clock })
+        Ok(Self { state, counts, clock, filter: counting.filter })
     }
 }
 
@@ -158,17 +166,19 @@ impl Visitor for Sampling<'_> {
 #[derive(Debug)]
 pub(crate) struct InOrder {
     state: State,
+    filter: Filter,
     counter: Counter,
     chain: Vec<[u8; 8]>,
 }
 
 impl InOrder {
     /// One entry per event: whether its samples carry periods.
-    pub(crate) fn new(has_period: &[bool], apart: Apart) -> Self {
+    pub(crate) fn new(has_period: &[bool], counting: impl Into<Counting>) -> Self {
+        let counting = counting.into();
         let mut state = State::default();
         let nameless = nameless(&mut state.tasks);
-        let counter = Counter::new(apart, has_period, nameless, Clock::default());
-        Self { state, counter, chain: Vec::new() }
+        let counter = Counter::new(&counting, has_period, nameless, Clock::default());
+        Self { state, filter: counting.filter, counter, chain: Vec::new() }
     }
 
     pub(crate) fn take(&mut self, record: &Record<'_>) {
@@ -197,7 +207,8 @@ impl InOrder {
 
     pub(crate) fn finish(self) -> Collected {
         let counts = self.counter.finish();
-        Collected { state: self.state, clock: counts.clock.clone(), counts: vec![counts] }
+        let (state, filter, clock) = (self.state, self.filter, counts.clock.clone());
+        Collected { state, clock, counts: vec![counts], filter }
     }
 }
 

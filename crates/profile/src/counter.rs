@@ -11,6 +11,7 @@ use pmuscope_perfdata::reader::scan::Hit;
 use crate::blocks::Clock;
 use crate::cells::{Cells, Key};
 use crate::chains::{Chains, Step, steps};
+use crate::filter::Filter;
 use crate::log::Log;
 use crate::lookup::{Holds, Lookup, PAGE};
 use crate::modules::{GUEST, HYPERVISOR, ModuleId, UNKNOWN};
@@ -74,6 +75,21 @@ pub(crate) struct CellKey {
     pub(crate) what: u32,
 }
 
+/// What a reading counts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counting {
+    /// What is told apart.
+    pub apart: Apart,
+    /// Which samples count.
+    pub filter: Filter,
+}
+
+impl From<Apart> for Counting {
+    fn from(apart: Apart) -> Self {
+        Self { apart, filter: Filter::default() }
+    }
+}
+
 /// What was counted.
 #[derive(Debug)]
 pub(crate) struct Counts {
@@ -87,7 +103,12 @@ pub(crate) struct Counts {
     pub(crate) clock: Clock,
     /// Samples without a time: their blocks mean nothing.
     pub(crate) untimed: u64,
+    /// Samples that the filter left out.
+    pub(crate) left_out: u64,
 }
+
+/// Stands for the group of threads that the filter leaves out.
+const LEFT_OUT: u32 = u32::MAX;
 
 #[derive(Debug, Clone, Copy)]
 struct TaskSlot {
@@ -124,6 +145,7 @@ const NEVER: Holds = Holds { first: 1, last: 0 };
 #[derive(Debug)]
 pub(crate) struct Counter {
     apart: Apart,
+    filter: Filter,
     /// Per event: whether its samples carry the period they stand for.
     has_period: Vec<bool>,
     /// Name of samples that do not tell their thread.
@@ -143,16 +165,23 @@ pub(crate) struct Counter {
     clock: Clock,
     log: Log,
     untimed: u64,
+    left_out: u64,
 }
 
 impl Counter {
-    pub(crate) fn new(apart: Apart, has_period: &[bool], nameless: CommId, clock: Clock) -> Self {
+    pub(crate) fn new(
+        counting: &Counting,
+        has_period: &[bool],
+        nameless: CommId,
+        clock: Clock,
+    ) -> Self {
         let task = TaskSlot { task: None, event: 0, cpu: 0, group: 0, view: NOTHING, holds: NEVER };
         let place = Place { module: UNKNOWN, address: 0 };
         let address = AddressSlot { address: 0, view: NOTHING, place, number: 0, holds: NEVER };
         let page = PageSlot { page: 0, bias: 0, view: NOTHING, module: UNKNOWN, holds: NEVER };
         Self {
-            apart,
+            apart: counting.apart,
+            filter: counting.filter.clone(),
             has_period: has_period.to_vec(),
             nameless,
             task_slots: vec![task; 1 << TASK_BITS],
@@ -169,6 +198,7 @@ impl Counter {
             log: Log::new(clock.shift()),
             clock,
             untimed: 0,
+            left_out: 0,
         }
     }
 
@@ -181,8 +211,18 @@ impl Counter {
         hit: &Hit<'_>,
         time: Option<u64>,
     ) {
+        // Time goes on with what is left out: both ways to read divide it alike.
+        let block = self.block(time);
         let stamp = lookup.stamp(at);
-        let (group, view) = self.group(lookup, at, stamp, hit);
+        let (group, view) = if self.filter.passes_moment(hit.cpu, time) {
+            self.group(lookup, at, stamp, hit)
+        } else {
+            (LEFT_OUT, NOTHING)
+        };
+        if group == LEFT_OUT {
+            self.left_out += 1;
+            return;
+        }
         let by_period = self.has_period.get(hit.event).copied().unwrap_or(false);
         let weight = if by_period { hit.period.unwrap_or(1) } else { 1 };
         let key = if self.apart.chains {
@@ -196,10 +236,10 @@ impl Counter {
             let area = self.areas.intern(mix(group.into(), module.into()), (group, module));
             Key { of: area, address }
         };
-        let block = self.block(time);
         self.cells.count(key, block, weight, &mut self.log);
     }
 
+    /// The number of the group of a sample, or [`LEFT_OUT`]; and what its process sees.
     #[inline]
     fn group<L: Lookup>(
         &mut self,
@@ -234,9 +274,16 @@ impl Counter {
                 (key, found.view, found.holds)
             }
         };
-        let task = self.tasks.intern(key.hash(), key);
-        let group = Group { task, event, cpu: hit.cpu.filter(|_| self.apart.cpus) };
-        let group = self.groups.intern(mix(mix(task.into(), event.into()), cpu.into()), group);
+        let filter = &self.filter;
+        let passes =
+            filter.passes_event(hit.event) && filter.passes_task(hit.task, &lookup.name(key.comm));
+        let group = if passes {
+            let task = self.tasks.intern(key.hash(), key);
+            let group = Group { task, event, cpu: hit.cpu.filter(|_| self.apart.cpus) };
+            self.groups.intern(mix(mix(task.into(), event.into()), cpu.into()), group)
+        } else {
+            LEFT_OUT
+        };
         *slot = TaskSlot { task: hit.task, event, cpu, group, view, holds };
         (group, view)
     }
@@ -361,7 +408,7 @@ impl Counter {
             self.untimed += 1;
             return 0;
         };
-        let (block, halvings) = self.clock.block(time);
+        let (block, halvings) = self.clock.block(self.filter.nearest(time));
         if halvings > 0 {
             self.cells.flush(&mut self.log);
             self.log.set_shift(self.clock.shift());
@@ -405,6 +452,7 @@ impl Counter {
             log: self.log,
             clock: self.clock,
             untimed: self.untimed,
+            left_out: self.left_out,
         }
     }
 }

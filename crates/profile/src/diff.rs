@@ -321,6 +321,7 @@ mod tests {
         };
         let unknown = KernelIdentity::default();
         Profile {
+            filtered: None,
             events: vec![EventProfile {
                 index: 0,
                 name: event.into(),

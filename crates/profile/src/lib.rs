@@ -35,6 +35,7 @@ mod collect;
 mod counter;
 pub mod diff;
 pub mod export;
+mod filter;
 mod log;
 mod lookup;
 mod loss;
@@ -49,7 +50,8 @@ mod tree;
 pub mod views;
 
 pub use collect::{Collected, available_threads};
-pub use counter::{Apart, TasksBy};
+pub use counter::{Apart, Counting, TasksBy};
+pub use filter::{Facts, Filter};
 pub use loss::{Lost, LostSource};
 pub use modules::ModuleKind;
 pub use naming::Resolve;
@@ -57,5 +59,6 @@ pub use pmuscope_perfdata::reader::FileState;
 pub use pmuscope_symbols::{Line, State as SymbolState, Symbol};
 pub use present::{ModuleView, Present, Spot};
 pub use profile::{
-    Detail, EventProfile, FunctionShare, ModuleShare, ModuleSummary, Options, Profile,
+    Detail, EventProfile, Filtered, FunctionShare, Intervals, ModuleShare, ModuleSummary, Options,
+    Profile,
 };

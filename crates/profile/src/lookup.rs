@@ -4,6 +4,8 @@
 //! address, need not ask again. Answers end where the order could matter: a sample at the very time of
 //! a change always asks.
 
+use std::borrow::Cow;
+
 use pmuscope_perfdata::reader::scan::Moment;
 
 use crate::modules::{KERNEL_IMAGE, KERNEL_LOADED, Modules, UNKNOWN};
@@ -58,6 +60,9 @@ pub(crate) trait Lookup {
 
     /// Who ran.
     fn task(&self, pid: i32, tid: i32, at: Self::At) -> TaskAt;
+
+    /// What a thread is called.
+    fn name(&self, comm: CommOf) -> Cow<'_, [u8]>;
 
     /// Where an address of a process lies.
     fn user(&self, view: ViewId, address: u64, at: Self::At) -> PlaceAt;
@@ -139,6 +144,10 @@ impl Lookup for Past<'_> {
         }
     }
 
+    fn name(&self, comm: CommOf) -> Cow<'_, [u8]> {
+        self.tasks.shown(comm)
+    }
+
     fn user(&self, view: ViewId, address: u64, at: Moment) -> PlaceAt {
         let found = self.tasks.spaces.find(view, address, self.epoch(at));
         user_place(self.modules, address, &found, self.holds(found.from, found.until))
@@ -177,6 +186,10 @@ impl Lookup for Present<'_> {
     fn task(&self, pid: i32, tid: i32, (): ()) -> TaskAt {
         let (comm, view) = (self.tasks.comm(pid, tid), self.tasks.view(pid));
         TaskAt { comm, view, holds: self.holds() }
+    }
+
+    fn name(&self, comm: CommOf) -> Cow<'_, [u8]> {
+        self.tasks.shown(comm)
     }
 
     fn user(&self, view: ViewId, address: u64, (): ()) -> PlaceAt {

@@ -13,7 +13,7 @@ use crate::lookup::{self, Lookup as _};
 use crate::modules::{GUEST, HYPERVISOR, ModuleKind};
 use crate::naming::{Resolve, look_up};
 use crate::spaces::NOTHING;
-use crate::tasks::{CommOf, Place};
+use crate::tasks::Place;
 
 /// The present moment of a recording that is read in the order of time.
 #[derive(Debug, Default)]
@@ -48,10 +48,7 @@ impl Present {
     /// Name of a thread, now; made up from its id where it never told one. Foreign text.
     #[must_use]
     pub fn comm(&self, pid: i32, tid: i32) -> Cow<'_, [u8]> {
-        match self.state.tasks.comm(pid, tid) {
-            CommOf::Told(comm) => Cow::Borrowed(self.state.tasks.name(comm)),
-            CommOf::Unnamed(tid) => Cow::Owned(format!(":{tid}").into_bytes()),
-        }
+        self.state.tasks.shown(self.state.tasks.comm(pid, tid))
     }
 
     /// Where an address lies, now.

@@ -8,21 +8,44 @@ use pmuscope_stats::Interval;
 use pmuscope_symbols::{BuildId, KernelMatch, State};
 
 use crate::aggregate::Aggregate;
+use crate::filter::Filter;
 use crate::loss::Lost;
 use crate::modules::ModuleKind;
 
 /// What a profile should hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// The largest rows of each event that get an interval; it takes some 100 µs each.
-    pub intervals: usize,
+    /// Which rows of functions get an interval.
+    pub intervals: Intervals,
     /// How far places within a function are told apart in [`Profile::aggregate`].
     pub detail: Detail,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { intervals: 10_000, detail: Detail::Function }
+        Self { intervals: Intervals::Largest(Intervals::MOST), detail: Detail::Function }
+    }
+}
+
+/// Which rows get an interval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Intervals {
+    /// None: nobody will see them. [`EventProfile::blocks`] still tells whether there could be any.
+    None,
+    /// The largest of each event, so many; it takes some 100 µs each.
+    Largest(usize),
+}
+
+impl Intervals {
+    /// As many as anyone looks at.
+    pub const MOST: usize = 10_000;
+
+    /// How many rows.
+    pub(crate) fn rows(self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::Largest(rows) => rows,
+        }
     }
 }
 
@@ -59,6 +82,8 @@ pub struct Profile {
     pub throttled: u64,
     /// What the file says about machine and recording.
     pub metadata: Metadata,
+    /// What was asked to be left out, and how much that was; `None` where nothing was.
+    pub filtered: Option<Filtered>,
     /// How the file ends.
     pub state: FileState,
     /// What was read of it, and what not.
@@ -67,6 +92,15 @@ pub struct Profile {
     pub mappings_left_out: u64,
     /// The recording's kernel against the running one.
     pub kernel: KernelMatch,
+}
+
+/// What a filter did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Filtered {
+    /// The filter.
+    pub filter: Filter,
+    /// Samples of all events that it left out.
+    pub left_out: u64,
 }
 
 /// A function as it is shown.
@@ -187,9 +221,15 @@ impl Profile {
         self.metadata.info.as_ref()
     }
 
-    /// Samples of all events.
+    /// Samples of all events, without those that were left out.
     #[must_use]
     pub fn samples(&self) -> u64 {
         self.events.iter().map(|event| event.samples).sum()
+    }
+
+    /// Samples of all events that were read, those that a filter left out too.
+    #[must_use]
+    pub fn samples_read(&self) -> u64 {
+        self.samples() + self.filtered.as_ref().map_or(0, |filtered| filtered.left_out)
     }
 }

@@ -3,6 +3,8 @@
 //! What changes is noted with its epoch, so that samples can be looked up afterwards at any moment
 //! ([`crate::past`]), or right away ([`Tasks::comm`], [`Tasks::view`]).
 
+use std::borrow::Cow;
+
 use pmuscope_perfdata::reader::{Comm, Ksymbol, Mmap, Task};
 use rustc_hash::FxHashMap;
 
@@ -111,6 +113,14 @@ impl Tasks {
 
     pub(crate) fn name(&self, comm: CommId) -> &[u8] {
         self.names.get(comm as usize).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// A thread's name as it is shown: made up from its id where it never told one.
+    pub(crate) fn shown(&self, comm: CommOf) -> Cow<'_, [u8]> {
+        match comm {
+            CommOf::Told(comm) => Cow::Borrowed(self.name(comm)),
+            CommOf::Unnamed(tid) => Cow::Owned(format!(":{tid}").into_bytes()),
+        }
     }
 
     pub(crate) fn intern(&mut self, name: &[u8]) -> CommId {

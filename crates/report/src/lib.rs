@@ -30,7 +30,7 @@ pub use escape::{escape, escape_bytes};
 pub use flame::{Flame, FlameLimits, flame_svg};
 pub use html::{Fact, PageLimits, Summary, html_page};
 pub use recording::{
-    Note, RECORDING_SCHEMA, RecordingReport, RowLimits, head_text, modules_text, notes,
+    Note, RECORDING_SCHEMA, RecordingReport, RowLimits, head_text, kept_text, modules_text, notes,
     recording_text,
 };
 pub use runs::compare_text;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use pmuscope_perfdata::reader::{FileState, Reader};
-use pmuscope_profile::{Apart, Collected, Options, available_threads};
+use pmuscope_profile::{Apart, Collected, Intervals, Options, available_threads};
 use pmuscope_report::number::count;
 use pmuscope_symbols::Bundle;
 
@@ -102,7 +102,7 @@ fn symbols(input: &Path, args: &SymbolArgs) -> anyhow::Result<Bundle> {
     for (pid, dump) in collected.jit_dumps() {
         symbolizer.add_jit_dump(*pid, dump.clone());
     }
-    let options = Options { intervals: 0, ..Options::default() };
+    let options = Options { intervals: Intervals::None, ..Options::default() };
     let _ = collected.profile(&reader, &running, options, &mut |requests| {
         let found = symbolizer.resolve_all(requests);
         for (request, found) in requests.iter().zip(&found) {

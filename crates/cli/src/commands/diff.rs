@@ -5,11 +5,13 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use pmuscope_profile::Profile;
 use pmuscope_profile::diff::{Order, diff};
+use pmuscope_profile::{Apart, Intervals, Options, Profile};
 use pmuscope_report::{DIFF_SCHEMA, DiffReport, DiffView, diff_text};
 
-use super::report::{Limit, is_whole, load};
+use super::empty;
+use super::filter::{FilterArgs, SymbolFilterArgs};
+use super::report::{Asked, Limit, is_whole, load};
 use super::symbols::SymbolArgs;
 use crate::commands::answer::Begun;
 use crate::exit::{Exit, failure};
@@ -44,6 +46,10 @@ pub(crate) struct Args {
     /// Count an inlined function as part of the one it was inlined into
     #[arg(long)]
     no_inline: bool,
+    #[command(flatten)]
+    filter: FilterArgs,
+    #[command(flatten)]
+    symbol_filter: SymbolFilterArgs,
     #[command(flatten)]
     symbols: SymbolArgs,
     /// Print everything as one JSON object (schema pmuscope/diff/1)
@@ -92,12 +98,20 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let [before, after] = args.sides()?;
     let read = |paths: &[PathBuf]| {
         let one = |path: &PathBuf| {
-            let read = load(path, &args.symbols, !args.no_inline, INTERVALS);
+            let symbolizer = args.symbols.symbolizer(!args.no_inline, path)?;
+            let intervals = Intervals::Largest(INTERVALS);
+            let options = Options { intervals, ..Options::default() };
+            let asked = Asked { filter: &args.filter, symbols: &args.symbol_filter };
+            let read = load(path, symbolizer, Apart::default(), asked, options);
             read.with_context(|| format!("cannot compare {}", path.display()))
         };
         paths.iter().map(one).collect::<anyhow::Result<Vec<Profile>>>()
     };
     let profiles = [read(before)?, read(after)?];
+    let mut is_empty = false;
+    for (path, profile) in before.iter().chain(after).zip(profiles.iter().flatten()) {
+        is_empty |= empty::tell(profile, path)?;
+    }
     let events = diff(&profiles[0], &profiles[1], args.sort.into());
     let names = |paths: &[PathBuf]| {
         paths.iter().map(|path| path.to_string_lossy().into_owned()).collect::<Vec<_>>()
@@ -116,11 +130,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let view = DiffView {
         events: &events,
         files: [&files_before, &files_after],
+        recordings: [&profiles[0], &profiles[1]],
         one_sided: &one_sided,
         rows: Limit::rows(args.limit, (!args.json).then_some(DEFAULT_ROWS)),
     };
     let whole = profiles.iter().flatten().all(is_whole);
-    let exit = if whole { Exit::Done } else { Exit::Incomplete };
+    let exit = if whole && !is_empty { Exit::Done } else { Exit::Incomplete };
     let text = if args.json {
         begun.json(DIFF_SCHEMA, None, &exit, DiffReport::new(&view))?
     } else {

@@ -6,12 +6,15 @@ mod bundle;
 mod compare;
 mod diff;
 mod doctor;
+mod empty;
+mod filter;
 mod generate;
 mod output;
 mod record;
 mod report;
 mod script;
 mod symbols;
+mod times;
 mod views;
 mod workload;
 

@@ -101,6 +101,11 @@ impl Format {
         }
     }
 
+    /// Whether it is rows only, with no place to say what was left out.
+    pub(crate) fn has_no_head(self) -> bool {
+        matches!(self, Self::Csv | Self::Folded)
+    }
+
     /// Whether it is bytes that no terminal should get.
     fn is_binary(self) -> bool {
         matches!(self, Self::Pprof | Self::Firefox)

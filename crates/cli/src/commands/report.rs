@@ -5,13 +5,18 @@ use std::str::FromStr;
 
 use pmuscope_perfdata::reader::{FileState, Reader};
 use pmuscope_profile::export::Source;
-use pmuscope_profile::{Apart, Collected, Options, Profile};
+use pmuscope_profile::{
+    Apart, Collected, Counting, Intervals, Options, Profile, available_threads,
+};
 use pmuscope_report::{
-    RECORDING_SCHEMA, RecordingReport, RowLimits, Style, Summary, modules_text, recording_text,
+    RECORDING_SCHEMA, RecordingReport, RowLimits, Style, Summary, kept_text, modules_text,
+    recording_text,
 };
 use pmuscope_symbols::Symbolizer;
 
 use crate::commands::answer::Begun;
+use crate::commands::empty;
+use crate::commands::filter::{FilterArgs, SymbolFilterArgs};
 use crate::commands::symbols::SymbolArgs;
 use crate::commands::views::{View, ViewArgs};
 use crate::exit::{Exit, failure};
@@ -30,6 +35,7 @@ const DEFAULT_ROWS: usize = 40;
   pmuscope report                         where the samples of ./pmuscope.data went
   pmuscope report -i perf.data --modules  which files have symbols, which not, and what to do
   pmuscope report -o profile.html         one page: tables, flame graph, CPUs over time
+  pmuscope report --comm db --time 10%-40%   of one program, from a tenth to four tenths of the time
   pmuscope report --json | jq '.events[0].functions[0]'")]
 pub(crate) struct Args {
     /// Recording to read, by pmuscope or perf; - reads a stream from standard input [default:
@@ -59,9 +65,13 @@ pub(crate) struct Args {
     #[arg(long)]
     no_inline: bool,
     #[command(flatten)]
-    symbols: SymbolArgs,
-    #[command(flatten)]
     views: ViewArgs,
+    #[command(flatten)]
+    filter: FilterArgs,
+    #[command(flatten)]
+    symbol_filter: SymbolFilterArgs,
+    #[command(flatten)]
+    symbols: SymbolArgs,
 }
 
 /// A number of rows.
@@ -123,12 +133,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let format = args.format()?;
     let limits = args.limits(format);
     let output = Output::to(args.output.as_deref());
-    let defaults = Options::default();
     let intervals = match limits.rows {
-        _ if args.modules => 0,
-        // Files have intervals of their own; notes ask whether there can be any.
-        _ if format.is_of_counts() => 1,
-        rows => rows.unwrap_or(defaults.intervals),
+        // Files have intervals of their own.
+        _ if args.modules || format.is_of_counts() => Intervals::None,
+        rows => Intervals::Largest(rows.unwrap_or(Intervals::MOST)),
     };
     let view = args.views.view();
     let (apart, options) = match &view {
@@ -139,8 +147,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let inlined = needs_lines || !args.no_inline && !args.modules;
     // Wrong flags are told before a large file is read.
     let symbolizer = args.symbols.symbolizer(inlined, &path)?;
-    let profile = load_apart(&path, symbolizer, apart, options)?;
-    let exit = if is_whole(&profile) { Exit::Done } else { Exit::Incomplete };
+    let asked = Asked { filter: &args.filter, symbols: &args.symbol_filter };
+    let profile = load(&path, symbolizer, apart, asked, options)?;
+    let is_empty = empty::tell(&profile, &path)?;
+    let exit = if is_whole(&profile) && !is_empty { Exit::Done } else { Exit::Incomplete };
+    if let Some(kept) = kept_text(&profile).filter(|_| format.has_no_head()) {
+        eprintln!("note: {kept}");
+    }
     if format.is_of_counts() {
         let (source, summary) = (Source::new(&profile), Summary::new(&profile, &file));
         output.write(format, |out| output::write(format, &source, &summary, limits, out))?;
@@ -163,26 +176,26 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
-/// Reads a recording and its symbols; the largest `intervals` rows of each event get an interval.
-pub(super) fn load(
-    path: &Path,
-    symbols: &SymbolArgs,
-    inlined: bool,
-    intervals: usize,
-) -> anyhow::Result<Profile> {
-    let options = Options { intervals, ..Options::default() };
-    load_apart(path, symbols.symbolizer(inlined, path)?, Apart::default(), options)
+/// Which samples are asked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub(super) filter: &'a FilterArgs,
+    pub(super) symbols: &'a SymbolFilterArgs,
 }
 
-fn load_apart(
+/// Reads a recording and its symbols.
+pub(super) fn load(
     path: &Path,
     mut symbolizer: Symbolizer,
     apart: Apart,
+    asked: Asked<'_>,
     options: Options,
 ) -> anyhow::Result<Profile> {
     let mut reader = Reader::open(path)?;
-    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let collected = Collected::read(&mut reader, apart, threads)?;
+    let mut filter = asked.filter.filter(path, reader.events(), reader.metadata())?;
+    asked.symbols.add_to(&mut filter);
+    let apart = Apart { chains: apart.chains || asked.symbols.need_chains(), ..apart };
+    let collected = Collected::read(&mut reader, Counting { apart, filter }, available_threads())?;
     for (pid, dump) in collected.jit_dumps() {
         symbolizer.add_jit_dump(*pid, dump.clone());
     }

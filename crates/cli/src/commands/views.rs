@@ -6,13 +6,14 @@ use std::str::FromStr;
 
 use pmuscope_profile::aggregate::Aggregate;
 use pmuscope_profile::views::{Dimension, Direction, Place, call_tree, neighbours, rows};
-use pmuscope_profile::{Apart, Detail, Options, Profile, TasksBy};
+use pmuscope_profile::{Apart, Detail, Intervals, Options, Profile, TasksBy};
 use pmuscope_report::{
     ROWS_SCHEMA, RowLimits, RowsReport, Style, TreeLimits, head_text, neighbours_text, rows_text,
     tree_text,
 };
 
 use crate::commands::answer::Begun;
+use crate::commands::filter::nodes;
 use crate::exit::{Exit, failure};
 
 /// Smallest share of a line in a call tree where no limit is given.
@@ -129,8 +130,7 @@ impl View {
         } else {
             Detail::Function
         };
-        // One interval tells whether there can be any.
-        Options { intervals: 1, detail }
+        Options { intervals: Intervals::None, detail }
     }
 
     /// Lines come with inlined functions only.
@@ -204,7 +204,7 @@ impl View {
         let Self::Rows(by) = self else {
             return Err(failure(Exit::BadInput, "only --by has JSON"));
         };
-        let most = limits.rows.unwrap_or(Options::default().intervals);
+        let most = limits.rows.unwrap_or(Intervals::MOST);
         let events: Vec<_> = profile
             .events
             .iter()
@@ -215,15 +215,15 @@ impl View {
             .collect();
         let children = has_calls(&profile.aggregate);
         let file = file.to_string_lossy();
-        let result = RowsReport::new(&file, by, &events, &profile.modules, children, limits);
+        let result = RowsReport::new(&file, by, &events, profile, children, limits);
         begun.json(ROWS_SCHEMA, None, exit, result)
     }
 }
 
-/// The node of a CPU, as the recording's rings tell it.
+/// The node of a CPU, as the recording tells it.
 fn node_of(profile: &Profile) -> impl Fn(u32) -> Option<u32> + '_ {
-    let rings = profile.info().map_or(&[][..], |info| &info.rings);
-    |cpu| rings.iter().find(|ring| ring.cpu == Some(cpu))?.node
+    let nodes = nodes(&profile.metadata);
+    move |cpu| nodes.get(&cpu).copied()
 }
 
 /// Whether a stack is more than a function and what was inlined into it.

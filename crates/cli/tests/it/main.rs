@@ -13,6 +13,7 @@ mod docs;
 mod doctor;
 mod events;
 mod exact;
+mod filters;
 mod generate;
 mod harness;
 mod json;

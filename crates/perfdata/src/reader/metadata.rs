@@ -45,6 +45,8 @@ pub struct Metadata {
     pub cpus: Option<u32>,
     /// NUMA nodes.
     pub nodes: Option<u32>,
+    /// CPUs of each NUMA node, as `0-3,8`. Foreign text.
+    pub node_cpus: Vec<(u32, String)>,
     /// CPU model.
     pub cpu_model: Option<String>,
     /// Command line of the recorder.
@@ -125,7 +127,10 @@ impl Metadata {
             bit::ARCH => self.arch = fields.string(),
             bit::CPUDESC => self.cpu_model = fields.string(),
             bit::NRCPUS => self.cpus = fields.u32().and_then(|_available| fields.u32()),
-            bit::NUMA_TOPOLOGY => self.nodes = fields.u32(),
+            bit::NUMA_TOPOLOGY => {
+                self.nodes = fields.u32();
+                self.node_cpus = std::iter::from_fn(|| node_cpus(&mut fields)).collect();
+            }
             bit::CMDLINE => {
                 fields.u32(); // their number: the bytes decide
                 self.command = std::iter::from_fn(|| fields.string()).collect();
@@ -141,6 +146,14 @@ impl Metadata {
     pub(super) fn take_build_id(&mut self, misc: u16, body: &[u8]) {
         self.build_ids.extend(build_id(misc, body));
     }
+}
+
+/// A node: its number, memory and free memory in kB, its CPUs.
+fn node_cpus(fields: &mut Fields<'_>) -> Option<(u32, String)> {
+    let node = fields.u32()?;
+    fields.u64()?;
+    fields.u64()?;
+    Some((node, fields.string()?))
 }
 
 fn build_ids(bytes: &[u8], endian: Endian) -> Vec<FileBuildId> {

@@ -86,6 +86,12 @@ impl About {
         if profile.lost.count > 0 || profile.throttled > 0 {
             notes.push(format!("lost {}, throttled {}", profile.lost.count, profile.throttled));
         }
+        if let Some(filtered) = &profile.filtered {
+            let (kept, read) = (profile.samples(), profile.samples_read());
+            let flag = |(name, value): &(&str, String)| format!("--{name} {value}");
+            let flags: Vec<String> = filtered.filter.asked.iter().map(flag).collect();
+            notes.push(format!("kept {kept} of {read} samples: {}", flags.join(" ")));
+        }
         Self {
             started_unix_ns: info.map(|info| info.started_unix_ns).filter(|&time| time > 0),
             duration_s: profile.duration_s,

@@ -6,7 +6,7 @@ use std::path::Path;
 use flate2::read::GzDecoder;
 use pmuscope_perfdata::reader::{ReadError, Reader};
 use pmuscope_profile::export::{Source, csv, firefox, folded, pprof};
-use pmuscope_profile::{Apart, Collected, Detail, Options, Profile, TasksBy};
+use pmuscope_profile::{Apart, Collected, Detail, Intervals, Options, Profile, TasksBy};
 use pmuscope_symbols::{KernelIdentity, Resolved, State};
 
 use super::corpus::files;
@@ -16,7 +16,7 @@ fn profile(path: &Path) -> Result<Profile, ReadError> {
     let mut reader = Reader::open(path)?;
     let apart = Apart { chains: true, tasks: TasksBy::Thread, cpus: true };
     let collected = Collected::read(&mut reader, apart, 2)?;
-    let options = Options { intervals: 0, detail: Detail::Address };
+    let options = Options { intervals: Intervals::None, detail: Detail::Address };
     Ok(collected.profile(&reader, &KernelIdentity::default(), options, &mut |requests| {
         let nothing = |addresses: &[u64]| Resolved {
             symbols: vec![None; addresses.len()],

@@ -9,7 +9,7 @@ use pmuscope_perfdata::reader::scan::Pieces;
 use pmuscope_perfdata::reader::{CpuMode, Reader, Record, Sample};
 use pmuscope_perfdata::writer::{Features, FileEvent, closing, front};
 use pmuscope_profile::aggregate::Aggregate;
-use pmuscope_profile::{Apart, Collected, Options, Profile, TasksBy};
+use pmuscope_profile::{Apart, Collected, Counting, Facts, Filter, Options, Profile, TasksBy};
 use pmuscope_symbols::{KernelIdentity, Request, Resolved, State};
 
 /// Mappings begin and end at multiples of this: some pages have several.
@@ -422,9 +422,24 @@ impl Oracle {
 }
 
 fn by_tables(path: &Path) -> BTreeMap<Key, (u64, u64)> {
+    by_filtered_tables(path, &Filter::default())
+}
+
+fn by_filtered_tables(path: &Path, filter: &Filter) -> BTreeMap<Key, (u64, u64)> {
     let mut reader = Reader::open(path).unwrap();
     let mut oracle = Oracle::default();
     while let Some(entry) = reader.next().unwrap() {
+        if let Record::Sample(sample) = &entry.record {
+            let thread = sample.tid.and_then(|tid| oracle.threads.get(&tid));
+            let thread = thread.or_else(|| sample.pid.and_then(|pid| oracle.threads.get(&pid)));
+            let comm = thread
+                .map_or_else(|| format!(":{}", sample.tid.unwrap()), |thread| thread.1.clone());
+            let (task, comm) = (sample.pid.zip(sample.tid), comm.as_bytes());
+            let (cpu, time, event) = (sample.cpu, sample.time, Some(sample.event));
+            if !filter.passes(&Facts { task, comm, cpu, time, event }) {
+                continue;
+            }
+        }
         oracle.take(&entry.record);
     }
     oracle.counts
@@ -456,6 +471,52 @@ fn all_ways_count_the_same() {
             }
         }
     }
+}
+
+/// A filter leaves the same whichever way, and what a look at every sample leaves.
+#[test]
+fn filters_leave_the_same_in_all_ways() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("made.data");
+    let mut left = 0;
+    for seed in 0..4 {
+        let data = records(&mut Random(seed), 3000);
+        write(&path, &data);
+        let mut reader = Reader::open(&path).unwrap();
+        let (first, last) = reader.index(1).unwrap().unwrap().times().unwrap();
+        let part = |percent: u64| first + (last - first) / 100 * percent;
+        let all = by_tables(&path);
+        let (_, comm, pid, tid, cpu, _) = all.keys().nth(all.len() / 2).unwrap().clone();
+        let (times, none) = (vec![part(20)..=part(40), part(70)..=part(80)], Filter::default());
+        let cpus = (0..=cpu).map(|other| other == cpu).collect();
+        for filter in [
+            Filter { pids: vec![pid], ..none.clone() },
+            Filter { tids: vec![tid, pid], comms: vec![comm.into_bytes()], ..none.clone() },
+            Filter { cpus: Some(cpus), events: Some(vec![false, true]), ..none.clone() },
+            Filter { times, pids: vec![pid], ..none.clone() },
+            Filter { times: vec![0..=first - 1], ..none.clone() },
+        ] {
+            let expected = by_filtered_tables(&path, &filter);
+            let counting = Counting { apart: APART, filter: filter.clone() };
+            let mut reader = Reader::open(&path).unwrap();
+            let collected = Collected::in_order(&mut reader, counting.clone()).unwrap();
+            let one = finished(&reader, collected);
+            assert_eq!(table(&one), expected, "seed {seed}: {filter:?}");
+            assert_eq!(one.samples_read(), all.values().map(|sums| sums.0).sum::<u64>());
+            left += one.samples();
+            for threads in [1, 3] {
+                let mut reader = Reader::open(&path).unwrap();
+                let pieces = Pieces { part: 70_000, chunk: 66 << 10, packed_chunk: 9000 };
+                let collected =
+                    Collected::read_in(&mut reader, counting.clone(), threads, pieces).unwrap();
+                let other = finished(&reader, collected);
+                assert_eq!(other.aggregate, one.aggregate, "seed {seed}: {filter:?}");
+                assert_eq!(other.duration_s, one.duration_s, "seed {seed}: {filter:?}");
+                assert_eq!(other.filtered, one.filtered, "seed {seed}: {filter:?}");
+            }
+        }
+    }
+    assert!(left > 1000, "{left}");
 }
 
 /// What is cut off or damaged ends both ways at the same place.

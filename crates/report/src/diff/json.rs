@@ -5,6 +5,7 @@ use pmuscope_stats::Estimate;
 use serde::Serialize;
 
 use super::{DiffView, Verdict};
+use crate::recording::FilteredOut;
 
 /// The schema of [`DiffReport`] in its envelope.
 pub const DIFF_SCHEMA: &str = "pmuscope/diff/1";
@@ -15,6 +16,9 @@ pub struct DiffReport<'a> {
     before: &'a [String],
     after: &'a [String],
     events: Vec<Event<'a>>,
+    /// What was left out of each recording; absent where nothing was.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    filters: Vec<FilteredOut<'a>>,
     /// Events that only one side has.
     one_sided: &'a [String],
 }
@@ -27,6 +31,7 @@ impl<'a> DiffReport<'a> {
             before: view.files[0],
             after: view.files[1],
             events: view.events.iter().map(|event| Event::new(event, view.rows)).collect(),
+            filters: view.recordings.into_iter().flatten().filter_map(FilteredOut::of).collect(),
             one_sided: view.one_sided,
         }
     }

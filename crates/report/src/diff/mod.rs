@@ -3,6 +3,7 @@
 mod json;
 mod text;
 
+use pmuscope_profile::Profile;
 use pmuscope_profile::diff::EventDiff;
 
 pub use json::{DIFF_SCHEMA, DiffReport};
@@ -15,6 +16,8 @@ pub struct DiffView<'a> {
     pub events: &'a [EventDiff],
     /// Files of the side before and the one after.
     pub files: [&'a [String]; 2],
+    /// The recordings of the two sides, in the same order.
+    pub recordings: [&'a [Profile]; 2],
     /// Names of events that only one side has.
     pub one_sided: &'a [String],
     /// Most rows per event; `None` shows all.

@@ -1,9 +1,11 @@
 //! The table of `pmuscope diff`.
 
+use pmuscope_profile::Profile;
 use pmuscope_profile::diff::{EventDiff, RowDiff, RowName, SideTotal, TotalUnit};
 
 use super::{DiffView, Verdict};
 use crate::number::{count, fixed, interval, percent, significant};
+use crate::recording::asked;
 use crate::{Cell, Column, Paint, Style, Table, escape, wrap};
 
 /// A table per event: rows with the change of share and total; then what limits the reading.
@@ -18,6 +20,11 @@ pub fn diff_text(view: &DiffView<'_>, style: &Style) -> String {
         out.push('\n');
         out.push_str(&rows(event, view.rows, style));
     }
+    if let Some(kept) = kept(view) {
+        out.push('\n');
+        out.push_str(&wrap(&style.text(&kept), style.width, 0));
+        out.push('\n');
+    }
     let notes = notes(view);
     if !notes.is_empty() {
         out.push('\n');
@@ -27,6 +34,19 @@ pub fn diff_text(view: &DiffView<'_>, style: &Style) -> String {
         out.push_str(&format!("{} {line}\n", style.paint(Paint::Dim, "note:")));
     }
     out
+}
+
+/// What a filter left of each side.
+fn kept(view: &DiffView<'_>) -> Option<String> {
+    let [before, after] = view.recordings;
+    let filtered = before.iter().chain(after).find_map(|one| one.filtered.as_ref())?;
+    let side = |side: &[Profile]| {
+        let kept: u64 = side.iter().map(Profile::samples).sum();
+        let read: u64 = side.iter().map(Profile::samples_read).sum();
+        format!("{} of {}", count(kept), count(read))
+    };
+    let flags = asked(&filtered.filter);
+    Some(format!("kept {} samples before, {} after: {flags}", side(before), side(after)))
 }
 
 fn head(event: &EventDiff, files: [&[String]; 2], style: &Style) -> String {
@@ -219,7 +239,13 @@ mod tests {
 
     fn text(events: &[EventDiff], rows: Option<usize>) -> String {
         let files = [vec!["a.data".to_owned()], vec!["b.data".to_owned()]];
-        let view = DiffView { events, files: [&files[0], &files[1]], one_sided: &[], rows };
+        let view = DiffView {
+            events,
+            files: [&files[0], &files[1]],
+            recordings: [&[], &[]],
+            one_sided: &[],
+            rows,
+        };
         diff_text(&view, &Style::PLAIN)
     }
 

@@ -4,7 +4,7 @@ use pmuscope_profile::{LostSource, Profile};
 
 use crate::Note;
 use crate::number::{count, duration, percent, significant};
-use crate::recording::{event_name, machine_size};
+use crate::recording::{asked, event_name, kept_text, machine_size};
 
 /// What a page says before any figure. All text may be foreign.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -46,11 +46,22 @@ impl Summary {
                 lost(profile),
                 cost(profile),
                 machine(profile),
-            ],
+            ]
+            .into_iter()
+            .chain(filter(profile))
+            .collect(),
             notes: crate::notes(profile),
             command: told.unwrap_or(&profile.metadata.command).join(" "),
         }
     }
+}
+
+/// What was left out, if anything.
+fn filter(profile: &Profile) -> Option<Fact> {
+    let filtered = profile.filtered.as_ref()?;
+    let kept = kept_text(profile)?;
+    let (kept, _) = kept.split_once(": ")?;
+    Some(fact("Filter", asked(&filtered.filter), kept.to_owned()))
 }
 
 fn fact(name: &'static str, value: String, detail: String) -> Fact {
@@ -82,7 +93,10 @@ fn samples(profile: &Profile) -> Fact {
     let rate = profile.duration_s.filter(|&seconds| seconds > 0.0).map(|seconds| {
         let rate = all as f64 / seconds;
         match machine_size(profile).0 {
-            Some(cpus) if profile.info().is_some_and(|info| info.scope == "system-wide") => {
+            Some(cpus)
+                if profile.filtered.is_none()
+                    && profile.info().is_some_and(|info| info.scope == "system-wide") =>
+            {
                 format!("{}/s per CPU", significant(rate / f64::from(cpus), 3))
             }
             _ => format!("{}/s", significant(rate, 3)),

@@ -75,6 +75,37 @@ struct About<'a> {
     lost_is: &'static str,
     throttled: Count,
     records: Count,
+    /// What was left out; absent where nothing was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    filter: Option<FilteredOut<'a>>,
+}
+
+/// A filter, and what it left.
+#[derive(Debug, Serialize)]
+pub(crate) struct FilteredOut<'a> {
+    /// Flags and their values, in order.
+    by: Vec<Flag<'a>>,
+    samples_kept: Count,
+    samples_read: Count,
+}
+
+#[derive(Debug, Serialize)]
+struct Flag<'a> {
+    flag: &'static str,
+    value: &'a str,
+}
+
+impl<'a> FilteredOut<'a> {
+    /// `None` where nothing was to be left out.
+    pub(crate) fn of(profile: &'a Profile) -> Option<Self> {
+        let filtered = profile.filtered.as_ref()?;
+        let flag = |(flag, value): &'a (&'static str, String)| Flag { flag, value };
+        Some(Self {
+            by: filtered.filter.asked.iter().map(flag).collect(),
+            samples_kept: Count(profile.samples()),
+            samples_read: Count(profile.samples_read()),
+        })
+    }
 }
 
 impl<'a> About<'a> {
@@ -111,6 +142,7 @@ impl<'a> About<'a> {
             },
             throttled: Count(profile.throttled),
             records: Count(profile.tally.records),
+            filter: FilteredOut::of(profile),
         }
     }
 }

@@ -9,10 +9,11 @@ mod text;
 
 use pmuscope_profile::{EventProfile, FunctionShare, Profile};
 
+pub(crate) use json::FilteredOut;
 pub use json::{RECORDING_SCHEMA, RecordingReport};
 pub use notes::{Note, notes};
-pub(crate) use text::event_name;
-pub use text::{head_text, modules_text, recording_text};
+pub(crate) use text::{asked, event_name};
+pub use text::{head_text, kept_text, modules_text, recording_text};
 
 /// Which rows of a profile are shown.
 #[derive(Debug, Clone, Copy, PartialEq)]

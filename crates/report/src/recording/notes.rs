@@ -2,6 +2,7 @@
 
 use pmuscope_perfdata::info::{EventInfo, UnsampledClock};
 use pmuscope_profile::{EventProfile, FileState, LostSource, Profile, SymbolState};
+use pmuscope_stats::MIN_BLOCKS;
 
 use crate::number::{count, percent};
 
@@ -70,7 +71,7 @@ fn stopped(profile: &Profile) -> Option<String> {
 /// The recorder counts what it writes: a reader must find as much.
 fn missing(profile: &Profile) -> Option<String> {
     let info = profile.info().filter(|info| info.complete)?;
-    let (wrote, read) = (info.samples(), profile.samples());
+    let (wrote, read) = (info.samples(), profile.samples_read());
     (wrote != read && profile.tally.stopped.is_none()).then(|| {
         format!(
             "the recorder wrote {} samples, {} were read: the file was changed, or one of the two is wrong.",
@@ -195,9 +196,7 @@ fn intervals(profile: &Profile) -> Option<String> {
     let without = profile
         .events
         .iter()
-        .filter(|event| {
-            event.samples > 0 && event.functions.iter().all(|row| row.interval.is_none())
-        })
+        .filter(|event| event.samples > 0 && event.blocks < MIN_BLOCKS)
         .min_by_key(|event| event.blocks)?;
     let clock = if is_software_clock(without) { "" } else { " or a shorter period (-c)" };
     Some(format!(

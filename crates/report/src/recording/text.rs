@@ -1,7 +1,7 @@
 //! Tables for people.
 
 use pmuscope_perfdata::info::RecordingInfo;
-use pmuscope_profile::{EventProfile, FunctionShare, LostSource, Profile};
+use pmuscope_profile::{EventProfile, Filter, FunctionShare, LostSource, Profile};
 
 use crate::number::{count, duration, fixed, percent, significant};
 use crate::{Cell, Column, Paint, Style, Table, escape, wrap};
@@ -95,7 +95,33 @@ pub fn head_text(profile: &Profile, file: &str, style: &Style) -> String {
     let mut out = paint_line(style, &line);
     out.push_str(&style.text(&account(profile)));
     out.push('\n');
+    if let Some(kept) = kept_text(profile) {
+        push_wrapped(&mut out, &kept, style);
+    }
     out
+}
+
+/// What a filter left, `None` without one: `kept 1,234 of 5,678 samples (21.7 %): --comm sh --cpu 0-3`.
+#[must_use]
+pub fn kept_text(profile: &Profile) -> Option<String> {
+    let filtered = profile.filtered.as_ref()?;
+    let (kept, read) = (profile.samples(), profile.samples_read());
+    let share = if read > 0 { kept as f64 / read as f64 } else { 0.0 };
+    let (kept, read, share) = (count(kept), count(read), percent(share, 1));
+    Some(format!("kept {kept} of {read} samples ({share}): {}", asked(&filtered.filter)))
+}
+
+/// The flags of a filter, as typed and escaped.
+pub(crate) fn asked(filter: &Filter) -> String {
+    let flag = |(name, value): &(&str, String)| {
+        let value = escape(value);
+        if value.contains(' ') {
+            format!("--{name} \"{value}\"")
+        } else {
+            format!("--{name} {value}")
+        }
+    };
+    filter.asked.iter().map(flag).collect::<Vec<_>>().join(" ")
 }
 
 /// `cycles:u at 999 Hz`.
@@ -150,7 +176,7 @@ fn rate(profile: &Profile) -> Option<String> {
     let seconds = profile.duration_s.filter(|&seconds| seconds > 0.0)?;
     let rate = profile.samples() as f64 / seconds;
     match machine_size(profile).0 {
-        Some(cpus) if is_system_wide(profile) => {
+        Some(cpus) if is_system_wide(profile) && profile.filtered.is_none() => {
             Some(format!("{}/s per CPU", significant(rate / f64::from(cpus), 3)))
         }
         _ => Some(format!("{}/s", significant(rate, 3))),

@@ -1,12 +1,12 @@
 //! Rows by any dimensions for programs: the result of `pmuscope/rows/1`.
 
-use pmuscope_profile::ModuleSummary;
 use pmuscope_profile::views::{Dimension, Key, Row};
+use pmuscope_profile::{ModuleSummary, Profile};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::dimension_word;
-use crate::recording::RowLimits;
+use crate::recording::{FilteredOut, RowLimits};
 
 /// The schema of [`RowsReport`] in its envelope.
 pub const ROWS_SCHEMA: &str = "pmuscope/rows/1";
@@ -15,6 +15,9 @@ pub const ROWS_SCHEMA: &str = "pmuscope/rows/1";
 #[derive(Debug, Serialize)]
 pub struct RowsReport<'a> {
     file: &'a str,
+    /// What was left out; absent where nothing was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    filter: Option<FilteredOut<'a>>,
     by: Vec<&'static str>,
     events: Vec<Event<'a>>,
 }
@@ -26,10 +29,11 @@ impl<'a> RowsReport<'a> {
         file: &'a str,
         by: &[Dimension],
         events: &[(&'a str, Vec<Row>)],
-        modules: &[ModuleSummary],
+        profile: &'a Profile,
         children: bool,
         limits: RowLimits,
     ) -> Self {
+        let modules = &profile.modules;
         let event = |(name, rows): &(&'a str, Vec<Row>)| {
             let size = |row: &&Row| if children { row.total_share } else { row.share };
             let most = limits.rows.unwrap_or(usize::MAX);
@@ -41,6 +45,7 @@ impl<'a> RowsReport<'a> {
         };
         Self {
             file,
+            filter: FilteredOut::of(profile),
             by: by.iter().copied().map(dimension_word).collect(),
             events: events.iter().map(event).collect(),
         }

@@ -7,13 +7,11 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use pmuscope_perfdata::reader::{CpuMode, Details, Entry, Event, Reader, Record, Sample};
-use pmuscope_profile::{Present, Spot};
+use pmuscope_profile::{Facts, Filter, Present, Spot};
 use pmuscope_report::script::{
     Field, Look, Names, Printer, RecordClass, RecordView, SampleView, Step,
 };
 use pmuscope_symbols::{KernelIdentity, Symbolizer};
-
-use super::filter::{Facts, Filter};
 
 /// Bytes that wait for names before they are looked up: at first few, so that something is seen soon.
 const FIRST_WINDOW: usize = 128 << 10;

@@ -1,6 +1,5 @@
 //! `pmuscope script`.
 
-mod filter;
 mod listing;
 
 use std::io::{BufWriter, Write as _};
@@ -8,13 +7,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use pmuscope_perfdata::reader::{FileState, RawEntry, Reader, Record, Tally};
-use pmuscope_profile::Present;
+use pmuscope_profile::{Facts, Filter, Present};
 use pmuscope_report::escape;
 use pmuscope_report::script::{Fields, Form, Look, RecordClass, dump_entry, dump_event, dump_head};
 
+use crate::commands::filter::FilterArgs;
 use crate::commands::symbols::SymbolArgs;
 use crate::exit::Exit;
-use filter::{Facts, Filter, FilterArgs};
 use listing::{Listing, NO_COMM};
 
 /// Bytes of output that are written at once.
@@ -123,7 +122,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
 
 fn list(path: &Path, args: &Args) -> anyhow::Result<Exit> {
     let mut reader = Reader::open_all(path)?;
-    let filter = Filter::new(&args.filter, reader.events())?;
+    let filter = args.filter.filter(path, reader.events(), reader.metadata())?;
     let form = match (args.json, args.csv) {
         (true, _) => Form::Json,
         (_, true) => Form::Csv,
@@ -154,13 +153,15 @@ fn dump(path: &Path, args: &Args) -> anyhow::Result<Exit> {
             dump_event(&mut text, number, event);
             events.push(event.clone());
         }
+        let metadata = filter.is_none().then(|| reader.metadata().clone());
         let Some(entry) = reader.next()? else { break };
-        if entry.kind < FIRST_OF_TOOLS && filter.is_none() {
-            filter = Some(Filter::new(&args.filter, &events)?);
+        if let Some(metadata) = metadata.filter(|_| entry.kind < FIRST_OF_TOOLS) {
+            filter = Some(args.filter.filter(path, &events, &metadata)?);
         }
         let shown = match &filter {
-            Some(filter) => passes(&entry, filter, &mut present),
-            None => args.filter.is_open(),
+            Some(filter) if entry.kind < FIRST_OF_TOOLS => passes(&entry, filter, &mut present),
+            // Those of tools only where nothing is left out.
+            _ => args.filter.is_open(),
         };
         if shown {
             dump_entry(&mut text, &entry, &events);
@@ -175,11 +176,8 @@ fn dump(path: &Path, args: &Args) -> anyhow::Result<Exit> {
 /// The first kind of a tool's records.
 const FIRST_OF_TOOLS: u32 = 64;
 
-/// Whether a record is shown; those of tools only where nothing is left out.
+/// Whether a record of the kernel is shown.
 fn passes(entry: &RawEntry<'_>, filter: &Filter, present: &mut Present) -> bool {
-    if entry.kind >= FIRST_OF_TOOLS {
-        return filter.is_open;
-    }
     let (mut task, mut cpu, mut event) = (entry.maker.task, entry.maker.cpu, None);
     match &entry.record {
         Some(Record::Sample(sample)) => {

@@ -1,0 +1,122 @@
+//! Why a filter leaves nothing, and what there would be.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use pmuscope_perfdata::reader::Reader;
+use pmuscope_profile::{
+    Apart, Collected, Filter, Filtered, Intervals, Options, Profile, TasksBy, available_threads,
+};
+use pmuscope_profile::{Counting, Detail};
+use pmuscope_report::escape;
+use pmuscope_report::number::count;
+use pmuscope_symbols::KernelIdentity;
+
+use super::filter::ends;
+
+/// Values that are listed, the ones with the most samples first.
+const MOST: usize = 8;
+
+/// Tells on standard error why a filter left nothing; whether it did.
+pub(super) fn tell(profile: &Profile, path: &Path) -> anyhow::Result<bool> {
+    let Some(filtered) = profile.filtered.as_ref().filter(|_| profile.samples() == 0) else {
+        return Ok(false);
+    };
+    let file = path.display().to_string();
+    eprintln!(
+        "warning: {}: the filter leaves none of {} samples",
+        escape(&file),
+        count(filtered.left_out)
+    );
+    // A stream is gone.
+    if path.as_os_str() != "-" && filtered.left_out > 0 {
+        let all = read(path, Filter::default())?;
+        for (name, value) in &filtered.filter.asked {
+            let line = one(filtered, name, &all, path)?;
+            eprintln!("  --{name} {}: {line}", escape(value));
+        }
+    }
+    Ok(true)
+}
+
+/// What one flag alone leaves, or what there is where that is nothing.
+fn one(
+    filtered: &Filtered,
+    name: &'static str,
+    all: &Profile,
+    path: &Path,
+) -> anyhow::Result<String> {
+    let filter = &filtered.filter;
+    let mut alone = Filter { asked: vec![(name, String::new())], ..Filter::default() };
+    match name {
+        "pid" => alone.pids.clone_from(&filter.pids),
+        "tid" => alone.tids.clone_from(&filter.tids),
+        "comm" => alone.comms.clone_from(&filter.comms),
+        "cpu" | "node" => alone.cpus.clone_from(&filter.cpus),
+        "time" => alone.times.clone_from(&filter.times),
+        "event" => alone.events.clone_from(&filter.events),
+        _ => {
+            return Ok("pmuscope report --by function --limit all lists the functions".into());
+        }
+    }
+    let left = read(path, alone)?.samples();
+    if left > 0 {
+        return Ok(format!("alone leaves {} samples", count(left)));
+    }
+    Ok(match name {
+        "time" => match ends(path)? {
+            Some((first, last)) => {
+                let seconds =
+                    |time: u64| format!("{}.{:09}", time / 1_000_000_000, time % 1_000_000_000);
+                format!("the samples are of {} to {}", seconds(first), seconds(last))
+            }
+            None => "the samples do not tell their time".into(),
+        },
+        "event" => "the event has no samples".into(),
+        _ => there_is(name, all),
+    })
+}
+
+/// Values of a dimension with their samples.
+fn there_is(name: &str, all: &Profile) -> String {
+    let mut found: BTreeMap<String, u64> = BTreeMap::new();
+    let counts = &all.aggregate;
+    for cell in &counts.cells {
+        let task = &counts.tasks[cell.task as usize];
+        let named = |id: Option<i32>| id.map(|id| format!("{id} {}", escape(&task.command)));
+        let value = match name {
+            "pid" => task.pid.map(|pid| pid.to_string()),
+            "tid" => named(task.tid),
+            "comm" => Some(escape(&task.command).into_owned()),
+            _ => cell.cpu.map(|cpu| cpu.to_string()),
+        };
+        if let Some(value) = value {
+            *found.entry(value).or_default() += cell.samples;
+        }
+    }
+    if found.is_empty() {
+        return "the samples do not tell theirs".into();
+    }
+    let mut found: Vec<(String, u64)> = found.into_iter().collect();
+    found.sort_by_key(|(_, samples)| std::cmp::Reverse(*samples));
+    let more = found.len().saturating_sub(MOST);
+    let mut listed: Vec<String> = found
+        .into_iter()
+        .take(MOST)
+        .map(|(value, samples)| format!("{value} ({})", count(samples)))
+        .collect();
+    if more > 0 {
+        listed.push(format!("{} more", count(more as u64)));
+    }
+    format!("there is {}", listed.join(", "))
+}
+
+/// Who has samples, on which CPU.
+fn read(path: &Path, filter: Filter) -> anyhow::Result<Profile> {
+    let mut reader = Reader::open(path)?;
+    let apart = Apart { chains: false, tasks: TasksBy::Thread, cpus: true };
+    let collected = Collected::read(&mut reader, Counting { apart, filter }, available_threads())?;
+    let options = Options { intervals: Intervals::None, detail: Detail::Function };
+    // Nobody asks for names of functions.
+    Ok(collected.profile(&reader, &KernelIdentity::default(), options, &mut |_| Vec::new()))
+}
