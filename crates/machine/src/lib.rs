@@ -6,6 +6,7 @@
 
 mod budget;
 mod busy;
+mod cache;
 mod cgroup;
 pub mod child;
 mod cpuset;
@@ -16,6 +17,7 @@ mod image;
 mod kernel;
 mod limits;
 mod maps;
+mod memory;
 pub mod place;
 mod pmu;
 pub mod probe;
@@ -30,6 +32,7 @@ pub mod verdicts;
 
 pub use budget::RingBudget;
 pub use busy::CpuTimes;
+pub use cache::user_cache;
 pub use cgroup::OwnCgroup;
 pub use cpuset::{CpuIter, CpuListError, CpuSet};
 pub use environment::Environment;

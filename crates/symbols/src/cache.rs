@@ -192,21 +192,10 @@ fn tidy(folder: &Path, most: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Where this user's cache is: `$PMUSCOPE_CACHE/symbols`, else `$XDG_CACHE_HOME/pmuscope/symbols`, else
-/// `~/.cache/pmuscope/symbols`. `None` if `PMUSCOPE_CACHE` is empty, or none of them is set.
+/// Where symbols of this user are kept: in `symbols` of [`pmuscope_machine::user_cache`].
 #[must_use]
 pub fn user_cache() -> Option<PathBuf> {
-    folder_of(|name| std::env::var_os(name).map(PathBuf::from))
-}
-
-fn folder_of(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
-    if let Some(folder) = variable("PMUSCOPE_CACHE") {
-        return (!folder.as_os_str().is_empty()).then(|| folder.join("symbols"));
-    }
-    // The specification has it that relative paths are to be ignored.
-    let xdg = variable("XDG_CACHE_HOME").filter(|folder| folder.is_absolute());
-    let home = || Some(variable("HOME").filter(|home| home.is_absolute())?.join(".cache"));
-    Some(xdg.or_else(home)?.join("pmuscope/symbols"))
+    Some(pmuscope_machine::user_cache()?.join("symbols"))
 }
 
 #[cfg(test)]
@@ -338,24 +327,5 @@ mod tests {
             .collect();
         left.sort();
         assert_eq!(left, ["b.sym", "c.sym", "other"]);
-    }
-
-    #[test]
-    fn the_environment_says_where() {
-        let at = |pairs: &[(&str, &str)]| {
-            folder_of(|name| {
-                pairs
-                    .iter()
-                    .find(|(known, _)| *known == name)
-                    .map(|(_, value)| PathBuf::from(value))
-            })
-        };
-        assert_eq!(at(&[("HOME", "/h")]), Some("/h/.cache/pmuscope/symbols".into()));
-        let xdg = [("HOME", "/h"), ("XDG_CACHE_HOME", "/x")];
-        assert_eq!(at(&xdg), Some("/x/pmuscope/symbols".into()));
-        assert_eq!(at(&[("HOME", "/h"), ("XDG_CACHE_HOME", "x")]), at(&[("HOME", "/h")]));
-        assert_eq!(at(&[("PMUSCOPE_CACHE", "/c"), ("HOME", "/h")]), Some("/c/symbols".into()));
-        assert_eq!(at(&[("PMUSCOPE_CACHE", ""), ("HOME", "/h")]), None);
-        assert_eq!(at(&[]), None);
     }
 }
