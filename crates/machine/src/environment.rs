@@ -20,6 +20,8 @@ pub struct Environment {
     pub smt: Smt,
     /// The hypervisor, if any.
     pub hypervisor: Option<Sign>,
+    /// What translates the machine's instructions, if the CPU itself does not run them.
+    pub emulator: Option<Sign>,
     /// Runnable tasks, averaged over 1, 5 and 15 minutes: `/proc/loadavg`.
     pub load_average: Option<[f64; 3]>,
     /// `kernel.numa_balancing`: whether the kernel moves pages to their users by itself.
@@ -39,13 +41,15 @@ impl Machine {
     /// If neither kernel nor CPUs can be told.
     pub fn environment(&self) -> Result<Environment, MachineError> {
         let topology = self.topology()?;
+        let surroundings = self.surroundings(&self.processor());
         Ok(Environment {
             kernel_release: self.kernel()?.release,
             cpus: topology.online.len(),
             nodes: topology.node_groups().len(),
             frequency: self.frequency(&topology),
             smt: self.smt(&topology),
-            hypervisor: self.surroundings(&self.processor()).hypervisor,
+            hypervisor: surroundings.hypervisor,
+            emulator: surroundings.emulator,
             load_average: self.load_average(),
             numa_balancing: self
                 .number::<u32>("proc/sys/kernel/numa_balancing")
@@ -113,6 +117,13 @@ impl Environment {
     }
 
     fn guest(&self) -> Option<Reason> {
+        if let Some(sign) = &self.emulator {
+            return Some(Reason {
+                effect: "times and rates are the emulator's; placement and counts hold".to_owned(),
+                why: format!("this machine is emulated ({})", sign.name),
+                fix: None,
+            });
+        }
         let sign = self.hypervisor.as_ref()?;
         Some(Reason {
             effect: "neighbours on the host take time that this machine does not see".to_owned(),

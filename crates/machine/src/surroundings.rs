@@ -4,6 +4,9 @@ use serde::Serialize;
 
 use crate::{Machine, Processor};
 
+/// What the kernel of an emulated guest of `pmuscope lab` is told; it means nothing to the kernel.
+const EMULATED: &str = "pmuscope.acceleration=tcg";
+
 /// The initial pid namespace has this inode number on every kernel (include/linux/proc_ns.h).
 const INITIAL_PID_NAMESPACE: &str = "pid:[4026531836]";
 
@@ -12,6 +15,9 @@ const INITIAL_PID_NAMESPACE: &str = "pid:[4026531836]";
 pub struct Surroundings {
     /// The hypervisor, if this is a virtual machine.
     pub hypervisor: Option<Sign>,
+    /// What translates its instructions, if the CPU itself does not run them: times and rates are then
+    /// the emulator's.
+    pub emulator: Option<Sign>,
     /// The container engine, if something of a container is here.
     pub container: Option<Sign>,
     /// Whether all processes of the machine are visible; `None` if the kernel does not tell.
@@ -52,6 +58,7 @@ impl Machine {
     pub fn surroundings(&self, processor: &Processor) -> Surroundings {
         Surroundings {
             hypervisor: self.hypervisor(processor),
+            emulator: self.emulator(processor),
             container: self.container(),
             initial_pid_namespace: std::fs::read_link(self.path("proc/self/ns/pid"))
                 .ok()
@@ -72,6 +79,16 @@ impl Machine {
             None if flag => Some(Sign::new("unknown hypervisor", "/proc/cpuinfo flags")),
             None => None,
         }
+    }
+
+    /// Where the kernel was told (guests of `pmuscope lab`), or the CPU says so itself.
+    pub(crate) fn emulator(&self, processor: &Processor) -> Option<Sign> {
+        let words = self.text_if_any("proc/cmdline").unwrap_or_default();
+        if words.split_ascii_whitespace().any(|word| word == EMULATED) {
+            return Some(Sign::new("QEMU TCG", "/proc/cmdline"));
+        }
+        let model = processor.model_name.as_deref().unwrap_or_default();
+        model.starts_with("QEMU TCG").then(|| Sign::new("QEMU TCG", "/proc/cpuinfo model name"))
     }
 
     fn hypervisor_of_clock(&self) -> Option<Sign> {
@@ -137,5 +154,29 @@ impl Machine {
         let status = self.text("proc/self/status").ok()?;
         let mode = status.lines().find_map(|line| line.strip_prefix("Seccomp:"))?;
         Some(mode.trim() != "0")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn emulation_is_told_by_the_command_line_or_the_model() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join("proc")).unwrap();
+        let write = |name: &str, text: &str| {
+            std::fs::write(root.path().join("proc").join(name), text).unwrap();
+        };
+        let machine = Machine::at(root.path());
+        let emulator = || machine.surroundings(&machine.processor()).emulator.map(|s| s.evidence);
+        write("cpuinfo", "processor : 0\nmodel name : AMD EPYC\n");
+        write("cmdline", "console=ttyS0 pmuscope.acceleration=kvm -- lab guest");
+        assert_eq!(emulator(), None);
+        write("cmdline", "console=ttyS0 pmuscope.acceleration=tcg -- lab guest");
+        assert_eq!(emulator().as_deref(), Some("/proc/cmdline"));
+        write("cmdline", "quiet");
+        write("cpuinfo", "processor : 0\nmodel name : QEMU TCG CPU version 2.5+\n");
+        assert_eq!(emulator().as_deref(), Some("/proc/cpuinfo model name"));
     }
 }

@@ -79,6 +79,8 @@ pub struct MachineInfo {
     pub nodes: u32,
     /// Random id of this boot: kernel addresses compare only within one.
     pub boot_id: Option<String>,
+    /// What emulated the machine, if it was: its times, rates and costs are then not a machine's.
+    pub emulator: Option<String>,
 }
 
 /// One event.

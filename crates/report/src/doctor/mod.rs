@@ -74,6 +74,9 @@ fn headline(facts: &Facts) -> String {
             .hypervisor
             .as_ref()
             .map(|sign| format!("virtual machine ({})", escape(&sign.name))),
+        surroundings.emulator.as_ref().map(|sign| {
+            format!("emulated ({}): its times are not a machine's", escape(&sign.name))
+        }),
         container,
         facts.units.core().next().is_none().then(|| "no PMU: software clock only".to_owned()),
         Some(limits::who(facts)),

@@ -197,6 +197,9 @@ fn account(profile: &Profile) -> String {
     if profile.events.iter().any(is_software_clock) {
         parts.push("software clock".into());
     }
+    if let Some(emulator) = profile.info().and_then(|info| info.machine.emulator.as_deref()) {
+        parts.push(format!("times and costs emulated ({})", escape(emulator)));
+    }
     if profile.state != pmuscope_profile::FileState::Closed {
         parts.push("cut off".into());
     }
