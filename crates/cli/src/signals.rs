@@ -2,6 +2,8 @@
 
 use std::os::fd::OwnedFd;
 
+use anyhow::Context as _;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2};
 
 /// A descriptor that becomes readable when the user (or the system) asks us to end.
@@ -26,4 +28,23 @@ fn pipe_of(signals: &[i32]) -> std::io::Result<OwnedFd> {
         signal_hook::low_level::pipe::register(*signal, OwnedFd::from(writable.try_clone()?))?;
     }
     Ok(readable.into())
+}
+
+/// Whether the user asked to stop.
+pub(crate) struct Stop {
+    asked: OwnedFd,
+}
+
+impl Stop {
+    /// Listens from now on.
+    pub(crate) fn new() -> anyhow::Result<Self> {
+        Ok(Self { asked: stop_pipe().context("cannot listen for signals")? })
+    }
+
+    /// Stays true once it was.
+    pub(crate) fn asked(&self) -> bool {
+        let mut fds = [PollFd::new(&self.asked, PollFlags::IN)];
+        // Nobody reads from it, so that it stays readable; an error here can only be EINTR.
+        poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
+    }
 }

@@ -11,9 +11,10 @@ use pmuscope_machine::{Facts, Machine};
 use pmuscope_measure::{Extract, Labels, MeasureError, Plan, RunFile, metric};
 use pmuscope_report::{capture_text, number};
 
-use super::runs::{Output, Stop, begin, keep};
+use super::runs::{Output, begin, keep};
 use crate::commands::doctor;
 use crate::exit::{Exit, failure};
+use crate::signals::Stop;
 
 /// Flags of `pmuscope bench capture`.
 #[derive(Debug, clap::Args)]

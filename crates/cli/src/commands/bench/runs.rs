@@ -2,7 +2,6 @@
 //! after every run, and stop where the user says so.
 
 use std::io::Write as _;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -10,10 +9,9 @@ use anyhow::Context as _;
 use pmuscope_machine::{Facts, Machine};
 use pmuscope_measure::{Concern, MeasureError, Program, RunFile, save};
 use pmuscope_report::{Style, Tool, to_json};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::exit::{Exit, failure};
-use crate::{signals, terminal};
+use crate::terminal;
 
 /// Where results go.
 #[derive(Debug, clap::Args)]
@@ -68,25 +66,6 @@ pub(super) fn begin(machine: &Machine, facts: &Facts) -> anyhow::Result<RunFile>
     file.environment = serde_json::to_value(environment)?;
     file.machine = serde_json::to_value(facts)?;
     Ok(file)
-}
-
-/// Whether the user asked to stop.
-pub(super) struct Stop {
-    asked: OwnedFd,
-}
-
-impl Stop {
-    /// Listens from now on.
-    pub(super) fn new() -> anyhow::Result<Self> {
-        Ok(Self { asked: signals::stop_pipe().context("cannot listen for signals")? })
-    }
-
-    /// Stays true once it was.
-    pub(super) fn asked(&self) -> bool {
-        let mut fds = [PollFd::new(&self.asked, PollFlags::IN)];
-        // Nobody reads from it, so that it stays readable; an error here can only be EINTR.
-        poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
-    }
 }
 
 /// Keeps results in the file asked for, if one was.
