@@ -34,10 +34,10 @@ need-build:
 	@scripts/need gcc=cc libc6-dev=/usr/include/stdio.h
 	@command -v cargo >/dev/null || { echo "missing: Rust's stable toolchain. See https://rustup.rs" >&2; exit 3; }
 
-# Tests compare with perf and man where they are installed.
+# Tests compare with perf and man where they are installed, and run guests.
 need-test: need-build
 	@scripts/need bash=bash xz-utils=xz
-	@scripts/need --optional linux-perf=perf man-db=man
+	@scripts/need --optional linux-perf=perf man-db=man qemu-system-x86=qemu-system-x86_64
 
 # Pages and pictures are opened in a browser.
 need-full:

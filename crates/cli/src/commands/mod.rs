@@ -9,6 +9,7 @@ mod doctor;
 mod empty;
 mod filter;
 mod generate;
+mod lab;
 mod output;
 mod record;
 mod report;
@@ -41,6 +42,8 @@ pub(crate) enum Command {
     Bench(bench::Args),
     /// Put result files of repeated runs side by side.
     Compare(compare::Args),
+    /// Run pmuscope in small virtual machines: other kernels, nodes, CPUs.
+    Lab(lab::Args),
     /// Run one of the built-in programs under test.
     Workload(workload::Args),
     /// Write files for packagers.
@@ -59,6 +62,7 @@ impl Command {
             Self::Script(args) => script::run(*args),
             Self::Bench(args) => bench::run(args),
             Self::Compare(args) => compare::run(args),
+            Self::Lab(args) => lab::run(args),
             Self::Workload(args) => workload::run(args),
             Self::Generate(args) => generate::run(args),
         }

@@ -96,8 +96,9 @@ fn every_command_line_in_the_documents_parses() {
 #[test]
 fn every_example_in_the_help_parses() {
     let mut checked = 0;
-    for command in ["doctor", "record", "report", "script", "bench", "compare", "workload"] {
-        let help = Scratch::new().pmuscope([command, "--help"]);
+    let commands = ["doctor", "record", "report", "script", "bench", "compare", "workload"];
+    for command in commands.into_iter().chain(["lab run", "lab kernels"]) {
+        let help = Scratch::new().pmuscope(command.split(' ').chain(["--help"]));
         checked += help.stdout.lines().filter(|line| parses(command, line.trim())).count();
     }
     assert!(checked > 5, "{checked} examples found");

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use tempfile::TempDir;
 
 /// A program that runs longer hangs: this is no measurement, only the end of a test that would not end.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(300);
 /// How often the end of the program is looked for.
 const POLL: Duration = Duration::from_millis(2);
 

@@ -18,6 +18,7 @@ mod generate;
 mod harness;
 mod json;
 mod killed;
+mod lab;
 mod long_runs;
 mod outputs;
 mod peers;

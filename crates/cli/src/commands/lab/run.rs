@@ -1,0 +1,243 @@
+//! `pmuscope lab run`.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::ValueEnum;
+use pmuscope_lab::{
+    Acceleration, Arch, DEFAULT_KERNEL, Distance, Kernels, Lab, Options, Outcome, Topology, Wanted,
+};
+use pmuscope_machine::user_cache;
+
+use super::{output, refused};
+use crate::exit::{Exit, failure};
+use crate::signals::Stop;
+
+/// Flags of `pmuscope lab run`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  pmuscope lab run --nodes 4 --cpus 8 -- doctor
+  pmuscope lab run --kernel 6.12 -- record -a -- workload
+  pmuscope lab run --arch aarch64 --icount 1 -- record -e cycles,instructions -- CMD
+  pmuscope lab run --set kernel.numa_balancing=0 --file ./app -- record -- ./app
+
+The command runs in a folder of the same name as this one, with the files of --file at the same paths.
+Files that it makes there come back to this folder. Kernels are fetched once, by apt, and kept in
+~/.cache/pmuscope.")]
+pub(crate) struct Args {
+    /// A file, host for the running kernel, or a version or package of Debian: 6.1, 6.12, 6.1.0-53
+    #[arg(long, value_name = "KERNEL", default_value = DEFAULT_KERNEL)]
+    kernel: String,
+    /// x86_64 or aarch64 [default: this machine's]
+    #[arg(long, value_name = "ARCH")]
+    arch: Option<Arch>,
+    #[command(flatten)]
+    machine: MachineArgs,
+    /// A kernel setting, by its name of sysctl or its path below /sys or /proc; several times
+    #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
+    set: Vec<(String, String)>,
+    /// A word for the kernel's command line; several times
+    #[arg(long, value_name = "WORD")]
+    append: Vec<String>,
+    /// A program, with the libraries it needs, a file or a folder to take along; several times
+    #[arg(long, value_name = "PATH")]
+    file: Vec<PathBuf>,
+    /// The pmuscope to run in the guest [default: this one, or for another ARCH the static one beside it]
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
+    /// Where files that the command makes are put [default: this folder]
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// How long the command may take
+    #[arg(long, value_name = "S", default_value_t = 600)]
+    timeout: u64,
+    /// How long the guest may take to boot [default: 60, emulated 120 and 4 per CPU]
+    #[arg(long, value_name = "S")]
+    boot_timeout: Option<u64>,
+    /// Memory for results, a power of two
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = mebibytes)]
+    results: u64,
+    /// Say nothing of the guest
+    #[arg(short, long)]
+    quiet: bool,
+    /// The command and its arguments, without pmuscope in front
+    #[arg(last = true, required = true, value_name = "ARGS")]
+    command: Vec<String>,
+}
+
+/// The guest's machine.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Machine")]
+struct MachineArgs {
+    /// CPUs [default: one per node and thread]
+    #[arg(long, value_name = "N")]
+    cpus: Option<u32>,
+    /// Nodes with CPUs and memory
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    nodes: u32,
+    /// Further nodes with memory and no CPUs
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    memory_nodes: u32,
+    /// Memory of all nodes together [default: what so many CPUs and nodes need]
+    #[arg(short, long, value_name = "SIZE", value_parser = mebibytes)]
+    memory: Option<u64>,
+    /// Distance of all nodes, or of two: 30, or 0,2=30; several times [default: 20]
+    #[arg(long, value_name = "[A,B=]D")]
+    distance: Vec<Distance>,
+    /// Sockets [default: one per node]
+    #[arg(long, value_name = "N")]
+    sockets: Option<u32>,
+    /// Hardware threads per core
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    threads: u32,
+    /// Number CPUs round the nodes: 0 on the first, 1 on the second
+    #[arg(long)]
+    interleave: bool,
+    /// Let firmware tell latency and bandwidth of the nodes (HMAT)
+    #[arg(long)]
+    hmat: bool,
+    /// An instruction takes 2^S ns of the guest's clock: exact counts, one CPU at a time
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u8).range(0..=10))]
+    icount: Option<u8>,
+    /// What runs the guest's instructions: the CPU itself (kvm) or an emulator (tcg)
+    #[arg(long, value_enum, default_value_t = Accel::Auto)]
+    accel: Accel,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Accel {
+    Auto,
+    Kvm,
+    Tcg,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+    let stop = Stop::new()?;
+    let quiet = args.quiet;
+    let folder = args.output.clone();
+    let options = args.options()?;
+    let lab = Lab { cache: user_cache().map(|cache| cache.join("lab")) };
+    let outcome = lab.run(&options, &mut || stop.asked()).map_err(|error| refused(&error))?;
+    output::pass_on(&outcome)?;
+    output::write(&outcome.files, folder.as_deref().unwrap_or(Path::new(".")))?;
+    if !quiet {
+        eprintln!("pmuscope: {}", about(&outcome, &options));
+    }
+    // A status of a process has eight bits.
+    Ok(Exit::Target(outcome.exit as u8))
+}
+
+impl Args {
+    fn options(self) -> anyhow::Result<Options> {
+        let arch = match self.arch {
+            Some(arch) => arch,
+            None => Arch::host().map_err(|error| refused(&error))?,
+        };
+        let kernels = Kernels::host(user_cache().as_deref());
+        let mut notice = |text: &str| eprintln!("pmuscope: {text}");
+        let kernel =
+            kernels.find(&self.kernel, arch, &mut notice).map_err(|error| refused(&error))?;
+        let folder = std::env::current_dir().context("cannot tell which folder this is")?;
+        let files: std::io::Result<Vec<PathBuf>> =
+            self.file.iter().map(std::path::absolute).collect();
+        if !self.results.is_power_of_two() {
+            return Err(failure(Exit::BadInput, "--results: a power of two, such as 64M or 1G"));
+        }
+        Ok(Options {
+            arch,
+            kernel,
+            topology: self.machine.topology(),
+            icount: self.machine.icount,
+            acceleration: match self.machine.accel {
+                Accel::Auto => Wanted::Best,
+                Accel::Kvm => Wanted::Only(Acceleration::Kvm),
+                Accel::Tcg => Wanted::Only(Acceleration::Tcg),
+            },
+            settings: self.set,
+            kernel_words: self.append,
+            files: files.context("--file")?,
+            program: self.program,
+            arguments: self.command,
+            environment: environment(),
+            folder,
+            boot_timeout: self.boot_timeout.map(Duration::from_secs),
+            timeout: Duration::from_secs(self.timeout),
+            results_mib: self.results,
+        })
+    }
+}
+
+impl MachineArgs {
+    fn topology(&self) -> Topology {
+        Topology {
+            cpus: self.cpus.unwrap_or(self.nodes.saturating_mul(self.threads)),
+            nodes: self.nodes,
+            memory_nodes: self.memory_nodes,
+            memory_mib: self.memory,
+            sockets: self.sockets,
+            threads: self.threads,
+            interleaved: self.interleave,
+            distances: self.distance.clone(),
+            hmat: self.hmat,
+        }
+    }
+}
+
+/// What programs expect to find.
+fn environment() -> Vec<(String, String)> {
+    [("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"), ("HOME", "/root")]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into()
+}
+
+/// `guest of Linux 6.1.0-53-cloud-amd64, x86_64, 8 CPUs, 4 nodes, 1024 MiB, emulated (…): booted in
+/// 5.1 s, 9.3 s in all; pmuscope.data (12 KiB)`.
+fn about(outcome: &Outcome, options: &Options) -> String {
+    let seconds = pmuscope_report::number::duration;
+    let speed = match (outcome.acceleration, &outcome.why_emulated) {
+        (Acceleration::Kvm, _) => "with KVM".to_owned(),
+        (Acceleration::Tcg, Some(why)) => {
+            format!("emulated ({why}): its times are not a machine's")
+        }
+        (Acceleration::Tcg, None) => "emulated: its times are not a machine's".to_owned(),
+    };
+    let boot = outcome.boot_s.map_or("-".to_owned(), seconds);
+    let files = output::names(&outcome.files);
+    let files = if files.is_empty() { files } else { format!("; {files}") };
+    format!(
+        "guest of Linux {}, {}, {}, {speed}. Booted in {boot}, {} in all{files}",
+        pmuscope_report::escape(&outcome.kernel),
+        options.arch,
+        options.topology.describe(),
+        seconds(outcome.wall_s),
+    )
+}
+
+fn setting(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("use NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+/// `512M`, `2G`.
+fn mebibytes(text: &str) -> Result<u64, String> {
+    let number = |digits: &str| digits.parse::<u64>().ok();
+    let mib = match text.strip_suffix(['M', 'm']) {
+        Some(digits) => number(digits),
+        None => text.strip_suffix(['G', 'g']).and_then(number).and_then(|g| g.checked_mul(1024)),
+    };
+    mib.filter(|mib| (1..=1 << 20).contains(mib)).ok_or("use a size such as 512M or 2G".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!((mebibytes("512M"), mebibytes("2G")), (Ok(512), Ok(2048)));
+        for wrong in ["512", "M", "0M", "-1G", "99999999999999999999M", "2000000G"] {
+            assert!(mebibytes(wrong).is_err(), "{wrong}");
+        }
+    }
+}

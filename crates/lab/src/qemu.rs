@@ -1,0 +1,330 @@
+//! One guest as a process: its command line, its life, its last words.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::channel::{Receiver, State};
+use crate::{Acceleration, Arch, LabError, sys};
+
+/// How often a guest is looked at.
+const TICK: Duration = Duration::from_millis(10);
+/// How long a guest that has handed over its results may take to power off.
+const FAREWELL: Duration = Duration::from_secs(3);
+/// How many of its last lines are shown of a guest that failed.
+const LAST_LINES: usize = 12;
+/// Of a console, as much as these lines take.
+const LAST_BYTES: u64 = 16 << 10;
+
+/// What QEMU is to run.
+#[derive(Debug)]
+pub(crate) struct Plan<'a> {
+    pub arch: Arch,
+    pub acceleration: Acceleration,
+    /// Instructions take 2^n ns of the guest's clock.
+    pub icount: Option<u8>,
+    /// Flags of the topology.
+    pub topology: Vec<String>,
+    pub hmat: bool,
+    pub kernel: &'a Path,
+    pub initrd: &'a Path,
+    pub region: &'a Path,
+    pub region_bytes: u64,
+    pub console: &'a Path,
+    /// Further words of the kernel's command line.
+    pub words: &'a [String],
+}
+
+impl Plan<'_> {
+    /// QEMU's arguments.
+    pub(crate) fn arguments(&self) -> Vec<OsString> {
+        let mut arguments: Vec<OsString> = ["-nodefaults", "-no-user-config", "-display", "none"]
+            .into_iter()
+            .chain(["-no-reboot"])
+            .map(OsString::from)
+            .collect();
+        let mut add = |flag: &str, value: OsString| arguments.extend([flag.into(), value]);
+        add("-machine", self.machine().into());
+        add("-accel", self.accel().into());
+        add("-cpu", self.cpu().into());
+        if let Some(shift) = self.icount {
+            add("-icount", format!("shift={shift},sleep=off").into());
+        }
+        add("-kernel", self.kernel.into());
+        add("-initrd", self.initrd.into());
+        add("-append", self.command_line().into());
+        add("-serial", joined("file:", self.console, ""));
+        let region = format!(",size={},share=on", self.region_bytes);
+        add("-object", joined("memory-backend-file,id=results,mem-path=", self.region, &region));
+        add("-device", "ivshmem-plain,memdev=results".into());
+        arguments.extend(self.topology.iter().map(OsString::from));
+        arguments
+    }
+
+    fn machine(&self) -> String {
+        let name = match self.arch {
+            Arch::X86_64 => "q35",
+            Arch::Aarch64 => "virt,gic-version=3",
+        };
+        format!("{name}{}", if self.hmat { ",hmat=on" } else { "" })
+    }
+
+    fn accel(&self) -> &'static str {
+        match (self.acceleration, self.icount) {
+            (Acceleration::Kvm, _) => "kvm",
+            // One clock for all CPUs, so they take turns.
+            (Acceleration::Tcg, Some(_)) => "tcg,thread=single",
+            (Acceleration::Tcg, None) => "tcg,thread=multi",
+        }
+    }
+
+    fn cpu(&self) -> &'static str {
+        match (self.acceleration, self.arch) {
+            (Acceleration::Kvm, _) => "host",
+            (Acceleration::Tcg, Arch::X86_64) => "max",
+            // Pointer authentication as the architecture has it is most of the time of emulated code.
+            (Acceleration::Tcg, Arch::Aarch64) => "max,pauth-impdef=on",
+        }
+    }
+
+    /// What the kernel is told. What is behind the two dashes is for its first process.
+    fn command_line(&self) -> String {
+        let console = self.arch.console();
+        let acceleration = self.acceleration.name();
+        let words: String = self.words.iter().map(|word| format!("{word} ")).collect();
+        format!(
+            "console={console} panic=-1 quiet random.trust_cpu=on pmuscope.acceleration={acceleration} \
+             {words}-- lab guest"
+        )
+    }
+}
+
+/// A flag's value with a path in it: QEMU wants commas of paths twice. Names of serial lines are
+/// whole, but a comma there is not in our folders.
+fn joined(before: &str, path: &Path, after: &str) -> OsString {
+    let mut value = OsString::from(before);
+    value.push(path.to_string_lossy().replace(',', ",,"));
+    value.push(after);
+    value
+}
+
+/// Until when a guest may do what.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    pub boot: Duration,
+    pub command: Duration,
+}
+
+/// A running guest. It is killed when dropped.
+#[derive(Debug)]
+pub(crate) struct Guest<'a> {
+    child: Child,
+    region: &'a Receiver,
+    console: PathBuf,
+    complaints: PathBuf,
+    started: Instant,
+    /// When its first process was seen.
+    booted: Option<Duration>,
+}
+
+impl<'a> Guest<'a> {
+    pub(crate) fn start(
+        emulator: &Path,
+        plan: &Plan<'_>,
+        region: &'a Receiver,
+        complaints: &Path,
+    ) -> Result<Self, LabError> {
+        let said = File::create(complaints).map_err(LabError::file("write", complaints))?;
+        let mut command = Command::new(emulator);
+        command.args(plan.arguments()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
+        sys::die_with_parent(&mut command);
+        let started = Instant::now();
+        let child = command.spawn().map_err(|source| LabError::Start {
+            program: emulator.display().to_string(),
+            source,
+        })?;
+        Ok(Self {
+            child,
+            region,
+            console: plan.console.to_owned(),
+            complaints: complaints.to_owned(),
+            started,
+            booted: None,
+        })
+    }
+
+    /// Waits until the guest is in `goal`, or ends, or takes too long.
+    pub(crate) fn wait(
+        &mut self,
+        goal: State,
+        patience: Patience,
+        stop: &mut dyn FnMut() -> bool,
+    ) -> Result<(), LabError> {
+        let seconds = |d: Duration| d.as_secs_f64().ceil() as u64;
+        loop {
+            let state = self.region.state();
+            let time = self.started.elapsed();
+            if state >= State::Begun {
+                self.booted.get_or_insert(time);
+            }
+            if state >= goal {
+                return Ok(());
+            }
+            if let Some(status) = self.ended()? {
+                return Err(self.end_without_results(status));
+            }
+            match self.booted {
+                None if time > patience.boot => return Err(self.not_booted(seconds(patience.boot))),
+                Some(booted) if time - booted > patience.command => {
+                    let seconds = seconds(patience.command);
+                    return Err(LabError::TimedOut { seconds, console: self.last_lines() });
+                }
+                _ => {}
+            }
+            if stop() {
+                return Err(LabError::Interrupted);
+            }
+            std::thread::sleep(TICK);
+        }
+    }
+
+    /// Seconds from its start to its first process.
+    pub(crate) fn booted_s(&self) -> Option<f64> {
+        self.booted.map(|time| time.as_secs_f64())
+    }
+
+    /// Lets it power off, but not for long: its results are here.
+    pub(crate) fn end(mut self) {
+        let clock = Instant::now();
+        while clock.elapsed() < FAREWELL && matches!(self.child.try_wait(), Ok(None)) {
+            std::thread::sleep(TICK);
+        }
+    }
+
+    fn ended(&mut self) -> Result<Option<ExitStatus>, LabError> {
+        let failed = |source| LabError::Start { program: "QEMU".to_owned(), source };
+        // Between the last look at its state and its end it may have come to the goal.
+        match self.child.try_wait().map_err(failed)? {
+            Some(status) if self.region.state() < State::Done => Ok(Some(status)),
+            _ => Ok(None),
+        }
+    }
+
+    fn end_without_results(&self, status: ExitStatus) -> LabError {
+        let why = match (status.success(), self.booted) {
+            (false, _) => format!("QEMU: {status}"),
+            (true, None) => "it powered off before its first process ran".to_owned(),
+            (true, Some(_)) => "it powered off".to_owned(),
+        };
+        LabError::Ended { why, console: self.last_lines() }
+    }
+
+    fn not_booted(&self, seconds: u64) -> LabError {
+        let console = self.last_lines();
+        let hint = if console.trim().is_empty() {
+            "; it said nothing, as a kernel without a console on the serial line does"
+        } else if console.contains("Initramfs unpacking failed") {
+            "; its memory seems to be too small. Try: --memory 2G"
+        } else {
+            ". Try: --boot-timeout with more seconds"
+        };
+        LabError::NotBooted { seconds, hint: hint.to_owned(), console }
+    }
+
+    /// What QEMU complained of, and the last lines of the console, as harmless text.
+    pub(crate) fn last_lines(&self) -> String {
+        let mut lines = Vec::new();
+        for path in [&self.complaints, &self.console] {
+            let text = end_of(path).unwrap_or_default();
+            let own: Vec<String> =
+                text.lines().map(harmless).filter(|line| !line.is_empty()).collect();
+            // What follows a panic is where in the kernel it was found out.
+            let panic = own.iter().position(|line| line.contains("Kernel panic"));
+            let own = &own[..panic.map_or(own.len(), |at| at + 1)];
+            lines.extend(own[own.len().saturating_sub(LAST_LINES)..].iter().cloned());
+        }
+        lines.iter().map(|line| format!("  {line}\n")).collect()
+    }
+}
+
+impl Drop for Guest<'_> {
+    fn drop(&mut self) {
+        // Ended already, as a rule; then there is nothing to do.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn end_of(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(LAST_BYTES)))?;
+    let mut bytes = Vec::new();
+    file.take(LAST_BYTES).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// A guest may print anything.
+fn harmless(line: &str) -> String {
+    line.chars().filter(|c| !c.is_control()).take(200).collect::<String>().trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan<'a>(arch: Arch, acceleration: Acceleration, path: &'a Path) -> Plan<'a> {
+        Plan {
+            arch,
+            acceleration,
+            icount: None,
+            topology: vec!["-m".into(), "512M".into()],
+            hmat: false,
+            kernel: path,
+            initrd: path,
+            region: path,
+            region_bytes: 1 << 20,
+            console: path,
+            words: &[],
+        }
+    }
+
+    fn text(plan: &Plan<'_>) -> String {
+        let words: Vec<_> =
+            plan.arguments().into_iter().map(|w| w.into_string().unwrap()).collect();
+        words.join(" ")
+    }
+
+    #[test]
+    fn the_command_line_says_what_accelerates() {
+        let path = Path::new("/a,b");
+        let x86 = text(&plan(Arch::X86_64, Acceleration::Tcg, path));
+        for part in [
+            "-machine q35 -accel tcg,thread=multi -cpu max",
+            "console=ttyS0",
+            "pmuscope.acceleration=tcg -- lab guest",
+            "mem-path=/a,,b,size=1048576,share=on",
+            "-m 512M",
+        ] {
+            assert!(x86.contains(part), "{part} in {x86}");
+        }
+        let arm = Plan { icount: Some(1), ..plan(Arch::Aarch64, Acceleration::Tcg, path) };
+        let arm = text(&arm);
+        assert!(
+            arm.contains("-accel tcg,thread=single") && arm.contains("-icount shift=1"),
+            "{arm}"
+        );
+        assert!(
+            text(&plan(Arch::X86_64, Acceleration::Kvm, path)).contains("-accel kvm -cpu host")
+        );
+    }
+
+    #[test]
+    fn what_a_guest_prints_is_made_harmless() {
+        assert_eq!(harmless("\x1b[31mred\x07\r"), "[31mred");
+        assert_eq!(harmless(&"x".repeat(1000)).len(), 200);
+    }
+}

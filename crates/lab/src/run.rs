@@ -1,0 +1,342 @@
+//! A command in a guest, from its kernel to its results.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use pmuscope_machine::Machine;
+
+use crate::acceleration::{self, Verdict};
+use crate::channel::{Receiver, State};
+use crate::initramfs::Content;
+use crate::job::{Answer, Job};
+use crate::kernel::Kernel;
+use crate::qemu::{Guest, Patience, Plan};
+use crate::scratch::Scratch;
+use crate::{Acceleration, Arch, LabError, Topology, Wanted, program};
+
+/// A guest with KVM that has not booted by then does not.
+const PROBE: Duration = Duration::from_secs(10);
+/// QEMU's own memory beside the guest's, MiB.
+const OVERHEAD_MIB: u64 = 128;
+/// Where the command runs if the folder of the host is one that guests have of their own.
+const OTHER_FOLDER: &str = "/work";
+
+/// What to run, and in which guest.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Kind of guest.
+    pub arch: Arch,
+    /// Its kernel.
+    pub kernel: Kernel,
+    /// Nodes, CPUs, memory.
+    pub topology: Topology,
+    /// An instruction takes 2^n ns of the guest's clock: exact counts, one CPU at a time.
+    pub icount: Option<u8>,
+    /// What runs its instructions.
+    pub acceleration: Wanted,
+    /// Kernel settings by name of sysctl or path, written before the command runs.
+    pub settings: Vec<(String, String)>,
+    /// Further words of the kernel's command line.
+    pub kernel_words: Vec<String>,
+    /// Further files, programs with the libraries they need, at the same paths.
+    pub files: Vec<PathBuf>,
+    /// This program for the guest; `None`: this one, or the static one beside it.
+    pub program: Option<PathBuf>,
+    /// Arguments of this program.
+    pub arguments: Vec<String>,
+    /// Environment of the command.
+    pub environment: Vec<(String, String)>,
+    /// Folder of the host; the command runs in one of the same name.
+    pub folder: PathBuf,
+    /// How long the guest may take to boot; `None`: what suits its acceleration and size.
+    pub boot_timeout: Option<Duration>,
+    /// How long the command may take.
+    pub timeout: Duration,
+    /// Memory for results, MiB; a power of two.
+    pub results_mib: u64,
+}
+
+/// A file that the command made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Produced {
+    /// Relative to the folder of the command.
+    pub path: PathBuf,
+    /// Permissions.
+    pub mode: u32,
+    /// Its bytes.
+    pub content: Vec<u8>,
+}
+
+/// How a command in a guest went.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// Exit status as a shell has it.
+    pub exit: i32,
+    /// What it printed.
+    pub stdout: Vec<u8>,
+    /// What it complained of.
+    pub stderr: Vec<u8>,
+    /// Files that are new or changed in its folder.
+    pub files: Vec<Produced>,
+    /// Release of the kernel.
+    pub kernel: String,
+    /// The kernel's command line.
+    pub command_line: String,
+    /// What ran its instructions.
+    pub acceleration: Acceleration,
+    /// Why it was emulated, if not because it was asked for.
+    pub why_emulated: Option<String>,
+    /// Seconds from QEMU's start to the guest's first process.
+    pub boot_s: Option<f64>,
+    /// Seconds of the guest's clock that the command took.
+    pub command_s: f64,
+    /// Seconds from QEMU's start to the results.
+    pub wall_s: f64,
+}
+
+/// The place where guests run.
+#[derive(Debug)]
+pub struct Lab {
+    /// Where what is learnt of this machine is kept; `None`: nowhere.
+    pub cache: Option<PathBuf>,
+}
+
+impl Lab {
+    /// Boots a guest, runs the command, and takes its results. `stop` is asked a hundred times a second.
+    ///
+    /// # Errors
+    /// If the guest cannot be made, does not boot, or hands over no results. The command's own status
+    /// is no error.
+    pub fn run(
+        &self,
+        options: &Options,
+        stop: &mut dyn FnMut() -> bool,
+    ) -> Result<Outcome, LabError> {
+        let emulator = program::emulator(options.arch)?;
+        let topology = options.topology.flags(options.arch)?;
+        enough_memory(options.topology.memory_mib())?;
+        let job = options.job()?;
+        let program = PathBuf::from(&job.command[0]);
+        let content =
+            Content { arch: options.arch, program: &program, files: &options.files, job: &job };
+        let scratch = Scratch::new().map_err(LabError::file("make", Path::new("/dev/shm")))?;
+        let initrd = scratch.path("initrd");
+        let archive = content.pack(options.kernel.unpacks_zstd)?;
+        std::fs::write(&initrd, archive).map_err(LabError::file("write", &initrd))?;
+        let mut bench =
+            Bench { lab: self, options, emulator: &emulator, scratch: &scratch, initrd: &initrd };
+        let (acceleration, why_emulated) = bench.choose(stop)?;
+        let outcome = bench.command(acceleration, topology, stop)?;
+        Ok(Outcome { why_emulated, ..outcome })
+    }
+}
+
+impl Options {
+    fn job(&self) -> Result<Job, LabError> {
+        let program = match &self.program {
+            Some(path) => std::path::absolute(path).map_err(LabError::file("find", path))?,
+            None => program::for_guests(self.arch)?,
+        };
+        let text = |path: &Path| {
+            path.to_str().map(str::to_owned).ok_or_else(|| LabError::Program {
+                arch: self.arch,
+                path: path.to_owned(),
+                why: "its path is not UTF-8".to_owned(),
+            })
+        };
+        let command = std::iter::once(text(&program)?).chain(self.arguments.iter().cloned());
+        Ok(Job {
+            command: command.collect(),
+            folder: text(&guest_folder(&self.folder))?,
+            settings: self.settings.clone(),
+            environment: self.environment.clone(),
+        })
+    }
+
+    /// Emulated CPUs start one after the other, and firmware takes its time for each.
+    fn boot_patience(&self, acceleration: Acceleration) -> Duration {
+        self.boot_timeout.unwrap_or(match acceleration {
+            Acceleration::Kvm => Duration::from_secs(60),
+            Acceleration::Tcg => Duration::from_secs(120 + 4 * u64::from(self.topology.cpus)),
+        })
+    }
+}
+
+/// The same folder as on the host, except where guests have file systems of their own.
+fn guest_folder(folder: &Path) -> PathBuf {
+    let own = ["/dev", "/proc", "/sys", "/run"];
+    let is_own = folder.parent().is_none() || own.iter().any(|own| folder.starts_with(own));
+    if is_own { PathBuf::from(OTHER_FOLDER) } else { folder.to_owned() }
+}
+
+fn enough_memory(needed: u64) -> Result<(), LabError> {
+    let available = Machine::host().available_bytes().map_or(u64::MAX, |bytes| bytes >> 20);
+    let needed_mib = needed + OVERHEAD_MIB;
+    if available >= needed_mib {
+        return Ok(());
+    }
+    Err(LabError::Memory { needed, available: available.saturating_sub(OVERHEAD_MIB) })
+}
+
+/// One guest in the making.
+struct Bench<'a> {
+    lab: &'a Lab,
+    options: &'a Options,
+    emulator: &'a Path,
+    scratch: &'a Scratch,
+    initrd: &'a Path,
+}
+
+impl Bench<'_> {
+    /// What runs the guest, and why not KVM.
+    fn choose(
+        &mut self,
+        stop: &mut dyn FnMut() -> bool,
+    ) -> Result<(Acceleration, Option<String>), LabError> {
+        if self.options.acceleration == Wanted::Only(Acceleration::Tcg) {
+            return Ok((Acceleration::Tcg, None));
+        }
+        let why_not = self.no_kvm(stop)?;
+        match (why_not, self.options.acceleration) {
+            (None, _) => Ok((Acceleration::Kvm, None)),
+            (Some(why), Wanted::Only(_)) => Err(LabError::NoKvm(why)),
+            (Some(why), Wanted::Best) => Ok((Acceleration::Tcg, Some(why))),
+        }
+    }
+
+    /// Why a guest cannot run with KVM; found out by booting one, once per boot of this machine.
+    fn no_kvm(&mut self, stop: &mut dyn FnMut() -> bool) -> Result<Option<String>, LabError> {
+        if self.options.icount.is_some() {
+            return Ok(Some("KVM cannot count instructions for the clock".to_owned()));
+        }
+        if self.options.arch != Arch::host()? {
+            return Ok(Some(format!("this machine is of {}", std::env::consts::ARCH)));
+        }
+        if let Some(why) = acceleration::no_device() {
+            return Ok(Some(why));
+        }
+        let cache = self.lab.cache.as_deref();
+        if let Some(verdict) = cache.and_then(|folder| Verdict::load(folder, self.emulator)) {
+            return Ok(verdict.why_not);
+        }
+        let why_not = match self.probe(stop) {
+            Ok(()) => None,
+            Err(LabError::Interrupted) => return Err(LabError::Interrupted),
+            Err(LabError::NotBooted { seconds, .. }) => {
+                Some(format!("a guest with KVM did not boot within {seconds} s"))
+            }
+            Err(_) => Some("a guest with KVM did not boot".to_owned()),
+        };
+        if let Some(folder) = cache {
+            Verdict::keep(why_not.as_deref(), folder, self.emulator);
+        }
+        Ok(why_not)
+    }
+
+    /// Boots the smallest guest with KVM up to its first process.
+    fn probe(&mut self, stop: &mut dyn FnMut() -> bool) -> Result<(), LabError> {
+        let region = self.region("probe", 1 << 20)?;
+        let topology = Topology::default().flags(self.options.arch)?;
+        let console = self.scratch.path("probe-console");
+        let plan = self.plan(Acceleration::Kvm, topology, &region, &console);
+        let complaints = self.scratch.path("probe-complaints");
+        let mut guest = Guest::start(self.emulator, &plan, &region, &complaints)?;
+        guest.wait(State::Begun, Patience { boot: PROBE, command: PROBE }, stop)
+    }
+
+    fn command(
+        &mut self,
+        acceleration: Acceleration,
+        topology: Vec<String>,
+        stop: &mut dyn FnMut() -> bool,
+    ) -> Result<Outcome, LabError> {
+        let bytes = self.options.results_mib << 20;
+        let region = self.region("results", bytes)?;
+        let console = self.scratch.path("console");
+        let plan = self.plan(acceleration, topology, &region, &console);
+        let complaints = self.scratch.path("complaints");
+        let clock = Instant::now();
+        let mut guest = Guest::start(self.emulator, &plan, &region, &complaints)?;
+        let boot = self.options.boot_patience(acceleration);
+        guest.wait(State::Done, Patience { boot, command: self.options.timeout }, stop)?;
+        let wall_s = clock.elapsed().as_secs_f64();
+        let damaged = |why: String| LabError::Ended { why, console: guest.last_lines() };
+        let content = region.take().map_err(|error| damaged(error.to_string()))?;
+        let (answer, contents) = Answer::unpack(&content).map_err(damaged)?;
+        let boot_s = guest.booted_s();
+        guest.end();
+        if let Some(why) = answer.refused {
+            return Err(LabError::Refused(why));
+        }
+        let mut files = answer.files.into_iter().zip(contents).map(|(piece, content)| Produced {
+            path: PathBuf::from(piece.name),
+            mode: piece.mode,
+            content,
+        });
+        let mut said = || files.next().map(|file| file.content).unwrap_or_default();
+        Ok(Outcome {
+            exit: answer.exit,
+            stdout: said(),
+            stderr: said(),
+            files: files.collect(),
+            kernel: answer.kernel,
+            command_line: answer.command_line,
+            acceleration,
+            why_emulated: None,
+            boot_s,
+            command_s: answer.command_s,
+            wall_s,
+        })
+    }
+
+    fn region(&self, name: &str, bytes: u64) -> Result<Receiver, LabError> {
+        let path = self.scratch.path(name);
+        Receiver::create(&path, bytes).map_err(LabError::file("make", &path))
+    }
+
+    fn plan<'a>(
+        &'a self,
+        acceleration: Acceleration,
+        topology: Vec<String>,
+        region: &'a Receiver,
+        console: &'a Path,
+    ) -> Plan<'a> {
+        Plan {
+            arch: self.options.arch,
+            acceleration,
+            icount: self.options.icount.filter(|_| acceleration == Acceleration::Tcg),
+            topology,
+            hmat: self.options.topology.needs_hmat(),
+            kernel: &self.options.kernel.image,
+            initrd: self.initrd,
+            region: region.path(),
+            region_bytes: region.bytes(),
+            console,
+            words: &self.options.kernel_words,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guests_work_in_the_same_folder_unless_it_is_their_own() {
+        for (host, guest) in [
+            ("/home/me/x", "/home/me/x"),
+            ("/", "/work"),
+            ("/dev/shm/x", "/work"),
+            ("/tmp", "/tmp"),
+        ] {
+            assert_eq!(guest_folder(Path::new(host)), Path::new(guest));
+        }
+    }
+
+    #[test]
+    fn more_memory_than_there_is_is_refused() {
+        assert!(enough_memory(1).is_ok());
+        let error = enough_memory(u64::MAX >> 30).unwrap_err().to_string();
+        assert!(error.contains("Try: --memory"), "{error}");
+    }
+}
