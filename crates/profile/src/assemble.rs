@@ -81,19 +81,20 @@ impl Collected {
     }
 }
 
-/// For each place or chain of a counter, its node.
+/// For each place or chain of a counter, the node of its frames.
 fn stacks(counts: &Counts, numbers: &[u32], frames: &Frames, tree: &mut Tree) -> Vec<u32> {
     let path = |place: u32| frames.path(numbers[place as usize]);
-    match &counts.chains {
-        None => (0..counts.places.len() as u32).map(|place| tree.below(0, path(place))).collect(),
-        Some(chains) => (0..chains.len() as u32)
-            .map(|chain| {
-                // The tree grows from the outermost caller.
-                let callers = chains.get(chain).iter().rev();
-                callers.fold(0, |node, &place| tree.below(node, path(place)))
-            })
-            .collect(),
+    let Some(chains) = &counts.chains else {
+        return (0..counts.places.len() as u32)
+            .map(|place| tree.below(Tree::ROOT, path(place)))
+            .collect();
+    };
+    let mut reached = Vec::with_capacity(chains.len() + 1);
+    reached.push(Tree::ROOT);
+    for node in chains {
+        reached.push(tree.below(reached[node.parent as usize], path(node.of)));
     }
+    reached
 }
 
 /// What places came to.

@@ -1,14 +1,19 @@
-//! Call chains: what the entries of a sample's chain mean, and each distinct chain once.
+//! Call chains: what the entries of a sample's chain mean, and what a thread's chains share.
+//!
+//! Distinct chains are the nodes of a [`Tree`] of places: a sample costs the steps in which it differs
+//! from its thread's last one, and each distinct caller is kept once.
 
 use pmuscope_perfdata::reader::CpuMode;
 use pmuscope_perfdata::reader::scan::Hit;
 
-use crate::table::{Table, mix};
+use crate::lookup::Holds;
+use crate::spaces::ViewId;
+use crate::tree::Tree;
 
 /// The marks between parts of a chain are the topmost values (`PERF_CONTEXT_MAX`).
 const FIRST_MARK: u64 = (-4095_i64) as u64;
 
-/// A caller.
+/// Where a sample was taken, or a caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Step {
     pub(crate) mode: CpuMode,
@@ -28,7 +33,7 @@ fn mode_of(mark: u64) -> CpuMode {
     }
 }
 
-/// The callers of a sample, the innermost first.
+/// Where a sample was taken, if it tells, and its callers, the innermost first.
 ///
 /// ```text
 ///  KERNEL  ip  return  return  USER  ip  return  return
@@ -38,6 +43,7 @@ fn mode_of(mark: u64) -> CpuMode {
 /// within the call.
 pub(crate) fn steps(hit: &Hit<'_>, steps: &mut Vec<Step>) {
     steps.clear();
+    steps.extend(hit.ip.map(|address| Step { mode: hit.mode, address }));
     let mut mode = hit.mode;
     let (mut is_first, mut is_leaf) = (true, true);
     for word in hit.chain {
@@ -56,51 +62,66 @@ pub(crate) fn steps(hit: &Hit<'_>, steps: &mut Vec<Step>) {
     }
 }
 
-/// Lists of numbers, each once.
-#[derive(Debug, Default)]
-pub(crate) struct Chains {
-    numbers: Vec<u32>,
-    /// Where each list ends.
-    ends: Vec<u32>,
-    table: Table,
+/// A step of a thread's last chain, and what it came to.
+#[derive(Debug, Clone, Copy)]
+struct Reached {
+    step: Step,
+    /// The node of this step under all before it.
+    node: u32,
+    /// When this and all before it hold.
+    holds: Holds,
 }
 
-impl Chains {
+/// A thread's last chain, the outermost caller first.
+///
+/// From one sample of a thread to the next mostly the innermost steps change:
+///
+/// ```text
+///  last   main ─ run ─ parse ─ read ─ memcpy
+///  next   main ─ run ─ parse ─ next
+///         └──── shared ────┘   └ looked up
+/// ```
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Last {
+    view: Option<ViewId>,
+    path: Vec<Reached>,
+}
+
+impl Last {
+    /// Drops what a chain in `view` (`steps`, the innermost first) does not share, or what does not
+    /// hold at `stamp`. Returns the number of steps that are left.
     #[inline]
-    pub(crate) fn intern(&mut self, chain: &[u32]) -> u32 {
-        let Self { numbers, ends, table } = self;
-        let hash = chain.iter().fold(chain.len() as u64, |hash, &place| mix(hash, place.into()));
-        let new = ends.len() as u32;
-        let index = table.find_or_insert(hash, new, |index| list(numbers, ends, index) == chain);
-        if index == new {
-            numbers.extend_from_slice(chain);
-            ends.push(numbers.len() as u32);
+    pub(crate) fn keep_shared(&mut self, view: ViewId, stamp: u64, steps: &[Step]) -> usize {
+        if self.view != Some(view) {
+            (self.view, self.path) = (Some(view), std::mem::take(&mut self.path));
+            self.path.clear();
         }
-        index
+        let is_equal = |(reached, step): &(&Reached, &Step)| reached.step == **step;
+        let mut shared = self.path.iter().zip(steps.iter().rev()).take_while(is_equal).count();
+        while shared > 0 && !self.path[shared - 1].holds.at(stamp) {
+            shared -= 1;
+        }
+        self.path.truncate(shared);
+        shared
     }
 
-    /// The list with a number.
-    pub(crate) fn get(&self, index: u32) -> &[u32] {
-        list(&self.numbers, &self.ends, index)
+    /// The node of the chain so far, and when it holds.
+    #[inline]
+    pub(crate) fn end(&self) -> (u32, Holds) {
+        self.path.last().map_or((Tree::ROOT, Holds::ALWAYS), |last| (last.node, last.holds))
     }
 
-    /// Number of lists.
-    pub(crate) fn len(&self) -> usize {
-        self.ends.len()
+    #[inline]
+    pub(crate) fn push(&mut self, step: Step, node: u32, holds: Holds) {
+        self.path.push(Reached { step, node, holds });
     }
-}
-
-fn list<'a>(numbers: &'a [u32], ends: &[u32], index: u32) -> &'a [u32] {
-    let start = index.checked_sub(1).map_or(0, |before| ends[before as usize]);
-    &numbers[start as usize..ends[index as usize] as usize]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
-    fn callers(mode: CpuMode, ip: u64, entries: &[i64]) -> Vec<(CpuMode, u64)> {
+    fn found(mode: CpuMode, ip: u64, entries: &[i64]) -> Vec<(CpuMode, u64)> {
         let chain: Vec<[u8; 8]> = entries.iter().map(|entry| entry.to_ne_bytes()).collect();
         let hit = Hit {
             event: 0,
@@ -120,27 +141,11 @@ mod tests {
     #[test]
     fn marks_tell_the_mode_and_the_first_of_each_part_is_no_return_address() {
         use CpuMode::{Kernel, User};
-        let found = callers(Kernel, 100, &[-128, 100, 200, 300, -512, 40, 50]);
-        assert_eq!(found, [(Kernel, 199), (Kernel, 299), (User, 40), (User, 49)]);
+        let whole = found(Kernel, 100, &[-128, 100, 200, 300, -512, 40, 50]);
+        assert_eq!(whole, [(Kernel, 100), (Kernel, 199), (Kernel, 299), (User, 40), (User, 49)]);
         // Only the program's part: the sample was taken in the kernel.
-        assert_eq!(callers(Kernel, 100, &[-512, 40, 50]), [(User, 40), (User, 49)]);
-        assert_eq!(callers(User, 7, &[7, 9]), [(User, 8)]);
-        assert_eq!(callers(User, 7, &[]), []);
-    }
-
-    proptest! {
-        #[test]
-        fn lists_come_back(lists in proptest::collection::vec(
-            proptest::collection::vec(0_u32..3, 0..4), 0..200)) {
-            let mut chains = Chains::default();
-            let numbers: Vec<u32> = lists.iter().map(|list| chains.intern(list)).collect();
-            for (list, &number) in lists.iter().zip(&numbers) {
-                prop_assert_eq!(chains.get(number), &list[..]);
-            }
-            let mut distinct = lists;
-            distinct.sort();
-            distinct.dedup();
-            prop_assert_eq!(chains.len(), distinct.len());
-        }
+        assert_eq!(found(Kernel, 100, &[-512, 40, 50]), [(Kernel, 100), (User, 40), (User, 49)]);
+        assert_eq!(found(User, 7, &[7, 9]), [(User, 7), (User, 8)]);
+        assert_eq!(found(User, 7, &[]), [(User, 7)]);
     }
 }

@@ -2,15 +2,15 @@
 //!
 //! Per sample there are two lookups in small tables that stay in the cache, the thread (who, and what it
 //! sees) and the page of the address (where that lies), and one in the large table of [`Cells`]. Only
-//! what is not in the small ones asks [`Lookup`]. Call chains are kept as lists of places, each distinct
-//! one once.
+//! what is not in the small ones asks [`Lookup`]. Call chains are nodes of a tree of places, see
+//! [`crate::chains`].
 
 use pmuscope_perfdata::reader::CpuMode;
 use pmuscope_perfdata::reader::scan::Hit;
 
 use crate::blocks::Clock;
 use crate::cells::{Cells, Key};
-use crate::chains::{Chains, Step, steps};
+use crate::chains::{Last, Step, steps};
 use crate::filter::Filter;
 use crate::log::Log;
 use crate::lookup::{Holds, Lookup, PAGE};
@@ -18,6 +18,7 @@ use crate::modules::{GUEST, HYPERVISOR, ModuleId, UNKNOWN};
 use crate::spaces::{NOTHING, ViewId};
 use crate::table::{Interned, mix};
 use crate::tasks::{CommId, CommOf, Place};
+use crate::tree::{Node, Tree};
 
 /// Slots of the caches, as powers of two: together some 600 KiB.
 const TASK_BITS: u32 = 10;
@@ -71,7 +72,7 @@ pub(crate) struct Group {
 pub(crate) struct CellKey {
     /// Index into [`Counts::groups`].
     pub(crate) group: u32,
-    /// Index into [`Counts::chains`], or without chains into [`Counts::places`].
+    /// Node of [`Counts::chains`], counted from 1, or without chains index into [`Counts::places`].
     pub(crate) what: u32,
 }
 
@@ -96,7 +97,8 @@ pub(crate) struct Counts {
     pub(crate) tasks: Vec<TaskKey>,
     pub(crate) groups: Vec<Group>,
     pub(crate) places: Vec<Place>,
-    pub(crate) chains: Option<Chains>,
+    /// Each distinct chain: its innermost place, and the node of its callers, which comes before.
+    pub(crate) chains: Option<Vec<Node>>,
     pub(crate) cells: Vec<CellKey>,
     /// All counts of the cells.
     pub(crate) log: Log,
@@ -139,8 +141,6 @@ struct PageSlot {
     holds: Holds,
 }
 
-const NEVER: Holds = Holds { first: 1, last: 0 };
-
 /// Counts samples.
 #[derive(Debug)]
 pub(crate) struct Counter {
@@ -156,9 +156,10 @@ pub(crate) struct Counter {
     tasks: Interned<TaskKey>,
     groups: Interned<Group>,
     places: Interned<Place>,
-    chains: Chains,
+    chains: Tree,
+    /// By slot of the task.
+    last_chains: Vec<Last>,
     steps: Vec<Step>,
-    chain: Vec<u32>,
     /// Without call chains: groups in modules.
     areas: Interned<(u32, ModuleId)>,
     cells: Cells,
@@ -175,10 +176,13 @@ impl Counter {
         nameless: CommId,
         clock: Clock,
     ) -> Self {
-        let task = TaskSlot { task: None, event: 0, cpu: 0, group: 0, view: NOTHING, holds: NEVER };
+        let task =
+            TaskSlot { task: None, event: 0, cpu: 0, group: 0, view: NOTHING, holds: Holds::NEVER };
         let place = Place { module: UNKNOWN, address: 0 };
-        let address = AddressSlot { address: 0, view: NOTHING, place, number: 0, holds: NEVER };
-        let page = PageSlot { page: 0, bias: 0, view: NOTHING, module: UNKNOWN, holds: NEVER };
+        let address =
+            AddressSlot { address: 0, view: NOTHING, place, number: 0, holds: Holds::NEVER };
+        let page =
+            PageSlot { page: 0, bias: 0, view: NOTHING, module: UNKNOWN, holds: Holds::NEVER };
         Self {
             apart: counting.apart,
             filter: counting.filter.clone(),
@@ -190,9 +194,9 @@ impl Counter {
             tasks: Interned::default(),
             groups: Interned::default(),
             places: Interned::default(),
-            chains: Chains::default(),
+            chains: Tree::default(),
+            last_chains: vec![Last::default(); if counting.apart.chains { 1 << TASK_BITS } else { 0 }],
             steps: Vec::new(),
-            chain: Vec::new(),
             areas: Interned::default(),
             cells: Cells::default(),
             log: Log::new(clock.shift()),
@@ -214,10 +218,10 @@ impl Counter {
         // Time goes on with what is left out: both ways to read divide it alike.
         let block = self.block(time);
         let stamp = lookup.stamp(at);
-        let (group, view) = if self.filter.passes_moment(hit.cpu, time) {
+        let (slot, group, view) = if self.filter.passes_moment(hit.cpu, time) {
             self.group(lookup, at, stamp, hit)
         } else {
-            (LEFT_OUT, NOTHING)
+            (0, LEFT_OUT, NOTHING)
         };
         if group == LEFT_OUT {
             self.left_out += 1;
@@ -226,7 +230,7 @@ impl Counter {
         let by_period = self.has_period.get(hit.event).copied().unwrap_or(false);
         let weight = if by_period { hit.period.unwrap_or(1) } else { 1 };
         let key = if self.apart.chains {
-            let chain = self.chain(lookup, at, stamp, view, hit);
+            let chain = self.chain(lookup, at, stamp, (slot, view), hit);
             Key { of: group, address: chain.into() }
         } else {
             let Place { module, address } = match hit.ip {
@@ -247,21 +251,20 @@ impl Counter {
         at: L::At,
         stamp: u64,
         hit: &Hit<'_>,
-    ) -> (u32, ViewId) {
+    ) -> (usize, u32, ViewId) {
         let cpu = if self.apart.cpus { hit.cpu.unwrap_or(u32::MAX) } else { 0 };
         let (event, tid) = (hit.event as u32, hit.task.map_or(-1, |(_, tid)| tid));
-        let slot = mix(mix(tid as u64, event.into()), cpu.into()) >> (64 - TASK_BITS);
-        let found = &self.task_slots[slot as usize];
+        let at_slot = (mix(mix(tid as u64, event.into()), cpu.into()) >> (64 - TASK_BITS)) as usize;
+        let found = &self.task_slots[at_slot];
         let is_it = found.task == hit.task && found.event == event && found.cpu == cpu;
         if is_it && found.holds.at(stamp) {
-            return (found.group, found.view);
+            return (at_slot, found.group, found.view);
         }
-        let slot = &mut self.task_slots[slot as usize];
+        let slot = &mut self.task_slots[at_slot];
         let (key, view, holds) = match hit.task {
             None => {
                 let comm = CommOf::Told(self.nameless);
-                let always = Holds { first: 0, last: u64::MAX };
-                (TaskKey { comm, pid: None, tid: None }, NOTHING, always)
+                (TaskKey { comm, pid: None, tid: None }, NOTHING, Holds::ALWAYS)
             }
             Some((pid, tid)) => {
                 let found = lookup.task(pid, tid, at);
@@ -285,7 +288,7 @@ impl Counter {
             LEFT_OUT
         };
         *slot = TaskSlot { task: hit.task, event, cpu, group, view, holds };
-        (group, view)
+        (at_slot, group, view)
     }
 
     /// Where an address lies.
@@ -340,7 +343,7 @@ impl Counter {
         (found.place, holds)
     }
 
-    /// The number of the place of an address.
+    /// The number of the place of an address, and when it holds.
     #[inline]
     fn number<L: Lookup>(
         &mut self,
@@ -349,16 +352,16 @@ impl Counter {
         stamp: u64,
         view: ViewId,
         step: Step,
-    ) -> u32 {
+    ) -> (u32, Holds) {
         let address = step.address;
         let view = match view_of(effective(step.mode, address), view) {
             Ok(view) => view,
-            Err(module) => return self.intern(Place { module, address: 0 }),
+            Err(module) => return (self.intern(Place { module, address: 0 }), Holds::ALWAYS),
         };
         let slot = address_slot(address, view);
         let known = &self.address_slots[slot];
         if known.address == address && known.view == view && known.holds.at(stamp) {
-            return known.number;
+            return (known.number, known.holds);
         }
         let page = address & !(PAGE - 1);
         let known = &self.page_slots[page_slot(page, view)];
@@ -370,36 +373,40 @@ impl Counter {
         };
         let number = self.intern(place);
         self.address_slots[slot] = AddressSlot { address, view, place, number, holds };
-        number
+        (number, holds)
     }
 
     fn intern(&mut self, place: Place) -> u32 {
         self.places.intern(mix(place.address, place.module.into()), place)
     }
 
-    /// The number of a call chain, whose innermost place is where the sample was taken.
+    /// The node of a call chain, whose innermost place is where the sample was taken.
     fn chain<L: Lookup>(
         &mut self,
         lookup: &L,
         at: L::At,
         stamp: u64,
-        view: ViewId,
+        (slot, view): (usize, ViewId),
         hit: &Hit<'_>,
     ) -> u32 {
-        let (mut callers, mut chain) =
-            (std::mem::take(&mut self.steps), std::mem::take(&mut self.chain));
-        steps(hit, &mut callers);
-        chain.clear();
-        chain.push(match hit.ip {
-            Some(address) => self.number(lookup, at, stamp, view, Step { mode: hit.mode, address }),
-            None => self.intern(UNKNOWN_PLACE),
-        });
-        for &step in &callers {
-            chain.push(self.number(lookup, at, stamp, view, step));
+        let mut chain = std::mem::take(&mut self.steps);
+        let mut last = std::mem::take(&mut self.last_chains[slot]);
+        steps(hit, &mut chain);
+        let shared = last.keep_shared(view, stamp, &chain);
+        let (mut node, mut holds) = last.end();
+        for &step in chain.iter().rev().skip(shared) {
+            let (place, held) = self.number(lookup, at, stamp, view, step);
+            node = self.chains.child(node, place);
+            holds = holds.and(held);
+            last.push(step, node, holds);
         }
-        let number = self.chains.intern(&chain);
-        (self.steps, self.chain) = (callers, chain);
-        number
+        if hit.ip.is_none() {
+            let unknown = self.intern(UNKNOWN_PLACE);
+            node = self.chains.child(node, unknown);
+        }
+        self.last_chains[slot] = last;
+        self.steps = chain;
+        node
     }
 
     #[inline]
@@ -447,7 +454,7 @@ impl Counter {
             tasks: self.tasks.list,
             groups: self.groups.list,
             places,
-            chains: self.apart.chains.then_some(self.chains),
+            chains: self.apart.chains.then(|| self.chains.into_nodes()),
             cells,
             log: self.log,
             clock: self.clock,

@@ -23,12 +23,16 @@ pub(crate) struct Holds {
 }
 
 impl Holds {
+    pub(crate) const ALWAYS: Self = Self { first: 0, last: u64::MAX };
+    pub(crate) const NEVER: Self = Self { first: 1, last: 0 };
+
     #[inline]
     pub(crate) fn at(self, stamp: u64) -> bool {
         self.first <= stamp && stamp <= self.last
     }
 
-    fn and(self, other: Self) -> Self {
+    #[inline]
+    pub(crate) fn and(self, other: Self) -> Self {
         Self { first: self.first.max(other.first), last: self.last.min(other.last) }
     }
 }
@@ -106,7 +110,7 @@ impl<'a> Past<'a> {
         let first = time(from).map_or(0, |time| time.saturating_add(1));
         match time(until).filter(|_| until != NOW) {
             None => Holds { first, last: u64::MAX },
-            Some(0) => Holds { first: 1, last: 0 },
+            Some(0) => Holds::NEVER,
             Some(time) => Holds { first, last: time - 1 },
         }
     }

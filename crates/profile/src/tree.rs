@@ -1,13 +1,15 @@
-//! Grows the tree of stacks, then numbers its nodes so that they do not depend on the order of growth.
+//! Trees of call chains: of places while counting, of frames afterwards, whose nodes are then numbered
+//! so that they do not depend on the order of growth.
 
-use crate::aggregate::{FrameId, Stacks};
+use crate::aggregate::Stacks;
 use crate::table::{Interned, mix};
 
-/// A node below another. Node 0 is the root, which is not in the list.
+/// A place or frame, called from what its parent stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Node {
-    parent: u32,
-    frame: FrameId,
+pub(crate) struct Node {
+    pub(crate) parent: u32,
+    /// Number of the place or frame.
+    pub(crate) of: u32,
 }
 
 /// A tree in growth.
@@ -17,12 +19,24 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// The node reached from `node` by a path of frames.
-    pub(crate) fn below(&mut self, node: u32, path: &[FrameId]) -> u32 {
-        path.iter().fold(node, |parent, &frame| {
-            let hash = mix(parent.into(), u64::from(frame) << 32 | u64::from(frame));
-            1 + self.nodes.intern(hash, Node { parent, frame })
-        })
+    /// The node that has no caller and is not in the list: nodes count from 1.
+    pub(crate) const ROOT: u32 = 0;
+
+    /// The node of `of`, called from `parent`.
+    #[inline]
+    pub(crate) fn child(&mut self, parent: u32, of: u32) -> u32 {
+        let hash = mix(parent.into(), u64::from(of) << 32 | u64::from(of));
+        1 + self.nodes.intern(hash, Node { parent, of })
+    }
+
+    /// The node reached from `node` by a path.
+    pub(crate) fn below(&mut self, node: u32, path: &[u32]) -> u32 {
+        path.iter().fold(node, |parent, &of| self.child(parent, of))
+    }
+
+    /// Nodes from number 1 on, a parent before its children.
+    pub(crate) fn into_nodes(self) -> Vec<Node> {
+        self.nodes.list
     }
 
     /// The tree level by level, the children of a node in the order of their frames; and the new
@@ -43,10 +57,10 @@ impl Tree {
             children[*end as usize] = number as u32 + 1;
             *end += 1;
         }
-        let frame = |node: u32| nodes[node as usize - 1].frame;
+        let frame = |node: u32| nodes[node as usize - 1].of;
         let mut stacks = Stacks::default();
         let mut numbers = vec![Stacks::ROOT; nodes.len() + 1];
-        let mut queue = std::collections::VecDeque::from([0_u32]);
+        let mut queue = std::collections::VecDeque::from([Self::ROOT]);
         while let Some(node) = queue.pop_front() {
             let at = node as usize;
             let own = &mut children[ends[at] as usize..ends[at + 1] as usize];
@@ -65,9 +79,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn grown(paths: &[Vec<FrameId>]) -> (Stacks, Vec<u32>) {
+    fn grown(paths: &[Vec<u32>]) -> (Stacks, Vec<u32>) {
         let mut tree = Tree::default();
-        let nodes: Vec<u32> = paths.iter().map(|path| tree.below(0, path)).collect();
+        let nodes: Vec<u32> = paths.iter().map(|path| tree.below(Tree::ROOT, path)).collect();
         let (stacks, numbers) = tree.in_order();
         (stacks, nodes.iter().map(|&node| numbers[node as usize]).collect())
     }
@@ -79,7 +93,7 @@ mod tests {
         ) {
             let (stacks, numbers) = grown(&paths);
             for (path, &number) in paths.iter().zip(&numbers) {
-                let mut frames: Vec<FrameId> = stacks.frames(number).collect();
+                let mut frames: Vec<u32> = stacks.frames(number).collect();
                 frames.reverse();
                 prop_assert_eq!(&frames, path);
             }
