@@ -60,6 +60,14 @@ impl Clock {
         ((since >> self.shift) as u32, self.shift - before)
     }
 
+    /// The block that is nearest to a time, in blocks as they are now; `None` before the first.
+    pub(crate) fn block_of(&self, time: u64) -> Option<u32> {
+        let origin = self.origin?;
+        Some(
+            (time.clamp(origin, self.last.max(origin)).saturating_sub(origin) >> self.shift) as u32,
+        )
+    }
+
     /// Nanoseconds from the first to the last time stamp.
     pub(crate) fn span(&self) -> Option<u64> {
         self.origin.map(|origin| self.last.saturating_sub(origin))

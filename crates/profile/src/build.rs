@@ -53,14 +53,24 @@ impl Collected {
         let left_out: u64 = self.counts.iter().map(|counts| counts.left_out).sum();
         let left_out = left_out + filter.keep_named(&mut aggregate);
         let info = metadata.info.as_ref();
-        let (number, loss) = (events.len(), &self.state.loss);
+        let loss = &self.state.loss;
+        let number = events.iter().filter(|event| !event.counts_nothing).count();
+        let lost = loss.total(info, filter);
+        let by_cpu = self.by_cpu();
         let mut rows = Rows::new(&aggregate);
         let events = events
             .into_iter()
             .enumerate()
             .map(|(index, facts)| {
-                let lost = loss.of_event(index, number, info);
-                (facts.counts_nothing, rows.event(index as u32, facts, lost, options))
+                let counts_nothing = facts.counts_nothing;
+                let mut event = rows.event(index as u32, facts, options);
+                event.lost = loss.of_event(index, number, info, filter);
+                event.lost_at_most = event.lost.unwrap_or(lost.count);
+                // Of what was left out by its name it is not known where it ran.
+                if !filter.is_by_name() {
+                    event.by_cpu = by_cpu.get(index).cloned().unwrap_or_default();
+                }
+                (counts_nothing, event)
             })
             .filter(|(counts_nothing, event)| !counts_nothing || event.samples > 0)
             .filter(|(_, event)| filter.passes_event(event.index as usize))
@@ -77,8 +87,9 @@ impl Collected {
             modules: self.module_summaries(&named),
             commands,
             duration_s: told.filter(|_| filter.times.is_empty()).or(seconds),
-            lost: loss.total(info),
-            throttled: loss.throttled(info),
+            lost,
+            throttled: loss.throttled(info, filter),
+            losses: loss.by_cpu(info, filter, &self.clock, &by_cpu),
             mappings_left_out: self.state.tasks.spaces.left_out(),
             filtered: (*filter != Filter::default()).then_some(filtered),
             functions,
@@ -88,6 +99,18 @@ impl Collected {
             tally,
             kernel,
         }
+    }
+
+    /// Samples of each event by CPU.
+    fn by_cpu(&self) -> Vec<Vec<u64>> {
+        let mut sums: Vec<Vec<u64>> = Vec::new();
+        for (event, counts) in self.counts.iter().flat_map(|one| one.by_cpu.iter().enumerate()) {
+            sums.resize(sums.len().max(event + 1), Vec::new());
+            let sums = &mut sums[event];
+            sums.resize(sums.len().max(counts.len()), 0);
+            sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+        }
+        sums
     }
 
     fn module_summaries(&self, named: &Named) -> Vec<ModuleSummary> {
@@ -195,13 +218,7 @@ impl<'a> Rows<'a> {
         Self { aggregate, functions, function_ids, commands, command_ids }
     }
 
-    fn event(
-        &mut self,
-        index: u32,
-        facts: EventFacts,
-        lost: Option<u64>,
-        options: Options,
-    ) -> EventProfile {
+    fn event(&mut self, index: u32, facts: EventFacts, options: Options) -> EventProfile {
         let aggregate = self.aggregate;
         let keys: Vec<(RowKey, &Cell)> =
             aggregate.of_event(index).map(|cell| (self.key(cell), cell)).collect();
@@ -232,7 +249,9 @@ impl<'a> Rows<'a> {
             frequency: facts.frequency,
             fixed_period: facts.fixed_period,
             by_period,
-            lost,
+            lost: None,
+            lost_at_most: 0,
+            by_cpu: Vec::new(),
             blocks: filled,
             modules: modules(&functions),
             functions,

@@ -92,6 +92,7 @@ impl Collected {
     pub fn in_order(reader: &mut Reader, counting: impl Into<Counting>) -> Result<Self, ReadError> {
         let mut ordered = InOrder::new(&has_period(reader), counting);
         while let Some(entry) = reader.next()? {
+            ordered.state.loss.take(&entry);
             ordered.take(&entry.record);
         }
         Ok(ordered.finish())
@@ -107,9 +108,10 @@ impl Collected {
         let mut state = State { tasks: Tasks::new(true), ..State::default() };
         let nameless = nameless(&mut state.tasks);
         let mut moments = Vec::new();
-        reader.replay(&mut index, |moment, record| {
+        reader.replay(&mut index, |moment, entry| {
             let before = state.tasks.epoch();
-            state.take(record);
+            state.loss.take(entry);
+            state.take(&entry.record);
             moments.extend((state.tasks.epoch() != before).then_some(moment));
         })?;
         let near = |time| counting.filter.nearest(time);
@@ -232,9 +234,6 @@ impl State {
             Record::Fork(task) => self.tasks.on_fork(task),
             Record::Exit(task) => self.tasks.on_exit(task),
             Record::Ksymbol(function) => self.tasks.on_ksymbol(function),
-            Record::Lost { count, .. } => self.loss.on_lost(*count),
-            Record::LostSamples { event, count } => self.loss.on_lost_samples(*event, *count),
-            Record::Throttle { .. } => self.loss.throttled += 1,
             _ => {}
         }
     }

@@ -107,7 +107,12 @@ pub(crate) struct Counts {
     pub(crate) untimed: u64,
     /// Samples that the filter left out.
     pub(crate) left_out: u64,
+    /// Samples of each event by the number of their CPU.
+    pub(crate) by_cpu: Vec<Vec<u64>>,
 }
+
+/// CPU numbers from here on are no numbers of CPUs.
+const MOST_CPUS: u32 = 1 << 16;
 
 /// Stands for the group of threads that the filter leaves out.
 const LEFT_OUT: u32 = u32::MAX;
@@ -167,6 +172,7 @@ pub(crate) struct Counter {
     log: Log,
     untimed: u64,
     left_out: u64,
+    by_cpu: Vec<Vec<u64>>,
 }
 
 impl Counter {
@@ -195,7 +201,10 @@ impl Counter {
             groups: Interned::default(),
             places: Interned::default(),
             chains: Tree::default(),
-            last_chains: vec![Last::default(); if counting.apart.chains { 1 << TASK_BITS } else { 0 }],
+            last_chains: vec![
+                Last::default();
+                if counting.apart.chains { 1 << TASK_BITS } else { 0 }
+            ],
             steps: Vec::new(),
             areas: Interned::default(),
             cells: Cells::default(),
@@ -203,6 +212,7 @@ impl Counter {
             clock,
             untimed: 0,
             left_out: 0,
+            by_cpu: vec![Vec::new(); has_period.len()],
         }
     }
 
@@ -227,6 +237,7 @@ impl Counter {
             self.left_out += 1;
             return;
         }
+        self.count_cpu(hit);
         let by_period = self.has_period.get(hit.event).copied().unwrap_or(false);
         let weight = if by_period { hit.period.unwrap_or(1) } else { 1 };
         let key = if self.apart.chains {
@@ -241,6 +252,16 @@ impl Counter {
             Key { of: area, address }
         };
         self.cells.count(key, block, weight, &mut self.log);
+    }
+
+    #[inline]
+    fn count_cpu(&mut self, hit: &Hit<'_>) {
+        let Some(cpu) = hit.cpu.filter(|&cpu| cpu < MOST_CPUS) else { return };
+        let Some(counts) = self.by_cpu.get_mut(hit.event) else { return };
+        if counts.len() <= cpu as usize {
+            counts.resize(cpu as usize + 1, 0);
+        }
+        counts[cpu as usize] += 1;
     }
 
     /// The number of the group of a sample, or [`LEFT_OUT`]; and what its process sees.
@@ -460,6 +481,7 @@ impl Counter {
             clock: self.clock,
             untimed: self.untimed,
             left_out: self.left_out,
+            by_cpu: self.by_cpu,
         }
     }
 }

@@ -321,6 +321,7 @@ mod tests {
         };
         let unknown = KernelIdentity::default();
         Profile {
+            losses: Vec::new(),
             filtered: None,
             events: vec![EventProfile {
                 index: 0,
@@ -331,6 +332,8 @@ mod tests {
                 fixed_period: Some(1_000_000),
                 by_period: false,
                 lost: None,
+                lost_at_most: 0,
+                by_cpu: Vec::new(),
                 blocks: 100,
                 functions: samples.iter().enumerate().map(row).collect(),
                 modules: Vec::new(),

@@ -87,6 +87,16 @@ impl Filter {
                 || time.is_some_and(|time| self.times.iter().any(|range| range.contains(&time))))
     }
 
+    /// Whether it asks for names of functions.
+    pub(crate) fn is_by_name(&self) -> bool {
+        self.symbol.is_some() || self.focus.is_some()
+    }
+
+    /// Whether it asks for CPUs or times.
+    pub(crate) fn is_by_moment(&self) -> bool {
+        self.cpus.is_some() || !self.times.is_empty()
+    }
+
     /// The time from the first that passes to the last one that is nearest to `time`.
     #[inline]
     pub(crate) fn nearest(&self, time: u64) -> u64 {
@@ -110,7 +120,7 @@ impl Filter {
 
     /// Leaves out cells by the names of their functions; tells how many samples that were.
     pub(crate) fn keep_named(&self, counts: &mut Aggregate) -> u64 {
-        if self.symbol.is_none() && self.focus.is_none() {
+        if !self.is_by_name() {
             return 0;
         }
         let fits = |wanted: &Option<String>| -> Vec<bool> {

@@ -52,7 +52,7 @@ pub mod views;
 pub use collect::{Collected, available_threads};
 pub use counter::{Apart, Counting, TasksBy};
 pub use filter::{Facts, Filter};
-pub use loss::{Lost, LostSource};
+pub use loss::{CpuLosses, LossBlock, Lost, LostSource};
 pub use modules::ModuleKind;
 pub use naming::Resolve;
 pub use pmuscope_perfdata::reader::FileState;

@@ -1,6 +1,12 @@
 //! What the recording lost, as exactly as it says.
 
-use pmuscope_perfdata::info::{self, RecordingInfo};
+use std::collections::BTreeMap;
+
+use pmuscope_perfdata::info::{self, RecordingInfo, RingInfo};
+use pmuscope_perfdata::reader::{Entry, Record};
+
+use crate::blocks::Clock;
+use crate::filter::Filter;
 
 /// How a loss figure was come by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +26,53 @@ pub struct Lost {
     pub source: LostSource,
 }
 
+/// What a CPU lost, and when.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CpuLosses {
+    /// The CPU; `None` for records that do not tell theirs.
+    pub cpu: Option<u32>,
+    /// Samples of all events that were kept; `None` where they do not tell their CPU.
+    pub samples: Option<u64>,
+    /// Records lost.
+    pub lost: u64,
+    /// Times sampling was suspended.
+    pub throttled: u64,
+    /// Nanoseconds from each suspension to its end, added up over the events of the CPU.
+    pub suspended_ns: u64,
+    /// When, as far as records tell it: a LOST record comes with the next one that found room.
+    pub blocks: Vec<LossBlock>,
+}
+
+/// What was lost in a block of time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LossBlock {
+    /// Number of the block, see [`crate::aggregate::Timeline`].
+    pub block: u32,
+    /// Records lost.
+    pub lost: u64,
+    /// Times sampling was suspended.
+    pub throttled: u64,
+}
+
+/// A record that tells of a loss.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Told {
+    time: Option<u64>,
+    cpu: Option<u32>,
+    what: What,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum What {
+    Lost(u64),
+    LostSamples(usize, u64),
+    Throttled(usize),
+    Resumed(usize),
+}
+
+/// Records whose places are kept: what comes behind is counted, its place is not.
+const MOST_TOLD: usize = 1 << 20;
+
 /// Loss seen in the stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct StreamLoss {
@@ -28,24 +81,73 @@ pub(crate) struct StreamLoss {
     /// By LOST_SAMPLES records, per event.
     samples: Vec<u64>,
     /// Times sampling was suspended.
-    pub(crate) throttled: u64,
+    throttled: u64,
+    told: Vec<Told>,
 }
 
 impl StreamLoss {
-    pub(crate) fn on_lost(&mut self, count: u64) {
-        self.records = self.records.saturating_add(count);
+    /// Takes a record, if it tells of a loss.
+    pub(crate) fn take(&mut self, entry: &Entry<'_>) {
+        let what = match entry.record {
+            Record::Lost { count, .. } => What::Lost(count),
+            Record::LostSamples { event, count } => What::LostSamples(event, count),
+            Record::Throttle { event } => What::Throttled(event.unwrap_or(0)),
+            Record::Unthrottle { event } => What::Resumed(event.unwrap_or(0)),
+            _ => return,
+        };
+        // What a recorder made itself has the time 0.
+        self.add(entry.time.filter(|&time| time > 0), entry.maker.cpu, what);
     }
 
-    pub(crate) fn on_lost_samples(&mut self, event: usize, count: u64) {
-        if self.samples.len() <= event {
-            self.samples.resize(event + 1, 0);
+    fn add(&mut self, time: Option<u64>, cpu: Option<u32>, what: What) {
+        match what {
+            What::Lost(count) => self.records = self.records.saturating_add(count),
+            What::LostSamples(event, count) => {
+                if self.samples.len() <= event {
+                    self.samples.resize(event + 1, 0);
+                }
+                self.samples[event] = self.samples[event].saturating_add(count);
+            }
+            What::Throttled(_) => self.throttled += 1,
+            What::Resumed(_) => {}
         }
-        self.samples[event] = self.samples[event].saturating_add(count);
+        if self.told.len() < MOST_TOLD {
+            self.told.push(Told { time, cpu, what });
+        }
     }
 
-    /// Loss of the whole recording. The two kinds of record tell partly of the same loss, so the
-    /// larger counts, not the sum.
-    pub(crate) fn total(&self, info: Option<&RecordingInfo>) -> Lost {
+    /// Whether a record tells of records that were lost: where there are LOST records, only they,
+    /// for the two kinds tell partly of the same loss.
+    fn lost_by(&self, what: What) -> u64 {
+        match what {
+            What::Lost(count) => count,
+            What::LostSamples(_, count) if self.records == 0 => count,
+            _ => 0,
+        }
+    }
+
+    /// What passes a filter by CPU and time, as far as records tell theirs.
+    fn passing(&self, filter: &Filter) -> impl Iterator<Item = &Told> {
+        let passes = |told: &&Told| filter.passes_moment(told.cpu, told.time);
+        self.told.iter().filter(passes)
+    }
+
+    /// Loss of the whole recording, or of the CPUs and times that are asked for; whose samples were
+    /// lost there nobody knows. The two kinds of record tell partly of the same loss, so the larger
+    /// counts, not the sum.
+    pub(crate) fn total(&self, info: Option<&RecordingInfo>, filter: &Filter) -> Lost {
+        if filter.is_by_moment() {
+            if let (Some(info), Some(_)) = (info, info.and_then(known))
+                && filter.times.is_empty()
+            {
+                let on = |ring: &&RingInfo| filter.passes_moment(ring.cpu, None);
+                let count = info.rings.iter().filter(on).filter_map(|ring| ring.lost).sum();
+                return Lost { count, source: LostSource::Kernel };
+            }
+            let lost = self.passing(filter).map(|told| self.lost_by(told.what));
+            let count = lost.fold(0, u64::saturating_add);
+            return Lost { count, source: LostSource::Records };
+        }
         if let Some(lost) = info.and_then(known) {
             return lost;
         }
@@ -59,19 +161,91 @@ impl StreamLoss {
         event: usize,
         events: usize,
         info: Option<&RecordingInfo>,
+        filter: &Filter,
     ) -> Option<u64> {
+        if events == 1 && filter.is_by_moment() {
+            return Some(self.total(info, filter).count);
+        }
+        if filter.is_by_moment() {
+            return None;
+        }
         if let Some(info) = info.filter(|info| info.complete) {
             return info.events.get(event).and_then(|event| event.lost);
         }
         if events == 1 {
-            return Some(self.total(info).count);
+            return Some(self.total(info, filter).count);
         }
         self.samples.get(event).copied().filter(|&count| count > 0)
     }
 
-    pub(crate) fn throttled(&self, info: Option<&RecordingInfo>) -> u64 {
+    pub(crate) fn throttled(&self, info: Option<&RecordingInfo>, filter: &Filter) -> u64 {
+        if filter.is_by_moment() {
+            let is = |told: &&Told| matches!(told.what, What::Throttled(_));
+            return self.passing(filter).filter(is).count() as u64;
+        }
         let told: u64 = info.map_or(0, |info| info.events.iter().map(|e| e.throttled).sum());
         told.max(self.throttled)
+    }
+
+    /// Where and when. `samples` are those that were kept, by CPU.
+    pub(crate) fn by_cpu(
+        &self,
+        info: Option<&RecordingInfo>,
+        filter: &Filter,
+        clock: &Clock,
+        samples: &[Vec<u64>],
+    ) -> Vec<CpuLosses> {
+        let mut cpus: BTreeMap<Option<u32>, (CpuLosses, BTreeMap<u32, LossBlock>)> =
+            BTreeMap::new();
+        let mut suspended: BTreeMap<(Option<u32>, usize), u64> = BTreeMap::new();
+        for told in self.passing(filter) {
+            let (lost, throttled) = (self.lost_by(told.what), told.throttles());
+            let (cpu, blocks) = cpus.entry(told.cpu).or_default();
+            cpu.lost = cpu.lost.saturating_add(lost);
+            cpu.throttled += throttled;
+            match (told.what, told.time) {
+                (What::Throttled(event), Some(time)) => {
+                    suspended.entry((told.cpu, event)).or_insert(time);
+                }
+                (What::Resumed(event), Some(time)) => {
+                    let since = suspended.remove(&(told.cpu, event));
+                    cpu.suspended_ns += since.map_or(0, |since| time.saturating_sub(since));
+                }
+                _ => {}
+            }
+            if let Some(number) = told.time.and_then(|time| clock.block_of(time)) {
+                let block = blocks.entry(number).or_default();
+                block.block = number;
+                block.lost = block.lost.saturating_add(lost);
+                block.throttled += throttled;
+            }
+        }
+        // What the kernel counted of each ring is exact.
+        let exact = info.filter(|info| filter.times.is_empty() && known(info).is_some());
+        for ring in exact.map_or(&[][..], |info| &info.rings) {
+            if let (Some(_), Some(lost)) = (ring.cpu, ring.lost)
+                && (lost > 0 || cpus.contains_key(&ring.cpu))
+                && filter.passes_moment(ring.cpu, None)
+            {
+                cpus.entry(ring.cpu).or_default().0.lost = lost;
+            }
+        }
+        let of = |cpu: u32| samples.iter().filter_map(|event| event.get(cpu as usize)).sum();
+        let tells = samples.iter().any(|event| !event.is_empty());
+        let one =
+            |(cpu, (losses, blocks)): (Option<u32>, (CpuLosses, BTreeMap<u32, LossBlock>))| {
+                let blocks = blocks.into_values().filter(|block| block.lost + block.throttled > 0);
+                let samples = cpu.filter(|_| tells).map(of);
+                CpuLosses { cpu, samples, blocks: blocks.collect(), ..losses }
+            };
+        let some = |losses: &CpuLosses| losses.lost > 0 || losses.throttled > 0;
+        cpus.into_iter().map(one).filter(some).collect()
+    }
+}
+
+impl Told {
+    fn throttles(&self) -> u64 {
+        u64::from(matches!(self.what, What::Throttled(_)))
     }
 }
 
@@ -93,28 +267,91 @@ fn known(info: &RecordingInfo) -> Option<Lost> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pmuscope_perfdata::info::{EventInfo, RingInfo};
+    use pmuscope_perfdata::info::EventInfo;
+
+    fn told(time: u64, cpu: u32, what: What) -> (Option<u64>, Option<u32>, What) {
+        (Some(time), Some(cpu), what)
+    }
+
+    fn loss(told: &[(Option<u64>, Option<u32>, What)]) -> StreamLoss {
+        let mut loss = StreamLoss::default();
+        told.iter().for_each(|&(time, cpu, what)| loss.add(time, cpu, what));
+        loss
+    }
 
     #[test]
     fn the_recorders_own_count_wins_once_the_file_is_closed() {
-        let mut loss = StreamLoss::default();
-        loss.on_lost(100);
-        loss.on_lost_samples(1, 30);
-        assert_eq!(loss.total(None), Lost { count: 100, source: LostSource::Records });
-        assert_eq!((loss.of_event(0, 2, None), loss.of_event(1, 2, None)), (None, Some(30)));
-        assert_eq!(loss.of_event(0, 1, None), Some(100));
+        let loss = loss(&[told(5, 0, What::Lost(100)), told(5, 0, What::LostSamples(1, 30))]);
+        let all = Filter::default();
+        assert_eq!(loss.total(None, &all), Lost { count: 100, source: LostSource::Records });
+        let of = |event, events, info| loss.of_event(event, events, info, &all);
+        assert_eq!((of(0, 2, None), of(1, 2, None)), (None, Some(30)));
+        assert_eq!(of(0, 1, None), Some(100));
 
         let mut info = RecordingInfo {
             complete: true,
             lost_source: info::LostSource::ReadFormat,
             events: vec![EventInfo { lost: Some(7), throttled: 2, ..EventInfo::default() }],
-            rings: vec![RingInfo { lost: Some(120), ..RingInfo::default() }],
+            rings: vec![RingInfo { cpu: Some(3), lost: Some(120), ..RingInfo::default() }],
             ..RecordingInfo::default()
         };
-        assert_eq!(loss.total(Some(&info)), Lost { count: 120, source: LostSource::Kernel });
-        assert_eq!(loss.of_event(0, 1, Some(&info)), Some(7));
-        assert_eq!(loss.throttled(Some(&info)), 2);
+        let exact = |count| Lost { count, source: LostSource::Kernel };
+        assert_eq!(loss.total(Some(&info), &all), exact(120));
+        assert_eq!(of(0, 1, Some(&info)), Some(7));
+        assert_eq!(loss.throttled(Some(&info), &all), 2);
+        let by_cpu = loss.by_cpu(Some(&info), &all, &Clock::default(), &[]);
+        let lost: Vec<_> = by_cpu.iter().map(|one| (one.cpu, one.lost)).collect();
+        assert_eq!(lost, [(Some(0), 100), (Some(3), 120)]);
+        let cpu = |number| Filter {
+            cpus: Some((0..4).map(|cpu| cpu == number).collect()),
+            ..Filter::default()
+        };
+        assert_eq!(loss.total(Some(&info), &cpu(3)), exact(120));
+        assert_eq!(loss.total(Some(&info), &cpu(1)), exact(0));
         info.complete = false;
-        assert_eq!(loss.total(Some(&info)).count, 100);
+        assert_eq!(loss.total(Some(&info), &all).count, 100);
+    }
+
+    #[test]
+    fn losses_fall_on_cpus_and_times() {
+        let ms = 1 << 20;
+        let clock = Clock::of(Some((0, 100 * ms)));
+        let loss = loss(&[
+            told(ms, 1, What::Lost(10)),
+            told(ms + 1, 1, What::Lost(5)),
+            told(ms, 2, What::Throttled(0)),
+            told(3 * ms, 2, What::Throttled(1)),
+            told(4 * ms, 2, What::Resumed(0)),
+            told(50 * ms, 1, What::Lost(7)),
+            // Partly the same loss as told before.
+            told(60 * ms, 1, What::LostSamples(0, 20)),
+            (None, None, What::Lost(3)),
+        ]);
+        let samples = [vec![0, 100, 50], vec![0, 1]];
+        let all = loss.by_cpu(None, &Filter::default(), &clock, &samples);
+        let block = |block, lost, throttled| LossBlock { block, lost, throttled };
+        let expected = [
+            CpuLosses { lost: 3, ..CpuLosses::default() },
+            CpuLosses {
+                cpu: Some(1),
+                samples: Some(101),
+                lost: 22,
+                blocks: vec![block(1, 15, 0), block(50, 7, 0)],
+                ..CpuLosses::default()
+            },
+            CpuLosses {
+                cpu: Some(2),
+                samples: Some(50),
+                throttled: 2,
+                suspended_ns: 3 * ms,
+                blocks: vec![block(1, 0, 1), block(3, 0, 1)],
+                ..CpuLosses::default()
+            },
+        ];
+        assert_eq!(all, expected);
+        let late = Filter { times: vec![40 * ms..=u64::MAX], ..Filter::default() };
+        assert_eq!(loss.total(None, &late), Lost { count: 7, source: LostSource::Records });
+        assert_eq!((loss.throttled(None, &late), loss.of_event(0, 2, None, &late)), (0, None));
+        assert_eq!(loss.by_cpu(None, &late, &clock, &samples).len(), 1);
     }
 }

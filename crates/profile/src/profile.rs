@@ -9,7 +9,7 @@ use pmuscope_symbols::{BuildId, KernelMatch, State};
 
 use crate::aggregate::Aggregate;
 use crate::filter::Filter;
-use crate::loss::Lost;
+use crate::loss::{CpuLosses, Lost};
 use crate::modules::ModuleKind;
 
 /// What a profile should hold.
@@ -80,6 +80,8 @@ pub struct Profile {
     pub lost: Lost,
     /// Times the kernel suspended sampling.
     pub throttled: u64,
+    /// Where and when: CPUs that lost records or were throttled, in order.
+    pub losses: Vec<CpuLosses>,
     /// What the file says about machine and recording.
     pub metadata: Metadata,
     /// What was asked to be left out, and how much that was; `None` where nothing was.
@@ -131,12 +133,28 @@ pub struct EventProfile {
     pub by_period: bool,
     /// Records of this event lost; `None` where that is not known apart.
     pub lost: Option<u64>,
+    /// Lost records that can have been samples of this event.
+    pub lost_at_most: u64,
+    /// Samples by number of the CPU; empty where samples do not tell theirs.
+    pub by_cpu: Vec<u64>,
     /// Blocks of time with samples, and why there is no interval where there are too few.
     pub blocks: usize,
     /// The largest share first.
     pub functions: Vec<FunctionShare>,
     /// The largest share first; index into [`Profile::modules`].
     pub modules: Vec<ModuleShare>,
+}
+
+impl EventProfile {
+    /// How small and how large a share can be, whatever the lost samples were: with `n` samples and `L`
+    /// lost ones, `k` of `n` is between `k` and `k + L` of `n + L`. Lost samples are taken to weigh as
+    /// the others do on average. `None` where nothing was lost.
+    #[must_use]
+    pub fn with_lost(&self, share: f64) -> Option<(f64, f64)> {
+        let (samples, lost) = (self.samples as f64, self.lost_at_most as f64);
+        let all = samples + lost;
+        (lost > 0.0).then(|| (share * samples / all, (share * samples + lost) / all))
+    }
 }
 
 /// Share of a function in a command.

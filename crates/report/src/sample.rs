@@ -4,7 +4,7 @@ use pmuscope_profile::aggregate::{
     Aggregate, BlockCount, Cell, Frame, FrameId, Function, StackId, Stacks, Task, Timeline,
 };
 use pmuscope_profile::export::{About, Event, Source};
-use pmuscope_profile::{ModuleKind, ModuleSummary, SymbolState};
+use pmuscope_profile::{CpuLosses, ModuleKind, ModuleSummary, SymbolState};
 use pmuscope_symbols::BuildId;
 
 #[derive(Debug, Clone)]
@@ -12,6 +12,7 @@ pub(crate) struct Made {
     pub(crate) counts: Aggregate,
     pub(crate) modules: Vec<ModuleSummary>,
     pub(crate) events: Vec<Event>,
+    pub(crate) losses: Vec<CpuLosses>,
 }
 
 impl Made {
@@ -36,6 +37,7 @@ impl Made {
                 period: Some(1_000_000),
                 ..Event::default()
             }],
+            losses: Vec::new(),
         }
     }
 
@@ -44,6 +46,7 @@ impl Made {
             counts: &self.counts,
             modules: &self.modules,
             events: self.events.clone(),
+            losses: &self.losses,
             about: About::default(),
         }
     }

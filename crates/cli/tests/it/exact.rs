@@ -144,6 +144,13 @@ fn losses_are_counted_to_the_last_one() {
     let by_event: Option<u64> = info.events.iter().map(|event| event.lost).sum();
     assert_eq!(info.lost(), by_event, "by ring and by event");
     assert_eq!(recording.by_us().times.len() as u64, event.samples);
+    // The report tells the same by CPU, and when.
+    let report = scratch.pmuscope(["report", "-i", "x.data", "--json"]);
+    let report: serde_json::Value = serde_json::from_str(&report.exits(0).stdout).unwrap();
+    let losses = report["recording"]["losses"].as_array().unwrap();
+    let by_cpu: u64 = losses.iter().map(|cpu| cpu["lost"].as_u64().unwrap()).sum();
+    assert_eq!(Some(by_cpu), info.lost());
+    assert!(losses.iter().all(|cpu| cpu["blocks"][0]["start_s"].is_f64()), "{losses:#?}");
 }
 
 /// A process that waits while everything is opened, then faults; counted beside the recording.

@@ -9,10 +9,9 @@ use super::other;
 use super::record::{self, Record};
 use super::sample::{self, ReadValues};
 
-/// UNTHROTTLE, READ, AUX, ITRACE_START, SWITCH, SWITCH_CPU_WIDE, NAMESPACES, BPF_EVENT, CGROUP,
+/// READ, AUX, ITRACE_START, SWITCH, SWITCH_CPU_WIDE, NAMESPACES, BPF_EVENT, CGROUP,
 /// TEXT_POKE, AUX_OUTPUT_HW_ID, CALLCHAIN_DEFERRED: known, and of no use to a profile.
-const ONLY_FOR_ALL: [u32; 12] = [
-    kind::UNTHROTTLE,
+const ONLY_FOR_ALL: [u32; 11] = [
     kind::READ,
     kind::AUX,
     ITRACE_START,
@@ -53,11 +52,17 @@ impl Use {
             | kind::LOST
             | kind::LOST_SAMPLES
             | kind::THROTTLE
+            | kind::UNTHROTTLE
             | kind::KSYMBOL => Self::Profile,
             known if ONLY_FOR_ALL.contains(&known) => Self::Listing,
             _ => Self::Unknown,
         }
     }
+}
+
+/// Whether a record tells of lost records or of throttling: when and where matters then.
+pub(super) fn tells_loss(record_kind: u32) -> bool {
+    [kind::LOST, kind::LOST_SAMPLES, kind::THROTTLE, kind::UNTHROTTLE].contains(&record_kind)
 }
 
 /// A record with what is known about it without decoding it.

@@ -80,7 +80,8 @@ pub struct Entry<'a> {
     /// Index of the event that the record belongs to. Records that the recorder made itself belong
     /// to the first.
     pub event: usize,
-    /// Who a record other than a sample was made by; only from [`Reader::open_all`].
+    /// Who a record other than a sample was made by; only from [`Reader::open_all`], and of records that
+    /// tell of losses and throttling.
     pub maker: Maker,
     /// The record.
     pub record: Record<'a>,
@@ -193,7 +194,7 @@ impl Reader {
         }
         let Self { order, about, tally, endian, all, .. } = self;
         Ok(order.pop().map(|found| {
-            let maker = match all {
+            let maker = match *all || kernel::tells_loss(found.kind) {
                 true => kernel::maker(&found, &about.events, *endian),
                 false => Maker::default(),
             };

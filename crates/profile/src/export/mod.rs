@@ -25,6 +25,7 @@ use std::borrow::Cow;
 pub use functions::{FunctionRow, functions, modules};
 
 use crate::aggregate::{Aggregate, Cell};
+use crate::loss::CpuLosses;
 use crate::profile::{EventProfile, ModuleSummary, Profile};
 
 /// What is exported: counts, and what the numbers in them stand for.
@@ -36,6 +37,8 @@ pub struct Source<'a> {
     pub modules: &'a [ModuleSummary],
     /// Events to export, the most important first.
     pub events: Vec<Event>,
+    /// What was lost, and where.
+    pub losses: &'a [CpuLosses],
     /// Where it all comes from.
     pub about: About,
 }
@@ -148,6 +151,7 @@ impl<'a> Source<'a> {
             counts: &profile.aggregate,
             modules: &profile.modules,
             events: wanted.map(event).collect(),
+            losses: &profile.losses,
             about: About::new(profile),
         }
     }

@@ -33,6 +33,7 @@ impl Made {
             counts: &self.counts,
             modules: &self.modules,
             events: self.events.clone(),
+            losses: &[],
             about: About {
                 started_unix_ns: Some(1_700_000_000_000_000_000),
                 duration_s: Some(2.0),

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use pmuscope_profile::CpuLosses;
 use pmuscope_profile::export::{Event, Source};
 
 use crate::number::{count, duration, percent};
@@ -25,6 +26,8 @@ struct Map {
     rows: Vec<(u32, u32)>,
     /// Row by row.
     cells: Vec<Vec<u64>>,
+    /// Records lost and suspensions, row by row.
+    lost: Vec<Vec<u64>>,
     blocks: usize,
     block_ns: u64,
     most: u64,
@@ -59,6 +62,7 @@ impl Map {
         let mut map = Self {
             rows: Vec::new(),
             cells: Vec::new(),
+            lost: Vec::new(),
             blocks,
             block_ns: counts.timeline.block_ns,
             most: 1,
@@ -72,6 +76,7 @@ impl Map {
             map.rows.push((group[0].0, group[group.len() - 1].0));
             map.cells.push(sums);
         }
+        map.lost = map.rows.iter().map(|&row| lost(source.losses, row, blocks)).collect();
         Ok(map)
     }
 
@@ -100,9 +105,33 @@ impl Map {
         paths
     }
 
+    /// A path of the cells where something is missing.
+    fn marks(&self) -> String {
+        let mut path = String::new();
+        for (y, row) in self.lost.iter().enumerate() {
+            for x in (0..row.len()).filter(|&x| row[x] > 0) {
+                // A stripe at the lower edge: the shade stays to be seen.
+                let _ = write!(path, "M{x} {y}.7h1v.3h-1z");
+            }
+        }
+        path
+    }
+
     fn level(&self, value: u64) -> Option<usize> {
         (value > 0).then(|| ((value * LEVELS).div_ceil(self.most).clamp(1, LEVELS) - 1) as usize)
     }
+}
+
+/// Records lost and suspensions by block of the CPUs from the first to the last.
+fn lost(losses: &[CpuLosses], (first, last): (u32, u32), blocks: usize) -> Vec<u64> {
+    let mut sums = vec![0_u64; blocks];
+    let is_here = |one: &&CpuLosses| one.cpu.is_some_and(|cpu| (first..=last).contains(&cpu));
+    for block in losses.iter().filter(is_here).flat_map(|one| &one.blocks) {
+        if let Some(sum) = sums.get_mut(block.block as usize) {
+            *sum = sum.saturating_add(block.lost).saturating_add(block.throttled);
+        }
+    }
+    sums
 }
 
 pub(super) fn push(out: &mut String, source: &Source<'_>, event: &Event, at: usize) {
@@ -143,10 +172,17 @@ fn push_map(out: &mut String, map: &Map) {
         let strength = 0.10 + 0.90 * (level + 1) as f64 / LEVELS as f64;
         let _ = write!(out, "<path fill-opacity=\"{strength:.2}\" d=\"{path}\"/>");
     }
+    let marks = map.marks();
+    if !marks.is_empty() {
+        let _ = write!(out, "<path class=\"lost\" d=\"{marks}\"/>");
+    }
     out.push_str("</svg>\n<div></div><div class=\"axis\" aria-hidden=\"true\">");
     for mark in 0..=MARKS {
         let ns = map.block_ns as f64 * map.blocks as f64 * f64::from(mark) / f64::from(MARKS);
         let _ = write!(out, "<span>{}</span>", duration(ns / 1e9));
+    }
+    if !marks.is_empty() {
+        out.push_str("</div><div></div><div class=\"dim\">Stripes: samples were lost, or sampling was suspended.");
     }
     out.push_str("</div>\n</div>\n<p class=\"detail mono\" aria-live=\"polite\"></p>\n");
     push_table(out, map);
@@ -160,24 +196,27 @@ fn push_table(out: &mut String, map: &Map) {
         "<details><summary>Samples of each CPU</summary><table class=\"sortable\"><thead><tr>\
          <th scope=\"col\" class=\"num\">CPU</th><th scope=\"col\" class=\"num\">samples</th>\
          <th scope=\"col\" class=\"num\">share</th><th scope=\"col\" class=\"num\">busiest at</th>\
-         <th scope=\"col\" class=\"num\">blocks without samples</th></tr></thead><tbody>\n",
+         <th scope=\"col\" class=\"num\">blocks without samples</th>\
+         <th scope=\"col\" class=\"num\">blocks with losses</th></tr></thead><tbody>\n",
     );
     for (row, cells) in map.cells.iter().enumerate() {
         let sum: u64 = cells.iter().sum();
         // The first of equal ones.
         let busiest = (0..cells.len()).rev().max_by_key(|&at| cells[at]).unwrap_or(0);
         let empty = cells.iter().filter(|&&value| value == 0).count();
+        let with_losses = map.lost[row].iter().filter(|&&value| value > 0).count();
         let at = busiest as f64 * map.block_ns as f64 / 1e9;
         let share = sum as f64 / all.max(1) as f64;
         let _ = writeln!(
             out,
             "<tr><td class=\"num\" data-v=\"{row}\">{}</td>{}<td class=\"num\" data-v=\"{share:.6}\">{}</td>\
-             <td class=\"num\" data-v=\"{at}\">{}</td>{}</tr>",
+             <td class=\"num\" data-v=\"{at}\">{}</td>{}{}</tr>",
             map.label(row),
             super::number_cell(sum),
             percent(share, 2),
             duration(at),
             super::number_cell(empty as u64),
+            super::number_cell(with_losses as u64),
         );
     }
     out.push_str("</tbody></table></details>\n");
@@ -190,6 +229,7 @@ fn push_data(out: &mut String, map: &Map) {
         "cpus": labels,
         "block_s": map.block_ns as f64 / 1e9,
         "samples": map.cells,
+        "lost": map.lost,
     });
     let _ = writeln!(out, "<script type=\"application/json\" class=\"heat-data\">{data}</script>");
 }

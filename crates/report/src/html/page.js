@@ -85,7 +85,8 @@
       const row = clamp((move.clientY - area.top) / area.height, data.cpus.length);
       const block = clamp((move.clientX - area.left) / area.width, data.samples[row].length);
       detail.textContent = `CPU ${data.cpus[row]}, ${seconds(block)} s to ${seconds(block + 1)} s: `
-        + `${data.samples[row][block]} samples`;
+        + `${data.samples[row][block]} samples`
+        + (data.lost[row][block] ? `, ${data.lost[row][block]} lost or suspended` : '');
     });
   }
 })();

@@ -1,6 +1,8 @@
 //! The page of counts made by hand.
 
 use super::*;
+use pmuscope_profile::{CpuLosses, LossBlock};
+
 use crate::Note;
 use crate::sample::{self, Made};
 
@@ -134,4 +136,19 @@ fn many_cpus_share_rows() {
         .collect();
     let page = page(&made, PageLimits::default());
     assert!(page.contains(">0-7<") && page.contains("992-999"), "{page}");
+}
+
+#[test]
+fn losses_are_marked_on_their_cpu_and_time() {
+    let mut made = sample::made();
+    assert!(!page(&made, PageLimits::default()).contains("class=\"lost\""));
+    let block = |block| LossBlock { block, lost: 7, throttled: 1 };
+    made.losses = vec![
+        CpuLosses { cpu: Some(1), blocks: vec![block(3), block(39)], ..CpuLosses::default() },
+        CpuLosses { cpu: None, blocks: vec![block(5)], ..CpuLosses::default() },
+    ];
+    let page = page(&made, PageLimits::default());
+    // The second row; a stripe per block.
+    assert!(page.contains("<path class=\"lost\" d=\"M3 1.7h1v.3h-1zM39 1.7h1v.3h-1z\"/>"));
+    assert!(page.contains("Stripes: samples were lost"));
 }

@@ -8,6 +8,7 @@ use pmuscope_profile::{
 };
 use serde::{Serialize, Serializer};
 
+use super::losses::{self, CpuLoss};
 use super::{RowLimits, machine_size, notes, symbols};
 
 /// The schema of [`RecordingReport`] in its envelope.
@@ -74,6 +75,10 @@ struct About<'a> {
     /// `exact` or `at_least`.
     lost_is: &'static str,
     throttled: Count,
+    /// CPUs that lost something, and when.
+    losses: Vec<CpuLoss>,
+    /// Seconds; of the blocks in which losses are told.
+    block_s: f64,
     records: Count,
     /// What was left out; absent where nothing was.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -141,6 +146,8 @@ impl<'a> About<'a> {
                 LostSource::Records => "at_least",
             },
             throttled: Count(profile.throttled),
+            losses: losses::by_cpu(profile),
+            block_s: profile.aggregate.timeline.block_ns as f64 / 1e9,
             records: Count(profile.tally.records),
             filter: FilteredOut::of(profile),
         }
@@ -195,7 +202,7 @@ impl<'a> Event<'a> {
             fixed_period: event.fixed_period.map(Count),
             share_of: if event.by_period { "period" } else { "samples" },
             blocks: event.blocks,
-            functions: shown.iter().map(|row| Function::new(profile, row)).collect(),
+            functions: shown.iter().map(|row| Function::new(profile, event, row)).collect(),
             functions_left_out: hidden.len(),
             modules: event.modules.iter().map(|row| ModuleRow::new(profile, row)).collect(),
         }
@@ -217,10 +224,16 @@ struct Function<'a> {
     share_high: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<&'static str>,
+    /// If all lost samples were elsewhere, if all were here; absent where none was lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    with_lost_low: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    with_lost_high: Option<f64>,
 }
 
 impl<'a> Function<'a> {
-    fn new(profile: &'a Profile, row: &FunctionShare) -> Self {
+    fn new(profile: &'a Profile, event: &EventProfile, row: &FunctionShare) -> Self {
+        let with_lost = event.with_lost(row.share);
         let no_interval = "samples in fewer than 30 blocks of time, or beyond the largest rows";
         Self {
             function: profile.function_of(row),
@@ -232,6 +245,8 @@ impl<'a> Function<'a> {
             share_low: row.interval.map(|interval| interval.low),
             share_high: row.interval.map(|interval| interval.high),
             why: row.interval.is_none().then_some(no_interval),
+            with_lost_low: with_lost.map(|(low, _)| low),
+            with_lost_high: with_lost.map(|(_, high)| high),
         }
     }
 }
@@ -282,7 +297,7 @@ struct Note {
 
 /// A number where every reader keeps it, else a string.
 #[derive(Debug, Clone, Copy)]
-struct Count(u64);
+pub(super) struct Count(pub(super) u64);
 
 impl Serialize for Count {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

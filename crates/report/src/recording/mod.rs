@@ -1,6 +1,7 @@
 //! A recording's profile as text and as JSON.
 
 mod json;
+mod losses;
 mod notes;
 pub(crate) mod symbols;
 #[cfg(test)]

@@ -220,13 +220,17 @@ fn a_foreign_recording_has_no_cost_and_its_loss_is_a_lower_bound() {
 cost: - · lost at least 30 · throttled 0 · software clock
 
 cpu-clock at 1,000 Hz, 790 samples
-  share  ±95 %  samples  command            module    function
-50.63 %   0.38      400  evil\x1b[2J\nname  stripped  [unknown]
-49.37 %   0.38      390  cat                gone      [unknown]
+  share  ±95 %  ±lost  samples  command            module    function
+50.63 %   0.38   1.85      400  evil\x1b[2J\nname  stripped  [unknown]
+49.37 %   0.38   1.85      390  cat                gone      [unknown]
 
 page-faults at 1,000 Hz, 5 samples
-   share  ±95 %  samples  command  module  function
-100.00 %      -        5  cat      gone    [unknown]
+   share  ±95 %  ±lost  samples  command  module  function
+100.00 %      -  85.71        5  cat      gone    [unknown]
+
+cpu  samples  lost  of its records  throttled  suspended
+  -        -    30               -          0          -
+lost, by blocks of 16.8 ms from the first sample: 30 at 990 ms
 
 warning: at least 3.64 % of all records were lost. That is more than lies between the first two functions (1.27 %). Record with a lower rate (-F) or larger rings (-m).
 note: 100.0 % of the samples lie in 1 module without symbols: pmuscope report --modules says why and what to do.
@@ -259,8 +263,12 @@ fn a_recording_that_was_killed_says_so() {
 cpu-clock at 1,000 Hz, 2.70 s, 10 samples, 3.70/s    killed.data
 cost: - · lost at least 90 · throttled 0 · software clock · cut off
 
-   share  ±95 %  samples  command  module  function
-100.00 %      -       10  xz       xz      function_1
+   share  ±95 %  ±lost  samples  command  module  function
+100.00 %      -  90.00       10  xz       xz      function_1
+
+cpu  samples  lost  of its records  throttled  suspended
+  -        -    90               -          0          -
+lost, by blocks of 16.8 ms from the first sample: 90 at 990 ms
 
 warning: the recording was cut off: its recorder was killed or is still running. This is what it had written until then; figures of cost and loss are those of its last note.
 warning: at least 90.00 % of all records were lost. Shares can be off by as much. Record with a lower rate (-F) or larger rings (-m).
@@ -347,6 +355,8 @@ fn the_json_has_the_same_numbers_and_reasons_for_what_is_null() {
     "lost": 0,
     "lost_is": "exact",
     "throttled": 0,
+    "losses": [],
+    "block_s": 0.016777216,
     "records": 4002
   },
   "events": [

@@ -6,6 +6,7 @@ use pmuscope_profile::{EventProfile, Filter, FunctionShare, LostSource, Profile}
 use crate::number::{count, duration, fixed, percent, significant};
 use crate::{Cell, Column, Paint, Style, Table, escape, wrap};
 
+use super::losses::losses_text;
 use super::{RowLimits, is_software_clock, machine_size, notes, symbols};
 
 /// Characters of a command line in the header.
@@ -22,6 +23,7 @@ pub fn recording_text(profile: &Profile, file: &str, limits: RowLimits, style: &
         }
         out.push_str(&functions(profile, event, limits, style));
     }
+    out.push_str(&losses_text(profile, style));
     push_notes(&mut out, profile, style);
     out
 }
@@ -224,31 +226,40 @@ fn cost(info: &RecordingInfo) -> String {
 }
 
 fn functions(profile: &Profile, event: &EventProfile, limits: RowLimits, style: &Style) -> String {
-    let mut table = Table::new([
-        Column::number("share"),
-        Column::number("±95 %"),
+    let mut columns = vec![Column::number("share"), Column::number("±95 %")];
+    columns.extend(event.with_lost(0.0).map(|_| Column::number("±lost")));
+    columns.extend([
         Column::number("samples"),
         Column::text("command"),
         Column::text("module").shrink(),
         Column::text("function").shrink(),
     ]);
+    let mut table = Table::new(columns);
     let (shown, hidden) = limits.split(event);
     for row in shown {
-        table.row([
+        let mut cells = vec![
             Cell::new(percent(row.share, 2)),
             Cell::measured(row.interval, |interval| fixed(interval.half_width() * 100.0, 2)),
+        ];
+        cells.extend(event.with_lost(row.share).map(|(low, high)| {
+            Cell::new(fixed((row.share - low).max(high - row.share) * 100.0, 2))
+        }));
+        cells.extend([
             Cell::new(count(row.samples)),
             Cell::new(escape(profile.command_of(row))),
             Cell::new(escape(profile.modules[row.module].short_name())),
             Cell::new(function_name(profile, row)),
         ]);
+        table.row(cells);
     }
     if !hidden.is_empty() {
         let share: f64 = hidden.iter().map(|row| row.share).sum();
         let samples: u64 = hidden.iter().map(|row| row.samples).sum();
         let more = format!("… {} more: --limit all", plural(hidden.len() as u32, "row"));
-        let cells = [&percent(share, 2), "", &count(samples), "-", "-", &more];
-        table.row(cells.map(|text| Cell::new(text).paint(Paint::Dim)));
+        let mut cells = vec![percent(share, 2), String::new()];
+        cells.extend(event.with_lost(0.0).map(|_| String::new()));
+        cells.extend([count(samples), "-".into(), "-".into(), more]);
+        table.row(cells.into_iter().map(|text| Cell::new(text).paint(Paint::Dim)));
     }
     if table.is_empty() {
         return "no samples\n".into();

@@ -35,7 +35,7 @@ use super::bytes::Endian;
 use super::event::Events;
 use super::stream::{Place, RawRecord};
 use super::tool::ToolRecord;
-use super::{ReadError, Reader, Record, Tally};
+use super::{Entry, ReadError, Reader, Tally};
 
 pub use layout::Hit;
 pub use visit::Visitor;
@@ -192,12 +192,12 @@ impl Reader {
     pub fn replay(
         &mut self,
         index: &mut Index,
-        mut take: impl FnMut(Moment, &Record<'_>),
+        mut take: impl FnMut(Moment, &Entry<'_>),
     ) -> Result<(), ReadError> {
         let bytes = std::mem::take(&mut index.bytes);
         for placed in std::mem::take(&mut index.sideband) {
             if let Some(entry) = self.alone(&placed.raw(&bytes))? {
-                take(placed.moment, &entry.record);
+                take(placed.moment, &entry);
             }
         }
         Ok(())
