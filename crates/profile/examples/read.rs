@@ -46,13 +46,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let memory = |key: &str| status.lines().find(|line| line.starts_with(key)).unwrap_or_default();
     println!(
         "{samples} samples, {threads} threads: read {read:.3} s ({:.1} M/s/thread), {addresses} addresses \
-         named {named:.3} s, rest {:.3} s, all {all:.3} s; {} frames, {} stacks, {} cells, {} blocks; {}",
+         named {named:.3} s, rest {:.3} s, all {all:.3} s; {} frames, {} stacks, {} cells; {}",
         samples / read / 1e6 / threads as f64,
         all - read - named,
         profile.aggregate.frames.len(),
         profile.aggregate.stacks.len(),
         profile.aggregate.cells.len(),
-        profile.aggregate.blocks.len(),
         memory("VmHWM"),
     );
     Ok(())

@@ -12,10 +12,11 @@
 //! A stack is a node of a tree; it stands for itself and all its callers. Without call chains each
 //! stack has one frame (or several, where functions were inlined) under the root.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use pmuscope_symbols::Line;
+
+pub use crate::series::{AddsTo, RowSeries, Series};
 
 /// Index into [`Aggregate::functions`].
 pub type FunctionId = u32;
@@ -39,8 +40,8 @@ pub struct Aggregate {
     pub tasks: Vec<Task>,
     /// The counts; one cell for each distinct (event, stack, task, CPU), in that order.
     pub cells: Vec<Cell>,
-    /// Counts by time, pointed to by cells.
-    pub blocks: Vec<BlockCount>,
+    /// Counts of the cells by time.
+    pub series: Series,
     /// How time is divided.
     pub timeline: Timeline,
 }
@@ -150,8 +151,6 @@ pub struct Cell {
     pub samples: u64,
     /// What they stand for: units of the event where samples carry their period, else samples.
     pub weight: u64,
-    /// Its counts by time, in [`Aggregate::blocks`].
-    pub blocks: Range<u32>,
 }
 
 /// Samples and weight in one block of time.
@@ -177,12 +176,6 @@ pub struct Timeline {
 }
 
 impl Aggregate {
-    /// Counts of a cell by time, each block at most once, in order.
-    #[must_use]
-    pub fn blocks_of(&self, cell: &Cell) -> &[BlockCount] {
-        &self.blocks[cell.blocks.start as usize..cell.blocks.end as usize]
-    }
-
     /// Cells of one event.
     pub fn of_event(&self, event: u32) -> impl Iterator<Item = &Cell> {
         let start = self.cells.partition_point(|cell| cell.event < event);

@@ -9,20 +9,23 @@ use pmuscope_symbols::{Line, Symbol};
 use rustc_hash::FxHashMap;
 
 use crate::aggregate::{
-    Aggregate, BlockCount, Cell, Frame, FrameId, Function, FunctionId, Task, TaskId, Timeline,
+    Aggregate, Cell, Frame, FrameId, Function, FunctionId, Series, Task, TaskId, Timeline,
 };
 use crate::collect::Collected;
 use crate::counter::{Counts, TaskKey};
 use crate::modules::ModuleKind;
 use crate::naming::Named;
 use crate::profile::Detail;
+use crate::series::in_parallel;
 use crate::table::{Interned, mix};
 use crate::tasks::{CommOf, Place};
 use crate::tree::Tree;
 
 impl Collected {
-    pub(crate) fn aggregate(&self, named: &Named, detail: Detail) -> Aggregate {
+    /// Adds up; the counts are used up.
+    pub(crate) fn aggregate(&mut self, named: &Named, detail: Detail) -> Aggregate {
         let frames = Frames::new(self, named, detail);
+        let timeline = self.timeline();
         let mut tree = Tree::default();
         let stacks: Vec<Vec<u32>> = self
             .counts
@@ -32,19 +35,25 @@ impl Collected {
             .collect();
         let (nodes, renumbered) = tree.in_order();
         let (tasks, task_numbers) = self.tasks();
-        let mut sums = Sums::default();
-        for ((counts, stacks), tasks) in self.counts.iter().zip(&stacks).zip(&task_numbers) {
-            sums.add(self, counts, |what| renumbered[stacks[what as usize] as usize], tasks);
-        }
-        let (cells, blocks) = sums.finish();
+        let counters: Vec<Counter<'_>> = self
+            .counts
+            .iter()
+            .zip(&stacks)
+            .zip(&task_numbers)
+            .map(|((counts, stacks), tasks)| Counter { counts, stacks, tasks })
+            .collect();
+        let shift = self.clock.shift();
+        let sums = in_parallel(&counters, |counter| counter.sums(&renumbered, shift));
+        let (cells, numbers) = together(sums);
+        let logs = std::mem::take(&mut self.counts).into_iter().map(|counts| counts.log);
         Aggregate {
             functions: frames.functions,
             frames: frames.frames,
             stacks: nodes,
             tasks,
             cells,
-            blocks,
-            timeline: self.timeline(),
+            series: Series::of_logs(logs.zip(numbers), shift),
+            timeline,
         }
     }
 
@@ -85,9 +94,16 @@ impl Collected {
 fn stacks(counts: &Counts, numbers: &[u32], frames: &Frames, tree: &mut Tree) -> Vec<u32> {
     let path = |place: u32| frames.path(numbers[place as usize]);
     let Some(chains) = &counts.chains else {
-        return (0..counts.places.len() as u32)
-            .map(|place| tree.below(Tree::ROOT, path(place)))
-            .collect();
+        // Places are in order, so the next is often in the same function.
+        let mut latest: (&[FrameId], u32) = (&[], Tree::ROOT);
+        let node = |place: u32| {
+            let path = path(place);
+            if latest.0 != path {
+                latest = (path, tree.below(Tree::ROOT, path));
+            }
+            latest.1
+        };
+        return (0..counts.places.len() as u32).map(node).collect();
     };
     let mut reached = Vec::with_capacity(chains.len() + 1);
     reached.push(Tree::ROOT);
@@ -206,7 +222,7 @@ impl Frames {
     }
 }
 
-/// What a cell is of.
+/// What a cell is of, in the order of cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     event: u32,
@@ -215,98 +231,97 @@ struct Key {
     cpu: Option<u32>,
 }
 
-/// Counts of cells, added up over counters.
-#[derive(Default)]
-struct Sums {
-    keys: Interned<Key>,
-    /// Samples and weight, by key.
-    totals: Vec<(u64, u64)>,
-    /// The count of each key that was added to last, in `counts`.
-    latest: Vec<usize>,
-    counts: Vec<(u32, BlockCount)>,
+/// A counter, and what its numbers stand for.
+struct Counter<'a> {
+    counts: &'a Counts,
+    /// By place or chain: the node, numbered as the tree grew.
+    stacks: &'a [u32],
+    tasks: &'a [TaskId],
 }
 
-impl Sums {
-    fn add(
-        &mut self,
-        collected: &Collected,
-        counts: &Counts,
-        stack: impl Fn(u32) -> u32,
-        tasks: &[TaskId],
-    ) {
-        let number = |cell: &crate::counter::CellKey| {
-            let group = counts.groups[cell.group as usize];
-            let task = tasks[group.task as usize];
-            let key = Key { event: group.event, stack: stack(cell.what), task, cpu: group.cpu };
-            let cpu = key.cpu.map_or(0, |cpu| 1 + u64::from(cpu));
-            let place = u64::from(key.stack) << 32 | u64::from(key.task);
-            self.keys.intern(mix(mix(place, key.event.into()), cpu), key)
-        };
-        let numbers: Vec<u32> = counts.cells.iter().map(number).collect();
-        self.totals.resize(self.keys.list.len(), (0, 0));
-        self.latest.resize(self.keys.list.len(), usize::MAX);
-        for entry in counts.log.entries(collected.clock.shift()) {
-            let key = numbers[entry.cell as usize];
-            let (samples, weight) = &mut self.totals[key as usize];
-            *samples += u64::from(entry.samples);
-            *weight = weight.saturating_add(entry.weight);
-            let (block, samples, weight) = (entry.block, entry.samples, entry.weight);
-            let count = BlockCount { block, samples, weight };
-            // Counters go through time in order, more or less.
-            let latest = &mut self.latest[key as usize];
-            let is_merged =
-                self.counts.get_mut(*latest).is_some_and(|(_, other)| merge(other, count));
-            if !is_merged {
-                *latest = self.counts.len();
-                self.counts.push((key, count));
-            }
-        }
-    }
+/// What a counter's cells come to.
+struct Sums {
+    /// In order.
+    keys: Vec<Key>,
+    /// Samples and weight, by key.
+    totals: Vec<(u64, u64)>,
+    /// The key of each cell of the log.
+    of_cell: Vec<u32>,
+}
 
-    fn finish(mut self) -> (Vec<Cell>, Vec<BlockCount>) {
-        let mut order: Vec<u32> = (0..self.keys.list.len() as u32).collect();
-        order.sort_unstable_by_key(|&key| self.keys.list[key as usize]);
+impl Counter<'_> {
+    fn sums(&self, renumbered: &[u32], shift: u32) -> Sums {
+        let (keys, mut of_cell) = self.keys(renumbered);
+        let mut order: Vec<u32> = (0..keys.len() as u32).collect();
+        order.sort_unstable_by_key(|&key| keys[key as usize]);
         let mut ranks = vec![0; order.len()];
         for (rank, &key) in order.iter().enumerate() {
             ranks[key as usize] = rank as u32;
         }
-        self.counts.iter_mut().for_each(|(key, _)| *key = ranks[*key as usize]);
-        // Equal blocks of a cell that no count could hold together stay apart, largest first.
-        self.counts.sort_unstable_by_key(|(cell, count)| {
-            (*cell, count.block, std::cmp::Reverse((count.samples, count.weight)))
-        });
-        let mut blocks: Vec<BlockCount> = Vec::new();
-        let mut cells: Vec<Cell> = order
-            .iter()
-            .map(|&key| {
-                let Key { event, stack, task, cpu } = self.keys.list[key as usize];
-                let (samples, weight) = self.totals[key as usize];
-                Cell { event, stack, task, cpu, samples, weight, blocks: 0..0 }
-            })
-            .collect();
-        let mut rest = &self.counts[..];
-        for (number, cell) in cells.iter_mut().enumerate() {
-            let own = rest.partition_point(|(of, _)| *of as usize <= number);
-            let start = blocks.len();
-            for (_, count) in &rest[..own] {
-                let merged = blocks[start..].last_mut().is_some_and(|last| merge(last, *count));
-                if !merged {
-                    blocks.push(*count);
-                }
-            }
-            cell.blocks = start as u32..blocks.len() as u32;
-            rest = &rest[own..];
+        of_cell.iter_mut().for_each(|key| *key = ranks[*key as usize]);
+        let keys: Vec<Key> = order.iter().map(|&key| keys[key as usize]).collect();
+        let mut totals = vec![(0_u64, 0_u64); keys.len()];
+        for entry in self.counts.log.entries(shift) {
+            let (samples, weight) = &mut totals[of_cell[entry.cell as usize] as usize];
+            *samples += u64::from(entry.samples);
+            *weight = weight.saturating_add(entry.weight);
         }
-        (cells, blocks)
+        Sums { keys, totals, of_cell }
+    }
+
+    /// Each key once, and the key of each cell of the log.
+    fn keys(&self, renumbered: &[u32]) -> (Vec<Key>, Vec<u32>) {
+        let Self { counts, stacks, tasks } = self;
+        let mut keys: Interned<Key> = Interned::default();
+        let mut of_cell = vec![0; counts.cells.len()];
+        // The last key of each group: cells come in the order of places, so the next place of a group
+        // is often in the same function.
+        let mut latest = vec![(u32::MAX, 0); counts.groups.len()];
+        for cell in &counts.cells {
+            let stack = renumbered[stacks[cell.what as usize] as usize];
+            let latest = &mut latest[cell.group as usize];
+            if latest.0 != stack {
+                let group = counts.groups[cell.group as usize];
+                let task = tasks[group.task as usize];
+                let cpu = group.cpu.map_or(0, |cpu| 1 + u64::from(cpu));
+                let place = u64::from(stack) << 32 | u64::from(task);
+                let hash = mix(mix(place, group.event.into()), cpu);
+                let key = Key { event: group.event, stack, task, cpu: group.cpu };
+                *latest = (stack, keys.intern(hash, key));
+            }
+            of_cell[cell.cell as usize] = latest.1;
+        }
+        (keys.list, of_cell)
     }
 }
 
-/// Adds `count` to one of the same block, if that can hold it.
-fn merge(to: &mut BlockCount, count: BlockCount) -> bool {
-    let samples = to.samples.checked_add(count.samples).filter(|_| to.block == count.block);
-    if let Some(samples) = samples {
-        to.samples = samples;
-        to.weight = to.weight.saturating_add(count.weight);
+/// Cells of all counters, and for each counter which of them those of its log are.
+fn together(sums: Vec<Sums>) -> (Vec<Cell>, Vec<Vec<u32>>) {
+    let mut all: Vec<Key> = sums.iter().flat_map(|sums| &sums.keys).copied().collect();
+    // Runs that are in order, which this sort makes use of.
+    all.sort();
+    all.dedup();
+    let cell = |&Key { event, stack, task, cpu }: &Key| Cell {
+        event,
+        stack,
+        task,
+        cpu,
+        samples: 0,
+        weight: 0,
+    };
+    let mut cells: Vec<Cell> = all.iter().map(cell).collect();
+    let mut numbers = Vec::new();
+    for Sums { keys, totals, mut of_cell } in sums {
+        let mut at = 0;
+        let number = |(key, (samples, weight)): (&Key, &(u64, u64))| {
+            at += all[at..].iter().take_while(|other| *other < key).count();
+            cells[at].samples += samples;
+            cells[at].weight = cells[at].weight.saturating_add(*weight);
+            at as u32
+        };
+        let of_key: Vec<u32> = keys.iter().zip(&totals).map(number).collect();
+        of_cell.iter_mut().for_each(|key| *key = of_key[*key as usize]);
+        numbers.push(of_cell);
     }
-    samples.is_some()
+    (cells, numbers)
 }

@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use pmuscope_abi::{AttrFlags, event_type, software};
 use pmuscope_perfdata::reader::{FileState, Metadata, Reader, Tally};
-use pmuscope_stats::{MIN_BLOCKS, ShareBootstrap};
 use pmuscope_symbols::{BuildId, KernelIdentity};
 use rustc_hash::FxHashMap;
 
-use crate::aggregate::{Aggregate, Cell, FunctionId};
+use crate::aggregate::{AddsTo, Aggregate, Cell, FunctionId};
 use crate::collect::{Collected, State};
 use crate::filter::Filter;
 use crate::naming::{Named, Resolve, name};
@@ -38,7 +37,7 @@ impl Collected {
     }
 
     pub(crate) fn build(
-        self,
+        mut self,
         events: Vec<EventFacts>,
         file: FileFacts,
         running: &KernelIdentity,
@@ -48,9 +47,9 @@ impl Collected {
         let FileFacts { metadata, state, tally } = file;
         let kernel = self.state.kernel_identity(&metadata).compare(running);
         let named = name(&self, &metadata, kernel, resolve);
+        let left_out: u64 = self.counts.iter().map(|counts| counts.left_out).sum();
         let mut aggregate = self.aggregate(&named, options.detail);
         let filter = &self.filter;
-        let left_out: u64 = self.counts.iter().map(|counts| counts.left_out).sum();
         let left_out = left_out + filter.keep_named(&mut aggregate);
         let info = metadata.info.as_ref();
         let loss = &self.state.loss;
@@ -220,10 +219,9 @@ impl<'a> Rows<'a> {
 
     fn event(&mut self, index: u32, facts: EventFacts, options: Options) -> EventProfile {
         let aggregate = self.aggregate;
-        let keys: Vec<(RowKey, &Cell)> =
-            aggregate.of_event(index).map(|cell| (self.key(cell), cell)).collect();
+        let keys: Vec<RowKey> = aggregate.of_event(index).map(|cell| self.key(cell)).collect();
         let mut sums: FxHashMap<RowKey, (u64, u64)> = FxHashMap::default();
-        for (key, cell) in &keys {
+        for (key, cell) in keys.iter().zip(aggregate.of_event(index)) {
             let (samples, weight) = sums.entry(*key).or_default();
             *samples += cell.samples;
             *weight = weight.saturating_add(cell.weight);
@@ -234,8 +232,8 @@ impl<'a> Rows<'a> {
         let (samples, weight) = totals;
         let by_period = facts.has_period && weight > 0;
         let mut functions = self.shares(sums, if by_period { weight } else { samples }, by_period);
-        let filled =
-            add_intervals(aggregate, &mut functions, &keys, by_period, options.intervals.rows());
+        let most = options.intervals.rows();
+        let filled = add_intervals(aggregate, index, &mut functions, &keys, by_period, most);
         let period = if facts.has_period {
             Some(weight)
         } else {
@@ -310,42 +308,30 @@ impl<'a> Rows<'a> {
 /// Gives the first `most` rows their intervals; tells how many blocks have samples.
 fn add_intervals(
     aggregate: &Aggregate,
+    event: u32,
     rows: &mut [FunctionShare],
-    keys: &[(RowKey, &Cell)],
+    keys: &[RowKey],
     by_period: bool,
     most: usize,
 ) -> usize {
-    let blocks = aggregate.timeline.blocks as usize;
     let most = most.min(rows.len());
     let wanted: FxHashMap<RowKey, usize> = rows[..most]
         .iter()
         .enumerate()
         .map(|(at, row)| ((row.command, row.module, row.function), at))
         .collect();
-    let mut totals = vec![0.0; blocks];
-    let mut parts = vec![0.0; blocks * most];
-    for (key, cell) in keys {
-        let row = wanted.get(key);
-        let counts = aggregate.blocks_of(cell).iter();
-        for count in counts.filter(|count| (count.block as usize) < blocks) {
-            let block = count.block as usize;
-            let value = if by_period { count.weight as f64 } else { f64::from(count.samples) };
-            totals[block] += value;
-            if let Some(row) = row {
-                parts[row * blocks + block] += value;
-            }
-        }
+    let mut keys = keys.iter();
+    let series = aggregate.row_series(most, by_period, |cell| {
+        // One key for each cell of the event, in their order.
+        let Some(key) = (cell.event == event).then(|| keys.next()).flatten() else {
+            return AddsTo::Nothing;
+        };
+        wanted.get(key).map_or(AddsTo::Total, |&row| AddsTo::Row(row))
+    });
+    for (row, interval) in rows.iter_mut().zip(series.intervals()) {
+        row.interval = interval;
     }
-    let filled = totals.iter().filter(|&&total| total > 0.0).count();
-    if filled < MIN_BLOCKS {
-        return filled;
-    }
-    if let Some(bootstrap) = ShareBootstrap::new(&totals) {
-        for (row, parts) in rows.iter_mut().zip(parts.chunks_exact(blocks)) {
-            row.interval = bootstrap.interval(parts);
-        }
-    }
-    filled
+    series.filled()
 }
 
 fn modules(rows: &[FunctionShare]) -> Vec<ModuleShare> {

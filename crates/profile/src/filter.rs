@@ -146,7 +146,7 @@ impl Filter {
         };
         let kept: Vec<bool> = (0..counts.stacks.len() as u32).map(keeps).collect();
         let mut left_out = 0;
-        counts.cells.retain(|cell| {
+        counts.retain_cells(|cell| {
             let keeps = kept[cell.stack as usize];
             left_out += if keeps { 0 } else { cell.samples };
             keeps

@@ -43,6 +43,7 @@ mod modules;
 mod naming;
 mod present;
 mod profile;
+mod series;
 mod spaces;
 mod table;
 mod tasks;

@@ -13,14 +13,14 @@ pub(crate) struct Entry {
     pub(crate) weight: u64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Part {
     shift: u32,
     bytes: Vec<u8>,
 }
 
 /// Entries in the order in which they were written.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Log {
     parts: Vec<Part>,
 }

@@ -5,7 +5,9 @@ use pmuscope_symbols::{BuildId, KernelMatch, Request, Resolved, State as SymbolS
 use rustc_hash::FxHashMap;
 
 use crate::collect::{Collected, State};
+use crate::counter::Counts;
 use crate::modules::{ModuleKey, ModuleKind};
+use crate::series::in_parallel;
 use crate::tasks::Place;
 
 /// Looks up addresses: for each module with its addresses, each once and in order, one answer.
@@ -96,23 +98,32 @@ pub(crate) fn look_up(
 
 /// Each place once, in order of module and address; and which one each counter's are.
 fn distinct(collected: &Collected) -> (Vec<Place>, Vec<Vec<u32>>) {
-    let mut all: Vec<(Place, u32, u32)> = Vec::new();
-    for (counter, counts) in collected.counts.iter().enumerate() {
-        all.extend(counts.places.iter().zip(0..).map(|(place, at)| (*place, counter as u32, at)));
-    }
+    let packed = |place: &Place| u128::from(place.module) << 64 | u128::from(place.address);
+    let mut all: Vec<u128> =
+        collected.counts.iter().flat_map(|counts| counts.places.iter().map(packed)).collect();
     // Without call chains each counter's are in order already, which this sort makes use of.
     all.sort();
-    let mut places: Vec<Place> = Vec::new();
-    let mut numbers: Vec<Vec<u32>> =
-        collected.counts.iter().map(|counts| vec![0; counts.places.len()]).collect();
-    for (place, counter, at) in all {
-        if places.last() != Some(&place) {
-            places.push(place);
-        }
-        numbers[counter as usize][at as usize] = places.len() as u32 - 1;
-    }
-    (places, numbers)
+    all.dedup();
+    let number = |counts: &Counts| {
+        let mut next = 0;
+        let number = |place: &Place| {
+            let place = packed(place);
+            let near = all[next..].iter().take(NEAR).position(|&other| other == place);
+            let at = near.map(|ahead| next + ahead).or_else(|| all.binary_search(&place).ok());
+            let at = at.unwrap_or(0); // each place is in it
+            next = at + 1;
+            at as u32
+        };
+        counts.places.iter().map(number).collect()
+    };
+    let numbers = in_parallel(&collected.counts, number);
+    let place = |packed: &u128| Place { module: (packed >> 64) as u32, address: *packed as u64 };
+    (all.iter().map(place).collect(), numbers)
 }
+
+/// Places ahead of the last one among which the next is looked for, before it is searched for: where
+/// counters have theirs in order it is one of them.
+const NEAR: usize = 4;
 
 fn without(state: SymbolState, addresses: &[u64]) -> Resolved {
     Resolved { symbols: vec![None; addresses.len()], state }

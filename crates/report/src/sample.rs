@@ -1,7 +1,7 @@
 //! Counts made by hand, for the tests of pictures and pages.
 
 use pmuscope_profile::aggregate::{
-    Aggregate, BlockCount, Cell, Frame, FrameId, Function, StackId, Stacks, Task, Timeline,
+    Aggregate, BlockCount, Cell, Frame, FrameId, Function, Series, StackId, Stacks, Task, Timeline,
 };
 use pmuscope_profile::export::{About, Event, Source};
 use pmuscope_profile::{CpuLosses, ModuleKind, ModuleSummary, SymbolState};
@@ -13,6 +13,7 @@ pub(crate) struct Made {
     pub(crate) modules: Vec<ModuleSummary>,
     pub(crate) events: Vec<Event>,
     pub(crate) losses: Vec<CpuLosses>,
+    counted: Vec<(u32, BlockCount)>,
 }
 
 impl Made {
@@ -38,6 +39,7 @@ impl Made {
                 ..Event::default()
             }],
             losses: Vec::new(),
+            counted: Vec::new(),
         }
     }
 
@@ -67,22 +69,14 @@ impl Made {
 
     /// Samples in blocks one after the other; cells must come in the order of their stacks.
     fn cell(&mut self, stack: StackId, task: u32, cpu: u32, samples: u64, first: u32) {
-        let start = self.counts.blocks.len() as u32;
+        let cell = self.counts.cells.len() as u32;
         for at in 0..samples as u32 {
             let block = (first + at) % 40;
-            self.counts.blocks.push(BlockCount { block, samples: 1, weight: 1 });
+            self.counted.push((cell, BlockCount { block, samples: 1, weight: 1 }));
         }
-        let blocks = start..self.counts.blocks.len() as u32;
+        self.counts.series = Series::from_counts(self.counted.iter().copied());
         let cpu = Some(cpu);
-        self.counts.cells.push(Cell {
-            event: 0,
-            stack,
-            task,
-            cpu,
-            samples,
-            weight: samples,
-            blocks,
-        });
+        self.counts.cells.push(Cell { event: 0, stack, task, cpu, samples, weight: samples });
     }
 }
 

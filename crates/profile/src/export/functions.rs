@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use pmuscope_stats::{Interval, MIN_BLOCKS, ShareBootstrap};
+use pmuscope_stats::Interval;
 use rustc_hash::FxHashMap;
 
-use crate::aggregate::{Aggregate, FrameId, FunctionId, StackId};
+use crate::aggregate::{AddsTo, Aggregate, FrameId, FunctionId, StackId};
 use crate::profile::ModuleShare;
 
 use super::Event;
@@ -199,9 +199,8 @@ fn add_intervals(
     commands: &Commands,
     most: usize,
 ) {
-    let blocks = counts.timeline.blocks as usize;
     let most = most.min(rows.len());
-    if blocks < MIN_BLOCKS || most == 0 {
+    if most == 0 {
         return;
     }
     let number = |row: &FunctionRow| commands.names.binary_search(&row.command).unwrap_or_default();
@@ -210,28 +209,14 @@ fn add_intervals(
         .enumerate()
         .map(|(at, row)| ((number(row) as u32, row.module, row.function), at))
         .collect();
-    let mut totals = vec![0.0; blocks];
-    let mut parts = vec![0.0; blocks * most];
-    for cell in counts.of_event(event.index) {
-        let Some(frame) = counts.stacks.frame(cell.stack) else { continue };
-        let row = wanted.get(&key(counts, commands.of_task[cell.task as usize], frame));
-        for count in counts.blocks_of(cell).iter().filter(|count| (count.block as usize) < blocks) {
-            let block = count.block as usize;
-            let value =
-                if event.by_period { count.weight as f64 } else { f64::from(count.samples) };
-            totals[block] += value;
-            if let Some(row) = row {
-                parts[row * blocks + block] += value;
-            }
-        }
-    }
-    if totals.iter().filter(|&&total| total > 0.0).count() < MIN_BLOCKS {
-        return;
-    }
-    if let Some(bootstrap) = ShareBootstrap::new(&totals) {
-        for (row, parts) in rows.iter_mut().zip(parts.chunks_exact(blocks)) {
-            row.interval = bootstrap.interval(parts);
-        }
+    let series = counts.row_series(most, event.by_period, |cell| {
+        let frame = counts.stacks.frame(cell.stack).filter(|_| cell.event == event.index);
+        let Some(frame) = frame else { return AddsTo::Nothing };
+        let key = key(counts, commands.of_task[cell.task as usize], frame);
+        wanted.get(&key).map_or(AddsTo::Total, |&row| AddsTo::Row(row))
+    });
+    for (row, interval) in rows.iter_mut().zip(series.intervals()) {
+        row.interval = interval;
     }
 }
 

@@ -8,8 +8,8 @@ use proptest::prelude::*;
 
 use super::{About, Event, Source};
 use crate::aggregate::{
-    Aggregate, BlockCount, Cell, Frame, FrameId, Function, FunctionId, StackId, Stacks, Task,
-    TaskId, Timeline,
+    Aggregate, BlockCount, Cell, Frame, FrameId, Function, FunctionId, Series, StackId, Stacks,
+    Task, TaskId, Timeline,
 };
 use crate::modules::ModuleKind;
 use crate::profile::ModuleSummary;
@@ -97,20 +97,16 @@ impl Builder {
     pub(crate) fn finish(mut self, blocks: u32) -> Aggregate {
         let counts = &mut self.counts;
         counts.timeline = Timeline { start: 5_000_000_000, block_ns: 50_000_000, blocks };
+        let mut counted = Vec::new();
         for ((event, stack, task, cpu), by_block) in self.hits {
-            let start = counts.blocks.len() as u32;
-            let counted = by_block.into_iter();
-            counts.blocks.extend(counted.map(|(block, (samples, weight))| BlockCount {
-                block,
-                samples,
-                weight,
-            }));
-            let blocks = start..counts.blocks.len() as u32;
-            let own = &counts.blocks[start as usize..];
-            let samples = own.iter().map(|count| u64::from(count.samples)).sum();
-            let weight = own.iter().map(|count| count.weight).sum();
-            counts.cells.push(Cell { event, stack, task, cpu, samples, weight, blocks });
+            let cell = counts.cells.len() as u32;
+            let samples = by_block.values().map(|count| u64::from(count.0)).sum();
+            let weight = by_block.values().map(|count| count.1).sum();
+            let count = |(block, (samples, weight))| BlockCount { block, samples, weight };
+            counted.extend(by_block.into_iter().map(|one| (cell, count(one))));
+            counts.cells.push(Cell { event, stack, task, cpu, samples, weight });
         }
+        counts.series = Series::from_counts(counted);
         self.counts
     }
 }

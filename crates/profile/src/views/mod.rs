@@ -86,7 +86,7 @@ fn places(counts: &Aggregate) -> (Vec<u32>, Numbers<Place>) {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::aggregate::{BlockCount, Cell, Frame, Function, Stacks, Task, Timeline};
+    use crate::aggregate::{BlockCount, Cell, Frame, Function, Series, Stacks, Task, Timeline};
     use proptest::prelude::*;
 
     /// A sample as the oracle sees it: who, where it ran, functions from the outermost in, block.
@@ -154,13 +154,14 @@ pub(crate) mod tests {
             });
             sums.entry((stack, sample.task, sample.cpu)).or_default().push(sample);
         }
+        let mut counted = Vec::new();
         for ((stack, task, cpu), samples) in sums {
-            let start = counts.blocks.len() as u32;
             for block in 0..BLOCKS {
                 let here: Vec<_> = samples.iter().filter(|one| one.block == block).collect();
                 if !here.is_empty() {
                     let weight = here.iter().map(|one| one.weight).sum();
-                    counts.blocks.push(BlockCount { block, samples: here.len() as u32, weight });
+                    let count = BlockCount { block, samples: here.len() as u32, weight };
+                    counted.push((counts.cells.len() as u32, count));
                 }
             }
             counts.cells.push(Cell {
@@ -170,9 +171,9 @@ pub(crate) mod tests {
                 cpu: Some(cpu),
                 samples: samples.len() as u64,
                 weight: samples.iter().map(|one| one.weight).sum(),
-                blocks: start..counts.blocks.len() as u32,
             });
         }
+        counts.series = Series::from_counts(counted);
         counts
     }
 }

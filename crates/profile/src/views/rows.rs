@@ -11,12 +11,12 @@
 
 use std::sync::Arc;
 
-use pmuscope_stats::{Interval, MIN_BLOCKS, ShareBootstrap};
+use pmuscope_stats::Interval;
 use pmuscope_symbols::Line;
 use rustc_hash::FxHashMap;
 
 use super::{Numbers, Sums};
-use crate::aggregate::{Aggregate, Cell, Frame};
+use crate::aggregate::{AddsTo, Aggregate, Cell, Frame};
 
 /// What can tell rows apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -231,31 +231,20 @@ fn add_intervals(
     node_of: &dyn Fn(u32) -> Option<u32>,
     most: usize,
 ) {
-    let blocks = counts.timeline.blocks as usize;
     let most = most.min(rows.len());
     let wanted: FxHashMap<RowId, usize> =
         rows[..most].iter().enumerate().map(|(at, (id, _))| (*id, at)).collect();
-    let mut totals = vec![0.0; blocks];
-    let mut parts = vec![0.0; blocks * most];
-    for cell in counts.of_event(event) {
+    let series = counts.row_series(most, true, |cell| {
+        if cell.event != event {
+            return AddsTo::Nothing;
+        }
         let who = groups.who(counts, cell, node_of);
         let frame = counts.stacks.frame(cell.stack);
         let place = frame.map_or(groups.nowhere, |frame| groups.places[frame as usize]);
-        let row = wanted.get(&(who, place));
-        for count in counts.blocks_of(cell).iter().filter(|count| (count.block as usize) < blocks) {
-            let block = count.block as usize;
-            totals[block] += count.weight as f64;
-            if let Some(row) = row {
-                parts[row * blocks + block] += count.weight as f64;
-            }
-        }
-    }
-    if totals.iter().filter(|&&total| total > 0.0).count() < MIN_BLOCKS {
-        return;
-    }
-    let Some(bootstrap) = ShareBootstrap::new(&totals) else { return };
-    for ((_, row), parts) in rows.iter_mut().zip(parts.chunks_exact(blocks)) {
-        row.interval = bootstrap.interval(parts);
+        wanted.get(&(who, place)).map_or(AddsTo::Total, |&row| AddsTo::Row(row))
+    });
+    for ((_, row), interval) in rows.iter_mut().zip(series.intervals()) {
+        row.interval = interval;
     }
 }
 

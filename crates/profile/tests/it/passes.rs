@@ -255,6 +255,13 @@ type Key = (u32, String, i32, i32, u32, Vec<(String, Option<u64>)>);
 
 fn table(profile: &Profile) -> BTreeMap<Key, (u64, u64)> {
     let Aggregate { cells, stacks, frames, tasks, .. } = &profile.aggregate;
+    let mut by_time = vec![(0, 0); cells.len()];
+    profile.aggregate.series.for_each(|cell, count| {
+        let (samples, weight) = &mut by_time[cell as usize];
+        (*samples, *weight) = (*samples + u64::from(count.samples), *weight + count.weight);
+    });
+    let sums: Vec<(u64, u64)> = cells.iter().map(|cell| (cell.samples, cell.weight)).collect();
+    assert_eq!(by_time, sums);
     let rows = cells.iter().map(|cell| {
         let task = &tasks[cell.task as usize];
         let stack = stacks.frames(cell.stack).map(|frame| {
@@ -270,10 +277,6 @@ fn table(profile: &Profile) -> BTreeMap<Key, (u64, u64)> {
             cell.cpu.unwrap(),
             stack.collect(),
         );
-        let blocks = profile.aggregate.blocks_of(cell);
-        assert_eq!(blocks.iter().map(|block| u64::from(block.samples)).sum::<u64>(), cell.samples);
-        assert_eq!(blocks.iter().map(|block| block.weight).sum::<u64>(), cell.weight);
-        assert!(blocks.is_sorted_by(|a, b| a.block < b.block));
         (key, (cell.samples, cell.weight))
     });
     rows.collect()

@@ -3,10 +3,11 @@
 //! The picture is one path for each of [`LEVELS`] shades, however many cells there are. The numbers
 //! behind it are in a table, and, for the script that tells them under the pointer, in JSON.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use pmuscope_profile::CpuLosses;
+use pmuscope_profile::aggregate::AddsTo;
 use pmuscope_profile::export::{Event, Source};
 
 use crate::number::{count, duration, percent};
@@ -41,23 +42,22 @@ impl Map {
         if blocks == 0 {
             return Err("The samples of this recording have no time stamps.");
         }
-        let mut by_cpu: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
-        for cell in counts.of_event(event.index) {
-            let Some(cpu) = cell.cpu else { continue };
-            let row = by_cpu.entry(cpu).or_insert_with(|| vec![0; blocks]);
-            for block in counts.blocks_of(cell) {
-                if let Some(sum) = row.get_mut(block.block as usize) {
-                    *sum += u64::from(block.samples);
-                }
-            }
-        }
+        let cpus = counts.of_event(event.index).filter_map(|cell| cell.cpu);
+        let cpus: Vec<u32> = cpus.collect::<BTreeSet<u32>>().into_iter().collect();
+        let series = counts.row_series(cpus.len(), false, |cell| {
+            let cpu = cell.cpu.filter(|_| cell.event == event.index);
+            let row = cpu.and_then(|cpu| cpus.binary_search(&cpu).ok());
+            row.map_or(AddsTo::Nothing, AddsTo::Row)
+        });
+        let samples: Vec<u64> = series.rows.iter().map(|&sum| sum as u64).collect();
+        let by_cpu: Vec<(u32, &[u64])> =
+            cpus.into_iter().zip(samples.chunks_exact(blocks)).collect();
         if by_cpu.is_empty() {
             return Err(
                 "The samples of this recording do not tell their CPU; pmuscope record -a and perf \
                         record --sample-cpu keep it.",
             );
         }
-        let by_cpu: Vec<(u32, Vec<u64>)> = by_cpu.into_iter().collect();
         let together = by_cpu.len().div_ceil(MOST_ROWS);
         let mut map = Self {
             rows: Vec::new(),
@@ -70,7 +70,7 @@ impl Map {
         for group in by_cpu.chunks(together) {
             let mut sums = vec![0; blocks];
             for (_, row) in group {
-                sums.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
+                sums.iter_mut().zip(*row).for_each(|(sum, value)| *sum += value);
             }
             map.most = sums.iter().copied().fold(map.most, u64::max);
             map.rows.push((group[0].0, group[group.len() - 1].0));

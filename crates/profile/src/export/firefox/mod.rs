@@ -22,7 +22,7 @@ use flate2::write::GzEncoder;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 
-use crate::aggregate::{Cell, StackId, TaskId};
+use crate::aggregate::{StackId, TaskId};
 
 use super::{About, Event, Source};
 
@@ -85,8 +85,8 @@ impl Profile {
             .filter_map(|(id, task)| Some((task.pid?, id)))
             .collect();
         for event in &source.events {
-            for (task, cells) in tasks(source, event) {
-                let of = Of { event, task, process: process(source, &mains, task), cells };
+            for (task, by_block) in tasks(source, event, time.shift) {
+                let of = Of { event, task, process: process(source, &mains, task), by_block };
                 threads.push(Thread::new(source, &of, time, &mut libs, &mut strings));
             }
         }
@@ -109,16 +109,26 @@ struct Of<'a> {
     task: TaskId,
     /// Name of the process.
     process: &'a str,
-    cells: Vec<&'a Cell>,
+    by_block: ByBlock,
 }
 
-/// Tasks with their cells of an event, in the order of their processes.
-fn tasks<'a>(source: &'a Source<'_>, event: &Event) -> Vec<(TaskId, Vec<&'a Cell>)> {
-    let mut by_task: FxHashMap<TaskId, Vec<&Cell>> = FxHashMap::default();
-    for cell in source.counts.of_event(event.index) {
-        by_task.entry(cell.task).or_default().push(cell);
-    }
-    let mut tasks: Vec<(TaskId, Vec<&Cell>)> = by_task.into_iter().collect();
+/// Weight by block and stack.
+type ByBlock = FxHashMap<(u32, StackId), u64>;
+
+/// Tasks with their counts of an event, in the order of their processes. Blocks are of 2^`shift` of
+/// the recording's.
+fn tasks(source: &Source<'_>, event: &Event, shift: u32) -> Vec<(TaskId, ByBlock)> {
+    let mut by_task: FxHashMap<TaskId, ByBlock> = FxHashMap::default();
+    source.counts.series.for_each(|cell, count| {
+        let cell = &source.counts.cells[cell as usize];
+        if cell.event == event.index {
+            let value = if event.by_period { count.weight } else { count.samples.into() };
+            let by_block = by_task.entry(cell.task).or_default();
+            let weight = by_block.entry((count.block >> shift, cell.stack)).or_default();
+            *weight = weight.saturating_add(value);
+        }
+    });
+    let mut tasks: Vec<(TaskId, ByBlock)> = by_task.into_iter().collect();
     tasks.sort_unstable_by_key(|&(task, _)| {
         let who = &source.counts.tasks[task as usize];
         (who.pid, who.tid, task)
@@ -140,15 +150,16 @@ fn merging(source: &Source<'_>, most: usize) -> u32 {
     let last = counts.timeline.blocks.max(1).next_power_of_two().trailing_zeros();
     let number = |shift: u32| {
         let mut seen: FxHashSet<(u32, StackId, TaskId, u32)> = FxHashSet::default();
-        for cell in &counts.cells {
-            for count in counts.blocks_of(cell) {
-                seen.insert((cell.event, cell.stack, cell.task, count.block >> shift));
-            }
-        }
+        counts.series.for_each(|cell, count| {
+            let cell = &counts.cells[cell as usize];
+            seen.insert((cell.event, cell.stack, cell.task, count.block >> shift));
+        });
         seen.len()
     };
     // Without the set where it cannot matter: as a rule.
-    if counts.blocks.len() <= most {
+    let mut entries = 0;
+    counts.series.for_each(|_, _| entries += 1);
+    if entries <= most {
         return 0;
     }
     (0..last).find(|&shift| number(shift) <= most).unwrap_or(last)

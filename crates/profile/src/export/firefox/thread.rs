@@ -129,7 +129,7 @@ impl Thread {
     ) -> Self {
         let who = &source.counts.tasks[of.task as usize];
         let mut tables = Tables { source, libs, strings, made: Made::default() };
-        let samples = samples(source, of, time, &mut tables);
+        let samples = samples(of, time, &mut tables);
         let Made { stacks, frames, functions, resources, .. } = tables.made;
         let several = source.events.len() > 1;
         let name = if several {
@@ -169,21 +169,12 @@ impl Thread {
 
 /// Samples in the order of time.
 fn samples(
-    source: &Source<'_>,
     of: &Of<'_>,
     time: Time,
     tables: &mut Tables<'_, '_, '_>,
 ) -> Samples {
-    let counts = source.counts;
-    let mut by_block: FxHashMap<(u32, StackId), u64> = FxHashMap::default();
-    for cell in &of.cells {
-        for count in counts.blocks_of(cell) {
-            let value = if of.event.by_period { count.weight } else { count.samples.into() };
-            let weight = by_block.entry((count.block >> time.shift, cell.stack)).or_default();
-            *weight = weight.saturating_add(value);
-        }
-    }
-    let mut by_block: Vec<((u32, StackId), u64)> = by_block.into_iter().collect();
+    let mut by_block: Vec<((u32, StackId), u64)> =
+        of.by_block.iter().map(|(&at, &weight)| (at, weight)).collect();
     by_block.sort_unstable();
     let mut samples = Samples { weight_type: "samples", ..Samples::default() };
     for of_block in by_block.chunk_by(|a, b| a.0.0 == b.0.0) {

@@ -1,0 +1,294 @@
+//! What each cell counted when: read once by whoever asks, never spread out.
+//!
+//! The counters' logs stay as they are, some six bytes an entry; beside each lies which cell of the
+//! [`Aggregate`] each of its own counted for. Whoever wants counts by time says for each cell which row
+//! it adds to, and every log is read through once, each on a thread of its own:
+//!
+//! ```text
+//!  log of a counter   (its cell, block, samples) (…) (…)
+//!                          │
+//!  its cells ─► cell ─► row        rows × blocks: sums
+//! ```
+
+use pmuscope_stats::{Interval, MIN_BLOCKS, ShareBootstrap};
+
+use crate::aggregate::{Aggregate, BlockCount, Cell};
+use crate::log::{Entry, Log};
+
+/// A cell that is not there any more.
+const GONE: u32 = u32::MAX;
+
+/// Counts of all cells by time.
+#[derive(Debug, Clone, Default)]
+pub struct Series {
+    parts: Vec<Part>,
+    /// Blocks are of 2^shift ns.
+    shift: u32,
+}
+
+#[derive(Debug, Clone)]
+struct Part {
+    log: Log,
+    /// For each cell of the log, which one of the model it counted for.
+    cells: Vec<u32>,
+}
+
+/// What a cell adds to where rows are added up by time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AddsTo {
+    /// Nothing: it is of another event.
+    Nothing,
+    /// The total only.
+    Total,
+    /// The total and a row.
+    Row(usize),
+}
+
+/// Sums by block of time, of samples or of weight.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RowSeries {
+    /// One per block.
+    pub totals: Vec<f64>,
+    /// Row by row, one per block.
+    pub rows: Vec<f64>,
+}
+
+impl Series {
+    /// Counts as they come: cell and count.
+    pub fn from_counts(counts: impl IntoIterator<Item = (u32, BlockCount)>) -> Self {
+        let (mut log, mut cells) = (Log::new(0), 0);
+        for (cell, BlockCount { block, samples, weight }) in counts {
+            log.push(Entry { cell, block, samples, weight });
+            cells = cells.max(cell + 1);
+        }
+        Self { parts: vec![Part { log, cells: (0..cells).collect() }], shift: 0 }
+    }
+
+    /// Logs with the cells that theirs counted for; blocks are of 2^shift ns.
+    pub(crate) fn of_logs(logs: impl IntoIterator<Item = (Log, Vec<u32>)>, shift: u32) -> Self {
+        let parts = logs.into_iter().map(|(log, cells)| Part { log, cells }).collect();
+        Self { parts, shift }
+    }
+
+    /// Every count, with its cell, in no order; a cell's block may come several times.
+    pub fn for_each(&self, mut take: impl FnMut(u32, BlockCount)) {
+        for part in &self.parts {
+            for Entry { cell, block, samples, weight } in part.log.entries(self.shift) {
+                let cell = part.cells[cell as usize];
+                if cell != GONE {
+                    take(cell, BlockCount { block, samples, weight });
+                }
+            }
+        }
+    }
+
+    /// Every count in the order of cells and blocks, each block of a cell once.
+    #[must_use]
+    pub fn sorted(&self) -> Vec<(u32, BlockCount)> {
+        let mut all = Vec::new();
+        self.for_each(|cell, count| all.push((cell, count)));
+        // Counts of one block that no number could hold stay apart, largest first.
+        all.sort_unstable_by_key(|(cell, count)| {
+            (*cell, count.block, std::cmp::Reverse((count.samples, count.weight)))
+        });
+        all.dedup_by(|(cell, next), (of, count)| {
+            let samples = count.samples.checked_add(next.samples);
+            let samples = samples.filter(|_| cell == of && count.block == next.block);
+            if let Some(samples) = samples {
+                count.samples = samples;
+                count.weight = count.weight.saturating_add(next.weight);
+            }
+            samples.is_some()
+        });
+        all
+    }
+
+    /// Gives cells other numbers, by their old ones; `None` for those that are no more.
+    pub(crate) fn renumber(&mut self, numbers: &[Option<u32>]) {
+        let number = |cell: u32| numbers.get(cell as usize).copied().flatten().unwrap_or(GONE);
+        let cells = self.parts.iter_mut().flat_map(|part| &mut part.cells);
+        cells.for_each(|cell| *cell = number(*cell));
+    }
+}
+
+/// Equal if the same was counted, whoever counted it.
+impl PartialEq for Series {
+    fn eq(&self, other: &Self) -> bool {
+        self.sorted() == other.sorted()
+    }
+}
+
+impl Eq for Series {}
+
+impl Aggregate {
+    /// Sums of `rows` rows by block of time: of weights, or of samples.
+    pub fn row_series(
+        &self,
+        rows: usize,
+        by_weight: bool,
+        mut adds_to: impl FnMut(&Cell) -> AddsTo,
+    ) -> RowSeries {
+        let blocks = self.timeline.blocks as usize;
+        // Row 0 is the total of what is in no row.
+        let row_of_cell: Vec<u32> = self
+            .cells
+            .iter()
+            .map(|cell| match adds_to(cell) {
+                AddsTo::Nothing => GONE,
+                AddsTo::Total => 0,
+                AddsTo::Row(row) => row as u32 + 1,
+            })
+            .collect();
+        let part = |part: &Part| {
+            let mut sums = vec![0.0; (rows + 1) * blocks];
+            let row = |cell: &u32| row_of_cell.get(*cell as usize).copied().unwrap_or(GONE);
+            let row_of_own: Vec<u32> = part.cells.iter().map(row).collect();
+            for entry in part.log.entries(self.series.shift) {
+                let (row, block) = (row_of_own[entry.cell as usize], entry.block as usize);
+                if row != GONE && block < blocks {
+                    let value =
+                        if by_weight { entry.weight as f64 } else { f64::from(entry.samples) };
+                    sums[row as usize * blocks + block] += value;
+                }
+            }
+            sums
+        };
+        let mut sums = in_parallel(&self.series.parts, part)
+            .into_iter()
+            .reduce(|mut all, one| {
+                all.iter_mut().zip(one).for_each(|(sum, value)| *sum += value);
+                all
+            })
+            .unwrap_or_else(|| vec![0.0; (rows + 1) * blocks]);
+        let rows = sums.split_off(blocks);
+        for (at, value) in rows.iter().enumerate() {
+            sums[at % blocks] += value;
+        }
+        RowSeries { totals: sums, rows }
+    }
+
+    /// Leaves out cells.
+    pub(crate) fn retain_cells(&mut self, mut keeps: impl FnMut(&Cell) -> bool) {
+        let mut left = 0;
+        let mut numbers = Vec::with_capacity(self.cells.len());
+        self.cells.retain(|cell| {
+            let keeps = keeps(cell);
+            numbers.push(keeps.then_some(left));
+            left += u32::from(keeps);
+            keeps
+        });
+        self.series.renumber(&numbers);
+    }
+}
+
+impl RowSeries {
+    /// Blocks that have samples.
+    #[must_use]
+    pub fn filled(&self) -> usize {
+        self.totals.iter().filter(|&&total| total > 0.0).count()
+    }
+
+    /// 95 % interval of each row's share, by a block bootstrap over time; none where too few blocks
+    /// have samples.
+    #[must_use]
+    pub fn intervals(&self) -> Vec<Option<Interval>> {
+        if self.filled() < MIN_BLOCKS {
+            return Vec::new();
+        }
+        let Some(bootstrap) = ShareBootstrap::new(&self.totals) else { return Vec::new() };
+        let blocks = self.totals.len();
+        self.rows.chunks_exact(blocks).map(|row| bootstrap.interval(row)).collect()
+    }
+}
+
+/// Does the same to each, all at the same time.
+pub(crate) fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    if let [item] = items {
+        return vec![work(item)];
+    }
+    std::thread::scope(|scope| {
+        let work = &work;
+        let running: Vec<_> = items.iter().map(|item| scope.spawn(move || work(item))).collect();
+        let joined = |thread: std::thread::ScopedJoinHandle<'_, R>| {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        running.into_iter().map(joined).collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::aggregate::Timeline;
+
+    const CELLS: u32 = 9;
+    const BLOCKS: u32 = 5;
+
+    fn counts() -> impl Strategy<Value = Vec<(u32, BlockCount)>> {
+        let one = (0..CELLS, 0..BLOCKS, 1_u32..5, 1_u64..9);
+        let count = |(cell, block, samples, weight)| (cell, BlockCount { block, samples, weight });
+        proptest::collection::vec(one.prop_map(count), 0..80)
+    }
+
+    fn cell(event: u32) -> Cell {
+        Cell { event, stack: 0, task: 0, cpu: None, samples: 0, weight: 0 }
+    }
+
+    proptest! {
+        #[test]
+        fn rows_are_sums_over_cells_and_blocks_however_counters_shared_the_work(
+            counts in counts(), split in 0_usize..80, by_weight in any::<bool>(),
+        ) {
+            let (first, second) = counts.split_at(split.min(counts.len()));
+            let mut series = Series::from_counts(first.iter().copied());
+            series.parts.extend(Series::from_counts(second.iter().copied()).parts);
+            prop_assert_eq!(&series, &Series::from_counts(counts.iter().rev().copied()));
+            let aggregate = Aggregate {
+                cells: (0..CELLS).map(cell).collect(),
+                series,
+                timeline: Timeline { start: 0, block_ns: 1, blocks: BLOCKS },
+                ..Aggregate::default()
+            };
+            // Cells by their events: 0 to 2 make rows, 3 to 5 only count.
+            let adds_to = |event: u32| match event {
+                0..3 => AddsTo::Row(event as usize),
+                3..6 => AddsTo::Total,
+                _ => AddsTo::Nothing,
+            };
+            let made = aggregate.row_series(3, by_weight, |cell| adds_to(cell.event));
+            let value = |count: &BlockCount| {
+                if by_weight { count.weight as f64 } else { f64::from(count.samples) }
+            };
+            let sum = |fits: &dyn Fn(u32, u32) -> bool| -> f64 {
+                let fitting = counts.iter().filter(|(cell, count)| fits(*cell, count.block));
+                fitting.map(|(_, count)| value(count)).sum()
+            };
+            for block in 0..BLOCKS {
+                let total = sum(&|cell, of| of == block && adds_to(cell) != AddsTo::Nothing);
+                prop_assert_eq!(made.totals[block as usize], total);
+                for row in 0..3 {
+                    let own = sum(&|cell, of| of == block && cell == row);
+                    prop_assert_eq!(made.rows[(row * BLOCKS + block) as usize], own);
+                }
+            }
+        }
+
+        #[test]
+        fn cells_that_are_left_keep_their_counts(counts in counts(), kept in 0_u32..512) {
+            let keeps = |cell: u32| kept >> cell & 1 == 1;
+            let mut aggregate = Aggregate {
+                cells: (0..CELLS).map(cell).collect(),
+                series: Series::from_counts(counts.iter().copied()),
+                ..Aggregate::default()
+            };
+            aggregate.retain_cells(|cell| keeps(cell.event));
+            let number = |cell: u32| (0..cell).filter(|&before| keeps(before)).count() as u32;
+            let left = counts.iter().filter(|(cell, _)| keeps(*cell));
+            let left = left.map(|&(cell, count)| (number(cell), count));
+            prop_assert_eq!(&aggregate.series, &Series::from_counts(left));
+            prop_assert!(aggregate.cells.iter().all(|cell| keeps(cell.event)));
+        }
+    }
+}
