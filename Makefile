@@ -2,6 +2,7 @@
 # make test     all tests (at most 10 minutes on 2 cores)
 # make test-full  the same with those that take long
 # make lint     formatting and clippy, no warning allowed
+# make guest-aarch64  a static one for aarch64 guests of the lab
 # make build    target/release/pmuscope
 # make install-deps  what the others need from the system, at once
 #
@@ -9,10 +10,19 @@
 
 target := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: build demo test test-full lint install-deps need-build need-test need-full need-demo need-lint
+guest_aarch64 := aarch64-unknown-linux-musl
+
+.PHONY: build demo test test-full lint install-deps guest-aarch64 need-guest-aarch64 need-build need-test need-full need-demo need-lint
 
 build: need-build
 	cargo build --locked --release
+
+# The program for aarch64 guests of the lab, static: it also runs on any machine of that kind.
+guest-aarch64: need-guest-aarch64
+	CC_aarch64_unknown_linux_musl=aarch64-linux-gnu-gcc \
+	CFLAGS_aarch64_unknown_linux_musl='-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=0' \
+	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld CARGO_PROFILE_RELEASE_LTO=off \
+	cargo build --locked --release --target $(guest_aarch64)
 
 demo: need-demo build
 	@scripts/demo $(target)/release/pmuscope $(target)/demo
@@ -34,13 +44,19 @@ need-build:
 	@scripts/need gcc=cc libc6-dev=/usr/include/stdio.h
 	@command -v cargo >/dev/null || { echo "missing: Rust's stable toolchain. See https://rustup.rs" >&2; exit 3; }
 
+# zstd's C again, for another processor; Debian's headers know glibc's checks, musl does not.
+need-guest-aarch64: need-build
+	@scripts/need gcc-aarch64-linux-gnu=aarch64-linux-gnu-gcc \
+		libc6-dev-arm64-cross=/usr/aarch64-linux-gnu/include/stdio.h qemu-system-arm=qemu-system-aarch64
+	@rustup target list --installed | grep -q $(guest_aarch64) || rustup target add $(guest_aarch64)
+
 # Tests compare with perf and man where they are installed, and run guests.
 need-test: need-build
 	@scripts/need bash=bash xz-utils=xz
 	@scripts/need --optional linux-perf=perf man-db=man qemu-system-x86=qemu-system-x86_64
 
 # Pages and pictures are opened in a browser.
-need-full:
+need-full: guest-aarch64
 	@scripts/need --optional chromium=chromium chromium-driver=chromedriver
 
 need-demo: need-build

@@ -40,6 +40,13 @@ pub enum Wanted {
     Only(Acceleration),
 }
 
+/// Whether a guest booted with KVM here; `None` if none was tried since this machine started.
+pub fn kvm_boots() -> Option<bool> {
+    let folder = crate::Lab::of_user().cache?;
+    let emulator = crate::emulator(crate::Arch::host().ok()?).ok()?;
+    Some(Verdict::load(&folder, &emulator)?.why_not.is_none())
+}
+
 /// The device of KVM.
 const DEVICE: &str = "/dev/kvm";
 

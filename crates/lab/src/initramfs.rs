@@ -66,6 +66,8 @@ impl Content<'_> {
         self.libraries(archive, path, &elf, 0)?;
         add(archive, path, 0o755, &elf.cut(bytes))?;
         archive.link(Path::new("/init"), path);
+        // Commands may name it: record -- pmuscope workload stencil.
+        archive.link(Path::new("/usr/bin/pmuscope"), path);
         Ok(())
     }
 

@@ -95,13 +95,18 @@ pub struct Outcome {
 }
 
 /// The place where guests run.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Lab {
     /// Where what is learnt of this machine is kept; `None`: nowhere.
     pub cache: Option<PathBuf>,
 }
 
 impl Lab {
+    /// This user's.
+    pub fn of_user() -> Self {
+        Self { cache: pmuscope_machine::user_cache().map(|cache| cache.join("lab")) }
+    }
+
     /// Boots a guest, runs the command, and takes its results. `stop` is asked a hundred times a second.
     ///
     /// # Errors

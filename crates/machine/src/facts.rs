@@ -51,6 +51,8 @@ pub struct Facts {
     pub btf: bool,
     /// Where stock perf is installed, if it is.
     pub perf: Option<PathBuf>,
+    /// QEMU's programs for guests of x86-64 and aarch64, as far as they are installed.
+    pub emulators: Vec<PathBuf>,
     /// What was tried.
     pub probes: Probes,
 }
@@ -139,6 +141,10 @@ impl Machine {
             event_cgroups: self.event_cgroups(),
             btf: self.path("sys/kernel/btf/vmlinux").exists(),
             perf: self.program("perf"),
+            emulators: ["qemu-system-x86_64", "qemu-system-aarch64"]
+                .into_iter()
+                .filter_map(|name| self.program(name))
+                .collect(),
             processor,
             limits,
             rights,

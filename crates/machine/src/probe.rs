@@ -62,6 +62,15 @@ pub struct Probes {
     pub breakpoint: Probe,
     /// `io_uring_setup(2)`.
     pub io_uring: Probe,
+    /// Opening `/dev/kvm`.
+    pub kvm: Probe,
+    /// Whether a guest booted with KVM, where one was tried since this machine started.
+    pub kvm_boots: Option<bool>,
+}
+
+/// Opens `/dev/kvm` as a virtual machine's owner does. That it opens does not mean that guests run.
+pub fn kvm() -> Probe {
+    Probe::of(&std::fs::File::options().read(true).write(true).open("/dev/kvm"))
 }
 
 /// Sets up the smallest io_uring and closes it again.

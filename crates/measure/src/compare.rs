@@ -28,6 +28,8 @@ pub struct Head {
     pub processor: Option<String>,
     /// Release of the kernel.
     pub kernel: Option<String>,
+    /// What emulated the machine, if it was: times and rates are then not a machine's.
+    pub emulator: Option<String>,
     /// What all its runs have in common.
     pub parameters: Labels,
     /// Runs in the file.
@@ -48,6 +50,7 @@ impl Head {
             started: file.started.clone(),
             processor: text("/processor/model_name"),
             kernel: text("/kernel/release"),
+            emulator: text("/surroundings/emulator/name"),
             parameters: file.parameters.clone(),
             runs: file.runs.len(),
             failed: file.runs.iter().filter(|run| run.exit != Some(0)).count(),

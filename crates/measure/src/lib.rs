@@ -12,6 +12,7 @@ pub mod compare;
 mod error;
 mod estimate;
 mod extract;
+mod merge;
 mod plan;
 mod run_file;
 mod store;
@@ -22,6 +23,6 @@ pub use estimate::{Estimated, Limits};
 pub use extract::{Extract, ExtractError};
 pub use plan::{Plan, Planned};
 pub use run_file::{
-    Concern, Labels, Origin, Program, Run, RunFile, SCHEMA, Series, Value, metric, unix_ns,
+    Concern, Guest, Labels, Origin, Program, Run, RunFile, SCHEMA, Series, Value, metric, unix_ns,
 };
-pub use store::{load, save};
+pub use store::{load, parse, save};

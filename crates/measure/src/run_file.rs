@@ -65,10 +65,39 @@ pub struct RunFile {
     /// Seed of the order of runs, as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<String>,
+    /// Virtual machines of the lab that runs were made in; their label `cell` says which.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub guests: Vec<Guest>,
     /// Every run, in the order of time.
     pub runs: Vec<Run>,
     /// Every figure of every run.
     pub series: Vec<Series>,
+}
+
+/// A virtual machine that runs were made in.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Guest {
+    /// Value of the label `cell`.
+    pub cell: String,
+    /// Release of its kernel, as it says itself; `None` where it never ran.
+    pub kernel: Option<String>,
+    /// SHA-256 of the kernel's configuration, if that is known.
+    pub config_sha256: Option<String>,
+    /// The kernel's command line; `None` where it never ran.
+    pub command_line: Option<String>,
+    /// Kernel settings, by name.
+    pub settings: Labels,
+    /// What ran its instructions: `kvm`, `tcg`; `None` where it never ran.
+    pub acceleration: Option<String>,
+    /// Its CPUs, nodes and memory, in words.
+    pub topology: String,
+}
+
+impl Guest {
+    /// Whether its times are an emulator's.
+    pub fn is_emulated(&self) -> bool {
+        self.acceleration.as_deref() == Some("tcg")
+    }
 }
 
 /// Name and version of a program.
@@ -197,6 +226,7 @@ impl RunFile {
             parameters: Labels::new(),
             notices: Vec::new(),
             seed: None,
+            guests: Vec::new(),
             runs: Vec::new(),
             series: Vec::new(),
         }
@@ -323,6 +353,7 @@ mod tests {
             fix: Some(String::new()),
         });
         file.seed = Some("1".into());
+        file.guests.push(Guest::default());
         file.runs.push(Run {
             index: 0,
             order: 0,

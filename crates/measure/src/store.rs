@@ -60,7 +60,11 @@ pub fn load(path: &Path) -> Result<RunFile, MeasureError> {
     parse(&text, path)
 }
 
-fn parse(text: &[u8], path: &Path) -> Result<RunFile, MeasureError> {
+/// Reads a run file that is in memory; `path` is what errors call it.
+///
+/// # Errors
+/// As [`load`].
+pub fn parse(text: &[u8], path: &Path) -> Result<RunFile, MeasureError> {
     #[derive(Deserialize)]
     struct Head {
         schema: String,

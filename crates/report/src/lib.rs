@@ -11,6 +11,7 @@ pub mod doctor;
 mod envelope;
 mod escape;
 mod flame;
+mod guests;
 mod html;
 mod markup;
 pub mod number;
@@ -28,6 +29,7 @@ pub use diff::{DIFF_SCHEMA, DiffReport, DiffView, diff_text};
 pub use envelope::{Envelope, Tool, to_json};
 pub use escape::{escape, escape_bytes};
 pub use flame::{Flame, FlameLimits, flame_svg};
+pub use guests::guests_text;
 pub use html::{Fact, PageLimits, Summary, html_page};
 pub use recording::{
     Note, RECORDING_SCHEMA, RecordingReport, RowLimits, head_text, kept_text, modules_text, notes,

@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write as _;
 use std::path::Path;
 
-use pmuscope_measure::Estimated;
 use pmuscope_measure::compare::{Comparison, Head, Row};
+use pmuscope_measure::{Estimated, Origin};
 
 use crate::escape::escape;
 use crate::number;
@@ -18,9 +18,10 @@ pub fn compare_text(comparison: &Comparison, style: &Style) -> String {
     let names = short_names(&comparison.files);
     let mut out = head(comparison, &names);
     let keys: Vec<&str> = label_keys(&comparison.rows);
+    let emulated = comparison.files.iter().any(|file| file.emulator.is_some());
     let mut table = Table::new(columns(&keys, &names));
     for row in &comparison.rows {
-        table.row(cells(row, &keys));
+        table.row(cells(row, &keys, emulated));
     }
     out += "\n";
     out += &table.render(style);
@@ -62,13 +63,13 @@ fn short_names(files: &[Head]) -> Vec<String> {
     files.iter().map(|file| escape(&file.name).into_owned()).collect()
 }
 
-fn label_keys(rows: &[Row]) -> Vec<&str> {
+pub(crate) fn label_keys(rows: &[Row]) -> Vec<&str> {
     let keys: BTreeSet<&str> =
         rows.iter().flat_map(|r| r.labels.keys()).map(String::as_str).collect();
     keys.into_iter().collect()
 }
 
-fn columns(keys: &[&str], names: &[String]) -> Vec<Column> {
+pub(crate) fn columns(keys: &[&str], names: &[String]) -> Vec<Column> {
     let mut columns: Vec<Column> = keys.iter().map(|key| Column::text(escape(key))).collect();
     columns.push(Column::text("metric"));
     columns.push(Column::text("unit"));
@@ -82,11 +83,11 @@ fn columns(keys: &[&str], names: &[String]) -> Vec<Column> {
     columns
 }
 
-fn cells(row: &Row, keys: &[&str]) -> Vec<Cell> {
+pub(crate) fn cells(row: &Row, keys: &[&str], emulated: bool) -> Vec<Cell> {
     let label = |key: &&str| row.labels.get(*key).map_or(String::new(), |v| escape(v).into_owned());
     let mut cells: Vec<Cell> = keys.iter().map(|key| Cell::new(label(key))).collect();
     cells.push(Cell::new(escape(&row.metric)));
-    cells.push(Cell::new(escape(&row.unit)));
+    cells.push(Cell::new(unit(row, emulated)));
     for (i, column) in row.columns.iter().enumerate() {
         let median = column.as_ref().and_then(|c| c.median);
         cells.push(Cell::new(median.map_or(0, |m| m.n).to_string()));
@@ -97,6 +98,15 @@ fn cells(row: &Row, keys: &[&str]) -> Vec<Cell> {
         }
     }
     cells
+}
+
+/// The unit; with the mark of emulated machines if the figure depends on their speed.
+fn unit(row: &Row, emulated: bool) -> String {
+    let unit = escape(&row.unit);
+    let origins = || row.columns.iter().flatten().map(|column| column.origin);
+    let said = origins().any(|origin| matches!(origin, Origin::Program | Origin::Clock));
+    let is_speed = unit == "s" || unit.ends_with("/s") || said;
+    if emulated && is_speed { format!("{unit} (emu)").trim().to_owned() } else { unit.into_owned() }
 }
 
 /// An estimate with half the width of its interval; of an uneven interval, the wider side.
@@ -147,6 +157,12 @@ fn notes(files: &[Head]) -> Vec<String> {
     }
     for file in files {
         let name = escape(&file.name);
+        if let Some(emulator) = &file.emulator {
+            notes.push(format!(
+                "{name} is of an emulated machine ({}): what depends on speed is not a machine's.",
+                escape(emulator)
+            ));
+        }
         if !file.finished {
             notes.push(format!("{name} was interrupted: it has the runs done until then."));
         }
@@ -164,7 +180,6 @@ fn notes(files: &[Head]) -> Vec<String> {
 mod tests {
     use super::*;
     use pmuscope_measure::Limits;
-    use pmuscope_measure::Origin;
     use pmuscope_measure::compare::Column as Values;
 
     fn file(name: &str, processor: &str) -> Head {
@@ -174,6 +189,7 @@ mod tests {
             started: "0".into(),
             processor: Some(processor.to_owned()),
             kernel: Some("6.1.0".into()),
+            emulator: None,
             parameters: [("rate".to_owned(), "25000".to_owned())].into(),
             runs: 15,
             failed: 0,

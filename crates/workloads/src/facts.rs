@@ -37,6 +37,9 @@ pub struct Facts {
     /// `stencil`: how much was done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stencil: Option<StencilFacts>,
+    /// `exact-loop`: instructions of the loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<u64>,
 }
 
 /// One function of the mix.
@@ -81,6 +84,7 @@ impl Facts {
             wrapper_cpu_s: None,
             functions: Vec::new(),
             stencil: None,
+            instructions: None,
         }
     }
 }

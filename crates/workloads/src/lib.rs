@@ -3,14 +3,14 @@
 //! - [`mix`]: three functions with set shares of CPU time; tells the true shares by its own clock.
 //! - [`stencil`]: all threads in step, a barrier after each sweep, so that one thread held up
 //!   holds up all; tells time and operations per second by its own clock.
+//! - [`exact`]: a loop with a known number of instructions.
 //! - [`command`]: any other program; tells what it used.
 //!
 //! Each runs to its end in the calling process and hands back [`Facts`].
 
-#![forbid(unsafe_code)]
-
 pub mod command;
 mod error;
+pub mod exact;
 mod facts;
 pub mod mix;
 mod place;

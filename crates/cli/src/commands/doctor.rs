@@ -36,7 +36,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
 
 /// What is known of this machine, what only trying tells included.
 pub(crate) fn facts() -> anyhow::Result<Facts> {
-    let others = Probes { io_uring: probe::io_uring(), ..Probes::default() };
+    let others = Probes {
+        io_uring: probe::io_uring(),
+        kvm: probe::kvm(),
+        kvm_boots: pmuscope_lab::kvm_boots(),
+        ..Probes::default()
+    };
     let probes = pmuscope_counters::probe(&pmuscope_counters::Host, place::current_cpu(), others);
     Machine::host().facts(probes, probe::counters()).map_err(|error| {
         failure(Exit::NotPossible, format!("cannot tell what this machine is: {error}"))

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::Subcommand;
 use pmuscope_report::to_json;
-use pmuscope_workloads::{Facts, WorkloadError, command, mix, stencil};
+use pmuscope_workloads::{Facts, WorkloadError, command, exact, mix, stencil};
 
 use crate::exit::{Exit, failure};
 
@@ -25,6 +25,8 @@ enum Workload {
     FunctionMix(MixArgs),
     /// Threads that meet at a barrier after each sweep of a grid; prints time and Mop/s
     Stencil(StencilArgs),
+    /// A loop with a known number of instructions: two per round
+    ExactLoop(ExactArgs),
     /// Any program; tells on stderr what it used, apart from whoever started this
     Command(CommandArgs),
 }
@@ -56,6 +58,15 @@ struct CommandArgs {
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<OsString>,
+}
+
+#[derive(Debug, clap::Args)]
+struct ExactArgs {
+    /// How often to go round
+    #[arg(long, value_name = "N", default_value_t = 100_000_000)]
+    rounds: u64,
+    #[command(flatten)]
+    json: JsonArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -116,6 +127,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
             };
             tell(&stencil::run(&options)?, &args.common.json)
         }
+        Workload::ExactLoop(args) => tell(&exact::run(args.rounds)?, &args.json),
         Workload::Command(args) => {
             let (facts, status) = command::run(&args.command).map_err(not_started)?;
             match &args.json.json {
@@ -173,6 +185,9 @@ fn text(facts: &Facts) -> String {
         text += &format!("Steps = {}\n", stencil.steps);
         text += &format!("Mop/s total = {:.2}\n", stencil.mops);
         text += &format!("Checksum = {}\n", stencil.checksum);
+    }
+    if let Some(instructions) = facts.instructions {
+        text += &format!("Instructions = {instructions}\n");
     }
     text += &format!("Time in seconds = {:.3}\n", facts.time_s);
     text += &format!("CPU in seconds = {:.3} user {:.3} system\n", facts.user_s, facts.system_s);

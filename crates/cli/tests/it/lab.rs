@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::process::{Command, Stdio};
 
 use crate::harness::{Outcome, Scratch, need_full, skip_unless};
+use crate::recording::Recording;
 
 /// Why no guest of this kind can run here; `None` if one can. In CI it is a failure.
 pub(crate) fn need_guests(arch: &str, kernel: &str) -> Option<String> {
@@ -33,6 +34,14 @@ pub(crate) fn lab<A: AsRef<OsStr>>(
     Outcome::of(&mut command)
 }
 
+/// Puts a program into the folder.
+pub(crate) fn write_script(scratch: &Scratch, name: &str, text: &str) {
+    use std::os::unix::fs::PermissionsExt as _;
+    let path = scratch.path(name);
+    std::fs::write(&path, text).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
 #[test]
 fn a_guest_has_the_nodes_asked_for() {
     skip_unless!(need_guests("x86_64", "6.1"));
@@ -56,14 +65,8 @@ fn a_guest_has_the_nodes_asked_for() {
 fn a_recording_made_in_a_guest_is_read_outside() {
     skip_unless!(need_guests("x86_64", "6.1"));
     let scratch = Scratch::new();
-    std::fs::write(
-        scratch.path("load"),
-        "#!/bin/sh\ni=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; exit 7\n",
-    )
-    .unwrap();
-    use std::os::unix::fs::PermissionsExt as _;
-    let mode = std::fs::Permissions::from_mode(0o755);
-    std::fs::set_permissions(scratch.path("load"), mode).unwrap();
+    let script = "#!/bin/sh\ni=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; exit 7\n";
+    write_script(&scratch, "load", script);
     let args = ["run", "--cpus", "2", "--nodes", "2", "--set", "kernel.numa_balancing=0"];
     let command = ["--file", "load", "--", "record", "-z", "-e", "cpu-clock", "--", "./load"];
     let outcome = lab(&scratch, args.iter().chain(&command));
@@ -89,22 +92,68 @@ fn full_a_guest_that_fails_is_an_error_that_says_why() {
     fails(&["--timeout", "1", "--", "workload", "stencil"], "did not end within 1 s");
     fails(&["--boot-timeout", "1", "--accel", "tcg", "--", "doctor"], "did not boot within 1 s");
     // More than the memory for results holds.
-    fails(
-        &[
-            "--results",
-            "1M",
-            "--",
-            "record",
-            "-a",
-            "-F",
-            "20000",
-            "-e",
-            "cpu-clock",
-            "--",
-            "pmuscope",
-        ],
-        "cannot",
+    let script =
+        "#!/bin/sh\ni=0; while [ $i -lt 2000 ]; do printf %01024d 0; i=$((i+1)); done >big\n";
+    write_script(&scratch, "make-big", script);
+    let large = ["--file", "make-big", "--results", "1M", "--", "workload", "command", "--"];
+    fails(&[&large[..], &["./make-big"]].concat(), "Try: --results");
+}
+
+/// What the kernel counted of an event while a loop of `rounds` rounds ran in a guest with a PMU.
+fn instructions_of_a_loop(rounds: u64) -> u64 {
+    let scratch = Scratch::new();
+    let guest = ["run", "--arch", "aarch64", "--icount", "1", "--", "record"];
+    let rounds = rounds.to_string();
+    let record = ["-e", "cycles:u,instructions:u", "--", "pmuscope", "workload", "exact-loop"];
+    let outcome = lab(&scratch, guest.iter().chain(&record).chain(&["--rounds", rounds.as_str()]));
+    outcome.exits(0).prints("Instructions = ");
+    scratch.pmuscope(["report"]).exits(0).prints("cycles:u").prints("exact");
+    let info = Recording::at(scratch.path("pmuscope.data")).info();
+    let event = info.events.iter().find(|event| event.name == "instructions:u").unwrap();
+    assert_eq!(event.origin, "hardware");
+    event.counted.unwrap()
+}
+
+#[test]
+fn full_the_instructions_of_a_known_loop_are_counted() {
+    skip_unless!(need_full());
+    skip_unless!(need_guests("aarch64", "6.1"));
+    const ROUNDS: u64 = 20_000_000;
+    let counted = instructions_of_a_loop(2 * ROUNDS) - instructions_of_a_loop(ROUNDS);
+    // Two instructions a round. The program around it prints a time, whose digits vary.
+    let expected = 2 * ROUNDS;
+    assert!(counted.abs_diff(expected) < expected / 10_000, "{counted}, expected {expected}");
+}
+
+#[test]
+fn full_kernels_and_settings_make_a_table() {
+    skip_unless!(need_full());
+    skip_unless!(need_guests("x86_64", "6.1"));
+    skip_unless!(need_guests("x86_64", "6.12"));
+    let scratch = Scratch::new();
+    // A switch that 6.12 has and 6.1 has not: that cell fails, the others do not.
+    let args = ["run", "--kernel", "6.1", "--kernel", "6.12", "--set", "kernel.numa_balancing=0,1"];
+    let more =
+        ["--set", "kernel.io_uring_disabled=0", "-r", "2", "--nodes", "2", "--json", "runs.json"];
+    let figures = ["--metric-from", "instructions=Instructions = ([0-9]+)", "--"];
+    let command = ["workload", "exact-loop", "--rounds", "1000"];
+    let outcome = lab(&scratch, args.iter().chain(&more).chain(&figures).chain(&command));
+    outcome
+        .exits(1)
+        .prints("6.12 kernel.numa_balancing=1")
+        .prints("2 of 2 runs failed: in the guest");
+    outcome.prints("instructions").prints("2,000").complains("8/8 ");
+    let text = std::fs::read(scratch.path("runs.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    assert_eq!(
+        (json["guests"].as_array().unwrap().len(), json["runs"].as_array().unwrap().len()),
+        (4, 8)
     );
+    let newest = &json["guests"][3];
+    assert!(newest["kernel"].as_str().unwrap().starts_with("6.12"));
+    assert_eq!(newest["config_sha256"].as_str().unwrap().len(), 64);
+    assert!(newest["command_line"].as_str().unwrap().contains("console="));
+    scratch.pmuscope(["compare", "runs.json", "runs.json"]).exits(0);
 }
 
 #[test]

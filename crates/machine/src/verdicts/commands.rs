@@ -100,6 +100,7 @@ pub(crate) fn all(facts: &Facts) -> Vec<Verdict> {
             everyone(),
             join([software_clock(facts), no_perf(facts), governor(facts)]),
         ),
+        verdict("lab run", "other kernels, nodes, CPUs", no_emulator(facts), emulated(facts)),
         verdict("script", "every sample, one by one", vec![], hidden_symbols(facts)),
         verdict("bundle", "a recording for another machine", vec![], hidden_symbols(facts)),
         verdict("diff", "what changed between recordings", vec![], hidden_symbols(facts)),
@@ -412,6 +413,27 @@ fn no_perf(facts: &Facts) -> Vec<Reason> {
         "install perf (a package of the kernel's tools)"
     };
     one("no rows for perf", "perf is not installed", Some(Fix::text(install)))
+}
+
+/// QEMU for guests of this machine's own kind; others are named by the lab.
+fn no_emulator(facts: &Facts) -> Vec<Reason> {
+    let arch = &facts.kernel.arch;
+    let is = |path: &std::path::PathBuf| path.to_string_lossy().ends_with(arch.as_str());
+    if facts.emulators.iter().any(is) {
+        return vec![];
+    }
+    let package = if arch == "aarch64" { "qemu-system-arm" } else { "qemu-system-x86" };
+    let install = format!("sudo apt install --no-install-recommends {package}");
+    one("no guests", format!("qemu-system-{arch} is not installed"), Some(Fix::text(install)))
+}
+
+fn emulated(facts: &Facts) -> Vec<Reason> {
+    let effect = "emulated: slow, and times are not a machine's";
+    match (facts.probes.kvm.refusal(), facts.probes.kvm_boots) {
+        (Some(said), _) => one(effect, format!("opening /dev/kvm gives {said}"), None),
+        (None, Some(false)) => one(effect, "a guest with KVM did not boot here", None),
+        (None, _) => vec![],
+    }
 }
 
 fn governor(facts: &Facts) -> Vec<Reason> {

@@ -36,6 +36,7 @@ fn read_server() -> Facts {
         ("proc/kallsyms", "ffffffff81000000 T _stext\nffffffff82000000 T _etext\n"),
         ("etc/os-release", "PRETTY_NAME=\"Debian GNU/Linux 12\"\nID=debian\n"),
         ("usr/bin/perf", "#!"),
+        ("usr/bin/qemu-system-x86_64", ""),
         ("sys/bus/event_source/devices/cpu/type", "4"),
         ("sys/bus/event_source/devices/cpu/caps/branches", "32"),
         ("sys/bus/event_source/devices/breakpoint/type", "5"),
@@ -87,7 +88,8 @@ fn effects(verdict: &Verdict) -> Vec<&str> {
     verdict.reasons.iter().map(|reason| reason.effect.as_str()).collect()
 }
 
-const NEVER_REFUSED: [&str; 6] = ["report", "script", "bundle", "diff", "compare", "workload"];
+const NEVER_REFUSED: [&str; 7] =
+    ["report", "script", "bundle", "diff", "compare", "workload", "lab run"];
 
 #[test]
 fn everything_works_for_root_on_a_server() {
@@ -226,6 +228,7 @@ fn a_seccomp_filter_is_named_when_the_settings_are_not_it() {
         cycles: refused,
         breakpoint: refused,
         io_uring: refused,
+        ..Probes::default()
     };
     let own = verdict(&facts, "record -- CMD");
     assert_eq!(own.outcome, Outcome::Not);

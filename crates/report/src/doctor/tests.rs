@@ -41,6 +41,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("proc/self/mounts", "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0"),
     ("etc/os-release", "PRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\nID=debian"),
     ("usr/bin/perf", ""),
+    ("usr/bin/qemu-system-x86_64", ""),
     ("sys/kernel/btf/vmlinux", ""),
     ("sys/devices/system/cpu/smt/active", "1"),
     ("sys/devices/system/cpu/smt/control", "on"),
@@ -200,6 +201,7 @@ fn a_server_seen_by_a_user() {
       works    record --affinity=node      readers and buffers by node
       reduced  report                      functions by name                kernel functions of new recordings unnamed [6]
       not      bench capture               what recording costs here        no events for other processes [1]
+      works    lab run                     other kernels, nodes, CPUs
       reduced  script                      every sample, one by one         kernel functions of new recordings unnamed [6]
       reduced  bundle                      a recording for another machine  kernel functions of new recordings unnamed [6]
       reduced  diff                        what changed between recordings  kernel functions of new recordings unnamed [6]

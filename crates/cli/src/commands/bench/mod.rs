@@ -1,7 +1,7 @@
 //! `pmuscope bench`: one file per benchmark.
 
 mod capture;
-mod runs;
+pub(super) mod runs;
 
 use clap::Subcommand;
 

@@ -15,7 +15,7 @@ use crate::terminal;
 
 /// Where results go.
 #[derive(Debug, clap::Args)]
-pub(super) struct Output {
+pub(in crate::commands) struct Output {
     /// Write all results to FILE after every run (schema pmuscope/runs/1), for pmuscope compare;
     /// without FILE, print them at the end in place of the table
     #[arg(long, value_name = "FILE", num_args = 0..=1)]
@@ -23,13 +23,18 @@ pub(super) struct Output {
 }
 
 impl Output {
+    /// Whether results were asked for.
+    pub(in crate::commands) fn is_asked(&self) -> bool {
+        self.json.is_some()
+    }
+
     /// The file to keep results in.
-    pub(super) fn path(&self) -> Option<&Path> {
+    pub(in crate::commands) fn path(&self) -> Option<&Path> {
         self.json.as_ref()?.as_deref()
     }
 
     /// Keeps the finished results, and prints them.
-    pub(super) fn finish(
+    pub(in crate::commands) fn finish(
         &self,
         file: &RunFile,
         text: fn(&RunFile, &Style) -> String,
@@ -46,7 +51,7 @@ impl Output {
 }
 
 /// A run file with what is known of the machine, and what makes times vary on it.
-pub(super) fn begin(machine: &Machine, facts: &Facts) -> anyhow::Result<RunFile> {
+pub(in crate::commands) fn begin(machine: &Machine, facts: &Facts) -> anyhow::Result<RunFile> {
     let Tool { name, version } = Tool::PMUSCOPE;
     let tool = Program { name: name.to_owned(), version: version.to_owned() };
     let command = crate::commands::answer::command_line();
@@ -69,6 +74,6 @@ pub(super) fn begin(machine: &Machine, facts: &Facts) -> anyhow::Result<RunFile>
 }
 
 /// Keeps results in the file asked for, if one was.
-pub(super) fn keep(file: &RunFile, path: Option<&Path>) -> Result<(), MeasureError> {
+pub(in crate::commands) fn keep(file: &RunFile, path: Option<&Path>) -> Result<(), MeasureError> {
     path.map_or(Ok(()), |path| save(file, path))
 }

@@ -1,6 +1,7 @@
 //! `pmuscope lab`: one file per command.
 
 mod kernels;
+mod matrix;
 mod output;
 mod run;
 

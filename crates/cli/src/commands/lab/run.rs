@@ -6,10 +6,12 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::ValueEnum;
 use pmuscope_lab::{
-    Acceleration, Arch, DEFAULT_KERNEL, Distance, Kernels, Lab, Options, Outcome, Topology, Wanted,
+    Acceleration, Arch, Cell, DEFAULT_KERNEL, Distance, Kernels, Lab, Options, Outcome, Topology,
+    Wanted,
 };
 use pmuscope_machine::user_cache;
 
+use super::matrix::{self, MatrixArgs};
 use super::{output, refused};
 use crate::exit::{Exit, failure};
 use crate::signals::Stop;
@@ -20,6 +22,7 @@ use crate::signals::Stop;
   pmuscope lab run --nodes 4 --cpus 8 -- doctor
   pmuscope lab run --kernel 6.12 -- record -a -- workload
   pmuscope lab run --arch aarch64 --icount 1 -- record -e cycles,instructions -- CMD
+  pmuscope lab run --kernel 6.1 --kernel 6.12 --set kernel.numa_balancing=0,1 -r 3 -- bench capture
   pmuscope lab run --set kernel.numa_balancing=0 --file ./app -- record -- ./app
 
 The command runs in a folder of the same name as this one, with the files of --file at the same paths.
@@ -27,16 +30,18 @@ Files that it makes there come back to this folder. Kernels are fetched once, by
 ~/.cache/pmuscope.")]
 pub(crate) struct Args {
     /// A file, host for the running kernel, or a version or package of Debian: 6.1, 6.12, 6.1.0-53
+    /// Several make several guests
     #[arg(long, value_name = "KERNEL", default_value = DEFAULT_KERNEL)]
-    kernel: String,
+    kernel: Vec<String>,
     /// x86_64 or aarch64 [default: this machine's]
     #[arg(long, value_name = "ARCH")]
     arch: Option<Arch>,
     #[command(flatten)]
     machine: MachineArgs,
-    /// A kernel setting, by its name of sysctl or its path below /sys or /proc; several times
-    #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
-    set: Vec<(String, String)>,
+    /// A kernel setting, by its name of sysctl or its path below /sys or /proc; several times. Several
+    /// values make several guests
+    #[arg(long, value_name = "NAME=VALUE,…", value_parser = setting)]
+    set: Vec<(String, Vec<String>)>,
     /// A word for the kernel's command line; several times
     #[arg(long, value_name = "WORD")]
     append: Vec<String>,
@@ -46,7 +51,7 @@ pub(crate) struct Args {
     /// The pmuscope to run in the guest [default: this one, or for another ARCH the static one beside it]
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
-    /// Where files that the command makes are put [default: this folder]
+    /// Where files that the command makes are put [default: this folder; of several guests nowhere]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// How long the command may take
@@ -58,6 +63,8 @@ pub(crate) struct Args {
     /// Memory for results, a power of two
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = mebibytes)]
     results: u64,
+    #[command(flatten)]
+    matrix: MatrixArgs,
     /// Say nothing of the guest
     #[arg(short, long)]
     quiet: bool,
@@ -116,35 +123,42 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let stop = Stop::new()?;
     let quiet = args.quiet;
     let folder = args.output.clone();
-    let options = args.options()?;
-    let lab = Lab { cache: user_cache().map(|cache| cache.join("lab")) };
-    let outcome = lab.run(&options, &mut || stop.asked()).map_err(|error| refused(&error))?;
+    let matrix = args.kernel.len() > 1 || args.matrix.is_asked();
+    let (args, cells) = args.cells()?;
+    let [Cell { options, .. }] = cells.as_slice() else {
+        return matrix::run(&args, &cells, folder, stop);
+    };
+    if matrix {
+        return matrix::run(&args, &cells, folder, stop);
+    }
+    let outcome =
+        Lab::of_user().run(options, &mut || stop.asked()).map_err(|error| refused(&error))?;
     output::pass_on(&outcome)?;
     output::write(&outcome.files, folder.as_deref().unwrap_or(Path::new(".")))?;
     if !quiet {
-        eprintln!("pmuscope: {}", about(&outcome, &options));
+        eprintln!("pmuscope: {}", about(&outcome, options));
     }
     // A status of a process has eight bits.
     Ok(Exit::Target(outcome.exit as u8))
 }
 
 impl Args {
-    fn options(self) -> anyhow::Result<Options> {
+    /// The guests to run.
+    fn cells(self) -> anyhow::Result<(MatrixArgs, Vec<Cell>)> {
         let arch = match self.arch {
             Some(arch) => arch,
             None => Arch::host().map_err(|error| refused(&error))?,
         };
         let kernels = Kernels::host(user_cache().as_deref());
         let mut notice = |text: &str| eprintln!("pmuscope: {text}");
-        let kernel =
-            kernels.find(&self.kernel, arch, &mut notice).map_err(|error| refused(&error))?;
         let folder = std::env::current_dir().context("cannot tell which folder this is")?;
         let files: std::io::Result<Vec<PathBuf>> =
             self.file.iter().map(std::path::absolute).collect();
+        let files = files.context("--file")?;
         if !self.results.is_power_of_two() {
             return Err(failure(Exit::BadInput, "--results: a power of two, such as 64M or 1G"));
         }
-        Ok(Options {
+        let options = |kernel, settings| Options {
             arch,
             kernel,
             topology: self.machine.topology(),
@@ -154,17 +168,26 @@ impl Args {
                 Accel::Kvm => Wanted::Only(Acceleration::Kvm),
                 Accel::Tcg => Wanted::Only(Acceleration::Tcg),
             },
-            settings: self.set,
-            kernel_words: self.append,
-            files: files.context("--file")?,
-            program: self.program,
-            arguments: self.command,
+            settings,
+            kernel_words: self.append.clone(),
+            files: files.clone(),
+            program: self.program.clone(),
+            arguments: self.command.clone(),
             environment: environment(),
-            folder,
+            folder: folder.clone(),
             boot_timeout: self.boot_timeout.map(Duration::from_secs),
             timeout: Duration::from_secs(self.timeout),
             results_mib: self.results,
-        })
+        };
+        let mut cells = Vec::new();
+        for name in &self.kernel {
+            let kernel = kernels.find(name, arch, &mut notice).map_err(|error| refused(&error))?;
+            for settings in matrix::choices(&self.set) {
+                let options = options(kernel.clone(), settings);
+                cells.push(Cell { name: matrix::name(&options, &self.set), options });
+            }
+        }
+        Ok((self.matrix, cells))
     }
 }
 
@@ -214,9 +237,9 @@ fn about(outcome: &Outcome, options: &Options) -> String {
     )
 }
 
-fn setting(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("use NAME=VALUE")?;
-    Ok((name.to_owned(), value.to_owned()))
+fn setting(text: &str) -> Result<(String, Vec<String>), String> {
+    let (name, values) = text.split_once('=').ok_or("use NAME=VALUE")?;
+    Ok((name.to_owned(), values.split(',').map(str::to_owned).collect()))
 }
 
 /// `512M`, `2G`.

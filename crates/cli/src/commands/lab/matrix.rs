@@ -1,0 +1,186 @@
+//! Several guests with the same command: kernels times settings, each as often as asked for.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use pmuscope_lab::{Cell, Lab, Observer, Options, Outcome, matrix};
+use pmuscope_machine::Machine;
+use pmuscope_measure::{Extract, MeasureError, Plan, RunFile, metric};
+use pmuscope_report::{guests_text, number};
+
+use super::output;
+use crate::commands::bench::runs::{Output, begin, keep};
+use crate::commands::doctor;
+use crate::exit::{Exit, failure};
+use crate::signals::Stop;
+
+/// Flags of several guests.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Several guests")]
+pub(super) struct MatrixArgs {
+    /// Rounds: how often each guest runs, one after the other in random order; an interval needs 6
+    #[arg(short, long, value_name = "N", default_value_t = 1)]
+    repeat: usize,
+    /// The command's own time, in seconds: the first group of the last match in its output
+    #[arg(long, value_name = "REGEX")]
+    time_from: Option<String>,
+    /// A further figure from the command's output; several times
+    #[arg(long, value_name = "NAME=REGEX")]
+    metric_from: Vec<String>,
+    /// Seed of the random order of guests
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    #[command(flatten)]
+    output: Output,
+}
+
+impl MatrixArgs {
+    /// Whether results of more than one guest, or figures, were asked for.
+    pub(super) fn is_asked(&self) -> bool {
+        self.repeat != 1
+            || self.time_from.is_some()
+            || !self.metric_from.is_empty()
+            || self.output.is_asked()
+    }
+
+    fn extracts(&self) -> anyhow::Result<Vec<Extract>> {
+        let time = self.time_from.iter();
+        let time = time.map(|p| Extract::new(metric::TIME, "s", p).context("--time-from"));
+        let others = self.metric_from.iter().map(|t| Extract::named(t).context("--metric-from"));
+        time.chain(others).collect()
+    }
+}
+
+/// Every choice of one value per setting, the last setting changing fastest.
+pub(super) fn choices(settings: &[(String, Vec<String>)]) -> Vec<Vec<(String, String)>> {
+    let mut all: Vec<Vec<(String, String)>> = vec![Vec::new()];
+    for (name, values) in settings {
+        all = all
+            .iter()
+            .flat_map(|chosen| {
+                values.iter().map(move |value| {
+                    let mut chosen = chosen.clone();
+                    chosen.push((name.clone(), value.clone()));
+                    chosen
+                })
+            })
+            .collect();
+    }
+    all
+}
+
+/// `6.12 kernel.numa_balancing=1`: settings with one value tell nothing apart.
+pub(super) fn name(options: &Options, settings: &[(String, Vec<String>)]) -> String {
+    let differs = |name: &String| settings.iter().any(|(n, values)| n == name && values.len() > 1);
+    let mut text = options.kernel.name.clone();
+    for (name, value) in options.settings.iter().filter(|(name, _)| differs(name)) {
+        text += &format!(" {name}={value}");
+    }
+    text
+}
+
+pub(super) fn run(
+    args: &MatrixArgs,
+    cells: &[Cell],
+    folder: Option<PathBuf>,
+    stop: Stop,
+) -> anyhow::Result<Exit> {
+    if args.repeat == 0 {
+        return Err(failure(Exit::BadInput, "-r 0: at least one round is needed"));
+    }
+    for (i, cell) in cells.iter().enumerate() {
+        if cells[..i].iter().any(|other| other.name == cell.name) {
+            let text =
+                format!("{} was asked for twice. Try: -r 2 runs each guest twice", cell.name);
+            return Err(failure(Exit::BadInput, text));
+        }
+    }
+    let extracts = args.extracts()?;
+    let mut file = begin(&Machine::host(), &doctor::facts()?)?;
+    let mut watch = Watch { stop, path: args.output.path().map(PathBuf::from), folder };
+    let seed = args.seed.unwrap_or_else(Plan::random_seed);
+    eprintln!("{} guests; Ctrl-C keeps what is done", cells.len() * args.repeat);
+    matrix(&Lab::of_user(), cells, (args.repeat, seed), &extracts, &mut file, &mut watch)?;
+    let interrupted = watch.stop.asked();
+    let failed = file.runs.iter().any(|run| run.exit != Some(0));
+    let exit = if interrupted || failed { Exit::Incomplete } else { Exit::Done };
+    if interrupted {
+        file.why = Some("interrupted".to_owned());
+    } else {
+        file.finish(exit.status());
+    }
+    args.output.finish(&file, guests_text)?;
+    Ok(exit)
+}
+
+/// Progress goes to stderr, a line per guest; results to the file after each.
+struct Watch {
+    stop: Stop,
+    path: Option<PathBuf>,
+    folder: Option<PathBuf>,
+}
+
+impl Observer for Watch {
+    fn stop(&mut self) -> bool {
+        self.stop.asked()
+    }
+
+    fn done(
+        &mut self,
+        (done, of): (usize, usize),
+        cell: &str,
+        result: Result<f64, &str>,
+        left_s: f64,
+    ) {
+        let result = match result {
+            Ok(seconds) => number::duration(seconds),
+            Err(why) => format!("FAILED, {why}"),
+        };
+        let left = format!(" · about {} left", number::duration(left_s));
+        let left = if done < of { left } else { String::new() };
+        eprintln!("{done}/{of} {cell}: {result}{left}");
+    }
+
+    fn outcome(&mut self, cell: &str, round: usize, outcome: &Outcome) -> std::io::Result<()> {
+        let Some(folder) = &self.folder else { return Ok(()) };
+        let folder = folder.join(folder_name(cell)).join(round.to_string());
+        std::fs::create_dir_all(&folder)?;
+        std::fs::write(folder.join("stdout"), &outcome.stdout)?;
+        std::fs::write(folder.join("stderr"), &outcome.stderr)?;
+        output::write(&outcome.files, &folder).map_err(std::io::Error::other)
+    }
+
+    fn keep(&mut self, file: &RunFile) -> Result<(), MeasureError> {
+        keep(file, self.path.as_deref().map(Path::new))
+    }
+}
+
+/// Names of cells have blanks, those of kernels slashes.
+fn folder_name(cell: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "._=-".contains(c) { c } else { '_' };
+    cell.chars().map(plain).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_value_meets_every_other() {
+        let settings: Vec<(String, Vec<String>)> = [("a", vec!["0", "1"]), ("b", vec!["x", "y"])]
+            .map(|(n, v)| (n.to_owned(), v.into_iter().map(str::to_owned).collect()))
+            .into();
+        let all = choices(&settings);
+        let text: Vec<String> = all
+            .iter()
+            .map(|c| c.iter().map(|(n, v)| format!("{n}{v}")).collect::<Vec<_>>().join(" "))
+            .collect();
+        assert_eq!(text, ["a0 bx", "a0 by", "a1 bx", "a1 by"]);
+        assert_eq!(choices(&[]), [vec![]]);
+    }
+
+    #[test]
+    fn cells_become_folders() {
+        assert_eq!(folder_name("/boot/vmlinuz a=1"), "_boot_vmlinuz_a=1");
+    }
+}
