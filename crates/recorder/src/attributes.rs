@@ -4,9 +4,7 @@ use pmuscope_abi::{
     Attr, AttrFlags, BranchSampleType, ReadFormat, SampleType, event_type, software,
 };
 use pmuscope_counters::EventRequest;
-use pmuscope_events::{
-    CallGraph as EventCallGraph, Event, Group, Origin, Sampling as EventSampling,
-};
+use pmuscope_events::{Event, Group, Origin, Sampling as EventSampling};
 
 use crate::error::RecorderError;
 use crate::options::{CallGraph, RecordOptions, Sampling, Target};
@@ -126,7 +124,7 @@ fn sideband(options: &RecordOptions, kernel: KernelFeatures, mut attr: Attr) -> 
         | AttrFlags::TASK;
     let wide = options.target.is_wide();
     flags.set(AttrFlags::KSYMBOL | AttrFlags::BPF_EVENT, wide);
-    flags.set(AttrFlags::MMAP_DATA, options.extras.data_mappings);
+    flags.set(AttrFlags::MMAP_DATA, options.wants_data_mappings());
     flags.set(AttrFlags::BUILD_ID, options.build_ids && kernel.gives_build_ids());
     if attr.config == software::DUMMY && attr.event_type == event_type::SOFTWARE {
         // It counts nothing; without kernel mode it needs no right to kernel samples.
@@ -202,18 +200,7 @@ fn set_call_graph(
     event: &Event,
     options: &RecordOptions,
 ) -> Result<(), RecorderError> {
-    let call_graph = match (event.call_graph, options.call_graph) {
-        (None, from_options) => from_options,
-        (Some(EventCallGraph::None), _) => CallGraph::None,
-        (Some(EventCallGraph::FramePointer), _) => {
-            CallGraph::FramePointer { depth: event.max_stack.unwrap_or(0) }
-        }
-        (Some(EventCallGraph::Dwarf), _) => {
-            CallGraph::Dwarf { stack_bytes: event.stack_size.unwrap_or(8192) }
-        }
-        (Some(EventCallGraph::Lbr), _) => CallGraph::Lbr,
-    };
-    match call_graph {
+    match options.call_graph_of(event) {
         CallGraph::None => return Ok(()),
         CallGraph::FramePointer { depth } => attr.sample_max_stack = depth,
         CallGraph::Dwarf { stack_bytes } => {

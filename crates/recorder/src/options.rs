@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pmuscope_abi::{BranchSampleType, SampleType};
-use pmuscope_events::Group;
+use pmuscope_events::{CallGraph as EventCallGraph, Event, Group};
 use pmuscope_machine::CpuSet;
 
 /// Everything [`crate::record`] needs to know.
@@ -148,6 +148,31 @@ pub enum CallGraph {
     },
     /// The branch records of the CPU in call stack mode.
     Lbr,
+}
+
+impl RecordOptions {
+    /// How call chains of an event are recorded.
+    pub(crate) fn call_graph_of(&self, event: &Event) -> CallGraph {
+        match (event.call_graph, self.call_graph) {
+            (None, from_options) => from_options,
+            (Some(EventCallGraph::None), _) => CallGraph::None,
+            (Some(EventCallGraph::FramePointer), _) => {
+                CallGraph::FramePointer { depth: event.max_stack.unwrap_or(0) }
+            }
+            (Some(EventCallGraph::Dwarf), _) => {
+                CallGraph::Dwarf { stack_bytes: event.stack_size.unwrap_or(8192) }
+            }
+            (Some(EventCallGraph::Lbr), _) => CallGraph::Lbr,
+        }
+    }
+
+    /// Whether mappings of data are recorded: where asked for, and with copies of stacks, since perf
+    /// unwinds only through unwind tables that it finds in a recorded mapping, and linkers put these
+    /// into one that is not executable.
+    pub(crate) fn wants_data_mappings(&self) -> bool {
+        let copies = |event: &Event| matches!(self.call_graph_of(event), CallGraph::Dwarf { .. });
+        self.extras.data_mappings || self.groups.iter().flat_map(|group| &group.events).any(copies)
+    }
 }
 
 /// Fields of a sample beside identifier, instruction pointer, thread, time and CPU.

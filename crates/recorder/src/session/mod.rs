@@ -359,7 +359,7 @@ impl Session<'_> {
         };
         let find = |path: &Path| find_build_id(path);
         let find = self.options.build_ids.then_some(&find as crate::synthesize::FindBuildId<'_>);
-        let data = self.options.extras.data_mappings;
+        let data = self.options.wants_data_mappings();
         // The level was accepted when the readers began; without a compressor records stand as they are.
         let mut compressor = self.options.compression.and_then(|level| Compressor::new(level).ok());
         let mut compressed = Vec::new();
