@@ -2,10 +2,11 @@
 //!
 //! A bundle is the recording with its symbols behind it. Readers of recordings go by the offsets in
 //! the header and do not look at what follows the last section, so a bundle is still a recording for
-//! everyone else, perf(1) included.
+//! everyone else, perf(1) included. Where samples carry copies of stacks, the rules by which these
+//! were unwound are there too.
 //!
 //! ```text
-//!  recording │ symbols, one zstd frame │ length of the frame, checksum, magic
+//!  recording │ symbols and rules, one zstd frame │ length of the frame, checksum, magic
 //! ```
 
 use std::fs::File;
@@ -14,6 +15,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::codec::{Stored, encode};
+use crate::unwind::{Gap, Rule, StoredRules, rules_from_bytes, rules_to_bytes};
 use crate::{BuildId, KernelIdentity, Module, Resolved, State, Symbol};
 
 /// The last byte is the version.
@@ -44,6 +46,8 @@ pub enum BundleError {
 pub struct Bundle {
     kernel: KernelIdentity,
     modules: Vec<Entry>,
+    /// How its stacks are unwound, by module.
+    rules: Vec<(Vec<u8>, StoredRules)>,
 }
 
 #[derive(Debug)]
@@ -57,7 +61,7 @@ impl Bundle {
     /// A bundle without symbols yet, made while `kernel` runs.
     #[must_use]
     pub fn new(kernel: KernelIdentity) -> Self {
-        Self { kernel, modules: Vec::new() }
+        Self { kernel, modules: Vec::new(), rules: Vec::new() }
     }
 
     /// The kernel that ran when it was made: what its symbols of the kernel are compared with.
@@ -85,6 +89,31 @@ impl Bundle {
         let stored = Stored::open(bytes, &key).ok_or(BundleError::TooLarge)?;
         self.modules.push(Entry { key, state: found.state.clone(), stored });
         Ok(())
+    }
+
+    /// Adds how the functions at places of `module` are left, or why that is not known.
+    ///
+    /// # Errors
+    /// [`BundleError::TooLarge`].
+    pub fn add_rules<'a>(
+        &mut self,
+        module: &Module<'_>,
+        places: impl Iterator<Item = (u64, Result<&'a Rule, Gap>)>,
+    ) -> Result<(), BundleError> {
+        let rules = rules_from_bytes(&rules_to_bytes(places)).ok_or(BundleError::TooLarge)?;
+        self.rules.push((key_of(module), rules));
+        Ok(())
+    }
+
+    /// Whether it was made of a recording with stacks.
+    pub(crate) fn has_rules(&self) -> bool {
+        !self.rules.is_empty()
+    }
+
+    /// What was added for `module`.
+    pub(crate) fn rules(&self, module: &Module<'_>) -> Option<StoredRules> {
+        let key = key_of(module);
+        self.rules.iter().find(|(of, _)| *of == key).map(|(_, rules)| rules.clone())
     }
 
     /// Number of modules, and of addresses in them.
@@ -119,6 +148,12 @@ impl Bundle {
         for entry in &self.modules {
             let state = state_to_bytes(&entry.state);
             push_parts(&mut bytes, &[&entry.key[..], &state, entry.stored.as_bytes()])?;
+            if bytes.len() as u64 > LARGEST {
+                return Err(BundleError::TooLarge);
+            }
+        }
+        for (key, rules) in &self.rules {
+            push_parts(&mut bytes, &[&key[..], &rules.to_bytes()])?;
             if bytes.len() as u64 > LARGEST {
                 return Err(BundleError::TooLarge);
             }
@@ -185,7 +220,12 @@ impl Bundle {
                 stored: Stored::open(stored.to_vec(), key)?,
             });
         }
-        bytes.is_empty().then_some(Self { kernel, modules })
+        let mut rules = Vec::new();
+        while !bytes.is_empty() {
+            let (key, stored) = (take_part(&mut bytes)?, take_part(&mut bytes)?);
+            rules.push((key.to_vec(), rules_from_bytes(stored)?));
+        }
+        Some(Self { kernel, modules, rules })
     }
 }
 

@@ -140,8 +140,8 @@ fn fill(
     }
 }
 
-/// Our own vdso: with the same kernel it is the one of every process. Addresses count from its start.
-pub(crate) fn of_vdso(offsets: &[u64]) -> Result<Vec<Option<Symbol>>, State> {
+/// Our own vdso: with the same kernel it is the one of every process.
+pub(crate) fn vdso() -> Result<Image, State> {
     let mappings = Machine::host()
         .mappings(std::process::id())
         .map_err(|error| State::Unreadable(error.to_string()))?;
@@ -152,7 +152,12 @@ pub(crate) fn of_vdso(offsets: &[u64]) -> Result<Vec<Option<Symbol>>, State> {
     File::open("/proc/self/mem")
         .and_then(|memory| memory.read_exact_at(&mut bytes, vdso.start))
         .map_err(|error| State::Unreadable(error.to_string()))?;
-    let image = Image::in_memory(Path::new("[vdso]"), bytes);
+    Ok(Image::in_memory(Path::new("[vdso]"), bytes))
+}
+
+/// Symbols of our own vdso. Addresses count from its start.
+pub(crate) fn of_vdso(offsets: &[u64]) -> Result<Vec<Option<Symbol>>, State> {
+    let image = vdso()?;
     let segments = image.segments();
     let addresses: Vec<Option<u64>> = offsets.iter().map(|&at| segments.address(at)).collect();
     let mut symbols = vec![None; offsets.len()];

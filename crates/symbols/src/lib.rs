@@ -19,6 +19,8 @@
 //! println!("{:?}: {:?}", found[0].state, found[0].symbols[0]);
 //! ```
 //!
+//! The tables by which stacks are unwound come from the same files: [`unwind`].
+//!
 //! A file is used only if it is the one that ran: where the recording has a build id, the file's must
 //! be the same. `unsafe` is in `sys.rs` only (the mapping of files).
 
@@ -46,6 +48,7 @@ mod resolve;
 mod symbol;
 mod sys;
 mod table;
+pub mod unwind;
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;

@@ -1,0 +1,132 @@
+//! Unwinding: from the registers and the stack of a thread to its callers, by the tables that compilers
+//! leave in `.eh_frame` and `.debug_frame`.
+//!
+//! ```text
+//!  Unwinder ──► UnwindTable, one per module ──► Rule, per place in it ──► step: registers of the caller
+//!               sections of the file             where the caller's
+//!               or what a bundle has of it       registers are
+//! ```
+//!
+//! A rule depends on the module and the place in it only, never on the process: whoever walks many
+//! stacks keeps the rules of the places it met. Nothing is guessed: where tables do not say how to go
+//! on, the walk ends with the reason ([`Gap`], [`Lost`]).
+
+mod codec;
+mod expression;
+mod frames;
+mod regs;
+mod rule;
+mod step;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use crate::locate::Locator;
+use crate::{Bundle, Module, State, Symbolizer, file};
+
+pub(crate) use codec::{StoredRules, rules_from_bytes, rules_to_bytes};
+pub use frames::Scratch;
+pub use regs::{Arch, Registers};
+pub use rule::Rule;
+pub use step::{Caller, Lost, StackCopy};
+use table::ElfTable;
+
+/// Why there is no rule for a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Gap {
+    /// The module says nothing about the place.
+    NoInformation,
+    /// What it says is damaged, or more than is understood here.
+    Damaged,
+    /// The module's file is gone, or another build is in its place.
+    FileMissing,
+    /// The file is there and cannot be read, or is no ELF file of this machine.
+    Unreadable,
+    /// The kernel's page of functions for programs, of another kernel than the running one.
+    OtherKernel,
+    /// Code made at run time: no file describes it.
+    Generated,
+}
+
+/// Finds tables.
+#[derive(Debug)]
+pub struct Unwinder<'a> {
+    locator: Locator<'a>,
+    bundle: Option<&'a Bundle>,
+}
+
+/// What is known about the places of a module.
+#[derive(Debug)]
+pub struct UnwindTable(Source);
+
+#[derive(Debug)]
+enum Source {
+    Elf(Box<ElfTable>),
+    /// What a bundle was given.
+    Stored(StoredRules),
+    None(Gap),
+}
+
+impl Symbolizer {
+    /// Finds tables where symbols are found: in files, or in the bundle if that has some.
+    #[must_use]
+    pub fn unwinder(&self) -> Unwinder<'_> {
+        let bundle = self.bundle.as_ref().filter(|bundle| bundle.has_rules());
+        Unwinder { locator: Locator::new(&self.sources), bundle }
+    }
+}
+
+impl Unwinder<'_> {
+    /// The table of `module`, for a program of machine `arch`. `same_kernel` tells whether the running
+    /// kernel is the one that recorded.
+    #[must_use]
+    pub fn table(&self, module: &Module<'_>, arch: Arch, same_kernel: bool) -> UnwindTable {
+        if let Some(bundle) = self.bundle {
+            let rules = bundle.rules(module);
+            return UnwindTable(rules.map_or(Source::None(Gap::FileMissing), Source::Stored));
+        }
+        let image = match *module {
+            Module::File { path, build_id } => self.locator.file(path, build_id),
+            Module::Vdso if !same_kernel => Err(State::OtherKernel),
+            Module::Vdso => file::vdso(),
+            Module::Kernel | Module::Jit { .. } => {
+                return UnwindTable(Source::None(Gap::Generated));
+            }
+        };
+        let id = match module {
+            Module::File { build_id, .. } => *build_id,
+            _ => None,
+        };
+        UnwindTable(match image.map(|image| ElfTable::new(image, id, &self.locator, arch)) {
+            Ok(Some(table)) => Source::Elf(Box::new(table)),
+            Ok(None) => Source::None(Gap::Unreadable),
+            Err(State::OtherKernel) => Source::None(Gap::OtherKernel),
+            Err(State::FileMissing | State::FileReplaced | State::BuildIdDiffers { .. }) => {
+                Source::None(Gap::FileMissing)
+            }
+            Err(_) => Source::None(Gap::Unreadable),
+        })
+    }
+}
+
+impl UnwindTable {
+    /// A table that says `gap` of every place.
+    #[must_use]
+    pub fn without(gap: Gap) -> Self {
+        Self(Source::None(gap))
+    }
+
+    /// How to leave the function at a place, as [`Module`] counts it: a return address is looked up
+    /// one before, within the call.
+    ///
+    /// # Errors
+    /// Why there is no rule.
+    pub fn rule(&self, place: u64, scratch: &mut Scratch) -> Result<Rule, Gap> {
+        match &self.0 {
+            Source::Elf(table) => table.rule(place, scratch),
+            Source::Stored(rules) => rules.get(place),
+            Source::None(gap) => Err(*gap),
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! What a row of a table says: where the registers of the caller are.
+
+use addr2line::gimli::{
+    CfaRule, Reader, Register, RegisterRule, UnwindExpression, UnwindSection, UnwindTableRow,
+};
+
+use super::Arch;
+
+/// Where the registers of the caller are, as seen from a place in a function.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Rule {
+    pub(super) cfa: Cfa,
+    pub(super) return_address: Recover,
+    /// Others than the return address and those that stay as they are.
+    pub(super) registers: Box<[(u16, Recover)]>,
+    /// The caller was interrupted, it did not call.
+    pub(super) signal_frame: bool,
+}
+
+/// Where the frame is (its canonical frame address: the stack pointer before the call).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Cfa {
+    /// Value of the register plus the offset.
+    Register(u16, i64),
+    Expression(Code),
+}
+
+/// Where a register of the caller is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Recover {
+    /// Nowhere. A return address of this kind marks the outermost frame.
+    Undefined,
+    /// In memory, so far from the frame.
+    At(i64),
+    /// It is the frame's address plus this.
+    Frame(i64),
+    /// In a register.
+    Register(u16),
+    /// In memory, where the expression says.
+    AtExpression(Code),
+    /// It is what the expression says.
+    Expression(Code),
+}
+
+/// A DWARF expression.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Code(pub(super) Box<[u8]>);
+
+/// Expressions of real tables have some 10 bytes.
+const LONGEST_CODE: usize = 1024;
+
+impl Rule {
+    /// The rule of a place that nothing calls.
+    pub(super) fn outermost() -> Self {
+        Self {
+            cfa: Cfa::Register(0, 0),
+            return_address: Recover::Undefined,
+            registers: Box::default(),
+            signal_frame: false,
+        }
+    }
+
+    /// `None` if the row says something that no compiler does.
+    pub(super) fn of_row<R: Reader<Offset = usize>>(
+        section: &impl UnwindSection<R>,
+        row: &UnwindTableRow<usize>,
+        return_address: Register,
+        signal_frame: bool,
+        arch: Arch,
+    ) -> Option<Self> {
+        let cfa = match row.cfa() {
+            CfaRule::RegisterAndOffset { register, offset } => Cfa::Register(register.0, *offset),
+            CfaRule::Expression(expression) => Cfa::Expression(code(section, expression)?),
+        };
+        let mut registers = Vec::new();
+        for (register, rule) in row.registers() {
+            let Register(number) = *register;
+            // Vector registers hold no addresses; x86 has its return address in a column of its own.
+            if number < 32
+                && let Some(recover) = recover(section, rule)?
+            {
+                registers.push((number, recover));
+            }
+        }
+        let found = match row.register(return_address) {
+            Some(rule) => recover(section, &rule)?,
+            None => None,
+        };
+        let return_address = match (found, arch) {
+            (Some(found), _) => found,
+            // Still in the link register.
+            (None, Arch::Aarch64) => Recover::Register(return_address.0),
+            (None, Arch::X86_64) => return None,
+        };
+        let registers = registers.into_boxed_slice();
+        Some(Self { cfa, return_address, registers, signal_frame })
+    }
+}
+
+/// Outer `None`: not understood; inner: the register stays as it is.
+#[allow(clippy::option_option)]
+fn recover<R: Reader<Offset = usize>>(
+    section: &impl UnwindSection<R>,
+    rule: &RegisterRule<usize>,
+) -> Option<Option<Recover>> {
+    Some(Some(match rule {
+        RegisterRule::Undefined => Recover::Undefined,
+        RegisterRule::SameValue => return Some(None),
+        RegisterRule::Offset(offset) => Recover::At(*offset),
+        RegisterRule::ValOffset(offset) => Recover::Frame(*offset),
+        RegisterRule::Register(register) => Recover::Register(register.0),
+        RegisterRule::Expression(expression) => Recover::AtExpression(code(section, expression)?),
+        RegisterRule::ValExpression(expression) => Recover::Expression(code(section, expression)?),
+        _ => return None,
+    }))
+}
+
+fn code<R: Reader<Offset = usize>>(
+    section: &impl UnwindSection<R>,
+    expression: &UnwindExpression<usize>,
+) -> Option<Code> {
+    let bytes = expression.get(section).ok()?.0;
+    let bytes = bytes.to_slice().ok().filter(|bytes| bytes.len() <= LONGEST_CODE)?;
+    Some(Code(bytes.into()))
+}
