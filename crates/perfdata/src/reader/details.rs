@@ -21,27 +21,28 @@ use super::memory::{DataSource, Weight};
 pub struct Tail<'a> {
     bytes: &'a [u8],
     endian: Endian,
+    layout: TailLayout,
+}
+
+/// What an event's samples carry behind the call chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TailLayout {
     sample_type: SampleType,
     branches: BranchSampleType,
     regs_user: u64,
     regs_intr: u64,
 }
 
-impl<'a> Tail<'a> {
-    /// Nothing.
-    pub const EMPTY: Self = Self {
-        bytes: &[],
-        endian: Endian::Little,
+impl TailLayout {
+    const EMPTY: Self = Self {
         sample_type: SampleType::empty(),
         branches: BranchSampleType::empty(),
         regs_user: 0,
         regs_intr: 0,
     };
 
-    pub(super) fn new(bytes: &'a [u8], attr: &Attr, endian: Endian) -> Self {
+    fn new(attr: &Attr) -> Self {
         Self {
-            bytes,
-            endian,
             sample_type: attr.sample_type,
             branches: attr.branch_sample_type,
             regs_user: attr.sample_regs_user,
@@ -49,10 +50,37 @@ impl<'a> Tail<'a> {
         }
     }
 
-    /// `None` if the bytes end before what the attribute promises.
-    pub(super) fn decode(&self) -> Option<Details<'a>> {
+    /// `None` unless samples carry what stacks are unwound from.
+    pub(super) fn with_stack(attr: &Attr) -> Option<Self> {
+        let both = SampleType::REGS_USER | SampleType::STACK_USER;
+        attr.sample_type.contains(both).then(|| Self::new(attr))
+    }
+
+    pub(super) fn tail(self, bytes: &[u8], endian: Endian) -> Tail<'_> {
+        Tail { bytes, endian, layout: self }
+    }
+}
+
+impl<'a> Tail<'a> {
+    /// Nothing.
+    pub const EMPTY: Self = Self { bytes: &[], endian: Endian::Little, layout: TailLayout::EMPTY };
+
+    pub(super) fn new(bytes: &'a [u8], attr: &Attr, endian: Endian) -> Self {
+        TailLayout::new(attr).tail(bytes, endian)
+    }
+
+    /// Itself, if it has what stacks are unwound from.
+    #[must_use]
+    pub fn with_stack(self) -> Option<Self> {
+        let both = SampleType::REGS_USER | SampleType::STACK_USER;
+        self.layout.sample_type.contains(both).then_some(self)
+    }
+
+    /// Decodes it; `None` if the bytes end before what the event's attribute promises.
+    #[must_use]
+    pub fn decode(&self) -> Option<Details<'a>> {
         let mut fields = Fields::new(self.bytes, self.endian);
-        let has = |bits| self.sample_type.intersects(bits);
+        let has = |bits| self.layout.sample_type.intersects(bits);
         let mut details = Details::default();
         if has(SampleType::RAW) {
             let size = usize::try_from(fields.u32()?).ok()?;
@@ -62,7 +90,7 @@ impl<'a> Tail<'a> {
             details.branches = Some(self.branch_stack(&mut fields)?);
         }
         if has(SampleType::REGS_USER) {
-            details.regs_user = registers(&mut fields, self.regs_user)?;
+            details.regs_user = registers(&mut fields, self.layout.regs_user)?;
         }
         if has(SampleType::STACK_USER) {
             details.stack_user = user_stack(&mut fields)?;
@@ -79,7 +107,7 @@ impl<'a> Tail<'a> {
             details.transaction = Some(fields.u64()?);
         }
         if has(SampleType::REGS_INTR) {
-            details.regs_intr = registers(&mut fields, self.regs_intr)?;
+            details.regs_intr = registers(&mut fields, self.layout.regs_intr)?;
         }
         let words = [
             (SampleType::PHYS_ADDR, &mut details.physical_address),
@@ -101,10 +129,10 @@ impl<'a> Tail<'a> {
 
     fn branch_stack(&self, fields: &mut Fields<'a>) -> Option<BranchStack<'a>> {
         let number = usize::try_from(fields.u64()?).ok()?;
-        let hardware_index = self.branches.contains(BranchSampleType::HW_INDEX);
+        let hardware_index = self.layout.branches.contains(BranchSampleType::HW_INDEX);
         let hardware_index = if hardware_index { Some(fields.u64()?) } else { None };
         let entries = fields.take(number.checked_mul(BRANCH)?)?;
-        if self.branches.bits() & COUNTERS != 0 {
+        if self.layout.branches.bits() & COUNTERS != 0 {
             fields.take(number.checked_mul(8)?)?;
         }
         Some(BranchStack { hardware_index, entries, endian: self.endian })

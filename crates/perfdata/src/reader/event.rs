@@ -24,6 +24,18 @@ impl Event {
     pub fn has_period(&self) -> bool {
         self.attr.sample_type.contains(SampleType::PERIOD)
     }
+
+    /// Whether samples carry what stacks are unwound from: registers and stack of the program.
+    #[must_use]
+    pub fn has_stacks(&self) -> bool {
+        self.attr.sample_type.contains(SampleType::REGS_USER | SampleType::STACK_USER)
+    }
+
+    /// Bytes of the stack that samples are to carry.
+    #[must_use]
+    pub fn stack_copy(&self) -> Option<u32> {
+        self.has_stacks().then_some(self.attr.sample_stack_user)
+    }
 }
 
 /// Who a record was made by, where the record says so.

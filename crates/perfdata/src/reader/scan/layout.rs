@@ -3,7 +3,9 @@
 use pmuscope_abi::record::misc;
 use pmuscope_abi::{Attr, ReadFormat, SampleType};
 
+use super::super::details::{Tail, TailLayout};
 use super::super::record::CpuMode;
+use super::NATIVE;
 
 /// No such field.
 const ABSENT: u16 = u16::MAX;
@@ -27,6 +29,8 @@ pub struct Hit<'a> {
     pub period: Option<u64>,
     /// Entries of the call chain, marks included, in the byte order of this machine.
     pub chain: &'a [[u8; 8]],
+    /// Registers and stack of the program, to be decoded, where the event records both.
+    pub user: Option<Tail<'a>>,
 }
 
 /// Positions in the body of a sample, bytes.
@@ -41,6 +45,8 @@ pub(super) struct SampleLayout {
     behind: u16,
     read: Option<ReadFormat>,
     chain: bool,
+    /// Where registers and stack of the program are recorded.
+    tail: Option<TailLayout>,
 }
 
 impl SampleLayout {
@@ -70,6 +76,7 @@ impl SampleLayout {
             behind: at,
             read: attr.sample_type.contains(SampleType::READ).then_some(attr.read_format),
             chain: attr.sample_type.contains(SampleType::CALLCHAIN),
+            tail: TailLayout::with_stack(attr),
         }
     }
 
@@ -99,7 +106,9 @@ impl SampleLayout {
         if self.chain {
             let (words, _) = rest.as_chunks();
             let (&number, words) = words.split_first()?;
-            chain = words.get(..usize::try_from(u64::from_ne_bytes(number)).ok()?)?;
+            let length = usize::try_from(u64::from_ne_bytes(number)).ok()?;
+            chain = words.get(..length)?;
+            rest = rest.get(8 * (length + 1)..)?;
         }
         Some(Hit {
             event,
@@ -110,6 +119,7 @@ impl SampleLayout {
             cpu: word(body, self.cpu).map(|both| halves(both).0 as u32),
             period: word(body, self.period),
             chain,
+            user: self.tail.map(|layout| layout.tail(rest, NATIVE)),
         })
     }
 }
@@ -160,11 +170,8 @@ fn behind_read(bytes: &[u8], format: ReadFormat) -> Option<&[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reader::bytes::Endian;
     use crate::reader::sample;
     use proptest::prelude::*;
-
-    const NATIVE: Endian = if cfg!(target_endian = "big") { Endian::Big } else { Endian::Little };
 
     proptest! {
         /// The same fields as the reader finds one after another, or neither finds any.
@@ -189,6 +196,7 @@ mod tests {
             prop_assert_eq!(ours.is_some(), theirs.is_some());
             prop_assert_eq!(SampleLayout::new(&attr).fits(&body), ours.is_some());
             if let (Some(ours), Some(theirs)) = (ours, theirs) {
+                prop_assert_eq!(ours.user, None);
                 prop_assert_eq!(ours.mode, theirs.mode);
                 prop_assert_eq!((ours.ip, ours.cpu, ours.period), (theirs.ip, theirs.cpu, theirs.period));
                 prop_assert_eq!(ours.task, theirs.pid.zip(theirs.tid));
