@@ -20,9 +20,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let start = Instant::now();
     let mut reader = Reader::open(&file)?;
     let collected = if has("in-order") {
-        Collected::in_order(&mut reader, apart)?
+        Collected::in_order(&mut reader, apart, None)?
     } else {
-        Collected::read(&mut reader, apart, threads)?
+        Collected::read(&mut reader, apart, threads, None)?
     };
     let read = start.elapsed().as_secs_f64();
     if has("only-read") {

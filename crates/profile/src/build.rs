@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pmuscope_abi::{AttrFlags, event_type, software};
-use pmuscope_perfdata::reader::{FileState, Metadata, Reader, Tally};
+use pmuscope_perfdata::reader::{Event, FileState, Metadata, Reader, Tally};
 use pmuscope_symbols::{BuildId, KernelIdentity};
 use rustc_hash::FxHashMap;
 
@@ -15,6 +15,7 @@ use crate::profile::{
     EventProfile, Filtered, FunctionName, FunctionShare, ModuleShare, ModuleSummary, Options,
     Profile,
 };
+use crate::unwinding::{Account, StackSummary};
 
 impl Collected {
     /// Gives every distinct address a name by `resolve` and adds up. `reader` is the one that was
@@ -31,6 +32,7 @@ impl Collected {
             metadata: reader.metadata().clone(),
             state: reader.state(),
             tally: reader.tally().clone(),
+            stack_copy: reader.events().iter().filter_map(Event::stack_copy).max(),
         };
         let events = reader.events().iter().map(EventFacts::from).collect();
         self.build(events, file, running, options, resolve)
@@ -44,10 +46,11 @@ impl Collected {
         options: Options,
         resolve: &mut Resolve<'_>,
     ) -> Profile {
-        let FileFacts { metadata, state, tally } = file;
+        let FileFacts { metadata, state, tally, stack_copy } = file;
         let kernel = self.state.kernel_identity(&metadata).compare(running);
         let named = name(&self, &metadata, kernel, resolve);
         let left_out: u64 = self.counts.iter().map(|counts| counts.left_out).sum();
+        let stacks = self.stacks(stack_copy);
         let mut aggregate = self.aggregate(&named, options.detail);
         let filter = &self.filter;
         let left_out = left_out + filter.keep_named(&mut aggregate);
@@ -91,6 +94,7 @@ impl Collected {
             losses: loss.by_cpu(info, filter, &self.clock, &by_cpu),
             mappings_left_out: self.state.tasks.spaces.left_out(),
             filtered: (*filter != Filter::default()).then_some(filtered),
+            stacks,
             functions,
             aggregate,
             metadata,
@@ -110,6 +114,15 @@ impl Collected {
             sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
         }
         sums
+    }
+
+    /// `None` if no stacks were to be unwound.
+    fn stacks(&self, copy_size: Option<u32>) -> Option<StackSummary> {
+        let mut walked = self.counts.iter().filter_map(|counts| counts.walked.as_ref()).peekable();
+        walked.peek()?;
+        let mut account = Account::default();
+        walked.for_each(|walked| account.add(&walked.account));
+        Some(StackSummary::new(&account, copy_size))
     }
 
     fn module_summaries(&self, named: &Named) -> Vec<ModuleSummary> {
@@ -158,6 +171,8 @@ pub(crate) struct FileFacts {
     pub(crate) metadata: Metadata,
     pub(crate) state: FileState,
     pub(crate) tally: Tally,
+    /// Bytes of the stack that samples were to carry.
+    pub(crate) stack_copy: Option<u32>,
 }
 
 /// What the file says about an event.
@@ -374,6 +389,7 @@ mod tests {
             metadata: Metadata::default(),
             state: FileState::Closed,
             tally: Tally::default(),
+            stack_copy: None,
         }
     }
 
@@ -392,7 +408,7 @@ mod tests {
     }
 
     /// Two commands that map the same file at 0x1000, which has a function for every 16 bytes.
-    fn two_commands(has_period: bool) -> InOrder {
+    fn two_commands(has_period: bool) -> InOrder<'static> {
         let mut collected = InOrder::new(&[has_period], Apart::default());
         for (pid, name) in [(1, &b"one"[..]), (2, b"two")] {
             collected.take(&Record::Comm(Comm { pid, tid: pid, name, exec: true }));
@@ -420,7 +436,7 @@ mod tests {
         Resolved { symbols: addresses.iter().map(symbol).collect(), state: State::Found }
     }
 
-    fn build(collected: InOrder, has_period: bool) -> Profile {
+    fn build(collected: InOrder<'_>, has_period: bool) -> Profile {
         let events = vec![facts(has_period)];
         let running = KernelIdentity::default();
         let collected = collected.finish();

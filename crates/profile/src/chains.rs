@@ -132,6 +132,7 @@ mod tests {
             cpu: None,
             period: None,
             chain: &chain,
+            user: None,
         };
         let mut found = Vec::new();
         steps(&hit, &mut found);

@@ -13,10 +13,11 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::thread::ScopedJoinHandle;
 
 use pmuscope_perfdata::reader::scan::{Hit, Index, Moment, Pieces, Visitor};
-use pmuscope_perfdata::reader::{ReadError, Reader, Record, Sample};
+use pmuscope_perfdata::reader::{Event, Metadata, ReadError, Reader, Record, Sample};
 
 use crate::blocks::Clock;
 use crate::counter::{Apart, Counter, Counting, Counts};
@@ -25,6 +26,7 @@ use crate::lookup::{Past, Present};
 use crate::loss::StreamLoss;
 use crate::modules::Modules;
 use crate::tasks::{CommId, Tasks};
+use crate::unwinding::{Facts, Tables, Unwinding, Walker};
 
 /// What a recording holds, before addresses have names.
 #[derive(Debug)]
@@ -53,10 +55,11 @@ impl Collected {
     /// # Errors
     /// Those of [`Collected::read`].
     pub fn from_reader(reader: &mut Reader) -> Result<Self, ReadError> {
-        Self::read(reader, Apart::default(), available_threads())
+        Self::read(reader, Apart::default(), available_threads(), None)
     }
 
-    /// Reads all records that are left, on up to `threads` threads.
+    /// Reads all records that are left, on up to `threads` threads. Stacks that samples carry are
+    /// unwound where call chains are told apart and `unwinding` says by what.
     ///
     /// # Errors
     /// If the operating system fails to read.
@@ -64,8 +67,9 @@ impl Collected {
         reader: &mut Reader,
         counting: impl Into<Counting>,
         threads: usize,
+        unwinding: Option<Unwinding<'_>>,
     ) -> Result<Self, ReadError> {
-        Self::read_in(reader, counting, threads, Pieces::default())
+        Self::read_in(reader, counting, threads, unwinding, Pieces::default())
     }
 
     /// As [`Collected::read`], in pieces of other sizes.
@@ -76,12 +80,15 @@ impl Collected {
         reader: &mut Reader,
         counting: impl Into<Counting>,
         threads: usize,
+        unwinding: Option<Unwinding<'_>>,
         pieces: Pieces,
     ) -> Result<Self, ReadError> {
         let counting = counting.into();
+        let has_stacks = reader.events().iter().any(Event::has_stacks);
+        let unwinding = unwinding.filter(|_| counting.apart.chains && has_stacks);
         match reader.index_in(threads, pieces)? {
-            Some(index) => Self::in_two_passes(reader, index, counting, threads),
-            None => Self::in_order(reader, counting),
+            Some(index) => Self::in_two_passes(reader, index, counting, threads, unwinding),
+            None => Self::in_order(reader, counting, unwinding),
         }
     }
 
@@ -89,9 +96,18 @@ impl Collected {
     ///
     /// # Errors
     /// Those of [`Reader::next`].
-    pub fn in_order(reader: &mut Reader, counting: impl Into<Counting>) -> Result<Self, ReadError> {
+    pub fn in_order(
+        reader: &mut Reader,
+        counting: impl Into<Counting>,
+        unwinding: Option<Unwinding<'_>>,
+    ) -> Result<Self, ReadError> {
         let mut ordered = InOrder::new(&has_period(reader), counting);
-        while let Some(entry) = reader.next()? {
+        if let Some(unwinding) = unwinding {
+            ordered.unwind(unwinding);
+        }
+        loop {
+            ordered.tell(reader.metadata());
+            let Some(entry) = reader.next()? else { break };
             ordered.state.loss.take(&entry);
             ordered.take(&entry.record);
         }
@@ -103,6 +119,7 @@ impl Collected {
         mut index: Index,
         counting: Counting,
         threads: usize,
+        unwinding: Option<Unwinding<'_>>,
     ) -> Result<Self, ReadError> {
         let has_period = has_period(reader);
         let mut state = State { tasks: Tasks::new(true), ..State::default() };
@@ -117,12 +134,17 @@ impl Collected {
         let near = |time| counting.filter.nearest(time);
         let clock = Clock::of(index.times().map(|(first, last)| (near(first), near(last))));
         let past = Past::new(&state.tasks, &state.modules, &moments);
-        let visitors = (0..threads.clamp(1, index.chunks()))
-            .map(|_| Sampling {
-                past: &past,
-                counter: Counter::new(&counting, &has_period, nameless, clock.clone()),
-            })
-            .collect();
+        let tables = unwinding.map(|unwinding| {
+            let facts = Facts::new(reader.metadata(), &state, &unwinding);
+            (Arc::new(Tables::new(unwinding)), Arc::new(facts))
+        });
+        let sampling = |_| {
+            let shared = tables.as_ref();
+            let walker = shared.map(|(one, two)| Walker::new(Arc::clone(one), Arc::clone(two)));
+            let counter = Counter::new(&counting, &has_period, nameless, clock.clone(), walker);
+            Sampling { past: &past, counter }
+        };
+        let visitors = (0..threads.clamp(1, index.chunks())).map(sampling).collect();
         let visited = index.visit(visitors)?;
         let counts = std::thread::scope(|scope| {
             let finishing: Vec<_> = visited
@@ -152,12 +174,12 @@ fn nameless(tasks: &mut Tasks) -> CommId {
     tasks.intern(b"-")
 }
 
-struct Sampling<'a> {
+struct Sampling<'a, 'u> {
     past: &'a Past<'a>,
-    counter: Counter,
+    counter: Counter<'u>,
 }
 
-impl Visitor for Sampling<'_> {
+impl Visitor for Sampling<'_, '_> {
     #[inline]
     fn sample(&mut self, moment: Moment, hit: &Hit<'_>) {
         self.counter.sample(self.past, moment, hit, Some(hit.time));
@@ -166,21 +188,34 @@ impl Visitor for Sampling<'_> {
 
 /// Takes records in the order of time.
 #[derive(Debug)]
-pub(crate) struct InOrder {
+pub(crate) struct InOrder<'u> {
     state: State,
     filter: Filter,
-    counter: Counter,
+    counter: Counter<'u>,
     chain: Vec<[u8; 8]>,
 }
 
-impl InOrder {
+impl<'u> InOrder<'u> {
     /// One entry per event: whether its samples carry periods.
     pub(crate) fn new(has_period: &[bool], counting: impl Into<Counting>) -> Self {
         let counting = counting.into();
         let mut state = State::default();
         let nameless = nameless(&mut state.tasks);
-        let counter = Counter::new(&counting, has_period, nameless, Clock::default());
+        let counter = Counter::new(&counting, has_period, nameless, Clock::default(), None);
         Self { state, filter: counting.filter, counter, chain: Vec::new() }
+    }
+
+    /// Stacks are to be unwound.
+    pub(crate) fn unwind(&mut self, unwinding: Unwinding<'u>) {
+        let tables = Arc::new(Tables::new(unwinding));
+        self.counter.walker = Some(Walker::new(tables, Arc::default()));
+    }
+
+    /// Takes what the file has said about itself until now.
+    pub(crate) fn tell(&mut self, metadata: &Metadata) {
+        if let Some(walker) = &mut self.counter.walker {
+            walker.tell(metadata, &self.state);
+        }
     }
 
     pub(crate) fn take(&mut self, record: &Record<'_>) {
@@ -202,6 +237,7 @@ impl InOrder {
             cpu: sample.cpu,
             period: sample.period,
             chain: &self.chain,
+            user: sample.tail.with_stack(),
         };
         let now = Present { tasks: &self.state.tasks, modules: &self.state.modules };
         self.counter.sample(&now, (), &hit, sample.time);

@@ -3,7 +3,7 @@
 //! Per sample there are two lookups in small tables that stay in the cache, the thread (who, and what it
 //! sees) and the page of the address (where that lies), and one in the large table of [`Cells`]. Only
 //! what is not in the small ones asks [`Lookup`]. Call chains are nodes of a tree of places, see
-//! [`crate::chains`].
+//! [`crate::chains`]; the program's part of one may have to be [unwound](crate::unwinding) first.
 
 use pmuscope_perfdata::reader::CpuMode;
 use pmuscope_perfdata::reader::scan::Hit;
@@ -19,6 +19,7 @@ use crate::spaces::{NOTHING, ViewId};
 use crate::table::{Interned, mix};
 use crate::tasks::{CommId, CommOf, Place};
 use crate::tree::{Node, Tree};
+use crate::unwinding::{End, Walked, Walker};
 
 /// Slots of the caches, as powers of two: together some 600 KiB.
 const TASK_BITS: u32 = 10;
@@ -112,6 +113,8 @@ pub(crate) struct Counts {
     pub(crate) left_out: u64,
     /// Samples of each event by the number of their CPU.
     pub(crate) by_cpu: Vec<Vec<u64>>,
+    /// What came of the stacks that samples carry, and of `places` on the way.
+    pub(crate) walked: Option<Walked>,
 }
 
 /// CPU numbers from here on are no numbers of CPUs.
@@ -151,7 +154,7 @@ struct PageSlot {
 
 /// Counts samples.
 #[derive(Debug)]
-pub(crate) struct Counter {
+pub(crate) struct Counter<'a> {
     apart: Apart,
     filter: Filter,
     /// Per event: whether its samples carry the period they stand for.
@@ -168,6 +171,9 @@ pub(crate) struct Counter {
     /// By slot of the task.
     last_chains: Vec<Last>,
     steps: Vec<Step>,
+    /// Unwinds stacks, where they are asked for.
+    pub(crate) walker: Option<Walker<'a>>,
+    frames: Vec<u32>,
     /// Without call chains: groups in modules.
     areas: Interned<(u32, ModuleId)>,
     cells: Cells,
@@ -178,12 +184,13 @@ pub(crate) struct Counter {
     by_cpu: Vec<Vec<u64>>,
 }
 
-impl Counter {
+impl<'a> Counter<'a> {
     pub(crate) fn new(
         counting: &Counting,
         has_period: &[bool],
         nameless: CommId,
         clock: Clock,
+        walker: Option<Walker<'a>>,
     ) -> Self {
         let task =
             TaskSlot { task: None, event: 0, cpu: 0, group: 0, view: NOTHING, holds: Holds::NEVER };
@@ -209,6 +216,8 @@ impl Counter {
                 if counting.apart.chains { 1 << TASK_BITS } else { 0 }
             ],
             steps: Vec::new(),
+            walker,
+            frames: Vec::new(),
             areas: Interned::default(),
             cells: Cells::default(),
             log: Log::new(clock.shift()),
@@ -413,6 +422,9 @@ impl Counter {
         (slot, view): (usize, ViewId),
         hit: &Hit<'_>,
     ) -> u32 {
+        if let Some(end) = self.walk(lookup, at, stamp, view, hit) {
+            return self.unwound(lookup, at, stamp, view, hit, end);
+        }
         let mut chain = std::mem::take(&mut self.steps);
         let mut last = std::mem::take(&mut self.last_chains[slot]);
         steps(hit, &mut chain);
@@ -431,6 +443,66 @@ impl Counter {
         self.last_chains[slot] = last;
         self.steps = chain;
         node
+    }
+
+    /// The number of a call chain whose part of the program was walked, to `end`.
+    fn unwound<L: Lookup>(
+        &mut self,
+        lookup: &L,
+        at: L::At,
+        stamp: u64,
+        view: ViewId,
+        hit: &Hit<'_>,
+        end: End,
+    ) -> u32 {
+        let mut chain = std::mem::take(&mut self.steps);
+        steps(hit, &mut chain);
+        let is_of_program = |step: &Step| effective(step.mode, step.address) == CpuMode::User;
+        let (leaf, callers) = chain.split_at(usize::from(hit.ip.is_some()));
+        let mut node = Tree::ROOT;
+        if let End::Cut(cut) = end {
+            let place = self.intern(cut.place());
+            node = self.chains.child(node, place);
+        }
+        // The sample's own address is the first of the program's, unless the kernel was sampled.
+        let own = usize::from(leaf.iter().any(is_of_program));
+        let frames = self.frames.get(own..).unwrap_or_default();
+        node = frames.iter().rev().fold(node, |node, &place| self.chains.child(node, place));
+        let of_kernel = callers.iter().rev().filter(|step| !is_of_program(step));
+        for &step in of_kernel.chain(leaf) {
+            let (place, _) = self.number(lookup, at, stamp, view, step);
+            node = self.chains.child(node, place);
+        }
+        if hit.ip.is_none() {
+            let unknown = self.intern(UNKNOWN_PLACE);
+            node = self.chains.child(node, unknown);
+        }
+        self.steps = chain;
+        node
+    }
+
+    /// Puts what the program's stack comes to into `frames`, the interrupted place first.
+    fn walk<L: Lookup>(
+        &mut self,
+        lookup: &L,
+        at: L::At,
+        stamp: u64,
+        view: ViewId,
+        hit: &Hit<'_>,
+    ) -> Option<End> {
+        let is_guest = matches!(hit.mode, CpuMode::GuestKernel | CpuMode::GuestUser);
+        let details = hit.user.filter(|_| !is_guest && self.walker.is_some())?.decode()?;
+        let mut walker = self.walker.take()?;
+        let mut frames = std::mem::take(&mut self.frames);
+        frames.clear();
+        let place = |address| {
+            let step = Step { mode: CpuMode::User, address };
+            let (number, _) = self.number(lookup, at, stamp, view, step);
+            (number, self.places.list[number as usize])
+        };
+        let end = walker.walk(&details, lookup.modules(), place, &mut frames);
+        (self.walker, self.frames) = (Some(walker), frames);
+        end
     }
 
     #[inline]
@@ -472,6 +544,7 @@ impl Counter {
             untimed: self.untimed,
             left_out: self.left_out,
             by_cpu: self.by_cpu,
+            walked: self.walker.map(Walker::finish),
         }
     }
 }

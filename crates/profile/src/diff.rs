@@ -350,6 +350,7 @@ mod tests {
             duration_s: None,
             lost: Lost { count: 0, source: LostSource::Kernel },
             throttled: 0,
+            stacks: None,
             metadata: Metadata::default(),
             state: FileState::Closed,
             tally: Tally::default(),

@@ -48,6 +48,7 @@ mod spaces;
 mod table;
 mod tasks;
 mod tree;
+mod unwinding;
 pub mod views;
 
 pub use collect::{Collected, available_threads};
@@ -58,8 +59,9 @@ pub use modules::ModuleKind;
 pub use naming::Resolve;
 pub use pmuscope_perfdata::reader::FileState;
 pub use pmuscope_symbols::{Line, State as SymbolState, Symbol};
-pub use present::{ModuleView, Present, Spot};
+pub use present::{ModuleView, Present, Spot, StackWalker};
 pub use profile::{
     Detail, EventProfile, Filtered, FunctionShare, Intervals, ModuleShare, ModuleSummary, Options,
     Profile,
 };
+pub use unwinding::{CutReason, CutStacks, ModuleRules, StackSummary, Unwinding};

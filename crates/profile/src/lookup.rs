@@ -73,6 +73,9 @@ pub(crate) trait Lookup {
 
     /// Where an address of the kernel lies.
     fn kernel(&self, address: u64, at: Self::At) -> PlaceAt;
+
+    /// What places lie in.
+    fn modules(&self) -> &Modules;
 }
 
 /// Everything that happened, to be asked for any moment.
@@ -164,6 +167,10 @@ impl Lookup for Past<'_> {
         let holds = |found: &Found| self.holds(found.from, found.until);
         kernel_place(address, &loaded, &kernel, holds(&loaded).and(holds(&kernel)))
     }
+
+    fn modules(&self) -> &Modules {
+        self.modules
+    }
 }
 
 /// The present moment; stamps count changes.
@@ -204,6 +211,10 @@ impl Lookup for Present<'_> {
     fn kernel(&self, address: u64, (): ()) -> PlaceAt {
         let find = |view| self.tasks.spaces.find(view, address, self.tasks.epoch());
         kernel_place(address, &find(self.tasks.loaded), &find(self.tasks.kernel), self.holds())
+    }
+
+    fn modules(&self) -> &Modules {
+        self.modules
     }
 }
 

@@ -40,6 +40,8 @@ pub(crate) const KERNEL_LOADED: ModuleId = 2;
 pub(crate) const HYPERVISOR: ModuleId = 3;
 /// Guests.
 pub(crate) const GUEST: ModuleId = 4;
+/// Stands for the callers that a stack was cut off from.
+pub(crate) const CUT: ModuleId = 5;
 /// The name of the kernel's own image.
 const KERNEL: &[u8] = b"[kernel.kallsyms]";
 
@@ -138,6 +140,7 @@ impl Default for Modules {
             (ModuleKind::KernelLoaded, b"[bpf]"),
             (ModuleKind::Other, b"[hypervisor]"),
             (ModuleKind::Other, b"[guest]"),
+            (ModuleKind::Other, b"[cut]"),
         ] {
             modules.intern(ModuleKey::named(kind, name));
         }
@@ -193,7 +196,7 @@ mod tests {
         let path = |module: ModuleId| &modules.list()[module as usize].path[..];
         assert_eq!((path(UNKNOWN), path(KERNEL_IMAGE)), (&b"[unknown]"[..], KERNEL));
         assert_eq!((path(KERNEL_LOADED), path(HYPERVISOR)), (&b"[bpf]"[..], &b"[hypervisor]"[..]));
-        assert_eq!(path(GUEST), b"[guest]");
+        assert_eq!((path(GUEST), path(CUT)), (&b"[guest]"[..], &b"[cut]"[..]));
     }
 
     #[test]

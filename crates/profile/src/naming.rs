@@ -6,9 +6,10 @@ use rustc_hash::FxHashMap;
 
 use crate::collect::{Collected, State};
 use crate::counter::Counts;
-use crate::modules::{ModuleKey, ModuleKind};
+use crate::modules::{CUT, ModuleKey, ModuleKind};
 use crate::series::in_parallel;
 use crate::tasks::Place;
+use crate::unwinding::Cut;
 
 /// Looks up addresses: for each module with its addresses, each once and in order, one answer.
 pub type Resolve<'a> = dyn FnMut(&[Request<'_>]) -> Vec<Resolved> + 'a;
@@ -67,8 +68,10 @@ pub(crate) fn look_up(
         modules.iter().map(|module| build_id(module, &ids)).collect();
     let mut answers: Vec<Option<Resolved>> = Vec::new();
     let mut requests = Vec::new();
-    for ((module, addresses), build_id) in modules.iter().zip(addresses).zip(&build_ids) {
+    let each = (0..).zip(modules).zip(addresses).zip(&build_ids);
+    for (((number, module), addresses), build_id) in each {
         let answer = match (module.kind, kernel.state()) {
+            _ if number == CUT => Some(named(addresses, |at| Cut::name(at, modules))),
             (ModuleKind::KernelLoaded, _) => Some(loaded(state, addresses)),
             (ModuleKind::Kernel, Some(state)) => Some(without(state, addresses)),
             (ModuleKind::Vdso, _) if !kernel.same_image() => {
@@ -131,10 +134,11 @@ fn without(state: SymbolState, addresses: &[u64]) -> Resolved {
 
 /// Functions whose names the recording has: the address is the number of the name.
 fn loaded(state: &State, addresses: &[u64]) -> Resolved {
-    let symbol = |name: &u64| {
-        let name = String::from_utf8_lossy(state.tasks.name(*name as u32));
-        Some(Symbol { name: name.into(), line: None, inlined: Box::default() })
-    };
+    named(addresses, |name| String::from_utf8_lossy(state.tasks.name(name as u32)).into_owned())
+}
+
+fn named(addresses: &[u64], name: impl Fn(u64) -> String) -> Resolved {
+    let symbol = |&at: &u64| Some(Symbol::named(name(at).into()));
     Resolved { symbols: addresses.iter().map(symbol).collect(), state: SymbolState::Found }
 }
 

@@ -3,8 +3,9 @@
 
 use std::borrow::Cow;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use pmuscope_perfdata::reader::{CpuMode, Metadata, Record};
+use pmuscope_perfdata::reader::{CpuMode, Metadata, Record, Sample};
 use pmuscope_symbols::{KernelIdentity, Symbol};
 
 use crate::collect::State;
@@ -13,7 +14,31 @@ use crate::lookup::{self, Lookup as _};
 use crate::modules::{GUEST, HYPERVISOR, ModuleKind};
 use crate::naming::{Resolve, look_up};
 use crate::spaces::NOTHING;
+use crate::table::{Interned, mix};
 use crate::tasks::Place;
+use crate::unwinding::{End, Tables, Unwinding, Walker};
+
+/// Unwinds the stacks of samples that are looked at one by one.
+#[derive(Debug)]
+pub struct StackWalker<'a> {
+    walker: Walker<'a>,
+    places: Interned<Place>,
+    numbers: Vec<u32>,
+}
+
+impl<'a> StackWalker<'a> {
+    /// A walker that finds tables by `unwinding`.
+    #[must_use]
+    pub fn new(unwinding: Unwinding<'a>) -> Self {
+        let walker = Walker::new(Arc::new(Tables::new(unwinding)), Arc::default());
+        Self { walker, places: Interned::default(), numbers: Vec::new() }
+    }
+
+    /// Takes what the file has said about itself before its first sample.
+    pub fn tell(&mut self, metadata: &Metadata, present: &Present) {
+        self.walker.tell(metadata, &present.state);
+    }
+}
 
 /// The present moment of a recording that is read in the order of time.
 #[derive(Debug, Default)]
@@ -67,6 +92,33 @@ impl Present {
             }
         };
         Spot { module: place.module, address: place.address }
+    }
+
+    /// The frames of the program that a sample met, the innermost first, by the registers and the stack
+    /// it carries: addresses, of callers one before the return address, and where they lie. Where
+    /// callers are missing, the last spot says why. `None` if the sample carries no registers.
+    #[must_use]
+    pub fn unwind(
+        &self,
+        walker: &mut StackWalker<'_>,
+        sample: &Sample<'_>,
+    ) -> Option<Vec<(u64, Spot)>> {
+        let details = sample.tail.with_stack()?.decode()?;
+        let StackWalker { walker, places, numbers } = walker;
+        numbers.clear();
+        let mut frames = Vec::new();
+        let place = |address| {
+            let spot = self.find(CpuMode::User, sample.pid, address);
+            frames.push((address, spot));
+            let place = Place { module: spot.module, address: spot.address };
+            (places.intern(mix(place.address, place.module.into()), place), place)
+        };
+        let end = walker.walk(&details, &self.state.modules, place, numbers)?;
+        if let End::Cut(cut) = end {
+            let Place { module, address } = cut.place();
+            frames.push((0, Spot { module, address }));
+        }
+        Some(frames)
     }
 
     /// The module with that number.

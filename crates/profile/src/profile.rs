@@ -11,6 +11,7 @@ use crate::aggregate::Aggregate;
 use crate::filter::Filter;
 use crate::loss::{CpuLosses, Lost};
 use crate::modules::ModuleKind;
+use crate::unwinding::StackSummary;
 
 /// What a profile should hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,6 +93,8 @@ pub struct Profile {
     pub tally: Tally,
     /// Mappings left out for want of memory.
     pub mappings_left_out: u64,
+    /// Stacks that samples carry, unwound; `None` where there are none, or none were asked for.
+    pub stacks: Option<StackSummary>,
     /// The recording's kernel against the running one.
     pub kernel: KernelMatch,
 }

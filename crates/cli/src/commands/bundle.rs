@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use pmuscope_perfdata::reader::{FileState, Reader};
-use pmuscope_profile::{Apart, Collected, Intervals, Options, available_threads};
+use pmuscope_profile::{Apart, Collected, Intervals, Options, Unwinding, available_threads};
 use pmuscope_report::number::count;
 use pmuscope_symbols::Bundle;
 
@@ -88,16 +88,19 @@ fn symbols(input: &Path, args: &SymbolArgs) -> anyhow::Result<Bundle> {
     let mut reader = Reader::open(input)?;
     // Callers want names as well.
     let apart = Apart { chains: true, ..Apart::default() };
-    let collected = Collected::read(&mut reader, apart, available_threads())?;
+    let mut symbolizer = args.symbolizer(true, input)?;
+    let running = symbolizer.running_kernel();
+    let unwinder = symbolizer.unwinder();
+    let unwinding = Unwinding { unwinder: &unwinder, running: &running };
+    let collected = Collected::read(&mut reader, apart, available_threads(), Some(unwinding))?;
     if reader.state() != FileState::Closed {
         let input = input.display();
         let why =
             "the recording was cut off, so that nothing can be put behind it. Try: pmuscope report";
         return Err(failure(Exit::BadInput, format!("{input}: {why} -i {input}")));
     }
-    let mut symbolizer = args.symbolizer(true, input)?;
-    let running = symbolizer.running_kernel();
     let mut bundle = Bundle::new(running.clone());
+    collected.each_rules(|module, rules| bundle.add_rules(module, rules.into_iter()))?;
     let mut failed = Ok(());
     for (pid, dump) in collected.jit_dumps() {
         symbolizer.add_jit_dump(*pid, dump.clone());

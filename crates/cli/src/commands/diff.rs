@@ -101,7 +101,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
             let symbolizer = args.symbols.symbolizer(!args.no_inline, path)?;
             let intervals = Intervals::Largest(INTERVALS);
             let options = Options { intervals, ..Options::default() };
-            let asked = Asked { filter: &args.filter, symbols: &args.symbol_filter };
+            let (filter, symbols) = (&args.filter, &args.symbol_filter);
+            let asked = Asked { filter, symbols, stacks: false };
             let read = load(path, symbolizer, Apart::default(), asked, options);
             read.with_context(|| format!("cannot compare {}", path.display()))
         };

@@ -115,7 +115,8 @@ fn there_is(name: &str, all: &Profile) -> String {
 fn read(path: &Path, filter: Filter) -> anyhow::Result<Profile> {
     let mut reader = Reader::open(path)?;
     let apart = Apart { chains: false, tasks: TasksBy::Thread, cpus: true };
-    let collected = Collected::read(&mut reader, Counting { apart, filter }, available_threads())?;
+    let collected =
+        Collected::read(&mut reader, Counting { apart, filter }, available_threads(), None)?;
     let options = Options { intervals: Intervals::None, detail: Detail::Function };
     // Nobody asks for names of functions.
     Ok(collected.profile(&reader, &KernelIdentity::default(), options, &mut |_| Vec::new()))

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use pmuscope_perfdata::reader::{FileState, Reader};
+use pmuscope_perfdata::reader::{Event, FileState, Reader};
 use pmuscope_profile::export::Source;
 use pmuscope_profile::{
-    Apart, Collected, Counting, Intervals, Options, Profile, available_threads,
+    Apart, Collected, Counting, Intervals, Options, Profile, Unwinding, available_threads,
 };
 use pmuscope_report::{
     RECORDING_SCHEMA, RecordingReport, RowLimits, Style, Summary, kept_text, modules_text,
@@ -147,7 +147,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let inlined = needs_lines || !args.no_inline && !args.modules;
     // Wrong flags are told before a large file is read.
     let symbolizer = args.symbols.symbolizer(inlined, &path)?;
-    let asked = Asked { filter: &args.filter, symbols: &args.symbol_filter };
+    let asked = Asked {
+        filter: &args.filter,
+        symbols: &args.symbol_filter,
+        // The head of the report says how many stacks are complete.
+        stacks: !args.modules,
+    };
     let profile = load(&path, symbolizer, apart, asked, options)?;
     let is_empty = empty::tell(&profile, &path)?;
     let exit = if is_whole(&profile) && !is_empty { Exit::Done } else { Exit::Incomplete };
@@ -176,11 +181,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
-/// Which samples are asked for.
+/// Which samples are asked for, and how much of them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asked<'a> {
     pub(super) filter: &'a FilterArgs,
     pub(super) symbols: &'a SymbolFilterArgs,
+    /// Stacks that samples carry are unwound, whatever is made of them.
+    pub(super) stacks: bool,
 }
 
 /// Reads a recording and its symbols.
@@ -194,12 +201,19 @@ pub(super) fn load(
     let mut reader = Reader::open(path)?;
     let mut filter = asked.filter.filter(path, reader.events(), reader.metadata())?;
     asked.symbols.add_to(&mut filter);
-    let apart = Apart { chains: apart.chains || asked.symbols.need_chains(), ..apart };
-    let collected = Collected::read(&mut reader, Counting { apart, filter }, available_threads())?;
+    let has_stacks = || reader.events().iter().any(Event::has_stacks);
+    let chains = asked.symbols.need_chains() || asked.stacks && has_stacks();
+    let apart = Apart { chains: apart.chains || chains, ..apart };
+    let running = symbolizer.running_kernel();
+    let collected = {
+        let unwinder = symbolizer.unwinder();
+        let unwinding = Unwinding { unwinder: &unwinder, running: &running };
+        let counting = Counting { apart, filter };
+        Collected::read(&mut reader, counting, available_threads(), Some(unwinding))?
+    };
     for (pid, dump) in collected.jit_dumps() {
         symbolizer.add_jit_dump(*pid, dump.clone());
     }
-    let running = symbolizer.running_kernel();
     Ok(collected
         .profile(&reader, &running, options, &mut |requests| symbolizer.resolve_all(requests)))
 }

@@ -26,6 +26,7 @@ mod recording;
 mod report;
 mod rights;
 mod script;
+mod stacks;
 mod streams;
 mod symbols;
 mod targets;

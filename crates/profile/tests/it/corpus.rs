@@ -60,8 +60,9 @@ fn both_ways_to_read_agree() {
             let collected = collect(&mut reader)?;
             Ok(collected.profile(&reader, &running, Options::default(), &mut |_| Vec::new()))
         };
-        let one: Result<Profile, ReadError> = of(&|reader| Collected::in_order(reader, apart));
-        let other = of(&|reader| Collected::read(reader, apart, 3));
+        let one: Result<Profile, ReadError> =
+            of(&|reader| Collected::in_order(reader, apart, None));
+        let other = of(&|reader| Collected::read(reader, apart, 3, None));
         let (Ok(one), Ok(other)) = (one, other) else { continue };
         let total = |profile: &Profile| profile.samples();
         assert_eq!(total(&one), total(&other), "{}", path.display());

@@ -15,7 +15,7 @@ use super::corpus::files;
 fn profile(path: &Path) -> Result<Profile, ReadError> {
     let mut reader = Reader::open(path)?;
     let apart = Apart { chains: true, tasks: TasksBy::Thread, cpus: true };
-    let collected = Collected::read(&mut reader, apart, 2)?;
+    let collected = Collected::read(&mut reader, apart, 2, None)?;
     let options = Options { intervals: Intervals::None, detail: Detail::Address };
     Ok(collected.profile(&reader, &KernelIdentity::default(), options, &mut |requests| {
         let nothing = |addresses: &[u64]| Resolved {

@@ -237,7 +237,7 @@ fn finished(reader: &Reader, collected: Collected) -> Profile {
 
 fn in_order(path: &Path) -> Profile {
     let mut reader = Reader::open(path).unwrap();
-    let collected = Collected::in_order(&mut reader, APART).unwrap();
+    let collected = Collected::in_order(&mut reader, APART, None).unwrap();
     assert_eq!(reader.tally().late, 0);
     finished(&reader, collected)
 }
@@ -245,7 +245,7 @@ fn in_order(path: &Path) -> Profile {
 fn in_two_passes(path: &Path, threads: usize) -> Profile {
     let mut reader = Reader::open(path).unwrap();
     let pieces = Pieces { part: 70_000, chunk: 66 << 10, packed_chunk: 9000 };
-    let collected = Collected::read_in(&mut reader, APART, threads, pieces).unwrap();
+    let collected = Collected::read_in(&mut reader, APART, threads, None, pieces).unwrap();
     assert!(reader.next().unwrap().is_none(), "it was read in order");
     finished(&reader, collected)
 }
@@ -502,7 +502,7 @@ fn filters_leave_the_same_in_all_ways() {
             let expected = by_filtered_tables(&path, &filter);
             let counting = Counting { apart: APART, filter: filter.clone() };
             let mut reader = Reader::open(&path).unwrap();
-            let collected = Collected::in_order(&mut reader, counting.clone()).unwrap();
+            let collected = Collected::in_order(&mut reader, counting.clone(), None).unwrap();
             let one = finished(&reader, collected);
             assert_eq!(table(&one), expected, "seed {seed}: {filter:?}");
             assert_eq!(one.samples_read(), all.values().map(|sums| sums.0).sum::<u64>());
@@ -511,7 +511,8 @@ fn filters_leave_the_same_in_all_ways() {
                 let mut reader = Reader::open(&path).unwrap();
                 let pieces = Pieces { part: 70_000, chunk: 66 << 10, packed_chunk: 9000 };
                 let collected =
-                    Collected::read_in(&mut reader, counting.clone(), threads, pieces).unwrap();
+                    Collected::read_in(&mut reader, counting.clone(), threads, None, pieces)
+                        .unwrap();
                 let other = finished(&reader, collected);
                 assert_eq!(other.aggregate, one.aggregate, "seed {seed}: {filter:?}");
                 assert_eq!(other.duration_s, one.duration_s, "seed {seed}: {filter:?}");
@@ -542,7 +543,7 @@ fn damage_ends_all_ways_alike() {
             }
             write(&path, &damaged);
             let mut reader = Reader::open(&path).unwrap();
-            let collected = Collected::in_order(&mut reader, APART).unwrap();
+            let collected = Collected::in_order(&mut reader, APART, None).unwrap();
             let is_in_time = reader.tally().late == 0;
             let one = finished(&reader, collected);
             let other = in_two_passes_if_possible(&path);
@@ -559,6 +560,6 @@ fn damage_ends_all_ways_alike() {
 fn in_two_passes_if_possible(path: &Path) -> Profile {
     let mut reader = Reader::open(path).unwrap();
     let pieces = Pieces { part: 70_000, chunk: 66 << 10, packed_chunk: 9000 };
-    let collected = Collected::read_in(&mut reader, APART, 3, pieces).unwrap();
+    let collected = Collected::read_in(&mut reader, APART, 3, None, pieces).unwrap();
     finished(&reader, collected)
 }

@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 
 use pmuscope_perfdata::info::Cost;
 use pmuscope_profile::{
-    EventProfile, FileState, FunctionShare, LostSource, ModuleShare, ModuleSummary, Profile,
+    CutStacks, EventProfile, FileState, FunctionShare, LostSource, ModuleShare, ModuleSummary,
+    Profile, StackSummary,
 };
 use serde::{Serialize, Serializer};
 
 use super::losses::{self, CpuLoss};
+use super::stacks::advice;
 use super::{RowLimits, machine_size, notes, symbols};
 
 /// The schema of [`RecordingReport`] in its envelope.
@@ -80,6 +82,9 @@ struct About<'a> {
     /// Seconds; of the blocks in which losses are told.
     block_s: f64,
     records: Count,
+    stacks: Option<Stacks<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stacks_why: Option<&'static str>,
     /// What was left out; absent where nothing was.
     #[serde(skip_serializing_if = "Option::is_none")]
     filter: Option<FilteredOut<'a>>,
@@ -150,6 +155,51 @@ impl<'a> About<'a> {
             block_s: profile.aggregate.timeline.block_ns as f64 / 1e9,
             records: Count(profile.tally.records),
             filter: FilteredOut::of(profile),
+            stacks: profile.stacks.as_ref().map(|stacks| Stacks::new(profile, stacks)),
+            stacks_why: profile.stacks.is_none().then_some("samples carry no copies of stacks"),
+        }
+    }
+}
+
+/// What came of the copies of stacks that samples carry.
+#[derive(Debug, Serialize)]
+struct Stacks<'a> {
+    unwound: Count,
+    complete: Count,
+    /// 0 to 1.
+    complete_share: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<&'static str>,
+    copy_bytes: Option<u32>,
+    cut: Vec<CutRow<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct CutRow<'a> {
+    reason: &'static str,
+    module: Option<&'a str>,
+    stacks: Count,
+    share: f64,
+    advice: Option<String>,
+}
+
+impl<'a> Stacks<'a> {
+    fn new(profile: &'a Profile, stacks: &StackSummary) -> Self {
+        let (total, share) = (stacks.total(), stacks.complete_share());
+        let row = |cut: &CutStacks| CutRow {
+            reason: cut.reason.words(),
+            module: cut.module.map(|at| &*profile.modules[at].path),
+            stacks: Count(cut.stacks),
+            share: cut.stacks as f64 / total as f64,
+            advice: advice(cut.reason, stacks.copy_size),
+        };
+        Self {
+            unwound: Count(total),
+            complete: Count(stacks.complete),
+            complete_share: share,
+            why: share.is_none().then_some("no sample met a program"),
+            copy_bytes: stacks.copy_size,
+            cut: stacks.cut.iter().map(row).collect(),
         }
     }
 }

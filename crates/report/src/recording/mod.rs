@@ -3,6 +3,7 @@
 mod json;
 mod losses;
 mod notes;
+mod stacks;
 pub(crate) mod symbols;
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,7 @@ use pmuscope_stats::MIN_BLOCKS;
 
 use crate::number::{count, percent};
 
-use super::{is_software_clock, symbols};
+use super::{is_software_clock, stacks, symbols};
 
 /// Loss beyond this share may change any conclusion.
 const MUCH_LOST: f64 = 0.05;
@@ -30,6 +30,7 @@ pub fn notes(profile: &Profile) -> Vec<Note> {
     let rest = [
         throttled(profile),
         strays(profile),
+        stacks::note(profile),
         unnamed(profile),
         unmapped(profile),
         intervals(profile),

@@ -357,7 +357,9 @@ fn the_json_has_the_same_numbers_and_reasons_for_what_is_null() {
     "throttled": 0,
     "losses": [],
     "block_s": 0.016777216,
-    "records": 4002
+    "records": 4002,
+    "stacks": null,
+    "stacks_why": "samples carry no copies of stacks"
   },
   "events": [
     {

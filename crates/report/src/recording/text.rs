@@ -7,7 +7,7 @@ use crate::number::{count, duration, fixed, percent, significant};
 use crate::{Cell, Column, Paint, Style, Table, escape, wrap};
 
 use super::losses::losses_text;
-use super::{RowLimits, is_software_clock, machine_size, notes, symbols};
+use super::{RowLimits, is_software_clock, machine_size, notes, stacks, symbols};
 
 /// Characters of a command line in the header.
 const LONGEST_SCOPE: usize = 40;
@@ -99,6 +99,9 @@ pub fn head_text(profile: &Profile, file: &str, style: &Style) -> String {
     out.push('\n');
     if let Some(kept) = kept_text(profile) {
         push_wrapped(&mut out, &kept, style);
+    }
+    if let Some(line) = profile.stacks.as_ref().and_then(|found| stacks::line(profile, found)) {
+        push_wrapped(&mut out, &line, style);
     }
     out
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use pmuscope_perfdata::reader::{CpuMode, Details, Entry, Event, Reader, Record, Sample};
-use pmuscope_profile::{Facts, Filter, Present, Spot};
+use pmuscope_profile::{Facts, Filter, Present, Spot, StackWalker};
 use pmuscope_report::script::{
     Field, Look, Names, Printer, RecordClass, RecordView, SampleView, Step,
 };
@@ -22,11 +22,12 @@ const LARGEST_WINDOW: usize = 32 << 20;
 pub(super) const NO_COMM: Cow<'_, [u8]> = Cow::Borrowed(b"-");
 
 /// What is listed, and how far it is.
-pub(super) struct Listing {
+pub(super) struct Listing<'a> {
     look: Look,
     filter: Filter,
     classes: Vec<RecordClass>,
-    chains: bool,
+    /// Unwinds stacks, where callers are shown.
+    walker: Option<StackWalker<'a>>,
     present: Present,
     names: Names,
     window: usize,
@@ -36,12 +37,12 @@ pub(super) struct Listing {
     running: KernelIdentity,
 }
 
-impl Listing {
+impl<'a> Listing<'a> {
     pub(super) fn new(
         look: Look,
         filter: Filter,
         classes: Vec<RecordClass>,
-        chains: bool,
+        walker: Option<StackWalker<'a>>,
         symbolizer: Symbolizer,
     ) -> Self {
         let running = symbolizer.running_kernel();
@@ -51,7 +52,7 @@ impl Listing {
             look,
             filter,
             classes,
-            chains,
+            walker,
             present,
             names,
             window,
@@ -69,7 +70,11 @@ impl Listing {
     ) -> anyhow::Result<()> {
         let events = reader.events().to_vec();
         let mut printer = Printer::new(self.look.clone(), &events, file);
-        while let Some(entry) = reader.next()? {
+        loop {
+            if let Some(walker) = &mut self.walker {
+                walker.tell(reader.metadata(), &self.present);
+            }
+            let Some(entry) = reader.next()? else { break };
             if self.filter.is_over(entry.time) {
                 break;
             }
@@ -96,7 +101,7 @@ impl Listing {
             return;
         }
         let task = entry.maker.task;
-        let comm = task.map_or(NO_COMM, |(pid, tid)| self.present.comm(pid, tid));
+        let comm = self.comm(task);
         let comm = &*comm;
         let facts = Facts { task, comm, cpu: entry.maker.cpu, time: entry.time, event: None };
         if self.filter.passes(&facts) {
@@ -105,17 +110,19 @@ impl Listing {
         }
     }
 
-    fn sample(&self, printer: &mut Printer, sample: &Sample<'_>, event: &Event) {
+    fn sample(&mut self, printer: &mut Printer, sample: &Sample<'_>, event: &Event) {
         let task = sample.pid.zip(sample.tid);
-        let comm = task.map_or(NO_COMM, |(pid, tid)| self.present.comm(pid, tid));
         let (cpu, time, event_index) = (sample.cpu, sample.time, Some(sample.event));
+        let comm = self.comm(task);
         if !self.filter.passes(&Facts { task, comm: &comm, cpu, time, event: event_index }) {
             return;
         }
+        let walked = self.walked(sample);
+        let comm = self.comm(task);
         let details = sample.details();
         let place = sample.ip.filter(|_| self.wants_places());
         let place = place.map(|ip| self.step(sample.mode, sample.pid, ip, ip));
-        let chain = self.chain(sample);
+        let chain = self.chain(sample, walked);
         let branches = self.branches(sample, details.as_ref());
         printer.sample(&SampleView {
             sample,
@@ -129,6 +136,10 @@ impl Listing {
         });
     }
 
+    fn comm(&self, task: Option<(i32, i32)>) -> Cow<'_, [u8]> {
+        task.map_or(NO_COMM, |(pid, tid)| self.present.comm(pid, tid))
+    }
+
     fn wants_places(&self) -> bool {
         let fields = &self.look.fields;
         fields.want_symbols() || fields.has(Field::Dso)
@@ -139,8 +150,15 @@ impl Listing {
         Step { address, spot: self.present.find(mode, pid, code) }
     }
 
-    fn chain(&self, sample: &Sample<'_>) -> Vec<Step> {
-        if !self.chains || !self.look.fields.has(Field::Ip) {
+    /// The program's frames, where the sample carries its stack.
+    fn walked(&mut self, sample: &Sample<'_>) -> Option<Vec<Step>> {
+        let walker = self.walker.as_mut().filter(|_| self.look.fields.has(Field::Ip))?;
+        let frames = self.present.unwind(walker, sample)?;
+        Some(frames.into_iter().map(|(address, spot)| Step { address, spot }).collect())
+    }
+
+    fn chain(&self, sample: &Sample<'_>, walked: Option<Vec<Step>>) -> Vec<Step> {
+        if self.walker.is_none() || !self.look.fields.has(Field::Ip) {
             return Vec::new();
         }
         let (mut mode, mut is_caller) = (sample.mode, false);
@@ -151,11 +169,15 @@ impl Listing {
                 is_caller = false;
                 continue;
             }
+            if walked.is_some() && mode == CpuMode::User {
+                continue;
+            }
             // A return address may be that of the next function, where the call never returns.
             let code = if is_caller { entry.wrapping_sub(1) } else { entry };
             steps.push(self.step(mode, sample.pid, entry, code));
             is_caller = true;
         }
+        steps.extend(walked.into_iter().flatten());
         steps
     }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use pmuscope_perfdata::reader::{FileState, RawEntry, Reader, Record, Tally};
-use pmuscope_profile::{Facts, Filter, Present};
+use pmuscope_profile::{Facts, Filter, Present, StackWalker, Unwinding};
 use pmuscope_report::escape;
 use pmuscope_report::script::{Fields, Form, Look, RecordClass, dump_entry, dump_event, dump_head};
 
@@ -131,8 +131,12 @@ fn list(path: &Path, args: &Args) -> anyhow::Result<Exit> {
     let look = Look { form, fields: args.fields.clone().unwrap_or_default(), nanoseconds: args.ns };
     let out = BufWriter::with_capacity(BUFFER, std::io::stdout().lock());
     let symbolizer = args.symbols.symbolizer(look.fields.want_symbols(), path)?;
+    let (of_stacks, running) = (args.symbols.symbolizer(false, path)?, symbolizer.running_kernel());
+    let unwinder = of_stacks.unwinder();
+    let walker = StackWalker::new(Unwinding { unwinder: &unwinder, running: &running });
     let (classes, chains) = (args.show.classes(), !args.hide_call_graph);
-    let mut listing = Listing::new(look, filter, classes, chains, symbolizer);
+    let walker = chains.then_some(walker);
+    let mut listing = Listing::new(look, filter, classes, walker, symbolizer);
     listing.run(&mut reader, &path.to_string_lossy(), out)?;
     Ok(end(path, reader.state(), reader.tally()))
 }

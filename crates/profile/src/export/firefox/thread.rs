@@ -168,11 +168,7 @@ impl Thread {
 }
 
 /// Samples in the order of time.
-fn samples(
-    of: &Of<'_>,
-    time: Time,
-    tables: &mut Tables<'_, '_, '_>,
-) -> Samples {
+fn samples(of: &Of<'_>, time: Time, tables: &mut Tables<'_, '_, '_>) -> Samples {
     let mut by_block: Vec<((u32, StackId), u64)> =
         of.by_block.iter().map(|(&at, &weight)| (at, weight)).collect();
     by_block.sort_unstable();

@@ -1,0 +1,495 @@
+//! User stacks from registers and copies of memory: samples of `--call-graph dwarf`.
+//!
+//! Per frame there is one lookup, what place its address is, and one step by the rule of that place. A
+//! rule follows from the place alone, so each thread asks for it once, whatever process runs the code
+//! and wherever it is mapped; tables are shared by all threads.
+//!
+//! A walk ends at the outermost frame, or is cut. A cut stack has a frame `[cut: why]` where its callers
+//! are missing: what was cut shows as such in every tree, and is never taken for a whole stack.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use pmuscope_perfdata::reader::{Details, Metadata};
+use pmuscope_symbols::unwind::{
+    Arch, Caller, Gap, Lost, Registers, Rule, Scratch, StackCopy, UnwindTable, Unwinder,
+};
+use pmuscope_symbols::{BuildId, KernelIdentity, Module};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::collect::{Collected, State};
+use crate::modules::{CUT, ModuleId, ModuleKey, ModuleKind, Modules, UNKNOWN};
+use crate::tasks::Place;
+
+/// Frames of a program in a stack at most. perf stops at 127, which recursion reaches soon; a copy of
+/// 64 KiB holds some 1,000 frames of usual size.
+const MOST_FRAMES: usize = 1024;
+/// `abi` of registers of 32-bit programs, `PERF_SAMPLE_REGS_ABI_32`.
+const ABI_32: u64 = 1;
+
+/// Where unwind tables come from.
+#[derive(Debug, Clone, Copy)]
+pub struct Unwinding<'a> {
+    /// Finds them.
+    pub unwinder: &'a Unwinder<'a>,
+    /// The kernel that this program runs on: its vdso is at hand.
+    pub running: &'a KernelIdentity,
+}
+
+/// Why a stack ends before its outermost frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum CutReason {
+    /// The copy of the stack ends there.
+    CopyTooShort,
+    /// The module has no unwind information for the place.
+    NoInformation,
+    /// The module's file is gone, or another build is in its place.
+    FileMissing,
+    /// The module's file is there and cannot be read.
+    Unreadable,
+    /// Code made at run time, which no file describes.
+    Generated,
+    /// The kernel's page of functions for programs, of another kernel than the running one.
+    OtherKernel,
+    /// Unwind information is damaged, or leads nowhere.
+    Damaged,
+    /// A frame lies where nothing is mapped.
+    NotMapped,
+    /// A frame lies in memory that was not copied.
+    NotReadable,
+    /// More frames than are walked.
+    TooDeep,
+    /// The sample has registers and no copy of the stack.
+    NoCopy,
+    /// A 32-bit program.
+    ThirtyTwoBit,
+    /// A machine whose stacks cannot be unwound here.
+    OtherMachine,
+}
+
+impl CutReason {
+    /// All, with what is said of them.
+    const ALL: [(Self, &'static str); 13] = [
+        (Self::CopyTooShort, "stack copy too short"),
+        (Self::NoInformation, "no unwind information"),
+        (Self::FileMissing, "file missing or of another build"),
+        (Self::Unreadable, "file not readable"),
+        (Self::Generated, "code made at run time"),
+        (Self::OtherKernel, "vdso of another kernel"),
+        (Self::Damaged, "unwind information not usable"),
+        (Self::NotMapped, "address where nothing is mapped"),
+        (Self::NotReadable, "memory not in the copy"),
+        (Self::TooDeep, "more than 1,024 frames"),
+        (Self::NoCopy, "no stack copy in the sample"),
+        (Self::ThirtyTwoBit, "32-bit program"),
+        (Self::OtherMachine, "no unwinding for this machine"),
+    ];
+
+    /// In words.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        Self::ALL.iter().find(|(reason, _)| *reason == self).map_or("", |(_, words)| words)
+    }
+
+    /// Whether it is a matter of the module that it happened in.
+    fn is_of_module(self) -> bool {
+        use CutReason as Why;
+        matches!(self, Why::NoInformation | Why::FileMissing | Why::Unreadable | Why::Damaged)
+    }
+
+    fn of_gap(gap: Gap) -> Self {
+        match gap {
+            Gap::NoInformation => Self::NoInformation,
+            Gap::FileMissing => Self::FileMissing,
+            Gap::OtherKernel => Self::OtherKernel,
+            Gap::Generated => Self::Generated,
+            Gap::Unreadable => Self::Unreadable,
+            _ => Self::Damaged,
+        }
+    }
+
+    fn of_lost(lost: Lost) -> Self {
+        match lost {
+            Lost::TooShort => Self::CopyTooShort,
+            Lost::NotReadable => Self::NotReadable,
+            Lost::Unusable => Self::Damaged,
+        }
+    }
+}
+
+/// How a stack was cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Cut {
+    pub(crate) reason: CutReason,
+    /// [`UNKNOWN`] where it is no matter of a module.
+    pub(crate) module: ModuleId,
+}
+
+impl Cut {
+    fn new(reason: CutReason, module: ModuleId) -> Self {
+        Self { reason, module: if reason.is_of_module() { module } else { UNKNOWN } }
+    }
+
+    /// The place that stands for the missing callers.
+    pub(crate) fn place(self) -> Place {
+        let reason = CutReason::ALL.iter().position(|(reason, _)| *reason == self.reason);
+        let address = u64::from(self.module) << 8 | reason.unwrap_or(0) as u64;
+        Place { module: CUT, address }
+    }
+
+    /// The name of such a place.
+    pub(crate) fn name(address: u64, modules: &[ModuleKey]) -> String {
+        let reason = CutReason::ALL.get((address & 0xff) as usize).map_or("", |(_, words)| words);
+        let module = (address >> 8) as usize;
+        match modules.get(module).filter(|_| module != UNKNOWN as usize) {
+            Some(module) => {
+                let path = String::from_utf8_lossy(&module.path);
+                format!("[cut: {reason}: {}]", path.rsplit('/').next().unwrap_or_default())
+            }
+            None => format!("[cut: {reason}]"),
+        }
+    }
+}
+
+/// How a walk ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    Complete,
+    Cut(Cut),
+}
+
+/// Stacks that were walked.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Account {
+    pub(crate) complete: u64,
+    pub(crate) cut: FxHashMap<Cut, u64>,
+}
+
+impl Account {
+    fn note(&mut self, end: End) {
+        match end {
+            End::Complete => self.complete += 1,
+            End::Cut(cut) => *self.cut.entry(cut).or_default() += 1,
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.complete += other.complete;
+        for (cut, stacks) in &other.cut {
+            *self.cut.entry(*cut).or_default() += stacks;
+        }
+    }
+}
+
+/// What the file says that tables depend on.
+#[derive(Debug, Default)]
+pub(crate) struct Facts {
+    arch: Option<Arch>,
+    /// The running kernel is the one that recorded.
+    same_kernel: bool,
+    /// By path, for mappings that came without.
+    build_ids: FxHashMap<Vec<u8>, BuildId>,
+    /// How much the file had said then.
+    told: (usize, bool, bool, bool),
+}
+
+impl Facts {
+    pub(crate) fn new(metadata: &Metadata, state: &State, unwinding: &Unwinding<'_>) -> Self {
+        let ids = metadata.build_ids.iter().filter(|entry| !entry.kernel);
+        let ids = ids.filter_map(|entry| Some((entry.path.clone(), BuildId::new(&entry.id).ok()?)));
+        let arch = metadata.arch.as_deref();
+        Self {
+            arch: arch.map_or_else(Arch::of_this_program, Arch::named),
+            same_kernel: state.kernel_identity(metadata).compare(unwinding.running).same_image(),
+            build_ids: ids.collect(),
+            told: Self::told(metadata),
+        }
+    }
+
+    /// Whether the file has said more since.
+    pub(crate) fn is_of(&self, metadata: &Metadata) -> bool {
+        self.told == Self::told(metadata)
+    }
+
+    fn told(metadata: &Metadata) -> (usize, bool, bool, bool) {
+        let Metadata { build_ids, arch, os_release, info, .. } = metadata;
+        (build_ids.len(), arch.is_some(), os_release.is_some(), info.is_some())
+    }
+
+    pub(crate) fn build_id(&self, module: &ModuleKey) -> Option<BuildId> {
+        match &module.build_id {
+            Some(id) => BuildId::new(id).ok(),
+            None => self.build_ids.get(&module.path).cloned(),
+        }
+    }
+}
+
+/// Tables, each once for all threads.
+#[derive(Debug)]
+pub(crate) struct Tables<'a> {
+    unwinding: Unwinding<'a>,
+    known: Mutex<FxHashMap<ModuleId, Arc<OnceLock<UnwindTable>>>>,
+}
+
+impl<'a> Tables<'a> {
+    pub(crate) fn new(unwinding: Unwinding<'a>) -> Self {
+        Self { unwinding, known: Mutex::default() }
+    }
+
+    pub(crate) fn unwinding(&self) -> &Unwinding<'a> {
+        &self.unwinding
+    }
+
+    /// The slot of a table. A thread that panics ends the program; nothing is left locked by it.
+    fn slot(&self, module: ModuleId) -> Arc<OnceLock<UnwindTable>> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(known.entry(module).or_default())
+    }
+
+    fn open(&self, module: &ModuleKey, facts: &Facts, arch: Arch) -> UnwindTable {
+        let id = facts.build_id(module);
+        match (module.kind, module.source(id.as_ref())) {
+            (ModuleKind::Jit { .. }, _) => UnwindTable::without(Gap::Generated),
+            (_, Some(source)) => self.unwinding.unwinder.table(&source, arch, facts.same_kernel),
+            (_, None) => UnwindTable::without(Gap::NoInformation),
+        }
+    }
+}
+
+/// What is known of a place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// How its function is left.
+    Rule(Arc<Rule>),
+    Gap(Gap),
+    NotMapped,
+}
+
+/// Walks stacks. One for each thread that reads.
+#[derive(Debug)]
+pub(crate) struct Walker<'a> {
+    tables: Arc<Tables<'a>>,
+    facts: Arc<Facts>,
+    /// By module.
+    slots: Vec<Option<Arc<OnceLock<UnwindTable>>>>,
+    rules: FxHashSet<Arc<Rule>>,
+    /// By number of the place, as far as asked for.
+    ways: Vec<Option<Way>>,
+    scratch: Scratch,
+    account: Account,
+}
+
+impl<'a> Walker<'a> {
+    pub(crate) fn new(tables: Arc<Tables<'a>>, facts: Arc<Facts>) -> Self {
+        Self {
+            tables,
+            facts,
+            slots: Vec::new(),
+            rules: FxHashSet::default(),
+            ways: Vec::new(),
+            scratch: Scratch::default(),
+            account: Account::default(),
+        }
+    }
+
+    /// Takes over what a stream has told about itself, up to its first sample.
+    pub(crate) fn tell(&mut self, metadata: &Metadata, state: &State) {
+        if self.ways.is_empty() && !self.facts.is_of(metadata) {
+            self.facts = Arc::new(Facts::new(metadata, state, self.tables.unwinding()));
+        }
+    }
+
+    /// Puts the places of a program's frames behind `frames`, the innermost first: numbers that
+    /// `place` gives to addresses, return addresses one before. `None` if there was no program.
+    pub(crate) fn walk(
+        &mut self,
+        details: &Details<'_>,
+        modules: &Modules,
+        place: impl FnMut(u64) -> (u32, Place),
+        frames: &mut Vec<u32>,
+    ) -> Option<End> {
+        let end = self.end_of(details, modules, place, frames)?;
+        self.account.note(end);
+        Some(end)
+    }
+
+    fn end_of(
+        &mut self,
+        details: &Details<'_>,
+        modules: &Modules,
+        mut place: impl FnMut(u64) -> (u32, Place),
+        frames: &mut Vec<u32>,
+    ) -> Option<End> {
+        let values = details.regs_user?;
+        let cut = |reason, module| Some(End::Cut(Cut::new(reason, module)));
+        let Some(arch) = self.facts.arch else { return cut(CutReason::OtherMachine, UNKNOWN) };
+        let mut registers = Registers::of_sample(arch, values.iter())?;
+        let (mut number, mut at) = place(registers.pc());
+        frames.push(number);
+        if values.abi == ABI_32 {
+            return cut(CutReason::ThirtyTwoBit, UNKNOWN);
+        }
+        let Some(copy) = details.stack_user else { return cut(CutReason::NoCopy, UNKNOWN) };
+        let full = copy.valid >= copy.bytes.len() as u64;
+        let stack = StackCopy::new(registers.sp(), copy.stack(), full);
+        for _ in 0..MOST_FRAMES {
+            let caller = match self.way(number, at, modules, arch) {
+                Way::Rule(rule) => rule.step(&mut registers, &stack),
+                Way::Gap(gap) => return cut(CutReason::of_gap(*gap), at.module),
+                Way::NotMapped => return cut(CutReason::NotMapped, UNKNOWN),
+            };
+            (number, at) = match caller {
+                Ok(Caller::Returned) => place(registers.pc().wrapping_sub(1)),
+                Ok(Caller::Interrupted) => place(registers.pc()),
+                Ok(Caller::None) => return Some(End::Complete),
+                Err(lost) => return cut(CutReason::of_lost(lost), at.module),
+            };
+            frames.push(number);
+        }
+        cut(CutReason::TooDeep, UNKNOWN)
+    }
+
+    #[inline]
+    fn way(&mut self, number: u32, at: Place, modules: &Modules, arch: Arch) -> &Way {
+        let number = number as usize;
+        if self.ways.len() <= number {
+            self.ways.resize(number + 1, None);
+        }
+        if self.ways[number].is_none() {
+            self.ways[number] = Some(self.ask(at, modules, arch));
+        }
+        self.ways[number].as_ref().unwrap_or(&Way::NotMapped)
+    }
+
+    fn ask(&mut self, at: Place, modules: &Modules, arch: Arch) -> Way {
+        let Place { module, address } = at;
+        if module == UNKNOWN {
+            return Way::NotMapped;
+        }
+        let index = module as usize;
+        if self.slots.len() <= index {
+            self.slots.resize(index + 1, None);
+        }
+        let slot = self.slots[index].get_or_insert_with(|| self.tables.slot(module));
+        let open = || self.tables.open(&modules.list()[index], &self.facts, arch);
+        match slot.get_or_init(open).rule(address, &mut self.scratch) {
+            Err(gap) => Way::Gap(gap),
+            Ok(rule) => Way::Rule(match self.rules.get(&rule) {
+                Some(known) => Arc::clone(known),
+                None => {
+                    let rule = Arc::new(rule);
+                    self.rules.insert(Arc::clone(&rule));
+                    rule
+                }
+            }),
+        }
+    }
+
+    /// The end: what was walked, and what was found out by number of the place.
+    pub(crate) fn finish(self) -> Walked {
+        Walked { account: self.account, ways: self.ways, facts: self.facts }
+    }
+}
+
+/// How the functions at places of a module are left, or why that is not known.
+pub type ModuleRules<'a> = BTreeMap<u64, Result<&'a Rule, Gap>>;
+
+impl Collected {
+    /// Hands out what stacks were unwound by: modules, in order, with the places that were met.
+    ///
+    /// # Errors
+    /// The first one of `take`, which is not asked again.
+    pub fn each_rules<E>(
+        &self,
+        mut take: impl FnMut(&Module<'_>, ModuleRules<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut found: BTreeMap<ModuleId, ModuleRules<'_>> = BTreeMap::new();
+        let mut facts = None;
+        for counts in &self.counts {
+            let Some(walked) = &counts.walked else { continue };
+            facts = Some(&walked.facts);
+            for (place, way) in counts.places.iter().zip(&walked.ways) {
+                let rule = match way {
+                    Some(Way::Rule(rule)) => Ok(&**rule),
+                    Some(Way::Gap(gap)) => Err(*gap),
+                    Some(Way::NotMapped) | None => continue,
+                };
+                found.entry(place.module).or_default().insert(place.address, rule);
+            }
+        }
+        for (module, rules) in found {
+            let key = &self.state.modules.list()[module as usize];
+            let id = facts.and_then(|facts| facts.build_id(key));
+            // Why others have no rules follows from what they are.
+            if let Some(source @ (Module::File { .. } | Module::Vdso)) = key.source(id.as_ref()) {
+                take(&source, rules)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a walker came to.
+#[derive(Debug)]
+pub(crate) struct Walked {
+    pub(crate) account: Account,
+    /// By number of the place.
+    pub(crate) ways: Vec<Option<Way>>,
+    pub(crate) facts: Arc<Facts>,
+}
+
+/// Stacks of a recording that were walked, and how far.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StackSummary {
+    /// Up to the outermost frame.
+    pub complete: u64,
+    /// The others, the most frequent reason first.
+    pub cut: Vec<CutStacks>,
+    /// Bytes of the stack that were asked for with each sample.
+    pub copy_size: Option<u32>,
+}
+
+/// Stacks that were cut for one reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CutStacks {
+    /// Why.
+    pub reason: CutReason,
+    /// Index into [`crate::Profile::modules`], where it is a matter of one.
+    pub module: Option<usize>,
+    /// Stacks.
+    pub stacks: u64,
+}
+
+impl StackSummary {
+    pub(crate) fn new(account: &Account, copy_size: Option<u32>) -> Self {
+        let module = |cut: &Cut| (cut.module != UNKNOWN).then_some(cut.module as usize);
+        let mut cut: Vec<CutStacks> = account
+            .cut
+            .iter()
+            .map(|(cut, &stacks)| CutStacks { reason: cut.reason, module: module(cut), stacks })
+            .collect();
+        cut.sort_by_key(|one| (std::cmp::Reverse(one.stacks), one.reason, one.module));
+        Self { complete: account.complete, cut, copy_size }
+    }
+
+    /// Stacks that were walked.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.complete + self.cut.iter().map(|one| one.stacks).sum::<u64>()
+    }
+
+    /// Share of the complete ones, 0 to 1; `None` if there are none at all.
+    #[must_use]
+    pub fn complete_share(&self) -> Option<f64> {
+        (self.total() > 0).then(|| self.complete as f64 / self.total() as f64)
+    }
+
+    /// Share of the stacks that were cut for a reason, 0 to 1.
+    #[must_use]
+    pub fn cut_share(&self, reason: CutReason) -> f64 {
+        let stacks: u64 =
+            self.cut.iter().filter(|one| one.reason == reason).map(|one| one.stacks).sum();
+        stacks as f64 / self.total().max(1) as f64
+    }
+}
