@@ -484,12 +484,54 @@ impl StackSummary {
     pub fn complete_share(&self) -> Option<f64> {
         (self.total() > 0).then(|| self.complete as f64 / self.total() as f64)
     }
+}
 
-    /// Share of the stacks that were cut for a reason, 0 to 1.
-    #[must_use]
-    pub fn cut_share(&self, reason: CutReason) -> f64 {
-        let stacks: u64 =
-            self.cut.iter().filter(|one| one.reason == reason).map(|one| one.stacks).sum();
-        stacks as f64 / self.total().max(1) as f64
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_of_cut_stacks_have_the_reason_and_the_module_in_their_names() {
+        let mut modules = Modules::default();
+        let library = modules.intern(ModuleKey::user(1, b"/usr/lib/libx.so", None));
+        let name = |reason, module| {
+            let place = Cut::new(reason, module).place();
+            assert_eq!(place.module, CUT);
+            Cut::name(place.address, modules.list())
+        };
+        assert_eq!(name(CutReason::CopyTooShort, library), "[cut: stack copy too short]");
+        let expected = "[cut: no unwind information: libx.so]";
+        assert_eq!(name(CutReason::NoInformation, library), expected);
+        let names: FxHashSet<String> =
+            CutReason::ALL.iter().map(|(reason, _)| name(*reason, library)).collect();
+        assert_eq!(names.len(), CutReason::ALL.len());
+        assert!(CutReason::TooDeep.words().replace(',', "").contains(&MOST_FRAMES.to_string()));
+        // From a file that says anything.
+        assert_eq!(Cut::name(u64::MAX, modules.list()), "[cut: ]");
+    }
+
+    #[test]
+    fn accounts_of_threads_add_up() {
+        let (short, gone) = (CutReason::CopyTooShort, CutReason::FileMissing);
+        let ends = [
+            vec![End::Complete, End::Cut(Cut::new(short, 7)), End::Cut(Cut::new(gone, 7))],
+            vec![End::Complete, End::Cut(Cut::new(short, 8)), End::Cut(Cut::new(gone, 9))],
+        ];
+        let mut all = Account::default();
+        for ends in ends {
+            let mut one = Account::default();
+            ends.into_iter().for_each(|end| one.note(end));
+            all.add(&one);
+        }
+        let found = StackSummary::new(&all, Some(8192));
+        assert_eq!(
+            (found.complete, found.total(), found.complete_share()),
+            (2, 6, Some(2.0 / 6.0))
+        );
+        let rows: Vec<_> =
+            found.cut.iter().map(|cut| (cut.reason, cut.module, cut.stacks)).collect();
+        // Where a copy ends is no matter of a module.
+        assert_eq!(rows, [(short, None, 2), (gone, Some(7), 1), (gone, Some(9), 1)]);
+        assert_eq!(StackSummary::new(&Account::default(), None).complete_share(), None);
     }
 }
