@@ -25,7 +25,7 @@ use crate::symbol::Names;
 use crate::{Frame, Line, Symbol};
 
 /// The last byte is the version: another one is another format, or names are written otherwise.
-const MAGIC: [u8; 8] = *b"pmusym\0\x02";
+const MAGIC: [u8; 8] = *b"pmusym\0\x03";
 /// Magic, checksum, seven numbers.
 const HEADER: usize = 8 + 4 + 7 * 4;
 /// "No file."

@@ -134,8 +134,8 @@ fn fill(
 ) {
     let mut names: FxHashMap<u32, Arc<str>> = FxHashMap::default();
     for (address, symbol) in addresses.iter().zip(symbols).filter(|(_, symbol)| symbol.is_none()) {
-        let Some((number, raw)) = address.and_then(|address| table.get(address)) else { continue };
-        let name = names.entry(number).or_insert_with(|| demangler.name(raw));
+        let Some(number) = address.and_then(|address| table.get(address)) else { continue };
+        let name = names.entry(number).or_insert_with(|| demangler.best(table.names(number)));
         *symbol = Some(Symbol::named(Arc::clone(name)));
     }
 }

@@ -26,8 +26,6 @@ struct Entry {
     address: u64,
     /// What is not code only ends what is before it.
     code: bool,
-    /// Of several names for one address the lowest is taken.
-    rank: (bool, bool, usize, std::cmp::Reverse<u32>),
     start: u32,
     length: u32,
 }
@@ -38,7 +36,7 @@ impl Kallsyms {
         Self::read(std::fs::File::open("/proc/kallsyms")?)
     }
 
-    fn read(file: impl Read) -> io::Result<Self> {
+    pub(crate) fn read(file: impl Read) -> io::Result<Self> {
         let mut reader = BufReader::with_capacity(1 << 16, file.take(LARGEST));
         let mut found = Self::default();
         let (mut from, mut to) = (None::<u64>, None);
@@ -57,10 +55,9 @@ impl Kallsyms {
             found.push(address, kind, name);
         }
         found.image = from.zip(to).filter(|(from, to)| from < to && *from > 0).map(|(a, b)| a..b);
-        found.entries.sort_unstable_by(|a, b| {
-            (a.address, !a.code, a.rank)
-                .cmp(&(b.address, !b.code, b.rank))
-                .then_with(|| found.names[a.range()].cmp(&found.names[b.range()]))
+        // Of several names for one address perf(1) shows the last in the file; so do we.
+        found.entries.sort_unstable_by_key(|entry| {
+            (entry.address, !entry.code, std::cmp::Reverse(entry.start))
         });
         found.entries.dedup_by_key(|entry| entry.address);
         Ok(found)
@@ -69,13 +66,10 @@ impl Kallsyms {
     fn push(&mut self, address: u64, kind: u8, name: &[u8]) {
         let Ok(start) = u32::try_from(self.names.len()) else { return };
         let length = name.len() as u32; // a line is 4 KiB at most
-        let underscores = name.iter().take_while(|&&byte| byte == b'_').count();
-        let weak = matches!(kind, b'w' | b'W');
         self.names.extend_from_slice(name);
         self.entries.push(Entry {
             address,
             code: matches!(kind, b't' | b'T' | b'w' | b'W'),
-            rank: (weak, kind.is_ascii_lowercase(), underscores, std::cmp::Reverse(length)),
             start,
             length,
         });
@@ -134,7 +128,9 @@ ffffffff81000000 T _text
 ffffffff81000000 T startup_64
 ffffffff81000100 t __do_thing
 ffffffff81000100 T do_thing
-ffffffff81000100 W do_thing_weakly
+ffffffff81000180 T memcpy
+ffffffff81000180 T __pi_memcpy
+ffffffff81000180 D not_code
 ffffffff81000200 T _etext
 ffffffff82000000 D data
 no symbol
@@ -151,7 +147,8 @@ ffffffffc0000000 t module_function	[ext4]
         assert!(symbols.are_visible());
         assert_eq!(symbols.image(), Some(0xffff_ffff_8100_0000..0xffff_ffff_8100_0200));
         assert_eq!(name(&symbols, 0xffff_ffff_8100_00ff), Some("startup_64"));
-        assert_eq!(name(&symbols, 0xffff_ffff_8100_01ff), Some("do_thing"));
+        assert_eq!(name(&symbols, 0xffff_ffff_8100_0101), Some("do_thing"));
+        assert_eq!(name(&symbols, 0xffff_ffff_8100_01ff), Some("__pi_memcpy"));
         assert_eq!(name(&symbols, 0xffff_ffff_8200_0000), None);
         assert_eq!(name(&symbols, 0xffff_ffff_c000_0fff), Some("module_function"));
         assert_eq!(name(&symbols, 0xffff_ffff_c000_1000), None);

@@ -2,6 +2,7 @@
 
 use object::read::{Object as _, ObjectSection as _, ObjectSymbol};
 use object::{SectionFlags, SymbolKind, SymbolSection, elf};
+use rustc_hash::FxHashMap;
 
 /// Index for "no function here".
 const NONE: u32 = u32::MAX;
@@ -17,6 +18,15 @@ struct Entry<'data> {
     weak: bool,
     local: bool,
     name: &'data [u8],
+    /// Its place in the table.
+    order: u32,
+}
+
+impl Entry<'_> {
+    /// Of several names for one place perf(1) takes one with a size, that is not weak, is global.
+    fn rank(&self) -> (bool, bool, bool) {
+        (self.end == self.start, self.weak, self.local)
+    }
 }
 
 /// Functions by address, without overlaps: where functions are nested the inner one counts.
@@ -26,6 +36,8 @@ pub(crate) struct SymbolTable<'data> {
     starts: Vec<u64>,
     owners: Vec<u32>,
     entries: Vec<Entry<'data>>,
+    /// All names of equal rank, in the order of the table, of those that have several.
+    aliases: FxHashMap<u32, Vec<&'data [u8]>>,
 }
 
 impl<'data> SymbolTable<'data> {
@@ -40,18 +52,12 @@ impl<'data> SymbolTable<'data> {
     }
 
     fn new(mut entries: Vec<Entry<'data>>) -> Self {
-        // Of several names for one place perf(1) takes one with a size, that is not weak, is global,
-        // has the fewest underscores in front, and is longest; so do we, to give the same names.
-        let underscores = |name: &[u8]| name.iter().take_while(|&&byte| byte == b'_').count();
         entries.sort_unstable_by(|a, b| {
-            let rank = |entry: &Entry<'_>| {
-                (entry.end == entry.start, entry.weak, entry.local, underscores(entry.name))
-            };
             (a.start.cmp(&b.start))
-                .then_with(|| rank(a).cmp(&rank(b)))
-                .then_with(|| b.name.len().cmp(&a.name.len()))
-                .then_with(|| a.name.cmp(b.name))
+                .then_with(|| a.rank().cmp(&b.rank()))
+                .then_with(|| a.order.cmp(&b.order))
         });
+        let aliases = aliases(&entries);
         entries.dedup_by_key(|entry| entry.start);
         // What has no size ends where the next begins.
         let mut next = u64::MAX;
@@ -62,24 +68,48 @@ impl<'data> SymbolTable<'data> {
             next = entry.start;
         }
         let (starts, owners) = flatten(&entries);
-        Self { starts, owners, entries }
+        Self { starts, owners, entries, aliases }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Number and name, as it is in the table, of the function at `address`.
-    pub(crate) fn get(&self, address: u64) -> Option<(u32, &'data [u8])> {
+    /// Number of the function at `address`.
+    pub(crate) fn get(&self, address: u64) -> Option<u32> {
         let at = self.starts.partition_point(|&start| start <= address).checked_sub(1)?;
-        let owner = self.owners[at];
-        self.entries.get(owner as usize).map(|entry| (owner, entry.name))
+        Some(self.owners[at]).filter(|&owner| owner != NONE)
+    }
+
+    /// The names of that function, as they are in the table: more than one if linkers or programmers
+    /// gave it several. The one to show is a matter of how they read.
+    pub(crate) fn names(&self, number: u32) -> &[&'data [u8]] {
+        match (self.aliases.get(&number), self.entries.get(number as usize)) {
+            (Some(names), _) => names,
+            (None, Some(entry)) => std::slice::from_ref(&entry.name),
+            (None, None) => &[],
+        }
     }
 
     /// Address of the symbol `name`.
     pub(crate) fn address_of(&self, name: &[u8]) -> Option<u64> {
         self.entries.iter().find(|entry| entry.name == name).map(|entry| entry.start)
     }
+}
+
+/// Names of those that begin at one place and are of the best rank there, where they are several, by
+/// the number that the function has once each place is there once. The entries are sorted.
+fn aliases<'data>(entries: &[Entry<'data>]) -> FxHashMap<u32, Vec<&'data [u8]>> {
+    let groups = entries.chunk_by(|a, b| a.start == b.start);
+    (0_u32..)
+        .zip(groups)
+        .filter_map(|(number, group)| {
+            let best = group.first()?.rank();
+            let equal = group.partition_point(|entry| entry.rank() == best);
+            let names = || group[..equal].iter().map(|entry| entry.name).collect();
+            (equal > 1).then(|| (number, names()))
+        })
+        .collect()
 }
 
 /// Lays nested and overlapping functions out side by side: at each address that one counts which
@@ -130,8 +160,9 @@ where
             limits[index] = section.address().checked_add(section.size());
         }
     }
-    symbols
-        .filter_map(|symbol| {
+    (0_u32..)
+        .zip(symbols)
+        .filter_map(|(order, symbol)| {
             let SymbolSection::Section(section) = symbol.section() else { return None };
             let limit = limits.get(section.0).copied().flatten()?;
             let name = symbol.name_bytes().ok().filter(|name| !name.is_empty())?;
@@ -149,6 +180,7 @@ where
                 weak: symbol.is_weak(),
                 local: symbol.is_local(),
                 name,
+                order,
             })
         })
         .filter(|entry| entry.start < entry.limit)
@@ -162,26 +194,37 @@ mod tests {
 
     fn entry(start: u64, size: u64, name: &'static str) -> Entry<'static> {
         let end = start + size;
-        Entry { start, end, limit: 1000, weak: false, local: false, name: name.as_bytes() }
+        Entry {
+            start,
+            end,
+            limit: 1000,
+            weak: false,
+            local: false,
+            name: name.as_bytes(),
+            order: 0,
+        }
     }
 
     fn name(table: &SymbolTable<'static>, address: u64) -> &'static str {
-        table.get(address).map_or("-", |(_, name)| std::str::from_utf8(name).unwrap())
+        let first = |number| std::str::from_utf8(table.names(number)[0]).unwrap();
+        table.get(address).map_or("-", first)
     }
 
     #[test]
-    fn of_several_names_the_one_perf_shows_is_taken() {
+    fn of_several_names_those_of_the_best_rank_are_kept_in_order() {
         let weak = Entry { weak: true, ..entry(10, 5, "malloc_weak") };
         let local = Entry { local: true, ..entry(10, 5, "malloc_local") };
         let table = SymbolTable::new(vec![
             weak,
             local,
             entry(10, 0, "label"),
-            entry(10, 5, "__libc_malloc"),
-            entry(10, 5, "malloc"),
+            Entry { order: 2, ..entry(10, 5, "__libc_malloc") },
+            Entry { order: 1, ..entry(10, 5, "malloc") },
+            entry(20, 5, "alone"),
         ]);
-        assert_eq!(name(&table, 12), "malloc");
-        assert_eq!(name(&table, 15), "-");
+        assert_eq!(table.names(table.get(12).unwrap()), [&b"malloc"[..], b"__libc_malloc"]);
+        assert_eq!(table.names(table.get(20).unwrap()), [b"alone"]);
+        assert_eq!((name(&table, 15), table.names(7)), ("-", &[][..]));
         assert_eq!(table.address_of(b"malloc"), Some(10));
     }
 
@@ -213,7 +256,7 @@ mod tests {
                     .filter(|entry| (entry.start..entry.end).contains(&address))
                     .max_by_key(|entry| entry.start)
                     .map(|entry| entry.name);
-                prop_assert_eq!(table.get(address).map(|(_, name)| name), expected);
+                prop_assert_eq!(table.get(address).map(|number| table.names(number)[0]), expected);
             }
             prop_assert!(table.starts.is_sorted());
         }
@@ -230,6 +273,7 @@ mod tests {
                 weak: false,
                 local: false,
                 name: b"x",
+                order: 0,
             });
             let table = SymbolTable::new(entries.collect());
             let _ = (table.get(probe), table.get(0), table.get(u64::MAX));

@@ -20,6 +20,7 @@ mod json;
 mod killed;
 mod lab;
 mod long_runs;
+mod names;
 mod outputs;
 mod peers;
 mod recording;
