@@ -258,13 +258,14 @@ impl RecordingInfo {
     /// Samples of all events.
     #[must_use]
     pub fn samples(&self) -> u64 {
-        self.events.iter().map(|event| event.samples).sum()
+        self.events.iter().map(|event| event.samples).fold(0, u64::saturating_add)
     }
 
     /// Records lost, all rings; `None` if no ring knows.
     #[must_use]
     pub fn lost(&self) -> Option<u64> {
-        self.rings.iter().map(|ring| ring.lost).sum()
+        // The file is from anywhere: a sum need not be a number.
+        self.rings.iter().try_fold(0, |sum: u64, ring| Some(sum.saturating_add(ring.lost?)))
     }
 
     /// Appends the in-stream copy to `out`. Too large a copy (thousands of rings) goes without its

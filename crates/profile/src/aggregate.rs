@@ -182,6 +182,20 @@ impl Aggregate {
         self.cells[start..].iter().take_while(move |cell| cell.event == event)
     }
 
+    /// Whether the weights of an event have a sum. If not, the periods in the recording are absurd, and
+    /// its samples weigh one each from now on: whoever adds up weights need not fear an overflow.
+    pub(crate) fn adds_up(&mut self, event: u32) -> bool {
+        let mut weights = self.of_event(event).map(|cell| cell.weight);
+        // Weights of a cell stop at the largest number: then they are no sum either.
+        let sum = weights.try_fold(0, u64::checked_add).filter(|&sum| sum < u64::MAX);
+        drop(weights);
+        if sum.is_none() {
+            let cells = self.cells.iter_mut().filter(|cell| cell.event == event);
+            cells.for_each(|cell| cell.weight = cell.samples);
+        }
+        sum.is_some()
+    }
+
     /// Name of a frame's function, if it has one. Foreign text.
     #[must_use]
     pub fn function_of(&self, frame: FrameId) -> Option<&str> {

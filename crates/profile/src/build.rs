@@ -40,7 +40,7 @@ impl Collected {
 
     pub(crate) fn build(
         mut self,
-        events: Vec<EventFacts>,
+        mut events: Vec<EventFacts>,
         file: FileFacts,
         running: &KernelIdentity,
         options: Options,
@@ -54,6 +54,9 @@ impl Collected {
         let mut aggregate = self.aggregate(&named, options.detail);
         let filter = &self.filter;
         let left_out = left_out + filter.keep_named(&mut aggregate);
+        for (index, facts) in (0_u32..).zip(&mut events) {
+            facts.has_period &= aggregate.adds_up(index);
+        }
         let info = metadata.info.as_ref();
         let loss = &self.state.loss;
         let number = events.iter().filter(|event| !event.counts_nothing).count();
@@ -501,6 +504,23 @@ mod tests {
         };
         assert_eq!(run(true), (0.75, Some(400), true));
         assert_eq!(run(false), (0.5, Some(2_000_000), false));
+    }
+
+    /// Only a damaged recording has such periods.
+    #[test]
+    fn periods_that_have_no_sum_are_not_used() {
+        // In cells of their own, and in one.
+        for places in [[0x1000, 0x1010, 0x1020], [0x1000; 3]] {
+            let mut collected = two_commands(true);
+            for (time, place) in (5..).zip(places) {
+                collected.take(&sample(1, place, time, u64::MAX / 2));
+            }
+            let profile = build(collected, true);
+            let event = &profile.events[0];
+            assert_eq!((event.by_period, event.samples, event.period), (false, 3, None));
+            let weights = profile.aggregate.cells.iter().map(|cell| cell.weight);
+            assert_eq!(weights.sum::<u64>(), 3);
+        }
     }
 
     #[test]

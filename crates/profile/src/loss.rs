@@ -183,7 +183,8 @@ impl StreamLoss {
             let is = |told: &&Told| matches!(told.what, What::Throttled(_));
             return self.passing(filter).filter(is).count() as u64;
         }
-        let told: u64 = info.map_or(0, |info| info.events.iter().map(|e| e.throttled).sum());
+        let each = info.iter().flat_map(|info| &info.events).map(|event| event.throttled);
+        let told = each.fold(0, u64::saturating_add);
         told.max(self.throttled)
     }
 
@@ -209,7 +210,8 @@ impl StreamLoss {
                 }
                 (What::Resumed(event), Some(time)) => {
                     let since = suspended.remove(&(told.cpu, event));
-                    cpu.suspended_ns += since.map_or(0, |since| time.saturating_sub(since));
+                    let since = since.map_or(0, |since| time.saturating_sub(since));
+                    cpu.suspended_ns = cpu.suspended_ns.saturating_add(since);
                 }
                 _ => {}
             }
@@ -234,7 +236,8 @@ impl StreamLoss {
         let tells = samples.iter().any(|event| !event.is_empty());
         let one =
             |(cpu, (losses, blocks)): (Option<u32>, (CpuLosses, BTreeMap<u32, LossBlock>))| {
-                let blocks = blocks.into_values().filter(|block| block.lost + block.throttled > 0);
+                let blocks =
+                    blocks.into_values().filter(|block| block.lost > 0 || block.throttled > 0);
                 let samples = cpu.filter(|_| tells).map(of);
                 CpuLosses { cpu, samples, blocks: blocks.collect(), ..losses }
             };
@@ -259,7 +262,10 @@ fn known(info: &RecordingInfo) -> Option<Lost> {
     if !info.complete {
         return None;
     }
-    let by_events: Option<u64> = info.events.iter().map(|event| event.lost).sum();
+    let by_events = info
+        .events
+        .iter()
+        .try_fold(0, |sum: u64, event| event.lost.map(|lost| sum.saturating_add(lost)));
     let count = info.lost().filter(|_| !info.rings.is_empty()).or(by_events)?;
     Some(Lost { count, source })
 }
