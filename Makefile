@@ -35,6 +35,7 @@ test-full: need-test need-full
 
 lint: need-lint
 	cargo fmt --all --check
+	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo clippy --locked --quiet --workspace --all-targets -- -D warnings
 
 install-deps: need-test need-demo need-lint

@@ -33,6 +33,8 @@ mod demangle;
 mod dwarf;
 mod error;
 mod file;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod image;
 mod jit;
 mod jit_dump;
