@@ -52,7 +52,7 @@ fn look_at(sample: &Sample<'_>) {
 pub fn profile(path: &Path, detail: Detail) -> Result<Profile, ReadError> {
     let mut reader = Reader::open(path)?;
     let apart = Apart { chains: true, tasks: TasksBy::Thread, cpus: true };
-    let collected = Collected::read_in(&mut reader, apart, 3, PIECES)?;
+    let collected = Collected::read_in(&mut reader, apart, 3, None, PIECES)?;
     Ok(named(collected, &reader, detail))
 }
 
@@ -62,7 +62,7 @@ pub fn profile(path: &Path, detail: Detail) -> Result<Profile, ReadError> {
 /// Those of opening and reading.
 pub fn profile_in_order(path: &Path, apart: Apart) -> Result<Profile, ReadError> {
     let mut reader = Reader::open(path)?;
-    let collected = Collected::in_order(&mut reader, apart)?;
+    let collected = Collected::in_order(&mut reader, apart, None)?;
     Ok(named(collected, &reader, Detail::Function))
 }
 
