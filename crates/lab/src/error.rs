@@ -87,7 +87,7 @@ pub enum LabError {
     /// The machine has less memory than the guest is to have.
     #[error(
         "the guest is to have {needed} MiB and this machine has {available} MiB left. \
-         Try: --memory {available}M, or fewer guests at once"
+         Try: --memory with less, or end other programs: ps aux --sort=-rss"
     )]
     Memory {
         /// MiB asked for.

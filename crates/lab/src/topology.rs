@@ -94,7 +94,9 @@ impl Topology {
 
     /// In a few words: `8 CPUs, 4 nodes, 1024 MiB`.
     pub fn describe(&self) -> String {
-        let mut text = format!("{} CPUs, {} nodes", self.cpus, self.all_nodes());
+        let plural = |n: u32| if n == 1 { "" } else { "s" };
+        let (cpus, nodes) = (self.cpus, self.all_nodes());
+        let mut text = format!("{cpus} CPU{}, {nodes} node{}", plural(cpus), plural(nodes));
         if self.memory_nodes > 0 {
             let _ = write!(text, " ({} without CPUs)", self.memory_nodes);
         }

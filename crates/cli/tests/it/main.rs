@@ -19,6 +19,7 @@ mod harness;
 mod json;
 mod killed;
 mod lab;
+mod lab_record;
 mod long_runs;
 mod names;
 mod outputs;

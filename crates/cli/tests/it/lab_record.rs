@@ -1,0 +1,133 @@
+//! Recording in guests with what the machine of most people lacks: nodes, kernels, CPUs that come and go.
+
+use pmuscope_perfdata::info::RecordingInfo;
+
+use crate::harness::{Scratch, need_full, skip_unless};
+use crate::lab::{lab, need_guests, write_script};
+use crate::recording::Recording;
+
+/// Four nodes, whose CPU numbers go round them.
+const NODES: [&str; 5] = ["--nodes", "4", "--cpus", "8", "--interleave"];
+/// Something for every CPU to do.
+const LOAD: [&str; 6] = ["--", "pmuscope", "workload", "stencil", "--size", "64"];
+
+/// Records a guest with four nodes that are all busy, in this way.
+fn record(scratch: &Scratch, how: &[&str]) -> RecordingInfo {
+    let record = ["--", "record", "-a", "-e", "cpu-clock", "-F", "1000"];
+    let args = ["run"].iter().chain(&NODES).chain(&record).chain(how).chain(&LOAD);
+    lab(scratch, args.chain(&["--seconds", "2"])).exits(0);
+    let info = Recording::at(scratch.path("pmuscope.data")).info();
+    assert_eq!((info.machine.nodes, info.machine.cpus), (4, 8));
+    assert!(info.samples() > 100, "{} samples", info.samples());
+    info
+}
+
+fn drains(info: &RecordingInfo) -> (u64, u64) {
+    let readers = &info.cost.readers;
+    (readers.iter().map(|r| r.drains_on_node).sum(), readers.iter().map(|r| r.drains).sum())
+}
+
+#[test]
+fn full_rings_are_drained_on_their_node() {
+    skip_unless!(need_full());
+    skip_unless!(need_guests("x86_64", "6.1"));
+    for how in [
+        ["--readers", "serial", "--affinity", "node"],
+        ["--readers", "serial", "--affinity", "cpu"],
+        ["--readers", "node", "--affinity", "node"],
+    ] {
+        let info = record(&Scratch::new(), &how);
+        let (on_node, all) = drains(&info);
+        assert!(all > 8, "{how:?}: {all} drains");
+        assert_eq!(on_node, all, "{how:?}: drains on the ring's node");
+    }
+}
+
+/// CPU numbers that go round the nodes make a reader that walks rings by number move at every ring.
+#[test]
+fn full_a_reader_moves_once_per_node_and_pass() {
+    skip_unless!(need_full());
+    skip_unless!(need_guests("x86_64", "6.1"));
+    let how = ["--readers", "serial", "--affinity", "node"];
+    let info = record(&Scratch::new(), &how);
+    let [reader] = info.cost.readers.as_slice() else { panic!("{:?}", info.cost.readers) };
+    // A wake-up is at most one pass; at the end there are a few more.
+    let passes = reader.wakeups + 4;
+    assert!(reader.moves <= 4 * passes, "{reader:?}");
+    assert!(reader.moves > 0 && reader.moves * 3 <= reader.drains * 2, "{reader:?}");
+}
+
+/// The kernel's own table of a process's memory: `7f00… bind:2 anon=16 dirty=16 N2=16 …`. Lines with a
+/// binding, as (node bound to, nodes that have pages).
+fn bound(numa_maps: &str) -> Vec<(u32, Vec<u32>)> {
+    let line = |line: &str| {
+        let mut words = line.split_whitespace().skip(1);
+        let node = words.next()?.strip_prefix("bind:")?.parse().ok()?;
+        let pages = |word: &str| word.strip_prefix('N')?.split_once('=')?.0.parse().ok();
+        Some((node, words.filter_map(pages).collect()))
+    };
+    numa_maps.lines().filter_map(line).collect()
+}
+
+#[test]
+fn full_asynchronous_buffers_lie_on_the_rings_node() {
+    skip_unless!(need_full());
+    skip_unless!(need_guests("x86_64", "6.1"));
+    let scratch = Scratch::new();
+    let script = "#!/bin/sh
+pmuscope record -a -e cpu-clock -F 2000 --aio -- pmuscope workload stencil --size 64 --seconds 4 &
+sleep 3
+cat /proc/$!/numa_maps >numa_maps
+wait $!
+";
+    write_script(&scratch, "watch", script);
+    let files = ["--file", "watch", "--file", "/bin/sleep", "--file", "/bin/cat"];
+    let args = ["run"].iter().chain(&NODES).chain(&files);
+    lab(&scratch, args.chain(&["--", "workload", "command", "--", "./watch"])).exits(0);
+    let text = std::fs::read_to_string(scratch.path("numa_maps")).unwrap();
+    let bound = bound(&text);
+    let with_pages: Vec<_> = bound.iter().filter(|(_, pages)| !pages.is_empty()).collect();
+    for node in 0..4 {
+        let is_there = with_pages.iter().any(|(bound, _)| *bound == node);
+        assert!(is_there, "no buffer with pages on node {node}\n{text}");
+    }
+    assert!(with_pages.iter().all(|(node, pages)| pages == &[*node]), "{text}");
+}
+
+#[test]
+fn full_a_newer_kernel_records_as_well() {
+    skip_unless!(need_full());
+    skip_unless!(need_guests("x86_64", "6.12"));
+    let scratch = Scratch::new();
+    let guest = ["run", "--kernel", "6.12", "--cpus", "2", "--", "record", "-a", "-g", "-z"];
+    let args = guest.iter().chain(&["-e", "cpu-clock"]).chain(&LOAD);
+    lab(&scratch, args.chain(&["--seconds", "1"])).exits(0);
+    let info = Recording::at(scratch.path("pmuscope.data")).info();
+    assert!(info.machine.kernel.starts_with("6.12") && info.samples() > 100, "{info:?}");
+    assert_eq!(info.lost(), Some(0));
+    scratch.pmuscope(["report", "--call-tree"]).exits(0).prints("stencil");
+}
+
+#[test]
+fn full_a_recording_outlives_a_cpu_that_goes_and_comes() {
+    skip_unless!(need_full());
+    skip_unless!(need_guests("x86_64", "6.1"));
+    let scratch = Scratch::new();
+    let script = "#!/bin/sh
+pmuscope record -a -e cpu-clock -F 1000 -- pmuscope workload stencil --size 64 --seconds 4 &
+sleep 2
+echo 0 >/sys/devices/system/cpu/cpu2/online
+sleep 1
+echo 1 >/sys/devices/system/cpu/cpu2/online
+wait $!
+";
+    write_script(&scratch, "unplug", script);
+    let guest = ["run", "--cpus", "4", "--file", "unplug", "--file", "/bin/sleep", "--"];
+    let args = guest.iter().chain(&["workload", "command", "--", "./unplug"]);
+    lab(&scratch, args).exits(0);
+    let info = Recording::at(scratch.path("pmuscope.data")).info();
+    assert!(info.samples() > 100 && info.complete, "{info:?}");
+    let others = info.rings.iter().filter(|ring| ring.cpu != Some(2));
+    assert!(others.clone().count() == 3 && others.clone().all(|ring| ring.samples > 0), "{info:?}");
+    scratch.pmuscope(["report", "--by", "cpu"]).exits(0);
+}
