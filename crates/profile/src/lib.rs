@@ -50,6 +50,7 @@ mod tasks;
 mod tree;
 mod unwinding;
 pub mod views;
+mod walk;
 
 pub use collect::{Collected, available_threads};
 pub use counter::{Apart, Counting, TasksBy};
@@ -65,3 +66,4 @@ pub use profile::{
     Profile,
 };
 pub use unwinding::{CutReason, CutStacks, ModuleRules, StackSummary, Unwinding};
+pub use walk::Walked;

@@ -38,4 +38,7 @@ pub use recording::{
 pub use runs::compare_text;
 pub use style::{Paint, Style, wrap};
 pub use table::{Cell, Column, Table};
-pub use views::{ROWS_SCHEMA, RowsReport, TreeLimits, neighbours_text, rows_text, tree_text};
+pub use views::{
+    ACCESSES_SCHEMA, AccessesReport, BRANCHES_SCHEMA, BranchesReport, DetailsView, ROWS_SCHEMA,
+    RowsReport, TreeLimits, accesses_text, branches_text, neighbours_text, rows_text, tree_text,
+};

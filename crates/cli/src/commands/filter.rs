@@ -62,6 +62,11 @@ impl SymbolFilterArgs {
         filter.asked.extend(asked("focus", &self.focus));
     }
 
+    /// Whether anything is left out by them.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.symbol_filter.is_some() || self.focus.is_some()
+    }
+
     /// Whether callers have to be told apart for them.
     pub(crate) fn need_chains(&self) -> bool {
         self.focus.is_some()

@@ -4,6 +4,7 @@ mod answer;
 mod bench;
 mod bundle;
 mod compare;
+mod details;
 mod diff;
 mod doctor;
 mod empty;

@@ -15,6 +15,7 @@ use pmuscope_report::{
 use pmuscope_symbols::Symbolizer;
 
 use crate::commands::answer::Begun;
+use crate::commands::details::{self, Form};
 use crate::commands::empty;
 use crate::commands::filter::{FilterArgs, SymbolFilterArgs};
 use crate::commands::symbols::SymbolArgs;
@@ -36,6 +37,7 @@ const DEFAULT_ROWS: usize = 40;
   pmuscope report -i perf.data --modules  which files have symbols, which not, and what to do
   pmuscope report -o profile.html         one page: tables, flame graph, CPUs over time
   pmuscope report --comm db --time 10%-40%   of one program, from a tenth to four tenths of the time
+  pmuscope report --by branch             branches from function to function, as the CPU kept them
   pmuscope report --json | jq '.events[0].functions[0]'")]
 pub(crate) struct Args {
     /// Recording to read, by pmuscope or perf; - reads a stream from standard input [default:
@@ -138,6 +140,18 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         _ if args.modules || format.is_of_counts() => Intervals::None,
         rows => Intervals::Largest(rows.unwrap_or(Intervals::MOST)),
     };
+    if let Some(details) = args.views.details()? {
+        if args.symbol_filter.is_asked() {
+            let message = "--symbol-filter and --focus are not for --by branch and --by mem";
+            return Err(failure(Exit::BadInput, message));
+        }
+        let style = if output.is_file() { Style::PLAIN } else { terminal::style() };
+        let form = Form { begun, json: format == Format::Json, limits, style: &style };
+        let symbolizer = args.symbols.symbolizer(false, &path)?;
+        let (text, exit) = details::show(details, &path, symbolizer, &args.filter, &form)?;
+        output.write(format, |out| out.write_all(text.as_bytes()))?;
+        return Ok(exit);
+    }
     let view = args.views.view();
     let (apart, options) = match &view {
         Some(view) => (view.apart(), view.options()),

@@ -13,6 +13,7 @@ use pmuscope_report::{
 };
 
 use crate::commands::answer::Begun;
+use crate::commands::details::Details;
 use crate::commands::filter::nodes;
 use crate::exit::{Exit, failure};
 
@@ -23,7 +24,8 @@ const TREE_SHARE: f64 = 0.005;
 #[derive(Debug, clap::Args)]
 pub(crate) struct ViewArgs {
     /// Show rows by these: command, process, thread, cpu, node, module, function, line, address
-    /// (or perf's comm, pid, tid, dso, sym, srcline)
+    /// of the code (or perf's comm, pid, tid, dso, sym, srcline). Alone: branch, from function to
+    /// function; mem, where the data of sampled accesses came from
     #[arg(
         long,
         value_name = "LIST",
@@ -50,7 +52,10 @@ pub(crate) struct ViewArgs {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct By(Dimension);
+enum By {
+    One(Dimension),
+    Details(Details),
+}
 
 impl FromStr for By {
     type Err = String;
@@ -67,9 +72,14 @@ impl FromStr for By {
             word => word,
         };
         let found = Dimension::ALL.iter().find(|(name, _)| *name == ours);
-        found.map(|(_, dimension)| Self(*dimension)).ok_or_else(|| {
+        match word {
+            "branch" => return Ok(Self::Details(Details::Branches)),
+            "mem" | "memory" => return Ok(Self::Details(Details::Memory)),
+            _ => {}
+        }
+        found.map(|(_, dimension)| Self::One(*dimension)).ok_or_else(|| {
             let all: Vec<&str> = Dimension::ALL.iter().map(|(name, _)| *name).collect();
-            format!("one of {}", all.join(", "))
+            format!("one of {}; or branch or mem alone", all.join(", "))
         })
     }
 }
@@ -89,13 +99,31 @@ pub(super) enum View {
 }
 
 impl ViewArgs {
+    /// What of samples was asked for that no count has.
+    ///
+    /// # Errors
+    /// If anything else was asked for too.
+    pub(super) fn details(&self) -> anyhow::Result<Option<Details>> {
+        match self.by[..] {
+            [By::Details(details)] => Ok(Some(details)),
+            ref by if by.iter().any(|one| matches!(one, By::Details(_))) => {
+                Err(failure(Exit::BadInput, "--by branch and --by mem stand alone"))
+            }
+            _ => Ok(None),
+        }
+    }
+
     /// What was asked for, if anything.
     pub(super) fn view(&self) -> Option<View> {
         let direction = |way| match way {
             Way::Callees => Direction::Callees,
             Way::Callers => Direction::Callers,
         };
-        let by = || (!self.by.is_empty()).then(|| self.by.iter().map(|by| by.0).collect());
+        let dimension = |by: &By| match by {
+            By::One(dimension) => Some(*dimension),
+            By::Details(_) => None,
+        };
+        let by = || (!self.by.is_empty()).then(|| self.by.iter().filter_map(dimension).collect());
         let tree = || self.call_tree.map(|way| View::Tree(direction(way)));
         by().map(View::Rows).or_else(tree).or_else(|| self.peek.clone().map(View::Peek))
     }

@@ -4,6 +4,7 @@
 
 mod actor;
 mod bench;
+mod branches;
 mod bundle;
 mod cgroups;
 mod corpus;

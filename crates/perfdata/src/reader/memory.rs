@@ -164,6 +164,16 @@ impl DataSource {
         }
     }
 
+    /// Whether that translation was found at [`DataSource::tlb`]; `None` where that was not recorded.
+    #[must_use]
+    pub fn tlb_hit(self) -> Option<bool> {
+        match self.bits(26, 7) {
+            tlb if tlb & 2 != 0 => Some(true),
+            tlb if tlb & 4 != 0 => Some(false),
+            _ => None,
+        }
+    }
+
     /// How the address was translated; `None` where that was not recorded.
     #[must_use]
     pub fn tlb(self) -> Option<&'static str> {

@@ -3,10 +3,14 @@
 //!
 //! Weight is what cells weigh by: units of the event where samples carry their period, else samples.
 
+mod branches;
+mod memory;
 mod neighbours;
 mod rows;
 mod tree;
 
+pub use branches::{BranchEnd, BranchRow, BranchSums, Branches, branches};
+pub use memory::{AccessKind, AccessRow, Accesses, accesses};
 pub use neighbours::{Neighbour, Neighbours, neighbours};
 pub use rows::{Dimension, Key, Row, rows};
 pub use tree::{CallTree, Direction, Node, call_tree};

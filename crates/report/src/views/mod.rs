@@ -1,5 +1,6 @@
 //! Rows by any dimensions, call trees and the neighbours of a function, as text.
 
+mod details;
 mod json;
 mod neighbours;
 mod rows;
@@ -10,6 +11,10 @@ use pmuscope_profile::views::{Dimension, Place};
 
 use crate::escape;
 
+pub use details::{
+    ACCESSES_SCHEMA, AccessesReport, BRANCHES_SCHEMA, BranchesReport, DetailsView, accesses_text,
+    branches_text,
+};
 pub use json::{ROWS_SCHEMA, RowsReport};
 pub use neighbours::neighbours_text;
 pub use rows::rows_text;

@@ -1,0 +1,76 @@
+//! `pmuscope report --by branch` and `--by mem`: what samples carry beside an address.
+
+use std::path::Path;
+
+use pmuscope_perfdata::reader::{FileState, Reader};
+use pmuscope_profile::views::{accesses, branches};
+use pmuscope_report::{
+    ACCESSES_SCHEMA, AccessesReport, BRANCHES_SCHEMA, BranchesReport, DetailsView, RowLimits,
+    Style, accesses_text, branches_text,
+};
+use pmuscope_symbols::Symbolizer;
+
+use super::answer::Begun;
+use super::filter::FilterArgs;
+use crate::exit::Exit;
+
+/// What of samples is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Details {
+    Branches,
+    Memory,
+}
+
+/// How it is shown.
+#[derive(Debug)]
+pub(super) struct Form<'a> {
+    pub(super) begun: Begun,
+    pub(super) json: bool,
+    pub(super) limits: RowLimits,
+    pub(super) style: &'a Style,
+}
+
+/// Reads the recording once more, sample by sample; the text or JSON of it.
+pub(super) fn show(
+    details: Details,
+    path: &Path,
+    mut symbolizer: Symbolizer,
+    filter: &FilterArgs,
+    form: &Form<'_>,
+) -> anyhow::Result<(String, Exit)> {
+    let mut reader = Reader::open(path)?;
+    let filter = filter.filter(path, reader.events(), reader.metadata())?;
+    let file = path.to_string_lossy();
+    let view = DetailsView { file: &file, filter: &filter, limits: form.limits };
+    let exit = |reader: &Reader, is_there: bool| {
+        let is_whole = reader.state() == FileState::Closed && reader.tally().stopped.is_none();
+        if is_whole && is_there { Exit::Done } else { Exit::Incomplete }
+    };
+    Ok(match details {
+        Details::Branches => {
+            let running = symbolizer.running_kernel();
+            let found = branches(&mut reader, &filter, &running, &mut |requests| {
+                symbolizer.resolve_all(requests)
+            })?;
+            let exit = exit(&reader, found.branches > 0);
+            let text = if form.json {
+                let result = BranchesReport::new(&found, &view);
+                form.begun.json(BRANCHES_SCHEMA, None, &exit, result)?
+            } else {
+                branches_text(&found, &view, form.style)
+            };
+            (text, exit)
+        }
+        Details::Memory => {
+            let found = accesses(&mut reader, &filter)?;
+            let exit = exit(&reader, found.with_source > 0);
+            let text = if form.json {
+                let result = AccessesReport::new(&found, &view);
+                form.begun.json(ACCESSES_SCHEMA, None, &exit, result)?
+            } else {
+                accesses_text(&found, &view, form.style)
+            };
+            (text, exit)
+        }
+    })
+}

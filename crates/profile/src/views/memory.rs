@@ -1,0 +1,97 @@
+//! Accesses to memory: which level answered, what other caches had, and what it cost.
+
+use pmuscope_perfdata::reader::{ReadError, Reader};
+use rustc_hash::FxHashMap;
+
+use crate::filter::Filter;
+use crate::walk::{Walked, walk};
+
+/// Sampled accesses of a recording.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Accesses {
+    /// The most frequent first.
+    pub rows: Vec<AccessRow>,
+    /// Samples.
+    pub samples: Walked,
+    /// Of them, those that tell where their data came from.
+    pub with_source: u64,
+}
+
+/// Accesses of one kind; what the hardware did not tell is `None`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AccessRow {
+    /// What kind.
+    pub kind: AccessKind,
+    /// How many samples.
+    pub samples: u64,
+    /// Those of them with a weight.
+    pub weighed: u64,
+    /// The sum of their weights: latencies in cycles, as a rule.
+    pub weight: u64,
+}
+
+/// What the hardware tells of an access, in perf's words.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AccessKind {
+    /// `LOAD`, `STORE`, …
+    pub operation: Option<&'static str>,
+    /// Level of memory.
+    pub level: Option<&'static str>,
+    /// Whether it was found there.
+    pub hit: Option<bool>,
+    /// On another node.
+    pub remote: bool,
+    /// What other caches had.
+    pub snoop: Option<&'static str>,
+    /// It was modified in another cache (HITM).
+    pub hitm: bool,
+    /// Which TLB knew the page.
+    pub tlb: Option<&'static str>,
+    /// Whether it was found there.
+    pub tlb_hit: Option<bool>,
+    /// Whether the access was locked.
+    pub locked: Option<bool>,
+}
+
+impl AccessRow {
+    /// Mean weight; `None` where none was recorded.
+    #[must_use]
+    pub fn mean_weight(&self) -> Option<f64> {
+        (self.weighed > 0).then(|| self.weight as f64 / self.weighed as f64)
+    }
+}
+
+/// Reads all that is left of a recording.
+///
+/// # Errors
+/// Those of [`Reader::next`].
+pub fn accesses(reader: &mut Reader, filter: &Filter) -> Result<Accesses, ReadError> {
+    let mut counts: FxHashMap<AccessKind, (u64, u64, u64)> = FxHashMap::default();
+    let mut with_source = 0;
+    let (_, samples) = walk(reader, filter, |_, sample| {
+        let Some(details) = sample.details() else { return };
+        let Some(source) = details.data_source else { return };
+        with_source += 1;
+        let kind = AccessKind {
+            operation: source.operation(),
+            level: source.level(),
+            hit: source.hit(),
+            remote: source.is_remote(),
+            snoop: source.snoop(),
+            hitm: source.is_modified_elsewhere(),
+            tlb: source.tlb(),
+            tlb_hit: source.tlb_hit(),
+            locked: source.locked(),
+        };
+        let (number, weighed, weight) = counts.entry(kind).or_default();
+        *number += 1;
+        if let Some(found) = details.weight {
+            *weighed += 1;
+            *weight = weight.saturating_add(found.cost);
+        }
+    })?;
+    let row = |(kind, (samples, weighed, weight))| AccessRow { kind, samples, weighed, weight };
+    let mut rows: Vec<AccessRow> = counts.into_iter().map(row).collect();
+    rows.sort_by(|a, b| b.samples.cmp(&a.samples).then(a.kind.cmp(&b.kind)));
+    Ok(Accesses { rows, samples, with_source })
+}
