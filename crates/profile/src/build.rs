@@ -332,6 +332,9 @@ fn add_intervals(
     by_period: bool,
     most: usize,
 ) -> usize {
+    if rows.is_empty() {
+        return 0;
+    }
     let most = most.min(rows.len());
     let wanted: FxHashMap<RowKey, usize> = rows[..most]
         .iter()

@@ -77,6 +77,33 @@ pub enum RecorderError {
         /// Why.
         source: io::Error,
     },
+    /// A period that the kernel's clocks do not take.
+    #[error(
+        "{event} every {period_ns} ns: the kernel's clocks take no period below 10000 ns, so a sample \
+         would stand for more than it says. Try -F 10000 or fewer, or -c 100000 or more"
+    )]
+    ClockPeriod {
+        /// The event.
+        event: String,
+        /// What was asked for, nanoseconds.
+        period_ns: u64,
+    },
+    /// A clock that would leave a CPU nothing but sampling.
+    #[error(
+        "{event} every {} µs: a sample takes {cost_us:.1} µs of this machine's CPUs, which leaves them \
+         next to nothing else; they might not even answer. Try -F {} or fewer, or -c {:.0} or more",
+        *.period_ns as f64 / 1e3,
+        (1e6 / (2.0 * .cost_us)) as u64,
+        2e3 * .cost_us
+    )]
+    ClockTooFast {
+        /// The event.
+        event: String,
+        /// What was asked for, nanoseconds.
+        period_ns: u64,
+        /// What a sample takes, microseconds.
+        cost_us: f64,
+    },
     /// Settings that exclude each other.
     #[error("{0}")]
     Options(String),

@@ -22,7 +22,9 @@ use crate::error::RecorderError;
 use crate::tally::{IdIndex, Tally};
 
 /// Pairs of loops; the issue of the cost is known to a few per cent then.
-const PAIRS: usize = 15;
+pub(crate) const PAIRS: usize = 15;
+/// Pairs that tell its size.
+pub(crate) const ROUGHLY: usize = 3;
 /// Nanoseconds of a loop without the event.
 const LOOP_NS: u64 = 30_000_000;
 /// Samples per second while measuring: enough for the cost to stand out.
@@ -47,7 +49,7 @@ pub struct SamplingCost {
     pub pairs: usize,
 }
 
-/// Measures on the calling thread, for about a second, what a sample of `request` costs.
+/// Measures on the calling thread, for some 60 ms a pair of loops, what a sample of `request` costs.
 ///
 /// # Errors
 /// [`RecorderError`] if the event cannot be opened for this thread.
@@ -56,6 +58,7 @@ pub(crate) fn measure(
     machine: &Machine,
     topology: &Topology,
     request: &EventRequest,
+    pairs: usize,
 ) -> Result<Option<SamplingCost>, RecorderError> {
     let request = EventRequest { attr: at_rate(&request.attr), leader: None, ..request.clone() };
     let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
@@ -65,8 +68,8 @@ pub(crate) fn measure(
     let index = IdIndex::new([], &[true]);
     let Some(mut ring) = set.take_rings().pop() else { return Ok(None) };
     let turns = turns_for(LOOP_NS);
-    let mut costs = Vec::with_capacity(PAIRS);
-    for _ in 0..PAIRS {
+    let mut costs = Vec::with_capacity(pairs);
+    for _ in 0..pairs {
         let with_first = fastrand::bool();
         let mut with = None;
         if with_first {

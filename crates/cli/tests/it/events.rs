@@ -36,3 +36,13 @@ fn dry_run_shows_what_would_be_opened() {
         assert!(said.contains(part), "{part} is missing\n{shown}");
     }
 }
+
+/// Such a clock would take its CPU for good, or be slower than it says: nothing is started.
+#[test]
+fn a_clock_faster_than_the_kernel_takes_is_refused() {
+    let scratch = Scratch::new();
+    let args = ["record", "-e", "cpu-clock", "-c", "1000", "--", "touch", "was-there"];
+    let refused = scratch.pmuscope(args);
+    refused.exits(2).complains("no period below 10000 ns").complains("-c 100000");
+    assert!(!scratch.path("was-there").exists(), "the command ran\n{refused}");
+}

@@ -16,6 +16,7 @@ mod flight;
 mod old_file;
 mod outcome;
 mod preview;
+mod rate;
 mod readers;
 mod scope;
 mod threads;
@@ -107,6 +108,10 @@ pub fn record(
     let scope = scope(options, machine, &topology, child.as_ref(), cgroup.as_ref())?;
     let mut requests = attributes::requests(options, features)?;
     let cost = sampling_cost(options, kernel, machine, &topology, &requests)?;
+    rate::check(&requests, |request| match cost {
+        Some(cost) => Ok(Some(cost)),
+        None => sampling_cost::measure(kernel, machine, &topology, request, sampling_cost::ROUGHLY),
+    })?;
     let budget = match options.budget {
         None => None,
         Some(target) => {
@@ -163,7 +168,9 @@ fn sampling_cost(
         return Ok(None);
     }
     match requests.iter().find(|request| request.attr.sample > 0) {
-        Some(request) => sampling_cost::measure(kernel, machine, topology, request),
+        Some(request) => {
+            sampling_cost::measure(kernel, machine, topology, request, sampling_cost::PAIRS)
+        }
         None => Ok(None),
     }
 }
