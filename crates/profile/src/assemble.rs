@@ -139,7 +139,7 @@ impl Frames {
             latest: None,
         };
         let modules = collected.state.modules.list();
-        for (place, symbol) in named.places.iter().zip(&named.symbols) {
+        for (place, symbol) in named.places.iter().zip(named.symbols.iter().flatten()) {
             let address = match modules[place.module as usize].kind {
                 ModuleKind::Other | ModuleKind::KernelLoaded => None,
                 _ => Some(place.address),

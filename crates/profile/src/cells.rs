@@ -1,7 +1,14 @@
-//! The counts of a counter, found and raised in one line of the cache.
+//! The counts of a counter, found by what is counted.
 //!
-//! A wide program is sampled at a million addresses: the table is far larger than the cache, and nearly
-//! every sample waits for memory. So samples wait in a batch, whose lines are asked for all together.
+//! A wide program is sampled at a million addresses: the tables are far larger than the cache, and nearly
+//! every sample waits for memory. So samples wait in a batch, whose entries are asked for all together.
+//! Cells lie close together in the order in which they came up; a table of slots, each with a part of
+//! the hash, finds them:
+//!
+//! ```text
+//!  hash ─► slots  │hash, number│    │hash, number│ …     8 bytes each, a quarter to five eighths of them free
+//!                        └─► cells  │what│block│count│   24 bytes each, none empty
+//! ```
 
 use crate::log::{Entry, Log};
 use crate::table::mix;
@@ -9,16 +16,14 @@ use crate::table::mix;
 /// Samples in a batch: more than memory answers at once.
 const BATCH: usize = 32;
 
-/// 32 bytes, so that no slot lies in two lines.
-#[derive(Debug, Clone, Copy, Default)]
-struct Slot {
+#[derive(Debug, Clone, Copy)]
+struct Cell {
     address: u64,
-    /// Plus one; 0 if the slot is free.
-    of: u32,
-    cell: u32,
-    block: u32,
-    samples: u32,
     weight: u64,
+    of: u32,
+    /// There are few blocks (`blocks::MOST`).
+    block: u16,
+    samples: u16,
 }
 
 /// What is counted apart.
@@ -32,25 +37,27 @@ pub(crate) struct Key {
 struct Waiting {
     hash: u64,
     key: Key,
-    block: u32,
+    block: u16,
     weight: u64,
 }
 
 /// Counts by key, in one block of time each; earlier ones go to the log.
 #[derive(Debug)]
 pub(crate) struct Cells {
-    slots: Vec<Slot>,
-    /// The slots are 2^bits.
+    /// By the numbers that the log has for them.
+    cells: Vec<Cell>,
+    /// 2^bits of them: the lower half of the hash, and the number plus one; 0 if free. The upper bits of
+    /// the hash tell where to look first.
+    slots: Vec<u64>,
     bits: u32,
-    used: u32,
     waiting: Vec<Waiting>,
 }
 
 impl Default for Cells {
     fn default() -> Self {
         let bits = 10;
-        let slots = vec![Slot::default(); 1 << bits];
-        Self { slots, bits, used: 0, waiting: Vec::with_capacity(BATCH) }
+        let slots = vec![0; 1 << bits];
+        Self { cells: Vec::new(), slots, bits, waiting: Vec::with_capacity(BATCH) }
     }
 }
 
@@ -58,8 +65,8 @@ impl Cells {
     /// Counts a sample, sooner or later.
     #[inline]
     pub(crate) fn count(&mut self, key: Key, block: u32, weight: u64, log: &mut Log) {
-        let hash = mix(key.address, key.of.into());
-        self.waiting.push(Waiting { hash, key, block, weight });
+        let hash = hash(key);
+        self.waiting.push(Waiting { hash, key, block: block as u16, weight });
         if self.waiting.len() == BATCH {
             self.settle(log);
         }
@@ -69,9 +76,15 @@ impl Cells {
     fn settle(&mut self, log: &mut Log) {
         let mut waiting = std::mem::take(&mut self.waiting);
         let shift = 64 - self.bits;
-        // These loads do not depend on one another, so memory works on all of them at a time.
-        let touched = waiting.iter().map(|one| self.slots[(one.hash >> shift) as usize].of);
-        std::hint::black_box(touched.fold(0, |sum: u32, of| sum.wrapping_add(of)));
+        // These loads do not depend on one another, so memory works on all of them at a time: first
+        // the slots, then what most of them point to.
+        let slots = waiting.iter().map(|one| self.slots[(one.hash >> shift) as usize]);
+        std::hint::black_box(slots.fold(0, |sum: u64, slot| sum.wrapping_add(slot)));
+        let cells = waiting.iter().map(|one| {
+            let slot = self.slots[(one.hash >> shift) as usize];
+            self.cells.get((slot as u32).wrapping_sub(1) as usize).map_or(0, |cell| cell.of)
+        });
+        std::hint::black_box(cells.fold(0, |sum: u32, of| sum.wrapping_add(of)));
         for one in waiting.drain(..) {
             self.count_now(one, log);
         }
@@ -80,70 +93,75 @@ impl Cells {
 
     fn count_now(&mut self, one: Waiting, log: &mut Log) {
         let Waiting { hash, key, block, weight } = one;
-        let mask = self.slots.len() - 1;
+        let (mask, tag) = (self.slots.len() - 1, hash << 32);
         let mut at = (hash >> (64 - self.bits)) as usize;
         loop {
-            let slot = &mut self.slots[at];
-            if slot.of == key.of + 1 && slot.address == key.address {
-                if slot.block != block || slot.samples == u32::MAX {
-                    slot.write(log);
-                    slot.block = block;
-                }
-                slot.samples += 1;
-                slot.weight = slot.weight.saturating_add(weight);
-                return;
+            let slot = self.slots[at];
+            if slot == 0 {
+                break;
             }
-            if slot.of == 0 {
-                let (address, of, cell) = (key.address, key.of + 1, self.used);
-                *slot = Slot { address, of, cell, block, samples: 1, weight };
-                self.used += 1;
-                if self.used as usize * 4 > self.slots.len() * 3 {
-                    self.grow();
+            let number = slot as u32 - 1;
+            let cell = &mut self.cells[number as usize];
+            if slot >> 32 << 32 == tag && cell.of == key.of && cell.address == key.address {
+                if cell.block != block || cell.samples == u16::MAX {
+                    cell.write(number, log);
+                    cell.block = block;
                 }
+                cell.samples += 1;
+                cell.weight = cell.weight.saturating_add(weight);
                 return;
             }
             at = (at + 1) & mask;
+        }
+        let Key { of, address } = key;
+        self.cells.push(Cell { address, weight, of, block, samples: 1 });
+        self.slots[at] = tag | self.cells.len() as u64;
+        if self.cells.len() * 4 > self.slots.len() * 3 {
+            self.grow();
         }
     }
 
     fn grow(&mut self) {
         self.bits += 1;
         let mask = (1 << self.bits) - 1;
-        let old = std::mem::replace(&mut self.slots, vec![Slot::default(); mask + 1]);
-        for slot in old.into_iter().filter(|slot| slot.of != 0) {
-            let hash = mix(slot.address, (slot.of - 1).into());
+        // The old ones go first: they are of no use, and memory is short when this matters.
+        self.slots = Vec::new();
+        self.slots = vec![0; mask + 1];
+        for (cell, number) in self.cells.iter().zip(1_u64..) {
+            let hash = hash(Key { of: cell.of, address: cell.address });
             let mut at = (hash >> (64 - self.bits)) as usize;
-            while self.slots[at].of != 0 {
+            while self.slots[at] != 0 {
                 at = (at + 1) & mask;
             }
-            self.slots[at] = slot;
+            self.slots[at] = hash << 32 | number;
         }
     }
 
     /// Writes down what the log does not have yet; all cells then stand in block 0.
     pub(crate) fn flush(&mut self, log: &mut Log) {
         self.settle(log);
-        for slot in self.slots.iter_mut().filter(|slot| slot.of != 0) {
-            slot.write(log);
-            slot.block = 0;
+        for (cell, number) in self.cells.iter_mut().zip(0..) {
+            cell.write(number, log);
+            cell.block = 0;
         }
     }
 
     /// The keys of all cells, by the numbers that the log has for them.
     pub(crate) fn into_keys(self) -> Vec<Key> {
-        let mut keys = vec![Key { of: 0, address: 0 }; self.used as usize];
-        for slot in self.slots.iter().filter(|slot| slot.of != 0) {
-            keys[slot.cell as usize] = Key { of: slot.of - 1, address: slot.address };
-        }
-        keys
+        drop(self.slots);
+        self.cells.into_iter().map(|cell| Key { of: cell.of, address: cell.address }).collect()
     }
 }
 
-impl Slot {
-    fn write(&mut self, log: &mut Log) {
+fn hash(key: Key) -> u64 {
+    mix(key.address, key.of.into())
+}
+
+impl Cell {
+    fn write(&mut self, number: u32, log: &mut Log) {
         if self.samples > 0 {
-            let Self { cell, block, samples, weight, .. } = *self;
-            log.push(Entry { cell, block, samples, weight });
+            let (samples, weight) = (self.samples.into(), self.weight);
+            log.push(Entry { cell: number, block: self.block.into(), samples, weight });
             (self.samples, self.weight) = (0, 0);
         }
     }

@@ -19,8 +19,8 @@ pub type Resolve<'a> = dyn FnMut(&[Request<'_>]) -> Vec<Resolved> + 'a;
 pub(crate) struct Named {
     /// All distinct places, in order.
     pub(crate) places: Vec<Place>,
-    /// One per place.
-    pub(crate) symbols: Vec<Option<Symbol>>,
+    /// By module, one per place.
+    pub(crate) symbols: Vec<Vec<Option<Symbol>>>,
     /// For each of [`Collected::counts`] and each of its places: which of `places` it is.
     pub(crate) numbers: Vec<Vec<u32>>,
     /// One per module.
@@ -45,12 +45,8 @@ pub(crate) fn name(
     let (answers, build_ids) =
         look_up(&collected.state, &addresses, metadata, kernel, resolve).into_iter().unzip();
     let answers: Vec<Resolved> = answers;
-    let mut symbols = Vec::with_capacity(places.len());
-    let mut states = Vec::with_capacity(modules.len());
-    for answer in answers {
-        symbols.extend(answer.symbols);
-        states.push(answer.state);
-    }
+    let (symbols, states) =
+        answers.into_iter().map(|answer| (answer.symbols, answer.state)).unzip();
     Named { places, symbols, numbers, states, build_ids }
 }
 
