@@ -107,11 +107,16 @@ fn names_are_those_of_perf_for_99_samples_of_100() {
     pmuscope.args(["script", "--ns", "--no-symbol-cache"]);
     let (theirs, ours) = (script(perf, &file), script(pmuscope, &file));
 
-    let (mut compared, mut equal) = (0_u32, 0_u32);
+    let (mut compared, mut equal, mut gone) = (0_u32, 0_u32, 0_u32);
     let mut classes: BTreeMap<&str, (u32, &str, &str)> = BTreeMap::new();
     for (place, (ours, module)) in &ours {
         // A thread that has just ended has the id -1; its process is told in another way.
         let Some((theirs, _)) = theirs.get(place) else { continue };
+        // A program of another test may have been removed between perf's look at it and ours.
+        if module.starts_with('/') && !Path::new(module).exists() {
+            gone += 1;
+            continue;
+        }
         compared += 1;
         if ours == theirs {
             equal += 1;
@@ -122,9 +127,10 @@ fn names_are_those_of_perf_for_99_samples_of_100() {
     }
     let share = |count: u32| f64::from(count) * 100.0 / f64::from(compared);
     eprintln!("{compared} samples, of them {:.2} % with perf's name", share(equal));
+    eprintln!("{gone} samples of files that are gone were not compared");
     for (class, (count, theirs, ours)) in &classes {
         eprintln!("{:.3} % {class}: {theirs} is {ours}", share(*count));
     }
-    assert!(compared > 3000 && f64::from(compared) > 0.98 * ours.len() as f64, "{compared}");
+    assert!(compared > 3000 && f64::from(compared + gone) > 0.98 * ours.len() as f64, "{compared}");
     assert!(share(equal) >= 99.0, "{:.2} %: {classes:?}", share(equal));
 }
