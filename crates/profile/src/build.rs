@@ -374,7 +374,7 @@ mod tests {
     use super::*;
     use crate::collect::InOrder;
     use crate::counter::Apart;
-    use pmuscope_perfdata::reader::{Comm, CpuMode, Mmap, Record, Sample};
+    use pmuscope_perfdata::reader::{Comm, CpuMode, FileBuildId, Mmap, Record, Sample};
     use pmuscope_symbols::State;
     use pmuscope_symbols::{Frame, Module, Resolved, Symbol};
     use proptest::prelude::*;
@@ -524,6 +524,34 @@ mod tests {
             let weights = profile.aggregate.cells.iter().map(|cell| cell.weight);
             assert_eq!(weights.sum::<u64>(), 3);
         }
+    }
+
+    /// The kernel could not read the id at one of the mappings.
+    #[test]
+    fn a_file_mapped_with_and_without_its_build_id_is_one_module() {
+        let mut collected = InOrder::new(&[false], Apart::default());
+        for (pid, build_id) in [(1, Some(&[7; 20][..])), (2, None), (3, Some(&[8; 20]))] {
+            collected.take(&Record::Comm(Comm { pid, tid: pid, name: b"one", exec: true }));
+            let (start, length, executable) = (0x1000, 0x1000, true);
+            let mapping = Mmap { pid, tid: pid, start, length, build_id, ..Mmap::default() };
+            collected.take(&Record::Mmap(Mmap { path: b"/bin/program", executable, ..mapping }));
+            collected.take(&sample(pid, 0x1020, 5, 1));
+        }
+        let of_path = FileBuildId { kernel: false, path: b"/bin/program".into(), id: vec![7; 20] };
+        let mut file = no_file();
+        file.metadata.build_ids.push(of_path);
+        let running = KernelIdentity::default();
+        let profile = collected.finish().build(
+            vec![facts(false)],
+            file,
+            &running,
+            Options::default(),
+            &mut |requests| {
+                requests.iter().map(|one| by_sixteen(&one.module, one.addresses)).collect()
+            },
+        );
+        // The third process ran another build of the same path.
+        assert_eq!(rows(&profile), ["2 one f2 None program", "1 one f2 None program"]);
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub(crate) fn name(
     kernel: KernelMatch,
     resolve: &mut Resolve<'_>,
 ) -> Named {
-    let (places, numbers) = distinct(collected);
+    let (places, numbers) = distinct(collected, &same_modules(&collected.state, metadata));
     let modules = collected.state.modules.list();
     let mut addresses: Vec<Vec<u64>> = vec![Vec::new(); modules.len()];
     for place in &places {
@@ -95,9 +95,24 @@ pub(crate) fn look_up(
     answers.into_iter().zip(build_ids).collect()
 }
 
-/// Each place once, in order of module and address; and which one each counter's are.
-fn distinct(collected: &Collected) -> (Vec<Place>, Vec<Vec<u32>>) {
-    let packed = |place: &Place| u128::from(place.module) << 64 | u128::from(place.address);
+/// For each module the first one that is the same. The kernel tells a mapping's build id only where the
+/// file's first page is in memory at that moment, so one file comes with its id and without; the table
+/// at the end of the recording has it for both.
+fn same_modules(state: &State, metadata: &Metadata) -> Vec<u32> {
+    let ids = file_ids(metadata);
+    let mut first: FxHashMap<(ModuleKind, &[u8], Option<BuildId>), u32> = FxHashMap::default();
+    let modules = state.modules.list().iter().zip(0..);
+    let same = modules.map(|(module, number)| {
+        *first.entry((module.kind, &module.path, build_id(module, &ids))).or_insert(number)
+    });
+    same.collect()
+}
+
+/// Each place once, in order of module and address; and which one each counter's are. `same` tells for
+/// each module which one it counts as.
+fn distinct(collected: &Collected, same: &[u32]) -> (Vec<Place>, Vec<Vec<u32>>) {
+    let packed =
+        |place: &Place| u128::from(same[place.module as usize]) << 64 | u128::from(place.address);
     let mut all: Vec<u128> =
         collected.counts.iter().flat_map(|counts| counts.places.iter().map(packed)).collect();
     // Without call chains each counter's are in order already, which this sort makes use of.
