@@ -128,9 +128,14 @@ fn kernel_counts(table: &Table) -> Vec<u64> {
     counts
 }
 
-/// perf before 6.3 does not know stubs in `.plt.sec` and takes them for what comes before.
-fn without_stubs(name: &str) -> String {
-    if name == "_init" || name.ends_with("@plt") { "[stubs]" } else { name }.to_owned()
+/// perf before 6.3 does not know stubs in `.plt.sec` and takes them for what comes before. The one that
+/// all stubs go on to at their first call has no name with us, and is `_init` with perf as well.
+fn without_stubs(name: Option<&str>) -> String {
+    match name {
+        None | Some("_init") => "[stubs]".to_owned(),
+        Some(name) if name.ends_with("@plt") => "[stubs]".to_owned(),
+        Some(name) => name.to_owned(),
+    }
 }
 
 #[test]
@@ -155,7 +160,7 @@ fn perf_report_counts_the_same() {
                 let rows = table.iter().filter(|((_, module, _), _)| module == "mixprogram");
                 let mut table = Table::new();
                 for ((comm, module, name), samples) in rows {
-                    let name = name.as_deref().map(without_stubs);
+                    let name = Some(without_stubs(name.as_deref()));
                     *table.entry((comm.clone(), module.clone(), name)).or_default() += samples;
                 }
                 table
