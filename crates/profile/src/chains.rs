@@ -93,7 +93,7 @@ impl Last {
     #[inline]
     pub(crate) fn keep_shared(&mut self, view: ViewId, stamp: u64, steps: &[Step]) -> usize {
         if self.view != Some(view) {
-            (self.view, self.path) = (Some(view), std::mem::take(&mut self.path));
+            self.view = Some(view);
             self.path.clear();
         }
         let is_equal = |(reached, step): &(&Reached, &Step)| reached.step == **step;

@@ -422,9 +422,26 @@ impl<'a> Counter<'a> {
         (slot, view): (usize, ViewId),
         hit: &Hit<'_>,
     ) -> u32 {
-        if let Some(end) = self.walk(lookup, at, stamp, view, hit) {
-            return self.unwound(lookup, at, stamp, view, hit, end);
+        let node = match self.walk(lookup, at, stamp, view, hit) {
+            Some(end) => self.unwound(lookup, at, stamp, view, hit, end),
+            None => self.recorded(lookup, at, stamp, (slot, view), hit),
+        };
+        if hit.ip.is_some() {
+            return node;
         }
+        let unknown = self.intern(UNKNOWN_PLACE);
+        self.chains.child(node, unknown)
+    }
+
+    /// The node of a call chain as the recording has it, from its thread's last one on.
+    fn recorded<L: Lookup>(
+        &mut self,
+        lookup: &L,
+        at: L::At,
+        stamp: u64,
+        (slot, view): (usize, ViewId),
+        hit: &Hit<'_>,
+    ) -> u32 {
         let mut chain = std::mem::take(&mut self.steps);
         let mut last = std::mem::take(&mut self.last_chains[slot]);
         steps(hit, &mut chain);
@@ -436,16 +453,12 @@ impl<'a> Counter<'a> {
             holds = holds.and(held);
             last.push(step, node, holds);
         }
-        if hit.ip.is_none() {
-            let unknown = self.intern(UNKNOWN_PLACE);
-            node = self.chains.child(node, unknown);
-        }
         self.last_chains[slot] = last;
         self.steps = chain;
         node
     }
 
-    /// The number of a call chain whose part of the program was walked, to `end`.
+    /// The node of a call chain whose part of the program was walked, to `end`.
     fn unwound<L: Lookup>(
         &mut self,
         lookup: &L,
@@ -472,10 +485,6 @@ impl<'a> Counter<'a> {
         for &step in of_kernel.chain(leaf) {
             let (place, _) = self.number(lookup, at, stamp, view, step);
             node = self.chains.child(node, place);
-        }
-        if hit.ip.is_none() {
-            let unknown = self.intern(UNKNOWN_PLACE);
-            node = self.chains.child(node, unknown);
         }
         self.steps = chain;
         node
