@@ -86,17 +86,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let mut watch = Watch { stop: Stop::new()?, path: args.output.path().map(PathBuf::from) };
     capture::capture(&options, &mut file, &mut watch).map_err(|error| not_measured(&error))?;
     let interrupted = watch.stop.asked();
-    let failed = file.runs.iter().any(|run| run.exit != Some(0));
     let missing = !args.arms.is_empty() && !file.notices.is_empty();
-    let whole = !interrupted && !failed && !missing;
-    let exit = if whole { Exit::Done } else { Exit::Incomplete };
-    if interrupted {
-        file.why = Some("interrupted".to_owned());
-    } else {
-        file.finish(exit.status());
-    }
-    args.output.finish(&file, capture_text)?;
-    Ok(exit)
+    args.output.finish(file, interrupted, !missing, capture_text)
 }
 
 impl Args {

@@ -33,12 +33,27 @@ impl Output {
         self.json.as_ref()?.as_deref()
     }
 
-    /// Keeps the finished results, and prints them.
+    /// Ends the runs: by the user's wish, or with all that was asked for there (`whole`) or not. Keeps
+    /// the results, and prints them.
     pub(in crate::commands) fn finish(
         &self,
-        file: &RunFile,
+        mut file: RunFile,
+        interrupted: bool,
+        whole: bool,
         text: fn(&RunFile, &Style) -> String,
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<Exit> {
+        let failed = file.runs.iter().any(|run| run.exit != Some(0));
+        let exit = if whole && !failed && !interrupted { Exit::Done } else { Exit::Incomplete };
+        if interrupted {
+            file.why = Some("interrupted".to_owned());
+        } else {
+            file.finish(exit.status());
+        }
+        self.show(&file, text)?;
+        Ok(exit)
+    }
+
+    fn show(&self, file: &RunFile, text: fn(&RunFile, &Style) -> String) -> anyhow::Result<()> {
         if let Some(path) = self.path() {
             save(file, path)?;
         }

@@ -102,15 +102,7 @@ pub(super) fn run(
     eprintln!("{} guests; Ctrl-C keeps what is done", cells.len() * args.repeat);
     matrix(&Lab::of_user(), cells, (args.repeat, seed), &extracts, &mut file, &mut watch)?;
     let interrupted = watch.stop.asked();
-    let failed = file.runs.iter().any(|run| run.exit != Some(0));
-    let exit = if interrupted || failed { Exit::Incomplete } else { Exit::Done };
-    if interrupted {
-        file.why = Some("interrupted".to_owned());
-    } else {
-        file.finish(exit.status());
-    }
-    args.output.finish(&file, guests_text)?;
-    Ok(exit)
+    args.output.finish(file, interrupted, true, guests_text)
 }
 
 /// Progress goes to stderr, a line per guest; results to the file after each.
