@@ -1,4 +1,4 @@
-//! Which CPUs are busy: time that each has worked and idled.
+//! Which CPUs are busy: time that each has worked and idled, and that a thread waited for one.
 
 use serde::Serialize;
 
@@ -35,6 +35,15 @@ impl Machine {
         let mut cpus: Vec<CpuTime> = text.lines().filter_map(parse).collect();
         cpus.sort_by_key(|time| time.cpu);
         Ok(CpuTimes { cpus })
+    }
+
+    /// Nanoseconds that the calling thread was ready to run while its CPU ran others, since it began.
+    /// Asking takes some microseconds.
+    ///
+    /// `None` on kernels without `CONFIG_SCHED_INFO`.
+    pub fn waited_ns(&self) -> Option<u64> {
+        // Time on a CPU, time waiting for one, times put on one (`proc_pid_schedstat` in fs/proc/base.c).
+        self.text("proc/thread-self/schedstat").ok()?.split(' ').nth(1)?.parse().ok()
     }
 }
 
@@ -120,6 +129,17 @@ mod tests {
         let all = "0-5".parse().unwrap();
         assert_eq!(CpuTimes::idle_cpus(&before, &after, &all, 0.1).to_string(), "1");
         assert_eq!(CpuTimes::idle_cpus(&before, &after, &all, 0.5).to_string(), "0-1");
+    }
+
+    #[test]
+    fn waiting_is_the_time_that_a_thread_wanted_to_run_and_did_not() {
+        let root = tempfile::tempdir().unwrap();
+        let machine = Machine::at(root.path());
+        assert_eq!(machine.waited_ns(), None);
+        let folder = root.path().join("proc/thread-self");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("schedstat"), "854468 53460 1\n").unwrap();
+        assert_eq!(machine.waited_ns(), Some(53_460));
     }
 
     #[test]

@@ -3,11 +3,12 @@
 //!
 //! A loop of fixed work is timed without and with the event, in pairs in random order; the difference
 //! per sample is the cost. Wall time, since with `CONFIG_IRQ_TIME_ACCOUNTING` the interrupt is not in the
-//! thread's CPU time; the estimate over the pairs is robust (signed ranks), since neighbours disturb.
+//! thread's CPU time; but less what the thread waited for its CPU, which on a busy machine is as long as
+//! the loop itself. The estimate over the pairs is robust (signed ranks), since neighbours disturb.
 //!
 //! ```text
-//!   spin ──────────────►          t0
-//!   spin ─│─│─│─│─│─│───────►     t1 = t0 + samples × cost
+//!   spin ───────······───────►            t0     · waits while others run
+//!   spin ─│─│─│─······─│─│─│─────►        t1 = t0 + samples × cost
 //! ```
 
 use std::hint::black_box;
@@ -67,18 +68,18 @@ pub(crate) fn measure(
     let mut set = SamplingSet::open(kernel, machine, topology, &scope, vec![request], options)?;
     let index = IdIndex::new([], &[true]);
     let Some(mut ring) = set.take_rings().pop() else { return Ok(None) };
-    let turns = turns_for(LOOP_NS);
+    let turns = turns_for(machine, LOOP_NS);
     let mut costs = Vec::with_capacity(pairs);
     for _ in 0..pairs {
         let with_first = fastrand::bool();
         let mut with = None;
         if with_first {
-            with = Some(sampled(kernel, &set, &mut ring, &index, turns)?);
+            with = Some(sampled(kernel, machine, &set, &mut ring, &index, turns)?);
         }
-        let without = spin(turns);
+        let without = spin(machine, turns);
         let (time, samples) = match with {
             Some(with) => with,
-            None => sampled(kernel, &set, &mut ring, &index, turns)?,
+            None => sampled(kernel, machine, &set, &mut ring, &index, turns)?,
         };
         if samples > 0 {
             costs.push((time as f64 - without as f64) / 1e3 / samples as f64);
@@ -106,13 +107,14 @@ fn at_rate(attr: &Attr) -> Attr {
 /// Nanoseconds of the loop with the event on, and the samples taken.
 fn sampled(
     kernel: &dyn Kernel,
+    machine: &Machine,
     set: &SamplingSet,
     ring: &mut Ring,
     index: &IdIndex,
     turns: u64,
 ) -> Result<(u64, u64), RecorderError> {
     set.enable(kernel, |_| ())?;
-    let time = spin(turns);
+    let time = spin(machine, turns);
     set.disable(kernel)?;
     let mut tally = Tally::new(index);
     let pending = ring.pending();
@@ -122,20 +124,64 @@ fn sampled(
     Ok((time, tally.all_samples()))
 }
 
-/// Nanoseconds that so many turns of a loop take, in user mode alone.
-fn spin(turns: u64) -> u64 {
+/// Nanoseconds that so many turns of a loop take, in user mode alone, without those spent waiting.
+fn spin(machine: &Machine, turns: u64) -> u64 {
+    let waited_before = machine.waited_ns();
     let start = monotonic_ns();
     let mut value = 1_u64;
     for turn in 0..turns {
         value = black_box(value.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ turn);
     }
     black_box(value);
-    monotonic_ns() - start
+    let elapsed = monotonic_ns() - start;
+    // A kernel that does not tell leaves it to the estimate over many pairs.
+    let waited = machine.waited_ns().zip(waited_before).map_or(0, |(after, before)| after - before);
+    elapsed.saturating_sub(waited)
 }
 
 /// Turns that take about `ns`: the fastest of three trials tells the undisturbed speed.
-fn turns_for(ns: u64) -> u64 {
+fn turns_for(machine: &Machine, ns: u64) -> u64 {
     const TRIAL: u64 = 1_000_000;
-    let fastest = (0..3).map(|_| spin(TRIAL)).min().unwrap_or(1).max(1);
+    let fastest = (0..3).map(|_| spin(machine, TRIAL)).min().unwrap_or(1).max(1);
     (TRIAL as f64 * ns as f64 / fastest as f64) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+
+    use pmuscope_machine::place::{current_cpu, set_affinity};
+
+    use super::*;
+
+    #[test]
+    fn a_loop_beside_another_on_its_cpu_takes_what_it_takes_alone() {
+        let machine = Machine::host();
+        if machine.waited_ns().is_none() {
+            eprintln!("skipped: this kernel does not tell how long a thread waits");
+            return;
+        }
+        let done = AtomicBool::new(false);
+        let cpu = [current_cpu()].into_iter().collect();
+        set_affinity(&cpu).unwrap();
+        let (elapsed, spun) = thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    black_box(0);
+                }
+            });
+            // Both threads run here: the other one inherited the mask.
+            let start = monotonic_ns();
+            let mut spun = 0;
+            while monotonic_ns() - start < 200_000_000 {
+                spun += spin(&machine, 1_000_000);
+            }
+            done.store(true, Ordering::Relaxed);
+            (monotonic_ns() - start, spun)
+        });
+        // It had half of the CPU, or less where other programs ran too.
+        assert!(spun * 4 < elapsed * 3, "{spun} of {elapsed} ns");
+        assert!(spun > 0);
+    }
 }
