@@ -11,6 +11,8 @@
 use pmuscope_abi::record::{HEADER_SIZE, RecordBuilder, kind};
 use serde::{Deserialize, Serialize};
 
+use crate::strobe::{EpochUpdate, PAYLOAD_EPOCHS, StrobeInfo};
+
 /// Feature bit of the metadata section: above all bits perf knows, silently passed over by it.
 pub const FEATURE_INFO: u32 = 200;
 /// First bytes of the body of our in-stream records.
@@ -57,6 +59,9 @@ pub struct RecordingInfo {
     pub budget: Option<BudgetInfo>,
     /// How rings were read and written.
     pub streaming: Streaming,
+    /// How it was strobed, if it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub strobe: Option<StrobeInfo>,
     /// Sentences a reader of the result should see (reduced features, fallbacks).
     pub notices: Vec<String>,
 }
@@ -271,22 +276,12 @@ impl RecordingInfo {
     /// Appends the in-stream copy to `out`. Too large a copy (thousands of rings) goes without its
     /// rings, whose sums the events hold.
     pub fn append_record(&self, out: &mut Vec<u8>) {
-        const ROOM: usize = u16::MAX as usize - HEADER_SIZE - 24;
         let mut json = self.to_json();
         if json.len() > ROOM {
             json = Self { rings: Vec::new(), ..self.clone() }.to_json();
         }
-        if json.len() > ROOM {
-            return; // hundreds of events: the copy at close has no such limit
-        }
-        let pad = json.len().next_multiple_of(8) - json.len();
-        RecordBuilder::new(out, kind::HEADER_EVENT_TYPE, 0)
-            .bytes(MAGIC)
-            .u32(PAYLOAD_INFO)
-            .u32(json.len() as u32)
-            .bytes(&json)
-            .bytes(&[0; 8][..pad])
-            .finish();
+        // Hundreds of events do not fit: the copy at close has no such limit.
+        append_payload(out, PAYLOAD_INFO, &json);
     }
 
     /// Reads the in-stream copy from a whole record; `None` if it is not one of ours or not understood.
@@ -313,6 +308,41 @@ impl RecordingInfo {
     pub fn from_json(json: &[u8]) -> Option<Self> {
         serde_json::from_slice(json).ok()
     }
+}
+
+impl EpochUpdate {
+    /// Appends the record to `out`, in as many pieces as it takes.
+    pub fn append_record(&self, out: &mut Vec<u8>) {
+        /// Epochs of a burst of many windows are some 500 bytes each.
+        const PIECE: usize = 64;
+        let epochs = self.epochs.chunks(PIECE);
+        let opened = self.opened.chunks(4 * PIECE);
+        let pieces = epochs
+            .map(|epochs| Self { epochs: epochs.to_vec(), opened: Vec::new() })
+            .chain(opened.map(|opened| Self { epochs: Vec::new(), opened: opened.to_vec() }));
+        for piece in pieces {
+            // Strings, numbers and lists of them cannot fail to serialise.
+            append_payload(out, PAYLOAD_EPOCHS, &serde_json::to_vec(&piece).unwrap_or_default());
+        }
+    }
+}
+
+/// Largest payload of a record.
+const ROOM: usize = u16::MAX as usize - HEADER_SIZE - 24;
+
+/// Appends a record of ours to `out`; nothing if it would be too large.
+fn append_payload(out: &mut Vec<u8>, payload_kind: u32, payload: &[u8]) {
+    if payload.len() > ROOM {
+        return;
+    }
+    let pad = payload.len().next_multiple_of(8) - payload.len();
+    RecordBuilder::new(out, kind::HEADER_EVENT_TYPE, 0)
+        .bytes(MAGIC)
+        .u32(payload_kind)
+        .u32(payload.len() as u32)
+        .bytes(payload)
+        .bytes(&[0; 8][..pad])
+        .finish();
 }
 
 #[cfg(test)]

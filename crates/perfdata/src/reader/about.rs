@@ -10,6 +10,8 @@ use super::bytes::Endian;
 use super::event::{Event, Events};
 use super::metadata::{Metadata, NamedIds};
 use super::tool::ToolRecord;
+use crate::info::RecordingInfo;
+use crate::strobe::EpochUpdate;
 
 /// More events than this are not one recording's.
 const MOST_EVENTS: usize = u16::MAX as usize;
@@ -71,14 +73,48 @@ impl About {
             ToolRecord::EventName { id, name } => self.events.rename(id, &name),
             ToolRecord::Info(info) => {
                 // The copy written at close knows more than any in the stream.
-                if !self.metadata.info.as_ref().is_some_and(|info| info.complete) {
-                    self.metadata.info = Some(*info);
+                if !self.is_complete() {
+                    let before = self.metadata.info.replace(*info);
+                    self.keep_epochs(before);
+                }
+            }
+            ToolRecord::Epochs { update, bytes } => {
+                if !self.is_complete() && self.spend(bytes) {
+                    self.take_epochs(&update);
                 }
             }
             ToolRecord::PassedOver => {}
             ToolRecord::Unknown => return false,
         }
         true
+    }
+
+    /// What was written at close is there.
+    fn is_complete(&self) -> bool {
+        self.metadata.info.as_ref().is_some_and(|info| info.complete)
+    }
+
+    /// Copies in the stream come without the epochs that records of their own told before.
+    fn keep_epochs(&mut self, before: Option<RecordingInfo>) {
+        let now = self.metadata.info.as_mut().and_then(|info| info.strobe.as_mut());
+        let before = before.and_then(|info| info.strobe);
+        if let (Some(now), Some(before)) = (now, before)
+            && now.epochs.is_empty()
+        {
+            now.epochs = before.epochs;
+        }
+    }
+
+    fn take_epochs(&mut self, update: &EpochUpdate) {
+        if let Some(strobe) = self.metadata.info.as_mut().and_then(|info| info.strobe.as_mut()) {
+            strobe.take(update);
+        }
+        for opened in &update.opened {
+            if self.ids < MOST_IDS {
+                self.ids += 1;
+                self.events.add_id(opened.event as usize, opened.id);
+            }
+        }
     }
 
     fn spend(&mut self, bytes: usize) -> bool {
@@ -130,6 +166,7 @@ impl About {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::strobe::{Epoch, OpenedId, StrobeInfo};
     use pmuscope_abi::Attr;
 
     fn event(ids: &[u64]) -> ToolRecord {
@@ -155,6 +192,41 @@ mod tests {
         assert_eq!(names(&about), ["first", "second", "made up"]);
         about.take(ToolRecord::EventName { id: 8, name: "better".into() }, Endian::Little);
         assert_eq!(names(&about)[1], "better");
+    }
+
+    fn strobed(complete: bool, from_ns: &[u64]) -> ToolRecord {
+        let epoch = |&from_ns| Epoch { from_ns, ..Epoch::default() };
+        let epochs = from_ns.iter().map(epoch).collect();
+        let strobe = Some(StrobeInfo { epochs, ..StrobeInfo::default() });
+        ToolRecord::Info(Box::new(RecordingInfo { complete, strobe, ..RecordingInfo::default() }))
+    }
+
+    #[test]
+    fn epochs_of_the_stream_outlive_later_copies_and_yield_to_the_last() {
+        let epochs = |about: &About| -> Vec<u64> {
+            let strobe = about.metadata.info.as_ref().unwrap().strobe.as_ref().unwrap();
+            strobe.epochs.iter().map(|epoch| epoch.from_ns).collect()
+        };
+        let update = |from_ns, id| {
+            let epochs = vec![Epoch { from_ns, ..Epoch::default() }];
+            let opened = vec![OpenedId { event: 1, cpu: 0, id }];
+            ToolRecord::Epochs { update: EpochUpdate { epochs, opened }, bytes: 100 }
+        };
+        let mut about = About::new();
+        about.take(event(&[1]), Endian::Little);
+        about.take(event(&[2]), Endian::Little);
+        about.take(strobed(false, &[]), Endian::Little);
+        about.take(update(10, 30), Endian::Little);
+        about.take(strobed(false, &[]), Endian::Little);
+        about.take(update(20, 31), Endian::Little);
+        assert_eq!(epochs(&about), [10, 20]);
+        assert_eq!(
+            (about.events.of_id(31), &about.events.list[1].ids[..]),
+            (Some(1), &[2, 30, 31][..])
+        );
+        about.take(strobed(true, &[11, 21]), Endian::Little);
+        about.take(update(12, 32), Endian::Little);
+        assert_eq!(epochs(&about), [11, 21]);
     }
 
     #[test]

@@ -145,6 +145,14 @@ impl Events {
         self.list.push(event);
     }
 
+    /// Event `index` has a further descriptor.
+    pub(super) fn add_id(&mut self, index: usize, id: u64) {
+        if let Some(event) = self.list.get_mut(index) {
+            event.ids.push(id);
+            self.by_id.insert(id, index);
+        }
+    }
+
     /// Gives the event that owns `id` a better name.
     pub(super) fn rename(&mut self, id: u64, name: &str) {
         if let Some(&index) = self.by_id.get(&id) {

@@ -4,6 +4,7 @@ use pmuscope_abi::ATTR_SIZE_VER0;
 use pmuscope_abi::record::kind;
 
 use crate::info::{MAGIC, PAYLOAD_INFO, RecordingInfo};
+use crate::strobe::{EpochUpdate, PAYLOAD_EPOCHS};
 
 use super::bytes::{Endian, Fields, until_zero};
 use super::event::Event;
@@ -30,6 +31,7 @@ pub(super) enum ToolRecord {
     BuildId { misc: u16, body: Vec<u8> },
     EventName { id: u64, name: String },
     Info(Box<RecordingInfo>),
+    Epochs { update: EpochUpdate, bytes: usize },
     PassedOver,
     Unknown,
 }
@@ -81,6 +83,12 @@ fn info(body: &[u8], endian: Endian) -> Option<ToolRecord> {
     let mut fields = Fields::new(body.strip_prefix(MAGIC)?, endian);
     let (kind, size) = (fields.u32()?, fields.u32()?);
     let json = fields.take(usize::try_from(size).ok()?)?;
-    let info = (kind == PAYLOAD_INFO).then(|| RecordingInfo::from_json(json)).flatten()?;
-    Some(ToolRecord::Info(Box::new(info)))
+    match kind {
+        PAYLOAD_INFO => Some(ToolRecord::Info(Box::new(RecordingInfo::from_json(json)?))),
+        PAYLOAD_EPOCHS => Some(ToolRecord::Epochs {
+            update: serde_json::from_slice::<EpochUpdate>(json).ok()?,
+            bytes: json.len(),
+        }),
+        _ => None,
+    }
 }

@@ -1,0 +1,228 @@
+//! What a strobed recording says of itself: which samples open and close windows, and when the phase
+//! between the two was good.
+//!
+//! A window is a short stretch of a CPU's work between two samples. Two events count the same thing
+//! with the same period; the second one, B, is enabled so many counts after the first one, A:
+//!
+//! ```text
+//!   A  ├──────── period ────────┼──────── period ────────┼────
+//!   B     ├──────── period ────────┼──────── period ────────┼─
+//!      └──┘ offset                └──┘ window               └──┘ window
+//! ```
+//!
+//! **Samples.** On each CPU all events of a [`StrobeGroup`] are one perf group, led by A. A and B
+//! sample, all other members only count. Samples of A and B are alike:
+//! `IDENTIFIER|IP|TID|TIME|CPU|READ` with `read_format` `GROUP|ID`, so each holds the counts of all
+//! members, in the order in which the group was opened, which is that of [`StrobeGroup::events`].
+//! A reader takes the fields from the attributes and members from their ids; ids of a CPU that was
+//! reopened are in the attributes too. A window is an A sample and the next B sample of the same CPU
+//! and group within half a period: each counter's value at B less its value at A. In both,
+//! `A.count − B.count` is the offset of the epoch, within [`StrobeInfo::tolerance`].
+//!
+//! **Epochs.** A sample counts only if an [`Epoch`] of its CPU holds its time
+//! (`from_ns <= time < until_ns`) and its group is the epoch's. What lies outside of all epochs was
+//! taken while the phase was being set, or after it was lost: it is neither window nor profile.
+//!
+//! **Killed recordings.** The copies of the metadata in the stream have [`StrobeInfo`] without epochs.
+//! These come as records of their own ([`EpochUpdate`]), when an epoch begins and again when it ends;
+//! [`StrobeInfo::take`] puts them together. An epoch without an end holds until the next of its CPU
+//! begins.
+
+use serde::{Deserialize, Serialize};
+
+/// Payload kind of an [`EpochUpdate`] as JSON, in a record of type 65 ([`crate::info`]).
+pub const PAYLOAD_EPOCHS: u32 = 2;
+
+/// How a recording was strobed. Fields are added, never changed in meaning.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StrobeInfo {
+    /// The event whose counts make the windows, as asked for ("cycles:u").
+    pub event: String,
+    /// Length of a window as asked for, in units of the event.
+    pub window: u64,
+    /// Distance between windows as asked for, in units of the event.
+    pub period: u64,
+    /// Each epoch's window is drawn from `window` to `window + jitter`.
+    pub jitter: u64,
+    /// Windows in a row per period.
+    pub burst: u32,
+    /// Counts of the event are multiples of this; 1 on hardware, more where an emulator counts.
+    pub granule: u64,
+    /// An offset was accepted if it was off by at most so much, in units of the event.
+    pub tolerance: u64,
+    /// The groups that were opened. Only one at a time counts on a CPU.
+    pub groups: Vec<StrobeGroup>,
+    /// Where not empty, events were of all tasks of the CPUs: windows of other processes than these
+    /// and their descendants are to be dropped.
+    pub only_processes: Vec<u32>,
+    /// Where not empty, as before, but these threads only.
+    pub only_threads: Vec<u32>,
+    /// All epochs of a recording that was closed, by CPU and time; empty in the copies in the stream.
+    pub epochs: Vec<Epoch>,
+    /// One entry per CPU.
+    pub cpus: Vec<CpuHealth>,
+}
+
+/// Events that are one perf group on each CPU. Numbers are positions among the file's attributes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StrobeGroup {
+    /// All members in the order of their counts in a sample: A first, then B, then counters.
+    pub events: Vec<u32>,
+    /// Those whose samples bound windows, in the order in which they fire: A opens the first window, the
+    /// next closes it; with a burst it opens the second one too.
+    pub edges: Vec<u32>,
+    /// The member that counts context switches, if there is one.
+    pub context_switches: Option<u32>,
+    /// CPUs that have this group, as a list ("0-3,8"); empty: all.
+    pub cpus: String,
+}
+
+/// A stretch of time in which the phase of one CPU was set and not yet seen to be lost.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Epoch {
+    /// The CPU.
+    pub cpu: u32,
+    /// Position among [`StrobeInfo::groups`].
+    pub group: u32,
+    /// First moment on the clock of the time stamps, nanoseconds.
+    pub from_ns: u64,
+    /// First moment after it; `None` if it was not closed (a killed recording).
+    pub until_ns: Option<u64>,
+    /// Period of A and B, in units of the event.
+    pub period: u64,
+    /// Window aimed at, in units of the event.
+    pub window: u64,
+    /// `A.count − B.count` as achieved; with a burst, one for each edge after the first.
+    pub offsets: Vec<u64>,
+    /// Tries whose offset was not accepted, before this one.
+    pub rejected_tries: u32,
+    /// Why the phase was set.
+    pub reason: Reason,
+}
+
+/// Why a phase was set.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// The recording began.
+    #[default]
+    Start,
+    /// It was time for another period, and perhaps another group.
+    Dither,
+    /// The kernel had suspended sampling (throttling).
+    Throttled,
+    /// `A.count − B.count` was no longer the offset.
+    OffsetChanged,
+    /// Windows were not as long as they should be while the offset was right: somebody set a period.
+    LengthChanged,
+    /// The events counted, but there were no samples.
+    NoSamples,
+    /// The CPU was offline and came back: its events were opened anew.
+    Hotplug,
+    /// A reason of a newer version.
+    #[serde(other)]
+    Other,
+}
+
+/// What happened on one CPU.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CpuHealth {
+    /// The CPU.
+    pub cpu: u32,
+    /// Tries of setting the phase that were accepted.
+    pub accepted_tries: u64,
+    /// Tries that were not.
+    pub rejected_tries: u64,
+    /// Times that no try was accepted: there is no epoch until the next attempt.
+    pub failed: u64,
+    /// THROTTLE records.
+    pub throttled: u64,
+    /// Phases set, by reason.
+    pub rephased: Vec<(Reason, u64)>,
+    /// Times the CPU's events were opened anew.
+    pub reopened: u64,
+}
+
+/// What became known of epochs since the last such record: a payload of kind [`PAYLOAD_EPOCHS`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EpochUpdate {
+    /// Epochs that began or ended. One that ended replaces the one of the same CPU and `from_ns`.
+    pub epochs: Vec<Epoch>,
+    /// Descriptors that were opened since the file was begun.
+    pub opened: Vec<OpenedId>,
+}
+
+/// A descriptor that was opened after the recording had begun.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct OpenedId {
+    /// Position of the event among the file's attributes.
+    pub event: u32,
+    /// The CPU.
+    pub cpu: u32,
+    /// The id that its records carry.
+    pub id: u64,
+}
+
+impl StrobeInfo {
+    /// Takes over what a record in the stream says. Epochs stay in order of CPU and time.
+    pub fn take(&mut self, update: &EpochUpdate) {
+        for epoch in &update.epochs {
+            let key = (epoch.cpu, epoch.from_ns);
+            match self.epochs.binary_search_by_key(&key, |known| (known.cpu, known.from_ns)) {
+                Ok(at) => self.epochs[at] = epoch.clone(),
+                Err(at) => self.epochs.insert(at, epoch.clone()),
+            }
+        }
+    }
+
+    /// The epoch that holds `time_ns` on `cpu`. Needs [`StrobeInfo::epochs`] in order, as they are
+    /// written.
+    #[must_use]
+    pub fn epoch_at(&self, cpu: u32, time_ns: u64) -> Option<&Epoch> {
+        let after = self.epochs.partition_point(|e| (e.cpu, e.from_ns) <= (cpu, time_ns));
+        let epoch = self.epochs.get(after.checked_sub(1)?)?;
+        let holds = epoch.cpu == cpu && epoch.until_ns.is_none_or(|until| time_ns < until);
+        holds.then_some(epoch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn epoch(cpu: u32, from_ns: u64, until_ns: Option<u64>) -> Epoch {
+        Epoch { cpu, from_ns, until_ns, period: 1009, offsets: vec![300], ..Epoch::default() }
+    }
+
+    #[test]
+    fn updates_come_in_any_order_and_an_end_replaces_a_beginning() {
+        let mut info = StrobeInfo::default();
+        let update = |epochs: &[Epoch]| EpochUpdate { epochs: epochs.to_vec(), opened: vec![] };
+        info.take(&update(&[epoch(1, 10, None), epoch(0, 12, None)]));
+        info.take(&update(&[epoch(1, 10, Some(20)), epoch(1, 21, None)]));
+        assert_eq!(info.epochs, [epoch(0, 12, None), epoch(1, 10, Some(20)), epoch(1, 21, None)]);
+    }
+
+    #[test]
+    fn a_time_is_in_the_epoch_that_holds_it_or_in_none() {
+        let epochs = vec![epoch(0, 10, Some(20)), epoch(0, 30, None), epoch(1, 5, Some(15))];
+        let info = StrobeInfo { epochs, ..StrobeInfo::default() };
+        let from = |cpu, time| info.epoch_at(cpu, time).map(|epoch| epoch.from_ns);
+        assert_eq!([from(0, 9), from(0, 10), from(0, 19)], [None, Some(10), Some(10)]);
+        assert_eq!([from(0, 20), from(0, 99), from(1, 15)], [None, Some(30), None]);
+        assert_eq!([from(1, 4), from(1, 14), from(2, 14)], [None, Some(5), None]);
+    }
+
+    #[test]
+    fn a_reason_of_a_newer_version_does_not_hide_the_rest() {
+        let json = r#"{"epochs":[{"cpu":3,"reason":"moonlight"}],"unknown":1}"#;
+        let info: StrobeInfo = serde_json::from_str(json).unwrap();
+        assert_eq!((info.epochs[0].cpu, info.epochs[0].reason), (3, Reason::Other));
+    }
+}
