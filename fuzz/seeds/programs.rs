@@ -37,6 +37,7 @@ pub(crate) fn add(seeds: &Seeds) -> Result {
             let bytes = fs::read(&path)?;
             seeds.add("elf", name, &bytes)?;
             seeds.add("dwarf", name, &bytes)?;
+            seeds.add("unwind", name, &[&stack()[..], &bytes].concat())?;
             answers(seeds, name, &path)?;
         } else {
             println!("no seed {name} of a program: cc {flags:?} fails");
@@ -71,6 +72,12 @@ fn answers(seeds: &Seeds, name: &str, path: &Path) -> Result {
     let contents = zstd::stream::decode_all(frame)?;
     seeds.add("bundle", name, &[&[0], &contents[..]].concat())?;
     seeds.add("bundle", &format!("{name}-frame"), &[&[1], frame].concat())
+}
+
+/// Choices and a stack as the target takes them, with addresses of a small program's code on it.
+fn stack() -> Vec<u8> {
+    let words: Vec<u8> = (0..64_u64).flat_map(|at| (0x1000 + 0x18 * at).to_le_bytes()).collect();
+    [&[0][..], &(words.len() as u16).to_le_bytes(), &words].concat()
 }
 
 fn jit_dump() -> Vec<u8> {

@@ -114,7 +114,7 @@ fn sample(out: &mut Vec<u8>, time: u64, more: SampleType) {
         words.extend(0x100..0x108);
         words.push(64);
         words.extend([0; 8]);
-        words.extend([64, 30, 0x68_1000_42]);
+        words.extend([64, 30, 0x6810_0042]);
     }
     record.bytes(&words.into_iter().flat_map(u64::to_le_bytes).collect::<Vec<u8>>()).finish();
 }

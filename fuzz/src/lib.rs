@@ -8,6 +8,7 @@
 pub mod catalogue;
 pub mod recording;
 pub mod symbols;
+pub mod unwinding;
 
 use std::fs;
 use std::path::{Path, PathBuf};
