@@ -16,7 +16,7 @@ guest_aarch64 := aarch64-unknown-linux-musl
 fuzz_clippy := CUSTOM_LIBFUZZER_PATH=/libfuzzer.a RUSTFLAGS='--cfg fuzzing' \
 	cargo clippy --locked --quiet --manifest-path fuzz/Cargo.toml --target-dir $(target)/fuzz
 
-.PHONY: build demo test test-full lint install-deps guest-aarch64 need-guest-aarch64 need-build need-test need-full need-demo need-lint
+.PHONY: build demo test test-full lint install-deps guest-aarch64 need-guest-aarch64 need-build need-test need-guests need-full need-demo need-lint
 
 build: need-build
 	cargo build --locked --release
@@ -31,10 +31,10 @@ guest-aarch64: need-guest-aarch64
 demo: need-demo build
 	@scripts/demo $(target)/release/pmuscope $(target)/demo
 
-test: need-test
+test: need-test need-guests
 	@scripts/test
 
-test-full: need-test need-full
+test-full: need-test need-guests need-full
 	@PMUSCOPE_FULL=1 scripts/test
 
 lint: need-lint
@@ -61,9 +61,14 @@ need-test: need-build
 	@scripts/need bash=bash xz-utils=xz
 	@scripts/need --optional linux-perf=perf man-db=man qemu-system-x86=qemu-system-x86_64
 
-# Pages and pictures are opened in a browser.
+# The kernel that guests run: a test would have to wait for the network.
+need-guests: need-build
+	@scripts/need --kernels x86_64=6.1
+
+# Pages and pictures are opened in a browser; guests run further kernels.
 need-full: guest-aarch64
 	@scripts/need --optional chromium=chromium chromium-driver=chromedriver
+	@scripts/need --kernels x86_64=6.12 aarch64=6.1
 
 need-demo: need-build
 	@scripts/need xz-utils=xz
