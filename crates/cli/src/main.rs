@@ -19,7 +19,8 @@ struct Cli {
 }
 
 fn main() -> std::process::ExitCode {
-    let cli = match Cli::try_parse() {
+    let words = commands::lab::of_first_process(std::env::args_os().collect(), std::process::id());
+    let cli = match Cli::try_parse_from(words) {
         Ok(cli) => cli,
         Err(error) => return exit::of_usage(&error),
     };

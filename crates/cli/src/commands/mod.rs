@@ -10,7 +10,7 @@ mod doctor;
 mod empty;
 mod filter;
 mod generate;
-mod lab;
+pub(crate) mod lab;
 mod output;
 mod record;
 mod report;

@@ -5,6 +5,8 @@ mod matrix;
 mod output;
 mod run;
 
+use std::ffi::OsString;
+
 use clap::Subcommand;
 use pmuscope_lab::LabError;
 
@@ -39,6 +41,17 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     }
 }
 
+/// The words of a command line. A kernel hands those of its own that it does not know (`nokaslr`, which
+/// its loader reads) to its first process, before the ones that are meant for it.
+pub(crate) fn of_first_process(words: Vec<OsString>, pid: u32) -> Vec<OsString> {
+    match words.as_slice() {
+        [program, .., lab, guest] if pid == 1 && lab == "lab" && guest == "guest" => {
+            [program, lab, guest].map(OsString::clone).into()
+        }
+        _ => words,
+    }
+}
+
 /// Bad input ends with 2; whatever else kept a command from running in a guest with 125, as the
 /// command's own status may be any other.
 fn refused(error: &LabError) -> anyhow::Error {
@@ -51,4 +64,20 @@ fn refused(error: &LabError) -> anyhow::Error {
         _ => Exit::Target(125),
     };
     failure(exit, error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_were_meant_for_the_kernel_are_left_out() {
+        let words = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
+        let of = |text: &str, pid| of_first_process(words(text), pid);
+        assert_eq!(of("/init nokaslr lab guest", 1), words("/init lab guest"));
+        assert_eq!(of("/init lab guest", 1), words("/init lab guest"));
+        assert_eq!(of("pmuscope x lab guest", 2), words("pmuscope x lab guest"));
+        // A program of a container is its first process as well.
+        assert_eq!(of("pmuscope record -- x", 1), words("pmuscope record -- x"));
+    }
 }
