@@ -19,6 +19,18 @@ const LAST_LINES: usize = 12;
 /// Of a console, as much as these lines take.
 const LAST_BYTES: u64 = 16 << 10;
 
+/// What an emulated PC's kernel would wait for or find out in vain, and does not have to:
+/// - ten ticks of a timer, where a busy host may not give the emulator the time for them: a panic;
+/// - the speed of delay loops, a fifth of a second for each CPU, all others spinning meanwhile;
+/// - whether the CPUs' time stamp counters agree. They are one counter; where the kernel does not believe
+///   it, every look at the clock is an access to a device that all CPUs queue for.
+const EMULATED_PC: &str = "no_timer_check lpj=10000000 tsc=reliable ";
+
+/// Up to so many CPUs are emulated by a thread each; more take turns in one. QEMU before 8.1 may go on to
+/// run what it translated of code that the kernel patches meanwhile: the more CPUs run it, the likelier,
+/// and then all of them spin for good (seen with 64 CPUs of QEMU 7.2 in two boots of five).
+const MOST_THREADS: u32 = 16;
+
 /// What QEMU is to run.
 #[derive(Debug)]
 pub(crate) struct Plan<'a> {
@@ -26,6 +38,7 @@ pub(crate) struct Plan<'a> {
     pub acceleration: Acceleration,
     /// Instructions take 2^n ns of the guest's clock.
     pub icount: Option<u8>,
+    pub cpus: u32,
     /// Flags of the topology.
     pub topology: Vec<String>,
     pub hmat: bool,
@@ -77,6 +90,7 @@ impl Plan<'_> {
             (Acceleration::Kvm, _) => "kvm",
             // One clock for all CPUs, so they take turns.
             (Acceleration::Tcg, Some(_)) => "tcg,thread=single",
+            (Acceleration::Tcg, None) if self.cpus > MOST_THREADS => "tcg,thread=single",
             (Acceleration::Tcg, None) => "tcg,thread=multi",
         }
     }
@@ -95,12 +109,13 @@ impl Plan<'_> {
         let console = self.arch.console();
         let acceleration = self.acceleration.name();
         let words: String = self.words.iter().map(|word| format!("{word} ")).collect();
-        // The kernel of a PC waits for ten ticks of a timer and panics where the emulator, on a busy
-        // host, was not given the time for them.
-        let timer = if self.arch == Arch::X86_64 { "no_timer_check " } else { "" };
+        let emulated = match (self.acceleration, self.arch) {
+            (Acceleration::Tcg, Arch::X86_64) => EMULATED_PC,
+            _ => "",
+        };
         format!(
             "console={console} panic=-1 quiet random.trust_cpu=on pmuscope.acceleration={acceleration} \
-             {timer}{words}-- lab guest"
+             {emulated}{words}-- lab guest"
         )
     }
 }
@@ -284,6 +299,7 @@ mod tests {
             arch,
             acceleration,
             icount: None,
+            cpus: 1,
             topology: vec!["-m".into(), "512M".into()],
             hmat: false,
             kernel: path,
@@ -308,7 +324,7 @@ mod tests {
         for part in [
             "-machine q35 -accel tcg,thread=multi -cpu max",
             "console=ttyS0",
-            "pmuscope.acceleration=tcg no_timer_check -- lab guest",
+            "pmuscope.acceleration=tcg no_timer_check lpj=10000000 tsc=reliable -- lab guest",
             "mem-path=/a,,b,size=1048576,share=on",
             "-m 512M",
         ] {
@@ -320,9 +336,8 @@ mod tests {
             arm.contains("-accel tcg,thread=single") && arm.contains("-icount shift=1"),
             "{arm}"
         );
-        assert!(
-            text(&plan(Arch::X86_64, Acceleration::Kvm, path)).contains("-accel kvm -cpu host")
-        );
+        let kvm = text(&plan(Arch::X86_64, Acceleration::Kvm, path));
+        assert!(kvm.contains("-accel kvm -cpu host") && !kvm.contains("tsc="), "{kvm}");
     }
 
     #[test]

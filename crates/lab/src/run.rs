@@ -310,6 +310,7 @@ impl Bench<'_> {
             arch: self.options.arch,
             acceleration,
             icount: self.options.icount.filter(|_| acceleration == Acceleration::Tcg),
+            cpus: self.options.topology.cpus,
             topology,
             hmat: self.options.topology.needs_hmat(),
             kernel: &self.options.kernel.image,

@@ -131,3 +131,27 @@ wait $!
     assert!(others.clone().count() == 3 && others.clone().all(|ring| ring.samples > 0), "{info:?}");
     scratch.pmuscope(["report", "--by", "cpu"]).exits(0);
 }
+
+/// More CPUs than the readers, the machine's lists and the rings of most tests meet.
+#[test]
+fn full_64_cpus_are_told_and_recorded() {
+    skip_unless!(need_full());
+    skip_unless!(need_guests("x86_64", "6.1"));
+    let scratch = Scratch::new();
+    let script = "#!/bin/sh -e
+pmuscope doctor --json >doctor.json
+pmuscope record -a -e cpu-clock -F 100 -- pmuscope workload stencil --size 64 --threads 4 --seconds 2
+";
+    write_script(&scratch, "both", script);
+    let guest = ["run", "--cpus", "64", "--nodes", "4", "--append", "nokaslr", "--file", "both"];
+    lab(&scratch, guest.iter().chain(&["--", "workload", "command", "--", "./both"])).exits(0);
+    let text = std::fs::read_to_string(scratch.path("doctor.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let nodes = json["machine"]["topology"]["nodes"].as_array().unwrap();
+    let cpus: Vec<_> = nodes.iter().map(|node| node["cpus"].as_str().unwrap()).collect();
+    assert_eq!(cpus, ["0-15", "16-31", "32-47", "48-63"]);
+    let info = Recording::at(scratch.path("pmuscope.data")).info();
+    assert_eq!((info.machine.cpus, info.machine.nodes, info.rings.len()), (64, 4, 64));
+    assert!(info.samples() > 100 && info.lost() == Some(0), "{info:?}");
+    scratch.pmuscope(["report"]).exits(0).prints("64 CPUs (4 nodes)");
+}
