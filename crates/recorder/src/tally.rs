@@ -1,6 +1,7 @@
 //! Counts what is in a piece of a ring, one look at each header, while the bytes pass by.
 
 use pmuscope_abi::record::{HEADER_SIZE, Header, kind, misc};
+use pmuscope_abi::{Attr, SampleType};
 use pmuscope_counters::Pending;
 use rustc_hash::FxHashMap;
 
@@ -11,18 +12,35 @@ pub(crate) struct IdIndex {
     /// All ids belong to this event: no look-up is needed.
     only: Option<usize>,
     events: usize,
+    /// Where the time of a sample stands from the start of its record; `None` where not all events have
+    /// it there.
+    time_at: Option<usize>,
 }
 
 impl IdIndex {
-    /// Index over pairs of id and event. `sampling` tells which events write samples.
-    pub(crate) fn new(ids: impl IntoIterator<Item = (u64, usize)>, sampling: &[bool]) -> Self {
-        let mut writing = sampling.iter().enumerate().filter(|(_, writes)| **writes);
+    /// Index over pairs of id and event, and the events' attributes.
+    pub(crate) fn new<'a>(
+        ids: impl IntoIterator<Item = (u64, usize)>,
+        attrs: impl IntoIterator<Item = &'a Attr>,
+    ) -> Self {
+        let attrs: Vec<&Attr> = attrs.into_iter().collect();
+        let mut writing = attrs.iter().enumerate().filter(|(_, attr)| attr.sample > 0);
         let only = match (writing.next(), writing.next()) {
             (Some((event, _)), None) => Some(event),
             _ => None,
         };
-        Self { by_id: ids.into_iter().collect(), only, events: sampling.len() }
+        let mut times = attrs.iter().filter(|attr| attr.sample > 0).map(|attr| time_at(attr));
+        let first = times.next().flatten();
+        let time_at = first.filter(|_| times.all(|time| time == first));
+        Self { by_id: ids.into_iter().collect(), only, events: attrs.len(), time_at }
     }
+}
+
+/// `PERF_SAMPLE_TIME` stands behind these fields of 8 bytes (`perf_event_open(2)`, `PERF_RECORD_SAMPLE`).
+fn time_at(attr: &Attr) -> Option<usize> {
+    let before = SampleType::IDENTIFIER | SampleType::IP | SampleType::TID;
+    let fields = attr.sample_type.intersection(before).bits().count_ones() as usize;
+    attr.sample_type.contains(SampleType::TIME).then_some(HEADER_SIZE + 8 * fields)
 }
 
 /// What passed by.
@@ -32,6 +50,8 @@ pub(crate) struct Tally {
     pub(crate) samples: Vec<u64>,
     /// Samples whose id belongs to no event of ours.
     pub(crate) foreign: u64,
+    /// The earliest and the latest sample, nanoseconds of the recording's clock.
+    pub(crate) sample_time: Option<(u64, u64)>,
     /// Sum of the LOST records.
     pub(crate) lost_in_records: u64,
     /// THROTTLE records per event.
@@ -59,6 +79,9 @@ impl Tally {
         sum(&mut self.samples, other.samples);
         sum(&mut self.throttled, other.throttled);
         self.foreign += other.foreign;
+        if let Some((first, last)) = other.sample_time {
+            self.see_times(first, last);
+        }
         self.lost_in_records += other.lost_in_records;
         self.bytes += other.bytes;
         self.broken_bytes += other.broken_bytes;
@@ -102,6 +125,15 @@ impl Tally {
             Some(count) => *count += 1,
             None => self.foreign += 1,
         }
+        // Samples of one ring may be out of order: an interrupt's comes between a task's time and record.
+        if let Some(time) = index.time_at.and_then(|time_at| view.word(at + time_at)) {
+            self.see_times(time, time);
+        }
+    }
+
+    fn see_times(&mut self, earliest: u64, latest: u64) {
+        let (first, last) = self.sample_time.unwrap_or((earliest, latest));
+        self.sample_time = Some((first.min(earliest), last.max(latest)));
     }
 
     /// THROTTLE: header, time, id, stream id.
@@ -152,16 +184,22 @@ mod tests {
 
     fn records() -> Vec<u8> {
         let mut out = Vec::new();
-        let mut sample = |id| RecordBuilder::new(&mut out, kind::SAMPLE, 2).u64(id).u64(0).finish();
-        sample(10);
-        sample(20);
-        sample(20);
-        sample(99);
+        let mut sample =
+            |id, time| RecordBuilder::new(&mut out, kind::SAMPLE, 2).u64(id).u64(time).finish();
+        sample(10, 50);
+        sample(20, 40);
+        sample(20, 70);
+        sample(99, 60);
         RecordBuilder::new(&mut out, kind::LOST, 0).u64(10).u64(7).finish();
         RecordBuilder::new(&mut out, kind::THROTTLE, 0).u64(1).u64(20).u64(20).finish();
         RecordBuilder::new(&mut out, kind::MMAP2, 2).u64(5).finish();
         RecordBuilder::new(&mut out, kind::MMAP2, 2 | misc::MMAP_BUILD_ID).u64(6).finish();
         out
+    }
+
+    /// An event that samples with these fields beside its id.
+    fn sampling(fields: SampleType) -> Attr {
+        Attr { sample: 1, sample_type: SampleType::IDENTIFIER | fields, ..Attr::default() }
     }
 
     fn count(first: &[u8], second: &[u8], index: &IdIndex) -> Tally {
@@ -172,12 +210,14 @@ mod tests {
 
     #[test]
     fn the_seam_may_lie_at_any_word() {
-        let index = IdIndex::new([(10, 0), (20, 1)], &[true, true]);
+        let events = [sampling(SampleType::TIME), sampling(SampleType::TIME)];
+        let index = IdIndex::new([(10, 0), (20, 1)], &events);
         let bytes = records();
         let whole = count(&bytes, &[], &index);
         assert_eq!((whole.samples.as_slice(), whole.foreign), (&[1, 2][..], 1));
         assert_eq!((whole.lost_in_records, whole.throttled.as_slice()), (7, &[0, 1][..]));
         assert_eq!(whole.without_build_id.len(), 1);
+        assert_eq!(whole.sample_time, Some((40, 70)));
         for seam in (0..bytes.len()).step_by(8) {
             let (first, second) = bytes.split_at(seam);
             assert_eq!(count(first, second, &index), whole, "seam at {seam}");
@@ -186,13 +226,32 @@ mod tests {
 
     #[test]
     fn a_single_sampling_event_needs_no_look_up() {
-        let index = IdIndex::new([], &[false, true]);
-        assert_eq!(count(&records(), &[], &index).samples, [0, 4]);
+        let index = IdIndex::new([], &[Attr::default(), sampling(SampleType::empty())]);
+        let tally = count(&records(), &[], &index);
+        assert_eq!((tally.samples.as_slice(), tally.sample_time), (&[0, 4][..], None));
+    }
+
+    #[test]
+    fn time_stands_where_all_events_have_it_or_is_not_told() {
+        let plain = sampling(SampleType::IP | SampleType::TID | SampleType::TIME | SampleType::CPU);
+        let other = sampling(SampleType::TIME);
+        assert_eq!(IdIndex::new([], [&plain, &Attr::default()]).time_at, Some(32));
+        assert_eq!(IdIndex::new([], [&plain, &other]).time_at, None);
+    }
+
+    #[test]
+    fn the_first_and_last_sample_of_two_readers_are_those_of_both() {
+        let seen = |first, last| Tally { sample_time: Some((first, last)), ..Tally::default() };
+        let mut all = Tally::default();
+        for tally in [seen(30, 40), Tally::default(), seen(10, 35)] {
+            all.add(tally);
+        }
+        assert_eq!(all.sample_time, Some((10, 40)));
     }
 
     #[test]
     fn bytes_that_are_no_records_are_told() {
-        let index = IdIndex::new([], &[true]);
+        let index = IdIndex::new([], &[sampling(SampleType::TIME)]);
         let tally = count(&[9, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1], &[], &index);
         assert_eq!((tally.bytes, tally.broken_bytes), (0, 16));
     }

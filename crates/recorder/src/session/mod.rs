@@ -313,9 +313,8 @@ impl Session<'_> {
     }
 
     fn index(&self) -> IdIndex {
-        let sampling: Vec<bool> =
-            self.set.requests().iter().map(|request| request.attr.sample > 0).collect();
-        IdIndex::new(self.set.events().iter().map(|event| (event.id, event.event)), &sampling)
+        let attrs = self.set.requests().iter().map(|request| &request.attr);
+        IdIndex::new(self.set.events().iter().map(|event| (event.id, event.event)), attrs)
     }
 
     /// From enabling to disabling the events. `act` does what is due meanwhile.

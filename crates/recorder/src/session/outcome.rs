@@ -409,6 +409,7 @@ impl Session<'_> {
             features.build_ids =
                 metadata::missing_build_ids(self.machine, mappings, &find_build_id);
         }
+        features.sample_time = tally.sample_time;
         features.compression =
             self.compression((info.cost.ring_bytes / info.cost.bytes.max(1)) as u32);
         features.info = Some(info.to_json());
