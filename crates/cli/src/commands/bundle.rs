@@ -11,7 +11,7 @@ use pmuscope_profile::{Apart, Collected, Intervals, Options, Unwinding, availabl
 use pmuscope_report::number::count;
 use pmuscope_symbols::Bundle;
 
-use crate::commands::report::default_input;
+use crate::commands::input::InputArgs;
 use crate::commands::symbols::SymbolArgs;
 use crate::exit::{Exit, failure};
 
@@ -24,9 +24,8 @@ const FILE_HEADER: u64 = 104;
   pmuscope bundle                         ./pmuscope.data with its symbols to ./pmuscope.data.bundle
   pmuscope report -i pmuscope.data.bundle on another machine, without the programs that ran")]
 pub(crate) struct Args {
-    /// Recording to bundle [default: pmuscope.data, else perf.data]
-    #[arg(short, long, value_name = "FILE")]
-    input: Option<PathBuf>,
+    #[command(flatten)]
+    input: InputArgs,
     /// Where to write to [default: the name of the recording with .bundle behind it]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -36,7 +35,7 @@ pub(crate) struct Args {
 
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
-    let input = args.input.clone().map_or_else(default_input, Ok)?;
+    let input = args.input.path()?;
     let output = args.output.clone().unwrap_or_else(|| {
         let mut name = input.clone().into_os_string();
         name.push(".bundle");

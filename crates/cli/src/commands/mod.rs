@@ -10,6 +10,7 @@ mod doctor;
 mod empty;
 mod filter;
 mod generate;
+mod input;
 pub(crate) mod lab;
 mod output;
 mod record;

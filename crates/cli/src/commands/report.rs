@@ -18,6 +18,7 @@ use crate::commands::answer::Begun;
 use crate::commands::details::{self, Form};
 use crate::commands::empty;
 use crate::commands::filter::{FilterArgs, SymbolFilterArgs};
+use crate::commands::input::InputArgs;
 use crate::commands::symbols::SymbolArgs;
 use crate::commands::views::{View, ViewArgs};
 use crate::exit::{Exit, failure};
@@ -25,8 +26,6 @@ use crate::terminal;
 
 use super::output::{self, Format, Output};
 
-/// What is read where no file is named: our own recording, else perf's.
-const DEFAULT_INPUTS: [&str; 2] = ["pmuscope.data", "perf.data"];
 /// Rows of a table where no limit is given.
 const DEFAULT_ROWS: usize = 40;
 
@@ -34,16 +33,14 @@ const DEFAULT_ROWS: usize = 40;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pmuscope report                         where the samples of ./pmuscope.data went
-  pmuscope report -i perf.data --modules  which files have symbols, which not, and what to do
+  pmuscope report perf.data --modules     which files have symbols, which not, and what to do
   pmuscope report -o profile.html         one page: tables, flame graph, CPUs over time
   pmuscope report --comm db --time 10%-40%   of one program, from a tenth to four tenths of the time
   pmuscope report --by branch             branches from function to function, as the CPU kept them
   pmuscope report --json | jq '.events[0].functions[0]'")]
 pub(crate) struct Args {
-    /// Recording to read, by pmuscope or perf; - reads a stream from standard input [default:
-    /// pmuscope.data, else perf.data]
-    #[arg(short, long, value_name = "FILE")]
-    input: Option<PathBuf>,
+    #[command(flatten)]
+    input: InputArgs,
     /// Write to FILE, in the format that its name ends in: .html .svg .folded .csv .pb.gz .json.gz
     /// .json .txt
     #[arg(short, long, value_name = "FILE")]
@@ -130,7 +127,7 @@ impl Args {
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let begun = Begun::now();
-    let path = args.input.clone().map_or_else(default_input, Ok)?;
+    let path = args.input.path()?;
     let file = path.to_string_lossy();
     let format = args.format()?;
     let limits = args.limits(format);
@@ -237,15 +234,4 @@ pub(super) fn is_whole(profile: &Profile) -> bool {
     profile.state == FileState::Closed
         && profile.tally.stopped.is_none()
         && profile.mappings_left_out == 0
-}
-
-/// The first of the default files that is there; the header of the report says which.
-pub(crate) fn default_input() -> anyhow::Result<PathBuf> {
-    DEFAULT_INPUTS.iter().map(PathBuf::from).find(|path| path.exists()).ok_or_else(|| {
-        failure(
-            Exit::BadInput,
-            "no recording here: there is neither pmuscope.data nor perf.data. Try: pmuscope record \
-             -- CMD, or pmuscope report -i FILE",
-        )
-    })
 }

@@ -45,6 +45,10 @@ fn a_folder_without_a_recording_is_told_what_to_type() {
     fs::write(scratch.path("perf.data"), "what is this?").unwrap();
     scratch.pmuscope(["report"]).exits(2).complains("perf.data is not a perf.data file");
     scratch.pmuscope(["report", "-i", "none"]).exits(2).complains("cannot open none");
+    for command in ["report", "script", "bundle"] {
+        scratch.pmuscope([command, "none"]).exits(2).complains("cannot open none");
+        scratch.pmuscope([command, "-i", "a", "b"]).exits(2).complains("cannot be used with");
+    }
     scratch.pmuscope(["report", "--limit", "few"]).exits(2).complains("all");
 }
 

@@ -3,7 +3,7 @@
 mod listing;
 
 use std::io::{BufWriter, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context as _;
 use pmuscope_perfdata::reader::{FileState, RawEntry, Reader, Record, Tally};
@@ -12,6 +12,7 @@ use pmuscope_report::escape;
 use pmuscope_report::script::{Fields, Form, Look, RecordClass, dump_entry, dump_event, dump_head};
 
 use crate::commands::filter::FilterArgs;
+use crate::commands::input::InputArgs;
 use crate::commands::symbols::SymbolArgs;
 use crate::exit::Exit;
 use listing::{Listing, NO_COMM};
@@ -29,10 +30,8 @@ const BUFFER: usize = 256 << 10;
   pmuscope script --json | jq -c 'select(.tid == 4711)'
   pmuscope script -D | less                     the recording as it stands, byte by byte")]
 pub(crate) struct Args {
-    /// Recording to read, by pmuscope or perf; - reads from standard input [default: pmuscope.data, else
-    /// perf.data]
-    #[arg(short, long, value_name = "FILE")]
-    input: Option<PathBuf>,
+    #[command(flatten)]
+    input: InputArgs,
     /// Fields to show, by perf's names; "+field" and "-field" change the default [default:
     /// comm,tid,cpu,time,period,event,ip,sym,dso]
     #[arg(short = 'F', long, value_name = "LIST", allow_hyphen_values = true)]
@@ -116,7 +115,7 @@ impl ShowArgs {
 
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
-    let path = args.input.clone().map_or_else(super::report::default_input, Ok)?;
+    let path = args.input.path()?;
     if args.dump { dump(&path, &args) } else { list(&path, &args) }
 }
 

@@ -1,0 +1,39 @@
+//! Which recording a command reads.
+
+use std::path::PathBuf;
+
+use crate::exit::{Exit, failure};
+
+/// What is read where no file is named: our own recording, else perf's.
+const DEFAULTS: [&str; 2] = ["pmuscope.data", "perf.data"];
+
+/// A recording, named with or without a flag.
+#[derive(Debug, clap::Args)]
+pub(crate) struct InputArgs {
+    /// Recording to read, by pmuscope or perf; - reads a stream from standard input [default:
+    /// pmuscope.data, else perf.data]
+    #[arg(short, long, value_name = "FILE")]
+    input: Option<PathBuf>,
+    /// The same without the flag
+    #[arg(value_name = "FILE", conflicts_with = "input")]
+    file: Option<PathBuf>,
+}
+
+impl InputArgs {
+    /// The one that was named, else the first of the default files that is there; the head of what is
+    /// printed says which.
+    ///
+    /// # Errors
+    /// If none was named and none of them is there.
+    pub(crate) fn path(&self) -> anyhow::Result<PathBuf> {
+        let named = self.input.as_ref().or(self.file.as_ref()).cloned();
+        let default = || DEFAULTS.iter().map(PathBuf::from).find(|path| path.exists());
+        named.or_else(default).ok_or_else(|| {
+            failure(
+                Exit::BadInput,
+                "no recording here: there is neither pmuscope.data nor perf.data. Try: pmuscope record \
+                 -- CMD, or pmuscope report FILE",
+            )
+        })
+    }
+}
