@@ -10,9 +10,8 @@ use pmuscope_profile::{Apart, Intervals, Options, Profile};
 use pmuscope_report::{DIFF_SCHEMA, DiffReport, DiffView, diff_text};
 
 use super::empty;
-use super::filter::{FilterArgs, SymbolFilterArgs};
-use super::report::{Asked, Limit, is_whole, load};
-use super::symbols::SymbolArgs;
+use super::load::{LoadArgs, Wanted, is_whole};
+use super::report::Limit;
 use crate::commands::answer::Begun;
 use crate::exit::{Exit, failure};
 use crate::terminal;
@@ -43,15 +42,8 @@ pub(crate) struct Args {
     /// Most rows per event, or "all" [default: 25; with --json all]
     #[arg(long, value_name = "N")]
     limit: Option<Limit>,
-    /// Count an inlined function as part of the one it was inlined into
-    #[arg(long)]
-    no_inline: bool,
     #[command(flatten)]
-    filter: FilterArgs,
-    #[command(flatten)]
-    symbol_filter: SymbolFilterArgs,
-    #[command(flatten)]
-    symbols: SymbolArgs,
+    load: LoadArgs,
     /// Print everything as one JSON object (schema pmuscope/diff/1)
     #[arg(long)]
     json: bool,
@@ -98,12 +90,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let [before, after] = args.sides()?;
     let read = |paths: &[PathBuf]| {
         let one = |path: &PathBuf| {
-            let symbolizer = args.symbols.symbolizer(!args.no_inline, path)?;
+            let mut symbolizer = args.load.symbols.symbolizer(!args.load.no_inline, path)?;
             let intervals = Intervals::Largest(INTERVALS);
             let options = Options { intervals, ..Options::default() };
-            let (filter, symbols) = (&args.filter, &args.symbol_filter);
-            let asked = Asked { filter, symbols, stacks: false };
-            let read = load(path, symbolizer, Apart::default(), asked, options);
+            let wanted = Wanted { apart: Apart::default(), options, stacks: false };
+            let read = args.load.load(path, &mut symbolizer, wanted);
             read.with_context(|| format!("cannot compare {}", path.display()))
         };
         paths.iter().map(one).collect::<anyhow::Result<Vec<Profile>>>()

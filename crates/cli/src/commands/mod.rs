@@ -12,6 +12,7 @@ mod filter;
 mod generate;
 mod input;
 pub(crate) mod lab;
+mod load;
 mod output;
 mod record;
 mod report;

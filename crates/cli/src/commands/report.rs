@@ -3,23 +3,18 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use pmuscope_perfdata::reader::{Event, FileState, Reader};
 use pmuscope_profile::export::Source;
-use pmuscope_profile::{
-    Apart, Collected, Counting, Intervals, Options, Profile, Unwinding, available_threads,
-};
+use pmuscope_profile::{Intervals, Options};
 use pmuscope_report::{
     RECORDING_SCHEMA, RecordingReport, RowLimits, Style, Summary, kept_text, modules_text,
     recording_text,
 };
-use pmuscope_symbols::Symbolizer;
 
 use crate::commands::answer::Begun;
-use crate::commands::details::{self, Form};
+use crate::commands::details;
 use crate::commands::empty;
-use crate::commands::filter::{FilterArgs, SymbolFilterArgs};
 use crate::commands::input::InputArgs;
-use crate::commands::symbols::SymbolArgs;
+use crate::commands::load::{LoadArgs, Wanted, is_whole};
 use crate::commands::views::{View, ViewArgs};
 use crate::exit::{Exit, failure};
 use crate::terminal;
@@ -60,17 +55,10 @@ pub(crate) struct Args {
     /// Leave out rows below this share in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0)]
     percent_limit: f64,
-    /// Count an inlined function as part of the one it was inlined into
-    #[arg(long)]
-    no_inline: bool,
     #[command(flatten)]
     views: ViewArgs,
     #[command(flatten)]
-    filter: FilterArgs,
-    #[command(flatten)]
-    symbol_filter: SymbolFilterArgs,
-    #[command(flatten)]
-    symbols: SymbolArgs,
+    load: LoadArgs,
 }
 
 /// A number of rows.
@@ -118,6 +106,25 @@ impl Args {
         Ok(format)
     }
 
+    /// Text or JSON of a view that is not made of a profile's rows, if one was asked for.
+    fn other_view(
+        &self,
+        path: &Path,
+        format: Format,
+        begun: Begun,
+        style: &Style,
+    ) -> anyhow::Result<Option<(String, Exit)>> {
+        let Some(details) = self.views.details()? else { return Ok(None) };
+        if self.load.symbol_filter.is_asked() {
+            let message = "--symbol-filter and --focus are not for --by branch and --by mem";
+            return Err(failure(Exit::BadInput, message));
+        }
+        let json = format == Format::Json;
+        let form = details::Form { begun, json, limits: self.limits(format), style };
+        let symbolizer = self.load.symbols.symbolizer(false, path)?;
+        details::show(details, path, symbolizer, &self.load.filter, &form).map(Some)
+    }
+
     fn limits(&self, format: Format) -> RowLimits {
         let rows = Limit::rows(self.limit, (format == Format::Text).then_some(DEFAULT_ROWS));
         RowLimits { rows, share: self.percent_limit / 100.0 }
@@ -137,15 +144,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         _ if args.modules || format.is_of_counts() => Intervals::None,
         rows => Intervals::Largest(rows.unwrap_or(Intervals::MOST)),
     };
-    if let Some(details) = args.views.details()? {
-        if args.symbol_filter.is_asked() {
-            let message = "--symbol-filter and --focus are not for --by branch and --by mem";
-            return Err(failure(Exit::BadInput, message));
-        }
-        let style = if output.is_file() { Style::PLAIN } else { terminal::style() };
-        let form = Form { begun, json: format == Format::Json, limits, style: &style };
-        let symbolizer = args.symbols.symbolizer(false, &path)?;
-        let (text, exit) = details::show(details, &path, symbolizer, &args.filter, &form)?;
+    let style = if output.is_file() { Style::PLAIN } else { terminal::style() };
+    if let Some((text, exit)) = args.other_view(&path, format, begun, &style)? {
         output.write(format, |out| out.write_all(text.as_bytes()))?;
         return Ok(exit);
     }
@@ -155,16 +155,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         None => (format.apart(), Options { intervals, detail: format.detail() }),
     };
     let needs_lines = view.as_ref().is_some_and(View::needs_lines);
-    let inlined = needs_lines || !args.no_inline && !args.modules;
+    let inlined = needs_lines || !args.load.no_inline && !args.modules;
     // Wrong flags are told before a large file is read.
-    let symbolizer = args.symbols.symbolizer(inlined, &path)?;
-    let asked = Asked {
-        filter: &args.filter,
-        symbols: &args.symbol_filter,
-        // The head of the report says how many stacks are complete.
-        stacks: !args.modules,
-    };
-    let profile = load(&path, symbolizer, apart, asked, options)?;
+    let mut symbolizer = args.load.symbols.symbolizer(inlined, &path)?;
+    // The head of the report says how many stacks are complete.
+    let wanted = Wanted { apart, options, stacks: !args.modules };
+    let profile = args.load.load(&path, &mut symbolizer, wanted)?;
     let is_empty = empty::tell(&profile, &path)?;
     let exit = if is_whole(&profile) && !is_empty { Exit::Done } else { Exit::Incomplete };
     if let Some(kept) = kept_text(&profile).filter(|_| format.has_no_head()) {
@@ -175,7 +171,6 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         output.write(format, |out| output::write(format, &source, &summary, limits, out))?;
         return Ok(exit);
     }
-    let style = if output.is_file() { Style::PLAIN } else { terminal::style() };
     let text = if let Some(view) = view {
         match format {
             Format::Json => view.json(&profile, &path, limits, (begun, &exit))?,
@@ -190,48 +185,4 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     };
     output.write(format, |out| out.write_all(text.as_bytes()))?;
     Ok(exit)
-}
-
-/// Which samples are asked for, and how much of them.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Asked<'a> {
-    pub(super) filter: &'a FilterArgs,
-    pub(super) symbols: &'a SymbolFilterArgs,
-    /// Stacks that samples carry are unwound, whatever is made of them.
-    pub(super) stacks: bool,
-}
-
-/// Reads a recording and its symbols.
-pub(super) fn load(
-    path: &Path,
-    mut symbolizer: Symbolizer,
-    apart: Apart,
-    asked: Asked<'_>,
-    options: Options,
-) -> anyhow::Result<Profile> {
-    let mut reader = Reader::open(path)?;
-    let mut filter = asked.filter.filter(path, reader.events(), reader.metadata())?;
-    asked.symbols.add_to(&mut filter);
-    let has_stacks = || reader.events().iter().any(Event::has_stacks);
-    let chains = asked.symbols.need_chains() || asked.stacks && has_stacks();
-    let apart = Apart { chains: apart.chains || chains, ..apart };
-    let running = symbolizer.running_kernel();
-    let collected = {
-        let unwinder = symbolizer.unwinder();
-        let unwinding = Unwinding { unwinder: &unwinder, running: &running };
-        let counting = Counting { apart, filter };
-        Collected::read(&mut reader, counting, available_threads(), Some(unwinding))?
-    };
-    for (pid, dump) in collected.jit_dumps() {
-        symbolizer.add_jit_dump(*pid, dump.clone());
-    }
-    Ok(collected
-        .profile(&reader, &running, options, &mut |requests| symbolizer.resolve_all(requests)))
-}
-
-/// Whether all that was recorded is in the report.
-pub(super) fn is_whole(profile: &Profile) -> bool {
-    profile.state == FileState::Closed
-        && profile.tally.stopped.is_none()
-        && profile.mappings_left_out == 0
 }

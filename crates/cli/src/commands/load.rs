@@ -1,0 +1,74 @@
+//! Reading a recording with its symbols, for `report` and `diff`.
+
+use std::path::Path;
+
+use pmuscope_perfdata::reader::{Event, FileState, Reader};
+use pmuscope_profile::{
+    Apart, Collected, Counting, Options, Profile, Unwinding, available_threads,
+};
+use pmuscope_symbols::Symbolizer;
+
+use super::filter::{FilterArgs, SymbolFilterArgs};
+use super::symbols::SymbolArgs;
+
+/// Flags of commands that read whole recordings.
+#[derive(Debug, clap::Args)]
+pub(super) struct LoadArgs {
+    /// Count an inlined function as part of the one it was inlined into
+    #[arg(long)]
+    pub(super) no_inline: bool,
+    #[command(flatten)]
+    pub(super) filter: FilterArgs,
+    #[command(flatten)]
+    pub(super) symbol_filter: SymbolFilterArgs,
+    #[command(flatten)]
+    pub(super) symbols: SymbolArgs,
+}
+
+/// How much of a recording is wanted.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted {
+    /// What is told apart.
+    pub(super) apart: Apart,
+    /// What the profile holds.
+    pub(super) options: Options,
+    /// Stacks that samples carry are unwound, whatever is made of them.
+    pub(super) stacks: bool,
+}
+
+impl LoadArgs {
+    /// Reads the recording at `path`; names by `symbolizer`.
+    pub(super) fn load(
+        &self,
+        path: &Path,
+        symbolizer: &mut Symbolizer,
+        wanted: Wanted,
+    ) -> anyhow::Result<Profile> {
+        let Wanted { apart, options, stacks } = wanted;
+        let mut reader = Reader::open(path)?;
+        let mut filter = self.filter.filter(path, reader.events(), reader.metadata())?;
+        self.symbol_filter.add_to(&mut filter);
+        let has_stacks = || reader.events().iter().any(Event::has_stacks);
+        let chains = self.symbol_filter.need_chains() || stacks && has_stacks();
+        let apart = Apart { chains: apart.chains || chains, ..apart };
+        let running = symbolizer.running_kernel();
+        let collected = {
+            let unwinder = symbolizer.unwinder();
+            let unwinding = Unwinding { unwinder: &unwinder, running: &running };
+            let counting = Counting { apart, filter };
+            Collected::read(&mut reader, counting, available_threads(), Some(unwinding))?
+        };
+        for (pid, dump) in collected.jit_dumps() {
+            symbolizer.add_jit_dump(*pid, dump.clone());
+        }
+        Ok(collected
+            .profile(&reader, &running, options, &mut |requests| symbolizer.resolve_all(requests)))
+    }
+}
+
+/// Whether all that was recorded is in the profile.
+pub(super) fn is_whole(profile: &Profile) -> bool {
+    profile.state == FileState::Closed
+        && profile.tally.stopped.is_none()
+        && profile.mappings_left_out == 0
+}
