@@ -26,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 pub mod aggregate;
+mod annotation;
 mod assemble;
 mod blocks;
 mod build;
@@ -52,6 +53,7 @@ mod unwinding;
 pub mod views;
 mod walk;
 
+pub use annotation::{Annotation, Listed, Listing, NoInstructions, SourceFile};
 pub use collect::{Collected, available_threads};
 pub use counter::{Apart, Counting, TasksBy};
 pub use filter::{Facts, Filter};
@@ -59,7 +61,7 @@ pub use loss::{CpuLosses, LossBlock, Lost, LostSource};
 pub use modules::ModuleKind;
 pub use naming::Resolve;
 pub use pmuscope_perfdata::reader::FileState;
-pub use pmuscope_symbols::{Line, State as SymbolState, Symbol};
+pub use pmuscope_symbols::{DisassembleError, Line, NoCode, State as SymbolState, Symbol};
 pub use present::{ModuleView, Present, Spot, StackWalker};
 pub use profile::{
     Detail, EventProfile, Filtered, FunctionShare, Intervals, ModuleShare, ModuleSummary, Options,

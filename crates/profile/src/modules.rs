@@ -81,14 +81,23 @@ impl ModuleKey {
 
     /// The module as the symbolizer wants it; `None` where symbols cannot come from anywhere.
     pub(crate) fn source<'a>(&'a self, build_id: Option<&'a BuildId>) -> Option<Module<'a>> {
-        match self.kind {
-            ModuleKind::File => {
-                Some(Module::File { path: Path::new(OsStr::from_bytes(&self.path)), build_id })
-            }
-            ModuleKind::Kernel => Some(Module::Kernel),
-            ModuleKind::Vdso => Some(Module::Vdso),
-            ModuleKind::Jit { pid } => Some(Module::Jit { pid }),
-            ModuleKind::KernelLoaded | ModuleKind::Other => None,
+        self.kind.source(Path::new(OsStr::from_bytes(&self.path)), build_id)
+    }
+}
+
+impl ModuleKind {
+    /// [`ModuleKey::source`] of a module with this path.
+    pub(crate) fn source<'a>(
+        self,
+        path: &'a Path,
+        build_id: Option<&'a BuildId>,
+    ) -> Option<Module<'a>> {
+        match self {
+            Self::File => Some(Module::File { path, build_id }),
+            Self::Kernel => Some(Module::Kernel),
+            Self::Vdso => Some(Module::Vdso),
+            Self::Jit { pid } => Some(Module::Jit { pid }),
+            Self::KernelLoaded | Self::Other => None,
         }
     }
 }

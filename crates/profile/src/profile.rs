@@ -1,11 +1,12 @@
 //! The finished answer.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use pmuscope_perfdata::info::RecordingInfo;
 use pmuscope_perfdata::reader::{FileState, Metadata, Tally};
 use pmuscope_stats::Interval;
-use pmuscope_symbols::{BuildId, KernelMatch, State};
+use pmuscope_symbols::{BuildId, KernelMatch, Module, State};
 
 use crate::aggregate::Aggregate;
 use crate::filter::Filter;
@@ -204,6 +205,11 @@ pub struct ModuleSummary {
 }
 
 impl ModuleSummary {
+    /// The module as the symbolizer wants it; `None` where symbols cannot come from anywhere.
+    pub(crate) fn source(&self) -> Option<Module<'_>> {
+        self.kind.source(Path::new(&self.path), self.build_id.as_ref())
+    }
+
     /// Last part of the path.
     #[must_use]
     pub fn short_name(&self) -> &str {

@@ -39,6 +39,7 @@ pub use runs::compare_text;
 pub use style::{Paint, Style, wrap};
 pub use table::{Cell, Column, Table};
 pub use views::{
-    ACCESSES_SCHEMA, AccessesReport, BRANCHES_SCHEMA, BranchesReport, DetailsView, ROWS_SCHEMA,
-    RowsReport, TreeLimits, accesses_text, branches_text, neighbours_text, rows_text, tree_text,
+    ACCESSES_SCHEMA, ANNOTATE_SCHEMA, AccessesReport, AnnotateReport, BRANCHES_SCHEMA,
+    BranchesReport, DetailsView, ROWS_SCHEMA, RowsReport, TreeLimits, accesses_text, annotate_text,
+    branches_text, neighbours_text, rows_text, tree_text,
 };

@@ -167,6 +167,14 @@ impl Segments {
             .find(inside)
             .map(|(start, _, address)| (offset - start).wrapping_add(*address))
     }
+
+    /// The other way round: offset in the file of an address.
+    pub(crate) fn offset(&self, address: u64) -> Option<u64> {
+        self.0.iter().find_map(|(start, end, at)| {
+            let inside = address.checked_sub(*at).filter(|inside| *inside < end - start)?;
+            Some(start + inside)
+        })
+    }
 }
 
 /// Opens a regular file; with its size.

@@ -82,13 +82,21 @@ impl Kallsyms {
 
     /// Number and name of the function at `address`.
     pub(crate) fn get(&self, address: u64) -> Option<(u32, &[u8])> {
+        let (at, _) = self.find(address)?;
+        Some((at as u32, &self.names[self.entries[at].range()]))
+    }
+
+    /// Where the function at `address` begins and, at the latest, ends.
+    pub(crate) fn range(&self, address: u64) -> Option<Range<u64>> {
+        self.find(address).map(|(_, range)| range)
+    }
+
+    fn find(&self, address: u64) -> Option<(usize, Range<u64>)> {
         let at = self.entries.partition_point(|entry| entry.address <= address).checked_sub(1)?;
         let entry = &self.entries[at];
-        let end = self
-            .entries
-            .get(at + 1)
-            .map_or(entry.address.saturating_add(LAST), |next| next.address);
-        (entry.code && address < end).then(|| (at as u32, &self.names[entry.range()]))
+        let next = self.entries.get(at + 1).map(|next| next.address);
+        let range = entry.address..next.unwrap_or(entry.address.saturating_add(LAST));
+        (entry.code && range.contains(&address)).then_some((at, range))
     }
 
     /// Where the kernel's own text lies.

@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 use crate::demangle::Demangler;
 use crate::dwarf::DebugInfo;
 use crate::file::{DebugWork, FromTables};
-use crate::image::of_io;
+use crate::image::{Image, of_io};
 use crate::kallsyms::Kallsyms;
 use crate::locate::Locator;
 use crate::table::SymbolTable;
@@ -137,6 +137,23 @@ pub(crate) fn of_running(
     Ok(FromKernel { found, image: kallsyms.image() })
 }
 
+/// The kernel's image as it was linked, if its debug package is installed, and how far address
+/// randomisation moved it; and where the image is not, as in [`FromTables::absent`].
+pub(crate) fn linked(
+    locator: &Locator<'_>,
+    kallsyms: &Kallsyms,
+    id: &BuildId,
+) -> (Option<(Image, u64)>, Vec<PathBuf>) {
+    let release = Machine::host().kernel().map(|kernel| kernel.release).unwrap_or_default();
+    let (image, absent) = locator.vmlinux(&release, id);
+    let linked = image.and_then(|image| {
+        let linked = SymbolTable::of_symtab(&image.elf().ok()?).address_of(b"_stext")?;
+        let moved = kallsyms.address_of(b"_stext")?.wrapping_sub(linked);
+        Some((image, moved))
+    });
+    (linked, absent)
+}
+
 /// Debug information of the kernel, if its package is installed: lines and inlined functions.
 fn debug_info(
     locator: &Locator<'_>,
@@ -144,12 +161,8 @@ fn debug_info(
     id: &BuildId,
     addresses: &[u64],
 ) -> (Option<DebugWork>, Vec<PathBuf>) {
-    let release = Machine::host().kernel().map(|kernel| kernel.release).unwrap_or_default();
-    let (image, absent) = locator.vmlinux(&release, id);
-    let work = image.and_then(|image| {
-        // Address randomisation moves the image as a whole.
-        let linked = SymbolTable::of_symtab(&image.elf().ok()?).address_of(b"_stext")?;
-        let moved = kallsyms.address_of(b"_stext")?.wrapping_sub(linked);
+    let (linked, absent) = linked(locator, kallsyms, id);
+    let work = linked.and_then(|(image, moved)| {
         let text = kallsyms.image()?;
         let addresses = (0_u32..)
             .zip(addresses)

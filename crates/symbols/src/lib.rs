@@ -27,9 +27,11 @@
 mod build_id;
 mod bundle;
 mod cache;
+mod code;
 mod codec;
 mod debuginfod;
 mod demangle;
+mod disassemble;
 mod dwarf;
 mod error;
 mod file;
@@ -47,6 +49,7 @@ mod plt;
 mod pool;
 mod range;
 mod resolve;
+mod source;
 mod symbol;
 mod sys;
 mod table;
@@ -59,11 +62,14 @@ use std::path::{Path, PathBuf};
 pub use build_id::{BuildId, read_build_id};
 pub use bundle::{Bundle, BundleError};
 pub use cache::user_cache;
+pub use code::{Code, NoCode};
 pub use debuginfod::debuginfod_available;
+pub use disassemble::{DisassembleError, Instruction, disassemble};
 pub use error::Error;
 pub use kernel::{KernelIdentity, KernelMatch};
 pub use perf_map::PerfMap;
 pub use range::RangeMap;
+pub use source::SourceError;
 pub use symbol::{Frame, Line, State, Symbol};
 
 /// How much to find out.
@@ -189,6 +195,23 @@ impl Symbolizer {
     /// threads.
     pub fn resolve_all(&mut self, requests: &[Request<'_>]) -> Vec<Resolved> {
         resolve::all(self, requests)
+    }
+
+    /// The code of the functions at `addresses` of `module`, each function once, in order.
+    ///
+    /// # Errors
+    /// If the code is not to be had on this machine; [`NoCode`] says why.
+    pub fn code(&self, module: &Module<'_>, addresses: &[u64]) -> Result<Vec<Code>, NoCode> {
+        code::at(&self.sources, module, addresses)
+    }
+
+    /// The lines of the source file at `path`, below the root of [`Sources::symfs`] if it is there.
+    /// Foreign text; bytes that are no UTF-8 are replaced.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is no text file.
+    pub fn source(&self, path: &Path) -> Result<Vec<String>, SourceError> {
+        source::read(self.sources.symfs.as_deref(), path)
     }
 
     /// Symbols of `addresses` in `module`. Many modules at once are faster: [`Symbolizer::resolve_all`].

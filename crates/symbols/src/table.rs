@@ -1,5 +1,7 @@
 //! Symbol tables: which function lies at an address.
 
+use std::ops::Range;
+
 use object::read::{Object as _, ObjectSection as _, ObjectSymbol};
 use object::{SectionFlags, SymbolKind, SymbolSection, elf};
 use rustc_hash::FxHashMap;
@@ -79,6 +81,12 @@ impl<'data> SymbolTable<'data> {
     pub(crate) fn get(&self, address: u64) -> Option<u32> {
         let at = self.starts.partition_point(|&start| start <= address).checked_sub(1)?;
         Some(self.owners[at]).filter(|&owner| owner != NONE)
+    }
+
+    /// Where the function at `address` begins and ends.
+    pub(crate) fn range(&self, address: u64) -> Option<Range<u64>> {
+        let entry = self.entries.get(self.get(address)? as usize)?;
+        Some(entry.start..entry.end.min(entry.limit))
     }
 
     /// The names of that function, as they are in the table: more than one if linkers or programmers

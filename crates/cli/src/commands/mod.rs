@@ -1,5 +1,6 @@
 //! One file per command: its flags, and their conversion into options of a crate.
 
+mod annotate;
 mod answer;
 mod bench;
 mod bundle;

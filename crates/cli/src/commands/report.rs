@@ -10,6 +10,7 @@ use pmuscope_report::{
     recording_text,
 };
 
+use crate::commands::annotate::{self, AnnotateArgs};
 use crate::commands::answer::Begun;
 use crate::commands::details;
 use crate::commands::empty;
@@ -31,6 +32,7 @@ const DEFAULT_ROWS: usize = 40;
   pmuscope report perf.data --modules     which files have symbols, which not, and what to do
   pmuscope report -o profile.html         one page: tables, flame graph, CPUs over time
   pmuscope report --comm db --time 10%-40%   of one program, from a tenth to four tenths of the time
+  pmuscope report --annotate parse        one function: its source lines and instructions with their samples
   pmuscope report --by branch             branches from function to function, as the CPU kept them
   pmuscope report --json | jq '.events[0].functions[0]'")]
 pub(crate) struct Args {
@@ -57,6 +59,8 @@ pub(crate) struct Args {
     percent_limit: f64,
     #[command(flatten)]
     views: ViewArgs,
+    #[command(flatten)]
+    annotate: AnnotateArgs,
     #[command(flatten)]
     load: LoadArgs,
 }
@@ -103,6 +107,9 @@ impl Args {
                 "--by, --call-tree and --peek are for text and JSON only",
             ));
         }
+        if self.annotate.function().is_some() && format.is_of_counts() {
+            return Err(failure(Exit::BadInput, "--annotate is for text and JSON only"));
+        }
         Ok(format)
     }
 
@@ -114,12 +121,17 @@ impl Args {
         begun: Begun,
         style: &Style,
     ) -> anyhow::Result<Option<(String, Exit)>> {
+        let json = format == Format::Json;
+        if let Some(name) = self.annotate.function() {
+            let all = matches!(self.limit, Some(Limit::All));
+            let form = annotate::Form { begun, json, all, style };
+            return self.annotate.show(name, path, &self.load, &form).map(Some);
+        }
         let Some(details) = self.views.details()? else { return Ok(None) };
         if self.load.symbol_filter.is_asked() {
             let message = "--symbol-filter and --focus are not for --by branch and --by mem";
             return Err(failure(Exit::BadInput, message));
         }
-        let json = format == Format::Json;
         let form = details::Form { begun, json, limits: self.limits(format), style };
         let symbolizer = self.load.symbols.symbolizer(false, path)?;
         details::show(details, path, symbolizer, &self.load.filter, &form).map(Some)

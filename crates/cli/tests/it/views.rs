@@ -1,8 +1,10 @@
-//! `pmuscope report --by`, `--call-tree` and `--peek`.
+//! `pmuscope report --by`, `--call-tree`, `--peek` and `--annotate`.
+
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::harness::Scratch;
+use crate::harness::{Scratch, need_program, skip_unless};
 use crate::json::is_documented;
 
 /// Records the function mix with these flags; false, with the reason printed, where this machine cannot.
@@ -68,6 +70,75 @@ fn calls_are_shown_from_both_ends_and_around_a_function() {
     let in_or_under = |row: &Value| row["children_samples"].as_u64().unwrap();
     assert!(rows.iter().all(|row| in_or_under(row) >= row["samples"].as_u64().unwrap()));
     assert!(rows.iter().any(|row| row["samples"] == 0 && in_or_under(row) > 0), "{rows:#?}");
+}
+
+/// Samples of a list of objects by one of their fields.
+fn by_field(rows: &Value, field: &str) -> BTreeMap<String, u64> {
+    let mut found = BTreeMap::new();
+    for row in rows.as_array().unwrap().iter().filter(|row| row["samples"] != 0) {
+        let key = row[field].to_string();
+        *found.entry(key).or_default() += row["samples"].as_u64().unwrap();
+    }
+    found
+}
+
+#[test]
+fn a_function_from_inside_has_the_samples_of_its_addresses_and_lines() {
+    skip_unless!(need_program("objdump", "--version"));
+    let scratch = Scratch::new();
+    if !record(&scratch, &[]) {
+        return;
+    }
+    let annotate = |args: &[&str]| {
+        let args = [&["report", "x.data", "--annotate"], args].concat();
+        scratch.pmuscope(args)
+    };
+    let json = annotate(&["integer_division", "--json"]);
+    is_documented("annotate", &json.exits(0).is_silent().stdout);
+    let json: Value = serde_json::from_str(&json.stdout).unwrap();
+    let event = &json["events"][0];
+    let here = by_field(&event["instructions"], "sampled_address");
+    let all: BTreeMap<String, u64> = rows(&scratch, "address")
+        .iter()
+        .map(|row| (row["address"].to_string(), row["samples"].as_u64().unwrap()))
+        .collect();
+    assert!(here.iter().all(|(address, samples)| all[address] == *samples), "{here:?} {all:?}");
+    assert_eq!(Some(here.values().sum::<u64>()), event["samples"].as_u64());
+    assert!(event["samples"].as_u64() > Some(50), "{event}");
+    let texts: Vec<&str> = event["instructions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["text"].as_str().unwrap())
+        .collect();
+    assert!(texts.iter().any(|text| text.contains("div")), "{texts:?}");
+    // The tests' program has debug information, and its source is here.
+    let lines = by_field(&event["lines"], "line");
+    assert!(lines.values().sum::<u64>() <= here.values().sum(), "{lines:?}");
+    assert!(event["lines"][0]["text"].is_string(), "{event}");
+
+    let text = annotate(&["integer_divis"]);
+    text.exits(0).is_silent().prints("of function").prints("instruction").prints("div");
+    let none = annotate(&["integer_division", "--objdump", "no-such-program"]);
+    none.exits(1).prints("there is no no-such-program").prints("apt install binutils");
+}
+
+#[test]
+fn a_function_that_is_not_the_only_one_or_none_is_told() {
+    let scratch = Scratch::new();
+    if !record(&scratch, &[]) {
+        return;
+    }
+    let wrong = |args: &[&str], why: &str| {
+        let args = [&["report", "x.data", "--annotate"], args].concat();
+        scratch.pmuscope(args).exits(2).prints_nothing().complains(why);
+    };
+    wrong(&["integer_divison"], "Near is pmuscope");
+    wrong(&["i"], "sampled functions have i in their names");
+    wrong(&["integer_division", "--dso", "libc.so.6"], "Choose one: --dso pmuscope");
+    wrong(&["integer_division", "--format", "html"], "for text and JSON only");
+    wrong(&["integer_division", "--by", "cpu"], "cannot be used with");
+    scratch.pmuscope(["report", "x.data", "--dso", "x"]).exits(2).complains("--annotate");
 }
 
 #[test]

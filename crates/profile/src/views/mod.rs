@@ -1,14 +1,16 @@
 //! Questions to an [`Aggregate`](crate::aggregate::Aggregate): rows by any dimensions, call trees,
-//! the neighbours of a function.
+//! the neighbours of a function, a function from inside.
 //!
 //! Weight is what cells weigh by: units of the event where samples carry their period, else samples.
 
+mod annotate;
 mod branches;
 mod memory;
 mod neighbours;
 mod rows;
 mod tree;
 
+pub use annotate::{FunctionHits, Hit, Sampled, function_hits, inlined_into, sampled};
 pub use branches::{BranchEnd, BranchRow, BranchSums, Branches, branches};
 pub use memory::{AccessKind, AccessRow, Accesses, accesses};
 pub use neighbours::{Neighbour, Neighbours, neighbours};

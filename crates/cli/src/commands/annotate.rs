@@ -1,0 +1,224 @@
+//! `pmuscope report --annotate`: one function from inside.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::Path;
+
+use pmuscope_profile::aggregate::FunctionId;
+use pmuscope_profile::views::{Sampled, inlined_into, sampled};
+use pmuscope_profile::{Annotation, Apart, Detail, Intervals, ModuleSummary, Options, Profile};
+use pmuscope_report::number::count;
+use pmuscope_report::{ANNOTATE_SCHEMA, AnnotateReport, Style, annotate_text, escape, head_text};
+
+use super::answer::Begun;
+use super::empty;
+use super::load::{LoadArgs, Wanted, is_whole};
+use crate::exit::{Exit, failure};
+
+/// Names that an error lists.
+const MOST: usize = 8;
+/// Names are near from this similarity on, 0 to 1.
+const NEAR: f64 = 0.5;
+
+/// Flags of the view.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Views")]
+pub(crate) struct AnnotateArgs {
+    /// Show a function from inside: samples by source line and by instruction; a part of its name is
+    /// enough where no other has it
+    #[arg(
+        long,
+        value_name = "FUNCTION",
+        conflicts_with_all = ["by", "call_tree", "peek", "modules", "symbol_filter", "no_inline"]
+    )]
+    annotate: Option<String>,
+    /// With --annotate: the function in this module; the end of its path is enough
+    #[arg(long, value_name = "MODULE", requires = "annotate")]
+    dso: Option<String>,
+    /// With --annotate: the program that takes code apart, if it is not the objdump in PATH
+    #[arg(
+        long,
+        value_name = "PATH",
+        requires = "annotate",
+        default_value = "objdump",
+        hide_default_value = true
+    )]
+    objdump: OsString,
+}
+
+/// How it is shown.
+#[derive(Debug)]
+pub(super) struct Form<'a> {
+    pub(super) begun: Begun,
+    pub(super) json: bool,
+    /// What is far from samples too.
+    pub(super) all: bool,
+    pub(super) style: &'a Style,
+}
+
+impl AnnotateArgs {
+    /// The function, if one was asked for.
+    pub(super) fn function(&self) -> Option<&str> {
+        self.annotate.as_deref()
+    }
+
+    /// Reads the recording; the text or JSON of the function called `name`.
+    pub(super) fn show(
+        &self,
+        name: &str,
+        path: &Path,
+        load: &LoadArgs,
+        form: &Form<'_>,
+    ) -> anyhow::Result<(String, Exit)> {
+        // Lines come with inlined functions.
+        let mut symbolizer = load.symbols.symbolizer(true, path)?;
+        let options = Options { intervals: Intervals::None, detail: Detail::Address };
+        let wanted = Wanted { apart: Apart::default(), options, stacks: false };
+        let profile = load.load(path, &mut symbolizer, wanted)?;
+        let file = path.to_string_lossy();
+        if empty::tell(&profile, path)? {
+            return Ok((head_text(&profile, &file, form.style), Exit::Incomplete));
+        }
+        let function = choose(&profile, name, self.dso.as_deref())?;
+        let annotation = Annotation::new(&profile, function, &mut symbolizer, &self.objdump);
+        let is_done = is_whole(&profile) && annotation.listings.is_ok();
+        let exit = if is_done { Exit::Done } else { Exit::Incomplete };
+        let text = if form.json {
+            let report = AnnotateReport::new(&annotation, &profile, &file);
+            form.begun.json(ANNOTATE_SCHEMA, None, &exit, report)?
+        } else {
+            annotate_text(&annotation, &profile, &file, form.all, form.style)
+        };
+        Ok((text, exit))
+    }
+}
+
+/// The one function that is meant.
+fn choose(profile: &Profile, asked: &str, dso: Option<&str>) -> anyhow::Result<FunctionId> {
+    let all = sampled(&profile.aggregate);
+    let name = |one: &Sampled| &*profile.aggregate.functions[one.function as usize].name;
+    let module = |one: &Sampled| {
+        let module = profile.aggregate.functions[one.function as usize].module;
+        &profile.modules[module as usize]
+    };
+    let exact: Vec<&Sampled> = all.iter().filter(|one| name(one) == asked).collect();
+    let called = if exact.is_empty() {
+        all.iter().filter(|one| name(one).contains(asked)).collect()
+    } else {
+        exact
+    };
+    let names: BTreeSet<&str> = called.iter().map(|one| name(one)).collect();
+    if names.is_empty() {
+        return Err(failure(Exit::BadInput, unknown(profile, asked, &all)));
+    }
+    if names.len() > 1 {
+        let listed = listed(called.iter().map(|one| (name(one), one.samples)));
+        return Err(failure(
+            Exit::BadInput,
+            format!(
+                "{} sampled functions have {} in their names: {listed}. Name one of them whole, in \
+                 quotes",
+                names.len(),
+                escape(asked)
+            ),
+        ));
+    }
+    let here: Vec<&&Sampled> =
+        called.iter().filter(|one| dso.is_none_or(|dso| is_called(module(one), dso))).collect();
+    match here[..] {
+        [one] => Ok(one.function),
+        _ => {
+            let of = if here.is_empty() { called.iter().collect() } else { here };
+            let listed = listed(of.iter().map(|one| (&*module(one).path, one.samples)));
+            let name = name(called[0]);
+            Err(failure(
+                Exit::BadInput,
+                format!(
+                    "{} was sampled in {listed}. Choose one: --dso {}",
+                    escape(name),
+                    escape(module(called[0]).short_name())
+                ),
+            ))
+        }
+    }
+}
+
+/// Whether a module's path is this, or ends with it.
+fn is_called(module: &ModuleSummary, asked: &str) -> bool {
+    let before = module.path.strip_suffix(asked);
+    before
+        .is_some_and(|before| before.is_empty() || before.ends_with('/') || asked.starts_with('/'))
+}
+
+/// `a (12 samples), b (3), 4 more`.
+fn listed<'a>(found: impl ExactSizeIterator<Item = (&'a str, u64)>) -> String {
+    let more = found.len().saturating_sub(MOST);
+    let mut unit = " samples";
+    let word = |(name, samples): (&str, u64)| {
+        format!("{} ({}{})", escape(name), count(samples), std::mem::take(&mut unit))
+    };
+    let mut words: Vec<String> = found.take(MOST).map(word).collect();
+    words.extend((more > 0).then(|| format!("{more} more")));
+    words.join(", ")
+}
+
+/// Why no function is called so, and which are nearly.
+fn unknown(profile: &Profile, asked: &str, all: &[Sampled]) -> String {
+    let counts = &profile.aggregate;
+    let inlined = inlined_into(counts, asked);
+    if let Some(first) = inlined.first() {
+        let holders: Vec<String> =
+            inlined.iter().take(MOST).map(|name| escape(name).into_owned()).collect();
+        return format!(
+            "{} has no samples in code of its own: it was inlined into {}. Try: --annotate '{}'",
+            escape(asked),
+            holders.join(", "),
+            escape(first)
+        );
+    }
+    let name = |one: &Sampled| &*counts.functions[one.function as usize].name;
+    let mut near: Vec<(f64, &Sampled)> = all
+        .iter()
+        .map(|one| (similarity(asked, name(one)), one))
+        .filter(|(similar, _)| *similar >= NEAR)
+        .collect();
+    near.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let (what, found): (_, Vec<&Sampled>) = if near.is_empty() {
+        ("Most samples are in", all.iter().collect())
+    } else {
+        ("Near is", near.into_iter().map(|(_, one)| one).collect())
+    };
+    format!(
+        "no sampled function is called {}. {what} {}. Try: pmuscope report --by function --limit all",
+        escape(asked),
+        listed(found.into_iter().map(|one| (name(one), one.samples)))
+    )
+}
+
+/// How alike a word is to a function's name: as a whole, or to the last part of its path without
+/// parameters.
+fn similarity(asked: &str, name: &str) -> f64 {
+    let bare = name.split(['(', '<']).next().unwrap_or(name);
+    let last = bare.rsplit("::").next().unwrap_or(bare);
+    let alike = |other: &str| strsim::normalized_damerau_levenshtein(asked, other);
+    alike(name).max(alike(last))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_near_by_their_last_part_too() {
+        assert!(similarity("mix_divison", "pmuscope::mix::mix_division(u64)") > 0.8);
+        assert!(similarity("main", "__memcpy_avx_unaligned") < NEAR);
+    }
+
+    #[test]
+    fn the_first_of_a_list_says_what_numbers_are() {
+        let all = [("f(int)", 1200), ("g", 3)];
+        assert_eq!(listed(all.into_iter()), "f(int) (1,200 samples), g (3)");
+        let many: Vec<(&str, u64)> = vec![("f", 1); 10];
+        assert!(listed(many.into_iter()).ends_with("f (1), 2 more"));
+    }
+}

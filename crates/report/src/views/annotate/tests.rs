@@ -1,0 +1,117 @@
+use pmuscope_profile::views::{FunctionHits, Hit, Sums};
+use pmuscope_profile::{
+    Annotation, DisassembleError, EventProfile, Line, Listed, Listing, ModuleKind, ModuleSummary,
+    NoCode, NoInstructions, SourceFile, SymbolState,
+};
+
+use super::text::body;
+use crate::Style;
+
+fn line(number: u32) -> Line {
+    Line { file: "/src/a.c".into(), number: Some(number) }
+}
+
+fn hit<K>(key: K, samples: u64) -> Hit<K> {
+    let sums = Sums { samples, weight: samples };
+    Hit { key, sums, share: samples as f64 / 100.0, interval: None }
+}
+
+fn event() -> EventProfile {
+    EventProfile {
+        index: 0,
+        name: "cycles".into(),
+        samples: 100,
+        period: None,
+        frequency: None,
+        fixed_period: None,
+        by_period: false,
+        lost: None,
+        lost_at_most: 0,
+        by_cpu: Vec::new(),
+        blocks: 0,
+        functions: Vec::new(),
+        modules: Vec::new(),
+    }
+}
+
+fn module() -> ModuleSummary {
+    ModuleSummary {
+        kind: ModuleKind::File,
+        path: "/usr/bin/db".into(),
+        build_id: None,
+        symbols: SymbolState::Found,
+    }
+}
+
+/// Sixty samples on line 12 and twenty on line 14; one address has no instruction.
+fn hits() -> FunctionHits {
+    FunctionHits {
+        own: hit((), 81),
+        addresses: vec![hit(0x1020, 60), hit(0x1024, 20), hit(0x1fff, 1)],
+        lines: vec![hit(line(12), 60), hit(line(14), 20)],
+    }
+}
+
+/// Instructions at every fourth byte, two a line from line 5 on, the last of them on line 15.
+fn listing() -> Listing {
+    let instruction = |at: u64| Listed {
+        at: 0x1000 + 4 * at,
+        address: 0x40_1000 + 4 * at,
+        text: if at == 9 { "call 0x4010 <evil\u{7}>".into() } else { format!("op{at} %rax") },
+        line: Some(line(5 + at as u32 / 2 + u32::from(at == 8) * 3)),
+    };
+    Listing { path: "/usr/bin/db".into(), instructions: (0..21).map(instruction).collect() }
+}
+
+fn text(
+    listings: Result<Vec<Listing>, NoInstructions>,
+    source: Result<Vec<String>, String>,
+    all: bool,
+) -> String {
+    let (event, module) = (event(), module());
+    let annotation = Annotation {
+        function: "parse",
+        module: &module,
+        events: vec![(&event, hits())],
+        listings,
+        sources: vec![SourceFile { path: "/src/a.c".into(), text: source }],
+    };
+    body(&annotation, all, &Style::PLAIN)
+}
+
+fn source() -> Vec<String> {
+    (1..=20).map(|number| format!("\tline{number}();  ")).collect()
+}
+
+#[test]
+fn lines_and_instructions_stand_with_what_is_around_them() {
+    insta::assert_snapshot!(text(Ok(vec![listing()]), Ok(source()), false));
+}
+
+#[test]
+fn all_of_a_function_is_shown_if_asked_for() {
+    let text = text(Ok(vec![listing()]), Ok(source()), true);
+    assert!(!text.contains('…'), "{text}");
+    assert!((5..=15).all(|number| text.contains(&format!("line{number}();"))), "{text}");
+    assert!((0..21).all(|at| at == 9 || text.contains(&format!("op{at} "))), "{text}");
+}
+
+#[test]
+fn what_is_missing_is_told_with_what_to_do() {
+    let none =
+        NoInstructions::Disassembler(DisassembleError::NoProgram { program: "objdump".into() });
+    let text = text(Err(none), Err("No such file".into()), false);
+    insta::assert_snapshot!(text);
+    let state = NoInstructions::Code(NoCode::File(SymbolState::OtherKernel));
+    let kernel = NoInstructions::Code(NoCode::Kernel("Permission denied".into()));
+    for (why, words) in [
+        (state, "report on the machine and kernel that recorded"),
+        (kernel, "report as root on a kernel that has /proc/kcore"),
+        (NoInstructions::Code(NoCode::InMemory), "a runtime made it in memory"),
+        (NoInstructions::Code(NoCode::NoRange), "install its debug package"),
+        (NoInstructions::NoFile, "its code lies in no file"),
+    ] {
+        let text = self::text(Err(why), Ok(source()), false);
+        assert!(text.contains(words), "{text}");
+    }
+}
