@@ -155,10 +155,15 @@ impl EventProfile {
     /// the others do on average. `None` where nothing was lost.
     #[must_use]
     pub fn with_lost(&self, share: f64) -> Option<(f64, f64)> {
-        let (samples, lost) = (self.samples as f64, self.lost_at_most as f64);
-        let all = samples + lost;
-        (lost > 0.0).then(|| (share * samples / all, (share * samples + lost) / all))
+        with_lost(self.samples, self.lost_at_most, share)
     }
+}
+
+/// [`EventProfile::with_lost`] of an event with so many samples and lost ones.
+pub(crate) fn with_lost(samples: u64, lost: u64, share: f64) -> Option<(f64, f64)> {
+    let (samples, lost) = (samples as f64, lost as f64);
+    let all = samples + lost;
+    (lost > 0.0).then(|| (share * samples / all, (share * samples + lost) / all))
 }
 
 /// Share of a function in a command.

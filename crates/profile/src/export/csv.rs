@@ -10,8 +10,9 @@ use std::io::{self, Write};
 
 use super::{Event, FunctionRow, Source, clean, functions};
 
-/// Names of the columns. Shares are 0 to 1; `weight` is in units of the event.
-pub const COLUMNS: [&str; 11] = [
+/// Names of the columns. Shares are 0 to 1; `weight` is in units of the event; the last two are the share
+/// if all lost samples were elsewhere, and if all were here.
+pub const COLUMNS: [&str; 13] = [
     "event",
     "share",
     "share_low",
@@ -23,6 +24,8 @@ pub const COLUMNS: [&str; 11] = [
     "command",
     "module",
     "function",
+    "with_lost_low",
+    "with_lost_high",
 ];
 
 /// Which rows are written.
@@ -58,10 +61,12 @@ fn write_row(
     row: &FunctionRow,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let (low, high) = match row.interval {
-        Some(interval) => (interval.low.to_string(), interval.high.to_string()),
+    let bounds = |bounds: Option<(f64, f64)>| match bounds {
+        Some((low, high)) => (low.to_string(), high.to_string()),
         None => (String::new(), String::new()),
     };
+    let (low, high) = bounds(row.interval.map(|interval| (interval.low, interval.high)));
+    let (lost_low, lost_high) = bounds(event.with_lost(row.share));
     let weight = if event.by_period {
         Some(row.weight)
     } else {
@@ -72,7 +77,7 @@ fn write_row(
     let function = row.function.map(|id| &*source.counts.functions[id as usize].name);
     writeln!(
         out,
-        "{},{},{low},{high},{},{weight},{},{},{},{},{}",
+        "{},{},{low},{high},{},{weight},{},{},{},{},{},{lost_low},{lost_high}",
         field(&event.name),
         row.share,
         row.samples,
@@ -105,14 +110,30 @@ mod tests {
         let mut out = Vec::new();
         write(&sample::made().source(), Limits::default(), &mut out).unwrap();
         insta::assert_snapshot!(String::from_utf8(out).unwrap(), @r#"
-        event,share,share_low,share_high,samples,weight,total_share,total_samples,command,module,function
-        cpu-clock,0.2916666666666667,,,35,35000000,0.5,60,my app,/usr/bin/my app,memcpy;x
-        cpu-clock,0.25,,,30,30000000,0.25,30,my app,/usr/bin/my app,recurse
-        cpu-clock,0.20833333333333334,,,25,25000000,0.20833333333333334,25,my app,[kernel.kallsyms],copy_page(struct page *)
-        cpu-clock,0.16666666666666666,,,20,20000000,0.16666666666666666,20,"<b>""evil"";","/opt/=1,""x"".so",
-        cpu-clock,0.08333333333333333,,,10,10000000,0.8333333333333334,100,my app,/usr/bin/my app,main
-        page-faults,1,,,3,3,1,3,"<b>""evil"";","/opt/=1,""x"".so",
+        event,share,share_low,share_high,samples,weight,total_share,total_samples,command,module,function,with_lost_low,with_lost_high
+        cpu-clock,0.2916666666666667,,,35,35000000,0.5,60,my app,/usr/bin/my app,memcpy;x,,
+        cpu-clock,0.25,,,30,30000000,0.25,30,my app,/usr/bin/my app,recurse,,
+        cpu-clock,0.20833333333333334,,,25,25000000,0.20833333333333334,25,my app,[kernel.kallsyms],copy_page(struct page *),,
+        cpu-clock,0.16666666666666666,,,20,20000000,0.16666666666666666,20,"<b>""evil"";","/opt/=1,""x"".so",,,
+        cpu-clock,0.08333333333333333,,,10,10000000,0.8333333333333334,100,my app,/usr/bin/my app,main,,
+        page-faults,1,,,3,3,1,3,"<b>""evil"";","/opt/=1,""x"".so",,,
         "#);
+    }
+
+    #[test]
+    fn lost_samples_bound_each_share() {
+        let made = sample::made();
+        let mut source = made.source();
+        (source.events[0].samples, source.events[0].lost_at_most) = (120, 30);
+        let mut out = Vec::new();
+        write(&source, Limits { rows: Some(1), ..Limits::default() }, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let first: Vec<&str> = text.lines().nth(1).unwrap().rsplit(',').take(2).collect();
+        let bounds: Vec<f64> = first.iter().rev().map(|field| field.parse().unwrap()).collect();
+        // 35 of 120 samples: 35 to 65 of 150.
+        assert!((bounds[0] - 35.0 / 150.0).abs() < 1e-12, "{bounds:?}");
+        assert!((bounds[1] - 65.0 / 150.0).abs() < 1e-12, "{bounds:?}");
+        assert!(text.lines().nth(2).unwrap().ends_with(",,"), "of another event nothing was lost");
     }
 
     #[test]

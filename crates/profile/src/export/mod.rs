@@ -26,7 +26,7 @@ pub use functions::{FunctionRow, functions, modules};
 
 use crate::aggregate::{Aggregate, Cell};
 use crate::loss::CpuLosses;
-use crate::profile::{EventProfile, ModuleSummary, Profile};
+use crate::profile::{EventProfile, ModuleSummary, Profile, with_lost};
 
 /// What is exported: counts, and what the numbers in them stand for.
 #[derive(Debug, Clone)]
@@ -56,6 +56,10 @@ pub struct Event {
     pub period: Option<u64>,
     /// Samples per second asked for, if the period was to follow from it.
     pub frequency: Option<u64>,
+    /// Its samples.
+    pub samples: u64,
+    /// Lost records that can have been samples of it.
+    pub lost_at_most: u64,
 }
 
 /// What is known of a recording; what is not stays `None` or empty. All foreign text.
@@ -126,6 +130,13 @@ impl Event {
         self.period.map(|period| period.saturating_mul(cell.samples))
     }
 
+    /// How small and how large a share can be, whatever the lost samples were; as
+    /// [`EventProfile::with_lost`].
+    #[must_use]
+    pub fn with_lost(&self, share: f64) -> Option<(f64, f64)> {
+        with_lost(self.samples, self.lost_at_most, share)
+    }
+
     /// Whether [`Event::units`] are nanoseconds: the kernel's clocks.
     #[must_use]
     pub fn is_clock(&self) -> bool {
@@ -144,6 +155,8 @@ impl<'a> Source<'a> {
             by_period: event.by_period,
             period: event.fixed_period,
             frequency: event.frequency,
+            samples: event.samples,
+            lost_at_most: event.lost_at_most,
         };
         let sampled = profile.samples() > 0;
         let wanted = profile.events.iter().filter(|event| event.samples > 0 || !sampled);

@@ -23,18 +23,16 @@ pub(super) fn push(out: &mut String, source: &Source<'_>, event: &Event, at: usi
          <div class=\"tools\" hidden><input type=\"search\" class=\"filter\" placeholder=\"Filter rows\" \
          aria-label=\"Filter rows\"> <output class=\"shown\"></output></div>\n\
          <div class=\"wide\"><table class=\"sortable functions\">\n<thead><tr>",
-        if chains {
-            "Self is the function's own share; total includes what it called. ± is the 95 % interval of \
-             self."
-        } else {
-            "Shares of all samples; ± is the 95 % interval."
-        }
+        explanation(chains, event.with_lost(0.0).is_some())
     );
-    let columns: &[(&str, bool)] = if chains {
-        &[("self", true), ("±95 %", true), ("total", true), ("samples", true)]
-    } else {
-        &[("share", true), ("±95 %", true), ("samples", true)]
-    };
+    let share = if chains { "self" } else { "share" };
+    let lost = event.with_lost(0.0).is_some();
+    let columns: Vec<(&str, bool)> = [(share, true), ("±95 %", true)]
+        .into_iter()
+        .chain(lost.then_some(("±lost", true)))
+        .chain(chains.then_some(("total", true)))
+        .chain([("samples", true)])
+        .collect();
     let names = [("command", false), ("module", false), ("function", false)];
     for (position, (name, is_number)) in columns.iter().chain(&names).enumerate() {
         let class = if *is_number { " class=\"num\"" } else { "" };
@@ -43,7 +41,7 @@ pub(super) fn push(out: &mut String, source: &Source<'_>, event: &Event, at: usi
     }
     out.push_str("</tr></thead>\n<tbody>\n");
     for row in &rows {
-        push_row(out, source, row, chains);
+        push_row(out, source, event, row, chains);
     }
     out.push_str("</tbody>\n");
     if left_out > 0 {
@@ -60,12 +58,25 @@ pub(super) fn push(out: &mut String, source: &Source<'_>, event: &Event, at: usi
     out.push_str("</table></div>\n</section>\n");
 }
 
-fn push_row(out: &mut String, source: &Source<'_>, row: &FunctionRow, chains: bool) {
-    let half = row.interval.map(|interval| interval.half_width() * 100.0);
-    let interval = match half {
-        Some(half) => format!("<td class=\"num\" data-v=\"{half:.6}\">{}</td>", fixed(half, 2)),
-        None => "<td class=\"num dim\" data-v=\"-1\">-</td>".into(),
+/// What the columns are.
+fn explanation(chains: bool, lost: bool) -> String {
+    let shares = if chains {
+        "Self is the function's own share; total includes what it called. ±95 % is the interval of self"
+    } else {
+        "Shares of all samples; ±95 % is their interval"
     };
+    let lost = if lost { ", ±lost the most that lost samples can change it" } else { "" };
+    format!("{shares}{lost}.")
+}
+
+fn push_row(out: &mut String, source: &Source<'_>, event: &Event, row: &FunctionRow, chains: bool) {
+    let error =
+        |half: f64| format!("<td class=\"num\" data-v=\"{half:.6}\">{}</td>", fixed(half, 2));
+    let half = row.interval.map(|interval| interval.half_width() * 100.0);
+    let interval = half.map_or("<td class=\"num dim\" data-v=\"-1\">-</td>".into(), error);
+    let lost = event.with_lost(row.share).map_or(String::new(), |(low, high)| {
+        error((row.share - low).max(high - row.share) * 100.0)
+    });
     let total = if chains { share_cell(row.total_share) } else { String::new() };
     let name = match row.function {
         Some(id) => {
@@ -75,7 +86,7 @@ fn push_row(out: &mut String, source: &Source<'_>, row: &FunctionRow, chains: bo
     };
     let _ = writeln!(
         out,
-        "<tr>{}{interval}{total}{}<td>{}</td><td>{} {}</td>{name}</tr>",
+        "<tr>{}{interval}{lost}{total}{}<td>{}</td><td>{} {}</td>{name}</tr>",
         share_cell(row.share),
         number_cell(row.samples),
         text(&row.command),

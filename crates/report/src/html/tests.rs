@@ -55,6 +55,19 @@ fn the_table_is_there_without_a_script() {
 }
 
 #[test]
+fn lost_samples_have_a_column_where_some_were_lost() {
+    let whole = page(&sample::made(), PageLimits::default());
+    assert!(!whole.contains("±lost"), "nothing was lost");
+    let mut made = sample::made();
+    (made.events[0].samples, made.events[0].lost_at_most) = (120, 30);
+    let page = page(&made, PageLimits::default());
+    assert!(page.contains(">±lost</th>") && page.contains("the most that lost samples can change"));
+    // 35 of 120 samples: 35 to 65 of 150, which is 14.17 points more at most.
+    let row = &rows(&page)[0];
+    assert_eq!((&*row[0], &*row[2]), ("29.17 %", "14.17"), "{row:?}");
+}
+
+#[test]
 fn nothing_foreign_is_markup() {
     let page = page(&sample::made(), PageLimits::default());
     assert!(
