@@ -40,6 +40,7 @@ pub use style::{Paint, Style, wrap};
 pub use table::{Cell, Column, Table};
 pub use views::{
     ACCESSES_SCHEMA, ANNOTATE_SCHEMA, AccessesReport, AnnotateReport, BRANCHES_SCHEMA,
-    BranchesReport, DetailsView, ROWS_SCHEMA, RowsReport, TreeLimits, accesses_text, annotate_text,
-    branches_text, neighbours_text, rows_text, tree_text,
+    BranchesReport, DetailsView, EventRows, ROWS_SCHEMA, RowsReport, TreeLimits, accesses_text,
+    annotate_text, balance_text, branches_text, neighbours_text, rows_text, side_by_side_text,
+    tree_text,
 };

@@ -29,7 +29,7 @@ pub(crate) struct AnnotateArgs {
     #[arg(
         long,
         value_name = "FUNCTION",
-        conflicts_with_all = ["by", "call_tree", "peek", "modules", "symbol_filter", "no_inline"]
+        conflicts_with_all = ["by", "group", "call_tree", "peek", "modules", "symbol_filter", "no_inline"]
     )]
     annotate: Option<String>,
     /// With --annotate: the function in this module; the end of its path is enough

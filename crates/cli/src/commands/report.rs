@@ -104,7 +104,7 @@ impl Args {
         if self.views.view().is_some() && format.is_of_counts() {
             return Err(failure(
                 Exit::BadInput,
-                "--by, --call-tree and --peek are for text and JSON only",
+                "--by, --group, --call-tree and --peek are for text and JSON only",
             ));
         }
         if self.annotate.function().is_some() && format.is_of_counts() {

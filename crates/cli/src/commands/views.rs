@@ -1,15 +1,17 @@
 //! Views of `pmuscope report` beside the table of functions: rows by any dimensions, the call tree, a
-//! function between its callers and callees.
+//! function between its callers and callees, events side by side.
 
 use std::path::Path;
 use std::str::FromStr;
 
 use pmuscope_profile::aggregate::Aggregate;
-use pmuscope_profile::views::{Dimension, Direction, Place, call_tree, neighbours, rows};
-use pmuscope_profile::{Apart, Detail, Intervals, Options, Profile, TasksBy};
+use pmuscope_profile::views::{
+    Balance, Dimension, Direction, Place, balance, call_tree, neighbours, rows, side_by_side,
+};
+use pmuscope_profile::{Apart, Detail, EventProfile, Intervals, Options, Profile, TasksBy};
 use pmuscope_report::{
-    ROWS_SCHEMA, RowLimits, RowsReport, Style, TreeLimits, head_text, neighbours_text, rows_text,
-    tree_text,
+    EventRows, ROWS_SCHEMA, RowLimits, RowsReport, Style, TreeLimits, balance_text, head_text,
+    neighbours_text, rows_text, side_by_side_text, tree_text,
 };
 
 use crate::commands::answer::Begun;
@@ -19,6 +21,10 @@ use crate::exit::{Exit, failure};
 
 /// Smallest share of a line in a call tree where no limit is given.
 const TREE_SHARE: f64 = 0.005;
+
+/// What rows of events side by side are by where nothing else is asked for: what tables of functions
+/// are by.
+const SIDE_BY_SIDE: [Dimension; 3] = [Dimension::Command, Dimension::Module, Dimension::Function];
 
 /// Flags that choose a view.
 #[derive(Debug, clap::Args)]
@@ -34,6 +40,9 @@ pub(crate) struct ViewArgs {
         help_heading = "Views"
     )]
     by: Vec<By>,
+    /// Show events side by side in one table, not one table after the other
+    #[arg(long, conflicts_with_all = ["call_tree", "peek", "modules", "json"], help_heading = "Views")]
+    group: bool,
     /// Show the call tree: from the outermost function to what it calls, or from the sampled one to
     /// its callers
     #[arg(
@@ -94,6 +103,8 @@ enum Way {
 #[derive(Debug, Clone)]
 pub(super) enum View {
     Rows(Vec<Dimension>),
+    /// Rows with a column for each event.
+    SideBySide(Vec<Dimension>),
     Tree(Direction),
     Peek(String),
 }
@@ -123,7 +134,14 @@ impl ViewArgs {
             By::One(dimension) => Some(*dimension),
             By::Details(_) => None,
         };
-        let by = || (!self.by.is_empty()).then(|| self.by.iter().filter_map(dimension).collect());
+        let mut by: Vec<Dimension> = self.by.iter().filter_map(dimension).collect();
+        if self.group {
+            if by.is_empty() {
+                by = SIDE_BY_SIDE.to_vec();
+            }
+            return Some(View::SideBySide(by));
+        }
+        let by = || (!by.is_empty()).then_some(by);
         let tree = || self.call_tree.map(|way| View::Tree(direction(way)));
         by().map(View::Rows).or_else(tree).or_else(|| self.peek.clone().map(View::Peek))
     }
@@ -131,7 +149,7 @@ impl ViewArgs {
 
 impl View {
     fn asks_for(&self, dimension: Dimension) -> bool {
-        matches!(self, Self::Rows(by) if by.contains(&dimension))
+        matches!(self, Self::Rows(by) | Self::SideBySide(by) if by.contains(&dimension))
     }
 
     /// What has to be told apart for it.
@@ -176,6 +194,11 @@ impl View {
     ) -> anyhow::Result<String> {
         let mut out = head_text(profile, &file.to_string_lossy(), style);
         let counts = &profile.aggregate;
+        if let Self::SideBySide(by) = self {
+            out.push('\n');
+            out.push_str(&events_side_by_side(by, profile, limits, style));
+            return Ok(out);
+        }
         let mut found = false;
         for event in &profile.events {
             out.push('\n');
@@ -187,8 +210,14 @@ impl View {
                 Self::Rows(by) => {
                     let most = limits.rows.unwrap_or(usize::MAX);
                     let rows = rows(counts, index, by, &node_of(profile), most);
-                    rows_text(&rows, by, &profile.modules, has_calls(counts), limits, style)
+                    let table =
+                        rows_text(&rows, by, &profile.modules, has_calls(counts), limits, style);
+                    let balances = balances(profile, index, by);
+                    let lines = balances.iter().map(|(of, balance)| balance_text(*of, balance));
+                    format!("{table}{}", lines.collect::<String>())
                 }
+                // All events at once, above.
+                Self::SideBySide(_) => String::new(),
                 Self::Tree(direction) => {
                     let share = if limits.share > 0.0 { limits.share } else { TREE_SHARE };
                     let lines = limits.rows.unwrap_or(usize::MAX).max(TreeLimits::default().lines);
@@ -238,7 +267,11 @@ impl View {
             .iter()
             .map(|event| {
                 let index = event.index;
-                (&*event.name, rows(&profile.aggregate, index, by, &node_of(profile), most))
+                EventRows {
+                    name: &event.name,
+                    rows: rows(&profile.aggregate, index, by, &node_of(profile), most),
+                    balance: balances(profile, index, by),
+                }
             })
             .collect();
         let children = has_calls(&profile.aggregate);
@@ -246,6 +279,35 @@ impl View {
         let result = RowsReport::new(&file, by, &events, profile, children, limits);
         begun.json(ROWS_SCHEMA, None, exit, result)
     }
+}
+
+/// A table with a column for each event.
+fn events_side_by_side(
+    by: &[Dimension],
+    profile: &Profile,
+    limits: RowLimits,
+    style: &Style,
+) -> String {
+    let most = limits.rows.unwrap_or(Intervals::MOST);
+    let node_of = node_of(profile);
+    let of_event = |event: &EventProfile| rows(&profile.aggregate, event.index, by, &node_of, most);
+    let found = side_by_side(profile.events.iter().map(of_event).collect());
+    let names: Vec<&str> = profile.events.iter().map(|event| &*event.name).collect();
+    side_by_side_text(&found, &names, by, &profile.modules, limits, style)
+}
+
+/// How even an event is by CPU and by node, as far as rows are by them.
+fn balances(profile: &Profile, event: u32, by: &[Dimension]) -> Vec<(Dimension, Balance)> {
+    let node_of = node_of(profile);
+    let of = |dimension: &Dimension| {
+        let unit_of: &dyn Fn(u32) -> Option<u32> = match dimension {
+            Dimension::Cpu => &Some,
+            Dimension::Node => &node_of,
+            _ => return None,
+        };
+        Some((*dimension, balance(&profile.aggregate, event, unit_of)?))
+    };
+    by.iter().filter_map(of).collect()
 }
 
 /// The node of a CPU, as the recording tells it.

@@ -1,4 +1,4 @@
-//! `pmuscope report --by`, `--call-tree`, `--peek` and `--annotate`.
+//! `pmuscope report --by`, `--group`, `--call-tree`, `--peek` and `--annotate`.
 
 use std::collections::BTreeMap;
 
@@ -70,6 +70,69 @@ fn calls_are_shown_from_both_ends_and_around_a_function() {
     let in_or_under = |row: &Value| row["children_samples"].as_u64().unwrap();
     assert!(rows.iter().all(|row| in_or_under(row) >= row["samples"].as_u64().unwrap()));
     assert!(rows.iter().any(|row| row["samples"] == 0 && in_or_under(row) > 0), "{rows:#?}");
+}
+
+#[test]
+fn events_stand_side_by_side() {
+    let scratch = Scratch::new();
+    let work =
+        ["--", "sh", "-c", "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done; ls / >/dev/null"];
+    let how = ["record", "-q", "-e", "cpu-clock:u,page-faults:u", "-F", "2000", "-o", "x.data"];
+    let recorded = scratch.pmuscope(how.iter().chain(&work));
+    if !scratch.path("x.data").exists() {
+        return eprintln!("skipped: {}", recorded.stderr);
+    }
+    let table = |args: &[&str]| {
+        let outcome = scratch.pmuscope([&["report", "x.data", "--limit", "all"], args].concat());
+        outcome.exits(0).is_silent();
+        outcome.stdout
+    };
+    let text = table(&["--group", "--by", "module"]);
+    let head = text.lines().find(|line| line.contains("±95 %")).unwrap();
+    let columns: Vec<&str> =
+        head.split("  ").map(str::trim).filter(|word| !word.is_empty()).collect();
+    assert_eq!(columns, ["cpu-clock:u", "±95 %", "page-faults:u", "±95 %", "module"], "{text}");
+    let json = scratch.pmuscope(["report", "x.data", "--json", "--by", "module"]);
+    let json: Value = serde_json::from_str(&json.stdout).unwrap();
+    for (event, at) in [(0, 0), (1, 2)] {
+        let rows = json["events"][event]["rows"].as_array().unwrap();
+        assert!(!rows.is_empty(), "{json}");
+        for row in rows {
+            let name = row["module"].as_str().unwrap().rsplit('/').next().unwrap();
+            let line = text.lines().find(|line| line.ends_with(&format!("  {name}"))).unwrap();
+            let share = format!("{:.2} %", row["share"].as_f64().unwrap() * 100.0);
+            let cells: Vec<&str> =
+                line.split("  ").map(str::trim).filter(|word| !word.is_empty()).collect();
+            // Where an event has no sample there is no interval either, hence no cell.
+            assert!(cells[..cells.len().min(at + 2)].contains(&&*share), "{line}: {share}");
+        }
+    }
+    assert!(table(&["--group"]).contains("command"));
+    let both = scratch.pmuscope(["report", "x.data", "--group", "--json"]);
+    both.exits(2).complains("cannot be used with");
+}
+
+#[test]
+fn the_balance_of_cpus_is_told() {
+    let scratch = Scratch::new();
+    let mix = ["--", env!("CARGO_BIN_EXE_pmuscope"), "workload", "function-mix", "--threads=4"];
+    let how = ["record", "-q", "-e", "cpu-clock:u", "-F", "2000", "-o", "x.data"];
+    let recorded = scratch.pmuscope(how.iter().chain(&mix).chain(&["--seconds=0.5"]));
+    if !scratch.path("x.data").exists() {
+        return eprintln!("skipped: {}", recorded.stderr);
+    }
+    let by_cpu = rows(&scratch, "cpu");
+    if by_cpu.len() < 2 {
+        return eprintln!("skipped: all samples are of one CPU");
+    }
+    let outcome = scratch.pmuscope(["report", "x.data", "--json", "--by", "cpu"]);
+    let json: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    let balance = &json["events"][0]["balance"][0];
+    assert_eq!((&balance["of"], &balance["units"]), (&"cpu".into(), &by_cpu.len().into()));
+    assert_eq!(balance["busiest"], by_cpu[0]["cpu"], "{balance}");
+    assert_eq!(balance["idlest_share"], by_cpu.last().unwrap()["share"], "{balance}");
+    let text = scratch.pmuscope(["report", "x.data", "--by", "cpu,command"]);
+    text.exits(0).prints("balance of ").prints("times the mean");
 }
 
 /// Samples of a list of objects by one of their fields.

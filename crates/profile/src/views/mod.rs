@@ -4,17 +4,21 @@
 //! Weight is what cells weigh by: units of the event where samples carry their period, else samples.
 
 mod annotate;
+mod balance;
 mod branches;
 mod memory;
 mod neighbours;
 mod rows;
+mod side_by_side;
 mod tree;
 
 pub use annotate::{FunctionHits, Hit, Sampled, function_hits, inlined_into, sampled};
+pub use balance::{Balance, balance};
 pub use branches::{BranchEnd, BranchRow, BranchSums, Branches, branches};
 pub use memory::{AccessKind, AccessRow, Accesses, accesses};
 pub use neighbours::{Neighbour, Neighbours, neighbours};
 pub use rows::{Dimension, Key, Row, rows};
+pub use side_by_side::{SideRow, SideShare, side_by_side};
 pub use tree::{CallTree, Direction, Node, call_tree};
 
 use std::sync::Arc;

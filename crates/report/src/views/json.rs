@@ -1,6 +1,6 @@
 //! Rows by any dimensions for programs: the result of `pmuscope/rows/1`.
 
-use pmuscope_profile::views::{Dimension, Key, Row};
+use pmuscope_profile::views::{Balance, Dimension, Key, Row};
 use pmuscope_profile::{ModuleSummary, Profile};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -22,26 +22,38 @@ pub struct RowsReport<'a> {
     events: Vec<Event<'a>>,
 }
 
+/// Rows of one event.
+#[derive(Debug)]
+pub struct EventRows<'a> {
+    /// The event's name.
+    pub name: &'a str,
+    /// Its rows.
+    pub rows: Vec<Row>,
+    /// How even it is, by CPU or node where rows are by them.
+    pub balance: Vec<(Dimension, Balance)>,
+}
+
 impl<'a> RowsReport<'a> {
     /// What is shown of the rows of each event. `children` tells whether stacks were recorded.
     #[must_use]
     pub fn new(
         file: &'a str,
         by: &[Dimension],
-        events: &[(&'a str, Vec<Row>)],
+        events: &[EventRows<'a>],
         profile: &'a Profile,
         children: bool,
         limits: RowLimits,
     ) -> Self {
         let modules = &profile.modules;
-        let event = |(name, rows): &(&'a str, Vec<Row>)| {
+        let event = |EventRows { name, rows, balance }: &EventRows<'a>| {
             let size = |row: &&Row| if children { row.total_share } else { row.share };
             let most = limits.rows.unwrap_or(usize::MAX);
             let shown = rows.iter().filter(|row| size(row) >= limits.share).take(most);
             let shown: Vec<RowOut> =
                 shown.map(|row| RowOut::new(row, by, modules, children)).collect();
             let samples = rows.iter().map(|row| row.own.samples).sum();
-            Event { name, samples, rows_left_out: rows.len() - shown.len(), rows: shown }
+            let balance = balance.iter().map(BalanceOut::new).collect();
+            Event { name, samples, balance, rows_left_out: rows.len() - shown.len(), rows: shown }
         };
         Self {
             file,
@@ -56,8 +68,36 @@ impl<'a> RowsReport<'a> {
 struct Event<'a> {
     name: &'a str,
     samples: u64,
+    /// Absent where rows are by neither CPU nor node, or only one has samples.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    balance: Vec<BalanceOut>,
     rows: Vec<RowOut>,
     rows_left_out: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct BalanceOut {
+    of: &'static str,
+    units: usize,
+    busiest: u32,
+    busiest_share: f64,
+    idlest: u32,
+    idlest_share: f64,
+    mean_share: f64,
+}
+
+impl BalanceOut {
+    fn new((of, balance): &(Dimension, Balance)) -> Self {
+        Self {
+            of: dimension_word(*of),
+            units: balance.units,
+            busiest: balance.busiest.0,
+            busiest_share: balance.busiest.1,
+            idlest: balance.idlest.0,
+            idlest_share: balance.idlest.1,
+            mean_share: balance.mean(),
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]

@@ -17,9 +17,9 @@ pub use details::{
     ACCESSES_SCHEMA, AccessesReport, BRANCHES_SCHEMA, BranchesReport, DetailsView, accesses_text,
     branches_text,
 };
-pub use json::{ROWS_SCHEMA, RowsReport};
+pub use json::{EventRows, ROWS_SCHEMA, RowsReport};
 pub use neighbours::neighbours_text;
-pub use rows::rows_text;
+pub use rows::{balance_text, rows_text, side_by_side_text};
 pub use tree::{TreeLimits, tree_text};
 
 /// `function [module]`, escaped.

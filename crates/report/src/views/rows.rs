@@ -1,10 +1,10 @@
 //! A table of rows by any dimensions.
 
 use pmuscope_profile::ModuleSummary;
-use pmuscope_profile::views::{Dimension, Key, Row};
+use pmuscope_profile::views::{Balance, Dimension, Key, Row, SideRow};
 
 use super::{dimension_word, module_text};
-use crate::number::{count, fixed, percent};
+use crate::number::{count, fixed, percent, significant};
 use crate::recording::RowLimits;
 use crate::{Cell, Column, Paint, Style, Table, escape};
 
@@ -42,22 +42,87 @@ pub fn rows_text(
     table.render(style)
 }
 
+/// Events side by side: a column for the share of each, with its interval. `rows` have a share for each
+/// of `events`, their names.
+#[must_use]
+pub fn side_by_side_text(
+    rows: &[SideRow],
+    events: &[&str],
+    by: &[Dimension],
+    modules: &[ModuleSummary],
+    limits: RowLimits,
+    style: &Style,
+) -> String {
+    if rows.is_empty() {
+        return "no samples\n".into();
+    }
+    let of_event = |name: &&str| [Column::number(&*escape(name)), Column::number("±95 %")];
+    let columns = events.iter().flat_map(of_event);
+    let mut table = Table::new(columns.chain(by.iter().map(|one| column(*one))));
+    let large: Vec<&SideRow> = rows.iter().filter(|row| row.largest() >= limits.share).collect();
+    let shown = limits.rows.map_or(large.len(), |most| most.min(large.len()));
+    let mut left = vec![1.0; events.len()];
+    for row in &large[..shown] {
+        let mut cells = Vec::new();
+        for (share, left) in row.shares.iter().zip(&mut left) {
+            // Nothing was sampled: that is a share of nothing, not one that is not known.
+            let own = share.map_or(0.0, |one| one.share);
+            *left -= own;
+            cells.push(Cell::new(percent(own, 2)));
+            cells.push(Cell::measured(share.and_then(|one| one.interval), |interval| {
+                fixed(interval.half_width() * 100.0, 2)
+            }));
+        }
+        cells.extend(row.keys.iter().map(|key| key_cell(key, modules)));
+        table.row(cells);
+    }
+    if shown < rows.len() {
+        let more = format!("… {} more rows: --limit all", count((rows.len() - shown) as u64));
+        let shares = left.iter().flat_map(|left| [percent(left.max(0.0), 2), String::new()]);
+        let dashes = by.iter().skip(1).map(|_| "-".to_owned());
+        let texts = shares.chain(dashes).chain([more]);
+        table.row(texts.map(|text| Cell::new(text).paint(Paint::Dim)));
+    }
+    table.render(style)
+}
+
+/// `balance of 8 CPUs: busiest 3 with 14.20 %, …`, a line.
+#[must_use]
+pub fn balance_text(of: Dimension, balance: &Balance) -> String {
+    let units = if of == Dimension::Node { "nodes" } else { "CPUs" };
+    let (mean, busiest, idlest) = (balance.mean(), balance.busiest, balance.idlest);
+    format!(
+        "balance of {} {units}: busiest {} with {}, idlest {} with {}, mean {}; the busiest has {} times \
+         the mean\n",
+        count(balance.units as u64),
+        busiest.0,
+        percent(busiest.1, 2),
+        idlest.0,
+        percent(idlest.1, 2),
+        percent(mean, 2),
+        significant(busiest.1 / mean, 3),
+    )
+}
+
 fn columns(by: &[Dimension], children: bool) -> Vec<Column> {
     let self_share = if children { "self" } else { "share" };
     let mut columns = vec![Column::number(self_share), Column::number("±95 %")];
     columns.extend(children.then(|| Column::number("children")));
     columns.push(Column::number("samples"));
-    columns.extend(by.iter().map(|dimension| {
-        let word = dimension_word(*dimension);
-        match dimension {
-            Dimension::Process | Dimension::Thread | Dimension::Cpu | Dimension::Node => {
-                Column::number(word)
-            }
-            Dimension::Address => Column::number(word),
-            _ => Column::text(word).shrink(),
-        }
-    }));
+    columns.extend(by.iter().map(|dimension| column(*dimension)));
     columns
+}
+
+fn column(dimension: Dimension) -> Column {
+    let word = dimension_word(dimension);
+    match dimension {
+        Dimension::Process
+        | Dimension::Thread
+        | Dimension::Cpu
+        | Dimension::Node
+        | Dimension::Address => Column::number(word),
+        _ => Column::text(word).shrink(),
+    }
 }
 
 fn cells(row: &Row, modules: &[ModuleSummary], children: bool) -> Vec<Cell> {
@@ -87,7 +152,7 @@ fn key_cell(key: &Key, modules: &[ModuleSummary]) -> Cell {
 
 #[cfg(test)]
 mod tests {
-    use pmuscope_profile::views::Sums;
+    use pmuscope_profile::views::{SideShare, Sums};
 
     use super::*;
     use crate::views::tests::modules;
@@ -124,5 +189,37 @@ mod tests {
     #[test]
     fn rows_left_out_have_their_share() {
         insta::assert_snapshot!(text(false, Some(1)));
+    }
+
+    #[test]
+    fn events_stand_side_by_side() {
+        let share = |samples: u64| {
+            Some(SideShare { samples, share: samples as f64 / 100.0, interval: None })
+        };
+        let side = |name: &str, shares| SideRow { keys: vec![Key::Name(name.into())], shares };
+        let rows = [
+            side("parse", vec![share(60), share(5)]),
+            side("copy", vec![share(40), share(85)]),
+            side("page_fault", vec![None, share(10)]),
+        ];
+        let limits = RowLimits { rows: Some(2), share: 0.0 };
+        let (events, by) = (["cycles", "cache-misses"], [Dimension::Function]);
+        let text = side_by_side_text(&rows, &events, &by, &modules(), limits, &Style::PLAIN);
+        insta::assert_snapshot!(text, @r"
+         cycles  ±95 %  cache-misses  ±95 %  function
+        60.00 %      -        5.00 %      -  parse
+        40.00 %      -       85.00 %      -  copy
+         0.00 %              10.00 %         … 1 more rows: --limit all
+        ");
+    }
+
+    #[test]
+    fn the_balance_is_a_line() {
+        let balance = Balance { units: 4, busiest: (3, 0.4), idlest: (0, 0.1) };
+        assert_eq!(
+            balance_text(Dimension::Cpu, &balance),
+            "balance of 4 CPUs: busiest 3 with 40.00 %, idlest 0 with 10.00 %, mean 25.00 %; the \
+             busiest has 1.60 times the mean\n"
+        );
     }
 }
