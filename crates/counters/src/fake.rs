@@ -39,6 +39,7 @@ struct State {
     enabled: Vec<RawFd>,
     redirected: Vec<(RawFd, RawFd)>,
     mapped: Vec<usize>,
+    answer: Vec<u64>,
 }
 
 impl FakeKernel {
@@ -60,6 +61,11 @@ impl FakeKernel {
     pub fn without_task(mut self, pid: i32) -> Self {
         self.gone.push(pid);
         self
+    }
+
+    /// From now on every read gets these words, and zeros behind.
+    pub fn answer_reads(&self, words: &[u64]) {
+        self.locked().answer = words.to_vec();
     }
 
     /// All calls of open so far.
@@ -129,12 +135,23 @@ impl Kernel for FakeKernel {
         Ok(())
     }
 
+    fn enable_alone(&self, event: BorrowedFd<'_>) -> io::Result<()> {
+        self.enable(event)
+    }
+
+    fn disable_alone(&self, _event: BorrowedFd<'_>) -> io::Result<()> {
+        Ok(())
+    }
+
     fn set_period(&self, _event: BorrowedFd<'_>, _period: u64) -> io::Result<()> {
         Ok(())
     }
 
     fn read(&self, _event: BorrowedFd<'_>, words: &mut [u64]) -> io::Result<usize> {
         words.fill(0);
+        let answer = self.locked().answer.clone();
+        let count = answer.len().min(words.len());
+        words[..count].copy_from_slice(&answer[..count]);
         Ok(words.len())
     }
 

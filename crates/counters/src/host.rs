@@ -40,6 +40,14 @@ impl Kernel for Host {
         sys::ioctl_value(event, ioctl::DISABLE, ioctl::FLAG_GROUP)
     }
 
+    fn enable_alone(&self, event: BorrowedFd<'_>) -> io::Result<()> {
+        sys::ioctl_value(event, ioctl::ENABLE, 0)
+    }
+
+    fn disable_alone(&self, event: BorrowedFd<'_>) -> io::Result<()> {
+        sys::ioctl_value(event, ioctl::DISABLE, 0)
+    }
+
     fn set_period(&self, event: BorrowedFd<'_>, period: u64) -> io::Result<()> {
         sys::ioctl_write_u64(event, ioctl::PERIOD, period)
     }

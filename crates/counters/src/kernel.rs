@@ -47,6 +47,18 @@ pub trait Kernel: Send + Sync {
     /// The errno of the ioctl.
     fn disable(&self, event: BorrowedFd<'_>) -> io::Result<()>;
 
+    /// Starts counting, this event only: a member of a group counts while its leader does.
+    ///
+    /// # Errors
+    /// The errno of the ioctl.
+    fn enable_alone(&self, event: BorrowedFd<'_>) -> io::Result<()>;
+
+    /// Stops counting, this event only; a leader takes its members off their counters.
+    ///
+    /// # Errors
+    /// The errno of the ioctl.
+    fn disable_alone(&self, event: BorrowedFd<'_>) -> io::Result<()>;
+
     /// Sets the period, in units of the event; phase starts anew.
     ///
     /// # Errors

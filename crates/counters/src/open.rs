@@ -277,10 +277,39 @@ impl SamplingSet {
             .map_err(|source| self.call_error("read", opened, source))?;
         let words = &words[..filled];
         Ok(if format.contains(ReadFormat::GROUP) {
-            Value::decode_group(format, words).and_then(|values| values.first().copied())
+            // Whichever member is read, the kernel tells of the whole group, its leader first.
+            let is_it = |value: &&Value| value.id.is_none_or(|id| id == opened.id);
+            Value::decode_group(format, words).and_then(|v| v.iter().find(is_it).copied())
         } else {
             Value::decode(format, words)
         })
+    }
+
+    /// Opens all events of one CPU anew, to write to the ring that `this` has for it: a CPU that was
+    /// offline has lost its events for good, but not its ring.
+    ///
+    /// # Errors
+    /// [`CountersError`]; [`CountersError::Vanished`] where there is no ring of that CPU.
+    pub fn reopen(
+        &self,
+        kernel: &dyn Kernel,
+        scope: &Scope,
+        cpu: u32,
+    ) -> Result<Self, CountersError> {
+        let here = |opened: &&OpenedEvent| opened.cpu == Some(cpu);
+        let Some(owner) = self.events.iter().find(here) else {
+            return Err(CountersError::Vanished(format!("CPU {cpu}")));
+        };
+        let opener = Opener { kernel, scope, requests: &self.requests, paranoid: None };
+        let opened = opener.open_ring(&[Place { cpu: Some(cpu), tid: None }])?;
+        for event in &opened.events {
+            kernel
+                .redirect(event.fd(), owner.fd())
+                .map_err(|source| self.call_error("ioctl(SET_OUTPUT)", event, source))?;
+        }
+        let ring = owner.ring;
+        let events = opened.events.into_iter().map(|event| OpenedEvent { ring, ..event });
+        Ok(Self { requests: self.requests.clone(), events: events.collect(), rings: Vec::new() })
     }
 
     fn call_error(

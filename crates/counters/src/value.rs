@@ -11,6 +11,8 @@ pub struct Value {
     pub enabled_ns: Option<u64>,
     /// Nanoseconds on a counter, where asked for.
     pub running_ns: Option<u64>,
+    /// Id of the event, where asked for.
+    pub id: Option<u64>,
     /// Records lost for want of space in the ring, where the kernel tells (Linux 6.0).
     pub lost: Option<u64>,
 }
@@ -29,9 +31,9 @@ impl Value {
         let value = next_if(ReadFormat::empty())??;
         let enabled_ns = next_if(ReadFormat::TOTAL_TIME_ENABLED)?;
         let running_ns = next_if(ReadFormat::TOTAL_TIME_RUNNING)?;
-        next_if(ReadFormat::ID)?;
+        let id = next_if(ReadFormat::ID)?;
         let lost = next_if(ReadFormat::LOST)?;
-        Some(Self { value, enabled_ns, running_ns, lost })
+        Some(Self { value, enabled_ns, running_ns, id, lost })
     }
 
     /// Decodes the words of a read with [`ReadFormat::GROUP`]: one entry per member, leader first.
@@ -47,9 +49,9 @@ impl Value {
         let mut values = Vec::new();
         for _ in 0..members {
             let value = next_if(ReadFormat::empty())??;
-            next_if(ReadFormat::ID)?;
+            let id = next_if(ReadFormat::ID)?;
             let lost = next_if(ReadFormat::LOST)?;
-            values.push(Self { value, enabled_ns, running_ns, lost });
+            values.push(Self { value, enabled_ns, running_ns, id, lost });
         }
         Some(values)
     }
@@ -68,7 +70,13 @@ mod tests {
         let value = Value::decode(all, &[1, 2, 3, 4, 5]).unwrap();
         assert_eq!(
             value,
-            Value { value: 1, enabled_ns: Some(2), running_ns: Some(3), lost: Some(5) }
+            Value {
+                value: 1,
+                enabled_ns: Some(2),
+                running_ns: Some(3),
+                id: Some(4),
+                lost: Some(5)
+            }
         );
         assert_eq!(Value::decode(all, &[1, 2, 3, 4]), None);
         let plain = Value::decode(ReadFormat::empty(), &[9]).unwrap();
@@ -81,8 +89,8 @@ mod tests {
             ReadFormat::GROUP | ReadFormat::TOTAL_TIME_ENABLED | ReadFormat::ID | ReadFormat::LOST;
         let values = Value::decode_group(format, &[2, 70, 1, 11, 0, 2, 12, 5]).unwrap();
         assert_eq!(
-            values.iter().map(|v| (v.value, v.lost)).collect::<Vec<_>>(),
-            [(1, Some(0)), (2, Some(5))]
+            values.iter().map(|v| (v.value, v.id, v.lost)).collect::<Vec<_>>(),
+            [(1, Some(11), Some(0)), (2, Some(12), Some(5))]
         );
         assert_eq!(values[1].enabled_ns, Some(70));
         assert_eq!(Value::decode_group(format, &[u64::MAX, 0, 1]), None);

@@ -96,11 +96,28 @@ fn unescape(text: &[u8]) -> OsString {
     OsString::from_vec(out)
 }
 
+/// Switches a controller on below a root of the unified hierarchy that has none on: until then perf
+/// events know no cgroup there (`ENOENT`, seen on Linux 6.1). Which one it was.
+fn switch_on_any(cgroup: &Path) -> Option<String> {
+    let is_root = !cgroup.join("cgroup.type").exists();
+    let on = cgroup.join("cgroup.subtree_control");
+    if !is_root || !fs::read_to_string(&on).ok()?.trim().is_empty() {
+        return None;
+    }
+    let there = fs::read_to_string(cgroup.join("cgroup.controllers")).ok()?;
+    let cheapest = there.split_whitespace().find(|one| *one == "pids");
+    let controller = cheapest.or_else(|| there.split_whitespace().next())?.to_owned();
+    fs::write(on, format!("+{controller}")).ok()?;
+    Some(controller)
+}
+
 /// A cgroup below the one of this process, so that its limits go on to hold. It goes when this value
 /// goes; who is still in it then moves up.
 #[derive(Debug)]
 pub struct OwnCgroup {
     directory: PathBuf,
+    /// The controller that was switched on for it in the root.
+    switched_on: Option<String>,
 }
 
 impl OwnCgroup {
@@ -113,12 +130,20 @@ impl OwnCgroup {
         let none = || (PathBuf::from("/sys/fs/cgroup"), io::ErrorKind::Unsupported.into());
         let hierarchy = machine.hierarchy().ok_or_else(none)?;
         let below = machine.own_cgroup(hierarchy.unified).ok_or_else(none)?;
-        let name = format!("pmuscope-{}", std::process::id());
-        let directory = hierarchy.mount(machine).join(below).join(name);
+        Self::below(&hierarchy.mount(machine).join(below))
+    }
+
+    /// Makes one below the cgroup in this directory.
+    ///
+    /// # Errors
+    /// The place it was to be made at and the system's refusal.
+    pub fn below(cgroup: &Path) -> Result<Self, (PathBuf, io::Error)> {
+        let directory = cgroup.join(format!("pmuscope-{}", std::process::id()));
         // One that a killed process of the same number left behind is empty, or another's.
         let _ = fs::remove_dir(&directory);
+        let switched_on = switch_on_any(cgroup);
         match fs::create_dir(&directory) {
-            Ok(()) => Ok(Self { directory }),
+            Ok(()) => Ok(Self { directory, switched_on }),
             Err(error) => Err((directory, error)),
         }
     }
@@ -154,6 +179,12 @@ impl Drop for OwnCgroup {
         for _ in 0..10 {
             let _ = self.empty();
             if fs::remove_dir(&self.directory).is_ok() {
+                if let (Some(controller), Some(root)) = (&self.switched_on, self.directory.parent())
+                {
+                    // Another one may need it by now: then it stays.
+                    let _ =
+                        fs::write(root.join("cgroup.subtree_control"), format!("-{controller}"));
+                }
                 return;
             }
             std::thread::sleep(std::time::Duration::from_millis(2));
@@ -219,5 +250,21 @@ mod tests {
         let (_root, machine) = machine(V1, "4:cpu,perf_event:/x\n0::/y\n");
         assert_eq!(machine.own_cgroup(false), Some("x".into()));
         assert_eq!(machine.own_cgroup(true), Some("y".into()));
+    }
+
+    #[test]
+    fn a_root_without_controllers_gets_one_and_others_are_left_alone() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(root.path().join(name), text).unwrap();
+        let on = || fs::read_to_string(root.path().join("cgroup.subtree_control")).unwrap();
+        assert_eq!(switch_on_any(root.path()), None, "not the unified hierarchy");
+        write("cgroup.controllers", "cpu io pids\n");
+        write("cgroup.subtree_control", "cpu\n");
+        assert_eq!(switch_on_any(root.path()), None);
+        write("cgroup.subtree_control", "\n");
+        assert_eq!((switch_on_any(root.path()).as_deref(), &on()[..]), (Some("pids"), "+pids"));
+        write("cgroup.subtree_control", "\n");
+        write("cgroup.type", "domain\n");
+        assert_eq!(switch_on_any(root.path()), None, "not the root");
     }
 }

@@ -9,6 +9,7 @@
 //!  reads failure pipe ◄─ closed by a successful exec
 //! ```
 
+mod server;
 mod sys;
 
 use std::ffi::{CString, OsString};
@@ -19,6 +20,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, waitpid};
 
 use crate::error::CountersError;
+
+pub use server::{Server, WORDS};
 
 /// A child that waits for [`HeldChild::release`]. Dropped before that, it ends without running anything.
 #[derive(Debug)]

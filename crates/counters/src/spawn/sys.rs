@@ -1,10 +1,13 @@
-//! fork and what happens between it and exec: the unsafe part of starting a command.
+//! fork and what happens between it and exec, or until the child's end: the unsafe part of starting
+//! a command or a server.
 
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 
 use rustix::process::Pid;
+
+use super::server::WORDS;
 
 /// Forks a child that waits for a byte on `go_read`, then execs `arguments`. If the pipe closes
 /// without a byte (the parent died or gave up) it exits; if exec fails it writes the errno to
@@ -27,6 +30,66 @@ pub(super) fn fork_held(
         // SAFETY: this is the child, directly after fork; the pointers are valid C strings.
         0 => unsafe { child(&pointers, go, go_write, failure) },
         pid => Pid::from_raw(pid).ok_or_else(|| io::Error::from(io::ErrorKind::Other)),
+    }
+}
+
+/// Forks a child that runs `errand` for each request from `requests` and writes what it returns to
+/// `answers`, until the pipe closes. `parents` are the parent's ends of the pipes.
+pub(super) fn fork_serving(
+    errand: fn(&[u64; WORDS]) -> [u64; WORDS],
+    requests: BorrowedFd<'_>,
+    answers: BorrowedFd<'_>,
+    parents: [BorrowedFd<'_>; 2],
+) -> io::Result<Pid> {
+    let (requests, answers) = (requests.as_raw_fd(), answers.as_raw_fd());
+    // SAFETY: as in `fork_held`; `errand` is bound by its contract to neither allocate nor lock.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => {
+            // SAFETY: this is the child; nothing here refers to its copies of the parent's ends. An
+            // interrupt from the terminal is the parent's to obey: it ends us by closing the pipe.
+            unsafe {
+                let _ = parents.map(|fd| libc::close(fd.as_raw_fd()));
+                libc::signal(libc::SIGINT, libc::SIG_IGN);
+            }
+            serve(errand, requests, answers)
+        }
+        pid => Pid::from_raw(pid).ok_or_else(|| io::Error::from(io::ErrorKind::Other)),
+    }
+}
+
+/// Called in the child of a fork only.
+fn serve(errand: fn(&[u64; WORDS]) -> [u64; WORDS], requests: i32, answers: i32) -> ! {
+    const BYTES: usize = WORDS * 8;
+    let mut request = [0_u64; WORDS];
+    loop {
+        // SAFETY: the buffer is a local of so many bytes, and any bytes are valid words. Requests are
+        // shorter than PIPE_BUF, so they come whole.
+        let count = unsafe { libc::read(requests, request.as_mut_ptr().cast(), BYTES) };
+        // SAFETY: the place of this thread's errno.
+        if count < 0 && unsafe { *libc::__errno_location() } == libc::EINTR {
+            continue;
+        }
+        if count != BYTES as isize {
+            // SAFETY: ends this process without running anything of the parent's.
+            unsafe { libc::_exit(0) };
+        }
+        // Unwinding would go on in a copy of the parent.
+        let abort = Abort;
+        let answer = errand(&request);
+        std::mem::forget(abort);
+        // SAFETY: as above; who is not there to read needs no answer.
+        unsafe { libc::write(answers, answer.as_ptr().cast(), BYTES) };
+    }
+}
+
+/// Ends this process where a panic passes by.
+struct Abort;
+
+impl Drop for Abort {
+    fn drop(&mut self) {
+        // SAFETY: as in `serve`.
+        unsafe { libc::_exit(101) };
     }
 }
 

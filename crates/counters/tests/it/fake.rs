@@ -1,4 +1,4 @@
-use pmuscope_abi::{Attr, AttrFlags, event_type, software};
+use pmuscope_abi::{Attr, AttrFlags, ReadFormat, event_type, software};
 use pmuscope_counters::fake::FakeKernel;
 use pmuscope_counters::{CountersError, EventRequest, OpenOptions, RingSize, SamplingSet, Scope};
 use pmuscope_machine::{CpuSet, Machine, Topology};
@@ -49,6 +49,33 @@ fn all_events_of_a_cpu_write_into_one_ring() {
     assert_eq!(kernel.opened().iter().filter(|call| call.in_group).count(), 3);
     set.enable(&kernel, |_| ()).unwrap();
     assert_eq!(kernel.enabled(), 3 * 2, "members are enabled by their leaders");
+}
+
+#[test]
+fn each_member_of_a_group_has_its_own_count() {
+    let kernel = FakeKernel::default();
+    let mut requests = vec![request(0, None), request(2, Some(0))];
+    for request in &mut requests {
+        request.attr.read_format = ReadFormat::GROUP | ReadFormat::ID;
+    }
+    let set = open(&kernel, &Scope::Cpus(cpus(1)), requests, RingSize::AtMost(PAGE)).unwrap();
+    let [leader, member] = set.events() else { panic!("two events on one CPU") };
+    kernel.answer_reads(&[2, 70, leader.id, 5, member.id]);
+    let count = |event| set.read(&kernel, event).unwrap().unwrap().value;
+    assert_eq!((count(leader), count(member)), (70, 5));
+}
+
+#[test]
+fn a_cpu_that_was_away_is_opened_anew_into_its_old_ring() {
+    let kernel = FakeKernel::default();
+    let requests = vec![request(0, None), request(2, Some(0))];
+    let scope = Scope::Cpus(cpus(2));
+    let set = open(&kernel, &scope, requests, RingSize::AtMost(PAGE)).unwrap();
+    let again = set.reopen(&kernel, &scope, 1).unwrap();
+    let places: Vec<_> = again.events().iter().map(|e| (e.cpu, e.ring, e.event)).collect();
+    assert_eq!(places, [(Some(1), 1, 0), (Some(1), 1, 1)]);
+    assert_eq!(kernel.redirected(), 2 + 2, "all of the new ones, the first too");
+    assert!(matches!(set.reopen(&kernel, &scope, 7), Err(CountersError::Vanished(_))));
 }
 
 #[test]
