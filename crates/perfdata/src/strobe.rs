@@ -17,7 +17,9 @@
 //! A reader takes the fields from the attributes and members from their ids; ids of a CPU that was
 //! reopened are in the attributes too. A window is an A sample and the next B sample of the same CPU
 //! and group within half a period: each counter's value at B less its value at A. In both,
-//! `A.count − B.count` is the offset of the epoch, within [`StrobeInfo::tolerance`].
+//! `A.count − B.count` is what the epoch says ([`Epoch::apart`]), within [`StrobeInfo::tolerance`].
+//! Counts go on from epoch to epoch, since stock perf takes the growth of a count for the weight of
+//! a sample.
 //!
 //! **Epochs.** A sample counts only if an [`Epoch`] of its CPU holds its time
 //! (`from_ns <= time < until_ns`) and its group is the epoch's. What lies outside of all epochs was
@@ -95,8 +97,12 @@ pub struct Epoch {
     pub period: u64,
     /// Window aimed at, in units of the event.
     pub window: u64,
-    /// `A.count − B.count` as achieved; with a burst, one for each edge after the first.
+    /// Counts of A from the moment A was enabled to the moment B was: the length of windows. With a
+    /// burst, one for each edge after the first.
     pub offsets: Vec<u64>,
+    /// What `A.count − B.count` was before, for each of `offsets`, in wrapping numbers; empty: 0.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub before: Vec<u64>,
     /// Tries whose offset was not accepted, before this one.
     pub rejected_tries: u32,
     /// Why the phase was set.
@@ -169,6 +175,17 @@ pub struct OpenedId {
     pub id: u64,
 }
 
+impl Epoch {
+    /// `A.count − B.count`, in wrapping numbers, of each sample of this epoch, where B is edge number
+    /// `edge`: 0 is A itself. `None` for an edge that there is not.
+    #[must_use]
+    pub fn apart(&self, edge: usize) -> Option<u64> {
+        let Some(closing) = edge.checked_sub(1) else { return Some(0) };
+        let before = self.before.get(closing).copied().unwrap_or(0);
+        Some(self.offsets.get(closing)?.wrapping_add(before))
+    }
+}
+
 impl StrobeInfo {
     /// Takes over what a record in the stream says. Epochs stay in order of CPU and time.
     pub fn take(&mut self, update: &EpochUpdate) {
@@ -217,6 +234,17 @@ mod tests {
         assert_eq!([from(0, 9), from(0, 10), from(0, 19)], [None, Some(10), Some(10)]);
         assert_eq!([from(0, 20), from(0, 99), from(1, 15)], [None, Some(30), None]);
         assert_eq!([from(1, 4), from(1, 14), from(2, 14)], [None, Some(5), None]);
+    }
+
+    #[test]
+    fn counts_are_apart_by_the_offset_and_what_was_before() {
+        let mut epoch = Epoch { offsets: vec![300, 600], ..Epoch::default() };
+        assert_eq!(
+            [0, 1, 2, 3].map(|edge| epoch.apart(edge)),
+            [Some(0), Some(300), Some(600), None]
+        );
+        epoch.before = vec![u64::MAX - 99, 50];
+        assert_eq!([1, 2].map(|edge| epoch.apart(edge)), [Some(200), Some(650)]);
     }
 
     #[test]
