@@ -5,9 +5,11 @@ use pmuscope_abi::{
 };
 use pmuscope_counters::EventRequest;
 use pmuscope_events::{Event, Group, Origin, Sampling as EventSampling};
+use pmuscope_perfdata::strobe::StrobeGroup;
 
 use crate::error::RecorderError;
-use crate::options::{CallGraph, RecordOptions, Sampling, Target};
+use crate::options::{CallGraph, RecordOptions, Sampling, StrobeOptions, Target};
+use crate::strobe::Plan;
 
 /// Name of the event that carries the sideband where the sampling events cannot.
 pub(crate) const SIDEBAND: &str = "dummy:u";
@@ -21,16 +23,23 @@ const IDENTIFICATION: SampleType =
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KernelFeatures {
     version: (u32, u32),
+    /// Loss is not asked for.
+    no_loss: bool,
 }
 
 impl KernelFeatures {
-    pub(crate) fn new(version: (u32, u32)) -> Self {
-        Self { version }
+    pub(crate) const fn new(version: (u32, u32)) -> Self {
+        Self { version, no_loss: false }
+    }
+
+    /// The same, where loss is not to be part of every sample: LOST records tell it.
+    pub(crate) fn without_loss(self) -> Self {
+        Self { no_loss: true, ..self }
     }
 
     /// `PERF_FORMAT_LOST`, Linux 6.0.
     pub(crate) fn counts_lost(self) -> bool {
-        self.version >= (6, 0)
+        self.version >= (6, 0) && !self.no_loss
     }
 
     /// `attr.build_id`, Linux 5.12.
@@ -58,19 +67,9 @@ pub(crate) fn requests(
     kernel: KernelFeatures,
 ) -> Result<Vec<EventRequest>, RecorderError> {
     let own_command = options.target == Target::Command;
-    let wide = options.target.is_wide();
     let mut requests = Vec::new();
     if !own_command {
-        let attr = sideband(options, kernel, base(options, kernel));
-        let any_task = wide;
-        requests.push(EventRequest {
-            name: SIDEBAND.into(),
-            attr,
-            leader: None,
-            cpus: None,
-            any_task,
-            max_precise: false,
-        });
+        requests.push(sideband_request(options, kernel));
     }
     for group in &options.groups {
         let leader_index = requests.len();
@@ -91,6 +90,34 @@ pub(crate) fn requests(
         }
     }
     Ok(requests)
+}
+
+/// The requests of a strobed recording, and which of them bound windows or are counted in them.
+pub(crate) fn strobed(
+    options: &RecordOptions,
+    kernel: KernelFeatures,
+    strobe: &StrobeOptions,
+    plan: &Plan,
+) -> Result<(Vec<EventRequest>, Vec<StrobeGroup>), RecorderError> {
+    let mut requests = vec![sideband_request(options, kernel)];
+    let groups = plan.add_to(&mut requests, &base(options, kernel), options, strobe);
+    if let Some(event) = options.events().next() {
+        for edge in requests.iter_mut().filter(|request| request.attr.sample > 0) {
+            set_call_graph(&mut edge.attr, event, options)?;
+        }
+    }
+    Ok((requests, groups))
+}
+
+fn sideband_request(options: &RecordOptions, kernel: KernelFeatures) -> EventRequest {
+    EventRequest {
+        name: SIDEBAND.into(),
+        attr: sideband(options, kernel, base(options, kernel)),
+        leader: None,
+        cpus: None,
+        any_task: options.target.is_wide(),
+        max_precise: false,
+    }
 }
 
 /// What all events of a recording share.
@@ -279,6 +306,7 @@ mod tests {
             command: Vec::new(),
             inherit: true,
             groups,
+            strobe: None,
             sampling: Sampling::Frequency(25_000),
             call_graph: CallGraph::None,
             extras: Extras::default(),
@@ -304,7 +332,7 @@ mod tests {
         }
     }
 
-    const NEW: KernelFeatures = KernelFeatures { version: (6, 18) };
+    const NEW: KernelFeatures = KernelFeatures::new((6, 18));
 
     /// Bytes of a sample with these fields, header included; only fixed ones.
     fn sample_bytes(fields: SampleType) -> u32 {

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pmuscope_machine::Topology;
 
 use crate::output::Output;
+use crate::strobe::Watch;
 use crate::tally::IdIndex;
 
 /// How far the recording is.
@@ -21,7 +22,9 @@ pub(crate) enum Phase {
 #[derive(Debug)]
 pub(crate) struct Shared<'a> {
     pub(crate) topology: &'a Topology,
-    pub(crate) index: IdIndex,
+    /// Of a strobed recording.
+    pub(crate) watch: Option<Arc<Watch>>,
+    index: Mutex<Arc<IdIndex>>,
     output: Mutex<Arc<Output>>,
     phase: AtomicU8,
     /// By position in `topology.nodes`: the node has no idle CPU.
@@ -29,14 +32,31 @@ pub(crate) struct Shared<'a> {
 }
 
 impl<'a> Shared<'a> {
-    pub(crate) fn new(topology: &'a Topology, index: IdIndex, output: Arc<Output>) -> Self {
+    pub(crate) fn new(
+        topology: &'a Topology,
+        index: IdIndex,
+        output: Arc<Output>,
+        watch: Option<Arc<Watch>>,
+    ) -> Self {
         Self {
             topology,
-            index,
+            watch,
+            index: Mutex::new(Arc::new(index)),
             output: Mutex::new(output),
             phase: AtomicU8::new(0),
             busy: topology.nodes.iter().map(|_| AtomicBool::new(false)).collect(),
         }
+    }
+
+    /// Which event an id belongs to.
+    pub(crate) fn index(&self) -> Arc<IdIndex> {
+        self.index.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Descriptors were opened: pairs of id and event.
+    pub(crate) fn add_ids(&self, ids: impl IntoIterator<Item = (u64, usize)>) {
+        let mut index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
+        *index = Arc::new(index.with(ids));
     }
 
     /// The file that is being written now.

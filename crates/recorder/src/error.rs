@@ -6,6 +6,11 @@ use std::path::PathBuf;
 use pmuscope_counters::{CountersError, errno_name};
 use pmuscope_machine::MachineError;
 
+/// What to say where there is no PMU for windows.
+pub const INSTEAD_OF_WINDOWS: &str = "Windows need a PMU; no clock of software is exact enough. What can \
+    be had instead: pmuscope record -e cpu-clock (shares of time, no counters per function), or an \
+    emulated machine: pmuscope lab run --arch aarch64 --icount 1 -- record --strobe -- COMMAND";
+
 /// An error of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -104,6 +109,62 @@ pub enum RecorderError {
         /// What a sample takes, microseconds.
         cost_us: f64,
     },
+    /// The event that should make windows cannot be counted.
+    #[error(
+        "--strobe: {event} makes the windows, and cannot be counted here: {}. {INSTEAD_OF_WINDOWS}",
+        errno_name(.source)
+    )]
+    NoWindowEvent {
+        /// The event.
+        event: String,
+        /// Why not.
+        source: io::Error,
+    },
+    /// It could be opened, but stays at 0.
+    #[error(
+        "--strobe: {event} makes the windows, but counts nothing in a busy loop. Try another event, \
+         or look at: pmuscope doctor"
+    )]
+    NothingCounted {
+        /// The event.
+        event: String,
+    },
+    /// The PMU has too few counters.
+    #[error(
+        "--strobe: {event} does not fit on the PMU beside the {edges} events that bound windows. Try \
+         other events with -e, or end what else counts on this machine"
+    )]
+    StrobeFit {
+        /// The event.
+        event: String,
+        /// Events that bound windows.
+        edges: usize,
+    },
+    /// Samples that come this often could be throttled, which loses the phase.
+    #[error(
+        "--strobe: period={period} of an event that comes up to {fastest} times a second is more than a \
+         quarter of kernel.perf_event_max_sample_rate, which is {limit}; the kernel could suspend \
+         sampling, and windows would lose their phase. Try period={enough}, or \
+         sudo sysctl kernel.perf_event_max_sample_rate=…"
+    )]
+    StrobeRate {
+        /// Asked for.
+        period: u64,
+        /// Samples per second that the kernel allows.
+        limit: u64,
+        /// Events per second.
+        fastest: u64,
+        /// A period that would do.
+        enough: u64,
+    },
+    /// On no CPU could the two events be brought into their phase.
+    #[error("--strobe: the phase could not be set on any CPU; on CPU {cpu}: {why}")]
+    StrobePhase {
+        /// The first one.
+        cpu: u32,
+        /// Why not there.
+        why: String,
+    },
     /// Settings that exclude each other.
     #[error("{0}")]
     Options(String),
@@ -126,6 +187,10 @@ impl RecorderError {
                     | CountersError::Map { .. }
             ) | Self::OldKernel(_)
                 | Self::Bind { .. }
+                | Self::NoWindowEvent { .. }
+                | Self::NothingCounted { .. }
+                | Self::StrobeFit { .. }
+                | Self::StrobePhase { .. }
         )
     }
 }

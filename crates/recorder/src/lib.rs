@@ -26,16 +26,17 @@ mod reader;
 mod sampling_cost;
 mod session;
 mod sink;
+mod strobe;
 mod synthesize;
 mod sys;
 mod tally;
 mod wake;
 mod write;
 
-pub use error::RecorderError;
+pub use error::{INSTEAD_OF_WINDOWS, RecorderError};
 pub use options::{
-    Affinity, CallGraph, Control, Extras, Readers, RecordOptions, RingChoice, Sampling, Switch,
-    Target,
+    Affinity, CallGraph, Control, Extras, Only, Readers, RecordOptions, RingChoice, Sampling,
+    StrobeOptions, Switch, Target,
 };
 pub use sampling_cost::SamplingCost;
 pub use session::{EndReason, Preview, Signals, Summary, preview, record};

@@ -20,6 +20,8 @@ pub struct RecordOptions {
     pub inherit: bool,
     /// The events, grouped.
     pub groups: Vec<Group>,
+    /// Short windows between two samples: the first event makes them, the others are counted in them.
+    pub strobe: Option<StrobeOptions>,
     /// For events that do not say themselves.
     pub sampling: Sampling,
     /// For events that do not say themselves.
@@ -64,6 +66,44 @@ pub struct RecordOptions {
     pub build_ids: bool,
     /// The recorder's own command line, for the file.
     pub own_command_line: Vec<String>,
+}
+
+/// Windows of a strobed recording, in units of the event that makes them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StrobeOptions {
+    /// Length of a window.
+    pub window: u64,
+    /// From one window to the next; `None`: about a millisecond of a busy CPU.
+    pub period: Option<u64>,
+    /// Windows are up to so much longer, drawn anew for each epoch.
+    pub jitter: u64,
+    /// Windows in a row.
+    pub burst: u32,
+    /// Whose windows are wanted, where the events are those of whole CPUs.
+    pub only: Only,
+    /// Counters that this machine does not have are left out, in place of an error.
+    pub drop_missing: bool,
+}
+
+impl Default for StrobeOptions {
+    fn default() -> Self {
+        let only = Only::Everything;
+        Self { window: 300, period: None, jitter: 0, burst: 1, only, drop_missing: false }
+    }
+}
+
+/// Whose windows are wanted of those that were recorded.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Only {
+    /// All.
+    #[default]
+    Everything,
+    /// Those of the command that is run.
+    Command,
+    /// Those of these processes and their descendants.
+    Processes(Vec<u32>),
+    /// Those of these threads.
+    Threads(Vec<u32>),
 }
 
 /// When a new file begins.
@@ -151,6 +191,22 @@ pub enum CallGraph {
 }
 
 impl RecordOptions {
+    /// Whose windows are wanted.
+    pub(crate) fn only(&self) -> &Only {
+        self.strobe.as_ref().map_or(&Only::Everything, |strobe| &strobe.only)
+    }
+
+    /// Whether processes or threads are observed by their number.
+    pub(crate) fn is_by_number(&self) -> bool {
+        matches!(self.target, Target::Processes(_) | Target::Threads(_))
+            || matches!(self.only(), Only::Processes(_) | Only::Threads(_))
+    }
+
+    /// All events, in their order.
+    pub(crate) fn events(&self) -> impl Iterator<Item = &Event> {
+        self.groups.iter().flat_map(|group| &group.events)
+    }
+
     /// How call chains of an event are recorded.
     pub(crate) fn call_graph_of(&self, event: &Event) -> CallGraph {
         match (event.call_graph, self.call_graph) {

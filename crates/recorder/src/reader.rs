@@ -199,11 +199,15 @@ impl Reader<'_, '_> {
             self.mover.approach(slot.ring.cpu(), |node| self.shared.is_busy(node));
         }
         let pending = slot.ring.pending();
-        let mut tally = Tally::new(&self.shared.index);
+        let index = self.shared.index();
+        let mut tally = Tally::new(&index);
         if !pending.is_empty() {
             report.drains += 1;
             report.drains_on_node += u64::from(self.mover.is_on_node_of(slot.ring.cpu()));
-            tally.count(&pending, &self.shared.index);
+            tally.count(&pending, &index);
+            if let Some(watch) = &self.shared.watch {
+                watch.look(slot.index, &pending);
+            }
             slot.samples += tally.all_samples();
             slot.lost_in_records += tally.lost_in_records;
             slot.bytes += pending.len() as u64;

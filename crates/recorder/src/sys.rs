@@ -1,7 +1,8 @@
-//! Page-aligned memory and CPU time: the unsafe part of this crate outside `write/sys.rs`.
+//! Page-aligned memory, CPU time, and what setting a phase takes (pinning, priority, steps): the unsafe part of this crate outside `write/sys.rs`.
 
 use std::io;
 use std::ops::{Deref, DerefMut};
+use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 
 /// Anonymous memory in whole pages that is not touched until it is used, so that its pages can be
@@ -109,6 +110,75 @@ impl CpuTime {
     }
 }
 
+/// Runs about so many instructions more than for none, each of which waits for the one before, in user
+/// mode alone.
+pub(crate) fn spin(instructions: u64) {
+    if instructions & 1 == 1 {
+        // SAFETY: does nothing at all; both kinds of processor have it.
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+        unsafe {
+            std::arch::asm!("nop", options(nomem, nostack));
+        }
+    }
+    let steps = instructions / 2;
+    if steps == 0 {
+        return;
+    }
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: counts a register of its own down to 0; neither memory nor stack is touched.
+    unsafe {
+        std::arch::asm!("2:", "sub {n}, 1", "jnz 2b", n = inout(reg) steps => _, options(nomem, nostack));
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: as above.
+    unsafe {
+        std::arch::asm!("2:", "subs {n}, {n}, #1", "b.ne 2b", n = inout(reg) steps => _, options(nomem, nostack));
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    for step in 0..steps {
+        std::hint::black_box(step);
+    }
+}
+
+/// A descriptor by its number, in a child that was forked to use it and closes none.
+pub(crate) fn inherited<'a>(fd: i32) -> BorrowedFd<'a> {
+    // SAFETY: only -1 is forbidden. The child closes no descriptor that it inherited, and what the
+    // kernel refuses is an error, not harm.
+    unsafe { BorrowedFd::borrow_raw(fd.max(0)) }
+}
+
+/// Lets the calling thread run on one CPU only, without allocating.
+///
+/// # Errors
+/// `EINVAL` for a CPU that is not online or not allowed.
+pub(crate) fn pin(cpu: u32) -> io::Result<()> {
+    /// As many CPUs as any kernel can have.
+    const WORDS: usize = 8192 / 64;
+    let mut mask = [0_u64; WORDS];
+    let Some(word) = mask.get_mut(cpu as usize / 64) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    *word = 1 << (cpu % 64);
+    // SAFETY: the mask is a local of the size that is told.
+    let result = unsafe { libc::sched_setaffinity(0, size_of_val(&mask), mask.as_ptr().cast()) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Puts the calling thread before all others that are not real-time threads themselves, or back.
+///
+/// # Errors
+/// `EPERM` without the right to.
+pub(crate) fn realtime(on: bool) -> io::Result<()> {
+    let policy = if on { libc::SCHED_FIFO } else { libc::SCHED_OTHER };
+    // SAFETY: all-zero bytes are a valid sched_param.
+    let mut parameter: libc::sched_param = unsafe { std::mem::zeroed() };
+    parameter.sched_priority = i32::from(on);
+    // The raw call: musl's function refuses. SAFETY: the parameter outlives the call.
+    let result =
+        unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const parameter) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,6 +196,30 @@ mod tests {
     fn a_timestamp_has_seventeen_digits_and_the_year_in_front() {
         let text = local_timestamp(1_790_000_000_123_000_000);
         assert!(text.len() == 17 && text.starts_with("2026") && text.ends_with("123"), "{text}");
+    }
+
+    #[test]
+    fn a_thread_is_pinned_to_the_cpu_it_is_on_and_to_none_that_is_not_there() {
+        std::thread::spawn(|| {
+            let cpu = pmuscope_machine::place::current_cpu();
+            pin(cpu).unwrap();
+            assert_eq!(pmuscope_machine::place::affinity().unwrap().to_string(), cpu.to_string());
+            assert!(pin(8191).is_err() && pin(1 << 20).is_err());
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn more_steps_take_longer() {
+        let time = |steps| {
+            let start = std::time::Instant::now();
+            spin(steps);
+            start.elapsed()
+        };
+        let fastest = |steps| (0..5).map(|_| time(steps)).min().unwrap();
+        assert!(fastest(1_000_000) > fastest(10_000));
+        spin(0);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use pmuscope_counters::Pending;
 use rustc_hash::FxHashMap;
 
 /// Which event an id belongs to.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct IdIndex {
     by_id: FxHashMap<u64, usize>,
     /// All ids belong to this event: no look-up is needed.
@@ -33,6 +33,13 @@ impl IdIndex {
         let first = times.next().flatten();
         let time_at = first.filter(|_| times.all(|time| time == first));
         Self { by_id: ids.into_iter().collect(), only, events: attrs.len(), time_at }
+    }
+
+    /// The same with further ids.
+    pub(crate) fn with(&self, ids: impl IntoIterator<Item = (u64, usize)>) -> Self {
+        let mut index = self.clone();
+        index.by_id.extend(ids);
+        index
     }
 }
 
@@ -96,27 +103,18 @@ impl Tally {
     /// Counts the records of `pending`, which starts and ends at record boundaries as the kernel
     /// publishes them.
     pub(crate) fn count(&mut self, pending: &Pending<'_>, index: &IdIndex) {
-        let view = View { first: pending.first, second: pending.second };
-        let total = view.len();
-        let mut at = 0;
-        while let Some(header) = view.header(at) {
-            let size = usize::from(header.size);
-            if size < HEADER_SIZE || at + size > total {
-                break;
+        let view = View::of(pending);
+        let end = view.for_each(|at, header| match header.kind {
+            kind::SAMPLE => self.count_sample(&view, at, index),
+            kind::LOST => self.lost_in_records += view.word(at + 16).unwrap_or(0),
+            kind::THROTTLE => self.count_throttle(&view, at, index),
+            kind::MMAP2 if header.misc & misc::MMAP_BUILD_ID == 0 => {
+                self.without_build_id.push(view.copy(at, usize::from(header.size)));
             }
-            match header.kind {
-                kind::SAMPLE => self.count_sample(&view, at, index),
-                kind::LOST => self.lost_in_records += view.word(at + 16).unwrap_or(0),
-                kind::THROTTLE => self.count_throttle(&view, at, index),
-                kind::MMAP2 if header.misc & misc::MMAP_BUILD_ID == 0 => {
-                    self.without_build_id.push(view.copy(at, size));
-                }
-                _ => {}
-            }
-            at += size;
-        }
-        self.bytes += at as u64;
-        self.broken_bytes += (total - at) as u64;
+            _ => {}
+        });
+        self.bytes += end as u64;
+        self.broken_bytes += (view.len() - end) as u64;
     }
 
     fn count_sample(&mut self, view: &View<'_>, at: usize, index: &IdIndex) {
@@ -147,17 +145,35 @@ impl Tally {
 
 /// Two pieces of a ring as one. Headers and aligned words never lie across the seam: records start at
 /// multiples of 8 and the pieces are cut at multiples of a page.
-struct View<'a> {
+pub(crate) struct View<'a> {
     first: &'a [u8],
     second: &'a [u8],
 }
 
-impl View<'_> {
+impl<'a> View<'a> {
+    pub(crate) fn of(pending: &Pending<'a>) -> Self {
+        Self { first: pending.first, second: pending.second }
+    }
+
+    /// Shows each record's position and header to `look`; where the records end.
+    pub(crate) fn for_each(&self, mut look: impl FnMut(usize, Header)) -> usize {
+        let mut at = 0;
+        while let Some(header) = self.header(at) {
+            let size = usize::from(header.size);
+            if size < HEADER_SIZE || at + size > self.len() {
+                break;
+            }
+            look(at, header);
+            at += size;
+        }
+        at
+    }
+
     fn len(&self) -> usize {
         self.first.len() + self.second.len()
     }
 
-    fn word(&self, at: usize) -> Option<u64> {
+    pub(crate) fn word(&self, at: usize) -> Option<u64> {
         let bytes = match at.checked_sub(self.first.len()) {
             None => self.first.get(at..)?,
             Some(at) => self.second.get(at..)?,

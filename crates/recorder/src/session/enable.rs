@@ -10,6 +10,9 @@ impl Session<'_> {
     /// Enables, each CPU at a phase of its own: events started together would sample all CPUs at the
     /// same moments, and in step with the timer tick.
     pub(super) fn enable(&self) -> Result<(), RecorderError> {
+        if let Some(mut strobe) = self.strobe() {
+            return strobe.start(self.kernel, &self.set);
+        }
         let period = self.longest_phase();
         self.set.enable(self.kernel, |cpu| {
             if cpu.is_some() {
@@ -17,6 +20,15 @@ impl Session<'_> {
             }
         })?;
         Ok(())
+    }
+
+    /// Stops all events.
+    pub(super) fn disable(&self) -> Result<(), RecorderError> {
+        if let Some(mut strobe) = self.strobe() {
+            // Nothing reads the stream from here on: what became known is in the final metadata.
+            let _ = strobe.end(self.kernel);
+        }
+        Ok(self.set.disable(self.kernel)?)
     }
 
     /// The time between two samples where it is known, at most a millisecond: on hundreds of CPUs the

@@ -19,11 +19,12 @@ mod preview;
 mod rate;
 mod readers;
 mod scope;
+mod strobing;
 mod threads;
 mod wait;
 
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::time::Duration;
 
@@ -34,7 +35,7 @@ use pmuscope_counters::{
 use pmuscope_machine::{Machine, Topology};
 use pmuscope_perfdata::info::Cost;
 use pmuscope_perfdata::writer::FileEvent;
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
+use rustix::process::Signal;
 
 use self::commands::Commands;
 use self::files::{Files, Moment};
@@ -43,6 +44,7 @@ pub use self::outcome::{EndReason, Summary};
 pub use self::preview::{Preview, preview};
 use self::readers::with_readers;
 use self::scope::{own_cgroup, scope, tasks};
+use self::strobing::{Phases, Strobing};
 use self::threads::open_without_a_gap;
 use self::wait::{Event, Monitor, Watched};
 use crate::attributes::{self, KernelFeatures};
@@ -70,7 +72,7 @@ const LARGE_MACHINE_CPUS: usize = 64;
 const STATE_EVERY: Duration = Duration::from_secs(5);
 /// How often the main thread looks whether nodes are busy.
 const LOOK_EVERY: Duration = Duration::from_millis(1000);
-/// How often it looks whether a new file is due.
+/// How often it looks whether a new file is due, or a phase is lost.
 const LOOK_OFTEN: Duration = Duration::from_millis(100);
 
 /// What the user can say by signal.
@@ -106,7 +108,12 @@ pub fn record(
     // Lives until the recording has ended.
     let cgroup = own_cgroup(options, machine, child.as_ref())?;
     let scope = scope(options, machine, &topology, child.as_ref(), cgroup.as_ref())?;
-    let mut requests = attributes::requests(options, features)?;
+    let features = if options.strobe.is_some() { features.without_loss() } else { features };
+    let strobing = Strobing::plan(options, kernel, machine, &topology, features, child.as_ref())?;
+    let mut requests = match &strobing {
+        Some(strobing) => strobing.requests.clone(),
+        None => attributes::requests(options, features)?,
+    };
     let cost = sampling_cost(options, kernel, machine, &topology, &requests)?;
     rate::check(&requests, |request| match cost {
         Some(cost) => Ok(Some(cost)),
@@ -141,6 +148,9 @@ pub fn record(
         })?,
         _ => (open(&scope)?, true),
     };
+    let phases = strobing
+        .map(|strobing| strobing.into_strobe(&set, scope, cgroup.as_ref(), options.clockid))
+        .transpose()?;
     Session {
         options,
         kernel,
@@ -152,6 +162,7 @@ pub fn record(
         all_threads,
         cost,
         budget,
+        phases,
     }
     .run(child)
 }
@@ -187,6 +198,8 @@ struct Session<'a> {
     all_threads: bool,
     cost: Option<SamplingCost>,
     budget: Option<budget::Plan>,
+    /// Of a strobed recording.
+    phases: Option<Phases>,
 }
 
 /// What happened between enabling and disabling.
@@ -250,7 +263,8 @@ impl Session<'_> {
                 return Err(error);
             }
         };
-        let shared = Shared::new(self.topology, self.index(), output.clone());
+        let watch = self.strobe().map(|strobe| strobe.watch());
+        let shared = Shared::new(self.topology, self.index(), output.clone(), watch);
         let mut files = Files {
             bell: &bell,
             rings: rings.len(),
@@ -279,6 +293,7 @@ impl Session<'_> {
                 }
                 Due::Look(monitor) => {
                     monitor.look(&shared);
+                    self.look_after_strobe(&shared);
                     let output = shared.output();
                     if let Some(budget) = &mut budget {
                         let samples = files.closed_tally.all_samples() + output.samples();
@@ -309,7 +324,7 @@ impl Session<'_> {
     }
 
     fn file_events(&self) -> Vec<FileEvent> {
-        metadata::file_events(self.set.requests(), |event| self.set.ids(event))
+        metadata::file_events(self.set.requests(), |event| self.ids(event))
     }
 
     fn index(&self) -> IdIndex {
@@ -334,7 +349,7 @@ impl Session<'_> {
         }
         act(Due::Begin(cpu_before), Duration::ZERO)?;
         let ended = self.wait(bell, child.as_deref_mut(), &started, act)?;
-        self.set.disable(self.kernel)?;
+        self.disable()?;
         let ended_at = Moment::now(self.options.clockid);
         let cpu_after = CpuTime::of_process();
         let status = match child {
@@ -380,17 +395,6 @@ impl Session<'_> {
         output.begin_rounds();
     }
 
-    fn processes_of(&self, tids: &[u32]) -> Vec<u32> {
-        let mut pids: Vec<u32> = tids
-            .iter()
-            .filter_map(|&tid| self.machine.task(tid, tid).ok())
-            .map(|task| task.tgid)
-            .collect();
-        pids.sort_unstable();
-        pids.dedup();
-        pids
-    }
-
     /// Waits for the end, and meanwhile does what is due.
     fn wait(
         &self,
@@ -400,8 +404,7 @@ impl Session<'_> {
         act: Act<'_>,
     ) -> Result<EndReason, RecorderError> {
         let mut processes = self.observed_processes();
-        let by_number = matches!(self.options.target, Target::Processes(_) | Target::Threads(_));
-        if by_number && processes.is_empty() {
+        if self.options.is_by_number() && processes.is_empty() {
             return Ok(EndReason::TargetGone);
         }
         let mut commands = self.options.control.as_ref().map(Commands::new);
@@ -410,6 +413,7 @@ impl Session<'_> {
         let mut monitor = Monitor::new(self.machine, self.options.affinity == Affinity::Auto);
         let look_every = match self.options.switch {
             Some(Switch::Bytes(_) | Switch::Time(_)) => LOOK_OFTEN,
+            _ if self.phases.is_some() => LOOK_OFTEN,
             _ => LOOK_EVERY,
         };
         loop {
@@ -472,20 +476,6 @@ impl Session<'_> {
 
     fn takes_switches(&self) -> bool {
         self.options.overwrite || self.options.switch.is_some()
-    }
-
-    /// Descriptors that tell the end of processes observed by id. One that is gone already is not
-    /// waited for.
-    fn observed_processes(&self) -> Vec<OwnedFd> {
-        let pids = match &self.options.target {
-            Target::Processes(pids) => pids.clone(),
-            Target::Threads(tids) => self.processes_of(tids),
-            _ => return Vec::new(),
-        };
-        pids.iter()
-            .filter_map(|&pid| Pid::from_raw(pid as i32))
-            .filter_map(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
-            .collect()
     }
 
     /// Leaves a copy of what is known in the stream, for a recording that will never be closed.

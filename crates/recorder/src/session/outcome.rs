@@ -134,6 +134,7 @@ impl Session<'_> {
             } else {
                 LostSource::Records
             },
+            strobe: self.strobe().map(|strobe| strobe.info(false)),
             streaming: Streaming {
                 readers: self.options.readers.to_string(),
                 affinity: self.options.affinity.to_string(),
@@ -152,8 +153,7 @@ impl Session<'_> {
             info.period = (!by_frequency).then_some(attr.sample);
             info.frequency = by_frequency.then_some(attr.sample);
         }
-        let mut events = self.options.groups.iter().flat_map(|group| &group.events);
-        let event = events.find(|event| event.name == name);
+        let event = self.options.events().find(|event| event.name == name);
         info.origin = event.map_or("sideband", |event| origin_text(event.origin)).into();
         info
     }
@@ -204,6 +204,7 @@ impl Session<'_> {
     ) -> RecordingInfo {
         let mut info = self.describe(&metadata::machine_info(self.machine, self.topology));
         info.complete = true;
+        info.strobe = self.strobe().map(|strobe| strobe.info(true));
         info.started_unix_ns = started.wall_ns;
         info.started_clock_ns = started.clock_ns;
         info.duration_s = ended.seconds_since(started);
@@ -214,7 +215,8 @@ impl Session<'_> {
             // A clock counts what a mode leaves out of its samples.
             let clock = entry.origin == origin_text(Origin::SoftwareClock);
             let whole = !clock || !self.set.requests()[event].attr.flags.intersects(EXCLUDED_MODES);
-            entry.counted = loss.counted[event].filter(|_| whole);
+            // Counts of windows begin anew with each phase.
+            entry.counted = loss.counted[event].filter(|_| whole && self.phases.is_none());
             let (enabled, running) = loss.times[event];
             entry.running_share = (enabled > 0).then(|| running as f64 / enabled as f64);
         }

@@ -7,6 +7,7 @@ use crate::attributes::{self, KernelFeatures};
 use crate::error::RecorderError;
 use crate::options::{RecordOptions, Target};
 use crate::plan::plan;
+use crate::strobe::Plan;
 
 /// The requests and readers of a recording.
 #[derive(Debug)]
@@ -24,7 +25,14 @@ pub struct Preview {
 pub fn preview(options: &RecordOptions, machine: &Machine) -> Result<Preview, RecorderError> {
     let topology = machine.topology()?;
     let features = KernelFeatures::new(machine.kernel()?.version);
-    let requests = attributes::requests(options, features)?;
+    let requests = match &options.strobe {
+        Some(strobe) => {
+            let events: Vec<_> = options.events().cloned().collect();
+            let plan = Plan::preview(strobe, &events)?;
+            attributes::strobed(options, features.without_loss(), strobe, &plan)?.0
+        }
+        None => attributes::requests(options, features)?,
+    };
     let cpus = match &options.target {
         Target::Cpus(cpus) | Target::Cgroup { cpus: Some(cpus), .. } => cpus.clone(),
         _ => topology.online.clone(),

@@ -1,4 +1,4 @@
-//! From the target to the places at which events are opened.
+//! From the target to the places at which events are opened, and to the processes whose end is awaited.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -7,10 +7,12 @@ use std::path::Path;
 use pmuscope_counters::Scope;
 use pmuscope_counters::spawn::HeldChild;
 use pmuscope_machine::{Machine, OwnCgroup, Topology};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
+use super::Session;
 use super::threads::threads;
 use crate::error::RecorderError;
-use crate::options::{RecordOptions, Target};
+use crate::options::{Only, RecordOptions, Target};
 
 /// The places to open events at; a command that is to have a cgroup is in `cgroup`.
 pub(super) fn scope(
@@ -95,5 +97,33 @@ pub(super) fn own_cgroup(
     match cgroup.add(child.pid()) {
         Ok(()) => Ok(Some(cgroup)),
         Err(source) => Err(refused((cgroup.directory().to_owned(), source))),
+    }
+}
+
+impl Session<'_> {
+    /// Descriptors that tell the end of processes observed by id. One that is gone already is not
+    /// waited for.
+    pub(super) fn observed_processes(&self) -> Vec<OwnedFd> {
+        let pids = match (&self.options.target, self.options.only()) {
+            (Target::Processes(pids), _) | (_, Only::Processes(pids)) => pids.clone(),
+            (Target::Threads(tids), _) | (_, Only::Threads(tids)) => self.processes_of(tids),
+            _ => return Vec::new(),
+        };
+        pids.iter()
+            .filter_map(|&pid| Pid::from_raw(pid as i32))
+            .filter_map(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
+            .collect()
+    }
+
+    /// The processes of these threads.
+    pub(super) fn processes_of(&self, tids: &[u32]) -> Vec<u32> {
+        let mut pids: Vec<u32> = tids
+            .iter()
+            .filter_map(|&tid| self.machine.task(tid, tid).ok())
+            .map(|task| task.tgid)
+            .collect();
+        pids.sort_unstable();
+        pids.dedup();
+        pids
     }
 }

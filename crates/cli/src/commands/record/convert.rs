@@ -7,9 +7,9 @@ use pmuscope_recorder::{
     Affinity, Extras, Readers, RecordOptions, RingChoice, Sampling, Switch, Target,
 };
 
-use super::events::{events, set_rate};
+use super::events::{self, set_rate};
 use super::flags::Args;
-use super::{call_graph::call_graph, control, size};
+use super::{call_graph::call_graph, control, size, strobe};
 use crate::exit::{Exit, failure};
 
 /// Samples per second and CPU where nothing is said.
@@ -28,7 +28,15 @@ pub(super) struct Plan {
 pub(super) fn convert(args: Args, machine: &Machine) -> anyhow::Result<Plan> {
     let bad = |message: String| failure(Exit::BadInput, message);
     let target = target(&args).map_err(bad)?;
-    let (mut groups, notices) = events(&args.event, &target, machine)?;
+    let asked = events::asked(&args.event, machine)?;
+    let strobed = strobe::strobed(&args, &asked, &target, machine)?;
+    let (strobe, target, mut groups, notices) = match strobed {
+        Some(it) => (Some(it.options), it.target, it.groups, it.notices),
+        None => {
+            let (groups, notices) = events::or_default(asked, &target, machine)?;
+            (None, target, groups, notices)
+        }
+    };
     if args.strict && !notices.is_empty() {
         return Err(failure(Exit::NotPossible, format!("--strict: {}", notices.join(". "))));
     }
@@ -60,6 +68,7 @@ pub(super) fn convert(args: Args, machine: &Machine) -> anyhow::Result<Plan> {
         target,
         inherit: !args.no_inherit,
         groups,
+        strobe,
         sampling,
         call_graph,
         extras,

@@ -8,17 +8,10 @@ use pmuscope_recorder::{Sampling, Target};
 
 use crate::exit::{Exit, failure};
 
-/// The events of `-e`, or the default, and what the user has to know about them.
-pub(super) fn events(
-    texts: &[String],
-    target: &Target,
-    machine: &Machine,
-) -> anyhow::Result<(Vec<Group>, Vec<String>)> {
+/// The events of `-e`.
+pub(super) fn asked(texts: &[String], machine: &Machine) -> anyhow::Result<Vec<Group>> {
     let bad = |message: String| failure(Exit::BadInput, message);
     let catalog = MachineCatalog::new(machine).map_err(|error| bad(error.to_string()))?;
-    if texts.is_empty() {
-        return default(&catalog, target, machine).map_err(|error| bad(error.to_string()));
-    }
     let mut groups = Vec::new();
     for text in texts {
         groups.extend(parse(text, &catalog).map_err(|error| {
@@ -26,11 +19,21 @@ pub(super) fn events(
             failure(exit, error.to_string())
         })?);
     }
-    let alternates = |group: &Group| group.events.iter().any(|e| e.alternate_period.is_some());
-    let notices = groups.iter().any(alternates).then(|| {
-        "alt-period= does nothing in this version: samples come at period= only".to_owned()
-    });
-    Ok((groups, notices.into_iter().collect()))
+    Ok(groups)
+}
+
+/// What was asked for, or the default, and what the user has to know about it.
+pub(super) fn or_default(
+    asked: Vec<Group>,
+    target: &Target,
+    machine: &Machine,
+) -> anyhow::Result<(Vec<Group>, Vec<String>)> {
+    if !asked.is_empty() {
+        return Ok((asked, Vec::new()));
+    }
+    let bad = |message: String| failure(Exit::BadInput, message);
+    let catalog = MachineCatalog::new(machine).map_err(|error| bad(error.to_string()))?;
+    default(&catalog, target, machine).map_err(|error| bad(error.to_string()))
 }
 
 /// The event where none is named: without its kernel half where only that is allowed.

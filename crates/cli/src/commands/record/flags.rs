@@ -67,6 +67,17 @@ pub(crate) struct Args {
     /// Events, as perf writes them; may be given several times.
     #[arg(short, long, value_name = "EVENT,…", help_heading = "Events")]
     pub(crate) event: Vec<String>,
+    /// Count in short windows, for metrics of functions: WINDOW[,period=P][,jitter=J][,burst=N]
+    /// [,event=EVENT], in units of the event [default: 300 cycles, about every millisecond].
+    #[arg(
+        long,
+        value_name = "WINDOW,…",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        help_heading = "Events"
+    )]
+    pub(crate) strobe: Option<String>,
     /// Samples per second and CPU ("max": what the kernel allows) [default: 1000].
     #[arg(short = 'F', long, value_name = "HZ", help_heading = "Events")]
     pub(crate) freq: Option<String>,

@@ -7,6 +7,7 @@ mod events;
 mod flags;
 mod print;
 mod size;
+mod strobe;
 
 use std::os::fd::AsFd as _;
 

@@ -1,0 +1,243 @@
+//! Windows: `--strobe`, and perf's words for it in an event.
+
+use pmuscope_abi::AttrFlags;
+use pmuscope_events::{Event, Group, MachineCatalog, Sampling, parse};
+use pmuscope_machine::{Machine, OwnCgroup};
+use pmuscope_recorder::{INSTEAD_OF_WINDOWS, Only, StrobeOptions, Target};
+
+use super::flags::Args;
+use crate::exit::{Exit, failure};
+
+/// What makes windows where nothing else is named.
+const WINDOW_EVENT: &str = "cycles:u";
+/// What is counted in them where nothing is named: as far as the machine has it.
+const COUNTERS: &str =
+    "instructions:u,branch-misses:u,cache-references:u,cache-misses:u,branches:u";
+
+/// What is recorded, for a recording with windows.
+pub(super) struct Strobed {
+    pub(super) options: StrobeOptions,
+    /// One: the event that makes windows, and what is counted in them.
+    pub(super) groups: Vec<Group>,
+    pub(super) target: Target,
+    pub(super) notices: Vec<String>,
+}
+
+/// The settings of `--strobe=WINDOW,period=P,jitter=J,burst=N,event=E`.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Settings {
+    window: Option<u64>,
+    period: Option<u64>,
+    jitter: Option<u64>,
+    burst: Option<u32>,
+    event: Option<String>,
+}
+
+/// `None` for a recording without windows. `groups` are the events of `-e`, none if there was none.
+pub(super) fn strobed(
+    args: &Args,
+    groups: &[Group],
+    target: &Target,
+    machine: &Machine,
+) -> anyhow::Result<Option<Strobed>> {
+    let bad = |message: String| failure(Exit::BadInput, message);
+    let alternating = groups.iter().flat_map(|group| &group.events).find(|e| is_alternating(e));
+    let settings = match (&args.strobe, alternating) {
+        (None, None) => return Ok(None),
+        (Some(text), _) => Settings::parse(text).map_err(bad)?,
+        (None, Some(event)) => Settings::of_event(event),
+    };
+    let conflict = conflict(args);
+    if let Some(flag) = conflict {
+        return Err(bad(format!("--strobe with {flag}: not possible. Try without {flag}")));
+    }
+    let (events, drop_missing) = events(&settings, groups, alternating, machine)?;
+    let (target, only, notice) = target_and_filter(target, machine);
+    let defaults = StrobeOptions::default();
+    let options = StrobeOptions {
+        window: settings.window.unwrap_or(defaults.window),
+        period: settings.period,
+        jitter: settings.jitter.unwrap_or(0),
+        burst: settings.burst.unwrap_or(1),
+        only,
+        drop_missing,
+    };
+    let group = Group { name: None, events, leader_sampling: true, weak: false, braces: true };
+    Ok(Some(Strobed {
+        options,
+        groups: vec![group],
+        target,
+        notices: notice.into_iter().collect(),
+    }))
+}
+
+impl Settings {
+    fn parse(text: &str) -> Result<Self, String> {
+        let mut settings = Self::default();
+        let wrong = |piece: &str| {
+            format!(
+                "--strobe={text}: {piece}: not known. Try --strobe=WINDOW,period=P,jitter=J,burst=N,\
+                 event=EVENT with numbers of the event, as in --strobe=300,period=1000000"
+            )
+        };
+        for piece in text.split(',').filter(|piece| !piece.is_empty()) {
+            let (key, value) = piece.split_once('=').unwrap_or(("window", piece));
+            let number = || value.parse().ok().filter(|number| (1..1 << 40).contains(number));
+            let set = |field: &mut Option<u64>, number: Option<u64>| {
+                *field = number;
+                number.map(|_| ())
+            };
+            let understood = match key {
+                "window" => set(&mut settings.window, number()),
+                "period" => set(&mut settings.period, number()),
+                "jitter" => set(&mut settings.jitter, value.parse().ok()),
+                "burst" => {
+                    settings.burst = value.parse().ok();
+                    settings.burst.map(|_| ())
+                }
+                "event" => {
+                    settings.event = Some(value.to_owned());
+                    Some(())
+                }
+                _ => None,
+            };
+            understood.ok_or_else(|| wrong(piece))?;
+        }
+        Ok(settings)
+    }
+
+    /// `period=` and `alt-period=` alternate: a window every so many as both together.
+    /// `alt-period-jitter=` is a number of random bits.
+    fn of_event(event: &Event) -> Self {
+        let window = event.alternate_period;
+        let period = match event.sampling {
+            Some(Sampling::Period(period)) => Some(period + window.unwrap_or(0)),
+            _ => None,
+        };
+        let bits = event.alternate_jitter.unwrap_or(0).min(32);
+        Self { window, period, jitter: Some((1 << bits) - 1), ..Self::default() }
+    }
+}
+
+fn is_alternating(event: &Event) -> bool {
+    event.alternate_period.is_some()
+}
+
+/// A flag that does not go together with windows.
+fn conflict(args: &Args) -> Option<&'static str> {
+    let asked = [
+        (args.overwrite, "--overwrite"),
+        (args.control.is_some(), "--control"),
+        (args.budget.is_some(), "--budget"),
+        (args.sampling_cost, "--sampling-cost"),
+        (args.count.is_some(), "-c (windows have period=)"),
+        (args.freq.is_some(), "-F (windows have period=)"),
+        (args.branch_any || args.branch_filter.is_some(), "branch stacks"),
+        (args.data || args.phys_data, "data addresses"),
+        (args.weight, "-W"),
+        (args.period, "-P"),
+        (args.per_thread, "--per-thread"),
+    ];
+    asked.into_iter().find(|(asked, _)| *asked).map(|(_, flag)| flag)
+}
+
+/// The event that makes windows in front, and what is counted in them; and whether those that the
+/// machine lacks are to be left out.
+fn events(
+    settings: &Settings,
+    groups: &[Group],
+    alternating: Option<&Event>,
+    machine: &Machine,
+) -> anyhow::Result<(Vec<Event>, bool)> {
+    let bad = |message: String| failure(Exit::BadInput, message);
+    let catalog = MachineCatalog::new(machine).map_err(|error| bad(error.to_string()))?;
+    let read = |text: &str| -> anyhow::Result<Vec<Event>> {
+        let groups = parse(text, &catalog).map_err(|error| {
+            if error.is_of_machine() {
+                failure(Exit::NotPossible, format!("--strobe: {error}. {INSTEAD_OF_WINDOWS}"))
+            } else {
+                bad(error.to_string())
+            }
+        })?;
+        Ok(groups.into_iter().flat_map(|group| group.events).collect())
+    };
+    let window = match (&settings.event, alternating) {
+        (Some(text), _) => one(read(text)?, text)?,
+        (None, Some(event)) => event.clone(),
+        (None, None) => one(read(WINDOW_EVENT)?, WINDOW_EVENT)?,
+    };
+    if !window.attr.flags.contains(AttrFlags::EXCLUDE_KERNEL) {
+        return Err(bad(format!(
+            "--strobe: windows are of user mode, since entering and leaving the kernel is longer than a \
+             window. Try {}:u",
+            window.typed
+        )));
+    }
+    let drop_missing = groups.is_empty();
+    let counters = if drop_missing {
+        read(COUNTERS)?
+    } else {
+        groups.iter().flat_map(|group| &group.events).cloned().collect()
+    };
+    let mut events = vec![window];
+    for counter in counters {
+        if !events.iter().any(|known| known.attr == counter.attr) {
+            events.push(counter);
+        }
+    }
+    Ok((events, drop_missing))
+}
+
+fn one(events: Vec<Event>, text: &str) -> anyhow::Result<Event> {
+    match <[Event; 1]>::try_from(events) {
+        Ok([event]) => Ok(event),
+        Err(several) => Err(failure(
+            Exit::BadInput,
+            format!(
+                "--strobe: {text} is {} events here, one on each kind of core, and windows are of one. \
+                 Try the kind, as in event=cpu_core/cycles/u, with -C and its CPUs",
+                several.len()
+            ),
+        )),
+    }
+}
+
+/// Windows need events of CPUs: of the command's cgroup where one can be made, else of all tasks, and
+/// windows of others are dropped when the recording is read.
+fn target_and_filter(target: &Target, machine: &Machine) -> (Target, Only, Option<String>) {
+    match target {
+        Target::Command => match OwnCgroup::new(machine) {
+            Ok(_) => (Target::CommandInCgroup, Only::Everything, None),
+            Err((path, error)) => {
+                let notice = format!(
+                    "no cgroup for the command ({}: {error}): all tasks are sampled, and windows of others \
+                     are left out when the recording is read",
+                    path.display()
+                );
+                (Target::System, Only::Command, Some(notice))
+            }
+        },
+        Target::Processes(pids) => (Target::System, Only::Processes(pids.clone()), None),
+        Target::Threads(tids) => (Target::System, Only::Threads(tids.clone()), None),
+        wide => (wide.clone(), Only::Everything, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_a_window_and_named_numbers() {
+        let parse = |text| Settings::parse(text).unwrap();
+        assert_eq!(parse(""), Settings::default());
+        assert_eq!(parse("1000").window, Some(1000));
+        let all = parse("300,period=999983,jitter=0,burst=2,event=instructions:u");
+        assert_eq!((all.window, all.period, all.jitter), (Some(300), Some(999_983), Some(0)));
+        assert_eq!((all.burst, all.event.as_deref()), (Some(2), Some("instructions:u")));
+        for wrong in ["x", "0", "period=0", "windows=3", "300,period", "burst=-1"] {
+            let error = Settings::parse(wrong).unwrap_err();
+            assert!(error.contains("Try --strobe=WINDOW"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Windows: refused where there is no PMU, and recorded in guests that have one.
+//!
+//! In these guests an instruction takes 2 cycles, so all counts are multiples of 2, and one CPU is
+//! emulated at a time: windows are what they are asked to be, to the cycle.
+
+use pmuscope_perfdata::info::RecordingInfo;
+use pmuscope_perfdata::strobe::{Reason, StrobeInfo};
+
+use crate::harness::{Outcome, Scratch, skip_unless};
+use crate::lab::{lab, need_guests};
+use crate::recording::Recording;
+use crate::windows::Windows;
+
+/// Why no guest with a PMU can run here.
+fn need_pmu_guest() -> Option<String> {
+    need_guests("aarch64", "6.1").or_else(|| {
+        let program = std::path::Path::new(env!("CARGO_BIN_EXE_pmuscope"));
+        let target = program.parent()?.parent()?;
+        let guest = target.join("aarch64-unknown-linux-musl/release/pmuscope");
+        (!guest.exists()).then(|| format!("{} is not built: make guest-aarch64", guest.display()))
+    })
+}
+
+/// Runs this in a guest with so many CPUs.
+fn in_guest(scratch: &Scratch, cpus: &str, args: &[&str]) -> Outcome {
+    let guest = ["run", "--arch", "aarch64", "--icount", "1", "--cpus", cpus, "--"];
+    lab(scratch, guest.iter().chain(args))
+}
+
+fn strobe_of(info: &RecordingInfo) -> &StrobeInfo {
+    info.strobe.as_ref().expect("a strobed recording")
+}
+
+/// What must hold of a recording on one CPU that nobody disturbed.
+#[track_caller]
+fn holds(recording: &Recording, window: u64) -> Windows {
+    let info = recording.info();
+    let strobe = strobe_of(&info);
+    assert_eq!((strobe.granule, info.lost()), (2, Some(0)), "{strobe:?}");
+    let windows = Windows::of(recording);
+    let all = windows.all();
+    // Every window that is not right has a cause, which is a switch.
+    assert_eq!((windows.wrong_offset, windows.wrong_length), (0, 0), "{:?}", windows.lengths);
+    let lengths: Vec<u64> = windows.lengths.keys().copied().collect();
+    assert_eq!(lengths, [window], "lengths of windows");
+    assert!(windows.accepted * 100 >= all * 97, "{} of {all}", windows.accepted);
+    // The first and the last of an epoch may be cut in two.
+    let epochs = strobe.epochs.len() as u64;
+    assert!(windows.unpaired <= 2 * epochs, "{} unpaired", windows.unpaired);
+    let reasons = strobe.epochs.iter().map(|epoch| epoch.reason);
+    assert!(reasons.skip(1).all(|reason| reason == Reason::Dither), "{strobe:?}");
+    let offsets = strobe.epochs.iter().map(|epoch| epoch.offsets[0]);
+    assert!(offsets.clone().all(|offset| offset == window), "{strobe:?}");
+    windows
+}
+
+#[test]
+fn without_a_pmu_windows_are_refused_with_what_can_be_had() {
+    skip_unless!(has_pmu());
+    let scratch = Scratch::new();
+    let refused = scratch.pmuscope(["record", "--strobe", "-a", "--", "true"]);
+    refused.exits(3).complains("record -e cpu-clock").complains("pmuscope lab run");
+    assert!(!scratch.path("pmuscope.data").exists());
+}
+
+/// Why nothing can be refused for want of a PMU: there is one.
+fn has_pmu() -> Option<String> {
+    let pmus = pmuscope_machine::Machine::host().pmus().unwrap_or_default();
+    pmus.iter().any(|pmu| pmu.is_core()).then(|| "this machine has a PMU".into())
+}
+
+#[test]
+fn settings_that_cannot_be_are_refused() {
+    let scratch = Scratch::new();
+    let refused = |args: &[&str], part: &str| {
+        let args = ["record"].iter().chain(args).chain(&["-a", "--", "true"]);
+        scratch.pmuscope(args).exits(2).complains(part);
+    };
+    refused(&["--strobe=often"], "Try --strobe=WINDOW");
+    refused(&["--strobe", "--overwrite"], "without --overwrite");
+    refused(&["--strobe", "-F", "99"], "period=");
+}
+
+/// Samples of each function of the workload, by an event's number.
+fn by_function(scratch: &Scratch, file: &str, event: usize) -> Vec<(String, f64)> {
+    let report = scratch.pmuscope(["report", "-i", file, "--json", "--no-inline"]);
+    report.exits(0);
+    let json: serde_json::Value = serde_json::from_str(&report.stdout).unwrap();
+    let rows = json["events"][event]["functions"].as_array().unwrap();
+    let count = |name: &str| {
+        let is_it =
+            |row: &&serde_json::Value| row["function"].as_str().is_some_and(|f| f.ends_with(name));
+        rows.iter().filter(is_it).map(|row| row["samples"].as_f64().unwrap()).sum()
+    };
+    ["integer_division", "polynomial", "branches"].map(|name| (name.to_owned(), count(name))).into()
+}
+
+/// Windows of a program's threads on one CPU, and its shares as plain sampling and its own clock have
+/// them.
+#[test]
+fn windows_in_a_guest_are_as_asked_and_give_the_shares_of_plain_sampling() {
+    skip_unless!(need_pmu_guest());
+    let scratch = Scratch::new();
+    let mix = ["--", "pmuscope", "workload", "function-mix", "--seconds", "3", "--threads", "3"];
+    let strobe = ["record", "--strobe=300,period=500000", "-o", "strobed.data"];
+    let strobed: Vec<&str> = strobe.iter().chain(&mix).copied().collect();
+    in_guest(&scratch, "1", &strobed).exits(0);
+    let recording = Recording::at(scratch.path("strobed.data"));
+    let windows = holds(&recording, 300);
+    assert!(windows.accepted > 4000, "{}", windows.accepted);
+    // The program says of itself: 60, 30 and 10 %. Chi-square, 2 degrees of freedom, 1 in 1000.
+    let found = by_function(&scratch, "strobed.data", 0);
+    let sum: f64 = found.iter().map(|(_, samples)| samples).sum();
+    assert!(sum > 0.97 * windows.opened_at.len() as f64, "{found:?}");
+    let expected = [0.6, 0.3, 0.1].map(|share| share * sum);
+    let distance: f64 = found.iter().zip(expected).map(|((_, n), e)| (n - e) * (n - e) / e).sum();
+    assert!(distance < 13.8, "chi-square {distance}: {found:?}");
+}

@@ -1,0 +1,72 @@
+//! The epochs of a recording, and what of them is not in the stream yet.
+
+use pmuscope_perfdata::strobe::{Epoch, EpochUpdate, OpenedId};
+
+/// All epochs, in the order in which they began.
+#[derive(Debug, Default)]
+pub(crate) struct Epochs {
+    all: Vec<Epoch>,
+    untold: EpochUpdate,
+}
+
+/// An epoch that has begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Begun(usize);
+
+impl Epochs {
+    pub(crate) fn begin(&mut self, epoch: Epoch) -> Begun {
+        self.untold.epochs.push(epoch.clone());
+        self.all.push(epoch);
+        Begun(self.all.len() - 1)
+    }
+
+    pub(crate) fn end(&mut self, epoch: Begun, now_ns: u64) {
+        if let Some(epoch) = self.all.get_mut(epoch.0) {
+            epoch.until_ns = Some(now_ns);
+            self.untold.epochs.push(epoch.clone());
+        }
+    }
+
+    pub(crate) fn opened(&mut self, id: OpenedId) {
+        self.untold.opened.push(id);
+    }
+
+    /// What became known since the last call.
+    pub(crate) fn take_untold(&mut self) -> EpochUpdate {
+        std::mem::take(&mut self.untold)
+    }
+
+    /// By CPU and time.
+    pub(crate) fn sorted(&self) -> Vec<Epoch> {
+        let mut all = self.all.clone();
+        all.sort_by_key(|epoch| (epoch.cpu, epoch.from_ns));
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pmuscope_perfdata::strobe::StrobeInfo;
+
+    #[test]
+    fn what_is_told_piece_by_piece_is_what_there_is() {
+        let mut epochs = Epochs::default();
+        let mut told = StrobeInfo::default();
+        let epoch = |cpu, from_ns| Epoch { cpu, from_ns, ..Epoch::default() };
+        let first = epochs.begin(epoch(1, 10));
+        let other = epochs.begin(epoch(0, 11));
+        told.take(&epochs.take_untold());
+        epochs.end(first, 20);
+        epochs.begin(epoch(1, 21));
+        told.take(&epochs.take_untold());
+        epochs.end(other, 30);
+        told.take(&epochs.take_untold());
+        assert_eq!(told.epochs, epochs.sorted());
+        assert_eq!(
+            told.epochs.iter().map(|e| e.until_ns).collect::<Vec<_>>(),
+            [Some(30), Some(20), None]
+        );
+        assert_eq!(epochs.take_untold(), EpochUpdate::default());
+    }
+}

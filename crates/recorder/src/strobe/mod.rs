@@ -1,0 +1,445 @@
+//! Windows: two events that count the same thing, brought into a fixed phase on each CPU, and kept in it.
+//!
+//! ```text
+//!   plan       how the event counts, what fits on the PMU ─► requests
+//!   start      each CPU: phase ─► epoch
+//!   look       ten times a second, each CPU:
+//!                lost (throttled, offset, lengths, no samples)   ─┐
+//!                due (every half to whole second)                ─┼► end epoch, phase ─► epoch
+//!                offline and back: open anew                     ─┘
+//!   end        each CPU: end epoch
+//! ```
+//!
+//! The method and its proof are in docs/strobing.md.
+
+mod calibrate;
+mod epochs;
+mod fit;
+mod helper;
+mod phase;
+mod plan;
+mod requests;
+mod schedule;
+#[cfg(test)]
+mod simulated;
+#[cfg(test)]
+mod tests;
+mod watch;
+
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pmuscope_counters::{Kernel, OpenedEvent, SamplingSet, Scope, errno_name};
+use pmuscope_machine::CpuSet;
+use pmuscope_perfdata::strobe::{CpuHealth, Epoch, EpochUpdate, OpenedId, Reason, StrobeInfo};
+
+use self::epochs::{Begun, Epochs};
+use self::helper::Helper;
+use self::phase::{Achieved, Failure, MOST_TRIES, Order};
+pub(crate) use self::plan::Plan;
+use self::watch::Expected;
+pub(crate) use self::watch::Watch;
+use crate::clock::clock_ns;
+use crate::error::RecorderError;
+
+/// Samples come to us when a reader has looked, several times a second.
+const SILENCE_NS: u64 = 450_000_000;
+/// Epochs last from half of this to the whole of it.
+const LONGEST_EPOCH_NS: u64 = 1_000_000_000;
+
+/// The phases of all CPUs of a recording.
+#[derive(Debug)]
+pub(crate) struct Strobe {
+    plan: Plan,
+    /// Without epochs and health.
+    info: StrobeInfo,
+    scope: Scope,
+    /// Where events count this cgroup only.
+    cgroup: Option<PathBuf>,
+    helper: Helper,
+    clockid: i32,
+    cpus: Vec<Cpu>,
+    epochs: Epochs,
+    watch: Arc<Watch>,
+}
+
+/// One CPU.
+#[derive(Debug)]
+struct Cpu {
+    number: u32,
+    ring: usize,
+    /// Its events, where they were opened anew.
+    reopened: Option<SamplingSet>,
+    online: bool,
+    /// The group whose turn it is.
+    group: usize,
+    /// Turns of the spin that were right the last time.
+    turns: Option<u64>,
+    epoch: Option<Begun>,
+    period: u64,
+    /// When the epoch ends at the latest, nanoseconds.
+    due_ns: u64,
+    heard: Heard,
+    health: CpuHealth,
+}
+
+/// The last look at which there were new samples.
+#[derive(Debug, Default, Clone, Copy)]
+struct Heard {
+    samples: u64,
+    /// `A.count`.
+    counted: u64,
+    at_ns: u64,
+}
+
+impl Strobe {
+    pub(crate) fn new(
+        plan: Plan,
+        info: StrobeInfo,
+        scope: Scope,
+        cgroup: Option<PathBuf>,
+        set: &SamplingSet,
+        clockid: i32,
+    ) -> Self {
+        let cpus: Vec<Cpu> = set
+            .rings()
+            .iter()
+            .enumerate()
+            .filter_map(|(ring, memory)| Some(Cpu::new(memory.cpu()?, ring)))
+            .collect();
+        let watch = Arc::new(Watch::new(set.rings().len()));
+        let (helper, epochs) = (Helper::Here, Epochs::default());
+        Self { plan, info, scope, cgroup, helper, clockid, cpus, epochs, watch }
+    }
+
+    /// For the readers.
+    pub(crate) fn watch(&self) -> Arc<Watch> {
+        self.watch.clone()
+    }
+
+    /// Sets the phase of all CPUs.
+    ///
+    /// # Errors
+    /// [`RecorderError::StrobePhase`] where that succeeds on none.
+    pub(crate) fn start(
+        &mut self,
+        kernel: &dyn Kernel,
+        set: &SamplingSet,
+    ) -> Result<(), RecorderError> {
+        self.get_helper()?;
+        let mut first_failure = None;
+        for index in 0..self.cpus.len() {
+            if let Err(failure) = self.set_phase(kernel, set, index, Reason::Start) {
+                first_failure.get_or_insert((self.cpus[index].number, failure));
+            }
+        }
+        match first_failure {
+            Some((cpu, why)) if self.cpus.iter().all(|cpu| cpu.epoch.is_none()) => {
+                Err(RecorderError::StrobePhase { cpu, why: describe(&why) })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends what was lost or is due, and sets the phase anew. Gives what became known.
+    pub(crate) fn look(
+        &mut self,
+        kernel: &dyn Kernel,
+        set: &SamplingSet,
+        online: Option<&CpuSet>,
+    ) -> EpochUpdate {
+        for index in 0..self.cpus.len() {
+            let is_online = online.is_none_or(|set| set.contains(self.cpus[index].number));
+            if !is_online {
+                self.went_offline(index);
+            } else if let Some(reason) = self.reason(kernel, set, index) {
+                self.renew(kernel, set, index, reason);
+            }
+        }
+        self.epochs.take_untold()
+    }
+
+    /// Ends all epochs: the events are about to be disabled.
+    pub(crate) fn end(&mut self, kernel: &dyn Kernel) -> EpochUpdate {
+        let now = clock_ns(self.clockid);
+        for cpu in &mut self.cpus {
+            if let Some(epoch) = cpu.epoch.take() {
+                self.epochs.end(epoch, now);
+            }
+            // The caller disables those that it knows.
+            if let Some(set) = &cpu.reopened {
+                let _ = set.disable(kernel);
+            }
+        }
+        self.epochs.take_untold()
+    }
+
+    /// What the recording says of itself.
+    pub(crate) fn info(&self, with_epochs: bool) -> StrobeInfo {
+        let epochs = if with_epochs { self.epochs.sorted() } else { Vec::new() };
+        let health = |cpu: &Cpu| CpuHealth {
+            throttled: self.watch.throttled(cpu.ring),
+            ..cpu.health.clone()
+        };
+        let cpus = self.cpus.iter().map(health).collect();
+        StrobeInfo { epochs, cpus, ..self.info.clone() }
+    }
+
+    /// Ids of an event's descriptors that were opened later.
+    pub(crate) fn reopened_ids(&self, event: usize) -> Vec<u64> {
+        self.cpus
+            .iter()
+            .filter_map(|cpu| cpu.reopened.as_ref())
+            .flat_map(|set| set.ids(event))
+            .collect()
+    }
+
+    fn get_helper(&mut self) -> Result<(), RecorderError> {
+        if let Some(directory) = &self.cgroup {
+            // The old one goes first: it would hold the pipes of the new one open.
+            self.helper = Helper::Here;
+            self.helper = Helper::in_cgroup(directory)
+                .map_err(|source| RecorderError::OwnCgroup { path: directory.clone(), source })?;
+        }
+        Ok(())
+    }
+
+    /// Why the phase of a CPU must be set now, if it must.
+    fn reason(&mut self, kernel: &dyn Kernel, set: &SamplingSet, index: usize) -> Option<Reason> {
+        let cpu = &self.cpus[index];
+        if !cpu.online {
+            return Some(Reason::Hotplug);
+        }
+        let seen = self.watch.seen(cpu.ring);
+        if cpu.epoch.is_some() && seen.lost.is_some() {
+            return seen.lost;
+        }
+        if self.is_silent(kernel, set, index, seen.samples) {
+            return Some(Reason::NoSamples);
+        }
+        (clock_ns(self.clockid) >= self.cpus[index].due_ns).then_some(Reason::Dither)
+    }
+
+    /// Whether A has counted two periods since the last look without a sample.
+    fn is_silent(
+        &mut self,
+        kernel: &dyn Kernel,
+        set: &SamplingSet,
+        index: usize,
+        samples: u64,
+    ) -> bool {
+        let heard = self.cpus[index].heard;
+        let at_ns = clock_ns(self.clockid);
+        if self.cpus[index].epoch.is_none() || samples != heard.samples || heard.at_ns == 0 {
+            let counted = self.counted(kernel, set, index);
+            self.cpus[index].heard = Heard { samples, counted, at_ns };
+            return false;
+        }
+        if at_ns - heard.at_ns < SILENCE_NS {
+            return false;
+        }
+        let counted = self.counted(kernel, set, index).saturating_sub(heard.counted);
+        counted > 2 * self.cpus[index].period
+    }
+
+    fn counted(&self, kernel: &dyn Kernel, set: &SamplingSet, index: usize) -> u64 {
+        let edges = self.edges(set, index);
+        let mut words = [0; 64];
+        let read = edges.first().map(|edge| kernel.read(edge.fd(), &mut words));
+        if matches!(read, Some(Ok(filled)) if filled > 1) { words[1] } else { 0 }
+    }
+
+    fn went_offline(&mut self, index: usize) {
+        let cpu = &mut self.cpus[index];
+        cpu.online = false;
+        self.watch.expect(cpu.ring, None);
+        if let Some(epoch) = cpu.epoch.take() {
+            self.epochs.end(epoch, clock_ns(self.clockid));
+        }
+    }
+
+    /// Sets the phase; where that cannot be, the CPU may have been offline between two looks.
+    fn renew(&mut self, kernel: &dyn Kernel, set: &SamplingSet, index: usize, reason: Reason) {
+        let is_dead = reason == Reason::Hotplug
+            || matches!(
+                self.set_phase(kernel, set, index, reason),
+                Err(Failure::NeverNear { offset: 0 })
+            );
+        if is_dead {
+            self.reopen(kernel, set, index);
+        }
+    }
+
+    fn reopen(&mut self, kernel: &dyn Kernel, set: &SamplingSet, index: usize) {
+        let number = self.cpus[index].number;
+        // The old ones are of no use, and an offline CPU's would make the new ones fail to fit.
+        let cpu = &mut self.cpus[index];
+        cpu.reopened = None;
+        // The next look tries again where this fails: the CPU may be going once more.
+        let Ok(reopened) = set.reopen(kernel, &self.scope, number) else {
+            cpu.health.failed += 1;
+            return;
+        };
+        for opened in reopened.events() {
+            let (event, id) = (opened.event as u32, opened.id);
+            self.epochs.opened(OpenedId { event, cpu: number, id });
+        }
+        cpu.reopened = Some(reopened);
+        cpu.online = true;
+        cpu.health.reopened += 1;
+        // A child has the descriptors of its birth only.
+        if self.get_helper().is_ok() {
+            let _ = self.set_phase(kernel, set, index, Reason::Hotplug);
+        }
+    }
+
+    /// Ends the epoch, sets the phase with a new period, and begins the next.
+    fn set_phase(
+        &mut self,
+        kernel: &dyn Kernel,
+        set: &SamplingSet,
+        index: usize,
+        reason: Reason,
+    ) -> Result<(), Failure> {
+        let cpu = &mut self.cpus[index];
+        self.watch.expect(cpu.ring, None);
+        if let Some(epoch) = cpu.epoch.take() {
+            self.epochs.end(epoch, clock_ns(self.clockid));
+        }
+        if reason == Reason::Dither && self.info.groups.len() > 1 {
+            self.next_group(kernel, set, index);
+        }
+        let (period, window) = self.plan.schedule.draw(fastrand::f64);
+        let cpu = &self.cpus[index];
+        let (tolerance, granule) = (self.plan.tolerance, self.plan.schedule.granule);
+        let order = Order { period, window, tolerance, granule, turns: cpu.turns };
+        let edges = edges_of(cpu, &self.info, set);
+        let fds: Vec<BorrowedFd<'_>> = edges.iter().map(|edge| edge.fd()).collect();
+        let result = if fds.len() < 2 {
+            Err(Failure::NotScheduled)
+        } else {
+            self.helper.set(kernel, cpu.number, &fds, &order)
+        };
+        let ids = (edges.first().map_or(0, |e| e.id), edges.get(1).map_or(0, |e| e.id));
+        match result {
+            Ok(achieved) => {
+                self.begin_epoch(index, reason, &order, &achieved, ids);
+                Ok(())
+            }
+            Err(failure) => {
+                // Whatever it samples now is of no phase.
+                if let Some(leader) = fds.first() {
+                    let _ = kernel.disable(*leader);
+                }
+                let cpu = &mut self.cpus[index];
+                cpu.health.failed += 1;
+                if matches!(failure, Failure::NeverNear { .. }) {
+                    cpu.health.rejected_tries += u64::from(MOST_TRIES);
+                }
+                cpu.turns = None;
+                cpu.due_ns = clock_ns(self.clockid) + LONGEST_EPOCH_NS;
+                Err(failure)
+            }
+        }
+    }
+
+    fn begin_epoch(
+        &mut self,
+        index: usize,
+        reason: Reason,
+        order: &Order,
+        achieved: &Achieved,
+        (opens, closes): (u64, u64),
+    ) {
+        let from_ns = clock_ns(self.clockid);
+        let cpu = &mut self.cpus[index];
+        let offset = achieved.offsets[0];
+        let apart = offset.wrapping_add(achieved.before[0]);
+        let tolerance = order.tolerance;
+        let expected = Expected { from_ns, opens, closes, offset, apart, tolerance };
+        self.watch.expect(cpu.ring, Some(expected));
+        cpu.turns = Some(achieved.turns);
+        cpu.period = order.period;
+        cpu.heard = Heard::default();
+        cpu.due_ns = from_ns + (LONGEST_EPOCH_NS as f64 * (0.5 + 0.5 * fastrand::f64())) as u64;
+        cpu.health.accepted_tries += 1;
+        cpu.health.rejected_tries += u64::from(achieved.rejected);
+        count_reason(&mut cpu.health.rephased, reason);
+        let epoch = Epoch {
+            cpu: cpu.number,
+            group: cpu.group as u32,
+            from_ns,
+            until_ns: None,
+            period: order.period,
+            window: order.window,
+            offsets: achieved.offsets[..self.info.burst as usize].to_vec(),
+            before: achieved.before[..self.info.burst as usize].to_vec(),
+            rejected_tries: achieved.rejected,
+            reason,
+        };
+        cpu.epoch = Some(self.epochs.begin(epoch));
+    }
+
+    fn next_group(&mut self, kernel: &dyn Kernel, set: &SamplingSet, index: usize) {
+        if let Some(leader) = self.edges(set, index).first() {
+            // One that cannot be stopped keeps the next from fitting, which is seen.
+            let _ = kernel.disable(leader.fd());
+        }
+        let cpu = &mut self.cpus[index];
+        cpu.group = (cpu.group + 1) % self.info.groups.len();
+    }
+
+    fn edges<'s>(&'s self, set: &'s SamplingSet, index: usize) -> Vec<&'s OpenedEvent> {
+        edges_of(&self.cpus[index], &self.info, set)
+    }
+}
+
+impl Cpu {
+    fn new(number: u32, ring: usize) -> Self {
+        Self {
+            number,
+            ring,
+            reopened: None,
+            online: true,
+            group: 0,
+            turns: None,
+            epoch: None,
+            period: 0,
+            due_ns: 0,
+            heard: Heard::default(),
+            health: CpuHealth { cpu: number, ..CpuHealth::default() },
+        }
+    }
+}
+
+/// Descriptors of the edges of the group whose turn it is, A first.
+fn edges_of<'s>(cpu: &'s Cpu, info: &StrobeInfo, set: &'s SamplingSet) -> Vec<&'s OpenedEvent> {
+    let set = cpu.reopened.as_ref().unwrap_or(set);
+    let Some(group) = info.groups.get(cpu.group) else { return Vec::new() };
+    let find = |edge: &u32| {
+        let is_it = |e: &&OpenedEvent| e.cpu == Some(cpu.number) && e.event == *edge as usize;
+        set.events().iter().find(is_it)
+    };
+    group.edges.iter().filter_map(find).collect()
+}
+
+fn count_reason(counts: &mut Vec<(Reason, u64)>, reason: Reason) {
+    match counts.iter_mut().find(|(known, _)| *known == reason) {
+        Some((_, count)) => *count += 1,
+        None => counts.push((reason, 1)),
+    }
+}
+
+fn describe(failure: &Failure) -> String {
+    match failure {
+        Failure::Call(error) => errno_name(error),
+        Failure::NotScheduled => {
+            "the events do not fit on the PMU beside what others count there. Try fewer events with -e"
+                .into()
+        }
+        Failure::NeverNear { offset } => {
+            format!("{MOST_TRIES} tries came no nearer than {offset}. Try a longer window: --strobe=1000")
+        }
+    }
+}

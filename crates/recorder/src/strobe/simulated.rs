@@ -1,0 +1,199 @@
+//! A PMU made of numbers, for tests: events that count a clock which system calls and spins advance.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
+use std::sync::{Mutex, MutexGuard};
+
+use pmuscope_abi::{Attr, AttrFlags, OpenFlags};
+use pmuscope_counters::fake::FakeKernel;
+use pmuscope_counters::{Kernel, RingMemory};
+
+/// Counts that half of a system call takes in user mode.
+pub(crate) const HALF_CALL: u64 = 16;
+/// Counts of a step of a spin.
+pub(crate) const STEP: u64 = 4;
+
+/// One PMU; every event counts on it while it is enabled and its leader is.
+#[derive(Debug, Default)]
+pub(crate) struct Pmu {
+    state: Mutex<State>,
+    rings: FakeKernel,
+    /// Events that fit on it at once.
+    counters: Option<usize>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    clock: u64,
+    events: BTreeMap<RawFd, Event>,
+    /// Counts that another task's turn takes from us, at the call of that number.
+    preempted: BTreeMap<u64, u64>,
+    calls: u64,
+}
+
+#[derive(Debug)]
+struct Event {
+    leader: Option<RawFd>,
+    enabled: bool,
+    period: u64,
+    count: u64,
+    /// Of an offline CPU: it counts no more, and says nothing.
+    dead: bool,
+}
+
+impl Pmu {
+    /// With so many counters.
+    pub(crate) fn with_counters(counters: usize) -> Self {
+        Self { counters: Some(counters), ..Self::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// User code runs.
+    pub(crate) fn run(&self, counts: u64) {
+        self.state().advance(counts);
+    }
+
+    pub(crate) fn spin(&self, steps: u64) {
+        self.run(steps * STEP);
+    }
+
+    /// Another task of the same scope runs for so many counts at call number `call`, from now.
+    pub(crate) fn preempt(&self, call: u64, counts: u64) {
+        let mut state = self.state();
+        let at = state.calls + call;
+        state.preempted.insert(at, counts);
+    }
+
+    /// What throttling does: both start anew at the same moment.
+    pub(crate) fn throttle(&self) {
+        let mut state = self.state();
+        let most = state.events.values().map(|event| event.count).max().unwrap_or(0);
+        state.events.values_mut().for_each(|event| event.count = most);
+    }
+
+    /// All events that are open now count no more.
+    pub(crate) fn unplug(&self) {
+        self.state().events.values_mut().for_each(|event| event.dead = true);
+    }
+
+    /// Periods in force, by order of opening.
+    pub(crate) fn periods(&self) -> Vec<u64> {
+        self.state().events.values().map(|event| event.period).collect()
+    }
+
+    fn call<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.state();
+        let call = state.calls;
+        state.calls += 1;
+        let extra = state.preempted.remove(&call).unwrap_or(0);
+        state.advance(HALF_CALL + extra);
+        let result = act(&mut state);
+        state.advance(HALF_CALL);
+        result
+    }
+
+    fn set(&self, fd: BorrowedFd<'_>, act: impl FnOnce(&mut Event)) -> io::Result<()> {
+        self.call(|state| state.events.get_mut(&fd.as_raw_fd()).map(act)).ok_or_else(bad_fd)
+    }
+}
+
+fn bad_fd() -> io::Error {
+    io::Error::from_raw_os_error(libc::EBADF)
+}
+
+impl State {
+    fn advance(&mut self, counts: u64) {
+        self.clock += counts;
+        let on: Vec<RawFd> =
+            self.events.iter().filter(|(_, event)| event.enabled).map(|(fd, _)| *fd).collect();
+        for (fd, event) in &mut self.events {
+            let leader = event.leader.unwrap_or(*fd);
+            if on.contains(fd) && on.contains(&leader) && !event.dead {
+                event.count += counts;
+            }
+        }
+    }
+}
+
+impl Kernel for Pmu {
+    fn open(
+        &self,
+        attr: &Attr,
+        _pid: i32,
+        _cpu: i32,
+        group: Option<BorrowedFd<'_>>,
+        _flags: OpenFlags,
+    ) -> io::Result<OwnedFd> {
+        let fd: OwnedFd = File::open("/dev/null")?.into();
+        let event = Event {
+            leader: group.map(|leader| leader.as_raw_fd()),
+            enabled: !attr.flags.contains(AttrFlags::DISABLED),
+            period: attr.sample,
+            count: 0,
+            dead: false,
+        };
+        self.state().events.insert(fd.as_raw_fd(), event);
+        Ok(fd)
+    }
+
+    fn event_id(&self, event: BorrowedFd<'_>) -> io::Result<u64> {
+        Ok(event.as_raw_fd() as u64)
+    }
+
+    fn redirect(&self, _event: BorrowedFd<'_>, _owner: BorrowedFd<'_>) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn enable(&self, event: BorrowedFd<'_>) -> io::Result<()> {
+        self.enable_alone(event)
+    }
+
+    fn disable(&self, event: BorrowedFd<'_>) -> io::Result<()> {
+        self.disable_alone(event)
+    }
+
+    fn enable_alone(&self, event: BorrowedFd<'_>) -> io::Result<()> {
+        self.set(event, |event| event.enabled = true)
+    }
+
+    fn disable_alone(&self, event: BorrowedFd<'_>) -> io::Result<()> {
+        self.set(event, |event| event.enabled = false)
+    }
+
+    fn set_period(&self, event: BorrowedFd<'_>, period: u64) -> io::Result<()> {
+        self.set(event, |event| event.period = period)
+    }
+
+    fn read(&self, event: BorrowedFd<'_>, words: &mut [u64]) -> io::Result<usize> {
+        let leader = event.as_raw_fd();
+        self.call(|state| {
+            let members = || {
+                let is_member =
+                    |(fd, event): &(&RawFd, &Event)| **fd == leader || event.leader == Some(leader);
+                state.events.iter().filter(is_member)
+            };
+            let count = members().count();
+            if self.counters.is_some_and(|counters| count > counters) {
+                return Ok(0);
+            }
+            if words.len() == 1 {
+                words[0] = state.events.get(&leader).ok_or_else(bad_fd)?.count;
+                return Ok(1);
+            }
+            words[0] = count as u64;
+            for (pair, (fd, event)) in words[1..].chunks_exact_mut(2).zip(members()) {
+                pair.copy_from_slice(&[event.count, *fd as u64]);
+            }
+            Ok(1 + 2 * count)
+        })
+    }
+
+    fn map(&self, event: BorrowedFd<'_>, bytes: usize, writable: bool) -> io::Result<RingMemory> {
+        self.rings.map(event, bytes, writable)
+    }
+}

@@ -1,0 +1,250 @@
+//! What the readers see of the phase, in the samples that pass by.
+//!
+//! A reader hands over each piece of a ring; here windows are put together as an analysis would, and
+//! only counted: right, of a wrong length, of a wrong offset. The main thread asks what was seen and
+//! says which phase is the right one.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pmuscope_abi::record::kind;
+use pmuscope_counters::Pending;
+use pmuscope_perfdata::strobe::Reason;
+
+use crate::tally::View;
+
+/// A window is of a wrong length beyond this many times the offset …
+const LONG: u64 = 4;
+/// … and this many counts more: the interrupt's skid may be longer than the window.
+const SKID: u64 = 2000;
+/// Wrong windows in a row that mean that the phase is lost. One or two can be a switch or a stray
+/// interrupt.
+const IN_A_ROW: u32 = 3;
+
+/// What was seen on each CPU; by ring.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    cpus: Vec<Mutex<CpuWatch>>,
+}
+
+/// What was seen on one CPU since its phase was set.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+struct CpuWatch {
+    expected: Option<Expected>,
+    /// `A.count` at the last A sample.
+    opened: Option<u64>,
+    wrong_offsets: u32,
+    wrong_lengths: u32,
+    throttled: u64,
+    seen: Seen,
+}
+
+/// Which phase is the right one.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Expected {
+    /// Samples before this are of the phase before, nanoseconds.
+    pub(crate) from_ns: u64,
+    /// Id of A.
+    pub(crate) opens: u64,
+    /// Id of B.
+    pub(crate) closes: u64,
+    /// Length of a window.
+    pub(crate) offset: u64,
+    /// `A.count − B.count`, in wrapping numbers.
+    pub(crate) apart: u64,
+    /// It may differ by so much.
+    pub(crate) tolerance: u64,
+}
+
+/// What was seen of a phase.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// Samples of A and B.
+    pub(crate) samples: u64,
+    /// Windows.
+    pub(crate) windows: u64,
+    /// Why the phase is lost, if it is.
+    pub(crate) lost: Option<Reason>,
+}
+
+impl Watch {
+    pub(crate) fn new(rings: usize) -> Self {
+        Self { cpus: (0..rings).map(|_| Mutex::default()).collect() }
+    }
+
+    fn cpu(&self, ring: usize) -> Option<MutexGuard<'_, CpuWatch>> {
+        Some(self.cpus.get(ring)?.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// From now on this phase is the right one; `None`: none is set.
+    pub(crate) fn expect(&self, ring: usize, expected: Option<Expected>) {
+        if let Some(mut cpu) = self.cpu(ring) {
+            *cpu = CpuWatch { expected, throttled: cpu.throttled, ..CpuWatch::default() };
+        }
+    }
+
+    /// What was seen since.
+    pub(crate) fn seen(&self, ring: usize) -> Seen {
+        self.cpu(ring).map_or_else(Seen::default, |cpu| cpu.seen)
+    }
+
+    /// THROTTLE records of the ring since the recording began.
+    pub(crate) fn throttled(&self, ring: usize) -> u64 {
+        self.cpu(ring).map_or(0, |cpu| cpu.throttled)
+    }
+
+    /// Looks at what is pending in a ring.
+    pub(crate) fn look(&self, ring: usize, pending: &Pending<'_>) {
+        let Some(mut cpu) = self.cpu(ring) else { return };
+        let view = View::of(pending);
+        view.for_each(|at, header| match header.kind {
+            kind::SAMPLE => cpu.take_sample(&view, at),
+            kind::THROTTLE => cpu.take_throttle(&view, at),
+            _ => {}
+        });
+    }
+}
+
+impl CpuWatch {
+    /// Sample of an edge: header, id, ip, pid and tid, time, cpu, members, A's count and id, B's …
+    fn take_sample(&mut self, view: &View<'_>, at: usize) {
+        let word = |number: usize| view.word(at + 8 * number);
+        let Some(expected) = self.expected else { return };
+        let (Some(id), Some(time)) = (word(1), word(4)) else { return };
+        if time < expected.from_ns || id != expected.opens && id != expected.closes {
+            return;
+        }
+        let (Some(a), Some(b)) = (word(7), word(9)) else { return };
+        self.seen.samples += 1;
+        let off = a.wrapping_sub(b).wrapping_sub(expected.apart) as i64;
+        let right = off.unsigned_abs() <= expected.tolerance;
+        self.wrong_offsets = if right { 0 } else { self.wrong_offsets + 1 };
+        if self.wrong_offsets >= IN_A_ROW {
+            self.lose(Reason::OffsetChanged);
+        }
+        if id == expected.opens {
+            // A after A: a window that nobody closed.
+            let unclosed = self.opened.replace(a).is_some();
+            if unclosed {
+                self.take_length(false);
+            }
+        } else if let Some(opened) = self.opened.take() {
+            let length = a.wrapping_sub(opened);
+            let offset = expected.offset;
+            self.seen.windows += 1;
+            self.take_length(length > 0 && length <= offset * LONG + SKID);
+        }
+    }
+
+    fn take_length(&mut self, right: bool) {
+        self.wrong_lengths = if right { 0 } else { self.wrong_lengths + 1 };
+        if self.wrong_lengths >= IN_A_ROW {
+            self.lose(Reason::LengthChanged);
+        }
+    }
+
+    /// THROTTLE: header, time, id.
+    fn take_throttle(&mut self, view: &View<'_>, at: usize) {
+        self.throttled += 1;
+        let time = view.word(at + 8);
+        if self.expected.is_some_and(|expected| time.is_some_and(|time| time >= expected.from_ns)) {
+            self.lose(Reason::Throttled);
+        }
+    }
+
+    /// Only the first reason is kept, except that throttling explains all others.
+    fn lose(&mut self, reason: Reason) {
+        if self.seen.lost.is_none() || reason == Reason::Throttled {
+            self.seen.lost = Some(reason);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pmuscope_abi::record::RecordBuilder;
+
+    const A: u64 = 11;
+    const B: u64 = 12;
+
+    /// Samples as (id, time, A's count, B's).
+    fn samples(list: &[(u64, u64, u64, u64)]) -> Vec<u8> {
+        let mut out = Vec::new();
+        for &(id, time, a, b) in list {
+            let mut record = RecordBuilder::new(&mut out, kind::SAMPLE, 2);
+            for word in [id, 0x4000, 1, time, 0, 2, a, A, b, B] {
+                record = record.u64(word);
+            }
+            record.finish();
+        }
+        out
+    }
+
+    fn window(time: u64, a: u64, length: u64, offset: u64) -> [(u64, u64, u64, u64); 2] {
+        [(A, time, a, a - offset), (B, time + 1, a + length, a + length - offset)]
+    }
+
+    fn expected() -> Expected {
+        Expected { from_ns: 100, opens: A, closes: B, offset: 300, apart: 300, tolerance: 3 }
+    }
+
+    fn watch(list: &[(u64, u64, u64, u64)]) -> Seen {
+        let watch = Watch::new(1);
+        let expected = expected();
+        watch.expect(0, Some(expected));
+        watch.look(0, &Pending::of_copy(&samples(list)));
+        watch.seen(0)
+    }
+
+    #[test]
+    fn right_windows_are_right_and_those_before_are_not_looked_at() {
+        let list =
+            [window(10, 5000, 0, 0), window(200, 9000, 300, 300), window(300, 19_000, 302, 298)];
+        assert_eq!(watch(&list.concat()), Seen { samples: 4, windows: 2, lost: None });
+    }
+
+    #[test]
+    fn an_offset_that_changed_is_seen_though_lengths_are_right() {
+        let list =
+            [window(200, 9000, 300, 300), window(300, 19_000, 300, 0), window(400, 29_000, 300, 0)];
+        assert_eq!(watch(&list.concat()).lost, Some(Reason::OffsetChanged));
+    }
+
+    #[test]
+    fn lengths_are_seen_though_the_offset_is_right() {
+        for length in [0, 120_000] {
+            let list = [200, 300, 400].map(|time| window(time, time * 1000, length, 300));
+            assert_eq!(watch(&list.concat()).lost, Some(Reason::LengthChanged), "{length}");
+        }
+        let opened_only = [200, 300, 400, 500].map(|time| window(time, time * 1000, 1, 300)[0]);
+        assert_eq!(watch(&opened_only).lost, Some(Reason::LengthChanged));
+    }
+
+    #[test]
+    fn one_window_that_went_wrong_is_no_loss() {
+        let list = [
+            window(200, 9000, 300, 300),
+            window(300, 19_000, 90_000, 300),
+            window(400, 199_000, 300, 300),
+        ];
+        assert_eq!(watch(&list.concat()).lost, None);
+    }
+
+    #[test]
+    fn throttling_is_the_reason_of_what_it_brings() {
+        let mut bytes = samples(&[200, 300, 400].map(|t| window(t, t * 1000, 0, 0)).concat());
+        RecordBuilder::new(&mut bytes, kind::THROTTLE, 0).u64(500).u64(A).u64(A).finish();
+        let watch = Watch::new(2);
+        let expected = expected();
+        watch.expect(1, Some(expected));
+        watch.look(1, &Pending::of_copy(&bytes));
+        assert_eq!((watch.seen(1).lost, watch.throttled(1)), (Some(Reason::Throttled), 1));
+        watch.expect(1, Some(expected));
+        assert_eq!(
+            (watch.seen(1), watch.throttled(1)),
+            (Seen::default(), 1),
+            "a new phase, old sums"
+        );
+        watch.look(7, &Pending::of_copy(&bytes));
+    }
+}
