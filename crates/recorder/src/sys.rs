@@ -60,7 +60,8 @@ impl Drop for PageMemory {
 
 /// A point in time as `YYYYMMDDHHMMSSmmm` in the local time zone.
 pub(crate) fn local_timestamp(unix_ns: u64) -> String {
-    let seconds = (unix_ns / 1_000_000_000) as libc::time_t;
+    // Without the name of its type, time_t, whose width musl is about to change.
+    let seconds = (unix_ns / 1_000_000_000) as _;
     // SAFETY: all-zero bytes are a valid tm.
     let mut tm: libc::tm = unsafe { std::mem::zeroed() };
     // SAFETY: both pointers are valid for the duration of the call; on failure `tm` stays zero.
