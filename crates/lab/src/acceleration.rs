@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::{Arch, LabError};
+
 /// What runs a guest's instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -56,6 +58,71 @@ pub(crate) fn no_device() -> Option<String> {
     device.err().map(|error| format!("cannot open {DEVICE}: {error}"))
 }
 
+/// What can be found out of KVM; tests have one of their own.
+pub(crate) trait Kvm {
+    /// Why there can be none, without trying.
+    fn no_device(&self) -> Option<String>;
+    /// Boots the smallest guest with it.
+    fn boot(&mut self) -> Result<(), LabError>;
+}
+
+/// A guest that is to be accelerated, or not.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Question<'a> {
+    pub wanted: Wanted,
+    pub arch: Arch,
+    /// Whether its clock counts instructions.
+    pub icount: bool,
+    /// Where the answer is kept.
+    pub cache: Option<&'a Path>,
+    pub emulator: &'a Path,
+}
+
+impl Question<'_> {
+    /// What runs the guest, and why not KVM if that was not said.
+    pub(crate) fn answer(
+        &self,
+        kvm: &mut dyn Kvm,
+    ) -> Result<(Acceleration, Option<String>), LabError> {
+        if self.wanted == Wanted::Only(Acceleration::Tcg) {
+            return Ok((Acceleration::Tcg, None));
+        }
+        match (self.no_kvm(kvm)?, self.wanted) {
+            (None, _) => Ok((Acceleration::Kvm, None)),
+            (Some(why), Wanted::Only(_)) => Err(LabError::NoKvm(why)),
+            (Some(why), Wanted::Best) => Ok((Acceleration::Tcg, Some(why))),
+        }
+    }
+
+    /// Why a guest cannot run with KVM; found out by booting one, once per boot of this machine.
+    fn no_kvm(&self, kvm: &mut dyn Kvm) -> Result<Option<String>, LabError> {
+        if self.icount {
+            return Ok(Some("KVM cannot count instructions for the clock".to_owned()));
+        }
+        if self.arch != Arch::host()? {
+            return Ok(Some(format!("this machine is of {}", std::env::consts::ARCH)));
+        }
+        if let Some(why) = kvm.no_device() {
+            return Ok(Some(why));
+        }
+        if let Some(verdict) = self.cache.and_then(|folder| Verdict::load(folder, self.emulator)) {
+            return Ok(verdict.why_not);
+        }
+        let why_not = match kvm.boot() {
+            Ok(()) => None,
+            Err(LabError::Interrupted) => return Err(LabError::Interrupted),
+            Err(LabError::NotBooted { seconds, .. }) => {
+                Some(format!("a guest with KVM did not boot within {seconds} s"))
+            }
+            Err(_) => Some("a guest with KVM did not boot".to_owned()),
+        };
+        if let Some(folder) = self.cache {
+            Verdict::keep(why_not.as_deref(), folder, self.emulator);
+        }
+        Ok(why_not)
+    }
+}
+
 /// What a boot with KVM showed, good as long as machine and emulator are the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Verdict {
@@ -99,6 +166,99 @@ fn basis(emulator: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tempfile::TempDir;
+
+    /// KVM whose device may be missing, and whose guests may boot or fail.
+    struct Fake {
+        device: bool,
+        boots: fn() -> Result<(), LabError>,
+        tried: u32,
+    }
+
+    impl Fake {
+        fn of(boots: fn() -> Result<(), LabError>) -> Self {
+            Self { device: true, boots, tried: 0 }
+        }
+    }
+
+    impl Kvm for Fake {
+        fn no_device(&self) -> Option<String> {
+            (!self.device).then(|| "cannot open /dev/kvm".to_owned())
+        }
+
+        fn boot(&mut self) -> Result<(), LabError> {
+            self.tried += 1;
+            (self.boots)()
+        }
+    }
+
+    fn hangs() -> Result<(), LabError> {
+        Err(LabError::NotBooted { seconds: 10, hint: String::new(), console: String::new() })
+    }
+
+    fn question(folder: &TempDir, wanted: Wanted) -> Question<'_> {
+        let (cache, arch) = (Some(folder.path()), Arch::host().unwrap());
+        // Any file will do that is the same file the next time.
+        Question { wanted, arch, icount: false, cache, emulator: Path::new("/proc/self/exe") }
+    }
+
+    #[test]
+    fn kvm_is_taken_where_a_guest_booted_with_it_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut kvm = Fake::of(|| Ok(()));
+        for _ in 0..2 {
+            let answer = question(&folder, Wanted::Best).answer(&mut kvm).unwrap();
+            assert_eq!(answer, (Acceleration::Kvm, None));
+        }
+        assert_eq!(kvm.tried, 1);
+        let asked_for = question(&folder, Wanted::Only(Acceleration::Kvm)).answer(&mut kvm);
+        assert_eq!(asked_for.unwrap(), (Acceleration::Kvm, None));
+    }
+
+    #[test]
+    fn guests_are_emulated_where_none_boots_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut kvm = Fake::of(hangs);
+        for _ in 0..2 {
+            let (what, why) = question(&folder, Wanted::Best).answer(&mut kvm).unwrap();
+            assert_eq!(what, Acceleration::Tcg);
+            assert_eq!(why.as_deref(), Some("a guest with KVM did not boot within 10 s"));
+        }
+        assert_eq!(kvm.tried, 1);
+        let error = question(&folder, Wanted::Only(Acceleration::Kvm)).answer(&mut kvm);
+        let text = error.unwrap_err().to_string();
+        assert!(text.contains("did not boot") && text.contains("Try: --accel tcg"), "{text}");
+    }
+
+    #[test]
+    fn nothing_is_booted_where_it_cannot_be_or_is_not_wanted() {
+        let folder = tempfile::tempdir().unwrap();
+        let other = match Arch::host().unwrap() {
+            Arch::X86_64 => Arch::Aarch64,
+            Arch::Aarch64 => Arch::X86_64,
+        };
+        let best = question(&folder, Wanted::Best);
+        let mut kvm = Fake::of(|| Ok(()));
+        let mut why = |question: Question<'_>| question.answer(&mut kvm).unwrap();
+        let only = question(&folder, Wanted::Only(Acceleration::Tcg));
+        assert_eq!(why(only), (Acceleration::Tcg, None));
+        assert!(why(Question { icount: true, ..best }).1.unwrap().contains("count instructions"));
+        assert!(why(Question { arch: other, ..best }).1.unwrap().contains("this machine is of"));
+        kvm.device = false;
+        assert!(best.answer(&mut kvm).unwrap().1.unwrap().contains("/dev/kvm"));
+        assert_eq!(kvm.tried, 0);
+    }
+
+    #[test]
+    fn an_interrupted_trial_says_nothing_of_kvm() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut kvm = Fake::of(|| Err(LabError::Interrupted));
+        let error = question(&folder, Wanted::Best).answer(&mut kvm).unwrap_err();
+        assert!(matches!(error, LabError::Interrupted));
+        kvm.boots = || Ok(());
+        let answer = question(&folder, Wanted::Best).answer(&mut kvm).unwrap();
+        assert_eq!((answer.0, kvm.tried), (Acceleration::Kvm, 2));
+    }
 
     #[test]
     fn a_verdict_is_kept_for_this_emulator_only() {

@@ -26,6 +26,10 @@ const LAST_BYTES: u64 = 16 << 10;
 ///   it, every look at the clock is an access to a device that all CPUs queue for.
 const EMULATED_PC: &str = "no_timer_check lpj=10000000 tsc=reliable ";
 
+/// QEMU's emulated CPU calls itself AMD's and lacks what AMD's tell their threads by (TOPOEXT): kernels
+/// would see cores only. As one of Intel's it tells them in leaf 0xb, which it has.
+const EMULATED_WITH_SMT: &str = "max,vendor=GenuineIntel,family=6,model=85,stepping=7";
+
 /// Up to so many CPUs are emulated by a thread each; more take turns in one. QEMU before 8.1 may go on to
 /// run what it translated of code that the kernel patches meanwhile: the more CPUs run it, the likelier,
 /// and then all of them spin for good (seen with 64 CPUs of QEMU 7.2 in two boots of five).
@@ -39,6 +43,8 @@ pub(crate) struct Plan<'a> {
     /// Instructions take 2^n ns of the guest's clock.
     pub icount: Option<u8>,
     pub cpus: u32,
+    /// Hardware threads per core.
+    pub threads: u32,
     /// Flags of the topology.
     pub topology: Vec<String>,
     pub hmat: bool,
@@ -98,6 +104,7 @@ impl Plan<'_> {
     fn cpu(&self) -> &'static str {
         match (self.acceleration, self.arch) {
             (Acceleration::Kvm, _) => "host",
+            (Acceleration::Tcg, Arch::X86_64) if self.threads > 1 => EMULATED_WITH_SMT,
             (Acceleration::Tcg, Arch::X86_64) => "max",
             // Pointer authentication as the architecture has it is most of the time of emulated code.
             (Acceleration::Tcg, Arch::Aarch64) => "max,pauth-impdef=on",
@@ -300,6 +307,7 @@ mod tests {
             acceleration,
             icount: None,
             cpus: 1,
+            threads: 1,
             topology: vec!["-m".into(), "512M".into()],
             hmat: false,
             kernel: path,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use pmuscope_machine::Machine;
 
-use crate::acceleration::{self, Verdict};
+use crate::acceleration::{self, Kvm, Question};
 use crate::channel::{Receiver, State};
 use crate::initramfs::Content;
 use crate::job::{Answer, Job};
@@ -128,9 +128,16 @@ impl Lab {
         let initrd = scratch.path("initrd");
         let archive = content.pack(options.kernel.unpacks_zstd)?;
         std::fs::write(&initrd, archive).map_err(LabError::file("write", &initrd))?;
-        let mut bench =
-            Bench { lab: self, options, emulator: &emulator, scratch: &scratch, initrd: &initrd };
-        let (acceleration, why_emulated) = bench.choose(stop)?;
+        let bench = Bench { options, emulator: &emulator, scratch: &scratch, initrd: &initrd };
+        let question = Question {
+            wanted: options.acceleration,
+            arch: options.arch,
+            icount: options.icount.is_some(),
+            cache: self.cache.as_deref(),
+            emulator: &emulator,
+        };
+        let (acceleration, why_emulated) =
+            question.answer(&mut OfThisMachine { bench: &bench, stop: &mut *stop })?;
         let outcome = bench.command(acceleration, topology, stop)?;
         Ok(Outcome { why_emulated, ..outcome })
     }
@@ -185,7 +192,6 @@ fn enough_memory(needed: u64) -> Result<(), LabError> {
 
 /// One guest in the making.
 struct Bench<'a> {
-    lab: &'a Lab,
     options: &'a Options,
     emulator: &'a Path,
     scratch: &'a Scratch,
@@ -193,53 +199,8 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// What runs the guest, and why not KVM.
-    fn choose(
-        &mut self,
-        stop: &mut dyn FnMut() -> bool,
-    ) -> Result<(Acceleration, Option<String>), LabError> {
-        if self.options.acceleration == Wanted::Only(Acceleration::Tcg) {
-            return Ok((Acceleration::Tcg, None));
-        }
-        let why_not = self.no_kvm(stop)?;
-        match (why_not, self.options.acceleration) {
-            (None, _) => Ok((Acceleration::Kvm, None)),
-            (Some(why), Wanted::Only(_)) => Err(LabError::NoKvm(why)),
-            (Some(why), Wanted::Best) => Ok((Acceleration::Tcg, Some(why))),
-        }
-    }
-
-    /// Why a guest cannot run with KVM; found out by booting one, once per boot of this machine.
-    fn no_kvm(&mut self, stop: &mut dyn FnMut() -> bool) -> Result<Option<String>, LabError> {
-        if self.options.icount.is_some() {
-            return Ok(Some("KVM cannot count instructions for the clock".to_owned()));
-        }
-        if self.options.arch != Arch::host()? {
-            return Ok(Some(format!("this machine is of {}", std::env::consts::ARCH)));
-        }
-        if let Some(why) = acceleration::no_device() {
-            return Ok(Some(why));
-        }
-        let cache = self.lab.cache.as_deref();
-        if let Some(verdict) = cache.and_then(|folder| Verdict::load(folder, self.emulator)) {
-            return Ok(verdict.why_not);
-        }
-        let why_not = match self.probe(stop) {
-            Ok(()) => None,
-            Err(LabError::Interrupted) => return Err(LabError::Interrupted),
-            Err(LabError::NotBooted { seconds, .. }) => {
-                Some(format!("a guest with KVM did not boot within {seconds} s"))
-            }
-            Err(_) => Some("a guest with KVM did not boot".to_owned()),
-        };
-        if let Some(folder) = cache {
-            Verdict::keep(why_not.as_deref(), folder, self.emulator);
-        }
-        Ok(why_not)
-    }
-
     /// Boots the smallest guest with KVM up to its first process.
-    fn probe(&mut self, stop: &mut dyn FnMut() -> bool) -> Result<(), LabError> {
+    fn probe(&self, stop: &mut dyn FnMut() -> bool) -> Result<(), LabError> {
         let region = self.region("probe", 1 << 20)?;
         let topology = Topology::default().flags(self.options.arch)?;
         let console = self.scratch.path("probe-console");
@@ -250,7 +211,7 @@ impl Bench<'_> {
     }
 
     fn command(
-        &mut self,
+        &self,
         acceleration: Acceleration,
         topology: Vec<String>,
         stop: &mut dyn FnMut() -> bool,
@@ -311,6 +272,7 @@ impl Bench<'_> {
             acceleration,
             icount: self.options.icount.filter(|_| acceleration == Acceleration::Tcg),
             cpus: self.options.topology.cpus,
+            threads: self.options.topology.threads,
             topology,
             hmat: self.options.topology.needs_hmat(),
             kernel: &self.options.kernel.image,
@@ -320,6 +282,22 @@ impl Bench<'_> {
             console,
             words: &self.options.kernel_words,
         }
+    }
+}
+
+/// KVM as this machine has it.
+struct OfThisMachine<'a> {
+    bench: &'a Bench<'a>,
+    stop: &'a mut dyn FnMut() -> bool,
+}
+
+impl Kvm for OfThisMachine<'_> {
+    fn no_device(&self) -> Option<String> {
+        acceleration::no_device()
+    }
+
+    fn boot(&mut self) -> Result<(), LabError> {
+        self.bench.probe(self.stop)
     }
 }
 
