@@ -81,6 +81,17 @@ pub enum LabError {
          one. Try: PMUSCOPE_CACHE=/var/tmp/pmuscope, or --kernel FILE"
     )]
     NoCache,
+    /// Kernels cannot be kept where they are to be.
+    #[error(
+        "cannot keep kernels in {path}: {source}. Try: PMUSCOPE_CACHE=/var/tmp/pmuscope, or --kernel FILE",
+        path = path.display()
+    )]
+    Cache {
+        /// The folder.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
     /// A topology that cannot be.
     #[error("{0}")]
     Topology(String),
@@ -144,6 +155,12 @@ pub enum LabError {
 }
 
 impl LabError {
+    /// For `map_err` where the folder of kernels is written to.
+    pub(crate) fn cache(path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
+        let path = path.to_owned();
+        move |source| Self::Cache { path, source }
+    }
+
     /// For `map_err` on files.
     pub(crate) fn file(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
         let path = path.to_owned();

@@ -20,6 +20,7 @@ mod harness;
 mod json;
 mod killed;
 mod lab;
+mod lab_machines;
 mod lab_record;
 mod long_runs;
 mod names;

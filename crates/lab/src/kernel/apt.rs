@@ -26,6 +26,7 @@ pub(super) fn download(
         let why = "the package lists of apt have none. Try: pmuscope lab kernels --available";
         return Err(no(why.to_owned()));
     }
+    std::fs::create_dir_all(cache.path()).map_err(LabError::cache(cache.path()))?;
     let mut refusal = String::new();
     for package in packages.iter().take(TRIES) {
         notice(&format!("downloading {package}"));
@@ -180,7 +181,7 @@ fn own_options(cache: &Cache, arch: Arch) -> Result<Vec<String>, LabError> {
     let folder = cache.path().join("apt").join(arch.name());
     for below in ["state/lists/partial", "cache/archives/partial"] {
         let path = folder.join(below);
-        std::fs::create_dir_all(&path).map_err(LabError::file("make", &path))?;
+        std::fs::create_dir_all(&path).map_err(LabError::cache(&path))?;
     }
     let status = folder.join("state/status");
     std::fs::write(&status, "").map_err(LabError::file("write", &status))?;

@@ -93,7 +93,7 @@ impl Cache {
     ) -> Result<Cached, LabError> {
         let folder = self.folder_of(arch, release);
         let unfinished = self.folder.join(format!(".{}-{release}", std::process::id()));
-        std::fs::create_dir_all(&unfinished).map_err(LabError::file("make", &unfinished))?;
+        std::fs::create_dir_all(&unfinished).map_err(LabError::cache(&self.folder))?;
         let put = |from: &Path, name: &str| {
             let to = unfinished.join(name);
             std::fs::copy(from, &to).map_err(LabError::file("write", &to))
@@ -107,7 +107,7 @@ impl Cache {
         let text = serde_json::to_vec(&about).unwrap_or_default();
         std::fs::write(&path, text).map_err(LabError::file("write", &path))?;
         let parent = folder.parent().unwrap_or(&self.folder);
-        std::fs::create_dir_all(parent).map_err(LabError::file("make", parent))?;
+        std::fs::create_dir_all(parent).map_err(LabError::cache(parent))?;
         if std::fs::rename(&unfinished, &folder).is_err() {
             // Someone else was faster.
             std::fs::remove_dir_all(&unfinished).map_err(LabError::file("remove", &unfinished))?;
