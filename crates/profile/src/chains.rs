@@ -131,6 +131,7 @@ mod tests {
             time: 0,
             cpu: None,
             period: None,
+            read: None,
             chain: &chain,
             user: None,
         };

@@ -236,6 +236,7 @@ impl<'u> InOrder<'u> {
             time: sample.time.unwrap_or(0),
             cpu: sample.cpu,
             period: sample.period,
+            read: sample.read,
             chain: &self.chain,
             user: sample.tail.with_stack(),
         };

@@ -3,8 +3,10 @@
 use pmuscope_abi::record::misc;
 use pmuscope_abi::{Attr, ReadFormat, SampleType};
 
+use super::super::bytes::Fields;
 use super::super::details::{Tail, TailLayout};
 use super::super::record::CpuMode;
+use super::super::sample::ReadValues;
 use super::NATIVE;
 
 /// No such field.
@@ -27,6 +29,8 @@ pub struct Hit<'a> {
     pub cpu: Option<u32>,
     /// Units of the event this sample stands for.
     pub period: Option<u64>,
+    /// Counts read with the sample.
+    pub read: Option<ReadValues<'a>>,
     /// Entries of the call chain, marks included, in the byte order of this machine.
     pub chain: &'a [[u8; 8]],
     /// Registers and stack of the program, to be decoded, where the event records both.
@@ -99,8 +103,11 @@ impl SampleLayout {
     #[inline]
     pub(super) fn decode<'a>(&self, event: usize, bits: u16, body: &'a [u8]) -> Option<Hit<'a>> {
         let mut rest = body.get(usize::from(self.behind)..)?;
+        let mut read = None;
         if let Some(format) = self.read {
-            rest = behind_read(rest, format)?;
+            let mut fields = Fields::new(rest, NATIVE);
+            read = Some(ReadValues::take(&mut fields, format)?);
+            rest = fields.rest();
         }
         let mut chain: &[[u8; 8]] = &[];
         if self.chain {
@@ -118,6 +125,7 @@ impl SampleLayout {
             time: word(body, self.time).unwrap_or(0),
             cpu: word(body, self.cpu).map(|both| halves(both).0 as u32),
             period: word(body, self.period),
+            read,
             chain,
             user: self.tail.map(|layout| layout.tail(rest, NATIVE)),
         })
@@ -150,21 +158,6 @@ fn mode(bits: u16) -> CpuMode {
         5 => CpuMode::GuestUser,
         _ => CpuMode::Unknown,
     }
-}
-
-/// What stands behind counter values: one, or those of a group.
-fn behind_read(bytes: &[u8], format: ReadFormat) -> Option<&[u8]> {
-    let words = |bits: ReadFormat| (format & bits).bits().count_ones() as usize;
-    let times = words(ReadFormat::TOTAL_TIME_ENABLED | ReadFormat::TOTAL_TIME_RUNNING);
-    let per_value = 1 + words(ReadFormat::ID | ReadFormat::LOST);
-    let total = if format.contains(ReadFormat::GROUP) {
-        let number: &[u8; 8] = bytes.first_chunk()?;
-        let values = usize::try_from(u64::from_ne_bytes(*number)).ok()?;
-        values.checked_mul(per_value)?.checked_add(times + 1)?
-    } else {
-        times + per_value
-    };
-    bytes.get(total.checked_mul(8)?..)
 }
 
 #[cfg(test)]
@@ -201,6 +194,7 @@ mod tests {
                 prop_assert_eq!((ours.ip, ours.cpu, ours.period), (theirs.ip, theirs.cpu, theirs.period));
                 prop_assert_eq!(ours.task, theirs.pid.zip(theirs.tid));
                 prop_assert_eq!(ours.time, theirs.time.unwrap_or(0));
+                prop_assert_eq!(ours.read, theirs.read);
                 let chain: Vec<u64> = ours.chain.iter().map(|word| u64::from_ne_bytes(*word)).collect();
                 prop_assert_eq!(chain, theirs.callchain.iter().collect::<Vec<_>>());
             }

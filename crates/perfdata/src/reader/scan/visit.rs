@@ -21,6 +21,11 @@ const PIECES: usize = 2;
 
 /// Takes samples, in no order that means anything.
 pub trait Visitor: Send {
+    /// A stretch of the file begins, whose first record has this number: until the next one samples
+    /// come as they stand there, those of one ring in the order of time. Stretches follow one another
+    /// by these numbers, but may go to any visitor.
+    fn begin(&mut self, _first_record: u64) {}
+
     /// A sample, and where it stands among the records of the sideband.
     fn sample(&mut self, moment: Moment, hit: &Hit<'_>);
 }
@@ -54,7 +59,7 @@ impl Index {
             let mut walker = self.walker();
             let mut sampler = self.sampler(visitor);
             while let Some(chunk) = self.chunks.get(next.fetch_add(1, Ordering::Relaxed)) {
-                sampler.record = chunk.first_record;
+                sampler.begin(chunk.first_record);
                 // How the data end was told by the first pass.
                 walker.walk(chunk.start, chunk.end, &mut sampler)?;
             }
@@ -77,7 +82,7 @@ impl Index {
         let work = |visitor: &mut V, pieces: &Mutex<Receiver<Piece>>, used: Sender<Vec<u8>>| {
             let mut sampler = self.sampler(visitor);
             while let Some(piece) = next_piece(pieces) {
-                sampler.record = piece.first_record;
+                sampler.begin(piece.first_record);
                 let mut at = 0;
                 while at + HEADER_SIZE <= piece.bytes.len() {
                     let (kind, misc, size) = header(&piece.bytes[at..]);
@@ -123,6 +128,13 @@ struct Sampler<'a, V> {
     visitor: &'a mut V,
     /// Number of the next record.
     record: u64,
+}
+
+impl<V: Visitor> Sampler<'_, V> {
+    fn begin(&mut self, first_record: u64) {
+        self.record = first_record;
+        self.visitor.begin(first_record);
+    }
 }
 
 impl<V: Visitor> Sink for Sampler<'_, V> {
