@@ -24,6 +24,7 @@ mod glob;
 mod group;
 mod list;
 mod modifiers;
+pub mod metrics;
 pub mod names;
 mod naming;
 mod pmu;
