@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod bootstrap;
+mod delta;
 mod difference;
 mod dist;
 mod interval;
@@ -24,6 +25,7 @@ mod rank;
 mod share;
 
 pub use bootstrap::{MIN_VALUES, median_interval, ratio_of_medians};
+pub use delta::Spread;
 pub use difference::{difference_of_estimates, holm, p_of_zero};
 pub use dist::{normal_cdf, normal_quantile, t_cdf, t_quantile};
 pub use interval::{Estimate, Interval, LEVEL};
