@@ -40,6 +40,7 @@ mod filter;
 mod log;
 mod lookup;
 mod loss;
+pub mod metrics;
 mod modules;
 mod naming;
 mod present;
@@ -52,6 +53,7 @@ mod tree;
 mod unwinding;
 pub mod views;
 mod walk;
+pub mod windows;
 
 pub use annotation::{Annotation, Listed, Listing, NoInstructions, SourceFile};
 pub use collect::{Collected, available_threads};

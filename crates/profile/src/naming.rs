@@ -98,7 +98,7 @@ pub(crate) fn look_up(
 /// For each module the first one that is the same. The kernel tells a mapping's build id only where the
 /// file's first page is in memory at that moment, so one file comes with its id and without; the table
 /// at the end of the recording has it for both.
-fn same_modules(state: &State, metadata: &Metadata) -> Vec<u32> {
+pub(crate) fn same_modules(state: &State, metadata: &Metadata) -> Vec<u32> {
     let ids = file_ids(metadata);
     let mut first: FxHashMap<(ModuleKind, &[u8], Option<BuildId>), u32> = FxHashMap::default();
     let modules = state.modules.list().iter().zip(0..);

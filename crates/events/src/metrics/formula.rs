@@ -100,10 +100,9 @@ impl Operator {
         match self {
             Self::Add => Dual { value: a.value + b.value, slope: a.slope + b.slope },
             Self::Subtract => Dual { value: a.value - b.value, slope: a.slope - b.slope },
-            Self::Multiply => Dual {
-                value: a.value * b.value,
-                slope: a.slope * b.value + a.value * b.slope,
-            },
+            Self::Multiply => {
+                Dual { value: a.value * b.value, slope: a.slope * b.value + a.value * b.slope }
+            }
             Self::Divide => {
                 let value = a.value / b.value;
                 Dual { value, slope: (a.slope - value * b.slope) / b.value }
@@ -166,9 +165,7 @@ fn eval(node: &Node, variables: &[f64], by: usize) -> Dual {
             value: variables.get(*at).copied().unwrap_or(f64::NAN),
             slope: f64::from(u8::from(*at == by)),
         },
-        Node::Of(operator, a, b) => {
-            operator.apply(eval(a, variables, by), eval(b, variables, by))
-        }
+        Node::Of(operator, a, b) => operator.apply(eval(a, variables, by), eval(b, variables, by)),
     }
 }
 

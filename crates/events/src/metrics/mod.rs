@@ -118,8 +118,8 @@ impl Metrics {
         if name.is_empty() || name.contains(char::is_whitespace) {
             return Err(Wrong::Form);
         }
-        let formula = Formula::parse(text)
-            .map_err(|why| Wrong::Formula { name: name.to_owned(), why })?;
+        let formula =
+            Formula::parse(text).map_err(|why| Wrong::Formula { name: name.to_owned(), why })?;
         if let Some(known) = self.list.iter_mut().find(|known| known.name == name) {
             known.formulas.push(formula);
             return Ok(());
@@ -200,8 +200,13 @@ mod tests {
             metrics.chosen(&["basic"]).unwrap().iter().map(|one| &one.name[..]).collect();
         let seed = ["CPI", "BM/KI", "CM/KI", "%CM", "%CY", "%I", "%BM", "%L1DA", "%L1DM"];
         assert_eq!(basic, seed);
-        assert!(metrics.list.iter().all(|one| !one.unit.is_empty() && !one.about.is_empty()
-            || one.name.starts_with('%')));
+        assert!(
+            metrics
+                .list
+                .iter()
+                .all(|one| !one.unit.is_empty() && !one.about.is_empty()
+                    || one.name.starts_with('%'))
+        );
     }
 
     #[test]
@@ -222,8 +227,14 @@ mod tests {
     #[test]
     fn errors_name_the_line() {
         let error = |text: &str| Metrics::default().add(text).unwrap_err().to_string();
-        assert_eq!(error("# x\n\nCPI = a"), "line 3: CPI belongs to no group: put a line such as [mine] above it");
-        assert_eq!(error("[a]\nCPI = a /"), "line 2: formula of CPI: it ends where a number, an event or ( should follow");
+        assert_eq!(
+            error("# x\n\nCPI = a"),
+            "line 3: CPI belongs to no group: put a line such as [mine] above it"
+        );
+        assert_eq!(
+            error("[a]\nCPI = a /"),
+            "line 2: formula of CPI: it ends where a number, an event or ( should follow"
+        );
         assert!(error("CPI").contains("expected NAME [unit] = FORMULA"));
     }
 

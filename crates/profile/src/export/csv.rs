@@ -90,7 +90,8 @@ fn write_row(
 }
 
 /// A text as a field.
-fn field(text: &str) -> Cow<'_, str> {
+#[must_use]
+pub fn field(text: &str) -> Cow<'_, str> {
     let text = clean(text);
     let is_formula = text.starts_with(['=', '+', '-', '@']);
     if !is_formula && !text.contains([',', '"']) {

@@ -6,6 +6,8 @@ mod corpus;
 mod exports;
 mod passes;
 mod perf_report;
+mod simulator;
+mod windows;
 
 use std::path::Path;
 

@@ -1,0 +1,437 @@
+//! Windows: short stretches of a CPU's work between two samples, and what was counted in them.
+//!
+//! A counter that is read once per millisecond tells the average of thousands of functions. Read twice,
+//! 300 cycles apart, it tells what one function did, if both ends lie in that function:
+//!
+//! ```text
+//!                A                B                                        A                B
+//!   functions ───┼─ f ────────────┼─ f ──┬─ g ─┬─ f ───── … ──────── h ────┼─ h ─┬─ g ──────┼── g ──
+//!   counts      (c, i)           (c', i')                                 (c, i)           (c', i')
+//!                └─ window of f ──┘                                        └─ starts in h, ─┘
+//!                   c' - c cycles,                                            ends in g: counts for
+//!                   i' - i instructions                                       nobody, g's rank stays
+//! ```
+//!
+//! Recordings have windows in three forms:
+//!
+//! - two events in one group, the second one a window later ([`pmuscope_perfdata::strobe`]): A and B;
+//! - one event with a short period, as `perf record -e '{cycles/period=300/,instructions}:S'`: every
+//!   sample ends a window and starts the next one;
+//! - one event whose short and long period take turns, from patched kernels: seen in the samples
+//!   themselves, the long ones do not count.
+//!
+//! Tests of a window come in the order of [`Cause`]; those rejected are counted for the function they
+//! end in. Windows follow from each sample and the two before it on the same CPU ([`shot`]), so they
+//! are found on all CPUs at once, in two passes: the first finds the distinct places, which then get
+//! names, the second adds up windows. Memory follows from places, functions and blocks of time, not
+//! from windows.
+
+mod judge;
+mod pass;
+mod place;
+mod plan;
+mod rows;
+mod shot;
+mod sums;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use pmuscope_events::metrics::Metrics;
+use pmuscope_perfdata::reader::scan::Pieces;
+use pmuscope_perfdata::reader::{Entry, FileState, Metadata, ReadError, Reader, Record, Tally};
+use pmuscope_symbols::KernelIdentity;
+use thiserror::Error;
+
+use crate::blocks::Clock;
+use crate::collect::State;
+use crate::filter::Filter;
+use crate::lookup::Past;
+use crate::naming::Resolve;
+use crate::profile::ModuleSummary;
+use crate::tasks::{Place, Tasks};
+
+use judge::{Judge, Throttles, Tolerance};
+use pass::{Scout, Shared, Windower, together, visit, walk};
+use place::Finder;
+use plan::{Plan, Scheme};
+use rows::Spots;
+use shot::NO_CPU;
+use sums::RowSums;
+
+pub use judge::Cause;
+pub use rows::RowKey;
+pub(crate) use sums::{Part, product};
+
+/// Windows up to this length are compared by the symbols at their ends unless asked otherwise.
+const SHORT: u64 = 10_000;
+
+/// What rows are of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum By {
+    /// Functions; what was inlined belongs to the function that holds the code.
+    #[default]
+    Function,
+    /// Inlined functions apart from those that hold their code.
+    Inlined,
+    /// Source lines.
+    Line,
+    /// Modules.
+    Module,
+    /// Kernel and user.
+    Mode,
+}
+
+/// Whether a window may start in another function than it ends in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Attribution {
+    /// It counts for the function that it ends in.
+    None,
+    /// It counts for none.
+    Discard,
+    /// As `Discard` where windows are short: strobed, of two periods that take turns, or of at most
+    /// 10,000 units.
+    #[default]
+    Auto,
+}
+
+/// How windows are read.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// What rows are of.
+    pub by: By,
+    /// What becomes of windows with two functions.
+    pub attribution: Attribution,
+    /// By how many units windows may be longer or shorter than they should be; by default half of that.
+    pub length_tolerance: Option<u64>,
+    /// Which windows count, by their end.
+    pub filter: Filter,
+    /// Threads.
+    pub threads: usize,
+    /// Sizes of what threads take at once.
+    pub pieces: Pieces,
+}
+
+/// Why there are no windows.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum WindowsError {
+    /// The recording cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// It has to be gone over twice.
+    #[error(
+        "windows are read in two passes, which standard input does not allow. Save the stream to a \
+         file first"
+    )]
+    Stream,
+    /// No sample carries counts of a group.
+    #[error(
+        "{path}: its samples carry no counts of a group of events, so there are no windows. Record \
+         with: pmuscope record --strobe -- CMD, or perf record -e \
+         '{{cycles/period=300/,instructions}}:S' -- CMD"
+    )]
+    NoCounts {
+        /// The recording.
+        path: PathBuf,
+    },
+}
+
+/// How windows of a recording came about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kind {
+    /// The event that bounds them.
+    pub event: String,
+    /// Their length as asked for, or as seen where two periods take turns; `None` where it varies.
+    pub window: Option<u64>,
+    /// Distance from window to window, units of the event; `None` where they are back to back.
+    pub period: Option<u64>,
+    /// Whether two events that are out of phase bound them.
+    pub strobed: bool,
+}
+
+/// Windows of one CPU.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CpuWindows {
+    /// Windows, those that do not count too.
+    pub windows: u64,
+    /// Of them, those whose offset was wrong.
+    pub wrong_offset: u64,
+}
+
+/// Windows of a recording, added up.
+#[derive(Debug)]
+pub struct Windows {
+    /// How they came about.
+    pub kind: Kind,
+    /// Whether windows with two functions were left out.
+    pub discards: bool,
+    /// What rows are of.
+    pub by: By,
+    /// Rows, most windows first.
+    pub rows: Vec<Row>,
+    /// All rows together.
+    pub total: Row,
+    /// Modules; rows point here.
+    pub modules: Vec<ModuleSummary>,
+    /// Samples that ended no window, because the phase was not set.
+    pub outside: u64,
+    /// Windows of tasks that were not asked for when recording.
+    pub foreign: u64,
+    /// By CPU, where samples tell it.
+    pub by_cpu: BTreeMap<u32, CpuWindows>,
+    /// Seconds from the first to the last sample.
+    pub seconds: f64,
+    /// What the file says about itself.
+    pub metadata: Metadata,
+    /// How the file ends.
+    pub state: FileState,
+    /// What was read of it.
+    pub tally: Tally,
+    /// Names of counts, by group.
+    pub(crate) counters: Vec<Vec<String>>,
+}
+
+/// A row.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// What it is of.
+    pub key: RowKey,
+    pub(crate) sums: RowSums,
+}
+
+impl Row {
+    /// Windows that end here, those that do not count too: what decides the rank.
+    #[must_use]
+    pub fn windows(&self) -> u64 {
+        self.sums.windows
+    }
+
+    /// Windows that count.
+    #[must_use]
+    pub fn kept(&self) -> u64 {
+        self.sums.kept()
+    }
+
+    /// Windows that do not count for one cause.
+    #[must_use]
+    pub fn rejected(&self, cause: Cause) -> u64 {
+        self.sums.rejected[cause as usize]
+    }
+
+    /// Share of windows that started in the function they ended in, of those that passed all other
+    /// tests; `None` where there are none.
+    #[must_use]
+    pub fn same_at_both_ends(&self) -> Option<f64> {
+        let tested = self.sums.same + self.sums.other;
+        (tested > 0).then(|| self.sums.same as f64 / tested as f64)
+    }
+}
+
+impl Windows {
+    /// Reads the recording at `path`. `running` is the kernel this program runs on; `prepare` gets what
+    /// is known of tasks and mappings before names are asked for.
+    ///
+    /// # Errors
+    /// See [`WindowsError`].
+    pub fn read(
+        path: &Path,
+        options: &Options,
+        metrics: &Metrics,
+        running: &KernelIdentity,
+        resolve: &mut Resolve<'_>,
+    ) -> Result<Self, WindowsError> {
+        let mut reader = Reader::open(path)?;
+        let threads = options.threads.max(1);
+        let of_id = plan::ids(reader.events());
+        let mut facts = Noted::default();
+        let mut state = State::default();
+        let scouting = || Scout::new(Finder::new(&options.filter), &of_id);
+        let Some(mut index) = reader.index_in(threads, options.pieces)? else {
+            if path.as_os_str() == pmuscope_perfdata::reader::STDIN {
+                return Err(WindowsError::Stream);
+            }
+            let mut scout = scouting();
+            walk(&mut reader, &mut state, &mut scout, |entry| facts.note(entry))?;
+            let ready = Ready::new(path, &reader, options, metrics, scout, &facts)?;
+            let spots = ready.spots(&state, running, options.by, resolve);
+            let shared = ready.shared(&spots, options);
+            let mut again = Reader::open(path)?;
+            let mut windower = Windower::new(&shared, Finder::new(&options.filter));
+            walk(&mut again, &mut State::default(), &mut windower, |_| {})?;
+            return Ok(ready.finish(&again, together(vec![windower]), spots, options));
+        };
+        state.tasks = Tasks::new(true);
+        let mut moments = Vec::new();
+        reader.replay(&mut index, |moment, entry| {
+            let before = state.tasks.epoch();
+            state.take(&entry.record);
+            facts.note(entry);
+            moments.extend((state.tasks.epoch() != before).then_some(moment));
+        })?;
+        let past = Past::new(&state.tasks, &state.modules, &moments);
+        let of_id = plan::ids(reader.events());
+        let number = threads.clamp(1, index.chunks().max(1));
+        let scouts =
+            (0..number).map(|_| Scout::new(Finder::new(&options.filter), &of_id)).collect();
+        let mut scouts = visit(&index, &past, scouts)?.into_iter();
+        let mut scout = scouts.next().unwrap_or_else(scouting);
+        scouts.for_each(|other| scout.merge(other));
+        let ready = Ready::new(path, &reader, options, metrics, scout, &facts)?;
+        let spots = ready.spots(&state, running, options.by, resolve);
+        let shared = ready.shared(&spots, options);
+        let windowers =
+            (0..number).map(|_| Windower::new(&shared, Finder::new(&options.filter))).collect();
+        let sums = together(visit(&index, &past, windowers)?);
+        Ok(ready.finish(&reader, sums, spots, options))
+    }
+}
+
+/// What records besides samples tell of windows.
+#[derive(Debug, Default)]
+struct Noted {
+    /// CPU, time, whether sampling went on.
+    throttles: Vec<(u32, u64, bool)>,
+    /// Parent and child.
+    forks: Vec<(i32, i32)>,
+}
+
+impl Noted {
+    fn note(&mut self, entry: &Entry<'_>) {
+        let goes_on = match &entry.record {
+            Record::Fork(task) if task.pid != task.parent_pid => {
+                self.forks.push((task.parent_pid, task.pid));
+                return;
+            }
+            Record::Throttle { .. } => false,
+            Record::Unthrottle { .. } => true,
+            _ => return,
+        };
+        if let Some(time) = entry.time {
+            self.throttles.push((entry.maker.cpu.unwrap_or(NO_CPU), time, goes_on));
+        }
+    }
+}
+
+/// What is known after the first pass.
+#[derive(Debug)]
+struct Ready {
+    plan: Plan,
+    throttles: Throttles,
+    clock: Clock,
+    places: Vec<Place>,
+    times: Option<(u64, u64)>,
+    metadata: Metadata,
+    kind: Kind,
+    discards: bool,
+}
+
+impl Ready {
+    fn new(
+        path: &Path,
+        reader: &Reader,
+        options: &Options,
+        metrics: &Metrics,
+        scout: Scout<'_>,
+        noted: &Noted,
+    ) -> Result<Self, WindowsError> {
+        let events = reader.events();
+        let metadata = reader.metadata().clone();
+        let plan = Plan::new(events, &metadata, &scout.seen, &noted.forks, metrics);
+        let Some(group) = plan.groups.iter().find(|group| group.events.len() > 1) else {
+            return Err(WindowsError::NoCounts { path: path.to_owned() });
+        };
+        let name = |at: u32| events.get(at as usize).map(|event| event.name.clone());
+        let event = name(group.events[0]).unwrap_or_default();
+        let kind = match (group.scheme, &plan.strobe) {
+            (Scheme::Strobe(_), Some(strobe)) => Kind {
+                event: strobe.event.clone(),
+                window: Some(strobe.window),
+                period: Some(strobe.period),
+                strobed: true,
+            },
+            (Scheme::Alternating { short, .. }, _) => {
+                let period = events.get(group.events[0] as usize).map(|one| one.attr.sample);
+                Kind { event, window: Some(short), period, strobed: false }
+            }
+            (Scheme::BackToBack(window), _) => Kind { event, window, period: None, strobed: false },
+            (Scheme::Strobe(_), None) => Kind { event, window: None, period: None, strobed: false },
+        };
+        let is_short = kind.window.is_some_and(|window| window <= SHORT) || kind.period.is_some();
+        let discards = match options.attribution {
+            Attribution::None => false,
+            Attribution::Discard => true,
+            Attribution::Auto => is_short,
+        };
+        let mut places = scout.places.list;
+        places.sort_unstable();
+        Ok(Self {
+            throttles: Throttles::new(&noted.throttles),
+            clock: Clock::of(scout.times),
+            times: scout.times,
+            places,
+            plan,
+            metadata,
+            kind,
+            discards,
+        })
+    }
+
+    fn spots(
+        &self,
+        state: &State,
+        running: &KernelIdentity,
+        by: By,
+        resolve: &mut Resolve<'_>,
+    ) -> Spots {
+        Spots::new(state, &self.metadata, running, by, self.places.clone(), resolve)
+    }
+
+    fn shared<'a>(&'a self, spots: &'a Spots, options: &Options) -> Shared<'a> {
+        let tolerance = Tolerance { length: options.length_tolerance };
+        Shared {
+            judge: Judge { plan: &self.plan, throttles: &self.throttles, tolerance },
+            spots,
+            clock: &self.clock,
+            keeps_others: !self.discards,
+        }
+    }
+
+    fn finish(
+        &self,
+        reader: &Reader,
+        sums: pass::Sums,
+        spots: Spots,
+        options: &Options,
+    ) -> Windows {
+        let mut total = RowSums::default();
+        sums.rows.iter().for_each(|row| total.merge(row));
+        let key =
+            RowKey { function: None, module: None, inlined_into: None, line: None, mode: None };
+        let mut rows: Vec<Row> = spots
+            .rows
+            .into_iter()
+            .zip(sums.rows)
+            .map(|(key, sums)| Row { key, sums })
+            .filter(|row| row.sums.windows > 0)
+            .collect();
+        rows.sort_by(|a, b| b.windows().cmp(&a.windows()).then_with(|| a.key.cmp(&b.key)));
+        let seconds = self.times.map_or(0.0, |(first, last)| (last - first) as f64 / 1e9);
+        Windows {
+            kind: self.kind.clone(),
+            discards: self.discards,
+            by: options.by,
+            rows,
+            total: Row { key, sums: total },
+            modules: spots.modules,
+            outside: sums.outside,
+            foreign: sums.foreign,
+            by_cpu: sums.by_cpu,
+            seconds,
+            metadata: self.metadata.clone(),
+            state: reader.state(),
+            tally: reader.tally().clone(),
+            counters: self.plan.groups.iter().map(|group| group.names.clone()).collect(),
+        }
+    }
+}

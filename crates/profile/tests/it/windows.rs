@@ -1,0 +1,284 @@
+//! Metrics of a simulated program against what it really did.
+
+use std::path::Path;
+
+use pmuscope_events::metrics::Metrics;
+use pmuscope_perfdata::reader::scan::Pieces;
+use pmuscope_profile::metrics::{MetricCell, Table, mean_length};
+use pmuscope_profile::windows::{Attribution, By, Cause, Options, Row, Windows, WindowsError};
+use pmuscope_symbols::{KernelIdentity, Request, Resolved, State, Symbol};
+
+use crate::simulator::{Form, Function, Run, name_at, write};
+
+const METRICS: [&str; 4] = ["CPI", "BM/KI", "CM/KI", "%CM"];
+
+fn read_with(run: &Run, path: &Path, options: &Options) -> Result<Windows, WindowsError> {
+    let named = |one: &Request<'_>| {
+        let symbol = |&address: &u64| {
+            name_at(&run.functions, address).map(|name| Symbol::named(name.into()))
+        };
+        Resolved { symbols: one.addresses.iter().map(symbol).collect(), state: State::Found }
+    };
+    Windows::read(path, options, &Metrics::builtin(), &KernelIdentity::default(), &mut |requests| {
+        requests.iter().map(named).collect()
+    })
+}
+
+fn simulated_with(run: &Run, options: &Options) -> Windows {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.data");
+    write(run, &path);
+    read_with(run, &path, options).unwrap()
+}
+
+fn options() -> Options {
+    Options { threads: 2, ..Options::default() }
+}
+
+fn simulated(run: &Run) -> Windows {
+    simulated_with(run, &options())
+}
+
+fn cells(windows: &Windows, row: &Row) -> Vec<MetricCell> {
+    let metrics = Metrics::builtin();
+    let chosen = metrics.chosen(&METRICS).unwrap();
+    Table::new(windows, &metrics, &chosen).cells(row)
+}
+
+fn row<'a>(windows: &'a Windows, name: &str) -> &'a Row {
+    windows.rows.iter().find(|row| row.key.function.as_deref() == Some(name)).unwrap()
+}
+
+fn program() -> Vec<Function> {
+    vec![
+        Function { branch_misses: 0.0001, ..Function::plain("division", 60_000.0, 0.2) },
+        Function { branch_misses: 0.03, ..Function::plain("branches", 20_000.0, 0.9) },
+        Function {
+            cache_references: 0.5,
+            cache_misses: 0.4,
+            weight: 0.3,
+            ..Function::plain("chase", 12_000.0, 0.28)
+        },
+        Function { calls: Some((0, 0.5)), ..Function::plain("caller", 30_000.0, 2.0) },
+        Function::plain("leaf", 150.0, 4.0),
+    ]
+}
+
+#[test]
+fn known_truth_lies_in_nineteen_of_twenty_intervals() {
+    let (mut held, mut all) = ([0_u32; 4], [0_u32; 4]);
+    for seed in 0..120 {
+        let run = Run { functions: program(), seed, cycles: 1.5e8, ..Run::default() };
+        let windows = simulated(&run);
+        for function in &run.functions[..4] {
+            let row = row(&windows, function.name);
+            let each = cells(&windows, row).into_iter().zip(function.truth()).enumerate();
+            for (at, (cell, truth)) in each {
+                let Some(interval) = cell.interval else { continue };
+                all[at] += 1;
+                held[at] += u32::from(interval.contains(truth));
+            }
+        }
+    }
+    assert!(all.iter().all(|&all| all > 400), "{all:?}");
+    let (sum, of) = (held.iter().sum::<u32>(), all.iter().sum::<u32>());
+    let share = f64::from(sum) / f64::from(of);
+    println!("{held:?} of {all:?}: {share:.4}");
+    assert!((0.93..=0.97).contains(&share), "{held:?} of {all:?}: {share}");
+}
+
+/// Counts of misses are Poisson's here: no method can know their rate better than by `√count`. The
+/// instructions of a window spread by a tenth.
+#[test]
+fn intervals_are_hardly_wider_than_they_must_be() {
+    let run = Run { functions: program(), cycles: 8e8, skid: 0.0, ..Run::default() };
+    let windows = simulated(&run);
+    for name in ["division", "branches", "chase", "caller"] {
+        let row = row(&windows, name);
+        let cells = cells(&windows, row);
+        let half = |at: usize| cells[at].interval.unwrap().half_width() / cells[at].value.unwrap();
+        let kept = row.kept() as f64;
+        let instructions = kept * 300.0 / cells[0].value.unwrap();
+        let misses = instructions * cells[2].value.unwrap() / 1000.0;
+        for (half, best) in [(half(0), 0.1 / kept.sqrt()), (half(2), 1.0 / misses.sqrt())] {
+            let ratio = half / (1.96 * best);
+            assert!((0.7..1.5).contains(&ratio), "{name}: {ratio}");
+        }
+    }
+}
+
+#[test]
+fn short_and_rare_functions_are_estimates_without_interval() {
+    let mut functions = program();
+    functions[4].weight = 60.0;
+    functions.push(Function { weight: 0.02, ..Function::plain("rare", 30_000.0, 1.0) });
+    let windows = simulated(&Run { functions, cycles: 3e8, ..Run::default() });
+    let leaf = row(&windows, "leaf");
+    assert!(leaf.kept() > 30 && mean_length(leaf).unwrap() < 10.0, "{:?}", mean_length(leaf));
+    let rare = row(&windows, "rare");
+    assert!((1..30).contains(&rare.kept()), "{}", rare.kept());
+    for row in [leaf, rare] {
+        for cell in cells(&windows, row) {
+            assert!(cell.value.is_some() && cell.interval.is_none(), "{cell:?}");
+        }
+    }
+    let length = mean_length(row(&windows, "division")).unwrap();
+    assert!((100.0..400.0).contains(&length), "60,000 cycles are 200 windows: {length}");
+}
+
+#[test]
+fn every_window_that_does_not_count_has_its_cause() {
+    let run =
+        Run { functions: program(), switches: 1e-5, throttles: 2, cycles: 2e8, ..Run::default() };
+    let windows = simulated(&run);
+    let total = &windows.total;
+    let rejected: Vec<u64> = Cause::ALL.iter().map(|&cause| total.rejected(cause)).collect();
+    assert_eq!(total.kept() + rejected.iter().sum::<u64>(), total.windows());
+    // Per CPU two suspensions, behind each of which 50 pairs are at one moment.
+    assert_eq!(total.rejected(Cause::AfterThrottle), 4);
+    assert_eq!(total.rejected(Cause::WrongOffset), 4 * 49);
+    assert!(windows.by_cpu.values().all(|cpu| cpu.wrong_offset == 2 * 49));
+    let switched = total.rejected(Cause::ContextSwitch) as f64;
+    let expected = total.windows() as f64 * 300.0 * 1e-5;
+    assert!((switched - expected).abs() < 5.0 * expected.sqrt() + 2.0, "{switched} {expected}");
+    assert!(total.rejected(Cause::NoSymbol) > 0, "the other task's code has no name");
+    assert_eq!(total.rejected(Cause::WrongLength), 0);
+    let of_rows: u64 = windows.rows.iter().map(Row::windows).sum();
+    assert_eq!(of_rows, total.windows());
+}
+
+/// The first window after a suspension holds what other counters counted meanwhile.
+#[test]
+fn a_throttled_stream_of_windows_is_told_by_its_records() {
+    let run = Run {
+        functions: program(),
+        form: Form::BackToBack,
+        throttles: 1,
+        suspended: 1e6,
+        cycles: 6e6,
+        cpus: 1,
+        ..Run::default()
+    };
+    let windows = simulated(&run);
+    let total = &windows.total;
+    assert_eq!(total.rejected(Cause::Throttled) + total.rejected(Cause::AfterThrottle), 2);
+    assert!(windows.discards && windows.kind.window == Some(300) && windows.kind.period.is_none());
+}
+
+#[test]
+fn all_forms_find_the_same() {
+    let strobe = Run { functions: program(), cycles: 3e8, ..Run::default() };
+    let alternating = Run { form: Form::Alternating, ..strobe.clone() };
+    let back_to_back = Run { form: Form::BackToBack, cycles: 1.2e7, ..strobe.clone() };
+    for run in [strobe, alternating, back_to_back] {
+        let windows = simulated(&run);
+        for function in &run.functions[..4] {
+            let cells = cells(&windows, row(&windows, function.name));
+            for (cell, truth) in cells.iter().zip(function.truth()) {
+                let (value, half) =
+                    (cell.value.unwrap(), cell.interval.map_or(1e9, |one| one.half_width()));
+                let off = (value - truth).abs();
+                assert!(off < 2.5 * half, "{:?} {}: {value} {truth}", run.form, function.name);
+            }
+        }
+    }
+    let kind = simulated(&Run {
+        functions: program(),
+        form: Form::Alternating,
+        cycles: 1e8,
+        ..Run::default()
+    })
+    .kind;
+    assert!(kind.window.unwrap().abs_diff(300) < 20 && kind.period == Some(200_003), "{kind:?}");
+}
+
+fn signature(windows: &Windows) -> Vec<String> {
+    let of = |row: &Row| {
+        let rejected: Vec<u64> = Cause::ALL.iter().map(|&cause| row.rejected(cause)).collect();
+        let cells: Vec<String> =
+            cells(windows, row).iter().map(|cell| format!("{cell:.9?}")).collect();
+        let (function, windows, kept) = (&row.key.function, row.windows(), row.kept());
+        format!("{function:?} {windows} {kept} {rejected:?} {cells:?}")
+    };
+    windows.rows.iter().map(of).collect()
+}
+
+/// Threads take pieces of the file in any order.
+#[test]
+fn windows_do_not_depend_on_threads_or_pieces() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.data");
+    for form in [Form::Strobe, Form::BackToBack] {
+        let cycles = if form == Form::Strobe { 6e7 } else { 2e6 };
+        let run = Run {
+            functions: program(),
+            form,
+            cycles,
+            cpus: 3,
+            throttles: 1,
+            switches: 1e-6,
+            ..Run::default()
+        };
+        write(&run, &path);
+        let one = signature(&read_with(&run, &path, &Options { threads: 1, ..options() }).unwrap());
+        for (threads, piece) in [(3, 1), (2, 5000), (4, 70_000)] {
+            let pieces = Pieces { part: piece, chunk: piece, packed_chunk: piece };
+            let windows =
+                read_with(&run, &path, &Options { threads, pieces, ..options() }).unwrap();
+            assert_eq!(signature(&windows), one, "{form:?} {threads} threads, pieces of {piece}");
+        }
+    }
+}
+
+#[test]
+fn windows_of_two_functions_count_only_where_asked() {
+    let mut functions = program();
+    functions[1].length = 900.0; // three windows
+    functions[1].weight = 10.0;
+    let run = Run { functions, ..Run::default() };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.data");
+    write(&run, &path);
+    let read = |attribution| read_with(&run, &path, &Options { attribution, ..options() }).unwrap();
+    let (none, discard) = (read(Attribution::None), read(Attribution::Discard));
+    assert_eq!(none.total.windows(), discard.total.windows());
+    assert_eq!(none.total.rejected(Cause::OtherSymbol), 0);
+    let lost = discard.total.rejected(Cause::OtherSymbol);
+    assert_eq!(none.total.kept(), discard.total.kept() + lost);
+    // What others counted is not the function's any more.
+    let error = |windows: &Windows| {
+        let value = cells(windows, row(windows, "branches"))[0].value.unwrap();
+        (value - run.functions[1].truth()[0]).abs()
+    };
+    assert!(error(&discard) < error(&none) / 2.0, "{} {}", error(&discard), error(&none));
+    assert_eq!(signature(&read(Attribution::Auto)), signature(&discard));
+}
+
+#[test]
+fn rows_are_of_what_was_asked_for() {
+    let run = Run { functions: program(), cycles: 2e7, ..Run::default() };
+    for (by, rows) in [(By::Module, 1), (By::Mode, 1), (By::Line, 5), (By::Inlined, 5)] {
+        let windows = simulated_with(&run, &Options { by, ..options() });
+        assert!(windows.rows.len().abs_diff(rows) <= 1, "{by:?} {}", windows.rows.len());
+        assert_eq!(windows.rows.iter().map(Row::windows).sum::<u64>(), windows.total.windows());
+    }
+    let modes = simulated_with(&run, &Options { by: By::Mode, ..options() });
+    assert_eq!(modes.rows[0].key.mode, Some("user"));
+}
+
+/// Windows of 300 cycles all the time, against one of them in a million.
+#[test]
+fn a_strobed_file_is_a_fiftieth_of_one_of_windows_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let size = |form| {
+        let path = folder.path().join("x.data");
+        let period = 1_000_003;
+        write(
+            &Run { functions: program(), form, period, cycles: 3e8, cpus: 1, ..Run::default() },
+            &path,
+        );
+        std::fs::metadata(&path).unwrap().len()
+    };
+    let (strobed, constant) = (size(Form::Strobe), size(Form::BackToBack));
+    assert!(strobed * 50 < constant, "{strobed} {constant}");
+}
