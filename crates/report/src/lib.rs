@@ -14,6 +14,7 @@ mod flame;
 mod guests;
 mod html;
 mod markup;
+mod metrics;
 pub mod number;
 mod recording;
 mod runs;
@@ -31,6 +32,9 @@ pub use escape::{escape, escape_bytes};
 pub use flame::{Flame, FlameLimits, flame_svg};
 pub use guests::guests_text;
 pub use html::{Fact, PageLimits, Summary, html_page};
+pub use metrics::{
+    METRICS_SCHEMA, MetricsReport, MetricsView, metric_list_text, metrics_csv, metrics_text,
+};
 pub use recording::{
     Note, RECORDING_SCHEMA, RecordingReport, RowLimits, head_text, kept_text, modules_text, notes,
     recording_text,

@@ -14,6 +14,7 @@ mod generate;
 mod input;
 pub(crate) mod lab;
 mod load;
+mod metrics;
 mod output;
 mod record;
 mod report;
@@ -36,6 +37,8 @@ pub(crate) enum Command {
     Record(Box<record::Args>),
     /// Show where the samples of a recording went.
     Report(report::Args),
+    /// Show metrics of each function, from short counter windows: cycles per instruction, misses.
+    Metrics(Box<metrics::Args>),
     /// Tell what changed between two recordings, or between two sets of them.
     Diff(diff::Args),
     /// Put a recording and the symbols it needs into one file, to read on another machine.
@@ -61,6 +64,7 @@ impl Command {
             Self::Doctor(args) => doctor::run(args),
             Self::Record(args) => record::run(*args),
             Self::Report(args) => report::run(args),
+            Self::Metrics(args) => metrics::run(*args),
             Self::Diff(args) => diff::run(args),
             Self::Bundle(args) => bundle::run(args),
             Self::Script(args) => script::run(*args),

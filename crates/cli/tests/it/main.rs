@@ -23,6 +23,7 @@ mod lab;
 mod lab_machines;
 mod lab_record;
 mod long_runs;
+mod metrics;
 mod names;
 mod outputs;
 mod peers;
@@ -30,6 +31,8 @@ mod recording;
 mod report;
 mod rights;
 mod script;
+#[path = "../../../profile/tests/it/simulator.rs"]
+mod simulator;
 mod stacks;
 mod streams;
 mod strobe;

@@ -1,0 +1,111 @@
+//! Metrics of functions from windows: text, JSON and rows for spreadsheets.
+
+mod csv;
+mod json;
+mod text;
+
+use pmuscope_events::metrics::{Metric, Metrics};
+use pmuscope_profile::metrics::{MetricCell, Table};
+use pmuscope_profile::windows::{By, Cause, Row, RowKey, Windows};
+
+use crate::escape;
+use crate::recording::RowLimits;
+
+pub use csv::metrics_csv;
+pub use json::{METRICS_SCHEMA, MetricsReport};
+pub use text::{metric_list_text, metrics_text};
+
+/// What is shown of the windows of a recording.
+#[derive(Debug)]
+pub struct MetricsView<'a> {
+    windows: &'a Windows,
+    file: &'a str,
+    table: Table<'a>,
+    rows: Vec<(&'a Row, Vec<MetricCell>)>,
+    total: Vec<MetricCell>,
+    left_out: usize,
+    /// Whether to tell how long it takes until intervals are narrow.
+    needs: bool,
+}
+
+impl<'a> MetricsView<'a> {
+    /// Computes the cells that are shown.
+    #[must_use]
+    pub fn new(
+        windows: &'a Windows,
+        file: &'a str,
+        metrics: &Metrics,
+        chosen: &[&'a Metric],
+        limits: RowLimits,
+        needs: bool,
+    ) -> Self {
+        let table = Table::new(windows, metrics, chosen);
+        let all = windows.total.windows().max(1) as f64;
+        let is_large = |row: &&Row| row.windows() as f64 / all >= limits.share;
+        let shown = windows.rows.iter().filter(is_large).take(limits.rows.unwrap_or(usize::MAX));
+        let rows: Vec<_> = shown.map(|row| (row, table.cells(row))).collect();
+        let total = table.cells(&windows.total);
+        let left_out = windows.rows.len() - rows.len();
+        Self { windows, file, table, rows, total, left_out, needs }
+    }
+
+    fn names(&self) -> impl Iterator<Item = &'a str> {
+        self.table.columns().iter().map(|column| &column.metric.name[..])
+    }
+
+    /// Seconds of further recording until all intervals of a row are within 5 % of their values.
+    fn more_seconds(&self, cells: &[MetricCell]) -> Option<f64> {
+        cells.iter().filter_map(|cell| cell.more_seconds(self.windows.seconds)).reduce(f64::max)
+    }
+}
+
+/// Causes for which windows of a row do not count, the most frequent first.
+fn causes(row: &Row) -> Vec<(Cause, u64)> {
+    let mut causes: Vec<(Cause, u64)> =
+        Cause::ALL.iter().map(|&cause| (cause, row.rejected(cause))).collect();
+    causes.retain(|(_, number)| *number > 0);
+    causes.sort_by_key(|(cause, number)| (std::cmp::Reverse(*number), *cause));
+    causes
+}
+
+/// What rows are of, as a head of their column.
+fn by_word(by: By) -> &'static str {
+    match by {
+        By::Function => "function",
+        By::Inlined => "inlined function",
+        By::Line => "line",
+        By::Module => "module",
+        By::Mode => "mode",
+    }
+}
+
+/// Last part of a module's path; foreign text.
+fn module<'a>(windows: &'a Windows, key: &RowKey) -> Option<&'a str> {
+    Some(windows.modules.get(key.module? as usize)?.short_name())
+}
+
+/// What a row is of, escaped.
+fn name(windows: &Windows, key: &RowKey) -> String {
+    let unknown = || {
+        let module = module(windows, key).unwrap_or("-");
+        if module.starts_with('[') { module.to_owned() } else { format!("[unknown] in {module}") }
+    };
+    let function = || key.function.as_deref().map_or_else(unknown, str::to_owned);
+    let text = match windows.by {
+        By::Module => module(windows, key).unwrap_or("-").to_owned(),
+        By::Mode => key.mode.unwrap_or("-").to_owned(),
+        By::Line => match &key.line {
+            Some((file, number)) => {
+                let file = file.rsplit('/').next().unwrap_or(file);
+                let number = number.map_or("?".into(), |number| number.to_string());
+                format!("{file}:{number} {}", function())
+            }
+            None => function(),
+        },
+        By::Function | By::Inlined => match &key.inlined_into {
+            Some(outer) => format!("{} (inlined into {outer})", function()),
+            None => function(),
+        },
+    };
+    escape(&text).into_owned()
+}

@@ -1,0 +1,184 @@
+//! The table for people.
+
+use pmuscope_events::metrics::Metrics;
+use pmuscope_profile::metrics::MetricCell;
+use pmuscope_profile::windows::{Kind, Row, Windows};
+
+use super::{MetricsView, by_word, causes, name};
+use crate::number::{count, duration, interval, percent, significant};
+use crate::{Cell, Column, Paint, Style, Table, escape, wrap};
+
+/// Head, one row per function, notes.
+#[must_use]
+pub fn metrics_text(view: &MetricsView<'_>, style: &Style) -> String {
+    let mut out = head(view, style);
+    out.push('\n');
+    out.push_str(&table(view, style));
+    for note in notes(view) {
+        let lines = wrap(&format!("note: {note}"), style.width, 0);
+        out.push_str(&style.text(&lines));
+        out.push('\n');
+    }
+    out
+}
+
+fn head(view: &MetricsView<'_>, style: &Style) -> String {
+    let windows = view.windows;
+    let total = &windows.total;
+    let mut first = vec![kind(&windows.kind), format!("{} windows", count(total.windows()))];
+    if !windows.by_cpu.is_empty() {
+        let cpus = windows.by_cpu.len();
+        first.push(format!("{cpus} {}", if cpus == 1 { "CPU" } else { "CPUs" }));
+    }
+    let first = format!("{}    {}", first.join(", "), escape(view.file));
+    let first = style.text(&first);
+    let of_all = |number: u64| percent(number as f64 / total.windows().max(1) as f64, 1);
+    let mut second = vec![format!("kept {}", of_all(total.kept()))];
+    let causes = causes(total);
+    second.extend(
+        causes.iter().map(|(cause, number)| format!("{} {}", cause.words(), of_all(*number))),
+    );
+    second.extend(offsets(windows));
+    if let Some(info) = windows.metadata.info.as_ref()
+        && let Some(emulator) = &info.machine.emulator
+    {
+        second.push(format!("emulated by {}", escape(emulator)));
+    }
+    let second = second.join(" · ");
+    let first = style.paint(Paint::Bold, &first).into_owned();
+    format!("{first}\n{}\n", style.text(&second))
+}
+
+/// `windows of 300 cycles, 1 in 1,000,003`.
+fn kind(kind: &Kind) -> String {
+    let event = escape(kind.event.split(['/', ':']).next().unwrap_or_default()).into_owned();
+    let length = kind.window.map_or_else(
+        || format!("windows between samples of {event}"),
+        |window| format!("windows of {} {event}", count(window)),
+    );
+    match kind.period {
+        Some(period) => format!("{length}, 1 in {} {event}", count(period)),
+        None => length,
+    }
+}
+
+fn offsets(windows: &Windows) -> Option<String> {
+    let good = windows.by_cpu.values().filter(|cpu| cpu.wrong_offset == 0).count();
+    let cpus = windows.by_cpu.len();
+    (windows.kind.strobed && cpus > 0).then(|| format!("offset constant on {good} of {cpus} CPUs"))
+}
+
+fn table(view: &MetricsView<'_>, style: &Style) -> String {
+    let mut columns = vec![Column::number("samples")];
+    columns.extend(view.names().map(|name| Column::number(escape(name))));
+    columns.push(Column::number("kept"));
+    columns.push(Column::text(by_word(view.windows.by)).shrink());
+    if view.needs {
+        columns.push(Column::text("for ±5 %"));
+    }
+    let mut table = Table::new(columns);
+    for (row, cells) in &view.rows {
+        table.row(line(view, row, cells, &name(view.windows, &row.key)));
+    }
+    if view.left_out > 0 || view.rows.len() > 1 {
+        let all = view.windows.rows.len();
+        table.row(line(
+            view,
+            &view.windows.total,
+            &view.total,
+            &format!("all {} rows", count(all as u64)),
+        ));
+    }
+    table.render(style)
+}
+
+fn line(view: &MetricsView<'_>, row: &Row, cells: &[MetricCell], name: &str) -> Vec<Cell> {
+    let mut line = vec![Cell::new(count(row.windows()))];
+    line.extend(cells.iter().map(cell));
+    let kept = row.kept() as f64 / row.windows().max(1) as f64;
+    line.push(Cell::new(percent(kept, 0)));
+    line.push(Cell::new(name));
+    if view.needs {
+        line.push(Cell::new(match view.more_seconds(cells) {
+            Some(0.0) => "reached".to_owned(),
+            Some(seconds) => format!("~{} more", duration(seconds)),
+            None => "-".to_owned(),
+        }));
+    }
+    line
+}
+
+/// A value with its interval; `~` before an estimate that has none.
+fn cell(cell: &MetricCell) -> Cell {
+    match (cell.value, cell.interval) {
+        (None, _) => Cell::new("-"),
+        (Some(0.0), _) => Cell::new("0"),
+        (Some(value), Some(of)) => Cell::new(interval(value, of.half_width())),
+        (Some(value), None) => Cell::new(format!("~{}", significant(value, 3))).paint(Paint::Dim),
+    }
+}
+
+fn notes(view: &MetricsView<'_>) -> Vec<String> {
+    let windows = view.windows;
+    let mut notes = Vec::new();
+    let absent: Vec<&str> = view
+        .table
+        .columns()
+        .iter()
+        .filter(|column| column.formula.is_none())
+        .map(|column| &column.metric.name[..])
+        .collect();
+    if !absent.is_empty() {
+        notes.push(format!(
+            "{}: their events were not recorded. pmuscope metrics --list tells which events each \
+             metric needs.",
+            escape(&absent.join(", "))
+        ));
+    }
+    if view.rows.iter().any(|(_, cells)| cells.iter().any(is_estimate)) {
+        notes.push(
+            "~ marks functions shorter than ten windows, and those with fewer than 30 kept windows: \
+             no interval can be given for them."
+                .to_owned(),
+        );
+    }
+    if windows.outside > 0 {
+        notes.push(format!(
+            "{} samples were taken while the phase of a CPU was being set; they are no windows.",
+            count(windows.outside)
+        ));
+    }
+    if windows.foreign > 0 {
+        notes.push(format!("{} windows of other tasks were left out.", count(windows.foreign)));
+    }
+    notes
+}
+
+fn is_estimate(cell: &MetricCell) -> bool {
+    cell.value.is_some_and(|value| value != 0.0) && cell.interval.is_none()
+}
+
+/// All metrics with their formulas.
+#[must_use]
+pub fn metric_list_text(metrics: &Metrics, style: &Style) -> String {
+    let mut out = String::new();
+    for group in metrics.groups() {
+        out.push_str(&style.paint(Paint::Bold, &format!("[{}]", escape(group))));
+        out.push('\n');
+        let mut table = Table::new(["", "", "", ""].map(Column::text)).indent(2);
+        for metric in metrics.list.iter().filter(|metric| metric.group == group) {
+            for (at, formula) in metric.formulas.iter().enumerate() {
+                let first =
+                    |text: &str| if at == 0 { escape(text).into_owned() } else { String::new() };
+                table.row([
+                    Cell::new(first(&metric.name)),
+                    Cell::new(first(&metric.unit)),
+                    Cell::new(escape(&formula.to_string())),
+                    Cell::new(first(&metric.about)),
+                ]);
+            }
+        }
+        out.push_str(&table.render(style));
+    }
+    out
+}
