@@ -68,6 +68,10 @@ pub(crate) struct Args {
     /// Keep windows that are longer or shorter by so many units [default: half of a window]
     #[arg(long, value_name = "N")]
     length_tolerance: Option<u64>,
+    /// Take N units of the event off each window: what the interrupt that opens it costs, as an empty
+    /// function shows it
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    interrupt_cost: u64,
     /// Most rows, or "all" [default: 40; of other formats than text all]
     #[arg(long, value_name = "N")]
     limit: Option<Limit>,
@@ -196,6 +200,7 @@ impl Args {
             by: self.by.into(),
             attribution: self.attribution.into(),
             length_tolerance: self.length_tolerance,
+            interrupt_cost: self.interrupt_cost,
             filter,
             threads: available_threads(),
             ..Options::default()

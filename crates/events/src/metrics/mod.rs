@@ -198,8 +198,8 @@ mod tests {
         assert_eq!(metrics, Metrics::builtin());
         let basic: Vec<&str> =
             metrics.chosen(&["basic"]).unwrap().iter().map(|one| &one.name[..]).collect();
-        let seed = ["CPI", "BM/KI", "CM/KI", "%CM", "%CY", "%I", "%BM", "%L1DA", "%L1DM"];
-        assert_eq!(basic, seed);
+        let columns = ["CPI", "BM/KI", "CM/KI", "%CM", "%CY", "%I", "%BM", "%L1DA", "%L1DM"];
+        assert_eq!(basic, columns);
         assert!(
             metrics
                 .list

@@ -234,13 +234,14 @@ impl Judge<'_> {
         let Some(start) = start.filter(|start| counted(start) < epoch.period / 2) else {
             return Verdict::Rejected(Cause::NoStart);
         };
+        let keeps = |shot: &Shot| {
+            let apart = shot.values[0].wrapping_sub(shot.values[group.edges[edge]]);
+            let off = apart.wrapping_sub(epoch.apart(edge).unwrap_or(apart)).cast_signed();
+            off.unsigned_abs() <= strobe.tolerance
+        };
         let offset = |edge: usize| match edge {
             0 => 0,
             edge => epoch.offsets.get(edge - 1).copied().unwrap_or(epoch.window * edge as u64),
-        };
-        let keeps = |shot: &Shot| {
-            let apart = shot.values[0].wrapping_sub(shot.values[group.edges[edge]]);
-            apart.abs_diff(offset(edge)) <= strobe.tolerance
         };
         if !keeps(start) || !keeps(shot) {
             return Verdict::Rejected(Cause::WrongOffset);

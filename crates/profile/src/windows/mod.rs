@@ -104,6 +104,8 @@ pub struct Options {
     pub attribution: Attribution,
     /// By how many units windows may be longer or shorter than they should be; by default half of that.
     pub length_tolerance: Option<u64>,
+    /// Units of the event to subtract from each window: what the interrupt that opens it costs.
+    pub interrupt_cost: u64,
     /// Which windows count, by their end.
     pub filter: Filter,
     /// Threads.
@@ -394,6 +396,7 @@ impl Ready {
             spots,
             clock: &self.clock,
             keeps_others: !self.discards,
+            interrupt_cost: options.interrupt_cost,
         }
     }
 

@@ -97,6 +97,8 @@ pub(crate) struct Run {
     pub(crate) throttles: u32,
     /// Reads of other events go on while the leader is suspended for so many cycles.
     pub(crate) suspended: f64,
+    /// User cycles that an interrupt costs, in which no instruction retires.
+    pub(crate) interrupt: f64,
     /// Relative spread of the instructions of 300 cycles.
     pub(crate) spread: f64,
     /// Only the first so many counts are recorded behind cycles; of those in [`COUNTS`].
@@ -121,6 +123,7 @@ impl Default for Run {
             switches: 0.0,
             throttles: 0,
             suspended: 4e6,
+            interrupt: 0.0,
             spread: 0.1,
             counts: 4,
             seed: 1,
@@ -268,7 +271,7 @@ struct Tape<'a> {
     cpu: Cpu<'a>,
     events: usize,
     bytes: Vec<(u64, Vec<u8>)>,
-    /// Cycles when A was enabled, and how much later B was.
+    /// What A has counted more than B.
     offset: f64,
 }
 
@@ -331,6 +334,7 @@ impl Tape<'_> {
         let skid = self.cpu.skid();
         self.cpu.advance(at + skid);
         self.sample(event);
+        self.cpu.now += self.cpu.run.interrupt;
     }
 
     fn suspend(&mut self) {
@@ -348,7 +352,7 @@ pub(crate) fn write(run: &Run, path: &Path) {
     let mut epochs = Vec::new();
     let mut tapes = Vec::new();
     for cpu in 0..run.cpus {
-        let offset = run.window as f64;
+        let offset = 0.0;
         let mut tape = Tape { cpu: Cpu::new(run, cpu), events: number, bytes: Vec::new(), offset };
         match run.form {
             Form::Strobe => strobe(run, &mut tape, &mut epochs),
@@ -384,7 +388,9 @@ fn strobe(run: &Run, tape: &mut Tape<'_>, epochs: &mut Vec<Epoch>) {
         let now = tape.cpu.now;
         tape.cpu.advance(now + wait);
         let from = tape.cpu.now;
-        tape.offset = window;
+        // Counts go on: each phase that is set adds its window to what was there before.
+        let before = tape.offset;
+        tape.offset += window;
         let mut is_broken = false;
         for at in 1..=100 {
             if is_broken {
@@ -399,7 +405,7 @@ fn strobe(run: &Run, tape: &mut Tape<'_>, epochs: &mut Vec<Epoch>) {
             if suspensions > 0 && at == 50 {
                 suspensions -= 1;
                 tape.suspend();
-                tape.offset = 0.0;
+                tape.offset -= window;
                 is_broken = true;
                 continue;
             }
@@ -415,7 +421,7 @@ fn strobe(run: &Run, tape: &mut Tape<'_>, epochs: &mut Vec<Epoch>) {
             offsets: vec![run.window],
             rejected_tries: 0,
             reason: Reason::Dither,
-            ..Epoch::default()
+            before: vec![before as u64],
         });
     }
 }

@@ -266,6 +266,78 @@ fn rows_are_of_what_was_asked_for() {
     assert_eq!(modes.rows[0].key.mode, Some("user"));
 }
 
+/// Cycles and instructions in windows of cycles, where each window begins with the return from an
+/// interrupt: absurd cycles per instruction, while rates per instruction stay right.
+#[test]
+fn short_windows_count_the_interrupt_that_opens_them() {
+    let run = |window| Run {
+        functions: program(),
+        window,
+        interrupt: 250.0,
+        skid: 0.0,
+        cycles: 6e8,
+        ..Run::default()
+    };
+    let times = |windows: &Windows, name: &str, at: usize| {
+        let function = program().into_iter().find(|one| one.name == name).unwrap();
+        cells(windows, row(windows, name))[at].value.unwrap() / function.truth()[at]
+    };
+    let near = |value: f64, expected: f64, by: f64| {
+        assert!((value / expected - 1.0).abs() < by, "{value} {expected}");
+    };
+    let (short, long) = (simulated(&run(300)), simulated(&run(3000)));
+    for name in ["division", "branches", "caller"] {
+        near(times(&short, name, 0), 300.0 / 50.0, 0.1);
+        near(times(&long, name, 0), 3000.0 / 2750.0, 0.03);
+    }
+    near(times(&short, "branches", 1), 1.0, 0.1);
+    let calibrated = simulated_with(&run(300), &Options { interrupt_cost: 250, ..options() });
+    near(times(&calibrated, "division", 0), 1.0, 0.1);
+}
+
+/// The basic columns of a small recording, by a script that shares nothing with us.
+#[test]
+fn a_script_finds_the_same_to_the_last_digit() {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/metrics.py");
+    let python = std::process::Command::new("python3").arg("--version").output();
+    if !python.is_ok_and(|out| out.status.success()) {
+        println!("skipped: python3 is not here");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.data");
+    let metrics = Metrics::builtin();
+    let chosen = metrics.chosen(&["basic"]).unwrap();
+    for form in [Form::BackToBack, Form::Alternating] {
+        let cycles = if form == Form::BackToBack { 4e5 } else { 5e7 };
+        let run = Run { functions: program(), form, cycles, skid: 0.0, ..Run::default() };
+        write(&run, &path);
+        let windows = read_with(&run, &path, &options()).unwrap();
+        let table = Table::new(&windows, &metrics, &chosen);
+        let mut ours: Vec<String> = Vec::new();
+        for row in windows.rows.iter().filter(|row| row.key.function.is_some()) {
+            let number =
+                program().iter().position(|one| Some(one.name) == row.key.function.as_deref());
+            let value =
+                |cell: MetricCell| cell.value.map_or("-".into(), |value| format!("{value:.12e}"));
+            let cells: Vec<String> = table.cells(row).into_iter().map(value).collect();
+            let discarded = row.windows() - row.kept();
+            ours.push(format!(
+                "{} {} {discarded} {}",
+                number.unwrap(),
+                row.windows(),
+                cells.join(" ")
+            ));
+        }
+        ours.sort_unstable();
+        let out = std::process::Command::new("python3").arg(&script).arg(&path).output().unwrap();
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        let theirs = String::from_utf8(out.stdout).unwrap();
+        assert!(ours.len() >= 4);
+        assert_eq!(ours, theirs.lines().collect::<Vec<_>>(), "{form:?}");
+    }
+}
+
 /// Windows of 300 cycles all the time, against one of them in a million.
 #[test]
 fn a_strobed_file_is_a_fiftieth_of_one_of_windows_only() {
