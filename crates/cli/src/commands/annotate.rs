@@ -153,9 +153,14 @@ fn is_called(module: &ModuleSummary, asked: &str) -> bool {
 /// `a (12 samples), b (3), 4 more`.
 fn listed<'a>(found: impl ExactSizeIterator<Item = (&'a str, u64)>) -> String {
     let more = found.len().saturating_sub(MOST);
-    let mut unit = " samples";
+    let mut is_first = true;
     let word = |(name, samples): (&str, u64)| {
-        format!("{} ({}{})", escape(name), count(samples), std::mem::take(&mut unit))
+        let unit = match (std::mem::take(&mut is_first), samples) {
+            (true, 1) => " sample",
+            (true, _) => " samples",
+            (false, _) => "",
+        };
+        format!("{} ({}{unit})", escape(name), count(samples))
     };
     let mut words: Vec<String> = found.take(MOST).map(word).collect();
     words.extend((more > 0).then(|| format!("{more} more")));
@@ -219,6 +224,7 @@ mod tests {
         let all = [("f(int)", 1200), ("g", 3)];
         assert_eq!(listed(all.into_iter()), "f(int) (1,200 samples), g (3)");
         let many: Vec<(&str, u64)> = vec![("f", 1); 10];
-        assert!(listed(many.into_iter()).ends_with("f (1), 2 more"));
+        let many = listed(many.into_iter());
+        assert!(many.starts_with("f (1 sample), ") && many.ends_with("f (1), 2 more"), "{many}");
     }
 }

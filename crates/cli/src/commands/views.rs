@@ -26,6 +26,9 @@ const TREE_SHARE: f64 = 0.005;
 /// are by.
 const SIDE_BY_SIDE: [Dimension; 3] = [Dimension::Command, Dimension::Module, Dimension::Function];
 
+/// Rows of each of them that get an interval, at least.
+const SIDE_INTERVALS: usize = 1000;
+
 /// Flags that choose a view.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ViewArgs {
@@ -288,7 +291,8 @@ fn events_side_by_side(
     limits: RowLimits,
     style: &Style,
 ) -> String {
-    let most = limits.rows.unwrap_or(Intervals::MOST);
+    // A large row of one event may be a small one of another.
+    let most = limits.rows.unwrap_or(Intervals::MOST).max(SIDE_INTERVALS);
     let node_of = node_of(profile);
     let of_event = |event: &EventProfile| rows(&profile.aggregate, event.index, by, &node_of, most);
     let found = side_by_side(profile.events.iter().map(of_event).collect());
