@@ -12,6 +12,7 @@ use pmuscope_symbols::Symbolizer;
 
 use super::answer::Begun;
 use super::filter::FilterArgs;
+use super::progress::Shown;
 use crate::exit::Exit;
 
 /// What of samples is shown.
@@ -41,6 +42,7 @@ pub(super) fn show(
     let mut reader = Reader::open(path)?;
     let filter = filter.filter(path, reader.events(), reader.metadata())?;
     let file = path.to_string_lossy();
+    let _shown = Shown::new(reader.progress(), path);
     let view = DetailsView { file: &file, filter: &filter, limits: form.limits };
     let exit = |reader: &Reader, is_there: bool| {
         let is_whole = reader.state() == FileState::Closed && reader.tally().stopped.is_none();

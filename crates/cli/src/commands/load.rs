@@ -9,6 +9,7 @@ use pmuscope_profile::{
 use pmuscope_symbols::Symbolizer;
 
 use super::filter::{FilterArgs, SymbolFilterArgs};
+use super::progress::Shown;
 use super::symbols::SymbolArgs;
 
 /// Flags of commands that read whole recordings.
@@ -52,12 +53,16 @@ impl LoadArgs {
         let chains = self.symbol_filter.need_chains() || stacks && has_stacks();
         let apart = Apart { chains: apart.chains || chains, ..apart };
         let running = symbolizer.running_kernel();
+        let shown = Shown::new(reader.progress(), path);
         let collected = {
             let unwinder = symbolizer.unwinder();
             let unwinding = Unwinding { unwinder: &unwinder, running: &running };
             let counting = Counting { apart, filter };
             Collected::read(&mut reader, counting, available_threads(), Some(unwinding))?
         };
+        if let Some(shown) = &shown {
+            shown.is_read();
+        }
         for (pid, dump) in collected.jit_dumps() {
             symbolizer.add_jit_dump(*pid, dump.clone());
         }

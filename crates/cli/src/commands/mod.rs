@@ -16,6 +16,7 @@ pub(crate) mod lab;
 mod load;
 mod metrics;
 mod output;
+mod progress;
 mod record;
 mod report;
 mod script;

@@ -33,6 +33,7 @@ mod name;
 mod open;
 mod order;
 mod other;
+mod progress;
 mod raw;
 mod record;
 mod sample;
@@ -43,6 +44,7 @@ mod tally;
 mod tool;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use pmuscope_abi::record::kind;
 
@@ -56,6 +58,7 @@ pub use metadata::{FileBuildId, Metadata};
 pub use other::{
     Aux, AuxOutput, BpfEvent, Cgroup, DeferredCallchain, Namespace, Namespaces, Switch, TextPoke,
 };
+pub use progress::{Progress, Stage};
 pub use raw::{RawEntry, RawReader};
 pub use record::{Comm, CpuMode, Inode, KERNEL_PID, Ksymbol, Mmap, Record, Task};
 pub use sample::{Callchain, ReadValue, ReadValues, Sample};
@@ -102,6 +105,7 @@ pub struct Reader {
     source: Source,
     order: Order,
     tally: Tally,
+    progress: Arc<Progress>,
     done: bool,
 }
 
@@ -178,6 +182,12 @@ impl Reader {
     #[must_use]
     pub fn tally(&self) -> &Tally {
         &self.tally
+    }
+
+    /// How far reading has come, also while it goes on.
+    #[must_use]
+    pub fn progress(&self) -> Arc<Progress> {
+        Arc::clone(&self.progress)
     }
 
     /// The next record in time; `None` at the end.

@@ -6,12 +6,14 @@ use std::io::{self, Read, Seek as _, SeekFrom};
 use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::about::About;
 use super::bytes::{Endian, Fields};
 use super::error::ReadError;
 use super::header::{self, FileLayout, FileState};
 use super::order::Order;
+use super::progress::{Counted, Progress, Stage};
 use super::scan::Seekable;
 use super::source::Source;
 use super::stream::Stream;
@@ -68,8 +70,11 @@ impl Opening<'_> {
             start: layout.data.offset,
             end: layout.data.offset + layout.data.size,
         };
-        let stream = self.data(file, &layout, header.endian)?;
+        let progress = Arc::new(Progress::default());
+        progress.begin(Stage::Records, layout.data.size);
+        let stream = self.data(file, &layout, header.endian, &progress)?;
         let mut reader = self.reader(header.endian, layout.state, about, Source::one(stream));
+        reader.progress = progress;
         reader.seekable = Some(seekable);
         Ok(reader)
     }
@@ -89,9 +94,12 @@ impl Opening<'_> {
         mut file: File,
         layout: &FileLayout,
         endian: Endian,
+        progress: &Arc<Progress>,
     ) -> Result<Stream, ReadError> {
         file.seek(SeekFrom::Start(layout.data.offset)).map_err(self.io("read"))?;
-        Ok(Stream::new(Box::new(file.take(layout.data.size)), layout.data.offset, endian))
+        let (input, progress) = (file.take(layout.data.size), Arc::clone(progress));
+        let input = Box::new(Counted { input, progress });
+        Ok(Stream::new(input, layout.data.offset, endian))
     }
 
     fn stream(&self, mut input: Box<dyn Read + Send>) -> Result<Reader, ReadError> {
@@ -127,7 +135,10 @@ impl Opening<'_> {
         let header = header::read(&file, &path)?;
         let Some(mut layout) = header.layout else { return front.stream(Box::new(file)) };
         let about = front.about(&file, &mut layout, header.endian)?;
-        let mut streams = vec![(front.data(file, &layout, header.endian)?, Some(path.clone()))];
+        // The size of all parts together is not known; nobody is told of the first alone.
+        let unseen = Arc::default();
+        let front = front.data(file, &layout, header.endian, &unseen)?;
+        let mut streams = vec![(front, Some(path.clone()))];
         for path in self.parts()? {
             let file = File::open(&path).map_err(Opening { path: &path, ..*self }.io("open"))?;
             streams.push((Stream::one_of_many(Box::new(file), header.endian), Some(path)));
@@ -161,6 +172,7 @@ impl Opening<'_> {
             source,
             order: Order::default(),
             tally: Tally::default(),
+            progress: Arc::default(),
             done: false,
         }
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use pmuscope_abi::record::{RecordBuilder, kind, misc};
 use pmuscope_abi::{Attr, AttrFlags, SampleType, event_type};
 use pmuscope_perfdata::reader::scan::Pieces;
-use pmuscope_perfdata::reader::{CpuMode, Reader, Record, Sample};
+use pmuscope_perfdata::reader::{CpuMode, Reader, Record, Sample, Stage};
 use pmuscope_perfdata::writer::{Features, FileEvent, closing, front};
 use pmuscope_profile::aggregate::Aggregate;
 use pmuscope_profile::{Apart, Collected, Counting, Facts, Filter, Options, Profile, TasksBy};
@@ -247,6 +247,9 @@ fn in_two_passes(path: &Path, threads: usize) -> Profile {
     let pieces = Pieces { part: 70_000, chunk: 66 << 10, packed_chunk: 9000 };
     let collected = Collected::read_in(&mut reader, APART, threads, None, pieces).unwrap();
     assert!(reader.next().unwrap().is_none(), "it was read in order");
+    let progress = reader.progress();
+    assert_eq!(progress.stage(), Stage::Samples);
+    assert!(progress.share().is_none_or(|share| share == 1.0), "{progress:?}");
     finished(&reader, collected)
 }
 

@@ -13,6 +13,7 @@ use pmuscope_report::script::{Fields, Form, Look, RecordClass, dump_entry, dump_
 
 use crate::commands::filter::FilterArgs;
 use crate::commands::input::InputArgs;
+use crate::commands::progress::Shown;
 use crate::commands::symbols::SymbolArgs;
 use crate::exit::Exit;
 use listing::{Listing, NO_COMM};
@@ -136,6 +137,7 @@ fn list(path: &Path, args: &Args) -> anyhow::Result<Exit> {
     let (classes, chains) = (args.show.classes(), !args.hide_call_graph);
     let walker = chains.then_some(walker);
     let mut listing = Listing::new(look, filter, classes, walker, symbolizer);
+    let _shown = Shown::beside_output(reader.progress(), path);
     listing.run(&mut reader, &path.to_string_lossy(), out)?;
     Ok(end(path, reader.state(), reader.tally()))
 }

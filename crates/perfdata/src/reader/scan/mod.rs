@@ -28,11 +28,12 @@ mod walk;
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use super::bytes::Endian;
 use super::event::Events;
+use super::progress::{Progress, Stage};
 use super::stream::{Place, RawRecord};
 use super::tool::ToolRecord;
 use super::{Entry, ReadError, Reader, Tally};
@@ -100,6 +101,7 @@ pub struct Index {
     bytes: Vec<Vec<u8>>,
     samples: Vec<u64>,
     times: Option<(u64, u64)>,
+    progress: Arc<Progress>,
 }
 
 /// A part of the data for one thread of the second pass.
@@ -145,16 +147,26 @@ impl Reader {
         let error = |source| ReadError::Io { path, what: "read", source };
         let layouts: Vec<SampleLayout> =
             self.about.events.list.iter().map(|event| SampleLayout::new(&event.attr)).collect();
-        let first =
-            FirstPass { source: &source, events: &self.about.events, layouts: &layouts, pieces };
+        let first = FirstPass {
+            source: &source,
+            events: &self.about.events,
+            layouts: &layouts,
+            pieces,
+            progress: &self.progress,
+        };
         let found = match first.run(threads, Packing::Frames) {
             Ok(Found::Dependent) => first.run(1, Packing::Stream),
             other => other,
         };
-        let Found::Whole(mut whole) = found.map_err(error)? else { return Ok(None) };
-        if whole.untimed > 0 {
+        let size = source.end - source.start;
+        let whole = match found.map_err(error)? {
+            Found::Whole(whole) if whole.untimed == 0 => Some(whole),
+            _ => None,
+        };
+        let Some(mut whole) = whole else {
+            self.progress.begin(Stage::Records, size);
             return Ok(None);
-        }
+        };
         self.adopt(&mut whole);
         let Whole { packing, chunks, sideband, bytes, samples, times, .. } = *whole;
         let events = self.about.events.clone();
@@ -170,6 +182,7 @@ impl Reader {
             bytes,
             samples,
             times,
+            progress: self.progress(),
         }))
     }
 
@@ -263,11 +276,13 @@ struct FirstPass<'a> {
     events: &'a Events,
     layouts: &'a [SampleLayout],
     pieces: Pieces,
+    progress: &'a Progress,
 }
 
 impl FirstPass<'_> {
     fn run(&self, threads: usize, packing: Packing) -> io::Result<Found> {
         let (start, end) = (self.source.start, self.source.end);
+        self.progress.begin(Stage::Headers, end - start);
         let room = AtomicUsize::new(MOST_SIDEBAND);
         let indexing = Indexing {
             events: self.events,
@@ -344,6 +359,7 @@ impl FirstPass<'_> {
                 };
                 let Some(start) = start else { continue };
                 let part = indexing.part(&mut walker, packing, start, limit)?;
+                self.progress.add(limit.saturating_sub(start));
                 // A thread that panics ends the program; nothing is left locked by it.
                 let mut parts = parts.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                 parts[number] = Some(part);

@@ -10,6 +10,7 @@ use pmuscope_abi::record::{HEADER_SIZE, kind};
 
 use super::super::error::ReadError;
 use super::super::event::Events;
+use super::super::progress::Stage;
 use super::layout::{Hit, SampleLayout};
 use super::walk::{Packing, Sink, Walker, header};
 use super::{Index, Moment, NATIVE, Pieces};
@@ -36,6 +37,12 @@ impl Index {
     /// # Errors
     /// If the operating system fails to read.
     pub fn visit<V: Visitor>(&self, visitors: Vec<V>) -> Result<Vec<V>, ReadError> {
+        let all = match self.packing {
+            Packing::Frames => self.source.end - self.source.start,
+            // One thread unpacks: how far the others are is not known.
+            Packing::Stream => 0,
+        };
+        self.progress.begin(Stage::Samples, all);
         let visited = match self.packing {
             Packing::Frames => self.visit_chunks(visitors),
             Packing::Stream => self.visit_stream(visitors),
@@ -62,6 +69,7 @@ impl Index {
                 sampler.begin(chunk.first_record);
                 // How the data end was told by the first pass.
                 walker.walk(chunk.start, chunk.end, &mut sampler)?;
+                self.progress.add(chunk.end - chunk.start);
             }
             Ok(())
         };
