@@ -1,7 +1,11 @@
 //! Places to symbols: every distinct address of every module is looked up once, all together.
 
+use std::sync::Arc;
+
 use pmuscope_perfdata::reader::Metadata;
-use pmuscope_symbols::{BuildId, KernelMatch, Request, Resolved, State as SymbolState, Symbol};
+use pmuscope_symbols::{
+    BuildId, KernelMatch, Request, Resolved, State as SymbolState, Symbol, Symbolizer,
+};
 use rustc_hash::FxHashMap;
 
 use crate::collect::{Collected, State};
@@ -93,6 +97,26 @@ pub(crate) fn look_up(
     });
     let answers: Vec<Resolved> = answers.collect();
     answers.into_iter().zip(build_ids).collect()
+}
+
+/// The variables and functions at addresses of all modules, as many as there are addresses.
+pub(crate) fn objects(
+    state: &State,
+    addresses: &[Vec<u64>],
+    metadata: &Metadata,
+    kernel: KernelMatch,
+    symbolizer: &Symbolizer,
+) -> Vec<Vec<Option<Arc<str>>>> {
+    let ids = file_ids(metadata);
+    let one = |(module, addresses): (&ModuleKey, &Vec<u64>)| {
+        let build_id = build_id(module, &ids);
+        // Kernel addresses mean something only while it runs.
+        let known = module.kind != ModuleKind::Kernel || kernel.state().is_none();
+        let source = module.source(build_id.as_ref()).filter(|_| known && !addresses.is_empty());
+        let found = source.map(|source| symbolizer.objects(&source, addresses));
+        found.unwrap_or_else(|| vec![None; addresses.len()])
+    };
+    state.modules.list().iter().zip(addresses).map(one).collect()
 }
 
 /// For each module the first one that is the same. The kernel tells a mapping's build id only where the

@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pmuscope_perfdata::reader::{CpuMode, Metadata, Record, Sample};
-use pmuscope_symbols::{KernelIdentity, Symbol};
+use pmuscope_symbols::{KernelIdentity, Symbol, Symbolizer};
 
 use crate::collect::State;
 use crate::counter::effective;
 use crate::lookup::{self, Lookup as _};
 use crate::modules::{GUEST, HYPERVISOR, ModuleKind};
-use crate::naming::{Resolve, look_up};
+use crate::naming::{Resolve, look_up, objects};
 use crate::spaces::NOTHING;
 use crate::table::{Interned, mix};
 use crate::tasks::Place;
@@ -133,6 +133,28 @@ impl Present {
         self.state.jit_dumps.iter()
     }
 
+    /// The variables at places, by symbol tables that `symbolizer` finds; as [`Present::resolve`].
+    pub(crate) fn objects(
+        &self,
+        spots: &[Spot],
+        metadata: &Metadata,
+        symbolizer: &Symbolizer,
+    ) -> Vec<Option<Arc<str>>> {
+        let kernel = self.state.kernel_identity(metadata).compare(&symbolizer.running_kernel());
+        objects(&self.state, &self.by_module(spots), metadata, kernel, symbolizer)
+            .into_iter()
+            .flatten()
+            .collect()
+    }
+
+    fn by_module(&self, spots: &[Spot]) -> Vec<Vec<u64>> {
+        let mut addresses: Vec<Vec<u64>> = vec![Vec::new(); self.state.modules.list().len()];
+        for spot in spots {
+            addresses[spot.module as usize].push(spot.address);
+        }
+        addresses
+    }
+
     /// Symbols of places, by `resolve` where the recording itself has none. `spots` are sorted and each
     /// is there once; `running` is the kernel that this program runs on.
     pub fn resolve(
@@ -142,10 +164,7 @@ impl Present {
         running: &KernelIdentity,
         resolve: &mut Resolve<'_>,
     ) -> Vec<Option<Symbol>> {
-        let mut addresses: Vec<Vec<u64>> = vec![Vec::new(); self.state.modules.list().len()];
-        for spot in spots {
-            addresses[spot.module as usize].push(spot.address);
-        }
+        let addresses = self.by_module(spots);
         let kernel = self.state.kernel_identity(metadata).compare(running);
         let found = look_up(&self.state, &addresses, metadata, kernel, resolve);
         found.into_iter().flat_map(|(resolved, _)| resolved.symbols).collect()

@@ -22,12 +22,26 @@ pub struct Walked {
 pub(crate) fn walk(
     reader: &mut Reader,
     filter: &Filter,
+    take: impl FnMut(&Present, &Sample<'_>),
+) -> Result<(Present, Walked), ReadError> {
+    walk_all(reader, filter, |_| {}, take)
+}
+
+/// As [`walk`]; every other record goes to `see`.
+///
+/// # Errors
+/// Those of [`Reader::next`].
+pub(crate) fn walk_all(
+    reader: &mut Reader,
+    filter: &Filter,
+    mut see: impl FnMut(&Record<'_>),
     mut take: impl FnMut(&Present, &Sample<'_>),
 ) -> Result<(Present, Walked), ReadError> {
     let (mut present, mut walked) = (Present::default(), Walked::default());
     while let Some(entry) = reader.next()? {
         let Record::Sample(sample) = &entry.record else {
             present.take(&entry.record);
+            see(&entry.record);
             continue;
         };
         let task = sample.pid.zip(sample.tid);

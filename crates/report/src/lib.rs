@@ -44,7 +44,7 @@ pub use style::{Paint, Style, wrap};
 pub use table::{Cell, Column, Table};
 pub use views::{
     ACCESSES_SCHEMA, ANNOTATE_SCHEMA, AccessesReport, AnnotateReport, BRANCHES_SCHEMA,
-    BranchesReport, DetailsView, EventRows, ROWS_SCHEMA, RowsReport, TreeLimits, accesses_text,
-    annotate_text, balance_text, branches_text, neighbours_text, rows_text, side_by_side_text,
-    tree_text,
+    BranchesReport, DATA_SCHEMA, DataReport, DetailsView, EventRows, ROWS_SCHEMA, RowsReport,
+    TreeLimits, accesses_text, annotate_text, balance_text, branches_text, data_text,
+    neighbours_text, rows_text, side_by_side_text, tree_text,
 };

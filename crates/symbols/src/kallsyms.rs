@@ -86,6 +86,14 @@ impl Kallsyms {
         Some((at as u32, &self.names[self.entries[at].range()]))
     }
 
+    /// Name of what is no code at `address`.
+    pub(crate) fn object(&self, address: u64) -> Option<&[u8]> {
+        let at = self.entries.partition_point(|entry| entry.address <= address).checked_sub(1)?;
+        let (entry, next) = (&self.entries[at], self.entries.get(at + 1)?);
+        let is_it = !entry.code && entry.address > 0 && address < next.address;
+        is_it.then(|| &self.names[entry.range()])
+    }
+
     /// Where the function at `address` begins and, at the latest, ends.
     pub(crate) fn range(&self, address: u64) -> Option<Range<u64>> {
         self.find(address).map(|(_, range)| range)

@@ -44,6 +44,7 @@ mod kallsyms;
 mod kernel;
 mod locate;
 mod namespaces;
+mod objects;
 mod perf_map;
 mod plt;
 mod pool;
@@ -58,6 +59,7 @@ pub mod unwind;
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub use build_id::{BuildId, read_build_id};
 pub use bundle::{Bundle, BundleError};
@@ -203,6 +205,12 @@ impl Symbolizer {
     /// If the code is not to be had on this machine; [`NoCode`] says why.
     pub fn code(&self, module: &Module<'_>, addresses: &[u64]) -> Result<Vec<Code>, NoCode> {
         code::at(&self.sources, module, addresses)
+    }
+
+    /// The variable, or else the function, at each of `addresses` of `module`; `None` where no symbol table names one.
+    #[must_use]
+    pub fn objects(&self, module: &Module<'_>, addresses: &[u64]) -> Vec<Option<Arc<str>>> {
+        objects::at(&self.sources, module, addresses)
     }
 
     /// The lines of the source file at `path`, below the root of [`Sources::symfs`] if it is there.

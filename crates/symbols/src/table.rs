@@ -45,12 +45,22 @@ pub(crate) struct SymbolTable<'data> {
 impl<'data> SymbolTable<'data> {
     /// The full symbol table of `file` (`.symtab`).
     pub(crate) fn of_symtab(file: &object::File<'data>) -> Self {
-        Self::new(collect(file, file.symbols()))
+        Self::new(collect(file, file.symbols(), Contents::Code))
+    }
+
+    /// Variables of the full symbol table of `file`.
+    pub(crate) fn of_objects(file: &object::File<'data>) -> Self {
+        Self::new(collect(file, file.symbols(), Contents::Data))
+    }
+
+    /// Variables that `file` exports by name.
+    pub(crate) fn of_exported_objects(file: &object::File<'data>) -> Self {
+        Self::new(collect(file, file.dynamic_symbols(), Contents::Data))
     }
 
     /// What `file` exports and imports by name (`.dynsym`), which strip(1) leaves.
     pub(crate) fn of_dynsym(file: &object::File<'data>) -> Self {
-        Self::new(collect(file, file.dynamic_symbols()))
+        Self::new(collect(file, file.dynamic_symbols(), Contents::Code))
     }
 
     fn new(mut entries: Vec<Entry<'data>>) -> Self {
@@ -150,20 +160,31 @@ fn flatten(entries: &[Entry<'_>]) -> (Vec<u64>, Vec<u32>) {
     pieces.into_iter().unzip()
 }
 
-/// Functions, and labels of code written in assembly.
+/// What is looked for in a symbol table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Contents {
+    /// Functions, and labels of code written in assembly.
+    Code,
+    /// Variables; not those of threads, whose addresses count from somewhere else.
+    Data,
+}
+
 fn collect<'data: 'file, 'file, Symbol>(
     file: &'file object::File<'data>,
     symbols: impl Iterator<Item = Symbol>,
+    of: Contents,
 ) -> Vec<Entry<'data>>
 where
     Symbol: ObjectSymbol<'data>,
 {
-    // By number of the section: where code sections end.
+    // By number of the section: where those of these contents end.
     let mut limits: Vec<Option<u64>> = Vec::new();
     for section in file.sections() {
         let SectionFlags::Elf { sh_flags, .. } = section.flags() else { continue };
         let index = section.index().0;
-        if sh_flags.contains(elf::SHF_EXECINSTR) {
+        let is_code = sh_flags.contains(elf::SHF_EXECINSTR);
+        let is_data = sh_flags.contains(elf::SHF_ALLOC) && !is_code;
+        if (of == Contents::Code && is_code) || (of == Contents::Data && is_data) {
             limits.resize(limits.len().max(index + 1), None);
             limits[index] = section.address().checked_add(section.size());
         }
@@ -174,10 +195,11 @@ where
             let SymbolSection::Section(section) = symbol.section() else { return None };
             let limit = limits.get(section.0).copied().flatten()?;
             let name = symbol.name_bytes().ok().filter(|name| !name.is_empty())?;
-            match symbol.kind() {
-                SymbolKind::Text => {}
+            match (of, symbol.kind()) {
+                (Contents::Code, SymbolKind::Text) | (Contents::Data, SymbolKind::Data) => {}
                 // Labels; those with a dollar sign tell ARM's disassemblers code from data.
-                SymbolKind::Unknown if !name.starts_with(b"$") && !name.starts_with(b".L") => {}
+                (Contents::Code, SymbolKind::Unknown)
+                    if !name.starts_with(b"$") && !name.starts_with(b".L") => {}
                 _ => return None,
             }
             let start = symbol.address();

@@ -1,12 +1,12 @@
-//! `pmuscope report --by branch` and `--by mem`: what samples carry beside an address.
+//! `pmuscope report --by branch`, `--by mem` and `--by data`: what samples carry beside an address.
 
 use std::path::Path;
 
 use pmuscope_perfdata::reader::{FileState, Reader};
-use pmuscope_profile::views::{accesses, branches};
+use pmuscope_profile::views::{accesses, branches, data_addresses};
 use pmuscope_report::{
-    ACCESSES_SCHEMA, AccessesReport, BRANCHES_SCHEMA, BranchesReport, DetailsView, RowLimits,
-    Style, accesses_text, branches_text,
+    ACCESSES_SCHEMA, AccessesReport, BRANCHES_SCHEMA, BranchesReport, DATA_SCHEMA, DataReport,
+    DetailsView, RowLimits, Style, accesses_text, branches_text, data_text,
 };
 use pmuscope_symbols::Symbolizer;
 
@@ -20,6 +20,7 @@ use crate::exit::Exit;
 pub(super) enum Details {
     Branches,
     Memory,
+    Data,
 }
 
 /// How it is shown.
@@ -60,6 +61,16 @@ pub(super) fn show(
                 form.begun.json(BRANCHES_SCHEMA, None, &exit, result)?
             } else {
                 branches_text(&found, &view, form.style)
+            };
+            (text, exit)
+        }
+        Details::Data => {
+            let found = data_addresses(&mut reader, &filter, &symbolizer)?;
+            let exit = exit(&reader, found.with_address > 0);
+            let text = if form.json {
+                form.begun.json(DATA_SCHEMA, None, &exit, DataReport::new(&found, &view))?
+            } else {
+                data_text(&found, &view, form.style)
             };
             (text, exit)
         }

@@ -129,7 +129,7 @@ impl Args {
         }
         let Some(details) = self.views.details()? else { return Ok(None) };
         if self.load.symbol_filter.is_asked() {
-            let message = "--symbol-filter and --focus are not for --by branch and --by mem";
+            let message = "--symbol-filter and --focus are not for --by branch, mem and data";
             return Err(failure(Exit::BadInput, message));
         }
         let form = details::Form { begun, json, limits: self.limits(format), style };

@@ -34,7 +34,8 @@ const SIDE_INTERVALS: usize = 1000;
 pub(crate) struct ViewArgs {
     /// Show rows by these: command, process, thread, cpu, node, module, function, line, address
     /// of the code (or perf's comm, pid, tid, dso, sym, srcline). Alone: branch, from function to
-    /// function; mem, where the data of sampled accesses came from
+    /// function; mem, where the data of sampled accesses came from; data, which variables and
+    /// mappings they were
     #[arg(
         long,
         value_name = "LIST",
@@ -87,11 +88,12 @@ impl FromStr for By {
         match word {
             "branch" => return Ok(Self::Details(Details::Branches)),
             "mem" | "memory" => return Ok(Self::Details(Details::Memory)),
+            "data" | "symbol_daddr" | "dso_daddr" => return Ok(Self::Details(Details::Data)),
             _ => {}
         }
         found.map(|(_, dimension)| Self::One(*dimension)).ok_or_else(|| {
             let all: Vec<&str> = Dimension::ALL.iter().map(|(name, _)| *name).collect();
-            format!("one of {}; or branch or mem alone", all.join(", "))
+            format!("one of {}; or branch, mem or data alone", all.join(", "))
         })
     }
 }
@@ -121,7 +123,7 @@ impl ViewArgs {
         match self.by[..] {
             [By::Details(details)] => Ok(Some(details)),
             ref by if by.iter().any(|one| matches!(one, By::Details(_))) => {
-                Err(failure(Exit::BadInput, "--by branch and --by mem stand alone"))
+                Err(failure(Exit::BadInput, "--by branch, --by mem and --by data stand alone"))
             }
             _ => Ok(None),
         }

@@ -1,4 +1,4 @@
-//! `report --by branch` and `--by mem`, on recordings of machines that have what it takes.
+//! `report --by branch`, `--by mem` and `--by data`, on recordings of machines that have what it takes.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -128,6 +128,77 @@ fn accesses_are_perfs() {
     text.exits(0).prints("mean weight").prints("LFB/MAB hit").prints("HITM").prints("L2 miss");
 }
 
+/// Writes to each of 64 pages of a variable that its file holds, and of memory from the kernel.
+const TOUCH: &str = r"
+#include <stdlib.h>
+#include <sys/mman.h>
+enum { PAGES = 64, PAGE = 4096 };
+char table[PAGES * PAGE] = {1};
+int main(void) {
+    char *memory = mmap(0, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    madvise(memory, PAGES * PAGE, MADV_NOHUGEPAGE);
+    for (int page = 0; page < PAGES; page++) {
+        table[page * PAGE + 64] = 2;
+        memory[page * PAGE] = 3;
+    }
+    return 0;
+}
+";
+
+#[test]
+fn data_lie_in_the_variables_that_were_touched() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("touch.c"), TOUCH).unwrap();
+    if scratch.run("sh", ["-c", "cc -O1 -o touch touch.c"]).code() != 0 {
+        return eprintln!("skipped: no C compiler");
+    }
+    let how =
+        ["record", "-q", "-d", "-e", "page-faults:u", "-c", "1", "-o", "x.data", "--", "./touch"];
+    let recorded = scratch.pmuscope(how);
+    if recorded.code() != 0 {
+        return eprintln!("skipped: {}", recorded.stderr);
+    }
+    let json = scratch.pmuscope(["report", "x.data", "--by", "data", "--json"]);
+    is_documented("data", &json.exits(0).is_silent().stdout);
+    let json: Value = serde_json::from_str(&json.stdout).unwrap();
+    let rows = json["rows"].as_array().unwrap();
+    let table = rows.iter().find(|row| row["object"] == "table").unwrap();
+    assert!(table["module"].as_str().unwrap().ends_with("/touch"), "{table}");
+    // The page of its end is shared with what lies behind it.
+    assert!((62..=65).contains(&table["samples"].as_u64().unwrap()), "{table}");
+    assert!(table["weight_mean"].is_null() && table["hitm"].is_null(), "{table}");
+    let anonymous = rows.iter().find(|row| row["module"] == "//anon").unwrap();
+    assert!(anonymous["samples"].as_u64() >= Some(64), "{anonymous}");
+    let all: u64 = rows.iter().map(|row| row["samples"].as_u64().unwrap()).sum();
+    assert_eq!(json["samples_with_address"], all);
+    let listed = scratch.pmuscope(["script", "x.data", "-F", "addr"]);
+    assert_eq!(listed.stdout.split_whitespace().filter(|word| *word != "0").count() as u64, all);
+    scratch.pmuscope(["report", "x.data", "--by", "data"]).exits(0).prints("touch").prints("table");
+}
+
+#[test]
+fn latencies_of_data_are_those_of_each_sample() {
+    let Some(path) = corpus("quipper_perf.data.weight_struct") else { return };
+    let json = report(&path, &["--by", "data", "--json"]);
+    is_documented("data", &json.exits(0).stdout);
+    let json: Value = serde_json::from_str(&json.stdout).unwrap();
+    let rows = json["rows"].as_array().unwrap();
+    let file = path.to_str().unwrap();
+    let listed = Scratch::new().pmuscope(["script", "-i", file, "-F", "weight"]);
+    let weights: Vec<f64> =
+        listed.stdout.split_whitespace().map(|word| word.parse().unwrap()).collect();
+    let largest = rows.iter().filter_map(|row| row["weight_max"].as_f64()).fold(0.0, f64::max);
+    assert_eq!(largest, weights.iter().copied().fold(0.0, f64::max));
+    let sum = |row: &Value| {
+        row["weight_mean"].as_f64().unwrap() * row["weight_of"].as_u64().unwrap() as f64
+    };
+    let all: f64 = rows.iter().map(sum).sum();
+    assert!((all - weights.iter().sum::<f64>()).abs() < 1e-6, "{all}");
+    let loads: u64 = rows.iter().map(|row| row["loads"].as_u64().unwrap()).sum();
+    assert_eq!(json["samples_with_address"], loads, "they are all loads");
+    report(&path, &["--by", "data"]).exits(0).prints("max weight").prints("HITM");
+}
+
 #[test]
 fn what_was_not_recorded_is_told() {
     let outcome = Scratch::new().pmuscope(["report", "--by", "branch,cpu", "-i", "x"]);
@@ -137,4 +208,5 @@ fn what_was_not_recorded_is_told() {
     report(&path, &["--by", "branch", "--focus", "x"]).exits(2).complains("--focus");
     let Some(path) = corpus("google_autofdo__testdata_test.lbr") else { return };
     report(&path, &["--by", "mem"]).exits(1).prints("no sources of data");
+    report(&path, &["--by", "data"]).exits(1).prints("pmuscope record -d");
 }

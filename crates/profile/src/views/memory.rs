@@ -28,6 +28,8 @@ pub struct AccessRow {
     pub weighed: u64,
     /// The sum of their weights: latencies in cycles, as a rule.
     pub weight: u64,
+    /// The largest weight.
+    pub largest: u64,
 }
 
 /// What the hardware tells of an access, in perf's words.
@@ -59,6 +61,12 @@ impl AccessRow {
     pub fn mean_weight(&self) -> Option<f64> {
         (self.weighed > 0).then(|| self.weight as f64 / self.weighed as f64)
     }
+
+    /// The largest weight; `None` where none was recorded.
+    #[must_use]
+    pub fn largest_weight(&self) -> Option<u64> {
+        (self.weighed > 0).then_some(self.largest)
+    }
 }
 
 /// Reads all that is left of a recording.
@@ -66,7 +74,7 @@ impl AccessRow {
 /// # Errors
 /// Those of [`Reader::next`].
 pub fn accesses(reader: &mut Reader, filter: &Filter) -> Result<Accesses, ReadError> {
-    let mut counts: FxHashMap<AccessKind, (u64, u64, u64)> = FxHashMap::default();
+    let mut counts: FxHashMap<AccessKind, (u64, u64, u64, u64)> = FxHashMap::default();
     let mut with_source = 0;
     let (_, samples) = walk(reader, filter, |_, sample| {
         let Some(details) = sample.details() else { return };
@@ -83,14 +91,21 @@ pub fn accesses(reader: &mut Reader, filter: &Filter) -> Result<Accesses, ReadEr
             tlb_hit: source.tlb_hit(),
             locked: source.locked(),
         };
-        let (number, weighed, weight) = counts.entry(kind).or_default();
+        let (number, weighed, weight, largest) = counts.entry(kind).or_default();
         *number += 1;
         if let Some(found) = details.weight {
             *weighed += 1;
             *weight = weight.saturating_add(found.cost);
+            *largest = found.cost.max(*largest);
         }
     })?;
-    let row = |(kind, (samples, weighed, weight))| AccessRow { kind, samples, weighed, weight };
+    let row = |(kind, (samples, weighed, weight, largest))| AccessRow {
+        kind,
+        samples,
+        weighed,
+        weight,
+        largest,
+    };
     let mut rows: Vec<AccessRow> = counts.into_iter().map(row).collect();
     rows.sort_by(|a, b| b.samples.cmp(&a.samples).then(a.kind.cmp(&b.kind)));
     Ok(Accesses { rows, samples, with_source })

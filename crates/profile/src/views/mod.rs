@@ -6,6 +6,7 @@
 mod annotate;
 mod balance;
 mod branches;
+mod data;
 mod memory;
 mod neighbours;
 mod rows;
@@ -15,6 +16,7 @@ mod tree;
 pub use annotate::{FunctionHits, Hit, Sampled, function_hits, inlined_into, sampled};
 pub use balance::{Balance, balance};
 pub use branches::{BranchEnd, BranchRow, BranchSums, Branches, branches};
+pub use data::{DataAddresses, DataRow, DataSums, data_addresses};
 pub use memory::{AccessKind, AccessRow, Accesses, accesses};
 pub use neighbours::{Neighbour, Neighbours, neighbours};
 pub use rows::{Dimension, Key, Row, rows};

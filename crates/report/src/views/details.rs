@@ -26,7 +26,7 @@ pub struct DetailsView<'a> {
 }
 
 impl DetailsView<'_> {
-    fn head(&self, line: &str, samples: Walked, style: &Style) -> String {
+    pub(super) fn head(&self, line: &str, samples: Walked, style: &Style) -> String {
         let line = format!("{line}    {}", escape(self.file));
         let mut out = format!("{}\n", style.paint(Paint::Bold, &style.text(&line)));
         if !self.filter.asked.is_empty() {
@@ -40,16 +40,16 @@ impl DetailsView<'_> {
     }
 
     /// How many of the rows are shown.
-    fn shown(&self, rows: usize, share: impl Fn(usize) -> f64) -> usize {
+    pub(super) fn shown(&self, rows: usize, share: impl Fn(usize) -> f64) -> usize {
         let large = (0..rows).take_while(|&row| share(row) >= self.limits.share).count();
         self.limits.rows.map_or(large, |most| most.min(large))
     }
 }
 
 /// What has no name.
-const UNKNOWN: &str = "[unknown]";
+pub(super) const UNKNOWN: &str = "[unknown]";
 
-fn share_of(part: u64, all: u64) -> f64 {
+pub(super) fn share_of(part: u64, all: u64) -> f64 {
     part as f64 / all.max(1) as f64
 }
 
@@ -90,7 +90,7 @@ pub fn branches_text(found: &Branches, view: &DetailsView<'_>, style: &Style) ->
     out
 }
 
-fn push_left_out(out: &mut String, rows: usize, style: &Style) {
+pub(super) fn push_left_out(out: &mut String, rows: usize, style: &Style) {
     if rows > 0 {
         out.push_str(&style.text(&format!("… {} more rows: --limit all\n", count(rows as u64))));
     }
@@ -119,7 +119,8 @@ pub fn accesses_text(found: &Accesses, view: &DetailsView<'_>, style: &Style) ->
     }
     let columns = ["mem", "snoop", "HITM", "tlb", "locked", "operation"];
     let mut table = Table::new(
-        [Column::number("share"), Column::number("samples"), Column::number("mean weight")]
+        ["share", "samples", "mean weight", "max weight"]
+            .map(Column::number)
             .into_iter()
             .chain(columns.map(Column::text)),
     );
@@ -133,6 +134,7 @@ pub fn accesses_text(found: &Accesses, view: &DetailsView<'_>, style: &Style) ->
             Cell::new(percent(share_of(row.samples, found.with_source), 2)),
             Cell::new(count(row.samples)),
             Cell::measured(row.mean_weight(), |weight| significant(weight, 3)),
+            Cell::measured(row.largest_weight(), count),
             Cell::measured(level_text(row), |text| text),
             word(kind.snoop),
             Cell::new(yes(kind.hitm)),
@@ -162,7 +164,7 @@ fn hit_text(hit: Option<bool>) -> &'static str {
 }
 
 #[derive(Debug, Serialize)]
-struct Head<'a> {
+pub(super) struct Head<'a> {
     file: &'a str,
     samples: u64,
     /// What was left out; absent where nothing was.
@@ -184,7 +186,7 @@ struct Flag<'a> {
 }
 
 impl<'a> Head<'a> {
-    fn new(view: &DetailsView<'a>, samples: Walked) -> Self {
+    pub(super) fn new(view: &DetailsView<'a>, samples: Walked) -> Self {
         let by: Vec<Flag<'a>> =
             view.filter.asked.iter().map(|(flag, value)| Flag { flag, value }).collect();
         let left =
@@ -286,6 +288,7 @@ struct Access {
     samples: u64,
     share: f64,
     weight_mean: Option<f64>,
+    weight_max: Option<u64>,
     weight_of: u64,
 }
 
@@ -308,6 +311,7 @@ impl<'a> AccessesReport<'a> {
             samples: row.samples,
             share: share_of(row.samples, found.with_source),
             weight_mean: row.mean_weight(),
+            weight_max: row.largest_weight(),
             weight_of: row.weighed,
         };
         Self {

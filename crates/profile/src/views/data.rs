@@ -1,0 +1,231 @@
+//! Addresses of data: which variable or mapping was accessed, and what that cost.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use pmuscope_perfdata::reader::{CpuMode, ReadError, Reader, Record};
+use pmuscope_symbols::{RangeMap, Symbolizer};
+use rustc_hash::FxHashMap;
+
+use crate::filter::Filter;
+use crate::modules::ModuleKind;
+use crate::present::Spot;
+use crate::walk::{Walked, walk_all};
+
+/// Sampled addresses of data.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct DataAddresses {
+    /// The most frequent first.
+    pub rows: Vec<DataRow>,
+    /// Samples.
+    pub samples: Walked,
+    /// Of them, those with an address of data.
+    pub with_address: u64,
+}
+
+/// Accesses to one variable, or to what has no name in one mapping.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DataRow {
+    /// The variable; `None` where no symbol table names one. Foreign text.
+    pub object: Option<Arc<str>>,
+    /// Path of the file, or a name in brackets: `[heap]`, `[stack]`. Foreign text.
+    pub module: Arc<str>,
+    /// The accesses.
+    pub sums: DataSums,
+}
+
+/// What the hardware tells of accesses, added up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DataSums {
+    /// Samples.
+    pub samples: u64,
+    /// Those of them with a weight.
+    pub weighed: u64,
+    /// The sum of their weights: latencies in cycles, as a rule.
+    pub weight: u64,
+    /// The largest weight.
+    pub largest: u64,
+    /// Those that tell where their data came from.
+    pub with_source: u64,
+    /// Loads, of those.
+    pub loads: u64,
+    /// Stores, of those.
+    pub stores: u64,
+    /// Data that came from another node, of those.
+    pub remote: u64,
+    /// Data that another cache had modified (HITM), of those.
+    pub hitm: u64,
+}
+
+impl DataSums {
+    /// Mean weight; `None` where none was recorded.
+    #[must_use]
+    pub fn mean_weight(&self) -> Option<f64> {
+        (self.weighed > 0).then(|| self.weight as f64 / self.weighed as f64)
+    }
+
+    /// The largest weight; `None` where none was recorded.
+    #[must_use]
+    pub fn largest_weight(&self) -> Option<u64> {
+        (self.weighed > 0).then_some(self.largest)
+    }
+
+    /// A number of samples that only some kinds of samples tell; `None` where none of these does.
+    #[must_use]
+    pub fn told(&self, number: u64) -> Option<u64> {
+        (self.with_source > 0).then_some(number)
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.samples += other.samples;
+        self.weighed += other.weighed;
+        self.weight = self.weight.saturating_add(other.weight);
+        self.largest = self.largest.max(other.largest);
+        self.with_source += other.with_source;
+        self.loads += other.loads;
+        self.stores += other.stores;
+        self.remote += other.remote;
+        self.hitm += other.hitm;
+    }
+}
+
+/// Where data lie: a place in a file, or memory of that name.
+type DataSpot = (Spot, Option<Arc<str>>);
+
+/// Reads all that is left of a recording; variables by tables that `symbolizer` finds.
+///
+/// # Errors
+/// Those of [`Reader::next`].
+pub fn data_addresses(
+    reader: &mut Reader,
+    filter: &Filter,
+    symbolizer: &Symbolizer,
+) -> Result<DataAddresses, ReadError> {
+    let mut counts: FxHashMap<DataSpot, DataSums> = FxHashMap::default();
+    let areas = RefCell::new(Areas::default());
+    let mut with_address = 0;
+    let see = |record: &Record<'_>| areas.borrow_mut().see(record);
+    let (present, samples) = walk_all(reader, filter, see, |present, sample| {
+        // 0 is what events write that have no address of data.
+        let Some(address) = sample.address.filter(|&address| address != 0) else { return };
+        with_address += 1;
+        // An address tells no mode: a kernel reads data of programs.
+        let mut spot = present.find(CpuMode::Unknown, sample.pid, address);
+        let is_memory = matches!(present.module(spot.module).kind, ModuleKind::Jit { .. });
+        let area =
+            sample.pid.filter(|_| is_memory).and_then(|pid| areas.borrow().get(pid, address));
+        if is_memory {
+            // All of it is one row, whatever lies there.
+            spot.address = 0;
+        }
+        let details = sample.details();
+        let weight = details.as_ref().and_then(|details| details.weight).map(|weight| weight.cost);
+        // Events that know nothing of it have the field too.
+        let source = details.as_ref().and_then(|details| details.data_source);
+        let source = source.filter(|source| source.operation().is_some());
+        let has = |is: Option<bool>| u64::from(is == Some(true));
+        counts.entry((spot, area)).or_default().add(&DataSums {
+            samples: 1,
+            weighed: weight.is_some().into(),
+            weight: weight.unwrap_or(0),
+            largest: weight.unwrap_or(0),
+            with_source: source.is_some().into(),
+            loads: has(source.map(|source| source.is_load())),
+            stores: has(source.map(|source| source.is_store())),
+            remote: has(source.map(|source| source.is_remote())),
+            hitm: has(source.map(|source| source.is_modified_elsewhere())),
+        });
+    })?;
+    let mut spots: Vec<Spot> = counts.keys().map(|(spot, _)| *spot).collect();
+    spots.sort_unstable();
+    spots.dedup();
+    let names = present.objects(&spots, reader.metadata(), symbolizer);
+    let names: FxHashMap<Spot, Option<Arc<str>>> = spots.into_iter().zip(names).collect();
+    let mut sums: FxHashMap<(Option<Arc<str>>, Arc<str>), DataSums> = FxHashMap::default();
+    for ((spot, area), count) in counts {
+        let module = area.unwrap_or_else(|| {
+            String::from_utf8_lossy(present.module(spot.module).path).as_ref().into()
+        });
+        let object = names.get(&spot).cloned().flatten();
+        sums.entry((object, module)).or_default().add(&count);
+    }
+    let row = |((object, module), sums)| DataRow { object, module, sums };
+    let mut rows: Vec<DataRow> = sums.into_iter().map(row).collect();
+    rows.sort_by(|a, b| {
+        let place = |row: &DataRow| (row.object.clone(), Arc::clone(&row.module));
+        b.sums.samples.cmp(&a.sums.samples).then_with(|| place(a).cmp(&place(b)))
+    });
+    Ok(DataAddresses { rows, samples, with_address })
+}
+
+/// Names of memory without a file, by process: profiles of code keep none.
+#[derive(Debug, Default)]
+struct Areas(FxHashMap<i32, RangeMap<Arc<str>>>);
+
+impl Areas {
+    fn see(&mut self, record: &Record<'_>) {
+        match record {
+            Record::Mmap(mmap) if !mmap.kernel && !mmap.path.is_empty() => {
+                let name = String::from_utf8_lossy(mmap.path).as_ref().into();
+                let end = mmap.start.saturating_add(mmap.length);
+                self.0.entry(mmap.pid).or_default().insert(mmap.start, end, name);
+            }
+            Record::Fork(task) if task.pid != task.parent_pid && !task.synthesised => {
+                if let Some(areas) = self.0.get(&task.parent_pid).cloned() {
+                    self.0.insert(task.pid, areas);
+                }
+            }
+            Record::Comm(comm) if comm.exec => {
+                self.0.remove(&comm.pid);
+            }
+            _ => {}
+        }
+    }
+
+    fn get(&self, pid: i32, address: u64) -> Option<Arc<str>> {
+        self.0.get(&pid)?.get(address).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pmuscope_perfdata::reader::{Comm, Mmap, Task};
+
+    use super::*;
+
+    #[test]
+    fn memory_has_the_name_it_was_mapped_with() {
+        let mut areas = Areas::default();
+        let mmap = |start, path| {
+            Record::Mmap(Mmap { pid: 7, tid: 7, start, length: 0x1000, path, ..Mmap::default() })
+        };
+        areas.see(&mmap(0x1000, b"[heap]"));
+        areas.see(&mmap(0x3000, b"[stack]"));
+        let fork = Task { pid: 8, parent_pid: 7, tid: 8, parent_tid: 7, synthesised: false };
+        areas.see(&Record::Fork(fork));
+        areas.see(&Record::Comm(Comm { pid: 7, tid: 7, name: b"ls", exec: true }));
+        let name = |pid, address| areas.get(pid, address);
+        assert_eq!(name(8, 0x1fff).as_deref(), Some("[heap]"));
+        assert_eq!(name(8, 0x3000).as_deref(), Some("[stack]"));
+        assert_eq!((name(8, 0x2000), name(7, 0x1000), name(9, 0x1000)), (None, None, None));
+    }
+
+    #[test]
+    fn what_no_sample_told_is_not_known() {
+        let mut sums = DataSums { samples: 2, ..DataSums::default() };
+        assert_eq!((sums.mean_weight(), sums.largest_weight(), sums.told(0)), (None, None, None));
+        for weight in [10, 30] {
+            sums.add(&DataSums {
+                samples: 1,
+                weighed: 1,
+                weight,
+                largest: weight,
+                with_source: 1,
+                hitm: 1,
+                ..DataSums::default()
+            });
+        }
+        assert_eq!((sums.mean_weight(), sums.largest_weight()), (Some(20.0), Some(30)));
+        assert_eq!((sums.samples, sums.told(sums.hitm)), (4, Some(2)));
+    }
+}

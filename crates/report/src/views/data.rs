@@ -1,0 +1,177 @@
+//! Addresses of data: a table, and the result of `pmuscope/data/1`.
+
+use pmuscope_profile::views::{DataAddresses, DataRow};
+use serde::Serialize;
+
+use super::details::{DetailsView, Head, UNKNOWN, push_left_out, share_of};
+use crate::number::{count, percent, significant};
+use crate::{Cell, Column, Paint, Style, Table, escape};
+
+/// The schema of [`DataReport`] in its envelope.
+pub const DATA_SCHEMA: &str = "pmuscope/data/1";
+
+/// Variables and mappings by how often they were accessed.
+#[must_use]
+pub fn data_text(found: &DataAddresses, view: &DetailsView<'_>, style: &Style) -> String {
+    let (with, all) = (count(found.with_address), count(found.samples.kept));
+    let mut out =
+        view.head(&format!("{with} addresses of data in {all} samples"), found.samples, style);
+    if found.with_address == 0 {
+        out.push_str(
+            "no addresses of data were recorded. Try: pmuscope record -d, with an event that has them: \
+             page-faults, loads and stores that the CPU samples precisely\n",
+        );
+        return out;
+    }
+    let weighed = found.rows.iter().any(|row| row.sums.weighed > 0);
+    let told = found.rows.iter().any(|row| row.sums.with_source > 0);
+    let weights = ["mean weight", "max weight"].into_iter().filter(|_| weighed);
+    let sources = ["loads", "stores", "remote", "HITM"].into_iter().filter(|_| told);
+    let numbers = ["share", "samples"].into_iter().chain(weights).chain(sources);
+    let texts = ["module", "data"].map(|head| Column::text(head).shrink());
+    let mut table = Table::new(numbers.map(Column::number).chain(texts));
+    let share = |row: usize| share_of(found.rows[row].sums.samples, found.with_address);
+    let shown = view.shown(found.rows.len(), share);
+    for row in &found.rows[..shown] {
+        table.row(cells(row, found.with_address, weighed, told));
+    }
+    out.push_str(&table.render(style));
+    push_left_out(&mut out, found.rows.len() - shown, style);
+    out
+}
+
+fn cells(row: &DataRow, all: u64, weighed: bool, told: bool) -> Vec<Cell> {
+    let sums = &row.sums;
+    let mut cells =
+        vec![Cell::new(percent(share_of(sums.samples, all), 2)), Cell::new(count(sums.samples))];
+    if weighed {
+        cells.push(Cell::measured(sums.mean_weight(), |weight| significant(weight, 3)));
+        cells.push(Cell::measured(sums.largest_weight(), count));
+    }
+    if told {
+        let numbers = [sums.loads, sums.stores, sums.remote, sums.hitm];
+        cells.extend(numbers.map(|number| Cell::measured(sums.told(number), count)));
+    }
+    // `//anon` is no path.
+    let is_path = row.module.starts_with('/') && !row.module.starts_with("//");
+    let name = row.module.rsplit('/').find(|part| is_path && !part.is_empty());
+    cells.push(Cell::new(escape(name.unwrap_or(&row.module))));
+    cells.push(match &row.object {
+        Some(object) => Cell::new(escape(object)),
+        None => Cell::new(UNKNOWN).paint(Paint::Dim),
+    });
+    cells
+}
+
+/// Accesses to data for programs.
+#[derive(Debug, Serialize)]
+pub struct DataReport<'a> {
+    #[serde(flatten)]
+    head: Head<'a>,
+    samples_with_address: u64,
+    rows: Vec<Row<'a>>,
+    rows_left_out: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct Row<'a> {
+    object: Option<&'a str>,
+    module: &'a str,
+    samples: u64,
+    share: f64,
+    weight_mean: Option<f64>,
+    weight_max: Option<u64>,
+    weight_of: u64,
+    loads: Option<u64>,
+    stores: Option<u64>,
+    remote: Option<u64>,
+    hitm: Option<u64>,
+    source_of: u64,
+}
+
+impl<'a> DataReport<'a> {
+    /// What is shown of the accesses of a recording.
+    #[must_use]
+    pub fn new(found: &'a DataAddresses, view: &DetailsView<'a>) -> Self {
+        let share = |row: usize| share_of(found.rows[row].sums.samples, found.with_address);
+        let shown = view.shown(found.rows.len(), share);
+        let row = |row: &'a DataRow| {
+            let sums = &row.sums;
+            Row {
+                object: row.object.as_deref(),
+                module: &row.module,
+                samples: sums.samples,
+                share: share_of(sums.samples, found.with_address),
+                weight_mean: sums.mean_weight(),
+                weight_max: sums.largest_weight(),
+                weight_of: sums.weighed,
+                loads: sums.told(sums.loads),
+                stores: sums.told(sums.stores),
+                remote: sums.told(sums.remote),
+                hitm: sums.told(sums.hitm),
+                source_of: sums.with_source,
+            }
+        };
+        Self {
+            head: Head::new(view, found.samples),
+            samples_with_address: found.with_address,
+            rows: found.rows[..shown].iter().map(row).collect(),
+            rows_left_out: found.rows.len() - shown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pmuscope_profile::views::DataSums;
+    use pmuscope_profile::{Filter, Walked};
+
+    use super::*;
+    use crate::RowLimits;
+
+    fn text(rows: Vec<DataRow>) -> String {
+        let with_address = rows.iter().map(|row| row.sums.samples).sum();
+        let samples = Walked { kept: 200, left_out: 0 };
+        let found = DataAddresses { rows, samples, with_address };
+        let limits = RowLimits { rows: None, share: 0.0 };
+        let filter = Filter::default();
+        let view = DetailsView { file: "x.data", filter: &filter, limits };
+        data_text(&found, &view, &Style::PLAIN)
+    }
+
+    #[test]
+    fn columns_are_those_that_were_recorded() {
+        let plain = DataSums { samples: 60, ..DataSums::default() };
+        let row = |object: Option<&str>, module: &str, sums| DataRow {
+            object: object.map(Into::into),
+            module: module.into(),
+            sums,
+        };
+        let heap = row(None, "[heap]", plain);
+        insta::assert_snapshot!(text(vec![heap.clone()]), @r"
+        60 addresses of data in 200 samples    x.data
+
+           share  samples  module  data
+        100.00 %       60  [heap]  [unknown]
+        ");
+        let told = DataSums {
+            samples: 40,
+            weighed: 40,
+            weight: 4000,
+            largest: 1234,
+            with_source: 40,
+            loads: 30,
+            stores: 10,
+            remote: 5,
+            hitm: 7,
+        };
+        insta::assert_snapshot!(text(vec![heap, row(Some("table\u{7}"), "/usr/bin/db", told)]), @r"
+        100 addresses of data in 200 samples    x.data
+
+          share  samples  mean weight  max weight  loads  stores  remote  HITM  module  data
+        60.00 %       60            -           -      -       -       -     -  [heap]  [unknown]
+        40.00 %       40          100       1,234     30      10       5     7  db      table\x07
+        ");
+        assert!(text(Vec::new()).contains("pmuscope record -d"));
+    }
+}
