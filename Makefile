@@ -16,7 +16,7 @@ guest_aarch64 := aarch64-unknown-linux-musl
 fuzz_clippy := CUSTOM_LIBFUZZER_PATH=/libfuzzer.a RUSTFLAGS='--cfg fuzzing' \
 	cargo clippy --locked --quiet --manifest-path fuzz/Cargo.toml --target-dir $(target)/fuzz
 
-.PHONY: build demo test test-full lint install-deps guest-aarch64 need-guest-aarch64 need-build need-test need-guests need-full need-demo need-lint
+.PHONY: build demo test test-full lint install-deps guest-aarch64 pmu-guest need-guest-aarch64 need-build need-test need-guests need-full need-demo need-lint
 
 build: need-build
 	cargo build --locked --release
@@ -31,7 +31,7 @@ guest-aarch64: need-guest-aarch64
 demo: need-demo build
 	@scripts/demo $(target)/release/pmuscope $(target)/demo
 
-test: need-test need-guests
+test: need-test need-guests pmu-guest
 	@scripts/test
 
 test-full: need-test need-guests need-full
@@ -64,6 +64,11 @@ need-test: need-build
 # The kernel that guests run: a test would have to wait for the network.
 need-guests: need-build
 	@scripts/need --kernels x86_64=6.1
+
+# Windows are tested in a guest with a PMU, where its program can be built; else those tests are skipped.
+pmu-guest: need-build
+	@if [ "$$(id -u)" = 0 ] || command -v aarch64-linux-gnu-gcc >/dev/null; then \
+		$(MAKE) --no-print-directory guest-aarch64 && scripts/need --kernels aarch64=6.1; fi
 
 # Pages and pictures are opened in a browser; guests run further kernels.
 need-full: guest-aarch64

@@ -141,6 +141,12 @@ impl Machine {
         Ok(Topology { possible, online, cpus, nodes })
     }
 
+    /// CPUs that run now; `None` if that cannot be read. Cheap, unlike [`Machine::topology`].
+    #[must_use]
+    pub fn online_cpus(&self) -> Option<CpuSet> {
+        self.cpu_list_or_error(&format!("{CPU}/online")).ok()
+    }
+
     fn cpu_list_or_error(&self, relative: &str) -> Result<CpuSet, MachineError> {
         let text = self.text(relative)?;
         let malformed = || MachineError::malformed(&self.path(relative), "a list of CPUs", &text);

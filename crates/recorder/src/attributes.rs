@@ -100,11 +100,10 @@ pub(crate) fn strobed(
     plan: &Plan,
 ) -> Result<(Vec<EventRequest>, Vec<StrobeGroup>), RecorderError> {
     let mut requests = vec![sideband_request(options, kernel)];
-    let groups = plan.add_to(&mut requests, &base(options, kernel), options, strobe);
-    if let Some(event) = options.events().next() {
-        for edge in requests.iter_mut().filter(|request| request.attr.sample > 0) {
-            set_call_graph(&mut edge.attr, event, options)?;
-        }
+    let Some(window) = options.events().next() else { return Ok((requests, Vec::new())) };
+    let groups = plan.add_to(&mut requests, &base(options, kernel), window, strobe.burst);
+    for edge in requests.iter_mut().filter(|request| request.attr.sample > 0) {
+        set_call_graph(&mut edge.attr, window, options)?;
     }
     Ok((requests, groups))
 }

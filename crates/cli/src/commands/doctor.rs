@@ -9,6 +9,7 @@ use pmuscope_machine::{Facts, Machine, place};
 use pmuscope_report::doctor::{self, Diagnosis};
 
 use crate::commands::answer::Begun;
+use crate::commands::strobe_check;
 use crate::exit::{Exit, failure};
 use crate::terminal;
 
@@ -18,10 +19,31 @@ pub(crate) struct Args {
     /// Print everything as one JSON object (schema pmuscope/doctor/1)
     #[arg(long)]
     json: bool,
+    /// Measure how exact windows (record --strobe) are here, for so many seconds [default: 10]
+    #[arg(
+        long,
+        value_name = "S",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "10",
+        conflicts_with = "json"
+    )]
+    strobe_check: Option<f64>,
+    /// And whether what loses their phase is seen and repaired: for moments, another sampling limit,
+    /// a foreign period, and the last CPU offline (root)
+    #[arg(long, requires = "strobe_check")]
+    disturb: bool,
 }
 
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+    if let Some(seconds) = args.strobe_check {
+        if !(0.1..=3600.0).contains(&seconds) {
+            let why = format!("--strobe-check={seconds}: 0.1 to 3600 seconds");
+            return Err(failure(Exit::BadInput, why));
+        }
+        return strobe_check::run(seconds, args.disturb);
+    }
     let begun = Begun::now();
     let facts = facts()?;
     let diagnosis = Diagnosis::new(verdicts(&facts));

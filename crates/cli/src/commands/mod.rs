@@ -20,6 +20,7 @@ mod progress;
 mod record;
 mod report;
 mod script;
+mod strobe_check;
 mod symbols;
 mod times;
 mod views;

@@ -6,7 +6,7 @@
 use pmuscope_perfdata::info::RecordingInfo;
 use pmuscope_perfdata::strobe::{Reason, StrobeInfo};
 
-use crate::harness::{Outcome, Scratch, skip_unless};
+use crate::harness::{Outcome, Scratch, need_full, skip_unless};
 use crate::lab::{lab, need_guests};
 use crate::recording::Recording;
 use crate::windows::Windows;
@@ -115,4 +115,77 @@ fn windows_in_a_guest_are_as_asked_and_give_the_shares_of_plain_sampling() {
     let expected = [0.6, 0.3, 0.1].map(|share| share * sum);
     let distance: f64 = found.iter().zip(expected).map(|((_, n), e)| (n - e) * (n - e) / e).sum();
     assert!(distance < 13.8, "chi-square {distance}: {found:?}");
+}
+
+/// A foreign period, throttling, and a CPU that goes and comes: each is seen as what it is, and windows
+/// are right again afterwards. With two CPUs only offsets can be right: the emulated PMU of one counts
+/// while the other has its turn.
+#[test]
+fn what_loses_the_phase_is_seen_and_repaired() {
+    skip_unless!(need_pmu_guest());
+    let scratch = Scratch::new();
+    let check = in_guest(&scratch, "2", &["doctor", "--strobe-check=0.5", "--disturb"]);
+    check.exits(0);
+    let line = |what: &str| {
+        let found = check.stdout.lines().find(|line| line.starts_with(what));
+        found.unwrap_or_else(|| panic!("{what}\n{check}")).to_owned()
+    };
+    let foreign = line("a period set by somebody else, CPU 0:");
+    assert!(
+        foreign.contains("seen by lengths") || foreign.contains("seen by silence"),
+        "{foreign}"
+    );
+    check.prints("a lower limit of the sampling rate, CPU 0: seen by throttle records");
+    check.prints("a CPU that goes offline and comes back, CPU 1: seen by its absence");
+    for what in ["a period", "a lower limit", "a CPU that"] {
+        let right =
+            line(what).rsplit("; ").next().and_then(|it| it.split(' ').next()?.parse().ok());
+        assert!(right.is_some_and(|right: u64| right > 20), "{check}");
+    }
+}
+
+/// Nothing of the user's is touched by a check that is not asked to disturb, and lengths are exact.
+#[test]
+fn full_the_check_of_an_emulated_pmu_finds_no_spread() {
+    skip_unless!(need_full());
+    skip_unless!(need_pmu_guest());
+    let check = in_guest(&Scratch::new(), "1", &["doctor", "--strobe-check=5"]);
+    check.exits(0).prints("0  0  0  0  0").prints("the method holds here");
+    assert!(!check.stdout.contains("seen by"), "{check}");
+}
+
+#[test]
+fn full_windows_of_a_minute_keep_their_phase() {
+    skip_unless!(need_full());
+    skip_unless!(need_pmu_guest());
+    let scratch = Scratch::new();
+    let mix = ["function-mix", "--seconds", "60", "--threads", "6"];
+    let record = ["record", "--strobe", "-o", "minute.data", "--", "pmuscope", "workload"];
+    in_guest(&scratch, "1", &record.iter().chain(&mix).copied().collect::<Vec<_>>()).exits(0);
+    let recording = Recording::at(scratch.path("minute.data"));
+    let windows = holds(&recording, 300);
+    assert!(windows.all() > 55_000 && windows.epochs >= 60, "{} {}", windows.all(), windows.epochs);
+    recording.everyone_agrees();
+}
+
+/// The events of all tasks, and of which processes windows are wanted; perf's words for windows.
+#[test]
+fn full_windows_of_a_whole_machine_in_perfs_words() {
+    skip_unless!(need_full());
+    skip_unless!(need_pmu_guest());
+    let scratch = Scratch::new();
+    let events = "{cycles/period=499700,alt-period=300,alt-period-jitter=5/,instructions}:uS";
+    let record = ["record", "-a", "-e", events, "-o", "all.data", "--"];
+    let load =
+        ["pmuscope", "workload", "stencil", "--threads", "3", "--seconds", "3", "--size", "64"];
+    in_guest(&scratch, "1", &record.iter().chain(&load).copied().collect::<Vec<_>>()).exits(0);
+    let recording = Recording::at(scratch.path("all.data"));
+    let info = recording.info();
+    let strobe = strobe_of(&info);
+    assert_eq!((strobe.window, strobe.period, strobe.jitter), (300, 500_000, 31));
+    let lengths: Vec<u64> = strobe.epochs.iter().map(|epoch| epoch.offsets[0]).collect();
+    assert!(lengths.iter().all(|length| (300..=332).contains(length)), "{lengths:?}");
+    let windows = Windows::of(&recording);
+    assert_eq!((windows.wrong_offset, windows.wrong_length), (0, 0));
+    assert!(windows.accepted > 1000, "{}", windows.accepted);
 }

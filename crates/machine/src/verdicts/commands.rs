@@ -65,6 +65,12 @@ pub(crate) fn all(facts: &Facts) -> Vec<Verdict> {
             watchdog(facts),
         ),
         recorded(
+            "record --strobe",
+            "counters of one function",
+            join([everyone(), no_counters(facts)]),
+            join([watchdog(facts), no_own_cgroup(facts)]),
+        ),
+        recorded(
             "record -e cpu-clock:k",
             "time in the kernel",
             list(refusal(facts, Need::OwnKernel, "no kernel samples")),

@@ -108,6 +108,7 @@ fn a_user_at_level_2_sees_user_space_of_own_processes() {
             "record -a",
             "record -G CGROUP",
             "record --own-cgroup -- CMD",
+            "record --strobe",
             "record -e cpu-clock:k",
             "record -e SYSTEM:NAME",
             "bench capture"
@@ -158,7 +159,7 @@ fn levels_take_away_one_thing_after_the_other() {
     let counts: Vec<usize> = (-1..=4).map(refused).collect();
     // A cgroup of one's own is root's at every level. -1 nothing else; 0 tracepoints; 1 all that is system-wide; 2 the kernel; 3 (Debian), 4 (Ubuntu) all.
     let all = verdicts::verdicts(&facts).len() - NEVER_REFUSED.len();
-    assert_eq!(counts, [1, 2, 5, 6, all, all]);
+    assert_eq!(counts, [1, 2, 6, 7, all, all]);
 }
 
 #[test]
@@ -179,7 +180,10 @@ fn a_guest_without_pmu_has_the_software_clock() {
     facts.units.units.retain(|unit| unit.name != "cpu");
     facts.surroundings.hypervisor =
         Some(Sign { name: "KVM".to_owned(), evidence: "clock".to_owned() });
-    assert_eq!(outcomes(&facts, Outcome::Not), ["record -e cycles", "record -b"]);
+    assert_eq!(
+        outcomes(&facts, Outcome::Not),
+        ["record -e cycles", "record --strobe", "record -b"]
+    );
     assert_eq!(
         outcomes(&facts, Outcome::Reduced),
         [

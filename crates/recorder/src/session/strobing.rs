@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use pmuscope_counters::spawn::HeldChild;
 use pmuscope_counters::{EventRequest, Kernel, SamplingSet, Scope};
-use pmuscope_machine::{CpuSet, Machine, OwnCgroup, Topology};
+use pmuscope_machine::{Machine, OwnCgroup, Topology};
 use pmuscope_perfdata::strobe::{EpochUpdate, StrobeInfo};
 
 use super::Session;
@@ -90,18 +90,13 @@ impl Session<'_> {
     /// Looks at the phases of all CPUs, and leaves in the stream what became known.
     pub(super) fn look_after_strobe(&self, shared: &Shared<'_>) {
         if let Some(mut strobe) = self.strobe() {
-            let update = strobe.look(self.kernel, &self.set, self.online().as_ref());
+            let update = strobe.look(self.kernel, &self.set, self.machine.online_cpus().as_ref());
             if !update.opened.is_empty() {
                 shared.add_ids(update.opened.iter().map(|id| (id.id, id.event as usize)));
             }
             drop(strobe);
             leave(shared, &update);
         }
-    }
-
-    fn online(&self) -> Option<CpuSet> {
-        let path = self.machine.root().join("sys/devices/system/cpu/online");
-        CpuSet::parse(std::fs::read_to_string(path).ok()?.trim()).ok()
     }
 
     /// Ids of an event's descriptors, those that were opened later too.

@@ -13,6 +13,7 @@
 //! The method and its proof are in docs/strobing.md.
 
 mod calibrate;
+mod check;
 mod epochs;
 mod fit;
 mod helper;
@@ -34,6 +35,7 @@ use pmuscope_counters::{Kernel, OpenedEvent, SamplingSet, Scope, errno_name};
 use pmuscope_machine::CpuSet;
 use pmuscope_perfdata::strobe::{CpuHealth, Epoch, EpochUpdate, OpenedId, Reason, StrobeInfo};
 
+pub use self::check::{CpuCheck, Disturbance, StrobeCheck, strobe_check};
 use self::epochs::{Begun, Epochs};
 use self::helper::Helper;
 use self::phase::{Achieved, Failure, MOST_TRIES, Order};
@@ -111,6 +113,11 @@ impl Strobe {
         let watch = Arc::new(Watch::new(set.rings().len()));
         let (helper, epochs) = (Helper::Here, Epochs::default());
         Self { plan, info, scope, cgroup, helper, clockid, cpus, epochs, watch }
+    }
+
+    /// Which phase is the right one now; `None` while there is none.
+    fn expected(&self, ring: usize) -> Option<Expected> {
+        self.watch.expected(ring)
     }
 
     /// For the readers.

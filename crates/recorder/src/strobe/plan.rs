@@ -10,7 +10,7 @@ use super::phase::MOST_EDGES;
 use super::schedule::Schedule;
 use super::{calibrate, fit, requests};
 use crate::error::RecorderError;
-use crate::options::{Only, RecordOptions, StrobeOptions};
+use crate::options::{Only, StrobeOptions};
 use crate::sys;
 
 /// Windows per second of a busy CPU where no period is asked for.
@@ -91,12 +91,11 @@ impl Plan {
         &self,
         requests: &mut Vec<EventRequest>,
         shared: &Attr,
-        options: &RecordOptions,
-        strobe: &StrobeOptions,
+        window: &Event,
+        burst: u32,
     ) -> Vec<StrobeGroup> {
-        let Some(window) = options.events().next() else { return Vec::new() };
         let edge = requests::Edge { event: window, period: self.schedule.period };
-        requests::add_groups(requests, shared, &edge, strobe.burst as usize + 1, &self.counters)
+        requests::add_groups(requests, shared, &edge, burst as usize + 1, &self.counters)
     }
 
     /// What the recording says of itself before its first epoch; `command` is the process id of the

@@ -82,6 +82,11 @@ impl Watch {
         }
     }
 
+    /// Which phase is the right one now.
+    pub(crate) fn expected(&self, ring: usize) -> Option<Expected> {
+        self.cpu(ring)?.expected
+    }
+
     /// What was seen since.
     pub(crate) fn seen(&self, ring: usize) -> Seen {
         self.cpu(ring).map_or_else(Seen::default, |cpu| cpu.seen)

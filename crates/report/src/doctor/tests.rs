@@ -190,6 +190,7 @@ fn a_server_seen_by_a_user() {
       not      record -G CGROUP            a service or container           no events for other processes [1]
       not      record --own-cgroup -- CMD  its short-lived processes        no events for other processes [1], no cgroup to make [3]
       reduced  record -e cycles            hardware counters                one counter fewer on every CPU [4]
+      not      record --strobe             counters of one function         no events for other processes [1]
       not      record -e cpu-clock:k       time in the kernel               no kernel samples [1]
       reduced  record -g                   call chains                      user frames only [1]
       works    record -b                   branch stacks
