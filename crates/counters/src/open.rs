@@ -70,9 +70,12 @@ const WATERMARK_PART: u64 = 4;
 pub struct OpenOptions {
     /// Size of each ring's data area.
     pub ring_size: RingSize,
-    /// Map read-only: the kernel overwrites what is old (flight recorder).
-    pub overwrite: bool,
 }
+
+/// Events with [`AttrFlags::WRITE_BACKWARD`] (flight recorder: mapped read-only, the kernel overwrites what
+/// is old) have rings apart from the others, which then bring mappings and tasks only: a ring for these
+/// has so many bytes at most.
+const SIDEBAND_BYTES: u64 = 256 << 10;
 
 /// An open descriptor.
 #[derive(Debug)]
@@ -126,14 +129,17 @@ impl SamplingSet {
         raise_open_files(ResourceNeed::new(requests.len() as u64, places as u64))?;
         let limits = machine.limits();
         let budget = memory_budget(machine, topology);
-        let ring_size = options.ring_size.resolve(budget, rings.len() as u64)?;
-        let requests = with_watermark(requests, ring_size);
+        let of_sideband = has_sideband_rings(&requests);
+        let count = rings.len() as u64 * if of_sideband { 2 } else { 1 };
+        let ring_size = options.ring_size.resolve(budget, count)?;
+        let requests = with_watermark(requests, ring_size, of_sideband);
         let opener =
             Opener { kernel, scope, requests: &requests, paranoid: limits.perf_event_paranoid };
         let opened = opener.open_all(topology, &rings)?;
         if opened.iter().all(|ring| ring.events.is_empty()) {
             return Err(CountersError::Vanished(describe_scope(scope)));
         }
+        let opened = by_direction(opened, &requests);
         let mapped = map_all(kernel, opened, budget, ring_size, options)?;
         Ok(Self::collect(requests, mapped))
     }
@@ -296,6 +302,7 @@ impl SamplingSet {
         scope: &Scope,
         cpu: u32,
     ) -> Result<Self, CountersError> {
+        // Strobed recordings, the only ones that reopen, have no rings that are written backwards.
         let here = |opened: &&OpenedEvent| opened.cpu == Some(cpu);
         let Some(owner) = self.events.iter().find(here) else {
             return Err(CountersError::Vanished(format!("CPU {cpu}")));
@@ -329,6 +336,25 @@ struct OpenedRing {
     cpu: Option<u32>,
     tid: Option<u32>,
     events: Vec<OpenedEvent>,
+    direction: Direction,
+}
+
+/// Which way the kernel writes a ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    /// To a reader.
+    Forward,
+    /// To a reader, beside a ring that nobody reads.
+    Sideband,
+    /// Over what is old.
+    Backward,
+}
+
+impl Direction {
+    /// Bytes of a ring where others have `size`.
+    fn bytes(self, size: u64) -> u64 {
+        if self == Self::Sideband { size.min(SIDEBAND_BYTES) } else { size }
+    }
 }
 
 /// Opens descriptors; maps nothing yet.
@@ -385,7 +411,8 @@ impl Opener<'_> {
     fn open_ring(&self, places: &[Place]) -> Result<OpenedRing, CountersError> {
         let first = places.first().copied().unwrap_or(Place { cpu: None, tid: None });
         let tid = if first.cpu.is_none() { first.tid } else { None };
-        let mut ring = OpenedRing { cpu: first.cpu, tid, events: Vec::new() };
+        let direction = Direction::Forward;
+        let mut ring = OpenedRing { cpu: first.cpu, tid, events: Vec::new(), direction };
         for (number, place) in places.iter().enumerate() {
             self.open_place(*place, number == 0, &mut ring.events)?;
         }
@@ -499,13 +526,44 @@ impl Opener<'_> {
     }
 }
 
-fn with_watermark(mut requests: Vec<EventRequest>, ring_size: u64) -> Vec<EventRequest> {
-    for attr in requests.iter_mut().map(|request| &mut request.attr) {
-        if attr.flags.contains(AttrFlags::WATERMARK) {
-            attr.wakeup = u32::try_from(ring_size / WATERMARK_PART).unwrap_or(u32::MAX);
+fn is_backward(request: &EventRequest) -> bool {
+    request.attr.flags.contains(AttrFlags::WRITE_BACKWARD)
+}
+
+/// Whether some events write backwards and others do not.
+fn has_sideband_rings(requests: &[EventRequest]) -> bool {
+    requests.iter().any(is_backward) && !requests.iter().all(is_backward)
+}
+
+fn with_watermark(
+    mut requests: Vec<EventRequest>,
+    ring_size: u64,
+    of_sideband: bool,
+) -> Vec<EventRequest> {
+    for request in &mut requests {
+        if request.attr.flags.contains(AttrFlags::WATERMARK) {
+            let is_sideband = of_sideband && !is_backward(request);
+            let direction = if is_sideband { Direction::Sideband } else { Direction::Forward };
+            let watermark = direction.bytes(ring_size) / WATERMARK_PART;
+            request.attr.wakeup = u32::try_from(watermark).unwrap_or(u32::MAX);
         }
     }
     requests
+}
+
+/// The kernel does not let events of both directions write to one ring.
+fn by_direction(opened: Vec<OpenedRing>, requests: &[EventRequest]) -> Vec<OpenedRing> {
+    let of_sideband = has_sideband_rings(requests);
+    let split =
+        |ring: OpenedRing| {
+            let (backward, forward): (Vec<_>, Vec<_>) =
+                ring.events.into_iter().partition(|opened| is_backward(&requests[opened.event]));
+            let ahead = if of_sideband { Direction::Sideband } else { Direction::Forward };
+            [(forward, ahead), (backward, Direction::Backward)].map(|(events, direction)| {
+                OpenedRing { cpu: ring.cpu, tid: ring.tid, events, direction }
+            })
+        };
+    opened.into_iter().flat_map(split).filter(|ring| !ring.events.is_empty()).collect()
 }
 
 fn is_dummy(attr: &Attr) -> bool {
@@ -556,7 +614,7 @@ fn map_all(
     let count = opened.len() as u64;
     let mut size = ring_size;
     loop {
-        match map_with(kernel, &opened, size as usize, !options.overwrite) {
+        match map_with(kernel, &opened, size) {
             Ok(rings) => return Ok(opened.into_iter().zip(rings).collect()),
             Err(error)
                 if matches!(options.ring_size, RingSize::AtMost(_))
@@ -579,20 +637,16 @@ fn map_all(
     }
 }
 
-fn map_with(
-    kernel: &dyn Kernel,
-    opened: &[OpenedRing],
-    size: usize,
-    writable: bool,
-) -> io::Result<Vec<Ring>> {
+fn map_with(kernel: &dyn Kernel, opened: &[OpenedRing], size: u64) -> io::Result<Vec<Ring>> {
     let mut rings = Vec::with_capacity(opened.len());
     for ring in opened {
         let Some((owner, others)) = ring.events.split_first() else { continue };
-        let memory = kernel.map(owner.fd(), size, writable)?;
+        let backward = ring.direction == Direction::Backward;
+        let memory = kernel.map(owner.fd(), ring.direction.bytes(size) as usize, !backward)?;
         for other in others {
             kernel.redirect(other.fd(), owner.fd())?;
         }
-        rings.push(Ring::new(memory, ring.cpu, ring.tid));
+        rings.push(Ring::new(memory, ring.cpu, ring.tid, backward));
     }
     Ok(rings)
 }

@@ -11,6 +11,7 @@ pub struct Ring {
     tail: u64,
     cpu: Option<u32>,
     tid: Option<u32>,
+    backward: bool,
 }
 
 /// Whole records that wait in a ring: one piece, or two where they wrap.
@@ -56,8 +57,20 @@ impl<'a> Pending<'a> {
 }
 
 impl Ring {
-    pub(crate) fn new(memory: RingMemory, cpu: Option<u32>, tid: Option<u32>) -> Self {
-        Self { memory, tail: 0, cpu, tid }
+    pub(crate) fn new(
+        memory: RingMemory,
+        cpu: Option<u32>,
+        tid: Option<u32>,
+        backward: bool,
+    ) -> Self {
+        Self { memory, tail: 0, cpu, tid, backward }
+    }
+
+    /// Whether the kernel writes it backwards, over what is old: [`Ring::backward`] copies it, nobody
+    /// drains it.
+    #[must_use]
+    pub fn is_backward(&self) -> bool {
+        self.backward
     }
 
     /// The CPU whose events write here; `None` in per-thread mode.
@@ -149,7 +162,7 @@ mod tests {
     fn bytes_come_out_once_in_order_and_across_the_end() {
         let memory = RingMemory::anonymous(rustix::param::page_size()).unwrap();
         let size = memory.data_size();
-        let mut ring = Ring::new(memory, Some(3), None);
+        let mut ring = Ring::new(memory, Some(3), None, false);
         let mut sent = Vec::new();
         let mut received = Vec::new();
         for round in 0..50_u32 {
@@ -171,7 +184,7 @@ mod tests {
         use pmuscope_abi::record::RecordBuilder;
         let memory = RingMemory::anonymous(rustix::param::page_size()).unwrap();
         let size = memory.data_size();
-        let ring = Ring::new(memory, Some(0), None);
+        let ring = Ring::new(memory, Some(0), None, true);
         assert!(ring.backward().is_empty());
         let numbers = |bytes: &[u8]| -> Vec<u64> {
             Records::new(bytes)
@@ -195,7 +208,7 @@ mod tests {
     #[test]
     fn what_is_not_released_is_seen_again() {
         let memory = RingMemory::anonymous(rustix::param::page_size()).unwrap();
-        let ring = Ring::new(memory, None, Some(7));
+        let ring = Ring::new(memory, None, Some(7), true);
         ring.memory.produce(b"12345678");
         assert_eq!(collect(&ring.pending()), b"12345678");
         assert_eq!(collect(&ring.pending()), b"12345678");

@@ -58,7 +58,8 @@ impl KernelFeatures {
 /// Where the target already runs (CPUs, processes, threads, cgroups), the first request is a software
 /// dummy that is on from the start: it reports mappings and tasks while existing ones are being named,
 /// before sampling begins. A command of our own has nothing to report before its exec, so there the
-/// first sampling event carries the sideband itself, which saves a descriptor per CPU.
+/// first sampling event carries the sideband itself, which saves a descriptor per CPU; not in a flight
+/// recorder, whose samples must not overwrite it.
 ///
 /// # Errors
 /// [`RecorderError::Options`] for settings that no kernel takes together.
@@ -68,7 +69,7 @@ pub(crate) fn requests(
 ) -> Result<Vec<EventRequest>, RecorderError> {
     let own_command = options.target == Target::Command;
     let mut requests = Vec::new();
-    if !own_command {
+    if !own_command || options.overwrite {
         requests.push(sideband_request(options, kernel));
     }
     for group in &options.groups {
@@ -109,9 +110,12 @@ pub(crate) fn strobed(
 }
 
 fn sideband_request(options: &RecordOptions, kernel: KernelFeatures) -> EventRequest {
+    let mut attr = sideband(options, kernel, base(options, kernel));
+    // Of a flight recorder too: what is mapped where must outlive the samples that are overwritten.
+    attr.flags.remove(AttrFlags::WRITE_BACKWARD);
     EventRequest {
         name: SIDEBAND.into(),
-        attr: sideband(options, kernel, base(options, kernel)),
+        attr,
         leader: None,
         cpus: None,
         any_task: options.target.is_wide(),

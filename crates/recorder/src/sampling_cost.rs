@@ -64,7 +64,7 @@ pub(crate) fn measure(
     let request = EventRequest { attr: at_rate(&request.attr), leader: None, ..request.clone() };
     let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
     let index = IdIndex::new([], [&request.attr]);
-    let options = OpenOptions { ring_size: RingSize::AtMost(256 << 10), overwrite: false };
+    let options = OpenOptions { ring_size: RingSize::AtMost(256 << 10) };
     let scope = Scope::Threads(vec![tid]);
     let mut set = SamplingSet::open(kernel, machine, topology, &scope, vec![request], options)?;
     let Some(mut ring) = set.take_rings().pop() else { return Ok(None) };

@@ -117,6 +117,18 @@ impl Running {
     }
 }
 
+/// CPU time of a process's children, in hundredths of a second (USER_HZ): the fields utime and stime of
+/// proc(5), the 12th and 13th behind the name.
+fn ticks_of_children(pid: u32) -> u64 {
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    let ticks = |child: &str| -> Option<u64> {
+        let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).ok()?;
+        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+        Some(fields[11].parse::<u64>().ok()? + fields[12].parse::<u64>().ok()?)
+    };
+    children.unwrap_or_default().split_whitespace().filter_map(ticks).sum()
+}
+
 /// A snapshot holds the newest samples of every CPU, none of them twice, and taking it loses none.
 #[test]
 fn a_flight_recorder_writes_its_newest_samples_on_a_signal_and_at_the_end() {
@@ -127,7 +139,8 @@ fn a_flight_recorder_writes_its_newest_samples_on_a_signal_and_at_the_end() {
     args.extend(["-F", &hz, "-o", "x.data", "--"]);
     args.extend(busy("4"));
     let running = Running::start(&scratch, &args);
-    std::thread::sleep(Duration::from_secs(1));
+    // The command begins when sampling does; by then it has filled a ring twice over.
+    running.until("CPU time", || ticks_of_children(running.0.id()) >= 30);
     for count in 1..=2 {
         running.signal(Signal::USR2);
         running.until("snapshot", || recordings(&scratch).len() >= count);
@@ -142,6 +155,26 @@ fn a_flight_recorder_writes_its_newest_samples_on_a_signal_and_at_the_end() {
         // A ring of 128 KiB holds 2700 samples of 48 bytes; sideband and the cut end take some.
         assert!(info.samples() > 1000, "{info:?}");
     }
+}
+
+/// A process that began before the oldest sample of the rings, and ended before the snapshot, has its name
+/// and its functions: what tells them is not overwritten by samples.
+#[test]
+fn a_flight_recorder_knows_processes_that_began_long_before_and_ended() {
+    let scratch = Scratch::new();
+    std::fs::copy(env!("CARGO_BIN_EXE_pmuscope"), scratch.path("bygone")).unwrap();
+    let script = "./bygone workload stencil --threads 1 --seconds 2 & wait";
+    let hz = rate(5_000);
+    let ring = ["-m", "16K", "-e", "cpu-clock:u", "-F", &hz, "-o", "x.data"];
+    let command = ["--", "sh", "-c", script];
+    scratch.pmuscope(["record", "--overwrite"].iter().chain(&ring).chain(&command)).exits(0);
+    let recording = Recording::at(scratch.path("x.data"));
+    let info = recording.everyone_agrees();
+    // A ring of 16 KiB holds 340 samples; of a second alone there were more.
+    assert!((100..=340 * u64::from(info.machine.cpus)).contains(&info.samples()), "{info:?}");
+    let report = scratch.pmuscope(["report", "-i", "x.data", "--by", "comm,module"]);
+    report.exits(0).prints("bygone");
+    assert!(!report.stdout.contains("[unknown]"), "{report}");
 }
 
 /// Sampling is on only between `enable` and `disable`; each command is acknowledged; `stop` ends.

@@ -26,7 +26,7 @@ fn open(
 ) -> Result<SamplingSet, CountersError> {
     let machine = Machine::host();
     let topology: Topology = machine.topology().unwrap();
-    let options = OpenOptions { ring_size, overwrite: false };
+    let options = OpenOptions { ring_size };
     SamplingSet::open(kernel, &machine, &topology, scope, requests, options)
 }
 
@@ -49,6 +49,25 @@ fn all_events_of_a_cpu_write_into_one_ring() {
     assert_eq!(kernel.opened().iter().filter(|call| call.in_group).count(), 3);
     set.enable(&kernel, |_| ()).unwrap();
     assert_eq!(kernel.enabled(), 3 * 2, "members are enabled by their leaders");
+}
+
+/// Sideband that samples would overwrite has a smaller ring beside theirs, which somebody reads.
+#[test]
+fn events_that_are_written_backwards_have_rings_of_their_own() {
+    let kernel = FakeKernel::default();
+    let mut requests = vec![request(0, None), request(2, None), request(3, None)];
+    for request in &mut requests[1..] {
+        request.attr.flags |= AttrFlags::WRITE_BACKWARD;
+    }
+    let size = 1 << 20;
+    let mut set = open(&kernel, &Scope::Cpus(cpus(2)), requests, RingSize::Exactly(size)).unwrap();
+    let rings = set.take_rings();
+    let found: Vec<_> = rings.iter().map(|r| (r.cpu(), r.is_backward(), r.size())).collect();
+    let (sideband, samples) = (256 << 10, size as usize);
+    let of = |cpu| [(Some(cpu), false, sideband), (Some(cpu), true, samples)];
+    assert_eq!(found, [of(0), of(1)].concat());
+    let places: Vec<_> = set.events().iter().map(|e| (e.event, e.ring)).collect();
+    assert_eq!(places, [(0, 0), (1, 1), (2, 1), (0, 2), (1, 3), (2, 3)]);
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn samples_of_a_spinning_thread_arrive_with_its_ids() {
     let machine = Machine::host();
     let topology = machine.topology().unwrap();
     let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
-    let options = OpenOptions { ring_size: RingSize::AtMost(64 << 10), overwrite: false };
+    let options = OpenOptions { ring_size: RingSize::AtMost(64 << 10) };
     let scope = Scope::Threads(vec![tid]);
     let opened = SamplingSet::open(
         &Host,

@@ -19,6 +19,7 @@ mod preview;
 mod rate;
 mod readers;
 mod scope;
+mod sideband;
 mod strobing;
 mod threads;
 mod wait;
@@ -134,7 +135,6 @@ pub fn record(
             RingChoice::Auto => RingSize::AtMost(RING_BYTES),
             RingChoice::Bytes(bytes) => RingSize::Exactly(bytes),
         },
-        overwrite: options.overwrite,
     };
     let topology = &topology;
     let open = |scope: &Scope| {
@@ -216,33 +216,9 @@ impl Session<'_> {
     fn run(mut self, mut child: Option<HeldChild>) -> Result<Summary, RecorderError> {
         let rings = self.set.take_rings();
         if self.options.overwrite {
-            return self.run_flight_recorder(&rings, child.as_mut());
+            return self.run_flight_recorder(rings, child.as_mut());
         }
         self.run_streams(rings, child.as_mut())
-    }
-
-    /// Rings that nobody reads before a snapshot.
-    fn run_flight_recorder(
-        &self,
-        rings: &[Ring],
-        child: Option<&mut HeldChild>,
-    ) -> Result<Summary, RecorderError> {
-        let index = self.index();
-        let mut snapshots = Vec::new();
-        let begun = Moment::now(self.options.clockid);
-        let nothing_lost = self.read_loss();
-        let bell = Wake::new().map_err(RecorderError::system("eventfd"))?;
-        let measured = self.measure(&bell, child, &mut |due, _| {
-            if let Due::Switch = due {
-                let snapshot = self.snapshot(rings, &index, &begun, &nothing_lost, false)?;
-                snapshots.push(snapshot.path);
-                self.drop_oldest(&mut snapshots);
-            }
-            Ok(())
-        })?;
-        Previous::keep(&self.options.output)?.begun();
-        let last = self.snapshot(rings, &index, &measured.started, &nothing_lost, true)?;
-        Ok(self.flight_summary(&measured, last, snapshots))
     }
 
     /// Rings that readers drain into files.
@@ -369,9 +345,25 @@ impl Session<'_> {
         child.wait().map_err(RecorderError::system("waitpid"))
     }
 
-    /// Describes in `output` what exists: before the recording (`again` false) a command of ours has
-    /// nothing to describe; later its descendants are among all processes.
+    /// Describes in `output` what exists, as [`Session::describe_what_exists`] does.
     fn name_what_exists(&self, output: &Output, again: bool) {
+        // The level was accepted when the readers began; without a compressor records stand as they are.
+        let mut compressor = self.options.compression.and_then(|level| Compressor::new(level).ok());
+        let mut compressed = Vec::new();
+        self.describe_what_exists(again, &mut |records| match &mut compressor {
+            Some(compressor) => {
+                compressed.clear();
+                compressor.compress(records, &mut compressed);
+                output.append(&compressed);
+            }
+            None => output.append(records),
+        });
+        output.begin_rounds();
+    }
+
+    /// Records of what exists: before the recording (`again` false) a command of ours has nothing to
+    /// describe; later its descendants are among all processes.
+    fn describe_what_exists(&self, again: bool, append: &mut dyn FnMut(&[u8])) {
         let processes = match &self.options.target {
             Target::Command | Target::CommandInCgroup if !again => Processes::None,
             Target::Processes(pids) if !again => Processes::These(pids.clone()),
@@ -381,18 +373,7 @@ impl Session<'_> {
         let find = |path: &Path| find_build_id(path);
         let find = self.options.build_ids.then_some(&find as crate::synthesize::FindBuildId<'_>);
         let data = self.options.wants_data_mappings();
-        // The level was accepted when the readers began; without a compressor records stand as they are.
-        let mut compressor = self.options.compression.and_then(|level| Compressor::new(level).ok());
-        let mut compressed = Vec::new();
-        synthesize(self.machine, &processes, data, find, &mut |records| match &mut compressor {
-            Some(compressor) => {
-                compressed.clear();
-                compressor.compress(records, &mut compressed);
-                output.append(&compressed);
-            }
-            None => output.append(records),
-        });
-        output.begin_rounds();
+        synthesize(self.machine, &processes, data, find, append);
     }
 
     /// Waits for the end, and meanwhile does what is due.

@@ -93,7 +93,7 @@ pub fn strobe_check(
     let info = plan.info(options, &event.name, None, groups);
     let scope = || Scope::Cpus(topology.online.clone());
     let ring_size = RingSize::AtMost(256 << 10);
-    let open = OpenOptions { ring_size, overwrite: false };
+    let open = OpenOptions { ring_size };
     let mut set = SamplingSet::open(kernel, machine, &topology, &scope(), requests, open)?;
     let strobe = Strobe::new(plan, info, scope(), None, &set, CLOCK);
     let rings = set.take_rings();

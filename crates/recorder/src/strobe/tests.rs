@@ -41,7 +41,7 @@ impl Lab {
         let requests = (0..groups)
             .flat_map(|group| [request(None), request(Some(2 * group as usize))])
             .collect();
-        let options = OpenOptions { ring_size: RingSize::AtMost(65536), overwrite: false };
+        let options = OpenOptions { ring_size: RingSize::AtMost(65536) };
         let set =
             SamplingSet::open(&*pmu, &machine, &topology, &scope(), requests, options).unwrap();
         let group = |group| StrobeGroup {
