@@ -21,7 +21,7 @@
 //!   themselves, the long ones do not count.
 //!
 //! Tests of a window come in the order of [`Cause`]; those rejected are counted for the function they
-//! end in. Windows follow from each sample and the two before it on the same CPU ([`shot`]), so they
+//! end in. Windows follow from each sample and the two before it on the same CPU (see `shot.rs`), so they
 //! are found on all CPUs at once, in two passes: the first finds the distinct places, which then get
 //! names, the second adds up windows. Memory follows from places, functions and blocks of time, not
 //! from windows.
@@ -231,8 +231,8 @@ impl Row {
 }
 
 impl Windows {
-    /// Reads the recording at `path`. `running` is the kernel this program runs on; `prepare` gets what
-    /// is known of tasks and mappings before names are asked for.
+    /// Reads the recording at `path`. Names of counts are those that `metrics` has for them; `running` is
+    /// the kernel this program runs on.
     ///
     /// # Errors
     /// See [`WindowsError`].
