@@ -10,7 +10,7 @@ use super::judge::{Judge, Verdict};
 use super::place::Finder;
 use super::plan::{Lengths, Seen};
 use super::rows::{NAMELESS, Spots};
-use super::shot::{NO_CPU, Shot, Stream, Tail, counts, leader};
+use super::shot::{NO_CPU, Shot, Stream, Tail, counts, events, leader};
 use super::sums::RowSums;
 use super::{Cause, CpuWindows};
 use crate::blocks::Clock;
@@ -164,7 +164,7 @@ impl Taker for Scout<'_> {
         let Some(counts) = counts(hit) else { return };
         let key = counts.stream(hit);
         let stream = streams.entry(key).or_insert_with(|| {
-            let events = counts.events(hit.event, self.of_id);
+            let events = events(hit, self.of_id);
             let known = seen.iter().position(|seen| seen.events == events);
             let group = known.unwrap_or_else(|| {
                 seen.push(Seen { events, lengths: Lengths::default() });
@@ -356,7 +356,7 @@ impl Taker for Windower<'_> {
                 Some(&at) => self.latest = at,
                 None => {
                     let plan = shared.judge.plan;
-                    let group = plan.group(&counts.events(hit.event, &plan.of_id));
+                    let group = plan.group(&events(hit, &plan.of_id));
                     self.latest = self.streams.len();
                     self.at.insert(key, self.latest);
                     self.streams.push(Stream::new(key, group.unwrap_or(u32::MAX), shot));

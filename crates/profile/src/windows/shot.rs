@@ -37,20 +37,21 @@ pub(crate) struct Shot {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Counts {
     pub(crate) values: [u64; MOST],
-    pub(crate) ids: [Option<u64>; MOST],
-    pub(crate) number: usize,
+    /// Id of the descriptor that leads the group, where counts have ids.
+    leader: Option<u64>,
 }
 
 /// The counts of a sample; `None` if it has none.
 #[inline]
 pub(crate) fn counts(hit: &Hit<'_>) -> Option<Counts> {
-    let mut counts = Counts { values: [0; MOST], ids: [None; MOST], number: 0 };
-    for (at, one) in hit.read?.iter().take(MOST).enumerate() {
-        counts.values[at] = one.value;
-        counts.ids[at] = one.id;
-        counts.number = at + 1;
+    let mut each = hit.read?.iter();
+    let first = each.next()?;
+    let mut counts = Counts { values: [0; MOST], leader: first.id };
+    counts.values[0] = first.value;
+    for (to, one) in counts.values[1..].iter_mut().zip(each) {
+        *to = one.value;
     }
-    (counts.number > 0).then_some(counts)
+    Some(counts)
 }
 
 /// Id of the descriptor that leads the group of a sample, where counts have ids.
@@ -66,23 +67,24 @@ impl Counts {
     pub(crate) fn stream(&self, hit: &Hit<'_>) -> u64 {
         const BY_CPU: u64 = 1 << 62;
         const BY_THREAD: u64 = 1 << 63;
-        match (self.ids[0], hit.cpu, hit.task) {
+        match (self.leader, hit.cpu, hit.task) {
             (Some(id), _, _) => id,
             (None, Some(cpu), _) => BY_CPU | u64::from(cpu),
             (None, None, Some((_, tid))) => BY_THREAD | u64::from(tid as u32),
             (None, None, None) => BY_THREAD,
         }
     }
+}
 
-    /// The events that were counted, by the ids of their descriptors, else by their order from the one
-    /// that sampled on.
-    pub(crate) fn events(&self, event: usize, of_id: &FxHashMap<u64, u32>) -> Vec<u32> {
-        let event_of = |at: usize| match self.ids[at] {
-            Some(id) => of_id.get(&id).copied().unwrap_or(u32::MAX),
-            None => (event + at) as u32,
-        };
-        (0..self.number).map(event_of).collect()
-    }
+/// The events that were counted, by the ids of their descriptors, else by their order from the one that
+/// sampled on.
+pub(crate) fn events(hit: &Hit<'_>, of_id: &FxHashMap<u64, u32>) -> Vec<u32> {
+    let Some(read) = hit.read else { return Vec::new() };
+    let event = |(at, id): (usize, Option<u64>)| match id {
+        Some(id) => of_id.get(&id).copied().unwrap_or(u32::MAX),
+        None => (hit.event + at) as u32,
+    };
+    read.iter().take(MOST).map(|one| one.id).enumerate().map(event).collect()
 }
 
 /// The samples of one stream in a stretch that others need.
