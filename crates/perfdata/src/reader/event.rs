@@ -25,6 +25,12 @@ impl Event {
         self.attr.sample_type.contains(SampleType::PERIOD)
     }
 
+    /// Whether samples carry call chains.
+    #[must_use]
+    pub fn has_chains(&self) -> bool {
+        self.attr.sample_type.contains(SampleType::CALLCHAIN)
+    }
+
     /// Whether samples carry what stacks are unwound from: registers and stack of the program.
     #[must_use]
     pub fn has_stacks(&self) -> bool {
@@ -108,6 +114,7 @@ impl Layout {
         }
     }
 
+    #[inline]
     fn id(self, record_kind: u32, body: &[u8], endian: Endian) -> Option<u64> {
         if record_kind == kind::SAMPLE {
             u64_at(body, self.sample_id?, endian)
@@ -117,6 +124,7 @@ impl Layout {
     }
 }
 
+#[inline]
 fn u64_at(body: &[u8], at: usize, endian: Endian) -> Option<u64> {
     Fields::new(body.get(at..)?, endian).u64()
 }
@@ -181,6 +189,7 @@ impl Events {
     }
 
     /// Event of a sample; `None` if its id belongs to none.
+    #[inline]
     pub(super) fn of_sample(&mut self, body: &[u8], endian: Endian) -> Option<usize> {
         if self.list.len() == 1 {
             return Some(0);
@@ -190,10 +199,15 @@ impl Events {
     }
 
     /// Event that owns a descriptor's id.
+    #[inline]
     pub(super) fn of_id(&mut self, id: u64) -> Option<usize> {
         if self.last.0 == id && id != 0 {
             return Some(self.last.1);
         }
+        self.of_other_id(id)
+    }
+
+    fn of_other_id(&mut self, id: u64) -> Option<usize> {
         let index = *self.by_id.get(&id)?;
         self.last = (id, index);
         Some(index)

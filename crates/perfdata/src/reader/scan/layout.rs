@@ -90,18 +90,59 @@ impl SampleLayout {
         word(body, self.time).filter(|&time| time != 0 && time != u64::MAX)
     }
 
-    /// Whether [`SampleLayout::decode`] finds all fields.
+    /// Whether all fields are there.
     #[inline]
     pub(super) fn fits(&self, body: &[u8]) -> bool {
-        if self.read.is_none() && !self.chain {
+        if self.is_plain() {
             return body.len() >= usize::from(self.behind);
         }
         self.decode(0, 0, body).is_some()
     }
 
-    /// The fields; `None` if the body is too short for what the attribute promises.
+    /// Hands on the fields, unless the body is too short for what the attribute promises. A hit is large:
+    /// most are never moved this way.
     #[inline]
-    pub(super) fn decode<'a>(&self, event: usize, bits: u16, body: &'a [u8]) -> Option<Hit<'a>> {
+    pub(super) fn hand_on<'a>(
+        &self,
+        event: usize,
+        bits: u16,
+        body: &'a [u8],
+        take: impl FnOnce(&Hit<'a>),
+    ) {
+        if !self.is_plain() {
+            if let Some(hit) = self.decode(event, bits, body) {
+                take(&hit);
+            }
+        } else if body.len() >= usize::from(self.behind) {
+            take(&self.fields(event, bits, body));
+        }
+    }
+
+    /// Whether nothing of use stands behind the fields that are always there.
+    #[inline]
+    fn is_plain(&self) -> bool {
+        self.read.is_none() && !self.chain && self.tail.is_none()
+    }
+
+    /// The fields that are always there.
+    #[inline]
+    fn fields<'a>(&self, event: usize, bits: u16, body: &'a [u8]) -> Hit<'a> {
+        Hit {
+            event,
+            mode: mode(bits),
+            ip: word(body, self.ip),
+            task: word(body, self.task).map(halves),
+            time: word(body, self.time).unwrap_or(0),
+            cpu: word(body, self.cpu).map(|both| halves(both).0 as u32),
+            period: word(body, self.period),
+            read: None,
+            chain: &[],
+            user: None,
+        }
+    }
+
+    /// The fields; `None` if the body is too short for what the attribute promises.
+    fn decode<'a>(&self, event: usize, bits: u16, body: &'a [u8]) -> Option<Hit<'a>> {
         let mut rest = body.get(usize::from(self.behind)..)?;
         let mut read = None;
         if let Some(format) = self.read {
@@ -117,18 +158,8 @@ impl SampleLayout {
             chain = words.get(..length)?;
             rest = rest.get(8 * (length + 1)..)?;
         }
-        Some(Hit {
-            event,
-            mode: mode(bits),
-            ip: word(body, self.ip),
-            task: word(body, self.task).map(halves),
-            time: word(body, self.time).unwrap_or(0),
-            cpu: word(body, self.cpu).map(|both| halves(both).0 as u32),
-            period: word(body, self.period),
-            read,
-            chain,
-            user: self.tail.map(|layout| layout.tail(rest, NATIVE)),
-        })
+        let user = self.tail.map(|layout| layout.tail(rest, NATIVE));
+        Some(Hit { read, chain, user, ..self.fields(event, bits, body) })
     }
 }
 
@@ -149,6 +180,7 @@ fn halves(word: u64) -> (i32, i32) {
     (half(0), half(4))
 }
 
+#[inline]
 fn mode(bits: u16) -> CpuMode {
     match bits & misc::CPUMODE_MASK {
         misc::KERNEL => CpuMode::Kernel,
@@ -184,7 +216,8 @@ mod tests {
             let attr = Attr { sample_type, read_format, ..Attr::default() };
             let mut body: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
             body.truncate(body.len().saturating_sub(cut));
-            let ours = SampleLayout::new(&attr).decode(3, bits, &body);
+            let mut ours = None;
+            SampleLayout::new(&attr).hand_on(3, bits, &body, |hit| ours = Some(*hit));
             let theirs = sample::sample(&body, bits, 3, &attr, NATIVE);
             prop_assert_eq!(ours.is_some(), theirs.is_some());
             prop_assert_eq!(SampleLayout::new(&attr).fits(&body), ours.is_some());

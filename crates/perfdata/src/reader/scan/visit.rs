@@ -154,10 +154,10 @@ impl<V: Visitor> Sink for Sampler<'_, V> {
             return;
         }
         let Some(event) = self.events.of_sample(body, NATIVE) else { return };
-        let Some(hit) = self.layouts.get(event).and_then(|l| l.decode(event, misc, body)) else {
-            return;
-        };
-        self.visitor.sample(Moment { time: hit.time, untimed: false, record }, &hit);
+        let Some(layout) = self.layouts.get(event) else { return };
+        layout.hand_on(event, misc, body, |hit| {
+            self.visitor.sample(Moment { time: hit.time, untimed: false, record }, hit);
+        });
     }
 }
 
