@@ -53,7 +53,7 @@ pub fn profile(path: &Path, detail: Detail) -> Result<Profile, ReadError> {
     let mut reader = Reader::open(path)?;
     let apart = Apart { chains: true, tasks: TasksBy::Thread, cpus: true };
     let collected = Collected::read_in(&mut reader, apart, 3, None, PIECES)?;
-    Ok(named(collected, &reader, detail))
+    named(collected, &reader, detail)
 }
 
 /// The whole answer without names, read in order.
@@ -63,10 +63,10 @@ pub fn profile(path: &Path, detail: Detail) -> Result<Profile, ReadError> {
 pub fn profile_in_order(path: &Path, apart: Apart) -> Result<Profile, ReadError> {
     let mut reader = Reader::open(path)?;
     let collected = Collected::in_order(&mut reader, apart, None)?;
-    Ok(named(collected, &reader, Detail::Function))
+    named(collected, &reader, Detail::Function)
 }
 
-fn named(collected: Collected, reader: &Reader, detail: Detail) -> Profile {
+fn named(collected: Collected, reader: &Reader, detail: Detail) -> Result<Profile, ReadError> {
     let nothing = |request: &Request<'_>| Resolved {
         symbols: vec![None; request.addresses.len()],
         state: State::FileMissing,

@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let found = if has("no-symbols") { Vec::new() } else { symbolizer.resolve_all(requests) };
         named = start.elapsed().as_secs_f64();
         found
-    });
+    })?;
     let all = start.elapsed().as_secs_f64();
     let samples = profile.samples() as f64;
     let status = std::fs::read_to_string("/proc/self/status")?;

@@ -24,7 +24,7 @@ fn read(run: &Run, attribution: Attribution) -> Windows {
     write(run, &path);
     let named = |one: &Request<'_>| {
         let symbol = |&address: &u64| {
-            name_at(&run.functions, address).map(|name| Symbol::named(name.into()))
+            name_at(&run.functions, address).map(|name| Symbol::named(name.into()).into())
         };
         Resolved { symbols: one.addresses.iter().map(symbol).collect(), state: State::Found }
     };

@@ -152,7 +152,7 @@ fn listing(
     let names: FxHashMap<u64, Arc<str>> = targets
         .into_iter()
         .zip(names)
-        .filter_map(|(target, symbol)| Some((target, symbol?.name)))
+        .filter_map(|(target, symbol)| Some((target, Arc::clone(&symbol?.name))))
         .collect();
     let text = |one: &Instruction| match one.target.and_then(|target| names.get(&target)) {
         Some(name) => format!("{} <{name}>", one.text),
@@ -164,7 +164,7 @@ fn listing(
         text: text(one),
         line: symbol.and_then(|symbol| match symbol.inlined.last() {
             Some(inner) => inner.line.clone(),
-            None => symbol.line,
+            None => symbol.line.clone(),
         }),
     });
     Ok(Listing { path: code.path.clone(), instructions: listed.collect() })

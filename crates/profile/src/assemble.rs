@@ -5,56 +5,66 @@
 
 use std::sync::Arc;
 
-use pmuscope_symbols::{Line, Symbol};
-use rustc_hash::FxHashMap;
+use pmuscope_perfdata::reader::ReadError;
 
-use crate::aggregate::{
-    Aggregate, Cell, Frame, FrameId, Function, FunctionId, Series, Task, TaskId, Timeline,
-};
-use crate::collect::Collected;
-use crate::counter::{Counts, TaskKey};
-use crate::modules::ModuleKind;
+use crate::aggregate::{Aggregate, Cell, Series, Stacks, Task, TaskId, Timeline};
+use crate::collect::{Collected, Counted};
+use crate::counter::{Counts, TaskKey, Where};
+use crate::located::Located;
 use crate::naming::Named;
+use crate::paths::Paths;
 use crate::profile::Detail;
 use crate::series::in_parallel;
 use crate::table::{Interned, mix};
-use crate::tasks::{CommOf, Place};
+use crate::tasks::{CommOf, Tasks};
 use crate::tree::Tree;
 
 impl Collected {
-    /// Adds up; the counts are used up.
-    pub(crate) fn aggregate(&mut self, named: &Named, detail: Detail) -> Aggregate {
-        let frames = Frames::new(self, named, detail);
-        let timeline = self.timeline();
-        let mut tree = Tree::default();
-        let stacks: Vec<Vec<u32>> = self
-            .counts
+    /// Adds up. The logs of the counts are used up, and the symbols of `named`.
+    ///
+    /// # Errors
+    /// If samples are counted only now, and the operating system fails to read.
+    pub(crate) fn aggregate(
+        &mut self,
+        named: &mut Named,
+        detail: Detail,
+    ) -> Result<Aggregate, ReadError> {
+        let symbols = std::mem::take(&mut named.symbols);
+        let paths = Paths::new(&self.state.modules, &named.places, symbols, detail);
+        let (stacks, by_counter) = match &self.counted {
+            Counted::All(counts) => stacks(counts, named, &paths),
+            Counted::Places(_, again) => {
+                let (stacks, of_paths) = paths.stacks();
+                let located = located(named, &paths, &of_paths);
+                self.counted = Counted::All(again.count_located(&self.state, &located)?);
+                (stacks, Vec::new())
+            }
+        };
+        let Counted::All(counts) = &mut self.counted else { return Ok(Aggregate::default()) };
+        let (tasks, task_numbers) = tasks(&self.state.tasks, counts);
+        let counters: Vec<Counter<'_>> = counts
             .iter()
-            .zip(&named.numbers)
-            .map(|(counts, numbers)| stacks(counts, numbers, &frames, &mut tree))
-            .collect();
-        let (nodes, renumbered) = tree.in_order();
-        let (tasks, task_numbers) = self.tasks();
-        let counters: Vec<Counter<'_>> = self
-            .counts
-            .iter()
-            .zip(&stacks)
             .zip(&task_numbers)
-            .map(|((counts, stacks), tasks)| Counter { counts, stacks, tasks })
+            .enumerate()
+            .map(|(at, (counts, tasks))| {
+                let stacks = by_counter.get(at).map(Vec::as_slice).unwrap_or_default();
+                Counter { counts, stacks, tasks }
+            })
             .collect();
         let shift = self.clock.shift();
-        let sums = in_parallel(&counters, |counter| counter.sums(&renumbered, shift));
+        let sums = in_parallel(&counters, |counter| counter.sums(shift));
         let (cells, numbers) = together(sums);
-        let logs = std::mem::take(&mut self.counts).into_iter().map(|counts| counts.log);
-        Aggregate {
-            functions: frames.functions,
-            frames: frames.frames,
-            stacks: nodes,
+        let logs: Vec<_> =
+            counts.iter_mut().map(|counts| std::mem::take(&mut counts.log)).collect();
+        Ok(Aggregate {
+            functions: paths.functions,
+            frames: paths.frames.list,
+            stacks,
             tasks,
             cells,
-            series: Series::of_logs(logs.zip(numbers), shift),
-            timeline,
-        }
+            series: Series::of_logs(logs.into_iter().zip(numbers), shift),
+            timeline: self.timeline(),
+        })
     }
 
     fn timeline(&self) -> Timeline {
@@ -64,162 +74,72 @@ impl Collected {
             blocks: self.blocks() as u32,
         }
     }
-
-    /// Each task once, in order; and which one each counter's are.
-    fn tasks(&self) -> (Vec<Task>, Vec<Vec<TaskId>>) {
-        let task = |key: &TaskKey| {
-            let command: Arc<str> = match key.comm {
-                CommOf::Told(comm) => {
-                    String::from_utf8_lossy(self.state.tasks.name(comm)).as_ref().into()
-                }
-                CommOf::Unnamed(tid) => format!(":{tid}").into(),
-            };
-            Task { command, pid: key.pid, tid: key.tid }
-        };
-        let by_counter: Vec<Vec<Task>> =
-            self.counts.iter().map(|counts| counts.tasks.iter().map(task).collect()).collect();
-        let mut all: Vec<Task> = by_counter.iter().flatten().cloned().collect();
-        let key = |task: &Task| (Arc::clone(&task.command), task.pid, task.tid);
-        all.sort_unstable_by_key(key);
-        all.dedup();
-        let number = |task: &Task| {
-            all.binary_search_by(|other| key(other).cmp(&key(task))).unwrap_or(0) as TaskId
-        };
-        let numbers = by_counter.iter().map(|tasks| tasks.iter().map(number).collect()).collect();
-        (all, numbers)
-    }
 }
 
-/// For each place or chain of a counter, the node of its frames.
-fn stacks(counts: &Counts, numbers: &[u32], frames: &Frames, tree: &mut Tree) -> Vec<u32> {
-    let path = |place: u32| frames.path(numbers[place as usize]);
-    let Some(chains) = &counts.chains else {
-        // Places are in order, so the next is often in the same function.
-        let mut latest: (&[FrameId], u32) = (&[], Tree::ROOT);
-        let node = |place: u32| {
-            let path = path(place);
-            if latest.0 != path {
-                latest = (path, tree.below(Tree::ROOT, path));
-            }
-            latest.1
+/// Each task once, in order; and which one each counter's are.
+fn tasks(all: &Tasks, counts: &[Counts]) -> (Vec<Task>, Vec<Vec<TaskId>>) {
+    let task = |key: &TaskKey| {
+        let command: Arc<str> = match key.comm {
+            CommOf::Told(comm) => String::from_utf8_lossy(all.name(comm)).as_ref().into(),
+            CommOf::Unnamed(tid) => format!(":{tid}").into(),
         };
-        return (0..counts.places.len() as u32).map(node).collect();
+        Task { command, pid: key.pid, tid: key.tid }
     };
-    let mut reached = Vec::with_capacity(chains.len() + 1);
-    reached.push(Tree::ROOT);
-    for node in chains {
-        reached.push(tree.below(reached[node.parent as usize], path(node.of)));
-    }
-    reached
+    let by_counter: Vec<Vec<Task>> =
+        counts.iter().map(|counts| counts.tasks.iter().map(task).collect()).collect();
+    let mut each: Vec<Task> = by_counter.iter().flatten().cloned().collect();
+    let key = |task: &Task| (Arc::clone(&task.command), task.pid, task.tid);
+    each.sort_unstable_by_key(key);
+    each.dedup();
+    let number = |task: &Task| {
+        each.binary_search_by(|other| key(other).cmp(&key(task))).unwrap_or(0) as TaskId
+    };
+    let numbers = by_counter.iter().map(|tasks| tasks.iter().map(number).collect()).collect();
+    (each, numbers)
 }
 
-/// What places came to.
-struct Frames {
-    functions: Vec<Function>,
-    frames: Vec<Frame>,
-    /// Frames of all places, the outermost first.
-    paths: Vec<FrameId>,
-    /// Where each place's end.
-    ends: Vec<u32>,
-    function_ids: FxHashMap<(u32, Arc<str>), FunctionId>,
-    frame_ids: FxHashMap<Frame, FrameId>,
-    /// Of the last place, where that is one function: places are in order, so the next is often of it.
-    latest: Option<(u32, Arc<str>, FrameId)>,
-}
-
-impl Frames {
-    fn new(collected: &Collected, named: &Named, detail: Detail) -> Self {
-        let mut frames = Self {
-            functions: Vec::new(),
-            frames: Vec::new(),
-            paths: Vec::new(),
-            ends: Vec::new(),
-            function_ids: FxHashMap::default(),
-            frame_ids: FxHashMap::default(),
-            latest: None,
-        };
-        let modules = collected.state.modules.list();
-        for (place, symbol) in named.places.iter().zip(named.symbols.iter().flatten()) {
-            let address = match modules[place.module as usize].kind {
-                ModuleKind::Other | ModuleKind::KernelLoaded => None,
-                _ => Some(place.address),
-            };
-            frames.add(place, address, symbol.as_ref(), detail);
-        }
-        frames
-    }
-
-    fn path(&self, place: u32) -> &[FrameId] {
-        let start = place.checked_sub(1).map_or(0, |before| self.ends[before as usize]);
-        &self.paths[start as usize..self.ends[place as usize] as usize]
-    }
-
-    fn add(
-        &mut self,
-        place: &Place,
-        address: Option<u64>,
-        symbol: Option<&Symbol>,
-        detail: Detail,
-    ) {
-        let module = place.module;
-        match symbol {
-            None => {
-                self.push(Frame { function: None, module, address, line: None, inlined: false });
+/// The tree of all stacks, and for each counter the stack of each place or node.
+fn stacks(counts: &[Counts], named: &Named, paths: &Paths) -> (Stacks, Vec<Vec<u32>>) {
+    let mut tree = Tree::default();
+    let numbers =
+        in_parallel(counts, |counts| named.places.numbers(counts.by.places(), &named.same));
+    let mut reached: Vec<Vec<u32>> = counts
+        .iter()
+        .zip(numbers)
+        .map(|(counts, numbers)| match &counts.by {
+            Where::Stacks => Vec::new(),
+            Where::Places(_) => {
+                let node = |place: u32| tree.below(Tree::ROOT, paths.of(place));
+                numbers.into_iter().map(node).collect()
             }
-            Some(symbol) if detail == Detail::Function && symbol.inlined.is_empty() => {
-                let known = self
-                    .latest
-                    .as_ref()
-                    .filter(|(of, name, _)| *of == module && Arc::ptr_eq(name, &symbol.name));
-                if let Some(&(_, _, frame)) = known {
-                    self.paths.push(frame);
-                } else {
-                    let frame = self.named(module, &symbol.name, None, None, false);
-                    self.latest = Some((module, Arc::clone(&symbol.name), frame));
+            Where::Nodes { nodes, .. } => {
+                let mut reached = Vec::with_capacity(nodes.len() + 1);
+                reached.push(Tree::ROOT);
+                for node in nodes {
+                    let path = paths.of(numbers[node.of as usize]);
+                    reached.push(tree.below(reached[node.parent as usize], path));
                 }
+                reached
             }
-            Some(symbol) => {
-                let address = address.filter(|_| detail == Detail::Address);
-                let line =
-                    |line: &Option<Line>| line.as_ref().filter(|_| detail >= Detail::Line).cloned();
-                self.named(module, &symbol.name, address, line(&symbol.line), false);
-                for inner in &symbol.inlined {
-                    self.named(module, &inner.name, address, line(&inner.line), true);
-                }
-            }
-        }
-        self.ends.push(self.paths.len() as u32);
-    }
-
-    fn named(
-        &mut self,
-        module: u32,
-        name: &Arc<str>,
-        address: Option<u64>,
-        line: Option<Line>,
-        inlined: bool,
-    ) -> FrameId {
-        let function = Some(self.function(module, name));
-        self.push(Frame { function, module, address, line, inlined })
-    }
-
-    fn function(&mut self, module: u32, name: &Arc<str>) -> FunctionId {
-        let functions = &mut self.functions;
-        *self.function_ids.entry((module, Arc::clone(name))).or_insert_with(|| {
-            functions.push(Function { name: Arc::clone(name), module });
-            (functions.len() - 1) as FunctionId
         })
+        .collect();
+    let (stacks, renumbered) = tree.in_order();
+    for node in reached.iter_mut().flatten() {
+        *node = renumbered[*node as usize];
     }
+    (stacks, reached)
+}
 
-    fn push(&mut self, frame: Frame) -> FrameId {
-        let frames = &mut self.frames;
-        let id = *self.frame_ids.entry(frame).or_insert_with_key(|frame| {
-            frames.push(frame.clone());
-            (frames.len() - 1) as FrameId
-        });
-        self.paths.push(id);
-        id
+/// Which stack each place comes to.
+fn located(named: &Named, paths: &Paths, stack_of_path: &[u32]) -> Located {
+    let mut located = Located::new(&named.same);
+    let mut numbers = 0..;
+    for (addresses, module) in named.places.addresses.iter().zip(0..) {
+        let stack = |number: u32| stack_of_path[paths.number(number) as usize];
+        let places = addresses.iter().copied().zip(numbers.by_ref().map(stack));
+        located.push_module(module, places);
     }
+    located
 }
 
 /// What a cell is of, in the order of cells.
@@ -234,7 +154,7 @@ struct Key {
 /// A counter, and what its numbers stand for.
 struct Counter<'a> {
     counts: &'a Counts,
-    /// By place or chain: the node, numbered as the tree grew.
+    /// By place or node, unless it counted stacks.
     stacks: &'a [u32],
     tasks: &'a [TaskId],
 }
@@ -250,8 +170,8 @@ struct Sums {
 }
 
 impl Counter<'_> {
-    fn sums(&self, renumbered: &[u32], shift: u32) -> Sums {
-        let (keys, mut of_cell) = self.keys(renumbered);
+    fn sums(&self, shift: u32) -> Sums {
+        let (keys, mut of_cell) = self.keys();
         let mut order: Vec<u32> = (0..keys.len() as u32).collect();
         order.sort_unstable_by_key(|&key| keys[key as usize]);
         let mut ranks = vec![0; order.len()];
@@ -270,7 +190,7 @@ impl Counter<'_> {
     }
 
     /// Each key once, and the key of each cell of the log.
-    fn keys(&self, renumbered: &[u32]) -> (Vec<Key>, Vec<u32>) {
+    fn keys(&self) -> (Vec<Key>, Vec<u32>) {
         let Self { counts, stacks, tasks } = self;
         let mut keys: Interned<Key> = Interned::default();
         let mut of_cell = vec![0; counts.cells.len()];
@@ -278,7 +198,10 @@ impl Counter<'_> {
         // is often in the same function.
         let mut latest = vec![(u32::MAX, 0); counts.groups.len()];
         for cell in &counts.cells {
-            let stack = renumbered[stacks[cell.what as usize] as usize];
+            let stack = match counts.by {
+                Where::Stacks => cell.what,
+                _ => stacks[cell.what as usize],
+            };
             let latest = &mut latest[cell.group as usize];
             if latest.0 != stack {
                 let group = counts.groups[cell.group as usize];

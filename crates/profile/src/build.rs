@@ -3,31 +3,35 @@
 use std::sync::Arc;
 
 use pmuscope_abi::{AttrFlags, event_type, software};
-use pmuscope_perfdata::reader::{Event, FileState, Metadata, Reader, Tally};
+use pmuscope_perfdata::reader::{Event, FileState, Metadata, ReadError, Reader, Tally};
 use pmuscope_symbols::{BuildId, KernelIdentity};
 use rustc_hash::FxHashMap;
 
 use crate::aggregate::{AddsTo, Aggregate, Cell, FunctionId};
 use crate::collect::{Collected, State};
 use crate::filter::Filter;
+use crate::modules::UNKNOWN;
 use crate::naming::{Named, Resolve, name};
 use crate::profile::{
     EventProfile, Filtered, FunctionName, FunctionShare, ModuleShare, ModuleSummary, Options,
     Profile,
 };
+use crate::table::{Interned, mix};
 use crate::unwinding::{Account, StackSummary};
 
 impl Collected {
     /// Gives every distinct address a name by `resolve` and adds up. `reader` is the one that was
     /// read to its end, `running` the kernel this program runs on.
-    #[must_use]
+    ///
+    /// # Errors
+    /// If samples are counted only now, and the operating system fails to read.
     pub fn profile(
         self,
         reader: &Reader,
         running: &KernelIdentity,
         options: Options,
         resolve: &mut Resolve<'_>,
-    ) -> Profile {
+    ) -> Result<Profile, ReadError> {
         let file = FileFacts {
             metadata: reader.metadata().clone(),
             state: reader.state(),
@@ -45,13 +49,13 @@ impl Collected {
         running: &KernelIdentity,
         options: Options,
         resolve: &mut Resolve<'_>,
-    ) -> Profile {
+    ) -> Result<Profile, ReadError> {
         let FileFacts { metadata, state, tally, stack_copy } = file;
         let kernel = self.state.kernel_identity(&metadata).compare(running);
-        let named = name(&self, &metadata, kernel, resolve);
-        let left_out: u64 = self.counts.iter().map(|counts| counts.left_out).sum();
+        let mut named = name(&mut self, &metadata, kernel, resolve);
+        let mut aggregate = self.aggregate(&mut named, options.detail)?;
+        let left_out: u64 = self.counts().iter().map(|counts| counts.left_out).sum();
         let stacks = self.stacks(stack_copy);
-        let mut aggregate = self.aggregate(&named, options.detail);
         let filter = &self.filter;
         let left_out = left_out + filter.keep_named(&mut aggregate);
         for (index, facts) in (0_u32..).zip(&mut events) {
@@ -87,7 +91,7 @@ impl Collected {
             filter.duration(origin, origin.saturating_add(span)) as f64 / 1e9
         });
         let told = info.map(|info| info.duration_s).filter(|&seconds| seconds > 0.0);
-        Profile {
+        Ok(Profile {
             events,
             modules: self.module_summaries(&named),
             commands,
@@ -104,13 +108,13 @@ impl Collected {
             state,
             tally,
             kernel,
-        }
+        })
     }
 
     /// Samples of each event by CPU.
     fn by_cpu(&self) -> Vec<Vec<u64>> {
         let mut sums: Vec<Vec<u64>> = Vec::new();
-        for (event, counts) in self.counts.iter().flat_map(|one| one.by_cpu.iter().enumerate()) {
+        for (event, counts) in self.counts().iter().flat_map(|one| one.by_cpu.iter().enumerate()) {
             sums.resize(sums.len().max(event + 1), Vec::new());
             let sums = &mut sums[event];
             sums.resize(sums.len().max(counts.len()), 0);
@@ -121,7 +125,8 @@ impl Collected {
 
     /// `None` if no stacks were to be unwound.
     fn stacks(&self, copy_size: Option<u32>) -> Option<StackSummary> {
-        let mut walked = self.counts.iter().filter_map(|counts| counts.walked.as_ref()).peekable();
+        let mut walked =
+            self.counts().iter().filter_map(|counts| counts.walked.as_ref()).peekable();
         walked.peek()?;
         let mut account = Account::default();
         walked.for_each(|walked| account.add(&walked.account));
@@ -204,17 +209,36 @@ impl From<&pmuscope_perfdata::reader::Event> for EventFacts {
     }
 }
 
-/// What makes a row: command, module, function.
-type RowKey = (usize, usize, Option<usize>);
+/// What makes a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct RowKey {
+    command: u32,
+    module: u32,
+    function: Option<u32>,
+}
+
+/// What a row adds up to.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sums {
+    samples: u64,
+    weight: u64,
+}
+
+impl RowKey {
+    fn hash(&self) -> u64 {
+        let place = u64::from(self.command) << 32 | u64::from(self.module);
+        mix(place, self.function.map_or(0, |function| 1 + u64::from(function)))
+    }
+}
 
 /// Makes rows of cells.
 struct Rows<'a> {
     aggregate: &'a Aggregate,
     functions: Vec<FunctionName>,
-    function_ids: FxHashMap<(FunctionId, Option<FunctionId>), usize>,
+    function_ids: FxHashMap<(FunctionId, Option<FunctionId>), u32>,
     commands: Vec<String>,
     /// By task.
-    command_ids: Vec<usize>,
+    command_ids: Vec<u32>,
 }
 
 impl<'a> Rows<'a> {
@@ -228,7 +252,7 @@ impl<'a> Rows<'a> {
                 if commands.last().is_none_or(|last| **last != *task.command) {
                     commands.push(task.command.to_string());
                 }
-                commands.len() - 1
+                commands.len() as u32 - 1
             })
             .collect();
         let (functions, function_ids) = (Vec::new(), FxHashMap::default());
@@ -237,21 +261,42 @@ impl<'a> Rows<'a> {
 
     fn event(&mut self, index: u32, facts: EventFacts, options: Options) -> EventProfile {
         let aggregate = self.aggregate;
-        let keys: Vec<RowKey> = aggregate.of_event(index).map(|cell| self.key(cell)).collect();
-        let mut sums: FxHashMap<RowKey, (u64, u64)> = FxHashMap::default();
-        for (key, cell) in keys.iter().zip(aggregate.of_event(index)) {
-            let (samples, weight) = sums.entry(*key).or_default();
-            *samples += cell.samples;
-            *weight = weight.saturating_add(cell.weight);
+        let mut keys: Interned<RowKey> = Interned::default();
+        let mut sums: Vec<Sums> = Vec::new();
+        // The row of each cell.
+        let mut row_of_cell: Vec<u32> = Vec::new();
+        for cell in aggregate.of_event(index) {
+            let key = self.key(cell);
+            let row = keys.intern(key.hash(), key);
+            sums.resize(keys.list.len(), Sums::default());
+            let sum = &mut sums[row as usize];
+            sum.samples += cell.samples;
+            sum.weight = sum.weight.saturating_add(cell.weight);
+            row_of_cell.push(row);
         }
-        let totals = sums.values().fold((0, 0), |(samples, weight): (u64, u64), row| {
-            (samples + row.0, weight.saturating_add(row.1))
+        let Sums { samples, weight } = sums.iter().fold(Sums::default(), |all, row| Sums {
+            samples: all.samples + row.samples,
+            weight: all.weight.saturating_add(row.weight),
         });
-        let (samples, weight) = totals;
         let by_period = facts.has_period && weight > 0;
-        let mut functions = self.shares(sums, if by_period { weight } else { samples }, by_period);
-        let most = options.intervals.rows();
-        let filled = add_intervals(aggregate, index, &mut functions, &keys, by_period, most);
+        let total = if by_period { weight } else { samples };
+        let (mut functions, order) = self.shares(&keys.list, &sums, total, by_period);
+        drop((keys, sums));
+        let most = order.len().min(options.intervals.rows());
+        let mut rows = row_of_cell.into_iter();
+        let mut largest: Vec<Option<u32>> = vec![None; order.len()];
+        for (&row, at) in order[..most].iter().zip(0..) {
+            largest[row as usize] = Some(at);
+        }
+        let row_of = |cell: &Cell| {
+            // One row for each cell of the event, in their order.
+            let row = (cell.event == index).then(|| rows.next()).flatten()?;
+            Some(largest[row as usize])
+        };
+        let filled = match &mut functions[..most] {
+            _ if order.is_empty() => 0,
+            largest => add_intervals(aggregate, largest, by_period, row_of),
+        };
         let period = if facts.has_period {
             Some(weight)
         } else {
@@ -280,8 +325,11 @@ impl<'a> Rows<'a> {
         let frame = |id: u32| &aggregate.frames[id as usize];
         let mut frames = aggregate.stacks.frames(cell.stack).map(frame);
         // A cell is of one place at least.
-        let Some(leaf) = frames.next() else { return (command, 0, None) };
-        let Some(inner) = leaf.function else { return (command, leaf.module as usize, None) };
+        let Some(leaf) = frames.next() else {
+            return RowKey { command, module: UNKNOWN, function: None };
+        };
+        let module = leaf.module;
+        let Some(inner) = leaf.function else { return RowKey { command, module, function: None } };
         let outer = if leaf.inlined {
             frames.find(|frame| !frame.inlined).and_then(|frame| frame.function)
         } else {
@@ -291,63 +339,83 @@ impl<'a> Rows<'a> {
         let function = *self.function_ids.entry((inner, outer)).or_insert_with(|| {
             let name = |id: FunctionId| Arc::clone(&names[id as usize].name);
             functions.push(FunctionName { name: name(inner), inlined_into: outer.map(name) });
-            functions.len() - 1
+            functions.len() as u32 - 1
         });
-        (command, leaf.module as usize, Some(function))
+        RowKey { command, module, function: Some(function) }
     }
 
-    /// The largest first; equal ones by their names, so that the order never depends on chance.
+    /// Shares and the numbers of their rows, the largest first; equal ones by their names, so that the
+    /// order never depends on chance.
     fn shares(
         &self,
-        sums: FxHashMap<RowKey, (u64, u64)>,
+        keys: &[RowKey],
+        sums: &[Sums],
         total: u64,
         by_period: bool,
-    ) -> Vec<FunctionShare> {
-        let mut rows: Vec<FunctionShare> = sums
-            .into_iter()
-            .map(|((command, module, function), (samples, weight))| {
-                let weight = if by_period { weight } else { samples };
-                let share = if total > 0 { weight as f64 / total as f64 } else { 0.0 };
-                let interval = None;
-                FunctionShare { command, module, function, samples, weight, share, interval }
-            })
-            .collect();
-        let name = |row: &FunctionShare| row.function.map(|at| &self.functions[at]);
-        rows.sort_by(|a, b| {
-            (b.weight, b.samples)
-                .cmp(&(a.weight, a.samples))
-                .then_with(|| name(a).cmp(&name(b)))
-                .then_with(|| (a.command, a.module).cmp(&(b.command, b.module)))
+    ) -> (Vec<FunctionShare>, Vec<u32>) {
+        let ranks = ranks(&self.functions);
+        let name = |key: &RowKey| key.function.map(|at| ranks[at as usize]);
+        let mut order: Vec<u32> = (0..keys.len() as u32).collect();
+        order.sort_unstable_by(|&a, &b| {
+            let (sum, other) = (sums[a as usize], sums[b as usize]);
+            let (key, than) = (keys[a as usize], keys[b as usize]);
+            let weight = |sum: Sums| if by_period { sum.weight } else { sum.samples };
+            (weight(other), other.samples)
+                .cmp(&(weight(sum), sum.samples))
+                .then_with(|| name(&key).cmp(&name(&than)))
+                .then_with(|| (key.command, key.module).cmp(&(than.command, than.module)))
         });
-        rows
+        let share = |&row: &u32| {
+            let (RowKey { command, module, function }, sum) =
+                (keys[row as usize], sums[row as usize]);
+            let weight = if by_period { sum.weight } else { sum.samples };
+            FunctionShare {
+                command,
+                module: module as usize,
+                function,
+                samples: sum.samples,
+                weight,
+                share: if total > 0 { weight as f64 / total as f64 } else { 0.0 },
+                interval: None,
+            }
+        };
+        (order.iter().map(share).collect(), order)
     }
 }
 
-/// Gives the first `most` rows their intervals; tells how many blocks have samples.
+/// The rank of each name; equal ones have the same. Rows are many more, and numbers compare faster.
+fn ranks(names: &[FunctionName]) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..names.len() as u32).collect();
+    let by_name = |a: &u32, b: &u32| names[*a as usize].cmp(&names[*b as usize]);
+    let (first, second) = order.split_at_mut(names.len() / 2);
+    std::thread::scope(|scope| {
+        scope.spawn(|| first.sort_unstable_by(by_name));
+        second.sort_unstable_by(by_name);
+    });
+    // Two runs that are in order, which this sort makes use of.
+    order.sort_by(by_name);
+    let mut ranks = vec![0; names.len()];
+    let mut rank = 0;
+    for (at, &name) in order.iter().enumerate() {
+        let before = at.checked_sub(1).map(|before| &names[order[before] as usize]);
+        rank += u32::from(before.is_some_and(|before| *before != names[name as usize]));
+        ranks[name as usize] = rank;
+    }
+    ranks
+}
+
+/// Gives `rows` their intervals; tells how many blocks have samples. `row_of` tells of a cell whether
+/// it is of the event, and which of the rows it is in.
 fn add_intervals(
     aggregate: &Aggregate,
-    event: u32,
     rows: &mut [FunctionShare],
-    keys: &[RowKey],
     by_period: bool,
-    most: usize,
+    mut row_of: impl FnMut(&Cell) -> Option<Option<u32>>,
 ) -> usize {
-    if rows.is_empty() {
-        return 0;
-    }
-    let most = most.min(rows.len());
-    let wanted: FxHashMap<RowKey, usize> = rows[..most]
-        .iter()
-        .enumerate()
-        .map(|(at, row)| ((row.command, row.module, row.function), at))
-        .collect();
-    let mut keys = keys.iter();
-    let series = aggregate.row_series(most, by_period, |cell| {
-        // One key for each cell of the event, in their order.
-        let Some(key) = (cell.event == event).then(|| keys.next()).flatten() else {
-            return AddsTo::Nothing;
-        };
-        wanted.get(key).map_or(AddsTo::Total, |&row| AddsTo::Row(row))
+    let series = aggregate.row_series(rows.len(), by_period, |cell| match row_of(cell) {
+        None => AddsTo::Nothing,
+        Some(None) => AddsTo::Total,
+        Some(Some(row)) => AddsTo::Row(row as usize),
     });
     for (row, interval) in rows.iter_mut().zip(series.intervals()) {
         row.interval = interval;
@@ -437,7 +505,7 @@ mod tests {
             let name = format!("f{}", address / 16).into();
             let frame = Frame { name: "inner".into(), line: None };
             let inlined = if address % 2 == 1 { vec![frame].into() } else { Box::default() };
-            (*address < 0x800).then_some(Symbol { name, line: None, inlined })
+            (*address < 0x800).then(|| Symbol { name, line: None, inlined }.into())
         };
         Resolved { symbols: addresses.iter().map(symbol).collect(), state: State::Found }
     }
@@ -446,9 +514,12 @@ mod tests {
         let events = vec![facts(has_period)];
         let running = KernelIdentity::default();
         let collected = collected.finish();
-        collected.build(events, no_file(), &running, Options::default(), &mut |requests| {
-            requests.iter().map(|one| by_sixteen(&one.module, one.addresses)).collect()
-        })
+        let file = no_file();
+        let profile =
+            collected.build(events, file, &running, Options::default(), &mut |requests| {
+                requests.iter().map(|one| by_sixteen(&one.module, one.addresses)).collect()
+            });
+        profile.unwrap()
     }
 
     fn rows(profile: &Profile) -> Vec<String> {
@@ -550,6 +621,7 @@ mod tests {
                 requests.iter().map(|one| by_sixteen(&one.module, one.addresses)).collect()
             },
         );
+        let profile = profile.unwrap();
         // The third process ran another build of the same path.
         assert_eq!(rows(&profile), ["2 one f2 None program", "1 one f2 None program"]);
     }

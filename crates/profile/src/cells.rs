@@ -7,8 +7,9 @@
 //!
 //! ```text
 //!  hash ─► slots  │hash, number│    │hash, number│ …     8 bytes each, a quarter to five eighths of them free
-//!                        └─► cells  │what│block│count│   24 bytes each, none empty
+//!                        └─► cells  │what│block│count│   12 or 16 bytes each, none empty
 //! ```
+//! Weights lie beside them where samples do not all weigh one.
 
 use crate::log::{Entry, Log};
 use crate::table::mix;
@@ -17,55 +18,96 @@ use crate::table::mix;
 const BATCH: usize = 32;
 
 #[derive(Debug, Clone, Copy)]
-struct Cell {
-    address: u64,
-    weight: u64,
-    of: u32,
+struct Cell<K> {
+    key: K,
     /// There are few blocks (`blocks::MOST`).
     block: u16,
     samples: u16,
 }
 
 /// What is counted apart.
+pub(crate) trait Key: Copy + PartialEq {
+    /// The same for equal ones.
+    fn hash(self) -> u64;
+}
+
+/// A node or stack, in a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Key {
-    pub(crate) of: u32,
-    pub(crate) address: u64,
+pub(crate) struct InGroup {
+    pub(crate) group: u32,
+    pub(crate) what: u32,
+}
+
+/// An address, in an area; in halves, since it would take 16 bytes otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct InArea {
+    area: u32,
+    address: [u32; 2],
+}
+
+impl InArea {
+    pub(crate) fn new(area: u32, address: u64) -> Self {
+        Self { area, address: [(address >> 32) as u32, address as u32] }
+    }
+
+    pub(crate) fn area(self) -> u32 {
+        self.area
+    }
+
+    pub(crate) fn address(self) -> u64 {
+        u64::from(self.address[0]) << 32 | u64::from(self.address[1])
+    }
+}
+
+impl Key for InGroup {
+    #[inline]
+    fn hash(self) -> u64 {
+        mix(self.what.into(), self.group.into())
+    }
+}
+
+impl Key for InArea {
+    #[inline]
+    fn hash(self) -> u64 {
+        mix(self.address(), self.area.into())
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Waiting {
+struct Waiting<K> {
     hash: u64,
-    key: Key,
+    key: K,
     block: u16,
     weight: u64,
 }
 
 /// Counts by key, in one block of time each; earlier ones go to the log.
 #[derive(Debug)]
-pub(crate) struct Cells {
+pub(crate) struct Cells<K> {
     /// By the numbers that the log has for them.
-    cells: Vec<Cell>,
+    cells: Vec<Cell<K>>,
+    /// One for each cell, or none at all.
+    weights: Vec<u64>,
+    has_weights: bool,
     /// 2^bits of them: the lower half of the hash, and the number plus one; 0 if free. The upper bits of
     /// the hash tell where to look first.
     slots: Vec<u64>,
     bits: u32,
-    waiting: Vec<Waiting>,
+    waiting: Vec<Waiting<K>>,
 }
 
-impl Default for Cells {
-    fn default() -> Self {
-        let bits = 10;
-        let slots = vec![0; 1 << bits];
-        Self { cells: Vec::new(), slots, bits, waiting: Vec::with_capacity(BATCH) }
+impl<K: Key> Cells<K> {
+    /// None yet; without weights every sample weighs one.
+    pub(crate) fn new(has_weights: bool) -> Self {
+        let (cells, weights, bits) = (Vec::new(), Vec::new(), 10);
+        let (slots, waiting) = (vec![0; 1 << bits], Vec::with_capacity(BATCH));
+        Self { cells, weights, has_weights, slots, bits, waiting }
     }
-}
 
-impl Cells {
     /// Counts a sample, sooner or later.
     #[inline]
-    pub(crate) fn count(&mut self, key: Key, block: u32, weight: u64, log: &mut Log) {
-        let hash = hash(key);
+    pub(crate) fn count(&mut self, key: K, block: u32, weight: u64, log: &mut Log) {
+        let hash = key.hash();
         self.waiting.push(Waiting { hash, key, block: block as u16, weight });
         if self.waiting.len() == BATCH {
             self.settle(log);
@@ -82,16 +124,16 @@ impl Cells {
         std::hint::black_box(slots.fold(0, |sum: u64, slot| sum.wrapping_add(slot)));
         let cells = waiting.iter().map(|one| {
             let slot = self.slots[(one.hash >> shift) as usize];
-            self.cells.get((slot as u32).wrapping_sub(1) as usize).map_or(0, |cell| cell.of)
+            self.cells.get((slot as u32).wrapping_sub(1) as usize).map_or(0, |cell| cell.samples)
         });
-        std::hint::black_box(cells.fold(0, |sum: u32, of| sum.wrapping_add(of)));
+        std::hint::black_box(cells.fold(0, |sum: u16, samples| sum.wrapping_add(samples)));
         for one in waiting.drain(..) {
             self.count_now(one, log);
         }
         self.waiting = waiting;
     }
 
-    fn count_now(&mut self, one: Waiting, log: &mut Log) {
+    fn count_now(&mut self, one: Waiting<K>, log: &mut Log) {
         let Waiting { hash, key, block, weight } = one;
         let (mask, tag) = (self.slots.len() - 1, hash << 32);
         let mut at = (hash >> (64 - self.bits)) as usize;
@@ -102,19 +144,24 @@ impl Cells {
             }
             let number = slot as u32 - 1;
             let cell = &mut self.cells[number as usize];
-            if slot >> 32 << 32 == tag && cell.of == key.of && cell.address == key.address {
+            if slot >> 32 << 32 == tag && cell.key == key {
+                let own = self.weights.get_mut(number as usize);
                 if cell.block != block || cell.samples == u16::MAX {
-                    cell.write(number, log);
+                    cell.write(number, own, log);
                     cell.block = block;
                 }
                 cell.samples += 1;
-                cell.weight = cell.weight.saturating_add(weight);
+                if let Some(own) = self.weights.get_mut(number as usize) {
+                    *own = own.saturating_add(weight);
+                }
                 return;
             }
             at = (at + 1) & mask;
         }
-        let Key { of, address } = key;
-        self.cells.push(Cell { address, weight, of, block, samples: 1 });
+        self.cells.push(Cell { key, block, samples: 1 });
+        if self.has_weights {
+            self.weights.push(weight);
+        }
         self.slots[at] = tag | self.cells.len() as u64;
         if self.cells.len() * 4 > self.slots.len() * 3 {
             self.grow();
@@ -128,7 +175,7 @@ impl Cells {
         self.slots = Vec::new();
         self.slots = vec![0; mask + 1];
         for (cell, number) in self.cells.iter().zip(1_u64..) {
-            let hash = hash(Key { of: cell.of, address: cell.address });
+            let hash = cell.key.hash();
             let mut at = (hash >> (64 - self.bits)) as usize;
             while self.slots[at] != 0 {
                 at = (at + 1) & mask;
@@ -141,28 +188,24 @@ impl Cells {
     pub(crate) fn flush(&mut self, log: &mut Log) {
         self.settle(log);
         for (cell, number) in self.cells.iter_mut().zip(0..) {
-            cell.write(number, log);
+            cell.write(number, self.weights.get_mut(number as usize), log);
             cell.block = 0;
         }
     }
 
     /// The keys of all cells, by the numbers that the log has for them.
-    pub(crate) fn into_keys(self) -> Vec<Key> {
-        drop(self.slots);
-        self.cells.into_iter().map(|cell| Key { of: cell.of, address: cell.address }).collect()
+    pub(crate) fn into_keys(self) -> impl Iterator<Item = K> {
+        drop((self.slots, self.weights));
+        self.cells.into_iter().map(|cell| cell.key)
     }
 }
 
-fn hash(key: Key) -> u64 {
-    mix(key.address, key.of.into())
-}
-
-impl Cell {
-    fn write(&mut self, number: u32, log: &mut Log) {
-        if self.samples > 0 {
-            let (samples, weight) = (self.samples.into(), self.weight);
+impl<K> Cell<K> {
+    fn write(&mut self, number: u32, weight: Option<&mut u64>, log: &mut Log) {
+        let samples = std::mem::take(&mut self.samples).into();
+        if samples > 0 {
+            let weight = weight.map_or(u64::from(samples), std::mem::take);
             log.push(Entry { cell: number, block: self.block.into(), samples, weight });
-            (self.samples, self.weight) = (0, 0);
         }
     }
 }
@@ -176,19 +219,22 @@ mod tests {
     proptest! {
         #[test]
         fn the_log_and_the_keys_hold_what_was_counted(
-            counted in proptest::collection::vec((0_u32..40, 0_u64..60, 0_u32..3, 1_u64..9), 0..3000),
+            counted in proptest::collection::vec(
+                (0_u32..40, (0_u64..60).prop_map(|at| at << 30), 0_u32..3, 1_u64..9), 0..3000),
+            has_weights in any::<bool>(),
         ) {
-            let (mut cells, mut log) = (Cells::default(), Log::new(20));
+            let (mut cells, mut log) = (Cells::new(has_weights), Log::new(20));
             let mut expected: BTreeMap<_, (u64, u64)> = BTreeMap::new();
-            for &(of, address, block, weight) in &counted {
-                let key = Key { of, address };
+            for &(area, address, block, weight) in &counted {
+                let (key, weight) = (InArea::new(area, address), if has_weights { weight } else { 1 });
+                prop_assert_eq!((key.area(), key.address()), (area, address));
                 cells.count(key, block, weight, &mut log);
                 let sums = expected.entry((key, block)).or_default();
                 *sums = (sums.0 + 1, sums.1 + weight);
             }
             cells.flush(&mut log);
-            let keys = cells.into_keys();
-            let distinct: BTreeSet<Key> = keys.iter().copied().collect();
+            let keys: Vec<InArea> = cells.into_keys().collect();
+            let distinct: BTreeSet<InArea> = keys.iter().copied().collect();
             prop_assert_eq!(distinct.len(), keys.len());
             let mut found: BTreeMap<_, (u64, u64)> = BTreeMap::new();
             for entry in log.entries(20) {

@@ -1,13 +1,16 @@
-//! Reads a recording: in two passes on several threads where it can be read from any place on, else
-//! in order.
+//! Reads a recording: in passes on several threads where it can be read from any place on, else in order.
 //!
 //! ```text
-//!  two passes   sideband, by time ─► Tasks, with their past ─► Past ◄── asks ── Counter, one per thread
-//!               samples, in no order ───────────────────────────────────────────►┘
-//!  in order     sideband ─► Tasks as they are now ◄── asks ── Counter
-//!               samples ─────────────────────────────────────►┘
+//!  in passes   sideband, by time ─► Tasks, with their past ─► Past ◄── asks ── one per thread:
+//!              samples, in no order, with callers    ─────────────────► Counter, by call chain
+//!              samples, in no order, without callers ─────────────────► Marker: distinct places
+//!                   … places get names …
+//!              the same samples once more            ─────────────────► Counter, by stack
+//!  in order    sideband ─► Tasks as they are now ◄── asks ── Counter, by call chain or place
+//!              samples ─────────────────────────────────────►┘
 //! ```
-//! Both come to the same: what is counted does not depend on the way or on the number of threads.
+//! All come to the same: what is counted does not depend on the way or on the number of threads. The third
+//! pass is worth it because functions are far fewer than addresses: what it counts stays in the cache.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -22,19 +25,44 @@ use pmuscope_perfdata::reader::{Event, Metadata, ReadError, Reader, Record, Samp
 use crate::blocks::Clock;
 use crate::counter::{Apart, Counter, Counting, Counts};
 use crate::filter::Filter;
+use crate::located::Located;
 use crate::lookup::{Past, Present};
 use crate::loss::StreamLoss;
+use crate::marks::{Marker, Marks};
 use crate::modules::Modules;
 use crate::tasks::{CommId, Tasks};
 use crate::unwinding::{Facts, Tables, Unwinding, Walker};
+use crate::who::Who;
 
 /// What a recording holds, before addresses have names.
 #[derive(Debug)]
 pub struct Collected {
     pub(crate) state: State,
-    pub(crate) counts: Vec<Counts>,
+    pub(crate) counted: Counted,
     pub(crate) clock: Clock,
     pub(crate) filter: Filter,
+}
+
+/// How far counting is.
+#[derive(Debug)]
+pub(crate) enum Counted {
+    /// All is counted, by chain or place.
+    All(Vec<Counts>),
+    /// Places are known; samples are counted when these have names.
+    Places(Vec<Marks>, Box<Again>),
+}
+
+/// What goes over the samples.
+#[derive(Debug)]
+pub(crate) struct Again {
+    index: Index,
+    /// When each change of [`State::tasks`] happened.
+    moments: Vec<Moment>,
+    counting: Counting,
+    has_period: Vec<bool>,
+    nameless: CommId,
+    clock: Clock,
+    threads: usize,
 }
 
 /// What records besides samples tell.
@@ -87,7 +115,7 @@ impl Collected {
         let has_stacks = reader.events().iter().any(Event::has_stacks);
         let unwinding = unwinding.filter(|_| counting.apart.chains && has_stacks);
         match reader.index_in(threads, pieces)? {
-            Some(index) => Self::in_two_passes(reader, index, counting, threads, unwinding),
+            Some(index) => Self::in_passes(reader, index, counting, threads, unwinding),
             None => Self::in_order(reader, counting, unwinding),
         }
     }
@@ -114,14 +142,17 @@ impl Collected {
         Ok(ordered.finish())
     }
 
-    fn in_two_passes(
+    fn in_passes(
         reader: &mut Reader,
         mut index: Index,
-        counting: Counting,
+        mut counting: Counting,
         threads: usize,
         unwinding: Option<Unwinding<'_>>,
     ) -> Result<Self, ReadError> {
         let has_period = has_period(reader);
+        // A chain of nothing but the sample's own place is that place.
+        let has_callers = |event: &Event| event.has_chains() || event.has_stacks();
+        counting.apart.chains &= reader.events().iter().any(has_callers);
         let mut state = State { tasks: Tasks::new(true), ..State::default() };
         let nameless = nameless(&mut state.tasks);
         let mut moments = Vec::new();
@@ -133,29 +164,92 @@ impl Collected {
         })?;
         let near = |time| counting.filter.nearest(time);
         let clock = Clock::of(index.times().map(|(first, last)| (near(first), near(last))));
-        let past = Past::new(&state.tasks, &state.modules, &moments);
-        let tables = unwinding.map(|unwinding| {
-            let facts = Facts::new(reader.metadata(), &state, &unwinding);
-            (Arc::new(Tables::new(unwinding)), Arc::new(facts))
-        });
-        let sampling = |_| {
-            let shared = tables.as_ref();
-            let walker = shared.map(|(one, two)| Walker::new(Arc::clone(one), Arc::clone(two)));
-            let counter = Counter::new(&counting, &has_period, nameless, clock.clone(), walker);
-            Sampling { past: &past, counter }
+        let filter = counting.filter.clone();
+        let again =
+            Again { index, moments, counting, has_period, nameless, clock: clock.clone(), threads };
+        let counted = if again.counting.apart.chains {
+            let tables = unwinding.map(|unwinding| {
+                let facts = Facts::new(reader.metadata(), &state, &unwinding);
+                (Arc::new(Tables::new(unwinding)), Arc::new(facts))
+            });
+            Counted::All(again.count_chains(&state, tables.as_ref())?)
+        } else {
+            Counted::Places(again.mark(&state)?, Box::new(again))
         };
-        let visitors = (0..threads.clamp(1, index.chunks())).map(sampling).collect();
-        let visited = index.visit(visitors)?;
-        let counts = std::thread::scope(|scope| {
-            let finishing: Vec<_> = visited
-                .into_iter()
-                .map(|sampling| scope.spawn(|| sampling.counter.finish()))
-                .collect();
+        Ok(Self { state, counted, clock, filter })
+    }
+}
+
+impl Again {
+    /// Which places have samples.
+    fn mark(&self, state: &State) -> Result<Vec<Marks>, ReadError> {
+        let marker = || Marker::new(self.who());
+        let take = |marker: &mut Marker, past: &Past<'_>, at, hit: &Hit<'_>| {
+            marker.sample(past, at, hit);
+        };
+        Ok(self.visit(state, marker, take)?.into_iter().map(Marker::finish).collect())
+    }
+
+    fn count_chains(
+        &self,
+        state: &State,
+        unwinding: Option<&(Arc<Tables<'_>>, Arc<Facts>)>,
+    ) -> Result<Vec<Counts>, ReadError> {
+        let counter = || {
+            let mut counter = Counter::new(self.who(), &self.has_period, self.clock.clone());
+            if let Some((tables, facts)) = unwinding {
+                counter.set_walker(Walker::new(Arc::clone(tables), Arc::clone(facts)));
+            }
+            counter
+        };
+        self.count(state, counter)
+    }
+
+    /// Counts by stack: what places come to is known.
+    pub(crate) fn count_located(
+        &self,
+        state: &State,
+        located: &Located,
+    ) -> Result<Vec<Counts>, ReadError> {
+        let clock = || self.clock.clone();
+        let counter = || Counter::of_located(self.who(), &self.has_period, clock(), located);
+        self.count(state, counter)
+    }
+
+    fn who(&self) -> Who {
+        Who::new(&self.counting, self.nameless)
+    }
+
+    fn count<'c>(
+        &self,
+        state: &State,
+        counter: impl FnMut() -> Counter<'c>,
+    ) -> Result<Vec<Counts>, ReadError> {
+        let take = |counter: &mut Counter<'c>, past: &Past<'_>, at: Moment, hit: &Hit<'_>| {
+            counter.sample(past, at, hit, Some(at.time));
+        };
+        let counters = self.visit(state, counter, take)?;
+        Ok(std::thread::scope(|scope| {
+            let finishing: Vec<_> =
+                counters.into_iter().map(|counter| scope.spawn(|| counter.finish())).collect();
             let joined = |thread: ScopedJoinHandle<'_, Counts>| thread.join();
             let counts: Result<Vec<Counts>, _> = finishing.into_iter().map(joined).collect();
             counts.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        });
-        Ok(Self { state, counts, clock, filter: counting.filter })
+        }))
+    }
+
+    /// Hands all samples to visitors, one for each thread.
+    fn visit<V: Send>(
+        &self,
+        state: &State,
+        mut visitor: impl FnMut() -> V,
+        take: impl Fn(&mut V, &Past<'_>, Moment, &Hit<'_>) + Copy + Send,
+    ) -> Result<Vec<V>, ReadError> {
+        let past = Past::new(&state.tasks, &state.modules, &self.moments);
+        let threads = self.threads.clamp(1, self.index.chunks());
+        let visitors = (0..threads).map(|_| Sampling { past: &past, visitor: visitor(), take });
+        let visited = self.index.visit(visitors.collect())?;
+        Ok(visited.into_iter().map(|sampling| sampling.visitor).collect())
     }
 }
 
@@ -174,15 +268,16 @@ fn nameless(tasks: &mut Tasks) -> CommId {
     tasks.intern(b"-")
 }
 
-struct Sampling<'a, 'u> {
+struct Sampling<'a, V, T> {
     past: &'a Past<'a>,
-    counter: Counter<'u>,
+    visitor: V,
+    take: T,
 }
 
-impl Visitor for Sampling<'_, '_> {
+impl<V: Send, T: Fn(&mut V, &Past<'_>, Moment, &Hit<'_>) + Send> Visitor for Sampling<'_, V, T> {
     #[inline]
     fn sample(&mut self, moment: Moment, hit: &Hit<'_>) {
-        self.counter.sample(self.past, moment, hit, Some(hit.time));
+        (self.take)(&mut self.visitor, self.past, moment, hit);
     }
 }
 
@@ -201,19 +296,20 @@ impl<'u> InOrder<'u> {
         let counting = counting.into();
         let mut state = State::default();
         let nameless = nameless(&mut state.tasks);
-        let counter = Counter::new(&counting, has_period, nameless, Clock::default(), None);
+        let who = Who::new(&counting, nameless);
+        let counter = Counter::new(who, has_period, Clock::default());
         Self { state, filter: counting.filter, counter, chain: Vec::new() }
     }
 
     /// Stacks are to be unwound.
     pub(crate) fn unwind(&mut self, unwinding: Unwinding<'u>) {
         let tables = Arc::new(Tables::new(unwinding));
-        self.counter.walker = Some(Walker::new(tables, Arc::default()));
+        self.counter.set_walker(Walker::new(tables, Arc::default()));
     }
 
     /// Takes what the file has said about itself until now.
     pub(crate) fn tell(&mut self, metadata: &Metadata) {
-        if let Some(walker) = &mut self.counter.walker {
+        if let Some(walker) = self.counter.walker() {
             walker.tell(metadata, &self.state);
         }
     }
@@ -247,7 +343,7 @@ impl<'u> InOrder<'u> {
     pub(crate) fn finish(self) -> Collected {
         let counts = self.counter.finish();
         let (state, filter, clock) = (self.state, self.filter, counts.clock.clone());
-        Collected { state, clock, counts: vec![counts], filter }
+        Collected { state, clock, counted: Counted::All(vec![counts]), filter }
     }
 }
 
@@ -285,13 +381,21 @@ fn is_jit_dump(path: &[u8]) -> bool {
 }
 
 impl Collected {
-    /// Descriptions of code made at run time, as runtimes mark them by mapping them: process, path.
-    pub fn jit_dumps(&self) -> impl Iterator<Item = &(i32, PathBuf)> {
-        self.state.jit_dumps.iter()
+    /// What was counted so far.
+    pub(crate) fn counts(&self) -> &[Counts] {
+        match &self.counted {
+            Counted::All(counts) => counts,
+            Counted::Places(..) => &[],
+        }
     }
 
     /// Number of blocks that intervals may be made of; 0 if some samples have no time.
     pub(crate) fn blocks(&self) -> usize {
-        if self.counts.iter().any(|counts| counts.untimed > 0) { 0 } else { self.clock.len() }
+        if self.counts().iter().any(|counts| counts.untimed > 0) { 0 } else { self.clock.len() }
+    }
+
+    /// Descriptions of code made at run time, as runtimes mark them by mapping them: process, path.
+    pub fn jit_dumps(&self) -> impl Iterator<Item = &(i32, PathBuf)> {
+        self.state.jit_dumps.iter()
     }
 }

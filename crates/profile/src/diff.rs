@@ -312,7 +312,7 @@ mod tests {
             FunctionShare {
                 command: 0,
                 module: 0,
-                function: Some(at),
+                function: Some(at as u32),
                 samples,
                 weight: samples,
                 share,

@@ -1,9 +1,9 @@
 //! Records to answers: which function took which share of the samples, and how sure that is.
 //!
-//! [`Collected`] goes over a recording, on all CPUs, and keeps, per distinct address or call chain, how
-//! often it was hit in which block of time: memory grows with what is distinct, not with the samples.
-//! Only then is every distinct address given a name, once, and addresses become functions: a
-//! [`Profile`] and the [`aggregate`] it is made of.
+//! [`Collected`] goes over a recording, on all CPUs, and keeps, per distinct call chain, how often it was
+//! hit in which block of time: memory grows with what is distinct, not with the samples. Then every
+//! distinct address is given a name, once, and addresses become functions: a [`Profile`] and the
+//! [`aggregate`] it is made of. Without call chains samples are counted only then.
 //!
 //! ```no_run
 //! use pmuscope_perfdata::reader::Reader;
@@ -16,7 +16,7 @@
 //! let running = KernelIdentity::default();
 //! let profile = collected.profile(&reader, &running, Options::default(), &mut |requests| {
 //!     symbolizer.resolve_all(requests)
-//! });
+//! })?;
 //! for row in &profile.events[0].functions {
 //!     println!("{:6.2} %  {}", row.share * 100.0, profile.name_of(row));
 //! }
@@ -30,6 +30,7 @@ mod annotation;
 mod assemble;
 mod blocks;
 mod build;
+mod callers;
 mod cells;
 mod chains;
 mod collect;
@@ -37,12 +38,16 @@ mod counter;
 pub mod diff;
 pub mod export;
 mod filter;
+mod finder;
+mod located;
 mod log;
 mod lookup;
 mod loss;
+mod marks;
 pub mod metrics;
 mod modules;
 mod naming;
+mod paths;
 mod present;
 mod profile;
 mod series;
@@ -53,6 +58,7 @@ mod tree;
 mod unwinding;
 pub mod views;
 mod walk;
+mod who;
 pub mod windows;
 
 pub use annotation::{Annotation, Listed, Listing, NoInstructions, SourceFile};

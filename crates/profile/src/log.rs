@@ -20,7 +20,7 @@ struct Part {
 }
 
 /// Entries in the order in which they were written.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Log {
     parts: Vec<Part>,
 }

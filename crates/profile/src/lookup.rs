@@ -8,12 +8,9 @@ use std::borrow::Cow;
 
 use pmuscope_perfdata::reader::scan::Moment;
 
-use crate::modules::{KERNEL_IMAGE, KERNEL_LOADED, Modules, UNKNOWN};
+use crate::modules::{KERNEL_IMAGE, KERNEL_LOADED, ModuleId, Modules, UNKNOWN};
 use crate::spaces::{Epoch, Found, NOTHING, NOW, ViewId};
 use crate::tasks::{Change, CommOf, Place, Tasks};
-
-/// Addresses that are looked up at once.
-pub(crate) const PAGE: u64 = 4096;
 
 /// First and last stamp at which an answer holds; empty if the first is behind the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,13 +42,31 @@ pub(crate) struct TaskAt {
     pub(crate) holds: Holds,
 }
 
-/// An address at a moment.
+/// Where an address and those around it lie, at a moment.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct PlaceAt {
-    pub(crate) place: Place,
+pub(crate) struct Region {
+    pub(crate) module: ModuleId,
+    /// What is added to an address to have it as the module counts.
+    bias: u64,
+    /// 0 where all of them are one place, `bias`; else all bits.
+    mask: u64,
+    /// First and last address.
+    pub(crate) first: u64,
+    pub(crate) last: u64,
     pub(crate) holds: Holds,
-    /// Whether all addresses of its page lie in the module at the same distance.
-    pub(crate) whole_page: bool,
+}
+
+impl Region {
+    /// Nothing, never.
+    pub(crate) const NEVER: Self =
+        Self { module: UNKNOWN, bias: 0, mask: 0, first: 1, last: 0, holds: Holds::NEVER };
+
+    /// The place of one of its addresses.
+    #[inline]
+    pub(crate) fn place(&self, address: u64) -> Place {
+        let address = (address & self.mask).wrapping_add(self.bias);
+        Place { module: self.module, address }
+    }
 }
 
 /// Answers for moments of one kind.
@@ -69,10 +84,10 @@ pub(crate) trait Lookup {
     fn name(&self, comm: CommOf) -> Cow<'_, [u8]>;
 
     /// Where an address of a process lies.
-    fn user(&self, view: ViewId, address: u64, at: Self::At) -> PlaceAt;
+    fn user(&self, view: ViewId, address: u64, at: Self::At) -> Region;
 
     /// Where an address of the kernel lies.
-    fn kernel(&self, address: u64, at: Self::At) -> PlaceAt;
+    fn kernel(&self, address: u64, at: Self::At) -> Region;
 
     /// What places lie in.
     fn modules(&self) -> &Modules;
@@ -155,17 +170,17 @@ impl Lookup for Past<'_> {
         self.tasks.shown(comm)
     }
 
-    fn user(&self, view: ViewId, address: u64, at: Moment) -> PlaceAt {
+    fn user(&self, view: ViewId, address: u64, at: Moment) -> Region {
         let found = self.tasks.spaces.find(view, address, self.epoch(at));
-        user_place(self.modules, address, &found, self.holds(found.from, found.until))
+        user_region(self.modules, &found, self.holds(found.from, found.until))
     }
 
-    fn kernel(&self, address: u64, at: Moment) -> PlaceAt {
+    fn kernel(&self, address: u64, at: Moment) -> Region {
         let epoch = self.epoch(at);
         let find = |view| self.tasks.spaces.find(view, address, epoch);
         let (loaded, kernel) = (find(self.tasks.loaded), find(self.tasks.kernel));
         let holds = |found: &Found| self.holds(found.from, found.until);
-        kernel_place(address, &loaded, &kernel, holds(&loaded).and(holds(&kernel)))
+        kernel_region(&loaded, &kernel, holds(&loaded).and(holds(&kernel)))
     }
 
     fn modules(&self) -> &Modules {
@@ -203,14 +218,14 @@ impl Lookup for Present<'_> {
         self.tasks.shown(comm)
     }
 
-    fn user(&self, view: ViewId, address: u64, (): ()) -> PlaceAt {
+    fn user(&self, view: ViewId, address: u64, (): ()) -> Region {
         let found = self.tasks.spaces.find(view, address, self.tasks.epoch());
-        user_place(self.modules, address, &found, self.holds())
+        user_region(self.modules, &found, self.holds())
     }
 
-    fn kernel(&self, address: u64, (): ()) -> PlaceAt {
+    fn kernel(&self, address: u64, (): ()) -> Region {
         let find = |view| self.tasks.spaces.find(view, address, self.tasks.epoch());
-        kernel_place(address, &find(self.tasks.loaded), &find(self.tasks.kernel), self.holds())
+        kernel_region(&find(self.tasks.loaded), &find(self.tasks.kernel), self.holds())
     }
 
     fn modules(&self) -> &Modules {
@@ -218,26 +233,22 @@ impl Lookup for Present<'_> {
     }
 }
 
-fn user_place(modules: &Modules, address: u64, found: &Found, holds: Holds) -> PlaceAt {
-    let Some((module, bias)) = found.mapping.and_then(|one| Some((one.module?, one.bias))) else {
-        return PlaceAt { place: Place { module: UNKNOWN, address: 0 }, holds, whole_page: false };
+fn user_region(modules: &Modules, found: &Found, holds: Holds) -> Region {
+    let Found { mapping, first, last, .. } = *found;
+    let mapping = mapping.and_then(|one| Some((one.module?, one.bias)));
+    let (module, bias, mask) = match mapping {
+        None => (UNKNOWN, 0, 0),
+        Some((module, _)) if !modules.has_addresses(module) => (module, 0, 0),
+        Some((module, bias)) => (module, bias, u64::MAX),
     };
-    if !modules.has_addresses(module) {
-        return PlaceAt { place: Place { module, address: 0 }, holds, whole_page: false };
-    }
-    let page = address & !(PAGE - 1);
-    let whole_page = found.first <= page && found.last >= page + (PAGE - 1);
-    PlaceAt { place: Place { module, address: address.wrapping_add(bias) }, holds, whole_page }
+    Region { module, bias, mask, first, last, holds }
 }
 
-fn kernel_place(address: u64, loaded: &Found, kernel: &Found, holds: Holds) -> PlaceAt {
-    let place = match (loaded.mapping, kernel.mapping.and_then(|mapping| mapping.module)) {
-        (Some(function), _) => Place { module: KERNEL_LOADED, address: function.bias },
-        (None, Some(module)) => Place { module, address },
-        (None, None) => Place { module: KERNEL_IMAGE, address },
+fn kernel_region(loaded: &Found, kernel: &Found, holds: Holds) -> Region {
+    let (module, bias, mask) = match (loaded.mapping, kernel.mapping.and_then(|one| one.module)) {
+        (Some(function), _) => (KERNEL_LOADED, function.bias, 0),
+        (None, module) => (module.unwrap_or(KERNEL_IMAGE), 0, u64::MAX),
     };
-    let page = address & !(PAGE - 1);
-    let covers = |found: &Found| found.first <= page && found.last >= page + (PAGE - 1);
-    let whole_page = loaded.mapping.is_none() && covers(loaded) && covers(kernel);
-    PlaceAt { place, holds, whole_page }
+    let (first, last) = (loaded.first.max(kernel.first), loaded.last.min(kernel.last));
+    Region { module, bias, mask, first, last, holds }
 }

@@ -8,10 +8,10 @@ use pmuscope_symbols::{
 };
 use rustc_hash::FxHashMap;
 
-use crate::collect::{Collected, State};
+use crate::collect::{Collected, Counted, State};
 use crate::counter::Counts;
-use crate::modules::{CUT, ModuleKey, ModuleKind};
-use crate::series::in_parallel;
+use crate::marks;
+use crate::modules::{CUT, ModuleId, ModuleKey, ModuleKind};
 use crate::tasks::Place;
 use crate::unwinding::Cut;
 
@@ -21,37 +21,75 @@ pub type Resolve<'a> = dyn FnMut(&[Request<'_>]) -> Vec<Resolved> + 'a;
 /// What places and modules came to.
 #[derive(Debug)]
 pub(crate) struct Named {
-    /// All distinct places, in order.
-    pub(crate) places: Vec<Place>,
-    /// By module, one per place.
-    pub(crate) symbols: Vec<Vec<Option<Symbol>>>,
-    /// For each of [`Collected::counts`] and each of its places: which of `places` it is.
-    pub(crate) numbers: Vec<Vec<u32>>,
+    pub(crate) places: Places,
+    /// By module, one per address.
+    pub(crate) symbols: Vec<Vec<Option<Arc<Symbol>>>>,
+    /// For each module the one that it counts as.
+    pub(crate) same: Vec<ModuleId>,
     /// One per module.
     pub(crate) states: Vec<SymbolState>,
     /// One per module.
     pub(crate) build_ids: Vec<Option<BuildId>>,
 }
 
-/// Names all addresses that were hit.
+/// Distinct places, numbered in the order of modules and addresses.
+#[derive(Debug)]
+pub(crate) struct Places {
+    /// By module, each address once and in order.
+    pub(crate) addresses: Vec<Vec<u64>>,
+    /// The number of each module's first.
+    firsts: Vec<u32>,
+}
+
+impl Places {
+    fn new(addresses: Vec<Vec<u64>>) -> Self {
+        let firsts = addresses.iter().scan(0, |behind, addresses| {
+            let first = *behind;
+            *behind += addresses.len() as u32;
+            Some(first)
+        });
+        Self { firsts: firsts.collect(), addresses }
+    }
+
+    /// The numbers of places of modules as they stand in `same`, quickly if they are in order.
+    pub(crate) fn numbers(&self, places: &[Place], same: &[ModuleId]) -> Vec<u32> {
+        let mut next = (0, 0);
+        let number = |place: &Place| {
+            let module = same[place.module as usize] as usize;
+            let all = &self.addresses[module];
+            let ahead = if next.0 == module { next.1 } else { 0 };
+            let near = all[ahead..].iter().take(NEAR).position(|&other| other == place.address);
+            let at = near.map(|at| ahead + at).or_else(|| all.binary_search(&place.address).ok());
+            let at = at.unwrap_or(0); // each place is in it
+            next = (module, at + 1);
+            self.firsts[module] + at as u32
+        };
+        places.iter().map(number).collect()
+    }
+}
+
+/// Places ahead of the last one among which the next is looked for, before it is searched for: where
+/// counters have theirs in order it is one of them.
+const NEAR: usize = 4;
+
+/// Names all addresses that were hit; marks of places are used up.
 pub(crate) fn name(
-    collected: &Collected,
+    collected: &mut Collected,
     metadata: &Metadata,
     kernel: KernelMatch,
     resolve: &mut Resolve<'_>,
 ) -> Named {
-    let (places, numbers) = distinct(collected, &same_modules(&collected.state, metadata));
-    let modules = collected.state.modules.list();
-    let mut addresses: Vec<Vec<u64>> = vec![Vec::new(); modules.len()];
-    for place in &places {
-        addresses[place.module as usize].push(place.address);
-    }
+    let same = same_modules(&collected.state, metadata);
+    let places = Places::new(match &mut collected.counted {
+        Counted::All(counts) => distinct(counts, &same),
+        Counted::Places(marks, _) => marks::addresses(&std::mem::take(marks), &same),
+    });
     let (answers, build_ids) =
-        look_up(&collected.state, &addresses, metadata, kernel, resolve).into_iter().unzip();
+        look_up(&collected.state, &places.addresses, metadata, kernel, resolve).into_iter().unzip();
     let answers: Vec<Resolved> = answers;
     let (symbols, states) =
         answers.into_iter().map(|answer| (answer.symbols, answer.state)).unzip();
-    Named { places, symbols, numbers, states, build_ids }
+    Named { places, symbols, same, states, build_ids }
 }
 
 /// Symbols of addresses of all modules, as many as there are addresses, and the modules' build ids.
@@ -132,36 +170,18 @@ pub(crate) fn same_modules(state: &State, metadata: &Metadata) -> Vec<u32> {
     same.collect()
 }
 
-/// Each place once, in order of module and address; and which one each counter's are. `same` tells for
-/// each module which one it counts as.
-fn distinct(collected: &Collected, same: &[u32]) -> (Vec<Place>, Vec<Vec<u32>>) {
-    let packed =
-        |place: &Place| u128::from(same[place.module as usize]) << 64 | u128::from(place.address);
-    let mut all: Vec<u128> =
-        collected.counts.iter().flat_map(|counts| counts.places.iter().map(packed)).collect();
-    // Without call chains each counter's are in order already, which this sort makes use of.
-    all.sort();
-    all.dedup();
-    let number = |counts: &Counts| {
-        let mut next = 0;
-        let number = |place: &Place| {
-            let place = packed(place);
-            let near = all[next..].iter().take(NEAR).position(|&other| other == place);
-            let at = near.map(|ahead| next + ahead).or_else(|| all.binary_search(&place).ok());
-            let at = at.unwrap_or(0); // each place is in it
-            next = at + 1;
-            at as u32
-        };
-        counts.places.iter().map(number).collect()
-    };
-    let numbers = in_parallel(&collected.counts, number);
-    let place = |packed: &u128| Place { module: (packed >> 64) as u32, address: *packed as u64 };
-    (all.iter().map(place).collect(), numbers)
+/// By module the addresses of all counters, each once and in order.
+fn distinct(counts: &[Counts], same: &[ModuleId]) -> Vec<Vec<u64>> {
+    let mut addresses = vec![Vec::new(); same.len()];
+    for place in counts.iter().flat_map(|counts| counts.by.places()) {
+        addresses[same[place.module as usize] as usize].push(place.address);
+    }
+    for addresses in &mut addresses {
+        addresses.sort_unstable();
+        addresses.dedup();
+    }
+    addresses
 }
-
-/// Places ahead of the last one among which the next is looked for, before it is searched for: where
-/// counters have theirs in order it is one of them.
-const NEAR: usize = 4;
 
 fn without(state: SymbolState, addresses: &[u64]) -> Resolved {
     Resolved { symbols: vec![None; addresses.len()], state }
@@ -173,7 +193,7 @@ fn loaded(state: &State, addresses: &[u64]) -> Resolved {
 }
 
 fn named(addresses: &[u64], name: impl Fn(u64) -> String) -> Resolved {
-    let symbol = |&at: &u64| Some(Symbol::named(name(at).into()));
+    let symbol = |&at: &u64| Some(Arc::new(Symbol::named(name(at).into())));
     Resolved { symbols: addresses.iter().map(symbol).collect(), state: SymbolState::Found }
 }
 

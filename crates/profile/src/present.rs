@@ -9,7 +9,7 @@ use pmuscope_perfdata::reader::{CpuMode, Metadata, Record, Sample};
 use pmuscope_symbols::{KernelIdentity, Symbol, Symbolizer};
 
 use crate::collect::State;
-use crate::counter::effective;
+use crate::finder::effective;
 use crate::lookup::{self, Lookup as _};
 use crate::modules::{GUEST, HYPERVISOR, ModuleKind};
 use crate::naming::{Resolve, look_up, objects};
@@ -83,12 +83,12 @@ impl Present {
         let now = lookup::Present { tasks, modules };
         let nowhere = |module| Place { module, address: 0 };
         let place = match effective(mode, address) {
-            CpuMode::Kernel => now.kernel(address, ()).place,
+            CpuMode::Kernel => now.kernel(address, ()).place(address),
             CpuMode::Hypervisor => nowhere(HYPERVISOR),
             CpuMode::GuestKernel | CpuMode::GuestUser => nowhere(GUEST),
             CpuMode::User | CpuMode::Unknown => {
                 let view = pid.map_or(NOTHING, |pid| tasks.view(pid));
-                now.user(view, address, ()).place
+                now.user(view, address, ()).place(address)
             }
         };
         Spot { module: place.module, address: place.address }
@@ -167,7 +167,8 @@ impl Present {
         let addresses = self.by_module(spots);
         let kernel = self.state.kernel_identity(metadata).compare(running);
         let found = look_up(&self.state, &addresses, metadata, kernel, resolve);
-        found.into_iter().flat_map(|(resolved, _)| resolved.symbols).collect()
+        let symbols = found.into_iter().flat_map(|(resolved, _)| resolved.symbols);
+        symbols.map(|symbol| symbol.map(Arc::unwrap_or_clone)).collect()
     }
 }
 
@@ -205,7 +206,7 @@ mod tests {
         let found =
             present.resolve(&[unknown, spot], &Metadata::default(), &running, &mut |requests| {
                 assert_eq!((requests.len(), requests[0].addresses), (1, &[0x210][..]));
-                let symbols = vec![Some(Symbol::named("main".into()))];
+                let symbols = vec![Some(Symbol::named("main".into()).into())];
                 vec![Resolved { symbols, state: SymbolState::Found }]
             });
         assert_eq!(found, [None, Some(Symbol::named("main".into()))]);

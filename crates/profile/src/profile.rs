@@ -169,10 +169,10 @@ pub(crate) fn with_lost(samples: u64, lost: u64, share: f64) -> Option<(f64, f64
 /// Share of a function in a command.
 #[derive(Debug, Clone, Copy)]
 pub struct FunctionShare {
-    pub(crate) command: usize,
+    pub(crate) command: u32,
     /// Index into [`Profile::modules`].
     pub module: usize,
-    pub(crate) function: Option<usize>,
+    pub(crate) function: Option<u32>,
     /// Samples.
     pub samples: u64,
     /// Their weight, in units of the event or in samples; see [`EventProfile::by_period`].
@@ -232,19 +232,19 @@ impl Profile {
     /// Name of a row's function.
     #[must_use]
     pub fn function_of(&self, row: &FunctionShare) -> Option<&str> {
-        row.function.and_then(|at| self.functions.get(at)).map(|function| &*function.name)
+        row.function.and_then(|at| self.functions.get(at as usize)).map(|function| &*function.name)
     }
 
     /// The function that holds its code, if it was inlined there.
     #[must_use]
     pub fn inlined_into(&self, row: &FunctionShare) -> Option<&str> {
-        row.function.and_then(|at| self.functions.get(at))?.inlined_into.as_deref()
+        row.function.and_then(|at| self.functions.get(at as usize))?.inlined_into.as_deref()
     }
 
     /// Name of the threads a row is of. Foreign text.
     #[must_use]
     pub fn command_of(&self, row: &FunctionShare) -> &str {
-        self.commands.get(row.command).map_or("-", String::as_str)
+        self.commands.get(row.command as usize).map_or("-", String::as_str)
     }
 
     /// The recorder's own account, if it was pmuscope.

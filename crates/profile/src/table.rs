@@ -55,6 +55,31 @@ impl Table {
         new
     }
 
+    /// The index for which `is_it`.
+    #[inline]
+    pub(crate) fn find(&self, hash: u64, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
+        let tag = hash >> 32;
+        let mask = self.slots.len() - 1;
+        let mut at = tag as usize & mask;
+        loop {
+            let slot = self.slots[at];
+            if slot == 0 {
+                return None;
+            }
+            if slot >> 32 == tag && is_it(slot as u32 - 1) {
+                return Some(slot as u32 - 1);
+            }
+            at = (at + 1) & mask;
+        }
+    }
+
+    /// What is most likely found: to be looked at before it is needed.
+    #[inline]
+    pub(crate) fn likely(&self, hash: u64) -> Option<u32> {
+        let slot = self.slots[(hash >> 32) as usize & (self.slots.len() - 1)];
+        (slot as u32).checked_sub(1)
+    }
+
     fn grow(&mut self) {
         let mask = self.slots.len() * 2 - 1;
         let mut slots = vec![0_u64; mask + 1];

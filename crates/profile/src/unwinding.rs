@@ -406,10 +406,10 @@ impl Collected {
     ) -> Result<(), E> {
         let mut found: BTreeMap<ModuleId, ModuleRules<'_>> = BTreeMap::new();
         let mut facts = None;
-        for counts in &self.counts {
+        for counts in self.counts() {
             let Some(walked) = &counts.walked else { continue };
             facts = Some(&walked.facts);
-            for (place, way) in counts.places.iter().zip(&walked.ways) {
+            for (place, way) in counts.by.places().iter().zip(&walked.ways) {
                 let rule = match way {
                     Some(Way::Rule(rule)) => Ok(&**rule),
                     Some(Way::Gap(gap)) => Err(*gap),

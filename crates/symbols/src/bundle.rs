@@ -82,7 +82,7 @@ impl Bundle {
     ) -> Result<(), BundleError> {
         let key = key_of(module);
         let mut symbols: Vec<(u64, Option<&Symbol>)> =
-            addresses.iter().copied().zip(found.symbols.iter().map(Option::as_ref)).collect();
+            addresses.iter().copied().zip(found.symbols.iter().map(Option::as_deref)).collect();
         symbols.sort_by_key(|(address, _)| *address);
         symbols.dedup_by_key(|(address, _)| *address);
         let bytes = encode(&key, symbols.into_iter(), &[]).ok_or(BundleError::TooLarge)?;
@@ -401,10 +401,8 @@ mod tests {
 
     fn bundle() -> Bundle {
         let mut bundle = Bundle::new(elsewhere());
-        let found = Resolved {
-            symbols: vec![Some(Symbol::named("b".into())), Some(Symbol::named("a".into())), None],
-            state: State::Found,
-        };
+        let symbol = |name: &str| Some(Symbol::named(name.into()).into());
+        let found = Resolved { symbols: vec![symbol("b"), symbol("a"), None], state: State::Found };
         bundle.add(&Module::Kernel, &[20, 10, 30], &found).unwrap();
         let nothing = Resolved { symbols: vec![None], state: State::NoSymbols };
         let module = Module::File { path: Path::new("/bin/x"), build_id: None };
@@ -424,7 +422,7 @@ mod tests {
         assert_eq!(bundle.size(), (2, 4));
         let (stored, state) = bundle.get(&Module::Kernel, Some(10)).unwrap();
         assert_eq!(*state, State::Found);
-        assert_eq!(stored.reader().get(10), Some(Some(Symbol::named("a".into()))));
+        assert_eq!(stored.reader().get(10), Some(Some(Symbol::named("a".into()).into())));
         assert_eq!(stored.reader().get(30), Some(None));
         assert!(bundle.get(&Module::Vdso, None).is_none());
         assert!(Bundle::of(Path::new("/no/such")).is_err());

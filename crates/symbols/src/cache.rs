@@ -226,7 +226,7 @@ mod tests {
         let cache = cache(&dir.path().join("deep/symbols"));
         let key = put(&cache, "main", &[]);
         let stored = cache.load(&key).unwrap();
-        assert_eq!(stored.reader().get(1), Some(Some(Symbol::named("main".into()))));
+        assert_eq!(stored.reader().get(1), Some(Some(Symbol::named("main".into()).into())));
         assert_eq!(stored.reader().get(2), Some(None));
         assert_eq!(stored.reader().get(3), None);
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;

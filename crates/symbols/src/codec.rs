@@ -28,6 +28,8 @@ use crate::{Frame, Line, Symbol};
 const MAGIC: [u8; 8] = *b"pmusym\0\x03";
 /// Magic, checksum, seven numbers.
 const HEADER: usize = 8 + 4 + 7 * 4;
+/// Addresses behind the last one among which the next is looked for first.
+const NEAR: usize = 8;
 /// "No file."
 const NONE: u32 = u32::MAX;
 
@@ -224,7 +226,8 @@ impl Stored {
 
     /// A reader of single addresses.
     pub(crate) fn reader(&self) -> StoredReader<'_> {
-        StoredReader { stored: self, chains: FxHashMap::default(), names: Names::default() }
+        let (chains, names) = (FxHashMap::default(), Names::default());
+        StoredReader { stored: self, chains, names, next: 0 }
     }
 
     /// What [`encode`] wrote.
@@ -241,14 +244,21 @@ impl Stored {
 /// Reads symbols, each text and chain once.
 pub(crate) struct StoredReader<'a> {
     stored: &'a Stored,
-    chains: FxHashMap<u32, Option<Symbol>>,
+    chains: FxHashMap<u32, Option<Arc<Symbol>>>,
     names: Names,
+    /// Behind the last one that was found: addresses are mostly asked for in their order.
+    next: usize,
 }
 
 impl StoredReader<'_> {
     /// What is known of `address`: nothing, that there is no symbol, or the symbol.
-    pub(crate) fn get(&mut self, address: u64) -> Option<Option<Symbol>> {
+    pub(crate) fn get(&mut self, address: u64) -> Option<Option<Arc<Symbol>>> {
         let (mut low, mut high) = (0, self.stored.len());
+        if self.next < high && self.stored.address(self.next) <= address {
+            low = self.next;
+            let near = (low + NEAR).min(high);
+            high = if self.stored.address(near - 1) >= address { near } else { high };
+        }
         while low < high {
             let middle = low + (high - low) / 2;
             if self.stored.address(middle) < address { low = middle + 1 } else { high = middle }
@@ -256,11 +266,12 @@ impl StoredReader<'_> {
         if low == self.stored.len() || self.stored.address(low) != address {
             return None;
         }
+        self.next = low + 1;
         let chain = u32_at(&self.stored.bytes, self.stored.which.clone(), low)?;
         if let Some(known) = self.chains.get(&chain) {
             return Some(known.clone());
         }
-        let symbol = self.symbol(chain);
+        let symbol = self.symbol(chain).map(Arc::new);
         self.chains.insert(chain, symbol.clone());
         Some(symbol)
     }
@@ -323,6 +334,10 @@ mod tests {
 
     type Symbols = std::collections::BTreeMap<u64, Option<Symbol>>;
 
+    fn plain(symbol: Option<Arc<Symbol>>) -> Option<Symbol> {
+        symbol.map(Arc::unwrap_or_clone)
+    }
+
     fn symbols() -> impl Strategy<Value = Symbols> {
         proptest::collection::btree_map(any::<u64>(), proptest::option::of(symbol()), 0..40)
     }
@@ -342,9 +357,9 @@ mod tests {
             prop_assert!(stored.addresses().eq(symbols.keys().copied()));
             let mut reader = stored.reader();
             for (address, symbol) in &symbols {
-                prop_assert_eq!(&reader.get(*address), &Some(symbol.clone()));
+                prop_assert_eq!(reader.get(*address).map(plain), Some(symbol.clone()));
             }
-            prop_assert_eq!(reader.get(probe), symbols.get(&probe).cloned());
+            prop_assert_eq!(reader.get(probe).map(plain), symbols.get(&probe).cloned());
         }
 
         /// Of files with a right checksum, too: whoever writes one can compute it.

@@ -143,8 +143,8 @@ pub struct Request<'a> {
 /// Symbols of addresses.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resolved {
-    /// One per address, in their order.
-    pub symbols: Vec<Option<Symbol>>,
+    /// One per address, in their order; most addresses of a function share one.
+    pub symbols: Vec<Option<Arc<Symbol>>>,
     /// Whether symbols could be had.
     pub state: State,
 }

@@ -30,7 +30,7 @@ const PIECE: usize = 1000;
 struct Answer<'a> {
     /// Ascending.
     addresses: Cow<'a, [u64]>,
-    symbols: Vec<Option<Symbol>>,
+    symbols: Vec<Option<Arc<Symbol>>>,
     debug: Option<DebugWork>,
     /// Why addresses could not be looked up.
     failed: Option<State>,
@@ -161,9 +161,13 @@ fn from_bundle(bundle: &Bundle, options: Options, request: &Request<'_>) -> Opti
     let (stored, state) = bundle.get(&request.module, request.addresses.first().copied())?;
     let mut reader = stored.reader();
     // A bundle has all that could be found out.
-    let as_asked = |symbol: Symbol| match options.inlined {
-        true => symbol,
-        false => Symbol::named(symbol.name),
+    let as_asked = |symbol: Arc<Symbol>| {
+        let has_more = symbol.line.is_some() || !symbol.inlined.is_empty();
+        if has_more && !options.inlined {
+            Arc::new(Symbol::named(Arc::clone(&symbol.name)))
+        } else {
+            symbol
+        }
     };
     let symbol = |&at: &u64| reader.get(at).flatten().map(as_asked);
     let symbols = request.addresses.iter().map(symbol).collect();
@@ -259,7 +263,7 @@ impl Shared<'_> {
         match resolve(&wanted) {
             Err(state) => answer.failed = Some(state),
             Ok((found, within)) => {
-                for (&index, symbol) in missing.iter().zip(found.symbols) {
+                for (&index, symbol) in missing.iter().zip(shared(found.symbols)) {
                     answer.symbols[index as usize] = symbol;
                 }
                 answer.debug = found.debug.map(|work| DebugWork {
@@ -289,7 +293,7 @@ impl<'a> Answer<'a> {
 
     fn of(found: Result<Vec<Option<Symbol>>, State>, addresses: Cow<'a, [u64]>) -> Self {
         match found {
-            Ok(symbols) => Self { symbols, ..Self::empty(addresses) },
+            Ok(symbols) => Self { symbols: shared(symbols).collect(), ..Self::empty(addresses) },
             Err(state) => Self { failed: Some(state), ..Self::empty(addresses) },
         }
     }
@@ -307,7 +311,7 @@ impl<'a> Answer<'a> {
         }
         let within =
             |address: &u64| keep.within.as_ref().is_none_or(|range| range.contains(address));
-        let new = || self.addresses.iter().copied().zip(self.symbols.iter().map(Option::as_ref));
+        let new = || self.addresses.iter().copied().zip(self.symbols.iter().map(Option::as_deref));
         let new = || new().filter(|(address, _)| within(address));
         if new().next().is_none() {
             return;
@@ -317,13 +321,16 @@ impl<'a> Answer<'a> {
             return;
         };
         let mut reader = stored.reader();
-        let old: Vec<(u64, Option<Symbol>)> = stored
+        let old: Vec<(u64, Option<Arc<Symbol>>)> = stored
             .addresses()
             .filter(|address| self.addresses.binary_search(address).is_err())
             .map(|address| (address, reader.get(address).flatten()))
             .collect();
-        let mut all: Vec<(u64, Option<&Symbol>)> =
-            old.iter().map(|(address, symbol)| (*address, symbol.as_ref())).chain(new()).collect();
+        let mut all: Vec<(u64, Option<&Symbol>)> = old
+            .iter()
+            .map(|(address, symbol)| (*address, symbol.as_deref()))
+            .chain(new())
+            .collect();
         all.sort_unstable_by_key(|(address, _)| *address);
         if cache.store(&keep.key, all.into_iter(), &keep.absent).is_none() {
             cache.store(&keep.key, new(), &keep.absent);
@@ -343,12 +350,12 @@ impl<'a> Answer<'a> {
     fn part(&self, wanted: &[u64]) -> Resolved {
         let at = |address| self.addresses.binary_search(address).ok();
         let symbol = |address| at(address).and_then(|index| self.symbols[index].clone());
-        let symbols: Vec<Option<Symbol>> = wanted.iter().map(symbol).collect();
+        let symbols: Vec<Option<Arc<Symbol>>> = wanted.iter().map(symbol).collect();
         let state = self.state(&symbols);
         Resolved { symbols, state }
     }
 
-    fn state(&self, symbols: &[Option<Symbol>]) -> State {
+    fn state(&self, symbols: &[Option<Arc<Symbol>>]) -> State {
         let found = symbols.iter().flatten().count();
         match &self.failed {
             // What an earlier run found is no reason to hide why most is not.
@@ -357,6 +364,22 @@ impl<'a> Answer<'a> {
             _ => State::NoSymbols,
         }
     }
+}
+
+/// Symbols, of which equal neighbours are one.
+fn shared(symbols: Vec<Option<Symbol>>) -> impl Iterator<Item = Option<Arc<Symbol>>> {
+    let mut latest = None;
+    symbols.into_iter().map(move |symbol| share(&mut latest, symbol))
+}
+
+/// `symbol`, or `latest` if that is the same; it is the latest one then.
+fn share(latest: &mut Option<Arc<Symbol>>, symbol: Option<Symbol>) -> Option<Arc<Symbol>> {
+    let symbol = symbol?;
+    match latest {
+        Some(latest) if **latest == symbol => {}
+        _ => *latest = Some(Arc::new(symbol)),
+    }
+    latest.clone()
 }
 
 /// A part of a file's addresses.
@@ -386,9 +409,13 @@ fn ask_debug_information(answers: &mut [Answer<'_>], threads: usize, options: Op
     for (piece, places) in pieces.iter().zip(found) {
         let symbols = &mut answers[piece.answer].symbols;
         let places: Vec<Option<Places>> = places.unwrap_or_default();
+        let mut latest = None;
         for ((index, _), places) in piece.addresses.iter().zip(places) {
+            let symbol = &mut symbols[*index as usize];
             if let Some(places) = places {
-                places.complete(&mut symbols[*index as usize], options.inlined);
+                let mut complete = symbol.take().map(Arc::unwrap_or_clone);
+                places.complete(&mut complete, options.inlined);
+                *symbol = share(&mut latest, complete);
             }
         }
     }

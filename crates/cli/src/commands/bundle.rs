@@ -105,7 +105,7 @@ fn symbols(input: &Path, args: &SymbolArgs) -> anyhow::Result<Bundle> {
         symbolizer.add_jit_dump(*pid, dump.clone());
     }
     let options = Options { intervals: Intervals::None, ..Options::default() };
-    let _ = collected.profile(&reader, &running, options, &mut |requests| {
+    collected.profile(&reader, &running, options, &mut |requests| {
         let found = symbolizer.resolve_all(requests);
         for (request, found) in requests.iter().zip(&found) {
             if let Err(error) = bundle.add(&request.module, request.addresses, found) {
@@ -113,7 +113,7 @@ fn symbols(input: &Path, args: &SymbolArgs) -> anyhow::Result<Bundle> {
             }
         }
         found
-    });
+    })?;
     failed?;
     Ok(bundle)
 }

@@ -119,5 +119,5 @@ fn read(path: &Path, filter: Filter) -> anyhow::Result<Profile> {
         Collected::read(&mut reader, Counting { apart, filter }, available_threads(), None)?;
     let options = Options { intervals: Intervals::None, detail: Detail::Function };
     // Nobody asks for names of functions.
-    Ok(collected.profile(&reader, &KernelIdentity::default(), options, &mut |_| Vec::new()))
+    Ok(collected.profile(&reader, &KernelIdentity::default(), options, &mut |_| Vec::new())?)
 }

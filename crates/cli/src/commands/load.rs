@@ -66,8 +66,9 @@ impl LoadArgs {
         for (pid, dump) in collected.jit_dumps() {
             symbolizer.add_jit_dump(*pid, dump.clone());
         }
-        Ok(collected
-            .profile(&reader, &running, options, &mut |requests| symbolizer.resolve_all(requests)))
+        Ok(collected.profile(&reader, &running, options, &mut |requests| {
+            symbolizer.resolve_all(requests)
+        })?)
     }
 }
 

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 pub enum Stage {
     /// Records in their order.
     Records,
-    /// Headers of all records, the first of two passes.
+    /// Headers of all records, the first pass.
     Headers,
-    /// Samples, the second.
+    /// Samples, in each further one.
     Samples,
 }
 

@@ -4,8 +4,8 @@
 use pmuscope_perfdata::reader::CpuMode;
 use pmuscope_perfdata::reader::scan::Hit;
 
-use crate::counter::effective;
 use crate::filter::Filter;
+use crate::finder::effective;
 use crate::lookup::{Holds, Lookup};
 use crate::modules::{GUEST, HYPERVISOR, UNKNOWN};
 use crate::spaces::{NOTHING, ViewId};
@@ -120,7 +120,7 @@ impl<'a> Finder<'a> {
         } else {
             lookup.user(view, address, at)
         };
-        let number = number(found.place);
+        let number = number(found.place(address));
         self.addresses[slot] = AddressSlot { address, view, number, holds: found.holds };
         number
     }

@@ -73,7 +73,7 @@ impl Spots {
         let symbols = found.iter().flat_map(|found| &found.symbols);
         let spots = places.iter().zip(symbols).map(|(place, symbol)| {
             let kind = modules[place.module as usize].kind;
-            naming.spot(same[place.module as usize], kind, symbol.as_ref())
+            naming.spot(same[place.module as usize], kind, symbol.as_deref())
         });
         let spots = spots.collect();
         let modules =

@@ -58,7 +58,7 @@ fn both_ways_to_read_agree() {
         let of = |collect: &dyn Fn(&mut Reader) -> Result<Collected, ReadError>| {
             let mut reader = Reader::open(&path)?;
             let collected = collect(&mut reader)?;
-            Ok(collected.profile(&reader, &running, Options::default(), &mut |_| Vec::new()))
+            collected.profile(&reader, &running, Options::default(), &mut |_| Vec::new())
         };
         let one: Result<Profile, ReadError> =
             of(&|reader| Collected::in_order(reader, apart, None));

@@ -17,13 +17,13 @@ fn profile(path: &Path) -> Result<Profile, ReadError> {
     let apart = Apart { chains: true, tasks: TasksBy::Thread, cpus: true };
     let collected = Collected::read(&mut reader, apart, 2, None)?;
     let options = Options { intervals: Intervals::None, detail: Detail::Address };
-    Ok(collected.profile(&reader, &KernelIdentity::default(), options, &mut |requests| {
+    collected.profile(&reader, &KernelIdentity::default(), options, &mut |requests| {
         let nothing = |addresses: &[u64]| Resolved {
             symbols: vec![None; addresses.len()],
             state: State::FileMissing,
         };
         requests.iter().map(|request| nothing(request.addresses)).collect()
-    }))
+    })
 }
 
 fn check(profile: &Profile) {

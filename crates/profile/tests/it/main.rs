@@ -21,7 +21,7 @@ fn profile(path: &Path) -> Result<Profile, ReadError> {
     let collected = Collected::from_reader(&mut reader)?;
     let mut symbolizer = Symbolizer::new(pmuscope_symbols::Options { inlined: false });
     let running = KernelIdentity::of_running(&Machine::host());
-    Ok(collected.profile(&reader, &running, Options::default(), &mut |requests| {
+    collected.profile(&reader, &running, Options::default(), &mut |requests| {
         symbolizer.resolve_all(requests)
-    }))
+    })
 }

@@ -1,4 +1,4 @@
-//! Two passes on any number of threads, one pass in order, and tables of every address: all the same.
+//! Passes on any number of threads, one in order, and tables of every address: all the same.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -10,7 +10,7 @@ use pmuscope_perfdata::reader::{CpuMode, Reader, Record, Sample, Stage};
 use pmuscope_perfdata::writer::{Features, FileEvent, closing, front};
 use pmuscope_profile::aggregate::Aggregate;
 use pmuscope_profile::{Apart, Collected, Counting, Facts, Filter, Options, Profile, TasksBy};
-use pmuscope_symbols::{KernelIdentity, Request, Resolved, State};
+use pmuscope_symbols::{Frame, KernelIdentity, Request, Resolved, State, Symbol};
 
 /// Mappings begin and end at multiples of this: some pages have several.
 const UNIT: u64 = 1024;
@@ -222,35 +222,56 @@ fn stream(data: &[u8]) -> Vec<u8> {
 }
 
 const APART: Apart = Apart { chains: true, tasks: TasksBy::Thread, cpus: true };
+const FLAT: Apart = Apart { chains: false, ..APART };
 
-/// Names nothing, so that every address stays apart.
+/// What addresses are called.
+type Name = fn(u64) -> Option<Symbol>;
+
+/// Every address stays apart.
+fn no_name(_: u64) -> Option<Symbol> {
+    None
+}
+
+/// Functions of several addresses, in more than one piece, some inlined into others; some without.
+fn functions(address: u64) -> Option<Symbol> {
+    let function = |number: u64| format!("f{}", number % 5).into();
+    let frame = |number| Frame { name: function(number), line: None };
+    let inlined = (address % 64 > 40).then(|| frame(address / 16)).into_iter().collect();
+    (address % 1000 > 100).then(|| Symbol { inlined, ..Symbol::named(function(address / 64)) })
+}
+
 fn finished(reader: &Reader, collected: Collected) -> Profile {
+    finished_by(reader, collected, no_name)
+}
+
+fn finished_by(reader: &Reader, collected: Collected, name: Name) -> Profile {
     let running = KernelIdentity::default();
-    collected.profile(reader, &running, Options::default(), &mut |requests| {
-        let none = |one: &Request<'_>| Resolved {
-            symbols: vec![None; one.addresses.len()],
+    let profile = collected.profile(reader, &running, Options::default(), &mut |requests| {
+        let names = |one: &Request<'_>| Resolved {
+            symbols: one.addresses.iter().map(|&address| name(address).map(Into::into)).collect(),
             state: State::NoSymbols,
         };
-        requests.iter().map(none).collect()
-    })
+        requests.iter().map(names).collect()
+    });
+    profile.unwrap()
 }
 
-fn in_order(path: &Path) -> Profile {
+fn in_order(path: &Path, apart: Apart, name: Name) -> Profile {
     let mut reader = Reader::open(path).unwrap();
-    let collected = Collected::in_order(&mut reader, APART, None).unwrap();
+    let collected = Collected::in_order(&mut reader, apart, None).unwrap();
     assert_eq!(reader.tally().late, 0);
-    finished(&reader, collected)
+    finished_by(&reader, collected, name)
 }
 
-fn in_two_passes(path: &Path, threads: usize) -> Profile {
+fn in_passes(path: &Path, apart: Apart, name: Name, threads: usize) -> Profile {
     let mut reader = Reader::open(path).unwrap();
     let pieces = Pieces { part: 70_000, chunk: 66 << 10, packed_chunk: 9000 };
-    let collected = Collected::read_in(&mut reader, APART, threads, None, pieces).unwrap();
+    let collected = Collected::read_in(&mut reader, apart, threads, None, pieces).unwrap();
     assert!(reader.next().unwrap().is_none(), "it was read in order");
     let progress = reader.progress();
     assert_eq!(progress.stage(), Stage::Samples);
     assert!(progress.share().is_none_or(|share| share == 1.0), "{progress:?}");
-    finished(&reader, collected)
+    finished_by(&reader, collected, name)
 }
 
 /// A row as it is counted: who, where from, on which CPU; modules by name.
@@ -299,20 +320,20 @@ struct Oracle {
     counts: BTreeMap<Key, (u64, u64)>,
 }
 
-fn nothing() -> Space {
+fn empty() -> Space {
     vec![None; UNITS as usize + 20]
 }
 
 impl Oracle {
     fn enter(&mut self, pid: i32, tid: i32) {
         if self.threads.get(&tid).is_some_and(|(of, _, alive)| *of == pid && *alive) {
-            self.spaces.entry(pid).or_insert_with(|| (nothing(), 1));
+            self.spaces.entry(pid).or_insert_with(|| (empty(), 1));
             return;
         }
         let leader = self.threads.get(&pid).filter(|_| pid != tid);
         let name = leader.map_or_else(|| format!(":{tid}"), |leader| leader.1.clone());
         self.threads.insert(tid, (pid, name, true));
-        self.spaces.entry(pid).or_insert_with(|| (nothing(), 0)).1 += 1;
+        self.spaces.entry(pid).or_insert_with(|| (empty(), 0)).1 += 1;
     }
 
     fn take(&mut self, record: &Record<'_>) {
@@ -322,7 +343,7 @@ impl Oracle {
                 self.threads.get_mut(&comm.tid).unwrap().1 =
                     String::from_utf8(comm.name.to_vec()).unwrap();
                 if comm.exec {
-                    self.spaces.get_mut(&comm.pid).unwrap().0 = nothing();
+                    self.spaces.get_mut(&comm.pid).unwrap().0 = empty();
                 }
             }
             Record::Fork(task) => {
@@ -333,7 +354,7 @@ impl Oracle {
                     .map(|thread| thread.1.clone());
                 if task.pid != task.parent_pid {
                     let space = self.spaces.get(&task.parent_pid).map(|space| space.0.clone());
-                    let space = space.filter(|_| !task.synthesised).unwrap_or_else(nothing);
+                    let space = space.filter(|_| !task.synthesised).unwrap_or_else(empty);
                     self.spaces.insert(task.pid, (space, 0));
                 }
                 self.threads.remove(&task.tid);
@@ -463,20 +484,47 @@ fn all_ways_count_the_same() {
         let data = records(&mut Random(seed), number);
         write(&path, &data);
         let expected = by_tables(&path);
-        let first = in_order(&path);
-        assert_eq!(table(&first), expected, "seed {seed}");
+        let ways: [(Apart, Name); 4] =
+            [(APART, no_name), (FLAT, no_name), (APART, functions), (FLAT, functions)];
+        let firsts = ways.map(|(apart, name)| in_order(&path, apart, name));
+        assert_eq!(table(&firsts[0]), expected, "seed {seed}");
+        assert_eq!(table(&firsts[1]), without_callers(expected), "seed {seed}");
         let packed: [(&str, Pack); 3] =
             [("plain", <[u8]>::to_vec), ("frames", frames), ("stream", stream)];
         for (form, pack) in packed {
             write(&path, &pack(&data));
             for threads in [1, 2, 7] {
-                let profile = in_two_passes(&path, threads);
-                let what = format!("seed {seed}, {form}, {threads} threads");
-                assert_eq!(profile.aggregate, first.aggregate, "{what}");
-                assert_eq!(profile.tally.malformed, first.tally.malformed, "{what}");
+                let is_one = form == "plain" && threads == 2;
+                for (number, ((apart, name), first)) in ways.into_iter().zip(&firsts).enumerate() {
+                    // Names have nothing to do with how the data are packed.
+                    if number >= 2 && !is_one {
+                        continue;
+                    }
+                    let profile = in_passes(&path, apart, name, threads);
+                    let what = format!("seed {seed}, {form}, {threads} threads, way {number}");
+                    assert_eq!(profile.aggregate, first.aggregate, "{what}");
+                    assert_eq!(profile.tally.malformed, first.tally.malformed, "{what}");
+                    let cpus = |profile: &Profile| -> Vec<Vec<u64>> {
+                        profile.events.iter().map(|event| event.by_cpu.clone()).collect()
+                    };
+                    assert_eq!(cpus(&profile), cpus(first), "{what}");
+                    let by_cpu: u64 = cpus(&profile).iter().flatten().sum();
+                    assert_eq!(by_cpu, profile.samples(), "{what}");
+                }
             }
         }
     }
+}
+
+/// Only where samples were taken.
+fn without_callers(table: BTreeMap<Key, (u64, u64)>) -> BTreeMap<Key, (u64, u64)> {
+    let mut flat: BTreeMap<Key, (u64, u64)> = BTreeMap::new();
+    for ((event, comm, pid, tid, cpu, mut stack), (samples, weight)) in table {
+        stack.truncate(1);
+        let sums = flat.entry((event, comm, pid, tid, cpu, stack)).or_default();
+        (sums.0, sums.1) = (sums.0 + samples, sums.1 + weight);
+    }
+    flat
 }
 
 /// A filter leaves the same whichever way, and what a look at every sample leaves.
@@ -503,23 +551,29 @@ fn filters_leave_the_same_in_all_ways() {
             Filter { times: vec![0..=first - 1], ..none.clone() },
         ] {
             let expected = by_filtered_tables(&path, &filter);
-            let counting = Counting { apart: APART, filter: filter.clone() };
-            let mut reader = Reader::open(&path).unwrap();
-            let collected = Collected::in_order(&mut reader, counting.clone(), None).unwrap();
-            let one = finished(&reader, collected);
-            assert_eq!(table(&one), expected, "seed {seed}: {filter:?}");
-            assert_eq!(one.samples_read(), all.values().map(|sums| sums.0).sum::<u64>());
-            left += one.samples();
-            for threads in [1, 3] {
+            for apart in [APART, FLAT] {
+                let counting = Counting { apart, filter: filter.clone() };
                 let mut reader = Reader::open(&path).unwrap();
-                let pieces = Pieces { part: 70_000, chunk: 66 << 10, packed_chunk: 9000 };
-                let collected =
-                    Collected::read_in(&mut reader, counting.clone(), threads, None, pieces)
-                        .unwrap();
-                let other = finished(&reader, collected);
-                assert_eq!(other.aggregate, one.aggregate, "seed {seed}: {filter:?}");
-                assert_eq!(other.duration_s, one.duration_s, "seed {seed}: {filter:?}");
-                assert_eq!(other.filtered, one.filtered, "seed {seed}: {filter:?}");
+                let collected = Collected::in_order(&mut reader, counting.clone(), None).unwrap();
+                let one = finished(&reader, collected);
+                let expected = match apart.chains {
+                    true => expected.clone(),
+                    false => without_callers(expected.clone()),
+                };
+                assert_eq!(table(&one), expected, "seed {seed}: {filter:?}");
+                assert_eq!(one.samples_read(), all.values().map(|sums| sums.0).sum::<u64>());
+                left += one.samples();
+                for threads in [1, 3] {
+                    let mut reader = Reader::open(&path).unwrap();
+                    let pieces = Pieces { part: 70_000, chunk: 66 << 10, packed_chunk: 9000 };
+                    let collected =
+                        Collected::read_in(&mut reader, counting.clone(), threads, None, pieces)
+                            .unwrap();
+                    let other = finished(&reader, collected);
+                    assert_eq!(other.aggregate, one.aggregate, "seed {seed}: {filter:?}");
+                    assert_eq!(other.duration_s, one.duration_s, "seed {seed}: {filter:?}");
+                    assert_eq!(other.filtered, one.filtered, "seed {seed}: {filter:?}");
+                }
             }
         }
     }
@@ -549,7 +603,7 @@ fn damage_ends_all_ways_alike() {
             let collected = Collected::in_order(&mut reader, APART, None).unwrap();
             let is_in_time = reader.tally().late == 0;
             let one = finished(&reader, collected);
-            let other = in_two_passes_if_possible(&path);
+            let other = in_passes_if_possible(&path);
             assert_eq!(one.tally.stopped, other.tally.stopped, "{form} damaged at {at}");
             assert_eq!(one.tally.records, other.tally.records, "{form} damaged at {at}");
             if is_in_time {
@@ -560,7 +614,7 @@ fn damage_ends_all_ways_alike() {
     }
 }
 
-fn in_two_passes_if_possible(path: &Path) -> Profile {
+fn in_passes_if_possible(path: &Path) -> Profile {
     let mut reader = Reader::open(path).unwrap();
     let pieces = Pieces { part: 70_000, chunk: 66 << 10, packed_chunk: 9000 };
     let collected = Collected::read_in(&mut reader, APART, 3, None, pieces).unwrap();

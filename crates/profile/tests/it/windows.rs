@@ -15,7 +15,7 @@ const METRICS: [&str; 4] = ["CPI", "BM/KI", "CM/KI", "%CM"];
 fn read_with(run: &Run, path: &Path, options: &Options) -> Result<Windows, WindowsError> {
     let named = |one: &Request<'_>| {
         let symbol = |&address: &u64| {
-            name_at(&run.functions, address).map(|name| Symbol::named(name.into()))
+            name_at(&run.functions, address).map(|name| Symbol::named(name.into()).into())
         };
         Resolved { symbols: one.addresses.iter().map(symbol).collect(), state: State::Found }
     };

@@ -113,9 +113,10 @@ impl Made {
         let mut reader = Reader::open(&path).unwrap();
         let collected = Collected::from_reader(&mut reader).unwrap();
         let running = KernelIdentity::default();
-        collected.profile(&reader, &running, Options::default(), &mut |requests| {
+        let profile = collected.profile(&reader, &running, Options::default(), &mut |requests| {
             requests.iter().map(|one| resolve(&one.module, one.addresses)).collect()
-        })
+        });
+        profile.unwrap()
     }
 }
 
@@ -136,7 +137,7 @@ fn resolve(module: &Module<'_>, addresses: &[u64]) -> Resolved {
         let name = format!("function_{}", address >> 8).into();
         let frame = Frame { name: "inner\u{1b}[31m".into(), line: None };
         let inlined = if address % 2 == 1 { vec![frame].into() } else { Box::default() };
-        Some(Symbol { name, line: None, inlined })
+        Some(Symbol { name, line: None, inlined }.into())
     };
     let symbols = match state {
         State::Found => addresses.iter().map(symbol).collect(),

@@ -1,9 +1,10 @@
-//! A file in two passes, on several threads: fast, and in no order.
+//! A file in two passes or more, on several threads: fast, and in no order.
 //!
 //! The first pass walks the headers: it keeps what concerns tasks and mappings (few records) and puts
 //! that into the order of time, counts samples, and notes where chunks of some megabytes begin. The
-//! second hands out the samples, chunk by chunk, to as many visitors as there are threads. What a
-//! sample's record number and time are among those of the sideband tells what was mapped then.
+//! second hands out the samples, chunk by chunk, to as many visitors as there are threads, and can be
+//! repeated. What a sample's record number and time are among those of the sideband tells what was
+//! mapped then.
 //!
 //! ```text
 //!  file       │ rec rec rec …  │ rec rec …      │ … │          data section

@@ -1,0 +1,186 @@
+//! Samples with callers to nodes of a tree of places, see [`crate::chains`]. The program's part of a
+//! call chain may have to be [unwound](crate::unwinding) first.
+
+use pmuscope_perfdata::reader::CpuMode;
+use pmuscope_perfdata::reader::scan::Hit;
+
+use crate::chains::{Last, Step, steps};
+use crate::finder::{AddressSlot, Finder, UNKNOWN_PLACE, address_slot, effective, view_of};
+use crate::lookup::{Holds, Lookup};
+use crate::spaces::ViewId;
+use crate::table::{Interned, mix};
+use crate::tasks::Place;
+use crate::tree::{Node, Tree};
+use crate::unwinding::{End, Walked, Walker};
+use crate::who::{Ran, Who};
+
+/// Grows the tree.
+#[derive(Debug)]
+pub(crate) struct Callers<'a> {
+    places: Numbered,
+    tree: Tree,
+    /// By slot of the thread.
+    last: Vec<Last>,
+    steps: Vec<Step>,
+    /// Unwinds stacks, where they are asked for.
+    pub(crate) walker: Option<Walker<'a>>,
+    frames: Vec<u32>,
+}
+
+/// What it came to.
+#[derive(Debug)]
+pub(crate) struct Called {
+    pub(crate) places: Vec<Place>,
+    /// Each distinct chain: its innermost place, and the node of its callers, which comes before.
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) walked: Option<Walked>,
+}
+
+/// Places by number, through a table of addresses.
+#[derive(Debug)]
+struct Numbered {
+    finder: Finder,
+    slots: Vec<AddressSlot<u32>>,
+    places: Interned<Place>,
+}
+
+impl Numbered {
+    /// The number of the place of an address, and how long it holds.
+    #[inline]
+    fn number<L: Lookup>(
+        &mut self,
+        lookup: &L,
+        at: L::At,
+        view: ViewId,
+        step: Step,
+    ) -> (u32, Holds) {
+        let address = step.address;
+        let view = match view_of(step.mode, address, view) {
+            Ok(view) => view,
+            Err(module) => return (self.intern(Place { module, address: 0 }), Holds::ALWAYS),
+        };
+        let slot = address_slot(address, view);
+        if let Some(known) = self.slots[slot].get(view, address, lookup.stamp(at)) {
+            return known;
+        }
+        let (place, holds) = self.finder.find_in(lookup, at, view, address);
+        let number = self.intern(place);
+        self.slots[slot].set(view, address, number, holds);
+        (number, holds)
+    }
+
+    fn intern(&mut self, place: Place) -> u32 {
+        self.places.intern(mix(place.address, place.module.into()), place)
+    }
+}
+
+impl<'a> Callers<'a> {
+    pub(crate) fn new() -> Self {
+        let places = Numbered {
+            finder: Finder::default(),
+            slots: AddressSlot::table(0),
+            places: Interned::default(),
+        };
+        Self {
+            places,
+            tree: Tree::default(),
+            last: vec![Last::default(); Who::SLOTS],
+            steps: Vec::new(),
+            walker: None,
+            frames: Vec::new(),
+        }
+    }
+
+    /// The node of a sample's call chain, whose innermost place is where it was taken.
+    pub(crate) fn node<L: Lookup>(
+        &mut self,
+        lookup: &L,
+        at: L::At,
+        ran: Ran,
+        hit: &Hit<'_>,
+    ) -> u32 {
+        let node = match self.walk(lookup, at, ran.view, hit) {
+            Some(end) => self.unwound(lookup, at, ran.view, hit, end),
+            None => self.recorded(lookup, at, ran, hit),
+        };
+        if hit.ip.is_some() {
+            return node;
+        }
+        let unknown = self.places.intern(UNKNOWN_PLACE);
+        self.tree.child(node, unknown)
+    }
+
+    /// The node of a call chain as the recording has it, from its thread's last one on.
+    fn recorded<L: Lookup>(&mut self, lookup: &L, at: L::At, ran: Ran, hit: &Hit<'_>) -> u32 {
+        let Self { places, tree, last, steps: chain, .. } = self;
+        let last = &mut last[ran.slot];
+        steps(hit, chain);
+        let shared = last.keep_shared(ran.view, lookup.stamp(at), chain);
+        let (mut node, mut holds) = last.end();
+        for &step in chain.iter().rev().skip(shared) {
+            let (place, held) = places.number(lookup, at, ran.view, step);
+            node = tree.child(node, place);
+            holds = holds.and(held);
+            last.push(step, node, holds);
+        }
+        node
+    }
+
+    /// The node of a call chain whose part of the program was walked, to `end`.
+    fn unwound<L: Lookup>(
+        &mut self,
+        lookup: &L,
+        at: L::At,
+        view: ViewId,
+        hit: &Hit<'_>,
+        end: End,
+    ) -> u32 {
+        let Self { places, tree, steps: chain, frames, .. } = self;
+        steps(hit, chain);
+        let is_of_program = |step: &Step| effective(step.mode, step.address) == CpuMode::User;
+        let (leaf, callers) = chain.split_at(usize::from(hit.ip.is_some()));
+        let mut node = Tree::ROOT;
+        if let End::Cut(cut) = end {
+            node = tree.child(node, places.intern(cut.place()));
+        }
+        // The sample's own address is the first of the program's, unless the kernel was sampled.
+        let own = usize::from(leaf.iter().any(is_of_program));
+        let frames = frames.get(own..).unwrap_or_default();
+        node = frames.iter().rev().fold(node, |node, &place| tree.child(node, place));
+        let of_kernel = callers.iter().rev().filter(|step| !is_of_program(step));
+        for &step in of_kernel.chain(leaf) {
+            let (place, _) = places.number(lookup, at, view, step);
+            node = tree.child(node, place);
+        }
+        node
+    }
+
+    /// Puts what the program's stack comes to into `frames`, the interrupted place first.
+    fn walk<L: Lookup>(
+        &mut self,
+        lookup: &L,
+        at: L::At,
+        view: ViewId,
+        hit: &Hit<'_>,
+    ) -> Option<End> {
+        let is_guest = matches!(hit.mode, CpuMode::GuestKernel | CpuMode::GuestUser);
+        let details = hit.user.filter(|_| !is_guest && self.walker.is_some())?.decode()?;
+        let Self { places, walker, frames, .. } = self;
+        frames.clear();
+        let place = |address| {
+            let step = Step { mode: CpuMode::User, address };
+            let (number, _) = places.number(lookup, at, view, step);
+            (number, places.places.list[number as usize])
+        };
+        walker.as_mut()?.walk(&details, lookup.modules(), place, frames)
+    }
+
+    /// The end.
+    pub(crate) fn finish(self) -> Called {
+        Called {
+            places: self.places.places.list,
+            nodes: self.tree.into_nodes(),
+            walked: self.walker.map(Walker::finish),
+        }
+    }
+}

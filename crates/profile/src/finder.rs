@@ -1,0 +1,184 @@
+//! Where addresses lie: what was mapped around the last ones, kept in small tables that stay in the
+//! cache, and [`Lookup`] for what is not in them.
+//!
+//! Mappings are long or short. One that covers a whole chunk of address space is kept once per chunk, any
+//! other where it was met:
+//!
+//! ```text
+//!  chunks   │               │               │               │
+//!  mapped       │aa│bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb│c│
+//!  kept          a  b       ╰───── b ──────╯         b  c
+//! ```
+
+use pmuscope_perfdata::reader::CpuMode;
+use pmuscope_perfdata::reader::scan::Hit;
+
+use crate::lookup::{Holds, Lookup, Region};
+use crate::modules::{GUEST, HYPERVISOR, ModuleId, UNKNOWN};
+use crate::spaces::{NOTHING, ViewId};
+use crate::table::mix;
+use crate::tasks::Place;
+
+/// Slots of the tables, as powers of two: 64 bytes each.
+const LONG_BITS: u32 = 11;
+const SHORT_BITS: u32 = 11;
+/// Sizes of what is looked for together, bytes as powers of two.
+const CHUNK_BITS: u32 = 21;
+const SPOT_BITS: u32 = 14;
+/// Slots of a table of addresses, as a power of two: 40 bytes each.
+const ADDRESS_BITS: u32 = 13;
+/// Stands for the kernel among the views.
+const KERNEL_VIEW: ViewId = ViewId::MAX;
+
+/// What is mapped nowhere, or has no address.
+pub(crate) const UNKNOWN_PLACE: Place = Place { module: UNKNOWN, address: 0 };
+
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    view: ViewId,
+    region: Region,
+}
+
+impl Slot {
+    #[inline]
+    fn has(&self, view: ViewId, address: u64, stamp: u64) -> bool {
+        let Region { first, last, holds, .. } = self.region;
+        self.view == view && first <= address && address <= last && holds.at(stamp)
+    }
+}
+
+/// Finds places.
+#[derive(Debug)]
+pub(crate) struct Finder {
+    /// By chunk.
+    long: Vec<Slot>,
+    short: Vec<Slot>,
+}
+
+impl Default for Finder {
+    fn default() -> Self {
+        let slot = Slot { view: NOTHING, region: Region::NEVER };
+        Self { long: vec![slot; 1 << LONG_BITS], short: vec![slot; 1 << SHORT_BITS] }
+    }
+}
+
+impl Finder {
+    /// The place of a sample.
+    #[inline]
+    pub(crate) fn find<L: Lookup>(
+        &mut self,
+        lookup: &L,
+        at: L::At,
+        view: ViewId,
+        hit: &Hit<'_>,
+    ) -> Place {
+        let Some(address) = hit.ip else { return UNKNOWN_PLACE };
+        match view_of(hit.mode, address, view) {
+            Ok(view) => self.find_in(lookup, at, view, address).0,
+            Err(module) => Place { module, address: 0 },
+        }
+    }
+
+    /// The place of an address in a view that [`view_of`] told, and how long it holds.
+    #[inline]
+    pub(crate) fn find_in<L: Lookup>(
+        &mut self,
+        lookup: &L,
+        at: L::At,
+        view: ViewId,
+        address: u64,
+    ) -> (Place, Holds) {
+        let stamp = lookup.stamp(at);
+        let long = &self.long[slot(address >> CHUNK_BITS, view, LONG_BITS)];
+        if long.has(view, address, stamp) {
+            return (long.region.place(address), long.region.holds);
+        }
+        let short = &self.short[slot(address >> SPOT_BITS, view, SHORT_BITS)];
+        if short.has(view, address, stamp) {
+            return (short.region.place(address), short.region.holds);
+        }
+        self.look_up(lookup, at, view, address)
+    }
+
+    /// Asks, and keeps the answer.
+    fn look_up<L: Lookup>(
+        &mut self,
+        lookup: &L,
+        at: L::At,
+        view: ViewId,
+        address: u64,
+    ) -> (Place, Holds) {
+        let region = if view == KERNEL_VIEW {
+            lookup.kernel(address, at)
+        } else {
+            lookup.user(view, address, at)
+        };
+        let chunk = address >> CHUNK_BITS << CHUNK_BITS;
+        let slot = if region.first <= chunk && region.last >= chunk + ((1 << CHUNK_BITS) - 1) {
+            &mut self.long[slot(address >> CHUNK_BITS, view, LONG_BITS)]
+        } else {
+            &mut self.short[slot(address >> SPOT_BITS, view, SHORT_BITS)]
+        };
+        *slot = Slot { view, region };
+        (region.place(address), region.holds)
+    }
+}
+
+/// An address, and what it came to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AddressSlot<F> {
+    address: u64,
+    view: ViewId,
+    found: F,
+    holds: Holds,
+}
+
+impl<F: Copy> AddressSlot<F> {
+    /// Empty ones.
+    pub(crate) fn table(found: F) -> Vec<Self> {
+        vec![Self { address: 0, view: NOTHING, found, holds: Holds::NEVER }; 1 << ADDRESS_BITS]
+    }
+
+    /// Fills the slot.
+    pub(crate) fn set(&mut self, view: ViewId, address: u64, found: F, holds: Holds) {
+        *self = Self { address, view, found, holds };
+    }
+
+    /// What is there for an address.
+    #[inline]
+    pub(crate) fn get(&self, view: ViewId, address: u64, stamp: u64) -> Option<(F, Holds)> {
+        let is_it = self.address == address && self.view == view && self.holds.at(stamp);
+        is_it.then_some((self.found, self.holds))
+    }
+}
+
+/// The view that an address belongs to, or the module of all of its mode.
+#[inline]
+pub(crate) fn view_of(mode: CpuMode, address: u64, view: ViewId) -> Result<ViewId, ModuleId> {
+    match effective(mode, address) {
+        CpuMode::User | CpuMode::Unknown => Ok(view),
+        CpuMode::Kernel => Ok(KERNEL_VIEW),
+        CpuMode::Hypervisor => Err(HYPERVISOR),
+        CpuMode::GuestKernel | CpuMode::GuestUser => Err(GUEST),
+    }
+}
+
+/// The upper half belongs to the kernel on all 64-bit machines.
+pub(crate) fn effective(mode: CpuMode, address: u64) -> CpuMode {
+    match mode {
+        CpuMode::Unknown if address >> 63 == 1 => CpuMode::Kernel,
+        CpuMode::Unknown => CpuMode::User,
+        mode => mode,
+    }
+}
+
+#[inline]
+fn slot(of: u64, view: ViewId, bits: u32) -> usize {
+    (mix(of, view.into()) >> (64 - bits)) as usize
+}
+
+/// Where an address stands in a table of [`AddressSlot`]s.
+#[inline]
+pub(crate) fn address_slot(address: u64, view: ViewId) -> usize {
+    slot(address, view, ADDRESS_BITS)
+}

@@ -1,0 +1,126 @@
+//! Which places have samples: a bit for each byte of code near one.
+//!
+//! ```text
+//!  module, 512 bytes of it ─► block  │ 64 bytes: a bit for each byte │
+//! ```
+//! Samples lie close together, in functions that run: a place takes some 15 bytes.
+
+use pmuscope_perfdata::reader::scan::Hit;
+
+use crate::finder::Finder;
+use crate::lookup::Lookup;
+use crate::modules::ModuleId;
+use crate::table::{Table, mix};
+use crate::tasks::Place;
+use crate::who::Who;
+
+/// Samples in a batch: more than memory answers at once.
+const BATCH: usize = 32;
+/// Bytes of code in a block.
+const BLOCK: u64 = 512;
+
+type Bits = [u64; (BLOCK / 64) as usize];
+
+#[derive(Debug)]
+struct Block {
+    module: ModuleId,
+    /// Its first address is this many times [`BLOCK`].
+    number: u64,
+    bits: Bits,
+}
+
+/// Places that are marked.
+#[derive(Debug, Default)]
+pub(crate) struct Marks {
+    blocks: Vec<Block>,
+    table: Table,
+}
+
+impl Marks {
+    fn mark(&mut self, place: Place) {
+        let Self { blocks, table } = self;
+        let Place { module, address } = place;
+        let (new, number, bit) = (blocks.len(), address / BLOCK, address % BLOCK);
+        let found = table.find_or_insert(hash(place), new as u32, |other| {
+            let block = &blocks[other as usize];
+            block.number == number && block.module == module
+        }) as usize;
+        if found == new {
+            blocks.push(Block { module, number, bits: Bits::default() });
+        }
+        blocks[found].bits[bit as usize / 64] |= 1 << (bit % 64);
+    }
+
+    /// Marks all of `places`. None of the first loads depends on another one, so that memory works on
+    /// them at the same time.
+    fn mark_all(&mut self, places: &[Place]) {
+        let first = |place: &Place| {
+            let block = self.table.likely(hash(*place)).and_then(|at| self.blocks.get(at as usize));
+            block.map_or(0, |block| block.bits[(place.address % BLOCK / 64) as usize])
+        };
+        std::hint::black_box(places.iter().map(first).fold(0, |all, bits| all | bits));
+        places.iter().for_each(|&place| self.mark(place));
+    }
+}
+
+#[inline]
+fn hash(place: Place) -> u64 {
+    mix(place.address / BLOCK, place.module.into())
+}
+
+/// Marks where samples were taken.
+#[derive(Debug)]
+pub(crate) struct Marker {
+    who: Who,
+    finder: Finder,
+    waiting: Vec<Place>,
+    marks: Marks,
+}
+
+impl Marker {
+    pub(crate) fn new(who: Who) -> Self {
+        let waiting = Vec::with_capacity(BATCH);
+        Self { who, finder: Finder::default(), waiting, marks: Marks::default() }
+    }
+
+    #[inline]
+    pub(crate) fn sample<L: Lookup>(&mut self, lookup: &L, at: L::At, hit: &Hit<'_>) {
+        let Some(ran) = self.who.ran(lookup, at, hit, Some(hit.time)) else { return };
+        let place = self.finder.find(lookup, at, ran.view, hit);
+        self.waiting.push(place);
+        if self.waiting.len() == BATCH {
+            self.marks.mark_all(&self.waiting);
+            self.waiting.clear();
+        }
+    }
+
+    pub(crate) fn finish(mut self) -> Marks {
+        self.marks.mark_all(&self.waiting);
+        self.marks
+    }
+}
+
+/// All places that are marked in any of `marks`: of each module its addresses, in order. A module counts
+/// as the one that `same` tells for it.
+pub(crate) fn addresses(marks: &[Marks], same: &[ModuleId]) -> Vec<Vec<u64>> {
+    let mut all: Vec<(ModuleId, u64, &Bits)> = marks
+        .iter()
+        .flat_map(|marks| &marks.blocks)
+        .map(|block| (same[block.module as usize], block.number, &block.bits))
+        .collect();
+    all.sort_unstable_by_key(|&(module, number, _)| (module, number));
+    let mut addresses = vec![Vec::new(); same.len()];
+    for blocks in all.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+        let (module, number, _) = blocks[0];
+        for word in 0..Bits::default().len() {
+            let mut bits = blocks.iter().fold(0, |all, (_, _, bits)| all | bits[word]);
+            while bits != 0 {
+                let bit = bits.trailing_zeros();
+                bits &= bits - 1;
+                let address = number * BLOCK + 64 * word as u64 + u64::from(bit);
+                addresses[module as usize].push(address);
+            }
+        }
+    }
+    addresses
+}

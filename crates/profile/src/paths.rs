@@ -1,0 +1,142 @@
+//! Places to frames, by their symbols: a function, or several where functions are inlined.
+
+use std::sync::Arc;
+
+use pmuscope_symbols::{Line, Symbol};
+use rustc_hash::{FxBuildHasher, FxHashMap};
+use std::hash::BuildHasher as _;
+
+use crate::aggregate::{Frame, FrameId, Function, FunctionId, Stacks};
+use crate::modules::{ModuleId, ModuleKind, Modules};
+use crate::naming::Places;
+use crate::profile::Detail;
+use crate::table::{Interned, Table, mix};
+use crate::tree::Tree;
+
+/// What places came to.
+#[derive(Debug, Default)]
+pub(crate) struct Paths {
+    pub(crate) functions: Vec<Function>,
+    pub(crate) frames: Interned<Frame>,
+    /// Frames of all distinct paths, the outermost first, and where each path ends.
+    steps: Vec<FrameId>,
+    ends: Vec<u32>,
+    known: Table,
+    /// By place.
+    of_place: Vec<u32>,
+    function_ids: FxHashMap<(u32, Arc<str>), FunctionId>,
+    /// The path that is being made.
+    making: Vec<FrameId>,
+}
+
+impl Paths {
+    /// Paths of `places`, by the symbols of each module, as far as `detail` tells apart.
+    pub(crate) fn new(
+        modules: &Modules,
+        places: &Places,
+        symbols: Vec<Vec<Option<Arc<Symbol>>>>,
+        detail: Detail,
+    ) -> Self {
+        let mut paths = Self::default();
+        let modules = (0..).zip(modules.list());
+        for ((module, key), (addresses, symbols)) in
+            modules.zip(places.addresses.iter().zip(symbols))
+        {
+            let is_address = !matches!(key.kind, ModuleKind::Other | ModuleKind::KernelLoaded);
+            // Places are in order, so the next is often of the same symbol.
+            let mut latest: Option<(&Arc<Symbol>, u32)> = None;
+            for (&address, symbol) in addresses.iter().zip(&symbols) {
+                let symbol = symbol.as_ref();
+                let known = latest.filter(|(latest, _)| {
+                    detail < Detail::Address && symbol.is_some_and(|one| Arc::ptr_eq(one, latest))
+                });
+                let number = known.map_or_else(
+                    || paths.add(module, is_address.then_some(address), symbol, detail),
+                    |(_, number)| number,
+                );
+                paths.of_place.push(number);
+                latest = symbol.map(|symbol| (symbol, number));
+            }
+        }
+        paths
+    }
+
+    /// The number of the path of a place.
+    pub(crate) fn number(&self, place: u32) -> u32 {
+        self.of_place[place as usize]
+    }
+
+    /// The frames of a place, the outermost first.
+    pub(crate) fn of(&self, place: u32) -> &[FrameId] {
+        path(&self.steps, &self.ends, self.number(place))
+    }
+
+    /// All paths as stacks, and which one each path is.
+    pub(crate) fn stacks(&self) -> (Stacks, Vec<u32>) {
+        let mut tree = Tree::default();
+        let node = |number| tree.below(Tree::ROOT, path(&self.steps, &self.ends, number));
+        let nodes: Vec<u32> = (0..self.ends.len() as u32).map(node).collect();
+        let (stacks, renumbered) = tree.in_order();
+        (stacks, nodes.into_iter().map(|node| renumbered[node as usize]).collect())
+    }
+
+    /// The number of the path that a symbol makes.
+    fn add(
+        &mut self,
+        module: ModuleId,
+        address: Option<u64>,
+        symbol: Option<&Arc<Symbol>>,
+        detail: Detail,
+    ) -> u32 {
+        self.making.clear();
+        match symbol {
+            None => {
+                self.push(Frame { function: None, module, address, line: None, inlined: false });
+            }
+            Some(symbol) => {
+                let address = address.filter(|_| detail == Detail::Address);
+                let line =
+                    |line: &Option<Line>| line.as_ref().filter(|_| detail >= Detail::Line).cloned();
+                self.named(module, &symbol.name, address, line(&symbol.line), false);
+                for inner in &symbol.inlined {
+                    self.named(module, &inner.name, address, line(&inner.line), true);
+                }
+            }
+        }
+        let Self { steps, ends, known, making, .. } = self;
+        let new = ends.len() as u32;
+        let hash = making.iter().fold(making.len() as u64, |hash, &id| mix(hash, id.into()));
+        let number = known.find_or_insert(hash, new, |other| path(steps, ends, other) == *making);
+        if number == new {
+            steps.extend_from_slice(making);
+            ends.push(steps.len() as u32);
+        }
+        number
+    }
+
+    fn named(
+        &mut self,
+        module: ModuleId,
+        name: &Arc<str>,
+        address: Option<u64>,
+        line: Option<Line>,
+        inlined: bool,
+    ) {
+        let functions = &mut self.functions;
+        let function = *self.function_ids.entry((module, Arc::clone(name))).or_insert_with(|| {
+            functions.push(Function { name: Arc::clone(name), module });
+            (functions.len() - 1) as FunctionId
+        });
+        self.push(Frame { function: Some(function), module, address, line, inlined });
+    }
+
+    fn push(&mut self, frame: Frame) {
+        let hash = mix(FxBuildHasher.hash_one(&frame), 0);
+        self.making.push(self.frames.intern(hash, frame));
+    }
+}
+
+fn path<'a>(steps: &'a [FrameId], ends: &[u32], number: u32) -> &'a [FrameId] {
+    let start = number.checked_sub(1).map_or(0, |before| ends[before as usize]);
+    &steps[start as usize..ends[number as usize] as usize]
+}
