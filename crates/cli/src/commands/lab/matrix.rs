@@ -126,7 +126,7 @@ impl Observer for Watch {
     ) {
         let result = match result {
             Ok(seconds) => number::duration(seconds),
-            Err(why) => format!("FAILED, {why}"),
+            Err(why) => format!("FAILED, {}", in_a_line(why)),
         };
         let left = format!(" · about {} left", number::duration(left_s));
         let left = if done < of { left } else { String::new() };
@@ -145,6 +145,13 @@ impl Observer for Watch {
     fn keep(&mut self, file: &RunFile) -> Result<(), MeasureError> {
         keep(file, self.path.as_deref().map(Path::new))
     }
+}
+
+/// An error without the lines of a console that may end it: the results have them.
+fn in_a_line(why: &str) -> &str {
+    let line = why.lines().next().unwrap_or("");
+    let label = |(_, last): &(&str, &str)| last.ends_with("last lines:");
+    line.rsplit_once(". ").filter(label).map_or(line, |(before, _)| before)
 }
 
 /// Names of cells have blanks, those of kernels slashes.
@@ -169,6 +176,13 @@ mod tests {
             .collect();
         assert_eq!(text, ["a0 bx", "a0 by", "a1 bx", "a1 by"]);
         assert_eq!(choices(&[]), [vec![]]);
+    }
+
+    #[test]
+    fn progress_of_a_failure_is_one_line() {
+        let why = "it took too long. Try: --timeout 9. The guest's last lines:\n  [1.0] panic\n";
+        assert_eq!(in_a_line(why), "it took too long. Try: --timeout 9");
+        assert_eq!(in_a_line("in the guest: no such setting"), "in the guest: no such setting");
     }
 
     #[test]
