@@ -30,9 +30,9 @@ const EMULATED_PC: &str = "no_timer_check lpj=10000000 tsc=reliable ";
 /// would see cores only. As one of Intel's it tells them in leaf 0xb, which it has.
 const EMULATED_WITH_SMT: &str = "max,vendor=GenuineIntel,family=6,model=85,stepping=7";
 
-/// Up to so many CPUs are emulated by a thread each; more take turns in one. QEMU before 8.1 may go on to
-/// run what it translated of code that the kernel patches meanwhile: the more CPUs run it, the likelier,
-/// and then all of them spin for good (seen with 64 CPUs of QEMU 7.2 in two boots of five).
+/// Up to so many CPUs are emulated by a thread each; more take turns in one. With 64 threads of QEMU 7.2
+/// some boots did not end: in one whose registers were read, all CPUs were trapped for good in code that
+/// the kernel had patched meanwhile, as if QEMU went on with its translation of the code before.
 const MOST_THREADS: u32 = 16;
 
 /// What QEMU is to run.
