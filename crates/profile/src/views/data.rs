@@ -10,6 +10,7 @@ use rustc_hash::FxHashMap;
 use crate::filter::Filter;
 use crate::modules::ModuleKind;
 use crate::present::Spot;
+use crate::views::Weights;
 use crate::walk::{Walked, walk_all};
 
 /// Sampled addresses of data.
@@ -39,12 +40,8 @@ pub struct DataRow {
 pub struct DataSums {
     /// Samples.
     pub samples: u64,
-    /// Those of them with a weight.
-    pub weighed: u64,
-    /// The sum of their weights: latencies in cycles, as a rule.
-    pub weight: u64,
-    /// The largest weight.
-    pub largest: u64,
+    /// Their weights.
+    pub weights: Weights,
     /// Those that tell where their data came from.
     pub with_source: u64,
     /// Loads, of those.
@@ -58,18 +55,6 @@ pub struct DataSums {
 }
 
 impl DataSums {
-    /// Mean weight; `None` where none was recorded.
-    #[must_use]
-    pub fn mean_weight(&self) -> Option<f64> {
-        (self.weighed > 0).then(|| self.weight as f64 / self.weighed as f64)
-    }
-
-    /// The largest weight; `None` where none was recorded.
-    #[must_use]
-    pub fn largest_weight(&self) -> Option<u64> {
-        (self.weighed > 0).then_some(self.largest)
-    }
-
     /// A number of samples that only some kinds of samples tell; `None` where none of these does.
     #[must_use]
     pub fn told(&self, number: u64) -> Option<u64> {
@@ -78,9 +63,7 @@ impl DataSums {
 
     fn add(&mut self, other: &Self) {
         self.samples += other.samples;
-        self.weighed += other.weighed;
-        self.weight = self.weight.saturating_add(other.weight);
-        self.largest = self.largest.max(other.largest);
+        self.weights.add(&other.weights);
         self.with_source += other.with_source;
         self.loads += other.loads;
         self.stores += other.stores;
@@ -126,9 +109,7 @@ pub fn data_addresses(
         let has = |is: Option<bool>| u64::from(is == Some(true));
         counts.entry((spot, area)).or_default().add(&DataSums {
             samples: 1,
-            weighed: weight.is_some().into(),
-            weight: weight.unwrap_or(0),
-            largest: weight.unwrap_or(0),
+            weights: Weights::one(weight),
             with_source: source.is_some().into(),
             loads: has(source.map(|source| source.is_load())),
             stores: has(source.map(|source| source.is_store())),
@@ -213,19 +194,17 @@ mod tests {
     #[test]
     fn what_no_sample_told_is_not_known() {
         let mut sums = DataSums { samples: 2, ..DataSums::default() };
-        assert_eq!((sums.mean_weight(), sums.largest_weight(), sums.told(0)), (None, None, None));
+        assert_eq!((sums.weights.mean(), sums.told(0)), (None, None));
         for weight in [10, 30] {
             sums.add(&DataSums {
                 samples: 1,
-                weighed: 1,
-                weight,
-                largest: weight,
+                weights: Weights::one(Some(weight)),
                 with_source: 1,
                 hitm: 1,
                 ..DataSums::default()
             });
         }
-        assert_eq!((sums.mean_weight(), sums.largest_weight()), (Some(20.0), Some(30)));
+        assert_eq!((sums.weights.mean(), sums.weights.largest()), (Some(20.0), Some(30)));
         assert_eq!((sums.samples, sums.told(sums.hitm)), (4, Some(2)));
     }
 }

@@ -4,6 +4,7 @@ use pmuscope_perfdata::reader::{ReadError, Reader};
 use rustc_hash::FxHashMap;
 
 use crate::filter::Filter;
+use crate::views::Weights;
 use crate::walk::{Walked, walk};
 
 /// Sampled accesses of a recording.
@@ -24,12 +25,8 @@ pub struct AccessRow {
     pub kind: AccessKind,
     /// How many samples.
     pub samples: u64,
-    /// Those of them with a weight.
-    pub weighed: u64,
-    /// The sum of their weights: latencies in cycles, as a rule.
-    pub weight: u64,
-    /// The largest weight.
-    pub largest: u64,
+    /// Their weights.
+    pub weights: Weights,
 }
 
 /// What the hardware tells of an access, in perf's words.
@@ -55,26 +52,12 @@ pub struct AccessKind {
     pub locked: Option<bool>,
 }
 
-impl AccessRow {
-    /// Mean weight; `None` where none was recorded.
-    #[must_use]
-    pub fn mean_weight(&self) -> Option<f64> {
-        (self.weighed > 0).then(|| self.weight as f64 / self.weighed as f64)
-    }
-
-    /// The largest weight; `None` where none was recorded.
-    #[must_use]
-    pub fn largest_weight(&self) -> Option<u64> {
-        (self.weighed > 0).then_some(self.largest)
-    }
-}
-
 /// Reads all that is left of a recording.
 ///
 /// # Errors
 /// Those of [`Reader::next`].
 pub fn accesses(reader: &mut Reader, filter: &Filter) -> Result<Accesses, ReadError> {
-    let mut counts: FxHashMap<AccessKind, (u64, u64, u64, u64)> = FxHashMap::default();
+    let mut counts: FxHashMap<AccessKind, (u64, Weights)> = FxHashMap::default();
     let mut with_source = 0;
     let (_, samples) = walk(reader, filter, |_, sample| {
         let Some(details) = sample.details() else { return };
@@ -91,21 +74,11 @@ pub fn accesses(reader: &mut Reader, filter: &Filter) -> Result<Accesses, ReadEr
             tlb_hit: source.tlb_hit(),
             locked: source.locked(),
         };
-        let (number, weighed, weight, largest) = counts.entry(kind).or_default();
+        let (number, weights) = counts.entry(kind).or_default();
         *number += 1;
-        if let Some(found) = details.weight {
-            *weighed += 1;
-            *weight = weight.saturating_add(found.cost);
-            *largest = found.cost.max(*largest);
-        }
+        weights.add(&Weights::one(details.weight.map(|weight| weight.cost)));
     })?;
-    let row = |(kind, (samples, weighed, weight, largest))| AccessRow {
-        kind,
-        samples,
-        weighed,
-        weight,
-        largest,
-    };
+    let row = |(kind, (samples, weights))| AccessRow { kind, samples, weights };
     let mut rows: Vec<AccessRow> = counts.into_iter().map(row).collect();
     rows.sort_by(|a, b| b.samples.cmp(&a.samples).then(a.kind.cmp(&b.kind)));
     Ok(Accesses { rows, samples, with_source })

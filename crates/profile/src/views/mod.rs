@@ -12,6 +12,7 @@ mod neighbours;
 mod rows;
 mod side_by_side;
 mod tree;
+mod weights;
 
 pub use annotate::{FunctionHits, Hit, Sampled, function_hits, inlined_into, sampled};
 pub use balance::{Balance, balance};
@@ -22,6 +23,7 @@ pub use neighbours::{Neighbour, Neighbours, neighbours};
 pub use rows::{Dimension, Key, Row, rows};
 pub use side_by_side::{SideRow, SideShare, side_by_side};
 pub use tree::{CallTree, Direction, Node, call_tree};
+pub use weights::Weights;
 
 use std::sync::Arc;
 

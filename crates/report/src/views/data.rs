@@ -23,7 +23,7 @@ pub fn data_text(found: &DataAddresses, view: &DetailsView<'_>, style: &Style) -
         );
         return out;
     }
-    let weighed = found.rows.iter().any(|row| row.sums.weighed > 0);
+    let weighed = found.rows.iter().any(|row| row.sums.weights.of > 0);
     let told = found.rows.iter().any(|row| row.sums.with_source > 0);
     let weights = ["mean weight", "max weight"].into_iter().filter(|_| weighed);
     let sources = ["loads", "stores", "remote", "HITM"].into_iter().filter(|_| told);
@@ -45,8 +45,8 @@ fn cells(row: &DataRow, all: u64, weighed: bool, told: bool) -> Vec<Cell> {
     let mut cells =
         vec![Cell::new(percent(share_of(sums.samples, all), 2)), Cell::new(count(sums.samples))];
     if weighed {
-        cells.push(Cell::measured(sums.mean_weight(), |weight| significant(weight, 3)));
-        cells.push(Cell::measured(sums.largest_weight(), count));
+        cells.push(Cell::measured(sums.weights.mean(), |weight| significant(weight, 3)));
+        cells.push(Cell::measured(sums.weights.largest(), count));
     }
     if told {
         let numbers = [sums.loads, sums.stores, sums.remote, sums.hitm];
@@ -102,9 +102,9 @@ impl<'a> DataReport<'a> {
                 module: &row.module,
                 samples: sums.samples,
                 share: share_of(sums.samples, found.with_address),
-                weight_mean: sums.mean_weight(),
-                weight_max: sums.largest_weight(),
-                weight_of: sums.weighed,
+                weight_mean: sums.weights.mean(),
+                weight_max: sums.weights.largest(),
+                weight_of: sums.weights.of,
                 loads: sums.told(sums.loads),
                 stores: sums.told(sums.stores),
                 remote: sums.told(sums.remote),
@@ -123,7 +123,7 @@ impl<'a> DataReport<'a> {
 
 #[cfg(test)]
 mod tests {
-    use pmuscope_profile::views::DataSums;
+    use pmuscope_profile::views::{DataSums, Weights};
     use pmuscope_profile::{Filter, Walked};
 
     use super::*;
@@ -154,11 +154,11 @@ mod tests {
            share  samples  module  data
         100.00 %       60  [heap]  [unknown]
         ");
+        let mut weights = Weights::one(Some(66));
+        weights.add(&Weights::one(Some(1234)));
         let told = DataSums {
             samples: 40,
-            weighed: 40,
-            weight: 4000,
-            largest: 1234,
+            weights,
             with_source: 40,
             loads: 30,
             stores: 10,
@@ -170,7 +170,7 @@ mod tests {
 
           share  samples  mean weight  max weight  loads  stores  remote  HITM  module  data
         60.00 %       60            -           -      -       -       -     -  [heap]  [unknown]
-        40.00 %       40          100       1,234     30      10       5     7  db      table\x07
+        40.00 %       40          650       1,234     30      10       5     7  db      table\x07
         ");
         assert!(text(Vec::new()).contains("pmuscope record -d"));
     }

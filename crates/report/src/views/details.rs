@@ -133,8 +133,8 @@ pub fn accesses_text(found: &Accesses, view: &DetailsView<'_>, style: &Style) ->
         table.row([
             Cell::new(percent(share_of(row.samples, found.with_source), 2)),
             Cell::new(count(row.samples)),
-            Cell::measured(row.mean_weight(), |weight| significant(weight, 3)),
-            Cell::measured(row.largest_weight(), count),
+            Cell::measured(row.weights.mean(), |weight| significant(weight, 3)),
+            Cell::measured(row.weights.largest(), count),
             Cell::measured(level_text(row), |text| text),
             word(kind.snoop),
             Cell::new(yes(kind.hitm)),
@@ -310,9 +310,9 @@ impl<'a> AccessesReport<'a> {
             locked: row.kind.locked,
             samples: row.samples,
             share: share_of(row.samples, found.with_source),
-            weight_mean: row.mean_weight(),
-            weight_max: row.largest_weight(),
-            weight_of: row.weighed,
+            weight_mean: row.weights.mean(),
+            weight_max: row.weights.largest(),
+            weight_of: row.weights.of,
         };
         Self {
             head: Head::new(view, found.samples),
