@@ -32,22 +32,13 @@ impl Table {
         &mut self,
         hash: u64,
         new: u32,
-        mut is_it: impl FnMut(u32) -> bool,
+        is_it: impl FnMut(u32) -> bool,
     ) -> u32 {
-        let tag = hash >> 32;
-        let mask = self.slots.len() - 1;
-        let mut at = tag as usize & mask;
-        loop {
-            let slot = self.slots[at];
-            if slot == 0 {
-                break;
-            }
-            if slot >> 32 == tag && is_it(slot as u32 - 1) {
-                return slot as u32 - 1;
-            }
-            at = (at + 1) & mask;
-        }
-        self.slots[at] = tag << 32 | u64::from(new + 1);
+        let at = match self.probe(hash, is_it) {
+            Ok(index) => return index,
+            Err(free) => free,
+        };
+        self.slots[at] = hash >> 32 << 32 | u64::from(new + 1);
         self.length += 1;
         if self.length * 4 > self.slots.len() * 3 {
             self.grow();
@@ -57,17 +48,23 @@ impl Table {
 
     /// The index for which `is_it`.
     #[inline]
-    pub(crate) fn find(&self, hash: u64, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
+    pub(crate) fn find(&self, hash: u64, is_it: impl FnMut(u32) -> bool) -> Option<u32> {
+        self.probe(hash, is_it).ok()
+    }
+
+    /// The index for which `is_it`, else the free slot where it would be.
+    #[inline]
+    fn probe(&self, hash: u64, mut is_it: impl FnMut(u32) -> bool) -> Result<u32, usize> {
         let tag = hash >> 32;
         let mask = self.slots.len() - 1;
         let mut at = tag as usize & mask;
         loop {
             let slot = self.slots[at];
             if slot == 0 {
-                return None;
+                return Err(at);
             }
             if slot >> 32 == tag && is_it(slot as u32 - 1) {
-                return Some(slot as u32 - 1);
+                return Ok(slot as u32 - 1);
             }
             at = (at + 1) & mask;
         }
