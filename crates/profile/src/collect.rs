@@ -324,18 +324,8 @@ impl<'u> InOrder<'u> {
     fn sample(&mut self, sample: &Sample<'_>) {
         self.chain.clear();
         self.chain.extend(sample.callchain.iter().map(u64::to_ne_bytes));
-        let hit = Hit {
-            event: sample.event,
-            mode: sample.mode,
-            ip: sample.ip,
-            task: sample.pid.zip(sample.tid),
-            time: sample.time.unwrap_or(0),
-            cpu: sample.cpu,
-            period: sample.period,
-            read: sample.read,
-            chain: &self.chain,
-            user: sample.tail.with_stack(),
-        };
+        let user = sample.tail.with_stack();
+        let hit = Hit { chain: &self.chain, user, ..Hit::of(sample) };
         let now = Present { tasks: &self.state.tasks, modules: &self.state.modules };
         self.counter.sample(&now, (), &hit, sample.time);
     }

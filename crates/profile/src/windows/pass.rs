@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pmuscope_perfdata::reader::scan::{Hit, Index, Moment, Visitor};
-use pmuscope_perfdata::reader::{ReadError, Reader, Record, Sample};
+use pmuscope_perfdata::reader::{ReadError, Reader, Record};
 use rustc_hash::FxHashMap;
 
 use super::judge::{Judge, Verdict};
@@ -69,7 +69,7 @@ pub(super) fn walk<T: Taker>(
         match &entry.record {
             Record::Sample(sample) => {
                 let now = Present { tasks: &state.tasks, modules: &state.modules };
-                taker.take(&now, (), &hit(sample));
+                taker.take(&now, (), &Hit::of(sample));
             }
             other => {
                 state.take(other);
@@ -78,21 +78,6 @@ pub(super) fn walk<T: Taker>(
         }
     }
     Ok(())
-}
-
-fn hit<'a>(sample: &Sample<'a>) -> Hit<'a> {
-    Hit {
-        event: sample.event,
-        mode: sample.mode,
-        ip: sample.ip,
-        task: sample.pid.zip(sample.tid),
-        time: sample.time.unwrap_or(0),
-        cpu: sample.cpu,
-        period: sample.period,
-        read: sample.read,
-        chain: &[],
-        user: None,
-    }
 }
 
 /// The first pass.

@@ -6,7 +6,7 @@ use pmuscope_abi::{Attr, ReadFormat, SampleType};
 use super::super::bytes::Fields;
 use super::super::details::{Tail, TailLayout};
 use super::super::record::CpuMode;
-use super::super::sample::ReadValues;
+use super::super::sample::{ReadValues, Sample};
 use super::NATIVE;
 
 /// No such field.
@@ -35,6 +35,25 @@ pub struct Hit<'a> {
     pub chain: &'a [[u8; 8]],
     /// Registers and stack of the program, to be decoded, where the event records both.
     pub user: Option<Tail<'a>>,
+}
+
+impl<'a> Hit<'a> {
+    /// What `sample` tells, without its call chain and its stack.
+    #[must_use]
+    pub fn of(sample: &Sample<'a>) -> Self {
+        Self {
+            event: sample.event,
+            mode: sample.mode,
+            ip: sample.ip,
+            task: sample.pid.zip(sample.tid),
+            time: sample.time.unwrap_or(0),
+            cpu: sample.cpu,
+            period: sample.period,
+            read: sample.read,
+            chain: &[],
+            user: None,
+        }
+    }
 }
 
 /// Positions in the body of a sample, bytes.
