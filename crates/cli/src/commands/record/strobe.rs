@@ -123,6 +123,12 @@ fn is_alternating(event: &Event) -> bool {
     event.alternate_period.is_some()
 }
 
+/// Such an event comes when the kernel gets to it, not a given number of counts after another.
+fn is_of_software(event: &Event) -> bool {
+    use pmuscope_abi::event_type::{BREAKPOINT, SOFTWARE, TRACEPOINT};
+    matches!(event.attr.event_type, SOFTWARE | TRACEPOINT | BREAKPOINT)
+}
+
 /// A flag that does not go together with windows.
 fn conflict(args: &Args) -> Option<&'static str> {
     let asked = [
@@ -166,6 +172,12 @@ fn events(
         (None, Some(event)) => event.clone(),
         (None, None) => one(read(WINDOW_EVENT)?, WINDOW_EVENT)?,
     };
+    if is_of_software(&window) {
+        return Err(bad(format!(
+            "--strobe: {} is counted by the kernel, not by a PMU. {INSTEAD_OF_WINDOWS}",
+            window.typed
+        )));
+    }
     if !window.attr.flags.contains(AttrFlags::EXCLUDE_KERNEL) {
         return Err(bad(format!(
             "--strobe: windows are of user mode, since entering and leaving the kernel is longer than a \
