@@ -31,8 +31,17 @@ pub(crate) struct Args {
     strobe_check: Option<f64>,
     /// And whether what loses their phase is seen and repaired: for moments, another sampling limit,
     /// a foreign period, and the last CPU offline (root)
-    #[arg(long, requires = "strobe_check")]
-    disturb: bool,
+    #[arg(
+        long,
+        value_name = "WHAT,…",
+        value_enum,
+        value_delimiter = ',',
+        num_args = 0..,
+        require_equals = true,
+        default_missing_values = ["period", "throttle", "hotplug"],
+        requires = "strobe_check"
+    )]
+    disturb: Vec<strobe_check::What>,
 }
 
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
@@ -42,7 +51,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
             let why = format!("--strobe-check={seconds}: 0.1 to 3600 seconds");
             return Err(failure(Exit::BadInput, why));
         }
-        return strobe_check::run(seconds, args.disturb);
+        return strobe_check::run(seconds, &args.disturb);
     }
     let begun = Begun::now();
     let facts = facts()?;

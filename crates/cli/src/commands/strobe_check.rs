@@ -9,7 +9,7 @@ use pmuscope_events::{MachineCatalog, parse};
 use pmuscope_machine::{Machine, MachineError};
 use pmuscope_perfdata::strobe::Reason;
 use pmuscope_recorder::{
-    CpuCheck, Disturbance, INSTEAD_OF_WINDOWS, StrobeCheck, StrobeOptions, strobe_check,
+    CpuCheck, Disturb, Disturbance, INSTEAD_OF_WINDOWS, StrobeCheck, StrobeOptions, strobe_check,
 };
 
 use crate::exit::{Exit, failure};
@@ -17,8 +17,30 @@ use crate::exit::{Exit, failure};
 /// What makes the windows.
 const EVENT: &str = "cycles:u";
 
+/// What `--disturb` does.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub(super) enum What {
+    /// Somebody else sets a period
+    Period,
+    /// The kernel suspends sampling
+    Throttle,
+    /// The last CPU goes offline and comes back
+    Hotplug,
+}
+
+impl What {
+    fn meaning(self) -> Disturb {
+        match self {
+            Self::Period => Disturb::Period,
+            Self::Throttle => Disturb::Throttle,
+            Self::Hotplug => Disturb::Hotplug,
+        }
+    }
+}
+
 /// Measures for `seconds` and prints what came of it; with `disturb` also what is seen and repaired.
-pub(super) fn run(seconds: f64, disturb: bool) -> anyhow::Result<Exit> {
+pub(super) fn run(seconds: f64, disturb: &[What]) -> anyhow::Result<Exit> {
+    let disturb: Vec<Disturb> = disturb.iter().map(|what| what.meaning()).collect();
     let machine = Machine::host();
     let refused = |why: String| failure(Exit::NotPossible, why);
     let catalog =
@@ -28,7 +50,7 @@ pub(super) fn run(seconds: f64, disturb: bool) -> anyhow::Result<Exit> {
     let Some(event) = groups.first().and_then(|group| group.events.first()) else {
         return Err(refused(format!("--strobe-check: no {EVENT}. {INSTEAD_OF_WINDOWS}")));
     };
-    let check = strobe_check(&Host, &machine, event, &StrobeOptions::default(), seconds, disturb)
+    let check = strobe_check(&Host, &machine, event, &StrobeOptions::default(), seconds, &disturb)
         .map_err(|error| refused(error.to_string()))?;
     let text = text(&check);
     std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;

@@ -41,6 +41,17 @@ pub struct StrobeCheck {
     pub disturbances: Vec<Disturbance>,
 }
 
+/// What can be disturbed on purpose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Disturb {
+    /// Somebody sets a period.
+    Period,
+    /// The kernel suspends sampling.
+    Throttle,
+    /// The last CPU goes offline and comes back.
+    Hotplug,
+}
+
 /// Windows of one CPU while nothing was disturbed on purpose.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CpuCheck {
@@ -73,8 +84,8 @@ pub struct Disturbance {
     pub right_afterwards: u64,
 }
 
-/// Samples all CPUs for `seconds` while a thread keeps each busy; then, if asked, disturbs. Being put
-/// right again, settings are as before.
+/// Samples all CPUs for `seconds` while a thread keeps each busy; then does what `disturb` lists.
+/// Settings are put right afterwards.
 ///
 /// # Errors
 /// [`RecorderError`] where windows cannot be had.
@@ -84,7 +95,7 @@ pub fn strobe_check(
     event: &Event,
     options: &StrobeOptions,
     seconds: f64,
-    disturb: bool,
+    disturb: &[Disturb],
 ) -> Result<StrobeCheck, RecorderError> {
     let topology = machine.topology()?;
     let plan = Plan::new(options, std::slice::from_ref(event), kernel, machine, &topology)?;
@@ -169,15 +180,17 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    fn run(mut self, seconds: f64, disturb: bool) -> Result<StrobeCheck, RecorderError> {
+    fn run(mut self, seconds: f64, disturb: &[Disturb]) -> Result<StrobeCheck, RecorderError> {
         self.strobe.start(self.kernel, &self.set)?;
         self.look_for(Duration::from_secs_f64(seconds), |_| false);
         let cpus = self.cpus.clone();
         let mut disturbances = Vec::new();
-        if disturb {
-            disturbances.push(self.foreign_period());
-            disturbances.push(self.throttling());
-            disturbances.extend(self.absence());
+        for what in disturb {
+            disturbances.extend(match what {
+                Disturb::Period => Some(self.foreign_period()),
+                Disturb::Throttle => Some(self.throttling()),
+                Disturb::Hotplug => self.absence(),
+            });
         }
         let _ = self.strobe.end(self.kernel);
         self.set.disable(self.kernel)?;

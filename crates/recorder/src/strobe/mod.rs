@@ -35,7 +35,7 @@ use pmuscope_counters::{Kernel, OpenedEvent, SamplingSet, Scope, errno_name};
 use pmuscope_machine::CpuSet;
 use pmuscope_perfdata::strobe::{CpuHealth, Epoch, EpochUpdate, OpenedId, Reason, StrobeInfo};
 
-pub use self::check::{CpuCheck, Disturbance, StrobeCheck, strobe_check};
+pub use self::check::{CpuCheck, Disturb, Disturbance, StrobeCheck, strobe_check};
 use self::epochs::{Begun, Epochs};
 use self::helper::Helper;
 use self::phase::{Achieved, Failure, MOST_TRIES, Order};
