@@ -105,7 +105,8 @@ fn unit(row: &Row, emulated: bool) -> String {
     let unit = escape(&row.unit);
     let origins = || row.columns.iter().flatten().map(|column| column.origin);
     let said = origins().any(|origin| matches!(origin, Origin::Program | Origin::Clock));
-    let is_speed = unit == "s" || unit.ends_with("/s") || said;
+    let is_time = matches!(&*unit, "s" | "ms" | "µs" | "ns");
+    let is_speed = is_time || unit.ends_with("/s") || said;
     if emulated && is_speed { format!("{unit} (emu)").trim().to_owned() } else { unit.into_owned() }
 }
 
@@ -253,6 +254,15 @@ mod tests {
         BASE  max_rss  B     15  205 MiB ±977 KiB   0            -             -
         BASE  lost           15                 0   0            -             -
         ");
+    }
+
+    #[test]
+    fn times_and_rates_of_emulated_machines_are_marked_and_counts_are_not() {
+        let of = |text: &str, emulated| unit(&row("BASE", "x", text, vec![None]), emulated);
+        for text in ["s", "µs", "Mop/s"] {
+            assert_eq!((of(text, true), of(text, false)), (format!("{text} (emu)"), text.into()));
+        }
+        assert_eq!((of("B", true), of("", true)), ("B".to_owned(), String::new()));
     }
 
     #[test]
