@@ -1,22 +1,17 @@
-//! Where samples were taken, as numbers of places: through small tables, as the counter of profiles
-//! does it, but for whoever needs the number of a place again and again.
+//! Where samples were taken, as numbers of places: for whoever needs the number of a place again and
+//! again.
 
-use pmuscope_perfdata::reader::CpuMode;
 use pmuscope_perfdata::reader::scan::Hit;
 
 use crate::filter::Filter;
-use crate::finder::effective;
+use crate::finder::{self, AddressSlot, UNKNOWN_PLACE, address_slot, view_of};
 use crate::lookup::{Holds, Lookup};
-use crate::modules::{GUEST, HYPERVISOR, UNKNOWN};
 use crate::spaces::{NOTHING, ViewId};
 use crate::table::mix;
 use crate::tasks::Place;
 
-/// Slots of the tables, as powers of two.
+/// Slots of the table of tasks, as a power of two.
 const TASK_BITS: u32 = 10;
-const ADDRESS_BITS: u32 = 13;
-/// Stands for the kernel among the views.
-const KERNEL_VIEW: ViewId = ViewId::MAX;
 
 #[derive(Debug, Clone, Copy)]
 struct TaskSlot {
@@ -26,30 +21,23 @@ struct TaskSlot {
     holds: Holds,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct AddressSlot {
-    address: u64,
-    view: ViewId,
-    number: u32,
-    holds: Holds,
-}
-
 /// Numbers of places.
 #[derive(Debug)]
 pub(crate) struct Finder<'a> {
     filter: &'a Filter,
     tasks: Vec<TaskSlot>,
-    addresses: Vec<AddressSlot>,
+    addresses: Vec<AddressSlot<u32>>,
+    places: finder::Finder,
 }
 
 impl<'a> Finder<'a> {
     pub(crate) fn new(filter: &'a Filter) -> Self {
         let task = TaskSlot { task: (0, 0), view: NOTHING, passes: false, holds: Holds::NEVER };
-        let address = AddressSlot { address: 0, view: NOTHING, number: 0, holds: Holds::NEVER };
         Self {
             filter,
             tasks: vec![task; 1 << TASK_BITS],
-            addresses: vec![address; 1 << ADDRESS_BITS],
+            addresses: AddressSlot::table(0),
+            places: finder::Finder::default(),
         }
     }
 
@@ -102,26 +90,18 @@ impl<'a> Finder<'a> {
         hit: &Hit<'_>,
         mut number: impl FnMut(Place) -> u32,
     ) -> u32 {
-        let nowhere = |module| Place { module, address: 0 };
-        let Some(address) = hit.ip else { return number(nowhere(UNKNOWN)) };
-        let view = match effective(hit.mode, address) {
-            CpuMode::User | CpuMode::Unknown => view,
-            CpuMode::Kernel => KERNEL_VIEW,
-            CpuMode::Hypervisor => return number(nowhere(HYPERVISOR)),
-            CpuMode::GuestKernel | CpuMode::GuestUser => return number(nowhere(GUEST)),
+        let Some(address) = hit.ip else { return number(UNKNOWN_PLACE) };
+        let view = match view_of(hit.mode, address, view) {
+            Ok(view) => view,
+            Err(module) => return number(Place { module, address: 0 }),
         };
-        let slot = (mix(address, view.into()) >> (64 - ADDRESS_BITS)) as usize;
-        let known = &self.addresses[slot];
-        if known.address == address && known.view == view && known.holds.at(stamp) {
-            return known.number;
+        let slot = address_slot(address, view);
+        if let Some((known, _)) = self.addresses[slot].get(view, address, stamp) {
+            return known;
         }
-        let found = if view == KERNEL_VIEW {
-            lookup.kernel(address, at)
-        } else {
-            lookup.user(view, address, at)
-        };
-        let number = number(found.place(address));
-        self.addresses[slot] = AddressSlot { address, view, number, holds: found.holds };
+        let (place, holds) = self.places.find_in(lookup, at, view, address);
+        let number = number(place);
+        self.addresses[slot].set(view, address, number, holds);
         number
     }
 }
