@@ -8,6 +8,8 @@
 //! into numbers, and whatever does not fit becomes an [`EventError`] that names
 //! the piece, its position, the reason and what to type instead.
 //!
+//! [`schedule`] spreads events over as few runs as count them all without taking turns.
+//!
 //! No system call is made here: what the machine has is asked of a [`Catalog`].
 
 #![forbid(unsafe_code)]
@@ -29,6 +31,7 @@ pub mod names;
 mod naming;
 mod pmu;
 mod resolve;
+pub mod schedule;
 mod suggest;
 mod syntax;
 mod terms;

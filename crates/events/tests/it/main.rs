@@ -9,3 +9,4 @@ mod grammar;
 mod machines;
 mod perf;
 mod random;
+mod schedule;
