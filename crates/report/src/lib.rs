@@ -33,7 +33,8 @@ pub use flame::{Flame, FlameLimits, flame_svg};
 pub use guests::guests_text;
 pub use html::{Fact, PageLimits, Summary, html_page};
 pub use metrics::{
-    METRICS_SCHEMA, MetricsReport, MetricsView, metric_list_text, metrics_csv, metrics_text,
+    METRICS_DIFF_SCHEMA, METRICS_SCHEMA, MetricsDiffReport, MetricsDiffView, MetricsReport,
+    MetricsView, metric_list_text, metrics_csv, metrics_diff_csv, metrics_diff_text, metrics_text,
 };
 pub use recording::{
     Note, RECORDING_SCHEMA, RecordingReport, RowLimits, head_text, kept_text, modules_text, notes,

@@ -1,17 +1,21 @@
 //! `pmuscope diff`.
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
 use pmuscope_profile::diff::{Order, diff};
-use pmuscope_profile::{Apart, Intervals, Options, Profile};
-use pmuscope_report::{DIFF_SCHEMA, DiffReport, DiffView, diff_text};
+use pmuscope_profile::{Apart, Intervals, Options, Profile, metrics};
+use pmuscope_report::{
+    DIFF_SCHEMA, DiffReport, DiffView, METRICS_DIFF_SCHEMA, MetricsDiffReport, MetricsDiffView,
+    Style, diff_text, escape, metrics_diff_csv, metrics_diff_text,
+};
 
 use super::empty;
 use super::load::{LoadArgs, Wanted, is_whole};
+use super::output::{self, Output};
 use super::report::Limit;
+use super::windows::{self, WindowArgs, chosen};
 use crate::commands::answer::Begun;
 use crate::exit::{Exit, failure};
 use crate::terminal;
@@ -27,6 +31,7 @@ const INTERVALS: usize = 2000;
   pmuscope diff before.data after.data
   pmuscope diff a1.data a2.data a3.data -- b1.data b2.data b3.data
   pmuscope diff --sort total before.data after.data      seconds first, not shares
+  pmuscope diff --metrics=CPI,BM/KI before.data after.data   metrics of functions, from counter windows
 
 With several recordings a side, intervals hold what varies from run to run.")]
 pub(crate) struct Args {
@@ -44,10 +49,46 @@ pub(crate) struct Args {
     limit: Option<Limit>,
     #[command(flatten)]
     load: LoadArgs,
-    /// Print everything as one JSON object (schema pmuscope/diff/1)
+    /// Write to FILE, in the format that its name ends in: .txt .json, with --metrics .csv .tsv too
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Write in this format, whatever the file is called
+    #[arg(long, value_name = "FORMAT", conflicts_with = "json")]
+    format: Option<Format>,
+    /// Print everything as one JSON object (schema pmuscope/diff/1, with --metrics
+    /// pmuscope/metrics-diff/1)
     #[arg(long)]
     json: bool,
+    /// Compare metrics of functions, from counter windows, instead of shares: these metrics or groups
+    /// of them, "all" for all; pmuscope metrics --list tells them [default: basic]
+    #[arg(
+        long,
+        value_name = "NAMES",
+        num_args = 0..=1,
+        require_equals = true,
+        value_delimiter = ',',
+        default_missing_value = "basic"
+    )]
+    metrics: Option<Vec<String>>,
+    #[command(flatten, next_help_heading = "With --metrics")]
+    windows: WindowArgs,
 }
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// Tables for people (.txt)
+    Text,
+    /// One JSON object (.json)
+    Json,
+    /// Comma-separated values, with --metrics (.csv)
+    Csv,
+    /// Values separated by tabs, with --metrics (.tsv)
+    Tsv,
+}
+
+/// Ends of file names.
+const ENDINGS: [(&str, Format); 4] =
+    [(".txt", Format::Text), (".json", Format::Json), (".csv", Format::Csv), (".tsv", Format::Tsv)];
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum Sort {
@@ -82,12 +123,101 @@ impl Args {
             (before, after) => Ok([before, after]),
         }
     }
+
+    fn format(&self) -> anyhow::Result<Format> {
+        let refused = |message: &str| Err(failure(Exit::BadInput, message));
+        let asked = self.format.or(self.json.then_some(Format::Json));
+        let format = output::choose(asked, self.output.as_deref(), &ENDINGS, Format::Text, "json")?;
+        if self.metrics.is_some() {
+            if self.load.symbol_filter.is_asked() {
+                return refused("--symbol-filter and --focus are not for --metrics");
+            }
+            return Ok(format);
+        }
+        if matches!(format, Format::Csv | Format::Tsv) {
+            return refused("CSV and TSV are of metrics. Try: --metrics, or -o FILE.json");
+        }
+        if self.windows.is_asked() {
+            return refused(
+                "--by, --attribution, --formulas, --length-tolerance and --interrupt-cost are of \
+                 metrics. Try: --metrics with them",
+            );
+        }
+        Ok(format)
+    }
+
+    /// Metrics with these names or of these groups, from windows.
+    fn metrics(&self, begun: Begun, names: &[String], format: Format) -> anyhow::Result<Exit> {
+        let metrics = self.windows.metrics()?;
+        let chosen = chosen(&metrics, names)?;
+        let sides = self.sides()?;
+        let read = |path: &PathBuf| {
+            let read = self.windows.read(path, &metrics, &self.load.filter, &self.load.symbols);
+            let windows = read.with_context(|| format!("cannot compare {}", path.display()))?;
+            if !windows::is_whole(&windows) {
+                let file = path.to_string_lossy();
+                eprintln!("note: {}: {NOT_WHOLE}", escape(&file));
+            }
+            Ok(windows)
+        };
+        let all = |paths: &[PathBuf]| paths.iter().map(read).collect::<anyhow::Result<Vec<_>>>();
+        let windows = [all(sides[0])?, all(sides[1])?];
+        let diffs = metrics::diff::diff(&windows[0], &windows[1], &metrics, &chosen);
+        if diffs.iter().all(|diff| diff.measured != [true; 2]) {
+            return Err(failure(
+                Exit::BadInput,
+                "none of these metrics has its events on both sides. Try: pmuscope metrics --list, \
+                 and record both sides with the same --metrics",
+            ));
+        }
+        let files = sides.map(names_of);
+        let view = MetricsDiffView {
+            diffs: &diffs,
+            by: self.windows.by(),
+            windows: [&windows[0], &windows[1]],
+            files: [&files[0], &files[1]],
+            rows: Limit::rows(self.limit, (format == Format::Text).then_some(DEFAULT_ROWS)),
+        };
+        let whole = windows.iter().flatten().all(windows::is_whole);
+        let exit = if whole { Exit::Done } else { Exit::Incomplete };
+        let text = match format {
+            Format::Text => metrics_diff_text(&view, &self.style()),
+            Format::Json => {
+                let report = MetricsDiffReport::new(&view);
+                begun.json(METRICS_DIFF_SCHEMA, None, &exit, report)?
+            }
+            Format::Csv => metrics_diff_csv(&view, ','),
+            Format::Tsv => metrics_diff_csv(&view, '\t'),
+        };
+        self.write(&text)?;
+        Ok(exit)
+    }
+
+    fn style(&self) -> Style {
+        if Output::to(self.output.as_deref()).is_file() { Style::PLAIN } else { terminal::style() }
+    }
+
+    fn write(&self, text: &str) -> anyhow::Result<()> {
+        let output = Output::to(self.output.as_deref());
+        output.write(output::Format::Text, |out| out.write_all(text.as_bytes()))
+    }
+}
+
+/// What is said of a recording that ends too early.
+const NOT_WHOLE: &str = "it was not closed or is damaged; this is what could be read";
+
+fn names_of(paths: &[PathBuf]) -> Vec<String> {
+    paths.iter().map(|path| path.to_string_lossy().into_owned()).collect()
 }
 
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let begun = Begun::now();
+    let format = args.format()?;
     let [before, after] = args.sides()?;
+    if let Some(names) = &args.metrics {
+        return args.metrics(begun, names, format);
+    }
     let read = |paths: &[PathBuf]| {
         let one = |path: &PathBuf| {
             let mut symbolizer = args.load.symbols.symbolizer(!args.load.no_inline, path)?;
@@ -105,10 +235,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         is_empty |= empty::tell(profile, path)?;
     }
     let events = diff(&profiles[0], &profiles[1], args.sort.into());
-    let names = |paths: &[PathBuf]| {
-        paths.iter().map(|path| path.to_string_lossy().into_owned()).collect::<Vec<_>>()
-    };
-    let (files_before, files_after) = (names(before), names(after));
+    let (files_before, files_after) = (names_of(before), names_of(after));
     let one_sided = one_sided(&profiles, &events.iter().map(|event| &*event.name).collect());
     if events.is_empty() {
         return Err(failure(
@@ -124,16 +251,16 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         files: [&files_before, &files_after],
         recordings: [&profiles[0], &profiles[1]],
         one_sided: &one_sided,
-        rows: Limit::rows(args.limit, (!args.json).then_some(DEFAULT_ROWS)),
+        rows: Limit::rows(args.limit, (format == Format::Text).then_some(DEFAULT_ROWS)),
     };
     let whole = profiles.iter().flatten().all(is_whole);
     let exit = if whole && !is_empty { Exit::Done } else { Exit::Incomplete };
-    let text = if args.json {
+    let text = if format == Format::Json {
         begun.json(DIFF_SCHEMA, None, &exit, DiffReport::new(&view))?
     } else {
-        diff_text(&view, &terminal::style())
+        diff_text(&view, &args.style())
     };
-    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    args.write(&text)?;
     Ok(exit)
 }
 

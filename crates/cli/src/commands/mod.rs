@@ -24,6 +24,7 @@ mod strobe_check;
 mod symbols;
 mod times;
 mod views;
+mod windows;
 mod workload;
 
 use clap::Subcommand;
@@ -42,7 +43,7 @@ pub(crate) enum Command {
     /// Show metrics of each function, from short counter windows: cycles per instruction, misses.
     Metrics(Box<metrics::Args>),
     /// Tell what changed between two recordings, or between two sets of them.
-    Diff(diff::Args),
+    Diff(Box<diff::Args>),
     /// Put a recording and the symbols it needs into one file, to read on another machine.
     Bundle(bundle::Args),
     /// Show every sample and record of a recording, one by one.
@@ -67,7 +68,7 @@ impl Command {
             Self::Record(args) => record::run(*args),
             Self::Report(args) => report::run(args),
             Self::Metrics(args) => metrics::run(*args),
-            Self::Diff(args) => diff::run(args),
+            Self::Diff(args) => diff::run(*args),
             Self::Bundle(args) => bundle::run(args),
             Self::Script(args) => script::run(*args),
             Self::Bench(args) => bench::run(args),

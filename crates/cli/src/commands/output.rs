@@ -51,6 +51,37 @@ const ENDINGS: [(&str, Format); 10] = [
     (".json.gz", Format::Firefox),
 ];
 
+/// The format that was asked for, else the one that the file's name ends in; `text` where there is
+/// neither. `example` is one to name in an error.
+///
+/// # Errors
+/// If nothing tells which one it is to be.
+pub(super) fn choose<F: Copy>(
+    asked: Option<F>,
+    file: Option<&Path>,
+    endings: &[(&str, F)],
+    text: F,
+    example: &str,
+) -> anyhow::Result<F> {
+    if let Some(format) = asked {
+        return Ok(format);
+    }
+    let Some(file) = file.filter(|file| !is_stdout(file)) else { return Ok(text) };
+    let name = file.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
+    let known = endings.iter().find(|(ending, _)| name.ends_with(ending));
+    known.map(|(_, format)| *format).ok_or_else(|| {
+        let endings: Vec<&str> = endings.iter().map(|(ending, _)| *ending).collect();
+        failure(
+            Exit::BadInput,
+            format!(
+                "cannot tell the format of {} by its name. Known are {}; or name one: --format {example}",
+                file.display(),
+                endings.join(", ")
+            ),
+        )
+    })
+}
+
 impl Format {
     /// The one that was asked for, else the one that the file's name ends in; text where there is
     /// neither.
@@ -58,24 +89,7 @@ impl Format {
     /// # Errors
     /// If nothing tells which one it is to be.
     pub(crate) fn choose(asked: Option<Self>, file: Option<&Path>) -> anyhow::Result<Self> {
-        if let Some(format) = asked {
-            return Ok(format);
-        }
-        let Some(file) = file.filter(|file| !is_stdout(file)) else { return Ok(Self::Text) };
-        let name = file.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
-        let known = ENDINGS.iter().find(|(ending, _)| name.ends_with(ending));
-        known.map(|(_, format)| *format).ok_or_else(|| {
-            let endings: Vec<&str> = ENDINGS.iter().map(|(ending, _)| *ending).collect();
-            failure(
-                Exit::BadInput,
-                format!(
-                    "cannot tell the format of {} by its name. Known are {}; or name one: --format \
-                     html",
-                    file.display(),
-                    endings.join(", ")
-                ),
-            )
-        })
+        choose(asked, file, &ENDINGS, Self::Text, "html")
     }
 
     /// Whether it is made of counts, by [`write`]; else of the profile's rows.

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::harness::Scratch;
 use crate::json::is_documented;
+use crate::simulator::{Function, Run, write};
 
 /// Records a mix whose shares are known; false, with the reason printed, where this machine cannot.
 fn record(scratch: &Scratch, file: &str, shares: &str) -> bool {
@@ -68,4 +69,58 @@ fn sides_that_are_not_two_are_told_what_to_type() {
     scratch.pmuscope(["diff", "a.data"]).exits(2).complains("pmuscope diff BEFORE AFTER");
     scratch.pmuscope(["diff", "a", "b", "c"]).exits(2).complains("BEFORE... -- AFTER...");
     scratch.pmuscope(["diff", "none", "none"]).exits(2).complains("cannot open none");
+}
+
+/// Windows of a simulated program of so many instructions per cycle. It is no file, so rows are of
+/// modules.
+fn windows(scratch: &Scratch, file: &str, ipc: f64, seed: u64) {
+    let functions = vec![Function::plain("a", 50_000.0, ipc)];
+    write(&Run { functions, cycles: 1e8, seed, ..Run::default() }, &scratch.path(file));
+}
+
+#[test]
+fn metrics_of_two_sides_are_told_apart() {
+    let scratch = Scratch::new();
+    for (at, ipc) in [0.5, 0.5, 0.8, 0.8].into_iter().enumerate() {
+        windows(&scratch, &format!("{at}.data"), ipc, at as u64);
+    }
+    let diff = |args: &[&str]| {
+        let args = ["diff", "--metrics=CPI,BM/KI", "--by", "module"].iter().chain(args);
+        scratch.pmuscope(args)
+    };
+    let outcome = diff(&["0.data", "2.data", "--json"]);
+    outcome.exits(0).is_silent();
+    is_documented("metrics-diff", &outcome.stdout);
+    let result: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    let row = |metric: usize| &result["metrics"][metric]["rows"][0];
+    assert_eq!((&row(0)["is"], &row(1)["is"]), (&"less".into(), &"unclear".into()), "{result:#}");
+    let relative = row(0)["change"]["relative"].as_f64().unwrap();
+    assert!((relative - (0.5 / 0.8 - 1.0)).abs() < 0.03, "{result:#}");
+    assert_eq!(row(0)["module"], "simulated");
+    let text = diff(&["0.data", "1.data", "--", "2.data", "3.data"]);
+    text.exits(0).is_silent().prints("2 recordings, windows of 300 cycles, 1 in 200,003 cycles");
+    text.prints("CPI [cycles/instruction]: 1 of 1 rows differ").prints("hold for all rows");
+    diff(&["0.data", "2.data"]).exits(0).prints("one recording a side");
+    diff(&["0.data", "2.data", "-o", "x.csv"]).exits(0).is_silent();
+    let csv = std::fs::read_to_string(scratch.path("x.csv")).unwrap();
+    let widths: Vec<usize> = csv.lines().map(|line| line.split(',').count()).collect();
+    assert_eq!(widths, [20, 20, 20], "{csv}");
+    assert!(csv.contains(",less,") && csv.contains(",unclear,"), "{csv}");
+}
+
+#[test]
+fn what_is_of_metrics_only_is_told() {
+    let scratch = Scratch::new();
+    windows(&scratch, "a.data", 0.5, 1);
+    let both = ["a.data", "a.data"];
+    let run = |args: &[&str]| scratch.pmuscope(["diff"].iter().chain(&both).chain(args));
+    run(&["-o", "x.csv"]).exits(2).complains("CSV and TSV are of metrics. Try: --metrics");
+    run(&["--by", "module"]).exits(2).complains("Try: --metrics with them");
+    run(&["--metrics=none"]).exits(2).complains("there is no metric or group \"none\"");
+    run(&["--metrics=slots"]).exits(2).complains("no metric or group");
+    let unmeasured = ["--metrics=%L1DA,stalls", "--by", "module"];
+    run(&["-o", "x.html"]).exits(2).complains("Known are .txt, .json, .csv, .tsv");
+    let stalls = run(&unmeasured);
+    stalls.prints("not all recordings have the events");
+    run(&["--metrics=stalls"]).exits(2).complains("has its events on both sides");
 }

@@ -4,6 +4,7 @@
 
 mod corpus;
 mod exports;
+mod metric_diffs;
 mod passes;
 mod perf_report;
 mod simulator;

@@ -10,9 +10,13 @@ use pmuscope_symbols::{KernelIdentity, Request, Resolved, State, Symbol};
 
 use crate::simulator::{Form, Function, Run, name_at, write};
 
-const METRICS: [&str; 4] = ["CPI", "BM/KI", "CM/KI", "%CM"];
+pub(crate) const METRICS: [&str; 4] = ["CPI", "BM/KI", "CM/KI", "%CM"];
 
-fn read_with(run: &Run, path: &Path, options: &Options) -> Result<Windows, WindowsError> {
+pub(crate) fn read_with(
+    run: &Run,
+    path: &Path,
+    options: &Options,
+) -> Result<Windows, WindowsError> {
     let named = |one: &Request<'_>| {
         let symbol = |&address: &u64| {
             name_at(&run.functions, address).map(|name| Symbol::named(name.into()).into())
@@ -31,11 +35,11 @@ fn simulated_with(run: &Run, options: &Options) -> Windows {
     read_with(run, &path, options).unwrap()
 }
 
-fn options() -> Options {
+pub(crate) fn options() -> Options {
     Options { threads: 2, ..Options::default() }
 }
 
-fn simulated(run: &Run) -> Windows {
+pub(crate) fn simulated(run: &Run) -> Windows {
     simulated_with(run, &options())
 }
 
@@ -49,7 +53,7 @@ fn row<'a>(windows: &'a Windows, name: &str) -> &'a Row {
     windows.rows.iter().find(|row| row.key.function.as_deref() == Some(name)).unwrap()
 }
 
-fn program() -> Vec<Function> {
+pub(crate) fn program() -> Vec<Function> {
     vec![
         Function { branch_misses: 0.0001, ..Function::plain("division", 60_000.0, 0.2) },
         Function { branch_misses: 0.03, ..Function::plain("branches", 20_000.0, 0.9) },

@@ -8,6 +8,7 @@ use pmuscope_profile::diff::EventDiff;
 
 pub use json::{DIFF_SCHEMA, DiffReport};
 pub use text::diff_text;
+pub(crate) use text::signed;
 
 /// What was compared, and which rows to show.
 #[derive(Debug, Clone, Copy)]
@@ -24,9 +25,9 @@ pub struct DiffView<'a> {
     pub rows: Option<usize>,
 }
 
-/// What a change of a share comes to.
+/// What a change comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+pub(crate) enum Verdict {
     More,
     Less,
     /// The change is within what chance does.
@@ -37,15 +38,20 @@ enum Verdict {
 
 impl Verdict {
     fn of(row: &pmuscope_profile::diff::RowDiff) -> Self {
-        match row.differs() {
-            Some(true) if row.share.value > 0.0 => Self::More,
+        Self::new(row.differs(), row.share.value)
+    }
+
+    /// Of whether something differs, and by how much.
+    pub(crate) fn new(differs: Option<bool>, change: f64) -> Self {
+        match differs {
+            Some(true) if change > 0.0 => Self::More,
             Some(true) => Self::Less,
             Some(false) => Self::Unclear,
             None => Self::Unknown,
         }
     }
 
-    fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::More => "more",
             Self::Less => "less",

@@ -147,7 +147,8 @@ fn cells(row: &RowDiff) -> Vec<Cell> {
     texts.into_iter().map(|text| Cell::new(text).paint(paint)).collect()
 }
 
-fn signed(text: &str, value: f64) -> String {
+/// With a sign before a rise too.
+pub(crate) fn signed(text: &str, value: f64) -> String {
     if value > 0.0 { format!("+{text}") } else { text.to_owned() }
 }
 

@@ -54,7 +54,8 @@ fn line(view: &MetricsView<'_>, row: &Row, cells: &[MetricCell], separator: char
     line
 }
 
-fn quoted(text: &str, separator: char) -> String {
+/// A field of foreign text.
+pub(super) fn quoted(text: &str, separator: char) -> String {
     let field = field(text);
     // Commas need no quotes between tabs; what would be a formula keeps its mark.
     if separator == '\t'

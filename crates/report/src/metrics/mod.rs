@@ -1,6 +1,7 @@
 //! Metrics of functions from windows: text, JSON and rows for spreadsheets.
 
 mod csv;
+mod diff;
 mod json;
 mod text;
 
@@ -12,6 +13,9 @@ use crate::escape;
 use crate::recording::RowLimits;
 
 pub use csv::metrics_csv;
+pub use diff::{
+    METRICS_DIFF_SCHEMA, MetricsDiffReport, MetricsDiffView, metrics_diff_csv, metrics_diff_text,
+};
 pub use json::{METRICS_SCHEMA, MetricsReport};
 pub use text::{metric_list_text, metrics_text};
 
@@ -79,6 +83,11 @@ fn by_word(by: By) -> &'static str {
     }
 }
 
+/// Whether a column of modules tells more than the rows do.
+fn module_column(by: By) -> bool {
+    matches!(by, By::Function | By::Inlined | By::Line)
+}
+
 /// Last part of a module's path; foreign text.
 fn module<'a>(windows: &'a Windows, key: &RowKey) -> Option<&'a str> {
     Some(windows.modules.get(key.module? as usize)?.short_name())
@@ -86,26 +95,53 @@ fn module<'a>(windows: &'a Windows, key: &RowKey) -> Option<&'a str> {
 
 /// What a row is of, escaped.
 fn name(windows: &Windows, key: &RowKey) -> String {
-    let unknown = || {
-        let module = module(windows, key).unwrap_or("-");
-        if module.starts_with('[') { module.to_owned() } else { format!("[unknown] in {module}") }
-    };
-    let function = || key.function.as_deref().map_or_else(unknown, str::to_owned);
-    let text = match windows.by {
-        By::Module => module(windows, key).unwrap_or("-").to_owned(),
-        By::Mode => key.mode.unwrap_or("-").to_owned(),
-        By::Line => match &key.line {
-            Some((file, number)) => {
-                let file = file.rsplit('/').next().unwrap_or(file);
-                let number = number.map_or("?".into(), |number| number.to_string());
-                format!("{file}:{number} {}", function())
+    Named {
+        module: module(windows, key),
+        function: key.function.as_deref(),
+        inlined_into: key.inlined_into.as_deref(),
+        line: key.line.as_ref().map(|(file, number)| (&**file, *number)),
+        mode: key.mode,
+    }
+    .text(windows.by)
+}
+
+/// What a row is of, in words of its own. Foreign text.
+struct Named<'a> {
+    module: Option<&'a str>,
+    function: Option<&'a str>,
+    inlined_into: Option<&'a str>,
+    line: Option<(&'a str, Option<u32>)>,
+    mode: Option<&'a str>,
+}
+
+impl Named<'_> {
+    /// Escaped.
+    fn text(&self, by: By) -> String {
+        let module = self.module.unwrap_or("-");
+        let unknown = || {
+            if module.starts_with('[') {
+                module.to_owned()
+            } else {
+                format!("[unknown] in {module}")
             }
-            None => function(),
-        },
-        By::Function | By::Inlined => match &key.inlined_into {
-            Some(outer) => format!("{} (inlined into {outer})", function()),
-            None => function(),
-        },
-    };
-    escape(&text).into_owned()
+        };
+        let function = || self.function.map_or_else(unknown, str::to_owned);
+        let text = match by {
+            By::Module => module.to_owned(),
+            By::Mode => self.mode.unwrap_or("-").to_owned(),
+            By::Line => match self.line {
+                Some((file, number)) => {
+                    let file = file.rsplit('/').next().unwrap_or(file);
+                    let number = number.map_or("?".into(), |number| number.to_string());
+                    format!("{file}:{number} {}", function())
+                }
+                None => function(),
+            },
+            By::Function | By::Inlined => match self.inlined_into {
+                Some(outer) => format!("{} (inlined into {outer})", function()),
+                None => function(),
+            },
+        };
+        escape(&text).into_owned()
+    }
 }

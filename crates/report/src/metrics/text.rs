@@ -3,6 +3,7 @@
 use pmuscope_events::metrics::Metrics;
 use pmuscope_profile::metrics::MetricCell;
 use pmuscope_profile::windows::{Kind, Row, Windows};
+use pmuscope_stats::Interval;
 
 use super::{MetricsView, by_word, causes, name};
 use crate::number::{count, duration, interval, percent, significant};
@@ -50,7 +51,7 @@ fn head(view: &MetricsView<'_>, style: &Style) -> String {
 }
 
 /// `windows of 300 cycles, 1 in 1,000,003`.
-fn kind(kind: &Kind) -> String {
+pub(super) fn kind(kind: &Kind) -> String {
     let event = escape(kind.event.split(['/', ':']).next().unwrap_or_default()).into_owned();
     let length = kind.window.map_or_else(
         || format!("windows between samples of {event}"),
@@ -110,7 +111,12 @@ fn line(view: &MetricsView<'_>, row: &Row, cells: &[MetricCell], name: &str) -> 
 
 /// A value with its interval; `~` before an estimate that has none.
 fn cell(cell: &MetricCell) -> Cell {
-    match (cell.value, cell.interval) {
+    value_cell(cell.value, cell.interval)
+}
+
+/// The same of a value.
+pub(super) fn value_cell(value: Option<f64>, of: Option<Interval>) -> Cell {
+    match (value, of) {
         (None, _) => Cell::new("-"),
         (Some(0.0), _) => Cell::new("0"),
         (Some(value), Some(of)) => Cell::new(interval(value, of.half_width())),

@@ -22,6 +22,8 @@
 //! Below that, or below 30 kept windows, a cell is an estimate without interval: what is kept of short
 //! functions are the windows that left and entered again, which are not of that function alone.
 
+pub mod diff;
+
 use pmuscope_events::metrics::{Formula, Metric, Metrics};
 use pmuscope_stats::{Interval, LEVEL, Spread};
 
@@ -45,6 +47,9 @@ pub struct MetricCell {
     pub interval: Option<Interval>,
     /// Windows it is made of.
     pub windows: u64,
+    /// Where nothing was counted, and the value is 0 for that: what it would be with three of each, which
+    /// with 95 % confidence is more than the truth (the rule of three; Hanley & Lippman-Hand 1983).
+    pub at_most: Option<f64>,
 }
 
 impl MetricCell {
@@ -68,7 +73,12 @@ pub fn mean_length(row: &Row) -> Option<f64> {
 /// Whether cells of a row can have an interval.
 #[must_use]
 pub fn is_sure(row: &Row) -> bool {
-    row.kept() >= MIN_WINDOWS && mean_length(row).is_some_and(|length| length >= MIN_LENGTH)
+    row.kept() >= MIN_WINDOWS && is_long(row)
+}
+
+/// Whether visits are long enough for windows to be of this function.
+fn is_long(row: &Row) -> bool {
+    mean_length(row).is_some_and(|length| length >= MIN_LENGTH)
 }
 
 /// Computes metrics of rows.
@@ -170,13 +180,24 @@ impl<'a> Table<'a> {
             return MetricCell { windows, ..MetricCell::default() };
         };
         let slopes = formula.slopes(&values);
-        // Of what was never seen the windows do not tell how rare it is.
-        let can_tell = is_sure && windows >= MIN_WINDOWS && value != 0.0;
+        let can_tell = is_sure && windows >= MIN_WINDOWS;
+        // Of what was never seen the windows do not tell how rare it is, only how frequent it is not.
+        if value == 0.0 {
+            let at_most = can_tell.then(|| with_three(formula, &values)).flatten();
+            return MetricCell { value: Some(value), interval: None, windows, at_most };
+        }
         let half = can_tell.then(|| half_width(&parts, &slopes)).flatten();
         let interval =
             half.map(|half| Interval { low: value - half, high: value + half, level: LEVEL });
-        MetricCell { value: Some(value), interval, windows }
+        MetricCell { value: Some(value), interval, windows, at_most: None }
     }
+}
+
+/// The value if three had been counted of what was not counted at all.
+fn with_three(formula: &Formula, values: &[f64]) -> Option<f64> {
+    let three: Vec<f64> =
+        values.iter().map(|&value| if value == 0.0 { 3.0 } else { value }).collect();
+    formula.value(&three).filter(|value| *value != 0.0)
 }
 
 /// Sums of a group: of the row, and of all rows.

@@ -1,0 +1,170 @@
+//! Flags of commands that read windows: `metrics`, and `diff` with `--metrics`.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use clap::ValueEnum;
+use pmuscope_events::metrics::{Metric, Metrics};
+use pmuscope_perfdata::reader::{FileState, Reader};
+use pmuscope_profile::available_threads;
+use pmuscope_profile::windows::{Attribution, By, Options, Windows, WindowsError};
+use pmuscope_report::escape;
+
+use super::filter::FilterArgs;
+use super::symbols::SymbolArgs;
+use crate::exit::{Exit, failure};
+
+/// How windows become rows.
+#[derive(Debug, clap::Args)]
+pub(super) struct WindowArgs {
+    /// Metrics of your own, in the form that --list explains; may be given several times
+    #[arg(long, value_name = "FILE")]
+    formulas: Vec<PathBuf>,
+    /// What rows are of
+    #[arg(long, value_name = "WHAT", default_value = "function")]
+    by: Rows,
+    /// What becomes of windows that start in one function and end in another: "none" counts them for
+    /// the latter, "discard" for none, "auto" discards where windows are short
+    #[arg(long, value_name = "HOW", default_value = "auto")]
+    attribution: Attributed,
+    /// Keep windows that are longer or shorter by so many units [default: half of a window]
+    #[arg(long, value_name = "N")]
+    length_tolerance: Option<u64>,
+    /// Take N units of the event off each window: what the interrupt that opens it costs, as an empty
+    /// function shows it
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    interrupt_cost: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Rows {
+    /// Functions
+    Function,
+    /// Inlined functions apart from those that hold their code
+    Inlined,
+    /// Source lines
+    Line,
+    /// Modules
+    Module,
+    /// Kernel and user
+    Mode,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Attributed {
+    None,
+    Discard,
+    Auto,
+}
+
+impl From<Rows> for By {
+    fn from(rows: Rows) -> Self {
+        match rows {
+            Rows::Function => Self::Function,
+            Rows::Inlined => Self::Inlined,
+            Rows::Line => Self::Line,
+            Rows::Module => Self::Module,
+            Rows::Mode => Self::Mode,
+        }
+    }
+}
+
+impl From<Attributed> for Attribution {
+    fn from(attributed: Attributed) -> Self {
+        match attributed {
+            Attributed::None => Self::None,
+            Attributed::Discard => Self::Discard,
+            Attributed::Auto => Self::Auto,
+        }
+    }
+}
+
+impl WindowArgs {
+    /// What rows are of.
+    pub(super) fn by(&self) -> By {
+        self.by.into()
+    }
+
+    /// Whether any of these flags says something else than it would if it were not there.
+    pub(super) fn is_asked(&self) -> bool {
+        let Self { formulas, by, attribution, length_tolerance, interrupt_cost } = self;
+        !formulas.is_empty()
+            || *by != Rows::Function
+            || *attribution != Attributed::Auto
+            || length_tolerance.is_some()
+            || *interrupt_cost > 0
+    }
+
+    /// The metrics there are, the user's own among them.
+    pub(super) fn metrics(&self) -> anyhow::Result<Metrics> {
+        let mut metrics = Metrics::builtin();
+        for path in &self.formulas {
+            let refused = |why: String| {
+                failure(Exit::BadInput, format!("--formulas {}: {why}", path.display()))
+            };
+            let text = std::fs::read_to_string(path).map_err(|error| refused(error.to_string()))?;
+            metrics.add(&text).map_err(|error| refused(error.to_string()))?;
+        }
+        Ok(metrics)
+    }
+
+    /// Windows of the recording at `path`.
+    pub(super) fn read(
+        &self,
+        path: &Path,
+        metrics: &Metrics,
+        filter: &FilterArgs,
+        symbols: &SymbolArgs,
+    ) -> anyhow::Result<Windows> {
+        let lines = matches!(self.by, Rows::Inlined | Rows::Line);
+        let mut symbolizer = symbols.symbolizer(lines, path)?;
+        let running = symbolizer.running_kernel();
+        let filter = {
+            let reader = Reader::open(path)?;
+            filter.filter(path, reader.events(), reader.metadata())?
+        };
+        let options = Options {
+            by: self.by.into(),
+            attribution: self.attribution.into(),
+            length_tolerance: self.length_tolerance,
+            interrupt_cost: self.interrupt_cost,
+            filter,
+            threads: available_threads(),
+            ..Options::default()
+        };
+        let read = Windows::read(path, &options, metrics, &running, &mut |requests| {
+            symbolizer.resolve_all(requests)
+        });
+        let windows = read.map_err(|error| match error {
+            WindowsError::Read(error) => error.into(),
+            other => failure(Exit::BadInput, other.to_string()),
+        })?;
+        if windows.total.windows() == 0 {
+            let message = format!("{}: no sample ends a window", path.display());
+            return Err(failure(Exit::BadInput, message)).context("no metrics");
+        }
+        Ok(windows)
+    }
+}
+
+/// Metrics with these names, or of these groups.
+pub(super) fn chosen<'a>(
+    metrics: &'a Metrics,
+    names: &[String],
+) -> anyhow::Result<Vec<&'a Metric>> {
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    metrics.chosen(&names).map_err(|name| {
+        let message = format!(
+            "there is no metric or group \"{}\"; groups are {}, and pmuscope metrics \
+             --list shows all",
+            escape(name),
+            escape(&metrics.groups().join(", "))
+        );
+        failure(Exit::BadInput, message)
+    })
+}
+
+/// Whether all that was recorded is in the windows.
+pub(super) fn is_whole(windows: &Windows) -> bool {
+    windows.state == FileState::Closed && windows.tally.stopped.is_none()
+}

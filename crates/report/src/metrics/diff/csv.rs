@@ -1,0 +1,65 @@
+//! Rows for spreadsheets and scripts: one per metric and function, numbers with all digits.
+
+use pmuscope_profile::metrics::diff::{MetricDiff, RowDiff, RowName};
+use pmuscope_stats::Interval;
+
+use super::super::by_word;
+use super::super::csv::quoted;
+use super::{MetricsDiffView, name, verdict};
+use crate::diff::Verdict;
+
+/// A head and one line per metric and row; `separator` is a comma or a tab. What was not measured, or
+/// cannot be told, is empty.
+#[must_use]
+pub fn metrics_diff_csv(view: &MetricsDiffView<'_>, separator: char) -> String {
+    let mut head = vec!["metric", "unit", by_word(view.by), "module"];
+    head.extend(["change", "change low", "change high", "relative change", "p", "is"]);
+    head.extend(["before", "before low", "before high", "samples before", "windows before"]);
+    head.extend(["after", "after low", "after high", "samples after", "windows after"]);
+    let mut out = String::new();
+    let mut push = |fields: Vec<String>| {
+        out.push_str(&fields.join(&separator.to_string()));
+        out.push('\n');
+    };
+    push(head.into_iter().map(str::to_owned).collect());
+    for diff in view.measured() {
+        for row in view.shown(diff) {
+            push(line(view, diff, row, separator));
+        }
+    }
+    out
+}
+
+fn line(
+    view: &MetricsDiffView<'_>,
+    diff: &MetricDiff<'_>,
+    row: &RowDiff,
+    separator: char,
+) -> Vec<String> {
+    let text = |text: &str| quoted(text, separator);
+    let of = |at: fn(&RowName) -> Option<&str>| row.name.as_ref().and_then(at).unwrap_or_default();
+    let verdict = verdict(row);
+    let mut line = vec![
+        text(&diff.metric.name),
+        text(&diff.metric.unit),
+        text(&row.name.as_ref().map_or_else(String::new, |of| name(view.by, of))),
+        text(of(|name| name.module.as_deref())),
+    ];
+    line.extend(figure(row.change.map(|of| of.value), row.change.and_then(|of| of.interval)));
+    line.push(number(row.relative()));
+    line.push(number(row.p));
+    line.push(if verdict == Verdict::Unknown { "" } else { verdict.word() }.to_owned());
+    for side in &row.sides {
+        line.extend(figure(side.value, side.interval));
+        line.extend([side.windows.to_string(), side.kept.to_string()]);
+    }
+    line
+}
+
+fn figure(value: Option<f64>, interval: Option<Interval>) -> [String; 3] {
+    [value, interval.map(|of| of.low), interval.map(|of| of.high)].map(number)
+}
+
+fn number(value: Option<f64>) -> String {
+    value.map_or_else(String::new, |value| value.to_string())
+}

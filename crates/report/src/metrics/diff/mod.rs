@@ -1,0 +1,66 @@
+//! Metrics of two sides of recordings: text, JSON and rows for spreadsheets.
+
+mod csv;
+mod json;
+mod text;
+
+use pmuscope_profile::metrics::diff::{MetricDiff, RowDiff, RowName};
+use pmuscope_profile::windows::{By, Windows};
+
+use super::Named;
+use crate::diff::Verdict;
+
+pub use csv::metrics_diff_csv;
+pub use json::{METRICS_DIFF_SCHEMA, MetricsDiffReport};
+pub use text::metrics_diff_text;
+
+/// What was compared, and which rows to show.
+#[derive(Debug, Clone, Copy)]
+pub struct MetricsDiffView<'a> {
+    /// Metrics, those asked for.
+    pub diffs: &'a [MetricDiff<'a>],
+    /// What rows are of.
+    pub by: By,
+    /// Windows of the recordings before and after.
+    pub windows: [&'a [Windows]; 2],
+    /// Their files, in the same order.
+    pub files: [&'a [String]; 2],
+    /// Most rows per metric; `None` shows all.
+    pub rows: Option<usize>,
+}
+
+impl<'a> MetricsDiffView<'a> {
+    fn shown(&self, diff: &'a MetricDiff<'a>) -> &'a [RowDiff] {
+        let most = self.rows.unwrap_or(usize::MAX);
+        &diff.rows[..most.min(diff.rows.len())]
+    }
+
+    /// Metrics that both sides have.
+    fn measured(&self) -> impl Iterator<Item = &'a MetricDiff<'a>> {
+        self.diffs.iter().filter(|diff| diff.measured == [true; 2])
+    }
+
+    /// Metrics that at least one side lacks.
+    fn absent(&self) -> Vec<&'a MetricDiff<'a>> {
+        self.diffs.iter().filter(|diff| diff.measured != [true; 2]).collect()
+    }
+}
+
+fn verdict(row: &RowDiff) -> Verdict {
+    Verdict::new(row.differs(), row.change.map_or(0.0, |change| change.value))
+}
+
+/// What a row is of, escaped.
+fn name(by: By, name: &RowName) -> String {
+    Named {
+        module: name.module.as_deref(),
+        function: name.function.as_deref(),
+        inlined_into: name.inlined_into.as_deref(),
+        line: name.line.as_ref().map(|(file, number)| (&**file, *number)),
+        mode: name.mode,
+    }
+    .text(by)
+}
+
+#[cfg(test)]
+mod tests;
