@@ -1,4 +1,4 @@
-//! Writes a simulated recording of windows: `simulate strobe|constant|alternating CYCLES FILE`.
+//! Writes a simulated recording of windows: `simulate strobe|constant|alternating CYCLES FILE [chains]`.
 
 #![allow(clippy::unwrap_used)] // an example
 
@@ -9,8 +9,13 @@ use simulator::{Form, Function, Run, write};
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let [form, cycles, file] = &words[..] else {
-        eprintln!("usage: simulate strobe|constant|alternating CYCLES FILE");
+    // Call chains make files of another kind: asked for by a word more.
+    let (words, chains) = match words.split_last() {
+        Some((last, rest)) if last == "chains" => (rest, true),
+        _ => (&words[..], false),
+    };
+    let [form, cycles, file] = words else {
+        eprintln!("usage: simulate strobe|constant|alternating CYCLES FILE [chains]");
         std::process::exit(2);
     };
     let form = match &form[..] {
@@ -30,6 +35,7 @@ fn main() {
         cycles: cycles.parse().unwrap(),
         period: 1_000_003,
         counts: 3,
+        chains,
         ..Run::default()
     };
     write(&run, file.as_ref());

@@ -23,18 +23,20 @@ mod sample;
 pub mod script;
 mod style;
 mod table;
+mod tint;
 mod views;
 
 pub use capture::capture_text;
 pub use diff::{DIFF_SCHEMA, DiffReport, DiffView, diff_text};
 pub use envelope::{Envelope, Tool, to_json};
 pub use escape::{escape, escape_bytes};
-pub use flame::{Flame, FlameLimits, flame_svg};
+pub use flame::{Flame, FlameLimits, FlatRow, Frame, Legend, Painter, Tint, flame_svg};
 pub use guests::guests_text;
 pub use html::{Fact, PageLimits, Summary, html_page};
 pub use metrics::{
     METRICS_DIFF_SCHEMA, METRICS_SCHEMA, MetricsDiffReport, MetricsDiffView, MetricsReport,
-    MetricsView, metric_list_text, metrics_csv, metrics_diff_csv, metrics_diff_text, metrics_text,
+    MetricsView, Tints, metric_list_text, metrics_csv, metrics_diff_csv, metrics_diff_text,
+    metrics_page, metrics_text, metrics_title,
 };
 pub use recording::{
     Note, RECORDING_SCHEMA, RecordingReport, RowLimits, head_text, kept_text, modules_text, notes,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use pmuscope_perfdata::reader::{Event, FileState, Reader};
 use pmuscope_profile::{
-    Apart, Collected, Counting, Options, Profile, Unwinding, available_threads,
+    Apart, Collected, Counting, Filter, Options, Profile, Unwinding, available_threads,
 };
 use pmuscope_symbols::Symbolizer;
 
@@ -45,31 +45,41 @@ impl LoadArgs {
         symbolizer: &mut Symbolizer,
         wanted: Wanted,
     ) -> anyhow::Result<Profile> {
-        let Wanted { apart, options, stacks } = wanted;
-        let mut reader = Reader::open(path)?;
+        let reader = Reader::open(path)?;
         let mut filter = self.filter.filter(path, reader.events(), reader.metadata())?;
         self.symbol_filter.add_to(&mut filter);
         let has_stacks = || reader.events().iter().any(Event::has_stacks);
-        let chains = self.symbol_filter.need_chains() || stacks && has_stacks();
-        let apart = Apart { chains: apart.chains || chains, ..apart };
-        let running = symbolizer.running_kernel();
-        let shown = Shown::new(reader.progress(), path);
-        let collected = {
-            let unwinder = symbolizer.unwinder();
-            let unwinding = Unwinding { unwinder: &unwinder, running: &running };
-            let counting = Counting { apart, filter };
-            Collected::read(&mut reader, counting, available_threads(), Some(unwinding))?
-        };
-        if let Some(shown) = &shown {
-            shown.is_read();
-        }
-        for (pid, dump) in collected.jit_dumps() {
-            symbolizer.add_jit_dump(*pid, dump.clone());
-        }
-        Ok(collected.profile(&reader, &running, options, &mut |requests| {
-            symbolizer.resolve_all(requests)
-        })?)
+        let chains = self.symbol_filter.need_chains() || wanted.stacks && has_stacks();
+        let apart = Apart { chains: wanted.apart.chains || chains, ..wanted.apart };
+        load(reader, path, filter, symbolizer, Wanted { apart, ..wanted })
     }
+}
+
+/// Reads what the filter lets pass of a recording; names by `symbolizer`.
+pub(super) fn load(
+    mut reader: Reader,
+    path: &Path,
+    filter: Filter,
+    symbolizer: &mut Symbolizer,
+    wanted: Wanted,
+) -> anyhow::Result<Profile> {
+    let Wanted { apart, options, .. } = wanted;
+    let running = symbolizer.running_kernel();
+    let shown = Shown::new(reader.progress(), path);
+    let collected = {
+        let unwinder = symbolizer.unwinder();
+        let unwinding = Unwinding { unwinder: &unwinder, running: &running };
+        let counting = Counting { apart, filter };
+        Collected::read(&mut reader, counting, available_threads(), Some(unwinding))?
+    };
+    if let Some(shown) = &shown {
+        shown.is_read();
+    }
+    for (pid, dump) in collected.jit_dumps() {
+        symbolizer.add_jit_dump(*pid, dump.clone());
+    }
+    Ok(collected
+        .profile(&reader, &running, options, &mut |requests| symbolizer.resolve_all(requests))?)
 }
 
 /// Whether all that was recorded is in the profile.

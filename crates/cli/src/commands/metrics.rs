@@ -1,21 +1,23 @@
 //! `pmuscope metrics`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use pmuscope_profile::windows::{By, Windows};
 use pmuscope_report::{
-    METRICS_SCHEMA, MetricsReport, MetricsView, RowLimits, Style, escape, metric_list_text,
-    metrics_csv, metrics_text,
+    METRICS_SCHEMA, MetricsReport, MetricsView, PageLimits, RowLimits, Style, Tints, escape,
+    flame_svg, metric_list_text, metrics_csv, metrics_page, metrics_text, metrics_title,
 };
 
 use super::filter::FilterArgs;
 use super::input::InputArgs;
+use super::metrics_flame;
 use super::output;
 use super::report::Limit;
 use super::symbols::SymbolArgs;
 use super::windows::{WindowArgs, chosen, is_whole};
 use crate::commands::answer::Begun;
-use crate::exit::Exit;
+use crate::exit::{Exit, failure};
 use crate::terminal;
 
 /// Rows of a table where no limit is given.
@@ -29,11 +31,13 @@ const DEFAULT_ROWS: usize = 40;
   pmuscope metrics --metrics basic,stalls --needs  more columns, and how long to record for ±5 %
   pmuscope metrics perf.data --attribution none    windows count for the function they end in
   pmuscope metrics --by line -o lines.csv
+  pmuscope metrics -o metrics.html                 a page, coloured by CPI
+  pmuscope metrics --color-by BM/KI -o misses.svg  a flame graph, coloured by branch misses
   pmuscope metrics --list                          all metrics with their formulas")]
 pub(crate) struct Args {
     #[command(flatten)]
     input: InputArgs,
-    /// Write to FILE, in the format that its name ends in: .txt .json .csv .tsv
+    /// Write to FILE, in the format that its name ends in: .html .svg .txt .json .csv .tsv
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Write in this format, whatever the file is called
@@ -45,6 +49,10 @@ pub(crate) struct Args {
     /// Metrics or groups of them, "all" for all; --list tells them
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "basic")]
     metrics: Vec<String>,
+    /// Metric that colours functions in HTML and SVG [default: CPI where it was counted, else the
+    /// first that was]
+    #[arg(long, value_name = "METRIC", alias = "colour-by")]
+    color_by: Option<String>,
     /// Show all metrics with their formulas, and read no recording
     #[arg(long)]
     list: bool,
@@ -53,7 +61,7 @@ pub(crate) struct Args {
     needs: bool,
     #[command(flatten)]
     windows: WindowArgs,
-    /// Most rows, or "all" [default: 40; of other formats than text all]
+    /// Most rows, or "all" [default: 40; in HTML 500, in other formats all]
     #[arg(long, value_name = "N")]
     limit: Option<Limit>,
     /// Leave out rows below this share of all windows in percent
@@ -75,16 +83,110 @@ enum Format {
     Csv,
     /// Values separated by tabs (.tsv)
     Tsv,
+    /// One page: table and flame graph, coloured by a metric; needs no network (.html)
+    Html,
+    /// A flame graph, coloured by a metric (.svg)
+    Svg,
 }
 
 /// Ends of file names.
-const ENDINGS: [(&str, Format); 4] =
-    [(".txt", Format::Text), (".json", Format::Json), (".csv", Format::Csv), (".tsv", Format::Tsv)];
+const ENDINGS: [(&str, Format); 7] = [
+    (".txt", Format::Text),
+    (".json", Format::Json),
+    (".csv", Format::Csv),
+    (".tsv", Format::Tsv),
+    (".html", Format::Html),
+    (".htm", Format::Html),
+    (".svg", Format::Svg),
+];
 
 impl Args {
     fn format(&self) -> anyhow::Result<Format> {
         let asked = self.format.or(self.json.then_some(Format::Json));
-        output::choose(asked, self.output.as_deref(), &ENDINGS, Format::Text, "csv")
+        let format = output::choose(asked, self.output.as_deref(), &ENDINGS, Format::Text, "csv")?;
+        let refused = |message: &str| Err(failure(Exit::BadInput, message));
+        if self.color_by.is_some() && !format.is_picture() {
+            return refused("--color-by is for HTML and SVG. Try: -o FILE.html");
+        }
+        if format == Format::Svg && !self.has_functions() {
+            return refused("a flame graph is of functions. Try: --by function, or -o FILE.html");
+        }
+        Ok(format)
+    }
+
+    /// Whether rows are of functions, as boxes of flame graphs are.
+    fn has_functions(&self) -> bool {
+        matches!(self.windows.by(), By::Function | By::Inlined)
+    }
+
+    /// Metrics to show, the one that colours them too.
+    fn names(&self) -> Vec<String> {
+        self.metrics.iter().chain(&self.color_by).cloned().collect()
+    }
+
+    fn limits(&self, format: Format) -> RowLimits {
+        let default = match format {
+            Format::Text => Some(DEFAULT_ROWS),
+            Format::Html => Some(PageLimits::default().rows),
+            _ => None,
+        };
+        let rows = Limit::rows(self.limit, default);
+        RowLimits { rows, share: self.percent_limit / 100.0 }
+    }
+
+    /// Colours by the metric that was asked for, else by CPI, else by the first that was counted.
+    fn tints<'a>(&self, view: &'a MetricsView<'a>) -> anyhow::Result<Option<Tints<'a>>> {
+        let Some(name) = &self.color_by else {
+            let first = || view.tints(view.first_counted()?);
+            return Ok(view.tints("CPI").or_else(first));
+        };
+        match view.tints(name) {
+            Some(tints) => Ok(Some(tints)),
+            None => {
+                let message = format!(
+                    "{} was not counted in this recording, or is a group of metrics. Try: pmuscope \
+                     metrics --list",
+                    escape(name)
+                );
+                Err(failure(Exit::BadInput, message))
+            }
+        }
+    }
+
+    /// A page or a picture.
+    fn picture(
+        &self,
+        format: Format,
+        path: &Path,
+        windows: &Windows,
+        view: &MetricsView<'_>,
+    ) -> anyhow::Result<String> {
+        let tints = self.tints(view)?;
+        let flame = match tints.as_ref().filter(|_| self.has_functions()) {
+            Some(tints) => {
+                let limits = PageLimits::default().flame;
+                let how = (&self.filter, &self.symbols);
+                Some(metrics_flame::flame(path, windows, view, tints, how, limits)?)
+            }
+            None => None,
+        };
+        match (format, flame) {
+            (Format::Svg, Some(flame)) => {
+                Ok(flame_svg(&flame, &path.to_string_lossy(), &metrics_title(view)))
+            }
+            (Format::Svg, None) => Err(failure(
+                Exit::BadInput,
+                "no metric has its events in this recording, so nothing can be coloured. Try: pmuscope \
+                 metrics --list",
+            )),
+            (_, flame) => Ok(metrics_page(view, tints.as_ref(), flame.as_ref())),
+        }
+    }
+}
+
+impl Format {
+    fn is_picture(self) -> bool {
+        matches!(self, Self::Html | Self::Svg)
     }
 }
 
@@ -100,12 +202,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         output.write(output::Format::Text, |out| out.write_all(text.as_bytes()))?;
         return Ok(Exit::Done);
     }
-    let chosen = chosen(&metrics, &args.metrics)?;
+    let chosen = chosen(&metrics, &args.names())?;
     let path = args.input.path()?;
     let windows = args.windows.read(&path, &metrics, &args.filter, &args.symbols)?;
     let file = path.to_string_lossy();
-    let rows = Limit::rows(args.limit, (format == Format::Text).then_some(DEFAULT_ROWS));
-    let limits = RowLimits { rows, share: args.percent_limit / 100.0 };
+    let limits = args.limits(format);
     let view = MetricsView::new(&windows, &file, &metrics, &chosen, limits, args.needs);
     let exit = if is_whole(&windows) { Exit::Done } else { Exit::Incomplete };
     if !is_whole(&windows) {
@@ -119,6 +220,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         Format::Json => begun.json(METRICS_SCHEMA, None, &exit, MetricsReport::new(&view))?,
         Format::Csv => metrics_csv(&view, ','),
         Format::Tsv => metrics_csv(&view, '\t'),
+        Format::Html | Format::Svg => args.picture(format, &path, &windows, &view)?,
     };
     output.write(output::Format::Text, |out| out.write_all(text.as_bytes()))?;
     Ok(exit)

@@ -15,6 +15,7 @@ mod input;
 pub(crate) mod lab;
 mod load;
 mod metrics;
+mod metrics_flame;
 mod output;
 mod progress;
 mod record;
@@ -39,7 +40,7 @@ pub(crate) enum Command {
     /// Record samples of a program, of processes, or of the whole machine.
     Record(Box<record::Args>),
     /// Show where the samples of a recording went.
-    Report(report::Args),
+    Report(Box<report::Args>),
     /// Show metrics of each function, from short counter windows: cycles per instruction, misses.
     Metrics(Box<metrics::Args>),
     /// Tell what changed between two recordings, or between two sets of them.
@@ -66,7 +67,7 @@ impl Command {
         match self {
             Self::Doctor(args) => doctor::run(args),
             Self::Record(args) => record::run(*args),
-            Self::Report(args) => report::run(args),
+            Self::Report(args) => report::run(*args),
             Self::Metrics(args) => metrics::run(*args),
             Self::Diff(args) => diff::run(*args),
             Self::Bundle(args) => bundle::run(args),

@@ -23,6 +23,7 @@ mod lab;
 mod lab_machines;
 mod lab_record;
 mod long_runs;
+mod metric_pages;
 mod metrics;
 mod names;
 mod outputs;
@@ -31,6 +32,7 @@ mod recording;
 mod report;
 mod rights;
 mod script;
+mod simulated;
 #[path = "../../../profile/tests/it/simulator.rs"]
 mod simulator;
 mod stacks;

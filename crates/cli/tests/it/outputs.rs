@@ -215,7 +215,7 @@ fn an_output_nobody_knows_is_told_which_there_are() {
 }
 
 /// Opens the page as a user does, and fails on any complaint or request.
-fn browse(scratch: &Scratch, file: &str, visit: impl FnOnce(&Browser)) {
+pub(crate) fn browse(scratch: &Scratch, file: &str, visit: impl FnOnce(&Browser)) {
     let browser = Browser::start(1400);
     let path = scratch.path(file);
     browser.open(&path);

@@ -190,6 +190,8 @@ pub struct Windows {
     pub state: FileState,
     /// What was read of it.
     pub tally: Tally,
+    /// Events whose samples begin windows, one per group: their samples are a profile.
+    pub leaders: Vec<u32>,
     /// Names of counts, by group.
     pub(crate) counters: Vec<Vec<String>>,
 }
@@ -434,6 +436,7 @@ impl Ready {
             metadata: self.metadata.clone(),
             state: reader.state(),
             tally: reader.tally().clone(),
+            leaders: self.plan.groups.iter().map(plan::Group::leader).collect(),
             counters: self.plan.groups.iter().map(|group| group.names.clone()).collect(),
         }
     }

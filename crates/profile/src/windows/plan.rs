@@ -154,6 +154,11 @@ impl Plan {
 }
 
 impl Group {
+    /// The event whose samples begin windows.
+    pub(crate) fn leader(&self) -> u32 {
+        self.edges.first().and_then(|&edge| self.events.get(edge)).copied().unwrap_or(u32::MAX)
+    }
+
     fn new(events: &[Event], strobe: Option<&StrobeInfo>, seen: &Seen, metrics: &Metrics) -> Self {
         let event = |at: u32| events.get(at as usize);
         let of_strobe = strobe

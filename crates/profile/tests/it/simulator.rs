@@ -17,6 +17,8 @@ use pmuscope_perfdata::writer::{Features, FileEvent, closing, front};
 const BASE: u64 = 0x40_0000;
 const SPACE: u64 = 0x1_0000;
 const PID: u32 = 100;
+/// What follows in a call chain is of user mode (`PERF_CONTEXT_USER`).
+const CONTEXT_USER: u64 = -512_i64 as u64;
 /// The other task's work.
 const SWITCHED_FOR: f64 = 20_000.0;
 
@@ -101,6 +103,8 @@ pub(crate) struct Run {
     pub(crate) interrupt: f64,
     /// Relative spread of the instructions of 300 cycles.
     pub(crate) spread: f64,
+    /// Whether samples have call chains.
+    pub(crate) chains: bool,
     /// Only the first so many counts are recorded behind cycles; of those in [`COUNTS`].
     pub(crate) counts: usize,
     pub(crate) seed: u64,
@@ -125,6 +129,7 @@ impl Default for Run {
             suspended: 4e6,
             interrupt: 0.0,
             spread: 0.1,
+            chains: false,
             counts: 4,
             seed: 1,
         }
@@ -261,6 +266,16 @@ impl<'a> Cpu<'a> {
         self.stack.last().and_then(|top| top.0)
     }
 
+    /// Where it is and who called that, the latter as the places that calls return to.
+    fn chain(&self, ip: u64) -> Vec<u64> {
+        let mut functions: Vec<usize> = self.stack.iter().rev().filter_map(|top| top.0).collect();
+        // A visit that will call is there in two halves.
+        functions.dedup();
+        let callers = functions.iter().skip(1);
+        let place = |&function: &usize| BASE + function as u64 * SPACE + SPACE / 2;
+        std::iter::once(ip).chain(callers.map(place)).collect()
+    }
+
     fn skid(&mut self) -> f64 {
         self.run.skid * self.random.0.f64()
     }
@@ -307,6 +322,13 @@ impl Tape<'_> {
                 at => self.cpu.counts[at - 1 - strobed],
             };
             builder = builder.u64(count as u64).u64(self.id(at));
+        }
+        if self.cpu.run.chains {
+            let chain = self.cpu.chain(ip);
+            builder = builder.u64(chain.len() as u64 + 1).u64(CONTEXT_USER);
+            for place in chain {
+                builder = builder.u64(place);
+            }
         }
         builder.finish();
         self.bytes.push((time, record));
@@ -491,7 +513,8 @@ fn events(run: &Run, number: usize) -> Vec<FileEvent> {
                     | SampleType::TID
                     | SampleType::TIME
                     | SampleType::CPU
-                    | SampleType::READ,
+                    | SampleType::READ
+                    | if run.chains { SampleType::CALLCHAIN } else { SampleType::empty() },
                 read_format: ReadFormat::GROUP | ReadFormat::ID,
                 flags: AttrFlags::SAMPLE_ID_ALL,
                 ..Attr::default()

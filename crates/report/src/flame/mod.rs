@@ -11,12 +11,14 @@
 //! narrow to be seen is left out and counted, so that size follows from the picture.
 
 mod colour;
+mod flat;
 pub(crate) mod svg;
 mod tree;
 
 use pmuscope_profile::export::{Event, Source};
 
 pub(crate) use colour::{colour, of_module};
+pub use flat::FlatRow;
 pub use svg::flame_svg;
 
 use tree::{Name, Tree};
@@ -54,6 +56,52 @@ pub struct Flame {
     /// Largest depth of a box.
     pub(crate) deepest: u32,
     pub(crate) left_out: LeftOut,
+    /// What colours stand for, where they are not those of modules.
+    legend: Option<Legend>,
+    is_flat: bool,
+}
+
+/// What a box shows.
+#[derive(Debug, Clone, Copy)]
+pub struct Frame<'a> {
+    /// Foreign text; `None` where it has no name.
+    pub function: Option<&'a str>,
+    /// Last part of the module's path. Foreign text.
+    pub module: &'a str,
+    /// Whether it was inlined into the box above.
+    pub inlined: bool,
+}
+
+/// A colour that is not the module's, and what it stands for in this box.
+#[derive(Debug, Clone)]
+pub struct Tint {
+    /// `#rrggbb`; dark text has to be readable on it.
+    pub colour: String,
+    /// What is said of the box. Foreign text.
+    pub note: String,
+}
+
+/// What colours stand for.
+#[derive(Debug, Clone)]
+pub struct Legend {
+    /// Of what they tell. Foreign text.
+    pub title: String,
+    /// Colours with their meanings.
+    pub steps: Vec<(String, String)>,
+}
+
+/// Gives boxes their colours.
+pub struct Painter<'a> {
+    /// Of a function.
+    pub tint: &'a dyn Fn(&Frame<'_>) -> Tint,
+    /// What they stand for.
+    pub legend: Legend,
+}
+
+impl std::fmt::Debug for Painter<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Painter").field("legend", &self.legend).finish_non_exhaustive()
+    }
 }
 
 /// A function on one way to call it.
@@ -70,6 +118,8 @@ pub(crate) struct FlameBox {
     /// Weight that none of its callees has.
     pub(crate) own: u64,
     pub(crate) samples: u64,
+    /// What else there is to say of it.
+    pub(crate) note: Option<String>,
 }
 
 /// Boxes that are not drawn.
@@ -87,7 +137,19 @@ impl Flame {
     /// The layout of one event.
     #[must_use]
     pub fn new(source: &Source<'_>, event: &Event, limits: FlameLimits) -> Self {
-        let tree = Tree::new(source, event);
+        Self::painted(source, &[event], limits, None)
+    }
+
+    /// The layout of events that are the same one, each of another group or kind of CPU; in other
+    /// colours than those of modules, where `painter` has some.
+    #[must_use]
+    pub fn painted(
+        source: &Source<'_>,
+        events: &[&Event],
+        limits: FlameLimits,
+        painter: Option<&Painter<'_>>,
+    ) -> Self {
+        let tree = Tree::new(source, events);
         let total = tree.nodes[0].weight;
         let narrowest = narrowest(&tree, limits);
         let mut left_out =
@@ -105,6 +167,11 @@ impl Flame {
             let children = tree.children(source, at);
             let inner: u64 = children.iter().map(|&child| tree.nodes[child as usize].weight).sum();
             let (name, module, colour) = described(source, &node.name);
+            let tint = painter.and_then(|of| Some((of.tint)(&frame(source, &node.name)?)));
+            let (colour, note) = match tint {
+                Some(tint) => (tint.colour, Some(tint.note)),
+                None => (colour, None),
+            };
             boxes.push(FlameBox {
                 name,
                 module,
@@ -114,6 +181,7 @@ impl Flame {
                 weight: node.weight,
                 own: node.weight.saturating_sub(inner),
                 samples: node.samples,
+                note,
             });
             let mut next = start;
             for child in children {
@@ -123,7 +191,20 @@ impl Flame {
         }
         boxes.sort_by_key(|one| (one.depth, one.start));
         let deepest = boxes.iter().map(|one| one.depth).max().unwrap_or(0);
-        Self { boxes, total, deepest, left_out }
+        let legend = painter.map(|painter| painter.legend.clone());
+        Self { boxes, total, deepest, left_out, legend, is_flat: false }
+    }
+
+    /// What its colours stand for, where they are not those of modules.
+    #[must_use]
+    pub fn legend(&self) -> Option<&Legend> {
+        self.legend.as_ref()
+    }
+
+    /// Whether it was made without call chains.
+    #[must_use]
+    pub fn is_flat(&self) -> bool {
+        self.is_flat
     }
 
     /// Whether there is anything to draw.
@@ -164,6 +245,22 @@ fn narrowest(tree: &Tree, limits: FlameLimits) -> u64 {
         0
     };
     by_share.max(by_number).max(1)
+}
+
+/// A function, as painters see it.
+fn frame<'a>(source: &'a Source<'_>, name: &Name) -> Option<Frame<'a>> {
+    match name {
+        Name::All | Name::Command(_) => None,
+        Name::Function { function, module, inlined } => Some(Frame {
+            function: Some(&source.counts.functions[*function as usize].name),
+            module: source.module_name(*module),
+            inlined: *inlined,
+        }),
+        Name::Nameless { module } => {
+            let module = source.module_name(*module);
+            Some(Frame { function: None, module, inlined: false })
+        }
+    }
 }
 
 /// What a box is called, where it is from, and its colour.

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use crate::markup::{cut, text};
 use crate::number::{count, percent};
 
-use super::{Flame, FlameBox};
+use super::{Flame, FlameBox, Legend};
 
 /// Pixels from one depth to the next, and of a box.
 const PITCH: u32 = 18;
@@ -32,8 +32,10 @@ pub(crate) const LOOK: &str = include_str!("flame.css");
 pub fn flame_svg(flame: &Flame, title: &str, subtitle: &str) -> String {
     const TOP: u32 = 74;
     const BOTTOM: u32 = 44;
+    const LEGEND: u32 = 24;
     let graph = height(flame);
-    let whole = TOP + graph + BOTTOM;
+    let top = TOP + if flame.legend().is_some() { LEGEND } else { 0 };
+    let whole = top + graph + BOTTOM;
     let note = flame.note().unwrap_or_default();
     let mut out = String::new();
     // Writing to a String does not fail, here and below.
@@ -50,7 +52,10 @@ pub fn flame_svg(flame: &Flame, title: &str, subtitle: &str) -> String {
         text(subtitle),
         tools("http://www.w3.org/1999/xhtml"),
     );
-    let _ = writeln!(out, "<svg x=\"1%\" y=\"{TOP}\" width=\"98%\" height=\"{graph}\">");
+    if let Some(legend) = flame.legend() {
+        push_legend(&mut out, legend, TOP + 15);
+    }
+    let _ = writeln!(out, "<svg x=\"1%\" y=\"{top}\" width=\"98%\" height=\"{graph}\">");
     graph_svg(&mut out, flame, title);
     let _ = write!(
         out,
@@ -62,6 +67,24 @@ pub fn flame_svg(flame: &Flame, title: &str, subtitle: &str) -> String {
         text(&note),
     );
     out
+}
+
+/// What colours stand for, in a line.
+fn push_legend(out: &mut String, legend: &Legend, y: u32) {
+    let mut x = 12.0;
+    let _ = writeln!(out, "<text class=\"ink\" x=\"{x}\" y=\"{y}\">{}</text>", text(&legend.title));
+    x += legend.title.chars().count() as f64 * CHARACTER + 20.0;
+    for (colour, meaning) in &legend.steps {
+        let _ = writeln!(
+            out,
+            "<rect x=\"{x:.0}\" y=\"{}\" width=\"11\" height=\"11\" rx=\"2\" fill=\"{colour}\"/>\
+             <text class=\"ink\" x=\"{:.0}\" y=\"{y}\">{}</text>",
+            y - 10,
+            x + 15.0,
+            text(meaning),
+        );
+        x += meaning.chars().count() as f64 * CHARACTER + 32.0;
+    }
 }
 
 /// Search and reset; hidden until the script is there.
@@ -106,10 +129,11 @@ fn draw(out: &mut String, flame: &Flame, one: &FlameBox) {
     };
     let module =
         one.module.as_ref().map_or_else(String::new, |module| format!("{}: ", text(module)));
+    let note = one.note.as_ref().map_or_else(String::new, |note| format!(", {}", text(note)));
     let _ = write!(
         out,
         "<svg class=\"{}\" data-d=\"{}\" x=\"{}%\" y=\"{y}\" width=\"{}%\" height=\"{HEIGHT}\">\
-         <title>{}\n{module}{}, {} samples{own}</title>\
+         <title>{}\n{module}{}, {} samples{own}{note}</title>\
          <rect width=\"100%\" height=\"100%\" rx=\"2\" fill=\"{}\"/>",
         if width * WIDTH < BORDERED { "b n" } else { "b" },
         one.depth,

@@ -32,13 +32,21 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    pub(super) fn new(source: &Source<'_>, event: &Event) -> Self {
+    pub(super) fn new(source: &Source<'_>, events: &[&Event]) -> Self {
         let mut making = Making::new(source);
-        for cell in source.counts.of_event(event.index) {
+        let cells = |event: &&'_ Event| {
+            let event: &Event = event;
+            source
+                .counts
+                .of_event(event.index)
+                .map(|cell| (event.value(cell), cell))
+                .collect::<Vec<_>>()
+        };
+        for (value, cell) in events.iter().flat_map(cells) {
             let command = &source.counts.tasks[cell.task as usize].command;
             let node = making.node(command, cell.stack);
             let node = &mut making.nodes[node as usize];
-            node.weight = node.weight.saturating_add(event.value(cell));
+            node.weight = node.weight.saturating_add(value);
             node.samples += cell.samples;
         }
         let mut nodes = making.nodes;

@@ -42,6 +42,22 @@ impl Default for PageLimits {
 #[must_use]
 pub fn html_page(source: &Source<'_>, summary: &Summary, limits: PageLimits) -> String {
     let mut out = String::new();
+    open_page(&mut out, &summary.title);
+    push_head(&mut out, summary);
+    out.push_str("<main>\n");
+    for (at, event) in source.events.iter().enumerate() {
+        push_event(&mut out, source, event, at, limits);
+    }
+    if source.events.is_empty() {
+        out.push_str("<p class=\"dim\">No samples.</p>\n");
+    }
+    out.push_str("</main>\n");
+    close_page(&mut out);
+    out
+}
+
+/// What comes before the head of a page.
+pub(crate) fn open_page(out: &mut String, title: &str) {
     // Writing to a String does not fail, here and below.
     let _ = write!(
         out,
@@ -52,30 +68,25 @@ pub fn html_page(source: &Source<'_>, summary: &Summary, limits: PageLimits) -> 
          <meta name=\"generator\" content=\"pmuscope {}\">\n\
          <title>{} · pmuscope</title>\n<style>\n{}{}</style>\n</head>\n<body>\n",
         env!("CARGO_PKG_VERSION"),
-        text(&summary.title),
+        text(title),
         include_str!("page.css"),
         svg::LOOK,
     );
-    push_head(&mut out, summary);
-    out.push_str("<main>\n");
-    for (at, event) in source.events.iter().enumerate() {
-        push_event(&mut out, source, event, at, limits);
-    }
-    if source.events.is_empty() {
-        out.push_str("<p class=\"dim\">No samples.</p>\n");
-    }
-    out.push_str("</main>\n");
-    push_foot(&mut out);
+}
+
+/// What comes behind everything else.
+pub(crate) fn close_page(out: &mut String) {
+    push_foot(out);
     let _ = write!(
         out,
         "<script>\n{}{}</script>\n</body>\n</html>\n",
         svg::SCRIPT,
         include_str!("page.js")
     );
-    out
 }
 
-fn push_head(out: &mut String, summary: &Summary) {
+/// Title, command, facts, notes.
+pub(crate) fn push_head(out: &mut String, summary: &Summary) {
     let _ = write!(out, "<header>\n<h1>{}</h1>\n", text(&summary.title));
     if !summary.command.is_empty() {
         let _ = writeln!(out, "<p class=\"command\"><code>{}</code></p>", text(&summary.command));
@@ -172,7 +183,7 @@ fn chip(source: &Source<'_>, module: u32) -> String {
 }
 
 /// A share with a bar behind it.
-fn share_cell(share: f64) -> String {
+pub(crate) fn share_cell(share: f64) -> String {
     format!(
         "<td class=\"bar num\" data-v=\"{share:.6}\" style=\"--w:{:.2}%\">{}</td>",
         share * 100.0,
@@ -180,7 +191,8 @@ fn share_cell(share: f64) -> String {
     )
 }
 
-fn number_cell(value: u64) -> String {
+/// An exact number.
+pub(crate) fn number_cell(value: u64) -> String {
     format!("<td class=\"num\" data-v=\"{value}\">{}</td>", count(value))
 }
 

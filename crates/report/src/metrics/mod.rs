@@ -2,22 +2,27 @@
 
 mod csv;
 mod diff;
+mod html;
 mod json;
 mod text;
+mod tints;
 
 use pmuscope_events::metrics::{Metric, Metrics};
 use pmuscope_profile::metrics::{MetricCell, Table};
 use pmuscope_profile::windows::{By, Cause, Row, RowKey, Windows};
 
 use crate::escape;
+use crate::flame::{Flame, FlameLimits, FlatRow};
 use crate::recording::RowLimits;
 
 pub use csv::metrics_csv;
 pub use diff::{
     METRICS_DIFF_SCHEMA, MetricsDiffReport, MetricsDiffView, metrics_diff_csv, metrics_diff_text,
 };
+pub use html::metrics_page;
 pub use json::{METRICS_SCHEMA, MetricsReport};
-pub use text::{metric_list_text, metrics_text};
+pub use text::{metric_list_text, metrics_text, metrics_title};
+pub use tints::Tints;
 
 /// What is shown of the windows of a recording.
 #[derive(Debug)]
@@ -51,6 +56,31 @@ impl<'a> MetricsView<'a> {
         let total = table.cells(&windows.total);
         let left_out = windows.rows.len() - rows.len();
         Self { windows, file, table, rows, total, left_out, needs }
+    }
+
+    /// Colours by the metric of that name; `None` where it is no column, or its events were not counted.
+    #[must_use]
+    pub fn tints(&'a self, name: &str) -> Option<Tints<'a>> {
+        Tints::new(self, name)
+    }
+
+    /// The first column whose events were counted.
+    #[must_use]
+    pub fn first_counted(&self) -> Option<&'a str> {
+        let mut columns = self.table.columns().iter();
+        columns.find(|column| column.formula.is_some()).map(|column| &column.metric.name[..])
+    }
+
+    /// Functions below their modules, coloured: for recordings without call chains.
+    #[must_use]
+    pub fn flat_flame(&self, tints: &Tints<'_>, limits: FlameLimits) -> Flame {
+        let row = |row: &'a Row| FlatRow {
+            function: row.key.function.as_deref(),
+            module: module(self.windows, &row.key).unwrap_or("[unknown]"),
+            weight: row.windows(),
+        };
+        let rows: Vec<FlatRow<'_>> = self.windows.rows.iter().map(row).collect();
+        Flame::flat(&rows, limits, &tints.painter(&|frame| tints.tint(frame)))
     }
 
     fn names(&self) -> impl Iterator<Item = &'a str> {

@@ -23,6 +23,25 @@ pub fn metrics_text(view: &MetricsView<'_>, style: &Style) -> String {
     out
 }
 
+/// What was recorded and how much of it counts, in a line.
+#[must_use]
+pub fn metrics_title(view: &MetricsView<'_>) -> String {
+    let total = &view.windows.total;
+    let kept = percent(total.kept() as f64 / total.windows().max(1) as f64, 1);
+    let emulated = emulated(view.windows).map_or_else(String::new, |by| format!(" · {by}"));
+    format!(
+        "{} · {} windows · kept {kept}{emulated}",
+        kind(&view.windows.kind),
+        count(total.windows())
+    )
+}
+
+/// `emulated by QEMU`, escaped.
+fn emulated(windows: &Windows) -> Option<String> {
+    let emulator = windows.metadata.info.as_ref()?.machine.emulator.as_ref()?;
+    Some(format!("emulated by {}", escape(emulator)))
+}
+
 fn head(view: &MetricsView<'_>, style: &Style) -> String {
     let windows = view.windows;
     let total = &windows.total;
@@ -40,11 +59,7 @@ fn head(view: &MetricsView<'_>, style: &Style) -> String {
         causes.iter().map(|(cause, number)| format!("{} {}", cause.words(), of_all(*number))),
     );
     second.extend(offsets(windows));
-    if let Some(info) = windows.metadata.info.as_ref()
-        && let Some(emulator) = &info.machine.emulator
-    {
-        second.push(format!("emulated by {}", escape(emulator)));
-    }
+    second.extend(emulated(windows));
     let second = second.join(" · ");
     let first = style.paint(Paint::Bold, &first).into_owned();
     format!("{first}\n{}\n", style.text(&second))
@@ -63,7 +78,8 @@ pub(super) fn kind(kind: &Kind) -> String {
     }
 }
 
-fn offsets(windows: &Windows) -> Option<String> {
+/// On how many CPUs the phase held.
+pub(super) fn offsets(windows: &Windows) -> Option<String> {
     let good = windows.by_cpu.values().filter(|cpu| cpu.wrong_offset == 0).count();
     let cpus = windows.by_cpu.len();
     (windows.kind.strobed && cpus > 0).then(|| format!("offset constant on {good} of {cpus} CPUs"))
@@ -124,7 +140,8 @@ pub(super) fn value_cell(value: Option<f64>, of: Option<Interval>) -> Cell {
     }
 }
 
-fn notes(view: &MetricsView<'_>) -> Vec<String> {
+/// What changes the reading.
+pub(super) fn notes(view: &MetricsView<'_>) -> Vec<String> {
     let windows = view.windows;
     let mut notes = Vec::new();
     let absent: Vec<&str> = view

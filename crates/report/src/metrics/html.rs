@@ -1,0 +1,241 @@
+//! Metrics as one page: the table of functions, coloured by one of them, and a flame graph of the same
+//! colours.
+
+use std::fmt::Write as _;
+
+use pmuscope_profile::metrics::MetricCell;
+use pmuscope_profile::windows::Row;
+
+use super::text::{kind, notes, offsets};
+use super::tints::{Tints, value};
+use super::{MetricsView, by_word, causes, module, name};
+use crate::flame::{Flame, Legend, svg};
+use crate::html::{close_page, number_cell, open_page, push_head, share_cell};
+use crate::markup::text;
+use crate::number::{count, duration, percent};
+use crate::{Fact, Note, Summary};
+
+/// The page; `flame` is a picture in the colours of `tints`, where rows are of functions.
+#[must_use]
+pub fn metrics_page(
+    view: &MetricsView<'_>,
+    tints: Option<&Tints<'_>>,
+    flame: Option<&Flame>,
+) -> String {
+    let mut out = String::new();
+    let summary = summary(view);
+    open_page(&mut out, &summary.title);
+    push_head(&mut out, &summary);
+    out.push_str("<main>\n<article class=\"event\" id=\"event-0\">\n<nav aria-label=\"Parts\">");
+    let parts = [
+        Some(("functions", "Metrics")),
+        flame.map(|_| ("flame", "Flame graph")),
+        Some(("causes", "Windows that do not count")),
+    ];
+    for (id, name) in parts.into_iter().flatten() {
+        // Writing to a String does not fail, here and below.
+        let _ = write!(out, "<a href=\"#{id}-0\">{name}</a>");
+    }
+    out.push_str("</nav>\n");
+    push_table(&mut out, view, tints, flame.is_some());
+    if let Some(flame) = flame {
+        push_flame(&mut out, flame);
+    }
+    push_causes(&mut out, view);
+    out.push_str("</article>\n</main>\n");
+    close_page(&mut out);
+    out
+}
+
+/// The head: what was recorded, and how much of it counts.
+fn summary(view: &MetricsView<'_>) -> Summary {
+    let windows = view.windows;
+    let total = &windows.total;
+    let fact = |name, value: String, detail: String| Fact { name, value, detail, warning: false };
+    let all = total.windows();
+    let kept = percent(total.kept() as f64 / all.max(1) as f64, 1);
+    let rate = all as f64 / windows.seconds;
+    let rate = if rate.is_finite() { format!("{}/s", count(rate as u64)) } else { "-".into() };
+    let (length, distance) = match kind(&windows.kind).split_once(", ") {
+        Some((length, distance)) => (length.to_owned(), distance.to_owned()),
+        None => (kind(&windows.kind), String::new()),
+    };
+    let mut facts = vec![
+        fact("Recorded", length, distance),
+        fact("Windows", count(all), rate),
+        fact(
+            "Kept",
+            kept,
+            causes(total).first().map_or_else(String::new, |(cause, number)| {
+                format!("{} {}", cause.words(), percent(*number as f64 / all.max(1) as f64, 1))
+            }),
+        ),
+        fact("Duration", duration(windows.seconds), offsets(windows).unwrap_or_default()),
+    ];
+    let info = windows.metadata.info.as_ref();
+    if let Some(emulator) = info.and_then(|info| info.machine.emulator.as_deref()) {
+        let detail = "numbers are of the emulator, not of a machine".to_owned();
+        facts.push(Fact { warning: true, ..fact("Emulated by", emulator.to_owned(), detail) });
+    }
+    let machine = [&windows.metadata.hostname, &windows.metadata.cpu_model];
+    let machine: Vec<&str> = machine.into_iter().flatten().map(|text| &**text).collect();
+    if !machine.is_empty() {
+        facts.push(fact("Machine", machine.join(" · "), String::new()));
+    }
+    let told = info.map(|info| &info.command).filter(|command| !command.is_empty());
+    let note = |text| Note { warning: false, text };
+    Summary {
+        title: view.file.to_owned(),
+        facts,
+        notes: notes(view).into_iter().map(note).collect(),
+        command: told.unwrap_or(&windows.metadata.command).join(" "),
+    }
+}
+
+fn push_table(
+    out: &mut String,
+    view: &MetricsView<'_>,
+    tints: Option<&Tints<'_>>,
+    has_flame: bool,
+) {
+    // The script looks a function of such a table up in the flame graph.
+    let class = if has_flame { "sortable functions" } else { "sortable" };
+    let coloured = tints.map_or_else(String::new, |tints| {
+        format!(" The colour is that of {}; grey has no value to rely on.", tints.title())
+    });
+    let _ = write!(
+        out,
+        "<section class=\"table-part\" id=\"functions-0\">\n<h2>Metrics</h2>\n\
+         <p class=\"dim\">Share of the windows that end there, kept or not; metrics of the kept ones, \
+         ± is the 95 % interval, ~ an estimate without.{}</p>\n",
+        text(&coloured)
+    );
+    if let Some(tints) = tints {
+        push_legend(out, &tints.legend());
+    }
+    let _ = write!(
+        out,
+        "<div class=\"tools\" hidden><input type=\"search\" class=\"filter\" placeholder=\"Filter rows\" \
+         aria-label=\"Filter rows\"> <output class=\"shown\"></output></div>\n\
+         <div class=\"wide\"><table class=\"{class}\">\n<thead><tr>\
+         <th scope=\"col\" class=\"num\" aria-sort=\"descending\">share</th>\
+         <th scope=\"col\" class=\"num\">windows</th>"
+    );
+    for column in view.table.columns() {
+        let metric = column.metric;
+        let about = [&metric.about, &metric.unit].map(|text| &**text).join("; ");
+        let _ = write!(
+            out,
+            "<th scope=\"col\" class=\"num\" title=\"{}\">{}</th>",
+            text(&about),
+            text(&metric.name)
+        );
+    }
+    let _ = write!(
+        out,
+        "<th scope=\"col\" class=\"num\">kept</th><th scope=\"col\">module</th>\
+         <th scope=\"col\">{}</th></tr></thead>\n<tbody>\n",
+        by_word(view.windows.by)
+    );
+    for (row, cells) in &view.rows {
+        let module = module(view.windows, &row.key).unwrap_or("-");
+        push_row(out, view, tints, row, cells, [module, &name(view.windows, &row.key)]);
+    }
+    out.push_str("</tbody>\n<tfoot>");
+    let all = format!("all {} rows", count(view.windows.rows.len() as u64));
+    push_row(out, view, None, &view.windows.total, &view.total, ["", &all]);
+    out.push_str("</tfoot>\n</table></div>\n");
+    if view.left_out > 0 {
+        let left_out = count(view.left_out as u64);
+        let _ = writeln!(out, "<p class=\"dim\">{left_out} rows are not on this page.</p>");
+    }
+    out.push_str("</section>\n");
+}
+
+fn push_row(
+    out: &mut String,
+    view: &MetricsView<'_>,
+    tints: Option<&Tints<'_>>,
+    row: &Row,
+    cells: &[MetricCell],
+    [module, name]: [&str; 2],
+) {
+    let all = view.windows.total.windows().max(1) as f64;
+    let share = row.windows() as f64 / all;
+    let _ = write!(out, "<tr>{}{}", share_cell(share), number_cell(row.windows()));
+    for (at, cell) in cells.iter().enumerate() {
+        let number = cell.value.unwrap_or(-1.0);
+        let tint = tints.filter(|tints| tints.column() == at).map_or_else(String::new, |tints| {
+            format!(" style=\"background:{};color:#16181d\"", tints.colour(cell))
+        });
+        let is_sure = cell.interval.is_some() || cell.value == Some(0.0);
+        let class = if is_sure { "num" } else { "num dim" };
+        let shown = value(cell);
+        let _ = write!(out, "<td class=\"{class}\" data-v=\"{number}\"{tint}>{shown}</td>");
+    }
+    let kept = row.kept() as f64 / row.windows().max(1) as f64;
+    let _ = writeln!(
+        out,
+        "<td class=\"num\" data-v=\"{kept:.6}\">{}</td><td>{}</td><td class=\"name\">{}</td></tr>",
+        percent(kept, 0),
+        text(module),
+        text(name)
+    );
+}
+
+fn push_legend(out: &mut String, legend: &Legend) {
+    let _ = write!(out, "<ul class=\"legend\"><li>{}</li>", text(&legend.title));
+    for (colour, values) in &legend.steps {
+        let _ = write!(out, "<li><i style=\"background:{colour}\"></i> {}</li>", text(values));
+    }
+    out.push_str("</ul>\n");
+}
+
+fn push_flame(out: &mut String, flame: &Flame) {
+    let shape = if flame.is_flat() {
+        "The recording has no call chains, so functions stand below their modules; the width is the \
+         share of windows"
+    } else {
+        "Callers on top, what they call below; the width is the share of samples that begin windows, \
+         the colour that of windows that end in the function itself, whoever called it"
+    };
+    let _ = write!(
+        out,
+        "<section class=\"flame-part\" id=\"flame-0\">\n<h2>Flame graph</h2>\n<p class=\"dim\">{shape}. A \
+         click or Enter zooms in, Escape goes back, arrows walk.</p>\n{}\n",
+        svg::tools("")
+    );
+    if let Some(legend) = flame.legend() {
+        push_legend(out, legend);
+    }
+    out.push_str("<div class=\"picture\">\n");
+    svg::graph_svg(out, flame, "metrics");
+    out.push_str("</div>\n<p class=\"detail mono\" aria-live=\"polite\"></p>\n");
+    if let Some(note) = flame.note() {
+        let _ = writeln!(out, "<p class=\"dim\">{}</p>", text(&note));
+    }
+    out.push_str("</section>\n");
+}
+
+/// Why windows do not count.
+fn push_causes(out: &mut String, view: &MetricsView<'_>) {
+    let total = &view.windows.total;
+    let all = total.windows().max(1) as f64;
+    out.push_str(
+        "<section id=\"causes-0\">\n<h2>Windows that do not count</h2>\n<p class=\"dim\">By the first \
+         test they failed; shares of all windows.</p>\n<table><tbody>\n",
+    );
+    for (cause, number) in causes(total) {
+        let _ = writeln!(
+            out,
+            "<tr>{}{}<td>{}</td></tr>",
+            share_cell(number as f64 / all),
+            number_cell(number),
+            cause.words()
+        );
+    }
+    if causes(total).is_empty() {
+        out.push_str("<tr><td class=\"dim\">All of them count.</td></tr>\n");
+    }
+    out.push_str("</tbody></table>\n</section>\n");
+}

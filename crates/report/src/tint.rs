@@ -1,0 +1,136 @@
+//! Colours for values: seven steps from pale to dark, which differ in lightness and so can be told apart
+//! whatever colours one sees, and grey for what no value is known of.
+
+use crate::number::significant;
+
+/// From low to high. Each is darker than the one before; dark text is readable on all.
+pub(crate) const STEPS: [&str; 7] =
+    ["#fff6c9", "#ffe08f", "#ffc75c", "#fbab43", "#f28e3c", "#e4713f", "#d95a45"];
+/// What has no value, or none to rely on.
+pub(crate) const WITHHELD: &str = "#c3c7ce";
+
+/// Values whose largest is this many times the smallest are set on a scale of factors.
+const BY_FACTORS: f64 = 5.0;
+
+/// Which value has which colour.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Scale {
+    low: f64,
+    high: f64,
+    by_factors: bool,
+}
+
+/// A step of a scale: its colour, and the values that have it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Step {
+    pub(crate) colour: &'static str,
+    pub(crate) values: String,
+}
+
+impl Scale {
+    /// From the smallest to the largest of these; `None` where there are none.
+    pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let finite = values.into_iter().filter(|value| value.is_finite());
+        let (low, high) = finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
+            (low.min(value), high.max(value))
+        });
+        (low <= high).then_some(Self {
+            low,
+            high,
+            by_factors: low > 0.0 && high / low >= BY_FACTORS,
+        })
+    }
+
+    /// Where a value stands, 0 to 1.
+    fn place(&self, value: f64) -> f64 {
+        let of = |value: f64| if self.by_factors { value.ln() } else { value };
+        let span = of(self.high) - of(self.low);
+        if span > 0.0 { (of(value) - of(self.low)) / span } else { 0.5 }
+    }
+
+    fn step(&self, value: f64) -> usize {
+        ((self.place(value) * STEPS.len() as f64) as usize).min(STEPS.len() - 1)
+    }
+
+    /// The colour of a value.
+    pub(crate) fn colour(&self, value: f64) -> &'static str {
+        STEPS[self.step(value)]
+    }
+
+    /// All steps, for a legend; one where all values are the same.
+    pub(crate) fn steps(&self) -> Vec<Step> {
+        if self.high <= self.low {
+            let values = significant(self.low, 3);
+            return vec![Step { colour: self.colour(self.low), values }];
+        }
+        let edge = |at: usize| {
+            let share = at as f64 / STEPS.len() as f64;
+            if self.by_factors {
+                self.low * (self.high / self.low).powf(share)
+            } else {
+                self.low + (self.high - self.low) * share
+            }
+        };
+        let step = |at: usize| {
+            let values =
+                format!("{} to {}", significant(edge(at), 2), significant(edge(at + 1), 2));
+            Step { colour: STEPS[at], values }
+        };
+        (0..STEPS.len()).map(step).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Relative luminance (WCAG 2.2).
+    fn luminance(colour: &str) -> f64 {
+        let channel = |at: usize| {
+            let value = f64::from(u8::from_str_radix(&colour[at..at + 2], 16).unwrap()) / 255.0;
+            if value <= 0.04045 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
+        };
+        0.2126 * channel(1) + 0.7152 * channel(3) + 0.0722 * channel(5)
+    }
+
+    #[test]
+    fn steps_differ_in_lightness_and_text_is_readable_on_them() {
+        let text = luminance("#16181d");
+        for pair in STEPS.windows(2) {
+            let (paler, darker) = (luminance(pair[0]) + 0.05, luminance(pair[1]) + 0.05);
+            assert!(paler / darker > 1.12, "{pair:?} {}", paler / darker);
+        }
+        for colour in STEPS.iter().chain([&WITHHELD]) {
+            assert!((luminance(colour) + 0.05) / (text + 0.05) > 4.5, "{colour}");
+        }
+    }
+
+    #[test]
+    fn nothing_has_no_scale_and_one_value_has_one_step() {
+        assert_eq!(Scale::of([f64::NAN]), None);
+        assert_eq!(Scale::of([2.5, 2.5]).unwrap().steps().len(), 1);
+        let steps = Scale::of([0.5, 5.0]).unwrap().steps();
+        assert_eq!((&*steps[0].values, &*steps[6].values), ("0.50 to 0.69", "3.6 to 5.0"));
+        let even = Scale::of([0.0, 7.0]).unwrap().steps();
+        assert_eq!((&*even[0].values, &*even[6].values), ("0 to 1.0", "6.0 to 7.0"));
+    }
+
+    proptest! {
+        #[test]
+        fn larger_values_are_never_paler(
+            values in proptest::collection::vec(-1e6_f64..1e6, 1..20),
+            positive in any::<bool>(),
+        ) {
+            let mut values: Vec<f64> =
+                values.into_iter().map(|value| if positive { value.abs() } else { value }).collect();
+            values.sort_by(f64::total_cmp);
+            let scale = Scale::of(values.iter().copied()).unwrap();
+            let steps: Vec<usize> = values.iter().map(|&value| scale.step(value)).collect();
+            prop_assert!(steps.is_sorted());
+            if values[0] < values[values.len() - 1] {
+                prop_assert_eq!((steps[0], steps[values.len() - 1]), (0, STEPS.len() - 1));
+            }
+        }
+    }
+}
