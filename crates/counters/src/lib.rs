@@ -5,11 +5,14 @@
 //!         ├─► SamplingSet::open ──► one ring per CPU (or thread), all events of that CPU write to it
 //!  Event ─┘        │
 //!                  └─► enable · disable · read (count, enabled, running, lost)
+//!
+//!         CountingSet::open ──► no ring: descriptors to read
 //! ```
 //!
 //! The kernel is reached through the trait [`Kernel`]; [`Host`] is the real one, [`fake::FakeKernel`] a
 //! table for tests. `unsafe` is in `sys.rs` (system calls, the mapped ring) and `spawn/sys.rs` (fork).
 
+mod counting;
 mod error;
 pub mod fake;
 mod host;
@@ -23,6 +26,7 @@ pub mod spawn;
 mod sys;
 mod value;
 
+pub use counting::{CountingSet, Reading};
 pub use error::{CountersError, errno_name};
 pub use host::Host;
 pub use kernel::Kernel;

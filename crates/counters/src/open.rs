@@ -332,10 +332,10 @@ impl SamplingSet {
 }
 
 /// The descriptors of one ring, first the one that will own it.
-struct OpenedRing {
+pub(crate) struct OpenedRing {
     cpu: Option<u32>,
     tid: Option<u32>,
-    events: Vec<OpenedEvent>,
+    pub(crate) events: Vec<OpenedEvent>,
     direction: Direction,
 }
 
@@ -358,15 +358,15 @@ impl Direction {
 }
 
 /// Opens descriptors; maps nothing yet.
-struct Opener<'a> {
-    kernel: &'a dyn Kernel,
-    scope: &'a Scope,
-    requests: &'a [EventRequest],
-    paranoid: Option<i32>,
+pub(crate) struct Opener<'a> {
+    pub(crate) kernel: &'a dyn Kernel,
+    pub(crate) scope: &'a Scope,
+    pub(crate) requests: &'a [EventRequest],
+    pub(crate) paranoid: Option<i32>,
 }
 
 impl Opener<'_> {
-    fn open_all(
+    pub(crate) fn open_all(
         &self,
         topology: &Topology,
         rings: &[Vec<Place>],
@@ -651,7 +651,7 @@ fn map_with(kernel: &dyn Kernel, opened: &[OpenedRing], size: u64) -> io::Result
     Ok(rings)
 }
 
-fn describe_place(place: Place) -> String {
+pub(crate) fn describe_place(place: Place) -> String {
     match place {
         Place { cpu: Some(cpu), tid: None } => format!("on CPU {cpu}"),
         Place { cpu: Some(cpu), tid: Some(tid) } => format!("for thread {tid} on CPU {cpu}"),
@@ -660,7 +660,7 @@ fn describe_place(place: Place) -> String {
     }
 }
 
-fn describe_scope(scope: &Scope) -> String {
+pub(crate) fn describe_scope(scope: &Scope) -> String {
     match scope {
         Scope::Cpus(cpus) => format!("CPUs {cpus}"),
         Scope::Cgroup { path, .. } => format!("cgroup {path}"),

@@ -63,6 +63,17 @@ impl Scope {
             }
         }
     }
+
+    /// Where to open events that only count: as [`Scope::rings`], but threads need no CPU, since nothing
+    /// is mapped.
+    pub(crate) fn counted_places(&self) -> Vec<Vec<Place>> {
+        match self {
+            Self::Tasks { tids, .. } => {
+                tids.iter().map(|&tid| vec![Place { cpu: None, tid: Some(tid) }]).collect()
+            }
+            _ => self.rings(),
+        }
+    }
 }
 
 #[cfg(test)]

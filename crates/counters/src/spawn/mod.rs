@@ -62,11 +62,33 @@ impl HeldChild {
     pub fn new(command: &[OsString]) -> Result<Self, CountersError> {
         let name =
             command.first().map_or_else(String::new, |word| word.to_string_lossy().into_owned());
-        Self::fork(command, name.clone())
+        Self::fork(command, None, name.clone())
             .map_err(|source| CountersError::Spawn { command: name, source })
     }
 
-    fn fork(command: &[OsString], name: String) -> io::Result<Self> {
+    /// As [`HeldChild::new`]; the child has nothing to read, and prints to `output`.
+    ///
+    /// # Errors
+    /// As [`HeldChild::new`].
+    pub fn with_output(
+        command: &[OsString],
+        output: BorrowedFd<'_>,
+    ) -> Result<Self, CountersError> {
+        let name =
+            command.first().map_or_else(String::new, |word| word.to_string_lossy().into_owned());
+        let fork = || {
+            let input = std::fs::File::open("/dev/null")?;
+            let streams = sys::Streams { input: input.as_fd(), output };
+            Self::fork(command, Some(streams), name.clone())
+        };
+        fork().map_err(|source| CountersError::Spawn { command: name.clone(), source })
+    }
+
+    fn fork(
+        command: &[OsString],
+        streams: Option<sys::Streams<'_>>,
+        name: String,
+    ) -> io::Result<Self> {
         let arguments = command
             .iter()
             .map(|word| CString::new(word.as_bytes()))
@@ -77,7 +99,8 @@ impl HeldChild {
         }
         let (go_read, go) = io::pipe()?;
         let (failure, failure_write) = io::pipe()?;
-        let pid = sys::fork_held(&arguments, go_read.as_fd(), go.as_fd(), failure_write.as_fd())?;
+        let (start, parent) = (go_read.as_fd(), go.as_fd());
+        let pid = sys::fork_held(&arguments, streams, start, parent, failure_write.as_fd())?;
         let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
         Ok(Self {
             command: name,
@@ -195,6 +218,18 @@ mod tests {
         let mark = dir.path().join("mark");
         drop(HeldChild::new(&command(&["touch", mark.to_str().unwrap()])).unwrap());
         assert!(!mark.exists());
+    }
+
+    #[test]
+    fn what_a_child_prints_can_go_to_a_file() {
+        use std::io::Seek as _;
+        let mut file = tempfile::tempfile().unwrap();
+        let script = ["sh", "-c", "cat; echo out; echo err >&2"];
+        let mut child = HeldChild::with_output(&command(&script), file.as_fd()).unwrap();
+        child.release().unwrap();
+        assert_eq!(child.wait().unwrap(), Status::Exited(0));
+        file.rewind().unwrap();
+        assert_eq!(io::read_to_string(file).unwrap(), "out\nerr\n");
     }
 
     #[test]

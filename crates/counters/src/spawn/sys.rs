@@ -9,15 +9,26 @@ use rustix::process::Pid;
 
 use super::server::WORDS;
 
+/// What a child reads from and prints to in place of what its parent does.
+#[derive(Clone, Copy)]
+pub(super) struct Streams<'a> {
+    /// Standard input.
+    pub(super) input: BorrowedFd<'a>,
+    /// Standard output and error.
+    pub(super) output: BorrowedFd<'a>,
+}
+
 /// Forks a child that waits for a byte on `go_read`, then execs `arguments`. If the pipe closes
 /// without a byte (the parent died or gave up) it exits; if exec fails it writes the errno to
 /// `failure_write` and exits. All pipe ends are close-on-exec.
 pub(super) fn fork_held(
     arguments: &[CString],
+    streams: Option<Streams<'_>>,
     go_read: BorrowedFd<'_>,
     go_write: BorrowedFd<'_>,
     failure_write: BorrowedFd<'_>,
 ) -> io::Result<Pid> {
+    let streams = streams.map(|it| (it.input.as_raw_fd(), it.output.as_raw_fd()));
     let mut pointers: Vec<*const libc::c_char> =
         arguments.iter().map(|word| word.as_ptr()).collect();
     pointers.push(std::ptr::null());
@@ -28,7 +39,7 @@ pub(super) fn fork_held(
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         // SAFETY: this is the child, directly after fork; the pointers are valid C strings.
-        0 => unsafe { child(&pointers, go, go_write, failure) },
+        0 => unsafe { child(&pointers, streams, go, go_write, failure) },
         pid => Pid::from_raw(pid).ok_or_else(|| io::Error::from(io::ErrorKind::Other)),
     }
 }
@@ -94,9 +105,16 @@ impl Drop for Abort {
 }
 
 /// # Safety
-/// Called in the child of a fork only. `arguments` is a null-terminated list of C strings.
-unsafe fn child(arguments: &[*const libc::c_char], go: i32, go_write: i32, failure: i32) -> ! {
-    // SAFETY: read, write, close, signal, execvp and _exit are async-signal-safe in the libraries we
+/// Called in the child of a fork only. `arguments` is a null-terminated list of C strings, `streams` are
+/// open descriptors above the standard ones.
+unsafe fn child(
+    arguments: &[*const libc::c_char],
+    streams: Option<(i32, i32)>,
+    go: i32,
+    go_write: i32,
+    failure: i32,
+) -> ! {
+    // SAFETY: read, write, close, dup2, signal, execvp and _exit are async-signal-safe in the libraries we
     // build with (execvp does not allocate in glibc and musl); the buffers are locals.
     unsafe {
         // Our own copy of the writing end would keep the pipe open after the parent's death.
@@ -110,6 +128,12 @@ unsafe fn child(arguments: &[*const libc::c_char], go: i32, go_write: i32, failu
         };
         if count != 1 {
             libc::_exit(127);
+        }
+        if let Some((input, output)) = streams {
+            // Copies by dup2 stay open across exec.
+            libc::dup2(input, 0);
+            libc::dup2(output, 1);
+            libc::dup2(output, 2);
         }
         // Rust's runtime ignores SIGPIPE, and an ignored signal stays ignored across exec.
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);

@@ -48,6 +48,14 @@ pub fn own_usage() -> io::Result<Usage> {
     sys::own_usage().map(Usage::from)
 }
 
+/// What all children that were waited for have used so far; the peak is that of the largest of them all.
+///
+/// # Errors
+/// What the kernel says.
+pub fn usage_of_children() -> io::Result<Usage> {
+    sys::usage_of_children().map(Usage::from)
+}
+
 /// How long a child may ignore SIGTERM after the caller wanted it ended.
 const PATIENCE: Duration = Duration::from_secs(10);
 

@@ -23,9 +23,18 @@ pub(super) fn wait4(pid: libc::pid_t) -> io::Result<(libc::c_int, libc::rusage)>
 
 /// What this process, all its threads together, has used so far.
 pub(super) fn own_usage() -> io::Result<libc::rusage> {
+    usage_of(libc::RUSAGE_SELF)
+}
+
+/// What the children that were waited for have used, and what these waited for.
+pub(super) fn usage_of_children() -> io::Result<libc::rusage> {
+    usage_of(libc::RUSAGE_CHILDREN)
+}
+
+fn usage_of(who: libc::c_int) -> io::Result<libc::rusage> {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the kernel writes one struct rusage to a place of that type.
-    if unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) } < 0 {
+    if unsafe { libc::getrusage(who, usage.as_mut_ptr()) } < 0 {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: all-zero bytes are a valid rusage, and the kernel only writes whole fields.
