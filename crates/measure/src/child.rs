@@ -75,7 +75,7 @@ pub fn run(
 
 /// A file without a name, gone with its last descriptor. Opened for appending, so that stdout and
 /// stderr do not write over each other.
-fn unnamed_file(folder: &Path) -> std::io::Result<File> {
+pub(crate) fn unnamed_file(folder: &Path) -> std::io::Result<File> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::APPEND | OFlags::CLOEXEC;
     match rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR) {
         Ok(file) => Ok(File::from(file)),
@@ -91,7 +91,7 @@ fn unnamed_file(folder: &Path) -> std::io::Result<File> {
     }
 }
 
-fn read_end(mut file: File) -> std::io::Result<String> {
+pub(crate) fn read_end(mut file: File) -> std::io::Result<String> {
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(KEPT_OUTPUT)))?;
     let mut bytes = Vec::new();

@@ -79,4 +79,34 @@ pub enum MeasureError {
         /// What the kernel said.
         source: std::io::Error,
     },
+    /// Events could not be opened or read.
+    #[error(transparent)]
+    Counters(#[from] pmuscope_counters::CountersError),
+    /// The machine does not tell what is needed.
+    #[error(transparent)]
+    Machine(#[from] pmuscope_machine::MachineError),
+    /// None of the events can be counted.
+    #[error("none of the events can be counted here. {first}")]
+    NothingCounted {
+        /// The first one's reason, with what to type.
+        first: String,
+    },
+    /// A cgroup that cannot be opened.
+    #[error("cannot open cgroup {path}: {source}. Try: ls /sys/fs/cgroup")]
+    Cgroup {
+        /// As asked for.
+        path: String,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+    /// CPUs that are not there.
+    #[error("-C {asked}: CPU {missing} is not online (online: {online})")]
+    Offline {
+        /// As asked for.
+        asked: pmuscope_machine::CpuSet,
+        /// Those that are not online.
+        missing: pmuscope_machine::CpuSet,
+        /// Those that are.
+        online: pmuscope_machine::CpuSet,
+    },
 }

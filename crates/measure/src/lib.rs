@@ -2,13 +2,15 @@
 //!
 //! A benchmark makes a [`Plan`] of arms and rounds, runs each with [`child::run`], takes figures
 //! from its output with [`Extract`], and keeps everything in a [`RunFile`], which [`save`] writes
-//! after every run. [`versus`] sets arms of one file against its base, [`compare`] sets files
+//! after every run. [`counting`] counts events over a command, processes or CPUs, once or in every run.
+//! [`versus`] sets arms of one file against its base, [`compare`] sets files
 //! side by side.
 
 #![forbid(unsafe_code)]
 
 pub mod child;
 pub mod compare;
+pub mod counting;
 mod error;
 mod estimate;
 mod extract;
@@ -23,6 +25,7 @@ pub use estimate::{Estimated, Limits};
 pub use extract::{Extract, ExtractError};
 pub use plan::{Plan, Planned};
 pub use run_file::{
-    Concern, Guest, Labels, Origin, Program, Run, RunFile, SCHEMA, Series, Value, metric, unix_ns,
+    Concern, Guest, Labels, Origin, Program, RawReading, Run, RunFile, SCHEMA, Series, Value, metric,
+    unix_ns,
 };
 pub use store::{load, parse, save};

@@ -207,6 +207,39 @@ pub struct Value {
     /// For counters: seconds it was on a counter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub running_s: Option<f64>,
+    /// For counters: what each descriptor read, as it came from the kernel.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub readings: Vec<RawReading>,
+}
+
+/// What one descriptor of an event has counted in one run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RawReading {
+    /// The CPU it is bound to; absent for any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<u32>,
+    /// The thread it observes; absent for any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread: Option<u32>,
+    /// The count as text, as it may be beyond 2^53; neither scaled nor in the unit of the series.
+    /// `None` where the kernel gave the event up.
+    pub count: Option<String>,
+    /// Nanoseconds enabled, as text.
+    pub enabled_ns: Option<String>,
+    /// Nanoseconds on a counter, as text.
+    pub running_ns: Option<String>,
+}
+
+impl Value {
+    /// A number without times, or the reason why there is none; what is not finite is none.
+    pub fn new(run: usize, value: Result<f64, String>) -> Self {
+        let (value, why) = match value {
+            Ok(number) if number.is_finite() => (Some(number), None),
+            Ok(number) => (None, Some(format!("not a finite number: {number}"))),
+            Err(why) => (None, Some(why)),
+        };
+        Self { run, value, why, enabled_s: None, running_s: None, readings: Vec::new() }
+    }
 }
 
 impl RunFile {
@@ -248,12 +281,17 @@ impl RunFile {
         (unit, origin): (&str, Origin),
         value: Result<f64, String>,
     ) {
-        let (value, why) = match value {
-            Ok(number) if number.is_finite() => (Some(number), None),
-            Ok(number) => (None, Some(format!("not a finite number: {number}"))),
-            Err(why) => (None, Some(why)),
-        };
-        let value = Value { run, value, why, enabled_s: None, running_s: None };
+        self.add_value(labels, metric, (unit, origin), Value::new(run, value));
+    }
+
+    /// As [`RunFile::add`], for a value that brings more than its number.
+    pub fn add_value(
+        &mut self,
+        labels: &Labels,
+        metric: &str,
+        (unit, origin): (&str, Origin),
+        value: Value,
+    ) {
         let known = self
             .series
             .iter_mut()
@@ -368,6 +406,13 @@ mod tests {
         file.add(0, &Labels::new(), "m", ("", Origin::Hardware), Err("no".into()));
         file.series[0].values[0].enabled_s = Some(1.0);
         file.series[0].values[0].running_s = Some(1.0);
+        file.series[0].values[0].readings.push(RawReading {
+            cpu: Some(0),
+            thread: Some(1),
+            count: Some("1".into()),
+            enabled_ns: Some("1".into()),
+            running_ns: Some("1".into()),
+        });
         let mut found = Vec::new();
         fields(&serde_json::to_value(&file).unwrap(), &mut found);
         assert!(found.contains(&"running_s".to_owned()) && found.contains(&"fix".to_owned()));

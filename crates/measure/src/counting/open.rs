@@ -1,0 +1,192 @@
+//! From groups of events to open descriptors.
+
+use pmuscope_abi::{AttrFlags, ReadFormat};
+use pmuscope_counters::{CountersError, CountingSet, EventRequest, Kernel, Reading, Scope, Value};
+use pmuscope_events::{Event, Group, Origin};
+use pmuscope_machine::{Machine, Topology};
+
+use super::{Counting, Options, Target};
+use crate::error::MeasureError;
+
+/// An event that cannot be counted here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Index into the events.
+    pub event: usize,
+    /// Why, with what to type.
+    pub why: String,
+}
+
+/// Groups that are open, and events that are not.
+#[derive(Debug)]
+pub(super) struct Opened {
+    sets: Vec<Part>,
+    /// Events that cannot be opened, in their order.
+    pub(super) refused: Vec<Refusal>,
+}
+
+/// A group, or what of a weak one is opened by itself.
+#[derive(Debug)]
+struct Part {
+    set: CountingSet,
+    /// Index among all events of each request.
+    events: Vec<usize>,
+}
+
+/// Opens groups for a scope.
+pub(super) struct Opening<'a> {
+    pub(super) kernel: &'a dyn Kernel,
+    pub(super) machine: &'a Machine,
+    pub(super) topology: &'a Topology,
+    pub(super) options: &'a Options,
+    pub(super) scope: &'a Scope,
+}
+
+impl Opening<'_> {
+    /// Opens what can be opened.
+    ///
+    /// # Errors
+    /// What is not of one event: no descriptors left, all threads gone.
+    pub(super) fn open(&self, events: &[Counting]) -> Result<Opened, MeasureError> {
+        let mut opened = Opened { sets: Vec::new(), refused: Vec::new() };
+        for (index, group) in self.options.groups.iter().enumerate() {
+            let members: Vec<usize> =
+                (0..events.len()).filter(|&event| events[event].group == index).collect();
+            self.open_group(group, &members, &mut opened)?;
+        }
+        opened.refused.sort_by_key(|refusal| refusal.event);
+        Ok(opened)
+    }
+
+    fn open_group(
+        &self,
+        group: &Group,
+        members: &[usize],
+        opened: &mut Opened,
+    ) -> Result<(), MeasureError> {
+        if let Some(why) = group.events.iter().find_map(|event| self.impossible(event)) {
+            let refusals = members.iter().map(|&event| Refusal { event, why: why.clone() });
+            opened.refused.extend(refusals);
+            return Ok(());
+        }
+        match self.open_together(&group.events) {
+            Ok(set) => opened.sets.push(Part { set, events: members.to_vec() }),
+            Err(error) if !is_of_one_event(&error) => return Err(error.into()),
+            Err(_) if group.weak && members.len() > 1 => {
+                for (event, &index) in group.events.iter().zip(members) {
+                    let alone = Group { events: vec![event.clone()], ..group.clone() };
+                    self.open_group(&alone, &[index], opened)?;
+                }
+            }
+            Err(error) => {
+                let why = error.to_string();
+                let refusals = members.iter().map(|&event| Refusal { event, why: why.clone() });
+                opened.refused.extend(refusals);
+            }
+        }
+        Ok(())
+    }
+
+    fn open_together(&self, events: &[Event]) -> Result<CountingSet, CountersError> {
+        let is_group = events.len() > 1;
+        let requests = events.iter().enumerate().map(|(i, event)| self.request(event, i, is_group));
+        let requests = requests.collect();
+        CountingSet::open(self.kernel, self.machine, self.topology, self.scope, requests)
+    }
+
+    /// Why the kernel need not even be asked.
+    fn impossible(&self, event: &Event) -> Option<String> {
+        if event.origin == Origin::Pmu && event.cpus.is_some() && !self.options.target.is_of_cpus()
+        {
+            return Some(format!(
+                "{} counts for whole parts of the machine, not for tasks. Try: -a",
+                event.name
+            ));
+        }
+        let cpus = match self.scope {
+            Scope::Cpus(cpus) | Scope::Cgroup { cpus, .. } => cpus,
+            _ => return None,
+        };
+        let can = event.cpus.as_ref()?;
+        let nowhere = can.iter().all(|cpu| !cpus.contains(cpu));
+        nowhere.then(|| {
+            format!("{} is counted on CPU {can} only, and of {cpus} was asked. Try: -a", event.name)
+        })
+    }
+
+    fn request(&self, event: &Event, index: usize, is_group: bool) -> EventRequest {
+        let mut attr = event.attr.clone();
+        let leads = index == 0;
+        attr.read_format = ReadFormat::TOTAL_TIME_ENABLED | ReadFormat::TOTAL_TIME_RUNNING;
+        if is_group {
+            attr.read_format |= ReadFormat::GROUP | ReadFormat::ID;
+        }
+        let on_exec = self.options.target == Target::Command && self.options.delay.is_none();
+        let inherit = event.inherit.unwrap_or(self.options.inherit)
+            && matches!(self.scope, Scope::Tasks { inherit: true, .. });
+        attr.flags.set(AttrFlags::DISABLED, leads);
+        attr.flags.set(AttrFlags::ENABLE_ON_EXEC, leads && on_exec);
+        attr.flags.set(AttrFlags::INHERIT, inherit);
+        if self.options.pinned && event.attr.event_type != pmuscope_abi::event_type::SOFTWARE {
+            attr.flags.set(AttrFlags::PINNED, leads);
+        }
+        EventRequest {
+            name: event.name.clone(),
+            attr,
+            leader: (!leads).then_some(0),
+            cpus: event.cpus.clone(),
+            any_task: false,
+            max_precise: event.max_precise,
+        }
+    }
+}
+
+/// Whether another event may open all the same.
+fn is_of_one_event(error: &CountersError) -> bool {
+    matches!(error, CountersError::Open { source, .. }
+        if !matches!(source.raw_os_error(), Some(libc::ESRCH | libc::EMFILE | libc::ENFILE | libc::ENOMEM)))
+}
+
+impl Opened {
+    pub(super) fn is_empty(&self) -> bool {
+        self.sets.is_empty()
+    }
+
+    pub(super) fn enable(&self, kernel: &dyn Kernel) -> Result<(), CountersError> {
+        self.sets.iter().try_for_each(|part| part.set.enable(kernel))
+    }
+
+    pub(super) fn disable(&self, kernel: &dyn Kernel) -> Result<(), CountersError> {
+        self.sets.iter().try_for_each(|part| part.set.disable(kernel))
+    }
+
+    /// Reads all groups, by index among all events.
+    pub(super) fn read(&self, kernel: &dyn Kernel) -> Result<Vec<Reading>, CountersError> {
+        let mut readings = Vec::new();
+        for part in &self.sets {
+            let of_part = part.set.read(kernel)?.into_iter();
+            readings.extend(
+                of_part.map(|reading| Reading { event: part.events[reading.event], ..reading }),
+            );
+        }
+        readings.sort_by_key(|reading| (reading.event, reading.cpu, reading.tid));
+        Ok(readings)
+    }
+}
+
+/// What was counted since `before`, of the same descriptors in the same order.
+pub(super) fn since(now: &[Reading], before: &[Reading]) -> Vec<Reading> {
+    let less = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
+    now.iter()
+        .zip(before)
+        .map(|(now, then)| Reading {
+            value: now.value.zip(then.value).map(|(now, then)| Value {
+                value: now.value.saturating_sub(then.value),
+                enabled_ns: less(now.enabled_ns, then.enabled_ns),
+                running_ns: less(now.running_ns, then.running_ns),
+                ..now
+            }),
+            ..*now
+        })
+        .collect()
+}

@@ -1,0 +1,337 @@
+//! Counting once, from beginning to end.
+
+use std::fs::File;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant, SystemTime};
+
+use pmuscope_counters::Kernel;
+use pmuscope_counters::spawn::{HeldChild, Status};
+use pmuscope_machine::child::{Usage, usage_of_children};
+use pmuscope_machine::{Machine, Topology};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal as UnixSignal, pidfd_open};
+
+use super::open::{Opened, Opening, Refusal};
+use super::target::threads;
+use super::{Counted, Counting, Ended, Moment, Options, Target};
+use crate::child::{read_end, unnamed_file};
+use crate::error::MeasureError;
+
+/// A command that was asked to end is given so long.
+const GRACE: Duration = Duration::from_secs(10);
+/// Processes that go on starting threads are listed again so often.
+const LISTS: usize = 100;
+/// Where threads may be missing after all lists.
+const MISSED_THREADS: &str = "the observed processes started threads faster than events could be \
+    opened for them: threads that were born in that moment may be missing";
+
+/// A descriptor that becomes readable when counting is to end.
+#[derive(Debug, Clone, Copy)]
+pub struct Signal<'a>(pub BorrowedFd<'a>);
+
+impl Signal<'_> {
+    /// Whether it has been given.
+    #[must_use]
+    pub fn is_given(self) -> bool {
+        let mut fds = [PollFd::from_borrowed_fd(self.0, PollFlags::IN)];
+        poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
+    }
+}
+
+/// Counts the same over and over.
+pub struct Counter<'a> {
+    kernel: &'a dyn Kernel,
+    machine: &'a Machine,
+    topology: Topology,
+    options: &'a Options,
+    events: Vec<Counting>,
+    emulated: bool,
+}
+
+impl<'a> Counter<'a> {
+    /// Prepares to count.
+    ///
+    /// # Errors
+    /// If the machine does not tell its CPUs.
+    pub fn new(
+        kernel: &'a dyn Kernel,
+        machine: &'a Machine,
+        options: &'a Options,
+    ) -> Result<Self, MeasureError> {
+        let topology = machine.topology()?;
+        let surroundings = machine.surroundings(&machine.processor());
+        let events = options
+            .groups
+            .iter()
+            .enumerate()
+            .flat_map(|(group, list)| {
+                list.events.iter().map(move |event| Counting { event: event.clone(), group })
+            })
+            .collect();
+        let emulated = surroundings.emulator.is_some();
+        Ok(Self { kernel, machine, topology, options, events, emulated })
+    }
+
+    /// What is counted.
+    #[must_use]
+    pub fn events(&self) -> &[Counting] {
+        &self.events
+    }
+
+    /// The machine's CPUs.
+    #[must_use]
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// Whether hardware events are an emulator's.
+    #[must_use]
+    pub fn is_emulated(&self) -> bool {
+        self.emulated
+    }
+
+    /// Counts once. The second part are events that cannot be counted here.
+    ///
+    /// # Errors
+    /// If nothing can be counted, or the command cannot be run. What was counted before a failure of
+    /// the kernel in the middle is lost.
+    pub fn count(&self, stop: Signal<'_>) -> Result<(Counted, Vec<Refusal>), MeasureError> {
+        let output = match self.options.keep_output {
+            true => Some(unnamed_file(&std::env::temp_dir()).map_err(|source| {
+                MeasureError::Child { program: self.program(), what: "keep the output", source }
+            })?),
+            false => None,
+        };
+        let child = match (self.options.command.as_slice(), &output) {
+            ([], _) => None,
+            (command, None) => Some(HeldChild::new(command)?),
+            (command, Some(file)) => Some(HeldChild::with_output(command, file.as_fd())?),
+        };
+        let (opened, notice) = self.open(child.as_ref())?;
+        if opened.is_empty() {
+            let first = opened.refused.first().map_or(String::new(), |first| first.why.clone());
+            return Err(MeasureError::NothingCounted { first });
+        }
+        let mut counted = self.watch(&opened, child, stop)?;
+        counted.notice = notice;
+        if let Some(file) = output {
+            counted.output = self.kept(file)?;
+        }
+        Ok((counted, opened.refused))
+    }
+
+    fn program(&self) -> String {
+        let program = self.options.command.first();
+        program.map_or_else(String::new, |word| word.to_string_lossy().into_owned())
+    }
+
+    fn kept(&self, file: File) -> Result<String, MeasureError> {
+        read_end(file).map_err(|source| MeasureError::Child {
+            program: self.program(),
+            what: "read the output",
+            source,
+        })
+    }
+
+    fn open(
+        &self,
+        child: Option<&HeldChild>,
+    ) -> Result<(Opened, Option<&'static str>), MeasureError> {
+        let once = || {
+            let (machine, topology, options) = (self.machine, &self.topology, self.options);
+            let command = child.map(HeldChild::pid);
+            let scope = options.target.scope(machine, topology, options.inherit, command)?;
+            let opening = Opening { kernel: self.kernel, machine, topology, options, scope: &scope };
+            opening.open(&self.events)
+        };
+        let Target::Processes(pids) = &self.options.target else { return Ok((once()?, None)) };
+        // A thread that is born while its parent's events are being opened may have none of them.
+        let mut before = threads(self.machine, pids)?;
+        for _ in 0..LISTS {
+            let opened = once()?;
+            let after = threads(self.machine, pids)?;
+            if before == after {
+                return Ok((opened, None));
+            }
+            before = after;
+        }
+        Ok((once()?, Some(MISSED_THREADS)))
+    }
+
+    /// From the start of counting to its end.
+    fn watch(
+        &self,
+        opened: &Opened,
+        mut child: Option<HeldChild>,
+        stop: Signal<'_>,
+    ) -> Result<Counted, MeasureError> {
+        let used_before = usage_of_children().ok();
+        let mut clock = Clock { started: SystemTime::now(), at: Instant::now() };
+        let late = self.options.delay.filter(|_| child.is_some() || !self.is_of_command());
+        if late.is_none() && !self.is_of_command() {
+            opened.enable(self.kernel)?;
+        }
+        if let Some(child) = &mut child {
+            child.release()?;
+        }
+        if let Some(delay) = late {
+            std::thread::sleep(delay);
+            opened.enable(self.kernel)?;
+            clock = Clock { started: SystemTime::now(), at: Instant::now() };
+        }
+        let (ended, moments) = self.wait(opened, child.as_ref(), &clock, stop)?;
+        if !self.is_of_command() {
+            opened.disable(self.kernel)?;
+        }
+        let interrupted = ended != Ended::Target;
+        let counted_until = clock.at.elapsed();
+        // Of a command all counts are in only when it is gone; of CPUs they are in now.
+        let early = match self.is_of_command() {
+            true => None,
+            false => Some(opened.read(self.kernel)?),
+        };
+        let status = child.map(|child| self.end(child, interrupted)).transpose()?;
+        let last = early.map_or_else(|| opened.read(self.kernel), Ok)?;
+        let usage = status.and(used_before).zip(usage_of_children().ok());
+        Ok(Counted {
+            started: clock.started,
+            duration_s: counted_until.as_secs_f64(),
+            status,
+            usage: usage.map(|(before, after)| used(before, after)),
+            output: String::new(),
+            ended,
+            moments,
+            last,
+            notice: None,
+        })
+    }
+
+    fn is_of_command(&self) -> bool {
+        self.options.target == Target::Command
+    }
+
+    fn wait(
+        &self,
+        opened: &Opened,
+        child: Option<&HeldChild>,
+        clock: &Clock,
+        stop: Signal<'_>,
+    ) -> Result<(Ended, Vec<Moment>), MeasureError> {
+        let observed = if child.is_some() { Vec::new() } else { self.observed() };
+        let by_number = matches!(self.options.target, Target::Processes(_) | Target::Threads(_));
+        if by_number && child.is_none() && observed.is_empty() {
+            return Ok((Ended::Target, Vec::new()));
+        }
+        let mut watched: Vec<BorrowedFd<'_>> = observed.iter().map(OwnedFd::as_fd).collect();
+        watched.extend(child.map(HeldChild::pidfd));
+        let mut moments: Vec<Moment> = Vec::new();
+        loop {
+            let due = self.options.interval.map(|every| every * (moments.len() as u32 + 1));
+            let next = [due, self.options.timeout].into_iter().flatten().min();
+            match wait_for(&mut watched, stop, next.map(|at| at.saturating_sub(clock.at.elapsed())))?
+            {
+                Woken::Stop => return Ok((Ended::Interrupted, moments)),
+                Woken::AllGone => return Ok((Ended::Target, moments)),
+                Woken::Time => {}
+            }
+            let elapsed = clock.at.elapsed();
+            if due.is_some_and(|due| elapsed >= due) {
+                let readings = opened.read(self.kernel)?;
+                moments.push(Moment { at_s: clock.at.elapsed().as_secs_f64(), readings });
+                if self.options.intervals.is_some_and(|most| moments.len() >= most) {
+                    return Ok((Ended::Time, moments));
+                }
+            }
+            if self.options.timeout.is_some_and(|timeout| elapsed >= timeout) {
+                return Ok((Ended::Time, moments));
+            }
+        }
+    }
+
+    /// Descriptors that tell the end of processes that are observed by number.
+    fn observed(&self) -> Vec<OwnedFd> {
+        let pids = match &self.options.target {
+            Target::Processes(pids) => pids.clone(),
+            Target::Threads(tids) => {
+                let task = |&tid: &u32| self.machine.task(tid, tid).ok().map(|task| task.tgid);
+                tids.iter().filter_map(task).collect()
+            }
+            _ => Vec::new(),
+        };
+        pids.iter()
+            .filter_map(|&pid| Pid::from_raw(pid as i32))
+            .filter_map(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
+            .collect()
+    }
+
+    /// Waits for the command; one that is not wanted any more is asked to end.
+    fn end(&self, mut child: HeldChild, unwanted: bool) -> Result<Status, MeasureError> {
+        if unwanted {
+            child.kill(UnixSignal::TERM);
+            let mut fds = [PollFd::from_borrowed_fd(child.pidfd(), PollFlags::IN)];
+            let patience = Timespec { tv_sec: GRACE.as_secs() as i64, tv_nsec: 0 };
+            if poll(&mut fds, Some(&patience)).is_ok_and(|ready| ready == 0) {
+                child.kill(UnixSignal::KILL);
+            }
+        }
+        child.wait().map_err(|source| MeasureError::Child {
+            program: self.program(),
+            what: "wait for the end",
+            source,
+        })
+    }
+}
+
+/// When counting began.
+struct Clock {
+    started: SystemTime,
+    at: Instant,
+}
+
+enum Woken {
+    Stop,
+    AllGone,
+    Time,
+}
+
+/// Waits for the first of these; processes that have ended leave `watched`.
+fn wait_for(
+    watched: &mut Vec<BorrowedFd<'_>>,
+    stop: Signal<'_>,
+    most: Option<Duration>,
+) -> Result<Woken, MeasureError> {
+    let had_some = !watched.is_empty();
+    let mut fds = vec![PollFd::from_borrowed_fd(stop.0, PollFlags::IN)];
+    fds.extend(watched.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)));
+    let most = most.map(|most| Timespec {
+        tv_sec: most.as_secs() as i64,
+        tv_nsec: i64::from(most.subsec_nanos()),
+    });
+    match poll(&mut fds, most.as_ref()) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        Err(errno) => {
+            let (program, what) = ("the target".to_owned(), "wait for the end");
+            return Err(MeasureError::Child { program, what, source: errno.into() });
+        }
+    }
+    let ready: Vec<bool> = fds.iter().map(|fd| fd.revents().contains(PollFlags::IN)).collect();
+    drop(fds);
+    if ready[0] {
+        return Ok(Woken::Stop);
+    }
+    let mut ended = ready[1..].iter();
+    // `ready` has one entry for each.
+    watched.retain(|_| !ended.next().copied().unwrap_or(false));
+    Ok(if had_some && watched.is_empty() { Woken::AllGone } else { Woken::Time })
+}
+
+/// What children used between two looks; peaks are of all children, so there is none.
+fn used(before: Usage, after: Usage) -> Usage {
+    Usage {
+        user_s: after.user_s - before.user_s,
+        system_s: after.system_s - before.system_s,
+        max_rss_bytes: after.max_rss_bytes,
+        minor_faults: after.minor_faults - before.minor_faults,
+        major_faults: after.major_faults - before.major_faults,
+    }
+}
