@@ -18,6 +18,7 @@ mod merge;
 mod plan;
 mod run_file;
 mod store;
+pub mod summary;
 pub mod versus;
 
 pub use error::MeasureError;

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod capture;
+mod counts;
 mod diff;
 pub mod doctor;
 mod envelope;
@@ -27,6 +28,7 @@ mod tint;
 mod views;
 
 pub use capture::capture_text;
+pub use counts::counts_text;
 pub use diff::{DIFF_SCHEMA, DiffReport, DiffView, diff_text};
 pub use envelope::{Envelope, Tool, to_json};
 pub use escape::{escape, escape_bytes};

@@ -90,12 +90,17 @@ impl<'a> Counter<'a> {
         self.emulated
     }
 
-    /// Counts once. The second part are events that cannot be counted here.
+    /// Counts once, and tells `seen` of each interval as it ends. The second part are events that cannot
+    /// be counted here.
     ///
     /// # Errors
     /// If nothing can be counted, or the command cannot be run. What was counted before a failure of
     /// the kernel in the middle is lost.
-    pub fn count(&self, stop: Signal<'_>) -> Result<(Counted, Vec<Refusal>), MeasureError> {
+    pub fn count(
+        &self,
+        stop: Signal<'_>,
+        seen: &mut dyn FnMut(&Moment),
+    ) -> Result<(Counted, Vec<Refusal>), MeasureError> {
         let output = match self.options.keep_output {
             true => Some(unnamed_file(&std::env::temp_dir()).map_err(|source| {
                 MeasureError::Child { program: self.program(), what: "keep the output", source }
@@ -112,7 +117,7 @@ impl<'a> Counter<'a> {
             let first = opened.refused.first().map_or(String::new(), |first| first.why.clone());
             return Err(MeasureError::NothingCounted { first });
         }
-        let mut counted = self.watch(&opened, child, stop)?;
+        let mut counted = self.watch(&opened, child, stop, seen)?;
         counted.notice = notice;
         if let Some(file) = output {
             counted.output = self.kept(file)?;
@@ -164,6 +169,7 @@ impl<'a> Counter<'a> {
         opened: &Opened,
         mut child: Option<HeldChild>,
         stop: Signal<'_>,
+        seen: &mut dyn FnMut(&Moment),
     ) -> Result<Counted, MeasureError> {
         let used_before = usage_of_children().ok();
         let mut clock = Clock { started: SystemTime::now(), at: Instant::now() };
@@ -179,7 +185,7 @@ impl<'a> Counter<'a> {
             opened.enable(self.kernel)?;
             clock = Clock { started: SystemTime::now(), at: Instant::now() };
         }
-        let (ended, moments) = self.wait(opened, child.as_ref(), &clock, stop)?;
+        let (ended, moments) = self.wait(opened, child.as_ref(), &clock, (stop, seen))?;
         if !self.is_of_command() {
             opened.disable(self.kernel)?;
         }
@@ -215,7 +221,7 @@ impl<'a> Counter<'a> {
         opened: &Opened,
         child: Option<&HeldChild>,
         clock: &Clock,
-        stop: Signal<'_>,
+        (stop, seen): (Signal<'_>, &mut dyn FnMut(&Moment)),
     ) -> Result<(Ended, Vec<Moment>), MeasureError> {
         let observed = if child.is_some() { Vec::new() } else { self.observed() };
         let by_number = matches!(self.options.target, Target::Processes(_) | Target::Threads(_));
@@ -237,7 +243,9 @@ impl<'a> Counter<'a> {
             let elapsed = clock.at.elapsed();
             if due.is_some_and(|due| elapsed >= due) {
                 let readings = opened.read(self.kernel)?;
-                moments.push(Moment { at_s: clock.at.elapsed().as_secs_f64(), readings });
+                let moment = Moment { at_s: clock.at.elapsed().as_secs_f64(), readings };
+                seen(&moment);
+                moments.push(moment);
                 if self.options.intervals.is_some_and(|most| moments.len() >= most) {
                     return Ok((Ended::Time, moments));
                 }

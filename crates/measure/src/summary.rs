@@ -1,0 +1,248 @@
+//! A run file of one program in short: each figure per run, per unit of work, and what follows from them
+//! by formula.
+//!
+//! Means with Student's interval over runs; of quotients (per unit, formulas) that of each run's own
+//! quotient, since what is common to both parts of it (a run that did more) cancels within a run.
+
+use std::collections::BTreeMap;
+
+use pmuscope_events::metrics::{Formula, Metrics};
+use pmuscope_stats::{LEVEL, mean_interval};
+use serde::Serialize;
+
+use crate::estimate::Estimated;
+use crate::run_file::{Labels, Origin, RunFile, Series, metric};
+
+/// A run file of one program in short.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Summary {
+    /// Units of work, by name: how many a run did.
+    pub units: Vec<Work>,
+    /// Figures, in the order of the file: events first, then times.
+    pub rows: Vec<Row>,
+    /// What follows from them.
+    pub metrics: Vec<Row>,
+    /// Runs that count: not those that failed or were broken off.
+    pub runs: usize,
+    /// Runs that do not.
+    pub failed: usize,
+}
+
+/// A unit of work.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Work {
+    /// Its name: `packet`.
+    pub name: String,
+    /// How many in a run.
+    pub per_run: Option<Estimated>,
+    /// How many in a second of wall time.
+    pub per_second: Option<Estimated>,
+}
+
+/// One figure.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Row {
+    /// The part of the machine that it is of.
+    pub labels: Labels,
+    /// Its name.
+    pub metric: String,
+    /// Its unit.
+    pub unit: String,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// In a run.
+    pub per_run: Option<Estimated>,
+    /// For each unit of [`Summary::units`].
+    pub per_unit: Vec<Option<Estimated>>,
+    /// Share of the time that it was on a counter while it was enabled, all runs together.
+    pub measured: Option<f64>,
+    /// Why it has no number, or not of all runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+impl Row {
+    /// Whether it is a time of the process, not an event.
+    #[must_use]
+    pub fn is_time(&self) -> bool {
+        self.labels.is_empty()
+            && [metric::WALL, metric::USER, metric::SYSTEM].contains(&&self.metric[..])
+    }
+}
+
+/// Sums up a file. Of `metrics` those are computed whose events were all counted.
+#[must_use]
+pub fn summary(file: &RunFile, metrics: &Metrics) -> Summary {
+    let good: Vec<usize> = file
+        .runs
+        .iter()
+        .filter(|run| run.exit == Some(0) && run.why.is_none())
+        .map(|run| run.index)
+        .collect();
+    let mut names: Vec<&String> = Vec::new();
+    for name in file.runs.iter().flat_map(|run| run.units.keys()) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let units_of = |run: usize, name: &str| {
+        file.runs.get(run)?.units.get(name).copied().filter(|units| *units > 0.0)
+    };
+    let work = |name: &String| {
+        let done: Vec<f64> = good.iter().filter_map(|&run| units_of(run, name)).collect();
+        let rate = |&run: &usize| {
+            let seconds = file.runs[run].duration_s;
+            (seconds > 0.0).then_some(units_of(run, name)? / seconds)
+        };
+        let rates: Vec<f64> = good.iter().filter_map(rate).collect();
+        Work { name: name.clone(), per_run: estimate(&done), per_second: estimate(&rates) }
+    };
+    let row = |series: &Series| {
+        let values = by_run(series, &good);
+        let per_unit = |name: &&String| {
+            let quotient = |(run, value): (&usize, &f64)| Some(value / units_of(*run, name)?);
+            estimate(&values.iter().filter_map(quotient).collect::<Vec<f64>>())
+        };
+        Row {
+            labels: series.labels.clone(),
+            metric: series.metric.clone(),
+            unit: series.unit.clone(),
+            origin: series.origin,
+            per_run: estimate(&values.values().copied().collect::<Vec<f64>>()),
+            per_unit: names.iter().map(per_unit).collect(),
+            measured: measured(series),
+            why: series.values.iter().find_map(|value| value.why.clone()),
+        }
+    };
+    let mut rows: Vec<Row> = file.series.iter().map(row).collect();
+    rows.sort_by_key(Row::is_time);
+    Summary {
+        units: names.iter().map(|name| work(name)).collect(),
+        rows,
+        metrics: by_formula(file, metrics, &good),
+        runs: good.len(),
+        failed: file.runs.len() - good.len(),
+    }
+}
+
+fn estimate(values: &[f64]) -> Option<Estimated> {
+    mean_interval(values, LEVEL).map(Estimated::from)
+}
+
+/// Values of the runs that count.
+fn by_run(series: &Series, good: &[usize]) -> BTreeMap<usize, f64> {
+    let value = |value: &crate::Value| Some((value.run, value.value?));
+    series.values.iter().filter(|value| good.contains(&value.run)).filter_map(value).collect()
+}
+
+fn measured(series: &Series) -> Option<f64> {
+    let sum = |of: fn(&crate::Value) -> Option<f64>| {
+        series.values.iter().map(of).collect::<Option<Vec<f64>>>().map(|all| all.iter().sum::<f64>())
+    };
+    let (enabled, running) = (sum(|value| value.enabled_s)?, sum(|value| value.running_s)?);
+    (enabled > 0.0).then(|| running / enabled)
+}
+
+/// Metrics of the whole target, where all their events were counted in the same runs.
+fn by_formula(file: &RunFile, metrics: &Metrics, good: &[usize]) -> Vec<Row> {
+    let events: Vec<(String, &Series)> = file
+        .series
+        .iter()
+        .filter(|series| series.labels.is_empty())
+        .map(|series| (metrics.canonical(&series.metric), series))
+        .collect();
+    let evaluated = |formula: &Formula| {
+        let series = formula.variables().iter().map(|variable| {
+            // A share of the total of all functions is 1 for the whole.
+            let is_it = |(name, _): &&(String, &Series)| *name == metrics.canonical(&variable.event);
+            if variable.total { None } else { events.iter().find(is_it).map(|(_, series)| *series) }
+        });
+        let series = series.collect::<Option<Vec<&Series>>>()?;
+        let values: Vec<BTreeMap<usize, f64>> =
+            series.iter().map(|series| by_run(series, good)).collect();
+        let of_run = |run: &usize| {
+            let inputs = values.iter().map(|of| of.get(run).copied()).collect::<Option<Vec<f64>>>();
+            formula.value(&inputs?)
+        };
+        let numbers: Vec<f64> = good.iter().filter_map(of_run).collect();
+        Some((estimate(&numbers)?, series.first().map_or(Origin::Derived, |first| first.origin)))
+    };
+    let row = |one: &pmuscope_events::metrics::Metric| {
+        let (per_run, origin) = one.formulas.iter().find_map(evaluated)?;
+        Some(Row {
+            labels: Labels::new(),
+            metric: one.name.clone(),
+            unit: one.unit.clone(),
+            origin,
+            per_run: Some(per_run),
+            per_unit: Vec::new(),
+            measured: None,
+            why: None,
+        })
+    };
+    metrics.list.iter().filter_map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Program, Run, Value};
+
+    /// Five runs of which the fourth failed; run n has n + 1 times so many events and units.
+    fn file() -> RunFile {
+        let tool = Program { name: "t".into(), version: "1".into() };
+        let mut file = RunFile::new(tool, vec![], std::time::UNIX_EPOCH);
+        for index in 0..5 {
+            let times = index as f64 + 1.0;
+            file.runs.push(Run {
+                index,
+                order: index,
+                round: None,
+                labels: Labels::new(),
+                started: "0".into(),
+                duration_s: 2.0 * times,
+                exit: Some(i32::from(index == 3)),
+                why: None,
+                units: [("packet".to_owned(), 100.0 * times)].into(),
+            });
+            for (name, count) in [("cycles", 1000.0), ("instructions:u", 500.0)] {
+                let kind = ("", Origin::Hardware);
+                let value = Value {
+                    enabled_s: Some(1.0),
+                    running_s: Some(if index == 0 { 0.5 } else { 1.0 }),
+                    ..Value::new(index, Ok(count * times))
+                };
+                file.add_value(&Labels::new(), name, kind, value);
+            }
+            file.add(index, &Labels::new(), "wall", ("s", Origin::Clock), Ok(times));
+            file.add(index, &Labels::new(), "LLC-loads", ("", Origin::Hardware), Err("no".into()));
+        }
+        file
+    }
+
+    #[test]
+    fn quotients_are_of_each_run() {
+        let summary = summary(&file(), &Metrics::builtin());
+        assert_eq!((summary.runs, summary.failed), (4, 1));
+        let [cycles, .., wall] = &summary.rows[..] else { panic!("{summary:?}") };
+        let per_packet = cycles.per_unit[0].unwrap();
+        // However different the runs are, each needs ten cycles for a packet.
+        assert_eq!((per_packet.value, per_packet.n), (10.0, 4));
+        assert!(per_packet.interval.unwrap().high - 10.0 < 1e-9);
+        assert_eq!(cycles.per_run.unwrap().value, 2750.0);
+        assert_eq!(cycles.measured, Some(0.9));
+        assert_eq!(wall.metric, "wall");
+        assert_eq!(summary.units[0].per_second.unwrap().value, 50.0);
+    }
+
+    #[test]
+    fn formulas_take_events_by_any_of_their_names_and_leave_out_what_was_not_counted() {
+        let summary = summary(&file(), &Metrics::builtin());
+        let named = |name: &str| summary.metrics.iter().find(|row| row.metric == name);
+        assert_eq!(named("CPI").unwrap().per_run.unwrap().value, 2.0);
+        assert_eq!(named("IPC").unwrap().per_run.unwrap().value, 0.5);
+        assert!(named("BM/KI").is_none() && named("%CY").is_none());
+        let loads = summary.rows.iter().find(|row| row.metric == "LLC-loads").unwrap();
+        assert_eq!((loads.per_run, loads.why.as_deref()), (None, Some("no")));
+    }
+}

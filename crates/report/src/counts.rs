@@ -1,0 +1,226 @@
+//! The table of `pmuscope stat` and `pmuscope sweep`: a row per event, per run and per unit of work.
+
+use std::fmt::Write as _;
+
+use pmuscope_events::metrics::Metrics;
+use pmuscope_measure::summary::{Row, Summary, Work, summary};
+use pmuscope_measure::{Estimated, Origin, RunFile, metric};
+
+use crate::escape::escape;
+use crate::number;
+use crate::runs::value;
+use crate::style::{Style, wrap};
+use crate::table::{Cell, Column, Table};
+
+/// Below this share of the time a figure says how long it was measured.
+const WHOLE: f64 = 0.9995;
+
+/// Header, table of events, what follows from them, times, notes. `metrics` are the formulas to try.
+pub fn counts_text(file: &RunFile, metrics: &Metrics, style: &Style) -> String {
+    let summary = summary(file, metrics);
+    let mut out = head(file, &summary);
+    let mut table = Table::new(columns(&summary));
+    for row in summary.rows.iter().filter(|row| !row.is_time()) {
+        table.row(cells(row, &summary));
+    }
+    for work in &summary.units {
+        table.row(work_cells(work, &summary));
+    }
+    out.push('\n');
+    out += &table.render(style);
+    if !summary.metrics.is_empty() {
+        out.push('\n');
+        out += &metrics_table(&summary.metrics).render(style);
+    }
+    for note in notes(file, &summary) {
+        out.push('\n');
+        out += &wrap(&note, style.width, 0);
+        out.push('\n');
+    }
+    style.text(&out).into_owned()
+}
+
+/// What was measured, for how long, and what it cost; what is missing.
+fn head(file: &RunFile, summary: &Summary) -> String {
+    let target = file.parameters.get("target").map_or("-".into(), |text| escape(text));
+    let time = |name: &str| {
+        let row = summary.rows.iter().find(|row| row.is_time() && row.metric == name)?;
+        row.per_run.map(|estimate| format!("{} s", value(&estimate, "s")))
+    };
+    let mut out = format!("{target}: {}", plural(summary.runs, "run"));
+    if let Some(wall) = time(metric::WALL) {
+        let _ = write!(out, ", {wall}{}", if summary.runs > 1 { " each" } else { "" });
+    }
+    if let (Some(user), Some(system)) = (time(metric::USER), time(metric::SYSTEM)) {
+        let _ = write!(out, " (user {user}, system {system})");
+    }
+    out.push('\n');
+    let lowest = summary.rows.iter().filter_map(|row| row.measured).min_by(f64::total_cmp);
+    let mut missing = match lowest {
+        Some(share) if share < WHOLE => {
+            format!("multiplexed: counted {} of the time and more, scaled up", number::percent(share, 1))
+        }
+        Some(_) => "counted all the time".to_owned(),
+        None => "nothing counted".to_owned(),
+    };
+    if summary.failed > 0 {
+        let _ = write!(missing, " · {} left out: failed or broken off", plural(summary.failed, "run"));
+    }
+    let refused = summary.rows.iter().filter(|row| row.per_run.is_none() && row.why.is_some()).count();
+    if refused > 0 {
+        let _ = write!(missing, " · {} not counted (below)", plural(refused, "event"));
+    }
+    out + &missing + "\n"
+}
+
+fn plural(number: usize, word: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {word}{plural}", number::count(number as u64))
+}
+
+/// Which columns a table needs.
+struct Shape {
+    part: Option<String>,
+    unit: bool,
+    measured: bool,
+    intervals: bool,
+}
+
+fn shape(summary: &Summary) -> Shape {
+    let events = || summary.rows.iter().filter(|row| !row.is_time());
+    Shape {
+        part: events().find_map(|row| row.labels.keys().next().cloned()),
+        unit: events().any(|row| !row.unit.is_empty()),
+        measured: events().any(|row| row.measured.is_some_and(|share| share < WHOLE)),
+        intervals: summary.runs > 1,
+    }
+}
+
+fn columns(summary: &Summary) -> Vec<Column> {
+    let shape = shape(summary);
+    let mut columns: Vec<Column> = shape.part.iter().map(|key| Column::text(key.clone())).collect();
+    columns.push(Column::text("EVENT").shrink());
+    if shape.unit {
+        columns.push(Column::text("unit"));
+    }
+    let total = if shape.intervals { "a run ±95 %" } else { "TOTAL" };
+    columns.push(Column::number(total));
+    for work in &summary.units {
+        let spread = if shape.intervals { " ±95 %" } else { "" };
+        columns.push(Column::number(format!("/{}{spread}", escape(&work.name))));
+    }
+    if !summary.units.is_empty() {
+        columns.push(Column::number("/s"));
+    }
+    if shape.measured {
+        columns.push(Column::number("counted"));
+    }
+    columns.push(Column::number("n"));
+    columns
+}
+
+fn cells(row: &Row, summary: &Summary) -> Vec<Cell> {
+    let shape = shape(summary);
+    let mut cells = Vec::new();
+    if let Some(key) = &shape.part {
+        cells.push(Cell::new(escape(row.labels.get(key).map_or("", |part| part))));
+    }
+    let mark = if row.origin == Origin::Emulated { " (emu)" } else { "" };
+    cells.push(Cell::new(format!("{}{mark}", escape(&row.metric))));
+    if shape.unit {
+        cells.push(Cell::new(escape(&row.unit)));
+    }
+    cells.push(Cell::measured(row.per_run, |estimate| value(&estimate, &row.unit)));
+    for per_unit in &row.per_unit {
+        cells.push(Cell::measured(*per_unit, |estimate| per(&estimate)));
+    }
+    if !summary.units.is_empty() {
+        // Of a rate only the unit's own is a figure of interest.
+        cells.push(Cell::new(""));
+    }
+    if shape.measured {
+        cells.push(Cell::measured(row.measured, |share| number::percent(share, 1)));
+    }
+    cells.push(Cell::new(row.per_run.map_or(0, |estimate| estimate.n).to_string()));
+    cells
+}
+
+/// A quotient: three decimals at least, as the sweeps of network developers have it.
+fn per(estimate: &Estimated) -> String {
+    match estimate.interval {
+        Some(_) => value(estimate, "/"),
+        None if estimate.value.abs() < 1000.0 => number::fixed(estimate.value, 3),
+        None => number::significant(estimate.value, 4),
+    }
+}
+
+fn work_cells(work: &Work, summary: &Summary) -> Vec<Cell> {
+    let shape = shape(summary);
+    let mut cells: Vec<Cell> = shape.part.iter().map(|_| Cell::new("")).collect();
+    cells.push(Cell::new(escape(&work.name)));
+    if shape.unit {
+        cells.push(Cell::new(""));
+    }
+    cells.push(Cell::measured(work.per_run, |estimate| value(&estimate, "")));
+    for other in &summary.units {
+        cells.push(Cell::new(if other.name == work.name { "1" } else { "" }));
+    }
+    cells.push(Cell::measured(work.per_second, |estimate| value(&estimate, "/s")));
+    if shape.measured {
+        cells.push(Cell::new(""));
+    }
+    cells.push(Cell::new(work.per_run.map_or(0, |estimate| estimate.n).to_string()));
+    cells
+}
+
+fn metrics_table(rows: &[Row]) -> Table {
+    let columns =
+        [Column::text("METRIC"), Column::text("unit"), Column::number("value"), Column::number("n")];
+    let mut table = Table::new(columns);
+    for row in rows {
+        let mark = if row.origin == Origin::Emulated { " (emu)" } else { "" };
+        table.row([
+            Cell::new(format!("{}{mark}", escape(&row.metric))),
+            Cell::new(escape(&row.unit)),
+            Cell::measured(row.per_run, |estimate| value(&estimate, &row.unit)),
+            Cell::new(row.per_run.map_or(0, |estimate| estimate.n).to_string()),
+        ]);
+    }
+    table
+}
+
+/// What was not counted and why, each reason once; what else a reader should know.
+fn notes(file: &RunFile, summary: &Summary) -> Vec<String> {
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for row in summary.rows.iter().filter(|row| row.per_run.is_none()) {
+        let Some(why) = row.why.as_deref() else { continue };
+        // The reason may name the event.
+        let why = why.strip_prefix(&format!("cannot open {} ", row.metric)).unwrap_or(why);
+        match reasons.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, events)) => events.push(&row.metric),
+            None => reasons.push((why, vec![&row.metric])),
+        }
+    }
+    let mut notes: Vec<String> = reasons
+        .iter()
+        .map(|(why, events)| {
+            format!("Not counted: {}. {}", escape(&events.join(", ")), sentence(why))
+        })
+        .collect();
+    for row in summary.rows.iter().filter(|row| row.per_run.is_some()) {
+        if let Some(why) = &row.why {
+            notes.push(format!("{} is not of all runs: {}.", escape(&row.metric), escape(why)));
+        }
+    }
+    notes.extend(file.notices.iter().map(|notice| sentence(notice)));
+    notes
+}
+
+/// With a capital and a full stop.
+fn sentence(text: &str) -> String {
+    let text = escape(text);
+    let mut letters = text.chars();
+    let first = letters.next().map(|c| c.to_uppercase().collect::<String>()).unwrap_or_default();
+    let end = if text.ends_with('.') { "" } else { "." };
+    format!("{first}{}{end}", letters.as_str())
+}
