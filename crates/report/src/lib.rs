@@ -7,6 +7,7 @@
 
 mod capture;
 mod counts;
+mod counts_lines;
 mod diff;
 pub mod doctor;
 mod envelope;
@@ -29,6 +30,7 @@ mod views;
 
 pub use capture::capture_text;
 pub use counts::counts_text;
+pub use counts_lines::{LineFormat, counts_lines, intervals_text};
 pub use diff::{DIFF_SCHEMA, DiffReport, DiffView, diff_text};
 pub use envelope::{Envelope, Tool, to_json};
 pub use escape::{escape, escape_bytes};

@@ -5,6 +5,7 @@ mod answer;
 mod bench;
 mod bundle;
 mod compare;
+mod counting;
 mod details;
 mod diff;
 mod doctor;
@@ -21,6 +22,7 @@ mod progress;
 mod record;
 mod report;
 mod script;
+mod stat;
 mod strobe_check;
 mod symbols;
 mod times;
@@ -49,6 +51,8 @@ pub(crate) enum Command {
     Bundle(bundle::Args),
     /// Show every sample and record of a recording, one by one.
     Script(Box<script::Args>),
+    /// Count events of a program, of processes, or of the whole machine.
+    Stat(Box<stat::Args>),
     /// Run a benchmark of the measuring itself.
     Bench(bench::Args),
     /// Put result files of repeated runs side by side.
@@ -72,6 +76,7 @@ impl Command {
             Self::Diff(args) => diff::run(*args),
             Self::Bundle(args) => bundle::run(args),
             Self::Script(args) => script::run(*args),
+            Self::Stat(args) => stat::run(*args),
             Self::Bench(args) => bench::run(args),
             Self::Compare(args) => compare::run(args),
             Self::Lab(args) => lab::run(args),

@@ -28,9 +28,9 @@ use pmuscope_machine::child::Usage;
 use crate::run_file::Origin;
 
 pub use open::Refusal;
-pub use run::{Counter, Signal};
+pub use run::{Counter, Seen, Signal};
 pub use target::Target;
-pub use totals::{Aggregation, Recorded};
+pub use totals::{Aggregation, INTERVAL, Recorded};
 
 /// What to count, and over what.
 #[derive(Debug, Clone)]
@@ -135,4 +135,22 @@ pub struct Counted {
     pub last: Vec<Reading>,
     /// What may be missing: a sentence without full stop.
     pub notice: Option<&'static str>,
+}
+
+impl Counted {
+    /// Nothing yet.
+    #[must_use]
+    pub fn begun(started: SystemTime) -> Self {
+        Self {
+            started,
+            duration_s: 0.0,
+            status: None,
+            usage: None,
+            output: String::new(),
+            ended: Ended::Target,
+            moments: Vec::new(),
+            last: Vec::new(),
+            notice: None,
+        }
+    }
 }

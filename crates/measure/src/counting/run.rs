@@ -25,6 +25,9 @@ const LISTS: usize = 100;
 const MISSED_THREADS: &str = "the observed processes started threads faster than events could be \
     opened for them: threads that were born in that moment may be missing";
 
+/// Is told of each interval: the moment before, if there was one, and the one at its end.
+pub type Seen<'s> = &'s mut dyn FnMut(Option<&Moment>, &Moment);
+
 /// A descriptor that becomes readable when counting is to end.
 #[derive(Debug, Clone, Copy)]
 pub struct Signal<'a>(pub BorrowedFd<'a>);
@@ -99,7 +102,7 @@ impl<'a> Counter<'a> {
     pub fn count(
         &self,
         stop: Signal<'_>,
-        seen: &mut dyn FnMut(&Moment),
+        seen: Seen<'_>,
     ) -> Result<(Counted, Vec<Refusal>), MeasureError> {
         let output = match self.options.keep_output {
             true => Some(unnamed_file(&std::env::temp_dir()).map_err(|source| {
@@ -169,7 +172,7 @@ impl<'a> Counter<'a> {
         opened: &Opened,
         mut child: Option<HeldChild>,
         stop: Signal<'_>,
-        seen: &mut dyn FnMut(&Moment),
+        seen: Seen<'_>,
     ) -> Result<Counted, MeasureError> {
         let used_before = usage_of_children().ok();
         let mut clock = Clock { started: SystemTime::now(), at: Instant::now() };
@@ -200,15 +203,13 @@ impl<'a> Counter<'a> {
         let last = early.map_or_else(|| opened.read(self.kernel), Ok)?;
         let usage = status.and(used_before).zip(usage_of_children().ok());
         Ok(Counted {
-            started: clock.started,
             duration_s: counted_until.as_secs_f64(),
             status,
             usage: usage.map(|(before, after)| used(before, after)),
-            output: String::new(),
             ended,
             moments,
             last,
-            notice: None,
+            ..Counted::begun(clock.started)
         })
     }
 
@@ -221,7 +222,7 @@ impl<'a> Counter<'a> {
         opened: &Opened,
         child: Option<&HeldChild>,
         clock: &Clock,
-        (stop, seen): (Signal<'_>, &mut dyn FnMut(&Moment)),
+        (stop, seen): (Signal<'_>, Seen<'_>),
     ) -> Result<(Ended, Vec<Moment>), MeasureError> {
         let observed = if child.is_some() { Vec::new() } else { self.observed() };
         let by_number = matches!(self.options.target, Target::Processes(_) | Target::Threads(_));
@@ -244,7 +245,7 @@ impl<'a> Counter<'a> {
             if due.is_some_and(|due| elapsed >= due) {
                 let readings = opened.read(self.kernel)?;
                 let moment = Moment { at_s: clock.at.elapsed().as_secs_f64(), readings };
-                seen(&moment);
+                seen(moments.last(), &moment);
                 moments.push(moment);
                 if self.options.intervals.is_some_and(|most| moments.len() >= most) {
                     return Ok((Ended::Time, moments));

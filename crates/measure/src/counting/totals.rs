@@ -61,6 +61,9 @@ impl Aggregation {
     }
 }
 
+/// Label of runs that are intervals of one: seconds from the start to their end.
+pub const INTERVAL: &str = "interval";
+
 /// Where in a run file counts go, and how.
 #[derive(Debug, Clone)]
 pub struct Recorded {
@@ -94,21 +97,33 @@ impl Recorded {
         let mut before: Option<&Moment> = None;
         // What is left after the last full interval is one, if anything happened in it.
         let rest = counted.moments.last().is_some_and(|last| end.at_s - last.at_s > 1e-3);
-        for (number, now) in counted.moments.iter().chain(rest.then_some(&end)).enumerate() {
-            let mut labels = self.labels.clone();
-            labels.insert("interval".to_owned(), (number + 1).to_string());
-            let from = before.map_or(0.0, |before| before.at_s);
-            let index = self.begin(file, counted, labels, (from, now.at_s));
-            let readings = match before {
-                Some(before) => since(&now.readings, &before.readings),
-                None => now.readings.clone(),
-            };
-            self.add_counts(file, index, counter, &readings, refused);
-            let wall = Value::new(index, Ok(now.at_s - from));
-            file.add_value(&Labels::new(), metric::WALL, ("s", Origin::Clock), wall);
+        for now in counted.moments.iter().chain(rest.then_some(&end)) {
+            self.add_interval(file, counter, counted, (before, now), refused);
             before = Some(now);
         }
         first
+    }
+
+    /// Adds what was counted between two moments, or since the beginning, as a run.
+    pub fn add_interval(
+        &self,
+        file: &mut RunFile,
+        counter: &Counter<'_>,
+        counted: &Counted,
+        (before, now): (Option<&Moment>, &Moment),
+        refused: &[Refusal],
+    ) {
+        let from = before.map_or(0.0, |before| before.at_s);
+        let mut labels = self.labels.clone();
+        labels.insert(INTERVAL.to_owned(), format!("{:.9}", now.at_s));
+        let index = self.begin(file, counted, labels, (from, now.at_s));
+        let readings = match before {
+            Some(before) => since(&now.readings, &before.readings),
+            None => now.readings.clone(),
+        };
+        self.add_counts(file, index, counter, &readings, refused);
+        let wall = Value::new(index, Ok(now.at_s - from));
+        file.add_value(&Labels::new(), metric::WALL, ("s", Origin::Clock), wall);
     }
 
     fn begin(

@@ -1,0 +1,174 @@
+//! What `stat` and `sweep` have in common: whose events, units of work, and how they end.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use pmuscope_counters::CountersError;
+use pmuscope_machine::CpuSet;
+use pmuscope_measure::counting::Target;
+use pmuscope_measure::units::{Source, Unit, Units};
+use pmuscope_measure::{Extract, MeasureError, RunFile};
+
+use crate::exit::{Exit, failure};
+
+/// Whose events are counted.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct TargetArgs {
+    /// Count everything on all CPUs
+    #[arg(short = 'a', long, help_heading = "What to count")]
+    all_cpus: bool,
+    /// Count these processes, all their threads and new children
+    #[arg(short, long, value_name = "PID,…", value_delimiter = ',', help_heading = "What to count")]
+    pid: Vec<u32>,
+    /// Count these threads and their new children
+    #[arg(short, long, value_name = "TID,…", value_delimiter = ',', help_heading = "What to count")]
+    tid: Vec<u32>,
+    /// Count everything on these CPUs ("0-3,8")
+    #[arg(short = 'C', long, value_name = "CPUS", help_heading = "What to count")]
+    cpu: Option<String>,
+    /// Count the members of this cgroup
+    #[arg(short = 'G', long, value_name = "PATH", help_heading = "What to count")]
+    cgroup: Option<String>,
+    /// Do not follow children
+    #[arg(short = 'i', long, help_heading = "What to count")]
+    pub(super) no_inherit: bool,
+}
+
+impl TargetArgs {
+    /// Whose events, or what contradicts itself; `name` is that of the command.
+    pub(super) fn target(&self, name: &str, command: &[OsString]) -> anyhow::Result<Target> {
+        self.parse(name, command).map_err(|message| failure(Exit::BadInput, message))
+    }
+
+    fn parse(&self, name: &str, command: &[OsString]) -> Result<Target, String> {
+        let cpus = self
+            .cpu
+            .as_deref()
+            .map(|text| CpuSet::parse(text).map_err(|error| format!("-C {text}: {error}")))
+            .transpose()?;
+        let asked =
+            [self.all_cpus, !self.pid.is_empty(), !self.tid.is_empty(), self.cgroup.is_some()];
+        if asked.iter().filter(|asked| **asked).count() > 1 {
+            return Err("-a, -p, -t and -G say different things about what to count. Try one".into());
+        }
+        match (&self.cgroup, cpus) {
+            (Some(path), cpus) => Ok(Target::Cgroup { path: path.clone(), cpus }),
+            (None, Some(cpus)) if !self.pid.is_empty() || !self.tid.is_empty() => Err(format!(
+                "-C {cpus} with -p or -t: not supported. Try -C alone, or -p alone"
+            )),
+            (None, Some(cpus)) => Ok(Target::Cpus(cpus)),
+            (None, None) if self.all_cpus => Ok(Target::System),
+            (None, None) if !self.pid.is_empty() => Ok(Target::Processes(self.pid.clone())),
+            (None, None) if !self.tid.is_empty() => Ok(Target::Threads(self.tid.clone())),
+            (None, None) if !command.is_empty() => Ok(Target::Command),
+            (None, None) => Err(format!(
+                "nothing to count. Try: pmuscope {name} -- COMMAND, pmuscope {name} -p PID, or \
+                 pmuscope {name} -a -- sleep 10"
+            )),
+        }
+    }
+}
+
+/// In words, for the head of a table.
+pub(super) fn describe(target: &Target, command: &[OsString]) -> String {
+    let command: Vec<String> = command.iter().map(|word| word.to_string_lossy().into()).collect();
+    let list = |numbers: &[u32]| {
+        numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+    };
+    let what = match target {
+        Target::Command => return command.join(" "),
+        Target::System => "all CPUs".to_owned(),
+        Target::Cpus(cpus) => format!("CPUs {cpus}"),
+        Target::Cgroup { path, cpus: None } => format!("cgroup {path}"),
+        Target::Cgroup { path, cpus: Some(cpus) } => format!("cgroup {path} on CPUs {cpus}"),
+        Target::Processes(pids) => format!("process {}", list(pids)),
+        Target::Threads(tids) => format!("thread {}", list(tids)),
+    };
+    if command.is_empty() { what } else { format!("{what} while {} ran", command.join(" ")) }
+}
+
+/// What work the program does.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct UnitArgs {
+    /// Each run does N of a unit of work: packet=10e6; may be given several times
+    #[arg(long, value_name = "NAME=N", help_heading = "Units of work")]
+    per: Vec<String>,
+    /// The program prints how many it did: the first group of the last match;
+    /// 'request=handled ([0-9.]+) requests'
+    #[arg(long, value_name = "NAME=REGEX", help_heading = "Units of work")]
+    per_from: Vec<String>,
+    /// The program writes how many it did to FILE, in lines such as packet=10000000
+    #[arg(long, value_name = "FILE", help_heading = "Units of work")]
+    per_file: Vec<PathBuf>,
+    /// Count EVENT (a tracepoint, a system call, any other) as units: write=syscalls:sys_enter_write
+    #[arg(long, value_name = "NAME=EVENT", help_heading = "Units of work")]
+    per_event: Vec<String>,
+    /// A figure that the program prints, such as Mpps, becomes one of the result
+    #[arg(long, value_name = "NAME=REGEX", help_heading = "Units of work")]
+    metric_from: Vec<String>,
+}
+
+impl UnitArgs {
+    /// Units of work and the program's own figures.
+    pub(super) fn units(&self) -> anyhow::Result<(Units, Vec<Extract>)> {
+        self.parse().map_err(|message| failure(Exit::BadInput, message))
+    }
+
+    fn parse(&self) -> Result<(Units, Vec<Extract>), String> {
+        let mut units = Units { list: Vec::new(), files: self.per_file.clone() };
+        for text in &self.per {
+            let wrong = || format!("--per {text}: expected NAME=NUMBER, as in packet=10e6");
+            let (name, number) = text.split_once('=').ok_or_else(wrong)?;
+            let number: f64 = number.parse().map_err(|_| wrong())?;
+            if name.is_empty() || !number.is_finite() || number <= 0.0 {
+                return Err(wrong());
+            }
+            units.list.push(Unit { name: name.to_owned(), source: Source::Number(number) });
+        }
+        let extract = |flag: &str, text: &String| {
+            Extract::named(text).map_err(|error| format!("{flag} {error}"))
+        };
+        for text in &self.per_from {
+            let extract = extract("--per-from", text)?;
+            units.list.push(Unit { name: extract.metric.clone(), source: Source::Output(extract) });
+        }
+        for text in &self.per_event {
+            let wrong = || {
+                format!("--per-event {text}: expected NAME=EVENT, as in write=syscalls:sys_enter_write")
+            };
+            let (name, event) = text.split_once('=').filter(|(n, _)| !n.is_empty()).ok_or_else(wrong)?;
+            units.list.push(Unit { name: name.into(), source: Source::Event(event.into()) });
+        }
+        let figures = self.metric_from.iter().map(|text| extract("--metric-from", text));
+        Ok((units, figures.collect::<Result<_, _>>()?))
+    }
+}
+
+/// Puts what the program did and said of itself into a run of a file; tells what is missing.
+pub(super) fn add_work(
+    file: &mut RunFile,
+    run: usize,
+    (units, figures): (&Units, &[Extract]),
+    output: &str,
+) -> Vec<String> {
+    let labels = pmuscope_measure::Labels::new();
+    for figure in figures {
+        let kind = (figure.unit.as_str(), pmuscope_measure::Origin::Program);
+        file.add(run, &labels, &figure.metric, kind, figure.find(output));
+    }
+    units.count(file, run, output)
+}
+
+/// As env(1) and timeout(1) have it where a command was to be run.
+pub(super) fn refused(error: &MeasureError, has_command: bool) -> anyhow::Error {
+    let exit = match error {
+        MeasureError::Counters(CountersError::Spawn { source, .. }) => {
+            let missing = source.kind() == std::io::ErrorKind::NotFound;
+            Exit::Target(if missing { 127 } else { 126 })
+        }
+        _ if has_command => Exit::Target(125),
+        MeasureError::Offline { .. } | MeasureError::Machine(_) => Exit::BadInput,
+        _ => Exit::NotPossible,
+    };
+    failure(exit, error.to_string())
+}

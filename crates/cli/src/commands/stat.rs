@@ -1,0 +1,366 @@
+//! `pmuscope stat`.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::os::fd::AsFd as _;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use anyhow::Context as _;
+use pmuscope_counters::Host;
+use pmuscope_counters::spawn::Status;
+use pmuscope_events::metrics::Metrics;
+use pmuscope_events::{Group, MachineCatalog, parse};
+use pmuscope_machine::Machine;
+use pmuscope_measure::counting::{
+    Aggregation, Counted, Counter, Ended, Moment, Options, Recorded, Signal, Target,
+};
+use pmuscope_measure::{Labels, Program, RunFile, save};
+use pmuscope_report::{
+    LineFormat, Style, Tool, counts_lines, counts_text, intervals_text, to_json,
+};
+
+use super::bench::runs::begin;
+use super::counting::{TargetArgs, UnitArgs, add_work, describe, refused};
+use super::doctor;
+use crate::exit::{Exit, failure};
+use crate::signals::stop_pipe;
+use crate::terminal;
+
+/// What is counted where nothing is said, as far as the machine has it: perf's own choice.
+const SOFTWARE: &str = "task-clock,context-switches,cpu-migrations,page-faults";
+const HARDWARE: &str = "cycles,instructions,branches,branch-misses";
+
+/// Flags of `pmuscope stat`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  pmuscope stat -- make -j8                      what a command takes
+  pmuscope stat -r 5 -e page-faults,cs -- ./a    five runs, means with 95 % intervals
+  pmuscope stat -a --per-node -- sleep 10        the whole machine, by node
+  pmuscope stat -I 1000 -p 4711                  a running process, every second
+  pmuscope stat --per packet=10e6 -- ./basic1    per unit of work
+  pmuscope stat --json a.json -r 10 -- ./a       for pmuscope compare")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    target: TargetArgs,
+    /// Events, as perf writes them; in braces they are counted at the same time; may be given several
+    /// times
+    #[arg(short, long, value_name = "EVENT,…", help_heading = "Events")]
+    event: Vec<String>,
+    /// Metrics or groups of them whose formulas are computed where their events are counted ["all" of
+    /// them]; pmuscope metrics --list tells them
+    #[arg(
+        short = 'M',
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "all",
+        help_heading = "Events"
+    )]
+    metrics: Vec<String>,
+    /// Run the command N times
+    #[arg(short, long, value_name = "N", default_value_t = 1, help_heading = "Runs")]
+    repeat: usize,
+    /// Read counts every MS milliseconds and print them at once
+    #[arg(short = 'I', long, value_name = "MS", help_heading = "Runs")]
+    interval_print: Option<u64>,
+    /// End after N intervals
+    #[arg(long, value_name = "N", requires = "interval_print", help_heading = "Runs")]
+    interval_count: Option<usize>,
+    /// Begin to count MS milliseconds after the command
+    #[arg(short = 'D', long, value_name = "MS", help_heading = "Runs")]
+    delay: Option<u64>,
+    /// End after MS milliseconds
+    #[arg(long, value_name = "MS", help_heading = "Runs")]
+    timeout: Option<u64>,
+    #[command(flatten)]
+    units: UnitArgs,
+    #[command(flatten)]
+    parts: Parts,
+    /// Print values separated by SEP, in perf's order of fields
+    #[arg(short = 'x', long, value_name = "SEP", help_heading = "Output")]
+    field_separator: Option<String>,
+    /// Print a JSON object for each figure, with perf's names
+    #[arg(short = 'j', conflicts_with = "field_separator", help_heading = "Output")]
+    json_lines: bool,
+    /// Print to FILE
+    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
+    output: Option<PathBuf>,
+    /// Add to the FILE of -o
+    #[arg(long, requires = "output", help_heading = "Output")]
+    append: bool,
+    /// Write all results to FILE after every run (schema pmuscope/runs/1), for pmuscope compare; without
+    /// FILE, print them at the end in place of the table
+    #[arg(long, value_name = "FILE", num_args = 0..=1, help_heading = "Output")]
+    json: Option<Option<PathBuf>>,
+    /// The program to run
+    #[arg(trailing_var_arg = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+/// What counts are summed over.
+#[derive(Debug, Clone, Copy, clap::Args)]
+#[group(multiple = false)]
+struct Parts {
+    /// Each CPU by itself
+    #[arg(short = 'A', long, help_heading = "Sums")]
+    no_aggr: bool,
+    /// Sums of the CPUs of each core
+    #[arg(long, help_heading = "Sums")]
+    per_core: bool,
+    /// Sums of the CPUs of each die
+    #[arg(long, help_heading = "Sums")]
+    per_die: bool,
+    /// Sums of the CPUs of each processor
+    #[arg(long, help_heading = "Sums")]
+    per_socket: bool,
+    /// Sums of the CPUs of each node of memory
+    #[arg(long, help_heading = "Sums")]
+    per_node: bool,
+    /// Each thread by itself (-p, -t)
+    #[arg(long, help_heading = "Sums")]
+    per_thread: bool,
+}
+
+impl Parts {
+    fn aggregation(self, target: &Target) -> Result<Aggregation, String> {
+        let by_cpu = [
+            (self.no_aggr, Aggregation::Cpu, "-A"),
+            (self.per_core, Aggregation::Core, "--per-core"),
+            (self.per_die, Aggregation::Die, "--per-die"),
+            (self.per_socket, Aggregation::Socket, "--per-socket"),
+            (self.per_node, Aggregation::Node, "--per-node"),
+        ];
+        if let Some((_, aggregation, flag)) = by_cpu.into_iter().find(|(asked, ..)| *asked) {
+            return match target.is_of_cpus() {
+                true => Ok(aggregation),
+                false => Err(format!("{flag}: counts of a task are of no CPU. Try: {flag} -a")),
+            };
+        }
+        match (self.per_thread, target) {
+            (true, Target::Processes(_) | Target::Threads(_)) => Ok(Aggregation::Thread),
+            (true, _) => Err("--per-thread: needs threads that run already. Try: -p PID".into()),
+            (false, _) => Ok(Aggregation::Global),
+        }
+    }
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+    let machine = Machine::host();
+    let bad = |message: String| failure(Exit::BadInput, message);
+    let target = args.target.target("stat", &args.command)?;
+    let aggregation = args.parts.aggregation(&target).map_err(bad)?;
+    if args.repeat == 0 || args.interval_print == Some(0) {
+        return Err(bad("-r 0, -I 0: at least one run, and a millisecond".into()));
+    }
+    let (units, figures) = args.units.units()?;
+    let metrics = chosen_metrics(&args.metrics)?;
+    let groups = groups(&args, units.events(), &machine)?;
+    let milliseconds = |ms: Option<u64>| ms.map(Duration::from_millis);
+    let options = Options {
+        target,
+        inherit: !args.target.no_inherit,
+        groups,
+        pinned: false,
+        command: args.command.clone(),
+        keep_output: units.need_output() || !figures.is_empty(),
+        delay: milliseconds(args.delay),
+        timeout: milliseconds(args.timeout),
+        interval: milliseconds(args.interval_print),
+        intervals: args.interval_count,
+    };
+    let has_command = !options.command.is_empty();
+    let counter =
+        Counter::new(&Host, &machine, &options).map_err(|error| refused(&error, has_command))?;
+    let facts = doctor::facts()?;
+    let mut file = begin(&machine, &facts)?;
+    let about = describe(&options.target, &options.command);
+    file.parameters.insert("target".to_owned(), about);
+    let stop = stop_pipe().context("cannot listen for signals")?;
+    let signal = Signal(stop.as_fd());
+    let clock = std::time::Instant::now();
+    let mut last = None;
+    let mut lines = Lines::new(&args, &metrics)?;
+    for order in 0..args.repeat {
+        if signal.is_given() {
+            break;
+        }
+        units.forget_files();
+        let round = (args.repeat > 1).then_some(order);
+        let recorded = Recorded { order, round, labels: Labels::new(), aggregation };
+        let mut live = |before: Option<&Moment>, now: &Moment| {
+            lines.show_interval(&counter, &recorded, (before, now));
+        };
+        let (counted, refusals) =
+            counter.count(signal, &mut live).map_err(|error| refused(&error, has_command))?;
+        let first = recorded.add(&mut file, &counter, (&counted, &refusals));
+        if options.keep_output {
+            // The user is to see it as without us, if later.
+            std::io::stdout().write_all(counted.output.as_bytes()).context("standard output")?;
+        }
+        for run in first..file.runs.len() {
+            let missing = add_work(&mut file, run, (&units, &figures), &counted.output);
+            file.notices.extend(missing);
+        }
+        file.notices.extend(counted.notice.map(str::to_owned));
+        file.duration_s = clock.elapsed().as_secs_f64();
+        if let Some(Some(path)) = &args.json {
+            save(&file, path)?;
+        }
+        last = Some((counted.status, counted.ended, !refusals.is_empty()));
+        if counted.ended == Ended::Interrupted {
+            break;
+        }
+    }
+    let Some((status, ended, refusals)) = last else { return Ok(Exit::Incomplete) };
+    // Of our own choice nobody asked for what the machine does not have.
+    let missing = refusals && !args.event.is_empty() || !file.notices.is_empty();
+    let exit = exit(status, missing || ended == Ended::Interrupted && file.runs.len() < args.repeat);
+    match ended {
+        Ended::Interrupted if has_command => file.why = Some("interrupted".to_owned()),
+        _ => file.finish(exit.status()),
+    }
+    lines.finish(&file)?;
+    Ok(exit)
+}
+
+fn exit(status: Option<Status>, missing: bool) -> Exit {
+    match (status, missing) {
+        (Some(_), true) => Exit::Target(125),
+        (Some(status), false) => Exit::Target(status.shell()),
+        (None, true) => Exit::Incomplete,
+        (None, false) => Exit::Done,
+    }
+}
+
+/// What to count: what was asked for, or perf's choice without what the machine does not have.
+fn groups<'a>(
+    args: &'a Args,
+    of_units: impl Iterator<Item = &'a str>,
+    machine: &Machine,
+) -> anyhow::Result<Vec<Group>> {
+    let catalog = MachineCatalog::new(machine)
+        .map_err(|error| failure(Exit::NotPossible, error.to_string()))?;
+    let mut texts: Vec<&str> = args.event.iter().map(String::as_str).collect();
+    if texts.is_empty() {
+        texts.push(SOFTWARE);
+        texts.extend(machine.pmus()?.iter().any(|pmu| pmu.is_core()).then_some(HARDWARE));
+    }
+    let mut groups: Vec<Group> = Vec::new();
+    for text in texts.into_iter().chain(of_units) {
+        let more = parse(text, &catalog).map_err(|error| {
+            let exit = if error.is_of_machine() { Exit::NotPossible } else { Exit::BadInput };
+            failure(exit, error.to_string())
+        })?;
+        let is_known = |name: &str| {
+            groups.iter().flat_map(|group| &group.events).any(|event| event.name == name)
+        };
+        let more: Vec<Group> = more
+            .into_iter()
+            .filter(|group| group.events.len() > 1 || !is_known(&group.events[0].name))
+            .collect();
+        groups.extend(more);
+    }
+    Ok(groups)
+}
+
+fn chosen_metrics(names: &[String]) -> anyhow::Result<Metrics> {
+    let mut metrics = Metrics::builtin();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let chosen: Vec<String> = metrics
+        .chosen(&names)
+        .map_err(|name| {
+            let text = format!("-M {name}: no such metric. See: pmuscope metrics --list");
+            failure(Exit::BadInput, text)
+        })?
+        .into_iter()
+        .map(|metric| metric.name.clone())
+        .collect();
+    metrics.list.retain(|metric| chosen.contains(&metric.name));
+    Ok(metrics)
+}
+
+/// Where results go.
+struct Lines<'a> {
+    args: &'a Args,
+    metrics: &'a Metrics,
+    out: Box<dyn Write>,
+    /// Heads of columns were printed.
+    begun: bool,
+    /// What could not be written: told at the end.
+    failed: Option<std::io::Error>,
+}
+
+impl<'a> Lines<'a> {
+    fn new(args: &'a Args, metrics: &'a Metrics) -> anyhow::Result<Self> {
+        let out: Box<dyn Write> = match &args.output {
+            None => Box::new(std::io::stdout()),
+            Some(path) => {
+                let mut options = std::fs::File::options();
+                options.create(true).write(true).append(args.append).truncate(!args.append);
+                let file = options.open(path);
+                Box::new(file.with_context(|| format!("cannot write {}", path.display()))?)
+            }
+        };
+        Ok(Self { args, metrics, out, begun: false, failed: None })
+    }
+
+    /// Whether results are printed while they come.
+    fn is_live(&self) -> bool {
+        self.args.interval_print.is_some() && !matches!(self.args.json, Some(None))
+    }
+
+    fn show_interval(
+        &mut self,
+        counter: &Counter<'_>,
+        recorded: &Recorded,
+        moments: (Option<&Moment>, &Moment),
+    ) {
+        if !self.is_live() {
+            return;
+        }
+        let Tool { name, version } = Tool::PMUSCOPE;
+        let tool = Program { name: name.to_owned(), version: version.to_owned() };
+        let now = SystemTime::now();
+        let mut file = RunFile::new(tool, Vec::new(), now);
+        recorded.add_interval(&mut file, counter, &Counted::begun(now), moments, &[]);
+        let text = match self.format() {
+            Some(format) => counts_lines(&file, &format),
+            None => intervals_text(&file, !self.begun),
+        };
+        self.begun = true;
+        self.print(&text);
+    }
+
+    fn format(&self) -> Option<LineFormat> {
+        match &self.args.field_separator {
+            Some(separator) => Some(LineFormat::Separated(separator.clone())),
+            None => self.args.json_lines.then_some(LineFormat::Json),
+        }
+    }
+
+    fn print(&mut self, text: &str) {
+        let written = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
+        if let Err(error) = written {
+            self.failed.get_or_insert(error);
+        }
+    }
+
+    fn finish(mut self, file: &RunFile) -> anyhow::Result<()> {
+        if let Some(Some(path)) = &self.args.json {
+            save(file, path)?;
+        }
+        let style = match self.args.output {
+            Some(_) => Style::PLAIN,
+            None => terminal::style(),
+        };
+        let text = match (&self.args.json, self.format()) {
+            (Some(None), _) => to_json(file)?,
+            _ if self.is_live() => String::new(),
+            (_, Some(format)) => counts_lines(file, &format),
+            _ => counts_text(file, self.metrics, &style),
+        };
+        self.print(&text);
+        self.failed.map_or(Ok(()), |error| Err(error).context("cannot write results"))
+    }
+}

@@ -1,0 +1,180 @@
+//! Counts for programs, in the forms that scripts around `perf stat` read: `-x SEP` and `-j`; and the
+//! lines of `-I`.
+//!
+//! Fields of a separated line, as perf has them (`perf-stat(1)`, "CSV FORMAT"): time of an interval, part of
+//! the machine, value, unit, event, spread over runs in per cent of the mean, nanoseconds on a counter,
+//! share of the time on a counter in per cent. What was not counted is `<not counted>`, what the machine
+//! cannot count `<not supported>`.
+
+use std::fmt::Write as _;
+
+use pmuscope_measure::counting::INTERVAL;
+use pmuscope_measure::{Origin, RunFile, Series, Value};
+use pmuscope_stats::{mean, std_dev};
+use serde_json::{Map, json};
+
+use crate::escape::escape;
+use crate::number;
+
+/// How figures are written for programs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LineFormat {
+    /// Fields with this between them.
+    Separated(String),
+    /// An object on each line.
+    Json,
+}
+
+/// One figure of one moment, or the mean over runs.
+struct Figure<'a> {
+    time: Option<&'a str>,
+    part: Option<&'a str>,
+    event: &'a str,
+    unit: &'a str,
+    value: Option<f64>,
+    /// It was asked of the kernel, but never on a counter.
+    opened: bool,
+    /// Standard error of the mean over runs, per cent of it.
+    spread: Option<f64>,
+    enabled_s: f64,
+    running_s: f64,
+}
+
+/// All counts of a file, a line each: of every interval, or means over runs.
+pub fn counts_lines(file: &RunFile, format: &LineFormat) -> String {
+    let mut out = String::new();
+    for figure in figures(file) {
+        match format {
+            LineFormat::Separated(separator) => out += &separated(&figure, separator),
+            LineFormat::Json => out += &object(&figure),
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// The lines of `-I` for people; `begin` with the heads of columns.
+pub fn intervals_text(file: &RunFile, begin: bool) -> String {
+    let mut out = String::new();
+    if begin {
+        let _ = writeln!(out, "{:>12} {:>20} {:<6} events", "# time s", "counts", "unit");
+    }
+    for figure in figures(file) {
+        let time = figure.time.and_then(|text| text.parse().ok()).unwrap_or(f64::NAN);
+        let value = match figure.value {
+            Some(value) if value.fract() == 0.0 => number::fixed(value, 0),
+            Some(value) => number::fixed(value, 2),
+            None => "-".to_owned(),
+        };
+        let part = figure.part.map_or(String::new(), |part| format!("  {}", escape(part)));
+        let share = share(&figure).filter(|share| *share < 0.9995);
+        let share = share.map_or(String::new(), |s| format!("  (counted {})", number::percent(s, 1)));
+        let _ = writeln!(
+            out,
+            "{:>12} {value:>20} {:<6} {}{part}{share}",
+            number::fixed(time, 6),
+            escape(figure.unit),
+            escape(figure.event),
+        );
+    }
+    out
+}
+
+fn figures(file: &RunFile) -> Vec<Figure<'_>> {
+    let counts = || {
+        let is_count = |series: &&Series| {
+            matches!(series.origin, Origin::Hardware | Origin::Software | Origin::Emulated)
+        };
+        file.series.iter().filter(is_count)
+    };
+    let in_intervals = file.runs.iter().any(|run| run.labels.contains_key(INTERVAL));
+    if !in_intervals {
+        return counts().map(|series| figure(series, None, &series.values)).collect();
+    }
+    let of_run = |run: &'_ pmuscope_measure::Run| run.index;
+    file.runs
+        .iter()
+        .flat_map(|run| {
+            let time = run.labels.get(INTERVAL).map(String::as_str);
+            let index = of_run(run);
+            counts().filter_map(move |series| {
+                let value = series.values.iter().find(|value| value.run == index)?;
+                Some(figure(series, time, std::slice::from_ref(value)))
+            })
+        })
+        .collect()
+}
+
+fn figure<'a>(series: &'a Series, time: Option<&'a str>, values: &'a [Value]) -> Figure<'a> {
+    let numbers: Vec<f64> = values.iter().filter_map(|value| value.value).collect();
+    let value = mean(&numbers);
+    let error = std_dev(&numbers).map(|s| s / (numbers.len() as f64).sqrt());
+    let sum = |of: fn(&Value) -> Option<f64>| values.iter().filter_map(of).sum();
+    Figure {
+        time,
+        part: series.labels.values().next().map(String::as_str),
+        event: &series.metric,
+        unit: &series.unit,
+        value,
+        opened: values.iter().any(|value| value.enabled_s.is_some()),
+        spread: error.zip(value).filter(|(_, mean)| *mean != 0.0).map(|(e, m)| 100.0 * e / m),
+        enabled_s: sum(|value| value.enabled_s),
+        running_s: sum(|value| value.running_s),
+    }
+}
+
+fn share(figure: &Figure<'_>) -> Option<f64> {
+    (figure.enabled_s > 0.0).then(|| figure.running_s / figure.enabled_s)
+}
+
+fn absent(figure: &Figure<'_>) -> &'static str {
+    if figure.opened { "<not counted>" } else { "<not supported>" }
+}
+
+fn written(figure: &Figure<'_>) -> String {
+    match figure.value {
+        None => absent(figure).to_owned(),
+        Some(value) if value.fract() == 0.0 => format!("{value:.0}"),
+        Some(value) => format!("{value:.2}"),
+    }
+}
+
+fn separated(figure: &Figure<'_>, separator: &str) -> String {
+    let mut fields: Vec<String> = Vec::new();
+    fields.extend(figure.time.map(str::to_owned));
+    fields.extend(figure.part.map(|part| escape(part).into_owned()));
+    fields.push(written(figure));
+    fields.push(escape(figure.unit).into_owned());
+    fields.push(escape(figure.event).into_owned());
+    fields.extend(figure.spread.map(|spread| format!("{spread:.2}%")));
+    fields.push(format!("{:.0}", figure.running_s * 1e9));
+    fields.push(share(figure).map_or(String::new(), |share| format!("{:.2}", 100.0 * share)));
+    fields.join(separator)
+}
+
+/// perf's names; numbers that it quotes are quoted.
+fn object(figure: &Figure<'_>) -> String {
+    let mut map = Map::new();
+    let mut set = |name: &str, value| map.insert(name.to_owned(), value);
+    if let Some(time) = figure.time.and_then(|text| text.parse::<f64>().ok()) {
+        set("interval", json!(time));
+    }
+    if let Some(part) = figure.part {
+        set("part", json!(part));
+    }
+    let value = match figure.value {
+        Some(value) => format!("{value:.6}"),
+        None => absent(figure).to_owned(),
+    };
+    set("counter-value", json!(value));
+    set("unit", json!(figure.unit));
+    set("event", json!(figure.event));
+    if let Some(spread) = figure.spread {
+        set("variance", json!(spread));
+    }
+    set("event-runtime", json!((figure.running_s * 1e9).round() as u64));
+    if let Some(share) = share(figure) {
+        set("pcnt-running", json!((share * 1e4).round() / 100.0));
+    }
+    serde_json::Value::Object(map).to_string()
+}
