@@ -109,7 +109,11 @@ pub fn summary(file: &RunFile, metrics: &Metrics) -> Summary {
             unit: series.unit.clone(),
             origin: series.origin,
             per_run: estimate(&values.values().copied().collect::<Vec<f64>>()),
-            per_unit: names.iter().map(per_unit).collect(),
+            // What the program says of itself (Mpps) is no count of anything.
+            per_unit: match series.origin {
+                Origin::Program => vec![None; names.len()],
+                _ => names.iter().map(per_unit).collect(),
+            },
             measured: measured(series),
             why: series.values.iter().find_map(|value| value.why.clone()),
         }
@@ -137,7 +141,12 @@ fn by_run(series: &Series, good: &[usize]) -> BTreeMap<usize, f64> {
 
 fn measured(series: &Series) -> Option<f64> {
     let sum = |of: fn(&crate::Value) -> Option<f64>| {
-        series.values.iter().map(of).collect::<Option<Vec<f64>>>().map(|all| all.iter().sum::<f64>())
+        series
+            .values
+            .iter()
+            .map(of)
+            .collect::<Option<Vec<f64>>>()
+            .map(|all| all.iter().sum::<f64>())
     };
     let (enabled, running) = (sum(|value| value.enabled_s)?, sum(|value| value.running_s)?);
     (enabled > 0.0).then(|| running / enabled)
@@ -154,7 +163,8 @@ fn by_formula(file: &RunFile, metrics: &Metrics, good: &[usize]) -> Vec<Row> {
     let evaluated = |formula: &Formula| {
         let series = formula.variables().iter().map(|variable| {
             // A share of the total of all functions is 1 for the whole.
-            let is_it = |(name, _): &&(String, &Series)| *name == metrics.canonical(&variable.event);
+            let is_it =
+                |(name, _): &&(String, &Series)| *name == metrics.canonical(&variable.event);
             if variable.total { None } else { events.iter().find(is_it).map(|(_, series)| *series) }
         });
         let series = series.collect::<Option<Vec<&Series>>>()?;

@@ -58,15 +58,20 @@ fn head(file: &RunFile, summary: &Summary) -> String {
     let lowest = summary.rows.iter().filter_map(|row| row.measured).min_by(f64::total_cmp);
     let mut missing = match lowest {
         Some(share) if share < WHOLE => {
-            format!("multiplexed: counted {} of the time and more, scaled up", number::percent(share, 1))
+            format!(
+                "multiplexed: counted {} of the time and more, scaled up",
+                number::percent(share, 1)
+            )
         }
         Some(_) => "counted all the time".to_owned(),
         None => "nothing counted".to_owned(),
     };
     if summary.failed > 0 {
-        let _ = write!(missing, " · {} left out: failed or broken off", plural(summary.failed, "run"));
+        let _ =
+            write!(missing, " · {} left out: failed or broken off", plural(summary.failed, "run"));
     }
-    let refused = summary.rows.iter().filter(|row| row.per_run.is_none() && row.why.is_some()).count();
+    let refused =
+        summary.rows.iter().filter(|row| row.per_run.is_none() && row.why.is_some()).count();
     if refused > 0 {
         let _ = write!(missing, " · {} not counted (below)", plural(refused, "event"));
     }
@@ -132,7 +137,10 @@ fn cells(row: &Row, summary: &Summary) -> Vec<Cell> {
     }
     cells.push(Cell::measured(row.per_run, |estimate| value(&estimate, &row.unit)));
     for per_unit in &row.per_unit {
-        cells.push(Cell::measured(*per_unit, |estimate| per(&estimate)));
+        cells.push(match row.origin {
+            Origin::Program => Cell::new(""),
+            _ => Cell::measured(*per_unit, |estimate| per(&estimate)),
+        });
     }
     if !summary.units.is_empty() {
         // Of a rate only the unit's own is a figure of interest.
@@ -174,8 +182,12 @@ fn work_cells(work: &Work, summary: &Summary) -> Vec<Cell> {
 }
 
 fn metrics_table(rows: &[Row]) -> Table {
-    let columns =
-        [Column::text("METRIC"), Column::text("unit"), Column::number("value"), Column::number("n")];
+    let columns = [
+        Column::text("METRIC"),
+        Column::text("unit"),
+        Column::number("value"),
+        Column::number("n"),
+    ];
     let mut table = Table::new(columns);
     for row in rows {
         let mark = if row.origin == Origin::Emulated { " (emu)" } else { "" };
@@ -223,4 +235,81 @@ fn sentence(text: &str) -> String {
     let first = letters.next().map(|c| c.to_uppercase().collect::<String>()).unwrap_or_default();
     let end = if text.ends_with('.') { "" } else { "." };
     format!("{first}{}{end}", letters.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pmuscope_measure::{Labels, Program, Run, Value};
+
+    /// Three runs of 10 million packets, in which `cycles` was counted half of the time.
+    fn file() -> RunFile {
+        let tool = Program { name: "t".into(), version: "1".into() };
+        let mut file = RunFile::new(tool, vec![], std::time::UNIX_EPOCH);
+        file.parameters.insert("target".into(), "./basic1 \u{1b}[31m".into());
+        for index in 0..3 {
+            file.runs.push(Run {
+                index,
+                order: index,
+                round: Some(index),
+                labels: Labels::new(),
+                started: "0".into(),
+                duration_s: 0.5,
+                exit: Some(0),
+                why: None,
+                units: [("packet".to_owned(), 10e6)].into(),
+            });
+            let count = 1_227_000_000.0 + 1e6 * index as f64;
+            let value = Value {
+                enabled_s: Some(0.5),
+                running_s: Some(0.25),
+                ..Value::new(index, Ok(count))
+            };
+            let counter = ("", Origin::Emulated);
+            file.add_value(&Labels::new(), "cycles", counter, value);
+            file.add(index, &Labels::new(), "instructions", counter, Ok(2.5 * count));
+            let why = "cannot open LLC-loads for thread 7: perf_event_open: ENOENT. Try: less";
+            file.add(index, &Labels::new(), "LLC-loads", counter, Err(why.to_owned()));
+            file.add(index, &Labels::new(), "Mpps", ("", Origin::Program), Ok(20.0));
+            file.add(index, &Labels::new(), "wall", ("s", Origin::Clock), Ok(0.5));
+        }
+        file.notices.push("the reference drifted".into());
+        file
+    }
+
+    #[test]
+    fn a_row_per_event_with_its_reason_where_it_has_no_number() {
+        let mut metrics = Metrics::builtin();
+        metrics.list.retain(|metric| metric.name == "CPI");
+        insta::assert_snapshot!(counts_text(&file(), &metrics, &Style::PLAIN), @r"
+        ./basic1 \x1b[31m: 3 runs, 0.500 s each
+        multiplexed: counted 50.0 % of the time and more, scaled up · 1 event not counted (below)
+
+        EVENT                            a run ±95 %  /packet ±95 %          /s  counted  n
+        cycles (emu)        1,228,000,000 ±2,484,138   122.80 ±0.25               50.0 %  3
+        instructions (emu)  3,070,000,000 ±6,210,344     307.0 ±0.6                    -  3
+        LLC-loads (emu)                            -              -                    -  0
+        Mpps                                      20                                   -  3
+        packet                            10,000,000              1  20,000,000           3
+
+        METRIC     unit                           value  n
+        CPI (emu)  cycles/instruction  0.40000 ±0.00004  3
+
+        Not counted: LLC-loads. For thread 7: perf_event_open: ENOENT. Try: less.
+
+        The reference drifted.
+        ");
+    }
+
+    #[test]
+    fn one_run_has_totals_and_no_intervals() {
+        let mut file = file();
+        file.runs.truncate(1);
+        for series in &mut file.series {
+            series.values.truncate(1);
+        }
+        let text = counts_text(&file, &Metrics::default(), &Style::PLAIN);
+        let line = text.lines().find(|line| line.starts_with("cycles")).unwrap();
+        insta::assert_snapshot!(line, @r"cycles (emu)        1,227,000,000  122.700               50.0 %  1");
+    }
 }

@@ -68,7 +68,8 @@ pub fn intervals_text(file: &RunFile, begin: bool) -> String {
         };
         let part = figure.part.map_or(String::new(), |part| format!("  {}", escape(part)));
         let share = share(&figure).filter(|share| *share < 0.9995);
-        let share = share.map_or(String::new(), |s| format!("  (counted {})", number::percent(s, 1)));
+        let share =
+            share.map_or(String::new(), |s| format!("  (counted {})", number::percent(s, 1)));
         let _ = writeln!(
             out,
             "{:>12} {value:>20} {:<6} {}{part}{share}",
@@ -109,7 +110,8 @@ fn figure<'a>(series: &'a Series, time: Option<&'a str>, values: &'a [Value]) ->
     let numbers: Vec<f64> = values.iter().filter_map(|value| value.value).collect();
     let value = mean(&numbers);
     let error = std_dev(&numbers).map(|s| s / (numbers.len() as f64).sqrt());
-    let sum = |of: fn(&Value) -> Option<f64>| values.iter().filter_map(of).sum();
+    // Not by sum(): that of nothing is -0.
+    let sum = |of: fn(&Value) -> Option<f64>| values.iter().filter_map(of).fold(0.0, |a, b| a + b);
     Figure {
         time,
         part: series.labels.values().next().map(String::as_str),
@@ -177,4 +179,89 @@ fn object(figure: &Figure<'_>) -> String {
         set("pcnt-running", json!((share * 1e4).round() / 100.0));
     }
     serde_json::Value::Object(map).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pmuscope_measure::{Labels, Program, Run};
+
+    fn file(intervals: bool) -> RunFile {
+        let tool = Program { name: "t".into(), version: "1".into() };
+        let mut file = RunFile::new(tool, vec![], std::time::UNIX_EPOCH);
+        for index in 0..2 {
+            let mut labels = Labels::new();
+            if intervals {
+                labels.insert(INTERVAL.into(), format!("{:.9}", 0.5 + 0.5 * index as f64));
+            }
+            file.runs.push(Run {
+                index,
+                order: 0,
+                round: None,
+                labels,
+                started: "0".into(),
+                duration_s: 0.5,
+                exit: Some(0),
+                why: None,
+                units: Default::default(),
+            });
+            let node = Labels::from([("node".to_owned(), "1".to_owned())]);
+            let value = Value {
+                enabled_s: Some(0.5),
+                running_s: Some(0.25),
+                ..Value::new(index, Ok(100.0 + 4.0 * index as f64))
+            };
+            file.add_value(&node, "power/energy-pkg/", ("Joules", Origin::Hardware), value);
+            let never = Value {
+                enabled_s: Some(0.5),
+                running_s: Some(0.0),
+                ..Value::new(index, Err("never".into()))
+            };
+            file.add_value(&Labels::new(), "cycles", ("", Origin::Hardware), never);
+            file.add(index, &Labels::new(), "LLC-loads", ("", Origin::Hardware), Err("no".into()));
+            file.add(index, &Labels::new(), "wall", ("s", Origin::Clock), Ok(0.5));
+        }
+        file
+    }
+
+    #[test]
+    fn fields_are_in_perfs_order() {
+        let lines = counts_lines(&file(false), &LineFormat::Separated(",".into()));
+        insta::assert_snapshot!(lines, @r"
+        1,102,Joules,power/energy-pkg/,1.96%,500000000,50.00
+        <not counted>,,cycles,0,0.00
+        <not supported>,,LLC-loads,0,
+        ");
+        let lines = counts_lines(&file(true), &LineFormat::Separated(";".into()));
+        insta::assert_snapshot!(lines, @r"
+        0.500000000;1;100;Joules;power/energy-pkg/;250000000;50.00
+        0.500000000;<not counted>;;cycles;0;0.00
+        0.500000000;<not supported>;;LLC-loads;0;
+        1.000000000;1;104;Joules;power/energy-pkg/;250000000;50.00
+        1.000000000;<not counted>;;cycles;0;0.00
+        1.000000000;<not supported>;;LLC-loads;0;
+        ");
+    }
+
+    #[test]
+    fn objects_have_perfs_names() {
+        insta::assert_snapshot!(counts_lines(&file(false), &LineFormat::Json), @r#"
+        {"counter-value":"102.000000","event":"power/energy-pkg/","event-runtime":500000000,"part":"1","pcnt-running":50.0,"unit":"Joules","variance":1.9607843137254901}
+        {"counter-value":"<not counted>","event":"cycles","event-runtime":0,"pcnt-running":0.0,"unit":""}
+        {"counter-value":"<not supported>","event":"LLC-loads","event-runtime":0,"unit":""}
+        "#);
+    }
+
+    #[test]
+    fn intervals_say_what_was_not_counted_all_the_time() {
+        insta::assert_snapshot!(intervals_text(&file(true), true), @r"
+        # time s               counts unit   events
+        0.500000                  100 Joules power/energy-pkg/  1  (counted 50.0 %)
+        0.500000                    -        cycles  (counted 0.0 %)
+        0.500000                    -        LLC-loads
+        1.000000                  104 Joules power/energy-pkg/  1  (counted 50.0 %)
+        1.000000                    -        cycles  (counted 0.0 %)
+        1.000000                    -        LLC-loads
+        ");
+    }
 }

@@ -10,8 +10,8 @@ use anyhow::Context as _;
 use pmuscope_counters::Host;
 use pmuscope_counters::spawn::Status;
 use pmuscope_events::metrics::Metrics;
-use pmuscope_events::{Group, MachineCatalog, parse};
-use pmuscope_machine::Machine;
+use pmuscope_events::{Catalog, MachineCatalog};
+use pmuscope_machine::{Machine, Pmu};
 use pmuscope_measure::counting::{
     Aggregation, Counted, Counter, Ended, Moment, Options, Recorded, Signal, Target,
 };
@@ -21,7 +21,7 @@ use pmuscope_report::{
 };
 
 use super::bench::runs::begin;
-use super::counting::{TargetArgs, UnitArgs, add_work, describe, refused};
+use super::counting::{Asked, TargetArgs, UnitArgs, add_absent, add_work, describe, refused};
 use super::doctor;
 use crate::exit::{Exit, failure};
 use crate::signals::stop_pipe;
@@ -145,6 +145,7 @@ impl Parts {
     }
 }
 
+#[allow(clippy::needless_pass_by_value)] // all commands are called alike
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let machine = Machine::host();
     let bad = |message: String| failure(Exit::BadInput, message);
@@ -155,7 +156,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     }
     let (units, figures) = args.units.units()?;
     let metrics = chosen_metrics(&args.metrics)?;
-    let groups = groups(&args, units.events(), &machine)?;
+    let Asked { groups, absent } = asked(&args, units.events(), &machine)?;
     let milliseconds = |ms: Option<u64>| ms.map(Duration::from_millis);
     let options = Options {
         target,
@@ -199,6 +200,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
             std::io::stdout().write_all(counted.output.as_bytes()).context("standard output")?;
         }
         for run in first..file.runs.len() {
+            add_absent(&mut file, run, &absent);
             let missing = add_work(&mut file, run, (&units, &figures), &counted.output);
             file.notices.extend(missing);
         }
@@ -207,7 +209,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         if let Some(Some(path)) = &args.json {
             save(&file, path)?;
         }
-        last = Some((counted.status, counted.ended, !refusals.is_empty()));
+        last = Some((counted.status, counted.ended, !refusals.is_empty() || !absent.is_empty()));
         if counted.ended == Ended::Interrupted {
             break;
         }
@@ -215,7 +217,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let Some((status, ended, refusals)) = last else { return Ok(Exit::Incomplete) };
     // Of our own choice nobody asked for what the machine does not have.
     let missing = refusals && !args.event.is_empty() || !file.notices.is_empty();
-    let exit = exit(status, missing || ended == Ended::Interrupted && file.runs.len() < args.repeat);
+    let exit =
+        exit(status, missing || ended == Ended::Interrupted && file.runs.len() < args.repeat);
     match ended {
         Ended::Interrupted if has_command => file.why = Some("interrupted".to_owned()),
         _ => file.finish(exit.status()),
@@ -234,34 +237,26 @@ fn exit(status: Option<Status>, missing: bool) -> Exit {
 }
 
 /// What to count: what was asked for, or perf's choice without what the machine does not have.
-fn groups<'a>(
+fn asked<'a>(
     args: &'a Args,
     of_units: impl Iterator<Item = &'a str>,
     machine: &Machine,
-) -> anyhow::Result<Vec<Group>> {
+) -> anyhow::Result<Asked> {
     let catalog = MachineCatalog::new(machine)
         .map_err(|error| failure(Exit::NotPossible, error.to_string()))?;
     let mut texts: Vec<&str> = args.event.iter().map(String::as_str).collect();
     if texts.is_empty() {
         texts.push(SOFTWARE);
-        texts.extend(machine.pmus()?.iter().any(|pmu| pmu.is_core()).then_some(HARDWARE));
+        texts.extend(catalog.pmus().iter().any(Pmu::is_core).then_some(HARDWARE));
     }
-    let mut groups: Vec<Group> = Vec::new();
+    let mut asked = Asked::default();
     for text in texts.into_iter().chain(of_units) {
-        let more = parse(text, &catalog).map_err(|error| {
-            let exit = if error.is_of_machine() { Exit::NotPossible } else { Exit::BadInput };
-            failure(exit, error.to_string())
-        })?;
-        let is_known = |name: &str| {
-            groups.iter().flat_map(|group| &group.events).any(|event| event.name == name)
-        };
-        let more: Vec<Group> = more
-            .into_iter()
-            .filter(|group| group.events.len() > 1 || !is_known(&group.events[0].name))
-            .collect();
-        groups.extend(more);
+        asked.add(text, &catalog)?;
     }
-    Ok(groups)
+    if let ([], Some((event, why))) = (&asked.groups[..], asked.absent.first()) {
+        return Err(failure(Exit::NotPossible, format!("{event}: {why}")));
+    }
+    Ok(asked)
 }
 
 fn chosen_metrics(names: &[String]) -> anyhow::Result<Metrics> {

@@ -36,6 +36,7 @@ mod simulated;
 #[path = "../../../profile/tests/it/simulator.rs"]
 mod simulator;
 mod stacks;
+mod stat;
 mod streams;
 mod strobe;
 mod symbols;

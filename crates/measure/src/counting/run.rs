@@ -149,7 +149,8 @@ impl<'a> Counter<'a> {
             let (machine, topology, options) = (self.machine, &self.topology, self.options);
             let command = child.map(HeldChild::pid);
             let scope = options.target.scope(machine, topology, options.inherit, command)?;
-            let opening = Opening { kernel: self.kernel, machine, topology, options, scope: &scope };
+            let opening =
+                Opening { kernel: self.kernel, machine, topology, options, scope: &scope };
             opening.open(&self.events)
         };
         let Target::Processes(pids) = &self.options.target else { return Ok((once()?, None)) };
@@ -235,8 +236,11 @@ impl<'a> Counter<'a> {
         loop {
             let due = self.options.interval.map(|every| every * (moments.len() as u32 + 1));
             let next = [due, self.options.timeout].into_iter().flatten().min();
-            match wait_for(&mut watched, stop, next.map(|at| at.saturating_sub(clock.at.elapsed())))?
-            {
+            match wait_for(
+                &mut watched,
+                stop,
+                next.map(|at| at.saturating_sub(clock.at.elapsed())),
+            )? {
                 Woken::Stop => return Ok((Ended::Interrupted, moments)),
                 Woken::AllGone => return Ok((Ended::Target, moments)),
                 Woken::Time => {}

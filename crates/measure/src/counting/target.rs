@@ -84,14 +84,21 @@ pub(super) fn threads(machine: &Machine, pids: &[u32]) -> Result<Vec<u32>, Measu
 
 fn open_cgroup(machine: &Machine, path: &str) -> io::Result<OwnedFd> {
     let file = File::open(cgroup_folder(machine, path))?;
-    if file.metadata()?.is_dir() { Ok(file.into()) } else { Err(io::ErrorKind::NotADirectory.into()) }
+    if file.metadata()?.is_dir() {
+        Ok(file.into())
+    } else {
+        Err(io::ErrorKind::NotADirectory.into())
+    }
 }
 
 /// By its path below the mount of the hierarchy that perf events know, or from the root.
 fn cgroup_folder(machine: &Machine, path: &str) -> PathBuf {
     let below = Path::new(path.trim_start_matches('/'));
-    let mount =
-        machine.perf_cgroup_mount().unwrap_or_else(|| machine.root().join("sys/fs/cgroup"));
+    let mount = machine.perf_cgroup_mount().unwrap_or_else(|| machine.root().join("sys/fs/cgroup"));
     let from_root = machine.root().join(below);
-    if path.starts_with('/') && from_root.starts_with(&mount) { from_root } else { mount.join(below) }
+    if path.starts_with('/') && from_root.starts_with(&mount) {
+        from_root
+    } else {
+        mount.join(below)
+    }
 }

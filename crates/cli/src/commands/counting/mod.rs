@@ -1,5 +1,7 @@
 //! What `stat` and `sweep` have in common: whose events, units of work, and how they end.
 
+mod events;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -11,6 +13,8 @@ use pmuscope_measure::{Extract, MeasureError, RunFile};
 
 use crate::exit::{Exit, failure};
 
+pub(super) use events::Asked;
+
 /// Whose events are counted.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct TargetArgs {
@@ -18,10 +22,22 @@ pub(super) struct TargetArgs {
     #[arg(short = 'a', long, help_heading = "What to count")]
     all_cpus: bool,
     /// Count these processes, all their threads and new children
-    #[arg(short, long, value_name = "PID,…", value_delimiter = ',', help_heading = "What to count")]
+    #[arg(
+        short,
+        long,
+        value_name = "PID,…",
+        value_delimiter = ',',
+        help_heading = "What to count"
+    )]
     pid: Vec<u32>,
     /// Count these threads and their new children
-    #[arg(short, long, value_name = "TID,…", value_delimiter = ',', help_heading = "What to count")]
+    #[arg(
+        short,
+        long,
+        value_name = "TID,…",
+        value_delimiter = ',',
+        help_heading = "What to count"
+    )]
     tid: Vec<u32>,
     /// Count everything on these CPUs ("0-3,8")
     #[arg(short = 'C', long, value_name = "CPUS", help_heading = "What to count")]
@@ -49,13 +65,15 @@ impl TargetArgs {
         let asked =
             [self.all_cpus, !self.pid.is_empty(), !self.tid.is_empty(), self.cgroup.is_some()];
         if asked.iter().filter(|asked| **asked).count() > 1 {
-            return Err("-a, -p, -t and -G say different things about what to count. Try one".into());
+            return Err(
+                "-a, -p, -t and -G say different things about what to count. Try one".into()
+            );
         }
         match (&self.cgroup, cpus) {
             (Some(path), cpus) => Ok(Target::Cgroup { path: path.clone(), cpus }),
-            (None, Some(cpus)) if !self.pid.is_empty() || !self.tid.is_empty() => Err(format!(
-                "-C {cpus} with -p or -t: not supported. Try -C alone, or -p alone"
-            )),
+            (None, Some(cpus)) if !self.pid.is_empty() || !self.tid.is_empty() => {
+                Err(format!("-C {cpus} with -p or -t: not supported. Try -C alone, or -p alone"))
+            }
             (None, Some(cpus)) => Ok(Target::Cpus(cpus)),
             (None, None) if self.all_cpus => Ok(Target::System),
             (None, None) if !self.pid.is_empty() => Ok(Target::Processes(self.pid.clone())),
@@ -72,9 +90,8 @@ impl TargetArgs {
 /// In words, for the head of a table.
 pub(super) fn describe(target: &Target, command: &[OsString]) -> String {
     let command: Vec<String> = command.iter().map(|word| word.to_string_lossy().into()).collect();
-    let list = |numbers: &[u32]| {
-        numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
-    };
+    let list =
+        |numbers: &[u32]| numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
     let what = match target {
         Target::Command => return command.join(" "),
         Target::System => "all CPUs".to_owned(),
@@ -134,9 +151,12 @@ impl UnitArgs {
         }
         for text in &self.per_event {
             let wrong = || {
-                format!("--per-event {text}: expected NAME=EVENT, as in write=syscalls:sys_enter_write")
+                format!(
+                    "--per-event {text}: expected NAME=EVENT, as in write=syscalls:sys_enter_write"
+                )
             };
-            let (name, event) = text.split_once('=').filter(|(n, _)| !n.is_empty()).ok_or_else(wrong)?;
+            let (name, event) =
+                text.split_once('=').filter(|(n, _)| !n.is_empty()).ok_or_else(wrong)?;
             units.list.push(Unit { name: name.into(), source: Source::Event(event.into()) });
         }
         let figures = self.metric_from.iter().map(|text| extract("--metric-from", text));
@@ -157,6 +177,14 @@ pub(super) fn add_work(
         file.add(run, &labels, &figure.metric, kind, figure.find(output));
     }
     units.count(file, run, output)
+}
+
+/// Names in a run what this machine does not have, with the reason.
+pub(super) fn add_absent(file: &mut RunFile, run: usize, absent: &[(String, String)]) {
+    for (event, why) in absent {
+        let kind = ("", pmuscope_measure::Origin::Hardware);
+        file.add(run, &pmuscope_measure::Labels::new(), event, kind, Err(why.clone()));
+    }
 }
 
 /// As env(1) and timeout(1) have it where a command was to be run.

@@ -1,0 +1,182 @@
+//! `pmuscope stat`: counts with a truth that is known, in all the forms they are printed in.
+
+use std::fs;
+use std::process::Command;
+
+use crate::harness::{Outcome, Scratch, need_perf, need_root, skip_unless};
+
+/// The fields of `-x` of an event.
+fn fields(text: &str, event: &str) -> Vec<String> {
+    let has = |line: &&str| line.split(';').any(|field| field == event);
+    let line = text.lines().find(has).unwrap_or_else(|| panic!("no {event} in {text}"));
+    line.split(';').map(str::to_owned).collect()
+}
+
+fn count(text: &str, event: &str) -> f64 {
+    fields(text, event)[0].parse().unwrap()
+}
+
+impl Outcome {
+    fn out(&self) -> &str {
+        &self.stdout
+    }
+}
+
+/// Writes 4 KiB so often.
+fn dd(times: u32) -> Vec<String> {
+    ["dd", "if=/dev/zero", "of=/dev/null", "bs=4k", "status=none", &format!("count={times}")]
+        .map(str::to_owned)
+        .to_vec()
+}
+
+#[track_caller]
+fn stat(scratch: &Scratch, flags: &[&str], command: &[String]) -> Outcome {
+    let mut args: Vec<&str> = vec!["stat"];
+    args.extend(flags);
+    args.push("--");
+    args.extend(command.iter().map(String::as_str));
+    scratch.pmuscope(args)
+}
+
+#[test]
+fn system_calls_are_counted_one_by_one_and_per_unit() {
+    skip_unless!(need_root());
+    let scratch = Scratch::new();
+    let event = "syscalls:sys_enter_write";
+    let flags = [
+        "-r",
+        "3",
+        "-e",
+        event,
+        "--per",
+        "block=5000",
+        "--per-event",
+        "read=syscalls:sys_enter_read",
+    ];
+    let flags: Vec<&str> = flags.into_iter().chain(["--json", "a.json"]).collect();
+    let outcome = stat(&scratch, &flags, &dd(5000));
+    outcome.exits(0);
+    let file: serde_json::Value =
+        serde_json::from_slice(&fs::read(scratch.path("a.json")).unwrap()).unwrap();
+    assert_eq!(file["runs"].as_array().unwrap().len(), 3);
+    let series = file["series"].as_array().unwrap();
+    let writes = series.iter().find(|one| one["metric"] == event).unwrap();
+    for value in writes["values"].as_array().unwrap() {
+        assert_eq!(value["value"], 5000.0);
+        assert_eq!(value["readings"][0]["count"], "5000");
+        assert_eq!(value["running_s"], value["enabled_s"]);
+    }
+    for run in file["runs"].as_array().unwrap() {
+        assert_eq!(run["units"]["block"], 5000.0);
+        // The program itself reads its libraries first.
+        assert!((5001.0..5100.0).contains(&run["units"]["read"].as_f64().unwrap()), "{run}");
+    }
+    let line = outcome.out().lines().find(|line| line.starts_with(event)).unwrap().to_owned();
+    let words: Vec<&str> = line.split_whitespace().collect();
+    assert_eq!(words[1], "5,000", "{line}");
+    assert_eq!(words.last(), Some(&"3"), "{line}");
+}
+
+#[test]
+fn page_faults_are_perfs_within_what_runs_differ() {
+    skip_unless!(need_perf());
+    let scratch = Scratch::new();
+    let command = ["sh".to_owned(), "-c".into(), "for i in 1 2 3 4 5 6; do /bin/true; done".into()];
+    let flags = ["-e", "page-faults:u", "-x;"];
+    let ours = stat(&scratch, &[&["-r", "5"], &flags[..]].concat(), &command);
+    ours.exits(0);
+    let perf = Command::new("perf")
+        .args(["stat", "-r", "5", "-e", "page-faults:u", "-x;", "--"])
+        .args(&command)
+        .output()
+        .unwrap();
+    let theirs = String::from_utf8(perf.stderr).unwrap();
+    let (ours, theirs) = (count(ours.out(), "page-faults:u"), count(&theirs, "page-faults:u"));
+    assert!((ours / theirs - 1.0).abs() < 0.05, "{ours} {theirs}");
+}
+
+#[test]
+fn intervals_add_up_to_the_whole() {
+    let scratch = Scratch::new();
+    let script = "for i in 1 2 3 4 5 6 7 8; do /bin/true; sleep 0.1; done";
+    let command = ["sh".to_owned(), "-c".into(), script.into()];
+    let flags = ["-e", "page-faults,task-clock", "-I", "200", "--json", "a.json", "-x;"];
+    let outcome = stat(&scratch, &flags, &command);
+    outcome.exits(0);
+    let file: serde_json::Value =
+        serde_json::from_slice(&fs::read(scratch.path("a.json")).unwrap()).unwrap();
+    let runs = file["runs"].as_array().unwrap();
+    assert!(runs.len() >= 4, "{runs:?}");
+    let ends: Vec<f64> = runs
+        .iter()
+        .map(|run| run["labels"]["interval"].as_str().unwrap().parse().unwrap())
+        .collect();
+    assert!(ends.is_sorted(), "{ends:?}");
+    let faults = &file["series"].as_array().unwrap()[0];
+    let sum: f64 =
+        faults["values"].as_array().unwrap().iter().map(|v| v["value"].as_f64().unwrap()).sum();
+    // A shell and sixteen programs that it started.
+    assert!(sum > 17.0 * 30.0, "{sum}");
+    let lines = outcome.out().lines().filter(|line| line.contains("page-faults")).count();
+    assert!(lines + 1 >= runs.len(), "{}", outcome.out());
+}
+
+#[test]
+fn what_the_machine_does_not_have_is_a_dash_with_its_reason() {
+    let scratch = Scratch::new();
+    let machine = pmuscope_machine::Machine::host();
+    if machine.pmus().unwrap().iter().any(|pmu| pmu.is_core()) {
+        eprintln!("skipped: this machine has a PMU");
+        return;
+    }
+    let command = ["true".to_owned()];
+    let outcome = stat(&scratch, &["-e", "page-faults,cycles"], &command);
+    outcome.exits(125);
+    let text = outcome.out();
+    let line = text.lines().find(|line| line.starts_with("cycles")).unwrap();
+    assert_eq!(line.split_whitespace().collect::<Vec<_>>(), ["cycles", "-", "0"]);
+    assert!(text.contains("shows no counters of its CPU"), "{text}");
+    let lines = stat(&scratch, &["-e", "page-faults,cycles", "-x;"], &command).out().to_owned();
+    assert_eq!(fields(&lines, "cycles")[0], "<not supported>");
+    // Nothing of what was asked for.
+    stat(&scratch, &["-e", "cycles"], &command).exits(3);
+    // Nobody asked for what is not there.
+    stat(&scratch, &[], &command).exits(0);
+}
+
+#[test]
+fn parts_of_the_machine_add_up() {
+    skip_unless!(need_root());
+    let scratch = Scratch::new();
+    let command = ["sleep".to_owned(), "0.3".into()];
+    let by = |flag: &str| {
+        let outcome = stat(&scratch, &["-a", flag, "-e", "cpu-clock", "-x;"], &command);
+        outcome.exits(0);
+        let text = outcome.out();
+        let values =
+            text.lines().map(|line| line.split(';').nth(1).unwrap().parse::<f64>().unwrap());
+        (values.clone().count(), values.sum::<f64>())
+    };
+    let cpus = std::thread::available_parallelism().unwrap().get();
+    let (parts, sum) = by("-A");
+    assert_eq!(parts, cpus);
+    // Milliseconds of all CPUs; the command and its end take a while.
+    assert!(sum > 300.0 * cpus as f64 && sum < 3000.0 * cpus as f64, "{sum}");
+    assert!(by("--per-socket").0 <= cpus && by("--per-node").0 <= cpus);
+    let outcome = stat(&scratch, &["--per-node"], &command);
+    outcome.exits(2);
+}
+
+#[test]
+fn the_commands_status_and_what_it_prints_are_passed_on() {
+    let scratch = Scratch::new();
+    let command = ["sh".to_owned(), "-c".into(), "echo handled 12 requests; exit 7".into()];
+    let outcome = stat(&scratch, &["-e", "page-faults"], &command);
+    outcome.exits(7);
+    assert!(outcome.out().contains("handled 12 requests\n"), "{}", outcome.out());
+    let flags = ["-e", "page-faults", "--per-from", "request=handled ([0-9]+) requests"];
+    let outcome = stat(&scratch, &flags, &command);
+    assert!(outcome.out().contains("handled 12 requests\n"), "{}", outcome.out());
+    let missing = ["/nonexistent".to_owned()];
+    stat(&scratch, &[], &missing).exits(127);
+}
