@@ -31,9 +31,12 @@ pub struct Facts {
     /// `command`: CPU seconds of the process that ran it, which are in no other field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wrapper_cpu_s: Option<f64>,
-    /// `function-mix`: what each function took.
+    /// `share-mix`: what each function took.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub functions: Vec<FunctionFacts>,
+    /// `function-mix`: what each function did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mix: Option<MixFacts>,
     /// `stencil`: how much was done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stencil: Option<StencilFacts>,
@@ -42,7 +45,43 @@ pub struct Facts {
     pub instructions: Option<u64>,
 }
 
-/// One function of the mix.
+/// What `function-mix` did: counted, not measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MixFacts {
+    /// Processes.
+    pub processes: usize,
+    /// Seed of the order, as text.
+    pub seed: String,
+    /// Rounds, of all threads.
+    pub rounds: u64,
+    /// Deepest nesting of calls.
+    pub deepest: usize,
+    /// Functions, in the order of their numbers.
+    pub functions: Vec<MixFunction>,
+}
+
+/// What a function of `function-mix` did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MixFunction {
+    /// Symbol, as a profiler shows it, without the path in front.
+    pub name: String,
+    /// How often it was called.
+    pub calls: u64,
+    /// Instructions of its loops in each call; those around them are not in it, some twenty.
+    pub instructions_per_call: u64,
+    /// Page faults of each call.
+    pub faults_per_call: u64,
+}
+
+impl MixFunction {
+    /// Instructions of all calls.
+    #[must_use]
+    pub fn instructions(&self) -> u64 {
+        self.calls * self.instructions_per_call
+    }
+}
+
+/// One function of `share-mix`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FunctionFacts {
     /// Symbol, as a profiler shows it, without the path in front.
@@ -83,6 +122,7 @@ impl Facts {
             major_faults: usage.major_faults,
             wrapper_cpu_s: None,
             functions: Vec::new(),
+            mix: None,
             stencil: None,
             instructions: None,
         }

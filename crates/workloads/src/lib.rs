@@ -1,5 +1,7 @@
 //! Programs under test whose behaviour is known, so that a measurement of them can be checked.
 //!
+//! - [`function_mix`]: functions that each do one thing, with known instructions, in an order that never
+//!   repeats; any of them alone.
 //! - [`mix`]: three functions with set shares of CPU time; tells the true shares by its own clock.
 //! - [`stencil`]: all threads in step, a barrier after each sweep, so that one thread held up
 //!   holds up all; tells time and operations per second by its own clock.
@@ -12,9 +14,10 @@ pub mod command;
 mod error;
 pub mod exact;
 mod facts;
+pub mod function_mix;
 pub mod mix;
 mod place;
 pub mod stencil;
 
 pub use error::WorkloadError;
-pub use facts::{Facts, FunctionFacts, SCHEMA, StencilFacts};
+pub use facts::{Facts, FunctionFacts, MixFacts, MixFunction, SCHEMA, StencilFacts};

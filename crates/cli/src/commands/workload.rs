@@ -6,9 +6,12 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use anyhow::Context as _;
 use clap::Subcommand;
 use pmuscope_report::to_json;
-use pmuscope_workloads::{Facts, WorkloadError, command, exact, mix, stencil};
+use pmuscope_workloads::{
+    Facts, MixFacts, WorkloadError, command, exact, function_mix, mix, stencil,
+};
 
 use crate::exit::{Exit, failure};
 
@@ -21,8 +24,10 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Workload {
+    /// Functions that each do one thing, in ever new orders; prints calls and instructions of each
+    FunctionMix(FunctionMixArgs),
     /// Three functions with set shares of CPU time; prints the shares by its own clock
-    FunctionMix(MixArgs),
+    ShareMix(ShareMixArgs),
     /// Threads that meet at a barrier after each sweep of a grid; prints time and Mop/s
     Stencil(StencilArgs),
     /// A loop with a known number of instructions: two per round
@@ -70,7 +75,40 @@ struct ExactArgs {
 }
 
 #[derive(Debug, clap::Args)]
-struct MixArgs {
+struct FunctionMixArgs {
+    /// Only this function, by its name or number, as the mix prints them
+    #[arg(long, value_name = "NAME|N")]
+    only: Option<String>,
+    /// Rounds of all functions to make, in each thread [default: as many as fit into the time]
+    #[arg(long, value_name = "N")]
+    rounds: Option<u64>,
+    /// How long to run at most [default: 10, or until the rounds are done]
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    seconds: Option<Duration>,
+    /// Seed of the order of calls; each thread and process has the next one
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Make calls so many times as long as usual, which is some ten thousand instructions
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    length: f64,
+    /// MiB of memory that each thread's pointer_chase goes through
+    #[arg(long, value_name = "MIB", default_value_t = 64)]
+    memory: usize,
+    /// Threads of each process
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    threads: usize,
+    /// Processes that each do it all at the same time
+    #[arg(long, value_name = "N")]
+    processes: Option<usize>,
+    /// Keep each thread on one CPU
+    #[arg(long)]
+    pin: bool,
+    #[command(flatten)]
+    json: JsonArgs,
+}
+
+#[derive(Debug, clap::Args)]
+struct ShareMixArgs {
     /// How long to run
     #[arg(long, value_name = "S", default_value = "10", value_parser = seconds)]
     seconds: Duration,
@@ -101,9 +139,35 @@ fn seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
+impl FunctionMixArgs {
+    fn run(&self) -> anyhow::Result<Facts> {
+        let only = self.only.as_deref().map(function_mix::Options::function).transpose()?;
+        let defaults = function_mix::Options::default();
+        let options = function_mix::Options {
+            only,
+            rounds: self.rounds,
+            duration: self.seconds.or(if self.rounds.is_none() { defaults.duration } else { None }),
+            seed: self.seed,
+            length: self.length,
+            memory: self.memory.saturating_mul(1 << 20),
+            threads: self.threads,
+            pin: self.pin,
+        };
+        match self.processes {
+            None => Ok(function_mix::run(&options)?),
+            Some(processes) => {
+                let program =
+                    std::env::current_exe().context("cannot tell where this program is")?;
+                Ok(function_mix::run_processes(&program, processes, &options)?)
+            }
+        }
+    }
+}
+
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     match args.workload {
-        Workload::FunctionMix(args) => {
+        Workload::FunctionMix(args) => tell(&args.run()?, &args.json),
+        Workload::ShareMix(args) => {
             let shares = args.shares.as_slice().try_into().map_err(|_| {
                 let given = args.shares.len();
                 failure(Exit::BadInput, format!("--shares needs three numbers, got {given}"))
@@ -180,6 +244,9 @@ fn text(facts: &Facts) -> String {
         let (share, cpu_s) = (100.0 * function.share, function.cpu_s);
         text += &format!("{:<16} = {share:.3} % ({cpu_s:.3} s CPU)\n", function.name);
     }
+    if let Some(mix) = &facts.mix {
+        text += &mix_text(mix);
+    }
     if let Some(stencil) = &facts.stencil {
         text += &format!("Size = {0} x {0} per thread\n", stencil.size);
         text += &format!("Steps = {}\n", stencil.steps);
@@ -194,9 +261,56 @@ fn text(facts: &Facts) -> String {
     text
 }
 
+/// What was called; functions that were not have no line.
+fn mix_text(mix: &MixFacts) -> String {
+    let mut text = format!(
+        "Processes = {}\nSeed = {}\nRounds = {}\nDeepest nesting = {}\n",
+        mix.processes, mix.seed, mix.rounds, mix.deepest
+    );
+    for (number, function) in (1..).zip(&mix.functions) {
+        if function.calls == 0 {
+            continue;
+        }
+        let (calls, each) = (function.calls, function.instructions_per_call);
+        text +=
+            &format!("{number:>2} {:<16} = {calls} calls, {each} instructions each", function.name);
+        if function.faults_per_call > 0 {
+            text += &format!(", {} page faults each", function.faults_per_call);
+        }
+        text.push('\n');
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mix_tells_what_it_called() {
+        let facts: Facts = serde_json::from_str(
+            r#"{"schema": "pmuscope/workload/1", "workload": "function-mix", "threads": 2,
+                "time_s": 1.5, "user_s": 1.25, "system_s": 0.25, "max_rss_bytes": 1,
+                "minor_faults": 1, "major_faults": 0,
+                "mix": {"processes": 2, "seed": "1", "rounds": 40, "deepest": 3, "functions": [
+                  {"name": "nops", "calls": 40, "instructions_per_call": 660, "faults_per_call": 0},
+                  {"name": "isb", "calls": 0, "instructions_per_call": 10, "faults_per_call": 0},
+                  {"name": "pages", "calls": 40, "instructions_per_call": 55, "faults_per_call": 2}
+                ]}}"#,
+        )
+        .unwrap();
+        insta::assert_snapshot!(text(&facts), @r"
+        function-mix: 2 threads
+        Processes = 2
+        Seed = 1
+        Rounds = 40
+        Deepest nesting = 3
+         1 nops             = 40 calls, 660 instructions each
+         3 pages            = 40 calls, 55 instructions each, 2 page faults each
+        Time in seconds = 1.500
+        CPU in seconds = 1.250 user 0.250 system
+        ");
+    }
 
     #[test]
     fn facts_are_printed_as_key_and_value() {

@@ -199,10 +199,39 @@ fn a_file_of_another_kind_is_refused() {
     assert!(compare.stderr.contains("which bench, stat and sweep write"), "{compare}");
 }
 
+/// Processes add up, and each has an order of its own.
+#[test]
+fn the_function_mix_runs_in_several_processes() {
+    let scratch = Scratch::new();
+    let mix = ["workload", "function-mix", "--memory", "1", "--processes", "3", "--json"];
+    let all = scratch.pmuscope(mix.iter().chain(&["--rounds", "4", "--threads", "2"]));
+    all.exits(0).is_silent();
+    let facts: Value = serde_json::from_str(&all.stdout).unwrap();
+    assert_eq!((&facts["threads"], &facts["mix"]["processes"]), (&6.into(), &3.into()));
+    assert_eq!((&facts["mix"]["rounds"], &facts["mix"]["deepest"]), (&24.into(), &3.into()));
+    let calls = |of: &Value| of["calls"].as_u64().unwrap();
+    let functions = facts["mix"]["functions"].as_array().unwrap();
+    assert!(functions.len() >= 8 && functions.iter().all(|of| calls(of) % 24 == 0), "{all}");
+
+    let only = scratch.pmuscope(mix.iter().chain(&["--rounds", "1", "--only", "nops"]));
+    let facts: Value = serde_json::from_str(&only.exits(0).stdout).unwrap();
+    let functions = facts["mix"]["functions"].as_array().unwrap();
+    let called: Vec<&Value> = functions.iter().filter(|of| calls(of) > 0).collect();
+    assert_eq!((called.len(), &called[0]["name"]), (1, &"nops".into()));
+
+    let refused = |more: [&str; 2], why: &str| {
+        let all = scratch.pmuscope(["workload", "function-mix", "--rounds=1"].iter().chain(&more));
+        all.exits(2).complains(why).prints_nothing();
+    };
+    refused(["--only", "nop"], "use 1 to 10, or fp_division, int_division");
+    refused(["--processes", "0"], "--processes 0: use 1 to 1024");
+    refused(["--length", "-1"], "--length -1: use a factor up to 100");
+}
+
 #[test]
 fn a_workload_tells_what_it_did() {
     let scratch = Scratch::new();
-    let mix = scratch.pmuscope(["workload", "function-mix", "--seconds", "0.1", "--json"]);
+    let mix = scratch.pmuscope(["workload", "share-mix", "--seconds", "0.1", "--json"]);
     mix.exits(0).is_silent();
     let facts: Value = serde_json::from_str(&mix.stdout).unwrap();
     let shares: f64 =

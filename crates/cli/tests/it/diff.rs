@@ -20,7 +20,7 @@ fn record(scratch: &Scratch, file: &str, shares: &str) -> bool {
         "--",
         env!("CARGO_BIN_EXE_pmuscope"),
         "workload",
-        "function-mix",
+        "share-mix",
         "--threads=1",
         "--seconds=1",
         "--shares",

@@ -215,5 +215,5 @@ pub(crate) fn online() -> CpuSet {
 
 /// Our own program, busy on all CPUs for so long.
 pub(crate) fn busy(seconds: &'static str) -> [&'static str; 5] {
-    [env!("CARGO_BIN_EXE_pmuscope"), "workload", "function-mix", "--seconds", seconds]
+    [env!("CARGO_BIN_EXE_pmuscope"), "workload", "share-mix", "--seconds", seconds]
 }

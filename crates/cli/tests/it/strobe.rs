@@ -101,7 +101,7 @@ fn by_function(scratch: &Scratch, file: &str, event: usize) -> Vec<(String, f64)
 fn windows_in_a_guest_are_as_asked_and_give_the_shares_of_plain_sampling() {
     skip_unless!(need_pmu_guest());
     let scratch = Scratch::new();
-    let mix = ["--", "pmuscope", "workload", "function-mix", "--seconds", "3", "--threads", "3"];
+    let mix = ["--", "pmuscope", "workload", "share-mix", "--seconds", "3", "--threads", "3"];
     let strobe = ["record", "--strobe=300,period=500000", "-o", "strobed.data"];
     let strobed: Vec<&str> = strobe.iter().chain(&mix).copied().collect();
     in_guest(&scratch, "1", &strobed).exits(0);
@@ -168,7 +168,7 @@ fn full_windows_of_a_minute_keep_their_phase() {
     skip_unless!(need_full());
     skip_unless!(need_pmu_guest());
     let scratch = Scratch::new();
-    let mix = ["function-mix", "--seconds", "60", "--threads", "6"];
+    let mix = ["share-mix", "--seconds", "60", "--threads", "6"];
     let record = ["record", "--strobe", "-o", "minute.data", "--", "pmuscope", "workload"];
     in_guest(&scratch, "1", &record.iter().chain(&mix).copied().collect::<Vec<_>>()).exits(0);
     let recording = Recording::at(scratch.path("minute.data"));

@@ -10,7 +10,7 @@ use crate::json::is_documented;
 /// Records the function mix with these flags; false, with the reason printed, where this machine cannot.
 fn record(scratch: &Scratch, flags: &[&str]) -> bool {
     let record = ["record", "-q", "-e", "cpu-clock:u", "-F", "2000", "-o", "x.data"];
-    let mix = ["--", env!("CARGO_BIN_EXE_pmuscope"), "workload", "function-mix", "--threads=1"];
+    let mix = ["--", env!("CARGO_BIN_EXE_pmuscope"), "workload", "share-mix", "--threads=1"];
     let args = record.iter().chain(flags).chain(&mix).chain(&["--seconds=0.5"]);
     let outcome = scratch.pmuscope(args);
     let recorded = scratch.path("x.data").exists();
@@ -115,7 +115,7 @@ fn events_stand_side_by_side() {
 #[test]
 fn the_balance_of_cpus_is_told() {
     let scratch = Scratch::new();
-    let mix = ["--", env!("CARGO_BIN_EXE_pmuscope"), "workload", "function-mix", "--threads=4"];
+    let mix = ["--", env!("CARGO_BIN_EXE_pmuscope"), "workload", "share-mix", "--threads=4"];
     let how = ["record", "-q", "-e", "cpu-clock:u", "-F", "2000", "-o", "x.data"];
     let recorded = scratch.pmuscope(how.iter().chain(&mix).chain(&["--seconds=0.5"]));
     if !scratch.path("x.data").exists() {

@@ -16,7 +16,7 @@ use crate::place::{self, Placement};
 pub use functions::{FUNCTIONS, branches, integer_division, polynomial};
 
 /// Name on the command line.
-pub const NAME: &str = "function-mix";
+pub const NAME: &str = "share-mix";
 
 /// Average CPU seconds of one round of all functions: long against reading the clock (about
 /// 0.2 µs), short against a block of time in a report.
@@ -166,7 +166,7 @@ mod tests {
             pin: true,
         };
         let facts = run(&options).unwrap();
-        assert_eq!((facts.workload.as_str(), facts.threads), ("function-mix", Some(2)));
+        assert_eq!((facts.workload.as_str(), facts.threads), ("share-mix", Some(2)));
         assert!(facts.time_s >= 0.3);
         let shares: Vec<f64> = facts.functions.iter().map(|f| f.share).collect();
         assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9);
