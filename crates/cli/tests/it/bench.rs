@@ -225,7 +225,7 @@ fn the_function_mix_runs_in_several_processes() {
     };
     refused(["--only", "nop"], "use 1 to 10, or fp_division, int_division");
     refused(["--processes", "0"], "--processes 0: use 1 to 1024");
-    refused(["--length", "-1"], "--length -1: use a factor up to 100");
+    refused(["--length", "1000"], "--length 1000: use a factor up to 100");
 }
 
 #[test]

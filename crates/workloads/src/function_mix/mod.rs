@@ -132,12 +132,18 @@ pub fn run(options: &Options) -> Result<Facts, WorkloadError> {
     }
     let started = Instant::now();
     let end = options.duration.map(|duration| started + duration);
-    let done = place::run_team("mix", &Placement { threads, pin_to }, |index| {
+    let work = |index: usize| {
         // Nobody else takes it, so nobody can have poisoned it.
         let mut own = works[index].lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let (work, rng) = &mut *own;
         run_thread(options, Walk::new(work, options.length, options.only), rng, end)
-    })?;
+    };
+    // One thread needs no team: counters that threads do not inherit see it then.
+    let done = if threads == 1 && !options.pin {
+        vec![work(0)]
+    } else {
+        place::run_team("mix", &Placement { threads, pin_to }, work)?
+    };
     let time_s = started.elapsed().as_secs_f64();
     let mut facts = place::facts(NAME, threads, time_s)?;
     facts.mix = Some(sum(options, &done));
