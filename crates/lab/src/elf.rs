@@ -6,6 +6,7 @@ use object::read::elf::{FileHeader as _, ProgramHeader as _};
 use object::{Endianness, elf};
 
 use crate::Arch;
+use crate::symbols;
 
 /// Where fields of a 64-bit ELF header lie that tell of sections.
 const SECTION_OFFSET: std::ops::Range<usize> = 0x28..0x30;
@@ -55,9 +56,12 @@ impl Elf {
         (loaded <= bytes.len()).then_some(Self { arch, loader, loaded })
     }
 
-    /// The program without what is never loaded: symbols and debug information are most of a file and
-    /// would cost a guest seconds to unpack.
+    /// The program without what is never loaded, but for the names of functions: debug information is most
+    /// of a file and would cost a guest seconds to unpack. Names are kept for reports made in the guest.
     pub(crate) fn cut(&self, mut bytes: Vec<u8>) -> Vec<u8> {
+        if let Some(named) = symbols::with_functions(&bytes, self.loaded) {
+            return named;
+        }
         bytes.truncate(self.loaded);
         for field in [SECTION_OFFSET, SECTION_NUMBERS] {
             if let Some(field) = bytes.get_mut(field) {
@@ -87,6 +91,31 @@ mod tests {
         use std::os::unix::fs::PermissionsExt as _;
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
         assert!(Command::new(&program).status().unwrap().success());
+    }
+
+    #[test]
+    fn functions_keep_their_names() {
+        use object::{Object as _, ObjectSymbol as _};
+        let bytes = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        let names = |bytes: &[u8]| -> std::collections::BTreeMap<String, u64> {
+            let file = object::File::parse(bytes).unwrap();
+            let is_function = |s: &object::Symbol<'_, '_>| {
+                s.kind() == object::SymbolKind::Text && s.section_index().is_some()
+            };
+            let named = |s: object::Symbol<'_, '_>| (s.name().unwrap().to_owned(), s.address());
+            file.symbols().filter(is_function).map(named).collect()
+        };
+        let cut = Elf::of(&bytes).unwrap().cut(bytes.clone());
+        assert!(cut.len() * 2 < bytes.len(), "{} of {}", cut.len(), bytes.len());
+        let kept = names(&cut);
+        assert!(kept.len() > 100 && kept == names(&bytes), "{}", kept.len());
+        // Sections of code keep their places, debug information is gone.
+        let file = object::File::parse(&*cut).unwrap();
+        use object::ObjectSection as _;
+        let text = file.section_by_name(".text").unwrap();
+        let before = object::File::parse(&*bytes).unwrap();
+        assert_eq!(text.data().unwrap(), before.section_by_name(".text").unwrap().data().unwrap());
+        assert!(file.section_by_name(".debug_info").is_none());
     }
 
     #[test]

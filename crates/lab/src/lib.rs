@@ -21,6 +21,7 @@ mod program;
 mod qemu;
 mod run;
 mod scratch;
+mod symbols;
 mod sys;
 mod topology;
 
