@@ -24,6 +24,7 @@ mod ring;
 mod scope;
 pub mod spawn;
 mod sys;
+mod trial;
 mod value;
 
 pub use counting::{CountingSet, Reading};
@@ -36,4 +37,5 @@ pub use probe::probe;
 pub use ring::{Pending, Ring};
 pub use scope::Scope;
 pub use sys::RingMemory;
+pub use trial::{Fit, try_group};
 pub use value::Value;

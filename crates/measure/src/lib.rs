@@ -19,6 +19,7 @@ mod plan;
 mod run_file;
 mod store;
 pub mod summary;
+pub mod sweep;
 pub mod units;
 pub mod versus;
 

@@ -23,6 +23,7 @@ mod mean;
 mod order;
 mod rank;
 mod share;
+mod trend;
 
 pub use bootstrap::{MIN_VALUES, median_interval, ratio_of_medians};
 pub use delta::Spread;
@@ -38,3 +39,4 @@ pub use rank::{
     hodges_lehmann_ratio, hodges_lehmann_shift, mann_whitney, paired_ratio, signed_rank_centre,
 };
 pub use share::{MIN_BLOCKS, ShareBootstrap, block_bootstrap_share};
+pub use trend::trend;

@@ -24,6 +24,7 @@ mod report;
 mod script;
 mod stat;
 mod strobe_check;
+mod sweep;
 mod symbols;
 mod times;
 mod views;
@@ -53,6 +54,8 @@ pub(crate) enum Command {
     Script(Box<script::Args>),
     /// Count events of a program, of processes, or of the whole machine.
     Stat(Box<stat::Args>),
+    /// Count any number of events by running again, per unit of work, without taking turns.
+    Sweep(Box<sweep::Args>),
     /// Run a benchmark of the measuring itself.
     Bench(bench::Args),
     /// Put result files of repeated runs side by side.
@@ -77,6 +80,7 @@ impl Command {
             Self::Bundle(args) => bundle::run(args),
             Self::Script(args) => script::run(*args),
             Self::Stat(args) => stat::run(*args),
+            Self::Sweep(args) => sweep::run(*args),
             Self::Bench(args) => bench::run(args),
             Self::Compare(args) => compare::run(args),
             Self::Lab(args) => lab::run(args),

@@ -39,6 +39,7 @@ mod stacks;
 mod stat;
 mod streams;
 mod strobe;
+mod sweep;
 mod symbols;
 mod targets;
 mod usage;

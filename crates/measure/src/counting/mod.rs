@@ -27,6 +27,8 @@ use pmuscope_machine::child::Usage;
 
 use crate::run_file::Origin;
 
+pub(crate) use open::not_for_tasks;
+
 pub use open::Refusal;
 pub use run::{Counter, Seen, Signal};
 pub use target::Target;

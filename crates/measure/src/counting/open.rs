@@ -96,12 +96,8 @@ impl Opening<'_> {
 
     /// Why the kernel need not even be asked.
     fn impossible(&self, event: &Event) -> Option<String> {
-        if event.origin == Origin::Pmu && event.cpus.is_some() && !self.options.target.is_of_cpus()
-        {
-            return Some(format!(
-                "{} counts for whole parts of the machine, not for tasks. Try: -a",
-                event.name
-            ));
+        if !self.options.target.is_of_cpus() {
+            return not_for_tasks(event);
         }
         let cpus = match self.scope {
             Scope::Cpus(cpus) | Scope::Cgroup { cpus, .. } => cpus,
@@ -139,6 +135,13 @@ impl Opening<'_> {
             max_precise: event.max_precise,
         }
     }
+}
+
+/// Why an event cannot be counted for commands, processes and threads, if it cannot: units outside of cores
+/// do not know who uses them.
+pub(crate) fn not_for_tasks(event: &Event) -> Option<String> {
+    (event.origin == Origin::Pmu && event.cpus.is_some())
+        .then(|| format!("{} counts for whole parts of the machine. Try: -a", event.name))
 }
 
 /// Whether another event may open all the same.

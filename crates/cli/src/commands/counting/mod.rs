@@ -1,6 +1,7 @@
 //! What `stat` and `sweep` have in common: whose events, units of work, and how they end.
 
 mod events;
+mod select;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -14,6 +15,7 @@ use pmuscope_measure::{Extract, MeasureError, RunFile};
 use crate::exit::{Exit, failure};
 
 pub(super) use events::Asked;
+pub(super) use select::select;
 
 /// Whose events are counted.
 #[derive(Debug, Clone, clap::Args)]

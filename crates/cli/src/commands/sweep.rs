@@ -1,0 +1,337 @@
+//! `pmuscope sweep`.
+
+use std::ffi::OsString;
+use std::os::fd::AsFd as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use pmuscope_counters::Host;
+use pmuscope_events::metrics::Metrics;
+use pmuscope_events::{Catalog, Event, MachineCatalog, parse};
+use pmuscope_machine::{CpuSet, Machine, Pmu, place};
+use pmuscope_measure::counting::{Options, Signal, Target};
+use pmuscope_measure::sweep::{Done, Schedule, Sweep, Watch, drift, schedule};
+use pmuscope_measure::{Labels, MeasureError, Origin, Plan, RunFile, load};
+use pmuscope_report::{counts_text, number};
+
+use super::bench::runs::{Output, begin, keep};
+use super::counting::{Asked, UnitArgs, describe, refused, select};
+use super::doctor;
+use crate::exit::{Exit, failure};
+use crate::signals::stop_pipe;
+
+/// Flags of `pmuscope sweep`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  pmuscope sweep -e '^l2_rqsts|^dtlb' --per packet=10e6 -- ./basic1
+  pmuscope sweep -e '.*' -r 5 --json a.json -- ./a    every event, without taking turns
+  pmuscope sweep -e 'syscalls:sys_enter_' --per-from 'request=([0-9]+) requests' -- ./server
+  pmuscope sweep -e '.*' -p 4711 --slice 2            a program that cannot be run again
+  pmuscope sweep -e '.*' --json a.json --resume -- ./a")]
+pub(crate) struct Args {
+    /// Events: as perf writes them, or a regular expression over their names (those of tracepoints only
+    /// if it has a colon); may be given several times
+    #[arg(short, long, value_name = "REGEX", required = true, help_heading = "Events")]
+    event: Vec<String>,
+    /// Only tell which events would be counted in which run, and which cannot be
+    #[arg(long, help_heading = "Events")]
+    dry_run: bool,
+    /// Count everything on all CPUs, in slices of time
+    #[arg(short = 'a', long, requires = "slice", help_heading = "What to count")]
+    all_cpus: bool,
+    /// Count these processes, in slices of time
+    #[arg(
+        short,
+        long,
+        value_name = "PID,…",
+        value_delimiter = ',',
+        requires = "slice",
+        conflicts_with = "all_cpus",
+        help_heading = "What to count"
+    )]
+    pid: Vec<u32>,
+    /// Seconds of each slice
+    #[arg(long, value_name = "SECONDS", help_heading = "What to count")]
+    slice: Option<f64>,
+    /// Run the program on these CPUs only ("2-5")
+    #[arg(long, value_name = "CPUS", help_heading = "What to count")]
+    cpu: Option<String>,
+    /// Do not follow children
+    #[arg(short = 'i', long, help_heading = "What to count")]
+    no_inherit: bool,
+    /// How often each event is counted; an interval needs 2
+    #[arg(short, long, value_name = "N", default_value_t = 5, help_heading = "Runs")]
+    repeat: usize,
+    /// Seed of the random order of runs
+    #[arg(long, value_name = "N", help_heading = "Runs")]
+    seed: Option<u64>,
+    /// Do only what the file of --json does not have yet
+    #[arg(long, requires = "json", help_heading = "Runs")]
+    resume: bool,
+    #[command(flatten)]
+    units: UnitArgs,
+    #[command(flatten)]
+    output: Output,
+    /// The program to run
+    #[arg(
+        trailing_var_arg = true,
+        value_name = "CMD",
+        conflicts_with_all = ["all_cpus", "pid"]
+    )]
+    command: Vec<OsString>,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+    let machine = Machine::host();
+    let bad = |message: &str| failure(Exit::BadInput, message);
+    let target = match (args.all_cpus, &args.pid[..], &args.command[..]) {
+        (true, ..) => Target::System,
+        (false, [_, ..], _) => Target::Processes(args.pid.clone()),
+        (false, [], [_, ..]) => Target::Command,
+        (false, [], []) if args.dry_run => Target::System,
+        (false, [], []) => {
+            return Err(bad("nothing to count. Try: pmuscope sweep -e REGEX -- COMMAND, or -p PID --slice 2"));
+        }
+    };
+    if args.repeat == 0 || args.slice.is_some_and(|s| !s.is_finite() || s <= 0.0) {
+        return Err(bad("-r 0, --slice 0: at least one run, and more than no time"));
+    }
+    let (units, figures) = args.units.units()?;
+    let (asked, references) = chosen(&args.event, units.events(), &machine)?;
+    let events: Vec<Event> = asked.groups.into_iter().flat_map(|group| group.events).collect();
+    let planned = schedule(&Host, &target, &events, &references);
+    let absent = asked.absent.into_iter();
+    let mut missing: Vec<(String, String)> = absent.collect();
+    missing.extend(planned.refused.iter().map(|one| (one.event.clone(), one.why.clone())));
+    if args.dry_run {
+        print!("{}", plan_text(&planned, &missing));
+        return Ok(if missing.is_empty() { Exit::Done } else { Exit::Incomplete });
+    }
+    if planned.runs.is_empty() {
+        let first = missing.first().map_or(String::new(), |(event, why)| format!(" {event}: {why}"));
+        let text = format!("none of the {} events can be counted here.{first}", missing.len());
+        return Err(failure(Exit::NotPossible, text));
+    }
+    if let Some(cpus) = &args.cpu {
+        pin(cpus)?;
+    }
+    let file = args.file(&machine, &target, &planned)?;
+    let seed = file.seed.as_deref().and_then(|seed| seed.parse().ok());
+    let sweep = Sweep {
+        kernel: &Host,
+        machine: &machine,
+        options: Options {
+            keep_output: target == Target::Command,
+            target,
+            inherit: !args.no_inherit,
+            groups: Vec::new(),
+            pinned: true,
+            command: args.command.clone(),
+            delay: None,
+            timeout: args.slice.map(Duration::from_secs_f64),
+            interval: None,
+            intervals: None,
+        },
+        schedule: &planned,
+        rounds: args.repeat,
+        seed: seed.or(args.seed).unwrap_or_else(Plan::random_seed),
+        units: &units,
+        figures: &figures,
+    };
+    args.finish(&sweep, file, &missing)
+}
+
+impl Args {
+    /// The file to add runs to: a new one, or that of an earlier sweep of the same.
+    fn file(
+        &self,
+        machine: &Machine,
+        target: &Target,
+        schedule: &Schedule,
+    ) -> anyhow::Result<RunFile> {
+        let mut file = begin(machine, &doctor::facts()?)?;
+        let list = |groups: &[pmuscope_events::Group]| {
+            let names = groups.iter().flat_map(|group| &group.events).map(|event| &event.name[..]);
+            names.collect::<Vec<_>>().join(",")
+        };
+        let runs: Vec<String> = schedule.runs.iter().map(|groups| list(groups)).collect();
+        let mut set = |key: &str, value: String| file.parameters.insert(key.to_owned(), value);
+        set("target", describe(target, &self.command));
+        set("references", schedule.references.join(","));
+        set("runs", runs.join(" | "));
+        if let Some(slice) = self.slice {
+            set("slice_s", slice.to_string());
+        }
+        let Some(path) = self.output.path().filter(|path| self.resume && path.exists()) else {
+            for concern in &file.concerns {
+                let fix = concern.fix.as_ref().map_or(String::new(), |fix| format!(" Try: {fix}"));
+                eprintln!("pmuscope: {}: {}.{fix}", concern.why, concern.effect);
+            }
+            return Ok(file);
+        };
+        let earlier = load(path)?;
+        if earlier.parameters != file.parameters {
+            let text = format!(
+                "{}: is of another sweep (events, program or machine differ), and cannot be gone on \
+                 with. Try without --resume, or another file",
+                path.display()
+            );
+            return Err(failure(Exit::BadInput, text));
+        }
+        Ok(earlier)
+    }
+
+    fn finish(
+        &self,
+        sweep: &Sweep<'_>,
+        mut file: RunFile,
+        missing: &[(String, String)],
+    ) -> anyhow::Result<Exit> {
+        let stop = stop_pipe().context("cannot listen for signals")?;
+        let (runs, rounds) = (sweep.schedule.runs.len(), self.repeat);
+        let each = self.slice.map_or(String::new(), |slice| {
+            let all = slice * (runs * rounds) as f64;
+            format!(", about {}", number::duration(all))
+        });
+        eprintln!("{} runs: {runs} × {rounds}{each}; Ctrl-C keeps what is done", runs * rounds);
+        let mut watch = Progress { path: self.output.path().map(PathBuf::from) };
+        let whole = sweep
+            .run(&mut file, Signal(stop.as_fd()), &mut watch)
+            .map_err(|error| refused(&error, !self.command.is_empty()))?;
+        if file.runs.is_empty() {
+            return Err(failure(Exit::Incomplete, "interrupted before the first run was over"));
+        }
+        add_missing(&mut file, missing);
+        note_drift(&mut file, &sweep.schedule.references);
+        self.output.finish(file, !whole, missing.is_empty(), |file, style| {
+            counts_text(file, &Metrics::builtin(), style)
+        })
+    }
+}
+
+/// Names what cannot be counted in the first run, with the reason.
+fn add_missing(file: &mut RunFile, missing: &[(String, String)]) {
+    for (event, why) in missing {
+        if !file.series.iter().any(|series| series.metric == *event) {
+            file.add(0, &Labels::new(), event, ("", Origin::Hardware), Err(why.clone()));
+        }
+    }
+}
+
+/// Says how alike runs were, by the first reference.
+fn note_drift(file: &mut RunFile, references: &[String]) {
+    let unit = file.runs.iter().find_map(|run| run.units.keys().next().cloned());
+    let seen = references.iter().find_map(|event| drift(file, event, unit.as_deref()));
+    let Some(seen) = seen else { return };
+    let spread = number::percent(seen.spread, 2);
+    let mut text = format!("runs differ by {spread} in {} (standard deviation)", seen.event);
+    if let (true, Some(growth)) = (seen.is_notable(), seen.growth) {
+        let share = number::percent(growth.value, 1);
+        text += &format!(
+            ", and drifted by {share} from the first to the last: figures of different runs belong \
+             together only so far. Try a quieter machine, or more rounds (-r)"
+        );
+    }
+    if !file.notices.contains(&text) {
+        file.notices.push(text);
+    }
+}
+
+/// What was asked for, and what is counted in every run: cycles and instructions, or the clock.
+fn chosen<'a>(
+    texts: &'a [String],
+    of_units: impl Iterator<Item = &'a str>,
+    machine: &Machine,
+) -> anyhow::Result<(Asked, Vec<Event>)> {
+    let impossible = |error: &dyn std::fmt::Display| failure(Exit::NotPossible, error.to_string());
+    let catalog = MachineCatalog::new(machine).map_err(|error| impossible(&error))?;
+    let mut asked = Asked::default();
+    for text in texts {
+        select(&mut asked, text, &catalog)?;
+    }
+    let has_pmu = catalog.pmus().iter().any(Pmu::is_core);
+    if !has_pmu {
+        eprintln!(
+            "pmuscope: this machine shows no counters of its CPU: events of the hardware are left out. \
+             See: pmuscope doctor"
+        );
+    }
+    let mut texts: Vec<&str> = vec![if has_pmu { "cycles,instructions" } else { "task-clock" }];
+    // The number of units has to be known of every run.
+    texts.extend(of_units);
+    let mut references = Vec::new();
+    for text in texts {
+        let groups = parse(text, &catalog).map_err(|error| impossible(&error))?;
+        references.extend(groups.into_iter().flat_map(|group| group.events));
+    }
+    Ok((asked, references))
+}
+
+/// Moves this process, and with it the program, to these CPUs.
+fn pin(text: &str) -> anyhow::Result<()> {
+    let cpus = CpuSet::parse(text)
+        .map_err(|error| failure(Exit::BadInput, format!("--cpu {text}: {error}")))?;
+    if cpus.contains(0) {
+        eprintln!(
+            "pmuscope: CPU 0 serves most interrupts of many machines: counts vary more there. Try others"
+        );
+    }
+    place::set_affinity(&cpus)
+        .map_err(|error| failure(Exit::NotPossible, format!("--cpu {text}: {error}")))
+}
+
+/// Which events are counted in which run.
+fn plan_text(schedule: &Schedule, missing: &[(String, String)]) -> String {
+    let mut out = format!(
+        "{} runs, {} at least · in every run: {}\n",
+        schedule.runs.len(),
+        schedule.least,
+        schedule.references.join(", ")
+    );
+    for (number, groups) in schedule.runs.iter().enumerate() {
+        let names = groups.iter().flat_map(|group| &group.events).map(|event| &event.name[..]);
+        let own: Vec<&str> =
+            names.filter(|name| !schedule.references.iter().any(|one| one == name)).collect();
+        out += &format!("{:>4}  {}\n", number + 1, own.join(", "));
+    }
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (event, why) in missing {
+        match reasons.iter_mut().find(|(known, _)| known == why) {
+            Some((_, events)) => events.push(event),
+            None => reasons.push((why, vec![event])),
+        }
+    }
+    for (why, events) in reasons {
+        out += &format!("   -  {}: {why}\n", events.join(", "));
+    }
+    out
+}
+
+/// Progress goes to stderr, a line per run; results to the file after each.
+struct Progress {
+    path: Option<PathBuf>,
+}
+
+impl Watch for Progress {
+    fn done(&mut self, done: &Done) {
+        let left = if done.runs < done.of {
+            format!(" · about {} left", number::duration(done.left_s))
+        } else {
+            String::new()
+        };
+        let took = number::duration(done.seconds);
+        let failed = if done.exit == 0 { String::new() } else { format!(", status {}", done.exit) };
+        eprintln!("{}/{}: {took}{failed}{left}", done.runs, done.of);
+    }
+
+    fn failed(&mut self, exit: u8, output: &str) {
+        let end: Vec<&str> = output.lines().rev().take(3).collect();
+        let end: Vec<&str> = end.into_iter().rev().collect();
+        eprintln!("pmuscope: the program ended with status {exit}: {}", end.join(" | "));
+    }
+
+    fn keep(&mut self, file: &RunFile) -> Result<(), MeasureError> {
+        keep(file, self.path.as_deref().map(Path::new))
+    }
+}

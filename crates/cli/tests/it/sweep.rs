@@ -1,0 +1,105 @@
+//! `pmuscope sweep`: any number of events, none of them taking turns.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::harness::{Outcome, Scratch, need_root, skip_unless};
+
+fn file(path: &Path) -> Value {
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+#[track_caller]
+fn sweep(scratch: &Scratch, flags: &[&str], command: &[&str]) -> Outcome {
+    scratch.pmuscope([&["sweep"], flags, &["--"], command].concat())
+}
+
+const DD: [&str; 5] = ["dd", "if=/dev/zero", "of=/dev/null", "bs=4k", "count=3000"];
+
+#[test]
+fn every_call_of_a_program_is_counted_per_unit_that_it_prints() {
+    skip_unless!(need_root());
+    let scratch = Scratch::new();
+    let flags = [
+        "-e",
+        "syscalls:sys_enter_(read|write)$",
+        "-e",
+        "page-faults",
+        "-r",
+        "3",
+        "--per-from",
+        "block=([0-9]+)\\+0 records out",
+        "--metric-from",
+        "seconds=copied, ([0-9.e-]+) s",
+        "--json",
+        "a.json",
+    ];
+    let outcome = sweep(&scratch, &flags, &DD);
+    outcome.exits(0);
+    let file = file(&scratch.path("a.json"));
+    let runs = file["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 3);
+    assert!(runs.iter().all(|run| run["units"]["block"] == 3000.0 && run["labels"]["group"] == "1"));
+    let series = file["series"].as_array().unwrap();
+    let of = |name: &str| series.iter().find(|one| one["metric"] == name).unwrap();
+    for value in of("syscalls:sys_enter_write")["values"].as_array().unwrap() {
+        // Each block, and three lines at the end.
+        assert_eq!(value["value"], 3003.0);
+        assert_eq!(value["enabled_s"], value["running_s"]);
+    }
+    assert_eq!(of("task-clock")["values"].as_array().unwrap().len(), 3, "the reference");
+    assert!(of("seconds")["values"][0]["value"].as_f64().unwrap() > 0.0);
+    outcome.prints("/block").prints("runs differ by");
+}
+
+#[test]
+fn a_running_program_is_counted_in_slices() {
+    let scratch = Scratch::new();
+    let script = "while :; do /bin/true; done";
+    let mut program = std::process::Command::new("sh").args(["-c", script]).spawn().unwrap();
+    let pid = program.id().to_string();
+    let flags = ["-e", "faults$", "-p", &pid, "--slice", "0.2", "-r", "4", "--json", "a.json"];
+    let outcome = scratch.pmuscope([&["sweep"], &flags[..]].concat());
+    program.kill().unwrap();
+    program.wait().unwrap();
+    outcome.exits(0);
+    let file = file(&scratch.path("a.json"));
+    let runs = file["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 4);
+    for run in runs {
+        let seconds = run["duration_s"].as_f64().unwrap();
+        assert!((0.2..2.0).contains(&seconds), "{run}");
+    }
+    let faults = file["series"].as_array().unwrap();
+    let faults = faults.iter().find(|one| one["metric"] == "page-faults").unwrap();
+    assert!(faults["values"].as_array().unwrap().iter().all(|v| v["value"].as_f64().unwrap() > 0.0));
+}
+
+#[test]
+fn what_was_begun_is_gone_on_with() {
+    let scratch = Scratch::new();
+    let flags = ["-e", "faults$", "--seed", "7", "--json", "a.json"];
+    sweep(&scratch, &[&flags[..], &["-r", "2"]].concat(), &DD).exits(0);
+    let before = file(&scratch.path("a.json"));
+    let again = sweep(&scratch, &[&flags[..], &["-r", "5", "--resume"]].concat(), &DD);
+    again.exits(0);
+    let after = file(&scratch.path("a.json"));
+    let runs = after["runs"].as_array().unwrap();
+    assert_eq!((runs.len(), &after["seed"]), (5, &Value::from("7")));
+    assert_eq!(runs[..2], before["runs"].as_array().unwrap()[..]);
+    let other = ["-e", "switches$", "--json", "a.json", "--resume"];
+    sweep(&scratch, &other, &DD).exits(2).complains("is of another sweep");
+    assert_eq!(file(&scratch.path("a.json")), after, "nothing measured is lost");
+}
+
+#[test]
+fn a_plan_is_shown_without_running_anything() {
+    let scratch = Scratch::new();
+    let outcome = scratch.pmuscope(["sweep", "-e", "faults|task-clock", "--dry-run"]);
+    outcome.exits(0).prints("1 runs, 1 at least").prints("page-faults, minor-faults, major-faults");
+    let wrong = scratch.pmuscope(["sweep", "-e", "no_such_thing", "--", "true"]);
+    wrong.exits(2).complains("no event of this machine has such a name");
+    scratch.pmuscope(["sweep", "-e", "(", "--", "true"]).exits(2).complains("regular expression");
+}

@@ -1,0 +1,19 @@
+//! Counting more events than fit, by running again in place of taking turns.
+//!
+//! ```text
+//!  events ─► schedule ─► runs, each with what is counted in it     round 1   round 2 …
+//!                          1  cycles instructions │ a b c            3         1
+//!                          2  cycles instructions │ d e f            1         2     in random order
+//!                          3  cycles instructions │ g, faults        2         3
+//! ```
+//!
+//! In every run the references are counted too: their [drift] over the runs tells how far figures of
+//! different runs belong together.
+
+mod drift;
+mod run;
+mod schedule;
+
+pub use drift::{Drift, drift};
+pub use run::{Done, GROUP, Sweep, Watch};
+pub use schedule::{Refused, Schedule, schedule};

@@ -1,0 +1,153 @@
+//! The runs of a sweep, in random order, each kept as soon as it is done.
+
+use pmuscope_counters::Kernel;
+use pmuscope_counters::spawn::Status;
+use pmuscope_machine::Machine;
+
+use super::schedule::Schedule;
+use crate::counting::{Aggregation, Counter, Ended, Options, Recorded, Signal};
+use crate::error::MeasureError;
+use crate::extract::Extract;
+use crate::plan::{Plan, Planned};
+use crate::run_file::{Labels, Origin, RunFile};
+use crate::units::Units;
+
+/// Label of a run: which part of the schedule it counted, from 1.
+pub const GROUP: &str = "group";
+
+/// What to run.
+pub struct Sweep<'a> {
+    /// The kernel that counts.
+    pub kernel: &'a dyn Kernel,
+    /// The machine.
+    pub machine: &'a Machine,
+    /// Over what; its groups are taken from the schedule.
+    pub options: Options,
+    /// What is counted when.
+    pub schedule: &'a Schedule,
+    /// How often each.
+    pub rounds: usize,
+    /// Seed of the order.
+    pub seed: u64,
+    /// Units of work.
+    pub units: &'a Units,
+    /// Figures that the program prints.
+    pub figures: &'a [Extract],
+}
+
+/// A run is over.
+#[derive(Debug, Clone, Copy)]
+pub struct Done {
+    /// How many are.
+    pub runs: usize,
+    /// Of how many.
+    pub of: usize,
+    /// Seconds that it took.
+    pub seconds: f64,
+    /// Exit status of the program.
+    pub exit: i32,
+    /// Seconds that the others will take, about.
+    pub left_s: f64,
+}
+
+/// Whoever waits for the results.
+pub trait Watch {
+    /// A run is over.
+    fn done(&mut self, done: &Done);
+    /// A run failed: its exit status, and the end of what it printed.
+    fn failed(&mut self, exit: u8, output: &str);
+    /// The results so far.
+    ///
+    /// # Errors
+    /// If they cannot be kept; the sweep ends.
+    fn keep(&mut self, file: &RunFile) -> Result<(), MeasureError>;
+}
+
+impl Sweep<'_> {
+    /// Runs what `file` does not have yet, up to where `stop` is given. Runs that were broken off are not
+    /// kept. False if there are some left.
+    ///
+    /// # Errors
+    /// If nothing can be counted, the program cannot be run, or results cannot be kept.
+    pub fn run(
+        &self,
+        file: &mut RunFile,
+        stop: Signal<'_>,
+        watch: &mut dyn Watch,
+    ) -> Result<bool, MeasureError> {
+        let plan = Plan::new(self.schedule.runs.len(), self.rounds, self.seed);
+        file.seed = Some(self.seed.to_string());
+        let todo: Vec<Planned> =
+            plan.runs.iter().filter(|planned| !is_done(file, planned)).copied().collect();
+        let clock = std::time::Instant::now();
+        let before_s = file.duration_s;
+        for (number, planned) in todo.iter().enumerate() {
+            if stop.is_given() || !self.once(file, planned, stop, watch)? {
+                return Ok(false);
+            }
+            file.duration_s = before_s + clock.elapsed().as_secs_f64();
+            watch.keep(file)?;
+            let each = clock.elapsed().as_secs_f64() / (number + 1) as f64;
+            let Some(run) = file.runs.last() else { continue };
+            let done = Done {
+                runs: plan.runs.len() - (todo.len() - number - 1),
+                of: plan.runs.len(),
+                seconds: run.duration_s,
+                exit: run.exit.unwrap_or(-1),
+                left_s: each * (todo.len() - number - 1) as f64,
+            };
+            watch.done(&done);
+        }
+        Ok(true)
+    }
+
+    /// One run; false if it was broken off.
+    fn once(
+        &self,
+        file: &mut RunFile,
+        planned: &Planned,
+        stop: Signal<'_>,
+        watch: &mut dyn Watch,
+    ) -> Result<bool, MeasureError> {
+        let groups = self.schedule.runs[planned.arm].clone();
+        let options = Options { groups, pinned: true, ..self.options.clone() };
+        let counter = Counter::new(self.kernel, self.machine, &options)?;
+        self.units.forget_files();
+        let (counted, refused) = counter.count(stop, &mut |_, _| {})?;
+        if counted.ended == Ended::Interrupted {
+            return Ok(false);
+        }
+        let recorded = Recorded {
+            order: planned.order,
+            round: Some(planned.round),
+            labels: Labels::from([(GROUP.to_owned(), (planned.arm + 1).to_string())]),
+            aggregation: Aggregation::Global,
+        };
+        let run = recorded.add(file, &counter, (&counted, &refused));
+        for figure in self.figures {
+            let kind = (figure.unit.as_str(), Origin::Program);
+            file.add(run, &Labels::new(), &figure.metric, kind, figure.find(&counted.output));
+        }
+        let missing = self.units.count(file, run, &counted.output);
+        let notice = counted.notice.map(str::to_owned);
+        for sentence in missing.into_iter().chain(notice) {
+            // A run that did no work, or did not tell, is worth nothing per unit; one such sentence does.
+            if !file.notices.contains(&sentence) {
+                file.notices.push(sentence);
+            }
+        }
+        match counted.status.map(Status::shell) {
+            None | Some(0) => {}
+            Some(exit) => watch.failed(exit, &counted.output),
+        }
+        Ok(true)
+    }
+}
+
+/// Whether an earlier sweep made this run.
+fn is_done(file: &RunFile, planned: &Planned) -> bool {
+    let group = (planned.arm + 1).to_string();
+    file.runs.iter().any(|run| {
+        run.order == planned.order && run.why.is_none() && run.labels.get(GROUP) == Some(&group)
+    })
+}
