@@ -44,9 +44,8 @@ fn open(
     let mut group: Vec<OwnedFd> = Vec::new();
     for (index, attr) in attrs.iter().enumerate() {
         let mut attr = attr.clone();
-        attr.read_format = ReadFormat::TOTAL_TIME_ENABLED
-            | ReadFormat::TOTAL_TIME_RUNNING
-            | ReadFormat::GROUP;
+        attr.read_format =
+            ReadFormat::TOTAL_TIME_ENABLED | ReadFormat::TOTAL_TIME_RUNNING | ReadFormat::GROUP;
         attr.flags.set(AttrFlags::DISABLED | AttrFlags::PINNED, index == 0);
         let (pid, on) = cpu.map_or((0, -1), |cpu| (-1, cpu as i32));
         let leader = group.first().map(|leader| leader.as_fd());
@@ -71,9 +70,7 @@ fn counted(kernel: &dyn Kernel, group: &[OwnedFd], members: usize) -> Fit {
     let format = ReadFormat::TOTAL_TIME_ENABLED | ReadFormat::TOTAL_TIME_RUNNING;
     let values = Value::decode_group(format | ReadFormat::GROUP, &words[..filled]);
     match values.as_deref() {
-        Some([first, ..])
-            if first.running_ns > Some(0) && first.running_ns == first.enabled_ns =>
-        {
+        Some([first, ..]) if first.running_ns > Some(0) && first.running_ns == first.enabled_ns => {
             Fit::AtOnce
         }
         _ => Fit::NotAtOnce,

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
 use pmuscope_counters::Host;
@@ -15,13 +15,16 @@ use pmuscope_machine::{Machine, Pmu};
 use pmuscope_measure::counting::{
     Aggregation, Counted, Counter, Ended, Moment, Options, Recorded, Signal, Target,
 };
-use pmuscope_measure::{Labels, Program, RunFile, save};
+use pmuscope_measure::units::Units;
+use pmuscope_measure::{Extract, Labels, Program, RunFile, save};
 use pmuscope_report::{
     LineFormat, Style, Tool, counts_lines, counts_text, intervals_text, to_json,
 };
 
 use super::bench::runs::begin;
-use super::counting::{Asked, TargetArgs, UnitArgs, add_absent, add_work, describe, refused};
+use super::counting::{
+    Absent, Asked, TargetArgs, UnitArgs, add_absent, add_work, describe, refused,
+};
 use super::doctor;
 use crate::exit::{Exit, failure};
 use crate::signals::stop_pipe;
@@ -148,83 +151,142 @@ impl Parts {
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let machine = Machine::host();
-    let bad = |message: String| failure(Exit::BadInput, message);
-    let target = args.target.target("stat", &args.command)?;
-    let aggregation = args.parts.aggregation(&target).map_err(bad)?;
-    if args.repeat == 0 || args.interval_print == Some(0) {
-        return Err(bad("-r 0, -I 0: at least one run, and a millisecond".into()));
-    }
     let (units, figures) = args.units.units()?;
     let metrics = chosen_metrics(&args.metrics)?;
-    let Asked { groups, absent } = asked(&args, units.events(), &machine)?;
-    let milliseconds = |ms: Option<u64>| ms.map(Duration::from_millis);
-    let options = Options {
-        target,
-        inherit: !args.target.no_inherit,
-        groups,
-        pinned: false,
-        command: args.command.clone(),
-        keep_output: units.need_output() || !figures.is_empty(),
-        delay: milliseconds(args.delay),
-        timeout: milliseconds(args.timeout),
-        interval: milliseconds(args.interval_print),
-        intervals: args.interval_count,
-    };
-    let has_command = !options.command.is_empty();
-    let counter =
-        Counter::new(&Host, &machine, &options).map_err(|error| refused(&error, has_command))?;
-    let facts = doctor::facts()?;
-    let mut file = begin(&machine, &facts)?;
+    let (options, absent, aggregation) = args.options(&units, !figures.is_empty(), &machine)?;
+    let counter = Counter::new(&Host, &machine, &options)
+        .map_err(|error| refused(&error, !options.command.is_empty()))?;
+    let mut file = begin(&machine, &doctor::facts()?)?;
     let about = describe(&options.target, &options.command);
     file.parameters.insert("target".to_owned(), about);
-    let stop = stop_pipe().context("cannot listen for signals")?;
-    let signal = Signal(stop.as_fd());
-    let clock = std::time::Instant::now();
-    let mut last = None;
     let mut lines = Lines::new(&args, &metrics)?;
-    for order in 0..args.repeat {
-        if signal.is_given() {
-            break;
+    let stat =
+        Stat { args: &args, options: &options, counter, absent, aggregation, units, figures };
+    let exit = stat.count(&mut file, &mut lines)?;
+    lines.finish(&file)?;
+    Ok(exit)
+}
+
+impl Args {
+    /// Validated; with what was asked for and the machine does not have, and what sums are over.
+    fn options(
+        &self,
+        units: &Units,
+        figures: bool,
+        machine: &Machine,
+    ) -> anyhow::Result<(Options, Absent, Aggregation)> {
+        let bad = |message: String| failure(Exit::BadInput, message);
+        let target = self.target.target("stat", &self.command)?;
+        let aggregation = self.parts.aggregation(&target).map_err(bad)?;
+        if self.repeat == 0 || self.interval_print == Some(0) {
+            return Err(bad("-r 0, -I 0: at least one run, and a millisecond".into()));
         }
-        units.forget_files();
-        let round = (args.repeat > 1).then_some(order);
-        let recorded = Recorded { order, round, labels: Labels::new(), aggregation };
-        let mut live = |before: Option<&Moment>, now: &Moment| {
-            lines.show_interval(&counter, &recorded, (before, now));
+        let Asked { groups, absent } = asked(self, units.events(), machine)?;
+        let milliseconds = |ms: Option<u64>| ms.map(Duration::from_millis);
+        let options = Options {
+            target,
+            inherit: !self.target.no_inherit,
+            groups,
+            pinned: false,
+            command: self.command.clone(),
+            keep_output: units.need_output() || figures,
+            delay: milliseconds(self.delay),
+            timeout: milliseconds(self.timeout),
+            interval: milliseconds(self.interval_print),
+            intervals: self.interval_count,
         };
-        let (counted, refusals) =
-            counter.count(signal, &mut live).map_err(|error| refused(&error, has_command))?;
-        let first = recorded.add(&mut file, &counter, (&counted, &refusals));
-        if options.keep_output {
+        Ok((options, absent, aggregation))
+    }
+}
+
+/// All runs of one command line.
+struct Stat<'a> {
+    args: &'a Args,
+    options: &'a Options,
+    counter: Counter<'a>,
+    /// What was asked for and the machine does not have.
+    absent: Absent,
+    aggregation: Aggregation,
+    units: Units,
+    figures: Vec<Extract>,
+}
+
+/// How the last run ended.
+struct Last {
+    status: Option<Status>,
+    ended: Ended,
+    /// Events that could not be opened.
+    refused: bool,
+}
+
+impl Stat<'_> {
+    /// Counts as often as asked for, or until the user says so.
+    fn count(&self, file: &mut RunFile, lines: &mut Lines<'_>) -> anyhow::Result<Exit> {
+        let stop = stop_pipe().context("cannot listen for signals")?;
+        let signal = Signal(stop.as_fd());
+        let clock = Instant::now();
+        let mut last = None;
+        for order in 0..self.args.repeat {
+            if signal.is_given() {
+                break;
+            }
+            let now = self.once(order, signal, file, lines)?;
+            file.duration_s = clock.elapsed().as_secs_f64();
+            if let Some(Some(path)) = &self.args.json {
+                save(file, path)?;
+            }
+            let over = now.ended == Ended::Interrupted;
+            last = Some(now);
+            if over {
+                break;
+            }
+        }
+        let Some(last) = last else { return Ok(Exit::Incomplete) };
+        let interrupted = last.ended == Ended::Interrupted;
+        // Of our own choice nobody asked for what the machine does not have.
+        let refused = (last.refused || !self.absent.is_empty()) && !self.args.event.is_empty();
+        let fewer = interrupted && file.runs.len() < self.args.repeat;
+        let exit = exit(last.status, refused || fewer || !file.notices.is_empty());
+        if interrupted && !self.options.command.is_empty() {
+            file.why = Some("interrupted".to_owned());
+        } else {
+            file.finish(exit.status());
+        }
+        Ok(exit)
+    }
+
+    fn once(
+        &self,
+        order: usize,
+        signal: Signal<'_>,
+        file: &mut RunFile,
+        lines: &mut Lines<'_>,
+    ) -> anyhow::Result<Last> {
+        self.units.forget_files();
+        let round = (self.args.repeat > 1).then_some(order);
+        let recorded =
+            Recorded { order, round, labels: Labels::new(), aggregation: self.aggregation };
+        let mut live = |before: Option<&Moment>, now: &Moment| {
+            lines.show_interval(&self.counter, &recorded, (before, now));
+        };
+        let (counted, refusals) = self
+            .counter
+            .count(signal, &mut live)
+            .map_err(|error| refused(&error, !self.options.command.is_empty()))?;
+        let first = recorded.add(file, &self.counter, (&counted, &refusals));
+        if self.options.keep_output {
             // The user is to see it as without us, if later.
-            std::io::stdout().write_all(counted.output.as_bytes()).context("standard output")?;
+            let output = counted.output.as_bytes();
+            std::io::stdout().write_all(output).context("cannot write to standard output")?;
         }
         for run in first..file.runs.len() {
-            add_absent(&mut file, run, &absent);
-            let missing = add_work(&mut file, run, (&units, &figures), &counted.output);
+            add_absent(file, run, &self.absent);
+            let missing = add_work(file, run, (&self.units, &self.figures), &counted.output);
             file.notices.extend(missing);
         }
         file.notices.extend(counted.notice.map(str::to_owned));
-        file.duration_s = clock.elapsed().as_secs_f64();
-        if let Some(Some(path)) = &args.json {
-            save(&file, path)?;
-        }
-        last = Some((counted.status, counted.ended, !refusals.is_empty() || !absent.is_empty()));
-        if counted.ended == Ended::Interrupted {
-            break;
-        }
+        Ok(Last { status: counted.status, ended: counted.ended, refused: !refusals.is_empty() })
     }
-    let Some((status, ended, refusals)) = last else { return Ok(Exit::Incomplete) };
-    // Of our own choice nobody asked for what the machine does not have.
-    let missing = refusals && !args.event.is_empty() || !file.notices.is_empty();
-    let exit =
-        exit(status, missing || ended == Ended::Interrupted && file.runs.len() < args.repeat);
-    match ended {
-        Ended::Interrupted if has_command => file.why = Some("interrupted".to_owned()),
-        _ => file.finish(exit.status()),
-    }
-    lines.finish(&file)?;
-    Ok(exit)
 }
 
 fn exit(status: Option<Status>, missing: bool) -> Exit {

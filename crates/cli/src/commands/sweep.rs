@@ -1,6 +1,7 @@
 //! `pmuscope sweep`.
 
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,7 +17,7 @@ use pmuscope_measure::{Labels, MeasureError, Origin, Plan, RunFile, load};
 use pmuscope_report::{counts_text, number};
 
 use super::bench::runs::{Output, begin, keep};
-use super::counting::{Asked, UnitArgs, describe, refused, select};
+use super::counting::{Absent, Asked, UnitArgs, describe, refused, select};
 use super::doctor;
 use crate::exit::{Exit, failure};
 use crate::signals::stop_pipe;
@@ -82,6 +83,7 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
+#[allow(clippy::needless_pass_by_value)] // all commands are called alike
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let machine = Machine::host();
     let bad = |message: &str| failure(Exit::BadInput, message);
@@ -91,7 +93,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         (false, [], [_, ..]) => Target::Command,
         (false, [], []) if args.dry_run => Target::System,
         (false, [], []) => {
-            return Err(bad("nothing to count. Try: pmuscope sweep -e REGEX -- COMMAND, or -p PID --slice 2"));
+            return Err(bad(
+                "nothing to count. Try: pmuscope sweep -e REGEX -- COMMAND, or -p PID --slice 2",
+            ));
         }
     };
     if args.repeat == 0 || args.slice.is_some_and(|s| !s.is_finite() || s <= 0.0) {
@@ -102,14 +106,16 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let events: Vec<Event> = asked.groups.into_iter().flat_map(|group| group.events).collect();
     let planned = schedule(&Host, &target, &events, &references);
     let absent = asked.absent.into_iter();
-    let mut missing: Vec<(String, String)> = absent.collect();
+    let mut missing: Absent = absent.collect();
     missing.extend(planned.refused.iter().map(|one| (one.event.clone(), one.why.clone())));
     if args.dry_run {
-        print!("{}", plan_text(&planned, &missing));
+        let text = plan_text(&planned, &missing);
+        std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
         return Ok(if missing.is_empty() { Exit::Done } else { Exit::Incomplete });
     }
     if planned.runs.is_empty() {
-        let first = missing.first().map_or(String::new(), |(event, why)| format!(" {event}: {why}"));
+        let first =
+            missing.first().map_or(String::new(), |(event, why)| format!(" {event}: {why}"));
         let text = format!("none of the {} events can be counted here.{first}", missing.len());
         return Err(failure(Exit::NotPossible, text));
     }

@@ -41,7 +41,9 @@ fn every_call_of_a_program_is_counted_per_unit_that_it_prints() {
     let file = file(&scratch.path("a.json"));
     let runs = file["runs"].as_array().unwrap();
     assert_eq!(runs.len(), 3);
-    assert!(runs.iter().all(|run| run["units"]["block"] == 3000.0 && run["labels"]["group"] == "1"));
+    assert!(
+        runs.iter().all(|run| run["units"]["block"] == 3000.0 && run["labels"]["group"] == "1")
+    );
     let series = file["series"].as_array().unwrap();
     let of = |name: &str| series.iter().find(|one| one["metric"] == name).unwrap();
     for value in of("syscalls:sys_enter_write")["values"].as_array().unwrap() {
@@ -51,7 +53,7 @@ fn every_call_of_a_program_is_counted_per_unit_that_it_prints() {
     }
     assert_eq!(of("task-clock")["values"].as_array().unwrap().len(), 3, "the reference");
     assert!(of("seconds")["values"][0]["value"].as_f64().unwrap() > 0.0);
-    outcome.prints("/block").prints("runs differ by");
+    outcome.prints("/block").prints("Runs differ by");
 }
 
 #[test]
@@ -74,7 +76,9 @@ fn a_running_program_is_counted_in_slices() {
     }
     let faults = file["series"].as_array().unwrap();
     let faults = faults.iter().find(|one| one["metric"] == "page-faults").unwrap();
-    assert!(faults["values"].as_array().unwrap().iter().all(|v| v["value"].as_f64().unwrap() > 0.0));
+    assert!(
+        faults["values"].as_array().unwrap().iter().all(|v| v["value"].as_f64().unwrap() > 0.0)
+    );
 }
 
 #[test]

@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn a_machine_that_gets_slower_is_seen_and_noise_is_not() {
-        let slower: Vec<f64> = (0..12).map(|n| 100.0 + n as f64 + f64::from(n % 3)).collect();
+        let slower: Vec<f64> = (0..12).map(|n| 100.0 + f64::from(n) + f64::from(n % 3)).collect();
         let seen = drift(&file(&slower), "cycles", Some("packet")).unwrap();
         assert!(seen.is_notable(), "{seen:?}");
         assert!((seen.growth.unwrap().value - 0.105).abs() < 0.02, "{seen:?}");

@@ -2,10 +2,10 @@
 
 use pmuscope_abi::{Attr, AttrFlags};
 use pmuscope_counters::{Fit, Kernel, errno_name, try_group};
+use pmuscope_events::metrics::Metrics;
 use pmuscope_events::schedule::{
     Constraint, Plan, PlannedGroup, Request, Shape, Slot, Trial, plan, prove,
 };
-use pmuscope_events::metrics::Metrics;
 use pmuscope_events::{Event, Group, Origin};
 
 use crate::counting::{Target, not_for_tasks};
@@ -154,7 +154,8 @@ impl Units<'_> {
                 "perf_event_open: {}{}",
                 errno_name(&error),
                 match event.origin {
-                    Origin::Hardware => ". The PMU does not have it, or not for us. Try: pmuscope doctor",
+                    Origin::Hardware =>
+                        ". The PMU does not have it, or not for us. Try: pmuscope doctor",
                     _ => ". Try: sudo pmuscope …, or pmuscope doctor",
                 }
             )),
@@ -196,16 +197,16 @@ impl Units<'_> {
         let cpu = cpu_of(event);
         let fits = |attrs: &[Attr]| matches!(try_group(self.kernel, attrs, cpu), Fit::AtOnce);
         // What cannot be opened takes no counter: then the event itself is the measure.
-        let copied = if fits(std::slice::from_ref(&general)) { general } else { event.attr.clone() };
+        let copied =
+            if fits(std::slice::from_ref(&general)) { general } else { event.attr.clone() };
         let copies = |n: u32| vec![copied.clone(); n as usize];
         let mut shape = Shape::by_trial(&event.pmu, MOST_COUNTERS, |n| fits(&copies(n)));
         if event.origin != Origin::Hardware {
             return shape;
         }
         for (number, name) in [(FIXED_CYCLES, "cycles"), (FIXED_INSTRUCTIONS, "instructions")] {
-            let of_unit = |one: &&&Event| {
-                one.pmu == event.pmu && self.metrics.canonical(&one.name) == name
-            };
+            let of_unit =
+                |one: &&&Event| one.pmu == event.pmu && self.metrics.canonical(&one.name) == name;
             let Some(reference) = references.iter().find(of_unit) else { continue };
             let mut attrs = copies(shape.general);
             attrs.push(reference.attr.clone());

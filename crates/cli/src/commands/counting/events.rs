@@ -4,13 +4,16 @@ use pmuscope_events::{Catalog, EventError, Group, parse};
 
 use crate::exit::{Exit, failure};
 
+/// Events that the machine does not have: as typed, and why, with what to type.
+pub(in crate::commands) type Absent = Vec<(String, String)>;
+
 /// What to count, and what cannot be.
 #[derive(Debug, Default)]
 pub(in crate::commands) struct Asked {
     /// What the machine has.
     pub(in crate::commands) groups: Vec<Group>,
-    /// What it does not have: as typed, and why, with what to type.
-    pub(in crate::commands) absent: Vec<(String, String)>,
+    /// What it does not have.
+    pub(in crate::commands) absent: Absent,
 }
 
 impl Asked {

@@ -14,7 +14,7 @@ use pmuscope_measure::{Extract, MeasureError, RunFile};
 
 use crate::exit::{Exit, failure};
 
-pub(super) use events::Asked;
+pub(super) use events::{Absent, Asked};
 pub(super) use select::select;
 
 /// Whose events are counted.
