@@ -228,7 +228,7 @@ fn total(run: usize, counting: &Counting, readings: &[&Reading]) -> Value {
             _ => sum += value.value as f64,
         }
     }
-    let seconds = |ns: u64| Some(ns as f64 * 1e-9);
+    let seconds = |ns: u64| Some(ns as f64 / 1e9);
     Value {
         enabled_s: seconds(enabled_ns),
         running_s: seconds(running_ns),
