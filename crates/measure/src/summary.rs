@@ -85,13 +85,13 @@ pub fn summary(file: &RunFile, metrics: &Metrics) -> Summary {
             names.push(name);
         }
     }
-    let units_of = |run: usize, name: &str| {
-        file.runs.get(run)?.units.get(name).copied().filter(|units| *units > 0.0)
-    };
+    let run_of = |index: usize| file.runs.iter().find(|run| run.index == index);
+    let units_of =
+        |run: usize, name: &str| run_of(run)?.units.get(name).copied().filter(|units| *units > 0.0);
     let work = |name: &String| {
         let done: Vec<f64> = good.iter().filter_map(|&run| units_of(run, name)).collect();
         let rate = |&run: &usize| {
-            let seconds = file.runs[run].duration_s;
+            let seconds = run_of(run)?.duration_s;
             (seconds > 0.0).then_some(units_of(run, name)? / seconds)
         };
         let rates: Vec<f64> = good.iter().filter_map(rate).collect();

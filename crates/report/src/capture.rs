@@ -205,7 +205,7 @@ fn verdicts(file: &RunFile, group: &Group) -> Vec<String> {
 }
 
 /// The estimate in a unit of which it has `factor` times as many.
-fn scaled(estimate: Estimated, factor: f64) -> Estimated {
+pub(crate) fn scaled(estimate: Estimated, factor: f64) -> Estimated {
     let interval = estimate.interval.map(|i| Limits {
         low: i.low * factor,
         high: i.high * factor,

@@ -6,6 +6,7 @@ use pmuscope_events::metrics::Metrics;
 use pmuscope_measure::summary::{Row, Summary, Work, summary};
 use pmuscope_measure::{Estimated, Origin, RunFile, metric};
 
+use crate::capture::scaled;
 use crate::escape::escape;
 use crate::number;
 use crate::runs::value;
@@ -139,7 +140,7 @@ fn cells(row: &Row, summary: &Summary) -> Vec<Cell> {
     for per_unit in &row.per_unit {
         cells.push(match row.origin {
             Origin::Program => Cell::new(""),
-            _ => Cell::measured(*per_unit, |estimate| per(&estimate)),
+            _ => Cell::measured(*per_unit, |estimate| per(&estimate, &row.unit)),
         });
     }
     if !summary.units.is_empty() {
@@ -153,8 +154,12 @@ fn cells(row: &Row, summary: &Summary) -> Vec<Cell> {
     cells
 }
 
-/// A quotient: three decimals at least, as the sweeps of network developers have it.
-fn per(estimate: &Estimated) -> String {
+/// A quotient: three decimals at least, as the sweeps of network developers have it. What is milliseconds
+/// in a run is nanoseconds for each unit.
+fn per(estimate: &Estimated, unit: &str) -> String {
+    if unit == "ms" {
+        return format!("{} ns", per(&scaled(*estimate, 1e6), ""));
+    }
     match estimate.interval {
         Some(_) => value(estimate, "/"),
         None if estimate.value.abs() < 1000.0 => number::fixed(estimate.value, 3),

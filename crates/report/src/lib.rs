@@ -19,6 +19,7 @@ mod markup;
 mod metrics;
 pub mod number;
 mod recording;
+mod ring;
 mod runs;
 #[cfg(test)]
 mod sample;
@@ -46,6 +47,7 @@ pub use recording::{
     Note, RECORDING_SCHEMA, RecordingReport, RowLimits, head_text, kept_text, modules_text, notes,
     recording_text,
 };
+pub use ring::ring_text;
 pub use runs::compare_text;
 pub use style::{Paint, Style, wrap};
 pub use table::{Cell, Column, Table};

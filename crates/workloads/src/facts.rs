@@ -40,6 +40,9 @@ pub struct Facts {
     /// `stencil`: how much was done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stencil: Option<StencilFacts>,
+    /// `ring`: packets, and how fast.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ring: Option<RingFacts>,
     /// `exact-loop`: instructions of the loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<u64>,
@@ -94,6 +97,19 @@ pub struct FunctionFacts {
     pub calls: u64,
 }
 
+/// Work of the ring.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RingFacts {
+    /// How a side knows what is full: `basic` or `fastforward`.
+    pub mode: String,
+    /// 1 or 2.
+    pub processes: usize,
+    /// Packets that went through.
+    pub packets: u64,
+    /// Million packets in a second.
+    pub mpps: f64,
+}
+
 /// Work of the stencil.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StencilFacts {
@@ -124,6 +140,7 @@ impl Facts {
             functions: Vec::new(),
             mix: None,
             stencil: None,
+            ring: None,
             instructions: None,
         }
     }

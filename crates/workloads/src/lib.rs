@@ -6,6 +6,7 @@
 //! - [`stencil`]: all threads in step, a barrier after each sweep, so that one thread held up
 //!   holds up all; tells time and operations per second by its own clock.
 //! - [`exact`]: a loop with a known number of instructions.
+//! - [`ring`]: packets through a ring in shared memory, within a process or between two.
 //! - [`command`]: any other program; tells what it used.
 //!
 //! Each runs to its end in the calling process and hands back [`Facts`].
@@ -17,7 +18,8 @@ mod facts;
 pub mod function_mix;
 pub mod mix;
 mod place;
+pub mod ring;
 pub mod stencil;
 
 pub use error::WorkloadError;
-pub use facts::{Facts, FunctionFacts, MixFacts, MixFunction, SCHEMA, StencilFacts};
+pub use facts::{Facts, FunctionFacts, MixFacts, MixFunction, RingFacts, SCHEMA, StencilFacts};

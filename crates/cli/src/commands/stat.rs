@@ -9,9 +9,9 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::Context as _;
 use pmuscope_counters::Host;
 use pmuscope_counters::spawn::Status;
+use pmuscope_events::MachineCatalog;
 use pmuscope_events::metrics::Metrics;
-use pmuscope_events::{Catalog, MachineCatalog};
-use pmuscope_machine::{Machine, Pmu};
+use pmuscope_machine::Machine;
 use pmuscope_measure::counting::{
     Aggregation, Counted, Counter, Ended, Moment, Options, Recorded, Signal, Target,
 };
@@ -23,16 +23,12 @@ use pmuscope_report::{
 
 use super::bench::runs::begin;
 use super::counting::{
-    Absent, Asked, TargetArgs, UnitArgs, add_absent, add_work, describe, refused,
+    Absent, Asked, TargetArgs, UnitArgs, add_absent, add_work, by_default, describe, refused,
 };
 use super::doctor;
 use crate::exit::{Exit, failure};
 use crate::signals::stop_pipe;
 use crate::terminal;
-
-/// What is counted where nothing is said, as far as the machine has it: perf's own choice.
-const SOFTWARE: &str = "task-clock,context-switches,cpu-migrations,page-faults";
-const HARDWARE: &str = "cycles,instructions,branches,branch-misses";
 
 /// Flags of `pmuscope stat`.
 #[derive(Debug, clap::Args)]
@@ -264,8 +260,13 @@ impl Stat<'_> {
     ) -> anyhow::Result<Last> {
         self.units.forget_files();
         let round = (self.args.repeat > 1).then_some(order);
-        let recorded =
-            Recorded { order, round, labels: Labels::new(), aggregation: self.aggregation };
+        let recorded = Recorded {
+            order,
+            round,
+            labels: Labels::new(),
+            arm: Labels::new(),
+            aggregation: self.aggregation,
+        };
         let mut live = |before: Option<&Moment>, now: &Moment| {
             lines.show_interval(&self.counter, &recorded, (before, now));
         };
@@ -298,23 +299,16 @@ fn exit(status: Option<Status>, missing: bool) -> Exit {
     }
 }
 
-/// What to count: what was asked for, or perf's choice without what the machine does not have.
+/// What to count, units of work among it.
 fn asked<'a>(
     args: &'a Args,
     of_units: impl Iterator<Item = &'a str>,
     machine: &Machine,
 ) -> anyhow::Result<Asked> {
+    let mut asked = by_default(&args.event, machine)?;
     let catalog = MachineCatalog::new(machine)
         .map_err(|error| failure(Exit::NotPossible, error.to_string()))?;
-    let mut texts: Vec<&str> = args.event.iter().map(String::as_str).collect();
-    if texts.is_empty() {
-        texts.push(SOFTWARE);
-        texts.extend(catalog.pmus().iter().any(Pmu::is_core).then_some(HARDWARE));
-    }
-    let mut asked = Asked::default();
-    for text in texts.into_iter().chain(of_units) {
-        asked.add(text, &catalog)?;
-    }
+    of_units.into_iter().try_for_each(|text| asked.add(text, &catalog))?;
     if let ([], Some((event, why))) = (&asked.groups[..], asked.absent.first()) {
         return Err(failure(Exit::NotPossible, format!("{event}: {why}")));
     }

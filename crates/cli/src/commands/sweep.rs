@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -12,12 +11,12 @@ use pmuscope_events::metrics::Metrics;
 use pmuscope_events::{Catalog, Event, MachineCatalog, parse};
 use pmuscope_machine::{CpuSet, Machine, Pmu, place};
 use pmuscope_measure::counting::{Options, Signal, Target};
-use pmuscope_measure::sweep::{Done, Schedule, Sweep, Watch, drift, schedule};
-use pmuscope_measure::{Labels, MeasureError, Origin, Plan, RunFile, load};
+use pmuscope_measure::sweep::{Schedule, Sweep, drift, schedule};
+use pmuscope_measure::{Labels, Origin, Plan, RunFile, load};
 use pmuscope_report::{counts_text, number};
 
-use super::bench::runs::{Output, begin, keep};
-use super::counting::{Absent, Asked, UnitArgs, describe, refused, select};
+use super::bench::runs::{Output, begin};
+use super::counting::{Absent, Asked, Progress, UnitArgs, describe, refused, select};
 use super::doctor;
 use crate::exit::{Exit, failure};
 use crate::signals::stop_pipe;
@@ -201,7 +200,7 @@ impl Args {
             format!(", about {}", number::duration(all))
         });
         eprintln!("{} runs: {runs} × {rounds}{each}; Ctrl-C keeps what is done", runs * rounds);
-        let mut watch = Progress { path: self.output.path().map(PathBuf::from) };
+        let mut watch = Progress::new(self.output.path());
         let whole = sweep
             .run(&mut file, Signal(stop.as_fd()), &mut watch)
             .map_err(|error| refused(&error, !self.command.is_empty()))?;
@@ -312,32 +311,4 @@ fn plan_text(schedule: &Schedule, missing: &[(String, String)]) -> String {
         out += &format!("   -  {}: {why}\n", events.join(", "));
     }
     out
-}
-
-/// Progress goes to stderr, a line per run; results to the file after each.
-struct Progress {
-    path: Option<PathBuf>,
-}
-
-impl Watch for Progress {
-    fn done(&mut self, done: &Done) {
-        let left = if done.runs < done.of {
-            format!(" · about {} left", number::duration(done.left_s))
-        } else {
-            String::new()
-        };
-        let took = number::duration(done.seconds);
-        let failed = if done.exit == 0 { String::new() } else { format!(", status {}", done.exit) };
-        eprintln!("{}/{}: {took}{failed}{left}", done.runs, done.of);
-    }
-
-    fn failed(&mut self, exit: u8, output: &str) {
-        let end: Vec<&str> = output.lines().rev().take(3).collect();
-        let end: Vec<&str> = end.into_iter().rev().collect();
-        eprintln!("pmuscope: the program ended with status {exit}: {}", end.join(" | "));
-    }
-
-    fn keep(&mut self, file: &RunFile) -> Result<(), MeasureError> {
-        keep(file, self.path.as_deref().map(Path::new))
-    }
 }

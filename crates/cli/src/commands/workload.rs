@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use clap::Subcommand;
 use pmuscope_report::to_json;
 use pmuscope_workloads::{
-    Facts, MixFacts, WorkloadError, command, exact, function_mix, mix, stencil,
+    Facts, MixFacts, WorkloadError, command, exact, function_mix, mix, ring, stencil,
 };
 
 use crate::exit::{Exit, failure};
@@ -32,6 +32,8 @@ enum Workload {
     Stencil(StencilArgs),
     /// A loop with a known number of instructions: two per round
     ExactLoop(ExactArgs),
+    /// Packets through a ring in shared memory, within one process or from one to another; prints Mpps
+    Ring(RingArgs),
     /// Any program; tells on stderr what it used, apart from whoever started this
     Command(CommandArgs),
 }
@@ -72,6 +74,59 @@ struct ExactArgs {
     rounds: u64,
     #[command(flatten)]
     json: JsonArgs,
+}
+
+#[derive(Debug, clap::Args)]
+struct RingArgs {
+    /// How a side knows what is full: by indices of both, or by the slots themselves
+    #[arg(long, value_name = "MODE", default_value = "basic", value_parser = ["basic", "fastforward"])]
+    mode: String,
+    /// 1: one process does both sides; 2: one on each side
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    processes: usize,
+    /// Packets to send
+    #[arg(long, value_name = "N", default_value_t = 10_000_000)]
+    packets: u64,
+    /// Packets in a row before the other side has its turn, with one process
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    burst: u64,
+    /// Bytes of each packet that the producer writes
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    bytes_written: usize,
+    /// Bytes of each packet that the consumer reads
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    bytes_read: usize,
+    /// Let the scheduler place the processes
+    #[arg(long)]
+    no_pin: bool,
+    /// The ring that another process made: how it starts its consumer
+    #[arg(long, value_name = "PATH", hide = true)]
+    attach: Option<PathBuf>,
+    #[command(flatten)]
+    json: JsonArgs,
+}
+
+impl RingArgs {
+    fn run(&self) -> anyhow::Result<Exit> {
+        let options = ring::Options {
+            mode: match self.mode.as_str() {
+                "fastforward" => ring::Mode::FastForward,
+                _ => ring::Mode::Basic,
+            },
+            processes: self.processes,
+            packets: self.packets,
+            burst: self.burst,
+            bytes_written: self.bytes_written,
+            bytes_read: self.bytes_read,
+            pin: !self.no_pin,
+        };
+        if let Some(path) = &self.attach {
+            ring::attach(path, &options)?;
+            return Ok(Exit::Done);
+        }
+        let program = std::env::current_exe().context("cannot tell where this program is")?;
+        tell(&ring::run(&program, &options)?, &self.json)
+    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -192,6 +247,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
             tell(&stencil::run(&options)?, &args.common.json)
         }
         Workload::ExactLoop(args) => tell(&exact::run(args.rounds)?, &args.json),
+        Workload::Ring(args) => args.run(),
         Workload::Command(args) => {
             let (facts, status) = command::run(&args.command).map_err(not_started)?;
             match &args.json.json {
@@ -252,6 +308,10 @@ fn text(facts: &Facts) -> String {
         text += &format!("Steps = {}\n", stencil.steps);
         text += &format!("Mop/s total = {:.2}\n", stencil.mops);
         text += &format!("Checksum = {}\n", stencil.checksum);
+    }
+    if let Some(ring) = &facts.ring {
+        text += &format!("Mode = {}\nProcesses = {}\n", ring.mode, ring.processes);
+        text += &format!("Packets = {}\nMpps = {:.3}\n", ring.packets, ring.mpps);
     }
     if let Some(instructions) = facts.instructions {
         text += &format!("Instructions = {instructions}\n");

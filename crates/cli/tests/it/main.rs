@@ -31,6 +31,7 @@ mod peers;
 mod recording;
 mod report;
 mod rights;
+mod ring;
 mod script;
 mod simulated;
 #[path = "../../../profile/tests/it/simulator.rs"]

@@ -73,6 +73,8 @@ pub struct Recorded {
     pub round: Option<usize>,
     /// What was run.
     pub labels: Labels,
+    /// What tells its figures from those of other runs of the file: labels of runs and series.
+    pub arm: Labels,
     /// What counts are summed over.
     pub aggregation: Aggregation,
 }
@@ -90,7 +92,7 @@ impl Recorded {
             let labels = self.labels.clone();
             let index = self.begin(file, counted, labels, (0.0, counted.duration_s));
             self.add_counts(file, index, counter, &counted.last, refused);
-            add_times(file, index, counted);
+            self.add_times(file, index, counted);
             return first;
         }
         let end = Moment { at_s: counted.duration_s, readings: counted.last.clone() };
@@ -123,7 +125,12 @@ impl Recorded {
         };
         self.add_counts(file, index, counter, &readings, refused);
         let wall = Value::new(index, Ok(now.at_s - from));
-        file.add_value(&Labels::new(), metric::WALL, ("s", Origin::Clock), wall);
+        file.add_value(&self.arm, metric::WALL, ("s", Origin::Clock), wall);
+    }
+
+    fn of_arm(&self, mut labels: Labels) -> Labels {
+        labels.extend(self.arm.clone());
+        labels
     }
 
     fn begin(
@@ -142,7 +149,7 @@ impl Recorded {
             index,
             order: self.order,
             round: self.round,
-            labels,
+            labels: self.of_arm(labels),
             started: unix_ns(started),
             duration_s: to - from,
             exit: Some(exit),
@@ -165,7 +172,7 @@ impl Recorded {
             let kind = (unit, counting.origin(counter.is_emulated()));
             if let Some(refusal) = refused.iter().find(|refusal| refusal.event == index) {
                 let value = Value::new(run, Err(refusal.why.clone()));
-                file.add_value(&Labels::new(), counting.name(), kind, value);
+                file.add_value(&self.arm, counting.name(), kind, value);
                 continue;
             }
             let mut parts: Vec<(String, Vec<&Reading>)> = Vec::new();
@@ -183,20 +190,20 @@ impl Recorded {
                 let key = self.aggregation.key();
                 let labels: Labels =
                     key.into_iter().map(|key| (key.to_owned(), part.clone())).collect();
+                let labels = self.of_arm(labels);
                 file.add_value(&labels, counting.name(), kind, total(run, counting, &list));
             }
         }
     }
-}
-
-fn add_times(file: &mut RunFile, run: usize, counted: &Counted) {
-    let mut add = |name: &str, kind, value| {
-        file.add_value(&Labels::new(), name, kind, Value::new(run, Ok(value)));
-    };
-    add(metric::WALL, ("s", Origin::Clock), counted.duration_s);
-    if let Some(usage) = counted.usage {
-        add(metric::USER, ("s", Origin::Kernel), usage.user_s);
-        add(metric::SYSTEM, ("s", Origin::Kernel), usage.system_s);
+    fn add_times(&self, file: &mut RunFile, run: usize, counted: &Counted) {
+        let mut add = |name: &str, kind, value| {
+            file.add_value(&self.arm, name, kind, Value::new(run, Ok(value)));
+        };
+        add(metric::WALL, ("s", Origin::Clock), counted.duration_s);
+        if let Some(usage) = counted.usage {
+            add(metric::USER, ("s", Origin::Kernel), usage.user_s);
+            add(metric::SYSTEM, ("s", Origin::Kernel), usage.system_s);
+        }
     }
 }
 

@@ -39,7 +39,10 @@ pub fn drift(file: &RunFile, event: &str, unit: Option<&str>) -> Option<Drift> {
         .values
         .iter()
         .filter_map(|value| {
-            let run = file.runs.get(value.run).filter(|run| run.exit == Some(0))?;
+            let run = file.runs.iter().find(|run| run.index == value.run)?;
+            if run.exit != Some(0) {
+                return None;
+            }
             let work = unit.map_or(Some(1.0), |unit| run.units.get(unit).copied())?;
             Some((run.order as f64, value.value? / work))
         })

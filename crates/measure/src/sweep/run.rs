@@ -121,6 +121,7 @@ impl Sweep<'_> {
             order: planned.order,
             round: Some(planned.round),
             labels: Labels::from([(GROUP.to_owned(), (planned.arm + 1).to_string())]),
+            arm: Labels::new(),
             aggregation: Aggregation::Global,
         };
         let run = recorded.add(file, &counter, (&counted, &refused));

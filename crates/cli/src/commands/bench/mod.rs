@@ -1,6 +1,7 @@
 //! `pmuscope bench`: one file per benchmark.
 
 mod capture;
+mod ring;
 pub(super) mod runs;
 
 use clap::Subcommand;
@@ -18,10 +19,13 @@ pub(crate) struct Args {
 enum Benchmark {
     /// What recording costs the recorded program, by every way to read the rings, and by perf's.
     Capture(capture::Args),
+    /// What a packet costs on its way through a ring, within one process and between two.
+    Ring(ring::Args),
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     match args.benchmark {
         Benchmark::Capture(args) => capture::run(args),
+        Benchmark::Ring(args) => ring::run(args),
     }
 }

@@ -1,8 +1,31 @@
 //! The events of `-e`: those that the machine has, and why it does not have the others.
 
-use pmuscope_events::{Catalog, EventError, Group, parse};
+use pmuscope_events::{Catalog, EventError, Group, MachineCatalog, parse};
+use pmuscope_machine::{Machine, Pmu};
 
 use crate::exit::{Exit, failure};
+
+/// What is counted where nothing is said, as far as the machine has it: perf's own choice.
+const SOFTWARE: &str = "task-clock,context-switches,cpu-migrations,page-faults";
+const HARDWARE: &str = "cycles,instructions,branches,branch-misses";
+
+/// The events of `texts`; where there is none perf's own choice, as far as the machine has it.
+pub(in crate::commands) fn by_default(
+    texts: &[String],
+    machine: &Machine,
+) -> anyhow::Result<Asked> {
+    let catalog = MachineCatalog::new(machine)
+        .map_err(|error| failure(Exit::NotPossible, error.to_string()))?;
+    let mut asked = Asked::default();
+    texts.iter().try_for_each(|text| asked.add(text, &catalog))?;
+    if texts.is_empty() {
+        asked.add(SOFTWARE, &catalog)?;
+        if catalog.pmus().iter().any(Pmu::is_core) {
+            asked.add(HARDWARE, &catalog)?;
+        }
+    }
+    Ok(asked)
+}
 
 /// Events that the machine does not have: as typed, and why, with what to type.
 pub(in crate::commands) type Absent = Vec<(String, String)>;

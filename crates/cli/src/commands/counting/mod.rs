@@ -1,6 +1,7 @@
 //! What `stat` and `sweep` have in common: whose events, units of work, and how they end.
 
 mod events;
+mod progress;
 mod select;
 
 use std::ffi::OsString;
@@ -14,7 +15,8 @@ use pmuscope_measure::{Extract, MeasureError, RunFile};
 
 use crate::exit::{Exit, failure};
 
-pub(super) use events::{Absent, Asked};
+pub(super) use events::{Absent, Asked, by_default};
+pub(super) use progress::Progress;
 pub(super) use select::select;
 
 /// Whose events are counted.

@@ -1,0 +1,100 @@
+//! `pmuscope bench ring`.
+
+use std::os::fd::AsFd as _;
+
+use anyhow::Context as _;
+use pmuscope_bench::ring::{self, Options};
+use pmuscope_counters::Host;
+use pmuscope_machine::Machine;
+use pmuscope_measure::Plan;
+use pmuscope_measure::counting::Signal;
+use pmuscope_report::ring_text;
+use pmuscope_workloads::ring::Mode;
+
+use super::runs::{Output, begin};
+use crate::commands::counting::{Progress, by_default, refused};
+use crate::commands::doctor;
+use crate::exit::{Exit, failure};
+use crate::signals::stop_pipe;
+
+/// Flags of `pmuscope bench ring`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  pmuscope bench ring                            both ways to tell what is full, in one process and in two
+  pmuscope bench ring --bytes-written 64 --bytes-read 64 -r 10 --json ring.json
+  pmuscope stat -- pmuscope workload ring --mode fastforward
+
+In ring-N of the table, ring is basic (indices of both sides, on one cache line) or fastforward (the
+slot itself tells whether it is full), N is the number of processes.")]
+pub(crate) struct Args {
+    /// Ways to tell what is full
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "basic,fastforward",
+        value_parser = ["basic", "fastforward"]
+    )]
+    modes: Vec<String>,
+    /// Numbers of processes
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,2")]
+    processes: Vec<usize>,
+    /// Packets of each run
+    #[arg(long, value_name = "N", default_value_t = 10_000_000)]
+    packets: u64,
+    /// Packets in a row before the other side has its turn, with one process
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    burst: u64,
+    /// Bytes of each packet that the producer writes
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    bytes_written: usize,
+    /// Bytes of each packet that the consumer reads
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    bytes_read: usize,
+    /// Events to count [default: as pmuscope stat]
+    #[arg(short, long, value_name = "EVENT,…")]
+    event: Vec<String>,
+    /// How often each runs
+    #[arg(short, long, value_name = "N", default_value_t = 5)]
+    repeat: usize,
+    /// Seed of the random order of runs
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[allow(clippy::needless_pass_by_value)] // all commands are called alike
+pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+    let machine = Machine::host();
+    if args.repeat == 0 || args.processes.iter().any(|n| !(1..=2).contains(n)) {
+        return Err(failure(Exit::BadInput, "-r from 1; --processes 1, 2 or both"));
+    }
+    let asked = by_default(&args.event, &machine)?;
+    let mode = |name: &String| match name.as_str() {
+        "fastforward" => Mode::FastForward,
+        _ => Mode::Basic,
+    };
+    let options = Options {
+        modes: args.modes.iter().map(mode).collect(),
+        processes: args.processes.clone(),
+        packets: args.packets,
+        burst: args.burst,
+        bytes_written: args.bytes_written,
+        bytes_read: args.bytes_read,
+        groups: asked.groups,
+        rounds: args.repeat,
+        seed: args.seed.unwrap_or_else(Plan::random_seed),
+        program: std::env::current_exe().context("cannot tell where this program is")?,
+    };
+    let mut file = begin(&machine, &doctor::facts()?)?;
+    let absent = asked.absent.iter().map(|(event, why)| format!("{event} is not counted: {why}"));
+    file.notices.extend(absent);
+    let stop = stop_pipe().context("cannot listen for signals")?;
+    let mut watch = Progress::new(args.output.path());
+    let whole =
+        ring::ring((&Host, &machine), &options, &mut file, Signal(stop.as_fd()), &mut watch)
+            .map_err(|error| refused(&error, false))?;
+    let missing = !args.event.is_empty() && !asked.absent.is_empty();
+    args.output.finish(file, !whole, !missing, ring_text)
+}
