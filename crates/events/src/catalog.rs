@@ -2,6 +2,8 @@
 
 use pmuscope_machine::{Machine, MachineError, Pmu};
 
+use crate::lists::Lists;
+
 /// What the machine has: units and tracepoints. [`MachineCatalog`] is the real one.
 pub trait Catalog {
     /// The performance monitoring units, by name.
@@ -18,6 +20,11 @@ pub trait Catalog {
     /// # Errors
     /// As [`Machine::tracepoints`]: no tracefs, or no right to read it.
     fn tracepoints(&self) -> Result<Vec<(String, String)>, MachineError>;
+
+    /// Event lists, where there are any.
+    fn lists(&self) -> Option<&Lists> {
+        None
+    }
 }
 
 /// A machine whose units have been read once.
@@ -25,6 +32,7 @@ pub trait Catalog {
 pub struct MachineCatalog<'m> {
     machine: &'m Machine,
     pmus: Vec<Pmu>,
+    lists: Option<Lists>,
 }
 
 impl<'m> MachineCatalog<'m> {
@@ -33,7 +41,13 @@ impl<'m> MachineCatalog<'m> {
     /// # Errors
     /// If the list of units cannot be read.
     pub fn new(machine: &'m Machine) -> Result<Self, MachineError> {
-        Ok(Self { machine, pmus: machine.pmus()? })
+        Ok(Self { machine, pmus: machine.pmus()?, lists: None })
+    }
+
+    /// With the names of `lists`, which are looked at after the kernel's own.
+    #[must_use]
+    pub fn with_lists(self, lists: Lists) -> Self {
+        Self { lists: Some(lists), ..self }
     }
 }
 
@@ -48,6 +62,10 @@ impl Catalog for MachineCatalog<'_> {
 
     fn tracepoints(&self) -> Result<Vec<(String, String)>, MachineError> {
         self.machine.tracepoints()
+    }
+
+    fn lists(&self) -> Option<&Lists> {
+        self.lists.as_ref()
     }
 }
 

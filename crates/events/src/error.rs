@@ -38,7 +38,7 @@ impl EventError {
     #[must_use]
     pub fn is_of_machine(&self) -> bool {
         match &*self.reason {
-            Reason::NoCpuPmu => true,
+            Reason::NoCpuPmu | Reason::NoSuchUnit { .. } | Reason::Listed { .. } => true,
             Reason::Tracepoint { error, .. } => !matches!(error, MachineError::NoTracepoint { .. }),
             _ => false,
         }
@@ -121,6 +121,28 @@ pub enum Reason {
          Try: cpu-clock, or a virtual machine with a virtual PMU"
     )]
     NoCpuPmu,
+    /// An event of a list whose unit is not here.
+    #[error("it counts on {unit}, and this machine shows no such unit. It has: {}", .present.join(", "))]
+    NoSuchUnit {
+        /// The unit, without its number.
+        unit: String,
+        /// All units.
+        present: Vec<String>,
+    },
+    /// Lists have several events of this name for the same unit.
+    #[error("lists have several events of this name; write which: {}", .choices.join(", "))]
+    Ambiguous {
+        /// How each is written.
+        choices: Vec<String>,
+    },
+    /// An event of a list that this kernel cannot express.
+    #[error("the list has it as {encoding}, and here that is not possible: {why}")]
+    Listed {
+        /// The encoding of the list.
+        encoding: String,
+        /// The reason.
+        why: String,
+    },
     /// No unit has this name.
     #[error("this machine has no unit of this name or number{} It has: {}", and_then(.nearest), .present.join(", "))]
     UnknownPmu {

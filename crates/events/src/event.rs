@@ -1,7 +1,10 @@
 //! What the text of `-e` becomes.
 
-use pmuscope_abi::{Attr, BranchSampleType};
+use pmuscope_abi::{Attr, BranchSampleType, event_type, hardware};
 use pmuscope_machine::CpuSet;
+
+use crate::lists::NotCountable;
+use crate::schedule::Constraint;
 
 /// Where the numbers of an event come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -99,6 +102,10 @@ pub struct Event {
     pub scale: Option<f64>,
     /// `Joules`, `MiB`; `None` counts events.
     pub unit: Option<String>,
+    /// What it needs to be counted, where an event list says so; see [`Event::needs`].
+    pub constraint: Option<Constraint>,
+    /// Why a count of it means nothing here, where an event list says so; it can be sampled.
+    pub not_countable: Option<NotCountable>,
 }
 
 /// Events that are counted at the same time or not at all.
@@ -139,6 +146,26 @@ impl Event {
             max_precise: false,
             scale: None,
             unit: None,
+            constraint: None,
+            not_countable: None,
+        }
+    }
+
+    /// What it needs to be counted, as far as is known: what an event list says; for generic events of
+    /// a core any counter, and the fixed ones that vendors have for them (0 instructions, 1 cycles, 2
+    /// reference cycles); else any counter.
+    #[must_use]
+    pub fn needs(&self) -> Constraint {
+        if let Some(known) = &self.constraint {
+            return known.clone();
+        }
+        let any = Constraint::any();
+        let generic = self.attr.config & u64::from(u32::MAX);
+        match (self.attr.event_type, generic) {
+            (event_type::HARDWARE, hardware::INSTRUCTIONS) => any.or_fixed(0),
+            (event_type::HARDWARE, hardware::CPU_CYCLES) => any.or_fixed(1),
+            (event_type::HARDWARE, hardware::REF_CPU_CYCLES) => any.or_fixed(2),
+            _ => any,
         }
     }
 }

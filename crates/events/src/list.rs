@@ -14,6 +14,8 @@ pub enum Kind {
     Cache,
     /// Named by the kernel for one unit: `unit/event/`.
     Unit,
+    /// Named by an event list.
+    Listed,
 }
 
 /// A name that [`crate::parse`] takes here.
@@ -41,7 +43,11 @@ pub fn list_known(catalog: &dyn Catalog) -> impl Iterator<Item = Known> {
         let name_of = move |event| format!("{}/{event}/", pmu.name);
         pmu.events.keys().map(move |event| plain(name_of(event), Kind::Unit))
     });
-    generic.chain(units)
+    let listed = catalog.lists().into_iter().flat_map(|lists| lists.iter());
+    let mut last: Option<&str> = None;
+    // Each name once, however many units have it.
+    let listed = listed.filter(move |one| last.replace(&one.name) != Some(&one.name));
+    generic.chain(units).chain(listed.map(move |one| plain(one.name.clone(), Kind::Listed)))
 }
 
 fn of_table(generic: &Generic, kind: Kind) -> Known {

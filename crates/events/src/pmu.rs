@@ -8,6 +8,7 @@ use crate::error::{Fault, Reason};
 use crate::event::{Event, Origin};
 use crate::format::{Format, Word};
 use crate::glob;
+use crate::lists::{Listed, Lists, NotCountable};
 use crate::names;
 use crate::suggest::nearest;
 use crate::syntax::{Piece, Term};
@@ -20,17 +21,19 @@ const EXTENDED_TYPE_SHIFT: u32 = 32;
 /// `uncore_imc_0` and `uncore_imc_1`; the prefix `uncore_` can be left out), or what a shell pattern
 /// matches.
 pub(crate) fn matching<'c>(catalog: &'c dyn Catalog, pattern: &str) -> Vec<&'c Pmu> {
-    let is_meant = |pmu: &&Pmu| {
-        let short = pmu.name.strip_prefix("uncore_").unwrap_or(&pmu.name);
-        [pmu.name.as_str(), short].into_iter().any(|name| {
-            if glob::is_pattern(pattern) {
-                glob::matches(pattern, name)
-            } else {
-                name.strip_prefix(pattern).is_some_and(is_copy_suffix)
-            }
-        })
-    };
-    catalog.pmus().iter().filter(is_meant).collect()
+    catalog.pmus().iter().filter(|pmu| is_meant(pmu, pattern)).collect()
+}
+
+/// Whether `pattern` means this unit.
+pub(crate) fn is_meant(pmu: &Pmu, pattern: &str) -> bool {
+    let short = pmu.name.strip_prefix("uncore_").unwrap_or(&pmu.name);
+    [pmu.name.as_str(), short].into_iter().any(|name| {
+        if glob::is_pattern(pattern) {
+            glob::matches(pattern, name)
+        } else {
+            name.strip_prefix(pattern).is_some_and(is_copy_suffix)
+        }
+    })
 }
 
 /// Nothing, a number, or an address as Arm's memory-mapped units have.
@@ -82,12 +85,14 @@ pub(crate) fn raw(name: &str) -> Option<u64> {
     terms::parse(digits.strip_prefix("0x").unwrap_or(digits), 16)
 }
 
-/// Applies the terms between the slashes to an event of `pmu`. Later terms win over earlier ones.
+/// Applies the terms between the slashes to an event of `pmu`. Later terms win over earlier ones. A name
+/// that the kernel does not know for the unit may be one of `lists`.
 pub(crate) fn apply(
     event: &mut Event,
     pmu: &Pmu,
     several: bool,
     list: &[Term<'_>],
+    lists: Option<&Lists>,
 ) -> Result<(), Fault> {
     let mut named = None;
     let mut open: Vec<String> = Vec::new();
@@ -96,6 +101,12 @@ pub(crate) fn apply(
             open.extend(expand(event, pmu, term.name)?);
             named = Some(term.name);
         } else if !terms::apply(event, term)? {
+            if !pmu.format.contains_key(term.name.text)
+                && term.value.is_none()
+                && listed(event, pmu, term.name, lists)?
+            {
+                continue;
+            }
             one(event, pmu, several, term)?;
             open.retain(|name| name != term.name.text);
         }
@@ -135,6 +146,43 @@ fn one(event: &mut Event, pmu: &Pmu, several: bool, term: &Term<'_>) -> Result<(
         return Ok(());
     }
     Err(term.name.fault(unknown(pmu, term.name.text)))
+}
+
+/// Applies an event of `lists` if one of this unit has the name.
+pub(crate) fn listed(
+    event: &mut Event,
+    pmu: &Pmu,
+    name: Piece<'_>,
+    lists: Option<&Lists>,
+) -> Result<bool, Fault> {
+    let named = lists.map_or(&[][..], |lists| lists.named(name.text));
+    let here: Vec<&Listed> = named.iter().filter(|one| one.is_of(pmu)).collect();
+    let found = match here[..] {
+        [] => return Ok(false),
+        [found] => found,
+        _ => {
+            let choices = here.iter().map(|one| format!("{}/{}/", pmu.name, one.terms)).collect();
+            return Err(name.fault(Reason::Ambiguous { choices }));
+        }
+    };
+    let refused = |why: String| {
+        let encoding = format!("{}/{}/", pmu.name, found.terms);
+        name.fault(Reason::Listed { encoding, why })
+    };
+    let terms = found.terms.split(',').map(str::trim).filter(|term| !term.is_empty());
+    for term in terms {
+        let (field, value) = term.split_once('=').unwrap_or((term, "1"));
+        let piece = |text| Piece { text, at: 0 };
+        let term = Term { name: piece(field), value: Some(piece(value)) };
+        one(event, pmu, false, &term).map_err(|fault| refused(fault.reason.to_string()))?;
+    }
+    match found.countable_on(pmu) {
+        Err(why @ NotCountable::Register { .. }) => return Err(refused(why.to_string())),
+        Err(why) => event.not_countable = Some(why),
+        Ok(()) => {}
+    }
+    event.constraint = Some(found.constraint.clone());
+    Ok(true)
 }
 
 /// Applies an event that sysfs names; returns the terms it leaves open (`name=?`).

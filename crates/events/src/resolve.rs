@@ -176,7 +176,7 @@ impl Resolver<'_> {
         let mut refused = None;
         for unit in units {
             let mut event = pmu::blank(unit);
-            match pmu::apply(&mut event, unit, self.cores.len() > 1, list) {
+            match pmu::apply(&mut event, unit, self.cores.len() > 1, list, self.catalog.lists()) {
                 Ok(()) => {
                     event.origin = origin_of(&event);
                     events.push(event);
@@ -207,10 +207,13 @@ impl Resolver<'_> {
         let mut events = Vec::new();
         for unit in self.catalog.pmus().iter().filter(|p| p.events.contains_key(head.text)) {
             let mut event = pmu::blank(unit);
-            pmu::apply(&mut event, unit, self.cores.len() > 1, &list)?;
+            pmu::apply(&mut event, unit, self.cores.len() > 1, &list, None)?;
             events.push(event);
         }
         if !events.is_empty() {
+            return Ok(Some(events));
+        }
+        if let Some(events) = self.listed(head)? {
             return Ok(Some(events));
         }
         match pmu::raw(head.text) {
@@ -218,6 +221,29 @@ impl Resolver<'_> {
             Some(config) => self.on_cores(head, |unit, several| {
                 Ok((if several { unit.type_number } else { event_type::RAW }, config))
             }),
+        }
+    }
+
+    /// A name of the lists, on every unit that has it.
+    fn listed(&self, head: Piece<'_>) -> Result<Option<Vec<Event>>, Fault> {
+        let lists = self.catalog.lists();
+        let Some(first) = lists.and_then(|lists| lists.named(head.text).first()) else {
+            return Ok(None);
+        };
+        let mut events = Vec::new();
+        for unit in self.catalog.pmus() {
+            let mut event = pmu::blank(unit);
+            if pmu::listed(&mut event, unit, head, lists)? {
+                events.push(event);
+            }
+        }
+        match (&first.unit, events.is_empty()) {
+            (_, false) => Ok(Some(events)),
+            (None, true) => Err(head.fault(Reason::NoCpuPmu)),
+            (Some(unit), true) => {
+                let present = self.catalog.pmus().iter().map(|pmu| pmu.name.clone()).collect();
+                Err(head.fault(Reason::NoSuchUnit { unit: unit.clone(), present }))
+            }
         }
     }
 

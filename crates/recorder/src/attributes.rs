@@ -296,6 +296,8 @@ mod tests {
             max_precise: false,
             scale: None,
             unit: None,
+            constraint: None,
+            not_countable: None,
         }
     }
 

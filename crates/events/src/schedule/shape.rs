@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// A counter of a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Counter {
@@ -26,7 +28,7 @@ impl fmt::Display for Counter {
 /// A register beside the counter that an event needs, as Intel's offcore response registers (0x1a6 and
 /// 0x1a7) or the threshold of load latency (0x3f6). It holds one value, so events that want different
 /// ones cannot be counted at the same time.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Extra {
     /// Registers of which any one will do: the kernel takes the other offcore register by itself.
     pub registers: Vec<u32>,
@@ -35,7 +37,7 @@ pub struct Extra {
 }
 
 /// What an event needs to be counted.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Constraint {
     /// General counters that it can use: bit n is counter n. All bits: whatever there is.
     pub general: u32,
@@ -62,6 +64,52 @@ impl Constraint {
         let bit = 1_u32.checked_shl(number.into()).unwrap_or(0);
         Self { fixed: self.fixed | bit, ..self }
     }
+}
+
+/// What is special about it, in words: "counters 0-3", "fixed 1", "alone", "register 0x1a6 or 0x1a7";
+/// empty where any counter will do.
+impl fmt::Display for Constraint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut words = Vec::new();
+        if self.fixed != 0 {
+            words.push(format!("fixed {}", ranges(self.fixed)));
+        }
+        match (self.general, self.general_smt) {
+            (u32::MAX, None) | (0, _) => {}
+            (general, None) => words.push(format!("counters {}", ranges(general))),
+            (general, Some(shared)) => {
+                let (general, shared) = (ranges(general), ranges(shared));
+                words.push(format!("counters {general}, with SMT {shared}"));
+            }
+        }
+        if self.fixed != 0 && self.general == u32::MAX {
+            words.push("or any counter".to_owned());
+        }
+        if self.alone {
+            words.push("alone".to_owned());
+        }
+        if let Some(extra) = &self.extra {
+            let registers: Vec<String> =
+                extra.registers.iter().map(|register| format!("{register:#x}")).collect();
+            words.push(format!("register {}", registers.join(" or ")));
+        }
+        f.write_str(&words.join(" · "))
+    }
+}
+
+/// "0-3", "1,3".
+fn ranges(mask: u32) -> String {
+    let mut parts: Vec<(u32, u32)> = Vec::new();
+    for bit in (0..u32::BITS).filter(|bit| mask >> bit & 1 == 1) {
+        match parts.last_mut() {
+            Some((_, last)) if *last + 1 == bit => *last = bit,
+            _ => parts.push((bit, bit)),
+        }
+    }
+    let text = |&(first, last): &(u32, u32)| {
+        if first == last { first.to_string() } else { format!("{first}-{last}") }
+    };
+    parts.iter().map(text).collect::<Vec<_>>().join(",")
 }
 
 impl Default for Constraint {

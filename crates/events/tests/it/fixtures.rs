@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use pmuscope_events::lists::Lists;
 use pmuscope_events::{Catalog, Event, Group, parse};
 use pmuscope_machine::{CpuSet, MachineError, Pmu, PmuEvent};
 
@@ -11,6 +12,7 @@ pub(crate) struct Fixture {
     pmus: Vec<Pmu>,
     /// `None`: tracefs is not mounted.
     tracepoints: Option<Vec<(&'static str, &'static str, u64)>>,
+    lists: Option<Lists>,
 }
 
 impl Catalog for Fixture {
@@ -31,12 +33,20 @@ impl Catalog for Fixture {
         let all = self.tracepoints.as_ref().ok_or(MachineError::NoTracefs)?;
         Ok(all.iter().map(|(s, n, _)| ((*s).to_owned(), (*n).to_owned())).collect())
     }
+
+    fn lists(&self) -> Option<&Lists> {
+        self.lists.as_ref()
+    }
 }
 
 impl Fixture {
     fn with(mut self, pmu: Pmu) -> Self {
         self.pmus.push(pmu);
         self
+    }
+
+    pub(crate) fn with_lists(self, lists: Lists) -> Self {
+        Self { lists: Some(lists), ..self }
     }
 
     fn tracing(mut self) -> Self {

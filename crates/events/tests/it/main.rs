@@ -6,6 +6,7 @@
 mod errors;
 mod fixtures;
 mod grammar;
+mod lists;
 mod machines;
 mod perf;
 mod random;

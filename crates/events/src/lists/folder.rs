@@ -1,0 +1,296 @@
+//! A folder of lists: its files, what they hold, and which of them are for a CPU.
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::choose::{Identity, Mapped, mapfile};
+use super::index::{self, Stored};
+use super::read::{List, Product, read};
+use super::{ListError, Listed};
+
+/// Folders in folders that are looked into.
+const DEEPEST: usize = 8;
+/// More files are no event lists.
+const MOST_FILES: usize = 20_000;
+/// A larger file is none, bytes.
+pub(super) const LARGEST_FILE: u64 = 64 << 20;
+/// All of them together, bytes.
+const LARGEST: u64 = 512 << 20;
+const MAPFILE: &str = "mapfile.csv";
+
+/// A folder of lists, or a single file.
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+    pub(super) contents: Contents,
+    /// Blocks of events that were kept from an earlier reading; else they are in the contents.
+    stored: Option<Stored>,
+}
+
+/// What is known of the files of a folder.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Contents {
+    pub(super) maps: Vec<Mapped>,
+    pub(super) files: Vec<ListFile>,
+    pub(super) notes: Vec<String>,
+}
+
+/// One file that has events.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct ListFile {
+    /// Below the folder.
+    pub(super) path: String,
+    pub(super) product: Option<Product>,
+    /// How many events it has.
+    pub(super) number: usize,
+    /// Where they are kept: offset and length, bytes.
+    pub(super) block: (usize, usize),
+    #[serde(skip)]
+    pub(super) events: Vec<Listed>,
+}
+
+/// What tells whether a file is still the one that was read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Stamp {
+    pub(super) path: String,
+    length: u64,
+    inode: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Folder {
+    /// Reads all lists in the folder `path` (or the file); what was read earlier comes from `cache`.
+    ///
+    /// # Errors
+    /// [`ListError`] if it cannot be read, or is a single file and no list. Of the files of a folder,
+    /// those that are damaged become notes.
+    pub fn read(path: &Path, cache: Option<&Path>) -> Result<Self, ListError> {
+        let stamps = stamps(path)?;
+        let path = path.to_path_buf();
+        let kept = cache.map(|cache| index::place(cache, &path));
+        if let Some((contents, stored)) = kept.as_ref().and_then(|kept| index::open(kept, &stamps))
+        {
+            return Ok(Self { path, contents, stored: Some(stored) });
+        }
+        let mut contents = read_all(&path, &stamps)?;
+        if let Some(kept) = &kept {
+            // A cache that cannot be written is no cache: the answer is there all the same.
+            let _ = index::store(kept, &stamps, &mut contents);
+        }
+        Ok(Self { path, contents, stored: None })
+    }
+
+    /// The folder, or the file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// How many files have events.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.contents.files.len()
+    }
+
+    /// Whether none has.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.contents.files.is_empty()
+    }
+
+    /// Files that could not be read: a sentence each.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.contents.notes
+    }
+
+    /// Events of all files that are for `identity`; of all where it is `None`.
+    pub(super) fn events(&self, identity: Option<&Identity>) -> Vec<Listed> {
+        let chosen = self.chosen(identity);
+        chosen.into_iter().flat_map(|(file, unit)| self.events_of(file, unit)).collect()
+    }
+
+    fn events_of(&self, file: &ListFile, unit: Option<&str>) -> Vec<Listed> {
+        let mut events = match &self.stored {
+            Some(stored) => stored.events(file.block),
+            None => file.events.clone(),
+        };
+        for event in events.iter_mut().filter(|event| event.unit.is_none()) {
+            event.unit = unit.map(str::to_owned);
+        }
+        events
+    }
+
+    /// Files for `identity`, with the kind of core that each is for where that is known. A `mapfile.csv`
+    /// decides over everything below its folder; where there is none, the file itself, and what says
+    /// nothing is for any CPU.
+    pub(super) fn chosen(&self, identity: Option<&Identity>) -> Vec<(&ListFile, Option<&str>)> {
+        // A pattern stands in many lines.
+        let mut matching: HashMap<&str, bool> = HashMap::new();
+        if let Some(identity) = identity {
+            for map in &self.contents.maps {
+                matching.entry(&map.pattern).or_insert_with(|| identity.matches(&map.pattern));
+            }
+        }
+        let matches = |map: &&Mapped| matching.get(map.pattern.as_str()) == Some(&true);
+        let governed: Vec<&str> =
+            self.contents.maps.iter().map(|map| map.folder.as_str()).collect();
+        let mut chosen = Vec::new();
+        for file in &self.contents.files {
+            let about: Vec<&Mapped> =
+                self.contents.maps.iter().filter(|map| map.is_about(&file.path)).collect();
+            let Some(identity) = identity else {
+                chosen.push((file, about.iter().find_map(|map| map.unit.as_deref())));
+                continue;
+            };
+            if governed.iter().any(|folder| file.path.starts_with(folder)) {
+                if let Some(map) = about.into_iter().find(matches) {
+                    chosen.push((file, map.unit.as_deref()));
+                }
+            } else if file.product.as_ref().is_none_or(|product| identity.is(product)) {
+                chosen.push((file, None));
+            }
+        }
+        chosen
+    }
+}
+
+fn io_error(path: &Path, source: std::io::Error) -> ListError {
+    ListError::Io { path: path.to_path_buf(), source }
+}
+
+/// All files below `path` that may be lists, by name.
+fn stamps(path: &Path) -> Result<Vec<Stamp>, ListError> {
+    let metadata = fs::metadata(path).map_err(|error| io_error(path, error))?;
+    let mut found = Vec::new();
+    if metadata.is_file() {
+        found.push(stamp(String::new(), &metadata));
+    } else {
+        walk(path, "", DEEPEST, &mut found)?;
+    }
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    let bytes: u64 = found.iter().map(|stamp| stamp.length).sum();
+    if found.len() > MOST_FILES || bytes > LARGEST {
+        let what = format!("{} files of {} MiB in all", found.len(), bytes >> 20);
+        return Err(ListError::TooLarge { path: path.to_path_buf(), what });
+    }
+    if found.is_empty() {
+        return Err(ListError::Empty(path.to_path_buf()));
+    }
+    Ok(found)
+}
+
+fn stamp(path: String, metadata: &fs::Metadata) -> Stamp {
+    Stamp {
+        path,
+        length: metadata.len(),
+        inode: metadata.ino(),
+        modified: (metadata.mtime(), metadata.mtime_nsec()),
+        changed: (metadata.ctime(), metadata.ctime_nsec()),
+    }
+}
+
+fn walk(
+    folder: &Path,
+    below: &str,
+    deeper: usize,
+    found: &mut Vec<Stamp>,
+) -> Result<(), ListError> {
+    let entries = fs::read_dir(folder).map_err(|error| io_error(folder, error))?;
+    for entry in entries.flatten() {
+        let Some(name) = entry.file_name().to_str().map(str::to_owned) else { continue };
+        let Ok(metadata) = fs::metadata(entry.path()) else { continue };
+        let path = format!("{below}{name}");
+        if name.starts_with('.') || found.len() > MOST_FILES {
+            continue;
+        }
+        if metadata.is_dir() && deeper > 0 {
+            // One folder that may not be read does not spoil the others.
+            let _ = walk(&entry.path(), &format!("{path}/"), deeper - 1, found);
+        } else if metadata.is_file() && (name.ends_with(".json") || name == MAPFILE) {
+            found.push(stamp(path, &metadata));
+        }
+    }
+    Ok(())
+}
+
+fn read_all(path: &Path, stamps: &[Stamp]) -> Result<Contents, ListError> {
+    let mut contents = Contents::default();
+    for stamp in stamps {
+        let file = if stamp.path.is_empty() { path.to_owned() } else { path.join(&stamp.path) };
+        if let Some(folder) = stamp.path.strip_suffix(MAPFILE) {
+            match fs::read_to_string(&file) {
+                Ok(text) => contents.maps.extend(mapfile(&text, folder)),
+                Err(error) => contents.notes.push(io_error(&file, error).to_string()),
+            }
+            continue;
+        }
+        match read_one(&file, stamp.length) {
+            Ok(List { events, .. }) if events.is_empty() => {}
+            Ok(List { events, product }) => contents.files.push(ListFile {
+                path: stamp.path.clone(),
+                product,
+                number: events.len(),
+                block: (0, 0),
+                events,
+            }),
+            Err(error) if stamp.path.is_empty() => return Err(error),
+            Err(error) => contents.notes.push(error.to_string()),
+        }
+    }
+    if contents.files.iter().all(|file| file.number == 0) && contents.notes.is_empty() {
+        return Err(ListError::Empty(path.to_path_buf()));
+    }
+    Ok(contents)
+}
+
+fn read_one(path: &Path, length: u64) -> Result<List, ListError> {
+    if length > LARGEST_FILE {
+        let what = format!("{} MiB", length >> 20);
+        return Err(ListError::TooLarge { path: path.to_path_buf(), what });
+    }
+    let bytes = fs::read(path).map_err(|error| io_error(path, error))?;
+    read(&bytes).map_err(|why| ListError::Form { path: path.to_path_buf(), why })
+}
+
+/// Where this user's lists are: `$PMUSCOPE_EVENTS`, else `pmuscope/events` in `$XDG_DATA_HOME` or
+/// `~/.local/share`. `None` if none of these is set, or `PMUSCOPE_EVENTS` is empty.
+#[must_use]
+pub fn user_lists() -> Option<PathBuf> {
+    folder_of(|name| std::env::var_os(name).map(PathBuf::from))
+}
+
+fn folder_of(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+    if let Some(folder) = variable("PMUSCOPE_EVENTS") {
+        return (!folder.as_os_str().is_empty()).then_some(folder);
+    }
+    // The specification has it that relative paths are to be ignored.
+    let xdg = variable("XDG_DATA_HOME").filter(|folder| folder.is_absolute());
+    let home = || Some(variable("HOME").filter(|home| home.is_absolute())?.join(".local/share"));
+    Some(xdg.or_else(home)?.join("pmuscope/events"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_environment_says_where() {
+        let at = |pairs: &[(&str, &str)]| {
+            folder_of(|name| {
+                let found = pairs.iter().find(|(key, _)| *key == name);
+                found.map(|(_, value)| PathBuf::from(value))
+            })
+        };
+        assert_eq!(at(&[("HOME", "/h")]), Some("/h/.local/share/pmuscope/events".into()));
+        let xdg = [("HOME", "/h"), ("XDG_DATA_HOME", "/x")];
+        assert_eq!(at(&xdg), Some("/x/pmuscope/events".into()));
+        assert_eq!(at(&[("PMUSCOPE_EVENTS", "lists")]), Some("lists".into()));
+        assert_eq!(at(&[("PMUSCOPE_EVENTS", ""), ("HOME", "/h")]), None);
+    }
+}
