@@ -12,6 +12,17 @@ const EVENTS: &str = "cycles:u\ninstructions:k,cycles\n{cycles,instructions}:S\n
     L1-dcache-load-misses\nuncore_imc/cas_count_read/\ncpu-clock/freq=99,call-graph=fp/\n\
     page-faults/period=1/\nmsr/tsc/\ncpu/mem-loads,ldlat=30/P\nany_call,u,k\nconfig1:0-7,16-31\n\
     config:0-63\nevent=0x1,umask=0x2\n";
+/// Event lists in each form, the table of CPUs, and an index without its first line.
+const EVENT_LISTS: [&str; 6] = [
+    r#"{"Header":{},"Events":[{"EventCode":"0xB7, 0xBB","UMask":"0x01","EventName":"OFFCORE.X","Counter":"0,1,2,3","CounterHTOff":"0,1,2,3,4,5,6,7","MSRIndex":"0x1a6,0x1a7","MSRValue":"0x10001","TakenAlone":"0","CounterMask":"1","Invert":"1","EdgeDetect":"1","AnyThread":"1","PEBS":"2","BriefDescription":"a"}]}"#,
+    r#"[{"Unit":"CBO","EventCode":"0x34","UMask":"0x11","UMaskExt":"0x1","EventName":"UNC_X","Counter":"Fixed counter 1","Filter":"f","ExtSel":"1","PortMask":"1","FCMask":"7"}]"#,
+    r#"{"product_configuration":{"part_num":"0xd0c","implementer":"0x41"},"events":{"CPU_CYCLES":{"code":"0x11","title":"t","description":"d","accesses":["PMU"]}}}"#,
+    r#"[{"Unit":"cpu","EventName":"x.y","Encoding":"cpu/event=0x51,umask=0x1,ldlat=3/"}]"#,
+    "GenuineIntel-6-55-[56789ABCDEF],V1,/CLX/core.json,core,0x20,0x1,Atom\n",
+    r#"{"stamps":[],"contents":{"maps":[],"files":[{"path":"a.json","product":null,"number":1,"block":[0,30]}],"notes":[]}}
+[{"n":"a","t":"event=1","c":{"general":1,"general_smt":null,"fixed":0,"alone":false,"extra":null}}]
+"#,
+];
 const CPU_LISTS: [&str; 5] = ["0-3,8", "0", "0-1023", "1,3,5-7,4095", ""];
 /// As compilers write them.
 const MANGLED: [&str; 14] = [
@@ -54,6 +65,9 @@ pub(crate) fn add(seeds: &Seeds) -> Result {
         seeds.add("events", &number.to_string(), line.as_bytes())?;
     }
     seeds.add("events", "odd", b"config:0-3,8-9\na=1,b=2")?;
+    for (number, text) in EVENT_LISTS.iter().enumerate() {
+        seeds.add("event_lists", &number.to_string(), text.as_bytes())?;
+    }
     for (number, text) in CPU_LISTS.iter().enumerate() {
         seeds.add("cpu_list", &number.to_string(), text.as_bytes())?;
     }
