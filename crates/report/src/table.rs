@@ -71,6 +71,11 @@ impl Cell {
         value.map_or_else(|| Self::new("-"), |value| Self::new(format(value)))
     }
 
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
     /// Makes it stand out.
     #[must_use]
     pub fn paint(mut self, paint: Paint) -> Self {

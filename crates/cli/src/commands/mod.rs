@@ -10,10 +10,13 @@ mod details;
 mod diff;
 mod doctor;
 mod empty;
+mod event_lists;
+mod events;
 mod filter;
 mod generate;
 mod input;
 pub(crate) mod lab;
+mod list;
 mod load;
 mod metrics;
 mod metrics_flame;
@@ -40,6 +43,10 @@ use crate::exit::Exit;
 pub(crate) enum Command {
     /// Tell what this machine can measure, what not, why, and what to type.
     Doctor(doctor::Args),
+    /// List the events that can be counted here, and why others cannot.
+    List(list::Args),
+    /// Manage event lists of vendors.
+    Events(events::Args),
     /// Record samples of a program, of processes, or of the whole machine.
     Record(Box<record::Args>),
     /// Show where the samples of a recording went.
@@ -73,6 +80,8 @@ impl Command {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         match self {
             Self::Doctor(args) => doctor::run(args),
+            Self::List(args) => list::run(args),
+            Self::Events(args) => events::run(args),
             Self::Record(args) => record::run(*args),
             Self::Report(args) => report::run(*args),
             Self::Metrics(args) => metrics::run(*args),

@@ -97,7 +97,7 @@ fn every_command_line_in_the_documents_parses() {
 fn every_example_in_the_help_parses() {
     let mut checked = 0;
     let commands = ["doctor", "record", "report", "script", "bench", "compare", "workload"];
-    for command in commands.into_iter().chain(["lab run", "lab kernels"]) {
+    for command in commands.into_iter().chain(["lab run", "lab kernels", "list", "events import"]) {
         let help = Scratch::new().pmuscope(command.split(' ').chain(["--help"]));
         checked += help.stdout.lines().filter(|line| parses(command, line.trim())).count();
     }

@@ -22,6 +22,7 @@ mod killed;
 mod lab;
 mod lab_machines;
 mod lab_record;
+mod list;
 mod long_runs;
 mod metric_pages;
 mod metrics;

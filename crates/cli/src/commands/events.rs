@@ -1,0 +1,80 @@
+//! `pmuscope events`.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::Subcommand;
+use pmuscope_events::lists::{Identity, Imported, import};
+use pmuscope_machine::Machine;
+use pmuscope_report::escape;
+
+use super::event_lists;
+use crate::exit::{Exit, failure};
+
+/// Flags of `pmuscope events`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Take over event lists of vendors from files that you have; nothing is fetched.
+    Import(ImportArgs),
+}
+
+/// Flags of `pmuscope events import`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  pmuscope events import perfmon            a download of https://github.com/intel/perfmon
+  pmuscope events import neoverse-n1.json   a specification of Arm's telemetry
+  pmuscope events import list.json          what perf list -j printed
+  pmuscope list l2                          events of lists are among the others then")]
+struct ImportArgs {
+    /// Folders or files with event lists
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// Lists of all CPUs, not only of this one
+    #[arg(long)]
+    all: bool,
+    /// Put them into this folder [default: $PMUSCOPE_EVENTS, or pmuscope/events in $XDG_DATA_HOME]
+    #[arg(long, value_name = "DIR")]
+    to: Option<PathBuf>,
+}
+
+#[allow(clippy::needless_pass_by_value)] // all commands are called alike
+pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+    match args.command {
+        Command::Import(args) => take_over(&args),
+    }
+}
+
+fn take_over(args: &ImportArgs) -> anyhow::Result<Exit> {
+    let into = event_lists::place(args.to.as_deref())?;
+    let identity = Identity::of(&Machine::host().processor()).filter(|_| !args.all);
+    let mut exit = Exit::Done;
+    for path in &args.paths {
+        let done = import(path, &into, identity.as_ref())
+            .map_err(|error| failure(Exit::BadInput, format!("events import: {error}")))?;
+        for note in &done.notes {
+            exit = Exit::Incomplete;
+            eprintln!("warning: {}", escape(note));
+        }
+        let text = said(&done, identity.as_ref());
+        std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    }
+    Ok(exit)
+}
+
+fn said(done: &Imported, identity: Option<&Identity>) -> String {
+    let of = identity.map_or_else(String::new, |identity| format!(" for {identity}"));
+    let others = match done.left_out {
+        0 => String::new(),
+        number => format!("; {number} files for other CPUs left out"),
+    };
+    let to = done.to.display().to_string();
+    let (events, files) = (done.events, done.files);
+    format!("{events} events in {files} files{} -> {}{others}\n", escape(&of), escape(&to))
+}

@@ -1,0 +1,157 @@
+//! `pmuscope list`.
+
+use std::collections::HashMap;
+use std::io;
+use std::io::Write as _;
+
+use anyhow::Context as _;
+use pmuscope_abi::{Attr, AttrFlags, OpenFlags};
+use pmuscope_counters::{Host, Kernel, errno_name};
+use pmuscope_events::inventory::{Group, Offer, inventory};
+use pmuscope_events::{Event, MachineCatalog};
+use pmuscope_machine::Machine;
+use pmuscope_report::{Here, LIST_SCHEMA, ListReport, ListView, details_text, escape, list_text};
+use regex::RegexBuilder;
+
+use super::event_lists::EventListArgs;
+use crate::commands::answer::Begun;
+use crate::exit::{Exit, failure};
+use crate::terminal;
+
+/// This process.
+const SELF: i32 = 0;
+/// Any process, or any CPU.
+const ANY: i32 = -1;
+
+/// Flags of `pmuscope list`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  pmuscope list                     every event, by kind
+  pmuscope list '^l2_rqsts|^dtlb'   those whose name matches, in any case
+  pmuscope list --details energy    all that is known of them
+  pmuscope list --events perfmon --json l2")]
+pub(crate) struct Args {
+    /// Events whose name matches this regular expression, in any case
+    #[arg(value_name = "REGEX")]
+    pattern: Option<String>,
+    /// Show everything that is known of each event
+    #[arg(long)]
+    details: bool,
+    /// Print everything as one JSON object (schema pmuscope/list/1)
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    lists: EventListArgs,
+}
+
+#[allow(clippy::needless_pass_by_value)] // all commands are called alike
+pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+    let begun = Begun::now();
+    let machine = Machine::host();
+    let catalog = MachineCatalog::new(&machine)
+        .map_err(|error| failure(Exit::NotPossible, error.to_string()))?;
+    let found = args.lists.lists(&machine)?;
+    let from = found.as_ref().map(|found| (found.path.display().to_string(), found.lists.len()));
+    let mut notes = found.as_ref().map_or_else(Vec::new, |found| found.lists.notes().to_vec());
+    let catalog = match found {
+        Some(found) => catalog.with_lists(found.lists),
+        None => catalog,
+    };
+    let pattern = args.pattern.as_deref().unwrap_or("");
+    let wanted = RegexBuilder::new(pattern).case_insensitive(true).build().map_err(|error| {
+        let why = error.to_string();
+        let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
+        failure(Exit::BadInput, format!("'{}' is no regular expression: {why}", escape(pattern)))
+    })?;
+    let all = inventory(&catalog, &|name| wanted.is_match(name));
+    notes.extend(all.notes);
+    let mut trial = Trial::new(&machine);
+    let rows: Vec<(Offer, Here)> = all
+        .offers
+        .into_iter()
+        .map(|offer| {
+            let here = trial.of(&offer);
+            (offer, here)
+        })
+        .collect();
+    let exit = if rows.is_empty() { Exit::Incomplete } else { Exit::Done };
+    if rows.is_empty() {
+        eprintln!(
+            "pmuscope: no event matches '{}'. Try: pmuscope list, or lists of the CPU's vendor: \
+             pmuscope events import DIR",
+            escape(pattern)
+        );
+    }
+    let view = ListView { pattern: args.pattern.as_deref(), rows, lists: from, notes };
+    let text = match (args.json, args.details) {
+        (true, _) => begun.json(LIST_SCHEMA, None, &exit, ListReport::new(&view))?,
+        (false, true) => details_text(&view, &terminal::style()),
+        (false, false) => list_text(&view, &terminal::style()),
+    };
+    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    Ok(exit)
+}
+
+/// Opens events and closes them again, each kind of question once.
+struct Trial {
+    paranoid: Option<i32>,
+    /// Answers by type and by what selects the event.
+    known: HashMap<(u32, u64, u64, u64), Here>,
+}
+
+impl Trial {
+    fn new(machine: &Machine) -> Self {
+        Self { paranoid: machine.limits().perf_event_paranoid, known: HashMap::new() }
+    }
+
+    fn of(&mut self, offer: &Offer) -> Here {
+        if let Some(why) = &offer.refused {
+            return Here::No(why.clone());
+        }
+        let Some(event) = offer.events.first() else { return Here::NotTried };
+        let attr = &event.attr;
+        // To open a tracepoint patches the running kernel; the right to is the same for all.
+        let key = match offer.group {
+            Group::Tracepoint => (attr.event_type, 0, 0, 0),
+            _ => (attr.event_type, attr.config, attr.config1, attr.config2),
+        };
+        let paranoid = self.paranoid;
+        self.known.entry(key).or_insert_with(|| open(event, paranoid)).clone()
+    }
+}
+
+/// Opens the event as it would be counted: for this process, or on its CPU where the unit counts for
+/// a part of the machine.
+fn open(event: &Event, paranoid: Option<i32>) -> Here {
+    let attr = Attr { flags: event.attr.flags | AttrFlags::DISABLED, ..event.attr.clone() };
+    let first = event.cpus.as_ref().and_then(|cpus| cpus.first());
+    let try_on = |pid, cpu| Host.open(&attr, pid, cpu, None, OpenFlags::FD_CLOEXEC);
+    let of_process = try_on(SELF, ANY);
+    let opened = match (of_process, first) {
+        (Err(_), Some(cpu)) => try_on(ANY, cpu as i32),
+        // A unit that is not a core's has no processes, and its events count on any CPU.
+        (Err(error), None) if error.raw_os_error() == Some(libc_einval()) => try_on(ANY, 0),
+        (other, _) => other,
+    };
+    match opened {
+        Ok(_) => Here::Yes,
+        Err(error) => Here::No(why(&error, &event.pmu, paranoid)),
+    }
+}
+
+fn libc_einval() -> i32 {
+    rustix::io::Errno::INVAL.raw_os_error()
+}
+
+fn why(error: &io::Error, unit: &str, paranoid: Option<i32>) -> String {
+    let name = errno_name(error);
+    let is = |errno: rustix::io::Errno| error.raw_os_error() == Some(errno.raw_os_error());
+    if is(rustix::io::Errno::ACCESS) || is(rustix::io::Errno::PERM) {
+        let level = paranoid.map_or("-".to_owned(), |level| level.to_string());
+        return format!(
+            "{unit}: needs privilege ({name}); perf_event_paranoid is {level}. \
+             Try: sudo pmuscope list"
+        );
+    }
+    format!("{unit}: the kernel does not count it here: perf_event_open: {name}")
+}

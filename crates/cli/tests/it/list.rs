@@ -1,0 +1,103 @@
+//! `list` and `events import`, on the machine that the tests run on.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::harness::{Scratch, need_root, skip_unless};
+use crate::json::is_documented;
+
+/// Whether the kernel shows a unit.
+fn has_unit(name: &str) -> bool {
+    Path::new("/sys/bus/event_source/devices").join(name).exists()
+}
+
+/// As `perf list -j` prints events: one of a unit that virtual machines have too, one of none.
+const LIST: &str = r#"[
+  {"Unit": "msr", "EventName": "test.Ticks", "BriefDescription": "Ticks of the clock",
+   "Encoding": "msr/event=0x0/"},
+  {"Unit": "uncore_nowhere", "EventName": "test.nowhere", "Encoding": "uncore_nowhere/event=0x1/"}
+]"#;
+
+fn parsed(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn every_generic_event_is_there_with_a_reason_where_it_cannot_be_counted() {
+    let outcome = Scratch::new().pmuscope(["list", "--json", "^(cycles|page-faults|LLC-loads)$"]);
+    outcome.exits(0);
+    is_documented("list", &outcome.stdout);
+    let value = parsed(&outcome.stdout);
+    let events = value["events"].as_array().unwrap();
+    let names: Vec<&str> = events.iter().map(|event| event["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["cycles", "page-faults", "LLC-loads"]);
+    for event in events {
+        let counted = event["countable"].as_bool().unwrap();
+        assert!(counted || !event["why"].as_str().unwrap().is_empty(), "{event}");
+    }
+    if !["cpu", "cpu_core", "armv8_pmuv3_0", "armv8_pmuv3"].into_iter().any(has_unit) {
+        let why = events[0]["why"].as_str().unwrap();
+        assert!(why.contains("no counters of its CPU"), "{why}");
+    }
+}
+
+#[test]
+fn names_match_in_any_case_and_tables_have_their_kinds() {
+    let outcome = Scratch::new().pmuscope(["list", "PAGE-F|rNNN"]);
+    outcome.exits(0);
+    for part in ["Software events", "page-faults, faults", "type=1,config=0x2", "Events without"] {
+        assert!(outcome.stdout.contains(part), "{part} is missing\n{outcome}");
+    }
+    assert!(!outcome.stdout.contains("context-switches"), "{outcome}");
+    let details = Scratch::new().pmuscope(["list", "--details", "page-faults"]);
+    details.exits(0);
+    assert!(details.stdout.contains("encoding  type=1,config=0x2"), "{details}");
+}
+
+#[test]
+fn what_matches_nothing_or_is_no_expression_says_so() {
+    let nothing = Scratch::new().pmuscope(["list", "^no-such-event$"]);
+    nothing.exits(1).complains("no event matches '^no-such-event$'").complains("events import");
+    let wrong = Scratch::new().pmuscope(["list", "l2("]);
+    wrong.exits(2).prints_nothing().complains("'l2(' is no regular expression: unclosed group");
+    let nowhere = Scratch::new().pmuscope(["list", "--events", "nowhere"]);
+    nowhere.exits(2).prints_nothing().complains("event lists: nowhere: No such file");
+}
+
+#[test]
+fn names_of_imported_lists_are_events() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("mine.json"), LIST).unwrap();
+    let import = scratch.pmuscope(["events", "import", "--to", "lists", "mine.json"]);
+    import.exits(0);
+    assert!(import.stdout.contains("2 events in 1 files"), "{import}");
+    let listed = scratch.pmuscope(["list", "--events", "lists", "--json", "^TEST"]);
+    listed.exits(0);
+    is_documented("list", &listed.stdout);
+    let value = parsed(&listed.stdout);
+    assert_eq!(value["lists"]["events"], 2);
+    let nowhere = &value["events"][0];
+    assert_eq!((&nowhere["name"], &nowhere["countable"]), (&"test.nowhere".into(), &false.into()));
+    assert!(nowhere["why"].as_str().unwrap().contains("no such unit"), "{nowhere}");
+    if !has_unit("msr") {
+        return eprintln!("skipped: no unit msr for the rest");
+    }
+    let ticks = &value["events"][1];
+    assert_eq!((&ticks["name"], &ticks["pmus"][0]), (&"test.Ticks".into(), &"msr".into()));
+    skip_unless!(need_root());
+    assert_eq!(ticks["countable"], true, "{ticks}");
+}
+
+#[test]
+fn import_refuses_what_is_no_list() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("odd.json"), "{\"a\": 1}").unwrap();
+    let refused = scratch.pmuscope(["events", "import", "--to", "lists", "odd.json"]);
+    refused
+        .exits(2)
+        .prints_nothing()
+        .complains("odd.json: no events in it")
+        .complains("perf list -j");
+    assert!(!scratch.path("lists").exists(), "{refused}");
+}

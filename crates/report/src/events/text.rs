@@ -1,0 +1,314 @@
+//! The same for people: a table for each kind, reasons below it.
+
+use pmuscope_events::inventory::{Group, Offer};
+use pmuscope_events::lists::Precision;
+
+use super::{Here, ListView};
+use crate::escape;
+use crate::number::count;
+use crate::style::{Paint, Style, wrap};
+use crate::table::{Cell, Column, Table};
+
+const GROUPS: [(Group, &str); 7] = [
+    (Group::Hardware, "Hardware events"),
+    (Group::Software, "Software events"),
+    (Group::Cache, "Hardware cache events"),
+    (Group::Unit, "Kernel PMU events"),
+    (Group::List, "Events of lists"),
+    (Group::Tracepoint, "Tracepoint events"),
+    (Group::Syntax, "Events without a name"),
+];
+/// Name, unit, whether it can be counted, encoding, constraints, description.
+const COLUMNS: usize = 6;
+/// Units that are named in a table; of more only the first, and how many.
+const UNITS: usize = 2;
+
+/// One line for each event.
+#[must_use]
+pub fn list_text(view: &ListView<'_>, style: &Style) -> String {
+    let mut out = head(view, style);
+    let mut reasons: Vec<&str> = Vec::new();
+    for (group, title) in GROUPS {
+        let of_group = view.rows.iter().filter(|(offer, _)| offer.group == group);
+        let rows: Vec<[Cell; COLUMNS]> =
+            of_group.map(|(offer, here)| line(offer, here, &mut reasons)).collect();
+        if !rows.is_empty() {
+            out.push('\n');
+            out.push_str(&style.paint(Paint::Bold, title));
+            out.push('\n');
+            out.push_str(&table(rows).render(style));
+        }
+    }
+    if !reasons.is_empty() {
+        out.push('\n');
+    }
+    for (number, reason) in reasons.iter().enumerate() {
+        let mark = format!("[{}] ", number + 1);
+        let text = format!("{mark}{}", escape(reason));
+        out.push_str(&style.text(&wrap(&text, style.width, mark.len())));
+        out.push('\n');
+    }
+    notes(view, style, &mut out);
+    out
+}
+
+/// Everything that is known of each event.
+#[must_use]
+pub fn details_text(view: &ListView<'_>, style: &Style) -> String {
+    let mut out = head(view, style);
+    for (offer, here) in &view.rows {
+        out.push('\n');
+        let synonym = offer.synonym.map_or_else(String::new, |name| format!(", {name}"));
+        let name = format!("{}{synonym}", escape(&offer.name));
+        out.push_str(&style.paint(Paint::Bold, &style.text(&name)));
+        out.push('\n');
+        let mut table = Table::new(["", ""].map(Column::text)).indent(2);
+        for (what, value) in details(offer, here) {
+            let width = style.width.map(|width| width.saturating_sub(INDENT).max(20));
+            for (at, line) in wrap(&escape(&value), width, 0).lines().enumerate() {
+                table.row([if at == 0 { what } else { "" }.to_owned(), line.to_owned()]);
+            }
+        }
+        out.push_str(&table.render(style));
+    }
+    notes(view, style, &mut out);
+    out
+}
+
+/// Columns before the values of details: the indent, the longest label, the gap.
+const INDENT: usize = 2 + 12 + 2;
+
+fn details(offer: &Offer, here: &Here) -> Vec<(&'static str, String)> {
+    let mut found = Vec::new();
+    let mut push = |what, value: Option<String>| {
+        if let Some(value) = value.filter(|value| !value.is_empty()) {
+            found.push((what, value));
+        }
+    };
+    push(
+        "here",
+        Some(match here {
+            Here::Yes => "can be counted".to_owned(),
+            Here::No(why) => format!("cannot be counted: {why}"),
+            Here::NotTried => "-".to_owned(),
+        }),
+    );
+    push("PMU", (!offer.units.is_empty()).then(|| offer.units.join(", ")));
+    push("encoding", offer.encoding.clone());
+    push("needs", Some(needs(offer)));
+    push(
+        "unit",
+        offer.unit.as_ref().map(|unit| match offer.scale {
+            Some(scale) => format!("{unit}, {scale:e} each"),
+            None => unit.clone(),
+        }),
+    );
+    push("period", offer.period.map(|period| format!("{} events (recommended)", count(period))));
+    push("errata", offer.errata.clone());
+    push("description", offer.long.clone().or_else(|| offer.brief.clone()));
+    found
+}
+
+fn head(view: &ListView<'_>, style: &Style) -> String {
+    let events = view.events();
+    let (plural, verb) = if events == 1 { ("", "matches") } else { ("s", "match") };
+    let matching = match view.pattern {
+        Some(pattern) => format!(" {verb} {}", escape(pattern)),
+        None => String::new(),
+    };
+    let mut parts = vec![format!("{} event{plural}{matching}", count(events as u64))];
+    if view.refused() > 0 {
+        parts.push(format!("{} cannot be counted here", count(view.refused() as u64)));
+    }
+    parts.push(match &view.lists {
+        Some((path, events)) => {
+            format!("event lists: {} ({} events for this CPU)", escape(path), count(*events as u64))
+        }
+        None => "no event lists (pmuscope events import)".to_owned(),
+    });
+    format!("{}\n", style.text(&parts.join(" · ")))
+}
+
+/// Columns without any text are left out.
+fn table(rows: Vec<[Cell; COLUMNS]>) -> Table {
+    let mut columns = vec![
+        Column::text("name"),
+        Column::text("PMU"),
+        Column::text("here"),
+        Column::text("encoding").shrink(),
+        Column::text("needs").shrink(),
+        Column::text("description").shrink(),
+    ];
+    let used: [bool; COLUMNS] =
+        std::array::from_fn(|column| rows.iter().any(|row| !row[column].is_empty()));
+    let mut at = used.iter();
+    columns.retain(|_| at.next() == Some(&true));
+    let mut table = Table::new(columns).indent(2);
+    for row in rows {
+        let kept = row.into_iter().zip(used).filter(|(_, used)| *used);
+        table.row(kept.map(|(cell, _)| cell));
+    }
+    table
+}
+
+fn line<'a>(offer: &Offer, here: &'a Here, reasons: &mut Vec<&'a str>) -> [Cell; COLUMNS] {
+    let synonym = offer.synonym.map_or_else(String::new, |name| format!(", {name}"));
+    let here = match here {
+        Here::Yes => Cell::new("yes"),
+        Here::NotTried => Cell::new("-"),
+        Here::No(why) => {
+            let number = reasons.iter().position(|reason| reason == why).unwrap_or_else(|| {
+                reasons.push(why);
+                reasons.len() - 1
+            });
+            Cell::new(format!("no [{}]", number + 1)).paint(Paint::Warn)
+        }
+    };
+    [
+        Cell::new(format!("{}{synonym}", escape(&offer.name))),
+        Cell::new(units(offer)),
+        here,
+        Cell::new(offer.encoding.as_deref().map_or("".into(), escape)),
+        Cell::new(needs(offer)),
+        Cell::new(described(offer)),
+    ]
+}
+
+fn units(offer: &Offer) -> String {
+    match &offer.units[..] {
+        [] => "-".to_owned(),
+        few if few.len() <= UNITS => escape(&few.join(", ")).into_owned(),
+        [first, rest @ ..] => format!("{} and {} more", escape(first), rest.len()),
+    }
+}
+
+/// Constraints, in words.
+fn needs(offer: &Offer) -> String {
+    let mut words: Vec<String> = Vec::new();
+    words
+        .extend(offer.constraint.as_ref().map(ToString::to_string).filter(|text| !text.is_empty()));
+    if offer.precision == Some(Precision::Must) {
+        words.push("PEBS".to_owned());
+    }
+    words.extend(offer.filter.as_ref().map(|filter| format!("filter {}", escape(filter))));
+    if offer.deprecated {
+        words.push("deprecated".to_owned());
+    }
+    words.join(" · ")
+}
+
+fn described(offer: &Offer) -> String {
+    let brief = offer.brief.as_deref().map_or_else(String::new, |brief| escape(brief).into_owned());
+    match &offer.unit {
+        Some(unit) if brief.is_empty() => format!("in {}", escape(unit)),
+        Some(unit) => format!("{brief} (in {})", escape(unit)),
+        None => brief,
+    }
+}
+
+fn notes(view: &ListView<'_>, style: &Style, out: &mut String) {
+    for note in &view.notes {
+        let text = format!("note: {}", escape(note));
+        out.push('\n');
+        out.push_str(&style.text(&wrap(&text, style.width, 6)));
+        out.push('\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pmuscope_events::schedule::{Constraint, Extra};
+
+    fn offer(name: &str, group: Group) -> Offer {
+        Offer { units: vec!["cpu".into()], ..Offer::new(name, group) }
+    }
+
+    fn view() -> ListView<'static> {
+        let cycles = Offer {
+            synonym: Some("cpu-cycles"),
+            encoding: Some("type=0,config=0x0".into()),
+            ..offer("cycles", Group::Hardware)
+        };
+        let extra = Some(Extra { registers: vec![0x3f6], value: 4 });
+        let constraint = Constraint { general: 0b1000, alone: true, extra, ..Constraint::any() };
+        let latency = Offer {
+            encoding: Some("event=0xcd,umask=0x1,ldlat=0x4".into()),
+            brief: Some("Loads above 4 cycles".into()),
+            long: Some("Loads that took more than 4 cycles.".into()),
+            constraint: Some(constraint),
+            precision: Some(Precision::Must),
+            period: Some(100_003),
+            deprecated: true,
+            ..offer("LATENCY", Group::List)
+        };
+        let shared =
+            Constraint { general: 0xff, general_smt: Some(0xf), ..Constraint::any() }.or_fixed(0);
+        let many = Offer {
+            units: (0..4).map(|number| format!("box_{number}")).collect(),
+            constraint: Some(shared),
+            unit: Some("MiB".into()),
+            scale: Some(6.25e-5),
+            ..offer("READ\u{1b}", Group::List)
+        };
+        ListView {
+            pattern: Some("c"),
+            rows: vec![
+                (cycles, Here::No("no right".into())),
+                (latency, Here::No("needs a PEBS threshold".into())),
+                (many, Here::Yes),
+            ],
+            lists: Some(("/lists".into(), 1234)),
+            notes: vec!["tracepoints: no right".into()],
+        }
+    }
+
+    #[test]
+    fn a_table_for_each_kind_and_reasons_below() {
+        insta::assert_snapshot!(list_text(&view(), &Style::PLAIN), @r"
+        3 events match c · 2 cannot be counted here · event lists: /lists (1,234 events for this CPU)
+
+        Hardware events
+          name                PMU  here    encoding
+          cycles, cpu-cycles  cpu  no [1]  type=0,config=0x0
+
+        Events of lists
+          name      PMU               here    encoding                        needs                                                    description
+          LATENCY   cpu               no [2]  event=0xcd,umask=0x1,ldlat=0x4  counters 3 · alone · register 0x3f6 · PEBS · deprecated  Loads above 4 cycles
+          READ\x1b  box_0 and 3 more  yes                                     fixed 0 · counters 0-7, with SMT 0-3                     in MiB
+
+        [1] no right
+        [2] needs a PEBS threshold
+
+        note: tracepoints: no right
+        ");
+    }
+
+    #[test]
+    fn details_have_a_line_for_each_thing_known() {
+        insta::assert_snapshot!(details_text(&view(), &Style::PLAIN), @r"
+        3 events match c · 2 cannot be counted here · event lists: /lists (1,234 events for this CPU)
+
+        cycles, cpu-cycles
+          here      cannot be counted: no right
+          PMU       cpu
+          encoding  type=0,config=0x0
+
+        LATENCY
+          here         cannot be counted: needs a PEBS threshold
+          PMU          cpu
+          encoding     event=0xcd,umask=0x1,ldlat=0x4
+          needs        counters 3 · alone · register 0x3f6 · PEBS · deprecated
+          period       100,003 events (recommended)
+          description  Loads that took more than 4 cycles.
+
+        READ\x1b
+          here   can be counted
+          PMU    box_0, box_1, box_2, box_3
+          needs  fixed 0 · counters 0-7, with SMT 0-3
+          unit   MiB, 6.25e-5 each
+
+        note: tracepoints: no right
+        ");
+    }
+}
