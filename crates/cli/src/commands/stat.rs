@@ -9,7 +9,6 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::Context as _;
 use pmuscope_counters::Host;
 use pmuscope_counters::spawn::Status;
-use pmuscope_events::MachineCatalog;
 use pmuscope_events::metrics::Metrics;
 use pmuscope_machine::Machine;
 use pmuscope_measure::counting::{
@@ -26,6 +25,7 @@ use super::counting::{
     Absent, Asked, TargetArgs, UnitArgs, add_absent, add_work, by_default, describe, refused,
 };
 use super::doctor;
+use super::event_lists::{EventListArgs, catalog};
 use crate::exit::{Exit, failure};
 use crate::signals::stop_pipe;
 use crate::terminal;
@@ -306,8 +306,7 @@ fn asked<'a>(
     machine: &Machine,
 ) -> anyhow::Result<Asked> {
     let mut asked = by_default(&args.event, machine)?;
-    let catalog = MachineCatalog::new(machine)
-        .map_err(|error| failure(Exit::NotPossible, error.to_string()))?;
+    let catalog = catalog(machine, &EventListArgs::default())?;
     of_units.into_iter().try_for_each(|text| asked.add(text, &catalog))?;
     if let ([], Some((event, why))) = (&asked.groups[..], asked.absent.first()) {
         return Err(failure(Exit::NotPossible, format!("{event}: {why}")));

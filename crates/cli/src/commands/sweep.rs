@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use pmuscope_counters::Host;
 use pmuscope_events::metrics::Metrics;
-use pmuscope_events::{Catalog, Event, MachineCatalog, parse};
+use pmuscope_events::{Catalog as _, Event, parse};
 use pmuscope_machine::{CpuSet, Machine, Pmu, place};
 use pmuscope_measure::counting::{Options, Signal, Target};
 use pmuscope_measure::sweep::{Schedule, Sweep, drift, schedule};
@@ -18,6 +18,7 @@ use pmuscope_report::{counts_text, number};
 use super::bench::runs::{Output, begin};
 use super::counting::{Absent, Asked, Progress, UnitArgs, describe, refused, select};
 use super::doctor;
+use super::event_lists::{EventListArgs, catalog};
 use crate::exit::{Exit, failure};
 use crate::signals::stop_pipe;
 
@@ -250,7 +251,7 @@ fn chosen<'a>(
     machine: &Machine,
 ) -> anyhow::Result<(Asked, Vec<Event>)> {
     let impossible = |error: &dyn std::fmt::Display| failure(Exit::NotPossible, error.to_string());
-    let catalog = MachineCatalog::new(machine).map_err(|error| impossible(&error))?;
+    let catalog = catalog(machine, &EventListArgs::default())?;
     let mut asked = Asked::default();
     for text in texts {
         select(&mut asked, text, &catalog)?;

@@ -149,6 +149,9 @@ impl Units<'_> {
         if let Some(why) = not_for_tasks(event).filter(|_| self.of_tasks) {
             return Some(why);
         }
+        if let Some(why) = &event.not_countable {
+            return Some(why.to_string());
+        }
         match try_group(self.kernel, std::slice::from_ref(&event.attr), cpu_of(event)) {
             Fit::Refused(error) => Some(format!(
                 "perf_event_open: {}{}",
@@ -168,6 +171,7 @@ impl Units<'_> {
         let unit = self.unit(event, references);
         let name = self.metrics.canonical(&event.name);
         let constraint = match (event.origin, &name[..]) {
+            _ if event.constraint.is_some() => event.needs(),
             (Origin::Hardware, "cycles") => Constraint::any().or_fixed(FIXED_CYCLES),
             (Origin::Hardware, "instructions") => Constraint::any().or_fixed(FIXED_INSTRUCTIONS),
             _ => Constraint::any(),

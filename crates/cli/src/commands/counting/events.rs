@@ -1,8 +1,9 @@
 //! The events of `-e`: those that the machine has, and why it does not have the others.
 
-use pmuscope_events::{Catalog, EventError, Group, MachineCatalog, parse};
+use pmuscope_events::{Catalog, EventError, Group, parse};
 use pmuscope_machine::{Machine, Pmu};
 
+use crate::commands::event_lists::{EventListArgs, catalog};
 use crate::exit::{Exit, failure};
 
 /// What is counted where nothing is said, as far as the machine has it: perf's own choice.
@@ -14,8 +15,7 @@ pub(in crate::commands) fn by_default(
     texts: &[String],
     machine: &Machine,
 ) -> anyhow::Result<Asked> {
-    let catalog = MachineCatalog::new(machine)
-        .map_err(|error| failure(Exit::NotPossible, error.to_string()))?;
+    let catalog = catalog(machine, &EventListArgs::default())?;
     let mut asked = Asked::default();
     texts.iter().try_for_each(|text| asked.add(text, &catalog))?;
     if texts.is_empty() {

@@ -6,12 +6,12 @@ use pmuscope_events::{
 use pmuscope_machine::Machine;
 use pmuscope_recorder::{Sampling, Target};
 
+use crate::commands::event_lists::{EventListArgs, catalog};
 use crate::exit::{Exit, failure};
 
 /// The events of `-e`.
 pub(super) fn asked(texts: &[String], machine: &Machine) -> anyhow::Result<Vec<Group>> {
-    let bad = |message: String| failure(Exit::BadInput, message);
-    let catalog = MachineCatalog::new(machine).map_err(|error| bad(error.to_string()))?;
+    let catalog = catalog(machine, &EventListArgs::default())?;
     let mut groups = Vec::new();
     for text in texts {
         groups.extend(parse(text, &catalog).map_err(|error| {
