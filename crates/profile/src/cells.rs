@@ -7,9 +7,11 @@
 //!
 //! ```text
 //!  hash ─► slots  │hash, number│    │hash, number│ …     8 bytes each, a quarter to five eighths of them free
-//!                        └─► cells  │what│block│count│   12 or 16 bytes each, none empty
+//!                        └─► cells  │what│count│   12 or 16 bytes each, none empty
 //! ```
-//! Weights lie beside them where samples do not all weigh one.
+//! Weights lie beside them where samples do not all weigh one. All cells count within one block of time;
+//! when samples move on to another, those that counted anything are written to the log, in their order,
+//! which a bit for each tells.
 
 use crate::log::{Entry, Log};
 use crate::table::mix;
@@ -20,9 +22,8 @@ const BATCH: usize = 32;
 #[derive(Debug, Clone, Copy)]
 struct Cell<K> {
     key: K,
-    /// There are few blocks (`blocks::MOST`).
-    block: u16,
-    samples: u16,
+    /// In the present block.
+    samples: u32,
 }
 
 /// What is counted apart.
@@ -77,11 +78,11 @@ impl Key for InArea {
 struct Waiting<K> {
     hash: u64,
     key: K,
-    block: u16,
+    block: u32,
     weight: u64,
 }
 
-/// Counts by key, in one block of time each; earlier ones go to the log.
+/// Counts by key, in one block of time; earlier ones go to the log.
 #[derive(Debug)]
 pub(crate) struct Cells<K> {
     /// By the numbers that the log has for them.
@@ -94,6 +95,10 @@ pub(crate) struct Cells<K> {
     slots: Vec<u64>,
     bits: u32,
     waiting: Vec<Waiting<K>>,
+    /// The block that all cells are in.
+    block: u32,
+    /// Which cells have samples in it.
+    touched: Touched,
 }
 
 impl<K: Key> Cells<K> {
@@ -101,14 +106,15 @@ impl<K: Key> Cells<K> {
     pub(crate) fn new(has_weights: bool) -> Self {
         let (cells, weights, bits) = (Vec::new(), Vec::new(), 10);
         let (slots, waiting) = (vec![0; 1 << bits], Vec::with_capacity(BATCH));
-        Self { cells, weights, has_weights, slots, bits, waiting }
+        let (block, touched) = (0, Touched::default());
+        Self { cells, weights, has_weights, slots, bits, waiting, block, touched }
     }
 
     /// Counts a sample, sooner or later.
     #[inline]
     pub(crate) fn count(&mut self, key: K, block: u32, weight: u64, log: &mut Log) {
         let hash = key.hash();
-        self.waiting.push(Waiting { hash, key, block: block as u16, weight });
+        self.waiting.push(Waiting { hash, key, block, weight });
         if self.waiting.len() == BATCH {
             self.settle(log);
         }
@@ -126,7 +132,7 @@ impl<K: Key> Cells<K> {
             let slot = self.slots[(one.hash >> shift) as usize];
             self.cells.get((slot as u32).wrapping_sub(1) as usize).map_or(0, |cell| cell.samples)
         });
-        std::hint::black_box(cells.fold(0, |sum: u16, samples| sum.wrapping_add(samples)));
+        std::hint::black_box(cells.fold(0, |sum: u32, samples| sum.wrapping_add(samples)));
         for one in waiting.drain(..) {
             self.count_now(one, log);
         }
@@ -135,6 +141,10 @@ impl<K: Key> Cells<K> {
 
     fn count_now(&mut self, one: Waiting<K>, log: &mut Log) {
         let Waiting { hash, key, block, weight } = one;
+        if block != self.block {
+            self.write(log);
+            self.block = block;
+        }
         let (mask, tag) = (self.slots.len() - 1, hash << 32);
         let mut at = (hash >> (64 - self.bits)) as usize;
         loop {
@@ -143,12 +153,13 @@ impl<K: Key> Cells<K> {
                 break;
             }
             let number = slot as u32 - 1;
-            let cell = &mut self.cells[number as usize];
-            if slot >> 32 << 32 == tag && cell.key == key {
-                let own = self.weights.get_mut(number as usize);
-                if cell.block != block || cell.samples == u16::MAX {
-                    cell.write(number, own, log);
-                    cell.block = block;
+            if slot >> 32 << 32 == tag && self.cells[number as usize].key == key {
+                if self.cells[number as usize].samples == u32::MAX {
+                    self.write(log);
+                }
+                let cell = &mut self.cells[number as usize];
+                if cell.samples == 0 {
+                    self.touched.add(number);
                 }
                 cell.samples += 1;
                 if let Some(own) = self.weights.get_mut(number as usize) {
@@ -158,7 +169,8 @@ impl<K: Key> Cells<K> {
             }
             at = (at + 1) & mask;
         }
-        self.cells.push(Cell { key, block, samples: 1 });
+        self.touched.add(self.cells.len() as u32);
+        self.cells.push(Cell { key, samples: 1 });
         if self.has_weights {
             self.weights.push(weight);
         }
@@ -184,13 +196,20 @@ impl<K: Key> Cells<K> {
         }
     }
 
-    /// Writes down what the log does not have yet; all cells then stand in block 0.
+    /// Writes down what the log does not have yet.
     pub(crate) fn flush(&mut self, log: &mut Log) {
         self.settle(log);
-        for (cell, number) in self.cells.iter_mut().zip(0..) {
-            cell.write(number, self.weights.get_mut(number as usize), log);
-            cell.block = 0;
-        }
+        self.write(log);
+    }
+
+    /// What was counted in the present block.
+    fn write(&mut self, log: &mut Log) {
+        let Self { cells, weights, block, touched, .. } = self;
+        touched.take_each(|cell| {
+            let samples = std::mem::take(&mut cells[cell as usize].samples);
+            let weight = weights.get_mut(cell as usize).map_or(samples.into(), std::mem::take);
+            log.push(Entry { cell, block: *block, samples, weight });
+        });
     }
 
     /// The keys of all cells, by the numbers that the log has for them.
@@ -200,14 +219,46 @@ impl<K: Key> Cells<K> {
     }
 }
 
-impl<K> Cell<K> {
-    fn write(&mut self, number: u32, weight: Option<&mut u64>, log: &mut Log) {
-        let samples = std::mem::take(&mut self.samples).into();
-        if samples > 0 {
-            let weight = weight.map_or(u64::from(samples), std::mem::take);
-            log.push(Entry { cell: number, block: self.block.into(), samples, weight });
+/// Numbers, to be had in order: a bit for each, and one for each word of these that is not 0, so that
+/// few are found quickly among many.
+#[derive(Debug, Default)]
+struct Touched {
+    bits: Vec<u64>,
+    words: Vec<u64>,
+}
+
+impl Touched {
+    #[inline]
+    fn add(&mut self, number: u32) {
+        let word = number as usize / 64;
+        if word >= self.bits.len() {
+            self.bits.resize(word + 1, 0);
+            self.words.resize(word / 64 + 1, 0);
+        }
+        self.bits[word] |= 1 << (number % 64);
+        self.words[word / 64] |= 1 << (word % 64);
+    }
+
+    /// Hands out all of them; then there is none.
+    fn take_each(&mut self, mut take: impl FnMut(u32)) {
+        for (words, at) in self.words.iter_mut().zip(0..) {
+            for word in ones(std::mem::take(words)) {
+                let word = 64 * at + word;
+                for bit in ones(std::mem::take(&mut self.bits[word as usize])) {
+                    take(64 * word + bit);
+                }
+            }
         }
     }
+}
+
+/// The numbers of the bits that are 1.
+fn ones(mut bits: u64) -> impl Iterator<Item = u32> {
+    std::iter::from_fn(move || {
+        let at = bits.trailing_zeros();
+        bits &= bits.wrapping_sub(1);
+        (at < u64::BITS).then_some(at)
+    })
 }
 
 #[cfg(test)]

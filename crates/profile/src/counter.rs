@@ -141,7 +141,7 @@ const MOST_CPUS: u32 = 1 << 16;
 #[derive(Debug)]
 enum By<'a> {
     /// Places, in groups in modules.
-    Places(Finder, Interned<(u32, ModuleId)>, Cells<InArea>),
+    Places(Finder, Interned<(u32, ModuleId)>, Box<Cells<InArea>>),
     Nodes(Box<Callers<'a>>),
     Stacks(Finder, &'a Located),
 }
@@ -181,7 +181,7 @@ impl<'a> Counter<'a> {
             By::Nodes(Box::new(Callers::new()))
         } else {
             let has_weights = has_period.contains(&true);
-            By::Places(Finder::default(), Interned::default(), Cells::new(has_weights))
+            By::Places(Finder::default(), Interned::default(), Box::new(Cells::new(has_weights)))
         };
         Self::by(who, has_period, clock, by)
     }

@@ -1,8 +1,14 @@
-//! What was counted in which block of time, in a few bytes per entry.
+//! What was counted in which block of time, in some two bytes per entry.
 //!
-//! A cell counts within one block; when its samples move on to another, what it has goes to the log.
-//! Blocks may double while counting goes on (see [`crate::blocks`]), so the log is in parts of one
-//! length of block each.
+//! A cell counts within one block; when samples move on to another, what was counted goes to the log, in
+//! the order of cells, so that only the steps from one to the next are written:
+//!
+//! ```text
+//!  0, block 3 │ cell 5: 1 sample │ cell 6: 1 │ cell 90: 4 │ 0, block 4 │ cell 2: 1 │ …
+//!  0  3         5+1 ·2             1 ·2        84 ·2+1, 8   0  4         2+1 ·2
+//! ```
+//! A step is at least 1, so that 0 can say that a block begins. Blocks may double while counting goes on
+//! (see [`crate::blocks`]), so the log is in parts of one length of block each.
 
 /// A count of a cell in a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +23,14 @@ pub(crate) struct Entry {
 struct Part {
     shift: u32,
     bytes: Vec<u8>,
+    /// Block of the last entry, and the cell behind its own.
+    latest: Option<(u32, u64)>,
+}
+
+impl Part {
+    fn new(shift: u32) -> Self {
+        Self { shift, bytes: Vec::new(), latest: None }
+    }
 }
 
 /// Entries in the order in which they were written.
@@ -28,33 +42,47 @@ pub(crate) struct Log {
 impl Log {
     /// Nothing yet; blocks are of 2^shift ns.
     pub(crate) fn new(shift: u32) -> Self {
-        Self { parts: vec![Part { shift, bytes: Vec::new() }] }
+        Self { parts: vec![Part::new(shift)] }
     }
 
     /// From now on blocks are of 2^shift ns.
     pub(crate) fn set_shift(&mut self, shift: u32) {
-        self.parts.push(Part { shift, bytes: Vec::new() });
+        self.parts.push(Part::new(shift));
     }
 
+    /// Short where it is of the block of the entry before, and of a cell not far behind that one's.
     #[inline]
     pub(crate) fn push(&mut self, entry: Entry) {
-        let Some(Part { bytes, .. }) = self.parts.last_mut() else { return };
-        let is_weighted = entry.weight != u64::from(entry.samples);
-        write(bytes, entry.cell.into());
-        write(bytes, entry.block.into());
-        write(bytes, u64::from(entry.samples) << 1 | u64::from(is_weighted));
-        if is_weighted {
-            write(bytes, entry.weight);
+        let Some(Part { bytes, latest, .. }) = self.parts.last_mut() else { return };
+        let cell = u64::from(entry.cell);
+        let behind = latest.filter(|(block, behind)| *block == entry.block && *behind <= cell);
+        let behind = behind.map_or_else(
+            || {
+                bytes.push(0);
+                write(bytes, entry.block.into());
+                0
+            },
+            |(_, behind)| behind,
+        );
+        let is_one = entry.samples == 1 && entry.weight == 1;
+        write(bytes, (cell + 1 - behind) << 1 | u64::from(!is_one));
+        if !is_one {
+            let is_weighted = entry.weight != u64::from(entry.samples);
+            write(bytes, u64::from(entry.samples) << 1 | u64::from(is_weighted));
+            if is_weighted {
+                write(bytes, entry.weight);
+            }
         }
+        *latest = Some((entry.block, cell + 1));
     }
 
     /// All entries, with blocks of 2^shift ns, which are not shorter than those written.
     pub(crate) fn entries(&self, shift: u32) -> impl Iterator<Item = Entry> + '_ {
         self.parts.iter().flat_map(move |part| {
-            let mut rest = &part.bytes[..];
             let halvings = shift.saturating_sub(part.shift);
+            let mut entries = Entries { rest: &part.bytes, block: 0, behind: 0 };
             std::iter::from_fn(move || {
-                let mut entry = read_entry(&mut rest)?;
+                let mut entry = entries.next()?;
                 // A jump of the clock can halve more often than a number has bits.
                 entry.block = entry.block.checked_shr(halvings).unwrap_or(0);
                 Some(entry)
@@ -63,11 +91,32 @@ impl Log {
     }
 }
 
-fn read_entry(rest: &mut &[u8]) -> Option<Entry> {
-    let (cell, block) = (read(rest)? as u32, read(rest)? as u32);
-    let samples = read(rest)?;
-    let weight = if samples & 1 == 1 { read(rest)? } else { samples >> 1 };
-    Some(Entry { cell, block, samples: (samples >> 1) as u32, weight })
+/// Entries of a part.
+struct Entries<'a> {
+    rest: &'a [u8],
+    block: u32,
+    /// The cell behind that of the last entry.
+    behind: u64,
+}
+
+impl Entries<'_> {
+    #[inline]
+    fn next(&mut self) -> Option<Entry> {
+        let rest = &mut self.rest;
+        let mut step = read(rest)?;
+        if step == 0 {
+            (self.block, self.behind) = (read(rest)? as u32, 0);
+            step = read(rest)?;
+        }
+        self.behind += step >> 1;
+        let (mut samples, mut weight) = (1, 1);
+        if step & 1 == 1 {
+            let both = read(rest)?;
+            samples = (both >> 1) as u32;
+            weight = if both & 1 == 1 { read(rest)? } else { both >> 1 };
+        }
+        Some(Entry { cell: (self.behind - 1) as u32, block: self.block, samples, weight })
+    }
 }
 
 /// Seven bits a byte, the lowest first; the eighth tells that more follow.
@@ -99,11 +148,25 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// Small ones often, so that entries follow one another.
+    fn number() -> impl Strategy<Value = u32> {
+        prop_oneof![3 => 0_u32..4, 1 => any::<u32>()]
+    }
+
+    #[test]
+    fn neighbours_in_a_block_take_a_byte_each() {
+        let mut log = Log::new(20);
+        for cell in 0..60 {
+            log.push(Entry { cell, block: 200, samples: 1, weight: 1 });
+        }
+        assert_eq!(log.parts[0].bytes.len(), 3 + 60);
+    }
+
     proptest! {
         #[test]
         fn entries_come_back(
             written in proptest::collection::vec(
-                (any::<u32>(), any::<u32>(), any::<u32>(), proptest::option::of(any::<u64>())), 0..50),
+                (number(), number(), number(), proptest::option::of(any::<u64>())), 0..50),
             more in 0_u32..40,
         ) {
             let mut log = Log::new(20);
