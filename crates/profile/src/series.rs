@@ -1,6 +1,6 @@
 //! What each cell counted when: read once by whoever asks, never spread out.
 //!
-//! The counters' logs stay as they are, some six bytes an entry; beside each lies which cell of the
+//! The counters' logs stay as they are, some two bytes an entry; beside each lies which cell of the
 //! [`Aggregate`] each of its own counted for. Whoever wants counts by time says for each cell which row
 //! it adds to, and every log is read through once, each on a thread of its own:
 //!
@@ -202,13 +202,18 @@ impl RowSeries {
 }
 
 /// Does the same to each, all at the same time.
-pub(crate) fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    if let [item] = items {
-        return vec![work(item)];
+pub(crate) fn in_parallel<T: Send, R: Send>(
+    items: impl IntoIterator<Item = T>,
+    work: impl Fn(T) -> R + Sync,
+) -> Vec<R> {
+    let items: Vec<T> = items.into_iter().collect();
+    if items.len() < 2 {
+        return items.into_iter().map(work).collect();
     }
     std::thread::scope(|scope| {
         let work = &work;
-        let running: Vec<_> = items.iter().map(|item| scope.spawn(move || work(item))).collect();
+        let running: Vec<_> =
+            items.into_iter().map(|item| scope.spawn(move || work(item))).collect();
         let joined = |thread: std::thread::ScopedJoinHandle<'_, R>| {
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };
