@@ -32,7 +32,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut symbolizer = Symbolizer::new(SymbolOptions { inlined: false });
     let running = KernelIdentity::of_running(&Machine::host());
     let (mut named, mut addresses) = (0.0, 0);
-    let options = Options { intervals: Intervals::Largest(40), ..Options::default() };
+    let options =
+        Options { rows: Some(40), intervals: Intervals::Largest(40), ..Options::default() };
     let profile = collected.profile(&reader, &running, options, &mut |requests| {
         let start = Instant::now();
         addresses = requests.iter().map(|request| request.addresses.len()).sum();

@@ -177,15 +177,17 @@ pub struct Timeline {
 
 impl Aggregate {
     /// Cells of one event.
-    pub fn of_event(&self, event: u32) -> impl Iterator<Item = &Cell> {
+    #[must_use]
+    pub fn of_event(&self, event: u32) -> &[Cell] {
         let start = self.cells.partition_point(|cell| cell.event < event);
-        self.cells[start..].iter().take_while(move |cell| cell.event == event)
+        let end = self.cells.partition_point(|cell| cell.event <= event);
+        &self.cells[start..end]
     }
 
     /// Whether the weights of an event have a sum. If not, the periods in the recording are absurd, and
     /// its samples weigh one each from now on: whoever adds up weights need not fear an overflow.
     pub(crate) fn adds_up(&mut self, event: u32) -> bool {
-        let mut weights = self.of_event(event).map(|cell| cell.weight);
+        let mut weights = self.of_event(event).iter().map(|cell| cell.weight);
         // Weights of a cell stop at the largest number: then they are no sum either.
         let sum = weights.try_fold(0, u64::checked_add).filter(|&sum| sum < u64::MAX);
         drop(weights);

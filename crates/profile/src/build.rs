@@ -1,22 +1,14 @@
-//! Counts and names to shares.
-
-use std::sync::Arc;
+//! Counts and names to a profile.
 
 use pmuscope_abi::{AttrFlags, event_type, software};
 use pmuscope_perfdata::reader::{Event, FileState, Metadata, ReadError, Reader, Tally};
 use pmuscope_symbols::{BuildId, KernelIdentity};
-use rustc_hash::FxHashMap;
 
-use crate::aggregate::{AddsTo, Aggregate, Cell, FunctionId};
 use crate::collect::{Collected, State};
 use crate::filter::Filter;
-use crate::modules::UNKNOWN;
 use crate::naming::{Named, Resolve, name};
-use crate::profile::{
-    EventProfile, Filtered, FunctionName, FunctionShare, ModuleShare, ModuleSummary, Options,
-    Profile,
-};
-use crate::table::{Interned, mix};
+use crate::profile::{Filtered, ModuleSummary, Options, Profile};
+use crate::rows::Rows;
 use crate::unwinding::{Account, StackSummary};
 
 impl Collected {
@@ -209,239 +201,12 @@ impl From<&pmuscope_perfdata::reader::Event> for EventFacts {
     }
 }
 
-/// What makes a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct RowKey {
-    command: u32,
-    module: u32,
-    function: Option<u32>,
-}
-
-/// What a row adds up to.
-#[derive(Debug, Clone, Copy, Default)]
-struct Sums {
-    samples: u64,
-    weight: u64,
-}
-
-impl RowKey {
-    fn hash(&self) -> u64 {
-        let place = u64::from(self.command) << 32 | u64::from(self.module);
-        mix(place, self.function.map_or(0, |function| 1 + u64::from(function)))
-    }
-}
-
-/// Makes rows of cells.
-struct Rows<'a> {
-    aggregate: &'a Aggregate,
-    functions: Vec<FunctionName>,
-    function_ids: FxHashMap<(FunctionId, Option<FunctionId>), u32>,
-    commands: Vec<String>,
-    /// By task.
-    command_ids: Vec<u32>,
-}
-
-impl<'a> Rows<'a> {
-    fn new(aggregate: &'a Aggregate) -> Self {
-        let mut commands: Vec<String> = Vec::new();
-        let command_ids = aggregate
-            .tasks
-            .iter()
-            .map(|task| {
-                // Tasks are in the order of their names.
-                if commands.last().is_none_or(|last| **last != *task.command) {
-                    commands.push(task.command.to_string());
-                }
-                commands.len() as u32 - 1
-            })
-            .collect();
-        let (functions, function_ids) = (Vec::new(), FxHashMap::default());
-        Self { aggregate, functions, function_ids, commands, command_ids }
-    }
-
-    fn event(&mut self, index: u32, facts: EventFacts, options: Options) -> EventProfile {
-        let aggregate = self.aggregate;
-        let mut keys: Interned<RowKey> = Interned::default();
-        let mut sums: Vec<Sums> = Vec::new();
-        // The row of each cell.
-        let mut row_of_cell: Vec<u32> = Vec::new();
-        for cell in aggregate.of_event(index) {
-            let key = self.key(cell);
-            let row = keys.intern(key.hash(), key);
-            sums.resize(keys.list.len(), Sums::default());
-            let sum = &mut sums[row as usize];
-            sum.samples += cell.samples;
-            sum.weight = sum.weight.saturating_add(cell.weight);
-            row_of_cell.push(row);
-        }
-        let Sums { samples, weight } = sums.iter().fold(Sums::default(), |all, row| Sums {
-            samples: all.samples + row.samples,
-            weight: all.weight.saturating_add(row.weight),
-        });
-        let by_period = facts.has_period && weight > 0;
-        let total = if by_period { weight } else { samples };
-        let (mut functions, order) = self.shares(&keys.list, &sums, total, by_period);
-        drop((keys, sums));
-        let most = order.len().min(options.intervals.rows());
-        let mut rows = row_of_cell.into_iter();
-        let mut largest: Vec<Option<u32>> = vec![None; order.len()];
-        for (&row, at) in order[..most].iter().zip(0..) {
-            largest[row as usize] = Some(at);
-        }
-        let row_of = |cell: &Cell| {
-            // One row for each cell of the event, in their order.
-            let row = (cell.event == index).then(|| rows.next()).flatten()?;
-            Some(largest[row as usize])
-        };
-        let filled = match &mut functions[..most] {
-            _ if order.is_empty() => 0,
-            largest => add_intervals(aggregate, largest, by_period, row_of),
-        };
-        let period = if facts.has_period {
-            Some(weight)
-        } else {
-            facts.fixed_period.map(|period| period.saturating_mul(samples))
-        };
-        EventProfile {
-            index,
-            name: facts.name,
-            samples,
-            period,
-            frequency: facts.frequency,
-            fixed_period: facts.fixed_period,
-            by_period,
-            lost: None,
-            lost_at_most: 0,
-            by_cpu: Vec::new(),
-            blocks: filled,
-            modules: modules(&functions),
-            functions,
-        }
-    }
-
-    /// The row that a cell belongs to.
-    fn key(&mut self, cell: &Cell) -> RowKey {
-        let (aggregate, command) = (self.aggregate, self.command_ids[cell.task as usize]);
-        let frame = |id: u32| &aggregate.frames[id as usize];
-        let mut frames = aggregate.stacks.frames(cell.stack).map(frame);
-        // A cell is of one place at least.
-        let Some(leaf) = frames.next() else {
-            return RowKey { command, module: UNKNOWN, function: None };
-        };
-        let module = leaf.module;
-        let Some(inner) = leaf.function else { return RowKey { command, module, function: None } };
-        let outer = if leaf.inlined {
-            frames.find(|frame| !frame.inlined).and_then(|frame| frame.function)
-        } else {
-            None
-        };
-        let (functions, names) = (&mut self.functions, &aggregate.functions);
-        let function = *self.function_ids.entry((inner, outer)).or_insert_with(|| {
-            let name = |id: FunctionId| Arc::clone(&names[id as usize].name);
-            functions.push(FunctionName { name: name(inner), inlined_into: outer.map(name) });
-            functions.len() as u32 - 1
-        });
-        RowKey { command, module, function: Some(function) }
-    }
-
-    /// Shares and the numbers of their rows, the largest first; equal ones by their names, so that the
-    /// order never depends on chance.
-    fn shares(
-        &self,
-        keys: &[RowKey],
-        sums: &[Sums],
-        total: u64,
-        by_period: bool,
-    ) -> (Vec<FunctionShare>, Vec<u32>) {
-        let ranks = ranks(&self.functions);
-        let name = |key: &RowKey| key.function.map(|at| ranks[at as usize]);
-        let mut order: Vec<u32> = (0..keys.len() as u32).collect();
-        order.sort_unstable_by(|&a, &b| {
-            let (sum, other) = (sums[a as usize], sums[b as usize]);
-            let (key, than) = (keys[a as usize], keys[b as usize]);
-            let weight = |sum: Sums| if by_period { sum.weight } else { sum.samples };
-            (weight(other), other.samples)
-                .cmp(&(weight(sum), sum.samples))
-                .then_with(|| name(&key).cmp(&name(&than)))
-                .then_with(|| (key.command, key.module).cmp(&(than.command, than.module)))
-        });
-        let share = |&row: &u32| {
-            let (RowKey { command, module, function }, sum) =
-                (keys[row as usize], sums[row as usize]);
-            let weight = if by_period { sum.weight } else { sum.samples };
-            FunctionShare {
-                command,
-                module: module as usize,
-                function,
-                samples: sum.samples,
-                weight,
-                share: if total > 0 { weight as f64 / total as f64 } else { 0.0 },
-                interval: None,
-            }
-        };
-        (order.iter().map(share).collect(), order)
-    }
-}
-
-/// The rank of each name; equal ones have the same. Rows are many more, and numbers compare faster.
-fn ranks(names: &[FunctionName]) -> Vec<u32> {
-    let mut order: Vec<u32> = (0..names.len() as u32).collect();
-    let by_name = |a: &u32, b: &u32| names[*a as usize].cmp(&names[*b as usize]);
-    let (first, second) = order.split_at_mut(names.len() / 2);
-    std::thread::scope(|scope| {
-        scope.spawn(|| first.sort_unstable_by(by_name));
-        second.sort_unstable_by(by_name);
-    });
-    // Two runs that are in order, which this sort makes use of.
-    order.sort_by(by_name);
-    let mut ranks = vec![0; names.len()];
-    let mut rank = 0;
-    for (at, &name) in order.iter().enumerate() {
-        let before = at.checked_sub(1).map(|before| &names[order[before] as usize]);
-        rank += u32::from(before.is_some_and(|before| *before != names[name as usize]));
-        ranks[name as usize] = rank;
-    }
-    ranks
-}
-
-/// Gives `rows` their intervals; tells how many blocks have samples. `row_of` tells of a cell whether
-/// it is of the event, and which of the rows it is in.
-fn add_intervals(
-    aggregate: &Aggregate,
-    rows: &mut [FunctionShare],
-    by_period: bool,
-    mut row_of: impl FnMut(&Cell) -> Option<Option<u32>>,
-) -> usize {
-    let series = aggregate.row_series(rows.len(), by_period, |cell| match row_of(cell) {
-        None => AddsTo::Nothing,
-        Some(None) => AddsTo::Total,
-        Some(Some(row)) => AddsTo::Row(row as usize),
-    });
-    for (row, interval) in rows.iter_mut().zip(series.intervals()) {
-        row.interval = interval;
-    }
-    series.filled()
-}
-
-fn modules(rows: &[FunctionShare]) -> Vec<ModuleShare> {
-    let mut by_module: FxHashMap<usize, ModuleShare> = FxHashMap::default();
-    for row in rows {
-        let none = ModuleShare { module: row.module, samples: 0, named: 0, share: 0.0 };
-        let module = by_module.entry(row.module).or_insert(none);
-        module.samples += row.samples;
-        module.named += if row.function.is_some() { row.samples } else { 0 };
-        module.share += row.share;
-    }
-    let mut modules: Vec<ModuleShare> = by_module.into_values().collect();
-    modules.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.module.cmp(&b.module)));
-    modules
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::collect::InOrder;
     use crate::counter::Apart;
+    use crate::profile::{EventProfile, HiddenRows};
     use pmuscope_perfdata::reader::{Comm, CpuMode, FileBuildId, Mmap, Record, Sample};
     use pmuscope_symbols::State;
     use pmuscope_symbols::{Frame, Module, Resolved, Symbol};
@@ -511,14 +276,17 @@ mod tests {
     }
 
     fn build(collected: InOrder<'_>, has_period: bool) -> Profile {
+        build_with(collected, has_period, Options::default())
+    }
+
+    fn build_with(collected: InOrder<'_>, has_period: bool, options: Options) -> Profile {
         let events = vec![facts(has_period)];
         let running = KernelIdentity::default();
         let collected = collected.finish();
         let file = no_file();
-        let profile =
-            collected.build(events, file, &running, Options::default(), &mut |requests| {
-                requests.iter().map(|one| by_sixteen(&one.module, one.addresses)).collect()
-            });
+        let profile = collected.build(events, file, &running, options, &mut |requests| {
+            requests.iter().map(|one| by_sixteen(&one.module, one.addresses)).collect()
+        });
         profile.unwrap()
     }
 
@@ -678,6 +446,43 @@ mod tests {
             let counted: u64 = event.functions.iter().map(|row| row.samples).sum();
             prop_assert_eq!(counted, samples.len() as u64);
             prop_assert!(event.functions.is_sorted_by(|a, b| a.share >= b.share));
+        }
+
+        /// The largest rows are the first of all, and what is hidden is the rest.
+        #[test]
+        fn fewer_rows_are_the_first_of_all(
+            samples in proptest::collection::vec((1_i32..3, 0x1000_u64..0x1900, 1_u64..4), 1..80),
+            has_period in any::<bool>(), most in 0_usize..40,
+        ) {
+            let run = |rows| {
+                let mut collected = two_commands(has_period);
+                for (&(pid, ip, period), time) in samples.iter().zip(0..) {
+                    collected.take(&sample(pid, ip, time << 24, period));
+                }
+                build_with(collected, has_period, Options { rows, ..Options::default() })
+            };
+            let (all, some) = (run(None), run(Some(most)));
+            let (event, fewer) = (&all.events[0], &some.events[0]);
+            let shown = most.max(2).min(event.functions.len());
+            prop_assert_eq!(&rows(&all)[..shown], &rows(&some)[..]);
+            let number = |event: &EventProfile, row: usize| {
+                let row = event.functions[row];
+                (row.samples, row.weight, row.share, row.interval)
+            };
+            for row in 0..shown {
+                prop_assert_eq!(number(event, row), number(fewer, row));
+            }
+            let rest = &event.functions[shown..];
+            prop_assert_eq!(fewer.hidden.rows, rest.len());
+            prop_assert_eq!(fewer.hidden.samples, rest.iter().map(|row| row.samples).sum::<u64>());
+            let share: f64 = rest.iter().map(|row| row.share).sum();
+            prop_assert!((fewer.hidden.share - share).abs() < 1e-9);
+            prop_assert_eq!(event.hidden, HiddenRows::default());
+            let shares = |event: &EventProfile| -> Vec<(usize, u64, u64, f64)> {
+                let rows = event.modules.iter();
+                rows.map(|row| (row.module, row.samples, row.named, row.share)).collect()
+            };
+            prop_assert_eq!(shares(event), shares(fewer));
         }
     }
 }

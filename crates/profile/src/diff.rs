@@ -297,7 +297,7 @@ mod tests {
     use super::*;
     use crate::loss::{Lost, LostSource};
     use crate::modules::ModuleKind;
-    use crate::profile::ModuleSummary;
+    use crate::profile::{HiddenRows, ModuleSummary};
     use pmuscope_perfdata::reader::{FileState, Metadata, Tally};
     use pmuscope_symbols::{KernelIdentity, State};
 
@@ -336,6 +336,7 @@ mod tests {
                 by_cpu: Vec::new(),
                 blocks: 100,
                 functions: samples.iter().enumerate().map(row).collect(),
+                hidden: HiddenRows::default(),
                 modules: Vec::new(),
             }],
             modules: vec![ModuleSummary {

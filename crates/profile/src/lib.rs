@@ -50,6 +50,7 @@ mod naming;
 mod paths;
 mod present;
 mod profile;
+mod rows;
 mod series;
 mod spaces;
 mod table;
@@ -72,8 +73,8 @@ pub use pmuscope_perfdata::reader::FileState;
 pub use pmuscope_symbols::{DisassembleError, Line, NoCode, State as SymbolState, Symbol};
 pub use present::{ModuleView, Present, Spot, StackWalker};
 pub use profile::{
-    Detail, EventProfile, Filtered, FunctionShare, Intervals, ModuleShare, ModuleSummary, Options,
-    Profile,
+    Detail, EventProfile, Filtered, FunctionShare, HiddenRows, Intervals, ModuleShare,
+    ModuleSummary, Options, Profile,
 };
 pub use unwinding::{CutReason, CutStacks, ModuleRules, StackSummary, Unwinding};
 pub use walk::Walked;

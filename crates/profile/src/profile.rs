@@ -17,6 +17,9 @@ use crate::unwinding::StackSummary;
 /// What a profile should hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
+    /// How many rows of functions an event has, the largest, but two where there are so many; `None` for
+    /// all. See [`EventProfile::hidden`].
+    pub rows: Option<usize>,
     /// Which rows of functions get an interval.
     pub intervals: Intervals,
     /// How far places within a function are told apart in [`Profile::aggregate`].
@@ -25,7 +28,8 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { intervals: Intervals::Largest(Intervals::MOST), detail: Detail::Function }
+        let intervals = Intervals::Largest(Intervals::MOST);
+        Self { rows: None, intervals, detail: Detail::Function }
     }
 }
 
@@ -143,8 +147,10 @@ pub struct EventProfile {
     pub by_cpu: Vec<u64>,
     /// Blocks of time with samples, and why there is no interval where there are too few.
     pub blocks: usize,
-    /// The largest share first.
+    /// The largest share first; as many as were asked for.
     pub functions: Vec<FunctionShare>,
+    /// All others.
+    pub hidden: HiddenRows,
     /// The largest share first; index into [`Profile::modules`].
     pub modules: Vec<ModuleShare>,
 }
@@ -181,6 +187,17 @@ pub struct FunctionShare {
     pub share: f64,
     /// 95 % interval of the share.
     pub interval: Option<Interval>,
+}
+
+/// Rows that are not there one by one.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct HiddenRows {
+    /// How many.
+    pub rows: usize,
+    /// Their samples.
+    pub samples: u64,
+    /// Of all weight of the event, 0 to 1.
+    pub share: f64,
 }
 
 /// Share of a module.

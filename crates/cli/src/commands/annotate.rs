@@ -72,7 +72,8 @@ impl AnnotateArgs {
     ) -> anyhow::Result<(String, Exit)> {
         // Lines come with inlined functions.
         let mut symbolizer = load.symbols.symbolizer(true, path)?;
-        let options = Options { intervals: Intervals::None, detail: Detail::Address };
+        let options =
+            Options { rows: Some(0), intervals: Intervals::None, detail: Detail::Address };
         let wanted = Wanted { apart: Apart::default(), options, stacks: false };
         let profile = load.load(path, &mut symbolizer, wanted)?;
         let file = path.to_string_lossy();

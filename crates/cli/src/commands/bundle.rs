@@ -104,7 +104,7 @@ fn symbols(input: &Path, args: &SymbolArgs) -> anyhow::Result<Bundle> {
     for (pid, dump) in collected.jit_dumps() {
         symbolizer.add_jit_dump(*pid, dump.clone());
     }
-    let options = Options { intervals: Intervals::None, ..Options::default() };
+    let options = Options { rows: Some(0), intervals: Intervals::None, ..Options::default() };
     collected.profile(&reader, &running, options, &mut |requests| {
         let found = symbolizer.resolve_all(requests);
         for (request, found) in requests.iter().zip(&found) {

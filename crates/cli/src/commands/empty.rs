@@ -117,7 +117,7 @@ fn read(path: &Path, filter: Filter) -> anyhow::Result<Profile> {
     let apart = Apart { chains: false, tasks: TasksBy::Thread, cpus: true };
     let collected =
         Collected::read(&mut reader, Counting { apart, filter }, available_threads(), None)?;
-    let options = Options { intervals: Intervals::None, detail: Detail::Function };
+    let options = Options { rows: Some(0), intervals: Intervals::None, detail: Detail::Function };
     // Nobody asks for names of functions.
     Ok(collected.profile(&reader, &KernelIdentity::default(), options, &mut |_| Vec::new())?)
 }

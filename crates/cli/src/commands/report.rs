@@ -151,10 +151,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let format = args.format()?;
     let limits = args.limits(format);
     let output = Output::to(args.output.as_deref());
-    let intervals = match limits.rows {
-        // Files have intervals of their own.
-        _ if args.modules || format.is_of_counts() => Intervals::None,
-        rows => Intervals::Largest(rows.unwrap_or(Intervals::MOST)),
+    let (rows, intervals) = match limits.rows {
+        // Files have rows and intervals of their own.
+        _ if args.modules || format.is_of_counts() => (Some(0), Intervals::None),
+        rows => (rows, Intervals::Largest(rows.unwrap_or(Intervals::MOST))),
     };
     let style = if output.is_file() { Style::PLAIN } else { terminal::style() };
     if let Some((text, exit)) = args.other_view(&path, format, begun, &style)? {
@@ -164,7 +164,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let view = args.views.view();
     let (apart, options) = match &view {
         Some(view) => (view.apart(), view.options()),
-        None => (format.apart(), Options { intervals, detail: format.detail() }),
+        None => (format.apart(), Options { rows, intervals, detail: format.detail() }),
     };
     let needs_lines = view.as_ref().is_some_and(View::needs_lines);
     let inlined = needs_lines || !args.load.no_inline && !args.modules;

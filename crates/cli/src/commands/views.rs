@@ -181,7 +181,7 @@ impl View {
         } else {
             Detail::Function
         };
-        Options { intervals: Intervals::None, detail }
+        Options { rows: Some(0), intervals: Intervals::None, detail }
     }
 
     /// Lines come with inlined functions only.
@@ -234,7 +234,7 @@ impl View {
                     let Some(around) = neighbours(counts, index, &is_called(counts, name)) else {
                         continue;
                     };
-                    let all = counts.of_event(index).map(|cell| cell.weight).sum();
+                    let all = counts.of_event(index).iter().map(|cell| cell.weight).sum();
                     neighbours_text(name, &around, all, &profile.modules, limits.rows, style)
                 }
             });

@@ -159,7 +159,7 @@ impl Rows<'_> {
 
     fn finish(self, event: &Event, commands: &Commands) -> Vec<FunctionRow> {
         let whole = self.counts.of_event(event.index);
-        let whole = whole.fold(0_u64, |sum, cell| sum.saturating_add(event.value(cell)));
+        let whole = whole.iter().fold(0_u64, |sum, cell| sum.saturating_add(event.value(cell)));
         let mut rows: Vec<FunctionRow> = self
             .rows
             .into_iter()

@@ -16,7 +16,7 @@ fn profile(path: &Path) -> Result<Profile, ReadError> {
     let mut reader = Reader::open(path)?;
     let apart = Apart { chains: true, tasks: TasksBy::Thread, cpus: true };
     let collected = Collected::read(&mut reader, apart, 2, None)?;
-    let options = Options { intervals: Intervals::None, detail: Detail::Address };
+    let options = Options { rows: Some(0), intervals: Intervals::None, detail: Detail::Address };
     collected.profile(&reader, &KernelIdentity::default(), options, &mut |requests| {
         let nothing = |addresses: &[u64]| Resolved {
             symbols: vec![None; addresses.len()],
@@ -31,7 +31,7 @@ fn check(profile: &Profile) {
     let weight: u64 = source
         .events
         .iter()
-        .flat_map(|event| source.counts.of_event(event.index).map(|cell| event.value(cell)))
+        .flat_map(|event| source.counts.of_event(event.index).iter().map(|cell| event.value(cell)))
         .fold(0, u64::saturating_add);
 
     let mut of_stacks = 0_u64;

@@ -39,6 +39,7 @@ impl Tree {
             source
                 .counts
                 .of_event(event.index)
+                .iter()
                 .map(|cell| (event.value(cell), cell))
                 .collect::<Vec<_>>()
         };

@@ -42,7 +42,7 @@ impl Map {
         if blocks == 0 {
             return Err("The samples of this recording have no time stamps.");
         }
-        let cpus = counts.of_event(event.index).filter_map(|cell| cell.cpu);
+        let cpus = counts.of_event(event.index).iter().filter_map(|cell| cell.cpu);
         let cpus: Vec<u32> = cpus.collect::<BTreeSet<u32>>().into_iter().collect();
         let series = counts.row_series(cpus.len(), false, |cell| {
             let cpu = cell.cpu.filter(|_| cell.event == event.index);

@@ -113,7 +113,7 @@ pub(crate) fn push_head(out: &mut String, summary: &Summary) {
 
 fn push_event(out: &mut String, source: &Source<'_>, event: &Event, at: usize, limits: PageLimits) {
     let several = source.events.len() > 1;
-    let samples: u64 = source.counts.of_event(event.index).map(|cell| cell.samples).sum();
+    let samples: u64 = source.counts.of_event(event.index).iter().map(|cell| cell.samples).sum();
     let _ = writeln!(out, "<article class=\"event\" id=\"event-{at}\">");
     if several {
         let _ = writeln!(out, "<h2 class=\"event-name\">{}</h2>", text(&event.name));

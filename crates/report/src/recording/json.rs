@@ -253,7 +253,7 @@ impl<'a> Event<'a> {
             share_of: if event.by_period { "period" } else { "samples" },
             blocks: event.blocks,
             functions: shown.iter().map(|row| Function::new(profile, event, row)).collect(),
-            functions_left_out: hidden.len(),
+            functions_left_out: hidden.rows,
             modules: event.modules.iter().map(|row| ModuleRow::new(profile, row)).collect(),
         }
     }

@@ -9,7 +9,7 @@ pub(crate) mod symbols;
 mod tests;
 mod text;
 
-use pmuscope_profile::{EventProfile, FunctionShare, Profile};
+use pmuscope_profile::{EventProfile, FunctionShare, HiddenRows, Profile};
 
 pub(crate) use json::FilteredOut;
 pub use json::{RECORDING_SCHEMA, RecordingReport};
@@ -27,11 +27,17 @@ pub struct RowLimits {
 }
 
 impl RowLimits {
-    /// Rows of an event that are shown, and those that are not.
-    fn split<'a>(&self, event: &'a EventProfile) -> (&'a [FunctionShare], &'a [FunctionShare]) {
+    /// Rows of an event that are shown, and the sum of those that are not.
+    fn split<'a>(&self, event: &'a EventProfile) -> (&'a [FunctionShare], HiddenRows) {
         let large = event.functions.partition_point(|row| row.share >= self.share);
         let shown = self.rows.map_or(large, |rows| rows.min(large));
-        event.functions.split_at(shown)
+        let (shown, others) = event.functions.split_at(shown);
+        let hidden = others.iter().fold(event.hidden, |sum, row| HiddenRows {
+            rows: sum.rows + 1,
+            samples: sum.samples + row.samples,
+            share: sum.share + row.share,
+        });
+        (shown, hidden)
     }
 }
 

@@ -255,13 +255,11 @@ fn functions(profile: &Profile, event: &EventProfile, limits: RowLimits, style: 
         ]);
         table.row(cells);
     }
-    if !hidden.is_empty() {
-        let share: f64 = hidden.iter().map(|row| row.share).sum();
-        let samples: u64 = hidden.iter().map(|row| row.samples).sum();
-        let more = format!("… {} more: --limit all", plural(hidden.len() as u32, "row"));
-        let mut cells = vec![percent(share, 2), String::new()];
+    if hidden.rows > 0 {
+        let more = format!("… {} more: --limit all", plural(hidden.rows as u32, "row"));
+        let mut cells = vec![percent(hidden.share, 2), String::new()];
         cells.extend(event.with_lost(0.0).map(|_| String::new()));
-        cells.extend([count(samples), "-".into(), "-".into(), more]);
+        cells.extend([count(hidden.samples), "-".into(), "-".into(), more]);
         table.row(cells.into_iter().map(|text| Cell::new(text).paint(Paint::Dim)));
     }
     if table.is_empty() {

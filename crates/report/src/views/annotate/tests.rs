@@ -1,7 +1,7 @@
 use pmuscope_profile::views::{FunctionHits, Hit, Sums};
 use pmuscope_profile::{
-    Annotation, DisassembleError, EventProfile, Line, Listed, Listing, ModuleKind, ModuleSummary,
-    NoCode, NoInstructions, SourceFile, SymbolState,
+    Annotation, DisassembleError, EventProfile, HiddenRows, Line, Listed, Listing, ModuleKind,
+    ModuleSummary, NoCode, NoInstructions, SourceFile, SymbolState,
 };
 
 use super::text::body;
@@ -30,6 +30,7 @@ fn event() -> EventProfile {
         by_cpu: Vec::new(),
         blocks: 0,
         functions: Vec::new(),
+        hidden: HiddenRows::default(),
         modules: Vec::new(),
     }
 }

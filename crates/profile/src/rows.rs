@@ -1,0 +1,356 @@
+//! Cells to shares of functions: a row for each command and function.
+//!
+//! Rows are nearly as many as cells, and only the largest are looked at as a rule. So a row is a few
+//! numbers until it is known to be among those, and only these are put in order and get their names.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::aggregate::{AddsTo, Aggregate, Cell, FunctionId, StackId};
+use crate::build::EventFacts;
+use crate::modules::UNKNOWN;
+use crate::profile::{EventProfile, FunctionName, FunctionShare, HiddenRows, ModuleShare, Options};
+use crate::table::{Interned, mix};
+
+/// Not known yet; or a cell whose row is not among the largest.
+const NONE: u32 = u32::MAX;
+/// Rows that are there whatever is asked for: notes compare the first two.
+const LEAST: usize = 2;
+
+/// What the innermost frames of a stack come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct What {
+    module: u32,
+    inner: Option<FunctionId>,
+    /// The function that holds its code, if it was inlined.
+    outer: Option<FunctionId>,
+}
+
+impl What {
+    fn hash(&self) -> u64 {
+        let word = |id: Option<u32>| id.map_or(0, |id| 1 + u64::from(id));
+        mix(mix(self.module.into(), word(self.inner)), word(self.outer))
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Row {
+    /// Index into [`Rows::whats`].
+    what: u32,
+    command: u32,
+    samples: u64,
+    weight: u64,
+}
+
+/// Makes rows of cells.
+pub(crate) struct Rows<'a> {
+    aggregate: &'a Aggregate,
+    whats: Interned<What>,
+    /// What each stack comes to, where that is known already.
+    what_of_stack: Vec<u32>,
+    /// Names of what has been among the largest rows, and their numbers.
+    pub(crate) functions: Vec<FunctionName>,
+    function_ids: FxHashMap<(FunctionId, Option<FunctionId>), u32>,
+    pub(crate) commands: Vec<String>,
+    /// By task.
+    command_ids: Vec<u32>,
+}
+
+impl<'a> Rows<'a> {
+    pub(crate) fn new(aggregate: &'a Aggregate) -> Self {
+        let mut commands: Vec<String> = Vec::new();
+        let command_ids = aggregate
+            .tasks
+            .iter()
+            .map(|task| {
+                // Tasks are in the order of their names.
+                if commands.last().is_none_or(|last| **last != *task.command) {
+                    commands.push(task.command.to_string());
+                }
+                commands.len() as u32 - 1
+            })
+            .collect();
+        Self {
+            aggregate,
+            whats: Interned::default(),
+            what_of_stack: vec![NONE; aggregate.stacks.len()],
+            functions: Vec::new(),
+            function_ids: FxHashMap::default(),
+            commands,
+            command_ids,
+        }
+    }
+
+    pub(crate) fn event(
+        &mut self,
+        index: u32,
+        facts: EventFacts,
+        options: Options,
+    ) -> EventProfile {
+        let cells = self.aggregate.of_event(index);
+        let (rows, mut row_of_cell) = self.rows(cells);
+        let (samples, weight) = rows.iter().fold((0, 0_u64), |(samples, weight), row| {
+            (samples + row.samples, weight.saturating_add(row.weight))
+        });
+        let by_period = facts.has_period && weight > 0;
+        let total = if by_period { weight } else { samples };
+        let measure = Measure { by_period, total };
+        let most = options.rows.map_or(rows.len(), |rows| rows.max(LEAST));
+        let order = self.largest(&rows, most, by_period);
+        let mut functions: Vec<FunctionShare> =
+            order.iter().map(|&row| self.share(&rows[row as usize], measure)).collect();
+        let modules = self.modules(&rows, measure);
+        let hidden = hidden(&rows, &functions, measure);
+        let with_interval = order.len().min(options.intervals.rows());
+        let mut largest = vec![NONE; rows.len()];
+        for (&row, at) in order[..with_interval].iter().zip(0..) {
+            largest[row as usize] = at;
+        }
+        let has_rows = !rows.is_empty();
+        drop((rows, order));
+        row_of_cell.iter_mut().for_each(|row| *row = largest[*row as usize]);
+        drop(largest);
+        let blocks = if has_rows {
+            let functions = &mut functions[..with_interval];
+            self.add_intervals(index, functions, by_period, &row_of_cell)
+        } else {
+            0
+        };
+        let period = if facts.has_period {
+            Some(weight)
+        } else {
+            facts.fixed_period.map(|period| period.saturating_mul(samples))
+        };
+        EventProfile {
+            index,
+            name: facts.name,
+            samples,
+            period,
+            frequency: facts.frequency,
+            fixed_period: facts.fixed_period,
+            by_period,
+            lost: None,
+            lost_at_most: 0,
+            by_cpu: Vec::new(),
+            blocks,
+            modules,
+            functions,
+            hidden,
+        }
+    }
+
+    /// The rows of the cells of an event, and the row of each.
+    fn rows(&mut self, cells: &[Cell]) -> (Vec<Row>, Vec<u32>) {
+        let whats: Vec<u32> = cells.iter().map(|cell| self.what(cell.stack)).collect();
+        let command = |cell: u32| self.command_ids[cells[cell as usize].task as usize];
+        let mut order = by_number(&whats, self.whats.list.len());
+        let mut rows: Vec<Row> = Vec::new();
+        let mut row_of_cell = whats;
+        let mut rest = &mut order[..];
+        while let Some(&first) = rest.first() {
+            let what = row_of_cell[first as usize];
+            let same = rest.iter().take_while(|&&cell| row_of_cell[cell as usize] == what).count();
+            let (own, behind) = std::mem::take(&mut rest).split_at_mut(same);
+            own.sort_by_key(|&cell| command(cell));
+            for own in own.chunk_by(|&a, &b| command(a) == command(b)) {
+                let mut row = Row { what, command: command(own[0]), samples: 0, weight: 0 };
+                for &at in own {
+                    let cell = &cells[at as usize];
+                    row.samples += cell.samples;
+                    row.weight = row.weight.saturating_add(cell.weight);
+                    row_of_cell[at as usize] = rows.len() as u32;
+                }
+                rows.push(row);
+            }
+            rest = behind;
+        }
+        (rows, row_of_cell)
+    }
+
+    /// What a stack comes to.
+    fn what(&mut self, stack: StackId) -> u32 {
+        let known = self.what_of_stack[stack as usize];
+        if known != NONE {
+            return known;
+        }
+        let aggregate = self.aggregate;
+        let mut frames =
+            aggregate.stacks.frames(stack).map(|frame| &aggregate.frames[frame as usize]);
+        // A cell is of one place at least.
+        let what =
+            frames.next().map_or(What { module: UNKNOWN, inner: None, outer: None }, |leaf| {
+                let outer = (leaf.inlined && leaf.function.is_some())
+                    .then(|| frames.find(|frame| !frame.inlined)?.function);
+                What { module: leaf.module, inner: leaf.function, outer: outer.flatten() }
+            });
+        let number = self.whats.intern(what.hash(), what);
+        self.what_of_stack[stack as usize] = number;
+        number
+    }
+
+    /// The largest rows, the largest first; equal ones by their names, so that the order never depends
+    /// on chance.
+    fn largest(&mut self, rows: &[Row], most: usize, by_period: bool) -> Vec<u32> {
+        let size = |row: u32| {
+            let row = &rows[row as usize];
+            std::cmp::Reverse((if by_period { row.weight } else { row.samples }, row.samples))
+        };
+        let mut order: Vec<u32> = (0..rows.len() as u32).collect();
+        if most < order.len() {
+            // Names decide between equal ones only: whatever is as large as the last stays for now.
+            let (_, &mut last, _) = order.select_nth_unstable_by_key(most - 1, |&row| size(row));
+            order.retain(|&row| size(row) <= size(last));
+        }
+        let names: Vec<Option<u32>> =
+            order.iter().map(|&row| self.name(rows[row as usize].what)).collect();
+        let ranks = ranks(&self.functions);
+        let mut keys: Vec<_> = order
+            .iter()
+            .zip(names)
+            .map(|(&row, name)| {
+                let Row { what, command, .. } = rows[row as usize];
+                let module = self.whats.list[what as usize].module;
+                (size(row), name.map(|name| ranks[name as usize]), command, module, row)
+            })
+            .collect();
+        drop(order);
+        keys.sort_unstable();
+        keys.truncate(most);
+        keys.into_iter().map(|(.., row)| row).collect()
+    }
+
+    /// The number of a function's name.
+    fn name(&mut self, what: u32) -> Option<u32> {
+        let What { inner, outer, .. } = self.whats.list[what as usize];
+        let (inner, functions) = (inner?, &mut self.functions);
+        let names = &self.aggregate.functions;
+        Some(*self.function_ids.entry((inner, outer)).or_insert_with(|| {
+            let name = |id: FunctionId| Arc::clone(&names[id as usize].name);
+            functions.push(FunctionName { name: name(inner), inlined_into: outer.map(name) });
+            functions.len() as u32 - 1
+        }))
+    }
+
+    fn share(&mut self, row: &Row, measure: Measure) -> FunctionShare {
+        let weight = measure.of(row);
+        FunctionShare {
+            command: row.command,
+            module: self.whats.list[row.what as usize].module as usize,
+            function: self.name(row.what),
+            samples: row.samples,
+            weight,
+            share: measure.share(weight),
+            interval: None,
+        }
+    }
+
+    fn modules(&self, rows: &[Row], measure: Measure) -> Vec<ModuleShare> {
+        let mut by_module: FxHashMap<u32, (u64, u64, u64)> = FxHashMap::default();
+        for row in rows {
+            let What { module, inner, .. } = self.whats.list[row.what as usize];
+            let (samples, named, weight) = by_module.entry(module).or_default();
+            *samples += row.samples;
+            *named += if inner.is_some() { row.samples } else { 0 };
+            *weight += measure.of(row);
+        }
+        let share = |(module, (samples, named, weight))| {
+            let (module, share) = (module as usize, measure.share(weight));
+            ModuleShare { module, samples, named, share }
+        };
+        let mut modules: Vec<ModuleShare> = by_module.into_iter().map(share).collect();
+        modules.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.module.cmp(&b.module)));
+        modules
+    }
+
+    /// Gives `rows` their intervals; tells how many blocks have samples. `row_of_cell` tells of each
+    /// cell of the event which of the rows it is in.
+    fn add_intervals(
+        &self,
+        event: u32,
+        rows: &mut [FunctionShare],
+        by_period: bool,
+        row_of_cell: &[u32],
+    ) -> usize {
+        let mut row_of_next = row_of_cell.iter();
+        let series = self.aggregate.row_series(rows.len(), by_period, |cell| {
+            // They are in the order of the cells.
+            match (cell.event == event).then(|| row_of_next.next()).flatten() {
+                None => AddsTo::Nothing,
+                Some(&NONE) => AddsTo::Total,
+                Some(&row) => AddsTo::Row(row as usize),
+            }
+        });
+        for (row, interval) in rows.iter_mut().zip(series.intervals()) {
+            row.interval = interval;
+        }
+        series.filled()
+    }
+}
+
+/// What shares are of.
+#[derive(Debug, Clone, Copy)]
+struct Measure {
+    by_period: bool,
+    total: u64,
+}
+
+impl Measure {
+    fn of(self, row: &Row) -> u64 {
+        if self.by_period { row.weight } else { row.samples }
+    }
+
+    fn share(self, weight: u64) -> f64 {
+        if self.total > 0 { weight as f64 / self.total as f64 } else { 0.0 }
+    }
+}
+
+/// All rows but those in `shown`.
+fn hidden(rows: &[Row], shown: &[FunctionShare], measure: Measure) -> HiddenRows {
+    let sum = |of: fn(&FunctionShare) -> u64| shown.iter().map(of).sum::<u64>();
+    let samples: u64 = rows.iter().map(|row| row.samples).sum();
+    HiddenRows {
+        rows: rows.len() - shown.len(),
+        samples: samples - sum(|row| row.samples),
+        share: measure.share(measure.total - sum(|row| row.weight)),
+    }
+}
+
+/// Indices of `numbers`, which are below `limit`, in their order; of equal ones in the order given.
+fn by_number(numbers: &[u32], limit: usize) -> Vec<u32> {
+    let mut ends = vec![0_u32; limit + 1];
+    for &number in numbers {
+        ends[number as usize + 1] += 1;
+    }
+    for at in 1..ends.len() {
+        ends[at] += ends[at - 1];
+    }
+    let mut order = vec![0; numbers.len()];
+    for (&number, index) in numbers.iter().zip(0..) {
+        let end = &mut ends[number as usize];
+        order[*end as usize] = index;
+        *end += 1;
+    }
+    order
+}
+
+/// The rank of each name; equal ones have the same. Rows are many more, and numbers compare faster.
+fn ranks(names: &[FunctionName]) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..names.len() as u32).collect();
+    let by_name = |a: &u32, b: &u32| names[*a as usize].cmp(&names[*b as usize]);
+    let (first, second) = order.split_at_mut(names.len() / 2);
+    std::thread::scope(|scope| {
+        scope.spawn(|| first.sort_unstable_by(by_name));
+        second.sort_unstable_by(by_name);
+    });
+    // Two runs that are in order, which this sort makes use of.
+    order.sort_by(by_name);
+    let mut ranks = vec![0; names.len()];
+    let mut rank = 0;
+    for (at, &name) in order.iter().enumerate() {
+        let before = at.checked_sub(1).map(|before| &names[order[before] as usize]);
+        rank += u32::from(before.is_some_and(|before| *before != names[name as usize]));
+        ranks[name as usize] = rank;
+    }
+    ranks
+}
