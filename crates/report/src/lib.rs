@@ -56,6 +56,6 @@ pub use table::{Cell, Column, Table};
 pub use views::{
     ACCESSES_SCHEMA, ANNOTATE_SCHEMA, AccessesReport, AnnotateReport, BRANCHES_SCHEMA,
     BranchesReport, DATA_SCHEMA, DataReport, DetailsView, EventRows, ROWS_SCHEMA, RowsReport,
-    TreeLimits, accesses_text, annotate_text, balance_text, branches_text, data_text,
-    neighbours_text, rows_text, side_by_side_text, tree_text,
+    TreeLimits, accesses_text, annotate_text, balance_text, branches_text, data_csv, data_text,
+    neighbours_text, rows_csv, rows_text, side_by_side_csv, side_by_side_text, tree_text,
 };

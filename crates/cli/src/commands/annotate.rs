@@ -8,11 +8,14 @@ use pmuscope_profile::aggregate::FunctionId;
 use pmuscope_profile::views::{Sampled, inlined_into, sampled};
 use pmuscope_profile::{Annotation, Apart, Detail, Intervals, ModuleSummary, Options, Profile};
 use pmuscope_report::number::count;
-use pmuscope_report::{ANNOTATE_SCHEMA, AnnotateReport, Style, annotate_text, escape, head_text};
+use pmuscope_report::{
+    ANNOTATE_SCHEMA, AnnotateReport, Style, annotate_text, escape, head_text, kept_text,
+};
 
 use super::answer::Begun;
 use super::empty;
 use super::load::{LoadArgs, Wanted, is_whole};
+use super::output::Format;
 use crate::exit::{Exit, failure};
 
 /// Names that an error lists.
@@ -50,7 +53,7 @@ pub(crate) struct AnnotateArgs {
 #[derive(Debug)]
 pub(super) struct Form<'a> {
     pub(super) begun: Begun,
-    pub(super) json: bool,
+    pub(super) format: Format,
     /// What is far from samples too.
     pub(super) all: bool,
     pub(super) style: &'a Style,
@@ -62,7 +65,7 @@ impl AnnotateArgs {
         self.annotate.as_deref()
     }
 
-    /// Reads the recording; the text or JSON of the function called `name`.
+    /// Reads the recording; the text, JSON or CSV of the function called `name`.
     pub(super) fn show(
         &self,
         name: &str,
@@ -84,11 +87,16 @@ impl AnnotateArgs {
         let annotation = Annotation::new(&profile, function, &mut symbolizer, &self.objdump);
         let is_done = is_whole(&profile) && annotation.listings.is_ok();
         let exit = if is_done { Exit::Done } else { Exit::Incomplete };
-        let text = if form.json {
-            let report = AnnotateReport::new(&annotation, &profile, &file);
-            form.begun.json(ANNOTATE_SCHEMA, None, &exit, report)?
-        } else {
-            annotate_text(&annotation, &profile, &file, form.all, form.style)
+        let report = || AnnotateReport::new(&annotation, &profile, &file);
+        let text = match form.format {
+            Format::Json => form.begun.json(ANNOTATE_SCHEMA, None, &exit, report())?,
+            Format::Csv => {
+                if let Some(kept) = kept_text(&profile) {
+                    eprintln!("note: {kept}");
+                }
+                report().csv()
+            }
+            _ => annotate_text(&annotation, &profile, &file, form.all, form.style),
         };
         Ok((text, exit))
     }

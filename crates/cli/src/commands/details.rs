@@ -6,14 +6,15 @@ use pmuscope_perfdata::reader::{FileState, Reader};
 use pmuscope_profile::views::{accesses, branches, data_addresses};
 use pmuscope_report::{
     ACCESSES_SCHEMA, AccessesReport, BRANCHES_SCHEMA, BranchesReport, DATA_SCHEMA, DataReport,
-    DetailsView, RowLimits, Style, accesses_text, branches_text, data_text,
+    DetailsView, RowLimits, Style, accesses_text, branches_text, data_csv, data_text,
 };
 use pmuscope_symbols::Symbolizer;
 
 use super::answer::Begun;
 use super::filter::FilterArgs;
+use super::output::Format;
 use super::progress::Shown;
-use crate::exit::Exit;
+use crate::exit::{Exit, failure};
 
 /// What of samples is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,12 +28,12 @@ pub(super) enum Details {
 #[derive(Debug)]
 pub(super) struct Form<'a> {
     pub(super) begun: Begun,
-    pub(super) json: bool,
+    pub(super) format: Format,
     pub(super) limits: RowLimits,
     pub(super) style: &'a Style,
 }
 
-/// Reads the recording once more, sample by sample; the text or JSON of it.
+/// Reads the recording once more, sample by sample; the text, JSON or CSV of it.
 pub(super) fn show(
     details: Details,
     path: &Path,
@@ -40,6 +41,9 @@ pub(super) fn show(
     filter: &FilterArgs,
     form: &Form<'_>,
 ) -> anyhow::Result<(String, Exit)> {
+    if form.format == Format::Csv && details != Details::Data {
+        return Err(failure(Exit::BadInput, "--by branch and --by mem are for text and JSON only"));
+    }
     let mut reader = Reader::open(path)?;
     let filter = filter.filter(path, reader.events(), reader.metadata())?;
     let file = path.to_string_lossy();
@@ -56,7 +60,7 @@ pub(super) fn show(
                 symbolizer.resolve_all(requests)
             })?;
             let exit = exit(&reader, found.branches > 0);
-            let text = if form.json {
+            let text = if form.format == Format::Json {
                 let result = BranchesReport::new(&found, &view);
                 form.begun.json(BRANCHES_SCHEMA, None, &exit, result)?
             } else {
@@ -67,17 +71,24 @@ pub(super) fn show(
         Details::Data => {
             let found = data_addresses(&mut reader, &filter, &symbolizer)?;
             let exit = exit(&reader, found.with_address > 0);
-            let text = if form.json {
-                form.begun.json(DATA_SCHEMA, None, &exit, DataReport::new(&found, &view))?
-            } else {
-                data_text(&found, &view, form.style)
+            let text = match form.format {
+                Format::Json => {
+                    form.begun.json(DATA_SCHEMA, None, &exit, DataReport::new(&found, &view))?
+                }
+                Format::Csv => {
+                    if let Some(kept) = view.kept(found.samples) {
+                        eprintln!("note: {kept}");
+                    }
+                    data_csv(&found, &view)
+                }
+                _ => data_text(&found, &view, form.style),
             };
             (text, exit)
         }
         Details::Memory => {
             let found = accesses(&mut reader, &filter)?;
             let exit = exit(&reader, found.with_source > 0);
-            let text = if form.json {
+            let text = if form.format == Format::Json {
                 let result = AccessesReport::new(&found, &view);
                 form.begun.json(ACCESSES_SCHEMA, None, &exit, result)?
             } else {

@@ -101,19 +101,20 @@ impl Args {
         if self.modules && format.is_of_counts() {
             return Err(failure(Exit::BadInput, "--modules is for text and JSON only"));
         }
-        if self.views.view().is_some() && format.is_of_counts() {
+        let is_file = format.is_of_counts() && format != Format::Csv;
+        if (self.views.view().is_some() || self.views.details()?.is_some()) && is_file {
             return Err(failure(
                 Exit::BadInput,
-                "--by, --group, --call-tree and --peek are for text and JSON only",
+                "--by and --group are for text, JSON and CSV, --call-tree and --peek for text only",
             ));
         }
-        if self.annotate.function().is_some() && format.is_of_counts() {
-            return Err(failure(Exit::BadInput, "--annotate is for text and JSON only"));
+        if self.annotate.function().is_some() && is_file {
+            return Err(failure(Exit::BadInput, "--annotate is for text, JSON and CSV only"));
         }
         Ok(format)
     }
 
-    /// Text or JSON of a view that is not made of a profile's rows, if one was asked for.
+    /// Text, JSON or CSV of a view that is not made of a profile's rows, if one was asked for.
     fn other_view(
         &self,
         path: &Path,
@@ -121,10 +122,9 @@ impl Args {
         begun: Begun,
         style: &Style,
     ) -> anyhow::Result<Option<(String, Exit)>> {
-        let json = format == Format::Json;
         if let Some(name) = self.annotate.function() {
             let all = matches!(self.limit, Some(Limit::All));
-            let form = annotate::Form { begun, json, all, style };
+            let form = annotate::Form { begun, format, all, style };
             return self.annotate.show(name, path, &self.load, &form).map(Some);
         }
         let Some(details) = self.views.details()? else { return Ok(None) };
@@ -132,7 +132,7 @@ impl Args {
             let message = "--symbol-filter and --focus are not for --by branch, mem and data";
             return Err(failure(Exit::BadInput, message));
         }
-        let form = details::Form { begun, json, limits: self.limits(format), style };
+        let form = details::Form { begun, format, limits: self.limits(format), style };
         let symbolizer = self.load.symbols.symbolizer(false, path)?;
         details::show(details, path, symbolizer, &self.load.filter, &form).map(Some)
     }
@@ -178,7 +178,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     if let Some(kept) = kept_text(&profile).filter(|_| format.has_no_head()) {
         eprintln!("note: {kept}");
     }
-    if format.is_of_counts() {
+    if view.is_none() && format.is_of_counts() {
         let (source, summary) = (Source::new(&profile), Summary::new(&profile, &file));
         output.write(format, |out| output::write(format, &source, &summary, limits, out))?;
         return Ok(exit);
@@ -186,6 +186,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let text = if let Some(view) = view {
         match format {
             Format::Json => view.json(&profile, &path, limits, (begun, &exit))?,
+            Format::Csv => view.csv(&profile, limits)?,
             _ => view.text(&profile, &path, limits, &style)?,
         }
     } else if format == Format::Json {

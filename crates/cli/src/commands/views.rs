@@ -6,12 +6,13 @@ use std::str::FromStr;
 
 use pmuscope_profile::aggregate::Aggregate;
 use pmuscope_profile::views::{
-    Balance, Dimension, Direction, Place, balance, call_tree, neighbours, rows, side_by_side,
+    Balance, Dimension, Direction, Place, SideRow, balance, call_tree, neighbours, rows,
+    side_by_side,
 };
 use pmuscope_profile::{Apart, Detail, EventProfile, Intervals, Options, Profile, TasksBy};
 use pmuscope_report::{
     EventRows, ROWS_SCHEMA, RowLimits, RowsReport, Style, TreeLimits, balance_text, head_text,
-    neighbours_text, rows_text, side_by_side_text, tree_text,
+    neighbours_text, rows_csv, rows_text, side_by_side_csv, side_by_side_text, tree_text,
 };
 
 use crate::commands::answer::Begun;
@@ -255,6 +256,28 @@ impl View {
         }
     }
 
+    /// Rows as comma-separated values.
+    pub(super) fn csv(&self, profile: &Profile, limits: RowLimits) -> anyhow::Result<String> {
+        let counts = &profile.aggregate;
+        match self {
+            Self::Rows(by) => {
+                let most = limits.rows.unwrap_or(Intervals::MOST);
+                let of_event =
+                    |event: &EventProfile| rows(counts, event.index, by, &node_of(profile), most);
+                let events = profile.events.iter().map(|event| (&*event.name, of_event(event)));
+                let events: Vec<_> = events.collect();
+                Ok(rows_csv(&events, by, &profile.modules, has_calls(counts), limits))
+            }
+            Self::SideBySide(by) => {
+                let (found, names) = side_by_side_rows(by, profile, limits);
+                Ok(side_by_side_csv(&found, &names, by, &profile.modules, limits))
+            }
+            Self::Tree(_) | Self::Peek(_) => {
+                Err(failure(Exit::BadInput, "--call-tree and --peek are for text only"))
+            }
+        }
+    }
+
     /// Rows as JSON.
     pub(super) fn json(
         &self,
@@ -293,13 +316,22 @@ fn events_side_by_side(
     limits: RowLimits,
     style: &Style,
 ) -> String {
+    let (found, names) = side_by_side_rows(by, profile, limits);
+    side_by_side_text(&found, &names, by, &profile.modules, limits, style)
+}
+
+/// Its rows, and the names of the events.
+fn side_by_side_rows<'a>(
+    by: &[Dimension],
+    profile: &'a Profile,
+    limits: RowLimits,
+) -> (Vec<SideRow>, Vec<&'a str>) {
     // A large row of one event may be a small one of another.
     let most = limits.rows.unwrap_or(Intervals::MOST).max(SIDE_INTERVALS);
     let node_of = node_of(profile);
     let of_event = |event: &EventProfile| rows(&profile.aggregate, event.index, by, &node_of, most);
     let found = side_by_side(profile.events.iter().map(of_event).collect());
-    let names: Vec<&str> = profile.events.iter().map(|event| &*event.name).collect();
-    side_by_side_text(&found, &names, by, &profile.modules, limits, style)
+    (found, profile.events.iter().map(|event| &*event.name).collect())
 }
 
 /// How even an event is by CPU and by node, as far as rows are by them.

@@ -145,6 +145,53 @@ fn by_field(rows: &Value, field: &str) -> BTreeMap<String, u64> {
     found
 }
 
+/// Rows of comma-separated values by the names of their columns; no field here has a comma in it.
+fn csv_rows(text: &str) -> Vec<BTreeMap<String, String>> {
+    let mut lines = text.lines().map(|line| line.split(',').map(str::to_owned));
+    let head: Vec<String> = lines.next().unwrap().collect();
+    lines.map(|line| head.iter().cloned().zip(line).collect()).collect()
+}
+
+#[test]
+fn tables_for_spreadsheets_have_the_numbers_of_the_views() {
+    let scratch = Scratch::new();
+    if !record(&scratch, &[]) {
+        return;
+    }
+    let csv = |args: &[&str]| {
+        let args = [&["report", "x.data", "--format", "csv"], args].concat();
+        csv_rows(&scratch.pmuscope(args).exits(0).is_silent().stdout)
+    };
+    let by_module = rows(&scratch, "module");
+    let in_csv = csv(&["--by", "module"]);
+    assert_eq!(in_csv.len(), by_module.len());
+    for (row, json) in in_csv.iter().zip(&by_module) {
+        assert_eq!(row["samples"], json["samples"].to_string());
+        assert_eq!(row["module"], json["module"].as_str().unwrap_or_default());
+    }
+    let grouped = csv(&["--group", "--by", "module"]);
+    let samples = |row: &BTreeMap<String, String>| {
+        let column = row.keys().find(|name| name.ends_with(" samples")).unwrap();
+        row[column].clone()
+    };
+    let grouped: BTreeMap<&str, String> =
+        grouped.iter().map(|row| (&*row["module"], samples(row))).collect();
+    let sampled = in_csv.iter().filter(|row| row["samples"] != "0");
+    assert_eq!(grouped, sampled.map(|row| (&*row["module"], row["samples"].clone())).collect());
+    // There is no head to say it in.
+    for view in ["--by=module", "--by=data", "--annotate=integer_division"] {
+        let args = ["report", "x.data", "--format", "csv", "--time", "0%-90%", view];
+        scratch.pmuscope(args).complains("note: kept ").complains("--time 0%-90%");
+    }
+    let wrong = |view: &str| {
+        let outcome = scratch.pmuscope(["report", "x.data", "--format", "csv", view]);
+        outcome.exits(2).prints_nothing().complains("only");
+    };
+    wrong("--call-tree");
+    wrong("--by=mem");
+    wrong("--by=branch");
+}
+
 #[test]
 fn a_function_from_inside_has_the_samples_of_its_addresses_and_lines() {
     skip_unless!(need_program("objdump", "--version"));
@@ -180,6 +227,16 @@ fn a_function_from_inside_has_the_samples_of_its_addresses_and_lines() {
     assert!(lines.values().sum::<u64>() <= here.values().sum(), "{lines:?}");
     assert!(event["lines"][0]["text"].is_string(), "{event}");
 
+    let csv = annotate(&["integer_division", "--format", "csv"]);
+    let csv = csv_rows(&csv.exits(0).is_silent().stdout);
+    let of = |row: &BTreeMap<String, String>| row["samples"].parse::<u64>().unwrap();
+    let in_csv: BTreeMap<String, u64> = csv
+        .iter()
+        .filter(|row| of(row) > 0)
+        .map(|row| (format!("\"{}\"", row["sampled_address"]), of(row)))
+        .collect();
+    assert_eq!(in_csv, here);
+
     let text = annotate(&["integer_divis"]);
     text.exits(0).is_silent().prints("of function").prints("instruction").prints("div");
     let none = annotate(&["integer_division", "--objdump", "no-such-program"]);
@@ -199,7 +256,7 @@ fn a_function_that_is_not_the_only_one_or_none_is_told() {
     wrong(&["integer_divison"], "Near is pmuscope");
     wrong(&["i"], "sampled functions have i in their names");
     wrong(&["integer_division", "--dso", "libc.so.6"], "Choose one: --dso pmuscope");
-    wrong(&["integer_division", "--format", "html"], "for text and JSON only");
+    wrong(&["integer_division", "--format", "html"], "for text, JSON and CSV only");
     wrong(&["integer_division", "--by", "cpu"], "cannot be used with");
     scratch.pmuscope(["report", "x.data", "--dso", "x"]).exits(2).complains("--annotate");
 }

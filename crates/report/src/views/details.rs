@@ -29,14 +29,20 @@ impl DetailsView<'_> {
     pub(super) fn head(&self, line: &str, samples: Walked, style: &Style) -> String {
         let line = format!("{line}    {}", escape(self.file));
         let mut out = format!("{}\n", style.paint(Paint::Bold, &style.text(&line)));
-        if !self.filter.asked.is_empty() {
-            let (kept, read) = (count(samples.kept), count(samples.kept + samples.left_out));
-            let line = format!("kept {kept} of {read} samples: {}", asked(self.filter));
+        if let Some(line) = self.kept(samples) {
             out.push_str(&wrap(&style.text(&line), style.width, 0));
             out.push('\n');
         }
         out.push('\n');
         out
+    }
+
+    /// What was asked to be left out, and how much that was; `None` where nothing was.
+    #[must_use]
+    pub fn kept(&self, samples: Walked) -> Option<String> {
+        let (kept, read) = (count(samples.kept), count(samples.kept + samples.left_out));
+        let is_asked = !self.filter.asked.is_empty();
+        is_asked.then(|| format!("kept {kept} of {read} samples: {}", asked(self.filter)))
     }
 
     /// How many of the rows are shown.

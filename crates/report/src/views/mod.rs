@@ -1,6 +1,7 @@
 //! Rows by any dimensions, call trees and the neighbours of a function, as text.
 
 mod annotate;
+mod csv;
 mod data;
 mod details;
 mod json;
@@ -14,6 +15,7 @@ use pmuscope_profile::views::{Dimension, Place};
 use crate::escape;
 
 pub use annotate::{ANNOTATE_SCHEMA, AnnotateReport, annotate_text};
+pub use csv::{data_csv, rows_csv, side_by_side_csv};
 pub use data::{DATA_SCHEMA, DataReport, data_text};
 pub use details::{
     ACCESSES_SCHEMA, AccessesReport, BRANCHES_SCHEMA, BranchesReport, DetailsView, accesses_text,

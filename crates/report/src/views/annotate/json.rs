@@ -26,48 +26,48 @@ pub struct AnnotateReport<'a> {
     /// Why there are no instructions; absent where there are some.
     #[serde(skip_serializing_if = "Option::is_none")]
     instructions_why: Option<String>,
-    events: Vec<Event<'a>>,
+    pub(super) events: Vec<Event<'a>>,
     notes: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
-struct Event<'a> {
-    name: &'a str,
+pub(super) struct Event<'a> {
+    pub(super) name: &'a str,
     #[serde(flatten)]
-    own: Numbers,
-    lines: Vec<SourceLine<'a>>,
-    instructions: Vec<Instruction<'a>>,
+    pub(super) own: Numbers,
+    pub(super) lines: Vec<SourceLine<'a>>,
+    pub(super) instructions: Vec<Instruction<'a>>,
 }
 
 #[derive(Debug, Serialize)]
-struct Numbers {
-    samples: u64,
-    share: f64,
-    share_low: Option<f64>,
-    share_high: Option<f64>,
+pub(super) struct Numbers {
+    pub(super) samples: u64,
+    pub(super) share: f64,
+    pub(super) share_low: Option<f64>,
+    pub(super) share_high: Option<f64>,
 }
 
 #[derive(Debug, Serialize)]
-struct SourceLine<'a> {
-    file: &'a str,
-    line: Option<u32>,
+pub(super) struct SourceLine<'a> {
+    pub(super) file: &'a str,
+    pub(super) line: Option<u32>,
     /// `null` where the file cannot be read.
-    text: Option<&'a str>,
+    pub(super) text: Option<&'a str>,
     #[serde(flatten)]
-    numbers: Numbers,
+    pub(super) numbers: Numbers,
 }
 
 #[derive(Debug, Serialize)]
-struct Instruction<'a> {
+pub(super) struct Instruction<'a> {
     /// As the file's symbol table counts.
-    address: Option<String>,
+    pub(super) address: Option<String>,
     /// As samples count, and `--by address`.
-    sampled_address: String,
-    text: Option<&'a str>,
-    file: Option<&'a str>,
-    line: Option<u32>,
+    pub(super) sampled_address: String,
+    pub(super) text: Option<&'a str>,
+    pub(super) file: Option<&'a str>,
+    pub(super) line: Option<u32>,
     #[serde(flatten)]
-    numbers: Numbers,
+    pub(super) numbers: Numbers,
 }
 
 impl<'a> AnnotateReport<'a> {
