@@ -15,7 +15,7 @@ use crate::collect::{Collected, Counted};
 use crate::counter::{CellKey, Counts, Group, TaskKey, Where};
 use crate::located::Located;
 use crate::log::Log;
-use crate::naming::Named;
+use crate::naming::{Named, Places};
 use crate::paths::Paths;
 use crate::profile::Detail;
 use crate::series::in_parallel;
@@ -33,12 +33,15 @@ impl Collected {
         detail: Detail,
     ) -> Result<Aggregate, ReadError> {
         let symbols = std::mem::take(&mut named.symbols);
-        let paths = Paths::new(&self.state.modules, &named.places, symbols, detail);
+        let mut paths = Paths::new(&self.state.modules, &named.places, symbols, detail);
         let (stacks, by_counter) = match &self.counted {
             Counted::All(counts) => stacks(counts, named, &paths),
             Counted::Places(_, again) => {
                 let (stacks, of_paths) = paths.stacks();
                 let located = located(named, &paths, &of_paths);
+                // They take some 20 bytes each, and nobody asks for them again.
+                named.places = Places::default();
+                paths.forget_places();
                 self.counted = Counted::All(again.count_located(&self.state, &located)?);
                 (stacks, Vec::new())
             }

@@ -33,7 +33,7 @@ pub(crate) struct Named {
 }
 
 /// Distinct places, numbered in the order of modules and addresses.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Places {
     /// By module, each address once and in order.
     pub(crate) addresses: Vec<Vec<u64>>,

@@ -66,6 +66,11 @@ impl Paths {
         self.of_place[place as usize]
     }
 
+    /// Only paths by their own numbers are asked for from now on.
+    pub(crate) fn forget_places(&mut self) {
+        self.of_place = Vec::new();
+    }
+
     /// The frames of a place, the outermost first.
     pub(crate) fn of(&self, place: u32) -> &[FrameId] {
         path(&self.steps, &self.ends, self.number(place))
