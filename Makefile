@@ -3,6 +3,7 @@
 # make test-full  the same with those that take long
 # make lint     formatting and clippy, no warning allowed
 # make guest-aarch64  a static one for aarch64 guests of the lab
+# make pmu-guest      the same for tests, built in less time
 # make build    target/release/pmuscope
 # make install-deps  what the others need from the system, at once
 #
@@ -11,6 +12,8 @@
 target := $(or $(CARGO_TARGET_DIR),target)
 
 guest_aarch64 := aarch64-unknown-linux-musl
+# Tests take the profile "guest".
+guest_profile := release
 
 # Nothing is linked, so libFuzzer is not needed: a name for it saves compiling it.
 fuzz_clippy := CUSTOM_LIBFUZZER_PATH=/libfuzzer.a RUSTFLAGS='--cfg fuzzing' \
@@ -26,7 +29,7 @@ guest-aarch64: need-guest-aarch64
 	CC_aarch64_unknown_linux_musl=aarch64-linux-gnu-gcc \
 	CFLAGS_aarch64_unknown_linux_musl='-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=0' \
 	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld CARGO_PROFILE_RELEASE_LTO=off \
-	cargo build --locked --release --target $(guest_aarch64)
+	cargo build --locked --profile $(guest_profile) --target $(guest_aarch64)
 
 demo: need-demo build
 	@scripts/demo $(target)/release/pmuscope $(target)/demo
@@ -68,10 +71,11 @@ need-guests: need-build
 # Windows are tested in a guest with a PMU, where its program can be built; else those tests are skipped.
 pmu-guest: need-build
 	@if [ "$$(id -u)" = 0 ] || command -v aarch64-linux-gnu-gcc >/dev/null; then \
-		$(MAKE) --no-print-directory guest-aarch64 && scripts/need --kernels aarch64=6.1; fi
+		$(MAKE) --no-print-directory guest-aarch64 guest_profile=guest && \
+		scripts/need --kernels aarch64=6.1; fi
 
 # Pages and pictures are opened in a browser; guests run further kernels.
-need-full: guest-aarch64
+need-full: pmu-guest
 	@scripts/need --optional chromium=chromium chromium-driver=chromedriver
 	@scripts/need --kernels x86_64=6.12 aarch64=6.1
 

@@ -33,14 +33,16 @@ pub(crate) fn for_guests(arch: Arch) -> Result<PathBuf, LabError> {
 }
 
 /// `…/bin/pmuscope-aarch64`, and for `target/release/pmuscope`
-/// `target/aarch64-unknown-linux-musl/release/pmuscope`.
+/// `target/aarch64-unknown-linux-musl/release/pmuscope`. Other profiles take that of the profile
+/// `guest` first, which is built for tests.
 fn places(this: &Path, arch: Arch) -> Vec<PathBuf> {
     let folder = this.parent().unwrap_or(Path::new("/"));
     let target = folder.parent().unwrap_or(folder);
-    vec![
-        folder.join(format!("pmuscope-{arch}")),
-        target.join(arch.static_target()).join("release/pmuscope"),
-    ]
+    let is_release = folder.file_name().is_some_and(|name| name == "release");
+    let profiles = if is_release { ["release", "guest"] } else { ["guest", "release"] };
+    let of_cargo =
+        profiles.map(|profile| target.join(arch.static_target()).join(profile).join("pmuscope"));
+    std::iter::once(folder.join(format!("pmuscope-{arch}"))).chain(of_cargo).collect()
 }
 
 #[cfg(test)]
@@ -55,11 +57,16 @@ mod tests {
 
     #[test]
     fn others_are_looked_for_where_cargo_and_packages_put_them() {
-        let places = places(Path::new("/src/target/debug/pmuscope"), Arch::Aarch64);
-        let expected = [
-            "/src/target/debug/pmuscope-aarch64",
-            "/src/target/aarch64-unknown-linux-musl/release/pmuscope",
-        ];
-        assert_eq!(places, expected.map(PathBuf::from));
+        for (profile, first, second) in
+            [("debug", "guest", "release"), ("release", "release", "guest")]
+        {
+            let this = format!("/src/target/{profile}/pmuscope");
+            let expected = [
+                format!("/src/target/{profile}/pmuscope-aarch64"),
+                format!("/src/target/aarch64-unknown-linux-musl/{first}/pmuscope"),
+                format!("/src/target/aarch64-unknown-linux-musl/{second}/pmuscope"),
+            ];
+            assert_eq!(places(Path::new(&this), Arch::Aarch64), expected.map(PathBuf::from));
+        }
     }
 }
