@@ -1,5 +1,7 @@
 //! A sampling ring as its reader sees it.
 
+use std::ops::Range;
+
 use pmuscope_abi::record::Records;
 
 use crate::sys::RingMemory;
@@ -47,6 +49,18 @@ impl<'a> Pending<'a> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The bytes in this range, of which 0 is the first that waits.
+    ///
+    /// # Panics
+    /// Where the range does not lie within [`Pending::len`].
+    #[must_use]
+    pub fn part(&self, range: Range<usize>) -> Self {
+        let seam = self.first.len();
+        let first = &self.first[range.start.min(seam)..range.end.min(seam)];
+        let second = &self.second[range.start.max(seam) - seam..range.end.max(seam) - seam];
+        Self { first, second, head: self.head }
     }
 
     /// The position to hand to [`Ring::release`] when these bytes are no longer needed.
@@ -177,6 +191,18 @@ mod tests {
             assert!(ring.pending().is_empty());
         }
         assert_eq!(sent, received);
+    }
+
+    #[test]
+    fn a_part_is_cut_from_both_pieces() {
+        let bytes = [0, 1, 2, 3, 4, 5];
+        for seam in 0..=bytes.len() {
+            let (first, second) = bytes.split_at(seam);
+            let pending = Pending::of_pieces(first, second);
+            for (start, end) in [(0, 6), (0, 0), (1, 3), (2, 6), (3, 5), (6, 6)] {
+                assert_eq!(collect(&pending.part(start..end)), bytes[start..end], "seam {seam}");
+            }
+        }
     }
 
     #[test]

@@ -23,7 +23,8 @@
 //!
 //! **Epochs.** A sample counts only if an [`Epoch`] of its CPU holds its time
 //! (`from_ns <= time < until_ns`) and its group is the epoch's. What lies outside of all epochs was
-//! taken while the phase was being set, or after it was lost: it is neither window nor profile.
+//! taken while the phase was being set: it is neither window nor profile. Recordings of now do not have
+//! such samples, only their number ([`CpuHealth::left_out`]).
 //!
 //! **Killed recordings.** The copies of the metadata in the stream have [`StrobeInfo`] without epochs.
 //! These come as records of their own ([`EpochUpdate`]), when an epoch begins and again when it ends;
@@ -149,6 +150,8 @@ pub struct CpuHealth {
     pub throttled: u64,
     /// Phases set, by reason.
     pub rephased: Vec<(Reason, u64)>,
+    /// Samples of tries that were not accepted, and of times without a phase: they are not in the file.
+    pub left_out: u64,
     /// Times the CPU's events were opened anew.
     pub reopened: u64,
 }

@@ -43,6 +43,8 @@ use rustix::process::{Gid, Uid};
 use crate::tally::Tally;
 use crate::wake::Wake;
 
+/// Pieces of one `pwritev(2)`: the kernel's `UIO_MAXIOV`.
+const MOST_SLICES: usize = 1024;
 /// Shortest time between the end of a round and the looks that count for the next.
 pub(crate) const ROUND_SLACK: Duration = Duration::from_millis(20);
 
@@ -278,7 +280,8 @@ impl Output {
         let mut slices: Vec<IoSlice<'_>> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
         let mut left = slices.as_mut_slice();
         while left.iter().any(|slice| !slice.is_empty()) {
-            let written = match rustix::io::pwritev(&self.file, left, offset) {
+            let most = left.len().min(MOST_SLICES);
+            let written = match rustix::io::pwritev(&self.file, &left[..most], offset) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(written) => written,
                 Err(rustix::io::Errno::INTR) => continue,

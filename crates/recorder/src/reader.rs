@@ -199,22 +199,28 @@ impl Reader<'_, '_> {
             self.mover.approach(slot.ring.cpu(), |node| self.shared.is_busy(node));
         }
         let pending = slot.ring.pending();
+        let kept = match &self.shared.watch {
+            None => None,
+            Some(watch) => {
+                let last = self.shared.phase() == Phase::Draining;
+                let Some(kept) = watch.sift(slot.index, &pending, last) else { return Ok(()) };
+                Some(kept)
+            }
+        };
+        let kept = kept.as_deref().unwrap_or(std::slice::from_ref(&pending));
         let index = self.shared.index();
         let mut tally = Tally::new(&index);
         if !pending.is_empty() {
             report.drains += 1;
             report.drains_on_node += u64::from(self.mover.is_on_node_of(slot.ring.cpu()));
-            tally.count(&pending, &index);
-            if let Some(watch) = &self.shared.watch {
-                watch.look(slot.index, &pending);
-            }
+            kept.iter().for_each(|run| tally.count(run, &index));
             slot.samples += tally.all_samples();
             slot.lost_in_records += tally.lost_in_records;
-            slot.bytes += pending.len() as u64;
+            slot.bytes += kept.iter().map(|run| run.len() as u64).sum::<u64>();
             slot.high_water = slot.high_water.max(pending.len() as u64);
             slot.drains += 1;
         }
-        self.sink.take(slot.index, slot.node, &pending, looked, tally)?;
+        self.sink.take(slot.index, slot.node, kept, looked, tally)?;
         let end = pending.end();
         slot.ring.release(end);
         Ok(())

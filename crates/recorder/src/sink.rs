@@ -87,8 +87,8 @@ impl<'a> Sink<'a> {
         Ok((Self { shared, compression, asynchronous }, name))
     }
 
-    /// Takes what was pending in ring number `ring` when it was looked at `looked` (nanoseconds), and
-    /// what was counted in it. When this returns, the bytes of the ring are no longer needed.
+    /// Takes runs of what was pending in ring number `ring` when it was looked at `looked` (nanoseconds),
+    /// and what was counted in them. When this returns, the bytes of the ring are no longer needed.
     ///
     /// # Errors
     /// A buffer could not be bound to `node`.
@@ -96,13 +96,13 @@ impl<'a> Sink<'a> {
         &mut self,
         ring: usize,
         node: Option<u32>,
-        pending: &Pending<'_>,
+        runs: &[Pending<'_>],
         looked: u64,
         tally: Tally,
     ) -> Result<(), RecorderError> {
-        let pieces = [pending.first, pending.second];
+        let pieces: Vec<&[u8]> = runs.iter().flat_map(|run| [run.first, run.second]).collect();
         if let Some(compression) = &mut self.compression {
-            compression.add(ring, pieces, looked, tally);
+            compression.add(ring, &pieces, looked, tally);
             return if compression.is_due() { self.flush(node) } else { Ok(()) };
         }
         let output = self.shared.output();
@@ -189,7 +189,7 @@ impl Compression {
         })
     }
 
-    fn add(&mut self, ring: usize, pieces: [&[u8]; 2], looked: u64, tally: Tally) {
+    fn add(&mut self, ring: usize, pieces: &[&[u8]], looked: u64, tally: Tally) {
         if self.waiting.is_empty() && self.looks.is_empty() {
             self.since = looked;
         }

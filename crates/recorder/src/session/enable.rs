@@ -26,7 +26,7 @@ impl Session<'_> {
     pub(super) fn disable(&self) -> Result<(), RecorderError> {
         if let Some(mut strobe) = self.strobe() {
             // Nothing reads the stream from here on: what became known is in the final metadata.
-            let _ = strobe.end(self.kernel);
+            let _ = strobe.end(self.kernel, &self.set);
         }
         Ok(self.set.disable(self.kernel)?)
     }

@@ -192,7 +192,7 @@ impl Check<'_> {
                 Disturb::Hotplug => self.absence(),
             });
         }
-        let _ = self.strobe.end(self.kernel);
+        let _ = self.strobe.end(self.kernel, &self.set);
         self.set.disable(self.kernel)?;
         let strobe = self.strobe.info(true);
         Ok(StrobeCheck { strobe, cpus: cpus.into_iter().map(finished).collect(), disturbances })

@@ -81,7 +81,7 @@ fn on_cpu(
     result
 }
 
-/// `cpu, edges, period, window, tolerance, granule, known turns + 1 or 0, descriptors…`
+/// `cpu, edges, period, window, tolerance, granule, known turns + 1 or 0, clock, descriptors…`
 fn request(cpu: u32, edges: &[BorrowedFd<'_>], order: &Order) -> [u64; WORDS] {
     let mut words = [0; WORDS];
     words[0] = u64::from(cpu);
@@ -91,7 +91,8 @@ fn request(cpu: u32, edges: &[BorrowedFd<'_>], order: &Order) -> [u64; WORDS] {
     words[4] = order.tolerance;
     words[5] = order.granule;
     words[6] = order.turns.map_or(0, |turns| turns + 1);
-    for (word, edge) in words[7..].iter_mut().zip(edges) {
+    words[7] = order.clockid as u64;
+    for (word, edge) in words[8..].iter_mut().zip(edges) {
         *word = edge.as_raw_fd() as u64;
     }
     words
@@ -105,10 +106,11 @@ fn errand(words: &[u64; WORDS]) -> [u64; WORDS] {
         tolerance: words[4],
         granule: words[5],
         turns: words[6].checked_sub(1),
+        clockid: words[7] as i32,
     };
     let count = (words[1] as usize).min(MOST_EDGES);
     let edges: [BorrowedFd<'_>; MOST_EDGES] =
-        std::array::from_fn(|edge| sys::inherited(words[7 + edge] as i32));
+        std::array::from_fn(|edge| sys::inherited(words[8 + edge] as i32));
     answer(on_cpu(&Host, words[0] as u32, &edges[..count], &order))
 }
 
@@ -117,7 +119,7 @@ const CALL: u64 = 1;
 const NOT_SCHEDULED: u64 = 2;
 const NEVER_NEAR: u64 = 3;
 
-/// `what, turns or errno or offset, rejected, offsets…, before…`
+/// `what, turns or errno or offset, rejected, from, offsets…, before…`
 fn answer(result: Result<Achieved, Failure>) -> [u64; WORDS] {
     let mut words = [0; WORDS];
     match result {
@@ -125,8 +127,9 @@ fn answer(result: Result<Achieved, Failure>) -> [u64; WORDS] {
             words[0] = DONE;
             words[1] = achieved.turns;
             words[2] = u64::from(achieved.rejected);
+            words[3] = achieved.from_ns;
             let apart = achieved.offsets.iter().chain(&achieved.before);
-            words[3..].iter_mut().zip(apart).for_each(|(word, apart)| *word = *apart);
+            words[4..].iter_mut().zip(apart).for_each(|(word, apart)| *word = *apart);
         }
         Err(Failure::Call(error)) => {
             words[0] = CALL;
@@ -145,8 +148,9 @@ fn read_answer(words: &[u64; WORDS]) -> Result<Achieved, Failure> {
     match words[0] {
         DONE => {
             let apart = |from: usize| -> Apart { std::array::from_fn(|edge| words[from + edge]) };
-            let (offsets, before) = (apart(3), apart(3 + MOST_EDGES - 1));
-            Ok(Achieved { offsets, before, turns: words[1], rejected: words[2] as u32 })
+            let (offsets, before) = (apart(4), apart(4 + MOST_EDGES - 1));
+            let (turns, rejected, from_ns) = (words[1], words[2] as u32, words[3]);
+            Ok(Achieved { from_ns, offsets, before, turns, rejected })
         }
         CALL => Err(Failure::Call(io::Error::from_raw_os_error(words[1] as i32))),
         NOT_SCHEDULED => Err(Failure::NotScheduled),
@@ -161,7 +165,7 @@ mod tests {
     #[test]
     fn answers_come_through_the_pipe_as_they_were() {
         let (offsets, before) = ([300, 600, 0, 0, 0, 0, 9], [1, 2, 3, 4, 5, 6, u64::MAX]);
-        let achieved = Achieved { offsets, before, turns: 67, rejected: 3 };
+        let achieved = Achieved { from_ns: 5, offsets, before, turns: 67, rejected: 3 };
         assert_eq!(read_answer(&answer(Ok(achieved))).unwrap(), achieved);
         let back = |failure| read_answer(&answer(Err(failure))).unwrap_err();
         let errno = io::Error::from_raw_os_error(libc::ENODEV);

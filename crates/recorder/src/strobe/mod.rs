@@ -14,8 +14,10 @@
 
 mod calibrate;
 mod check;
+mod choose;
 mod epochs;
 mod fit;
+mod gaps;
 mod helper;
 mod phase;
 mod plan;
@@ -36,6 +38,7 @@ use pmuscope_machine::CpuSet;
 use pmuscope_perfdata::strobe::{CpuHealth, Epoch, EpochUpdate, OpenedId, Reason, StrobeInfo};
 
 pub use self::check::{CpuCheck, Disturb, Disturbance, StrobeCheck, strobe_check};
+pub use self::choose::{Chosen, Lacking, choose_events};
 use self::epochs::{Begun, Epochs};
 use self::helper::Helper;
 use self::phase::{Achieved, Failure, MOST_TRIES, Order};
@@ -159,7 +162,7 @@ impl Strobe {
         for index in 0..self.cpus.len() {
             let is_online = online.is_none_or(|set| set.contains(self.cpus[index].number));
             if !is_online {
-                self.went_offline(index);
+                self.went_offline(kernel, set, index);
             } else if let Some(reason) = self.reason(kernel, set, index) {
                 self.renew(kernel, set, index, reason);
             }
@@ -167,17 +170,10 @@ impl Strobe {
         self.epochs.take_untold()
     }
 
-    /// Ends all epochs: the events are about to be disabled.
-    pub(crate) fn end(&mut self, kernel: &dyn Kernel) -> EpochUpdate {
-        let now = clock_ns(self.clockid);
-        for cpu in &mut self.cpus {
-            if let Some(epoch) = cpu.epoch.take() {
-                self.epochs.end(epoch, now);
-            }
-            // The caller disables those that it knows.
-            if let Some(set) = &cpu.reopened {
-                let _ = set.disable(kernel);
-            }
+    /// Turns all events off, with which all epochs end.
+    pub(crate) fn end(&mut self, kernel: &dyn Kernel, set: &SamplingSet) -> EpochUpdate {
+        for index in 0..self.cpus.len() {
+            self.end_epoch(kernel, set, index);
         }
         self.epochs.take_untold()
     }
@@ -187,6 +183,7 @@ impl Strobe {
         let epochs = if with_epochs { self.epochs.sorted() } else { Vec::new() };
         let health = |cpu: &Cpu| CpuHealth {
             throttled: self.watch.throttled(cpu.ring),
+            left_out: self.watch.left_out(cpu.ring),
             ..cpu.health.clone()
         };
         let cpus = self.cpus.iter().map(health).collect();
@@ -257,12 +254,25 @@ impl Strobe {
         if matches!(read, Some(Ok(filled)) if filled > 1) { words[1] } else { 0 }
     }
 
-    fn went_offline(&mut self, index: usize) {
+    fn went_offline(&mut self, kernel: &dyn Kernel, set: &SamplingSet, index: usize) {
+        if self.cpus[index].online {
+            self.end_epoch(kernel, set, index);
+            self.cpus[index].online = false;
+        }
+    }
+
+    /// Turns the events of a CPU off, with which its epoch ends: it has no later sample.
+    fn end_epoch(&mut self, kernel: &dyn Kernel, set: &SamplingSet, index: usize) {
+        if let Some(leader) = self.edges(set, index).first() {
+            // Where that fails, as on a CPU that is gone, there are no samples anyway. The leader
+            // alone: its members are to count again as soon as it does.
+            let _ = kernel.disable_alone(leader.fd());
+        }
+        let now = clock_ns(self.clockid);
         let cpu = &mut self.cpus[index];
-        cpu.online = false;
-        self.watch.expect(cpu.ring, None);
+        self.watch.turned_off(cpu.ring, now);
         if let Some(epoch) = cpu.epoch.take() {
-            self.epochs.end(epoch, clock_ns(self.clockid));
+            self.epochs.end(epoch, now);
         }
     }
 
@@ -309,18 +319,17 @@ impl Strobe {
         index: usize,
         reason: Reason,
     ) -> Result<(), Failure> {
-        let cpu = &mut self.cpus[index];
-        self.watch.expect(cpu.ring, None);
-        if let Some(epoch) = cpu.epoch.take() {
-            self.epochs.end(epoch, clock_ns(self.clockid));
-        }
-        if reason == Reason::Dither && self.info.groups.len() > 1 {
-            self.next_group(kernel, set, index);
+        self.end_epoch(kernel, set, index);
+        if reason == Reason::Dither {
+            let cpu = &mut self.cpus[index];
+            cpu.group = (cpu.group + 1) % self.info.groups.len().max(1);
         }
         let (period, window) = self.plan.schedule.draw(fastrand::f64);
         let cpu = &self.cpus[index];
         let (tolerance, granule) = (self.plan.tolerance, self.plan.schedule.granule);
-        let order = Order { period, window, tolerance, granule, turns: cpu.turns };
+        let (turns, clockid) = (cpu.turns, self.clockid);
+        let order = Order { period, window, tolerance, granule, turns, clockid };
+        self.watch.being_set(cpu.ring);
         let edges = edges_of(cpu, &self.info, set);
         let fds: Vec<BorrowedFd<'_>> = edges.iter().map(|edge| edge.fd()).collect();
         let result = if fds.len() < 2 {
@@ -336,9 +345,7 @@ impl Strobe {
             }
             Err(failure) => {
                 // Whatever it samples now is of no phase.
-                if let Some(leader) = fds.first() {
-                    let _ = kernel.disable(*leader);
-                }
+                self.end_epoch(kernel, set, index);
                 let cpu = &mut self.cpus[index];
                 cpu.health.failed += 1;
                 if matches!(failure, Failure::NeverNear { .. }) {
@@ -359,13 +366,13 @@ impl Strobe {
         achieved: &Achieved,
         (opens, closes): (u64, u64),
     ) {
-        let from_ns = clock_ns(self.clockid);
+        let from_ns = achieved.from_ns;
         let cpu = &mut self.cpus[index];
         let offset = achieved.offsets[0];
         let apart = offset.wrapping_add(achieved.before[0]);
         let tolerance = order.tolerance;
         let expected = Expected { from_ns, opens, closes, offset, apart, tolerance };
-        self.watch.expect(cpu.ring, Some(expected));
+        self.watch.expect(cpu.ring, expected);
         cpu.turns = Some(achieved.turns);
         cpu.period = order.period;
         cpu.heard = Heard::default();
@@ -386,15 +393,6 @@ impl Strobe {
             reason,
         };
         cpu.epoch = Some(self.epochs.begin(epoch));
-    }
-
-    fn next_group(&mut self, kernel: &dyn Kernel, set: &SamplingSet, index: usize) {
-        if let Some(leader) = self.edges(set, index).first() {
-            // One that cannot be stopped keeps the next from fitting, which is seen.
-            let _ = kernel.disable(leader.fd());
-        }
-        let cpu = &mut self.cpus[index];
-        cpu.group = (cpu.group + 1) % self.info.groups.len();
     }
 
     fn edges<'s>(&'s self, set: &'s SamplingSet, index: usize) -> Vec<&'s OpenedEvent> {

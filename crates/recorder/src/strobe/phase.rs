@@ -18,6 +18,8 @@ use std::os::fd::BorrowedFd;
 
 use pmuscope_counters::Kernel;
 
+use crate::clock::clock_ns;
+
 /// Sampling events of a group: one that opens a window and seven that close one.
 pub(crate) const MOST_EDGES: usize = 8;
 /// Tries before the phase is given up for now.
@@ -43,6 +45,8 @@ pub(crate) struct Order {
     pub(crate) granule: u64,
     /// Turns of the spin that were right the last time; `None`: not known.
     pub(crate) turns: Option<u64>,
+    /// Clock of the time stamps.
+    pub(crate) clockid: i32,
 }
 
 impl Order {
@@ -55,6 +59,8 @@ impl Order {
 /// What came of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Achieved {
+    /// No sample of the tries before is later, none of this phase earlier; nanoseconds.
+    pub(crate) from_ns: u64,
     /// Offset of each edge after the first, as far as there are such.
     pub(crate) offsets: Apart,
     /// What the counts were apart before.
@@ -91,13 +97,13 @@ pub(crate) fn set(
     let mut nearest = u64::MAX;
     for rejected in 0..MOST_TRIES {
         let turns = search.turns;
-        let (before, offsets) = attempt(kernel, edges, order, turns, spin)?;
+        let Attempt { from_ns, before, offsets } = attempt(kernel, edges, order, turns, spin)?;
         let first = offsets[0];
         let due = |edge: usize| order.window.max(search.floor) * (edge as u64 + 1);
         let tolerance = if rejected < PICKY_TRIES { order.picky() } else { order.tolerance };
         let near = |(edge, offset): (usize, &u64)| offset.abs_diff(due(edge)) <= tolerance;
         if offsets[..edges.len() - 1].iter().enumerate().all(near) {
-            return Ok(Achieved { offsets, before, turns, rejected });
+            return Ok(Achieved { from_ns, offsets, before, turns, rejected });
         }
         if first.abs_diff(order.window) < nearest.abs_diff(order.window) {
             nearest = first;
@@ -107,14 +113,23 @@ pub(crate) fn set(
     Err(Failure::NeverNear { offset: nearest })
 }
 
-/// One try: what counts were apart before, and the offsets that it gave.
+/// One try.
+struct Attempt {
+    /// Both were off.
+    from_ns: u64,
+    /// What counts were apart before.
+    before: Apart,
+    /// What they are apart more.
+    offsets: Apart,
+}
+
 fn attempt(
     kernel: &dyn Kernel,
     edges: &[BorrowedFd<'_>],
     order: &Order,
     turns: u64,
     spin: &dyn Fn(u64),
-) -> Result<(Apart, Apart), Failure> {
+) -> Result<Attempt, Failure> {
     let leader = edges[0];
     for &edge in edges {
         kernel.disable_alone(edge).map_err(Failure::Call)?;
@@ -132,6 +147,7 @@ fn attempt(
         }
         before => before?,
     };
+    let from_ns = clock_ns(order.clockid);
     kernel.enable_alone(leader).map_err(Failure::Call)?;
     for &edge in &edges[1..] {
         spin(turns);
@@ -141,7 +157,7 @@ fn attempt(
     for (offset, before) in offsets.iter_mut().zip(before) {
         *offset = offset.wrapping_sub(before);
     }
-    Ok((before, offsets))
+    Ok(Attempt { from_ns, before, offsets })
 }
 
 /// What counts are apart: edges are the first members of their group.
@@ -226,7 +242,7 @@ mod tests {
     }
 
     fn order(window: u64) -> Order {
-        Order { period: 1_000_003, window, tolerance: 2, granule: 1, turns: None }
+        Order { period: 1_000_003, window, tolerance: 2, granule: 1, turns: None, clockid: 1 }
     }
 
     fn set_on(pmu: &Pmu, edges: usize, order: &Order) -> Result<Achieved, Failure> {

@@ -6,9 +6,12 @@ use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Mutex, MutexGuard};
 
+use pmuscope_abi::record::{RecordBuilder, kind};
 use pmuscope_abi::{Attr, AttrFlags, OpenFlags};
 use pmuscope_counters::fake::FakeKernel;
 use pmuscope_counters::{Kernel, RingMemory};
+
+use crate::clock::clock_ns;
 
 /// Counts that half of a system call takes in user mode.
 pub(crate) const HALF_CALL: u64 = 16;
@@ -22,6 +25,34 @@ pub(crate) struct Pmu {
     rings: FakeKernel,
     /// Events that fit on it at once.
     counters: Option<usize>,
+    /// `attr.config` of events that it does not have.
+    lacking: Vec<u64>,
+}
+
+/// An event with a name and a number.
+pub(crate) fn event(name: &str, config: u64) -> pmuscope_events::Event {
+    use pmuscope_events::{Event, Origin};
+    Event {
+        name: name.into(),
+        typed: name.into(),
+        pmu: "cpu".into(),
+        attr: Attr { config, ..Attr::default() },
+        cpus: None,
+        origin: Origin::Hardware,
+        sampling: None,
+        call_graph: None,
+        stack_size: None,
+        max_stack: None,
+        branch_type: None,
+        time: None,
+        inherit: None,
+        percore: false,
+        alternate_period: None,
+        alternate_jitter: None,
+        max_precise: false,
+        scale: None,
+        unit: None,
+    }
 }
 
 #[derive(Debug, Default)]
@@ -31,6 +62,8 @@ struct State {
     /// Counts that another task's turn takes from us, at the call of that number.
     preempted: BTreeMap<u64, u64>,
     calls: u64,
+    /// Records of samples.
+    sampled: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -38,6 +71,8 @@ struct Event {
     leader: Option<RawFd>,
     enabled: bool,
     period: u64,
+    /// How much of the period has passed.
+    passed: u64,
     count: u64,
     /// Of an offline CPU: it counts no more, and says nothing.
     dead: bool,
@@ -47,6 +82,11 @@ impl Pmu {
     /// With so many counters.
     pub(crate) fn with_counters(counters: usize) -> Self {
         Self { counters: Some(counters), ..Self::default() }
+    }
+
+    /// Without these events.
+    pub(crate) fn without(self, lacking: &[u64]) -> Self {
+        Self { lacking: lacking.to_vec(), ..self }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -81,6 +121,16 @@ impl Pmu {
         self.state().events.values_mut().for_each(|event| event.dead = true);
     }
 
+    /// Samples since the last call, as records.
+    pub(crate) fn take_samples(&self) -> Vec<u8> {
+        std::mem::take(&mut self.state().sampled)
+    }
+
+    /// What an event has counted.
+    pub(crate) fn count(&self, event: BorrowedFd<'_>) -> u64 {
+        self.state().events.get(&event.as_raw_fd()).map_or(0, |event| event.count)
+    }
+
     /// Periods in force, by order of opening.
     pub(crate) fn periods(&self) -> Vec<u64> {
         self.state().events.values().map(|event| event.period).collect()
@@ -100,6 +150,17 @@ impl Pmu {
     fn set(&self, fd: BorrowedFd<'_>, act: impl FnOnce(&mut Event)) -> io::Result<()> {
         self.call(|state| state.events.get_mut(&fd.as_raw_fd()).map(act)).ok_or_else(bad_fd)
     }
+
+    /// As the kernel does it to a group: to each of its members.
+    fn set_all(&self, leader: BorrowedFd<'_>, act: impl Fn(&mut Event)) -> io::Result<()> {
+        let leader = leader.as_raw_fd();
+        self.call(|state| {
+            let members = state.events.iter_mut();
+            let is_it = |fd: RawFd, event: &Event| fd == leader || event.leader == Some(leader);
+            members.filter(|(fd, event)| is_it(**fd, event)).for_each(|(_, event)| act(event));
+        });
+        Ok(())
+    }
 }
 
 fn bad_fd() -> io::Error {
@@ -111,12 +172,35 @@ impl State {
         self.clock += counts;
         let on: Vec<RawFd> =
             self.events.iter().filter(|(_, event)| event.enabled).map(|(fd, _)| *fd).collect();
+        let mut due = Vec::new();
         for (fd, event) in &mut self.events {
             let leader = event.leader.unwrap_or(*fd);
             if on.contains(fd) && on.contains(&leader) && !event.dead {
                 event.count += counts;
+                event.passed += counts;
+                let samples = event.passed.checked_div(event.period).unwrap_or(0);
+                event.passed -= samples * event.period;
+                due.extend((0..samples).map(|_| (*fd, leader)));
             }
         }
+        due.into_iter().for_each(|(fd, leader)| self.sample(fd, leader));
+    }
+
+    /// Header, id, ip, pid and tid, time, CPU, members, and a count and an id of each.
+    fn sample(&mut self, fd: RawFd, leader: RawFd) {
+        let events = self.events.iter();
+        let members: Vec<(u64, u64)> = events
+            .filter(|(fd, event)| **fd == leader || event.leader == Some(leader))
+            .map(|(fd, event)| (event.count, *fd as u64))
+            .collect();
+        let mut record = RecordBuilder::new(&mut self.sampled, kind::SAMPLE, 2);
+        for word in [fd as u64, 0x4000, 1, clock_ns(1), 0, members.len() as u64] {
+            record = record.u64(word);
+        }
+        for (count, id) in members {
+            record = record.u64(count).u64(id);
+        }
+        record.finish();
     }
 }
 
@@ -129,15 +213,24 @@ impl Kernel for Pmu {
         group: Option<BorrowedFd<'_>>,
         _flags: OpenFlags,
     ) -> io::Result<OwnedFd> {
+        if self.lacking.contains(&attr.config) {
+            return Err(io::Error::from_raw_os_error(libc::ENOENT));
+        }
         let fd: OwnedFd = File::open("/dev/null")?.into();
         let event = Event {
             leader: group.map(|leader| leader.as_raw_fd()),
             enabled: !attr.flags.contains(AttrFlags::DISABLED),
             period: attr.sample,
+            passed: 0,
             count: 0,
             dead: false,
         };
-        self.state().events.insert(fd.as_raw_fd(), event);
+        let mut state = self.state();
+        if group.is_none() {
+            // The number was that of a leader before, which was closed together with its group.
+            state.events.retain(|_, event| event.leader != Some(fd.as_raw_fd()));
+        }
+        state.events.insert(fd.as_raw_fd(), event);
         Ok(fd)
     }
 
@@ -150,11 +243,11 @@ impl Kernel for Pmu {
     }
 
     fn enable(&self, event: BorrowedFd<'_>) -> io::Result<()> {
-        self.enable_alone(event)
+        self.set_all(event, |event| event.enabled = true)
     }
 
     fn disable(&self, event: BorrowedFd<'_>) -> io::Result<()> {
-        self.disable_alone(event)
+        self.set_all(event, |event| event.enabled = false)
     }
 
     fn enable_alone(&self, event: BorrowedFd<'_>) -> io::Result<()> {
@@ -166,7 +259,7 @@ impl Kernel for Pmu {
     }
 
     fn set_period(&self, event: BorrowedFd<'_>, period: u64) -> io::Result<()> {
-        self.set(event, |event| event.period = period)
+        self.set(event, |event| (event.period, event.passed) = (period, 0))
     }
 
     fn read(&self, event: BorrowedFd<'_>, words: &mut [u64]) -> io::Result<usize> {

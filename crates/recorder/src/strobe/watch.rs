@@ -1,8 +1,8 @@
 //! What the readers see of the phase, in the samples that pass by.
 //!
-//! A reader hands over each piece of a ring; here windows are put together as an analysis would, and
-//! only counted: right, of a wrong length, of a wrong offset. The main thread asks what was seen and
-//! says which phase is the right one.
+//! A reader hands over each piece of a ring. Samples of no phase are taken out of it. Of the others
+//! windows are put together as an analysis would, and only counted: right, of a wrong length, of a wrong
+//! offset. The main thread asks what was seen and says which phase is the right one.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -10,6 +10,7 @@ use pmuscope_abi::record::kind;
 use pmuscope_counters::Pending;
 use pmuscope_perfdata::strobe::Reason;
 
+use super::gaps::{Gaps, TIME_AT};
 use crate::tally::View;
 
 /// A window is of a wrong length beyond this many times the offset …
@@ -30,6 +31,11 @@ pub(crate) struct Watch {
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 struct CpuWatch {
     expected: Option<Expected>,
+    gaps: Gaps,
+    /// Which samples are of the next phase is not known yet.
+    is_being_set: bool,
+    /// Samples that were left out since the recording began.
+    left_out: u64,
     /// `A.count` at the last A sample.
     opened: Option<u64>,
     wrong_offsets: u32,
@@ -75,11 +81,52 @@ impl Watch {
         Some(self.cpus.get(ring)?.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// From now on this phase is the right one; `None`: none is set.
-    pub(crate) fn expect(&self, ring: usize, expected: Option<Expected>) {
+    /// The events of the ring are off since `now_ns`.
+    pub(crate) fn turned_off(&self, ring: usize, now_ns: u64) {
         if let Some(mut cpu) = self.cpu(ring) {
-            *cpu = CpuWatch { expected, throttled: cpu.throttled, ..CpuWatch::default() };
+            cpu.gaps.begin(now_ns);
+            cpu.begin_anew(None);
         }
+    }
+
+    /// A phase is about to be tried for. Until [`Watch::expect`] or [`Watch::turned_off`] says what came
+    /// of it, readers leave the ring alone.
+    pub(crate) fn being_set(&self, ring: usize) {
+        if let Some(mut cpu) = self.cpu(ring) {
+            cpu.is_being_set = true;
+        }
+    }
+
+    /// From now on this phase is the right one.
+    pub(crate) fn expect(&self, ring: usize, expected: Expected) {
+        if let Some(mut cpu) = self.cpu(ring) {
+            cpu.gaps.end(expected.from_ns);
+            cpu.begin_anew(Some(expected));
+        }
+    }
+
+    /// Takes out of what is pending in a ring what was sampled in no phase, and looks at the rest, which
+    /// comes back in runs of whole records. `None` while a phase is being set, unless this is the `last`
+    /// look: what belongs to it shows when it is.
+    pub(crate) fn sift<'a>(
+        &self,
+        ring: usize,
+        pending: &Pending<'a>,
+        last: bool,
+    ) -> Option<Vec<Pending<'a>>> {
+        let Some(mut cpu) = self.cpu(ring) else { return Some(vec![*pending]) };
+        if cpu.is_being_set && !last {
+            return None;
+        }
+        let (kept, left_out) = cpu.gaps.sift(pending);
+        cpu.left_out += left_out;
+        kept.iter().for_each(|run| cpu.look(run));
+        Some(kept)
+    }
+
+    /// Samples of no phase that were left out since the recording began.
+    pub(crate) fn left_out(&self, ring: usize) -> u64 {
+        self.cpu(ring).map_or(0, |cpu| cpu.left_out)
     }
 
     /// Which phase is the right one now.
@@ -99,22 +146,34 @@ impl Watch {
 
     /// Looks at what is pending in a ring.
     pub(crate) fn look(&self, ring: usize, pending: &Pending<'_>) {
-        let Some(mut cpu) = self.cpu(ring) else { return };
-        let view = View::of(pending);
-        view.for_each(|at, header| match header.kind {
-            kind::SAMPLE => cpu.take_sample(&view, at),
-            kind::THROTTLE => cpu.take_throttle(&view, at),
-            _ => {}
-        });
+        if let Some(mut cpu) = self.cpu(ring) {
+            cpu.look(pending);
+        }
     }
 }
 
 impl CpuWatch {
+    /// With sums as they were.
+    fn begin_anew(&mut self, expected: Option<Expected>) {
+        let gaps = std::mem::take(&mut self.gaps);
+        let (left_out, throttled) = (self.left_out, self.throttled);
+        *self = Self { expected, gaps, left_out, throttled, ..Self::default() };
+    }
+
+    fn look(&mut self, pending: &Pending<'_>) {
+        let view = View::of(pending);
+        view.for_each(|at, header| match header.kind {
+            kind::SAMPLE => self.take_sample(&view, at),
+            kind::THROTTLE => self.take_throttle(&view, at),
+            _ => {}
+        });
+    }
+
     /// Sample of an edge: header, id, ip, pid and tid, time, cpu, members, A's count and id, B's …
     fn take_sample(&mut self, view: &View<'_>, at: usize) {
         let word = |number: usize| view.word(at + 8 * number);
         let Some(expected) = self.expected else { return };
-        let (Some(id), Some(time)) = (word(1), word(4)) else { return };
+        let (Some(id), Some(time)) = (word(1), view.word(at + TIME_AT)) else { return };
         if time < expected.from_ns || id != expected.opens && id != expected.closes {
             return;
         }
@@ -196,7 +255,7 @@ mod tests {
     fn watch(list: &[(u64, u64, u64, u64)]) -> Seen {
         let watch = Watch::new(1);
         let expected = expected();
-        watch.expect(0, Some(expected));
+        watch.expect(0, expected);
         watch.look(0, &Pending::of_copy(&samples(list)));
         watch.seen(0)
     }
@@ -241,15 +300,36 @@ mod tests {
         RecordBuilder::new(&mut bytes, kind::THROTTLE, 0).u64(500).u64(A).u64(A).finish();
         let watch = Watch::new(2);
         let expected = expected();
-        watch.expect(1, Some(expected));
+        watch.expect(1, expected);
         watch.look(1, &Pending::of_copy(&bytes));
         assert_eq!((watch.seen(1).lost, watch.throttled(1)), (Some(Reason::Throttled), 1));
-        watch.expect(1, Some(expected));
+        watch.expect(1, expected);
         assert_eq!(
             (watch.seen(1), watch.throttled(1)),
             (Seen::default(), 1),
             "a new phase, old sums"
         );
         watch.look(7, &Pending::of_copy(&bytes));
+    }
+
+    #[test]
+    fn what_is_sampled_while_a_phase_is_being_set_waits_and_is_left_out() {
+        let watch = Watch::new(1);
+        watch.being_set(0);
+        // Two tries that were preempted for a period, then the one that counts.
+        let list =
+            [(A, 40, 900, 0), (A, 60, 1800, 900), (A, 110, 9000, 8700), (B, 111, 9300, 9000)];
+        let bytes = samples(&list);
+        let pending = Pending::of_copy(&bytes);
+        assert!(watch.sift(0, &pending, false).is_none());
+        watch.expect(0, expected());
+        let kept = watch.sift(0, &pending, false).unwrap();
+        let record = bytes.len() / list.len();
+        assert_eq!((kept.len(), kept[0].len()), (1, 2 * record));
+        assert_eq!((watch.left_out(0), watch.seen(0).windows), (2, 1));
+        // Nobody waits for a phase that will never be set.
+        watch.turned_off(0, 112);
+        watch.being_set(0);
+        assert!(watch.sift(0, &pending, true).is_some());
     }
 }

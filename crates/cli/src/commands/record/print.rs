@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use pmuscope_events::describe;
 use pmuscope_perfdata::info::RecordingInfo;
+use pmuscope_perfdata::strobe::CpuHealth;
 use pmuscope_recorder::{EndReason, Preview, Summary};
 use pmuscope_report::number;
 
@@ -56,6 +57,29 @@ fn sampling_cost(info: &RecordingInfo) -> String {
     out
 }
 
+/// Phases of a recording with windows.
+fn windows(info: &RecordingInfo) -> String {
+    let Some(strobe) = &info.strobe else { return String::new() };
+    let sum = |count: fn(&CpuHealth) -> u64| strobe.cpus.iter().map(count).sum::<u64>();
+    let mut out = format!(
+        "pmuscope: windows of {} {}, one in {}: {} epochs on {} CPUs, {} tries not accepted",
+        number::count(strobe.window),
+        strobe.event,
+        number::count(strobe.period),
+        number::count(strobe.epochs.len() as u64),
+        number::count(strobe.cpus.len() as u64),
+        number::count(sum(|cpu| cpu.rejected_tries)),
+    );
+    let left_out = sum(|cpu| cpu.left_out);
+    if left_out > 0 {
+        let _ = write!(out, ", whose {} samples are left out", number::count(left_out));
+    }
+    if strobe.groups.len() > 1 {
+        let _ = write!(out, "; {} groups of counters take turns", strobe.groups.len());
+    }
+    out + "\n"
+}
+
 /// The file, or how many and the last of them.
 fn files(summary: &Summary) -> String {
     let last = summary.paths.last().map(|path| path.display().to_string()).unwrap_or_default();
@@ -90,6 +114,7 @@ pub(super) fn summary(summary: &Summary) -> String {
         cost.startup_s,
         cost.close_s,
     );
+    out.push_str(&windows(info));
     out.push_str(&sampling_cost(info));
     // Errors are among the sentences about what is missing.
     if matches!(summary.ended, EndReason::TargetGone | EndReason::MaxSize(_)) {
