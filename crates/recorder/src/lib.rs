@@ -40,4 +40,6 @@ pub use options::{
 };
 pub use sampling_cost::SamplingCost;
 pub use session::{EndReason, Preview, Signals, Summary, preview, record};
-pub use strobe::{CpuCheck, Disturb, Disturbance, StrobeCheck, strobe_check};
+pub use strobe::{
+    Chosen, CpuCheck, Disturb, Disturbance, Lacking, StrobeCheck, choose_events, strobe_check,
+};

@@ -20,7 +20,7 @@ pub struct RecordOptions {
     pub inherit: bool,
     /// The events, grouped.
     pub groups: Vec<Group>,
-    /// Short windows between two samples: the first event makes them, the others are counted in them.
+    /// Short windows between two samples, which the first event makes.
     pub strobe: Option<StrobeOptions>,
     /// For events that do not say themselves.
     pub sampling: Sampling,
@@ -69,7 +69,7 @@ pub struct RecordOptions {
 }
 
 /// Windows of a strobed recording, in units of the event that makes them.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct StrobeOptions {
     /// Length of a window.
     pub window: u64,
@@ -81,14 +81,14 @@ pub struct StrobeOptions {
     pub burst: u32,
     /// Whose windows are wanted, where the events are those of whole CPUs.
     pub only: Only,
-    /// Counters that this machine does not have are left out, in place of an error.
-    pub drop_missing: bool,
+    /// What is counted in windows: events of a set are counted in the same ones.
+    pub sets: Vec<Vec<Event>>,
 }
 
 impl Default for StrobeOptions {
     fn default() -> Self {
-        let only = Only::Everything;
-        Self { window: 300, period: None, jitter: 0, burst: 1, only, drop_missing: false }
+        let (only, sets) = (Only::Everything, Vec::new());
+        Self { window: 300, period: None, jitter: 0, burst: 1, only, sets }
     }
 }
 

@@ -1,12 +1,14 @@
 //! Metrics: names and units of formulas, from a text that users can extend.
 
 mod formula;
+mod needs;
 
 use std::collections::HashMap;
 
 use thiserror::Error;
 
 pub use formula::{Formula, FormulaError, Variable};
+pub use needs::{Counted, Need};
 
 /// The metrics that come with the program.
 const BUILTIN: &str = include_str!("../../data/metrics.txt");

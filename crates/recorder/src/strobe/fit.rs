@@ -14,35 +14,44 @@ use crate::error::RecorderError;
 const SELF: i32 = 0;
 const ANYWHERE: i32 = -1;
 
-/// Spreads counters over groups, in their order, as many to each as fit beside `edges` of `window`.
+/// Spreads sets of counters over groups: all of a set are in one group, beside `edges` of `window`, and
+/// each group has as many sets as fit.
 ///
 /// # Errors
-/// [`RecorderError::StrobeFit`] where not even one does.
+/// [`RecorderError::StrobeFit`] for a set that does not fit alone.
 pub(crate) fn groups(
     kernel: &dyn Kernel,
     window: &Event,
     edges: usize,
-    counters: &[Event],
+    sets: &[Vec<Event>],
 ) -> Result<Vec<Vec<Event>>, RecorderError> {
-    let fits = |members: &[Event]| fit_together(kernel, window, edges, members);
-    let refused = |name: &str| RecorderError::StrobeFit { event: name.to_owned(), edges };
+    let fits = |members: &[Event]| fits(kernel, window, edges, members);
+    let refused = |events: &[Event]| {
+        let names: Vec<&str> = events.iter().map(|event| &event.name[..]).collect();
+        RecorderError::StrobeFit { event: names.join(" with "), edges }
+    };
     if !fits(&[]) {
-        return Err(refused(&window.name));
+        return Err(refused(std::slice::from_ref(window)));
     }
     let mut groups: Vec<Vec<Event>> = vec![Vec::new()];
-    for counter in counters {
-        let last = groups.len() - 1;
-        groups[last].push(counter.clone());
-        if fits(&groups[last]) {
-            continue;
+    for set in sets {
+        // Groups that need the fewest further counters first.
+        let mut with: Vec<(usize, Vec<Event>)> =
+            groups.iter().map(|group| united(group, set)).enumerate().collect();
+        with.sort_by_key(|(at, all)| all.len() - groups[*at].len());
+        match with.into_iter().find(|(at, all)| all.len() == groups[*at].len() || fits(all)) {
+            Some((at, all)) => groups[at] = all,
+            None if fits(set) => groups.push(set.clone()),
+            None => return Err(refused(set)),
         }
-        groups[last].pop();
-        if groups[last].is_empty() || !fits(std::slice::from_ref(counter)) {
-            return Err(refused(&counter.name));
-        }
-        groups.push(vec![counter.clone()]);
     }
     Ok(groups)
+}
+
+fn united(group: &[Event], set: &[Event]) -> Vec<Event> {
+    let mut all = group.to_vec();
+    all.extend(set.iter().filter(|event| !group.contains(event)).cloned());
+    all
 }
 
 /// Whether the machine has the event.
@@ -52,7 +61,7 @@ pub(crate) fn exists(kernel: &dyn Kernel, event: &Event) -> bool {
 
 /// Whether all can be on the PMU at once: they are opened as one pinned group of this thread, which the
 /// kernel puts there whole or marks as failed, and a failed group reads as end of file.
-fn fit_together(kernel: &dyn Kernel, window: &Event, edges: usize, members: &[Event]) -> bool {
+pub(crate) fn fits(kernel: &dyn Kernel, window: &Event, edges: usize, members: &[Event]) -> bool {
     let events = std::iter::repeat_n(window, edges).chain(members);
     let mut opened: Vec<OwnedFd> = Vec::new();
     for event in events {
@@ -71,4 +80,37 @@ fn fit_together(kernel: &dyn Kernel, window: &Event, edges: usize, members: &[Ev
     let mut words = vec![0; 1 + opened.len()];
     kernel.enable(leader.as_fd()).is_ok()
         && kernel.read(leader.as_fd(), &mut words).is_ok_and(|filled| filled > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::simulated::{Pmu, event};
+    use super::*;
+
+    fn grouped(counters: usize, sets: &[&[u64]]) -> Result<Vec<Vec<u64>>, RecorderError> {
+        let sets: Vec<Vec<Event>> = sets
+            .iter()
+            .map(|set| set.iter().map(|&n| event(&format!("e{n}"), n)).collect())
+            .collect();
+        let groups = groups(&Pmu::with_counters(counters), &event("cycles", 1), 2, &sets)?;
+        let configs = |group: &Vec<Event>| group.iter().map(|event| event.attr.config).collect();
+        Ok(groups.iter().map(configs).collect())
+    }
+
+    #[test]
+    fn events_of_a_set_stay_together_and_groups_are_as_few_as_they_come() {
+        let sets: [&[u64]; 5] = [&[2, 3], &[2, 4], &[5], &[3, 2], &[4]];
+        assert_eq!(grouped(8, &sets).unwrap(), [[2, 3, 4, 5]]);
+        assert_eq!(grouped(5, &sets).unwrap(), [vec![2, 3, 4], vec![5]]);
+        assert_eq!(grouped(4, &sets).unwrap(), [vec![2, 3], vec![2, 4], vec![5]]);
+        assert_eq!(grouped(2, &[]).unwrap(), [[0; 0]]);
+    }
+
+    #[test]
+    fn a_set_that_does_not_fit_alone_is_named() {
+        let error = grouped(3, &[&[2], &[3, 4]]).unwrap_err().to_string();
+        assert!(error.contains("e3 with e4 does not fit"), "{error}");
+        let error = grouped(1, &[]).unwrap_err().to_string();
+        assert!(error.contains("cycles does not fit"), "{error}");
+    }
 }

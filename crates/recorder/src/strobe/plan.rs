@@ -44,7 +44,7 @@ impl Plan {
         machine: &Machine,
         topology: &Topology,
     ) -> Result<Self, RecorderError> {
-        let (window, counters) = split(events)?;
+        let window = window(events)?;
         let edges = edges(options)?;
         let counting = calibrate::measure(kernel, window, &sys::spin)?;
         let fastest = fastest(counting.per_second, window, machine.frequency(topology).max_khz);
@@ -57,9 +57,7 @@ impl Plan {
         let limit = machine.limits().perf_event_max_sample_rate.unwrap_or(DEFAULT_LIMIT_HZ);
         check_rate(&schedule, options, fastest, limit)?;
         let tolerance = (options.window / TOLERANCE_PART).max(counting.granule);
-        let exists = |event: &&Event| !options.drop_missing || fit::exists(kernel, event);
-        let counters: Vec<Event> = counters.iter().filter(exists).cloned().collect();
-        let counters = fit::groups(kernel, window, edges, &counters)?;
+        let counters = fit::groups(kernel, window, edges, &options.sets)?;
         Ok(Self { schedule, tolerance, counters })
     }
 
@@ -77,12 +75,18 @@ impl Plan {
         options: &StrobeOptions,
         events: &[Event],
     ) -> Result<Self, RecorderError> {
-        let (_, counters) = split(events)?;
+        window(events)?;
         edges(options)?;
+        let mut counters: Vec<Event> = Vec::new();
+        for event in options.sets.iter().flatten() {
+            if !counters.contains(event) {
+                counters.push(event.clone());
+            }
+        }
         let period = options.period.unwrap_or(1_000_000);
-        let (window, jitter) = (options.window, options.jitter);
-        let schedule = Schedule { period, window, jitter, granule: 1 };
-        Ok(Self { schedule, tolerance: window / TOLERANCE_PART, counters: vec![counters.to_vec()] })
+        let (length, jitter) = (options.window, options.jitter);
+        let schedule = Schedule { period, window: length, jitter, granule: 1 };
+        Ok(Self { schedule, tolerance: length / TOLERANCE_PART, counters: vec![counters] })
     }
 
     /// Adds the groups to `requests`, which has the sideband; `shared` is what all events of the
@@ -129,11 +133,11 @@ impl Plan {
     }
 }
 
-/// The event that makes windows, and what is counted in them.
-fn split(events: &[Event]) -> Result<(&Event, &[Event]), RecorderError> {
+/// The event that makes windows.
+fn window(events: &[Event]) -> Result<&Event, RecorderError> {
     let none =
-        || RecorderError::Options("--strobe: no event makes windows. Try -e cycles:u".into());
-    events.split_first().ok_or_else(none)
+        || RecorderError::Options("--strobe: no event makes windows. Try event=cycles:u".into());
+    events.first().ok_or_else(none)
 }
 
 fn edges(options: &StrobeOptions) -> Result<usize, RecorderError> {

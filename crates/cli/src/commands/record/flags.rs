@@ -78,6 +78,10 @@ pub(crate) struct Args {
         help_heading = "Events"
     )]
     pub(crate) strobe: Option<String>,
+    /// Count in windows what these metrics, or groups of them, are computed from; "pmuscope metrics
+    /// --list" shows all [default: basic,branches].
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = "Events")]
+    pub(crate) metrics: Vec<String>,
     /// Samples per second and CPU ("max": what the kernel allows) [default: 1000].
     #[arg(short = 'F', long, value_name = "HZ", help_heading = "Events")]
     pub(crate) freq: Option<String>,

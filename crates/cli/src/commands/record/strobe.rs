@@ -1,18 +1,23 @@
 //! Windows: `--strobe`, and perf's words for it in an event.
 
 use pmuscope_abi::AttrFlags;
-use pmuscope_events::{Event, Group, MachineCatalog, Sampling, parse};
+use pmuscope_counters::Host;
+use pmuscope_events::metrics::{Metric, Metrics, Need};
+use pmuscope_events::{Event, EventError, Group, MachineCatalog, Sampling, parse};
 use pmuscope_machine::{Machine, OwnCgroup};
-use pmuscope_recorder::{INSTEAD_OF_WINDOWS, Only, StrobeOptions, Target};
+use pmuscope_recorder::{
+    Chosen, INSTEAD_OF_WINDOWS, Lacking, Only, StrobeOptions, Target, choose_events,
+};
+use pmuscope_report::escape;
 
 use super::flags::Args;
 use crate::exit::{Exit, failure};
 
 /// What makes windows where nothing else is named.
 const WINDOW_EVENT: &str = "cycles:u";
-/// What is counted in them where nothing is named: as far as the machine has it.
-const COUNTERS: &str =
-    "instructions:u,branch-misses:u,cache-references:u,cache-misses:u,branches:u";
+/// What is counted in them where nothing is named: what these groups of metrics need, as far as the
+/// machine has it.
+const METRICS: [&str; 2] = ["basic", "branches"];
 
 /// What is recorded, for a recording with windows.
 pub(super) struct Strobed {
@@ -43,7 +48,13 @@ pub(super) fn strobed(
     let bad = |message: String| failure(Exit::BadInput, message);
     let alternating = groups.iter().flat_map(|group| &group.events).find(|e| is_alternating(e));
     let settings = match (&args.strobe, alternating) {
-        (None, None) => return Ok(None),
+        (None, None) if args.metrics.is_empty() => return Ok(None),
+        (None, None) => {
+            let names = args.metrics.join(",");
+            return Err(bad(format!(
+                "--metrics {names}: metrics are counted in windows. Try --strobe --metrics {names}"
+            )));
+        }
         (Some(text), _) => Settings::parse(text).map_err(bad)?,
         (None, Some(event)) => Settings::of_event(event),
     };
@@ -51,24 +62,37 @@ pub(super) fn strobed(
     if let Some(flag) = conflict {
         return Err(bad(format!("--strobe with {flag}: not possible. Try without {flag}")));
     }
-    let (events, drop_missing) = events(&settings, groups, alternating, machine)?;
+    let catalog = MachineCatalog::new(machine).map_err(|error| bad(error.to_string()))?;
+    let window = window_event(&settings, alternating, &catalog)?;
+    let burst = settings.burst.unwrap_or(1);
+    let (mut sets, mut notices) = (Vec::new(), Vec::new());
+    if groups.is_empty() || !args.metrics.is_empty() {
+        let chosen = metric_sets(&args.metrics, &window, burst as usize + 1, &catalog)?;
+        // What only the default named is not missed.
+        notices.extend(args.metrics.first().and_then(|_| left_out(&chosen.lacking)));
+        sets.extend(chosen.sets);
+    }
+    let others = groups.iter().flat_map(|group| &group.events).filter(|e| e.attr != window.attr);
+    sets.extend(others.map(|event| vec![event.clone()]));
+    let mut events = vec![window];
+    for event in sets.iter().flatten() {
+        if !events.iter().any(|known| known.attr == event.attr) {
+            events.push(event.clone());
+        }
+    }
     let (target, only, notice) = target_and_filter(target, machine);
     let defaults = StrobeOptions::default();
     let options = StrobeOptions {
         window: settings.window.unwrap_or(defaults.window),
         period: settings.period,
         jitter: settings.jitter.unwrap_or(0),
-        burst: settings.burst.unwrap_or(1),
+        burst,
         only,
-        drop_missing,
+        sets,
     };
     let group = Group { name: None, events, leader_sampling: true, weak: false, braces: true };
-    Ok(Some(Strobed {
-        options,
-        groups: vec![group],
-        target,
-        notices: notice.into_iter().collect(),
-    }))
+    notices.extend(notice);
+    Ok(Some(Strobed { options, groups: vec![group], target, notices }))
 }
 
 impl Settings {
@@ -147,24 +171,15 @@ fn conflict(args: &Args) -> Option<&'static str> {
     asked.into_iter().find(|(asked, _)| *asked).map(|(_, flag)| flag)
 }
 
-/// The event that makes windows in front, and what is counted in them; and whether those that the
-/// machine lacks are to be left out.
-fn events(
+/// The event that makes windows.
+fn window_event(
     settings: &Settings,
-    groups: &[Group],
     alternating: Option<&Event>,
-    machine: &Machine,
-) -> anyhow::Result<(Vec<Event>, bool)> {
+    catalog: &MachineCatalog<'_>,
+) -> anyhow::Result<Event> {
     let bad = |message: String| failure(Exit::BadInput, message);
-    let catalog = MachineCatalog::new(machine).map_err(|error| bad(error.to_string()))?;
     let read = |text: &str| -> anyhow::Result<Vec<Event>> {
-        let groups = parse(text, &catalog).map_err(|error| {
-            if error.is_of_machine() {
-                failure(Exit::NotPossible, format!("--strobe: {error}. {INSTEAD_OF_WINDOWS}"))
-            } else {
-                bad(error.to_string())
-            }
-        })?;
+        let groups = parse(text, catalog).map_err(|error| refused(&error))?;
         Ok(groups.into_iter().flat_map(|group| group.events).collect())
     };
     let window = match (&settings.event, alternating) {
@@ -185,19 +200,71 @@ fn events(
             window.typed
         )));
     }
-    let drop_missing = groups.is_empty();
-    let counters = if drop_missing {
-        read(COUNTERS)?
+    Ok(window)
+}
+
+fn refused(error: &EventError) -> anyhow::Error {
+    if error.is_of_machine() {
+        failure(Exit::NotPossible, format!("--strobe: {error}. {INSTEAD_OF_WINDOWS}"))
     } else {
-        groups.iter().flat_map(|group| &group.events).cloned().collect()
+        failure(Exit::BadInput, error.to_string())
+    }
+}
+
+/// The events of the metrics with these names, or of the default ones. A metric that is named itself
+/// must be possible here; of a group's, those that are.
+fn metric_sets(
+    names: &[String],
+    window: &Event,
+    edges: usize,
+    catalog: &MachineCatalog<'_>,
+) -> anyhow::Result<Chosen> {
+    let metrics = Metrics::builtin();
+    let asked: Vec<&str> = match names {
+        [] => METRICS.to_vec(),
+        names => names.iter().map(String::as_str).collect(),
     };
-    let mut events = vec![window];
-    for counter in counters {
-        if !events.iter().any(|known| known.attr == counter.attr) {
-            events.push(counter);
+    let listed = named(&metrics, &asked)?;
+    let needs: Vec<Need> = listed
+        .into_iter()
+        .map(|metric| metrics.need(metric, catalog).map_err(|error| refused(&error)))
+        .collect::<Result<_, _>>()?;
+    let chosen = choose_events(&Host, window, edges, &needs);
+    let by_name = |lacking: &&Lacking| asked.contains(&&lacking.metric[..]);
+    let why = match chosen.lacking.iter().find(by_name) {
+        Some(Lacking { metric, why }) => format!("{metric} cannot be had here: {why}"),
+        None if chosen.lacking.len() < needs.len() || names.is_empty() => return Ok(chosen),
+        None => left_out(&chosen.lacking).unwrap_or_default(),
+    };
+    Err(failure(Exit::NotPossible, format!("--metrics: {why}. Try --metrics basic")))
+}
+
+fn named<'m>(metrics: &'m Metrics, names: &[&str]) -> anyhow::Result<Vec<&'m Metric>> {
+    metrics.chosen(names).map_err(|name| {
+        let meant = match metrics.nearest(name).as_slice() {
+            [] => format!("groups are {}.", metrics.groups().join(", ")),
+            nearest => format!("did you mean {}?", nearest.join(", ")),
+        };
+        let message = format!(
+            "--metrics: there is no metric or group \"{}\"; {meant} All: pmuscope metrics --list",
+            escape(name)
+        );
+        failure(Exit::BadInput, message)
+    })
+}
+
+/// What is said of metrics that cannot be had, by reason.
+fn left_out(lacking: &[Lacking]) -> Option<String> {
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for Lacking { metric, why } in lacking {
+        match reasons.iter_mut().find(|(known, _)| known == why) {
+            Some((_, metrics)) => metrics.push(metric),
+            None => reasons.push((why, vec![metric])),
         }
     }
-    Ok((events, drop_missing))
+    let each = |(why, metrics): &(&str, Vec<&str>)| format!("{} ({why})", metrics.join(", "));
+    let all: Vec<String> = reasons.iter().map(each).collect();
+    (!all.is_empty()).then(|| format!("not counted: {}", all.join("; ")))
 }
 
 fn one(events: Vec<Event>, text: &str) -> anyhow::Result<Event> {
