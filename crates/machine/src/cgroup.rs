@@ -35,9 +35,29 @@ impl Machine {
         own.or_else(|| all.iter().find(|hierarchy| hierarchy.unified)).cloned()
     }
 
-    /// The cgroup this process is in, below [`Machine::perf_cgroup_mount`]. Reads `/proc/self/cgroup`.
+    /// The cgroup that holds these processes and no other, not even in one below it; `None` where they
+    /// have none of their own. Reads `/proc/PID/cgroup` and `cgroup.procs`.
+    #[must_use]
+    pub fn cgroup_of_only(&self, pids: &[u32]) -> Option<PathBuf> {
+        let hierarchy = self.hierarchy()?;
+        let place = |pid: &u32| self.cgroup_of(&pid.to_string(), hierarchy.unified);
+        let (first, others) = pids.split_first()?;
+        let below = place(first).filter(|path| !path.as_os_str().is_empty())?;
+        if others.iter().any(|pid| place(pid).as_ref() != Some(&below)) {
+            return None;
+        }
+        let directory = hierarchy.mount(self).join(below);
+        holds_only(&directory, pids)?.then_some(directory)
+    }
+
+    /// The cgroup this process is in, below [`Machine::perf_cgroup_mount`].
     fn own_cgroup(&self, unified: bool) -> Option<PathBuf> {
-        let lines = fs::read(self.path("proc/self/cgroup")).ok()?;
+        self.cgroup_of("self", unified)
+    }
+
+    /// The cgroup a process is in, by its folder in `/proc`.
+    fn cgroup_of(&self, process: &str, unified: bool) -> Option<PathBuf> {
+        let lines = fs::read(self.path("proc").join(process).join("cgroup")).ok()?;
         lines.split(|&byte| byte == b'\n').find_map(|line| {
             let mut fields = line.splitn(3, |&byte| byte == b':').skip(1);
             let (controllers, path) = (fields.next()?, fields.next()?);
@@ -94,6 +114,23 @@ fn unescape(text: &[u8]) -> OsString {
         };
     }
     OsString::from_vec(out)
+}
+
+/// Whether all processes of a cgroup, and of those below it, are among `pids`; `None` if that cannot be
+/// read.
+fn holds_only(cgroup: &Path, pids: &[u32]) -> Option<bool> {
+    let members = fs::read_to_string(cgroup.join("cgroup.procs")).ok()?;
+    // A process of another namespace has the number 0.
+    let is_known = |line: &str| line.parse().is_ok_and(|pid| pids.contains(&pid));
+    if !members.lines().all(is_known) {
+        return Some(false);
+    }
+    for entry in fs::read_dir(cgroup).ok()?.flatten() {
+        if entry.file_type().is_ok_and(|it| it.is_dir()) && !holds_only(&entry.path(), pids)? {
+            return Some(false);
+        }
+    }
+    Some(true)
 }
 
 /// Switches a controller on below a root of the unified hierarchy that has none on: until then perf
@@ -250,6 +287,41 @@ mod tests {
         let (_root, machine) = machine(V1, "4:cpu,perf_event:/x\n0::/y\n");
         assert_eq!(machine.own_cgroup(false), Some("x".into()));
         assert_eq!(machine.own_cgroup(true), Some("y".into()));
+    }
+
+    #[test]
+    fn processes_have_a_cgroup_of_their_own_where_it_holds_nobody_else() {
+        let (root, machine) = machine(UNIFIED, "");
+        let put = |group: &str, pids: &[u32]| {
+            let directory = root.path().join("sys/fs/cgroup").join(group);
+            fs::create_dir_all(&directory).unwrap();
+            let text: String = pids.iter().map(|pid| format!("{pid}\n")).collect();
+            fs::write(directory.join("cgroup.procs"), text).unwrap();
+            for pid in pids {
+                let process = root.path().join("proc").join(pid.to_string());
+                fs::create_dir_all(&process).unwrap();
+                fs::write(process.join("cgroup"), format!("0::/{group}\n")).unwrap();
+            }
+            directory
+        };
+        put("", &[1]);
+        let (alone, _) = (put("a/alone", &[11]), put("shared", &[21, 22]));
+        let parent = put("parent", &[31]);
+        let below = put("parent/below", &[32]);
+        assert_eq!(machine.cgroup_of_only(&[11]), Some(alone));
+        assert_eq!(machine.cgroup_of_only(&[21]), None);
+        assert_eq!(
+            machine.cgroup_of_only(&[21, 22]),
+            Some(root.path().join("sys/fs/cgroup/shared"))
+        );
+        assert_eq!(machine.cgroup_of_only(&[11, 21]), None, "two cgroups");
+        assert_eq!(machine.cgroup_of_only(&[31]), None, "its cgroup counts those below too");
+        assert_eq!(machine.cgroup_of_only(&[32]), Some(below.clone()));
+        assert_eq!(machine.cgroup_of_only(&[1]), None, "the root is everybody's");
+        assert_eq!(machine.cgroup_of_only(&[99]), None, "no such process");
+        assert_eq!(machine.cgroup_of_only(&[]), None);
+        fs::write(below.join("cgroup.procs"), "").unwrap();
+        assert_eq!(machine.cgroup_of_only(&[31]), Some(parent));
     }
 
     #[test]

@@ -20,7 +20,7 @@ use super::threads::MISSED_THREADS;
 use super::{Measured, Session, find_build_id};
 use crate::error::RecorderError;
 use crate::metadata;
-use crate::options::Target;
+use crate::options::{Only, Target};
 use crate::output::Output;
 use crate::reader::{ReaderReport, RingSlot};
 use crate::sys::CpuTime;
@@ -164,7 +164,10 @@ impl Session<'_> {
             Target::Cpus(cpus) => format!("CPUs {cpus}"),
             Target::Processes(pids) => format!("processes {}", join(pids)),
             Target::Threads(tids) => format!("threads {}", join(tids)),
-            Target::Cgroup { path, .. } => format!("cgroup {path}"),
+            Target::Cgroup { path, .. } => match self.options.only() {
+                Only::Processes(pids) => format!("processes {}, cgroup {path}", join(pids)),
+                _ => format!("cgroup {path}"),
+            },
             Target::Command | Target::CommandInCgroup => {
                 let words: Vec<_> =
                     self.options.command.iter().map(|word| word.to_string_lossy()).collect();

@@ -1,5 +1,8 @@
 //! Windows: `--strobe`, and perf's words for it in an event.
 
+use std::io;
+use std::path::PathBuf;
+
 use pmuscope_abi::AttrFlags;
 use pmuscope_counters::Host;
 use pmuscope_events::metrics::{Metric, Metrics, Need};
@@ -287,19 +290,36 @@ fn target_and_filter(target: &Target, machine: &Machine) -> (Target, Only, Optio
     match target {
         Target::Command => match OwnCgroup::new(machine) {
             Ok(_) => (Target::CommandInCgroup, Only::Everything, None),
-            Err((path, error)) => {
-                let notice = format!(
-                    "no cgroup for the command ({}: {error}): all tasks are sampled, and windows of others \
-                     are left out when the recording is read",
-                    path.display()
-                );
-                (Target::System, Only::Command, Some(notice))
+            Err(refused) => {
+                (Target::System, Only::Command, Some(without_cgroup("the command", &refused)))
             }
         },
-        Target::Processes(pids) => (Target::System, Only::Processes(pids.clone()), None),
+        Target::Processes(pids) => {
+            let only = Only::Processes(pids.clone());
+            let Some(cgroup) = machine.cgroup_of_only(pids) else {
+                return (Target::System, only, None);
+            };
+            match OwnCgroup::below(&cgroup) {
+                Ok(_) => {
+                    let path = cgroup.display().to_string();
+                    (Target::Cgroup { path, cpus: None }, only, None)
+                }
+                Err(refused) => {
+                    (Target::System, only, Some(without_cgroup("our helper", &refused)))
+                }
+            }
+        }
         Target::Threads(tids) => (Target::System, Only::Threads(tids.clone()), None),
         wide => (wide.clone(), Only::Everything, None),
     }
+}
+
+fn without_cgroup(of: &str, (path, error): &(PathBuf, io::Error)) -> String {
+    format!(
+        "no cgroup for {of} ({}: {error}): all tasks are sampled, and windows of others are left out \
+         when the recording is read",
+        path.display()
+    )
 }
 
 #[cfg(test)]
