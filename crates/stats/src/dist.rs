@@ -1,4 +1,4 @@
-//! The two distributions that intervals need: normal and Student's t.
+//! The distributions that intervals and tests need: normal, Student's t, Fisher's F.
 //!
 //! Formula numbers are those of the NIST Digital Library of Mathematical Functions (DLMF),
 //! <https://dlmf.nist.gov>. Tests compare with published tables.
@@ -80,6 +80,21 @@ pub fn t_quantile(p: f64, df: f64) -> f64 {
     bisect(0.0, high, |x| t_cdf(x, df) < p)
 }
 
+/// P(|T| >= |t|) for Student's t; `df` may be infinite. Exact in relative terms far out.
+pub(crate) fn t_two_sided(t: f64, df: f64) -> f64 {
+    if df > 1e6 {
+        return 2.0 * upper_tail(t.abs());
+    }
+    incomplete_beta(df / 2.0, 0.5, df / (df + t * t))
+}
+
+/// P(F >= x) for Fisher's F with `d1` and `d2` degrees of freedom; `d2` may be infinite.
+pub(crate) fn f_upper(x: f64, d1: f64, d2: f64) -> f64 {
+    // There the denominator is 1 to six digits.
+    let d2 = d2.min(1e6);
+    incomplete_beta(d2 / 2.0, d1 / 2.0, d2 / (d2 + d1 * x))
+}
+
 /// The point where a test that is true below and false above changes.
 fn bisect(mut low: f64, mut high: f64, below: impl Fn(f64) -> bool) -> f64 {
     for _ in 0..200 {
@@ -93,7 +108,7 @@ fn bisect(mut low: f64, mut high: f64, below: impl Fn(f64) -> bool) -> f64 {
 }
 
 /// ln Γ(x) for x > 0: Stirling's series, DLMF 5.11.1, after moving x up to where it is exact.
-fn ln_gamma(x: f64) -> f64 {
+pub(crate) fn ln_gamma(x: f64) -> f64 {
     let mut shift = 0.0;
     let mut x = x;
     while x < 15.0 {

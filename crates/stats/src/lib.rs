@@ -15,28 +15,43 @@
 #![forbid(unsafe_code)]
 
 mod bootstrap;
+mod causes;
+mod change_point;
+mod correlation;
 mod delta;
 mod difference;
 mod dist;
+mod effect;
 mod interval;
 mod mean;
+mod moderate;
 mod order;
 mod rank;
+mod samples;
 mod share;
+mod slope;
+mod special;
 mod trend;
 
 pub use bootstrap::{MIN_VALUES, median_interval, ratio_of_medians};
+pub use causes::{Bearing, Candidate, Cause, rank_causes};
+pub use change_point::{ChangePoint, change_points};
+pub use correlation::{correlation, fisher_test, williams_test};
 pub use delta::Spread;
 pub use difference::{difference_of_estimates, holm, p_of_zero};
 pub use dist::{normal_cdf, normal_quantile, t_cdf, t_quantile};
+pub use effect::hedges_g;
 pub use interval::{Estimate, Interval, LEVEL};
 pub use mean::{
     difference_of_means, mean, mean_interval, paired_difference, ratio_of_means, std_dev, variance,
     welch_test,
 };
+pub use moderate::{Change, change_tests};
 pub use order::{mad, median, outliers, quantile, quantile_sorted};
 pub use rank::{
     hodges_lehmann_ratio, hodges_lehmann_shift, mann_whitney, paired_ratio, signed_rank_centre,
 };
+pub use samples::TwoSamples;
 pub use share::{MIN_BLOCKS, ShareBootstrap, block_bootstrap_share};
+pub use slope::{product, slope_within};
 pub use trend::trend;
