@@ -7,10 +7,10 @@ use std::hint::black_box;
 
 use libfuzzer_sys::fuzz_target;
 use pmuscope_fuzz::file;
-use pmuscope_measure::compare::compare;
+use pmuscope_measure::compare::{Explain, Options, compare, medians, trend};
 use pmuscope_measure::versus::versus;
 use pmuscope_measure::{Extract, load};
-use pmuscope_report::{Style, compare_text};
+use pmuscope_report::{Style, compare_csv, compare_page, compare_text, trend_page, trend_text};
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(text) = std::str::from_utf8(bytes)
@@ -22,5 +22,18 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(runs) = load(&file("runs.json", bytes)) else { return };
     black_box(versus(&runs, "arm", "none"));
     let files = [("a".to_owned(), runs.clone()), ("b".to_owned(), runs)];
-    black_box(compare_text(&compare(&files), &Style::PLAIN));
+    black_box(medians::compare(&files));
+    let plain = Options::default();
+    for explain in [None, Some(Explain::default())] {
+        let options = Options { explain, ..plain.clone() };
+        if let Ok(comparison) = compare(&files, &options) {
+            black_box(compare_text(&comparison, &Style::PLAIN));
+            black_box(compare_csv(&comparison, '\t'));
+            black_box(compare_page(&comparison));
+        }
+    }
+    if let Ok(trend) = trend(&files, &plain) {
+        black_box(trend_text(&trend, &Style::PLAIN));
+        black_box(trend_page(&trend));
+    }
 });

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use pmuscope_measure::compare::compare;
+use pmuscope_measure::compare::medians::compare;
 use pmuscope_measure::{Guest, RunFile};
 
 use crate::escape::escape;

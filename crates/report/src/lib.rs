@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod capture;
+mod compare;
 mod counts;
 mod counts_lines;
 mod diff;
@@ -31,6 +32,7 @@ mod tint;
 mod views;
 
 pub use capture::capture_text;
+pub use compare::{COMPARE_SCHEMA, TREND_SCHEMA, compare_csv, compare_text, trend_text};
 pub use counts::counts_text;
 pub use counts_lines::{LineFormat, counts_lines, intervals_text};
 pub use diff::{DIFF_SCHEMA, DiffReport, DiffView, diff_text};
@@ -39,7 +41,7 @@ pub use escape::{escape, escape_bytes};
 pub use events::{Here, LIST_SCHEMA, ListReport, ListView, details_text, list_text};
 pub use flame::{Flame, FlameLimits, FlatRow, Frame, Legend, Painter, Tint, flame_svg};
 pub use guests::guests_text;
-pub use html::{Fact, PageLimits, Summary, html_page};
+pub use html::{Fact, PageLimits, Summary, compare_page, html_page, trend_page};
 pub use metrics::{
     METRICS_DIFF_SCHEMA, METRICS_SCHEMA, MetricsDiffReport, MetricsDiffView, MetricsReport,
     MetricsView, Tints, metric_list_text, metrics_csv, metrics_diff_csv, metrics_diff_text,
@@ -50,7 +52,6 @@ pub use recording::{
     recording_text,
 };
 pub use ring::ring_text;
-pub use runs::compare_text;
 pub use style::{Paint, Style, wrap};
 pub use table::{Cell, Column, Table};
 pub use views::{

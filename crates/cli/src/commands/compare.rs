@@ -1,48 +1,196 @@
 //! `pmuscope compare`.
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use pmuscope_measure::compare::compare;
-use pmuscope_measure::load;
-use pmuscope_report::compare_text;
+use pmuscope_measure::compare::{Explain, Options, compare, trend};
+use pmuscope_measure::{RunFile, load};
+use pmuscope_report::{
+    COMPARE_SCHEMA, TREND_SCHEMA, compare_csv, compare_page, compare_text, trend_page, trend_text,
+};
 
 use crate::commands::answer::Begun;
-use crate::exit::Exit;
+use crate::exit::{Exit, failure};
 use crate::terminal;
-
-const SCHEMA: &str = "pmuscope/compare/1";
 
 /// Flags of `pmuscope compare`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  pmuscope bench capture --json before.json
-  pmuscope bench capture --json after.json
-  pmuscope compare before.json after.json")]
+  pmuscope compare before.json after.json
+  pmuscope compare before.json after.json --per packet -m '^l2_|cycles'
+  pmuscope compare before.json after.json --explain
+  pmuscope compare before.json after.json --explain=cycles --cost hitm=150
+  pmuscope compare a.json b.json c.json --base a.json --html compare.html
+  pmuscope compare --trend results/
+
+A figure that the runs cannot tell apart says so: \"cannot tell\" is not \"the same\".")]
 pub(crate) struct Args {
-    /// Run files; ratios are to the first
-    #[arg(required = true, value_name = "FILE")]
+    /// Run files of stat, sweep, bench or lab run: a column each
+    #[arg(required_unless_present = "trend", value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Print everything as one JSON object (schema pmuscope/compare/1)
+    /// Divide by this unit of work, or by none: total; several times [default: all that every file
+    /// has, else total]
+    #[arg(long, value_name = "UNIT")]
+    per: Vec<String>,
+    /// Only figures whose name matches
+    #[arg(short, long, value_name = "REGEX")]
+    metric: Option<String>,
+    /// Compare all files with this one, a name or a number from 1 on [default: all pairs]
+    #[arg(long, value_name = "COL")]
+    base: Option<String>,
+    /// Rank what goes with the change of METRIC, and say what it comes to [default: cycles, else time]
+    #[arg(long, value_name = "METRIC", num_args = 0..=1, conflicts_with = "trend")]
+    explain: Option<Option<String>>,
+    /// What one EVENT costs, in the unit of the figure that is explained; several times
+    #[arg(long, value_name = "EVENT=N", requires = "explain", value_parser = cost)]
+    cost: Vec<(String, f64)>,
+    /// Run files of a folder in the order of time: where did a figure change its level?
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["files", "base"])]
+    trend: Option<PathBuf>,
+    #[command(flatten)]
+    form: Form,
+}
+
+/// What the result looks like.
+#[derive(Debug, clap::Args)]
+#[group(multiple = false)]
+struct Form {
+    /// Print everything as one JSON object (schema pmuscope/compare/2 or pmuscope/trend/1)
     #[arg(long)]
     json: bool,
+    /// Print a line per figure and file, with commas
+    #[arg(long, conflicts_with_all = ["trend", "explain"])]
+    csv: bool,
+    /// Print a line per figure and file, with tabs
+    #[arg(long, conflicts_with_all = ["trend", "explain"])]
+    tsv: bool,
+    /// Write a page with plots to FILE
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+fn cost(text: &str) -> Result<(String, f64), String> {
+    let wrong = || format!("{text:?} is not EVENT=N. Try: --cost page-faults=2500");
+    let (event, number) = text.rsplit_once('=').ok_or_else(wrong)?;
+    let number: f64 = number.trim().parse().map_err(|_| wrong())?;
+    if event.is_empty() || !number.is_finite() || number < 0.0 {
+        return Err(wrong());
+    }
+    Ok((event.to_owned(), number))
 }
 
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let begun = Begun::now();
+    let mut options = Options { per: args.per.clone(), ..Options::default() };
+    if let Some(pattern) = &args.metric {
+        options.only(pattern)?;
+    }
+    if let Some(folder) = &args.trend {
+        let trend = trend(&of_folder(folder)?, &options)?;
+        return show(
+            &args.form,
+            || Ok(trend_page(&trend)),
+            || match args.form.json {
+                true => begun.json(TREND_SCHEMA, None, &Exit::Done, &trend),
+                false => Ok(trend_text(&trend, &terminal::style())),
+            },
+        );
+    }
+    options.base = args.base.as_deref().map(|base| column(base, &args.files)).transpose()?;
+    options.explain = explanation(&args, &mut options.per)?;
     let files = args
         .files
         .iter()
         .map(|path| Ok((path.to_string_lossy().into_owned(), load(path)?)))
         .collect::<anyhow::Result<Vec<_>>>()?;
-    let comparison = compare(&files);
-    let text = if args.json {
-        begun.json(SCHEMA, None, &Exit::Done, comparison)?
-    } else {
-        compare_text(&comparison, &terminal::style())
-    };
-    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    let comparison = compare(&files, &options)?;
+    let form = &args.form;
+    show(
+        form,
+        || Ok(compare_page(&comparison)),
+        || match (form.json, form.csv, form.tsv) {
+            (true, ..) => begun.json(COMPARE_SCHEMA, None, &Exit::Done, &comparison),
+            (_, true, _) => Ok(compare_csv(&comparison, ',')),
+            (.., true) => Ok(compare_csv(&comparison, '\t')),
+            _ => Ok(compare_text(&comparison, &terminal::style())),
+        },
+    )
+}
+
+/// To the page that was asked for, else to standard output.
+fn show(
+    form: &Form,
+    page: impl FnOnce() -> anyhow::Result<String>,
+    text: impl FnOnce() -> anyhow::Result<String>,
+) -> anyhow::Result<Exit> {
+    match &form.html {
+        Some(path) => std::fs::write(path, page()?)
+            .with_context(|| format!("cannot write {}", path.display()))?,
+        None => std::io::stdout()
+            .write_all(text()?.as_bytes())
+            .context("cannot write to standard output")?,
+    }
     Ok(Exit::Done)
+}
+
+/// What to explain; `cycles/packet` asks for that unit of work, too.
+fn explanation(args: &Args, per: &mut Vec<String>) -> anyhow::Result<Option<Explain>> {
+    let Some(metric) = &args.explain else { return Ok(None) };
+    if let Some(name) = metric.as_deref().filter(|name| Path::new(name).is_file()) {
+        return Err(failure(
+            Exit::BadInput,
+            format!("--explain took {name} for the name of a figure. Try: --explain=cycles {name}"),
+        ));
+    }
+    if args.files.len() < 2 {
+        let message = "--explain needs two files. Try: pmuscope compare A.json B.json --explain";
+        return Err(failure(Exit::BadInput, message));
+    }
+    let mut metric = metric.clone();
+    if let Some((name, unit)) = metric.as_deref().and_then(|m| m.rsplit_once('/')) {
+        if !per.iter().any(|known| known == unit) {
+            per.push(unit.to_owned());
+        }
+        metric = Some(name.to_owned());
+    }
+    Ok(Some(Explain { metric, costs: args.cost.clone() }))
+}
+
+/// A column by its name or number.
+fn column(base: &str, files: &[PathBuf]) -> anyhow::Result<usize> {
+    let by_name = files.iter().position(|path| {
+        path.as_os_str() == base || path.file_name().is_some_and(|name| name == base)
+    });
+    let by_number = || base.parse::<usize>().ok()?.checked_sub(1).filter(|&at| at < files.len());
+    by_name.or_else(by_number).ok_or_else(|| {
+        let message = format!(
+            "--base {base}: no file is called so, and there are {}. Try: --base 1",
+            files.len()
+        );
+        failure(Exit::BadInput, message)
+    })
+}
+
+/// Run files of a folder; what is JSON of another kind is an error, other files are not looked at.
+fn of_folder(folder: &Path) -> anyhow::Result<Vec<(String, RunFile)>> {
+    let cannot = || format!("cannot read {}", folder.display());
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(folder).with_context(cannot)? {
+        let path = entry.with_context(cannot)?.path();
+        if path.extension().is_some_and(|extension| extension == "json") {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    if paths.is_empty() {
+        let message = format!(
+            "{} has no run files (*.json). Try: pmuscope stat --json {}/1.json -- CMD",
+            folder.display(),
+            folder.display()
+        );
+        return Err(failure(Exit::BadInput, message));
+    }
+    paths.into_iter().map(|path| Ok((path.to_string_lossy().into_owned(), load(&path)?))).collect()
 }

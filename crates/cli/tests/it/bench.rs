@@ -153,43 +153,6 @@ fn a_signal_keeps_what_is_done() {
     assert!(file["runs"].as_array().unwrap().len() >= 2);
 }
 
-/// A run file with one figure; `factor` times as large as another's.
-fn run_file(factor: f64) -> String {
-    let values: Vec<String> = (0..6)
-        .map(|run| {
-            format!(r#"{{"run": {run}, "value": {}}}"#, factor * (10.0 + f64::from(run) / 10.0))
-        })
-        .collect();
-    let runs: Vec<String> = (0..6)
-        .map(|i| {
-            format!(r#"{{"index": {i}, "order": {i}, "started": "1", "duration_s": 1, "exit": 0}}"#)
-        })
-        .collect();
-    format!(
-        r#"{{"schema": "pmuscope/runs/1", "tool": {{"name": "pmuscope", "version": "0"}},
-            "machine": null, "command": ["x"], "started": "1", "duration_s": 6, "status": 0,
-            "runs": [{}], "series": [{{"labels": {{"arm": "BASE"}}, "metric": "time", "unit": "s",
-            "origin": "program", "values": [{}]}}]}}"#,
-        runs.join(","),
-        values.join(",")
-    )
-}
-
-#[test]
-fn files_are_compared_with_the_first() {
-    let scratch = Scratch::new();
-    std::fs::write(scratch.path("a.json"), run_file(1.0)).unwrap();
-    std::fs::write(scratch.path("b.json"), run_file(1.25)).unwrap();
-    scratch.pmuscope(["compare", "a.json", "b.json"]).exits(0).prints("ratio").prints("1.25");
-    let compare = scratch.pmuscope(["compare", "--json", "a.json", "b.json"]);
-    compare.exits(0).is_silent();
-    let value: Value = serde_json::from_str(&compare.stdout).unwrap();
-    assert_eq!(value["schema"], "pmuscope/compare/1");
-    let ratio = &value["rows"][0]["columns"][1]["ratio"];
-    assert!((ratio["value"].as_f64().unwrap() - 1.25).abs() < 1e-9);
-    assert!(ratio["interval"]["low"].as_f64() < ratio["interval"]["high"].as_f64());
-}
-
 #[test]
 fn a_file_of_another_kind_is_refused() {
     let scratch = Scratch::new();

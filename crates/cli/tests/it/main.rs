@@ -7,6 +7,7 @@ mod bench;
 mod branches;
 mod bundle;
 mod cgroups;
+mod compare;
 mod corpus;
 mod diff;
 mod disk;

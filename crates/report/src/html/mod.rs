@@ -4,6 +4,7 @@
 //! tables and pictures are complete without a script, which adds sorting, filters, search and zoom.
 //! What would make it too big is left out and said: rows below the largest, boxes too narrow to see.
 
+mod compare;
 mod functions;
 mod heat;
 mod modules;
@@ -17,6 +18,7 @@ use crate::flame::{Flame, FlameLimits, svg};
 use crate::markup::text;
 use crate::number::{count, percent};
 
+pub use compare::{compare_page, trend_page};
 pub use summary::{Fact, Summary};
 
 /// No request can leave the page, whatever is in it.

@@ -1,8 +1,10 @@
-//! Run files side by side: one row per figure, one column per file.
+//! Run files side by side by their medians, as guests of one command are: one row per figure, one
+//! column per file, ratios to the first.
 
 use pmuscope_stats::{LEVEL, median_interval, ratio_of_medians};
 use serde::Serialize;
 
+use crate::compare::Head;
 use crate::estimate::{Estimated, SEED};
 use crate::run_file::{Labels, Origin, RunFile, Series};
 
@@ -13,50 +15,6 @@ pub struct Comparison {
     pub files: Vec<Head>,
     /// Figures, in the order in which the files have them.
     pub rows: Vec<Row>,
-}
-
-/// Where the numbers of a file come from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Head {
-    /// As given on the command line.
-    pub name: String,
-    /// The command that wrote it.
-    pub command: Vec<String>,
-    /// Nanoseconds since 1970-01-01 UTC, as text.
-    pub started: String,
-    /// Model of the processor.
-    pub processor: Option<String>,
-    /// Release of the kernel.
-    pub kernel: Option<String>,
-    /// What emulated the machine, if it was: times and rates are then not a machine's.
-    pub emulator: Option<String>,
-    /// What all its runs have in common.
-    pub parameters: Labels,
-    /// Runs in the file.
-    pub runs: usize,
-    /// Runs that did not end with status 0.
-    pub failed: usize,
-    /// Whether the program that wrote it came to its end.
-    pub finished: bool,
-}
-
-impl Head {
-    /// Of this file.
-    pub fn new(name: &str, file: &RunFile) -> Self {
-        let text = |path| file.machine.pointer(path)?.as_str().map(str::to_owned);
-        Self {
-            name: name.to_owned(),
-            command: file.command.clone(),
-            started: file.started.clone(),
-            processor: text("/processor/model_name"),
-            kernel: text("/kernel/release"),
-            emulator: text("/surroundings/emulator/name"),
-            parameters: file.parameters.clone(),
-            runs: file.runs.len(),
-            failed: file.runs.iter().filter(|run| run.exit != Some(0)).count(),
-            finished: file.status.is_some(),
-        }
-    }
 }
 
 /// One figure in all files.

@@ -1,0 +1,365 @@
+//! Run files side by side: one row per figure, one column per file, and what differs.
+//!
+//! A figure is compared per unit of work where runs have units ([`Options::per`]). Each pair of files
+//! (each file with the base, or all pairs) gets a test per figure, with spreads moderated by those of
+//! all figures ([`pmuscope_stats::change_tests`]); p-values of all figures and pairs are corrected
+//! together (Holm 1979), so that where nothing differs at all, a difference is claimed in at most
+//! [`Options::alpha`] of all comparisons. What is not claimed is "cannot tell", not "the same".
+
+mod explain;
+mod figures;
+mod head;
+pub mod medians;
+mod trend;
+
+use pmuscope_stats::{
+    Change, LEVEL, change_tests, difference_of_means, hedges_g, holm, mean_interval, median,
+    ratio_of_means,
+};
+use regex::Regex;
+use serde::Serialize;
+
+pub use explain::{Bearing, Cause, Explanation, How, Part};
+pub use head::Head;
+pub use trend::{Shift, Trend, TrendRow, trend};
+
+use crate::estimate::{Estimated, Limits};
+use crate::run_file::{Labels, Origin, RunFile};
+use figures::{Figure, Measured, figures};
+
+/// The name for runs as a whole among units of work.
+pub const TOTAL: &str = "total";
+
+/// What to compare, and how.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Units of work to divide by, or [`TOTAL`]; empty: all that every file has, else totals.
+    pub per: Vec<String>,
+    /// Compare each file with this one only; `None`: all pairs.
+    pub base: Option<usize>,
+    /// Only figures whose name matches.
+    pub metric: Option<Regex>,
+    /// Share of comparisons without any difference in which one is claimed, at most.
+    pub alpha: f64,
+    /// What to explain.
+    pub explain: Option<Explain>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { per: Vec::new(), base: None, metric: None, alpha: 0.01, explain: None }
+    }
+}
+
+impl Options {
+    /// Keeps only figures whose name matches.
+    ///
+    /// # Errors
+    /// If it is no regular expression.
+    pub fn only(&mut self, pattern: &str) -> Result<(), CompareError> {
+        let why = |error: regex::Error| CompareError::Pattern {
+            pattern: pattern.to_owned(),
+            why: error.to_string().lines().last().unwrap_or_default().to_owned(),
+        };
+        self.metric = Some(Regex::new(pattern).map_err(why)?);
+        Ok(())
+    }
+}
+
+/// Which change to explain.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Explain {
+    /// Name of the figure; `None`: cycles, else time.
+    pub metric: Option<String>,
+    /// What one of an event costs, in the unit of the figure.
+    pub costs: Vec<(String, f64)>,
+}
+
+/// What cannot be compared as asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CompareError {
+    /// A file whose runs do not have the unit.
+    #[error(
+        "{file} has no unit of work called {unit:?} in every run; {}. Try: --per {TOTAL}",
+        if known.is_empty() { "it has none".to_owned() } else { format!("it has {}", known.join(", ")) }
+    )]
+    NoSuchUnit {
+        /// Which file.
+        file: String,
+        /// The unit asked for.
+        unit: String,
+        /// Those it has.
+        known: Vec<String>,
+    },
+    /// Not a regular expression.
+    #[error("{pattern:?} is no regular expression: {why}")]
+    Pattern {
+        /// What was given.
+        pattern: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// No file has the figure to explain.
+    #[error(
+        "no file has a figure called {metric:?} to explain. There are: {}",
+        known.join(", ")
+    )]
+    NoSuchMetric {
+        /// The figure asked for.
+        metric: String,
+        /// Some of those there are.
+        known: Vec<String>,
+    },
+    /// A cost of something that was not measured.
+    #[error("--cost names {event:?}, which no file has. There are: {}", known.join(", "))]
+    NoSuchEvent {
+        /// The event named.
+        event: String,
+        /// Some of those there are.
+        known: Vec<String>,
+    },
+}
+
+/// Run files side by side.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Comparison {
+    /// The files, in the order of columns.
+    pub files: Vec<Head>,
+    /// Units of work that figures are divided by; `null` for the run as a whole.
+    pub per: Vec<Option<String>>,
+    /// The file that all others are compared with; `None`: all pairs.
+    pub base: Option<usize>,
+    /// Share of comparisons without any difference in which one is claimed, at most.
+    pub alpha: f64,
+    /// Tests made, over all figures and pairs.
+    pub tests: usize,
+    /// Figures, cycles and instructions first, else in the order in which the files have them.
+    pub rows: Vec<Row>,
+    /// What goes with the change that was asked about: one per pair of files and set of labels.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub explanations: Vec<Explanation>,
+}
+
+/// One figure in all files.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Row {
+    /// What tells it apart.
+    pub labels: Labels,
+    /// Name of the figure.
+    pub metric: String,
+    /// Its unit, before it is divided by units of work.
+    pub unit: String,
+    /// Per which unit of work; `None`: per run.
+    pub per: Option<String>,
+    /// One per file; `None` where the file does not have the figure.
+    pub columns: Vec<Option<Column>>,
+    /// What differs.
+    pub pairs: Vec<Pair>,
+}
+
+/// One figure in one file.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Column {
+    /// Where the numbers come from.
+    pub origin: Origin,
+    /// Mean over runs; `None` where none was measured.
+    pub mean: Option<Estimated>,
+    /// Median over runs.
+    pub median: Option<f64>,
+    /// Mean of a run as a whole, not divided by units of work.
+    pub total: Option<f64>,
+    /// Least share of its time in which a counter was counting; below 1 the value is an estimate.
+    pub counted: Option<f64>,
+    /// Why there is no mean, as the first run without a number has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+/// One figure in two files.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Pair {
+    /// Index of the file compared with.
+    pub base: usize,
+    /// Index of the other file.
+    pub other: usize,
+    /// Difference of means.
+    pub difference: Option<Estimated>,
+    /// Ratio of means; `None` where a run has nothing above 0.
+    pub ratio: Option<Estimated>,
+    /// Hedges' g: the difference in standard deviations of a run.
+    pub g: Option<Estimated>,
+    /// p-value of this test alone.
+    pub p: Option<f64>,
+    /// p-value corrected for all tests of the comparison.
+    pub p_adjusted: Option<f64>,
+    /// What can be said.
+    pub verdict: Verdict,
+    /// Why there is no test.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<&'static str>,
+}
+
+/// What can be said of two files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// The other file has more.
+    More,
+    /// The other file has less.
+    Less,
+    /// Every run of both has the very same value.
+    Equal,
+    /// The runs do not tell.
+    CannotTell,
+    /// One of them does not have the figure.
+    Unmeasured,
+}
+
+/// Sets files side by side.
+///
+/// # Errors
+/// If a unit of work, or what is to be explained, is not in the files.
+pub fn compare(files: &[(String, RunFile)], options: &Options) -> Result<Comparison, CompareError> {
+    let heads: Vec<Head> = files.iter().map(|(name, file)| Head::new(name, file)).collect();
+    let per = bases(&heads, &options.per)?;
+    let mut all = figures(files, &per);
+    all.retain(|f| options.metric.as_ref().is_none_or(|regex| regex.is_match(&f.metric)));
+    let pairs = pairs(files.len(), options.base);
+    // Figures by pair: what all of them tell of spreads holds for one pair of files.
+    let tested: Vec<Vec<Option<Change>>> = pairs
+        .iter()
+        .map(|&(a, b)| change_tests(&all.iter().map(|f| f.two(a, b)).collect::<Vec<_>>()))
+        .collect();
+    let adjusted = holm(&tested.iter().flatten().map(|t| t.map(|t| t.p)).collect::<Vec<_>>());
+    let row = |(at, figure): (usize, &Figure)| Row {
+        labels: figure.labels.clone(),
+        metric: figure.metric.clone(),
+        unit: figure.unit.clone(),
+        per: figure.per.clone(),
+        columns: figure.columns.iter().map(|c| c.as_ref().map(column)).collect(),
+        pairs: pairs
+            .iter()
+            .enumerate()
+            .map(|(i, &(base, other))| {
+                let p = (tested[i][at].map(|t| t.p), adjusted[i * all.len() + at]);
+                pair(figure, (base, other), p, options.alpha)
+            })
+            .collect(),
+    };
+    let rows: Vec<Row> = all.iter().enumerate().map(row).collect();
+    let explanations = match &options.explain {
+        Some(asked) => explain::explain(&all, &rows, &tested, asked, options.alpha)?,
+        None => Vec::new(),
+    };
+    Ok(Comparison {
+        files: heads,
+        per,
+        base: options.base,
+        alpha: options.alpha,
+        tests: adjusted.iter().flatten().count(),
+        rows,
+        explanations,
+    })
+}
+
+/// Units of work to divide by.
+fn bases(heads: &[Head], asked: &[String]) -> Result<Vec<Option<String>>, CompareError> {
+    if asked.is_empty() {
+        let first = heads.first().map(|head| head.units.keys().cloned().collect::<Vec<_>>());
+        let common = first.unwrap_or_default().into_iter();
+        let common: Vec<Option<String>> = common
+            .filter(|unit| heads.iter().all(|head| head.units.contains_key(unit)))
+            .map(Some)
+            .collect();
+        return Ok(if common.is_empty() { vec![None] } else { common });
+    }
+    let base = |unit: &String| {
+        if unit == TOTAL {
+            return Ok(None);
+        }
+        match heads.iter().find(|head| !head.units.contains_key(unit)) {
+            None => Ok(Some(unit.clone())),
+            Some(head) => Err(CompareError::NoSuchUnit {
+                file: head.name.clone(),
+                unit: unit.clone(),
+                known: head.units.keys().cloned().collect(),
+            }),
+        }
+    };
+    asked.iter().map(base).collect()
+}
+
+/// Pairs of files to compare.
+fn pairs(files: usize, base: Option<usize>) -> Vec<(usize, usize)> {
+    match base {
+        Some(base) => (0..files).filter(|&i| i != base).map(|i| (base, i)).collect(),
+        None => (0..files).flat_map(|a| (a + 1..files).map(move |b| (a, b))).collect(),
+    }
+}
+
+fn column(measured: &Measured) -> Column {
+    let numbers = measured.numbers();
+    Column {
+        origin: measured.origin,
+        mean: exact(&numbers).or_else(|| mean_interval(&numbers, LEVEL).map(Estimated::from)),
+        median: median(&numbers),
+        total: pmuscope_stats::mean(&measured.totals),
+        counted: measured.counted,
+        why: if numbers.is_empty() { measured.why.clone() } else { None },
+    }
+}
+
+/// Of values that are all the same: rounding errors are no spread. `None` where they are not.
+fn exact(values: &[f64]) -> Option<Estimated> {
+    let value = *values.first()?;
+    let limits = Limits { low: value, high: value, level: LEVEL };
+    let is_one = values.len() > 1 && values.iter().all(|other| *other == value);
+    is_one.then_some(Estimated { value, interval: Some(limits), n: values.len(), why: None })
+}
+
+fn pair(
+    figure: &Figure,
+    (base, other): (usize, usize),
+    (p, p_adjusted): (Option<f64>, Option<f64>),
+    alpha: f64,
+) -> Pair {
+    let two = figure.two(base, other);
+    let (a, b) = two.values();
+    let difference = difference_of_means(&a, &b, LEVEL);
+    let (verdict, why) = match (&difference, p_adjusted) {
+        (None, _) => (Verdict::Unmeasured, None),
+        (Some(_), None) if two.is_constant() && a.len() > 1 && b.len() > 1 => {
+            (Verdict::Equal, None)
+        }
+        (Some(_), None) => (Verdict::CannotTell, Some(untested(&a, &b))),
+        (Some(d), Some(p)) if p <= alpha && d.value > 0.0 => (Verdict::More, None),
+        (Some(_), Some(p)) if p <= alpha => (Verdict::Less, None),
+        _ => (Verdict::CannotTell, None),
+    };
+    Pair {
+        base,
+        other,
+        difference: match verdict {
+            Verdict::Equal => exact(&vec![0.0; a.len().min(b.len())]),
+            _ => difference.map(Estimated::from),
+        },
+        ratio: ratio_of_means(&a, &b, LEVEL).map(Estimated::from),
+        g: hedges_g(&a, &b, LEVEL).map(Estimated::from),
+        p,
+        p_adjusted,
+        verdict,
+        why,
+    }
+}
+
+fn untested(a: &[f64], b: &[f64]) -> &'static str {
+    if a.len() < 2 || b.len() < 2 {
+        "one run does not tell what varies from run to run"
+    } else {
+        "no run of a file differs from its others, and how finely this is measured is not known"
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,283 @@
+//! Run files side by side, what explains a difference, and figures over time.
+
+mod csv;
+mod explain;
+pub(crate) mod notes;
+pub(crate) mod scale;
+mod trend;
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use pmuscope_measure::Estimated;
+use pmuscope_measure::compare::{Column as Measured, Comparison, Head, Pair, Row, Verdict};
+
+use crate::escape::escape;
+use crate::number;
+use crate::runs::{marked, value};
+use crate::style::{Paint, Style, wrap};
+use crate::table::{Cell, Column, Table};
+use notes::{is_cut, of_comparison, short_names};
+use scale::Scale;
+
+pub use csv::compare_csv;
+pub use trend::trend_text;
+
+pub(crate) use trend::unit as trend_unit;
+
+/// Kind and version of `pmuscope compare --json`.
+pub const COMPARE_SCHEMA: &str = "pmuscope/compare/2";
+/// Kind and version of `pmuscope compare --trend DIR --json`.
+pub const TREND_SCHEMA: &str = "pmuscope/trend/1";
+
+/// The tables of `pmuscope compare`.
+pub fn compare_text(comparison: &Comparison, style: &Style) -> String {
+    let names = short_names(&comparison.files);
+    let mut out = head(comparison, &names);
+    out += "\n";
+    out += &table(comparison, &names).render(style);
+    if comparison.base.is_none() && names.len() > 2 {
+        for pair in 0..comparison.rows.first().map_or(0, |row| row.pairs.len()) {
+            out += &differences(comparison, &names, pair, style);
+        }
+    }
+    for explanation in &comparison.explanations {
+        out += "\n";
+        out += &explain::text(explanation, &names, style);
+    }
+    for note in of_comparison(&comparison.files, &comparison.rows) {
+        out += "\n";
+        out += &wrap(&note, style.width, 0);
+        out += "\n";
+    }
+    style.text(&out).into_owned()
+}
+
+fn head(comparison: &Comparison, names: &[String]) -> String {
+    let figures = number::count(comparison.rows.len() as u64);
+    let per: Vec<String> = comparison
+        .per
+        .iter()
+        .map(|per| per.as_ref().map_or("run".to_owned(), |per| escape(per).into_owned()))
+        .collect();
+    let mut out = format!("{figures} figures per {}: mean ±95 %", per.join(", "));
+    if names.len() > 1 {
+        let _ = write!(
+            out,
+            ", differences claimed at {} of {} tests together (Holm)",
+            number::percent(comparison.alpha, 0),
+            number::count(comparison.tests as u64)
+        );
+    }
+    out.push('\n');
+    for (name, file) in names.iter().zip(&comparison.files) {
+        out += &of_file(name, file);
+    }
+    out
+}
+
+/// `a.json: 15 runs of 10,000,000 packet on Xeon E5, pmuscope sweep …`.
+pub(crate) fn of_file(name: &str, file: &Head) -> String {
+    let machine = file.processor.as_deref().map_or(String::new(), |p| format!(" on {}", escape(p)));
+    let command: String = file.command.join(" ").chars().take(100).collect();
+    let units: Vec<String> = file
+        .units
+        .iter()
+        .map(|(unit, n)| format!("{} {}", number::significant(*n, 6), escape(unit)))
+        .collect();
+    let units = if units.is_empty() { String::new() } else { format!(" of {}", units.join(", ")) };
+    format!("{name}: {} runs{units}{machine}, {}\n", file.runs - file.failed, escape(&command))
+}
+
+/// All figures.
+fn table(comparison: &Comparison, names: &[String]) -> Table {
+    let keys = label_keys(comparison.rows.iter().map(|row| &row.labels));
+    let with_totals = comparison.per.iter().any(Option::is_some);
+    let two = names.len() == 2;
+    let mut columns: Vec<Column> = keys.iter().map(|key| Column::text(escape(key))).collect();
+    columns.extend([Column::text("metric"), Column::text("unit")]);
+    for (at, name) in names.iter().enumerate() {
+        if with_totals {
+            columns.push(Column::number("TOTAL"));
+        }
+        columns.extend([Column::number("n"), Column::number(name)]);
+        if !two && comparison.base.is_some_and(|base| base != at) {
+            columns.extend([Column::number("change"), Column::text("")]);
+        }
+    }
+    if two {
+        columns.extend(["difference", "ratio", "g", "p"].map(Column::number));
+        columns.push(Column::text(""));
+    }
+    let mut table = Table::new(columns);
+    for row in &comparison.rows {
+        let scale = Scale::of_row(row);
+        let mut cells = front(row, &keys, &comparison.files);
+        for (at, column) in row.columns.iter().enumerate() {
+            let measured = column.as_ref();
+            if with_totals {
+                let total = measured.and_then(|column| column.total);
+                cells.push(Cell::measured(total, |total| exact(total, &row.unit)));
+            }
+            let mean = measured.and_then(|column| column.mean);
+            cells.push(Cell::new(mean.map_or(0, |mean| mean.n).to_string()));
+            cells.push(Cell::measured(measured.filter(|_| mean.is_some()), |c| {
+                mean_text(c, &scale)
+            }));
+            if !two && comparison.base.is_some_and(|base| base != at) {
+                let pair = row.pairs.iter().find(|pair| pair.other == at);
+                cells.push(Cell::measured(pair.and_then(|pair| pair.ratio), |r| percent(&r)));
+                cells.push(pair.map_or_else(Cell::default, verdict));
+            }
+        }
+        if two {
+            cells.extend(row.pairs.iter().flat_map(|pair| pair_cells(pair, &scale)));
+        }
+        table.row(cells);
+    }
+    table
+}
+
+/// Labels, name and unit.
+fn front(row: &Row, keys: &[&str], files: &[Head]) -> Vec<Cell> {
+    let label = |key: &&str| row.labels.get(*key).map_or(String::new(), |v| escape(v).into_owned());
+    let mut cells: Vec<Cell> = keys.iter().map(|key| Cell::new(label(key))).collect();
+    cells.push(Cell::new(escape(&row.metric)));
+    cells.push(Cell::new(unit_text(row, files)));
+    cells
+}
+
+/// `s/packet`, `/packet`; with the mark of emulated counters and machines.
+pub(crate) fn unit_text(row: &Row, files: &[Head]) -> String {
+    let emulated = files.iter().any(|file| file.emulator.is_some());
+    let origins = || row.columns.iter().flatten().map(|column| column.origin);
+    let mut unit = marked(&Scale::of_row(row).unit, origins(), emulated);
+    if let Some(per) = &row.per {
+        let (plain, mark) = unit.split_once(" (").map_or((&*unit, None), |(u, m)| (u, Some(m)));
+        let mark = mark.map_or(String::new(), |mark| format!(" ({mark}"));
+        unit = format!("{plain}/{}{mark}", escape(per));
+    }
+    if !unit.ends_with("(emu)") && origins().any(|o| o == pmuscope_measure::Origin::Emulated) {
+        unit += " (emu)";
+    }
+    unit.trim().to_owned()
+}
+
+/// What was not counted all of the time is an estimate.
+pub(crate) fn mean_text(column: &Measured, scale: &Scale) -> String {
+    let show = |mean| value(&scale.apply(&mean), &scale.unit);
+    let text = column.mean.map_or("-".to_owned(), show);
+    if is_cut(column) { format!("~{text}") } else { text }
+}
+
+fn exact(total: f64, unit: &str) -> String {
+    match unit {
+        "" if total.abs() >= 1000.0 => number::fixed(total, 0),
+        "" if total.fract() == 0.0 => number::fixed(total, 0),
+        "B" => number::bytes(total.max(0.0).round() as u64),
+        "s" => number::duration(total),
+        "ms" | "msec" => number::duration(total / 1e3),
+        _ => number::significant(total, 4),
+    }
+}
+
+fn pair_cells(pair: &Pair, scale: &Scale) -> Vec<Cell> {
+    vec![
+        Cell::measured(pair.difference, |d| signed(&scale.apply(&d), &scale.unit)),
+        Cell::measured(pair.ratio, |ratio| value(&ratio, "")),
+        Cell::measured(pair.g, |g| number::significant(g.value, 2)),
+        Cell::measured(pair.p_adjusted, p_text),
+        verdict(pair),
+    ]
+}
+
+/// A difference with its sign; a size in binary units has none else.
+pub(crate) fn signed(difference: &Estimated, unit: &str) -> String {
+    if unit != "B" {
+        let text = value(difference, unit);
+        return if difference.value > 0.0 { format!("+{text}") } else { text };
+    }
+    let sign = if difference.value < 0.0 { "-" } else { "+" };
+    format!("{sign}{}", number::bytes(difference.value.abs().round() as u64))
+}
+
+/// A ratio as percentage of change.
+fn percent(ratio: &Estimated) -> String {
+    let half = ratio.interval.map(|i| 50.0 * (i.high - i.low)).filter(|half| *half > 0.0);
+    let change = 100.0 * (ratio.value - 1.0);
+    let text = half.map_or(number::significant(change, 3), |half| number::interval(change, half));
+    format!("{}{text} %", if change > 0.0 { "+" } else { "" })
+}
+
+pub(crate) fn p_text(p: f64) -> String {
+    if p < 1e-4 { "<0.0001".to_owned() } else { number::significant(p, 2) }
+}
+
+pub(crate) fn verdict_words(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::More => "more",
+        Verdict::Less => "less",
+        Verdict::Equal => "equal in all runs",
+        Verdict::CannotTell => "cannot tell",
+        Verdict::Unmeasured => "-",
+    }
+}
+
+fn verdict(pair: &Pair) -> Cell {
+    let words = verdict_words(pair.verdict);
+    match pair.verdict {
+        Verdict::More | Verdict::Less => Cell::new(words).paint(Paint::Bold),
+        _ => Cell::new(words).paint(Paint::Dim),
+    }
+}
+
+/// What differs between two of several files.
+fn differences(comparison: &Comparison, names: &[String], pair: usize, style: &Style) -> String {
+    let keys = label_keys(comparison.rows.iter().map(|row| &row.labels));
+    let mut columns: Vec<Column> = keys.iter().map(|key| Column::text(escape(key))).collect();
+    columns.extend([Column::text("metric"), Column::text("unit")]);
+    columns.extend(["difference", "ratio", "g", "p"].map(Column::number));
+    columns.push(Column::text(""));
+    let mut table = Table::new(columns).indent(2);
+    let (mut found, mut rest, mut ends) = (0, 0, (0, 0));
+    for row in &comparison.rows {
+        let one = &row.pairs[pair];
+        ends = (one.base, one.other);
+        match one.verdict {
+            Verdict::More | Verdict::Less => {
+                let mut cells = front(row, &keys, &comparison.files);
+                cells.extend(pair_cells(one, &Scale::of_row(row)));
+                table.row(cells);
+                found += 1;
+            }
+            Verdict::CannotTell => rest += 1,
+            Verdict::Equal | Verdict::Unmeasured => {}
+        }
+    }
+    let mut out = format!("\n{} to {}", names[ends.0], names[ends.1]);
+    let (found, rest) = (number::count(found), number::count(rest));
+    let _ = writeln!(out, ": figures that differ: {found}, that cannot be told: {rest}");
+    if !table.is_empty() {
+        out += &table.render(style);
+    }
+    out
+}
+
+/// An explanation as text of any width.
+pub(crate) fn explanation_text(
+    explanation: &pmuscope_measure::compare::Explanation,
+    names: &[String],
+) -> String {
+    explain::text(explanation, names, &Style::PLAIN)
+}
+
+/// Names of labels that any row has.
+pub(crate) fn label_keys<'a>(
+    rows: impl Iterator<Item = &'a pmuscope_measure::Labels>,
+) -> Vec<&'a str> {
+    let keys: BTreeSet<&str> = rows.flat_map(|labels| labels.keys()).map(String::as_str).collect();
+    keys.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,242 @@
+use std::collections::BTreeMap;
+use std::time::{Duration, UNIX_EPOCH};
+
+use pmuscope_measure::compare::{Explain, Options, compare, trend};
+use pmuscope_measure::{Labels, Origin, Program, Run, RunFile};
+
+use super::*;
+use crate::html::{compare_page, trend_page};
+
+/// A sweep of three groups over six runs each: the ring with `cycles` and `hitm` per packet.
+fn ring(name: &str, started: u64, cycles: f64, hitm: f64) -> (String, RunFile) {
+    let tool = Program { name: "pmuscope".into(), version: "1".into() };
+    let command = ["pmuscope", "sweep", "--", "ring"].map(String::from).into();
+    let mut file = RunFile::new(tool, command, UNIX_EPOCH + Duration::from_secs(started));
+    file.machine = serde_json::json!({"processor": {"model_name": "Xeon"}});
+    for index in 0..18 {
+        file.runs.push(Run {
+            index,
+            order: index,
+            round: None,
+            labels: [("group".to_owned(), (index / 6).to_string())].into(),
+            started: "1".into(),
+            duration_s: 1.0,
+            exit: Some(0),
+            why: None,
+            units: BTreeMap::from([("packet".to_owned(), 1e7)]),
+        });
+        let step = [-1.0, 0.4, 1.1, -0.3, 0.6, -0.8][index % 6] * (1.0 + (index / 6) as f64 / 4.0);
+        let mut add = |metric: &str, level: f64, share: f64| {
+            let total = (1e7 * level * (1.0 + share * step)).round();
+            file.add(index, &Labels::new(), metric, ("", Origin::Hardware), Ok(total));
+        };
+        add("cycles", cycles, 0.003);
+        add("instructions", 59.329, 1e-5);
+        match index / 6 {
+            0 => add("xsnp_hitm", hitm, 0.004),
+            1 => add("xsnp_hit", 0.043, 0.2),
+            _ => add("local_dram", 0.0, 0.0),
+        }
+    }
+    file.finish(0);
+    (name.to_owned(), file)
+}
+
+fn both() -> [(String, RunFile); 2] {
+    [ring("a/basic.json", 1, 665.16, 0.941), ring("a/fastforward.json", 2, 421.6, 0.880)]
+}
+
+#[test]
+fn two_files_stand_side_by_side() {
+    let comparison = compare(&both(), &Options::default()).unwrap();
+    insta::assert_snapshot!(compare_text(&comparison, &Style::PLAIN), @r"
+    6 figures per packet: mean ±95 %, differences claimed at 1 % of 4 tests together (Holm)
+    basic.json: 18 runs of 10,000,000 packet on Xeon, pmuscope sweep -- ring
+    fastforward.json: 18 runs of 10,000,000 packet on Xeon, pmuscope sweep -- ring
+
+    metric        unit               TOTAL   n     basic.json          TOTAL   n  fastforward.json      difference             ratio     g        p
+    cycles        /packet    6,651,600,000  18     665.2 ±1.0  4,216,000,000  18        421.6 ±0.6     -243.6 ±1.1    0.6338 ±0.0013  -140  <0.0001  less
+    instructions  /packet      593,290,000  18  59.329 ±0.006    593,290,000  18     59.329 ±0.006  0.0000 ±0.0004  1.00000 ±0.00010     0      1.0  cannot tell
+    xsnp_hitm     /packet        9,410,000   6   0.941 ±0.003      8,800,000   6      0.880 ±0.003   -0.061 ±0.004      0.935 ±0.004   -19  <0.0001  less
+    xsnp_hit      /packet          430,000   6   0.043 ±0.009        430,000   6      0.043 ±0.009    0.000 ±0.012          1.0 ±0.3     0      1.0  cannot tell
+    local_dram    /packet                0   6              0              0   6                 0               0                 -     -        -  equal in all runs
+    duration      ns/packet         1.00 s  18            100         1.00 s  18               100               0  1.00000 ±0.00010     0        -  equal in all runs
+    ");
+}
+
+#[test]
+fn what_explains_a_change_is_told_with_what_is_left() {
+    let costs = vec![("xsnp_hitm".to_owned(), 400.0)];
+    let explain = Some(Explain { metric: None, costs });
+    let comparison = compare(&both(), &Options { explain, ..Options::default() }).unwrap();
+    insta::assert_snapshot!(explanation_text(&comparison.explanations[0], &short_names(&comparison.files)), @r"
+    cycles/packet, basic.json to fastforward.json: 665.2 ±1.0 to 421.6 ±0.6, -243.6 ±1.1, ratio 0.6338 ±0.0013
+
+    group  figure     basic.json  fastforward.json         ratio        p           r  needs  power  at most
+        1  xsnp_hitm       0.941             0.880  0.935 ±0.004  <0.0001  less  1.00  3,990    6.8     12 %  a part at most
+
+    carried by                        change  each     comes to  share
+    xsnp_hitm      known cost  -0.061 ±0.004   400   -24.4 ±1.6   10 %
+    not explained                                   -219.2 ±1.9   90 %
+
+    Figures of one group cannot be told apart. What changes together need not be cause and effect: change one thing and measure again. needs: what each would cost if it alone made the change. power: the change would have to grow with this power of it; beyond 3 it carries a part at most. at most: what it carries if each costs the same in both.
+    ");
+}
+
+#[test]
+fn the_same_twice_has_nothing_to_explain() {
+    let mut files = both();
+    files[1] = ring("a/again.json", 3, 665.2, 0.941);
+    let explain = Some(Explain::default());
+    let comparison = compare(&files, &Options { explain, ..Options::default() }).unwrap();
+    let text = compare_text(&comparison, &Style::PLAIN);
+    assert!(text.contains("Cannot tell whether it changed"), "{text}");
+    assert!(!text.contains("not explained"), "{text}");
+}
+
+fn three() -> [(String, RunFile); 3] {
+    let [a, b] = both();
+    [a, b, ring("a/third.json", 3, 500.0, 0.941)]
+}
+
+#[test]
+fn more_files_have_percentages_of_one_or_all_pairs() {
+    let options = Options { base: Some(0), ..Options::default() };
+    let only = |mut options: Options| {
+        options.only("cycles|hitm").unwrap();
+        compare_text(&compare(&three(), &options).unwrap(), &Style::PLAIN)
+    };
+    insta::assert_snapshot!(only(options), @r"
+    2 figures per packet: mean ±95 %, differences claimed at 1 % of 4 tests together (Holm)
+    basic.json: 18 runs of 10,000,000 packet on Xeon, pmuscope sweep -- ring
+    fastforward.json: 18 runs of 10,000,000 packet on Xeon, pmuscope sweep -- ring
+    third.json: 18 runs of 10,000,000 packet on Xeon, pmuscope sweep -- ring
+
+    metric     unit             TOTAL   n    basic.json          TOTAL   n  fastforward.json          change                TOTAL   n    third.json          change
+    cycles     /packet  6,651,600,000  18    665.2 ±1.0  4,216,000,000  18        421.6 ±0.6  -36.62 ±0.13 %  less  5,000,000,000  18    500.0 ±0.7  -24.83 ±0.15 %  less
+    xsnp_hitm  /packet      9,410,000   6  0.941 ±0.003      8,800,000   6      0.880 ±0.003     -6.5 ±0.4 %  less      9,410,000   6  0.941 ±0.003      0.0 ±0.4 %  cannot tell
+    ");
+    insta::assert_snapshot!(only(Options::default()), @r"
+    2 figures per packet: mean ±95 %, differences claimed at 1 % of 6 tests together (Holm)
+    basic.json: 18 runs of 10,000,000 packet on Xeon, pmuscope sweep -- ring
+    fastforward.json: 18 runs of 10,000,000 packet on Xeon, pmuscope sweep -- ring
+    third.json: 18 runs of 10,000,000 packet on Xeon, pmuscope sweep -- ring
+
+    metric     unit             TOTAL   n    basic.json          TOTAL   n  fastforward.json          TOTAL   n    third.json
+    cycles     /packet  6,651,600,000  18    665.2 ±1.0  4,216,000,000  18        421.6 ±0.6  5,000,000,000  18    500.0 ±0.7
+    xsnp_hitm  /packet      9,410,000   6  0.941 ±0.003      8,800,000   6      0.880 ±0.003      9,410,000   6  0.941 ±0.003
+
+    basic.json to fastforward.json: figures that differ: 2, that cannot be told: 0
+      metric     unit        difference           ratio     g        p
+      cycles     /packet    -243.6 ±1.1  0.6338 ±0.0013  -140  <0.0001  less
+      xsnp_hitm  /packet  -0.061 ±0.004    0.935 ±0.004   -19  <0.0001  less
+
+    basic.json to third.json: figures that differ: 1, that cannot be told: 1
+      metric  unit      difference           ratio    g        p
+      cycles  /packet  -165.2 ±1.2  0.7517 ±0.0015  -92  <0.0001  less
+
+    fastforward.json to third.json: figures that differ: 2, that cannot be told: 0
+      metric     unit        difference           ratio   g        p
+      cycles     /packet     +78.4 ±0.9  1.1860 ±0.0024  56  <0.0001  more
+      xsnp_hitm  /packet  +0.061 ±0.004    1.069 ±0.005  19  <0.0001  more
+    ");
+}
+
+#[test]
+fn what_makes_files_less_comparable_is_said() {
+    let mut files = both();
+    let second = &mut files[1].1;
+    second.machine = serde_json::json!({"processor": {"model_name": "EPYC"}});
+    second.parameters = [("rate".to_owned(), "1000".to_owned())].into();
+    (second.status, second.runs[1].exit) = (None, Some(1));
+    for run in &mut second.runs {
+        run.units = [("request".to_owned(), 5.0)].into();
+    }
+    let value = &mut second.series[0].values[2];
+    (value.enabled_s, value.running_s) = (Some(1.0), Some(0.4));
+    files[0].0 = "b\u{1b}.json".into();
+    let comparison = compare(&files, &Options::default()).unwrap();
+    let notes = notes::of_comparison(&comparison.files, &comparison.rows);
+    insta::assert_snapshot!(notes.join("\n"), @r"
+    The files are of different processors: EPYC, Xeon.
+    The files differ in rate: -, 1000.
+    a/fastforward.json was interrupted: it has the runs done until then.
+    a/fastforward.json: 1 of 18 runs failed (no status 0) and are left out.
+    The files have different units of work: b\x1b.json packet; a/fastforward.json request.
+    a/fastforward.json: 1 of 6 figures (~) were counted part of the time only, 40 % at least: their values are estimates, and intervals know nothing of that. Try: pmuscope sweep, which counts in several runs instead.
+    ");
+    assert!(compare_text(&comparison, &Style::PLAIN).contains("~4"));
+}
+
+#[test]
+fn names_keep_their_folders_where_they_need_them() {
+    let names = |a: &str, b: &str| {
+        let files = [ring(a, 1, 1.0, 1.0), ring(b, 1, 1.0, 1.0)];
+        short_names(&compare(&files, &Options::default()).unwrap().files)
+    };
+    assert_eq!(names("x/a.json", "x/b.json"), ["a.json", "b.json"]);
+    assert_eq!(names("x/a.json", "y/a.json"), ["x/a.json", "y/a.json"]);
+}
+
+#[test]
+fn lines_have_as_many_fields_as_the_head() {
+    let mut files = three();
+    files[0].0 = "=a,\"b\".json".into();
+    let comparison = compare(&files, &Options::default()).unwrap();
+    let text = compare_csv(&comparison, '\t');
+    let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split('\t').collect()).collect();
+    assert!(lines.iter().all(|line| line.len() == lines[0].len()));
+    // Six figures (the time of a run is one): the first file, then three pairs.
+    assert_eq!(lines.len(), 1 + 6 * 4);
+    let at = |name: &str| lines[0].iter().position(|head| *head == name).unwrap();
+    let cycles = &lines[2];
+    assert_eq!((cycles[at("metric")], cycles[at("per")]), ("cycles", "packet"));
+    assert_eq!((cycles[at("base")], cycles[at("verdict")]), ("\"'=a,\"\"b\"\".json\"", "less"));
+    assert!(cycles[at("difference")].parse::<f64>().unwrap() < -240.0);
+    assert!(compare_csv(&comparison, ',').starts_with("metric,labels,unit,per,file,"));
+}
+
+#[test]
+fn levels_over_time_are_marked_where_they_changed() {
+    let files: Vec<_> = (0..12_u64)
+        .map(|day| {
+            let level = if day < 7 { 600.0 } else { 700.0 } + (day * 5 % 7) as f64;
+            ring(&format!("{day}.json"), day, level, 0.9)
+        })
+        .collect();
+    let mut options = Options::default();
+    options.only("cycles|hitm").unwrap();
+    let trend = trend(&files, &options).unwrap();
+    insta::assert_snapshot!(trend_text(&trend, &Style::PLAIN), @r"
+    2 figures over 12 files, the earliest first: mean ±95 %, changes of level claimed at 1 %
+    0.json, 1.json, 2.json, 3.json, 4.json, 5.json, 6.json, 7.json, 8.json, 9.json, 10.json, 11.json
+
+    metric     unit     files         first          last  changed at
+    cycles     /packet     12    600.0 ±0.9    706.0 ±1.0  7.json: 603.0 to 703.0 (p <0.0001)
+    xsnp_hitm  /packet     12  0.900 ±0.003  0.900 ±0.003  -
+    ");
+    let page = trend_page(&trend);
+    assert_eq!(page.matches("class=\"shift\"").count(), 1);
+    assert_eq!(page.matches("<circle").count(), 24);
+}
+
+#[test]
+fn a_page_has_a_dot_per_value_and_no_name_acts_in_it() {
+    let mut files = both();
+    files[0].1.series[0].metric = "<script>alert(1)</script>".into();
+    let comparison = compare(&files, &Options::default()).unwrap();
+    let page = compare_page(&comparison);
+    assert!(!page.contains("<script>alert") && page.contains("&lt;script&gt;alert"));
+    let measured: usize = comparison
+        .rows
+        .iter()
+        .map(|row| {
+            let values = row.columns.iter().flatten().filter(|c| c.mean.is_some()).count();
+            let ratios = row.pairs.iter().filter(|pair| pair.ratio.is_some()).count();
+            values + ratios
+        })
+        .sum();
+    assert!(measured > 10);
+    assert_eq!(page.matches("<circle").count(), measured);
+    assert!(!page.contains("http://") && !page.contains("https://"));
+}

@@ -1,0 +1,315 @@
+//! A comparison as one page: dots with intervals, ratios on one axis, what explains the change.
+
+use std::fmt::Write as _;
+
+use pmuscope_measure::Estimated;
+use pmuscope_measure::compare::{Comparison, Explanation, Head, Pair, Row, Trend, Verdict};
+
+use super::{close_page, open_page};
+use crate::compare::notes::{of_comparison, of_files, short_names};
+use crate::compare::scale::Scale;
+use crate::compare::{mean_text, p_text, signed, unit_text, verdict_words};
+use crate::markup::text;
+use crate::number;
+use crate::runs::value;
+
+/// Width of a plot, pixels.
+const WIDTH: f64 = 260.0;
+/// Height of a dot's line, pixels.
+const LINE: f64 = 14.0;
+/// The axis of ratios goes from 1 / this to this; what lies beyond is drawn at its end.
+const LARGEST_RATIO: f64 = 4.0;
+/// Colours of files.
+const COLOURS: usize = 6;
+/// Height of the plot of a figure over time, pixels.
+const HEIGHT: f64 = 64.0;
+
+/// The page of `pmuscope compare --html`.
+#[must_use]
+pub fn compare_page(comparison: &Comparison) -> String {
+    let names = short_names(&comparison.files);
+    let mut out = front(&names.join(", "), &comparison.files, &names);
+    push_notes(&mut out, &of_comparison(&comparison.files, &comparison.rows));
+    out.push_str("</header>\n<main>\n");
+    for explanation in &comparison.explanations {
+        push_explanation(&mut out, explanation, &names);
+    }
+    push_rows(&mut out, comparison, &names);
+    end(out)
+}
+
+/// The page of `pmuscope compare --trend DIR --html`.
+#[must_use]
+pub fn trend_page(trend: &Trend) -> String {
+    let names = short_names(&trend.files);
+    let title = format!("{} files over time", names.len());
+    let mut out = front(&title, &[], &[]);
+    push_notes(&mut out, &of_files(&trend.files));
+    out.push_str("</header>\n<main>\n");
+    push_trend(&mut out, trend, &names);
+    end(out)
+}
+
+fn front(title: &str, files: &[Head], names: &[String]) -> String {
+    let mut out = String::new();
+    open_page(&mut out, title);
+    // Writing to a String does not fail, here and below.
+    let _ = write!(
+        out,
+        "<style>\n{}</style>\n<header>\n<h1>{}</h1>\n",
+        include_str!("compare.css"),
+        text(title)
+    );
+    if !files.is_empty() {
+        out.push_str("<ul class=\"files\">\n");
+        for (at, (name, file)) in names.iter().zip(files).enumerate() {
+            let line = crate::compare::of_file(name, file);
+            let _ = writeln!(out, "<li>{} {}</li>", chip(at), text(line.trim_end()));
+        }
+        out.push_str("</ul>\n");
+    }
+    out
+}
+
+fn push_notes(out: &mut String, notes: &[String]) {
+    for note in notes {
+        let _ = writeln!(out, "<p class=\"note\"><strong>Note:</strong> {}</p>", text(note));
+    }
+}
+
+fn end(mut out: String) -> String {
+    out.push_str("</main>\n");
+    close_page(&mut out);
+    out
+}
+
+/// A dot in the colour of a file.
+fn chip(file: usize) -> String {
+    format!("<i class=\"f{}\"></i>", file % COLOURS)
+}
+
+fn push_rows(out: &mut String, comparison: &Comparison, names: &[String]) {
+    let _ = write!(
+        out,
+        "<section class=\"table-part\" id=\"figures\">\n<h2>Figures</h2>\n<p class=\"dim\">Means with \
+         95 % intervals, each figure on its own scale; ratios of means on one scale, from 1/{m} to {m}. \
+         Differences are claimed at {} for all {} tests together (Holm).</p>\n\
+         <div class=\"wide\"><table class=\"sortable\"><thead><tr><th scope=\"col\">figure</th>\
+         <th scope=\"col\">unit</th><th scope=\"col\">values</th><th scope=\"col\">files</th>\
+         <th scope=\"col\" class=\"num\">difference</th><th scope=\"col\">ratio</th>\
+         <th scope=\"col\" class=\"num\">ratio</th><th scope=\"col\" class=\"num\">p</th>\
+         <th scope=\"col\">verdict</th></tr></thead><tbody>\n",
+        number::percent(comparison.alpha, 0),
+        number::count(comparison.tests as u64),
+        m = LARGEST_RATIO,
+    );
+    for row in &comparison.rows {
+        push_row(out, row, &comparison.files, names);
+    }
+    out.push_str("</tbody></table></div>\n</section>\n");
+}
+
+fn push_row(out: &mut String, row: &Row, files: &[Head], names: &[String]) {
+    let scale = Scale::of_row(row);
+    let labels: Vec<String> = row.labels.iter().map(|(k, v)| format!("{k}={v}")).collect();
+    let means: Vec<Option<Estimated>> =
+        row.columns.iter().map(|column| column.as_ref().and_then(|column| column.mean)).collect();
+    let _ = write!(
+        out,
+        "<tr><td class=\"name\">{} <small>{}</small></td><td>{}</td><td>{}</td><td>",
+        text(&row.metric),
+        text(&labels.join(" ")),
+        text(&unit_text(row, files)),
+        dots(&means, names)
+    );
+    for (at, column) in row.columns.iter().enumerate() {
+        let shown = column.as_ref().and_then(|c| Some((c, c.mean?.n)));
+        let shown = shown.map_or("-".into(), |(c, n)| format!("{} (n {n})", mean_text(c, &scale)));
+        let _ = write!(out, "<div class=\"line\">{} {}</div>", chip(at), text(&shown));
+    }
+    out.push_str("</td>");
+    let each = |of: &dyn Fn(&Pair) -> String| -> String {
+        row.pairs
+            .iter()
+            .map(|pair| format!("<div class=\"line\">{}</div>", text(&of(pair))))
+            .collect()
+    };
+    let or = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    let first = |of: &dyn Fn(&Pair) -> Option<f64>| row.pairs.first().and_then(of).unwrap_or(-1.0);
+    let _ = writeln!(
+        out,
+        "<td class=\"num\">{}</td><td>{}</td><td class=\"num\" data-v=\"{}\">{}</td>\
+         <td class=\"num\" data-v=\"{}\">{}</td><td>{}</td></tr>",
+        each(&|pair| or(pair.difference.map(|d| signed(&scale.apply(&d), &scale.unit)))),
+        ratios(&row.pairs, names),
+        first(&|pair| pair.ratio.map(|ratio| ratio.value)),
+        each(&|pair| or(pair.ratio.map(|ratio| value(&ratio, "")))),
+        first(&|pair| pair.p_adjusted),
+        each(&|pair| or(pair.p_adjusted.map(p_text))),
+        each(&|pair| verdict_words(pair.verdict).to_owned()),
+    );
+}
+
+/// Ends of intervals.
+fn ends(estimate: &Estimated) -> (f64, f64) {
+    estimate.interval.map_or((estimate.value, estimate.value), |i| (i.low, i.high))
+}
+
+/// One dot with its interval per file, on a scale that holds them all.
+fn dots(means: &[Option<Estimated>], names: &[String]) -> String {
+    let all = || means.iter().flatten().map(ends);
+    let low = all().map(|(low, _)| low).fold(f64::INFINITY, f64::min);
+    let high = all().map(|(_, high)| high).fold(f64::NEG_INFINITY, f64::max);
+    if !low.is_finite() || !high.is_finite() {
+        return "-".to_owned();
+    }
+    let span = if high > low { high - low } else { 1.0 };
+    let x = |value: f64| 8.0 + (WIDTH - 16.0) * (value - low) / span;
+    let mut out = svg(means.len());
+    for (at, mean) in means.iter().enumerate().filter_map(|(at, mean)| Some((at, (*mean)?))) {
+        let (low, high) = ends(&mean);
+        push_dot(&mut out, at, at, (x(low), x(mean.value), x(high)), &names[at]);
+    }
+    out + "</svg>"
+}
+
+/// Ratios of all pairs on the axis that all figures share.
+fn ratios(pairs: &[Pair], names: &[String]) -> String {
+    let limit = LARGEST_RATIO.ln();
+    let x = |ratio: f64| WIDTH / 2.0 * (1.0 + ratio.ln().clamp(-limit, limit) / limit * 0.96);
+    let mut out = svg(pairs.len());
+    let height = LINE * pairs.len() as f64;
+    let _ = write!(
+        out,
+        "<line class=\"one\" x1=\"{0:.1}\" x2=\"{0:.1}\" y1=\"0\" y2=\"{height}\"/>",
+        x(1.0)
+    );
+    for (at, pair) in pairs.iter().enumerate() {
+        let Some(ratio) = pair.ratio.filter(|ratio| ratio.value > 0.0) else { continue };
+        let (low, high) = ends(&ratio);
+        let title = format!("{} to {}", names[pair.base], names[pair.other]);
+        let sure = matches!(pair.verdict, Verdict::More | Verdict::Less);
+        if !sure {
+            out.push_str("<g class=\"unsure\">");
+        }
+        push_dot(&mut out, at, pair.other, (x(low.max(1e-9)), x(ratio.value), x(high)), &title);
+        if !sure {
+            out.push_str("</g>");
+        }
+    }
+    out + "</svg>"
+}
+
+fn svg(lines: usize) -> String {
+    let height = LINE * lines as f64;
+    format!(
+        "<svg class=\"dots\" role=\"img\" aria-label=\"values with intervals; the numbers stand beside\" \
+         width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\">"
+    )
+}
+
+fn push_dot(
+    out: &mut String,
+    line: usize,
+    colour: usize,
+    (low, x, high): (f64, f64, f64),
+    title: &str,
+) {
+    let y = LINE * (line as f64 + 0.5);
+    let _ = write!(
+        out,
+        "<g class=\"f{}\"><title>{}</title><line x1=\"{low:.1}\" x2=\"{high:.1}\" y1=\"{y}\" y2=\"{y}\"/>\
+         <circle cx=\"{x:.1}\" cy=\"{y}\" r=\"3.5\"/></g>",
+        colour % COLOURS,
+        text(title)
+    );
+}
+
+fn push_explanation(out: &mut String, explanation: &Explanation, names: &[String]) {
+    let block = crate::compare::explanation_text(explanation, names);
+    let _ = writeln!(
+        out,
+        "<section>\n<h2>What goes with the change</h2>\n<div class=\"wide\"><pre>{}</pre></div>\n</section>",
+        // Line by line: what could act on a reader is escaped, line feeds are ours.
+        block.lines().map(|line| text(line).into_owned()).collect::<Vec<_>>().join("\n")
+    );
+}
+
+fn push_trend(out: &mut String, trend: &Trend, names: &[String]) {
+    let _ = write!(
+        out,
+        "<section class=\"table-part\" id=\"figures\">\n<h2>Figures over time</h2>\n<p class=\"dim\">{} to \
+         {}: means with 95 % intervals, each figure on its own scale. A line marks where the level \
+         changed, claimed at {} for all figures together.</p>\n<div class=\"wide\"><table>\
+         <thead><tr><th scope=\"col\">figure</th><th scope=\"col\">unit</th>\
+         <th scope=\"col\">over time</th><th scope=\"col\">changed at</th></tr></thead><tbody>\n",
+        text(names.first().map_or("-", String::as_str)),
+        text(names.last().map_or("-", String::as_str)),
+        number::percent(trend.alpha, 0),
+    );
+    let emulated = trend.files.iter().any(|file| file.emulator.is_some());
+    for row in &trend.rows {
+        let labels: Vec<String> = row.labels.iter().map(|(k, v)| format!("{k}={v}")).collect();
+        let at: Vec<usize> = row.shifts.iter().map(|shift| shift.at).collect();
+        let shifts: String = row
+            .shifts
+            .iter()
+            .map(|s| {
+                let (before, after) =
+                    (number::significant(s.before, 4), number::significant(s.after, 4));
+                let line = format!("{}: {before} to {after}", names[s.at]);
+                format!("<div class=\"line\">{}</div>", text(&line))
+            })
+            .collect();
+        let _ = writeln!(
+            out,
+            "<tr><td class=\"name\">{} <small>{}</small></td><td>{}</td><td>{}</td><td>{}</td></tr>",
+            text(&row.metric),
+            text(&labels.join(" ")),
+            text(&crate::compare::trend_unit(row, emulated)),
+            over_time(&row.points, &at, names),
+            if shifts.is_empty() { "-" } else { &shifts },
+        );
+    }
+    out.push_str("</tbody></table></div>\n</section>\n");
+}
+
+fn over_time(points: &[Option<Estimated>], shifts: &[usize], names: &[String]) -> String {
+    let all = || points.iter().flatten().map(ends);
+    let low = all().map(|(low, _)| low).fold(f64::INFINITY, f64::min);
+    let high = all().map(|(_, high)| high).fold(f64::NEG_INFINITY, f64::max);
+    if !low.is_finite() || !high.is_finite() {
+        return "-".to_owned();
+    }
+    let span = if high > low { high - low } else { 1.0 };
+    let width = 2.0 * WIDTH;
+    let step = (width - 16.0) / points.len().max(2) as f64;
+    let x = |at: usize| 8.0 + step * (at as f64 + 0.5);
+    let y = |value: f64| HEIGHT - 6.0 - (HEIGHT - 12.0) * (value - low) / span;
+    let mut out = format!(
+        "<svg class=\"dots\" role=\"img\" aria-label=\"values over time; JSON has the numbers\" \
+         width=\"{width}\" height=\"{HEIGHT}\" viewBox=\"0 0 {width} {HEIGHT}\">"
+    );
+    for &at in shifts {
+        let x = x(at) - step / 2.0;
+        let _ = write!(
+            out,
+            "<line class=\"shift\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"0\" y2=\"{HEIGHT}\"/>"
+        );
+    }
+    for (at, point) in points.iter().enumerate().filter_map(|(at, p)| Some((at, (*p)?))) {
+        let (low, high) = ends(&point);
+        let title = format!("{}: {}", names[at], value(&point, ""));
+        let _ = write!(
+            out,
+            "<g class=\"f0\"><title>{}</title><line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{:.1}\" \
+             y2=\"{:.1}\"/><circle cx=\"{x:.1}\" cy=\"{:.1}\" r=\"3\"/></g>",
+            text(&title),
+            y(low),
+            y(high),
+            y(point.value),
+            x = x(at),
+        );
+    }
+    out + "</svg>"
+}
