@@ -10,7 +10,7 @@ use super::judge::{Judge, Verdict};
 use super::place::Finder;
 use super::plan::{Lengths, Seen};
 use super::rows::{NAMELESS, Spots};
-use super::shot::{NO_CPU, Shot, Stream, Tail, counts, events, leader};
+use super::shot::{NO_CPU, Shot, Stream, Tail, events, stream};
 use super::sums::RowSums;
 use super::{Cause, CpuWindows};
 use crate::blocks::Clock;
@@ -89,6 +89,8 @@ pub(super) struct Scout<'a> {
     pub(super) seen: Vec<Seen>,
     /// Group of each stream, and the leader's last count.
     streams: FxHashMap<u64, (usize, Option<u64>)>,
+    /// The stream that was met last.
+    latest: Option<u64>,
     lengths: u32,
     pub(super) times: Option<(u64, u64)>,
     pub(super) samples: u64,
@@ -102,6 +104,7 @@ impl<'a> Scout<'a> {
             places: Interned::default(),
             seen: Vec::new(),
             streams: FxHashMap::default(),
+            latest: None,
             lengths: 0,
             times: None,
             samples: 0,
@@ -142,12 +145,13 @@ impl Taker for Scout<'_> {
             self.times = Some((first.min(hit.time), last.max(hit.time)));
         }
         self.samples += 1;
+        let Some(key) = stream(hit) else { return };
         // Groups that take turns may come late.
-        if self.lengths >= MOST_LENGTHS && leader(hit).is_some_and(|id| streams.contains_key(&id)) {
+        if self.lengths >= MOST_LENGTHS && (self.latest == Some(key) || streams.contains_key(&key))
+        {
+            self.latest = Some(key);
             return;
         }
-        let Some(counts) = counts(hit) else { return };
-        let key = counts.stream(hit);
         let stream = streams.entry(key).or_insert_with(|| {
             let events = events(hit, self.of_id);
             let known = seen.iter().position(|seen| seen.events == events);
@@ -158,8 +162,10 @@ impl Taker for Scout<'_> {
             (group, None)
         });
         if self.lengths < MOST_LENGTHS {
-            let before = stream.1.replace(counts.values[0]);
-            if let Some(length) = before.and_then(|before| counts.values[0].checked_sub(before)) {
+            let mut count = [0];
+            hit.read.map(|read| read.copy_to(&mut count));
+            let before = stream.1.replace(count[0]);
+            if let Some(length) = before.and_then(|before| count[0].checked_sub(before)) {
                 seen[stream.0].lengths.add(length);
                 self.lengths += 1;
             }
@@ -186,6 +192,8 @@ pub(super) struct Sums {
     pub(super) outside: u64,
     pub(super) foreign: u64,
     pub(super) by_cpu: BTreeMap<u32, CpuWindows>,
+    /// The CPU at hand, and what is not in `by_cpu` yet.
+    latest: (u32, CpuWindows),
 }
 
 impl Sums {
@@ -202,8 +210,13 @@ impl Sums {
         }
         self.outside += other.outside;
         self.foreign += other.foreign;
-        for (cpu, windows) in &other.by_cpu {
-            let sum = self.by_cpu.entry(*cpu).or_default();
+        other.by_cpu.iter().for_each(|(&cpu, &windows)| self.add_cpu(cpu, windows));
+        self.add_cpu(other.latest.0, other.latest.1);
+    }
+
+    fn add_cpu(&mut self, cpu: u32, windows: CpuWindows) {
+        if windows.windows > 0 {
+            let sum = self.by_cpu.entry(cpu).or_default();
             sum.windows += windows.windows;
             sum.wrong_offset += windows.wrong_offset;
         }
@@ -271,9 +284,13 @@ impl Sums {
         if cpu == NO_CPU {
             return;
         }
-        let windows = self.by_cpu.entry(cpu).or_default();
-        windows.windows += 1;
-        windows.wrong_offset += u64::from(is_wrong);
+        if cpu != self.latest.0 {
+            let (before, windows) =
+                std::mem::replace(&mut self.latest, (cpu, CpuWindows::default()));
+            self.add_cpu(before, windows);
+        }
+        self.latest.1.windows += 1;
+        self.latest.1.wrong_offset += u64::from(is_wrong);
     }
 }
 
@@ -321,38 +338,21 @@ impl Taker for Windower<'_> {
 
     #[inline]
     fn take<L: Lookup>(&mut self, lookup: &L, at: L::At, hit: &Hit<'_>) {
-        let Some(counts) = counts(hit) else { return };
+        let Some(key) = stream(hit) else { return };
         let shared = self.shared;
         let (place, passes) = self.finder.find(lookup, at, hit, |place| shared.spots.number(place));
-        let (pid, tid) = hit.task.unwrap_or((-1, -1));
-        let shot = Shot {
-            time: hit.time,
-            event: hit.event as u32,
-            cpu: hit.cpu.unwrap_or(NO_CPU),
-            pid,
-            tid,
-            place,
-            passes,
-            values: counts.values,
-        };
-        let key = counts.stream(hit);
         if self.streams.get(self.latest).is_none_or(|stream| stream.key != key) {
-            match self.at.get(&key) {
-                Some(&at) => self.latest = at,
-                None => {
-                    let plan = shared.judge.plan;
-                    let group = plan.group(&events(hit, &plan.of_id));
-                    self.latest = self.streams.len();
-                    self.at.insert(key, self.latest);
-                    self.streams.push(Stream::new(key, group.unwrap_or(u32::MAX), shot));
-                    return;
-                }
-            }
+            self.latest = *self.at.entry(key).or_insert_with(|| {
+                let plan = shared.judge.plan;
+                let group = plan.group(&events(hit, &plan.of_id));
+                self.streams.push(Stream::new(key, group.unwrap_or(u32::MAX)));
+                self.streams.len() - 1
+            });
         }
         let stream = &mut self.streams[self.latest];
         let group = stream.group;
-        if let Some([before, previous]) = stream.push(shot) {
-            self.sums.take(shared, group, Some(&before), Some(&previous), &shot);
+        if let Some([before, previous, shot]) = stream.push(|shot| shot.set(hit, place, passes)) {
+            self.sums.take(shared, group, Some(before), Some(previous), shot);
         }
     }
 }
@@ -378,10 +378,12 @@ pub(super) fn together(windowers: Vec<Windower<'_>>) -> Sums {
             sums.take(shared, stream.group, tail.before.as_ref(), tail.latest.as_ref(), shot);
             tail.push(*shot);
         }
-        if let [before, latest] = stream.last() {
+        if let Some([before, latest]) = stream.last() {
             tail = Tail { before: Some(*before), latest: Some(*latest) };
         }
         *known = tail;
     }
+    let (cpu, windows) = std::mem::take(&mut sums.latest);
+    sums.add_cpu(cpu, windows);
     sums
 }

@@ -11,6 +11,7 @@ use crate::collect::State;
 use crate::modules::{ModuleKind, UNKNOWN};
 use crate::naming::{Resolve, look_up, same_modules};
 use crate::profile::ModuleSummary;
+use crate::table::{Table, mix};
 use crate::tasks::Place;
 
 /// No symbol.
@@ -41,10 +42,17 @@ pub struct RowKey {
     pub mode: Option<&'static str>,
 }
 
+/// Spreads places over a table.
+#[inline]
+fn hash(place: Place) -> u64 {
+    mix(place.address, place.module.into())
+}
+
 /// Places with their rows.
 #[derive(Debug)]
 pub(crate) struct Spots {
     places: Vec<Place>,
+    numbers: Table,
     spots: Vec<Spot>,
     pub(crate) rows: Vec<RowKey>,
     pub(crate) modules: Vec<ModuleSummary>,
@@ -85,13 +93,19 @@ impl Spots {
                     symbols: found.state,
                 }
             });
-        Self { places, spots, rows: naming.rows.list, modules: modules.collect() }
+        let mut numbers = Table::default();
+        for (place, number) in places.iter().zip(0..) {
+            numbers.find_or_insert(hash(*place), number, |_| false);
+        }
+        Self { places, numbers, spots, rows: naming.rows.list, modules: modules.collect() }
     }
 
     /// The number of a place.
+    #[inline]
     pub(crate) fn number(&self, place: Place) -> u32 {
+        let is_it = |number: u32| self.places[number as usize] == place;
         // All were found in the pass before.
-        self.places.binary_search(&place).unwrap_or(0) as u32
+        self.numbers.find(hash(place), is_it).unwrap_or(0)
     }
 
     #[inline]

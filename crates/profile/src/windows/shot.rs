@@ -30,50 +30,58 @@ pub(crate) struct Shot {
     pub(crate) place: u32,
     /// Whether the filter lets a window end here.
     pub(crate) passes: bool,
+    /// Counts that were read.
+    number: u8,
     pub(crate) values: [u64; MOST],
 }
 
-/// Counts as they were read.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Counts {
-    pub(crate) values: [u64; MOST],
-    /// Id of the descriptor that leads the group, where counts have ids.
-    leader: Option<u64>,
-}
+impl Shot {
+    const EMPTY: Self = Self {
+        time: 0,
+        event: 0,
+        cpu: NO_CPU,
+        pid: -1,
+        tid: -1,
+        place: 0,
+        passes: false,
+        number: 0,
+        values: [0; MOST],
+    };
 
-/// The counts of a sample; `None` if it has none.
-#[inline]
-pub(crate) fn counts(hit: &Hit<'_>) -> Option<Counts> {
-    let mut each = hit.read?.iter();
-    let first = each.next()?;
-    let mut counts = Counts { values: [0; MOST], leader: first.id };
-    counts.values[0] = first.value;
-    for (to, one) in counts.values[1..].iter_mut().zip(each) {
-        *to = one.value;
-    }
-    Some(counts)
-}
-
-/// Id of the descriptor that leads the group of a sample, where counts have ids.
-#[inline]
-pub(crate) fn leader(hit: &Hit<'_>) -> Option<u64> {
-    hit.read?.iter().next()?.id
-}
-
-impl Counts {
-    /// What tells the streams of a recording apart: the descriptor that leads the group, else the CPU
-    /// or thread.
+    /// Becomes this sample, which has counts.
     #[inline]
-    pub(crate) fn stream(&self, hit: &Hit<'_>) -> u64 {
-        const BY_CPU: u64 = 1 << 62;
-        const BY_THREAD: u64 = 1 << 63;
-        match (self.leader, hit.cpu, hit.task) {
-            (Some(id), _, _) => id,
-            (None, Some(cpu), _) => BY_CPU | u64::from(cpu),
-            (None, None, Some((_, tid))) => BY_THREAD | u64::from(tid as u32),
-            (None, None, None) => BY_THREAD,
+    pub(crate) fn set(&mut self, hit: &Hit<'_>, place: u32, passes: bool) {
+        let (pid, tid) = hit.task.unwrap_or((-1, -1));
+        self.time = hit.time;
+        self.event = hit.event as u32;
+        self.cpu = hit.cpu.unwrap_or(NO_CPU);
+        self.pid = pid;
+        self.tid = tid;
+        self.place = place;
+        self.passes = passes;
+        let copied = hit.read.map_or(0, |read| read.copy_to(&mut self.values));
+        // What was there before may have had more.
+        let before = usize::from(self.number);
+        if copied < before {
+            self.values[copied..before].fill(0);
         }
+        self.number = copied as u8;
     }
+}
+
+/// What tells the streams of a recording apart: the descriptor that leads the group, else the CPU or
+/// thread. `None` for samples without counts.
+#[inline]
+pub(crate) fn stream(hit: &Hit<'_>) -> Option<u64> {
+    const BY_CPU: u64 = 1 << 62;
+    const BY_THREAD: u64 = 1 << 63;
+    let read = hit.read.filter(|read| !read.is_empty())?;
+    Some(match (read.leader(), hit.cpu, hit.task) {
+        (Some(id), _, _) => id,
+        (None, Some(cpu), _) => BY_CPU | u64::from(cpu),
+        (None, None, Some((_, tid))) => BY_THREAD | u64::from(tid as u32),
+        (None, None, None) => BY_THREAD,
+    })
 }
 
 /// The events that were counted, by the ids of their descriptors, else by their order from the one that
@@ -87,7 +95,8 @@ pub(crate) fn events(hit: &Hit<'_>, of_id: &FxHashMap<u64, u32>) -> Vec<u32> {
     read.iter().take(MOST).map(|one| one.id).enumerate().map(event).collect()
 }
 
-/// The samples of one stream in a stretch that others need.
+/// The samples of one stream in a stretch that others need. They stay where they were put: a sample is
+/// large, and most are needed for two more only.
 #[derive(Debug, Clone)]
 pub(crate) struct Stream {
     pub(crate) key: u64,
@@ -95,26 +104,32 @@ pub(crate) struct Stream {
     pub(crate) group: u32,
     /// Samples so far, up to 2.
     number: u8,
+    /// Where the latest one is.
+    latest: u8,
     first: [Shot; 2],
-    last: [Shot; 2],
+    last: [Shot; 3],
 }
 
 impl Stream {
-    pub(crate) fn new(key: u64, group: u32, shot: Shot) -> Self {
-        Self { key, group, number: 1, first: [shot; 2], last: [shot; 2] }
+    pub(crate) fn new(key: u64, group: u32) -> Self {
+        Self { key, group, number: 0, latest: 2, first: [Shot::EMPTY; 2], last: [Shot::EMPTY; 3] }
     }
 
-    /// Takes the next sample; those before it, if both belong to this stretch.
+    /// Takes the next sample, which `set` puts down; it and the two before it, the latest one last,
+    /// where all three belong to this stretch.
     #[inline]
-    pub(crate) fn push(&mut self, shot: Shot) -> Option<[Shot; 2]> {
-        let [_, latest] = self.last;
-        let before = (self.number == 2).then_some(self.last);
-        if self.number == 1 {
-            self.first[1] = shot;
-            self.number = 2;
+    pub(crate) fn push(&mut self, set: impl FnOnce(&mut Shot)) -> Option<[&Shot; 3]> {
+        let latest = usize::from(self.latest);
+        let next = if latest == 2 { 0 } else { latest + 1 };
+        self.latest = next as u8;
+        set(&mut self.last[next]);
+        if self.number < 2 {
+            self.first[usize::from(self.number)] = self.last[next];
+            self.number += 1;
+            return None;
         }
-        self.last = [latest, shot];
-        before
+        let before = if next == 2 { 0 } else { next + 1 };
+        Some([&self.last[before], &self.last[latest], &self.last[next]])
     }
 
     /// Its first samples, which are not judged yet.
@@ -122,9 +137,10 @@ impl Stream {
         &self.first[..usize::from(self.number)]
     }
 
-    /// Its last samples, the latest one last.
-    pub(crate) fn last(&self) -> &[Shot] {
-        &self.last[2 - usize::from(self.number)..]
+    /// Its last two samples, the latest one last; `None` where it has only one.
+    pub(crate) fn last(&self) -> Option<[&Shot; 2]> {
+        let latest = usize::from(self.latest);
+        (self.number == 2).then(|| [&self.last[(latest + 2) % 3], &self.last[latest]])
     }
 }
 

@@ -1,6 +1,7 @@
 //! What windows add up to: per row, per group of events, per block of time.
 
 use super::Cause;
+use super::shot::MOST;
 
 /// Sums of one group in one row.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -55,12 +56,17 @@ impl Part {
 
     fn add(&mut self, block: u64, counts: &[u64]) {
         self.kept += 1;
-        let mut at = 0;
-        for (index, &count) in counts.iter().enumerate() {
-            self.sums[index] = self.sums[index].saturating_add(count);
-            for &other in &counts[..=index] {
-                self.products[at] += count as f64 * other as f64;
-                at += 1;
+        let mut floats = [0.0; MOST];
+        let floats = &mut floats[..counts.len().min(MOST)];
+        for ((float, sum), &count) in floats.iter_mut().zip(&mut self.sums).zip(counts) {
+            *float = count as f64;
+            *sum = sum.saturating_add(count);
+        }
+        let mut products = self.products.iter_mut();
+        for (index, &float) in floats.iter().enumerate() {
+            // The products last: what is left when the counts end is for the next.
+            for (other, product) in floats[..=index].iter().zip(products.by_ref()) {
+                *product += float * other;
             }
         }
         let place = self.block(block);

@@ -247,6 +247,15 @@ mod tests {
                 prop_assert_eq!(ours.task, theirs.pid.zip(theirs.tid));
                 prop_assert_eq!(ours.time, theirs.time.unwrap_or(0));
                 prop_assert_eq!(ours.read, theirs.read);
+                if let Some(read) = ours.read {
+                    let counts: Vec<_> = read.iter().collect();
+                    let mut copied = [0; 4];
+                    let number = read.copy_to(&mut copied);
+                    let values: Vec<u64> = counts.iter().map(|one| one.value).take(4).collect();
+                    prop_assert_eq!(&copied[..number], &values[..]);
+                    prop_assert_eq!(read.leader(), counts.first().and_then(|one| one.id));
+                    prop_assert_eq!(read.is_empty(), counts.is_empty());
+                }
                 let chain: Vec<u64> = ours.chain.iter().map(|word| u64::from_ne_bytes(*word)).collect();
                 prop_assert_eq!(chain, theirs.callchain.iter().collect::<Vec<_>>());
             }
