@@ -68,7 +68,7 @@ pub use counter::{Apart, Counting, TasksBy};
 pub use filter::{Facts, Filter};
 pub use loss::{CpuLosses, LossBlock, Lost, LostSource};
 pub use modules::ModuleKind;
-pub use naming::Resolve;
+pub use naming::{Names, Resolve};
 pub use pmuscope_perfdata::reader::FileState;
 pub use pmuscope_symbols::{DisassembleError, Line, NoCode, State as SymbolState, Symbol};
 pub use present::{ModuleView, Present, Spot, StackWalker};

@@ -1,5 +1,6 @@
 //! Places to symbols: every distinct address of every module is looked up once, all together.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use pmuscope_perfdata::reader::Metadata;
@@ -17,6 +18,24 @@ use crate::unwinding::Cut;
 
 /// Looks up addresses: for each module with its addresses, each once and in order, one answer.
 pub type Resolve<'a> = dyn FnMut(&[Request<'_>]) -> Vec<Resolved> + 'a;
+
+/// Gives names to addresses.
+pub trait Names {
+    /// Before anything is looked up: a process left a description of the code that it made.
+    fn jit_dump(&mut self, pid: i32, path: &Path);
+
+    /// As [`Resolve`].
+    fn resolve(&mut self, requests: &[Request<'_>]) -> Vec<Resolved>;
+}
+
+/// For those who know all addresses by themselves.
+impl<F: FnMut(&[Request<'_>]) -> Vec<Resolved>> Names for F {
+    fn jit_dump(&mut self, _: i32, _: &Path) {}
+
+    fn resolve(&mut self, requests: &[Request<'_>]) -> Vec<Resolved> {
+        self(requests)
+    }
+}
 
 /// What places and modules came to.
 #[derive(Debug)]

@@ -6,9 +6,10 @@ use anyhow::Context as _;
 use clap::ValueEnum;
 use pmuscope_events::metrics::{Metric, Metrics};
 use pmuscope_perfdata::reader::{FileState, Reader};
-use pmuscope_profile::available_threads;
 use pmuscope_profile::windows::{Attribution, By, Options, Windows, WindowsError};
+use pmuscope_profile::{Names, available_threads};
 use pmuscope_report::escape;
+use pmuscope_symbols::{Request, Resolved, Symbolizer};
 
 use super::filter::FilterArgs;
 use super::symbols::SymbolArgs;
@@ -132,9 +133,8 @@ impl WindowArgs {
             threads: available_threads(),
             ..Options::default()
         };
-        let read = Windows::read(path, &options, metrics, &running, &mut |requests| {
-            symbolizer.resolve_all(requests)
-        });
+        let names = &mut WithDumps(&mut symbolizer);
+        let read = Windows::read(path, &options, metrics, &running, names);
         let windows = read.map_err(|error| match error {
             WindowsError::Read(error) => error.into(),
             other => failure(Exit::BadInput, other.to_string()),
@@ -144,6 +144,19 @@ impl WindowArgs {
             return Err(failure(Exit::BadInput, message)).context("no metrics");
         }
         Ok(windows)
+    }
+}
+
+/// Names of code that runtimes made come from what they left beside.
+struct WithDumps<'a>(&'a mut Symbolizer);
+
+impl Names for WithDumps<'_> {
+    fn jit_dump(&mut self, pid: i32, path: &Path) {
+        self.0.add_jit_dump(pid, path.to_owned());
+    }
+
+    fn resolve(&mut self, requests: &[Request<'_>]) -> Vec<Resolved> {
+        self.0.resolve_all(requests)
     }
 }
 

@@ -153,6 +153,11 @@ impl Events {
         self.list.push(event);
     }
 
+    /// Ids of all descriptors.
+    pub(super) fn ids(&self) -> usize {
+        self.by_id.len()
+    }
+
     /// Event `index` has a further descriptor.
     pub(super) fn add_id(&mut self, index: usize, id: u64) {
         if let Some(event) = self.list.get_mut(index) {

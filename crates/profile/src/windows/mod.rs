@@ -40,14 +40,14 @@ use std::path::{Path, PathBuf};
 use pmuscope_events::metrics::Metrics;
 use pmuscope_perfdata::reader::scan::Pieces;
 use pmuscope_perfdata::reader::{Entry, FileState, Metadata, ReadError, Reader, Record, Tally};
-use pmuscope_symbols::KernelIdentity;
+use pmuscope_symbols::{KernelIdentity, Request};
 use thiserror::Error;
 
 use crate::blocks::Clock;
 use crate::collect::State;
 use crate::filter::Filter;
 use crate::lookup::Past;
-use crate::naming::Resolve;
+use crate::naming::Names;
 use crate::profile::ModuleSummary;
 use crate::tasks::{Place, Tasks};
 
@@ -233,8 +233,8 @@ impl Row {
 }
 
 impl Windows {
-    /// Reads the recording at `path`. Names of counts are those that `metrics` has for them; `running` is
-    /// the kernel this program runs on.
+    /// Reads the recording at `path`. Names of counts are those that `metrics` has for them, those of
+    /// places are from `names`; `running` is the kernel this program runs on.
     ///
     /// # Errors
     /// See [`WindowsError`].
@@ -243,7 +243,7 @@ impl Windows {
         options: &Options,
         metrics: &Metrics,
         running: &KernelIdentity,
-        resolve: &mut Resolve<'_>,
+        names: &mut dyn Names,
     ) -> Result<Self, WindowsError> {
         let mut reader = Reader::open(path)?;
         let threads = options.threads.max(1);
@@ -258,7 +258,7 @@ impl Windows {
             let mut scout = scouting();
             walk(&mut reader, &mut state, &mut scout, |entry| facts.note(entry))?;
             let ready = Ready::new(path, &reader, options, metrics, scout, &facts)?;
-            let spots = ready.spots(&state, running, options.by, resolve);
+            let spots = ready.spots(&state, running, options.by, names);
             let shared = ready.shared(&spots, options);
             let mut again = Reader::open(path)?;
             let mut windower = Windower::new(&shared, Finder::new(&options.filter));
@@ -282,7 +282,7 @@ impl Windows {
         let mut scout = scouts.next().unwrap_or_else(scouting);
         scouts.for_each(|other| scout.merge(other));
         let ready = Ready::new(path, &reader, options, metrics, scout, &facts)?;
-        let spots = ready.spots(&state, running, options.by, resolve);
+        let spots = ready.spots(&state, running, options.by, names);
         let shared = ready.shared(&spots, options);
         let windowers =
             (0..number).map(|_| Windower::new(&shared, Finder::new(&options.filter))).collect();
@@ -386,8 +386,10 @@ impl Ready {
         state: &State,
         running: &KernelIdentity,
         by: By,
-        resolve: &mut Resolve<'_>,
+        names: &mut dyn Names,
     ) -> Spots {
+        state.jit_dumps.iter().for_each(|(pid, path)| names.jit_dump(*pid, path));
+        let resolve = &mut |requests: &[Request<'_>]| names.resolve(requests);
         Spots::new(state, &self.metadata, running, by, self.places.clone(), resolve)
     }
 

@@ -8,6 +8,7 @@ mod metric_diffs;
 mod passes;
 mod perf_report;
 mod simulator;
+mod window_files;
 mod windows;
 
 use std::path::Path;

@@ -10,7 +10,7 @@ use std::path::Path;
 use pmuscope_abi::record::{RecordBuilder, kind, misc};
 use pmuscope_abi::{Attr, AttrFlags, ReadFormat, SampleType, event_type};
 use pmuscope_perfdata::info::RecordingInfo;
-use pmuscope_perfdata::strobe::{Epoch, Reason, StrobeGroup, StrobeInfo};
+use pmuscope_perfdata::strobe::{Epoch, EpochUpdate, OpenedId, Reason, StrobeGroup, StrobeInfo};
 use pmuscope_perfdata::writer::{Features, FileEvent, closing, front};
 
 /// Where functions lie, and how far apart.
@@ -19,6 +19,10 @@ const SPACE: u64 = 0x1_0000;
 const PID: u32 = 100;
 /// What follows in a call chain is of user mode (`PERF_CONTEXT_USER`).
 const CONTEXT_USER: u64 = -512_i64 as u64;
+/// Ids of events that were opened anew are larger by this.
+const REOPENED: u64 = 1 << 20;
+/// Where the header of the file has the size of the data.
+const SIZE_OF_DATA: usize = 48;
 /// The other task's work.
 const SWITCHED_FOR: f64 = 20_000.0;
 
@@ -105,6 +109,20 @@ pub(crate) struct Run {
     pub(crate) spread: f64,
     /// Whether samples have call chains.
     pub(crate) chains: bool,
+    /// Windows in a row, where strobed.
+    pub(crate) burst: usize,
+    /// Counts of groups that take turns, of [`COUNTS`], where strobed; empty: one group of all.
+    pub(crate) turns: Vec<Vec<usize>>,
+    /// A CPU that was away for a moment in the middle: its events were opened anew.
+    pub(crate) reopened: Option<u32>,
+    /// A file that the program mapped to say which code it made.
+    pub(crate) jit_dump: Option<&'static str>,
+    /// Whether the recorder was killed: the file has what was in the stream.
+    pub(crate) killed: bool,
+    /// Only what came from this moment on is in the file, which was begun then.
+    pub(crate) begun_at: f64,
+    /// And what came before this one.
+    pub(crate) ended_at: f64,
     /// Only the first so many counts are recorded behind cycles; of those in [`COUNTS`].
     pub(crate) counts: usize,
     pub(crate) seed: u64,
@@ -130,6 +148,13 @@ impl Default for Run {
             interrupt: 0.0,
             spread: 0.1,
             chains: false,
+            burst: 1,
+            turns: Vec::new(),
+            reopened: None,
+            jit_dump: None,
+            killed: false,
+            begun_at: 0.0,
+            ended_at: f64::INFINITY,
             counts: 4,
             seed: 1,
         }
@@ -169,6 +194,42 @@ impl Random {
         }
         n
     }
+}
+
+/// Events of one group: those that bound windows, those that count, context switches.
+#[derive(Debug, Clone)]
+struct Group {
+    /// Number of its first event.
+    first: usize,
+    edges: usize,
+    /// Of [`COUNTS`].
+    counts: Vec<usize>,
+}
+
+impl Group {
+    fn all(run: &Run) -> Vec<Self> {
+        let edges = if run.form == Form::Strobe { 1 + run.burst } else { 1 };
+        let turns = match &run.turns[..] {
+            [] => vec![(0..run.counts).collect()],
+            turns => turns.to_vec(),
+        };
+        let mut first = 0;
+        let group = |counts: Vec<usize>| {
+            let group = Self { first, edges, counts };
+            first += group.len();
+            group
+        };
+        turns.into_iter().map(group).collect()
+    }
+
+    fn len(&self) -> usize {
+        self.edges + self.counts.len() + 1
+    }
+}
+
+/// Moments as time stamps.
+fn nanoseconds(cycles: f64) -> u64 {
+    1_000_000_000_u64.saturating_add(cycles as u64)
 }
 
 /// A CPU that runs the program.
@@ -284,43 +345,48 @@ impl<'a> Cpu<'a> {
 /// Samples of one CPU, as bytes of records with their times.
 struct Tape<'a> {
     cpu: Cpu<'a>,
-    events: usize,
+    groups: Vec<Group>,
+    /// The group that counts.
+    at: usize,
+    /// How often events were opened.
+    opened: u64,
     bytes: Vec<(u64, Vec<u8>)>,
-    /// What A has counted more than B.
-    offset: f64,
+    /// What A has counted more than each other edge, by group.
+    offsets: Vec<Vec<f64>>,
 }
 
 impl Tape<'_> {
     fn id(&self, event: usize) -> u64 {
-        1 + event as u64 * u64::from(self.cpu.run.cpus) + u64::from(self.cpu.number)
+        let cpus = u64::from(self.cpu.run.cpus);
+        let of = event as u64 * cpus + u64::from(self.cpu.number);
+        1 + of + self.opened * REOPENED
     }
 
-    /// A sample of an event, now; the leader has counted `cycles`.
-    fn sample(&mut self, event: usize) {
+    /// A sample of an edge of the group, now; the leader has counted `cycles`.
+    fn sample(&mut self, edge: usize) {
         let random = &mut self.cpu.random.0;
         let inside = random.u64(..SPACE / 16) * 16;
         let (tid, ip) = match self.cpu.function() {
             Some(function) => (PID + self.cpu.number, BASE + function as u64 * SPACE + inside),
             None => (PID + 50, BASE + self.cpu.run.functions.len() as u64 * SPACE + inside),
         };
-        let time = 1_000_000_000 + self.cpu.now as u64;
+        let time = nanoseconds(self.cpu.now);
+        let group = &self.groups[self.at];
         let mut record = Vec::new();
         let mut builder = RecordBuilder::new(&mut record, kind::SAMPLE, misc::USER)
-            .u64(self.id(event))
+            .u64(self.id(group.first + edge))
             .u64(ip)
             .u32(PID)
             .u32(tid)
             .u64(time)
             .u64(u64::from(self.cpu.number))
-            .u64(self.events as u64);
-        let strobed = usize::from(self.cpu.run.form == Form::Strobe);
-        for at in 0..self.events {
-            let count = match at {
-                0 => self.cpu.now,
-                1 if strobed == 1 => self.cpu.now - self.offset,
-                at if at + 1 == self.events => self.cpu.counts[4],
-                at => self.cpu.counts[at - 1 - strobed],
-            };
+            .u64(group.len() as u64);
+        let edges = (0..group.edges).map(|edge| match edge {
+            0 => self.cpu.now,
+            edge => self.cpu.now - self.offsets[self.at][edge - 1],
+        });
+        let counts = group.counts.iter().map(|&at| self.cpu.counts[at]);
+        for (count, at) in edges.chain(counts).chain([self.cpu.counts[4]]).zip(group.first..) {
             builder = builder.u64(count as u64).u64(self.id(at));
         }
         if self.cpu.run.chains {
@@ -334,10 +400,27 @@ impl Tape<'_> {
         self.bytes.push((time, record));
     }
 
-    fn throttle(&mut self, goes_on: bool) {
-        let time = 1_000_000_000 + self.cpu.now as u64;
+    /// Leaves in the stream what became known.
+    fn tell(&mut self, update: &EpochUpdate) {
         let mut record = Vec::new();
-        let id = self.id(0);
+        update.append_record(&mut record);
+        self.bytes.push((nanoseconds(self.cpu.now), record));
+    }
+
+    /// The CPU comes back: its events have other ids from now on.
+    fn reopen(&mut self) {
+        self.opened += 1;
+        let events: usize = self.groups.iter().map(Group::len).sum();
+        let cpu = self.cpu.number;
+        let id = |event: usize| OpenedId { event: event as u32, cpu, id: self.id(event) };
+        let update = EpochUpdate { epochs: Vec::new(), opened: (0..events).map(id).collect() };
+        self.tell(&update);
+    }
+
+    fn throttle(&mut self, goes_on: bool) {
+        let time = nanoseconds(self.cpu.now);
+        let mut record = Vec::new();
+        let id = self.id(self.groups[self.at].first);
         RecordBuilder::new(&mut record, if goes_on { kind::UNTHROTTLE } else { kind::THROTTLE }, 0)
             .u64(time)
             .u64(id)
@@ -369,41 +452,67 @@ impl Tape<'_> {
 
 /// Runs the program on all CPUs and writes what was recorded to `path`.
 pub(crate) fn write(run: &Run, path: &Path) {
-    let strobed = run.form == Form::Strobe;
-    let number = 1 + usize::from(strobed) + run.counts + 1;
+    let groups = Group::all(run);
     let mut epochs = Vec::new();
     let mut tapes = Vec::new();
     for cpu in 0..run.cpus {
-        let offset = 0.0;
-        let mut tape = Tape { cpu: Cpu::new(run, cpu), events: number, bytes: Vec::new(), offset };
+        let mut tape = Tape {
+            cpu: Cpu::new(run, cpu),
+            groups: groups.clone(),
+            at: 0,
+            opened: 0,
+            bytes: Vec::new(),
+            offsets: groups.iter().map(|group| vec![0.0; group.edges - 1]).collect(),
+        };
         match run.form {
             Form::Strobe => strobe(run, &mut tape, &mut epochs),
             Form::BackToBack | Form::Alternating => one_event(run, &mut tape),
         }
+        let (from, to) = (nanoseconds(run.begun_at), nanoseconds(run.ended_at));
+        tape.bytes.retain(|(time, _)| (from..to).contains(time));
         tapes.push(tape.bytes);
     }
-    let events = events(run, number);
+    let known = if run.killed { Vec::new() } else { epochs };
     let info = RecordingInfo {
-        complete: true,
-        strobe: strobed.then(|| strobe_info(run, number, epochs)),
+        complete: !run.killed,
+        strobe: (run.form == Form::Strobe).then(|| strobe_info(run, &groups, known)),
         ..RecordingInfo::default()
     };
-    let data = interleaved(run, tapes);
-    let mut file = front(&events);
+    let mut data = Vec::new();
+    if run.killed {
+        info.append_record(&mut data);
+    }
+    interleaved(run, tapes, &mut data);
+    // What is opened later is in the table of events only at the end.
+    let mut file = front(&events(run, &groups, run.reopened.filter(|_| !run.killed)));
     let start = file.len() as u64;
     file.extend_from_slice(&data);
-    let features = Features { info: Some(info.to_json()), ..Features::default() };
-    let end = closing(&events, &features, start, data.len() as u64);
-    file.extend_from_slice(&end.tail);
-    file[..end.header.len()].copy_from_slice(&end.header);
+    if run.killed {
+        // The last thing that a recorder does each second.
+        let size = data.len() as u64;
+        file[SIZE_OF_DATA..SIZE_OF_DATA + 8].copy_from_slice(&size.to_le_bytes());
+    } else {
+        let features = Features { info: Some(info.to_json()), ..Features::default() };
+        let events = events(run, &groups, run.reopened);
+        let end = closing(&events, &features, start, data.len() as u64);
+        file.extend_from_slice(&end.tail);
+        file[..end.header.len()].copy_from_slice(&end.header);
+    }
     std::fs::write(path, file).unwrap();
 }
 
-/// Epochs of 100 periods; after each the period is another one.
+/// Epochs of 100 periods; after each the period is another one, and the next group counts.
 fn strobe(run: &Run, tape: &mut Tape<'_>, epochs: &mut Vec<Epoch>) {
     let window = run.window as f64;
     let mut suspensions = run.throttles;
+    let mut is_away = run.reopened == Some(tape.cpu.number);
     while tape.cpu.now < run.cycles {
+        if is_away && tape.cpu.now > run.cycles / 2.0 {
+            is_away = false;
+            tape.reopen();
+        }
+        tape.at = epochs.len() % tape.groups.len();
+        let edges = tape.groups[tape.at].edges;
         let period = run.period + tape.cpu.random.0.u64(..run.period / 50);
         // The phase is set somewhere.
         let wait = tape.cpu.random.0.f64() * period as f64;
@@ -411,15 +520,31 @@ fn strobe(run: &Run, tape: &mut Tape<'_>, epochs: &mut Vec<Epoch>) {
         tape.cpu.advance(now + wait);
         let from = tape.cpu.now;
         // Counts go on: each phase that is set adds its window to what was there before.
-        let before = tape.offset;
-        tape.offset += window;
+        let before = tape.offsets[tape.at].iter().map(|offset| *offset as u64).collect();
+        let offsets: Vec<u64> = (1..edges as u64).map(|edge| edge * run.window).collect();
+        for (sum, offset) in tape.offsets[tape.at].iter_mut().zip(&offsets) {
+            *sum += *offset as f64;
+        }
+        let mut epoch = Epoch {
+            cpu: tape.cpu.number,
+            group: tape.at as u32,
+            from_ns: nanoseconds(from),
+            until_ns: None,
+            period,
+            window: run.window,
+            offsets,
+            rejected_tries: 0,
+            reason: Reason::Dither,
+            before,
+        };
+        tape.tell(&EpochUpdate { epochs: vec![epoch.clone()], opened: Vec::new() });
         let mut is_broken = false;
         for at in 1..=100 {
             if is_broken {
-                // Both were started again at the same moment.
+                // All were started again at the same moment.
                 let next = tape.cpu.now + period as f64;
                 tape.overflow(0, next);
-                tape.sample(1);
+                (1..edges).for_each(|edge| tape.sample(edge));
                 continue;
             }
             let fires = from + f64::from(at) * period as f64;
@@ -427,24 +552,19 @@ fn strobe(run: &Run, tape: &mut Tape<'_>, epochs: &mut Vec<Epoch>) {
             if suspensions > 0 && at == 50 {
                 suspensions -= 1;
                 tape.suspend();
-                tape.offset -= window;
+                for (sum, offset) in tape.offsets[tape.at].iter_mut().zip(&epoch.offsets) {
+                    *sum -= *offset as f64;
+                }
                 is_broken = true;
                 continue;
             }
-            tape.overflow(1, fires + window);
+            for edge in 1..edges {
+                tape.overflow(edge, fires + edge as f64 * window);
+            }
         }
-        epochs.push(Epoch {
-            cpu: tape.cpu.number,
-            group: 0,
-            from_ns: 1_000_000_000 + from as u64,
-            until_ns: Some(1_000_000_001 + tape.cpu.now as u64),
-            period,
-            window: run.window,
-            offsets: vec![run.window],
-            rejected_tries: 0,
-            reason: Reason::Dither,
-            before: vec![before as u64],
-        });
+        epoch.until_ns = Some(nanoseconds(tape.cpu.now) + 1);
+        tape.tell(&EpochUpdate { epochs: vec![epoch.clone()], opened: Vec::new() });
+        epochs.push(epoch);
     }
 }
 
@@ -471,39 +591,42 @@ fn one_event(run: &Run, tape: &mut Tape<'_>) {
     }
 }
 
-fn strobe_info(run: &Run, number: usize, epochs: Vec<Epoch>) -> StrobeInfo {
+fn strobe_info(run: &Run, groups: &[Group], mut epochs: Vec<Epoch>) -> StrobeInfo {
+    let group = |group: &Group| {
+        let events: Vec<u32> = (0..group.len()).map(|at| (group.first + at) as u32).collect();
+        StrobeGroup {
+            edges: events[..group.edges].to_vec(),
+            context_switches: events.last().copied(),
+            events,
+            cpus: String::new(),
+        }
+    };
+    epochs.sort_by_key(|epoch| (epoch.cpu, epoch.from_ns));
     StrobeInfo {
         event: "cycles:u".into(),
         window: run.window,
         period: run.period,
-        burst: 1,
+        burst: run.burst as u32,
         granule: 1,
         tolerance: 2,
-        groups: vec![StrobeGroup {
-            events: (0..number as u32).collect(),
-            edges: vec![0, 1],
-            context_switches: Some(number as u32 - 1),
-            cpus: String::new(),
-        }],
+        groups: groups.iter().map(group).collect(),
         epochs,
         ..StrobeInfo::default()
     }
 }
 
-fn events(run: &Run, number: usize) -> Vec<FileEvent> {
-    let strobed = usize::from(run.form == Form::Strobe);
-    let event = |at: usize| {
-        let samples = at <= strobed;
-        let name = match at {
-            0 => "cycles:u",
-            1 if strobed == 1 => "cycles:u",
-            at if at + 1 == number => "context-switches",
-            at => COUNTS[at - 1 - strobed],
+/// Events with their ids; of a CPU whose events were opened anew, both.
+fn events(run: &Run, groups: &[Group], reopened: Option<u32>) -> Vec<FileEvent> {
+    let event = |(group, at): (&Group, usize)| {
+        let name = match at.checked_sub(group.edges) {
+            None => "cycles:u",
+            Some(count) => group.counts.get(count).map_or("context-switches", |&at| COUNTS[at]),
         };
+        let id = |cpu: u32| 1 + ((group.first + at) as u64) * u64::from(run.cpus) + u64::from(cpu);
         FileEvent {
             attr: Attr {
                 event_type: event_type::HARDWARE,
-                sample: match (samples, run.form) {
+                sample: match (at < group.edges, run.form) {
                     (false, _) => 0,
                     (true, Form::BackToBack) => run.window,
                     (true, _) => run.period,
@@ -520,24 +643,26 @@ fn events(run: &Run, number: usize) -> Vec<FileEvent> {
                 ..Attr::default()
             },
             name: name.into(),
-            ids: (0..u64::from(run.cpus))
-                .map(|cpu| 1 + at as u64 * u64::from(run.cpus) + cpu)
-                .collect(),
+            ids: (0..run.cpus).map(id).chain(reopened.map(|cpu| id(cpu) + REOPENED)).collect(),
         }
     };
-    (0..number).map(event).collect()
+    let all = groups.iter().flat_map(|group| (0..group.len()).map(move |at| (group, at)));
+    all.map(event).collect()
 }
 
 /// The process, then rings one after another, round by round.
-fn interleaved(run: &Run, tapes: Vec<Vec<(u64, Vec<u8>)>>) -> Vec<u8> {
-    let mut data = Vec::new();
+fn interleaved(run: &Run, tapes: Vec<Vec<(u64, Vec<u8>)>>, data: &mut Vec<u8>) {
     let trailer =
         |builder: RecordBuilder<'_>| builder.u32(PID).u32(PID).u64(0).u64(0).u64(1).finish();
-    let start = RecordBuilder::new(&mut data, kind::COMM, misc::COMM_EXEC);
+    let start = RecordBuilder::new(data, kind::COMM, misc::COMM_EXEC);
     trailer(start.u32(PID).u32(PID).name(b"simulated"));
     let size = SPACE * (run.functions.len() as u64 + 1);
-    let start = RecordBuilder::new(&mut data, kind::MMAP, misc::USER).u32(PID).u32(PID);
+    let start = RecordBuilder::new(data, kind::MMAP, misc::USER).u32(PID).u32(PID);
     trailer(start.u64(BASE).u64(size).u64(0).name(b"/bin/simulated"));
+    if let Some(path) = run.jit_dump {
+        let mapped = RecordBuilder::new(data, kind::MMAP, misc::USER).u32(PID).u32(PID);
+        trailer(mapped.u64(0x7000_0000).u64(0x1000).u64(0).name(path.as_bytes()));
+    }
     let mut tapes: Vec<_> = tapes.into_iter().map(|tape| tape.into_iter().peekable()).collect();
     let mut until = 1_000_000_000_u64;
     while tapes.iter_mut().any(|tape| tape.peek().is_some()) {
@@ -547,7 +672,6 @@ fn interleaved(run: &Run, tapes: Vec<Vec<(u64, Vec<u8>)>>) -> Vec<u8> {
                 data.extend(record);
             }
         }
-        RecordBuilder::new(&mut data, kind::FINISHED_ROUND, 0).finish();
+        RecordBuilder::new(data, kind::FINISHED_ROUND, 0).finish();
     }
-    data
 }

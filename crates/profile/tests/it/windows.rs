@@ -23,9 +23,8 @@ pub(crate) fn read_with(
         };
         Resolved { symbols: one.addresses.iter().map(symbol).collect(), state: State::Found }
     };
-    Windows::read(path, options, &Metrics::builtin(), &KernelIdentity::default(), &mut |requests| {
-        requests.iter().map(named).collect()
-    })
+    let names = &mut |requests: &[Request<'_>]| requests.iter().map(named).collect::<Vec<_>>();
+    Windows::read(path, options, &Metrics::builtin(), &KernelIdentity::default(), names)
 }
 
 fn simulated_with(run: &Run, options: &Options) -> Windows {
@@ -43,13 +42,13 @@ pub(crate) fn simulated(run: &Run) -> Windows {
     simulated_with(run, &options())
 }
 
-fn cells(windows: &Windows, row: &Row) -> Vec<MetricCell> {
+pub(crate) fn cells(windows: &Windows, row: &Row) -> Vec<MetricCell> {
     let metrics = Metrics::builtin();
     let chosen = metrics.chosen(&METRICS).unwrap();
     Table::new(windows, &metrics, &chosen).cells(row)
 }
 
-fn row<'a>(windows: &'a Windows, name: &str) -> &'a Row {
+pub(crate) fn row<'a>(windows: &'a Windows, name: &str) -> &'a Row {
     windows.rows.iter().find(|row| row.key.function.as_deref() == Some(name)).unwrap()
 }
 

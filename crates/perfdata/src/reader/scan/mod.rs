@@ -168,7 +168,26 @@ impl Reader {
             self.progress.begin(Stage::Records, size);
             return Ok(None);
         };
-        self.adopt(&mut whole);
+        let ids = self.about.events.ids();
+        self.adopt(&whole);
+        // Descriptors that were opened late are told of in the stream, where only this pass comes by.
+        if whole.tally.samples_of_no_event > 0 && self.about.events.ids() > ids {
+            let again = FirstPass {
+                source: &source,
+                events: &self.about.events,
+                layouts: &layouts,
+                pieces,
+                progress: &self.progress,
+            };
+            let path = self.path.clone();
+            let found = again.run(threads, whole.packing);
+            if let Found::Whole(better) =
+                found.map_err(|source| ReadError::Io { path, what: "read", source })?
+            {
+                whole = better;
+            }
+        }
+        self.tally.add(std::mem::take(&mut whole.tally));
         let Whole { packing, chunks, sideband, bytes, samples, times, .. } = *whole;
         let events = self.about.events.clone();
         let path = self.path.clone();
@@ -188,8 +207,7 @@ impl Reader {
     }
 
     /// Takes over what a walk found besides samples and sideband.
-    fn adopt(&mut self, whole: &mut Whole) {
-        self.tally.add(std::mem::take(&mut whole.tally));
+    fn adopt(&mut self, whole: &Whole) {
         for tool in &whole.tools {
             let record = ToolRecord::read(&tool.raw(&whole.bytes), self.endian, self.is_stream);
             if !self.about.take(record, self.endian) {
