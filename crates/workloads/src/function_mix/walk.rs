@@ -22,7 +22,6 @@ pub(super) struct Walk<'a> {
     steps: Vec<Step>,
     at: usize,
     depth: usize,
-    running: usize,
     /// Calls so far, by function.
     pub(super) calls: [u64; FUNCTIONS.len()],
     /// Deepest nesting so far.
@@ -48,7 +47,6 @@ impl<'a> Walk<'a> {
             steps,
             at: 0,
             depth: 0,
-            running: 0,
             calls: [0; FUNCTIONS.len()],
             deepest: 0,
         }
@@ -76,7 +74,6 @@ impl<'a> Walk<'a> {
             self.at += 1;
             self.depth += 1;
             self.deepest = self.deepest.max(self.depth);
-            self.running = function;
             (FUNCTIONS[function].call)(self);
             self.depth = outer;
         }
@@ -84,9 +81,9 @@ impl<'a> Walk<'a> {
 
     /// A function begins: how many rounds its halves have.
     #[inline(always)]
-    pub(super) fn half(&mut self) -> u64 {
-        self.calls[self.running] += 1;
-        self.halves[self.running]
+    pub(super) fn half(&mut self, function: usize) -> u64 {
+        self.calls[function] += 1;
+        self.halves[function]
     }
 }
 
