@@ -3,4 +3,9 @@
 #![forbid(unsafe_code)]
 
 pub mod capture;
+mod count;
+pub mod functions;
+mod observer;
+mod recording;
 pub mod ring;
+mod scratch;

@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod accuracy;
 pub mod child;
 pub mod compare;
 pub mod counting;

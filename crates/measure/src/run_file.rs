@@ -201,6 +201,9 @@ pub struct Value {
     /// Why not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// Half of its own 95 % interval, for values that are estimates within their run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub half: Option<f64>,
     /// For counters: seconds the event was enabled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enabled_s: Option<f64>,
@@ -238,7 +241,7 @@ impl Value {
             Ok(number) => (None, Some(format!("not a finite number: {number}"))),
             Err(why) => (None, Some(why)),
         };
-        Self { run, value, why, enabled_s: None, running_s: None, readings: Vec::new() }
+        Self { run, value, why, half: None, enabled_s: None, running_s: None, readings: Vec::new() }
     }
 }
 
@@ -282,6 +285,20 @@ impl RunFile {
         value: Result<f64, String>,
     ) {
         self.add_value(labels, metric, (unit, origin), Value::new(run, value));
+    }
+
+    /// As [`RunFile::add`], for an estimate, with half of its 95 % interval where it has one.
+    pub fn add_estimate(
+        &mut self,
+        run: usize,
+        labels: &Labels,
+        metric: &str,
+        kind: (&str, Origin),
+        value: Result<(f64, Option<f64>), String>,
+    ) {
+        let half = value.as_ref().ok().and_then(|(_, half)| *half).filter(|half| half.is_finite());
+        let value = Value { half, ..Value::new(run, value.map(|(value, _)| value)) };
+        self.add_value(labels, metric, kind, value);
     }
 
     /// As [`RunFile::add`], for a value that brings more than its number.
@@ -405,6 +422,7 @@ mod tests {
         });
         file.add(0, &Labels::new(), "m", ("", Origin::Hardware), Err("no".into()));
         file.series[0].values[0].enabled_s = Some(1.0);
+        file.series[0].values[0].half = Some(1.0);
         file.series[0].values[0].running_s = Some(1.0);
         file.series[0].values[0].readings.push(RawReading {
             cpu: Some(0),

@@ -262,7 +262,7 @@ fn notes(file: &RunFile, style: &Style) -> String {
 }
 
 /// Which arms failed how often, and why: a sentence per arm and reason.
-fn failures(file: &RunFile) -> Vec<String> {
+pub(crate) fn failures(file: &RunFile) -> Vec<String> {
     let mut counts: Vec<((&str, &str), u64)> = Vec::new();
     for run in &file.runs {
         let (Some(why), Some(arm)) = (&run.why, run.labels.get(ARM)) else { continue };
@@ -290,7 +290,7 @@ fn seconds(value: f64) -> String {
     number::fixed(value, 2)
 }
 
-fn plural(count: u64, noun: &str) -> String {
+pub(crate) fn plural(count: u64, noun: &str) -> String {
     let s = if count == 1 { "" } else { "s" };
     format!("{} {noun}{s}", number::count(count))
 }

@@ -15,6 +15,7 @@ mod envelope;
 mod escape;
 mod events;
 mod flame;
+mod functions;
 mod guests;
 mod html;
 mod markup;
@@ -40,6 +41,7 @@ pub use envelope::{Envelope, Tool, to_json};
 pub use escape::{escape, escape_bytes};
 pub use events::{Here, LIST_SCHEMA, ListReport, ListView, details_text, list_text};
 pub use flame::{Flame, FlameLimits, FlatRow, Frame, Legend, Painter, Tint, flame_svg};
+pub use functions::functions_text;
 pub use guests::guests_text;
 pub use html::{Fact, PageLimits, Summary, compare_page, html_page, trend_page};
 pub use metrics::{

@@ -2,19 +2,10 @@
 
 use pmuscope_machine::Topology;
 
+pub use crate::recording::Recorder;
+
 /// The arm all others are compared with.
 pub const BASE: &str = "BASE";
-
-/// What records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Recorder {
-    /// Nothing: the workload alone.
-    Nothing,
-    /// This program.
-    Pmuscope,
-    /// Stock perf, where it is installed.
-    Perf,
-}
 
 /// One way to run the workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

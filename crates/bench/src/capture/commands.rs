@@ -3,8 +3,9 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use super::Options;
 use super::arms::{Arm, Recorder};
-use super::{Options, facts_path, recording_path};
+use crate::recording::{facts_path, recording_path};
 
 /// What is needed to put command lines together.
 pub(super) struct Tools<'a> {

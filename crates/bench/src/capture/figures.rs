@@ -5,12 +5,13 @@ use std::path::Path;
 use pmuscope_measure::child::Outcome;
 use pmuscope_measure::{Origin, metric as common};
 use pmuscope_perfdata::info::RecordingInfo;
-use pmuscope_perfdata::read_info;
 use pmuscope_workloads::Facts;
 
 use super::arms::{Arm, Recorder};
-use super::count::{self, Counts};
-use super::{Options, facts_path, recording_path, trial};
+use super::{Options, trial};
+use crate::recording::{
+    Recording, Samples, facts_path, read_facts, read_recording, recording_path,
+};
 
 /// Names of metrics that only this benchmark writes.
 pub mod metric {
@@ -51,25 +52,6 @@ pub(super) struct Seen<'a> {
     recording: Result<Recording, String>,
 }
 
-/// A recording, ours or perf's.
-struct Recording {
-    file_size: u64,
-    counts: Result<Samples, String>,
-    own: Option<RecordingInfo>,
-}
-
-struct Samples {
-    samples: u64,
-    lost: Option<u64>,
-    throttled: u64,
-}
-
-impl From<Counts> for Samples {
-    fn from(counts: Counts) -> Self {
-        Self { samples: counts.samples, lost: Some(counts.lost()), throttled: counts.throttled }
-    }
-}
-
 impl<'a> Seen<'a> {
     /// Looks at what the run left in `folder`.
     pub(super) fn new(arm: &'a Arm, outcome: &'a Outcome, folder: &Path) -> Self {
@@ -81,7 +63,7 @@ impl<'a> Seen<'a> {
         };
         let recording = match &failure {
             Some(why) => Err(why.clone()),
-            None => read_recording(arm, &recording_path(folder)),
+            None => read_recording(arm.recorder, &recording_path(folder)),
         };
         let unread = |error: &String| format!("what the run left cannot be read: {error}");
         let recorded = arm.recorder != Recorder::Nothing;
@@ -199,25 +181,4 @@ impl<'a> Seen<'a> {
 
 fn figure(metric: &str, unit: &str, origin: Origin, value: Result<f64, String>) -> Figure {
     Figure { metric: metric.to_owned(), unit: unit.to_owned(), origin, value }
-}
-
-fn read_facts(path: &Path) -> Result<Facts, String> {
-    let text = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", path.display()))
-}
-
-fn read_recording(arm: &Arm, path: &Path) -> Result<Recording, String> {
-    let fail = |error: std::io::Error| format!("{}: {error}", path.display());
-    let file_size = count::size(path).map_err(fail)?;
-    if arm.recorder != Recorder::Pmuscope {
-        let counts = count::count(path).map(Samples::from).map_err(|error| error.to_string());
-        return Ok(Recording { file_size, counts, own: None });
-    }
-    let own = read_info(path).map_err(fail)?.ok_or("the recording tells nothing of itself")?;
-    let counts = Samples {
-        samples: own.samples(),
-        lost: own.lost(),
-        throttled: own.events.iter().map(|event| event.throttled).sum(),
-    };
-    Ok(Recording { file_size, counts: Ok(counts), own: Some(own) })
 }

@@ -6,13 +6,11 @@
 
 pub mod arms;
 mod commands;
-mod count;
 mod figures;
-mod scratch;
 mod trial;
 mod workload;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use pmuscope_measure::{
@@ -20,12 +18,15 @@ use pmuscope_measure::{
 };
 use pmuscope_stats::mean;
 
+use crate::recording::facts_path;
+use crate::scratch::Scratch;
 use arms::Arm;
 use commands::Tools;
-use scratch::Scratch;
 use workload::Condition;
 
+pub use crate::observer::{Observer, Progress};
 pub use figures::metric;
+pub(crate) use trial::complaint;
 pub use workload::Workload;
 
 /// Label that tells arms apart.
@@ -57,36 +58,6 @@ pub struct Options {
     pub perf: Option<PathBuf>,
 }
 
-/// What happens, for whoever waits.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub enum Progress<'a> {
-    /// The workload runs once alone, to learn how much it does in a second.
-    Calibrating(&'a Labels),
-    /// Arms cannot run here: which, and why, as a sentence without full stop.
-    LeftOut(&'a str),
-    /// All is known.
-    Planned {
-        /// Runs to come.
-        runs: usize,
-        /// Seconds they will take, about; `None` where nobody knows yet.
-        seconds: Option<f64>,
-    },
-    /// A run is over.
-    Done {
-        /// How many are.
-        runs: usize,
-        /// Of how many.
-        of: usize,
-        /// What it was.
-        labels: &'a Labels,
-        /// Its wall time in seconds, or what went wrong.
-        result: Result<f64, &'a str>,
-        /// Seconds that the others will take, about; `None` where nobody knows yet.
-        left_s: Option<f64>,
-    },
-}
-
 /// Why there are no results.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -114,19 +85,6 @@ pub enum CaptureError {
     /// A run could not be made, or the results not kept.
     #[error(transparent)]
     Measure(#[from] MeasureError),
-}
-
-/// Whoever waits for the results.
-pub trait Observer {
-    /// Whether to stop here. Asked several times a second.
-    fn stop(&mut self) -> bool;
-    /// Something happened.
-    fn progress(&mut self, progress: &Progress<'_>);
-    /// The results so far, after every run.
-    ///
-    /// # Errors
-    /// If they cannot be kept; the benchmark ends.
-    fn keep(&mut self, file: &RunFile) -> Result<(), MeasureError>;
 }
 
 /// Runs the benchmark and adds its runs to `file`, up to where the observer stops it.
@@ -304,15 +262,6 @@ fn left(planned: &[Planned], cells: &[(&Condition, &Arm)], file: &RunFile) -> Op
         mean(&durations).or(condition.expected_s)
     };
     planned.iter().map(|p| Some(expected(cells[p.arm].0)? + MOMENT_S)).sum()
-}
-
-/// The facts of the workload, and the recording, of the run just made.
-fn facts_path(folder: &Path) -> PathBuf {
-    folder.join("facts.json")
-}
-
-fn recording_path(folder: &Path) -> PathBuf {
-    folder.join("recording.data")
 }
 
 #[cfg(test)]

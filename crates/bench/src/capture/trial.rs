@@ -4,7 +4,8 @@ use pmuscope_measure::child;
 
 use super::arms::{Arm, Recorder};
 use super::commands::Tools;
-use super::{recording_path, workload};
+use super::workload;
+use crate::recording::recording_path;
 
 /// Runs the arm around a stencil of a few cells, until `stop`.
 ///
@@ -36,7 +37,7 @@ pub(super) fn try_arm(
 }
 
 /// What a program that failed had to say: the first line that looks like an error, else the last.
-pub(super) fn complaint(output: &str, exit: i32) -> String {
+pub(crate) fn complaint(output: &str, exit: i32) -> String {
     // perf puts the word on a line of its own.
     let says = |line: &&str| !line.is_empty() && *line != "Error:";
     let lines = || output.lines().map(str::trim).filter(says);

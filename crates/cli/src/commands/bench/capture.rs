@@ -4,17 +4,15 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use pmuscope_bench::capture::{
-    self, ARM, CaptureError, Observer, Options, Progress, Workload, arms,
-};
+use pmuscope_bench::capture::{self, CaptureError, Options, Workload, arms};
 use pmuscope_machine::{Facts, Machine};
-use pmuscope_measure::{Extract, Labels, MeasureError, Plan, RunFile, metric};
-use pmuscope_report::{capture_text, number};
+use pmuscope_measure::{Extract, Plan, metric};
+use pmuscope_report::capture_text;
 
-use super::runs::{Output, begin, keep};
+use super::runs::{Output, begin};
+use super::watch::{Watch, tell_concerns};
 use crate::commands::doctor;
 use crate::exit::{Exit, failure};
-use crate::signals::Stop;
 
 /// Flags of `pmuscope bench capture`.
 #[derive(Debug, clap::Args)]
@@ -79,13 +77,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let facts = doctor::facts()?;
     let options = args.options(&facts)?;
     let mut file = begin(&machine, &facts)?;
-    for concern in &file.concerns {
-        let fix = concern.fix.as_ref().map_or(String::new(), |fix| format!(" Try: {fix}"));
-        eprintln!("{}: {}.{fix}", concern.why, concern.effect);
-    }
-    let mut watch = Watch { stop: Stop::new()?, path: args.output.path().map(PathBuf::from) };
+    tell_concerns(&file);
+    let mut watch = Watch::new(&args.output)?;
     capture::capture(&options, &mut file, &mut watch).map_err(|error| not_measured(&error))?;
-    let interrupted = watch.stop.asked();
+    let interrupted = watch.is_stopped();
     let missing = !args.arms.is_empty() && !file.notices.is_empty();
     args.output.finish(file, interrupted, !missing, capture_text)
 }
@@ -156,50 +151,4 @@ fn not_measured(error: &CaptureError) -> anyhow::Error {
         _ => Exit::BadInput,
     };
     failure(exit, error.to_string())
-}
-
-/// Progress goes to stderr, a line per run; results to the file after each.
-struct Watch {
-    stop: Stop,
-    path: Option<PathBuf>,
-}
-
-impl Observer for Watch {
-    fn stop(&mut self) -> bool {
-        self.stop.asked()
-    }
-
-    fn keep(&mut self, file: &RunFile) -> Result<(), MeasureError> {
-        keep(file, self.path.as_deref())
-    }
-
-    fn progress(&mut self, progress: &Progress<'_>) {
-        let about =
-            |seconds: Option<f64>| seconds.map(|s| format!("about {}", number::duration(s)));
-        match progress {
-            Progress::Calibrating(labels) => eprintln!("calibrating: {}", name(labels)),
-            Progress::LeftOut(notice) => eprintln!("{notice}"),
-            Progress::Planned { runs, seconds } => {
-                let time = about(*seconds).map_or(String::new(), |time| format!(", {time}"));
-                eprintln!("{runs} runs{time}; Ctrl-C keeps what is done");
-            }
-            Progress::Done { runs, of, labels, result, left_s } => {
-                let result = match result {
-                    Ok(seconds) => number::duration(*seconds),
-                    Err(why) => format!("FAILED, {why}"),
-                };
-                let left = about(*left_s).filter(|_| runs < of);
-                let left = left.map_or(String::new(), |left| format!(" · {left} left"));
-                eprintln!("{runs}/{of} {}: {result}{left}", name(labels));
-            }
-            _ => {}
-        }
-    }
-}
-
-/// `AIO1-CPU, threads 2`.
-fn name(labels: &Labels) -> String {
-    let arm = labels.get(ARM).cloned();
-    let others = labels.iter().filter(|(key, _)| *key != ARM).map(|(k, v)| format!("{k} {v}"));
-    arm.into_iter().chain(others).collect::<Vec<_>>().join(", ")
 }

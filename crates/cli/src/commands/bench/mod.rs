@@ -1,8 +1,10 @@
 //! `pmuscope bench`: one file per benchmark.
 
 mod capture;
+mod functions;
 mod ring;
 pub(super) mod runs;
+mod watch;
 
 use clap::Subcommand;
 
@@ -21,11 +23,14 @@ enum Benchmark {
     Capture(capture::Args),
     /// What a packet costs on its way through a ring, within one process and between two.
     Ring(ring::Args),
+    /// How true metrics of functions are, in windows of several kinds, against each function alone.
+    Functions(functions::Args),
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     match args.benchmark {
         Benchmark::Capture(args) => capture::run(args),
         Benchmark::Ring(args) => ring::run(args),
+        Benchmark::Functions(args) => functions::run(args),
     }
 }

@@ -10,20 +10,20 @@ use pmuscope_perfdata::reader::{Reader, Record};
 
 /// Records of a recording, by kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Counts {
+pub(crate) struct Counts {
     /// Samples.
-    pub(super) samples: u64,
+    pub(crate) samples: u64,
     /// Samples lost, as LOST records have it.
     lost_in_stream: u64,
     /// Samples lost, as LOST_SAMPLES records have it: perf 6.1 sums up there at its end.
     lost_at_end: u64,
     /// Times that sampling was suspended.
-    pub(super) throttled: u64,
+    pub(crate) throttled: u64,
 }
 
 impl Counts {
     /// Both kinds of records tell of the same losses.
-    pub(super) fn lost(&self) -> u64 {
+    pub(crate) fn lost(&self) -> u64 {
         self.lost_in_stream.max(self.lost_at_end)
     }
 
@@ -39,7 +39,7 @@ impl Counts {
 ///
 /// # Errors
 /// If it cannot be read.
-pub(super) fn size(path: &Path) -> io::Result<u64> {
+pub(crate) fn size(path: &Path) -> io::Result<u64> {
     files(path)?.iter().map(|file| Ok(std::fs::metadata(file)?.len())).sum()
 }
 
@@ -47,7 +47,7 @@ pub(super) fn size(path: &Path) -> io::Result<u64> {
 ///
 /// # Errors
 /// If it cannot be read, is no perf.data, or is a folder of compressed files.
-pub(super) fn count(path: &Path) -> io::Result<Counts> {
+pub(crate) fn count(path: &Path) -> io::Result<Counts> {
     let mut sum = Counts::default();
     for file in files(path)? {
         match count_file(&file)? {

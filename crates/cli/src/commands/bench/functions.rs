@@ -1,0 +1,140 @@
+//! `pmuscope bench functions`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use pmuscope_bench::functions::{self, FunctionsError, Options, arms};
+use pmuscope_machine::{Facts, Machine};
+use pmuscope_measure::Plan;
+use pmuscope_report::functions_text;
+
+use super::runs::{Output, begin};
+use super::watch::{Watch, tell_concerns};
+use crate::commands::doctor;
+use crate::exit::{Exit, failure};
+
+/// Where there is no PMU.
+const INSTEAD: &str = "An emulated machine has one (its counts are exact, its times say nothing): pmuscope \
+    lab run --arch aarch64 --icount 1 -- bench functions --quick";
+
+/// Flags of `pmuscope bench functions`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  pmuscope bench functions --quick                        a look
+  pmuscope bench functions --json f.json                  with intervals from 6 rounds
+  pmuscope bench functions --windows 300 --arms 'STROBE-*,PERF-LONG' -r 1
+  pmuscope lab run --arch aarch64 --icount 1 -- bench functions --quick
+
+Arms: PLAIN-LONG is pmuscope record with a sample every --period cycles, each with the counts since
+the one before; PLAIN-1000 and PLAIN-300 the same every 1000 and 300 cycles; STROBE-W windows of W
+cycles, one in each --period; PERF-x the same by perf record. Each function alone is the truth.")]
+pub(crate) struct Args {
+    /// Rounds: how often each arm runs; with 6 their spread makes the intervals
+    #[arg(short, long, value_name = "N", default_value_t = 6)]
+    repeat: usize,
+    /// A look only: one round, and half a second for each function alone
+    #[arg(long)]
+    quick: bool,
+    /// Arms to run besides BASE, such as PLAIN-LONG or 'STROBE-*' [default: all]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    arms: Vec<String>,
+    /// Lengths of the windows of STROBE, in cycles
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "300,1000,3000")]
+    windows: Vec<u64>,
+    /// Cycles from sample to sample of the LONG arms, and from window to window
+    #[arg(long, value_name = "P", default_value_t = 1_000_000)]
+    period: u64,
+    /// Seconds of each run of the mix [default: 10, with --quick 2]
+    #[arg(long, value_name = "S")]
+    seconds: Option<f64>,
+    /// Seconds of each function alone [default: 2, with --quick 0.5]
+    #[arg(long, value_name = "S")]
+    alone: Option<f64>,
+    /// Stop a run, or its analysis, that takes longer than so many seconds
+    #[arg(long, value_name = "S", default_value_t = 120.0)]
+    patience: f64,
+    /// MiB of memory that pointer_chase goes through
+    #[arg(long, value_name = "MIB", default_value_t = 64)]
+    memory: usize,
+    /// Make calls so many times as long as usual
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    length: f64,
+    /// Seed of the random order of runs, and of calls
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Folder for recordings, which go once they are read; should be on a disk [default: that of
+    /// temporary files]
+    #[arg(long, value_name = "DIR")]
+    tmp: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[allow(clippy::needless_pass_by_value)] // all commands are called alike
+pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+    let machine = Machine::host();
+    let facts = doctor::facts()?;
+    let options = args.options(&facts)?;
+    if facts.units.core().next().is_none() {
+        let text = format!(
+            "bench functions: this machine shows no counters of its CPU, so there are no cycles and \
+             instructions to be right or wrong about. {INSTEAD}"
+        );
+        return Err(failure(Exit::NotPossible, text));
+    }
+    let mut file = begin(&machine, &facts)?;
+    tell_concerns(&file);
+    let mut watch = Watch::new(&args.output)?;
+    functions::functions(&options, &mut file, &mut watch).map_err(|error| not_measured(&error))?;
+    let ran = |arm: &arms::Arm| file.runs.iter().any(|run| run.labels == arm.labels());
+    let missing = !args.arms.is_empty() && !options.arms.iter().all(ran);
+    args.output.finish(file, watch.is_stopped(), !missing, functions_text)
+}
+
+impl Args {
+    fn options(&self, facts: &Facts) -> anyhow::Result<Options> {
+        let bad = |text: String| failure(Exit::BadInput, text);
+        if self.repeat == 0 {
+            return Err(bad("-r 0: at least one round is needed".to_owned()));
+        }
+        if let Some(window) = self.windows.iter().find(|w| **w == 0 || **w >= self.period) {
+            return Err(bad(format!(
+                "--windows {window}: windows are shorter than the {} cycles from one to the next \
+                 (--period)",
+                self.period
+            )));
+        }
+        let length = |flag: &str, given: Option<f64>, usual: f64, quick: f64| {
+            let seconds = given.unwrap_or(if self.quick { quick } else { usual });
+            Duration::try_from_secs_f64(seconds)
+                .ok()
+                .filter(|duration| !duration.is_zero())
+                .ok_or_else(|| bad(format!("{flag} {seconds}: use a number above 0, such as 2")))
+        };
+        let all = arms::all(self.period, &self.windows);
+        Ok(Options {
+            arms: arms::choose(&self.arms, all).map_err(|error| bad(error.to_string()))?,
+            period: self.period,
+            seconds: length("--seconds", self.seconds, 10.0, 2.0)?.as_secs_f64(),
+            alone: length("--alone", self.alone, 2.0, 0.5)?.as_secs_f64(),
+            patience: length("--patience", Some(self.patience), 0.0, 0.0)?,
+            memory_mib: self.memory,
+            length: self.length,
+            rounds: if self.quick { 1 } else { self.repeat },
+            seed: self.seed.unwrap_or_else(Plan::random_seed),
+            tmp: self.tmp.clone().unwrap_or_else(std::env::temp_dir),
+            program: std::env::current_exe().context("cannot tell where this program is")?,
+            perf: facts.perf.clone(),
+        })
+    }
+}
+
+fn not_measured(error: &FunctionsError) -> anyhow::Error {
+    match error {
+        FunctionsError::NoTruth { .. } | FunctionsError::NoRecorder { .. } => {
+            failure(Exit::NotPossible, format!("bench functions: {error}. {INSTEAD}"))
+        }
+        _ => failure(Exit::BadInput, error.to_string()),
+    }
+}

@@ -1,0 +1,76 @@
+//! What a user sees of a benchmark while it runs.
+
+use std::path::PathBuf;
+
+use pmuscope_bench::capture::{ARM, Observer, Progress};
+use pmuscope_measure::{Labels, MeasureError, RunFile};
+use pmuscope_report::number;
+
+use super::runs::{Output, keep};
+use crate::signals::Stop;
+
+/// Progress goes to stderr, a line per run; results to the file after each.
+pub(super) struct Watch {
+    stop: Stop,
+    path: Option<PathBuf>,
+}
+
+impl Watch {
+    /// Whoever waits at the terminal; results go to the file asked for.
+    pub(super) fn new(output: &Output) -> anyhow::Result<Self> {
+        Ok(Self { stop: Stop::new()?, path: output.path().map(PathBuf::from) })
+    }
+
+    /// Whether the user has asked to stop.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stop.asked()
+    }
+}
+
+/// Says what makes times vary here.
+pub(super) fn tell_concerns(file: &RunFile) {
+    for concern in &file.concerns {
+        let fix = concern.fix.as_ref().map_or(String::new(), |fix| format!(" Try: {fix}"));
+        eprintln!("{}: {}.{fix}", concern.why, concern.effect);
+    }
+}
+
+impl Observer for Watch {
+    fn stop(&mut self) -> bool {
+        self.stop.asked()
+    }
+
+    fn keep(&mut self, file: &RunFile) -> Result<(), MeasureError> {
+        keep(file, self.path.as_deref())
+    }
+
+    fn progress(&mut self, progress: &Progress<'_>) {
+        let about =
+            |seconds: Option<f64>| seconds.map(|s| format!("about {}", number::duration(s)));
+        match progress {
+            Progress::Calibrating(labels) => eprintln!("calibrating: {}", name(labels)),
+            Progress::LeftOut(notice) => eprintln!("{notice}"),
+            Progress::Planned { runs, seconds } => {
+                let time = about(*seconds).map_or(String::new(), |time| format!(", {time}"));
+                eprintln!("{runs} runs{time}; Ctrl-C keeps what is done");
+            }
+            Progress::Done { runs, of, labels, result, left_s } => {
+                let result = match result {
+                    Ok(seconds) => number::duration(*seconds),
+                    Err(why) => format!("FAILED, {why}"),
+                };
+                let left = about(*left_s).filter(|_| runs < of);
+                let left = left.map_or(String::new(), |left| format!(" · {left} left"));
+                eprintln!("{runs}/{of} {}: {result}{left}", name(labels));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// `AIO1-CPU, threads 2`.
+fn name(labels: &Labels) -> String {
+    let arm = labels.get(ARM).cloned();
+    let others = labels.iter().filter(|(key, _)| *key != ARM).map(|(k, v)| format!("{k} {v}"));
+    arm.into_iter().chain(others).collect::<Vec<_>>().join(", ")
+}
