@@ -52,6 +52,8 @@ pub(crate) fn event(name: &str, config: u64) -> pmuscope_events::Event {
         max_precise: false,
         scale: None,
         unit: None,
+        constraint: None,
+        not_countable: None,
     }
 }
 
