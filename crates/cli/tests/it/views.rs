@@ -225,7 +225,9 @@ fn a_function_from_inside_has_the_samples_of_its_addresses_and_lines() {
     // The tests' program has debug information, and its source is here.
     let lines = by_field(&event["lines"], "line");
     assert!(lines.values().sum::<u64>() <= here.values().sum(), "{lines:?}");
-    assert!(event["lines"][0]["text"].is_string(), "{event}");
+    // The compiler gives some instructions no line.
+    let mut of_lines = event["lines"].as_array().unwrap().iter();
+    assert!(of_lines.any(|line| line["text"].is_string()), "{event}");
 
     let csv = annotate(&["integer_division", "--format", "csv"]);
     let csv = csv_rows(&csv.exits(0).is_silent().stdout);
