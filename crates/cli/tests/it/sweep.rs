@@ -6,6 +6,8 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::harness::{Outcome, Scratch, need_root, skip_unless};
+use crate::lab::lab;
+use crate::strobe::need_pmu_guest;
 
 fn file(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
@@ -106,4 +108,65 @@ fn a_plan_is_shown_without_running_anything() {
     let wrong = scratch.pmuscope(["sweep", "-e", "no_such_thing", "--", "true"]);
     wrong.exits(2).complains("no event of this machine has such a name");
     scratch.pmuscope(["sweep", "-e", "(", "--", "true"]).exits(2).complains("regular expression");
+}
+
+/// Sweeps everything over a loop of so many rounds in a guest whose PMU counts exactly; the result.
+#[track_caller]
+fn sweep_in_guest(scratch: &Scratch, rounds: u64) -> Value {
+    let per = format!("loop={rounds}");
+    let rounds = rounds.to_string();
+    let guest = ["run", "--arch", "aarch64", "--icount", "1", "--cpus", "1", "--"];
+    let sweep = ["sweep", "-e", ".*", "-e", "instructions:u", "-r", "2", "--per", &per];
+    let program = ["--", "/proc/1/exe", "workload", "exact-loop", "--rounds", &rounds];
+    let outcome = lab(scratch, [&guest[..], &sweep, &["--json", "a.json"], &program].concat());
+    // What the PMU does not have was asked for, too.
+    outcome.exits(1);
+    file(&scratch.path("a.json"))
+}
+
+/// The number of every run of an event, none of which took turns.
+#[track_caller]
+fn counts(file: &Value, event: &str) -> Vec<f64> {
+    let series = file["series"].as_array().unwrap();
+    let series = series.iter().find(|one| one["metric"] == event).unwrap();
+    let values = series["values"].as_array().unwrap().iter();
+    values
+        .map(|value| {
+            assert_eq!(value["enabled_s"], value["running_s"], "{event}: {value}");
+            value["value"].as_f64().unwrap()
+        })
+        .collect()
+}
+
+#[test]
+fn a_pmu_counts_a_known_loop_to_the_instruction_and_every_event_or_why_not() {
+    skip_unless!(need_pmu_guest());
+    let scratch = Scratch::new();
+    let (few, many) = (20_000_000, 60_000_000);
+    let files = [few, many].map(|rounds| sweep_in_guest(&scratch, rounds));
+    let [of_few, of_many] = [0, 1].map(|i: usize| counts(&files[i], "instructions:u"));
+    assert_eq!((of_few.len(), of_many.len()), (2, 2));
+    // What is around the loop is in both.
+    let per_round = (of_many[0] - of_few[0]) / (many - few) as f64;
+    assert!((per_round / 2.0 - 1.0).abs() < 1e-3, "{per_round}");
+    let runs = files[0]["runs"].as_array().unwrap().len();
+    assert!(runs >= 4, "two rounds of two groups at least: {runs}");
+    for reference in ["cycles", "instructions"] {
+        assert_eq!(counts(&files[0], reference).len(), runs, "{reference} is in every run");
+    }
+    let (mut counted, mut refused) = (0, 0);
+    for series in files[0]["series"].as_array().unwrap() {
+        for value in series["values"].as_array().unwrap() {
+            if value["value"].is_null() {
+                assert!(!value["why"].as_str().unwrap().is_empty(), "{series}");
+                refused += 1;
+            } else if !value["readings"].is_null() {
+                assert_eq!(value["enabled_s"], value["running_s"], "{series}");
+                assert_eq!(value["readings"].as_array().unwrap().len(), 1, "{series}");
+                counted += 1;
+            }
+        }
+    }
+    // Eight events of the emulated PMU and nine of the kernel; caches and branches it does not have.
+    assert!(counted >= 2 * 17 && refused >= 20, "{counted} {refused}");
 }
