@@ -17,6 +17,7 @@ mod events;
 mod exact;
 mod filters;
 mod generate;
+mod ground_truth;
 mod harness;
 mod json;
 mod killed;

@@ -23,7 +23,7 @@ fn need_pmu_guest() -> Option<String> {
 }
 
 /// Runs this in a guest with so many CPUs.
-fn in_guest(scratch: &Scratch, cpus: &str, args: &[&str]) -> Outcome {
+pub(crate) fn in_guest(scratch: &Scratch, cpus: &str, args: &[&str]) -> Outcome {
     let guest = ["run", "--arch", "aarch64", "--icount", "1", "--cpus", cpus, "--"];
     lab(scratch, guest.iter().chain(args))
 }
@@ -34,7 +34,7 @@ fn strobe_of(info: &RecordingInfo) -> &StrobeInfo {
 
 /// What must hold of a recording on one CPU that nobody disturbed.
 #[track_caller]
-fn holds(recording: &Recording, window: u64) -> Windows {
+pub(crate) fn holds(recording: &Recording, window: u64) -> Windows {
     let info = recording.info();
     let strobe = strobe_of(&info);
     assert_eq!((strobe.granule, info.lost()), (2, Some(0)), "{strobe:?}");
@@ -83,42 +83,6 @@ fn settings_that_cannot_be_are_refused() {
     refused(&["--strobe", "--overwrite"], "without --overwrite");
     refused(&["--strobe", "-F", "99"], "period=");
     refused(&["--metrics", "CPI"], "Try --strobe --metrics CPI");
-}
-
-/// Samples of each function of the workload, by an event's number.
-fn by_function(scratch: &Scratch, file: &str, event: usize) -> Vec<(String, f64)> {
-    let report = scratch.pmuscope(["report", "-i", file, "--json", "--no-inline"]);
-    report.exits(0);
-    let json: serde_json::Value = serde_json::from_str(&report.stdout).unwrap();
-    let rows = json["events"][event]["functions"].as_array().unwrap();
-    let count = |name: &str| {
-        let is_it =
-            |row: &&serde_json::Value| row["function"].as_str().is_some_and(|f| f.ends_with(name));
-        rows.iter().filter(is_it).map(|row| row["samples"].as_f64().unwrap()).sum()
-    };
-    ["integer_division", "polynomial", "branches"].map(|name| (name.to_owned(), count(name))).into()
-}
-
-/// Windows of a program's threads on one CPU, and its shares as plain sampling and its own clock have
-/// them.
-#[test]
-fn windows_in_a_guest_are_as_asked_and_give_the_shares_of_plain_sampling() {
-    skip_unless!(need_pmu_guest());
-    let scratch = Scratch::new();
-    let mix = ["--", "pmuscope", "workload", "share-mix", "--seconds", "3", "--threads", "3"];
-    let strobe = ["record", "--strobe=300,period=500000", "-o", "strobed.data"];
-    let strobed: Vec<&str> = strobe.iter().chain(&mix).copied().collect();
-    in_guest(&scratch, "1", &strobed).exits(0);
-    let recording = Recording::at(scratch.path("strobed.data"));
-    let windows = holds(&recording, 300);
-    assert!(windows.accepted > 4000, "{}", windows.accepted);
-    // The program says of itself: 60, 30 and 10 %. Chi-square, 2 degrees of freedom, 1 in 1000.
-    let found = by_function(&scratch, "strobed.data", 0);
-    let sum: f64 = found.iter().map(|(_, samples)| samples).sum();
-    assert!(sum > 0.97 * windows.opened_at.len() as f64, "{found:?}");
-    let expected = [0.6, 0.3, 0.1].map(|share| share * sum);
-    let distance: f64 = found.iter().zip(expected).map(|((_, n), e)| (n - e) * (n - e) / e).sum();
-    assert!(distance < 13.8, "chi-square {distance}: {found:?}");
 }
 
 /// What `doctor` tells of a disturbance of a CPU in a guest of so many: how it was seen, after which
