@@ -122,7 +122,7 @@ fn windows_of_processes(processes: usize, seconds: &str) -> Windows {
     let of_names = rejected["no_symbol"] + rejected["other_symbol"] + rejected["return"];
     assert!(rejected["context_switch"] * 100 >= (all - of_names) * 95, "{rejected:?}");
     assert!(number(&total["kept"]) * 100 >= number(&total["windows"]) * 97, "{total}");
-    println!(
+    eprintln!(
         "{processes} processes: {} windows kept, {} switched, {rejected:?}, {} epochs",
         windows.accepted, windows.switched, windows.epochs
     );

@@ -12,7 +12,7 @@ use crate::recording::Recording;
 use crate::windows::Windows;
 
 /// Why no guest with a PMU can run here.
-fn need_pmu_guest() -> Option<String> {
+pub(crate) fn need_pmu_guest() -> Option<String> {
     need_guests("aarch64", "6.1").or_else(|| {
         let program = std::path::Path::new(env!("CARGO_BIN_EXE_pmuscope"));
         let target = program.parent()?.parent()?;
