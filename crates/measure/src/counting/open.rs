@@ -96,6 +96,9 @@ impl Opening<'_> {
 
     /// Why the kernel need not even be asked.
     fn impossible(&self, event: &Event) -> Option<String> {
+        if let Some(why) = &event.not_countable {
+            return Some(why.to_string());
+        }
         if !self.options.target.is_of_cpus() {
             return not_for_tasks(event);
         }
@@ -192,4 +195,60 @@ pub(super) fn since(now: &[Reading], before: &[Reading]) -> Vec<Reading> {
             ..*now
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pmuscope_counters::fake::FakeKernel;
+    use pmuscope_events::lists::NotCountable;
+    use pmuscope_events::{MachineCatalog, parse};
+    use pmuscope_machine::CpuSet;
+
+    /// Opens these events on CPU 0, the second of which an event list calls not countable.
+    #[test]
+    fn what_would_count_nothing_is_refused_and_the_others_are_opened() {
+        let machine = Machine::host();
+        let topology = machine.topology().unwrap();
+        let catalog = MachineCatalog::new(&machine).unwrap();
+        let mut groups = parse("page-faults,minor-faults,{cs,migrations}", &catalog).unwrap();
+        groups[1].events[0].not_countable = Some(NotCountable::PebsThreshold("x".into()));
+        let options = Options {
+            target: Target::Cpus(CpuSet::from_iter([0])),
+            inherit: true,
+            groups,
+            pinned: false,
+            command: Vec::new(),
+            keep_output: false,
+            delay: None,
+            timeout: None,
+            interval: None,
+            intervals: None,
+        };
+        let events: Vec<Counting> = options
+            .groups
+            .iter()
+            .enumerate()
+            .flat_map(|(group, list)| {
+                list.events.iter().map(move |event| Counting { event: event.clone(), group })
+            })
+            .collect();
+        let kernel = FakeKernel::default();
+        let scope = Scope::Cpus(CpuSet::from_iter([0]));
+        let (machine, topology) = (&machine, &topology);
+        let opening =
+            Opening { kernel: &kernel, machine, topology, options: &options, scope: &scope };
+        let opened = opening.open(&events).unwrap();
+        assert_eq!(opened.refused.len(), 1);
+        assert_eq!(opened.refused[0].event, 1);
+        assert!(opened.refused[0].why.contains("a count of it stays 0"), "{:?}", opened.refused);
+        let calls = kernel.opened();
+        assert_eq!(calls.len(), 3);
+        // Members of a group begin with their leader, which counts nothing until it is told to.
+        let flags: Vec<(bool, bool)> = calls
+            .iter()
+            .map(|call| (call.in_group, call.attr.flags.contains(AttrFlags::DISABLED)))
+            .collect();
+        assert_eq!(flags, [(false, true), (false, true), (true, false)]);
+    }
 }
