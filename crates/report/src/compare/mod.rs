@@ -83,7 +83,11 @@ pub(crate) fn of_file(name: &str, file: &Head) -> String {
     let units: Vec<String> = file
         .units
         .iter()
-        .map(|(unit, n)| format!("{} {}", number::significant(*n, 6), escape(unit)))
+        .map(|(unit, n)| {
+            let whole = n.fract() == 0.0;
+            let n = if whole { number::fixed(*n, 0) } else { number::significant(*n, 6) };
+            format!("{n} {}", escape(unit))
+        })
         .collect();
     let units = if units.is_empty() { String::new() } else { format!(" of {}", units.join(", ")) };
     format!("{name}: {} runs{units}{machine}, {}\n", file.runs - file.failed, escape(&command))

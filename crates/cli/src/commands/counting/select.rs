@@ -45,7 +45,7 @@ pub(in crate::commands) fn select(
     }
     if names.is_empty() {
         return Err(bad(format!(
-            "-e {text}: no event of this machine has such a name. Try: pmuscope sweep -e '.*' --dry-run"
+            "-e {text}: no event of this machine has such a name. Try: pmuscope list"
         )));
     }
     for name in names {
