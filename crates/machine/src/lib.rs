@@ -6,13 +6,13 @@
 
 mod budget;
 mod busy;
-mod cache;
 mod cgroup;
 pub mod child;
 mod cpuset;
 mod environment;
 mod error;
 mod facts;
+mod folders;
 mod image;
 mod kernel;
 mod limits;
@@ -32,12 +32,12 @@ pub mod verdicts;
 
 pub use budget::RingBudget;
 pub use busy::CpuTimes;
-pub use cache::user_cache;
 pub use cgroup::OwnCgroup;
 pub use cpuset::{CpuIter, CpuListError, CpuSet};
 pub use environment::Environment;
 pub use error::MachineError;
 pub use facts::{Facts, Tracepoints, Unit, Units};
+pub use folders::{UserFolder, user_cache};
 pub use image::{KernelModule, KernelText};
 pub use kernel::Kernel;
 pub use limits::{Limits, Rights, Rlimit};

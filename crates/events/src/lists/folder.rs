@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use pmuscope_machine::UserFolder;
 use serde::{Deserialize, Serialize};
 
 use super::choose::{Identity, Mapped, mapfile};
@@ -262,35 +263,11 @@ fn read_one(path: &Path, length: u64) -> Result<List, ListError> {
 /// `~/.local/share`. `None` if none of these is set, or `PMUSCOPE_EVENTS` is empty.
 #[must_use]
 pub fn user_lists() -> Option<PathBuf> {
-    folder_of(|name| std::env::var_os(name).map(PathBuf::from))
-}
-
-fn folder_of(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
-    if let Some(folder) = variable("PMUSCOPE_EVENTS") {
-        return (!folder.as_os_str().is_empty()).then_some(folder);
-    }
-    // The specification has it that relative paths are to be ignored.
-    let xdg = variable("XDG_DATA_HOME").filter(|folder| folder.is_absolute());
-    let home = || Some(variable("HOME").filter(|home| home.is_absolute())?.join(".local/share"));
-    Some(xdg.or_else(home)?.join("pmuscope/events"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_environment_says_where() {
-        let at = |pairs: &[(&str, &str)]| {
-            folder_of(|name| {
-                let found = pairs.iter().find(|(key, _)| *key == name);
-                found.map(|(_, value)| PathBuf::from(value))
-            })
-        };
-        assert_eq!(at(&[("HOME", "/h")]), Some("/h/.local/share/pmuscope/events".into()));
-        let xdg = [("HOME", "/h"), ("XDG_DATA_HOME", "/x")];
-        assert_eq!(at(&xdg), Some("/x/pmuscope/events".into()));
-        assert_eq!(at(&[("PMUSCOPE_EVENTS", "lists")]), Some("lists".into()));
-        assert_eq!(at(&[("PMUSCOPE_EVENTS", ""), ("HOME", "/h")]), None);
-    }
+    let folder = UserFolder {
+        variable: "PMUSCOPE_EVENTS",
+        xdg: "XDG_DATA_HOME",
+        below_home: ".local/share",
+        name: "pmuscope/events",
+    };
+    folder.path()
 }
