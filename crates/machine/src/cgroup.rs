@@ -7,6 +7,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
@@ -20,6 +21,30 @@ impl Machine {
     #[must_use]
     pub fn perf_cgroup_mount(&self) -> Option<PathBuf> {
         self.hierarchy().map(|hierarchy| hierarchy.mount(self))
+    }
+
+    /// The folder of a cgroup, opened: by its path below [`Machine::perf_cgroup_mount`], or from the root.
+    ///
+    /// # Errors
+    /// What the kernel says, as where there is no such folder.
+    pub fn open_cgroup(&self, path: &str) -> io::Result<OwnedFd> {
+        let file = fs::File::open(self.cgroup_folder(path))?;
+        if file.metadata()?.is_dir() {
+            Ok(file.into())
+        } else {
+            Err(io::ErrorKind::NotADirectory.into())
+        }
+    }
+
+    fn cgroup_folder(&self, path: &str) -> PathBuf {
+        let below = path.trim_start_matches('/');
+        let mount = self.perf_cgroup_mount().unwrap_or_else(|| self.root().join("sys/fs/cgroup"));
+        let from_root = self.root().join(below);
+        if path.starts_with('/') && from_root.starts_with(&mount) {
+            from_root
+        } else {
+            mount.join(below)
+        }
     }
 
     /// The same as this machine names it, whatever root it is looked at from.
@@ -262,6 +287,21 @@ mod tests {
             assert_eq!(machine.perf_cgroup_mount(), Some(expected));
         }
         assert_eq!(machine("tmpfs /tmp tmpfs rw 0 0\n", "").1.perf_cgroup_mount(), None);
+    }
+
+    #[test]
+    fn a_cgroup_is_known_by_its_path_below_the_mount_and_from_the_root() {
+        let (root, machine) = machine(UNIFIED, "");
+        let folder = root.path().join("sys/fs/cgroup/system.slice/nginx.service");
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("cgroup.procs"), "").unwrap();
+        for path in ["system.slice/nginx.service", "/sys/fs/cgroup/system.slice/nginx.service"] {
+            assert_eq!(machine.cgroup_folder(path), folder);
+            machine.open_cgroup(path).unwrap();
+        }
+        let error = |path: &str| machine.open_cgroup(path).unwrap_err().kind();
+        assert_eq!(error("system.slice/none"), io::ErrorKind::NotFound);
+        assert_eq!(error("system.slice/nginx.service/cgroup.procs"), io::ErrorKind::NotADirectory);
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::CpuSet;
+
 /// Why something about the machine could not be told.
 #[derive(Debug, thiserror::Error)]
 pub enum MachineError {
@@ -60,6 +62,14 @@ pub enum MachineError {
         system: String,
         /// Name, as in `sched_switch`.
         name: String,
+    },
+    /// CPUs that are not there.
+    #[error("CPU {missing} is not online (online: {online})")]
+    Offline {
+        /// Those of the ones asked for that are not online.
+        missing: CpuSet,
+        /// Those that are.
+        online: CpuSet,
     },
 }
 

@@ -66,6 +66,18 @@ impl Topology {
         self.cpus.get(index)
     }
 
+    /// That all of these CPUs are online.
+    ///
+    /// # Errors
+    /// [`MachineError::Offline`], which names those that are not.
+    pub fn check_online(&self, cpus: &CpuSet) -> Result<(), MachineError> {
+        let missing = cpus.difference(&self.online);
+        if missing.is_empty() {
+            return Ok(());
+        }
+        Err(MachineError::Offline { missing, online: self.online.clone() })
+    }
+
     /// The node of an online CPU.
     pub fn node_of(&self, cpu: u32) -> Option<u32> {
         self.cpu(cpu).map(|cpu| cpu.node)

@@ -99,14 +99,4 @@ pub enum MeasureError {
         /// What the kernel said.
         source: std::io::Error,
     },
-    /// CPUs that are not there.
-    #[error("-C {asked}: CPU {missing} is not online (online: {online})")]
-    Offline {
-        /// As asked for.
-        asked: pmuscope_machine::CpuSet,
-        /// Those that are not online.
-        missing: pmuscope_machine::CpuSet,
-        /// Those that are.
-        online: pmuscope_machine::CpuSet,
-    },
 }

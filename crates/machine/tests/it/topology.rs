@@ -42,6 +42,9 @@ fn two_sockets_with_smt() {
     let cpu = topology.cpu(13).unwrap();
     assert_eq!((cpu.node, cpu.package, cpu.core, cpu.l3), (1, 1, 1, Some(4)));
     assert_eq!(topology.node_of(8), Some(0));
+    assert!(topology.check_online(&"3-12".parse().unwrap()).is_ok());
+    let error = topology.check_online(&"14-17".parse().unwrap()).unwrap_err().to_string();
+    assert_eq!(error, "CPU 16-17 is not online (online: 0-15)");
     assert_eq!(topology.node_of(16), None);
     assert_eq!(topology.distance(0, 1), Some(21));
     assert_eq!(topology.distance(1, 1), Some(10));

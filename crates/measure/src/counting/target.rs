@@ -1,10 +1,5 @@
 //! Whose events are counted.
 
-use std::fs::File;
-use std::io;
-use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
-
 use pmuscope_counters::Scope;
 use pmuscope_machine::{CpuSet, Machine, Topology};
 
@@ -54,23 +49,20 @@ impl Target {
             Self::Threads(tids) => tasks(tids.clone()),
             Self::Processes(pids) => tasks(threads(machine, pids)?),
             Self::System => Scope::Cpus(online),
-            Self::Cpus(cpus) => Scope::Cpus(online_ones(cpus, &online)?),
+            Self::Cpus(cpus) => {
+                topology.check_online(cpus)?;
+                Scope::Cpus(cpus.clone())
+            }
             Self::Cgroup { path, cpus } => {
-                let cpus = cpus.as_ref().map_or(Ok(online.clone()), |c| online_ones(c, &online))?;
-                let directory = open_cgroup(machine, path)
+                let cpus = cpus.clone().unwrap_or(online);
+                topology.check_online(&cpus)?;
+                let directory = machine
+                    .open_cgroup(path)
                     .map_err(|source| MeasureError::Cgroup { path: path.clone(), source })?;
                 Scope::Cgroup { directory, path: path.clone(), cpus }
             }
         })
     }
-}
-
-fn online_ones(asked: &CpuSet, online: &CpuSet) -> Result<CpuSet, MeasureError> {
-    let missing = asked.difference(online);
-    if missing.is_empty() {
-        return Ok(asked.clone());
-    }
-    Err(MeasureError::Offline { asked: asked.clone(), missing, online: online.clone() })
 }
 
 /// All threads of the processes.
@@ -80,25 +72,4 @@ pub(super) fn threads(machine: &Machine, pids: &[u32]) -> Result<Vec<u32>, Measu
         tids.extend(machine.threads(pid)?);
     }
     Ok(tids)
-}
-
-fn open_cgroup(machine: &Machine, path: &str) -> io::Result<OwnedFd> {
-    let file = File::open(cgroup_folder(machine, path))?;
-    if file.metadata()?.is_dir() {
-        Ok(file.into())
-    } else {
-        Err(io::ErrorKind::NotADirectory.into())
-    }
-}
-
-/// By its path below the mount of the hierarchy that perf events know, or from the root.
-fn cgroup_folder(machine: &Machine, path: &str) -> PathBuf {
-    let below = Path::new(path.trim_start_matches('/'));
-    let mount = machine.perf_cgroup_mount().unwrap_or_else(|| machine.root().join("sys/fs/cgroup"));
-    let from_root = machine.root().join(below);
-    if path.starts_with('/') && from_root.starts_with(&mount) {
-        from_root
-    } else {
-        mount.join(below)
-    }
 }

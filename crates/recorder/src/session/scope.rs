@@ -1,12 +1,14 @@
 //! From the target to the places at which events are opened, and to the processes whose end is awaited.
 
+use std::fmt::Display;
+use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use pmuscope_counters::Scope;
 use pmuscope_counters::spawn::HeldChild;
-use pmuscope_machine::{Machine, OwnCgroup, Topology};
+use pmuscope_machine::{CpuSet, Machine, OwnCgroup, Topology};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::Session;
@@ -27,18 +29,15 @@ pub(super) fn scope(
     Ok(match &options.target {
         Target::System => Scope::Cpus(online),
         Target::Cpus(cpus) => {
-            let missing = cpus.difference(&online);
-            if !missing.is_empty() {
-                return Err(RecorderError::Options(format!(
-                    "-C {cpus}: CPU {missing} is not online (online: {online})"
-                )));
-            }
+            check_online(topology, cpus)?;
             Scope::Cpus(cpus.clone())
         }
         Target::CommandInCgroup => {
             let directory = cgroup.map_or(Path::new(""), OwnCgroup::directory);
+            let refused = |source| cgroup_error(directory.display(), source);
+            let opened = File::open(directory).map_err(refused)?;
             Scope::Cgroup {
-                directory: open_directory(directory)?,
+                directory: opened.into(),
                 path: directory.display().to_string(),
                 cpus: online,
             }
@@ -46,11 +45,13 @@ pub(super) fn scope(
         Target::Command => tasks(child.map(HeldChild::pid).into_iter().collect()),
         Target::Processes(pids) => tasks(threads(machine, pids)?),
         Target::Threads(tids) => tasks(tids.clone()),
-        Target::Cgroup { path, cpus } => Scope::Cgroup {
-            directory: open_cgroup(machine, path)?,
-            path: path.clone(),
-            cpus: cpus.clone().unwrap_or(online),
-        },
+        Target::Cgroup { path, cpus } => {
+            let cpus = cpus.clone().unwrap_or(online);
+            check_online(topology, &cpus)?;
+            let opened = machine.open_cgroup(path);
+            let directory = opened.map_err(|source| cgroup_error(path, source))?;
+            Scope::Cgroup { directory, path: path.clone(), cpus }
+        }
     })
 }
 
@@ -62,25 +63,13 @@ pub(super) fn tasks(options: &RecordOptions, topology: &Topology, tids: Vec<u32>
     }
 }
 
-/// By its path below the mount of the hierarchy that perf events know, or from the root.
-fn open_cgroup(machine: &Machine, path: &str) -> Result<OwnedFd, RecorderError> {
-    let default = || machine.root().join("sys/fs/cgroup");
-    let mount = machine.perf_cgroup_mount().unwrap_or_else(default);
-    let from_root = machine.root().join(path.trim_start_matches('/'));
-    if path.starts_with('/') && from_root.starts_with(&mount) {
-        return open_directory(&from_root);
-    }
-    open_directory(&mount.join(path.trim_start_matches('/')))
+fn check_online(topology: &Topology, cpus: &CpuSet) -> Result<(), RecorderError> {
+    let refused = |error| RecorderError::Options(format!("-C {cpus}: {error}"));
+    topology.check_online(cpus).map_err(refused)
 }
 
-fn open_directory(path: &Path) -> Result<OwnedFd, RecorderError> {
-    let opened = std::fs::File::open(path).and_then(|file| {
-        if file.metadata()?.is_dir() { Ok(file) } else { Err(io::ErrorKind::NotADirectory.into()) }
-    });
-    match opened {
-        Ok(file) => Ok(file.into()),
-        Err(source) => Err(RecorderError::Cgroup { path: path.display().to_string(), source }),
-    }
+fn cgroup_error(path: impl Display, source: io::Error) -> RecorderError {
+    RecorderError::Cgroup { path: path.to_string(), source }
 }
 
 /// Puts the command into a cgroup of its own, if that is the target.

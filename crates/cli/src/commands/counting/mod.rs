@@ -199,7 +199,7 @@ pub(super) fn refused(error: &MeasureError, has_command: bool) -> anyhow::Error 
             Exit::Target(if missing { 127 } else { 126 })
         }
         _ if has_command => Exit::Target(125),
-        MeasureError::Offline { .. } | MeasureError::Machine(_) => Exit::BadInput,
+        MeasureError::Machine(_) => Exit::BadInput,
         _ => Exit::NotPossible,
     };
     failure(exit, error.to_string())
