@@ -124,8 +124,9 @@ pub struct Group {
 }
 
 impl Event {
-    /// An event that has no name yet.
-    pub(crate) fn new(pmu: &str, attr: Attr, origin: Origin) -> Self {
+    /// An event that has no name yet, and about which nothing else is known.
+    #[must_use]
+    pub fn new(pmu: &str, attr: Attr, origin: Origin) -> Self {
         Self {
             name: String::new(),
             typed: String::new(),

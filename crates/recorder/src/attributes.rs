@@ -279,25 +279,11 @@ mod tests {
         Event {
             name: "cpu-clock".into(),
             typed: "cpu-clock".into(),
-            pmu: "software".into(),
-            attr: Attr { event_type: event_type::SOFTWARE, ..Attr::default() },
-            cpus: None,
-            origin: Origin::SoftwareClock,
-            sampling: None,
-            call_graph: None,
-            stack_size: None,
-            max_stack: None,
-            branch_type: None,
-            time: None,
-            inherit: None,
-            percore: false,
-            alternate_period: None,
-            alternate_jitter: None,
-            max_precise: false,
-            scale: None,
-            unit: None,
-            constraint: None,
-            not_countable: None,
+            ..Event::new(
+                "software",
+                Attr { event_type: event_type::SOFTWARE, ..Attr::default() },
+                Origin::SoftwareClock,
+            )
         }
     }
 

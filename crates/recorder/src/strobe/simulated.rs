@@ -35,25 +35,7 @@ pub(crate) fn event(name: &str, config: u64) -> pmuscope_events::Event {
     Event {
         name: name.into(),
         typed: name.into(),
-        pmu: "cpu".into(),
-        attr: Attr { config, ..Attr::default() },
-        cpus: None,
-        origin: Origin::Hardware,
-        sampling: None,
-        call_graph: None,
-        stack_size: None,
-        max_stack: None,
-        branch_type: None,
-        time: None,
-        inherit: None,
-        percore: false,
-        alternate_period: None,
-        alternate_jitter: None,
-        max_precise: false,
-        scale: None,
-        unit: None,
-        constraint: None,
-        not_countable: None,
+        ..Event::new("cpu", Attr { config, ..Attr::default() }, Origin::Hardware)
     }
 }
 
