@@ -31,10 +31,7 @@ impl Machine {
     /// If it cannot be read.
     pub fn cpu_times(&self) -> Result<CpuTimes, MachineError> {
         let text = self.bytes("proc/stat", STAT_BYTES)?;
-        let text = String::from_utf8_lossy(&text);
-        let mut cpus: Vec<CpuTime> = text.lines().filter_map(parse).collect();
-        cpus.sort_by_key(|time| time.cpu);
-        Ok(CpuTimes { cpus })
+        Ok(CpuTimes::parse(&String::from_utf8_lossy(&text)))
     }
 
     /// Nanoseconds that the calling thread was ready to run while its CPU ran others, since it began.
@@ -62,6 +59,13 @@ fn parse(line: &str) -> Option<CpuTime> {
 }
 
 impl CpuTimes {
+    /// From the text of `/proc/stat`.
+    pub(crate) fn parse(text: &str) -> Self {
+        let mut cpus: Vec<CpuTime> = text.lines().filter_map(parse).collect();
+        cpus.sort_by_key(|time| time.cpu);
+        Self { cpus }
+    }
+
     /// The share of their time, 0 to 1, that these CPUs worked between two readings: of a node, say.
     /// `None` if none of them is in both, or no tick passed. Time stolen by a hypervisor is work.
     pub fn busy_share(before: &Self, after: &Self, cpus: &CpuSet) -> Option<f64> {
@@ -102,7 +106,7 @@ mod tests {
     use super::*;
 
     fn times(lines: &[&str]) -> CpuTimes {
-        CpuTimes { cpus: lines.iter().filter_map(|line| parse(line)).collect() }
+        CpuTimes::parse(&lines.join("\n"))
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::verdicts::{Fix, Reason};
-use crate::{Frequency, Limits, Machine, MachineError, Sign, Smt};
+use crate::{Activity, CpuSet, Frequency, Limits, Machine, MachineError, Sign, Smt};
 
 /// The state of the machine that times depend on, at one moment.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -12,6 +12,12 @@ pub struct Environment {
     pub kernel_release: String,
     /// Online CPUs.
     pub cpus: usize,
+    /// CPUs that this process may run on, by its cpuset and its own choice: `/proc/self/status`.
+    pub allowed: Option<CpuSet>,
+    /// CPUs that the scheduler puts nothing on by itself: `/sys/devices/system/cpu/isolated`.
+    pub isolated: Option<CpuSet>,
+    /// What CPUs did before anything was measured on them; `None` where nobody looked.
+    pub activity: Option<Activity>,
     /// Nodes with CPUs.
     pub nodes: usize,
     /// Clock control.
@@ -45,6 +51,9 @@ impl Machine {
         Ok(Environment {
             kernel_release: self.kernel()?.release,
             cpus: topology.online.len(),
+            allowed: self.allowed_cpus(),
+            isolated: self.cpu_list("sys/devices/system/cpu/isolated"),
+            activity: None,
             nodes: topology.node_groups().len(),
             frequency: self.frequency(&topology),
             smt: self.smt(&topology),
@@ -66,6 +75,12 @@ impl Machine {
         Some([words.next()??, words.next()??, words.next()??])
     }
 
+    fn allowed_cpus(&self) -> Option<CpuSet> {
+        let text = self.text("proc/self/status").ok()?;
+        let list = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+        CpuSet::parse(list.trim()).ok()
+    }
+
     /// `always [madvise] never`.
     fn huge_pages(&self) -> Option<String> {
         let text = self.text("sys/kernel/mm/transparent_hugepage/enabled").ok()?;
@@ -77,10 +92,16 @@ impl Machine {
 impl Environment {
     /// What would make times vary or hard to compare, with what to type. Nothing of it forbids a run.
     pub fn concerns(&self) -> Vec<Reason> {
-        [self.load(), self.governor(), self.boost(), self.guest(), self.threads()]
-            .into_iter()
-            .flatten()
-            .collect()
+        let of_machine = [
+            self.load(),
+            self.cpuset(),
+            self.governor(),
+            self.boost(),
+            self.guest(),
+            self.threads(),
+        ];
+        let of_cpus = self.activity.iter().flat_map(Activity::concerns);
+        of_machine.into_iter().flatten().chain(of_cpus).collect()
     }
 
     fn load(&self) -> Option<Reason> {
@@ -90,6 +111,19 @@ impl Environment {
             effect: "other programs take part of the CPUs".to_owned(),
             why: format!("the load average is {load:.2} on {} CPUs", self.cpus),
             fix: Some(Fix::text("wait, or look who it is: top")),
+        })
+    }
+
+    fn cpuset(&self) -> Option<Reason> {
+        let allowed = self.allowed.as_ref().filter(|allowed| allowed.len() < self.cpus)?;
+        Some(Reason {
+            effect: "programs started from here do not get the others".to_owned(),
+            why: format!(
+                "this process may run on CPUs {allowed} only, {} of {}",
+                allowed.len(),
+                self.cpus
+            ),
+            fix: Some(Fix::text("cat /proc/self/cpuset, or taskset -p $$")),
         })
     }
 

@@ -4,6 +4,7 @@
 //! function says which file it reads. What a kernel or a container does not show is `None` or an error
 //! with its reason, never a made-up number. Only [`place`] acts on the calling thread and its memory.
 
+mod activity;
 mod budget;
 mod busy;
 mod cgroup;
@@ -30,6 +31,7 @@ mod topology;
 mod tracefs;
 pub mod verdicts;
 
+pub use activity::{Activity, CpuActivity, Sibling};
 pub use budget::RingBudget;
 pub use busy::CpuTimes;
 pub use cgroup::OwnCgroup;

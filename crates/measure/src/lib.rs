@@ -29,7 +29,7 @@ pub use estimate::{Estimated, Limits};
 pub use extract::{Extract, ExtractError};
 pub use plan::{Plan, Planned};
 pub use run_file::{
-    Concern, Guest, Labels, Origin, Program, RawReading, Run, RunFile, SCHEMA, Series, Value,
-    metric, unix_ns,
+    Concern, Drift, Guest, Labels, Origin, Program, RawReading, Run, RunFile, SCHEMA, Series,
+    Value, metric, unix_ns,
 };
 pub use store::{load, parse, save};

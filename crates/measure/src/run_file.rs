@@ -68,6 +68,9 @@ pub struct RunFile {
     /// Virtual machines of the lab that runs were made in; their label `cell` says which.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub guests: Vec<Guest>,
+    /// How alike the runs of a sweep were, by what was counted in each of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drift: Vec<Drift>,
     /// Every run, in the order of time.
     pub runs: Vec<Run>,
     /// Every figure of every run.
@@ -119,6 +122,35 @@ pub struct Concern {
     /// What to do about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
+}
+
+/// How an event that was counted in every run differed between runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Drift {
+    /// The event.
+    pub event: String,
+    /// The unit of work that it was divided by; `None`: none.
+    pub per: Option<String>,
+    /// Standard deviation over runs, as a share of the mean.
+    pub spread: f64,
+    /// How much it grew from the first run to the last, as a share of the mean; `None` where all runs were
+    /// made at the same time.
+    pub growth: Option<f64>,
+    /// Half of the growth's 95 % interval.
+    pub growth_half: Option<f64>,
+    /// Runs.
+    pub n: usize,
+}
+
+impl Drift {
+    /// Whether the machine or the program changed while it was measured: the growth is not nothing, and
+    /// more than a hundredth.
+    #[must_use]
+    pub fn is_notable(&self) -> bool {
+        self.growth
+            .zip(self.growth_half)
+            .is_some_and(|(growth, half)| growth.abs() > half.max(0.01))
+    }
 }
 
 /// One run of one program.
@@ -263,6 +295,7 @@ impl RunFile {
             notices: Vec::new(),
             seed: None,
             guests: Vec::new(),
+            drift: Vec::new(),
             runs: Vec::new(),
             series: Vec::new(),
         }
@@ -409,6 +442,14 @@ mod tests {
         });
         file.seed = Some("1".into());
         file.guests.push(Guest::default());
+        file.drift.push(Drift {
+            event: String::new(),
+            per: None,
+            spread: 0.0,
+            growth: None,
+            growth_half: None,
+            n: 0,
+        });
         file.runs.push(Run {
             index: 0,
             order: 0,

@@ -54,6 +54,8 @@ pub struct Row {
     pub per_run: Option<Estimated>,
     /// For each unit of [`Summary::units`].
     pub per_unit: Vec<Option<Estimated>>,
+    /// In a second of wall time; `None` also for what is no count: times, what the program says of itself.
+    pub per_second: Option<Estimated>,
     /// Share of the time that it was on a counter while it was enabled, all runs together.
     pub measured: Option<f64>,
     /// Why it has no number, or not of all runs.
@@ -88,12 +90,10 @@ pub fn summary(file: &RunFile, metrics: &Metrics) -> Summary {
     let run_of = |index: usize| file.runs.iter().find(|run| run.index == index);
     let units_of =
         |run: usize, name: &str| run_of(run)?.units.get(name).copied().filter(|units| *units > 0.0);
+    let seconds_of = |run: usize| Some(run_of(run)?.duration_s).filter(|seconds| *seconds > 0.0);
     let work = |name: &String| {
         let done: Vec<f64> = good.iter().filter_map(|&run| units_of(run, name)).collect();
-        let rate = |&run: &usize| {
-            let seconds = run_of(run)?.duration_s;
-            (seconds > 0.0).then_some(units_of(run, name)? / seconds)
-        };
+        let rate = |&run: &usize| Some(units_of(run, name)? / seconds_of(run)?);
         let rates: Vec<f64> = good.iter().filter_map(rate).collect();
         Work { name: name.clone(), per_run: estimate(&done), per_second: estimate(&rates) }
     };
@@ -103,6 +103,7 @@ pub fn summary(file: &RunFile, metrics: &Metrics) -> Summary {
             let quotient = |(run, value): (&usize, &f64)| Some(value / units_of(*run, name)?);
             estimate(&values.iter().filter_map(quotient).collect::<Vec<f64>>())
         };
+        let per_second = |(run, value): (&usize, &f64)| Some(value / seconds_of(*run)?);
         Row {
             labels: series.labels.clone(),
             metric: series.metric.clone(),
@@ -113,6 +114,10 @@ pub fn summary(file: &RunFile, metrics: &Metrics) -> Summary {
             per_unit: match series.origin {
                 Origin::Program => vec![None; names.len()],
                 _ => names.iter().map(per_unit).collect(),
+            },
+            per_second: match is_count(series) {
+                true => estimate(&values.iter().filter_map(per_second).collect::<Vec<f64>>()),
+                false => None,
             },
             measured: measured(series),
             why: series.values.iter().find_map(|value| value.why.clone()),
@@ -127,6 +132,12 @@ pub fn summary(file: &RunFile, metrics: &Metrics) -> Summary {
         runs: good.len(),
         failed: file.runs.len() - good.len(),
     }
+}
+
+/// Whether it counts something other than time.
+fn is_count(series: &Series) -> bool {
+    let counted = matches!(series.origin, Origin::Hardware | Origin::Software | Origin::Emulated);
+    counted && series.unit != "ms"
 }
 
 fn estimate(values: &[f64]) -> Option<Estimated> {
@@ -186,6 +197,7 @@ fn by_formula(file: &RunFile, metrics: &Metrics, good: &[usize]) -> Vec<Row> {
             origin,
             per_run: Some(per_run),
             per_unit: Vec::new(),
+            per_second: None,
             measured: None,
             why: None,
         })
@@ -240,6 +252,8 @@ mod tests {
         assert_eq!((per_packet.value, per_packet.n), (10.0, 4));
         assert!(per_packet.interval.unwrap().high - 10.0 < 1e-9);
         assert_eq!(cycles.per_run.unwrap().value, 2750.0);
+        assert_eq!(cycles.per_second.unwrap().value, 500.0);
+        assert_eq!(wall.per_second, None);
         assert_eq!(cycles.measured, Some(0.9));
         assert_eq!(wall.metric, "wall");
         assert_eq!(summary.units[0].per_second.unwrap().value, 50.0);

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use pmuscope_events::metrics::Metrics;
 use pmuscope_measure::summary::{Row, Summary, Work, summary};
-use pmuscope_measure::{Estimated, Origin, RunFile, metric};
+use pmuscope_measure::{Drift, Estimated, Origin, RunFile, metric};
 
 use crate::capture::scaled;
 use crate::escape::escape;
@@ -88,6 +88,7 @@ fn plural(number: usize, word: &str) -> String {
 struct Shape {
     part: Option<String>,
     unit: bool,
+    rates: bool,
     measured: bool,
     intervals: bool,
 }
@@ -97,6 +98,7 @@ fn shape(summary: &Summary) -> Shape {
     Shape {
         part: events().find_map(|row| row.labels.keys().next().cloned()),
         unit: events().any(|row| !row.unit.is_empty()),
+        rates: !summary.units.is_empty() || events().any(|row| row.per_second.is_some()),
         measured: events().any(|row| row.measured.is_some_and(|share| share < WHOLE)),
         intervals: summary.runs > 1,
     }
@@ -115,8 +117,8 @@ fn columns(summary: &Summary) -> Vec<Column> {
         let spread = if shape.intervals { " ±95 %" } else { "" };
         columns.push(Column::number(format!("/{}{spread}", escape(&work.name))));
     }
-    if !summary.units.is_empty() {
-        columns.push(Column::number("/s"));
+    if shape.rates {
+        columns.push(Column::number(if shape.intervals { "/s ±95 %" } else { "/s" }));
     }
     if shape.measured {
         columns.push(Column::number("counted"));
@@ -143,9 +145,12 @@ fn cells(row: &Row, summary: &Summary) -> Vec<Cell> {
             _ => Cell::measured(*per_unit, |estimate| per(&estimate, &row.unit)),
         });
     }
-    if !summary.units.is_empty() {
-        // Of a rate only the unit's own is a figure of interest.
-        cells.push(Cell::new(""));
+    if shape.rates {
+        let empty = row.per_run.is_some() && row.per_second.is_none();
+        cells.push(match empty {
+            true => Cell::new(""),
+            false => Cell::measured(row.per_second, |estimate| value(&estimate, "/s")),
+        });
     }
     if shape.measured {
         cells.push(Cell::measured(row.measured, |share| number::percent(share, 1)));
@@ -178,6 +183,7 @@ fn work_cells(work: &Work, summary: &Summary) -> Vec<Cell> {
     for other in &summary.units {
         cells.push(Cell::new(if other.name == work.name { "1" } else { "" }));
     }
+    // A unit of work has a rate wherever an event has one.
     cells.push(Cell::measured(work.per_second, |estimate| value(&estimate, "/s")));
     if shape.measured {
         cells.push(Cell::new(""));
@@ -229,8 +235,24 @@ fn notes(file: &RunFile, summary: &Summary) -> Vec<String> {
             notes.push(format!("{} is not of all runs: {}.", escape(&row.metric), escape(why)));
         }
     }
+    notes.extend(file.drift.first().map(drift_note));
     notes.extend(file.notices.iter().map(|notice| sentence(notice)));
     notes
+}
+
+/// How alike runs were.
+fn drift_note(drift: &Drift) -> String {
+    let spread = number::percent(drift.spread, 2);
+    let per = drift.per.as_ref().map_or(String::new(), |per| format!("/{per}"));
+    let mut text = format!("runs differ by {spread} in {}{per} (standard deviation)", drift.event);
+    if let (true, Some(growth)) = (drift.is_notable(), drift.growth) {
+        text += &format!(
+            ", and drifted by {} from the first to the last: figures of different runs belong together \
+             only so far. Try a quieter machine, or more rounds (-r)",
+            number::percent(growth, 1)
+        );
+    }
+    sentence(&text)
 }
 
 /// With a capital and a full stop.
@@ -245,7 +267,7 @@ fn sentence(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pmuscope_measure::{Labels, Program, Run, Value};
+    use pmuscope_measure::{Drift, Labels, Program, Run, Value};
 
     /// Three runs of 10 million packets, in which `cycles` was counted half of the time.
     fn file() -> RunFile {
@@ -278,7 +300,15 @@ mod tests {
             file.add(index, &Labels::new(), "Mpps", ("", Origin::Program), Ok(20.0));
             file.add(index, &Labels::new(), "wall", ("s", Origin::Clock), Ok(0.5));
         }
-        file.notices.push("the reference drifted".into());
+        file.drift.push(Drift {
+            event: "cycles".into(),
+            per: Some("packet".into()),
+            spread: 0.0123,
+            growth: Some(0.04),
+            growth_half: Some(0.01),
+            n: 3,
+        });
+        file.notices.push("one packet was lost".into());
         file
     }
 
@@ -290,19 +320,21 @@ mod tests {
         ./basic1 \x1b[31m: 3 runs, 0.500 s each
         multiplexed: counted 50.0 % of the time and more, scaled up · 1 event not counted (below)
 
-        EVENT                            a run ±95 %  /packet ±95 %          /s  counted  n
-        cycles (emu)        1,228,000,000 ±2,484,138   122.80 ±0.25               50.0 %  3
-        instructions (emu)  3,070,000,000 ±6,210,344     307.0 ±0.6                    -  3
-        LLC-loads (emu)                            -              -                    -  0
-        Mpps                                      20                                   -  3
-        packet                            10,000,000              1  20,000,000           3
+        EVENT                            a run ±95 %  /packet ±95 %                   /s ±95 %  counted  n
+        cycles (emu)        1,228,000,000 ±2,484,138   122.80 ±0.25   2,456,000,000 ±4,968,275   50.0 %  3
+        instructions (emu)  3,070,000,000 ±6,210,344     307.0 ±0.6  6,140,000,000 ±12,420,689        -  3
+        LLC-loads (emu)                            -              -                          -        -  0
+        Mpps                                      20                                                  -  3
+        packet                            10,000,000              1                 20,000,000           3
 
         METRIC     unit                           value  n
         CPI (emu)  cycles/instruction  0.40000 ±0.00004  3
 
         Not counted: LLC-loads. For thread 7: perf_event_open: ENOENT. Try: less.
 
-        The reference drifted.
+        Runs differ by 1.23 % in cycles/packet (standard deviation), and drifted by 4.0 % from the first to the last: figures of different runs belong together only so far. Try a quieter machine, or more rounds (-r).
+
+        One packet was lost.
         ");
     }
 
@@ -315,6 +347,6 @@ mod tests {
         }
         let text = counts_text(&file, &Metrics::default(), &Style::PLAIN);
         let line = text.lines().find(|line| line.starts_with("cycles")).unwrap();
-        insta::assert_snapshot!(line, @r"cycles (emu)        1,227,000,000  122.700               50.0 %  1");
+        insta::assert_snapshot!(line, @r"cycles (emu)        1,227,000,000  122.700  2,450,000,000   50.0 %  1");
     }
 }

@@ -3,13 +3,15 @@
 //!
 //! Fields of a separated line, as perf has them (`perf-stat(1)`, "CSV FORMAT"): time of an interval, part of
 //! the machine, value, unit, event, spread over runs in per cent of the mean, nanoseconds on a counter,
-//! share of the time on a counter in per cent. What was not counted is `<not counted>`, what the machine
+//! share of the time on a counter in per cent; then, as perf has its metrics, value and unit for each unit
+//! of work, which has a line of its own with its rate. What was not counted is `<not counted>`, what the machine
 //! cannot count `<not supported>`.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use pmuscope_measure::counting::INTERVAL;
-use pmuscope_measure::{Origin, RunFile, Series, Value};
+use pmuscope_measure::{Origin, Run, RunFile, Series, Value};
 use pmuscope_stats::{mean, std_dev};
 use serde_json::{Map, json};
 
@@ -38,6 +40,8 @@ struct Figure<'a> {
     spread: Option<f64>,
     enabled_s: f64,
     running_s: f64,
+    /// Further figures with their units: per unit of work; of a unit of work, per second.
+    metrics: Vec<(Option<f64>, String)>,
 }
 
 /// All counts of a file, a line each: of every interval, or means over runs.
@@ -90,7 +94,8 @@ fn figures(file: &RunFile) -> Vec<Figure<'_>> {
     };
     let in_intervals = file.runs.iter().any(|run| run.labels.contains_key(INTERVAL));
     if !in_intervals {
-        return counts().map(|series| figure(series, None, &series.values)).collect();
+        let of_series = counts().map(|series| figure(file, series, None, &series.values));
+        return of_series.chain(work(file, None)).collect();
     }
     let of_run = |run: &'_ pmuscope_measure::Run| run.index;
     file.runs
@@ -98,18 +103,65 @@ fn figures(file: &RunFile) -> Vec<Figure<'_>> {
         .flat_map(|run| {
             let time = run.labels.get(INTERVAL).map(String::as_str);
             let index = of_run(run);
-            counts().filter_map(move |series| {
+            let of_series = counts().filter_map(move |series| {
                 let value = series.values.iter().find(|value| value.run == index)?;
-                Some(figure(series, time, std::slice::from_ref(value)))
-            })
+                Some(figure(file, series, time, std::slice::from_ref(value)))
+            });
+            of_series.chain(work(file, Some(index)))
         })
         .collect()
 }
 
-fn figure<'a>(series: &'a Series, time: Option<&'a str>, values: &'a [Value]) -> Figure<'a> {
+/// Names of units of work.
+fn units(file: &RunFile) -> BTreeSet<&str> {
+    file.runs.iter().flat_map(|run| run.units.keys()).map(String::as_str).collect()
+}
+
+/// A figure for each unit of work: how many in a run, or in one of them, and in a second.
+fn work(file: &RunFile, of: Option<usize>) -> impl Iterator<Item = Figure<'_>> {
+    units(file).into_iter().map(move |name| {
+        let runs = || file.runs.iter().filter(|run| of.is_none_or(|index| run.index == index));
+        let done: Vec<f64> = runs().filter_map(|run| run.units.get(name).copied()).collect();
+        let rate =
+            |run: &Run| Some(run.units.get(name)? / Some(run.duration_s).filter(|s| *s > 0.0)?);
+        let rates: Vec<f64> = runs().filter_map(rate).collect();
+        let label = of.and_then(|_| runs().next()?.labels.get(INTERVAL));
+        Figure {
+            time: label.map(String::as_str),
+            part: None,
+            event: name,
+            unit: "",
+            value: mean(&done),
+            opened: false,
+            spread: spread(&done),
+            enabled_s: 0.0,
+            running_s: 0.0,
+            metrics: vec![(mean(&rates), "/s".to_owned())],
+        }
+    })
+}
+
+/// Standard error of the mean, per cent of it.
+fn spread(numbers: &[f64]) -> Option<f64> {
+    let error = std_dev(numbers)? / (numbers.len() as f64).sqrt();
+    mean(numbers).filter(|mean| *mean != 0.0).map(|mean| 100.0 * error / mean)
+}
+
+fn figure<'a>(
+    file: &'a RunFile,
+    series: &'a Series,
+    time: Option<&'a str>,
+    values: &'a [Value],
+) -> Figure<'a> {
     let numbers: Vec<f64> = values.iter().filter_map(|value| value.value).collect();
     let value = mean(&numbers);
-    let error = std_dev(&numbers).map(|s| s / (numbers.len() as f64).sqrt());
+    let per = |name: &str| {
+        let quotient = |value: &Value| {
+            let run = file.runs.iter().find(|run| run.index == value.run)?;
+            Some(value.value? / run.units.get(name).filter(|units| **units > 0.0)?)
+        };
+        mean(&values.iter().filter_map(quotient).collect::<Vec<f64>>())
+    };
     // Not by sum(): that of nothing is -0.
     let sum = |of: fn(&Value) -> Option<f64>| values.iter().filter_map(of).fold(0.0, |a, b| a + b);
     Figure {
@@ -119,9 +171,13 @@ fn figure<'a>(series: &'a Series, time: Option<&'a str>, values: &'a [Value]) ->
         unit: &series.unit,
         value,
         opened: values.iter().any(|value| value.enabled_s.is_some()),
-        spread: error.zip(value).filter(|(_, mean)| *mean != 0.0).map(|(e, m)| 100.0 * e / m),
+        spread: spread(&numbers),
         enabled_s: sum(|value| value.enabled_s),
         running_s: sum(|value| value.running_s),
+        metrics: units(file)
+            .into_iter()
+            .map(|name| (per(name), format!("{}/{name}", series.unit)))
+            .collect(),
     }
 }
 
@@ -151,6 +207,10 @@ fn separated(figure: &Figure<'_>, separator: &str) -> String {
     fields.extend(figure.spread.map(|spread| format!("{spread:.2}%")));
     fields.push(format!("{:.0}", figure.running_s * 1e9));
     fields.push(share(figure).map_or(String::new(), |share| format!("{:.2}", 100.0 * share)));
+    for (value, unit) in &figure.metrics {
+        fields.push(value.map_or(String::new(), |value| number::plain(value, 6)));
+        fields.push(escape(unit).into_owned());
+    }
     fields.join(separator)
 }
 
@@ -178,13 +238,30 @@ fn object(figure: &Figure<'_>) -> String {
     if let Some(share) = share(figure) {
         set("pcnt-running", json!((share * 1e4).round() / 100.0));
     }
-    serde_json::Value::Object(map).to_string()
+    // perf has one of them on the line of the event, and each further one on a line of its own.
+    let mut lines = Vec::new();
+    let metric = |map: &mut Map<String, serde_json::Value>,
+                  (value, unit): &(Option<f64>, String)| {
+        map.insert("metric-value".to_owned(), json!(value.map(|value| number::plain(value, 6))));
+        map.insert("metric-unit".to_owned(), json!(unit));
+    };
+    let mut further = figure.metrics.iter();
+    if let Some(first) = further.next() {
+        metric(&mut map, first);
+    }
+    lines.push(serde_json::Value::Object(map).to_string());
+    for one in further {
+        let mut map = Map::from_iter([("event".to_owned(), json!(figure.event))]);
+        metric(&mut map, one);
+        lines.push(serde_json::Value::Object(map).to_string());
+    }
+    lines.join("\n")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pmuscope_measure::{Labels, Program, Run};
+    use pmuscope_measure::{Labels, Program};
 
     fn file(intervals: bool) -> RunFile {
         let tool = Program { name: "t".into(), version: "1".into() };
@@ -241,6 +318,27 @@ mod tests {
         1.000000000;<not counted>;;cycles;0;0.00
         1.000000000;<not supported>;;LLC-loads;0;
         ");
+    }
+
+    #[test]
+    fn units_of_work_are_metrics_of_each_line_and_lines_of_their_own() {
+        let mut file = file(false);
+        for run in &mut file.runs {
+            run.units = [("packet".to_owned(), 200.0), ("row".to_owned(), 1e7)].into();
+        }
+        file.series.remove(1);
+        let lines = counts_lines(&file, &LineFormat::Separated(";".into()));
+        insta::assert_snapshot!(lines, @r"
+        1;102;Joules;power/energy-pkg/;1.96%;500000000;50.00;0.51;Joules/packet;0.0000102;Joules/row
+        <not supported>;;LLC-loads;0;;;/packet;;/row
+        200;;packet;0.00%;0;;400;/s
+        10000000;;row;0.00%;0;;20000000;/s
+        ");
+        let lines = counts_lines(&file, &LineFormat::Json);
+        insta::assert_snapshot!(lines.lines().take(2).collect::<Vec<_>>().join("\n"), @r#"
+        {"counter-value":"102.000000","event":"power/energy-pkg/","event-runtime":500000000,"metric-unit":"Joules/packet","metric-value":"0.51","part":"1","pcnt-running":50.0,"unit":"Joules","variance":1.9607843137254901}
+        {"event":"power/energy-pkg/","metric-unit":"Joules/row","metric-value":"0.0000102"}
+        "#);
     }
 
     #[test]

@@ -31,6 +31,15 @@ pub fn fixed(value: f64, decimals: usize) -> String {
     thousands(&format!("{value:.decimals$}"))
 }
 
+/// For programs: up to `digits` significant digits behind leading zeros, no commas, no trailing zeros.
+pub fn plain(value: f64, digits: usize) -> String {
+    if !value.is_finite() {
+        return String::new();
+    }
+    let rounded: f64 = format!("{value:.*e}", digits.saturating_sub(1)).parse().unwrap_or(value);
+    format!("{rounded}")
+}
+
 /// A value and half the width of its interval, to the digit the interval justifies: `1.12 ±0.03`.
 /// One significant digit of the interval is shown, two if it starts with 1 or 2.
 pub fn interval(value: f64, half: f64) -> String {

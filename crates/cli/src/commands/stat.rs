@@ -20,7 +20,7 @@ use pmuscope_report::{
     LineFormat, Style, Tool, counts_lines, counts_text, intervals_text, to_json,
 };
 
-use super::bench::runs::begin;
+use super::bench::runs::{Look, begin, tell_concerns};
 use super::counting::{
     Absent, Asked, TargetArgs, UnitArgs, add_absent, add_work, by_default, describe, refused,
 };
@@ -152,7 +152,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let (options, absent, aggregation) = args.options(&units, !figures.is_empty(), &machine)?;
     let counter = Counter::new(&Host, &machine, &options)
         .map_err(|error| refused(&error, !options.command.is_empty()))?;
-    let mut file = begin(&machine, &doctor::facts()?)?;
+    // A single look at a program should not wait for one at the machine.
+    let repeated = args.repeat > 1 && options.target == Target::Command;
+    let look = if repeated { Look::Allowed } else { Look::Not };
+    let mut file = begin(&machine, &doctor::facts()?, look)?;
+    if repeated {
+        tell_concerns(&file);
+    }
     let about = describe(&options.target, &options.command);
     file.parameters.insert("target".to_owned(), about);
     let mut lines = Lines::new(&args, &metrics)?;

@@ -11,11 +11,11 @@ use pmuscope_events::metrics::Metrics;
 use pmuscope_events::{Catalog as _, Event, parse};
 use pmuscope_machine::{CpuSet, Machine, Pmu, place};
 use pmuscope_measure::counting::{Options, Signal, Target};
-use pmuscope_measure::sweep::{Schedule, Sweep, drift, schedule};
-use pmuscope_measure::{Labels, Origin, Plan, RunFile, load};
+use pmuscope_measure::sweep::{Schedule, Sweep, drifts, schedule};
+use pmuscope_measure::{Concern, Labels, Origin, Plan, RunFile, load};
 use pmuscope_report::{counts_text, number};
 
-use super::bench::runs::{Output, begin};
+use super::bench::runs::{Look, Output, begin, tell_concerns};
 use super::counting::{Absent, Asked, Progress, UnitArgs, describe, refused, select};
 use super::doctor;
 use super::event_lists::{EventListArgs, catalog};
@@ -119,10 +119,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         let text = format!("none of the {} events can be counted here.{first}", missing.len());
         return Err(failure(Exit::NotPossible, text));
     }
-    if let Some(cpus) = &args.cpu {
+    let cpus = args.cpus()?;
+    let file = args.file(&machine, (&target, cpus.as_ref()), &planned)?;
+    if let Some(cpus) = &cpus {
         pin(cpus)?;
     }
-    let file = args.file(&machine, &target, &planned)?;
     let seed = file.seed.as_deref().and_then(|seed| seed.parse().ok());
     let sweep = Sweep {
         kernel: &Host,
@@ -149,14 +150,27 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
 }
 
 impl Args {
+    /// Those of `--cpu`.
+    fn cpus(&self) -> anyhow::Result<Option<CpuSet>> {
+        let Some(text) = &self.cpu else { return Ok(None) };
+        let bad = |error| failure(Exit::BadInput, format!("--cpu {text}: {error}"));
+        CpuSet::parse(text).map(Some).map_err(bad)
+    }
+
     /// The file to add runs to: a new one, or that of an earlier sweep of the same.
     fn file(
         &self,
         machine: &Machine,
-        target: &Target,
+        (target, cpus): (&Target, Option<&CpuSet>),
         schedule: &Schedule,
     ) -> anyhow::Result<RunFile> {
-        let mut file = begin(machine, &doctor::facts()?)?;
+        let look = match (target, cpus) {
+            (Target::Command, Some(cpus)) => Look::At(cpus),
+            (Target::Command, None) => Look::Allowed,
+            _ => Look::Not,
+        };
+        let mut file = begin(machine, &doctor::facts()?, look)?;
+        file.concerns.extend(cpus.filter(|cpus| cpus.contains(0)).map(|_| first_cpu()));
         let list = |groups: &[pmuscope_events::Group]| {
             let names = groups.iter().flat_map(|group| &group.events).map(|event| &event.name[..]);
             names.collect::<Vec<_>>().join(",")
@@ -170,12 +184,10 @@ impl Args {
             set("slice_s", slice.to_string());
         }
         let Some(path) = self.output.path().filter(|path| self.resume && path.exists()) else {
-            for concern in &file.concerns {
-                let fix = concern.fix.as_ref().map_or(String::new(), |fix| format!(" Try: {fix}"));
-                eprintln!("pmuscope: {}: {}.{fix}", concern.why, concern.effect);
-            }
+            tell_concerns(&file);
             return Ok(file);
         };
+        tell_concerns(&file);
         let earlier = load(path)?;
         if earlier.parameters != file.parameters {
             let text = format!(
@@ -196,11 +208,12 @@ impl Args {
     ) -> anyhow::Result<Exit> {
         let stop = stop_pipe().context("cannot listen for signals")?;
         let (runs, rounds) = (sweep.schedule.runs.len(), self.repeat);
-        let each = self.slice.map_or(String::new(), |slice| {
-            let all = slice * (runs * rounds) as f64;
-            format!(", about {}", number::duration(all))
-        });
-        eprintln!("{} runs: {runs} × {rounds}{each}; Ctrl-C keeps what is done", runs * rounds);
+        let left = (runs * rounds).saturating_sub(file.runs.len());
+        let time = match self.slice.or_else(|| mean_of_runs(&file)) {
+            Some(each) => format!("about {}", number::duration(each * left as f64)),
+            None => "the first one tells how long".to_owned(),
+        };
+        eprintln!("{left} runs of {runs} × {rounds}, {time}; Ctrl-C keeps what is done");
         let mut watch = Progress::new(self.output.path());
         let whole = sweep
             .run(&mut file, Signal(stop.as_fd()), &mut watch)
@@ -209,7 +222,7 @@ impl Args {
             return Err(failure(Exit::Incomplete, "interrupted before the first run was over"));
         }
         add_missing(&mut file, missing);
-        note_drift(&mut file, &sweep.schedule.references);
+        file.drift = drifts(&file, &sweep.schedule.references);
         self.output.finish(file, !whole, missing.is_empty(), |file, style| {
             counts_text(file, &Metrics::builtin(), style)
         })
@@ -222,25 +235,6 @@ fn add_missing(file: &mut RunFile, missing: &[(String, String)]) {
         if !file.series.iter().any(|series| series.metric == *event) {
             file.add(0, &Labels::new(), event, ("", Origin::Hardware), Err(why.clone()));
         }
-    }
-}
-
-/// Says how alike runs were, by the first reference.
-fn note_drift(file: &mut RunFile, references: &[String]) {
-    let unit = file.runs.iter().find_map(|run| run.units.keys().next().cloned());
-    let seen = references.iter().find_map(|event| drift(file, event, unit.as_deref()));
-    let Some(seen) = seen else { return };
-    let spread = number::percent(seen.spread, 2);
-    let mut text = format!("runs differ by {spread} in {} (standard deviation)", seen.event);
-    if let (true, Some(growth)) = (seen.is_notable(), seen.growth) {
-        let share = number::percent(growth.value, 1);
-        text += &format!(
-            ", and drifted by {share} from the first to the last: figures of different runs belong \
-             together only so far. Try a quieter machine, or more rounds (-r)"
-        );
-    }
-    if !file.notices.contains(&text) {
-        file.notices.push(text);
     }
 }
 
@@ -274,17 +268,31 @@ fn chosen<'a>(
     Ok((asked, references))
 }
 
-/// Moves this process, and with it the program, to these CPUs.
-fn pin(text: &str) -> anyhow::Result<()> {
-    let cpus = CpuSet::parse(text)
-        .map_err(|error| failure(Exit::BadInput, format!("--cpu {text}: {error}")))?;
-    if cpus.contains(0) {
-        eprintln!(
-            "pmuscope: CPU 0 serves most interrupts of many machines: counts vary more there. Try others"
-        );
+/// Seconds of a run so far.
+fn mean_of_runs(file: &RunFile) -> Option<f64> {
+    let sum: f64 = file.runs.iter().map(|run| run.duration_s).sum();
+    (!file.runs.is_empty()).then(|| sum / file.runs.len() as f64)
+}
+
+/// What the first CPU does beside.
+fn first_cpu() -> Concern {
+    Concern {
+        effect: "counts vary more there".to_owned(),
+        why: "CPU 0 serves most interrupts of many machines".to_owned(),
+        fix: Some("--cpu with others".to_owned()),
     }
-    place::set_affinity(&cpus)
-        .map_err(|error| failure(Exit::NotPossible, format!("--cpu {text}: {error}")))
+}
+
+/// Moves this process, and with it the program, to these CPUs.
+fn pin(cpus: &CpuSet) -> anyhow::Result<()> {
+    let refused = |why: String| failure(Exit::NotPossible, format!("--cpu {cpus}: {why}"));
+    place::set_affinity(cpus).map_err(|error| refused(error.to_string()))?;
+    // The kernel leaves out without a word what is not in the cpuset.
+    let got = place::affinity().map_err(|error| refused(error.to_string()))?;
+    if got != *cpus {
+        return Err(refused(format!("only {got} may be used. See: cat /proc/self/cpuset")));
+    }
+    Ok(())
 }
 
 /// Which events are counted in which run.

@@ -2,7 +2,7 @@
 
 use pmuscope_machine::{CpuTimes, Machine, Processor};
 
-use crate::fixture::Tree;
+use crate::fixture::{CpuFacts, Tree};
 
 const CPU: &str = "sys/devices/system/cpu";
 
@@ -176,10 +176,13 @@ fn the_environment_of_a_benchmark_with_its_concerns() {
         ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "schedutil"),
         ("sys/devices/system/cpu/cpu0/cpufreq/scaling_driver", "acpi-cpufreq"),
         ("sys/devices/system/cpu/smt/active", "0"),
+        ("sys/devices/system/cpu/isolated", "1"),
+        ("proc/self/status", "Name:\tcat\nCpus_allowed:\t1\nCpus_allowed_list:\t0"),
     ] {
         tree.file(path, format!("{text}\n"));
     }
     let environment = tree.machine().environment().unwrap();
+    assert_eq!(environment.isolated.as_ref().map(ToString::to_string).as_deref(), Some("1"));
     assert_eq!(environment.load_average, Some([1.5, 0.59, 0.4]));
     assert_eq!(environment.numa_balancing, Some(true));
     assert_eq!(environment.transparent_huge_pages.as_deref(), Some("madvise"));
@@ -190,6 +193,7 @@ fn the_environment_of_a_benchmark_with_its_concerns() {
         concerns,
         [
             "the load average is 1.50 on 2 CPUs",
+            "this process may run on CPUs 0 only, 1 of 2",
             "the frequency governor of CPU 0 is schedutil",
             "turbo (boost) is on"
         ]
@@ -216,4 +220,48 @@ fn times_of_this_machine_go_forward() {
     }
     let share = CpuTimes::busy_share(&before, &machine.cpu_times().unwrap(), &online);
     assert!(share.is_some_and(|share| (0.0..=1.0).contains(&share)), "{share:?}");
+}
+
+/// Two cores with two threads each.
+fn two_cores(tree: &Tree) {
+    tree.online("0-3", "0-3");
+    for id in 0..4u32 {
+        let (core, siblings) = (id % 2, ["0,2", "1,3"][id as usize % 2]);
+        tree.cpu(&CpuFacts { id, package: 0, die: 0, core, siblings, l3: None });
+    }
+}
+
+#[test]
+fn cpus_are_looked_at_twice_and_what_is_not_told_is_none() {
+    let tree = Tree::new();
+    two_cores(&tree);
+    let machine = tree.machine();
+    let topology = machine.topology().unwrap();
+    let cpus = "0-1".parse().unwrap();
+    let look = || machine.activity(&topology, &cpus, std::time::Duration::ZERO);
+    assert!(look().is_err(), "there is no /proc/stat");
+    tree.file(
+        "proc/stat",
+        "cpu  4 0 0 4\ncpu0 1 0 0 1\ncpu1 1 0 0 1\ncpu2 1 0 0 1\ncpu3 1 0 0 1\n",
+    );
+    let activity = look().unwrap();
+    // No tick passed, and nothing tells interrupts.
+    assert_eq!(activity.cpus.len(), 2);
+    assert!(activity.cpus.iter().all(|one| one.busy.is_none() && one.interrupts_per_s.is_none()));
+    assert_eq!(activity.concerns(), []);
+}
+
+#[test]
+fn cpus_of_this_machine_have_shares_of_their_time() {
+    let machine = Machine::host();
+    let topology = machine.topology().unwrap();
+    let moment = std::time::Duration::from_millis(100);
+    let activity = machine.activity(&topology, &topology.online, moment).unwrap();
+    assert_eq!(activity.cpus.len(), topology.online.len());
+    assert!(activity.seconds >= 0.1);
+    for one in &activity.cpus {
+        assert!(one.busy.is_none_or(|busy| (0.0..=1.0).contains(&busy)), "{one:?}");
+        // All threads are to be measured, so none is another one.
+        assert_eq!(one.sibling, None);
+    }
 }

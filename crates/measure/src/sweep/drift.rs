@@ -1,38 +1,19 @@
 //! How alike the runs of a sweep were, by what was counted in each of them.
 
 use pmuscope_stats::{LEVEL, mean, std_dev, trend};
-use serde::Serialize;
 
-use crate::estimate::Estimated;
-use crate::run_file::RunFile;
+use crate::run_file::{Drift, RunFile};
 
-/// How a reference differed between runs.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Drift {
-    /// The reference.
-    pub event: String,
-    /// Standard deviation over runs, as a share of the mean.
-    pub spread: f64,
-    /// How much it grew from the first run to the last, as a share of the mean.
-    pub growth: Option<Estimated>,
-}
-
-impl Drift {
-    /// Whether the machine or the program changed while it was measured: the growth is not nothing, and
-    /// more than a hundredth.
-    #[must_use]
-    pub fn is_notable(&self) -> bool {
-        self.growth.is_some_and(|growth| {
-            let sure = growth.interval.is_some_and(|i| i.low > 0.0 || i.high < 0.0);
-            sure && growth.value.abs() > 0.01
-        })
-    }
+/// The drift of each of these events that every run counted, per unit of work where runs have one.
+#[must_use]
+pub fn drifts(file: &RunFile, events: &[String]) -> Vec<Drift> {
+    let unit = file.runs.iter().find_map(|run| run.units.keys().next().cloned());
+    events.iter().filter_map(|event| drift(file, event, unit.as_deref())).collect()
 }
 
 /// The drift of the reference `event`, per unit of work `unit` where runs have it; `None` with fewer than
 /// three runs.
-#[must_use]
-pub fn drift(file: &RunFile, event: &str, unit: Option<&str>) -> Option<Drift> {
+fn drift(file: &RunFile, event: &str, unit: Option<&str>) -> Option<Drift> {
     let series =
         file.series.iter().find(|series| series.metric == event && series.labels.is_empty())?;
     let mut points: Vec<(f64, f64)> = series
@@ -51,14 +32,16 @@ pub fn drift(file: &RunFile, event: &str, unit: Option<&str>) -> Option<Drift> {
     let values: Vec<f64> = points.iter().map(|point| point.1).collect();
     let mean = mean(&values).filter(|mean| *mean > 0.0 && values.len() >= 3)?;
     let length = points.last()?.0 - points.first()?.0;
-    let growth = trend(&points, LEVEL).map(|slope| {
-        let scale = length / mean;
-        let mut growth = slope;
-        growth.value *= scale;
-        growth.interval = growth.interval.map(|interval| interval.map(|end| end * scale));
-        Estimated::from(growth)
-    });
-    Some(Drift { event: event.to_owned(), spread: std_dev(&values)? / mean, growth })
+    let growth = trend(&points, LEVEL);
+    let scale = length / mean;
+    Some(Drift {
+        event: event.to_owned(),
+        per: unit.map(str::to_owned),
+        spread: std_dev(&values)? / mean,
+        growth: growth.as_ref().map(|slope| slope.value * scale),
+        growth_half: growth.and_then(|slope| Some(slope.interval?.half_width() * scale)),
+        n: values.len(),
+    })
 }
 
 #[cfg(test)]
@@ -91,10 +74,13 @@ mod tests {
         let slower: Vec<f64> = (0..12).map(|n| 100.0 + f64::from(n) + f64::from(n % 3)).collect();
         let seen = drift(&file(&slower), "cycles", Some("packet")).unwrap();
         assert!(seen.is_notable(), "{seen:?}");
-        assert!((seen.growth.unwrap().value - 0.105).abs() < 0.02, "{seen:?}");
+        assert_eq!((seen.per.as_deref(), seen.n), (Some("packet"), 12));
+        assert!((seen.growth.unwrap() - 0.105).abs() < 0.02, "{seen:?}");
         let noise: Vec<f64> = (0..12).map(|n| 100.0 + f64::from(n * 7 % 5)).collect();
         let seen = drift(&file(&noise), "cycles", None).unwrap();
         assert!(!seen.is_notable() && seen.spread > 0.01, "{seen:?}");
+        let all = drifts(&file(&noise), &["none".into(), "cycles".into()]);
+        assert_eq!(all.len(), 1, "{all:?}");
         assert_eq!(drift(&file(&[1.0, 2.0]), "cycles", None), None);
         assert_eq!(drift(&file(&noise), "instructions", None), None);
     }

@@ -14,6 +14,6 @@ mod drift;
 mod run;
 mod schedule;
 
-pub use drift::{Drift, drift};
+pub use drift::drifts;
 pub use run::{Done, GROUP, Sweep, Watch};
 pub use schedule::{Refused, Schedule, schedule};

@@ -3,10 +3,10 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
-use pmuscope_machine::{Facts, Machine};
+use pmuscope_machine::{CpuSet, Facts, Machine};
 use pmuscope_measure::{Concern, MeasureError, Program, RunFile, save};
 use pmuscope_report::{Style, Tool, to_json};
 
@@ -65,15 +65,43 @@ impl Output {
     }
 }
 
+/// CPUs are looked at for so long before anything is measured: enough ticks of the kernel for a few per cent.
+const LOOK: Duration = Duration::from_millis(300);
+
+/// Which CPUs are looked at before anything is measured on them.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::commands) enum Look<'a> {
+    /// None: what runs already is what is measured, or nothing is measured here.
+    Not,
+    /// Those that a program started from here may run on.
+    Allowed,
+    /// These.
+    At(&'a CpuSet),
+}
+
 /// A run file with what is known of the machine, and what makes times vary on it.
-pub(in crate::commands) fn begin(machine: &Machine, facts: &Facts) -> anyhow::Result<RunFile> {
+pub(in crate::commands) fn begin(
+    machine: &Machine,
+    facts: &Facts,
+    look: Look<'_>,
+) -> anyhow::Result<RunFile> {
     let Tool { name, version } = Tool::PMUSCOPE;
     let tool = Program { name: name.to_owned(), version: version.to_owned() };
     let command = crate::commands::answer::command_line();
     let mut file = RunFile::new(tool, command, SystemTime::now());
-    let environment = machine.environment().map_err(|error| {
+    let mut environment = machine.environment().map_err(|error| {
         failure(Exit::NotPossible, format!("cannot tell what changes times here: {error}"))
     })?;
+    let online = &facts.topology.online;
+    let cpus = match look {
+        Look::Not => None,
+        Look::Allowed => Some(environment.allowed.as_ref().unwrap_or(online)),
+        Look::At(cpus) => Some(cpus),
+    };
+    if let Some(cpus) = cpus {
+        // A machine that does not tell what its CPUs do has none of it in the file.
+        environment.activity = machine.activity(&facts.topology, cpus, LOOK).ok();
+    }
     file.concerns = environment
         .concerns()
         .into_iter()
@@ -86,6 +114,14 @@ pub(in crate::commands) fn begin(machine: &Machine, facts: &Facts) -> anyhow::Re
     file.environment = serde_json::to_value(environment)?;
     file.machine = serde_json::to_value(facts)?;
     Ok(file)
+}
+
+/// Says what makes times vary here, before anything is measured.
+pub(in crate::commands) fn tell_concerns(file: &RunFile) {
+    for concern in &file.concerns {
+        let fix = concern.fix.as_ref().map_or(String::new(), |fix| format!(" Try: {fix}"));
+        eprintln!("pmuscope: {}: {}.{fix}", concern.why, concern.effect);
+    }
 }
 
 /// Keeps results in the file asked for, if one was.

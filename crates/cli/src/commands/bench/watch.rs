@@ -27,14 +27,6 @@ impl Watch {
     }
 }
 
-/// Says what makes times vary here.
-pub(super) fn tell_concerns(file: &RunFile) {
-    for concern in &file.concerns {
-        let fix = concern.fix.as_ref().map_or(String::new(), |fix| format!(" Try: {fix}"));
-        eprintln!("{}: {}.{fix}", concern.why, concern.effect);
-    }
-}
-
 impl Observer for Watch {
     fn stop(&mut self) -> bool {
         self.stop.asked()

@@ -9,7 +9,7 @@ use pmuscope_measure::{Extract, MeasureError, Plan, RunFile, metric};
 use pmuscope_report::{guests_text, number};
 
 use super::output;
-use crate::commands::bench::runs::{Output, begin, keep};
+use crate::commands::bench::runs::{Look, Output, begin, keep};
 use crate::commands::doctor;
 use crate::exit::{Exit, failure};
 use crate::signals::Stop;
@@ -96,7 +96,7 @@ pub(super) fn run(
         }
     }
     let extracts = args.extracts()?;
-    let mut file = begin(&Machine::host(), &doctor::facts()?)?;
+    let mut file = begin(&Machine::host(), &doctor::facts()?, Look::Not)?;
     let mut watch = Watch { stop, path: args.output.path().map(PathBuf::from), folder };
     let seed = args.seed.unwrap_or_else(Plan::random_seed);
     eprintln!("{} guests; Ctrl-C keeps what is done", cells.len() * args.repeat);
