@@ -8,7 +8,8 @@
 //! into numbers, and whatever does not fit becomes an [`EventError`] that names
 //! the piece, its position, the reason and what to type instead.
 //!
-//! [`schedule`] spreads events over as few runs as count them all without taking turns.
+//! [`schedule`] spreads events over as few runs as count them all without taking turns. [`topdown`] has the
+//! formulas of top-down analysis.
 //!
 //! No system call is made here: what the machine has is asked of a [`Catalog`].
 
@@ -37,6 +38,7 @@ pub mod schedule;
 mod suggest;
 mod syntax;
 mod terms;
+pub mod topdown;
 mod tracepoint;
 
 pub use branch::{BranchFilterError, parse_branch_filter};

@@ -21,6 +21,7 @@ mod run_file;
 mod store;
 pub mod summary;
 pub mod sweep;
+pub mod topdown;
 pub mod units;
 pub mod versus;
 

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::estimate::Estimated;
 use crate::run_file::{Labels, Origin, RunFile, Series, metric};
+use crate::topdown::is_share;
 
 /// A run file of one program in short.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -123,7 +124,9 @@ pub fn summary(file: &RunFile, metrics: &Metrics) -> Summary {
             why: series.values.iter().find_map(|value| value.why.clone()),
         }
     };
-    let mut rows: Vec<Row> = file.series.iter().map(row).collect();
+    // Shares of top-down analysis are no events: `topdown` tells them.
+    let figures = file.series.iter().filter(|series| !is_share(&series.metric));
+    let mut rows: Vec<Row> = figures.map(row).collect();
     rows.sort_by_key(Row::is_time);
     Summary {
         units: names.iter().map(|name| work(name)).collect(),

@@ -30,6 +30,7 @@ pub mod script;
 mod style;
 mod table;
 mod tint;
+mod topdown;
 mod views;
 
 pub use capture::capture_text;
@@ -56,6 +57,7 @@ pub use recording::{
 pub use ring::ring_text;
 pub use style::{Paint, Style, wrap};
 pub use table::{Cell, Column, Table};
+pub use topdown::sweep_text;
 pub use views::{
     ACCESSES_SCHEMA, ANNOTATE_SCHEMA, AccessesReport, AnnotateReport, BRANCHES_SCHEMA,
     BranchesReport, DATA_SCHEMA, DataReport, DetailsView, EventRows, ROWS_SCHEMA, RowsReport,

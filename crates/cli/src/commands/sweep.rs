@@ -8,12 +8,14 @@ use std::time::Duration;
 use anyhow::Context as _;
 use pmuscope_counters::Host;
 use pmuscope_events::metrics::Metrics;
-use pmuscope_events::{Catalog as _, Event, parse};
+use pmuscope_events::topdown::{Fitted, fit, methods};
+use pmuscope_events::{Catalog, Event, parse};
 use pmuscope_machine::{CpuSet, Machine, Pmu, place};
 use pmuscope_measure::counting::{Options, Signal, Target};
-use pmuscope_measure::sweep::{Schedule, Sweep, drifts, schedule};
+use pmuscope_measure::sweep::{After, Schedule, Sweep, drifts, schedule};
+use pmuscope_measure::topdown;
 use pmuscope_measure::{Concern, Labels, Origin, Plan, RunFile, load};
-use pmuscope_report::{counts_text, number};
+use pmuscope_report::{number, sweep_text};
 
 use super::bench::runs::{Look, Output, begin, tell_concerns};
 use super::counting::{Absent, Asked, Progress, UnitArgs, describe, refused, select};
@@ -29,12 +31,32 @@ use crate::signals::stop_pipe;
   pmuscope sweep -e '.*' -r 5 --json a.json -- ./a    every event, without taking turns
   pmuscope sweep -e 'syscalls:sys_enter_' --per-from 'request=([0-9]+) requests' -- ./server
   pmuscope sweep -e '.*' -p 4711 --slice 2            a program that cannot be run again
-  pmuscope sweep -e '.*' --json a.json --resume -- ./a")]
+  pmuscope sweep -e '.*' --json a.json --resume -- ./a
+  pmuscope sweep --topdown -- ./a                     where the pipeline's slots go")]
 pub(crate) struct Args {
     /// Events: as perf writes them, or a regular expression over their names (those of tracepoints only
     /// if it has a colon); may be given several times
-    #[arg(short, long, value_name = "REGEX", required = true, help_heading = "Events")]
+    #[arg(
+        short,
+        long,
+        value_name = "REGEX",
+        required_unless_present = "topdown",
+        help_heading = "Events"
+    )]
     event: Vec<String>,
+    /// Tell where the slots of the core's pipeline go: level 1, then what is below the categories that
+    /// weigh (all: below each), in further runs
+    #[arg(
+        long,
+        value_name = "all",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "weighty",
+        hide_possible_values = true,
+        conflicts_with_all = ["event", "resume"],
+        help_heading = "Events"
+    )]
+    topdown: Option<Depth>,
     /// Only tell which events would be counted in which run, and which cannot be
     #[arg(long, help_heading = "Events")]
     dry_run: bool,
@@ -83,6 +105,15 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
+/// How far `--topdown` goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Depth {
+    /// Below the categories of level 1 that weigh.
+    Weighty,
+    /// Below each.
+    All,
+}
+
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let machine = Machine::host();
@@ -102,16 +133,27 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         return Err(bad("-r 0, --slice 0: at least one run, and more than no time"));
     }
     let (units, figures) = args.units.units()?;
-    let (asked, references) = chosen(&args.event, units.events(), &machine)?;
+    let catalog = catalog(&machine, &EventListArgs::default())?;
+    let fitted = match args.topdown {
+        Some(_) => Some(fit_topdown(&machine, &catalog)?),
+        None => None,
+    };
+    let (asked, references) = chosen(&args.event, units.events(), &catalog)?;
     let events: Vec<Event> = asked.groups.into_iter().flat_map(|group| group.events).collect();
-    let planned = schedule(&Host, &target, &events, &references);
-    let absent = asked.absent.into_iter();
-    let mut missing: Absent = absent.collect();
-    missing.extend(planned.refused.iter().map(|one| (one.event.clone(), one.why.clone())));
+    let planned = match &fitted {
+        Some(fitted) => topdown::level_1(&Host, &target, fitted, &references),
+        None => schedule(&Host, &target, &events, &references),
+    };
+    let mut missing: Absent = asked.absent;
+    missing.extend(pairs(&planned));
     if args.dry_run {
         let text = plan_text(&planned, &missing);
         std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
         return Ok(if missing.is_empty() { Exit::Done } else { Exit::Incomplete });
+    }
+    if let (Some(_), Some((event, why))) = (&fitted, missing.first()) {
+        let text = format!("--topdown: {event} cannot be counted here. {why}");
+        return Err(failure(Exit::NotPossible, text));
     }
     if planned.runs.is_empty() {
         let first =
@@ -120,7 +162,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         return Err(failure(Exit::NotPossible, text));
     }
     let cpus = args.cpus()?;
-    let file = args.file(&machine, (&target, cpus.as_ref()), &planned)?;
+    let mut file = args.file(&machine, (&target, cpus.as_ref()), &planned)?;
     if let Some(cpus) = &cpus {
         pin(cpus)?;
     }
@@ -145,8 +187,20 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         seed: seed.or(args.seed).unwrap_or_else(Plan::random_seed),
         units: &units,
         figures: &figures,
+        after: After::default(),
     };
-    args.finish(&sweep, file, &missing)
+    if let Some(fitted) = &fitted {
+        topdown::describe(&mut file, fitted);
+    }
+    args.finish(&sweep, file, (&missing, fitted.as_ref(), &references))
+}
+
+/// The method of top-down analysis for this machine.
+fn fit_topdown(machine: &Machine, catalog: &dyn Catalog) -> anyhow::Result<Fitted> {
+    let topology = machine.topology()?;
+    let smt = machine.smt(&topology).active;
+    fit(&methods(), catalog, smt)
+        .map_err(|error| failure(Exit::NotPossible, format!("--topdown: {error}")))
 }
 
 impl Args {
@@ -204,29 +258,68 @@ impl Args {
         &self,
         sweep: &Sweep<'_>,
         mut file: RunFile,
-        missing: &[(String, String)],
+        (missing, fitted, references): (&[(String, String)], Option<&Fitted>, &[Event]),
     ) -> anyhow::Result<Exit> {
         let stop = stop_pipe().context("cannot listen for signals")?;
-        let (runs, rounds) = (sweep.schedule.runs.len(), self.repeat);
-        let left = (runs * rounds).saturating_sub(file.runs.len());
-        let time = match self.slice.or_else(|| mean_of_runs(&file)) {
-            Some(each) => format!("about {}", number::duration(each * left as f64)),
-            None => "the first one tells how long".to_owned(),
-        };
-        eprintln!("{left} runs of {runs} × {rounds}, {time}; Ctrl-C keeps what is done");
         let mut watch = Progress::new(self.output.path());
-        let whole = sweep
-            .run(&mut file, Signal(stop.as_fd()), &mut watch)
-            .map_err(|error| refused(&error, !self.command.is_empty()))?;
+        let mut run = |sweep: &Sweep<'_>, file: &mut RunFile| {
+            self.tell_plan(sweep, file);
+            sweep
+                .run(file, Signal(stop.as_fd()), &mut watch)
+                .map_err(|error| refused(&error, !self.command.is_empty()))
+        };
+        let mut whole = run(sweep, &mut file)?;
+        if let (true, Some(fitted)) = (whole, fitted) {
+            let below = self.below(&file, fitted);
+            let (target, known) = (&sweep.options.target, counted(sweep.schedule));
+            let second = topdown::level_2(&Host, target, (fitted, references), &below, &known);
+            add_missing(&mut file, &pairs(&second));
+            if !second.runs.is_empty() {
+                eprintln!("level 2, below {}", below.join(", "));
+                let after = After { runs: file.runs.len(), groups: sweep.schedule.runs.len() };
+                whole = run(&Sweep { schedule: &second, after, ..sweep.clone() }, &mut file)?;
+            }
+            topdown::add_shares(&mut file);
+        }
         if file.runs.is_empty() {
             return Err(failure(Exit::Incomplete, "interrupted before the first run was over"));
         }
         add_missing(&mut file, missing);
         file.drift = drifts(&file, &sweep.schedule.references);
         self.output.finish(file, !whole, missing.is_empty(), |file, style| {
-            counts_text(file, &Metrics::builtin(), style)
+            sweep_text(file, &Metrics::builtin(), style)
         })
     }
+
+    /// Says what is to come.
+    fn tell_plan(&self, sweep: &Sweep<'_>, file: &RunFile) {
+        let (runs, rounds) = (sweep.schedule.runs.len(), self.repeat);
+        let left = (runs * rounds).saturating_sub(file.runs.len() - sweep.after.runs);
+        let time = match self.slice.or_else(|| mean_of_runs(file)) {
+            Some(each) => format!("about {}", number::duration(each * left as f64)),
+            None => "the first one tells how long".to_owned(),
+        };
+        eprintln!("{left} runs of {runs} × {rounds}, {time}; Ctrl-C keeps what is done");
+    }
+
+    /// Categories of level 1 to look below.
+    fn below(&self, file: &RunFile, fitted: &Fitted) -> Vec<String> {
+        match self.topdown {
+            Some(Depth::All) => fitted.method.level_1().map(|one| one.name.clone()).collect(),
+            _ => topdown::breakdown(file).map_or_else(Vec::new, |seen| seen.weighty()),
+        }
+    }
+}
+
+/// Names of the events that a schedule counts.
+fn counted(schedule: &Schedule) -> Vec<String> {
+    let groups = schedule.runs.iter().flatten();
+    groups.flat_map(|group| &group.events).map(|event| event.name.clone()).collect()
+}
+
+/// What a schedule cannot count, with the reason.
+fn pairs(schedule: &Schedule) -> Absent {
+    schedule.refused.iter().map(|one| (one.event.clone(), one.why.clone())).collect()
 }
 
 /// Names what cannot be counted in the first run, with the reason.
@@ -242,13 +335,12 @@ fn add_missing(file: &mut RunFile, missing: &[(String, String)]) {
 fn chosen<'a>(
     texts: &'a [String],
     of_units: impl Iterator<Item = &'a str>,
-    machine: &Machine,
+    catalog: &dyn Catalog,
 ) -> anyhow::Result<(Asked, Vec<Event>)> {
     let impossible = |error: &dyn std::fmt::Display| failure(Exit::NotPossible, error.to_string());
-    let catalog = catalog(machine, &EventListArgs::default())?;
     let mut asked = Asked::default();
     for text in texts {
-        select(&mut asked, text, &catalog)?;
+        select(&mut asked, text, catalog)?;
     }
     let has_pmu = catalog.pmus().iter().any(Pmu::is_core);
     if !has_pmu {
@@ -262,7 +354,7 @@ fn chosen<'a>(
     texts.extend(of_units);
     let mut references = Vec::new();
     for text in texts {
-        let groups = parse(text, &catalog).map_err(|error| impossible(&error))?;
+        let groups = parse(text, catalog).map_err(|error| impossible(&error))?;
         references.extend(groups.into_iter().flat_map(|group| group.events));
     }
     Ok((asked, references))

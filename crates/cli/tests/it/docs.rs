@@ -96,7 +96,8 @@ fn every_command_line_in_the_documents_parses() {
 #[test]
 fn every_example_in_the_help_parses() {
     let mut checked = 0;
-    let commands = ["doctor", "record", "report", "script", "bench", "compare", "workload"];
+    let commands =
+        ["doctor", "record", "report", "script", "bench", "compare", "workload", "stat", "sweep"];
     for command in commands.into_iter().chain(["lab run", "lab kernels", "list", "events import"]) {
         let help = Scratch::new().pmuscope(command.split(' ').chain(["--help"]));
         checked += help.stdout.lines().filter(|line| parses(command, line.trim())).count();

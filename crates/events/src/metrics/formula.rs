@@ -4,6 +4,7 @@
 //!  sum    := product (("+" | "-") product)*      "+" and "-" between spaces
 //!  product := value (("*" | "/") value)*
 //!  value  := number | event | "total(" event ")" | "min(" sum "," sum ")" | "(" sum ")" | "-" value
+//!          | "above(" sum "," sum "," sum "," sum ")"            the third where the first is above the second
 //!  event  := a letter, then letters, digits and . _ : -     or anything between double quotes
 //! ```
 
@@ -34,7 +35,7 @@ pub enum FormulaError {
     #[error("it ends where {0} should follow")]
     Ends(&'static str),
     /// A function that does not exist.
-    #[error("there is no function \"{name}\" at {at}; known are total, min and max")]
+    #[error("there is no function \"{name}\" at {at}; known are total, min, max and above")]
     Function {
         /// Its name.
         name: String,
@@ -76,6 +77,8 @@ enum Node {
     Number(f64),
     Variable(usize),
     Of(Operator, Box<Node>, Box<Node>),
+    /// The third where the first is above the second, else the fourth.
+    Above(Box<[Node; 4]>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -166,6 +169,11 @@ fn eval(node: &Node, variables: &[f64], by: usize) -> Dual {
             slope: f64::from(u8::from(*at == by)),
         },
         Node::Of(operator, a, b) => operator.apply(eval(a, variables, by), eval(b, variables, by)),
+        Node::Above(parts) => {
+            let [a, b, above, else_] = &**parts;
+            let is_above = eval(a, variables, by).value > eval(b, variables, by).value;
+            eval(if is_above { above } else { else_ }, variables, by)
+        }
     }
 }
 
@@ -318,6 +326,7 @@ impl Parser<'_> {
                 self.take(')', ") after one event")?;
                 return Ok(self.variable(name, true));
             }
+            "above" => return self.above(),
             "min" => Operator::Min,
             "max" => Operator::Max,
             _ => return Err(FormulaError::Function { name, at }),
@@ -327,6 +336,19 @@ impl Parser<'_> {
         let second = self.sum()?;
         self.take(')', ")")?;
         Ok(Node::Of(operator, Box::new(first), Box::new(second)))
+    }
+
+    /// Behind the opening parenthesis.
+    fn above(&mut self) -> Result<Node, FormulaError> {
+        let a = self.sum()?;
+        self.take(',', ",")?;
+        let b = self.sum()?;
+        self.take(',', ",")?;
+        let above = self.sum()?;
+        self.take(',', ",")?;
+        let else_ = self.sum()?;
+        self.take(')', ")")?;
+        Ok(Node::Above(Box::new([a, b, above, else_])))
     }
 
     fn variable(&mut self, event: String, total: bool) -> Node {
@@ -357,6 +379,8 @@ mod tests {
         assert_eq!(value("\"cpu/event=0x3c/\" / total(x)", &[1.0, 4.0]), Some(0.25));
         assert_eq!(value("a / b", &[1.0, 0.0]), None, "no value, not 0");
         assert_eq!(value("a / b", &[0.0, 0.0]), None);
+        assert_eq!(value("1 + above(a, 1.8, 10, b)", &[2.0, 20.0]), Some(11.0));
+        assert_eq!(value("1 + above(a, 1.8, 10, b)", &[1.8, 20.0]), Some(21.0));
     }
 
     #[test]
@@ -375,7 +399,7 @@ mod tests {
         assert_eq!(error("a b"), "\"b\" at 3: expected an operator between spaces, or the end");
         assert_eq!(
             error("2 * sum(a)"),
-            "there is no function \"sum\" at 5; known are total, min and max"
+            "there is no function \"sum\" at 5; known are total, min, max and above"
         );
         assert_eq!(error("1.2.3"), "\"1.2.3\" at 1 is no number");
         assert_eq!(error(&"(".repeat(99)), "more than 50 parentheses in each other");

@@ -16,6 +16,7 @@ use crate::units::Units;
 pub const GROUP: &str = "group";
 
 /// What to run.
+#[derive(Clone)]
 pub struct Sweep<'a> {
     /// The kernel that counts.
     pub kernel: &'a dyn Kernel,
@@ -33,6 +34,17 @@ pub struct Sweep<'a> {
     pub units: &'a Units,
     /// Figures that the program prints.
     pub figures: &'a [Extract],
+    /// What an earlier sweep has added to the same file.
+    pub after: After,
+}
+
+/// Runs and groups that are in a file already, and are not of this sweep.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct After {
+    /// Their number.
+    pub runs: usize,
+    /// Groups of events, which are numbered.
+    pub groups: usize,
 }
 
 /// A run is over.
@@ -75,10 +87,11 @@ impl Sweep<'_> {
         stop: Signal<'_>,
         watch: &mut dyn Watch,
     ) -> Result<bool, MeasureError> {
-        let plan = Plan::new(self.schedule.runs.len(), self.rounds, self.seed);
+        let mut plan = Plan::new(self.schedule.runs.len(), self.rounds, self.seed);
+        plan.runs.iter_mut().for_each(|planned| planned.order += self.after.runs);
         file.seed = Some(self.seed.to_string());
         let todo: Vec<Planned> =
-            plan.runs.iter().filter(|planned| !is_done(file, planned)).copied().collect();
+            plan.runs.iter().filter(|planned| !self.is_done(file, planned)).copied().collect();
         let clock = std::time::Instant::now();
         let before_s = file.duration_s;
         for (number, planned) in todo.iter().enumerate() {
@@ -120,7 +133,7 @@ impl Sweep<'_> {
         let recorded = Recorded {
             order: planned.order,
             round: Some(planned.round),
-            labels: Labels::from([(GROUP.to_owned(), (planned.arm + 1).to_string())]),
+            labels: Labels::from([(GROUP.to_owned(), self.group(planned))]),
             arm: Labels::new(),
             aggregation: Aggregation::Global,
         };
@@ -143,12 +156,17 @@ impl Sweep<'_> {
         }
         Ok(true)
     }
-}
 
-/// Whether an earlier sweep made this run.
-fn is_done(file: &RunFile, planned: &Planned) -> bool {
-    let group = (planned.arm + 1).to_string();
-    file.runs.iter().any(|run| {
-        run.order == planned.order && run.why.is_none() && run.labels.get(GROUP) == Some(&group)
-    })
+    /// Number of the group that a run counts, from 1.
+    fn group(&self, planned: &Planned) -> String {
+        (self.after.groups + planned.arm + 1).to_string()
+    }
+
+    /// Whether an earlier sweep made this run.
+    fn is_done(&self, file: &RunFile, planned: &Planned) -> bool {
+        let group = self.group(planned);
+        file.runs.iter().any(|run| {
+            run.order == planned.order && run.why.is_none() && run.labels.get(GROUP) == Some(&group)
+        })
+    }
 }

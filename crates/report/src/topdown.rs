@@ -1,0 +1,144 @@
+//! Where slots of the pipeline went: the table of `pmuscope sweep --topdown`.
+
+use pmuscope_events::metrics::Metrics;
+use pmuscope_measure::RunFile;
+use pmuscope_measure::topdown::{Breakdown, Share, breakdown};
+
+use crate::counts::counts_text;
+use crate::escape::escape;
+use crate::number;
+use crate::style::{Style, wrap};
+use crate::table::{Cell, Column, Table};
+
+/// What `pmuscope sweep` prints: shares of slots where those were counted, then the events.
+pub fn sweep_text(file: &RunFile, metrics: &Metrics, style: &Style) -> String {
+    let counts = counts_text(file, metrics, style);
+    match breakdown(file) {
+        Some(seen) => format!("{}\n{counts}", topdown_text(&seen, style)),
+        None => counts,
+    }
+}
+
+/// The tree of categories with their shares, and what is wrong with them.
+fn topdown_text(seen: &Breakdown, style: &Style) -> String {
+    let mark = if seen.emulated { " (emu)" } else { "" };
+    let mut out =
+        format!("slots of the pipeline{mark}, by the method for {}\n\n", escape(&seen.about));
+    let columns = [
+        Column::number("share ±95 %"),
+        Column::number("n"),
+        Column::text("category"),
+        Column::text("slots that"),
+    ];
+    let mut table = Table::new(columns);
+    for share in &seen.shares {
+        let indent = if share.level == 1 { "" } else { "  " };
+        table.row([
+            Cell::measured(share.share, |share| percent(&share)),
+            Cell::new(share.share.map_or(0, |share| share.n).to_string()),
+            Cell::new(format!("{indent}{}", escape(&share.name))),
+            Cell::new(escape(&share.about)),
+        ]);
+    }
+    out += &table.render(style);
+    for note in notes(seen) {
+        out.push('\n');
+        out += &wrap(&note, style.width, 0);
+        out.push('\n');
+    }
+    style.text(&out).into_owned()
+}
+
+/// In per cent, with half the interval.
+fn percent(share: &pmuscope_measure::Estimated) -> String {
+    let value = 100.0 * share.value;
+    let half = share.interval.map(|i| 100.0 * (i.high - share.value).max(share.value - i.low));
+    match half.filter(|half| *half > 0.0) {
+        // A hundredth of a per cent is more than anyone needs.
+        Some(half) => format!("{} %", number::interval(value, half.max(0.01))),
+        None => format!("{} %", number::fixed(value, 2)),
+    }
+}
+
+fn notes(seen: &Breakdown) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some((sum, off)) = seen.sum.zip(seen.is_off_by()) {
+        notes.push(format!(
+            "The four categories of level 1 add up to {}, not 100 %: shares are off by up to {}. Counts of \
+             different runs do not belong together so well. Try a quieter machine, or more rounds (-r).",
+            percent(&sum),
+            number::percent(off.abs(), 1)
+        ));
+    }
+    for name in seen.impossible() {
+        notes.push(format!(
+            "{name} is below 0: the counts that it is the difference of are not of the same work. Try more \
+             rounds (-r), or a program that does the same in each run."
+        ));
+    }
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for Share { name, why, .. } in &seen.shares {
+        let Some(why) = why.as_deref() else { continue };
+        match reasons.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, names)) => names.push(name),
+            None => reasons.push((why, vec![name])),
+        }
+    }
+    notes.extend(reasons.iter().map(|(why, names)| {
+        let all = if why.contains("not more than") { ". Try: --topdown=all" } else { "" };
+        escape(&format!("Not counted: {}: {why}{all}.", names.join(", "))).into_owned()
+    }));
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pmuscope_measure::{Estimated, Limits};
+
+    fn share(name: &str, value: Option<f64>, why: Option<&str>) -> Share {
+        let limits = |v: f64| Limits { low: v - 0.004, high: v + 0.004, level: 0.95 };
+        let estimate = |value| Estimated { value, interval: Some(limits(value)), n: 5, why: None };
+        Share {
+            name: name.into(),
+            about: "waited".into(),
+            level: if name.contains('.') { 2 } else { 1 },
+            share: value.map(estimate),
+            why: why.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn a_tree_with_what_is_wrong_and_what_was_not_looked_at() {
+        let small = Some("frontend is not more than 15 %");
+        let shares = vec![
+            share("backend", Some(0.61), None),
+            share("backend.memory", Some(0.634), None),
+            share("backend.core", Some(-0.024), None),
+            share("frontend", Some(0.1), None),
+            share("frontend.latency", None, small),
+            share("frontend.bandwidth", None, small),
+        ];
+        let limits = Limits { low: 0.69, high: 0.73, level: 0.95 };
+        let sum = Some(Estimated { value: 0.71, interval: Some(limits), n: 5, why: None });
+        let seen = Breakdown { about: "some CPU".into(), shares, sum, emulated: true };
+        assert_eq!(seen.weighty(), ["backend"]);
+        insta::assert_snapshot!(topdown_text(&seen, &Style::PLAIN), @r"
+        slots of the pipeline (emu), by the method for some CPU
+
+        share ±95 %  n  category              slots that
+        61.0 ±0.4 %  5  backend               waited
+        63.4 ±0.4 %  5    backend.memory      waited
+        -2.4 ±0.4 %  5    backend.core        waited
+        10.0 ±0.4 %  5  frontend              waited
+                  -  0    frontend.latency    waited
+                  -  0    frontend.bandwidth  waited
+
+        The four categories of level 1 add up to 71.0 ±2.0 %, not 100 %: shares are off by up to 29.0 %. Counts of different runs do not belong together so well. Try a quieter machine, or more rounds (-r).
+
+        backend.core is below 0: the counts that it is the difference of are not of the same work. Try more rounds (-r), or a program that does the same in each run.
+
+        Not counted: frontend.latency, frontend.bandwidth: frontend is not more than 15 %. Try: --topdown=all.
+        ");
+    }
+}
