@@ -20,15 +20,12 @@ mod guests;
 mod html;
 mod markup;
 mod metrics;
-pub mod number;
 mod recording;
 mod ring;
 mod runs;
 #[cfg(test)]
 mod sample;
 pub mod script;
-mod style;
-mod table;
 mod tint;
 mod topdown;
 mod views;
@@ -50,13 +47,14 @@ pub use metrics::{
     MetricsView, Tints, metric_list_text, metrics_csv, metrics_diff_csv, metrics_diff_text,
     metrics_page, metrics_text, metrics_title,
 };
+pub use pmuscope_text::number;
+pub use pmuscope_text::{Cell, Column, Paint, Style, Table, wrap};
+use pmuscope_text::{style, table};
 pub use recording::{
     Note, RECORDING_SCHEMA, RecordingReport, RowLimits, head_text, kept_text, modules_text, notes,
     recording_text,
 };
 pub use ring::ring_text;
-pub use style::{Paint, Style, wrap};
-pub use table::{Cell, Column, Table};
 pub use topdown::sweep_text;
 pub use views::{
     ACCESSES_SCHEMA, ANNOTATE_SCHEMA, AccessesReport, AnnotateReport, BRANCHES_SCHEMA,

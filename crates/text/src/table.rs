@@ -93,7 +93,7 @@ impl<T: Into<String>> From<T> for Cell {
 /// A table of text cells under heads.
 ///
 /// Widths are counted in terminal columns. Cells are printed as they are: foreign text is to be
-/// [escaped](crate::escape) before. A table whose heads are all empty has no head line.
+/// escaped before (`pmuscope_report::escape`). A table whose heads are all empty has no head line.
 #[derive(Debug, Clone)]
 pub struct Table {
     columns: Vec<Column>,

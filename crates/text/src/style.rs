@@ -102,7 +102,7 @@ pub fn wrap(text: &str, width: Option<usize>, indent: usize) -> String {
 }
 
 /// As much of `text` as leaves room for `mark` within `width` columns, and `mark`.
-pub(crate) fn truncate(text: &str, width: usize, mark: &str) -> String {
+pub fn truncate(text: &str, width: usize, mark: &str) -> String {
     let room = width.saturating_sub(mark.width());
     let mut out = String::new();
     let mut columns = 0;
