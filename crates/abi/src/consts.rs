@@ -114,6 +114,36 @@ pub mod ioctl {
 
 /// Byte offsets in `perf_event_mmap_page`, the first page of a mapped ring.
 pub mod mmap_page {
+    /// u32: changes whenever the kernel writes the fields below; odd while it does.
+    pub const LOCK: usize = 8;
+    /// u32: number of the hardware counter plus 1; 0 if the event is on none, or none that may be read.
+    pub const INDEX: usize = 12;
+    /// i64: what to add to the hardware counter.
+    pub const OFFSET: usize = 16;
+    /// u64: nanoseconds enabled, as of the last write.
+    pub const TIME_ENABLED: usize = 24;
+    /// u64: nanoseconds on a counter, as of the last write.
+    pub const TIME_RUNNING: usize = 32;
+    /// u64: bits of [`CAN_READ_COUNTER`], [`CAN_READ_TIME`], [`SHORT_TIME`].
+    pub const CAPABILITIES: usize = 40;
+    /// u16: bits of the hardware counter.
+    pub const COUNTER_WIDTH: usize = 48;
+    /// u16: see [`TIME_MULT`].
+    pub const TIME_SHIFT: usize = 50;
+    /// u32: nanoseconds since the last write are `TIME_OFFSET + (ticks * TIME_MULT >> TIME_SHIFT)`.
+    pub const TIME_MULT: usize = 52;
+    /// u64: see [`TIME_MULT`].
+    pub const TIME_OFFSET: usize = 56;
+    /// u64: where ticks stood, if the counter of ticks is narrower than 64 bits.
+    pub const TIME_CYCLES: usize = 80;
+    /// u64: bits of the counter of ticks that count.
+    pub const TIME_MASK: usize = 88;
+    /// Capability: the instruction that reads counters is allowed.
+    pub const CAN_READ_COUNTER: u64 = 1 << 2;
+    /// Capability: the fields for time mean something.
+    pub const CAN_READ_TIME: u64 = 1 << 3;
+    /// Capability: the counter of ticks wraps.
+    pub const SHORT_TIME: u64 = 1 << 5;
     /// u64: bytes the kernel has written since the start; never wraps to the ring's size.
     pub const DATA_HEAD: usize = 1024;
     /// u64: bytes the reader has released.

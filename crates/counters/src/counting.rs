@@ -130,6 +130,24 @@ impl CountingSet {
         Ok(readings)
     }
 
+    /// Every descriptor.
+    pub(crate) fn opened(&self) -> &[OpenedEvent] {
+        &self.events
+    }
+
+    /// Reads the first descriptor into words of the caller's: how many were filled.
+    ///
+    /// # Errors
+    /// [`CountersError::Call`].
+    pub(crate) fn read_leader(
+        &self,
+        kernel: &dyn Kernel,
+        words: &mut [u64],
+    ) -> Result<usize, CountersError> {
+        let opened = &self.events[0];
+        kernel.read(opened.fd(), words).map_err(|source| self.failed("read", opened, source))
+    }
+
     fn leaders(&self) -> impl Iterator<Item = &OpenedEvent> {
         self.events.iter().filter(|opened| opened.leads)
     }

@@ -6,6 +6,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use pmuscope_abi::{Attr, OpenFlags, ioctl};
 
 use crate::kernel::Kernel;
+use crate::own::EventPage;
 use crate::sys::{self, RingMemory};
 
 /// The kernel this program runs on.
@@ -63,5 +64,9 @@ impl Kernel for Host {
         writable: bool,
     ) -> io::Result<RingMemory> {
         RingMemory::map(event, data_bytes, writable)
+    }
+
+    fn map_page(&self, event: BorrowedFd<'_>) -> io::Result<EventPage> {
+        EventPage::map(event)
     }
 }

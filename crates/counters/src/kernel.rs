@@ -5,6 +5,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 use pmuscope_abi::{Attr, OpenFlags};
 
+use crate::own::EventPage;
 use crate::sys::RingMemory;
 
 /// The system calls on perf events. Every error is the kernel's errno, unexplained; the callers know
@@ -82,4 +83,14 @@ pub trait Kernel: Send + Sync {
         data_bytes: usize,
         writable: bool,
     ) -> io::Result<RingMemory>;
+
+    /// Maps the page of `event` that its counts can be read from, without a ring. Kernels made of tables
+    /// have none.
+    ///
+    /// # Errors
+    /// The errno of `mmap(2)`.
+    fn map_page(&self, event: BorrowedFd<'_>) -> io::Result<EventPage> {
+        let _ = event;
+        Err(io::ErrorKind::Unsupported.into())
+    }
 }

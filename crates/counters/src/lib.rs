@@ -7,10 +7,12 @@
 //!                  └─► enable · disable · read (count, enabled, running, lost)
 //!
 //!         CountingSet::open ──► no ring: descriptors to read
+//!         OwnGroup::open ─────► of this thread: counters to read without a system call where allowed
 //! ```
 //!
 //! The kernel is reached through the trait [`Kernel`]; [`Host`] is the real one, [`fake::FakeKernel`] a
-//! table for tests. `unsafe` is in `sys.rs` (system calls, the mapped ring) and `spawn/sys.rs` (fork).
+//! table for tests. `unsafe` is in `sys.rs` (system calls, the mapped ring), `own/sys.rs` (counters
+//! read in user space) and `spawn/sys.rs` (fork).
 
 mod counting;
 mod error;
@@ -19,6 +21,7 @@ mod host;
 mod kernel;
 mod limits;
 mod open;
+mod own;
 mod probe;
 mod ring;
 mod scope;
@@ -33,6 +36,7 @@ pub use host::Host;
 pub use kernel::Kernel;
 pub use limits::{ResourceNeed, raise_open_files};
 pub use open::{EventRequest, OpenOptions, OpenedEvent, RingSize, SamplingSet};
+pub use own::{EventPage, MAX_OWN_EVENTS, OwnCounts, OwnGroup};
 pub use probe::probe;
 pub use ring::{Pending, Ring};
 pub use scope::Scope;

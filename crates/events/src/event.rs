@@ -152,6 +152,13 @@ impl Event {
         }
     }
 
+    /// Whether it can be counted for a command, a process or a thread: units outside of cores do not know
+    /// who uses them.
+    #[must_use]
+    pub fn knows_tasks(&self) -> bool {
+        self.origin != Origin::Pmu || self.cpus.is_none()
+    }
+
     /// What it needs to be counted, as far as is known: what an event list says; for generic events of
     /// a core any counter, and the fixed ones that vendors have for them (0 instructions, 1 cycles, 2
     /// reference cycles); else any counter.

@@ -29,6 +29,7 @@ mod surroundings;
 mod sys;
 mod topology;
 mod tracefs;
+mod user_reads;
 pub mod verdicts;
 
 pub use activity::{Activity, CpuActivity, Sibling};
@@ -50,3 +51,4 @@ pub use processor::{Cache, Frequency, Governor, Processor, Smt};
 pub use read::Machine;
 pub use surroundings::{Sign, Surroundings};
 pub use topology::{Cpu, Node, Topology};
+pub use user_reads::NoUserReads;

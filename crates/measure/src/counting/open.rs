@@ -2,7 +2,7 @@
 
 use pmuscope_abi::{AttrFlags, ReadFormat};
 use pmuscope_counters::{CountersError, CountingSet, EventRequest, Kernel, Reading, Scope, Value};
-use pmuscope_events::{Event, Group, Origin};
+use pmuscope_events::{Event, Group};
 use pmuscope_machine::{Machine, Topology};
 
 use super::{Counting, Options, Target};
@@ -140,10 +140,9 @@ impl Opening<'_> {
     }
 }
 
-/// Why an event cannot be counted for commands, processes and threads, if it cannot: units outside of cores
-/// do not know who uses them.
+/// Why an event cannot be counted for commands, processes and threads, if it cannot.
 pub(crate) fn not_for_tasks(event: &Event) -> Option<String> {
-    (event.origin == Origin::Pmu && event.cpus.is_some())
+    (!event.knows_tasks())
         .then(|| format!("{} counts for whole parts of the machine. Try: -a", event.name))
 }
 
