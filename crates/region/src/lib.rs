@@ -1,0 +1,98 @@
+//! Counters of regions inside a program: what one entry, one packet, one row costs.
+//!
+//! ```no_run
+//! use pmuscope_region::{self as region, Unit};
+//!
+//! fn main() -> Result<(), region::RegionError> {
+//!     let set = region::setup(&["instructions:u", "cycles:u"])?;
+//!     let parse = set.region("parse");
+//!     for block in 0..1000 {
+//!         let mut entry = parse.enter(); // counts from here …
+//!         let rows = block % 7; // … the work …
+//!         entry.did(rows as f64);
+//!     } // … to here
+//!     println!("{}", set.report(&[Unit::done("row")]));
+//!     Ok(())
+//! }
+//! ```
+//!
+//! - [`setup`] proves that the events can be counted together, all of the time; what this machine cannot
+//!   count is [refused](CounterSet::refused) with the reason, and `-` in every report.
+//! - [`CounterSet::region`] names a region, [`Region::enter`] counts until its [`Entry`] is dropped.
+//!   Regions nest; each thread has counters of its own, which its first entry opens.
+//! - [`CounterSet::switch_to`] stops the counters of the thread's current set and starts those of another:
+//!   two sets may use all counters in turns without the kernel taking turns behind one's back.
+//! - [`measure`] is one region around one function; [`CounterSet::report`] tells counts per entry and per
+//!   unit of work, with 95 % intervals, how they were read, and what reading them cost.
+//!
+//! Counters are read without a system call where the kernel allows it (`rdpmc` on x86, user access on
+//! arm64), else by `read(2)`; the report says which. Migration between CPUs and descheduling need no care:
+//! the kernel counts for the thread. A group that somebody else's pinned counters push off is not scaled
+//! up: entries that were not counted all of the time are left out, and their number is told.
+//!
+//! What it cannot do: children are not counted, and neither is what other threads do in a thread's region.
+//! In a forked child a set of its parent counts nothing: set it up anew there. No signal handler may enter
+//! a region; one that does is not counted.
+
+mod blocks;
+mod calibrate;
+mod error;
+mod report;
+mod set;
+mod sys;
+mod tally;
+mod text;
+mod thread;
+
+pub use error::RegionError;
+pub use report::{Figure, How, Overhead, RegionReport, Report, Row, SCHEMA, Unit, UnitReport};
+pub use set::{CounterSet, Options, Refused, Region};
+pub use thread::{Entry, switch_off};
+
+/// Proves that `events` (perf's syntax, one or several in each text) can be counted together here, and
+/// starts them in the calling thread.
+///
+/// # Errors
+/// [`RegionError`]: a text that is no event, events of which none can be counted here, or more than there
+/// are counters.
+pub fn setup(events: &[&str]) -> Result<CounterSet, RegionError> {
+    CounterSet::new(events, Options::default())
+}
+
+/// Counts `events` while `work` runs, once; see [`setup`].
+///
+/// # Errors
+/// As [`setup`]; `work` has not run then.
+pub fn measure<R>(work: impl FnOnce() -> R, events: &[&str]) -> Result<(R, Report), RegionError> {
+    let set = setup(events)?;
+    let region = set.region("measure");
+    let entry = region.enter();
+    let result = work();
+    drop(entry);
+    Ok((result, set.report(&[])))
+}
+
+/// Counts into `set` in this thread from now on; see [`CounterSet::switch_to`].
+///
+/// # Errors
+/// As [`CounterSet::switch_to`].
+pub fn switch_to(set: &CounterSet) -> Result<(), RegionError> {
+    set.switch_to()
+}
+
+/// What the current set of this thread has counted so far, in all threads; see [`CounterSet::report`].
+///
+/// # Errors
+/// [`RegionError::NoSet`] if this thread counts for none.
+pub fn report(units: &[Unit]) -> Result<Report, RegionError> {
+    thread::current().map(|set| set.report(units)).ok_or(RegionError::NoSet)
+}
+
+/// Whether hardware counters can be read here, for user code of this process at least. Events that the
+/// kernel counts (`task-clock`, `page-faults`, `context-switches`) work without.
+///
+/// # Errors
+/// [`RegionError`] with the reason, and what to type where that helps.
+pub fn is_available() -> Result<(), RegionError> {
+    set::try_out(&["cycles:u"], Options::default()).map(drop)
+}

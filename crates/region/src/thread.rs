@@ -1,0 +1,309 @@
+//! What a thread counts now: its group, and the regions it is in.
+
+use std::cell::RefCell;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use pmuscope_counters::{Host, OwnCounts, OwnGroup};
+
+use crate::error::RegionError;
+use crate::set::{CounterSet, Inner, Region, Tallies};
+use crate::sys;
+use crate::tally::Counted;
+
+const OTHER_SET: &str = "another set counted in the thread: switch_to";
+const GIVEN_UP: &str =
+    "the kernel gave the counters to somebody else: pinned ones, or a debugger's";
+
+thread_local! {
+    static THREAD: RefCell<Thread> = const { RefCell::new(Thread::new()) };
+}
+
+/// Sets that this thread has opened, and where it is.
+struct Thread {
+    /// Forks before the groups were opened.
+    forks: u32,
+    opened: Vec<Opened>,
+    current: Option<usize>,
+    /// Regions that are open.
+    open: u32,
+    /// Entries so far, into any region.
+    entries: u64,
+}
+
+/// A set in this thread.
+struct Opened {
+    set: Arc<Inner>,
+    /// Or why it cannot be opened here.
+    group: Result<OwnGroup, String>,
+    tallies: Arc<Tallies>,
+    /// By region: how often it is open, one in the other.
+    depths: Vec<u32>,
+}
+
+impl Opened {
+    fn of(set: &Arc<Inner>) -> Self {
+        let group = open(set).map_err(|error| error.to_string());
+        let tallies = Arc::new(Tallies::default());
+        let mut shared = set.shared();
+        shared.threads.push(Arc::clone(&tallies));
+        if let Ok(group) = &group
+            && shared.why_read.is_none()
+        {
+            shared.why_read = group.why_read().map(str::to_owned);
+        }
+        drop(shared);
+        Self { set: Arc::clone(set), group, tallies, depths: Vec::new() }
+    }
+
+    fn stop(&self) -> Result<(), RegionError> {
+        self.group.as_ref().map_or(Ok(()), |group| Ok(group.disable(&Host)?))
+    }
+}
+
+/// A group that counts.
+fn open(set: &Inner) -> Result<OwnGroup, RegionError> {
+    let mut group = set.open()?;
+    group.enable(&Host)?;
+    group.settle();
+    Ok(group)
+}
+
+impl Thread {
+    const fn new() -> Self {
+        Self { forks: 0, opened: Vec::new(), current: None, open: 0, entries: 0 }
+    }
+
+    /// In a forked child what its parent had opened is not there any more.
+    fn look_for_fork(&mut self) {
+        let forks = sys::forks();
+        if self.forks != forks {
+            self.abandon();
+            self.forks = forks;
+        }
+    }
+
+    fn abandon(&mut self) {
+        for opened in self.opened.drain(..) {
+            if let Ok(group) = opened.group {
+                group.abandon();
+            }
+        }
+        (self.current, self.open) = (None, 0);
+    }
+
+    /// Makes a set the current one, even if its counters cannot be opened in this thread: entries have
+    /// the reason then.
+    fn select(&mut self, set: &Arc<Inner>) -> Result<(), RegionError> {
+        self.look_for_fork();
+        if set.forks != self.forks {
+            return Err(RegionError::Forked);
+        }
+        if self.open > 0 {
+            return Err(RegionError::RegionOpen(self.open));
+        }
+        let known = self.opened.iter().position(|opened| Arc::ptr_eq(&opened.set, set));
+        if known.is_some() && known == self.current {
+            return Ok(());
+        }
+        self.switch_off()?;
+        match known {
+            Some(index) => {
+                if let Ok(group) = &self.opened[index].group {
+                    group.enable(&Host)?;
+                }
+                self.current = Some(index);
+            }
+            None => {
+                // Sets that nobody else has any more are closed.
+                self.opened.retain(|opened| Arc::strong_count(&opened.set) > 1);
+                self.opened.push(Opened::of(set));
+                self.current = Some(self.opened.len() - 1);
+            }
+        }
+        Ok(())
+    }
+
+    fn switch_to(&mut self, set: &Arc<Inner>) -> Result<(), RegionError> {
+        self.select(set)?;
+        match self.current.map(|index| &self.opened[index].group) {
+            Some(Err(why)) => Err(RegionError::Thread(why.clone())),
+            _ => Ok(()),
+        }
+    }
+
+    fn switch_off(&mut self) -> Result<(), RegionError> {
+        match self.current.take() {
+            Some(index) => self.opened[index].stop(),
+            None => Ok(()),
+        }
+    }
+
+    /// What stands at the counters as a region is entered; the depth of the region is one more then.
+    #[inline]
+    fn enter(&mut self, region: &Region) -> Start {
+        self.look_for_fork();
+        if region.set.forks != self.forks {
+            return Start::Nothing;
+        }
+        if self.current.is_none() && self.select(&region.set).is_err() {
+            return Start::Nothing;
+        }
+        let Some(opened) = self.current.map(|index| &mut self.opened[index]) else {
+            return Start::Nothing;
+        };
+        if !Arc::ptr_eq(&opened.set, &region.set) {
+            region.set.trouble(OTHER_SET);
+            return Start::Elsewhere;
+        }
+        if opened.depths.len() <= region.index {
+            opened.depths.resize(region.index + 1, 0);
+        }
+        opened.depths[region.index] += 1;
+        self.open += 1;
+        self.entries += 1;
+        if opened.depths[region.index] > 1 {
+            return Start::Again;
+        }
+        Start::At { counts: opened.look(), entries: self.entries }
+    }
+
+    #[inline]
+    fn exit(&mut self, region: &Region, start: &Start, units: f64) {
+        let Some(opened) = self.current.map(|index| &mut self.opened[index]) else { return };
+        // Read first: what follows is not the region's.
+        let after = match start {
+            Start::At { counts: Some(_), .. } => opened.look(),
+            _ => None,
+        };
+        if let Some(depth) = opened.depths.get_mut(region.index) {
+            *depth = depth.saturating_sub(1);
+        }
+        self.open = self.open.saturating_sub(1);
+        let Start::At { counts, entries } = start else { return };
+        let counted = Counted {
+            between: counts.as_ref().zip(after.as_ref()),
+            units,
+            inner: self.entries - entries,
+        };
+        opened.tallies.add(region.index, opened.set.events.len(), &counted);
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        // At the end of a forked child there is nothing to unmap.
+        if self.forks != sys::forks() {
+            self.abandon();
+        }
+    }
+}
+
+impl Opened {
+    /// The counts now; `None` with the reason remembered.
+    #[inline]
+    fn look(&self) -> Option<OwnCounts> {
+        match &self.group {
+            Ok(group) => match group.read(&Host) {
+                Ok(Some(counts)) => return Some(counts),
+                Ok(None) => self.set.trouble(GIVEN_UP),
+                Err(error) => self.set.trouble(&error.to_string()),
+            },
+            Err(why) => self.set.trouble(why),
+        }
+        None
+    }
+}
+
+/// How an entry began.
+#[derive(Debug)]
+enum Start {
+    /// In a forked child, or where a thread ends: nobody is to be told.
+    Nothing,
+    /// Another set counts in this thread.
+    Elsewhere,
+    /// The region is open already.
+    Again,
+    /// The counters were read, if they could be.
+    At { counts: Option<OwnCounts>, entries: u64 },
+}
+
+/// An entry into a region, which lasts until this is dropped, in the thread that entered.
+#[derive(Debug)]
+#[must_use = "a region is left when its entry is dropped"]
+pub struct Entry<'r> {
+    region: &'r Region,
+    start: Start,
+    units: f64,
+    thread: PhantomData<*const ()>,
+}
+
+impl<'r> Entry<'r> {
+    #[inline]
+    pub(crate) fn new(region: &'r Region) -> Self {
+        let start = THREAD.try_with(|thread| match thread.try_borrow_mut() {
+            Ok(mut thread) => thread.enter(region),
+            Err(_) => Start::Nothing,
+        });
+        let start = start.unwrap_or(Start::Nothing);
+        Self { region, start, units: 0.0, thread: PhantomData }
+    }
+
+    /// This entry did so many (more) units of work; see [`crate::Unit::done`].
+    pub fn did(&mut self, units: f64) {
+        self.units += units;
+    }
+}
+
+impl Drop for Entry<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let (region, start, units) = (self.region, &self.start, self.units);
+        match start {
+            Start::Nothing => {}
+            Start::Elsewhere => {
+                let counted = Counted { between: None, units: 0.0, inner: 0 };
+                region.set.strays.add(region.index, region.set.events.len(), &counted);
+            }
+            Start::Again | Start::At { .. } if region.set.forks != sys::forks() => {}
+            Start::Again | Start::At { .. } => {
+                // A thread that ends has nothing to add to.
+                let _ = THREAD.try_with(|thread| {
+                    if let Ok(mut thread) = thread.try_borrow_mut() {
+                        thread.exit(region, start, units);
+                    }
+                });
+            }
+        }
+    }
+}
+
+pub(crate) fn switch_to(set: &Arc<Inner>) -> Result<(), RegionError> {
+    THREAD.try_with(|thread| thread.borrow_mut().switch_to(set)).unwrap_or(Err(RegionError::NoSet))
+}
+
+/// Stops the counters of this thread; a region that is entered later starts them again.
+///
+/// # Errors
+/// [`RegionError::RegionOpen`], or that the kernel could not stop them.
+pub fn switch_off() -> Result<(), RegionError> {
+    let off = THREAD.try_with(|thread| {
+        let mut thread = thread.borrow_mut();
+        thread.look_for_fork();
+        if thread.open > 0 {
+            return Err(RegionError::RegionOpen(thread.open));
+        }
+        thread.switch_off()
+    });
+    off.unwrap_or(Ok(()))
+}
+
+/// The set that this thread counts for.
+pub(crate) fn current() -> Option<CounterSet> {
+    let current = THREAD.try_with(|thread| {
+        let thread = thread.borrow();
+        let opened = thread.opened.get(thread.current?)?;
+        (opened.set.forks == sys::forks()).then(|| CounterSet::of(&opened.set))
+    });
+    current.ok().flatten()
+}
