@@ -7,5 +7,6 @@ mod count;
 pub mod functions;
 mod observer;
 mod recording;
+pub mod region;
 pub mod ring;
 mod scratch;

@@ -21,6 +21,7 @@ mod html;
 mod markup;
 mod metrics;
 mod recording;
+mod region;
 mod ring;
 mod runs;
 #[cfg(test)]
@@ -54,6 +55,7 @@ pub use recording::{
     Note, RECORDING_SCHEMA, RecordingReport, RowLimits, head_text, kept_text, modules_text, notes,
     recording_text,
 };
+pub use region::region_text;
 pub use ring::ring_text;
 pub use topdown::sweep_text;
 pub use views::{

@@ -32,6 +32,7 @@ mod names;
 mod outputs;
 mod peers;
 mod recording;
+mod region;
 mod report;
 mod rights;
 mod ring;

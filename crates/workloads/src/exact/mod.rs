@@ -12,8 +12,15 @@ use pmuscope_machine::child::own_usage;
 use crate::error::WorkloadError;
 use crate::facts::Facts;
 
+pub use sys::PER_ROUND;
+
 /// Name on the command line.
 pub const NAME: &str = "exact-loop";
+
+/// Goes round `rounds` times, at least once, and does nothing else: [`PER_ROUND`] instructions each.
+pub fn go_round(rounds: u64) {
+    sys::rounds(rounds);
+}
 
 /// Goes round `rounds` times.
 ///

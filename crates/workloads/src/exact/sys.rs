@@ -3,7 +3,7 @@
 use std::arch::asm;
 
 /// Instructions of one round.
-pub(super) const PER_ROUND: u64 = 2;
+pub const PER_ROUND: u64 = 2;
 
 /// Goes round `rounds` times, at least once: [`PER_ROUND`] instructions each, and none between.
 #[cfg(target_arch = "x86_64")]

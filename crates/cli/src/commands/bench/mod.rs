@@ -2,6 +2,7 @@
 
 mod capture;
 mod functions;
+mod region;
 mod ring;
 pub(super) mod runs;
 mod watch;
@@ -23,6 +24,8 @@ enum Benchmark {
     Capture(capture::Args),
     /// What a packet costs on its way through a ring, within one process and between two.
     Ring(ring::Args),
+    /// What it costs a program to count a part of itself, by the way counters are read.
+    Region(region::Args),
     /// How true metrics of functions are, in windows of several kinds, against each function alone.
     Functions(functions::Args),
 }
@@ -31,6 +34,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     match args.benchmark {
         Benchmark::Capture(args) => capture::run(args),
         Benchmark::Ring(args) => ring::run(args),
+        Benchmark::Region(args) => region::run(args),
         Benchmark::Functions(args) => functions::run(args),
     }
 }

@@ -1,0 +1,104 @@
+//! Regions of a program: what they cost, and that counters read in user space are those of `read(2)`.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::harness::Scratch;
+use crate::harness::skip_unless;
+use crate::json::is_documented;
+use crate::lab::lab;
+use crate::strobe::need_pmu_guest;
+
+#[test]
+fn the_benchmark_has_a_row_for_each_way_and_says_what_did_not_run() {
+    let scratch = Scratch::new();
+    let flags = ["--entries", "300", "-r", "3", "-e", "task-clock", "--json", "r.json"];
+    let outcome = scratch.pmuscope([&["bench", "region"], &flags[..]].concat());
+    outcome
+        .exits(0)
+        .prints("that counts task-clock\n")
+        .prints("task-clock is counted by the kernel");
+    let file: Value = serde_json::from_slice(&fs::read(scratch.path("r.json")).unwrap()).unwrap();
+    let runs = file["runs"].as_array().unwrap();
+    let mut arms: Vec<&str> =
+        runs.iter().map(|run| run["labels"]["arm"].as_str().unwrap()).collect();
+    arms.sort_unstable();
+    arms.dedup();
+    // The kernel's own events are read by system calls only.
+    assert_eq!(arms, ["nested", "nothing", "read", "region-read"]);
+    assert_eq!(runs.len(), 3 * arms.len());
+    assert!(runs.iter().all(|run| run["units"]["entry"] == 300.0));
+    for series in file["series"].as_array().unwrap() {
+        assert_eq!((&series["metric"], &series["unit"]), (&"time".into(), &"s".into()));
+    }
+    scratch.pmuscope(["compare", "r.json", "r.json"]).exits(0).prints("region-read");
+    scratch.pmuscope(["bench", "region", "-e", "no_such"]).exits(2).complains("no_such");
+    scratch.pmuscope(["bench", "region", "-r", "0"]).exits(2).complains("from 1");
+}
+
+#[test]
+fn a_loop_in_regions_is_reported_by_round() {
+    let scratch = Scratch::new();
+    let flags = ["--count", "task-clock,page-faults", "--rounds", "100000", "--regions", "20"];
+    let count = [&["workload", "exact-loop"], &flags[..]].concat();
+    scratch.pmuscope(&count).exits(0).prints("/round ±95 %").prints("loop").prints("read(2)");
+    let json = scratch.pmuscope([&count[..], &["--json"]].concat());
+    is_documented("region", &json.exits(0).stdout);
+    let wrong = scratch.pmuscope(["workload", "exact-loop", "--count", "tusk-clock"]);
+    wrong.exits(2).complains("tusk-clock");
+    let many = ["workload", "exact-loop", "--count", "task-clock", "--regions", "0"];
+    scratch.pmuscope(many).exits(2).complains("--regions");
+}
+
+/// The known loop in regions of a guest with an emulated PMU: what its instructions were counted as.
+#[track_caller]
+fn loop_in_guest(scratch: &Scratch, access: &str, flags: &[&str]) -> Value {
+    let access = format!("kernel.perf_user_access={access}");
+    let guest =
+        ["run", "--arch", "aarch64", "--icount", "1", "--cpus", "1", "--set", &access, "--"];
+    let count = ["workload", "exact-loop", "--count", "instructions:u,cycles:u", "--rounds"];
+    let rounds = [&ROUNDS.to_string(), "--regions", &REGIONS.to_string(), "--json"];
+    let args = [&guest[..], &count, &rounds.map(|word| word), flags].concat();
+    let outcome = lab(scratch, args);
+    serde_json::from_str(&outcome.exits(0).stdout).unwrap()
+}
+
+const ROUNDS: u64 = 4_000_000;
+const REGIONS: u64 = 400;
+
+/// Instructions of a region, without what reading the counters adds, by the calibration.
+fn instructions(report: &Value) -> f64 {
+    let region = &report["regions"][0];
+    assert_eq!((&region["entries"], &region["partly"]), (&REGIONS.into(), &0.into()), "{report}");
+    assert_eq!(region["measured"], 1.0, "{report}");
+    let row = &region["rows"][0];
+    assert_eq!((&row["event"], &row["origin"]), (&"instructions:u".into(), &"emulated".into()));
+    row["per_entry"]["value"].as_f64().unwrap() - row["own"].as_f64().unwrap()
+}
+
+/// Emulated: the guest's kernel has the real driver, its PMU is QEMU's.
+#[test]
+fn counters_read_in_user_space_are_those_of_read() {
+    skip_unless!(need_pmu_guest());
+    let scratch = Scratch::new();
+    let user = loop_in_guest(&scratch, "1", &[]);
+    let by_call = loop_in_guest(&scratch, "1", &["--system-calls"]);
+    let off = loop_in_guest(&scratch, "0", &[]);
+    let looks = |report: &Value| {
+        let how = &report["how"];
+        (how["in_user_space"].as_u64().unwrap(), how["by_call"].as_u64().unwrap())
+    };
+    assert_eq!(looks(&user), (2 * REGIONS, 0), "{user}");
+    assert_eq!(looks(&by_call), (0, 2 * REGIONS), "{by_call}");
+    assert_eq!(looks(&off), (0, 2 * REGIONS), "{off}");
+    assert!(off["how"]["why"].as_str().unwrap().contains("perf_user_access=1"), "{off}");
+    let expected = (2 * ROUNDS / REGIONS) as f64;
+    for report in [&user, &by_call, &off] {
+        // The loop stands between a handful of instructions.
+        assert!((instructions(report) - expected).abs() < 20.0, "{report}");
+    }
+    // Without a system call less of reading is counted.
+    let own = |report: &Value| report["regions"][0]["rows"][0]["own"].as_f64().unwrap();
+    assert!(own(&user) > 0.0 && own(&by_call) > 0.0, "{user} {by_call}");
+}

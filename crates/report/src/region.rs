@@ -1,0 +1,112 @@
+//! The table of `pmuscope bench region`: what an entry into a region costs, by the way counters are read.
+
+use std::fmt::Write as _;
+
+use pmuscope_events::metrics::Metrics;
+use pmuscope_measure::summary::summary;
+use pmuscope_measure::{RunFile, metric};
+
+use crate::capture::scaled;
+use crate::escape::escape;
+use crate::number;
+use crate::runs::value;
+use crate::style::Style;
+use crate::table::{Cell, Column, Table};
+
+const ARM: &str = "arm";
+/// Arms with what they are.
+const ARMS: [(&str, &str); 6] = [
+    ("nothing", "the loop itself"),
+    ("read", "two read(2) of the group"),
+    ("user", "two reads in user space"),
+    ("region-read", "a region, by read(2)"),
+    ("region-user", "a region, in user space"),
+    ("nested", "a region in a region, each"),
+];
+
+/// Header, a row per arm, what did not run.
+pub fn region_text(file: &RunFile, style: &Style) -> String {
+    let parameter = |key: &str| file.parameters.get(key).map_or("-".into(), |text| escape(text));
+    let entries = parameter("entries").parse().map_or("-".to_owned(), number::count);
+    let mut out = format!(
+        "entry and exit of an empty region that counts {}\n{} runs of {entries} entries · means\n\n",
+        parameter("events"),
+        file.runs.len()
+    );
+    let of = |arm: &str| {
+        let rows = summary(&file.part(ARM, arm), &Metrics::default()).rows;
+        rows.into_iter()
+            .find(|row| row.metric == metric::TIME)
+            .and_then(|row| *row.per_unit.first()?)
+    };
+    let read = of("read").map(|read| read.value);
+    let mut table = Table::new([
+        Column::text("arm"),
+        Column::number("n"),
+        Column::number("µs ±95 %"),
+        Column::number("of read"),
+        Column::text("what"),
+    ]);
+    for (arm, what) in ARMS {
+        let time = of(arm);
+        table.row([
+            Cell::new(arm),
+            Cell::new(time.map_or(0, |time| time.n).to_string()),
+            Cell::measured(time, |time| value(&scaled(time, 1e6), "µs")),
+            Cell::measured(time.zip(read), |(time, read)| number::percent(time.value / read, 0)),
+            Cell::new(what),
+        ]);
+    }
+    out += &table.render(style);
+    for note in &file.notices {
+        let _ = write!(out, "\n{}\n", escape(note));
+    }
+    style.text(&out).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pmuscope_measure::{Labels, Origin, Program, Run};
+
+    #[test]
+    fn what_did_not_run_is_in_the_table_without_a_number() {
+        let tool = Program { name: "t".into(), version: "1".into() };
+        let mut file = RunFile::new(tool, vec![], std::time::UNIX_EPOCH);
+        let parameters = [("events", "task-clock,page-faults"), ("entries", "100000")];
+        file.parameters.extend(parameters.map(|(key, text)| (key.to_owned(), text.to_owned())));
+        file.notices.push("Not read in user space: no PMU".into());
+        let arms = ["nothing", "read", "region-read", "nested"];
+        for index in 0..8 {
+            let arm = arms[index % 4];
+            let labels = Labels::from([(ARM.to_owned(), arm.to_owned())]);
+            file.runs.push(Run {
+                index,
+                order: index,
+                round: Some(index / 4),
+                labels: labels.clone(),
+                started: "0".into(),
+                duration_s: 0.1,
+                exit: Some(0),
+                why: None,
+                units: [("entry".to_owned(), 1e5)].into(),
+            });
+            let micro = [0.000_5, 0.8, 1.0, 1.05][index % 4] * (1.0 + (index / 4) as f64 / 100.0);
+            file.add(index, &labels, metric::TIME, ("s", Origin::Clock), Ok(micro * 1e-6 * 1e5));
+        }
+        insta::assert_snapshot!(region_text(&file, &Style::PLAIN), @r"
+        entry and exit of an empty region that counts task-clock,page-faults
+        8 runs of 100,000 entries · means
+
+        arm          n          µs ±95 %  of read  what
+        nothing      2  0.00050 ±0.00003      0 %  the loop itself
+        read         2        0.80 ±0.05    100 %  two read(2) of the group
+        user         0                 -        -  two reads in user space
+        region-read  2        1.00 ±0.06    125 %  a region, by read(2)
+        region-user  0                 -        -  a region, in user space
+        nested       2        1.06 ±0.07    131 %  a region in a region, each
+
+        Not read in user space: no PMU
+        ");
+    }
+}
