@@ -1,5 +1,7 @@
 //! Regions of this very process, over the real kernel.
 
+#![allow(clippy::unwrap_used, clippy::panic)] // clippy takes helpers of a test binary for no tests
+
 use std::thread;
 use std::time::Duration;
 
