@@ -111,13 +111,46 @@ impl<'a> Callchain<'a> {
 /// Counts, of an event or of all events of its group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadValues<'a> {
-    format: ReadFormat,
     words: &'a [u8],
     endian: Endian,
-    /// Words in front of the first count, and of each; where in those its id is.
+    layout: ReadLayout,
+}
+
+/// Where counts stand among the words that were read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ReadLayout {
+    format: ReadFormat,
+    /// Words in front of the first count, and from each to the next.
     front: u8,
     stride: u8,
+    /// Where in those of a count its id is.
     id: Option<u8>,
+}
+
+impl ReadLayout {
+    pub(super) fn new(format: ReadFormat) -> Self {
+        let words = |bits: ReadFormat| (format & bits).bits().count_ones() as u8;
+        let times = words(ReadFormat::TOTAL_TIME_ENABLED | ReadFormat::TOTAL_TIME_RUNNING);
+        let per_value = 1 + words(ReadFormat::ID | ReadFormat::LOST);
+        let is_group = format.contains(ReadFormat::GROUP);
+        let (front, stride) =
+            if is_group { (1 + times, per_value) } else { (0, times + per_value) };
+        let id = if is_group { 1 } else { 1 + times };
+        Self { format, front, stride, id: format.contains(ReadFormat::ID).then_some(id) }
+    }
+
+    /// Counts at the front of `bytes`, and what is behind them; `None` if they are not all there.
+    #[inline]
+    pub(super) fn split(self, bytes: &[u8], endian: Endian) -> Option<(ReadValues<'_>, &[u8])> {
+        let values = if self.format.contains(ReadFormat::GROUP) {
+            usize::try_from(endian.u64(*bytes.first_chunk()?)).ok()?
+        } else {
+            1
+        };
+        let words = values.checked_mul(self.stride.into())?.checked_add(self.front.into())?;
+        let (words, rest) = bytes.split_at_checked(words.checked_mul(8)?)?;
+        Some((ReadValues { words, endian, layout: self }, rest))
+    }
 }
 
 /// A count.
@@ -134,30 +167,9 @@ pub struct ReadValue {
 impl<'a> ReadValues<'a> {
     /// Takes counts from the front of `fields`; `None` if they are not all there.
     pub(super) fn take(fields: &mut Fields<'a>, format: ReadFormat) -> Option<Self> {
-        let words = |bits: ReadFormat| (format & bits).bits().count_ones() as usize;
-        let times = words(ReadFormat::TOTAL_TIME_ENABLED | ReadFormat::TOTAL_TIME_RUNNING);
-        let per_value = 1 + words(ReadFormat::ID | ReadFormat::LOST);
-        let start = *fields;
-        let is_group = format.contains(ReadFormat::GROUP);
-        let total = if is_group {
-            let values = usize::try_from(fields.u64()?).ok()?;
-            values.checked_mul(per_value)?.checked_add(times + 1)?
-        } else {
-            times + per_value
-        };
-        *fields = start;
-        let words = fields.take(total.checked_mul(8)?)?;
-        let (front, stride) =
-            if is_group { (1 + times, per_value) } else { (0, times + per_value) };
-        let id = if is_group { 1 } else { 1 + times };
-        Some(Self {
-            format,
-            words,
-            endian: fields.endian(),
-            front: front as u8,
-            stride: stride as u8,
-            id: format.contains(ReadFormat::ID).then_some(id as u8),
-        })
+        let (values, rest) = ReadLayout::new(format).split(fields.rest(), fields.endian())?;
+        *fields = Fields::new(rest, fields.endian());
+        Some(values)
     }
 
     fn word(&self, index: usize) -> Option<u64> {
@@ -168,7 +180,7 @@ impl<'a> ReadValues<'a> {
     #[inline]
     fn counts(&self) -> &'a [[u8; 8]] {
         let (words, _) = self.words.as_chunks();
-        words.get(usize::from(self.front)..).unwrap_or_default()
+        words.get(usize::from(self.layout.front)..).unwrap_or_default()
     }
 
     /// Whether there is no count.
@@ -183,7 +195,8 @@ impl<'a> ReadValues<'a> {
     #[inline]
     pub fn copy_to(&self, to: &mut [u64]) -> usize {
         let mut copied = 0;
-        for (to, count) in to.iter_mut().zip(self.counts().chunks_exact(self.stride.into())) {
+        for (to, count) in to.iter_mut().zip(self.counts().chunks_exact(self.layout.stride.into()))
+        {
             *to = self.endian.u64(count[0]);
             copied += 1;
         }
@@ -194,7 +207,7 @@ impl<'a> ReadValues<'a> {
     #[inline]
     #[must_use]
     pub fn leader(&self) -> Option<u64> {
-        let at = self.id?;
+        let at = self.layout.id?;
         self.counts().get(usize::from(at)).map(|word| self.endian.u64(*word))
     }
 
@@ -202,19 +215,23 @@ impl<'a> ReadValues<'a> {
     #[must_use]
     pub fn enabled(&self) -> Option<u64> {
         // A group's number, or the value, stands in front.
-        self.format.contains(ReadFormat::TOTAL_TIME_ENABLED).then(|| self.word(1)).flatten()
+        self.layout.format.contains(ReadFormat::TOTAL_TIME_ENABLED).then(|| self.word(1)).flatten()
     }
 
     /// Nanoseconds the event was on a counter.
     #[must_use]
     pub fn running(&self) -> Option<u64> {
-        let index = 1 + usize::from(self.format.contains(ReadFormat::TOTAL_TIME_ENABLED));
-        self.format.contains(ReadFormat::TOTAL_TIME_RUNNING).then(|| self.word(index)).flatten()
+        let index = 1 + usize::from(self.layout.format.contains(ReadFormat::TOTAL_TIME_ENABLED));
+        self.layout
+            .format
+            .contains(ReadFormat::TOTAL_TIME_RUNNING)
+            .then(|| self.word(index))
+            .flatten()
     }
 
     /// The counts: one, or those of the group in the order in which it was opened.
     pub fn iter(&self) -> impl Iterator<Item = ReadValue> + 'a {
-        let Self { format, words, endian, .. } = *self;
+        let Self { words, endian, layout: ReadLayout { format, .. } } = *self;
         let times = ReadFormat::TOTAL_TIME_ENABLED | ReadFormat::TOTAL_TIME_RUNNING;
         let times = 8 * (format & times).bits().count_ones() as usize;
         let is_group = format.contains(ReadFormat::GROUP);

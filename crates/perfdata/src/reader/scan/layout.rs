@@ -1,12 +1,11 @@
 //! Where the fields of an event's samples stand, worked out once instead of once per sample.
 
 use pmuscope_abi::record::misc;
-use pmuscope_abi::{Attr, ReadFormat, SampleType};
+use pmuscope_abi::{Attr, SampleType};
 
-use super::super::bytes::Fields;
 use super::super::details::{Tail, TailLayout};
 use super::super::record::CpuMode;
-use super::super::sample::{ReadValues, Sample};
+use super::super::sample::{ReadLayout, ReadValues, Sample};
 use super::NATIVE;
 
 /// No such field.
@@ -66,7 +65,7 @@ pub(super) struct SampleLayout {
     period: u16,
     /// Behind the fields that are always there.
     behind: u16,
-    read: Option<ReadFormat>,
+    read: Option<ReadLayout>,
     chain: bool,
     /// Where registers and stack of the program are recorded.
     tail: Option<TailLayout>,
@@ -97,7 +96,10 @@ impl SampleLayout {
             cpu,
             period,
             behind: at,
-            read: attr.sample_type.contains(SampleType::READ).then_some(attr.read_format),
+            read: attr
+                .sample_type
+                .contains(SampleType::READ)
+                .then(|| ReadLayout::new(attr.read_format)),
             chain: attr.sample_type.contains(SampleType::CALLCHAIN),
             tail: TailLayout::with_stack(attr),
         }
@@ -115,11 +117,11 @@ impl SampleLayout {
         if self.is_plain() {
             return body.len() >= usize::from(self.behind);
         }
-        self.decode(0, 0, body).is_some()
+        self.varying(body).is_some()
     }
 
     /// Hands on the fields, unless the body is too short for what the attribute promises. A hit is large:
-    /// most are never moved this way.
+    /// it is made where it is looked at, and never moved.
     #[inline]
     pub(super) fn hand_on<'a>(
         &self,
@@ -128,13 +130,24 @@ impl SampleLayout {
         body: &'a [u8],
         take: impl FnOnce(&Hit<'a>),
     ) {
-        if !self.is_plain() {
-            if let Some(hit) = self.decode(event, bits, body) {
-                take(&hit);
-            }
-        } else if body.len() >= usize::from(self.behind) {
-            take(&self.fields(event, bits, body));
-        }
+        let varying = if self.is_plain() {
+            (body.len() >= usize::from(self.behind)).then_some(Varying::default())
+        } else {
+            self.varying(body)
+        };
+        let Some(Varying { read, chain, rest }) = varying else { return };
+        take(&Hit {
+            event,
+            mode: mode(bits),
+            ip: word(body, self.ip),
+            task: word(body, self.task).map(halves),
+            time: word(body, self.time).unwrap_or(0),
+            cpu: word(body, self.cpu).map(|both| halves(both).0 as u32),
+            period: word(body, self.period),
+            read,
+            chain,
+            user: self.tail.map(|layout| layout.tail(rest, NATIVE)),
+        });
     }
 
     /// Whether nothing of use stands behind the fields that are always there.
@@ -143,31 +156,15 @@ impl SampleLayout {
         self.read.is_none() && !self.chain && self.tail.is_none()
     }
 
-    /// The fields that are always there.
+    /// The fields whose length is told in them; `None` if the body is too short for what the attribute
+    /// promises.
     #[inline]
-    fn fields<'a>(&self, event: usize, bits: u16, body: &'a [u8]) -> Hit<'a> {
-        Hit {
-            event,
-            mode: mode(bits),
-            ip: word(body, self.ip),
-            task: word(body, self.task).map(halves),
-            time: word(body, self.time).unwrap_or(0),
-            cpu: word(body, self.cpu).map(|both| halves(both).0 as u32),
-            period: word(body, self.period),
-            read: None,
-            chain: &[],
-            user: None,
-        }
-    }
-
-    /// The fields; `None` if the body is too short for what the attribute promises.
-    fn decode<'a>(&self, event: usize, bits: u16, body: &'a [u8]) -> Option<Hit<'a>> {
+    fn varying<'a>(&self, body: &'a [u8]) -> Option<Varying<'a>> {
         let mut rest = body.get(usize::from(self.behind)..)?;
         let mut read = None;
-        if let Some(format) = self.read {
-            let mut fields = Fields::new(rest, NATIVE);
-            read = Some(ReadValues::take(&mut fields, format)?);
-            rest = fields.rest();
+        if let Some(layout) = self.read {
+            let (values, behind) = layout.split(rest, NATIVE)?;
+            (read, rest) = (Some(values), behind);
         }
         let mut chain: &[[u8; 8]] = &[];
         if self.chain {
@@ -177,9 +174,16 @@ impl SampleLayout {
             chain = words.get(..length)?;
             rest = rest.get(8 * (length + 1)..)?;
         }
-        let user = self.tail.map(|layout| layout.tail(rest, NATIVE));
-        Some(Hit { read, chain, user, ..self.fields(event, bits, body) })
+        Some(Varying { read, chain, rest })
     }
+}
+
+/// What stands behind the fields that are always there.
+#[derive(Default)]
+struct Varying<'a> {
+    read: Option<ReadValues<'a>>,
+    chain: &'a [[u8; 8]],
+    rest: &'a [u8],
 }
 
 #[inline]
@@ -215,6 +219,7 @@ fn mode(bits: u16) -> CpuMode {
 mod tests {
     use super::*;
     use crate::reader::sample;
+    use pmuscope_abi::ReadFormat;
     use proptest::prelude::*;
 
     proptest! {
