@@ -2,8 +2,8 @@
 
 use rustc_hash::FxHashMap;
 
-use super::{Place, Sums, places};
-use crate::aggregate::Aggregate;
+use super::{Numbers, Place, Sums, places};
+use crate::aggregate::{Aggregate, StackId};
 
 /// Which end of the stacks the tree grows from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,40 +38,89 @@ pub struct Node {
 #[must_use]
 pub fn call_tree(counts: &Aggregate, event: u32, direction: Direction) -> CallTree {
     let (place_of, places) = places(counts);
-    let root = Node { place: None, own: Sums::default(), total: Sums::default(), children: vec![] };
-    let mut nodes = vec![root];
-    let mut known: FxHashMap<(usize, u32), usize> = FxHashMap::default();
-    let mut path: Vec<u32> = Vec::new();
-    for cell in counts.of_event(event) {
-        path.clear();
-        path.extend(counts.stacks.frames(cell.stack).map(|frame| place_of[frame as usize]));
-        if direction == Direction::Callees {
-            path.reverse();
-        }
-        let sums = Sums { samples: cell.samples, weight: cell.weight };
-        let mut at = 0;
-        nodes[at].total.add(sums);
-        for &place in &path {
-            let next = nodes.len();
-            at = *known.entry((at, place)).or_insert_with(|| {
-                nodes[at].children.push(next);
-                next
-            });
-            if at == next {
-                let place = Some(places.get(place).clone());
-                nodes.push(Node {
-                    place,
-                    own: Sums::default(),
-                    total: Sums::default(),
-                    children: vec![],
-                });
-            }
-            nodes[at].total.add(sums);
-        }
-        nodes[at].own.add(sums);
+    let mut growing = Growing::new(places);
+    match direction {
+        Direction::Callees => from_outside(counts, event, &place_of, &mut growing),
+        Direction::Callers => from_inside(counts, event, &place_of, &mut growing),
     }
+    let Growing { mut nodes, .. } = growing;
     sort_children(&mut nodes);
     CallTree { nodes }
+}
+
+/// Each stack once, behind its callers: what is distinct is looked up, not what was sampled.
+fn from_outside(counts: &Aggregate, event: u32, place_of: &[u32], growing: &mut Growing) {
+    let stacks = &counts.stacks;
+    let mut own = vec![Sums::default(); stacks.len()];
+    let mut is_met = vec![false; stacks.len()];
+    for cell in counts.of_event(event) {
+        own[cell.stack as usize].add(Sums { samples: cell.samples, weight: cell.weight });
+        is_met[cell.stack as usize] = true;
+    }
+    let mut total = own.clone();
+    let numbers = 0..stacks.len() as StackId;
+    // Callers come before what they call.
+    for (stack, parent) in numbers.clone().rev().filter_map(|at| Some((at, stacks.parent(at)?))) {
+        if is_met[stack as usize] {
+            is_met[parent as usize] = true;
+            let sums = total[stack as usize];
+            total[parent as usize].add(sums);
+        }
+    }
+    let mut node_of = vec![0; stacks.len()];
+    for stack in numbers {
+        let at = stack as usize;
+        if !is_met[at] {
+            continue;
+        }
+        if let (Some(parent), Some(frame)) = (stacks.parent(stack), stacks.frame(stack)) {
+            node_of[at] = growing.child(node_of[parent as usize], place_of[frame as usize]);
+        }
+        let node = &mut growing.nodes[node_of[at]];
+        node.own.add(own[at]);
+        node.total.add(total[at]);
+    }
+}
+
+/// Stacks read from their inner end share nothing that is known before.
+fn from_inside(counts: &Aggregate, event: u32, place_of: &[u32], growing: &mut Growing) {
+    for cell in counts.of_event(event) {
+        let sums = Sums { samples: cell.samples, weight: cell.weight };
+        let mut at = 0;
+        growing.nodes[at].total.add(sums);
+        for frame in counts.stacks.frames(cell.stack) {
+            at = growing.child(at, place_of[frame as usize]);
+            growing.nodes[at].total.add(sums);
+        }
+        growing.nodes[at].own.add(sums);
+    }
+}
+
+/// A tree of which each node is found by its parent and its function.
+struct Growing {
+    nodes: Vec<Node>,
+    known: FxHashMap<(usize, u32), usize>,
+    places: Numbers<Place>,
+}
+
+impl Growing {
+    fn new(places: Numbers<Place>) -> Self {
+        let root =
+            Node { place: None, own: Sums::default(), total: Sums::default(), children: vec![] };
+        Self { nodes: vec![root], known: FxHashMap::default(), places }
+    }
+
+    fn child(&mut self, parent: usize, place: u32) -> usize {
+        let Self { nodes, known, places } = self;
+        *known.entry((parent, place)).or_insert_with(|| {
+            let next = nodes.len();
+            nodes[parent].children.push(next);
+            let place = Some(places.get(place).clone());
+            let (own, total) = (Sums::default(), Sums::default());
+            nodes.push(Node { place, own, total, children: vec![] });
+            next
+        })
+    }
 }
 
 /// The heaviest first; equal ones by name, so that the order never depends on chance.
