@@ -37,13 +37,15 @@ impl Collected {
         let (stacks, by_counter) = match &self.counted {
             Counted::All(counts) => stacks(counts, named, &paths),
             Counted::Places(_, again) => {
-                let (stacks, of_paths) = paths.stacks();
+                let (of_places, of_paths) = paths.stacks();
                 let located = located(named, &paths, &of_paths);
                 // They take some 20 bytes each, and nobody asks for them again.
                 named.places = Places::default();
                 paths.forget_places();
-                self.counted = Counted::All(again.count_located(&self.state, &located)?);
-                (stacks, Vec::new())
+                let counts = again.count_located(&self.state, &located)?;
+                let found = chained(&counts, of_places);
+                self.counted = Counted::All(counts);
+                found
             }
         };
         let Counted::All(counts) = &mut self.counted else { return Ok(Aggregate::default()) };
@@ -112,7 +114,8 @@ fn stacks(counts: &[Counts], named: &Named, paths: &Paths) -> (Stacks, Vec<Vec<u
         .iter()
         .zip(numbers)
         .map(|(counts, numbers)| match &counts.by {
-            Where::Stacks => Vec::new(),
+            // They are only counted when places have names.
+            Where::Stacks | Where::Chains(_) => Vec::new(),
             Where::Places(_) => {
                 let node = |place: u32| tree.below(Tree::ROOT, paths.of(place));
                 numbers.into_iter().map(node).collect()
@@ -128,6 +131,31 @@ fn stacks(counts: &[Counts], named: &Named, paths: &Paths) -> (Stacks, Vec<Vec<u
             }
         })
         .collect();
+    let (stacks, renumbered) = tree.in_order();
+    for node in reached.iter_mut().flatten() {
+        *node = renumbered[*node as usize];
+    }
+    (stacks, reached)
+}
+
+/// The tree of all stacks, and for each counter the stack of each node of its tree; `of_places` are
+/// those that places come to, and all there is where nothing has callers.
+fn chained(counts: &[Counts], of_places: Stacks) -> (Stacks, Vec<Vec<u32>>) {
+    let mut tree = Tree::default();
+    let mut path = Vec::new();
+    let mut reached: Vec<Vec<u32>> = Vec::new();
+    for counts in counts {
+        let Where::Chains(nodes) = &counts.by else { return (of_places, Vec::new()) };
+        let mut of_counter = Vec::with_capacity(nodes.len() + 1);
+        of_counter.push(Tree::ROOT);
+        for node in nodes {
+            path.clear();
+            path.extend(of_places.frames(node.of));
+            path.reverse();
+            of_counter.push(tree.below(of_counter[node.parent as usize], &path));
+        }
+        reached.push(of_counter);
+    }
     let (stacks, renumbered) = tree.in_order();
     for node in reached.iter_mut().flatten() {
         *node = renumbered[*node as usize];

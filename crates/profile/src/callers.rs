@@ -6,6 +6,7 @@ use pmuscope_perfdata::reader::scan::Hit;
 
 use crate::chains::{Last, Step, steps};
 use crate::finder::{AddressSlot, Finder, UNKNOWN_PLACE, address_slot, effective, view_of};
+use crate::located::Located;
 use crate::lookup::{Holds, Lookup};
 use crate::spaces::ViewId;
 use crate::table::{Interned, mix};
@@ -17,7 +18,7 @@ use crate::who::{Ran, Who};
 /// Grows the tree.
 #[derive(Debug)]
 pub(crate) struct Callers<'a> {
-    places: Numbered,
+    places: Numbered<'a>,
     tree: Tree,
     /// By slot of the thread.
     last: Vec<Last>,
@@ -30,21 +31,33 @@ pub(crate) struct Callers<'a> {
 /// What it came to.
 #[derive(Debug)]
 pub(crate) struct Called {
-    pub(crate) places: Vec<Place>,
+    /// What nodes are of; `None` where they are of stacks of [`Located`].
+    pub(crate) places: Option<Vec<Place>>,
     /// Each distinct chain: its innermost place, and the node of its callers, which comes before.
     pub(crate) nodes: Vec<Node>,
     pub(crate) walked: Option<Walked>,
 }
 
-/// Places by number, through a table of addresses.
+/// Numbers of places, through a table of addresses.
 #[derive(Debug)]
-struct Numbered {
+struct Numbered<'a> {
     finder: Finder,
     slots: Vec<AddressSlot<u32>>,
     places: Interned<Place>,
+    /// Where places have names already: their stacks are the numbers.
+    located: Option<&'a Located>,
 }
 
-impl Numbered {
+impl<'a> Numbered<'a> {
+    fn new(located: Option<&'a Located>) -> Self {
+        Self {
+            finder: Finder::default(),
+            slots: AddressSlot::table(0),
+            places: Interned::default(),
+            located,
+        }
+    }
+
     /// The number of the place of an address, and how long it holds.
     #[inline]
     fn number<L: Lookup>(
@@ -70,17 +83,26 @@ impl Numbered {
     }
 
     fn intern(&mut self, place: Place) -> u32 {
-        self.places.intern(mix(place.address, place.module.into()), place)
+        match self.located {
+            Some(located) => located.stack(place),
+            None => self.places.intern(mix(place.address, place.module.into()), place),
+        }
     }
 }
 
 impl<'a> Callers<'a> {
+    /// By place.
     pub(crate) fn new() -> Self {
-        let places = Numbered {
-            finder: Finder::default(),
-            slots: AddressSlot::table(0),
-            places: Interned::default(),
-        };
+        Self::numbered(Numbered::new(None))
+    }
+
+    /// By the stacks that places come to, which have names already: functions are far fewer than
+    /// places, and so are their chains.
+    pub(crate) fn of_located(located: &'a Located) -> Self {
+        Self::numbered(Numbered::new(Some(located)))
+    }
+
+    fn numbered(places: Numbered<'a>) -> Self {
         Self {
             places,
             tree: Tree::default(),
@@ -178,7 +200,7 @@ impl<'a> Callers<'a> {
     /// The end.
     pub(crate) fn finish(self) -> Called {
         Called {
-            places: self.places.places.list,
+            places: self.places.located.is_none().then_some(self.places.places.list),
             nodes: self.tree.into_nodes(),
             walked: self.walker.map(Walker::finish),
         }

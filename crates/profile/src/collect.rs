@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!  in passes   sideband, by time ─► Tasks, with their past ─► Past ◄── asks ── one per thread:
-//!              samples, in no order, with callers    ─────────────────► Counter, by call chain
-//!              samples, in no order, without callers ─────────────────► Marker: distinct places
+//!              samples, in no order ──────────────────────────────────► Marker: distinct places
 //!                   … places get names …
-//!              the same samples once more            ─────────────────► Counter, by stack
+//!              the same samples once more ────────────────────────────► Counter, by stack
+//!       or     samples with stacks to be unwound ─────────────────────► Counter, by call chain
 //!  in order    sideband ─► Tasks as they are now ◄── asks ── Counter, by call chain or place
 //!              samples ─────────────────────────────────────►┘
 //! ```
@@ -167,14 +167,14 @@ impl Collected {
         let filter = counting.filter.clone();
         let again =
             Again { index, moments, counting, has_period, nameless, clock: clock.clone(), threads };
-        let counted = if again.counting.apart.chains {
-            let tables = unwinding.map(|unwinding| {
+        let counted = match unwinding.filter(|_| again.counting.apart.chains) {
+            // To unwind takes longer than all else: once has to do.
+            Some(unwinding) => {
                 let facts = Facts::new(reader.metadata(), &state, &unwinding);
-                (Arc::new(Tables::new(unwinding)), Arc::new(facts))
-            });
-            Counted::All(again.count_chains(&state, tables.as_ref())?)
-        } else {
-            Counted::Places(again.mark(&state)?, Box::new(again))
+                let tables = Tables::new(unwinding);
+                Counted::All(again.unwind(&state, &Arc::new(tables), &Arc::new(facts))?)
+            }
+            None => Counted::Places(again.mark(&state)?, Box::new(again)),
         };
         Ok(Self { state, counted, clock, filter })
     }
@@ -190,16 +190,16 @@ impl Again {
         Ok(self.visit(state, marker, take)?.into_iter().map(Marker::finish).collect())
     }
 
-    fn count_chains(
+    /// Counts by chain, unwinding stacks.
+    fn unwind(
         &self,
         state: &State,
-        unwinding: Option<&(Arc<Tables<'_>>, Arc<Facts>)>,
+        tables: &Arc<Tables<'_>>,
+        facts: &Arc<Facts>,
     ) -> Result<Vec<Counts>, ReadError> {
         let counter = || {
             let mut counter = Counter::new(self.who(), &self.has_period, self.clock.clone());
-            if let Some((tables, facts)) = unwinding {
-                counter.set_walker(Walker::new(Arc::clone(tables), Arc::clone(facts)));
-            }
+            counter.set_walker(Walker::new(Arc::clone(tables), Arc::clone(facts)));
             counter
         };
         self.count(state, counter)

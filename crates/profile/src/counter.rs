@@ -101,6 +101,8 @@ pub(crate) enum Where {
     },
     /// A stack of [`Located`].
     Stacks,
+    /// A node of a tree of stacks of [`Located`], counted from 1: as [`Where::Nodes`], each of a stack.
+    Chains(Vec<Node>),
 }
 
 /// What was counted.
@@ -129,7 +131,7 @@ impl Where {
     pub(crate) fn places(&self) -> &[Place] {
         match self {
             Self::Places(places) | Self::Nodes { places, .. } => places,
-            Self::Stacks => &[],
+            Self::Stacks | Self::Chains(_) => &[],
         }
     }
 }
@@ -186,14 +188,19 @@ impl<'a> Counter<'a> {
         Self::by(who, has_period, clock, by)
     }
 
-    /// By stack: those of the places without callers.
+    /// By stack, with callers or without: what places come to is known.
     pub(crate) fn of_located(
         who: Who,
         has_period: &[bool],
         clock: Clock,
         located: &'a Located,
     ) -> Self {
-        Self::by(who, has_period, clock, By::Stacks(Finder::default(), located))
+        let by = if who.apart().chains {
+            By::Nodes(Box::new(Callers::of_located(located)))
+        } else {
+            By::Stacks(Finder::default(), located)
+        };
+        Self::by(who, has_period, clock, by)
     }
 
     fn by(who: Who, has_period: &[bool], clock: Clock, by: By<'a>) -> Self {
@@ -325,7 +332,11 @@ impl<'a> Counter<'a> {
             By::Nodes(callers) => {
                 let Called { places, nodes, walked: of_stacks } = callers.finish();
                 walked = of_stacks;
-                (as_they_are.collect(), Where::Nodes { places, nodes })
+                let by = match places {
+                    Some(places) => Where::Nodes { places, nodes },
+                    None => Where::Chains(nodes),
+                };
+                (as_they_are.collect(), by)
             }
             By::Stacks(..) => (as_they_are.collect(), Where::Stacks),
         };

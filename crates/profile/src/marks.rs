@@ -7,12 +7,14 @@
 
 use pmuscope_perfdata::reader::scan::Hit;
 
-use crate::finder::Finder;
-use crate::lookup::Lookup;
+use crate::chains::{Last, Step, steps};
+use crate::finder::{AddressSlot, Finder, UNKNOWN_PLACE, address_slot, view_of};
+use crate::lookup::{Holds, Lookup};
 use crate::modules::ModuleId;
+use crate::spaces::ViewId;
 use crate::table::{Table, mix};
 use crate::tasks::Place;
-use crate::who::Who;
+use crate::who::{Ran, Who};
 
 /// Samples in a batch: more than memory answers at once.
 const BATCH: usize = 32;
@@ -68,29 +70,68 @@ fn hash(place: Place) -> u64 {
     mix(place.address / BLOCK, place.module.into())
 }
 
-/// Marks where samples were taken.
+/// Marks where samples were taken, and where from it was called.
 #[derive(Debug)]
 pub(crate) struct Marker {
     who: Who,
     finder: Finder,
+    /// Where chains count.
+    chains: Option<Chains>,
     waiting: Vec<Place>,
     marks: Marks,
+}
+
+/// Steps of chains that may be new.
+#[derive(Debug)]
+struct Chains {
+    /// By slot of the thread.
+    last: Vec<Last>,
+    steps: Vec<Step>,
+    /// Addresses that are marked.
+    marked: Vec<AddressSlot<()>>,
 }
 
 impl Marker {
     pub(crate) fn new(who: Who) -> Self {
         let waiting = Vec::with_capacity(BATCH);
-        Self { who, finder: Finder::default(), waiting, marks: Marks::default() }
+        let chains = who.apart().chains.then(|| Chains {
+            last: vec![Last::default(); Who::SLOTS],
+            steps: Vec::new(),
+            marked: AddressSlot::table(()),
+        });
+        Self { who, finder: Finder::default(), chains, waiting, marks: Marks::default() }
     }
 
     #[inline]
     pub(crate) fn sample<L: Lookup>(&mut self, lookup: &L, at: L::At, hit: &Hit<'_>) {
         let Some(ran) = self.who.ran(lookup, at, hit, Some(hit.time)) else { return };
-        let place = self.finder.find(lookup, at, ran.view, hit);
-        self.waiting.push(place);
-        if self.waiting.len() == BATCH {
+        if self.chains.is_some() {
+            self.chain(lookup, at, ran, hit);
+        } else {
+            let place = self.finder.find(lookup, at, ran.view, hit);
+            self.waiting.push(place);
+        }
+        if self.waiting.len() >= BATCH {
             self.marks.mark_all(&self.waiting);
             self.waiting.clear();
+        }
+    }
+
+    /// Notes what is new in a chain.
+    fn chain<L: Lookup>(&mut self, lookup: &L, at: L::At, ran: Ran, hit: &Hit<'_>) {
+        let Self { finder, chains, waiting, .. } = self;
+        let Some(Chains { last, steps: chain, marked }) = chains else { return };
+        let last = &mut last[ran.slot];
+        steps(hit, chain);
+        if hit.ip.is_none() {
+            waiting.push(UNKNOWN_PLACE);
+        }
+        let shared = last.keep_shared(ran.view, lookup.stamp(at), chain);
+        let (_, mut holds) = last.end();
+        for &step in chain.iter().rev().skip(shared) {
+            let held = note(finder, marked, lookup, at, ran.view, step, waiting);
+            holds = holds.and(held);
+            last.push(step, 0, holds);
         }
     }
 
@@ -98,6 +139,34 @@ impl Marker {
         self.marks.mark_all(&self.waiting);
         self.marks
     }
+}
+
+/// Notes the place of a step unless that was done; how long it holds.
+fn note<L: Lookup>(
+    finder: &mut Finder,
+    marked: &mut [AddressSlot<()>],
+    lookup: &L,
+    at: L::At,
+    view: ViewId,
+    step: Step,
+    new: &mut Vec<Place>,
+) -> Holds {
+    let address = step.address;
+    let view = match view_of(step.mode, address, view) {
+        Ok(view) => view,
+        Err(module) => {
+            new.push(Place { module, address: 0 });
+            return Holds::ALWAYS;
+        }
+    };
+    let slot = &mut marked[address_slot(address, view)];
+    if let Some(((), holds)) = slot.get(view, address, lookup.stamp(at)) {
+        return holds;
+    }
+    let (place, holds) = finder.find_in(lookup, at, view, address);
+    slot.set(view, address, (), holds);
+    new.push(place);
+    holds
 }
 
 /// All places that are marked in any of `marks`: of each module its addresses, in order. A module counts
