@@ -11,6 +11,7 @@ use crate::aggregate::{AddsTo, Aggregate, Cell, FunctionId, StackId};
 use crate::build::EventFacts;
 use crate::modules::UNKNOWN;
 use crate::profile::{EventProfile, FunctionName, FunctionShare, HiddenRows, ModuleShare, Options};
+use crate::series::in_parallel;
 use crate::table::{Interned, mix};
 
 /// Not known yet; or a cell whose row is not among the largest.
@@ -339,10 +340,7 @@ fn ranks(names: &[FunctionName]) -> Vec<u32> {
     let mut order: Vec<u32> = (0..names.len() as u32).collect();
     let by_name = |a: &u32, b: &u32| names[*a as usize].cmp(&names[*b as usize]);
     let (first, second) = order.split_at_mut(names.len() / 2);
-    std::thread::scope(|scope| {
-        scope.spawn(|| first.sort_unstable_by(by_name));
-        second.sort_unstable_by(by_name);
-    });
+    in_parallel([first, second], |half| half.sort_unstable_by(by_name));
     // Two runs that are in order, which this sort makes use of.
     order.sort_by(by_name);
     let mut ranks = vec![0; names.len()];
