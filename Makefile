@@ -43,7 +43,7 @@ test-full: need-test need-guests need-full
 lint: need-lint
 	cargo fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
-	cargo clippy --locked --quiet --workspace --all-targets -- -D warnings
+	cargo clippy --locked --quiet --workspace --all-targets --all-features -- -D warnings
 	$(fuzz_clippy) -- -D warnings
 
 install-deps: need-test need-demo need-lint

@@ -127,7 +127,8 @@ impl Args {
     fn format(&self) -> anyhow::Result<Format> {
         let refused = |message: &str| Err(failure(Exit::BadInput, message));
         let asked = self.format.or(self.json.then_some(Format::Json));
-        let format = output::choose(asked, self.output.as_deref(), &ENDINGS, Format::Text, "json")?;
+        let format =
+            output::choose(asked, self.output.as_deref(), &ENDINGS, Format::Text, "--format json")?;
         if self.metrics.is_some() {
             if self.load.symbol_filter.is_asked() {
                 return refused("--symbol-filter and --focus are not for --metrics");

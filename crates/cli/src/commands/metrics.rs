@@ -103,7 +103,8 @@ const ENDINGS: [(&str, Format); 7] = [
 impl Args {
     fn format(&self) -> anyhow::Result<Format> {
         let asked = self.format.or(self.json.then_some(Format::Json));
-        let format = output::choose(asked, self.output.as_deref(), &ENDINGS, Format::Text, "csv")?;
+        let format =
+            output::choose(asked, self.output.as_deref(), &ENDINGS, Format::Text, "--format csv")?;
         let refused = |message: &str| Err(failure(Exit::BadInput, message));
         if self.color_by.is_some() && !format.is_picture() {
             return refused("--color-by is for HTML and SVG. Try: -o FILE.html");

@@ -5,7 +5,6 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use clap::ValueEnum;
 use pmuscope_profile::export::{Event, Source, csv, firefox, folded, pprof};
 use pmuscope_profile::{Apart, Detail, TasksBy};
@@ -13,6 +12,8 @@ use pmuscope_report::{Flame, FlameLimits, PageLimits, RowLimits, Summary, flame_
 
 use crate::exit::{Exit, failure};
 
+/// Bytes that are written at once.
+const BUFFER: usize = 256 << 10;
 /// Rows of a table of functions that get an interval: each takes some 50 µs.
 const INTERVALS: usize = 10_000;
 
@@ -74,7 +75,7 @@ pub(super) fn choose<F: Copy>(
         failure(
             Exit::BadInput,
             format!(
-                "cannot tell the format of {} by its name. Known are {}; or name one: --format {example}",
+                "cannot tell the format of {} by its name. Known are {}; or name one: {example}",
                 file.display(),
                 endings.join(", ")
             ),
@@ -89,7 +90,7 @@ impl Format {
     /// # Errors
     /// If nothing tells which one it is to be.
     pub(crate) fn choose(asked: Option<Self>, file: Option<&Path>) -> anyhow::Result<Self> {
-        choose(asked, file, &ENDINGS, Self::Text, "html")
+        choose(asked, file, &ENDINGS, Self::Text, "--format html")
     }
 
     /// Whether it is made of counts, by [`write`]; else of the profile's rows.
@@ -150,31 +151,52 @@ impl Output {
         format: Format,
         write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> anyhow::Result<()> {
+        self.produce(format.is_binary(), |out| write(out).map_err(|error| self.cannot(error)))
+    }
+
+    /// As [`Output::write`], for what can fail in other ways too.
+    ///
+    /// # Errors
+    /// Those of `produce`, and if the file cannot be made or written.
+    pub(crate) fn produce(
+        &self,
+        is_binary: bool,
+        produce: impl FnOnce(&mut (dyn Write + Send)) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
         let Some(path) = &self.path else {
             let stdout = io::stdout();
-            if format.is_binary() && rustix::termios::isatty(&stdout) {
+            if is_binary && rustix::termios::isatty(&stdout) {
                 return Err(failure(
                     Exit::BadInput,
                     "this format is not for terminals. Try: -o FILE, or a pipe",
                 ));
             }
-            let mut out = BufWriter::new(stdout.lock());
-            write(&mut out)
-                .and_then(|()| out.flush())
-                .context("cannot write to standard output")?;
-            return Ok(());
+            let mut out = BufWriter::with_capacity(BUFFER, stdout);
+            produce(&mut out)?;
+            return out.flush().map_err(|error| self.cannot(error));
         };
         let part = beside(path);
-        let result = File::create(&part).and_then(|file| {
-            let mut out = BufWriter::new(file);
-            write(&mut out)?;
+        let result = File::create(&part).map_err(|error| self.cannot(error)).and_then(|file| {
+            let mut out = BufWriter::with_capacity(BUFFER, file);
+            produce(&mut out)?;
             out.flush()
+                .and_then(|()| std::fs::rename(&part, path))
+                .map_err(|error| self.cannot(error))
         });
-        result.and_then(|()| std::fs::rename(&part, path)).map_err(|error| {
+        if result.is_err() {
             // It may not even be there.
             let _ = std::fs::remove_file(&part);
-            failure(Exit::BadInput, format!("cannot write {}: {error}", path.display()))
-        })
+        }
+        result
+    }
+
+    fn cannot(&self, error: io::Error) -> anyhow::Error {
+        match &self.path {
+            Some(path) => {
+                failure(Exit::BadInput, format!("cannot write {}: {error}", path.display()))
+            }
+            None => anyhow::Error::new(error).context("cannot write to standard output"),
+        }
     }
 }
 

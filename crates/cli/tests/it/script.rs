@@ -144,6 +144,18 @@ fn filters_fields_and_forms() {
     let csv = script(&["--csv", "-F", "comm,tid,ip,sym"]);
     csv.exits(0).prints("comm,tid,ip,sym,callchain\n");
     assert_eq!(csv.stdout.lines().count(), samples.len() + 1);
+    let form = |file: &str| script(&["-F", "comm,tid,ip,sym", "-o", file]);
+    form("x.csv").exits(0).is_silent();
+    assert_eq!(std::fs::read_to_string(scratch.path("x.csv")).unwrap(), csv.stdout);
+    if cfg!(feature = "parquet") {
+        form("x.parquet").exits(0).is_silent();
+        let bytes = std::fs::read(scratch.path("x.parquet")).unwrap();
+        assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));
+    } else {
+        form("x.parquet").exits(3).complains("built without Parquet");
+        assert!(!scratch.path("x.parquet").exists());
+    }
+    form("x.docx").exits(2).complains("Known are .txt, .json, .jsonl, .csv, .parquet");
     script(&["--show-task-events"]).exits(0).prints("PERF_RECORD_COMM").prints("PERF_RECORD_FORK");
     script(&["--show-all"]).exits(0).prints("PERF_RECORD_MMAP2");
     let dump = script(&["-D"]);

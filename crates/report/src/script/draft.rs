@@ -85,14 +85,7 @@ impl Draft {
 
 fn fill(out: &mut String, symbol: Option<&Symbol>, gap: Gap) {
     let name = symbol.map(|symbol| &symbol.name[..]);
-    let line = || {
-        let symbol = symbol?;
-        let line = symbol.inlined.last().map_or(&symbol.line, |frame| &frame.line).as_ref()?;
-        Some(match line.number {
-            Some(number) => format!("{}:{number}", line.file),
-            None => line.file.to_string(),
-        })
-    };
+    let line = || symbol.and_then(source_line);
     match gap {
         Gap::Function => out.push_str(&escape(name.unwrap_or(UNKNOWN))),
         Gap::CsvFunction => csv(out, name.unwrap_or_default()),
@@ -120,6 +113,15 @@ fn fill(out: &mut String, symbol: Option<&Symbol>, gap: Gap) {
         Gap::CsvLine => csv(out, &line().unwrap_or_default()),
         Gap::JsonLine => json_or_null(out, line().as_deref()),
     }
+}
+
+/// File and line of the innermost function.
+pub(super) fn source_line(symbol: &Symbol) -> Option<String> {
+    let line = symbol.inlined.last().map_or(&symbol.line, |frame| &frame.line).as_ref()?;
+    Some(match line.number {
+        Some(number) => format!("{}:{number}", line.file),
+        None => line.file.to_string(),
+    })
 }
 
 fn json_or_null(out: &mut String, text: Option<&str>) {

@@ -6,6 +6,8 @@
 mod draft;
 mod dump;
 mod fields;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod quote;
 mod record;
 mod rows;
@@ -23,6 +25,8 @@ use pmuscope_profile::{Present, Spot};
 pub use draft::Names;
 pub use dump::{dump_entry, dump_event, dump_head};
 pub use fields::{Field, Fields};
+#[cfg(feature = "parquet")]
+pub use parquet::ParquetWriter;
 pub use record::{RecordClass, kind_name};
 
 use draft::Draft;

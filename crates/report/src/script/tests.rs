@@ -48,17 +48,10 @@ fn event() -> Event {
     Event { name: "cpu-clock".into(), attr, ids: vec![5] }
 }
 
-/// One sample with and one without callers, in a form with these fields.
-fn printed(form: Form, fields: &str) -> String {
+/// Hands on one sample with and one without callers, and the names of their places.
+fn with_samples(take: impl FnOnce(&Event, &Names, &[SampleView<'_>])) {
     let present = present();
-    let names = names(&present);
-    let fields: Fields = fields.parse().unwrap();
     let event = event();
-    let mut printer = Printer::new(
-        Look { form, fields, nanoseconds: false },
-        std::slice::from_ref(&event),
-        "x.data",
-    );
     let sample = Sample {
         ip: Some(0x1010),
         pid: Some(7),
@@ -71,22 +64,64 @@ fn printed(form: Form, fields: &str) -> String {
     let comm = present.comm(7, 8).to_vec();
     let step = |address| Step { address, spot: present.find(CpuMode::User, Some(7), address) };
     let chain = [step(0x1010), step(0x1020), step(0x9999)];
-    let place = Some(chain[0]);
-    for chain in [&chain[..], &[]] {
-        printer.sample(&SampleView {
-            sample: &sample,
-            details: None,
-            event: &event,
-            comm: &comm,
-            place,
-            chain,
-            branches: &[],
-            present: &present,
-        });
-    }
+    let views = [&chain[..], &[]].map(|chain| SampleView {
+        sample: &sample,
+        details: None,
+        event: &event,
+        comm: &comm,
+        place: Some(step(0x1010)),
+        chain,
+        branches: &[],
+        present: &present,
+    });
+    take(&event, &names(&present), &views);
+}
+
+/// The same in a form with these fields.
+fn printed(form: Form, fields: &str) -> String {
+    let look = Look { form, fields: fields.parse().unwrap(), nanoseconds: false };
     let mut out = Vec::new();
-    printer.write(&names, &mut out).unwrap();
+    with_samples(|event, names, views| {
+        let mut printer = Printer::new(look, std::slice::from_ref(event), "x.data");
+        views.iter().for_each(|view| printer.sample(view));
+        printer.write(names, &mut out).unwrap();
+    });
     String::from_utf8(out).unwrap()
+}
+
+/// Read back by the library's own reader, in two row groups.
+#[cfg(feature = "parquet")]
+#[test]
+fn samples_as_columns() {
+    use ::parquet::file::reader::{FileReader as _, SerializedFileReader};
+    let mut out = tempfile::tempfile().unwrap();
+    with_samples(|_, names, views| {
+        let fields = "+srcline,+addr,+weight,+read".parse().unwrap();
+        let mut table = ParquetWriter::new(&fields, "x.data", &mut out).unwrap();
+        views.iter().for_each(|view| table.sample(view));
+        assert_eq!(table.spots().count(), 2 * 2 + 3);
+        assert!(table.waiting() > 100);
+        table.write(names).unwrap();
+        assert_eq!((table.spots().count(), table.waiting()), (0, 0));
+        // Nothing came: no row group.
+        table.write(names).unwrap();
+        table.sample(&views[1]);
+        table.write(&Names::default()).unwrap();
+        table.finish().unwrap();
+    });
+    let file = SerializedFileReader::new(out).unwrap();
+    assert_eq!(file.metadata().num_row_groups(), 2);
+    let told = file.metadata().file_metadata().key_value_metadata().unwrap();
+    assert!(
+        told.iter().any(|one| one.key == "recording" && one.value.as_deref() == Some("x.data"))
+    );
+    let rows = file.into_iter().map(|row| crate::escape(&row.unwrap().to_string()).into_owned());
+    let rows: Vec<String> = rows.collect();
+    insta::assert_snapshot!(rows.join("\n"), @r#"
+    {comm: "sh\x1b[1m", tid: 8, cpu: 3, time: 12345678901, period: 4000, event: "cpu-clock", read: null, addr: 56026, weight: null, ip: 4112, sym: "eval", dso: "/bin/da,sh", srcline: "sh.c:3", callchain: [4112, 4128, 39321], callchain_sym: ["eval", "main", null]}
+    {comm: "sh\x1b[1m", tid: 8, cpu: 3, time: 12345678901, period: 4000, event: "cpu-clock", read: null, addr: 56026, weight: null, ip: 4112, sym: "eval", dso: "/bin/da,sh", srcline: "sh.c:3", callchain: null, callchain_sym: null}
+    {comm: "sh\x1b[1m", tid: 8, cpu: 3, time: 12345678901, period: 4000, event: "cpu-clock", read: null, addr: 56026, weight: null, ip: 4112, sym: null, dso: "/bin/da,sh", srcline: null, callchain: null, callchain_sym: null}
+    "#);
 }
 
 #[test]

@@ -2,16 +2,15 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
 use pmuscope_perfdata::reader::{CpuMode, Details, Entry, Event, Reader, Record, Sample};
 use pmuscope_profile::{Facts, Filter, Present, Spot, StackWalker};
-use pmuscope_report::script::{
-    Field, Look, Names, Printer, RecordClass, RecordView, SampleView, Step,
-};
+use pmuscope_report::script::{Field, Look, Names, RecordClass, RecordView, SampleView, Step};
 use pmuscope_symbols::{KernelIdentity, Symbolizer};
+
+use super::paper::Paper;
 
 /// Bytes that wait for names before they are looked up: at first few, so that something is seen soon.
 const FIRST_WINDOW: usize = 128 << 10;
@@ -62,14 +61,8 @@ impl<'a> Listing<'a> {
         }
     }
 
-    pub(super) fn run(
-        &mut self,
-        reader: &mut Reader,
-        file: &str,
-        mut out: impl Write,
-    ) -> anyhow::Result<()> {
+    pub(super) fn run(&mut self, reader: &mut Reader, paper: &mut dyn Paper) -> anyhow::Result<()> {
         let events = reader.events().to_vec();
-        let mut printer = Printer::new(self.look.clone(), &events, file);
         loop {
             if let Some(walker) = &mut self.walker {
                 walker.tell(reader.metadata(), &self.present);
@@ -78,20 +71,19 @@ impl<'a> Listing<'a> {
             if self.filter.is_over(entry.time) {
                 break;
             }
-            self.take(&mut printer, &entry, &events);
-            if printer.waiting() >= self.window {
-                self.write(&mut printer, reader, &mut out)?;
+            self.take(paper, &entry, &events);
+            if paper.waiting() >= self.window {
+                self.write(paper, reader)?;
                 self.window = (2 * self.window).min(LARGEST_WINDOW);
             }
         }
-        self.write(&mut printer, reader, &mut out)?;
-        out.flush().context("cannot write to standard output")
+        self.write(paper, reader)
     }
 
-    fn take(&mut self, printer: &mut Printer, entry: &Entry<'_>, events: &[Event]) {
+    fn take(&mut self, paper: &mut dyn Paper, entry: &Entry<'_>, events: &[Event]) {
         if let Record::Sample(sample) = &entry.record {
             if let Some(event) = events.get(sample.event) {
-                self.sample(printer, sample, event);
+                self.sample(paper, sample, event);
             }
             return;
         }
@@ -106,11 +98,11 @@ impl<'a> Listing<'a> {
         let facts = Facts { task, comm, cpu: entry.maker.cpu, time: entry.time, event: None };
         if self.filter.passes(&facts) {
             let (record, time, maker) = (&entry.record, entry.time, entry.maker);
-            printer.record(&RecordView { record, time, maker, comm, events });
+            paper.record(&RecordView { record, time, maker, comm, events });
         }
     }
 
-    fn sample(&mut self, printer: &mut Printer, sample: &Sample<'_>, event: &Event) {
+    fn sample(&mut self, paper: &mut dyn Paper, sample: &Sample<'_>, event: &Event) {
         let task = sample.pid.zip(sample.tid);
         let (cpu, time, event_index) = (sample.cpu, sample.time, Some(sample.event));
         let comm = self.comm(task);
@@ -124,7 +116,7 @@ impl<'a> Listing<'a> {
         let place = place.map(|ip| self.step(sample.mode, sample.pid, ip, ip));
         let chain = self.chain(sample, walked);
         let branches = self.branches(sample, details.as_ref());
-        printer.sample(&SampleView {
+        paper.sample(&SampleView {
             sample,
             details: details.as_ref(),
             event,
@@ -193,14 +185,9 @@ impl<'a> Listing<'a> {
     }
 
     /// Finds the names that are wanted, and writes.
-    fn write(
-        &mut self,
-        printer: &mut Printer,
-        reader: &Reader,
-        out: &mut impl Write,
-    ) -> anyhow::Result<()> {
+    fn write(&mut self, paper: &mut dyn Paper, reader: &Reader) -> anyhow::Result<()> {
         let mut wanted: Vec<Spot> =
-            printer.spots().filter(|spot| !self.names.contains_key(spot)).collect();
+            paper.spots().filter(|spot| !self.names.contains_key(spot)).collect();
         wanted.sort_unstable();
         wanted.dedup();
         if !wanted.is_empty() {
@@ -215,7 +202,7 @@ impl<'a> Listing<'a> {
             });
             self.names.extend(wanted.into_iter().zip(found));
         }
-        printer.write(&self.names, out).context("cannot write to standard output")
+        paper.write(&self.names).context("cannot write what is listed")
     }
 }
 

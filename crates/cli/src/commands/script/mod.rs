@@ -1,25 +1,29 @@
 //! `pmuscope script`.
 
 mod listing;
+mod paper;
 
-use std::io::{BufWriter, Write as _};
-use std::path::Path;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use pmuscope_perfdata::reader::{FileState, RawEntry, Reader, Record, Tally};
 use pmuscope_profile::{Facts, Filter, Present, StackWalker, Unwinding};
 use pmuscope_report::escape;
-use pmuscope_report::script::{Fields, Form, Look, RecordClass, dump_entry, dump_event, dump_head};
+#[cfg(feature = "parquet")]
+use pmuscope_report::script::ParquetWriter;
+use pmuscope_report::script::{
+    Fields, Form, Look, Printer, RecordClass, dump_entry, dump_event, dump_head,
+};
 
 use crate::commands::filter::FilterArgs;
 use crate::commands::input::InputArgs;
+use crate::commands::output::{Output, choose};
 use crate::commands::progress::Shown;
 use crate::commands::symbols::SymbolArgs;
 use crate::exit::Exit;
 use listing::{Listing, NO_COMM};
-
-/// Bytes of output that are written at once.
-const BUFFER: usize = 256 << 10;
+use paper::Lines;
 
 /// Flags of `pmuscope script`.
 #[derive(Debug, clap::Args)]
@@ -29,6 +33,7 @@ const BUFFER: usize = 256 << 10;
   pmuscope script -F +addr --time 12.5,13       with one more, of half a second
   pmuscope script --show-task-events --comm sh  with names, beginnings and ends of tasks
   pmuscope script --json | jq -c 'select(.tid == 4711)'
+  pmuscope script -o samples.csv                into a file; .txt, .json and .parquet as well
   pmuscope script -D | less                     the recording as it stands, byte by byte")]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -43,6 +48,9 @@ pub(crate) struct Args {
     /// Print samples as a table of comma-separated values
     #[arg(long)]
     csv: bool,
+    /// Write to FILE; its name's end says in which form: .txt, .json, .jsonl, .csv, .parquet
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
     /// Print time stamps with nanoseconds
     #[arg(long)]
     ns: bool,
@@ -114,41 +122,115 @@ impl ShowArgs {
     }
 }
 
+/// What samples are written as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Lines(Form),
+    Parquet,
+}
+
+/// Ends of file names.
+const ENDINGS: [(&str, Format); 5] = [
+    (".txt", Format::Lines(Form::Text)),
+    (".json", Format::Lines(Form::Json)),
+    (".jsonl", Format::Lines(Form::Json)),
+    (".csv", Format::Lines(Form::Csv)),
+    (".parquet", Format::Parquet),
+];
+
+impl Args {
+    fn format(&self) -> anyhow::Result<Format> {
+        let asked = match (self.json, self.csv, self.dump) {
+            (true, ..) => Some(Form::Json),
+            (_, true, _) => Some(Form::Csv),
+            (.., true) => Some(Form::Text),
+            _ => None,
+        };
+        let (text, file) = (Format::Lines(Form::Text), self.output.as_deref());
+        choose(asked.map(Format::Lines), file, &ENDINGS, text, "--json or --csv")
+    }
+}
+
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let path = args.input.path()?;
-    if args.dump { dump(&path, &args) } else { list(&path, &args) }
+    let format = args.format()?;
+    let output = Output::to(args.output.as_deref());
+    let mut exit = Exit::Done;
+    output.produce(format == Format::Parquet, |out| {
+        let ended =
+            if args.dump { dump(&path, &args, out) } else { list(&path, &args, format, out) };
+        exit = ended?;
+        Ok(())
+    })?;
+    Ok(exit)
 }
 
-fn list(path: &Path, args: &Args) -> anyhow::Result<Exit> {
+fn list(
+    path: &Path,
+    args: &Args,
+    format: Format,
+    out: &mut (dyn Write + Send),
+) -> anyhow::Result<Exit> {
     let mut reader = Reader::open_all(path)?;
     let filter = args.filter.filter(path, reader.events(), reader.metadata())?;
-    let form = match (args.json, args.csv) {
-        (true, _) => Form::Json,
-        (_, true) => Form::Csv,
-        _ => Form::Text,
-    };
+    let form = if let Format::Lines(form) = format { form } else { Form::Csv };
     let look = Look { form, fields: args.fields.clone().unwrap_or_default(), nanoseconds: args.ns };
-    let out = BufWriter::with_capacity(BUFFER, std::io::stdout().lock());
     let symbolizer = args.symbols.symbolizer(look.fields.want_symbols(), path)?;
     let (of_stacks, running) = (args.symbols.symbolizer(false, path)?, symbolizer.running_kernel());
     let unwinder = of_stacks.unwinder();
     let walker = StackWalker::new(Unwinding { unwinder: &unwinder, running: &running });
     let (classes, chains) = (args.show.classes(), !args.hide_call_graph);
     let walker = chains.then_some(walker);
-    let mut listing = Listing::new(look, filter, classes, walker, symbolizer);
+    let mut listing = Listing::new(look.clone(), filter, classes, walker, symbolizer);
     let _shown = Shown::beside_output(reader.progress(), path);
-    listing.run(&mut reader, &path.to_string_lossy(), out)?;
+    let name = path.to_string_lossy();
+    if format == Format::Parquet {
+        columns(&mut listing, &mut reader, &look.fields, &name, out)?;
+    } else {
+        let printer = Printer::new(look, reader.events(), &name);
+        listing.run(&mut reader, &mut Lines { printer, out })?;
+    }
     Ok(end(path, reader.state(), reader.tally()))
 }
 
-fn dump(path: &Path, args: &Args) -> anyhow::Result<Exit> {
+#[cfg(feature = "parquet")]
+fn columns(
+    listing: &mut Listing<'_>,
+    reader: &mut Reader,
+    fields: &Fields,
+    name: &str,
+    out: &mut (dyn Write + Send),
+) -> anyhow::Result<()> {
+    let mut table = ParquetWriter::new(fields, name, out).context(CANNOT)?;
+    listing.run(reader, &mut table)?;
+    table.finish().context(CANNOT)
+}
+
+#[cfg(feature = "parquet")]
+const CANNOT: &str = "cannot write what is listed";
+
+#[cfg(not(feature = "parquet"))]
+fn columns(
+    _: &mut Listing<'_>,
+    _: &mut Reader,
+    _: &Fields,
+    _: &str,
+    _: &mut (dyn Write + Send),
+) -> anyhow::Result<()> {
+    Err(crate::exit::failure(
+        Exit::NotPossible,
+        "this pmuscope was built without Parquet. Write a table of values: -o FILE.csv; or build it with: \
+         cargo build --release --features parquet",
+    ))
+}
+
+fn dump(path: &Path, args: &Args, out: &mut (dyn Write + Send)) -> anyhow::Result<Exit> {
     let mut reader = Reader::open_raw(path)?;
-    let mut out = BufWriter::with_capacity(BUFFER, std::io::stdout().lock());
-    let mut print = |text: &mut String| {
-        let written = out.write_all(text.as_bytes());
+    let mut print = |text: &mut String| -> io::Result<()> {
+        out.write_all(text.as_bytes())?;
         text.clear();
-        written.context("cannot write to standard output")
+        Ok(())
     };
     let mut text = dump_head(reader.metadata(), reader.endian());
     let (mut events, mut present, mut filter) = (Vec::new(), Present::default(), None);
@@ -171,10 +253,9 @@ fn dump(path: &Path, args: &Args) -> anyhow::Result<Exit> {
         if shown {
             dump_entry(&mut text, &entry, &events);
         }
-        print(&mut text)?;
+        print(&mut text).context("cannot write what is listed")?;
     }
-    print(&mut text)?;
-    out.flush().context("cannot write to standard output")?;
+    print(&mut text).context("cannot write what is listed")?;
     Ok(end(path, reader.state(), reader.tally()))
 }
 
