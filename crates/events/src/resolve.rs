@@ -27,8 +27,21 @@ const CORE_UNITS: [&str; 3] = ["cpu", "armv", "apple_"];
 /// # Errors
 /// [`EventError`], which names the piece of the text, the reason, and what to type.
 pub fn parse(text: &str, catalog: &dyn Catalog) -> Result<Vec<Group>, EventError> {
-    let resolver =
-        Resolver { catalog, cores: core_pmus(catalog), tracepoints: Tracepoints::new(catalog) };
+    read(text, catalog, true)
+}
+
+/// The same of names that nobody typed: what may have been meant by one that is unknown is not looked
+/// for, which would take all names of the machine, thousands of tracepoints among them.
+///
+/// # Errors
+/// As [`parse`], without names to type instead.
+pub(crate) fn parse_known(text: &str, catalog: &dyn Catalog) -> Result<Vec<Group>, EventError> {
+    read(text, catalog, false)
+}
+
+fn read(text: &str, catalog: &dyn Catalog, offers: bool) -> Result<Vec<Group>, EventError> {
+    let (cores, tracepoints) = (core_pmus(catalog), Tracepoints::new(catalog, offers));
+    let resolver = Resolver { catalog, cores, tracepoints, offers };
     let groups = syntax::list(text).and_then(|items| {
         let groups: Result<Vec<_>, Fault> = items.iter().map(|item| resolver.item(item)).collect();
         Ok(groups?.into_iter().flatten().collect())
@@ -55,6 +68,8 @@ struct Resolver<'c> {
     catalog: &'c dyn Catalog,
     cores: Vec<&'c Pmu>,
     tracepoints: Tracepoints<'c>,
+    /// Whether what may have been meant is looked for.
+    offers: bool,
 }
 
 impl Resolver<'_> {
@@ -279,7 +294,7 @@ impl Resolver<'_> {
             // `cylces:u` is a mistyped event, not a tracepoint.
             Err(_)
                 if Modifiers::looks_like(name.text)
-                    && !self.tracepoints.has_system(system.text) =>
+                    && !(self.offers && self.tracepoints.has_system(system.text)) =>
             {
                 return Err(system.fault(self.unknown(event, system)));
             }
@@ -307,7 +322,8 @@ impl Resolver<'_> {
         if event.terms.is_some() {
             return self.unknown_pmu(head.text);
         }
-        Reason::UnknownEvent { nearest: nearest(head.text, self.names()) }
+        let nearest = if self.offers { nearest(head.text, self.names()) } else { Vec::new() };
+        Reason::UnknownEvent { nearest }
     }
 
     /// What may have been meant; also what this machine lacks, as asking for it tells more.

@@ -14,6 +14,8 @@ use crate::syntax::Piece;
 pub(crate) struct Tracepoints<'c> {
     catalog: &'c dyn Catalog,
     all: OnceCell<Vec<(String, String)>>,
+    /// Whether what may have been meant is looked for.
+    offers: bool,
 }
 
 /// One tracepoint: `system:name` and its `attr.config`.
@@ -23,8 +25,8 @@ pub(crate) struct Tracepoint {
 }
 
 impl<'c> Tracepoints<'c> {
-    pub(crate) fn new(catalog: &'c dyn Catalog) -> Self {
-        Self { catalog, all: OnceCell::new() }
+    pub(crate) fn new(catalog: &'c dyn Catalog, offers: bool) -> Self {
+        Self { catalog, all: OnceCell::new(), offers }
     }
 
     /// The tracepoints that `system` and `name` mean, at least one.
@@ -36,7 +38,9 @@ impl<'c> Tracepoints<'c> {
         if !glob::is_pattern(system.text) && !glob::is_pattern(name.text) {
             return self.one(system.text, name.text).map(|one| vec![one]).map_err(|error| {
                 let nearest = match error {
-                    MachineError::NoTracepoint { .. } => self.nearest(system.text, name.text),
+                    MachineError::NoTracepoint { .. } if self.offers => {
+                        self.nearest(system.text, name.text)
+                    }
                     _ => Vec::new(),
                 };
                 both(system, name).fault(Reason::Tracepoint { error, nearest })

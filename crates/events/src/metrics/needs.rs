@@ -4,7 +4,7 @@ use super::{Metric, Metrics};
 use crate::catalog::Catalog;
 use crate::error::EventError;
 use crate::event::Event;
-use crate::resolve::parse;
+use crate::resolve::parse_known;
 
 /// What has to be counted for a metric.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,7 +68,7 @@ impl Metrics {
         }
         let mut events: Vec<Event> = Vec::new();
         for known in &names {
-            match parse(&format!("{known}:u"), catalog) {
+            match parse_known(&format!("{known}:u"), catalog) {
                 Ok(groups) => events.extend(groups.into_iter().flat_map(|group| group.events)),
                 Err(error) if error.is_of_machine() => return Err(error),
                 Err(_) => {}

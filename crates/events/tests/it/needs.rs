@@ -1,6 +1,8 @@
 //! What has to be counted for a metric on a machine.
 
+use pmuscope_events::Catalog;
 use pmuscope_events::metrics::{Counted, Metrics, Need};
+use pmuscope_machine::{MachineError, Pmu};
 
 use crate::fixtures::{Fixture, arm, hybrid, vm};
 
@@ -27,6 +29,34 @@ fn each_formula_is_a_way_and_each_event_has_all_its_names() {
     // A name that this machine does not know is none of its events.
     let retired = &need("CPuOp", &arm()).ways[0][1];
     assert_eq!((&retired.name[..], retired.events.len()), ("op_retired", 0));
+}
+
+/// A machine with so many tracepoints that nobody should list them.
+struct Large(Fixture);
+
+impl Catalog for Large {
+    fn pmus(&self) -> &[Pmu] {
+        self.0.pmus()
+    }
+
+    fn tracepoint_id(&self, system: &str, name: &str) -> Result<u64, MachineError> {
+        self.0.tracepoint_id(system, name)
+    }
+
+    fn tracepoints(&self) -> Result<Vec<(String, String)>, MachineError> {
+        panic!("a name that nobody typed was looked for among all tracepoints")
+    }
+}
+
+#[test]
+fn names_that_the_machine_does_not_know_cost_nothing() {
+    let (metrics, large) = (Metrics::builtin(), Large(arm()));
+    let mut unknown = 0;
+    for metric in metrics.chosen(&["basic", "mix", "top-down", "tlb"]).unwrap() {
+        let need = metrics.need(metric, &large).unwrap();
+        unknown += need.ways.iter().flatten().filter(|event| event.events.is_empty()).count();
+    }
+    assert!(unknown > 5, "{unknown}");
 }
 
 #[test]
