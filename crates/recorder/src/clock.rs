@@ -7,6 +7,11 @@ pub(crate) fn monotonic_ns() -> u64 {
     nanoseconds(ClockId::Monotonic)
 }
 
+/// Nanoseconds for which the calling thread has had a CPU.
+pub(crate) fn thread_cpu_ns() -> u64 {
+    nanoseconds(ClockId::ThreadCPUTime)
+}
+
 /// Nanoseconds since 1970.
 pub(crate) fn wall_ns() -> u64 {
     nanoseconds(ClockId::Realtime)
@@ -35,4 +40,18 @@ pub(crate) fn clock_ns(clockid: i32) -> u64 {
         11 => return tai_ns(),
         _ => ClockId::Monotonic,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_waits_has_no_cpu() {
+        let (cpu, wall) = (thread_cpu_ns(), monotonic_ns());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        let (slept, passed) = (thread_cpu_ns() - cpu, monotonic_ns() - wall);
+        // The call itself takes a little.
+        assert!(slept < passed / 2, "{slept} of {passed} ns");
+    }
 }

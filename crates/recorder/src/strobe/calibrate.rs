@@ -6,7 +6,6 @@ use pmuscope_abi::{Attr, AttrFlags, OpenFlags};
 use pmuscope_counters::Kernel;
 use pmuscope_events::Event;
 
-use crate::clock::monotonic_ns;
 use crate::error::RecorderError;
 
 /// This thread, wherever it runs.
@@ -14,7 +13,7 @@ const SELF: i32 = 0;
 const ANYWHERE: i32 = -1;
 /// Counts whose common divisor is looked for: by chance all 24 are even once in 16 million times.
 const COUNTS: u64 = 24;
-/// Nanoseconds of a loop that tells how fast the event counts.
+/// Nanoseconds of CPU time of a loop that tells how fast the event counts.
 const LOOP_NS: u64 = 5_000_000;
 
 /// How an event counts.
@@ -27,7 +26,8 @@ pub(crate) struct Counting {
     pub(crate) per_second: u64,
 }
 
-/// Measures on this thread, for some milliseconds.
+/// Measures on this thread, for some milliseconds. `cpu_ns` is the CPU time that it has had: the event
+/// counts only then, and on a busy machine others have most of the time that passes.
 ///
 /// # Errors
 /// [`RecorderError::NoWindowEvent`] if the event cannot be counted.
@@ -35,6 +35,7 @@ pub(crate) fn measure(
     kernel: &dyn Kernel,
     event: &Event,
     spin: &dyn Fn(u64),
+    cpu_ns: &dyn Fn() -> u64,
 ) -> Result<Counting, RecorderError> {
     let refused = |source| RecorderError::NoWindowEvent { event: event.name.clone(), source };
     let attr = Attr {
@@ -50,13 +51,13 @@ pub(crate) fn measure(
         spin(turns * turns);
         granule = gcd(granule, read()?.wrapping_sub(before));
     }
-    let (started, before) = (monotonic_ns(), read()?);
+    let (started, before) = (cpu_ns(), read()?);
     let mut turns = 1000;
-    while monotonic_ns() - started < LOOP_NS {
+    while cpu_ns() - started < LOOP_NS {
         spin(turns);
         turns = (turns * 2).min(1_000_000);
     }
-    let (elapsed, counted) = (monotonic_ns() - started, read()?.wrapping_sub(before));
+    let (elapsed, counted) = (cpu_ns() - started, read()?.wrapping_sub(before));
     if counted == 0 || granule == 0 {
         return Err(RecorderError::NothingCounted { event: event.name.clone() });
     }
@@ -76,8 +77,11 @@ fn gcd(a: u64, b: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::super::simulated::Pmu;
     use super::*;
+    use crate::clock::thread_cpu_ns;
     use pmuscope_counters::fake::FakeKernel;
 
     fn cycles() -> Event {
@@ -90,18 +94,34 @@ mod tests {
     #[test]
     fn the_granule_is_what_all_counts_are_multiples_of() {
         let pmu = Pmu::default();
-        let counting = measure(&pmu, &cycles(), &|steps| pmu.spin(steps)).unwrap();
+        let counting = measure_on(&pmu);
         assert_eq!(counting.granule, 4, "calls take 32, a step 4");
-        assert!(counting.per_second > 0);
+    }
+
+    /// On a CPU that does 2 steps a nanosecond, so 8 counts.
+    fn measure_on(pmu: &Pmu) -> Counting {
+        let steps = Cell::new(0);
+        let spin = |more: u64| {
+            steps.set(steps.get() + more);
+            pmu.spin(more);
+        };
+        measure(pmu, &cycles(), &spin, &|| steps.get() / 2).unwrap()
+    }
+
+    #[test]
+    fn the_rate_is_that_of_the_time_the_thread_had() {
+        let rate = measure_on(&Pmu::default()).per_second as f64;
+        // The calls between the two looks at the clock count a little.
+        assert!((rate / 8e9 - 1.0).abs() < 1e-3, "{rate}");
     }
 
     #[test]
     fn an_event_that_cannot_be_had_or_stays_at_0_is_an_error_that_says_so() {
         let nothing = FakeKernel::default();
-        let error = measure(&nothing, &cycles(), &|_| ()).unwrap_err();
+        let error = measure(&nothing, &cycles(), &|_| (), &thread_cpu_ns).unwrap_err();
         assert!(matches!(error, RecorderError::NothingCounted { .. }), "{error}");
         let refusing = FakeKernel::default().refusing(cycles().attr.config, -1, libc::ENOENT);
-        let error = measure(&refusing, &cycles(), &|_| ()).unwrap_err().to_string();
+        let error = measure(&refusing, &cycles(), &|_| (), &thread_cpu_ns).unwrap_err().to_string();
         assert!(error.contains("ENOENT") && error.contains("pmuscope lab run"), "{error}");
     }
 }

@@ -9,6 +9,7 @@ use pmuscope_perfdata::strobe::{StrobeGroup, StrobeInfo};
 use super::phase::MOST_EDGES;
 use super::schedule::Schedule;
 use super::{calibrate, fit, requests};
+use crate::clock::thread_cpu_ns;
 use crate::error::RecorderError;
 use crate::options::{Only, StrobeOptions};
 use crate::sys;
@@ -46,7 +47,7 @@ impl Plan {
     ) -> Result<Self, RecorderError> {
         let window = window(events)?;
         let edges = edges(options)?;
-        let counting = calibrate::measure(kernel, window, &sys::spin)?;
+        let counting = calibrate::measure(kernel, window, &sys::spin, &thread_cpu_ns)?;
         let fastest = fastest(counting.per_second, window, machine.frequency(topology).max_khz);
         let schedule = Schedule {
             period: options.period.unwrap_or((fastest / DEFAULT_HZ).max(1)),
