@@ -1,6 +1,6 @@
 # make demo     builds pmuscope, records this machine while xz runs, prints the report
-# make test     all tests (at most 10 minutes on 2 cores)
-# make test-full  the same with those that take long
+# make test     the tests (at most 10 minutes on 2 cores)
+# make test-full  those that take long, which make test leaves out
 # make lint     formatting and clippy, no warning allowed
 # make guest-aarch64  a static one for aarch64 guests of the lab
 # make pmu-guest      the same for tests, built in less time
@@ -37,8 +37,9 @@ demo: need-demo build
 test: need-test need-guests pmu-guest
 	@scripts/test
 
+# A test that takes long has a name that says so.
 test-full: need-test need-guests need-full
-	@PMUSCOPE_FULL=1 scripts/test
+	@PMUSCOPE_FULL=1 scripts/test --tests ::full_
 
 lint: need-lint
 	cargo fmt --all --check

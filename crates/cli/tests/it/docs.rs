@@ -213,6 +213,29 @@ fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
+/// `make test-full` runs tests by this name, and they run nowhere else.
+#[test]
+fn tests_that_take_long_are_named_full() {
+    let mut files = Vec::new();
+    for krate in fs::read_dir(root().join("crates")).unwrap() {
+        let tests = krate.unwrap().path().join("tests");
+        if tests.is_dir() {
+            rust_files(&tests, &mut files);
+        }
+    }
+    let mut long = 0;
+    for file in files.iter().filter(|file| !file.ends_with("it/docs.rs")) {
+        let text = fs::read_to_string(file).unwrap();
+        for test in text.split("#[test]\nfn ").skip(1) {
+            let name = test.split('(').next().unwrap();
+            let asks = test.contains("need_full()") || test.contains("PMUSCOPE_FULL");
+            assert_eq!(name.starts_with("full_"), asks, "{}: {name}", file.display());
+            long += u32::from(asks);
+        }
+    }
+    assert!(long > 20, "{long} tests that take long");
+}
+
 #[test]
 fn unsafe_code_is_where_design_says() {
     let listed: BTreeSet<String> = design_rows()

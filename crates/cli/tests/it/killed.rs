@@ -92,8 +92,19 @@ fn full_at_random_moments() {
 #[test]
 fn while_starting() {
     skip_unless!(need_root_clock());
+    kill_while_starting(8);
+}
+
+#[test]
+fn full_while_starting() {
+    skip_unless!(need_full());
+    skip_unless!(need_root_clock());
+    kill_while_starting(40);
+}
+
+#[track_caller]
+fn kill_while_starting(rounds: usize) {
     let mut random = fastrand::Rng::with_seed(7);
-    let rounds = if need_full().is_none() { 40 } else { 8 };
     for round in 0..rounds {
         let scratch = Scratch::new();
         let path = scratch.path("x.data");

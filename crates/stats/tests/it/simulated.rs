@@ -1,7 +1,7 @@
 //! Comparisons whose truth is known: how often a difference is claimed where there is none, and how
 //! often the cause of one is named. All seeded, so a failure is a change of the method, not chance.
 //!
-//! A short version runs always; `PMUSCOPE_FULL=1` runs as many seeds as the bars are stated for.
+//! A tenth of the seeds runs always; `PMUSCOPE_FULL=1` runs as many as the bars are stated for.
 
 use pmuscope_stats::{Candidate, Cause, Change, TwoSamples, change_tests, holm, rank_causes};
 
@@ -12,9 +12,15 @@ const FIGURES: usize = 300;
 /// Family-wise.
 const ALPHA: f64 = 0.01;
 
-/// All seeds of a bar, or a tenth of them.
-fn seeds() -> u64 {
-    if std::env::var_os("PMUSCOPE_FULL").is_some() { 1000 } else { 100 }
+/// Seeds that the bars are stated for, and those of the short tests.
+const ALL: u64 = 1000;
+const SOME: u64 = 100;
+
+/// Why what takes long does not run; `None` under `make test-full`.
+fn need_full() -> Option<&'static str> {
+    std::env::var_os("PMUSCOPE_FULL")
+        .is_none_or(|value| value.is_empty() || value == "0")
+        .then_some("slow, make test-full runs it")
 }
 
 /// What varies from run to run, with variance 1.
@@ -111,24 +117,36 @@ fn adjusted(tested: &[Option<Change>]) -> Vec<Option<f64>> {
 fn rare(what: &str, claims: usize, seeds: u64) {
     eprintln!("{what}: {claims} claims in {seeds} comparisons without a difference");
     // The same bar for a tenth of the seeds, with as much room for chance.
-    let most = if seeds >= 1000 { 20 } else { 5 };
+    let most = if seeds >= ALL { 20 } else { 5 };
     assert!(claims <= most, "{what}: {claims} claims in {seeds}");
 }
 
 #[test]
 fn what_is_the_same_is_not_called_different() {
+    compare_what_is_the_same(SOME);
+}
+
+#[test]
+fn full_what_is_the_same_is_not_called_different() {
+    match need_full() {
+        Some(reason) => eprintln!("skipped: {reason}"),
+        None => compare_what_is_the_same(ALL),
+    }
+}
+
+fn compare_what_is_the_same(seeds: u64) {
     for spreads in [Spreads::One, Spreads::Many] {
         for noise in NOISES {
             let (mut any, mut first) = (0, 0);
-            for seed in 0..seeds() {
+            for seed in 0..seeds {
                 let figures = unchanged(&mut fastrand::Rng::with_seed(seed), noise, spreads);
                 let tested = change_tests(&figures);
                 let claimed = adjusted(&tested).iter().flatten().any(|p| *p <= ALPHA);
                 any += usize::from(claimed);
                 first += usize::from(tested[0].is_some_and(|t| t.p <= ALPHA));
             }
-            rare(&format!("any of {FIGURES}, {noise:?}, {spreads:?}"), any, seeds());
-            rare(&format!("the one asked for, {noise:?}, {spreads:?}"), first, seeds());
+            rare(&format!("any of {FIGURES}, {noise:?}, {spreads:?}"), any, seeds);
+            rare(&format!("the one asked for, {noise:?}, {spreads:?}"), first, seeds);
         }
     }
 }
@@ -195,17 +213,29 @@ fn explained(figures: &[TwoSamples]) -> (Option<Change>, Vec<Cause>) {
 
 #[test]
 fn the_cause_is_in_the_first_group() {
+    look_for_causes(SOME);
+}
+
+#[test]
+fn full_the_cause_is_in_the_first_group() {
+    match need_full() {
+        Some(reason) => eprintln!("skipped: {reason}"),
+        None => look_for_causes(ALL),
+    }
+}
+
+fn look_for_causes(seeds: u64) {
     for spreads in [Spreads::One, Spreads::Many] {
         for cost in COSTS {
             let (mut claimed, mut named, mut size) = (0, 0, 0);
-            for seed in 0..seeds() {
+            for seed in 0..seeds {
                 let mut rng = fastrand::Rng::with_seed(seed);
                 let (change, causes) = explained(&scene(&mut rng, cost, spreads, 3.0));
                 claimed += usize::from(change.is_some_and(|change| change.p <= ALPHA));
                 named += usize::from(causes.iter().any(|c| c.index == 0 && c.group == 1));
                 size += causes.iter().filter(|c| c.group == 1).count();
             }
-            let share = |count: usize| count as f64 / seeds() as f64;
+            let share = |count: usize| count as f64 / seeds as f64;
             eprintln!(
                 "{cost:?}, {spreads:?}: change claimed in {:.3}, cause in the first group in {:.3}, \
                  which has {:.1} of {} figures",
