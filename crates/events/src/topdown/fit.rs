@@ -37,8 +37,8 @@ pub enum Unfit {
     Hybrid(String),
     /// Events are missing.
     #[error(
-        "{unit} does not have {}, which {about} needs. Try: pmuscope list topdown, or event lists of the CPU's \
-         vendor (pmuscope events import)", .missing.join(", ")
+        "{unit} does not have {}, and the nearest method ({about}) needs them. Try: pmuscope list topdown, or \
+         event lists of the CPU's vendor (pmuscope events import)", .missing.join(", ")
     )]
     Missing {
         /// The core's unit.

@@ -287,7 +287,7 @@ fn a_machine_that_lacks_events_is_told_which() {
     assert!(of(&Made(Vec::new())).starts_with("this machine shows no counters of its CPU"));
     let emulated = machine("armv8_pmuv3_0", &["cpu_cycles", "inst_retired", "stall_backend"]);
     let expected = "armv8_pmuv3_0 does not have op_retired, op_spec, stall_slot, stall_slot_backend, \
-                    stall_slot_frontend, which Arm: cores that count stalled slots";
+                    stall_slot_frontend, and the nearest method (Arm: cores that count";
     assert!(of(&emulated).starts_with(expected), "{}", of(&emulated));
     let (counts, _) = own_slots(SOME);
     let names: Vec<&str> = counts.keys().copied().filter(|name| !name.ends_with("lat")).collect();
