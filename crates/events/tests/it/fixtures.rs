@@ -145,6 +145,24 @@ pub(crate) fn intel() -> Fixture {
         .with(pmu("power", 17, &[("event", "config:0-7")], &[("energy-pkg", "event=0x02")]))
 }
 
+/// A server of Haswell's: all terms of its core, and the kernel's first events.
+pub(crate) fn haswell() -> Fixture {
+    let format = [
+        ("event", "config:0-7"),
+        ("umask", "config:8-15"),
+        ("edge", "config:18"),
+        ("pc", "config:19"),
+        ("any", "config:21"),
+        ("inv", "config:23"),
+        ("cmask", "config:24-31"),
+        ("in_tx", "config:32"),
+        ("in_tx_cp", "config:33"),
+        ("offcore_rsp", "config1:0-63"),
+        ("ldlat", "config1:0-15"),
+    ];
+    vm().with(pmu("cpu", 4, &format, &INTEL_EVENTS))
+}
+
 pub(crate) fn amd() -> Fixture {
     let format = [
         ("event", "config:0-7,32-35"),
