@@ -15,6 +15,8 @@
 mod open;
 mod run;
 mod target;
+#[cfg(test)]
+mod tests;
 mod totals;
 
 use std::ffi::OsString;
