@@ -29,7 +29,7 @@ use crate::signals::stop_pipe;
 #[command(after_help = "Examples:
   pmuscope sweep -e '^l2_rqsts|^dtlb' --per packet=10e6 -- ./basic1
   pmuscope sweep -e '.*' -r 5 --json a.json -- ./a    every event, without taking turns
-  pmuscope sweep -e 'syscalls:sys_enter_' --per-from 'request=([0-9]+) requests' -- ./server
+  pmuscope sweep -e 'syscalls:sys_enter_' --per-from 'request=served.([0-9]+)' -- ./server
   pmuscope sweep -e '.*' -p 4711 --slice 2            a program that cannot be run again
   pmuscope sweep -e '.*' --json a.json --resume -- ./a
   pmuscope sweep --topdown -- ./a                     where the pipeline's slots go")]

@@ -11,7 +11,7 @@ use crate::harness::{Scratch, Started, skip_unless};
 use crate::recording::{Recording, has_begun, need_root_clock};
 
 /// Why cgroups cannot be made here.
-fn need_cgroups() -> Option<String> {
+pub(crate) fn need_cgroups() -> Option<String> {
     need_root_clock().or_else(|| {
         let made = OwnCgroup::new(&Machine::host());
         made.err().map(|(path, error)| format!("cannot make {}: {error}", path.display()))

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::harness::{Scratch, need_root, skip_unless};
 use crate::json::is_documented;
+use crate::strobe::{in_guest, need_pmu_guest};
 
 /// Whether the kernel shows a unit.
 fn has_unit(name: &str) -> bool {
@@ -100,4 +101,30 @@ fn import_refuses_what_is_no_list() {
         .complains("odd.json: no events in it")
         .complains("perf list -j");
     assert!(!scratch.path("lists").exists(), "{refused}");
+}
+
+#[test]
+fn events_of_a_pmu_are_there_with_their_encodings_and_what_it_lacks_with_the_reason() {
+    skip_unless!(need_pmu_guest());
+    let scratch = Scratch::new();
+    let list = ["list", "--json", "^(armv8|cycles$|instructions$|LLC-loads$|dTLB)"];
+    let outcome = in_guest(&scratch, "1", &list);
+    outcome.exits(0);
+    let value = parsed(&outcome.stdout);
+    let events = value["events"].as_array().unwrap();
+    let named = |name: &str| {
+        let is = |event: &&Value| event["name"].as_str().unwrap().ends_with(name);
+        events.iter().find(is).unwrap_or_else(|| panic!("{name}: {value}"))
+    };
+    let cycles = named("/cpu_cycles/");
+    assert_eq!(cycles["countable"], true, "{cycles}");
+    // The architecture's number of the event (Arm DDI 0487, "Common event numbers").
+    assert!(cycles["encoding"].as_str().unwrap().contains("event=0x0011"), "{cycles}");
+    assert!(named("/inst_retired/")["encoding"].as_str().unwrap().contains("0x0008"));
+    assert_eq!(named("instructions")["countable"], true);
+    for name in ["LLC-loads", "dTLB-load-misses"] {
+        let lacking = named(name);
+        assert_eq!(lacking["countable"], false, "{lacking}");
+        assert!(lacking["why"].as_str().unwrap().contains("ENOENT"), "{lacking}");
+    }
 }

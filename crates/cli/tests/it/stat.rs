@@ -3,7 +3,10 @@
 use std::fs;
 use std::process::Command;
 
-use crate::harness::{Outcome, Scratch, need_perf, need_root, skip_unless};
+use pmuscope_machine::{Machine, OwnCgroup};
+
+use crate::cgroups::need_cgroups;
+use crate::harness::{Outcome, Scratch, Started, need_perf, need_root, skip_unless};
 
 /// The fields of `-x` of an event.
 fn fields(text: &str, event: &str) -> Vec<String> {
@@ -179,4 +182,66 @@ fn the_commands_status_and_what_it_prints_are_passed_on() {
     assert!(outcome.out().contains("handled 12 requests\n"), "{}", outcome.out());
     let missing = ["/nonexistent".to_owned()];
     stat(&scratch, &[], &missing).exits(127);
+}
+
+/// A program that starts others without end, and so has page faults all the time.
+fn busy() -> Started {
+    Started::of(Command::new("sh").args(["-c", "while :; do /bin/true; done"]))
+}
+
+/// What is counted for half a second over what runs already.
+#[track_caller]
+fn for_a_moment(flags: &[&str]) -> f64 {
+    let rest = ["-e", "page-faults", "--timeout", "500", "-x;"];
+    let outcome = Scratch::new().pmuscope([&["stat"], flags, &rest].concat());
+    outcome.exits(0);
+    count(outcome.out(), "page-faults")
+}
+
+#[test]
+fn what_happens_before_the_delay_is_over_is_not_counted() {
+    let scratch = Scratch::new();
+    let script = "i=0; while [ $i -lt 30 ]; do /bin/true; i=$((i+1)); done; sleep 2.5";
+    let command = ["sh".to_owned(), "-c".into(), script.into()];
+    let faults = |flags: &[&str]| {
+        let outcome = stat(&scratch, &[flags, &["-e", "page-faults", "-x;"]].concat(), &command);
+        outcome.exits(0);
+        count(outcome.out(), "page-faults")
+    };
+    let (all, late) = (faults(&[]), faults(&["-D", "2000"]));
+    // Thirty programs with some forty each; sleep(1) was started before the delay was over, and ends after.
+    assert!(all > 30.0 * 30.0 && late < 300.0, "{all} {late}");
+}
+
+#[test]
+fn a_command_is_ended_when_its_time_is_over() {
+    let scratch = Scratch::new();
+    let flags = ["-e", "page-faults", "--timeout", "300", "--json", "a.json"];
+    let command = ["sleep".to_owned(), "60".into()];
+    stat(&scratch, &flags, &command).exits(128 + 15);
+    let file: serde_json::Value =
+        serde_json::from_slice(&fs::read(scratch.path("a.json")).unwrap()).unwrap();
+    let seconds = file["runs"][0]["duration_s"].as_f64().unwrap();
+    assert!((0.3..30.0).contains(&seconds), "{seconds}");
+}
+
+#[test]
+fn threads_are_counted_by_their_number() {
+    let (busy, idle) = (busy(), Started::of(Command::new("sleep").arg("60")));
+    let [of_busy, of_idle] =
+        [&busy, &idle].map(|program| for_a_moment(&["-t", &program.pid().to_string()]));
+    assert!(of_busy > 30.0, "{of_busy}");
+    assert_eq!(of_idle, 0.0);
+}
+
+#[test]
+fn members_of_a_cgroup_are_counted_and_others_are_not() {
+    skip_unless!(need_cgroups());
+    let cgroup = OwnCgroup::new(&Machine::host()).unwrap();
+    let path = cgroup.directory().to_str().unwrap();
+    let (inside, _outside) = (busy(), busy());
+    assert_eq!(for_a_moment(&["-G", path]), 0.0, "nobody is in it");
+    cgroup.add(inside.pid()).unwrap();
+    let counted = for_a_moment(&["-G", path]);
+    assert!(counted > 30.0, "{counted}");
 }

@@ -5,9 +5,11 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use rustix::process::Signal;
+
 use crate::harness::{Outcome, Scratch, need_root, skip_unless};
 use crate::lab::lab;
-use crate::strobe::need_pmu_guest;
+use crate::strobe::{in_guest, need_pmu_guest};
 
 fn file(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
@@ -98,6 +100,67 @@ fn what_was_begun_is_gone_on_with() {
     let other = ["-e", "switches$", "--json", "a.json", "--resume"];
     sweep(&scratch, &other, &DD).exits(2).complains("is of another sweep");
     assert_eq!(file(&scratch.path("a.json")), after, "nothing measured is lost");
+}
+
+#[test]
+fn an_interrupted_sweep_keeps_what_is_done_and_is_gone_on_with() {
+    let scratch = Scratch::new();
+    let flags = ["sweep", "-e", "faults$", "--json", "a.json", "--seed", "3", "-r"];
+    let rest = ["--", "sleep", "0.2"];
+    let begun = scratch.start([&flags[..], &["500"], &rest].concat());
+    let path = scratch.path("a.json");
+    let runs = |file: &Value| file["runs"].as_array().unwrap().len();
+    begun.wait_until(|| path.exists() && runs(&file(&path)) >= 2);
+    begun.signal(Signal::INT);
+    begun.ends().exits(1);
+    let kept = file(&path);
+    assert_eq!((&kept["status"], &kept["why"]), (&Value::Null, &Value::from("interrupted")));
+    assert!(kept["runs"].as_array().unwrap().iter().all(|run| run["exit"] == 0), "{kept}");
+    let more = (runs(&kept) + 1).to_string();
+    let resumed = scratch.pmuscope([&flags[..], &[&more, "--resume"], &rest].concat());
+    resumed.exits(0).complains(&format!("1 runs of 1 × {more}, about "));
+    let whole = file(&path);
+    assert_eq!((runs(&whole), &whole["status"]), (runs(&kept) + 1, &Value::from(0)));
+}
+
+#[test]
+fn a_program_is_pinned_where_asked_and_the_first_cpu_is_warned_about() {
+    let scratch = Scratch::new();
+    let of_status = "cpus=Cpus_allowed_list:\\s+([0-9]+)$";
+    let flags = ["-e", "page-faults", "-r", "1", "--cpu", "0", "--metric-from", of_status];
+    let program = ["grep", "Cpus_allowed_list", "/proc/self/status"];
+    let outcome = sweep(&scratch, &[&flags[..], &["--json", "a.json"]].concat(), &program);
+    outcome.exits(0).complains("CPU 0 serves most interrupts");
+    let file = file(&scratch.path("a.json"));
+    let series = file["series"].as_array().unwrap();
+    let cpus = series.iter().find(|one| one["metric"] == "cpus").unwrap();
+    assert_eq!(cpus["values"][0]["value"], 0.0, "{cpus}");
+    let concerns = file["concerns"].as_array().unwrap();
+    let said = |concern: &Value| concern["why"].as_str().unwrap().starts_with("CPU 0 serves");
+    assert!(concerns.iter().any(said), "{concerns:?}");
+    let looked_at = file["environment"]["activity"]["cpus"].as_array().unwrap();
+    assert_eq!((looked_at.len(), &looked_at[0]["cpu"]), (1, &Value::from(0)));
+    let absent = ["-e", "page-faults", "--cpu", "0,4000"];
+    sweep(&scratch, &absent, &program).exits(3).complains("only 0 may be used");
+}
+
+#[test]
+fn slots_are_refused_in_one_sentence_where_the_pmu_does_not_count_them() {
+    let scratch = Scratch::new();
+    let machine = pmuscope_machine::Machine::host();
+    if machine.pmus().unwrap().iter().any(|pmu| pmu.is_core()) {
+        eprintln!("skipped: this machine has a PMU");
+    } else {
+        let refused = sweep(&scratch, &["--topdown"], &["true"]);
+        refused.exits(3).prints_nothing().complains("--topdown: this machine shows no counters");
+        assert_eq!(refused.stderr.lines().count(), 1, "{refused}");
+    }
+    sweep(&scratch, &["--topdown", "-e", "cycles"], &["true"]).exits(2);
+    skip_unless!(need_pmu_guest());
+    let refused = in_guest(&scratch, "1", &["sweep", "--topdown", "--", "true"]);
+    let sentence = " does not have op_retired, op_spec, slots-per-cycle \
+                    (caps/slots in sysfs), stall_slot";
+    refused.exits(3).complains(sentence);
 }
 
 #[test]
