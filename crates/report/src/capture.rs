@@ -6,6 +6,7 @@ use pmuscope_measure::versus::{Arm, Figure, Group, ratio_difference, slopes, ver
 use pmuscope_measure::{Estimated, Labels, Limits, Origin, RunFile, metric};
 
 use crate::escape::escape;
+use crate::markup::cut;
 use crate::number;
 use crate::runs::value;
 use crate::style::{Paint, Style, wrap};
@@ -13,6 +14,8 @@ use crate::table::{Cell, Column, Table};
 
 const ARM: &str = "arm";
 const BASE: &str = "BASE";
+/// Characters of a command line that are shown.
+const LONGEST_COMMAND: usize = 60;
 /// The arm that a user gets who gives no flags.
 const OURS: &str = "DEFAULT";
 /// What all arms of perf begin with.
@@ -58,7 +61,7 @@ fn head(file: &RunFile, groups: &[Group]) -> String {
     let _ = writeln!(
         out,
         ", {}; {} in {}, {}",
-        cut(&parameter("workload")),
+        cut(&parameter("workload"), LONGEST_COMMAND),
         plural(arms as u64, "arm"),
         plural(rounds as u64, "round"),
         number::duration(file.duration_s)
@@ -70,15 +73,6 @@ fn head(file: &RunFile, groups: &[Group]) -> String {
         plural(file.runs.len() as u64, "run")
     );
     out
-}
-
-/// A command line can be of any length.
-fn cut(text: &str) -> String {
-    const LONGEST: usize = 60;
-    match text.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
 }
 
 /// `threads 2, seconds 5`.

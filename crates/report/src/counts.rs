@@ -317,7 +317,7 @@ mod tests {
         let mut metrics = Metrics::builtin();
         metrics.list.retain(|metric| metric.name == "CPI");
         insta::assert_snapshot!(counts_text(&file(), &metrics, &Style::PLAIN), @r"
-        ./basic1 \x1b[31m: 3 runs, 0.500 s each
+        ./basic1 \x1b[31m: 3 runs, 0.5 s each
         multiplexed: counted 50.0 % of the time and more, scaled up · 1 event not counted (below)
 
         EVENT                            a run ±95 %  /packet ±95 %                   /s ±95 %  counted  n

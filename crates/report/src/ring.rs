@@ -131,8 +131,8 @@ mod tests {
         4 runs · 0 failed · means
 
         ring     n  Mpps ±95 %  ns/packet  task-clock ns/packet  page-faults/packet
-        basic-1  2       69 ±9       14.4             14.1 ±1.8             0.00200
-        basic-2  2  6.99 ±0.09        143            140.3 ±1.8             0.00200
+        basic-1  2       69 ±9       14.4             14.1 ±1.8               0.002
+        basic-2  2  6.99 ±0.09        143            140.3 ±1.8               0.002
 
         cycles is not counted: no PMU
         ");

@@ -80,6 +80,8 @@ pub(crate) fn value(estimate: &Estimated, unit: &str) -> String {
         (_, Some(half)) => number::interval(estimate.value, half),
         // Counts are exact where all runs agree.
         ("", None) if estimate.value.fract() == 0.0 => number::fixed(estimate.value, 0),
+        // The same in all runs: three digits could make two of them look alike that are not.
+        (_, None) if estimate.interval.is_some() => number::exact(estimate.value, 6),
         (_, None) => number::significant(estimate.value, 3),
     }
 }

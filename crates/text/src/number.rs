@@ -31,6 +31,11 @@ pub fn fixed(value: f64, decimals: usize) -> String {
     thousands(&format!("{value:.decimals$}"))
 }
 
+/// An exact value, with up to `digits` significant digits and no zeros at its end: `1.0015`, `2,003`.
+pub fn exact(value: f64, digits: usize) -> String {
+    if value.is_finite() { thousands(&plain(value, digits)) } else { "-".to_owned() }
+}
+
 /// For programs: up to `digits` significant digits behind leading zeros, no commas, no trailing zeros.
 pub fn plain(value: f64, digits: usize) -> String {
     if !value.is_finite() {
@@ -125,6 +130,16 @@ mod tests {
             assert_eq!(count(value), text);
         }
         assert_eq!(count(u64::MAX), "18,446,744,073,709,551,615");
+    }
+
+    #[test]
+    fn exact_values_have_as_many_digits_as_they_need() {
+        for (value, text) in
+            [(1.0015, "1.0015"), (2003.5, "2,003.5"), (1.0 / 3.0, "0.333333"), (0.0, "0")]
+        {
+            assert_eq!(exact(value, 6), text);
+        }
+        assert_eq!((plain(12345.0, 6), exact(f64::NAN, 6)), ("12345".into(), "-".into()));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use pmuscope_measure::Estimated;
 use pmuscope_measure::compare::{Column as Measured, Comparison, Head, Pair, Row, Verdict};
 
 use crate::escape::escape;
+use crate::markup::cut;
 use crate::number;
 use crate::runs::{marked, value};
 use crate::style::{Paint, Style, wrap};
@@ -29,6 +30,9 @@ pub(crate) use trend::unit as trend_unit;
 pub const COMPARE_SCHEMA: &str = "pmuscope/compare/2";
 /// Kind and version of `pmuscope compare --trend DIR --json`.
 pub const TREND_SCHEMA: &str = "pmuscope/trend/1";
+
+/// Characters of a command line that are shown.
+const LONGEST_COMMAND: usize = 100;
 
 /// The tables of `pmuscope compare`.
 pub fn compare_text(comparison: &Comparison, style: &Style) -> String {
@@ -79,7 +83,8 @@ fn head(comparison: &Comparison, names: &[String]) -> String {
 /// `a.json: 15 runs of 10,000,000 packet on Xeon E5, pmuscope sweep …`.
 pub(crate) fn of_file(name: &str, file: &Head) -> String {
     let machine = file.processor.as_deref().map_or(String::new(), |p| format!(" on {}", escape(p)));
-    let command: String = file.command.join(" ").chars().take(100).collect();
+    let command = file.command.join(" ");
+    let command = cut(&command, LONGEST_COMMAND);
     let units: Vec<String> = file
         .units
         .iter()

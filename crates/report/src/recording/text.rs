@@ -3,6 +3,7 @@
 use pmuscope_perfdata::info::RecordingInfo;
 use pmuscope_profile::{EventProfile, Filter, FunctionShare, LostSource, Profile};
 
+use crate::markup::cut;
 use crate::number::{count, duration, fixed, percent, significant};
 use crate::{Cell, Column, Paint, Style, Table, escape, wrap};
 
@@ -162,14 +163,6 @@ fn extent(profile: &Profile) -> String {
         }
     }
     text
-}
-
-/// A command line can be of any length.
-fn cut(text: &str, most: usize) -> std::borrow::Cow<'_, str> {
-    match text.char_indices().nth(most) {
-        Some((end, _)) => format!("{}…", &text[..end]).into(),
-        None => text.into(),
-    }
 }
 
 fn is_system_wide(profile: &Profile) -> bool {
