@@ -47,7 +47,7 @@ mod thread;
 pub use error::RegionError;
 pub use report::{Figure, How, Overhead, RegionReport, Report, Row, SCHEMA, Unit, UnitReport};
 pub use set::{CounterSet, Options, Refused, Region};
-pub use thread::{Entry, switch_off};
+pub use thread::{Entry, OwnedEntry, switch_off};
 
 /// Proves that `events` (perf's syntax, one or several in each text) can be counted together here, and
 /// starts them in the calling thread.

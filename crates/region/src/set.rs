@@ -12,7 +12,7 @@ use crate::error::RegionError;
 use crate::report::{Overhead, Report, Unit, report};
 use crate::sys;
 use crate::tally::{Counted, Tally};
-use crate::thread::{self, Entry};
+use crate::thread::{self, Entry, OwnedEntry};
 
 /// An event that is not counted here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -193,6 +193,12 @@ impl Region {
     #[inline]
     pub fn enter(&self) -> Entry<'_> {
         Entry::new(self)
+    }
+
+    /// As [`Region::enter`], for an entry that outlives this value; it costs a little more.
+    #[inline]
+    pub fn enter_owned(&self) -> OwnedEntry {
+        OwnedEntry::new(self.clone())
     }
 }
 

@@ -228,53 +228,98 @@ enum Start {
     At { counts: Option<OwnCounts>, entries: u64 },
 }
 
-/// An entry into a region, which lasts until this is dropped, in the thread that entered.
+/// An entry that somebody else holds.
 #[derive(Debug)]
-#[must_use = "a region is left when its entry is dropped"]
-pub struct Entry<'r> {
-    region: &'r Region,
+struct Begun {
     start: Start,
     units: f64,
+    /// Another thread has other counters.
     thread: PhantomData<*const ()>,
 }
 
-impl<'r> Entry<'r> {
+impl Begun {
     #[inline]
-    pub(crate) fn new(region: &'r Region) -> Self {
+    fn new(region: &Region) -> Self {
         let start = THREAD.try_with(|thread| match thread.try_borrow_mut() {
             Ok(mut thread) => thread.enter(region),
             Err(_) => Start::Nothing,
         });
-        let start = start.unwrap_or(Start::Nothing);
-        Self { region, start, units: 0.0, thread: PhantomData }
+        Self { start: start.unwrap_or(Start::Nothing), units: 0.0, thread: PhantomData }
     }
 
-    /// This entry did so many (more) units of work; see [`crate::Unit::done`].
-    pub fn did(&mut self, units: f64) {
-        self.units += units;
-    }
-}
-
-impl Drop for Entry<'_> {
     #[inline]
-    fn drop(&mut self) {
-        let (region, start, units) = (self.region, &self.start, self.units);
-        match start {
+    fn end(&self, region: &Region) {
+        match &self.start {
             Start::Nothing => {}
             Start::Elsewhere => {
                 let counted = Counted { between: None, units: 0.0, inner: 0 };
                 region.set.strays.add(region.index, region.set.events.len(), &counted);
             }
             Start::Again | Start::At { .. } if region.set.forks != sys::forks() => {}
-            Start::Again | Start::At { .. } => {
+            start => {
                 // A thread that ends has nothing to add to.
                 let _ = THREAD.try_with(|thread| {
                     if let Ok(mut thread) = thread.try_borrow_mut() {
-                        thread.exit(region, start, units);
+                        thread.exit(region, start, self.units);
                     }
                 });
             }
         }
+    }
+}
+
+/// An entry into a region, which lasts until this is dropped, in the thread that entered.
+#[derive(Debug)]
+#[must_use = "a region is left when its entry is dropped"]
+pub struct Entry<'r> {
+    region: &'r Region,
+    begun: Begun,
+}
+
+impl<'r> Entry<'r> {
+    #[inline]
+    pub(crate) fn new(region: &'r Region) -> Self {
+        Self { region, begun: Begun::new(region) }
+    }
+
+    /// This entry did so many (more) units of work; see [`crate::Unit::done`].
+    pub fn did(&mut self, units: f64) {
+        self.begun.units += units;
+    }
+}
+
+impl Drop for Entry<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.begun.end(self.region);
+    }
+}
+
+/// As [`Entry`], but keeps its region, for those who have no scope to hold it in.
+#[derive(Debug)]
+#[must_use = "a region is left when its entry is dropped"]
+pub struct OwnedEntry {
+    region: Region,
+    begun: Begun,
+}
+
+impl OwnedEntry {
+    #[inline]
+    pub(crate) fn new(region: Region) -> Self {
+        let begun = Begun::new(&region);
+        Self { region, begun }
+    }
+
+    /// As [`Entry::did`].
+    pub fn did(&mut self, units: f64) {
+        self.begun.units += units;
+    }
+}
+
+impl Drop for OwnedEntry {
+    #[inline]
+    fn drop(&mut self) {
+        self.begun.end(&self.region);
     }
 }
 
