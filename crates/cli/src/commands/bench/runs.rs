@@ -16,8 +16,8 @@ use crate::terminal;
 /// Where results go.
 #[derive(Debug, clap::Args)]
 pub(in crate::commands) struct Output {
-    /// Write all results to FILE after every run (schema pmuscope/runs/1), for pmuscope compare;
-    /// without FILE, print them at the end in place of the table
+    /// Write all results to FILE after every run, as compare reads them (schema pmuscope/runs/1); without
+    /// FILE, print them at the end in place of the table
     #[arg(long, value_name = "FILE", num_args = 0..=1)]
     json: Option<Option<PathBuf>>,
 }
