@@ -98,7 +98,7 @@ fn cells(region: &RegionReport, first: Option<&RegionReport>, row: &Row) -> Vec<
             None => Cell::new(""),
         },
         Cell::new(format!("{}{unit}", name(&row.event))),
-        Cell::measured(row.total, total),
+        Cell::measured(row.total, |total| number::exact(total, 17)),
         Cell::measured(row.per_entry, |value| figure(&value)),
         Cell::measured(row.own, |own| format!("~{}", number::significant(own, 2))),
     ];
@@ -111,13 +111,10 @@ fn share(share: f64) -> String {
     if share == 1.0 { "100 %".to_owned() } else { number::percent(share.min(0.999), 1) }
 }
 
-/// Whole numbers are exact.
-fn total(value: f64) -> String {
-    if value.fract() == 0.0 { number::fixed(value, 0) } else { number::significant(value, 4) }
-}
-
 fn figure(figure: &Figure) -> String {
     match figure.half {
+        // Each time the same.
+        Some(0.0) => number::exact(figure.value, 9),
         Some(half) => number::interval(figure.value, half),
         None => number::significant(figure.value, 3),
     }
@@ -235,6 +232,14 @@ mod tests {
         parse?[2J: 2 of 1,002 entries are in no figure: 2 were counted a part of the time, 0 not at all
         not counted: somebody else has the counters
         ");
+    }
+
+    #[test]
+    fn what_is_always_the_same_has_all_its_digits() {
+        let exact = Figure { value: 20_123.0, half: Some(0.0), n: 400 };
+        assert_eq!(figure(&exact), "20,123");
+        assert_eq!(figure(&Figure { value: 2.040_1, ..exact }), "2.0401");
+        assert_eq!(figure(&Figure { half: None, ..exact }), "20,100");
     }
 
     #[test]

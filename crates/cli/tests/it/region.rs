@@ -98,7 +98,7 @@ fn counters_read_in_user_space_are_those_of_read() {
         // The loop stands between a handful of instructions.
         assert!((instructions(report) - expected).abs() < 20.0, "{report}");
     }
-    // Without a system call less of reading is counted.
+    // What reading adds is said.
     let own = |report: &Value| report["regions"][0]["rows"][0]["own"].as_f64().unwrap();
     assert!(own(&user) > 0.0 && own(&by_call) > 0.0, "{user} {by_call}");
 }
