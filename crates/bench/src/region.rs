@@ -17,8 +17,9 @@ use std::time::{Instant, SystemTime};
 use pmuscope_counters::{Host, OwnGroup};
 use pmuscope_events::Event;
 use pmuscope_machine::Machine;
-use pmuscope_measure::sweep::{Done, Watch};
-use pmuscope_measure::{Labels, MeasureError, Origin, Plan, Run, RunFile, metric, unix_ns};
+use pmuscope_measure::{
+    Labels, MeasureError, Origin, Plan, Planned, Run, RunFile, Watch, metric, unix_ns,
+};
 use pmuscope_region::{CounterSet, Options as SetOptions, RegionError, switch_off};
 
 /// Label that tells arms apart.
@@ -187,9 +188,7 @@ pub fn region(
     }
     describe(options, file);
     let plan = Plan::new(arms.len(), options.rounds, options.seed);
-    file.seed = Some(plan.seed.to_string());
-    let clock = Instant::now();
-    for (number, planned) in plan.runs.iter().enumerate() {
+    let make = |file: &mut RunFile, planned: &Planned, _: &mut dyn Watch| {
         if stop() {
             return Ok(false);
         }
@@ -197,8 +196,9 @@ pub fn region(
         let started = SystemTime::now();
         let seconds = bench.run(arm, options.entries)?;
         let labels = Labels::from([(ARM.to_owned(), arm.name().to_owned())]);
+        let index = file.runs.len();
         file.runs.push(Run {
-            index: number,
+            index,
             order: planned.order,
             round: Some(planned.round),
             labels: labels.clone(),
@@ -208,14 +208,10 @@ pub fn region(
             why: None,
             units: [(ENTRY.to_owned(), options.entries as f64)].into(),
         });
-        file.add(number, &labels, metric::TIME, ("s", Origin::Clock), Ok(seconds));
-        file.duration_s = clock.elapsed().as_secs_f64();
-        watch.keep(file)?;
-        let (runs, of) = (number + 1, plan.runs.len());
-        let left_s = file.duration_s / runs as f64 * (of - runs) as f64;
-        watch.done(&Done { runs, of, seconds, exit: 0, left_s });
-    }
-    Ok(true)
+        file.add(index, &labels, metric::TIME, ("s", Origin::Clock), Ok(seconds));
+        Ok(true)
+    };
+    plan.make_runs(file, watch, |_, _| false, make)
 }
 
 /// What all runs have in common.

@@ -6,7 +6,6 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Instant;
 
 use pmuscope_counters::Kernel;
 use pmuscope_events::Group;
@@ -14,8 +13,7 @@ use pmuscope_machine::Machine;
 use pmuscope_measure::counting::{
     Aggregation, Counter, Ended, Options as Counting, Recorded, Signal, Target,
 };
-use pmuscope_measure::sweep::{Done, Watch};
-use pmuscope_measure::{Extract, Labels, MeasureError, Origin, Plan, RunFile};
+use pmuscope_measure::{Extract, Labels, MeasureError, Origin, Plan, Planned, RunFile, Watch};
 use pmuscope_workloads::ring::{Mode, NAME};
 
 /// Label that tells arms apart: `basic-2`.
@@ -83,10 +81,8 @@ pub fn ring(
     let arms = options.arms();
     let plan = Plan::new(arms.len(), options.rounds, options.seed);
     describe(options, file);
-    file.seed = Some(plan.seed.to_string());
     let mpps = Extract::new(MPPS, "Mpps", r"^Mpps = ([0-9.]+)").ok();
-    let clock = Instant::now();
-    for (number, planned) in plan.runs.iter().enumerate() {
+    let make = |file: &mut RunFile, planned: &Planned, watch: &mut dyn Watch| {
         if stop.is_given() {
             return Ok(false);
         }
@@ -122,22 +118,13 @@ pub fn ring(
             let kind = (extract.unit.as_str(), Origin::Program);
             file.add(run, &labels, MPPS, kind, extract.find(&counted.output));
         }
-        file.duration_s = clock.elapsed().as_secs_f64();
-        watch.keep(file)?;
         let exit = counted.status.map_or(0, |status| status.shell());
         if exit != 0 {
             watch.failed(exit, &counted.output);
         }
-        let (runs, of) = (number + 1, plan.runs.len());
-        watch.done(&Done {
-            runs,
-            of,
-            seconds: counted.duration_s,
-            exit: exit.into(),
-            left_s: file.duration_s / runs as f64 * (of - runs) as f64,
-        });
-    }
-    Ok(true)
+        Ok(true)
+    };
+    plan.make_runs(file, watch, |_, _| false, make)
 }
 
 /// What all runs have in common.

@@ -17,6 +17,7 @@ mod estimate;
 mod extract;
 mod merge;
 mod plan;
+mod rounds;
 mod run_file;
 mod store;
 pub mod summary;
@@ -29,6 +30,7 @@ pub use error::MeasureError;
 pub use estimate::{Estimated, Limits};
 pub use extract::{Extract, ExtractError};
 pub use plan::{Plan, Planned};
+pub use rounds::{Done, Watch};
 pub use run_file::{
     Concern, Drift, Guest, Labels, Origin, Program, RawReading, Run, RunFile, SCHEMA, Series,
     Value, metric, unix_ns,

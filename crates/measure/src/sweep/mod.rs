@@ -15,5 +15,5 @@ mod run;
 mod schedule;
 
 pub use drift::drifts;
-pub use run::{After, Done, GROUP, Sweep, Watch};
+pub use run::{After, GROUP, Sweep};
 pub use schedule::{Refused, Schedule, schedule};

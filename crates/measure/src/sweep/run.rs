@@ -9,6 +9,7 @@ use crate::counting::{Aggregation, Counter, Ended, Options, Recorded, Signal};
 use crate::error::MeasureError;
 use crate::extract::Extract;
 use crate::plan::{Plan, Planned};
+use crate::rounds::Watch;
 use crate::run_file::{Labels, Origin, RunFile};
 use crate::units::Units;
 
@@ -47,34 +48,6 @@ pub struct After {
     pub groups: usize,
 }
 
-/// A run is over.
-#[derive(Debug, Clone, Copy)]
-pub struct Done {
-    /// How many are.
-    pub runs: usize,
-    /// Of how many.
-    pub of: usize,
-    /// Seconds that it took.
-    pub seconds: f64,
-    /// Exit status of the program.
-    pub exit: i32,
-    /// Seconds that the others will take, about.
-    pub left_s: f64,
-}
-
-/// Whoever waits for the results.
-pub trait Watch {
-    /// A run is over.
-    fn done(&mut self, done: &Done);
-    /// A run failed: its exit status, and the end of what it printed.
-    fn failed(&mut self, exit: u8, output: &str);
-    /// The results so far.
-    ///
-    /// # Errors
-    /// If they cannot be kept; the sweep ends.
-    fn keep(&mut self, file: &RunFile) -> Result<(), MeasureError>;
-}
-
 impl Sweep<'_> {
     /// Runs what `file` does not have yet, up to where `stop` is given. Runs that were broken off are not
     /// kept. False if there are some left.
@@ -89,29 +62,12 @@ impl Sweep<'_> {
     ) -> Result<bool, MeasureError> {
         let mut plan = Plan::new(self.schedule.runs.len(), self.rounds, self.seed);
         plan.runs.iter_mut().for_each(|planned| planned.order += self.after.runs);
-        file.seed = Some(self.seed.to_string());
-        let todo: Vec<Planned> =
-            plan.runs.iter().filter(|planned| !self.is_done(file, planned)).copied().collect();
-        let clock = std::time::Instant::now();
-        let before_s = file.duration_s;
-        for (number, planned) in todo.iter().enumerate() {
-            if stop.is_given() || !self.once(file, planned, stop, watch)? {
-                return Ok(false);
-            }
-            file.duration_s = before_s + clock.elapsed().as_secs_f64();
-            watch.keep(file)?;
-            let each = clock.elapsed().as_secs_f64() / (number + 1) as f64;
-            let Some(run) = file.runs.last() else { continue };
-            let done = Done {
-                runs: plan.runs.len() - (todo.len() - number - 1),
-                of: plan.runs.len(),
-                seconds: run.duration_s,
-                exit: run.exit.unwrap_or(-1),
-                left_s: each * (todo.len() - number - 1) as f64,
-            };
-            watch.done(&done);
-        }
-        Ok(true)
+        plan.make_runs(
+            file,
+            watch,
+            |file, planned| self.is_done(file, planned),
+            |file, planned, watch| Ok(!stop.is_given() && self.once(file, planned, stop, watch)?),
+        )
     }
 
     /// One run; false if it was broken off.

@@ -18,7 +18,8 @@ use super::*;
 use crate::Program;
 use crate::counting::{Options, Signal, Target};
 use crate::error::MeasureError;
-use crate::sweep::{After, Done, Sweep, Watch};
+use crate::rounds::{Done, Watch};
+use crate::sweep::{After, Sweep};
 use crate::units::Units;
 
 /// Cycles of each run of the pipelines below.

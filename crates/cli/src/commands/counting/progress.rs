@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use pmuscope_measure::sweep::{Done, Watch};
-use pmuscope_measure::{MeasureError, RunFile};
+use pmuscope_measure::{Done, MeasureError, RunFile, Watch};
 use pmuscope_report::number;
 
 use crate::commands::bench::runs::keep;
