@@ -112,7 +112,9 @@ fn count(
         let name = format!("{}{part} {}", series.metric, series.unit);
         (name.trim().to_owned(), series.values[0].value.unwrap())
     });
-    let cpus = kernel.opened().iter().map(|call| call.cpu).collect();
+    // Nodes are opened at the same time.
+    let mut cpus: Vec<i32> = kernel.opened().iter().map(|call| call.cpu).collect();
+    cpus.sort_unstable();
     Ok((of_parts.collect(), cpus))
 }
 
