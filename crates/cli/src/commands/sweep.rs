@@ -269,11 +269,15 @@ impl Args {
                 .map_err(|error| refused(&error, !self.command.is_empty()))
         };
         let mut whole = run(sweep, &mut file)?;
+        let mut complete = missing.is_empty();
         if let (true, Some(fitted)) = (whole, fitted) {
             let below = self.below(&file, fitted);
             let (target, known) = (&sweep.options.target, counted(sweep.schedule));
             let second = topdown::level_2(&Host, target, (fitted, references), &below, &known);
             add_missing(&mut file, &pairs(&second));
+            let mut parts = below.iter().flat_map(|parent| fitted.method.parts(parent));
+            complete &= second.refused.is_empty()
+                && !parts.any(|part| fitted.missing.contains_key(&part.name));
             if !second.runs.is_empty() {
                 eprintln!("level 2, below {}", below.join(", "));
                 let after = After { runs: file.runs.len(), groups: sweep.schedule.runs.len() };
@@ -286,7 +290,7 @@ impl Args {
         }
         add_missing(&mut file, missing);
         file.drift = drifts(&file, &sweep.schedule.references);
-        self.output.finish(file, !whole, missing.is_empty(), |file, style| {
+        self.output.finish(file, !whole, complete, |file, style| {
             sweep_text(file, &Metrics::builtin(), style)
         })
     }
