@@ -1,0 +1,10 @@
+//! Watchpoints: which fit on the hardware, before any is opened.
+//!
+//! A CPU has few registers for addresses to stop at ([`slots`]), and the kernel takes one for each
+//! breakpoint when it is opened, even while it is disabled. What does not fit ends in ENOSPC, without a
+//! word about who holds what. Here is the kernel's arithmetic as a library, so that a plan can be made
+//! first.
+
+#![forbid(unsafe_code)]
+
+pub mod slots;
