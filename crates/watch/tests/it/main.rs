@@ -1,6 +1,7 @@
 //! Tests of the crate as its users see it.
 
-#![allow(clippy::unwrap_used)] // tests
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)] // tests
 
+mod real;
 mod scenarios;
 mod together;

@@ -1,0 +1,285 @@
+//! The kernel's own account of slots: what it lets in is seen by opening real breakpoints, and nowhere else.
+//!
+//! [`slots`] finds out how many there are, [`compare`] holds the rules of [`crate::slots`] against the
+//! kernel's answers. Breakpoints are on a word of ours that nobody touches, and stay off: the kernel
+//! gives them their slots all the same.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Barrier};
+use std::thread::JoinHandle;
+
+use pmuscope_abi::{Attr, AttrFlags, OpenFlags, event_type};
+use pmuscope_counters::Kernel;
+use rustix::io::Errno;
+use thiserror::Error;
+
+use crate::slots::{Accounting, Constant, Kind, Layout, Owner, Request, SlotError, Slots, Task};
+
+/// `HW_BREAKPOINT_RW` and `HW_BREAKPOINT_X`.
+const READ_WRITE: u32 = 3;
+const EXECUTE: u32 = 4;
+/// The only length that the kernel takes for an instruction.
+const INSTRUCTION: u64 = if cfg!(target_arch = "aarch64") { 4 } else { size_of::<usize>() as u64 };
+/// More slots of a kind than any machine has (arm64: 16).
+const MOST: usize = 64;
+
+/// What breakpoints stop at. Nobody touches it.
+static NEVER_TOUCHED: u64 = 0;
+
+/// Why the kernel cannot be asked.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum KernelError {
+    /// A breakpoint cannot be opened, and not for want of slots.
+    #[error("cannot open a breakpoint for {owner:?} ({source}). {}", advice(source))]
+    Open {
+        /// Whose it was to be.
+        owner: Owner,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// There are no slots, or somebody has them all.
+    #[error("no breakpoint fits: this machine has no slots for them, or a debugger holds all")]
+    None,
+    /// Others hold slots, so that answers are not those of the rules alone.
+    #[error("others hold {held} of {slots} slots of CPU {cpu}: end them (a debugger, perf) first")]
+    Held {
+        /// On which CPU.
+        cpu: u32,
+        /// How many.
+        held: u32,
+        /// Of how many.
+        slots: u32,
+    },
+}
+
+fn advice(error: &io::Error) -> &'static str {
+    match Errno::from_io_error(error) {
+        Some(Errno::ACCESS | Errno::PERM) => {
+            "Breakpoints of CPUs need CAP_PERFMON, or kernel.perf_event_paranoid 0 or less"
+        }
+        Some(Errno::NODEV | Errno::OPNOTSUPP | Errno::NOENT) => "This machine has none",
+        Some(Errno::MFILE) => "Raise the limit of open files: ulimit -n 4096",
+        _ => "Nothing more is known",
+    }
+}
+
+fn attr(kind: Kind) -> Attr {
+    let (bp_type, length) = match kind {
+        Kind::Data => (READ_WRITE, 1),
+        Kind::Instruction => (EXECUTE, INSTRUCTION),
+    };
+    Attr {
+        event_type: event_type::BREAKPOINT,
+        bp_type,
+        config1: (&raw const NEVER_TOUCHED).addr() as u64,
+        config2: length,
+        flags: AttrFlags::DISABLED | AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV,
+        ..Attr::default()
+    }
+}
+
+/// Opens a breakpoint; `None` if the kernel has no slot for it. A task is known by its thread id.
+fn open(kernel: &dyn Kernel, owner: Owner, kind: Kind) -> Result<Option<OwnedFd>, KernelError> {
+    let (pid, cpu) = match owner {
+        Owner::Cpu(cpu) => (-1, cpu as i32),
+        Owner::TaskOnCpu(Task(tid), cpu) => (tid as i32, cpu as i32),
+        Owner::Task(Task(tid)) => (tid as i32, -1),
+    };
+    match kernel.open(&attr(kind), pid, cpu, None, OpenFlags::FD_CLOEXEC) {
+        Ok(event) => Ok(Some(event)),
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::NOSPC) => Ok(None),
+        Err(source) => Err(KernelError::Open { owner, source }),
+    }
+}
+
+/// Takes as many as there are.
+fn all(kernel: &dyn Kernel, owner: Owner, kind: Kind) -> Result<Vec<OwnedFd>, KernelError> {
+    let mut events = Vec::new();
+    while events.len() < MOST
+        && let Some(event) = open(kernel, owner, kind)?
+    {
+        events.push(event);
+    }
+    Ok(events)
+}
+
+/// Slots of each CPU that this thread could have at this moment: all, unless somebody has bound some to a
+/// CPU or watches this thread.
+///
+/// # Errors
+/// [`KernelError::Open`], [`KernelError::None`].
+pub fn slots(kernel: &dyn Kernel) -> Result<Slots, KernelError> {
+    let me = Owner::Task(Task(own_id()));
+    let data = all(kernel, me, Kind::Data)?;
+    if data.is_empty() {
+        return Err(KernelError::None);
+    }
+    // With all slots for data taken, there is room for an instruction only where it has its own.
+    let instruction = all(kernel, me, Kind::Instruction)?.len() as u32;
+    let data = data.len() as u32;
+    Ok(match instruction {
+        0 => Slots::Mixed(data),
+        instruction => Slots::Separate { data, instruction },
+    })
+}
+
+fn own_id() -> u64 {
+    rustix::thread::gettid().as_raw_nonzero().get() as u64
+}
+
+/// How a comparison is made.
+#[derive(Debug, Clone)]
+pub struct Comparison {
+    /// The machine: CPUs that it can have, slots as [`slots`] found them.
+    pub layout: Layout,
+    /// CPUs that are on.
+    pub online: Vec<u32>,
+    /// Breakpoints to open or close.
+    pub operations: u64,
+    /// Threads that breakpoints are for.
+    pub tasks: usize,
+    /// Seed of the order.
+    pub seed: u64,
+}
+
+/// What a comparison came to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Compared {
+    /// Breakpoints opened.
+    pub opened: u64,
+    /// And closed.
+    pub closed: u64,
+    /// Refused by the kernel, and by the rules.
+    pub refused: u64,
+    /// What the kernel and the rules do not agree about, up to 10; each a sentence.
+    pub disagreements: Vec<String>,
+    /// How many those are in all.
+    pub disagreed: u64,
+}
+
+/// Disagreements that are told.
+const MOST_TOLD: usize = 10;
+
+/// Opens and closes breakpoints of all three cases at random, and compares each answer with that of the
+/// rules. Threads of ours are the tasks.
+///
+/// # Errors
+/// [`KernelError::Open`]; [`KernelError::Held`] if others hold slots before it begins or behind it.
+pub fn compare(kernel: &dyn Kernel, how: &Comparison) -> Result<Compared, KernelError> {
+    let tasks = Tasks::new(how.tasks);
+    free(kernel, how)?;
+    let rules = Constant::new(how.layout);
+    let mut random = fastrand::Rng::with_seed(how.seed);
+    let mut held: Vec<(Request, OwnedFd)> = Vec::new();
+    let mut compared = Compared::default();
+    for _ in 0..how.operations {
+        // From empty to full and back, several times.
+        let is_rising = random.u32(0..100) < 60;
+        if !is_rising && !held.is_empty() {
+            let (request, event) = held.swap_remove(random.usize(0..held.len()));
+            drop(event);
+            compared.closed += 1;
+            if let Err(error) = rules.release(request) {
+                compared.disagree(format!("closing {request:?}: {error}"));
+            }
+            continue;
+        }
+        let request = Request { kind: kind(&mut random), ..any(&mut random, how, &tasks.ids) };
+        let event = open(kernel, request.owner, request.kind)?;
+        match (event, rules.reserve(request)) {
+            (Some(event), Ok(())) => {
+                compared.opened += 1;
+                held.push((request, event));
+            }
+            (None, Err(SlotError::Full { .. })) => compared.refused += 1,
+            (Some(_), Err(error)) => {
+                compared.disagree(format!("the kernel opened {request:?}, the rules: {error}"));
+            }
+            (None, _) => {
+                // What was not opened is not there.
+                let _ = rules.release(request);
+                compared.disagree(format!("the kernel refused {request:?}, the rules did not"));
+            }
+        }
+    }
+    drop(held);
+    // Somebody who came meanwhile is no disagreement.
+    free(kernel, how)?;
+    Ok(compared)
+}
+
+impl Compared {
+    fn disagree(&mut self, what: String) {
+        self.disagreed += 1;
+        if self.disagreements.len() < MOST_TOLD {
+            self.disagreements.push(what);
+        }
+    }
+}
+
+fn kind(random: &mut fastrand::Rng) -> Kind {
+    if random.bool() { Kind::Data } else { Kind::Instruction }
+}
+
+/// Any of the three cases.
+fn any(random: &mut fastrand::Rng, how: &Comparison, tasks: &[Task]) -> Request {
+    let cpu = how.online[random.usize(0..how.online.len())];
+    let task = tasks[random.usize(0..tasks.len())];
+    Request::data(match random.u32(0..5) {
+        0 => Owner::Cpu(cpu),
+        1 | 2 => Owner::TaskOnCpu(task, cpu),
+        _ => Owner::Task(task),
+    })
+}
+
+/// Makes sure that nobody else holds a slot: each CPU must have all.
+fn free(kernel: &dyn Kernel, how: &Comparison) -> Result<(), KernelError> {
+    let slots = how.layout.slots.of(Kind::Data);
+    for &cpu in &how.online {
+        let held = slots.saturating_sub(all(kernel, Owner::Cpu(cpu), Kind::Data)?.len() as u32);
+        if held > 0 {
+            return Err(KernelError::Held { cpu, held, slots });
+        }
+    }
+    Ok(())
+}
+
+/// Threads that do nothing until they are dropped.
+struct Tasks {
+    ids: Vec<Task>,
+    end: Arc<Barrier>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Tasks {
+    fn new(number: usize) -> Self {
+        let end = Arc::new(Barrier::new(number + 1));
+        let (tell, told) = channel();
+        let sleeper = |tell: Sender<u64>, end: Arc<Barrier>| {
+            move || {
+                // The receiver is there until all have told.
+                let _ = tell.send(own_id());
+                drop(tell);
+                end.wait();
+            }
+        };
+        let threads: Vec<_> = (0..number)
+            .map(|_| std::thread::spawn(sleeper(tell.clone(), Arc::clone(&end))))
+            .collect();
+        drop(tell);
+        Self { ids: told.iter().map(Task).collect(), end, threads }
+    }
+}
+
+impl Drop for Tasks {
+    fn drop(&mut self) {
+        self.end.wait();
+        for thread in self.threads.drain(..) {
+            // It cannot have panicked.
+            let _ = thread.join();
+        }
+    }
+}

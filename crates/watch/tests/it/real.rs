@@ -1,0 +1,38 @@
+//! The rules against the kernel that runs here.
+
+use pmuscope_counters::Host;
+use pmuscope_machine::Machine;
+use pmuscope_watch::kernel::{Comparison, KernelError, compare, slots};
+use pmuscope_watch::slots::Layout;
+
+#[test]
+fn the_kernel_lets_in_what_the_rules_do() {
+    let found = match slots(&Host) {
+        Ok(found) => found,
+        Err(error @ (KernelError::Open { .. } | KernelError::None)) => {
+            println!("skipped: {error}");
+            return;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    let topology = Machine::host().topology().unwrap();
+    let highest = topology.possible.iter().max().unwrap();
+    let how = Comparison {
+        layout: Layout { possible_cpus: highest + 1, slots: found },
+        online: topology.online.iter().collect(),
+        operations: 20_000,
+        tasks: 4,
+        seed: 1,
+    };
+    let compared = match compare(&Host, &how) {
+        Ok(compared) => compared,
+        Err(error @ (KernelError::Held { .. } | KernelError::Open { .. })) => {
+            println!("skipped: {error}");
+            return;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    println!("{found:?}: {compared:?}");
+    assert_eq!(compared.disagreements, [""; 0]);
+    assert!(compared.refused > 1000 && compared.opened > 1000, "{compared:?}");
+}
