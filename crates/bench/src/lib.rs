@@ -10,3 +10,4 @@ mod recording;
 pub mod region;
 pub mod ring;
 mod scratch;
+pub mod slots;

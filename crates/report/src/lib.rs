@@ -27,6 +27,7 @@ mod runs;
 #[cfg(test)]
 mod sample;
 pub mod script;
+mod slots;
 mod tint;
 mod topdown;
 mod views;
@@ -57,6 +58,7 @@ pub use recording::{
 };
 pub use region::region_text;
 pub use ring::ring_text;
+pub use slots::slots_text;
 pub use topdown::sweep_text;
 pub use views::{
     ACCESSES_SCHEMA, ANNOTATE_SCHEMA, AccessesReport, AnnotateReport, BRANCHES_SCHEMA,

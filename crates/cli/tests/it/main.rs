@@ -40,6 +40,7 @@ mod script;
 mod simulated;
 #[path = "../../../profile/tests/it/simulator.rs"]
 mod simulator;
+mod slots;
 mod stacks;
 mod stat;
 mod streams;

@@ -5,6 +5,7 @@ mod functions;
 mod region;
 mod ring;
 pub(super) mod runs;
+mod slots;
 mod watch;
 
 use clap::Subcommand;
@@ -26,6 +27,8 @@ enum Benchmark {
     Ring(ring::Args),
     /// What it costs a program to count a part of itself, by the way counters are read.
     Region(region::Args),
+    /// What it takes to keep account of breakpoint slots, by the way that is done.
+    Slots(slots::Args),
     /// How true metrics of functions are, in windows of several kinds, against each function alone.
     Functions(functions::Args),
 }
@@ -35,6 +38,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         Benchmark::Capture(args) => capture::run(args),
         Benchmark::Ring(args) => ring::run(args),
         Benchmark::Region(args) => region::run(args),
+        Benchmark::Slots(args) => slots::run(args),
         Benchmark::Functions(args) => functions::run(args),
     }
 }

@@ -1,26 +1,51 @@
 //! How far runs are, for whoever waits for them.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use pmuscope_measure::{Done, MeasureError, RunFile, Watch};
 use pmuscope_report::number;
 
 use crate::commands::bench::runs::keep;
 
-/// Progress goes to stderr, a line per run; results to the file after each.
+/// How often there is something to tell, and to keep.
+const OFTEN: Duration = Duration::from_secs(1);
+
+/// Progress goes to stderr, results to the file, after each run; of runs shorter than a second, once a second.
 pub(in crate::commands) struct Progress<'a> {
     path: Option<&'a Path>,
+    told: Turn,
+    kept: Turn,
+}
+
+/// When something was done last.
+#[derive(Default)]
+struct Turn(Option<Instant>);
+
+impl Turn {
+    /// Whether it is time to do it again.
+    fn is_due(&mut self) -> bool {
+        let is_due = self.0.is_none_or(|last| last.elapsed() >= OFTEN);
+        if is_due {
+            self.0 = Some(Instant::now());
+        }
+        is_due
+    }
 }
 
 impl<'a> Progress<'a> {
     /// Keeps results in this file, if there is one.
     pub(in crate::commands) fn new(path: Option<&'a Path>) -> Self {
-        Self { path }
+        Self { path, told: Turn::default(), kept: Turn::default() }
     }
 }
 
 impl Watch for Progress<'_> {
     fn done(&mut self, done: &Done) {
+        let is_plain = done.runs < done.of && done.exit == 0;
+        if !self.told.is_due() && is_plain && done.seconds < OFTEN.as_secs_f64() {
+            return;
+        }
         let left = if done.runs < done.of {
             format!(" · about {} left", number::duration(done.left_s))
         } else {
@@ -38,6 +63,7 @@ impl Watch for Progress<'_> {
     }
 
     fn keep(&mut self, file: &RunFile) -> Result<(), MeasureError> {
-        keep(file, self.path)
+        // All is kept at the end.
+        if self.kept.is_due() { keep(file, self.path) } else { Ok(()) }
     }
 }
