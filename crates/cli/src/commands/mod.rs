@@ -33,6 +33,7 @@ mod times;
 mod views;
 mod windows;
 mod workload;
+mod workload_regions;
 
 use clap::Subcommand;
 

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Subcommand;
-use pmuscope_region::{CounterSet, Options as RegionOptions, RegionError, Unit};
 use pmuscope_report::to_json;
 use pmuscope_workloads::{
     Facts, MixFacts, WorkloadError, command, exact, function_mix, mix, ring, stencil,
 };
 
+use crate::commands::workload_regions::CountArgs;
 use crate::exit::{Exit, failure};
 
 /// Flags of `pmuscope workload`.
@@ -73,50 +73,17 @@ struct ExactArgs {
     /// How often to go round
     #[arg(long, value_name = "N", default_value_t = 100_000_000)]
     rounds: u64,
-    /// Count these events in regions of the program, and print what a round costs (docs/region.md)
-    #[arg(long, value_name = "EVENT", value_delimiter = ',')]
-    count: Vec<String>,
-    /// With --count: divide the rounds among so many regions
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 10,
-        requires = "count",
-        value_parser = clap::value_parser!(u64).range(1..)
-    )]
-    regions: u64,
-    /// With --count: read counters by system calls, even where it takes none
-    #[arg(long, requires = "count")]
-    system_calls: bool,
+    #[command(flatten)]
+    count: CountArgs,
     #[command(flatten)]
     json: JsonArgs,
 }
 
 impl ExactArgs {
     fn run(&self) -> anyhow::Result<Exit> {
-        if self.count.is_empty() {
+        let Some(report) = self.count.run(self.rounds)? else {
             return tell(&exact::run(self.rounds)?, &self.json);
-        }
-        let each = self.rounds / self.regions;
-        if each == 0 {
-            let what = "--regions: at most as many as --rounds";
-            return Err(failure(Exit::BadInput, what));
-        }
-        let events: Vec<&str> = self.count.iter().map(String::as_str).collect();
-        let options = RegionOptions { user_reads: !self.system_calls };
-        let set = CounterSet::new(&events, options).map_err(|error| match error {
-            RegionError::Event(_) | RegionError::NoEvents | RegionError::TooMany(_) => {
-                failure(Exit::BadInput, error.to_string())
-            }
-            _ => failure(Exit::NotPossible, error.to_string()),
-        })?;
-        let region = set.region("loop");
-        for _ in 0..self.regions {
-            let mut entry = region.enter();
-            exact::go_round(each);
-            entry.did(each as f64);
-        }
-        let report = set.report(&[Unit::done("round")]);
+        };
         let json = || format!("{}\n", report.to_json());
         let out = match &self.json.json {
             Some(None) => json(),
@@ -128,7 +95,7 @@ impl ExactArgs {
         };
         std::io::stdout().write_all(out.as_bytes())?;
         // What was asked for and is not there is said in the report.
-        Ok(if set.refused().is_empty() { Exit::Done } else { Exit::Incomplete })
+        Ok(if report.refused.is_empty() { Exit::Done } else { Exit::Incomplete })
     }
 }
 
