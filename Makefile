@@ -60,10 +60,10 @@ need-guest-aarch64: need-build
 		libc6-dev-arm64-cross=/usr/aarch64-linux-gnu/include/stdio.h qemu-system-arm=qemu-system-aarch64
 	@rustup target list --installed | grep -q $(guest_aarch64) || rustup target add $(guest_aarch64)
 
-# Tests compare with perf and man where they are installed, and run guests.
+# Tests compare with perf and man where they are installed, run guests, and programs in Python.
 need-test: need-build
 	@scripts/need bash=bash xz-utils=xz
-	@scripts/need --optional linux-perf=perf man-db=man qemu-system-x86=qemu-system-x86_64
+	@scripts/need --optional linux-perf=perf man-db=man qemu-system-x86=qemu-system-x86_64 python3=python3
 
 # The kernel that guests run: a test would have to wait for the network.
 need-guests: need-build

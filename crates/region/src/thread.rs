@@ -99,12 +99,12 @@ impl Thread {
         if set.forks != self.forks {
             return Err(RegionError::Forked);
         }
-        if self.open > 0 {
-            return Err(RegionError::RegionOpen(self.open));
-        }
         let known = self.opened.iter().position(|opened| Arc::ptr_eq(&opened.set, set));
         if known.is_some() && known == self.current {
             return Ok(());
+        }
+        if self.open > 0 {
+            return Err(RegionError::RegionOpen(self.open));
         }
         self.switch_off()?;
         match known {

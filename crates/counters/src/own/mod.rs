@@ -300,6 +300,19 @@ mod tests {
     }
 
     #[test]
+    fn an_event_without_a_counter_to_read_takes_a_call_and_says_so() {
+        let mut group = open(&Host, "task-clock");
+        group.pages = vec![EventPage::blank().unwrap()];
+        group.why_not = None;
+        group.enable(&Host).unwrap();
+        let counts = group.read(&Host).unwrap().unwrap();
+        assert!(!counts.in_user_space && counts.counts[0] > 0, "{counts:?}");
+        assert_eq!(group.why_read(), None, "it may be on a counter the next time");
+        group.settle();
+        assert!(group.why_read().unwrap().contains("no counter to read"));
+    }
+
+    #[test]
     fn only_the_leader_is_pinned_and_nothing_is_inherited() {
         let kernel = FakeKernel::default();
         drop(open(&kernel, "page-faults,task-clock"));

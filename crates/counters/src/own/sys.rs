@@ -18,10 +18,20 @@ pub struct EventPage {
 
 impl EventPage {
     pub(crate) fn map(event: BorrowedFd<'_>) -> io::Result<Self> {
+        Self::mmap(event.as_raw_fd(), libc::MAP_SHARED)
+    }
+
+    /// A page of zeros, as the kernel has it for an event that is on no counter.
+    #[cfg(test)]
+    pub(super) fn blank() -> io::Result<Self> {
+        Self::mmap(-1, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS)
+    }
+
+    fn mmap(fd: i32, flags: i32) -> io::Result<Self> {
         let length = rustix::param::page_size();
-        let (fd, null) = (event.as_raw_fd(), std::ptr::null_mut());
+        let null = std::ptr::null_mut();
         // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
-        let base = unsafe { libc::mmap(null, length, libc::PROT_READ, libc::MAP_SHARED, fd, 0) };
+        let base = unsafe { libc::mmap(null, length, libc::PROT_READ, flags, fd, 0) };
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
