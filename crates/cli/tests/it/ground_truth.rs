@@ -1,15 +1,16 @@
 //! Whether what is said of functions is true: held against a program that knows it, in guests with a PMU.
 //!
-//! Guests have one CPU, and an instruction takes 2 cycles: what a function takes of the cycles is what it
-//! has of the instructions, which are known.
+//! Guests have one CPU, and all instructions take the same number of cycles: what a function takes of the
+//! cycles is what it has of the instructions, which are known.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::harness::{Scratch, need_full, skip_unless};
+use crate::guest_script::{need_script, run_script};
+use crate::harness::{Scratch, need_full, need_perf, skip_unless};
 use crate::recording::Recording;
-use crate::strobe::{holds, in_guest, need_pmu_guest};
+use crate::strobe::{CYCLES, holds, in_guest, need_pmu_guest};
 use crate::windows::Windows;
 
 /// 1 in 100,000 is above it: chi-square with 9 degrees of freedom, and with 7. Sampling in step with the
@@ -74,20 +75,20 @@ fn other_shares_are_told_from_equal_ones() {
 #[test]
 fn strobe_and_plain_sampling_have_the_same_shares() {
     skip_unless!(need_pmu_guest());
+    skip_unless!(need_script());
     let scratch = Scratch::new();
-    let mix = ["pmuscope", "workload", "function-mix", "--memory", "1", "--seconds", "3", "--json"];
-    let record = |how: &[&str], file: &str, facts: &str| {
-        let words = [&["record", "-o", file][..], how, &["--"], &mix, &[facts]].concat();
-        in_guest(&scratch, "1", &words).exits(0);
-    };
-    record(&["-e", "cycles:u", "-c", "500000"], "plain.data", "plain.json");
-    record(&["--strobe=300,period=500000"], "strobe.data", "strobe.json");
-    let windows = holds(&Recording::at(scratch.path("strobe.data")), 300);
+    let mix = "pmuscope workload function-mix --memory 1 --seconds 3 --json";
+    let script = format!(
+        "pmuscope record -o plain.data -e cycles:u -c 500000 -- {mix} plain.json\n\
+         pmuscope record -o strobe.data --strobe=300,period=500000 -- {mix} strobe.json\n"
+    );
+    run_script(&scratch, &script).exits(0);
+    let windows = holds(&Recording::at(scratch.path("strobe.data")));
     let truth = instructions(&json(&scratch, "strobe.json"));
     let plain = samples(&scratch, "plain.data", &truth);
     let strobe = samples(&scratch, "strobe.data", &truth);
     assert!(plain.iter().sum::<f64>() > 2000.0, "{plain:?}");
-    assert!(strobe.iter().sum::<f64>() > 0.95 * windows.opened_at.len() as f64, "{strobe:?}");
+    assert!(strobe.iter().sum::<f64>() > 0.95 * windows.opened() as f64, "{strobe:?}");
     let distance = homogeneity(&plain, &strobe);
     eprintln!("chi-square {distance} of two samples, 9 degrees of freedom");
     assert!(distance < LIMIT_OF_9, "chi-square {distance}: plain {plain:?}, strobe {strobe:?}");
@@ -100,16 +101,23 @@ fn strobe_and_plain_sampling_have_the_same_shares() {
 
 /// Windows of a program of several processes on one CPU: of the length asked for; what is not kept has a
 /// cause, which is a switch.
-fn windows_of_processes(processes: usize, seconds: &str) -> Windows {
+fn windows_of_processes(processes: usize, threads: &str, seconds: &str) -> Windows {
     let scratch = Scratch::new();
     let number = processes.to_string();
     let record = ["record", "--strobe", "-o", "strobed.data", "--", "pmuscope", "workload"];
-    let mix = ["function-mix", "--memory", "1", "--seconds", seconds, "--processes", &number];
-    let guest = in_guest(&scratch, "1", &[&record[..], &mix].concat());
+    let mix = ["function-mix", "--memory", "1", "--seconds", seconds, "--threads", threads];
+    let guest = in_guest(&scratch, 1, &[&record[..], &mix, &["--processes", &number]].concat());
     guest.exits(0).prints(&format!("Processes = {processes}\n"));
-    let windows = holds(&Recording::at(scratch.path("strobed.data")), 300);
-    let pids: BTreeSet<i32> = windows.opened_at.iter().map(|(pid, _)| *pid).collect();
+    let recording = Recording::at(scratch.path("strobed.data"));
+    let windows = holds(&recording);
+    let pids: BTreeSet<i32> = windows.opened_by.keys().map(|(pid, _)| *pid).collect();
     assert!(pids.len() >= processes, "windows of {} processes", pids.len());
+
+    // perf shows a sample once for each member of the group whose count has grown, and is content.
+    if need_perf().is_none() {
+        let by_perf = recording.by_perf().times.len() as u64;
+        assert!(by_perf >= recording.info().samples(), "{by_perf} by perf");
+    }
 
     // The analysis says the same of each window as the rules of the format, taken by themselves.
     let how = ["metrics", "-i", "strobed.data", "--attribution", "none", "--json"];
@@ -138,7 +146,7 @@ fn windows_of_processes(processes: usize, seconds: &str) -> Windows {
 #[test]
 fn windows_of_several_processes_are_as_asked() {
     skip_unless!(need_pmu_guest());
-    let windows = windows_of_processes(4, "2");
+    let windows = windows_of_processes(4, "1", "2");
     assert!(windows.all() > 1000, "{}", windows.all());
 }
 
@@ -146,7 +154,7 @@ fn windows_of_several_processes_are_as_asked() {
 fn full_windows_of_several_processes_are_as_asked_for_a_minute() {
     skip_unless!(need_full());
     skip_unless!(need_pmu_guest());
-    let windows = windows_of_processes(6, "60");
+    let windows = windows_of_processes(4, "2", "60");
     assert!(windows.all() > 30_000 && windows.epochs >= 60, "{} {}", windows.all(), windows.epochs);
 }
 
@@ -167,25 +175,28 @@ fn full_windows_tell_of_each_function_what_it_is_alone() {
     skip_unless!(need_full());
     skip_unless!(need_pmu_guest());
     let scratch = Scratch::new();
-    let short = ["--quick", "--memory", "1", "--seconds", "4", "--alone", "0.1"];
-    let arms = ["--arms", "PLAIN-LONG,STROBE-300", "--period", "500000", "--windows", "300"];
+    let short = ["--quick", "--memory", "1", "--seconds", "4", "--alone", "0.2"];
+    let arms = ["--arms", "PLAIN-LONG,STROBE-600", "--period", "1000000", "--windows", "600"];
     let words = [&["bench", "functions", "--json", "f.json"][..], &short, &arms].concat();
-    let bench = in_guest(&scratch, "1", &words);
+    let bench = in_guest(&scratch, 1, &words);
     bench.exits(0).prints("PF/KI: page faults per 1000 instructions").prints("emulated");
     let file = json(&scratch, "f.json");
     for function in ["fp_division", "int_division", "nops", "pointer_chase", "fresh_pages"] {
-        let (cpi, _) = value(&file, "STROBE-300", function, "CPI");
-        assert!((cpi - 2.0).abs() < 0.02, "{function}: {cpi} cycles per instruction");
+        let (cpi, _) = value(&file, "STROBE-600", function, "CPI");
+        assert!(
+            (cpi / CYCLES as f64 - 1.0).abs() < 0.01,
+            "{function}: {cpi} cycles per instruction"
+        );
     }
     // 10 pages for 5050 instructions.
     let by_hand = 1000.0 / 505.0;
     let (alone, _) = value(&file, "PURE", "fresh_pages", "PF/KI");
     assert!((alone / by_hand - 1.0).abs() < 0.05, "{alone} of {by_hand}");
     // Some 50 faults are in windows: half as many, or half as many again, is beyond three deviations.
-    let (strobe, _) = value(&file, "STROBE-300", "fresh_pages", "PF/KI");
+    let (strobe, _) = value(&file, "STROBE-600", "fresh_pages", "PF/KI");
     assert!((strobe / by_hand - 1.0).abs() < 0.5, "{strobe} of {by_hand}");
-    assert_eq!(value(&file, "STROBE-300", "nops", "PF/KI").0, 0.0);
-    // With a sample in each half million cycles, every function has the faults of one.
+    assert_eq!(value(&file, "STROBE-600", "nops", "PF/KI").0, 0.0);
+    // With a sample in each million cycles, every function has the faults of one.
     let (plain, _) = value(&file, "PLAIN-LONG", "fresh_pages", "PF/KI");
     let (others, _) = value(&file, "PLAIN-LONG", "nops", "PF/KI");
     assert!(plain < by_hand / 4.0 && others > 0.0, "{plain} {others}");

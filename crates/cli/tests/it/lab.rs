@@ -6,8 +6,10 @@ use std::process::{Command, Stdio};
 use pmuscope_lab::Kernels;
 use pmuscope_machine::user_cache;
 
+use crate::guest_script::{need_script, run_script};
 use crate::harness::{Outcome, Scratch, need_full, skip_unless};
 use crate::recording::Recording;
+use crate::strobe::need_pmu_guest;
 
 /// Why no guest of this kind can run here; `None` if one can. In CI it is a failure.
 pub(crate) fn need_guests(arch: &str, kernel: &str) -> Option<String> {
@@ -107,16 +109,11 @@ fn full_a_guest_that_fails_is_an_error_that_says_why() {
     fails(&[&large[..], &["./make-big"]].concat(), "Try: --results");
 }
 
-/// What the kernel counted of an event while a loop of `rounds` rounds ran in a guest with a PMU.
-fn instructions_of_a_loop(rounds: u64) -> u64 {
-    let scratch = Scratch::new();
-    let guest = ["run", "--arch", "aarch64", "--icount", "1", "--", "record"];
-    let rounds = rounds.to_string();
-    let record = ["-e", "cycles:u,instructions:u", "--", "pmuscope", "workload", "exact-loop"];
-    let outcome = lab(&scratch, guest.iter().chain(&record).chain(&["--rounds", rounds.as_str()]));
-    outcome.exits(0).prints("Instructions = ");
-    scratch.pmuscope(["report"]).exits(0).prints("cycles:u").prints("exact");
-    let info = Recording::at(scratch.path("pmuscope.data")).info();
+/// What the kernel counted of instructions, by a recording of a guest.
+fn instructions_of(scratch: &Scratch, file: &str) -> u64 {
+    let report = scratch.pmuscope(["report", "-i", file]);
+    report.exits(0).prints("cycles:u").prints("exact");
+    let info = Recording::at(scratch.path(file)).info();
     let event = info.events.iter().find(|event| event.name == "instructions:u").unwrap();
     assert_eq!(event.origin, "hardware");
     event.counted.unwrap()
@@ -125,12 +122,23 @@ fn instructions_of_a_loop(rounds: u64) -> u64 {
 #[test]
 fn full_the_instructions_of_a_known_loop_are_counted() {
     skip_unless!(need_full());
-    skip_unless!(need_guests("aarch64", "6.1"));
+    skip_unless!(need_pmu_guest());
+    skip_unless!(need_script());
     const ROUNDS: u64 = 20_000_000;
-    let counted = instructions_of_a_loop(2 * ROUNDS) - instructions_of_a_loop(ROUNDS);
+    let scratch = Scratch::new();
+    let record = |rounds: u64| {
+        format!(
+            "pmuscope record -e cycles:u,instructions:u -o {rounds}.data -- pmuscope workload \
+             exact-loop --rounds {rounds}\n"
+        )
+    };
+    let script = run_script(&scratch, &(record(ROUNDS) + &record(2 * ROUNDS)));
+    script.exits(0).prints("Instructions = ");
+    let [one, two] =
+        [ROUNDS, 2 * ROUNDS].map(|rounds| instructions_of(&scratch, &format!("{rounds}.data")));
     // Two instructions a round. The program around it prints a time, whose digits vary.
     let expected = 2 * ROUNDS;
-    assert!(counted.abs_diff(expected) < expected / 10_000, "{counted}, expected {expected}");
+    assert!((two - one).abs_diff(expected) < expected / 10_000, "{one} {two}, expected {expected}");
 }
 
 #[test]

@@ -108,7 +108,7 @@ fn events_of_a_pmu_are_there_with_their_encodings_and_what_it_lacks_with_the_rea
     skip_unless!(need_pmu_guest());
     let scratch = Scratch::new();
     let list = ["list", "--json", "^(armv8|cycles$|instructions$|LLC-loads$|dTLB)"];
-    let outcome = in_guest(&scratch, "1", &list);
+    let outcome = in_guest(&scratch, 1, &list);
     outcome.exits(0);
     let value = parsed(&outcome.stdout);
     let events = value["events"].as_array().unwrap();

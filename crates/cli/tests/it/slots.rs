@@ -54,6 +54,6 @@ fn a_kernel_with_16_cpus_lets_in_what_the_rules_do() {
 fn a_kernel_with_slots_of_two_kinds_lets_in_what_the_rules_do() {
     skip_unless!(need_pmu_guest());
     let scratch = Scratch::new();
-    let outcome = in_guest(&scratch, "1", &AGAINST_KERNEL);
+    let outcome = in_guest(&scratch, 1, &AGAINST_KERNEL);
     agrees(&outcome, " for instructions on each of 1 possible CPUs, 1 online");
 }

@@ -1,12 +1,13 @@
 //! Windows: refused where there is no PMU, and recorded in guests that have one.
 //!
-//! In these guests an instruction takes 2 cycles, so all counts are multiples of 2, and one CPU is
+//! In these guests an instruction takes 4 cycles, so all counts are multiples of 4, and one CPU is
 //! emulated at a time: windows are what they are asked to be, to the cycle.
 
 use pmuscope_perfdata::info::RecordingInfo;
 use pmuscope_perfdata::strobe::{Reason, StrobeInfo};
 
-use crate::harness::{Outcome, Scratch, need_full, need_perf, skip_unless};
+use crate::guest_script::{need_script, run_script};
+use crate::harness::{Outcome, Scratch, need_full, skip_unless};
 use crate::lab::{lab, need_guests};
 use crate::recording::Recording;
 use crate::windows::Windows;
@@ -22,11 +23,24 @@ pub(crate) fn need_pmu_guest() -> Option<String> {
     })
 }
 
-/// Runs this in a guest with so many CPUs.
-pub(crate) fn in_guest(scratch: &Scratch, cpus: &str, args: &[&str]) -> Outcome {
-    let guest = ["run", "--arch", "aarch64", "--icount", "1", "--cpus", cpus, "--"];
-    lab(scratch, guest.iter().chain(args))
+/// What an instruction takes in these guests; a cycle is a nanosecond. With twice as many, the shortest
+/// window there is would be longer than the usual one; with half as many, a second takes us twice as long.
+pub(crate) const CYCLES: u64 = 4;
+
+/// `pmuscope lab` with these arguments, for such a guest with so many CPUs.
+pub(crate) fn pmu_guest(cpus: u32) -> [String; 7] {
+    let (icount, cpus) = (CYCLES.ilog2().to_string(), cpus.to_string());
+    ["run", "--arch", "aarch64", "--icount", &icount, "--cpus", &cpus].map(String::from)
 }
+
+/// Runs this in such a guest with so many CPUs.
+pub(crate) fn in_guest(scratch: &Scratch, cpus: u32, args: &[&str]) -> Outcome {
+    let words = args.iter().map(|&word| word.to_owned());
+    lab(scratch, pmu_guest(cpus).into_iter().chain(["--".to_owned()]).chain(words))
+}
+
+/// The usual length, cycles: of so many instructions.
+pub(crate) const WINDOW: u64 = 75 * CYCLES;
 
 fn strobe_of(info: &RecordingInfo) -> &StrobeInfo {
     info.strobe.as_ref().expect("a strobed recording")
@@ -34,10 +48,10 @@ fn strobe_of(info: &RecordingInfo) -> &StrobeInfo {
 
 /// What must hold of a recording on one CPU that nobody disturbed.
 #[track_caller]
-pub(crate) fn holds(recording: &Recording, window: u64) -> Windows {
+pub(crate) fn holds(recording: &Recording) -> Windows {
     let info = recording.info();
     let strobe = strobe_of(&info);
-    assert_eq!((strobe.granule, info.lost()), (2, Some(0)), "{strobe:?}");
+    assert_eq!((strobe.granule, info.lost()), (CYCLES, Some(0)), "{strobe:?}");
     let windows = Windows::of(recording);
     let all = windows.all();
     // Samples of tries that were not accepted are not in the file.
@@ -45,7 +59,7 @@ pub(crate) fn holds(recording: &Recording, window: u64) -> Windows {
     // Every window that is not right has a cause, which is a switch.
     assert_eq!((windows.wrong_offset, windows.wrong_length), (0, 0), "{:?}", windows.lengths);
     let lengths: Vec<u64> = windows.lengths.keys().copied().collect();
-    assert_eq!(lengths, [window], "lengths of windows");
+    assert_eq!(lengths, [WINDOW], "lengths of windows");
     assert!(windows.accepted * 100 >= all * 97, "{} of {all}", windows.accepted);
     // The first and the last of an epoch may be cut in two.
     let epochs = strobe.epochs.len() as u64;
@@ -53,7 +67,7 @@ pub(crate) fn holds(recording: &Recording, window: u64) -> Windows {
     let reasons = strobe.epochs.iter().map(|epoch| epoch.reason);
     assert!(reasons.skip(1).all(|reason| reason == Reason::Dither), "{strobe:?}");
     let offsets = strobe.epochs.iter().map(|epoch| epoch.offsets[0]);
-    assert!(offsets.clone().all(|offset| offset == window), "{strobe:?}");
+    assert!(offsets.clone().all(|offset| offset == WINDOW), "{strobe:?}");
     windows
 }
 
@@ -97,13 +111,22 @@ fn seen(check: &Outcome, what: &str) -> String {
     seen.to_owned()
 }
 
-/// A foreign period and throttling are seen as what they are, and windows are right again afterwards.
+/// Without being asked to disturb, the check touches nothing, and lengths are exact. A foreign period and
+/// throttling are seen as what they are, and windows are right again afterwards.
 #[test]
 fn what_loses_the_phase_is_seen_and_repaired() {
     skip_unless!(need_pmu_guest());
-    let disturb = "--disturb=period,throttle";
-    let check = in_guest(&Scratch::new(), "1", &["doctor", "--strobe-check=0.5", disturb]);
+    skip_unless!(need_script());
+    let check = run_script(
+        &Scratch::new(),
+        "pmuscope doctor --strobe-check=1\n\
+         pmuscope doctor --strobe-check=0.5 --disturb=period,throttle\n",
+    );
     check.exits(0);
+    let (alone, disturbed) = check.stdout.split_once("exit 0: ").unwrap();
+    assert!(disturbed.contains("exit 0: "), "{check}");
+    assert!(alone.contains("0  0  0  0  0") && alone.contains("the method holds here"), "{check}");
+    assert!(!alone.contains("seen by"), "{check}");
     assert_eq!(seen(&check, "a period set by somebody else, CPU 0: "), "seen by lengths");
     let limit = seen(&check, "a lower limit of the sampling rate, CPU 0: ");
     assert_eq!(limit, "seen by throttle records");
@@ -116,61 +139,7 @@ fn full_a_cpu_that_goes_and_comes_has_windows_again() {
     skip_unless!(need_full());
     skip_unless!(need_pmu_guest());
     let disturb = "--disturb=hotplug";
-    let check = in_guest(&Scratch::new(), "2", &["doctor", "--strobe-check=0.5", disturb]);
+    let check = in_guest(&Scratch::new(), 2, &["doctor", "--strobe-check=0.5", disturb]);
     let gone = seen(&check, "a CPU that goes offline and comes back, CPU 1: ");
     assert_eq!(gone, "seen by its absence");
-}
-
-/// Nothing of the user's is touched by a check that is not asked to disturb, and lengths are exact.
-#[test]
-fn full_the_check_of_an_emulated_pmu_finds_no_spread() {
-    skip_unless!(need_full());
-    skip_unless!(need_pmu_guest());
-    let check = in_guest(&Scratch::new(), "1", &["doctor", "--strobe-check=5"]);
-    check.exits(0).prints("0  0  0  0  0").prints("the method holds here");
-    assert!(!check.stdout.contains("seen by"), "{check}");
-}
-
-#[test]
-fn full_windows_of_a_minute_keep_their_phase() {
-    skip_unless!(need_full());
-    skip_unless!(need_pmu_guest());
-    let scratch = Scratch::new();
-    let mix = ["share-mix", "--seconds", "60", "--threads", "6"];
-    let record = ["record", "--strobe", "-o", "minute.data", "--", "pmuscope", "workload"];
-    in_guest(&scratch, "1", &record.iter().chain(&mix).copied().collect::<Vec<_>>()).exits(0);
-    let recording = Recording::at(scratch.path("minute.data"));
-    let windows = holds(&recording, 300);
-    assert!(windows.all() > 55_000 && windows.epochs >= 60, "{} {}", windows.all(), windows.epochs);
-    // perf shows a sample once for each member of the group whose count has grown, and is content.
-    if need_perf().is_none() {
-        let by_perf = recording.by_perf().times.len() as u64;
-        assert!(by_perf >= recording.info().samples(), "{by_perf} by perf");
-    }
-    println!(
-        "{} windows kept, {} switched, {} epochs",
-        windows.accepted, windows.switched, windows.epochs
-    );
-}
-
-/// The events of all tasks, and of which processes windows are wanted; perf's words for windows.
-#[test]
-fn full_windows_of_a_whole_machine_in_perfs_words() {
-    skip_unless!(need_full());
-    skip_unless!(need_pmu_guest());
-    let scratch = Scratch::new();
-    let events = "{cycles/period=499700,alt-period=300,alt-period-jitter=5/,instructions}:uS";
-    let record = ["record", "-a", "-e", events, "-o", "all.data", "--"];
-    let load =
-        ["pmuscope", "workload", "stencil", "--threads", "3", "--seconds", "3", "--size", "64"];
-    in_guest(&scratch, "1", &record.iter().chain(&load).copied().collect::<Vec<_>>()).exits(0);
-    let recording = Recording::at(scratch.path("all.data"));
-    let info = recording.info();
-    let strobe = strobe_of(&info);
-    assert_eq!((strobe.window, strobe.period, strobe.jitter), (300, 500_000, 31));
-    let lengths: Vec<u64> = strobe.epochs.iter().map(|epoch| epoch.offsets[0]).collect();
-    assert!(lengths.iter().all(|length| (300..=332).contains(length)), "{lengths:?}");
-    let windows = Windows::of(&recording);
-    assert_eq!((windows.wrong_offset, windows.wrong_length, windows.outside), (0, 0, 0));
-    assert!(windows.accepted > 1000, "{}", windows.accepted);
 }

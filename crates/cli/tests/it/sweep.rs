@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use rustix::process::Signal;
 
+use crate::guest_script::{need_script, run_script};
 use crate::harness::{Outcome, Scratch, need_root, skip_unless};
-use crate::lab::lab;
 use crate::strobe::{in_guest, need_pmu_guest};
 
 fn file(path: &Path) -> Value {
@@ -157,7 +157,7 @@ fn slots_are_refused_in_one_sentence_where_the_pmu_does_not_count_them() {
     }
     sweep(&scratch, &["--topdown", "-e", "cycles"], &["true"]).exits(2);
     skip_unless!(need_pmu_guest());
-    let refused = in_guest(&scratch, "1", &["sweep", "--topdown", "--", "true"]);
+    let refused = in_guest(&scratch, 1, &["sweep", "--topdown", "--", "true"]);
     let sentence = " does not have op_retired, op_spec, slots-per-cycle \
                     (caps/slots in sysfs), stall_slot";
     refused.exits(3).complains(sentence);
@@ -173,18 +173,21 @@ fn a_plan_is_shown_without_running_anything() {
     scratch.pmuscope(["sweep", "-e", "(", "--", "true"]).exits(2).complains("regular expression");
 }
 
-/// Sweeps everything over a loop of so many rounds in a guest whose PMU counts exactly; the result.
+/// Sweeps everything over loops of so many rounds in a guest whose PMU counts exactly; the results.
 #[track_caller]
-fn sweep_in_guest(scratch: &Scratch, rounds: u64) -> Value {
-    let per = format!("loop={rounds}");
-    let rounds = rounds.to_string();
-    let guest = ["run", "--arch", "aarch64", "--icount", "1", "--cpus", "1", "--"];
-    let sweep = ["sweep", "-e", ".*", "-e", "instructions:u", "-r", "2", "--per", &per];
-    let program = ["--", "/proc/1/exe", "workload", "exact-loop", "--rounds", &rounds];
-    let outcome = lab(scratch, [&guest[..], &sweep, &["--json", "a.json"], &program].concat());
+fn sweeps_in_guest<const N: usize>(scratch: &Scratch, rounds: [u64; N]) -> [Value; N] {
+    let name = |rounds: u64| format!("{rounds}.json");
+    let sweep = |rounds: u64| {
+        format!(
+            "pmuscope sweep -e .* -e instructions:u -r 2 --per loop={rounds} --json {} -- pmuscope \
+             workload exact-loop --rounds {rounds}\n",
+            name(rounds)
+        )
+    };
+    let outcome = run_script(scratch, &rounds.map(sweep).concat());
     // What the PMU does not have was asked for, too.
-    outcome.exits(1);
-    file(&scratch.path("a.json"))
+    assert_eq!(outcome.exits(0).stdout.matches("exit 1: pmuscope sweep").count(), N, "{outcome}");
+    rounds.map(|rounds| file(&scratch.path(&name(rounds))))
 }
 
 /// The number of every run of an event, none of which took turns.
@@ -204,9 +207,10 @@ fn counts(file: &Value, event: &str) -> Vec<f64> {
 #[test]
 fn a_pmu_counts_a_known_loop_to_the_instruction_and_every_event_or_why_not() {
     skip_unless!(need_pmu_guest());
+    skip_unless!(need_script());
     let scratch = Scratch::new();
     let (few, many) = (20_000_000, 60_000_000);
-    let files = [few, many].map(|rounds| sweep_in_guest(&scratch, rounds));
+    let files = sweeps_in_guest(&scratch, [few, many]);
     let [of_few, of_many] = [0, 1].map(|i: usize| counts(&files[i], "instructions:u"));
     assert_eq!((of_few.len(), of_many.len()), (2, 2));
     // What is around the loop is in both.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use pmuscope_perfdata::reader::Record;
-use pmuscope_perfdata::strobe::{Epoch, StrobeInfo};
+use pmuscope_perfdata::strobe::Epoch;
 
 use crate::recording::Recording;
 
@@ -16,6 +16,8 @@ pub(crate) struct Windows {
     pub(crate) switched: u64,
     pub(crate) wrong_offset: u64,
     pub(crate) wrong_length: u64,
+    /// Of those of a wrong length, the ones that are off by more than half.
+    pub(crate) far: u64,
     /// A without B, or B without A.
     pub(crate) unpaired: u64,
     /// Samples outside of all epochs.
@@ -24,16 +26,21 @@ pub(crate) struct Windows {
     pub(crate) lengths: BTreeMap<u64, u64>,
     /// Epochs with at least one window.
     pub(crate) epochs: u64,
-    /// Instruction pointers of A samples that lie in epochs, with their processes.
-    pub(crate) opened_at: Vec<(i32, u64)>,
+    /// Samples that open windows (A) and those that close them, in epochs, by process and thread.
+    pub(crate) opened_by: BTreeMap<(i32, i32), u64>,
+    pub(crate) closed_by: BTreeMap<(i32, i32), u64>,
 }
 
 /// A sample of an edge.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Edge {
+    /// Its place among the edges: 0 is A.
+    number: usize,
+    /// Where its epoch begins.
+    epoch: u64,
     time: u64,
-    a: u64,
-    b: u64,
+    /// Counts of all edges.
+    counts: Vec<u64>,
     switches: u64,
 }
 
@@ -43,7 +50,7 @@ impl Windows {
     pub(crate) fn of(recording: &Recording) -> Self {
         let strobe = recording.info().strobe.expect("a strobed recording");
         let mut windows = Self::default();
-        let mut open: BTreeMap<u32, (u64, Edge)> = BTreeMap::new();
+        let mut open: BTreeMap<u32, Edge> = BTreeMap::new();
         let mut seen = std::collections::BTreeSet::new();
         let reader_events = recording.read(|_| ()).events().to_vec();
         let ids = |event: u32| reader_events[event as usize].ids.clone();
@@ -59,41 +66,52 @@ impl Windows {
                 sample.read.unwrap().iter().map(|v| (v.id.unwrap(), v.value)).collect();
             let count =
                 |event: u32| ids(event).iter().find_map(|id| values.get(id)).copied().unwrap();
+            let is_it = |edge: &u32| *edge as usize == sample.event;
             let edge = Edge {
+                number: group.edges.iter().position(is_it).unwrap(),
+                epoch: epoch.from_ns,
                 time,
-                a: count(group.edges[0]),
-                b: count(group.edges[1]),
+                counts: group.edges.iter().map(|edge| count(*edge)).collect(),
                 switches: count(group.context_switches.unwrap()),
             };
-            if sample.event == group.edges[0] as usize {
-                windows.opened_at.push((sample.pid.unwrap(), sample.ip.unwrap()));
-                windows.unpaired += u64::from(open.insert(cpu, (epoch.from_ns, edge)).is_some());
+            let task = (sample.pid.unwrap(), sample.tid.unwrap());
+            let opened = open.remove(&cpu);
+            if edge.number == 0 {
+                *windows.opened_by.entry(task).or_default() += 1;
+                windows.unpaired += u64::from(opened.is_some());
             } else {
-                match open.remove(&cpu).filter(|(from_ns, _)| *from_ns == epoch.from_ns) {
-                    Some((_, opened)) => {
+                *windows.closed_by.entry(task).or_default() += 1;
+                let is_before = |it: &Edge| it.epoch == edge.epoch && it.number + 1 == edge.number;
+                match opened.filter(is_before) {
+                    Some(opened) => {
                         seen.insert((cpu, epoch.from_ns));
-                        windows.take(&strobe, epoch, opened, edge);
+                        windows.take(epoch, &opened, &edge);
                     }
                     None => windows.unpaired += 1,
                 }
+            }
+            if edge.number + 1 < group.edges.len() {
+                open.insert(cpu, edge);
             }
         });
         windows.epochs = seen.len() as u64;
         windows
     }
 
-    fn take(&mut self, _strobe: &StrobeInfo, epoch: &Epoch, opened: Edge, closed: Edge) {
+    fn take(&mut self, epoch: &Epoch, opened: &Edge, closed: &Edge) {
         assert!(closed.time >= opened.time);
-        let length = closed.a - opened.a;
-        let offset = epoch.offsets[0];
-        let apart = epoch.apart(1);
-        if [opened, closed].iter().any(|edge| Some(edge.a.wrapping_sub(edge.b)) != apart) {
+        let length = closed.counts[0] - opened.counts[0];
+        let offset = |edge: usize| edge.checked_sub(1).map_or(0, |closing| epoch.offsets[closing]);
+        let apart = |edge: &Edge| edge.counts[0].wrapping_sub(edge.counts[edge.number]);
+        if [opened, closed].iter().any(|edge| Some(apart(edge)) != epoch.apart(edge.number)) {
             self.wrong_offset += 1;
         } else if closed.switches != opened.switches {
             self.switched += 1;
         } else {
             *self.lengths.entry(length).or_default() += 1;
-            if length == offset {
+            let expected = offset(closed.number) - offset(opened.number);
+            self.far += u64::from(length.abs_diff(expected) > expected / 2);
+            if length == expected {
                 self.accepted += 1;
             } else {
                 self.wrong_length += 1;
@@ -104,5 +122,10 @@ impl Windows {
     /// All windows.
     pub(crate) fn all(&self) -> u64 {
         self.accepted + self.switched + self.wrong_offset + self.wrong_length
+    }
+
+    /// A samples.
+    pub(crate) fn opened(&self) -> u64 {
+        self.opened_by.values().sum()
     }
 }
