@@ -108,6 +108,9 @@ pub struct RingFacts {
     pub packets: u64,
     /// Million packets in a second.
     pub mpps: f64,
+    /// CPU of each process when it began, the producer's first; empty in old results.
+    #[serde(default)]
+    pub cpus: Vec<u32>,
 }
 
 /// Work of the stencil.

@@ -338,6 +338,8 @@ fn text(facts: &Facts) -> String {
     }
     if let Some(ring) = &facts.ring {
         text += &format!("Mode = {}\nProcesses = {}\n", ring.mode, ring.processes);
+        let cpus: Vec<String> = ring.cpus.iter().map(ToString::to_string).collect();
+        text += &format!("CPUs = {}\n", cpus.join(","));
         text += &format!("Packets = {}\nMpps = {:.3}\n", ring.packets, ring.mpps);
     }
     if let Some(instructions) = facts.instructions {

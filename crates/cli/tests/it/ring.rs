@@ -12,6 +12,11 @@ fn two_processes_pass_packets_in_both_ways() {
         let args = [&["workload", "ring", "--mode", mode], &flags[..]].concat();
         let outcome = scratch.pmuscope(args);
         outcome.exits(0).prints(&format!("Mode = {mode}\n")).prints("Packets = 200000\n");
+        // Each has a CPU of its own, where there are two.
+        let line = outcome.stdout.lines().find_map(|line| line.strip_prefix("CPUs = ")).unwrap();
+        let (producer, consumer) = line.split_once(',').unwrap();
+        let one = std::thread::available_parallelism().unwrap().get() == 1;
+        assert_eq!(producer == consumer, one, "{line}");
     }
     let outcome = scratch.pmuscope(["workload", "ring", "--processes", "3"]);
     outcome.exits(2).complains("--processes: 1 or 2");

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use pmuscope_machine::CpuSet;
-use pmuscope_machine::place::set_affinity;
+use pmuscope_machine::place::{current_cpu, set_affinity};
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::error::WorkloadError;
@@ -33,6 +33,7 @@ const MEETING: usize = 8;
 const READY: usize = 0;
 const GO: usize = 1;
 const SUM: usize = 2;
+const CPU: usize = 3;
 
 /// How a side knows what is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,12 +135,21 @@ pub fn run(program: &Path, options: &Options) -> Result<Facts, WorkloadError> {
         .map_err(|error| WorkloadError::system("size shared memory", error))?;
     let shared = map(&file, options)?;
     let (meeting, ring) = shared.words().split_at(MEETING);
-    pin(options, 0)?;
-    let (time_s, sum) = match options.processes {
-        1 => alone(ring, options),
-        _ => {
-            let consumer = consumer(program, &file, options)?;
-            between_two(meeting, ring, options, consumer)?
+    // Before this process has a CPU of its own: the other inherits where it may run.
+    let mut consumer =
+        (options.processes == 2).then(|| consumer(program, &file, options)).transpose()?;
+    if let Err(error) = pin(options, 0) {
+        // Nobody will tell it to begin.
+        let _ = consumer.as_mut().map(|child| child.kill().and_then(|()| child.wait()));
+        return Err(error);
+    }
+    let mut cpus = vec![current_cpu()];
+    let (time_s, sum) = match consumer {
+        None => alone(ring, options),
+        Some(consumer) => {
+            let through = between_two(meeting, ring, options, consumer)?;
+            cpus.push(meeting[CPU].load(Ordering::Relaxed) as u32);
+            through
         }
     };
     if sum != options.expected() {
@@ -152,6 +162,7 @@ pub fn run(program: &Path, options: &Options) -> Result<Facts, WorkloadError> {
         processes: options.processes,
         packets: options.packets,
         mpps: options.packets as f64 / time_s / 1e6,
+        cpus,
     });
     Ok(facts)
 }
@@ -167,6 +178,7 @@ pub fn attach(path: &Path, options: &Options) -> Result<(), WorkloadError> {
     let shared = map(&file, options)?;
     let (meeting, ring) = shared.words().split_at(MEETING);
     pin(options, 1)?;
+    meeting[CPU].store(current_cpu().into(), Ordering::Relaxed);
     meeting[READY].store(1, Ordering::Release);
     wait_for(&meeting[GO]);
     let mut side = Side::new(ring, options.mode, options.buffer());
@@ -313,7 +325,7 @@ mod tests {
             let facts = run(Path::new("/nonexistent"), &options).unwrap();
             let ring = facts.ring.unwrap();
             assert_eq!((ring.packets, &ring.mode[..]), (50_000, mode.name()));
-            assert!(ring.mpps > 0.0);
+            assert!(ring.mpps > 0.0 && ring.cpus.len() == 1);
         }
     }
 
