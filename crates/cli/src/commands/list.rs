@@ -15,6 +15,7 @@ use regex::RegexBuilder;
 
 use super::event_lists::EventListArgs;
 use crate::commands::answer::Begun;
+use crate::commands::doctor;
 use crate::exit::{Exit, failure};
 use crate::terminal;
 
@@ -84,7 +85,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     }
     let view = ListView { pattern: args.pattern.as_deref(), rows, lists: from, notes };
     let text = match (args.json, args.details) {
-        (true, _) => begun.json(LIST_SCHEMA, None, &exit, ListReport::new(&view))?,
+        (true, _) => {
+            let facts = doctor::facts()?;
+            begun.json(LIST_SCHEMA, Some(&facts), &exit, ListReport::new(&view))?
+        }
         (false, true) => details_text(&view, &terminal::style()),
         (false, false) => list_text(&view, &terminal::style()),
     };

@@ -19,8 +19,16 @@ fn documented(kind: &str) -> BTreeSet<String> {
     let text = std::fs::read_to_string(root.join("docs/json.md")).unwrap();
     let sections = ["Every command", &schema(kind)].map(str::to_owned);
     let mut paths = BTreeSet::new();
-    for section in text.split("\n## ").filter(|text| sections.iter().any(|s| text.starts_with(s))) {
-        for row in section.lines().filter(|line| line.starts_with("| `")) {
+    for section in text.split("\n## ") {
+        // What is known of the machine is told once, and the same everywhere.
+        let is_doctors = section.starts_with(&schema("doctor"));
+        let is_own = sections.iter().any(|own| section.starts_with(own));
+        let start = match (is_own, is_doctors) {
+            (true, _) => "| `",
+            (_, true) => "| `machine.",
+            _ => continue,
+        };
+        for row in section.lines().filter(|line| line.starts_with(start)) {
             let mut parent = String::new();
             for name in row.split('|').nth(1).unwrap().split('`').skip(1).step_by(2) {
                 let path = match name.strip_prefix('.') {
