@@ -87,10 +87,12 @@ pub struct Explanation {
     pub difference: Option<Estimated>,
     /// Ratio of means.
     pub ratio: Option<Estimated>,
-    /// That it did not change; the one question asked, so not corrected for others.
+    /// That it did not change, if that were the only question.
     pub p: Option<f64>,
-    /// Whether it did, at the level of the comparison. If not, there is nothing to explain: the rest
-    /// is what would go with a change if there was one.
+    /// The same among all figures, as the table has it.
+    pub p_adjusted: Option<f64>,
+    /// Whether it did: the verdict of the table, so that both say the same. If not, there is nothing to
+    /// explain: the rest is what would go with a change if there was one.
     pub changed: bool,
     /// What goes with it, in groups, best first.
     pub causes: Vec<Cause>,
@@ -186,7 +188,6 @@ struct Scene<'a> {
     /// Which of each row's pairs.
     pair: usize,
     files: (usize, usize),
-    alpha: f64,
 }
 
 /// Explains the figure asked for, for each pair of files and each set of labels.
@@ -195,7 +196,6 @@ pub(super) fn explain(
     rows: &[Row],
     tested: &[Vec<Option<Change>>],
     asked: &Explain,
-    alpha: f64,
 ) -> Result<Vec<Explanation>, CompareError> {
     let targets = targets(figures, asked.metric.as_deref())?;
     for (event, _) in &asked.costs {
@@ -210,7 +210,6 @@ pub(super) fn explain(
         tested: &tested[pair],
         pair,
         files: (pairs[pair].base, pairs[pair].other),
-        alpha,
     };
     let each = (0..pairs.len()).flat_map(|pair| targets.iter().map(move |&at| (pair, at)));
     Ok(each.map(|(pair, at)| scene(pair).explain(at, &asked.costs)).collect())
@@ -269,6 +268,7 @@ impl Scene<'_> {
         let parts = change.map_or_else(Vec::new, |c| self.parts(&two, c, &others, costs, &causes));
         let rest = change.map(|change| rest(change, &parts));
         let p = self.tested[at].map(|tested| tested.p);
+        let pair = &self.rows[at].pairs[self.pair];
         Explanation {
             base: self.files.0,
             other: self.files.1,
@@ -280,7 +280,8 @@ impl Scene<'_> {
             difference: change.map(Estimated::from),
             ratio: ratio_of_means(&a, &b, LEVEL).map(Estimated::from),
             p,
-            changed: p.is_some_and(|p| p <= self.alpha),
+            p_adjusted: pair.p_adjusted,
+            changed: matches!(pair.verdict, Verdict::More | Verdict::Less),
             causes,
             parts,
             rest: rest.map(Estimated::from),

@@ -249,7 +249,7 @@ pub fn compare(files: &[(String, RunFile)], options: &Options) -> Result<Compari
     };
     let rows: Vec<Row> = all.iter().enumerate().map(row).collect();
     let explanations = match &options.explain {
-        Some(asked) => explain::explain(&all, &rows, &tested, asked, options.alpha)?,
+        Some(asked) => explain::explain(&all, &rows, &tested, asked)?,
         None => Vec::new(),
     };
     Ok(Comparison {

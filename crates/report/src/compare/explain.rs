@@ -19,7 +19,7 @@ const MOST: usize = 25;
 pub(super) fn text(explanation: &Explanation, names: &[String], style: &Style) -> String {
     let mut out = head(explanation, names);
     if !explanation.changed {
-        let why = match explanation.p {
+        let why = match explanation.p_adjusted {
             Some(p) => format!("p = {}", p_text(p)),
             None => "too few runs for a test".to_owned(),
         };
