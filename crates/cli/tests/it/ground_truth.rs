@@ -175,7 +175,7 @@ fn full_windows_tell_of_each_function_what_it_is_alone() {
     skip_unless!(need_full());
     skip_unless!(need_pmu_guest());
     let scratch = Scratch::new();
-    let short = ["--quick", "--memory", "1", "--seconds", "4", "--alone", "0.2"];
+    let short = ["--quick", "--memory", "1", "--seconds", "4", "--alone", "0.4"];
     let arms = ["--arms", "PLAIN-LONG,STROBE-600", "--period", "1000000", "--windows", "600"];
     let words = [&["bench", "functions", "--json", "f.json"][..], &short, &arms].concat();
     let bench = in_guest(&scratch, 1, &words);
