@@ -12,6 +12,7 @@ use pmuscope_abi::record::{HEADER_SIZE, RecordBuilder, kind};
 use serde::{Deserialize, Serialize};
 
 use crate::strobe::{EpochUpdate, PAYLOAD_EPOCHS, StrobeInfo};
+use crate::watch::WatchInfo;
 
 /// Feature bit of the metadata section: above all bits perf knows, silently passed over by it.
 pub const FEATURE_INFO: u32 = 200;
@@ -62,6 +63,9 @@ pub struct RecordingInfo {
     /// How it was strobed, if it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strobe: Option<StrobeInfo>,
+    /// What was watched, if it is one of watchpoints.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub watch: Option<WatchInfo>,
     /// Sentences a reader of the result should see (reduced features, fallbacks).
     pub notices: Vec<String>,
 }
