@@ -126,7 +126,7 @@ impl Entry {
 }
 
 /// `ffffffff81000000 T _stext` or `ffffffffc0401000 t ext4_sync   [ext4]`.
-fn parse(line: &[u8]) -> Option<(u64, u8, &[u8])> {
+pub(crate) fn parse(line: &[u8]) -> Option<(u64, u8, &[u8])> {
     let (address, rest) = line.split_at_checked(line.iter().position(|&byte| byte == b' ')?)?;
     let [b' ', kind, b' ', name @ ..] = rest else { return None };
     let name = name.split(|&byte| byte == b'\t').next()?;

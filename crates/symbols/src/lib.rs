@@ -30,6 +30,7 @@ mod cache;
 mod code;
 mod codec;
 mod debuginfod;
+pub mod definitions;
 mod demangle;
 mod disassemble;
 mod dwarf;

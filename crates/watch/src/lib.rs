@@ -4,8 +4,12 @@
 //! breakpoint when it is opened, even while it is disabled. What does not fit ends in ENOSPC, without a
 //! word about who holds what. Here is the kernel's arithmetic as a library, so that a plan can be made
 //! first.
+//!
+//! What users type ([`target`]) becomes addresses in a process ([`resolve`]).
 
 #![forbid(unsafe_code)]
 
 pub mod kernel;
+pub mod resolve;
 pub mod slots;
+pub mod target;

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)] // tests
 
+mod programs;
 mod real;
 mod scenarios;
+mod symbols;
 mod together;

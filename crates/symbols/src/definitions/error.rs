@@ -1,0 +1,216 @@
+//! Why a name leads to no place in memory.
+
+use std::fmt;
+
+/// Why an expression leads to no place in memory. Each is one sentence about the program asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DefinitionError {
+    /// Nothing has this name.
+    #[error("there is no variable {name}{}", like(near))]
+    NoVariable {
+        /// As asked.
+        name: String,
+        /// Names that are like it.
+        near: Vec<String>,
+    },
+    /// No function has this name.
+    #[error("there is no function {name}{}", like(near))]
+    NoFunction {
+        /// As asked.
+        name: String,
+        /// Names that are like it.
+        near: Vec<String>,
+    },
+    /// Several variables have this name.
+    #[error("{name} is the name of several variables: say which, as {}", list(choices))]
+    Ambiguous {
+        /// As asked.
+        name: String,
+        /// What to type for each.
+        choices: Vec<String>,
+    },
+    /// The compiler removed it.
+    #[error("{name} was optimised out: the compiler left no place for it in memory")]
+    OptimizedOut {
+        /// As asked.
+        name: String,
+    },
+    /// The compiler made a constant of it.
+    #[error("{name} is a constant to the compiler, which left no place for it in memory")]
+    Constant {
+        /// As asked.
+        name: String,
+    },
+    /// It is in registers, or in several places.
+    #[error("{name} has no one place in memory: the compiler keeps it {how}")]
+    NoOnePlace {
+        /// As asked.
+        name: String,
+        /// Where the compiler keeps it.
+        how: &'static str,
+    },
+    /// Each thread has its own.
+    #[error(
+        "{name} is thread-local: each thread has its own, at an address that only the thread knows"
+    )]
+    ThreadLocal {
+        /// As asked.
+        name: String,
+    },
+    /// A variable of a function's activation.
+    #[error(
+        "{name} is a local variable of {function}: it is on the stack, at another address in each call"
+    )]
+    Local {
+        /// As asked.
+        name: String,
+        /// The function that has it.
+        function: String,
+    },
+    /// It is known here, but lives in another module.
+    #[error("{name} is only declared here: another module has it")]
+    Declared {
+        /// As asked.
+        name: String,
+    },
+    /// The object has no such field.
+    #[error("{object} ({type_name}) has no field {field}{}", like(near))]
+    NoField {
+        /// The object.
+        object: String,
+        /// Its type.
+        type_name: String,
+        /// As asked.
+        field: String,
+        /// Fields that are like it, or else those that it has.
+        near: Vec<String>,
+    },
+    /// A part of an object that is no structure.
+    #[error("{object} ({type_name}) is {what}")]
+    Not {
+        /// The object.
+        object: String,
+        /// Its type.
+        type_name: String,
+        /// What cannot be done with it.
+        what: &'static str,
+    },
+    /// An index behind the end.
+    #[error("{object} ({type_name}) has {count} elements, counted from 0: there is no [{index}]")]
+    Index {
+        /// The array.
+        object: String,
+        /// Its type.
+        type_name: String,
+        /// Its length.
+        count: u64,
+        /// As asked.
+        index: i64,
+    },
+    /// Fields of less than a byte.
+    #[error(
+        "{object} is a bit-field of {bits} bits: hardware watches whole bytes. Watch what holds it: {within}"
+    )]
+    BitField {
+        /// As asked.
+        object: String,
+        /// Its size.
+        bits: u64,
+        /// The object that has it.
+        within: String,
+    },
+    /// The type is known by name only.
+    #[error("{object} ({type_name}) has a type whose fields no debug information here tells")]
+    Incomplete {
+        /// The object.
+        object: String,
+        /// Its type.
+        type_name: String,
+    },
+    /// There is a symbol, but nothing that tells of its type.
+    #[error("{name} has a symbol but no type here: {why}. {advice}")]
+    NoType {
+        /// As asked.
+        name: String,
+        /// Why its type is not known.
+        why: String,
+        /// What to do.
+        advice: &'static str,
+    },
+    /// No line of the file has code.
+    #[error("{}", no_line(file, *line, near))]
+    NoLine {
+        /// As asked.
+        file: String,
+        /// As asked.
+        line: u32,
+        /// Source files with like names; empty if the file is there and has no code from the line on.
+        near: Vec<String>,
+    },
+    /// Nothing tells where lines are.
+    #[error("no debug information tells where the lines of {file} are: {why}")]
+    NoLines {
+        /// As asked.
+        file: String,
+        /// Why not.
+        why: String,
+    },
+    /// Debug information contradicts itself.
+    #[error("the debug information of {name} is damaged: {what}")]
+    Damaged {
+        /// As asked.
+        name: String,
+        /// What is wrong with it.
+        what: String,
+    },
+}
+
+impl DefinitionError {
+    /// Whether another module may well have what this one has not.
+    #[must_use]
+    pub fn is_elsewhere(&self) -> bool {
+        matches!(
+            self,
+            Self::NoVariable { .. }
+                | Self::NoFunction { .. }
+                | Self::Declared { .. }
+                | Self::NoLine { .. }
+                | Self::NoLines { .. }
+        )
+    }
+
+    /// Names that are like the one asked for.
+    #[must_use]
+    pub fn near(&self) -> &[String] {
+        match self {
+            Self::NoVariable { near, .. }
+            | Self::NoFunction { near, .. }
+            | Self::NoLine { near, .. } => near,
+            _ => &[],
+        }
+    }
+}
+
+fn like(names: &[String]) -> impl fmt::Display {
+    match names {
+        [] => String::new(),
+        names => format!(". Near is {}", list(names)),
+    }
+}
+
+/// `a`, `a or b`, `a, b or c`.
+fn list(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} or {last}", first.join(", ")),
+    }
+}
+
+fn no_line(file: &str, line: u32, near: &[String]) -> String {
+    match near {
+        [] => format!("{file} has no code at line {line} or behind it"),
+        near => format!("no code comes from a file {file}. Near is {}", list(near)),
+    }
+}

@@ -1,0 +1,263 @@
+//! What a file defines, by name: variables with their types and what lies within them, functions, lines.
+//!
+//! The rest of this crate goes from addresses to names. This goes the other way, for those who want to
+//! watch something that they can name:
+//!
+//! ```text
+//!  expression ─► scan: variables of that name ─► location: where it is ─► follow: fields, indices,
+//!                (units of .debug_info, in       (DW_AT_location)        pointers, by types
+//!                 parallel; else .symtab)
+//!  function   ─► symbol tables
+//!  file:line  ─► line tables
+//! ```
+//!
+//! Addresses are those of the file, as its symbol table counts them; where a process has mapped it is
+//! for the caller to add. Pointers are followed by whoever can read memory: a [`DataPlace`] lists the
+//! steps.
+
+mod error;
+mod expression;
+mod kernel;
+mod names;
+mod tables;
+
+use std::path::Path;
+use std::sync::Arc;
+
+pub use error::DefinitionError;
+pub use expression::{Expression, ExpressionError};
+pub use kernel::{KernelNameError, KernelSymbol, kernel_symbols};
+
+use object::read::Object as _;
+
+use crate::image::Image;
+use crate::locate::Locator;
+use crate::{BuildId, Sources, State};
+
+/// How the bytes of an object are to be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ValueType {
+    /// An integer without a sign; so is what nothing is known of but its size.
+    Unsigned,
+    /// An integer in two's complement.
+    Signed,
+    /// IEEE 754 of 4 or 8 bytes; x87 of 10 in 12 or 16.
+    Float,
+    /// 0 or another value.
+    Bool,
+    /// A character: of 1 byte, or a Unicode scalar value of 2 or 4.
+    Char,
+    /// An address.
+    Pointer,
+    /// One of named values.
+    Enum(Vec<(i64, String)>),
+    /// Several objects in one: a structure, an array.
+    Other,
+}
+
+/// One step to an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// So many bytes on; wraps around, as indices can be negative.
+    Add(u64),
+    /// Reads a pointer there and goes on at what it points to.
+    Dereference,
+}
+
+/// Where an object is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DataPlace {
+    /// Name of the variable, scopes included.
+    pub variable: String,
+    /// The variable's address, as the file's symbol table counts.
+    pub base: u64,
+    /// From there to the object.
+    pub steps: Vec<Step>,
+    /// Size of the object, bytes; 0: not known.
+    pub bytes: u64,
+    /// Size of a pointer of the program, bytes: 4 or 8.
+    pub pointer_bytes: u8,
+    /// How to read it.
+    pub value: ValueType,
+    /// Its type as its language writes it; `None`: there is a symbol and no type.
+    pub type_name: Option<String>,
+    /// File and line that declare the variable.
+    pub declared: Option<(String, u32)>,
+}
+
+/// Places in code that belong together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CodePlaces {
+    /// The function, or file and line, as found.
+    pub name: String,
+    /// Addresses of instructions, as the file's symbol table counts; ascending, never none.
+    pub addresses: Vec<u64>,
+    /// The line whose code this is, where a line was asked for: it or the next that has code.
+    pub line: Option<u32>,
+}
+
+/// What a name is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NameKind {
+    /// A variable.
+    Data,
+    /// A function.
+    Code,
+}
+
+/// A file that is asked what it defines.
+#[derive(Debug)]
+pub struct Definitions {
+    image: Arc<Image>,
+    /// Its separate debug file.
+    separate: Option<Arc<Image>>,
+    /// Its `.gnu_debugdata`.
+    mini: Option<Image>,
+    /// Why there is no debug information, if there is none.
+    lacking: String,
+}
+
+impl Definitions {
+    /// Opens the file that ran as `path`, of build `build_id` if that is known.
+    ///
+    /// # Errors
+    /// If it cannot be had.
+    pub fn open(sources: &Sources, path: &Path, build_id: Option<&BuildId>) -> Result<Self, State> {
+        let locator = Locator::new(sources);
+        let image = locator.file(path, build_id)?;
+        let own_id = image.build_id();
+        let mut separate = None;
+        if !(image.has(".symtab") && image.has(".debug_info")) {
+            let id = build_id.or(own_id.as_ref());
+            let debug = locator
+                .debug_file(&image, id, |file| file.has(".symtab") || file.has(".debug_info"));
+            separate = debug.image.map(Arc::new);
+        }
+        let mini = if image.has(".symtab") { None } else { image.debugdata() };
+        let lacking = format!("{} has no debug information", path.display());
+        Ok(Self { image: Arc::new(image), separate, mini, lacking })
+    }
+
+    /// The object that `expression` leads to; of several variables of one name that of the source file
+    /// `file`.
+    ///
+    /// # Errors
+    /// If it leads to none; the error says why, and what is near.
+    pub fn data(
+        &self,
+        file: Option<&str>,
+        expression: &Expression,
+    ) -> Result<DataPlace, DefinitionError> {
+        self.plain(file, expression)
+    }
+
+    /// The functions called `name`, as the symbol table has them or as they read; several are there
+    /// if it is overloaded, or if several files have one.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn functions(&self, name: &str) -> Result<CodePlaces, DefinitionError> {
+        let mut addresses: Vec<u64> = (tables::find(self, name, None, tables::Kind::Code).iter())
+            .map(|symbol| symbol.address)
+            .collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        if addresses.is_empty() {
+            let near = tables::near(self, name, tables::Kind::Code);
+            return Err(DefinitionError::NoFunction { name: name.to_owned(), near });
+        }
+        Ok(CodePlaces { name: name.to_owned(), addresses, line: None })
+    }
+
+    /// Where code of `line` of the source file `file` begins, also where it was inlined; of the next line
+    /// that has code, if it has none.
+    ///
+    /// # Errors
+    /// If no code comes from there, or nothing tells.
+    pub fn line(&self, file: &str, line: u32) -> Result<CodePlaces, DefinitionError> {
+        let _ = line;
+        Err(DefinitionError::NoLines { file: file.to_owned(), why: self.lacking.clone() })
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.image.path()
+    }
+
+    fn pointer_bytes(&self) -> u8 {
+        if self.image.elf().is_ok_and(|elf| !elf.is_64()) { 4 } else { 8 }
+    }
+
+    /// Whether a symbol table calls a variable or a function `name`.
+    #[must_use]
+    pub fn kind(&self, name: &str) -> Option<NameKind> {
+        let has = |kind| !tables::find(self, name, None, kind).is_empty();
+        let data = has(tables::Kind::Data) || has(tables::Kind::ThreadLocal);
+        let code = || has(tables::Kind::Code).then_some(NameKind::Code);
+        if data { Some(NameKind::Data) } else { code() }
+    }
+
+    /// Parts that a process maps: address and size in memory, bytes, offset in the file, and whether
+    /// they are executed.
+    #[must_use]
+    pub fn segments(&self) -> Vec<Segment> {
+        tables::segments(&self.image)
+    }
+
+    /// By symbol tables alone.
+    fn plain(
+        &self,
+        file: Option<&str>,
+        expression: &Expression,
+    ) -> Result<DataPlace, DefinitionError> {
+        let name = expression.name();
+        let found = tables::find(self, &name, file, tables::Kind::Data);
+        let Some(first) = found.first() else {
+            if !tables::find(self, &name, file, tables::Kind::ThreadLocal).is_empty() {
+                return Err(DefinitionError::ThreadLocal { name });
+            }
+            let near = tables::near(self, &name, tables::Kind::Data);
+            return Err(DefinitionError::NoVariable { name, near });
+        };
+        if found.iter().any(|other| other.address != first.address) {
+            let choices = found.iter().map(tables::Found::qualified).collect();
+            return Err(DefinitionError::Ambiguous { name, choices: names::few(choices) });
+        }
+        if !expression.is_name() {
+            return Err(DefinitionError::NoType {
+                name,
+                why: self.lacking.clone(),
+                advice: "Install it (a package -dbgsym or -debuginfo), compile with -g, or say bytes: name+0x28/4",
+            });
+        }
+        let value = match first.size {
+            1 | 2 | 4 | 8 => ValueType::Unsigned,
+            _ => ValueType::Other,
+        };
+        Ok(DataPlace {
+            variable: first.name.clone(),
+            base: first.address,
+            steps: Vec::new(),
+            bytes: first.size,
+            pointer_bytes: self.pointer_bytes(),
+            value,
+            type_name: None,
+            declared: None,
+        })
+    }
+}
+
+/// A part of a file that a process maps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segment {
+    /// First address, as the symbol table counts.
+    pub address: u64,
+    /// Size in memory, bytes.
+    pub size: u64,
+    /// Where it is in the file, bytes.
+    pub offset: u64,
+    /// Whether it is code.
+    pub executable: bool,
+}

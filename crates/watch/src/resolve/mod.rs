@@ -1,0 +1,167 @@
+//! From what users typed to addresses in a process.
+//!
+//! ```text
+//!  Target ─► modules: what the process has mapped, and how far from its file's addresses
+//!            (/proc/PID/maps, program headers; files as the process sees them)
+//!         ─► definitions: the object's place and type, in the program first, then in each library
+//!         ─► memory: pointers on the way, as they are now (/proc/PID/mem)
+//!         ─► pieces: aligned, of 1, 2, 4 or 8 bytes
+//! ```
+//!
+//! What depends on the moment is in the [`Watchpoint`]: which pointers were followed, and notes for
+//! people. [`check`] asks a program that does not run yet whether the names are right.
+
+mod error;
+mod kernel;
+mod memory;
+mod modules;
+mod names;
+mod pieces;
+
+use std::path::Path;
+
+use pmuscope_machine::Machine;
+use pmuscope_symbols::Sources;
+use pmuscope_symbols::definitions::ValueType;
+
+pub use error::ResolveError;
+pub use pieces::Piece;
+
+use crate::slots::Kind;
+use crate::target::{Access, Place, Target};
+use memory::Process;
+use modules::Modules;
+
+/// Bytes that a bare address stands for; as perf and gdb have it.
+const BARE: u64 = 4;
+
+/// A target with its addresses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Watchpoint {
+    /// As typed, without length and access.
+    pub name: String,
+    /// First address.
+    pub address: u64,
+    /// Bytes; of an instruction, what the kernel wants there.
+    pub len: u64,
+    /// What kind of slot it takes.
+    pub kind: Kind,
+    /// What stops a thread; as the hardware of this machine can tell.
+    pub access: Access,
+    /// One slot each: aligned pieces of an object, or each place that has the line's code.
+    pub pieces: Vec<Piece>,
+    /// How to read the bytes.
+    pub value: ValueType,
+    /// The type as its language writes it, where debug information tells.
+    pub type_name: Option<String>,
+    /// The file that defines it; `None`: an address, or the kernel.
+    pub module: Option<String>,
+    /// File and line that declare the variable.
+    pub declared: Option<(String, u32)>,
+    /// Pointers that were followed on the way, in order.
+    pub followed: Vec<Followed>,
+    /// Whether it lies in the kernel.
+    pub in_kernel: bool,
+    /// What one should know to read the result; a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// A pointer that was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Followed {
+    /// Where it is.
+    pub at: u64,
+    /// What it held.
+    pub pointer: u64,
+}
+
+/// Addresses of `targets` in process `pid`, one answer for each, in their order. Pointers are
+/// followed as they are at this moment.
+///
+/// # Errors
+/// Of the first target that has none; the error names it, and says what to type.
+pub fn resolve(
+    machine: &Machine,
+    pid: u32,
+    targets: &[Target],
+) -> Result<Vec<Watchpoint>, ResolveError> {
+    resolve_with(machine, pid, targets, &Sources::default())
+}
+
+/// [`resolve`], with debug information from `sources`.
+///
+/// # Errors
+/// As [`resolve`].
+pub fn resolve_with(
+    machine: &Machine,
+    pid: u32,
+    targets: &[Target],
+    sources: &Sources,
+) -> Result<Vec<Watchpoint>, ResolveError> {
+    let process = Process::open(machine, pid)?;
+    let modules = Modules::of(&process, sources);
+    targets
+        .iter()
+        .map(|target| match &target.place {
+            _ if target.is_kernel() => kernel::one(machine, target),
+            Place::Address(address) => at_address(&process, target, *address),
+            _ => names::one(&process, &modules, target),
+        })
+        .collect()
+}
+
+/// Addresses of `targets` in the kernel, whatever runs.
+///
+/// # Errors
+/// If one of them is not in the kernel; else as [`resolve`].
+pub fn resolve_kernel(
+    machine: &Machine,
+    targets: &[Target],
+) -> Result<Vec<Watchpoint>, ResolveError> {
+    targets.iter().map(|target| kernel::one(machine, target)).collect()
+}
+
+/// Asks the program at `path`, which does not run yet, whether it has what `targets` name. Names that
+/// it does not have may be in its libraries, and pointers do not point anywhere yet: neither is an
+/// error here. The answer is what is already known to be missing, as notes.
+///
+/// # Errors
+/// If a name can be nothing in this program: misspelt fields, what was optimised out, unaligned
+/// addresses, a function to be watched for writes.
+pub fn check(path: &Path, targets: &[Target]) -> Result<Vec<String>, ResolveError> {
+    names::check(path, targets)
+}
+
+fn at_address(
+    process: &Process<'_>,
+    target: &Target,
+    address: u64,
+) -> Result<Watchpoint, ResolveError> {
+    let access = target.access.unwrap_or(Access::Write);
+    let mapping = process.mapping_of(address).ok_or_else(|| ResolveError::NotMapped {
+        target: target.text.clone(),
+        pid: process.pid(),
+        address,
+    })?;
+    let module = mapping.path.starts_with(b"/");
+    let module = module.then(|| String::from_utf8_lossy(&mapping.path).into_owned());
+    let place = pieces::Object {
+        target,
+        address,
+        len: target.len.unwrap_or(BARE),
+        of_type: target.len.is_none(),
+    };
+    let mut found = match access {
+        Access::Execute if !mapping.executable => {
+            return Err(ResolveError::NotCode { target: target.text.clone(), address });
+        }
+        Access::Execute => pieces::code(target, &[address])?,
+        access => pieces::data(&place, access)?,
+    };
+    found.module = module;
+    if target.len.is_none() && access != Access::Execute {
+        found.notes.push(format!("{BARE} bytes at {address:#x}, as nothing was said: /8 for more"));
+    }
+    Ok(found)
+}

@@ -1,0 +1,352 @@
+//! Targets with names: which module has them, and where they are in the process.
+
+use std::path::Path;
+
+use pmuscope_symbols::Sources;
+use pmuscope_symbols::definitions::{
+    CodePlaces, DataPlace, DefinitionError, Definitions, Expression, Step, ValueType,
+};
+
+use super::memory::Process;
+use super::modules::{Module, Modules};
+use super::{Followed, ResolveError, Watchpoint, pieces};
+use crate::target::{self, Access, Place, Target};
+
+/// What a file says of a target.
+enum Answer {
+    Data(DataPlace),
+    Code(CodePlaces),
+}
+
+/// The watchpoint of a target that has a name.
+pub(super) fn one(
+    process: &Process<'_>,
+    modules: &Modules<'_>,
+    target: &Target,
+) -> Result<Watchpoint, ResolveError> {
+    let asked = match &target.place {
+        Place::Named { module, .. } | Place::Line { module, .. } => module,
+        Place::Address(_) => &target::Module::Any,
+    };
+    let candidates = candidates(process, modules, target, asked)?;
+    let mut first_error = None;
+    let mut found: Vec<(&Module, u64, Answer)> = Vec::new();
+    for (index, module) in candidates.iter().enumerate() {
+        let opened = match modules.open(module) {
+            Ok(opened) => opened,
+            Err(why) if index == 0 => {
+                first_error.get_or_insert_with(|| ResolveError::File {
+                    target: target.text.clone(),
+                    path: module.path().to_path_buf(),
+                    why: why.to_owned(),
+                });
+                continue;
+            }
+            Err(_) => continue,
+        };
+        match ask(&opened.definitions, target) {
+            Ok(answer) => {
+                found.push((module, opened.bias, answer));
+                // What the program has it means; libraries are equals.
+                if index == 0 {
+                    break;
+                }
+            }
+            Err(Refusal::Elsewhere(error)) => {
+                let near = !error.near().is_empty();
+                let nothing_near = first_error.as_ref().is_none_or(|first| {
+                    matches!(first, ResolveError::Definition { source, .. } if source.near().is_empty())
+                });
+                if first_error.is_none() || (near && nothing_near) {
+                    first_error = Some(definition(target, error, &candidates));
+                }
+            }
+            Err(Refusal::Final(error)) if index == 0 => return Err(error),
+            Err(Refusal::Final(error)) => {
+                first_error.get_or_insert(error);
+            }
+        }
+    }
+    match (&found[..], first_error) {
+        ([], Some(error)) => Err(error),
+        ([], None) => Err(ResolveError::NoMemory { pid: process.pid() }),
+        ([(module, bias, answer)], _) => {
+            let mut watchpoint = placed(process, target, *bias, answer)?;
+            watchpoint.module = Some(module.path().to_string_lossy().into_owned());
+            Ok(watchpoint)
+        }
+        (several, _) => Err(ResolveError::Ambiguous {
+            target: target.text.clone(),
+            choices: (several.iter())
+                .map(|(module, ..)| format!("{}!{}", module.name(), target.text))
+                .collect(),
+        }),
+    }
+}
+
+/// Modules that may have it, the likeliest first.
+fn candidates<'a>(
+    process: &Process<'_>,
+    modules: &'a Modules<'_>,
+    target: &Target,
+    asked: &target::Module,
+) -> Result<Vec<&'a Module>, ResolveError> {
+    let target::Module::Named(name) = asked else { return Ok(modules.iter().collect()) };
+    let found: Vec<&Module> = modules.iter().filter(|module| module.is_called(name)).collect();
+    if found.is_empty() {
+        let mut names: Vec<String> = modules.iter().map(Module::name).collect();
+        names.retain(|other| other.contains(name.trim_start_matches("lib")));
+        names.truncate(5);
+        let near = match &names[..] {
+            [] => String::new(),
+            names => format!(". Near is {}", names.join(", ")),
+        };
+        let (target, module) = (target.text.clone(), name.clone());
+        return Err(ResolveError::NoModule { target, pid: process.pid(), module, near });
+    }
+    Ok(found)
+}
+
+fn definition(target: &Target, source: DefinitionError, candidates: &[&Module]) -> ResolveError {
+    let looked_in = match candidates {
+        [] => "nothing is mapped".to_owned(),
+        [one] => format!("in {}", one.path().display()),
+        [first, rest @ ..] => {
+            let libraries = if let [_] = rest { "library" } else { "libraries" };
+            format!("in {} and {} {libraries}", first.path().display(), rest.len())
+        }
+    };
+    ResolveError::Definition { target: target.text.clone(), source: Box::new(source), looked_in }
+}
+
+/// Why a file does not say where a target is.
+enum Refusal {
+    /// Another module may have it.
+    Elsewhere(DefinitionError),
+    Final(ResolveError),
+}
+
+fn ask(definitions: &Definitions, target: &Target) -> Result<Answer, Refusal> {
+    let refuse = |error: DefinitionError| {
+        if error.is_elsewhere() {
+            Refusal::Elsewhere(error)
+        } else {
+            let (text, looked_in) = (target.text.clone(), definitions.path().display().to_string());
+            Refusal::Final(ResolveError::Definition {
+                target: text,
+                source: Box::new(error),
+                looked_in: format!("in {looked_in}"),
+            })
+        }
+    };
+    match &target.place {
+        Place::Line { file, line, .. } => {
+            definitions.line(file, *line).map(Answer::Code).map_err(refuse)
+        }
+        Place::Named { file, expression, .. } => {
+            named(definitions, target, file.as_deref(), expression, refuse)
+        }
+        Place::Address(_) => Err(Refusal::Elsewhere(DefinitionError::NoVariable {
+            name: target.name.clone(),
+            near: Vec::new(),
+        })),
+    }
+}
+
+fn named(
+    definitions: &Definitions,
+    target: &Target,
+    file: Option<&str>,
+    expression: &Expression,
+    refuse: impl Fn(DefinitionError) -> Refusal,
+) -> Result<Answer, Refusal> {
+    let code = || match expression.is_name() {
+        true => definitions.functions(&expression.name()),
+        false => Err(DefinitionError::NoFunction { name: target.name.clone(), near: Vec::new() }),
+    };
+    let names = || (target.text.clone(), target.name.clone());
+    if target.access == Some(Access::Execute) {
+        return match code() {
+            Ok(found) => Ok(Answer::Code(found)),
+            Err(error) => Err(match definitions.data(file, expression) {
+                Ok(_) => {
+                    let (target, name) = names();
+                    Refusal::Final(ResolveError::Variable { target, name })
+                }
+                Err(_) => refuse(error),
+            }),
+        };
+    }
+    match definitions.data(file, expression) {
+        Ok(found) => Ok(Answer::Data(found)),
+        Err(error) if error.is_elsewhere() => match (code(), target.access) {
+            (Ok(found), None) => Ok(Answer::Code(found)),
+            (Ok(_), Some(_)) => {
+                let (target, name) = names();
+                Err(Refusal::Final(ResolveError::Function { target, name }))
+            }
+            (Err(_), _) => Err(refuse(error)),
+        },
+        Err(error) => Err(refuse(error)),
+    }
+}
+
+/// What a file says, in the process.
+fn placed(
+    process: &Process<'_>,
+    target: &Target,
+    bias: u64,
+    answer: &Answer,
+) -> Result<Watchpoint, ResolveError> {
+    let offset = match &target.place {
+        Place::Named { offset, .. } => *offset,
+        _ => 0,
+    };
+    match answer {
+        Answer::Code(found) => code(target, found, bias.wrapping_add(offset)),
+        Answer::Data(found) => data(process, target, found, bias, offset),
+    }
+}
+
+fn code(target: &Target, found: &CodePlaces, bias: u64) -> Result<Watchpoint, ResolveError> {
+    let addresses: Vec<u64> = found.addresses.iter().map(|at| at.wrapping_add(bias)).collect();
+    let mut watchpoint = pieces::code(target, &addresses)?;
+    if let (Place::Line { line, .. }, Some(there)) = (&target.place, found.line)
+        && there != *line
+    {
+        watchpoint
+            .notes
+            .push(format!("line {line} has no code: line {there} is the next that has"));
+    }
+    if let [_, _, ..] = addresses[..] {
+        let what = match found.line {
+            Some(_) => "places have code of this line",
+            None => "functions have this name",
+        };
+        let count = addresses.len();
+        watchpoint.notes.push(format!("{count} {what}: each takes a slot"));
+    }
+    Ok(watchpoint)
+}
+
+fn data(
+    process: &Process<'_>,
+    target: &Target,
+    found: &DataPlace,
+    bias: u64,
+    offset: u64,
+) -> Result<Watchpoint, ResolveError> {
+    let (address, followed) = follow(process, target, found, bias)?;
+    let address = address.wrapping_add(offset);
+    let whole = offset == 0 && target.len.is_none_or(|len| len == found.bytes);
+    let len = match target.len {
+        Some(len) => len,
+        None if found.bytes > 0 && offset == 0 => found.bytes,
+        None => {
+            let (target, name) = (target.text.clone(), target.name.clone());
+            return Err(ResolveError::NoSize { target, name });
+        }
+    };
+    if process.mapping_of(address).is_none() {
+        let target = target.text.clone();
+        return Err(ResolveError::NotMapped { target, pid: process.pid(), address });
+    }
+    let object = pieces::Object { target, address, len, of_type: whole };
+    let access = target.access.unwrap_or(Access::Write);
+    let mut watchpoint = pieces::data(&object, access)?;
+    if !followed.is_empty() {
+        watchpoint.notes.push(format!(
+            "{} was followed through {} as of now: {address:#x} is watched, wherever {} later",
+            target.name,
+            if followed.len() == 1 { "a pointer" } else { "pointers" },
+            if followed.len() == 1 { "it points" } else { "they point" },
+        ));
+    }
+    if whole {
+        watchpoint.value = found.value.clone();
+        watchpoint.type_name = found.type_name.clone();
+    } else if found.bytes > 0 && offset.saturating_add(len) > found.bytes {
+        watchpoint.notes.push(format!(
+            "{} goes beyond its {} bytes: what lies behind is watched too",
+            target.name, found.bytes
+        ));
+    }
+    if found.type_name.is_none() && found.value == ValueType::Unsigned && whole {
+        watchpoint.notes.push(format!(
+            "{} is shown as an unsigned number: there is a symbol of {} bytes and no type",
+            target.name, found.bytes
+        ));
+    }
+    watchpoint.declared = found.declared.clone();
+    watchpoint.followed = followed;
+    Ok(watchpoint)
+}
+
+/// Takes the steps to the object.
+fn follow(
+    process: &Process<'_>,
+    target: &Target,
+    found: &DataPlace,
+    bias: u64,
+) -> Result<(u64, Vec<Followed>), ResolveError> {
+    let mut at = found.base.wrapping_add(bias);
+    let mut followed = Vec::new();
+    for step in &found.steps {
+        match step {
+            Step::Add(bytes) => at = at.wrapping_add(*bytes),
+            Step::Dereference => {
+                let unmapped = || {
+                    let (target, pid) = (target.text.clone(), process.pid());
+                    ResolveError::NotMapped { target, pid, address: at }
+                };
+                let pointer = process.pointer(at, found.pointer_bytes)?.ok_or_else(unmapped)?;
+                let why = match pointer {
+                    0 => Some("which is no object"),
+                    _ if process.mapping_of(pointer).is_none() => Some("where nothing is mapped"),
+                    _ => None,
+                };
+                if let Some(why) = why {
+                    let target = target.text.clone();
+                    return Err(ResolveError::BadPointer { target, at, value: pointer, why });
+                }
+                followed.push(Followed { at, pointer });
+                at = pointer;
+            }
+        }
+    }
+    Ok((at, followed))
+}
+
+/// Asks a program that does not run yet.
+pub(super) fn check(path: &Path, targets: &[Target]) -> Result<Vec<String>, ResolveError> {
+    let named =
+        |target: &&Target| !matches!(target.place, Place::Address(_)) && !target.is_kernel();
+    let mut notes = Vec::new();
+    let mut definitions = None;
+    for target in targets.iter().filter(named) {
+        if let Place::Named { module: target::Module::Named(_), .. }
+        | Place::Line { module: target::Module::Named(_), .. } = &target.place
+        {
+            continue; // its library is not mapped yet
+        }
+        if definitions.is_none() {
+            let opened = Definitions::open(&Sources::default(), path, None);
+            definitions = Some(opened.map_err(|state| ResolveError::File {
+                target: target.text.clone(),
+                path: path.to_path_buf(),
+                why: format!("{state:?}"),
+            })?);
+        }
+        let Some(definitions) = &definitions else { continue };
+        match ask(definitions, target) {
+            Ok(Answer::Data(_) | Answer::Code(_)) => {}
+            Err(Refusal::Final(error)) => return Err(error),
+            Err(Refusal::Elsewhere(error)) => notes.push(format!(
+                "{}: {error} in {}; libraries are asked once it runs",
+                target.text,
+                path.display()
+            )),
+        }
+    }
+    Ok(notes)
+}
