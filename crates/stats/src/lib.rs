@@ -31,6 +31,7 @@ mod samples;
 mod share;
 mod slope;
 mod special;
+mod stretches;
 mod trend;
 
 pub use bootstrap::{MIN_VALUES, median_interval, ratio_of_medians};
@@ -54,4 +55,5 @@ pub use rank::{
 pub use samples::TwoSamples;
 pub use share::{MIN_BLOCKS, ShareBootstrap, block_bootstrap_share};
 pub use slope::{product, slope_within};
+pub use stretches::{Stretch, total_of_stretches};
 pub use trend::trend;
