@@ -57,6 +57,8 @@ pub struct WatchInfo {
     pub when_changed: bool,
     /// Nothing was to be written down.
     pub count_only: bool,
+    /// Bytes of a cache line of the machine; `None` where not known.
+    pub cache_line: Option<u32>,
 }
 
 /// What one watches.

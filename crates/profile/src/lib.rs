@@ -39,6 +39,7 @@ pub mod diff;
 pub mod export;
 mod filter;
 mod finder;
+pub mod hits;
 mod located;
 mod log;
 mod lookup;

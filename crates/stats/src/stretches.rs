@@ -47,9 +47,9 @@ pub fn total_of_stretches(series: &[Vec<Stretch>]) -> Option<Estimate> {
         }
         let total = Total::of(&strata);
         if total.seen == 0.0 {
-            let (length, seen) = strata.iter().fold((0.0, 0.0), |(length, seen), one| {
-                (length + one.length, seen + one.seen)
-            });
+            let (length, seen) = strata
+                .iter()
+                .fold((0.0, 0.0), |(length, seen), one| (length + one.length, seen + one.seen));
             unseen_zero += THREE * (length / seen) * (1.0 - (seen / length)).max(0.0);
         }
         sum.value += total.value;

@@ -4,6 +4,8 @@
 
 mod corpus;
 mod exports;
+mod hit_file;
+mod hits;
 mod metric_diffs;
 mod passes;
 mod perf_report;
