@@ -104,6 +104,8 @@ pub mod ioctl {
     pub const SET_OUTPUT: u32 = 0x2405;
     /// Set a tracepoint filter (C string).
     pub const SET_FILTER: u32 = 0x4008_2406;
+    /// Run a BPF program at each overflow (descriptor).
+    pub const SET_BPF: u32 = 0x4004_2408;
     /// Read the event's id (pointer to u64).
     pub const ID: u32 = 0x8008_2407;
     /// Pause (1) or resume (0) the output of the buffer.

@@ -53,6 +53,10 @@ impl Kernel for Host {
         sys::ioctl_write_u64(event, ioctl::PERIOD, period)
     }
 
+    fn attach(&self, event: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
+        sys::ioctl_fd(event, ioctl::SET_BPF, program)
+    }
+
     fn read(&self, event: BorrowedFd<'_>, words: &mut [u64]) -> io::Result<usize> {
         sys::read_words(event, words)
     }

@@ -66,6 +66,16 @@ pub trait Kernel: Send + Sync {
     /// The errno of the ioctl.
     fn set_period(&self, event: BorrowedFd<'_>, period: u64) -> io::Result<()>;
 
+    /// Runs a BPF program at each overflow of `event` and of the events that children inherit from it.
+    /// Kernels made of tables have none.
+    ///
+    /// # Errors
+    /// The errno of the ioctl.
+    fn attach(&self, event: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
+        let _ = (event, program);
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// `read(2)`: the number of words filled.
     ///
     /// # Errors

@@ -40,7 +40,7 @@ pub(crate) fn ioctl_value(event: BorrowedFd<'_>, request: u32, value: u32) -> io
 }
 
 pub(crate) fn ioctl_fd(event: BorrowedFd<'_>, request: u32, fd: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: SET_OUTPUT takes a descriptor by value, and `fd` is open for the duration of the call.
+    // SAFETY: SET_OUTPUT and SET_BPF take a descriptor by value, and `fd` is open for the duration of the call.
     check(unsafe { libc::ioctl(event.as_raw_fd(), request_of(request), fd.as_raw_fd()) })
 }
 

@@ -1,0 +1,44 @@
+//! What can go wrong.
+
+use std::io;
+
+use thiserror::Error;
+
+/// Why the kernel did not take something.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum BpfError {
+    /// A call failed.
+    #[error("{call}: {source}")]
+    Call {
+        /// What was asked for ("bpf(BPF_MAP_CREATE)").
+        call: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The verifier refused a program.
+    #[error("the kernel refused the program ({source}): {said}")]
+    Refused {
+        /// What the kernel said.
+        source: io::Error,
+        /// The last lines of the verifier's log.
+        said: String,
+    },
+}
+
+impl BpfError {
+    /// What the kernel answered.
+    #[must_use]
+    pub fn source_error(&self) -> &io::Error {
+        match self {
+            Self::Call { source, .. } | Self::Refused { source, .. } => source,
+        }
+    }
+
+    /// Whether it is rights that are missing: `CAP_BPF` and `CAP_PERFMON`, or root.
+    #[must_use]
+    pub fn is_permission(&self) -> bool {
+        let errno = rustix::io::Errno::from_io_error(self.source_error());
+        matches!(errno, Some(rustix::io::Errno::PERM | rustix::io::Errno::ACCESS))
+    }
+}

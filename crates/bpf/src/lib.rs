@@ -1,0 +1,26 @@
+//! Programs for the kernel's BPF machine, assembled at run time: no compiler, no object file.
+//!
+//! ```text
+//!  Assembler ─► instructions ─┐
+//!                             ├─► Program::load ─► a descriptor that an event can be given
+//!  Map, RingBuffer ───────────┘        │
+//!     ▲                                └ refused: what the verifier said
+//!     └─ read and written from here while the program runs
+//! ```
+//!
+//! It knows instructions (`Documentation/bpf/standardization/instruction-set.rst`), maps and ring buffers,
+//! not what programs are for. A loader of object files would want a compiler where users are, and
+//! the programs here follow from what a user asks.
+
+mod assembler;
+mod error;
+mod map;
+mod program;
+mod ring;
+mod sys;
+
+pub use assembler::{Alu, Assembler, Compare, Helper, Label, Operand, Register, Width};
+pub use error::BpfError;
+pub use map::Map;
+pub use program::Program;
+pub use ring::RingBuffer;
