@@ -21,7 +21,8 @@ use crate::slots::{Accounting, Constant, Kind, Layout, Owner, Request, SlotError
 const READ_WRITE: u32 = 3;
 const EXECUTE: u32 = 4;
 /// The only length that the kernel takes for an instruction.
-const INSTRUCTION: u64 = if cfg!(target_arch = "aarch64") { 4 } else { size_of::<usize>() as u64 };
+pub(crate) const INSTRUCTION: u64 =
+    if cfg!(target_arch = "aarch64") { 4 } else { size_of::<usize>() as u64 };
 /// More slots of a kind than any machine has (arm64: 16).
 const MOST: usize = 64;
 

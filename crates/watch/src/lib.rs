@@ -9,7 +9,10 @@
 
 #![forbid(unsafe_code)]
 
+pub mod condition;
 pub mod kernel;
 pub mod resolve;
+pub mod points;
+mod program;
 pub mod slots;
 pub mod target;

@@ -1,0 +1,274 @@
+//! Breakpoints of a set of points: one descriptor for each existing thread, which those that it starts
+//! inherit; or one for each CPU.
+//!
+//! An event of a task on all CPUs is what the kernel accounts for in constant time, and children inherit it
+//! with its program, however many CPUs there are. It has no ring of its own, which is why hits go through
+//! the program's.
+
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use pmuscope_abi::{Attr, AttrFlags, OpenFlags, ReadFormat, SampleType, event_type};
+use pmuscope_bpf::Program;
+use pmuscope_counters::{Kernel, errno_name};
+use pmuscope_perfdata::watch::Access;
+use rustix::io::Errno;
+
+use crate::slots::Kind;
+
+/// `HW_BREAKPOINT_R`, `_W`, `_X`.
+const READ: u32 = 1;
+const WRITE: u32 = 2;
+const EXECUTE: u32 = 4;
+
+/// What one slot is to watch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Point {
+    /// Number of the target that it is part of.
+    pub target: usize,
+    /// First byte.
+    pub address: u64,
+    /// 1, 2, 4 or 8; ignored for instructions, which have what the architecture asks for.
+    pub bytes: u8,
+    /// Accesses.
+    pub access: Access,
+    /// An address of the kernel's.
+    pub in_kernel: bool,
+    /// Memory that processes share.
+    pub is_shared: bool,
+}
+
+impl Point {
+    /// Which slots it takes.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        if self.access == Access::Execute { Kind::Instruction } else { Kind::Data }
+    }
+
+    /// Its length as the kernel takes it.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        match self.access {
+            Access::Execute => crate::kernel::INSTRUCTION,
+            _ => u64::from(self.bytes),
+        }
+    }
+
+    /// The attribute of its events: off, each hit counts. x86 has no watch on loads alone.
+    #[must_use]
+    pub fn attr(&self) -> Attr {
+        let bp_type = match self.access {
+            Access::Read if cfg!(target_arch = "x86_64") => READ | WRITE,
+            Access::Read => READ,
+            Access::Write => WRITE,
+            Access::ReadWrite => READ | WRITE,
+            Access::Execute => EXECUTE,
+        };
+        Attr {
+            event_type: event_type::BREAKPOINT,
+            bp_type,
+            config1: self.address,
+            config2: self.length(),
+            sample: 1,
+            flags: AttrFlags::DISABLED | AttrFlags::EXCLUDE_HV,
+            read_format: ReadFormat::TOTAL_TIME_ENABLED | ReadFormat::TOTAL_TIME_RUNNING,
+            ..Attr::default()
+        }
+    }
+
+    /// The attribute as a file lists it, with the fields that its samples have there.
+    #[must_use]
+    pub fn file_attr(&self, clockid: i32) -> Attr {
+        let sample_type = SampleType::IDENTIFIER
+            | SampleType::IP
+            | SampleType::TID
+            | SampleType::TIME
+            | SampleType::ADDR
+            | SampleType::CPU
+            | SampleType::PERIOD
+            | SampleType::CALLCHAIN
+            | SampleType::RAW;
+        let mut attr = self.attr();
+        attr.flags |= AttrFlags::SAMPLE_ID_ALL | AttrFlags::USE_CLOCKID;
+        Attr { sample_type, read_format: ReadFormat::empty(), clockid, ..attr }
+    }
+}
+
+/// Whose accesses are watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// A thread, and what it starts from then on.
+    Thread(u32),
+    /// A CPU, whoever runs there.
+    Cpu(u32),
+}
+
+/// Why points cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PointError {
+    /// The kernel refused one.
+    #[error(
+        "cannot watch {address:#x} for {place}: perf_event_open: {}. {advice}",
+        errno_name(source)
+    )]
+    Open {
+        /// The address.
+        address: u64,
+        /// For whom, in words.
+        place: String,
+        /// What the kernel said.
+        source: io::Error,
+        /// What to type.
+        advice: &'static str,
+    },
+    /// A program could not be given to an event.
+    #[error(
+        "cannot run a program at hits of {address:#x}: PERF_EVENT_IOC_SET_BPF: {}",
+        errno_name(source)
+    )]
+    Attach {
+        /// The address.
+        address: u64,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// An event could not be armed, disarmed or read.
+    #[error("cannot {action} the breakpoint at {address:#x}: {}", errno_name(source))]
+    Call {
+        /// What was to be done.
+        action: &'static str,
+        /// The address.
+        address: u64,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+/// Open breakpoints.
+#[derive(Debug)]
+pub struct Opened {
+    /// By point: its address and descriptors.
+    points: Vec<(u64, Vec<OwnedFd>)>,
+}
+
+impl Opened {
+    /// Opens each point for each place, off, with the program of the point where there are programs.
+    /// A thread that has ended meanwhile is passed over.
+    ///
+    /// # Errors
+    /// [`PointError`].
+    pub fn open(
+        kernel: &dyn Kernel,
+        points: &[Point],
+        places: &[Place],
+        programs: &[Program],
+    ) -> Result<Self, PointError> {
+        let mut opened = Vec::with_capacity(points.len());
+        for (number, point) in points.iter().enumerate() {
+            let mut events = Vec::with_capacity(places.len());
+            for &place in places {
+                let Some(event) = open(kernel, point, place)? else { continue };
+                if let Some(program) = programs.get(number) {
+                    kernel
+                        .attach(event.as_fd(), program.as_fd())
+                        .map_err(|source| PointError::Attach { address: point.address, source })?;
+                }
+                events.push(event);
+            }
+            opened.push((point.address, events));
+        }
+        Ok(Self { points: opened })
+    }
+
+    /// Descriptors in all.
+    #[must_use]
+    pub fn descriptors(&self) -> usize {
+        self.points.iter().map(|(_, events)| events.len()).sum()
+    }
+
+    /// Arms the points whose numbers are given, for all threads.
+    ///
+    /// # Errors
+    /// [`PointError::Call`].
+    pub fn arm(&self, kernel: &dyn Kernel, points: &[usize]) -> Result<(), PointError> {
+        self.each(points, "arm", |event| kernel.enable_alone(event.as_fd()))
+    }
+
+    /// Disarms them.
+    ///
+    /// # Errors
+    /// [`PointError::Call`].
+    pub fn disarm(&self, kernel: &dyn Kernel, points: &[usize]) -> Result<(), PointError> {
+        self.each(points, "disarm", |event| kernel.disable_alone(event.as_fd()))
+    }
+
+    fn each(
+        &self,
+        points: &[usize],
+        action: &'static str,
+        mut call: impl FnMut(&OwnedFd) -> io::Result<()>,
+    ) -> Result<(), PointError> {
+        for &(address, ref events) in points.iter().filter_map(|&point| self.points.get(point)) {
+            for event in events {
+                call(event).map_err(|source| PointError::Call { action, address, source })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Hits of a point as the kernel counted them, those of ended threads too.
+    ///
+    /// # Errors
+    /// [`PointError::Call`].
+    pub fn counted(&self, kernel: &dyn Kernel, point: usize) -> Result<u64, PointError> {
+        let Some((address, events)) = self.points.get(point) else { return Ok(0) };
+        let mut sum = 0_u64;
+        for event in events {
+            let mut words = [0; 3];
+            kernel.read(event.as_fd(), &mut words).map_err(|source| PointError::Call {
+                action: "read",
+                address: *address,
+                source,
+            })?;
+            sum += words[0];
+        }
+        Ok(sum)
+    }
+}
+
+fn open(kernel: &dyn Kernel, point: &Point, place: Place) -> Result<Option<OwnedFd>, PointError> {
+    let mut attr = point.attr();
+    let (pid, cpu) = match place {
+        Place::Thread(tid) => {
+            attr.flags |= AttrFlags::INHERIT;
+            (tid as i32, -1)
+        }
+        Place::Cpu(cpu) => (-1, cpu as i32),
+    };
+    match kernel.open(&attr, pid, cpu, None, OpenFlags::FD_CLOEXEC) {
+        Ok(event) => Ok(Some(event)),
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::SRCH) => Ok(None),
+        Err(source) => {
+            let place = match place {
+                Place::Thread(tid) => format!("thread {tid}"),
+                Place::Cpu(cpu) => format!("CPU {cpu}"),
+            };
+            let advice = advice(&source);
+            Err(PointError::Open { address: point.address, place, source, advice })
+        }
+    }
+}
+
+fn advice(error: &io::Error) -> &'static str {
+    match Errno::from_io_error(error) {
+        Some(Errno::NOSPC) => "No slot is left. Try: pmuscope watch plan, which tells who has them",
+        Some(Errno::ACCESS | Errno::PERM) => {
+            "It takes CAP_PERFMON, or root; for the kernel's own addresses CAP_SYS_ADMIN"
+        }
+        Some(Errno::INVAL) => "The hardware does not watch this address, length and access",
+        Some(Errno::NODEV | Errno::OPNOTSUPP | Errno::NOENT) => "This machine has no breakpoints",
+        Some(Errno::MFILE) => "Raise the limit of open files: ulimit -n 65536",
+        _ => "Nothing more is known",
+    }
+}
