@@ -74,6 +74,9 @@ pub enum RecorderError {
         /// Why not.
         source: io::Error,
     },
+    /// What makes samples beside the kernel could not go on.
+    #[error(transparent)]
+    Source(Box<dyn std::error::Error + Send + Sync>),
     /// A system call that does not fail in order.
     #[error("{call}: {}", errno_name(.source))]
     System {

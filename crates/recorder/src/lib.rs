@@ -26,6 +26,7 @@ mod reader;
 mod sampling_cost;
 mod session;
 mod sink;
+mod source;
 mod strobe;
 mod synthesize;
 mod sys;
@@ -39,7 +40,8 @@ pub use options::{
     StrobeOptions, Switch, Target,
 };
 pub use sampling_cost::SamplingCost;
-pub use session::{EndReason, Preview, Signals, Summary, preview, record};
+pub use session::{EndReason, Preview, Signals, Summary, preview, record, record_with};
+pub use source::{Feed, Look, Source};
 pub use strobe::{
     Chosen, CpuCheck, Disturb, Disturbance, Lacking, StrobeCheck, choose_events, strobe_check,
 };

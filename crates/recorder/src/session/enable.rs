@@ -19,7 +19,10 @@ impl Session<'_> {
                 std::thread::sleep(period.mul_f64(fastrand::f64()));
             }
         })?;
-        Ok(())
+        match &self.source {
+            Some(sourced) => sourced.source.begin(),
+            None => Ok(()),
+        }
     }
 
     /// Stops all events.
@@ -27,6 +30,9 @@ impl Session<'_> {
         if let Some(mut strobe) = self.strobe() {
             // Nothing reads the stream from here on: what became known is in the final metadata.
             let _ = strobe.end(self.kernel, &self.set);
+        }
+        if let Some(sourced) = &self.source {
+            sourced.source.end();
         }
         Ok(self.set.disable(self.kernel)?)
     }

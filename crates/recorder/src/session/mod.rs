@@ -20,6 +20,7 @@ mod rate;
 mod readers;
 mod scope;
 mod sideband;
+mod sourcing;
 mod strobing;
 mod threads;
 mod wait;
@@ -45,6 +46,7 @@ pub use self::outcome::{EndReason, Summary};
 pub use self::preview::{Preview, preview};
 use self::readers::with_readers;
 use self::scope::{own_cgroup, scope, tasks};
+use self::sourcing::Sourced;
 use self::strobing::{Phases, Strobing};
 use self::threads::open_without_a_gap;
 use self::wait::{Event, Monitor, Watched};
@@ -58,6 +60,7 @@ use crate::options::{Affinity, RecordOptions, RingChoice, Switch, Target};
 use crate::output::{Output, Stopped};
 use crate::plan::plan;
 use crate::sampling_cost::{self, SamplingCost};
+use crate::source::Source;
 use crate::synthesize::{Processes, synthesize};
 use crate::sys::CpuTime;
 use crate::tally::{IdIndex, Tally};
@@ -95,6 +98,20 @@ pub fn record(
     kernel: &dyn Kernel,
     machine: &Machine,
     signals: Signals<'_>,
+) -> Result<Summary, RecorderError> {
+    record_with(options, kernel, machine, signals, None)
+}
+
+/// As [`record`], with samples of `source` in the file. The target runs already.
+///
+/// # Errors
+/// As [`record`].
+pub fn record_with(
+    options: &RecordOptions,
+    kernel: &dyn Kernel,
+    machine: &Machine,
+    signals: Signals<'_>,
+    source: Option<&dyn Source>,
 ) -> Result<Summary, RecorderError> {
     let version = machine.kernel()?;
     let features = KernelFeatures::new(version.version);
@@ -148,6 +165,12 @@ pub fn record(
         })?,
         _ => (open(&scope)?, true),
     };
+    let all_threads = all_threads
+        && match source {
+            Some(source) => sourcing::observe(source, options, machine, topology, &set)?,
+            None => true,
+        };
+    let source = source.map(|source| Sourced::new(source, set.requests()));
     let phases = strobing
         .map(|strobing| strobing.into_strobe(&set, scope, cgroup.as_ref(), options.clockid))
         .transpose()?;
@@ -163,6 +186,7 @@ pub fn record(
         cost,
         budget,
         phases,
+        source,
     }
     .run(child)
 }
@@ -200,6 +224,8 @@ struct Session<'a> {
     budget: Option<budget::Plan>,
     /// Of a strobed recording.
     phases: Option<Phases>,
+    /// What makes samples beside the kernel.
+    source: Option<Sourced<'a>>,
 }
 
 /// What happened between enabling and disabling.
@@ -232,7 +258,8 @@ impl Session<'_> {
         let bell = Wake::new().map_err(RecorderError::system("eventfd"))?;
         let begun = Moment::now(self.options.clockid);
         let mut previous = Previous::keep(&self.next_path(&begun))?;
-        let output = match self.create_output(rings.len(), &bell, &begun) {
+        let looked_at = rings.len() + usize::from(self.source.is_some());
+        let output = match self.create_output(looked_at, &bell, &begun) {
             Ok(output) => output,
             Err(error) => {
                 previous.failed();
@@ -243,7 +270,7 @@ impl Session<'_> {
         let shared = Shared::new(self.topology, self.index(), output.clone(), watch);
         let mut files = Files {
             bell: &bell,
-            rings: rings.len(),
+            rings: looked_at,
             started: begun,
             loss_before: self.read_loss(),
             closed: Vec::new(),
@@ -300,12 +327,14 @@ impl Session<'_> {
     }
 
     fn file_events(&self) -> Vec<FileEvent> {
-        metadata::file_events(self.set.requests(), |event| self.ids(event))
+        metadata::file_events(self.requests(), |event| self.ids(event))
     }
 
     fn index(&self) -> IdIndex {
-        let attrs = self.set.requests().iter().map(|request| &request.attr);
-        IdIndex::new(self.set.events().iter().map(|event| (event.id, event.event)), attrs)
+        let attrs = self.requests().iter().map(|request| &request.attr);
+        let opened = self.set.events().iter().map(|event| (event.id, event.event));
+        let sourced = self.source.iter().flat_map(Sourced::ids);
+        IdIndex::new(opened.chain(sourced), attrs)
     }
 
     /// From enabling to disabling the events. `act` does what is due meanwhile.
@@ -466,6 +495,9 @@ impl Session<'_> {
         let lost = self.read_loss();
         for (event, lost) in info.events.iter_mut().zip(lost.by_event) {
             event.lost = lost;
+        }
+        if let Some(sourced) = &self.source {
+            sourced.describe(&mut info, false);
         }
         let now = CpuTime::of_process();
         info.cost = Cost { user_s: now.user_s, system_s: now.system_s, ..Cost::default() };

@@ -123,12 +123,7 @@ impl Session<'_> {
             command: self.options.own_command_line.clone(),
             scope: self.scope_text(),
             machine: machine.clone(),
-            events: self
-                .set
-                .requests()
-                .iter()
-                .map(|request| self.event_info(&request.name))
-                .collect(),
+            events: self.requests().iter().map(|request| self.event_info(&request.name)).collect(),
             lost_source: if self.features.counts_lost() {
                 LostSource::ReadFormat
             } else {
@@ -147,7 +142,7 @@ impl Session<'_> {
 
     fn event_info(&self, name: &str) -> EventInfo {
         let mut info = EventInfo { name: name.into(), ..EventInfo::default() };
-        let request = self.set.requests().iter().find(|request| request.name == name);
+        let request = self.requests().iter().find(|request| request.name == name);
         if let Some(attr) = request.map(|request| &request.attr).filter(|attr| attr.sample > 0) {
             let by_frequency = attr.flags.contains(AttrFlags::FREQ);
             info.period = (!by_frequency).then_some(attr.sample);
@@ -178,10 +173,10 @@ impl Session<'_> {
 
     pub(super) fn read_loss(&self) -> Loss {
         let mut loss = Loss {
-            by_event: vec![None; self.set.requests().len()],
+            by_event: vec![None; self.requests().len()],
             by_ring: BTreeMap::new(),
-            times: vec![(0, 0); self.set.requests().len()],
-            counted: vec![None; self.set.requests().len()],
+            times: vec![(0, 0); self.requests().len()],
+            counted: vec![None; self.requests().len()],
         };
         for opened in self.set.events() {
             let Ok(Some(value)) = self.set.read(self.kernel, opened) else { continue };
@@ -217,7 +212,7 @@ impl Session<'_> {
             entry.lost = loss.by_event[event];
             // A clock counts what a mode leaves out of its samples.
             let clock = entry.origin == origin_text(Origin::SoftwareClock);
-            let whole = !clock || !self.set.requests()[event].attr.flags.intersects(EXCLUDED_MODES);
+            let whole = !clock || !self.requests()[event].attr.flags.intersects(EXCLUDED_MODES);
             // Counts of windows begin anew with each phase.
             entry.counted = loss.counted[event].filter(|_| whole && self.phases.is_none());
             let (enabled, running) = loss.times[event];
@@ -230,6 +225,9 @@ impl Session<'_> {
             .collect();
         info.notices = throttling(tally).into_iter().collect();
         info.notices.extend(info.events.iter().filter_map(unsampled));
+        if let Some(sourced) = &self.source {
+            sourced.describe(&mut info, true);
+        }
         info
     }
 
@@ -406,7 +404,7 @@ impl Session<'_> {
             self.topology,
             &info.machine,
             &self.options.own_command_line,
-            self.set.requests(),
+            self.requests(),
             clock,
         );
         if self.options.build_ids {

@@ -10,6 +10,7 @@ use crate::error::RecorderError;
 use crate::plan::ReaderPlan;
 use crate::reader::{self, ReaderOptions, ReaderReport, RingSlot};
 use crate::sink::SinkOptions;
+use crate::source::Feed;
 use crate::wake::Wake;
 
 /// Runs `body` while readers drain `rings`, and gives what it returned with the readers' reports.
@@ -27,6 +28,7 @@ pub(super) fn with_readers<T>(
         ring_size: rings.first().map_or(0, |ring| ring.size()),
     };
     let options = ReaderOptions { affinity: session.options.affinity, sink };
+    let (count, clockid) = (rings.len(), session.options.clockid);
     let mut slots: Vec<Option<RingSlot>> = rings
         .into_iter()
         .enumerate()
@@ -38,6 +40,8 @@ pub(super) fn with_readers<T>(
     // All that can fail comes before the first thread: a reader that nobody tells to end never does.
     let wakes = plans.iter().map(|_| Wake::new()).collect::<io::Result<Vec<_>>>();
     let wakes = wakes.map_err(RecorderError::system("eventfd"))?;
+    let over = Wake::new().map_err(RecorderError::system("eventfd"))?;
+    let over = &over;
     std::thread::scope(|threads| {
         let mut readers = Vec::new();
         let mut failure = None;
@@ -52,12 +56,32 @@ pub(super) fn with_readers<T>(
                 Err(error) => failure = Some(RecorderError::system("starting a reader")(error)),
             }
         }
+        let source = match (&session.source, &failure) {
+            (Some(sourced), None) => {
+                let feed = Feed { shared, ring: count, wake: over, clockid };
+                let run = move || sourced.source.run(&feed);
+                let started =
+                    std::thread::Builder::new().name("source".into()).spawn_scoped(threads, run);
+                match started {
+                    Ok(source) => Some(source),
+                    Err(error) => {
+                        failure = Some(RecorderError::system("starting a source")(error));
+                        None
+                    }
+                }
+            }
+            _ => None,
+        };
         let result = match failure {
             None => Ok(body()),
             Some(error) => Err(error),
         };
         shared.start_draining();
         wakes.iter().for_each(Wake::ring);
+        over.ring();
+        if let Some(source) = source {
+            source.join().unwrap_or_else(|cause| std::panic::resume_unwind(cause));
+        }
         let reports = readers
             .into_iter()
             // A panic in a reader is a defect; it is passed on, not hidden.

@@ -10,6 +10,7 @@ use pmuscope_machine::{Machine, OwnCgroup, Topology};
 use pmuscope_perfdata::strobe::{EpochUpdate, StrobeInfo};
 
 use super::Session;
+use super::sourcing::Sourced;
 use crate::attributes::{self, KernelFeatures};
 use crate::control::Shared;
 use crate::error::RecorderError;
@@ -102,6 +103,8 @@ impl Session<'_> {
     /// Ids of an event's descriptors, those that were opened later too.
     pub(super) fn ids(&self, event: usize) -> Vec<u64> {
         let mut ids = self.set.ids(event);
+        let sourced = self.source.iter().flat_map(Sourced::ids);
+        ids.extend(sourced.filter(|(_, of)| *of == event).map(|(id, _)| id));
         ids.extend(self.strobe().iter().flat_map(|strobe| strobe.reopened_ids(event)));
         ids
     }

@@ -61,7 +61,7 @@ pub(super) fn threads(machine: &Machine, pids: &[u32]) -> Result<Vec<u32>, Recor
 
 /// The same, if none can be missing in the list: reading it ends early where the thread that was read
 /// last is gone.
-fn all_threads(machine: &Machine, pids: &[u32]) -> Option<Vec<u32>> {
+pub(super) fn all_threads(machine: &Machine, pids: &[u32]) -> Option<Vec<u32>> {
     let mut tids = Vec::new();
     for &pid in pids {
         // A process that is gone by now has no new threads.
@@ -78,11 +78,13 @@ fn all_threads(machine: &Machine, pids: &[u32]) -> Option<Vec<u32>> {
 
 /// Threads that may be without events.
 fn missed(before: &[u32], after: &[u32], rings: &[Ring]) -> Vec<u32> {
-    let births = || {
-        let pieces = rings.iter().map(Ring::pending).flat_map(|p| [p.first, p.second]);
-        births(&pieces.collect::<Vec<_>>().concat())
-    };
-    not_followed(before, after, births)
+    not_followed(before, after, || births_in(rings))
+}
+
+/// What rings tell of births.
+pub(super) fn births_in(rings: &[Ring]) -> Vec<Birth> {
+    let pieces = rings.iter().map(Ring::pending).flat_map(|p| [p.first, p.second]);
+    births(&pieces.collect::<Vec<_>>().concat())
 }
 
 /// Those of `after` that neither are in `before` nor descend from it by what `births` tells.
@@ -106,19 +108,24 @@ fn not_followed(before: &[u32], after: &[u32], births: impl FnOnce() -> Vec<Birt
 
 /// A thread and the one that started it.
 #[derive(Debug, PartialEq, Eq)]
-struct Birth {
-    tid: u32,
-    parent: u32,
+pub(super) struct Birth {
+    pub(super) tid: u32,
+    pub(super) parent: u32,
+    /// On the clock of the recording, nanoseconds.
+    pub(super) time: u64,
 }
 
-/// FORK: header, process, parent process, thread, parent thread.
+/// FORK: header, process, parent process, thread, parent thread, time.
 fn births(records: &[u8]) -> Vec<Birth> {
     let word = |record: &[u8], at: usize| {
         Some(u32::from_ne_bytes(*record.get(8 + 4 * at..)?.first_chunk()?))
     };
     Records::new(records)
         .filter(|(header, _)| header.kind == kind::FORK)
-        .filter_map(|(_, record)| Some(Birth { tid: word(record, 2)?, parent: word(record, 3)? }))
+        .filter_map(|(_, record)| {
+            let time = u64::from_ne_bytes(*record.get(24..)?.first_chunk()?);
+            Some(Birth { tid: word(record, 2)?, parent: word(record, 3)?, time })
+        })
         .collect()
 }
 
@@ -131,16 +138,22 @@ mod tests {
     fn births_are_found_between_other_records() {
         let mut records = Vec::new();
         RecordBuilder::new(&mut records, kind::COMM, 0).u64(1).finish();
-        RecordBuilder::new(&mut records, kind::FORK, 0).u32(1).u32(1).u32(12).u32(10).finish();
+        RecordBuilder::new(&mut records, kind::FORK, 0)
+            .u32(1)
+            .u32(1)
+            .u32(12)
+            .u32(10)
+            .u64(7)
+            .finish();
         RecordBuilder::new(&mut records, kind::EXIT, 0).u32(1).u32(1).u32(13).u32(10).finish();
-        assert_eq!(births(&records), [Birth { tid: 12, parent: 10 }]);
+        assert_eq!(births(&records), [Birth { tid: 12, parent: 10, time: 7 }]);
     }
 
     #[test]
     fn only_who_descends_from_the_first_list_is_followed() {
         let births = || {
             [(5, 4), (4, 1), (7, 6)]
-                .map(|(tid, parent)| Birth { tid, parent })
+                .map(|(tid, parent)| Birth { tid, parent, time: 0 })
                 .into_iter()
                 .collect()
         };
