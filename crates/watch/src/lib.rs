@@ -10,8 +10,11 @@
 #![forbid(unsafe_code)]
 
 pub mod condition;
+mod cost;
+mod hits;
 pub mod kernel;
 pub mod resolve;
+mod pace;
 pub mod points;
 mod program;
 pub mod slots;
