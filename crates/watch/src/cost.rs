@@ -96,7 +96,7 @@ fn rounds(
     let gone = |_| CostError::Thread("its thread has ended".into());
     let tid = answers.recv().map_err(|_| CostError::Thread("its thread has ended".into()))?;
     let address = word.as_ptr().addr() as u64;
-    let mut memory = Memory::new(1)?;
+    let memory = Memory::new(1)?;
     let program = load(
         &memory,
         &Watched {
@@ -121,14 +121,16 @@ fn rounds(
         is_shared: false,
     };
     let thread = Place::Thread(tid.as_nanos() as u32);
-    let opened = Opened::open(kernel, &[point], &[thread], &[program])?;
+    let (points, programs) = ([point], [program]);
+    let mut opened = Opened::none(&points, &[0]);
+    opened.add(kernel, &points, &programs, thread)?;
     let time = |armed: bool| {
         if armed {
-            opened.arm(kernel, &[0])?;
+            opened.arm(kernel)?;
         }
         ask.send(HITS).map_err(|_| CostError::Thread("its thread has ended".into()))?;
         let answer = answers.recv_timeout(LONGEST_ROUND);
-        opened.disarm(kernel, &[0])?;
+        opened.disarm(kernel)?;
         match answer {
             Ok(time) => Ok(time.as_secs_f64() * 1e9 / HITS as f64),
             Err(RecvTimeoutError::Timeout) => {
@@ -145,7 +147,7 @@ fn rounds(
     // The first round brings code and tables into the caches.
     for round in 0..=ROUNDS {
         let cost = time(true)? - time(false)?;
-        memory.ring.drain(|_| {});
+        memory.ring().drain(|_| {});
         if round > 0 {
             costs.push(cost);
         }

@@ -17,5 +17,6 @@ pub mod resolve;
 mod pace;
 pub mod points;
 mod program;
+pub mod session;
 pub mod slots;
 pub mod target;

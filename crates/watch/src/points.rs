@@ -148,92 +148,96 @@ pub enum PointError {
 /// Open breakpoints.
 #[derive(Debug)]
 pub struct Opened {
-    /// By point: its address and descriptors.
-    points: Vec<(u64, Vec<OwnedFd>)>,
+    /// By point: its number, address and descriptors.
+    points: Vec<(usize, u64, Vec<OwnedFd>)>,
 }
 
 impl Opened {
-    /// Opens each point for each place, off, with the program of the point where there are programs.
-    /// A thread that has ended meanwhile is passed over.
+    /// None yet, of the points whose numbers are given.
+    #[must_use]
+    pub fn none(points: &[Point], numbers: &[usize]) -> Self {
+        let chosen = numbers.iter().filter_map(|&number| Some((number, points.get(number)?)));
+        Self { points: chosen.map(|(number, point)| (number, point.address, vec![])).collect() }
+    }
+
+    /// Opens each point for a place, off, with its program where there are programs. A thread that
+    /// has ended meanwhile is passed over.
     ///
     /// # Errors
     /// [`PointError`].
-    pub fn open(
+    pub fn add(
+        &mut self,
         kernel: &dyn Kernel,
         points: &[Point],
-        places: &[Place],
         programs: &[Program],
-    ) -> Result<Self, PointError> {
-        let mut opened = Vec::with_capacity(points.len());
-        for (number, point) in points.iter().enumerate() {
-            let mut events = Vec::with_capacity(places.len());
-            for &place in places {
-                let Some(event) = open(kernel, point, place)? else { continue };
-                if let Some(program) = programs.get(number) {
-                    kernel
-                        .attach(event.as_fd(), program.as_fd())
-                        .map_err(|source| PointError::Attach { address: point.address, source })?;
-                }
-                events.push(event);
+        place: Place,
+    ) -> Result<(), PointError> {
+        for (number, address, events) in &mut self.points {
+            let Some(point) = points.get(*number) else { continue };
+            let Some(event) = open(kernel, point, place)? else { continue };
+            if let Some(program) = programs.get(*number) {
+                kernel
+                    .attach(event.as_fd(), program.as_fd())
+                    .map_err(|source| PointError::Attach { address: *address, source })?;
             }
-            opened.push((point.address, events));
+            events.push(event);
         }
-        Ok(Self { points: opened })
+        Ok(())
     }
 
     /// Descriptors in all.
     #[must_use]
     pub fn descriptors(&self) -> usize {
-        self.points.iter().map(|(_, events)| events.len()).sum()
+        self.points.iter().map(|(_, _, events)| events.len()).sum()
     }
 
-    /// Arms the points whose numbers are given, for all threads.
+    /// Arms all, for all threads.
     ///
     /// # Errors
     /// [`PointError::Call`].
-    pub fn arm(&self, kernel: &dyn Kernel, points: &[usize]) -> Result<(), PointError> {
-        self.each(points, "arm", |event| kernel.enable_alone(event.as_fd()))
+    pub fn arm(&self, kernel: &dyn Kernel) -> Result<(), PointError> {
+        self.each("arm", |event| kernel.enable_alone(event.as_fd()))
     }
 
-    /// Disarms them.
+    /// Disarms all.
     ///
     /// # Errors
     /// [`PointError::Call`].
-    pub fn disarm(&self, kernel: &dyn Kernel, points: &[usize]) -> Result<(), PointError> {
-        self.each(points, "disarm", |event| kernel.disable_alone(event.as_fd()))
+    pub fn disarm(&self, kernel: &dyn Kernel) -> Result<(), PointError> {
+        self.each("disarm", |event| kernel.disable_alone(event.as_fd()))
     }
 
     fn each(
         &self,
-        points: &[usize],
         action: &'static str,
         mut call: impl FnMut(&OwnedFd) -> io::Result<()>,
     ) -> Result<(), PointError> {
-        for &(address, ref events) in points.iter().filter_map(|&point| self.points.get(point)) {
+        for (_, address, events) in &self.points {
             for event in events {
-                call(event).map_err(|source| PointError::Call { action, address, source })?;
+                let error = |source| PointError::Call { action, address: *address, source };
+                call(event).map_err(error)?;
             }
         }
         Ok(())
     }
 
-    /// Hits of a point as the kernel counted them, those of ended threads too.
+    /// Hits as the kernel counted them, those of ended threads too: number of the point and count.
     ///
     /// # Errors
     /// [`PointError::Call`].
-    pub fn counted(&self, kernel: &dyn Kernel, point: usize) -> Result<u64, PointError> {
-        let Some((address, events)) = self.points.get(point) else { return Ok(0) };
-        let mut sum = 0_u64;
-        for event in events {
-            let mut words = [0; 3];
-            kernel.read(event.as_fd(), &mut words).map_err(|source| PointError::Call {
-                action: "read",
-                address: *address,
-                source,
-            })?;
-            sum += words[0];
+    pub fn counted(&self, kernel: &dyn Kernel) -> Result<Vec<(usize, u64)>, PointError> {
+        let mut counts = Vec::with_capacity(self.points.len());
+        for (number, address, events) in &self.points {
+            let mut sum = 0_u64;
+            for event in events {
+                let mut words = [0; 3];
+                let error = |source| PointError::Call { action: "read", address: *address, source };
+                kernel.read(event.as_fd(), &mut words).map_err(error)?;
+                sum += words[0];
+            }
+            counts.push((*number, sum));
         }
-        Ok(sum)
+        Ok(counts)
     }
 }
 

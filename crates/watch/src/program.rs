@@ -14,6 +14,7 @@ use pmuscope_bpf::{
 };
 use pmuscope_perfdata::watch::{HitFlags, ValueKind};
 use std::os::fd::AsFd as _;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::condition::{Comparison, Condition, Operator, Value};
 use Register::{R0, R1, R2, R3, R4, R6, R7, R8, R9, R10};
@@ -78,7 +79,7 @@ pub(crate) struct Memory {
     shared: Map,
     /// Where records are made.
     scratch: Map,
-    pub(crate) ring: RingBuffer,
+    ring: Mutex<RingBuffer>,
     points: usize,
 }
 
@@ -123,11 +124,16 @@ impl Memory {
             every: Map::array(8, 1)?,
             shared: Map::array(TOTALS_BYTES as usize * points, 1)?,
             scratch: Map::scratch(RECORD_HEAD + 2 * STACK_BYTES)?,
-            ring: RingBuffer::new(RING_BYTES)?,
+            ring: Mutex::new(RingBuffer::new(RING_BYTES)?),
             points,
         };
         memory.write_every(1)?;
         Ok(memory)
+    }
+
+    /// The ring that records come through.
+    pub(crate) fn ring(&self) -> MutexGuard<'_, RingBuffer> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One of so many wanted hits is to be written down.
@@ -467,7 +473,7 @@ impl Maker<'_> {
         self.code.jump_if(Compare::Equal, R0, 0, end).mov(R9, R0);
         self.head();
         self.stacks();
-        self.code.map(R1, self.memory.ring.as_fd()).mov(R2, R9).mov(R3, R8).mov(R4, NO_WAKEUP);
+        self.code.map(R1, self.memory.ring().as_fd()).mov(R2, R9).mov(R3, R8).mov(R4, NO_WAKEUP);
         self.code.call(Helper::RingOutput).jump_if(Compare::Equal, R0, 0, end);
         self.count(24);
     }

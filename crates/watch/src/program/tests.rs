@@ -54,17 +54,18 @@ fn watch(
         }
         Err(error) => panic!("{error}"),
     };
-    let mut memory = memory;
     let program = load(&memory, &watched).unwrap();
     let thread = Place::Thread(own_thread());
-    let opened = Opened::open(&Host, &[point(address)], &[thread], &[program]).unwrap();
+    let (points, programs) = ([point(address)], [program]);
+    let mut opened = Opened::none(&points, &[0]);
+    opened.add(&Host, &points, &programs, thread).unwrap();
     memory.set_value(std::process::id(), 0, u64::from(COUNTER.load(Ordering::SeqCst))).unwrap();
-    opened.arm(&Host, &[0]).unwrap();
+    opened.arm(&Host).unwrap();
     work();
-    opened.disarm(&Host, &[0]).unwrap();
+    opened.disarm(&Host).unwrap();
     let mut records = Vec::new();
-    memory.ring.drain(|record| records.push(record.to_vec()));
-    let counted = opened.counted(&Host, 0).unwrap();
+    memory.ring().drain(|record| records.push(record.to_vec()));
+    let counted = opened.counted(&Host).unwrap()[0].1;
     Some((memory, records, counted))
 }
 
@@ -159,19 +160,21 @@ fn signs_are_those_of_the_type() {
 fn every_nth_stands_for_as_many() {
     let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let address = COUNTER.as_ptr().addr() as u64;
-    let Ok(mut memory) = Memory::new(1) else {
+    let Ok(memory) = Memory::new(1) else {
         eprintln!("skipped: programs of BPF are not allowed here");
         return;
     };
     memory.write_every(10).unwrap();
     let program = load(&memory, &watched(address)).unwrap();
     let thread = Place::Thread(own_thread());
-    let opened = Opened::open(&Host, &[point(address)], &[thread], &[program]).unwrap();
-    opened.arm(&Host, &[0]).unwrap();
+    let (points, programs) = ([point(address)], [program]);
+    let mut opened = Opened::none(&points, &[0]);
+    opened.add(&Host, &points, &programs, thread).unwrap();
+    opened.arm(&Host).unwrap();
     (0..95).for_each(|value| COUNTER.store(value, Ordering::SeqCst));
-    opened.disarm(&Host, &[0]).unwrap();
+    opened.disarm(&Host).unwrap();
     let mut stands_for = Vec::new();
-    memory.ring.drain(|record| stands_for.push(word(record, 56) >> 32));
+    memory.ring().drain(|record| stands_for.push(word(record, 56) >> 32));
     assert_eq!(stands_for, [10; 10]);
     assert_eq!(memory.totals().unwrap()[0].passed, 95);
     // Nothing is left open that would hold the slot.

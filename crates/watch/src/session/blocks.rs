@@ -1,0 +1,123 @@
+//! How much of the time points were armed, and how often they were hit in it, in blocks of time.
+//!
+//! Blocks are as short as their number allows: when there are too many, each two become one.
+
+use pmuscope_perfdata::watch::ArmedBlock;
+
+/// Blocks at most; at least half as many once there have been so many.
+const MOST: usize = 512;
+/// A block at first, nanoseconds.
+const SHORTEST: u64 = 10_000_000;
+
+/// Blocks of one set of points, or of several that take turns.
+#[derive(Debug)]
+pub(super) struct Blocks {
+    done: Vec<ArmedBlock>,
+    /// Nanoseconds of a block.
+    length: u64,
+    /// Nanoseconds armed in all.
+    armed: u64,
+}
+
+impl Default for Blocks {
+    fn default() -> Self {
+        Self { done: Vec::new(), length: SHORTEST, armed: 0 }
+    }
+}
+
+impl Blocks {
+    /// Adds a stretch of time. `points` are those that had their turn, where not all fit.
+    pub(super) fn add(&mut self, stretch: &ArmedBlock) {
+        self.armed += stretch.armed_ns;
+        match self.done.last_mut() {
+            Some(last)
+                if last.points == stretch.points
+                    && stretch.until_ns - last.from_ns <= self.length =>
+            {
+                join(last, stretch);
+            }
+            _ => self.done.push(stretch.clone()),
+        }
+        if self.done.len() >= MOST {
+            self.halve();
+        }
+    }
+
+    /// Joins neighbours of the same points. Where turns alternate there are none, so blocks of the same
+    /// points that are two turns apart are joined: their times within stay right, their ends tell when.
+    fn halve(&mut self) {
+        self.length *= 2;
+        let mut halved: Vec<ArmedBlock> = Vec::with_capacity(self.done.len());
+        for block in self.done.drain(..) {
+            let same = halved.iter_mut().rev().take(64).find(|kept| {
+                kept.points == block.points && block.until_ns - kept.from_ns <= self.length
+            });
+            match same {
+                Some(kept) => join(kept, &block),
+                None => halved.push(block),
+            }
+        }
+        self.done = halved;
+    }
+
+    /// Nanoseconds armed in all.
+    pub(super) fn armed(&self) -> u64 {
+        self.armed
+    }
+
+    pub(super) fn all(&self) -> Vec<ArmedBlock> {
+        self.done.clone()
+    }
+}
+
+fn join(into: &mut ArmedBlock, block: &ArmedBlock) {
+    into.until_ns = into.until_ns.max(block.until_ns);
+    into.armed_ns += block.armed_ns;
+    into.hits.iter_mut().zip(&block.hits).for_each(|(into, more)| *into += more);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn stretch(from_ns: u64, until_ns: u64, armed_ns: u64, hits: u64) -> ArmedBlock {
+        ArmedBlock { from_ns, until_ns, armed_ns, hits: vec![hits], points: Vec::new() }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_lost_and_blocks_stay_few(
+            lengths in proptest::collection::vec(1_000_u64..40_000_000, 1..5000),
+        ) {
+            let mut blocks = Blocks::default();
+            let (mut now, mut armed, mut hits) = (0, 0, 0);
+            for (number, length) in lengths.iter().enumerate() {
+                let (on, hit) = (length / 3, number as u64 % 7);
+                blocks.add(&stretch(now, now + length, on, hit));
+                (now, armed, hits) = (now + length, armed + on, hits + hit);
+            }
+            let all = blocks.all();
+            prop_assert!(all.len() <= MOST);
+            prop_assert_eq!(all.iter().map(|block| block.armed_ns).sum::<u64>(), armed);
+            prop_assert_eq!(all.iter().map(|block| block.hits[0]).sum::<u64>(), hits);
+            prop_assert!(all.windows(2).all(|two| two[0].until_ns == two[1].from_ns));
+        }
+    }
+
+    #[test]
+    fn turns_stay_apart() {
+        let mut blocks = Blocks::default();
+        for turn in 0..5000_u64 {
+            let mut block = stretch(turn * 1000, turn * 1000 + 1000, 900, 1);
+            block.points = vec![(turn % 2) as u32];
+            blocks.add(&block);
+        }
+        let all = blocks.all();
+        assert!(all.len() <= MOST, "{}", all.len());
+        for turn in 0..2 {
+            let own = all.iter().filter(|block| block.points == [turn]);
+            assert_eq!(own.map(|block| block.hits[0]).sum::<u64>(), 2500);
+        }
+    }
+}

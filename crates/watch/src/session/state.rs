@@ -1,0 +1,350 @@
+//! What is open and armed, and what was counted: changed by the recorder's main thread at the beginning
+//! and the end, by the source's thread in between.
+
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::time::Duration;
+
+use pmuscope_abi::{Attr, AttrFlags, OpenFlags, event_type, software};
+use pmuscope_bpf::Program;
+use pmuscope_counters::Kernel;
+use pmuscope_machine::Machine;
+use pmuscope_perfdata::watch::ArmedBlock;
+
+use super::WatchOptions;
+use super::blocks::Blocks;
+use crate::pace::{Pace, Seen};
+use crate::points::{Opened, Place, Point, PointError};
+use crate::program::Memory;
+
+/// How often one looks while nothing is armed that should be.
+const LOOK: Duration = Duration::from_millis(20);
+/// How often the target's CPU time is read: it takes a call for each thread.
+const CPU_EVERY_NS: u64 = 50_000_000;
+/// How often the rate of records is looked at.
+const RATE_EVERY_NS: u64 = 100_000_000;
+/// A turn, where not all points fit, lasts so long, and so many times as long as it takes to begin.
+const TURN_NS: u64 = 100_000_000;
+const TURN_PER_OPENING: u64 = 10;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Waiting,
+    Running,
+    Ended,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    phase: Phase,
+    clockid: i32,
+    opened: Opened,
+    places: Vec<Place>,
+    /// Count the CPU time of the observed threads and what they start.
+    clocks: Vec<OwnedFd>,
+    turns: Vec<Vec<usize>>,
+    turn: usize,
+    turn_until: u64,
+    pace: Pace,
+    random: fastrand::Rng,
+    started: u64,
+    /// Since when points are armed.
+    armed_since: Option<u64>,
+    armed_ns: u64,
+    /// Hits by point as of the last look, which was then.
+    hits: Vec<u64>,
+    looked: u64,
+    cpu: u64,
+    cpu_read: Option<u64>,
+    /// Hits of points whose turn is over, as the kernel counted them; `None`: it could not be read.
+    counted: Vec<Option<u64>>,
+    blocks: Blocks,
+    every: u64,
+    most_records: u64,
+    passed: u64,
+    rate_looked: u64,
+    /// What went wrong meanwhile.
+    trouble: Option<String>,
+    online_cpus: u64,
+}
+
+impl State {
+    pub(super) fn new(options: &WatchOptions, pace: Pace) -> Self {
+        let first = options.turns.first().cloned().unwrap_or_default();
+        Self {
+            phase: Phase::Waiting,
+            clockid: options.clockid,
+            opened: Opened::none(&options.points, &first),
+            places: Vec::new(),
+            clocks: Vec::new(),
+            turns: options.turns.clone(),
+            turn: 0,
+            turn_until: 0,
+            pace,
+            random: fastrand::Rng::new(),
+            started: 0,
+            armed_since: None,
+            armed_ns: 0,
+            hits: vec![0; options.points.len()],
+            looked: 0,
+            cpu: 0,
+            cpu_read: None,
+            counted: vec![Some(0); options.points.len()],
+            blocks: Blocks::default(),
+            every: 1,
+            most_records: options.most_records.max(1),
+            passed: 0,
+            rate_looked: 0,
+            trouble: None,
+            online_cpus: options.online_cpus as u64,
+        }
+    }
+
+    pub(super) fn observe(
+        &mut self,
+        kernel: &dyn Kernel,
+        points: &[Point],
+        programs: &[Program],
+        place: Place,
+    ) -> Result<(), PointError> {
+        self.opened.add(kernel, points, programs, place)?;
+        if let Place::Thread(tid) = place {
+            // Without it the limit holds the less hits cost of the time of all CPUs.
+            self.clocks.extend(open_clock(kernel, tid));
+        }
+        self.places.push(place);
+        Ok(())
+    }
+
+    pub(super) fn forget(&mut self, points: &[Point]) {
+        let first = self.turns.first().cloned().unwrap_or_default();
+        self.opened = Opened::none(points, &first);
+        self.places.clear();
+        self.clocks.clear();
+    }
+
+    pub(super) fn begin(&mut self, kernel: &dyn Kernel, clockid: i32) -> Result<(), PointError> {
+        let now = clock(clockid);
+        (self.started, self.looked, self.rate_looked) = (now, now, now);
+        self.turn_until = now + TURN_NS;
+        self.opened.arm(kernel)?;
+        self.armed_since = Some(clock(clockid));
+        self.phase = Phase::Running;
+        Ok(())
+    }
+
+    pub(super) fn end(&mut self, kernel: &dyn Kernel, memory: &Memory, clockid: i32) {
+        if self.phase != Phase::Running {
+            return;
+        }
+        let disarmed = self.set_armed(kernel, false);
+        self.note(disarmed);
+        self.account(memory, clock(clockid));
+        self.read_cpu(kernel);
+        self.read_counts(kernel);
+        self.phase = Phase::Ended;
+        // Slots are free again from here on.
+        self.opened = Opened::none(&[], &[]);
+        self.clocks.clear();
+    }
+
+    /// Looks at what was counted, and arms or disarms; how long until the next look.
+    pub(super) fn step(
+        &mut self,
+        kernel: &dyn Kernel,
+        machine: &Machine,
+        memory: &Memory,
+        programs: &[Program],
+        options: &WatchOptions,
+    ) -> Duration {
+        if self.phase != Phase::Running {
+            return LOOK;
+        }
+        let now = clock(self.clockid);
+        self.account(memory, now);
+        if self.cpu_read.is_none_or(|read| now - read >= CPU_EVERY_NS) {
+            self.cpu_read = Some(now);
+            self.read_cpu(kernel);
+        }
+        self.limit_records(memory, now);
+        if self.turns.len() > 1 && now >= self.turn_until {
+            let turned = self.next_turn(kernel, machine, programs, options);
+            self.note(turned);
+        }
+        let seen = self.seen(now);
+        let step = self.pace.step(seen, self.armed_since.is_some(), self.random.f64());
+        let set = self.set_armed(kernel, step.armed);
+        self.note(set);
+        if self.turns.len() > 1 {
+            let rest = Duration::from_nanos(self.turn_until.saturating_sub(clock(self.clockid)));
+            return step.wait.min(rest.max(Duration::from_micros(100)));
+        }
+        step.wait
+    }
+
+    fn seen(&self, now: u64) -> Seen {
+        let armed = self.armed_ns + self.armed_since.map_or(0, |since| now.saturating_sub(since));
+        Seen { now: now - self.started, armed, hits: self.hits.iter().sum(), cpu: self.cpu }
+    }
+
+    fn set_armed(&mut self, kernel: &dyn Kernel, armed: bool) -> Result<(), PointError> {
+        match (self.armed_since, armed) {
+            (Some(since), false) => {
+                self.opened.disarm(kernel)?;
+                self.armed_ns += clock(self.clockid).saturating_sub(since);
+                self.armed_since = None;
+            }
+            (None, true) => {
+                self.opened.arm(kernel)?;
+                self.armed_since = Some(clock(self.clockid));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Adds what came since the last look to the blocks.
+    fn account(&mut self, memory: &Memory, now: u64) {
+        let Ok(totals) = memory.totals() else { return };
+        let hits: Vec<u64> = totals.iter().map(|total| total.hits).collect();
+        let more = hits.iter().zip(&self.hits).map(|(now, before)| now - before).collect();
+        // What is armed now counts until now.
+        if let Some(since) = &mut self.armed_since {
+            self.armed_ns += now.saturating_sub(*since);
+            *since = now.max(*since);
+        }
+        let points = match self.turns.len() {
+            0 | 1 => Vec::new(),
+            _ => self.turns[self.turn].iter().map(|&point| point as u32).collect(),
+        };
+        let armed_before: u64 = self.blocks.armed();
+        self.blocks.add(&ArmedBlock {
+            from_ns: self.looked,
+            until_ns: now.max(self.looked),
+            armed_ns: self.armed_ns.saturating_sub(armed_before),
+            hits: more,
+            points,
+        });
+        self.hits = hits;
+        self.looked = now;
+    }
+
+    fn read_cpu(&mut self, kernel: &dyn Kernel) {
+        let mut sum = 0;
+        for clock in &self.clocks {
+            let mut words = [0; 3];
+            if kernel.read(clock.as_fd(), &mut words).is_ok() {
+                sum += words[0];
+            }
+        }
+        let of_cpus = (clock(self.clockid) - self.started) * self.online_cpus;
+        self.cpu = if self.clocks.is_empty() { of_cpus } else { sum };
+    }
+
+    fn read_counts(&mut self, kernel: &dyn Kernel) {
+        match self.opened.counted(kernel) {
+            Ok(counts) => {
+                for (point, count) in counts {
+                    if let Some(Some(sum)) = self.counted.get_mut(point) {
+                        *sum += count;
+                    }
+                }
+            }
+            Err(error) => {
+                self.counted.iter_mut().for_each(|count| *count = None);
+                self.note(Err(error));
+            }
+        }
+    }
+
+    /// Every Nth hit is written down, so that there are not more in a second than there should be.
+    fn limit_records(&mut self, memory: &Memory, now: u64) {
+        let elapsed = now.saturating_sub(self.rate_looked);
+        if elapsed < RATE_EVERY_NS {
+            return;
+        }
+        let Ok(totals) = memory.totals() else { return };
+        let passed = totals.iter().map(|total| total.passed).sum::<u64>();
+        let per_second = (passed - self.passed) as f64 * 1e9 / elapsed as f64;
+        let every = (per_second / self.most_records as f64).ceil().max(1.0) as u64;
+        // Fewer again only where that is sure: a rate that swings would be written down in bursts.
+        if (every > self.every || 2 * every < self.every) && memory.write_every(every).is_ok() {
+            self.every = every;
+        }
+        (self.passed, self.rate_looked) = (passed, now);
+    }
+
+    /// Closes the points of this turn and opens those of the next, for the threads that there are now.
+    fn next_turn(
+        &mut self,
+        kernel: &dyn Kernel,
+        machine: &Machine,
+        programs: &[Program],
+        options: &WatchOptions,
+    ) -> Result<(), PointError> {
+        let began = clock(self.clockid);
+        self.set_armed(kernel, false)?;
+        self.read_counts(kernel);
+        self.turn = (self.turn + 1) % self.turns.len();
+        self.opened = Opened::none(&options.points, &self.turns[self.turn]);
+        let threads = options.pids.iter().filter_map(|&pid| machine.threads(pid).ok()).flatten();
+        let threads: Vec<Place> = threads.map(Place::Thread).collect();
+        let places = if options.pids.is_empty() { &self.places } else { &threads };
+        for &place in places {
+            self.opened.add(kernel, &options.points, programs, place)?;
+        }
+        let now = clock(self.clockid);
+        self.turn_until = now + TURN_NS.max((now - began) * TURN_PER_OPENING);
+        Ok(())
+    }
+
+    /// Keeps the first thing that went wrong; what was counted until then is good.
+    fn note(&mut self, result: Result<(), PointError>) {
+        if let Err(error) = result {
+            self.trouble.get_or_insert(error.to_string());
+        }
+    }
+
+    pub(super) fn every(&self) -> u64 {
+        self.every
+    }
+
+    pub(super) fn slowdown(&self) -> Option<f64> {
+        self.pace.slowdown(&self.seen(self.looked))
+    }
+
+    pub(super) fn target_cpu_ns(&self) -> Option<u64> {
+        (self.cpu > 0).then_some(self.cpu)
+    }
+
+    pub(super) fn blocks(&self) -> Vec<ArmedBlock> {
+        self.blocks.all()
+    }
+
+    pub(super) fn counted(&self, point: usize) -> Option<u64> {
+        if self.phase == Phase::Ended { *self.counted.get(point)? } else { None }
+    }
+
+    pub(super) fn notices(&self) -> Option<String> {
+        self.trouble
+            .as_ref()
+            .map(|trouble| format!("points were not armed all the time: {trouble}"))
+    }
+}
+
+/// Nanoseconds of a clock.
+fn clock(clockid: i32) -> u64 {
+    let id = rustix::time::ClockId::try_from(clockid).unwrap_or(rustix::time::ClockId::Monotonic);
+    let time = rustix::time::clock_gettime(id);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Counts the CPU time of a thread and what it starts.
+fn open_clock(kernel: &dyn Kernel, tid: u32) -> Option<OwnedFd> {
+    let attr = Attr {
+        event_type: event_type::SOFTWARE,
+        config: software::TASK_CLOCK,
+        flags: AttrFlags::INHERIT | AttrFlags::EXCLUDE_HV,
+        ..Attr::default()
+    };
+    kernel.open(&attr, tid as i32, -1, None, OpenFlags::FD_CLOEXEC).ok()
+}
