@@ -9,6 +9,7 @@
 //!  reads failure pipe ◄─ closed by a successful exec
 //! ```
 
+mod entry;
 mod server;
 mod sys;
 
@@ -17,10 +18,13 @@ use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 
-use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, waitpid};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, kill_process, pidfd_open, waitpid,
+};
 
 use crate::error::CountersError;
 
+pub use entry::StoppedChild;
 pub use server::{Server, WORDS};
 
 /// A child that waits for [`HeldChild::release`]. Dropped before that, it ends without running anything.
@@ -174,12 +178,16 @@ impl HeldChild {
             return Ok(self.status);
         }
         let Some((_, status)) = waitpid(Some(self.pid), options)? else { return Ok(None) };
+        self.keep(status);
+        Ok(self.status)
+    }
+
+    fn keep(&mut self, status: WaitStatus) {
         self.status = match (status.exit_status(), status.terminating_signal()) {
             (Some(code), _) => Some(Status::Exited(code as u8)),
             (None, Some(signal)) => Some(Status::Signaled(signal)),
             (None, None) => None,
         };
-        Ok(self.status)
     }
 }
 

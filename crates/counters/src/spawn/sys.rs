@@ -1,5 +1,5 @@
-//! fork and what happens between it and exec, or until the child's end: the unsafe part of starting
-//! a command or a server.
+//! fork, ptrace, and what happens between fork and exec, or until the child's end: the unsafe part of
+//! starting a command or a server.
 
 use std::ffi::CString;
 use std::io;
@@ -42,6 +42,30 @@ pub(super) fn fork_held(
         0 => unsafe { child(&pointers, streams, go, go_write, failure) },
         pid => Pid::from_raw(pid).ok_or_else(|| io::Error::from(io::ErrorKind::Other)),
     }
+}
+
+/// Becomes the tracer of a child of ours: it stops at its exec, and ends if we end before it is let go.
+pub(super) fn seize(pid: Pid) -> io::Result<()> {
+    let options = libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_EXITKILL;
+    ptrace(libc::PTRACE_SEIZE as i64, pid, options as usize)
+}
+
+/// Goes on, with a signal or 0, still traced.
+pub(super) fn resume(pid: Pid, signal: i32) -> io::Result<()> {
+    ptrace(libc::PTRACE_CONT as i64, pid, signal as usize)
+}
+
+/// Goes on, no longer traced.
+pub(super) fn detach(pid: Pid) -> io::Result<()> {
+    ptrace(libc::PTRACE_DETACH as i64, pid, 0)
+}
+
+fn ptrace(request: i64, pid: Pid, data: usize) -> io::Result<()> {
+    let pid = pid.as_raw_nonzero().get();
+    // SAFETY: the requests above take numbers only; no memory of ours is read or written. By the system
+    // call, since libraries differ in the types of the arguments.
+    let result = unsafe { libc::syscall(libc::SYS_ptrace, request, pid, 0_usize, data) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// Forks a child that runs `errand` for each request from `requests` and writes what it returns to
