@@ -12,6 +12,9 @@ const HASH: u32 = 1;
 const ARRAY: u32 = 2;
 const PERCPU_ARRAY: u32 = 6;
 
+/// A key and its value.
+pub type Entry = (Vec<u8>, Vec<u8>);
+
 /// A map with keys and values of fixed sizes.
 #[derive(Debug)]
 pub struct Map {
@@ -85,7 +88,7 @@ impl Map {
     ///
     /// # Errors
     /// [`BpfError::Call`].
-    pub fn entries(&self) -> Result<Vec<(Vec<u8>, Vec<u8>)>, BpfError> {
+    pub fn entries(&self) -> Result<Vec<Entry>, BpfError> {
         let mut entries = Vec::new();
         let mut key: Option<Vec<u8>> = None;
         let mut value = vec![0; self.value];

@@ -17,7 +17,7 @@
 use std::time::Duration;
 
 /// Hit time that may be spent before there is any limit.
-const ALLOWANCE_NS: f64 = 30e6;
+const ALLOWANCE_NS: f64 = 100e6;
 /// A slice is worth arming for if it can last so long …
 const SLICE_NS: f64 = 2e6;
 /// … and is looked at after so long at most.

@@ -47,17 +47,17 @@ pub(super) fn fork_held(
 /// Becomes the tracer of a child of ours: it stops at its exec, and ends if we end before it is let go.
 pub(super) fn seize(pid: Pid) -> io::Result<()> {
     let options = libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_EXITKILL;
-    ptrace(libc::PTRACE_SEIZE as i64, pid, options as usize)
+    ptrace(i64::from(libc::PTRACE_SEIZE), pid, options as usize)
 }
 
 /// Goes on, with a signal or 0, still traced.
 pub(super) fn resume(pid: Pid, signal: i32) -> io::Result<()> {
-    ptrace(libc::PTRACE_CONT as i64, pid, signal as usize)
+    ptrace(i64::from(libc::PTRACE_CONT), pid, signal as usize)
 }
 
 /// Goes on, no longer traced.
 pub(super) fn detach(pid: Pid) -> io::Result<()> {
-    ptrace(libc::PTRACE_DETACH as i64, pid, 0)
+    ptrace(i64::from(libc::PTRACE_DETACH), pid, 0)
 }
 
 fn ptrace(request: i64, pid: Pid, data: usize) -> io::Result<()> {

@@ -59,6 +59,8 @@ pub struct WatchOptions {
     pub pids: Vec<u32>,
     /// CPUs that are on.
     pub online_cpus: usize,
+    /// Bytes of a cache line; `None` where not known.
+    pub cache_line: Option<u32>,
     /// Clock of the time stamps.
     pub clockid: i32,
 }
@@ -233,6 +235,7 @@ impl<'a> Watch<'a> {
             when: self.options.when.as_ref().map(|condition| condition.text.clone()),
             when_changed: self.options.when_changed,
             count_only: self.options.count_only,
+            cache_line: self.options.cache_line,
         }
     }
 }
