@@ -11,10 +11,11 @@ use crate::demangle::Demangler;
 use crate::image::{Image, Section};
 use crate::{Frame, Line, Symbol};
 
-type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
+/// Bytes of a section.
+pub(crate) type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 
-/// Sections that lead from an address to functions and lines.
-const SECTIONS: [SectionId; 10] = [
+/// Sections that lead from an address to functions and lines, and from a name to places and types.
+const SECTIONS: [SectionId; 11] = [
     SectionId::DebugAbbrev,
     SectionId::DebugAddr,
     SectionId::DebugAranges,
@@ -25,6 +26,7 @@ const SECTIONS: [SectionId; 10] = [
     SectionId::DebugRngLists,
     SectionId::DebugStr,
     SectionId::DebugStrOffsets,
+    SectionId::DebugTypes,
 ];
 
 /// Functions inlined into each other deeper than this are cut: no compiler goes so far.
@@ -78,6 +80,15 @@ impl DebugInfo {
         Some(Self { main: Sections::of(image), supplementary, endian })
     }
 
+    /// All of it.
+    pub(crate) fn dwarf(&self) -> gimli::Dwarf<Slice<'_>> {
+        let mut dwarf = self.main.dwarf(self.endian);
+        if let Some(supplementary) = &self.supplementary {
+            dwarf.set_sup(supplementary.dwarf(self.endian));
+        }
+        dwarf
+    }
+
     /// What lies at each of `addresses`, as symbols count them, in ascending order. Where debug
     /// information is damaged there is nothing.
     pub(crate) fn look_up(
@@ -85,11 +96,7 @@ impl DebugInfo {
         addresses: impl Iterator<Item = u64>,
         demangler: &mut Demangler,
     ) -> Vec<Option<Places>> {
-        let mut dwarf = self.main.dwarf(self.endian);
-        if let Some(supplementary) = &self.supplementary {
-            dwarf.set_sup(supplementary.dwarf(self.endian));
-        }
-        let Ok(context) = Context::from_dwarf(dwarf) else {
+        let Ok(context) = Context::from_dwarf(self.dwarf()) else {
             return addresses.map(|_| None).collect();
         };
         addresses.map(|address| places(&context, address, demangler)).collect()

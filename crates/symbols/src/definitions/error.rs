@@ -180,14 +180,13 @@ impl DefinitionError {
         )
     }
 
-    /// Names that are like the one asked for.
+    /// Whether it does not even know a name that is near.
     #[must_use]
-    pub fn near(&self) -> &[String] {
+    pub fn says_nothing(&self) -> bool {
         match self {
-            Self::NoVariable { near, .. }
-            | Self::NoFunction { near, .. }
-            | Self::NoLine { near, .. } => near,
-            _ => &[],
+            Self::NoVariable { near, .. } | Self::NoFunction { near, .. } => near.is_empty(),
+            Self::NoLines { .. } => true,
+            _ => false,
         }
     }
 }

@@ -17,12 +17,19 @@
 
 mod error;
 mod expression;
+mod follow;
 mod kernel;
+mod lines;
+mod location;
 mod names;
+mod scan;
 mod tables;
+mod typed;
+mod types;
+mod units;
 
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 pub use error::DefinitionError;
 pub use expression::{Expression, ExpressionError};
@@ -30,6 +37,7 @@ pub use kernel::{KernelNameError, KernelSymbol, kernel_symbols};
 
 use object::read::Object as _;
 
+use crate::dwarf::DebugInfo;
 use crate::image::Image;
 use crate::locate::Locator;
 use crate::{BuildId, Sources, State};
@@ -114,8 +122,12 @@ pub struct Definitions {
     separate: Option<Arc<Image>>,
     /// Its `.gnu_debugdata`.
     mini: Option<Image>,
+    debug_dirs: Vec<PathBuf>,
+    debug: OnceLock<Option<DebugInfo>>,
     /// Why there is no debug information, if there is none.
     lacking: String,
+    /// Most threads to use.
+    threads: usize,
 }
 
 impl Definitions {
@@ -136,7 +148,25 @@ impl Definitions {
         }
         let mini = if image.has(".symtab") { None } else { image.debugdata() };
         let lacking = format!("{} has no debug information", path.display());
-        Ok(Self { image: Arc::new(image), separate, mini, lacking })
+        let threads = sources.threads.or_else(|| std::thread::available_parallelism().ok());
+        Ok(Self {
+            image: Arc::new(image),
+            separate,
+            mini,
+            debug_dirs: locator.debug_dirs(),
+            debug: OnceLock::new(),
+            lacking,
+            threads: threads.map_or(1, usize::from),
+        })
+    }
+
+    /// Its debug information; that of its debug file, where it has none.
+    fn debug(&self) -> Option<&DebugInfo> {
+        let found = self.debug.get_or_init(|| {
+            let images = std::iter::once(&self.image).chain(&self.separate);
+            images.into_iter().find_map(|image| DebugInfo::of(Arc::clone(image), &self.debug_dirs))
+        });
+        found.as_ref()
     }
 
     /// The object that `expression` leads to; of several variables of one name that of the source file
@@ -149,7 +179,10 @@ impl Definitions {
         file: Option<&str>,
         expression: &Expression,
     ) -> Result<DataPlace, DefinitionError> {
-        self.plain(file, expression)
+        match self.debug() {
+            Some(debug) => typed::data(self, debug, file, expression),
+            None => self.plain(file, expression),
+        }
     }
 
     /// The functions called `name`, as the symbol table has them or as they read; several are there
@@ -176,8 +209,12 @@ impl Definitions {
     /// # Errors
     /// If no code comes from there, or nothing tells.
     pub fn line(&self, file: &str, line: u32) -> Result<CodePlaces, DefinitionError> {
-        let _ = line;
-        Err(DefinitionError::NoLines { file: file.to_owned(), why: self.lacking.clone() })
+        match self.debug() {
+            Some(debug) => lines::find(self, debug, file, line),
+            None => {
+                Err(DefinitionError::NoLines { file: file.to_owned(), why: self.lacking.clone() })
+            }
+        }
     }
 
     /// The file.
@@ -212,6 +249,16 @@ impl Definitions {
         file: Option<&str>,
         expression: &Expression,
     ) -> Result<DataPlace, DefinitionError> {
+        self.plain_because(file, expression, self.lacking.clone())
+    }
+
+    /// By symbol tables alone; `why` nothing else tells.
+    fn plain_because(
+        &self,
+        file: Option<&str>,
+        expression: &Expression,
+        why: String,
+    ) -> Result<DataPlace, DefinitionError> {
         let name = expression.name();
         let found = tables::find(self, &name, file, tables::Kind::Data);
         let Some(first) = found.first() else {
@@ -228,7 +275,7 @@ impl Definitions {
         if !expression.is_name() {
             return Err(DefinitionError::NoType {
                 name,
-                why: self.lacking.clone(),
+                why,
                 advice: "Install it (a package -dbgsym or -debuginfo), compile with -g, or say bytes: name+0x28/4",
             });
         }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // clippy takes helpers of a test binary for no tests
 
 mod cached;
+mod definitions;
 mod hostile;
 mod parallel;
 mod peers;

@@ -53,11 +53,10 @@ pub(super) fn one(
                 }
             }
             Err(Refusal::Elsewhere(error)) => {
-                let near = !error.near().is_empty();
-                let nothing_near = first_error.as_ref().is_none_or(|first| {
-                    matches!(first, ResolveError::Definition { source, .. } if source.near().is_empty())
+                let says_nothing = first_error.as_ref().is_none_or(|first| {
+                    matches!(first, ResolveError::Definition { source, .. } if source.says_nothing())
                 });
-                if first_error.is_none() || (near && nothing_near) {
+                if first_error.is_none() || (says_nothing && !error.says_nothing()) {
                     first_error = Some(definition(target, error, &candidates));
                 }
             }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)] // tests
 
+mod objects;
 mod programs;
 mod real;
 mod scenarios;
