@@ -14,12 +14,12 @@ use crate::windows::Windows;
 /// ends with a program that nobody asked for.
 const TARGETS: &str = "\
 write /sys/fs/cgroup/cgroup.subtree_control +pids
-mkdir /sys/fs/cgroup/work
+mkdir /sys/fs/cgroup/watched
 & pmuscope workload function-mix --memory 1 --seconds 600
 & pmuscope workload function-mix --memory 1 --seconds 600 --threads 2
-write /sys/fs/cgroup/work/cgroup.procs $1
+write /sys/fs/cgroup/watched/cgroup.procs $1
 copy /proc/$2/cgroup before
-pmuscope record --strobe -G work -o cgroup.data -- pmuscope workload stencil --threads 1 --seconds 1 --size 64
+pmuscope record --strobe -G watched -o cgroup.data -- pmuscope workload stencil --threads 1 --seconds 1 --size 64
 pmuscope record --strobe -p $1 -o alone.data -- pmuscope workload stencil --threads 1 --seconds 1 --size 64
 pmuscope record --strobe -p $2 -o shared.data -- pmuscope workload stencil --threads 1 --seconds 1 --size 64
 pmuscope record --strobe -t $2.1 -o thread.data -- pmuscope workload stencil --threads 1 --seconds 1 --size 64
@@ -154,7 +154,7 @@ fn windows_of_a_cgroup_a_process_a_thread_or_a_cpu_are_theirs() {
     // The process has a cgroup for itself, to which the events are limited.
     let made = Made::of(&scratch, "alone.data");
     let scope = made.recording.info().scope;
-    assert_eq!(scope, format!("processes {alone}, cgroup /sys/fs/cgroup/work"));
+    assert_eq!(scope, format!("processes {alone}, cgroup /sys/fs/cgroup/watched"));
     assert!(made.are_of(|pid, _| pid == alone) <= made.strobe.epochs.len() as u64);
 
     // This one has not: all tasks are sampled, and nobody is moved.
