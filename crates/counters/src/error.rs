@@ -9,7 +9,7 @@ use crate::limits::ResourceNeed;
 #[non_exhaustive]
 pub enum CountersError {
     /// `perf_event_open` refused.
-    #[error("cannot open {event} {place}: perf_event_open: {}. {hint}", errno_name(.source))]
+    #[error("cannot open {event} {place}: {}. {hint}", open_refusal(.source))]
     Open {
         /// The event's name as asked for.
         event: String,
@@ -110,6 +110,12 @@ pub fn errno_name(error: &io::Error) -> String {
     let text = error.to_string();
     let text = text.split(" (os error").next().unwrap_or_default();
     format!("{name} ({text})")
+}
+
+/// What `perf_event_open` said, with the name of the call.
+#[must_use]
+pub fn open_refusal(error: &io::Error) -> String {
+    format!("perf_event_open: {}", errno_name(error))
 }
 
 /// What an errno of `perf_event_open` most likely means, and what to type. `paranoid` is

@@ -31,7 +31,7 @@ mod trial;
 mod value;
 
 pub use counting::{CountingSet, Reading};
-pub use error::{CountersError, errno_name};
+pub use error::{CountersError, errno_name, open_refusal};
 pub use host::Host;
 pub use kernel::Kernel;
 pub use limits::{ResourceNeed, raise_open_files};

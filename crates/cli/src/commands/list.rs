@@ -6,7 +6,7 @@ use std::io::Write as _;
 
 use anyhow::Context as _;
 use pmuscope_abi::{Attr, AttrFlags, OpenFlags};
-use pmuscope_counters::{Host, Kernel, errno_name};
+use pmuscope_counters::{Host, Kernel, errno_name, open_refusal};
 use pmuscope_events::inventory::{Group, Offer, inventory};
 use pmuscope_events::{Event, MachineCatalog};
 use pmuscope_machine::Machine;
@@ -148,14 +148,14 @@ fn libc_einval() -> i32 {
 }
 
 fn why(error: &io::Error, unit: &str, paranoid: Option<i32>) -> String {
-    let name = errno_name(error);
     let is = |errno: rustix::io::Errno| error.raw_os_error() == Some(errno.raw_os_error());
     if is(rustix::io::Errno::ACCESS) || is(rustix::io::Errno::PERM) {
         let level = paranoid.map_or("-".to_owned(), |level| level.to_string());
         return format!(
-            "{unit}: needs privilege ({name}); perf_event_paranoid is {level}. \
-             Try: sudo pmuscope list"
+            "{unit}: needs privilege ({}); perf_event_paranoid is {level}. \
+             Try: sudo pmuscope list",
+            errno_name(error)
         );
     }
-    format!("{unit}: the kernel does not count it here: perf_event_open: {name}")
+    format!("{unit}: the kernel does not count it here: {}", open_refusal(error))
 }

@@ -1,7 +1,7 @@
 //! Which events are counted in which run: planned by what is known of the units, proven by trial.
 
 use pmuscope_abi::{Attr, AttrFlags};
-use pmuscope_counters::{Fit, Kernel, errno_name, try_group};
+use pmuscope_counters::{Fit, Kernel, errno_name, open_refusal, try_group};
 use pmuscope_events::metrics::Metrics;
 use pmuscope_events::schedule::{
     Constraint, Plan, PlannedGroup, Request, Shape, Slot, Trial, plan, prove,
@@ -154,8 +154,8 @@ impl Units<'_> {
         }
         match try_group(self.kernel, std::slice::from_ref(&event.attr), cpu_of(event)) {
             Fit::Refused(error) => Some(format!(
-                "perf_event_open: {}{}",
-                errno_name(&error),
+                "{}{}",
+                open_refusal(&error),
                 match event.origin {
                     Origin::Hardware =>
                         ". The PMU does not have it, or not for us. Try: pmuscope doctor",

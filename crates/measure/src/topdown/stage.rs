@@ -1,7 +1,7 @@
 //! Which runs count the events of a level.
 
 use pmuscope_abi::Attr;
-use pmuscope_counters::{Fit, Kernel, errno_name, try_group};
+use pmuscope_counters::{Fit, Kernel, open_refusal, try_group};
 use pmuscope_events::topdown::Fitted;
 use pmuscope_events::{Event, Group};
 
@@ -88,7 +88,7 @@ fn one_group(
                 return Ok(Group { name, events, leader_sampling, weak, braces: true });
             }
             Fit::NotAtOnce => "they are not counted at the same time here".to_owned(),
-            Fit::Refused(error) => format!("perf_event_open: {}", errno_name(&error)),
+            Fit::Refused(error) => open_refusal(&error),
         };
     }
     let refused = |event: Event| Refused { event: event.name, why: why.clone() };
