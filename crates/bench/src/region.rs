@@ -17,9 +17,7 @@ use std::time::{Instant, SystemTime};
 use pmuscope_counters::{Host, OwnGroup};
 use pmuscope_events::Event;
 use pmuscope_machine::Machine;
-use pmuscope_measure::{
-    Labels, MeasureError, Origin, Plan, Planned, Run, RunFile, Watch, metric, unix_ns,
-};
+use pmuscope_measure::{Labels, MeasureError, Plan, Planned, RunFile, Watch};
 use pmuscope_region::{CounterSet, Options as SetOptions, RegionError, switch_off};
 
 /// Label that tells arms apart.
@@ -196,19 +194,7 @@ pub fn region(
         let started = SystemTime::now();
         let seconds = bench.run(arm, options.entries)?;
         let labels = Labels::from([(ARM.to_owned(), arm.name().to_owned())]);
-        let index = file.runs.len();
-        file.runs.push(Run {
-            index,
-            order: planned.order,
-            round: Some(planned.round),
-            labels: labels.clone(),
-            started: unix_ns(started),
-            duration_s: seconds,
-            exit: Some(0),
-            why: None,
-            units: [(ENTRY.to_owned(), options.entries as f64)].into(),
-        });
-        file.add(index, &labels, metric::TIME, ("s", Origin::Clock), Ok(seconds));
+        file.add_timed(planned, labels, (started, seconds), (ENTRY, options.entries as f64));
         Ok(true)
     };
     plan.make_runs(file, watch, |_, _| false, make)

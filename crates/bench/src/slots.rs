@@ -9,9 +9,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
 
-use pmuscope_measure::{
-    Labels, MeasureError, Origin, Plan, Planned, Run, RunFile, Watch, metric, unix_ns,
-};
+use pmuscope_measure::{Labels, MeasureError, Plan, Planned, RunFile, Watch};
 use pmuscope_watch::slots::{
     Accounting, Cached, Constant, Layout, Naive, Owner, Request, Slots, Task, Unchecked,
 };
@@ -237,19 +235,8 @@ pub fn slots(
         let started = SystemTime::now();
         let seed = plan.seed ^ planned.order as u64;
         let (operations, seconds) = run(account, arm, options.time, seed);
-        let (index, labels) = (file.runs.len(), arm.labels());
-        file.runs.push(Run {
-            index,
-            order: planned.order,
-            round: Some(planned.round),
-            labels: labels.clone(),
-            started: unix_ns(started),
-            duration_s: seconds,
-            exit: Some(0),
-            why: None,
-            units: [(OPERATION.to_owned(), operations as f64)].into(),
-        });
-        file.add(index, &labels, metric::TIME, ("s", Origin::Clock), Ok(seconds));
+        let done = (OPERATION, operations as f64);
+        file.add_timed(planned, arm.labels(), (started, seconds), done);
         Ok(true)
     };
     plan.make_runs(file, watch, |_, _| false, make)

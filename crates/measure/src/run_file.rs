@@ -6,6 +6,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
+use crate::plan::Planned;
+
 /// Kind and version.
 pub const SCHEMA: &str = "pmuscope/runs/1";
 
@@ -305,6 +307,30 @@ impl RunFile {
     pub fn finish(&mut self, status: u8) {
         self.status = Some(status);
         self.why = None;
+    }
+
+    /// Adds a run of a benchmark that measures itself: when it began, how many seconds it took by the
+    /// monotonic clock, which is its metric [`metric::TIME`] too, and how many units of work it did.
+    pub fn add_timed(
+        &mut self,
+        planned: &Planned,
+        labels: Labels,
+        (started, seconds): (SystemTime, f64),
+        (unit, number): (&str, f64),
+    ) {
+        let index = self.runs.len();
+        self.add(index, &labels, metric::TIME, ("s", Origin::Clock), Ok(seconds));
+        self.runs.push(Run {
+            index,
+            order: planned.order,
+            round: Some(planned.round),
+            labels,
+            started: unix_ns(started),
+            duration_s: seconds,
+            exit: Some(0),
+            why: None,
+            units: [(unit.to_owned(), number)].into(),
+        });
     }
 
     /// Adds a figure of a run to the series of its labels and metric. `value` is the number or the
