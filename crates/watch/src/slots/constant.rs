@@ -72,6 +72,11 @@ impl Own {
         if self.on.is_empty() { 0 } else { self.on.get(&cpu).copied().unwrap_or(0) }
     }
 
+    /// What a request for this CPU, or for all, adds to.
+    fn has(&self, cpu: Option<u32>) -> u32 {
+        cpu.map_or(self.everywhere, |cpu| self.on(cpu))
+    }
+
     fn is_empty(&self) -> bool {
         self.everywhere == 0 && self.on.is_empty()
     }
@@ -220,7 +225,7 @@ impl Constant {
         let pool = self.layout.slots.pool(request.kind);
         let own = &mut of_task[pool];
         admit(&self.layout, request, self.used_by(own, pool, cpu))?;
-        let before = cpu.map_or(own.everywhere, |cpu| own.on(cpu));
+        let before = own.has(cpu);
         self.set(own, pool, cpu, before + request.weight);
         Ok(())
     }
@@ -233,7 +238,7 @@ impl Constant {
     ) -> Result<(), SlotError> {
         let pool = self.layout.slots.pool(request.kind);
         let own = &mut of_task[pool];
-        let before = cpu.map_or(own.everywhere, |cpu| own.on(cpu));
+        let before = own.has(cpu);
         let left = before.checked_sub(request.weight).ok_or(SlotError::NotReserved)?;
         self.set(own, pool, cpu, left);
         Ok(())
