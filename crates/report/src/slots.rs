@@ -1,6 +1,7 @@
 //! The tables of `pmuscope bench slots`: what an operation takes by the way account is kept, and how that
 //! grows with CPUs and tasks.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use pmuscope_events::metrics::Metrics;
@@ -26,10 +27,11 @@ pub fn slots_text(file: &RunFile, style: &Style) -> String {
     let parameter = |key: &str| file.parameters.get(key).map_or("-".into(), |text| escape(text));
     let mut out = format!(
         "giving a breakpoint its slots, or taking them back: time of one operation\n\
-         {} runs of {} s · {} slots per CPU, of which every task has one · means, ±95 %\n",
+         {} runs of {} s · {} slots per CPU, of which every task has one · means of n = {}, ±95 %\n",
         file.runs.len(),
         parameter("seconds"),
         parameter("slots"),
+        runs_per_arm(file),
     );
     for threads in distinct(file, "threads") {
         let of_threads = file.part("threads", &threads);
@@ -47,6 +49,19 @@ pub fn slots_text(file: &RunFile, style: &Style) -> String {
         let _ = write!(out, "\n{}\n", escape(note));
     }
     style.text(&out).into_owned()
+}
+
+/// Runs of each arm: `5`, or `4 to 5` where some are missing.
+fn runs_per_arm(file: &RunFile) -> String {
+    let mut counts: BTreeMap<_, usize> = BTreeMap::new();
+    for run in &file.runs {
+        *counts.entry(&run.labels).or_default() += 1;
+    }
+    match (counts.values().min(), counts.values().max()) {
+        (Some(least), Some(most)) if least == most => least.to_string(),
+        (Some(least), Some(most)) => format!("{least} to {most}"),
+        _ => "0".to_owned(),
+    }
 }
 
 /// Values of a label, numbers by size, names as they came.
@@ -106,4 +121,53 @@ fn table(file: &RunFile, style: &Style) -> String {
         .collect();
     let _ = writeln!(out, "from the first row to the last: {}", grown.join(", "));
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pmuscope_measure::{Labels, Plan, Program};
+
+    /// Three runs of each arm, of which the last may be missing.
+    fn file(missing: usize) -> RunFile {
+        let tool = Program { name: "t".into(), version: "1".into() };
+        let mut file = RunFile::new(tool, vec![], std::time::UNIX_EPOCH);
+        let parameters = [("slots", "4"), ("seconds", "0.02")];
+        file.parameters.extend(parameters.map(|(key, text)| (key.to_owned(), text.to_owned())));
+        let arms = [("naive", "1", 2e-8), ("naive", "256", 2e-6), ("none", "1", 4e-9)];
+        let arms = [&arms[..], &[("none", "256", 4e-9)]].concat();
+        let mut runs = Plan::new(arms.len(), 3, 1).runs;
+        runs.truncate(runs.len() - missing);
+        for planned in runs {
+            let (account, cpus, time) = arms[planned.arm];
+            let labels = [
+                ("account", account),
+                ("case", "task"),
+                ("cpus", cpus),
+                ("tasks", "1"),
+                ("threads", "1"),
+            ];
+            let labels: Labels = labels.map(|(key, text)| (key.to_owned(), text.to_owned())).into();
+            let seconds = 1e6 * time * (1.0 + planned.round as f64 / 100.0);
+            let took = (std::time::UNIX_EPOCH, seconds);
+            file.add_timed(&planned, labels, took, ("operation", 1e6));
+        }
+        file
+    }
+
+    #[test]
+    fn each_table_tells_how_times_grow_and_of_how_many_runs_they_are_means() {
+        insta::assert_snapshot!(slots_text(&file(0), &Style::PLAIN), @r"
+        giving a breakpoint its slots, or taking them back: time of one operation
+        12 runs of 0.02 s · 4 slots per CPU, of which every task has one · means of n = 3, ±95 %
+
+        a breakpoint of a task on all CPUs
+        CPUs  tasks  naive, ns    none, ns
+           1      1  20.2 ±0.5  4.04 ±0.10
+         256      1  2,020 ±50  4.04 ±0.10
+        from the first row to the last: naive 100 times, none 1.0 times
+        ");
+        let missing = slots_text(&file(1), &Style::PLAIN);
+        assert!(missing.contains("means of n = 2 to 3, ±95 %"), "{missing}");
+    }
 }
