@@ -148,7 +148,7 @@ impl Machine {
 }
 
 /// One line of `/proc/PID/limits`: `Max open files            1024        524288      files`.
-fn rlimit(text: &str, name: &str) -> Option<Rlimit> {
+pub(crate) fn rlimit(text: &str, name: &str) -> Option<Rlimit> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     let mut words = line.split_ascii_whitespace().map(|word| match word {
         "unlimited" => Some(Rlimit::UNLIMITED),

@@ -34,7 +34,7 @@ static NEVER_TOUCHED: u64 = 0;
 #[non_exhaustive]
 pub enum KernelError {
     /// A breakpoint cannot be opened, and not for want of slots.
-    #[error("cannot open a breakpoint for {owner:?} ({source}). {}", advice(source))]
+    #[error("cannot open a breakpoint for {} ({source}). {}", words(*owner), advice(*owner, source))]
     Open {
         /// Whose it was to be.
         owner: Owner,
@@ -56,8 +56,31 @@ pub enum KernelError {
     },
 }
 
-fn advice(error: &io::Error) -> &'static str {
+impl KernelError {
+    /// Whether the task has ended.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        let Self::Open { source, .. } = self else { return false };
+        Errno::from_io_error(source) == Some(Errno::SRCH)
+    }
+}
+
+fn words(owner: Owner) -> String {
+    let task =
+        |Task(tid)| if tid == 0 { "this thread".to_owned() } else { format!("thread {tid}") };
+    match owner {
+        Owner::Cpu(cpu) => format!("CPU {cpu}"),
+        Owner::Task(id) => task(id),
+        Owner::TaskOnCpu(id, cpu) => format!("{} on CPU {cpu}", task(id)),
+    }
+}
+
+fn advice(owner: Owner, error: &io::Error) -> &'static str {
     match Errno::from_io_error(error) {
+        Some(Errno::ACCESS | Errno::PERM) if !matches!(owner, Owner::Cpu(_)) => {
+            "Breakpoints of other users' threads need CAP_PERFMON, those of any thread \
+             kernel.perf_event_paranoid 2 or less"
+        }
         Some(Errno::ACCESS | Errno::PERM) => {
             "Breakpoints of CPUs need CAP_PERFMON, or kernel.perf_event_paranoid 0 or less"
         }
@@ -67,7 +90,10 @@ fn advice(error: &io::Error) -> &'static str {
     }
 }
 
-fn attr(kind: Kind) -> Attr {
+/// A breakpoint on a word that nobody touches: on for user code from the moment it is opened, and not
+/// inherited.
+#[must_use]
+pub fn untouched(kind: Kind) -> Attr {
     let (bp_type, length) = match kind {
         Kind::Data => (READ_WRITE, 1),
         Kind::Instruction => (EXECUTE, INSTRUCTION),
@@ -77,7 +103,7 @@ fn attr(kind: Kind) -> Attr {
         bp_type,
         config1: (&raw const NEVER_TOUCHED).addr() as u64,
         config2: length,
-        flags: AttrFlags::DISABLED | AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV,
+        flags: AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV,
         ..Attr::default()
     }
 }
@@ -89,7 +115,9 @@ fn open(kernel: &dyn Kernel, owner: Owner, kind: Kind) -> Result<Option<OwnedFd>
         Owner::TaskOnCpu(Task(tid), cpu) => (tid as i32, cpu as i32),
         Owner::Task(Task(tid)) => (tid as i32, -1),
     };
-    match kernel.open(&attr(kind), pid, cpu, None, OpenFlags::FD_CLOEXEC) {
+    let mut attr = untouched(kind);
+    attr.flags.insert(AttrFlags::DISABLED);
+    match kernel.open(&attr, pid, cpu, None, OpenFlags::FD_CLOEXEC) {
         Ok(event) => Ok(Some(event)),
         Err(error) if Errno::from_io_error(&error) == Some(Errno::NOSPC) => Ok(None),
         Err(source) => Err(KernelError::Open { owner, source }),
@@ -107,19 +135,37 @@ fn all(kernel: &dyn Kernel, owner: Owner, kind: Kind) -> Result<Vec<OwnedFd>, Ke
     Ok(events)
 }
 
+/// How many breakpoints of this kind the kernel would let in now for `owner`: they are opened and closed
+/// again. A task is known by its thread id; 0 is the calling thread.
+///
+/// # Errors
+/// [`KernelError::Open`].
+pub fn free_slots(kernel: &dyn Kernel, owner: Owner, kind: Kind) -> Result<u32, KernelError> {
+    Ok(all(kernel, owner, kind)?.len() as u32)
+}
+
 /// Slots of each CPU that this thread could have at this moment: all, unless somebody has bound some to a
 /// CPU or watches this thread.
 ///
 /// # Errors
 /// [`KernelError::Open`], [`KernelError::None`].
 pub fn slots(kernel: &dyn Kernel) -> Result<Slots, KernelError> {
-    let me = Owner::Task(Task(own_id()));
-    let data = all(kernel, me, Kind::Data)?;
-    if data.is_empty() {
-        return Err(KernelError::None);
-    }
+    let slots = slots_for(kernel, Owner::Task(OWN))?;
+    if slots.of(Kind::Data) == 0 { Err(KernelError::None) } else { Ok(slots) }
+}
+
+/// The calling thread, as a task.
+pub const OWN: Task = Task(0);
+
+/// Slots that `owner` could have at this moment; all in one pool if there are none for instructions while
+/// all for data are taken.
+///
+/// # Errors
+/// [`KernelError::Open`].
+pub fn slots_for(kernel: &dyn Kernel, owner: Owner) -> Result<Slots, KernelError> {
+    let data = all(kernel, owner, Kind::Data)?;
     // With all slots for data taken, there is room for an instruction only where it has its own.
-    let instruction = all(kernel, me, Kind::Instruction)?.len() as u32;
+    let instruction = all(kernel, owner, Kind::Instruction)?.len() as u32;
     let data = data.len() as u32;
     Ok(match instruction {
         0 => Slots::Mixed(data),

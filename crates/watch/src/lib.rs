@@ -14,6 +14,7 @@ mod cost;
 mod hits;
 pub mod kernel;
 mod pace;
+pub mod plan;
 pub mod points;
 pub mod prepare;
 mod program;

@@ -35,6 +35,7 @@ pub use constant::Constant;
 pub use naive::Naive;
 pub use unchecked::Unchecked;
 
+use serde::Serialize;
 use thiserror::Error;
 
 /// A task, by any number that tells it from others.
@@ -53,7 +54,8 @@ pub enum Owner {
 }
 
 /// What a breakpoint stops at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// Reading or writing data.
     Data,
@@ -62,7 +64,8 @@ pub enum Kind {
 }
 
 /// Slots of each CPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Slots {
     /// For any kind: x86 has 4.
     Mixed(u32),
@@ -90,6 +93,57 @@ impl Slots {
     #[must_use]
     pub fn of(self, kind: Kind) -> u32 {
         self.in_pool(self.pool(kind))
+    }
+
+    /// Slots of all kinds together.
+    #[must_use]
+    pub fn total(self) -> u32 {
+        (0..Self::POOLS).map(|pool| self.in_pool(pool)).sum()
+    }
+
+    /// As many pools, each with what `slots` says of its number.
+    fn map(self, slots: impl Fn(usize) -> u32) -> Self {
+        match self {
+            Self::Mixed(_) => Self::Mixed(slots(0)),
+            Self::Separate { .. } => Self::Separate { data: slots(0), instruction: slots(1) },
+        }
+    }
+
+    /// No slots, in the same pools.
+    #[must_use]
+    pub fn none(self) -> Self {
+        self.map(|_| 0)
+    }
+
+    /// With so many more for this kind.
+    #[must_use]
+    pub fn plus(self, kind: Kind, slots: u32) -> Self {
+        let more = |pool| if pool == self.pool(kind) { slots } else { 0 };
+        self.map(|pool| self.in_pool(pool) + more(pool))
+    }
+
+    /// What is left without `other`.
+    #[must_use]
+    pub fn minus(self, other: Self) -> Self {
+        self.map(|pool| self.in_pool(pool).saturating_sub(other.in_pool(pool)))
+    }
+
+    /// The smaller number of each pool.
+    #[must_use]
+    pub fn least(self, other: Self) -> Self {
+        self.map(|pool| self.in_pool(pool).min(other.in_pool(pool)))
+    }
+
+    /// Whether there are no more in any pool than `room` has.
+    #[must_use]
+    pub fn fits_in(self, room: Self) -> bool {
+        (0..Self::POOLS).all(|pool| self.in_pool(pool) <= room.in_pool(pool))
+    }
+
+    /// In the pools of `like`: what was found where all slots of a kind were taken looks like one pool.
+    #[must_use]
+    pub fn as_of(self, like: Self) -> Self {
+        like.map(|pool| self.in_pool(pool))
     }
 
     fn in_pool(self, pool: usize) -> u32 {

@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)] // tests
 
+mod fake;
 mod objects;
+mod plan;
 mod programs;
 mod real;
 mod scenarios;
