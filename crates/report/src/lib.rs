@@ -58,7 +58,7 @@ pub use recording::{
 };
 pub use region::region_text;
 pub use ring::ring_text;
-pub use slots::slots_text;
+pub use slots::{slots_page, slots_svg, slots_text};
 pub use topdown::sweep_text;
 pub use views::{
     ACCESSES_SCHEMA, ANNOTATE_SCHEMA, AccessesReport, AnnotateReport, BRANCHES_SCHEMA,

@@ -2,14 +2,12 @@
 
 use std::fmt::Write as _;
 
-use pmuscope_events::metrics::Metrics;
-use pmuscope_measure::summary::summary;
-use pmuscope_measure::{RunFile, metric};
+use pmuscope_measure::RunFile;
 
 use crate::capture::scaled;
 use crate::escape::escape;
 use crate::number;
-use crate::runs::value;
+use crate::runs::{time_per_unit, value};
 use crate::style::Style;
 use crate::table::{Cell, Column, Table};
 
@@ -33,12 +31,7 @@ pub fn region_text(file: &RunFile, style: &Style) -> String {
         parameter("events"),
         file.runs.len()
     );
-    let of = |arm: &str| {
-        let rows = summary(&file.part(ARM, arm), &Metrics::default()).rows;
-        rows.into_iter()
-            .find(|row| row.metric == metric::TIME)
-            .and_then(|row| *row.per_unit.first()?)
-    };
+    let of = |arm: &str| time_per_unit(&file.part(ARM, arm));
     let read = of("read").map(|read| read.value);
     let mut table = Table::new([
         Column::text("arm"),
@@ -67,7 +60,7 @@ pub fn region_text(file: &RunFile, style: &Style) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pmuscope_measure::{Labels, Origin, Program, Run};
+    use pmuscope_measure::{Labels, Origin, Program, Run, metric};
 
     #[test]
     fn what_did_not_run_is_in_the_table_without_a_number() {

@@ -1,9 +1,11 @@
 //! Figures of several columns by their medians.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use pmuscope_events::metrics::Metrics;
 use pmuscope_measure::compare::medians::Row;
-use pmuscope_measure::{Estimated, Origin};
+use pmuscope_measure::summary::summary;
+use pmuscope_measure::{Estimated, Origin, RunFile, metric};
 
 use crate::escape::escape;
 use crate::number;
@@ -89,6 +91,40 @@ pub(crate) fn value(estimate: &Estimated, unit: &str) -> String {
 /// Sizes are not negative and far below 2^64.
 fn bytes(value: f64) -> String {
     number::bytes(value.max(0.0).round() as u64)
+}
+
+/// Runs of each arm: `5`, or `4 to 5` where some are missing.
+pub(crate) fn runs_per_arm(file: &RunFile) -> String {
+    let mut counts: BTreeMap<_, usize> = BTreeMap::new();
+    for run in &file.runs {
+        *counts.entry(&run.labels).or_default() += 1;
+    }
+    match (counts.values().min(), counts.values().max()) {
+        (Some(least), Some(most)) if least == most => least.to_string(),
+        (Some(least), Some(most)) => format!("{least} to {most}"),
+        _ => "0".to_owned(),
+    }
+}
+
+/// Values of a label, numbers by size, names as they came.
+pub(crate) fn distinct(file: &RunFile, key: &str) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let mut runs: Vec<_> = file.runs.iter().collect();
+    runs.sort_by_key(|run| run.order);
+    for value in runs.iter().filter_map(|run| run.labels.get(key)) {
+        if !found.contains(value) {
+            found.push(value.clone());
+        }
+    }
+    found.sort_by_key(|value| value.parse::<u64>().unwrap_or(0));
+    found
+}
+
+/// Seconds for each unit of work, where all runs are of one arm.
+pub(crate) fn time_per_unit(file: &RunFile) -> Option<Estimated> {
+    let rows = summary(file, &Metrics::default()).rows;
+    let of_time = rows.into_iter().find(|row| row.metric == metric::TIME)?;
+    *of_time.per_unit.first()?
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::strobe::{in_guest, need_pmu_guest};
 fn the_benchmark_has_a_run_for_each_combination() {
     let scratch = Scratch::new();
     let few = ["--cpus", "1,3", "--tasks", "1,2", "--threads", "1,2", "--ms", "1", "-r", "2"];
-    let flags = [&["bench", "slots"], &few[..], &["--json", "s.json"]].concat();
+    let flags = [&["bench", "slots"], &few[..], &["--json", "s.json", "-o", "s.svg"]].concat();
     let outcome = scratch.pmuscope(&flags);
     outcome
         .exits(0)
@@ -25,6 +25,9 @@ fn the_benchmark_has_a_run_for_each_combination() {
     // Accounts, cases, CPUs, tasks, threads, rounds.
     assert_eq!(runs.len(), 4 * 3 * 2 * 2 * 2 * 2);
     assert!(runs.iter().all(|run| run["units"]["operation"].as_f64() > Some(1.0)));
+    let svg = fs::read_to_string(scratch.path("s.svg")).unwrap();
+    assert!(svg.starts_with("<svg ") && svg.contains("<title>constant, 3 CPUs, 2 tasks: "));
+    scratch.pmuscope(["bench", "slots", "-o", "s.gif"]).exits(2).complains("Known are .svg");
     scratch.pmuscope(["bench", "slots", "--cpus", "0"]).exits(2).complains("from 1");
     scratch.pmuscope(["bench", "slots", "--accounts", "none,some"]).exits(2).complains("some");
 }

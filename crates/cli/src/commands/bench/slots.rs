@@ -2,21 +2,23 @@
 
 use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use pmuscope_bench::slots::{self, ACCOUNTS, Options};
 use pmuscope_counters::Host;
 use pmuscope_machine::Machine;
-use pmuscope_measure::Plan;
 use pmuscope_measure::counting::Signal;
-use pmuscope_report::slots_text;
+use pmuscope_measure::{Plan, RunFile};
+use pmuscope_report::{slots_page, slots_svg, slots_text};
 use pmuscope_watch::kernel::{Compared, Comparison, KernelError, compare};
 use pmuscope_watch::slots::{Layout, Slots};
 
 use super::runs::{Look, Output, begin, tell_concerns};
 use crate::commands::counting::Progress;
 use crate::commands::doctor;
+use crate::commands::output::{Output as Drawing, choose};
 use crate::exit::{Exit, failure};
 use crate::signals::stop_pipe;
 
@@ -25,6 +27,7 @@ use crate::signals::stop_pipe;
 #[command(after_help = "Examples:
   pmuscope bench slots                              growth with CPUs and tasks, four ways to keep account
   pmuscope bench slots --accounts constant --threads 1,2,4 -r 10 --json slots.json
+  pmuscope bench slots -o growth.svg                as a picture too
   sudo pmuscope bench slots --against-kernel 10000  whether this kernel answers as the rules do
 
 Nothing is opened but with --against-kernel; docs/slots.md has the rules.")]
@@ -60,8 +63,11 @@ pub(crate) struct Args {
     /// that of the rules
     #[arg(long, value_name = "OPERATIONS", conflicts_with_all = ["accounts", "cpus", "tasks", "threads", "ms", "repeat", "json"])]
     against_kernel: Option<u64>,
+    /// Draw the growth into FILE, as its name says: .svg, or .html with the tables
+    #[arg(short = 'o', long, value_name = "FILE", conflicts_with = "against_kernel")]
+    output: Option<PathBuf>,
     #[command(flatten)]
-    output: Output,
+    results: Output,
 }
 
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
@@ -70,6 +76,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     if let Some(operations) = args.against_kernel {
         return against_kernel(operations, seed);
     }
+    let drawn = args.output.as_deref().map(drawing).transpose()?;
     let machine = Machine::host();
     let is_zero = args.cpus.contains(&0) || args.tasks.contains(&0) || args.threads.contains(&0);
     if args.repeat == 0 || is_zero {
@@ -88,9 +95,26 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     tell_concerns(&file);
     let stop = stop_pipe().context("cannot listen for signals")?;
     let stop = || Signal(stop.as_fd()).is_given();
-    let mut watch = Progress::new(args.output.path());
+    let mut watch = Progress::new(args.results.path());
     let whole = slots::slots(&options, &mut file, &stop, &mut watch)?;
-    args.output.finish(file, !whole, true, slots_text)
+    if let (Some(path), Some(drawn)) = (&args.output, drawn) {
+        Drawing::to(Some(path)).produce(false, |out| {
+            out.write_all(drawn(&file).as_bytes()).context("cannot write the picture")
+        })?;
+    }
+    args.results.finish(file, !whole, true, slots_text)
+}
+
+/// How a run file becomes a picture.
+type Draw = fn(&RunFile) -> String;
+
+/// Ends of file names.
+const ENDINGS: [(&str, Draw); 3] =
+    [(".svg", slots_svg), (".html", slots_page), (".htm", slots_page)];
+
+/// What the name of the file asks for.
+fn drawing(path: &Path) -> anyhow::Result<Draw> {
+    choose(None, Some(path), &ENDINGS, slots_svg, "-o growth.svg")
 }
 
 /// Threads that real breakpoints are for.
