@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod breakpoint;
 pub mod capture;
 mod count;
 pub mod functions;

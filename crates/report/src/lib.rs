@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod breakpoint;
 mod capture;
 mod compare;
 mod counts;
@@ -32,6 +33,7 @@ mod tint;
 mod topdown;
 mod views;
 
+pub use breakpoint::{breakpoint_enable_text, breakpoint_hit_text, breakpoint_thread_text};
 pub use capture::capture_text;
 pub use compare::{COMPARE_SCHEMA, TREND_SCHEMA, compare_csv, compare_text, trend_text};
 pub use counts::counts_text;

@@ -7,11 +7,13 @@
 //!   holds up all; tells time and operations per second by its own clock.
 //! - [`exact`]: a loop with a known number of instructions.
 //! - [`ring`]: packets through a ring in shared memory, within a process or between two.
+//! - [`crowd`]: threads that are created, wait and end, with nothing around them.
 //! - [`command`]: any other program; tells what it used.
 //!
-//! Each runs to its end in the calling process and hands back [`Facts`].
+//! Each but [`crowd`] runs to its end in the calling process and hands back [`Facts`].
 
 pub mod command;
+pub mod crowd;
 mod error;
 pub mod exact;
 mod facts;

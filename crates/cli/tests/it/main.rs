@@ -5,6 +5,7 @@
 mod actor;
 mod bench;
 mod branches;
+mod breakpoint;
 mod bundle;
 mod cgroups;
 mod compare;

@@ -1,5 +1,6 @@
 //! `pmuscope bench`: one file per benchmark.
 
+mod breakpoint;
 mod capture;
 mod functions;
 mod region;
@@ -29,6 +30,8 @@ enum Benchmark {
     Region(region::Args),
     /// What it takes to keep account of breakpoint slots, by the way that is done.
     Slots(slots::Args),
+    /// What breakpoints cost on this kernel: threads that inherit them, switching them, hits.
+    Breakpoint(breakpoint::Args),
     /// How true metrics of functions are, in windows of several kinds, against each function alone.
     Functions(functions::Args),
 }
@@ -39,6 +42,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         Benchmark::Ring(args) => ring::run(args),
         Benchmark::Region(args) => region::run(args),
         Benchmark::Slots(args) => slots::run(args),
+        Benchmark::Breakpoint(args) => breakpoint::run(args),
         Benchmark::Functions(args) => functions::run(args),
     }
 }

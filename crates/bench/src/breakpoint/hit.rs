@@ -1,0 +1,256 @@
+//! A hit: a thread of ours writes a word of ours, again and again.
+//!
+//! ```text
+//!  nothing   no breakpoint            the loop itself
+//!  count     a breakpoint that counts the exception, and the way through perf's events
+//!  record    one record for each hit  and a record in a ring
+//!  stack     with the call chain      and the stack walked
+//! ```
+//! Records are taken out of the ring between pieces of the run, while the clock stands still. A run in which
+//! a hit was not counted, or has no record, is worth nothing and says so.
+
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use pmuscope_abi::record::{Records, kind};
+use pmuscope_abi::{Attr, AttrFlags, SampleType};
+use pmuscope_counters::{EventRequest, Kernel, OpenOptions, RingSize, SamplingSet, Scope};
+use pmuscope_machine::{Machine, Topology};
+use pmuscope_measure::{Labels, RunFile, Watch};
+use pmuscope_watch::kernel::untouched;
+use pmuscope_watch::slots::Kind;
+
+use super::{Arm, BENCHMARK, Error, Outcome, Results, Runs, check_slots, labels, open_own};
+
+/// Label: what is done with a hit.
+pub const ARM: &str = "arm";
+/// Unit of work.
+pub const HIT: &str = "hit";
+/// Parameter: hits of a run.
+pub const HITS: &str = "hits";
+/// Value of [`BENCHMARK`].
+pub const NAME: &str = "hit";
+
+/// `HW_BREAKPOINT_W`.
+const WRITE: u32 = 2;
+/// Hits between two looks at the ring.
+const PIECE: u64 = 256;
+/// Bytes of the ring: a piece of records of the longest call chain fits in.
+const RING: u64 = 1 << 20;
+
+/// What is written.
+static WORD: AtomicU64 = AtomicU64::new(0);
+
+/// What is done with a hit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// There is no breakpoint.
+    Nothing,
+    /// It is counted.
+    Count,
+    /// A record of place, thread, time and address.
+    Record,
+    /// With the call chain.
+    Stack,
+}
+
+impl Way {
+    /// All, as they are shown.
+    pub const ALL: [Self; 4] = [Self::Nothing, Self::Count, Self::Record, Self::Stack];
+
+    /// As in the label.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::Count => "count",
+            Self::Record => "record",
+            Self::Stack => "stack",
+        }
+    }
+}
+
+impl Arm for Way {
+    const UNIT: &str = HIT;
+
+    fn labels(&self) -> Labels {
+        labels([(ARM, self.name().to_owned())])
+    }
+}
+
+/// What to run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Hits of each run.
+    pub hits: u64,
+    /// How often each arm runs.
+    pub runs: Runs,
+}
+
+/// Where hits are made and counted.
+struct Bench<'a> {
+    kernel: &'a dyn Kernel,
+    machine: &'a Machine,
+    topology: Topology,
+    hits: u64,
+}
+
+/// Writes the word; seconds.
+#[inline(never)]
+fn write(times: u64) -> f64 {
+    let started = Instant::now();
+    for value in 0..times {
+        WORD.store(value, Ordering::Relaxed);
+    }
+    started.elapsed().as_secs_f64()
+}
+
+fn attr() -> Attr {
+    Attr {
+        bp_type: WRITE,
+        config1: WORD.as_ptr().addr() as u64,
+        config2: size_of::<u64>() as u64,
+        ..untouched(Kind::Data)
+    }
+}
+
+impl Bench<'_> {
+    fn run(&self, way: Way) -> Result<Outcome, Error> {
+        match way {
+            Way::Nothing => {
+                Ok(Outcome { done: self.hits, seconds: self.pieces(|| {}), ..Outcome::default() })
+            }
+            Way::Count => self.count(),
+            Way::Record => self.record(SampleType::empty()),
+            Way::Stack => self.record(SampleType::CALLCHAIN),
+        }
+    }
+
+    /// Makes all hits, with `between` after each piece; seconds without it.
+    fn pieces(&self, mut between: impl FnMut()) -> f64 {
+        let mut seconds = 0.0;
+        let mut left = self.hits;
+        while left > 0 {
+            let piece = left.min(PIECE);
+            seconds += write(piece);
+            between();
+            left -= piece;
+        }
+        seconds
+    }
+
+    fn count(&self) -> Result<Outcome, Error> {
+        let event = open_own(self.kernel, &attr(), || "a breakpoint".to_owned())?;
+        let seconds = self.pieces(|| {});
+        let counted = self.read(event.as_fd())?;
+        let why = (counted != self.hits)
+            .then(|| format!("the breakpoint counted {counted} of {} hits", self.hits));
+        Ok(Outcome { done: self.hits, seconds, why, ..Outcome::default() })
+    }
+
+    fn read(&self, event: BorrowedFd<'_>) -> Result<u64, Error> {
+        let mut words = [0; 1];
+        let call = |source| Error::Call { what: "read", source };
+        self.kernel.read(event, &mut words).map_err(call)?;
+        Ok(words[0])
+    }
+
+    fn record(&self, besides: SampleType) -> Result<Outcome, Error> {
+        let (records, bytes, seconds) = self.records(besides)?;
+        let why = (records != self.hits)
+            .then(|| format!("{records} of {} hits have a record in the ring", self.hits));
+        let record_bytes = (records > 0).then(|| bytes as f64 / records as f64);
+        Ok(Outcome { done: self.hits, seconds, record_bytes, why })
+    }
+
+    /// Records of hits, their bytes, and seconds.
+    fn records(&self, besides: SampleType) -> Result<(u64, u64, f64), Error> {
+        let fields = SampleType::IP | SampleType::TID | SampleType::TIME | SampleType::ADDR;
+        let mut attr = Attr { sample: 1, sample_type: fields | besides, ..attr() };
+        attr.flags.insert(AttrFlags::DISABLED | AttrFlags::WATERMARK);
+        let request = EventRequest {
+            name: "a breakpoint".to_owned(),
+            attr,
+            leader: None,
+            cpus: None,
+            any_task: false,
+            max_precise: false,
+        };
+        let me = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        let scope = Scope::Threads(vec![me]);
+        let how = OpenOptions { ring_size: RingSize::AtMost(RING) };
+        let kernel = self.kernel;
+        let mut set =
+            SamplingSet::open(kernel, self.machine, &self.topology, &scope, vec![request], how)?;
+        let mut rings = set.take_rings();
+        set.enable(kernel, |_| {})?;
+        let (mut records, mut bytes) = (0, 0);
+        let seconds = self.pieces(|| {
+            for ring in &mut rings {
+                let pending = ring.pending();
+                // A record may lie across the seam.
+                let whole = [pending.first, pending.second].concat();
+                for (header, _) in Records::new(&whole).filter(|(h, _)| h.kind == kind::SAMPLE) {
+                    records += 1;
+                    bytes += u64::from(header.size);
+                }
+                let end = pending.end();
+                ring.release(end);
+            }
+        });
+        set.disable(kernel)?;
+        Ok((records, bytes, seconds))
+    }
+}
+
+/// Runs all arms in random order and adds them to `file`, until `stop` says so; false then.
+///
+/// # Errors
+/// [`Error`].
+pub fn hit(
+    (kernel, machine): (&dyn Kernel, &Machine),
+    options: &Options,
+    file: &mut RunFile,
+    stop: &dyn Fn() -> bool,
+    watch: &mut dyn Watch,
+) -> Result<bool, Error> {
+    check_slots(kernel, 1, file)?;
+    file.parameters.insert(BENCHMARK.to_owned(), NAME.to_owned());
+    file.parameters.insert(HITS.to_owned(), options.hits.to_string());
+    let bench = Bench { kernel, machine, topology: machine.topology()?, hits: options.hits };
+    let run = |way: &Way| bench.run(*way);
+    Results { file, stop, watch }.make(&options.runs, &Way::ALL, run)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pmuscope_counters::Host;
+    use pmuscope_counters::fake::FakeKernel;
+
+    #[test]
+    fn every_hit_is_counted_and_has_its_record() {
+        let machine = Machine::host();
+        let topology = machine.topology().unwrap();
+        let bench = Bench { kernel: &Host, machine: &machine, topology, hits: 1000 };
+        for way in Way::ALL {
+            let outcome = bench.run(way).unwrap();
+            assert_eq!((outcome.done, &outcome.why), (1000, &None), "{way:?}");
+            let is_recorded = matches!(way, Way::Record | Way::Stack);
+            assert_eq!(outcome.record_bytes.is_some(), is_recorded, "{way:?}");
+        }
+    }
+
+    #[test]
+    fn a_run_in_which_hits_are_missing_says_so() {
+        let machine = Machine::host();
+        let topology = machine.topology().unwrap();
+        let kernel = FakeKernel::default();
+        kernel.answer_reads(&[999]);
+        let bench = Bench { kernel: &kernel, machine: &machine, topology, hits: 1000 };
+        let why = |way| bench.run(way).unwrap().why.unwrap();
+        assert_eq!(why(Way::Count), "the breakpoint counted 999 of 1000 hits");
+        assert_eq!(why(Way::Record), "0 of 1000 hits have a record in the ring");
+    }
+}
