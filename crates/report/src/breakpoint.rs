@@ -21,7 +21,7 @@ const RECORD_BYTES: &str = "record_bytes";
 const WAYS: [(&str, &str); 5] = [
     ("nothing", "no breakpoint: the loop itself"),
     ("count", "counted"),
-    ("bpf", "counted by a program in the kernel"),
+    ("program", "counted by a program in the kernel"),
     ("record", "a record with place, thread, time and address"),
     ("stack", "a record with the call chain too"),
 ];
@@ -271,6 +271,7 @@ mod tests {
         let arms = [
             (&arm("nothing")[..], 1e-6),
             (&arm("count")[..], 1.2e-3),
+            (&arm("program")[..], 1.4e-3),
             (&arm("record")[..], 2.5e-3),
             (&arm("stack")[..], 3.5e-3),
         ];
@@ -279,11 +280,12 @@ mod tests {
         counted.why = Some("the breakpoint counted 999 of 1000 hits".into());
         insta::assert_snapshot!(breakpoint_hit_text(&file, &Style::PLAIN), @r"
         a thread that writes a word with a breakpoint on it: time for each write
-        12 runs of 1,000 writes · means of n = 3 · 4 slots for breakpoints found
+        15 runs of 1,000 writes · means of n = 3 · 4 slots for breakpoints found
 
         hit      n        µs/hit ±95 %  B/record  what
         nothing  3  0.001010 ±0.000025         -  no breakpoint: the loop itself
         count    2          1.22 ±0.08         -  counted
+        program  3          1.41 ±0.03         -  counted by a program in the kernel
         record   3          2.52 ±0.06      48.0  a record with place, thread, time and address
         stack    3          3.53 ±0.09      48.0  a record with the call chain too
 

@@ -3,6 +3,7 @@
 //! ```text
 //!  nothing   no breakpoint            the loop itself
 //!  count     a breakpoint that counts the exception, and the way through perf's events
+//!  program   a program in the kernel  and a counter of its own
 //!  record    one record for each hit  and a record in a ring
 //!  stack     with the call chain      and the stack walked
 //! ```
@@ -15,6 +16,7 @@ use std::time::Instant;
 
 use pmuscope_abi::record::{Records, kind};
 use pmuscope_abi::{Attr, AttrFlags, SampleType};
+use pmuscope_bpf::{Assembler, BpfError, Map, Program, Register};
 use pmuscope_counters::{EventRequest, Kernel, OpenOptions, RingSize, SamplingSet, Scope};
 use pmuscope_machine::{Machine, Topology};
 use pmuscope_measure::{Labels, RunFile, Watch};
@@ -49,6 +51,8 @@ pub enum Way {
     Nothing,
     /// It is counted.
     Count,
+    /// A program in the kernel counts it, and writes nothing down.
+    Program,
     /// A record of place, thread, time and address.
     Record,
     /// With the call chain.
@@ -57,7 +61,8 @@ pub enum Way {
 
 impl Way {
     /// All, as they are shown.
-    pub const ALL: [Self; 4] = [Self::Nothing, Self::Count, Self::Record, Self::Stack];
+    pub const ALL: [Self; 5] =
+        [Self::Nothing, Self::Count, Self::Program, Self::Record, Self::Stack];
 
     /// As in the label.
     #[must_use]
@@ -65,6 +70,7 @@ impl Way {
         match self {
             Self::Nothing => "nothing",
             Self::Count => "count",
+            Self::Program => "program",
             Self::Record => "record",
             Self::Stack => "stack",
         }
@@ -94,6 +100,36 @@ struct Bench<'a> {
     machine: &'a Machine,
     topology: Topology,
     hits: u64,
+    /// Why there is no program where there is none.
+    counter: Result<Counter, BpfError>,
+}
+
+/// A program that adds 1 to a word, and the word.
+struct Counter {
+    program: Program,
+    word: Map,
+}
+
+impl Counter {
+    fn load() -> Result<Self, BpfError> {
+        let word = Map::array(size_of::<u64>(), 1)?;
+        let mut code = Assembler::new();
+        code.map_value(Register::R1, word.as_fd(), 0)
+            .mov(Register::R2, 1)
+            .atomic_add(Register::R1, 0, Register::R2)
+            // No sample.
+            .mov(Register::R0, 0)
+            .exit();
+        Ok(Self { program: Program::load(code)?, word })
+    }
+
+    /// What was counted since it was asked last.
+    fn take(&self) -> Result<u64, BpfError> {
+        let (first, mut count) = ([0; 4], [0; 8]);
+        self.word.get(&first, &mut count)?;
+        self.word.set(&first, &[0; 8])?;
+        Ok(u64::from_ne_bytes(count))
+    }
 }
 
 /// Writes the word; seconds.
@@ -115,13 +151,26 @@ fn attr() -> Attr {
     }
 }
 
-impl Bench<'_> {
+impl<'a> Bench<'a> {
+    fn new(kernel: &'a dyn Kernel, machine: &'a Machine, hits: u64) -> Result<Self, Error> {
+        let topology = machine.topology()?;
+        Ok(Self { kernel, machine, topology, hits, counter: Counter::load() })
+    }
+
+    /// All that can be done here, and why the rest cannot.
+    fn ways(&self) -> (Vec<Way>, Option<String>) {
+        let why = self.counter.as_ref().err().map(ToString::to_string);
+        let can = |way: &Way| *way != Way::Program || why.is_none();
+        (Way::ALL.into_iter().filter(can).collect(), why)
+    }
+
     fn run(&self, way: Way) -> Result<Outcome, Error> {
         match way {
             Way::Nothing => {
                 Ok(Outcome { done: self.hits, seconds: self.pieces(|| {}), ..Outcome::default() })
             }
             Way::Count => self.count(),
+            Way::Program => self.program(),
             Way::Record => self.record(SampleType::empty()),
             Way::Stack => self.record(SampleType::CALLCHAIN),
         }
@@ -146,6 +195,21 @@ impl Bench<'_> {
         let counted = self.read(event.as_fd())?;
         let why = (counted != self.hits)
             .then(|| format!("the breakpoint counted {counted} of {} hits", self.hits));
+        Ok(Outcome { done: self.hits, seconds, why, ..Outcome::default() })
+    }
+
+    fn program(&self) -> Result<Outcome, Error> {
+        // Without a program there is no such arm.
+        let Ok(counter) = &self.counter else { return Ok(Outcome::default()) };
+        let attr = Attr { sample: 1, ..attr() };
+        let event = open_own(self.kernel, &attr, || "a breakpoint".to_owned())?;
+        let call = |source| Error::Call { what: "give a program to", source };
+        self.kernel.attach(event.as_fd(), counter.program.as_fd()).map_err(call)?;
+        counter.take()?;
+        let seconds = self.pieces(|| {});
+        let counted = counter.take()?;
+        let why = (counted != self.hits)
+            .then(|| format!("the program counted {counted} of {} hits", self.hits));
         Ok(Outcome { done: self.hits, seconds, why, ..Outcome::default() })
     }
 
@@ -218,9 +282,11 @@ pub fn hit(
     check_slots(kernel, 1, file)?;
     file.parameters.insert(BENCHMARK.to_owned(), NAME.to_owned());
     file.parameters.insert(HITS.to_owned(), options.hits.to_string());
-    let bench = Bench { kernel, machine, topology: machine.topology()?, hits: options.hits };
+    let bench = Bench::new(kernel, machine, options.hits)?;
+    let (ways, why) = bench.ways();
+    file.notices.extend(why.map(|why| format!("No program at hits: {why}")));
     let run = |way: &Way| bench.run(*way);
-    Results { file, stop, watch }.make(&options.runs, &Way::ALL, run)
+    Results { file, stop, watch }.make(&options.runs, &ways, run)
 }
 
 #[cfg(test)]
@@ -232,9 +298,12 @@ mod tests {
     #[test]
     fn every_hit_is_counted_and_has_its_record() {
         let machine = Machine::host();
-        let topology = machine.topology().unwrap();
-        let bench = Bench { kernel: &Host, machine: &machine, topology, hits: 1000 };
-        for way in Way::ALL {
+        let bench = Bench::new(&Host, &machine, 1000).unwrap();
+        let (ways, why) = bench.ways();
+        if let Some(why) = why {
+            println!("skipped: a program at hits: {why}");
+        }
+        for way in ways {
             let outcome = bench.run(way).unwrap();
             assert_eq!((outcome.done, &outcome.why), (1000, &None), "{way:?}");
             let is_recorded = matches!(way, Way::Record | Way::Stack);
@@ -245,10 +314,9 @@ mod tests {
     #[test]
     fn a_run_in_which_hits_are_missing_says_so() {
         let machine = Machine::host();
-        let topology = machine.topology().unwrap();
         let kernel = FakeKernel::default();
         kernel.answer_reads(&[999]);
-        let bench = Bench { kernel: &kernel, machine: &machine, topology, hits: 1000 };
+        let bench = Bench::new(&kernel, &machine, 1000).unwrap();
         let why = |way| bench.run(way).unwrap().why.unwrap();
         assert_eq!(why(Way::Count), "the breakpoint counted 999 of 1000 hits");
         assert_eq!(why(Way::Record), "0 of 1000 hits have a record in the ring");

@@ -14,6 +14,7 @@ use std::os::fd::OwnedFd;
 use std::time::SystemTime;
 
 use pmuscope_abi::{Attr, AttrFlags, OpenFlags};
+use pmuscope_bpf::BpfError;
 use pmuscope_counters::{CountersError, Kernel, errno_name, open_refusal};
 use pmuscope_machine::MachineError;
 use pmuscope_measure::{Labels, MeasureError, Origin, Plan, Planned, RunFile, Watch};
@@ -83,6 +84,9 @@ pub enum Error {
     /// The machine does not tell its CPUs.
     #[error(transparent)]
     Machine(#[from] MachineError),
+    /// A program's counts cannot be read.
+    #[error(transparent)]
+    Bpf(#[from] BpfError),
     /// Threads cannot be started.
     #[error(transparent)]
     Workload(#[from] WorkloadError),
