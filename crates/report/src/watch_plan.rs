@@ -1,0 +1,338 @@
+//! A plan of watchpoints: whether they fit, where not, who may hold the slots, what to leave out.
+
+use std::fmt::Write as _;
+
+use pmuscope_watch::plan::{Hold, Holder, Place, Plan, Room, Wanted};
+use pmuscope_watch::slots::{Kind, Slots};
+
+use crate::capture::plural;
+use crate::escape::escape;
+use crate::number;
+use crate::style::Style;
+use crate::table::{Cell, Column, Table};
+
+/// Kind and version of the JSON result: a [`Plan`] in an envelope.
+pub const WATCH_PLAN_SCHEMA: &str = "pmuscope/watch-plan/1";
+
+/// Threads, CPUs and holders that are told one by one.
+const MOST: usize = 20;
+
+/// Verdict, where something is missing, who may have it, what to do.
+#[must_use]
+pub fn watch_plan_text(plan: &Plan, style: &Style) -> String {
+    let wanted: Vec<String> = plan.wanted.iter().map(wanted_text).collect();
+    let slots: u64 = plan.wanted.iter().map(|one| u64::from(one.slots)).sum();
+    let mut out = format!(
+        "{}: {}\n{} on each CPU · {} asked about · {} · {}\n",
+        plural(plan.wanted.len() as u64, "watchpoint"),
+        wanted.join(", "),
+        slots_text(plan.slots),
+        places_text(plan),
+        if plan.fits {
+            format!("{slots} wanted: fit")
+        } else {
+            let free = free_text(plan.least_free);
+            format!("{slots} wanted, {free} free where fewest are: do not fit")
+        },
+        bound_text(plan),
+    );
+    if !plan.lacking.is_empty() {
+        out.push('\n');
+        out += &lacking(plan, style);
+    }
+    if !plan.holders.is_empty() {
+        out += "\nwho may hold slots\n";
+        out += &holders(&plan.holders, style);
+    }
+    if !plan.all_holders {
+        out += "\nNot all processes could be looked into for performance events; root can: sudo pmuscope …\n";
+    }
+    if let Some(advice) = advice(plan) {
+        let _ = write!(out, "\n{advice}\n");
+    }
+    style.text(&out).into_owned()
+}
+
+/// Why a watch cannot begin, in a sentence, and what to do; `None` if all fits.
+#[must_use]
+pub fn watch_plan_refusal(plan: &Plan) -> Option<String> {
+    let room = plan.lacking.first()?;
+    let others = match plan.lacking.len() - 1 {
+        0 => String::new(),
+        others => format!(" (and {} like it)", number::count(others as u64)),
+    };
+    let holders: Vec<String> = plan.holders.iter().take(3).map(holder_text).collect();
+    let held = if holders.is_empty() {
+        String::new()
+    } else {
+        format!("; the others may be held by {}", holders.join(", "))
+    };
+    let wanted: Vec<String> = plan.wanted.iter().map(wanted_text).collect();
+    let advice = advice(plan).unwrap_or_default();
+    let verb = if wanted.len() == 1 { "does" } else { "do" };
+    Some(format!(
+        "{} {verb} not fit: {}{others} has {} free of {}{held}. {advice}",
+        wanted.join(", "),
+        place_text(&room.place),
+        free_text(room.free),
+        slots_text(plan.slots),
+    ))
+}
+
+/// What to leave out, or whom to end.
+fn advice(plan: &Plan) -> Option<String> {
+    if plan.fits {
+        return None;
+    }
+    let names: Vec<String> = plan.drop.iter().map(|name| escape(name).into_owned()).collect();
+    let end = if plan.holders.is_empty() { "" } else { ", or end who holds slots" };
+    Some(if plan.drop.len() == plan.wanted.len() {
+        format!("None of them fits. Try: fewer or shorter ones{end}")
+    } else {
+        format!("Try: without {}{end}", names.join(", "))
+    })
+}
+
+fn wanted_text(one: &Wanted) -> String {
+    let kind = match one.kind {
+        Kind::Data => "",
+        Kind::Instruction => " for an instruction",
+    };
+    format!("{} ({}{kind})", escape(&one.name), plural(one.slots.into(), "slot"))
+}
+
+/// `4 slots for any kind`.
+fn slots_text(slots: Slots) -> String {
+    match slots {
+        Slots::Mixed(slots) => format!("{} for any kind", plural(slots.into(), "slot")),
+        Slots::Separate { data, instruction } => {
+            format!("{} for data and {instruction} for instructions", plural(data.into(), "slot"))
+        }
+    }
+}
+
+fn free_text(slots: Slots) -> String {
+    match slots {
+        Slots::Mixed(slots) => slots.to_string(),
+        Slots::Separate { data, instruction } => format!("{data} and {instruction}"),
+    }
+}
+
+fn places_text(plan: &Plan) -> String {
+    let is_cpu = matches!(plan.lacking.first(), Some(Room { place: Place::Cpu(_), .. }));
+    match (plan.lacking.is_empty(), is_cpu) {
+        (true, _) => plural(plan.places as u64, "place"),
+        (false, true) => plural(plan.places as u64, "CPU"),
+        (false, false) => plural(plan.places as u64, "thread"),
+    }
+}
+
+fn bound_text(plan: &Plan) -> String {
+    match &plan.bound[..] {
+        [] => "none bound to a CPU".to_owned(),
+        [one] => format!("{} of CPU {} bound to it", free_text(one.slots), one.cpu),
+        all => format!("some bound to {}", plural(all.len() as u64, "CPU")),
+    }
+}
+
+fn place_text(place: &Place) -> String {
+    match place {
+        Place::Cpu(cpu) => format!("CPU {cpu}"),
+        Place::Thread { tid, name: None } => format!("thread {tid}"),
+        Place::Thread { tid, name: Some(name) } => format!("thread {tid} ({})", escape(name)),
+    }
+}
+
+fn lacking(plan: &Plan, style: &Style) -> String {
+    let of_kinds = matches!(plan.slots, Slots::Separate { .. });
+    let mut columns = vec![Column::text("where")];
+    if of_kinds {
+        columns.extend(["free for data", "for instructions"].map(Column::number));
+    } else {
+        columns.push(Column::number("free slots"));
+    }
+    let mut table = Table::new(columns);
+    for room in plan.lacking.iter().take(MOST) {
+        let mut cells = vec![Cell::new(place_text(&room.place))];
+        cells.push(Cell::new(room.free.of(Kind::Data).to_string()));
+        if of_kinds {
+            cells.push(Cell::new(room.free.of(Kind::Instruction).to_string()));
+        }
+        table.row(cells);
+    }
+    table.render(style) + &rest(plan.lacking.len())
+}
+
+fn holders(holders: &[Holder], style: &Style) -> String {
+    let columns = [Column::number("process"), Column::text("name"), Column::text("how")];
+    let mut table = Table::new(columns);
+    for holder in holders.iter().take(MOST) {
+        table.row([
+            Cell::new(holder.pid.to_string()),
+            Cell::new(escape(&holder.name)),
+            Cell::new(how_text(&holder.how)),
+        ]);
+    }
+    table.render(style) + &rest(holders.len())
+}
+
+fn how_text(how: &Hold) -> String {
+    match how {
+        Hold::Traces { pid } => format!("traces process {pid}; its watchpoints take slots"),
+        Hold::Events { descriptors } => {
+            format!("has {} open, of any kind", plural(*descriptors as u64, "performance event"))
+        }
+    }
+}
+
+fn holder_text(holder: &Holder) -> String {
+    format!("{} (process {})", escape(&holder.name), holder.pid)
+}
+
+fn rest(number: usize) -> String {
+    match number.saturating_sub(MOST) {
+        0 => String::new(),
+        more => format!("and {} more\n", number::count(more as u64)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pmuscope_watch::plan::Bound;
+
+    fn wanted(name: &str, kind: Kind, slots: u32) -> Wanted {
+        Wanted { name: name.to_owned(), kind, slots }
+    }
+
+    fn full() -> Plan {
+        let holder = |pid, name: &str, how| Holder { pid, name: name.to_owned(), how };
+        let thread = |tid, name: Option<&str>| Room {
+            place: Place::Thread { tid, name: name.map(str::to_owned) },
+            free: Slots::Mixed(1),
+        };
+        Plan {
+            fits: false,
+            wanted: vec![wanted("hits", Kind::Data, 1), wanted("cache.head", Kind::Data, 2)],
+            slots: Slots::Mixed(4),
+            places: 12,
+            least_free: Slots::Mixed(1),
+            lacking: vec![thread(8, Some("ser\u{1b}ver")), thread(9, None)],
+            bound: vec![Bound { cpu: 1, slots: Slots::Mixed(2) }],
+            holders: vec![
+                holder(70, "gdb", Hold::Traces { pid: 8 }),
+                holder(12, "perf", Hold::Events { descriptors: 2 }),
+            ],
+            all_holders: false,
+            drop: vec!["cache.head".to_owned()],
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_told_with_where_who_and_what_to_do() {
+        insta::assert_snapshot!(watch_plan_text(&full(), &Style::PLAIN), @r"
+        2 watchpoints: hits (1 slot), cache.head (2 slots)
+        4 slots for any kind on each CPU · 12 threads asked about · 3 wanted, 1 free where fewest are: do not fit · 2 of CPU 1 bound to it
+
+        where                  free slots
+        thread 8 (ser\x1bver)           1
+        thread 9                        1
+
+        who may hold slots
+        process  name  how
+             70  gdb   traces process 8; its watchpoints take slots
+             12  perf  has 2 performance events open, of any kind
+
+        Not all processes could be looked into for performance events; root can: sudo pmuscope …
+
+        Try: without cache.head, or end who holds slots
+        ");
+        insta::assert_snapshot!(watch_plan_refusal(&full()).unwrap(), @r"hits (1 slot), cache.head (2 slots) do not fit: thread 8 (ser\x1bver) (and 1 like it) has 1 free of 4 slots for any kind; the others may be held by gdb (process 70), perf (process 12). Try: without cache.head, or end who holds slots");
+    }
+
+    #[test]
+    fn kinds_with_slots_of_their_own_have_a_column_each() {
+        let free = Slots::Separate { data: 1, instruction: 6 };
+        let plan = Plan {
+            wanted: vec![wanted("x", Kind::Data, 2), wanted("a.c:7", Kind::Instruction, 1)],
+            slots: Slots::Separate { data: 4, instruction: 6 },
+            places: 2,
+            least_free: free,
+            lacking: vec![Room { place: Place::Cpu(3), free }],
+            bound: Vec::new(),
+            holders: Vec::new(),
+            all_holders: true,
+            drop: vec!["x".to_owned()],
+            fits: false,
+        };
+        insta::assert_snapshot!(watch_plan_text(&plan, &Style::PLAIN), @r"
+        2 watchpoints: x (2 slots), a.c:7 (1 slot for an instruction)
+        4 slots for data and 6 for instructions on each CPU · 2 CPUs asked about · 3 wanted, 1 and 6 free where fewest are: do not fit · none bound to a CPU
+
+        where  free for data  for instructions
+        CPU 3              1                 6
+
+        Try: without x
+        ");
+    }
+
+    #[test]
+    fn what_fits_says_so_and_nothing_more() {
+        let plan = Plan {
+            fits: true,
+            lacking: Vec::new(),
+            bound: Vec::new(),
+            holders: Vec::new(),
+            all_holders: true,
+            drop: Vec::new(),
+            least_free: Slots::Mixed(4),
+            ..full()
+        };
+        insta::assert_snapshot!(watch_plan_text(&plan, &Style::PLAIN), @r"
+        2 watchpoints: hits (1 slot), cache.head (2 slots)
+        4 slots for any kind on each CPU · 12 places asked about · 3 wanted: fit · none bound to a CPU
+        ");
+        assert_eq!(watch_plan_refusal(&plan), None);
+    }
+
+    /// Names of all fields, with those they are in.
+    fn fields(path: &str, value: &serde_json::Value, found: &mut Vec<String>) {
+        match value {
+            serde_json::Value::Object(map) => {
+                for (name, value) in map {
+                    let dot = if path.is_empty() { "" } else { "." };
+                    fields(&format!("{path}{dot}{name}"), value, found);
+                }
+            }
+            serde_json::Value::Array(list) => {
+                list.iter().for_each(|value| fields(&format!("{path}[]"), value, found));
+            }
+            _ => found.push(path.to_owned()),
+        }
+    }
+
+    #[test]
+    fn every_field_is_documented() {
+        let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/json.md");
+        let text = std::fs::read_to_string(document).unwrap();
+        let section = text.split("\n## ").find(|part| part.starts_with(WATCH_PLAN_SCHEMA)).unwrap();
+        let separate = Slots::Separate { data: 1, instruction: 6 };
+        let mut other = full();
+        other.slots = separate;
+        other.least_free = separate;
+        other.lacking = vec![Room { place: Place::Cpu(3), free: separate }];
+        other.bound = vec![Bound { cpu: 1, slots: separate }];
+        for plan in [full(), other] {
+            let mut found = Vec::new();
+            fields("", &serde_json::to_value(&plan).unwrap(), &mut found);
+            assert!(found.len() > 10, "{found:?}");
+            for field in found {
+                // `.kind` stands for `wanted[].kind` behind another of the same list.
+                let short = field.rsplit_once('.').map(|(_, last)| format!("`.{last}`"));
+                let is_there = section.contains(&format!("`{field}`"))
+                    || short.is_some_and(|short| section.contains(&short));
+                assert!(is_there, "docs/json.md does not tell of {field}");
+            }
+        }
+    }
+}
