@@ -15,6 +15,14 @@ use crate::{Result, Seeds};
 const JIT_WORDS: [u32; 10] = [0x4a69_5444, 1, 40, 62, 0, 7, 0, 0, 0, 0];
 const SOURCE: &str = "static inline int in(int x) { return x * 3 / 2; }\n\
     int outer(int x) { return in(x) + in(x + 1); }\nint main(int c, char **v) { return outer(c); }\n";
+/// Variables of most kinds.
+const OBJECTS: &str = "struct inner { char tag; struct { short low, high; }; };\n\
+    union either { long number; struct inner inner; };\nenum color { RED, GREEN = 7 };\n\
+    struct node { struct node *next; enum color color; union either table[3]; unsigned bit : 3; };\n\
+    struct node first, *head = &first, **handle = &head;\nstatic volatile int hidden = 3;\n\
+    __thread int own;\nint grid[2][3];\n\
+    int push(int by) { static long calls; return (int)(calls += by + hidden + own); }\n\
+    int main(void) { return push(grid[1][2]) + (int)first.bit; }\n";
 
 /// Adds inputs for all targets that read programs or names of their functions.
 pub(crate) fn add(seeds: &Seeds) -> Result {
@@ -39,6 +47,20 @@ pub(crate) fn add(seeds: &Seeds) -> Result {
             seeds.add("dwarf", name, &bytes)?;
             seeds.add("unwind", name, &[&stack()[..], &bytes].concat())?;
             answers(seeds, name, &path)?;
+        } else {
+            println!("no seed {name} of a program: cc {flags:?} fails");
+        }
+    }
+    fs::write(folder.join("a.c"), OBJECTS)?;
+    for (name, flags) in [
+        ("objects", &["-O1", "-g"][..]),
+        ("objects4", &["-O2", "-gdwarf-4", "-no-pie", "-fdebug-types-section"]),
+    ] {
+        let path = folder.join(name);
+        let mut compiler = Command::new("cc");
+        let compiler = compiler.args(flags).arg("-o").arg(&path).arg(folder.join("a.c"));
+        if compiler.status().is_ok_and(|status| status.success()) {
+            seeds.add("definitions", name, &fs::read(&path)?)?;
         } else {
             println!("no seed {name} of a program: cc {flags:?} fails");
         }

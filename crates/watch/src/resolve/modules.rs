@@ -91,15 +91,13 @@ impl<'a> Modules<'a> {
     fn path(&self, module: &Module) -> Result<PathBuf, String> {
         let first = &module.mappings[0]; // each module is made with one
         let plain = module.plain_path();
-        let seen = match &self.sources.symfs {
-            Some(root) => root.join(plain.strip_prefix("/").unwrap_or(plain)),
-            None => plain.to_path_buf(),
-        };
         let is_it = |path: &Path| {
             std::fs::metadata(path).is_ok_and(|file| file.ino() == first.inode)
                 || self.has_same_head(path, first)
         };
-        if is_it(&seen) {
+        // The kernel writes paths as we see them, where we see them at all.
+        let below = |root: &PathBuf| root.join(plain.strip_prefix("/").unwrap_or(plain));
+        if self.sources.symfs.iter().map(below).any(|path| is_it(&path)) || is_it(plain) {
             return Ok(plain.to_path_buf());
         }
         let folder = self.process.folder();

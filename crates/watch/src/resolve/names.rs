@@ -4,7 +4,7 @@ use std::path::Path;
 
 use pmuscope_symbols::Sources;
 use pmuscope_symbols::definitions::{
-    CodePlaces, DataPlace, DefinitionError, Definitions, Expression, Step, ValueType,
+    CodePlaces, DataPlace, DefinitionError, Definitions, Expression, NameKind, Step, ValueType,
 };
 
 use super::memory::Process;
@@ -164,6 +164,19 @@ fn named(
         false => Err(DefinitionError::NoFunction { name: target.name.clone(), near: Vec::new() }),
     };
     let names = || (target.text.clone(), target.name.clone());
+    // Symbol tables know functions at once; to see that there is no variable takes all debug information.
+    if expression.is_name()
+        && file.is_none()
+        && definitions.kind(&expression.name()) == Some(NameKind::Code)
+    {
+        return match target.access {
+            None | Some(Access::Execute) => code().map(Answer::Code).map_err(refuse),
+            Some(_) => {
+                let (target, name) = names();
+                Err(Refusal::Final(ResolveError::Function { target, name }))
+            }
+        };
+    }
     if target.access == Some(Access::Execute) {
         return match code() {
             Ok(found) => Ok(Answer::Code(found)),

@@ -366,3 +366,86 @@ fn gdb_says_the_same() {
     }
     assert!(compared >= 20, "{compared} of {}: {text}", targets.len());
 }
+
+const LIBRARY: (&str, &str) = (
+    "total.c",
+    "struct pair { int low, high; };
+struct pair shared_pair = {1, 2};
+int both = 1;
+static int within = 4;
+struct pair *pair_of(void) { return &shared_pair; }
+int *within_of(void) { return &within; }
+",
+);
+const USER: (&str, &str) = (
+    "user.c",
+    "#include <stdio.h>
+struct pair { int low, high; };
+extern struct pair shared_pair;
+extern struct pair *pair_of(void);
+extern int *within_of(void);
+extern int *other_of(void);
+int main(void) {
+    printf(\"shared_pair.high %p\\npair_of %p\\nwithin %p\\nother %p\\n\", (void *)&shared_pair.high,
+           (void *)&pair_of()->high, (void *)within_of(), (void *)other_of());
+    puts(\"ready\");
+    fflush(stdout);
+    getchar();
+    return 0;
+}
+",
+);
+
+#[test]
+fn variables_of_libraries_are_found_where_the_program_uses_them() {
+    let other = (
+        "other.c",
+        "int both = 2;\nstatic int within = 5;\nint *other_of(void) { return &within; }\n",
+    );
+    // Without -fPIE the linker gives the program a copy of the library's variable.
+    for arguments in [&["-fno-pie", "-no-pie"][..], &["-fPIE", "-pie"]] {
+        let dir = tempfile::tempdir().unwrap();
+        let library = ["-g", "-shared", "-fPIC"];
+        let Some(_) = compile("cc", dir.path(), LIBRARY, "libtotal.so.1", &library) else { return };
+        compile("cc", dir.path(), other, "libother.so", &library);
+        let mut all = vec!["-g", "./libtotal.so.1", "./libother.so", "-Wl,-rpath,$ORIGIN"];
+        all.extend(arguments);
+        let path = compile("cc", dir.path(), USER, "user", &all).unwrap();
+        let running = Running::start_in(&path, dir.path());
+        let found = running.found("shared_pair.high");
+        assert_eq!(found.address, running.address("shared_pair.high"), "{arguments:?} {found:?}");
+        assert_eq!(found.address, running.address("pair_of"), "one variable, whoever asks");
+        let error = running.error("within");
+        assert!(
+            error.contains("Try one of: libtotal.so.1!within, libother.so!within")
+                || error.contains("Try one of: libother.so!within, libtotal.so.1!within"),
+            "{error}"
+        );
+        assert_eq!(running.found("libtotal!within").address, running.address("within"));
+        assert_eq!(running.found("libother.so!within:rw").address, running.address("other"));
+        assert_eq!(running.found("total.c:within").address, running.address("within"));
+        let error = running.error("libtotl!within");
+        assert!(error.contains("has no module libtotl"), "{error}");
+    }
+}
+
+#[test]
+fn a_program_in_another_root_is_read_there() {
+    let dir = tempfile::tempdir().unwrap();
+    if compile("cc", dir.path(), OTHER, "other.o", &["-c", "-g"]).is_none() {
+        return;
+    }
+    let arguments = ["-g", "-static", "-pthread", "other.o"];
+    if compile("cc", dir.path(), OBJECTS, "objects", &arguments).is_none() {
+        return;
+    }
+    let mut chroot = Command::new("chroot");
+    chroot.arg(dir.path()).arg("/objects");
+    let Some(running) = Running::of(&mut chroot) else {
+        println!("skipped: chroot is not allowed here");
+        return;
+    };
+    let found = running.found("head->next->color");
+    assert_eq!(found.address, running.address("head->next->color"));
+    assert!(found.module.is_some_and(|module| module.ends_with("/objects")));
+}

@@ -47,10 +47,19 @@ pub(crate) struct Running {
 impl Running {
     /// Starts `program`, which prints `name address` by line, then `ready`, and waits for its end of input.
     pub(crate) fn start(program: &Path) -> Self {
-        let mut child =
-            Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        Self::of(&mut Command::new(program)).unwrap()
+    }
+
+    /// As [`Running::start`], in a folder.
+    pub(crate) fn start_in(program: &Path, folder: &Path) -> Self {
+        Self::of(Command::new(program).current_dir(folder)).unwrap()
+    }
+
+    /// As [`Running::start`]; `None` if it ends at once.
+    pub(crate) fn of(command: &mut Command) -> Option<Self> {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let places = lines
+        let places: Vec<_> = lines
             .map(Result::unwrap)
             .take_while(|line| line != "ready")
             .map(|line| {
@@ -60,7 +69,8 @@ impl Running {
             })
             .collect();
         let stdin = child.stdin.take().unwrap();
-        Self { child, _stdin: stdin, places }
+        let running = Self { child, _stdin: stdin, places };
+        (!running.places.is_empty()).then_some(running)
     }
 
     pub(crate) fn pid(&self) -> u32 {

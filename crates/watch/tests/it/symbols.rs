@@ -123,3 +123,45 @@ fn a_program_that_was_replaced_is_read_as_it_runs() {
     let found = running.found("counter");
     assert_eq!(found.address, running.address("counter"));
 }
+
+/// Who asks for the process of another user; that is this test once more, as nobody.
+#[test]
+fn the_process_of_another_user_is_refused() {
+    const ASKED: &str = "PMUSCOPE_TEST_ASKED_PID";
+    if let Ok(pid) = std::env::var(ASKED) {
+        let target = [Target::parse("counter").unwrap()];
+        let error = resolve(&Machine::host(), pid.parse().unwrap(), &target).unwrap_err();
+        println!("answer: {error}");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let Some(running) = program(dir.path(), &[]) else { return };
+    let mode = |path: &std::path::Path, mode| {
+        use std::os::unix::fs::PermissionsExt as _;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let own = dir.path().join("own");
+    std::fs::copy(std::env::current_exe().unwrap(), &own).unwrap();
+    mode(&own, 0o755);
+    mode(dir.path(), 0o755);
+    let output = std::process::Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(&own)
+        .args(["--exact", "symbols::the_process_of_another_user_is_refused", "--nocapture"])
+        .env(ASKED, running.pid().to_string())
+        .output();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    let text = text.unwrap_or_default();
+    let Some(answer) = text.lines().find_map(|line| line.split_once("answer: ")) else {
+        println!("skipped: setpriv is not here, or may not make us another user: {text}");
+        return;
+    };
+    let pid = running.pid();
+    assert_eq!(
+        answer.1,
+        format!(
+            "cannot watch process {pid}: no permission to read its mappings (/proc/{pid}/maps). \
+             Try: sudo pmuscope watch -p {pid} …"
+        )
+    );
+}
