@@ -190,7 +190,8 @@ pub struct HitCost {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ArmedBlock {
-    /// First moment on the clock of the time stamps, nanoseconds.
+    /// First moment on the clock of the time stamps, nanoseconds. Blocks of different points may reach into
+    /// each other: their ends tell when something was, what is armed of it how long.
     pub from_ns: u64,
     /// First moment after it.
     pub until_ns: u64,
@@ -267,9 +268,17 @@ impl WatchInfo {
     /// Share of the time in which points were armed, 0 to 1; `None` where that is not known.
     #[must_use]
     pub fn armed_share(&self) -> Option<f64> {
-        let sum = |of: fn(&ArmedBlock) -> u64| self.blocks.iter().map(of).sum::<u64>() as f64;
-        let all = sum(|block| block.until_ns.saturating_sub(block.from_ns));
-        (all > 0.0).then(|| sum(|block| block.armed_ns) / all)
+        let (first, last) = self.span()?;
+        let armed: u64 = self.blocks.iter().map(|block| block.armed_ns).sum();
+        (last > first).then(|| (armed as f64 / (last - first) as f64).min(1.0))
+    }
+
+    /// First moment of all blocks and the first behind them, nanoseconds; blocks of points that take turns
+    /// may reach into each other.
+    #[must_use]
+    pub fn span(&self) -> Option<(u64, u64)> {
+        let first = self.blocks.iter().map(|block| block.from_ns).min()?;
+        Some((first, self.blocks.iter().map(|block| block.until_ns).max()?.max(first)))
     }
 }
 

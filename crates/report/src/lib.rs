@@ -32,6 +32,7 @@ mod slots;
 mod tint;
 mod topdown;
 mod views;
+mod watch;
 mod watch_plan;
 
 pub use breakpoint::{breakpoint_enable_text, breakpoint_hit_text, breakpoint_thread_text};
@@ -69,4 +70,5 @@ pub use views::{
     TreeLimits, accesses_text, annotate_text, balance_text, branches_text, data_csv, data_text,
     neighbours_text, rows_csv, rows_text, side_by_side_csv, side_by_side_text, tree_text,
 };
+pub use watch::{WATCH_SCHEMA, WatchLimits, WatchReport, WatchView, watch_page, watch_text};
 pub use watch_plan::{WATCH_PLAN_SCHEMA, watch_plan_refusal, watch_plan_text};

@@ -31,6 +31,8 @@ mod sweep;
 mod symbols;
 mod times;
 mod views;
+#[expect(dead_code, reason = "for the command that watches")]
+mod watch_report;
 mod windows;
 mod workload;
 mod workload_regions;

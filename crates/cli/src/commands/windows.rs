@@ -148,7 +148,7 @@ impl WindowArgs {
 }
 
 /// Names of code that runtimes made come from what they left beside.
-struct WithDumps<'a>(&'a mut Symbolizer);
+pub(super) struct WithDumps<'a>(pub(super) &'a mut Symbolizer);
 
 impl Names for WithDumps<'_> {
     fn jit_dump(&mut self, pid: i32, path: &Path) {

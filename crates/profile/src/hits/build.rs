@@ -43,7 +43,8 @@ pub(super) fn build(
     let span = pass.over_time.span();
     let seconds = seconds(&info, metadata.info.as_ref().map(|info| info.duration_s), span);
     let started = metadata.info.as_ref().map(|info| info.started_clock_ns).filter(|at| *at > 0);
-    let shared = Shared { info: &info, of_spot: &of_spot, seconds, options };
+    let is_complete = metadata.info.as_ref().is_some_and(|info| info.complete);
+    let shared = Shared { info: &info, of_spot: &of_spot, seconds, is_complete, options };
     let seen = std::mem::take(&mut pass.targets);
     let targets = seen.into_iter().enumerate().map(|(at, seeing)| {
         let writers = writers.as_ref().map(|writers| &writers.targets[at]);
@@ -75,10 +76,9 @@ pub(super) fn build(
 
 /// Seconds that were watched: by the stretches that tell it, by the recorder, by the records.
 fn seconds(info: &WatchInfo, told: Option<f64>, span: Option<(u64, u64)>) -> f64 {
-    let blocks = info.blocks.iter().map(|block| block.until_ns.saturating_sub(block.from_ns));
-    let blocks = blocks.fold(0, u64::saturating_add);
     let told = told.filter(|seconds| *seconds > 0.0);
-    let by_blocks = (blocks > 0).then(|| blocks as f64 / 1e9);
+    let by_blocks = info.span().map(|(first, last)| (last - first) as f64 / 1e9);
+    let by_blocks = by_blocks.filter(|seconds| *seconds > 0.0);
     by_blocks.or(told).or(span.map(|span| span.1 as f64 / 1e9)).unwrap_or(0.0)
 }
 
@@ -177,6 +177,7 @@ struct Shared<'a> {
     info: &'a WatchInfo,
     of_spot: &'a [u32],
     seconds: f64,
+    is_complete: bool,
     options: &'a Options,
 }
 
@@ -200,14 +201,19 @@ impl Shared<'_> {
         };
         let untold = sum(&info.untold);
         let lost = (!info.lost.is_empty()).then(|| sum(&info.lost));
-        let hits = match writers {
-            Some(writers) => writers.total.hits.saturating_add(untold),
-            None => seeing.written.saturating_add(lost.unwrap_or(0)),
+        // Without a table of writers the kernel may still have counted the points; what was not closed has
+        // counts of some moment before.
+        let by_blocks = info.blocks.iter().map(|block| sum(&block.hits));
+        let by_blocks = by_blocks.reduce(u64::saturating_add).filter(|_| self.is_complete);
+        let hits = match (writers, by_blocks) {
+            (Some(writers), _) => writers.total.hits.saturating_add(untold),
+            (None, Some(counted)) => counted.max(seeing.written),
+            (None, None) => seeing.written.saturating_add(lost.unwrap_or(0)),
         };
-        let estimate = true_hits(info, &points);
+        let estimate = true_hits(info, &points).filter(|_| self.is_complete);
         let whole = hits == seeing.written && lost.unwrap_or(0) == 0;
         let parts: Vec<ArmedPart> =
-            info.blocks.iter().map(|block| ArmedPart::of(block, &points)).collect();
+            info.blocks.iter().filter_map(|block| ArmedPart::of(block, &points)).collect();
         let sums = pass.over_time.sums(at);
         // A hit that is missing for any reason makes the records a sample.
         let is_all = writers.is_some() && is_always(info, &points);
@@ -227,7 +233,7 @@ impl Shared<'_> {
         };
         let (cells, untold) = match writers {
             Some(writers) => (&writers.cells, untold),
-            None => (&seeing.cells, seeing.untold),
+            None => (&seeing.cells, hits - seeing.written + seeing.untold),
         };
         let mut by_site = Cells::default();
         for (&(spot, thread), counts) in cells {
@@ -237,7 +243,8 @@ impl Shared<'_> {
         history.iter_mut().for_each(|one| one.site = self.of_spot[one.site as usize]);
         TargetHits {
             hits,
-            exact: writers.is_some(),
+            exact: writers.is_some() || by_blocks.is_some(),
+            has_writers: writers.is_some(),
             records: seeing.records,
             written: seeing.written,
             passed: writers.filter(|_| info.when.is_some()).map(|writers| writers.total.passed),

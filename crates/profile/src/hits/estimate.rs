@@ -11,17 +11,13 @@ fn had_turn(block: &ArmedBlock, point: u32) -> bool {
     block.points.is_empty() || block.points.contains(&point)
 }
 
-fn length(block: &ArmedBlock) -> f64 {
-    block.until_ns.saturating_sub(block.from_ns) as f64
-}
-
 /// Share of the time that all of `points` were armed together, were they armed at all: 1 where nothing
 /// tells of times that they were not.
 pub(super) fn armed(info: &WatchInfo, points: &[u32]) -> f64 {
-    let time: f64 = info.blocks.iter().map(length).sum();
+    let Some((first, last)) = info.span().filter(|span| span.1 > span.0) else { return 1.0 };
     let all = |block: &&ArmedBlock| points.iter().all(|&point| had_turn(block, point));
     let armed: f64 = info.blocks.iter().filter(all).map(|block| block.armed_ns as f64).sum();
-    if time > 0.0 { (armed / time).min(1.0) } else { 1.0 }
+    (armed / (last - first) as f64).min(1.0)
 }
 
 /// Whether points were armed all the time, so that counts are no estimates.
@@ -47,16 +43,25 @@ pub(super) fn true_hits(info: &WatchInfo, points: &[u32]) -> Option<Estimate> {
     total_of_stretches(&series)
 }
 
+/// Blocks of points that are armed together, each up to the next one of theirs: what lies between was
+/// others' turn.
 fn series(info: &WatchInfo, (turns, points): &(Vec<bool>, Vec<u32>)) -> Vec<Stretch> {
-    let one = |(block, is_armed): (&ArmedBlock, &bool)| {
+    let Some((first, last)) = info.span() else { return Vec::new() };
+    let mut own: Vec<&ArmedBlock> =
+        info.blocks.iter().zip(turns).filter(|(_, turn)| **turn).map(|(block, _)| block).collect();
+    own.sort_by_key(|block| block.from_ns);
+    let ends = own.iter().skip(1).map(|block| block.from_ns).chain([last]);
+    let starts = [first].into_iter().chain(own.iter().skip(1).map(|block| block.from_ns));
+    let one = |((block, from), until): ((&&ArmedBlock, u64), u64)| {
         let hits = points.iter().filter_map(|&point| block.hits.get(point as usize));
+        // A block that is armed for longer than it lasts ends where the next begins.
         Stretch {
-            length: length(block),
-            seen: if *is_armed { block.armed_ns as f64 } else { 0.0 },
+            length: (until.saturating_sub(from) as f64).max(block.armed_ns as f64),
+            seen: block.armed_ns as f64,
             count: hits.map(|hits| *hits as f64).sum(),
         }
     };
-    info.blocks.iter().zip(turns).map(one).collect()
+    own.iter().zip(starts).zip(ends).map(one).collect()
 }
 
 /// What a counted hit of a point stands for, over all the time.
@@ -102,5 +107,22 @@ mod tests {
         let value = |points: &[u32]| true_hits(&info, points).unwrap().value;
         assert_eq!((value(&[0]), value(&[1]), value(&[0, 1])), (200.0, 600.0, 800.0));
         assert_eq!((expansion(&info, 0), expansion(&info, 1)), (2.0, 2.0));
+    }
+
+    /// As a long watch has them: turns of a point put together, over the time of the others' turns.
+    #[test]
+    fn blocks_that_reach_into_each_other_are_the_same_time() {
+        let block = |from_ns, point: u32| ArmedBlock {
+            from_ns,
+            until_ns: from_ns + 400,
+            armed_ns: 250,
+            hits: if point == 0 { vec![50, 0] } else { vec![0, 75] },
+            points: vec![point],
+        };
+        let both = |at: u64| [block(at * 500, 0), block(at * 500 + 100, 1)];
+        let info = WatchInfo { blocks: (0..20).flat_map(both).collect(), ..WatchInfo::default() };
+        assert_eq!((info.span(), info.armed_share()), (Some((0, 10_000)), Some(1.0)));
+        let value = |points: &[u32]| true_hits(&info, points).unwrap().value;
+        assert_eq!((value(&[0]), value(&[0, 1])), (2000.0, 5000.0));
     }
 }

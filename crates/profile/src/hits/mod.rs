@@ -154,6 +154,8 @@ pub struct TargetHits {
     pub hits: u64,
     /// The kernel counted them; else they are those written down and those lost.
     pub exact: bool,
+    /// It counted them by thread and place too; else records tell these.
+    pub has_writers: bool,
     /// Records in the file.
     pub records: u64,
     /// Hits that these stand for.
@@ -174,7 +176,7 @@ pub struct TargetHits {
     pub matrix: Matrix,
     /// One by one.
     pub history: History,
-    /// New values by point.
+    /// Values that hits found, by point: the new ones where they are read after the access, else the old.
     pub values: Frequent<(u32, u64)>,
     /// Old and new values by point.
     pub transitions: Frequent<(u32, u64, u64)>,

@@ -51,7 +51,7 @@ pub(super) struct Seen {
     pub(super) is_pair: bool,
     pub(super) changed: bool,
     pub(super) plus_one: bool,
-    /// New value, if it is a number.
+    /// The value it found, if that is a number.
     pub(super) value: Option<f64>,
 }
 
@@ -167,8 +167,8 @@ impl OverTime {
             let from = origin.saturating_add(at as u64 * length);
             let until = from.saturating_add(length).min(end.max(from + 1));
             let seconds = (until - from) as f64 / 1e9;
-            let part = parts.get(at).filter(|part| part.time > 0.0);
-            let armed = part.map(|part| (part.armed / part.time).min(1.0));
+            let part = parts.get(at);
+            let armed = part.map(|part| (part.armed / 1e9 / seconds).min(1.0));
             let armed_s = part.map_or(seconds, |part| part.armed / 1e9);
             let hits = match part.filter(|_| told) {
                 Some(part) => part.hits,
@@ -205,23 +205,21 @@ pub(super) struct ArmedPart {
 }
 
 impl ArmedPart {
-    /// What a block tells of some points. Where these take turns, the time that any of them was armed.
-    pub(super) fn of(block: &ArmedBlock, points: &[u32]) -> Self {
-        let here = |point: &&u32| block.points.is_empty() || block.points.contains(point);
-        let had_turn = points.iter().any(|point| here(&point));
+    /// What a block tells of some points: that any of them was armed; `None` if none had its turn.
+    pub(super) fn of(block: &ArmedBlock, points: &[u32]) -> Option<Self> {
+        let here = |point: &u32| block.points.is_empty() || block.points.contains(point);
         let hits = points.iter().filter_map(|&point| block.hits.get(point as usize));
-        Self {
+        points.iter().any(here).then(|| Self {
             from_ns: block.from_ns,
             until_ns: block.until_ns,
-            armed_ns: if had_turn { block.armed_ns } else { 0 },
+            armed_ns: block.armed_ns,
             hits: hits.fold(0, |sum, hits| sum.saturating_add(*hits)),
-        }
+        })
     }
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Part {
-    time: f64,
     armed: f64,
     hits: f64,
 }
@@ -242,7 +240,6 @@ fn spread(armed: &[ArmedPart], origin: u64, length: u64, blocks: usize) -> Vec<P
             let until = if at == last { u64::MAX } else { origin + (at as u64 + 1) * length };
             let here = until.min(one.until_ns).saturating_sub(from.max(one.from_ns)) as f64;
             let share = if whole > 0.0 { here / whole } else { 0.0 };
-            part.time += here;
             part.armed += share * one.armed_ns as f64;
             part.hits += share * one.hits as f64;
         }
@@ -308,7 +305,6 @@ mod tests {
             let sum = |of: fn(&Part) -> f64| spread.iter().map(of).sum::<f64>();
             prop_assert!(near(sum(|part| part.hits), parts.iter().map(|part| part.hits).sum()));
             prop_assert!(near(sum(|part| part.armed), parts.iter().map(|part| part.armed_ns).sum()));
-            prop_assert!(near(sum(|part| part.time), from_ns - 500));
         }
     }
 }

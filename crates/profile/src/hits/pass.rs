@@ -316,6 +316,8 @@ impl Pass {
         let seeing = &mut self.targets[target];
         let pair = written.old.zip(written.new);
         let weight = written.stands_for;
+        let is_before = self.read == ValueRead::Before && of.access != Access::Read;
+        let found = if is_before { written.old } else { written.new };
         let next = |old: u64| masked(old.wrapping_add(1), point.bytes);
         let seen = Seen {
             number: written.number,
@@ -323,10 +325,10 @@ impl Pass {
             is_pair: pair.is_some(),
             changed: pair.is_some_and(|(old, new)| old != new),
             plus_one: pair.is_some_and(|(old, new)| next(old) == new),
-            value: written.new.and_then(|new| Value::of(of, point.bytes, new).number()),
+            value: found.and_then(|found| Value::of(of, point.bytes, found).number()),
         };
-        if let Some(new) = written.new {
-            seeing.values.add((written.point, new), weight);
+        if let Some(found) = found {
+            seeing.values.add((written.point, found), weight);
         }
         if let Some((old, new)) = pair {
             seeing.transitions.add((written.point, old, new), weight);

@@ -53,9 +53,12 @@ pub(crate) struct Recording {
     pub(crate) seconds: f64,
     /// The recorder was killed: no table of writers, no end.
     pub(crate) killed: bool,
+    /// Without BPF: no table of writers.
+    pub(crate) no_writers: bool,
     /// Not by pmuscope watch: no word of what was watched.
     pub(crate) foreign: bool,
     pub(crate) command: Vec<String>,
+    pub(crate) scope: &'static str,
 }
 
 impl Default for Recording {
@@ -67,7 +70,9 @@ impl Default for Recording {
             names: Vec::new(),
             seconds: 1.0,
             killed: false,
+            no_writers: false,
             foreign: false,
+            scope: "",
             command: ["pmuscope", "watch", "-p", "100", "counter"].map(str::to_owned).to_vec(),
         }
     }
@@ -133,12 +138,13 @@ impl Recording {
     pub(crate) fn write(&self, path: &Path) {
         let (hits, writers) = self.run();
         let mut watch = self.info.clone();
-        if !self.killed {
+        if !self.killed && !self.no_writers {
             watch.writers = writers;
         }
         let info = RecordingInfo {
             complete: !self.killed,
             command: self.command.clone(),
+            scope: self.scope.into(),
             started_clock_ns: START,
             duration_s: if self.killed { 0.0 } else { self.seconds },
             machine: MachineInfo { arch: self.arch.into(), cpus: 4, ..MachineInfo::default() },

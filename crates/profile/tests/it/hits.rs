@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pmuscope_perfdata::watch::{Access, ArmedBlock, ValueKind, WatchTarget};
+use pmuscope_perfdata::watch::{Access, ArmedBlock, Means, ValueKind, WatchTarget};
 use pmuscope_profile::hits::{Hits, HitsError, Options, ValueRead, Verdict, Written};
 use pmuscope_symbols::{KernelIdentity, Line, Request, Resolved, State, Symbol};
 use proptest::prelude::*;
@@ -120,7 +120,7 @@ proptest! {
             let counted: Vec<_> = here.filter(|one| !killed || one.0.is_kept).collect();
             prop_assert_eq!(target.hits as usize, counted.len());
             prop_assert_eq!(target.records as usize, kept.len());
-            prop_assert!(target.exact != killed || recording.writes.is_empty());
+            prop_assert!(target.has_writers != killed || recording.writes.is_empty());
 
             // The matrix, by brute force.
             let mut cells = BTreeMap::<(String, u32, i32), u64>::new();
@@ -308,4 +308,23 @@ fn other_recordings_are_told_what_they_are() {
             && error.contains("Try: pmuscope report "),
         "{error}"
     );
+}
+
+#[test]
+fn without_a_table_of_writers_the_kernel_may_still_have_counted() {
+    let mut recording = Recording { writes: steps(300, |at| at % 3 != 0), ..Recording::default() };
+    recording.names = threads();
+    recording.no_writers = true;
+    recording.info.means = Means::Samples;
+    recording.info.blocks = vec![ArmedBlock {
+        from_ns: START,
+        until_ns: START + 1_000_000_000,
+        armed_ns: 1_000_000_000,
+        hits: vec![300],
+        points: Vec::new(),
+    }];
+    let hits = read(&recording.target(counter(8)), &Options::default()).unwrap();
+    let target = &hits.targets[0];
+    assert_eq!((target.hits, target.exact, target.has_writers), (300, true, false));
+    assert_eq!((target.written, target.matrix.total.hits, target.matrix.untold), (200, 200, 100));
 }

@@ -1,0 +1,461 @@
+//! Hits as one page: facts, targets with pictures, the matrix as a heat map, values, history, cache lines.
+
+use std::fmt::Write as _;
+
+use pmuscope_perfdata::watch::WatchTarget;
+use pmuscope_profile::hits::{CacheLine, ShownRow, TargetHits, Thread, Verdict, Written};
+
+use super::words::{
+    about, accesses, consequence, estimate, known, of_all, percents, place, plural, rate, share,
+    subject, value, verdict, word, written,
+};
+use super::{WatchView, charts, text::evidence, text::is_frequent};
+use crate::html::{Fact, Summary, close_page, number_cell, open_page, push_head, share_cell};
+use crate::markup::text;
+use crate::number::{count, duration, exact, fixed, interval, significant};
+
+/// The strongest shade, percent: text stays readable on it, on light and on dark paper.
+const STRONGEST: f64 = 45.0;
+
+/// The page.
+#[must_use]
+pub fn watch_page(view: &WatchView<'_>) -> String {
+    let mut out = String::new();
+    let title = title(view);
+    open_page(&mut out, &title);
+    let _ = write!(out, "<style>\n{}</style>\n", include_str!("watch.css"));
+    push_head(&mut out, &summary(view, title));
+    out.push_str("<main>\n");
+    push_contents(&mut out, view);
+    push_targets(&mut out, view);
+    for (at, (target, hits)) in view.targets().enumerate() {
+        push_target(&mut out, view, at, target, hits);
+    }
+    if !view.hits.lines.is_empty() {
+        push_lines(&mut out, view);
+    }
+    out.push_str("</main>\n");
+    close_page(&mut out);
+    out
+}
+
+fn fact(name: &'static str, value: String, detail: String) -> Fact {
+    Fact { name, value, detail, warning: false }
+}
+
+/// The recording, or what was watched where it is not kept.
+fn title(view: &WatchView<'_>) -> String {
+    view.file.map_or_else(|| subject(&view.hits.info), str::to_owned)
+}
+
+fn summary(view: &WatchView<'_>, title: String) -> Summary {
+    let (hits, info) = (view.hits, &view.hits.info);
+    let all = hits.targets.iter().fold(0_u64, |sum, one| sum.saturating_add(one.hits));
+    let scope = view.recording().map_or("", |info| &info.scope);
+    let lost = (!info.lost.is_empty())
+        .then(|| info.lost.iter().fold(0_u64, |sum, lost| sum.saturating_add(*lost)));
+    let mut facts = vec![
+        fact("Watched", subject(info), scope.to_owned()),
+        fact("Hits", count(all), format!("{} records · {}", count(hits.records), written(info))),
+        fact(
+            "Duration",
+            if hits.seconds > 0.0 { duration(hits.seconds) } else { "-".to_owned() },
+            hits.armed.map_or_else(String::new, |armed| {
+                let turns = if hits.took_turns { ", in turns" } else { "" };
+                format!("armed {} of it{turns}", percents(armed))
+            }),
+        ),
+        Fact {
+            warning: lost.is_some_and(|lost| lost > 0),
+            ..fact("Lost", lost.map_or("-".into(), count), "records without room".to_owned())
+        },
+    ];
+    if let Some(cost) = info.hit_cost {
+        let us = match cost.margin_ns {
+            Some(margin) => interval(cost.ns / 1e3, margin / 1e3),
+            None => format!("~{}", significant(cost.ns / 1e3, 3)),
+        };
+        let of = match (info.slowdown, info.most_slowdown) {
+            (Some(share), Some(most)) => {
+                let most = exact(most * 100.0, 3);
+                format!("~{} of the target's CPU time, limit {most} %", percents(share))
+            }
+            (Some(share), None) => format!("~{} of the target's CPU time", percents(share)),
+            _ => String::new(),
+        };
+        facts.push(fact("Cost", format!("{us} µs/hit"), of));
+    }
+    if let Some(emulator) = view.recording().and_then(|info| info.machine.emulator.as_deref()) {
+        let detail = "numbers are of the emulator, not of a machine".to_owned();
+        facts.push(Fact { warning: true, ..fact("Emulated by", emulator.to_owned(), detail) });
+    }
+    let machine = [&hits.metadata.hostname, &hits.metadata.cpu_model];
+    let machine: Vec<&str> = machine.into_iter().flatten().map(|text| &**text).collect();
+    if !machine.is_empty() {
+        facts.push(fact("Machine", machine.join(" · "), String::new()));
+    }
+    let told = view.recording().map(|info| &info.command).filter(|command| !command.is_empty());
+    Summary {
+        title,
+        facts,
+        notes: view.notes(),
+        command: told.unwrap_or(&hits.metadata.command).join(" "),
+    }
+}
+
+fn push_contents(out: &mut String, view: &WatchView<'_>) {
+    out.push_str("<nav aria-label=\"Parts\"><a href=\"#targets\">Targets</a>");
+    for (at, (target, _)) in view.targets().enumerate() {
+        let _ = write!(out, "<a href=\"#target-{at}\">{}</a>", text(&target.name));
+    }
+    if !view.hits.lines.is_empty() {
+        out.push_str("<a href=\"#lines\">Cache lines</a>");
+    }
+    out.push_str("</nav>\n");
+}
+
+fn push_targets(out: &mut String, view: &WatchView<'_>) {
+    out.push_str(
+        "<section class=\"table-part\" id=\"targets\">\n<h2>Targets</h2>\n<p class=\"dim\">Hits while points \
+         were armed; ± is the 95 % interval, ~ an estimate, ≥ what records alone tell.</p>\n\
+         <div class=\"wide\"><table class=\"sortable\"><thead><tr>\
+         <th scope=\"col\" class=\"num\" aria-sort=\"descending\">hits</th>\
+         <th scope=\"col\" class=\"num\">all the time</th><th scope=\"col\" class=\"num\">per s</th>\
+         <th scope=\"col\" class=\"num\">changed</th><th scope=\"col\" class=\"num\">old + 1</th>\
+         <th scope=\"col\" class=\"num\">records</th><th scope=\"col\" class=\"num\">threads</th>\
+         <th scope=\"col\" class=\"num\">places</th><th scope=\"col\">target</th></tr></thead>\n<tbody>\n",
+    );
+    for (at, (target, hits)) in view.targets().enumerate() {
+        let bound = if hits.exact || hits.hits == 0 { "" } else { "≥ " };
+        let _ = write!(
+            out,
+            "<tr><td class=\"num\" data-v=\"{}\">{bound}{}</td>",
+            hits.hits,
+            count(hits.hits)
+        );
+        let cell = |value: Option<f64>, shown: Option<String>| {
+            let shown = shown.unwrap_or_else(|| "-".to_owned());
+            format!("<td class=\"num\" data-v=\"{}\">{}</td>", value.unwrap_or(-1.0), text(&shown))
+        };
+        let one = hits.plus_one.as_ref().filter(|_| view.steps(at));
+        out.push_str(&cell(hits.estimate.map(|of| of.value), hits.estimate.as_ref().map(estimate)));
+        out.push_str(&cell(hits.rate.map(|of| of.value), hits.rate.as_ref().map(rate)));
+        let changed = hits.changed.as_ref();
+        out.push_str(&cell(
+            changed.and_then(pmuscope_profile::hits::Share::value),
+            changed.map(share),
+        ));
+        out.push_str(&cell(one.and_then(pmuscope_profile::hits::Share::value), one.map(share)));
+        out.push_str(&number_cell(hits.records));
+        out.push_str(&number_cell(hits.matrix.threads.len() as u64));
+        out.push_str(&number_cell(hits.matrix.rows.len() as u64));
+        let _ = writeln!(
+            out,
+            "<td class=\"name\"><a href=\"#target-{at}\">{}</a> <small>{}, {}</small></td></tr>",
+            text(&target.name),
+            text(&about(target)),
+            accesses(target.access)
+        );
+    }
+    out.push_str("</tbody></table></div>\n</section>\n");
+}
+
+fn push_target(
+    out: &mut String,
+    view: &WatchView<'_>,
+    at: usize,
+    target: &WatchTarget,
+    hits: &TargetHits,
+) {
+    let _ = write!(
+        out,
+        "<article class=\"target\" id=\"target-{at}\">\n<h2>{}</h2>\n<p class=\"dim\">{}</p>\n",
+        text(&target.name),
+        text(&about(target))
+    );
+    if hits.hits == 0 && hits.records == 0 {
+        out.push_str("<p>No hits.</p>\n</article>\n");
+        return;
+    }
+    push_matrix(out, view, hits);
+    if let Some(picture) = charts::rates(hits) {
+        let _ = write!(out, "<h3>Hits per second</h3>\n{picture}");
+    }
+    if let Some(picture) = charts::values(view, hits) {
+        let _ = write!(
+            out,
+            "<h3>Values</h3>\n<p class=\"dim\">Band: from the smallest to the largest of a block of time; \
+             line: their median; dots: single hits.</p>\n{picture}"
+        );
+    }
+    push_frequent(out, view, hits);
+    push_history(out, view, hits);
+    out.push_str("</article>\n");
+}
+
+fn thread_head(thread: Option<&Thread>) -> String {
+    thread.map_or("-".into(), |one| {
+        format!(
+            "{} <small>{}{}</small>",
+            text(&one.command),
+            one.tid,
+            if one.pid == one.tid { String::new() } else { format!(" of {}", one.pid) }
+        )
+    })
+}
+
+/// Places by threads, the stronger the shade the more hits.
+fn push_matrix(out: &mut String, view: &WatchView<'_>, hits: &TargetHits) {
+    let shown = hits.matrix.shown(view.limits.rows, view.limits.threads);
+    let all = shown.total.total.hits.saturating_add(hits.matrix.untold);
+    let has_others = shown.other_threads > 0;
+    let cells = shown.rows.iter().flat_map(|row| row.cells.iter().chain([&row.others]));
+    let most = cells.copied().max().unwrap_or(0).max(1);
+    out.push_str(
+        "<section class=\"table-part\">\n<h3>Who, from where</h3>\n<div class=\"wide\">\
+         <table class=\"sortable matrix\"><thead><tr><th scope=\"col\" class=\"num\" \
+         aria-sort=\"descending\">share</th><th scope=\"col\" class=\"num\">hits</th>",
+    );
+    for &thread in &shown.threads {
+        let name = thread_head(view.hits.threads.get(thread as usize));
+        let _ = write!(out, "<th scope=\"col\" class=\"num\">{name}</th>");
+    }
+    if has_others {
+        let _ = write!(
+            out,
+            "<th scope=\"col\" class=\"num\">others <small>{} threads</small></th>",
+            count(shown.other_threads as u64)
+        );
+    }
+    out.push_str("<th scope=\"col\">place</th></tr></thead>\n<tbody>\n");
+    let push = |out: &mut String, row: &ShownRow, name: &str, title: &str| {
+        let share = row.total.hits as f64 / all.max(1) as f64;
+        let _ = write!(out, "<tr>{}{}", share_cell(share), number_cell(row.total.hits));
+        for hits in row.cells.iter().chain(has_others.then_some(&row.others)) {
+            out.push_str(&heat_cell(*hits, most));
+        }
+        let _ = writeln!(out, "<td class=\"name\"{title}>{}</td></tr>", text(name));
+    };
+    for row in &shown.rows {
+        let site = row.site.and_then(|site| view.site(site));
+        let path = site.and_then(|site| Some((site, site.line.as_ref()?)));
+        let title = path.map_or_else(String::new, |(site, line)| {
+            format!(" title=\"{} in {}\"", text(&line.file), text(&site.module))
+        });
+        push(out, row, &place(site), &title);
+    }
+    out.push_str("</tbody>\n<tfoot>");
+    if let Some(row) = &shown.others {
+        let rows = shown.other_rows as u64;
+        let name = format!("{} other {}", count(rows), plural(rows, "place", "places"));
+        push(out, row, &name, "");
+    }
+    if hits.matrix.untold > 0 {
+        let untold = hits.matrix.untold;
+        let blank = shown.threads.len() + usize::from(has_others);
+        let _ = writeln!(
+            out,
+            "<tr><td class=\"num\">{}</td>{}{}<td>not told apart</td></tr>",
+            of_all(untold as f64 / all.max(1) as f64),
+            number_cell(untold),
+            "<td class=\"num\">-</td>".repeat(blank)
+        );
+    }
+    out.push_str("</tfoot></table></div>\n</section>\n");
+}
+
+fn heat_cell(hits: u64, most: u64) -> String {
+    if hits == 0 {
+        return "<td class=\"num\" data-v=\"0\"></td>".to_owned();
+    }
+    let strength = (STRONGEST * hits as f64 / most as f64).max(4.0);
+    format!(
+        "<td class=\"num cell\" data-v=\"{hits}\" style=\"--s:{strength:.0}%\">{}</td>",
+        count(hits)
+    )
+}
+
+fn push_frequent(out: &mut String, view: &WatchView<'_>, hits: &TargetHits) {
+    if hits.values.total == 0 {
+        return;
+    }
+    out.push_str("<div class=\"side\">\n");
+    let values = hits.values.rows.iter().map(|&((point, bits), hits)| {
+        (format!("{}{}", word(view, point), value(view.hits, point, bits)), hits)
+    });
+    push_rows(out, "Most frequent values", values.take(view.limits.values).collect(), &hits.values);
+    let changes = hits.transitions.rows.iter().map(|&((point, old, new), hits)| {
+        let (old, new) = (value(view.hits, point, old), value(view.hits, point, new));
+        (format!("{}{old} → {new}", word(view, point)), hits)
+    });
+    let changes = changes.take(view.limits.values).collect();
+    push_rows(out, "Most frequent changes", changes, &hits.transitions);
+    out.push_str("</div>\n");
+}
+
+fn push_rows<K>(
+    out: &mut String,
+    title: &str,
+    rows: Vec<(String, u64)>,
+    of: &pmuscope_profile::hits::Frequent<K>,
+) {
+    if of.total == 0 {
+        return;
+    }
+    let distinct = match of.distinct {
+        Some(number) => format!("{} different", count(number)),
+        None => "more than could be counted one by one".to_owned(),
+    };
+    let short = match of.short_by {
+        0 => String::new(),
+        short => format!("; counts may be too small by up to {}", count(short)),
+    };
+    let _ = write!(
+        out,
+        "<section>\n<h3>{title}</h3>\n<p class=\"dim\">{distinct}, in {} hits{short}.</p>\n\
+         <table><tbody>\n",
+        count(of.total)
+    );
+    let mut others = of.total;
+    for (name, hits) in rows.into_iter().filter(|row| is_frequent(row.1, of.total)) {
+        others = others.saturating_sub(hits);
+        let share = hits as f64 / of.total as f64;
+        let _ = writeln!(
+            out,
+            "<tr>{}{}<td class=\"mono\">{}</td></tr>",
+            share_cell(share),
+            number_cell(hits),
+            text(&name)
+        );
+    }
+    if others > 0 {
+        let share = others as f64 / of.total as f64;
+        let _ = writeln!(
+            out,
+            "<tr>{}{}<td class=\"dim\">others, less than 1 % each</td></tr>",
+            share_cell(share),
+            number_cell(others)
+        );
+    }
+    out.push_str("</tbody></table>\n</section>\n");
+}
+
+fn push_history(out: &mut String, view: &WatchView<'_>, hits: &TargetHits) {
+    let history = &hits.history;
+    let limit = view.limits.history;
+    if history.first.is_empty() || limit == 0 {
+        return;
+    }
+    let has_values = view.has_values(hits);
+    out.push_str(
+        "<section>\n<h3>Hits one by one</h3>\n<div class=\"wide\"><table class=\"hits\"><thead><tr>\
+         <th scope=\"col\" class=\"num\">time s</th><th scope=\"col\">thread</th>\
+         <th scope=\"col\" class=\"num\">CPU</th>",
+    );
+    let values = "<th scope=\"col\" class=\"num\">old</th><th scope=\"col\" class=\"num\">new</th>";
+    out.push_str(if has_values { values } else { "" });
+    out.push_str("<th scope=\"col\">place</th></tr></thead>\n<tbody>\n");
+    let push = |out: &mut String, hit: &Written| {
+        let thread = view.hits.threads.get(hit.thread as usize);
+        let _ = write!(
+            out,
+            "<tr><td class=\"num\">{}</td><td>{}</td><td class=\"num\">{}</td>",
+            fixed(view.seconds(hit), 6),
+            text(&super::words::thread(thread)),
+            hit.cpu.map_or("-".into(), |cpu| cpu.to_string())
+        );
+        if has_values {
+            let old = format!("{}{}", word(view, hit.point), known(view, hit.point, hit.old));
+            let new = known(view, hit.point, hit.new);
+            let _ = write!(
+                out,
+                "<td class=\"num mono\">{}</td><td class=\"num mono\">{}</td>",
+                text(&old),
+                text(&new)
+            );
+        }
+        let _ = writeln!(out, "<td class=\"name\">{}</td></tr>", text(&place(view.site(hit.site))));
+    };
+    let first = history.first.iter().take(limit);
+    let last = &history.last[history.last.len().saturating_sub(limit)..];
+    let shown = first.len() + last.len();
+    first.for_each(|hit| push(out, hit));
+    let between = hits.records.saturating_sub(shown as u64);
+    if between > 0 {
+        let columns = 4 + 2 * usize::from(has_values);
+        let _ = writeln!(
+            out,
+            "<tr><td colspan=\"{columns}\" class=\"dim\">{} between</td></tr>",
+            count(between)
+        );
+    }
+    last.iter().for_each(|hit| push(out, hit));
+    out.push_str("</tbody></table></div>\n</section>\n");
+}
+
+fn push_lines(out: &mut String, view: &WatchView<'_>) {
+    const MOST: usize = 50;
+    out.push_str("<section id=\"lines\" class=\"target\">\n<h2>Cache lines</h2>\n");
+    for line in view.hits.lines.iter().take(MOST) {
+        push_line(out, view, line);
+    }
+    let more = view.hits.lines.len().saturating_sub(MOST);
+    if more > 0 {
+        let _ = writeln!(out, "<p class=\"dim\">{} more lines.</p>", count(more as u64));
+    }
+    out.push_str("</section>\n");
+}
+
+fn push_line(out: &mut String, view: &WatchView<'_>, line: &CacheLine) {
+    let bad = match line.verdict {
+        Verdict::FalseSharing | Verdict::Both => " bad",
+        _ => "",
+    };
+    let of = line.pid.map_or_else(String::new, |pid| format!(" of process {pid}"));
+    let about = if line.is_estimate { "estimate: " } else { "" };
+    let _ = write!(
+        out,
+        "<h3>{:#x}{of}</h3>\n<p><span class=\"verdict{bad}\">{about}{}</span>: {}.</p>\n\
+         <p class=\"dim\">{}.</p>\n",
+        line.address,
+        verdict(line.verdict),
+        text(consequence(line.verdict)),
+        text(&evidence(line))
+    );
+    if line.hits == 0 {
+        return;
+    }
+    out.push_str("<div class=\"wide\"><table class=\"matrix words\"><thead><tr><th>bytes</th>");
+    let columns = view.limits.threads;
+    for &(pid, tid) in line.threads.iter().take(columns) {
+        let is_it = |one: &&Thread| (one.pid, one.tid) == (pid as i32, tid as i32);
+        let name = thread_head(view.hits.threads.iter().find(is_it));
+        let _ = write!(out, "<th scope=\"col\" class=\"num\">{name}</th>");
+    }
+    let others = line.threads.len().saturating_sub(columns);
+    if others > 0 {
+        let _ = write!(out, "<th class=\"num\">{} others</th>", count(others as u64));
+    }
+    out.push_str("</tr></thead>\n<tbody>\n");
+    let most = line.words.iter().flat_map(|word| &word.hits).map(|hits| hits.1).fold(1.0, f64::max);
+    for word in &line.words {
+        let end = word.offset + u32::from(word.bytes) - 1;
+        let _ = write!(out, "<tr><td class=\"mono\">+{}–{end}</td>", word.offset);
+        let (head, tail) = word.hits.split_at(columns.min(word.hits.len()));
+        let rest = tail.iter().fold((0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        for &(counted, estimated) in head.iter().chain((others > 0).then_some(&rest)) {
+            if counted == 0 {
+                out.push_str("<td></td>");
+                continue;
+            }
+            let strength = (STRONGEST * (estimated / most).min(1.0)).max(4.0);
+            let shown = match line.is_estimate {
+                true => format!("~{}", significant(estimated, 3)),
+                false => count(counted),
+            };
+            let _ = write!(out, "<td class=\"num cell\" style=\"--s:{strength:.0}%\">{shown}</td>");
+        }
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</tbody></table></div>\n");
+}

@@ -1,0 +1,132 @@
+//! Hits of watchpoints: who touched what, from where, from which value to which, how often.
+
+mod charts;
+mod html;
+mod json;
+mod notes;
+#[cfg(test)]
+mod tests;
+mod text;
+mod words;
+
+use pmuscope_perfdata::info::RecordingInfo;
+use pmuscope_perfdata::watch::{Access, WatchTarget};
+use pmuscope_profile::hits::{Hits, Site, TargetHits, Written};
+
+use crate::recording::Note;
+
+pub use html::watch_page;
+pub use json::{WATCH_SCHEMA, WatchReport};
+pub use text::watch_text;
+
+/// How much is shown of each target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WatchLimits {
+    /// Rows of places.
+    pub rows: usize,
+    /// Columns of threads.
+    pub threads: usize,
+    /// First and last hits.
+    pub history: usize,
+    /// Values, and changes of values.
+    pub values: usize,
+}
+
+impl WatchLimits {
+    /// For a terminal.
+    pub const TEXT: Self = Self { rows: 20, threads: 4, history: 5, values: 8 };
+    /// For a page.
+    pub const PAGE: Self = Self { rows: 100, threads: 24, history: 20, values: 20 };
+    /// For programs: all there is.
+    pub const ALL: Self =
+        Self { rows: usize::MAX, threads: usize::MAX, history: usize::MAX, values: usize::MAX };
+}
+
+/// What is shown of a recording of hits.
+#[derive(Debug)]
+pub struct WatchView<'a> {
+    hits: &'a Hits,
+    file: Option<&'a str>,
+    limits: WatchLimits,
+}
+
+impl<'a> WatchView<'a> {
+    /// Hits that were read from `file`; `None` of a recording that is not kept.
+    #[must_use]
+    pub fn new(hits: &'a Hits, file: Option<&'a str>, limits: WatchLimits) -> Self {
+        Self { hits, file, limits }
+    }
+
+    fn recording(&self) -> Option<&'a RecordingInfo> {
+        self.hits.metadata.info.as_ref()
+    }
+
+    fn target(&self, at: usize) -> Option<&'a WatchTarget> {
+        self.hits.info.targets.get(at)
+    }
+
+    /// Targets with their hits.
+    fn targets(&self) -> impl Iterator<Item = (&'a WatchTarget, &'a TargetHits)> {
+        self.hits.info.targets.iter().zip(&self.hits.targets)
+    }
+
+    fn site(&self, at: u32) -> Option<&'a Site> {
+        self.hits.sites.get(at as usize)
+    }
+
+    /// Seconds from the start to a hit.
+    fn seconds(&self, hit: &Written) -> f64 {
+        hit.time_ns.saturating_sub(self.hits.start_ns) as f64 / 1e9
+    }
+
+    /// Sentences that change the reading.
+    fn notes(&self) -> Vec<Note> {
+        notes::notes(self)
+    }
+
+    /// Whether hits of a target have values to tell of.
+    fn has_values(&self, target: &TargetHits) -> bool {
+        target.values.total > 0 || target.history.iter().any(|hit| hit.old.is_some())
+    }
+
+    /// Whether its values are numbers that can step.
+    fn steps(&self, at: usize) -> bool {
+        use pmuscope_perfdata::watch::ValueKind as Kind;
+        self.target(at).is_some_and(|target| {
+            let points = self.hits.targets[at].points.len();
+            points == 1
+                && target.access != Access::Execute
+                && matches!(target.value, Kind::Unsigned | Kind::Signed | Kind::Other)
+        })
+    }
+}
+
+/// A stretch of time with its rate.
+struct RateStretch {
+    from_s: f64,
+    until_s: f64,
+    hits_per_s: Option<f64>,
+}
+
+/// Hits that a stretch should have on average: with fewer, rates show where blocks end.
+const HITS_OF_STRETCH: u64 = 30;
+
+/// Blocks of a target, neighbours together so far that rates mean something.
+fn stretches(hits: &TargetHits) -> Vec<RateStretch> {
+    let blocks = hits.blocks.len() as u64;
+    let together = (blocks * HITS_OF_STRETCH).div_ceil(hits.hits.max(1)).clamp(1, blocks.max(1));
+    let one = |blocks: &[pmuscope_profile::hits::Block]| {
+        let armed = |block: &pmuscope_profile::hits::Block| {
+            (block.until_s - block.from_s) * block.armed.unwrap_or(1.0)
+        };
+        let known = || blocks.iter().filter_map(|block| Some((armed(block), block.hits_per_s?)));
+        let (time, hits) =
+            known().fold((0.0, 0.0), |sum, (time, rate)| (sum.0 + time, sum.1 + time * rate));
+        RateStretch {
+            from_s: blocks[0].from_s,
+            until_s: blocks[blocks.len() - 1].until_s,
+            hits_per_s: (time > 0.0).then(|| hits / time),
+        }
+    };
+    hits.blocks.chunks(together as usize).map(one).collect()
+}

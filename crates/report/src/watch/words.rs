@@ -1,0 +1,305 @@
+//! Hits in words: what was watched, threads, places, values, verdicts.
+
+use pmuscope_perfdata::watch::{Access, Means, WatchInfo, WatchTarget};
+use pmuscope_profile::hits::{Hits, Rate, Share, Site, Thread, Value, Verdict};
+use pmuscope_stats::Estimate;
+
+use super::WatchView;
+use crate::escape;
+use crate::number::{count, duration, exact, interval, percent, significant};
+
+/// Names that the head lists.
+const MOST_NAMES: usize = 3;
+
+/// `writes of counter`.
+pub(super) fn subject(info: &WatchInfo) -> String {
+    let mut kinds: Vec<Access> = info.targets.iter().map(|target| target.access).collect();
+    kinds.dedup();
+    let what = match kinds[..] {
+        [one] => accesses(one),
+        _ => "hits",
+    };
+    let names = info.targets.iter().take(MOST_NAMES).map(|target| escape(&target.name));
+    let mut names: Vec<String> = names.map(std::borrow::Cow::into_owned).collect();
+    let more = info.targets.len().saturating_sub(MOST_NAMES);
+    if more > 0 {
+        names.push(format!("{} more", count(more as u64)));
+    }
+    format!("{what} of {}", names.join(", "))
+}
+
+pub(super) fn accesses(access: Access) -> &'static str {
+    match access {
+        Access::Read => "reads",
+        Access::Write => "writes",
+        Access::ReadWrite => "reads and writes",
+        Access::Execute => "executions",
+    }
+}
+
+/// What was watched, on what, for how long.
+pub(super) fn first_line(view: &WatchView<'_>) -> String {
+    let hits = view.hits;
+    let mut parts = vec![subject(&hits.info)];
+    if let Some(info) = view.recording() {
+        parts.extend(Some(escape(&info.scope).into_owned()).filter(|scope| !scope.is_empty()));
+    }
+    if hits.seconds > 0.0 {
+        parts.push(duration(hits.seconds));
+    }
+    let counted: u64 = hits.targets.iter().fold(0, |sum, one| sum.saturating_add(one.hits));
+    parts.push(format!("{} {}", count(counted), plural(counted, "hit", "hits")));
+    parts.join(", ")
+}
+
+/// What it cost and what is missing, part by part.
+pub(super) fn second_line(view: &WatchView<'_>) -> Vec<String> {
+    let (hits, info) = (view.hits, &view.hits.info);
+    let mut parts = Vec::new();
+    if let Some(cost) = info.hit_cost {
+        let us = match cost.margin_ns {
+            Some(margin) => interval(cost.ns / 1e3, margin / 1e3),
+            None => format!("~{}", significant(cost.ns / 1e3, 3)),
+        };
+        parts.push(format!("cost: {us} µs/hit (n {})", count(cost.n.into())));
+    }
+    let limit = info.most_slowdown.map(|most| format!(" (limit {} %)", exact(most * 100.0, 3)));
+    match (info.slowdown, limit) {
+        (Some(share), limit) => {
+            let limit = limit.unwrap_or_default();
+            parts.push(format!("~{} of the target's CPU time{limit}", percents(share)));
+        }
+        (None, Some(limit)) => parts.push(format!("slowdown not known{limit}")),
+        (None, None) => {}
+    }
+    if let Some(armed) = hits.armed {
+        let turns = if hits.took_turns { ", in turns" } else { "" };
+        parts.push(format!("armed {} of the time{turns}", percents(armed)));
+    }
+    parts.push(written(info));
+    let lost = (!info.lost.is_empty())
+        .then(|| info.lost.iter().fold(0_u64, |sum, lost| sum.saturating_add(*lost)));
+    parts.push(format!("lost {}", lost.map_or("-".into(), count)));
+    if info.means == Means::Samples {
+        parts.push("no BPF: values not known".to_owned());
+    }
+    let emulator = view.recording().and_then(|info| info.machine.emulator.as_deref());
+    parts.extend(emulator.map(|by| format!("emulated by {}", escape(by))));
+    parts
+}
+
+/// Which hits were written down.
+pub(super) fn written(info: &WatchInfo) -> String {
+    if info.count_only {
+        return "counted only".to_owned();
+    }
+    let mut which = match info.every {
+        0 | 1 => "every hit".to_owned(),
+        every => format!("1 of {} hits", count(every)),
+    };
+    if info.when_changed {
+        which.push_str(" that changed the value");
+    }
+    if let Some(when) = &info.when {
+        which = format!("{which} with {}", escape(when));
+    }
+    format!("{which} written down")
+}
+
+pub(super) fn plural(number: u64, one: &'static str, several: &'static str) -> &'static str {
+    if number == 1 { one } else { several }
+}
+
+/// A share with three digits, all of it as `100 %`.
+pub(super) fn percents(share: f64) -> String {
+    if share >= 0.9995 { percent(share, 0) } else { format!("{} %", significant(share * 100.0, 3)) }
+}
+
+/// `unsigned long, 8 bytes at 0x7000, counter.c:3`.
+pub(super) fn about(target: &WatchTarget) -> String {
+    let mut parts = Vec::new();
+    parts.extend(Some(escape(&target.type_name).into_owned()).filter(|name| !name.is_empty()));
+    let bytes = match target.access {
+        Access::Execute => String::new(),
+        _ => format!("{} {} ", count(target.bytes), plural(target.bytes, "byte", "bytes")),
+    };
+    parts.push(format!("{bytes}at {:#x}", target.address));
+    if let Some((file, line)) = &target.declared {
+        parts.push(format!("{}:{line}", short(file)));
+    }
+    parts.join(", ")
+}
+
+/// The last part of a path, escaped.
+pub(super) fn short(path: &str) -> String {
+    let last = path.rsplit('/').next().filter(|last| !last.is_empty());
+    escape(last.unwrap_or(path)).into_owned()
+}
+
+/// `4712 worker`.
+pub(super) fn thread(thread: Option<&Thread>) -> String {
+    thread.map_or("-".into(), |one| format!("{} {}", one.tid, escape(&one.command)))
+}
+
+/// `bump counter.c:41`, `inner (in outer) counter.c:41`, `libc.so.6+0x1234`.
+pub(super) fn place(site: Option<&Site>) -> String {
+    let Some(site) = site else { return "-".to_owned() };
+    let module = short(&site.module);
+    let Some(function) = &site.function else {
+        return match site.address {
+            Some(address) => format!("{module}+{address:#x}"),
+            None => module,
+        };
+    };
+    let outer = site.inlined_into.as_ref().filter(|outer| *outer != function);
+    let outer = outer.map_or_else(String::new, |outer| format!(" (in {})", escape(outer)));
+    let line = site.line.as_ref().map_or_else(
+        || format!(" [{module}]"),
+        |line| {
+            let number = line.number.map_or("?".into(), |number| number.to_string());
+            format!(" {}:{number}", short(&line.file))
+        },
+    );
+    format!("{}{outer}{line}", escape(function))
+}
+
+/// A value as its type says.
+pub(super) fn value(hits: &Hits, point: u32, bits: u64) -> String {
+    match hits.value(point, bits) {
+        Value::Unsigned(value) => count(value),
+        Value::Signed(value) => signed(value),
+        Value::Float(value) => format!("{value}"),
+        Value::Bool(value) => value.to_string(),
+        Value::Char(code) => match char::from(code) {
+            shown @ ' '..='~' => format!("'{shown}' ({code})"),
+            _ => format!("{code}"),
+        },
+        Value::Pointer(0) => "null".to_owned(),
+        Value::Pointer(address) => match hits.points_to.get(&address) {
+            Some(name) => format!("{address:#x} <{}>", escape(name)),
+            None => format!("{address:#x}"),
+        },
+        Value::Named(value, Some(name)) => format!("{} ({value})", escape(name)),
+        Value::Named(value, None) => format!("{value} (no name)"),
+        Value::Bytes(bits, bytes) => {
+            format!("{bits:#0width$x}", width = 2 + 2 * usize::from(bytes))
+        }
+    }
+}
+
+fn signed(value: i64) -> String {
+    let sign = if value < 0 { "-" } else { "" };
+    format!("{sign}{}", count(value.unsigned_abs()))
+}
+
+/// A value that may not be known, with its place in a target of several words.
+pub(super) fn known(view: &WatchView<'_>, point: u32, bits: Option<u64>) -> String {
+    bits.map_or("-".into(), |bits| value(view.hits, point, bits))
+}
+
+/// `+8: ` where a target has several words.
+pub(super) fn word(view: &WatchView<'_>, point: u32) -> String {
+    let Some(of) = view.hits.info.points.get(point as usize) else { return String::new() };
+    let Some(target) = view.target(of.target as usize) else { return String::new() };
+    if u64::from(of.bytes) == target.bytes || target.access == Access::Execute {
+        return String::new();
+    }
+    format!("+{}: ", of.address.saturating_sub(target.address))
+}
+
+/// `1,990,000 ±4,000`, `~1,990,000`.
+pub(super) fn estimate(estimate: &Estimate) -> String {
+    match estimate.interval {
+        Some(of) => around(estimate.value, of.low, of.high),
+        None => format!("~{}", significant(estimate.value, 3)),
+    }
+}
+
+/// `12,345`, `12,300 ±400`.
+pub(super) fn rate(rate: &Rate) -> String {
+    match (rate.interval, rate.n) {
+        (Some(of), _) => around(rate.value, of.low, of.high),
+        (None, 0) => significant(rate.value, 3),
+        (None, _) => format!("~{}", significant(rate.value, 3)),
+    }
+}
+
+/// Intervals that a bound cuts are not even; the wider half is told.
+fn around(value: f64, low: f64, high: f64) -> String {
+    format!("~{}", interval(value, (value - low).max(high - value)))
+}
+
+/// `99.99 %`, `~99.9 ±0.2 %`.
+pub(super) fn share(share: &Share) -> String {
+    let Some(value) = share.value() else { return "-".to_owned() };
+    match share.interval {
+        Some(of) if of.half_width() > 0.0 => {
+            format!("~{} %", interval(value * 100.0, of.half_width() * 100.0))
+        }
+        _ if !share.exact => format!("~{}", of_all(value)),
+        _ => of_all(value),
+    }
+}
+
+/// A share that is told as all, or as none, only where it is.
+pub(super) fn of_all(share: f64) -> String {
+    let near = |edge: f64| share != edge && percent(share, 2) == percent(edge, 2);
+    if near(1.0) {
+        "> 99.99 %".to_owned()
+    } else if near(0.0) {
+        "< 0.01 %".to_owned()
+    } else {
+        percent(share, 2)
+    }
+}
+
+pub(super) fn verdict(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::FalseSharing => "false sharing",
+        Verdict::TrueSharing => "true sharing",
+        Verdict::Both => "true and false sharing",
+        Verdict::OneThread => "one thread",
+        Verdict::InTurn => "one thread after the other",
+        Verdict::NotEnough => "not enough hits",
+    }
+}
+
+/// What follows from a verdict.
+pub(super) fn consequence(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::FalseSharing => {
+            "threads use words of their own, and the line moves between them all the same. To give each \
+             thread's word a line of its own ends that"
+        }
+        Verdict::TrueSharing => "threads use the same words: no other layout helps",
+        Verdict::Both => {
+            "some words have several threads, others one: these move with them. To put those of one thread \
+             elsewhere takes them out of it"
+        }
+        Verdict::OneThread => "the line stays with one thread",
+        Verdict::InTurn => "each thread was done with it before the next began",
+        Verdict::NotEnough => "too few to tell",
+    }
+}
+
+pub(super) fn verdict_word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::FalseSharing => "false_sharing",
+        Verdict::TrueSharing => "true_sharing",
+        Verdict::Both => "both",
+        Verdict::OneThread => "one_thread",
+        Verdict::InTurn => "in_turn",
+        Verdict::NotEnough => "not_enough",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_all_or_none_only_where_they_are() {
+        let shown: Vec<String> = [0.0, 1e-9, 0.5, 0.999_99, 1.0].into_iter().map(of_all).collect();
+        assert_eq!(shown, ["0.00 %", "< 0.01 %", "50.00 %", "> 99.99 %", "100.00 %"]);
+    }
+}
