@@ -138,7 +138,7 @@ fn what_was_missed_is_estimated_and_said() {
         ip: CODE + 0x200,
         point: 0,
         value: at % 3,
-        is_kept: at % 10 == 0,
+        is_kept: at.is_multiple_of(10),
     };
     let mut state = target("state", ValueKind::Enumeration, 4);
     state.names = vec![(0, "IDLE".into()), (1, "BUSY".into())];
@@ -206,7 +206,7 @@ fn line() -> Recording {
         pid: 100,
         tid: 101 + (at % 2) as u32,
         ip: CODE + 0x10,
-        point: if at % 2 == 0 { 0 } else { 5 },
+        point: if at.is_multiple_of(2) { 0 } else { 5 },
         value: at,
         is_kept: true,
     };
