@@ -1,10 +1,12 @@
 //! Plans: on machines made of the rules, and on the kernel that runs here.
 
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use pmuscope_counters::Host;
+use pmuscope_abi::{AttrFlags, OpenFlags};
+use pmuscope_counters::{Host, Kernel as _};
 use pmuscope_machine::{CpuSet, Machine};
 use pmuscope_watch::kernel::{self, KernelError};
 use pmuscope_watch::plan::{Bound, Hold, Holder, Place, PlanError, Room, Scope, Wanted, plan};
@@ -127,18 +129,68 @@ fn threads_that_ended_are_passed_over_and_if_none_is_left_it_is_said() {
     assert!(matches!(none, Err(PlanError::Gone)));
 }
 
+/// What this machine's threads could have now, if there are breakpoints here.
+fn slots_here() -> Option<Slots> {
+    match kernel::slots(&Host) {
+        Ok(slots) => Some(slots),
+        Err(error @ (KernelError::Open { .. } | KernelError::None)) => {
+            println!("skipped: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Opened, off, on a word of ours.
+fn open(pid: i32, cpu: i32) -> OwnedFd {
+    let mut attr = kernel::untouched(Kind::Data);
+    attr.flags.insert(AttrFlags::DISABLED);
+    Host.open(&attr, pid, cpu, None, OpenFlags::FD_CLOEXEC).unwrap()
+}
+
+/// The kernel that runs here, with slots of a CPU and of a thread taken.
+#[test]
+fn slots_that_are_taken_here_are_missing_where_they_were_taken() {
+    let _alone = alone();
+    let Some(slots) = slots_here() else { return };
+    if kernel::free_slots(&Host, Owner::Cpu(0), Kind::Data).is_err() {
+        println!("skipped: breakpoints of CPUs are not allowed here");
+        return;
+    }
+    let number = slots.of(Kind::Data);
+    let mut target = Command::new("sleep").arg("60").spawn().unwrap();
+    let pid = target.id();
+    let machine = Machine::host();
+    let all = wanted(&[("x", Kind::Data, number - 1), ("y", Kind::Data, 1)]);
+    let ask = |scope: Scope| plan(&Host, &machine, &all, &scope).unwrap();
+    let free = ask(Scope::Processes(vec![pid]));
+    let of_thread = open(pid as i32, -1);
+    let less_one = ask(Scope::Processes(vec![pid]));
+    let of_cpu = open(-1, 0);
+    let less_two = ask(Scope::Processes(vec![pid]));
+    let of_cpus = ask(Scope::Cpus(CpuSet::parse("0").unwrap()));
+    drop((of_thread, of_cpu));
+    let after = ask(Scope::Processes(vec![pid]));
+    // It may be gone already.
+    let _ = (target.kill(), target.wait());
+    for plan in [&free, &after] {
+        assert!(plan.fits && plan.bound.is_empty(), "{plan:?}");
+    }
+    assert_eq!(less_one.least_free.of(Kind::Data), number - 1);
+    assert_eq!((&less_one.drop, less_one.bound.len()), (&vec!["y".to_owned()], 0));
+    assert_eq!(less_two.least_free.of(Kind::Data), number - 2);
+    assert_eq!(less_two.drop, ["x"], "y is small enough");
+    assert_eq!((less_two.bound.len(), less_two.bound[0].cpu), (1, 0));
+    assert_eq!(less_two.bound[0].slots.total(), 1);
+    // The thread with one is the greediest of all that may come to the CPU.
+    assert_eq!(of_cpus.least_free.of(Kind::Data), number - 2);
+}
+
 /// perf holds slots of a program that runs here.
 #[test]
 fn slots_that_perf_has_taken_of_a_running_program_are_missing_and_perf_is_named() {
     let _alone = alone();
-    let slots = match kernel::slots(&Host) {
-        Ok(slots) => slots,
-        Err(error @ (KernelError::Open { .. } | KernelError::None)) => {
-            println!("skipped: {error}");
-            return;
-        }
-        Err(error) => panic!("{error}"),
-    };
+    let Some(slots) = slots_here() else { return };
     let has_perf = Command::new("perf").arg("--version").stdout(Stdio::null()).status().is_ok();
     if !has_perf {
         println!("skipped: there is no perf to hold slots");
