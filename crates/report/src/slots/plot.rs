@@ -178,7 +178,7 @@ impl Growth {
         }
         for (at, tasks) in self.tasks.iter().enumerate() {
             let name = tasks.parse().map_or_else(|_| tasks.clone(), |tasks| plural(tasks, "task"));
-            entry("a3", dashes(at), &name);
+            entry("all", dashes(at), &name);
         }
     }
 
