@@ -21,7 +21,8 @@
 //!
 //! Without an access, data are watched for writes (who changes this?), functions and lines for
 //! execution. Which of the two a name is, the program's symbols say ([`crate::resolve`]).
-//! `file.c:w` is the variable `w` of `file.c`, as there is nothing else to watch in a file.
+//! `file.c:w` is the variable `w` of `file.c`, as there is nothing else to watch in a file; if no file is
+//! called so, the field `c` of a variable `file`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -211,6 +212,20 @@ impl Target {
     /// If it is none; the error says what is wrong and what to type.
     pub fn parse(text: &str) -> Result<Self, TargetError> {
         text.parse()
+    }
+
+    /// What else the text can mean: `s.c:w`, the variable `w` of `s.c`, is also writes to the field `c` of `s`.
+    #[must_use]
+    pub fn otherwise(&self) -> Option<Self> {
+        let Place::Named { module, file: Some(file), expression, offset: 0 } = &self.place else {
+            return None;
+        };
+        let access = Access::of_letters(&expression.name()).filter(|_| expression.is_name())?;
+        let object = file.parse().ok().filter(|_| self.access.is_none())?;
+        let place =
+            Place::Named { module: module.clone(), file: None, expression: object, offset: 0 };
+        let (text, name) = (self.text.clone(), file.clone());
+        Some(Self { text, name, place, access: Some(access), len: self.len })
     }
 
     /// Whether it is in the kernel, whichever process runs.
@@ -464,8 +479,10 @@ mod tests {
         assert_eq!(named("file.c:x"), (Module::Any, Some("file.c".into()), "x".into(), 0));
         assert_eq!(read("file.c:x").access, None);
         assert_eq!(read("file.c:x:rw").access, Some(Access::ReadWrite));
-        // The field c of a variable: no source of that name is asked for.
         assert_eq!(read("s.c").access, None);
+        let field = read("s.c:rw").otherwise().unwrap();
+        assert_eq!((field.name.as_str(), field.access), ("s.c", Some(Access::ReadWrite)));
+        assert_eq!((read("s.c:head").otherwise(), read("s.d:w").otherwise()), (None, None));
         assert_eq!(named("ns::w"), (Module::Any, None, "ns::w".into(), 0));
     }
 

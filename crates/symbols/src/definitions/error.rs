@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+/// Names that are near, of variables and functions together.
+const MOST_NEAR: usize = 5;
+
 /// Why an expression leads to no place in memory. Each is one sentence about the program asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -17,6 +20,14 @@ pub enum DefinitionError {
     /// No function has this name.
     #[error("there is no function {name}{}", like(near))]
     NoFunction {
+        /// As asked.
+        name: String,
+        /// Names that are like it.
+        near: Vec<String>,
+    },
+    /// Neither a variable nor a function has this name.
+    #[error("there is no variable or function {name}{}", like(near))]
+    Nothing {
         /// As asked.
         name: String,
         /// Names that are like it.
@@ -174,17 +185,33 @@ impl DefinitionError {
             self,
             Self::NoVariable { .. }
                 | Self::NoFunction { .. }
+                | Self::Nothing { .. }
                 | Self::Declared { .. }
                 | Self::NoLine { .. }
                 | Self::NoLines { .. }
         )
     }
 
+    /// What is said where neither this variable nor, as `function` says, a function is there.
+    #[must_use]
+    pub fn or_function(self, function: Self) -> Self {
+        match (self, function) {
+            (Self::NoVariable { name, mut near }, Self::NoFunction { near: functions, .. }) => {
+                let left = MOST_NEAR.saturating_sub(near.len());
+                near.extend(functions.into_iter().take(left));
+                Self::Nothing { name, near }
+            }
+            (variable, _) => variable,
+        }
+    }
+
     /// Whether it does not even know a name that is near.
     #[must_use]
     pub fn says_nothing(&self) -> bool {
         match self {
-            Self::NoVariable { near, .. } | Self::NoFunction { near, .. } => near.is_empty(),
+            Self::NoVariable { near, .. }
+            | Self::NoFunction { near, .. }
+            | Self::Nothing { near, .. } => near.is_empty(),
             Self::NoLines { .. } => true,
             _ => false,
         }

@@ -223,6 +223,13 @@ impl Definitions {
         self.image.path()
     }
 
+    /// Whether it knows the names of what it exports only, as after strip(1).
+    #[must_use]
+    pub fn is_stripped(&self) -> bool {
+        let has = |image: &Image| image.has(".symtab") || image.has(".debug_info");
+        !has(&self.image) && !self.separate.as_deref().is_some_and(has) && self.mini.is_none()
+    }
+
     fn pointer_bytes(&self) -> u8 {
         if self.image.elf().is_ok_and(|elf| !elf.is_64()) { 4 } else { 8 }
     }

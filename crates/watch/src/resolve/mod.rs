@@ -106,7 +106,13 @@ pub fn resolve_with(
         .map(|target| match &target.place {
             _ if target.is_kernel() => kernel::one(machine, target),
             Place::Address(address) => at_address(&process, target, *address),
-            _ => names::one(&process, &modules, target),
+            _ => names::one(&process, &modules, target).or_else(|error| {
+                let otherwise = target
+                    .otherwise()
+                    .ok_or(())
+                    .and_then(|other| names::one(&process, &modules, &other).map_err(drop));
+                otherwise.map_err(|()| error)
+            }),
         })
         .collect()
 }

@@ -184,7 +184,8 @@ fn bias(mappings: &[Mapping], segments: &[Segment]) -> Option<u64> {
     of(true).or_else(|| of(false))
 }
 
-fn said(state: &pmuscope_symbols::State) -> String {
+/// Why a file cannot be had, for people.
+pub(super) fn said(state: &pmuscope_symbols::State) -> String {
     use pmuscope_symbols::State;
     match state {
         State::FileMissing => "it is not there".into(),

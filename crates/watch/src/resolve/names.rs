@@ -8,7 +8,7 @@ use pmuscope_symbols::definitions::{
 };
 
 use super::memory::Process;
-use super::modules::{Module, Modules};
+use super::modules::{Module, Modules, said};
 use super::{Followed, ResolveError, Watchpoint, pieces};
 use crate::target::{self, Access, Place, Target};
 
@@ -57,7 +57,7 @@ pub(super) fn one(
                     matches!(first, ResolveError::Definition { source, .. } if source.says_nothing())
                 });
                 if first_error.is_none() || (says_nothing && !error.says_nothing()) {
-                    first_error = Some(definition(target, error, &candidates));
+                    first_error = Some(definition(target, error, &candidates, modules));
                 }
             }
             Err(Refusal::Final(error)) if index == 0 => return Err(error),
@@ -106,13 +106,23 @@ fn candidates<'a>(
     Ok(found)
 }
 
-fn definition(target: &Target, source: DefinitionError, candidates: &[&Module]) -> ResolveError {
+fn definition(
+    target: &Target,
+    source: DefinitionError,
+    candidates: &[&Module],
+    modules: &Modules<'_>,
+) -> ResolveError {
+    let path = |module: &Module| {
+        let stripped = modules.open(module).is_ok_and(|opened| opened.definitions.is_stripped());
+        let remark = if stripped { ", which knows only names that it exports," } else { "" };
+        format!("in {}{remark}", module.path().display())
+    };
     let looked_in = match candidates {
         [] => "nothing is mapped".to_owned(),
-        [one] => format!("in {}", one.path().display()),
+        [one] => path(one).trim_end_matches(',').to_owned(),
         [first, rest @ ..] => {
             let libraries = if let [_] = rest { "library" } else { "libraries" };
-            format!("in {} and {} {libraries}", first.path().display(), rest.len())
+            format!("{} and {} {libraries}", path(first), rest.len())
         }
     };
     ResolveError::Definition { target: target.text.clone(), source: Box::new(source), looked_in }
@@ -196,6 +206,9 @@ fn named(
             (Ok(_), Some(_)) => {
                 let (target, name) = names();
                 Err(Refusal::Final(ResolveError::Function { target, name }))
+            }
+            (Err(function), None) if expression.is_name() => {
+                Err(refuse(error.or_function(function)))
             }
             (Err(_), _) => Err(refuse(error)),
         },
@@ -346,7 +359,7 @@ pub(super) fn check(path: &Path, targets: &[Target]) -> Result<Vec<String>, Reso
             definitions = Some(opened.map_err(|state| ResolveError::File {
                 target: target.text.clone(),
                 path: path.to_path_buf(),
-                why: format!("{state:?}"),
+                why: said(&state),
             })?);
         }
         let Some(definitions) = &definitions else { continue };

@@ -47,7 +47,8 @@ fn objects_are_where_the_program_says() {
         &["-g", "-O2", "-gdwarf-4", "-fno-pie", "-no-pie"],
         &["-g", "-O2", "-gdwarf-5", "-fdebug-types-section"],
         &["-g", "-O1", "-gdwarf-4", "-fdebug-types-section", "-static"],
-        &["-g", "-O2", "-gdwarf-3", "-gstrict-dwarf"],
+        &["-g", "-O2", "-gdwarf-2", "-gstrict-dwarf"],
+        &["-g", "-O2", "-gdwarf-3"],
         &["-g", "-O2", "-flto"],
         &["-g", "-O2", "-gz"],
     ] {
@@ -78,6 +79,26 @@ fn a_separate_debug_file_tells_the_same() {
     std::fs::remove_file(dir.path().join("objects")).unwrap();
     let running = Running::start(&dir.path().join("stripped"));
     agrees(&running, &["stripped"]);
+}
+
+#[test]
+fn what_dwz_moved_to_another_file_is_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(running) = objects(dir.path(), &["-g", "-gdwarf-4"]) else { return };
+    drop(running);
+    let at = |name: &str| dir.path().join(name);
+    std::fs::copy(at("objects"), at("again")).unwrap();
+    let mut dwz = Command::new("dwz");
+    match dwz.current_dir(dir.path()).args(["-m", "shared.debug", "objects", "again"]).output() {
+        Ok(output) if output.status.success() => {}
+        Ok(output) => panic!("dwz: {}", String::from_utf8_lossy(&output.stderr)),
+        Err(error) => {
+            println!("skipped: no dwz ({error})");
+            return;
+        }
+    }
+    assert!(at("shared.debug").exists(), "nothing was moved");
+    agrees(&Running::start(&at("objects")), &["dwz"]);
 }
 
 #[test]
@@ -136,6 +157,9 @@ fn names_of_several_files_are_told_apart() {
     assert_eq!(running.found("objects.c:hidden").address, running.address("hidden"));
     assert_eq!(running.found("other.c:hidden").address, running.address("list"));
     assert_eq!(running.found("'other.c'::hidden:rw").address, running.address("list"));
+    // Neither file nor variable: a field and an access.
+    let field = running.found("s.c:rw");
+    assert_eq!((field.address, field.access), (running.address("s.c"), Access::ReadWrite));
     assert_eq!(running.found("bump::calls").address, running.address("calls"));
 }
 
@@ -161,7 +185,7 @@ fn what_has_no_place_is_refused_with_the_reason() {
     refused("grid[0][5]", "there is no [5]");
     refused("grid.x", "grid (int [4][5]) is an array: say which element, as [0]");
     refused("thread", "thread is a local variable of main: it is on the stack");
-    refused("cuonter", "there is no variable cuonter. Near is counter");
+    refused("cuonter", "there is no variable or function cuonter. Near is counter");
     refused("bump:w", "bump is a function, which is executed");
     refused("counter:x", "counter is a variable, which is not executed");
 }

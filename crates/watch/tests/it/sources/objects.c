@@ -37,6 +37,7 @@ struct packed packed;
 struct opaque *opaque;
 void *anything = &counter;
 __thread int own;
+struct { int a, c; } s;
 long double wide;
 int *null;
 extern int *list_of(void);
@@ -90,6 +91,7 @@ int main(void) {
     PLACE(atomic_count);
     PLACE(packed.tag);
     PLACE(wide);
+    PLACE(s.c);
     PLACE(anything);
     printf("bump %p\n", (void *)bump);
     printf("list %p\n", (void *)list_of());
