@@ -199,6 +199,12 @@ pub struct ArmedBlock {
     pub armed_ns: u64,
     /// Hits within, by point.
     pub hits: Vec<u64>,
+    /// CPU time of the target within, nanoseconds; `None` where that was not read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_ns: Option<u64>,
+    /// The part of it in which points were armed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub armed_cpu_ns: Option<u64>,
     /// Positions of the points that had their turn, where not all fit; empty: all.
     pub points: Vec<u32>,
 }

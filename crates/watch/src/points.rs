@@ -258,17 +258,22 @@ fn open(kernel: &dyn Kernel, point: &Point, place: Place) -> Result<Option<Owned
                 Place::Thread(tid) => format!("thread {tid}"),
                 Place::Cpu(cpu) => format!("CPU {cpu}"),
             };
-            let advice = advice(&source);
+            let advice = advice(&source, point);
             Err(PointError::Open { address: point.address, place, source, advice })
         }
     }
 }
 
-fn advice(error: &io::Error) -> &'static str {
+fn advice(error: &io::Error, point: &Point) -> &'static str {
+    let on_kernel_code = point.in_kernel && point.access == Access::Execute;
     match Errno::from_io_error(error) {
         Some(Errno::NOSPC) => "No slot is left. Try: pmuscope watch plan, which tells who has them",
         Some(Errno::ACCESS | Errno::PERM) => {
             "It takes CAP_PERFMON, or root; for the kernel's own addresses CAP_SYS_ADMIN"
+        }
+        Some(Errno::INVAL) if on_kernel_code => {
+            "The kernel takes no breakpoint on this code of its own: a kernel without kprobes takes none \
+             at all, others none where kprobes are forbidden"
         }
         Some(Errno::INVAL) => "The hardware does not watch this address, length and access",
         Some(Errno::NODEV | Errno::OPNOTSUPP | Errno::NOENT) => "This machine has no breakpoints",

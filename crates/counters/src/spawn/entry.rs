@@ -16,7 +16,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use pmuscope_abi::{Attr, AttrFlags, OpenFlags, event_type};
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, waitpid};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpid};
 
 use super::{HeldChild, sys};
 use crate::error::CountersError;
@@ -30,8 +30,8 @@ const INSTRUCTION: u64 = if cfg!(target_arch = "aarch64") { 4 } else { size_of::
 const AT_ENTRY: u64 = 9;
 const PTRACE_EVENT_EXEC: i32 = 4;
 
-/// A child that stands; it goes on with [`StoppedChild::go`], or when this is dropped. To be let go on the
-/// thread that stopped it.
+/// A child that stands until [`StoppedChild::go`], on the thread that stopped it. Dropped before that, it is
+/// killed, without having run.
 #[derive(Debug)]
 pub struct StoppedChild {
     pid: Pid,
@@ -125,7 +125,7 @@ impl Drop for StoppedChild {
     fn drop(&mut self) {
         if self.stopped {
             // It is gone if this fails.
-            let _ = sys::detach(self.pid);
+            let _ = kill_process(self.pid, Signal::KILL);
         }
     }
 }
@@ -184,10 +184,10 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_stop_lets_it_go() {
+    fn a_dropped_stop_ends_it() {
         let mut child = child(&["sh", "-c", "exit 3"]);
         drop(child.stop_at_entry(&Host).unwrap());
-        assert_eq!(child.wait().unwrap(), Status::Exited(3));
+        assert_eq!(child.wait().unwrap(), Status::Signaled(9));
     }
 
     #[test]

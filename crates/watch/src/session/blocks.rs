@@ -30,9 +30,11 @@ impl Blocks {
     pub(super) fn add(&mut self, stretch: &ArmedBlock) {
         self.armed += stretch.armed_ns;
         match self.done.last_mut() {
+            // A pause belongs to the slice before it, which tells what happened in both.
             Some(last)
                 if last.points == stretch.points
-                    && stretch.until_ns - last.from_ns <= self.length =>
+                    && (stretch.armed_ns == 0
+                        || stretch.until_ns - last.from_ns <= self.length) =>
             {
                 join(last, stretch);
             }
@@ -73,6 +75,9 @@ impl Blocks {
 fn join(into: &mut ArmedBlock, block: &ArmedBlock) {
     into.until_ns = into.until_ns.max(block.until_ns);
     into.armed_ns += block.armed_ns;
+    let sum = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
+    into.cpu_ns = sum(into.cpu_ns, block.cpu_ns);
+    into.armed_cpu_ns = sum(into.armed_cpu_ns, block.armed_cpu_ns);
     into.hits.iter_mut().zip(&block.hits).for_each(|(into, more)| *into += more);
 }
 
@@ -82,7 +87,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn stretch(from_ns: u64, until_ns: u64, armed_ns: u64, hits: u64) -> ArmedBlock {
-        ArmedBlock { from_ns, until_ns, armed_ns, hits: vec![hits], points: Vec::new() }
+        ArmedBlock { from_ns, until_ns, armed_ns, hits: vec![hits], ..ArmedBlock::default() }
     }
 
     proptest! {
@@ -103,6 +108,16 @@ mod tests {
             prop_assert_eq!(all.iter().map(|block| block.hits[0]).sum::<u64>(), hits);
             prop_assert!(all.windows(2).all(|two| two[0].until_ns == two[1].from_ns));
         }
+    }
+
+    #[test]
+    fn a_pause_belongs_to_the_slice_before_it() {
+        let mut blocks = Blocks::default();
+        blocks.add(&stretch(0, 10_000_000, 10_000_000, 4));
+        blocks.add(&stretch(10_000_000, 110_000_000, 0, 0));
+        blocks.add(&stretch(110_000_000, 120_000_000, 10_000_000, 5));
+        let armed: Vec<_> = blocks.all().iter().map(|it| (it.until_ns, it.armed_ns)).collect();
+        assert_eq!(armed, [(110_000_000, 10_000_000), (120_000_000, 10_000_000)]);
     }
 
     #[test]

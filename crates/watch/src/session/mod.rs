@@ -7,7 +7,10 @@
 //! ```
 
 mod blocks;
+mod plain;
 mod state;
+
+pub use plain::Plain;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -57,6 +60,8 @@ pub struct WatchOptions {
     pub most_records: u64,
     /// Processes that are watched; empty: everything on all CPUs.
     pub pids: Vec<u32>,
+    /// What is watched, in words, where not those processes by number.
+    pub scope: Option<String>,
     /// CPUs that are on.
     pub online_cpus: usize,
     /// Bytes of a cache line; `None` where not known.
@@ -90,6 +95,17 @@ pub enum WatchError {
          --when and --when-changed cannot be decided. The report tells old and new value of each hit"
     )]
     TrapsBefore,
+}
+
+impl WatchError {
+    /// Whether it is the right to use BPF that is missing: then [`Plain`] may do.
+    #[must_use]
+    pub fn is_bpf_permission(&self) -> bool {
+        match self {
+            Self::Program(error) | Self::Cost(CostError::Program(error)) => error.is_permission(),
+            _ => false,
+        }
+    }
 }
 
 /// What is done once points are armed.
@@ -213,15 +229,9 @@ impl<'a> Watch<'a> {
         let totals = self.memory.totals().unwrap_or_default();
         let (writers, untold) = if complete { self.writers() } else { Default::default() };
         let state = self.state();
-        let points = self.options.points.iter().enumerate().map(|(number, point)| WatchPoint {
-            event: (first + number) as u32,
-            target: point.target as u32,
-            address: point.address,
-            bytes: point.length() as u8,
-        });
         WatchInfo {
             targets: self.options.targets.clone(),
-            points: points.collect(),
+            points: points_of_file(&self.options.points, first),
             means: Means::Bpf,
             writers,
             untold,
@@ -236,6 +246,32 @@ impl<'a> Watch<'a> {
             when_changed: self.options.when_changed,
             count_only: self.options.count_only,
             cache_line: self.options.cache_line,
+        }
+    }
+}
+
+/// Points as the file has them; their events begin at `first`.
+fn points_of_file(points: &[Point], first: usize) -> Vec<WatchPoint> {
+    let point = |(number, point): (usize, &Point)| WatchPoint {
+        event: (first + number) as u32,
+        target: point.target as u32,
+        address: point.address,
+        bytes: point.length() as u8,
+    };
+    points.iter().enumerate().map(point).collect()
+}
+
+impl WatchOptions {
+    /// What the event of a point is called: as its target, and where that has several, by its place in it.
+    fn name_of(&self, number: usize) -> String {
+        let Some(point) = self.points.get(number) else { return String::new() };
+        let name = self.targets.get(point.target).map_or("", |target| &target.name);
+        let is_one = self.points.iter().filter(|other| other.target == point.target).count() == 1;
+        let first = self.targets.get(point.target).map_or(0, |target| target.address);
+        if is_one {
+            name.into()
+        } else {
+            format!("{name}+{:#x}", point.address.wrapping_sub(first))
         }
     }
 }
@@ -282,11 +318,9 @@ fn source_error(error: PointError) -> RecorderError {
 
 impl Source for Watch<'_> {
     fn events(&self) -> Vec<(EventRequest, u64)> {
-        let targets = &self.options.targets;
-        let event = |(point, identity): (&Point, &Identity)| {
-            let name = targets.get(point.target).map_or("", |target| &target.name);
+        let event = |(number, (point, identity)): (usize, (&Point, &Identity))| {
             let request = EventRequest {
-                name: name.to_owned(),
+                name: self.options.name_of(number),
                 attr: point.file_attr(self.options.clockid),
                 leader: None,
                 cpus: None,
@@ -295,7 +329,7 @@ impl Source for Watch<'_> {
             };
             (request, identity.id)
         };
-        self.options.points.iter().zip(&self.identities).map(event).collect()
+        self.options.points.iter().zip(&self.identities).enumerate().map(event).collect()
     }
 
     fn observe_thread(&self, tid: u32) -> Result<(), RecorderError> {
@@ -352,6 +386,7 @@ impl Source for Watch<'_> {
         }
         info.notices.extend(state.notices());
         drop(state);
+        info.scope = self.options.scope.clone().unwrap_or_else(|| info.scope.clone());
         info.watch = Some(watch);
     }
 }

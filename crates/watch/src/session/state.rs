@@ -20,6 +20,8 @@ use crate::program::Memory;
 const LOOK: Duration = Duration::from_millis(20);
 /// How often the target's CPU time is read: it takes a call for each thread.
 const CPU_EVERY_NS: u64 = 50_000_000;
+/// So many threads have their CPU time read at every look.
+const FEW_CLOCKS: usize = 16;
 /// How often the rate of records is looked at.
 const RATE_EVERY_NS: u64 = 100_000_000;
 /// A turn, where not all points fit, lasts so long, and so many times as long as it takes to begin.
@@ -50,10 +52,15 @@ pub(super) struct State {
     /// Since when points are armed.
     armed_since: Option<u64>,
     armed_ns: u64,
+    /// When they were disarmed last.
+    disarmed: u64,
     /// Hits by point as of the last look, which was then.
     hits: Vec<u64>,
     looked: u64,
+    /// CPU time of the target since the start, as last read.
     cpu: u64,
+    /// And before it.
+    cpu_before: u64,
     cpu_read: Option<u64>,
     /// Hits of points whose turn is over, as the kernel counted them; `None`: it could not be read.
     counted: Vec<Option<u64>>,
@@ -84,9 +91,11 @@ impl State {
             started: 0,
             armed_since: None,
             armed_ns: 0,
+            disarmed: 0,
             hits: vec![0; options.points.len()],
             looked: 0,
             cpu: 0,
+            cpu_before: 0,
             cpu_read: None,
             counted: vec![Some(0); options.points.len()],
             blocks: Blocks::default(),
@@ -123,11 +132,14 @@ impl State {
     }
 
     pub(super) fn begin(&mut self, kernel: &dyn Kernel, clockid: i32) -> Result<(), PointError> {
+        (self.started, self.cpu_before) = (clock(clockid), 0);
+        self.read_cpu(kernel);
+        self.cpu_before = std::mem::take(&mut self.cpu);
+        self.opened.arm(kernel)?;
         let now = clock(clockid);
         (self.started, self.looked, self.rate_looked) = (now, now, now);
+        self.armed_since = Some(now);
         self.turn_until = now + TURN_NS;
-        self.opened.arm(kernel)?;
-        self.armed_since = Some(clock(clockid));
         self.phase = Phase::Running;
         Ok(())
     }
@@ -136,9 +148,11 @@ impl State {
         if self.phase != Phase::Running {
             return;
         }
+        let was_armed = self.armed_since.is_some();
         let disarmed = self.set_armed(kernel, false);
         self.note(disarmed);
-        self.account(memory, clock(clockid));
+        let now = if was_armed { self.disarmed } else { clock(clockid) };
+        self.account(kernel, memory, now);
         self.read_cpu(kernel);
         self.read_counts(kernel);
         self.phase = Phase::Ended;
@@ -160,7 +174,7 @@ impl State {
             return LOOK;
         }
         let now = clock(self.clockid);
-        self.account(memory, now);
+        self.account(kernel, memory, now);
         if self.cpu_read.is_none_or(|read| now - read >= CPU_EVERY_NS) {
             self.cpu_read = Some(now);
             self.read_cpu(kernel);
@@ -172,8 +186,13 @@ impl State {
         }
         let seen = self.seen(now);
         let step = self.pace.step(seen, self.armed_since.is_some(), self.random.f64());
+        let was_armed = self.armed_since.is_some();
         let set = self.set_armed(kernel, step.armed);
         self.note(set);
+        if was_armed && self.armed_since.is_none() {
+            // A slice ends here, so that a stretch of time is either armed or a pause.
+            self.account(kernel, memory, self.disarmed);
+        }
         if self.turns.len() > 1 {
             let rest = Duration::from_nanos(self.turn_until.saturating_sub(clock(self.clockid)));
             return step.wait.min(rest.max(Duration::from_micros(100)));
@@ -190,7 +209,8 @@ impl State {
         match (self.armed_since, armed) {
             (Some(since), false) => {
                 self.opened.disarm(kernel)?;
-                self.armed_ns += clock(self.clockid).saturating_sub(since);
+                self.disarmed = clock(self.clockid);
+                self.armed_ns += self.disarmed.saturating_sub(since);
                 self.armed_since = None;
             }
             (None, true) => {
@@ -203,7 +223,7 @@ impl State {
     }
 
     /// Adds what came since the last look to the blocks.
-    fn account(&mut self, memory: &Memory, now: u64) {
+    fn account(&mut self, kernel: &dyn Kernel, memory: &Memory, now: u64) {
         let Ok(totals) = memory.totals() else { return };
         let hits: Vec<u64> = totals.iter().map(|total| total.hits).collect();
         let more = hits.iter().zip(&self.hits).map(|(now, before)| now - before).collect();
@@ -216,16 +236,29 @@ impl State {
             0 | 1 => Vec::new(),
             _ => self.turns[self.turn].iter().map(|&point| point as u32).collect(),
         };
-        let armed_before: u64 = self.blocks.armed();
+        let armed_ns = self.armed_ns.saturating_sub(self.blocks.armed());
+        let cpu_ns = self.cpu_since_last_look(kernel);
         self.blocks.add(&ArmedBlock {
             from_ns: self.looked,
             until_ns: now.max(self.looked),
-            armed_ns: self.armed_ns.saturating_sub(armed_before),
+            armed_ns,
             hits: more,
+            cpu_ns,
+            armed_cpu_ns: cpu_ns.map(|cpu| if armed_ns > 0 { cpu } else { 0 }),
             points,
         });
         self.hits = hits;
         self.looked = now;
+    }
+
+    /// CPU time of the target since the last look, where it takes few calls to know.
+    fn cpu_since_last_look(&mut self, kernel: &dyn Kernel) -> Option<u64> {
+        if self.clocks.is_empty() || self.clocks.len() > FEW_CLOCKS {
+            return None;
+        }
+        let before = self.cpu;
+        self.read_cpu(kernel);
+        Some(self.cpu.saturating_sub(before))
     }
 
     fn read_cpu(&mut self, kernel: &dyn Kernel) {
@@ -237,7 +270,8 @@ impl State {
             }
         }
         let of_cpus = (clock(self.clockid) - self.started) * self.online_cpus;
-        self.cpu = if self.clocks.is_empty() { of_cpus } else { sum };
+        let of_threads = sum.saturating_sub(self.cpu_before);
+        self.cpu = if self.clocks.is_empty() { of_cpus } else { of_threads };
     }
 
     fn read_counts(&mut self, kernel: &dyn Kernel) {
