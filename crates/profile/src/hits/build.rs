@@ -9,7 +9,7 @@ use pmuscope_stats::block_bootstrap_share;
 use pmuscope_symbols::{KernelIdentity, Request, Symbol, Symbolizer};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::estimate::{armed, is_always, true_hits};
+use super::estimate::{armed, is_always, too_much_in_hits, true_hits};
 use super::matrix::{Cells, Counts, Matrix, Site};
 use super::over_time::{ArmedPart, Sum};
 use super::pass::{Pass, Seeing, address_of, traps_behind};
@@ -61,6 +61,7 @@ pub(super) fn build(
         seconds,
         armed: info.armed_share(),
         took_turns,
+        in_hits: too_much_in_hits(&info),
         records: pass.records,
         has_chains: pass.has_chains,
         points_to: BTreeMap::new(),
@@ -252,7 +253,8 @@ impl Shared<'_> {
             rate: self.rate(
                 hits,
                 estimate.as_ref(),
-                armed(info, &points) > 0.0 || points.len() > 1,
+                (armed(info, &points) > 0.0 || points.len() > 1)
+                    && too_much_in_hits(info).is_none(),
             ),
             estimate,
             changed: share(|counts| counts.changed, |sum| sum.changed),

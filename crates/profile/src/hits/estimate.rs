@@ -6,6 +6,38 @@ use pmuscope_stats::{Estimate, Stretch, total_of_stretches};
 /// Armed for so much of the time: all of it.
 const ALWAYS: f64 = 0.999;
 
+/// Where hits take more of the time than this while points are armed, what is left is known too badly to
+/// tell how often the target would have been there without them.
+const MOST_IN_HITS: f64 = 0.5;
+
+/// Share of the target's CPU time that its hits took while points were armed, 0 to 1 and more where a hit
+/// cost less than was measured; `None` where nothing tells.
+pub(super) fn in_hits(info: &WatchInfo) -> Option<f64> {
+    let hits: u64 = info.blocks.iter().flat_map(|block| &block.hits).sum();
+    let by_block: Option<u64> = info.blocks.iter().map(|block| block.armed_cpu_ns).sum();
+    let cpu = match by_block {
+        Some(cpu) => cpu as f64,
+        None => info.target_cpu_ns? as f64 * info.armed_share()?,
+    };
+    (cpu > 0.0).then_some(hits as f64 * info.hit_cost?.ns / cpu)
+}
+
+/// The same, where it is too much for an estimate of what was missed.
+pub(super) fn too_much_in_hits(info: &WatchInfo) -> Option<f64> {
+    let points: Vec<u32> = (0..info.points.len() as u32).collect();
+    in_hits(info).filter(|share| *share > MOST_IN_HITS && !is_always(info, &points))
+}
+
+/// Share of a block's armed time in which the target did its work.
+fn at_work(info: &WatchInfo, block: &ArmedBlock, elsewhere: f64) -> f64 {
+    let hits: u64 = block.hits.iter().sum();
+    let share = match (block.armed_cpu_ns, info.hit_cost) {
+        (Some(cpu), Some(cost)) if cpu > 0 => hits as f64 * cost.ns / cpu as f64,
+        _ => elsewhere,
+    };
+    (1.0 - share).clamp(1.0 - MOST_IN_HITS, 1.0)
+}
+
 /// Whether a point had its turn.
 fn had_turn(block: &ArmedBlock, point: u32) -> bool {
     block.points.is_empty() || block.points.contains(&point)
@@ -27,7 +59,7 @@ pub(super) fn is_always(info: &WatchInfo, points: &[u32]) -> bool {
 
 /// Hits of points together; `None` where they were armed all the time, or one of them never.
 pub(super) fn true_hits(info: &WatchInfo, points: &[u32]) -> Option<Estimate> {
-    if is_always(info, points) {
+    if is_always(info, points) || too_much_in_hits(info).is_some() {
         return None;
     }
     // Points that are always armed together are one series: they may well be hit together.
@@ -52,12 +84,15 @@ fn series(info: &WatchInfo, (turns, points): &(Vec<bool>, Vec<u32>)) -> Vec<Stre
     own.sort_by_key(|block| block.from_ns);
     let ends = own.iter().skip(1).map(|block| block.from_ns).chain([last]);
     let starts = [first].into_iter().chain(own.iter().skip(1).map(|block| block.from_ns));
+    let elsewhere = in_hits(info).unwrap_or(0.0);
+    // Time counts as the target's own: while a hit is dealt with it does not get on.
     let one = |((block, from), until): ((&&ArmedBlock, u64), u64)| {
+        let seen = block.armed_ns as f64 * at_work(info, block, elsewhere);
         let hits = points.iter().filter_map(|&point| block.hits.get(point as usize));
         // A block that is armed for longer than it lasts ends where the next begins.
         Stretch {
-            length: (until.saturating_sub(from) as f64).max(block.armed_ns as f64),
-            seen: block.armed_ns as f64,
+            length: (until.saturating_sub(from) as f64 - block.armed_ns as f64).max(0.0) + seen,
+            seen,
             count: hits.map(|hits| *hits as f64).sum(),
         }
     };
@@ -84,6 +119,7 @@ mod tests {
             armed_ns,
             hits: hits.to_vec(),
             points: points.to_vec(),
+            ..ArmedBlock::default()
         });
         WatchInfo { blocks: blocks.collect(), ..WatchInfo::default() }
     }
@@ -109,6 +145,34 @@ mod tests {
         assert_eq!((expansion(&info, 0), expansion(&info, 1)), (2.0, 2.0));
     }
 
+    #[test]
+    fn time_in_hits_is_not_the_targets_own() {
+        let block = |at: u64| ArmedBlock {
+            from_ns: at * 1000,
+            until_ns: at * 1000 + 1000,
+            armed_ns: 200,
+            hits: vec![4],
+            cpu_ns: Some(1000),
+            armed_cpu_ns: Some(200),
+            ..ArmedBlock::default()
+        };
+        let blocks = (0..20).map(block).collect();
+        let watched = |ns| WatchInfo {
+            points: vec![Default::default()],
+            hit_cost: Some(pmuscope_perfdata::watch::HitCost { ns, ..Default::default() }),
+            blocks: Vec::clone(&blocks),
+            ..WatchInfo::default()
+        };
+        // Of 200 ns a fifth goes to hits: 4 in 160 ns of work, of which there are 960 a block.
+        let total = true_hits(&watched(10.0), &[0]).unwrap().value;
+        assert!((total - 20.0 * 4.0 * 960.0 / 160.0).abs() < 1e-6, "{total}");
+        assert_eq!(too_much_in_hits(&watched(10.0)), None);
+        assert_eq!(
+            (true_hits(&watched(30.0), &[0]), too_much_in_hits(&watched(30.0))),
+            (None, Some(0.6))
+        );
+    }
+
     /// As a long watch has them: turns of a point put together, over the time of the others' turns.
     #[test]
     fn blocks_that_reach_into_each_other_are_the_same_time() {
@@ -118,6 +182,7 @@ mod tests {
             armed_ns: 250,
             hits: if point == 0 { vec![50, 0] } else { vec![0, 75] },
             points: vec![point],
+            ..ArmedBlock::default()
         };
         let both = |at: u64| [block(at * 500, 0), block(at * 500 + 100, 1)];
         let info = WatchInfo { blocks: (0..20).flat_map(both).collect(), ..WatchInfo::default() };

@@ -129,6 +129,9 @@ pub struct Hits {
     pub armed: Option<f64>,
     /// Not all points fitted: they took turns.
     pub took_turns: bool,
+    /// Share of the target's CPU time that hits took while points were armed, where it is too much to tell
+    /// how often they would have been hit without.
+    pub in_hits: Option<f64>,
     /// Hits that were written down.
     pub records: u64,
     /// Whether they have call chains.

@@ -351,6 +351,7 @@ mod tests {
                 armed_ns: 10,
                 hits: if at % 2 == 0 { vec![20, 0] } else { vec![0, 20] },
                 points: vec![at as u32 % 2],
+                ..ArmedBlock::default()
             })
             .collect();
         // In turns, a thread's records stand together.

@@ -252,6 +252,7 @@ fn points_that_were_armed_for_a_part_of_the_time_have_an_estimate() {
             armed_ns: 5_000_000,
             hits: vec![20],
             points: Vec::new(),
+            ..ArmedBlock::default()
         })
         .collect();
     let hits = read(&recording.target(counter(8)), &Options::default()).unwrap();
@@ -322,6 +323,7 @@ fn without_a_table_of_writers_the_kernel_may_still_have_counted() {
         armed_ns: 1_000_000_000,
         hits: vec![300],
         points: Vec::new(),
+        ..ArmedBlock::default()
     }];
     let hits = read(&recording.target(counter(8)), &Options::default()).unwrap();
     let target = &hits.targets[0];

@@ -72,6 +72,19 @@ pub(super) fn notes(view: &WatchView<'_>) -> Vec<Note> {
 
 fn armed(view: &WatchView<'_>, say: &mut impl FnMut(bool, String)) {
     let hits = view.hits;
+    if let Some(share) = hits.in_hits {
+        say(
+            true,
+            format!(
+                "points were armed for {} of the time, and then hits took {} of the target's CPU time: how often it \
+                 would have been there without them cannot be told, only that it was more often than counted. \
+                 The values that a counter had at two hits tell its steps in between.",
+                number::percent(hits.armed.unwrap_or(0.0), 1),
+                number::percent(share.min(1.0), 0),
+            ),
+        );
+        return;
+    }
     if !hits.targets.iter().any(|target| target.estimate.is_some()) {
         return;
     }

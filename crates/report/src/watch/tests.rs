@@ -160,6 +160,7 @@ fn what_was_missed_is_estimated_and_said() {
             armed_ns: 2_000_000 + at % 7 * 100_000,
             hits: vec![100],
             points: Vec::new(),
+            ..ArmedBlock::default()
         })
         .collect();
     insta::assert_snapshot!(text_of(&recording), @r#"
@@ -229,6 +230,7 @@ fn line() -> Recording {
                 armed_ns: 10_000_000,
                 hits: (0..8).map(hits).collect(),
                 points,
+                ..ArmedBlock::default()
             }
         })
         .collect();
