@@ -63,7 +63,8 @@ need-guest-aarch64: need-build
 # Tests compare with perf and man where they are installed, run guests, and programs in Python.
 need-test: need-build
 	@scripts/need bash=bash xz-utils=xz
-	@scripts/need --optional linux-perf=perf man-db=man qemu-system-x86=qemu-system-x86_64 python3=python3
+	@scripts/need --optional linux-perf=perf man-db=man qemu-system-x86=qemu-system-x86_64 python3=python3 \
+		gdb=gdb python3-dbg=python3-dbg
 
 # The kernel that guests run: a test would have to wait for the network.
 need-guests: need-build

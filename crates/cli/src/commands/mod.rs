@@ -31,7 +31,7 @@ mod sweep;
 mod symbols;
 mod times;
 mod views;
-#[expect(dead_code, reason = "for the command that watches")]
+mod watch;
 mod watch_report;
 mod windows;
 mod workload;
@@ -66,6 +66,8 @@ pub(crate) enum Command {
     Stat(Box<stat::Args>),
     /// Count any number of events by running again, per unit of work, without taking turns.
     Sweep(Box<sweep::Args>),
+    /// Tell who touches a variable: each hit with its thread, place, old and new value.
+    Watch(Box<watch::Args>),
     /// Run a benchmark of the measuring itself.
     Bench(bench::Args),
     /// Put result files of repeated runs side by side.
@@ -93,6 +95,7 @@ impl Command {
             Self::Script(args) => script::run(*args),
             Self::Stat(args) => stat::run(*args),
             Self::Sweep(args) => sweep::run(*args),
+            Self::Watch(args) => watch::run(&args),
             Self::Bench(args) => bench::run(args),
             Self::Compare(args) => compare::run(args),
             Self::Lab(args) => lab::run(args),

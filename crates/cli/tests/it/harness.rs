@@ -173,6 +173,11 @@ impl Started {
         outcome
     }
 
+    /// Whether it has printed `part` until now.
+    pub(crate) fn said(&self, part: &str) -> bool {
+        self.text(STDOUT).contains(part)
+    }
+
     /// What it said until now.
     fn text(&self, name: &str) -> String {
         String::from_utf8_lossy(&fs::read(self.said.path().join(name)).unwrap()).into_owned()

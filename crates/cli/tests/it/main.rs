@@ -54,5 +54,7 @@ mod symbols;
 mod targets;
 mod usage;
 mod views;
+mod watch;
+mod watch_peers;
 mod webdriver;
 mod windows;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use pmuscope_machine::Machine;
+use pmuscope_perfdata::watch::Means;
 
 use crate::harness::{Outcome, Scratch, need_root, skip_unless};
 use crate::recording::{Recording, has_kernel_samples, need_clock};
@@ -185,4 +186,25 @@ fn too_few_descriptors_are_refused() {
     let (_, suggested) = refused.stderr.split_once("Try: ulimit -n ").unwrap();
     let suggested = suggested.split_once(',').unwrap().0.parse().unwrap();
     nobody.pmuscope_with_descriptors(suggested, &args).exits(0);
+}
+
+/// Without BPF there are samples, and counts.
+#[test]
+fn hits_of_watchpoints_are_samples_where_bpf_is_not_allowed() {
+    skip_unless!(need_root());
+    skip_unless!(need_paranoid_2());
+    let nobody = Nobody::new(10);
+    let program = nobody.scratch.path("watched");
+    fs::copy(crate::watch::program(), &program).unwrap();
+    let args = ["watch", "-o", "x.data", "counter", "--", program.to_str().unwrap(), "2", "50"];
+    let watch = nobody.pmuscope(&args);
+    watch.exits(0).complains("programs of BPF are not allowed here").prints("counter 100");
+    let recording = Recording::at(nobody.scratch.path("x.data"));
+    let info = recording.everyone_agrees();
+    let watch = info.watch.as_ref().unwrap();
+    assert_eq!((watch.means, info.samples()), (Means::Samples, 100));
+    assert_eq!(watch.blocks[0].hits, [100]);
+    let condition = ["watch", "--when", "new > 1", "counter", "--", program.to_str().unwrap()];
+    let wanted = nobody.pmuscope(&condition);
+    wanted.prints_nothing().complains("--when: this needs programs of BPF");
 }

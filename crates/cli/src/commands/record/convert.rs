@@ -249,7 +249,7 @@ fn parse_pairs(text: &str) -> Result<Vec<(CpuSet, CpuSet)>, String> {
 }
 
 /// Under sudo the file belongs to whoever typed the command.
-fn invoking_user() -> Option<(u32, u32)> {
+pub(crate) fn invoking_user() -> Option<(u32, u32)> {
     if !rustix::process::geteuid().is_root() {
         return None;
     }

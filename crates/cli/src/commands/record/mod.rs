@@ -18,6 +18,7 @@ use pmuscope_recorder::{RecorderError, Signals};
 use crate::exit::{Exit, failure};
 use crate::signals;
 
+pub(crate) use convert::invoking_user;
 pub(crate) use flags::Args;
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {

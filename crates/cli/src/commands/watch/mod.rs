@@ -1,0 +1,219 @@
+//! `pmuscope watch`.
+//!
+//! ```text
+//!  text ─► targets ─► (command: started, stands at its entry) ─► addresses ─► points, turns
+//!       ─► recording of hits (`watch::session` in `recorder`) ─► answer (`profile::hits`) ─► report
+//! ```
+
+mod convert;
+mod flags;
+mod plan;
+
+use std::os::fd::AsFd as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use pmuscope_counters::Host;
+use pmuscope_counters::spawn::{HeldChild, Status, StoppedChild};
+use pmuscope_machine::Machine;
+use pmuscope_recorder::{EndReason, RecorderError, Signals, Source, Summary};
+use pmuscope_watch::resolve::{self, ResolveError, Watchpoint};
+use pmuscope_watch::session::{Plain, Watch, WatchError, WatchOptions};
+use pmuscope_watch::target::Target;
+use rustix::process::Signal;
+
+use super::answer::Begun;
+use super::watch_report;
+use crate::exit::{Exit, failure};
+use crate::signals;
+
+pub(crate) use flags::Args;
+use flags::Sub;
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let begun = Begun::now();
+    match (&args.sub, &args.input) {
+        (Some(Sub::Plan(args)), _) => plan::run(args, begun),
+        (None, Some(input)) => watch_report::tell(input, true, &args.report, begun, Exit::Done),
+        (None, None) => watch_and_tell(args, begun),
+    }
+}
+
+fn watch_and_tell(args: &Args, begun: Begun) -> anyhow::Result<Exit> {
+    let machine = Machine::host();
+    args.report.check()?;
+    let asked = convert::asked(args)?;
+    let kept = tempfile::tempdir().context("cannot make a folder for the recording")?;
+    let path = args.output.clone().unwrap_or_else(|| kept.path().join("watch.data"));
+    let (summary, status) = watch(&machine, args, &asked, &path)?;
+    for missing in &summary.missing {
+        eprintln!("pmuscope: {missing}");
+    }
+    if status == Some(Status::Signaled(Signal::TRAP.as_raw())) {
+        eprintln!("pmuscope: SIGTRAP ended the command. {LOST_TRAPS}");
+    }
+    let complete = summary.missing.is_empty();
+    let exit = match status {
+        Some(_) if !complete => Exit::Target(125),
+        Some(status) => Exit::Target(status.shell()),
+        None if !complete => Exit::Incomplete,
+        None => Exit::Done,
+    };
+    watch_report::tell(&path, args.output.is_some(), &args.report, begun, exit)
+}
+
+/// Of programs that end by SIGTRAP while they are watched.
+const LOST_TRAPS: &str = "A kernel that is not told which breakpoint was hit ends the program so: hosts of \
+    virtual machines lose that now and then, also with perf's mem: events (docs/watch.md)";
+
+/// Says what may happen to the target here, before it does.
+fn warn(machine: &Machine) {
+    let hypervisor = machine.surroundings(&machine.processor()).hypervisor;
+    if let Some(sign) = hypervisor {
+        eprintln!(
+            "pmuscope: this is a virtual machine ({}), where a watched program may end by SIGTRAP. {LOST_TRAPS}",
+            sign.name
+        );
+    }
+}
+
+/// Watches until the target ends or the user says so; how a command ended.
+fn watch(
+    machine: &Machine,
+    args: &Args,
+    asked: &convert::Asked,
+    path: &Path,
+) -> anyhow::Result<(Summary, Option<Status>)> {
+    let stop = signals::stop_pipe()?;
+    warn(machine);
+    let mut started = match args.command.as_slice() {
+        [] => None,
+        command => Some(Started::new(command)?),
+    };
+    let pids = started.as_ref().map_or_else(|| args.pid.clone(), |it| vec![it.child.pid()]);
+    let watchpoints = resolve(machine, &pids, &asked.targets)?;
+    let options = convert::options(machine, args, asked, &pids, &watchpoints)?;
+    let go = started.as_mut().and_then(Started::go);
+    let mut recording = convert::recording(args, &pids, path);
+    let source: Box<dyn Source + '_> = match Watch::new(&Host, machine, options.clone()) {
+        Ok(watch) => {
+            go.into_iter().for_each(|go| watch.at_begin(go));
+            Box::new(watch)
+        }
+        Err(error) if error.is_bpf_permission() => {
+            let plain = plain(options, args, &error)?;
+            go.into_iter().for_each(|go| plain.at_begin(go));
+            recording.groups = plain.groups();
+            Box::new(plain)
+        }
+        Err(error) => return Err(refused(&error, args)),
+    };
+    let timeout = convert::Timeout::new(&stop, args.timeout)?;
+    let switch = signals::switch_pipe()?;
+    let signals = Signals { stop: timeout.as_fd(), switch: switch.as_fd() };
+    let summary =
+        pmuscope_recorder::record_with(&recording, &Host, machine, signals, Some(&*source))
+            .map_err(|error| failure(exit_of(args, Exit::NotPossible), error.to_string()))?;
+    let status = started.map(|started| started.end(&summary)).transpose()?;
+    Ok((summary, status))
+}
+
+/// A command that was started to be watched; nothing of it runs before it is let go.
+struct Started {
+    child: HeldChild,
+    stopped: Option<StoppedChild>,
+}
+
+impl Started {
+    fn new(command: &[std::ffi::OsString]) -> anyhow::Result<Self> {
+        let spawned = |error: pmuscope_counters::CountersError| {
+            let exit = match &error {
+                pmuscope_counters::CountersError::Spawn { source, .. } => {
+                    if source.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 }
+                }
+                _ => 125,
+            };
+            failure(Exit::Target(exit), error.to_string())
+        };
+        let mut child = HeldChild::new(command).map_err(spawned)?;
+        let stopped = child.stop_at_entry(&Host).map_err(spawned)?;
+        Ok(Self { child, stopped: Some(stopped) })
+    }
+
+    /// What lets it go.
+    fn go(&mut self) -> Option<impl FnOnce() -> Result<(), RecorderError> + Send + use<>> {
+        let stopped = self.stopped.take()?;
+        let error = |source| RecorderError::Source(Box::new(source));
+        Some(move || stopped.go().map_err(error))
+    }
+
+    /// Waits for its end. After an interrupt it usually had the same signal as we; if not, it gets one.
+    fn end(mut self, summary: &Summary) -> anyhow::Result<Status> {
+        const GRACE: Duration = Duration::from_millis(500);
+        if summary.ended == EndReason::Interrupted {
+            let asked = Instant::now();
+            while asked.elapsed() < GRACE && self.child.try_wait()?.is_none() {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            self.child.kill(Signal::TERM);
+        }
+        self.child.wait().context("cannot wait for the command")
+    }
+}
+
+/// Addresses of the targets. Processes are watched together only if they have the same ones.
+fn resolve(machine: &Machine, pids: &[u32], targets: &[Target]) -> anyhow::Result<Vec<Watchpoint>> {
+    let bad = |error: ResolveError| failure(Exit::BadInput, error.to_string());
+    let [first, others @ ..] = pids else {
+        return resolve::resolve_kernel(machine, targets).map_err(bad);
+    };
+    let found = resolve::resolve(machine, *first, targets).map_err(bad)?;
+    for other in others {
+        let there = resolve::resolve(machine, *other, targets).map_err(bad)?;
+        if let Some((one, two)) =
+            found.iter().zip(&there).find(|(one, two)| one.pieces != two.pieces)
+        {
+            let message = format!(
+                "{} is at {:#x} in process {first} and at {:#x} in process {other}: a slot watches one \
+                 address. Try a watch for each process",
+                one.name, one.address, two.address
+            );
+            return Err(failure(Exit::BadInput, message));
+        }
+    }
+    Ok(found)
+}
+
+/// Hits as samples of the kernel, if that can be.
+fn plain(options: WatchOptions, args: &Args, error: &WatchError) -> anyhow::Result<Plain> {
+    let needs = [
+        (options.when.is_some(), "--when"),
+        (options.when_changed, "--when-changed"),
+        (options.turns.len() > 1, "more watchpoints than slots"),
+    ];
+    if let Some((_, what)) = needs.iter().find(|(asked, _)| *asked) {
+        let message = format!(
+            "{what}: this needs programs of BPF, which are not allowed here ({error}). Try as root, or              with CAP_BPF and CAP_PERFMON"
+        );
+        return Err(failure(exit_of(args, Exit::NotPossible), message));
+    }
+    eprintln!(
+        "pmuscope: programs of BPF are not allowed here ({error}): hits are samples, one event for each          thread on each of {} CPUs, without values and without a limit of slowdown. For both: as root, or          with CAP_BPF and CAP_PERFMON",
+        options.online_cpus
+    );
+    Ok(Plain::new(options))
+}
+
+fn refused(error: &WatchError, args: &Args) -> anyhow::Error {
+    let exit = match error {
+        WatchError::Condition(_) | WatchError::TrapsBefore => Exit::BadInput,
+        _ => Exit::NotPossible,
+    };
+    failure(exit_of(args, exit), error.to_string())
+}
+
+/// As env(1) and timeout(1) have it where a command was to be run.
+fn exit_of(args: &Args, exit: Exit) -> Exit {
+    if args.command.is_empty() { exit } else { Exit::Target(125) }
+}

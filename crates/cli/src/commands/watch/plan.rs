@@ -1,0 +1,62 @@
+//! `pmuscope watch plan`: asked by itself, and before each watch.
+
+use std::io::Write as _;
+
+use pmuscope_counters::Host;
+use pmuscope_machine::Machine;
+use pmuscope_report::{WATCH_PLAN_SCHEMA, watch_plan_text};
+use pmuscope_watch::plan::{Plan, Scope, Wanted, plan};
+use pmuscope_watch::resolve::Watchpoint;
+use pmuscope_watch::target::Target;
+
+use super::flags::PlanArgs;
+use crate::commands::answer::Begun;
+use crate::exit::{Exit, failure};
+use crate::terminal;
+
+pub(super) fn run(args: &PlanArgs, begun: Begun) -> anyhow::Result<Exit> {
+    let bad = |message: String| failure(Exit::BadInput, message);
+    if args.pid.is_empty() && !args.all_cpus {
+        return Err(bad("in which threads? Try: pmuscope watch plan -p PID TARGET, or -a".into()));
+    }
+    let machine = Machine::host();
+    let targets: Result<Vec<Target>, _> =
+        args.target.iter().map(|text| Target::parse(text)).collect();
+    let targets = targets.map_err(|error| bad(error.to_string()))?;
+    let watchpoints = super::resolve(&machine, &args.pid, &targets)?;
+    let plan = ask(&machine, &args.pid, &watchpoints)?;
+    let exit = if plan.fits { Exit::Done } else { Exit::Incomplete };
+    let text = if args.json {
+        begun.json(WATCH_PLAN_SCHEMA, None, &exit, &plan)?
+    } else {
+        watch_plan_text(&plan, &terminal::style())
+    };
+    std::io::stdout().lock().write_all(text.as_bytes())?;
+    Ok(exit)
+}
+
+/// Whether watchpoints fit in all threads of processes, or on all CPUs.
+pub(super) fn ask(
+    machine: &Machine,
+    pids: &[u32],
+    watchpoints: &[Watchpoint],
+) -> anyhow::Result<Plan> {
+    let not_possible = |message: String| failure(Exit::NotPossible, message);
+    let wanted: Vec<Wanted> = watchpoints.iter().map(wanted).collect();
+    let scope = match pids {
+        [] => {
+            let topology = machine.topology();
+            Scope::Cpus(topology.map_err(|error| not_possible(error.to_string()))?.online)
+        }
+        pids => Scope::Processes(pids.to_vec()),
+    };
+    plan(&Host, machine, &wanted, &scope).map_err(|error| not_possible(error.to_string()))
+}
+
+fn wanted(watchpoint: &Watchpoint) -> Wanted {
+    Wanted {
+        name: watchpoint.name.clone(),
+        kind: watchpoint.kind,
+        slots: watchpoint.pieces.len() as u32,
+    }
+}

@@ -1,0 +1,314 @@
+//! `pmuscope watch` on programs that know what they do: every hit of every thread, with its values.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use pmuscope_perfdata::info::RecordingInfo;
+use pmuscope_perfdata::reader::Record;
+use pmuscope_perfdata::watch::{Hit, HitFlags, WatchInfo};
+use rustix::process::Signal;
+
+use crate::harness::{Scratch, Started, need_full, need_root, skip_unless};
+use crate::recording::{Recording, has_begun};
+
+/// Compiles `watched.c` once, with debug information and frame pointers.
+pub(crate) fn program() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/watched.c");
+        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("watched");
+        let flags = ["-g", "-O1", "-fno-omit-frame-pointer", "-pthread", "-o"];
+        let compiled = Command::new("cc").args(flags).arg(&program).arg(source).status();
+        assert!(compiled.expect("a C compiler").success());
+        program
+    })
+}
+
+fn program_text() -> &'static str {
+    program().to_str().unwrap()
+}
+
+/// Why hits cannot be seen by programs of BPF.
+fn need_bpf() -> Option<String> {
+    need_root()
+}
+
+/// Starts it; it writes once it is told.
+fn start(words: &[&str]) -> Started {
+    let mut command = Command::new(program());
+    let started = Started::of(command.args(words).stdin(Stdio::piped()));
+    started.wait_until(|| started.said("ready"));
+    started
+}
+
+/// What the file says of the watch.
+#[track_caller]
+pub(crate) fn watch_of(info: &RecordingInfo) -> &WatchInfo {
+    info.watch.as_ref().expect("a watch")
+}
+
+fn hits_by_thread(watch: &WatchInfo) -> BTreeMap<u32, u64> {
+    let mut hits = BTreeMap::new();
+    for writer in &watch.writers {
+        *hits.entry(writer.tid).or_default() += writer.hits;
+    }
+    hits
+}
+
+/// Hits as they stand in the file.
+pub(crate) fn hits(recording: &Recording) -> Vec<(Hit, u64)> {
+    let mut hits = Vec::new();
+    recording.read(|entry| {
+        if let Record::Sample(sample) = entry.record {
+            let raw = sample.details().and_then(|details| details.raw).unwrap();
+            hits.push((Hit::read(raw, false).unwrap(), sample.ip.unwrap()));
+        }
+    });
+    hits
+}
+
+#[test]
+fn every_write_of_a_command_is_there_with_its_values() {
+    skip_unless!(need_bpf());
+    let scratch = Scratch::new();
+    let args = ["watch", "-o", "x.data", "counter", "--", program_text(), "1", "500"];
+    scratch.pmuscope(args).exits(0).prints("counter 500");
+    let recording = Recording::at(scratch.path("x.data"));
+    let info = recording.everyone_agrees();
+    let watch = watch_of(&info);
+    assert_eq!(hits_by_thread(watch).into_values().collect::<Vec<_>>(), [500]);
+    let writer = &watch.writers[0];
+    assert_eq!((writer.changed, writer.plus_one, writer.in_kernel), (500, 500, false));
+    assert_eq!(watch.armed_share(), Some(1.0));
+    let event = &info.events[watch.points[0].event as usize];
+    assert_eq!((event.counted, event.lost), (Some(500), Some(0)), "{event:?}");
+    let known = HitFlags::VALUE | HitFlags::OLD | HitFlags::AFTER;
+    for (number, (hit, ip)) in hits(&recording).into_iter().enumerate() {
+        let number = number as u64;
+        assert_eq!((hit.flags, hit.value, hit.old), (known, number + 1, number));
+        assert_eq!((hit.sequence, ip), (number + 1, writer.ip));
+    }
+}
+
+#[test]
+fn the_place_of_a_write_is_its_function_for_report_and_for_perf() {
+    skip_unless!(need_bpf());
+    let scratch = Scratch::new();
+    scratch
+        .pmuscope(["watch", "-o", "x.data", "counter", "--", program_text(), "2", "50"])
+        .exits(0);
+    scratch.pmuscope(["report", "x.data"]).exits(0).prints("step");
+    scratch.pmuscope(["report", "--call-tree", "x.data"]).exits(0).prints("start_thread");
+    skip_unless!(crate::harness::need_perf());
+    let perf = Recording::at(scratch.path("x.data")).perf(&["script", "-F", "event,ip,sym"]);
+    perf.exits(0).prints("counter").prints("step");
+}
+
+#[test]
+fn threads_that_are_there_and_threads_that_come_are_all_watched() {
+    skip_unless!(need_bpf());
+    threads_are_watched(40, 20);
+}
+
+#[test]
+fn full_a_thousand_threads_are_watched() {
+    skip_unless!(need_full());
+    skip_unless!(need_bpf());
+    threads_are_watched(1000, 100);
+}
+
+/// The program has half of its threads before the watch begins. Virtual machines lose the reason of a trap
+/// now and then, also with stock perf; then the kernel ends the program (docs/watch.md).
+fn threads_are_watched(threads: usize, writes: u64) {
+    const TRIES: u32 = 4;
+    for attempt in 1..=TRIES {
+        if try_threads(threads, writes) {
+            return;
+        }
+        eprintln!("try {attempt} of {TRIES}: the kernel ended the program with SIGTRAP");
+    }
+    panic!("the program was ended with SIGTRAP {TRIES} times");
+}
+
+/// False if the kernel has ended the program.
+fn try_threads(threads: usize, writes: u64) -> bool {
+    let scratch = Scratch::new();
+    let (number, each) = (threads.to_string(), writes.to_string());
+    let mut program = Started::of(
+        Command::new(program()).args([&number, &each, "1000", "halves"]).stdin(Stdio::piped()),
+    );
+    program.wait_until(|| program.said("ready"));
+    let pid = program.pid().to_string();
+    let path = scratch.path("x.data");
+    let args = ["watch", "--max-slowdown", "none", "-o", "x.data", "-p", &pid, "counter"];
+    let watch = scratch.start(args);
+    watch.wait_until(|| has_begun(&path));
+    program.tell("go\n");
+    let program = program.ends();
+    let watch = watch.ends();
+    if program.code() == 128 + Signal::TRAP.as_raw() {
+        return false;
+    }
+    program.exits(0).prints(&format!("counter {}", threads as u64 * writes));
+    watch.exits(0);
+    let info = Recording::at(path).everyone_agrees();
+    let watch = watch_of(&info);
+    let hits = hits_by_thread(watch);
+    assert_eq!(hits.len(), threads);
+    assert!(hits.values().all(|&hits| hits == writes), "{hits:?}");
+    let plus_one: u64 = watch.writers.iter().map(|writer| writer.plus_one).sum();
+    assert_eq!(plus_one, threads as u64 * writes, "under a lock each write is one more");
+    true
+}
+
+#[test]
+fn only_hits_that_are_wanted_are_written_down_and_all_are_counted() {
+    skip_unless!(need_bpf());
+    let scratch = Scratch::new();
+    let values = |condition: &[&str]| {
+        let target = ["watch", "-o", "x.data", "level"];
+        let command = ["--", program_text(), "1", "1"];
+        scratch.pmuscope([&target, condition, &command].concat()).exits(0);
+        let recording = Recording::at(scratch.path("x.data"));
+        let info = recording.everyone_agrees();
+        let all: u64 = watch_of(&info).writers.iter().map(|writer| writer.hits).sum();
+        assert_eq!(all, 3);
+        let hits = hits(&recording).into_iter();
+        hits.map(|(hit, _)| (hit.old as u32 as i32, hit.value as u32 as i32)).collect::<Vec<_>>()
+    };
+    assert_eq!(values(&[]), [(7, -3), (-3, -3), (-3, 12)]);
+    assert_eq!(values(&["--when-changed"]), [(7, -3), (-3, 12)]);
+    assert_eq!(values(&["--when", "new < 0 && old > 0"]), [(7, -3)]);
+    assert_eq!(values(&["--when", "step > 10 || new == old"]), [(-3, -3), (-3, 12)]);
+    assert_eq!(values(&["--count-only"]), []);
+}
+
+#[test]
+fn writes_of_the_kernel_are_hits_too() {
+    skip_unless!(need_bpf());
+    let scratch = Scratch::new();
+    scratch.pmuscope(["watch", "-o", "x.data", "text/8", "--", program_text(), "1", "1"]).exits(0);
+    let info = Recording::at(scratch.path("x.data")).everyone_agrees();
+    let writers = &watch_of(&info).writers;
+    assert!(!writers.is_empty() && writers.iter().all(|writer| writer.in_kernel), "{writers:?}");
+}
+
+#[test]
+fn children_are_watched_in_their_own_copies() {
+    skip_unless!(need_bpf());
+    let scratch = Scratch::new();
+    let mut program = start(&["1", "10"]);
+    let pid = program.pid().to_string();
+    let path = scratch.path("x.data");
+    let watch = scratch.start(["watch", "-o", "x.data", "-p", &pid, "counter"]);
+    watch.wait_until(|| has_begun(&path));
+    program.tell("f\n");
+    program.ends().exits(0).prints("counter 10");
+    watch.ends().exits(0);
+    let recording = Recording::at(path);
+    recording.everyone_agrees();
+    let last = hits(&recording).pop().unwrap().0;
+    // The first hit in a process has no past that would be known.
+    assert_eq!((last.value, last.flags.contains(HitFlags::OLD), last.sequence), (1, false, 1));
+}
+
+#[test]
+fn fields_and_lines_are_watched() {
+    skip_unless!(need_bpf());
+    let scratch = Scratch::new();
+    let line =
+        include_str!("watched.c").lines().position(|line| line.contains("the line of writes"));
+    let line = format!("watched.c:{}", line.unwrap() + 1);
+    let targets = ["watch", "-o", "x.data", "server.done", &line];
+    scratch.pmuscope([&targets[..], &["--", program_text(), "3", "20"]].concat()).exits(0);
+    let info = Recording::at(scratch.path("x.data")).everyone_agrees();
+    let watch = watch_of(&info);
+    let hits = |target: u32| {
+        let own = |point: u32| watch.points[point as usize].target == target;
+        let writers = watch.writers.iter().filter(|writer| own(writer.point));
+        writers.map(|writer| writer.hits).sum::<u64>()
+    };
+    assert_eq!([hits(0), hits(1)], [1, 60]);
+}
+
+#[test]
+fn hits_are_held_to_the_limit_and_the_rest_is_estimated() {
+    skip_unless!(need_bpf());
+    let scratch = Scratch::new();
+    let args = ["watch", "-o", "x.data", "--max-slowdown", "5", "counter", "--"];
+    let program = [program_text(), "2", "5000000"];
+    scratch.pmuscope([&args[..], &program].concat()).exits(0).prints("counter 10000000");
+    let info = Recording::at(scratch.path("x.data")).everyone_agrees();
+    let watch = watch_of(&info);
+    let hits: u64 = watch.writers.iter().map(|writer| writer.hits).sum();
+    let armed = watch.armed_share().unwrap();
+    assert!(hits > 100 && hits < 5_000_000, "{hits}");
+    assert!(armed > 0.0 && armed < 0.9, "{armed}");
+    // What may be spent before there is a limit is a tenth of a second.
+    let spent = hits as f64 * watch.hit_cost.unwrap().ns;
+    let work = watch.target_cpu_ns.unwrap() as f64 - spent;
+    assert!(spent < 0.05 * work + 0.3e9, "{spent} of {work}");
+    let of_blocks: u64 = watch.blocks.iter().flat_map(|block| &block.hits).sum();
+    assert_eq!(of_blocks, hits);
+}
+
+#[test]
+fn a_killed_watch_leaves_what_it_saw_and_the_program_goes_on() {
+    skip_unless!(need_bpf());
+    let scratch = Scratch::new();
+    let mut program = start(&["2", "300", "10000000"]);
+    let pid = program.pid().to_string();
+    let path = scratch.path("x.data");
+    let watch = scratch.start(["watch", "-o", "x.data", "-p", &pid, "counter"]);
+    watch.wait_until(|| has_begun(&path));
+    program.tell("go\n");
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    watch.signal(Signal::KILL);
+    watch.ends().exits(128 + 9);
+    program.ends().exits(0).prints("counter 600");
+    let recording = Recording::at(path);
+    let samples = recording.by_us().times.len() as u64;
+    assert!(samples > 20, "{samples}");
+    recording.everyone_reads(samples);
+}
+
+#[test]
+fn more_points_than_slots_take_turns() {
+    skip_unless!(need_bpf());
+    let scratch = Scratch::new();
+    let targets = ["counter", "level", "text/8", "text+8/8", "server.kind", "server.done"];
+    let args =
+        [&["watch", "-o", "x.data"], &targets[..], &["--", program_text(), "2", "200", "5000000"]];
+    scratch.pmuscope(args.concat()).exits(0);
+    let info = Recording::at(scratch.path("x.data")).everyone_agrees();
+    let watch = watch_of(&info);
+    let turns: std::collections::BTreeSet<_> =
+        watch.blocks.iter().map(|block| &block.points).collect();
+    assert_eq!(turns.len(), 2, "{turns:?}");
+    let hits: u64 = watch.writers.iter().map(|writer| writer.hits).sum();
+    assert!(hits > 40 && hits < 400, "{hits}");
+}
+
+#[test]
+fn what_cannot_be_watched_is_said() {
+    let scratch = Scratch::new();
+    let refused = |args: &[&str], why: &str| {
+        scratch.pmuscope([&["watch"], args].concat()).exits(2).complains(why).prints_nothing();
+    };
+    refused(&["counter"], "whose accesses? Try: pmuscope watch -p PID");
+    refused(&["--when", "new >", "-p", "1", "counter"], "--when 'new > 10'");
+    refused(&["--max-slowdown", "fast", "-p", "1", "counter"], "--max-slowdown fast");
+    let program = start(&["1", "1"]);
+    let pid = program.pid().to_string();
+    refused(&["-p", &pid, "countr"], "counter");
+    refused(&["-p", &pid, "step:w"], "step");
+    refused(&["-p", "999999", "counter"], "999999");
+    let missing = scratch.pmuscope(["watch", "counter", "--", "/no/such/program"]);
+    missing.exits(127).complains("/no/such/program");
+    // A program whose watch is refused does not run.
+    let refused = scratch.pmuscope(["watch", "countr", "--", program_text()]);
+    refused.prints_nothing();
+    assert_ne!(refused.code(), 0);
+}
