@@ -316,6 +316,12 @@ fn push_rows<K>(
          <table><tbody>\n",
         count(of.total)
     );
+    if !rows.iter().any(|row| is_frequent(row.1, of.total)) {
+        out.push_str(
+            "<tr><td class=\"dim\">None has 1 % of them.</td></tr>\n</tbody></table>\n</section>\n",
+        );
+        return;
+    }
     let mut others = of.total;
     for (name, hits) in rows.into_iter().filter(|row| is_frequent(row.1, of.total)) {
         others = others.saturating_sub(hits);

@@ -224,9 +224,15 @@ pub(super) fn rate(rate: &Rate) -> String {
     }
 }
 
-/// Intervals that a bound cuts are not even; the wider half is told.
+/// `~1,990,000 ±4,000`; of an uneven interval, as one that a bound cuts, its ends:
+/// `~2,128 (1,135 to 4,623)`.
 fn around(value: f64, low: f64, high: f64) -> String {
-    format!("~{}", interval(value, (value - low).max(high - value)))
+    let (below, above) = (value - low, high - value);
+    if below.max(above) > 1.5 * below.min(above) {
+        let [value, low, high] = [value, low, high].map(|number| significant(number, 3));
+        return format!("~{value} ({low} to {high})");
+    }
+    format!("~{}", interval(value, below.max(above)))
 }
 
 /// `99.99 %`, `~99.9 ±0.2 %`.
@@ -296,6 +302,12 @@ pub(super) fn verdict_word(verdict: Verdict) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn uneven_intervals_have_ends() {
+        assert_eq!(around(2128.0, 1135.0, 4623.0), "~2,130 (1,140 to 4,620)");
+        assert_eq!(around(2000.0, 1900.0, 2110.0), "~2,000 ±110");
+    }
 
     #[test]
     fn shares_are_all_or_none_only_where_they_are() {
