@@ -22,6 +22,8 @@ mod ground_truth;
 mod guest_script;
 mod guest_shell;
 mod harness;
+#[path = "../../../profile/tests/it/hit_file.rs"]
+mod hit_file;
 mod json;
 mod killed;
 mod lab;
@@ -56,5 +58,6 @@ mod usage;
 mod views;
 mod watch;
 mod watch_peers;
+mod watch_report;
 mod webdriver;
 mod windows;
