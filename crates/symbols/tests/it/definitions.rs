@@ -168,3 +168,85 @@ proptest! {
         }
     }
 }
+
+/// Debug information by hand, in which types are defined by themselves.
+fn circles() -> String {
+    let mut text = String::from(
+        r#"
+        .section .debug_abbrev,"",@progbits
+        .byte 1,0x11,1, 3,8, 0,0
+        .byte 2,0x16,0, 3,8, 0x49,0x13, 0,0
+        .byte 3,0x34,0, 3,8, 0x49,0x13, 2,0x18, 0,0
+        .byte 4,0x13,1, 3,8, 0x0b,0x0b, 0,0
+        .byte 5,0x0d,0, 0x49,0x13, 0x38,0x0b, 0,0
+        .byte 6,1,1, 0x49,0x13, 0,0
+        .byte 7,0x21,0, 0x37,0x0b, 0,0
+        .byte 0
+        .section .debug_info,"",@progbits
+unit:   .long end - begin
+begin:  .value 4
+        .long 0
+        .byte 8
+        .byte 1
+        .string "circles.c"
+first:  .byte 2
+        .string "first"
+        .long second - unit
+second: .byte 2
+        .string "second"
+        .long first - unit
+array:  .byte 6
+        .long array - unit
+        .byte 7, 2, 0
+"#,
+    );
+    // Each structure holds the next one twice, without a name: together more than can be searched.
+    for at in 0..40 {
+        let next = (at + 1) % 40;
+        text += &format!(
+            "s{at}: .byte 4\n .string \"s{at}\"\n .byte 8\n .byte 5\n .long s{next} - unit\n .byte 0\n \
+             .byte 5\n .long s{next} - unit\n .byte 4, 0\n"
+        );
+    }
+    for (name, kind) in [("looped", "first"), ("endless", "array"), ("nested", "s0")] {
+        text += &format!(
+            " .byte 3\n .string \"{name}\"\n .long {kind} - unit\n .byte 9, 3\n .quad {name}\n"
+        );
+    }
+    text + " .byte 0\nend:\n .data\n .globl looped, endless, nested\nlooped: .quad 1\n\
+            endless: .quad 2\nnested: .quad 3\n .text\n .globl main\nmain: ret\n\
+            .section .note.GNU-stack,\"\",@progbits\n"
+}
+
+#[test]
+fn types_that_are_defined_by_themselves_end_in_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("circles.s"), circles()).unwrap();
+    let mut compiler = Command::new("cc");
+    let compiler = compiler.current_dir(dir.path()).args(["-no-pie", "-o", "circles", "circles.s"]);
+    match compiler.output() {
+        Ok(output) if output.status.success() => {}
+        Ok(output) => panic!("{}", String::from_utf8_lossy(&output.stderr)),
+        Err(error) => {
+            eprintln!("skipped: no C compiler ({error})");
+            return;
+        }
+    }
+    let definitions = open(&dir.path().join("circles"));
+    let error =
+        |text: &str| definitions.data(None, &text.parse().unwrap()).unwrap_err().to_string();
+    assert_eq!(
+        error("looped"),
+        "the debug information of looped is damaged: a type that is defined by itself"
+    );
+    assert_eq!(
+        error("endless"),
+        "the debug information of endless is damaged: an array of arrays of arrays without end"
+    );
+    assert_eq!(
+        error("nested.x"),
+        "the debug information of nested is damaged: a structure that holds itself"
+    );
+    let index = format!("endless{}", "[1]".repeat(500));
+    assert!(error(&index).contains("without end"), "{}", error(&index));
+}
