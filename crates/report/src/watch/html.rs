@@ -78,9 +78,9 @@ fn summary(view: &WatchView<'_>, title: String) -> Summary {
         let of = match (info.slowdown, info.most_slowdown) {
             (Some(share), Some(most)) => {
                 let most = exact(most * 100.0, 3);
-                format!("~{} of the target's CPU time, limit {most} %", percents(share))
+                format!("slowdown ~{}, limit {most} %", percents(share))
             }
-            (Some(share), None) => format!("~{} of the target's CPU time", percents(share)),
+            (Some(share), None) => format!("slowdown ~{}", percents(share)),
             _ => String::new(),
         };
         facts.push(fact("Cost", format!("{us} µs/hit"), of));

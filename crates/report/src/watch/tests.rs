@@ -97,7 +97,7 @@ fn server() -> Recording {
 fn who_wrote_what_from_where() {
     insta::assert_snapshot!(text_of(&server()), @r#"
     writes of counter, process 100 (server), 1.00 s, 1,000 hits    watch.data
-    cost: 1.840 ±0.021 µs/hit (n 30) · ~0.184 % of the target's CPU time · every hit written down · lost 0
+    cost: 1.840 ±0.021 µs/hit (n 30) · slowdown ~0.184 % · every hit written down · lost 0
 
      hits  per s   changed  old + 1  records  target
     1,000  1,000  100.00 %  99.60 %    1,000  counter (unsigned long, 8 bytes at 0x70000040, counter.c:3)

@@ -67,7 +67,7 @@ pub(super) fn second_line(view: &WatchView<'_>) -> Vec<String> {
     match (info.slowdown, limit) {
         (Some(share), limit) => {
             let limit = limit.unwrap_or_default();
-            parts.push(format!("~{} of the target's CPU time{limit}", percents(share)));
+            parts.push(format!("slowdown ~{}{limit}", percents(share)));
         }
         (None, Some(limit)) => parts.push(format!("slowdown not known{limit}")),
         (None, None) => {}
