@@ -101,11 +101,13 @@ pub struct WatchPoint {
     pub bytes: u8,
 }
 
-/// Accesses.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// What stops a thread.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
-    /// Loads only; arm64 has it, x86 not.
+    /// Loads. Not on x86, whose hardware watches these only together with stores.
     Read,
     /// Stores.
     #[default]
@@ -114,6 +116,37 @@ pub enum Access {
     ReadWrite,
     /// An instruction is executed.
     Execute,
+}
+
+impl Access {
+    /// As users write it: `r`, `w`, `rw`, `x`.
+    #[must_use]
+    pub fn letters(self) -> &'static str {
+        match self {
+            Self::Read => "r",
+            Self::Write => "w",
+            Self::ReadWrite => "rw",
+            Self::Execute => "x",
+        }
+    }
+
+    /// The reverse of [`Access::letters`]; `wr` too.
+    #[must_use]
+    pub fn of_letters(letters: &str) -> Option<Self> {
+        match letters {
+            "r" => Some(Self::Read),
+            "w" => Some(Self::Write),
+            "rw" | "wr" => Some(Self::ReadWrite),
+            "x" => Some(Self::Execute),
+            _ => None,
+        }
+    }
+}
+
+impl std::fmt::Display for Access {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.letters())
+    }
 }
 
 /// What bytes mean.

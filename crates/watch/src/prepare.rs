@@ -3,13 +3,12 @@
 use std::path::Path;
 
 use pmuscope_machine::{Machine, Mapping};
-use pmuscope_perfdata::watch::{Access, ValueKind, WatchTarget};
+use pmuscope_perfdata::watch::{ValueKind, WatchTarget};
 use pmuscope_symbols::definitions::ValueType;
 
 use crate::points::Point;
 use crate::resolve::Watchpoint;
 use crate::slots::{Kind, Slots};
-use crate::target;
 
 /// What a recording says of the watchpoints.
 #[must_use]
@@ -30,7 +29,7 @@ fn target_of(watchpoint: &Watchpoint) -> WatchTarget {
         declared: watchpoint.declared.clone(),
         address: watchpoint.address,
         bytes: watchpoint.len,
-        access: access_of(watchpoint.access),
+        access: watchpoint.access,
         in_kernel: watchpoint.in_kernel,
         notes: watchpoint.notes.clone(),
     }
@@ -49,15 +48,6 @@ fn kind_of(value: &ValueType) -> ValueKind {
     }
 }
 
-fn access_of(access: target::Access) -> Access {
-    match access {
-        target::Access::Read => Access::Read,
-        target::Access::Write => Access::Write,
-        target::Access::ReadWrite => Access::ReadWrite,
-        target::Access::Execute => Access::Execute,
-    }
-}
-
 /// A point for each piece of each watchpoint. `pid` is the process whose addresses they are, if they are
 /// one's: memory that it shares with others has one past for all.
 #[must_use]
@@ -73,7 +63,7 @@ pub fn points(machine: &Machine, pid: Option<u32>, watchpoints: &[Watchpoint]) -
             target,
             address: piece.address,
             bytes: piece.len as u8,
-            access: access_of(watchpoint.access),
+            access: watchpoint.access,
             in_kernel: watchpoint.in_kernel,
             is_shared: is_shared(&mappings, piece.address),
         })
@@ -128,6 +118,7 @@ pub fn program_of(machine: &Machine, pid: u32) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::target::Access;
 
     fn point(access: Access) -> Point {
         Point { target: 0, address: 0, bytes: 8, access, in_kernel: false, is_shared: false }

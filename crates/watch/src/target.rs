@@ -32,60 +32,7 @@ use pmuscope_symbols::definitions::{Expression, ExpressionError};
 /// No object is that large, bytes: a petabyte.
 const LARGEST: u64 = 1 << 50;
 
-/// What stops a thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Access {
-    /// It reads. Not on x86, whose hardware watches reads only together with writes.
-    Read,
-    /// It writes.
-    Write,
-    /// It reads or writes.
-    ReadWrite,
-    /// It executes the instruction.
-    Execute,
-}
-
-impl Access {
-    /// As users write it: `r`, `w`, `rw`, `x`.
-    #[must_use]
-    pub fn letters(self) -> &'static str {
-        match self {
-            Self::Read => "r",
-            Self::Write => "w",
-            Self::ReadWrite => "rw",
-            Self::Execute => "x",
-        }
-    }
-
-    /// The reverse of [`Access::letters`]; `wr` too.
-    #[must_use]
-    pub fn of_letters(letters: &str) -> Option<Self> {
-        match letters {
-            "r" => Some(Self::Read),
-            "w" => Some(Self::Write),
-            "rw" | "wr" => Some(Self::ReadWrite),
-            "x" => Some(Self::Execute),
-            _ => None,
-        }
-    }
-
-    /// As the kernel counts (`HW_BREAKPOINT_*` in `linux/hw_breakpoint.h`).
-    #[must_use]
-    pub fn bp_type(self) -> u32 {
-        match self {
-            Self::Read => 1,
-            Self::Write => 2,
-            Self::ReadWrite => 3,
-            Self::Execute => 4,
-        }
-    }
-}
-
-impl fmt::Display for Access {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.letters())
-    }
-}
+pub use pmuscope_perfdata::watch::Access;
 
 /// Whose names are meant.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
