@@ -3,6 +3,7 @@
 
 use std::ffi::c_void;
 use std::io;
+use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -34,14 +35,16 @@ impl Threads {
         let mut threads = Self { ids: Vec::with_capacity(number), gone: Box::default() };
         for _ in 0..number {
             let word = ptr::from_ref::<AtomicU32>(&threads.gone).cast_mut().cast();
-            let mut id = 0;
+            // Libraries differ in what a number of a thread is.
+            let mut id = MaybeUninit::<libc::pthread_t>::uninit();
             // SAFETY: `id` may be written, no attributes means the default ones, and `wait` gets the
             // address of a word that outlives the thread (see there).
-            let refused = unsafe { libc::pthread_create(&raw mut id, ptr::null(), wait, word) };
+            let refused = unsafe { libc::pthread_create(id.as_mut_ptr(), ptr::null(), wait, word) };
             if refused != 0 {
                 return Err(io::Error::from_raw_os_error(refused));
             }
-            threads.ids.push(id);
+            // SAFETY: the call succeeded, so it is written.
+            threads.ids.push(unsafe { id.assume_init() });
         }
         Ok(threads)
     }
