@@ -7,11 +7,15 @@
 //!  record    one record for each hit  and a record in a ring
 //!  stack     with the call chain      and the stack walked
 //! ```
+//! In a virtual machine under load SIGTRAP was seen to arrive which nobody had sent, with a hit that was not
+//! counted. Here that is caught and said; a program that is watched would be ended by it.
+//!
 //! Records are taken out of the ring between pieces of the run, while the clock stands still. A run in which
 //! a hit was not counted, or has no record, is worth nothing and says so.
 
 use std::os::fd::{AsFd as _, BorrowedFd};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use pmuscope_abi::record::{Records, kind};
@@ -22,6 +26,8 @@ use pmuscope_machine::{Machine, Topology};
 use pmuscope_measure::{Labels, RunFile, Watch};
 use pmuscope_watch::kernel::untouched;
 use pmuscope_watch::slots::Kind;
+use signal_hook::SigId;
+use signal_hook::consts::SIGTRAP;
 
 use super::{Arm, BENCHMARK, Error, Outcome, Results, Runs, check_slots, labels, open_own};
 
@@ -132,6 +138,36 @@ impl Counter {
     }
 }
 
+/// What is said of a SIGTRAP.
+const STRAY: &str = "SIGTRAP arrived, which nobody sent, in place of a hit: it would have ended a program \
+                     that is watched";
+
+/// Whether SIGTRAP arrived, which does not end the program as long as this is there.
+struct Trapped {
+    flag: Arc<AtomicBool>,
+    handler: SigId,
+}
+
+impl Trapped {
+    fn catch() -> Result<Self, Error> {
+        let flag = Arc::new(AtomicBool::new(false));
+        let handler = signal_hook::flag::register(SIGTRAP, Arc::clone(&flag));
+        let handler = handler.map_err(|source| Error::Call { what: "catch SIGTRAP of", source })?;
+        Ok(Self { flag, handler })
+    }
+
+    /// Whether it arrived since it was asked last.
+    fn take(&self) -> bool {
+        self.flag.swap(false, Ordering::Relaxed)
+    }
+}
+
+impl Drop for Trapped {
+    fn drop(&mut self) {
+        signal_hook::low_level::unregister(self.handler);
+    }
+}
+
 /// Writes the word; seconds.
 #[inline(never)]
 fn write(times: u64) -> f64 {
@@ -225,7 +261,7 @@ impl<'a> Bench<'a> {
         let why = (records != self.hits)
             .then(|| format!("{records} of {} hits have a record in the ring", self.hits));
         let record_bytes = (records > 0).then(|| bytes as f64 / records as f64);
-        Ok(Outcome { done: self.hits, seconds, record_bytes, why })
+        Ok(Outcome { done: self.hits, seconds, record_bytes, why, notice: None })
     }
 
     /// Records of hits, their bytes, and seconds.
@@ -285,7 +321,14 @@ pub fn hit(
     let bench = Bench::new(kernel, machine, options.hits)?;
     let (ways, why) = bench.ways();
     file.notices.extend(why.map(|why| format!("No program at hits: {why}")));
-    let run = |way: &Way| bench.run(*way);
+    let trapped = Trapped::catch()?;
+    let run = |way: &Way| {
+        let mut outcome = bench.run(*way)?;
+        if trapped.take() {
+            outcome.notice = Some(STRAY.to_owned());
+        }
+        Ok(outcome)
+    };
     Results { file, stop, watch }.make(&options.runs, &ways, run)
 }
 
@@ -303,12 +346,22 @@ mod tests {
         if let Some(why) = why {
             println!("skipped: a program at hits: {why}");
         }
+        let trapped = Trapped::catch().unwrap();
         for way in ways {
             let outcome = bench.run(way).unwrap();
-            assert_eq!((outcome.done, &outcome.why), (1000, &None), "{way:?}");
+            assert_eq!(outcome.done, 1000, "{way:?}");
+            assert!(outcome.why.is_none() || trapped.take(), "{way:?}: {:?}", outcome.why);
             let is_recorded = matches!(way, Way::Record | Way::Stack);
             assert_eq!(outcome.record_bytes.is_some(), is_recorded, "{way:?}");
         }
+    }
+
+    #[test]
+    fn a_stray_trap_does_not_end_the_program_and_is_told_once() {
+        let trapped = Trapped::catch().unwrap();
+        assert!(!trapped.take());
+        signal_hook::low_level::raise(SIGTRAP).unwrap();
+        assert_eq!((trapped.take(), trapped.take()), (true, false));
     }
 
     #[test]

@@ -124,6 +124,8 @@ struct Outcome {
     record_bytes: Option<f64>,
     /// Why it is worth nothing.
     why: Option<String>,
+    /// What else a reader should know; said once.
+    notice: Option<String>,
 }
 
 /// Where runs go, who may end them, and who waits for them.
@@ -146,7 +148,7 @@ impl Results<'_> {
             if stop() {
                 return Ok(false);
             }
-            run(arm)?;
+            note(file, run(arm)?.notice);
         }
         let plan = Plan::new(arms.len(), runs.rounds, runs.seed);
         let make = |file: &mut RunFile, planned: &Planned, _: &mut dyn Watch| {
@@ -155,7 +157,8 @@ impl Results<'_> {
             }
             let arm = &arms[planned.arm];
             let started = SystemTime::now();
-            let Outcome { done, seconds, record_bytes, why } = run(arm)?;
+            let Outcome { done, seconds, record_bytes, why, notice } = run(arm)?;
+            note(file, notice);
             let labels = arm.labels();
             if let Some(bytes) = record_bytes {
                 let kind = ("B", Origin::Recording);
@@ -169,6 +172,11 @@ impl Results<'_> {
         };
         plan.make_runs(file, watch, |_, _| false, make)
     }
+}
+
+/// Adds what is not said yet.
+fn note(file: &mut RunFile, notice: Option<String>) {
+    file.notices.extend(notice.filter(|notice| !file.notices.contains(notice)));
 }
 
 /// Slots that this thread's breakpoints find, if as many as `most` do.
