@@ -96,7 +96,31 @@ fn series(info: &WatchInfo, (turns, points): &(Vec<bool>, Vec<u32>)) -> Vec<Stre
             count: hits.map(|hits| *hits as f64).sum(),
         }
     };
-    own.iter().zip(starts).zip(ends).map(one).collect()
+    let stretches = own.iter().zip(starts).zip(ends).map(one);
+    if turns.iter().all(|turn| *turn) {
+        return stretches.collect();
+    }
+    let goes_on = own.windows(2).map(|pair| pair[1].from_ns <= pair[0].until_ns);
+    whole_turns(stretches, std::iter::once(false).chain(goes_on))
+}
+
+/// Blocks of a turn together: what follows it was all of it others' turn, not only behind its last block.
+fn whole_turns(
+    stretches: impl Iterator<Item = Stretch>,
+    goes_on: impl Iterator<Item = bool>,
+) -> Vec<Stretch> {
+    let mut whole: Vec<Stretch> = Vec::new();
+    for (stretch, goes_on) in stretches.zip(goes_on) {
+        match whole.last_mut().filter(|_| goes_on) {
+            Some(turn) => {
+                turn.length += stretch.length;
+                turn.seen += stretch.seen;
+                turn.count += stretch.count;
+            }
+            None => whole.push(stretch),
+        }
+    }
+    whole
 }
 
 /// What a counted hit of a point stands for, over all the time.
@@ -171,6 +195,22 @@ mod tests {
             (true_hits(&watched(30.0), &[0]), too_much_in_hits(&watched(30.0))),
             (None, Some(0.6))
         );
+    }
+
+    /// Two blocks to a turn: the one before the others' turn does not stand for all of that.
+    #[test]
+    fn blocks_of_a_turn_stand_for_what_follows_together() {
+        let blocks: Vec<(u64, &[u64], &[u32])> = [
+            (100, &[30, 0][..], &[0][..]),
+            (100, &[10, 0], &[0]),
+            (100, &[0, 5], &[1]),
+            (100, &[0, 5], &[1]),
+        ]
+        .repeat(10);
+        let info = info(&blocks);
+        assert_eq!(true_hits(&info, &[0]).unwrap().value, 800.0);
+        assert_eq!(true_hits(&info, &[1]).unwrap().value, 200.0);
+        assert_eq!(true_hits(&info, &[0]).unwrap().n, 10);
     }
 
     /// As a long watch has them: turns of a point put together, over the time of the others' turns.
