@@ -1,7 +1,7 @@
 //! How often something would have been hit, had all points been armed all the time.
 
 use pmuscope_perfdata::watch::{ArmedBlock, WatchInfo};
-use pmuscope_stats::{Estimate, Stretch, total_of_stretches};
+use pmuscope_stats::{Estimate, Interval, Stretch, total_of_stretches};
 
 /// Armed for so much of the time: all of it.
 const ALWAYS: f64 = 0.999;
@@ -9,6 +9,10 @@ const ALWAYS: f64 = 0.999;
 /// Where hits take more of the time than this while points are armed, what is left is known too badly to
 /// tell how often the target would have been there without them.
 const MOST_IN_HITS: f64 = 0.5;
+/// The same where the target's CPU time is not known block by block: hits do not count then.
+const MOST_IN_HITS_BY_CLOCK: f64 = 0.1;
+/// A block's hits cannot have cost more than its time but for this.
+const LEAST_OWN: f64 = 0.1;
 
 /// Share of the target's CPU time that its hits took while points were armed, 0 to 1 and more where a hit
 /// cost less than was measured; `None` where nothing tells.
@@ -25,17 +29,58 @@ pub(super) fn in_hits(info: &WatchInfo) -> Option<f64> {
 /// The same, where it is too much for an estimate of what was missed.
 pub(super) fn too_much_in_hits(info: &WatchInfo) -> Option<f64> {
     let points: Vec<u32> = (0..info.points.len() as u32).collect();
-    in_hits(info).filter(|share| *share > MOST_IN_HITS && !is_always(info, &points))
+    let by_cpu = OwnTime::by_cpu(info);
+    let most = if by_cpu.is_some() { MOST_IN_HITS } else { MOST_IN_HITS_BY_CLOCK };
+    in_hits(info).filter(|share| *share > most && !is_always(info, &points))
 }
 
-/// Share of a block's armed time in which the target did its work.
-fn at_work(info: &WatchInfo, block: &ArmedBlock, elsewhere: f64) -> f64 {
-    let hits: u64 = block.hits.iter().sum();
-    let share = match (block.armed_cpu_ns, info.hit_cost) {
-        (Some(cpu), Some(cost)) if cpu > 0 => hits as f64 * cost.ns / cpu as f64,
-        _ => elsewhere,
-    };
-    (1.0 - share).clamp(1.0 - MOST_IN_HITS, 1.0)
+/// What hits go with. Of a target that waits for something (a timer, a request) they go with the clock,
+/// however long a hit takes; of one that computes, with its own CPU time, as it does not get on while a hit
+/// is dealt with. Which it is nobody tells, so both are asked.
+#[derive(Debug, Clone, Copy)]
+struct OwnTime<'a> {
+    info: &'a WatchInfo,
+    by_cpu: bool,
+}
+
+impl<'a> OwnTime<'a> {
+    fn by_clock(info: &'a WatchInfo) -> Self {
+        Self { info, by_cpu: false }
+    }
+
+    /// `None` where the CPU time is not known block by block.
+    fn by_cpu(info: &'a WatchInfo) -> Option<Self> {
+        let known = |block: &ArmedBlock| block.cpu_ns.is_some() && block.armed_cpu_ns.is_some();
+        let is_known = info.hit_cost.is_some() && info.blocks.iter().all(known);
+        is_known.then_some(Self { info, by_cpu: true })
+    }
+
+    /// Nanoseconds that hits of a block took.
+    fn in_hits(self, block: &ArmedBlock) -> f64 {
+        let hits: u64 = block.hits.iter().sum();
+        hits as f64 * self.info.hit_cost.map_or(0.0, |cost| cost.ns)
+    }
+
+    /// While points were armed.
+    fn armed(self, block: &ArmedBlock) -> f64 {
+        match block.armed_cpu_ns.filter(|_| self.by_cpu) {
+            Some(cpu) => (cpu as f64 - self.in_hits(block)).max(cpu as f64 * LEAST_OWN),
+            None => block.armed_ns as f64,
+        }
+    }
+
+    /// Of all blocks together, less what `own` of them had while armed; and the same by the clock.
+    fn besides(self, own: &[&ArmedBlock], span_ns: f64) -> (f64, f64) {
+        let armed: u64 = own.iter().map(|block| block.armed_ns).sum();
+        let clock = (span_ns - armed as f64).max(0.0);
+        if !self.by_cpu {
+            return (clock, clock);
+        }
+        let all = |block: &ArmedBlock| block.cpu_ns.unwrap_or(0) as f64 - self.in_hits(block);
+        let all: f64 = self.info.blocks.iter().map(all).sum();
+        let armed: f64 = own.iter().map(|block| self.armed(block)).sum();
+        ((all - armed).max(0.0), clock)
+    }
 }
 
 /// Whether a point had its turn.
@@ -71,30 +116,46 @@ pub(super) fn true_hits(info: &WatchInfo, points: &[u32]) -> Option<Estimate> {
             None => groups.push((turns, vec![point])),
         }
     }
-    let series: Vec<Vec<Stretch>> = groups.iter().map(|group| series(info, group)).collect();
-    total_of_stretches(&series)
+    let total = |time: OwnTime<'_>| {
+        let series: Vec<Vec<Stretch>> = groups.iter().map(|group| series(time, group)).collect();
+        total_of_stretches(&series)
+    };
+    let by_clock = total(OwnTime::by_clock(info))?;
+    Some(match OwnTime::by_cpu(info).and_then(total) {
+        Some(by_cpu) => between(by_clock, by_cpu),
+        None => by_clock,
+    })
+}
+
+/// What holds whichever of the two is right.
+fn between(one: Estimate, other: Estimate) -> Estimate {
+    let interval = one.interval.zip(other.interval).map(|(one, other)| Interval {
+        low: one.low.min(other.low),
+        high: one.high.max(other.high),
+        level: one.level,
+    });
+    Estimate { value: 0.5 * (one.value + other.value), interval, ..one }
 }
 
 /// Blocks of points that are armed together, each up to the next one of theirs: what lies between was
 /// others' turn.
-fn series(info: &WatchInfo, (turns, points): &(Vec<bool>, Vec<u32>)) -> Vec<Stretch> {
+fn series(time: OwnTime<'_>, (turns, points): &(Vec<bool>, Vec<u32>)) -> Vec<Stretch> {
+    let info = time.info;
     let Some((first, last)) = info.span() else { return Vec::new() };
     let mut own: Vec<&ArmedBlock> =
         info.blocks.iter().zip(turns).filter(|(_, turn)| **turn).map(|(block, _)| block).collect();
     own.sort_by_key(|block| block.from_ns);
     let ends = own.iter().skip(1).map(|block| block.from_ns).chain([last]);
     let starts = [first].into_iter().chain(own.iter().skip(1).map(|block| block.from_ns));
-    let elsewhere = in_hits(info).unwrap_or(0.0);
-    // Time counts as the target's own: while a hit is dealt with it does not get on.
+    // Others' turns and pauses, in which the target got on as fast as it did there on the whole.
+    let (besides, clock) = time.besides(&own, (last - first) as f64);
     let one = |((block, from), until): ((&&ArmedBlock, u64), u64)| {
-        let seen = block.armed_ns as f64 * at_work(info, block, elsewhere);
+        let seen = time.armed(block);
         let hits = points.iter().filter_map(|&point| block.hits.get(point as usize));
         // A block that is armed for longer than it lasts ends where the next begins.
-        Stretch {
-            length: (until.saturating_sub(from) as f64 - block.armed_ns as f64).max(0.0) + seen,
-            seen,
-            count: hits.map(|hits| *hits as f64).sum(),
-        }
+        let not_armed = (until.saturating_sub(from) as f64 - block.armed_ns as f64).max(0.0);
+        let passed = if clock > 0.0 { not_armed / clock * besides } else { 0.0 };
+        Stretch { length: seen + passed, seen, count: hits.map(|hits| *hits as f64).sum() }
     };
     let stretches = own.iter().zip(starts).zip(ends).map(one);
     if turns.iter().all(|turn| *turn) {
@@ -187,9 +248,13 @@ mod tests {
             blocks: Vec::clone(&blocks),
             ..WatchInfo::default()
         };
-        // Of 200 ns a fifth goes to hits: 4 in 160 ns of work, of which there are 960 a block.
-        let total = true_hits(&watched(10.0), &[0]).unwrap().value;
-        assert!((total - 20.0 * 4.0 * 960.0 / 160.0).abs() < 1e-6, "{total}");
+        // By the clock five times as many. Of 200 ns a fifth goes to hits: 4 in 160 ns of work, of which there
+        // are 960 a block.
+        let (by_clock, by_cpu) = (20.0 * 4.0 * 5.0, 20.0 * 4.0 * 960.0 / 160.0);
+        let total = true_hits(&watched(10.0), &[0]).unwrap();
+        assert!((total.value - 0.5 * (by_clock + by_cpu)).abs() < 1e-6, "{total:?}");
+        let interval = total.interval.unwrap();
+        assert!(interval.contains(by_clock) && interval.contains(by_cpu), "{interval:?}");
         assert_eq!(too_much_in_hits(&watched(10.0)), None);
         assert_eq!(
             (true_hits(&watched(30.0), &[0]), too_much_in_hits(&watched(30.0))),
@@ -211,6 +276,28 @@ mod tests {
         assert_eq!(true_hits(&info, &[0]).unwrap().value, 800.0);
         assert_eq!(true_hits(&info, &[1]).unwrap().value, 200.0);
         assert_eq!(true_hits(&info, &[0]).unwrap().n, 10);
+    }
+
+    /// While one point is watched the target does not get on as fast, nor while the other is.
+    #[test]
+    fn others_turns_slow_the_target_too() {
+        let block = |at: u64| ArmedBlock {
+            from_ns: at * 1000,
+            until_ns: at * 1000 + 1000,
+            armed_ns: 1000,
+            hits: if at.is_multiple_of(2) { vec![10, 0] } else { vec![0, 10] },
+            cpu_ns: Some(500),
+            armed_cpu_ns: Some(500),
+            points: vec![(at % 2) as u32],
+        };
+        let info = WatchInfo {
+            points: vec![Default::default(); 2],
+            hit_cost: Some(pmuscope_perfdata::watch::HitCost { ns: 20.0, ..Default::default() }),
+            blocks: (0..40).map(block).collect(),
+            ..WatchInfo::default()
+        };
+        let total = true_hits(&info, &[0]).unwrap().value;
+        assert!((total - 400.0).abs() < 1e-6, "{total}");
     }
 
     /// As a long watch has them: turns of a point put together, over the time of the others' turns.

@@ -21,7 +21,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// How often the target's CPU time is read: it takes a call for each thread.
 const CPU_EVERY_NS: u64 = 50_000_000;
 /// So many threads have their CPU time read at every look.
-const FEW_CLOCKS: usize = 16;
+const FEW_CLOCKS: usize = 64;
 /// How often the rate of records is looked at.
 const RATE_EVERY_NS: u64 = 100_000_000;
 /// A turn, where not all points fit, lasts so long, and so many times as long as it takes to begin.
