@@ -27,7 +27,8 @@ fuzz_target!(|bytes: &[u8]| {
         Sources { debug_dirs: Vec::new(), threads: NonZeroUsize::new(1), ..Sources::default() };
     let Ok(definitions) = Definitions::open(&sources, &path, None) else { return };
     for object in OBJECTS {
-        let (file, name) = object.split_once(".c:").map_or((None, object), |(_, name)| (Some("a.c"), name));
+        let (file, name) =
+            object.split_once(".c:").map_or((None, object), |(_, name)| (Some("a.c"), name));
         let expression = name.parse().expect("an expression");
         let _ = black_box(definitions.data(file, &expression));
     }
