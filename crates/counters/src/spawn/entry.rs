@@ -9,6 +9,10 @@
 //!  close, detach ─────────────────────────────► goes on as if nothing had been; the signal is not delivered
 //! ```
 //!
+//! On arm64 the kernel gets a thread past a breakpoint by a single step, which a tracer that just lets it go would
+//! cancel: the thread's breakpoints would stay suspended from then on (`arch/arm64/kernel/hw_breakpoint.c`). There it
+//! is let go by a step, which the kernel takes for its own, and detached from a moment later.
+//!
 //! A breakpoint whose overflow is a signal to the thread itself needs Linux 5.13. Where it cannot be had
 //! the command stands at its exec, without libraries.
 
@@ -16,7 +20,9 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use pmuscope_abi::{Attr, AttrFlags, OpenFlags, event_type};
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpid};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus, kill_process, waitid, waitpid,
+};
 
 use super::{HeldChild, sys};
 use crate::error::CountersError;
@@ -29,6 +35,7 @@ const INSTRUCTION: u64 = if cfg!(target_arch = "aarch64") { 4 } else { size_of::
 /// Type of the entry's address in `/proc/PID/auxv`.
 const AT_ENTRY: u64 = 9;
 const PTRACE_EVENT_EXEC: i32 = 4;
+const STEPS_OVER_BREAKPOINTS: bool = cfg!(target_arch = "aarch64");
 
 /// A child that stands until [`StoppedChild::go`], on the thread that stopped it. Dropped before that, it is
 /// killed, without having run.
@@ -112,7 +119,42 @@ impl StoppedChild {
     /// The errno of `ptrace(2)`.
     pub fn go(mut self) -> io::Result<()> {
         self.stopped = false;
-        sys::detach(self.pid)
+        if !(STEPS_OVER_BREAKPOINTS && self.has_libraries) {
+            return sys::detach(self.pid, 0);
+        }
+        let entry = entry(self.pid)?;
+        loop {
+            sys::step(self.pid)?;
+            sys::interrupt(self.pid)?;
+            let Some(signal) = self.stop_again()? else { return Ok(()) };
+            // Stopped before the step was made, it would lack it again.
+            if self.instruction() != Some(entry) {
+                return sys::detach(self.pid, signal);
+            }
+        }
+    }
+
+    /// Waits until it stands; the signal that is to be delivered to it. `None`: it has ended, which is left
+    /// for who waits for that.
+    fn stop_again(&self) -> io::Result<Option<i32>> {
+        let any = WaitIdOptions::EXITED | WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT;
+        let seen = waitid(WaitId::Pid(self.pid), any)?;
+        if !seen.is_some_and(|status| status.stopped() || status.trapped()) {
+            return Ok(None);
+        }
+        let Some((_, status)) = waitpid(Some(self.pid), WaitOptions::empty())? else {
+            return Ok(None);
+        };
+        // A stop of ptrace's own has a number above the signal, and nothing to deliver.
+        let is_own = status.as_raw() >> 16 != 0;
+        Ok(Some(status.stopping_signal().filter(|_| !is_own).unwrap_or(0)))
+    }
+
+    /// Where it stands: the last word of `/proc/PID/syscall`.
+    fn instruction(&self) -> Option<u64> {
+        let path = format!("/proc/{}/syscall", self.pid.as_raw_nonzero());
+        let text = std::fs::read_to_string(path).ok()?;
+        u64::from_str_radix(text.split_whitespace().last()?.strip_prefix("0x")?, 16).ok()
     }
 
     fn resume(&mut self, signal: i32) -> io::Result<()> {

@@ -55,9 +55,19 @@ pub(super) fn resume(pid: Pid, signal: i32) -> io::Result<()> {
     ptrace(i64::from(libc::PTRACE_CONT), pid, signal as usize)
 }
 
-/// Goes on, no longer traced.
-pub(super) fn detach(pid: Pid) -> io::Result<()> {
-    ptrace(i64::from(libc::PTRACE_DETACH), pid, 0)
+/// Executes one instruction, still traced. A step that the kernel takes for its own does not stop it.
+pub(super) fn step(pid: Pid) -> io::Result<()> {
+    ptrace(i64::from(libc::PTRACE_SINGLESTEP), pid, 0)
+}
+
+/// Stops, wherever it is.
+pub(super) fn interrupt(pid: Pid) -> io::Result<()> {
+    ptrace(i64::from(libc::PTRACE_INTERRUPT), pid, 0)
+}
+
+/// Goes on with a signal or 0, no longer traced.
+pub(super) fn detach(pid: Pid, signal: i32) -> io::Result<()> {
+    ptrace(i64::from(libc::PTRACE_DETACH), pid, signal as usize)
 }
 
 fn ptrace(request: i64, pid: Pid, data: usize) -> io::Result<()> {
