@@ -284,7 +284,7 @@ impl Maker<'_> {
             .place(unreadable);
     }
 
-    /// What was before: SEQUENCE, OLD, and in FLAGS whether that is known.
+    /// What the hit before found: SEQUENCE, OLD, and in FLAGS whether that is known.
     fn past(&mut self) {
         let process_known = self.watched.is_shared || self.watched.in_kernel;
         let code = &mut self.code;
@@ -300,7 +300,7 @@ impl Maker<'_> {
         let code = &mut self.code;
         code.place(found).mov(R9, R0).mov(R1, 1).fetch_add(R9, 16, R1);
         code.alu(Alu::Add, R1, 1).store(Width::Double, R10, frame::SEQUENCE, R1);
-        if self.watched.bytes.is_some() && TRAPS_AFTER {
+        if self.watched.bytes.is_some() {
             let unknown = done;
             code.load(Width::Double, R1, R10, frame::FLAGS).jump_if(Compare::Equal, R1, 0, done);
             code.load(Width::Double, R8, R10, frame::VALUE).exchange(R9, 0, R8);
@@ -431,7 +431,7 @@ impl Maker<'_> {
         self.count(16);
         let code = &mut self.code;
         code.jump(done).place(found).mov(R9, R0).mov(R1, 1).atomic_add(R9, 0, R1);
-        if TRAPS_AFTER && self.watched.bytes.is_some() {
+        if self.watched.bytes.is_some() {
             self.count_change();
         }
         let code = &mut self.code;
@@ -487,7 +487,12 @@ impl Maker<'_> {
     fn head(&mut self) {
         let code = &mut self.code;
         code.store(Width::Word, R9, 0, self.watched.point as i32);
-        code.load(Width::Double, R1, R10, frame::FLAGS).store(Width::Word, R9, 4, R1);
+        code.load(Width::Double, R1, R10, frame::FLAGS);
+        if !TRAPS_AFTER {
+            // What this hit and the one before found are old values both: not an old and a new one.
+            code.alu(Alu::And, R1, !(HitFlags::OLD.bits() as i32));
+        }
+        code.store(Width::Word, R9, 4, R1);
         let copied = [
             (16, frame::ID),
             (24, frame::IP),

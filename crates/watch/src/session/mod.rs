@@ -180,6 +180,10 @@ impl<'a> Watch<'a> {
     /// Reads what points hold before the first hit. Where that cannot be read the first hit has no old
     /// value.
     fn read_first_values(&self) {
+        if !TRAPS_AFTER {
+            // The first hit finds it.
+            return;
+        }
         for (number, point) in self.options.points.iter().enumerate() {
             if point.access == Access::Execute || point.in_kernel {
                 continue;
