@@ -2,6 +2,7 @@
 
 use std::io;
 
+use rustix::io::Errno;
 use thiserror::Error;
 
 /// Why the kernel did not take something.
@@ -38,7 +39,11 @@ impl BpfError {
     /// Whether it is rights that are missing: `CAP_BPF` and `CAP_PERFMON`, or root.
     #[must_use]
     pub fn is_permission(&self) -> bool {
-        let errno = rustix::io::Errno::from_io_error(self.source_error());
-        matches!(errno, Some(rustix::io::Errno::PERM | rustix::io::Errno::ACCESS))
+        let errno = Errno::from_io_error(self.source_error());
+        match self {
+            Self::Call { .. } => matches!(errno, Some(Errno::PERM | Errno::ACCESS)),
+            // The verifier says EACCES of accesses to memory.
+            Self::Refused { .. } => errno == Some(Errno::PERM),
+        }
     }
 }

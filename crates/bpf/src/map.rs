@@ -47,14 +47,6 @@ impl Map {
         Self::create(ARRAY, 4, value, entries)
     }
 
-    /// An array of one entry that each CPU has for itself, for programs to work in.
-    ///
-    /// # Errors
-    /// [`BpfError::Call`].
-    pub fn scratch(value: usize) -> Result<Self, BpfError> {
-        Self::create(PERCPU_ARRAY, 4, value, 1)
-    }
-
     fn create(kind: u32, key: usize, value: usize, entries: u32) -> Result<Self, BpfError> {
         let fd = sys::create_map(kind, key as u32, value as u32, entries)?;
         Ok(Self { fd, key, value })
@@ -102,6 +94,27 @@ impl Map {
             }
             key = Some(next);
         }
+    }
+}
+
+/// An array of one entry that each CPU has for itself, for programs to work in. It is not read from here: the
+/// kernel would hand over the entries of all CPUs.
+#[derive(Debug)]
+pub struct Scratch(OwnedFd);
+
+impl AsFd for Scratch {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Scratch {
+    /// With entries of so many bytes.
+    ///
+    /// # Errors
+    /// [`BpfError::Call`].
+    pub fn new(bytes: usize) -> Result<Self, BpfError> {
+        sys::create_map(PERCPU_ARRAY, 4, bytes as u32, 1).map(Self)
     }
 }
 

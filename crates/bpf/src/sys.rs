@@ -86,7 +86,7 @@ pub(crate) fn map_element(
     let mut attr = Element {
         map: map.as_raw_fd() as u32,
         pad: 0,
-        key: key.as_ptr().addr() as u64,
+        key: key.as_ptr().expose_provenance() as u64,
         value_or_next: value.as_mut_ptr().expose_provenance() as u64,
         flags: 0,
     };
@@ -104,7 +104,7 @@ pub(crate) fn next_key(
     let mut attr = Element {
         map: map.as_raw_fd() as u32,
         pad: 0,
-        key: key.map_or(0, |key| key.as_ptr().addr() as u64),
+        key: key.map_or(0, |key| key.as_ptr().expose_provenance() as u64),
         value_or_next: next.as_mut_ptr().expose_provenance() as u64,
         flags: 0,
     };
@@ -125,8 +125,8 @@ pub(crate) fn load_program(
     let mut attr = LoadProgram {
         kind: PROG_TYPE_PERF_EVENT,
         instructions: code.len() as u32,
-        code: code.as_ptr().addr() as u64,
-        license: license.as_ptr().addr() as u64,
+        code: code.as_ptr().expose_provenance() as u64,
+        license: license.as_ptr().expose_provenance() as u64,
         log_level,
         log_bytes,
         log,
