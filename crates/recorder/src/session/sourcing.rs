@@ -7,7 +7,7 @@
 //! ```text
 //!  parent        ├── source is told ──┤
 //!  child born  1 │          2         │ 3      1: has nothing, is told itself   3: has what its parent has
-//!                                             2: nobody knows: all begins anew
+//!                                             2, or right behind it: nobody knows: all begins anew
 //! ```
 
 use std::collections::BTreeMap;
@@ -24,6 +24,8 @@ use crate::error::RecorderError;
 use crate::options::{RecordOptions, Target};
 use crate::source::Source;
 
+/// A birth is told at its end, nanoseconds after the child got its parent's events at most.
+const BIRTH: u64 = 1_000_000;
 /// Processes that start threads faster than we can follow are tried for so long.
 const LONGEST: Duration = Duration::from_secs(2);
 
@@ -168,7 +170,7 @@ impl Observed {
                 // Of a parent that is not observed: it is not either.
                 continue;
             };
-            if birth.time > until {
+            if birth.time > until.saturating_add(BIRTH) {
                 self.0.insert(birth.tid, (birth.time, birth.time));
             } else if birth.time >= from && listed.contains(&birth.tid) {
                 return New::Unknown;
@@ -183,17 +185,18 @@ impl Observed {
 mod tests {
     use super::*;
 
+    /// Times in milliseconds.
     fn birth(tid: u32, parent: u32, time: u64) -> Birth {
-        Birth { tid, parent, time }
+        Birth { tid, parent, time: time * 1_000_000 }
     }
 
     fn observed() -> Observed {
-        Observed(BTreeMap::from([(1, (10, 20)), (2, (20, 30))]))
+        Observed(BTreeMap::from([(1, (10_000_000, 20_000_000)), (2, (20_000_000, 30_000_000))]))
     }
 
     #[test]
     fn who_is_born_behind_the_telling_inherits_and_so_do_its_children() {
-        let births = [birth(4, 3, 50), birth(3, 1, 21)];
+        let births = [birth(4, 3, 50), birth(3, 1, 22)];
         assert_eq!(observed().new_among(&[1, 2, 3, 4], &births), New::None);
     }
 
