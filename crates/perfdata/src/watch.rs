@@ -37,13 +37,17 @@ pub struct WatchInfo {
     pub writers: Vec<WriterCount>,
     /// Hits of writers that the kernel's table had no room for, by point.
     pub untold: Vec<u64>,
-    /// One of every so many hits was to be written down, at last; 1: all.
+    /// One of every so many hits was to be written down when hits were most; 1: all. Each record tells how many
+    /// it stands for.
     pub every: u64,
+    /// Hits that were wanted (all, or those that [`WatchInfo::when`] let pass), by point; empty where not counted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub passed: Vec<u64>,
     /// Hits that were to be written down and found the ring full, by point.
     pub lost: Vec<u64>,
     /// The limit of slowdown, if one was asked for, 0.1 is 10 %.
     pub most_slowdown: Option<f64>,
-    /// What part of the target's CPU time the hits took, by what a hit costs; see [`WatchInfo::hit_cost`].
+    /// Time of hits over the target's other CPU time, by what a hit costs; see [`WatchInfo::hit_cost`].
     pub slowdown: Option<f64>,
     /// Nanoseconds that a hit takes, measured on a loop of ours with the same program before the start.
     pub hit_cost: Option<HitCost>,

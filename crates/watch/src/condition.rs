@@ -87,6 +87,26 @@ pub enum ConditionError {
         /// The target.
         target: String,
     },
+    /// The target never has such a value.
+    #[error(
+        "{target} has {bytes} bytes and never is {number}: the condition in --when cannot hold"
+    )]
+    TooWide {
+        /// The number, as typed or as the type has it.
+        number: i64,
+        /// The target.
+        target: String,
+        /// Its length.
+        bytes: u8,
+    },
+    /// There is no value at an instruction.
+    #[error(
+        "{target} is watched for execution, where there is no value: leave --when and --when-changed away"
+    )]
+    Execution {
+        /// The target.
+        target: String,
+    },
     /// The kernel's machine has no floating point.
     #[error(
         "{target} is a floating-point number, and the kernel cannot compare these: leave --when away, \
@@ -128,14 +148,15 @@ impl Condition {
         self.any.iter().flatten().any(Comparison::needs_old)
     }
 
-    /// The same with names replaced by their numbers, if values of `target` can be compared at all.
+    /// The same with names replaced by their numbers, and numbers as `target`, `bytes` long, has them.
     ///
     /// # Errors
-    /// [`ConditionError::NoName`], [`ConditionError::Float`].
+    /// [`ConditionError`], but for syntax.
     pub fn for_target(
         &self,
         target: &str,
         kind: ValueKind,
+        bytes: u8,
         names: &[(i64, String)],
     ) -> Result<Self, ConditionError> {
         if kind == ValueKind::Float {
@@ -152,8 +173,18 @@ impl Condition {
         };
         let mut condition = self.clone();
         for comparison in condition.any.iter_mut().flatten() {
-            comparison.left = number(&comparison.left)?;
-            comparison.right = number(&comparison.right)?;
+            let has_step = [&comparison.left, &comparison.right].contains(&&Value::Step);
+            for side in [&mut comparison.left, &mut comparison.right] {
+                *side = number(side)?;
+                if let Value::Number(number) = side
+                    && !has_step
+                {
+                    let target = || target.to_owned();
+                    let too_wide =
+                        || ConditionError::TooWide { number: *number, target: target(), bytes };
+                    *number = as_wide(*number, bytes, is_signed(kind)).ok_or_else(too_wide)?;
+                }
+            }
         }
         Ok(condition)
     }
@@ -165,6 +196,22 @@ impl Comparison {
     pub fn needs_old(&self) -> bool {
         [&self.left, &self.right].iter().any(|value| matches!(value, Value::Old | Value::Step))
     }
+}
+
+/// Whether values of this kind are compared with their sign.
+pub(crate) fn is_signed(kind: ValueKind) -> bool {
+    matches!(kind, ValueKind::Signed | ValueKind::Char | ValueKind::Enumeration)
+}
+
+/// A number as so many bytes have it, extended again; `None` if they do not, with or without a sign.
+fn as_wide(number: i64, bytes: u8, is_signed: bool) -> Option<i64> {
+    let unused =
+        64_u32.checked_sub(8 * u32::from(bytes)).filter(|&unused| unused > 0 && unused < 64);
+    let Some(unused) = unused else { return Some(number) };
+    let (signed, unsigned) =
+        (number << unused >> unused, ((number as u64) << unused >> unused) as i64);
+    let fits = number == signed || number == unsigned;
+    fits.then_some(if is_signed { signed } else { unsigned })
 }
 
 fn comparison(text: &str, one: &str) -> Result<Comparison, ConditionError> {
@@ -249,14 +296,29 @@ mod tests {
     }
 
     #[test]
+    fn numbers_are_as_wide_as_the_target() {
+        let number = |text: &str, kind, bytes| {
+            let condition = Condition::parse(text).unwrap().for_target("x", kind, bytes, &[]);
+            condition.map(|condition| condition.any[0][0].right.clone())
+        };
+        let all_ones = Value::Number(0xffff_ffff);
+        assert_eq!(number("new == -1", ValueKind::Unsigned, 4).unwrap(), all_ones);
+        assert_eq!(number("new == 0xffffffff", ValueKind::Signed, 4).unwrap(), Value::Number(-1));
+        assert_eq!(number("new == -1", ValueKind::Unsigned, 8).unwrap(), Value::Number(-1));
+        assert_eq!(number("step == 300", ValueKind::Unsigned, 1).unwrap(), Value::Number(300));
+        let error = number("new > 300", ValueKind::Unsigned, 1).unwrap_err().to_string();
+        assert!(error.contains("x has 1 bytes and never is 300"), "{error}");
+    }
+
+    #[test]
     fn names_are_those_of_the_type() {
         let condition = Condition::parse("new == READY").unwrap();
         let names = [(3, "READY".to_owned())];
-        let known = condition.for_target("state", ValueKind::Enumeration, &names).unwrap();
+        let known = condition.for_target("state", ValueKind::Enumeration, 4, &names).unwrap();
         assert_eq!(known.any[0][0].right, Value::Number(3));
-        let error = condition.for_target("state", ValueKind::Unsigned, &[]).unwrap_err();
+        let error = condition.for_target("state", ValueKind::Unsigned, 4, &[]).unwrap_err();
         assert!(error.to_string().contains("'READY' in --when is neither"), "{error}");
-        let error = condition.for_target("ratio", ValueKind::Float, &[]).unwrap_err();
+        let error = condition.for_target("ratio", ValueKind::Float, 8, &[]).unwrap_err();
         assert!(error.to_string().contains("floating-point"), "{error}");
     }
 }

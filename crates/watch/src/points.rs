@@ -250,7 +250,16 @@ fn open(kernel: &dyn Kernel, point: &Point, place: Place) -> Result<Option<Owned
         }
         Place::Cpu(cpu) => (-1, cpu as i32),
     };
-    match kernel.open(&attr, pid, cpu, None, OpenFlags::FD_CLOEXEC) {
+    // The address means something else in another program. Not before Linux 5.13.
+    let mut until_exec = attr.clone();
+    until_exec.flags.set(AttrFlags::REMOVE_ON_EXEC, pid > 0 && !point.in_kernel);
+    let opened = match kernel.open(&until_exec, pid, cpu, None, OpenFlags::FD_CLOEXEC) {
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::INVAL) => {
+            kernel.open(&attr, pid, cpu, None, OpenFlags::FD_CLOEXEC)
+        }
+        opened => opened,
+    };
+    match opened {
         Ok(event) => Ok(Some(event)),
         Err(error) if Errno::from_io_error(&error) == Some(Errno::SRCH) => Ok(None),
         Err(source) => {

@@ -10,13 +10,14 @@
 //! maps of [`Memory`].
 
 use pmuscope_bpf::{
-    Alu, Assembler, BpfError, Compare, Helper, Label, Map, Program, Register, RingBuffer, Width,
+    Alu, Assembler, BpfError, Compare, Helper, Label, Map, Program, Register, RingBuffer, Scratch,
+    Width,
 };
 use pmuscope_perfdata::watch::{HitFlags, ValueKind};
 use std::os::fd::AsFd as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::condition::{Comparison, Condition, Operator, Value};
+use crate::condition::{Comparison, Condition, Operator, Value, is_signed};
 use Register::{R0, R1, R2, R3, R4, R6, R7, R8, R9, R10};
 
 /// Processes and points whose past is remembered.
@@ -69,16 +70,16 @@ pub(crate) struct Watched {
 /// What programs and we share.
 #[derive(Debug)]
 pub(crate) struct Memory {
-    /// By process and point: last value, whether it is known, hits.
+    /// By process and point: last value, the time armed in which it was found (0: never), hits.
     states: Map,
     /// By process, thread, instruction, point: counts.
     writers: Map,
-    /// One of how many wanted hits is written down.
-    every: Map,
+    /// One of how many wanted hits is written down, and the number of the time that points are armed.
+    control: Map,
     /// [`Totals`] of each point.
     shared: Map,
     /// Where records are made.
-    scratch: Map,
+    scratch: Scratch,
     ring: Mutex<RingBuffer>,
     points: usize,
 }
@@ -109,6 +110,8 @@ pub(crate) struct Writer {
     pub(crate) passed: u64,
 }
 
+/// The number of the first time that points are armed.
+pub(crate) const FIRST_TIME: u64 = 1;
 /// The only key of an array of one.
 const FIRST: [u8; 4] = [0; 4];
 const STATE_BYTES: usize = 24;
@@ -121,13 +124,13 @@ impl Memory {
         let memory = Self {
             states: Map::hash(8, STATE_BYTES, STATES)?,
             writers: Map::hash(WRITER_KEY, WRITER_BYTES, WRITERS)?,
-            every: Map::array(8, 1)?,
+            control: Map::array(16, 1)?,
             shared: Map::array(TOTALS_BYTES as usize * points, 1)?,
-            scratch: Map::scratch(RECORD_HEAD + 2 * STACK_BYTES)?,
+            scratch: Scratch::new(RECORD_HEAD + 2 * STACK_BYTES)?,
             ring: Mutex::new(RingBuffer::new(RING_BYTES)?),
             points,
         };
-        memory.write_every(1)?;
+        memory.control(1, FIRST_TIME)?;
         Ok(memory)
     }
 
@@ -136,9 +139,13 @@ impl Memory {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One of so many wanted hits is to be written down.
-    pub(crate) fn write_every(&self, every: u64) -> Result<(), BpfError> {
-        self.every.set(&FIRST, &every.to_ne_bytes())
+    /// One of so many wanted hits is to be written down; and how often points have been armed, from
+    /// [`FIRST_TIME`]. What was before a pause is not compared with what comes after.
+    pub(crate) fn control(&self, every: u64, time: u64) -> Result<(), BpfError> {
+        let mut words = [0; 16];
+        words[..8].copy_from_slice(&every.to_ne_bytes());
+        words[8..].copy_from_slice(&time.to_ne_bytes());
+        self.control.set(&FIRST, &words)
     }
 
     /// Counts of each point.
@@ -158,7 +165,7 @@ impl Memory {
     pub(crate) fn set_value(&self, process: u32, point: u32, value: u64) -> Result<(), BpfError> {
         let mut state = [0; STATE_BYTES];
         state[..8].copy_from_slice(&value.to_ne_bytes());
-        state[8..16].copy_from_slice(&1_u64.to_ne_bytes());
+        state[8..16].copy_from_slice(&FIRST_TIME.to_ne_bytes());
         self.states.set(&state_key(process, point), &state)
     }
 
@@ -305,7 +312,8 @@ impl Maker<'_> {
             code.load(Width::Double, R1, R10, frame::FLAGS).jump_if(Compare::Equal, R1, 0, done);
             code.load(Width::Double, R8, R10, frame::VALUE).exchange(R9, 0, R8);
             code.store(Width::Double, R10, frame::OLD, R8);
-            code.mov(R1, 1).exchange(R9, 8, R1).jump_if(Compare::Equal, R1, 0, unknown);
+            code.map_value(R1, self.memory.control.as_fd(), 8).load(Width::Double, R7, R1, 0);
+            code.mov(R1, R7).exchange(R9, 8, R1).jump_if(Compare::NotEqual, R1, R7, unknown);
             code.load(Width::Double, R1, R10, frame::FLAGS);
             code.alu(Alu::Or, R1, HitFlags::OLD.bits() as i32);
             code.store(Width::Double, R10, frame::FLAGS, R1);
@@ -378,7 +386,7 @@ impl Maker<'_> {
     }
 
     fn is_signed(&self) -> bool {
-        matches!(self.watched.kind, ValueKind::Signed | ValueKind::Char | ValueKind::Enumeration)
+        is_signed(self.watched.kind)
     }
 
     /// A value in a register, extended to 64 bits.
@@ -464,7 +472,7 @@ impl Maker<'_> {
             return;
         }
         let turn = self.code.label();
-        self.code.map_value(R2, self.memory.every.as_fd(), 0).load(Width::Double, R7, R2, 0);
+        self.code.map_value(R2, self.memory.control.as_fd(), 0).load(Width::Double, R7, R2, 0);
         self.code.jump_if(Compare::LessOrEqual, R7, 1, turn).alu(Alu::Mod, R3, R7);
         self.code.jump_if(Compare::NotEqual, R3, 0, end).place(turn);
         self.code.store(Width::Word, R10, frame::SCRATCH_KEY, 0);

@@ -19,7 +19,7 @@ pub(crate) fn program() -> &'static Path {
     PROGRAM.get_or_init(|| {
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/watched.c");
         let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("watched");
-        let flags = ["-g", "-O1", "-fno-omit-frame-pointer", "-pthread", "-o"];
+        let flags = ["-g", "-O1", "-no-pie", "-fno-omit-frame-pointer", "-pthread", "-o"];
         let compiled = Command::new("cc").args(flags).arg(&program).arg(source).status();
         assert!(compiled.expect("a C compiler").success());
         program
@@ -215,6 +215,44 @@ fn children_are_watched_in_their_own_copies() {
 }
 
 #[test]
+fn a_program_that_is_run_by_a_child_is_another_one() {
+    skip_unless!(need_bpf());
+    let scratch = Scratch::new();
+    let mut program = start(&["1", "10"]);
+    let pid = program.pid().to_string();
+    let path = scratch.path("x.data");
+    let watch = scratch.start(["watch", "-o", "x.data", "-p", &pid, "counter"]);
+    watch.wait_until(|| has_begun(&path));
+    program.tell("e\n");
+    program.ends().exits(0).prints("counter 5\n").prints("counter 10\n");
+    watch.ends().exits(0);
+    let info = Recording::at(path).everyone_agrees();
+    assert_eq!(hits_by_thread(watch_of(&info)).into_values().collect::<Vec<_>>(), [10]);
+}
+
+#[test]
+fn more_records_than_are_wanted_stand_for_each_other() {
+    skip_unless!(need_bpf());
+    let scratch = Scratch::new();
+    let args =
+        ["watch", "-o", "x.data", "--max-slowdown", "none", "--max-records", "2000", "counter"];
+    scratch.pmuscope([&args[..], &["--", program_text(), "2", "20000"]].concat()).exits(0);
+    let recording = Recording::at(scratch.path("x.data"));
+    let info = recording.everyone_agrees();
+    let watch = watch_of(&info);
+    assert_eq!(hits_by_thread(watch).into_values().sum::<u64>(), 40_000);
+    assert!(watch.every > 1 && info.samples() < 40_000, "{} of {}", info.samples(), watch.every);
+    let mut stands_for = 0;
+    recording.read(|entry| {
+        if let Record::Sample(sample) = entry.record {
+            stands_for += sample.period.unwrap();
+        }
+    });
+    // The last records of each rate stand for hits that did not come any more, or not for all.
+    assert!(stands_for.abs_diff(40_000) < 4_000, "{stands_for}");
+}
+
+#[test]
 fn fields_and_lines_are_watched() {
     skip_unless!(need_bpf());
     let scratch = Scratch::new();
@@ -307,6 +345,17 @@ fn what_cannot_be_watched_is_said() {
     refused(&["-p", "999999", "counter"], "999999");
     let missing = scratch.pmuscope(["watch", "counter", "--", "/no/such/program"]);
     missing.exits(127).complains("/no/such/program");
+    // There is no value where an instruction is executed, and none that large in 4 bytes.
+    if need_bpf().is_none() {
+        scratch
+            .pmuscope(["watch", "--when-changed", "step", "-p", &pid])
+            .exits(2)
+            .complains("step is watched for execution");
+        scratch
+            .pmuscope(["watch", "--when", "new > 0x1ffffffff", "level", "-p", &pid])
+            .exits(2)
+            .complains("level has 4 bytes and never is 8589934591");
+    }
     // A program whose watch is refused does not run.
     let refused = scratch.pmuscope(["watch", "countr", "--", program_text()]);
     refused.prints_nothing();

@@ -79,7 +79,12 @@ int main(int count, char **words) {
         counter = 1;
         return 0;
     }
-    if (line[0] == 'f')
+    if (line[0] == 'e' && fork() == 0) {
+        /* Another program, which happens to have the same addresses. */
+        execl("/proc/self/exe", "watched", "1", "5", (char *)NULL);
+        return 1;
+    }
+    if (line[0] == 'f' || line[0] == 'e')
         wait(NULL);
     /* The kernel writes here. */
     FILE *zero = fopen("/dev/zero", "r");

@@ -248,7 +248,10 @@ impl Shared<'_> {
             has_writers: writers.is_some(),
             records: seeing.records,
             written: seeing.written,
-            passed: writers.filter(|_| info.when.is_some()).map(|writers| writers.total.passed),
+            passed: writers.filter(|_| info.when.is_some()).map(|writers| match &info.passed[..] {
+                [] => writers.total.passed,
+                passed => sum(passed),
+            }),
             lost,
             rate: self.rate(
                 hits,

@@ -164,7 +164,7 @@ fn every_nth_stands_for_as_many() {
         eprintln!("skipped: programs of BPF are not allowed here");
         return;
     };
-    memory.write_every(10).unwrap();
+    memory.control(10, FIRST_TIME).unwrap();
     let program = load(&memory, &watched(address)).unwrap();
     let thread = Place::Thread(own_thread());
     let (points, programs) = ([point(address)], [program]);

@@ -4,8 +4,10 @@
 
 use pmuscope_perfdata::watch::ArmedBlock;
 
-/// Blocks at most; at least half as many once there have been so many.
+/// Blocks at most, unless there are more turns; at least half as many once there have been so many.
 const MOST: usize = 512;
+/// Blocks of a turn at least.
+const LEAST_OF_TURN: usize = 4;
 /// A block at first, nanoseconds.
 const SHORTEST: u64 = 10_000_000;
 
@@ -17,15 +19,16 @@ pub(super) struct Blocks {
     length: u64,
     /// Nanoseconds armed in all.
     armed: u64,
-}
-
-impl Default for Blocks {
-    fn default() -> Self {
-        Self { done: Vec::new(), length: SHORTEST, armed: 0 }
-    }
+    most: usize,
 }
 
 impl Blocks {
+    /// For so many sets of points that take turns.
+    pub(super) fn new(turns: usize) -> Self {
+        let most = MOST.max(turns * LEAST_OF_TURN);
+        Self { done: Vec::new(), length: SHORTEST, armed: 0, most }
+    }
+
     /// Adds a stretch of time. `points` are those that had their turn, where not all fit.
     pub(super) fn add(&mut self, stretch: &ArmedBlock) {
         self.armed += stretch.armed_ns;
@@ -40,7 +43,7 @@ impl Blocks {
             }
             _ => self.done.push(stretch.clone()),
         }
-        if self.done.len() >= MOST {
+        if self.done.len() >= self.most {
             self.halve();
         }
     }
@@ -48,10 +51,10 @@ impl Blocks {
     /// Joins neighbours of the same points. Where turns alternate there are none, so blocks of the same
     /// points that are two turns apart are joined: their times within stay right, their ends tell when.
     fn halve(&mut self) {
-        self.length *= 2;
+        self.length = self.length.saturating_mul(2);
         let mut halved: Vec<ArmedBlock> = Vec::with_capacity(self.done.len());
         for block in self.done.drain(..) {
-            let same = halved.iter_mut().rev().take(64).find(|kept| {
+            let same = halved.iter_mut().rev().find(|kept| {
                 kept.points == block.points && block.until_ns - kept.from_ns <= self.length
             });
             match same {
@@ -95,7 +98,7 @@ mod tests {
         fn nothing_is_lost_and_blocks_stay_few(
             lengths in proptest::collection::vec(1_000_u64..40_000_000, 1..5000),
         ) {
-            let mut blocks = Blocks::default();
+            let mut blocks = Blocks::new(1);
             let (mut now, mut armed, mut hits) = (0, 0, 0);
             for (number, length) in lengths.iter().enumerate() {
                 let (on, hit) = (length / 3, number as u64 % 7);
@@ -112,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_pause_belongs_to_the_slice_before_it() {
-        let mut blocks = Blocks::default();
+        let mut blocks = Blocks::new(1);
         blocks.add(&stretch(0, 10_000_000, 10_000_000, 4));
         blocks.add(&stretch(10_000_000, 110_000_000, 0, 0));
         blocks.add(&stretch(110_000_000, 120_000_000, 10_000_000, 5));
@@ -122,17 +125,20 @@ mod tests {
 
     #[test]
     fn turns_stay_apart() {
-        let mut blocks = Blocks::default();
-        for turn in 0..5000_u64 {
-            let mut block = stretch(turn * 1000, turn * 1000 + 1000, 900, 1);
-            block.points = vec![(turn % 2) as u32];
-            blocks.add(&block);
-        }
-        let all = blocks.all();
-        assert!(all.len() <= MOST, "{}", all.len());
-        for turn in 0..2 {
-            let own = all.iter().filter(|block| block.points == [turn]);
-            assert_eq!(own.map(|block| block.hits[0]).sum::<u64>(), 2500);
+        for turns in [2, 100, 1000] {
+            let mut blocks = Blocks::new(turns);
+            let times = 6_000 / turns as u64;
+            for at in 0..times * turns as u64 {
+                let mut block = stretch(at * 1_000_000, (at + 1) * 1_000_000, 900_000, 1);
+                block.points = vec![at as u32 % turns as u32];
+                blocks.add(&block);
+            }
+            let all = blocks.all();
+            assert!(all.len() <= MOST.max(turns * LEAST_OF_TURN), "{}", all.len());
+            for turn in 0..turns as u32 {
+                let own = all.iter().filter(|block| block.points == [turn]);
+                assert_eq!(own.map(|block| block.hits[0]).sum::<u64>(), times);
+            }
         }
     }
 }

@@ -89,6 +89,12 @@ pub enum WatchError {
     /// No programs are made for this architecture.
     #[error("pmuscope makes programs for hits on x86-64 and arm64 only")]
     Architecture,
+    /// Programs of the kernel know processes by other numbers than we do.
+    #[error(
+        "pmuscope runs in a pid namespace of its own (a container), and programs of BPF tell processes by the \
+         numbers of the machine. Try on the machine itself, or in a container with its pid namespace (--pid=host)"
+    )]
+    Namespace,
     /// The new value is not known at the hit.
     #[error(
         "on this architecture a breakpoint traps before the access, when the new value is not there yet: \
@@ -98,11 +104,12 @@ pub enum WatchError {
 }
 
 impl WatchError {
-    /// Whether it is the right to use BPF that is missing: then [`Plain`] may do.
+    /// Whether it is BPF that may not or cannot be used here: then [`Plain`] may do.
     #[must_use]
     pub fn is_bpf_permission(&self) -> bool {
         match self {
             Self::Program(error) | Self::Cost(CostError::Program(error)) => error.is_permission(),
+            Self::Namespace => true,
             _ => false,
         }
     }
@@ -145,6 +152,9 @@ impl<'a> Watch<'a> {
         }
         if !TRAPS_AFTER && (options.when.is_some() || options.when_changed) {
             return Err(WatchError::TrapsBefore);
+        }
+        if !has_pids_of_the_machine(machine) {
+            return Err(WatchError::Namespace);
         }
         let memory = Memory::new(options.points.len())?;
         let cost = cost::measure(kernel, !options.count_only, options.depth)?;
@@ -198,13 +208,19 @@ impl<'a> Watch<'a> {
         }
     }
 
+    /// What was read, or nothing, which the result says then.
+    fn or_trouble<T: Default>(&self, read: Result<T, BpfError>) -> T {
+        read.unwrap_or_else(|error| {
+            self.state().note_text(&format!("counts could not be read: {error}"));
+            T::default()
+        })
+    }
+
     fn writers(&self) -> (Vec<WriterCount>, Vec<u64>) {
-        let totals = self.memory.totals().unwrap_or_default();
+        let totals = self.or_trouble(self.memory.totals());
         let mut untold: Vec<u64> = totals.iter().map(|total| total.untold).collect();
         let mut writers: Vec<WriterCount> = self
-            .memory
-            .writers()
-            .unwrap_or_default()
+            .or_trouble(self.memory.writers())
             .into_iter()
             .map(|writer| WriterCount {
                 point: writer.point,
@@ -230,7 +246,7 @@ impl<'a> Watch<'a> {
     }
 
     fn info(&self, first: usize, complete: bool) -> WatchInfo {
-        let totals = self.memory.totals().unwrap_or_default();
+        let totals = self.or_trouble(self.memory.totals());
         let (writers, untold) = if complete { self.writers() } else { Default::default() };
         let state = self.state();
         WatchInfo {
@@ -239,13 +255,14 @@ impl<'a> Watch<'a> {
             means: Means::Bpf,
             writers,
             untold,
-            every: state.every(),
+            every: state.most_every(),
             lost: totals.iter().map(|total| total.lost).collect(),
             most_slowdown: self.options.most_slowdown,
             slowdown: state.slowdown(),
             hit_cost: Some(self.cost),
             target_cpu_ns: state.target_cpu_ns(),
-            blocks: state.blocks(),
+            blocks: if complete { state.blocks() } else { Vec::new() },
+            passed: totals.iter().map(|total| total.passed).collect(),
             when: self.options.when.as_ref().map(|condition| condition.text.clone()),
             when_changed: self.options.when_changed,
             count_only: self.options.count_only,
@@ -286,9 +303,14 @@ fn watched(options: &WatchOptions, number: usize) -> Result<Watched, ConditionEr
     let target = options.targets.get(point.target);
     let kind = target.map_or(ValueKind::Unsigned, |target| target.value);
     let executes = point.access == Access::Execute;
+    if executes && (options.when.is_some() || options.when_changed) {
+        let target = target.map_or_else(String::new, |target| target.name.clone());
+        return Err(ConditionError::Execution { target });
+    }
     let when = match (&options.when, target) {
-        (Some(condition), Some(target)) if !executes => {
-            Some(condition.for_target(&target.name, target.value, &target.names)?)
+        (Some(condition), Some(target)) => {
+            let (name, names) = (&target.name, &target.names);
+            Some(condition.for_target(name, target.value, point.bytes, names)?)
         }
         _ => None,
     };
@@ -300,7 +322,7 @@ fn watched(options: &WatchOptions, number: usize) -> Result<Watched, ConditionEr
         is_shared: point.is_shared,
         kind,
         when,
-        when_changed: options.when_changed && !executes,
+        when_changed: options.when_changed,
         records: !options.count_only,
         depth: options.depth,
     })
@@ -314,6 +336,14 @@ fn read_value(machine: &Machine, pid: u32, point: &Point) -> Option<u64> {
     let length = usize::from(point.bytes).min(8);
     memory.read_exact_at(&mut bytes[..length], point.address).ok()?;
     Some(u64::from_le_bytes(bytes))
+}
+
+/// Whether our process ids are those that the kernel itself uses: of the first pid namespace, whose number is
+/// fixed (`PROC_PID_INIT_INO` in `include/linux/proc_ns.h`). Where that cannot be read it is taken for granted.
+fn has_pids_of_the_machine(machine: &Machine) -> bool {
+    const FIRST: &str = "pid:[4026531836]";
+    let link = std::fs::read_link(machine.root().join("proc/self/ns/pid"));
+    link.map_or(true, |link| link.as_os_str() == FIRST)
 }
 
 fn source_error(error: PointError) -> RecorderError {

@@ -14,7 +14,7 @@ use super::WatchOptions;
 use super::blocks::Blocks;
 use crate::pace::{Pace, Seen};
 use crate::points::{Opened, Place, Point, PointError};
-use crate::program::Memory;
+use crate::program::{FIRST_TIME, Memory};
 
 /// How often one looks while nothing is armed that should be.
 const LOOK: Duration = Duration::from_millis(20);
@@ -46,6 +46,10 @@ pub(super) struct State {
     turns: Vec<Vec<usize>>,
     turn: usize,
     turn_until: u64,
+    /// All points of the turn are open.
+    is_turn_open: bool,
+    /// How often points have been armed.
+    time: u64,
     pace: Pace,
     random: fastrand::Rng,
     started: u64,
@@ -66,6 +70,7 @@ pub(super) struct State {
     counted: Vec<Option<u64>>,
     blocks: Blocks,
     every: u64,
+    most_every: u64,
     most_records: u64,
     passed: u64,
     rate_looked: u64,
@@ -86,6 +91,8 @@ impl State {
             turns: options.turns.clone(),
             turn: 0,
             turn_until: 0,
+            is_turn_open: true,
+            time: FIRST_TIME,
             pace,
             random: fastrand::Rng::new(),
             started: 0,
@@ -98,8 +105,9 @@ impl State {
             cpu_before: 0,
             cpu_read: None,
             counted: vec![Some(0); options.points.len()],
-            blocks: Blocks::default(),
+            blocks: Blocks::new(options.turns.len()),
             every: 1,
+            most_every: 1,
             most_records: options.most_records.max(1),
             passed: 0,
             rate_looked: 0,
@@ -149,7 +157,7 @@ impl State {
             return;
         }
         let was_armed = self.armed_since.is_some();
-        let disarmed = self.set_armed(kernel, false);
+        let disarmed = self.set_armed(kernel, memory, false);
         self.note(disarmed);
         let now = if was_armed { self.disarmed } else { clock(clockid) };
         self.account(kernel, memory, now);
@@ -181,13 +189,13 @@ impl State {
         }
         self.limit_records(memory, now);
         if self.turns.len() > 1 && now >= self.turn_until {
-            let turned = self.next_turn(kernel, machine, programs, options);
+            let turned = self.next_turn(kernel, machine, memory, programs, options);
             self.note(turned);
         }
         let seen = self.seen(now);
         let step = self.pace.step(seen, self.armed_since.is_some(), self.random.f64());
         let was_armed = self.armed_since.is_some();
-        let set = self.set_armed(kernel, step.armed);
+        let set = self.set_armed(kernel, memory, step.armed && self.is_turn_open);
         self.note(set);
         if was_armed && self.armed_since.is_none() {
             // A slice ends here, so that a stretch of time is either armed or a pause.
@@ -205,7 +213,12 @@ impl State {
         Seen { now: now - self.started, armed, hits: self.hits.iter().sum(), cpu: self.cpu }
     }
 
-    fn set_armed(&mut self, kernel: &dyn Kernel, armed: bool) -> Result<(), PointError> {
+    fn set_armed(
+        &mut self,
+        kernel: &dyn Kernel,
+        memory: &Memory,
+        armed: bool,
+    ) -> Result<(), PointError> {
         match (self.armed_since, armed) {
             (Some(since), false) => {
                 self.opened.disarm(kernel)?;
@@ -214,6 +227,10 @@ impl State {
                 self.armed_since = None;
             }
             (None, true) => {
+                self.time += 1;
+                if let Err(error) = memory.control(self.every, self.time) {
+                    self.note_text(&error.to_string());
+                }
                 self.opened.arm(kernel)?;
                 self.armed_since = Some(clock(self.clockid));
             }
@@ -224,7 +241,10 @@ impl State {
 
     /// Adds what came since the last look to the blocks.
     fn account(&mut self, kernel: &dyn Kernel, memory: &Memory, now: u64) {
-        let Ok(totals) = memory.totals() else { return };
+        let totals = match memory.totals() {
+            Ok(totals) => totals,
+            Err(error) => return self.note_text(&error.to_string()),
+        };
         let hits: Vec<u64> = totals.iter().map(|total| total.hits).collect();
         let more = hits.iter().zip(&self.hits).map(|(now, before)| now - before).collect();
         // What is armed now counts until now.
@@ -301,8 +321,11 @@ impl State {
         let per_second = (passed - self.passed) as f64 * 1e9 / elapsed as f64;
         let every = (per_second / self.most_records as f64).ceil().max(1.0) as u64;
         // Fewer again only where that is sure: a rate that swings would be written down in bursts.
-        if (every > self.every || 2 * every < self.every) && memory.write_every(every).is_ok() {
+        if (every > self.every || 2 * every < self.every)
+            && memory.control(every, self.time).is_ok()
+        {
             self.every = every;
+            self.most_every = self.most_every.max(every);
         }
         (self.passed, self.rate_looked) = (passed, now);
     }
@@ -312,12 +335,21 @@ impl State {
         &mut self,
         kernel: &dyn Kernel,
         machine: &Machine,
+        memory: &Memory,
         programs: &[Program],
         options: &WatchOptions,
     ) -> Result<(), PointError> {
         let began = clock(self.clockid);
-        self.set_armed(kernel, false)?;
+        // Whatever happens, the next turn comes in its time.
+        self.turn_until = began + TURN_NS;
+        let was_armed = self.armed_since.is_some();
+        self.set_armed(kernel, memory, false)?;
+        if was_armed {
+            // What was hit until here belongs to the turn that ends.
+            self.account(kernel, memory, self.disarmed);
+        }
         self.read_counts(kernel);
+        self.is_turn_open = false;
         self.turn = (self.turn + 1) % self.turns.len();
         self.opened = Opened::none(&options.points, &self.turns[self.turn]);
         let threads = options.pids.iter().filter_map(|&pid| machine.threads(pid).ok()).flatten();
@@ -326,6 +358,7 @@ impl State {
         for &place in places {
             self.opened.add(kernel, &options.points, programs, place)?;
         }
+        self.is_turn_open = true;
         let now = clock(self.clockid);
         self.turn_until = now + TURN_NS.max((now - began) * TURN_PER_OPENING);
         Ok(())
@@ -334,20 +367,28 @@ impl State {
     /// Keeps the first thing that went wrong; what was counted until then is good.
     fn note(&mut self, result: Result<(), PointError>) {
         if let Err(error) = result {
-            self.trouble.get_or_insert(error.to_string());
+            self.note_text(&error.to_string());
         }
     }
 
-    pub(super) fn every(&self) -> u64 {
-        self.every
+    pub(super) fn note_text(&mut self, trouble: &str) {
+        self.trouble.get_or_insert_with(|| trouble.to_owned());
+    }
+
+    /// Of so many wanted hits one was written down, when they were most.
+    pub(super) fn most_every(&self) -> u64 {
+        self.most_every
     }
 
     pub(super) fn slowdown(&self) -> Option<f64> {
-        self.pace.slowdown(&self.seen(self.looked))
+        // Of CPUs, whoever runs there, one does not know how much of their time was anybody's.
+        let is_of_threads = !matches!(self.places.first(), Some(Place::Cpu(_)));
+        self.pace.slowdown(&self.seen(self.looked)).filter(|_| is_of_threads)
     }
 
     pub(super) fn target_cpu_ns(&self) -> Option<u64> {
-        (self.cpu > 0).then_some(self.cpu)
+        let is_of_threads = !matches!(self.places.first(), Some(Place::Cpu(_)));
+        (self.cpu > 0 && is_of_threads).then_some(self.cpu)
     }
 
     pub(super) fn blocks(&self) -> Vec<ArmedBlock> {
@@ -359,9 +400,7 @@ impl State {
     }
 
     pub(super) fn notices(&self) -> Option<String> {
-        self.trouble
-            .as_ref()
-            .map(|trouble| format!("points were not armed all the time: {trouble}"))
+        self.trouble.as_ref().map(|trouble| format!("what was seen is not whole: {trouble}"))
     }
 }
 
