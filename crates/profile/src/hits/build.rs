@@ -57,7 +57,8 @@ pub(super) fn build(
         sites,
         lines,
         value_read: pass.read,
-        start_ns: started.or(span.map(|span| span.0)).unwrap_or(0),
+        // A command that waited goes on before the recording says that it has begun.
+        start_ns: started.into_iter().chain(span.map(|span| span.0)).min().unwrap_or(0),
         seconds,
         armed: info.armed_share(),
         took_turns,
