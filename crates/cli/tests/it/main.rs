@@ -57,6 +57,7 @@ mod targets;
 mod usage;
 mod views;
 mod watch;
+mod watch_guests;
 mod watch_peers;
 mod watch_report;
 mod webdriver;
