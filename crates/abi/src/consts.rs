@@ -38,6 +38,22 @@ pub mod event_type {
     pub const BREAKPOINT: u32 = 5;
 }
 
+/// Of events of [`event_type::BREAKPOINT`]: `attr.bp_type`, and `attr.bp_len` (in `config2`) of an instruction
+/// (`include/uapi/linux/hw_breakpoint.h`).
+pub mod breakpoint {
+    /// `HW_BREAKPOINT_R`: stops at reads. x86 has it only together with [`WRITE`].
+    pub const READ: u32 = 1;
+    /// `HW_BREAKPOINT_W`: stops at writes.
+    pub const WRITE: u32 = 2;
+    /// `HW_BREAKPOINT_RW`: stops at both.
+    pub const READ_WRITE: u32 = READ | WRITE;
+    /// `HW_BREAKPOINT_X`: stops at an instruction; with none of the others.
+    pub const EXECUTE: u32 = 4;
+    /// The only length in bytes that the kernel takes for an instruction: 4 on Arm, a word elsewhere.
+    pub const INSTRUCTION: u64 =
+        if cfg!(target_arch = "aarch64") { 4 } else { size_of::<usize>() as u64 };
+}
+
 /// `attr.config` for [`event_type::HARDWARE`].
 pub mod hardware {
     /// CPU cycles.

@@ -15,5 +15,6 @@ pub mod record;
 
 pub use attr::{Attr, AttrError, AttrFlags, BranchSampleType, ReadFormat, SampleType};
 pub use consts::{
-    ATTR_SIZE_VER0, ATTR_SIZE_VER8, OpenFlags, event_type, hardware, ioctl, mmap_page, software,
+    ATTR_SIZE_VER0, ATTR_SIZE_VER8, OpenFlags, breakpoint, event_type, hardware, ioctl, mmap_page,
+    software,
 };

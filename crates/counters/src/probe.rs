@@ -1,7 +1,7 @@
 //! Opens one event of each kind and closes it again: settings do not tell of seccomp filters, security
 //! modules and virtual machines that answer differently than they should.
 
-use pmuscope_abi::{Attr, AttrFlags, OpenFlags, event_type, hardware, software};
+use pmuscope_abi::{Attr, AttrFlags, OpenFlags, breakpoint, event_type, hardware, software};
 use pmuscope_machine::probe::{Probe, Probes};
 
 use crate::kernel::Kernel;
@@ -10,8 +10,6 @@ use crate::kernel::Kernel;
 const SELF: i32 = 0;
 /// Any process, or any CPU.
 const ANY: i32 = -1;
-/// `HW_BREAKPOINT_W` of include/uapi/linux/hw_breakpoint.h.
-const WRITE: u32 = 2;
 /// `HW_BREAKPOINT_LEN_4`.
 const FOUR_BYTES: u64 = 4;
 
@@ -31,10 +29,10 @@ pub fn probe(kernel: &dyn Kernel, cpu: u32, others: Probes) -> Probes {
         ..user_clock.clone()
     };
     let watched: u32 = 0;
-    let breakpoint = Attr {
+    let watchpoint = Attr {
         event_type: event_type::BREAKPOINT,
         config: 0,
-        bp_type: WRITE,
+        bp_type: breakpoint::WRITE,
         config1: std::ptr::from_ref(&watched) as u64,
         config2: FOUR_BYTES,
         ..user_clock.clone()
@@ -47,7 +45,7 @@ pub fn probe(kernel: &dyn Kernel, cpu: u32, others: Probes) -> Probes {
         own_kernel: open(&clock, SELF, ANY),
         all_processes: open(&clock, ANY, cpu as i32),
         cycles: open(&cycles, SELF, ANY),
-        breakpoint: open(&breakpoint, SELF, ANY),
+        breakpoint: open(&watchpoint, SELF, ANY),
         ..others
     }
 }

@@ -1,21 +1,14 @@
 //! `mem:addr[/len][:rwx]`.
 
+use pmuscope_abi::breakpoint::{EXECUTE, INSTRUCTION, READ, WRITE};
 use pmuscope_abi::{Attr, event_type};
 
 use crate::error::{Fault, Reason};
 use crate::syntax::Piece;
 use crate::terms::number;
 
-/// `HW_BREAKPOINT_R`, `_W`, `_X`.
-const READ: u32 = 1;
-const WRITE: u32 = 2;
-const EXECUTE: u32 = 4;
-
 /// Bytes watched where no length is given: what a debugger's watchpoint on an `int` covers.
 const DATA_LENGTH: u64 = 4;
-/// The only length that the kernel takes for an instruction: a word, or an instruction on Arm.
-const CODE_LENGTH: u64 =
-    if cfg!(any(target_arch = "aarch64", target_arch = "arm")) { 4 } else { 8 };
 const ADDRESS: &str = "an address, as a number (mem:0x1234); names have none here";
 
 /// The widest that the ABI can express.
@@ -38,7 +31,7 @@ pub(crate) fn attr(
             _ => EXECUTE,
         };
     }
-    let default = if bp_type == EXECUTE { CODE_LENGTH } else { DATA_LENGTH };
+    let default = if bp_type == EXECUTE { INSTRUCTION } else { DATA_LENGTH };
     let bp_len = match len {
         None => default,
         Some(len) => number(len)

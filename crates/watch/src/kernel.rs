@@ -10,6 +10,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Barrier};
 use std::thread::JoinHandle;
 
+pub(crate) use pmuscope_abi::breakpoint::INSTRUCTION;
+use pmuscope_abi::breakpoint::{EXECUTE, READ_WRITE};
 use pmuscope_abi::{Attr, AttrFlags, OpenFlags, event_type};
 use pmuscope_counters::Kernel;
 use rustix::io::Errno;
@@ -17,12 +19,6 @@ use thiserror::Error;
 
 use crate::slots::{Accounting, Constant, Kind, Layout, Owner, Request, SlotError, Slots, Task};
 
-/// `HW_BREAKPOINT_RW` and `HW_BREAKPOINT_X`.
-const READ_WRITE: u32 = 3;
-const EXECUTE: u32 = 4;
-/// The only length that the kernel takes for an instruction.
-pub(crate) const INSTRUCTION: u64 =
-    if cfg!(target_arch = "aarch64") { 4 } else { size_of::<usize>() as u64 };
 /// More slots of a kind than any machine has (arm64: 16).
 const MOST: usize = 64;
 

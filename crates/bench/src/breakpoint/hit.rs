@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use pmuscope_abi::record::{Records, kind};
-use pmuscope_abi::{Attr, AttrFlags, SampleType};
+use pmuscope_abi::{Attr, AttrFlags, SampleType, breakpoint};
 use pmuscope_bpf::{Assembler, BpfError, Map, Program, Register};
 use pmuscope_counters::{EventRequest, Kernel, OpenOptions, RingSize, SamplingSet, Scope};
 use pmuscope_machine::{Machine, Topology};
@@ -40,8 +40,6 @@ pub const HITS: &str = "hits";
 /// Value of [`BENCHMARK`].
 pub const NAME: &str = "hit";
 
-/// `HW_BREAKPOINT_W`.
-const WRITE: u32 = 2;
 /// Hits between two looks at the ring.
 const PIECE: u64 = 256;
 /// Bytes of the ring: a piece of records of the longest call chain fits in.
@@ -180,7 +178,7 @@ fn write(times: u64) -> f64 {
 
 fn attr() -> Attr {
     Attr {
-        bp_type: WRITE,
+        bp_type: breakpoint::WRITE,
         config1: WORD.as_ptr().addr() as u64,
         config2: size_of::<u64>() as u64,
         ..untouched(Kind::Data)

@@ -19,7 +19,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use pmuscope_abi::{Attr, AttrFlags, OpenFlags, event_type};
+use pmuscope_abi::{Attr, AttrFlags, OpenFlags, breakpoint, event_type};
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus, kill_process, waitid, waitpid,
 };
@@ -28,10 +28,6 @@ use super::{HeldChild, sys};
 use crate::error::CountersError;
 use crate::kernel::Kernel;
 
-/// `HW_BREAKPOINT_X`.
-const EXECUTE: u32 = 4;
-/// The length that the kernel takes for an instruction.
-const INSTRUCTION: u64 = if cfg!(target_arch = "aarch64") { 4 } else { size_of::<usize>() as u64 };
 /// Type of the entry's address in `/proc/PID/auxv`.
 const AT_ENTRY: u64 = 9;
 const PTRACE_EVENT_EXEC: i32 = 4;
@@ -184,9 +180,9 @@ fn entry(pid: Pid) -> io::Result<u64> {
 fn trap_at(kernel: &dyn Kernel, pid: Pid, address: u64) -> io::Result<OwnedFd> {
     let attr = Attr {
         event_type: event_type::BREAKPOINT,
-        bp_type: EXECUTE,
+        bp_type: breakpoint::EXECUTE,
         config1: address,
-        config2: INSTRUCTION,
+        config2: breakpoint::INSTRUCTION,
         sample: 1,
         flags: AttrFlags::SIGTRAP
             | AttrFlags::REMOVE_ON_EXEC

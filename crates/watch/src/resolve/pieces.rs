@@ -1,14 +1,12 @@
 //! What hardware can watch: 1, 2, 4 or 8 bytes, aligned to their number.
 
+use pmuscope_abi::breakpoint::INSTRUCTION;
 use pmuscope_symbols::definitions::ValueType;
 
 use super::{ResolveError, Watchpoint};
 use crate::slots::Kind;
 use crate::target::{Access, Target};
 
-/// What the kernel wants as length of an instruction: 4 on arm64, the size of a word elsewhere.
-pub(super) const INSTRUCTION: u64 =
-    if cfg!(target_arch = "aarch64") { 4 } else { size_of::<usize>() as u64 };
 /// Most bytes of an object: over a thousand times what fits at once.
 const LARGEST: u64 = 64 << 10;
 /// Whether the hardware tells reads from writes only one way: there are no read-only slots.

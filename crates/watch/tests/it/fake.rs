@@ -5,12 +5,9 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Mutex;
 
-use pmuscope_abi::{Attr, OpenFlags};
+use pmuscope_abi::{Attr, OpenFlags, breakpoint};
 use pmuscope_counters::{Kernel, RingMemory};
 use pmuscope_watch::slots::{Accounting, Constant, Kind, Layout, Owner, Request, Task};
-
-/// `HW_BREAKPOINT_X`.
-const EXECUTE: u32 = 4;
 
 /// Knows only how to open breakpoints.
 pub(crate) struct Rules {
@@ -78,7 +75,7 @@ impl Kernel for Rules {
             (Ok(tid), Err(_)) => Owner::Task(Task(tid)),
             (Err(_), Err(_)) => return Err(error(rustix::io::Errno::INVAL)),
         };
-        let kind = if attr.bp_type == EXECUTE { Kind::Instruction } else { Kind::Data };
+        let kind = if attr.bp_type == breakpoint::EXECUTE { Kind::Instruction } else { Kind::Data };
         let request = Request { kind, ..Request::data(owner) };
         self.account.reserve(request).map_err(|_| error(rustix::io::Errno::NOSPC))?;
         let (given, kept) = UnixStream::pair()?;
