@@ -18,6 +18,15 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
+    /// The same, where something that was asked for is missing.
+    pub(crate) fn with_missing(self) -> Self {
+        match self {
+            Self::Done => Self::Incomplete,
+            Self::Target(_) => Self::Target(125),
+            worse => worse,
+        }
+    }
+
     /// The number.
     pub(crate) fn status(self) -> u8 {
         match self {
@@ -58,6 +67,17 @@ pub(crate) fn failure(exit: Exit, message: impl Into<String>) -> anyhow::Error {
     Failure { exit, message: message.into() }.into()
 }
 
+/// `error` where a command was to be run: as env(1) and timeout(1) have it, the status tells that it was not
+/// the command that failed. One that tells already stays, and so does a reader that went away.
+pub(crate) fn beside_command(error: anyhow::Error) -> anyhow::Error {
+    let failed = error.downcast_ref::<Failure>();
+    let tells = failed.is_some_and(|failed| matches!(failed.exit, Exit::Target(_)));
+    if tells || is_broken_pipe(&error) {
+        return error;
+    }
+    failure(Exit::Target(125), format!("{error:#}"))
+}
+
 /// Prints an error to stderr and tells the status. A reader that went away (`| head`) is no error.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if is_broken_pipe(error) {
@@ -80,4 +100,32 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
             .downcast_ref::<std::io::Error>()
             .is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_told_by_a_status_of_ours() {
+        let with_missing = |exit: Exit| exit.with_missing().status();
+        assert_eq!(with_missing(Exit::Done), 1);
+        assert_eq!(with_missing(Exit::NotPossible), 3);
+        assert_eq!([0, 7, 143].map(|status| with_missing(Exit::Target(status))), [125; 3]);
+    }
+
+    #[test]
+    fn beside_a_command_errors_are_ours_unless_they_say_why_it_was_not_run() {
+        let status = |error: anyhow::Error| {
+            let error = beside_command(error);
+            assert_eq!(error.to_string(), "why");
+            error.downcast_ref::<Failure>().map(|failure| failure.exit.status())
+        };
+        assert_eq!(status(failure(Exit::BadInput, "why")), Some(125));
+        assert_eq!(status(failure(Exit::NotPossible, "why")), Some(125));
+        assert_eq!(status(anyhow::anyhow!("why")), Some(125));
+        assert_eq!(status(failure(Exit::Target(127), "why")), Some(127));
+        let gone = std::io::Error::new(std::io::ErrorKind::BrokenPipe, "why");
+        assert_eq!(status(gone.into()), None);
+    }
 }

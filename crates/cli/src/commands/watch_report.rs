@@ -92,7 +92,7 @@ pub(crate) fn tell(
     let format = args.format()?;
     let hits = read(path, args)?;
     let is_whole = hits.state == FileState::Closed && hits.tally.stopped.is_none();
-    let exit = if exit == Exit::Done && !is_whole { Exit::Incomplete } else { exit };
+    let exit = if is_whole { exit } else { exit.with_missing() };
     let output = output::Output::to(args.report.as_deref());
     let style = if output.is_file() { Style::PLAIN } else { terminal::style() };
     let file = kept.then(|| path.to_string_lossy());

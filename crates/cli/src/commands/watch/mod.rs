@@ -25,7 +25,7 @@ use rustix::process::Signal;
 
 use super::answer::Begun;
 use super::watch_report;
-use crate::exit::{Exit, failure};
+use crate::exit::{Exit, beside_command, failure};
 use crate::signals;
 
 pub(crate) use flags::Args;
@@ -46,21 +46,28 @@ fn watch_and_tell(args: &Args, begun: Begun) -> anyhow::Result<Exit> {
     let asked = convert::asked(args)?;
     let kept = tempfile::tempdir().context("cannot make a folder for the recording")?;
     let path = args.output.clone().unwrap_or_else(|| kept.path().join("watch.data"));
-    let (summary, status) = watch(&machine, args, &asked, &path)?;
+    let told = watch(&machine, args, &asked, &path)
+        .and_then(|(summary, status)| tell(args, &path, &summary, status, begun));
+    if args.command.is_empty() { told } else { told.map_err(beside_command) }
+}
+
+/// What was seen, and how it ended.
+fn tell(
+    args: &Args,
+    path: &Path,
+    summary: &Summary,
+    status: Option<Status>,
+    begun: Begun,
+) -> anyhow::Result<Exit> {
     for missing in &summary.missing {
         eprintln!("pmuscope: {missing}");
     }
     if status == Some(Status::Signaled(Signal::TRAP.as_raw())) {
         eprintln!("pmuscope: SIGTRAP ended the command. {LOST_TRAPS}");
     }
-    let complete = summary.missing.is_empty();
-    let exit = match status {
-        Some(_) if !complete => Exit::Target(125),
-        Some(status) => Exit::Target(status.shell()),
-        None if !complete => Exit::Incomplete,
-        None => Exit::Done,
-    };
-    watch_report::tell(&path, args.output.is_some(), &args.report, begun, exit)
+    let exit = status.map_or(Exit::Done, |status| Exit::Target(status.shell()));
+    let exit = if summary.missing.is_empty() { exit } else { exit.with_missing() };
+    watch_report::tell(path, args.output.is_some(), &args.report, begun, exit)
 }
 
 /// Of programs that end by SIGTRAP while they are watched.
@@ -102,19 +109,19 @@ fn watch(
             Box::new(watch)
         }
         Err(error) if error.is_bpf_permission() => {
-            let plain = plain(options, args, &error)?;
+            let plain = plain(options, &error)?;
             go.into_iter().for_each(|go| plain.at_begin(go));
             recording.groups = plain.groups();
             Box::new(plain)
         }
-        Err(error) => return Err(refused(&error, args)),
+        Err(error) => return Err(refused(&error)),
     };
     let timeout = convert::Timeout::new(&stop, args.timeout)?;
     let switch = signals::switch_pipe()?;
     let signals = Signals { stop: timeout.as_fd(), switch: switch.as_fd() };
     let summary =
         pmuscope_recorder::record_with(&recording, &Host, machine, signals, Some(&*source))
-            .map_err(|error| failure(exit_of(args, Exit::NotPossible), error.to_string()))?;
+            .map_err(|error| failure(Exit::NotPossible, error.to_string()))?;
     let status = started.map(|started| started.end(&summary)).transpose()?;
     Ok((summary, status))
 }
@@ -186,7 +193,7 @@ fn resolve(machine: &Machine, pids: &[u32], targets: &[Target]) -> anyhow::Resul
 }
 
 /// Hits as samples of the kernel, if that can be.
-fn plain(options: WatchOptions, args: &Args, error: &WatchError) -> anyhow::Result<Plain> {
+fn plain(options: WatchOptions, error: &WatchError) -> anyhow::Result<Plain> {
     let needs = [
         (options.when.is_some(), "--when"),
         (options.when_changed, "--when-changed"),
@@ -196,7 +203,7 @@ fn plain(options: WatchOptions, args: &Args, error: &WatchError) -> anyhow::Resu
         let message = format!(
             "{what}: this needs programs of BPF, which are not allowed here ({error}). Try as root, or              with CAP_BPF and CAP_PERFMON"
         );
-        return Err(failure(exit_of(args, Exit::NotPossible), message));
+        return Err(failure(Exit::NotPossible, message));
     }
     eprintln!(
         "pmuscope: programs of BPF are not allowed here ({error}): hits are samples, one event for each          thread on each of {} CPUs, without values and without a limit of slowdown. For both: as root, or          with CAP_BPF and CAP_PERFMON",
@@ -205,15 +212,10 @@ fn plain(options: WatchOptions, args: &Args, error: &WatchError) -> anyhow::Resu
     Ok(Plain::new(options))
 }
 
-fn refused(error: &WatchError, args: &Args) -> anyhow::Error {
+fn refused(error: &WatchError) -> anyhow::Error {
     let exit = match error {
         WatchError::Condition(_) | WatchError::TrapsBefore => Exit::BadInput,
         _ => Exit::NotPossible,
     };
-    failure(exit_of(args, exit), error.to_string())
-}
-
-/// As env(1) and timeout(1) have it where a command was to be run.
-fn exit_of(args: &Args, exit: Exit) -> Exit {
-    if args.command.is_empty() { exit } else { Exit::Target(125) }
+    failure(exit, error.to_string())
 }
