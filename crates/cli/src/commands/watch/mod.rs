@@ -201,12 +201,16 @@ fn plain(options: WatchOptions, error: &WatchError) -> anyhow::Result<Plain> {
     ];
     if let Some((_, what)) = needs.iter().find(|(asked, _)| *asked) {
         let message = format!(
-            "{what}: this needs programs of BPF, which are not allowed here ({error}). Try as root, or              with CAP_BPF and CAP_PERFMON"
+            "{what}: this needs programs of BPF, which are not allowed here ({error}). Try as root, or \
+             with CAP_BPF and CAP_PERFMON"
         );
         return Err(failure(Exit::NotPossible, message));
     }
+    let counts_only = if options.count_only { "--count-only, " } else { "" };
     eprintln!(
-        "pmuscope: programs of BPF are not allowed here ({error}): hits are samples, one event for each          thread on each of {} CPUs, without values and without a limit of slowdown. For both: as root, or          with CAP_BPF and CAP_PERFMON",
+        "pmuscope: programs of BPF are not allowed here ({error}): hits are samples, one event for each \
+         thread on each of {} CPUs, without values, call chains and limits ({counts_only}--max-stack, \
+         --max-records and --max-slowdown have no effect). For these: as root, or with CAP_BPF and CAP_PERFMON",
         options.online_cpus
     );
     Ok(Plain::new(options))
