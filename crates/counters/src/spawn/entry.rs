@@ -198,6 +198,7 @@ mod tests {
     use std::ffi::OsString;
 
     use super::*;
+    use crate::fake::FakeKernel;
     use crate::host::Host;
     use crate::spawn::Status;
 
@@ -219,6 +220,19 @@ mod tests {
         stopped.go().unwrap();
         assert_eq!(child.wait().unwrap(), Status::Exited(0));
         assert!(mark.exists());
+    }
+
+    #[test]
+    fn without_a_breakpoint_a_child_stands_without_libraries() {
+        // Opened with a config of 0, on any CPU.
+        let kernel = FakeKernel::default().refusing(0, -1, libc::ENOSPC);
+        let mut child = child(&["sh", "-c", "exit 3"]);
+        let stopped = child.stop_at_entry(&kernel).unwrap();
+        assert!(!stopped.has_libraries());
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", stopped.pid())).unwrap();
+        assert!(!maps.contains("libc.so"), "{maps}");
+        stopped.go().unwrap();
+        assert_eq!(child.wait().unwrap(), Status::Exited(3));
     }
 
     #[test]

@@ -145,6 +145,12 @@ impl Started {
         };
         let mut child = HeldChild::new(command).map_err(spawned)?;
         let stopped = child.stop_at_entry(&Host).map_err(spawned)?;
+        if !stopped.has_libraries() {
+            eprintln!(
+                "pmuscope: no breakpoint can be had at the command's entry: it stands at its exec, its \
+                 libraries are not mapped yet. Names of libraries are not found"
+            );
+        }
         Ok(Self { child, stopped: Some(stopped) })
     }
 
