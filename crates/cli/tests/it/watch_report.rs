@@ -79,6 +79,24 @@ fn a_kept_recording_is_told_again_in_all_forms() {
 }
 
 #[test]
+fn what_is_kept_takes_no_flags_of_watching() {
+    let scratch = Scratch::new();
+    line().write(&scratch.path("x.data"));
+    for flag in [
+        &["--when", "new > 1"][..],
+        &["--when-changed"],
+        &["--count-only"],
+        &["--timeout", "100"],
+        &["--max-stack", "32"],
+        &["--max-records", "100000"],
+        &["--max-slowdown", "10"],
+    ] {
+        let refused = scratch.pmuscope([&["watch", "-i", "x.data"], flag].concat());
+        refused.exits(2).complains("cannot be used with").complains(flag[0]).prints_nothing();
+    }
+}
+
+#[test]
 fn what_is_missing_has_its_status() {
     let scratch = Scratch::new();
     Recording { killed: true, ..line() }.write(&scratch.path("killed.data"));

@@ -51,8 +51,14 @@ pub(crate) struct Args {
     /// Only count: by thread and instruction, without values and stacks
     #[arg(long, help_heading = "Hits")]
     pub(super) count_only: bool,
-    /// Take call stacks of so many frames, by frame pointers; 0: none
-    #[arg(long, value_name = "FRAMES", default_value_t = 32, help_heading = "Hits")]
+    /// Take call stacks of so many frames, 127 at most, by frame pointers; 0: none
+    #[arg(
+        long,
+        value_name = "FRAMES",
+        default_value_t = 32,
+        value_parser = clap::value_parser!(u16).range(..=127),
+        help_heading = "Hits"
+    )]
     pub(super) max_stack: u16,
     /// Write down so many hits a second at most: beyond that every Nth is
     #[arg(long, value_name = "N", default_value_t = 100_000, help_heading = "Hits")]
@@ -70,7 +76,10 @@ pub(crate) struct Args {
         short,
         long,
         value_name = "FILE",
-        conflicts_with_all = ["target", "pid", "all_cpus", "command", "output"],
+        conflicts_with_all = [
+            "target", "pid", "all_cpus", "timeout", "command", "when", "when_changed", "count_only", "max_stack",
+            "max_records", "max_slowdown", "output",
+        ],
         help_heading = "Output"
     )]
     pub(super) input: Option<PathBuf>,
