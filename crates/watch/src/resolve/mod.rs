@@ -9,7 +9,7 @@
 //! ```
 //!
 //! What depends on the moment is in the [`Watchpoint`]: which pointers were followed, and notes for
-//! people. [`check`] asks a program that does not run yet whether the names are right.
+//! people.
 
 mod error;
 mod kernel;
@@ -17,8 +17,6 @@ mod memory;
 mod modules;
 mod names;
 mod pieces;
-
-use std::path::Path;
 
 use pmuscope_machine::Machine;
 use pmuscope_symbols::Sources;
@@ -126,17 +124,6 @@ pub fn resolve_kernel(
     targets: &[Target],
 ) -> Result<Vec<Watchpoint>, ResolveError> {
     targets.iter().map(|target| kernel::one(machine, target)).collect()
-}
-
-/// Asks the program at `path`, which does not run yet, whether it has what `targets` name. Names that
-/// it does not have may be in its libraries, and pointers do not point anywhere yet: neither is an
-/// error here. The answer is what is already known to be missing, as notes.
-///
-/// # Errors
-/// If a name can be nothing in this program: misspelt fields, what was optimised out, unaligned
-/// addresses, a function to be watched for writes.
-pub fn check(path: &Path, targets: &[Target]) -> Result<Vec<String>, ResolveError> {
-    names::check(path, targets)
 }
 
 fn at_address(

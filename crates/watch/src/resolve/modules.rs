@@ -185,7 +185,7 @@ fn bias(mappings: &[Mapping], segments: &[Segment]) -> Option<u64> {
 }
 
 /// Why a file cannot be had, for people.
-pub(super) fn said(state: &pmuscope_symbols::State) -> String {
+fn said(state: &pmuscope_symbols::State) -> String {
     use pmuscope_symbols::State;
     match state {
         State::FileMissing => "it is not there".into(),

@@ -1,14 +1,11 @@
 //! Targets with names: which module has them, and where they are in the process.
 
-use std::path::Path;
-
-use pmuscope_symbols::Sources;
 use pmuscope_symbols::definitions::{
     CodePlaces, DataPlace, DefinitionError, Definitions, Expression, NameKind, Step, ValueType,
 };
 
 use super::memory::Process;
-use super::modules::{Module, Modules, said};
+use super::modules::{Module, Modules};
 use super::{Followed, ResolveError, Watchpoint, pieces};
 use crate::target::{self, Access, Place, Target};
 
@@ -340,38 +337,4 @@ fn follow(
         }
     }
     Ok((at, followed))
-}
-
-/// Asks a program that does not run yet.
-pub(super) fn check(path: &Path, targets: &[Target]) -> Result<Vec<String>, ResolveError> {
-    let named =
-        |target: &&Target| !matches!(target.place, Place::Address(_)) && !target.is_kernel();
-    let mut notes = Vec::new();
-    let mut definitions = None;
-    for target in targets.iter().filter(named) {
-        if let Place::Named { module: target::Module::Named(_), .. }
-        | Place::Line { module: target::Module::Named(_), .. } = &target.place
-        {
-            continue; // its library is not mapped yet
-        }
-        if definitions.is_none() {
-            let opened = Definitions::open(&Sources::default(), path, None);
-            definitions = Some(opened.map_err(|state| ResolveError::File {
-                target: target.text.clone(),
-                path: path.to_path_buf(),
-                why: said(&state),
-            })?);
-        }
-        let Some(definitions) = &definitions else { continue };
-        match ask(definitions, target) {
-            Ok(Answer::Data(_) | Answer::Code(_)) => {}
-            Err(Refusal::Final(error)) => return Err(error),
-            Err(Refusal::Elsewhere(error)) => notes.push(format!(
-                "{}: {error} in {}; libraries are asked once it runs",
-                target.text,
-                path.display()
-            )),
-        }
-    }
-    Ok(notes)
 }

@@ -2,7 +2,7 @@
 
 use pmuscope_machine::Machine;
 use pmuscope_symbols::definitions::ValueType;
-use pmuscope_watch::resolve::{Piece, check, resolve};
+use pmuscope_watch::resolve::{Piece, resolve};
 use pmuscope_watch::target::{Access, Target};
 
 use crate::programs::{Running, compile};
@@ -103,28 +103,6 @@ fn a_stripped_program_knows_what_it_exports() {
     assert_eq!(running.found("push").address, running.address("push"));
     let error = running.error("hidden");
     assert!(error.contains("/plain, which knows only names that it exports, and "), "{error}");
-}
-
-#[test]
-fn a_program_is_asked_before_it_runs() {
-    let dir = tempfile::tempdir().unwrap();
-    let Some(path) = compile("cc", dir.path(), ("plain.c", SOURCE), "plain", &["-g"]) else {
-        return;
-    };
-    let ask = |text: &str| check(&path, &[Target::parse(text).unwrap()]);
-    for there in
-        ["counter", "table[3]:rw", "push", "plain.c:9", "kernel!jiffies/8", "0x10/4", "libc!x"]
-    {
-        assert_eq!(ask(there).unwrap(), [""; 0], "{there}");
-    }
-    let notes = ask("environ").unwrap();
-    assert!(notes[0].contains("libraries are asked once it runs"), "{notes:?}");
-    let error = |text: &str| ask(text).unwrap_err().to_string();
-    assert!(error("table[6]").contains("has 6 elements, counted from 0: there is no [6]"));
-    assert!(error("push:w").contains("push is a function"));
-    assert!(error("own").contains("own is thread-local"));
-    let gone = check(&dir.path().join("none"), &[Target::parse("x").unwrap()]).unwrap_err();
-    assert!(gone.to_string().contains("none cannot be read: it is not there"), "{gone}");
 }
 
 #[test]
