@@ -8,12 +8,10 @@
 
 use pmuscope_counters::Kernel;
 use pmuscope_machine::{CpuSet, Machine, MachineError};
-use pmuscope_perfdata::watch::WatchTarget;
 use serde::Serialize;
 use thiserror::Error;
 
 use crate::kernel::{self, KernelError};
-use crate::points::Point;
 use crate::slots::{Kind, Owner, Slots, Task};
 
 /// Slots that x86 has, whoever holds them.
@@ -28,17 +26,6 @@ pub struct Wanted {
     pub kind: Kind,
     /// Slots that it takes: long objects need several.
     pub slots: u32,
-}
-
-/// What these targets take: a slot for each of their points.
-#[must_use]
-pub fn wanted(targets: &[WatchTarget], points: &[Point]) -> Vec<Wanted> {
-    let of = |(number, target): (usize, &WatchTarget)| {
-        let mut points = points.iter().filter(|point| point.target == number).peekable();
-        let kind = points.peek().map_or(Kind::Data, |point| point.kind());
-        Wanted { name: target.name.clone(), kind, slots: points.count() as u32 }
-    };
-    targets.iter().enumerate().map(of).collect()
 }
 
 /// Where watchpoints are to be.
@@ -277,40 +264,4 @@ fn to_drop(wanted: &[Wanted], free: Slots) -> Vec<String> {
         }
     }
     dropped
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use pmuscope_perfdata::watch::{Access, ValueKind};
-
-    #[test]
-    fn a_target_takes_a_slot_for_each_of_its_points() {
-        let target = |name: &str| WatchTarget {
-            name: name.to_owned(),
-            type_name: String::new(),
-            value: ValueKind::Unsigned,
-            names: Vec::new(),
-            declared: None,
-            address: 0,
-            bytes: 8,
-            access: Access::Write,
-            in_kernel: false,
-            notes: Vec::new(),
-        };
-        let point = |target, access| Point {
-            target,
-            address: 0,
-            bytes: 8,
-            access,
-            in_kernel: false,
-            is_shared: false,
-        };
-        let points = [point(0, Access::Write), point(1, Access::Execute), point(0, Access::Write)];
-        let one = |name: &str, kind, slots| Wanted { name: name.to_owned(), kind, slots };
-        assert_eq!(
-            wanted(&[target("x"), target("f.c:3")], &points),
-            [one("x", Kind::Data, 2), one("f.c:3", Kind::Instruction, 1)]
-        );
-    }
 }
