@@ -1,5 +1,5 @@
 //! What a hit costs here: a thread of ours writes to a word of ours, with and without a breakpoint on it
-//! that runs the same program.
+//! that runs a program like the target's: without its condition, on a shallow stack.
 //!
 //! It is a test at the same time. On arm64 kernels before 6.6 a thread never gets past a breakpoint whose
 //! hits go to a program (they single-step only over those whose hits become samples): ours is let
