@@ -13,17 +13,25 @@ use rustix::process::Signal;
 use crate::harness::{Scratch, Started, need_full, need_root, skip_unless};
 use crate::recording::{Recording, has_begun};
 
-/// Compiles `watched.c` once, with debug information and frame pointers.
+/// Compiles `watched.c` once, with debug information and frame pointers, to the same addresses in all processes.
 pub(crate) fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| {
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/watched.c");
-        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("watched");
-        let flags = ["-g", "-O1", "-no-pie", "-fno-omit-frame-pointer", "-pthread", "-o"];
-        let compiled = Command::new("cc").args(flags).arg(&program).arg(source).status();
-        assert!(compiled.expect("a C compiler").success());
-        program
-    })
+    PROGRAM.get_or_init(|| compiled("watched", &["-no-pie", "-fno-pie"]))
+}
+
+fn compiled(name: &str, how: &[&str]) -> PathBuf {
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/watched.c");
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let flags = ["-g", "-O1", "-fno-omit-frame-pointer", "-pthread", "-o"];
+    let compiled = Command::new("cc").args(how).args(flags).arg(&program).arg(source).status();
+    assert!(compiled.expect("a C compiler").success());
+    program
+}
+
+/// The same, at addresses that differ from process to process.
+fn moved_program() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| compiled("watched-moved", &["-pie", "-fPIE"]))
 }
 
 fn program_text() -> &'static str {
@@ -37,7 +45,11 @@ fn need_bpf() -> Option<String> {
 
 /// Starts it; it writes once it is told.
 fn start(words: &[&str]) -> Started {
-    let mut command = Command::new(program());
+    start_of(program(), words)
+}
+
+fn start_of(program: &Path, words: &[&str]) -> Started {
+    let mut command = Command::new(program);
     let started = Started::of(command.args(words).stdin(Stdio::piped()));
     started.wait_until(|| started.said("ready"));
     started
@@ -362,4 +374,59 @@ fn what_cannot_be_watched_is_said() {
         let refused = scratch.pmuscope(["watch", target, "--", program_text()]);
         refused.exits(125).complains(target).prints_nothing();
     }
+}
+
+#[test]
+fn a_watch_ends_after_its_time_and_says_what_was_seen() {
+    skip_unless!(need_bpf());
+    let scratch = Scratch::new();
+    // It would write for hours.
+    let mut program = start(&["1", "100000000", "1000000"]);
+    let pid = program.pid().to_string();
+    program.tell("go\n");
+    let watch = ["watch", "--timeout", "1500", "-o", "x.data", "-p", &pid, "counter"];
+    scratch.pmuscope(watch).exits(0).prints("writes of counter, process").prints("step watched.c:");
+    let info = Recording::at(scratch.path("x.data")).everyone_agrees();
+    assert!(hits_by_thread(watch_of(&info)).into_values().sum::<u64>() > 0);
+    program.signal(Signal::KILL);
+    program.ends().exits(128 + Signal::KILL.as_raw());
+}
+
+#[test]
+fn processes_are_watched_together_if_they_have_the_same_addresses() {
+    skip_unless!(need_bpf());
+    let scratch = Scratch::new();
+    let mut both = [start(&["1", "30"]), start(&["1", "20"])];
+    let pids = both.each_ref().map(|one| one.pid().to_string()).join(",");
+    let path = scratch.path("x.data");
+    let watch = scratch.start(["watch", "-o", "x.data", "-p", &pids, "counter"]);
+    watch.wait_until(|| has_begun(&path));
+    both.iter_mut().for_each(|one| one.tell("go\n"));
+    for one in both {
+        one.ends().exits(0);
+    }
+    watch.ends().exits(0);
+    let info = Recording::at(path).everyone_agrees();
+    let mut hits: Vec<u64> = hits_by_thread(watch_of(&info)).into_values().collect();
+    hits.sort_unstable();
+    assert_eq!(hits, [20, 30]);
+
+    let both = [start(&["1", "1"]), start_of(moved_program(), &["1", "1"])];
+    let pids = both.each_ref().map(|one| one.pid().to_string()).join(",");
+    let refused = scratch.pmuscope(["watch", "-p", &pids, "counter"]);
+    refused.exits(2).prints_nothing().complains("a slot watches one address. Try a watch for each");
+}
+
+#[test]
+fn a_command_that_a_trap_ends_is_told_of() {
+    skip_unless!(need_bpf());
+    let scratch = Scratch::new();
+    let own = ["watch", "libc.so.6!environ", "--", "sh", "-c", "kill -TRAP $$"];
+    let told = scratch.pmuscope(own);
+    told.exits(128 + Signal::TRAP.as_raw())
+        .complains("pmuscope: SIGTRAP ended the command. A kernel");
+    let other = ["watch", "libc.so.6!environ", "--", "sh", "-c", "kill -TERM $$"];
+    let other = scratch.pmuscope(other);
+    other.exits(128 + Signal::TERM.as_raw());
+    assert!(!other.stderr.contains("SIGTRAP ended the command"), "{other}");
 }
