@@ -110,6 +110,7 @@ fn rounds(
             point: 0,
             address,
             bytes: Some(8),
+            argument: None,
             in_kernel: false,
             is_shared: false,
             kind: ValueKind::Unsigned,

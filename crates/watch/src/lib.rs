@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod argument;
 pub mod condition;
 mod cost;
 mod hits;

@@ -40,6 +40,12 @@ const CONTEXT_IP: Option<i16> = Some(32 * 8);
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const CONTEXT_IP: Option<i16> = None;
 
+/// Where it has the arguments that are passed in registers: rdi, rsi, rdx, rcx, r8, r9; x0 to x5.
+#[cfg(target_arch = "x86_64")]
+const ARGUMENTS: [i16; 6] = [112, 104, 96, 88, 72, 64];
+#[cfg(not(target_arch = "x86_64"))]
+const ARGUMENTS: [i16; 6] = [0, 8, 16, 24, 32, 40];
+
 /// Whether a data breakpoint traps after the access: then what is read at the hit is the new value.
 pub(crate) const TRAPS_AFTER: bool = cfg!(target_arch = "x86_64");
 
@@ -54,6 +60,8 @@ pub(crate) struct Watched {
     pub(crate) address: u64,
     /// Bytes of the value; `None` for an instruction.
     pub(crate) bytes: Option<u8>,
+    /// Of an instruction, where a function begins: its argument of this number, from 1, is the value.
+    pub(crate) argument: Option<u8>,
     /// An address of the kernel's.
     pub(crate) in_kernel: bool,
     /// Memory that processes share: the hit before may be another process'.
@@ -275,6 +283,13 @@ impl Maker<'_> {
 
     /// Reads the value: FLAGS and VALUE.
     fn value(&mut self) {
+        let number = self.watched.argument.and_then(|number| number.checked_sub(1));
+        let argument = number.and_then(|number| ARGUMENTS.get(usize::from(number)));
+        if let Some(&at) = argument {
+            let known = HitFlags::VALUE.bits() as i32;
+            self.code.load(Width::Double, R1, R6, at).store(Width::Double, R10, frame::VALUE, R1);
+            self.code.store(Width::Double, R10, frame::FLAGS, known);
+        }
         let Some(bytes) = self.watched.bytes else { return };
         let helper = if self.watched.in_kernel { Helper::ReadKernel } else { Helper::ReadUser };
         let mut flags = HitFlags::VALUE;

@@ -127,6 +127,14 @@ pub enum TargetError {
         /// What should be one.
         access: String,
     },
+    /// An object behind an argument is not said whole.
+    #[error("cannot read the target {text:?}: {why}. Try: $1+0x28/8@queue_push")]
+    Argument {
+        /// As typed.
+        text: String,
+        /// What is wrong.
+        why: &'static str,
+    },
     /// A line of source code is executed, nothing else.
     #[error(
         "cannot watch {text:?}: a line of source code is executed, not read or written. Try: {place}:x"

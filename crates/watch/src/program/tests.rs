@@ -17,6 +17,7 @@ fn watched(address: u64) -> Watched {
         point: 0,
         address,
         bytes: Some(4),
+        argument: None,
         in_kernel: false,
         is_shared: false,
         kind: ValueKind::Unsigned,

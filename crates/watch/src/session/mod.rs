@@ -95,6 +95,9 @@ pub enum WatchError {
          numbers of the machine. Try on the machine itself, or in a container with its pid namespace (--pid=host)"
     )]
     Namespace,
+    /// The target has ended, or cannot be looked into.
+    #[error("{0}")]
+    Gone(String),
     /// The new value is not known at the hit.
     #[error(
         "on this architecture a breakpoint traps before the access, when the new value is not there yet: \
@@ -318,6 +321,7 @@ fn watched(options: &WatchOptions, number: usize) -> Result<Watched, ConditionEr
         point: number as u32,
         address: point.address,
         bytes: (!executes).then_some(point.bytes),
+        argument: None,
         in_kernel: point.in_kernel,
         is_shared: point.is_shared,
         kind,
