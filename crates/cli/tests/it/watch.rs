@@ -265,6 +265,29 @@ fn more_records_than_are_wanted_stand_for_each_other() {
 }
 
 #[test]
+fn an_object_without_a_name_is_watched_behind_an_argument() {
+    skip_unless!(need_bpf());
+    let scratch = Scratch::new();
+    let mut program = start(&["1", "1"]);
+    let pid = program.pid().to_string();
+    let path = scratch.path("x.data");
+    let watch = scratch.start(["watch", "-o", "x.data", "-p", &pid, "$2+8/8@finish"]);
+    // It waits for the call, which comes when it is told.
+    std::thread::sleep(std::time::Duration::from_millis(1000));
+    program.tell("o\n");
+    program.ends().exits(0).prints("done 40");
+    watch.ends().exits(0).prints("argument 2 of finish was 0x").prints("finish");
+    let recording = Recording::at(path);
+    let info = recording.everyone_agrees();
+    assert_eq!(watch_of(&info).targets[0].name, "$2+8/8@finish");
+    let hits = hits(&recording);
+    assert!(hits.len() > 5 && hits.len() < 40, "{} hits", hits.len());
+    assert_eq!(hits.last().unwrap().0.value, 40);
+    let early = scratch.pmuscope(["watch", "$2/8@finish", "--", program_text(), "1", "1"]);
+    early.exits(125).complains("nobody called finish until the end");
+}
+
+#[test]
 fn fields_and_lines_are_watched() {
     skip_unless!(need_bpf());
     let scratch = Scratch::new();

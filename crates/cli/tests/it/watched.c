@@ -25,6 +25,16 @@ __attribute__((noinline)) void step(void) {
     counter++; /* the line of writes */
 }
 
+struct job {
+    long id;
+    long done;
+};
+
+/* An object without a name. */
+__attribute__((noinline)) void finish(long unused, struct job *job) {
+    job->done += unused + 1;
+}
+
 static void rest(void) {
     struct timespec pause = {0, pause_ns};
     if (pause_ns)
@@ -86,6 +96,15 @@ int main(int count, char **words) {
     }
     if (line[0] == 'f' || line[0] == 'e')
         wait(NULL);
+    if (line[0] == 'o') {
+        struct job *job = calloc(1, sizeof *job);
+        struct timespec pause = {0, 20000000};
+        for (int i = 0; i < 40; i++) {
+            finish(0, job);
+            nanosleep(&pause, NULL);
+        }
+        printf("done %ld\n", job->done);
+    }
     /* The kernel writes here. */
     FILE *zero = fopen("/dev/zero", "r");
     if (zero && read(fileno(zero), text, 8) == 8)

@@ -14,10 +14,10 @@ use pmuscope_watch::condition::Condition;
 use pmuscope_watch::prepare;
 use pmuscope_watch::resolve::Watchpoint;
 use pmuscope_watch::session::WatchOptions;
-use pmuscope_watch::target::Target;
-use rustix::event::epoll;
+use rustix::event::{PollFd, PollFlags, epoll, poll};
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
 
+use super::arguments::Wanted;
 use super::flags::Args;
 use super::plan;
 use crate::exit::{Exit, failure};
@@ -27,7 +27,7 @@ const CLOCK: i32 = 1;
 
 /// What was typed, checked as far as that goes without a target.
 pub(super) struct Asked {
-    pub(super) targets: Vec<Target>,
+    pub(super) targets: Vec<Wanted>,
     when: Option<Condition>,
     most_slowdown: Option<f64>,
 }
@@ -41,8 +41,8 @@ pub(super) fn asked(args: &Args) -> anyhow::Result<Asked> {
                 .into(),
         ));
     }
-    let targets = args.target.iter().map(|text| Target::parse(text));
-    let targets: Result<Vec<Target>, _> = targets.collect();
+    let targets = args.target.iter().map(|text| Wanted::parse(text));
+    let targets: Result<Vec<Wanted>, _> = targets.collect();
     let targets = targets.map_err(|error| bad(error.to_string()))?;
     let when = args.when.as_deref().map(Condition::parse).transpose();
     let when = when.map_err(|error| bad(error.to_string()))?;
@@ -161,6 +161,15 @@ impl Timeout {
             Ok(Self { epoll: both, _timer: timer })
         };
         make().context("cannot wait for the end")
+    }
+}
+
+impl Timeout {
+    /// Whether the end has come.
+    pub(super) fn is_over(&self) -> bool {
+        let mut fds = [PollFd::new(&self.epoll, PollFlags::IN)];
+        // An error here can only be EINTR.
+        poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
     }
 }
 

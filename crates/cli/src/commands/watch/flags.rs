@@ -14,6 +14,7 @@ use crate::commands::watch_report::ReportArgs;
   pmuscope watch -p 4711 'queue.c:head->next:rw' a field behind a pointer, whoever touches it
   pmuscope watch -p 4711 --when 'new > 10' depth only hits that matter are written down
   pmuscope watch -p 4711 main.c:118              who executes this line
+  pmuscope watch -p 4711 '$1+0x28/8@queue_push'  behind the first argument of the next call
   pmuscope watch -p 4711 --count-only jobs done  counts only, of two variables
   sudo pmuscope watch -a 'kernel!jiffies/8'      the kernel's own
   pmuscope watch plan -p 4711 ready_count depth  would they fit, and who has the slots

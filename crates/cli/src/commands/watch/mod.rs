@@ -5,6 +5,7 @@
 //!       ─► recording of hits (`watch::session` in `recorder`) ─► answer (`profile::hits`) ─► report
 //! ```
 
+mod arguments;
 mod convert;
 mod flags;
 mod plan;
@@ -99,7 +100,9 @@ fn watch(
         command => Some(Started::new(command)?),
     };
     let pids = started.as_ref().map_or_else(|| args.pid.clone(), |it| vec![it.child.pid()]);
-    let watchpoints = resolve(machine, &pids, &asked.targets)?;
+    let timeout = convert::Timeout::new(&stop, args.timeout)?;
+    let watchpoints =
+        arguments::watchpoints(machine, &pids, &asked.targets, started.as_mut(), &timeout)?;
     let options = convert::options(machine, args, asked, &pids, &watchpoints)?;
     let go = started.as_mut().and_then(Started::go);
     let mut recording = convert::recording(args, &pids, path);
@@ -116,7 +119,6 @@ fn watch(
         }
         Err(error) => return Err(refused(&error)),
     };
-    let timeout = convert::Timeout::new(&stop, args.timeout)?;
     let switch = signals::switch_pipe()?;
     let signals = Signals { stop: timeout.as_fd(), switch: switch.as_fd() };
     let summary =
@@ -152,6 +154,10 @@ impl Started {
             );
         }
         Ok(Self { child, stopped: Some(stopped) })
+    }
+
+    fn has_ended(&mut self) -> bool {
+        self.child.try_wait().is_ok_and(|status| status.is_some())
     }
 
     /// What lets it go.
