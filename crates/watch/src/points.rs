@@ -8,18 +8,13 @@
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 
-use pmuscope_abi::{Attr, AttrFlags, OpenFlags, ReadFormat, SampleType, event_type};
+use pmuscope_abi::{Attr, AttrFlags, OpenFlags, ReadFormat, SampleType, breakpoint, event_type};
 use pmuscope_bpf::Program;
 use pmuscope_counters::{Kernel, errno_name};
 use pmuscope_perfdata::watch::Access;
 use rustix::io::Errno;
 
 use crate::slots::Kind;
-
-/// `HW_BREAKPOINT_R`, `_W`, `_X`.
-const READ: u32 = 1;
-const WRITE: u32 = 2;
-const EXECUTE: u32 = 4;
 
 /// What one slot is to watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,7 +44,7 @@ impl Point {
     #[must_use]
     pub fn length(&self) -> u64 {
         match self.access {
-            Access::Execute => crate::kernel::INSTRUCTION,
+            Access::Execute => breakpoint::INSTRUCTION,
             _ => u64::from(self.bytes),
         }
     }
@@ -58,11 +53,11 @@ impl Point {
     #[must_use]
     pub fn attr(&self) -> Attr {
         let bp_type = match self.access {
-            Access::Read if cfg!(target_arch = "x86_64") => READ | WRITE,
-            Access::Read => READ,
-            Access::Write => WRITE,
-            Access::ReadWrite => READ | WRITE,
-            Access::Execute => EXECUTE,
+            Access::Read if cfg!(target_arch = "x86_64") => breakpoint::READ_WRITE,
+            Access::Read => breakpoint::READ,
+            Access::Write => breakpoint::WRITE,
+            Access::ReadWrite => breakpoint::READ_WRITE,
+            Access::Execute => breakpoint::EXECUTE,
         };
         Attr {
             event_type: event_type::BREAKPOINT,
