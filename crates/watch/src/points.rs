@@ -10,7 +10,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 use pmuscope_abi::{Attr, AttrFlags, OpenFlags, ReadFormat, SampleType, breakpoint, event_type};
 use pmuscope_bpf::Program;
-use pmuscope_counters::{Kernel, errno_name};
+use pmuscope_counters::{Kernel, errno_name, open_refusal};
 use pmuscope_perfdata::watch::Access;
 use rustix::io::Errno;
 
@@ -103,10 +103,7 @@ pub enum Place {
 #[non_exhaustive]
 pub enum PointError {
     /// The kernel refused one.
-    #[error(
-        "cannot watch {address:#x} for {place}: perf_event_open: {}. {advice}",
-        errno_name(source)
-    )]
+    #[error("cannot watch {address:#x} for {place}: {}. {advice}", open_refusal(source))]
     Open {
         /// The address.
         address: u64,

@@ -10,7 +10,7 @@ use pmuscope_perfdata::reader::Record;
 use pmuscope_perfdata::watch::{Hit, HitFlags, WatchInfo};
 use rustix::process::Signal;
 
-use crate::harness::{Scratch, Started, need_full, need_root, skip_unless};
+use crate::harness::{Outcome, Scratch, Started, need_full, need_root, skip_unless};
 use crate::recording::{Recording, has_begun};
 
 /// Compiles `watched.c` once, with debug information and frame pointers, to the same addresses in all processes.
@@ -207,19 +207,26 @@ fn writes_of_the_kernel_are_hits_too() {
     assert!(!writers.is_empty() && writers.iter().all(|writer| writer.in_kernel), "{writers:?}");
 }
 
-#[test]
-fn children_are_watched_in_their_own_copies() {
-    skip_unless!(need_bpf());
-    let scratch = Scratch::new();
+/// Watches the counter of a program of one thread and ten writes, which is told this once the watch has begun.
+#[track_caller]
+fn watch_told(scratch: &Scratch, line: &str) -> (Recording, Outcome) {
     let mut program = start(&["1", "10"]);
     let pid = program.pid().to_string();
     let path = scratch.path("x.data");
     let watch = scratch.start(["watch", "-o", "x.data", "-p", &pid, "counter"]);
     watch.wait_until(|| has_begun(&path));
-    program.tell("f\n");
-    program.ends().exits(0).prints("counter 10");
+    program.tell(line);
+    let program = program.ends();
+    program.exits(0).prints("counter 10\n");
     watch.ends().exits(0);
-    let recording = Recording::at(path);
+    (Recording::at(path), program)
+}
+
+#[test]
+fn children_are_watched_in_their_own_copies() {
+    skip_unless!(need_bpf());
+    let scratch = Scratch::new();
+    let (recording, _) = watch_told(&scratch, "f\n");
     recording.everyone_agrees();
     let last = hits(&recording).pop().unwrap().0;
     // The first hit in a process has no past that would be known.
@@ -230,15 +237,9 @@ fn children_are_watched_in_their_own_copies() {
 fn a_program_that_is_run_by_a_child_is_another_one() {
     skip_unless!(need_bpf());
     let scratch = Scratch::new();
-    let mut program = start(&["1", "10"]);
-    let pid = program.pid().to_string();
-    let path = scratch.path("x.data");
-    let watch = scratch.start(["watch", "-o", "x.data", "-p", &pid, "counter"]);
-    watch.wait_until(|| has_begun(&path));
-    program.tell("e\n");
-    program.ends().exits(0).prints("counter 5\n").prints("counter 10\n");
-    watch.ends().exits(0);
-    let info = Recording::at(path).everyone_agrees();
+    let (recording, program) = watch_told(&scratch, "e\n");
+    program.prints("counter 5\n");
+    let info = recording.everyone_agrees();
     assert_eq!(hits_by_thread(watch_of(&info)).into_values().collect::<Vec<_>>(), [10]);
 }
 
