@@ -66,11 +66,4 @@ impl RingBuffer {
             }
         }
     }
-
-    /// Bytes that wait to be drained.
-    #[must_use]
-    pub fn waiting(&self) -> u64 {
-        let consumed = self.pages.consumer().load(Ordering::Relaxed);
-        self.pages.producer().load(Ordering::Acquire).saturating_sub(consumed)
-    }
 }

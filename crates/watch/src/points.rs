@@ -177,12 +177,6 @@ impl Opened {
         Ok(())
     }
 
-    /// Descriptors in all.
-    #[must_use]
-    pub fn descriptors(&self) -> usize {
-        self.points.iter().map(|(_, _, events)| events.len()).sum()
-    }
-
     /// Arms all, for all threads.
     ///
     /// # Errors

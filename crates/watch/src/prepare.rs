@@ -1,7 +1,5 @@
 //! From watchpoints with addresses to what is opened: points, and turns where not all of them fit.
 
-use std::path::Path;
-
 use pmuscope_machine::{Machine, Mapping};
 use pmuscope_perfdata::watch::{ValueKind, WatchTarget};
 use pmuscope_symbols::definitions::ValueType;
@@ -105,14 +103,6 @@ fn fits(points: &[Point], turn: &[usize], number: usize, slots: Slots) -> bool {
             of(Kind::Data) <= data && of(Kind::Instruction) <= instruction
         }
     }
-}
-
-/// The program file of a process, for messages.
-#[must_use]
-pub fn program_of(machine: &Machine, pid: u32) -> Option<String> {
-    let link = machine.root().join(format!("proc/{pid}/exe"));
-    let path = std::fs::read_link(link).ok()?;
-    Some(path.file_name().map_or(path.as_path(), Path::new).to_string_lossy().into_owned())
 }
 
 #[cfg(test)]

@@ -175,12 +175,6 @@ impl<'a> Watch<'a> {
         Ok(Self { options, kernel, machine, memory, programs, identities, cost, at_begin, state })
     }
 
-    /// What a hit costs.
-    #[must_use]
-    pub fn cost(&self) -> HitCost {
-        self.cost
-    }
-
     /// Does this once points are armed, before the target goes on: a command that waits is let go.
     pub fn at_begin(&self, act: impl FnOnce() -> Result<(), RecorderError> + Send + 'static) {
         *self.at_begin.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(act));
