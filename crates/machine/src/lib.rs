@@ -2,7 +2,7 @@
 //!
 //! [`Machine`] reads everything below one root folder, so that a test can hand it a fixture tree; a
 //! function says which file it reads. What a kernel or a container does not show is `None` or an error
-//! with its reason, never a made-up number. Only [`place`] acts on the calling thread and its memory.
+//! with its reason, never a made-up number. Only [`place`] and [`pages`] act: on threads and their memory.
 
 mod activity;
 mod budget;
@@ -19,12 +19,14 @@ mod kernel;
 mod limits;
 mod maps;
 mod memory;
+pub mod pages;
 pub mod place;
 mod pmu;
 pub mod probe;
 mod process;
 mod processor;
 mod read;
+mod running;
 mod surroundings;
 mod sys;
 mod threads;
@@ -51,6 +53,7 @@ pub use pmu::{Pmu, PmuEvent};
 pub use process::Task;
 pub use processor::{Cache, Frequency, Governor, Processor, Smt};
 pub use read::Machine;
+pub use running::ThreadRun;
 pub use surroundings::{Sign, Surroundings};
 pub use threads::ThreadRoom;
 pub use topology::{Cpu, Node, Topology};

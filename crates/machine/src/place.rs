@@ -1,8 +1,12 @@
-//! Placement of the calling thread and of pages of this process.
+//! Placement of threads, and of pages of this process. ([`crate::pages`] has those of others.)
 
 use std::io;
 
+use crate::pages::{self, PageState};
 use crate::{CpuSet, sys};
+
+/// What system calls take for the calling thread.
+const CALLING: u32 = 0;
 
 /// Far beyond the largest kernel; ends the search for a mask that is large enough.
 const MAX_MASK_WORDS: usize = (CpuSet::MAX / u64::BITS) as usize;
@@ -12,10 +16,18 @@ const MAX_MASK_WORDS: usize = (CpuSet::MAX / u64::BITS) as usize;
 /// # Errors
 /// What the kernel says.
 pub fn affinity() -> io::Result<CpuSet> {
+    affinity_of(CALLING)
+}
+
+/// The CPUs that a thread may run on, as far as they are online.
+///
+/// # Errors
+/// What the kernel says: `ESRCH` if the thread ended.
+pub fn affinity_of(tid: u32) -> io::Result<CpuSet> {
     // The kernel wants room for every CPU that it could ever have, and refuses a smaller mask.
     let mut words = vec![0u64; 16];
     loop {
-        match sys::sched_getaffinity(&mut words) {
+        match sys::sched_getaffinity(tid, &mut words) {
             Ok(()) => return Ok(CpuSet::from_words(words)),
             Err(error) if error.raw_os_error() != Some(libc::EINVAL) => return Err(error),
             Err(error) if words.len() >= MAX_MASK_WORDS => return Err(error),
@@ -33,7 +45,16 @@ pub fn affinity() -> io::Result<CpuSet> {
 /// # Errors
 /// `EINVAL` if none of them is online and in the process's cpuset.
 pub fn set_affinity(cpus: &CpuSet) -> io::Result<()> {
-    sys::sched_setaffinity(cpus.words())
+    set_affinity_of(CALLING, cpus)
+}
+
+/// Lets a thread run on these CPUs only.
+///
+/// # Errors
+/// `ESRCH` if the thread ended; `EPERM` for another user's without `CAP_SYS_NICE`; `EINVAL` if none of the
+/// CPUs is online and in the thread's cpuset.
+pub fn set_affinity_of(tid: u32, cpus: &CpuSet) -> io::Result<()> {
+    sys::sched_setaffinity(tid, cpus.words())
 }
 
 /// The CPU the calling thread runs on at this moment.
@@ -81,21 +102,15 @@ pub fn bind_to_node(memory: &mut [u8], node: u32) -> io::Result<()> {
 /// # Errors
 /// What the kernel says, such as `ENOSYS` without NUMA.
 pub fn node_of_pages(memory: &[u8]) -> io::Result<Vec<Option<u32>>> {
-    /// Pages per call, so that asking about a large buffer takes little memory.
-    const BATCH: usize = 4096;
     if memory.is_empty() {
         return Ok(Vec::new());
     }
     let page = page_size();
     let first = memory.as_ptr() as usize / page * page;
     let end = memory.as_ptr() as usize + memory.len();
-    let addresses: Vec<usize> = (first..end).step_by(page).collect();
-    let mut nodes = Vec::with_capacity(addresses.len());
-    for batch in addresses.chunks(BATCH) {
-        let status = sys::move_pages_query(batch)?;
-        nodes.extend(status.into_iter().map(|node| u32::try_from(node).ok()));
-    }
-    Ok(nodes)
+    let addresses: Vec<u64> = (first..end).step_by(page).map(|address| address as u64).collect();
+    let states = pages::states(None, &addresses)?;
+    Ok(states.into_iter().map(PageState::node).collect())
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::{Machine, MachineError};
 
 /// A line of `stat` or a `status` file; comm is at most 16 bytes, everything else are numbers.
-const TASK_BYTES: u64 = 1 << 16;
+pub(crate) const TASK_BYTES: u64 = 1 << 16;
 
 /// A thread.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -12,13 +12,14 @@ fn check(result: libc::c_long) -> io::Result<libc::c_long> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// `sched_getaffinity(2)` of the calling thread; `EINVAL` if `words` is too short for this kernel.
-pub(crate) fn sched_getaffinity(words: &mut [u64]) -> io::Result<()> {
+/// `sched_getaffinity(2)` of a thread, 0 for the calling one; `EINVAL` if `words` is too short for this
+/// kernel.
+pub(crate) fn sched_getaffinity(tid: u32, words: &mut [u64]) -> io::Result<()> {
     // SAFETY: the kernel writes at most the given number of bytes, all inside the exclusive slice.
     let result = unsafe {
         libc::syscall(
             libc::SYS_sched_getaffinity,
-            0,
+            tid,
             size_of_val::<[u64]>(words),
             words.as_mut_ptr(),
         )
@@ -26,11 +27,11 @@ pub(crate) fn sched_getaffinity(words: &mut [u64]) -> io::Result<()> {
     check(result).map(drop)
 }
 
-/// `sched_setaffinity(2)` of the calling thread.
-pub(crate) fn sched_setaffinity(words: &[u64]) -> io::Result<()> {
+/// `sched_setaffinity(2)` of a thread, 0 for the calling one.
+pub(crate) fn sched_setaffinity(tid: u32, words: &[u64]) -> io::Result<()> {
     // SAFETY: the kernel only reads, and only the given number of bytes of the slice.
     let result = unsafe {
-        libc::syscall(libc::SYS_sched_setaffinity, 0, size_of_val::<[u64]>(words), words.as_ptr())
+        libc::syscall(libc::SYS_sched_setaffinity, tid, size_of_val::<[u64]>(words), words.as_ptr())
     };
     check(result).map(drop)
 }
@@ -63,22 +64,33 @@ pub(crate) fn mbind(memory: &mut [u8], nodes: &[u64]) -> io::Result<()> {
     check(result).map(drop)
 }
 
-/// `move_pages(2)` without target nodes: the node of each page of this process, or a negative errno.
-pub(crate) fn move_pages_query(pages: &[usize]) -> io::Result<Vec<libc::c_int>> {
-    let mut status = vec![-libc::ENOENT; pages.len()];
-    // SAFETY: without target nodes the call moves nothing; it reads `pages` and writes `status`, which
-    // have as many elements as it is told.
+/// `move_pages(2)` of a process, 0 for this one: moves each page to the node at its place in `nodes`, or
+/// with none only asks. The node of each page, or a negative errno.
+///
+/// # Panics
+/// If there are nodes, but not one for each page.
+pub(crate) fn move_pages(
+    pid: u32,
+    pages: &[u64],
+    nodes: Option<&[libc::c_int]>,
+) -> io::Result<Vec<libc::c_int>> {
+    // What the kernel has not come to when it breaks off.
+    let mut status = vec![-libc::EAGAIN; pages.len()];
+    assert!(nodes.is_none_or(|nodes| nodes.len() == pages.len()), "a node for each page");
+    // SAFETY: the call reads `pages`, and `nodes` where there are any, and writes `status`, which all have
+    // as many elements as it is told. It changes where pages lie, never what they hold.
     let result = unsafe {
         libc::syscall(
             libc::SYS_move_pages,
-            0,
+            pid,
             pages.len(),
             pages.as_ptr(),
-            std::ptr::null::<libc::c_int>(),
+            nodes.map_or(std::ptr::null(), <[libc::c_int]>::as_ptr),
             status.as_mut_ptr(),
-            0,
+            MPOL_MF_MOVE,
         )
     };
+    // More than 0: so many pages did not move; which ones their states tell.
     check(result)?;
     Ok(status)
 }
