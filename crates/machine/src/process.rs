@@ -9,6 +9,9 @@ use crate::{Machine, MachineError};
 /// A line of `stat` or a `status` file; comm is at most 16 bytes, everything else are numbers.
 pub(crate) const TASK_BYTES: u64 = 1 << 16;
 
+/// Process ids of all that there can be.
+const CHILDREN_BYTES: u64 = 1 << 25;
+
 /// A thread.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Task {
@@ -53,6 +56,37 @@ impl Machine {
             let found = String::from_utf8_lossy(&status);
             MachineError::malformed(&self.path(&file), "a line with Threads", &found)
         })
+    }
+
+    /// Processes that this one started and that still run: `/proc/PID/task/*/children`, or, on kernels
+    /// without `CONFIG_PROC_CHILDREN`, all processes asked for their parent.
+    ///
+    /// # Errors
+    /// [`MachineError::Gone`] if the process ended.
+    pub fn children(&self, pid: u32) -> Result<Vec<u32>, MachineError> {
+        let mut children = Vec::new();
+        for tid in self.threads(pid)? {
+            let file = format!("proc/{pid}/task/{tid}/children");
+            match self.bytes(&file, CHILDREN_BYTES) {
+                Ok(list) => {
+                    let list = String::from_utf8_lossy(&list);
+                    children.extend(
+                        list.split_ascii_whitespace().filter_map(|id| id.parse::<u32>().ok()),
+                    );
+                }
+                // Either the kernel has no such file, or the thread just ended.
+                Err(_) if tid == pid => return self.children_by_parent(pid),
+                Err(_) => {}
+            }
+        }
+        children.sort_unstable();
+        Ok(children)
+    }
+
+    fn children_by_parent(&self, pid: u32) -> Result<Vec<u32>, MachineError> {
+        let of_parent =
+            |&process: &u32| self.task(process, process).is_ok_and(|task| task.ppid == pid);
+        Ok(self.processes()?.into_iter().filter(of_parent).collect())
     }
 
     /// A thread: `/proc/PID/task/TID/{stat,status}`.
@@ -120,6 +154,20 @@ mod tests {
         }
         let raw = [b"42 (\xff\xfe)".as_slice(), TAIL.as_bytes()].concat();
         assert_eq!(parse_task(&raw, b"Tgid:\t40\n").unwrap().comm, b"\xff\xfe");
+    }
+
+    #[test]
+    fn children_are_found_either_way() {
+        let machine = Machine::host();
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let own = std::process::id();
+        let by_file = machine.children(own).unwrap();
+        let by_parent = machine.children_by_parent(own).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(by_file.contains(&child.id()), "{by_file:?}");
+        assert!(by_parent.contains(&child.id()), "{by_parent:?}");
+        assert!(machine.children(u32::MAX >> 1).unwrap_err().is_gone());
     }
 
     #[test]

@@ -10,7 +10,9 @@ pub struct ThreadRun {
     pub cpu: u32,
     /// It runs, or could run if there were a CPU for it.
     pub runnable: bool,
-    /// Nanoseconds on a CPU; `None` on kernels without `CONFIG_SCHED_INFO`.
+    /// It ended, and only waits for whoever started it to take notice.
+    pub ended: bool,
+    /// Nanoseconds on a CPU, as of the last tick or switch; `None` on kernels without `CONFIG_SCHED_INFO`.
     pub on_cpu_ns: Option<u64>,
     /// Clock ticks (`sysconf(_SC_CLK_TCK)`) in user space.
     pub user_ticks: u64,
@@ -47,9 +49,11 @@ fn parse(stat: &[u8]) -> Option<ThreadRun> {
     let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
     // The first of these is field 3.
     let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+    let state = *fields.first()?;
     Some(ThreadRun {
         cpu: number(39)?.try_into().ok()?,
-        runnable: fields.first() == Some(&"R"),
+        runnable: state == "R",
+        ended: ["Z", "X"].contains(&state),
         on_cpu_ns: None,
         user_ticks: number(14)?,
         system_ticks: number(15)?,
@@ -69,12 +73,16 @@ mod tests {
         let expected = ThreadRun {
             cpu: 6,
             runnable: true,
+            ended: false,
             on_cpu_ns: None,
             user_ticks: 55,
             system_ticks: 66,
             minor_faults: 100,
         };
         assert_eq!(parse(stat), Some(expected));
+        let zombie = stat.map(|byte| if byte == b'R' { b'Z' } else { byte });
+        let ended = parse(&zombie).unwrap();
+        assert!(ended.ended && !ended.runnable);
         assert_eq!(parse(b"42 (cat) S 17 42"), None);
         assert_eq!(parse(b""), None);
     }
@@ -87,9 +95,9 @@ mod tests {
         let run = machine.thread_run(pid, tid).unwrap();
         assert!(run.runnable && run.cpu < crate::CpuSet::MAX);
         assert!(machine.online_cpus().unwrap().contains(run.cpu));
-        match run.on_cpu_ns {
-            Some(ns) => assert!(ns > 0),
-            None => eprintln!("skipped: no schedstat on this kernel"),
+        // Brought up to date at ticks and switches.
+        while machine.thread_run(pid, tid).unwrap().on_cpu_ns == Some(0) {
+            std::hint::spin_loop();
         }
         assert!(machine.thread_run(u32::MAX >> 1, 1).unwrap_err().is_gone());
     }

@@ -1,6 +1,10 @@
-//! Placement of processes on NUMA nodes: what it is ([`placement`]), what it costs, what would
+//! Placement of processes on NUMA nodes: what it is ([`placement`], [`observe`]), what it costs, what would
 //! be better; acting on it.
 
 #![forbid(unsafe_code)]
 
+mod nodes;
+pub mod observe;
 pub mod placement;
+
+pub use nodes::Nodes;
