@@ -9,9 +9,12 @@ use libfuzzer_sys::fuzz_target;
 use pmuscope_fuzz::folder;
 use pmuscope_machine::Machine;
 
-const FILES: [&str; 9] = [
+const FILES: [&str; 12] = [
     "proc/7/maps",
     "proc/7/status",
+    "proc/7/numa_maps",
+    "proc/7/task/7/sched",
+    "proc/vmstat",
     "proc/kallsyms",
     "proc/modules",
     "proc/cpuinfo",
@@ -34,5 +37,10 @@ fuzz_target!(|bytes: &[u8]| {
     ));
     black_box((machine.kernel_text(), machine.modules(), machine.kernel_build_id()));
     black_box((machine.topology().is_ok(), machine.processor(), machine.pmus().is_ok()));
+    black_box((
+        machine.numa_maps(7).is_ok(),
+        machine.numa_task(7, 7).is_ok(),
+        machine.numa_counters().is_ok(),
+    ));
     let _ = fs::remove_file(path);
 });

@@ -82,7 +82,7 @@ impl Machine {
     }
 
     /// `always [madvise] never`.
-    fn huge_pages(&self) -> Option<String> {
+    pub(crate) fn huge_pages(&self) -> Option<String> {
         let text = self.text("sys/kernel/mm/transparent_hugepage/enabled").ok()?;
         let (_, rest) = text.split_once('[')?;
         Some(rest.split_once(']')?.0.to_owned())

@@ -16,6 +16,26 @@ pub enum MachineError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// A setting cannot be written.
+    #[error("cannot write {value} to {}: {}", path.display(), said(source))]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What was to be written.
+        value: u64,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The kernel took another value than was written.
+    #[error("{value} was written to {}, which then held {found}", path.display())]
+    NotTaken {
+        /// The file.
+        path: PathBuf,
+        /// What was written.
+        value: u64,
+        /// What was read back.
+        found: u64,
+    },
     /// A file does not hold what the kernel documents.
     #[error("{} holds {found:?} where {expected} was expected", path.display())]
     Malformed {
@@ -115,7 +135,9 @@ impl MachineError {
     /// Whether a right is missing, so that the same question may succeed as root.
     pub fn is_denied(&self) -> bool {
         match self {
-            Self::Read { source, .. } => source.kind() == io::ErrorKind::PermissionDenied,
+            Self::Read { source, .. } | Self::Write { source, .. } => {
+                source.kind() == io::ErrorKind::PermissionDenied
+            }
             Self::TracefsDenied { .. } => true,
             _ => false,
         }

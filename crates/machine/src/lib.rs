@@ -2,7 +2,8 @@
 //!
 //! [`Machine`] reads everything below one root folder, so that a test can hand it a fixture tree; a
 //! function says which file it reads. What a kernel or a container does not show is `None` or an error
-//! with its reason, never a made-up number. Only [`place`] and [`pages`] act: on threads and their memory.
+//! with its reason, never a made-up number. Only [`place`] and [`pages`] act on threads and their memory, and
+//! [`NumaBalancing::set`] on the kernel's settings.
 
 mod activity;
 mod budget;
@@ -19,6 +20,7 @@ mod kernel;
 mod limits;
 mod maps;
 mod memory;
+mod numa;
 pub mod pages;
 pub mod place;
 mod pmu;
@@ -49,6 +51,10 @@ pub use image::{KernelModule, KernelText};
 pub use kernel::Kernel;
 pub use limits::{Limits, Rights, Rlimit};
 pub use maps::Mapping;
+pub use numa::{
+    AccessClass, BalancingGuard, NodeFaults, NumaBalancing, NumaCounters, NumaMapping, NumaNode,
+    NumaSettings, NumaTask,
+};
 pub use pmu::{Pmu, PmuEvent};
 pub use process::Task;
 pub use processor::{Cache, Frequency, Governor, Processor, Smt};

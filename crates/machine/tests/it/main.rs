@@ -5,6 +5,7 @@ mod facts;
 mod fixture;
 mod host;
 mod kernel;
+mod numa;
 mod pmus;
 mod process;
 mod topology;
