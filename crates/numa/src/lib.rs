@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod convergence;
 mod nodes;
 pub mod observe;
 pub mod placement;
