@@ -7,5 +7,6 @@ pub mod convergence;
 mod nodes;
 pub mod observe;
 pub mod placement;
+pub mod timeline;
 
 pub use nodes::Nodes;

@@ -156,6 +156,11 @@ impl Observer {
         }
     }
 
+    /// Asks for so many pages at each look of a process from now on.
+    pub fn set_budget(&mut self, budget: u64) {
+        self.pages.set_budget(budget);
+    }
+
     /// The nodes, in the order of all amounts by node.
     #[must_use]
     pub fn nodes(&self) -> &Nodes {

@@ -121,6 +121,11 @@ impl PageSampler {
         Self { page: page as u64, budget, random, density: BTreeMap::new() }
     }
 
+    /// Asks for so many pages at a time from now on.
+    pub fn set_budget(&mut self, budget: u64) {
+        self.budget = budget;
+    }
+
     /// Asks for pages of these regions of a process, by `ask`. Regions begin and end at pages.
     ///
     /// # Errors
