@@ -41,6 +41,11 @@ impl Machine {
     pub fn boot_id(&self) -> Option<String> {
         self.text_if_any("proc/sys/kernel/random/boot_id")
     }
+
+    /// Seconds since this machine started: `/proc/uptime`.
+    pub fn uptime_s(&self) -> Option<f64> {
+        self.text("proc/uptime").ok()?.split(' ').next()?.parse().ok()
+    }
 }
 
 fn version(release: &str) -> Option<(u32, u32)> {

@@ -52,8 +52,8 @@ pub use kernel::Kernel;
 pub use limits::{Limits, Rights, Rlimit};
 pub use maps::Mapping;
 pub use numa::{
-    AccessClass, BalancingGuard, NodeFaults, NumaBalancing, NumaCounters, NumaMapping, NumaNode,
-    NumaSettings, NumaTask,
+    AccessClass, BalancingGuard, NodeFaults, NumaBalancing, NumaCounters, NumaFacts, NumaMapping,
+    NumaNode, NumaSettings, NumaTask,
 };
 pub use pmu::{Pmu, PmuEvent};
 pub use process::Task;

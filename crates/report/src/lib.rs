@@ -21,6 +21,7 @@ mod guests;
 mod html;
 mod markup;
 mod metrics;
+mod numa;
 mod recording;
 mod region;
 mod ring;
@@ -53,6 +54,7 @@ pub use metrics::{
     MetricsView, Tints, metric_list_text, metrics_csv, metrics_diff_csv, metrics_diff_text,
     metrics_page, metrics_text, metrics_title,
 };
+pub use numa::{NUMA_SCHEMA, NumaShow, numa_text};
 pub use pmuscope_text::number;
 pub use pmuscope_text::{Cell, Column, Paint, Style, Table, wrap};
 use pmuscope_text::{style, table};

@@ -20,6 +20,7 @@ mod list;
 mod load;
 mod metrics;
 mod metrics_flame;
+mod numa;
 mod output;
 mod progress;
 mod record;
@@ -68,6 +69,8 @@ pub(crate) enum Command {
     Sweep(Box<sweep::Args>),
     /// Tell who touches a variable: each hit with its thread, place, old and new value.
     Watch(Box<watch::Args>),
+    /// Tell where memory and threads are on NUMA nodes, and what the kernel does about it.
+    Numa(numa::Args),
     /// Run a benchmark of the measuring itself.
     Bench(bench::Args),
     /// Put result files of repeated runs side by side.
@@ -96,6 +99,7 @@ impl Command {
             Self::Stat(args) => stat::run(*args),
             Self::Sweep(args) => sweep::run(*args),
             Self::Watch(args) => watch::run(&args),
+            Self::Numa(args) => numa::run(args),
             Self::Bench(args) => bench::run(args),
             Self::Compare(args) => compare::run(args),
             Self::Lab(args) => lab::run(args),

@@ -98,7 +98,9 @@ fn every_example_in_the_help_parses() {
     let mut checked = 0;
     let commands =
         ["doctor", "record", "report", "script", "bench", "compare", "workload", "stat", "sweep"];
-    for command in commands.into_iter().chain(["lab run", "lab kernels", "list", "events import"]) {
+    for command in
+        commands.into_iter().chain(["lab run", "lab kernels", "list", "events import", "numa show"])
+    {
         let help = Scratch::new().pmuscope(command.split(' ').chain(["--help"]));
         // Sentences above name commands too, and lines may begin with them.
         let examples = help.stdout.split_once("Examples:").map_or("", |(_, examples)| examples);

@@ -34,6 +34,7 @@ mod long_runs;
 mod metric_pages;
 mod metrics;
 mod names;
+mod numa;
 mod outputs;
 mod peers;
 mod recording;

@@ -3,6 +3,7 @@
 
 mod balancing;
 mod counters;
+mod facts;
 mod maps;
 mod nodes;
 mod settings;
@@ -10,6 +11,7 @@ mod task;
 
 pub use balancing::{BalancingGuard, NumaBalancing};
 pub use counters::NumaCounters;
+pub use facts::NumaFacts;
 pub use maps::NumaMapping;
 pub use nodes::{AccessClass, NumaNode};
 pub use settings::NumaSettings;

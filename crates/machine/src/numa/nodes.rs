@@ -2,17 +2,19 @@
 
 use serde::Serialize;
 
-use crate::{CpuSet, Machine, Topology};
+use super::NumaCounters;
+use crate::{CpuSet, Machine, Node, Topology};
 
 const NODE: &str = "sys/devices/system/node";
 const TIERS: &str = "sys/devices/virtual/memory_tiering";
 const WEIGHTS: &str = "sys/kernel/mm/mempolicy/weighted_interleave";
 
-/// What is told of a node beyond [`crate::Node`].
+/// All that is told of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NumaNode {
-    /// Its number.
-    pub id: u32,
+    /// Its number, CPUs, memory and distances.
+    #[serde(flatten)]
+    pub node: Node,
     /// Whether a CPU of it is online.
     pub has_cpus: bool,
     /// Whether it has memory that programs can get: `/sys/devices/system/node/has_memory`.
@@ -23,6 +25,8 @@ pub struct NumaNode {
     pub tier: Option<u32>,
     /// Pages in a row that weighted interleaving puts on it (Linux 6.9).
     pub interleave_weight: Option<u32>,
+    /// Of where pages were taken from since the machine started; the other counters are the machine's only.
+    pub counters: NumaCounters,
 }
 
 /// How a node's memory performs when those nearest to it use it: `accessN/initiators`
@@ -49,8 +53,8 @@ impl Machine {
     pub fn numa_nodes(&self, topology: &Topology) -> Vec<NumaNode> {
         let with_memory = self.cpu_list(format!("{NODE}/has_memory"));
         let tiers = self.tiers();
-        let describe = |node: &crate::Node| NumaNode {
-            id: node.id,
+        let describe = |node: &Node| NumaNode {
+            node: node.clone(),
             has_cpus: !node.cpus.is_empty(),
             has_memory: match &with_memory {
                 Some(nodes) => nodes.contains(node.id),
@@ -59,6 +63,7 @@ impl Machine {
             access: (0..2).filter_map(|class| self.access(node.id, class)).collect(),
             tier: tiers.iter().find(|(_, nodes)| nodes.contains(node.id)).map(|(tier, _)| *tier),
             interleave_weight: self.number(format!("{WEIGHTS}/node{}", node.id)),
+            counters: self.node_counters(node.id).unwrap_or_default(),
         };
         topology.nodes.iter().map(describe).collect()
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pmuscope_machine::{Cache, Facts, Frequency, Unit};
+use pmuscope_machine::{Cache, Facts, Frequency, Topology, Unit};
 
 use super::plural;
 use super::section::{Section, cpus, groups, join};
@@ -98,8 +98,9 @@ fn clock(frequency: &Frequency) -> String {
     ])
 }
 
-pub(super) fn nodes(facts: &Facts, style: &Style) -> String {
-    let nodes = &facts.topology.nodes;
+/// Nodes with their memory, CPUs and distances as a matrix.
+pub(crate) fn nodes(topology: &Topology, style: &Style) -> String {
+    let nodes = &topology.nodes;
     let far = nodes.len() > 1;
     let mut columns = vec![
         Column::number("node"),

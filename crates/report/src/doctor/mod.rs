@@ -1,9 +1,9 @@
 //! `pmuscope doctor`: the machine in short, then what works, what not, why, and what to type.
 
 mod commands;
-mod hardware;
+pub(crate) mod hardware;
 mod limits;
-mod section;
+pub(crate) mod section;
 
 use pmuscope_machine::Facts;
 use pmuscope_machine::verdicts::{Cause, Verdict, causes};
@@ -37,7 +37,7 @@ pub fn text(facts: &Facts, diagnosis: &Diagnosis, style: &Style) -> String {
     let sections = [
         style.text(&headline(facts)).into_owned(),
         hardware::processor(facts, style),
-        hardware::nodes(facts, style),
+        hardware::nodes(&facts.topology, style),
         hardware::units(facts, style),
         limits::limits(facts, style),
         commands::verdicts(diagnosis, style),
@@ -85,7 +85,7 @@ fn headline(facts: &Facts) -> String {
 }
 
 /// `1 node`, `2 nodes`.
-fn plural(count: usize, noun: &str) -> String {
+pub(crate) fn plural(count: usize, noun: &str) -> String {
     let s = if count == 1 { "" } else { "s" };
     format!("{} {noun}{s}", number::count(count as u64))
 }

@@ -10,36 +10,36 @@ const VALUES_AT: usize = 20;
 const LONGEST_LIST: usize = 40;
 
 /// A titled list of names with values.
-pub(super) struct Section<'a> {
+pub(crate) struct Section<'a> {
     style: &'a Style,
     text: String,
 }
 
 impl<'a> Section<'a> {
-    pub(super) fn new(title: &str, style: &'a Style) -> Self {
+    pub(crate) fn new(title: &str, style: &'a Style) -> Self {
         Self { style, text: format!("{}\n", style.paint(Paint::Bold, title)) }
     }
 
     /// One name with its value, which is broken at spaces where the terminal ends.
-    pub(super) fn line(&mut self, name: &str, value: &str) {
+    pub(crate) fn line(&mut self, name: &str, value: &str) {
         let value = wrap(&self.style.text(value), self.style.width, VALUES_AT);
         let room = VALUES_AT - 3;
         self.text.push_str(&format!("  {name:<room$} {value}\n"));
     }
 
-    pub(super) fn finish(self) -> String {
+    pub(crate) fn finish(self) -> String {
         self.text
     }
 }
 
 /// The parts that are there, with dots between.
-pub(super) fn join<const N: usize>(parts: [Option<String>; N]) -> String {
+pub(crate) fn join<const N: usize>(parts: [Option<String>; N]) -> String {
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     parts.join(" · ")
 }
 
 /// A CPU list short enough for a line: in full, or as a series, or its beginning.
-pub(super) fn cpus(set: &CpuSet) -> String {
+pub(crate) fn cpus(set: &CpuSet) -> String {
     let full = set.to_string();
     if full.len() <= LONGEST_LIST {
         return if full.is_empty() { "-".to_owned() } else { full };
@@ -57,7 +57,7 @@ pub(super) fn cpus(set: &CpuSet) -> String {
 }
 
 /// The first few of a long list of groups.
-pub(super) fn groups(groups: &[CpuSet]) -> String {
+pub(crate) fn groups(groups: &[CpuSet]) -> String {
     const SHOWN: usize = 4;
     let mut parts: Vec<String> = groups.iter().take(SHOWN).map(cpus).collect();
     if groups.len() > SHOWN {

@@ -1,0 +1,27 @@
+//! `pmuscope numa`: one file per command.
+
+mod show;
+
+use clap::Subcommand;
+
+use crate::exit::Exit;
+
+/// Flags of `pmuscope numa`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show nodes, how the kernel places memory on them, and what it counted since it started.
+    Show(show::Args),
+}
+
+#[allow(clippy::needless_pass_by_value)] // all commands are called alike
+pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+    match args.command {
+        Command::Show(args) => show::run(&args),
+    }
+}

@@ -1,0 +1,296 @@
+//! What the machine tells of placement: nodes, how the kernel is set, what it has counted.
+
+use pmuscope_machine::{AccessClass, Kernel, NumaFacts, NumaNode, Sign, Topology};
+use serde::Serialize;
+
+use crate::doctor::hardware;
+use crate::doctor::plural;
+use crate::doctor::section::{Section, cpus, join};
+use crate::{Cell, Column, Paint, Style, Table, escape, number};
+
+/// What `pmuscope numa show` has to tell of a machine.
+#[derive(Debug, Serialize)]
+pub struct NumaShow<'a> {
+    /// Of placement.
+    #[serde(flatten)]
+    pub facts: &'a NumaFacts,
+    /// CPUs and nodes; JSON has them with the machine.
+    #[serde(skip)]
+    pub topology: &'a Topology,
+    /// The kernel that tells it.
+    #[serde(skip)]
+    pub kernel: &'a Kernel,
+    /// What translates the machine's instructions, if the CPU itself does not run them.
+    #[serde(skip)]
+    pub emulator: Option<&'a Sign>,
+}
+
+/// The page for people.
+pub fn numa_text(show: &NumaShow<'_>, style: &Style) -> String {
+    let sections = [
+        style.text(&headline(show)).into_owned(),
+        hardware::nodes(show.topology, style),
+        access(show, style),
+        taken(&show.facts.nodes, style),
+        balancing(show.facts, style),
+        sources(show.facts, style),
+        counters(show.facts, style),
+    ];
+    let sections: Vec<String> = sections.into_iter().filter(|s| !s.is_empty()).collect();
+    sections.join("\n")
+}
+
+fn headline(show: &NumaShow<'_>) -> String {
+    let nodes = &show.facts.nodes;
+    let memory: Option<u64> = nodes.iter().map(|node| node.node.memory_bytes).sum();
+    let without = |kind: &str, count: usize| {
+        (count > 0).then(|| format!("{} without {kind}", number::count(count as u64)))
+    };
+    let first = join([
+        Some(format!(
+            "{}, {}, {}",
+            plural(nodes.len(), "node"),
+            plural(show.topology.online.len(), "CPU"),
+            memory.map_or_else(|| "-".to_owned(), number::bytes)
+        )),
+        without("CPUs", nodes.iter().filter(|node| !node.has_cpus).count()),
+        without("memory", nodes.iter().filter(|node| !node.has_memory).count()),
+        Some(format!("Linux {} {}", escape(&show.kernel.release), escape(&show.kernel.arch))),
+    ]);
+    let emulated = show.emulator.map(|sign| {
+        format!("emulated ({}): the other nodes are as near as the own", escape(&sign.name))
+    });
+    let second = join([
+        (nodes.len() == 1).then(|| {
+            "one node: memory is equally near to all CPUs, there is nothing to place".to_owned()
+        }),
+        emulated,
+        Some("settings and counters of the kernel, nothing is measured".to_owned()),
+    ]);
+    format!("{first}\n{second}\n")
+}
+
+fn titled(title: &str, style: &Style, table: &Table) -> String {
+    format!("{}\n{}", style.paint(Paint::Bold, &style.text(title)), table.render(style))
+}
+
+/// Latency and bandwidth as firmware tells them.
+fn access(show: &NumaShow<'_>, style: &Style) -> String {
+    let mut table = Table::new([
+        Column::number("node"),
+        Column::text("nearest"),
+        Column::text("from node"),
+        Column::number("read MB/s"),
+        Column::number("write MB/s"),
+        Column::number("read ns"),
+        Column::number("write ns"),
+    ])
+    .indent(2);
+    let nodes = &show.facts.nodes;
+    for (node, access) in nodes.iter().flat_map(|n| n.access.iter().map(move |a| (n, a))) {
+        let twin = |other: &AccessClass| AccessClass { class: access.class, ..other.clone() };
+        // The nearest of any kind is mostly the nearest CPU.
+        let is_both = |other: &&AccessClass| other.class < access.class && twin(other) == *access;
+        if node.access.iter().any(|other| is_both(&other)) {
+            continue;
+        }
+        let value = |value: Option<u64>| Cell::measured(value, number::count);
+        table.row([
+            Cell::new(node.node.id.to_string()),
+            Cell::new(if access.class == 0 { "of any kind" } else { "with CPUs" }),
+            Cell::new(cpus(&access.initiators)),
+            value(access.read_bandwidth_mb_s),
+            value(access.write_bandwidth_mb_s),
+            value(access.read_latency_ns),
+            value(access.write_latency_ns),
+        ]);
+    }
+    if table.is_empty() {
+        return String::new();
+    }
+    let made_up = if show.emulator.is_some() { " (emu)" } else { "" };
+    titled(&format!("Memory as firmware has it (HMAT), not measured{made_up}"), style, &table)
+}
+
+/// Pages taken from each node.
+fn taken(nodes: &[NumaNode], style: &Style) -> String {
+    let is_told = |node: &NumaNode| {
+        node.counters.hit.is_some() || node.tier.is_some() || node.interleave_weight.is_some()
+    };
+    if nodes.len() < 2 || !nodes.iter().any(is_told) {
+        return String::new();
+    }
+    let mut table = Table::new([
+        Column::number("node"),
+        Column::number("tier"),
+        Column::number("weight"),
+        Column::number("hit"),
+        Column::number("miss"),
+        Column::number("foreign"),
+        Column::number("interleave"),
+        Column::number("local"),
+        Column::number("other"),
+    ])
+    .indent(2);
+    for node in nodes {
+        let count = |value: Option<u64>| Cell::measured(value, number::count);
+        let counters = &node.counters;
+        let figures = [
+            count(node.tier.map(u64::from)),
+            count(node.interleave_weight.map(u64::from)),
+            count(counters.hit),
+            count(counters.miss),
+            count(counters.foreign),
+            count(counters.interleave),
+            count(counters.local),
+            count(counters.other),
+        ];
+        table.row([Cell::new(node.node.id.to_string())].into_iter().chain(figures));
+    }
+    titled("Memory tier, weight when interleaved, pages taken since start", style, &table)
+}
+
+fn balancing(facts: &NumaFacts, style: &Style) -> String {
+    let mut section = Section::new("NUMA balancing", style);
+    let set = &facts.balancing;
+    let Some(mode) = set.mode else {
+        section.line("kernel", "- (this kernel has none: CONFIG_NUMA_BALANCING)");
+        return section.finish();
+    };
+    let what = match (set.is_on() == Some(true), set.is_tiering() == Some(true)) {
+        (false, false) => "off: the kernel leaves pages where they were first touched",
+        (true, false) => "pages and tasks move to each other",
+        (false, true) => "hot pages move to faster memory",
+        (true, true) => "pages and tasks move to each other, and hot pages to faster memory",
+    };
+    section.line("numa_balancing", &format!("{mode}: {what}"));
+    let count = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), number::count);
+    section.line("scans", &match &facts.balancing_why {
+        Some(why) => format!("- ({})", escape(why)),
+        None => format!(
+            "{} MB each · first after {} ms of running, then every {} ms (faults remote) to {} ms \
+             (faults local)",
+            count(set.scan_size_mb),
+            count(set.scan_delay_ms),
+            count(set.scan_period_min_ms),
+            count(set.scan_period_max_ms)
+        ),
+    });
+    if set.hot_threshold_ms.is_some() || set.promote_rate_limit_mb_s.is_some() {
+        section.line(
+            "hot pages",
+            &format!(
+                "used again within {} ms · at most {} MB/s move to faster memory",
+                count(set.hot_threshold_ms),
+                count(set.promote_rate_limit_mb_s)
+            ),
+        );
+    }
+    section.finish()
+}
+
+/// Where memory comes from.
+fn sources(facts: &NumaFacts, style: &Style) -> String {
+    let mut section = Section::new("Where memory comes from", style);
+    let set = &facts.settings;
+    let text = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+    let policy = set.own_policy.as_ref().map(|policy| match policy.as_str() {
+        "default" => "default: the node of the CPU that first touches a page".to_owned(),
+        other => escape(other).into_owned(),
+    });
+    section.line("own policy", &text(policy));
+    section.line("own nodes", &text(set.allowed_nodes.as_ref().map(cpus)));
+    section.line(
+        "zone reclaim",
+        &text(set.zone_reclaim_mode.map(|mode| match mode {
+            0 => "0: the next node, when one is full".to_owned(),
+            mode => format!("{mode}: a full node is emptied before the next one is asked"),
+        })),
+    );
+    section.line(
+        "demotion",
+        &text(set.demotion.map(|on| match on {
+            false => "off: reclaim does not move pages to slower memory".to_owned(),
+            true => "on: reclaim moves pages to slower memory".to_owned(),
+        })),
+    );
+    section.line(
+        "weights",
+        match set.weighted_interleave {
+            true => "pages can be interleaved by weight (MPOL_WEIGHTED_INTERLEAVE)",
+            false => "- (this kernel interleaves evenly only; Linux 6.9 knows weights)",
+        },
+    );
+    let huge = set.transparent_huge_pages.as_deref().map(|huge| escape(huge).into_owned());
+    section.line("huge pages", &text(huge));
+    section.finish()
+}
+
+fn counters(facts: &NumaFacts, style: &Style) -> String {
+    let up = facts.uptime_s.map_or_else(|| "-".to_owned(), number::duration);
+    let mut section = Section::new(&format!("Counted since start ({up})"), style);
+    if let Some(why) = &facts.counters_why {
+        section.line("counters", &format!("- ({})", escape(why)));
+        return section.finish();
+    }
+    let counted = &facts.counters;
+    let count = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), number::count);
+    let share = |value: Option<f64>| {
+        value.map_or_else(|| "-".to_owned(), |share| number::percent(share, 1))
+    };
+    section.line(
+        "PTE updates",
+        &format!("{} pages, {} huge", count(counted.pte_updates), count(counted.huge_pte_updates)),
+    );
+    section.line(
+        "hint faults",
+        &format!(
+            "{} · {} local ({})",
+            count(counted.hint_faults),
+            count(counted.hint_faults_local),
+            share(facts.local_share)
+        ),
+    );
+    section.line(
+        "pages migrated",
+        &format!(
+            "{} by balancing · {} in all, {} could not",
+            count(counted.pages_migrated),
+            count(counted.migrate_success),
+            count(counted.migrate_fail)
+        ),
+    );
+    section.line(
+        "huge, each as one",
+        &format!(
+            "{} migrated whole · {} split · {} could not",
+            count(counted.thp_migration_success),
+            count(counted.thp_migration_split),
+            count(counted.thp_migration_fail)
+        ),
+    );
+    section.line(
+        "between tiers",
+        &format!(
+            "{} pages up of {} candidates · {} down by kswapd, {} by tasks short of memory",
+            count(counted.promote_success),
+            count(counted.promote_candidate),
+            count(counted.demote_kswapd),
+            count(counted.demote_direct)
+        ),
+    );
+    section.line(
+        "pages taken",
+        &match facts.settings.counts_allocations {
+            Some(false) => "- (not counted: vm.numa_stat is 0)".to_owned(),
+            _ => format!(
+                "{} on the node of the CPU that asked ({}) · {} elsewhere · {} not where asked for",
+                count(counted.local),
+                share(facts.allocated_locally),
+                count(counted.other),
+                count(counted.miss)
+            ),
+        },
+    );
+    section.finish()
+}

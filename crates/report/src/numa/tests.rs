@@ -1,0 +1,213 @@
+//! The page of a server with slow memory, of one node, and of a kernel that tells nothing.
+
+use std::fs;
+use std::path::Path;
+
+use pmuscope_machine::{Machine, Sign};
+use tempfile::TempDir;
+
+use super::*;
+use crate::Style;
+
+fn write(root: &Path, files: &[(&str, &str)]) {
+    for (path, content) in files {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, format!("{content}\n")).unwrap();
+    }
+}
+
+/// Nodes with their CPUs and distances.
+fn machine(nodes: &[(&str, &str)]) -> TempDir {
+    let folder = TempDir::new().unwrap();
+    let online = format!("0-{}", 4 * nodes.iter().filter(|(cpus, _)| !cpus.is_empty()).count() - 1);
+    write(
+        folder.path(),
+        &[
+            ("proc/sys/kernel/osrelease", "6.12.9-amd64"),
+            ("proc/sys/kernel/arch", "x86_64"),
+            ("sys/devices/system/cpu/online", &online),
+        ],
+    );
+    for (id, (cpus, distances)) in nodes.iter().enumerate() {
+        let at = |name: &str| format!("sys/devices/system/node/node{id}/{name}");
+        let memory = format!("Node {id} MemTotal: 67108864 kB\nNode {id} MemFree: 50331648 kB");
+        write(
+            folder.path(),
+            &[(&at("cpulist"), cpus), (&at("distance"), distances), (&at("meminfo"), &memory)],
+        );
+    }
+    folder
+}
+
+fn page(folder: &TempDir, emulator: Option<&Sign>, style: &Style) -> String {
+    let machine = Machine::at(folder.path());
+    let (topology, kernel) = (machine.topology().unwrap(), machine.kernel().unwrap());
+    let facts = machine.numa_facts(&topology);
+    numa_text(&NumaShow { facts: &facts, topology: &topology, kernel: &kernel, emulator }, style)
+}
+
+/// Two nodes with CPUs and one with slow memory, balanced, for three hours.
+fn tiered() -> TempDir {
+    let folder = machine(&[("0-3", "10 21 28"), ("4-7", "21 10 28"), ("", "28 28 10")]);
+    let root = folder.path();
+    let balancing = "sys/kernel/debug/sched/numa_balancing";
+    write(
+        root,
+        &[
+            ("proc/uptime", "11040.50 3.00"),
+            ("proc/sys/kernel/numa_balancing", "3"),
+            ("proc/sys/kernel/numa_balancing_promote_rate_limit_MBps", "65536"),
+            (&format!("{balancing}/scan_delay_ms"), "1000"),
+            (&format!("{balancing}/scan_period_min_ms"), "1000"),
+            (&format!("{balancing}/scan_period_max_ms"), "60000"),
+            (&format!("{balancing}/scan_size_mb"), "256"),
+            (&format!("{balancing}/hot_threshold_ms"), "1000"),
+            ("proc/sys/vm/zone_reclaim_mode", "0"),
+            ("proc/sys/vm/numa_stat", "1"),
+            ("sys/kernel/mm/numa/demotion_enabled", "true"),
+            ("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never"),
+            ("sys/devices/virtual/memory_tiering/memory_tier4/nodelist", "0-1"),
+            ("sys/devices/virtual/memory_tiering/memory_tier22/nodelist", "2"),
+            ("proc/self/numa_maps", "5500 default file=/x"),
+            ("proc/self/status", "Mems_allowed_list:\t0-2"),
+            (
+                "proc/vmstat",
+                "numa_pte_updates 1234567\nnuma_huge_pte_updates 12\nnuma_hint_faults 40000\n\
+                 numa_hint_faults_local 22400\nnuma_pages_migrated 9000\npgmigrate_success 10000\n\
+                 pgmigrate_fail 3\nthp_migration_success 7\nthp_migration_fail 0\n\
+                 thp_migration_split 1\npgpromote_success 800\npgpromote_candidate 900\n\
+                 pgdemote_kswapd 70\npgdemote_direct 5\nnuma_hit 5000000\nnuma_miss 12\n\
+                 numa_foreign 12\nnuma_interleave 300\nnuma_local 4990000\nnuma_other 10012",
+            ),
+        ],
+    );
+    for node in 0..3 {
+        let weight = format!("sys/kernel/mm/mempolicy/weighted_interleave/node{node}");
+        let at = |name: &str| format!("sys/devices/system/node/node{node}/{name}");
+        let vmstat = "numa_hit 1000000\nnuma_miss 4\nnuma_foreign 4\nnuma_interleave 100\n\
+                      numa_local 999000\nnuma_other 1004";
+        let read = ["40000", "40000", "12000"][node];
+        write(
+            root,
+            &[
+                (&weight, ["3", "3", "1"][node]),
+                (&at("vmstat"), vmstat),
+                (&at("access0/initiators/node0/x"), ""),
+                (&at("access0/initiators/read_bandwidth"), read),
+                (&at("access0/initiators/read_latency"), "90"),
+            ],
+        );
+    }
+    // The nearest with CPUs: as before but for node 2.
+    for (node, read) in [(0, "40000"), (2, "11000")] {
+        let folder = format!("sys/devices/system/node/node{node}/access1/initiators");
+        write(
+            root,
+            &[
+                (&format!("{folder}/node0/x"), ""),
+                (&format!("{folder}/read_bandwidth"), read),
+                (&format!("{folder}/read_latency"), "90"),
+            ],
+        );
+    }
+    folder
+}
+
+#[test]
+fn a_server_with_slow_memory() {
+    insta::assert_snapshot!(page(&tiered(), None, &Style::PLAIN), @r"
+    3 nodes, 8 CPUs, 192 GiB · 1 without CPUs · Linux 6.12.9-amd64 x86_64
+    settings and counters of the kernel, nothing is measured
+
+    Nodes
+      node  memory    free  distance to   0   1   2  CPUs
+         0  64 GiB  48 GiB               10  21  28  0-3
+         1  64 GiB  48 GiB               21  10  28  4-7
+         2  64 GiB  48 GiB               28  28  10  -
+
+    Memory as firmware has it (HMAT), not measured
+      node  nearest      from node  read MB/s  write MB/s  read ns  write ns
+         0  of any kind  0             40,000           -       90         -
+         1  of any kind  0             40,000           -       90         -
+         2  of any kind  0             12,000           -       90         -
+         2  with CPUs    0             11,000           -       90         -
+
+    Memory tier, weight when interleaved, pages taken since start
+      node  tier  weight        hit  miss  foreign  interleave    local  other
+         0     4       3  1,000,000     4        4         100  999,000  1,004
+         1     4       3  1,000,000     4        4         100  999,000  1,004
+         2    22       1  1,000,000     4        4         100  999,000  1,004
+
+    NUMA balancing
+      numa_balancing    3: pages and tasks move to each other, and hot pages to faster memory
+      scans             256 MB each · first after 1,000 ms of running, then every 1,000 ms (faults remote) to 60,000 ms (faults local)
+      hot pages         used again within 1,000 ms · at most 65,536 MB/s move to faster memory
+
+    Where memory comes from
+      own policy        default: the node of the CPU that first touches a page
+      own nodes         0-2
+      zone reclaim      0: the next node, when one is full
+      demotion          on: reclaim moves pages to slower memory
+      weights           pages can be interleaved by weight (MPOL_WEIGHTED_INTERLEAVE)
+      huge pages        madvise
+
+    Counted since start (3 h 4 min)
+      PTE updates       1,234,567 pages, 12 huge
+      hint faults       40,000 · 22,400 local (56.0 %)
+      pages migrated    9,000 by balancing · 10,000 in all, 3 could not
+      huge, each as one 7 migrated whole · 1 split · 0 could not
+      between tiers     800 pages up of 900 candidates · 70 down by kswapd, 5 by tasks short of memory
+      pages taken       4,990,000 on the node of the CPU that asked (99.8 %) · 10,012 elsewhere · 12 not where asked for
+    ");
+}
+
+#[test]
+fn one_node_has_nothing_to_place() {
+    let folder = machine(&[("0-3", "10")]);
+    write(
+        folder.path(),
+        &[("proc/sys/kernel/numa_balancing", "0"), ("proc/vmstat", "numa_hint_faults 0")],
+    );
+    insta::assert_snapshot!(page(&folder, None, &Style::PLAIN), @r"
+    1 node, 4 CPUs, 64 GiB · Linux 6.12.9-amd64 x86_64
+    one node: memory is equally near to all CPUs, there is nothing to place · settings and counters of the kernel, nothing is measured
+
+    Nodes
+      node  memory    free  CPUs
+         0  64 GiB  48 GiB  0-3
+
+    NUMA balancing
+      numa_balancing    0: off: the kernel leaves pages where they were first touched
+      scans             - (debugfs is not mounted. Try: sudo mount -t debugfs nodev /sys/kernel/debug)
+
+    Where memory comes from
+      own policy        -
+      own nodes         -
+      zone reclaim      -
+      demotion          -
+      weights           - (this kernel interleaves evenly only; Linux 6.9 knows weights)
+      huge pages        -
+
+    Counted since start (-)
+      PTE updates       - pages, - huge
+      hint faults       0 · - local (-)
+      pages migrated    - by balancing · - in all, - could not
+      huge, each as one - migrated whole · - split · - could not
+      between tiers     - pages up of - candidates · - down by kswapd, - by tasks short of memory
+      pages taken       - on the node of the CPU that asked (-) · - elsewhere · - not where asked for
+    ");
+}
+
+#[test]
+fn an_emulated_machine_on_a_terminal_without_unicode() {
+    let style = Style { colour: false, unicode: false, width: Some(80) };
+    let emulator = Sign { name: "QEMU TCG".to_owned(), evidence: String::new() };
+    let page = page(&tiered(), Some(&emulator), &style);
+    assert!(page.is_ascii(), "{page}");
+    assert!(page.contains("emulated (QEMU TCG)") && page.contains("not measured (emu)"), "{page}");
+    let folder = machine(&[("0-3", "10 20"), ("4-7", "20 10")]);
+    write(folder.path(), &[("proc/vmstat", "nr_free_pages 1"), ("proc/sys/vm/numa_stat", "0")]);
+    let bare = self::page(&folder, None, &style);
+    assert!(bare.contains("vm.numa_stat is 0") && !bare.contains("HMAT"), "{bare}");
+}
