@@ -24,6 +24,7 @@ mod numa;
 pub mod pages;
 pub mod place;
 mod pmu;
+mod policy;
 pub mod probe;
 mod process;
 mod processor;
@@ -56,6 +57,7 @@ pub use numa::{
     NumaNode, NumaSettings, NumaTask,
 };
 pub use pmu::{Pmu, PmuEvent};
+pub use policy::{MemoryPolicy, PolicyError};
 pub use process::Task;
 pub use processor::{Cache, Frequency, Governor, Processor, Smt};
 pub use read::Machine;

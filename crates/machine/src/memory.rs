@@ -11,6 +11,13 @@ impl Machine {
         let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
         kib.checked_mul(1024)
     }
+
+    /// Bytes of a huge page that the kernel puts in place of small ones by itself
+    /// (`/sys/kernel/mm/transparent_hugepage/hpage_pmd_size`); `None` where it has none.
+    pub fn huge_page_bytes(&self) -> Option<u64> {
+        let text = self.text("sys/kernel/mm/transparent_hugepage/hpage_pmd_size").ok()?;
+        text.trim().parse().ok().filter(|bytes: &u64| bytes.is_power_of_two())
+    }
 }
 
 #[cfg(test)]
@@ -26,5 +33,16 @@ mod tests {
         assert_eq!(machine.available_bytes(), None);
         write("MemTotal:       24617572 kB\nMemAvailable:   23000000 kB\n");
         assert_eq!(machine.available_bytes(), Some(23_000_000 * 1024));
+    }
+
+    #[test]
+    fn the_size_of_huge_pages_is_read() {
+        let root = tempfile::tempdir().unwrap();
+        let machine = Machine::at(root.path());
+        assert_eq!(machine.huge_page_bytes(), None);
+        let folder = root.path().join("sys/kernel/mm/transparent_hugepage");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("hpage_pmd_size"), "2097152\n").unwrap();
+        assert_eq!(machine.huge_page_bytes(), Some(2 << 20));
     }
 }

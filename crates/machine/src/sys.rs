@@ -95,6 +95,17 @@ pub(crate) fn move_pages(
     Ok(status)
 }
 
+/// `set_mempolicy(2)` of the calling thread; bits of `nodes` are node numbers.
+pub(crate) fn set_mempolicy(mode: libc::c_int, nodes: &[u64]) -> io::Result<()> {
+    // The kernel looks at one bit less than it is told, and without nodes wants no mask at all.
+    let bits = nodes.len() * u64::BITS as usize + 1;
+    let mask = if nodes.is_empty() { std::ptr::null() } else { nodes.as_ptr() };
+    // SAFETY: the kernel only reads the mask, as far as the given number of bits less one, which is inside
+    // the slice.
+    let result = unsafe { libc::syscall(libc::SYS_set_mempolicy, mode, mask, bits) };
+    check(result).map(drop)
+}
+
 /// `io_uring_setup(2)` for one entry, closed at once.
 pub(crate) fn io_uring_setup() -> io::Result<()> {
     /// Bytes of `struct io_uring_params` (include/uapi/linux/io_uring.h).

@@ -43,6 +43,9 @@ pub struct Facts {
     /// `ring`: packets, and how fast.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ring: Option<RingFacts>,
+    /// `memory`: bytes, and how fast.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemoryFacts>,
     /// `exact-loop`: instructions of the loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<u64>,
@@ -113,6 +116,123 @@ pub struct RingFacts {
     pub cpus: Vec<u32>,
 }
 
+/// What processes and threads did with memory. GB are 10^9 bytes; what is measured in time is `None` on an
+/// emulated machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MemoryFacts {
+    /// Processes.
+    pub processes: usize,
+    /// Threads of each.
+    pub threads: usize,
+    /// Bytes shared by all processes.
+    pub global_bytes: u64,
+    /// Bytes of each process.
+    pub process_bytes: u64,
+    /// So many of these under a lock.
+    pub locked_bytes: u64,
+    /// Bytes of each thread.
+    pub thread_bytes: u64,
+    /// What was done.
+    pub access: String,
+    /// In which order.
+    pub order: String,
+    /// Where memory was taken from.
+    pub policy: String,
+    /// Bits of the vectors that were loaded or stored at once; `None` where the order or the C library says.
+    pub vector_bits: Option<u64>,
+    /// Whether an emulator ran the instructions.
+    pub emulated: bool,
+    /// Rounds that are whole, of all threads.
+    pub rounds: u64,
+    /// Bytes loaded and stored, by all threads.
+    pub bytes: u64,
+    /// Bytes of all threads by the time from the first start to the last end.
+    pub gb_per_s: Option<f64>,
+    /// The fastest thread's speed less the slowest's, as a share of the fastest's; `None` for one thread.
+    pub spread: Option<f64>,
+    /// Of a chase: nanoseconds of all threads by their loads.
+    pub ns_per_load: Option<f64>,
+    /// Of a chase, where asked for: how times of loads differed.
+    pub load_times: Option<LoadTimes>,
+    /// How often a thread was moved.
+    pub perturbations: u64,
+    /// Each process.
+    pub by_process: Vec<MemoryProcess>,
+    /// Each thread, process after process.
+    pub by_thread: Vec<MemoryThread>,
+}
+
+/// Percentiles of the time of a load, by the mean of each batch of loads; within 1.6 %.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct LoadTimes {
+    /// Loads of a batch.
+    pub batch: u64,
+    /// Batches.
+    pub batches: u64,
+    /// Half of all batches took so long at most, nanoseconds for each load.
+    pub p50_ns: f64,
+    /// Nine of ten.
+    pub p90_ns: f64,
+    /// 99 of 100.
+    pub p99_ns: f64,
+    /// 999 of 1,000.
+    pub p999_ns: f64,
+    /// All.
+    pub max_ns: f64,
+}
+
+/// What a process of `memory` used, its start and end included.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MemoryProcess {
+    /// Its number, from 0.
+    pub process: usize,
+    /// Its process id.
+    pub pid: u32,
+    /// User seconds.
+    pub user_s: f64,
+    /// System seconds.
+    pub system_s: f64,
+    /// Page faults without I/O.
+    pub minor_faults: u64,
+    /// Page faults with I/O.
+    pub major_faults: u64,
+    /// Bytes that its first thread read at the end, where asked to.
+    pub reduce_bytes: Option<u64>,
+    /// Seconds that took.
+    pub reduce_s: Option<f64>,
+}
+
+/// What a thread of `memory` did, from its start to its end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MemoryThread {
+    /// Number of its process, from 0.
+    pub process: usize,
+    /// Its number within that, from 0.
+    pub thread: usize,
+    /// Its thread id.
+    pub tid: u32,
+    /// The CPU it ended on.
+    pub cpu: Option<u32>,
+    /// Rounds that are whole.
+    pub rounds: u64,
+    /// Bytes loaded and stored.
+    pub bytes: u64,
+    /// When it began, nanoseconds after the first of all.
+    pub start_ns: u64,
+    /// When it ended, by the same clock.
+    pub end_ns: u64,
+    /// Its bytes by its time.
+    pub gb_per_s: Option<f64>,
+    /// User seconds of the work.
+    pub user_s: f64,
+    /// System seconds of the work.
+    pub system_s: f64,
+    /// Page faults without I/O during the work: hint faults of NUMA balancing are among them.
+    pub minor_faults: u64,
+    /// Page faults with I/O during the work.
+    pub major_faults: u64,
+}
+
 /// Work of the stencil.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StencilFacts {
@@ -144,6 +264,7 @@ impl Facts {
             mix: None,
             stencil: None,
             ring: None,
+            memory: None,
             instructions: None,
         }
     }

@@ -6,6 +6,7 @@
 //! - [`stencil`]: all threads in step, a barrier after each sweep, so that one thread held up
 //!   holds up all; tells time and operations per second by its own clock.
 //! - [`exact`]: a loop with a known number of instructions.
+//! - [`memory`]: processes and threads that go through memory, as fast as the machine can, wherever they are.
 //! - [`ring`]: packets through a ring in shared memory, within a process or between two.
 //! - [`crowd`]: threads that are created, wait and end, with nothing around them.
 //! - [`command`]: any other program; tells what it used.
@@ -18,10 +19,15 @@ mod error;
 pub mod exact;
 mod facts;
 pub mod function_mix;
+pub mod memory;
 pub mod mix;
 mod place;
 pub mod ring;
+mod shared;
 pub mod stencil;
 
 pub use error::WorkloadError;
-pub use facts::{Facts, FunctionFacts, MixFacts, MixFunction, RingFacts, SCHEMA, StencilFacts};
+pub use facts::{
+    Facts, FunctionFacts, LoadTimes, MemoryFacts, MemoryProcess, MemoryThread, MixFacts,
+    MixFunction, RingFacts, SCHEMA, StencilFacts,
+};

@@ -36,6 +36,7 @@ mod watch;
 mod watch_report;
 mod windows;
 mod workload;
+mod workload_memory;
 mod workload_regions;
 
 use clap::Subcommand;

@@ -13,6 +13,7 @@ use pmuscope_workloads::{
     Facts, MixFacts, WorkloadError, command, exact, function_mix, mix, ring, stencil,
 };
 
+use crate::commands::workload_memory;
 use crate::commands::workload_regions::CountArgs;
 use crate::exit::{Exit, failure};
 
@@ -35,6 +36,8 @@ enum Workload {
     ExactLoop(ExactArgs),
     /// Packets through a ring in shared memory, within one process or from one to another; prints Mpps
     Ring(RingArgs),
+    /// Processes and threads that go through memory, placed as asked; prints GB/s or ns per load
+    Memory(Box<MemoryArgs>),
     /// Any program; tells on stderr what it used, apart from whoever started this
     Command(CommandArgs),
 }
@@ -57,6 +60,14 @@ struct JsonArgs {
     /// Print the facts as JSON, or write them to FILE
     #[arg(long, value_name = "FILE", num_args = 0..=1)]
     json: Option<Option<PathBuf>>,
+}
+
+#[derive(Debug, clap::Args)]
+struct MemoryArgs {
+    #[command(flatten)]
+    memory: workload_memory::Args,
+    #[command(flatten)]
+    json: JsonArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -271,6 +282,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         }
         Workload::ExactLoop(args) => args.run(),
         Workload::Ring(args) => args.run(),
+        Workload::Memory(args) => {
+            args.memory.run()?.map_or(Ok(Exit::Done), |facts| tell(&facts, &args.json))
+        }
         Workload::Command(args) => {
             let (facts, status) = command::run(&args.command).map_err(not_started)?;
             match &args.json.json {
@@ -341,6 +355,9 @@ fn text(facts: &Facts) -> String {
         let cpus: Vec<String> = ring.cpus.iter().map(ToString::to_string).collect();
         text += &format!("CPUs = {}\n", cpus.join(","));
         text += &format!("Packets = {}\nMpps = {:.3}\n", ring.packets, ring.mpps);
+    }
+    if let Some(memory) = &facts.memory {
+        text += &workload_memory::text(memory);
     }
     if let Some(instructions) = facts.instructions {
         text += &format!("Instructions = {instructions}\n");

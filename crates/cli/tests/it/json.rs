@@ -91,6 +91,9 @@ fn fields_of_workloads_are_documented() {
         let args = ["workload", workload[0], workload[1], "--threads=1", "--json"];
         is_documented("workload", &Scratch::new().pmuscope(args).stdout);
     }
+    let chase = ["--order=chase", "--latency", "--reduce", "--thread=1M", "--rounds=1"];
+    let args = [&["workload", "memory", "--json"], &chase[..]].concat();
+    is_documented("workload", &Scratch::new().pmuscope(args).stdout);
 }
 
 #[test]

@@ -31,6 +31,7 @@ mod lab_machines;
 mod lab_record;
 mod list;
 mod long_runs;
+mod memory;
 mod metric_pages;
 mod metrics;
 mod names;

@@ -48,6 +48,14 @@ pub fn own_usage() -> io::Result<Usage> {
     sys::own_usage().map(Usage::from)
 }
 
+/// What the calling thread has used so far; the peak is that of its process.
+///
+/// # Errors
+/// What the kernel says.
+pub fn thread_usage() -> io::Result<Usage> {
+    sys::thread_usage().map(Usage::from)
+}
+
 /// What all children that were waited for have used so far; the peak is that of the largest of them all.
 ///
 /// # Errors
@@ -120,6 +128,19 @@ mod tests {
         let child = Command::new("sleep").arg("1000").spawn().unwrap();
         let (status, _) = wait(child, || true).unwrap();
         assert_eq!(status.signal(), Some(libc::SIGTERM));
+    }
+
+    #[test]
+    fn a_threads_usage_is_not_that_of_others() {
+        let spend = || {
+            let mut sum = 0u64;
+            while thread_usage().unwrap().user_s < 0.02 {
+                sum = std::hint::black_box(sum + 1);
+            }
+        };
+        std::thread::spawn(spend).join().unwrap();
+        let fresh = std::thread::spawn(|| thread_usage().unwrap()).join().unwrap();
+        assert!(fresh.user_s + fresh.system_s < own_usage().unwrap().user_s);
     }
 
     #[test]

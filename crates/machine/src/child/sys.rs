@@ -26,6 +26,11 @@ pub(super) fn own_usage() -> io::Result<libc::rusage> {
     usage_of(libc::RUSAGE_SELF)
 }
 
+/// What the calling thread has used so far.
+pub(super) fn thread_usage() -> io::Result<libc::rusage> {
+    usage_of(libc::RUSAGE_THREAD)
+}
+
 /// What the children that were waited for have used, and what these waited for.
 pub(super) fn usage_of_children() -> io::Result<libc::rusage> {
     usage_of(libc::RUSAGE_CHILDREN)

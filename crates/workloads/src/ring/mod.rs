@@ -2,7 +2,6 @@
 //! that goes back and forth costs.
 
 mod queue;
-mod sys;
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -18,8 +17,8 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use crate::error::WorkloadError;
 use crate::facts::{Facts, RingFacts};
 use crate::place;
+use crate::shared::Shared;
 use queue::{Side, buffer_words, words};
-use sys::Shared;
 
 /// Name on the command line.
 pub const NAME: &str = "ring";

@@ -6,7 +6,7 @@ mod convert;
 mod events;
 mod flags;
 mod print;
-mod size;
+pub(super) mod size;
 mod strobe;
 
 use std::os::fd::AsFd as _;

@@ -16,7 +16,7 @@ pub(super) fn with_unit(text: &str) -> Option<u64> {
 }
 
 /// Bytes of a size with a unit, or a plain number of bytes.
-pub(super) fn bytes(flag: &str, text: &str) -> Result<u64, String> {
+pub(in crate::commands) fn bytes(flag: &str, text: &str) -> Result<u64, String> {
     with_unit(text).or_else(|| text.parse().ok()).filter(|bytes| *bytes > 0).ok_or_else(|| {
         format!("{flag} {text}: not a size. Try a number with B, K, M or G, as in 64M")
     })

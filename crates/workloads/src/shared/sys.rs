@@ -1,4 +1,4 @@
-//! Memory that two processes share, seen as words that both may change at any time.
+//! Memory that processes share, seen as words that each may change at any time.
 
 use std::fs::File;
 use std::io;
@@ -8,7 +8,7 @@ use memmap2::{MmapOptions, MmapRaw};
 
 /// A file's first words, shared with whoever maps them too.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(crate) struct Shared {
     memory: MmapRaw,
     words: usize,
 }
@@ -18,15 +18,15 @@ impl Shared {
     ///
     /// # Errors
     /// Those of mmap(2).
-    pub(super) fn map(file: &File, words: usize) -> io::Result<Self> {
+    pub(crate) fn map(file: &File, words: usize) -> io::Result<Self> {
         let memory = MmapOptions::new().len(words * size_of::<AtomicU64>()).map_raw(file)?;
         Ok(Self { memory, words })
     }
 
     /// The words.
-    pub(super) fn words(&self) -> &[AtomicU64] {
+    pub(crate) fn words(&self) -> &[AtomicU64] {
         // SAFETY: the mapping is of that many words, starts at a page and lives as long as `self`; any
-        // bytes are valid words. Everybody, the other process too, touches them by atomic operations
+        // bytes are valid words. Everybody, other processes too, touches them by atomic operations
         // only, which may share memory.
         unsafe { std::slice::from_raw_parts(self.memory.as_ptr().cast(), self.words) }
     }

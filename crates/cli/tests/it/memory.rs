@@ -1,0 +1,130 @@
+//! `workload memory` as its users and those who watch it see it.
+
+use std::time::Duration;
+
+use pmuscope_workloads::Facts;
+use pmuscope_workloads::memory::control::{Control, Kind, State};
+
+use crate::harness::Scratch;
+
+#[test]
+fn processes_and_threads_tell_what_they_did() {
+    let scratch = Scratch::new();
+    let memory =
+        ["--global", "1M", "--process", "2M", "--process-locked", "64K", "--thread", "512K"];
+    let how = ["--processes", "2", "--threads", "2", "--rounds", "3", "--access", "both"];
+    let args = [&["workload", "memory", "--json"], &memory[..], &how].concat();
+    let outcome = scratch.pmuscope(args);
+    outcome.exits(0);
+    let facts: Facts = serde_json::from_str(&outcome.stdout).unwrap();
+    let memory = facts.memory.unwrap();
+    let per_round = (1 << 20) + (2 << 20) + (512 << 10);
+    assert_eq!((facts.threads, memory.rounds, memory.bytes), (Some(4), 12, 4 * 3 * 2 * per_round));
+    assert_eq!((memory.by_process.len(), memory.by_thread.len()), (2, 4));
+    let pids: Vec<u32> = memory.by_process.iter().map(|process| process.pid).collect();
+    assert_ne!(pids[0], pids[1]);
+    for thread in &memory.by_thread {
+        assert_eq!((thread.rounds, thread.bytes), (3, 3 * 2 * per_round));
+        assert!(thread.end_ns > thread.start_ns && thread.cpu.is_some());
+        assert_eq!(thread.gb_per_s.is_some(), !memory.emulated);
+    }
+    assert_eq!(
+        (memory.spread.is_some(), memory.gb_per_s.is_some()),
+        (!memory.emulated, !memory.emulated)
+    );
+}
+
+#[test]
+fn text_has_speed_and_latency() {
+    let scratch = Scratch::new();
+    let args =
+        ["workload", "memory", "--thread", "1M", "--rounds", "2", "--order", "chase", "--latency"];
+    let outcome = scratch.pmuscope(args);
+    outcome.exits(0).prints("Access = read, chase\n").prints("\nns per load = ").prints(" p99.9, ");
+    outcome.prints("Memory = 1024 KiB per thread; policy default\nRounds = 2\nBytes = 2097152\n");
+}
+
+#[test]
+fn it_is_watched_by_its_control_file_and_stopped() {
+    let scratch = Scratch::new();
+    let path = scratch.path("control");
+    let memory = ["--process", "1M", "--thread", "1M", "--threads", "2"];
+    let how = ["--seconds", "1000", "--control", path.to_str().unwrap()];
+    let started = scratch.start([&["workload", "memory"], &memory[..], &how].concat());
+    let control = loop {
+        match Control::open(&path) {
+            Ok(control) if control.state().unwrap() == State::Running => break control,
+            _ => std::thread::sleep(Duration::from_millis(1)),
+        }
+    };
+    let bytes = || -> u64 { control.threads().unwrap().iter().map(|thread| thread.bytes).sum() };
+    let before = bytes();
+    while bytes() == before {
+        std::thread::yield_now();
+    }
+    let kinds: Vec<Kind> = control.areas().unwrap().iter().map(|area| area.kind).collect();
+    assert_eq!(kinds, [Kind::Process, Kind::Thread, Kind::Thread]);
+    let pid = control.threads().unwrap()[0].pid;
+    assert!(control.areas().unwrap().iter().all(|area| area.pid == pid));
+    // One in use is nobody else's.
+    let again = [
+        "workload",
+        "memory",
+        "--thread",
+        "1M",
+        "--rounds",
+        "1",
+        "--control",
+        path.to_str().unwrap(),
+    ];
+    scratch.pmuscope(again).exits(2).complains("one in use");
+    Control::stop(&path).unwrap();
+    started.ends().exits(0).prints("\nGB/s total = ");
+    assert_eq!(control.state().unwrap(), State::Ended);
+    scratch.pmuscope(again).exits(0);
+}
+
+#[test]
+fn a_process_that_dies_ends_the_others_and_is_named() {
+    let scratch = Scratch::new();
+    let path = scratch.path("control");
+    let flags = ["--processes", "3", "--thread", "1M", "--seconds", "1000", "--control"];
+    let args = [&["workload", "memory"], &flags[..], &[path.to_str().unwrap()]].concat();
+    let started = scratch.start(args);
+    let threads = loop {
+        match Control::open(&path) {
+            Ok(control) if control.state().unwrap() == State::Running => {
+                break control.threads().unwrap();
+            }
+            _ => std::thread::sleep(Duration::from_millis(1)),
+        }
+    };
+    let victim = rustix::process::Pid::from_raw(threads[1].pid as i32).unwrap();
+    rustix::process::kill_process(victim, rustix::process::Signal::KILL).unwrap();
+    let outcome = started.ends();
+    outcome.exits(3).complains(&format!("process 1 of 3 (pid {})", threads[1].pid));
+    outcome.complains("signal: 9");
+    for thread in threads {
+        assert!(!std::path::Path::new(&format!("/proc/{}", thread.pid)).exists());
+    }
+    assert_eq!(Control::open(&path).unwrap().state().unwrap(), State::Failed);
+}
+
+#[test]
+fn what_cannot_be_is_told_with_what_can() {
+    let scratch = Scratch::new();
+    let refused = |flags: &[&str], part: &str| {
+        scratch.pmuscope([&["workload", "memory"], flags].concat()).exits(2).complains(part);
+    };
+    refused(&[], "such as --thread 256M");
+    refused(&["--thread", "0"], "Try a number with B, K, M or G");
+    refused(&["--thread", "1000G", "--threads", "1000"], "Would fit: --thread ");
+    refused(&["--thread", "1M", "--cpus", "0,9999"], "--cpus names 2 tasks, and there are 1");
+    refused(&["--thread", "1M", "--cpus", "9999"], "CPUs 9999 are not online");
+    refused(&["--thread", "1M", "--policy", "bind:77"], "nodes 77 are not online");
+    refused(&["--thread", "1M", "--policy", "bind"], "interleave:0-3");
+    refused(&["--process", "1M", "--process-locked", "2M"], "use at most that");
+    std::fs::write(scratch.path("other"), "my thesis").unwrap();
+    refused(&["--thread", "1M", "--control", "other"], "is no control file");
+    assert_eq!(std::fs::read(scratch.path("other")).unwrap(), b"my thesis");
+}

@@ -1,0 +1,5 @@
+//! Memory that processes share.
+
+mod sys;
+
+pub(crate) use sys::Shared;
