@@ -54,7 +54,9 @@ pub use metrics::{
     MetricsView, Tints, metric_list_text, metrics_csv, metrics_diff_csv, metrics_diff_text,
     metrics_page, metrics_text, metrics_title,
 };
-pub use numa::{NUMA_SCHEMA, NumaShow, numa_text};
+pub use numa::{
+    FOLLOWED_SCHEMA, Followed, NUMA_SCHEMA, NumaShow, followed_page, followed_text, numa_text,
+};
 pub use pmuscope_text::number;
 pub use pmuscope_text::{Cell, Column, Paint, Style, Table, wrap};
 use pmuscope_text::{style, table};

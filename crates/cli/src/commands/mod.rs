@@ -22,6 +22,7 @@ mod metrics;
 mod metrics_flame;
 mod numa;
 mod output;
+mod program;
 mod progress;
 mod record;
 mod report;

@@ -1,7 +1,5 @@
 //! CPUs over time: a row per CPU, a column per block of time, the stronger the shade the more samples.
-//!
-//! The picture is one path for each of [`LEVELS`] shades, however many cells there are. The numbers
-//! behind it are in a table, and, for the script that tells them under the pointer, in JSON.
+//! The numbers behind the picture are in a table.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -10,16 +8,11 @@ use pmuscope_profile::CpuLosses;
 use pmuscope_profile::aggregate::AddsTo;
 use pmuscope_profile::export::{Event, Source};
 
+use super::grid::{Cells, Grid};
 use crate::number::{count, duration, percent};
 
-/// Shades of the picture.
-const LEVELS: u64 = 12;
 /// More rows than this: neighbouring CPUs share one.
 const MOST_ROWS: usize = 128;
-/// Labels beside the rows.
-const MOST_LABELS: usize = 24;
-/// Marks below the columns.
-const MARKS: u32 = 6;
 
 /// Samples by CPU and block.
 struct Map {
@@ -29,7 +22,6 @@ struct Map {
     cells: Vec<Vec<u64>>,
     /// Records lost and suspensions, row by row.
     lost: Vec<Vec<u64>>,
-    blocks: usize,
     block_ns: u64,
     most: u64,
 }
@@ -63,7 +55,6 @@ impl Map {
             rows: Vec::new(),
             cells: Vec::new(),
             lost: Vec::new(),
-            blocks,
             block_ns: counts.timeline.block_ns,
             most: 1,
         };
@@ -85,40 +76,6 @@ impl Map {
             (first, last) if first == last => first.to_string(),
             (first, last) => format!("{first}-{last}"),
         }
-    }
-
-    /// Paths, the palest first; cells without samples are not drawn.
-    fn paths(&self) -> Vec<String> {
-        let mut paths = vec![String::new(); LEVELS as usize];
-        for (y, row) in self.cells.iter().enumerate() {
-            let mut x = 0;
-            while x < row.len() {
-                let level = self.level(row[x]);
-                // Neighbours of one shade are one rectangle.
-                let run = row[x..].iter().take_while(|&&value| self.level(value) == level).count();
-                if let Some(level) = level {
-                    let _ = write!(paths[level], "M{x} {y}h{run}v1h-{run}z");
-                }
-                x += run;
-            }
-        }
-        paths
-    }
-
-    /// A path of the cells where something is missing.
-    fn marks(&self) -> String {
-        let mut path = String::new();
-        for (y, row) in self.lost.iter().enumerate() {
-            for x in (0..row.len()).filter(|&x| row[x] > 0) {
-                // A stripe at the lower edge: the shade stays to be seen.
-                let _ = write!(path, "M{x} {y}.7h1v.3h-1z");
-            }
-        }
-        path
-    }
-
-    fn level(&self, value: u64) -> Option<usize> {
-        (value > 0).then(|| ((value * LEVELS).div_ceil(self.most).clamp(1, LEVELS) - 1) as usize)
     }
 }
 
@@ -148,45 +105,23 @@ pub(super) fn push(out: &mut String, source: &Source<'_>, event: &Event, at: usi
 
 fn push_map(out: &mut String, map: &Map) {
     let block = duration(map.block_ns as f64 / 1e9);
-    let _ = write!(
+    let _ = writeln!(
         out,
-        "<p class=\"dim\">Samples of each CPU in blocks of {block}; the strongest shade is {}.</p>\n<div class=\"heat\">\n",
+        "<p class=\"dim\">Samples of each CPU in blocks of {block}; the strongest shade is {}.</p>",
         count(map.most)
     );
-    let rows = map.rows.len();
-    let pixels = (320 / rows).clamp(4, 22);
-    let every = rows.div_ceil(MOST_LABELS);
-    let _ = write!(out, "<div class=\"cpus\" aria-hidden=\"true\" style=\"--row:{pixels}px\">");
-    for row in 0..rows {
-        let label = if row % every == 0 { map.label(row) } else { String::new() };
-        let _ = write!(out, "<span>{label}</span>");
-    }
-    let _ = write!(
-        out,
-        "</div>\n<svg class=\"map\" viewBox=\"0 0 {} {rows}\" preserveAspectRatio=\"none\" height=\"{}\" \
-         role=\"img\" aria-label=\"Samples by CPU and time; the table below has the sums\">",
-        map.blocks,
-        rows * pixels
-    );
-    for (level, path) in map.paths().iter().enumerate().filter(|(_, path)| !path.is_empty()) {
-        let strength = 0.10 + 0.90 * (level + 1) as f64 / LEVELS as f64;
-        let _ = write!(out, "<path fill-opacity=\"{strength:.2}\" d=\"{path}\"/>");
-    }
-    let marks = map.marks();
-    if !marks.is_empty() {
-        let _ = write!(out, "<path class=\"lost\" d=\"{marks}\"/>");
-    }
-    out.push_str("</svg>\n<div></div><div class=\"axis\" aria-hidden=\"true\">");
-    for mark in 0..=MARKS {
-        let ns = map.block_ns as f64 * map.blocks as f64 * f64::from(mark) / f64::from(MARKS);
-        let _ = write!(out, "<span>{}</span>", duration(ns / 1e9));
-    }
-    if !marks.is_empty() {
-        out.push_str("</div><div></div><div class=\"dim\">Stripes: samples were lost, or sampling was suspended.");
-    }
-    out.push_str("</div>\n</div>\n<p class=\"detail mono\" aria-live=\"polite\"></p>\n");
+    let grid = Grid {
+        row: "CPU",
+        rows: (0..map.rows.len()).map(|row| map.label(row)).collect(),
+        column_s: map.block_ns as f64 / 1e9,
+        most: map.most,
+        cells: Cells { unit: "samples", values: &map.cells },
+        marks: Some(Cells { unit: "lost or suspended", values: &map.lost }),
+        legend: "Stripes: samples were lost, or sampling was suspended.",
+        told: "Samples by CPU and time; the table below has the sums",
+    };
+    grid.push(out);
     push_table(out, map);
-    push_data(out, map);
 }
 
 /// The same for those who do not see the picture.
@@ -220,16 +155,4 @@ fn push_table(out: &mut String, map: &Map) {
         );
     }
     out.push_str("</tbody></table></details>\n");
-}
-
-/// Numbers only: nothing in it is foreign text.
-fn push_data(out: &mut String, map: &Map) {
-    let labels: Vec<String> = (0..map.rows.len()).map(|row| map.label(row)).collect();
-    let data = serde_json::json!({
-        "cpus": labels,
-        "block_s": map.block_ns as f64 / 1e9,
-        "samples": map.cells,
-        "lost": map.lost,
-    });
-    let _ = writeln!(out, "<script type=\"application/json\" class=\"heat-data\">{data}</script>");
 }

@@ -6,6 +6,7 @@
 
 mod compare;
 mod functions;
+mod grid;
 mod heat;
 mod modules;
 mod summary;
@@ -19,6 +20,7 @@ use crate::markup::text;
 use crate::number::{count, percent};
 
 pub use compare::{compare_page, trend_page};
+pub(crate) use grid::{Cells, Grid};
 pub use summary::{Fact, Summary};
 
 /// No request can leave the page, whatever is in it.

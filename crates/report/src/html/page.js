@@ -78,15 +78,16 @@
     const data = JSON.parse(source.textContent);
     const map = part.querySelector('.map');
     const detail = part.querySelector('.detail');
-    const seconds = (at) => (at * data.block_s).toFixed(data.block_s < 0.01 ? 4 : 3);
+    const seconds = (at) => (at * data.column_s).toFixed(data.column_s < 0.01 ? 4 : 3);
     map.addEventListener('mousemove', (move) => {
       const area = map.getBoundingClientRect();
       const clamp = (at, of) => Math.max(0, Math.min(of - 1, Math.floor(at * of)));
-      const row = clamp((move.clientY - area.top) / area.height, data.cpus.length);
-      const block = clamp((move.clientX - area.left) / area.width, data.samples[row].length);
-      detail.textContent = `CPU ${data.cpus[row]}, ${seconds(block)} s to ${seconds(block + 1)} s: `
-        + `${data.samples[row][block]} samples`
-        + (data.lost[row][block] ? `, ${data.lost[row][block]} lost or suspended` : '');
+      const row = clamp((move.clientY - area.top) / area.height, data.rows.length);
+      const column = clamp((move.clientX - area.left) / area.width, data.values[row].length);
+      const marked = data.marks && data.marks[row][column];
+      detail.textContent = `${data.row} ${data.rows[row]}, ${seconds(column)} s to ${seconds(column + 1)} s: `
+        + `${data.values[row][column]} ${data.unit}`
+        + (marked ? `, ${marked} ${data.mark}` : '');
     });
   }
 })();

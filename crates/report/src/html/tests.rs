@@ -117,8 +117,8 @@ fn a_map_has_all_samples_of_each_cpu() {
     let data =
         page.split("class=\"heat-data\">").nth(1).unwrap().split("</script>").next().unwrap();
     let data: serde_json::Value = serde_json::from_str(data).unwrap();
-    assert_eq!(data["cpus"], serde_json::json!(["0", "1", "3"]));
-    let sums: Vec<u64> = data["samples"]
+    assert_eq!(data["rows"], serde_json::json!(["0", "1", "3"]));
+    let sums: Vec<u64> = data["values"]
         .as_array()
         .unwrap()
         .iter()

@@ -1,11 +1,19 @@
 //! `pmuscope numa`: placement on nodes, for people and programs.
 
+mod followed;
+mod followed_page;
+#[cfg(test)]
+mod followed_tests;
 mod machine;
 
+pub use followed::{Followed, followed_text};
+pub use followed_page::followed_page;
 pub use machine::{NumaShow, numa_text};
 
-/// Schema of what `pmuscope numa` prints as JSON.
+/// Schema of what `pmuscope numa show` prints of the machine as JSON.
 pub const NUMA_SCHEMA: &str = "pmuscope/numa/1";
+/// Schema of what `pmuscope numa show` prints of processes as JSON.
+pub const FOLLOWED_SCHEMA: &str = "pmuscope/numa-show/1";
 
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,6 @@
 //! `pmuscope numa`: one file per command.
 
+mod follow;
 mod show;
 
 use clap::Subcommand;
@@ -15,7 +16,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Show nodes, how the kernel places memory on them, and what it counted since it started.
+    /// Show nodes and how the kernel places memory on them; of processes, where they run and their memory lies.
     Show(show::Args),
 }
 

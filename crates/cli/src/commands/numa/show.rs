@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use pmuscope_machine::{Machine, MachineError};
 use pmuscope_report::{NUMA_SCHEMA, NumaShow, numa_text};
 
+use super::follow::{self, FollowArgs};
 use crate::commands::answer::Begun;
 use crate::commands::doctor;
 use crate::exit::{Exit, failure};
@@ -14,16 +15,28 @@ use crate::terminal;
 /// Flags of `pmuscope numa show`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  pmuscope numa show          nodes, distances, settings, counters
+  pmuscope numa show                  nodes, distances, settings, counters
+  pmuscope numa show -p 4242          where its threads run and its memory lies, for 5 s
+  pmuscope numa show -o x.html -- ./bench    the same of a program, from its start to its end, as a page
   pmuscope numa show --json")]
 pub(crate) struct Args {
-    /// Print everything as one JSON object (schema pmuscope/numa/1)
+    /// Print everything as one JSON object (schema pmuscope/numa/1; of processes pmuscope/numa-show/1)
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    follow: FollowArgs,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    of_machine(&Machine::host(), args)
+    let machine = Machine::host();
+    if args.follow.is_asked() {
+        return follow::run(&machine, &args.follow, args.json);
+    }
+    if let Some(flag) = args.follow.needs_process() {
+        let text = format!("{flag} is of processes. Try: pmuscope numa show {flag} ... -p PID");
+        return Err(failure(Exit::BadInput, text));
+    }
+    of_machine(&machine, args)
 }
 
 /// Nodes and settings, without a process.

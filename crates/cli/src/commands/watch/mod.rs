@@ -12,7 +12,6 @@ mod plan;
 
 use std::os::fd::AsFd as _;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use pmuscope_counters::Host;
@@ -25,6 +24,7 @@ use pmuscope_watch::target::Target;
 use rustix::process::Signal;
 
 use super::answer::Begun;
+use super::program::{self, not_started};
 use super::watch_report;
 use crate::exit::{Exit, beside_command, failure};
 use crate::signals;
@@ -136,15 +136,7 @@ struct Started {
 
 impl Started {
     fn new(command: &[std::ffi::OsString]) -> anyhow::Result<Self> {
-        let spawned = |error: pmuscope_counters::CountersError| {
-            let exit = match &error {
-                pmuscope_counters::CountersError::Spawn { source, .. } => {
-                    if source.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 }
-                }
-                _ => 125,
-            };
-            failure(Exit::Target(exit), error.to_string())
-        };
+        let spawned = |error| not_started(&error);
         let mut child = HeldChild::new(command).map_err(spawned)?;
         let stopped = child.stop_at_entry(&Host).map_err(spawned)?;
         if !stopped.has_libraries() {
@@ -167,17 +159,9 @@ impl Started {
         Some(move || stopped.go().map_err(error))
     }
 
-    /// Waits for its end. After an interrupt it usually had the same signal as we; if not, it gets one.
     fn end(mut self, summary: &Summary) -> anyhow::Result<Status> {
-        const GRACE: Duration = Duration::from_millis(500);
-        if summary.ended == EndReason::Interrupted {
-            let asked = Instant::now();
-            while asked.elapsed() < GRACE && self.child.try_wait()?.is_none() {
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            self.child.kill(Signal::TERM);
-        }
-        self.child.wait().context("cannot wait for the command")
+        program::end(&mut self.child, summary.ended == EndReason::Interrupted)
+            .context("cannot wait for the command")
     }
 }
 

@@ -1,0 +1,269 @@
+//! `pmuscope numa show` of processes: looks at them again and again.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use pmuscope_counters::spawn::HeldChild;
+use pmuscope_machine::{Machine, MachineError, NumaCounters, Topology};
+use pmuscope_measure::Plan;
+use pmuscope_numa::observe::{Family, ObserveError, PAGES};
+use pmuscope_numa::timeline::{Follower, Look};
+use pmuscope_report::{FOLLOWED_SCHEMA, Followed, Style, followed_page, followed_text};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::commands::answer::{Begun, command_line};
+use crate::commands::program::{self, not_started};
+use crate::commands::{doctor, output};
+use crate::exit::{Exit, beside_command, failure};
+use crate::{signals, terminal};
+
+/// Seconds that processes which run already are followed, unless told otherwise.
+const SECONDS: f64 = 5.0;
+
+/// Which processes, and how.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Processes")]
+pub(super) struct FollowArgs {
+    /// Follow these processes and what they start
+    #[arg(short, long, value_name = "PID", value_delimiter = ',', conflicts_with = "command")]
+    pid: Vec<u32>,
+    /// Leave out what they start
+    #[arg(long)]
+    no_inherit: bool,
+    /// End after so many seconds [default: 5; with a command its end]
+    #[arg(long, value_name = "S", value_parser = parse_seconds)]
+    seconds: Option<f64>,
+    /// Look each so many milliseconds
+    #[arg(
+        short = 'I',
+        long,
+        value_name = "MS",
+        default_value_t = 500,
+        value_parser = clap::value_parser!(u64).range(10..)
+    )]
+    interval: u64,
+    /// Ask for so many pages at each look, of all processes together
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = PAGES,
+        value_parser = clap::value_parser!(u64).range(64..)
+    )]
+    pages: u64,
+    /// Write the answer to FILE, in the format that its name ends in: .html .txt .json
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// A program to run and follow, with its arguments
+    #[arg(last = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse().ok().filter(|&s: &f64| s > 0.0 && s <= 1e6);
+    seconds.ok_or_else(|| "use seconds above 0, such as 10 or 0.5".to_owned())
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Format {
+    Text,
+    Json,
+    Html,
+}
+
+/// Ends of file names.
+const ENDINGS: [(&str, Format); 4] = [
+    (".txt", Format::Text),
+    (".json", Format::Json),
+    (".html", Format::Html),
+    (".htm", Format::Html),
+];
+
+impl FollowArgs {
+    /// Whether there is anything to follow.
+    pub(super) fn is_asked(&self) -> bool {
+        !self.pid.is_empty() || !self.command.is_empty()
+    }
+
+    /// A flag that says nothing without a process.
+    pub(super) fn needs_process(&self) -> Option<&'static str> {
+        let asked = [
+            (self.seconds.is_some(), "--seconds"),
+            (self.no_inherit, "--no-inherit"),
+            (self.output.is_some(), "-o"),
+        ];
+        asked.into_iter().find_map(|(is_asked, flag)| is_asked.then_some(flag))
+    }
+
+    fn format(&self, json: bool) -> anyhow::Result<Format> {
+        let asked = json.then_some(Format::Json);
+        output::choose(asked, self.output.as_deref(), &ENDINGS, Format::Text, "-o x.html")
+    }
+}
+
+/// Follows what was asked for, and tells.
+pub(super) fn run(machine: &Machine, args: &FollowArgs, json: bool) -> anyhow::Result<Exit> {
+    let begun = Begun::now();
+    let format = args.format(json)?;
+    let told = follow(machine, args).and_then(|seen| tell(machine, args, format, &seen, begun));
+    if args.command.is_empty() { told } else { told.map_err(beside_command) }
+}
+
+/// What was seen, and how it ended.
+struct Outcome {
+    nodes: Vec<u32>,
+    looks: Vec<Look>,
+    refused: BTreeMap<u32, String>,
+    counters: Option<NumaCounters>,
+    exit: Exit,
+}
+
+fn follow(machine: &Machine, args: &FollowArgs) -> anyhow::Result<Outcome> {
+    let topology = machine.topology().map_err(|error| not_possible(&error))?;
+    let stop = signals::stop_pipe().context("cannot listen for signals")?;
+    let mut child = match args.command.as_slice() {
+        [] => None,
+        command => {
+            let mut child = HeldChild::new(command).map_err(|error| not_started(&error))?;
+            child.release().map_err(|error| not_started(&error))?;
+            Some(child)
+        }
+    };
+    let pids = child.as_ref().map_or_else(|| args.pid.clone(), |child| vec![child.pid()]);
+    let seconds = args.seconds.or((child.is_none()).then_some(SECONDS));
+    let mut follower = follower(machine, &topology, args, &pids)?;
+    let before = machine.numa_counters().ok();
+    let fds = Ends { stop: stop.as_fd(), child: child.as_ref().map(HeldChild::pidfd) };
+    let (looks, interrupted) = watch(&mut follower, args, seconds, &fds)?;
+    let counters = before.zip(machine.numa_counters().ok()).map(|(old, new)| new.since(&old));
+    let mut exit = Exit::Done;
+    if let Some(child) = &mut child {
+        let out_of_time = child.try_wait().context("cannot wait for the command")?.is_none();
+        let status = program::end(child, interrupted || out_of_time);
+        exit = Exit::Target(status.context("cannot wait for the command")?.shell());
+    }
+    let refused = follower.refused().clone();
+    if !refused.is_empty() {
+        exit = exit.with_missing();
+    }
+    Ok(Outcome { nodes: follower.nodes().to_vec(), looks, refused, counters, exit })
+}
+
+fn follower(
+    machine: &Machine,
+    topology: &Topology,
+    args: &FollowArgs,
+    pids: &[u32],
+) -> anyhow::Result<Follower> {
+    let family = Family::new(machine, pids, !args.no_inherit).map_err(|error| match &error {
+        MachineError::Gone { pid } => {
+            failure(Exit::BadInput, format!("there is no process {pid}. Try: pgrep -l NAME"))
+        }
+        _ => not_possible(&error),
+    })?;
+    Ok(Follower::new(machine, topology, family, (args.pages, Plan::random_seed())))
+}
+
+fn not_possible(error: &MachineError) -> anyhow::Error {
+    failure(Exit::NotPossible, error.to_string())
+}
+
+/// What ends the watch.
+struct Ends<'a> {
+    stop: BorrowedFd<'a>,
+    child: Option<BorrowedFd<'a>>,
+}
+
+/// Why a wait ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Woken {
+    Time,
+    Stop,
+    Child,
+}
+
+impl Ends<'_> {
+    fn wait(&self, time: Duration) -> Woken {
+        let mut fds = vec![PollFd::new(&self.stop, PollFlags::IN)];
+        fds.extend(self.child.as_ref().map(|child| PollFd::new(child, PollFlags::IN)));
+        let time = Timespec {
+            tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: time.subsec_nanos().into(),
+        };
+        // An error can only be EINTR: then it is looked again somewhat early.
+        if poll(&mut fds, Some(&time)).is_err() {
+            return Woken::Time;
+        }
+        match &fds[..] {
+            [stop, ..] if !stop.revents().is_empty() => Woken::Stop,
+            [_, child] if !child.revents().is_empty() => Woken::Child,
+            _ => Woken::Time,
+        }
+    }
+}
+
+/// Looks until nothing is left, the time is over, or it is to stop; whether the user said so.
+fn watch(
+    follower: &mut Follower,
+    args: &FollowArgs,
+    seconds: Option<f64>,
+    ends: &Ends<'_>,
+) -> anyhow::Result<(Vec<Look>, bool)> {
+    let interval = Duration::from_millis(args.interval);
+    let begun = Instant::now();
+    let end = seconds.map(|seconds| begun + Duration::from_secs_f64(seconds));
+    let mut looks: Vec<Look> = Vec::new();
+    let mut next = begun;
+    loop {
+        match follower.look() {
+            Ok(Some(look)) => looks.push(look),
+            Ok(None) => return Ok((looks, false)),
+            // What was seen before is told.
+            Err(_) if !looks.is_empty() => return Ok((looks, false)),
+            Err(error) => return Err(refused(&error)),
+        }
+        if end.is_some_and(|end| Instant::now() >= end) {
+            return Ok((looks, false));
+        }
+        // Looks that take longer than the interval are not made up for.
+        next = (next + interval).max(Instant::now());
+        let until = end.map_or(next, |end| next.min(end));
+        match ends.wait(until.saturating_duration_since(Instant::now())) {
+            Woken::Time => {}
+            Woken::Stop => return Ok((looks, true)),
+            Woken::Child => return Ok((looks, false)),
+        }
+    }
+}
+
+fn refused(error: &ObserveError) -> anyhow::Error {
+    failure(Exit::NotPossible, error.to_string())
+}
+
+fn tell(
+    machine: &Machine,
+    args: &FollowArgs,
+    format: Format,
+    seen: &Outcome,
+    begun: Begun,
+) -> anyhow::Result<Exit> {
+    let output = output::Output::to(args.output.as_deref());
+    let style = if output.is_file() { Style::PLAIN } else { terminal::style() };
+    let surroundings = machine.surroundings(&machine.processor());
+    let emulator = surroundings.emulator.as_ref().map(|sign| sign.name.as_str());
+    let interval_s = args.interval as f64 / 1e3;
+    let nodes = (&seen.nodes[..], interval_s);
+    let followed = Followed::new(nodes, &seen.looks, &seen.refused, seen.counters, emulator);
+    let text = match format {
+        Format::Text => followed_text(&followed, &style),
+        Format::Json => {
+            begun.json(FOLLOWED_SCHEMA, Some(&doctor::facts()?), &seen.exit, &followed)?
+        }
+        Format::Html => followed_page(&followed, &command_line().join(" ")),
+    };
+    output.write(output::Format::Text, |out| out.write_all(text.as_bytes()))?;
+    Ok(seen.exit)
+}

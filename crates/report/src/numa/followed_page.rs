@@ -1,0 +1,178 @@
+//! Processes followed over time as a page: heat maps of nodes over time, locality, processes.
+
+use std::fmt::Write as _;
+
+use pmuscope_numa::timeline::Look;
+
+use super::followed::Followed;
+use crate::Note;
+use crate::html::{Cells, Fact, Grid, Summary, close_page, open_page, push_head};
+use crate::markup::text;
+use crate::number::{duration, fixed, percent, significant};
+
+/// More columns than a screen has points to tell apart: neighbours share one.
+const MOST_COLUMNS: usize = 600;
+const MIB: f64 = 1_048_576.0;
+
+/// The page.
+#[must_use]
+pub fn followed_page(followed: &Followed<'_>, command: &str) -> String {
+    let mut out = String::new();
+    open_page(&mut out, "numa show");
+    push_head(&mut out, &summary(followed, command));
+    out.push_str("<main>\n");
+    let columns = columns(followed.looks);
+    let column_s = followed.seconds / columns.len().max(1) as f64;
+    let bytes: Vec<Vec<u64>> = rows(followed, &columns, |look, node| {
+        look.bytes().get(node).map_or(0, |bytes| bytes.round() as u64 / 1024)
+    });
+    push_map(&mut out, followed, "Memory by node", ("KiB", &bytes), column_s);
+    let threads = rows(followed, &columns, |look, node| {
+        look.threads().get(node).map_or(0, |&threads| u64::from(threads))
+    });
+    push_map(&mut out, followed, "Threads by node", ("threads", &threads), column_s);
+    push_looks(&mut out, followed);
+    push_processes(&mut out, followed);
+    out.push_str("</main>\n");
+    close_page(&mut out);
+    out
+}
+
+fn summary(followed: &Followed<'_>, command: &str) -> Summary {
+    let fact = |name, value: String, detail: String| Fact { name, value, detail, warning: false };
+    let locality = |look: Option<&Look>| {
+        look.and_then(|look| look.locality).map_or("-".to_owned(), |share| fixed(share.value, 2))
+    };
+    let counted = |value: Option<u64>| value.map_or("-".to_owned(), crate::number::count);
+    let [of_one_cpu, each] = followed.cost();
+    let nodes = crate::number::count(followed.nodes.len() as u64);
+    let emulated = followed.emulator.map_or(String::new(), |name| {
+        format!("emulated ({name}): the others are as near as the own")
+    });
+    let counters = followed.counters.unwrap_or_default();
+    let local = counters
+        .local_share()
+        .map_or(String::new(), |share| format!("{} of them local", percent(share, 0)));
+    Summary {
+        title: "numa show".to_owned(),
+        facts: vec![
+            fact("Followed", followed.who(), "memory that they may write to".to_owned()),
+            fact("Duration", duration(followed.seconds), followed.how_often()),
+            fact("Cost", format!("{of_one_cpu} of a CPU"), each),
+            Fact { warning: followed.emulator.is_some(), ..fact("Nodes", nodes, emulated) },
+            fact("Locality at first", locality(followed.looks.first()), String::new()),
+            fact("Locality at last", locality(followed.looks.last()), String::new()),
+            fact("Hint faults", counted(counters.hint_faults), local),
+            fact(
+                "Pages migrated",
+                counted(counters.pages_migrated),
+                "by the kernel's balancing, on the whole machine".to_owned(),
+            ),
+        ],
+        notes: followed.notes().into_iter().map(|text| Note { text, warning: false }).collect(),
+        command: command.to_owned(),
+    }
+}
+
+/// Looks of each column.
+fn columns(looks: &[Look]) -> Vec<&[Look]> {
+    looks.chunks(looks.len().div_ceil(MOST_COLUMNS).max(1)).collect()
+}
+
+/// The last look of each column, node by node.
+fn rows(
+    followed: &Followed<'_>,
+    columns: &[&[Look]],
+    value: impl Fn(&Look, usize) -> u64,
+) -> Vec<Vec<u64>> {
+    let row =
+        |node| columns.iter().filter_map(|column| Some(value(column.last()?, node))).collect();
+    (0..followed.nodes.len()).map(row).collect()
+}
+
+fn push_map(
+    out: &mut String,
+    followed: &Followed<'_>,
+    title: &str,
+    (unit, values): (&str, &[Vec<u64>]),
+    column_s: f64,
+) {
+    let most = values.iter().flatten().copied().max().unwrap_or(0);
+    // Writing to a String does not fail, here and below.
+    let _ = writeln!(
+        out,
+        "<section class=\"heat-part\">\n<h2>{title}</h2>\n<p class=\"dim\">The strongest shade is {} {unit}.</p>",
+        crate::number::count(most)
+    );
+    let told = format!("{title} over time; the table below has the numbers");
+    let grid = Grid {
+        row: "node",
+        rows: followed.nodes.iter().map(u32::to_string).collect(),
+        column_s,
+        most,
+        cells: Cells { unit, values },
+        marks: None,
+        legend: "",
+        told: &told,
+    };
+    grid.push(out);
+    out.push_str("</section>\n");
+}
+
+fn push_looks(out: &mut String, followed: &Followed<'_>) {
+    out.push_str(
+        "<section class=\"table-part\">\n<h2>Looks</h2>\n<details><summary>All of them</summary>\
+         <div class=\"wide\"><table class=\"sortable\"><thead><tr>\
+         <th scope=\"col\" class=\"num\" aria-sort=\"ascending\">time s</th>\
+         <th scope=\"col\" class=\"num\">locality</th><th scope=\"col\" class=\"num\">± 95 %</th>",
+    );
+    for node in followed.nodes {
+        let _ = write!(
+            out,
+            "<th scope=\"col\" class=\"num\">threads on {node}</th><th scope=\"col\" class=\"num\">MiB on {node}</th>"
+        );
+    }
+    out.push_str("</tr></thead>\n<tbody>\n");
+    for look in followed.looks {
+        let _ = write!(out, "<tr>{}", number(Some(look.at_s), 2));
+        out.push_str(&number(look.locality.map(|share| share.value), 3));
+        out.push_str(&number(look.locality.map(|share| share.half), 3));
+        for (threads, bytes) in look.threads().iter().zip(look.bytes()) {
+            out.push_str(&number(Some(f64::from(*threads)), 0));
+            out.push_str(&number(Some(bytes / MIB), 1));
+        }
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</tbody></table></div></details>\n</section>\n");
+}
+
+fn push_processes(out: &mut String, followed: &Followed<'_>) {
+    out.push_str(
+        "<section class=\"table-part\">\n<h2>Processes</h2>\n<div class=\"wide\"><table class=\"sortable\"><thead><tr>\
+         <th scope=\"col\" class=\"num\">process</th><th scope=\"col\">command</th>\
+         <th scope=\"col\" class=\"num\">MiB</th><th scope=\"col\" class=\"num\">locality, first</th>\
+         <th scope=\"col\" class=\"num\">last</th></tr></thead>\n<tbody>\n",
+    );
+    for (first, last) in followed.processes() {
+        let bytes = last.bytes.iter().sum::<f64>() / MIB;
+        let _ = writeln!(
+            out,
+            "<tr><td class=\"num\">{}</td><td>{}</td><td class=\"num\" data-v=\"{bytes}\">{}</td>{}{}</tr>",
+            last.pid,
+            text(&last.name),
+            significant(bytes, 3),
+            number(first.locality.map(|share| share.value), 2),
+            number(last.locality.map(|share| share.value), 2),
+        );
+    }
+    out.push_str("</tbody></table></div>\n</section>\n");
+}
+
+fn number(value: Option<f64>, decimals: usize) -> String {
+    match value {
+        Some(value) => {
+            format!("<td class=\"num\" data-v=\"{value}\">{}</td>", fixed(value, decimals))
+        }
+        None => "<td class=\"num\" data-v=\"-1\">-</td>".to_owned(),
+    }
+}

@@ -1,0 +1,122 @@
+//! What is said of processes that were followed.
+
+use std::collections::BTreeMap;
+
+use pmuscope_machine::NumaCounters;
+use pmuscope_numa::timeline::{Look, ProcessLook, Share};
+
+use super::*;
+use crate::Style;
+
+const MIB: f64 = 1_048_576.0;
+
+fn process(pid: u32, name: &str, threads: &[u32], mib: &[f64], locality: f64) -> ProcessLook {
+    ProcessLook {
+        pid,
+        name: name.to_owned(),
+        threads: threads.to_vec(),
+        running: None,
+        bytes: mib.iter().map(|mib| mib * MIB).collect(),
+        exact: false,
+        asked: 2048,
+        refused: 0,
+        locality: Some(Share { value: locality, half: 0.015 }),
+        moved: 0,
+    }
+}
+
+fn look(at_s: f64, processes: Vec<ProcessLook>, locality: f64) -> Look {
+    let counters = NumaCounters {
+        hint_faults: Some(120),
+        hint_faults_local: Some(90),
+        pages_migrated: Some(512),
+        ..NumaCounters::default()
+    };
+    Look {
+        at_s,
+        processes,
+        locality: Some(Share { value: locality, half: 0.01 }),
+        counters: (at_s > 0.0).then_some(counters),
+        cost_ns: 1_500_000,
+    }
+}
+
+fn moving(looks: usize) -> Vec<Look> {
+    let one = |step: usize| {
+        let there = step as f64 / (looks - 1).max(1) as f64;
+        let mib = [256.0 * (1.0 - there), 256.0 * there];
+        let mut server = process(42, "ser\u{1b}ver", &[0, 4], &mib, there);
+        server.moved = u32::from(step == 1);
+        let helper = process(43, "helper", &[1, 0], &[1.5, 0.0], 1.0);
+        look(0.5 * step as f64, vec![server, helper], there)
+    };
+    (0..looks).map(one).collect()
+}
+
+fn text(looks: &[Look], nodes: &[u32], refused: &BTreeMap<u32, String>) -> String {
+    let followed = Followed::new((nodes, 0.5), looks, refused, None, None);
+    followed_text(&followed, &Style::PLAIN)
+}
+
+#[test]
+fn memory_that_follows_its_threads_is_seen_to() {
+    let shown = text(&moving(4), &[0, 1], &BTreeMap::new());
+    insta::assert_snapshot!(shown, @r"
+    ser\x1bver (42) and 1 more on 2 nodes, 1.50 s, 4 looks about 500 ms apart
+    cost: 0.40 % of a CPU (1.50 ms a look, 4,096 pages asked for) · memory that may be written to
+
+    time s  locality  ±95 %  threads by node  MiB by node  threads moved  hint faults  local  MiB migrated
+       0.0      0.00   0.01              1 4        258 0              -            -      -             -
+       0.5      0.33   0.01              1 4     172 85.3              1          120   75 %          2.00
+       1.0      0.67   0.01              1 4     86.8 171              0          120   75 %          2.00
+       1.5      1.00   0.01              1 4     1.50 256              0          120   75 %          2.00
+
+    process  command     threads by node  MiB by node  locality, first  last  ±95 %
+         42  ser\x1bver              0 4        0 256             0.00  1.00   0.01
+         43  helper                  1 0       1.50 0             1.00  1.00   0.01
+    ");
+}
+
+#[test]
+fn what_could_not_be_looked_at_is_said() {
+    let refused = BTreeMap::from([(7, "EPERM".to_owned()), (8, "EPERM".to_owned())]);
+    let mut looks = moving(2);
+    looks[1].processes[0].refused = 3;
+    looks[1].locality = None;
+    let shown = text(&looks, &[0, 1], &refused);
+    assert!(shown.contains("Process 7 could not be looked at (and 1 more): EPERM"), "{shown}");
+    assert!(shown.contains("Of 3 pages the kernel did not tell"), "{shown}");
+    assert!(text(&[], &[0], &refused).starts_with("no process on 1 node"), "{shown}");
+}
+
+#[test]
+fn many_looks_are_thinned_out_and_nothing_counted_is_left_out() {
+    let shown = text(&moving(200), &[0, 1], &BTreeMap::new());
+    assert!(shown.contains("176 looks between these are not shown"), "{shown}");
+    let rows: Vec<&str> = shown.lines().filter(|line| line.contains(" MiB")).collect();
+    assert!(rows.len() <= 2, "{shown}");
+    // The column of hint faults: 120 of each look but the first.
+    let faults = |line: &str| -> Option<u64> {
+        let line = line.split_whitespace().rev().nth(3)?;
+        line.replace(',', "").parse().ok()
+    };
+    let table = shown.lines().skip(3).take_while(|line| !line.is_empty());
+    assert_eq!(table.filter_map(faults).sum::<u64>(), 199 * 120, "{shown}");
+}
+
+#[test]
+fn the_page_has_maps_and_numbers_and_no_foreign_markup() {
+    let mut looks = moving(5);
+    looks[4].processes[0].name = "<script>alert(1)</script>".to_owned();
+    let refused = BTreeMap::new();
+    let followed = Followed::new((&[0, 1], 0.5), &looks, &refused, None, Some("QEMU"));
+    let page = followed_page(&followed, "pmuscope numa show -p 42");
+    let data = page.split("class=\"heat-data\">").nth(1).unwrap();
+    let data = data.split("</script>").next().unwrap();
+    let data: serde_json::Value = serde_json::from_str(data).unwrap();
+    assert_eq!(data["rows"], serde_json::json!(["0", "1"]));
+    assert_eq!(data["values"][1], serde_json::json!([0, 65536, 131_072, 196_608, 262_144]));
+    assert!(!page.contains("<script>alert"), "{page}");
+    assert!(page.contains("emulated (QEMU)"), "{page}");
+    assert_eq!(page.matches("class=\"heat-part\"").count(), 2);
+}
