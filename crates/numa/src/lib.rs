@@ -3,10 +3,12 @@
 
 #![forbid(unsafe_code)]
 
+pub mod balance;
 pub mod convergence;
 mod nodes;
 pub mod observe;
 pub mod placement;
+pub mod simulate;
 pub mod timeline;
 
 pub use nodes::Nodes;

@@ -1,0 +1,40 @@
+//! Deciding what would be better, and doing it with care.
+//!
+//! ```text
+//!  View ─► decide ─► Plan ─► pin, move in slices ─► View ─► judge ─► keep, or undo
+//!  (mean of blocks)   │       (budget)                        │
+//!                     └ held back: ping-pong, no gain ◄───────┘
+//! ```
+//!
+//! Decisions are pure functions of what was seen ([`decide()`]); what sees and acts is a [`World`], real or
+//! simulated, so that the whole of it ([`run`]) can be tried on machines that nobody has.
+
+mod assign;
+mod budget;
+mod decide;
+#[cfg(test)]
+mod decide_tests;
+mod judge;
+mod log;
+mod ping_pong;
+mod session;
+mod trial;
+mod view;
+mod world;
+
+pub use budget::{Budget, TooSmall};
+pub use decide::{Knowledge, Outlook, Plan, Step, decide};
+pub use judge::{Comparison, Judge, LOCALITY_STEP, Verdict, compare_shares, compare_speed};
+pub use log::{Entry, Event};
+pub use ping_pong::{BackAndForth, PingPong};
+pub use session::{BalanceError, Ended, Options, ProcessSummary, Summary, run};
+pub use view::{NodeView, ProcessView, Sharing, ThreadView, View};
+pub use world::{Goal, Observation, Slice, Stop, World};
+
+/// `node 1`, or `nodes 0, 1`.
+#[must_use]
+pub fn names(nodes: &[u32]) -> String {
+    let numbers: Vec<String> = nodes.iter().map(u32::to_string).collect();
+    let word = if nodes.len() == 1 { "node" } else { "nodes" };
+    format!("{word} {}", numbers.join(", "))
+}

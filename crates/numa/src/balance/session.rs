@@ -1,0 +1,523 @@
+//! See, decide, act, judge, keep or undo: again and again.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::budget::{Budget, TooSmall};
+use super::decide::{Knowledge, Plan, Step, decide};
+use super::judge::Judge;
+use super::log::{Entry, Event};
+use super::ping_pong::PingPong;
+use super::trial::{self, Aim, Fate};
+use super::view::View;
+use super::world::{Goal, Observation, Stop, World};
+
+/// How to go about it.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Length of a block.
+    pub block: Duration,
+    /// Blocks before a change, and after it, that are compared.
+    pub blocks: usize,
+    /// Bytes per second that may be moved.
+    pub budget: u64,
+    /// Bytes that move as a whole: a huge page.
+    pub unit: u64,
+    /// Decide once, and change nothing.
+    pub dry_run: bool,
+    /// End after so many decisions in a row that change nothing; 0: go on.
+    pub settled: u64,
+    /// Decisions over which pages must not go back and forth.
+    pub windows: u64,
+}
+
+/// Why it is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ended {
+    /// Somebody asked.
+    Asked,
+    /// The time is up.
+    Time,
+    /// All processes have ended.
+    Gone,
+    /// Nothing was left to change.
+    Settled,
+    /// Only a plan was asked for.
+    DryRun,
+    /// Pages of every process that is left go back and forth.
+    PingPong,
+}
+
+impl From<Stop> for Ended {
+    fn from(stop: Stop) -> Self {
+        match stop {
+            Stop::Asked => Self::Asked,
+            Stop::Time => Self::Time,
+            Stop::Gone => Self::Gone,
+        }
+    }
+}
+
+/// What came of a process.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct ProcessSummary {
+    /// Its id.
+    pub pid: u32,
+    /// Locality as found: the mean over the first blocks. `None` if it has no memory or did not run.
+    pub before: Option<f64>,
+    /// Locality in the last blocks that it was there for.
+    pub after: Option<f64>,
+    /// Bytes moved, those that were moved back included.
+    pub moved: u64,
+    /// Bytes that did not move.
+    pub stayed: u64,
+    /// Nodes that its threads are on as the last decision left it; `None`: they were left alone.
+    pub nodes: Option<Vec<u32>>,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Summary {
+    /// What changes were judged by.
+    pub judge: Judge,
+    /// Why it is over.
+    pub ended: Ended,
+    /// Seconds.
+    pub seconds: f64,
+    /// Decisions.
+    pub rounds: u64,
+    /// Changes to processes that were kept.
+    pub kept: u64,
+    /// Changes to processes that were undone.
+    pub undone: u64,
+    /// Each process, in the order in which they were seen first.
+    pub processes: Vec<ProcessSummary>,
+    /// The last plan.
+    pub plan: Plan,
+}
+
+/// Why it could not be done.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BalanceError<E: std::error::Error> {
+    /// The budget.
+    #[error(transparent)]
+    Budget(#[from] TooSmall),
+    /// Nothing could be seen.
+    #[error(transparent)]
+    World(E),
+}
+
+/// Places processes until something ends it. Every process is unpinned in the end, also after an error;
+/// pages stay where they are.
+///
+/// # Errors
+/// [`BalanceError`]; a process that cannot be moved is not one, but logged and left alone.
+pub fn run<W: World>(
+    world: &mut W,
+    options: &Options,
+    log: &mut dyn FnMut(Entry),
+) -> Result<Summary, BalanceError<W::Error>> {
+    let budget = Budget::new(options.budget, options.unit)?;
+    let mut session = Session {
+        options,
+        budget,
+        log,
+        recent: VecDeque::new(),
+        ping_pong: PingPong::new(options.windows),
+        held: BTreeMap::new(),
+        pins: BTreeMap::new(),
+        round: 0,
+        kept: 0,
+        undone: 0,
+        processes: Vec::new(),
+        plan: Plan::default(),
+        world,
+    };
+    let judge = session.world.judge();
+    let judges_speed = judge.is_speed();
+    session.tell(Event::Began { judge, judges_speed, budget: options.budget });
+    let ended = session.go_on();
+    session.let_go();
+    let ended = ended.map_err(BalanceError::World)?;
+    session.tell(Event::Over { why: ended });
+    Ok(session.sum_up(ended))
+}
+
+/// Why and until when a process is left alone.
+struct Held {
+    reason: String,
+    /// Number of a decision; `None`: for good.
+    until: Option<u64>,
+    tries: u32,
+}
+
+struct Session<'a, W: World> {
+    world: &'a mut W,
+    options: &'a Options,
+    budget: Budget,
+    log: &'a mut dyn FnMut(Entry),
+    /// The last blocks, oldest first.
+    recent: VecDeque<Observation>,
+    ping_pong: PingPong,
+    held: BTreeMap<u32, Held>,
+    pins: BTreeMap<u32, Vec<u32>>,
+    round: u64,
+    kept: u64,
+    undone: u64,
+    processes: Vec<ProcessSummary>,
+    plan: Plan,
+}
+
+/// What was done to a process.
+#[derive(Debug, Default)]
+struct Done {
+    /// Its pins before; `None` inside: it had none.
+    pinned: Option<Option<Vec<u32>>>,
+    moved: BTreeMap<(u32, u32), u64>,
+    aim: Option<Aim>,
+}
+
+/// A process whose change gained nothing is tried again after so many decisions, then twice as many.
+const FIRST_PAUSE: u64 = 16;
+
+impl<W: World> Session<'_, W> {
+    fn tell(&mut self, event: Event) {
+        (self.log)(Entry { t: self.world.now().as_secs_f64(), event });
+    }
+
+    fn go_on(&mut self) -> Result<Ended, W::Error> {
+        let mut unchanged = 0;
+        loop {
+            if let Some(stop) = self.world.stop() {
+                return Ok(stop.into());
+            }
+            self.watch()?;
+            if self.recent.len() < self.options.blocks.max(1) {
+                continue;
+            }
+            let Some(view) = View::mean_of(self.recent.iter().map(|seen| &seen.view)) else {
+                continue;
+            };
+            self.round += 1;
+            self.decide(&view);
+            if self.options.dry_run {
+                return Ok(Ended::DryRun);
+            }
+            if self.plan.acts() {
+                unchanged = 0;
+                self.try_out()?;
+            } else if self.all_go_back_and_forth(&view) {
+                return Ok(Ended::PingPong);
+            } else {
+                unchanged += 1;
+                if unchanged == self.options.settled {
+                    return Ok(Ended::Settled);
+                }
+            }
+        }
+    }
+
+    /// A block more.
+    fn watch(&mut self) -> Result<(), W::Error> {
+        let seen = self.world.observe(self.options.block)?;
+        for process in &seen.view.processes {
+            if !self.processes.iter().any(|known| known.pid == process.pid) {
+                let new = ProcessSummary { pid: process.pid, ..ProcessSummary::default() };
+                self.processes.push(new);
+            }
+        }
+        self.recent.push_back(seen);
+        while self.recent.len() > self.options.blocks.max(1) {
+            self.recent.pop_front();
+        }
+        let view = View::mean_of(self.recent.iter().map(|seen| &seen.view)).unwrap_or_default();
+        let as_found = self.round == 0;
+        for known in &mut self.processes {
+            if let Some(locality) = view.process(known.pid).and_then(|process| process.locality()) {
+                if as_found || known.before.is_none() {
+                    known.before = Some(locality);
+                }
+                known.after = Some(locality);
+            }
+        }
+        Ok(())
+    }
+
+    /// The plan, less what would be ping-pong.
+    fn decide(&mut self, view: &View) {
+        self.held.retain(|_, held| held.until.is_none_or(|until| self.round < until));
+        let mut plan = self.plan_for(view);
+        for process in &view.processes {
+            let wanted = moves(&plan, view, process.pid);
+            let found = self.ping_pong.check(self.round, process.pid, process.memory(), &wanted);
+            if let Some(found) = found.filter(|_| !wanted.is_empty()) {
+                let why = found.to_string();
+                self.tell(Event::PingPong { pid: process.pid, why: why.clone() });
+                let reason = format!("left alone: {why}");
+                self.held.insert(process.pid, Held { reason, until: None, tries: 0 });
+                plan = self.plan_for(view);
+            }
+        }
+        self.plan = plan;
+        // A pin that is there already is nothing to do.
+        let pins = &self.pins;
+        self.plan.steps.retain(|step| match step {
+            Step::Pin { pid, nodes, .. } => pins.get(pid) != Some(nodes),
+            _ => true,
+        });
+        self.tell(Event::Decided {
+            round: self.round,
+            locality: view.locality(),
+            load: view.load(),
+            plan: self.plan.clone(),
+        });
+    }
+
+    fn plan_for(&self, view: &View) -> Plan {
+        let held = self.held.iter().map(|(pid, held)| (*pid, held.reason.clone())).collect();
+        decide(view, &Knowledge { budget: self.options.budget, held })
+    }
+
+    fn all_go_back_and_forth(&self, view: &View) -> bool {
+        let held = |pid| self.held.get(pid).is_some_and(|held| held.tries == 0);
+        !view.processes.is_empty() && view.processes.iter().all(|process| held(&process.pid))
+    }
+
+    /// Acts, looks, keeps what helped and undoes the rest.
+    fn try_out(&mut self) -> Result<(), W::Error> {
+        let steps = self.plan.steps.clone();
+        let before: Vec<Observation> = self.recent.drain(..).collect();
+        let mut done: BTreeMap<u32, Done> = BTreeMap::new();
+        for step in &steps {
+            self.carry_out(step, &mut done);
+        }
+        done.retain(|_, done| done.pinned.is_some() || !done.moved.is_empty());
+        // The block in which the last pages moved and threads found their places is neither before nor after.
+        if self.world.stop().is_none() {
+            self.world.observe(self.options.block)?;
+        }
+        while self.recent.len() < self.options.blocks.max(1) {
+            if self.world.stop().is_some() {
+                // Nothing was seen that speaks for it.
+                self.undo_all(done, "there was no time to judge it");
+                return Ok(());
+            }
+            self.watch()?;
+        }
+        let after: Vec<Observation> = self.recent.iter().cloned().collect();
+        let acted: BTreeMap<u32, Aim> =
+            done.iter().filter_map(|(pid, done)| Some((*pid, done.aim?))).collect();
+        let judge = self.world.judge();
+        let (fates, compared) = trial::judge(judge, &acted, &before, &after);
+        for event in compared {
+            self.tell(event);
+        }
+        let mut undone = BTreeMap::new();
+        for (pid, done) in done {
+            match fates.get(&pid) {
+                Some(Fate::Keep(why)) => {
+                    self.kept += 1;
+                    self.tell(Event::Kept { pid, why: why.clone() });
+                }
+                Some(Fate::Undo(why)) => {
+                    undone.insert(pid, (done, why.clone()));
+                }
+                None => {}
+            }
+        }
+        if !undone.is_empty() {
+            for (pid, (done, why)) in undone {
+                self.undo(pid, done, &why);
+            }
+            self.recent.clear();
+        }
+        Ok(())
+    }
+
+    fn carry_out(&mut self, step: &Step, done: &mut BTreeMap<u32, Done>) {
+        if self.world.stop().is_some() || self.is_refused(step.pid()) {
+            return;
+        }
+        let own = done.entry(step.pid()).or_default();
+        match step {
+            Step::Leave { .. } => {}
+            Step::Pin { pid, nodes, hold, .. } => {
+                own.aim.get_or_insert(if *hold { Aim::Hold } else { Aim::Better });
+                let before = self.pins.get(pid).cloned();
+                if self.pin(*pid, nodes) {
+                    own.pinned.get_or_insert(before);
+                }
+            }
+            Step::Move { pid, from, to, bytes, .. } => {
+                own.aim.get_or_insert(Aim::Better);
+                let goal = Goal::To { from: *from, to: *to };
+                self.move_pages(*pid, &goal, *bytes, &mut own.moved);
+            }
+            Step::Interleave { pid, nodes, bytes, .. } => {
+                own.aim = Some(Aim::Even);
+                let goal = Goal::Interleave { nodes: nodes.clone() };
+                self.move_pages(*pid, &goal, *bytes, &mut own.moved);
+            }
+        }
+    }
+
+    fn is_refused(&self, pid: u32) -> bool {
+        self.held.get(&pid).is_some_and(|held| held.until.is_none())
+    }
+
+    fn refuse(&mut self, pid: u32, error: &W::Error) {
+        let why = error.to_string();
+        self.tell(Event::Refused { pid, why: why.clone() });
+        self.held.insert(pid, Held { reason: why, until: None, tries: 1 });
+    }
+
+    fn pin(&mut self, pid: u32, nodes: &[u32]) -> bool {
+        match self.world.pin(pid, nodes) {
+            Ok(threads) => {
+                self.pins.insert(pid, nodes.to_vec());
+                self.tell(Event::Pinned { pid, nodes: nodes.to_vec(), threads });
+                true
+            }
+            Err(error) => {
+                self.refuse(pid, &error);
+                false
+            }
+        }
+    }
+
+    /// In slices, within the budget. No more than `bytes`, rounded up to what moves as a whole.
+    fn move_pages(
+        &mut self,
+        pid: u32,
+        goal: &Goal,
+        bytes: u64,
+        moved: &mut BTreeMap<(u32, u32), u64>,
+    ) {
+        let unit = self.options.unit;
+        let mut left = bytes.next_multiple_of(unit);
+        let mut cursor = 0;
+        while left >= unit && self.world.stop().is_none() {
+            let granted = self.budget.take(self.world.now(), left, unit);
+            if granted == 0 {
+                let pause = self.budget.wait_for(unit);
+                self.world.wait(pause);
+                continue;
+            }
+            let slice = self.world.move_slice(pid, goal, &mut cursor, granted);
+            let bytes = slice.as_ref().map_or(granted, super::world::Slice::bytes);
+            self.budget.moved(self.world.now(), granted.saturating_sub(bytes));
+            let slice = match slice {
+                Ok(slice) => slice,
+                Err(error) => {
+                    self.refuse(pid, &error);
+                    return;
+                }
+            };
+            for &((from, to), bytes) in &slice.moved {
+                *moved.entry((from, to)).or_default() += bytes;
+                self.ping_pong.record(self.round, pid, (from, to), bytes);
+                self.tell(Event::Moved { pid, from, to, bytes });
+            }
+            if slice.refused > 0 {
+                self.tell(Event::Stayed { pid, bytes: slice.refused });
+            }
+            if let Some(known) = self.processes.iter_mut().find(|known| known.pid == pid) {
+                known.moved += bytes;
+                known.stayed += slice.refused;
+            }
+            left = left.saturating_sub(bytes);
+            if slice.done {
+                return;
+            }
+        }
+    }
+
+    fn undo_all(&mut self, done: BTreeMap<u32, Done>, why: &str) {
+        for (pid, done) in done {
+            self.undo(pid, done, why);
+        }
+    }
+
+    /// Threads may go where they could, pages go back to the nodes where they were, within the budget. (When
+    /// it is time to end, only threads: to wait for pages is not what somebody wants who asks to end.)
+    fn undo(&mut self, pid: u32, done: Done, why: &str) {
+        self.undone += 1;
+        self.tell(Event::Undone { pid, why: why.to_owned() });
+        match done.pinned {
+            Some(Some(nodes)) => {
+                self.pin(pid, &nodes);
+            }
+            Some(None) => self.unpin(pid),
+            None => {}
+        }
+        for ((from, to), bytes) in done.moved {
+            self.move_pages(pid, &Goal::To { from: to, to: from }, bytes, &mut BTreeMap::new());
+        }
+        self.ping_pong.forget(pid);
+        let tries = self.held.get(&pid).map_or(0, |held| held.tries) + 1;
+        let pause = FIRST_PAUSE << tries.min(10).saturating_sub(1);
+        let reason = format!("tried before: {why}; again in {pause} decisions");
+        if !self.is_refused(pid) {
+            self.held.insert(pid, Held { reason, until: Some(self.round + pause), tries });
+        }
+    }
+
+    fn unpin(&mut self, pid: u32) {
+        self.pins.remove(&pid);
+        match self.world.unpin(pid) {
+            Ok(()) => self.tell(Event::Unpinned { pid }),
+            Err(error) => self.refuse(pid, &error),
+        }
+    }
+
+    fn let_go(&mut self) {
+        for known in &mut self.processes {
+            known.nodes = self.pins.get(&known.pid).cloned();
+        }
+        for pid in self.pins.keys().copied().collect::<Vec<_>>() {
+            self.unpin(pid);
+        }
+    }
+
+    fn sum_up(self, ended: Ended) -> Summary {
+        Summary {
+            judge: self.world.judge(),
+            ended,
+            seconds: self.world.now().as_secs_f64(),
+            rounds: self.round,
+            kept: self.kept,
+            undone: self.undone,
+            processes: self.processes,
+            plan: self.plan,
+        }
+    }
+}
+
+/// Bytes that a plan moves for a process, by (from, to).
+fn moves(plan: &Plan, view: &View, pid: u32) -> Vec<((u32, u32), u64)> {
+    let mut moves = Vec::new();
+    for step in plan.steps.iter().filter(|step| step.pid() == pid) {
+        match step {
+            Step::Move { from, to, bytes, .. } => moves.push(((*from, *to), *bytes)),
+            Step::Interleave { nodes, bytes, .. } => {
+                // From the fullest, about: which page comes from where is not planned.
+                let process = view.process(pid);
+                let fullest = process.and_then(|process| {
+                    (0..process.bytes.len()).max_by_key(|&node| process.bytes[node])
+                });
+                let Some(fullest) = fullest.and_then(|node| view.nodes.get(node)) else { continue };
+                let others: Vec<u32> =
+                    nodes.iter().copied().filter(|node| *node != fullest.id).collect();
+                for &to in &others {
+                    moves.push(((fullest.id, to), bytes / others.len() as u64));
+                }
+            }
+            Step::Pin { .. } | Step::Leave { .. } => {}
+        }
+    }
+    moves
+}
