@@ -55,7 +55,8 @@ pub use metrics::{
     metrics_page, metrics_text, metrics_title,
 };
 pub use numa::{
-    FOLLOWED_SCHEMA, Followed, NUMA_SCHEMA, NumaShow, followed_page, followed_text, numa_text,
+    FOLLOWED_SCHEMA, Followed, NUMA_SCHEMA, NUMA_SIMULATE_SCHEMA, NumaShow, NumaSimulation,
+    followed_page, followed_text, numa_simulation_text, numa_text,
 };
 pub use pmuscope_text::number;
 pub use pmuscope_text::{Cell, Column, Paint, Style, Table, wrap};

@@ -40,7 +40,7 @@ fn code(markdown: &str) -> Vec<String> {
 }
 
 /// Commands that documents name before they are there.
-const ANNOUNCED: [[&str; 2]; 1] = [["bench", "capture"]];
+const ANNOUNCED: [[&str; 2]; 2] = [["bench", "capture"], ["numa", "balance"]];
 
 /// The arguments of a `pmuscope` command line up to the command it runs, a comment, a pipe, or what
 /// is left out (`…`); `None` for other lines.
@@ -98,8 +98,10 @@ fn every_example_in_the_help_parses() {
     let mut checked = 0;
     let commands =
         ["doctor", "record", "report", "script", "bench", "compare", "workload", "stat", "sweep"];
-    for command in
-        commands.into_iter().chain(["lab run", "lab kernels", "list", "events import", "numa show"])
+    for command in commands
+        .into_iter()
+        .chain(["lab run", "lab kernels", "list", "events import", "numa show"])
+        .chain(["numa simulate"])
     {
         let help = Scratch::new().pmuscope(command.split(' ').chain(["--help"]));
         // Sentences above name commands too, and lines may begin with them.

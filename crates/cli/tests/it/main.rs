@@ -36,6 +36,7 @@ mod metric_pages;
 mod metrics;
 mod names;
 mod numa;
+mod numa_balance;
 mod numa_show;
 mod outputs;
 mod peers;

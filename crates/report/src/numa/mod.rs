@@ -5,10 +5,12 @@ mod followed_page;
 #[cfg(test)]
 mod followed_tests;
 mod machine;
+mod simulate;
 
 pub use followed::{Followed, followed_text};
 pub use followed_page::followed_page;
 pub use machine::{NumaShow, numa_text};
+pub use simulate::{NUMA_SIMULATE_SCHEMA, NumaSimulation, numa_simulation_text};
 
 /// Schema of what `pmuscope numa show` prints of the machine as JSON.
 pub const NUMA_SCHEMA: &str = "pmuscope/numa/1";

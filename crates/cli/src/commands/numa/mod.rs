@@ -2,6 +2,7 @@
 
 mod follow;
 mod show;
+mod simulate;
 
 use clap::Subcommand;
 
@@ -18,11 +19,14 @@ pub(crate) struct Args {
 enum Command {
     /// Show nodes and how the kernel places memory on them; of processes, where they run and their memory lies.
     Show(show::Args),
+    /// Simulate placement policies and balance on 4 nodes, beside what was published of them.
+    Simulate(simulate::Args),
 }
 
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     match args.command {
         Command::Show(args) => show::run(&args),
+        Command::Simulate(args) => simulate::run(&args),
     }
 }

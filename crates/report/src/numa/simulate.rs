@@ -1,0 +1,123 @@
+//! Placement policies in the simulator, beside what was published.
+
+use pmuscope_numa::simulate::{COLUMNS, Cell, LIMIT, Machine, Policy, Row};
+use serde::Serialize;
+
+use crate::{Column, Style, Table, number};
+
+/// Schema of the simulated table as JSON.
+pub const NUMA_SIMULATE_SCHEMA: &str = "pmuscope/numa-simulate/1";
+
+/// What `pmuscope numa simulate` has to tell.
+#[derive(Debug, Serialize)]
+pub struct NumaSimulation {
+    /// What is simulated.
+    pub simulated: Machine,
+    /// Runs of each test under each policy.
+    pub runs: u64,
+    /// Where chance begins.
+    pub seed: u64,
+    /// The tests.
+    pub tests: Vec<Row>,
+}
+
+/// The table for people.
+pub fn numa_simulation_text(simulation: &NumaSimulation, style: &Style) -> String {
+    let machine = &simulation.simulated;
+    let head = format!(
+        "simulated, nothing is measured: {} nodes of {} CPUs, n = {} runs of {} s at most, seed {}\n\
+         converged: all threads of each process on one node; median seconds, (runs that converged), \
+         [published], ! differs from it;\n\
+         local in the end: share of accesses with balance\n\n",
+        machine.nodes,
+        machine.cpus,
+        simulation.runs,
+        number::fixed(LIMIT, 0),
+        simulation.seed,
+    );
+    let mut columns = vec![Column::text("test")];
+    columns.extend(COLUMNS.iter().map(|policy| Column::text(name(*policy))));
+    columns.push(Column::number("local in the end"));
+    let mut table = Table::new(columns);
+    for row in &simulation.tests {
+        let mut cells = vec![row.test.name.to_owned()];
+        cells.extend(row.cells.iter().map(text));
+        let balance = row.cells.iter().find(|cell| cell.policy.is_none());
+        cells.push(balance.map_or_else(|| "-".to_owned(), |cell| number::fixed(cell.local, 2)));
+        table.row(cells);
+    }
+    let compared = || simulation.tests.iter().flat_map(|row| &row.cells).filter_map(Cell::agrees);
+    let foot = format!(
+        "\n{} of {} cells are as published: docs/placement-policies.md says why the others may differ\n",
+        compared().filter(|agrees| *agrees).count(),
+        compared().count(),
+    );
+    style.text(&(head + &table.render(style) + &foot)).into_owned()
+}
+
+fn name(policy: Option<Policy>) -> &'static str {
+    match policy {
+        Some(Policy::Off) => "off (3.7)",
+        Some(Policy::TwoStage) => "balancenuma",
+        Some(Policy::PerTask) => "AutoNUMA",
+        Some(Policy::Grouped) => "numa-u",
+        None => "balance",
+    }
+}
+
+/// `8 (5/5) [4.1]`.
+fn text(cell: &Cell) -> String {
+    let seconds = cell.median().map_or_else(|| "-".to_owned(), |s| number::fixed(s, 0));
+    let mut text = format!("{seconds} ({}/{})", cell.converged(), cell.seconds.len());
+    if let Some(published) = cell.published {
+        let published =
+            if published < LIMIT { number::fixed(published, 1) } else { "-".to_owned() };
+        text += &format!(" [{published}]");
+    }
+    if cell.agrees() == Some(false) {
+        text += " !";
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use pmuscope_numa::simulate::{TESTS, machine};
+
+    use super::*;
+
+    #[test]
+    fn a_cell_says_what_differs() {
+        let cell = |policy, published, seconds: [Option<f64>; 3]| Cell {
+            policy,
+            seconds: seconds.to_vec(),
+            local: 0.9876,
+            published,
+        };
+        let simulation = NumaSimulation {
+            simulated: machine(),
+            runs: 3,
+            seed: 1,
+            tests: vec![Row {
+                test: TESTS[0],
+                cells: vec![
+                    cell(Some(Policy::Off), Some(100.1), [None; 3]),
+                    cell(Some(Policy::TwoStage), Some(100.0), [Some(1.0), Some(3.0), None]),
+                    cell(Some(Policy::PerTask), Some(0.2), [Some(1.0); 3]),
+                    cell(Some(Policy::Grouped), Some(2.3), [None, None, Some(2.0)]),
+                    cell(None, None, [Some(6.0); 3]),
+                ],
+            }],
+        };
+        insta::assert_snapshot!(numa_simulation_text(&simulation, &Style::PLAIN), @r"
+        simulated, nothing is measured: 4 nodes of 8 CPUs, n = 3 runs of 100 s at most, seed 1
+        converged: all threads of each process on one node; median seconds, (runs that converged), [published], ! differs from it;
+        local in the end: share of accesses with balance
+
+        test             off (3.7)    balancenuma    AutoNUMA       numa-u           balance  local in the end
+        1x3-convergence  - (0/3) [-]  3 (2/3) [-] !  1 (3/3) [0.2]  - (1/3) [2.3] !  6 (3/3)              0.99
+
+        2 of 4 cells are as published: docs/placement-policies.md says why the others may differ
+        ");
+    }
+}
