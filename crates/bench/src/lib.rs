@@ -6,6 +6,7 @@ pub mod breakpoint;
 pub mod capture;
 mod count;
 pub mod functions;
+pub mod memory;
 mod observer;
 mod recording;
 pub mod region;

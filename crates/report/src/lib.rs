@@ -20,6 +20,7 @@ mod functions;
 mod guests;
 mod html;
 mod markup;
+mod memory;
 mod metrics;
 mod numa;
 mod recording;
@@ -49,6 +50,7 @@ pub use flame::{Flame, FlameLimits, FlatRow, Frame, Legend, Painter, Tint, flame
 pub use functions::functions_text;
 pub use guests::guests_text;
 pub use html::{Fact, PageLimits, Summary, compare_page, html_page, trend_page};
+pub use memory::memory_text;
 pub use metrics::{
     METRICS_DIFF_SCHEMA, METRICS_SCHEMA, MetricsDiffReport, MetricsDiffView, MetricsReport,
     MetricsView, Tints, metric_list_text, metrics_csv, metrics_diff_csv, metrics_diff_text,

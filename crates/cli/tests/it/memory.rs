@@ -128,3 +128,54 @@ fn what_cannot_be_is_told_with_what_can() {
     refused(&["--thread", "1M", "--control", "other"], "is no control file");
     assert_eq!(std::fs::read(scratch.path("other")).unwrap(), b"my thesis");
 }
+
+#[test]
+fn the_benchmark_has_a_cell_for_each_pair_of_nodes_and_latency_by_load() {
+    let scratch = Scratch::new();
+    let flags = ["--size", "8M", "--seconds", "0.02", "-r", "2", "--pauses", "20000,0"];
+    let outcome = scratch.pmuscope([&["bench", "memory", "--json", "m.json"], &flags[..]].concat());
+    if outcome.stderr.contains("would be the emulator's") {
+        outcome.exits(3);
+        return eprintln!("skipped: {}", outcome.stderr);
+    }
+    outcome.exits(0).prints("\nread, GB/s\n").prints("\nwrite, GB/s\n").prints("\ncopy, GB/s\n");
+    outcome.prints("\none thread that waits for each load, ns/load\n");
+    let text = std::fs::read(scratch.path("m.json")).unwrap();
+    let file: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    let numbers = |what: &str, metric: &str| -> Vec<f64> {
+        let is =
+            |one: &&serde_json::Value| one["labels"]["what"] == what && one["metric"] == metric;
+        let series = file["series"].as_array().unwrap().iter().filter(is);
+        let values = series.flat_map(|one| one["values"].as_array().unwrap());
+        values.map(|value| value["value"].as_f64().unwrap()).collect()
+    };
+    let nodes = numbers("read", "bandwidth").len() / 2;
+    assert!(nodes >= 1);
+    for what in ["read", "write", "copy"] {
+        let found = numbers(what, "bandwidth");
+        assert!(found.len() == 2 * nodes && found.iter().all(|&speed| speed > 0.0), "{found:?}");
+    }
+    assert_eq!(numbers("latency", "load").len(), 2 * nodes);
+    let loaded = numbers("loaded", "load");
+    if std::thread::available_parallelism().unwrap().get() == 1 {
+        assert!(loaded.is_empty());
+        outcome.prints("latency under load is not measured");
+    } else {
+        assert!(loaded.len() == 4 && loaded.iter().all(|&ns| ns > 0.0), "{loaded:?}");
+        outcome.prints("others, GB/s");
+    }
+    scratch.pmuscope(["compare", "m.json", "m.json"]).exits(0).prints("bandwidth");
+}
+
+#[test]
+fn the_benchmark_refuses_what_has_no_sense() {
+    let scratch = Scratch::new();
+    let refused = |flags: &[&str], part: &str| {
+        scratch.pmuscope([&["bench", "memory"], flags].concat()).exits(2).complains(part);
+    };
+    refused(&["-r", "0"], "-r and --threads from 1");
+    refused(&["--size", "x"], "Try a number with B, K, M or G");
+    refused(&["--access", "chew"], "possible values: read, write");
+    refused(&["--size", "900000G", "-r", "1"], "Would fit: --thread ");
+    refused(&["--seconds", "0", "-r", "1"], "--seconds above 0");
+}

@@ -3,6 +3,7 @@
 mod breakpoint;
 mod capture;
 mod functions;
+mod memory;
 mod region;
 mod ring;
 pub(super) mod runs;
@@ -32,6 +33,8 @@ enum Benchmark {
     Slots(slots::Args),
     /// What breakpoints cost on this kernel: threads that inherit them, switching them, hits.
     Breakpoint(breakpoint::Args),
+    /// How fast memory is, from the CPUs of each node to the memory of each: bandwidth, latency, latency under load.
+    Memory(memory::Args),
     /// How true metrics of functions are, in windows of several kinds, against each function alone.
     Functions(functions::Args),
 }
@@ -43,6 +46,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         Benchmark::Region(args) => region::run(args),
         Benchmark::Slots(args) => slots::run(args),
         Benchmark::Breakpoint(args) => breakpoint::run(args),
+        Benchmark::Memory(args) => memory::run(args),
         Benchmark::Functions(args) => functions::run(args),
     }
 }
