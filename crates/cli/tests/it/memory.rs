@@ -5,7 +5,8 @@ use std::time::Duration;
 use pmuscope_workloads::Facts;
 use pmuscope_workloads::memory::control::{Control, Kind, State};
 
-use crate::harness::Scratch;
+use crate::harness::{Scratch, skip_unless};
+use crate::lab::{lab, need_guests, write_script};
 
 #[test]
 fn processes_and_threads_tell_what_they_did() {
@@ -178,4 +179,92 @@ fn the_benchmark_refuses_what_has_no_sense() {
     refused(&["--access", "chew"], "possible values: read, write");
     refused(&["--size", "900000G", "-r", "1"], "Would fit: --thread ");
     refused(&["--seconds", "0", "-r", "1"], "--seconds above 0");
+}
+
+/// Each in turn until all is touched, by the kernel's own list of pages; there is nothing but the shell.
+const IN_GUEST: &str = r#"#!/bin/sh
+p=/proc/1/exe
+memory="$p workload memory --threads 2 --thread 16M --thp never"
+look() {
+    total=0
+    for maps in /proc/[0-9]*/numa_maps; do
+        while read -r line; do
+            anon=${line#*anon=}
+            anon=${anon%% *}
+            case $anon in *[!0-9]* | "") continue ;; esac
+            [ $anon -ge 4096 ] || continue
+            echo "$line"
+            total=$((total + anon))
+        done < $maps
+    done
+}
+run() {
+    name=$1
+    shift
+    $memory --init zero --seconds 1000 "$@" &
+    total=0
+    while [ $total -lt 8192 ]; do
+        look > $name.maps
+    done
+    kill $!
+    wait $!
+}
+run bound --policy bind:1
+run turns --policy interleave:0-1
+run each --memory-nodes 0,1
+run first --first-touch node0 --cpus 3,2
+$memory --first-touch node0 --cpus 3,2 --rounds 1 --json once.json
+$memory --policy weighted-interleave:0-1 2> weighted
+echo "weighted $?"
+$memory --order chase --latency --rounds 1
+$p bench memory 2> bench
+echo "bench $?"
+"#;
+
+/// Pages on nodes 0 and 1 of mappings as large as the memory of a thread.
+fn pages(maps: &str) -> [u64; 2] {
+    let mut sum = [0, 0];
+    for line in maps.lines() {
+        let number = |key: &str| -> u64 {
+            let word = line.split(' ').find_map(|word| word.strip_prefix(key));
+            word.map_or(0, |number| number.parse().unwrap())
+        };
+        if number("anon=") >= 4096 {
+            sum = [sum[0] + number("N0="), sum[1] + number("N1=")];
+        }
+    }
+    sum
+}
+
+#[test]
+fn memory_lies_where_it_was_asked_to_and_an_emulator_has_no_speed() {
+    skip_unless!(need_guests("x86_64", "6.1"));
+    let scratch = Scratch::new();
+    write_script(&scratch, "all", IN_GUEST);
+    let machine = ["run", "--nodes", "2", "--cpus", "4", "--memory", "1G"];
+    let settings = ["--set", "kernel.numa_balancing=0", "--file", "all"];
+    let command = ["--", "workload", "command", "--", "./all"];
+    let outcome = lab(&scratch, machine.iter().chain(&settings).chain(&command));
+    outcome.exits(0);
+    let read = |name: &str| std::fs::read_to_string(scratch.path(name)).unwrap();
+    // Two threads with 4,096 pages each.
+    assert_eq!(pages(&read("bound.maps")), [0, 8192]);
+    let turns = pages(&read("turns.maps"));
+    assert!(turns[0] + turns[1] == 8192 && turns[0].abs_diff(turns[1]) <= 8, "{turns:?}");
+    assert_eq!(pages(&read("each.maps")), [4096, 4096]);
+    assert_eq!(pages(&read("first.maps")), [8192, 0]);
+    let first: Facts = serde_json::from_str(&read("once.json")).unwrap();
+    let cpus: Vec<Option<u32>> = first.memory.unwrap().by_thread.iter().map(|t| t.cpu).collect();
+    assert_eq!(cpus, [Some(3), Some(2)]);
+    outcome.prints("weighted 3\n");
+    assert!(read("weighted").contains("(Linux has it from 6.9 on)"), "{}", read("weighted"));
+    if outcome.stderr.contains("emulated") {
+        let once: Facts = serde_json::from_str(&read("once.json")).unwrap();
+        let once = once.memory.unwrap();
+        assert!(once.emulated && once.gb_per_s.is_none() && once.spread.is_none());
+        assert_eq!(once.bytes, 32 << 20);
+        outcome.prints("GB/s total = - (emulated)\n").prints("ns per load = - (emulated)\n");
+        outcome.prints("bench 3\n");
+        assert!(read("bench").contains("would be the emulator's"), "{}", read("bench"));
+    }
 }

@@ -23,7 +23,8 @@ pub(super) enum Work {
     CopyStream,
 }
 
-/// Goes through `part` from its end if `backward`, which copies and streams cannot; copies go to `to`.
+/// Goes through `part`, if `backward` from its last block to its first, which copies and streams cannot; copies
+/// go to `to`.
 ///
 /// # Panics
 /// If it is not whole blocks, or `to` is not as long.
@@ -123,10 +124,12 @@ mod arch {
         };
     }
 
-    /// All loops of a width.
+    /// All loops of a width. What is loaded to be stored goes through four registers at once; `$groups` and
+    /// `$back` are the places of such fours.
     macro_rules! width {
-        ($module:ident, $r:literal, $load:literal, $unaligned:literal, $stream:literal, $add:literal,
-         $forward:literal, $backward:literal, $end:literal) => {
+        ($module:ident, $r:literal, $load:literal, $unaligned:literal, $stream:literal,
+         [$($register:literal $within:literal $add:literal),+], $forward:literal, $backward:literal,
+         $groups:literal, $back:literal, $end:literal) => {
             mod $module {
                 use super::*;
 
@@ -134,49 +137,57 @@ mod arch {
                     read,
                     concat!($unaligned, " ", $r, "0, [{ones}]"),
                     concat!(".irp o,", $forward),
-                    [concat!($load, " ", $r, "1, [{p}+\\o]")],
+                    [
+                        concat!($load, " ", $r, "1, [{p}+\\o]")
+                    ],
                     $end
                 );
                 make!(
                     read_back,
                     concat!($unaligned, " ", $r, "0, [{ones}]"),
                     concat!(".irp o,", $backward),
-                    [concat!($load, " ", $r, "1, [{p}+\\o]")],
+                    [
+                        concat!($load, " ", $r, "1, [{p}+\\o]")
+                    ],
                     $end
                 );
                 make!(
                     write,
                     concat!($unaligned, " ", $r, "0, [{ones}]"),
                     concat!(".irp o,", $forward),
-                    [concat!($load, " [{p}+\\o], ", $r, "0")],
+                    [
+                        concat!($load, " [{p}+\\o], ", $r, "0")
+                    ],
                     $end
                 );
                 make!(
                     write_back,
                     concat!($unaligned, " ", $r, "0, [{ones}]"),
                     concat!(".irp o,", $backward),
-                    [concat!($load, " [{p}+\\o], ", $r, "0")],
+                    [
+                        concat!($load, " [{p}+\\o], ", $r, "0")
+                    ],
                     $end
                 );
                 make!(
                     both,
                     concat!($unaligned, " ", $r, "0, [{ones}]"),
-                    concat!(".irp o,", $forward),
+                    concat!(".irp o,", $groups),
                     [
-                        concat!($load, " ", $r, "1, [{p}+\\o]"),
-                        $add,
-                        concat!($load, " [{p}+\\o], ", $r, "1")
+                        $(concat!($load, " ", $r, $register, ", [{p}+\\o+", $within, "]"),)+
+                        $($add,)+
+                        $(concat!($load, " [{p}+\\o+", $within, "], ", $r, $register)),+
                     ],
                     $end
                 );
                 make!(
                     both_back,
                     concat!($unaligned, " ", $r, "0, [{ones}]"),
-                    concat!(".irp o,", $backward),
+                    concat!(".irp o,", $back),
                     [
-                        concat!($load, " ", $r, "1, [{p}+\\o]"),
-                        $add,
-                        concat!($load, " [{p}+\\o], ", $r, "1")
+                        $(concat!($load, " ", $r, $register, ", [{p}+\\o+", $within, "]"),)+
+                        $($add,)+
+                        $(concat!($load, " [{p}+\\o+", $within, "], ", $r, $register)),+
                     ],
                     $end
                 );
@@ -184,26 +195,28 @@ mod arch {
                     stream,
                     concat!($unaligned, " ", $r, "0, [{ones}]"),
                     concat!(".irp o,", $forward),
-                    [concat!($stream, " [{p}+\\o], ", $r, "0")],
+                    [
+                        concat!($stream, " [{p}+\\o], ", $r, "0")
+                    ],
                     concat!("sfence\n", $end)
                 );
                 make!(
                     copy,
                     concat!($unaligned, " ", $r, "0, [{ones}]"),
-                    concat!(".irp o,", $forward),
+                    concat!(".irp o,", $groups),
                     [
-                        concat!($load, " ", $r, "1, [{p}+\\o]"),
-                        concat!($load, " [{d}+\\o], ", $r, "1")
+                        $(concat!($load, " ", $r, $register, ", [{p}+\\o+", $within, "]"),)+
+                        $(concat!($load, " [{d}+\\o+", $within, "], ", $r, $register)),+
                     ],
                     $end
                 );
                 make!(
                     copy_stream,
                     concat!($unaligned, " ", $r, "0, [{ones}]"),
-                    concat!(".irp o,", $forward),
+                    concat!(".irp o,", $groups),
                     [
-                        concat!($load, " ", $r, "1, [{p}+\\o]"),
-                        concat!($stream, " [{d}+\\o], ", $r, "1")
+                        $(concat!($load, " ", $r, $register, ", [{p}+\\o+", $within, "]"),)+
+                        $(concat!($stream, " [{d}+\\o+", $within, "], ", $r, $register)),+
                     ],
                     concat!("sfence\n", $end)
                 );
@@ -231,9 +244,16 @@ mod arch {
         "movdqa",
         "movdqu",
         "movntdq",
-        "paddq xmm1, xmm0",
+        [
+            "1" "0" "paddq xmm1, xmm0",
+            "2" "16" "paddq xmm2, xmm0",
+            "3" "32" "paddq xmm3, xmm0",
+            "4" "48" "paddq xmm4, xmm0"
+        ],
         "0,16,32,48,64,80,96,112,128,144,160,176,192,208,224,240",
         "240,224,208,192,176,160,144,128,112,96,80,64,48,32,16,0",
+        "0,64,128,192",
+        "192,128,64,0",
         ""
     );
     width!(
@@ -242,9 +262,16 @@ mod arch {
         "vmovdqa",
         "vmovdqu",
         "vmovntdq",
-        "vpaddq ymm1, ymm1, ymm0",
+        [
+            "1" "0" "vpaddq ymm1, ymm1, ymm0",
+            "2" "32" "vpaddq ymm2, ymm2, ymm0",
+            "3" "64" "vpaddq ymm3, ymm3, ymm0",
+            "4" "96" "vpaddq ymm4, ymm4, ymm0"
+        ],
         "0,32,64,96,128,160,192,224",
         "224,192,160,128,96,64,32,0",
+        "0,128",
+        "128,0",
         "vzeroupper"
     );
     width!(
@@ -253,9 +280,16 @@ mod arch {
         "vmovdqa64",
         "vmovdqu64",
         "vmovntdq",
-        "vpaddq zmm1, zmm1, zmm0",
+        [
+            "1" "0" "vpaddq zmm1, zmm1, zmm0",
+            "2" "64" "vpaddq zmm2, zmm2, zmm0",
+            "3" "128" "vpaddq zmm3, zmm3, zmm0",
+            "4" "192" "vpaddq zmm4, zmm4, zmm0"
+        ],
         "0,64,128,192",
         "192,128,64,0",
+        "0",
+        "0",
         "vzeroupper"
     );
 
