@@ -5,7 +5,7 @@ use std::time::Duration;
 use pmuscope_workloads::Facts;
 use pmuscope_workloads::memory::control::{Control, Kind, State};
 
-use crate::harness::{Scratch, skip_unless};
+use crate::harness::{Scratch, skip_unless, wait_for};
 use crate::lab::{lab, need_guests, write_script};
 
 #[test]
@@ -112,6 +112,29 @@ fn a_process_that_dies_ends_the_others_and_is_named() {
 }
 
 #[test]
+fn processes_end_with_the_one_that_started_them_and_their_file_is_free() {
+    let scratch = Scratch::new();
+    let path = scratch.path("control");
+    let flags = ["--processes", "2", "--thread", "1M", "--seconds", "1000", "--control", "control"];
+    let started = scratch.start([&["workload", "memory"], &flags[..]].concat());
+    let threads = loop {
+        match Control::open(&path) {
+            Ok(control) if control.state().unwrap() == State::Running => {
+                break control.threads().unwrap();
+            }
+            _ => std::thread::sleep(Duration::from_millis(1)),
+        }
+    };
+    started.signal(rustix::process::Signal::KILL);
+    started.ends();
+    // One that nobody waits for has no memory any more.
+    let maps = |pid: u32| std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+    wait_for("orphans to end", || threads.iter().all(|one| maps(one.pid).is_empty()));
+    let again = ["workload", "memory", "--thread", "1M", "--rounds", "1", "--control", "control"];
+    scratch.pmuscope(again).exits(0);
+}
+
+#[test]
 fn what_cannot_be_is_told_with_what_can() {
     let scratch = Scratch::new();
     let refused = |flags: &[&str], part: &str| {
@@ -189,9 +212,9 @@ look() {
     total=0
     for maps in /proc/[0-9]*/numa_maps; do
         while read -r line; do
-            anon=${line#*anon=}
+            case $line in *\ anon=*) ;; *) continue ;; esac
+            anon=${line#* anon=}
             anon=${anon%% *}
-            case $anon in *[!0-9]* | "") continue ;; esac
             [ $anon -ge 4096 ] || continue
             echo "$line"
             total=$((total + anon))

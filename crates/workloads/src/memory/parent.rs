@@ -81,8 +81,8 @@ fn control_file(path: &Path) -> Result<File, WorkloadError> {
     }
     let file = File::options().read(true).write(true).open(path).map_err(failed)?;
     let is_empty = file.metadata().map_err(failed)?.len() == 0;
-    let is_old =
-        Control::open(path).is_ok_and(|old| old.state().is_ok_and(|state| state != State::Running));
+    let is_over = |old: &Control| matches!(old.state(), Ok(State::Ended | State::Failed));
+    let is_old = Control::open(path).is_ok_and(|old| is_over(&old) || !old.is_owned());
     if !is_empty && !is_old {
         return Err(refused(format!(
             "--control {}: there is a file that is no control file, or one in use. Try another name",

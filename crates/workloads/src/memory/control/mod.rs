@@ -227,6 +227,12 @@ impl Control {
         Ok(Some(self.head(Head::Go)?).filter(|&go| go > 0))
     }
 
+    /// Whether the process that started the workload is still there; one that was killed leaves the file as it was.
+    pub(super) fn is_owned(&self) -> bool {
+        let process = self.head(Head::Parent).unwrap_or(0);
+        Path::new(&format!("/proc/{process}")).exists()
+    }
+
     /// How often a thread was moved by [`Options::perturb`].
     ///
     /// # Errors
