@@ -7,6 +7,7 @@ pub mod capture;
 mod count;
 pub mod functions;
 pub mod memory;
+pub mod numa;
 mod observer;
 mod recording;
 pub mod region;

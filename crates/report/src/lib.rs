@@ -58,7 +58,7 @@ pub use metrics::{
 };
 pub use numa::{
     FOLLOWED_SCHEMA, Followed, NUMA_SCHEMA, NUMA_SIMULATE_SCHEMA, NumaShow, NumaSimulation,
-    followed_page, followed_text, numa_simulation_text, numa_text,
+    bench_numa_text, followed_page, followed_text, numa_simulation_text, numa_text,
 };
 pub use pmuscope_text::number;
 pub use pmuscope_text::{Cell, Column, Paint, Style, Table, wrap};

@@ -4,6 +4,7 @@
 
 mod actor;
 mod bench;
+mod bench_numa;
 mod branches;
 mod breakpoint;
 mod bundle;
@@ -37,6 +38,7 @@ mod metrics;
 mod names;
 mod numa;
 mod numa_balance;
+mod numa_guests;
 mod numa_show;
 mod outputs;
 mod peers;

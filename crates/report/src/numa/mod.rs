@@ -1,5 +1,6 @@
 //! `pmuscope numa`: placement on nodes, for people and programs.
 
+mod bench;
 mod followed;
 mod followed_page;
 #[cfg(test)]
@@ -7,6 +8,7 @@ mod followed_tests;
 mod machine;
 mod simulate;
 
+pub use bench::bench_numa_text;
 pub use followed::{Followed, followed_text};
 pub use followed_page::followed_page;
 pub use machine::{NumaShow, numa_text};

@@ -4,6 +4,7 @@ mod breakpoint;
 mod capture;
 mod functions;
 mod memory;
+mod numa;
 mod region;
 mod ring;
 pub(super) mod runs;
@@ -35,6 +36,8 @@ enum Benchmark {
     Breakpoint(breakpoint::Args),
     /// How fast memory is, from the CPUs of each node to the memory of each: bandwidth, latency, latency under load.
     Memory(memory::Args),
+    /// What placement on nodes yields and costs: convergence, speed, faults, under the kernel's policies and bound.
+    Numa(Box<numa::Args>),
     /// How true metrics of functions are, in windows of several kinds, against each function alone.
     Functions(functions::Args),
 }
@@ -47,6 +50,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         Benchmark::Slots(args) => slots::run(args),
         Benchmark::Breakpoint(args) => breakpoint::run(args),
         Benchmark::Memory(args) => memory::run(args),
+        Benchmark::Numa(args) => numa::run(&args),
         Benchmark::Functions(args) => functions::run(args),
     }
 }

@@ -1,0 +1,251 @@
+//! `pmuscope bench numa`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use pmuscope_bench::numa::{
+    self, Error, Fitted, Options, Policy, Room, RunError, Suite, Test, describe, named, own,
+};
+use pmuscope_machine::place::affinity;
+use pmuscope_machine::{Machine, Topology};
+use pmuscope_measure::{Plan, RunFile, load};
+use pmuscope_numa::convergence::Criterion;
+use pmuscope_report::{bench_numa_text, number};
+
+use super::runs::{Look, Output, begin, tell_concerns};
+use crate::commands::counting::Progress;
+use crate::commands::doctor;
+use crate::commands::record::size;
+use crate::exit::{Exit, failure};
+use crate::signals::Stop;
+
+/// Flags of `pmuscope bench numa`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  pmuscope bench numa                                   six tests, bound well and badly, the kernel on and off
+  pmuscope bench numa --suite full --json numa.json     all of perf bench numa mem -a, and two more
+  pmuscope bench numa --tests 2x3-convergence,4x4-convergence --policies best,off,on -r 5
+  pmuscope bench numa --suite mine.toml --perturb 10 --json numa.json --resume
+
+Tests are processes x threads: 2x3 is two processes with three threads each. Policies: best and worst bind
+threads and memory as well and as badly as can be; interleave and weighted-interleave spread pages; as-is leaves
+the kernel as it is set; off, on, on-fast set its balancing for the time of a run; numad and balance run
+a program beside.")]
+pub(crate) struct Args {
+    /// quick, standard, full, guest, or a TOML file
+    #[arg(long, value_name = "SUITE", default_value = "quick")]
+    suite: String,
+    /// Only these tests, of all suites
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    tests: Vec<String>,
+    /// What places threads and memory
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "best,worst,interleave,off,on",
+        value_parser = Policy::NAMES.to_vec()
+    )]
+    policies: Vec<String>,
+    /// Seconds of each bandwidth test [default: of the suite; 60 in standard and full]
+    #[arg(long, value_name = "S", value_parser = parse_seconds)]
+    seconds: Option<f64>,
+    /// Seconds that a convergence test takes at most [default: of the suite; 100 in standard and full]
+    #[arg(long, value_name = "S", value_parser = parse_seconds)]
+    limit: Option<f64>,
+    /// Every S seconds move a thread to the last CPU and let it go
+    #[arg(long, value_name = "S", value_parser = parse_seconds)]
+    perturb: Option<f64>,
+    /// Converged is within so many per cent of the best binding
+    #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
+    within: f64,
+    /// Converged is for so many seconds without a break
+    #[arg(long, value_name = "S", default_value = "2", value_parser = parse_seconds)]
+    hold: f64,
+    /// Look each so many milliseconds
+    #[arg(
+        short = 'I',
+        long,
+        value_name = "MS",
+        default_value_t = 250,
+        value_parser = clap::value_parser!(u64).range(10..1000)
+    )]
+    interval: u64,
+    /// Ask for so many pages at each look, of all processes together
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 4096,
+        value_parser = clap::value_parser!(u64).range(64..)
+    )]
+    pages: u64,
+    /// How often each test runs under each policy
+    #[arg(short, long, value_name = "N", default_value_t = 3)]
+    repeat: usize,
+    /// Seed of the random order of runs
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Go on with the runs that the file of --json has
+    #[arg(long)]
+    resume: bool,
+    /// List the tests as they fit this machine, and run nothing
+    #[arg(long)]
+    list: bool,
+    #[command(flatten)]
+    output: Output,
+}
+
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse().ok().filter(|&s: &f64| s > 0.0 && s <= 1e6);
+    seconds.ok_or_else(|| "use seconds above 0, such as 10 or 0.5".to_owned())
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let machine = Machine::host();
+    let not_possible =
+        |error: pmuscope_machine::MachineError| failure(Exit::NotPossible, error.to_string());
+    let topology = machine.topology().map_err(not_possible)?;
+    let room = args.room(&machine, &topology)?;
+    let (tests, seconds) = args.tests()?;
+    let tests: Vec<Fitted> = tests.iter().map(|test| Fitted::new(test, &room)).collect();
+    if args.list {
+        for fitted in &tests {
+            println_line(&format!("{:26} {}", fitted.test.name, fitted.describe()))?;
+        }
+        return Ok(Exit::Done);
+    }
+    let options = args.options(tests, room, seconds)?;
+    let (mut file, seed) = args.begin(&machine, &options)?;
+    let options = Options { seed, ..options };
+    tell_concerns(&file);
+    let most = number::duration(options.most_seconds());
+    eprintln!("{most} of work at most; Ctrl-C keeps what is done");
+    let stop = Stop::new()?;
+    let mut watch = Progress::new(args.output.path());
+    let whole =
+        numa::numa((&machine, &topology), &options, &mut file, &|| stop.asked(), &mut watch)
+            .map_err(|error| refused(&error))?;
+    if file.runs.is_empty() {
+        return Err(failure(Exit::Incomplete, "interrupted before the first run was over"));
+    }
+    args.output.finish(file, !whole, true, bench_numa_text)
+}
+
+fn println_line(line: &str) -> anyhow::Result<()> {
+    use std::io::Write as _;
+    writeln!(std::io::stdout(), "{line}").context("cannot write to standard output")
+}
+
+impl Args {
+    fn room(&self, machine: &Machine, topology: &Topology) -> anyhow::Result<Room> {
+        let allowed = affinity().context("cannot read the CPU affinity")?;
+        let nodes = machine.allowed_nodes_of(std::process::id());
+        let room = Room::new(topology, (&allowed, nodes.as_ref()), machine.available_bytes());
+        if room.nodes.is_empty() {
+            let text = "no node has both memory and CPUs that this process may use: look at taskset -p $$, and at \
+                        cpuset.cpus and cpuset.mems of its cgroup";
+            return Err(failure(Exit::NotPossible, text));
+        }
+        Ok(room)
+    }
+
+    fn tests(&self) -> anyhow::Result<(Vec<Test>, (f64, f64))> {
+        let (suite, seconds) = match Suite::named(&self.suite) {
+            Some(suite) => (suite.tests(), suite.seconds()),
+            None => self.own_suite()?,
+        };
+        if self.tests.is_empty() {
+            return Ok((suite, seconds));
+        }
+        let all: Vec<Test> = suite.into_iter().chain(numa::all()).collect();
+        let wanted = self.tests.iter().map(|name| {
+            named(name, &all).cloned().ok_or_else(|| {
+                let text = format!(
+                    "there is no test {name}. Try: pmuscope bench numa --suite full --list"
+                );
+                failure(Exit::BadInput, text)
+            })
+        });
+        Ok((wanted.collect::<anyhow::Result<_>>()?, seconds))
+    }
+
+    fn own_suite(&self) -> anyhow::Result<(Vec<Test>, (f64, f64))> {
+        let bad = |why: String| {
+            let names = Suite::NAMES.join(", ");
+            failure(
+                Exit::BadInput,
+                format!("--suite {}: {why}. Try: {names}, or a TOML file", self.suite),
+            )
+        };
+        let text = std::fs::read_to_string(&self.suite).map_err(|error| bad(error.to_string()))?;
+        own(&text, size::bytes).map_err(|error| bad(error.to_string()))
+    }
+
+    fn options(
+        &self,
+        tests: Vec<Fitted>,
+        room: Room,
+        (seconds, limit): (f64, f64),
+    ) -> anyhow::Result<Options> {
+        if self.repeat == 0 || !(0.0..100.0).contains(&self.within) {
+            return Err(failure(Exit::BadInput, "-r from 1; --within 0 or more and below 100"));
+        }
+        if self.resume && self.output.path().is_none() {
+            return Err(failure(Exit::BadInput, "--resume goes on with a file: give --json FILE"));
+        }
+        Ok(Options {
+            tests,
+            policies: self.policies.iter().filter_map(|name| Policy::named(name)).collect(),
+            room,
+            seconds: (self.seconds.unwrap_or(seconds), self.limit.unwrap_or(limit)),
+            perturb: self.perturb,
+            criterion: Criterion { within: self.within / 100.0, hold_s: self.hold },
+            interval: Duration::from_millis(self.interval),
+            pages: self.pages,
+            rounds: self.repeat,
+            seed: self.seed.unwrap_or_else(Plan::random_seed),
+            program: std::env::current_exe().context("cannot tell where this program is")?,
+            scratch: scratch(),
+        })
+    }
+
+    /// A new file, or the one that is gone on with; and the seed of its order.
+    fn begin(&self, machine: &Machine, options: &Options) -> anyhow::Result<(RunFile, u64)> {
+        let mut file = begin(machine, &doctor::facts()?, Look::Allowed)?;
+        describe(options, &mut file);
+        let Some(path) = self.output.path().filter(|path| self.resume && path.exists()) else {
+            return Ok((file, options.seed));
+        };
+        let earlier = load(path)?;
+        let seed = earlier.seed.as_ref().and_then(|seed| seed.parse().ok());
+        match seed {
+            Some(seed) if earlier.parameters == file.parameters => Ok((earlier, seed)),
+            _ => {
+                let text = format!(
+                    "{}: is of other tests, policies, sizes or times, and cannot be gone on with. Try without \
+                     --resume, or another file",
+                    path.display()
+                );
+                Err(failure(Exit::BadInput, text))
+            }
+        }
+    }
+}
+
+/// Control files are read again and again: not on a disk, where that can be had.
+fn scratch() -> PathBuf {
+    let shared = PathBuf::from("/dev/shm");
+    if shared.is_dir() { shared } else { std::env::temp_dir() }
+}
+
+fn refused(error: &Error) -> anyhow::Error {
+    let exit = match error {
+        Error::Run {
+            source: RunError::Workload(pmuscope_workloads::WorkloadError::Options { .. }),
+            ..
+        } => Exit::BadInput,
+        _ => Exit::NotPossible,
+    };
+    failure(exit, error.to_string())
+}

@@ -1,0 +1,71 @@
+//! `bench numa` on this machine: every workload runs, results are whole, and can be gone on with.
+
+use pmuscope_measure::RunFile;
+
+use crate::harness::Scratch;
+
+const SHORT: [&str; 8] = ["--seconds", "0.2", "--limit", "0.4", "--hold", "0.2", "-I", "50"];
+
+#[test]
+fn small_tests_run_under_every_policy_that_needs_no_right() {
+    let scratch = Scratch::new();
+    let how =
+        ["bench", "numa", "--suite", "guest", "--policies", "best,interleave,as-is", "-r", "1"];
+    let outcome = scratch.pmuscope(how.iter().chain(&SHORT).chain(&["--json", "numa.json"]));
+    outcome.exits(0).prints("converged s").prints("2x3-convergence").prints("PTE updates");
+    let text = std::fs::read_to_string(scratch.path("numa.json")).unwrap();
+    let file: RunFile = serde_json::from_str(&text).unwrap();
+    assert_eq!(file.runs.len(), 8 * 3);
+    let numbers = |name: &str| -> Vec<f64> {
+        let series = file.series.iter().filter(|series| series.metric == name);
+        series.flat_map(pmuscope_measure::Series::numbers).collect()
+    };
+    assert_eq!(numbers("locality").len(), 24, "{text}");
+    assert!(numbers("bytes").iter().all(|&bytes| bytes > 0.0));
+    assert!(numbers("user").iter().all(|&seconds| seconds > 0.0));
+    if file.parameters["nodes"] == "1" {
+        assert!(numbers("locality").iter().all(|&locality| locality == 1.0), "{text}");
+    }
+    scratch.pmuscope(["compare", "numa.json", "numa.json"]).exits(0).prints("locality");
+}
+
+#[test]
+fn what_was_broken_off_is_gone_on_with() {
+    let scratch = Scratch::new();
+    let how = ["bench", "numa", "--tests", "2x1-bw-process", "--suite", "guest", "-r", "2"];
+    let args =
+        || how.iter().chain(&["--policies", "as-is"]).chain(&SHORT).chain(&["--json", "r.json"]);
+    scratch.pmuscope(args()).exits(0);
+    let read = || -> RunFile {
+        serde_json::from_str(&std::fs::read_to_string(scratch.path("r.json")).unwrap()).unwrap()
+    };
+    let mut file = read();
+    let whole = file.runs.clone();
+    // As it was after the first run.
+    file.runs.truncate(1);
+    file.series.iter_mut().for_each(|series| series.values.retain(|value| value.run == 0));
+    std::fs::write(scratch.path("r.json"), serde_json::to_string(&file).unwrap()).unwrap();
+    scratch.pmuscope(args().chain(&["--resume"])).exits(0);
+    let file = read();
+    assert_eq!((file.runs.len(), &file.runs[0]), (2, &whole[0]));
+    let other = ["bench", "numa", "--tests", "4x1-convergence", "--resume", "--json", "r.json"];
+    scratch.pmuscope(other).exits(2).complains("is of other tests");
+}
+
+#[test]
+fn an_own_suite_is_run_and_what_makes_no_sense_refused() {
+    let scratch = Scratch::new();
+    let suite = "seconds = 0.2\n[[test]]\nname = \"mine\"\nkind = \"bandwidth\"\nthread = \"1M\"\n";
+    std::fs::write(scratch.path("mine.toml"), suite).unwrap();
+    let run = ["bench", "numa", "--suite", "mine.toml", "--policies", "as-is", "-r", "1"];
+    scratch.pmuscope(run).exits(0).prints("mine");
+    std::fs::write(scratch.path("bad.toml"), "colour = 1\n").unwrap();
+    let of = |args: &[&str]| scratch.pmuscope(["bench", "numa"].iter().chain(args));
+    of(&["--suite", "bad.toml"]).exits(2).complains("colour");
+    of(&["--suite", "none.toml"]).exits(2).complains("quick, standard, full, guest");
+    of(&["--tests", "9x9"]).exits(2).complains("there is no test 9x9");
+    of(&["--policies", "bind"]).exits(2).complains("weighted-interleave");
+    of(&["-r", "0"]).exits(2).complains("-r from 1");
+    of(&["--resume"]).exits(2).complains("--json FILE");
+    of(&["--list"]).exits(0).prints("RAM-bw-local");
+}

@@ -1,0 +1,374 @@
+//! The tables of `pmuscope bench numa`: placement, speed and cost of each test under each policy in one row; then
+//! policies side by side.
+
+use std::fmt::Write as _;
+
+use pmuscope_measure::versus::{Arm, Group, versus};
+use pmuscope_measure::{RunFile, Series, metric};
+use pmuscope_stats::{holm, mean, welch_test};
+
+use crate::escape::escape;
+use crate::number;
+use crate::runs::{runs_per_arm, value};
+use crate::style::Style;
+use crate::table::{Cell, Column, Table};
+
+const TEST: &str = "test";
+const POLICY: &str = "policy";
+const BEST: &str = "best";
+/// Policies that bind everything: what others are measured against.
+const BOUNDS: [&str; 2] = [BEST, "worst"];
+/// A difference that chance makes less often than this is one.
+const SIGNIFICANT: f64 = 0.05;
+const MIB: f64 = 1_048_576.0;
+
+/// Of `bench numa`.
+#[must_use]
+pub fn bench_numa_text(file: &RunFile, style: &Style) -> String {
+    let mut groups = versus(file, POLICY, BEST);
+    sort(&mut groups, file);
+    let mut out = head(file);
+    out += &rows(file, &groups).render(style);
+    out += &tests(file);
+    for (title, name, less_is_better) in [
+        ("Seconds to convergence", "converged", true),
+        ("GB/s", "speed", false),
+        ("Placed as well as the best binding, mean over the run", "placed_mean", false),
+        ("System seconds", metric::SYSTEM, true),
+    ] {
+        if let Some(table) = side_by_side(file, &groups, name, less_is_better) {
+            let _ = write!(out, "\n{title}\n{}", table.render(style));
+        }
+    }
+    if out.contains('*') {
+        out += "\n* the best of a row, unlike all others of it (Welch's test, Holm, 5 %); best and worst are bounds\n";
+    }
+    for notice in &file.notices {
+        let _ = write!(out, "\n{}.\n", escape(notice));
+    }
+    style.text(&out).into_owned()
+}
+
+fn parameter<'a>(file: &'a RunFile, key: &str) -> &'a str {
+    file.parameters.get(key).map_or("-", |text| text)
+}
+
+fn head(file: &RunFile) -> String {
+    let within: Option<f64> = parameter(file, "within").parse().ok();
+    let within = within.map_or("-".to_owned(), |share| number::percent(share, 0));
+    let emulated = is_emulated(file);
+    let monitor: f64 = numbers(file, "monitor").iter().sum();
+    let seconds: f64 = file.runs.iter().map(|run| run.duration_s).sum();
+    let of_one = if seconds > 0.0 { number::percent(monitor / seconds, 2) } else { "-".to_owned() };
+    format!(
+        "placement on {} nodes: {} runs, {} of each test and policy, {}{}\n\
+         converged: within {within} of the best binding for {} s, threads and memory · watching: {of_one} of a CPU · \
+         counters are the whole machine's\n\n",
+        parameter(file, "nodes"),
+        file.runs.len(),
+        runs_per_arm(file),
+        number::duration(file.duration_s),
+        if emulated {
+            " · emulated: speeds mean nothing here, seconds are the guest's"
+        } else {
+            ""
+        },
+        parameter(file, "hold_s"),
+    )
+}
+
+fn is_emulated(file: &RunFile) -> bool {
+    let machine = &file.machine["surroundings"]["emulator"];
+    !machine.is_null() || file.guests.iter().any(pmuscope_measure::Guest::is_emulated)
+}
+
+fn numbers(file: &RunFile, name: &str) -> Vec<f64> {
+    file.series.iter().filter(|s| s.metric == name).flat_map(Series::numbers).collect()
+}
+
+/// Tests and policies in the order they were asked for, not that of chance.
+fn sort(groups: &mut [Group], file: &RunFile) {
+    let order: Vec<&str> = parameter(file, "policies").split(',').collect();
+    let place = |name: &str| order.iter().position(|own| *own == name).unwrap_or(order.len());
+    for group in groups.iter_mut() {
+        group.arms.sort_by_key(|arm| place(&arm.name));
+    }
+    groups.sort_by(|a, b| a.labels.get(TEST).cmp(&b.labels.get(TEST)));
+}
+
+fn test_of(group: &Group) -> String {
+    let labels = group.labels.iter().filter(|(key, _)| *key != TEST);
+    let more: String = labels.map(|(_, value)| format!(" {value}")).collect();
+    escape(&format!("{}{more}", group.labels.get(TEST).map_or("-", |test| test))).into_owned()
+}
+
+fn rows(file: &RunFile, groups: &[Group]) -> Table {
+    let mut table = Table::new([
+        Column::text("test"),
+        Column::text("policy"),
+        Column::number("n"),
+        Column::number("locality"),
+        Column::number("placed"),
+        Column::number("converged s"),
+        Column::number("GB/s"),
+        Column::number("of best"),
+        Column::number("spread"),
+        Column::number("user s"),
+        Column::number("system s"),
+        Column::number("minor faults"),
+        Column::number("PTE updates"),
+        Column::number("hint faults"),
+        Column::number("local"),
+        Column::number("MiB moved"),
+        Column::number("moves/page"),
+        Column::number("watching s"),
+    ]);
+    for group in groups {
+        for (at, arm) in group.arms.iter().enumerate() {
+            let test = if at == 0 { test_of(group) } else { String::new() };
+            let n = arm.figures.iter().map(|figure| figure.n).max().unwrap_or(0);
+            let figure = |name: &str| arm.figure(name).and_then(|figure| figure.median);
+            let share = |name: &str| Cell::measured(figure(name), |v| number::fixed(v, 2));
+            let count = |name: &str| Cell::measured(figure(name), |v| number::fixed(v, 0));
+            let seconds = |name: &str| Cell::measured(figure(name), |v| number::significant(v, 3));
+            let percent = |name: &str| Cell::measured(figure(name), |v| number::percent(v, 1));
+            let ratio = arm.figure("speed").and_then(|figure| figure.ratio);
+            table.row([
+                Cell::new(test),
+                Cell::new(&arm.name),
+                Cell::new(n.to_string()),
+                share("locality"),
+                share("placed"),
+                Cell::new(converged(file, group, arm)),
+                Cell::measured(figure("speed"), |v| number::significant(v, 3)),
+                Cell::measured(ratio, |ratio| value(&ratio, "")),
+                percent("spread"),
+                seconds(metric::USER),
+                seconds(metric::SYSTEM),
+                count(metric::MINOR_FAULTS),
+                count("pte_updates"),
+                count("hint_faults"),
+                percent("hint_faults_local"),
+                Cell::measured(figure("bytes_moved"), |v| number::significant(v / MIB, 3)),
+                Cell::measured(figure("moves_per_page"), |v| number::fixed(v, 2)),
+                seconds("monitor"),
+            ]);
+        }
+    }
+    table
+}
+
+/// The median of those that converged, and of how many; `> 10` where none did.
+fn converged(file: &RunFile, group: &Group, arm: &Arm) -> String {
+    let series_of = |name: &str| series(file, group, &arm.name, name);
+    let Some(series) = series_of("converged") else { return "-".to_owned() };
+    let (reached, all) = (series.numbers(), series.values.len());
+    if reached.is_empty() {
+        let why = series.values.iter().find_map(|value| value.why.as_deref());
+        let limit = why.and_then(|why| why.strip_prefix("> ")?.split(' ').next());
+        return limit.map_or("-".to_owned(), |limit| format!("> {limit}"));
+    }
+    let median = pmuscope_stats::median(&reached).unwrap_or(0.0);
+    let at_once =
+        series_of("converged_at_once").map_or(0.0, |series| series.numbers().iter().sum());
+    let is_lucky = at_once == reached.len() as f64;
+    // Nobody had to move anything.
+    let median = if is_lucky { "at once".to_owned() } else { number::significant(median, 3) };
+    // Some did and some did not: by luck, or nearly.
+    if reached.len() < all { format!("{median} in {} of {all}", reached.len()) } else { median }
+}
+
+fn series<'a>(file: &'a RunFile, group: &Group, policy: &str, name: &str) -> Option<&'a Series> {
+    file.series.iter().find(|series| {
+        let others = series.labels.iter().filter(|(key, _)| *key != POLICY);
+        series.metric == name
+            && series.labels.get(POLICY).is_some_and(|own| own == policy)
+            && others.eq(group.labels.iter())
+    })
+}
+
+/// What the tests are.
+fn tests(file: &RunFile) -> String {
+    let mut out = String::new();
+    for (key, text) in &file.parameters {
+        if let Some(name) = key.strip_prefix("test.") {
+            let _ = write!(out, "\n{}: {}", escape(name), escape(text));
+        }
+    }
+    if out.is_empty() { out } else { out + "\n" }
+}
+
+/// A row for each test, a column for each policy; the best marked where chance does not explain it. `None` where
+/// nothing was measured.
+fn side_by_side(
+    file: &RunFile,
+    groups: &[Group],
+    name: &str,
+    less_is_better: bool,
+) -> Option<Table> {
+    let policies: Vec<&str> = parameter(file, "policies").split(',').collect();
+    let has = |group: &&Group| {
+        group.arms.iter().any(|arm| arm.figure(name).is_some_and(|figure| figure.median.is_some()))
+    };
+    let groups: Vec<&Group> = groups.iter().filter(has).collect();
+    if groups.is_empty() || policies.len() < 2 {
+        return None;
+    }
+    let columns = policies.iter().map(|policy| Column::number(escape(policy)));
+    let mut table = Table::new([Column::text("test")].into_iter().chain(columns));
+    for group in groups {
+        let numbers = |policy: &str| {
+            series(file, group, policy, name).map(Series::numbers).unwrap_or_default()
+        };
+        let samples: Vec<(&str, Vec<f64>)> =
+            policies.iter().map(|policy| (*policy, numbers(policy))).collect();
+        let whole = |policy: &str| {
+            series(file, group, policy, name)
+                .is_some_and(|s| s.values.iter().all(|v| v.value.is_some()))
+        };
+        let free: Vec<(&str, &[f64])> = samples
+            .iter()
+            .filter(|(policy, numbers)| !BOUNDS.contains(policy) && !numbers.is_empty())
+            .map(|(policy, numbers)| (*policy, &numbers[..]))
+            .collect();
+        let best = distinct_best(&free, less_is_better).filter(|policy| whole(policy));
+        let cells = samples.iter().map(|(policy, _)| {
+            let arm = group.arm(policy);
+            let shown = match arm {
+                Some(arm) if name == "converged" => converged(file, group, arm),
+                Some(arm) => arm
+                    .figure(name)
+                    .and_then(|figure| figure.median)
+                    .map_or("-".to_owned(), |median| number::significant(median, 3)),
+                None => "-".to_owned(),
+            };
+            Cell::new(if best == Some(*policy) { format!("*{shown}") } else { shown })
+        });
+        table.row([Cell::new(test_of(group))].into_iter().chain(cells));
+    }
+    Some(table)
+}
+
+/// The policy whose mean is best, if it differs from that of every other one beyond chance.
+fn distinct_best<'a>(samples: &[(&'a str, &[f64])], less_is_better: bool) -> Option<&'a str> {
+    let sign = if less_is_better { -1.0 } else { 1.0 };
+    let score = |numbers: &[f64]| mean(numbers).map_or(f64::NEG_INFINITY, |mean| sign * mean);
+    let (best, own) = samples.iter().max_by(|a, b| score(a.1).total_cmp(&score(b.1)))?;
+    let others: Vec<&(&str, &[f64])> =
+        samples.iter().filter(|(policy, _)| policy != best).collect();
+    let p_values: Vec<Option<f64>> =
+        others.iter().map(|(_, other)| welch_test(own, other)).collect();
+    let adjusted = holm(&p_values);
+    let is_distinct = |p: &Option<f64>| p.is_some_and(|p| p < SIGNIFICANT);
+    (!others.is_empty() && adjusted.iter().all(is_distinct)).then_some(*best)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pmuscope_measure::{Labels, Origin, Program, Run};
+
+    fn file() -> RunFile {
+        let tool = Program { name: "pmuscope".into(), version: "1".into() };
+        let mut file = RunFile::new(tool, vec![], std::time::UNIX_EPOCH);
+        for (key, value) in [
+            ("within", "0.05"),
+            ("hold_s", "2"),
+            ("nodes", "2"),
+            ("policies", "best,off,on"),
+            ("test.2x3-convergence", "2 x 3 threads, 32 MiB per process, both; fits one node"),
+        ] {
+            file.parameters.insert(key.to_owned(), value.to_owned());
+        }
+        let mut order = 0;
+        for round in 0..3_usize {
+            for (policy, locality, converged, moved) in [
+                ("best", 1.0, None, 0.0),
+                ("off", 0.5, Some(Err("> 10.0 s: not within the time watched".to_owned())), 0.0),
+                (
+                    "on",
+                    0.98,
+                    Some(if round == 2 { Err("> 10.0 s".to_owned()) } else { Ok(3.5) }),
+                    4096.0,
+                ),
+            ] {
+                let labels = [("test", "2x3-convergence"), ("policy", policy)];
+                let labels: Labels = labels.map(|(k, v)| (k.to_owned(), v.to_owned())).into();
+                let mut add = |name: &str, unit: &str, value: Result<f64, String>| {
+                    file.add(order, &labels, name, (unit, Origin::Estimate), value);
+                };
+                let wobble = 0.01 * round as f64;
+                add("locality", "", Ok(locality - wobble));
+                add("placed", "", Ok(locality - wobble));
+                add("placed_mean", "", Ok(locality - wobble));
+                if let Some(converged) = converged {
+                    add("converged", "s", converged);
+                }
+                add("speed", "GB/s", Err("emulated".to_owned()));
+                add("system", "s", Ok(0.1 + wobble + moved / 8192.0));
+                add("bytes_moved", "B", Ok(moved * 4096.0));
+                add("moves_per_page", "", Ok(moved / 16384.0));
+                add("monitor", "s", Ok(0.02));
+                file.runs.push(Run {
+                    index: order,
+                    order,
+                    round: Some(round),
+                    labels,
+                    started: "0".into(),
+                    duration_s: 10.0,
+                    exit: Some(0),
+                    why: None,
+                    units: Default::default(),
+                });
+                order += 1;
+            }
+        }
+        file.duration_s = 95.0;
+        file.notices.push("one thing was left out".to_owned());
+        file
+    }
+
+    #[test]
+    fn placement_and_cost_stand_in_one_row() {
+        insta::assert_snapshot!(bench_numa_text(&file(), &Style::PLAIN), @r"
+        placement on 2 nodes: 9 runs, 3 of each test and policy, 1 min 35 s
+        converged: within 5 % of the best binding for 2 s, threads and memory · watching: 0.20 % of a CPU · counters are the whole machine's
+
+        test             policy  n  locality  placed     converged s  GB/s  of best  spread  user s  system s  minor faults  PTE updates  hint faults  local  MiB moved  moves/page  watching s
+        2x3-convergence  best    3      0.99    0.99               -     -        -       -       -     0.110             -            -            -      -          0        0.00      0.0200
+                         off     3      0.49    0.49          > 10.0     -        -       -       -     0.110             -            -            -      -          0        0.00      0.0200
+                         on      3      0.97    0.97  3.50 in 2 of 3     -        -       -       -     0.610             -            -            -      -       16.0        0.25      0.0200
+
+        2x3-convergence: 2 x 3 threads, 32 MiB per process, both; fits one node
+
+        Seconds to convergence
+        test             best     off              on
+        2x3-convergence     -  > 10.0  3.50 in 2 of 3
+
+        Placed as well as the best binding, mean over the run
+        test              best    off      on
+        2x3-convergence  0.990  0.490  *0.970
+
+        System seconds
+        test              best     off     on
+        2x3-convergence  0.110  *0.110  0.610
+
+        * the best of a row, unlike all others of it (Welch's test, Holm, 5 %); best and worst are bounds
+
+        one thing was left out.
+        ");
+    }
+
+    #[test]
+    fn the_best_is_marked_only_where_chance_does_not_make_it() {
+        let of =
+            |a: &[f64], b: &[f64]| distinct_best(&[("a", a), ("b", b)], false).map(str::to_owned);
+        assert_eq!(of(&[1.0, 1.1, 0.9], &[2.0, 2.1, 1.9]), Some("b".to_owned()));
+        assert_eq!(of(&[1.0, 3.0, 2.0], &[2.0, 3.1, 1.9]), None);
+        assert_eq!(of(&[1.0], &[2.0]), None, "one run tells nothing");
+        assert_eq!(distinct_best(&[("a", &[1.0, 1.1][..])], false), None);
+        let three = [("a", &[5.0, 5.1, 5.2][..]), ("b", &[3.0, 3.1, 3.2]), ("c", &[3.0, 3.1, 3.3])];
+        assert_eq!(distinct_best(&three, true), None, "two are alike");
+        assert_eq!(distinct_best(&three, false), Some("a"));
+    }
+}
