@@ -162,15 +162,9 @@ impl Figures<'_> {
         let faults = sum(&|thread| thread.minor_faults as f64);
         self.add(file, metric::MINOR_FAULTS, ("", Origin::Kernel), Ok(faults));
         let counters = watched.counters.unwrap_or_default();
-        self.counted(file, PTE_UPDATES, counters.pte_updates);
-        self.counted(file, HINT_FAULTS, counters.hint_faults);
-        let share = counters.local_share().ok_or_else(|| "no hint faults".to_owned());
-        self.add(file, HINT_LOCAL, ("", Origin::Kernel), share);
-        let moved = moved(&counters);
-        self.counted(file, MIGRATED, moved);
+        of_counters(&counters, |name, kind, value| self.add(file, name, kind, value));
         let page = place::page_size() as f64;
-        if let Some(moved) = moved {
-            self.add(file, MOVED, ("B", Origin::Kernel), Ok(moved as f64 * page));
+        if let Some(moved) = moved(&counters) {
             let pages = (watched.pages > 0.0).then(|| moved as f64 / watched.pages);
             let none = || "no pages were seen".to_owned();
             self.add(file, PING_PONG, ("", Origin::Derived), pages.ok_or_else(none));
@@ -178,11 +172,24 @@ impl Figures<'_> {
         self.add(file, MEMORY, ("B", Origin::Estimate), Ok(watched.pages * page));
         self.add(file, MONITOR, ("s", Origin::Kernel), Ok(watched.cost_s));
     }
+}
 
-    fn counted(&self, file: &mut RunFile, name: &str, value: Option<u64>) {
-        let value = value.map(|value| value as f64);
-        let none = || "this kernel does not count it".to_owned();
-        self.add(file, name, ("", Origin::Kernel), value.ok_or_else(none));
+/// What the kernel counted, as figures.
+pub(super) fn of_counters(
+    counters: &NumaCounters,
+    mut put: impl FnMut(&str, (&str, Origin), Result<f64, String>),
+) {
+    let kind = ("", Origin::Kernel);
+    let counted = |value: Option<u64>| {
+        value.map(|value| value as f64).ok_or_else(|| "this kernel does not count it".to_owned())
+    };
+    put(PTE_UPDATES, kind, counted(counters.pte_updates));
+    put(HINT_FAULTS, kind, counted(counters.hint_faults));
+    put(HINT_LOCAL, kind, counters.local_share().ok_or_else(|| "no hint faults".to_owned()));
+    let moved = moved(counters);
+    put(MIGRATED, kind, counted(moved));
+    if let Some(moved) = moved {
+        put(MOVED, ("B", Origin::Kernel), Ok(moved as f64 * place::page_size() as f64));
     }
 }
 

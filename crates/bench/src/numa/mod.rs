@@ -14,6 +14,7 @@
 mod figures;
 mod fit;
 mod policy;
+mod program;
 mod run;
 mod suite;
 mod suite_file;
@@ -34,6 +35,7 @@ pub use figures::{
 };
 pub use fit::{Binding, Fitted, Room, UsableNode};
 pub use policy::Policy;
+pub use program::{ProgramError, ProgramOptions, programs};
 pub use run::RunError;
 pub use suite::{Kind, Placed, Suite, Test, all, named};
 pub use suite_file::{Own, SuiteError, own};

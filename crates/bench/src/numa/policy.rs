@@ -129,7 +129,8 @@ impl Policy {
             Self::Balance => {
                 let pids = pids.join(",");
                 let program = own.to_string_lossy();
-                let flags = ["numa", "balance", "--quiet", "-p"];
+                // Decisions within seconds: a test may take ten.
+                let flags = ["numa", "balance", "-I", "250", "--blocks", "3", "-p"];
                 Some(Companion { start: words(&program, flags, [&*pids]), end: None })
             }
             _ => None,
@@ -244,7 +245,10 @@ mod tests {
     fn a_companion_is_told_which_processes() {
         let own = Path::new("/bin/pmuscope");
         let balance = Policy::Balance.companion(own, &[7, 9]).unwrap();
-        assert_eq!(balance.start, ["/bin/pmuscope", "numa", "balance", "--quiet", "-p", "7,9"]);
+        assert_eq!(
+            balance.start,
+            ["/bin/pmuscope", "numa", "balance", "-I", "250", "--blocks", "3", "-p", "7,9"]
+        );
         let numad = Policy::Numad.companion(own, &[7, 9]).unwrap();
         assert_eq!(numad.start[5..], ["-p", "7", "-p", "9"]);
         assert_eq!(Policy::On.companion(own, &[7]), None);

@@ -69,3 +69,23 @@ fn an_own_suite_is_run_and_what_makes_no_sense_refused() {
     of(&["--resume"]).exits(2).complains("--json FILE");
     of(&["--list"]).exits(0).prints("RAM-bw-local");
 }
+
+#[test]
+fn any_program_is_run_under_policies() {
+    let scratch = Scratch::new();
+    let script = "sleep 0.3; echo rate 17; echo rate 42";
+    let how = ["bench", "numa", "-r", "2", "--policies", "as-is,interleave", "-I", "50"];
+    let run = ["--metric-from", "rate=rate ([0-9]+)", "--json", "p.json", "--", "sh", "-c", script];
+    let shown = scratch.pmuscope(how.iter().chain(&run));
+    shown.exits(0).prints("rate").prints("Wall seconds");
+    let text = std::fs::read_to_string(scratch.path("p.json")).unwrap();
+    let file: RunFile = serde_json::from_str(&text).unwrap();
+    let rates = file.series.iter().filter(|series| series.metric == "rate");
+    let rates: Vec<f64> = rates.flat_map(pmuscope_measure::Series::numbers).collect();
+    assert_eq!(rates, [42.0; 4]);
+    let of = |args: &[&str]| scratch.pmuscope(["bench", "numa", "-r", "1"].iter().chain(args));
+    of(&["--policies", "best", "--", "true"]).exits(2).complains("--policies interleave,off,on");
+    of(&["--policies", "as-is", "--", "/nonexistent"]).exits(127).complains("/nonexistent");
+    of(&["--policies", "as-is", "--", "false"]).exits(1);
+    of(&["--metric-from", "x=(.)"]).exits(2);
+}

@@ -4,9 +4,10 @@
 use std::fmt::Write as _;
 
 use pmuscope_measure::versus::{Arm, Group, versus};
-use pmuscope_measure::{RunFile, Series, metric};
+use pmuscope_measure::{Origin, RunFile, Series, metric};
 use pmuscope_stats::{holm, mean, welch_test};
 
+use crate::capture::plural;
 use crate::escape::escape;
 use crate::number;
 use crate::runs::{runs_per_arm, value};
@@ -18,6 +19,8 @@ const POLICY: &str = "policy";
 const BEST: &str = "best";
 /// Policies that bind everything: what others are measured against.
 const BOUNDS: [&str; 2] = [BEST, "worst"];
+/// What the workload tells of itself.
+const OURS: [&str; 6] = ["speed", "speed_before", "speed_after", "speed_thread", "spread", "bytes"];
 /// A difference that chance makes less often than this is one.
 const SIGNIFICANT: f64 = 0.05;
 const MIB: f64 = 1_048_576.0;
@@ -30,14 +33,19 @@ pub fn bench_numa_text(file: &RunFile, style: &Style) -> String {
     let mut out = head(file);
     out += &rows(file, &groups).render(style);
     out += &tests(file);
-    for (title, name, less_is_better) in [
-        ("Seconds to convergence", "converged", true),
-        ("GB/s", "speed", false),
-        ("Placed as well as the best binding, mean over the run", "placed_mean", false),
-        ("System seconds", metric::SYSTEM, true),
-    ] {
-        if let Some(table) = side_by_side(file, &groups, name, less_is_better) {
-            let _ = write!(out, "\n{title}\n{}", table.render(style));
+    let own = own_figures(file);
+    let own = own.iter().map(|(name, unit)| (format!("{name} {unit}"), *name, Better::Unknown));
+    let known = [
+        ("Seconds to convergence", "converged", Better::Less),
+        ("GB/s", "speed", Better::More),
+        ("Wall seconds", metric::WALL, Better::Less),
+        ("Locality or evenness, mean over the run", "placed_mean", Better::More),
+        ("System seconds", metric::SYSTEM, Better::Less),
+    ];
+    let known = known.map(|(title, name, better)| (title.to_owned(), name, better));
+    for (title, name, better) in own.chain(known) {
+        if let Some(table) = side_by_side(file, &groups, name, better) {
+            let _ = write!(out, "\n{}\n{}", escape(title.trim()), table.render(style));
         }
     }
     if out.contains('*') {
@@ -49,22 +57,50 @@ pub fn bench_numa_text(file: &RunFile, style: &Style) -> String {
     style.text(&out).into_owned()
 }
 
+/// Which of two numbers is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Better {
+    Less,
+    More,
+    /// The user's own figure: nobody has said.
+    Unknown,
+}
+
+/// Figures that the user's program tells, with their units.
+fn own_figures(file: &RunFile) -> Vec<(&str, &str)> {
+    let mut found: Vec<(&str, &str)> = Vec::new();
+    let is_own =
+        |series: &&Series| series.origin == Origin::Program && !OURS.contains(&&*series.metric);
+    for series in file.series.iter().filter(is_own) {
+        if !found.iter().any(|(name, _)| *name == series.metric) {
+            found.push((&series.metric, &series.unit));
+        }
+    }
+    found
+}
+
 fn parameter<'a>(file: &'a RunFile, key: &str) -> &'a str {
     file.parameters.get(key).map_or("-", |text| text)
 }
 
 fn head(file: &RunFile) -> String {
     let within: Option<f64> = parameter(file, "within").parse().ok();
-    let within = within.map_or("-".to_owned(), |share| number::percent(share, 0));
+    let within = within.map(|share| number::percent(share, 0));
     let emulated = is_emulated(file);
     let monitor: f64 = numbers(file, "monitor").iter().sum();
     let seconds: f64 = file.runs.iter().map(|run| run.duration_s).sum();
     let of_one = if seconds > 0.0 { number::percent(monitor / seconds, 2) } else { "-".to_owned() };
+    let converged = within.map_or(String::new(), |within| {
+        let hold = parameter(file, "hold_s");
+        format!(
+            "converged: within {within} of the best binding for {hold} s, threads and memory · "
+        )
+    });
+    let nodes: Option<u64> = parameter(file, "nodes").parse().ok();
     format!(
-        "placement on {} nodes: {} runs, {} of each test and policy, {}{}\n\
-         converged: within {within} of the best binding for {} s, threads and memory · watching: {of_one} of a CPU · \
-         counters are the whole machine's\n\n",
-        parameter(file, "nodes"),
+        "placement on {}: {} runs, {} of each test and policy, {}{}\n\
+         {converged}watching: {of_one} of a CPU · counters are the whole machine's\n\n",
+        nodes.map_or("-".to_owned(), |nodes| plural(nodes, "node")),
         file.runs.len(),
         runs_per_arm(file),
         number::duration(file.duration_s),
@@ -73,7 +109,6 @@ fn head(file: &RunFile) -> String {
         } else {
             ""
         },
-        parameter(file, "hold_s"),
     )
 }
 
@@ -200,12 +235,7 @@ fn tests(file: &RunFile) -> String {
 
 /// A row for each test, a column for each policy; the best marked where chance does not explain it. `None` where
 /// nothing was measured.
-fn side_by_side(
-    file: &RunFile,
-    groups: &[Group],
-    name: &str,
-    less_is_better: bool,
-) -> Option<Table> {
+fn side_by_side(file: &RunFile, groups: &[Group], name: &str, better: Better) -> Option<Table> {
     let policies: Vec<&str> = parameter(file, "policies").split(',').collect();
     let has = |group: &&Group| {
         group.arms.iter().any(|arm| arm.figure(name).is_some_and(|figure| figure.median.is_some()))
@@ -231,7 +261,7 @@ fn side_by_side(
             .filter(|(policy, numbers)| !BOUNDS.contains(policy) && !numbers.is_empty())
             .map(|(policy, numbers)| (*policy, &numbers[..]))
             .collect();
-        let best = distinct_best(&free, less_is_better).filter(|policy| whole(policy));
+        let best = distinct_best(&free, better).filter(|policy| whole(policy));
         let cells = samples.iter().map(|(policy, _)| {
             let arm = group.arm(policy);
             let shown = match arm {
@@ -250,8 +280,12 @@ fn side_by_side(
 }
 
 /// The policy whose mean is best, if it differs from that of every other one beyond chance.
-fn distinct_best<'a>(samples: &[(&'a str, &[f64])], less_is_better: bool) -> Option<&'a str> {
-    let sign = if less_is_better { -1.0 } else { 1.0 };
+fn distinct_best<'a>(samples: &[(&'a str, &[f64])], better: Better) -> Option<&'a str> {
+    let sign = match better {
+        Better::Less => -1.0,
+        Better::More => 1.0,
+        Better::Unknown => return None,
+    };
     let score = |numbers: &[f64]| mean(numbers).map_or(f64::NEG_INFINITY, |mean| sign * mean);
     let (best, own) = samples.iter().max_by(|a, b| score(a.1).total_cmp(&score(b.1)))?;
     let others: Vec<&(&str, &[f64])> =
@@ -266,7 +300,7 @@ fn distinct_best<'a>(samples: &[(&'a str, &[f64])], less_is_better: bool) -> Opt
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pmuscope_measure::{Labels, Origin, Program, Run};
+    use pmuscope_measure::{Labels, Program, Run};
 
     fn file() -> RunFile {
         let tool = Program { name: "pmuscope".into(), version: "1".into() };
@@ -345,7 +379,7 @@ mod tests {
         test             best     off              on
         2x3-convergence     -  > 10.0  3.50 in 2 of 3
 
-        Placed as well as the best binding, mean over the run
+        Locality or evenness, mean over the run
         test              best    off      on
         2x3-convergence  0.990  0.490  *0.970
 
@@ -361,14 +395,15 @@ mod tests {
 
     #[test]
     fn the_best_is_marked_only_where_chance_does_not_make_it() {
-        let of =
-            |a: &[f64], b: &[f64]| distinct_best(&[("a", a), ("b", b)], false).map(str::to_owned);
+        let of = |a: &[f64], b: &[f64]| {
+            distinct_best(&[("a", a), ("b", b)], Better::More).map(str::to_owned)
+        };
         assert_eq!(of(&[1.0, 1.1, 0.9], &[2.0, 2.1, 1.9]), Some("b".to_owned()));
         assert_eq!(of(&[1.0, 3.0, 2.0], &[2.0, 3.1, 1.9]), None);
         assert_eq!(of(&[1.0], &[2.0]), None, "one run tells nothing");
-        assert_eq!(distinct_best(&[("a", &[1.0, 1.1][..])], false), None);
+        assert_eq!(distinct_best(&[("a", &[1.0, 1.1][..])], Better::More), None);
         let three = [("a", &[5.0, 5.1, 5.2][..]), ("b", &[3.0, 3.1, 3.2]), ("c", &[3.0, 3.1, 3.3])];
-        assert_eq!(distinct_best(&three, true), None, "two are alike");
-        assert_eq!(distinct_best(&three, false), Some("a"));
+        assert_eq!(distinct_best(&three, Better::Less), None, "two are alike");
+        assert_eq!(distinct_best(&three, Better::More), Some("a"));
     }
 }

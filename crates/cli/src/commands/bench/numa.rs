@@ -1,15 +1,18 @@
 //! `pmuscope bench numa`.
 
+use std::ffi::{OsStr, OsString};
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use pmuscope_bench::numa::{
-    self, Error, Fitted, Options, Policy, Room, RunError, Suite, Test, describe, named, own,
+    self, Error, Fitted, Options, Policy, ProgramError, ProgramOptions, Room, RunError, Suite,
+    Test, describe, named, own,
 };
 use pmuscope_machine::place::affinity;
 use pmuscope_machine::{Machine, Topology};
-use pmuscope_measure::{Plan, RunFile, load};
+use pmuscope_measure::{Extract, Plan, RunFile, load};
 use pmuscope_numa::convergence::Criterion;
 use pmuscope_report::{bench_numa_text, number};
 
@@ -27,6 +30,7 @@ use crate::signals::Stop;
   pmuscope bench numa --suite full --json numa.json     all of perf bench numa mem -a, and two more
   pmuscope bench numa --tests 2x3-convergence,4x4-convergence --policies best,off,on -r 5
   pmuscope bench numa --suite mine.toml --perturb 10 --json numa.json --resume
+  pmuscope bench numa --metric-from 'bops=bOPS.([0-9]+)' -- ./four-jvms    any program
 
 Tests are processes x threads: 2x3 is two processes with three threads each. Policies: best and worst bind
 threads and memory as well and as badly as can be; interleave and weighted-interleave spread pages; as-is leaves
@@ -45,6 +49,7 @@ pub(crate) struct Args {
         value_name = "LIST",
         value_delimiter = ',',
         default_value = "best,worst,interleave,off,on",
+        default_value_if("command", clap::builder::ArgPredicate::IsPresent, "interleave,off,on"),
         value_parser = Policy::NAMES.to_vec()
     )]
     policies: Vec<String>,
@@ -92,8 +97,14 @@ pub(crate) struct Args {
     /// List the tests as they fit this machine, and run nothing
     #[arg(long)]
     list: bool,
+    /// With a program: a figure from what it prints, the first group of the last match; several times
+    #[arg(long, value_name = "NAME=REGEX", requires = "command")]
+    metric_from: Vec<String>,
     #[command(flatten)]
     output: Output,
+    /// A program to run in place of the tests, with its arguments
+    #[arg(last = true, value_name = "CMD", conflicts_with_all = ["suite", "tests", "perturb", "list"])]
+    command: Vec<OsString>,
 }
 
 fn parse_seconds(text: &str) -> Result<f64, String> {
@@ -107,6 +118,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         |error: pmuscope_machine::MachineError| failure(Exit::NotPossible, error.to_string());
     let topology = machine.topology().map_err(not_possible)?;
     let room = args.room(&machine, &topology)?;
+    if !args.command.is_empty() {
+        return args.of_program((&machine, &topology), room);
+    }
     let (tests, seconds) = args.tests()?;
     let tests: Vec<Fitted> = tests.iter().map(|test| Fitted::new(test, &room)).collect();
     if args.list {
@@ -138,6 +152,48 @@ fn println_line(line: &str) -> anyhow::Result<()> {
 }
 
 impl Args {
+    /// The same policies for a program of the user's.
+    fn of_program(
+        &self,
+        (machine, topology): (&Machine, &Topology),
+        room: Room,
+    ) -> anyhow::Result<Exit> {
+        let extracts =
+            self.metric_from.iter().map(|text| Extract::named(text).context("--metric-from"));
+        let options = ProgramOptions {
+            command: self.command.clone(),
+            extracts: extracts.collect::<anyhow::Result<_>>()?,
+            policies: self.policies(),
+            room,
+            interval: Duration::from_millis(self.interval),
+            pages: self.pages,
+            rounds: self.repeat,
+            seed: self.seed.unwrap_or_else(Plan::random_seed),
+            program: std::env::current_exe().context("cannot tell where this program is")?,
+        };
+        let mut file = begin(machine, &doctor::facts()?, Look::Allowed)?;
+        let mut set = |key: &str, value: String| file.parameters.insert(key.to_owned(), value);
+        set("policies", self.policies.join(","));
+        set(numa::NODES, options.room.nodes.len().to_string());
+        set("command", self.command.join(OsStr::new(" ")).to_string_lossy().into_owned());
+        let (mut file, seed) = self.gone_on(file, options.seed)?;
+        let options = ProgramOptions { seed, ..options };
+        tell_concerns(&file);
+        let stop = Stop::new()?;
+        let mut watch = Progress::new(self.output.path());
+        let stopped = || stop.asked();
+        let whole = numa::programs((machine, topology), &options, &mut file, &stopped, &mut watch)
+            .map_err(|error| not_run(&error))?;
+        if file.runs.is_empty() {
+            return Err(failure(Exit::Incomplete, "interrupted before the first run was over"));
+        }
+        self.output.finish(file, !whole, true, bench_numa_text)
+    }
+
+    fn policies(&self) -> Vec<Policy> {
+        self.policies.iter().filter_map(|name| Policy::named(name)).collect()
+    }
+
     fn room(&self, machine: &Machine, topology: &Topology) -> anyhow::Result<Room> {
         let allowed = affinity().context("cannot read the CPU affinity")?;
         let nodes = machine.allowed_nodes_of(std::process::id());
@@ -196,7 +252,7 @@ impl Args {
         }
         Ok(Options {
             tests,
-            policies: self.policies.iter().filter_map(|name| Policy::named(name)).collect(),
+            policies: self.policies(),
             room,
             seconds: (self.seconds.unwrap_or(seconds), self.limit.unwrap_or(limit)),
             perturb: self.perturb,
@@ -214,12 +270,16 @@ impl Args {
     fn begin(&self, machine: &Machine, options: &Options) -> anyhow::Result<(RunFile, u64)> {
         let mut file = begin(machine, &doctor::facts()?, Look::Allowed)?;
         describe(options, &mut file);
+        self.gone_on(file, options.seed)
+    }
+
+    /// This file, or, where that is to be, the earlier one with the seed of its order.
+    fn gone_on(&self, file: RunFile, seed: u64) -> anyhow::Result<(RunFile, u64)> {
         let Some(path) = self.output.path().filter(|path| self.resume && path.exists()) else {
-            return Ok((file, options.seed));
+            return Ok((file, seed));
         };
         let earlier = load(path)?;
-        let seed = earlier.seed.as_ref().and_then(|seed| seed.parse().ok());
-        match seed {
+        match earlier.seed.as_ref().and_then(|seed| seed.parse().ok()) {
             Some(seed) if earlier.parameters == file.parameters => Ok((earlier, seed)),
             _ => {
                 let text = format!(
@@ -237,6 +297,19 @@ impl Args {
 fn scratch() -> PathBuf {
     let shared = PathBuf::from("/dev/shm");
     if shared.is_dir() { shared } else { std::env::temp_dir() }
+}
+
+/// As env(1) has it where the program cannot be run.
+fn not_run(error: &ProgramError) -> anyhow::Error {
+    let exit = match error {
+        ProgramError::Bound(_) => Exit::BadInput,
+        ProgramError::Start { source, .. } if source.kind() == ErrorKind::NotFound => {
+            Exit::Target(127)
+        }
+        ProgramError::Start { .. } => Exit::Target(126),
+        _ => Exit::NotPossible,
+    };
+    failure(exit, error.to_string())
 }
 
 fn refused(error: &Error) -> anyhow::Error {
