@@ -36,6 +36,19 @@ impl Machine {
         }
     }
 
+    /// Processes of a cgroup and of those below it, ascending; those of other pid namespaces are left out. The
+    /// path is as for [`Machine::open_cgroup`].
+    ///
+    /// # Errors
+    /// What the kernel says, as where there is no such folder.
+    pub fn cgroup_processes(&self, path: &str) -> io::Result<Vec<u32>> {
+        let mut pids = Vec::new();
+        add_processes(&self.cgroup_folder(path), &mut pids)?;
+        pids.sort_unstable();
+        pids.dedup();
+        Ok(pids)
+    }
+
     fn cgroup_folder(&self, path: &str) -> PathBuf {
         let below = path.trim_start_matches('/');
         let mount = self.perf_cgroup_mount().unwrap_or_else(|| self.root().join("sys/fs/cgroup"));
@@ -139,6 +152,19 @@ fn unescape(text: &[u8]) -> OsString {
         };
     }
     OsString::from_vec(out)
+}
+
+fn add_processes(cgroup: &Path, pids: &mut Vec<u32>) -> io::Result<()> {
+    let members = fs::read_to_string(cgroup.join("cgroup.procs"))?;
+    let members = members.lines().filter_map(|line| line.parse::<u32>().ok());
+    pids.extend(members.filter(|pid| *pid > 0));
+    for entry in fs::read_dir(cgroup)?.flatten() {
+        if entry.file_type().is_ok_and(|it| it.is_dir()) {
+            // One that went since has nobody in it.
+            let _ = add_processes(&entry.path(), pids);
+        }
+    }
+    Ok(())
 }
 
 /// Whether all processes of a cgroup, and of those below it, are among `pids`; `None` if that cannot be

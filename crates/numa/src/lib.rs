@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod act;
 pub mod balance;
 pub mod convergence;
 mod nodes;

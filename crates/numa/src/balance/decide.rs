@@ -364,9 +364,11 @@ fn spread_out(
         steps.push(Step::Pin { pid: process.pid, nodes: ids.clone(), hold: false, reason });
     }
     if !is_even || memory_inside < NEARLY_ALL {
+        // In turn means by address: of what is on one of the nodes already, its share is right.
+        let right = 1.0 / nodes.len() as f64;
         let bytes = (0..view.nodes.len()).map(|node| {
-            let target = if nodes.contains(&node) { each } else { 0 };
-            process.bytes[node].saturating_sub(target)
+            let stays = if nodes.contains(&node) { right } else { 0.0 };
+            (process.bytes[node] as f64 * (1.0 - stays)) as u64
         });
         let reason = format!(
             "threads on several nodes use all of it, and one node's memory would serve them all: \

@@ -54,7 +54,7 @@ pub struct ProcessView {
     pub threads: Vec<ThreadView>,
     /// Bytes of its memory on each node, as far as they can be moved.
     pub bytes: Vec<u64>,
-    /// CPUs of each node that every one of its threads may run on.
+    /// CPUs of each node that its threads may use together; 0 unless each has one there.
     pub cpus: Vec<u32>,
     /// Nodes that its cpuset lets it have memory on.
     pub memory_allowed: Vec<bool>,

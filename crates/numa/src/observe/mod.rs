@@ -173,7 +173,7 @@ impl Observer {
     /// # Errors
     /// If the process ended, or may not be looked at.
     pub fn process(&mut self, pid: u32) -> Result<Seen, ObserveError> {
-        let regions = regions(&self.machine.mappings(pid)?, self.page);
+        let regions = writable(&self.machine.mappings(pid)?, self.page);
         self.memory(&Memory { pid, regions, users: Vec::new() })
     }
 
@@ -242,7 +242,7 @@ impl Observer {
 }
 
 /// Memory that may be written to. (Of pages of devices the kernel says that they are absent.)
-fn regions(mappings: &[Mapping], page: u64) -> Vec<Range<u64>> {
+pub(crate) fn writable(mappings: &[Mapping], page: u64) -> Vec<Range<u64>> {
     let data = mappings.iter().filter(|mapping| mapping.writable);
     data.map(|mapping| mapping.start / page * page..mapping.end / page * page)
         .filter(|region| !region.is_empty())

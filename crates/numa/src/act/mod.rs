@@ -1,0 +1,454 @@
+//! This machine as a [`World`]: seen through `/proc` and `move_pages(2)`, changed by affinity and
+//! `move_pages(2)`. From outside nothing more of a process can be changed: memory that it takes later follows
+//! its own policy.
+//!
+//! ```text
+//! observe: threads five times a block (born ones are pinned) ─► pages once ─► View
+//! pin: note in the state file ─► sched_setaffinity        let go: the other way round
+//! ```
+
+mod affinity;
+mod slices;
+mod speed;
+mod state;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use pmuscope_machine::{CpuSet, CpuTimes, Machine, MachineError, Topology};
+
+use self::affinity::Pinner;
+use self::slices::Mover;
+use self::speed::Speed;
+pub use self::state::{Restored, StateError, folder, restore};
+use crate::Nodes;
+use crate::balance::{
+    Goal, Judge, NodeView, Observation, ProcessView, Sharing, Slice, Stop, ThreadView, View, World,
+};
+use crate::observe::threads::ThreadSampler;
+use crate::observe::{Family, ObserveError, Observer, PAGES};
+use crate::placement::shares;
+
+/// Looks at threads in a block.
+const LOOKS: u32 = 5;
+/// Free memory of nodes is read again after so long; on large machines that takes tens of milliseconds.
+const TOPOLOGY_HOLDS: Duration = Duration::from_secs(5);
+/// Without huge pages.
+const SMALLEST_BLOCK: u64 = 64 << 10;
+
+/// What does not work.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ActError {
+    /// It cannot be looked at.
+    #[error(transparent)]
+    Observe(#[from] ObserveError),
+    /// Something of the machine cannot be told.
+    #[error(transparent)]
+    Machine(MachineError),
+    /// The process ended.
+    #[error("process {pid} has ended")]
+    Gone {
+        /// The process.
+        pid: u32,
+    },
+    /// Another user's process.
+    #[error(
+        "process {pid} is another user's: to look at its pages takes CAP_SYS_PTRACE, to move it and \
+         them CAP_SYS_NICE. Try: sudo pmuscope numa balance -p {pid}"
+    )]
+    NotPermitted {
+        /// The process.
+        pid: u32,
+    },
+    /// Affinity.
+    #[error("cannot pin thread {tid} of process {pid}: {source}")]
+    Affinity {
+        /// The process.
+        pid: u32,
+        /// Its thread.
+        tid: u32,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+    /// Pages.
+    #[error("cannot move pages of process {pid}: move_pages: {source}")]
+    Pages {
+        /// The process.
+        pid: u32,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+    /// Affinity could not be put back.
+    #[error(
+        "cannot let process {pid} run where it could before: {why}. Try: pmuscope numa restore -p {pid}"
+    )]
+    NotRestored {
+        /// The process.
+        pid: u32,
+        /// What the kernel said.
+        why: String,
+    },
+    /// The note of what is changed.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The user's command.
+    #[error(
+        "the metric cannot be had from {command:?}: {why}. It must print a number, more being better"
+    )]
+    Metric {
+        /// As typed.
+        command: String,
+        /// What happened.
+        why: String,
+    },
+}
+
+impl From<MachineError> for ActError {
+    fn from(error: MachineError) -> Self {
+        match error {
+            MachineError::Gone { pid } => Self::Gone { pid },
+            other => Self::Machine(other),
+        }
+    }
+}
+
+/// Which processes.
+#[derive(Debug)]
+pub enum Targets {
+    /// Some, and what they start.
+    Family(Family),
+    /// All of a cgroup and of those below it, as they come and go.
+    Cgroup(String),
+}
+
+impl Targets {
+    /// Those that run now.
+    pub fn members(&mut self, machine: &Machine) -> Vec<u32> {
+        match self {
+            Self::Family(family) => family.members(machine),
+            Self::Cgroup(path) => machine.cgroup_processes(path).unwrap_or_default(),
+        }
+    }
+}
+
+/// Waits at most so long; tells whether to end.
+pub type Wait<'a> = Box<dyn FnMut(Duration) -> Option<Stop> + 'a>;
+
+/// How to look and act.
+pub struct HostOptions<'a> {
+    /// Which processes.
+    pub targets: Targets,
+    /// A command that prints how fast they go.
+    pub metric: Option<String>,
+    /// End after so long.
+    pub limit: Option<Duration>,
+    /// Where changes are noted: [`folder`].
+    pub folder: PathBuf,
+    /// Waits.
+    pub wait: Wait<'a>,
+    /// Where chance begins.
+    pub seed: u64,
+}
+
+/// Processes of this machine.
+pub struct HostWorld<'a> {
+    machine: Machine,
+    topology: Topology,
+    read_at: Instant,
+    nodes: Nodes,
+    targets: Targets,
+    observer: Observer,
+    threads: ThreadSampler,
+    times: Option<CpuTimes>,
+    pinner: Pinner,
+    mover: Mover,
+    speed: Speed,
+    no_speed: Option<String>,
+    begun: Instant,
+    limit: Option<Duration>,
+    wait: Wait<'a>,
+    stopped: Option<Stop>,
+    members: Vec<u32>,
+    refused: BTreeMap<u32, String>,
+}
+
+/// A thread over a block.
+#[derive(Debug, Default)]
+struct Ran {
+    ns_by_node: Vec<f64>,
+    runnable: u32,
+    looks: u32,
+}
+
+impl<'a> HostWorld<'a> {
+    /// Begins: opens counters, runs the metric once, looks at threads.
+    ///
+    /// # Errors
+    /// [`ActError`], such as for a metric that prints no number.
+    pub fn new(machine: &Machine, options: HostOptions<'a>) -> Result<Self, ActError> {
+        let topology = machine.topology()?;
+        let mut targets = options.targets;
+        let members = targets.members(machine);
+        let metric = options.metric.as_deref();
+        let (speed, no_speed) = Speed::choose(machine, &topology, metric, &members)?;
+        let block = block_bytes(machine);
+        let mut world = Self {
+            machine: machine.clone(),
+            nodes: Nodes::new(&topology),
+            observer: Observer::new(machine, &topology, PAGES, options.seed),
+            threads: ThreadSampler::default(),
+            times: machine.cpu_times().ok(),
+            pinner: Pinner::new(machine, &topology, &options.folder)?,
+            mover: Mover::new(machine, block),
+            topology,
+            read_at: Instant::now(),
+            targets,
+            speed,
+            no_speed,
+            begun: Instant::now(),
+            limit: options.limit,
+            wait: options.wait,
+            stopped: None,
+            members,
+            refused: BTreeMap::new(),
+        };
+        for pid in world.members.clone() {
+            // From here on it is known how long each runs.
+            let _ = world.threads.look(&world.machine, &world.nodes, pid);
+        }
+        world.speed.measure();
+        Ok(world)
+    }
+
+    /// Why speed is not measured; `None` if it is.
+    #[must_use]
+    pub fn no_speed(&self) -> Option<&str> {
+        self.no_speed.as_deref()
+    }
+
+    /// Processes that could not be looked at, and why.
+    #[must_use]
+    pub fn refused(&self) -> &BTreeMap<u32, String> {
+        &self.refused
+    }
+
+    fn pause(&mut self, length: Duration) {
+        let left = self.limit.map(|limit| limit.saturating_sub(self.begun.elapsed()));
+        let length = left.map_or(length, |left| length.min(left));
+        if self.stopped.is_none() {
+            self.stopped = (self.wait)(length);
+        }
+    }
+
+    fn look_at_threads(&mut self, ran: &mut BTreeMap<(u32, u32), Ran>) {
+        for &pid in &self.members {
+            let Ok(places) = self.threads.look(&self.machine, &self.nodes, pid) else { continue };
+            for thread in places {
+                let seen = ran
+                    .entry((pid, thread.tid))
+                    .or_insert_with(|| Ran { ns_by_node: self.nodes.zeroes(), ..Ran::default() });
+                seen.ns_by_node[thread.node] += thread.ran_ns.unwrap_or(0) as f64;
+                seen.runnable += u32::from(thread.runnable);
+                seen.looks += 1;
+            }
+        }
+    }
+
+    fn node_views(&self, ours: &[f64], before: Option<&CpuTimes>) -> Vec<NodeView> {
+        let view = |(index, node): (usize, &pmuscope_machine::Node)| {
+            let share = before
+                .zip(self.times.as_ref())
+                .and_then(|(before, now)| CpuTimes::busy_share(before, now, &node.cpus));
+            let busy = share.unwrap_or(0.0) * node.cpus.len() as f64;
+            NodeView {
+                id: node.id,
+                cpus: node.cpus.len() as u32,
+                free_bytes: node.free_bytes.unwrap_or(0),
+                other_load: (busy - ours[index]).max(0.0),
+                distances: node.distances.clone(),
+                bandwidth: None,
+            }
+        };
+        self.topology.nodes.iter().enumerate().map(view).collect()
+    }
+
+    fn process_view(
+        &mut self,
+        pid: u32,
+        ran: &BTreeMap<(u32, u32), Ran>,
+        seconds: f64,
+    ) -> Result<ProcessView, ActError> {
+        let seen = self.observer.process(pid)?;
+        let bytes = self.observer.bytes(&seen.area.pages);
+        let allowed = self.pinner.allowed(pid)?;
+        let memory = self.machine.allowed_nodes_of(pid);
+        let threads = ran.range((pid, 0)..=(pid, u32::MAX)).map(|(&(_, tid), ran)| {
+            let own: f64 = ran.ns_by_node.iter().sum();
+            let share = own / 1e9 / seconds.max(1e-3);
+            let runnable = f64::from(ran.runnable) / f64::from(ran.looks.max(1));
+            ThreadView {
+                tid,
+                // One that often could run and did not waits for a CPU.
+                busy: share.max(if share > 0.0 { runnable } else { 0.0 }).min(1.0),
+                nodes: shares(&ran.ns_by_node).unwrap_or_else(|| ran.ns_by_node.clone()),
+            }
+        });
+        let node_cpus = |node: &pmuscope_machine::Node| usable(&node.cpus, &allowed);
+        let may = |id: u32| memory.as_ref().is_none_or(|nodes: &CpuSet| nodes.contains(id));
+        Ok(ProcessView {
+            pid,
+            threads: threads.collect(),
+            bytes: bytes.into_iter().map(|bytes| bytes as u64).collect(),
+            cpus: self.topology.nodes.iter().map(node_cpus).collect(),
+            memory_allowed: self.topology.nodes.iter().map(|node| may(node.id)).collect(),
+            sharing: Sharing::Unknown,
+        })
+    }
+}
+
+/// CPUs of a node that threads may use together; 0 unless each has one there.
+fn usable(node: &CpuSet, threads: &[CpuSet]) -> u32 {
+    let mut together = CpuSet::new();
+    for thread in threads {
+        let own = thread.intersection(node);
+        if own.is_empty() {
+            return 0;
+        }
+        together = together.union(&own);
+    }
+    together.len() as u32
+}
+
+/// Bytes that move as a whole.
+#[must_use]
+pub fn block_bytes(machine: &Machine) -> u64 {
+    machine.huge_page_bytes().unwrap_or(SMALLEST_BLOCK)
+}
+
+impl World for HostWorld<'_> {
+    type Error = ActError;
+
+    fn now(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    fn judge(&self) -> Judge {
+        self.speed.judge()
+    }
+
+    fn stop(&mut self) -> Option<Stop> {
+        if self.limit.is_some_and(|limit| self.begun.elapsed() >= limit) {
+            self.stopped.get_or_insert(Stop::Time);
+        }
+        if self.stopped.is_none() {
+            self.stopped = (self.wait)(Duration::ZERO);
+        }
+        self.stopped
+    }
+
+    fn observe(&mut self, length: Duration) -> Result<Observation, ActError> {
+        let begun = Instant::now();
+        let before = self.times.take();
+        let mut ran = BTreeMap::new();
+        for _ in 0..LOOKS {
+            self.pause(length / LOOKS);
+            self.members = self.targets.members(&self.machine);
+            self.pinner.refresh()?;
+            self.look_at_threads(&mut ran);
+            if self.stopped.is_some() {
+                break;
+            }
+        }
+        let seconds = begun.elapsed().as_secs_f64();
+        self.times = self.machine.cpu_times().ok();
+        if self.read_at.elapsed() > TOPOLOGY_HOLDS {
+            self.topology = self.machine.topology()?;
+            self.read_at = Instant::now();
+        }
+        let mut processes = Vec::new();
+        let mut error = None;
+        for pid in self.members.clone() {
+            match self.process_view(pid, &ran, seconds) {
+                Ok(view) => processes.push(view),
+                Err(ActError::Gone { .. }) => {}
+                Err(ActError::Observe(gone)) if gone.is_gone() => {}
+                Err(other) => {
+                    let other = permitted(pid, other);
+                    self.refused.insert(pid, other.to_string());
+                    error = Some(other);
+                }
+            }
+        }
+        if processes.is_empty() {
+            if let Some(error) = error {
+                return Err(error);
+            }
+            self.stopped.get_or_insert(Stop::Gone);
+        }
+        let mut ours = self.nodes.zeroes();
+        for ran in ran.values() {
+            for (ours, ns) in ours.iter_mut().zip(&ran.ns_by_node) {
+                *ours += ns / 1e9 / seconds.max(1e-3);
+            }
+        }
+        let nodes = self.node_views(&ours, before.as_ref());
+        Ok(Observation { view: View { nodes, processes }, speed: self.speed.measure() })
+    }
+
+    fn wait(&mut self, length: Duration) {
+        self.pause(length);
+    }
+
+    fn pin(&mut self, pid: u32, nodes: &[u32]) -> Result<usize, ActError> {
+        self.pinner.pin(pid, nodes)
+    }
+
+    fn unpin(&mut self, pid: u32) -> Result<(), ActError> {
+        self.pinner.let_go(pid)
+    }
+
+    fn move_slice(
+        &mut self,
+        pid: u32,
+        goal: &Goal,
+        cursor: &mut u64,
+        bytes: u64,
+    ) -> Result<Slice, ActError> {
+        // What has moved is free elsewhere now.
+        self.read_at = self.read_at.checked_sub(TOPOLOGY_HOLDS).unwrap_or(self.read_at);
+        self.mover.slice(pid, goal, cursor, bytes)
+    }
+}
+
+/// A refusal that is a matter of rights says which.
+fn permitted(pid: u32, error: ActError) -> ActError {
+    match &error {
+        ActError::Observe(ObserveError::Pages { source, .. })
+            if source.kind() == std::io::ErrorKind::PermissionDenied =>
+        {
+            ActError::NotPermitted { pid }
+        }
+        ActError::Machine(machine) | ActError::Observe(ObserveError::Machine(machine))
+            if machine.is_denied() =>
+        {
+            ActError::NotPermitted { pid }
+        }
+        _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_of_use_if_every_thread_has_a_cpu_there() {
+        let set = |text: &str| CpuSet::parse(text).unwrap();
+        let node = set("0-3");
+        assert_eq!(usable(&node, &[set("0"), set("1"), set("1-2,7")]), 3);
+        assert_eq!(usable(&node, &[set("0-7"), set("4")]), 0);
+        assert_eq!(usable(&node, &[]), 0);
+    }
+}

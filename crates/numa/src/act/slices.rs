@@ -1,0 +1,188 @@
+//! Pages of other processes, moved a little at a time.
+//!
+//! ```text
+//! region  |--|======2 MiB======|======2 MiB======|====--|     blocks: a huge page moves as a whole,
+//!                     ▲ cursor                                so a block is moved whole or not at all
+//! ```
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use pmuscope_machine::pages::{PageState, move_to, states};
+use pmuscope_machine::{Machine, place};
+
+use super::ActError;
+use super::affinity::ESRCH;
+use crate::balance::{Goal, Slice};
+
+/// Pages looked at in one call at most, however few of them are to move: a millisecond or two.
+const LOOKED_AT: usize = 1 << 13;
+
+/// Moves pages of processes.
+#[derive(Debug)]
+pub(super) struct Mover {
+    machine: Machine,
+    page: u64,
+    /// Bytes of a huge page.
+    block: u64,
+    /// Memory of the process whose turn it is.
+    regions: Option<(u32, Vec<Range<u64>>)>,
+}
+
+impl Mover {
+    pub(super) fn new(machine: &Machine, block: u64) -> Self {
+        let page = place::page_size() as u64;
+        Self { machine: machine.clone(), page, block: block.max(page), regions: None }
+    }
+
+    /// As [`crate::balance::World::move_slice`]; the cursor is an address.
+    pub(super) fn slice(
+        &mut self,
+        pid: u32,
+        goal: &Goal,
+        cursor: &mut u64,
+        bytes: u64,
+    ) -> Result<Slice, ActError> {
+        if *cursor == 0 || self.regions.as_ref().is_none_or(|(of, _)| *of != pid) {
+            let regions = crate::observe::writable(&self.machine.mappings(pid)?, self.page);
+            self.regions = Some((pid, regions));
+        }
+        let regions = self.regions.as_ref().map_or(&[][..], |(_, regions)| regions);
+        let mut left = bytes;
+        let mut looked_at = 0;
+        let mut done = true;
+        let mut orders = Vec::new();
+        let mut origins = Vec::new();
+        for block in blocks(regions, self.block, *cursor) {
+            let pages: Vec<u64> = block.clone().step_by(self.page as usize).collect();
+            if looked_at > 0 && looked_at + pages.len() > LOOKED_AT {
+                done = false;
+                break;
+            }
+            looked_at += pages.len();
+            let now = states(Some(pid), &pages).map_err(|error| refused(pid, error))?;
+            let wanted: Vec<((u64, u32), u32)> = (pages.iter().zip(&now))
+                .filter_map(|(&page, state)| {
+                    let from = state.node()?;
+                    let to = target(goal, block.start / self.block, from)?;
+                    Some(((page, to), from))
+                })
+                .collect();
+            let size = wanted.len() as u64 * self.page;
+            if size > left {
+                done = false;
+                break;
+            }
+            left -= size;
+            orders.extend(wanted.iter().map(|(order, _)| *order));
+            origins.extend(wanted.iter().map(|(_, from)| *from));
+            *cursor = block.end;
+        }
+        // All at once: each call makes all CPUs give back the pages that they hold for a moment.
+        let after = move_to(Some(pid), &orders).map_err(|error| refused(pid, error))?;
+        let mut moved = BTreeMap::new();
+        let mut stayed = 0;
+        for ((&(_, to), from), state) in orders.iter().zip(origins).zip(after) {
+            if state == PageState::On(to) {
+                *moved.entry((from, to)).or_default() += self.page;
+            } else {
+                stayed += self.page;
+            }
+        }
+        Ok(Slice { moved: moved.into_iter().collect(), refused: stayed, done })
+    }
+}
+
+/// Where a page goes; `None`: it stays.
+fn target(goal: &Goal, block: u64, at: u32) -> Option<u32> {
+    let to = match goal {
+        Goal::To { from, to } if at == *from => *to,
+        Goal::To { .. } => return None,
+        Goal::Interleave { nodes } => nodes[(block % nodes.len().max(1) as u64) as usize],
+    };
+    (to != at).then_some(to)
+}
+
+/// The regions from an address on, cut where huge pages begin.
+fn blocks(regions: &[Range<u64>], block: u64, from: u64) -> impl Iterator<Item = Range<u64>> {
+    regions.iter().flat_map(move |region| {
+        let mut start = region.start.max(from);
+        let end = region.end;
+        std::iter::from_fn(move || {
+            if start >= end {
+                return None;
+            }
+            let next = (start / block + 1).saturating_mul(block).min(end);
+            let range = start..next;
+            start = next;
+            Some(range)
+        })
+    })
+}
+
+fn refused(pid: u32, source: std::io::Error) -> ActError {
+    match source.raw_os_error() {
+        Some(ESRCH) => ActError::Gone { pid },
+        _ if source.kind() == std::io::ErrorKind::PermissionDenied => {
+            ActError::NotPermitted { pid }
+        }
+        _ => ActError::Pages { pid, source },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn pages_go_where_the_goal_says() {
+        let to = Goal::To { from: 0, to: 1 };
+        assert_eq!([0, 1, 2].map(|at| target(&to, 7, at)), [Some(1), None, None]);
+        let turns = Goal::Interleave { nodes: vec![0, 3] };
+        assert_eq!([0, 1, 2].map(|block| target(&turns, block, 0)), [None, Some(3), None]);
+        assert_eq!([0, 1].map(|block| target(&turns, block, 5)), [Some(0), Some(3)]);
+    }
+
+    proptest! {
+        /// From any address on, every byte of the regions once, in order, no block over a border of huge pages.
+        #[test]
+        fn blocks_are_the_regions(
+            pieces in prop::collection::vec((1u64..50, 1u64..50), 0..6), from in 0u64..400,
+        ) {
+            let mut at = 0;
+            let mut regions = Vec::new();
+            for (gap, size) in pieces {
+                regions.push(at + gap..at + gap + size);
+                at += gap + size;
+            }
+            let bytes: Vec<u64> = blocks(&regions, 16, from).flatten().collect();
+            let all: Vec<u64> = regions.iter().cloned().flatten().filter(|&b| b >= from).collect();
+            prop_assert_eq!(bytes, all);
+            for block in blocks(&regions, 16, from) {
+                prop_assert_eq!(block.start / 16, (block.end - 1) / 16);
+            }
+        }
+    }
+
+    #[test]
+    fn own_memory_that_is_there_already_does_not_move() {
+        let machine = Machine::host();
+        let mut mover = Mover::new(&machine, 2 << 20);
+        let own = std::process::id();
+        let goal = Goal::To { from: 1_000, to: 0 };
+        let mut cursor = 0;
+        for _ in 0..10_000 {
+            let before = cursor;
+            match mover.slice(own, &goal, &mut cursor, 4 << 20) {
+                Err(error) => return eprintln!("skipped: {error}"),
+                Ok(slice) if slice.done => {
+                    assert_eq!(slice, Slice { done: true, ..Slice::default() });
+                    return;
+                }
+                Ok(_) => assert!(cursor > before, "every call gets further"),
+            }
+        }
+        panic!("no end after {cursor:x}");
+    }
+}
