@@ -40,7 +40,7 @@ fn code(markdown: &str) -> Vec<String> {
 }
 
 /// Commands that documents name before they are there.
-const ANNOUNCED: [[&str; 2]; 2] = [["bench", "capture"], ["numa", "balance"]];
+const ANNOUNCED: [[&str; 2]; 1] = [["bench", "capture"]];
 
 /// The arguments of a `pmuscope` command line up to the command it runs, a comment, a pipe, or what
 /// is left out (`…`); `None` for other lines.
@@ -101,7 +101,7 @@ fn every_example_in_the_help_parses() {
     for command in commands
         .into_iter()
         .chain(["lab run", "lab kernels", "list", "events import", "numa show"])
-        .chain(["numa simulate"])
+        .chain(["numa simulate", "numa balance", "numa restore"])
     {
         let help = Scratch::new().pmuscope(command.split(' ').chain(["--help"]));
         // Sentences above name commands too, and lines may begin with them.

@@ -2,8 +2,11 @@
 
 use std::path::Path;
 
-use crate::harness::Scratch;
+use serde_json::Value;
+
+use crate::harness::{Outcome, Scratch, skip_unless};
 use crate::json::is_documented;
+use crate::lab::{lab, need_guests, write_script};
 
 #[test]
 fn the_simulated_table_is_the_documents() {
@@ -19,4 +22,164 @@ fn the_simulated_table_is_the_documents() {
 fn fields_of_simulations_are_documented() {
     let outcome = Scratch::new().pmuscope(["numa", "simulate", "--runs", "1", "--json"]);
     is_documented("numa-simulate", &outcome.exits(0).stdout);
+}
+
+#[test]
+fn what_cannot_be_balanced_is_told_before_anything_is_done() {
+    let scratch = Scratch::new();
+    scratch.pmuscope(["numa", "balance"]).exits(2).complains("which processes?");
+    let own = std::process::id().to_string();
+    scratch.pmuscope(["numa", "balance", "-p", &own, "--budget", "x"]).exits(2).complains("64M");
+    let nodes = pmuscope_machine::Machine::host().topology().unwrap().nodes.len();
+    if nodes == 1 {
+        let alone = scratch.pmuscope(["numa", "balance", "-p", &own]);
+        alone.exits(3).complains("one node").complains("nothing to place");
+        scratch.pmuscope(["numa", "balance", "--", "true"]).exits(125).complains("one node");
+    }
+}
+
+/// What the guest's shell lacks: programs to wait and to look with.
+const SHELL: &str = r#"#!/bin/sh
+export PMUSCOPE_STATE=/state
+allowed() { while read -r key value; do
+  case $key in Cpus_allowed_list:) echo "$1: $value";; esac
+done </proc/$2/status; }
+work() {
+  pmuscope workload memory --access both --init zero --seconds 600 "$@" >/dev/null & parent=$!
+  kid=
+  while [ -z "$kid" ]; do read -r kid rest </proc/$parent/task/$parent/children; done
+}
+seen() { while read -r line; do case $line in *$2*) return 0;; esac; done <"$1"; return 1; }
+wait_for() { while ! seen "$1" "$2"; do pmuscope workload exact-loop --rounds 1000 >/dev/null; done; }
+end_work() { kill -9 $kid $parent; wait $parent; return 0; }
+# balance LOG EVENT ARGUMENTS: until it has logged that.
+balance() {
+  log=$1; event=$2; shift 2
+  : >$log.jsonl
+  pmuscope numa balance -p $kid -I 200 --log $log.jsonl --json "$@" >$log.json & balance=$!
+  wait_for $log.jsonl "$event"
+}
+"#;
+
+fn guest(scratch: &Scratch, nodes: &str, script: &str) -> Outcome {
+    write_script(scratch, "job", &format!("{SHELL}{script}"));
+    let machine = ["run", "--nodes", nodes, "--cpus", "8", "--memory", "1G", "--timeout", "600"];
+    // The kernel is not to do the same meanwhile.
+    let set = ["--set", "kernel.numa_balancing=0", "--file", "job"];
+    let job = ["--", "workload", "command", "--", "./job"];
+    lab(scratch, machine.iter().chain(&set).chain(&job))
+}
+
+fn json(scratch: &Scratch, name: &str) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(scratch.path(name)).unwrap()).unwrap()
+}
+
+fn log(scratch: &Scratch, name: &str) -> Vec<Value> {
+    let text = std::fs::read_to_string(scratch.path(name)).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Seconds and bytes of each slice.
+fn moved(log: &[Value]) -> Vec<(f64, u64)> {
+    let slices = log.iter().filter(|entry| entry["event"] == "moved");
+    slices.map(|entry| (entry["t"].as_f64().unwrap(), entry["bytes"].as_u64().unwrap())).collect()
+}
+
+/// Bytes in any stretch of a second, at most.
+fn most_in_a_second(moved: &[(f64, u64)]) -> u64 {
+    let from = |first: usize| {
+        let slices = moved[first..].iter();
+        slices.take_while(|(t, _)| *t <= moved[first].0 + 1.0).map(|(_, bytes)| bytes).sum()
+    };
+    (0..moved.len()).map(from).max().unwrap_or(0)
+}
+
+#[test]
+fn memory_comes_to_its_threads_within_the_budget() {
+    skip_unless!(need_guests("x86_64", "6.1"));
+    let scratch = Scratch::new();
+    // It takes a moment until the memory is there.
+    let script = r#"
+work --threads 3 --process 32M --cpus 0-2 --policy bind:1
+: >plan.json
+until seen plan.json '"move"'; do
+  pmuscope numa balance -p $kid --dry-run -I 200 --json >plan.json
+done
+allowed planned $kid
+balance moved kept --budget 16M
+kill $balance; wait $balance
+echo status: $?
+allowed afterwards $kid
+end_work
+"#;
+    let outcome = guest(&scratch, "2", script);
+    outcome.exits(0).prints("planned: 0\n").prints("status: 0\n").prints("afterwards: 0\n");
+    let plan = json(&scratch, "plan.json");
+    assert_eq!(plan["ended"], "dry_run", "{plan}");
+    let steps: Vec<&Value> = plan["plan"]["steps"].as_array().unwrap().iter().collect();
+    assert!(steps.iter().any(|step| step["step"] == "move" && step["to"] == 0), "{plan}");
+    let process = &plan["processes"][0];
+    assert_eq!((&process["moved"], process["before"].as_f64().unwrap() < 0.1), (&0.into(), true));
+    let result = std::fs::read_to_string(scratch.path("moved.json")).unwrap();
+    is_documented("numa-balance", &result);
+    let result = json(&scratch, "moved.json");
+    let process = &result["processes"][0];
+    assert!(process["before"].as_f64().unwrap() < 0.1, "{result}");
+    assert!(process["after"].as_f64().unwrap() >= 0.9, "{result}");
+    assert_eq!((&result["judge"], &result["judges_speed"]), (&"locality".into(), &false.into()));
+    let log = log(&scratch, "moved.jsonl");
+    let moved = moved(&log);
+    let sum: u64 = moved.iter().map(|(_, bytes)| bytes).sum();
+    assert_eq!(process["moved"].as_u64(), Some(sum));
+    assert!(sum >= 30 << 20, "{sum}");
+    assert!(most_in_a_second(&moved) <= 16 << 20, "{moved:?}");
+    let events = ["began", "decided", "pinned", "moved", "judged", "kept", "unpinned", "over"];
+    for event in events {
+        assert!(log.iter().any(|entry| entry["event"] == event), "{event}: {log:?}");
+    }
+}
+
+#[test]
+fn what_a_killed_balance_pinned_is_restored() {
+    skip_unless!(need_guests("x86_64", "6.1"));
+    let scratch = Scratch::new();
+    let script = r#"
+work --threads 2 --process 16M --policy bind:1
+allowed before $kid
+balance killed '"pinned"'
+pmuscope numa restore
+echo held: $?
+kill -9 $balance; wait $balance
+allowed killed $kid
+kill -0 $kid && echo it runs
+pmuscope numa restore --json >restored.json
+echo restored: $?
+allowed afterwards $kid
+pmuscope numa restore
+pmuscope numa balance -p 99999; echo no process: $?
+pmuscope numa balance -p $kid --budget 1M; echo small budget: $?
+pmuscope numa balance -p $kid --metric-cmd 'echo none'; echo no metric: $?
+pmuscope numa balance --cgroup no/such; echo no cgroup: $?
+balance ended '"pinned"'
+end_work
+wait $balance; echo ended: $?
+"#;
+    let outcome = guest(&scratch, "2", script);
+    outcome.exits(0).prints("before: 0-7\n").prints("held: 1\n").prints("still places it");
+    outcome.prints("killed: 4-7\n").prints("it runs\n").prints("restored: 0\n");
+    outcome.prints("afterwards: 0-7\n").prints("no process is pinned by a numa balance");
+    is_documented("numa-restore", &std::fs::read_to_string(scratch.path("restored.json")).unwrap());
+    let restored = json(&scratch, "restored.json");
+    assert_eq!(restored["processes"][0]["outcome"], "threads", "{restored}");
+    for (case, status) in [("process", 2), ("metric", 2), ("cgroup", 2)] {
+        outcome.prints(&format!("no {case}: {status}\n"));
+    }
+    outcome.prints("small budget: 2\n").complains("there is no process 99999");
+    outcome.complains("must be at least 4194304").complains("it printed no number");
+    outcome.complains("cannot read cgroup no/such");
+    // It ended in the middle: what was seen is told.
+    outcome.prints("ended: 0\n");
+    let ended = json(&scratch, "ended.json");
+    assert_eq!(ended["ended"], "gone", "{ended}");
+    assert!(ended["processes"][0]["before"].as_f64().is_some(), "{ended}");
 }

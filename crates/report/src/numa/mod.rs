@@ -1,5 +1,6 @@
 //! `pmuscope numa`: placement on nodes, for people and programs.
 
+mod balance;
 mod bench;
 mod followed;
 mod followed_page;
@@ -8,6 +9,10 @@ mod followed_tests;
 mod machine;
 mod simulate;
 
+pub use balance::{
+    Balanced, NUMA_BALANCE_SCHEMA, NUMA_RESTORE_SCHEMA, RestoredProcess, balanced_text,
+    restored_text, told,
+};
 pub use bench::bench_numa_text;
 pub use followed::{Followed, followed_text};
 pub use followed_page::followed_page;

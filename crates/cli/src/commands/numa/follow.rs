@@ -62,7 +62,7 @@ pub(super) struct FollowArgs {
     command: Vec<OsString>,
 }
 
-fn parse_seconds(text: &str) -> Result<f64, String> {
+pub(super) fn parse_seconds(text: &str) -> Result<f64, String> {
     let seconds = text.parse().ok().filter(|&s: &f64| s > 0.0 && s <= 1e6);
     seconds.ok_or_else(|| "use seconds above 0, such as 10 or 0.5".to_owned())
 }
@@ -172,21 +172,22 @@ fn not_possible(error: &MachineError) -> anyhow::Error {
 }
 
 /// What ends the watch.
-struct Ends<'a> {
-    stop: BorrowedFd<'a>,
-    child: Option<BorrowedFd<'a>>,
+pub(super) struct Ends<'a> {
+    pub(super) stop: BorrowedFd<'a>,
+    pub(super) child: Option<BorrowedFd<'a>>,
 }
 
 /// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Woken {
+pub(super) enum Woken {
     Time,
     Stop,
     Child,
 }
 
 impl Ends<'_> {
-    fn wait(&self, time: Duration) -> Woken {
+    /// Waits at most so long.
+    pub(super) fn wait(&self, time: Duration) -> Woken {
         let mut fds = vec![PollFd::new(&self.stop, PollFlags::IN)];
         fds.extend(self.child.as_ref().map(|child| PollFd::new(child, PollFlags::IN)));
         let time = Timespec {

@@ -1,6 +1,8 @@
 //! `pmuscope numa`: one file per command.
 
+mod balance;
 mod follow;
+mod restore;
 mod show;
 mod simulate;
 
@@ -19,6 +21,10 @@ pub(crate) struct Args {
 enum Command {
     /// Show nodes and how the kernel places memory on them; of processes, where they run and their memory lies.
     Show(show::Args),
+    /// Move threads and pages of processes to where they are near to each other, judge, undo what does not help.
+    Balance(Box<balance::Args>),
+    /// Let processes that a killed balance left pinned run where they could before.
+    Restore(restore::Args),
     /// Simulate placement policies and balance on 4 nodes, beside what was published of them.
     Simulate(simulate::Args),
 }
@@ -27,6 +33,8 @@ enum Command {
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     match args.command {
         Command::Show(args) => show::run(&args),
+        Command::Balance(args) => balance::run(&args),
+        Command::Restore(args) => restore::run(&args),
         Command::Simulate(args) => simulate::run(&args),
     }
 }

@@ -1,0 +1,322 @@
+//! `pmuscope numa balance`.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::os::fd::AsFd as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use pmuscope_counters::spawn::HeldChild;
+use pmuscope_machine::{Machine, MachineError, child::own_usage};
+use pmuscope_measure::Plan;
+use pmuscope_numa::act::{ActError, HostOptions, HostWorld, Targets, block_bytes, folder};
+use pmuscope_numa::balance::{
+    BalanceError, Budget, Ended, Entry, Event, Options, Stop, Summary, names, run as place,
+};
+use pmuscope_numa::observe::Family;
+use pmuscope_report::{Balanced, NUMA_BALANCE_SCHEMA, balanced_text, number};
+
+use super::follow::{Ends, Woken, parse_seconds};
+use crate::commands::answer::Begun;
+use crate::commands::doctor;
+use crate::commands::program::{self, not_started};
+use crate::commands::record::size;
+use crate::exit::{Exit, beside_command, failure};
+use crate::{signals, terminal};
+
+/// Decisions over which pages must not go back and forth.
+const WINDOWS: u64 = 60;
+
+/// Flags of `pmuscope numa balance`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  pmuscope numa balance -p 4242 --dry-run            what would be better, and why; changes nothing
+  pmuscope numa balance -p 4242 --seconds 60
+  pmuscope numa balance --cgroup db.slice --budget 256M --log moves.jsonl
+  pmuscope numa balance -p 4242 --metric-cmd ./rate  keeps what makes the number that it prints larger
+  pmuscope numa balance -- ./server")]
+pub(crate) struct Args {
+    /// Place these processes and what they start
+    #[arg(short, long, value_name = "PID", value_delimiter = ',', conflicts_with_all = ["command", "cgroup"])]
+    pid: Vec<u32>,
+    /// Place all processes of this cgroup and of those below it, as they come and go
+    #[arg(long, value_name = "PATH", conflicts_with = "command")]
+    cgroup: Option<String>,
+    /// Leave out what processes start
+    #[arg(long)]
+    no_inherit: bool,
+    /// Only say what would be done, and why
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+    /// Move at most so many bytes in a second
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = parse_budget)]
+    budget: u64,
+    /// Length of a block of time in ms; some are compared before and after each change
+    #[arg(
+        short = 'I',
+        long,
+        value_name = "MS",
+        default_value_t = 1000,
+        value_parser = clap::value_parser!(u64).range(50..)
+    )]
+    interval: u64,
+    /// Blocks before and after each change
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 5,
+        value_parser = clap::value_parser!(u64).range(3..=1000)
+    )]
+    blocks: u64,
+    /// End after so many seconds [default: when the processes end, or at Ctrl-C]
+    #[arg(long, value_name = "S", value_parser = parse_seconds)]
+    seconds: Option<f64>,
+    /// A command for sh that prints how fast the processes go: its last number, more is better
+    #[arg(long, value_name = "CMD")]
+    metric_cmd: Option<String>,
+    /// Write all that is seen, decided and done to FILE, a JSON object each line
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// Print only errors
+    #[arg(short, long, conflicts_with = "json")]
+    quiet: bool,
+    /// Print the result as one JSON object (schema pmuscope/numa-balance/1)
+    #[arg(long)]
+    json: bool,
+    /// A program to run and place, with its arguments
+    #[arg(last = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+fn parse_budget(text: &str) -> Result<u64, String> {
+    size::bytes("--budget", text)
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let told = balance(&Machine::host(), args);
+    if args.command.is_empty() { told } else { told.map_err(beside_command) }
+}
+
+fn balance(machine: &Machine, args: &Args) -> anyhow::Result<Exit> {
+    let begun = Begun::now();
+    let (options, state) = check(machine, args)?;
+    let stop = signals::stop_pipe().context("cannot listen for signals")?;
+    let mut log = Log::new(args.log.as_deref(), args.json || args.quiet)?;
+    let mut child = match args.command.as_slice() {
+        [] => None,
+        command => {
+            let mut child = HeldChild::new(command).map_err(|error| not_started(&error))?;
+            child.release().map_err(|error| not_started(&error))?;
+            Some(child)
+        }
+    };
+    let targets = targets(machine, args, child.as_ref())?;
+    let mut names = BTreeMap::new();
+    let before = own_usage().map_or(0.0, |usage| usage.user_s + usage.system_s);
+    let placed = {
+        let ends = Ends { stop: stop.as_fd(), child: child.as_ref().map(HeldChild::pidfd) };
+        let wait = |length: Duration| match ends.wait(length) {
+            Woken::Time => None,
+            Woken::Stop => Some(Stop::Asked),
+            Woken::Child => Some(Stop::Gone),
+        };
+        let host = HostOptions {
+            targets,
+            metric: args.metric_cmd.clone(),
+            limit: args.seconds.map(Duration::from_secs_f64),
+            folder: state,
+            wait: Box::new(wait),
+            seed: Plan::random_seed(),
+        };
+        let mut world = HostWorld::new(machine, host).map_err(refused)?;
+        let summary = place(&mut world, &options, &mut |entry| {
+            name_processes(machine, &entry, &mut names);
+            log.write(&entry);
+        });
+        let no_speed = world.no_speed().map(str::to_owned);
+        summary.map(|summary| (summary, no_speed, world.refused().clone()))
+    };
+    let after = own_usage().map_or(0.0, |usage| usage.user_s + usage.system_s);
+    let mut exit = Exit::Done;
+    if let Some(child) = &mut child {
+        // Without us it goes on as it would have.
+        let goes_on = matches!(&placed, Ok((summary, ..)) if summary.ended != Ended::Asked);
+        let status = program::end(child, !goes_on);
+        exit = Exit::Target(status.context("cannot wait for the command")?.shell());
+    }
+    let (summary, no_speed, others) = placed.map_err(|error| match error {
+        BalanceError::World(error) => refused(error),
+        other => failure(Exit::NotPossible, other.to_string()),
+    })?;
+    log.finish()?;
+    if log.is_incomplete || !others.is_empty() || nothing_seen(&summary) {
+        exit = exit.with_missing();
+    }
+    if args.quiet {
+        return Ok(exit);
+    }
+    let surroundings = machine.surroundings(&machine.processor());
+    let balanced = Balanced {
+        judges_speed: summary.judge.is_speed(),
+        no_speed: no_speed.as_deref(),
+        nodes: machine.topology().map_or(0, |topology| topology.nodes.len()),
+        budget: args.budget,
+        dry_run: args.dry_run,
+        names: &names,
+        refused: &others,
+        cost_s: after - before,
+        emulator: surroundings.emulator.as_ref().map(|sign| sign.name.as_str()),
+        summary: &summary,
+    };
+    let text = if args.json {
+        begun.json(NUMA_BALANCE_SCHEMA, Some(&doctor::facts()?), &exit, &balanced)?
+    } else {
+        balanced_text(&balanced, &terminal::style())
+    };
+    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    Ok(exit)
+}
+
+/// What can be told before anything is started.
+fn check(machine: &Machine, args: &Args) -> anyhow::Result<(Options, PathBuf)> {
+    if args.pid.is_empty() && args.cgroup.is_none() && args.command.is_empty() {
+        let text = "which processes? Try: pmuscope numa balance -p PID, --cgroup PATH, or -- CMD";
+        return Err(failure(Exit::BadInput, text));
+    }
+    let topology =
+        machine.topology().map_err(|error| failure(Exit::NotPossible, error.to_string()))?;
+    if topology.nodes.len() < 2 {
+        let text = "this machine has one node: all memory is equally near to all CPUs, and there is \
+                    nothing to place. To try it: pmuscope lab run --nodes 2 --cpus 8 -- ...";
+        return Err(failure(Exit::NotPossible, text));
+    }
+    let unit = block_bytes(machine);
+    Budget::new(args.budget, unit)
+        .map_err(|error| failure(Exit::BadInput, format!("--budget: {error}")))?;
+    let state = folder().ok_or_else(|| {
+        failure(Exit::NotPossible, pmuscope_numa::act::StateError::NoFolder.to_string())
+    })?;
+    let options = Options {
+        block: Duration::from_millis(args.interval),
+        blocks: usize::try_from(args.blocks).unwrap_or(usize::MAX),
+        budget: args.budget,
+        unit,
+        dry_run: args.dry_run,
+        settled: 0,
+        windows: WINDOWS,
+    };
+    Ok((options, state))
+}
+
+fn targets(machine: &Machine, args: &Args, child: Option<&HeldChild>) -> anyhow::Result<Targets> {
+    if let Some(path) = &args.cgroup {
+        let members = machine.cgroup_processes(path).map_err(|error| {
+            failure(
+                Exit::BadInput,
+                format!("cannot read cgroup {path}: {error}. Try: systemd-cgls"),
+            )
+        })?;
+        if members.is_empty() {
+            return Err(failure(Exit::BadInput, format!("no process is in cgroup {path}")));
+        }
+        return Ok(Targets::Cgroup(path.clone()));
+    }
+    let pids = child.map_or_else(|| args.pid.clone(), |child| vec![child.pid()]);
+    let family = Family::new(machine, &pids, !args.no_inherit).map_err(|error| match &error {
+        MachineError::Gone { pid } => {
+            failure(Exit::BadInput, format!("there is no process {pid}. Try: pgrep -l NAME"))
+        }
+        _ => failure(Exit::NotPossible, error.to_string()),
+    })?;
+    Ok(Targets::Family(family))
+}
+
+#[allow(clippy::needless_pass_by_value)] // as map_err hands it over
+fn refused(error: ActError) -> anyhow::Error {
+    let exit = match error {
+        ActError::Metric { .. } | ActError::Gone { .. } => Exit::BadInput,
+        _ => Exit::NotPossible,
+    };
+    failure(exit, error.to_string())
+}
+
+/// It ended before anything could be said.
+fn nothing_seen(summary: &Summary) -> bool {
+    summary.rounds == 0 && summary.ended != Ended::Asked
+}
+
+fn name_processes(machine: &Machine, entry: &Entry, names: &mut BTreeMap<u32, String>) {
+    let Event::Decided { plan, .. } = &entry.event else { return };
+    for outlook in &plan.outlook {
+        if let (false, Ok(task)) =
+            (names.contains_key(&outlook.pid), machine.task(outlook.pid, outlook.pid))
+        {
+            names.insert(outlook.pid, String::from_utf8_lossy(&task.comm).into_owned());
+        }
+    }
+}
+
+/// Lines for programs to a file, and what matters to the terminal.
+struct Log {
+    file: Option<(PathBuf, BufWriter<File>)>,
+    quiet: bool,
+    failed: Option<std::io::Error>,
+    is_incomplete: bool,
+}
+
+impl Log {
+    fn new(path: Option<&Path>, quiet: bool) -> anyhow::Result<Self> {
+        let file = path
+            .map(|path| {
+                let file = File::create(path);
+                let file = file.with_context(|| format!("cannot write {}", path.display()))?;
+                Ok::<_, anyhow::Error>((path.to_owned(), BufWriter::new(file)))
+            })
+            .transpose()?;
+        Ok(Self { file, quiet, failed: None, is_incomplete: false })
+    }
+
+    fn write(&mut self, entry: &Entry) {
+        if let (Some((_, file)), None) = (&mut self.file, &self.failed) {
+            let written = serde_json::to_writer(&mut *file, entry)
+                .map_err(std::io::Error::other)
+                .and_then(|()| file.write_all(b"\n"))
+                // Whoever follows the file sees each line; after a kill all are there.
+                .and_then(|()| file.flush());
+            self.failed = written.err();
+        }
+        self.is_incomplete |= matches!(entry.event, Event::Refused { .. } | Event::PingPong { .. });
+        if let (false, Some(line)) = (self.quiet, notice(&entry.event)) {
+            eprintln!("{:8.1} s  {line}", entry.t);
+        }
+    }
+
+    fn finish(&mut self) -> anyhow::Result<()> {
+        match (&self.file, self.failed.take()) {
+            (Some((path, _)), Some(error)) => {
+                Err(anyhow::Error::new(error).context(format!("cannot write {}", path.display())))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What happened, if it matters to somebody who looks on.
+fn notice(event: &Event) -> Option<String> {
+    Some(match event {
+        Event::Pinned { pid, nodes, threads } => {
+            format!("process {pid}: {threads} threads run on {}", names(nodes))
+        }
+        Event::Decided { plan, .. } if plan.bytes() > 0 => {
+            format!("to move: {}", number::bytes(plan.bytes()))
+        }
+        Event::Kept { pid, why } => format!("process {pid}: kept: {why}"),
+        Event::Undone { pid, why } => format!("process {pid}: undone: {why}"),
+        Event::Refused { pid, why } => format!("process {pid}: left alone: {why}"),
+        Event::PingPong { pid, why } => format!("process {pid}: left alone: {why}"),
+        _ => return None,
+    })
+}

@@ -1,0 +1,321 @@
+//! What balancing did, for people and programs.
+
+use std::collections::BTreeMap;
+
+use pmuscope_numa::act::Restored;
+use pmuscope_numa::balance::{Ended, ProcessSummary, Step, Summary, names};
+use serde::{Serialize, Serializer};
+
+use crate::doctor::plural;
+use crate::doctor::section::join;
+use crate::{Cell, Column, Style, Table, escape, number};
+
+/// Schema of what `pmuscope numa balance` prints as JSON.
+pub const NUMA_BALANCE_SCHEMA: &str = "pmuscope/numa-balance/1";
+/// Schema of what `pmuscope numa restore` prints as JSON.
+pub const NUMA_RESTORE_SCHEMA: &str = "pmuscope/numa-restore/1";
+
+/// What `pmuscope numa balance` has to tell.
+#[derive(Debug, Serialize)]
+pub struct Balanced<'a> {
+    /// What came of it.
+    #[serde(flatten)]
+    pub summary: &'a Summary,
+    /// Whether speed was measured, so that "not slower" can be claimed.
+    pub judges_speed: bool,
+    /// Why speed was not measured.
+    pub no_speed: Option<&'a str>,
+    /// Nodes of the machine.
+    pub nodes: usize,
+    /// Bytes per second that might be moved.
+    pub budget: u64,
+    /// Only a plan was asked for.
+    pub dry_run: bool,
+    /// Names of processes, as far as they are known.
+    #[serde(serialize_with = "named")]
+    pub names: &'a BTreeMap<u32, String>,
+    /// Processes that could not be looked at, and why.
+    #[serde(serialize_with = "with_reasons")]
+    pub refused: &'a BTreeMap<u32, String>,
+    /// CPU time of looking, deciding and moving, seconds.
+    pub cost_s: f64,
+    /// What translates the machine's instructions, if the CPU itself does not run them.
+    pub emulator: Option<&'a str>,
+}
+
+/// Numbers are no names of fields.
+fn named<S: Serializer>(names: &BTreeMap<u32, String>, serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Named<'a> {
+        pid: u32,
+        name: &'a str,
+    }
+    serializer.collect_seq(names.iter().map(|(&pid, name)| Named { pid, name }))
+}
+
+fn with_reasons<S: Serializer>(
+    refused: &BTreeMap<u32, String>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Refused<'a> {
+        pid: u32,
+        why: &'a str,
+    }
+    serializer.collect_seq(refused.iter().map(|(&pid, why)| Refused { pid, why }))
+}
+
+impl Balanced<'_> {
+    fn sum(&self, of: impl Fn(&ProcessSummary) -> u64) -> u64 {
+        self.summary.processes.iter().map(of).sum()
+    }
+}
+
+/// The page for people.
+pub fn balanced_text(balanced: &Balanced<'_>, style: &Style) -> String {
+    let mut text = headline(balanced);
+    if !balanced.summary.processes.is_empty() {
+        text += "\n";
+        text += &processes(balanced, style);
+    }
+    let steps = &balanced.summary.plan.steps;
+    if balanced.dry_run && !steps.is_empty() {
+        text += "\nplan, nothing was changed:\n";
+        for step in steps {
+            text += &format!("  {}\n", told(step));
+        }
+    }
+    for (pid, why) in balanced.refused {
+        text += &format!("\nprocess {pid}: {}\n", escape(why));
+    }
+    style.text(&text).into_owned()
+}
+
+fn headline(balanced: &Balanced<'_>) -> String {
+    let summary = balanced.summary;
+    let first = join([
+        Some(format!(
+            "{} on {}, {}",
+            match summary.processes.len() {
+                1 => "1 process".to_owned(),
+                count => format!("{} processes", number::count(count as u64)),
+            },
+            plural(balanced.nodes, "node"),
+            number::duration(summary.seconds)
+        )),
+        Some(format!("judged by {}", summary.judge)),
+        (!balanced.judges_speed).then(|| "nothing is said about speed".to_owned()),
+        balanced.emulator.map(|name| format!("emulated ({})", escape(name))),
+    ]);
+    let seconds = summary.seconds.max(1e-3);
+    let second = join([
+        Some(format!(
+            "cost: {} of CPU ({})",
+            number::duration(balanced.cost_s),
+            number::percent(balanced.cost_s / seconds, 1)
+        )),
+        (!balanced.dry_run).then(|| {
+            format!(
+                "moved {} (at most {}/s)",
+                number::bytes(balanced.sum(|process| process.moved)),
+                number::bytes(balanced.budget)
+            )
+        }),
+        (!balanced.dry_run).then(|| format!("kept {}, undone {}", summary.kept, summary.undone)),
+        Some(ended(summary.ended).to_owned()),
+    ]);
+    format!("{first}\n{second}\n")
+}
+
+fn ended(ended: Ended) -> &'static str {
+    match ended {
+        Ended::Asked => "ended as asked",
+        Ended::Time => "the time is up",
+        Ended::Gone => "all processes have ended",
+        Ended::Settled => "nothing was left to change",
+        Ended::DryRun => "only a plan",
+        Ended::PingPong => "stopped: pages go back and forth",
+    }
+}
+
+fn processes(balanced: &Balanced<'_>, style: &Style) -> String {
+    let mut table = Table::new([
+        Column::number("process"),
+        Column::text("name"),
+        Column::number("locality before"),
+        Column::number("after"),
+        Column::number("moved"),
+        Column::number("stayed"),
+        Column::text("threads"),
+    ]);
+    let share = |share: Option<f64>| Cell::measured(share, |share| number::fixed(share, 2));
+    for process in &balanced.summary.processes {
+        let name = balanced.names.get(&process.pid).map_or("-", String::as_str);
+        table.row([
+            Cell::new(process.pid.to_string()),
+            Cell::new(escape(name)),
+            share(process.before),
+            share(process.after),
+            Cell::new(number::bytes(process.moved)),
+            Cell::new(number::bytes(process.stayed)),
+            Cell::new(process.nodes.as_ref().map_or_else(
+                || "left alone".to_owned(),
+                |nodes| format!("were on {}", names(nodes)),
+            )),
+        ]);
+    }
+    table.render(style)
+}
+
+/// A step as a sentence.
+pub fn told(step: &Step) -> String {
+    match step {
+        Step::Pin { pid, nodes, reason, .. } => {
+            format!("process {pid}: run on {}: {reason}", names(nodes))
+        }
+        Step::Move { pid, from, to, bytes, reason } => format!(
+            "process {pid}: move {} from node {from} to node {to}: {reason}",
+            number::bytes(*bytes)
+        ),
+        Step::Interleave { pid, nodes, bytes, reason } => format!(
+            "process {pid}: pages to {} in turn, {} to move: {reason}",
+            names(nodes),
+            number::bytes(*bytes)
+        ),
+        Step::Leave { pid, reason } => format!("process {pid}: leave alone: {reason}"),
+    }
+}
+
+/// What `pmuscope numa restore` has to tell.
+#[derive(Debug, Serialize)]
+pub struct RestoredProcess {
+    /// The process.
+    pub pid: u32,
+    /// What became of it.
+    #[serde(flatten)]
+    pub restored: Restored,
+}
+
+/// What was put right, for people.
+pub fn restored_text(processes: &[RestoredProcess], style: &Style) -> String {
+    if processes.is_empty() {
+        return "no process is pinned by a numa balance that was killed\n".to_owned();
+    }
+    let mut text = String::new();
+    for RestoredProcess { pid, restored } in processes {
+        let what = match restored {
+            Restored::Threads { restored, left: 0 } => {
+                format!("{} may run where they could before", plural(*restored, "thread"))
+            }
+            Restored::Threads { restored, left } => format!(
+                "{} may run where they could before; {} had been changed by somebody else, or never",
+                plural(*restored, "thread"),
+                plural(*left, "thread")
+            ),
+            Restored::Ended => "it has ended".to_owned(),
+            Restored::Held { by } => {
+                format!("pmuscope {by} still places it; to end that, type: kill {by}")
+            }
+            Restored::Refused { why } => format!("not restored: {}", escape(why)),
+        };
+        text += &format!("process {pid}: {what}\n");
+    }
+    style.text(&text).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use pmuscope_numa::balance::{Judge, Plan};
+
+    use super::*;
+
+    fn summary() -> Summary {
+        let process = |pid, before, after, moved, nodes: Option<Vec<u32>>| ProcessSummary {
+            pid,
+            before,
+            after,
+            moved,
+            stayed: 4096,
+            nodes,
+        };
+        Summary {
+            judge: Judge::Locality,
+            ended: Ended::Time,
+            seconds: 20.0,
+            rounds: 12,
+            kept: 1,
+            undone: 0,
+            processes: vec![
+                process(4711, Some(0.5), Some(1.0), 32 << 20, Some(vec![1])),
+                process(4712, None, None, 0, None),
+            ],
+            plan: Plan {
+                steps: vec![
+                    Step::Move { pid: 4711, from: 0, to: 1, bytes: 32 << 20, reason: "so".into() },
+                    Step::Leave { pid: 4712, reason: "it sleeps".into() },
+                ],
+                outlook: Vec::new(),
+            },
+        }
+    }
+
+    fn text(dry_run: bool) -> String {
+        let summary = summary();
+        let names = [(4711, "bench".to_owned())].into();
+        let balanced = Balanced {
+            summary: &summary,
+            judges_speed: false,
+            no_speed: Some("no counters"),
+            nodes: 2,
+            budget: 64 << 20,
+            dry_run,
+            names: &names,
+            refused: &BTreeMap::new(),
+            cost_s: 0.2,
+            emulator: Some("QEMU TCG"),
+        };
+        balanced_text(&balanced, &Style::PLAIN)
+    }
+
+    #[test]
+    fn what_was_done_and_what_would_be() {
+        insta::assert_snapshot!(text(false), @r"
+        2 processes on 2 nodes, 20.0 s · judged by locality alone · nothing is said about speed · emulated (QEMU TCG)
+        cost: 200 ms of CPU (1.0 %) · moved 32 MiB (at most 64 MiB/s) · kept 1, undone 0 · the time is up
+
+        process  name   locality before  after   moved  stayed  threads
+           4711  bench             0.50   1.00  32 MiB   4 KiB  were on node 1
+           4712  -                    -      -     0 B   4 KiB  left alone
+        ");
+        insta::assert_snapshot!(text(true), @r"
+        2 processes on 2 nodes, 20.0 s · judged by locality alone · nothing is said about speed · emulated (QEMU TCG)
+        cost: 200 ms of CPU (1.0 %) · the time is up
+
+        process  name   locality before  after   moved  stayed  threads
+           4711  bench             0.50   1.00  32 MiB   4 KiB  were on node 1
+           4712  -                    -      -     0 B   4 KiB  left alone
+
+        plan, nothing was changed:
+          process 4711: move 32 MiB from node 0 to node 1: so
+          process 4712: leave alone: it sleeps
+        ");
+    }
+
+    #[test]
+    fn what_was_put_right() {
+        let restored = |pid, restored| RestoredProcess { pid, restored };
+        let all = [
+            restored(1, Restored::Threads { restored: 4, left: 0 }),
+            restored(2, Restored::Threads { restored: 1, left: 1 }),
+            restored(3, Restored::Ended),
+            restored(4, Restored::Held { by: 7 }),
+        ];
+        insta::assert_snapshot!(restored_text(&all, &Style::PLAIN), @r"
+        process 1: 4 threads may run where they could before
+        process 2: 1 thread may run where they could before; 1 thread had been changed by somebody else, or never
+        process 3: it has ended
+        process 4: pmuscope 7 still places it; to end that, type: kill 7
+        ");
+        assert!(restored_text(&[], &Style::PLAIN).starts_with("no process is pinned"));
+    }
+}
