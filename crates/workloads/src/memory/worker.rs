@@ -229,6 +229,12 @@ fn go_to_first_node(allowed: &CpuSet) -> Result<(), WorkloadError> {
     Ok(())
 }
 
+/// Which of so many equal parts of all has begun where so much is done.
+fn phase_at(done: u64, all: u64, phases: u64) -> u64 {
+    let phase = u128::from(done) * u128::from(phases) / u128::from(all.max(1));
+    (phase as u64).min(phases - 1)
+}
+
 /// A thread while it works.
 struct Worker<'a> {
     team: &'a Team<'a>,
@@ -290,8 +296,7 @@ impl<'a> Worker<'a> {
             (None, Some(end)) => (self.tally.now_ns - self.start_ns, end - self.start_ns),
             (None, None) => (0, 1),
         };
-        let phase = u128::from(done) * u128::from(phases) / u128::from(all.max(1));
-        (phase as u64).min(phases - 1)
+        phase_at(done, all, phases)
     }
 
     fn round(&mut self, segments: &[Segment<'_>]) -> Flow {
@@ -442,5 +447,18 @@ impl<'a> Worker<'a> {
             self.team.board.progress(self.task, ThreadState::Running, &self.tally);
         }
         let _ = set_affinity(&self.home);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phases_are_equal_parts() {
+        let phases: Vec<u64> = (0..=7).map(|done| phase_at(done, 6, 3)).collect();
+        assert_eq!(phases, [0, 0, 1, 1, 2, 2, 2, 2]);
+        assert_eq!(phase_at(u64::MAX, u64::MAX, 4), 3);
+        assert_eq!(phase_at(5, 0, 1), 0);
     }
 }
