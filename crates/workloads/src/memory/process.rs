@@ -207,7 +207,8 @@ mod tests {
         let bytes =
             || -> u64 { control.threads().unwrap().iter().map(|thread| thread.bytes).sum() };
         let (first, began) = (bytes(), control.began_ns().unwrap().unwrap());
-        while bytes() < first + (64 << 20) {
+        let not_begun = || control.threads().unwrap().iter().any(|thread| thread.bytes == 0);
+        while bytes() < first + (64 << 20) || not_begun() {
             std::thread::yield_now();
         }
         for thread in control.threads().unwrap() {
