@@ -11,6 +11,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
+use crate::CpuSet;
 use crate::read::Machine;
 
 const CONTROLLER: &str = "perf_event";
@@ -86,6 +87,21 @@ impl Machine {
         }
         let directory = hierarchy.mount(self).join(below);
         holds_only(&directory, pids)?.then_some(directory)
+    }
+
+    /// CPUs that a process could be let run on, by its cpuset: `cpuset.cpus.effective` of its cgroup, or of the next
+    /// above that has the controller. `None` where none has, and with cgroup v1: it may run anywhere then, as
+    /// far as this tells.
+    #[must_use]
+    pub fn cpuset_of(&self, pid: u32) -> Option<CpuSet> {
+        let hierarchy = self.hierarchy().filter(|hierarchy| hierarchy.unified)?;
+        let mount = hierarchy.mount(self);
+        let below = self.cgroup_of(&pid.to_string(), true)?;
+        let mut folders = below.ancestors().map(|folder| mount.join(folder));
+        folders.find_map(|folder| {
+            let list = fs::read_to_string(folder.join("cpuset.cpus.effective")).ok()?;
+            CpuSet::parse(&list).ok().filter(|cpus| !cpus.is_empty())
+        })
     }
 
     /// The cgroup this process is in, below [`Machine::perf_cgroup_mount`].

@@ -185,7 +185,8 @@ impl Machine {
     }
 
     /// A program where distributions put it.
-    fn program(&self, name: &str) -> Option<PathBuf> {
+    #[must_use]
+    pub fn program(&self, name: &str) -> Option<PathBuf> {
         ["usr/bin", "usr/local/bin", "usr/sbin", "bin"]
             .into_iter()
             .map(|folder| self.path(folder).join(name))

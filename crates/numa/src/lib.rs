@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod act;
+pub mod advise;
 pub mod balance;
 pub mod convergence;
 mod nodes;

@@ -57,10 +57,10 @@ pub use metrics::{
     metrics_page, metrics_text, metrics_title,
 };
 pub use numa::{
-    Balanced, FOLLOWED_SCHEMA, Followed, NUMA_BALANCE_SCHEMA, NUMA_RESTORE_SCHEMA, NUMA_SCHEMA,
-    NUMA_SIMULATE_SCHEMA, NumaShow, NumaSimulation, RestoredProcess, balanced_text,
-    bench_numa_text, followed_page, followed_text, numa_simulation_text, numa_text, restored_text,
-    told,
+    ADVICE_SCHEMA, AdviceReport, Balanced, FOLLOWED_SCHEMA, Followed, NUMA_BALANCE_SCHEMA,
+    NUMA_RESTORE_SCHEMA, NUMA_SCHEMA, NUMA_SIMULATE_SCHEMA, NumaShow, NumaSimulation,
+    RestoredProcess, advice_text, balanced_text, bench_numa_text, followed_page, followed_text,
+    numa_simulation_text, numa_text, restored_text, told,
 };
 pub use pmuscope_text::number;
 pub use pmuscope_text::{Cell, Column, Paint, Style, Table, wrap};

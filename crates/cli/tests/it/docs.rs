@@ -100,6 +100,8 @@ fn every_example_in_the_help_parses() {
         ["doctor", "record", "report", "script", "bench", "compare", "workload", "stat", "sweep"];
     for command in commands
         .into_iter()
+        .chain(["lab run", "lab kernels", "list", "events import", "numa show", "numa advise"])
+        .chain(["numa simulate"])
         .chain(["lab run", "lab kernels", "list", "events import", "numa show"])
         .chain(["numa simulate", "numa balance", "numa restore"])
     {

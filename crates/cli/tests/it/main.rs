@@ -37,6 +37,7 @@ mod metric_pages;
 mod metrics;
 mod names;
 mod numa;
+mod numa_advise;
 mod numa_balance;
 mod numa_guests;
 mod numa_show;

@@ -256,3 +256,16 @@ fn what_balancing_knows_of_a_thread() {
     );
     assert_eq!(tree.machine().numa_task(7, 8).unwrap().unwrap().preferred_node, None);
 }
+
+#[test]
+fn a_cpuset_is_that_of_the_next_cgroup_that_has_one() {
+    let tree = tiered();
+    assert_eq!(tree.machine().cpuset_of(7), None);
+    tree.file("proc/self/mounts", "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n");
+    tree.file("proc/7/cgroup", "0::/a/b\n");
+    assert_eq!(tree.machine().cpuset_of(7), None);
+    tree.file("sys/fs/cgroup/cpuset.cpus.effective", "0-3\n");
+    assert_eq!(tree.machine().cpuset_of(7).unwrap().to_string(), "0-3");
+    tree.file("sys/fs/cgroup/a/cpuset.cpus.effective", "2\n");
+    assert_eq!(tree.machine().cpuset_of(7).unwrap().to_string(), "2");
+}

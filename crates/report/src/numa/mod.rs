@@ -1,5 +1,8 @@
 //! `pmuscope numa`: placement on nodes, for people and programs.
 
+mod advice;
+#[cfg(test)]
+mod advice_tests;
 mod balance;
 mod bench;
 mod followed;
@@ -9,6 +12,7 @@ mod followed_tests;
 mod machine;
 mod simulate;
 
+pub use advice::{AdviceReport, advice_text};
 pub use balance::{
     Balanced, NUMA_BALANCE_SCHEMA, NUMA_RESTORE_SCHEMA, RestoredProcess, balanced_text,
     restored_text, told,
@@ -23,6 +27,8 @@ pub use simulate::{NUMA_SIMULATE_SCHEMA, NumaSimulation, numa_simulation_text};
 pub const NUMA_SCHEMA: &str = "pmuscope/numa/1";
 /// Schema of what `pmuscope numa show` prints of processes as JSON.
 pub const FOLLOWED_SCHEMA: &str = "pmuscope/numa-show/1";
+/// Schema of what `pmuscope numa advise` prints as JSON.
+pub const ADVICE_SCHEMA: &str = "pmuscope/numa-advice/1";
 
 #[cfg(test)]
 mod tests;

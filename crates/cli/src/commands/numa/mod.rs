@@ -1,5 +1,6 @@
 //! `pmuscope numa`: one file per command.
 
+mod advise;
 mod balance;
 mod follow;
 mod restore;
@@ -21,6 +22,8 @@ pub(crate) struct Args {
 enum Command {
     /// Show nodes and how the kernel places memory on them; of processes, where they run and their memory lies.
     Show(show::Args),
+    /// Say where a process had better be: compact, spread, interleave, or leave alone, with the evidence.
+    Advise(advise::Args),
     /// Move threads and pages of processes to where they are near to each other, judge, undo what does not help.
     Balance(Box<balance::Args>),
     /// Let processes that a killed balance left pinned run where they could before.
@@ -33,6 +36,7 @@ enum Command {
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     match args.command {
         Command::Show(args) => show::run(&args),
+        Command::Advise(args) => advise::run(&args),
         Command::Balance(args) => balance::run(&args),
         Command::Restore(args) => restore::run(&args),
         Command::Simulate(args) => simulate::run(&args),

@@ -1,0 +1,318 @@
+//! What would be better for a process, why, and what to type.
+
+use pmuscope_numa::advise::sharing::{BLOCK, Sharing};
+use pmuscope_numa::advise::{Advice, Command, Cost, Evidence, Gathered, NodeEvidence, Verdict};
+use serde::Serialize;
+
+use crate::doctor::plural;
+use crate::doctor::section::{Section, join};
+use crate::{Cell, Column, Paint, Style, Table, escape, escape_bytes, number, wrap};
+
+/// An advice with all that it rests on.
+#[derive(Debug, Serialize)]
+pub struct AdviceReport<'a> {
+    /// The process.
+    pub pid: u32,
+    /// Its name, escaped.
+    pub name: String,
+    /// It ended while it was looked at.
+    pub ended: bool,
+    /// Verdict and reasons.
+    #[serde(flatten)]
+    pub advice: &'a Advice,
+    /// What to type to try it.
+    pub commands: &'a [Command],
+    /// Share of its memory that its threads reach locally if each uses all of it alike.
+    pub locality: Option<f64>,
+    /// Share of what was used twice that several threads used.
+    pub shared_share: Option<f64>,
+    /// Share of the sampled uses that were local.
+    pub local_uses_share: Option<f64>,
+    /// What was seen.
+    pub evidence: &'a Evidence,
+    /// What looking cost.
+    pub cost: CostReport,
+    /// What translates the machine's instructions, if the CPU itself does not run them.
+    pub emulator: Option<&'a str>,
+}
+
+/// What looking at a process cost.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct CostReport {
+    /// CPU time, seconds.
+    pub cpu_s: f64,
+    /// Times that it was looked at.
+    pub looks: u64,
+    /// Pages asked for.
+    pub pages_asked: u64,
+    /// One in so many minor faults was sampled.
+    pub fault_period: Option<u64>,
+    /// Samples lost.
+    pub lost: u64,
+    /// Times that the kernel suspended sampling.
+    pub throttled: u64,
+}
+
+impl From<Cost> for CostReport {
+    fn from(cost: Cost) -> Self {
+        Self {
+            cpu_s: cost.cpu_ns as f64 / 1e9,
+            looks: cost.looks,
+            pages_asked: cost.pages_asked,
+            fault_period: cost.period,
+            lost: cost.missed.lost,
+            throttled: cost.missed.throttled,
+        }
+    }
+}
+
+impl<'a> AdviceReport<'a> {
+    /// Of a process that was looked at.
+    #[must_use]
+    pub fn new(
+        pid: u32,
+        gathered: &'a Gathered,
+        advice: &'a Advice,
+        commands: &'a [Command],
+        emulator: Option<&'a str>,
+    ) -> Self {
+        let evidence = &gathered.evidence;
+        let sharing = evidence.sharing.as_ref();
+        Self {
+            pid,
+            name: escape_bytes(&gathered.name).into_owned(),
+            ended: gathered.ended,
+            advice,
+            commands,
+            locality: evidence.locality(),
+            shared_share: sharing.and_then(Sharing::shared_share),
+            local_uses_share: sharing.and_then(Sharing::local_share),
+            evidence,
+            cost: gathered.cost.into(),
+            emulator,
+        }
+    }
+}
+
+/// The page for people.
+#[must_use]
+pub fn advice_text(report: &AdviceReport<'_>, style: &Style) -> String {
+    let sections = [
+        head(report, style),
+        verdict(report, style),
+        nodes(report, style),
+        seen(report, style),
+        to_try(report, style),
+    ];
+    let sections: Vec<String> = sections.into_iter().filter(|s| !s.is_empty()).collect();
+    sections.join("\n")
+}
+
+fn head(report: &AdviceReport<'_>, style: &Style) -> String {
+    let (evidence, cost) = (report.evidence, &report.cost);
+    let first = format!(
+        "{} ({}): {}, {:.2} CPUs busy, {} on {}, {}{}",
+        report.name,
+        report.pid,
+        plural(evidence.threads as usize, "thread"),
+        evidence.own_cpus(),
+        size(evidence.bytes()),
+        plural(evidence.nodes.len(), "node"),
+        number::duration(evidence.seconds),
+        if report.ended { ", until it ended" } else { "" }
+    );
+    let of_a_cpu = (evidence.seconds > 0.0).then(|| cost.cpu_s / evidence.seconds);
+    let faults = match (cost.fault_period, &evidence.sharing) {
+        (Some(1), Some(sharing)) => format!("all {} sampled", faults(sharing.faults)),
+        (Some(period), Some(sharing)) => {
+            format!("{} sampled, 1 in {}", faults(sharing.faults), number::count(period))
+        }
+        _ => "no faults sampled".to_owned(),
+    };
+    let second = join([
+        Some(format!(
+            "cost: {} of a CPU",
+            of_a_cpu.map_or_else(|| "-".to_owned(), |share| number::percent(share, 2))
+        )),
+        Some(format!(
+            "{}, {} pages asked for",
+            plural(cost.looks as usize, "look"),
+            number::count(cost.pages_asked)
+        )),
+        Some(faults),
+        Some(format!("lost {}", number::count(cost.lost))),
+        Some(format!("throttled {}", number::count(cost.throttled))),
+        report.emulator.map(|name| {
+            format!("emulated ({}): the other nodes are as near as the own", escape(name))
+        }),
+    ]);
+    style.text(&format!("{first}\n{second}\n")).into_owned()
+}
+
+fn faults(number: u64) -> String {
+    format!("{} minor fault{}", number::count(number), if number == 1 { "" } else { "s" })
+}
+
+fn size(bytes: f64) -> String {
+    number::bytes(bytes.round() as u64)
+}
+
+/// What it is, and why.
+fn verdict(report: &AdviceReport<'_>, style: &Style) -> String {
+    let verdict = &report.advice.verdict;
+    let what = format!("{}{}", verdict.name(), how(verdict));
+    let paint = match verdict {
+        Verdict::LeaveAlone => Paint::Good,
+        Verdict::Unknown { .. } => Paint::Warn,
+        _ => Paint::Bold,
+    };
+    let mut text = format!("{}\n", style.paint(paint, &style.text(&what)));
+    for reason in &report.advice.reasons {
+        text += &format!("  - {}\n", wrap(&style.text(&escape(reason)), style.width, 4));
+    }
+    text
+}
+
+fn how(verdict: &Verdict) -> String {
+    let list = |nodes: &[u32]| {
+        let nodes: Vec<String> = nodes.iter().map(u32::to_string).collect();
+        nodes.join(",")
+    };
+    match verdict {
+        Verdict::Compact { node, threads: true, pages: false } => {
+            format!(": its threads to node {node}, where its memory is")
+        }
+        Verdict::Compact { node, threads: false, .. } => {
+            format!(": its memory to node {node}, where its threads are")
+        }
+        Verdict::Compact { node, .. } => format!(": its threads and its memory to node {node}"),
+        Verdict::SpreadProcess { from, to } => {
+            format!(": away from node {from} to node {to}, which is idle, threads and memory")
+        }
+        Verdict::SpreadThreads { nodes } => {
+            format!(": its threads over nodes {}, each beside its own memory", list(nodes))
+        }
+        Verdict::Interleave { nodes } => {
+            format!(": its pages round-robin over nodes {}, its threads too", list(nodes))
+        }
+        Verdict::LeaveAlone | Verdict::Unknown { .. } => String::new(),
+    }
+}
+
+fn nodes(report: &AdviceReport<'_>, style: &Style) -> String {
+    let evidence = report.evidence;
+    let mut table = Table::new([
+        Column::number("node"),
+        Column::number("CPUs"),
+        Column::number("busy"),
+        Column::number("own"),
+        Column::number("others"),
+        Column::number("own memory"),
+        Column::number("share"),
+        Column::number("free"),
+        Column::number("bandwidth"),
+        Column::text("CPUs it may use").shrink(),
+    ])
+    .indent(2);
+    let all = evidence.bytes();
+    let cpus = |value: f64| number::fixed(value, 2);
+    for node in &evidence.nodes {
+        let share = (all > 0.0).then(|| node.own_bytes / all);
+        table.row([
+            Cell::new(node.id.to_string()),
+            Cell::new(number::count(node.cpus)),
+            Cell::measured(node.busy_cpus, cpus),
+            Cell::new(cpus(node.own_cpus)),
+            Cell::measured(node.others_cpus(), cpus),
+            Cell::new(size(node.own_bytes)),
+            Cell::measured(share, |share| number::percent(share, 1)),
+            Cell::measured(node.free_bytes, number::bytes),
+            Cell::measured(node.bandwidth, |rate| format!("{}/s", size(rate))),
+            Cell::new(places(node)),
+        ]);
+    }
+    let title =
+        format!("Nodes: CPUs busy and memory, means over {}", number::duration(evidence.seconds));
+    format!("{}\n{}", style.paint(Paint::Bold, &title), table.render(style))
+}
+
+fn places(node: &NodeEvidence) -> String {
+    let cpus = if node.cpu_list.is_empty() { "-" } else { &node.cpu_list };
+    match node.may_take {
+        true => cpus.to_owned(),
+        false => format!("{cpus}, none of its memory (cpuset)"),
+    }
+}
+
+fn seen(report: &AdviceReport<'_>, style: &Style) -> String {
+    let evidence = report.evidence;
+    let mut section = Section::new("Evidence", style);
+    let locality = report.locality.map(|locality| match evidence.locality_half {
+        Some(half) if half > 0.0 => number::interval(locality, half),
+        _ => number::fixed(locality, 2),
+    });
+    section.line(
+        "locality",
+        &match locality {
+            Some(locality) => format!("{locality} if every thread uses all of its memory alike"),
+            None => "-".to_owned(),
+        },
+    );
+    let why = evidence.sharing_why.as_deref().unwrap_or("no time to sample any");
+    match &evidence.sharing {
+        None => section.line("faults", &format!("- ({})", escape(why))),
+        Some(sharing) => {
+            section.line("faults", &format!(
+                "{} sampled: {} first touches · {} uses of pages that were there{} · {} of pages not asked for",
+                number::count(sharing.faults),
+                number::count(sharing.first_touches),
+                number::count(sharing.uses),
+                report.local_uses_share.map_or_else(String::new, |share| {
+                    format!(", {} local", number::percent(share, 1))
+                }),
+                number::count(sharing.unknown)
+            ));
+            section.line("sharing", &shared(report, sharing));
+        }
+    }
+    section.line(
+        "balancing",
+        match evidence.balancing {
+            Some(true) => "on: the kernel moves pages and tasks as well",
+            Some(false) => "off: uses of pages that are there do not fault",
+            None => "- (this kernel has none)",
+        },
+    );
+    if evidence.is_bound {
+        section.line("affinity", "set: it may not run on all CPUs that its cpuset leaves it");
+    }
+    let why = evidence.bandwidth_why.as_deref().unwrap_or_default();
+    if evidence.nodes.iter().all(|node| node.bandwidth.is_none()) {
+        section.line("bandwidth", &format!("- ({})", escape(why)));
+    }
+    section.finish()
+}
+
+fn shared(report: &AdviceReport<'_>, sharing: &Sharing) -> String {
+    let what = if sharing.granule_bytes == BLOCK { "blocks of 2 MiB" } else { "pages" };
+    let judged = number::count(sharing.judged);
+    match report.shared_share {
+        Some(share) => format!(
+            "{} of {judged} {what} used twice were used by several threads",
+            number::percent(share, 1)
+        ),
+        None => format!("- ({judged} {what} were used twice, too few)"),
+    }
+}
+
+fn to_try(report: &AdviceReport<'_>, style: &Style) -> String {
+    if report.commands.is_empty() {
+        return String::new();
+    }
+    let widest = report.commands.iter().map(|command| command.type_this.len()).max().unwrap_or(0);
+    let mut text = format!("{}\n", style.paint(Paint::Bold, "To try"));
+    for command in report.commands {
+        text += &format!("  {:<widest$}  {}\n", command.type_this, command.does);
+    }
+    text
+}

@@ -1,0 +1,125 @@
+//! The page of an advice.
+
+use pmuscope_numa::advise::faults::Missed;
+use pmuscope_numa::advise::sharing::Sharing;
+use pmuscope_numa::advise::{Cost, Evidence, Gathered, NodeEvidence, commands, judge};
+
+use super::{AdviceReport, advice_text};
+use crate::Style;
+
+fn node(id: u32, own_cpus: f64, mib: f64) -> NodeEvidence {
+    NodeEvidence {
+        id,
+        cpus: 4,
+        cpu_list: format!("{}-{}", 4 * id, 4 * id + 3),
+        may_run: true,
+        may_take: true,
+        memory_bytes: Some(16 << 30),
+        free_bytes: Some(12 << 30),
+        busy_cpus: Some(own_cpus + 0.25),
+        own_cpus,
+        own_bytes: mib * 1048576.0,
+        bandwidth: None,
+    }
+}
+
+/// Two threads on node 0, memory on node 1.
+fn apart() -> Gathered {
+    let evidence = Evidence {
+        seconds: 5.0,
+        nodes: vec![node(0, 1.98, 12.0), node(1, 0.0, 512.0)],
+        threads: 3,
+        busy_threads: 2,
+        locality_half: Some(0.004),
+        pages_asked: 86_016,
+        sharing: Some(Sharing {
+            faults: 5210,
+            first_touches: 10,
+            uses: 5000,
+            unknown: 200,
+            placed_uses: 4000,
+            local_uses: 100,
+            judged: 900,
+            shared: 870,
+            granule_bytes: 4096,
+        }),
+        balancing: Some(true),
+        bandwidth_why: Some("this machine shows no counters of its memory controllers".to_owned()),
+        is_bound: true,
+        ..Evidence::default()
+    };
+    let missed = Missed { lost: 3, throttled: 0 };
+    let cost = Cost { cpu_ns: 45_000_000, looks: 21, pages_asked: 86_016, period: Some(7), missed };
+    Gathered { evidence, name: b"job\x1b[31m".to_vec(), cost, ended: false }
+}
+
+fn page(gathered: &Gathered, emulator: Option<&str>, style: &Style) -> String {
+    let advice = judge(&gathered.evidence);
+    let commands = commands(&advice.verdict, &gathered.evidence, 4711, &|_| true);
+    advice_text(&AdviceReport::new(4711, gathered, &advice, &commands, emulator), style)
+}
+
+#[test]
+fn memory_on_another_node() {
+    insta::assert_snapshot!(page(&apart(), None, &Style::PLAIN), @r"
+    job\x1b[31m (4711): 3 threads, 1.98 CPUs busy, 524 MiB on 2 nodes, 5.00 s
+    cost: 0.90 % of a CPU · 21 looks, 86,016 pages asked for · 5,210 minor faults sampled, 1 in 7 · lost 3 · throttled 0
+
+    compact: its threads to node 1, where its memory is
+      - locality is 0.02, and 2 % of the sampled uses were local
+      - 98 % of its memory and 0 % of its running time are on node 1, which has room for all of it
+
+    Nodes: CPUs busy and memory, means over 5.00 s
+      node  CPUs  busy   own  others  own memory   share    free  bandwidth  CPUs it may use
+         0     4  2.23  1.98    0.25      12 MiB   2.3 %  12 GiB          -  0-3
+         1     4  0.25  0.00    0.25     512 MiB  97.7 %  12 GiB          -  4-7
+
+    Evidence
+      locality          0.023 ±0.004 if every thread uses all of its memory alike
+      faults            5,210 sampled: 10 first touches · 5,000 uses of pages that were there, 2.5 % local · 200 of pages not asked for
+      sharing           96.7 % of 900 pages used twice were used by several threads
+      balancing         on: the kernel moves pages and tasks as well
+      affinity          set: it may not run on all CPUs that its cpuset leaves it
+      bandwidth         - (this machine shows no counters of its memory controllers)
+
+    To try
+      taskset -apc 4-7 4711                      all its threads to that node
+      pmuscope numa balance -p 4711 --dry-run    what pmuscope would move, without doing it
+      numactl --cpunodebind=1 --preferred=1 CMD  the same from the next start on
+    ");
+}
+
+#[test]
+fn too_little_to_say_anything_on_a_terminal_without_unicode() {
+    let mut idle = apart();
+    idle.ended = true;
+    idle.evidence.nodes[0].own_cpus = 0.0;
+    idle.evidence.sharing = None;
+    idle.cost.period = None;
+    idle.evidence.sharing_why = Some("perf_event_open: EACCES (Permission denied)".to_owned());
+    let style = Style { colour: false, unicode: false, width: Some(80) };
+    let page = page(&idle, Some("QEMU TCG"), &style);
+    assert!(page.is_ascii(), "{page}");
+    insta::assert_snapshot!(page, @r"
+    job\x1b[31m (4711): 3 threads, 0.00 CPUs busy, 524 MiB on 2 nodes, 5.00 s, until it ended
+    cost: 0.90 % of a CPU | 21 looks, 86,016 pages asked for | no faults sampled | lost 3 | throttled 0 | emulated (QEMU TCG): the other nodes are as near as the own
+
+    not enough evidence
+      - its threads ran for 0 % of a CPU: what hardly runs hardly uses memory
+
+    Nodes: CPUs busy and memory, means over 5.00 s
+      node  CPUs  busy   own  others  own memory   share    free  bandwidth  CPUs it may use
+         0     4  2.23  0.00    2.23      12 MiB   2.3 %  12 GiB          -  0-3
+         1     4  0.25  0.00    0.25     512 MiB  97.7 %  12 GiB          -  4-7
+
+    Evidence
+      locality          -
+      faults            - (perf_event_open: EACCES (Permission denied))
+      balancing         on: the kernel moves pages and tasks as well
+      affinity          set: it may not run on all CPUs that its cpuset leaves it
+      bandwidth         - (this machine shows no counters of its memory controllers)
+
+    To try
+      pmuscope numa advise -p 4711 --seconds 30  looks longer; best while it works
+    ");
+}
