@@ -197,7 +197,8 @@ impl Running {
         if self.end.is_none()
             && let Some(status) = self.child.try_wait()?
         {
-            if status.success() {
+            // 1: the processes ended before it was done with them.
+            if matches!(status.code(), Some(0 | 1)) {
                 return Ok(());
             }
             return Err(io::Error::other(format!("it ended with {status}")));
