@@ -12,8 +12,11 @@ use crate::lab::{lab, need_guests, write_script};
 /// Starts a workload whose memory and threads are apart, stops it, and reads the kernel's tables.
 const SCRIPT: &str = "#!/bin/sh
 pmuscope workload memory --threads 4 --thread 8M --seconds 100 --init zero $1 &
-sleep 3
-read child rest </proc/$!/task/$!/children
+child=
+while [ -z \"$child\" ]; do read child rest </proc/$!/task/$!/children; done
+# Until all memory is touched, and somewhat longer: then threads are where they will be.
+until read size pages rest </proc/$child/statm && [ $pages -gt 8192 ]; do sleep 0.2; done
+sleep 1
 kill -STOP $child
 pmuscope numa show -p $child --seconds 0.3 -I 100 --json >show.json
 cat /proc/$child/maps >maps
