@@ -41,6 +41,9 @@ fn what_cannot_be_balanced_is_told_before_anything_is_done() {
 /// What the guest's shell lacks: programs to wait and to look with.
 const SHELL: &str = r#"#!/bin/sh
 export PMUSCOPE_STATE=/state
+allowed() { while read -r key value; do
+  case $key in Cpus_allowed_list:) echo "$1: $value";; esac
+done </proc/$2/status; }
 work() {
   pmuscope workload memory --access both --init zero --seconds 600 "$@" >/dev/null & parent=$!
   kid=
@@ -137,4 +140,53 @@ end_work
     for event in events {
         assert!(log.iter().any(|entry| entry["event"] == event), "{event}: {log:?}");
     }
+}
+
+#[test]
+fn what_a_killed_balance_pinned_is_restored() {
+    skip_unless!(need_guests("x86_64", "6.1"));
+    let scratch = Scratch::new();
+    let script = r#"
+work --threads 2 --process 16M --policy interleave:0-1
+allowed before $kid
+balance killed '"pinned"'
+pmuscope numa restore
+echo held: $?
+kill -9 $balance; wait $balance
+allowed killed $kid
+kill -0 $kid && echo it runs
+pmuscope numa restore --json >restored.json
+echo restored: $?
+allowed afterwards $kid
+pmuscope numa restore
+pmuscope numa balance -p 99999; echo no process: $?
+pmuscope numa balance -p $kid --budget 1M; echo small budget: $?
+pmuscope numa balance -p $kid --metric-cmd 'echo none'; echo no metric: $?
+pmuscope numa balance --cgroup no/such; echo no cgroup: $?
+balance ended '"decided"'
+end_work
+wait $balance; echo ended: $?
+"#;
+    let outcome = guest(&scratch, "2", script);
+    outcome.exits(0).prints("before: 0-7\n").prints("held: 1\n").prints("still places it");
+    // Half of its memory is on either: wherever its threads are, something is to be done.
+    let is_pinned =
+        ["killed: 4-7\n", "killed: 0-3\n"].iter().any(|all| outcome.stdout.contains(all));
+    assert!(is_pinned, "{outcome}");
+    outcome.prints("it runs\n").prints("restored: 0\n");
+    outcome.prints("afterwards: 0-7\n").prints("no process is pinned by a numa balance");
+    is_documented("numa-restore", &std::fs::read_to_string(scratch.path("restored.json")).unwrap());
+    let restored = json(&scratch, "restored.json");
+    assert_eq!(restored["processes"][0]["outcome"], "threads", "{restored}");
+    for (case, status) in [("process", 2), ("metric", 2), ("cgroup", 2)] {
+        outcome.prints(&format!("no {case}: {status}\n"));
+    }
+    outcome.prints("small budget: 2\n").complains("there is no process 99999");
+    outcome.complains("must be at least 4194304").complains("it printed no number");
+    outcome.complains("cannot read cgroup no/such");
+    // It ended in the middle: what was seen is told.
+    outcome.prints("ended: 0\n");
+    let ended = json(&scratch, "ended.json");
+    assert_eq!(ended["ended"], "gone", "{ended}");
+    assert!(ended["processes"][0]["before"].as_f64().is_some(), "{ended}");
 }
