@@ -19,6 +19,7 @@ use pmuscope_report::{bench_numa_text, number};
 use super::runs::{Look, Output, begin, tell_concerns};
 use crate::commands::counting::Progress;
 use crate::commands::doctor;
+use crate::commands::numa::parse_seconds;
 use crate::commands::record::size;
 use crate::exit::{Exit, failure};
 use crate::signals::Stop;
@@ -105,11 +106,6 @@ pub(crate) struct Args {
     /// A program to run in place of the tests, with its arguments
     #[arg(last = true, value_name = "CMD", conflicts_with_all = ["suite", "tests", "perturb", "list"])]
     command: Vec<OsString>,
-}
-
-fn parse_seconds(text: &str) -> Result<f64, String> {
-    let seconds = text.parse().ok().filter(|&s: &f64| s > 0.0 && s <= 1e6);
-    seconds.ok_or_else(|| "use seconds above 0, such as 10 or 0.5".to_owned())
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {

@@ -62,7 +62,8 @@ pub(super) struct FollowArgs {
     command: Vec<OsString>,
 }
 
-pub(super) fn parse_seconds(text: &str) -> Result<f64, String> {
+/// A length of time on the command line.
+pub(in crate::commands) fn parse_seconds(text: &str) -> Result<f64, String> {
     let seconds = text.parse().ok().filter(|&s: &f64| s > 0.0 && s <= 1e6);
     seconds.ok_or_else(|| "use seconds above 0, such as 10 or 0.5".to_owned())
 }

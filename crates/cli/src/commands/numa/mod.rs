@@ -11,6 +11,8 @@ use clap::Subcommand;
 
 use crate::exit::Exit;
 
+pub(super) use follow::parse_seconds;
+
 /// Flags of `pmuscope numa`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {

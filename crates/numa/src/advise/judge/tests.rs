@@ -160,7 +160,7 @@ fn what_is_missing_is_said() {
     assert!(judge(&wide).reasons[1].contains("too few"));
     wide.balancing = Some(false);
     assert!(judge(&wide).reasons[1].contains("does not balance"));
-    (wide.sharing, wide.sharing_why) = (None, Some("perf_event_open: EACCES".to_owned()));
+    (wide.sharing, wide.sharing_why) = (None, Some("faults may not be sampled: EACCES".to_owned()));
     assert!(judge(&wide).reasons[1].contains("EACCES"));
 }
 

@@ -8,6 +8,8 @@ use super::sys::{Area, Part};
 use sys::Work;
 
 /// Bits of the vectors that loops use.
+// Others than x86-64 have the first only.
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Width {
     /// SSE2, NEON.
