@@ -3,16 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use pmuscope_machine::child::thread_cpu_ns;
 use pmuscope_machine::{Machine, NumaCounters, Topology};
 use serde::Serialize;
 
-use crate::observe::{
-    Family, ObserveError, Observer, Seen, ThreadPlace, Weighed, locality, own_cpu_ns,
-};
+use crate::observe::{Family, ObserveError, Observer, Seen, ThreadPlace, Weighed, locality};
 use crate::placement::{ByNode, shares};
-
-/// Fewer pages of a process say next to nothing.
-const LEAST_PAGES: u64 = 64;
 
 /// A share with half of its 95 % interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -147,11 +143,10 @@ impl Follower {
     /// # Errors
     /// If a process is there, but none may be looked at.
     pub fn look(&mut self) -> Result<Option<Look>, ObserveError> {
-        let cpu = own_cpu_ns();
+        let cpu = thread_cpu_ns();
         let members = self.family.members(&self.machine);
         self.forget_all_but(&members);
-        let each = self.budget / members.len().max(1) as u64;
-        self.observer.set_budget(each.max(LEAST_PAGES));
+        self.observer.share_budget(self.budget, members.len());
         let mut processes = Vec::new();
         let mut all_seen = Vec::new();
         let mut error = None;
@@ -184,7 +179,7 @@ impl Follower {
             locality: Share::of(&all_seen),
             processes,
             counters,
-            cost_ns: own_cpu_ns().saturating_sub(cpu),
+            cost_ns: thread_cpu_ns().saturating_sub(cpu),
         }))
     }
 

@@ -15,8 +15,8 @@
 use std::time::{Duration, Instant};
 
 use pmuscope_machine::{CpuSet, Topology, place};
-use rustix::time::{ClockId, clock_gettime};
 
+use crate::clock::thread_cpu_ns;
 use crate::options::Affinity;
 
 /// Keeps track of where the calling thread may run, so that a move that changes nothing costs nothing.
@@ -50,7 +50,7 @@ const LOOK: Duration = Duration::from_millis(500);
 
 impl Load {
     fn new() -> Self {
-        Self { since: Instant::now(), cpu: thread_cpu(), heavy: false }
+        Self { since: Instant::now(), cpu: Duration::from_nanos(thread_cpu_ns()), heavy: false }
     }
 
     /// Takes a new measurement when the last one is old enough.
@@ -59,7 +59,7 @@ impl Load {
         if elapsed < LOOK {
             return;
         }
-        let now = thread_cpu();
+        let now = Duration::from_nanos(thread_cpu_ns());
         let share = now.saturating_sub(self.cpu).as_secs_f64() / elapsed.as_secs_f64();
         self.judge(share);
         (self.since, self.cpu) = (Instant::now(), now);
@@ -68,11 +68,6 @@ impl Load {
     fn judge(&mut self, share: f64) {
         self.heavy = if self.heavy { share >= LIGHT } else { share >= HEAVY };
     }
-}
-
-fn thread_cpu() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 impl<'a> Mover<'a> {

@@ -1,15 +1,11 @@
 //! Clocks.
 
+pub(crate) use pmuscope_machine::child::thread_cpu_ns;
 use rustix::time::{ClockId, DynamicClockId, Timespec, clock_gettime, clock_gettime_dynamic};
 
 /// Nanoseconds of CLOCK_MONOTONIC.
 pub(crate) fn monotonic_ns() -> u64 {
     nanoseconds(ClockId::Monotonic)
-}
-
-/// Nanoseconds for which the calling thread has had a CPU.
-pub(crate) fn thread_cpu_ns() -> u64 {
-    nanoseconds(ClockId::ThreadCPUTime)
 }
 
 /// Nanoseconds since 1970.

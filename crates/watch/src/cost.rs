@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use pmuscope_bpf::BpfError;
 use pmuscope_counters::Kernel;
+use pmuscope_machine::child::thread_cpu_ns;
 use pmuscope_perfdata::watch::{Access, HitCost, ValueKind};
 use pmuscope_stats::{LEVEL, mean_interval};
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::points::{Opened, Place, Point, PointError};
 use crate::program::{Memory, Watched, load};
@@ -72,23 +72,17 @@ pub(crate) fn measure(
     })
 }
 
-/// CPU time of this thread: it does not matter what else runs here.
-fn own_cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-}
-
 /// Writes to the word as often as asked, and answers how long it took; first of all who it is.
 fn work(word: &AtomicU64, requests: &Receiver<u64>, answers: &Sender<Duration>) {
     let me = rustix::thread::gettid().as_raw_nonzero().get();
     // The other end is there as long as it asks; the first answer is a number of a thread.
     let _ = answers.send(Duration::from_nanos(me as u64));
     while let Ok(writes) = requests.recv() {
-        let start = own_cpu_time();
+        let start = thread_cpu_ns();
         for value in 0..writes {
             word.store(value, Ordering::Relaxed);
         }
-        let _ = answers.send(own_cpu_time().saturating_sub(start));
+        let _ = answers.send(Duration::from_nanos(thread_cpu_ns().saturating_sub(start)));
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use rustix::time::{ClockId, clock_gettime};
 
 /// CPU time, faults and memory of a process, as getrusage(2) has them.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -54,6 +55,14 @@ pub fn own_usage() -> io::Result<Usage> {
 /// What the kernel says.
 pub fn thread_usage() -> io::Result<Usage> {
     sys::thread_usage().map(Usage::from)
+}
+
+/// Nanoseconds for which the calling thread has had a CPU: what work costs is the difference of two.
+#[must_use]
+pub fn thread_cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    // The kernel's clocks are not negative.
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// What all children that were waited for have used so far; the peak is that of the largest of them all.

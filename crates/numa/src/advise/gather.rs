@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use pmuscope_counters::Kernel;
+use pmuscope_machine::child::thread_cpu_ns;
 use pmuscope_machine::pages::states;
 use pmuscope_machine::{CpuSet, CpuTimes, Machine, Node, Topology, place};
 
@@ -11,7 +12,7 @@ use super::evidence::{Evidence, NodeEvidence};
 use super::faults::{Faults, Missed, Sample, Watched};
 use super::sharing::Tally;
 use crate::Nodes;
-use crate::observe::{ObserveError, Observer, PAGES, Seen, Weighed, own_cpu_ns, writable};
+use crate::observe::{ObserveError, Observer, PAGES, Seen, Weighed, writable};
 
 /// From one look to the next.
 const ROUND: Duration = Duration::from_millis(250);
@@ -76,7 +77,7 @@ pub fn gather(
     options: &Options,
     stop: &mut dyn FnMut() -> bool,
 ) -> Result<Gathered, ObserveError> {
-    let cpu = own_cpu_ns();
+    let cpu = thread_cpu_ns();
     let name = machine.task(options.pid, options.pid)?.comm;
     let mut watch = Watch::new(machine, topology, options);
     let begun = Instant::now();
@@ -106,7 +107,7 @@ pub fn gather(
     Ok(Gathered {
         evidence,
         name,
-        cost: Cost { cpu_ns: own_cpu_ns().saturating_sub(cpu), ..watch.cost },
+        cost: Cost { cpu_ns: thread_cpu_ns().saturating_sub(cpu), ..watch.cost },
         ended,
     })
 }
@@ -153,7 +154,7 @@ impl<'a> Watch<'a> {
             bytes: nodes.zeroes(),
             halves: Vec::new(),
             minor_faults: minor_faults(machine, options.pid),
-            looking: (nodes.zeroes(), own_cpu_ns()),
+            looking: (nodes.zeroes(), thread_cpu_ns()),
             budget: LEAST,
             cost: Cost::default(),
             observer,
@@ -164,13 +165,13 @@ impl<'a> Watch<'a> {
     /// Looks once at threads and pages; true if the process has ended. At the first look that is an error.
     fn look(&mut self) -> Result<bool, ObserveError> {
         let is_first = self.cost.looks == 0;
-        let cpu = own_cpu_ns();
-        self.observer.set_budget(self.budget.min(PAGES));
+        let cpu = thread_cpu_ns();
+        self.observer.share_budget(self.budget.min(PAGES), 1);
         let result = self.observer.process(self.pid).and_then(|seen| {
             self.add(&seen);
             self.ask()
         });
-        let took = own_cpu_ns().saturating_sub(cpu).max(1);
+        let took = thread_cpu_ns().saturating_sub(cpu).max(1);
         self.budget = next_budget(self.budget, took);
         self.count_own_work();
         match result {
@@ -200,7 +201,7 @@ impl<'a> Watch<'a> {
 
     /// What looking costs is no load: it is counted where it happened, as far as that can be told.
     fn count_own_work(&mut self) {
-        let now = own_cpu_ns();
+        let now = thread_cpu_ns();
         if let Some(node) = self.nodes.of_cpu(place::current_cpu()) {
             self.looking.0[node] += now.saturating_sub(self.looking.1) as f64;
         }

@@ -14,7 +14,6 @@ use std::ops::Range;
 
 use pmuscope_machine::{Machine, MachineError, Mapping, Topology, place};
 use pmuscope_stats::{Estimate, Interval, LEVEL};
-use rustix::time::{ClockId, clock_gettime};
 
 pub use family::Family;
 use pages::{Found, PageSampler};
@@ -27,6 +26,9 @@ use crate::placement::{Area, ByNode, Placement, shares};
 /// Pages asked for at a time, unless told otherwise: some 0.3 ms of the process's memory lock, and
 /// shares to within two per cent.
 pub const PAGES: u64 = 4096;
+
+/// Fewer pages of a process say next to nothing.
+pub const LEAST_PAGES: u64 = 64;
 
 /// Why a process cannot be looked at.
 #[derive(Debug, thiserror::Error)]
@@ -156,9 +158,10 @@ impl Observer {
         }
     }
 
-    /// Asks for so many pages at each look of a process from now on.
-    pub fn set_budget(&mut self, budget: u64) {
-        self.pages.set_budget(budget);
+    /// Asks for so many pages at each look from now on, of all these processes together. Each gets some,
+    /// however many they are: fewer than that say next to nothing.
+    pub fn share_budget(&mut self, budget: u64, processes: usize) {
+        self.pages.set_budget((budget / processes.max(1) as u64).max(LEAST_PAGES));
     }
 
     /// The nodes, in the order of all amounts by node.
@@ -196,12 +199,7 @@ impl Observer {
         let threads = self.threads.look(&self.machine, &self.nodes, pid)?;
         let regions: Vec<Range<u64>> =
             memories.iter().flat_map(|memory| memory.regions.iter().cloned()).collect();
-        let ask = |pages: &[u64]| pmuscope_machine::pages::states(Some(pid), pages);
-        let found = self
-            .pages
-            .look(pid, &regions, &self.nodes, ask)
-            .map_err(|source| ObserveError::Pages { pid, source })?;
-        let mut found = found.into_iter();
+        let mut found = self.found(pid, &regions)?.into_iter();
         let seen = memories.iter().map(|memory| {
             let users: Vec<ThreadPlace> = threads
                 .iter()
@@ -212,6 +210,22 @@ impl Observer {
             self.seen(users, &found)
         });
         Ok(seen.collect())
+    }
+
+    /// Pages by node of all that a process may write to. Its threads are not looked at: for whoever does that
+    /// more often.
+    ///
+    /// # Errors
+    /// If the process ended, or may not be looked at.
+    pub fn pages(&mut self, pid: u32) -> Result<ByNode, ObserveError> {
+        let regions = writable(&self.machine.mappings(pid)?, self.page);
+        Ok(pages::by_node(&self.found(pid, &regions)?, &self.nodes))
+    }
+
+    fn found(&mut self, pid: u32, regions: &[Range<u64>]) -> Result<Vec<Found>, ObserveError> {
+        let ask = |pages: &[u64]| pmuscope_machine::pages::states(Some(pid), pages);
+        let found = self.pages.look(pid, regions, &self.nodes, ask);
+        found.map_err(|source| ObserveError::Pages { pid, source })
     }
 
     fn seen(&self, threads: Vec<ThreadPlace>, found: &[Found]) -> Seen {
@@ -247,11 +261,4 @@ pub(crate) fn writable(mappings: &[Mapping], page: u64) -> Vec<Range<u64>> {
     data.map(|mapping| mapping.start / page * page..mapping.end / page * page)
         .filter(|region| !region.is_empty())
         .collect()
-}
-
-/// Nanoseconds for which the calling thread has had a CPU: what looking costs is the difference of two.
-#[must_use]
-pub fn own_cpu_ns() -> u64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

@@ -7,7 +7,7 @@ mod functions;
 
 use std::time::{Duration, Instant};
 
-use rustix::time::{ClockId, clock_gettime};
+use pmuscope_machine::child::thread_cpu_ns;
 
 use crate::error::WorkloadError;
 use crate::facts::{Facts, FunctionFacts};
@@ -134,9 +134,9 @@ impl Thread {
 
     fn slice(&mut self, which: usize, seconds: f64) {
         let iterations = (seconds * self.speed[which]).max(1.0) as u64;
-        let before = thread_cpu_s();
+        let before = thread_cpu_ns();
         self.state = FUNCTIONS[which].1(iterations, self.state);
-        let took = thread_cpu_s() - before;
+        let took = thread_cpu_ns().saturating_sub(before) as f64 * 1e-9;
         self.spent[which].0 += took;
         self.spent[which].1 += 1;
         if took > 0.0 {
@@ -145,12 +145,6 @@ impl Thread {
             self.speed[which] = 0.5 * (self.speed[which] + seen);
         }
     }
-}
-
-/// CPU seconds of the calling thread.
-fn thread_cpu_s() -> f64 {
-    let now = clock_gettime(ClockId::ThreadCPUTime);
-    now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
 }
 
 #[cfg(test)]
