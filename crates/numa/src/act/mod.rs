@@ -3,7 +3,7 @@
 //! its own policy.
 //!
 //! ```text
-//! observe: threads five times a block (born ones are pinned) ─► pages once ─► View
+//! observe: threads up to five times a block (born ones are pinned) ─► pages once ─► View
 //! pin: note in the state file ─► sched_setaffinity        let go: the other way round
 //! ```
 
@@ -27,11 +27,14 @@ use crate::balance::{
     Goal, Judge, NodeView, Observation, ProcessView, Sharing, Slice, Stop, ThreadView, View, World,
 };
 use crate::observe::threads::ThreadSampler;
-use crate::observe::{Family, ObserveError, Observer, PAGES};
+use crate::observe::{Family, ObserveError, Observer};
 use crate::placement::shares;
 
-/// Looks at threads in a block.
+/// Looks at threads in a block, where a look takes next to no time.
 const LOOKS: u32 = 5;
+/// A block is made of at least so many times as long as it takes to look: thousands of threads take tens of
+/// milliseconds, and so do few where all CPUs are busy.
+const LOOKING: u32 = 5;
 /// Free memory of nodes is read again after so long; on large machines that takes tens of milliseconds.
 const TOPOLOGY_HOLDS: Duration = Duration::from_secs(5);
 /// Without huge pages.
@@ -148,6 +151,8 @@ pub struct HostOptions<'a> {
     pub folder: PathBuf,
     /// Waits.
     pub wait: Wait<'a>,
+    /// Pages asked for in a block, of all processes together: [`crate::observe::PAGES`] where nothing else is wanted.
+    pub pages: u64,
     /// Where chance begins.
     pub seed: u64,
 }
@@ -160,7 +165,10 @@ pub struct HostWorld<'a> {
     nodes: Nodes,
     targets: Targets,
     observer: Observer,
+    pages: u64,
     threads: ThreadSampler,
+    /// How long the last look at threads took.
+    look: Duration,
     times: Option<CpuTimes>,
     pinner: Pinner,
     mover: Mover,
@@ -197,8 +205,10 @@ impl<'a> HostWorld<'a> {
         let mut world = Self {
             machine: machine.clone(),
             nodes: Nodes::new(&topology),
-            observer: Observer::new(machine, &topology, PAGES, options.seed),
+            observer: Observer::new(machine, &topology, options.pages, options.seed),
+            pages: options.pages,
             threads: ThreadSampler::default(),
+            look: Duration::ZERO,
             times: machine.cpu_times().ok(),
             pinner: Pinner::new(machine, &topology, &options.folder)?,
             mover: Mover::new(machine, block),
@@ -242,7 +252,9 @@ impl<'a> HostWorld<'a> {
         }
     }
 
-    fn look_at_threads(&mut self, ran: &mut BTreeMap<(u32, u32), Ran>) {
+    fn look_at_threads(&mut self, ran: &mut BTreeMap<(u32, u32), Ran>) -> Result<(), ActError> {
+        let begun = Instant::now();
+        self.pinner.refresh()?;
         for &pid in &self.members {
             let Ok(places) = self.threads.look(&self.machine, &self.nodes, pid) else { continue };
             for thread in places {
@@ -254,6 +266,8 @@ impl<'a> HostWorld<'a> {
                 seen.looks += 1;
             }
         }
+        self.look = begun.elapsed();
+        Ok(())
     }
 
     fn node_views(&self, ours: &[f64], before: Option<&CpuTimes>) -> Vec<NodeView> {
@@ -280,8 +294,8 @@ impl<'a> HostWorld<'a> {
         ran: &BTreeMap<(u32, u32), Ran>,
         seconds: f64,
     ) -> Result<ProcessView, ActError> {
-        let seen = self.observer.process(pid)?;
-        let bytes = self.observer.bytes(&seen.area.pages);
+        let pages = self.observer.pages(pid)?;
+        let bytes = self.observer.bytes(&pages);
         let allowed = self.pinner.allowed(pid)?;
         let memory = self.machine.allowed_nodes_of(pid);
         let threads = ran.range((pid, 0)..=(pid, u32::MAX)).map(|(&(_, tid), ran)| {
@@ -306,6 +320,12 @@ impl<'a> HostWorld<'a> {
             sharing: Sharing::Unknown,
         })
     }
+}
+
+/// How often to look at threads in a block, if a look takes so long.
+fn looks(block: Duration, look: Duration) -> u32 {
+    let affordable = block.as_nanos() / (u128::from(LOOKING) * look.as_nanos()).max(1);
+    u32::try_from(affordable).unwrap_or(LOOKS).clamp(1, LOOKS)
 }
 
 /// CPUs of a node that threads may use together; 0 unless each has one there.
@@ -352,11 +372,11 @@ impl World for HostWorld<'_> {
         let begun = Instant::now();
         let before = self.times.take();
         let mut ran = BTreeMap::new();
-        for _ in 0..LOOKS {
-            self.pause(length / LOOKS);
-            self.members = self.targets.members(&self.machine);
-            self.pinner.refresh()?;
-            self.look_at_threads(&mut ran);
+        self.members = self.targets.members(&self.machine);
+        let looks = looks(length, self.look);
+        for _ in 0..looks {
+            self.pause(length / looks);
+            self.look_at_threads(&mut ran)?;
             if self.stopped.is_some() {
                 break;
             }
@@ -369,6 +389,7 @@ impl World for HostWorld<'_> {
         }
         let mut processes = Vec::new();
         let mut error = None;
+        self.observer.share_budget(self.pages, self.members.len());
         for pid in self.members.clone() {
             match self.process_view(pid, &ran, seconds) {
                 Ok(view) => processes.push(view),
@@ -442,6 +463,15 @@ fn permitted(pid: u32, error: ActError) -> ActError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn looking_takes_a_fifth_of_a_block_at_most_or_is_done_once() {
+        let ms = Duration::from_millis;
+        assert_eq!(looks(ms(250), Duration::ZERO), LOOKS);
+        assert_eq!(looks(ms(250), ms(10)), 5);
+        assert_eq!(looks(ms(250), ms(20)), 2);
+        assert_eq!(looks(ms(250), ms(400)), 1);
+    }
 
     #[test]
     fn a_node_is_of_use_if_every_thread_has_a_cpu_there() {

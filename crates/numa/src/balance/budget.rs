@@ -45,19 +45,25 @@ impl Budget {
         Ok(Self { inflow: rate as f64 - depth, depth, level: 0.0, at: Duration::ZERO })
     }
 
-    /// What may be moved now, bytes: nothing, or at least one of `unit`, and no more than asked for
-    /// beyond that. Once it is moved, [`Budget::moved`] must be told.
+    /// What may be moved now, bytes: nothing, or all that is wanted, or as much as is ever granted at once. At least
+    /// one of `unit`. Once it is moved, [`Budget::moved`] must be told.
+    ///
+    /// Never only a part of that: each move has its own cost on all CPUs, however little is moved.
     pub fn take(&mut self, now: Duration, wanted: u64, unit: u64) -> u64 {
         // Time that goes backwards brings nothing.
         let passed = now.saturating_sub(self.at);
         self.at = self.at.max(now);
         self.level = (self.level + passed.as_secs_f64() * self.inflow).min(self.depth);
-        let granted = (self.level as u64).min(wanted.max(unit));
-        if granted < unit {
+        let granted = self.at_once(wanted, unit);
+        if self.level < granted {
             return 0;
         }
-        self.level -= granted as f64;
-        granted
+        self.level -= granted;
+        granted as u64
+    }
+
+    fn at_once(&self, wanted: u64, unit: u64) -> f64 {
+        (wanted.max(unit) as f64).min(self.depth.floor())
     }
 
     /// What was granted has been moved by now, but for the bytes that are left.
@@ -66,10 +72,10 @@ impl Budget {
         self.level = (self.level + left as f64).min(self.depth);
     }
 
-    /// How long until `unit` bytes are there.
+    /// How long until [`Budget::take`] grants that.
     #[must_use]
-    pub fn wait_for(&self, unit: u64) -> Duration {
-        let missing = (unit as f64 - self.level).max(0.0);
+    pub fn wait_for(&self, wanted: u64, unit: u64) -> Duration {
+        let missing = (self.at_once(wanted, unit) - self.level).max(0.0);
         // A little more, so that rounding does not cost another wait.
         Duration::from_secs_f64(missing / self.inflow) + Duration::from_millis(1)
     }
@@ -95,7 +101,7 @@ mod tests {
         let mut sum = 0;
         while now < Duration::from_secs(100) {
             sum += budget.take(now, u64::MAX, unit);
-            now += budget.wait_for(unit);
+            now += budget.wait_for(u64::MAX, unit);
         }
         assert!(sum as f64 > 0.85 * 100.0 * rate as f64, "{sum}");
     }

@@ -289,7 +289,9 @@ impl<W: World> Session<'_, W> {
 
     /// Acts, looks, keeps what helped and undoes the rest.
     fn try_out(&mut self) -> Result<(), W::Error> {
-        let steps = self.plan.steps.clone();
+        let mut steps = self.plan.steps.clone();
+        // Threads first: they go at once, pages take their time.
+        steps.sort_by_key(|step| !matches!(step, Step::Pin { .. }));
         let before: Vec<Observation> = self.recent.drain(..).collect();
         let mut done: BTreeMap<u32, Done> = BTreeMap::new();
         for step in &steps {
@@ -403,7 +405,7 @@ impl<W: World> Session<'_, W> {
         while left >= unit && self.world.stop().is_none() {
             let granted = self.budget.take(self.world.now(), left, unit);
             if granted == 0 {
-                let pause = self.budget.wait_for(unit);
+                let pause = self.budget.wait_for(left, unit);
                 self.world.wait(pause);
                 continue;
             }

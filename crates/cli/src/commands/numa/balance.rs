@@ -16,7 +16,7 @@ use pmuscope_numa::act::{ActError, HostOptions, HostWorld, Targets, block_bytes,
 use pmuscope_numa::balance::{
     BalanceError, Budget, Ended, Entry, Event, Options, Stop, Summary, names, run as place,
 };
-use pmuscope_numa::observe::Family;
+use pmuscope_numa::observe::{Family, LEAST_PAGES, PAGES};
 use pmuscope_report::{Balanced, NUMA_BALANCE_SCHEMA, balanced_text, number};
 
 use super::follow::{Ends, Woken, parse_seconds};
@@ -71,6 +71,14 @@ pub(crate) struct Args {
         value_parser = clap::value_parser!(u64).range(3..=1000)
     )]
     blocks: u64,
+    /// Ask for so many pages in each block, of all processes together
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = PAGES,
+        value_parser = clap::value_parser!(u64).range(LEAST_PAGES..)
+    )]
+    pages: u64,
     /// End after so many seconds [default: when the processes end, or at Ctrl-C]
     #[arg(long, value_name = "S", value_parser = parse_seconds)]
     seconds: Option<f64>,
@@ -129,6 +137,7 @@ fn balance(machine: &Machine, args: &Args) -> anyhow::Result<Exit> {
             limit: args.seconds.map(Duration::from_secs_f64),
             folder: state,
             wait: Box::new(wait),
+            pages: args.pages,
             seed: Plan::random_seed(),
         };
         let mut world = HostWorld::new(machine, host).map_err(refused)?;
