@@ -33,6 +33,6 @@ pub use plan::{Plan, Planned};
 pub use rounds::{Done, Watch};
 pub use run_file::{
     Concern, Drift, Guest, Labels, Origin, Program, RawReading, Run, RunFile, SCHEMA, Series,
-    Value, metric, unix_ns,
+    Timeline, TimelineColumn, Value, metric, unix_ns,
 };
 pub use store::{load, parse, save};

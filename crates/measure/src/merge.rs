@@ -1,6 +1,6 @@
 //! Run files of parts put together, and taken apart again by a label.
 
-use crate::run_file::{Labels, Run, RunFile, Series};
+use crate::run_file::{Labels, Run, RunFile, Series, Timeline};
 
 impl RunFile {
     /// Adds all runs and figures of `part`, each with `labels` besides its own. Its rounds follow those
@@ -20,6 +20,9 @@ impl RunFile {
                 labels: with(run.labels),
                 ..run
             });
+        }
+        for timeline in part.timelines {
+            self.timelines.push(Timeline { run: base + timeline.run, ..timeline });
         }
         for series in part.series {
             let labels = with(series.labels);
@@ -52,6 +55,8 @@ impl RunFile {
         let mut part = self.clone();
         part.runs.retain(|run| is(&run.labels));
         part.series.retain(|series| is(&series.labels));
+        let runs: Vec<usize> = part.runs.iter().map(|run| run.index).collect();
+        part.timelines.retain(|timeline| runs.contains(&timeline.run));
         part.runs.iter_mut().for_each(|run| drop(run.labels.remove(key)));
         part.series.iter_mut().for_each(|series| drop(series.labels.remove(key)));
         part
@@ -92,6 +97,7 @@ mod tests {
                 units: Default::default(),
             });
             file.add(index, &labels("arm", "BASE"), "time", ("s", Origin::Program), Ok(seconds));
+            file.timelines.push(Timeline { run: index, ..Timeline::default() });
         }
         file
     }
@@ -110,6 +116,7 @@ mod tests {
         assert_eq!(a.series[0].labels, labels("arm", "BASE"));
         assert_eq!(a.series[0].numbers(), [1.0, 1.0, 3.0, 3.0]);
         assert!(a.series[0].values.iter().all(|v| a.runs.iter().any(|r| r.index == v.run)));
+        assert_eq!(a.timelines.iter().map(|t| t.run).collect::<Vec<_>>(), [0, 1, 4, 5]);
         assert_eq!(whole.part("cell", "c").runs.len(), 0);
     }
 }

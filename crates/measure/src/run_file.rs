@@ -77,6 +77,9 @@ pub struct RunFile {
     pub runs: Vec<Run>,
     /// Every figure of every run.
     pub series: Vec<Series>,
+    /// What was looked at again and again during runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub timelines: Vec<Timeline>,
 }
 
 /// A virtual machine that runs were made in.
@@ -197,6 +200,39 @@ pub struct Series {
     pub values: Vec<Value>,
 }
 
+/// What was looked at again and again during one run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Timeline {
+    /// [`Run::index`].
+    pub run: usize,
+    /// When each look was, seconds since the work began, ascending.
+    pub at_s: Vec<f64>,
+    /// What was seen, a value for each look.
+    pub columns: Vec<TimelineColumn>,
+}
+
+/// One figure of a [`Timeline`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TimelineColumn {
+    /// Name of the figure.
+    pub metric: String,
+    /// Unit, as in [`Series`].
+    pub unit: String,
+    /// Where the numbers come from.
+    pub origin: Origin,
+    /// As many as looks; `None`: nothing could be seen then.
+    pub values: Vec<Option<f64>>,
+}
+
+impl Timeline {
+    /// The values of a figure; none if there are none of it.
+    #[must_use]
+    pub fn column(&self, metric: &str) -> &[Option<f64>] {
+        let column = self.columns.iter().find(|column| column.metric == metric);
+        column.map_or(&[], |column| &column.values)
+    }
+}
+
 /// Where a number comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -300,6 +336,7 @@ impl RunFile {
             drift: Vec::new(),
             runs: Vec::new(),
             series: Vec::new(),
+            timelines: Vec::new(),
         }
     }
 

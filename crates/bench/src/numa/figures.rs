@@ -2,10 +2,9 @@
 
 use pmuscope_machine::{NumaCounters, place};
 use pmuscope_measure::{Labels, Origin, RunFile, metric};
-use pmuscope_numa::convergence::{Convergence, Criterion};
+use pmuscope_stats::mean;
 use pmuscope_workloads::{Facts, MemoryFacts};
 
-use super::suite::Kind;
 use super::watched::Watched;
 
 /// Share of accesses that are local if threads use their memory evenly, at the end.
@@ -53,16 +52,10 @@ pub const PING_PONG: &str = "moves_per_page";
 /// CPU seconds that watching took.
 pub const MONITOR: &str = "monitor";
 
-const GB: f64 = 1e9;
-
 /// Figures of a run with its place in the file.
 pub(super) struct Figures<'a> {
     pub(super) run: usize,
     pub(super) labels: &'a Labels,
-    pub(super) kind: Kind,
-    /// Everything was bound: nothing can converge.
-    pub(super) is_bound: bool,
-    pub(super) criterion: Criterion,
 }
 
 impl Figures<'_> {
@@ -76,54 +69,29 @@ impl Figures<'_> {
         file.add(self.run, self.labels, name, kind, value);
     }
 
-    /// Adds all.
+    /// Adds all that the run tells by itself; what follows from the bound is judged later.
     pub(super) fn all(&self, file: &mut RunFile, facts: &Facts, watched: &Watched) {
         let Some(memory) = &facts.memory else { return };
-        let found = watched.convergence(&self.criterion);
-        self.placement(file, watched, found);
-        self.speed(file, memory, watched, found);
+        self.placement(file, watched);
+        self.speed(file, memory);
         self.cost(file, memory, watched);
+        file.timelines.push(watched.looks.timeline(self.run, memory.emulated));
     }
 
-    fn placement(&self, file: &mut RunFile, watched: &Watched, found: Option<Convergence>) {
+    fn placement(&self, file: &mut RunFile, watched: &Watched) {
         let unseen =
             || watched.why.clone().unwrap_or_else(|| "it ended before it was seen".to_owned());
-        let last = watched.looks.last();
+        let looks = &watched.looks.0;
         let estimate = ("", Origin::Estimate);
-        let locality = last.and_then(|look| look.locality);
+        let locality = looks.last().and_then(|look| look.locality);
         self.add(file, LOCALITY, estimate, locality.ok_or_else(unseen));
-        let values: Vec<f64> = watched.looks.iter().filter_map(|look| look.value).collect();
-        self.add(file, PLACED, estimate, last.and_then(|look| look.value).ok_or_else(unseen));
-        let mean = (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
-        self.add(file, PLACED_MEAN, estimate, mean.ok_or_else(unseen));
-        if self.is_bound {
-            return;
-        }
-        let Some(found) = found else { return };
-        let clock = ("s", Origin::Clock);
-        let never = || format!("> {:.1} s: not within the time watched", found.watched_s);
-        self.add(file, CONVERGED, clock, found.after_s.ok_or_else(never));
-        self.add(file, AT_ONCE, estimate, Ok(f64::from(u8::from(found.from_the_start))));
-        self.add(file, GOOD_SHARE, estimate, Ok(found.share));
-        self.add(file, LOST, ("", Origin::Estimate), Ok(found.lost as f64));
-        let again = watched.convergence_again(&self.criterion);
-        if !again.is_empty() {
-            let times: Option<Vec<f64>> = again.iter().copied().collect();
-            let mean = times.map(|times| times.iter().sum::<f64>() / times.len() as f64);
-            let missed = again.iter().filter(|time| time.is_none()).count();
-            let why =
-                || format!("after {missed} of {} perturbations it was not good again", again.len());
-            self.add(file, CONVERGED_AGAIN, clock, mean.ok_or_else(why));
-        }
+        let values: Vec<f64> = looks.iter().filter_map(|look| look.value).collect();
+        let placed = looks.last().and_then(|look| look.value);
+        self.add(file, PLACED, estimate, placed.ok_or_else(unseen));
+        self.add(file, PLACED_MEAN, estimate, mean(&values).ok_or_else(unseen));
     }
 
-    fn speed(
-        &self,
-        file: &mut RunFile,
-        memory: &MemoryFacts,
-        watched: &Watched,
-        found: Option<Convergence>,
-    ) {
+    fn speed(&self, file: &mut RunFile, memory: &MemoryFacts) {
         let kind = ("GB/s", Origin::Program);
         let none = || {
             let why = if memory.emulated {
@@ -136,18 +104,9 @@ impl Figures<'_> {
         self.add(file, SPEED, kind, memory.gb_per_s.ok_or_else(none));
         let speeds: Vec<f64> =
             memory.by_thread.iter().filter_map(|thread| thread.gb_per_s).collect();
-        let each = (!speeds.is_empty()).then(|| speeds.iter().sum::<f64>() / speeds.len() as f64);
-        self.add(file, SPEED_THREAD, kind, each.ok_or_else(none));
+        self.add(file, SPEED_THREAD, kind, mean(&speeds).ok_or_else(none));
         if let Some(spread) = memory.spread {
             self.add(file, SPREAD, ("", Origin::Program), Ok(spread));
-        }
-        if self.kind == Kind::Bandwidth && !self.is_bound && !memory.emulated {
-            let at = found.and_then(|found| found.after_s).unwrap_or(f64::INFINITY);
-            let (before, after) = watched.speeds_around(at);
-            let gb =
-                |speed: Option<f64>, why: &str| speed.map(|b| b / GB).ok_or_else(|| why.to_owned());
-            self.add(file, SPEED_BEFORE, kind, gb(before, "it had converged from the start"));
-            self.add(file, SPEED_AFTER, kind, gb(after, "it did not converge"));
         }
         self.add(file, BYTES, ("B", Origin::Program), Ok(memory.bytes as f64));
     }

@@ -117,8 +117,11 @@ impl Fitted {
         let scale = scale.into_iter().fold(1.0, f64::min);
         let mut test = test.clone();
         test.options.sizes = scaled(options.sizes, scale);
-        let group_threads = if options.sizes.process > 0 { options.threads } else { 1 };
-        let group_bytes = test.options.sizes.process.max(test.options.sizes.thread);
+        let sizes = test.options.sizes;
+        let (group_threads, group_bytes) = match is_shared(options) {
+            true => (options.threads, of_process(sizes, options.threads)),
+            false => (1, sizes.thread),
+        };
         let cpus: usize = room.nodes.iter().map(|node| node.cpus.len()).sum();
         let fits_node = group_threads <= room.least_cpus()
             && room.least_free().is_none_or(|free| group_bytes <= free)
@@ -163,7 +166,7 @@ impl Fitted {
     fn homes(&self, nodes: usize) -> Vec<usize> {
         let options = &self.test.options;
         let tasks = options.tasks();
-        let by_process = self.fits_node && options.sizes.process > 0;
+        let by_process = self.fits_node && is_shared(options);
         (0..tasks)
             .map(|task| {
                 if by_process {
@@ -282,14 +285,23 @@ pub enum Binding {
     WeightedInterleave,
 }
 
+/// Whether threads of a process use the same memory: then they belong on one node, else each with its own.
+fn is_shared(options: &Options) -> bool {
+    options.sizes.process > 0 || options.phases > 1
+}
+
+fn of_process(sizes: Sizes, threads: usize) -> u64 {
+    sizes.process.saturating_add(sizes.thread.saturating_mul(threads as u64))
+}
+
 /// Bytes of the fullest node under the best binding.
 fn most_on_a_node(test: &Test, nodes: usize) -> u64 {
     let options = &test.options;
-    let Sizes { global, process, thread, .. } = options.sizes;
-    let of_process = process.saturating_add(thread.saturating_mul(options.threads as u64));
-    let (each, groups) = match process {
-        0 => (thread, options.tasks()),
-        _ => (of_process, options.processes),
+    let Sizes { global, thread, .. } = options.sizes;
+    let of_process = of_process(options.sizes, options.threads);
+    let (each, groups) = match is_shared(options) {
+        true => (of_process, options.processes),
+        false => (thread, options.tasks()),
     };
     let together = each.saturating_mul(groups.div_ceil(nodes.max(1)) as u64).saturating_add(global);
     if test.placed.is_some() {
@@ -370,6 +382,12 @@ mod tests {
         let room = room(2, 4, 8 << 30);
         let best = fitted("1x8-bw-thread", &room).bound(Binding::Best, &room).unwrap();
         assert_eq!(lists(&best.memory_nodes), ["0", "0", "0", "0", "1", "1", "1", "1"]);
+        // Two processes whose threads pass their memory on: each process on a node.
+        let four = self::room(4, 4, 8 << 30);
+        let best = fitted("phases", &four).bound(Binding::Best, &four).unwrap();
+        assert_eq!(lists(&best.memory_nodes), ["0", "0", "0", "0", "1", "1", "1", "1"]);
+        let narrow = self::room(2, 3, 8 << 30);
+        assert_eq!(fitted("phases", &narrow).judge, Judge::Evenness);
     }
 
     #[test]

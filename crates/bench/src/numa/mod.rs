@@ -13,6 +13,8 @@
 
 mod figures;
 mod fit;
+mod judged;
+mod looks;
 mod policy;
 mod program;
 mod run;
@@ -226,14 +228,8 @@ pub fn numa(
             why: None,
             units: Default::default(),
         });
-        let figures = Figures {
-            run,
-            labels: &labels,
-            kind: arm.fitted.test.kind,
-            is_bound: arm.policy.is_bound() || arm.fitted.test.placed.is_some(),
-            criterion: options.criterion,
-        };
-        figures.all(file, &facts, &watched);
+        Figures { run, labels: &labels }.all(file, &facts, &watched);
+        judged::judge(file, &options.tests, &options.criterion);
         Ok(true)
     };
     plan.make_runs(file, watch, is_made, make)
@@ -266,7 +262,14 @@ pub fn describe(options: &Options, file: &mut RunFile) {
     if let Some(every) = options.perturb {
         set("perturb_s", every.to_string());
     }
-    for left_out in options.arms().1 {
+    let mut left_out = options.arms().1;
+    if !options.policies.contains(&Policy::Best) {
+        left_out.push(
+            "policy best does not run: converged is judged against the best that can be, 1.00"
+                .to_owned(),
+        );
+    }
+    for left_out in left_out {
         if !file.notices.contains(&left_out) {
             file.notices.push(left_out);
         }

@@ -112,9 +112,10 @@ impl Policy {
         }
     }
 
-    /// The program beside, with how it is ended.
+    /// The program beside, with how it is ended. Our own looks at as many pages as
+    /// whoever watches the run.
     #[must_use]
-    pub fn companion(self, own: &Path, pids: &[u32]) -> Option<Companion> {
+    pub fn companion(self, own: &Path, pids: &[u32], pages: u64) -> Option<Companion> {
         let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
         match self {
             Self::Numad => Some(Companion {
@@ -129,9 +130,11 @@ impl Policy {
             Self::Balance => {
                 let pids = pids.join(",");
                 let program = own.to_string_lossy();
-                // Decisions within seconds: a test may take ten.
-                let flags = ["numa", "balance", "-I", "250", "--blocks", "3", "-p"];
-                Some(Companion { start: words(&program, flags, [&*pids]), end: None })
+                let pages = pages.to_string();
+                // Decided and done within seconds: a test may take ten.
+                let flags = ["numa", "balance", "-I", "250", "--blocks", "3", "--budget", "256M"];
+                let more = ["--pages", &*pages, "-p", &pids];
+                Some(Companion { start: words(&program, flags, more), end: None })
             }
             _ => None,
         }
@@ -245,14 +248,12 @@ mod tests {
     #[test]
     fn a_companion_is_told_which_processes() {
         let own = Path::new("/bin/pmuscope");
-        let balance = Policy::Balance.companion(own, &[7, 9]).unwrap();
-        assert_eq!(
-            balance.start,
-            ["/bin/pmuscope", "numa", "balance", "-I", "250", "--blocks", "3", "-p", "7,9"]
-        );
-        let numad = Policy::Numad.companion(own, &[7, 9]).unwrap();
+        let balance = Policy::Balance.companion(own, &[7, 9], 100).unwrap();
+        assert_eq!(balance.start[..3], ["/bin/pmuscope", "numa", "balance"]);
+        assert!(balance.start.ends_with(&["--pages", "100", "-p", "7,9"].map(OsString::from)));
+        let numad = Policy::Numad.companion(own, &[7, 9], 100).unwrap();
         assert_eq!(numad.start[5..], ["-p", "7", "-p", "9"]);
-        assert_eq!(Policy::On.companion(own, &[7]), None);
+        assert_eq!(Policy::On.companion(own, &[7], 100), None);
     }
 
     #[test]

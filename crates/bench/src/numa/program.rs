@@ -173,7 +173,7 @@ fn run(
     let mut child = spawned.map_err(failed)?;
     let (begun, pid, stdout) = (Instant::now(), child.id(), child.stdout.take());
     let before = machine.numa_counters().ok();
-    let companion = policy.companion(&options.program, &[pid]).map(|companion| {
+    let companion = policy.companion(&options.program, &[pid], options.pages).map(|companion| {
         let program = companion.program().display().to_string();
         let failed = |source| RunError::Companion { policy: policy.name(), program, source };
         companion.start().map_err(failed)

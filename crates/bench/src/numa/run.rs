@@ -111,7 +111,7 @@ fn watch_run(
 ) -> Result<Watched, RunError> {
     let Some(control) = begun(path, ended, stop)? else { return Ok(Watched::default()) };
     let pids: Vec<u32> = control.areas()?.iter().map(|area| area.pid).collect();
-    let companion = match policy.companion(context.program, &distinct(pids)) {
+    let companion = match policy.companion(context.program, &distinct(pids), watching.pages) {
         None => None,
         Some(companion) => {
             let program = companion.program().display().to_string();

@@ -26,6 +26,14 @@ fn small_tests_run_under_every_policy_that_needs_no_right() {
     if file.parameters["nodes"] == "1" {
         assert!(numbers("locality").iter().all(|&locality| locality == 1.0), "{text}");
     }
+    assert_eq!(file.timelines.len(), 24);
+    let emulated = !file.machine["surroundings"]["emulator"].is_null();
+    for timeline in &file.timelines {
+        assert!(!timeline.at_s.is_empty() && timeline.at_s.is_sorted(), "{timeline:?}");
+        assert_eq!(timeline.column("speed").len(), if emulated { 0 } else { timeline.at_s.len() });
+        let bytes: Vec<f64> = timeline.column("bytes").iter().map(|bytes| bytes.unwrap()).collect();
+        assert!(bytes.is_sorted() && bytes.len() == timeline.at_s.len(), "{timeline:?}");
+    }
     scratch.pmuscope(["compare", "numa.json", "numa.json"]).exits(0).prints("locality");
 }
 
@@ -43,6 +51,7 @@ fn what_was_broken_off_is_gone_on_with() {
     let whole = file.runs.clone();
     // As it was after the first run.
     file.runs.truncate(1);
+    file.timelines.truncate(1);
     file.series.iter_mut().for_each(|series| series.values.retain(|value| value.run == 0));
     std::fs::write(scratch.path("r.json"), serde_json::to_string(&file).unwrap()).unwrap();
     scratch.pmuscope(args().chain(&["--resume"])).exits(0);
