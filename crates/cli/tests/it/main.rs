@@ -40,6 +40,7 @@ mod numa;
 mod numa_advise;
 mod numa_balance;
 mod numa_guests;
+mod numa_limits;
 mod numa_show;
 mod outputs;
 mod peers;

@@ -65,19 +65,30 @@ balance() {
 "#;
 
 fn guest(scratch: &Scratch, nodes: &str, script: &str) -> Outcome {
+    guest_with(scratch, nodes, &[], script)
+}
+
+/// The same with programs of this machine.
+pub(crate) fn guest_with(
+    scratch: &Scratch,
+    nodes: &str,
+    programs: &[&str],
+    script: &str,
+) -> Outcome {
     write_script(scratch, "job", &format!("{SHELL}{script}"));
     let machine = ["run", "--nodes", nodes, "--cpus", "8", "--memory", "1G", "--timeout", "600"];
+    let programs = programs.iter().flat_map(|program| ["--file", program]);
     // The kernel is not to do the same meanwhile.
     let set = ["--set", "kernel.numa_balancing=0", "--file", "job"];
     let job = ["--", "workload", "command", "--", "./job"];
-    lab(scratch, machine.iter().chain(&set).chain(&job))
+    lab(scratch, machine.into_iter().chain(set).chain(programs).chain(job))
 }
 
-fn json(scratch: &Scratch, name: &str) -> Value {
+pub(crate) fn json(scratch: &Scratch, name: &str) -> Value {
     serde_json::from_str(&std::fs::read_to_string(scratch.path(name)).unwrap()).unwrap()
 }
 
-fn log(scratch: &Scratch, name: &str) -> Vec<Value> {
+pub(crate) fn log(scratch: &Scratch, name: &str) -> Vec<Value> {
     let text = std::fs::read_to_string(scratch.path(name)).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -189,4 +200,36 @@ wait $balance; echo ended: $?
     let ended = json(&scratch, "ended.json");
     assert_eq!(ended["ended"], "gone", "{ended}");
     assert!(ended["processes"][0]["before"].as_f64().is_some(), "{ended}");
+}
+
+#[test]
+fn full_two_processes_get_a_node_each_and_one_that_fits_none_is_no_less_local() {
+    skip_unless!(need_guests("x86_64", "6.1"));
+    let scratch = Scratch::new();
+    // Nodes of two CPUs.
+    let script = r#"
+work --processes 2 --threads 2 --process 16M --first-touch node0
+two=
+while [ -z "$two" ]; do read -r one two </proc/$parent/task/$parent/children; done
+kid=$one,${two% }
+balance pair '"round":2'
+kill $balance; wait $balance
+kill -9 $one $two $parent; wait $parent
+work --threads 3 --process 16M
+balance wide '"round":4'
+kill $balance; wait $balance
+end_work
+"#;
+    guest(&scratch, "4", script).exits(0);
+    let share = |process: &Value, name: &str| process[name].as_f64().unwrap();
+    let processes = |name: &str| json(&scratch, name)["processes"].as_array().unwrap().clone();
+    let pair = processes("pair.json");
+    assert_eq!(pair.len(), 2, "{pair:?}");
+    for process in &pair {
+        assert!(share(process, "after") >= 0.9, "{pair:?}");
+    }
+    for process in processes("wide.json") {
+        // Threads that may wander make it uncertain by so much.
+        assert!(share(&process, "after") >= share(&process, "before") - 0.1, "{process}");
+    }
 }

@@ -1,0 +1,79 @@
+//! What cpusets and users forbid: placement stays within it, and what is refused says which right is missing.
+
+use serde_json::Value;
+
+use crate::harness::{Scratch, need_program, skip_unless};
+use crate::lab::need_guests;
+use crate::numa_balance::{guest_with, json, log};
+
+/// `inside GROUP COMMAND…`: runs it with that cpuset. Node 1 has CPUs 4 to 7.
+const CPUSETS: &str = r#"
+groups=/sys/fs/cgroup
+echo +cpuset >$groups/cgroup.subtree_control
+# group NAME CPUS MEMORY-NODES
+group() { mkdir $groups/$1; echo $2 >$groups/$1/cpuset.cpus; echo $3 >$groups/$1/cpuset.mems; }
+inside() { group=$groups/$1; shift; sh -c "echo \$\$ >$group/cgroup.procs; exec $*"; }
+"#;
+
+#[test]
+fn cpusets_that_exclude_nodes_hold() {
+    skip_unless!(need_guests("x86_64", "6.1"));
+    let scratch = Scratch::new();
+    let script = r#"
+group one 4-7 1
+bench="pmuscope bench numa --suite guest --tests 2x1-bw-process -r 1 --seconds 1"
+inside one $bench --policies best,worst,as-is --json >bench.json
+inside one pmuscope workload memory --cpus 0 --thread 1M --rounds 1; echo cpu outside: $?
+inside one pmuscope workload memory --policy bind:0 --thread 1M --rounds 1; echo node outside: $?
+# Threads on node 1, and memory that may lie on node 0 only.
+group apart 4-7 0
+work --threads 2 --process 16M
+echo $kid >$groups/apart/cgroup.procs
+balance apart '"round":3'
+kill $balance; wait $balance
+allowed afterwards $kid
+end_work
+"#;
+    let programs = ["/bin/mkdir"];
+    let outcome = guest_with(&scratch, "2", &programs, &format!("{CPUSETS}{script}"));
+    outcome.exits(0);
+    let bench = json(&scratch, "bench.json");
+    assert_eq!(bench["parameters"]["nodes"], "1", "{bench}");
+    let policies: Vec<&Value> =
+        bench["runs"].as_array().unwrap().iter().map(|run| &run["labels"]["policy"]).collect();
+    assert!(policies.len() == 2 && !policies.contains(&&"worst".into()), "{policies:?}");
+    let told = bench["notices"].to_string();
+    assert!(told.contains("there is no worst binding"), "{told}");
+    outcome.prints("cpu outside: 2\n").prints("node outside: 2\n");
+    let log = log(&scratch, "apart.jsonl");
+    let acts = ["pinned", "moved"];
+    assert!(!log.iter().any(|entry| acts.iter().any(|act| entry["event"] == *act)), "{log:?}");
+    outcome.prints("afterwards: 4-7\n");
+    let plan = json(&scratch, "apart.json");
+    let step = &plan["plan"]["steps"][0];
+    let reason = step["reason"].as_str().unwrap_or_default();
+    assert!(step["step"] == "leave" && !reason.is_empty(), "{}", plan["plan"]);
+}
+
+#[test]
+fn another_users_process_is_left_alone_and_the_right_named() {
+    skip_unless!(need_guests("x86_64", "6.1"));
+    skip_unless!(need_program("setpriv", "--version"));
+    let scratch = Scratch::new();
+    let script = r#"
+work --threads 2 --process 16M --policy bind:1
+other="setpriv --reuid 1000 --regid 1000 --clear-groups"
+export PMUSCOPE_STATE=/dev/shm/other
+for what in balance advise show; do
+  $other pmuscope numa $what -p $kid --seconds 1; echo $what: $?
+done
+allowed afterwards $kid
+end_work
+"#;
+    let outcome = guest_with(&scratch, "2", &["/usr/bin/setpriv"], script);
+    outcome.exits(0).prints("afterwards: 0-7\n");
+    for what in ["balance", "advise", "show"] {
+        outcome.prints(&format!("{what}: 3\n"));
+    }
+    outcome.complains("another user's").complains("CAP_SYS_PTRACE").complains("sudo pmuscope");
+}
