@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::harness::{Outcome, Scratch, skip_unless};
+use crate::harness::{Outcome, Scratch, need_full, skip_unless};
 use crate::json::is_documented;
 use crate::lab::{lab, need_guests, write_script};
 
@@ -204,6 +204,7 @@ wait $balance; echo ended: $?
 
 #[test]
 fn full_two_processes_get_a_node_each_and_one_that_fits_none_is_no_less_local() {
+    skip_unless!(need_full());
     skip_unless!(need_guests("x86_64", "6.1"));
     let scratch = Scratch::new();
     // Nodes of two CPUs.
