@@ -28,6 +28,7 @@ use std::time::{Duration, SystemTime};
 use pmuscope_machine::{Machine, Topology};
 use pmuscope_measure::{Labels, MeasureError, Plan, Planned, Run, RunFile, Watch, unix_ns};
 use pmuscope_numa::convergence::{Criterion, Judge};
+use pmuscope_workloads::WorkloadError;
 use pmuscope_workloads::memory::Options as Work;
 
 pub use figures::{
@@ -213,21 +214,31 @@ pub fn numa(
         if stop() {
             return Ok(false);
         }
-        let failed = |source| Error::Run { test: arm.fitted.test.name.clone(), source };
-        let (facts, watched) = ran.map_err(failed)?;
         let labels = arm.labels();
         let run = file.runs.len();
-        file.runs.push(Run {
+        let made = Run {
             index: run,
             order: planned.order,
             round: Some(planned.round),
             labels: labels.clone(),
             started: unix_ns(started),
-            duration_s: facts.time_s,
+            duration_s: started.elapsed().map_or(0.0, |time| time.as_secs_f64()),
             exit: Some(0),
             why: None,
             units: Default::default(),
-        });
+        };
+        let (facts, watched) = match ran {
+            Ok(seen) => seen,
+            // Killed for its memory, say. Others may well run.
+            Err(RunError::Workload(error @ WorkloadError::System { .. })) => {
+                file.runs.push(Run { exit: None, why: Some(error.to_string()), ..made });
+                return Ok(true);
+            }
+            Err(source) => {
+                return Err(Error::Run { test: arm.fitted.test.name.clone(), source });
+            }
+        };
+        file.runs.push(Run { duration_s: facts.time_s, ..made });
         Figures { run, labels: &labels }.all(file, &facts, &watched);
         judged::judge(file, &options.tests, &options.criterion);
         Ok(true)

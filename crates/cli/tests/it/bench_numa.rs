@@ -1,6 +1,8 @@
 //! `bench numa` on this machine: every workload runs, results are whole, and can be gone on with.
 
+use pmuscope_machine::Machine;
 use pmuscope_measure::RunFile;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::harness::Scratch;
 
@@ -59,6 +61,29 @@ fn what_was_broken_off_is_gone_on_with() {
     assert_eq!((file.runs.len(), &file.runs[0]), (2, &whole[0]));
     let other = ["bench", "numa", "--tests", "4x1-convergence", "--resume", "--json", "r.json"];
     scratch.pmuscope(other).exits(2).complains("is of other tests");
+}
+
+#[test]
+fn a_run_whose_process_is_killed_is_missing_and_the_others_are_made() {
+    let scratch = Scratch::new();
+    let how = ["bench", "numa", "--suite", "guest", "--tests", "2x1-bw-process", "-r", "2"];
+    let more = ["--policies", "as-is", "--seconds", "2", "--json", "r.json"];
+    let started = scratch.start(how.iter().chain(&more));
+    let machine = Machine::host();
+    let mut worker = None;
+    started.wait_until(|| {
+        worker = machine.children(started.pid()).unwrap_or_default().first().copied();
+        worker.is_some()
+    });
+    let worker = Pid::from_raw(worker.unwrap().cast_signed()).unwrap();
+    kill_process(worker, Signal::KILL).unwrap();
+    let outcome = started.ends();
+    outcome.exits(1).prints("2x1-bw-process under as-is failed: ").prints("SIGKILL");
+    let text = std::fs::read_to_string(scratch.path("r.json")).unwrap();
+    let file: RunFile = serde_json::from_str(&text).unwrap();
+    let made: Vec<bool> = file.runs.iter().map(|run| run.exit == Some(0)).collect();
+    assert_eq!(made, [false, true], "{text}");
+    assert_eq!(file.timelines.iter().map(|timeline| timeline.run).collect::<Vec<_>>(), [1]);
 }
 
 #[test]

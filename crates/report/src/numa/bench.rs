@@ -51,6 +51,7 @@ pub fn bench_numa_text(file: &RunFile, style: &Style) -> String {
     if out.contains('*') {
         out += "\n* the best of a row, unlike all others of it (Welch's test, Holm, 5 %); best and worst are bounds\n";
     }
+    out += &failed(file);
     for notice in &file.notices {
         let _ = write!(out, "\n{}.\n", escape(notice));
     }
@@ -110,6 +111,22 @@ fn head(file: &RunFile) -> String {
             ""
         },
     )
+}
+
+/// Runs that are missing above, and why.
+fn failed(file: &RunFile) -> String {
+    let mut out = String::new();
+    for run in file.runs.iter().filter(|run| run.exit != Some(0)) {
+        let label = |key: &str| run.labels.get(key).map_or("-", |name| name);
+        let why = match (&run.why, run.exit) {
+            (Some(why), _) => why.clone(),
+            (None, Some(status)) => format!("it ended with status {status}"),
+            (None, None) => "it has no status".to_owned(),
+        };
+        let (test, policy, why) = (escape(label(TEST)), escape(label(POLICY)), escape(&why));
+        let _ = write!(out, "\n{test} under {policy} failed: {why}.\n");
+    }
+    out
 }
 
 fn is_emulated(file: &RunFile) -> bool {
@@ -391,6 +408,18 @@ mod tests {
 
         one thing was left out.
         ");
+    }
+
+    #[test]
+    fn a_run_that_failed_is_told_of() {
+        let mut file = file();
+        file.runs[4].exit = None;
+        file.runs[4].why = Some("process 2 of 8: SIGKILL".to_owned());
+        let text = bench_numa_text(&file, &Style::PLAIN);
+        assert!(
+            text.contains("2x3-convergence under off failed: process 2 of 8: SIGKILL."),
+            "{text}"
+        );
     }
 
     #[test]
