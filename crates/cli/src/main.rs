@@ -5,6 +5,7 @@ mod commands;
 mod exit;
 mod signals;
 mod terminal;
+mod version;
 
 use clap::Parser;
 
@@ -12,7 +13,8 @@ use crate::commands::Command;
 
 /// Performance toolkit for Linux: where the time goes, without the profiler changing the answer.
 #[derive(Debug, Parser)]
-#[command(name = "pmuscope", version, propagate_version = true, max_term_width = 100)]
+#[command(name = "pmuscope", version, long_version = version::LONG)]
+#[command(propagate_version = true, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -26,10 +26,34 @@ fn every_command_has_help() {
 
 #[test]
 fn version_is_that_of_the_crate() {
+    let short = concat!("pmuscope ", env!("CARGO_PKG_VERSION"), "\n");
+    let version = Scratch::new().pmuscope(["-V"]);
+    version.exits(0).is_silent();
+    assert_eq!(version.stdout, short, "{version}");
+    Scratch::new().pmuscope(["record", "--version"]).exits(0).prints(env!("CARGO_PKG_VERSION"));
+}
+
+/// The parts of `--version`, from the build that tests are of.
+#[test]
+fn version_tells_which_build_it_is() {
     let version = Scratch::new().pmuscope(["--version"]);
     version.exits(0).is_silent();
-    assert_eq!(version.stdout, concat!("pmuscope ", env!("CARGO_PKG_VERSION"), "\n"), "{version}");
-    Scratch::new().pmuscope(["record", "--version"]).exits(0).prints(env!("CARGO_PKG_VERSION"));
+    let value = |name: &str| {
+        let mut lines = version.stdout.lines().filter_map(|line| line.strip_prefix(name));
+        lines.next().unwrap_or_else(|| panic!("no {name}\n{version}")).to_owned()
+    };
+    assert_eq!(value("pmuscope "), env!("CARGO_PKG_VERSION"));
+    assert!(value("target: ").starts_with(std::env::consts::ARCH), "{version}");
+    let profile = if cfg!(debug_assertions) { "debug, " } else { "release, " };
+    assert!(value("profile: ").starts_with(profile), "{version}");
+    assert!(value("compiler: ").starts_with("rustc 1."), "{version}");
+    let features = if cfg!(feature = "parquet") { "parquet" } else { "none" };
+    assert_eq!(value("features: "), features);
+    // A commit of 12 digits, or why there is none.
+    let commit = value("commit: ");
+    let id = commit.trim_end_matches(", with changes");
+    let is_commit = id.len() >= 12 && id.chars().all(|digit| digit.is_ascii_hexdigit());
+    assert!(is_commit || commit.starts_with("- ("), "{version}");
 }
 
 #[test]
