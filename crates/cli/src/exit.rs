@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use pmuscope_report::escape_lines;
+
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -83,7 +85,8 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if is_broken_pipe(error) {
         return Exit::Done.into();
     }
-    eprintln!("pmuscope: {error:#}");
+    // Names of files and processes are in it.
+    eprintln!("pmuscope: {}", escape_lines(&format!("{error:#}")));
     error.downcast_ref::<Failure>().map_or(Exit::BadInput, |failure| failure.exit).into()
 }
 

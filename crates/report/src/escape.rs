@@ -16,6 +16,15 @@ pub fn escape(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// [`escape`] for a text of several lines: it keeps its line breaks.
+pub fn escape_lines(text: &str) -> Cow<'_, str> {
+    if !text.contains(|c| c != '\n' && is_unsafe(c)) {
+        return Cow::Borrowed(text);
+    }
+    let lines: Vec<_> = text.split('\n').map(escape).collect();
+    Cow::Owned(lines.join("\n"))
+}
+
 /// [`escape`] for bytes that should be UTF-8; others appear as `\xff`.
 pub fn escape_bytes(bytes: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(bytes) {
@@ -52,6 +61,12 @@ pub(crate) fn is_unsafe(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_stay_lines() {
+        assert!(matches!(escape_lines("a\nb\n"), Cow::Borrowed("a\nb\n")));
+        assert_eq!(escape_lines("a\u{1b}\n\tb\n"), "a\\x1b\n\\tb\n");
+    }
 
     #[test]
     fn printable_text_stays() {

@@ -44,7 +44,7 @@ pub use counts::counts_text;
 pub use counts_lines::{LineFormat, counts_lines, intervals_text};
 pub use diff::{DIFF_SCHEMA, DiffReport, DiffView, diff_text};
 pub use envelope::{Envelope, Tool, to_json};
-pub use escape::{escape, escape_bytes};
+pub use escape::{escape, escape_bytes, escape_lines};
 pub use events::{Here, LIST_SCHEMA, ListReport, ListView, details_text, list_text};
 pub use flame::{Flame, FlameLimits, FlatRow, Frame, Legend, Painter, Tint, flame_svg};
 pub use functions::functions_text;

@@ -25,6 +25,7 @@ mod guest_shell;
 mod harness;
 #[path = "../../../profile/tests/it/hit_file.rs"]
 mod hit_file;
+mod hostile;
 mod json;
 mod killed;
 mod lab;

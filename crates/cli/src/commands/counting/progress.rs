@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use pmuscope_measure::{Done, MeasureError, RunFile, Watch};
-use pmuscope_report::number;
+use pmuscope_report::{escape_lines, number};
 
 use crate::commands::bench::runs::keep;
 
@@ -59,7 +59,8 @@ impl Watch for Progress<'_> {
     fn failed(&mut self, exit: u8, output: &str) {
         let end: Vec<&str> = output.lines().rev().take(3).collect();
         let end: Vec<&str> = end.into_iter().rev().collect();
-        eprintln!("pmuscope: the program ended with status {exit}: {}", end.join(" | "));
+        let end = end.join(" | ");
+        eprintln!("pmuscope: the program ended with status {exit}: {}", escape_lines(&end));
     }
 
     fn keep(&mut self, file: &RunFile) -> Result<(), MeasureError> {

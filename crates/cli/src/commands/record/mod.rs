@@ -14,6 +14,7 @@ use std::os::fd::AsFd as _;
 use pmuscope_counters::{CountersError, Host};
 use pmuscope_machine::Machine;
 use pmuscope_recorder::{RecorderError, Signals};
+use pmuscope_report::escape_lines;
 
 use crate::exit::{Exit, failure};
 use crate::signals;
@@ -26,12 +27,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let has_command = !args.command.is_empty();
     let plan = convert::convert(args, &machine)?;
     if !plan.quiet {
-        plan.notices.iter().for_each(|notice| eprintln!("pmuscope: {notice}"));
+        plan.notices.iter().for_each(|notice| eprintln!("pmuscope: {}", escape_lines(notice)));
     }
     if plan.show_attributes || plan.dry_run {
         let preview = pmuscope_recorder::preview(&plan.options, &machine)
             .map_err(|error| refused(&error, has_command))?;
-        eprint!("{}", print::preview(&preview));
+        eprint!("{}", escape_lines(&print::preview(&preview)));
     }
     if plan.dry_run {
         return Ok(Exit::Done);
@@ -42,7 +43,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let summary = pmuscope_recorder::record(&plan.options, &Host, &machine, signals)
         .map_err(|error| refused(&error, has_command))?;
     if !plan.quiet {
-        eprint!("{}", print::summary(&summary));
+        eprint!("{}", escape_lines(&print::summary(&summary)));
     }
     let complete = summary.missing.is_empty();
     Ok(match summary.status {

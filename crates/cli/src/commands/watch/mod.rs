@@ -18,6 +18,7 @@ use pmuscope_counters::Host;
 use pmuscope_counters::spawn::{HeldChild, Status, StoppedChild};
 use pmuscope_machine::Machine;
 use pmuscope_recorder::{EndReason, RecorderError, Signals, Source, Summary};
+use pmuscope_report::escape_lines;
 use pmuscope_watch::resolve::{self, ResolveError, Watchpoint};
 use pmuscope_watch::session::{Plain, Watch, WatchError, WatchOptions};
 use pmuscope_watch::target::Target;
@@ -61,7 +62,7 @@ fn tell(
     begun: Begun,
 ) -> anyhow::Result<Exit> {
     for missing in &summary.missing {
-        eprintln!("pmuscope: {missing}");
+        eprintln!("pmuscope: {}", escape_lines(missing));
     }
     if status == Some(Status::Signaled(Signal::TRAP.as_raw())) {
         eprintln!("pmuscope: SIGTRAP ended the command. {LOST_TRAPS}");
