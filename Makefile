@@ -1,10 +1,14 @@
 # make demo     builds pmuscope, records this machine while xz runs, prints the report
 # make test     the tests (at most 10 minutes on 2 cores)
 # make test-full  those that take long, which make test leaves out
-# make lint     formatting and clippy, no warning allowed
+# make lint     formatting, clippy, documentation, licences: no warning allowed
+# make advisories  known faults of the crates that are used (takes cargo-deny and the network)
 # make guest-aarch64  a static one for aarch64 guests of the lab
 # make pmu-guest      the same for tests, built in less time
 # make build    target/release/pmuscope
+# make install PREFIX=/usr/local   it, its library, manual pages, completions; uninstall takes them away.
+#               DESTDIR= stands for the root; LIBDIR=, PYTHONDIR=, ZSHDIR= as a distribution has them
+# make packages target/packages: static tarballs for x86-64 and aarch64, a .deb, SHA256SUMS
 # make install-deps  what the others need from the system, at once
 #
 # Each target installs what it needs: as root with apt-get, otherwise it says what is missing.
@@ -19,10 +23,29 @@ guest_profile := release
 fuzz_clippy := CUSTOM_LIBFUZZER_PATH=/libfuzzer.a RUSTFLAGS='--cfg fuzzing' \
 	cargo clippy --locked --quiet --manifest-path fuzz/Cargo.toml --target-dir $(target)/fuzz
 
-.PHONY: build demo test test-full lint install-deps guest-aarch64 pmu-guest need-guest-aarch64 need-build need-test need-guests need-full need-demo need-lint
+.PHONY: build build-library install uninstall packages doc advisories need-packages demo test test-full lint install-deps guest-aarch64 pmu-guest need-guest-aarch64 need-build need-test need-guests need-full need-demo need-lint
 
 build: need-build
 	cargo build --locked --release
+
+PREFIX ?= /usr/local
+installer := PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' LIBDIR='$(LIBDIR)' PYTHONDIR='$(PYTHONDIR)' \
+	ZSHDIR='$(ZSHDIR)' scripts/install
+
+# What was built before is installed: sudo make install builds nothing as root.
+install:
+	@[ -x $(target)/release/pmuscope ] && [ -f $(target)/release/libpmuscope_c.so ] || $(MAKE) build-library
+	@$(installer) $(target)/release/pmuscope --libraries $(target)/release
+	@[ -n "$(DESTDIR)" ] || echo "installed below $(PREFIX). For the library: sudo ldconfig"
+
+uninstall:
+	@$(installer) --remove
+
+build-library: build
+	cargo build --locked --release -p pmuscope-region-c
+
+packages: need-packages
+	scripts/package all
 
 # The program for aarch64 guests of the lab, static: it also runs on any machine of that kind.
 guest-aarch64: need-guest-aarch64
@@ -46,6 +69,19 @@ lint: need-lint
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo clippy --locked --quiet --workspace --all-targets --all-features -- -D warnings
 	$(fuzz_clippy) -- -D warnings
+	scripts/licences
+	@$(MAKE) advisories
+
+doc: need-build
+	RUSTDOCFLAGS='-D warnings' cargo doc --locked --quiet --workspace --all-features --no-deps
+
+# Of no use without the network, so no part of what must pass; said where it did not happen.
+advisories:
+	@if ! cargo deny --version >/dev/null 2>&1; then \
+		echo "skipped: advisories: cargo-deny is not installed. Try: cargo install --locked cargo-deny"; \
+	elif ! cargo deny fetch db; then \
+		echo "skipped: advisories: their database cannot be fetched"; \
+	else cargo deny check --disable-fetch advisories; fi
 
 install-deps: need-test need-demo need-lint
 
@@ -60,10 +96,15 @@ need-guest-aarch64: need-build
 		libc6-dev-arm64-cross=/usr/aarch64-linux-gnu/include/stdio.h qemu-system-arm=qemu-system-aarch64
 	@rustup target list --installed | grep -q $(guest_aarch64) || rustup target add $(guest_aarch64)
 
+# Static programs of two machines and a package of Debian.
+need-packages: need-guest-aarch64
+	@scripts/need dpkg=dpkg-deb xz-utils=xz binutils=strip python3=python3 tar=tar
+	@rustup target list --installed | grep -q x86_64-unknown-linux-musl || rustup target add x86_64-unknown-linux-musl
+
 # Tests compare with perf and man where they are installed, run guests, and programs in Python.
 need-test: need-build
 	@scripts/need bash=bash xz-utils=xz
-	@scripts/need --optional linux-perf=perf man-db=man qemu-system-x86=qemu-system-x86_64 python3=python3 \
+	@scripts/need --optional linux-perf=perf man-db=man mandoc=mandoc qemu-system-x86=qemu-system-x86_64 python3=python3 \
 		gdb=gdb python3-dbg=python3-dbg
 
 # The kernel that guests run: a test would have to wait for the network.
@@ -85,4 +126,5 @@ need-demo: need-build
 	@scripts/need xz-utils=xz
 
 need-lint: need-build
+	@scripts/need python3=python3
 	@cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1 || rustup component add rustfmt clippy

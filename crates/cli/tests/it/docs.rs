@@ -7,14 +7,16 @@ use std::path::{Path, PathBuf};
 use crate::harness::Scratch;
 
 /// The repository.
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
 }
 
 /// Documents by their path below the root, with their text.
 fn documents() -> Vec<(String, String)> {
     let mut paths: Vec<String> =
-        ["README.md", "DESIGN.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(String::from).into();
+        ["README.md", "DESIGN.md", "CONTRIBUTING.md", "CHANGELOG.md", "RELEASING.md"]
+            .map(String::from)
+            .into();
     for entry in fs::read_dir(root().join("docs")).unwrap() {
         paths.push(format!("docs/{}", entry.unwrap().file_name().to_str().unwrap()));
     }
@@ -113,19 +115,77 @@ fn every_example_in_the_help_parses() {
     assert!(checked > 5, "{checked} examples found");
 }
 
+/// What links to the headings of a document are called, as GitHub makes them: letters, digits, `-` and `_`
+/// in lower case, blanks as `-`, a number at headings that were there before.
+fn anchors(markdown: &str) -> BTreeSet<String> {
+    let mut in_block = false;
+    let mut seen: BTreeMap<String, u32> = BTreeMap::new();
+    let mut found = BTreeSet::new();
+    for line in markdown.lines() {
+        in_block ^= line.trim_start().starts_with("```");
+        let heading = line.trim_start_matches('#');
+        if in_block || heading.len() == line.len() || !heading.starts_with(' ') {
+            continue;
+        }
+        let kept = |c: &char| c.is_alphanumeric() || "-_ ".contains(*c);
+        let name: String = heading.trim().chars().filter(kept).collect();
+        let name = name.to_lowercase().replace(' ', "-");
+        let before = seen.entry(name.clone()).or_default();
+        found.insert(if *before == 0 { name } else { format!("{name}-{before}") });
+        *before += 1;
+    }
+    found
+}
+
 #[test]
-fn links_and_make_targets_lead_somewhere() {
+fn anchors_are_those_of_github() {
+    let text = "# A `b.c`, d\n\n```\n# no heading\n```\n## Same\n## Same\n#hash\n## 2 %: x_y-z\n";
+    let expected = ["2--x_y-z", "a-bc-d", "same", "same-1"];
+    assert_eq!(anchors(text), expected.map(String::from).into());
+}
+
+/// The text of a document without its code, in which brackets mean something else.
+fn prose(markdown: &str) -> String {
+    let outside = markdown.split("```").step_by(2);
+    outside.flat_map(|text| text.split('`').step_by(2)).collect()
+}
+
+#[test]
+fn links_lead_to_files_and_headings_that_are_there() {
+    let mut checked = 0;
+    for (place, text) in documents() {
+        for link in prose(&text).split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            if link.starts_with("https://") {
+                continue;
+            }
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let folder = root().join(&place).parent().unwrap().to_owned();
+            let path = if file.is_empty() { root().join(&place) } else { folder.join(file) };
+            assert!(path.exists(), "{place}: {link}");
+            if !anchor.is_empty() {
+                let there = anchors(&fs::read_to_string(&path).unwrap());
+                assert!(there.contains(anchor), "{place}: {link}: there are {there:?}");
+            }
+            checked += 1;
+        }
+    }
+    assert!(checked > 50, "{checked} links");
+}
+
+#[test]
+fn make_targets_are_there() {
     let makefile = fs::read_to_string(root().join("Makefile")).unwrap();
     for (place, text) in documents() {
-        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-            let path = root().join(&place).parent().unwrap().join(link.split('#').next().unwrap());
-            assert!(link.starts_with("https://") || path.exists(), "{place}: {link}");
-        }
         for line in code(&text) {
+            let line = line.strip_prefix("sudo ").unwrap_or(&line);
             let Some(target) = line.strip_prefix("make ") else { continue };
             let target = target.split_whitespace().next().unwrap();
-            let rule = format!("\n{target}:");
-            assert!(makefile.contains(&rule), "{place}: make {target}");
+            let is_there = makefile.lines().any(|rule| {
+                rule.split_once(':').is_some_and(|(names, _)| {
+                    !names.starts_with('\t') && names.split(' ').any(|name| name == target)
+                })
+            });
+            assert!(is_there, "{place}: make {target}");
         }
     }
 }
@@ -207,6 +267,45 @@ fn crates_use_only_what_design_allows_and_that_stands_above_them() {
     }
     let described: BTreeSet<String> = above.into_keys().collect();
     assert_eq!(described, crates, "crates in DESIGN.md and in the folder");
+}
+
+/// Names on the left in a section of a manifest.
+fn manifest_names(text: &str, section: &str) -> Vec<String> {
+    let lines = text.split(&format!("[{section}]\n")).nth(1).unwrap_or_default().lines();
+    lines
+        .take_while(|line| !line.starts_with('['))
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| Some(line.split_once(" = ")?.0.split('.').next()?.to_owned()))
+        .collect()
+}
+
+#[test]
+fn every_dependency_has_its_reason_in_design() {
+    let text = fs::read_to_string(root().join("DESIGN.md")).unwrap();
+    let table = text.split("\n## Dependencies\n").nth(1).unwrap().split("\n## ").next().unwrap();
+    let rows = table.lines().filter_map(|line| line.strip_prefix("| `"));
+    let described: BTreeMap<&str, &str> = rows.filter_map(|row| row.split_once("` | ")).collect();
+    let workspace = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let foreign = |names: Vec<String>| -> BTreeSet<String> {
+        names.into_iter().filter(|name| !name.starts_with("pmuscope-")).collect()
+    };
+    let used = foreign(manifest_names(&workspace, "workspace.dependencies"));
+    assert!(used.len() > 20, "{used:?}");
+    assert_eq!(described.keys().map(ToString::to_string).collect::<BTreeSet<_>>(), used);
+    // A crate of tests says so, and only such a one; none is used past the workspace's list.
+    let mut in_programs = BTreeSet::new();
+    for krate in fs::read_dir(root().join("crates")).unwrap() {
+        let manifest = fs::read_to_string(krate.unwrap().path().join("Cargo.toml")).unwrap();
+        let names = foreign(manifest_names(&manifest, "dependencies"));
+        let of_tests = foreign(manifest_names(&manifest, "dev-dependencies"));
+        let past: Vec<_> = names.union(&of_tests).filter(|name| !used.contains(*name)).collect();
+        assert!(past.is_empty(), "{past:?} are not in the workspace's list");
+        in_programs.extend(names);
+    }
+    for (name, reason) in described {
+        let of_tests = reason.starts_with("Tests: ");
+        assert_eq!(of_tests, !in_programs.contains(name), "DESIGN.md: {name}: {reason}");
+    }
 }
 
 /// All Rust files below a folder.

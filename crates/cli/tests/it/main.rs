@@ -44,6 +44,7 @@ mod numa_guests;
 mod numa_limits;
 mod numa_show;
 mod outputs;
+mod packages;
 mod peers;
 mod recording;
 mod region;
