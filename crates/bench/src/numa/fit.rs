@@ -290,7 +290,8 @@ fn is_shared(options: &Options) -> bool {
     options.sizes.process > 0 || options.phases > 1
 }
 
-fn of_process(sizes: Sizes, threads: usize) -> u64 {
+/// Bytes of a process, but for what all share.
+pub(super) fn of_process(sizes: Sizes, threads: usize) -> u64 {
     sizes.process.saturating_add(sizes.thread.saturating_mul(threads as u64))
 }
 

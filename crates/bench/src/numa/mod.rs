@@ -280,11 +280,29 @@ pub fn describe(options: &Options, file: &mut RunFile) {
                 .to_owned(),
         );
     }
+    left_out.extend(too_small_for_numad(options));
     for left_out in left_out {
         if !file.notices.contains(&left_out) {
             file.notices.push(left_out);
         }
     }
+}
+
+/// Bytes of a process that numad leaves alone (numad(8), `-p`).
+const NUMAD_LEAST: u64 = 300_000_000;
+
+/// Tests in which numad has nothing to do.
+fn too_small_for_numad(options: &Options) -> Option<String> {
+    let is_small = |fitted: &&Fitted| {
+        let work = &fitted.test.options;
+        fitted.test.placed.is_none() && fit::of_process(work.sizes, work.threads) < NUMAD_LEAST
+    };
+    let small: Vec<&str> =
+        options.tests.iter().filter(is_small).map(|fitted| &fitted.test.name[..]).collect();
+    let is_asked = options.policies.contains(&Policy::Numad) && !small.is_empty();
+    let names = small.join(", ");
+    is_asked
+        .then(|| format!("numad leaves alone processes of less than 300 MB, as here in {names}"))
 }
 
 /// Name of what a test is judged by, for people.

@@ -25,6 +25,8 @@ bench="pmuscope bench numa --suite guest --tests 2x1-bw-process -r 1 --seconds 1
 inside one $bench --policies best,worst,as-is --json >bench.json
 inside one pmuscope workload memory --cpus 0 --thread 1M --rounds 1; echo cpu outside: $?
 inside one pmuscope workload memory --policy bind:0 --thread 1M --rounds 1; echo node outside: $?
+# A node has 512 MiB.
+pmuscope workload memory --first-touch node0 --process 560M --init zero --rounds 1 >/dev/null; echo more than a node: $?
 # Threads on node 1, and memory that may lie on node 0 only.
 group apart 4-7 0
 work --threads 2 --process 16M
@@ -44,7 +46,7 @@ end_work
     assert!(policies.len() == 2 && !policies.contains(&&"worst".into()), "{policies:?}");
     let told = bench["notices"].to_string();
     assert!(told.contains("there is no worst binding"), "{told}");
-    outcome.prints("cpu outside: 2\n").prints("node outside: 2\n");
+    outcome.prints("cpu outside: 2\n").prints("node outside: 2\n").prints("more than a node: 0\n");
     let log = log(&scratch, "apart.jsonl");
     let acts = ["pinned", "moved"];
     assert!(!log.iter().any(|entry| acts.iter().any(|act| entry["event"] == *act)), "{log:?}");

@@ -88,9 +88,13 @@ fn head(file: &RunFile) -> String {
     let within: Option<f64> = parameter(file, "within").parse().ok();
     let within = within.map(|share| number::percent(share, 0));
     let emulated = is_emulated(file);
-    let monitor: f64 = numbers(file, "monitor").iter().sum();
+    let monitor = numbers(file, "monitor");
     let seconds: f64 = file.runs.iter().map(|run| run.duration_s).sum();
-    let of_one = if seconds > 0.0 { number::percent(monitor / seconds, 2) } else { "-".to_owned() };
+    let of_one = if monitor.is_empty() || seconds <= 0.0 {
+        "-".to_owned()
+    } else {
+        number::percent(monitor.iter().sum::<f64>() / seconds, 2)
+    };
     let converged = within.map_or(String::new(), |within| {
         let hold = parameter(file, "hold_s");
         format!(

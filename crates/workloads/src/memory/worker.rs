@@ -223,10 +223,8 @@ fn go_to_first_node(allowed: &CpuSet) -> Result<(), WorkloadError> {
     if let Some(cpus) = cpus.filter(|cpus| !cpus.is_empty()) {
         go_to(&cpus)?;
     }
-    if topology.nodes.len() > 1 {
-        take(&MemoryPolicy::Bind(CpuSet::from_iter([node])))?;
-    }
-    Ok(())
+    // Not bound to it: what the node has no room for goes on to the next.
+    take(&MemoryPolicy::Local)
 }
 
 /// Which of so many equal parts of all has begun where so much is done.
