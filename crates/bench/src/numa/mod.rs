@@ -28,7 +28,6 @@ use std::time::{Duration, SystemTime};
 use pmuscope_machine::{Machine, Topology};
 use pmuscope_measure::{Labels, MeasureError, Plan, Planned, Run, RunFile, Watch, unix_ns};
 use pmuscope_numa::convergence::{Criterion, Judge};
-use pmuscope_workloads::WorkloadError;
 use pmuscope_workloads::memory::Options as Work;
 
 pub use figures::{
@@ -229,13 +228,12 @@ pub fn numa(
         };
         let (facts, watched) = match ran {
             Ok(seen) => seen,
-            // Killed for its memory, say. Others may well run.
-            Err(RunError::Workload(error @ WorkloadError::System { .. })) => {
+            Err(source) if source.is_of_all() => {
+                return Err(Error::Run { test: arm.fitted.test.name.clone(), source });
+            }
+            Err(error) => {
                 file.runs.push(Run { exit: None, why: Some(error.to_string()), ..made });
                 return Ok(true);
-            }
-            Err(source) => {
-                return Err(Error::Run { test: arm.fitted.test.name.clone(), source });
             }
         };
         file.runs.push(Run { duration_s: facts.time_s, ..made });

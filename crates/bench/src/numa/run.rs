@@ -47,6 +47,19 @@ pub enum RunError {
     Control(#[from] ControlError),
 }
 
+impl RunError {
+    /// Whether other runs would fail as well: nothing is to be had from going on. A process that was killed for its
+    /// memory, or a program beside that came too late, is a matter of this run.
+    pub(super) fn is_of_all(&self) -> bool {
+        match self {
+            Self::Workload(error) => matches!(error, WorkloadError::Options { .. }),
+            Self::Balancing { .. } => true,
+            Self::Companion { source, .. } => source.raw_os_error().is_some(),
+            Self::Control(_) => false,
+        }
+    }
+}
+
 impl From<io::Error> for RunError {
     fn from(error: io::Error) -> Self {
         Self::Control(error.into())
