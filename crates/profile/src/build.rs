@@ -36,6 +36,18 @@ impl Collected {
 
     pub(crate) fn build(
         mut self,
+        events: Vec<EventFacts>,
+        file: FileFacts,
+        running: &KernelIdentity,
+        options: Options,
+        resolve: &mut Resolve<'_>,
+    ) -> Result<Profile, ReadError> {
+        self.answer(events, file, running, options, resolve)
+    }
+
+    /// The same; counts are used up, what is known of tasks and modules stays.
+    pub(crate) fn answer(
+        &mut self,
         mut events: Vec<EventFacts>,
         file: FileFacts,
         running: &KernelIdentity,
@@ -44,7 +56,7 @@ impl Collected {
     ) -> Result<Profile, ReadError> {
         let FileFacts { metadata, state, tally, stack_copy } = file;
         let kernel = self.state.kernel_identity(&metadata).compare(running);
-        let mut named = name(&mut self, &metadata, kernel, resolve);
+        let mut named = name(self, &metadata, kernel, resolve);
         let mut aggregate = self.aggregate(&mut named, options.detail)?;
         let left_out: u64 = self.counts().iter().map(|counts| counts.left_out).sum();
         let stacks = self.stacks(stack_copy);

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::thread::ScopedJoinHandle;
 
 use pmuscope_perfdata::reader::scan::{Hit, Index, Moment, Pieces, Visitor};
-use pmuscope_perfdata::reader::{Event, Metadata, ReadError, Reader, Record, Sample};
+use pmuscope_perfdata::reader::{Entry, Event, Metadata, ReadError, Reader, Record, Sample};
 
 use crate::blocks::Clock;
 use crate::counter::{Apart, Counter, Counting, Counts};
@@ -136,8 +136,7 @@ impl Collected {
         loop {
             ordered.tell(reader.metadata());
             let Some(entry) = reader.next()? else { break };
-            ordered.state.loss.take(&entry);
-            ordered.take(&entry.record);
+            ordered.take_entry(&entry);
         }
         Ok(ordered.finish())
     }
@@ -293,8 +292,16 @@ pub(crate) struct InOrder<'u> {
 impl<'u> InOrder<'u> {
     /// One entry per event: whether its samples carry periods.
     pub(crate) fn new(has_period: &[bool], counting: impl Into<Counting>) -> Self {
+        Self::going_on(State::default(), has_period, counting)
+    }
+
+    /// The same, where records were taken before: nothing is counted yet, but who runs what is known.
+    pub(crate) fn going_on(
+        mut state: State,
+        has_period: &[bool],
+        counting: impl Into<Counting>,
+    ) -> Self {
         let counting = counting.into();
-        let mut state = State::default();
         let nameless = nameless(&mut state.tasks);
         let who = Who::new(&counting, nameless);
         let counter = Counter::new(who, has_period, Clock::default());
@@ -319,6 +326,12 @@ impl<'u> InOrder<'u> {
             Record::Sample(sample) => self.sample(sample),
             other => self.state.take(other),
         }
+    }
+
+    /// Takes a record that may tell of a loss, too.
+    pub(crate) fn take_entry(&mut self, entry: &Entry<'_>) {
+        self.state.loss.take(entry);
+        self.take(&entry.record);
     }
 
     fn sample(&mut self, sample: &Sample<'_>) {

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! [`record`] is the whole: it opens, drains, names what already runs, starts the command, waits,
-//! stops, and closes the file. It prints nothing.
+//! stops, and closes the file. [`follow`] does the same without a file: records go to who counts them,
+//! as they come. Neither prints anything.
 
 mod affinity;
 mod attributes;
@@ -40,7 +41,10 @@ pub use options::{
     StrobeOptions, Switch, Target,
 };
 pub use sampling_cost::SamplingCost;
-pub use session::{EndReason, Preview, Signals, Summary, preview, record, record_with};
+pub use session::{
+    EndReason, FollowOptions, Following, Piece, Preview, Signals, Summary, follow, preview, record,
+    record_with,
+};
 pub use source::{Feed, Look, Source};
 pub use strobe::{
     Chosen, CpuCheck, Disturb, Disturbance, Lacking, StrobeCheck, choose_events, strobe_check,

@@ -32,7 +32,7 @@ use crate::wake::Wake;
 const TIME_LIMIT: Duration = Duration::from_millis(200);
 /// Woken by one ring, others are drained too if they hold at least one part in so many of their size:
 /// small drains cost more per byte, full rings lose data.
-const WORTH_A_DRAIN: usize = 8;
+pub(crate) const WORTH_A_DRAIN: usize = 8;
 /// Number that no ring has.
 const CONTROL: u64 = u64::MAX;
 
@@ -230,7 +230,7 @@ impl Reader<'_, '_> {
 /// Waits for the rings of a reader. A ring is polled through one of its descriptors; when that one's
 /// task is gone (hang-up) the next one takes its place, and a ring without any is left to the time
 /// limit.
-struct RingPoll<'a> {
+pub(crate) struct RingPoll<'a> {
     set: &'a SamplingSet,
     epoll: std::os::fd::OwnedFd,
     /// By slot: indices into the set's events, the one in use last.
@@ -240,7 +240,11 @@ struct RingPoll<'a> {
 }
 
 impl<'a> RingPoll<'a> {
-    fn new(
+    /// Waits for the rings of `slots`, and for `wake`.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub(crate) fn new(
         set: &'a SamplingSet,
         slots: &[RingSlot],
         wake: &'a Wake,
@@ -279,7 +283,11 @@ impl<'a> RingPoll<'a> {
         }
     }
 
-    fn wait(&mut self, timeout: Duration) -> Result<(), RecorderError> {
+    /// Waits until a ring passes its watermark, or for so long.
+    ///
+    /// # Errors
+    /// `epoll_wait` fails otherwise than by an interrupt.
+    pub(crate) fn wait(&mut self, timeout: Duration) -> Result<(), RecorderError> {
         let timeout = Timespec {
             tv_sec: timeout.as_secs() as i64,
             tv_nsec: i64::from(timeout.subsec_nanos()),

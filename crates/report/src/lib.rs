@@ -32,6 +32,7 @@ mod sample;
 pub mod script;
 mod slots;
 mod tint;
+mod top;
 mod topdown;
 mod views;
 mod watch;
@@ -72,6 +73,7 @@ pub use recording::{
 pub use region::region_text;
 pub use ring::ring_text;
 pub use slots::{slots_page, slots_svg, slots_text};
+pub use top::{TOP_SCHEMA, TopBy, TopReport, TopView, top_text};
 pub use topdown::sweep_text;
 pub use views::{
     ACCESSES_SCHEMA, ANNOTATE_SCHEMA, AccessesReport, AnnotateReport, BRANCHES_SCHEMA,

@@ -32,6 +32,7 @@ mod strobe_check;
 mod sweep;
 mod symbols;
 mod times;
+mod top;
 mod views;
 mod watch;
 mod watch_report;
@@ -57,6 +58,8 @@ pub(crate) enum Command {
     Record(Box<record::Args>),
     /// Show where the samples of a recording went.
     Report(Box<report::Args>),
+    /// Show what runs now: functions, processes, CPUs and nodes, interval by interval.
+    Top(Box<top::Args>),
     /// Show metrics of each function, from short counter windows: cycles per instruction, misses.
     Metrics(Box<metrics::Args>),
     /// Tell what changed between two recordings, or between two sets of them.
@@ -94,6 +97,7 @@ impl Command {
             Self::Events(args) => events::run(args),
             Self::Record(args) => record::run(*args),
             Self::Report(args) => report::run(*args),
+            Self::Top(args) => top::run(*args),
             Self::Metrics(args) => metrics::run(*args),
             Self::Diff(args) => diff::run(*args),
             Self::Bundle(args) => bundle::run(args),

@@ -41,6 +41,11 @@ impl SymbolArgs {
         Ok(symbolizer)
     }
 
+    /// A symbolizer for what runs now: functions only.
+    pub(crate) fn of_running(&self) -> anyhow::Result<Symbolizer> {
+        Ok(Symbolizer::with_sources(Options { inlined: false }, self.sources()?))
+    }
+
     fn sources(&self) -> anyhow::Result<Sources> {
         if let Some(folder) = self.symfs.as_ref().filter(|folder| !folder.is_dir()) {
             let folder = folder.display();

@@ -98,8 +98,10 @@ fn every_command_line_in_the_documents_parses() {
 #[test]
 fn every_example_in_the_help_parses() {
     let mut checked = 0;
-    let commands =
-        ["doctor", "record", "report", "script", "bench", "compare", "workload", "stat", "sweep"];
+    let commands = [
+        "doctor", "record", "report", "script", "bench", "compare", "workload", "stat", "sweep",
+        "top",
+    ];
     for command in commands
         .into_iter()
         .chain(["lab run", "lab kernels", "list", "events import", "numa show", "numa advise"])

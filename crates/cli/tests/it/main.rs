@@ -64,6 +64,7 @@ mod strobe_targets;
 mod sweep;
 mod symbols;
 mod targets;
+mod top;
 mod usage;
 mod views;
 mod watch;

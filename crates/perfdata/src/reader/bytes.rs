@@ -10,6 +10,9 @@ pub enum Endian {
 }
 
 impl Endian {
+    /// This machine's.
+    pub const NATIVE: Self = if cfg!(target_endian = "big") { Self::Big } else { Self::Little };
+
     /// A u16 at the start of `bytes`.
     pub(super) fn u16(self, bytes: [u8; 2]) -> u16 {
         match self {

@@ -27,6 +27,7 @@ mod error;
 mod event;
 mod header;
 mod kernel;
+mod live;
 mod memory;
 mod metadata;
 mod name;
@@ -53,6 +54,7 @@ pub use details::{Branch, BranchStack, Details, Registers, Tail, UserStack};
 pub use error::ReadError;
 pub use event::{Event, Maker};
 pub use header::FileState;
+pub use live::Live;
 pub use memory::{DataSource, Weight};
 pub use metadata::{FileBuildId, Metadata};
 pub use other::{
@@ -66,7 +68,8 @@ pub use stream::{StopReason, Stopped};
 pub use tally::{KindCounts, Tally};
 
 use about::About;
-use kernel::Use;
+use event::Events;
+use kernel::{Identified, Use};
 use order::Order;
 use source::Source;
 use stream::{COMPRESSED2, RawRecord, Step};
@@ -203,18 +206,7 @@ impl Reader {
             self.advance()?;
         }
         let Self { order, about, tally, endian, all, .. } = self;
-        Ok(order.pop().map(|found| {
-            let maker = match *all || kernel::tells_loss(found.kind) {
-                true => kernel::maker(&found, &about.events, *endian),
-                false => Maker::default(),
-            };
-            let record = kernel::decode(&found, &mut about.events, *endian);
-            let record = record.unwrap_or_else(|| {
-                tally.malformed += 1;
-                Record::Other { kind: found.kind }
-            });
-            Entry { time: found.time, event: found.event, maker, record }
-        }))
+        Ok(order.pop().map(|found| entry(&found, &mut about.events, tally, *endian, *all)))
     }
 
     /// A record of the kernel that waits for no other.
@@ -273,6 +265,25 @@ impl Reader {
             self.done = true;
         }
     }
+}
+
+/// What a record says; one that says too little is counted.
+fn entry<'a>(
+    found: &Identified<'a>,
+    events: &mut Events,
+    tally: &mut Tally,
+    endian: Endian,
+    all: bool,
+) -> Entry<'a> {
+    let maker = match all || kernel::tells_loss(found.kind) {
+        true => kernel::maker(found, events, endian),
+        false => Maker::default(),
+    };
+    let record = kernel::decode(found, events, endian).unwrap_or_else(|| {
+        tally.malformed += 1;
+        Record::Other { kind: found.kind }
+    });
+    Entry { time: found.time, event: found.event, maker, record }
 }
 
 /// Counts a record as it stands in the file.

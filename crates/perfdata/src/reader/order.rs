@@ -57,7 +57,8 @@ impl Default for Order {
 }
 
 impl Order {
-    fn with_largest(largest: usize) -> Self {
+    /// At most `largest` bytes wait.
+    pub(super) fn with_largest(largest: usize) -> Self {
         Self {
             bytes: Vec::new(),
             waiting: Vec::new(),
@@ -131,6 +132,11 @@ impl Order {
         self.next < self.ready
     }
 
+    /// The time of the record that goes next, 0 if it has none; `None` if none is free to go.
+    pub(super) fn next_time(&self) -> Option<u64> {
+        self.is_ready().then(|| self.waiting[self.next].time)
+    }
+
     pub(super) fn pop(&mut self) -> Option<Identified<'_>> {
         if !self.is_ready() {
             return None;
@@ -159,7 +165,7 @@ impl Order {
     }
 
     /// Lets go what is not younger than `limit`.
-    fn release(&mut self, limit: u64) {
+    pub(super) fn release(&mut self, limit: u64) {
         self.compact();
         self.waiting.sort_by_key(|record| record.time);
         self.ready = self.waiting.partition_point(|record| record.time <= limit);

@@ -13,7 +13,9 @@ mod commands;
 mod enable;
 mod files;
 mod flight;
+mod follow;
 mod old_file;
+mod open;
 mod outcome;
 mod preview;
 mod rate;
@@ -31,9 +33,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use pmuscope_counters::spawn::{HeldChild, Status};
-use pmuscope_counters::{
-    EventRequest, Kernel, OpenOptions, Ring, RingSize, SamplingSet, Scope, errno_name,
-};
+use pmuscope_counters::{Kernel, Ring, SamplingSet, errno_name};
 use pmuscope_machine::{Machine, Topology};
 use pmuscope_perfdata::info::Cost;
 use pmuscope_perfdata::writer::FileEvent;
@@ -41,37 +41,32 @@ use rustix::process::Signal;
 
 use self::commands::Commands;
 use self::files::{Files, Moment};
+pub use self::follow::{FollowOptions, Following, Piece, follow};
 use self::old_file::Previous;
+use self::open::Opening;
 pub use self::outcome::{EndReason, Summary};
 pub use self::preview::{Preview, preview};
 use self::readers::with_readers;
-use self::scope::{own_cgroup, scope, tasks};
+use self::scope::own_cgroup;
 use self::sourcing::Sourced;
-use self::strobing::{Phases, Strobing};
-use self::threads::open_without_a_gap;
+use self::strobing::Phases;
 use self::wait::{Event, Monitor, Watched};
-use crate::attributes::{self, KernelFeatures};
+use crate::attributes::KernelFeatures;
 use crate::clock::monotonic_ns;
 use crate::compress::Compressor;
 use crate::control::Shared;
 use crate::error::RecorderError;
 use crate::metadata;
-use crate::options::{Affinity, RecordOptions, RingChoice, Switch, Target};
+use crate::options::{Affinity, RecordOptions, Switch, Target};
 use crate::output::{Output, Stopped};
 use crate::plan::plan;
-use crate::sampling_cost::{self, SamplingCost};
+use crate::sampling_cost::SamplingCost;
 use crate::source::Source;
 use crate::synthesize::{Processes, synthesize};
 use crate::sys::CpuTime;
 use crate::tally::{IdIndex, Tally};
 use crate::wake::Wake;
 
-/// Data area of a ring where the budget allows it: at 25 kHz and 48 bytes 1.7 s of samples, so that
-/// the time limit, not the watermark, decides when to drain; fewer, larger drains cost less per sample
-/// (docs/benchmarks.md). On large machines half of it: rings are memory that cannot be swapped out.
-const RING_BYTES: u64 = 2 << 20;
-const RING_BYTES_LARGE_MACHINE: u64 = 1 << 20;
-const LARGE_MACHINE_CPUS: usize = 64;
 /// A recording that is cut off tells its state as of this long ago at most.
 const STATE_EVERY: Duration = Duration::from_secs(5);
 /// How often the main thread looks whether nodes are busy.
@@ -113,11 +108,7 @@ pub fn record_with(
     signals: Signals<'_>,
     source: Option<&dyn Source>,
 ) -> Result<Summary, RecorderError> {
-    let version = machine.kernel()?;
-    let features = KernelFeatures::new(version.version);
-    if !features.is_supported() {
-        return Err(RecorderError::OldKernel(version.release));
-    }
+    let features = open::features(machine)?;
     let topology = machine.topology()?;
     let child = match options.command.as_slice() {
         [] => None,
@@ -125,89 +116,9 @@ pub fn record_with(
     };
     // Lives until the recording has ended.
     let cgroup = own_cgroup(options, machine, child.as_ref())?;
-    let scope = scope(options, machine, &topology, child.as_ref(), cgroup.as_ref())?;
-    let features = if options.strobe.is_some() { features.without_loss() } else { features };
-    let strobing = Strobing::plan(options, kernel, machine, &topology, features, child.as_ref())?;
-    let mut requests = match &strobing {
-        Some(strobing) => strobing.requests.clone(),
-        None => attributes::requests(options, features)?,
-    };
-    let cost = sampling_cost(options, kernel, machine, &topology, &requests)?;
-    rate::check(&requests, |request| match cost {
-        Some(cost) => Ok(Some(cost)),
-        None => sampling_cost::measure(kernel, machine, &topology, request, sampling_cost::ROUGHLY),
-    })?;
-    let budget = match options.budget {
-        None => None,
-        Some(target) => {
-            let (cpus, inherits) = (topology.online.len(), scope.inherits());
-            Some(budget::Plan::new(target, cost, cpus, inherits, &mut requests)?)
-        }
-    };
-    let open_options = OpenOptions {
-        ring_size: match options.ring_size {
-            RingChoice::Auto if topology.online.len() > LARGE_MACHINE_CPUS => {
-                RingSize::AtMost(RING_BYTES_LARGE_MACHINE)
-            }
-            RingChoice::Auto => RingSize::AtMost(RING_BYTES),
-            RingChoice::Bytes(bytes) => RingSize::Exactly(bytes),
-        },
-    };
     let topology = &topology;
-    let open = |scope: &Scope| {
-        let set =
-            SamplingSet::open(kernel, machine, topology, scope, requests.clone(), open_options)?;
-        Ok(set)
-    };
-    let (set, all_threads) = match &options.target {
-        Target::Processes(pids) if scope.inherits() => open_without_a_gap(machine, pids, |tids| {
-            open(&tasks(options, topology, tids.to_vec()))
-        })?,
-        _ => (open(&scope)?, true),
-    };
-    let all_threads = all_threads
-        && match source {
-            Some(source) => sourcing::observe(source, options, machine, topology, &set)?,
-            None => true,
-        };
-    let source = source.map(|source| Sourced::new(source, set.requests()));
-    let phases = strobing
-        .map(|strobing| strobing.into_strobe(&set, scope, cgroup.as_ref(), options.clockid))
-        .transpose()?;
-    Session {
-        options,
-        kernel,
-        machine,
-        topology,
-        features,
-        signals,
-        set,
-        all_threads,
-        cost,
-        budget,
-        phases,
-        source,
-    }
-    .run(child)
-}
-
-/// Measures what a sample costs, if that is asked for or the budget needs it.
-fn sampling_cost(
-    options: &RecordOptions,
-    kernel: &dyn Kernel,
-    machine: &Machine,
-    topology: &Topology,
-    requests: &[EventRequest],
-) -> Result<Option<SamplingCost>, RecorderError> {
-    if options.budget.is_none() && !options.sampling_cost {
-        return Ok(None);
-    }
-    match requests.iter().find(|request| request.attr.sample > 0) {
-        Some(request) => {
-            sampling_cost::measure(kernel, machine, topology, request, sampling_cost::PAIRS)
-        }
-        None => Ok(None),
-    }
+    let opening = Opening { options, kernel, machine, topology, features, signals, source };
+    opening.open(child.as_ref(), cgroup.as_ref())?.run(child)
 }
 
 struct Session<'a> {

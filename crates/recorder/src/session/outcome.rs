@@ -85,7 +85,7 @@ const UNKNOWN_SAMPLE_COST: &str = "what a sample of this event costs in the kern
 #[derive(Debug, Clone)]
 pub(super) struct Loss {
     pub(super) by_event: Vec<Option<u64>>,
-    by_ring: BTreeMap<usize, u64>,
+    pub(super) by_ring: BTreeMap<usize, u64>,
     /// Nanoseconds enabled and running.
     times: Vec<(u64, u64)>,
     /// What was counted, in units of the event.

@@ -25,7 +25,7 @@ pub struct RecordingReport<'a> {
     recording: About<'a>,
     events: Vec<Event<'a>>,
     modules: Vec<Module<'a>>,
-    notes: Vec<Note>,
+    notes: Vec<Told>,
 }
 
 impl<'a> RecordingReport<'a> {
@@ -36,13 +36,7 @@ impl<'a> RecordingReport<'a> {
             recording: About::new(profile, file),
             events: profile.events.iter().map(|one| Event::new(profile, one, limits)).collect(),
             modules: hit_modules(profile).map(Module::new).collect(),
-            notes: notes(profile)
-                .into_iter()
-                .map(|note| Note {
-                    level: if note.warning { "warning" } else { "note" },
-                    text: note.text,
-                })
-                .collect(),
+            notes: Told::all(profile),
         }
     }
 }
@@ -339,15 +333,27 @@ impl<'a> Module<'a> {
     }
 }
 
+/// A sentence, and how grave it is.
 #[derive(Debug, Serialize)]
-struct Note {
+pub(crate) struct Told {
     level: &'static str,
     text: String,
 }
 
+impl Told {
+    /// All sentences about a profile.
+    pub(crate) fn all(profile: &Profile) -> Vec<Self> {
+        let level = |warning| if warning { "warning" } else { "note" };
+        notes(profile)
+            .into_iter()
+            .map(|note| Self { level: level(note.warning), text: note.text })
+            .collect()
+    }
+}
+
 /// A number where every reader keeps it, else a string.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Count(pub(super) u64);
+pub(crate) struct Count(pub(crate) u64);
 
 impl Serialize for Count {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

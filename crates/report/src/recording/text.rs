@@ -269,7 +269,8 @@ fn function_name(profile: &Profile, row: &FunctionShare) -> String {
     }
 }
 
-fn push_notes(out: &mut String, profile: &Profile, style: &Style) {
+/// Appends what is to be said of a profile.
+pub(crate) fn push_notes(out: &mut String, profile: &Profile, style: &Style) {
     let notes = notes(profile);
     if !notes.is_empty() {
         out.push('\n');

@@ -100,8 +100,9 @@ impl BalanceOut {
     }
 }
 
+/// A row, with a field for each dimension.
 #[derive(Debug, Serialize)]
-struct RowOut {
+pub(crate) struct RowOut {
     /// A field per dimension; `null` where it is not known.
     #[serde(flatten)]
     keys: Map<String, Value>,
@@ -119,7 +120,12 @@ struct RowOut {
 }
 
 impl RowOut {
-    fn new(row: &Row, by: &[Dimension], modules: &[ModuleSummary], children: bool) -> Self {
+    pub(crate) fn new(
+        row: &Row,
+        by: &[Dimension],
+        modules: &[ModuleSummary],
+        children: bool,
+    ) -> Self {
         let key = |(dimension, key): (&Dimension, &Key)| {
             (dimension_word(*dimension).to_owned(), value(key, modules))
         };

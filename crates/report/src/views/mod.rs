@@ -21,6 +21,7 @@ pub use details::{
     ACCESSES_SCHEMA, AccessesReport, BRANCHES_SCHEMA, BranchesReport, DetailsView, accesses_text,
     branches_text,
 };
+pub(crate) use json::RowOut;
 pub use json::{EventRows, ROWS_SCHEMA, RowsReport};
 pub use neighbours::neighbours_text;
 pub use rows::{balance_text, rows_text, side_by_side_text};

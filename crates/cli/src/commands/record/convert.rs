@@ -57,7 +57,7 @@ pub(super) fn convert(args: Args, machine: &Machine) -> anyhow::Result<Plan> {
     if args.aio == Some(0) {
         return Err(bad("--aio=0: at least one write is in flight. Try --aio".into()));
     }
-    let sampling = sampling(&args, machine).map_err(bad)?;
+    let sampling = sampling(args.count.as_deref(), args.freq.as_deref(), machine).map_err(bad)?;
     if args.count.is_some() || args.freq.is_some() {
         set_rate(&mut groups, sampling);
     }
@@ -129,13 +129,18 @@ fn target(args: &Args) -> Result<Target, String> {
     }
 }
 
-fn sampling(args: &Args, machine: &Machine) -> Result<Sampling, String> {
-    if let Some(text) = &args.count {
+/// How often to sample: `-c`, `-F`, or the default as far as the kernel allows it.
+pub(in crate::commands) fn sampling(
+    count: Option<&str>,
+    freq: Option<&str>,
+    machine: &Machine,
+) -> Result<Sampling, String> {
+    if let Some(text) = count {
         let count = text.parse().ok().filter(|count| (1..1 << 63).contains(count));
         return count.map(Sampling::Period).ok_or_else(|| format!("-c {text}: not a period"));
     }
     let limit = machine.limits().perf_event_max_sample_rate;
-    let hz = match args.freq.as_deref() {
+    let hz = match freq {
         None => DEFAULT_HZ.min(limit.unwrap_or(DEFAULT_HZ)),
         Some("max") => limit.ok_or("-F max: kernel.perf_event_max_sample_rate cannot be read")?,
         Some(text) => text.parse().ok().filter(|hz| *hz > 0).ok_or_else(|| {

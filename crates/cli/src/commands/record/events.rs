@@ -10,7 +10,10 @@ use crate::commands::event_lists::{EventListArgs, catalog};
 use crate::exit::{Exit, failure};
 
 /// The events of `-e`.
-pub(super) fn asked(texts: &[String], machine: &Machine) -> anyhow::Result<Vec<Group>> {
+pub(in crate::commands) fn asked(
+    texts: &[String],
+    machine: &Machine,
+) -> anyhow::Result<Vec<Group>> {
     let catalog = catalog(machine, &EventListArgs::default())?;
     let mut groups = Vec::new();
     for text in texts {
@@ -23,7 +26,7 @@ pub(super) fn asked(texts: &[String], machine: &Machine) -> anyhow::Result<Vec<G
 }
 
 /// What was asked for, or the default, and what the user has to know about it.
-pub(super) fn or_default(
+pub(in crate::commands) fn or_default(
     asked: Vec<Group>,
     target: &Target,
     machine: &Machine,
@@ -72,7 +75,7 @@ fn is_of_tasks(target: &Target) -> bool {
 
 /// What `-c` or `-F` asks for holds for all events that do not say themselves, also for those that
 /// sample every time where nothing is asked for (tracepoints, breakpoints).
-pub(super) fn set_rate(groups: &mut [Group], rate: Sampling) {
+pub(in crate::commands) fn set_rate(groups: &mut [Group], rate: Sampling) {
     let rate = match rate {
         Sampling::Period(period) => EventSampling::Period(period),
         Sampling::Frequency(hz) => EventSampling::Frequency(hz),

@@ -2,8 +2,8 @@
 
 mod call_graph;
 mod control;
-mod convert;
-mod events;
+pub(super) mod convert;
+pub(super) mod events;
 mod flags;
 mod print;
 pub(super) mod size;

@@ -1,0 +1,86 @@
+//! The flags of `pmuscope top`, as typed.
+
+use std::str::FromStr;
+
+use pmuscope_report::TopBy;
+
+use crate::commands::report::Limit;
+use crate::commands::symbols::SymbolArgs;
+
+/// Flags of `pmuscope top`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  pmuscope top --once                     what the whole machine does, for two seconds
+  pmuscope top --once -p 4711             one process and its children
+  pmuscope top --once --by cpu -d 0.5     which CPUs are busy, for half a second
+  pmuscope top --once --json | jq '.events[0].functions[0]'")]
+pub(crate) struct Args {
+    /// Look at everything on all CPUs (the default)
+    #[arg(short = 'a', long, help_heading = "Whom to look at")]
+    pub(super) all_cpus: bool,
+    /// Look at these processes, all their threads and new children
+    #[arg(
+        short,
+        long,
+        value_name = "PID,…",
+        value_delimiter = ',',
+        help_heading = "Whom to look at"
+    )]
+    pub(super) pid: Vec<u32>,
+    /// Look at these threads and their new children
+    #[arg(
+        short,
+        long,
+        value_name = "TID,…",
+        value_delimiter = ',',
+        help_heading = "Whom to look at"
+    )]
+    pub(super) tid: Vec<u32>,
+    /// Look at everything on these CPUs ("0-3,8")
+    #[arg(short = 'C', long, value_name = "CPUS", help_heading = "Whom to look at")]
+    pub(super) cpu: Option<String>,
+
+    /// Events, as perf writes them; may be given several times
+    #[arg(short, long, value_name = "EVENT,…", help_heading = "Events")]
+    pub(super) event: Vec<String>,
+    /// Samples per second and CPU ("max": what the kernel allows) [default: 1000]
+    #[arg(short = 'F', long, value_name = "HZ", help_heading = "Events")]
+    pub(super) freq: Option<String>,
+    /// One sample per so many events (nanoseconds for software clocks)
+    #[arg(short, long, value_name = "N", conflicts_with = "freq", help_heading = "Events")]
+    pub(super) count: Option<String>,
+
+    /// Length of an interval in seconds
+    #[arg(short, long, value_name = "SECONDS", default_value_t = 2.0)]
+    pub(super) delay: f64,
+    /// What rows are by: function, command, process, cpu or node
+    #[arg(long, value_name = "WHAT", default_value = "function")]
+    pub(super) by: By,
+    /// Print one interval and end
+    #[arg(long, required = true)]
+    pub(super) once: bool,
+    /// Print everything as one JSON object (schema pmuscope/top/1)
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Most rows of --once, or "all" [default: 40; with --json all]
+    #[arg(long, value_name = "N")]
+    pub(super) limit: Option<Limit>,
+    #[command(flatten)]
+    pub(super) symbols: SymbolArgs,
+}
+
+/// [`TopBy`] as typed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct By(pub(super) TopBy);
+
+impl FromStr for By {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = TopBy::ALL.iter().find(|(word, _)| *word == text);
+        known.map(|(_, by)| Self(*by)).ok_or_else(|| {
+            let words: Vec<&str> = TopBy::ALL.iter().map(|(word, _)| *word).collect();
+            format!("one of {}", words.join(", "))
+        })
+    }
+}

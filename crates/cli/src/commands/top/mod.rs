@@ -1,0 +1,85 @@
+//! `pmuscope top`.
+//!
+//! ```text
+//!  rings ─► reader (recorder::follow) ─► Ticker: Live (profile), names ─► report::top ─► once, or a screen
+//! ```
+
+mod flags;
+mod once;
+mod ticker;
+
+use pmuscope_counters::Host;
+use pmuscope_machine::{CpuSet, Machine};
+use pmuscope_recorder::{FollowOptions, RecorderError, Sampling, Target, follow};
+
+use super::answer::Begun;
+use super::record::convert::sampling;
+use super::record::events::{self, set_rate};
+use crate::exit::{Exit, failure};
+
+pub(crate) use flags::Args;
+
+#[allow(clippy::needless_pass_by_value)] // all commands are called alike
+pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+    let machine = Machine::host();
+    let asked = Asked::of(&args)?;
+    let (options, notices) = options(&args, &machine)?;
+    notices.iter().for_each(|notice| eprintln!("pmuscope: {notice}"));
+    follow(options, &Host, &machine, |following| once::run(&args, &asked, following, &machine))
+        .map_err(|error| refused(&error))?
+}
+
+/// What flags say, where it can be wrong.
+struct Asked {
+    begun: Begun,
+    delay: std::time::Duration,
+}
+
+impl Asked {
+    fn of(args: &Args) -> anyhow::Result<Self> {
+        let bad = |message: &str| failure(Exit::BadInput, message);
+        if !(0.1..=3600.0).contains(&args.delay) {
+            return Err(bad(&format!(
+                "-d {}: an interval is 0.1 to 3600 seconds long. Try -d 2",
+                args.delay
+            )));
+        }
+        Ok(Self { begun: Begun::now(), delay: std::time::Duration::from_secs_f64(args.delay) })
+    }
+}
+
+fn options(args: &Args, machine: &Machine) -> anyhow::Result<(FollowOptions, Vec<String>)> {
+    let bad = |message: String| failure(Exit::BadInput, message);
+    let target = target(args)?;
+    let asked = events::asked(&args.event, machine)?;
+    let (mut groups, notices) = events::or_default(asked, &target, machine)?;
+    let (count, freq) = (args.count.as_deref(), args.freq.as_deref());
+    let sampling: Sampling = sampling(count, freq, machine).map_err(bad)?;
+    if count.is_some() || freq.is_some() {
+        set_rate(&mut groups, sampling);
+    }
+    let own_command_line = super::answer::command_line();
+    Ok((FollowOptions { target, groups, sampling, own_command_line }, notices))
+}
+
+fn target(args: &Args) -> anyhow::Result<Target> {
+    let asked = [args.all_cpus, !args.pid.is_empty(), !args.tid.is_empty(), args.cpu.is_some()];
+    if asked.iter().filter(|asked| **asked).count() > 1 {
+        let message = "-a, -p, -t and -C say different things about whom to look at. Try one";
+        return Err(failure(Exit::BadInput, message));
+    }
+    Ok(match &args.cpu {
+        Some(text) => Target::Cpus(
+            CpuSet::parse(text)
+                .map_err(|error| failure(Exit::BadInput, format!("-C {text}: {error}")))?,
+        ),
+        None if !args.pid.is_empty() => Target::Processes(args.pid.clone()),
+        None if !args.tid.is_empty() => Target::Threads(args.tid.clone()),
+        None => Target::System,
+    })
+}
+
+fn refused(error: &RecorderError) -> anyhow::Error {
+    let exit = if error.is_machine() { Exit::NotPossible } else { Exit::BadInput };
+    failure(exit, error.to_string())
+}

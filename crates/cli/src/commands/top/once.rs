@@ -1,0 +1,46 @@
+//! One interval, as text or as JSON.
+
+use std::io::Write as _;
+
+use anyhow::Context as _;
+use pmuscope_machine::Machine;
+use pmuscope_recorder::Following;
+use pmuscope_report::{RowLimits, TOP_SCHEMA, TopReport, TopView, top_text};
+
+use super::ticker::Ticker;
+use super::{Args, Asked};
+use crate::commands::doctor;
+use crate::commands::report::Limit;
+use crate::exit::Exit;
+use crate::signals::Stop;
+use crate::terminal;
+
+/// Rows of a table where no limit is given.
+const DEFAULT_ROWS: usize = 40;
+
+pub(super) fn run(
+    args: &Args,
+    asked: &Asked,
+    following: &Following<'_>,
+    machine: &Machine,
+) -> anyhow::Result<Exit> {
+    let topology = machine.topology()?;
+    let stop = Stop::new()?;
+    let mut ticker = Ticker::new(following, args.symbols.of_running()?);
+    let tick = ticker.next(asked.delay, || stop.asked())?;
+    if tick.last {
+        let seconds = tick.profile.duration_s.unwrap_or(0.0);
+        eprintln!("pmuscope: the interval ended after {seconds:.2} s of {} s", args.delay);
+    }
+    let node_of = |cpu| topology.node_of(cpu);
+    let view = TopView { profile: &tick.profile, node_of: &node_of };
+    let rows = Limit::rows(args.limit, (!args.json).then_some(DEFAULT_ROWS));
+    let limits = RowLimits { rows, share: 0.0 };
+    let exit = if tick.profile.lost.count > 0 { Exit::Incomplete } else { Exit::Done };
+    let text = match TopReport::new(&view, limits).filter(|_| args.json) {
+        Some(report) => asked.begun.json(TOP_SCHEMA, Some(&doctor::facts()?), &exit, report)?,
+        None => top_text(&view, args.by.0, limits, &terminal::style()),
+    };
+    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    Ok(exit)
+}

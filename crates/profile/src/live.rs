@@ -1,0 +1,216 @@
+//! Profiles of one interval after the other, while records come.
+//!
+//! ```text
+//!  rings ─► Live (perfdata): in order ─┬─ samples ──► counts of this interval ──► Profile, at its end
+//!                                      └─ sideband ─► who runs what: goes on through all intervals
+//! ```
+//! Counts begin anew with each interval, so memory follows from what is distinct in one, and from the
+//! processes that live.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use pmuscope_perfdata::info::RecordingInfo;
+use pmuscope_perfdata::reader::{self, Event, FileState, Metadata, ReadError};
+use pmuscope_symbols::{KernelIdentity, Request};
+
+use crate::build::{EventFacts, FileFacts};
+use crate::collect::{InOrder, State};
+use crate::counter::Counting;
+use crate::loss::StreamLoss;
+use crate::naming::Names;
+use crate::profile::{Options, Profile};
+
+/// Counts records of rings.
+#[derive(Debug)]
+pub struct Live {
+    records: reader::Live,
+    events: Vec<EventFacts>,
+    has_period: Vec<bool>,
+    counting: Counting,
+    current: InOrder<'static>,
+    /// Descriptions of code made at run time that names were told of.
+    told: BTreeSet<(i32, PathBuf)>,
+}
+
+/// A stretch of time whose records have all come.
+#[derive(Debug)]
+pub struct Interval {
+    /// What is known of it: its length, what it cost, what was lost. Samples are filled in.
+    pub info: RecordingInfo,
+    /// What is known of the machine.
+    pub metadata: Metadata,
+}
+
+impl Live {
+    /// Counts samples of `events`, as `counting` says.
+    #[must_use]
+    pub fn new(events: Vec<Event>, counting: impl Into<Counting>) -> Self {
+        let counting = counting.into();
+        let has_period: Vec<bool> = events.iter().map(Event::has_period).collect();
+        Self {
+            events: events.iter().map(EventFacts::from).collect(),
+            current: InOrder::new(&has_period, counting.clone()),
+            records: reader::Live::new(events),
+            has_period,
+            counting,
+            told: BTreeSet::new(),
+        }
+    }
+
+    /// Takes whole records, in no order.
+    pub fn push(&mut self, records: &[u8]) {
+        self.records.push(records);
+    }
+
+    /// All records older than `time`, nanoseconds of their clock, have come: counts those older than
+    /// `end`.
+    pub fn complete_up_to(&mut self, time: u64, end: u64) {
+        self.records.complete_up_to(time);
+        while let Some(entry) = self.records.next_before(end) {
+            self.current.take_entry(&entry);
+        }
+    }
+
+    /// What was counted since the last interval, with names by `names`; `running` is the kernel that runs.
+    ///
+    /// # Errors
+    /// None, as nothing is read from a file; the type is that of all profiles.
+    pub fn finish(
+        &mut self,
+        interval: Interval,
+        running: &KernelIdentity,
+        options: Options,
+        names: &mut dyn Names,
+    ) -> Result<Profile, ReadError> {
+        let next = InOrder::new(&self.has_period, self.counting.clone());
+        let mut collected = std::mem::replace(&mut self.current, next).finish();
+        for dump in collected.state.jit_dumps.iter().filter(|dump| !self.told.contains(dump)) {
+            names.jit_dump(dump.0, &dump.1);
+        }
+        self.told.clone_from(&collected.state.jit_dumps);
+        let Interval { mut info, mut metadata } = interval;
+        info.complete = true;
+        metadata.info = Some(info);
+        let file = FileFacts {
+            metadata,
+            state: FileState::Closed,
+            tally: reader::Tally::default(),
+            stack_copy: None,
+        };
+        let resolve = &mut |requests: &[Request<'_>]| names.resolve(requests);
+        let answer = collected.answer(self.events.clone(), file, running, options, resolve);
+        let state = State { loss: StreamLoss::default(), ..collected.state };
+        self.current = InOrder::going_on(state, &self.has_period, self.counting.clone());
+        let mut profile = answer?;
+        if let Some(info) = &mut profile.metadata.info {
+            for event in &profile.events {
+                if let Some(told) = info.events.get_mut(event.index as usize) {
+                    told.samples = event.samples;
+                }
+            }
+        }
+        Ok(profile)
+    }
+
+    /// Records that came too late to be put in order, since the beginning.
+    #[must_use]
+    pub fn late(&self) -> u64 {
+        self.records.tally().late
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counter::Apart;
+    use crate::profile::FunctionShare;
+    use pmuscope_abi::record::{RecordBuilder, kind};
+    use pmuscope_abi::{Attr, AttrFlags, SampleType};
+    use pmuscope_symbols::{Resolved, State as SymbolState, Symbol};
+
+    const CLOCK: u64 = 7;
+
+    fn live() -> Live {
+        let fields = SampleType::IDENTIFIER | SampleType::IP | SampleType::TID | SampleType::TIME;
+        let attr = Attr {
+            sample: 1_000_000,
+            sample_type: fields | SampleType::CPU,
+            flags: AttrFlags::SAMPLE_ID_ALL,
+            ..Attr::default()
+        };
+        let event = Event { name: "cpu-clock".into(), attr, ids: vec![CLOCK] };
+        Live::new(vec![event], Apart { cpus: true, ..Apart::default() })
+    }
+
+    fn sample(pid: u32, ip: u64, time: u64) -> Vec<u8> {
+        let mut out = Vec::new();
+        let record = RecordBuilder::new(&mut out, kind::SAMPLE, 2).u64(CLOCK).u64(ip);
+        record.u32(pid).u32(pid).u64(time).u32(pid % 2).u32(0).finish();
+        out
+    }
+
+    /// What stands behind every other record: thread, time, CPU, id.
+    fn of(record: RecordBuilder<'_>, pid: u32, time: u64) {
+        record.u32(pid).u32(pid).u64(time).u32(0).u32(0).u64(CLOCK).finish();
+    }
+
+    fn comm(pid: u32, name: &str, time: u64) -> Vec<u8> {
+        let mut out = Vec::new();
+        of(RecordBuilder::new(&mut out, kind::COMM, 0).u32(pid).u32(pid).text(name), pid, time);
+        out
+    }
+
+    /// A mapping of `/bin/program` at 0x1000.
+    fn map(pid: u32, time: u64) -> Vec<u8> {
+        let mut out = Vec::new();
+        let record = RecordBuilder::new(&mut out, kind::MMAP, 0).u32(pid).u32(pid);
+        of(record.u64(0x1000).u64(0x1000).u64(0).text("/bin/program"), pid, time);
+        out
+    }
+
+    /// Functions of 16 bytes.
+    fn names(requests: &[Request<'_>]) -> Vec<Resolved> {
+        let symbol = |at: &u64| Some(Symbol::named(format!("f{}", at / 16).into()).into());
+        let all = |one: &Request<'_>| one.addresses.iter().map(symbol).collect();
+        let answer = |one| Resolved { symbols: all(one), state: SymbolState::Found };
+        requests.iter().map(answer).collect()
+    }
+
+    fn rows(live: &mut Live) -> Vec<String> {
+        let info = RecordingInfo { events: vec![Default::default()], ..RecordingInfo::default() };
+        let interval = Interval { info, metadata: Metadata::default() };
+        let running = KernelIdentity::default();
+        let profile = live.finish(interval, &running, Options::default(), &mut names).unwrap();
+        let samples = profile.samples();
+        assert_eq!(profile.info().map(RecordingInfo::samples), Some(samples));
+        let row =
+            |row: &FunctionShare| format!("{} {}", profile.command_of(row), profile.name_of(row));
+        let rows = profile.events[0].functions.iter();
+        rows.map(|one| format!("{} {}", one.samples, row(one))).collect()
+    }
+
+    #[test]
+    fn intervals_are_counted_apart_and_processes_stay_known() {
+        let mut live = live();
+        // Of another ring than the samples, and read after them.
+        live.push(&[sample(1, 0x1010, 40), sample(1, 0x1012, 50), sample(1, 0x1020, 130)].concat());
+        live.push(&[comm(1, "one", 10), map(1, 20)].concat());
+        live.complete_up_to(120, 100);
+        assert_eq!(rows(&mut live), ["2 one f1"]);
+        live.complete_up_to(220, 200);
+        assert_eq!(rows(&mut live), ["1 one f2"]);
+        live.complete_up_to(320, 300);
+        assert_eq!(rows(&mut live), [""; 0]);
+        assert_eq!(live.late(), 0);
+    }
+
+    #[test]
+    fn a_name_that_changes_within_an_interval_has_two_rows() {
+        let mut live = live();
+        live.push(&[comm(1, "sh", 10), map(1, 20), sample(1, 0x1010, 30)].concat());
+        live.push(&[comm(1, "worker", 40), sample(1, 0x1010, 50), sample(1, 0x1010, 60)].concat());
+        live.complete_up_to(120, 100);
+        assert_eq!(rows(&mut live), ["2 worker f1", "1 sh f1"]);
+    }
+}

@@ -1,0 +1,115 @@
+//! An interval for programs: the result of `pmuscope/top/1`.
+
+use pmuscope_profile::{EventProfile, Intervals, LostSource};
+use serde::Serialize;
+
+use super::{TopBy, TopView};
+use crate::recording::{Count, RowLimits, Told};
+use crate::views::RowOut;
+
+/// The schema of [`TopReport`] in its envelope.
+pub const TOP_SCHEMA: &str = "pmuscope/top/1";
+
+/// An interval.
+#[derive(Debug, Serialize)]
+pub struct TopReport<'a> {
+    interval: Interval<'a>,
+    events: Vec<Event<'a>>,
+    notes: Vec<Told>,
+}
+
+/// The interval itself.
+#[derive(Debug, Serialize)]
+struct Interval<'a> {
+    scope: &'a str,
+    /// Nanoseconds since 1970-01-01 UTC, as text.
+    started: String,
+    duration_s: f64,
+    cost: Cost,
+    lost: Count,
+    /// `exact` or `at_least`.
+    lost_is: &'static str,
+    throttled: Count,
+}
+
+/// CPU time of the program itself.
+#[derive(Debug, Serialize)]
+struct Cost {
+    user_s: f64,
+    system_s: f64,
+    machine_share: Option<f64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Event<'a> {
+    name: &'a str,
+    samples: Count,
+    frequency_hz: Option<u64>,
+    fixed_period: Option<Count>,
+    /// What shares are of: `period` or `samples`.
+    share_of: &'static str,
+    functions: Vec<RowOut>,
+    functions_left_out: usize,
+    commands: Vec<RowOut>,
+    processes: Vec<RowOut>,
+    cpus: Vec<RowOut>,
+    nodes: Vec<RowOut>,
+}
+
+impl<'a> TopReport<'a> {
+    /// What is told of an interval; `None` where nothing is known of how it was followed.
+    #[must_use]
+    pub fn new(view: &TopView<'a>, limits: RowLimits) -> Option<Self> {
+        let profile = view.profile;
+        let info = profile.info()?;
+        let interval = Interval {
+            scope: &info.scope,
+            started: info.started_unix_ns.to_string(),
+            duration_s: info.duration_s,
+            cost: Cost {
+                user_s: info.cost.user_s,
+                system_s: info.cost.system_s,
+                machine_share: info.cost.machine_share,
+            },
+            lost: Count(profile.lost.count),
+            lost_is: match profile.lost.source {
+                LostSource::Kernel => "exact",
+                LostSource::Records => "at_least",
+            },
+            throttled: Count(profile.throttled),
+        };
+        let events = profile.events.iter().map(|event| Event::new(view, event, limits)).collect();
+        Some(Self { interval, events, notes: Told::all(profile) })
+    }
+}
+
+impl<'a> Event<'a> {
+    fn new(view: &TopView<'a>, event: &'a EventProfile, limits: RowLimits) -> Self {
+        let most = limits.rows.unwrap_or(Intervals::MOST);
+        let rows = |by: TopBy, limits: RowLimits| {
+            let all = view.rows(event, by, most);
+            let large = all.iter().filter(|row| row.share >= limits.share);
+            let shown = large.take(limits.rows.unwrap_or(usize::MAX));
+            let out = |row| RowOut::new(row, by.dimensions(), &view.profile.modules, false);
+            let shown: Vec<RowOut> = shown.map(out).collect();
+            let left_out = all.len() - shown.len();
+            (shown, left_out)
+        };
+        let (functions, functions_left_out) = rows(TopBy::Function, limits);
+        // These are few.
+        let all = |by| rows(by, RowLimits { rows: None, share: 0.0 }).0;
+        Self {
+            name: &event.name,
+            samples: Count(event.samples),
+            frequency_hz: event.frequency,
+            fixed_period: event.fixed_period.map(Count),
+            share_of: if event.by_period { "period" } else { "samples" },
+            functions,
+            functions_left_out,
+            commands: all(TopBy::Command),
+            processes: all(TopBy::Process),
+            cpus: all(TopBy::Cpu),
+            nodes: all(TopBy::Node),
+        }
+    }
+}

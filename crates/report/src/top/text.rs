@@ -1,0 +1,28 @@
+//! An interval for people, once.
+
+use super::{TopBy, TopView};
+use crate::recording::{RowLimits, event_name, head_text, push_notes};
+use crate::views::rows_text;
+use crate::{Paint, Style, number};
+
+/// What stands for the file's name.
+const LIVE: &str = "now";
+
+/// Header; for each event its functions, and where CPUs differ; notes.
+#[must_use]
+pub fn top_text(view: &TopView<'_>, by: TopBy, limits: RowLimits, style: &Style) -> String {
+    let profile = view.profile;
+    let mut out = head_text(profile, LIVE, style);
+    for event in &profile.events {
+        out.push('\n');
+        if profile.events.len() > 1 {
+            let title = format!("{}, {} samples", event_name(event), number::count(event.samples));
+            out.push_str(&style.paint(Paint::Bold, &style.text(&title)));
+            out.push('\n');
+        }
+        let rows = view.rows(event, by, limits.rows.unwrap_or(usize::MAX));
+        out.push_str(&rows_text(&rows, by.dimensions(), &profile.modules, false, limits, style));
+    }
+    push_notes(&mut out, profile, style);
+    out
+}
