@@ -50,6 +50,7 @@ mod perf_map;
 mod plt;
 mod pool;
 mod range;
+mod resident;
 mod resolve;
 mod source;
 mod symbol;
@@ -72,6 +73,7 @@ pub use error::Error;
 pub use kernel::{KernelIdentity, KernelMatch};
 pub use perf_map::PerfMap;
 pub use range::RangeMap;
+pub use resident::Resident;
 pub use source::SourceError;
 pub use symbol::{Frame, Line, State, Symbol};
 

@@ -1,13 +1,14 @@
 //! From what is followed to one profile after the other.
 
+use std::path::Path;
 use std::time::Duration;
 
 use pmuscope_perfdata::reader::Metadata;
-use pmuscope_profile::{Apart, Detail, Interval, Intervals, Live, Options, Profile, TasksBy};
+use pmuscope_profile::{
+    Apart, Detail, Interval, Intervals, Live, Names, Options, Profile, TasksBy,
+};
 use pmuscope_recorder::{Following, Piece};
-use pmuscope_symbols::{KernelIdentity, Symbolizer};
-
-use crate::commands::windows::WithDumps;
+use pmuscope_symbols::{KernelIdentity, Request, Resident, Resolved, Symbolizer};
 
 /// How often it is looked whether to go on.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -17,7 +18,7 @@ pub(super) struct Ticker<'a> {
     following: &'a Following<'a>,
     live: Live,
     metadata: Metadata,
-    symbolizer: Symbolizer,
+    names: Kept,
     running: KernelIdentity,
     /// When the last round began: what is older than the one before has come.
     round: u64,
@@ -39,7 +40,7 @@ impl<'a> Ticker<'a> {
             live: Live::new(following.events(), apart),
             metadata: following.metadata(),
             running: symbolizer.running_kernel(),
-            symbolizer,
+            names: Kept(Resident::new(symbolizer)),
             round: 0,
             end: following.began(),
             following,
@@ -74,9 +75,21 @@ impl<'a> Ticker<'a> {
         // Rows are made of the aggregate, as they are asked for.
         let options =
             Options { rows: Some(0), intervals: Intervals::None, detail: Detail::Function };
-        let names = &mut WithDumps(&mut self.symbolizer);
         let interval = Interval { info, metadata };
-        let profile = self.live.finish(interval, &self.running, options, names)?;
+        let profile = self.live.finish(interval, &self.running, options, &mut self.names)?;
         Ok(Tick { profile, last })
+    }
+}
+
+/// Names that stay in memory.
+struct Kept(Resident);
+
+impl Names for Kept {
+    fn jit_dump(&mut self, pid: i32, path: &Path) {
+        self.0.add_jit_dump(pid, path.to_owned());
+    }
+
+    fn resolve(&mut self, requests: &[Request<'_>]) -> Vec<Resolved> {
+        self.0.resolve_all(requests)
     }
 }
