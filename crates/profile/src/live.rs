@@ -4,8 +4,8 @@
 //!  rings ─► Live (perfdata): in order ─┬─ samples ──► counts of this interval ──► Profile, at its end
 //!                                      └─ sideband ─► who runs what: goes on through all intervals
 //! ```
-//! Counts begin anew with each interval, so memory follows from what is distinct in one, and from the
-//! processes that live.
+//! Counts begin anew with each interval, and processes that have ended are forgotten when there are as many
+//! as live: so memory follows from what is distinct in an interval, and from what runs.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -31,7 +31,14 @@ pub struct Live {
     current: InOrder<'static>,
     /// Descriptions of code made at run time that names were told of.
     told: BTreeSet<(i32, PathBuf)>,
+    /// Size of what is known of processes beyond which those that have ended are forgotten, …
+    limit: usize,
+    /// … which is not worth it below this.
+    least: usize,
 }
+
+/// Some 10 MB.
+const LEAST: usize = 100_000;
 
 /// A stretch of time whose records have all come.
 #[derive(Debug)]
@@ -55,6 +62,8 @@ impl Live {
             has_period,
             counting,
             told: BTreeSet::new(),
+            limit: LEAST,
+            least: LEAST,
         }
     }
 
@@ -100,7 +109,11 @@ impl Live {
         };
         let resolve = &mut |requests: &[Request<'_>]| names.resolve(requests);
         let answer = collected.answer(self.events.clone(), file, running, options, resolve);
-        let state = State { loss: StreamLoss::default(), ..collected.state };
+        let mut state = State { loss: StreamLoss::default(), ..collected.state };
+        if state.tasks.size() > self.limit {
+            (state.tasks, state.modules) = state.tasks.living(&state.modules);
+            self.limit = (2 * state.tasks.size()).max(self.least);
+        }
         self.current = InOrder::going_on(state, &self.has_period, self.counting.clone());
         let mut profile = answer?;
         if let Some(info) = &mut profile.metadata.info {
@@ -203,6 +216,32 @@ mod tests {
         live.complete_up_to(320, 300);
         assert_eq!(rows(&mut live), [""; 0]);
         assert_eq!(live.late(), 0);
+    }
+
+    /// Names of threads, mappings, and what the kernel loaded stay; who has ended goes.
+    #[test]
+    fn processes_that_have_ended_are_forgotten_and_others_stay_what_they_are() {
+        let mut live = live();
+        (live.limit, live.least) = (0, 0);
+        live.push(&[comm(1, "one", 10), map(1, 11)].concat());
+        for round in 0..50_u64 {
+            let (start, child) = (100 * round, 100 + round as u32);
+            let at = start + 20;
+            live.push(&[comm(child, "child", at), map(child, at + 1)].concat());
+            live.push(&[sample(child, 0x1020, at + 2), sample(1, 0x1010, at + 3)].concat());
+            live.push(&end(child, at + 4));
+            live.complete_up_to(start + 99, start + 99);
+            assert_eq!(rows(&mut live), ["1 one f1", "1 child f2"]);
+        }
+        // The process, its thread, view and mapping, names; what the kernel sees.
+        assert!(live.limit < 50, "{}", live.limit);
+    }
+
+    fn end(pid: u32, time: u64) -> Vec<u8> {
+        let mut out = Vec::new();
+        let record = RecordBuilder::new(&mut out, kind::EXIT, 0).u32(pid).u32(1);
+        of(record.u32(pid).u32(1).u64(time), pid, time);
+        out
     }
 
     #[test]

@@ -174,6 +174,29 @@ impl Spaces {
         own
     }
 
+    /// Everything a view shows, what is covered first: start, end, mapping.
+    pub(crate) fn shown(&self, view: ViewId) -> Vec<(u64, u64, Mapping)> {
+        let mut pieces = Vec::new();
+        self.visible(self.views[view as usize], &mut pieces);
+        pieces
+    }
+
+    /// A space with these pieces and no past, what is covered first; seen as of now.
+    pub(crate) fn create_of(&mut self, pieces: Vec<(u64, u64, Mapping)>) -> ViewId {
+        let mut space = Space::default();
+        for (start, end, mapping) in pieces {
+            space.insert(start, end, mapping, 0, 0);
+        }
+        space.past.clear();
+        self.held += space.now.len();
+        self.own(space)
+    }
+
+    /// Views and mappings, those nobody looks at any more included.
+    pub(crate) fn size(&self) -> usize {
+        self.views.len() + self.held
+    }
+
     /// A new space over what a view shows.
     fn over(&mut self, view: ViewId) -> ViewId {
         if view == NOTHING {

@@ -106,6 +106,60 @@ impl Tasks {
         tasks
     }
 
+    /// The same present without a past, and its modules: threads that have ended, their names and what
+    /// they saw are gone.
+    pub(crate) fn living(&self, modules: &Modules) -> (Self, Modules) {
+        let (mut living, mut own) = (Self::new(false), Modules::default());
+        for (from, kernel) in [(self.kernel, true), (self.loaded, false)] {
+            let mut pieces = self.spaces.shown(from);
+            for (_, _, mapping) in &mut pieces {
+                *mapping = living.adopted(*mapping, self, modules, &mut own);
+            }
+            let view = living.spaces.create_of(pieces);
+            *(if kernel { &mut living.kernel } else { &mut living.loaded }) = view;
+        }
+        for (&tid, thread) in self.threads.iter().filter(|(_, thread)| thread.alive) {
+            let comm = living.intern(self.name(thread.comm));
+            living.threads.insert(tid, Thread { comm, ..*thread });
+        }
+        for (&pid, process) in &self.processes {
+            let mut pieces = self.spaces.shown(process.view);
+            for (_, _, mapping) in &mut pieces {
+                *mapping = living.adopted(*mapping, self, modules, &mut own);
+            }
+            let view = if pieces.is_empty() { NOTHING } else { living.spaces.create_of(pieces) };
+            living.processes.insert(pid, Process { view, ..*process });
+        }
+        (living, own)
+    }
+
+    /// A mapping of `all`, by the numbers of modules and names here.
+    fn adopted(
+        &mut self,
+        mapping: Mapping,
+        all: &Self,
+        modules: &Modules,
+        own: &mut Modules,
+    ) -> Mapping {
+        match mapping.module {
+            None => mapping,
+            // A function that the kernel loaded is the number of its name.
+            Some(KERNEL_LOADED) => {
+                let name = self.intern(all.name(mapping.bias as CommId));
+                Mapping { bias: name.into(), ..mapping }
+            }
+            Some(module) => {
+                let module = Some(own.intern(modules.list()[module as usize].clone()));
+                Mapping { module, ..mapping }
+            }
+        }
+    }
+
+    /// What is held of processes, living and ended: views, mappings, threads and names.
+    pub(crate) fn size(&self) -> usize {
+        self.spaces.size() + self.threads.len() + self.names.len()
+    }
+
     /// Number of changes so far.
     pub(crate) fn epoch(&self) -> Epoch {
         self.epoch
