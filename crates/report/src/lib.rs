@@ -73,6 +73,8 @@ pub use recording::{
 pub use region::region_text;
 pub use ring::ring_text;
 pub use slots::{slots_page, slots_svg, slots_text};
+#[cfg(feature = "screen")]
+pub use top::{Key, Next, Screen};
 pub use top::{TOP_SCHEMA, TopBy, TopReport, TopView, top_text};
 pub use topdown::sweep_text;
 pub use views::{

@@ -65,6 +65,8 @@ mod sweep;
 mod symbols;
 mod targets;
 mod top;
+#[cfg(feature = "screen")]
+mod top_screen;
 mod usage;
 mod views;
 mod watch;

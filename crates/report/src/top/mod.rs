@@ -1,12 +1,18 @@
 //! What runs now: one interval of a machine that is being followed, as text and as JSON.
 
 mod json;
+#[cfg(feature = "screen")]
+mod screen;
+#[cfg(test)]
+mod tests;
 mod text;
 
 use pmuscope_profile::views::{Dimension, Row, rows};
 use pmuscope_profile::{EventProfile, Profile};
 
 pub use json::{TOP_SCHEMA, TopReport};
+#[cfg(feature = "screen")]
+pub use screen::{Key, Next, Screen};
 pub use text::top_text;
 
 /// What rows are by.

@@ -10,9 +10,10 @@ use crate::commands::symbols::SymbolArgs;
 /// Flags of `pmuscope top`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  pmuscope top --once                     what the whole machine does, for two seconds
-  pmuscope top --once -p 4711             one process and its children
-  pmuscope top --once --by cpu -d 0.5     which CPUs are busy, for half a second
+  pmuscope top                            what the whole machine does, every two seconds
+  pmuscope top -p 4711                    one process and its children
+  pmuscope top --by cpu -d 1              which CPUs are busy, every second
+  pmuscope top --once                     one interval as a table, for a log
   pmuscope top --once --json | jq '.events[0].functions[0]'")]
 pub(crate) struct Args {
     /// Look at everything on all CPUs (the default)
@@ -57,13 +58,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "WHAT", default_value = "function")]
     pub(super) by: By,
     /// Print one interval and end
-    #[arg(long, required = true)]
+    #[arg(long)]
     pub(super) once: bool,
     /// Print everything as one JSON object (schema pmuscope/top/1)
-    #[arg(long)]
+    #[arg(long, requires = "once")]
     pub(super) json: bool,
     /// Most rows of --once, or "all" [default: 40; with --json all]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", requires = "once")]
     pub(super) limit: Option<Limit>,
     #[command(flatten)]
     pub(super) symbols: SymbolArgs,

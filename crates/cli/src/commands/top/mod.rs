@@ -6,6 +6,10 @@
 
 mod flags;
 mod once;
+#[cfg(feature = "screen")]
+mod screen;
+#[cfg(feature = "screen")]
+mod taken;
 mod ticker;
 
 use pmuscope_counters::Host;
@@ -23,10 +27,36 @@ pub(crate) use flags::Args;
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let machine = Machine::host();
     let asked = Asked::of(&args)?;
+    if !args.once {
+        screen::check()?;
+    }
     let (options, notices) = options(&args, &machine)?;
     notices.iter().for_each(|notice| eprintln!("pmuscope: {notice}"));
-    follow(options, &Host, &machine, |following| once::run(&args, &asked, following, &machine))
+    let run = if args.once { once::run } else { screen::run };
+    follow(options, &Host, &machine, |following| run(&args, &asked, following, &machine))
         .map_err(|error| refused(&error))?
+}
+
+/// Of a program that was built without it.
+#[cfg(not(feature = "screen"))]
+mod screen {
+    use pmuscope_machine::Machine;
+    use pmuscope_recorder::Following;
+
+    use super::{Args, Asked};
+    use crate::exit::{Exit, failure};
+
+    pub(super) fn check() -> anyhow::Result<()> {
+        Err(failure(
+            Exit::NotPossible,
+            "this pmuscope was built without its screen. Try: pmuscope top --once; or build it with: cargo \
+             build --release",
+        ))
+    }
+
+    pub(super) fn run(_: &Args, _: &Asked, _: &Following<'_>, _: &Machine) -> anyhow::Result<Exit> {
+        check().map(|()| Exit::Done)
+    }
 }
 
 /// What flags say, where it can be wrong.

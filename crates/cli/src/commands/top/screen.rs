@@ -1,0 +1,177 @@
+//! The screen on a terminal: keys in, drawings out, and everything as it was at the end.
+//!
+//! ```text
+//!  this thread   interval ─ names ─ interval ─ names ─ …        waits for nobody
+//!                     └─► profile ─────┐
+//!  screen's      keys ─► state ◄───────┘ ─► draw                ten times a second at most
+//! ```
+
+use std::collections::BTreeMap;
+use std::io::{self, IsTerminal as _};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use pmuscope_machine::Machine;
+use pmuscope_profile::Profile;
+use pmuscope_recorder::Following;
+use pmuscope_report::{Key, Next, Screen};
+use ratatui_core::terminal::Terminal;
+use ratatui_crossterm::CrosstermBackend;
+use ratatui_crossterm::crossterm::event::{
+    self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers,
+};
+
+use super::taken::Taken;
+use super::ticker::Ticker;
+use super::{Args, Asked};
+use crate::exit::{Exit, failure};
+use crate::signals::Stop;
+
+/// Keys, signals and new intervals are looked for this often.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Intervals that wait to be drawn.
+const WAITING: usize = 2;
+
+/// What the counting thread says.
+enum Message {
+    Interval(Box<Profile>),
+    /// The processes that were looked at have ended.
+    Ended,
+}
+
+/// Refuses where there is nothing to draw on.
+pub(super) fn check() -> anyhow::Result<()> {
+    let dumb = std::env::var("TERM").is_ok_and(|term| term == "dumb");
+    if io::stdout().is_terminal() && !dumb {
+        return Ok(());
+    }
+    let what = if dumb { "TERM=dumb says it cannot be drawn on" } else { "it is none" };
+    let message = format!(
+        "top draws on a terminal, and of standard output {what}. Try: pmuscope top --once, or \
+         pmuscope top --once --json"
+    );
+    Err(failure(Exit::BadInput, message))
+}
+
+pub(super) fn run(
+    args: &Args,
+    asked: &Asked,
+    following: &Following<'_>,
+    machine: &Machine,
+) -> anyhow::Result<Exit> {
+    let topology = machine.topology()?;
+    let node = |cpu: u32| Some((cpu, topology.node_of(cpu)?));
+    let nodes: BTreeMap<u32, u32> = topology.online.iter().filter_map(node).collect();
+    let mut ticker = Ticker::new(following, args.symbols.of_running()?);
+    let stop = Stop::new()?;
+    let screen = Screen::new(args.by.0, crate::terminal::style(), nodes);
+    let (send, receive) = sync_channel(WAITING);
+    let left = &AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        let drawing = threads.spawn(move || {
+            let drawn = draw(screen, &receive, &stop);
+            left.store(true, Ordering::Relaxed);
+            drawn
+        });
+        let counted = count(&mut ticker, asked.delay, &send, left);
+        // The screen ends when nobody can send to it.
+        drop(send);
+        let drawn = drawing.join().unwrap_or_else(|cause| std::panic::resume_unwind(cause));
+        counted.and(drawn)
+    })?;
+    Ok(Exit::Done)
+}
+
+/// Sends intervals until nobody wants them.
+fn count(
+    ticker: &mut Ticker<'_>,
+    delay: Duration,
+    send: &SyncSender<Message>,
+    left: &AtomicBool,
+) -> anyhow::Result<()> {
+    let has_left = || left.load(Ordering::Relaxed);
+    loop {
+        let tick = ticker.next(delay, has_left)?;
+        if has_left() {
+            return Ok(());
+        }
+        // A terminal that takes nothing must not stop the counting: the interval is left out.
+        let _ = send.try_send(Message::Interval(Box::new(tick.profile)));
+        if tick.last {
+            // It goes on to show the last one.
+            let _ = send.send(Message::Ended);
+            while !has_left() {
+                std::thread::sleep(LOOK_EVERY);
+            }
+            return Ok(());
+        }
+    }
+}
+
+/// Draws until the user leaves.
+fn draw(mut screen: Screen, messages: &Receiver<Message>, stop: &Stop) -> anyhow::Result<()> {
+    let _taken = Taken::over()?;
+    let mut terminal = Terminal::new(CrosstermBackend::new(io::stdout())).context(CANNOT)?;
+    terminal.draw(|frame| screen.draw(frame)).context(CANNOT)?;
+    loop {
+        let mut changed = false;
+        if event::poll(LOOK_EVERY).context("cannot read keys")? {
+            match event::read().context("cannot read keys")? {
+                Event::Key(pressed) => {
+                    let Some(key) = key(pressed) else { continue };
+                    if screen.key(key) == Next::Quit {
+                        return Ok(());
+                    }
+                    changed = true;
+                }
+                Event::Resize(..) => changed = true,
+                _ => {}
+            }
+        }
+        match messages.try_recv() {
+            Ok(Message::Interval(profile)) => {
+                screen.take(*profile);
+                changed = true;
+            }
+            Ok(Message::Ended) => {
+                screen.end("the observed processes have ended");
+                changed = true;
+            }
+            Err(TryRecvError::Empty) => {}
+            Err(TryRecvError::Disconnected) => return Ok(()),
+        }
+        if stop.asked() {
+            return Ok(());
+        }
+        if changed {
+            terminal.draw(|frame| screen.draw(frame)).context(CANNOT)?;
+        }
+    }
+}
+
+const CANNOT: &str = "cannot draw on the terminal";
+
+/// What a key press means here; `None` for what means nothing.
+fn key(pressed: KeyEvent) -> Option<Key> {
+    if pressed.kind == KeyEventKind::Release {
+        return None;
+    }
+    if pressed.modifiers.contains(KeyModifiers::CONTROL) {
+        // In raw mode it is no signal.
+        return (pressed.code == KeyCode::Char('c')).then_some(Key::Interrupt);
+    }
+    Some(match pressed.code {
+        KeyCode::Char(c) => Key::Char(c),
+        KeyCode::Enter => Key::Enter,
+        KeyCode::Esc => Key::Escape,
+        KeyCode::Backspace => Key::Backspace,
+        KeyCode::Up => Key::Up,
+        KeyCode::Down => Key::Down,
+        KeyCode::PageUp => Key::PageUp,
+        KeyCode::PageDown => Key::PageDown,
+        KeyCode::Home => Key::Home,
+        _ => return None,
+    })
+}
