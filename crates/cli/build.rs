@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn main() {
-    let features: Vec<String> = std::env::vars()
+    let mut features: Vec<String> = std::env::vars()
         .filter_map(|(name, _)| Some(name.strip_prefix("CARGO_FEATURE_")?.to_lowercase()))
+        .filter(|name| name != "default")
         .collect();
+    features.sort();
     let features = if features.is_empty() { "none".to_owned() } else { features.join(", ") };
     tell("FEATURES", &features.replace('_', "-"));
     tell("TARGET", &variable("TARGET"));

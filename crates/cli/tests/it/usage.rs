@@ -47,7 +47,12 @@ fn version_tells_which_build_it_is() {
     let profile = if cfg!(debug_assertions) { "debug, " } else { "release, " };
     assert!(value("profile: ").starts_with(profile), "{version}");
     assert!(value("compiler: ").starts_with("rustc 1."), "{version}");
-    let features = if cfg!(feature = "parquet") { "parquet" } else { "none" };
+    let features = match (cfg!(feature = "parquet"), cfg!(feature = "screen")) {
+        (false, false) => "none",
+        (true, false) => "parquet",
+        (false, true) => "screen",
+        (true, true) => "parquet, screen",
+    };
     assert_eq!(value("features: "), features);
     // A commit of 12 digits, or why there is none.
     let commit = value("commit: ");
