@@ -69,11 +69,14 @@ lint: need-lint
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo clippy --locked --quiet --workspace --all-targets --all-features -- -D warnings
 	$(fuzz_clippy) -- -D warnings
+	$(MAKE) doc
 	scripts/licences
 	@$(MAKE) advisories
 
+# Most crates are parts of one program: what documents them may speak of what is inside.
 doc: need-build
-	RUSTDOCFLAGS='-D warnings' cargo doc --locked --quiet --workspace --all-features --no-deps
+	RUSTDOCFLAGS='-D warnings -A rustdoc::private-intra-doc-links' \
+		cargo doc --locked --quiet --workspace --all-features --no-deps --keep-going
 
 # Of no use without the network, so no part of what must pass; said where it did not happen.
 advisories:

@@ -1,6 +1,6 @@
 //! Event names to attributes: generic, sysfs PMU, raw, tracepoint, breakpoint; modifiers and groups.
 //!
-//! [`parse`] turns the text of `-e` into [`Group`]s of [`Event`]s, each with the [`Attr`] that selects
+//! [`parse`] turns the text of `-e` into [`Group`]s of [`Event`]s, each with the [`Attr`](pmuscope_abi::Attr) that selects
 //! it. What an event is comes from the name; how it is sampled (fields, ring, inheritance) is decided
 //! by whoever opens it, except for what the text itself asks (`period=`, `freq=`, `call-graph=`, …).
 //!

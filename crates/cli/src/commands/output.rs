@@ -93,7 +93,7 @@ impl Format {
         choose(asked, file, &ENDINGS, Self::Text, "--format html")
     }
 
-    /// Whether it is made of counts, by [`write`]; else of the profile's rows.
+    /// Whether it is made of counts, by [`write()`]; else of the profile's rows.
     pub(crate) fn is_of_counts(self) -> bool {
         !matches!(self, Self::Text | Self::Json)
     }

@@ -1,4 +1,4 @@
-//! Questions to an [`Aggregate`](crate::aggregate::Aggregate): rows by any dimensions, call trees,
+//! Questions to an [`Aggregate`]: rows by any dimensions, call trees,
 //! the neighbours of a function, a function from inside.
 //!
 //! Weight is what cells weigh by: units of the event where samples carry their period, else samples.

@@ -18,10 +18,10 @@ pub struct Preview {
     pub readers: Vec<String>,
 }
 
-/// Works out what [`record`] would open for a target that exists; a command is not started.
+/// Works out what [`record`](crate::record) would open for a target that exists; a command is not started.
 ///
 /// # Errors
-/// As [`record`], for what can be known without opening anything.
+/// As [`record`](crate::record), for what can be known without opening anything.
 pub fn preview(options: &RecordOptions, machine: &Machine) -> Result<Preview, RecorderError> {
     let topology = machine.topology()?;
     let features = KernelFeatures::new(machine.kernel()?.version);

@@ -1,5 +1,8 @@
 //! The flags of `pmuscope record`, as typed. perf's words wherever perf has one.
 
+// What documents a flag is its help, where brackets hold what may be left out.
+#![allow(rustdoc::broken_intra_doc_links)]
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
