@@ -128,13 +128,14 @@ fn on_four_nodes_the_node_is_named() {
         .map(|node| node["own_bytes"].as_f64().unwrap())
         .collect();
     let all: f64 = own.iter().sum();
-    assert!(own.iter().all(|bytes| (bytes / all - 0.25).abs() < 0.06), "{own:?}");
+    // Beside the 16 MiB it has some of its own, wherever its threads began.
+    assert!(own.iter().all(|bytes| (bytes / all - 0.25).abs() < 0.1), "{own:?}");
     is(
         &scattered,
         "compact",
         &[("node", 2.into()), ("move_threads", false.into()), ("move_pages", true.into())],
     );
-    assert!((scattered["locality"].as_f64().unwrap() - 0.25).abs() < 0.06, "{scattered:#}");
+    assert!((scattered["locality"].as_f64().unwrap() - 0.25).abs() < 0.1, "{scattered:#}");
     let apart = answer(&scratch, "apart");
     is(&apart, "compact", &[("node", 3.into()), ("move_threads", true.into())]);
 }

@@ -255,8 +255,16 @@ impl<'a> HostWorld<'a> {
     fn look_at_threads(&mut self, ran: &mut BTreeMap<(u32, u32), Ran>) -> Result<(), ActError> {
         let begun = Instant::now();
         self.pinner.refresh()?;
+        let mut gone = Vec::new();
         for &pid in &self.members {
-            let Ok(places) = self.threads.look(&self.machine, &self.nodes, pid) else { continue };
+            let places = match self.threads.look(&self.machine, &self.nodes, pid) {
+                Ok(places) => places,
+                Err(error) => {
+                    // Also one whose parent has not noticed it yet: it has a number, and nothing else.
+                    gone.extend(error.is_gone().then_some(pid));
+                    continue;
+                }
+            };
             for thread in places {
                 let seen = ran
                     .entry((pid, thread.tid))
@@ -266,6 +274,7 @@ impl<'a> HostWorld<'a> {
                 seen.looks += 1;
             }
         }
+        self.members.retain(|pid| !gone.contains(pid));
         self.look = begun.elapsed();
         Ok(())
     }
@@ -349,6 +358,10 @@ pub fn block_bytes(machine: &Machine) -> u64 {
 
 impl World for HostWorld<'_> {
     type Error = ActError;
+
+    fn is_gone(error: &ActError) -> bool {
+        matches!(error, ActError::Gone { .. })
+    }
 
     fn now(&self) -> Duration {
         self.begun.elapsed()

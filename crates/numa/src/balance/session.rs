@@ -373,7 +373,9 @@ impl<W: World> Session<'_, W> {
 
     fn refuse(&mut self, pid: u32, error: &W::Error) {
         let why = error.to_string();
-        self.tell(Event::Refused { pid, why: why.clone() });
+        if !W::is_gone(error) {
+            self.tell(Event::Refused { pid, why: why.clone() });
+        }
         self.held.insert(pid, Held { reason: why, until: None, tries: 1 });
     }
 

@@ -71,6 +71,11 @@ pub trait World {
     /// What can go wrong.
     type Error: std::error::Error;
 
+    /// Whether an error only says that the process has ended: that is no refusal.
+    fn is_gone(_error: &Self::Error) -> bool {
+        false
+    }
+
     /// Time since it began.
     fn now(&self) -> Duration;
 
