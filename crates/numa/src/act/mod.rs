@@ -108,6 +108,18 @@ pub enum ActError {
     },
 }
 
+impl ActError {
+    /// Whether it is only that the process ended meanwhile.
+    fn is_gone(&self) -> bool {
+        match self {
+            Self::Gone { .. } => true,
+            Self::Observe(error) => error.is_gone(),
+            Self::Machine(error) => error.is_gone(),
+            _ => false,
+        }
+    }
+}
+
 impl From<MachineError> for ActError {
     fn from(error: MachineError) -> Self {
         match error {
@@ -360,7 +372,7 @@ impl World for HostWorld<'_> {
     type Error = ActError;
 
     fn is_gone(error: &ActError) -> bool {
-        matches!(error, ActError::Gone { .. })
+        error.is_gone()
     }
 
     fn now(&self) -> Duration {
@@ -406,8 +418,7 @@ impl World for HostWorld<'_> {
         for pid in self.members.clone() {
             match self.process_view(pid, &ran, seconds) {
                 Ok(view) => processes.push(view),
-                Err(ActError::Gone { .. }) => {}
-                Err(ActError::Observe(gone)) if gone.is_gone() => {}
+                Err(gone) if gone.is_gone() => {}
                 Err(other) => {
                     let other = permitted(pid, other);
                     self.refused.insert(pid, other.to_string());

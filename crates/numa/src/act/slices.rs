@@ -12,7 +12,6 @@ use pmuscope_machine::pages::{PageState, move_to, states};
 use pmuscope_machine::{Machine, place};
 
 use super::ActError;
-use super::affinity::ESRCH;
 use crate::balance::{Goal, Slice};
 
 /// Pages looked at in one call at most, however few of them are to move: a millisecond or two.
@@ -121,12 +120,12 @@ fn blocks(regions: &[Range<u64>], block: u64, from: u64) -> impl Iterator<Item =
 }
 
 fn refused(pid: u32, source: std::io::Error) -> ActError {
-    match source.raw_os_error() {
-        Some(ESRCH) => ActError::Gone { pid },
-        _ if source.kind() == std::io::ErrorKind::PermissionDenied => {
-            ActError::NotPermitted { pid }
-        }
-        _ => ActError::Pages { pid, source },
+    if crate::observe::is_end(&source) {
+        ActError::Gone { pid }
+    } else if source.kind() == std::io::ErrorKind::PermissionDenied {
+        ActError::NotPermitted { pid }
+    } else {
+        ActError::Pages { pid, source }
     }
 }
 
@@ -134,6 +133,19 @@ fn refused(pid: u32, source: std::io::Error) -> ActError {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// Its parent has not noticed yet.
+    #[test]
+    fn a_process_whose_memory_is_gone_has_ended() {
+        use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pid = child.id();
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(Pid::from_child(&child)), options).unwrap();
+        let error = states(Some(pid), &[0x1000]).map_err(|error| refused(pid, error)).unwrap_err();
+        assert!(matches!(error, ActError::Gone { .. }), "{error}");
+        child.wait().unwrap();
+    }
 
     #[test]
     fn pages_go_where_the_goal_says() {

@@ -63,13 +63,19 @@ impl ObserveError {
     pub fn is_gone(&self) -> bool {
         match self {
             Self::Machine(error) => error.is_gone(),
-            Self::Pages { source, .. } => source.raw_os_error() == Some(NO_SUCH_PROCESS),
+            Self::Pages { source, .. } => is_end(source),
         }
     }
 }
 
-/// `ESRCH`.
-const NO_SUCH_PROCESS: i32 = 3;
+/// Whether `move_pages(2)` says that a process has ended. One that is about to, or that only its parent has
+/// not noticed yet, has no memory any more: `EINVAL`, which nothing else that we ask for leads to
+/// (`find_mm_struct` in the kernel's `mm/migrate.c`).
+pub(crate) fn is_end(error: &io::Error) -> bool {
+    const NO_SUCH_PROCESS: i32 = 3;
+    const INVALID: i32 = 22;
+    matches!(error.raw_os_error(), Some(NO_SUCH_PROCESS | INVALID))
+}
 
 /// Memory to look at, and who uses it.
 #[derive(Debug, Clone, PartialEq, Eq)]
