@@ -7,6 +7,8 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
+
 /// Orders: a word, and what it needs.
 const ORDERS: &str = "PMUSCOPE_TEST_ACTOR";
 
@@ -38,6 +40,7 @@ fn act_if_told_to() {
     let words: Vec<&str> = orders.split_whitespace().collect();
     match words.as_slice() {
         ["calls", count] => calls(count.parse().unwrap()),
+        ["calls-half-unread", count] => calls_half_unread(count.parse().unwrap()),
         ["calls-by-threads", threads, count] => {
             let (threads, count): (u32, u64) = (threads.parse().unwrap(), count.parse().unwrap());
             let team: Vec<_> = (0..threads).map(|_| thread::spawn(move || calls(count))).collect();
@@ -62,6 +65,15 @@ fn calls(count: u64) {
     for _ in 0..count {
         rustix::process::getpriority_pgrp(None).unwrap();
     }
+}
+
+/// The second half while the program that started this one is stopped.
+fn calls_half_unread(count: u64) {
+    let starter = rustix::process::getppid().unwrap();
+    calls(count / 2);
+    rustix::process::kill_process(starter, Signal::STOP).unwrap();
+    calls(count - count / 2);
+    rustix::process::kill_process(starter, Signal::CONT).unwrap();
 }
 
 /// Touches `pages` pages for the first time.

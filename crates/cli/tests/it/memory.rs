@@ -231,6 +231,8 @@ run() {
     done
     kill $!
     wait $!
+    # The workers end after the one that started them, and would be taken for the next ones.
+    while [ $total -gt 0 ]; do look >gone.maps; done
 }
 run bound --policy bind:1
 run turns --policy interleave:0-1
