@@ -8,7 +8,7 @@ use pmuscope_measure::summary::summary;
 use pmuscope_measure::versus::versus;
 use pmuscope_measure::{Estimated, Labels, RunFile, metric};
 
-use crate::capture::{plural, scaled};
+use crate::capture::scaled;
 use crate::escape::escape;
 use crate::number;
 use crate::runs::{distinct, runs_per_arm, time_per_unit, value};
@@ -124,7 +124,7 @@ pub fn breakpoint_hit_text(file: &RunFile, style: &Style) -> String {
     out += &table.render(style);
     let whys: Vec<&String> = file.runs.iter().filter_map(|run| run.why.as_ref()).collect();
     if let Some(why) = whys.first() {
-        let runs = plural(whys.len() as u64, "run");
+        let runs = number::counted(whys.len(), "run");
         let _ = write!(out, "\nwithout {runs}: {}\n", escape(why));
     }
     end(out, file, style)

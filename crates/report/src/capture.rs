@@ -56,21 +56,21 @@ fn head(file: &RunFile, groups: &[Group]) -> String {
     let rounds = file.runs.iter().filter_map(|run| run.round).max().map_or(0, |last| last + 1);
     let mut out = format!("{} at {rate}/s", parameter("event"));
     if let Some(cpus) = file.environment.pointer("/cpus").and_then(serde_json::Value::as_u64) {
-        let _ = write!(out, " on {}", plural(cpus, "CPU"));
+        let _ = write!(out, " on {}", number::counted(cpus, "CPU"));
     }
     let _ = writeln!(
         out,
         ", {}; {} in {}, {}",
         cut(&parameter("workload"), LONGEST_COMMAND),
-        plural(arms as u64, "arm"),
-        plural(rounds as u64, "round"),
+        number::counted(arms, "arm"),
+        number::counted(rounds, "round"),
         number::duration(file.duration_s)
     );
     let failed = file.runs.iter().filter(|run| run.exit != Some(0)).count();
     let _ = writeln!(
         out,
         "{} · {failed} failed · medians; ratio to {BASE} of the same round, ±95 %",
-        plural(file.runs.len() as u64, "run")
+        number::counted(file.runs.len(), "run")
     );
     out
 }
@@ -180,7 +180,7 @@ fn verdicts(file: &RunFile, group: &Group) -> Vec<String> {
             "{OURS} less {best}, the fastest of perf's by its ratio: {} points of {BASE}'s time \
              in {}.",
             value(&scaled(points, 100.0), "points"),
-            plural(points.n as u64, "round"),
+            number::counted(points.n, "round"),
         ));
     }
     let per_sample = versus(file, ARM, THEIR_DEFAULT);
@@ -267,7 +267,7 @@ pub(crate) fn failures(file: &RunFile) -> Vec<String> {
         }
     }
     let sentence = |((arm, why), count): ((&str, &str), u64)| {
-        format!("{} of {} failed: {}", plural(count, "run"), escape(arm), escape(why))
+        format!("{} of {} failed: {}", number::counted(count, "run"), escape(arm), escape(why))
     };
     counts.into_iter().map(sentence).collect()
 }
@@ -282,11 +282,6 @@ fn three_digits(value: f64) -> String {
 
 fn seconds(value: f64) -> String {
     number::fixed(value, 2)
-}
-
-pub(crate) fn plural(count: u64, noun: &str) -> String {
-    let s = if count == 1 { "" } else { "s" };
-    format!("{} {noun}{s}", number::count(count))
 }
 
 /// Sizes are not negative and far below 2^64.

@@ -48,7 +48,7 @@ fn head(file: &RunFile, summary: &Summary) -> String {
         let row = summary.rows.iter().find(|row| row.is_time() && row.metric == name)?;
         row.per_run.map(|estimate| format!("{} s", value(&estimate, "s")))
     };
-    let mut out = format!("{target}: {}", plural(summary.runs, "run"));
+    let mut out = format!("{target}: {}", number::counted(summary.runs, "run"));
     if let Some(wall) = time(metric::WALL) {
         let _ = write!(out, ", {wall}{}", if summary.runs > 1 { " each" } else { "" });
     }
@@ -68,20 +68,18 @@ fn head(file: &RunFile, summary: &Summary) -> String {
         None => "nothing counted".to_owned(),
     };
     if summary.failed > 0 {
-        let _ =
-            write!(missing, " · {} left out: failed or broken off", plural(summary.failed, "run"));
+        let _ = write!(
+            missing,
+            " · {} left out: failed or broken off",
+            number::counted(summary.failed, "run")
+        );
     }
     let refused =
         summary.rows.iter().filter(|row| row.per_run.is_none() && row.why.is_some()).count();
     if refused > 0 {
-        let _ = write!(missing, " · {} not counted (below)", plural(refused, "event"));
+        let _ = write!(missing, " · {} not counted (below)", number::counted(refused, "event"));
     }
     out + &missing + "\n"
-}
-
-fn plural(number: usize, word: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{} {word}{plural}", number::count(number as u64))
 }
 
 /// Which columns a table needs.

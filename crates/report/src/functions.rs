@@ -8,7 +8,7 @@ use pmuscope_measure::versus::{Arm, versus};
 use pmuscope_measure::{Estimated, RunFile};
 use serde_json::Value;
 
-use crate::capture::{failures, plural};
+use crate::capture::failures;
 use crate::escape::escape;
 use crate::number;
 use crate::runs::value;
@@ -79,8 +79,8 @@ fn head(file: &RunFile) -> String {
     let _ = writeln!(
         out,
         "{} in {}, {} · {failed} failed · one window or sample in {} cycles · ±95 %{emulated}",
-        plural(file.runs.len() as u64, "run"),
-        plural(rounds(file) as u64, "round"),
+        number::counted(file.runs.len(), "run"),
+        number::counted(rounds(file), "round"),
         number::duration(file.duration_s),
         count("period"),
     );
@@ -186,7 +186,7 @@ fn costs(file: &RunFile, style: &Style) -> String {
             Cell::measured(slower, |ratio| number::significant(1.0 / ratio.value, 3)),
         ]);
     }
-    let title = format!("what it takes: medians of {}", plural(rounds(file) as u64, "round"));
+    let title = format!("what it takes: medians of {}", number::counted(rounds(file), "round"));
     format!("\n{}\n{}", style.paint(Paint::Bold, &title), table.render(style))
 }
 

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use pmuscope_watch::plan::{Hold, Holder, Place, Plan, Room, Wanted};
 use pmuscope_watch::slots::{Kind, Slots};
 
-use crate::capture::plural;
 use crate::escape::escape;
 use crate::number;
 use crate::style::Style;
@@ -24,7 +23,7 @@ pub fn watch_plan_text(plan: &Plan, style: &Style) -> String {
     let slots: u64 = plan.wanted.iter().map(|one| u64::from(one.slots)).sum();
     let mut out = format!(
         "{}: {}\n{} on each CPU · {} asked about · {} · {}\n",
-        plural(plan.wanted.len() as u64, "watchpoint"),
+        number::counted(plan.wanted.len(), "watchpoint"),
         wanted.join(", "),
         slots_text(plan.slots),
         places_text(plan),
@@ -98,15 +97,15 @@ fn wanted_text(one: &Wanted) -> String {
         Kind::Data => "",
         Kind::Instruction => " for an instruction",
     };
-    format!("{} ({}{kind})", escape(&one.name), plural(one.slots.into(), "slot"))
+    format!("{} ({}{kind})", escape(&one.name), number::counted(one.slots, "slot"))
 }
 
 /// `4 slots for any kind`.
 fn slots_text(slots: Slots) -> String {
     match slots {
-        Slots::Mixed(slots) => format!("{} for any kind", plural(slots.into(), "slot")),
+        Slots::Mixed(slots) => format!("{} for any kind", number::counted(slots, "slot")),
         Slots::Separate { data, instruction } => {
-            format!("{} for data and {instruction} for instructions", plural(data.into(), "slot"))
+            format!("{} for data and {instruction} for instructions", number::counted(data, "slot"))
         }
     }
 }
@@ -121,9 +120,9 @@ fn free_text(slots: Slots) -> String {
 fn places_text(plan: &Plan) -> String {
     let is_cpu = matches!(plan.lacking.first(), Some(Room { place: Place::Cpu(_), .. }));
     match (plan.lacking.is_empty(), is_cpu) {
-        (true, _) => plural(plan.places as u64, "place"),
-        (false, true) => plural(plan.places as u64, "CPU"),
-        (false, false) => plural(plan.places as u64, "thread"),
+        (true, _) => number::counted(plan.places, "place"),
+        (false, true) => number::counted(plan.places, "CPU"),
+        (false, false) => number::counted(plan.places, "thread"),
     }
 }
 
@@ -131,7 +130,7 @@ fn bound_text(plan: &Plan) -> String {
     match &plan.bound[..] {
         [] => "none bound to a CPU".to_owned(),
         [one] => format!("{} of CPU {} bound to it", free_text(one.slots), one.cpu),
-        all => format!("some bound to {}", plural(all.len() as u64, "CPU")),
+        all => format!("some bound to {}", number::counted(all.len(), "CPU")),
     }
 }
 
@@ -180,7 +179,10 @@ fn how_text(how: &Hold) -> String {
     match how {
         Hold::Traces { pid } => format!("traces process {pid}; its watchpoints take slots"),
         Hold::Events { descriptors } => {
-            format!("has {} open, of any kind", plural(*descriptors as u64, "performance event"))
+            format!(
+                "has {} open, of any kind",
+                number::counted(*descriptors as u64, "performance event")
+            )
         }
     }
 }

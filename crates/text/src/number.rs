@@ -5,6 +5,18 @@ pub fn count(value: u64) -> String {
     thousands(&value.to_string())
 }
 
+/// A number of things: `1 process`, `1,024 processes`. For nouns that take an "s" or, behind one, "es".
+pub fn counted(value: impl TryInto<u64>, noun: &str) -> String {
+    // Nothing that is counted in memory comes near 2^64.
+    let value = value.try_into().unwrap_or(u64::MAX);
+    let ending = match (value, noun.ends_with('s')) {
+        (1, _) => "",
+        (_, true) => "es",
+        (_, false) => "s",
+    };
+    format!("{} {noun}{ending}", count(value))
+}
+
 /// A measured value with `digits` significant digits and without exponent: `0.360`, `12.3`, `12,300`.
 /// What is not finite is not measured: `-`.
 pub fn significant(value: f64, digits: usize) -> String {
@@ -123,6 +135,15 @@ fn thousands(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_counted_has_its_number() {
+        assert_eq!(
+            [0_u32, 1, 1024].map(|n| counted(n, "node")),
+            ["0 nodes", "1 node", "1,024 nodes"]
+        );
+        assert_eq!([1_usize, 38].map(|n| counted(n, "process")), ["1 process", "38 processes"]);
+    }
 
     #[test]
     fn counts_have_commas() {

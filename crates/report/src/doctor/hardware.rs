@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use pmuscope_machine::{Cache, Facts, Frequency, Topology, Unit};
 
-use super::plural;
 use super::section::{Section, cpus, groups, join};
 use crate::{Cell, Column, Paint, Style, Table, escape, number};
 
@@ -53,8 +52,8 @@ fn threads(facts: &Facts) -> String {
     join([
         Some(format!("online {}", cpus(&topology.online))),
         (!offline.is_empty()).then(|| format!("offline or absent {}", cpus(&offline))),
-        Some(plural(topology.core_groups().len(), "core")),
-        Some(plural(sockets, "package")),
+        Some(number::counted(topology.core_groups().len(), "core")),
+        Some(number::counted(sockets, "package")),
         Some(smt),
     ])
 }

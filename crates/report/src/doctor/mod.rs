@@ -57,8 +57,8 @@ fn headline(facts: &Facts) -> String {
         Some(escape(processor).into_owned()),
         Some(format!(
             "{}, {}, {}",
-            plural(facts.topology.online.len(), "CPU"),
-            plural(nodes, "node"),
+            number::counted(facts.topology.online.len(), "CPU"),
+            number::counted(nodes, "node"),
             memory.map_or_else(|| "-".to_owned(), number::bytes)
         )),
         Some(format!("Linux {} {}", escape(&facts.kernel.release), escape(&facts.kernel.arch))),
@@ -82,12 +82,6 @@ fn headline(facts: &Facts) -> String {
         Some(limits::who(facts)),
     ]);
     format!("{first}\n{second}\n")
-}
-
-/// `1 node`, `2 nodes`.
-pub(crate) fn plural(count: usize, noun: &str) -> String {
-    let s = if count == 1 { "" } else { "s" };
-    format!("{} {noun}{s}", number::count(count as u64))
 }
 
 #[cfg(test)]

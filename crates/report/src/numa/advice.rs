@@ -4,7 +4,6 @@ use pmuscope_numa::advise::sharing::{BLOCK, Sharing};
 use pmuscope_numa::advise::{Advice, Command, Cost, Evidence, Gathered, NodeEvidence, Verdict};
 use serde::Serialize;
 
-use crate::doctor::plural;
 use crate::doctor::section::{Section, join};
 use crate::{Cell, Column, Paint, Style, Table, escape, escape_bytes, number, wrap};
 
@@ -114,10 +113,10 @@ fn head(report: &AdviceReport<'_>, style: &Style) -> String {
         "{} ({}): {}, {:.2} CPUs busy, {} on {}, {}{}",
         report.name,
         report.pid,
-        plural(evidence.threads as usize, "thread"),
+        number::counted(evidence.threads, "thread"),
         evidence.own_cpus(),
         size(evidence.bytes()),
-        plural(evidence.nodes.len(), "node"),
+        number::counted(evidence.nodes.len(), "node"),
         number::duration(evidence.seconds),
         if report.ended { ", until it ended" } else { "" }
     );
@@ -136,7 +135,7 @@ fn head(report: &AdviceReport<'_>, style: &Style) -> String {
         )),
         Some(format!(
             "{}, {} pages asked for",
-            plural(cost.looks as usize, "look"),
+            number::counted(cost.looks, "look"),
             number::count(cost.pages_asked)
         )),
         Some(faults),

@@ -6,7 +6,6 @@ use pmuscope_numa::act::Restored;
 use pmuscope_numa::balance::{Ended, ProcessSummary, Step, Summary, names};
 use serde::{Serialize, Serializer};
 
-use crate::doctor::plural;
 use crate::doctor::section::join;
 use crate::{Cell, Column, Style, Table, escape, number};
 
@@ -100,7 +99,7 @@ fn headline(balanced: &Balanced<'_>) -> String {
                 1 => "1 process".to_owned(),
                 count => format!("{} processes", number::count(count as u64)),
             },
-            plural(balanced.nodes, "node"),
+            number::counted(balanced.nodes, "node"),
             number::duration(summary.seconds)
         )),
         Some(format!("judged by {}", summary.judge)),
@@ -205,12 +204,12 @@ pub fn restored_text(processes: &[RestoredProcess], style: &Style) -> String {
     for RestoredProcess { pid, restored } in processes {
         let what = match restored {
             Restored::Threads { restored, left: 0 } => {
-                format!("{} may run where they could before", plural(*restored, "thread"))
+                format!("{} may run where they could before", number::counted(*restored, "thread"))
             }
             Restored::Threads { restored, left } => format!(
                 "{} may run where they could before; {} had been changed by somebody else, or never",
-                plural(*restored, "thread"),
-                plural(*left, "thread")
+                number::counted(*restored, "thread"),
+                number::counted(*left, "thread")
             ),
             Restored::Ended => "it has ended".to_owned(),
             Restored::Held { by } => {

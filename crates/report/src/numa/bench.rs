@@ -7,7 +7,6 @@ use pmuscope_measure::versus::{Arm, Group, versus};
 use pmuscope_measure::{Origin, RunFile, Series, metric};
 use pmuscope_stats::{holm, mean, welch_test};
 
-use crate::capture::plural;
 use crate::escape::escape;
 use crate::number;
 use crate::runs::{runs_per_arm, value};
@@ -23,7 +22,7 @@ const BOUNDS: [&str; 2] = [BEST, "worst"];
 const OURS: [&str; 6] = ["speed", "speed_before", "speed_after", "speed_thread", "spread", "bytes"];
 /// A difference that chance makes less often than this is one.
 const SIGNIFICANT: f64 = 0.05;
-const MIB: f64 = 1_048_576.0;
+use super::MIB;
 
 /// Of `bench numa`.
 #[must_use]
@@ -105,7 +104,7 @@ fn head(file: &RunFile) -> String {
     format!(
         "placement on {}: {} runs, {} of each test and policy, {}{}\n\
          {converged}watching: {of_one} of a CPU · counters are the whole machine's\n\n",
-        nodes.map_or("-".to_owned(), |nodes| plural(nodes, "node")),
+        nodes.map_or("-".to_owned(), |nodes| number::counted(nodes, "node")),
         file.runs.len(),
         runs_per_arm(file),
         number::duration(file.duration_s),

@@ -6,7 +6,6 @@ use pmuscope_machine::NumaCounters;
 use pmuscope_numa::timeline::{Look, ProcessLook, Share};
 use serde::Serialize;
 
-use crate::doctor::plural;
 use crate::{Cell, Column, Style, Table, escape, number};
 
 /// Rows of the table over time.
@@ -78,7 +77,7 @@ impl<'a> Followed<'a> {
 
     /// `15 looks about 100 ms apart`.
     pub(super) fn how_often(&self) -> String {
-        let looks = plural(self.looks.len(), "look");
+        let looks = number::counted(self.looks.len(), "look");
         format!("{looks} about {} apart", number::duration(self.interval_s))
     }
 
@@ -106,7 +105,7 @@ impl<'a> Followed<'a> {
             format!(
                 "{} on {}, {}, {}",
                 self.who(),
-                plural(self.nodes.len(), "node"),
+                number::counted(self.nodes.len(), "node"),
                 number::duration(self.seconds),
                 self.how_often()
             ),
@@ -160,7 +159,8 @@ pub fn followed_text(followed: &Followed<'_>, style: &Style) -> String {
         out += &by_process(&processes).render(style);
         if processes.len() > MOST_PROCESSES {
             let more = processes.len() - MOST_PROCESSES;
-            out += &format!("{} with less memory: --json has all\n", plural(more, "process"));
+            out +=
+                &format!("{} with less memory: --json has all\n", number::counted(more, "process"));
         }
     }
     for note in followed.notes() {
@@ -238,7 +238,7 @@ fn by_process(processes: &[(&ProcessLook, &ProcessLook)]) -> Table {
     table
 }
 
-const MIB: f64 = 1_048_576.0;
+use super::MIB;
 
 fn page_bytes() -> f64 {
     pmuscope_machine::place::page_size() as f64

@@ -12,7 +12,7 @@ use crate::number::{duration, fixed, percent, significant};
 
 /// More columns than a screen has points to tell apart: neighbours share one.
 const MOST_COLUMNS: usize = 600;
-const MIB: f64 = 1_048_576.0;
+use super::MIB;
 
 /// The page.
 #[must_use]

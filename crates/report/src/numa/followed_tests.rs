@@ -8,7 +8,7 @@ use pmuscope_numa::timeline::{Look, ProcessLook, Share};
 use super::*;
 use crate::Style;
 
-const MIB: f64 = 1_048_576.0;
+use super::MIB;
 
 fn process(pid: u32, name: &str, threads: &[u32], mib: &[f64], locality: f64) -> ProcessLook {
     ProcessLook {

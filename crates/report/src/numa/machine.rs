@@ -4,7 +4,6 @@ use pmuscope_machine::{AccessClass, Kernel, NumaFacts, NumaNode, Sign, Topology}
 use serde::Serialize;
 
 use crate::doctor::hardware;
-use crate::doctor::plural;
 use crate::doctor::section::{Section, cpus, join};
 use crate::{Cell, Column, Paint, Style, Table, escape, number};
 
@@ -49,8 +48,8 @@ fn headline(show: &NumaShow<'_>) -> String {
     let first = join([
         Some(format!(
             "{}, {}, {}",
-            plural(nodes.len(), "node"),
-            plural(show.topology.online.len(), "CPU"),
+            number::counted(nodes.len(), "node"),
+            number::counted(show.topology.online.len(), "CPU"),
             memory.map_or_else(|| "-".to_owned(), number::bytes)
         )),
         without("CPUs", nodes.iter().filter(|node| !node.has_cpus).count()),

@@ -30,5 +30,8 @@ pub const FOLLOWED_SCHEMA: &str = "pmuscope/numa-show/1";
 /// Schema of what `pmuscope numa advise` prints as JSON.
 pub const ADVICE_SCHEMA: &str = "pmuscope/numa-advice/1";
 
+/// Bytes of a mebibyte.
+const MIB: f64 = 1_048_576.0;
+
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@ use pmuscope_perfdata::info::RecordingInfo;
 use pmuscope_profile::{EventProfile, Filter, FunctionShare, LostSource, Profile};
 
 use crate::markup::cut;
-use crate::number::{count, duration, fixed, percent, significant};
+use crate::number::{count, counted, duration, fixed, percent, significant};
 use crate::{Cell, Column, Paint, Style, Table, escape, wrap};
 
 use super::losses::losses_text;
@@ -157,9 +157,9 @@ fn extent(profile: &Profile) -> String {
     }
     let (cpus, nodes) = machine_size(profile);
     if let Some(cpus) = cpus {
-        text.push_str(&format!(" on {}", plural(cpus, "CPU")));
+        text.push_str(&format!(" on {}", counted(cpus, "CPU")));
         if let Some(nodes) = nodes {
-            text.push_str(&format!(" ({})", plural(nodes, "node")));
+            text.push_str(&format!(" ({})", counted(nodes, "node")));
         }
     }
     text
@@ -249,7 +249,7 @@ fn functions(profile: &Profile, event: &EventProfile, limits: RowLimits, style: 
         table.row(cells);
     }
     if hidden.rows > 0 {
-        let more = format!("… {} more: --limit all", plural(hidden.rows as u32, "row"));
+        let more = format!("… {} more: --limit all", counted(hidden.rows, "row"));
         let mut cells = vec![percent(hidden.share, 2), String::new()];
         cells.extend(event.with_lost(0.0).map(|_| String::new()));
         cells.extend([count(hidden.samples), "-".into(), "-".into(), more]);
@@ -291,9 +291,4 @@ fn push_wrapped(out: &mut String, line: &str, style: &Style) {
 
 fn paint_line(style: &Style, line: &str) -> String {
     format!("{}\n", style.paint(Paint::Bold, &style.text(line)))
-}
-
-fn plural(number: u32, what: &str) -> String {
-    let s = if number == 1 { "" } else { "s" };
-    format!("{} {what}{s}", count(number.into()))
 }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use pmuscope_measure::{Estimated, RunFile};
 
 use super::{CASES, TITLE, accounts, how, slots_text};
-use crate::capture::{plural, scaled};
+use crate::capture::scaled;
 use crate::html::{close_page, open_page};
 use crate::markup::text;
 use crate::number;
@@ -177,7 +177,9 @@ impl Growth {
             entry(&colour(at), "", name);
         }
         for (at, tasks) in self.tasks.iter().enumerate() {
-            let name = tasks.parse().map_or_else(|_| tasks.clone(), |tasks| plural(tasks, "task"));
+            let name = tasks
+                .parse()
+                .map_or_else(|_| tasks.clone(), |tasks: u64| number::counted(tasks, "task"));
             entry("all", dashes(at), &name);
         }
     }
@@ -224,12 +226,12 @@ impl Growth {
             path.join("L")
         );
         let tasks = self.tasks.get(curve.tasks).and_then(|tasks| tasks.parse().ok());
-        let tasks = tasks.map_or("-".to_owned(), |tasks| plural(tasks, "task"));
+        let tasks = tasks.map_or("-".to_owned(), |tasks: u64| number::counted(tasks, "task"));
         for (cpus, time) in &curve.points {
             let title = format!(
                 "{}, {}, {tasks}: {} ns",
                 self.accounts.get(curve.account).map_or("-", String::as_str),
-                plural(*cpus, "CPU"),
+                number::counted(*cpus, "CPU"),
                 value(time, "ns")
             );
             let (low, high) =
