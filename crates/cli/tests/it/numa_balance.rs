@@ -202,6 +202,46 @@ wait $balance; echo ended: $?
     assert!(ended["processes"][0]["before"].as_f64().is_some(), "{ended}");
 }
 
+/// Processes that are there, and one that joins later.
+#[test]
+fn a_cgroup_is_balanced_as_its_members_come() {
+    skip_unless!(need_guests("x86_64", "6.1"));
+    let scratch = Scratch::new();
+    let script = r#"
+groups=/sys/fs/cgroup
+mkdir $groups/app
+pmuscope numa balance --cgroup app; echo empty: $?
+work --threads 2 --process 16M --policy interleave:0-1
+first=$kid first_parent=$parent
+echo $first >$groups/app/cgroup.procs
+: >app.jsonl
+pmuscope numa balance --cgroup app -I 200 --log app.jsonl --json >app.json & balance=$!
+wait_for app.jsonl "pinned*:$first,"
+work --threads 2 --process 16M --policy interleave:0-1
+echo $kid >$groups/app/cgroup.procs
+wait_for app.jsonl "pinned*:$kid,"
+kill $balance; wait $balance
+echo status: $?
+echo members: $first $kid
+allowed first $first
+allowed second $kid
+kill -9 $first $first_parent; wait $first_parent
+end_work
+"#;
+    let outcome = guest_with(&scratch, "2", &["/bin/mkdir"], script);
+    outcome.exits(0).prints("empty: 2\n").complains("no process is in cgroup app");
+    outcome.prints("status: 0\n").prints("first: 0-7\n").prints("second: 0-7\n");
+    let result = json(&scratch, "app.json");
+    let known = result["processes"].as_array().unwrap();
+    let pids: Vec<String> = known.iter().map(|process| process["pid"].to_string()).collect();
+    outcome.prints(&format!("members: {}\n", pids.join(" ")));
+    let log = log(&scratch, "app.jsonl");
+    for process in known {
+        let is_let_go = |e: &&Value| e["event"] == "unpinned" && e["pid"] == process["pid"];
+        assert!(log.iter().any(|entry| is_let_go(&entry)), "{log:?}");
+    }
+}
+
 #[test]
 fn full_two_processes_get_a_node_each_and_one_that_fits_none_is_no_less_local() {
     skip_unless!(need_full());
