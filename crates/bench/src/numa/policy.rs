@@ -1,11 +1,13 @@
 //! What places threads and memory in a run: a binding, the kernel with some settings, or a program beside.
 
 use std::ffi::OsString;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use pmuscope_machine::NumaBalancing;
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::fit::Binding;
@@ -167,15 +169,19 @@ pub struct Companion {
 pub struct Running {
     child: Child,
     end: Option<Vec<OsString>>,
+    complaints: File,
 }
 
 impl Companion {
-    /// Starts it. What it prints is not read.
+    /// Starts it. What it prints is not read; what it complains of is kept, for the case that it fails.
     ///
     /// # Errors
     /// If it is not there or cannot be started.
     pub fn start(self) -> io::Result<Running> {
-        Ok(Running { child: quiet(&self.start).spawn()?, end: self.end })
+        // No pipe: it would stop, were it full.
+        let complaints = File::from(memfd_create("complaints", MemfdFlags::CLOEXEC)?);
+        let child = quiet(&self.start).stderr(complaints.try_clone()?).spawn()?;
+        Ok(Running { child, end: self.end, complaints })
     }
 
     /// Its program.
@@ -195,7 +201,7 @@ impl Running {
     /// Ends it, and waits until it has.
     ///
     /// # Errors
-    /// What the kernel says; or that it ended by itself with an error before.
+    /// What the kernel says; or that it ended by itself with an error before, and its last words.
     pub fn end(mut self) -> io::Result<()> {
         if self.end.is_none()
             && let Some(status) = self.child.try_wait()?
@@ -204,10 +210,18 @@ impl Running {
             if matches!(status.code(), Some(0 | 1)) {
                 return Ok(());
             }
-            return Err(io::Error::other(format!("it ended with {status}")));
+            return Err(io::Error::other(format!("it ended with {status}{}", self.last_words())));
         }
         self.stop();
         self.child.wait().map(drop)
+    }
+
+    fn last_words(&mut self) -> String {
+        let mut all = Vec::new();
+        // What cannot be read is not told.
+        let _ = self.complaints.rewind().and_then(|()| self.complaints.read_to_end(&mut all));
+        let all = String::from_utf8_lossy(&all);
+        all.trim_end().lines().next_back().map_or_else(String::new, |last| format!(" ({last})"))
     }
 
     fn stop(&mut self) {
@@ -261,9 +275,10 @@ mod tests {
         let companion =
             |words: [&str; 3]| Companion { start: words.map(OsString::from).into(), end: None };
         companion(["sh", "-c", "sleep 60"]).start().unwrap().end().unwrap();
-        let mut failed = companion(["sh", "-c", "exit 3"]).start().unwrap();
+        let mut failed =
+            companion(["sh", "-c", "echo more >&2; echo why >&2; exit 3"]).start().unwrap();
         failed.child.wait().unwrap();
-        assert!(failed.end().unwrap_err().to_string().contains('3'));
+        assert_eq!(failed.end().unwrap_err().to_string(), "it ended with exit status: 3 (why)");
         assert!(companion(["/nonexistent", "", ""]).start().is_err());
     }
 }
