@@ -101,9 +101,21 @@ pub struct Fitted {
 }
 
 impl Fitted {
-    /// Makes a test fit.
+    /// Makes a test fit, under every binding: all of them run with the same sizes.
     #[must_use]
     pub fn new(test: &Test, room: &Room) -> Self {
+        let fitted = Self::at_most(test, room, 1.0);
+        let worst = fitted.bound(Binding::Worst, room).map(|worst| fullest(&worst, room));
+        let allowed = room.least_free().map(|free| SHARE * free as f64);
+        match (worst, allowed) {
+            (Some(worst), Some(allowed)) if worst as f64 > allowed => {
+                Self::at_most(test, room, fitted.scale * allowed / worst as f64)
+            }
+            _ => fitted,
+        }
+    }
+
+    fn at_most(test: &Test, room: &Room, most: f64) -> Self {
         let options = &test.options;
         let total = options.sizes.total(options.processes, options.threads).unwrap_or(u64::MAX);
         let free: u64 = room.available_bytes.unwrap_or(u64::MAX);
@@ -112,9 +124,9 @@ impl Fitted {
         let scale = [
             SHARE * free as f64 / total as f64,
             room.least_free().map_or(1.0, |free| SHARE * free as f64 / fullest as f64),
-            1.0,
+            most,
         ];
-        let scale = scale.into_iter().fold(1.0, f64::min);
+        let scale = scale.into_iter().fold(most, f64::min);
         let mut test = test.clone();
         test.options.sizes = scaled(options.sizes, scale);
         let sizes = test.options.sizes;
@@ -311,6 +323,26 @@ fn most_on_a_node(test: &Test, nodes: usize) -> u64 {
     together.max(PAGE)
 }
 
+/// Bytes that the fullest node is asked for under the worst binding.
+fn fullest(options: &Options, room: &Room) -> u64 {
+    let Sizes { global, process, thread, .. } = options.sizes;
+    if options.memory_nodes.is_empty() {
+        return options.sizes.total(options.processes, options.threads).unwrap_or(u64::MAX);
+    }
+    let on_node = |node: &UsableNode| {
+        let places = (0..options.tasks()).filter(|&task| {
+            let nodes = &options.memory_nodes[task % options.memory_nodes.len()];
+            nodes.contains(node.id)
+        });
+        // A process's memory lies where its first thread touches it.
+        let bytes = |task: usize| {
+            if task.is_multiple_of(options.threads) { process + thread } else { thread }
+        };
+        places.map(bytes).sum::<u64>() + global
+    };
+    room.nodes.iter().map(on_node).max().unwrap_or(0)
+}
+
 fn scaled(sizes: Sizes, scale: f64) -> Sizes {
     let fit = |bytes: u64| {
         if bytes == 0 || scale >= 1.0 {
@@ -378,6 +410,18 @@ mod tests {
         assert_eq!(fitted.bound(Binding::Worst, &room).unwrap().policy.to_string(), "bind:0");
     }
 
+    /// All of it would be on one node, or two processes on the node that is far from both.
+    #[test]
+    fn the_worst_binding_fits_as_well() {
+        let free = 100 << 20;
+        let wide = room(2, 4, free);
+        let sizes = fitted("4x8-bw-process", &wide).test.options.sizes;
+        assert!(4 * sizes.process <= free && sizes.process > 0, "{sizes:?}");
+        let four = room(4, 4, free);
+        let sizes = fitted("2x3-convergence", &four).test.options.sizes;
+        assert!(2 * sizes.process <= free && sizes.process > 0, "{sizes:?}");
+    }
+
     #[test]
     fn private_memory_is_with_its_thread() {
         let room = room(2, 4, 8 << 30);
@@ -417,6 +461,9 @@ mod tests {
             prop_assert!(options.check().is_ok());
             prop_assert!(total <= (mib << 20) * nodes as u64);
             prop_assert!(most_on_a_node(&fitted.test, nodes) <= mib << 20);
+            if let Some(worst) = fitted.bound(Binding::Worst, &room) {
+                prop_assert!(fullest(&worst, &room) <= mib << 20);
+            }
             for binding in [Binding::Free, Binding::Best, Binding::Worst, Binding::Interleave] {
                 if let Some(bound) = fitted.bound(binding, &room) {
                     prop_assert!(bound.check().is_ok(), "{:?}", bound.check());
