@@ -61,7 +61,7 @@ pub use policy::{MemoryPolicy, PolicyError};
 pub use process::Task;
 pub use processor::{Cache, Frequency, Governor, Processor, Smt};
 pub use read::Machine;
-pub use running::ThreadRun;
+pub use running::{ThreadRun, ThreadSwitches};
 pub use surroundings::{Sign, Surroundings};
 pub use threads::ThreadRoom;
 pub use topology::{Cpu, Node, Topology};

@@ -22,7 +22,46 @@ pub struct ThreadRun {
     pub minor_faults: u64,
 }
 
+/// What the scheduler counted of a thread since it began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ThreadSwitches {
+    /// Times it gave up its CPU, since it had to wait.
+    pub voluntary: u64,
+    /// Times its CPU was taken from it.
+    pub involuntary: u64,
+    /// Nanoseconds on a CPU; `None` on kernels without `CONFIG_SCHED_INFO`.
+    pub on_cpu_ns: Option<u64>,
+    /// Nanoseconds that it could run and waited for a CPU; `None` as above.
+    pub queued_ns: Option<u64>,
+}
+
 impl Machine {
+    /// How a thread came to CPUs and left them: `/proc/PID/task/TID/{status,schedstat}`. The times of a thread
+    /// that runs are those of its last tick or switch.
+    ///
+    /// # Errors
+    /// [`MachineError::Gone`] if the thread ended.
+    pub fn thread_switches(&self, pid: u32, tid: u32) -> Result<ThreadSwitches, MachineError> {
+        let folder = format!("proc/{pid}/task/{tid}");
+        let file = format!("{folder}/status");
+        let status = self.bytes(&file, TASK_BYTES).map_err(|error| gone(error, pid))?;
+        let status = String::from_utf8_lossy(&status);
+        let field = |name: &'static str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            let value = line.and_then(|rest| rest.trim().parse().ok());
+            value.ok_or_else(|| MachineError::malformed(&self.path(&file), name, &status))
+        };
+        // Time on a CPU, time waiting for one, times put on one (`proc_pid_schedstat` in fs/proc/base.c).
+        let times = self.text_if_any(format!("{folder}/schedstat")).unwrap_or_default();
+        let mut times = times.split(' ').map(|time| time.parse().ok());
+        Ok(ThreadSwitches {
+            voluntary: field("voluntary_ctxt_switches:")?,
+            involuntary: field("nonvoluntary_ctxt_switches:")?,
+            on_cpu_ns: times.next().flatten(),
+            queued_ns: times.next().flatten(),
+        })
+    }
+
     /// What a thread has used and where it runs: `/proc/PID/task/TID/{stat,schedstat}`.
     ///
     /// # Errors
@@ -85,6 +124,19 @@ mod tests {
         assert!(ended.ended && !ended.runnable);
         assert_eq!(parse(b"42 (cat) S 17 42"), None);
         assert_eq!(parse(b""), None);
+    }
+
+    #[test]
+    fn a_thread_that_waits_is_counted_as_giving_way() {
+        let machine = Machine::host();
+        let pid = std::process::id();
+        let tid = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
+        let before = machine.thread_switches(pid, tid).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        let after = machine.thread_switches(pid, tid).unwrap();
+        assert!(after.voluntary > before.voluntary && after.involuntary >= before.involuntary);
+        assert_eq!(after.on_cpu_ns.is_some(), after.queued_ns.is_some());
+        assert!(machine.thread_switches(u32::MAX >> 1, 1).unwrap_err().is_gone());
     }
 
     #[test]

@@ -46,6 +46,9 @@ pub struct Facts {
     /// `memory`: bytes, and how fast.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<MemoryFacts>,
+    /// `waits`: who waited, how often and for how long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<WaitsFacts>,
     /// `exact-loop`: instructions of the loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<u64>,
@@ -114,6 +117,45 @@ pub struct RingFacts {
     /// CPU of each process when it began, the producer's first; empty in old results.
     #[serde(default)]
     pub cpus: Vec<u32>,
+}
+
+/// Waits of threads.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WaitsFacts {
+    /// Process.
+    pub pid: u32,
+    /// Seconds that each wait was to last.
+    pub length_s: f64,
+    /// The threads.
+    pub threads: Vec<WaitingThread>,
+}
+
+/// A thread and its waits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WaitingThread {
+    /// Its name.
+    pub name: String,
+    /// Its number.
+    pub tid: u32,
+    /// The function that it waits in, without the path in front.
+    pub function: String,
+    /// Name of the thread that wakes it; `None`: a timer does.
+    #[serde(default)]
+    pub woken_by: Option<String>,
+    /// How often it waited.
+    pub waits: u64,
+    /// Seconds from before each wait until after it (CLOCK_MONOTONIC).
+    pub waited_s: f64,
+    /// Seconds from before the first to after the last.
+    pub time_s: f64,
+    /// Times it gave up its CPU since it began, as the kernel counts, up to the last wait.
+    pub voluntary_switches: u64,
+    /// Times its CPU was taken from it since it began, up to the last wait.
+    pub involuntary_switches: u64,
+    /// Seconds on a CPU from the first to the last wait; `None` where the kernel does not tell.
+    pub on_cpu_s: Option<f64>,
+    /// Seconds meanwhile that it could run and waited for a CPU; `None` where the kernel does not tell.
+    pub run_queue_s: Option<f64>,
 }
 
 /// What processes and threads did with memory. GB are 10^9 bytes; what is measured in time is `None` on an
@@ -265,6 +307,7 @@ impl Facts {
             stencil: None,
             ring: None,
             memory: None,
+            waits: None,
             instructions: None,
         }
     }

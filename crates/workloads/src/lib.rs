@@ -9,6 +9,7 @@
 //! - [`memory`]: processes and threads that go through memory, as fast as the machine can, wherever they are.
 //! - [`ring`]: packets through a ring in shared memory, within a process or between two.
 //! - [`crowd`]: threads that are created, wait and end, with nothing around them.
+//! - [`waits`]: threads that sleep, wait for a futex and for a pipe, for set times, woken by a known thread.
 //! - [`command`]: any other program; tells what it used.
 //!
 //! Each but [`crowd`] runs to its end in the calling process and hands back [`Facts`].
@@ -25,9 +26,10 @@ mod place;
 pub mod ring;
 mod shared;
 pub mod stencil;
+pub mod waits;
 
 pub use error::WorkloadError;
 pub use facts::{
     Facts, FunctionFacts, LoadTimes, MemoryFacts, MemoryProcess, MemoryThread, MixFacts,
-    MixFunction, RingFacts, SCHEMA, StencilFacts,
+    MixFunction, RingFacts, SCHEMA, StencilFacts, WaitingThread, WaitsFacts,
 };

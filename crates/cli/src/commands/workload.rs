@@ -10,7 +10,8 @@ use anyhow::Context as _;
 use clap::Subcommand;
 use pmuscope_report::to_json;
 use pmuscope_workloads::{
-    Facts, MixFacts, WorkloadError, command, exact, function_mix, mix, ring, stencil,
+    Facts, MixFacts, WaitsFacts, WorkloadError, command, exact, function_mix, mix, ring, stencil,
+    waits,
 };
 
 use crate::commands::workload_memory;
@@ -38,6 +39,8 @@ enum Workload {
     Ring(RingArgs),
     /// Processes and threads that go through memory, placed as asked; prints GB/s or ns per load
     Memory(Box<MemoryArgs>),
+    /// Threads that wait for a futex, a pipe and the time, for set times; prints how long, and who woke
+    Waits(WaitsArgs),
     /// Any program; tells on stderr what it used, apart from whoever started this
     Command(CommandArgs),
 }
@@ -66,6 +69,18 @@ struct JsonArgs {
 struct MemoryArgs {
     #[command(flatten)]
     memory: workload_memory::Args,
+    #[command(flatten)]
+    json: JsonArgs,
+}
+
+#[derive(Debug, clap::Args)]
+struct WaitsArgs {
+    /// Waits of each thread
+    #[arg(long, value_name = "N", default_value_t = waits::Options::default().rounds)]
+    rounds: u64,
+    /// Milliseconds of each wait
+    #[arg(long, value_name = "MS", default_value_t = 20)]
+    length: u64,
     #[command(flatten)]
     json: JsonArgs,
 }
@@ -285,6 +300,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         Workload::Memory(args) => {
             args.memory.run()?.map_or(Ok(Exit::Done), |facts| tell(&facts, &args.json))
         }
+        Workload::Waits(args) => {
+            let length = Duration::from_millis(args.length);
+            tell(&waits::run(&waits::Options { rounds: args.rounds, length })?, &args.json)
+        }
         Workload::Command(args) => {
             let (facts, status) = command::run(&args.command).map_err(not_started)?;
             match &args.json.json {
@@ -359,11 +378,31 @@ fn text(facts: &Facts) -> String {
     if let Some(memory) = &facts.memory {
         text += &workload_memory::text(memory);
     }
+    if let Some(waits) = &facts.waits {
+        text += &waits_text(waits);
+    }
     if let Some(instructions) = facts.instructions {
         text += &format!("Instructions = {instructions}\n");
     }
     text += &format!("Time in seconds = {:.3}\n", facts.time_s);
     text += &format!("CPU in seconds = {:.3} user {:.3} system\n", facts.user_s, facts.system_s);
+    text
+}
+
+/// Who waited, for how long, and who woke.
+fn waits_text(waits: &WaitsFacts) -> String {
+    let mut text = format!("Length = {:.3} s\n", waits.length_s);
+    for thread in &waits.threads {
+        let by = thread.woken_by.as_deref().unwrap_or("a timer");
+        text += &format!(
+            "{:<16} = {:.6} s in {} waits, woken by {by}; {} switches of its own will, {} not\n",
+            thread.name,
+            thread.waited_s,
+            thread.waits,
+            thread.voluntary_switches,
+            thread.involuntary_switches
+        );
+    }
     text
 }
 
