@@ -413,25 +413,21 @@ impl Opener<'_> {
         let tid = if first.cpu.is_none() { first.tid } else { None };
         let direction = Direction::Forward;
         let mut ring = OpenedRing { cpu: first.cpu, tid, events: Vec::new(), direction };
-        for (number, place) in places.iter().enumerate() {
-            self.open_place(*place, number == 0, &mut ring.events)?;
+        for place in places {
+            self.open_place(*place, &mut ring.events)?;
         }
         Ok(ring)
     }
 
     /// Opens every request at one place. A thread that has ended leaves nothing behind.
-    fn open_place(
-        &self,
-        place: Place,
-        first_of_ring: bool,
-        events: &mut Vec<OpenedEvent>,
-    ) -> Result<(), CountersError> {
+    fn open_place(&self, place: Place, events: &mut Vec<OpenedEvent>) -> Result<(), CountersError> {
         let start = events.len();
         for (index, request) in self.requests.iter().enumerate() {
             let runs_here =
                 place.cpu.is_none_or(|cpu| request.cpus.as_ref().is_none_or(|c| c.contains(cpu)));
             // One descriptor for any task is enough, however many threads share the ring.
-            if !runs_here || request.any_task && !first_of_ring {
+            let is_there = || events.iter().any(|opened| opened.event == index);
+            if !runs_here || request.any_task && is_there() {
                 continue;
             }
             let leader = request.leader.and_then(|leader| {

@@ -60,6 +60,7 @@ mod tasks;
 mod tree;
 mod unwinding;
 pub mod views;
+pub mod waits;
 mod walk;
 mod who;
 pub mod windows;

@@ -103,6 +103,12 @@ impl Series {
         all
     }
 
+    /// Which cell of the model each cell of the first counter's log counted for; `u32::MAX` where that is
+    /// not there any more.
+    pub(crate) fn cells_of_first(&self) -> Vec<u32> {
+        self.parts.first().map_or_else(Vec::new, |part| part.cells.clone())
+    }
+
     /// Gives cells other numbers, by their old ones; `None` for those that are no more.
     pub(crate) fn renumber(&mut self, numbers: &[Option<u32>]) {
         let number = |cell: u32| numbers.get(cell as usize).copied().flatten().unwrap_or(GONE);

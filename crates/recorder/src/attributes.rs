@@ -90,7 +90,27 @@ pub(crate) fn requests(
             requests.push(EventRequest { name, attr, leader, cpus, any_task: false, max_precise });
         }
     }
+    for event in &options.of_all {
+        requests.push(of_all(options, kernel, event)?);
+    }
     Ok(requests)
+}
+
+/// An event of the whole machine. No exec of a command of ours starts it, so there it is on from the
+/// beginning.
+fn of_all(
+    options: &RecordOptions,
+    kernel: KernelFeatures,
+    event: &Event,
+) -> Result<EventRequest, RecorderError> {
+    let events = vec![event.clone()];
+    let group = Group { name: None, events, leader_sampling: false, weak: false, braces: false };
+    let mut attr = sampling_attr(options, kernel, &group, event, 0)?;
+    attr.flags.remove(AttrFlags::INHERIT);
+    attr.flags.set(AttrFlags::DISABLED, options.target != Target::Command);
+    let (name, cpus) = (event.name.clone(), event.cpus.clone());
+    let max_precise = event.max_precise;
+    Ok(EventRequest { name, attr, leader: None, cpus, any_task: true, max_precise })
 }
 
 /// The requests of a strobed recording, and which of them bound windows or are counted in them.
@@ -297,6 +317,7 @@ mod tests {
             command: Vec::new(),
             inherit: true,
             groups,
+            of_all: Vec::new(),
             strobe: None,
             sampling: Sampling::Frequency(25_000),
             call_graph: CallGraph::None,
@@ -356,6 +377,20 @@ mod tests {
         assert!(!requests[0].attr.flags.contains(AttrFlags::DISABLED));
         assert!(requests[0].any_task && requests[1].attr.flags.contains(AttrFlags::DISABLED));
         assert!(!requests[1].attr.flags.contains(AttrFlags::MMAP2));
+    }
+
+    #[test]
+    fn an_event_of_the_whole_machine_waits_for_no_exec_and_for_whoever_enables_the_others() {
+        let trace = || Event { origin: Origin::Tracepoint, ..clock() };
+        for (target, disabled) in [(Target::Command, false), (Target::Processes(vec![1]), true)] {
+            let mut options = options(target, vec![group(vec![clock()])]);
+            options.of_all = vec![trace()];
+            let requests = requests(&options, NEW).unwrap();
+            let last = requests.last().unwrap();
+            assert!(last.any_task && last.attr.sample_type.contains(SampleType::RAW));
+            assert!(!last.attr.flags.intersects(AttrFlags::INHERIT | AttrFlags::ENABLE_ON_EXEC));
+            assert_eq!(last.attr.flags.contains(AttrFlags::DISABLED), disabled);
+        }
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub struct RecordOptions {
     pub inherit: bool,
     /// The events, grouped.
     pub groups: Vec<Group>,
+    /// Events of the whole machine, whoever is recorded: what others do to the target.
+    pub of_all: Vec<Event>,
     /// Short windows between two samples, which the first event makes.
     pub strobe: Option<StrobeOptions>,
     /// For events that do not say themselves.

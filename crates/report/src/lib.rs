@@ -35,6 +35,7 @@ mod tint;
 mod top;
 mod topdown;
 mod views;
+mod waits;
 mod watch;
 mod watch_plan;
 
@@ -83,5 +84,6 @@ pub use views::{
     TreeLimits, accesses_text, annotate_text, balance_text, branches_text, data_csv, data_text,
     neighbours_text, rows_csv, rows_text, side_by_side_csv, side_by_side_text, tree_text,
 };
+pub use waits::{WAITS_SCHEMA, WaitsReport, WaitsView, waits_text};
 pub use watch::{WATCH_SCHEMA, WatchLimits, WatchReport, WatchView, watch_page, watch_text};
 pub use watch_plan::{WATCH_PLAN_SCHEMA, watch_plan_refusal, watch_plan_text};

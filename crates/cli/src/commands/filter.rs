@@ -79,6 +79,18 @@ impl FilterArgs {
         self.asked().is_empty()
     }
 
+    /// The filter, where it is by process, thread and name only.
+    pub(crate) fn of_threads(&self) -> Option<Filter> {
+        let others = self.cpu.is_some() || self.node.is_some() || self.time.is_some();
+        (!others && self.event.is_empty()).then(|| Filter {
+            pids: self.pid.clone(),
+            tids: self.tid.clone(),
+            comms: self.comm.iter().map(|name| name.clone().into_bytes()).collect(),
+            asked: self.asked(),
+            ..Filter::default()
+        })
+    }
+
     /// The filter for a recording.
     ///
     /// # Errors

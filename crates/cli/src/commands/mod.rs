@@ -34,6 +34,7 @@ mod symbols;
 mod times;
 mod top;
 mod views;
+mod waits;
 mod watch;
 mod watch_report;
 mod windows;

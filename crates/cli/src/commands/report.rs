@@ -17,6 +17,7 @@ use crate::commands::empty;
 use crate::commands::input::InputArgs;
 use crate::commands::load::{LoadArgs, Wanted, is_whole};
 use crate::commands::views::{View, ViewArgs};
+use crate::commands::waits;
 use crate::exit::{Exit, failure};
 use crate::terminal;
 
@@ -34,6 +35,7 @@ const DEFAULT_ROWS: usize = 40;
   pmuscope report --comm db --time 10%-40%   of one program, from a tenth to four tenths of the time
   pmuscope report --annotate parse        one function: its source lines and instructions with their samples
   pmuscope report --by branch             branches from function to function, as the CPU kept them
+  pmuscope report --by wait               where threads wait and who wakes them, of record --off-cpu
   pmuscope report --json | jq '.events[0].functions[0]'")]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -157,6 +159,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         rows => (rows, Intervals::Largest(rows.unwrap_or(Intervals::MOST))),
     };
     let style = if output.is_file() { Style::PLAIN } else { terminal::style() };
+    if let Some(by) = args.views.waits()? {
+        let form = waits::Form { begun, format, limits, style: &style, output: &output };
+        return waits::show(&by, &path, &args.load, &form);
+    }
     if let Some((text, exit)) = args.other_view(&path, format, begun, &style)? {
         output.write(format, |out| out.write_all(text.as_bytes()))?;
         return Ok(exit);

@@ -9,6 +9,7 @@ use pmuscope_profile::views::{
     Balance, Dimension, Direction, Place, SideRow, balance, call_tree, neighbours, rows,
     side_by_side,
 };
+use pmuscope_profile::waits::WaitBy;
 use pmuscope_profile::{Apart, Detail, EventProfile, Intervals, Options, Profile, TasksBy};
 use pmuscope_report::{
     EventRows, ROWS_SCHEMA, RowLimits, RowsReport, Style, TreeLimits, balance_text, head_text,
@@ -36,7 +37,8 @@ pub(crate) struct ViewArgs {
     /// Show rows by these: command, process, thread, cpu, node, module, function, line, address
     /// of the code (or perf's comm, pid, tid, dso, sym, srcline). Alone: branch, from function to
     /// function; mem, where the data of sampled accesses came from; data, which variables and
-    /// mappings they were
+    /// mappings they were. wait, where threads were off the CPU, of record --off-cpu; with it
+    /// function (of the program), command, process, thread
     #[arg(
         long,
         value_name = "LIST",
@@ -69,6 +71,7 @@ pub(crate) struct ViewArgs {
 enum By {
     One(Dimension),
     Details(Details),
+    Wait,
 }
 
 impl FromStr for By {
@@ -87,6 +90,7 @@ impl FromStr for By {
         };
         let found = Dimension::ALL.iter().find(|(name, _)| *name == ours);
         match word {
+            "wait" => return Ok(Self::Wait),
             "branch" => return Ok(Self::Details(Details::Branches)),
             "mem" | "memory" => return Ok(Self::Details(Details::Memory)),
             "data" | "symbol_daddr" | "dso_daddr" => return Ok(Self::Details(Details::Data)),
@@ -94,7 +98,7 @@ impl FromStr for By {
         }
         found.map(|(_, dimension)| Self::One(*dimension)).ok_or_else(|| {
             let all: Vec<&str> = Dimension::ALL.iter().map(|(name, _)| *name).collect();
-            format!("one of {}; or branch, mem or data alone", all.join(", "))
+            format!("one of {}, wait; or branch, mem or data alone", all.join(", "))
         })
     }
 }
@@ -130,6 +134,35 @@ impl ViewArgs {
         }
     }
 
+    /// By what waits were asked for, if they were.
+    ///
+    /// # Errors
+    /// If they cannot be told apart by what else was asked for.
+    pub(super) fn waits(&self) -> anyhow::Result<Option<Vec<WaitBy>>> {
+        if !self.by.iter().any(|by| matches!(by, By::Wait)) {
+            return Ok(None);
+        }
+        if self.group {
+            return Err(failure(
+                Exit::BadInput,
+                "--group is for events; --by wait is not by events",
+            ));
+        }
+        let by = |by: &By| match by {
+            By::Wait => Some(WaitBy::Wait),
+            By::One(Dimension::Function) => Some(WaitBy::Function),
+            By::One(Dimension::Command) => Some(WaitBy::Command),
+            By::One(Dimension::Process) => Some(WaitBy::Process),
+            By::One(Dimension::Thread) => Some(WaitBy::Thread),
+            By::One(_) | By::Details(_) => None,
+        };
+        let by: Option<Vec<WaitBy>> = self.by.iter().map(by).collect();
+        by.map(Some).ok_or_else(|| {
+            let message = "--by wait goes with function, command, process and thread only";
+            failure(Exit::BadInput, message)
+        })
+    }
+
     /// What was asked for, if anything.
     pub(super) fn view(&self) -> Option<View> {
         let direction = |way| match way {
@@ -138,7 +171,7 @@ impl ViewArgs {
         };
         let dimension = |by: &By| match by {
             By::One(dimension) => Some(*dimension),
-            By::Details(_) => None,
+            By::Details(_) | By::Wait => None,
         };
         let mut by: Vec<Dimension> = self.by.iter().filter_map(dimension).collect();
         if self.group {

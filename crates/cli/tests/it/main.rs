@@ -69,6 +69,9 @@ mod top;
 mod top_screen;
 mod usage;
 mod views;
+#[path = "../../../profile/tests/it/wait_file.rs"]
+mod wait_file;
+mod waits;
 mod watch;
 mod watch_guests;
 mod watch_peers;

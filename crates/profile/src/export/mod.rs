@@ -137,11 +137,11 @@ impl Event {
         with_lost(self.samples, self.lost_at_most, share)
     }
 
-    /// Whether [`Event::units`] are nanoseconds: the kernel's clocks.
+    /// Whether [`Event::units`] are nanoseconds: the kernel's clocks, and time off the CPU.
     #[must_use]
     pub fn is_clock(&self) -> bool {
         let name = self.name.split([':', '/']).next().unwrap_or_default();
-        matches!(name, "cpu-clock" | "task-clock")
+        matches!(name, "cpu-clock" | "task-clock" | "off-cpu")
     }
 }
 

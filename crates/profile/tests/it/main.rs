@@ -10,6 +10,8 @@ mod metric_diffs;
 mod passes;
 mod perf_report;
 mod simulator;
+mod wait_file;
+mod waits;
 mod window_files;
 mod windows;
 

@@ -121,6 +121,7 @@ fn record_options(options: FollowOptions) -> RecordOptions {
         command: Vec::new(),
         inherit: true,
         groups,
+        of_all: Vec::new(),
         strobe: None,
         sampling,
         call_graph: CallGraph::None,

@@ -148,7 +148,7 @@ fn samples(event: &EventProfile) -> String {
 }
 
 /// `9.98 s of process 4711 on 88 CPUs (2 nodes)`.
-fn extent(profile: &Profile) -> String {
+pub(crate) fn extent(profile: &Profile) -> String {
     let mut text = profile.duration_s.map_or_else(|| "-".into(), duration);
     let scope = profile.info().map(|info| info.scope.as_str()).unwrap_or_default();
     if !scope.is_empty() && !is_system_wide(profile) {
@@ -182,7 +182,7 @@ fn rate(profile: &Profile) -> Option<String> {
 }
 
 /// What it cost and what is missing.
-fn account(profile: &Profile) -> String {
+pub(crate) fn account(profile: &Profile) -> String {
     let lost = match (profile.lost.source, profile.lost.count) {
         (LostSource::Kernel, lost) => count(lost),
         (LostSource::Records, lost) => format!("at least {}", count(lost)),
@@ -284,11 +284,11 @@ pub(crate) fn push_notes(out: &mut String, profile: &Profile, style: &Style) {
     }
 }
 
-fn push_wrapped(out: &mut String, line: &str, style: &Style) {
+pub(crate) fn push_wrapped(out: &mut String, line: &str, style: &Style) {
     out.push_str(&wrap(&style.text(line), style.width, 0));
     out.push('\n');
 }
 
-fn paint_line(style: &Style, line: &str) -> String {
+pub(crate) fn paint_line(style: &Style, line: &str) -> String {
     format!("{}\n", style.paint(Paint::Bold, &style.text(line)))
 }

@@ -9,6 +9,7 @@ use pmuscope_recorder::{
 
 use super::events::{self, set_rate};
 use super::flags::Args;
+use super::off_cpu::{self, CallGraphOf};
 use super::{call_graph::call_graph, control, size, strobe};
 use crate::exit::{Exit, failure};
 
@@ -30,13 +31,22 @@ pub(super) fn convert(args: Args, machine: &Machine) -> anyhow::Result<Plan> {
     let target = target(&args).map_err(bad)?;
     let asked = events::asked(&args.event, machine)?;
     let strobed = strobe::strobed(&args, &asked, &target, machine)?;
-    let (strobe, target, mut groups, notices) = match strobed {
+    let (strobe, target, mut groups, mut notices) = match strobed {
         Some(it) => (Some(it.options), it.target, it.groups, it.notices),
         None => {
             let (groups, notices) = events::or_default(asked, &target, machine)?;
             (None, target, groups, notices)
         }
     };
+    let call_graph = call_graph(args.call_chains, args.call_graph.as_deref()).map_err(bad)?;
+    let mut of_all = Vec::new();
+    if args.off_cpu {
+        let per_thread = args.per_thread;
+        let waits = off_cpu::events(&target, CallGraphOf(call_graph), per_thread, machine)?;
+        groups.push(waits.switches);
+        of_all.extend(waits.wakings);
+        notices.extend(waits.missing);
+    }
     if args.strict && !notices.is_empty() {
         return Err(failure(Exit::NotPossible, format!("--strict: {}", notices.join(". "))));
     }
@@ -61,13 +71,13 @@ pub(super) fn convert(args: Args, machine: &Machine) -> anyhow::Result<Plan> {
     if args.count.is_some() || args.freq.is_some() {
         set_rate(&mut groups, sampling);
     }
-    let call_graph = call_graph(args.call_chains, args.call_graph.as_deref()).map_err(bad)?;
     let extras = extras(&args).map_err(bad)?;
     let readers = args.threads.as_deref().unwrap_or(&args.readers);
     let options = RecordOptions {
         target,
         inherit: !args.no_inherit,
         groups,
+        of_all,
         strobe,
         sampling,
         call_graph,

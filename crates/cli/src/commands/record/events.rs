@@ -63,13 +63,13 @@ fn default(
 }
 
 /// `kernel.perf_event_paranoid`, where it keeps us from sampling the kernel.
-fn forbids_kernel(machine: &Machine) -> Option<i32> {
+pub(super) fn forbids_kernel(machine: &Machine) -> Option<i32> {
     let level = machine.limits().perf_event_paranoid?;
     (level > 1 && !machine.rights().can_watch_all()).then_some(level)
 }
 
 /// Whole CPUs and cgroups need more rights anyway; leaving out the kernel would not help.
-fn is_of_tasks(target: &Target) -> bool {
+pub(super) fn is_of_tasks(target: &Target) -> bool {
     matches!(target, Target::Command | Target::Processes(_) | Target::Threads(_))
 }
 

@@ -12,6 +12,7 @@ use std::path::PathBuf;
     pmuscope record -- make -j8                  a command and its children\n  \
     pmuscope record -a -- sleep 10               the whole machine for ten seconds\n  \
     pmuscope record -g -p 4711                   a running process with call chains, until Ctrl-C\n  \
+    pmuscope record --off-cpu -p 4711            where it waits too, and who wakes it\n  \
     pmuscope record -F 25000 -a --aio -z -- CMD  fast, compressed, written asynchronously\n\n\
     Then: pmuscope report, or perf report -i pmuscope.data")]
 pub(crate) struct Args {
@@ -85,6 +86,13 @@ pub(crate) struct Args {
     /// --list" shows all [default: basic,branches].
     #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = "Events")]
     pub(crate) metrics: Vec<String>,
+    /// Record where threads wait, too: each switch with its stack, and who woke; then report --by wait.
+    #[arg(
+        long,
+        conflicts_with_all = ["strobe", "budget", "overwrite", "cgroup", "own_cgroup"],
+        help_heading = "Events"
+    )]
+    pub(crate) off_cpu: bool,
     /// Samples per second and CPU ("max": what the kernel allows) [default: 1000].
     #[arg(short = 'F', long, value_name = "HZ", help_heading = "Events")]
     pub(crate) freq: Option<String>,

@@ -5,6 +5,7 @@ mod control;
 pub(super) mod convert;
 pub(super) mod events;
 mod flags;
+mod off_cpu;
 mod print;
 pub(super) mod size;
 mod strobe;

@@ -115,6 +115,7 @@ pub(super) fn recording(args: &Args, pids: &[u32], path: &Path) -> RecordOptions
         target,
         inherit: true,
         groups: Vec::new(),
+        of_all: Vec::new(),
         strobe: None,
         sampling: Sampling::Period(1),
         call_graph: CallGraph::None,

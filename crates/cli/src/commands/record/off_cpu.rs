@@ -1,0 +1,100 @@
+//! `--off-cpu`: the events that tell where threads wait.
+//!
+//! Each switch is a sample of `context-switches`, taken by the task that leaves its CPU, with its stack; the
+//! same event brings records of leaving, with the mark of those that could have gone on, and of coming back.
+//! Who woke is in samples of `sched:sched_waking`, which are taken by whoever wakes: so it is recorded on the
+//! whole machine, whoever else is.
+
+use pmuscope_abi::AttrFlags;
+use pmuscope_events::{CallGraph, Catalog, Event, Group, MachineCatalog, Sampling, parse};
+use pmuscope_machine::Machine;
+use pmuscope_recorder::{CallGraph as Chosen, Target};
+
+use super::events::{forbids_kernel, is_of_tasks};
+use crate::exit::{Exit, failure};
+
+/// What tells waits.
+pub(super) struct Waits {
+    /// Switches of what is recorded.
+    pub(super) switches: Group,
+    /// Wakings, of the whole machine.
+    pub(super) wakings: Option<Event>,
+    /// Sentences for the user about what is missing.
+    pub(super) missing: Vec<String>,
+}
+
+/// The events for a target; `per_thread` where rings are not of CPUs.
+pub(super) fn events(
+    target: &Target,
+    call_graph: CallGraphOf,
+    per_thread: bool,
+    machine: &Machine,
+) -> anyhow::Result<Waits> {
+    let bad = |message: String| failure(Exit::BadInput, message);
+    let catalog = MachineCatalog::new(machine).map_err(|error| bad(error.to_string()))?;
+    let event = |text: &str| one(text, &catalog).map_err(bad);
+    if let Some(level) = forbids_kernel(machine).filter(|_| is_of_tasks(target)) {
+        let mut switches = event("dummy:u")?;
+        switches.attr.flags |= AttrFlags::CONTEXT_SWITCH;
+        switches.call_graph = Some(CallGraph::None);
+        let missing = format!(
+            "waits are recorded without stacks and without who woke: perf_event_paranoid is {level} and pmuscope \
+             has no CAP_PERFMON. For stacks: sudo sysctl kernel.perf_event_paranoid=1; for both: sudo"
+        );
+        return Ok(Waits { switches: alone(switches), wakings: None, missing: vec![missing] });
+    }
+    let mut switches = event("context-switches")?;
+    switches.attr.flags |= AttrFlags::CONTEXT_SWITCH;
+    switches.call_graph = call_graph.of_waits();
+    let wakings = match per_thread {
+        true => Err("--per-thread has no rings of CPUs. Try without".to_owned()),
+        false => waking(&catalog, machine),
+    };
+    let missing = wakings.as_ref().err();
+    let missing = missing.map(|why| format!("who woke threads is not recorded: {why}"));
+    Ok(Waits {
+        switches: alone(switches),
+        missing: missing.into_iter().collect(),
+        wakings: wakings.ok(),
+    })
+}
+
+/// How call chains of waits are taken.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CallGraphOf(pub(super) Chosen);
+
+impl CallGraphOf {
+    /// Waits without stacks tell little: by frame pointers where nothing else is asked for. The CPU's branch
+    /// records are those of the scheduler by then.
+    fn of_waits(self) -> Option<CallGraph> {
+        matches!(self.0, Chosen::None | Chosen::Lbr).then_some(CallGraph::FramePointer)
+    }
+}
+
+/// Fields of tracepoints are for those who may see everything (`perf_trace_event_perm` in
+/// kernel/trace/trace_event_perf.c).
+fn waking(catalog: &dyn Catalog, machine: &Machine) -> Result<Event, String> {
+    let level = machine.limits().perf_event_paranoid.unwrap_or(2);
+    if level > -1 && !machine.rights().can_watch_all() {
+        return Err(format!(
+            "perf_event_paranoid is {level} and pmuscope has no CAP_PERFMON. Try: sudo, or \
+             sudo sysctl kernel.perf_event_paranoid=-1"
+        ));
+    }
+    let mut waking = one("sched:sched_waking", catalog)?;
+    waking.call_graph = Some(CallGraph::FramePointer);
+    Ok(waking)
+}
+
+/// The one event that a text means, sampled each time.
+fn one(text: &str, catalog: &dyn Catalog) -> Result<Event, String> {
+    let groups = parse(text, catalog).map_err(|error| error.to_string())?;
+    let event = groups.into_iter().flat_map(|group| group.events).next();
+    let mut event = event.ok_or_else(|| format!("event {text}: not known"))?;
+    event.sampling = Some(Sampling::Period(1));
+    Ok(event)
+}
+
+fn alone(event: Event) -> Group {
+    Group { name: None, events: vec![event], leader_sampling: false, weak: false, braces: false }
+}

@@ -1,0 +1,98 @@
+//! `pmuscope report --by wait`: where threads wait, as a table, as JSON, or in the forms that profiles have,
+//! weighed by time off the CPU.
+
+use std::path::Path;
+
+use pmuscope_profile::export::Source;
+use pmuscope_profile::waits::{CollectedWaits, WaitBy, Waits};
+use pmuscope_profile::{Filter, Intervals, Options, Unwinding};
+use pmuscope_report::{
+    RowLimits, Style, Summary, WAITS_SCHEMA, WaitsReport, WaitsView, waits_text,
+};
+use pmuscope_symbols::Symbolizer;
+
+use super::answer::Begun;
+use super::load::{LoadArgs, is_whole};
+use super::output::{self, Format, Output};
+use crate::exit::{Exit, failure};
+
+/// How it is shown.
+pub(super) struct Form<'a> {
+    pub(super) begun: Begun,
+    pub(super) format: Format,
+    pub(super) limits: RowLimits,
+    pub(super) style: &'a Style,
+    pub(super) output: &'a Output,
+}
+
+/// Reads the waits of the recording at `path` and writes them.
+pub(super) fn show(
+    by: &[WaitBy],
+    path: &Path,
+    load: &LoadArgs,
+    form: &Form<'_>,
+) -> anyhow::Result<Exit> {
+    let format = form.format;
+    let filter = load.filter.of_threads().ok_or_else(|| {
+        let message = "--by wait is for whole threads and all of the time: of the filters --pid, --tid and \
+                       --comm go with it";
+        failure(Exit::BadInput, message)
+    })?;
+    if load.symbol_filter.is_asked() {
+        let message = "--symbol-filter and --focus are not for --by wait";
+        return Err(failure(Exit::BadInput, message));
+    }
+    if format == Format::Csv {
+        let message =
+            "--by wait has no CSV. Try --json, or -o x.html, .svg, .folded, .pb.gz, .json.gz";
+        return Err(failure(Exit::BadInput, message));
+    }
+    let mut symbolizer = load.symbols.symbolizer(false, path)?;
+    let waits = read(path, filter, format, &mut symbolizer)?;
+    let is_there = waits.threads > 0;
+    let exit = if is_whole(&waits.profile) && is_there { Exit::Done } else { Exit::Incomplete };
+    let file = path.to_string_lossy();
+    if !is_there {
+        eprintln!("warning: {}: no switch of a thread that was asked for", path.display());
+    }
+    if format.is_of_counts() {
+        let (source, summary) = (Source::new(&waits.profile), Summary::new(&waits.profile, &file));
+        form.output
+            .write(format, |out| output::write(format, &source, &summary, form.limits, out))?;
+        return Ok(exit);
+    }
+    let rows = waits.rows(by, form.limits.rows.unwrap_or(Intervals::MOST));
+    let view = WaitsView { file: &file, waits: &waits, by, rows: &rows, limits: form.limits };
+    let text = match format {
+        Format::Json => form.begun.json(WAITS_SCHEMA, None, &exit, WaitsReport::new(&view))?,
+        _ => waits_text(&view, form.style),
+    };
+    form.output.write(format, |out| out.write_all(text.as_bytes()))?;
+    Ok(exit)
+}
+
+fn read(
+    path: &Path,
+    filter: Filter,
+    format: Format,
+    symbolizer: &mut Symbolizer,
+) -> anyhow::Result<Waits> {
+    let running = symbolizer.running_kernel();
+    let (collected, reader) = {
+        let unwinder = symbolizer.unwinder();
+        let unwinding = Unwinding { unwinder: &unwinder, running: &running };
+        CollectedWaits::read(path, filter, Some(unwinding))
+            .map_err(|error| failure(Exit::BadInput, error.to_string()))?
+    };
+    for (pid, dump) in collected.jit_dumps() {
+        symbolizer.add_jit_dump(*pid, dump.clone());
+    }
+    let options = Options {
+        // Files have rows of their own.
+        rows: Some(0),
+        intervals: Intervals::None,
+        detail: format.detail(),
+    };
+    Ok(collected
+        .waits(&reader, &running, options, &mut |requests| symbolizer.resolve_all(requests))?)
+}

@@ -1,0 +1,336 @@
+//! `record --off-cpu` and `report --by wait` against threads that know their waits, and against what the
+//! kernel counted of them.
+
+use std::path::PathBuf;
+
+use pmuscope_workloads::{Facts, WaitingThread};
+use serde_json::Value;
+
+use crate::harness::{Scratch, need_perf, need_program, skip_unless};
+use crate::json::is_documented;
+use crate::recording::{Recording, need_root_clock};
+
+const ROUNDS: u64 = 40;
+
+/// Waits of 10 ms, recorded; what they know of themselves.
+struct Waits {
+    scratch: Scratch,
+    facts: Facts,
+}
+
+impl Waits {
+    /// `pmuscope record --off-cpu HOW -- pmuscope workload waits`.
+    #[track_caller]
+    fn recorded(how: &[&str]) -> Self {
+        let scratch = Scratch::new();
+        let rounds = ROUNDS.to_string();
+        let workload =
+            ["workload", "waits", "--rounds", &rounds, "--length", "10", "--json", "facts.json"];
+        let record = [&["record", "--off-cpu", "-o", "x.data"], how, &["--"]].concat();
+        let program = env!("CARGO_BIN_EXE_pmuscope");
+        let words = record.into_iter().chain([program]).chain(workload);
+        scratch.pmuscope(words).exits(0);
+        let facts = std::fs::read_to_string(scratch.path("facts.json")).unwrap();
+        is_documented("workload", &facts);
+        Self { facts: serde_json::from_str(&facts).unwrap(), scratch }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.scratch.path("x.data")
+    }
+
+    #[track_caller]
+    fn report(&self, by: &str) -> Value {
+        let report = self.scratch.pmuscope(["report", "-i", "x.data", "--by", by, "--json"]);
+        report.exits(0);
+        is_documented("waits", &report.stdout);
+        serde_json::from_str(&report.stdout).unwrap()
+    }
+
+    fn threads(&self) -> &[WaitingThread] {
+        &self.facts.waits.as_ref().unwrap().threads
+    }
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))
+}
+
+fn key(row: &Value, by: usize) -> &str {
+    row["keys"][by]["value"].as_str().unwrap_or_default()
+}
+
+/// Rows of a thread, by its number.
+fn rows_of(report: &Value, tid: u32, by: usize) -> Vec<&Value> {
+    let rows = report["rows"].as_array().unwrap();
+    let tid = tid.to_string();
+    rows.iter().filter(|row| key(row, by) == tid).collect()
+}
+
+/// Where a thread of the workload waits: what the kernel's function is called.
+fn is_where(thread: &WaitingThread, function: &str) -> bool {
+    match &*thread.name {
+        "waits-futex" => function.contains("futex"),
+        "waits-pipe" => function.contains("pipe"),
+        _ => function.contains("nanosleep"),
+    }
+}
+
+/// What records say of the workload's threads is what they know themselves, and what the kernel counted.
+#[track_caller]
+fn tells_the_truth(waits: &Waits) {
+    let report = waits.report("thread,wait");
+    assert_eq!(report["broken"]["beginnings"].as_u64(), Some(0), "{}", report["broken"]);
+    assert_eq!(number(&report["not_known_s"]), 0.0);
+    for thread in waits.threads() {
+        let rows = rows_of(&report, thread.tid, 0);
+        let waiting = rows.iter().filter(|row| is_where(thread, key(row, 1)));
+        // It waits for its start, too, which another thread ends.
+        let by = |waker: &&Value| match &thread.woken_by {
+            Some(name) => waker["command"].as_str() == Some(name),
+            None => waker["interrupt"].as_bool() == Some(true),
+        };
+        let ended = waiting.flat_map(|row| row["wakers"].as_array().unwrap()).filter(by);
+        let ended: Vec<_> = ended.collect();
+        let sum = |field: &str| ended.iter().map(|waker| number(&waker[field])).sum::<f64>();
+        let (count, time_s) = (sum("waits"), sum("off_cpu_s"));
+        // A thread that finds the waking already there does not wait.
+        let (most, least) = (thread.waits as f64, thread.waits as f64 * 0.8);
+        assert!((least..=most).contains(&count), "{count} of {thread:?}\n{rows:#?}");
+        // What it measures itself is from before the call until it runs again.
+        assert!(time_s <= thread.waited_s, "{time_s} of {thread:?}\n{rows:#?}");
+        let all_s: f64 = rows.iter().map(|row| number(&row["off_cpu_s"])).sum();
+        let on_cpu_s = thread.on_cpu_s.unwrap_or(thread.time_s);
+        let outside = thread.waited_s - time_s;
+        assert!(outside <= on_cpu_s + (all_s - time_s) + 0.002, "{outside}, {thread:?}\n{rows:#?}");
+        is_what_the_kernel_counted(thread, &rows);
+    }
+}
+
+/// The thread looks at what the kernel counted before it ends: records are more, by what comes then.
+#[track_caller]
+fn is_what_the_kernel_counted(thread: &WaitingThread, rows: &[&Value]) {
+    let of = |state: &str| -> u64 {
+        let rows = rows.iter().filter(|row| row["state"].as_str() == Some(state));
+        rows.map(|row| row["waits"].as_u64().unwrap()).sum()
+    };
+    let (blocked, preempted) = (of("blocked"), of("preempted"));
+    let (voluntary, involuntary) = (thread.voluntary_switches, thread.involuntary_switches);
+    assert!(blocked >= voluntary && blocked <= voluntary + 20, "{blocked} blocked, {thread:?}");
+    assert!(preempted >= involuntary && preempted <= involuntary + 20, "{preempted}, {thread:?}");
+}
+
+#[test]
+fn waits_of_a_command_are_those_that_it_knows() {
+    skip_unless!(need_root_clock());
+    let waits = Waits::recorded(&[]);
+    tells_the_truth(&waits);
+    let all = waits.report("wait");
+    let parts = ["on_cpu_s", "off_cpu_s", "not_known_s"].map(|part| number(&all[part]));
+    assert!((parts.iter().sum::<f64>() - number(&all["wall_s"])).abs() < 1e-6, "{all}");
+    let rows = all["rows"].as_array().unwrap();
+    let off: f64 = rows.iter().map(|row| number(&row["off_cpu_s"])).sum();
+    assert!((off - parts[1]).abs() < 1e-6, "{off} in rows, {all}");
+}
+
+#[test]
+fn waits_of_the_whole_machine_are_those_too() {
+    skip_unless!(need_root_clock());
+    let waits = Waits::recorded(&["-a", "-z"]);
+    tells_the_truth(&waits);
+}
+
+#[test]
+fn a_process_that_runs_already_is_seen_from_then_on() {
+    skip_unless!(need_root_clock());
+    let scratch = Scratch::new();
+    let args =
+        ["workload", "waits", "--rounds", "100000", "--length", "10", "--json", "facts.json"];
+    let workload = scratch.start(args);
+    let pid = workload.pid().to_string();
+    let sleeper = |task: std::fs::DirEntry| {
+        let name = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+        name.trim() == "waits-pipe"
+    };
+    workload.wait_until(|| {
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+        tasks.flatten().any(sleeper)
+    });
+    let record = ["record", "--off-cpu", "-o", "x.data", "-p", &pid, "--", "sleep", "0.6"];
+    scratch.pmuscope(record).exits(0);
+    workload.signal(rustix::process::Signal::KILL);
+    let report = scratch.pmuscope(["report", "-i", "x.data", "--by", "wait,command", "--json"]);
+    report.exits(0);
+    is_documented("waits", &report.stdout);
+    let report: Value = serde_json::from_str(&report.stdout).unwrap();
+    let rows = report["rows"].as_array().unwrap();
+    let waiting = |name: &str, function: &str| {
+        let of = |row: &&Value| key(row, 1) == name && key(row, 0).contains(function);
+        rows.iter().find(of).unwrap_or_else(|| panic!("no {name} in {function}: {rows:#?}"))
+    };
+    let pipe = waiting("waits-pipe", "pipe");
+    // Each wait takes 10 ms at least.
+    assert!(number(&pipe["median_s"]) > 0.009 && number(&pipe["waits"]) > 10.0, "{pipe}");
+    assert_eq!(pipe["wakers"][0]["command"], "waits-waker");
+    waiting("waits-futex", "futex");
+    waiting("waits-sleep", "nanosleep");
+    // The main thread waits for the others all the time, and does not switch.
+    assert_eq!(report["threads_without_switch"].as_u64(), Some(1), "{report}");
+    assert!(number(&report["wall_s"]) > 4.0 * 0.5);
+}
+
+#[test]
+fn without_rights_to_the_kernel_there_are_times_and_no_stacks() {
+    skip_unless!(need_root_clock());
+    skip_unless!(need_program("setpriv", "--version"));
+    let scratch = Scratch::new();
+    std::fs::set_permissions(scratch.path(""), std::os::unix::fs::PermissionsExt::from_mode(0o777))
+        .unwrap();
+    let program = env!("CARGO_BIN_EXE_pmuscope");
+    let level = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap();
+    if level.trim() != "2" {
+        return eprintln!("skipped: perf_event_paranoid is {}, not 2", level.trim());
+    }
+    let as_nobody = ["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"];
+    let record = ["record", "--off-cpu", "-e", "cpu-clock:u", "-o", "x.data", "--"];
+    let words = [&as_nobody[..], &[program], &record[..], &["sleep", "0.2"]].concat();
+    let said = scratch.run("setpriv", words);
+    if said.stderr.contains("Permission denied") {
+        return eprintln!("skipped: nobody may not run {program}: {}", said.stderr);
+    }
+    said.exits(0);
+    assert!(said.stderr.contains("without stacks"), "{}", said.stderr);
+    let report = scratch.pmuscope(["report", "-i", "x.data", "--by", "wait", "--json"]);
+    let report: Value = serde_json::from_str(&report.exits(0).stdout).unwrap();
+    assert_eq!((&report["has_stacks"], &report["has_wakings"]), (&false.into(), &false.into()));
+    let rows = report["rows"].as_array().unwrap();
+    let row = rows.iter().find(|row| key(row, 0) == "[no stack]").unwrap();
+    assert!(number(&row["longest_s"]) > 0.19 && row["run_queue_s"].is_null(), "{row}");
+    let text = scratch.pmuscope(["report", "-i", "x.data", "--by", "wait"]);
+    text.exits(0).prints("recorded without stacks").prints("who woke threads was not recorded");
+}
+
+#[test]
+fn stock_perf_reads_it_and_we_read_stock_perfs() {
+    skip_unless!(need_perf());
+    skip_unless!(need_root_clock());
+    let waits = Waits::recorded(&[]);
+    let recording = Recording::at(waits.file());
+    let report = recording.perf(&["report", "--stdio", "--no-children"]);
+    report.exits(0).prints("of event 'context-switches'").prints("of event 'sched:sched_waking'");
+    let switches = recording.perf(&["script", "--show-switch-events"]);
+    switches.exits(0).prints("PERF_RECORD_SWITCH OUT").prints("PERF_RECORD_SWITCH IN");
+
+    let events = ["-e", "context-switches", "-c", "1", "-g", "--switch-events"];
+    let sleep = ["-q", "-o", "perf.data", "--", "sleep", "0.1"];
+    let perf = ["record"].iter().chain(&events).chain(&sleep);
+    waits.scratch.run("perf", perf).exits(0);
+    let report = waits.scratch.pmuscope(["report", "-i", "perf.data", "--by", "wait", "--json"]);
+    let report: Value = serde_json::from_str(&report.exits(0).stdout).unwrap();
+    let rows = report["rows"].as_array().unwrap();
+    let row = rows.iter().find(|row| key(row, 0).contains("nanosleep")).unwrap();
+    assert!(number(&row["off_cpu_s"]) > 0.09, "{row}");
+}
+
+#[test]
+fn other_forms_weigh_by_time() {
+    skip_unless!(need_root_clock());
+    // The C library keeps no frame pointers.
+    let waits = Waits::recorded(&["--call-graph", "dwarf"]);
+    let export = |name: &str| {
+        let args = ["report", "-i", "x.data", "--by", "wait", "-o", name];
+        waits.scratch.pmuscope(args).exits(0);
+        std::fs::read(waits.scratch.path(name)).unwrap()
+    };
+    let folded = String::from_utf8(export("x.folded")).unwrap();
+    for thread in waits.threads() {
+        let is_of = |line: &&str| line.starts_with(&format!("{};", thread.name));
+        let found = folded.lines().filter(is_of).any(|line| line.contains(&thread.function));
+        assert!(found, "{} does not wait in {}\n{folded}", thread.name, thread.function);
+    }
+    let nanoseconds: u64 = folded
+        .lines()
+        .filter(|line| line.starts_with("waits-sleep;") && line.contains("nanosleep"))
+        .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
+        .sum();
+    let of = |thread: &&WaitingThread| thread.name == "waits-sleep";
+    let thread = waits.threads().iter().find(of).unwrap();
+    let seconds = nanoseconds as f64 / 1e9;
+    let least = ROUNDS as f64 * 0.01;
+    assert!((least..=thread.waited_s).contains(&seconds), "{seconds} s, {thread:?}");
+    assert!(String::from_utf8(export("x.html")).unwrap().contains("off-cpu:blocked"));
+    assert!(String::from_utf8(export("x.svg")).unwrap().contains("wait_for_pipe"));
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_what_to_type() {
+    skip_unless!(need_root_clock());
+    let scratch = Scratch::new();
+    scratch.pmuscope(["record", "-e", "cpu-clock", "-o", "x.data", "--", "true"]).exits(0);
+    let said = scratch.pmuscope(["report", "-i", "x.data", "--by", "wait"]);
+    said.exits(2).complains("pmuscope record --off-cpu");
+    let report =
+        |words: &[&str]| scratch.pmuscope([&["report", "-i", "x.data", "--by"], words].concat());
+    report(&["wait,cpu"]).exits(2).complains("function, command, process and thread only");
+    report(&["wait", "--time", "10%-20%"]).exits(2).complains("--pid, --tid and --comm");
+    report(&["wait", "--format", "csv"]).exits(2).complains("Try --json");
+    let record = |flag: &str| scratch.pmuscope(["record", "--off-cpu", flag, "--", "true"]);
+    record("--budget=1").exits(2);
+    record("--strobe").exits(2);
+}
+
+#[test]
+fn a_table_says_what_was_measured_what_it_adds_up_to_and_what_is_missing() {
+    use crate::wait_file::{Recording, What};
+    const FUTEX: &[&str] = &["__schedule", "schedule", "futex_do_wait"];
+    let (main, other) = ((100, 100), (100, 101));
+    let wakes = What::Wakes { tid: 100, interrupt: false, from: &["try_to_wake_up", "futex_wake"] };
+    let steps = vec![
+        (10, main, What::Leaves(FUTEX)),
+        (10, main, What::Out { preempted: false }),
+        (12, other, What::In),
+        (25, other, wakes),
+        (30, main, What::In),
+        (60, main, What::Leaves(&["__schedule", "schedule"])),
+        (60, main, What::Out { preempted: true }),
+        (65, main, What::In),
+        (70, other, What::Leaves(FUTEX)),
+        (70, other, What::Out { preempted: false }),
+    ];
+    let names = vec![(100, 100, "main"), (100, 101, "other"), (7, 7, "silent")];
+    let mut recording = Recording { steps, names, seconds: 0.1, has_wakings: true };
+    let scratch = Scratch::new();
+    recording.write(&scratch.path("x.data"));
+    let table =
+        |by| scratch.pmuscope(["report", "-i", "x.data", "--by", by]).exits(0).stdout.clone();
+    insta::assert_snapshot!(table("wait,command"), @r"
+    off-CPU time of 2 threads, 100 ms of process 100 on 2 CPUs, 4 waits    x.data
+    cost: - · lost 0 · throttled 0
+    threads' time 200 ms = on CPU 133 ms (66.5 %) + blocked 45.0 ms (22.5 %) + woken, on a run queue 5.00 ms (2.5 %) + preempted 5.00 ms (2.5 %) + off since before 12.0 ms (6.0 %)
+
+    off CPU    share  ±95 %  waits   median  p99   longest  run queue  wait                          command  woken by
+    30.0 ms  15.00 %  24.26      1        -    -  >30.0 ms          -  futex_do_wait                 other    -
+    20.0 ms  10.00 %  16.59      1  20.0 ms    -   20.0 ms    5.00 ms  futex_do_wait                 main     other: futex_wake
+    12.0 ms   6.00 %  10.39      1        -    -  >12.0 ms          -  [begun before the recording]  other    -
+    5.00 ms   2.50 %   5.74      1  5.00 ms    -   5.00 ms          -  [preempted]                   main     -
+
+    note: 1 wait (12.0 ms) had begun before the recording, 1 (30.0 ms) last past its end: what lies within counts as time, not for median and p99
+    note: 1 thread did not switch in all the time: nothing tells whether it was on a CPU or off it, so that time is in no sum
+    ");
+    recording.steps.retain(|(at, task, _)| !(*task == main && *at == 60));
+    recording.steps.push((80, main, What::Lost(2)));
+    recording.write(&scratch.path("x.data"));
+    insta::assert_snapshot!(table("wait"), @r"
+    off-CPU time of 2 threads, 100 ms of process 100 on 2 CPUs, 2 waits    x.data
+    cost: - · lost 2 · throttled 0
+    threads' time 200 ms = on CPU 10.0 ms (5.0 %) + blocked 15.0 ms (7.5 %) + woken, on a run queue 5.00 ms (2.5 %) + preempted 0 s (0.0 %) + off since before 12.0 ms (6.0 %) + not known 158 ms (79.0 %)
+
+    off CPU    share  ±95 %  waits   median  p99   longest  run queue  wait                          woken by
+    20.0 ms  10.00 %  16.59      1  20.0 ms    -   20.0 ms    5.00 ms  futex_do_wait                 other: futex_wake
+    12.0 ms   6.00 %  10.39      1        -    -  >12.0 ms          -  [begun before the recording]  -
+
+    warning: records were lost: how 1 thread left a CPU and how 0 threads came to one is not known, and 1 wait lasted while records were lost. That time (158 ms) is in no row. Try: pmuscope record -m 8M
+    note: 1 wait (12.0 ms) had begun before the recording, 0 (0 s) last past its end: what lies within counts as time, not for median and p99
+    note: 1 thread did not switch in all the time: nothing tells whether it was on a CPU or off it, so that time is in no sum
+    ");
+}

@@ -1,0 +1,125 @@
+//! How long waits lasted: counts by length, fine enough for three digits, in memory that does not follow
+//! from their number.
+
+/// Buckets of each power of two, as a power of two: a bucket is at most 1/256 of its lengths wide.
+const SUB_BITS: u32 = 8;
+const SUB: u64 = 1 << SUB_BITS;
+
+/// Lengths of waits.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Lengths {
+    /// Bucket and count, in the order of buckets.
+    counts: Vec<(u16, u64)>,
+    n: u64,
+    longest_ns: u64,
+}
+
+impl Lengths {
+    /// Counts one.
+    pub(super) fn add(&mut self, ns: u64) {
+        self.add_many(bucket(ns), 1);
+        self.longest_ns = self.longest_ns.max(ns);
+    }
+
+    /// Counts all of another.
+    pub(super) fn add_all(&mut self, other: &Self) {
+        other.counts.iter().for_each(|&(bucket, count)| self.add_many(bucket, count));
+        self.longest_ns = self.longest_ns.max(other.longest_ns);
+    }
+
+    fn add_many(&mut self, bucket: u16, count: u64) {
+        self.n += count;
+        match self.counts.binary_search_by_key(&bucket, |&(bucket, _)| bucket) {
+            Ok(at) => self.counts[at].1 += count,
+            Err(at) => self.counts.insert(at, (bucket, count)),
+        }
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn n(&self) -> u64 {
+        self.n
+    }
+
+    /// The longest, exactly, nanoseconds; `None` without any.
+    #[must_use]
+    pub fn longest_ns(&self) -> Option<u64> {
+        (self.n > 0).then_some(self.longest_ns)
+    }
+
+    /// The length that so many (`part`, 0 to 1) do not exceed, within 0.2 %, nanoseconds; `None` where there
+    /// are too few for anything to lie beyond it.
+    #[must_use]
+    pub fn quantile_ns(&self, part: f64) -> Option<u64> {
+        let n = self.n as f64;
+        if self.n == 0 || n * (1.0 - part) < 1.0 && part > 0.5 {
+            return None;
+        }
+        let rank = ((part * n).ceil() as u64).clamp(1, self.n);
+        let mut seen = 0;
+        let found = self.counts.iter().find(|(_, count)| {
+            seen += count;
+            seen >= rank
+        });
+        found.map(|&(bucket, _)| middle(bucket).min(self.longest_ns))
+    }
+}
+
+/// Lengths below 512 ns have a bucket each.
+fn bucket(ns: u64) -> u16 {
+    let shift = (u64::BITS - ns.leading_zeros()).saturating_sub(SUB_BITS + 1);
+    (u64::from(shift) * SUB + (ns >> shift)) as u16 // 14,591 at most
+}
+
+fn middle(bucket: u16) -> u64 {
+    let bucket = u64::from(bucket);
+    let shift = (bucket / SUB).saturating_sub(1);
+    let first = (bucket - shift * SUB) << shift;
+    first + (1 << shift) / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn quantiles_are_those_of_all_lengths_within_the_width_of_a_bucket(
+            lengths in proptest::collection::vec(
+                prop_oneof![0_u64..600, 0_u64..10_000_000_000, any::<u64>()], 1..300),
+            part in prop_oneof![Just(0.5), Just(0.99), 0.01_f64..0.99],
+        ) {
+            let (mut all, mut halves) = (Lengths::default(), [Lengths::default(), Lengths::default()]);
+            for (at, &ns) in lengths.iter().enumerate() {
+                all.add(ns);
+                halves[at % 2].add(ns);
+            }
+            let [mut sum, other] = halves;
+            sum.add_all(&other);
+            prop_assert_eq!(&sum, &all);
+            let mut sorted = lengths.clone();
+            sorted.sort_unstable();
+            let n = sorted.len();
+            prop_assert_eq!((all.n(), all.longest_ns()), (n as u64, sorted.last().copied()));
+            match all.quantile_ns(part) {
+                None => prop_assert!(part > 0.5 && n as f64 * (1.0 - part) < 1.0),
+                Some(found) => {
+                    let rank = ((part * n as f64).ceil() as usize).clamp(1, n);
+                    let expected = sorted[rank - 1] as f64;
+                    prop_assert!((found as f64 - expected).abs() <= expected / 500.0 + 1e-9);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn there_is_no_p99_of_a_few() {
+        let mut lengths = Lengths::default();
+        assert_eq!((lengths.quantile_ns(0.5), lengths.longest_ns()), (None, None));
+        (1..=99).for_each(|ns| lengths.add(ns));
+        assert_eq!((lengths.quantile_ns(0.5), lengths.quantile_ns(0.99)), (Some(50), None));
+        lengths.add(100);
+        assert_eq!(lengths.quantile_ns(0.99), Some(99));
+    }
+}

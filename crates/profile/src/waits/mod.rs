@@ -1,0 +1,232 @@
+//! Where threads wait: for how long, for what, and who wakes them.
+//!
+//! A recording of `pmuscope record --off-cpu` (or of `perf record -e context-switches -c 1 -g --switch-events`)
+//! tells each switch: that a thread leaves its CPU, with its stack, and whether it could have gone on; that it
+//! came back; and, where `sched:sched_waking` was recorded, by whom it was woken. So every nanosecond of a
+//! thread is known: on a CPU, blocked, on a run queue. Nothing here is sampled; what records do not tell since
+//! some were lost is told apart ([`threads`]).
+//!
+//! ```text
+//!  records, in order ─► Threads: stretches of time ─► WaitCounter: stacks, lengths, wakers ─► Profile, rows
+//! ```
+
+mod counter;
+mod lengths;
+mod pass;
+mod rows;
+mod threads;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pmuscope_perfdata::reader::{Event, ReadError, Reader};
+use pmuscope_stats::Interval;
+use pmuscope_symbols::KernelIdentity;
+use thiserror::Error;
+
+use crate::build::{EventFacts, FileFacts};
+use crate::collect::Collected;
+use crate::naming::Resolve;
+use crate::profile::{Options, Profile};
+use counter::{OfCell, WAKINGS};
+
+pub use counter::{WaitSums, Wall};
+pub use lengths::Lengths;
+pub use pass::{CollectedWaits, tells_waits};
+pub use threads::{Broken, Kind};
+
+/// Names of the events of a profile of waits, in their order: see [`Kind::ALL`], then wakings.
+pub const EVENTS: [&str; WAKINGS + 1] =
+    ["off-cpu:blocked", "off-cpu:preempted", "off-cpu:new", "off-cpu:unknown", "off-cpu:wakings"];
+
+/// Why there are no waits to tell of.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum WaitsError {
+    /// The recording cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// It has no records of context switches.
+    #[error(
+        "{}: it has no records of context switches, so it does not tell where threads wait. \
+         Try: pmuscope record --off-cpu",
+        path.display()
+    )]
+    NotRecorded {
+        /// The recording.
+        path: PathBuf,
+    },
+    /// Lost records are looked for before the others are read.
+    #[error(
+        "a stream is gone once it was read, and waits are read twice. Save it to a file, and read that"
+    )]
+    Stream,
+}
+
+/// What can tell rows of waits apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum WaitBy {
+    /// The function of the kernel that waits: the innermost one that is not the scheduler's own; what
+    /// keeps a thread off the CPU where no function waits.
+    Wait,
+    /// The innermost function of the program.
+    Function,
+    /// Name of the thread.
+    Command,
+    /// Process id.
+    Process,
+    /// Thread id.
+    Thread,
+}
+
+impl WaitBy {
+    /// All of them, with the words for them.
+    pub const ALL: [(&'static str, Self); 5] = [
+        ("wait", Self::Wait),
+        ("function", Self::Function),
+        ("command", Self::Command),
+        ("process", Self::Process),
+        ("thread", Self::Thread),
+    ];
+}
+
+/// A value of [`WaitBy`].
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum WaitKey {
+    /// Not known; of a function: there is none.
+    None,
+    /// A function and its module, as an index into the recording's. Foreign text.
+    Function(Arc<str>, u32),
+    /// An address without a name, and its module.
+    Address(u64, u32),
+    /// No function waits.
+    State(Kind),
+    /// The switch has no stack.
+    NoStack,
+    /// A name. Foreign text.
+    Name(Arc<str>),
+    /// Process or thread.
+    Number(i64),
+}
+
+/// Who woke.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Waker {
+    /// Name of the thread; `None` for an interrupt, which has none. Foreign text.
+    pub command: Option<Arc<str>>,
+    /// Its process and thread, where it is one.
+    pub task: Option<(i32, i32)>,
+    /// The function of the program that woke, else of the kernel; `None` where neither has a name.
+    /// Foreign text.
+    pub function: Option<Arc<str>>,
+    /// Waits that it ended.
+    pub waits: u64,
+    /// How long these were off the CPU, nanoseconds.
+    pub ns: u64,
+}
+
+/// A row.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WaitRow {
+    /// One per dimension, in the order asked for.
+    pub keys: Vec<WaitKey>,
+    /// Why they were off the CPU; `None` where that differs within the row.
+    pub kind: Option<Kind>,
+    /// What was counted.
+    pub sums: WaitSums,
+    /// Of all threads' time, 0 to 1.
+    pub share: f64,
+    /// 95 % interval of the share, over blocks of time.
+    pub interval: Option<Interval>,
+    /// Who woke, the one that ended most time first.
+    pub wakers: Vec<Waker>,
+}
+
+/// All waits of a recording.
+#[derive(Debug)]
+pub struct Waits {
+    /// Stacks by time off the CPU: an event for each [`Kind`], and one for wakings, see [`EVENTS`].
+    pub profile: Profile,
+    /// By [`Kind::ALL`].
+    pub by_kind: [WaitSums; WAKINGS],
+    /// All time of all threads.
+    pub wall: Wall,
+    /// Threads of which a switch was seen.
+    pub threads: u64,
+    /// Threads that are known and of which none was seen.
+    pub silent: u64,
+    /// What does not add up.
+    pub broken: Broken,
+    /// Switches were recorded with stacks.
+    pub has_stacks: bool,
+    /// Wakings were recorded.
+    pub has_wakings: bool,
+    of_cells: Vec<OfCell>,
+    /// By own cell: that of the profile.
+    cell_of: Vec<u32>,
+    wall_by_block: Vec<u64>,
+}
+
+impl CollectedWaits {
+    /// Gives every distinct address a name by `resolve` and adds up; `running` is the kernel that this
+    /// program runs on. `reader` is what [`CollectedWaits::read`] handed back.
+    ///
+    /// # Errors
+    /// As [`Collected::profile`].
+    pub fn waits(
+        self,
+        reader: &Reader,
+        running: &KernelIdentity,
+        options: Options,
+        resolve: &mut Resolve<'_>,
+    ) -> Result<Waits, ReadError> {
+        let Self { state, counted, filter, threads, silent, broken, has_stacks, has_wakings } =
+            self;
+        let counter::Counted { counts, cells: of_cells, wall, wall_by_block } = counted;
+        let mut by_kind: [WaitSums; WAKINGS] = Default::default();
+        for (cell, of) in counts.cells.iter().zip(&of_cells) {
+            let event = counts.groups[cell.group as usize].event as usize;
+            if let Some(sums) = by_kind.get_mut(event) {
+                sums.add_all(&of.sums);
+            }
+        }
+        let collected = Collected {
+            state,
+            clock: counts.clock.clone(),
+            counted: crate::collect::Counted::All(vec![counts]),
+            filter: crate::filter::Filter { asked: filter.asked.clone(), ..Default::default() },
+        };
+        let file = FileFacts {
+            metadata: reader.metadata().clone(),
+            state: reader.state(),
+            tally: reader.tally().clone(),
+            stack_copy: reader.events().iter().filter_map(Event::stack_copy).max(),
+        };
+        let events = EVENTS.iter().map(|name| EventFacts {
+            name: (*name).into(),
+            has_period: true,
+            frequency: None,
+            fixed_period: None,
+            counts_nothing: true,
+        });
+        let mut profile = collected.build(events.collect(), file, running, options, resolve)?;
+        for event in &mut profile.events {
+            // Loss is not that of an event of the file; it is told apart.
+            (event.lost, event.lost_at_most) = (None, 0);
+        }
+        let cell_of = profile.aggregate.series.cells_of_first();
+        Ok(Waits {
+            profile,
+            by_kind,
+            wall,
+            threads,
+            silent,
+            broken,
+            has_stacks,
+            has_wakings,
+            of_cells,
+            cell_of,
+            wall_by_block,
+        })
+    }
+}

@@ -1,0 +1,327 @@
+//! The records of a recording of waits, one after the other.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pmuscope_abi::{AttrFlags, SampleType, event_type, software};
+use pmuscope_perfdata::reader::{Endian, Entry, Event, ReadError, Reader, Record, STDIN, Sample};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::WaitsError;
+use super::counter::{Counted, WAKINGS, WaitCounter};
+use super::threads::{Broken, Losses, Threads, Told, Woken};
+use crate::collect::State;
+use crate::filter::Filter;
+use crate::lookup::Present;
+use crate::unwinding::{Tables, Unwinding, Walker};
+
+/// `common_flags` of a tracepoint: a hardware or software interrupt, or an NMI (`TRACE_FLAG_*` of
+/// include/linux/trace_events.h).
+const IN_INTERRUPT: u8 = 0x08 | 0x10 | 0x40;
+/// Where `common_flags` stands in the fields of a tracepoint, and `pid` in those of `sched_waking`: behind
+/// eight bytes that all have and a name of 16.
+const FLAGS_AT: usize = 2;
+const PID_AT: usize = 24;
+
+/// What a recording of waits holds, before addresses have names.
+pub struct CollectedWaits {
+    pub(super) state: State,
+    pub(super) counted: Counted,
+    pub(super) filter: Filter,
+    pub(super) threads: u64,
+    pub(super) silent: u64,
+    pub(super) broken: Broken,
+    pub(super) has_stacks: bool,
+    pub(super) has_wakings: bool,
+}
+
+impl std::fmt::Debug for CollectedWaits {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CollectedWaits").field("threads", &self.threads).finish_non_exhaustive()
+    }
+}
+
+/// What an event tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tells {
+    /// That a thread leaves its CPU, and where.
+    Leaving,
+    /// Who wakes whom.
+    Waking,
+    Nothing,
+}
+
+impl Tells {
+    fn of(event: &Event) -> Self {
+        let attr = &event.attr;
+        let each = attr.sample == 1 && !attr.flags.contains(AttrFlags::FREQ);
+        let is_switch =
+            attr.event_type == event_type::SOFTWARE && attr.config == software::CONTEXT_SWITCHES;
+        let is_waking = attr.event_type == event_type::TRACEPOINT
+            && event.name.starts_with("sched:sched_waking")
+            && attr.sample_type.contains(SampleType::RAW);
+        match (is_switch && each, is_waking && each) {
+            (true, _) => Self::Leaving,
+            (_, true) => Self::Waking,
+            _ => Self::Nothing,
+        }
+    }
+}
+
+/// Which of the events of a recording are only there to tell waits.
+#[must_use]
+pub fn tells_waits(events: &[Event]) -> Vec<bool> {
+    let has_switches = events.iter().any(has_switches);
+    events.iter().map(|event| has_switches && Tells::of(event) != Tells::Nothing).collect()
+}
+
+fn has_switches(event: &Event) -> bool {
+    event.attr.flags.contains(AttrFlags::CONTEXT_SWITCH)
+}
+
+impl CollectedWaits {
+    /// Reads the recording at `path`: threads that `filter` lets pass, by process, thread or name. Stacks
+    /// that samples carry are unwound where `unwinding` says by what. The reader at its end is handed back.
+    ///
+    /// # Errors
+    /// See [`WaitsError`].
+    pub fn read(
+        path: &Path,
+        filter: Filter,
+        unwinding: Option<Unwinding<'_>>,
+    ) -> Result<(Self, Reader), WaitsError> {
+        if path.as_os_str() == STDIN {
+            return Err(WaitsError::Stream);
+        }
+        let mut reader = Reader::open_all(path)?;
+        if !reader.events().iter().any(has_switches) {
+            return Err(WaitsError::NotRecorded { path: path.to_owned() });
+        }
+        let (start, end) = span(&reader, path)?;
+        let has_stacks = reader.events().iter().any(Event::has_stacks);
+        let mut pass = Pass::new(&reader, filter, (start, end), losses(&reader, path)?);
+        if let Some(unwinding) = unwinding.filter(|_| has_stacks) {
+            pass.counter.set_walker(Walker::new(Arc::new(Tables::new(unwinding)), Arc::default()));
+        }
+        loop {
+            if let Some(walker) = pass.counter.walker() {
+                walker.tell(reader.metadata(), &pass.state);
+            }
+            let Some(entry) = reader.next()? else { break };
+            pass.take(&entry);
+        }
+        Ok((pass.finish(), reader))
+    }
+
+    /// Descriptions of code made at run time, as runtimes mark them by mapping them: process, path.
+    pub fn jit_dumps(&self) -> impl Iterator<Item = &(i32, PathBuf)> {
+        self.state.jit_dumps.iter()
+    }
+}
+
+/// When the recording began and ended: as the recorder says, else when its first and last switch was.
+fn span(reader: &Reader, path: &Path) -> Result<(u64, u64), ReadError> {
+    if let Some(info) = reader.metadata().info.as_ref().filter(|info| info.complete)
+        && info.started_clock_ns > 0
+    {
+        let length = (info.duration_s.max(0.0) * 1e9) as u64;
+        return Ok((info.started_clock_ns, info.started_clock_ns.saturating_add(length)));
+    }
+    let (mut first, mut last) = (u64::MAX, 0);
+    let mut reader = Reader::open_all(path)?;
+    while let Some(entry) = reader.next()? {
+        if let (Record::Switch(_), Some(time)) = (&entry.record, entry.time) {
+            (first, last) = (first.min(time), last.max(time));
+        }
+    }
+    Ok((first.min(last), last))
+}
+
+/// When records were lost: each loss is told by the record behind it, and lies behind the one before it on
+/// that CPU.
+fn losses(reader: &Reader, path: &Path) -> Result<Losses, ReadError> {
+    let info = reader.metadata().info.as_ref().filter(|info| info.complete);
+    let total = info.and_then(|info| info.lost());
+    if total == Some(0) {
+        return Ok(Losses::default());
+    }
+    let mut reader = Reader::open_all(path)?;
+    let mut last: FxHashMap<Option<u32>, u64> = FxHashMap::default();
+    let (mut stretches, mut told) = (Vec::new(), 0_u64);
+    while let Some(entry) = reader.next()? {
+        let Some(time) = entry.time.filter(|&time| time > 0) else { continue };
+        let cpu = match &entry.record {
+            Record::Sample(sample) => sample.cpu,
+            _ => entry.maker.cpu,
+        };
+        if let Record::Lost { count, .. } = &entry.record {
+            told = told.saturating_add(*count);
+            stretches.push((last.get(&cpu).copied().unwrap_or(0), time));
+        }
+        last.insert(cpu, time);
+    }
+    if total.is_some_and(|total| total > told) {
+        // After the last record that found room.
+        stretches.push((last.values().copied().min().unwrap_or(0), u64::MAX));
+    }
+    Ok(Losses::new(stretches))
+}
+
+struct Pass<'u> {
+    state: State,
+    tells: Vec<Tells>,
+    endian: Endian,
+    filter: Filter,
+    threads: Threads,
+    counter: WaitCounter<'u>,
+    end: u64,
+    named: FxHashSet<i32>,
+    switched: FxHashSet<i32>,
+}
+
+impl Pass<'_> {
+    fn new(reader: &Reader, filter: Filter, (start, end): (u64, u64), losses: Losses) -> Self {
+        let mut state = State::default();
+        let nameless = state.tasks.intern(b"-");
+        Self {
+            state,
+            tells: reader.events().iter().map(Tells::of).collect(),
+            endian: reader.endian(),
+            filter,
+            threads: Threads::new(start, losses),
+            counter: WaitCounter::new(nameless, start, end),
+            end,
+            named: FxHashSet::default(),
+            switched: FxHashSet::default(),
+        }
+    }
+
+    fn take(&mut self, entry: &Entry<'_>) {
+        let time = entry.time.filter(|&time| time > 0);
+        match (&entry.record, time) {
+            (Record::Sample(sample), Some(time)) => self.sample(sample, time),
+            (Record::Switch(switch), Some(time)) => {
+                let told =
+                    if switch.out { Told::Out { preempted: switch.preempted } } else { Told::In };
+                if let Some(task) = entry.maker.task {
+                    self.tell(task, time, told);
+                }
+            }
+            (record, time) => {
+                match (record, time) {
+                    (Record::Exit(task), Some(time)) => {
+                        self.tell((task.pid, task.tid), time, Told::Ended);
+                    }
+                    (Record::Comm(comm), _) => {
+                        let task = Some((comm.pid, comm.tid));
+                        if self.filter.passes_task(task, comm.name) {
+                            self.named.insert(comm.tid);
+                        }
+                    }
+                    _ => {}
+                }
+                self.state.loss.take(entry);
+                self.state.take(record);
+                if let (Record::Fork(task), Some(time)) = (record, time) {
+                    self.tell((task.pid, task.tid), time, Told::Born);
+                }
+            }
+        }
+    }
+
+    fn sample(&mut self, sample: &Sample<'_>, time: u64) {
+        let (Some(pid), Some(tid)) = (sample.pid, sample.tid) else { return };
+        match self.tells.get(sample.event) {
+            Some(Tells::Leaving) if tid != 0 && self.passes((pid, tid)) => {
+                let now = Present { tasks: &self.state.tasks, modules: &self.state.modules };
+                let place = self.counter.place(&now, sample, 0);
+                self.tell((pid, tid), time, Told::Leaving(place));
+            }
+            Some(Tells::Waking) => {
+                let raw = sample.details().and_then(|details| details.raw);
+                let Some((wakee, in_interrupt)) = raw.and_then(|raw| waking(raw, self.endian))
+                else {
+                    return;
+                };
+                if !self.threads.knows(wakee) {
+                    return;
+                }
+                let now = Present { tasks: &self.state.tasks, modules: &self.state.modules };
+                let place = self.counter.place(&now, sample, WAKINGS);
+                let by = place << 1 | u32::from(in_interrupt);
+                let woken = Woken { at: time, by };
+                self.threads.tell((0, wakee), time, Told::Woken(woken), &mut |_| {});
+            }
+            _ => {}
+        }
+    }
+
+    /// By process, thread or name.
+    fn passes(&self, task: (i32, i32)) -> bool {
+        let Filter { pids, tids, comms, .. } = &self.filter;
+        if pids.is_empty() && tids.is_empty() && comms.is_empty() {
+            return true;
+        }
+        let comm = self.state.tasks.shown(self.state.tasks.comm(task.0, task.1));
+        self.filter.passes_task(Some(task), &comm)
+    }
+
+    fn tell(&mut self, task: (i32, i32), time: u64, told: Told) {
+        // 0 is what a CPU does that has nothing to do.
+        if task.1 <= 0 || !self.passes(task) {
+            return;
+        }
+        if matches!(told, Told::In | Told::Out { .. } | Told::Leaving(_)) {
+            self.switched.insert(task.1);
+        }
+        let now = Present { tasks: &self.state.tasks, modules: &self.state.modules };
+        let counter = &mut self.counter;
+        self.threads.tell(task, time.min(self.end), told, &mut |stretch| {
+            counter.take(&now, &stretch);
+        });
+    }
+
+    fn finish(mut self) -> CollectedWaits {
+        let now = Present { tasks: &self.state.tasks, modules: &self.state.modules };
+        let counter = &mut self.counter;
+        let (broken, threads) =
+            self.threads.finish(self.end, &mut |stretch| counter.take(&now, &stretch));
+        self.named.remove(&0);
+        CollectedWaits {
+            counted: self.counter.finish(),
+            state: self.state,
+            filter: self.filter,
+            threads,
+            silent: self.named.difference(&self.switched).count() as u64,
+            broken,
+            has_stacks: self.tells.contains(&Tells::Leaving),
+            has_wakings: self.tells.contains(&Tells::Waking),
+        }
+    }
+}
+
+/// Who is woken, and whether by an interrupt, from the fields of `sched_waking`.
+fn waking(raw: &[u8], endian: Endian) -> Option<(i32, bool)> {
+    let flags = *raw.get(FLAGS_AT)?;
+    let pid = *raw.get(PID_AT..)?.first_chunk()?;
+    let pid = if endian == Endian::Big { i32::from_be_bytes(pid) } else { i32::from_le_bytes(pid) };
+    Some((pid, flags & IN_INTERRUPT != 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_waking_names_who_is_woken_and_whether_an_interrupt_did() {
+        let mut raw = vec![0; 36];
+        raw[FLAGS_AT] = 0x01; // interrupts off, which a thread can do too
+        raw[PID_AT..PID_AT + 4].copy_from_slice(&4711_i32.to_le_bytes());
+        assert_eq!(waking(&raw, Endian::Little), Some((4711, false)));
+        raw[FLAGS_AT] = 0x09;
+        assert_eq!(waking(&raw, Endian::Little), Some((4711, true)));
+        raw[PID_AT..PID_AT + 4].copy_from_slice(&4711_i32.to_be_bytes());
+        assert_eq!(waking(&raw, Endian::Big), Some((4711, true)));
+        assert_eq!(waking(&raw[..27], Endian::Big), None);
+    }
+}

@@ -1,0 +1,223 @@
+use super::*;
+use proptest::prelude::*;
+
+const TASK: (i32, i32) = (7, 8);
+
+fn told(records: &[(u64, Told)], losses: &[(u64, u64)], end: u64) -> (Vec<Stretch>, Broken) {
+    let mut threads = Threads::new(0, Losses::new(losses.to_vec()));
+    let mut found = Vec::new();
+    for &(at, record) in records {
+        threads.tell(TASK, at, record, &mut |stretch| found.push(stretch));
+    }
+    let (broken, _) = threads.finish(end, &mut |stretch| found.push(stretch));
+    (found, broken)
+}
+
+fn off(kind: Kind, from: u64, until: u64, ends: Ends, place: Option<u32>) -> Stretch {
+    Stretch::Off(Off { task: TASK, kind, from, until, ends, place, woken: None })
+}
+
+const BLOCKS: Told = Told::Out { preempted: false };
+
+#[test]
+fn a_wait_is_from_its_sample_to_the_return_and_its_waking_divides_it() {
+    let woken = Woken { at: 40, by: 3 };
+    let records = [
+        (10, Told::Leaving(5)),
+        (11, BLOCKS),
+        (40, Told::Woken(woken)),
+        (41, Told::Woken(Woken { at: 41, by: 4 })),
+        (50, Told::In),
+        (60, Told::Leaving(6)),
+        (61, Told::Out { preempted: true }),
+        (70, Told::In),
+    ];
+    let (found, broken) = told(&records, &[], 100);
+    let blocked = Off {
+        task: TASK,
+        kind: Kind::Blocked,
+        from: 10,
+        until: 50,
+        ends: Ends::Both,
+        place: Some(5),
+        woken: Some(woken),
+    };
+    assert_eq!(
+        found,
+        [
+            Stretch::Running(0, 10),
+            Stretch::Off(blocked),
+            Stretch::Running(50, 60),
+            off(Kind::Preempted, 60, 70, Ends::Both, Some(6)),
+            Stretch::Running(70, 100),
+        ]
+    );
+    assert_eq!(broken, Broken::default());
+}
+
+#[test]
+fn a_waking_that_met_the_thread_on_its_way_out_leaves_only_the_queue() {
+    let woken = Woken { at: 9, by: 3 };
+    let (found, _) = told(
+        &[
+            (5, Told::In),
+            (9, Told::Woken(woken)),
+            (10, Told::Leaving(1)),
+            (11, BLOCKS),
+            (15, Told::In),
+        ],
+        &[],
+        15,
+    );
+    let Some(Stretch::Off(off)) = found.get(2) else { panic!("{found:?}") };
+    assert_eq!((off.from, off.until, off.woken.map(|woken| woken.at)), (10, 15, Some(10)));
+}
+
+#[test]
+fn what_began_before_or_lasts_past_the_end_says_so() {
+    let (found, broken) = told(&[(20, Told::In), (30, Told::Leaving(1)), (31, BLOCKS)], &[], 100);
+    assert_eq!(
+        found,
+        [
+            off(Kind::Unknown, 0, 20, Ends::OnlyLast, None),
+            Stretch::Running(20, 30),
+            off(Kind::Blocked, 30, 100, Ends::OnlyFirst, Some(1)),
+        ]
+    );
+    assert_eq!(broken, Broken::default());
+}
+
+#[test]
+fn a_thread_that_begins_waits_for_its_first_cpu_and_leaves_for_good_at_its_end() {
+    let records = [
+        (10, Told::Born),
+        (15, Told::In),
+        (40, Told::Ended),
+        // Recordings of whole CPUs see it leave.
+        (41, Told::Leaving(1)),
+        (42, BLOCKS),
+    ];
+    let (found, broken) = told(&records, &[], 100);
+    assert_eq!(found, [off(Kind::New, 10, 15, Ends::Both, None), Stretch::Running(15, 40)]);
+    assert_eq!(broken, Broken::default());
+}
+
+#[test]
+fn threads_that_are_not_followed_count_nowhere() {
+    let (found, broken) = told(&[(10, Told::Born), (40, Told::Ended)], &[], 100);
+    assert_eq!((found, broken), (vec![], Broken::default()));
+}
+
+#[test]
+fn what_cannot_follow_one_another_is_not_known() {
+    let (found, broken) = told(&[(10, Told::In), (20, Told::In)], &[], 30);
+    assert_eq!(found[1..], [Stretch::NotKnown(10, 20), Stretch::Running(20, 30)]);
+    assert_eq!(broken, Broken { beginnings: 1, ..Broken::default() });
+    let (found, broken) = told(&[(10, BLOCKS), (20, BLOCKS), (25, Told::In)], &[], 30);
+    assert_eq!(
+        found,
+        [
+            Stretch::Running(0, 10),
+            Stretch::NotKnown(10, 20),
+            off(Kind::Blocked, 20, 25, Ends::Both, None),
+            Stretch::Running(25, 30),
+        ]
+    );
+    assert_eq!(broken, Broken { ends: 1, ..Broken::default() });
+}
+
+#[test]
+fn time_in_which_records_were_lost_is_not_known() {
+    let records = [(10, BLOCKS), (20, Told::In), (30, BLOCKS), (40, Told::In)];
+    let (found, broken) = told(&records, &[(32, 33)], 50);
+    assert_eq!(found[3], Stretch::NotKnown(30, 40));
+    assert_eq!(broken, Broken { uncertain: 1, ..Broken::default() });
+}
+
+/// What a thread really does: turns on the CPU and off it.
+#[derive(Debug, Clone)]
+struct Turn {
+    on: u64,
+    off: u64,
+    preempted: bool,
+    /// Of the time off, before the waking.
+    asleep: u64,
+}
+
+fn turns() -> impl Strategy<Value = Vec<Turn>> {
+    let turn = (1_u64..50, 1_u64..50, any::<bool>(), 0_u64..50).prop_map(
+        |(on, off, preempted, asleep)| Turn { on, off, preempted, asleep: asleep.min(off) },
+    );
+    proptest::collection::vec(turn, 1..30)
+}
+
+proptest! {
+    /// Against a thread whose turns are known.
+    #[test]
+    fn all_records_give_back_what_the_thread_did(turns in turns(), cut in 0_u64..60) {
+        let (mut now, mut records) = (0, Vec::new());
+        let (mut on, mut off, mut queued, mut waits) = (0, 0, 0, 0);
+        for (turn, number) in turns.iter().zip(0..) {
+            now += turn.on;
+            on += turn.on;
+            records.push((now, Told::Leaving(number)));
+            records.push((now, Told::Out { preempted: turn.preempted }));
+            if !turn.preempted {
+                let at = now + turn.asleep;
+                records.push((at, Told::Woken(Woken { at, by: 0 })));
+                queued += turn.off - turn.asleep;
+            }
+            now += turn.off;
+            off += turn.off;
+            waits += 1;
+            records.push((now, Told::In));
+        }
+        let (found, broken) = told(&records, &[], now + cut);
+        let (mut sum_on, mut sum_off, mut sum_queued, mut number) = (0, 0, 0, 0);
+        for stretch in &found {
+            match stretch {
+                Stretch::Running(from, until) => sum_on += until - from,
+                Stretch::NotKnown(..) => prop_assert!(false),
+                Stretch::Off(off) => {
+                    let turn = &turns[number];
+                    prop_assert_eq!(off.place, Some(number as u32));
+                    prop_assert_eq!(off.kind == Kind::Preempted, turn.preempted);
+                    sum_off += off.until - off.from;
+                    sum_queued += off.woken.map_or(0, |woken| off.until - woken.at);
+                    number += 1;
+                }
+            }
+        }
+        prop_assert_eq!((sum_on, sum_off, sum_queued, number), (on + cut, off, queued, waits));
+        prop_assert_eq!(broken, Broken::default());
+    }
+
+    /// Whatever is lost: a thread's time is whole, and no part of it is counted twice.
+    #[test]
+    fn stretches_follow_one_another_whatever_is_lost(
+        turns in turns(), lost in proptest::collection::vec(any::<bool>(), 120),
+    ) {
+        let (mut now, mut records) = (0, Vec::new());
+        for turn in &turns {
+            now += turn.on;
+            records.push((now, Told::Leaving(0)));
+            records.push((now, Told::Out { preempted: turn.preempted }));
+            now += turn.off;
+            records.push((now, Told::In));
+        }
+        let kept: Vec<_> =
+            records.into_iter().zip(lost).filter(|(_, lost)| !lost).map(|(one, _)| one).collect();
+        let (found, _) = told(&kept, &[], now);
+        let mut at = 0;
+        for stretch in found {
+            let (from, until) = match stretch {
+                Stretch::Running(from, until) | Stretch::NotKnown(from, until) => (from, until),
+                Stretch::Off(off) => (off.from, off.until),
+            };
+            prop_assert_eq!(from, at);
+            prop_assert!(until >= from);
+            at = until;
+        }
+        prop_assert!(at == now || kept.is_empty());
+    }
+}

@@ -1,0 +1,202 @@
+//! Recordings of switches and wakings, as `pmuscope record --off-cpu` writes them, of threads whose time is
+//! all known. It shares nothing with what reads them.
+
+#![allow(clippy::unwrap_used, dead_code)] // tests of several crates use different parts
+
+use std::path::Path;
+
+use pmuscope_abi::record::{RecordBuilder, kind, misc};
+use pmuscope_abi::{Attr, AttrFlags, SampleType, event_type, software};
+use pmuscope_perfdata::info::{LostSource, MachineInfo, RecordingInfo, RingInfo};
+use pmuscope_perfdata::writer::{Features, FileEvent, closing, front};
+
+/// The clock at the start, nanoseconds.
+pub(crate) const START: u64 = 5_000_000_000;
+pub(crate) const MS: u64 = 1_000_000;
+/// Functions of the kernel: each has 256 bytes here.
+const KERNEL: u64 = 0xffff_ffff_8100_0000;
+pub(crate) const FUNCTIONS: [&str; 9] = [
+    "__schedule",
+    "schedule",
+    "schedule_timeout",
+    "futex_do_wait",
+    "pipe_read",
+    "try_to_wake_up",
+    "wake_up_q",
+    "futex_wake",
+    "hrtimer_wakeup",
+];
+/// What follows in a call chain is of the kernel (`PERF_CONTEXT_KERNEL`).
+const CONTEXT_KERNEL: u64 = -128_i64 as u64;
+const SWITCH_OUT: u16 = 1 << 13;
+const PREEMPTED: u16 = 1 << 14;
+
+/// What happens, in the order of time: milliseconds from the start, process and thread, what.
+pub(crate) type Step = (u64, (u32, u32), What);
+
+#[derive(Debug, Clone)]
+pub(crate) enum What {
+    /// It leaves with this stack of the kernel, the innermost function first.
+    Leaves(&'static [&'static str]),
+    Out {
+        preempted: bool,
+    },
+    In,
+    /// It wakes a thread, from these functions.
+    Wakes {
+        tid: u32,
+        interrupt: bool,
+        from: &'static [&'static str],
+    },
+    Begins,
+    Ends,
+    /// So many records were lost on the CPU of that thread until now.
+    Lost(u64),
+}
+
+/// A recording in the making.
+#[derive(Debug, Clone)]
+pub(crate) struct Recording {
+    pub(crate) steps: Vec<Step>,
+    /// Process, thread, name.
+    pub(crate) names: Vec<(u32, u32, &'static str)>,
+    pub(crate) seconds: f64,
+    pub(crate) has_wakings: bool,
+}
+
+impl Recording {
+    /// Writes it to `path`.
+    pub(crate) fn write(&self, path: &Path) {
+        let lost = self.steps.iter().map(|step| match step.2 {
+            What::Lost(count) => count,
+            _ => 0,
+        });
+        let lost: u64 = lost.sum();
+        let info = RecordingInfo {
+            complete: true,
+            scope: "process 100".into(),
+            started_clock_ns: START,
+            duration_s: self.seconds,
+            lost_source: LostSource::ReadFormat,
+            rings: vec![RingInfo { cpu: Some(0), lost: Some(lost), ..RingInfo::default() }],
+            machine: MachineInfo { arch: "x86_64".into(), cpus: 2, ..MachineInfo::default() },
+            ..RecordingInfo::default()
+        };
+        let mut data = Vec::new();
+        for (name, number) in FUNCTIONS.iter().zip(0..) {
+            let builder = RecordBuilder::new(&mut data, kind::KSYMBOL, 0);
+            let builder = builder.u64(KERNEL + 256 * number).u32(256).u16(0).u16(0);
+            id(builder.text(name), (0, 0), 0);
+        }
+        for (pid, tid, name) in &self.names {
+            let builder = RecordBuilder::new(&mut data, kind::COMM, 0).u32(*pid).u32(*tid);
+            id(builder.text(name), (*pid, *tid), 0);
+        }
+        for (at, task, what) in &self.steps {
+            record(&mut data, START + at * MS, *task, what);
+        }
+        let events = self.events();
+        let mut file = front(&events);
+        let start = file.len() as u64;
+        file.extend_from_slice(&data);
+        let features = Features {
+            info: Some(info.to_json()),
+            arch: Some("x86_64".into()),
+            ..Features::default()
+        };
+        let end = closing(&events, &features, start, data.len() as u64);
+        file.extend_from_slice(&end.tail);
+        file[..end.header.len()].copy_from_slice(&end.header);
+        std::fs::write(path, file).unwrap();
+    }
+
+    fn events(&self) -> Vec<FileEvent> {
+        let attr = Attr {
+            sample: 1,
+            sample_type: SampleType::IDENTIFIER
+                | SampleType::IP
+                | SampleType::TID
+                | SampleType::TIME
+                | SampleType::CPU
+                | SampleType::CALLCHAIN,
+            flags: AttrFlags::SAMPLE_ID_ALL,
+            ..Attr::default()
+        };
+        let switches = FileEvent {
+            attr: Attr {
+                event_type: event_type::SOFTWARE,
+                config: software::CONTEXT_SWITCHES,
+                flags: attr.flags | AttrFlags::CONTEXT_SWITCH,
+                ..attr.clone()
+            },
+            name: "context-switches".into(),
+            ids: vec![1],
+        };
+        let wakings = FileEvent {
+            attr: Attr {
+                event_type: event_type::TRACEPOINT,
+                config: 375,
+                sample_type: attr.sample_type | SampleType::RAW,
+                ..attr
+            },
+            name: "sched:sched_waking".into(),
+            ids: vec![2],
+        };
+        if self.has_wakings { vec![switches, wakings] } else { vec![switches] }
+    }
+}
+
+fn record(out: &mut Vec<u8>, time: u64, task: (u32, u32), what: &What) {
+    let plain = |out, kind, bits| id(RecordBuilder::new(out, kind, bits), task, time);
+    match what {
+        What::Leaves(stack) => sample(out, 1, time, task, stack).finish(),
+        What::Out { preempted } => {
+            plain(out, kind::SWITCH, SWITCH_OUT | if *preempted { PREEMPTED } else { 0 });
+        }
+        What::In => plain(out, kind::SWITCH, 0),
+        What::Wakes { tid, interrupt, from } => {
+            let mut raw = [0_u8; 36];
+            raw[2] = if *interrupt { 0x09 } else { 0x01 };
+            raw[24..28].copy_from_slice(&tid.to_ne_bytes());
+            sample(out, 2, time, task, from).u32(raw.len() as u32).bytes(&raw).finish();
+        }
+        What::Begins | What::Ends => {
+            let is_begin = matches!(what, What::Begins);
+            let kind = if is_begin { kind::FORK } else { kind::EXIT };
+            let (pid, tid) = task;
+            let builder = RecordBuilder::new(out, kind, 0).u32(pid).u32(pid).u32(tid).u32(pid);
+            id(builder.u64(time), task, time);
+        }
+        What::Lost(count) => {
+            id(RecordBuilder::new(out, kind::LOST, 0).u64(1).u64(*count), task, time);
+        }
+    }
+}
+
+fn sample<'a>(
+    out: &'a mut Vec<u8>,
+    event: u64,
+    time: u64,
+    (pid, tid): (u32, u32),
+    stack: &[&str],
+) -> RecordBuilder<'a> {
+    let address = |name: &&str| {
+        let at = FUNCTIONS.iter().position(|one| one == name).unwrap();
+        KERNEL + 256 * at as u64 + 0x10
+    };
+    let builder = RecordBuilder::new(out, kind::SAMPLE, misc::KERNEL)
+        .u64(event)
+        .u64(stack.first().map_or(0, address))
+        .u32(pid)
+        .u32(tid)
+        .u64(time)
+        .u64(0)
+        .u64(1 + stack.len() as u64)
+        .u64(CONTEXT_KERNEL);
+    stack.iter().fold(builder, |builder, name| builder.u64(address(name)))
+}
+
+/// Who, when and as which event, behind a record that is no sample.
+fn id(builder: RecordBuilder<'_>, (pid, tid): (u32, u32), time: u64) {
+    builder.u32(pid).u32(tid).u64(time).u64(0).u64(1).finish();
+}

@@ -1,0 +1,185 @@
+//! Waits of threads whose time is all known.
+
+use std::path::Path;
+
+use pmuscope_perfdata::watch::WatchTarget;
+use pmuscope_profile::waits::{CollectedWaits, Kind, WaitBy, WaitKey, WaitRow, Waits, WaitsError};
+use pmuscope_profile::{Filter, Intervals, Options};
+use pmuscope_symbols::KernelIdentity;
+use tempfile::TempDir;
+
+use crate::wait_file::{MS, Recording, Step, What};
+
+const MAIN: (u32, u32) = (100, 100);
+const OTHER: (u32, u32) = (100, 101);
+const FUTEX: &[&str] = &["__schedule", "schedule", "schedule_timeout", "futex_do_wait"];
+const PIPE: &[&str] = &["__schedule", "schedule", "pipe_read"];
+
+fn read(path: &Path, filter: Filter) -> Waits {
+    let (collected, reader) = CollectedWaits::read(path, filter, None).unwrap();
+    let options = Options { rows: Some(0), intervals: Intervals::None, ..Options::default() };
+    // The recording itself names all functions.
+    let running = KernelIdentity::default();
+    collected.waits(&reader, &running, options, &mut |_| Vec::new()).unwrap()
+}
+
+fn waits(steps: Vec<Step>) -> Waits {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("x.data");
+    let names = vec![(100, 100, "main"), (100, 101, "other")];
+    Recording { steps, names, seconds: 0.1, has_wakings: true }.write(&path);
+    read(&path, Filter::default())
+}
+
+/// A wait of 20 ms that another thread ends after 15, and one that an interrupt does; then its CPU is taken.
+fn steps() -> Vec<Step> {
+    let wakes = |interrupt, from| What::Wakes { tid: 100, interrupt, from };
+    vec![
+        (10, MAIN, What::Leaves(FUTEX)),
+        (10, MAIN, What::Out { preempted: false }),
+        (12, OTHER, What::In),
+        (25, OTHER, wakes(false, &["try_to_wake_up", "wake_up_q", "futex_wake"])),
+        (30, MAIN, What::In),
+        (40, MAIN, What::Leaves(PIPE)),
+        (40, MAIN, What::Out { preempted: false }),
+        (45, OTHER, wakes(true, &["try_to_wake_up", "hrtimer_wakeup"])),
+        (46, MAIN, What::In),
+        (60, MAIN, What::Leaves(&["__schedule", "schedule"])),
+        (60, MAIN, What::Out { preempted: true }),
+        (65, MAIN, What::In),
+        (70, OTHER, What::Leaves(FUTEX)),
+        (70, OTHER, What::Out { preempted: false }),
+    ]
+}
+
+fn row<'a>(rows: &'a [WaitRow], name: &str) -> &'a WaitRow {
+    let is = |row: &&WaitRow| match &row.keys[0] {
+        WaitKey::Function(function, _) => **function == *name,
+        WaitKey::State(kind) => format!("{kind:?}") == name,
+        _ => false,
+    };
+    rows.iter().find(is).unwrap_or_else(|| panic!("no {name}: {rows:#?}"))
+}
+
+#[test]
+fn each_row_has_its_time_and_who_ended_it() {
+    let waits = waits(steps());
+    let rows = waits.rows(&[WaitBy::Wait], 10);
+    let futex = row(&rows, "futex_do_wait");
+    // Of main 20 ms, 15 of them until it was woken; of the other 30 up to the end.
+    assert_eq!((futex.sums.waits, futex.sums.ns), (2, 50 * MS));
+    assert_eq!((futex.sums.blocked_ns, futex.sums.queued_ns), (15 * MS, 5 * MS));
+    assert_eq!((futex.sums.last_past, futex.sums.lengths.n()), ((1, 30 * MS), 1));
+    assert_eq!(futex.sums.longest_ns(), Some((30 * MS, true)));
+    let waker = &futex.wakers[0];
+    assert_eq!(waker.command.as_deref(), Some("other"));
+    assert_eq!((waker.function.as_deref(), waker.waits), (Some("futex_wake"), 1));
+    let pipe = row(&rows, "pipe_read");
+    assert_eq!((pipe.sums.ns, pipe.sums.queued_ns), (6 * MS, MS));
+    assert_eq!((&pipe.wakers[0].command, &pipe.wakers[0].task), (&None, &None));
+    assert_eq!(pipe.wakers[0].function.as_deref(), Some("hrtimer_wakeup"));
+    let preempted = row(&rows, "Preempted");
+    assert_eq!((preempted.sums.ns, preempted.kind), (5 * MS, Some(Kind::Preempted)));
+    let before = row(&rows, "Unknown");
+    assert_eq!((before.sums.begun_before, before.sums.ns), ((1, 12 * MS), 12 * MS));
+}
+
+#[test]
+fn all_time_of_all_threads_adds_up() {
+    let waits = waits(steps());
+    let wall = &waits.wall;
+    assert_eq!((wall.total_ns(), wall.unknown_ns), (200 * MS, 0));
+    assert_eq!((wall.running_ns, wall.off_ns), ((69 + 58) * MS, (31 + 42) * MS));
+    assert_eq!((waits.threads, waits.silent), (2, 0));
+    let by_thread = waits.rows(&[WaitBy::Thread, WaitBy::Command], 0);
+    let of = |tid: i64| {
+        let row = by_thread.iter().find(|row| row.keys[0] == WaitKey::Number(tid)).unwrap();
+        (row.keys[1].clone(), row.sums.ns / MS)
+    };
+    assert_eq!(of(100), (WaitKey::Name("main".into()), 31));
+    assert_eq!(of(101), (WaitKey::Name("other".into()), 42));
+    // As a profile, blocked and preempted are events that weigh by time.
+    let weight = |event| {
+        let cells = waits.profile.aggregate.of_event(event).iter();
+        cells.map(|cell| cell.weight).sum::<u64>()
+    };
+    assert_eq!([0, 1, 2, 3].map(weight), [56 * MS, 5 * MS, 0, 12 * MS]);
+}
+
+#[test]
+fn time_around_a_loss_is_not_known_and_in_no_row() {
+    let mut steps = steps();
+    // Main leaves for the pipe unseen and is told to come back.
+    steps.retain(|(at, task, _)| !(*task == MAIN && *at == 40));
+    steps.push((48, MAIN, What::Lost(2)));
+    steps.sort_by_key(|(at, ..)| *at);
+    let waits = waits(steps);
+    assert_eq!((waits.broken.beginnings, waits.wall.total_ns()), (1, 200 * MS));
+    let rows = waits.rows(&[WaitBy::Wait], 0);
+    assert!(rows.iter().all(|row| !format!("{:?}", row.keys).contains("pipe_read")), "{rows:#?}");
+    // Main's time from 30 to 60, and the other's 58 on the CPU.
+    assert_eq!(waits.wall.unknown_ns, (30 + 58) * MS);
+    assert_eq!(waits.profile.lost.count, 2);
+}
+
+#[test]
+fn threads_can_be_left_out() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("x.data");
+    let names = vec![(100, 100, "main"), (100, 101, "other"), (7, 7, "silent")];
+    Recording { steps: steps(), names, seconds: 0.1, has_wakings: true }.write(&path);
+    let main = read(&path, Filter { comms: vec![b"main".to_vec()], ..Filter::default() });
+    assert_eq!((main.threads, main.silent, main.wall.total_ns()), (1, 0, 100 * MS));
+    // Who wakes need not be asked for.
+    let rows = main.rows(&[WaitBy::Wait], 0);
+    assert_eq!(row(&rows, "futex_do_wait").wakers[0].command.as_deref(), Some("other"));
+    assert_eq!(read(&path, Filter::default()).silent, 1);
+}
+
+#[test]
+fn without_wakings_nothing_is_said_of_run_queues() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("x.data");
+    let steps: Vec<Step> =
+        steps().into_iter().filter(|step| !matches!(step.2, What::Wakes { .. })).collect();
+    let names = vec![(100, 100, "main")];
+    Recording { steps, names, seconds: 0.1, has_wakings: false }.write(&path);
+    let waits = read(&path, Filter::default());
+    assert!(waits.has_stacks && !waits.has_wakings);
+    let rows = waits.rows(&[WaitBy::Wait], 0);
+    assert!(rows.iter().all(|row| row.sums.woken == 0 && row.wakers.is_empty()), "{rows:#?}");
+}
+
+#[test]
+fn a_thread_that_begins_waits_for_its_first_cpu() {
+    let steps = vec![
+        (10, OTHER, What::Begins),
+        (14, OTHER, What::In),
+        (20, OTHER, What::Leaves(PIPE)),
+        (20, OTHER, What::Out { preempted: false }),
+        (50, OTHER, What::In),
+        (60, OTHER, What::Ends),
+        // As recordings of whole CPUs have it.
+        (60, OTHER, What::Leaves(PIPE)),
+        (60, OTHER, What::Out { preempted: false }),
+    ];
+    let waits = waits(steps);
+    assert_eq!((waits.wall.total_ns(), waits.wall.running_ns), (50 * MS, 16 * MS));
+    let rows = waits.rows(&[WaitBy::Wait], 0);
+    assert_eq!((row(&rows, "New").sums.ns, row(&rows, "pipe_read").sums.ns), (4 * MS, 30 * MS));
+}
+
+#[test]
+fn a_recording_without_switches_is_told_from_one_without_waits() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("x.data");
+    let recording =
+        Recording { steps: Vec::new(), names: Vec::new(), seconds: 0.1, has_wakings: false };
+    recording.write(&path);
+    assert_eq!(read(&path, Filter::default()).threads, 0);
+    let none = crate::hit_file::Recording::default();
+    let target = WatchTarget { bytes: 8, ..WatchTarget::default() };
+    none.target(target).write(&path);
+    let error = CollectedWaits::read(&path, Filter::default(), None).unwrap_err();
+    assert!(matches!(error, WaitsError::NotRecorded { .. }), "{error}");
+}

@@ -1,0 +1,73 @@
+//! Where threads wait, as text and as JSON.
+
+mod json;
+mod text;
+
+use pmuscope_profile::ModuleSummary;
+use pmuscope_profile::waits::{Kind, WaitBy, WaitKey, WaitRow, Waits, Waker};
+
+use crate::escape;
+use crate::recording::RowLimits;
+
+pub use json::{WAITS_SCHEMA, WaitsReport};
+pub use text::waits_text;
+
+/// Rows of waits, and how they are shown.
+#[derive(Debug, Clone, Copy)]
+pub struct WaitsView<'a> {
+    /// Where the recording was read from.
+    pub file: &'a str,
+    /// All of it.
+    pub waits: &'a Waits,
+    /// What rows are by.
+    pub by: &'a [WaitBy],
+    /// The rows.
+    pub rows: &'a [WaitRow],
+    /// Which of them are shown.
+    pub limits: RowLimits,
+}
+
+impl<'a> WaitsView<'a> {
+    /// The rows that are shown, and those that are not.
+    fn split(&self) -> (&'a [WaitRow], &'a [WaitRow]) {
+        let large = self.rows.partition_point(|row| row.share >= self.limits.share);
+        self.rows.split_at(self.limits.rows.map_or(large, |most| most.min(large)))
+    }
+}
+
+fn word(by: WaitBy) -> &'static str {
+    WaitBy::ALL.iter().find(|(_, one)| *one == by).map_or("", |(word, _)| word)
+}
+
+fn kind_word(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Blocked => "blocked",
+        Kind::Preempted => "preempted",
+        Kind::New => "new",
+        Kind::Unknown => "unknown",
+    }
+}
+
+/// What a key says, escaped; `None` where there is nothing.
+fn key_text(key: &WaitKey, modules: &[ModuleSummary]) -> Option<String> {
+    Some(match key {
+        WaitKey::None => return None,
+        WaitKey::Function(name, _) | WaitKey::Name(name) => escape(name).into_owned(),
+        WaitKey::Address(address, module) => {
+            let module = modules.get(*module as usize).map_or("[unknown]", |one| one.short_name());
+            format!("{address:#x} [{}]", escape(module).trim_matches(['[', ']']))
+        }
+        WaitKey::State(Kind::Preempted) => "[preempted]".into(),
+        WaitKey::State(Kind::New) => "[start of the thread]".into(),
+        WaitKey::State(_) => "[begun before the recording]".into(),
+        WaitKey::NoStack => "[no stack]".into(),
+        WaitKey::Number(number) => number.to_string(),
+    })
+}
+
+/// `redis-server epoll_wait`, escaped; an interrupt has no name.
+fn waker_text(waker: &Waker) -> String {
+    let who = waker.command.as_deref().map_or("[interrupt]".into(), escape);
+    let function = escape(waker.function.as_deref().unwrap_or("[unknown]"));
+    format!("{who}: {function}")
+}
