@@ -191,8 +191,11 @@ impl Threads {
             }
             return;
         }
-        // Events are on a moment before the recording begins.
+        // CPUs are switched on one after the other: what happens until all are is not all recorded.
         let is_before = at < self.start;
+        if is_before && matches!(told, Told::In | Told::Leaving(_) | Told::Out { .. }) {
+            return;
+        }
         let at = at.max(self.start);
         let doing = Doing::Unseen { born: None };
         let new = Thread { pid, doing, woken_running: None };

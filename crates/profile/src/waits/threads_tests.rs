@@ -103,6 +103,22 @@ fn a_thread_that_begins_waits_for_its_first_cpu_and_leaves_for_good_at_its_end()
 }
 
 #[test]
+fn what_is_told_before_all_cpus_record_is_passed_over() {
+    let mut threads = Threads::new(100, Losses::default());
+    let mut found = Vec::new();
+    // It came to a CPU that was not recorded yet.
+    for (at, record) in
+        [(90, Told::Leaving(1)), (91, BLOCKS), (120, Told::Leaving(2)), (121, BLOCKS)]
+    {
+        threads.tell(TASK, at, record, &mut |stretch| found.push(stretch));
+    }
+    let (broken, seen) = threads.finish(130, &mut |stretch| found.push(stretch));
+    let last = off(Kind::Blocked, 120, 130, Ends::OnlyFirst, Some(2));
+    assert_eq!(found, [Stretch::Running(100, 120), last]);
+    assert_eq!((broken, seen), (Broken::default(), 1));
+}
+
+#[test]
 fn threads_that_are_not_followed_count_nowhere() {
     let (found, broken) = told(&[(10, Told::Born), (40, Told::Ended)], &[], 100);
     assert_eq!((found, broken), (vec![], Broken::default()));
