@@ -119,7 +119,8 @@ impl CollectedWaits {
     }
 }
 
-/// When the recording began and ended: as the recorder says, else when its first and last switch was.
+/// When the recording began and ended: as the recorder says, else when the first and last record of a switch
+/// was written. The sample of a switch comes before its record.
 fn span(reader: &Reader, path: &Path) -> Result<(u64, u64), ReadError> {
     if let Some(info) = reader.metadata().info.as_ref().filter(|info| info.complete)
         && info.started_clock_ns > 0
@@ -129,8 +130,14 @@ fn span(reader: &Reader, path: &Path) -> Result<(u64, u64), ReadError> {
     }
     let (mut first, mut last) = (u64::MAX, 0);
     let mut reader = Reader::open_all(path)?;
+    let tells: Vec<Tells> = reader.events().iter().map(Tells::of).collect();
     while let Some(entry) = reader.next()? {
-        if let (Record::Switch(_), Some(time)) = (&entry.record, entry.time) {
+        let is_switch = match &entry.record {
+            Record::Switch(_) => true,
+            Record::Sample(sample) => tells.get(sample.event) == Some(&Tells::Leaving),
+            _ => false,
+        };
+        if let Some(time) = entry.time.filter(|&time| is_switch && time > 0) {
             (first, last) = (first.min(time), last.max(time));
         }
     }

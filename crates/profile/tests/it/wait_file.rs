@@ -67,12 +67,21 @@ pub(crate) struct Recording {
 impl Recording {
     /// Writes it to `path`.
     pub(crate) fn write(&self, path: &Path) {
+        self.write_with(path, Some(self.info().to_json()));
+    }
+
+    /// Writes it to `path` without what pmuscope says of its recordings: as perf's.
+    pub(crate) fn write_as_others(&self, path: &Path) {
+        self.write_with(path, None);
+    }
+
+    fn info(&self) -> RecordingInfo {
         let lost = self.steps.iter().map(|step| match step.2 {
             What::Lost(count) => count,
             _ => 0,
         });
         let lost: u64 = lost.sum();
-        let info = RecordingInfo {
+        RecordingInfo {
             complete: true,
             scope: "process 100".into(),
             started_clock_ns: START,
@@ -81,7 +90,10 @@ impl Recording {
             rings: vec![RingInfo { cpu: Some(0), lost: Some(lost), ..RingInfo::default() }],
             machine: MachineInfo { arch: "x86_64".into(), cpus: 2, ..MachineInfo::default() },
             ..RecordingInfo::default()
-        };
+        }
+    }
+
+    fn write_with(&self, path: &Path, info: Option<Vec<u8>>) {
         let mut data = Vec::new();
         for (name, number) in FUNCTIONS.iter().zip(0..) {
             let builder = RecordBuilder::new(&mut data, kind::KSYMBOL, 0);
@@ -99,11 +111,7 @@ impl Recording {
         let mut file = front(&events);
         let start = file.len() as u64;
         file.extend_from_slice(&data);
-        let features = Features {
-            info: Some(info.to_json()),
-            arch: Some("x86_64".into()),
-            ..Features::default()
-        };
+        let features = Features { info, arch: Some("x86_64".into()), ..Features::default() };
         let end = closing(&events, &features, start, data.len() as u64);
         file.extend_from_slice(&end.tail);
         file[..end.header.len()].copy_from_slice(&end.header);

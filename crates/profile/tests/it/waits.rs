@@ -123,6 +123,24 @@ fn time_around_a_loss_is_not_known_and_in_no_row() {
 }
 
 #[test]
+fn the_first_switch_of_anothers_recording_has_its_stack() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("x.data");
+    let steps = vec![
+        (10, MAIN, What::Leaves(FUTEX)),
+        (11, MAIN, What::Out { preempted: false }),
+        (30, MAIN, What::In),
+        (40, MAIN, What::Out { preempted: true }),
+    ];
+    let names = vec![(100, 100, "main")];
+    Recording { steps, names, seconds: 0.1, has_wakings: false }.write_as_others(&path);
+    let waits = read(&path, Filter::default());
+    let rows = waits.rows(&[WaitBy::Wait], 0);
+    assert_eq!(row(&rows, "futex_do_wait").sums.ns, 20 * MS);
+    assert_eq!((waits.wall.running_ns, waits.wall.unknown_ns), (10 * MS, 0));
+}
+
+#[test]
 fn threads_can_be_left_out() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("x.data");
