@@ -39,6 +39,9 @@ pub struct WaitSums {
     pub queued_ns: u64,
     /// Times off the CPU whose waking is known.
     pub woken: u64,
+    /// Blocked ones that ended though no record tells of a waking: how many, nanoseconds. Which part of them
+    /// was on a run queue is not known, nor who woke.
+    pub without_waking: (u64, u64),
     /// How long those lasted that lie within the recording.
     pub lengths: Lengths,
     /// Those that had begun before: how many, nanoseconds.
@@ -66,6 +69,8 @@ impl WaitSums {
             self.woken += 1;
             self.blocked_ns = self.blocked_ns.saturating_add(woken.at - off.from);
             self.queued_ns = self.queued_ns.saturating_add(off.until - woken.at);
+        } else if off.kind == Kind::Blocked && off.ends == Ends::Both {
+            self.without_waking = sum(self.without_waking, (1, ns));
         }
     }
 
@@ -75,6 +80,7 @@ impl WaitSums {
         self.blocked_ns = self.blocked_ns.saturating_add(other.blocked_ns);
         self.queued_ns = self.queued_ns.saturating_add(other.queued_ns);
         self.woken += other.woken;
+        self.without_waking = sum(self.without_waking, other.without_waking);
         self.lengths.add_all(&other.lengths);
         self.begun_before = sum(self.begun_before, other.begun_before);
         self.last_past = sum(self.last_past, other.last_past);

@@ -10,6 +10,11 @@
 
 use rustc_hash::FxHashMap;
 
+/// How long before the sample of a switch a thread can have been woken for it: on its way out it is woken
+/// within microseconds or not at all, but a virtual CPU can stand still. A waking before that was of another
+/// wait, which the thread was spared.
+const LEAVING_NS: u64 = 1_000_000;
+
 /// Why a thread was off the CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
@@ -220,7 +225,8 @@ impl Threads {
             Told::In | Told::Leaving(_) | Told::Ended | Told::Woken(_) => {}
         }
         let leave = |place, preempted| {
-            let before = before.woken_running;
+            let is_for_this = |woken: &Woken| at.saturating_sub(woken.at) <= LEAVING_NS;
+            let before = before.woken_running.filter(is_for_this);
             Doing::Off(Leave { since: at, preempted, place, woken: None, before })
         };
         thread.doing = match told {

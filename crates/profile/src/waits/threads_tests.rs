@@ -74,6 +74,20 @@ fn a_waking_that_met_the_thread_on_its_way_out_leaves_only_the_queue() {
 }
 
 #[test]
+fn a_waking_long_before_a_wait_is_not_its() {
+    let records = [
+        (5, Told::In),
+        (9, Told::Woken(Woken { at: 9, by: 3 })),
+        (10 + LEAVING_NS, Told::Leaving(1)),
+        (11 + LEAVING_NS, BLOCKS),
+        (15 + LEAVING_NS, Told::In),
+    ];
+    let (found, _) = told(&records, &[], 15 + LEAVING_NS);
+    let Some(Stretch::Off(off)) = found.get(2) else { panic!("{found:?}") };
+    assert_eq!((off.from, off.woken), (10 + LEAVING_NS, None));
+}
+
+#[test]
 fn what_began_before_or_lasts_past_the_end_says_so() {
     let (found, broken) = told(&[(20, Told::In), (30, Told::Leaving(1)), (31, BLOCKS)], &[], 100);
     assert_eq!(

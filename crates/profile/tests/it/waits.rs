@@ -123,6 +123,24 @@ fn time_around_a_loss_is_not_known_and_in_no_row() {
 }
 
 #[test]
+fn a_wait_without_a_waking_says_so_and_what_is_left_of_the_waker_is_not_its() {
+    let mut steps = steps();
+    // The kernel drops the record of what ended main's first wait.
+    steps.retain(|(at, ..)| *at != 25);
+    let waits = waits(steps);
+    let rows = waits.rows(&[WaitBy::Wait], 0);
+    let futex = row(&rows, "futex_do_wait");
+    // The other's wait lasts past the end: it was not woken.
+    assert_eq!((futex.sums.waits, futex.sums.woken), (2, 0));
+    assert_eq!((futex.sums.without_waking, futex.sums.queued_ns), ((1, 20 * MS), 0));
+    assert!(futex.wakers.is_empty(), "{:?}", futex.wakers);
+    assert_eq!(row(&rows, "pipe_read").sums.without_waking, (0, 0));
+    // Nobody has to wake whoever could run.
+    assert_eq!(row(&rows, "Preempted").sums.without_waking, (0, 0));
+    assert_eq!(waits.by_kind[Kind::Blocked as usize].without_waking, (1, 20 * MS));
+}
+
+#[test]
 fn the_first_switch_of_anothers_recording_has_its_stack() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("x.data");

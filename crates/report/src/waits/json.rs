@@ -53,6 +53,8 @@ struct Sums {
     waits: u64,
     off_cpu_s: f64,
     woken: u64,
+    without_waking: Option<u64>,
+    without_waking_s: Option<f64>,
     blocked_s: Option<f64>,
     run_queue_s: Option<f64>,
     whole: u64,
@@ -106,7 +108,7 @@ impl<'a> WaitsReport<'a> {
         let (shown, hidden) = view.split();
         let state = |kind: &Kind| State {
             state: kind_word(*kind),
-            sums: Sums::new(&waits.by_kind[*kind as usize]),
+            sums: Sums::new(&waits.by_kind[*kind as usize], waits.has_wakings),
         };
         let missing = "sched:sched_waking was not recorded";
         Self {
@@ -136,13 +138,16 @@ impl<'a> WaitsReport<'a> {
 }
 
 impl Sums {
-    fn new(sums: &WaitSums) -> Self {
+    fn new(sums: &WaitSums, has_wakings: bool) -> Self {
         let longest = sums.longest_ns();
+        let without = has_wakings.then_some(sums.without_waking);
         let known = |ns: u64| (sums.woken > 0).then(|| seconds(ns));
         Self {
             waits: sums.waits,
             off_cpu_s: seconds(sums.ns),
             woken: sums.woken,
+            without_waking: without.map(|(waits, _)| waits),
+            without_waking_s: without.map(|(_, ns)| seconds(ns)),
             blocked_s: known(sums.blocked_ns),
             run_queue_s: known(sums.queued_ns),
             whole: sums.lengths.n(),
@@ -178,7 +183,7 @@ impl Row {
             share: row.share,
             low: row.interval.map(|interval| interval.low),
             high: row.interval.map(|interval| interval.high),
-            sums: Sums::new(&row.sums),
+            sums: Sums::new(&row.sums, view.waits.has_wakings),
             wakers: wakers.collect(),
             wakers_left_out: row.wakers.len().saturating_sub(MOST_WAKERS),
         }

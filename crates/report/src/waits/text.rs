@@ -3,7 +3,7 @@
 use pmuscope_profile::waits::{Kind, WaitBy, WaitRow, WaitSums, Waits};
 
 use super::{WaitsView, key_text, waker_text, word};
-use crate::number::{count, duration, fixed, percent};
+use crate::number::{count, counted, duration, fixed, percent};
 use crate::recording::{account, asked, extent, paint_line, push_wrapped};
 use crate::{Cell, Column, Paint, Style, Table, escape, wrap};
 
@@ -14,9 +14,9 @@ pub fn waits_text(view: &WaitsView<'_>, style: &Style) -> String {
     let number: u64 = waits.by_kind.iter().map(|sums| sums.waits).sum();
     let line = format!(
         "off-CPU time of {}, {}, {}    {}",
-        plural(waits.threads, "thread"),
+        counted(waits.threads, "thread"),
         extent(&waits.profile),
-        plural(number, "wait"),
+        counted(number, "wait"),
         escape(view.file)
     );
     let mut out = paint_line(style, &line);
@@ -95,7 +95,7 @@ fn table(view: &WaitsView<'_>, style: &Style) -> String {
         let ns = hidden.iter().fold(0_u64, |sum, row| sum.saturating_add(row.sums.ns));
         let share: f64 = hidden.iter().map(|row| row.share).sum();
         let waits: u64 = hidden.iter().map(|row| row.sums.waits).sum();
-        let more = format!("… {} more rows: --limit all", count(hidden.len() as u64));
+        let more = format!("… {} more: --limit all", counted(hidden.len(), "row"));
         let mut cells = vec![seconds(ns), percent(share, 2), String::new(), count(waits)];
         cells.extend(std::iter::repeat_n(String::new(), 3 + usize::from(has_wakings)));
         cells.extend(view.by.iter().skip(1).map(|_| "-".to_owned()));
@@ -123,8 +123,7 @@ fn cells(view: &WaitsView<'_>, row: &WaitRow, has_wakings: bool) -> Vec<Cell> {
         Cell::measured(longest, |text| text),
     ];
     if has_wakings {
-        let is_known = row.sums.woken > 0;
-        cells.push(Cell::measured(is_known.then_some(row.sums.queued_ns), seconds));
+        cells.push(Cell::measured(queued(&row.sums), |text| text));
     }
     let keys = row.keys.iter().map(|key| key_text(key, &view.waits.profile.modules));
     cells.extend(keys.map(|key| Cell::measured(key, |text| text)));
@@ -134,35 +133,35 @@ fn cells(view: &WaitsView<'_>, row: &WaitRow, has_wakings: bool) -> Vec<Cell> {
     cells
 }
 
-/// Who ended most of the time, and which part.
+/// Time on a run queue; at least so long where wakings are missing.
+fn queued(sums: &WaitSums) -> Option<String> {
+    let at_least = if sums.without_waking.0 > 0 { ">" } else { "" };
+    (sums.woken > 0).then(|| format!("{at_least}{}", seconds(sums.queued_ns)))
+}
+
+/// Who ended most of the time, and which part; and how many waits nobody is known to have ended.
 fn wakers(row: &WaitRow) -> Option<String> {
     let first = row.wakers.first()?;
-    let all = row.wakers.iter().fold(0_u64, |sum, waker| sum.saturating_add(waker.ns));
-    let text = waker_text(first);
-    if row.wakers.len() == 1 {
-        return Some(text);
+    let mut text = waker_text(first);
+    let (without, without_ns) = row.sums.without_waking;
+    let all = row.wakers.iter().fold(without_ns, |sum, waker| sum.saturating_add(waker.ns));
+    if row.wakers.len() > 1 || without > 0 {
+        text.push_str(&format!(" {}", percent(first.ns as f64 / all.max(1) as f64, 0)));
     }
-    let share = first.ns as f64 / all.max(1) as f64;
-    Some(format!("{text} {}, {} more", percent(share, 0), count(row.wakers.len() as u64 - 1)))
+    if row.wakers.len() > 1 {
+        text.push_str(&format!(", {} more", count(row.wakers.len() as u64 - 1)));
+    }
+    if without > 0 {
+        let ended = row.sums.woken.saturating_add(without);
+        text.push_str(&format!(", {} of {} not known", count(without), count(ended)));
+    }
+    Some(text)
 }
 
 /// What changes the reading: warnings and notes.
 fn notes(waits: &Waits) -> Vec<(bool, String)> {
     let mut notes = Vec::new();
-    let broken = &waits.broken;
-    if waits.wall.unknown_ns > 0 || *broken != Default::default() {
-        notes.push((
-            true,
-            format!(
-                "records were lost: how {} left a CPU and how {} came to one is not known, and {} lasted while \
-                 records were lost. That time ({}) is in no row. Try: pmuscope record -m 8M",
-                plural(broken.beginnings, "thread"),
-                plural(broken.ends, "thread"),
-                plural(broken.uncertain, "wait"),
-                seconds(waits.wall.unknown_ns)
-            ),
-        ));
-    }
+    notes.extend(broken(waits).map(|note| (true, note)));
     let sum = |of: fn(&WaitSums) -> (u64, u64)| {
         let each = waits.by_kind.iter().map(of);
         each.fold((0, 0_u64), |sum: (u64, u64), one| (sum.0 + one.0, sum.1.saturating_add(one.1)))
@@ -174,20 +173,21 @@ fn notes(waits: &Waits) -> Vec<(bool, String)> {
             format!(
                 "{} ({}) had begun before the recording, {} ({}) last past its end: what lies within counts as \
                  time, not for median and p99",
-                plural(before.0, "wait"),
+                counted(before.0, "wait"),
                 seconds(before.1),
                 count(past.0),
                 seconds(past.1)
             ),
         ));
     }
+    notes.extend(without_waking(waits).map(|note| (false, note)));
     if waits.silent > 0 {
         notes.push((
             false,
             format!(
                 "{} did not switch in all the time: nothing tells whether it was on a CPU or off it, so that time \
                  is in no sum",
-                plural(waits.silent, "thread")
+                counted(waits.silent, "thread")
             ),
         ));
     }
@@ -209,11 +209,42 @@ fn notes(waits: &Waits) -> Vec<(bool, String)> {
     notes
 }
 
-fn seconds(ns: u64) -> String {
-    duration(ns as f64 / 1e9)
+/// What records do not tell that should.
+fn broken(waits: &Waits) -> Option<String> {
+    let broken = &waits.broken;
+    if waits.wall.unknown_ns == 0 && *broken == Default::default() {
+        return None;
+    }
+    let (why, what_to_do) = match waits.profile.lost.count {
+        0 => ("records are missing, though none is counted as lost", ""),
+        _ => ("records were lost", ". Try: pmuscope record -m 8M"),
+    };
+    Some(format!(
+        "{why}: how {} left a CPU and how {} came to one is not known, and {} lasted while records were lost. That \
+         time ({}) is in no row{what_to_do}",
+        counted(broken.beginnings, "thread"),
+        counted(broken.ends, "thread"),
+        counted(broken.uncertain, "wait"),
+        seconds(waits.wall.unknown_ns)
+    ))
 }
 
-fn plural(number: u64, what: &str) -> String {
-    let s = if number == 1 { "" } else { "s" };
-    format!("{} {what}{s}", count(number))
+/// How many waits nobody is known to have ended, where wakings were recorded.
+fn without_waking(waits: &Waits) -> Option<String> {
+    let blocked = &waits.by_kind[Kind::Blocked as usize];
+    let (number, ns) = blocked.without_waking;
+    (waits.has_wakings && number > 0).then(|| {
+        format!(
+            "{} of {} ({}) ended with no record of a waking, which the kernel can leave out without counting \
+             it: who ended them is not known, and their time on a run queue counts as blocked, so times with > \
+             are at least so long",
+            count(number),
+            counted(blocked.lengths.n(), "blocked wait"),
+            seconds(ns)
+        )
+    })
+}
+
+fn seconds(ns: u64) -> String {
+    duration(ns as f64 / 1e9)
 }
