@@ -28,7 +28,8 @@ impl Waits {
         let rounds = ROUNDS.to_string();
         let workload =
             ["workload", "waits", "--rounds", &rounds, "--length", "10", "--json", "facts.json"];
-        let record = [&["record", "--off-cpu", "-o", "x.data"], how, &["--"]].concat();
+        // A machine that does much else leaves the recorder little time.
+        let record = [&["record", "--off-cpu", "-m", "16M", "-o", "x.data"], how, &["--"]].concat();
         let program = env!("CARGO_BIN_EXE_pmuscope");
         let words = record.into_iter().chain([program]).chain(workload);
         scratch.pmuscope(words).exits(0);
@@ -180,7 +181,8 @@ fn a_process_that_runs_already_is_seen_from_then_on() {
         let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
         tasks.flatten().any(sleeper)
     });
-    let record = ["record", "--off-cpu", "-o", "x.data", "-p", &pid, "--", "sleep", "0.6"];
+    let record =
+        ["record", "--off-cpu", "-m", "16M", "-o", "x.data", "-p", &pid, "--", "sleep", "0.6"];
     scratch.pmuscope(record).exits(0);
     workload.signal(rustix::process::Signal::KILL);
     let report = scratch.pmuscope(["report", "-i", "x.data", "--by", "wait,command", "--json"]);
