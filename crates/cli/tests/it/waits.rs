@@ -182,7 +182,7 @@ fn a_process_that_runs_already_is_seen_from_then_on() {
         tasks.flatten().any(sleeper)
     });
     let record =
-        ["record", "--off-cpu", "-m", "16M", "-o", "x.data", "-p", &pid, "--", "sleep", "0.6"];
+        ["record", "--off-cpu", "-m", "16M", "-o", "x.data", "-p", &pid, "--", "sleep", "2"];
     scratch.pmuscope(record).exits(0);
     workload.signal(rustix::process::Signal::KILL);
     let report = scratch.pmuscope(["report", "-i", "x.data", "--by", "wait,command", "--json"]);
@@ -194,13 +194,13 @@ fn a_process_that_runs_already_is_seen_from_then_on() {
         let of = |row: &&Value| key(row, 1) == name && key(row, 0).contains(function);
         rows.iter().find(of).unwrap_or_else(|| panic!("no {name} in {function}: {rows:#?}"))
     };
+    // Each sleep takes 10 ms at least; a thread that comes late to its pipe finds something there sooner.
+    let sleep = waiting("waits-sleep", "nanosleep");
+    assert!(number(&sleep["median_s"]) > 0.009, "{sleep}");
     let pipe = waiting("waits-pipe", "pipe");
-    // Each wait takes 10 ms at least.
-    assert!(number(&pipe["median_s"]) > 0.009 && number(&pipe["waits"]) > 10.0, "{pipe}");
     let wakers = pipe["wakers"].as_array().unwrap();
     assert!(wakers.iter().all(|waker| waker["command"] == "waits-waker"), "{pipe}");
     waiting("waits-futex", "futex");
-    waiting("waits-sleep", "nanosleep");
     // The main thread waits for the others all the time, and does not switch.
     assert_eq!(report["threads_without_switch"].as_u64(), Some(1), "{report}");
     assert!(number(&report["wall_s"]) > 4.0 * 0.5);
