@@ -38,6 +38,7 @@ mod tracefs;
 mod user_reads;
 pub mod verdicts;
 mod watchers;
+mod whole;
 
 pub use activity::{Activity, CpuActivity, Sibling};
 pub use budget::RingBudget;
@@ -67,3 +68,4 @@ pub use threads::ThreadRoom;
 pub use topology::{Cpu, Node, Topology};
 pub use user_reads::NoUserReads;
 pub use watchers::EventHolder;
+pub use whole::WholeFile;

@@ -2,8 +2,9 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use pmuscope_machine::WholeFile;
 use serde::Deserialize;
 
 use crate::error::MeasureError;
@@ -11,6 +12,8 @@ use crate::run_file::{RunFile, SCHEMA};
 
 /// Read at most. A sweep of 4000 events in 15 runs has some 10 MB.
 const MAX_BYTES: u64 = 256 << 20;
+/// Run files are made to be shown: for all whom the umask lets.
+const MODE: u32 = 0o666;
 
 /// Replaces `path` with this file. Readers see the former one or this one, never a part; so does
 /// whoever looks after a crash.
@@ -18,29 +21,23 @@ const MAX_BYTES: u64 = 256 << 20;
 /// # Errors
 /// If the folder cannot be written to or the disk is full; the former file is then as it was.
 pub fn save(file: &RunFile, path: &Path) -> Result<(), MeasureError> {
-    let beside = beside(path);
-    let result = write(file, &beside).and_then(|()| std::fs::rename(&beside, path));
-    result.map_err(|source| {
-        // What was written so far is of no use; if it cannot be removed, nothing is lost.
-        let _ = std::fs::remove_file(&beside);
-        MeasureError::File { what: "write", path: path.to_owned(), source }
-    })
-}
-
-/// A name in the same folder, as a rename does not cross file systems.
-fn beside(path: &Path) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.tmp", std::process::id()));
-    path.with_file_name(name)
+    let failed = |source| MeasureError::File { what: "write", path: path.to_owned(), source };
+    write(file, path).map_err(failed)
 }
 
 fn write(file: &RunFile, path: &Path) -> std::io::Result<()> {
     let mut text = serde_json::to_vec_pretty(file)?;
     text.push(b'\n');
-    let mut out = File::create(path)?;
+    let mut out = WholeFile::create(path, MODE)?;
     out.write_all(&text)?;
-    // Else a crash of the machine may leave the new name with no content.
-    out.sync_data()
+    // Else a crash of the machine may leave the new name with no content. What is no file has none.
+    match out.file().sync_data() {
+        Err(error) if error.raw_os_error() != Some(rustix::io::Errno::INVAL.raw_os_error()) => {
+            return Err(error);
+        }
+        _ => {}
+    }
+    out.finish()
 }
 
 /// Reads a run file.

@@ -1,11 +1,11 @@
 //! `pmuscope bundle`: a recording with the symbols it needs, for another machine.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use pmuscope_machine::WholeFile;
 use pmuscope_perfdata::reader::{FileState, Reader};
 use pmuscope_profile::{Apart, Collected, Intervals, Options, Unwinding, available_threads};
 use pmuscope_report::number::count;
@@ -120,25 +120,12 @@ fn symbols(input: &Path, args: &SymbolArgs) -> anyhow::Result<Bundle> {
 
 /// Writes the recording and its symbols; bytes written.
 fn write(input: &Path, output: &Path, bundle: &Bundle) -> anyhow::Result<u64> {
-    let mut unfinished = output.as_os_str().to_owned();
-    unfinished.push(".new");
-    let unfinished = PathBuf::from(unfinished);
-    let outcome = (|| {
-        // As private as the recording itself.
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&unfinished)?;
-        io::copy(&mut File::open(input)?, &mut file)?;
-        bundle.append(&mut file)?;
-        let size = file.metadata()?.len();
-        fs::rename(&unfinished, output)?;
-        anyhow::Ok(size)
-    })();
-    if outcome.is_err() {
-        let _ = fs::remove_file(&unfinished);
-    }
-    outcome
+    // As private as the recording itself.
+    let mut out = WholeFile::create(output, 0o600)?;
+    let file = out.file();
+    io::copy(&mut File::open(input)?, file)?;
+    bundle.append(file)?;
+    let size = file.metadata()?.len();
+    out.finish()?;
+    Ok(size)
 }

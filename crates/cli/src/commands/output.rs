@@ -1,11 +1,11 @@
 //! What `report` writes for other programs, and into which file.
 
 use std::ffi::OsStr;
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use pmuscope_machine::WholeFile;
 use pmuscope_profile::export::{Event, Source, csv, firefox, folded, pprof};
 use pmuscope_profile::{Apart, Detail, TasksBy};
 use pmuscope_report::{Flame, FlameLimits, PageLimits, RowLimits, Summary, flame_svg, html_page};
@@ -14,6 +14,8 @@ use crate::exit::{Exit, failure};
 
 /// Bytes that are written at once.
 const BUFFER: usize = 256 << 10;
+/// Reports are made to be shown: for all whom the umask lets.
+const MODE: u32 = 0o666;
 /// Rows of a table of functions that get an interval: each takes some 50 µs.
 const INTERVALS: usize = 10_000;
 
@@ -175,19 +177,13 @@ impl Output {
             produce(&mut out)?;
             return out.flush().map_err(|error| self.cannot(error));
         };
-        let part = beside(path);
-        let result = File::create(&part).map_err(|error| self.cannot(error)).and_then(|file| {
-            let mut out = BufWriter::with_capacity(BUFFER, file);
-            produce(&mut out)?;
-            out.flush()
-                .and_then(|()| std::fs::rename(&part, path))
-                .map_err(|error| self.cannot(error))
-        });
-        if result.is_err() {
-            // It may not even be there.
-            let _ = std::fs::remove_file(&part);
-        }
-        result
+        let file = WholeFile::create(path, MODE).map_err(|error| self.cannot(error))?;
+        let mut out = BufWriter::with_capacity(BUFFER, file);
+        produce(&mut out)?;
+        out.into_inner()
+            .map_err(std::io::IntoInnerError::into_error)
+            .and_then(WholeFile::finish)
+            .map_err(|error| self.cannot(error))
     }
 
     fn cannot(&self, error: io::Error) -> anyhow::Error {
@@ -202,13 +198,6 @@ impl Output {
 
 fn is_stdout(path: &Path) -> bool {
     path.as_os_str() == "-"
-}
-
-/// A name in the same folder that is nobody else's.
-fn beside(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{}.part", std::process::id()));
-    name.into()
 }
 
 /// Writes a format that is made of counts.

@@ -1,11 +1,12 @@
 //! What comes out of a guest, put where it would be without one.
 
 use std::io::Write as _;
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use pmuscope_lab::{Outcome, Produced};
+use pmuscope_machine::WholeFile;
 use pmuscope_report::number;
 
 /// Prints what the command printed.
@@ -41,21 +42,13 @@ pub(super) fn names(files: &[Produced]) -> String {
 }
 
 fn put(path: &Path, file: &Produced) -> std::io::Result<()> {
-    let unfinished = with_suffix(path, ".new");
-    // What an earlier run left unfinished.
-    let _ = std::fs::remove_file(&unfinished);
-    std::fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&unfinished)?
-        .write_all(&file.content)?;
-    let permissions = std::fs::Permissions::from_mode(file.mode & 0o777);
-    std::fs::set_permissions(&unfinished, permissions)?;
+    let mut out = WholeFile::create(path, 0o600)?;
+    out.write_all(&file.content)?;
+    out.file().set_permissions(std::fs::Permissions::from_mode(file.mode & 0o777))?;
     if path.is_file() {
         std::fs::rename(path, with_suffix(path, ".old"))?;
     }
-    std::fs::rename(&unfinished, path)
+    out.finish()
 }
 
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
