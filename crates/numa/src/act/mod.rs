@@ -134,7 +134,7 @@ impl From<MachineError> for ActError {
 pub enum Targets {
     /// Some, and what they start.
     Family(Family),
-    /// All of a cgroup and of those below it, as they come and go.
+    /// All of a cgroup and of those below it, as they come and go; but not this process.
     Cgroup(String),
 }
 
@@ -143,7 +143,12 @@ impl Targets {
     pub fn members(&mut self, machine: &Machine) -> Vec<u32> {
         match self {
             Self::Family(family) => family.members(machine),
-            Self::Cgroup(path) => machine.cgroup_processes(path).unwrap_or_default(),
+            Self::Cgroup(path) => {
+                let own = std::process::id();
+                let mut members = machine.cgroup_processes(path).unwrap_or_default();
+                members.retain(|&pid| pid != own);
+                members
+            }
         }
     }
 }

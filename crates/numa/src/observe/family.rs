@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use pmuscope_machine::{Machine, MachineError};
 
 /// Processes that belong together: some to begin with, and what they start, and what that starts. A
-/// process stays a member when its parent ends.
+/// process stays a member when its parent ends. Who looks is no member, nor what it starts, unless it is
+/// among those to begin with: one that looks at its shell, or at all processes, does not measure itself.
 #[derive(Debug, Clone)]
 pub struct Family {
     /// By process id, when it started: tells reused ids apart.
@@ -29,9 +30,13 @@ impl Family {
         self.members
             .retain(|&pid, start| machine.task(pid, pid).is_ok_and(|task| task.start == *start));
         if self.follow {
+            let own = std::process::id();
             let mut open: Vec<u32> = self.members.keys().copied().collect();
             while let Some(pid) = open.pop() {
                 for child in machine.children(pid).unwrap_or_default() {
+                    if child == own {
+                        continue;
+                    }
                     let Ok(task) = machine.task(child, child) else { continue };
                     if self.members.insert(child, task.start).is_none() {
                         open.push(child);
@@ -46,6 +51,21 @@ impl Family {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_looks_is_no_member_nor_what_it_starts() {
+        let machine = Machine::host();
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let own = std::process::id();
+        let parent = std::os::unix::process::parent_id();
+        let members = Family::new(&machine, &[parent], true).unwrap().members(&machine);
+        let asked = Family::new(&machine, &[own], true).unwrap().members(&machine);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(members.contains(&parent), "{members:?}");
+        assert!(!members.contains(&own) && !members.contains(&child.id()), "{members:?}");
+        assert!(asked.contains(&own) && asked.contains(&child.id()), "{asked:?}");
+    }
     use std::io::{BufRead as _, BufReader};
     use std::process::{Command, Stdio};
 
