@@ -125,6 +125,33 @@ impl Plan {
     pub fn bytes(&self) -> u64 {
         self.steps.iter().map(Step::bytes).sum()
     }
+
+    /// Bytes to move of a process, by (from, to).
+    pub(super) fn moves(&self, view: &View, pid: u32) -> Vec<((u32, u32), u64)> {
+        let mut moves = Vec::new();
+        for step in self.steps.iter().filter(|step| step.pid() == pid) {
+            match step {
+                Step::Move { from, to, bytes, .. } => moves.push(((*from, *to), *bytes)),
+                Step::Interleave { nodes, bytes, .. } => {
+                    // From the fullest, about: which page comes from where is not planned.
+                    let process = view.process(pid);
+                    let fullest = process.and_then(|process| {
+                        (0..process.bytes.len()).max_by_key(|&node| process.bytes[node])
+                    });
+                    let Some(fullest) = fullest.and_then(|node| view.nodes.get(node)) else {
+                        continue;
+                    };
+                    let others: Vec<u32> =
+                        nodes.iter().copied().filter(|node| *node != fullest.id).collect();
+                    for &to in &others {
+                        moves.push(((fullest.id, to), bytes / others.len() as u64));
+                    }
+                }
+                Step::Pin { .. } | Step::Leave { .. } => {}
+            }
+        }
+        moves
+    }
 }
 
 /// A process that wants less than this of a CPU sleeps: nothing is gained by moving it.

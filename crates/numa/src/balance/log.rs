@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::decide::Plan;
 use super::judge::{Comparison, Judge};
-use super::session::Ended;
+use super::summary::Ended;
 
 /// A line of the log.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -15,9 +15,11 @@ mod decide;
 #[cfg(test)]
 mod decide_tests;
 mod judge;
+mod left_alone;
 mod log;
 mod ping_pong;
 mod session;
+mod summary;
 mod trial;
 mod view;
 mod world;
@@ -27,7 +29,8 @@ pub use decide::{Knowledge, Outlook, Plan, Step, decide};
 pub use judge::{Comparison, Judge, LOCALITY_STEP, Verdict, compare_shares, compare_speed};
 pub use log::{Entry, Event};
 pub use ping_pong::{BackAndForth, PingPong};
-pub use session::{BalanceError, Ended, Options, ProcessSummary, Summary, run};
+pub use session::{Options, run};
+pub use summary::{BalanceError, Ended, ProcessSummary, Summary};
 pub use view::{NodeView, ProcessView, Sharing, ThreadView, View};
 pub use world::{Goal, Observation, Slice, Stop, World};
 

@@ -3,16 +3,15 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use serde::Serialize;
-
-use super::budget::{Budget, TooSmall};
+use super::budget::Budget;
 use super::decide::{Knowledge, Plan, Step, decide};
-use super::judge::Judge;
+use super::left_alone::LeftAlone;
 use super::log::{Entry, Event};
 use super::ping_pong::PingPong;
+use super::summary::{BalanceError, Ended, ProcessSummary, Summary};
 use super::trial::{self, Aim, Fate};
 use super::view::View;
-use super::world::{Goal, Observation, Stop, World};
+use super::world::{Goal, Observation, World};
 
 /// How to go about it.
 #[derive(Debug, Clone)]
@@ -33,84 +32,6 @@ pub struct Options {
     pub windows: u64,
 }
 
-/// Why it is over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Ended {
-    /// Somebody asked.
-    Asked,
-    /// The time is up.
-    Time,
-    /// All processes have ended.
-    Gone,
-    /// Nothing was left to change.
-    Settled,
-    /// Only a plan was asked for.
-    DryRun,
-    /// Pages of every process that is left go back and forth.
-    PingPong,
-}
-
-impl From<Stop> for Ended {
-    fn from(stop: Stop) -> Self {
-        match stop {
-            Stop::Asked => Self::Asked,
-            Stop::Time => Self::Time,
-            Stop::Gone => Self::Gone,
-        }
-    }
-}
-
-/// What came of a process.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct ProcessSummary {
-    /// Its id.
-    pub pid: u32,
-    /// Locality as found: the mean over the first blocks. `None` if it has no memory or did not run.
-    pub before: Option<f64>,
-    /// Locality in the last blocks that it was there for.
-    pub after: Option<f64>,
-    /// Bytes moved, those that were moved back included.
-    pub moved: u64,
-    /// Bytes that did not move.
-    pub stayed: u64,
-    /// Nodes that its threads are on as the last decision left it; `None`: they were left alone.
-    pub nodes: Option<Vec<u32>>,
-}
-
-/// What came of it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Summary {
-    /// What changes were judged by.
-    pub judge: Judge,
-    /// Why it is over.
-    pub ended: Ended,
-    /// Seconds.
-    pub seconds: f64,
-    /// Decisions.
-    pub rounds: u64,
-    /// Changes to processes that were kept.
-    pub kept: u64,
-    /// Changes to processes that were undone.
-    pub undone: u64,
-    /// Each process, in the order in which they were seen first.
-    pub processes: Vec<ProcessSummary>,
-    /// The last plan.
-    pub plan: Plan,
-}
-
-/// Why it could not be done.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum BalanceError<E: std::error::Error> {
-    /// The budget.
-    #[error(transparent)]
-    Budget(#[from] TooSmall),
-    /// Nothing could be seen.
-    #[error(transparent)]
-    World(E),
-}
-
 /// Places processes until something ends it. Every process is unpinned in the end, also after an error;
 /// pages stay where they are.
 ///
@@ -128,7 +49,7 @@ pub fn run<W: World>(
         log,
         recent: VecDeque::new(),
         ping_pong: PingPong::new(options.windows),
-        held: BTreeMap::new(),
+        alone: LeftAlone::default(),
         pins: BTreeMap::new(),
         round: 0,
         kept: 0,
@@ -147,14 +68,6 @@ pub fn run<W: World>(
     Ok(session.sum_up(ended))
 }
 
-/// Why and until when a process is left alone.
-struct Held {
-    reason: String,
-    /// Number of a decision; `None`: for good.
-    until: Option<u64>,
-    tries: u32,
-}
-
 struct Session<'a, W: World> {
     world: &'a mut W,
     options: &'a Options,
@@ -163,7 +76,7 @@ struct Session<'a, W: World> {
     /// The last blocks, oldest first.
     recent: VecDeque<Observation>,
     ping_pong: PingPong,
-    held: BTreeMap<u32, Held>,
+    alone: LeftAlone,
     pins: BTreeMap<u32, Vec<u32>>,
     round: u64,
     kept: u64,
@@ -180,9 +93,6 @@ struct Done {
     moved: BTreeMap<(u32, u32), u64>,
     aim: Option<Aim>,
 }
-
-/// A process whose change gained nothing is tried again after so many decisions, then twice as many.
-const FIRST_PAUSE: u64 = 16;
 
 impl<W: World> Session<'_, W> {
     fn tell(&mut self, event: Event) {
@@ -249,16 +159,15 @@ impl<W: World> Session<'_, W> {
 
     /// The plan, less what would be ping-pong.
     fn decide(&mut self, view: &View) {
-        self.held.retain(|_, held| held.until.is_none_or(|until| self.round < until));
+        self.alone.release(self.round);
         let mut plan = self.plan_for(view);
         for process in &view.processes {
-            let wanted = moves(&plan, view, process.pid);
+            let wanted = plan.moves(view, process.pid);
             let found = self.ping_pong.check(self.round, process.pid, process.memory(), &wanted);
             if let Some(found) = found.filter(|_| !wanted.is_empty()) {
                 let why = found.to_string();
                 self.tell(Event::PingPong { pid: process.pid, why: why.clone() });
-                let reason = format!("left alone: {why}");
-                self.held.insert(process.pid, Held { reason, until: None, tries: 0 });
+                self.alone.ping_pong(process.pid, &why);
                 plan = self.plan_for(view);
             }
         }
@@ -278,13 +187,14 @@ impl<W: World> Session<'_, W> {
     }
 
     fn plan_for(&self, view: &View) -> Plan {
-        let held = self.held.iter().map(|(pid, held)| (*pid, held.reason.clone())).collect();
+        let held = self.alone.reasons();
         decide(view, &Knowledge { budget: self.options.budget, held })
     }
 
     fn all_go_back_and_forth(&self, view: &View) -> bool {
-        let held = |pid| self.held.get(pid).is_some_and(|held| held.tries == 0);
-        !view.processes.is_empty() && view.processes.iter().all(|process| held(&process.pid))
+        let mut processes = view.processes.iter();
+        !view.processes.is_empty()
+            && processes.all(|process| self.alone.goes_back_and_forth(process.pid))
     }
 
     /// Acts, looks, keeps what helped and undoes the rest.
@@ -323,6 +233,7 @@ impl<W: World> Session<'_, W> {
             match fates.get(&pid) {
                 Some(Fate::Keep(why)) => {
                     self.kept += 1;
+                    self.alone.gained(pid);
                     self.tell(Event::Kept { pid, why: why.clone() });
                 }
                 Some(Fate::Undo(why)) => {
@@ -341,7 +252,7 @@ impl<W: World> Session<'_, W> {
     }
 
     fn carry_out(&mut self, step: &Step, done: &mut BTreeMap<u32, Done>) {
-        if self.world.stop().is_some() || self.is_refused(step.pid()) {
+        if self.world.stop().is_some() || self.alone.is_for_good(step.pid()) {
             return;
         }
         let own = done.entry(step.pid()).or_default();
@@ -367,16 +278,12 @@ impl<W: World> Session<'_, W> {
         }
     }
 
-    fn is_refused(&self, pid: u32) -> bool {
-        self.held.get(&pid).is_some_and(|held| held.until.is_none())
-    }
-
     fn refuse(&mut self, pid: u32, error: &W::Error) {
         let why = error.to_string();
         if !W::is_gone(error) {
             self.tell(Event::Refused { pid, why: why.clone() });
         }
-        self.held.insert(pid, Held { reason: why, until: None, tries: 1 });
+        self.alone.refuse(pid, why);
     }
 
     fn pin(&mut self, pid: u32, nodes: &[u32]) -> bool {
@@ -462,12 +369,7 @@ impl<W: World> Session<'_, W> {
             self.move_pages(pid, &Goal::To { from: to, to: from }, bytes, &mut BTreeMap::new());
         }
         self.ping_pong.forget(pid);
-        let tries = self.held.get(&pid).map_or(0, |held| held.tries) + 1;
-        let pause = FIRST_PAUSE << tries.min(10).saturating_sub(1);
-        let reason = format!("tried before: {why}; again in {pause} decisions");
-        if !self.is_refused(pid) {
-            self.held.insert(pid, Held { reason, until: Some(self.round + pause), tries });
-        }
+        self.alone.pause(pid, self.round, why);
     }
 
     fn unpin(&mut self, pid: u32) {
@@ -499,29 +401,4 @@ impl<W: World> Session<'_, W> {
             plan: self.plan,
         }
     }
-}
-
-/// Bytes that a plan moves for a process, by (from, to).
-fn moves(plan: &Plan, view: &View, pid: u32) -> Vec<((u32, u32), u64)> {
-    let mut moves = Vec::new();
-    for step in plan.steps.iter().filter(|step| step.pid() == pid) {
-        match step {
-            Step::Move { from, to, bytes, .. } => moves.push(((*from, *to), *bytes)),
-            Step::Interleave { nodes, bytes, .. } => {
-                // From the fullest, about: which page comes from where is not planned.
-                let process = view.process(pid);
-                let fullest = process.and_then(|process| {
-                    (0..process.bytes.len()).max_by_key(|&node| process.bytes[node])
-                });
-                let Some(fullest) = fullest.and_then(|node| view.nodes.get(node)) else { continue };
-                let others: Vec<u32> =
-                    nodes.iter().copied().filter(|node| *node != fullest.id).collect();
-                for &to in &others {
-                    moves.push(((fullest.id, to), bytes / others.len() as u64));
-                }
-            }
-            Step::Pin { .. } | Step::Leave { .. } => {}
-        }
-    }
-    moves
 }
