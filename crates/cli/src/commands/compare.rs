@@ -1,6 +1,5 @@
 //! `pmuscope compare`.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -11,8 +10,10 @@ use pmuscope_report::{
 };
 
 use crate::commands::answer::Begun;
+use crate::commands::output::{Format, Output};
 use crate::exit::{Exit, failure};
 use crate::terminal;
+use crate::version::COMMIT;
 
 /// Flags of `pmuscope compare`.
 #[derive(Debug, clap::Args)]
@@ -91,7 +92,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         let trend = trend(&of_folder(folder)?, &options)?;
         return show(
             &args.form,
-            || Ok(trend_page(&trend)),
+            || Ok(trend_page(&trend, COMMIT)),
             || match args.form.json {
                 true => begun.json(TREND_SCHEMA, None, &Exit::Done, &trend),
                 false => Ok(trend_text(&trend, &terminal::style())),
@@ -109,7 +110,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let form = &args.form;
     show(
         form,
-        || Ok(compare_page(&comparison)),
+        || Ok(compare_page(&comparison, COMMIT)),
         || match (form.json, form.csv, form.tsv) {
             (true, ..) => begun.json(COMPARE_SCHEMA, None, &Exit::Done, &comparison),
             (_, true, _) => Ok(compare_csv(&comparison, ',')),
@@ -125,13 +126,8 @@ fn show(
     page: impl FnOnce() -> anyhow::Result<String>,
     text: impl FnOnce() -> anyhow::Result<String>,
 ) -> anyhow::Result<Exit> {
-    match &form.html {
-        Some(path) => std::fs::write(path, page()?)
-            .with_context(|| format!("cannot write {}", path.display()))?,
-        None => std::io::stdout()
-            .write_all(text()?.as_bytes())
-            .context("cannot write to standard output")?,
-    }
+    let text = if form.html.is_some() { page()? } else { text()? };
+    Output::to(form.html.as_deref()).write(Format::Text, |out| out.write_all(text.as_bytes()))?;
     Ok(Exit::Done)
 }
 

@@ -19,6 +19,7 @@ use super::windows::{WindowArgs, chosen, is_whole};
 use crate::commands::answer::Begun;
 use crate::exit::{Exit, failure};
 use crate::terminal;
+use crate::version::COMMIT;
 
 /// Rows of a table where no limit is given.
 const DEFAULT_ROWS: usize = 40;
@@ -180,7 +181,7 @@ impl Args {
                 "no metric has its events in this recording, so nothing can be coloured. Try: pmuscope \
                  metrics --list",
             )),
-            (_, flame) => Ok(metrics_page(view, tints.as_ref(), flame.as_ref())),
+            (_, flame) => Ok(metrics_page(view, tints.as_ref(), flame.as_ref(), COMMIT)),
         }
     }
 }

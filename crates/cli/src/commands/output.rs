@@ -11,6 +11,7 @@ use pmuscope_profile::{Apart, Detail, TasksBy};
 use pmuscope_report::{Flame, FlameLimits, PageLimits, RowLimits, Summary, flame_svg, html_page};
 
 use crate::exit::{Exit, failure};
+use crate::version::COMMIT;
 
 /// Bytes that are written at once.
 const BUFFER: usize = 256 << 10;
@@ -231,7 +232,7 @@ pub(crate) fn write(
                 rows: cut.rows.unwrap_or(defaults.rows),
                 flame: boxes(cut, defaults.flame),
             };
-            out.write_all(html_page(source, summary, limits).as_bytes())
+            out.write_all(html_page(source, summary, limits, COMMIT).as_bytes())
         }
         Format::Pprof => pprof::write(source, out),
         Format::Firefox => firefox::write(source, out),

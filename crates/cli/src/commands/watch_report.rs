@@ -100,7 +100,7 @@ pub(crate) fn tell(
     let text = match format {
         Format::Text => watch_text(&view, &style),
         Format::Json => begun.json(WATCH_SCHEMA, None, &exit, WatchReport::new(&view))?,
-        Format::Html => watch_page(&view),
+        Format::Html => watch_page(&view, crate::version::COMMIT),
     };
     output.write(output::Format::Text, |out| out.write_all(text.as_bytes()))?;
     Ok(exit)

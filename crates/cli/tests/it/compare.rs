@@ -39,7 +39,7 @@ fn run_file(started: u64, counts: &[(&str, f64)]) -> String {
 }
 
 /// The ring before and after: fewer cycles, hardly fewer HITM.
-fn ring() -> Scratch {
+pub(crate) fn ring() -> Scratch {
     let scratch = Scratch::new();
     let write = |name: &str, started: u64, counts: &[(&str, f64)]| {
         std::fs::write(scratch.path(name), run_file(started, counts)).unwrap();

@@ -45,6 +45,7 @@ mod numa_limits;
 mod numa_show;
 mod outputs;
 mod packages;
+mod pages;
 mod peers;
 mod recording;
 mod region;

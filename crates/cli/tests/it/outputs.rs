@@ -216,17 +216,7 @@ fn an_output_nobody_knows_is_told_which_there_are() {
 
 /// Opens the page as a user does, and fails on any complaint or request.
 pub(crate) fn browse(scratch: &Scratch, file: &str, visit: impl FnOnce(&Browser)) {
-    let browser = Browser::start(1400);
-    let path = scratch.path(file);
-    browser.open(&path);
-    visit(&browser);
-    assert_eq!(browser.complaints(), Vec::<String>::new(), "{file}");
-    let own = format!("file://{}", path.display());
-    let requests = browser.requests();
-    assert!(!requests.is_empty(), "the log has not even the page");
-    let foreign: Vec<&String> =
-        requests.iter().filter(|url| url.split('#').next() != Some(&own)).collect();
-    assert!(foreign.is_empty(), "{file} asks for {foreign:?}");
+    Browser::start(1400).visit(&scratch.path(file), visit);
 }
 
 /// A page and a picture to open; `None`, with the reason printed, where nothing can be recorded.

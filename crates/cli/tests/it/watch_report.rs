@@ -7,7 +7,7 @@ use crate::hit_file::{CODE, Recording, START, Write};
 use crate::json::is_documented;
 
 /// A line of eight words; two threads write one each, a hundred times a second while it is armed.
-fn line() -> Recording {
+pub(crate) fn line() -> Recording {
     let write = |at: u64| Write {
         time: at * 1_000_000,
         pid: 100,

@@ -100,12 +100,7 @@ impl Browser {
     /// protocol has for elements does not reach a field within a picture.)
     pub(crate) fn type_into(&self, selector: &str, text: &str) {
         self.run(&format!("document.querySelector({}).focus()", json!(selector)));
-        let press = |key: char| {
-            ["keyDown", "keyUp"].map(|what| json!({"type": what, "value": key.to_string()}))
-        };
-        let keys: Vec<Value> = text.chars().flat_map(press).collect();
-        let keyboard = json!({"type": "key", "id": "keyboard", "actions": keys});
-        self.post("/actions", &json!({"actions": [keyboard]}));
+        self.press(text);
     }
 
     /// What the page and the browser complained of since this was last asked.
@@ -127,6 +122,44 @@ impl Browser {
             .filter(|entry| entry["message"]["method"] == "Network.requestWillBeSent")
             .map(|entry| entry["message"]["params"]["request"]["url"].as_str().unwrap().to_owned())
             .collect()
+    }
+
+    /// Opens a page, visits it, and fails on whatever it complains of or asks for but itself.
+    pub(crate) fn visit<T>(&self, path: &Path, visit: impl FnOnce(&Self) -> T) -> T {
+        self.open(path);
+        let seen = visit(self);
+        assert_eq!(self.complaints(), Vec::<String>::new(), "{}", path.display());
+        let own = format!("file://{}", path.display());
+        let requests = self.requests();
+        assert!(!requests.is_empty(), "the log has not even the page");
+        let foreign: Vec<&String> =
+            requests.iter().filter(|url| url.split('#').next() != Some(&own)).collect();
+        assert!(foreign.is_empty(), "{} asks for {foreign:?}", path.display());
+        seen
+    }
+
+    /// Shows pages as on a screen so many pixels wide, to a reader who prefers this scheme: `light`, `dark`.
+    pub(crate) fn show_as(&self, width: u32, scheme: &str) {
+        let screen =
+            json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false});
+        self.devtools("Emulation.setDeviceMetricsOverride", &screen);
+        let media = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
+        self.devtools("Emulation.setEmulatedMedia", &media);
+    }
+
+    /// Presses keys where the focus is.
+    pub(crate) fn press(&self, keys: &str) {
+        let press = |key: char| {
+            ["keyDown", "keyUp"].map(|what| json!({"type": what, "value": key.to_string()}))
+        };
+        let keys: Vec<Value> = keys.chars().flat_map(press).collect();
+        let keyboard = json!({"type": "key", "id": "keyboard", "actions": keys});
+        self.post("/actions", &json!({"actions": [keyboard]}));
+    }
+
+    /// A command of the browser's own protocol.
+    fn devtools(&self, command: &str, parameters: &Value) {
+        self.post("/goog/cdp/execute", &json!({"cmd": command, "params": parameters}));
     }
 
     fn element(&self, selector: &str) -> String {

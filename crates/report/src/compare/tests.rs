@@ -215,7 +215,7 @@ fn levels_over_time_are_marked_where_they_changed() {
     cycles     /packet     12    600.0 ±0.9    706.0 ±1.0  7.json: 603.0 to 703.0 (p <0.0001)
     xsnp_hitm  /packet     12  0.900 ±0.003  0.900 ±0.003  -
     ");
-    let page = trend_page(&trend);
+    let page = trend_page(&trend, "abc");
     assert_eq!(page.matches("class=\"shift\"").count(), 1);
     assert_eq!(page.matches("<circle").count(), 24);
 }
@@ -225,7 +225,7 @@ fn a_page_has_a_dot_per_value_and_no_name_acts_in_it() {
     let mut files = both();
     files[0].1.series[0].metric = "<script>alert(1)</script>".into();
     let comparison = compare(&files, &Options::default()).unwrap();
-    let page = compare_page(&comparison);
+    let page = compare_page(&comparison, "abc");
     assert!(!page.contains("<script>alert") && page.contains("&lt;script&gt;alert"));
     let measured: usize = comparison
         .rows

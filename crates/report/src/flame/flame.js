@@ -174,6 +174,14 @@
   const flames = [...document.querySelectorAll('svg.flame')]
     .filter((svg) => svg.querySelector('.b')).map((svg) => new Flame(svg));
 
+  // A picture of its own has no page around it that would know this key.
+  document.addEventListener('keydown', (event) => {
+    const [flame] = flames;
+    if (event.key !== '/' || !flame || !flame.svg.closest('.alone') || event.target === flame.input) return;
+    event.preventDefault();
+    flame.input.focus();
+  });
+
   // The table of functions searches here.
   document.addEventListener('flame-search', (event) => {
     for (const flame of flames) {

@@ -1,20 +1,24 @@
 //! A comparison as one page: dots with intervals, ratios on one axis, what explains the change.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use pmuscope_measure::Estimated;
 use pmuscope_measure::compare::{Comparison, Explanation, Head, Pair, Row, Trend, Verdict};
 
-use super::{close_page, open_page};
+use super::{FILTER, Fact, Frame, Summary};
+use crate::Note;
 use crate::compare::notes::{of_comparison, of_files, short_names};
 use crate::compare::scale::Scale;
-use crate::compare::{mean_text, p_text, signed, unit_text, verdict_words};
+use crate::compare::{
+    COMPARE_SCHEMA, TREND_SCHEMA, mean_text, p_text, signed, unit_text, verdict_words,
+};
 use crate::markup::text;
 use crate::number;
 use crate::runs::value;
 
 /// Width of a plot, pixels.
-const WIDTH: f64 = 260.0;
+const WIDTH: f64 = 200.0;
 /// Height of a dot's line, pixels.
 const LINE: f64 = 14.0;
 /// The axis of ratios goes from 1 / this to this; what lies beyond is drawn at its end.
@@ -24,63 +28,73 @@ const COLOURS: usize = 6;
 /// Height of the plot of a figure over time, pixels.
 const HEIGHT: f64 = 64.0;
 
-/// The page of `pmuscope compare --html`.
+/// The page of `pmuscope compare --html`; `commit` is what the program was built from.
 #[must_use]
-pub fn compare_page(comparison: &Comparison) -> String {
+pub fn compare_page(comparison: &Comparison, commit: &str) -> String {
     let names = short_names(&comparison.files);
-    let mut out = front(&names.join(", "), &comparison.files, &names);
-    push_notes(&mut out, &of_comparison(&comparison.files, &comparison.rows));
-    out.push_str("</header>\n<main>\n");
-    for explanation in &comparison.explanations {
-        push_explanation(&mut out, explanation, &names);
+    let mut facts = vec![figures(comparison.rows.len())];
+    if names.len() > 1 {
+        let tests = number::counted(comparison.tests as u64, "test");
+        let claimed = number::percent(comparison.alpha, 0);
+        facts.push(fact("Claimed at", claimed, format!("of {tests} together (Holm)")));
     }
-    push_rows(&mut out, comparison, &names);
-    end(out)
+    let notes = of_comparison(&comparison.files, &comparison.rows);
+    let summary = summary(names.join(", "), facts, notes, &comparison.files);
+    Frame { schema: COMPARE_SCHEMA, commit }.page(&summary, |out| {
+        push_files(out, &comparison.files, &names);
+        for explanation in &comparison.explanations {
+            push_explanation(out, explanation, &names);
+        }
+        push_rows(out, comparison, &names);
+    })
 }
 
-/// The page of `pmuscope compare --trend DIR --html`.
+/// The page of `pmuscope compare --trend DIR --html`; `commit` is what the program was built from.
 #[must_use]
-pub fn trend_page(trend: &Trend) -> String {
+pub fn trend_page(trend: &Trend, commit: &str) -> String {
     let names = short_names(&trend.files);
     let title = format!("{} files over time", names.len());
-    let mut out = front(&title, &[], &[]);
-    push_notes(&mut out, &of_files(&trend.files));
-    out.push_str("</header>\n<main>\n");
-    push_trend(&mut out, trend, &names);
-    end(out)
-}
-
-fn front(title: &str, files: &[Head], names: &[String]) -> String {
-    let mut out = String::new();
-    open_page(&mut out, title);
-    // Writing to a String does not fail, here and below.
-    let _ = write!(
-        out,
-        "<style>\n{}</style>\n<header>\n<h1>{}</h1>\n",
-        include_str!("compare.css"),
-        text(title)
+    let claimed = fact(
+        "Claimed at",
+        number::percent(trend.alpha, 0),
+        "changes of level, for all figures together".to_owned(),
     );
-    if !files.is_empty() {
-        out.push_str("<ul class=\"files\">\n");
-        for (at, (name, file)) in names.iter().zip(files).enumerate() {
-            let line = crate::compare::of_file(name, file);
-            let _ = writeln!(out, "<li>{} {}</li>", chip(at), text(line.trim_end()));
-        }
-        out.push_str("</ul>\n");
-    }
-    out
+    let facts = vec![figures(trend.rows.len()), claimed];
+    let summary = summary(title, facts, of_files(&trend.files), &trend.files);
+    Frame { schema: TREND_SCHEMA, commit }.page(&summary, |out| push_trend(out, trend, &names))
 }
 
-fn push_notes(out: &mut String, notes: &[String]) {
-    for note in notes {
-        let _ = writeln!(out, "<p class=\"note\"><strong>Note:</strong> {}</p>", text(note));
-    }
+fn fact(name: &'static str, value: String, detail: String) -> Fact {
+    Fact { name, value, detail, warning: false }
 }
 
-fn end(mut out: String) -> String {
-    out.push_str("</main>\n");
-    close_page(&mut out);
-    out
+fn figures(number: usize) -> Fact {
+    fact("Figures", number::count(number as u64), "means ±95 %".to_owned())
+}
+
+/// The head: what is compared, and whether a machine was measured at all.
+fn summary(title: String, mut facts: Vec<Fact>, notes: Vec<String>, files: &[Head]) -> Summary {
+    let emulators: BTreeSet<&str> =
+        files.iter().filter_map(|file| file.emulator.as_deref()).collect();
+    if !emulators.is_empty() {
+        let detail = "numbers are of the emulator, not of a machine".to_owned();
+        let names: Vec<&str> = emulators.into_iter().collect();
+        facts.push(Fact { warning: true, ..fact("Emulated by", names.join(", "), detail) });
+    }
+    let note = |text| Note { text, warning: false };
+    let notes = notes.into_iter().map(note).collect();
+    Summary { title, facts, notes, command: String::new() }
+}
+
+/// What each file is, and its colour.
+fn push_files(out: &mut String, files: &[Head], names: &[String]) {
+    out.push_str("<ul class=\"files\">\n");
+    for (at, (name, file)) in names.iter().zip(files).enumerate() {
+        let line = crate::compare::of_file(name, file);
+        // Writing to a String does not fail, here and below.
+        let _ = writeln!(out, "<li>{} {}</li>", chip(at), text(line.trim_end()));
+    }
+    out.push_str("</ul>\n");
 }
 
 /// A dot in the colour of a file.
@@ -89,38 +103,60 @@ fn chip(file: usize) -> String {
 }
 
 fn push_rows(out: &mut String, comparison: &Comparison, names: &[String]) {
+    let several = names.len() > 1;
+    let ratios = if several {
+        format!(
+            ", each figure on its own scale; ratios of means on one scale, from 1/{LARGEST_RATIO} to \
+             {LARGEST_RATIO}"
+        )
+    } else {
+        String::new()
+    };
     let _ = write!(
         out,
         "<section class=\"table-part\" id=\"figures\">\n<h2>Figures</h2>\n<p class=\"dim\">Means with \
-         95 % intervals, each figure on its own scale; ratios of means on one scale, from 1/{m} to {m}. \
-         Differences are claimed at {} for all {} tests together (Holm).</p>\n\
+         95 % intervals{ratios}.</p>\n{FILTER}\
          <div class=\"wide\"><table class=\"sortable\"><thead><tr><th scope=\"col\">figure</th>\
-         <th scope=\"col\">unit</th><th scope=\"col\">values</th><th scope=\"col\">files</th>\
-         <th scope=\"col\" class=\"num\">difference</th><th scope=\"col\">ratio</th>\
-         <th scope=\"col\" class=\"num\">ratio</th><th scope=\"col\" class=\"num\">p</th>\
-         <th scope=\"col\">verdict</th></tr></thead><tbody>\n",
-        number::percent(comparison.alpha, 0),
-        number::count(comparison.tests as u64),
-        m = LARGEST_RATIO,
+         <th scope=\"col\">unit</th>"
     );
+    if several {
+        out.push_str("<th scope=\"col\" class=\"fixed\">values</th>");
+    }
+    out.push_str("<th scope=\"col\" class=\"num\">mean ±95 %</th>");
+    if several {
+        out.push_str(
+            "<th scope=\"col\" class=\"num\">difference</th><th scope=\"col\" class=\"fixed\">ratios</th>\
+             <th scope=\"col\" class=\"num\">ratio</th><th scope=\"col\" class=\"num\">p</th>\
+             <th scope=\"col\">verdict</th>",
+        );
+    }
+    out.push_str("</tr></thead><tbody>\n");
     for row in &comparison.rows {
         push_row(out, row, &comparison.files, names);
+        if several {
+            push_pairs(out, row, names);
+        }
+        out.push_str("</tr>\n");
     }
     out.push_str("</tbody></table></div>\n</section>\n");
 }
 
+/// A figure in each file.
 fn push_row(out: &mut String, row: &Row, files: &[Head], names: &[String]) {
     let scale = Scale::of_row(row);
     let labels: Vec<String> = row.labels.iter().map(|(k, v)| format!("{k}={v}")).collect();
     let means: Vec<Option<Estimated>> =
         row.columns.iter().map(|column| column.as_ref().and_then(|column| column.mean)).collect();
+    // One alone has nothing to stand beside.
+    let plot =
+        if names.len() > 1 { format!("<td>{}</td>", dots(&means, names)) } else { String::new() };
     let _ = write!(
         out,
-        "<tr><td class=\"name\">{} <small>{}</small></td><td>{}</td><td>{}</td><td>",
+        "<tr><td class=\"name\">{} <small>{}</small></td><td>{}</td>{plot}<td class=\"num\" data-v=\"{}\">",
         text(&row.metric),
         text(&labels.join(" ")),
         text(&unit_text(row, files)),
-        dots(&means, names)
+        means.iter().flatten().next().map_or(-1.0, |mean| mean.value),
     );
     for (at, column) in row.columns.iter().enumerate() {
         let shown = column.as_ref().and_then(|c| Some((c, c.mean?.n)));
@@ -128,6 +164,11 @@ fn push_row(out: &mut String, row: &Row, files: &[Head], names: &[String]) {
         let _ = write!(out, "<div class=\"line\">{} {}</div>", chip(at), text(&shown));
     }
     out.push_str("</td>");
+}
+
+/// What is said of each pair of files.
+fn push_pairs(out: &mut String, row: &Row, names: &[String]) {
+    let scale = Scale::of_row(row);
     let each = |of: &dyn Fn(&Pair) -> String| -> String {
         row.pairs
             .iter()
@@ -136,10 +177,11 @@ fn push_row(out: &mut String, row: &Row, files: &[Head], names: &[String]) {
     };
     let or = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let first = |of: &dyn Fn(&Pair) -> Option<f64>| row.pairs.first().and_then(of).unwrap_or(-1.0);
-    let _ = writeln!(
+    let _ = write!(
         out,
-        "<td class=\"num\">{}</td><td>{}</td><td class=\"num\" data-v=\"{}\">{}</td>\
-         <td class=\"num\" data-v=\"{}\">{}</td><td>{}</td></tr>",
+        "<td class=\"num\" data-v=\"{}\">{}</td><td>{}</td><td class=\"num\" data-v=\"{}\">{}</td>\
+         <td class=\"num\" data-v=\"{}\">{}</td><td>{}</td>",
+        first(&|pair| pair.difference.map(|difference| difference.value)),
         each(&|pair| or(pair.difference.map(|d| signed(&scale.apply(&d), &scale.unit)))),
         ratios(&row.pairs, names),
         first(&|pair| pair.ratio.map(|ratio| ratio.value)),
@@ -240,12 +282,11 @@ fn push_trend(out: &mut String, trend: &Trend, names: &[String]) {
         out,
         "<section class=\"table-part\" id=\"figures\">\n<h2>Figures over time</h2>\n<p class=\"dim\">{} to \
          {}: means with 95 % intervals, each figure on its own scale. A line marks where the level \
-         changed, claimed at {} for all figures together.</p>\n<div class=\"wide\"><table>\
+         changed.</p>\n{FILTER}<div class=\"wide\"><table>\
          <thead><tr><th scope=\"col\">figure</th><th scope=\"col\">unit</th>\
          <th scope=\"col\">over time</th><th scope=\"col\">changed at</th></tr></thead><tbody>\n",
         text(names.first().map_or("-", String::as_str)),
         text(names.last().map_or("-", String::as_str)),
-        number::percent(trend.alpha, 0),
     );
     let emulated = trend.files.iter().any(|file| file.emulator.is_some());
     for row in &trend.rows {

@@ -7,7 +7,7 @@ use pmuscope_profile::export::{Event, FunctionRow, Source, functions};
 use crate::markup::text;
 use crate::number::{count, fixed, percent};
 
-use super::{chip, number_cell, share_cell};
+use super::{FILTER, chip, number_cell, share_cell};
 
 /// The largest rows; what is left out has a line of its own, so that shares add up.
 pub(super) fn push(out: &mut String, source: &Source<'_>, event: &Event, at: usize, most: usize) {
@@ -20,9 +20,7 @@ pub(super) fn push(out: &mut String, source: &Source<'_>, event: &Event, at: usi
     let _ = write!(
         out,
         "<section class=\"table-part\" id=\"functions-{at}\">\n<h2>Functions</h2>\n<p class=\"dim\">{}</p>\n\
-         <div class=\"tools\" hidden><input type=\"search\" class=\"filter\" placeholder=\"Filter rows\" \
-         aria-label=\"Filter rows\"> <output class=\"shown\"></output></div>\n\
-         <div class=\"wide\"><table class=\"sortable functions\">\n<thead><tr>",
+         {FILTER}<div class=\"wide\"><table class=\"sortable functions\">\n<thead><tr>",
         explanation(chains, event.with_lost(0.0).is_some())
     );
     let share = if chains { "self" } else { "share" };

@@ -128,7 +128,7 @@ fn push_map(out: &mut String, map: &Map) {
 fn push_table(out: &mut String, map: &Map) {
     let all: u64 = map.cells.iter().flatten().sum();
     out.push_str(
-        "<details><summary>Samples of each CPU</summary><table class=\"sortable\"><thead><tr>\
+        "<details><summary>Samples of each CPU</summary><div class=\"wide\"><table class=\"sortable\"><thead><tr>\
          <th scope=\"col\" class=\"num\">CPU</th><th scope=\"col\" class=\"num\">samples</th>\
          <th scope=\"col\" class=\"num\">share</th><th scope=\"col\" class=\"num\">busiest at</th>\
          <th scope=\"col\" class=\"num\">blocks without samples</th>\
@@ -154,5 +154,5 @@ fn push_table(out: &mut String, map: &Map) {
             super::number_cell(with_losses as u64),
         );
     }
-    out.push_str("</tbody></table></details>\n");
+    out.push_str("</tbody></table></div></details>\n");
 }

@@ -1,5 +1,5 @@
-// Sorts and filters the tables, tells the numbers behind the map of CPUs. Without it all of them can
-// be read as they are.
+// Sorts and filters the tables, tells the numbers behind heat maps; all by keys, too. Without it all of
+// them can be read as they are.
 (() => {
   'use strict';
 
@@ -13,10 +13,11 @@
     const heads = [...table.tHead.rows[0].cells];
     const body = table.tBodies[0];
     heads.forEach((head, at) => {
+      if (head.classList.contains('fixed')) return;
       const button = document.createElement('button');
       button.type = 'button';
-      button.textContent = head.textContent;
-      head.replaceChildren(button);
+      button.append(...head.childNodes);
+      head.append(button);
       button.addEventListener('click', () => {
         const was = head.getAttribute('aria-sort');
         // Numbers from the largest, names from A.
@@ -36,6 +37,8 @@
     if (!input) continue;
     const shown = part.querySelector('.shown');
     const rows = [...part.querySelector('tbody').rows].map((row) => [row, row.textContent.toLowerCase()]);
+    // Shares stand in the first column, where there are any.
+    const shares = rows.length > 0 && rows[0][0].cells[0].classList.contains('bar');
     part.querySelector('.tools').hidden = false;
     input.addEventListener('input', () => {
       const wanted = input.value.trim().toLowerCase();
@@ -45,9 +48,26 @@
         row.hidden = !fits;
         if (fits) { share += +row.cells[0].dataset.v; number += 1; }
       }
-      shown.textContent = wanted === '' ? ''
-        : `${(share * 100).toFixed(2)} % in ${number} ${number === 1 ? 'row' : 'rows'}`;
+      const found = `${number} ${number === 1 ? 'row' : 'rows'}`;
+      shown.textContent = wanted === '' ? '' : shares ? `${(share * 100).toFixed(2)} % in ${found}` : found;
     });
+  }
+
+  // A slash goes to the field that filters or searches what is in sight, else to the first.
+  document.addEventListener('keydown', (key) => {
+    if (key.key !== '/' || key.ctrlKey || key.altKey || key.metaKey || key.target.matches('input')) return;
+    const fields = [...document.querySelectorAll('input[type=search]')].filter((one) => one.offsetParent);
+    const part = (field) => field.closest('section').getBoundingClientRect();
+    const field = fields.find((one) => part(one).bottom > innerHeight / 3) || fields[0];
+    if (!field) return;
+    key.preventDefault();
+    field.focus();
+    field.select();
+  });
+
+  // What is wider or higher than its box can be scrolled by keys if something in it can have the focus.
+  for (const box of document.querySelectorAll('.wide, .picture')) {
+    if (!box.querySelector('button, a, summary, [tabindex]')) box.tabIndex = 0;
   }
 
   // A function of the table is looked for in the flame graph beside it.
@@ -58,17 +78,29 @@
       event.dispatchEvent(new CustomEvent('flame-search', { bubbles: true, detail: cell.textContent }));
       flame.scrollIntoView({ block: 'start' });
     };
-    for (const row of table.tBodies[0].rows) {
-      const cell = row.cells[row.cells.length - 1];
-      cell.tabIndex = 0;
+    // One stop for the Tab key; arrows go from row to row.
+    const cells = () => [...table.tBodies[0].rows].filter((row) => !row.hidden).map((row) => row.cells[row.cells.length - 1]);
+    cells().forEach((cell, at) => {
+      cell.tabIndex = at ? -1 : 0;
       cell.title = 'Find in the flame graph';
-    }
+    });
+    const go = (from, by) => {
+      const all = cells();
+      const to = all[all.indexOf(from) + by];
+      if (!to) return;
+      for (const cell of table.querySelectorAll('td.name[tabindex="0"]')) cell.tabIndex = -1;
+      to.tabIndex = 0;
+      to.focus();
+    };
     table.addEventListener('click', (click) => {
       const cell = click.target.closest('td.name');
       if (cell && !String(getSelection())) find(cell);
     });
     table.addEventListener('keydown', (key) => {
-      if (key.key === 'Enter' && key.target.matches('td.name')) find(key.target);
+      if (!key.target.matches('td.name')) return;
+      const by = { ArrowDown: 1, ArrowUp: -1 }[key.key];
+      if (key.key === 'Enter') find(key.target);
+      else if (by) { go(key.target, by); key.preventDefault(); }
     });
   }
 
@@ -79,15 +111,39 @@
     const map = part.querySelector('.map');
     const detail = part.querySelector('.detail');
     const seconds = (at) => (at * data.column_s).toFixed(data.column_s < 0.01 ? 4 : 3);
-    map.addEventListener('mousemove', (move) => {
-      const area = map.getBoundingClientRect();
-      const clamp = (at, of) => Math.max(0, Math.min(of - 1, Math.floor(at * of)));
-      const row = clamp((move.clientY - area.top) / area.height, data.rows.length);
-      const column = clamp((move.clientX - area.left) / area.width, data.values[row].length);
+    const tell = (row, column) => {
       const marked = data.marks && data.marks[row][column];
       detail.textContent = `${data.row} ${data.rows[row]}, ${seconds(column)} s to ${seconds(column + 1)} s: `
         + `${data.values[row][column]} ${data.unit}`
         + (marked ? `, ${marked} ${data.mark}` : '');
+    };
+    const clamp = (at, of) => Math.max(0, Math.min(of - 1, at));
+    map.addEventListener('mousemove', (move) => {
+      const area = map.getBoundingClientRect();
+      const row = clamp(Math.floor((move.clientY - area.top) / area.height * data.rows.length), data.rows.length);
+      const columns = data.values[row].length;
+      tell(row, clamp(Math.floor((move.clientX - area.left) / area.width * columns), columns));
+    });
+    // By keys: a frame goes from cell to cell.
+    let row = 0, column = 0;
+    const cursor = document.createElementNS(map.namespaceURI, 'rect');
+    for (const [name, value] of [['class', 'cursor'], ['width', 1], ['height', 1]]) cursor.setAttribute(name, value);
+    const show = () => {
+      cursor.setAttribute('x', column);
+      cursor.setAttribute('y', row);
+      map.append(cursor);
+      tell(row, column);
+    };
+    map.tabIndex = 0;
+    map.addEventListener('focus', show);
+    map.addEventListener('blur', () => cursor.remove());
+    map.addEventListener('keydown', (key) => {
+      const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[key.key];
+      if (!step) return;
+      key.preventDefault();
+      row = clamp(row + step[0], data.rows.length);
+      column = clamp(column + step[1], data.values[row].length);
+      show();
     });
   }
 })();

@@ -21,7 +21,7 @@ fn summary() -> Summary {
 }
 
 fn page(made: &Made, limits: PageLimits) -> String {
-    html_page(&made.source(), &summary(), limits)
+    html_page(&made.source(), &summary(), limits, "abc<1>")
 }
 
 /// Cells of each row of the table of functions.

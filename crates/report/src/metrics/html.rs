@@ -8,43 +8,40 @@ use pmuscope_profile::windows::Row;
 
 use super::text::{kind, notes, offsets};
 use super::tints::{Tints, value};
-use super::{MetricsView, by_word, causes, module, name};
-use crate::flame::{Flame, Legend, svg};
-use crate::html::{close_page, number_cell, open_page, push_head, share_cell};
+use super::{METRICS_SCHEMA, MetricsView, by_word, causes, module, name};
+use crate::flame::Flame;
+use crate::html::{FILTER, Frame, number_cell, push_contents, push_flame, push_legend, share_cell};
 use crate::markup::text;
-use crate::number::{count, duration, percent};
+use crate::number::{count, counted, duration, percent};
 use crate::{Fact, Note, Summary};
 
-/// The page; `flame` is a picture in the colours of `tints`, where rows are of functions.
+/// The page; `flame` is a picture in the colours of `tints`, where rows are of functions;
+/// `commit` is what the program was built from.
 #[must_use]
 pub fn metrics_page(
     view: &MetricsView<'_>,
     tints: Option<&Tints<'_>>,
     flame: Option<&Flame>,
+    commit: &str,
 ) -> String {
-    let mut out = String::new();
-    let summary = summary(view);
-    open_page(&mut out, &summary.title);
-    push_head(&mut out, &summary);
-    out.push_str("<main>\n<article class=\"event\" id=\"event-0\">\n<nav aria-label=\"Parts\">");
-    let parts = [
-        Some(("functions", "Metrics")),
-        flame.map(|_| ("flame", "Flame graph")),
-        Some(("causes", "Windows that do not count")),
-    ];
-    for (id, name) in parts.into_iter().flatten() {
-        // Writing to a String does not fail, here and below.
-        let _ = write!(out, "<a href=\"#{id}-0\">{name}</a>");
-    }
-    out.push_str("</nav>\n");
-    push_table(&mut out, view, tints, flame.is_some());
-    if let Some(flame) = flame {
-        push_flame(&mut out, flame);
-    }
-    push_causes(&mut out, view);
-    out.push_str("</article>\n</main>\n");
-    close_page(&mut out);
-    out
+    Frame { schema: METRICS_SCHEMA, commit }.page(&summary(view), |out| {
+        out.push_str("<article class=\"event\" id=\"event-0\">\n");
+        let parts = [
+            Some(("functions-0", "Metrics")),
+            flame.map(|_| ("flame-0", "Flame graph")),
+            Some(("causes-0", "Windows that do not count")),
+        ];
+        push_contents(out, parts.into_iter().flatten().map(|(id, name)| (id.to_owned(), name)));
+        push_table(out, view, tints, flame.is_some());
+        if let Some(flame) = flame {
+            let legend = flame.legend();
+            push_flame(out, flame, (0, "metrics"), shape(flame), |out| {
+                legend.into_iter().for_each(|legend| push_legend(out, legend));
+            });
+        }
+        push_causes(out, view);
+        out.push_str("</article>\n");
+    })
 }
 
 /// The head: what was recorded, and how much of it counts.
@@ -115,9 +112,7 @@ fn push_table(
     }
     let _ = write!(
         out,
-        "<div class=\"tools\" hidden><input type=\"search\" class=\"filter\" placeholder=\"Filter rows\" \
-         aria-label=\"Filter rows\"> <output class=\"shown\"></output></div>\n\
-         <div class=\"wide\"><table class=\"{class}\">\n<thead><tr>\
+        "{FILTER}<div class=\"wide\"><table class=\"{class}\">\n<thead><tr>\
          <th scope=\"col\" class=\"num\" aria-sort=\"descending\">share</th>\
          <th scope=\"col\" class=\"num\">windows</th>"
     );
@@ -142,7 +137,7 @@ fn push_table(
         push_row(out, view, tints, row, cells, [module, &name(view.windows, &row.key)]);
     }
     out.push_str("</tbody>\n<tfoot>");
-    let all = format!("all {} rows", count(view.windows.rows.len() as u64));
+    let all = format!("all {}", counted(view.windows.rows.len() as u64, "row"));
     push_row(out, view, None, &view.windows.total, &view.total, ["", &all]);
     out.push_str("</tfoot>\n</table></div>\n");
     if view.left_out > 0 {
@@ -183,38 +178,15 @@ fn push_row(
     );
 }
 
-fn push_legend(out: &mut String, legend: &Legend) {
-    let _ = write!(out, "<ul class=\"legend\"><li>{}</li>", text(&legend.title));
-    for (colour, values) in &legend.steps {
-        let _ = write!(out, "<li><i style=\"background:{colour}\"></i> {}</li>", text(values));
-    }
-    out.push_str("</ul>\n");
-}
-
-fn push_flame(out: &mut String, flame: &Flame) {
-    let shape = if flame.is_flat() {
+/// What stands where in the flame graph.
+fn shape(flame: &Flame) -> &'static str {
+    if flame.is_flat() {
         "The recording has no call chains, so functions stand below their modules; the width is the \
          share of windows"
     } else {
         "Callers on top, what they call below; the width is the share of samples that begin windows, \
          the colour that of windows that end in the function itself, whoever called it"
-    };
-    let _ = write!(
-        out,
-        "<section class=\"flame-part\" id=\"flame-0\">\n<h2>Flame graph</h2>\n<p class=\"dim\">{shape}. A \
-         click or Enter zooms in, Escape goes back, arrows walk.</p>\n{}\n",
-        svg::tools("")
-    );
-    if let Some(legend) = flame.legend() {
-        push_legend(out, legend);
     }
-    out.push_str("<div class=\"picture\">\n");
-    svg::graph_svg(out, flame, "metrics");
-    out.push_str("</div>\n<p class=\"detail mono\" aria-live=\"polite\"></p>\n");
-    if let Some(note) = flame.note() {
-        let _ = writeln!(out, "<p class=\"dim\">{}</p>", text(&note));
-    }
-    out.push_str("</section>\n");
 }
 
 /// Why windows do not count.
@@ -223,7 +195,7 @@ fn push_causes(out: &mut String, view: &MetricsView<'_>) {
     let all = total.windows().max(1) as f64;
     out.push_str(
         "<section id=\"causes-0\">\n<h2>Windows that do not count</h2>\n<p class=\"dim\">By the first \
-         test they failed; shares of all windows.</p>\n<table><tbody>\n",
+         test they failed; shares of all windows.</p>\n<div class=\"wide\"><table class=\"causes\"><tbody>\n",
     );
     for (cause, number) in causes(total) {
         let _ = writeln!(
@@ -237,5 +209,5 @@ fn push_causes(out: &mut String, view: &MetricsView<'_>) {
     if causes(total).is_empty() {
         out.push_str("<tr><td class=\"dim\">All of them count.</td></tr>\n");
     }
-    out.push_str("</tbody></table>\n</section>\n");
+    out.push_str("</tbody></table></div>\n</section>\n");
 }

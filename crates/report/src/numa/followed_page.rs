@@ -5,37 +5,39 @@ use std::fmt::Write as _;
 use pmuscope_numa::timeline::Look;
 
 use super::followed::Followed;
+use super::{FOLLOWED_SCHEMA, MIB};
 use crate::Note;
-use crate::html::{Cells, Fact, Grid, Summary, close_page, open_page, push_head};
+use crate::html::{Cells, FILTER, Fact, Frame, Grid, Summary, push_contents};
 use crate::markup::text;
 use crate::number::{duration, fixed, percent, significant};
 
 /// More columns than a screen has points to tell apart: neighbours share one.
 const MOST_COLUMNS: usize = 600;
-use super::MIB;
 
-/// The page.
+/// The page; `commit` is what the program was built from.
 #[must_use]
-pub fn followed_page(followed: &Followed<'_>, command: &str) -> String {
-    let mut out = String::new();
-    open_page(&mut out, "numa show");
-    push_head(&mut out, &summary(followed, command));
-    out.push_str("<main>\n");
+pub fn followed_page(followed: &Followed<'_>, command: &str, commit: &str) -> String {
     let columns = columns(followed.looks);
     let column_s = followed.seconds / columns.len().max(1) as f64;
     let bytes: Vec<Vec<u64>> = rows(followed, &columns, |look, node| {
         look.bytes().get(node).map_or(0, |bytes| bytes.round() as u64 / 1024)
     });
-    push_map(&mut out, followed, "Memory by node", ("KiB", &bytes), column_s);
     let threads = rows(followed, &columns, |look, node| {
         look.threads().get(node).map_or(0, |&threads| u64::from(threads))
     });
-    push_map(&mut out, followed, "Threads by node", ("threads", &threads), column_s);
-    push_looks(&mut out, followed);
-    push_processes(&mut out, followed);
-    out.push_str("</main>\n");
-    close_page(&mut out);
-    out
+    let parts = [
+        ("memory", "Memory by node"),
+        ("threads", "Threads by node"),
+        ("looks", "Looks"),
+        ("processes", "Processes"),
+    ];
+    Frame { schema: FOLLOWED_SCHEMA, commit }.page(&summary(followed, command), |out| {
+        push_contents(out, parts.map(|(id, name)| (id.to_owned(), name)));
+        push_map(out, followed, parts[0], ("KiB", &bytes), column_s);
+        push_map(out, followed, parts[1], ("threads", &threads), column_s);
+        push_looks(out, followed);
+        push_processes(out, followed);
+    })
 }
 
 fn summary(followed: &Followed<'_>, command: &str) -> Summary {
@@ -93,7 +95,7 @@ fn rows(
 fn push_map(
     out: &mut String,
     followed: &Followed<'_>,
-    title: &str,
+    (id, title): (&str, &str),
     (unit, values): (&str, &[Vec<u64>]),
     column_s: f64,
 ) {
@@ -101,7 +103,7 @@ fn push_map(
     // Writing to a String does not fail, here and below.
     let _ = writeln!(
         out,
-        "<section class=\"heat-part\">\n<h2>{title}</h2>\n<p class=\"dim\">The strongest shade is {} {unit}.</p>",
+        "<section class=\"heat-part\" id=\"{id}\">\n<h2>{title}</h2>\n<p class=\"dim\">The strongest shade: {} {unit}.</p>",
         crate::number::count(most)
     );
     let told = format!("{title} over time; the table below has the numbers");
@@ -121,7 +123,7 @@ fn push_map(
 
 fn push_looks(out: &mut String, followed: &Followed<'_>) {
     out.push_str(
-        "<section class=\"table-part\">\n<h2>Looks</h2>\n<details><summary>All of them</summary>\
+        "<section class=\"table-part\" id=\"looks\">\n<h2>Looks</h2>\n<details><summary>All of them</summary>\
          <div class=\"wide\"><table class=\"sortable\"><thead><tr>\
          <th scope=\"col\" class=\"num\" aria-sort=\"ascending\">time s</th>\
          <th scope=\"col\" class=\"num\">locality</th><th scope=\"col\" class=\"num\">± 95 %</th>",
@@ -147,8 +149,9 @@ fn push_looks(out: &mut String, followed: &Followed<'_>) {
 }
 
 fn push_processes(out: &mut String, followed: &Followed<'_>) {
-    out.push_str(
-        "<section class=\"table-part\">\n<h2>Processes</h2>\n<div class=\"wide\"><table class=\"sortable\"><thead><tr>\
+    let _ = write!(
+        out,
+        "<section class=\"table-part\" id=\"processes\">\n<h2>Processes</h2>\n{FILTER}<div class=\"wide\"><table class=\"sortable\"><thead><tr>\
          <th scope=\"col\" class=\"num\">process</th><th scope=\"col\">command</th>\
          <th scope=\"col\" class=\"num\">MiB</th><th scope=\"col\" class=\"num\">locality, first</th>\
          <th scope=\"col\" class=\"num\">last</th></tr></thead>\n<tbody>\n",

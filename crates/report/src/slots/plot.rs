@@ -3,11 +3,11 @@
 
 use std::fmt::Write as _;
 
-use pmuscope_measure::{Estimated, RunFile};
+use pmuscope_measure::{Estimated, RunFile, SCHEMA};
 
 use super::{CASES, TITLE, accounts, how, slots_text};
 use crate::capture::scaled;
-use crate::html::{close_page, open_page};
+use crate::html::{Fact, Frame, PALETTE, Summary};
 use crate::markup::text;
 use crate::number;
 use crate::runs::{distinct, time_per_unit, value};
@@ -29,34 +29,46 @@ const COLOURS: usize = 5;
 /// A picture of its own.
 #[must_use]
 pub fn slots_svg(file: &RunFile) -> String {
+    draw(file, PALETTE)
+}
+
+/// The picture with this style before its own.
+fn draw(file: &RunFile, style: &str) -> String {
     let growth = Growth::of(file);
     let (width, height) = growth.size();
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"growth\" viewBox=\"0 0 {width} {height}\" \
          width=\"{width}\" font-family=\"system-ui,sans-serif\" font-size=\"12\">\n\
-         <style>\n{}</style>\n{}</svg>\n",
+         <style>\n{style}{}</style>\n{}</svg>\n",
         include_str!("plot.css"),
         growth.inside()
     )
 }
 
-/// A page: the picture, and the tables.
+/// A page: the picture, and the tables; `commit` is what the program was built from.
 #[must_use]
-pub fn slots_page(file: &RunFile) -> String {
-    let mut out = String::new();
-    open_page(&mut out, "bench slots");
+pub fn slots_page(file: &RunFile, commit: &str) -> String {
+    let fact = |name, value: String, detail| Fact { name, value, detail, warning: false };
+    let runs = fact("Runs", number::count(file.runs.len() as u64), how(file));
+    let summary = Summary {
+        title: "bench slots".to_owned(),
+        facts: vec![runs, fact("Duration", number::duration(file.duration_s), String::new())],
+        notes: Vec::new(),
+        command: file.command.join(" "),
+    };
     // Line by line: what could act on a reader is escaped, line feeds are ours.
     let tables = slots_text(file, &Style::PLAIN);
     let tables: Vec<String> = tables.lines().map(|line| text(line).into_owned()).collect();
-    // Writing to a String does not fail, here and below.
-    let _ = write!(
-        out,
-        "<main>\n<div class=\"wide\">{}</div>\n<div class=\"wide\"><pre>{}</pre></div>\n</main>\n",
-        slots_svg(file),
-        tables.join("\n")
-    );
-    close_page(&mut out);
-    out
+    Frame { schema: SCHEMA, commit }.page(&summary, |out| {
+        // Writing to a String does not fail.
+        let _ = write!(
+            out,
+            "<section class=\"wide\">\n<h2>Growth</h2>\n{}</section>\n\
+             <section>\n<h2>Tables</h2>\n<div class=\"wide\"><pre>{}</pre></div>\n</section>\n",
+            draw(file, ""),
+            tables.join("\n")
+        );
+    })
 }
 
 /// A point: number of CPUs, nanoseconds.
@@ -319,7 +331,7 @@ mod tests {
 
     #[test]
     fn a_page_has_the_picture_and_the_tables_and_asks_nothing_of_the_network() {
-        let page = slots_page(&file(0));
+        let page = slots_page(&file(0), "abc");
         assert!(page.contains("<svg") && page.contains("from the first row to the last"));
         assert!(!page.contains("src=") && !page.contains("href=\"http"));
     }

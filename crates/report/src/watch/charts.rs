@@ -54,7 +54,7 @@ impl Plot {
                 WIDTH - RIGHT,
                 LEFT - 6.0,
                 y + 4.0,
-                significant(value, 3)
+                mark_text(value)
             );
         }
         for mark in 0..=MARKS {
@@ -74,6 +74,13 @@ impl Plot {
         }
         out.push('\n');
     }
+}
+
+/// A value beside its mark: by its power of ten where all digits have no room.
+fn mark_text(value: f64) -> String {
+    const ROOM: usize = 11;
+    let text = significant(value, 3);
+    if text.chars().count() > ROOM { format!("{value:.2e}") } else { text }
 }
 
 /// The last moment of a picture; `None` where there is no time.
@@ -138,4 +145,15 @@ pub(super) fn values(view: &WatchView<'_>, hits: &TargetHits) -> Option<String> 
     }
     let _ = write!(out, "<path class=\"dots\" d=\"{dots}\"/>\n</svg>\n");
     Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_have_room() {
+        let texts = [0.0, 11_700.0, 123_456_789.0, 1.8e19, -9.2e18].map(mark_text);
+        assert_eq!(texts, ["0", "11,700", "123,000,000", "1.80e19", "-9.20e18"]);
+    }
 }

@@ -9,34 +9,34 @@ use super::words::{
     about, accesses, consequence, estimate, known, of_all, percents, place, plural, rate, share,
     subject, value, verdict, word, written,
 };
-use super::{WatchView, charts, text::evidence, text::is_frequent};
-use crate::html::{Fact, Summary, close_page, number_cell, open_page, push_head, share_cell};
+use super::{WATCH_SCHEMA, WatchView, charts, text::evidence, text::is_frequent};
+use crate::html::{FILTER, Fact, Frame, Summary, number_cell, push_contents, share_cell};
 use crate::markup::text;
 use crate::number::{count, duration, exact, fixed, interval, significant};
 
 /// The strongest shade, percent: text stays readable on it, on light and on dark paper.
 const STRONGEST: f64 = 45.0;
 
-/// The page.
+/// The page; `commit` is what the program was built from.
 #[must_use]
-pub fn watch_page(view: &WatchView<'_>) -> String {
-    let mut out = String::new();
-    let title = title(view);
-    open_page(&mut out, &title);
-    let _ = write!(out, "<style>\n{}</style>\n", include_str!("watch.css"));
-    push_head(&mut out, &summary(view, title));
-    out.push_str("<main>\n");
-    push_contents(&mut out, view);
-    push_targets(&mut out, view);
-    for (at, (target, hits)) in view.targets().enumerate() {
-        push_target(&mut out, view, at, target, hits);
-    }
-    if !view.hits.lines.is_empty() {
-        push_lines(&mut out, view);
-    }
-    out.push_str("</main>\n");
-    close_page(&mut out);
-    out
+pub fn watch_page(view: &WatchView<'_>, commit: &str) -> String {
+    Frame { schema: WATCH_SCHEMA, commit }.page(&summary(view), |out| {
+        let names: Vec<(String, &str)> = view
+            .targets()
+            .enumerate()
+            .map(|(at, (target, _))| (format!("target-{at}"), &*target.name))
+            .collect();
+        let lines = (!view.hits.lines.is_empty()).then(|| ("lines".to_owned(), "Cache lines"));
+        let first = ("targets".to_owned(), "Targets");
+        push_contents(out, std::iter::once(first).chain(names).chain(lines));
+        push_targets(out, view);
+        for (at, (target, hits)) in view.targets().enumerate() {
+            push_target(out, view, at, target, hits);
+        }
+        if !view.hits.lines.is_empty() {
+            push_lines(out, view);
+        }
+    })
 }
 
 fn fact(name: &'static str, value: String, detail: String) -> Fact {
@@ -48,7 +48,7 @@ fn title(view: &WatchView<'_>) -> String {
     view.file.map_or_else(|| subject(&view.hits.info), str::to_owned)
 }
 
-fn summary(view: &WatchView<'_>, title: String) -> Summary {
+fn summary(view: &WatchView<'_>) -> Summary {
     let (hits, info) = (view.hits, &view.hits.info);
     let all = hits.targets.iter().fold(0_u64, |sum, one| sum.saturating_add(one.hits));
     let scope = view.recording().map_or("", |info| &info.scope);
@@ -96,29 +96,20 @@ fn summary(view: &WatchView<'_>, title: String) -> Summary {
     }
     let told = view.recording().map(|info| &info.command).filter(|command| !command.is_empty());
     Summary {
-        title,
+        title: title(view),
         facts,
         notes: view.notes(),
         command: told.unwrap_or(&hits.metadata.command).join(" "),
     }
 }
 
-fn push_contents(out: &mut String, view: &WatchView<'_>) {
-    out.push_str("<nav aria-label=\"Parts\"><a href=\"#targets\">Targets</a>");
-    for (at, (target, _)) in view.targets().enumerate() {
-        let _ = write!(out, "<a href=\"#target-{at}\">{}</a>", text(&target.name));
-    }
-    if !view.hits.lines.is_empty() {
-        out.push_str("<a href=\"#lines\">Cache lines</a>");
-    }
-    out.push_str("</nav>\n");
-}
-
 fn push_targets(out: &mut String, view: &WatchView<'_>) {
-    out.push_str(
+    // Writing to a String does not fail, here and below.
+    let _ = write!(
+        out,
         "<section class=\"table-part\" id=\"targets\">\n<h2>Targets</h2>\n<p class=\"dim\">Hits while points \
          were armed; ± is the 95 % interval, ~ an estimate, ≥ what records alone tell.</p>\n\
-         <div class=\"wide\"><table class=\"sortable\"><thead><tr>\
+         {FILTER}<div class=\"wide\"><table class=\"sortable\"><thead><tr>\
          <th scope=\"col\" class=\"num\" aria-sort=\"descending\">hits</th>\
          <th scope=\"col\" class=\"num\">all the time</th><th scope=\"col\" class=\"num\">per s</th>\
          <th scope=\"col\" class=\"num\">changed</th><th scope=\"col\" class=\"num\">old + 1</th>\
@@ -179,13 +170,14 @@ fn push_target(
     }
     push_matrix(out, view, hits);
     if let Some(picture) = charts::rates(hits) {
-        let _ = write!(out, "<h3>Hits per second</h3>\n{picture}");
+        let _ = write!(out, "<h3>Hits per second</h3>\n<div class=\"wide\">{picture}</div>\n");
     }
     if let Some(picture) = charts::values(view, hits) {
         let _ = write!(
             out,
             "<h3>Values</h3>\n<p class=\"dim\">Band: from the smallest to the largest of a block of time; \
-             line: their median; dots: single hits.</p>\n{picture}"
+             line: their median; dots: single hits.</p>\n\
+             <div class=\"wide\">{picture}</div>\n"
         );
     }
     push_frequent(out, view, hits);
@@ -313,12 +305,12 @@ fn push_rows<K>(
     let _ = write!(
         out,
         "<section>\n<h3>{title}</h3>\n<p class=\"dim\">{distinct}, in {} hits{short}.</p>\n\
-         <table><tbody>\n",
+         <div class=\"wide\"><table><tbody>\n",
         count(of.total)
     );
     if !rows.iter().any(|row| is_frequent(row.1, of.total)) {
         out.push_str(
-            "<tr><td class=\"dim\">None has 1 % of them.</td></tr>\n</tbody></table>\n</section>\n",
+            "<tr><td class=\"dim\">None has 1 % of them.</td></tr>\n</tbody></table></div>\n</section>\n",
         );
         return;
     }
@@ -343,7 +335,7 @@ fn push_rows<K>(
             number_cell(others)
         );
     }
-    out.push_str("</tbody></table>\n</section>\n");
+    out.push_str("</tbody></table></div>\n</section>\n");
 }
 
 fn push_history(out: &mut String, view: &WatchView<'_>, hits: &TargetHits) {

@@ -291,7 +291,7 @@ fn names_act_on_nobody() {
     let view = WatchView::new(&hits, Some(HOSTILE), WatchLimits::PAGE);
     let text = watch_text(&view, &Style::PLAIN);
     assert!(!text.contains('\u{1b}') && text.contains("<b>\\x1b[31m"), "{text}");
-    let page = watch_page(&view);
+    let page = watch_page(&view, "abc");
     assert!(!page.contains('\u{1b}') && !page.contains("<b>"), "{page}");
     assert!(page.contains("&lt;b&gt;\\x1b[31m&quot;x&quot;&amp;&#39;"), "{page}");
     let json = crate::to_json(&WatchReport::new(&view)).unwrap();
@@ -332,7 +332,7 @@ fn pages_have_pictures_and_tables_of_all() {
         (line(), &["id=\"lines\"", "false sharing", "+40–47", "~1,000"][..]),
     ] {
         let hits = read(&recording);
-        let page = watch_page(&WatchView::new(&hits, Some("watch.data"), WatchLimits::PAGE));
+        let page = watch_page(&WatchView::new(&hits, Some("watch.data"), WatchLimits::PAGE), "abc");
         for expected in wanted {
             assert!(page.contains(expected), "{expected}: {page}");
         }

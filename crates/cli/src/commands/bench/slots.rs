@@ -109,8 +109,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
 type Draw = fn(&RunFile) -> String;
 
 /// Ends of file names.
-const ENDINGS: [(&str, Draw); 3] =
-    [(".svg", slots_svg), (".html", slots_page), (".htm", slots_page)];
+const ENDINGS: [(&str, Draw); 3] = [(".svg", slots_svg), (".html", page), (".htm", page)];
+
+fn page(file: &RunFile) -> String {
+    slots_page(file, crate::version::COMMIT)
+}
 
 /// What the name of the file asks for.
 fn drawing(path: &Path) -> anyhow::Result<Draw> {

@@ -19,6 +19,7 @@ use crate::commands::answer::{Begun, command_line};
 use crate::commands::program::{self, not_started};
 use crate::commands::{doctor, output};
 use crate::exit::{Exit, beside_command, failure};
+use crate::version::COMMIT;
 use crate::{signals, terminal};
 
 /// Seconds that processes which run already are followed, unless told otherwise.
@@ -264,7 +265,7 @@ fn tell(
         Format::Json => {
             begun.json(FOLLOWED_SCHEMA, Some(&doctor::facts()?), &seen.exit, &followed)?
         }
-        Format::Html => followed_page(&followed, &command_line().join(" ")),
+        Format::Html => followed_page(&followed, &command_line().join(" "), COMMIT),
     };
     output.write(output::Format::Text, |out| out.write_all(text.as_bytes()))?;
     Ok(seen.exit)
