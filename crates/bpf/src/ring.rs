@@ -47,12 +47,12 @@ impl RingBuffer {
         let mut at = self.pages.consumer().load(Ordering::Relaxed);
         let mut records = 0;
         loop {
-            let end = self.pages.producer().load(Ordering::Acquire);
+            let end = self.pages.produced();
             if at == end {
                 return records;
             }
             while at < end {
-                let word = self.pages.header(at).load(Ordering::Acquire);
+                let word = self.pages.header(at);
                 if word & BUSY != 0 {
                     return records;
                 }

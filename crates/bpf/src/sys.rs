@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use crate::error::BpfError;
 
@@ -187,17 +187,26 @@ impl RingPages {
         unsafe { AtomicU64::from_ptr(self.consumer.as_ptr().cast()) }
     }
 
-    /// Bytes produced since the start. To be read only: the page is mapped so.
-    pub(crate) fn producer(&self) -> &AtomicU64 {
-        // SAFETY: the first word of the producer's page, mapped for as long as `self`; callers only load.
-        unsafe { AtomicU64::from_ptr(self.producer.as_ptr().cast()) }
+    /// Bytes produced since the start. What lies before is visible after this.
+    pub(crate) fn produced(&self) -> u64 {
+        // SAFETY: the first word of the producer's page, mapped for as long as `self`. It is mapped for
+        // reading only, where no other loads than relaxed ones are defined.
+        let word = unsafe { AtomicU64::from_ptr(self.producer.as_ptr().cast()) };
+        let bytes = word.load(Ordering::Relaxed);
+        fence(Ordering::Acquire);
+        bytes
     }
 
-    /// The first word of the header at position `at`, a multiple of 8. To be read only.
-    pub(crate) fn header(&self, at: u64) -> &AtomicU32 {
+    /// The first word of the header at position `at`, a multiple of 8. The record that it says is there is
+    /// visible after this.
+    pub(crate) fn header(&self, at: u64) -> u32 {
         let offset = at as usize & (self.data - 1) & !7;
-        // SAFETY: inside the data, which begins a page behind the producer's; callers only load.
-        unsafe { AtomicU32::from_ptr(self.producer.as_ptr().add(self.page + offset).cast()) }
+        // SAFETY: inside the data, which begins a page behind the producer's; else as above.
+        let word =
+            unsafe { AtomicU32::from_ptr(self.producer.as_ptr().add(self.page + offset).cast()) };
+        let header = word.load(Ordering::Relaxed);
+        fence(Ordering::Acquire);
+        header
     }
 
     /// `bytes` of a record at position `at`. The caller has seen that it is not BUSY and has not moved

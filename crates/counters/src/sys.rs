@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use pmuscope_abi::{ATTR_SIZE_VER8, OpenFlags, mmap_page};
 
@@ -125,7 +125,10 @@ impl RingMemory {
 
     /// Bytes the kernel has published since the start. What lies before is visible after this load.
     pub(crate) fn head(&self) -> u64 {
-        self.control(mmap_page::DATA_HEAD).load(Ordering::Acquire)
+        // The page may be mapped for reading only, where no other loads than relaxed ones are defined.
+        let head = self.control(mmap_page::DATA_HEAD).load(Ordering::Relaxed);
+        fence(Ordering::Acquire);
+        head
     }
 
     /// Gives everything before `tail` back to the kernel. Loads before this store are done.
@@ -167,7 +170,7 @@ impl RingMemory {
                 unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(self.page + at).cast()) };
             bytes.extend_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
         }
-        std::sync::atomic::fence(Ordering::Acquire);
+        fence(Ordering::Acquire);
         bytes
     }
 
