@@ -5,6 +5,7 @@ use std::ffi::c_void;
 use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::thread::futex;
@@ -13,8 +14,9 @@ use rustix::thread::futex;
 #[derive(Debug)]
 pub(super) struct Threads {
     ids: Vec<libc::pthread_t>,
-    /// 1: let go. In a place of its own, as threads have its address.
-    gone: Box<AtomicU32>,
+    /// 1: let go. In a place of its own, as threads have its address; an `Arc`, as a `Box` may not be moved
+    /// while others look at what is in it.
+    gone: Arc<AtomicU32>,
 }
 
 /// What a thread does: it waits for the word behind `gone`.
@@ -32,9 +34,9 @@ extern "C" fn wait(gone: *mut c_void) -> *mut c_void {
 impl Threads {
     /// Creates so many; on an error those that were created have ended.
     pub(super) fn create(number: usize) -> io::Result<Self> {
-        let mut threads = Self { ids: Vec::with_capacity(number), gone: Box::default() };
+        let mut threads = Self { ids: Vec::with_capacity(number), gone: Arc::default() };
         for _ in 0..number {
-            let word = ptr::from_ref::<AtomicU32>(&threads.gone).cast_mut().cast();
+            let word = Arc::as_ptr(&threads.gone).cast_mut().cast();
             // Libraries differ in what a number of a thread is.
             let mut id = MaybeUninit::<libc::pthread_t>::uninit();
             // SAFETY: `id` may be written, no attributes means the default ones, and `wait` gets the
