@@ -18,6 +18,7 @@ mod buffer;
 mod clock;
 mod compress;
 mod control;
+mod cpu_time;
 mod error;
 mod metadata;
 mod options;

@@ -20,11 +20,11 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use crate::affinity::Mover;
 use crate::clock::monotonic_ns;
 use crate::control::{Phase, Shared};
+use crate::cpu_time::CpuTime;
 use crate::error::RecorderError;
 use crate::options::Affinity;
 use crate::plan::ReaderPlan;
 use crate::sink::{Sink, SinkOptions};
-use crate::sys::CpuTime;
 use crate::tally::Tally;
 use crate::wake::Wake;
 

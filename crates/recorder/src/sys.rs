@@ -1,4 +1,4 @@
-//! Page-aligned memory, CPU time, and what setting a phase takes (pinning, priority, steps): the unsafe part of this crate outside `write/sys.rs`.
+//! Page-aligned memory, local time, and what setting a phase takes (pinning, priority, steps): the unsafe part of this crate outside `write/sys.rs`.
 
 use std::io;
 use std::ops::{Deref, DerefMut};
@@ -76,39 +76,6 @@ pub(crate) fn local_timestamp(unix_ns: u64) -> String {
         tm.tm_sec,
         unix_ns / 1_000_000 % 1000
     )
-}
-
-/// CPU time.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct CpuTime {
-    pub(crate) user_s: f64,
-    pub(crate) system_s: f64,
-}
-
-impl CpuTime {
-    /// Of this process, io_uring's kernel workers included (they are threads of it).
-    pub(crate) fn of_process() -> Self {
-        Self::usage(libc::RUSAGE_SELF)
-    }
-
-    /// Of the calling thread.
-    pub(crate) fn of_thread() -> Self {
-        Self::usage(libc::RUSAGE_THREAD)
-    }
-
-    /// User and system.
-    pub(crate) fn total(self) -> f64 {
-        self.user_s + self.system_s
-    }
-
-    fn usage(who: libc::c_int) -> Self {
-        // SAFETY: all-zero bytes are a valid rusage.
-        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-        // SAFETY: `usage` is valid for writes; with these two values of `who` the call cannot fail.
-        unsafe { libc::getrusage(who, &raw mut usage) };
-        let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 / 1e6;
-        Self { user_s: seconds(usage.ru_utime), system_s: seconds(usage.ru_stime) }
-    }
 }
 
 /// Runs about so many instructions more than for none, each of which waits for the one before, in user
@@ -221,13 +188,5 @@ mod tests {
         let fastest = |steps| (0..5).map(|_| time(steps)).min().unwrap();
         assert!(fastest(1_000_000) > fastest(10_000));
         spin(0);
-    }
-
-    #[test]
-    fn cpu_time_grows_with_work() {
-        let before = CpuTime::of_thread();
-        let end = std::time::Instant::now() + std::time::Duration::from_millis(60);
-        while std::time::Instant::now() < end {}
-        assert!(CpuTime::of_thread().total() > before.total());
     }
 }

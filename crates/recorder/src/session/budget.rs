@@ -25,9 +25,9 @@ use pmuscope_abi::{Attr, AttrFlags, SampleType, event_type, software};
 use pmuscope_counters::EventRequest;
 
 use super::Session;
+use crate::cpu_time::CpuTime;
 use crate::error::RecorderError;
 use crate::sampling_cost::SamplingCost;
-use crate::sys::CpuTime;
 
 /// Recorder CPU seconds per sample until they have been measured: twice what a busy machine shows
 /// (docs/benchmarks.md).

@@ -28,13 +28,13 @@ use super::open::{self, Opening};
 use super::outcome::Loss;
 use super::{Session, Signals};
 use crate::clock::monotonic_ns;
+use crate::cpu_time::CpuTime;
 use crate::error::RecorderError;
 use crate::metadata;
 use crate::options::{
     Affinity, CallGraph, Extras, Readers, RecordOptions, RingChoice, Sampling, Target,
 };
 use crate::reader::{RingPoll, RingSlot, WORTH_A_DRAIN};
-use crate::sys::CpuTime;
 use crate::wake::Wake;
 
 /// A round is this long: what was sampled is in order two rounds later.

@@ -55,6 +55,7 @@ use crate::attributes::KernelFeatures;
 use crate::clock::monotonic_ns;
 use crate::compress::Compressor;
 use crate::control::Shared;
+use crate::cpu_time::CpuTime;
 use crate::error::RecorderError;
 use crate::metadata;
 use crate::options::{Affinity, RecordOptions, Switch, Target};
@@ -63,7 +64,6 @@ use crate::plan::plan;
 use crate::sampling_cost::SamplingCost;
 use crate::source::Source;
 use crate::synthesize::{Processes, synthesize};
-use crate::sys::CpuTime;
 use crate::tally::{IdIndex, Tally};
 use crate::wake::Wake;
 

@@ -18,12 +18,12 @@ use super::files::{Files, Moment};
 use super::flight::Snapshot;
 use super::threads::MISSED_THREADS;
 use super::{Measured, Session, find_build_id};
+use crate::cpu_time::CpuTime;
 use crate::error::RecorderError;
 use crate::metadata;
 use crate::options::{Only, Target};
 use crate::output::Output;
 use crate::reader::{ReaderReport, RingSlot};
-use crate::sys::CpuTime;
 use crate::tally::Tally;
 
 /// Why a recording ended.
