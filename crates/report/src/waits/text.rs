@@ -1,5 +1,7 @@
 //! The table for people.
 
+use std::collections::BTreeMap;
+
 use pmuscope_profile::waits::{Kind, WaitBy, WaitRow, WaitSums, Waits};
 
 use super::{WaitsView, key_text, waker_text, word};
@@ -141,15 +143,21 @@ fn queued(sums: &WaitSums) -> Option<String> {
 
 /// Who ended most of the time, and which part; and how many waits nobody is known to have ended.
 fn wakers(row: &WaitRow) -> Option<String> {
-    let first = row.wakers.first()?;
-    let mut text = waker_text(first);
-    let (without, without_ns) = row.sums.without_waking;
-    let all = row.wakers.iter().fold(without_ns, |sum, waker| sum.saturating_add(waker.ns));
-    if row.wakers.len() > 1 || without > 0 {
-        text.push_str(&format!(" {}", percent(first.ns as f64 / all.max(1) as f64, 0)));
+    // Threads that look the same here are one.
+    let mut wakers: BTreeMap<String, u64> = BTreeMap::new();
+    for waker in &row.wakers {
+        let ns = wakers.entry(waker_text(waker)).or_default();
+        *ns = ns.saturating_add(waker.ns);
     }
-    if row.wakers.len() > 1 {
-        text.push_str(&format!(", {} more", count(row.wakers.len() as u64 - 1)));
+    let others = wakers.len().saturating_sub(1) as u64;
+    let (without, without_ns) = row.sums.without_waking;
+    let all = wakers.values().fold(without_ns, |sum, ns| sum.saturating_add(*ns));
+    let (mut text, ns) = wakers.into_iter().max_by_key(|(_, ns)| *ns)?;
+    if others > 0 || without > 0 {
+        text.push_str(&format!(" {}", percent(ns as f64 / all.max(1) as f64, 0)));
+    }
+    if others > 0 {
+        text.push_str(&format!(", {} more", count(others)));
     }
     if without > 0 {
         let ended = row.sums.woken.saturating_add(without);
