@@ -97,8 +97,8 @@ pub enum WaitKey {
     None,
     /// A function and its module, as an index into the recording's. Foreign text.
     Function(Arc<str>, u32),
-    /// An address without a name, and its module.
-    Address(u64, u32),
+    /// Functions of a module that have no name.
+    Unnamed(u32),
     /// No function waits.
     State(Kind),
     /// The switch has no stack.

@@ -12,7 +12,8 @@ use crate::aggregate::{AddsTo, Cell, Frame, StackId};
 use crate::modules::ModuleKind;
 
 /// What the kernel's functions are called that a thread goes through whatever it waits for, or whoever takes
-/// its CPU: those in kernel/sched/ that give up the CPU, with what callers of theirs return through.
+/// its CPU: those in kernel/sched/ that give up the CPU, with what callers of theirs return through, and the
+/// ways to wait that many have in common (completions, bits, queues), whose callers tell more.
 const OF_SCHEDULER: [&str; 12] = [
     "__schedule",
     "__schedule_loop",
@@ -28,8 +29,20 @@ const OF_SCHEDULER: [&str; 12] = [
     "__traceiter_sched_switch",
 ];
 /// The same, with whatever follows.
-const OF_SCHEDULER_BY_BEGINNING: [&str; 3] =
-    ["schedule_timeout", "schedule_hrtimeout", "__perf_event_task_sched_out"];
+const OF_SCHEDULER_BY_BEGINNING: [&str; 12] = [
+    "schedule_timeout",
+    "schedule_hrtimeout",
+    "__perf_event_task_sched_out",
+    "poll_schedule_timeout",
+    "wait_for_completion",
+    "wait_for_common",
+    "__wait_for_common",
+    "bit_wait",
+    "__wait_on_bit",
+    "out_of_line_wait_on_bit",
+    "wait_woken",
+    "folio_wait_bit",
+];
 /// What leads from whoever wakes to the scheduler.
 const OF_WAKING: [&str; 21] = [
     "try_to_wake_up",
@@ -180,7 +193,7 @@ impl Waits {
     fn frame_key(&self, frame: &Frame) -> WaitKey {
         match self.name(frame) {
             Some(name) => WaitKey::Function(Arc::clone(name), frame.module),
-            None => WaitKey::Address(frame.address.unwrap_or(0), frame.module),
+            None => WaitKey::Unnamed(frame.module),
         }
     }
 

@@ -15,7 +15,7 @@ pub(crate) const START: u64 = 5_000_000_000;
 pub(crate) const MS: u64 = 1_000_000;
 /// Functions of the kernel: each has 256 bytes here.
 const KERNEL: u64 = 0xffff_ffff_8100_0000;
-pub(crate) const FUNCTIONS: [&str; 9] = [
+pub(crate) const FUNCTIONS: [&str; 10] = [
     "__schedule",
     "schedule",
     "schedule_timeout",
@@ -25,7 +25,10 @@ pub(crate) const FUNCTIONS: [&str; 9] = [
     "wake_up_q",
     "futex_wake",
     "hrtimer_wakeup",
+    "wait_woken",
 ];
+/// Behind these there is code without names: `"+16"` is 16 bytes into it.
+const NAMELESS: u64 = KERNEL + (1 << 20);
 /// What follows in a call chain is of the kernel (`PERF_CONTEXT_KERNEL`).
 const CONTEXT_KERNEL: u64 = -128_i64 as u64;
 const SWITCH_OUT: u16 = 1 << 13;
@@ -189,6 +192,9 @@ fn sample<'a>(
     stack: &[&str],
 ) -> RecordBuilder<'a> {
     let address = |name: &&str| {
+        if let Some(offset) = name.strip_prefix('+') {
+            return NAMELESS + offset.parse::<u64>().unwrap();
+        }
         let at = FUNCTIONS.iter().position(|one| one == name).unwrap();
         KERNEL + 256 * at as u64 + 0x10
     };

@@ -141,6 +141,21 @@ fn a_wait_without_a_waking_says_so_and_what_is_left_of_the_waker_is_not_its() {
 }
 
 #[test]
+fn a_row_is_of_who_waits_not_of_the_way_to_wait_and_one_for_all_code_without_names() {
+    let wait = |from: u64, stack| {
+        let out = What::Out { preempted: false };
+        [(from, MAIN, What::Leaves(stack)), (from, MAIN, out), (from + 5, MAIN, What::In)]
+    };
+    let socket = &["__schedule", "schedule", "schedule_timeout", "wait_woken", "pipe_read"];
+    let waits = waits([wait(10, socket), wait(20, &["+16"]), wait(30, &["+4096"])].concat());
+    let rows = waits.rows(&[WaitBy::Wait], 0);
+    assert_eq!(row(&rows, "pipe_read").sums.ns, 5 * MS);
+    let [unnamed, _] = &rows[..] else { panic!("{rows:#?}") };
+    assert!(matches!(unnamed.keys[..], [WaitKey::Unnamed(_)]), "{unnamed:?}");
+    assert_eq!((unnamed.sums.waits, unnamed.sums.ns), (2, 10 * MS));
+}
+
+#[test]
 fn the_first_switch_of_anothers_recording_has_its_stack() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("x.data");

@@ -1,5 +1,6 @@
 //! The result for programs.
 
+use pmuscope_profile::ModuleSummary;
 use pmuscope_profile::waits::{Kind, WaitBy, WaitKey, WaitRow, WaitSums, Waker};
 use serde::Serialize;
 
@@ -168,9 +169,9 @@ impl Row {
         let modules = &view.waits.profile.modules;
         let key = |(by, key): (&WaitBy, &WaitKey)| Key {
             by: word(*by),
-            value: raw_text(key).or_else(|| key_text(key, modules)),
+            value: raw_text(key, modules),
             module: match key {
-                WaitKey::Function(_, module) | WaitKey::Address(_, module) => {
+                WaitKey::Function(_, module) | WaitKey::Unnamed(module) => {
                     modules.get(*module as usize).map(|module| module.path.clone())
                 }
                 _ => None,
@@ -205,11 +206,11 @@ impl WakerRow {
 }
 
 /// JSON has escapes of its own.
-fn raw_text(key: &WaitKey) -> Option<String> {
+fn raw_text(key: &WaitKey, modules: &[ModuleSummary]) -> Option<String> {
     match key {
         WaitKey::Function(name, _) | WaitKey::Name(name) => Some(name.to_string()),
-        WaitKey::Address(address, _) => Some(format!("{address:#x}")),
-        _ => None,
+        WaitKey::Unnamed(_) => None,
+        _ => key_text(key, modules),
     }
 }
 

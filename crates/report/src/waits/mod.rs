@@ -53,10 +53,10 @@ fn key_text(key: &WaitKey, modules: &[ModuleSummary]) -> Option<String> {
     Some(match key {
         WaitKey::None => return None,
         WaitKey::Function(name, _) | WaitKey::Name(name) => escape(name).into_owned(),
-        WaitKey::Address(address, module) => {
-            let module = modules.get(*module as usize).map_or("[unknown]", |one| one.short_name());
-            format!("{address:#x} [{}]", escape(module).trim_matches(['[', ']']))
-        }
+        WaitKey::Unnamed(module) => match modules.get(*module as usize) {
+            Some(module) => format!("[unknown] {}", escape(module.short_name())),
+            None => "[unknown]".into(),
+        },
         WaitKey::State(Kind::Preempted) => "[preempted]".into(),
         WaitKey::State(Kind::New) => "[start of the thread]".into(),
         WaitKey::State(_) => "[begun before the recording]".into(),
