@@ -36,7 +36,7 @@ pub fn compare_page(comparison: &Comparison, commit: &str) -> String {
     if names.len() > 1 {
         let tests = number::counted(comparison.tests as u64, "test");
         let claimed = number::percent(comparison.alpha, 0);
-        facts.push(fact("Claimed at", claimed, format!("of {tests} together (Holm)")));
+        facts.push(Fact::new("Claimed at", claimed, format!("of {tests} together (Holm)")));
     }
     let notes = of_comparison(&comparison.files, &comparison.rows);
     let summary = summary(names.join(", "), facts, notes, &comparison.files);
@@ -54,7 +54,7 @@ pub fn compare_page(comparison: &Comparison, commit: &str) -> String {
 pub fn trend_page(trend: &Trend, commit: &str) -> String {
     let names = short_names(&trend.files);
     let title = format!("{} files over time", names.len());
-    let claimed = fact(
+    let claimed = Fact::new(
         "Claimed at",
         number::percent(trend.alpha, 0),
         "changes of level, for all figures together".to_owned(),
@@ -64,12 +64,8 @@ pub fn trend_page(trend: &Trend, commit: &str) -> String {
     Frame { schema: TREND_SCHEMA, commit }.page(&summary, |out| push_trend(out, trend, &names))
 }
 
-fn fact(name: &'static str, value: String, detail: String) -> Fact {
-    Fact { name, value, detail, warning: false }
-}
-
 fn figures(number: usize) -> Fact {
-    fact("Figures", number::count(number as u64), "means ±95 %".to_owned())
+    Fact::new("Figures", number::count(number as u64), "means ±95 %".to_owned())
 }
 
 /// The head: what is compared, and whether a machine was measured at all.
@@ -77,9 +73,8 @@ fn summary(title: String, mut facts: Vec<Fact>, notes: Vec<String>, files: &[Hea
     let emulators: BTreeSet<&str> =
         files.iter().filter_map(|file| file.emulator.as_deref()).collect();
     if !emulators.is_empty() {
-        let detail = "numbers are of the emulator, not of a machine".to_owned();
         let names: Vec<&str> = emulators.into_iter().collect();
-        facts.push(Fact { warning: true, ..fact("Emulated by", names.join(", "), detail) });
+        facts.push(Fact::emulated(&names.join(", ")));
     }
     let note = |text| Note { text, warning: false };
     let notes = notes.into_iter().map(note).collect();

@@ -1,5 +1,6 @@
 //! The head of a page: what was measured, what it cost, what is missing.
 
+use pmuscope_perfdata::reader::Metadata;
 use pmuscope_profile::{LostSource, Profile};
 
 use crate::Note;
@@ -32,6 +33,33 @@ pub struct Fact {
     pub warning: bool,
 }
 
+impl Fact {
+    /// A fact that need not worry.
+    #[must_use]
+    pub fn new(name: &'static str, value: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self { name, value: value.into(), detail: detail.into(), warning: false }
+    }
+
+    /// The same, which is to worry if `warning`.
+    #[must_use]
+    pub fn which_warns(self, warning: bool) -> Self {
+        Self { warning, ..self }
+    }
+
+    /// That what follows is of no machine.
+    pub(crate) fn emulated(emulator: &str) -> Self {
+        let detail = "numbers are of the emulator, not of a machine";
+        Self::new("Emulated by", emulator, detail).which_warns(true)
+    }
+
+    /// Where it was recorded, where the file tells.
+    pub(crate) fn machine(metadata: &Metadata) -> Option<Self> {
+        let names = [&metadata.hostname, &metadata.cpu_model];
+        let names: Vec<&str> = names.into_iter().flatten().map(|text| &**text).collect();
+        (!names.is_empty()).then(|| Self::new("Machine", names.join(" · "), ""))
+    }
+}
+
 impl Summary {
     /// The head of a profile that was read from `file`.
     #[must_use]
@@ -61,11 +89,7 @@ fn filter(profile: &Profile) -> Option<Fact> {
     let filtered = profile.filtered.as_ref()?;
     let kept = kept_text(profile)?;
     let (kept, _) = kept.split_once(": ")?;
-    Some(fact("Filter", asked(&filtered.filter), kept.to_owned()))
-}
-
-fn fact(name: &'static str, value: String, detail: String) -> Fact {
-    Fact { name, value, detail, warning: false }
+    Some(Fact::new("Filter", asked(&filtered.filter), kept.to_owned()))
 }
 
 fn event(profile: &Profile) -> Fact {
@@ -74,18 +98,18 @@ fn event(profile: &Profile) -> Fact {
             let whole = event_name(event);
             let detail = whole.strip_prefix(&event.name).unwrap_or_default();
             let detail = detail.trim_start_matches([' ', ',']).to_owned();
-            fact("Event", event.name.clone(), detail)
+            Fact::new("Event", event.name.clone(), detail)
         }
         events => {
             let names: Vec<&str> = events.iter().map(|event| &*event.name).collect();
-            fact("Events", count(events.len() as u64), names.join(", "))
+            Fact::new("Events", count(events.len() as u64), names.join(", "))
         }
     }
 }
 
 fn time(profile: &Profile) -> Fact {
     let scope = profile.info().map(|info| info.scope.clone()).unwrap_or_default();
-    fact("Duration", profile.duration_s.map_or_else(|| "-".into(), duration), scope)
+    Fact::new("Duration", profile.duration_s.map_or_else(|| "-".into(), duration), scope)
 }
 
 fn samples(profile: &Profile) -> Fact {
@@ -102,7 +126,7 @@ fn samples(profile: &Profile) -> Fact {
             _ => format!("{}/s", significant(rate, 3)),
         }
     });
-    fact("Samples", count(all), rate.unwrap_or_default())
+    Fact::new("Samples", count(all), rate.unwrap_or_default())
 }
 
 fn lost(profile: &Profile) -> Fact {
@@ -114,14 +138,13 @@ fn lost(profile: &Profile) -> Fact {
         detail.push(format!("{} of all records", percent(share, 2)));
     }
     detail.push(format!("throttled {} times", count(profile.throttled)));
-    let mut fact = fact("Lost", format!("{at_least}{}", count(lost)), detail.join(", "));
-    fact.warning = lost > 0 || profile.throttled > 0;
-    fact
+    let worries = lost > 0 || profile.throttled > 0;
+    Fact::new("Lost", format!("{at_least}{}", count(lost)), detail.join(", ")).which_warns(worries)
 }
 
 fn cost(profile: &Profile) -> Fact {
     let Some(info) = profile.info() else {
-        return fact("Cost of recording", "-".into(), "not recorded by pmuscope".into());
+        return Fact::new("Cost of recording", "-", "not recorded by pmuscope");
     };
     let share = info.cost.machine_share.map(|share| significant(share * 100.0, 2));
     let details: Vec<String> = [
@@ -133,7 +156,7 @@ fn cost(profile: &Profile) -> Fact {
     .flatten()
     .collect();
     let value = share.map_or_else(|| "-".into(), |share| format!("{share} %"));
-    fact("Cost of recording", value, details.join(", "))
+    Fact::new("Cost of recording", value, details.join(", "))
 }
 
 fn machine(profile: &Profile) -> Fact {
@@ -150,5 +173,5 @@ fn machine(profile: &Profile) -> Fact {
     let detail = [metadata.hostname.clone(), metadata.cpu_model.clone(), kernel];
     let detail: Vec<String> =
         detail.into_iter().flatten().filter(|text| !text.is_empty()).collect();
-    fact("Machine", value, detail.join(" · "))
+    Fact::new("Machine", value, detail.join(" · "))
 }

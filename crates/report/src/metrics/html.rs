@@ -48,7 +48,6 @@ pub fn metrics_page(
 fn summary(view: &MetricsView<'_>) -> Summary {
     let windows = view.windows;
     let total = &windows.total;
-    let fact = |name, value: String, detail: String| Fact { name, value, detail, warning: false };
     let all = total.windows();
     let kept = percent(total.kept() as f64 / all.max(1) as f64, 1);
     let rate = all as f64 / windows.seconds;
@@ -58,27 +57,22 @@ fn summary(view: &MetricsView<'_>) -> Summary {
         None => (kind(&windows.kind), String::new()),
     };
     let mut facts = vec![
-        fact("Recorded", length, distance),
-        fact("Windows", count(all), rate),
-        fact(
+        Fact::new("Recorded", length, distance),
+        Fact::new("Windows", count(all), rate),
+        Fact::new(
             "Kept",
             kept,
             causes(total).first().map_or_else(String::new, |(cause, number)| {
                 format!("{} {}", cause.words(), percent(*number as f64 / all.max(1) as f64, 1))
             }),
         ),
-        fact("Duration", duration(windows.seconds), offsets(windows).unwrap_or_default()),
+        Fact::new("Duration", duration(windows.seconds), offsets(windows).unwrap_or_default()),
     ];
     let info = windows.metadata.info.as_ref();
     if let Some(emulator) = info.and_then(|info| info.machine.emulator.as_deref()) {
-        let detail = "numbers are of the emulator, not of a machine".to_owned();
-        facts.push(Fact { warning: true, ..fact("Emulated by", emulator.to_owned(), detail) });
+        facts.push(Fact::emulated(emulator));
     }
-    let machine = [&windows.metadata.hostname, &windows.metadata.cpu_model];
-    let machine: Vec<&str> = machine.into_iter().flatten().map(|text| &**text).collect();
-    if !machine.is_empty() {
-        facts.push(fact("Machine", machine.join(" · "), String::new()));
-    }
+    facts.extend(Fact::machine(&windows.metadata));
     let told = info.map(|info| &info.command).filter(|command| !command.is_empty());
     let note = |text| Note { warning: false, text };
     Summary {

@@ -41,7 +41,6 @@ pub fn followed_page(followed: &Followed<'_>, command: &str, commit: &str) -> St
 }
 
 fn summary(followed: &Followed<'_>, command: &str) -> Summary {
-    let fact = |name, value: String, detail: String| Fact { name, value, detail, warning: false };
     let locality = |look: Option<&Look>| {
         look.and_then(|look| look.locality).map_or("-".to_owned(), |share| fixed(share.value, 2))
     };
@@ -58,14 +57,14 @@ fn summary(followed: &Followed<'_>, command: &str) -> Summary {
     Summary {
         title: "numa show".to_owned(),
         facts: vec![
-            fact("Followed", followed.who(), "memory that they may write to".to_owned()),
-            fact("Duration", duration(followed.seconds), followed.how_often()),
-            fact("Cost", format!("{of_one_cpu} of a CPU"), each),
-            Fact { warning: followed.emulator.is_some(), ..fact("Nodes", nodes, emulated) },
-            fact("Locality at first", locality(followed.looks.first()), String::new()),
-            fact("Locality at last", locality(followed.looks.last()), String::new()),
-            fact("Hint faults", counted(counters.hint_faults), local),
-            fact(
+            Fact::new("Followed", followed.who(), "memory that they may write to".to_owned()),
+            Fact::new("Duration", duration(followed.seconds), followed.how_often()),
+            Fact::new("Cost", format!("{of_one_cpu} of a CPU"), each),
+            Fact::new("Nodes", nodes, emulated).which_warns(followed.emulator.is_some()),
+            Fact::new("Locality at first", locality(followed.looks.first()), String::new()),
+            Fact::new("Locality at last", locality(followed.looks.last()), String::new()),
+            Fact::new("Hint faults", counted(counters.hint_faults), local),
+            Fact::new(
                 "Pages migrated",
                 counted(counters.pages_migrated),
                 "by the kernel's balancing, on the whole machine".to_owned(),

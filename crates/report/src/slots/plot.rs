@@ -48,11 +48,10 @@ fn draw(file: &RunFile, style: &str) -> String {
 /// A page: the picture, and the tables; `commit` is what the program was built from.
 #[must_use]
 pub fn slots_page(file: &RunFile, commit: &str) -> String {
-    let fact = |name, value: String, detail| Fact { name, value, detail, warning: false };
-    let runs = fact("Runs", number::count(file.runs.len() as u64), how(file));
+    let runs = Fact::new("Runs", number::count(file.runs.len() as u64), how(file));
     let summary = Summary {
         title: "bench slots".to_owned(),
-        facts: vec![runs, fact("Duration", number::duration(file.duration_s), String::new())],
+        facts: vec![runs, Fact::new("Duration", number::duration(file.duration_s), String::new())],
         notes: Vec::new(),
         command: file.command.join(" "),
     };

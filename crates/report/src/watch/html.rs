@@ -39,10 +39,6 @@ pub fn watch_page(view: &WatchView<'_>, commit: &str) -> String {
     })
 }
 
-fn fact(name: &'static str, value: String, detail: String) -> Fact {
-    Fact { name, value, detail, warning: false }
-}
-
 /// The recording, or what was watched where it is not kept.
 fn title(view: &WatchView<'_>) -> String {
     view.file.map_or_else(|| subject(&view.hits.info), str::to_owned)
@@ -55,9 +51,13 @@ fn summary(view: &WatchView<'_>) -> Summary {
     let lost = (!info.lost.is_empty())
         .then(|| info.lost.iter().fold(0_u64, |sum, lost| sum.saturating_add(*lost)));
     let mut facts = vec![
-        fact("Watched", subject(info), scope.to_owned()),
-        fact("Hits", count(all), format!("{} records · {}", count(hits.records), written(info))),
-        fact(
+        Fact::new("Watched", subject(info), scope.to_owned()),
+        Fact::new(
+            "Hits",
+            count(all),
+            format!("{} records · {}", count(hits.records), written(info)),
+        ),
+        Fact::new(
             "Duration",
             if hits.seconds > 0.0 { duration(hits.seconds) } else { "-".to_owned() },
             hits.armed.map_or_else(String::new, |armed| {
@@ -65,10 +65,8 @@ fn summary(view: &WatchView<'_>) -> Summary {
                 format!("armed {} of it{turns}", percents(armed))
             }),
         ),
-        Fact {
-            warning: lost.is_some_and(|lost| lost > 0),
-            ..fact("Lost", lost.map_or("-".into(), count), "records without room".to_owned())
-        },
+        Fact::new("Lost", lost.map_or("-".into(), count), "records without room")
+            .which_warns(lost.is_some_and(|lost| lost > 0)),
     ];
     if let Some(cost) = info.hit_cost {
         let us = match cost.margin_ns {
@@ -83,17 +81,12 @@ fn summary(view: &WatchView<'_>) -> Summary {
             (Some(share), None) => format!("slowdown ~{}", percents(share)),
             _ => String::new(),
         };
-        facts.push(fact("Cost", format!("{us} µs/hit"), of));
+        facts.push(Fact::new("Cost", format!("{us} µs/hit"), of));
     }
     if let Some(emulator) = view.recording().and_then(|info| info.machine.emulator.as_deref()) {
-        let detail = "numbers are of the emulator, not of a machine".to_owned();
-        facts.push(Fact { warning: true, ..fact("Emulated by", emulator.to_owned(), detail) });
+        facts.push(Fact::emulated(emulator));
     }
-    let machine = [&hits.metadata.hostname, &hits.metadata.cpu_model];
-    let machine: Vec<&str> = machine.into_iter().flatten().map(|text| &**text).collect();
-    if !machine.is_empty() {
-        facts.push(fact("Machine", machine.join(" · "), String::new()));
-    }
+    facts.extend(Fact::machine(&hits.metadata));
     let told = view.recording().map(|info| &info.command).filter(|command| !command.is_empty());
     Summary {
         title: title(view),
