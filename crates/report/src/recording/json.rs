@@ -10,8 +10,9 @@ use pmuscope_profile::{
 use serde::{Serialize, Serializer};
 
 use super::losses::{self, CpuLoss};
+use super::notes::{Taken, notes_on};
 use super::stacks::advice;
-use super::{RowLimits, machine_size, notes, symbols};
+use super::{RowLimits, machine_size, symbols};
 
 /// The schema of [`RecordingReport`] in its envelope.
 pub const RECORDING_SCHEMA: &str = "pmuscope/report/1";
@@ -36,7 +37,7 @@ impl<'a> RecordingReport<'a> {
             recording: About::new(profile, file),
             events: profile.events.iter().map(|one| Event::new(profile, one, limits)).collect(),
             modules: hit_modules(profile).map(Module::new).collect(),
-            notes: Told::all(profile),
+            notes: Told::all(profile, Taken::Recorded),
         }
     }
 }
@@ -342,9 +343,9 @@ pub(crate) struct Told {
 
 impl Told {
     /// All sentences about a profile.
-    pub(crate) fn all(profile: &Profile) -> Vec<Self> {
+    pub(crate) fn all(profile: &Profile, taken: Taken) -> Vec<Self> {
         let level = |warning| if warning { "warning" } else { "note" };
-        notes(profile)
+        notes_on(profile, taken)
             .into_iter()
             .map(|note| Self { level: level(note.warning), text: note.text })
             .collect()

@@ -13,6 +13,7 @@ use pmuscope_profile::{EventProfile, FunctionShare, HiddenRows, Profile};
 
 pub(crate) use json::{Count, FilteredOut, Told};
 pub use json::{RECORDING_SCHEMA, RecordingReport};
+pub(crate) use notes::Taken;
 pub use notes::{Note, notes};
 pub(crate) use text::{account, asked, event_name, extent, paint_line, push_notes, push_wrapped};
 pub use text::{head_text, kept_text, modules_text, recording_text};

@@ -4,7 +4,7 @@ use pmuscope_perfdata::info::{EventInfo, UnsampledClock};
 use pmuscope_profile::{EventProfile, FileState, LostSource, Profile, SymbolState};
 use pmuscope_stats::MIN_BLOCKS;
 
-use crate::number::{count, percent};
+use crate::number::{count, counted, percent};
 
 use super::{is_software_clock, stacks, symbols};
 
@@ -22,18 +22,46 @@ pub struct Note {
     pub text: String,
 }
 
-/// All that is to be said, the gravest first.
+/// Where a profile comes from: advice for one is of no use to the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// From a file, which can be asked further and recorded anew.
+    Recorded,
+    /// From what runs now, of which there is no file.
+    Live,
+}
+
+impl Taken {
+    fn either<'a>(self, recorded: &'a str, live: &'a str) -> &'a str {
+        match self {
+            Self::Recorded => recorded,
+            Self::Live => live,
+        }
+    }
+}
+
+/// All that is to be said of a recording, the gravest first.
 #[must_use]
 pub fn notes(profile: &Profile) -> Vec<Note> {
-    let warnings =
-        [cut_off(profile), stopped(profile), missing(profile), loss(profile), unsampled(profile)];
+    notes_on(profile, Taken::Recorded)
+}
+
+/// All that is to be said, the gravest first.
+pub(crate) fn notes_on(profile: &Profile, taken: Taken) -> Vec<Note> {
+    let warnings = [
+        cut_off(profile),
+        stopped(profile),
+        missing(profile),
+        loss(profile, taken),
+        unsampled(profile),
+    ];
     let rest = [
         throttled(profile),
         strays(profile),
         stacks::note(profile),
-        unnamed(profile),
-        unmapped(profile),
-        intervals(profile),
+        unnamed(profile, taken),
+        unmapped(profile, taken),
+        intervals(profile, taken),
     ];
     let note = |warning| move |text| Note { warning, text };
     warnings
@@ -83,7 +111,7 @@ fn missing(profile: &Profile) -> Option<String> {
 }
 
 /// Loss matters when it is large, or when it is larger than what separates the first two functions.
-fn loss(profile: &Profile) -> Option<String> {
+fn loss(profile: &Profile, taken: Taken) -> Option<String> {
     let lost = profile.lost;
     let samples = profile.samples();
     if lost.count == 0 || samples == 0 {
@@ -103,10 +131,10 @@ fn loss(profile: &Profile) -> Option<String> {
     } else {
         return None;
     };
-    Some(format!(
-        "{at_least}{} of all records were lost. {reason}. Record with a lower rate (-F) or larger rings (-m).",
-        percent(share, 2)
-    ))
+    let advice = taken
+        .either("Record with a lower rate (-F) or larger rings (-m)", "Choose a lower rate (-F)");
+    let share = percent(share, 2);
+    Some(format!("{at_least}{share} of all records were lost. {reason}. {advice}."))
 }
 
 /// Time that a clock counted and did not sample.
@@ -130,8 +158,8 @@ fn share_unsampled(clock: &UnsampledClock) -> f64 {
 fn throttled(profile: &Profile) -> Option<String> {
     (profile.throttled > 0).then(|| {
         format!(
-            "the kernel suspended sampling {} times: the busiest moments are under-represented. Record \
-             with a lower rate (-F), or raise kernel.perf_event_max_sample_rate.",
+            "the kernel suspended sampling {} times: the busiest moments are under-represented. Choose \
+             a lower rate (-F), or raise kernel.perf_event_max_sample_rate.",
             count(profile.throttled)
         )
     })
@@ -154,34 +182,36 @@ fn strays(profile: &Profile) -> Option<String> {
     (!parts.is_empty()).then(|| format!("not in this report: {}.", parts.join(", ")))
 }
 
-fn unnamed(profile: &Profile) -> Option<String> {
+fn unnamed(profile: &Profile, taken: Taken) -> Option<String> {
     let (share, modules) =
         largest(profile, |state| !matches!(state, SymbolState::Found | SymbolState::NotMapped))?;
-    let plural = if modules == 1 { "module" } else { "modules" };
-    Some(format!(
-        "{} of the samples lie in {modules} {plural} without symbols: pmuscope report --modules says \
-         why and what to do.",
-        percent(share, 1)
-    ))
+    let advice = taken.either(
+        "pmuscope report --modules says why and what to do",
+        "pmuscope record -a -- sleep 2, then pmuscope report --modules, says why and what to do",
+    );
+    let (share, modules) = (percent(share, 1), counted(modules, "module"));
+    Some(format!("{share} of the samples have no function's name, in {modules}: {advice}."))
 }
 
-fn unmapped(profile: &Profile) -> Option<String> {
+fn unmapped(profile: &Profile, taken: Taken) -> Option<String> {
     let (share, _) = largest(profile, |state| *state == SymbolState::NotMapped)?;
+    let who = taken.either("the recording tells", "the kernel told");
+    let share = percent(share, 1);
     Some(format!(
-        "{} of the samples lie where, as far as the recording tells, no file is mapped: [unknown].",
-        percent(share, 1)
+        "{share} of the samples lie where, as far as {who}, no file is mapped: [unknown]."
     ))
 }
 
-/// Share and number of the modules in such a state, for the event where they have the largest share;
-/// `None` if that is not worth a sentence.
+/// Share of what has no name in modules in such a state, and their number, for the event where that is the
+/// largest share; `None` if it is not worth a sentence. Where samples differ in weight those without a name are
+/// taken to weigh what the module's do on average.
 fn largest(profile: &Profile, is: impl Fn(&SymbolState) -> bool) -> Option<(f64, usize)> {
     let of_event = |event: &EventProfile| {
         let shares: Vec<f64> = event
             .modules
             .iter()
             .filter(|row| is(&symbols::effective(&profile.modules[row.module], row)))
-            .map(|row| row.share)
+            .map(|row| row.share * symbols::unnamed(row))
             .collect();
         (shares.iter().sum::<f64>(), shares.len())
     };
@@ -193,16 +223,17 @@ fn largest(profile: &Profile, is: impl Fn(&SymbolState) -> bool) -> Option<(f64,
         .filter(|(share, _)| *share > MUCH_UNNAMED)
 }
 
-fn intervals(profile: &Profile) -> Option<String> {
+fn intervals(profile: &Profile, taken: Taken) -> Option<String> {
     let without = profile
         .events
         .iter()
         .filter(|event| event.samples > 0 && event.blocks < MIN_BLOCKS)
         .min_by_key(|event| event.blocks)?;
     let clock = if is_software_clock(without) { "" } else { " or a shorter period (-c)" };
+    let longer = taken.either("Record longer, or with", "Look longer (-d), or with");
     Some(format!(
-        "no \u{b1}: an interval takes samples in 30 blocks of time, there are {}. Record longer, or with a \
-         higher rate (-F){clock}.",
+        "no \u{b1}: an interval takes samples in 30 blocks of time, there are {}. {longer} a higher rate \
+         (-F){clock}.",
         count(without.blocks as u64)
     ))
 }

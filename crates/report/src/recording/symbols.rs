@@ -2,14 +2,23 @@
 
 use pmuscope_profile::{ModuleKind, ModuleShare, ModuleSummary, SymbolState};
 
-/// What counts for a module's samples. A stripped library still names what it exports: where most of
-/// the samples have no function, what was found does not matter.
+/// Part of a file's samples without a function from which on it counts as stripped: some code has no name
+/// in any file (stubs, pieces of assembler).
+const STRIPPED: f64 = 0.1;
+
+/// What counts for a module's samples. A stripped file still names what it exports, and a server may export
+/// half of itself: the other half is missing all the same.
 pub(crate) fn effective(module: &ModuleSummary, row: &ModuleShare) -> SymbolState {
-    let mostly_unnamed = row.named * 2 < row.samples;
+    let most = if module.kind == ModuleKind::File { STRIPPED } else { 0.5 };
     match &module.symbols {
-        SymbolState::Found if mostly_unnamed => SymbolState::NoSymbols,
+        SymbolState::Found if unnamed(row) > most => SymbolState::NoSymbols,
         state => state.clone(),
     }
+}
+
+/// The part of a module's samples that have no function.
+pub(crate) fn unnamed(row: &ModuleShare) -> f64 {
+    1.0 - row.named as f64 / row.samples.max(1) as f64
 }
 
 /// Machine-readable name of a state.
@@ -36,7 +45,7 @@ pub(crate) fn key(state: &SymbolState) -> &'static str {
 pub(crate) fn words(state: &SymbolState) -> &'static str {
     match state {
         SymbolState::Found => "found",
-        SymbolState::NoSymbols => "none: stripped",
+        SymbolState::NoSymbols => "stripped",
         SymbolState::DebugFileDiffers(_) => "other debug file",
         SymbolState::FileMissing => "file missing",
         SymbolState::FileReplaced => "file replaced",

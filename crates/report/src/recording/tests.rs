@@ -234,7 +234,7 @@ cpu  samples  lost  of its records  throttled  suspended
 lost, by blocks of 16.8 ms from the first sample: 30 at 990 ms
 
 warning: at least 3.64 % of all records were lost. That is more than lies between the first two functions (1.27 %). Record with a lower rate (-F) or larger rings (-m).
-note: 100.0 % of the samples lie in 1 module without symbols: pmuscope report --modules says why and what to do.
+note: 100.0 % of the samples have no function's name, in 1 module: pmuscope report --modules says why and what to do.
 note: no ±: an interval takes samples in 30 blocks of time, there are 5. Record longer, or with a higher rate (-F) or a shorter period (-c).
 ");
     insta::assert_snapshot!(modules_text(&profile, "perf.data", ALL, &Style::PLAIN), @r"
@@ -242,9 +242,9 @@ note: no ±: an interval takes samples in 30 blocks of time, there are 5. Record
 cost: - · lost at least 30 · throttled 0 · software clock
 
 cpu-clock at 1,000 Hz, 790 samples
-  share  samples  named  build id  symbols         module
-50.63 %      400    0 %  -         none: stripped  /opt/stripped
-49.37 %      390    0 %  -         file missing    /opt/a\x07/gone
+  share  samples  named  build id  symbols       module
+50.63 %      400    0 %  -         stripped      /opt/stripped
+49.37 %      390    0 %  -         file missing  /opt/a\x07/gone
 
 page-faults at 1,000 Hz, 5 samples
    share  samples  named  build id  symbols       module

@@ -8,7 +8,8 @@ use crate::number::{count, counted, duration, fixed, percent, significant};
 use crate::{Cell, Column, Paint, Style, Table, escape, wrap};
 
 use super::losses::losses_text;
-use super::{RowLimits, is_software_clock, machine_size, notes, stacks, symbols};
+use super::notes::{Taken, notes_on};
+use super::{RowLimits, is_software_clock, machine_size, stacks, symbols};
 
 /// Characters of a command line in the header.
 const LONGEST_SCOPE: usize = 40;
@@ -25,7 +26,7 @@ pub fn recording_text(profile: &Profile, file: &str, limits: RowLimits, style: &
         out.push_str(&functions(profile, event, limits, style));
     }
     out.push_str(&losses_text(profile, style));
-    push_notes(&mut out, profile, style);
+    push_notes(&mut out, profile, Taken::Recorded, style);
     out
 }
 
@@ -270,8 +271,8 @@ fn function_name(profile: &Profile, row: &FunctionShare) -> String {
 }
 
 /// Appends what is to be said of a profile.
-pub(crate) fn push_notes(out: &mut String, profile: &Profile, style: &Style) {
-    let notes = notes(profile);
+pub(crate) fn push_notes(out: &mut String, profile: &Profile, taken: Taken, style: &Style) {
+    let notes = notes_on(profile, taken);
     if !notes.is_empty() {
         out.push('\n');
     }

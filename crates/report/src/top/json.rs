@@ -4,7 +4,7 @@ use pmuscope_profile::{EventProfile, Intervals, LostSource};
 use serde::Serialize;
 
 use super::{TopBy, TopView};
-use crate::recording::{Count, RowLimits, Told};
+use crate::recording::{Count, RowLimits, Taken, Told};
 use crate::views::RowOut;
 
 /// The schema of [`TopReport`] in its envelope.
@@ -79,7 +79,7 @@ impl<'a> TopReport<'a> {
             throttled: Count(profile.throttled),
         };
         let events = profile.events.iter().map(|event| Event::new(view, event, limits)).collect();
-        Some(Self { interval, events, notes: Told::all(profile) })
+        Some(Self { interval, events, notes: Told::all(profile, Taken::Live) })
     }
 }
 

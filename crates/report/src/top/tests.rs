@@ -93,7 +93,7 @@ fn an_interval_is_a_table() {
     30.00 %   0.37      600  db\x1b[2J  db      evil\x1b]0;x\x07
     10.00 %   0.19      200  xz         xz      [unknown]
 
-    note: 10.0 % of the samples lie in 1 module without symbols: pmuscope report --modules says why and what to do.
+    note: 10.0 % of the samples have no function's name, in 1 module: pmuscope record -a -- sleep 2, then pmuscope report --modules, says why and what to do.
     ");
     insta::assert_snapshot!(text(TopBy::Cpu), @r"
     cpu-clock every 1.00 ms, 2.00 s on 2 CPUs (2 nodes), 2,000 samples, 500/s per CPU    now
@@ -103,7 +103,7 @@ fn an_interval_is_a_table() {
     90.00 %   0.19    1,800     0    0
     10.00 %   0.19      200     1    1
 
-    note: 10.0 % of the samples lie in 1 module without symbols: pmuscope report --modules says why and what to do.
+    note: 10.0 % of the samples have no function's name, in 1 module: pmuscope record -a -- sleep 2, then pmuscope report --modules, says why and what to do.
     ");
 }
 

@@ -1,7 +1,7 @@
 //! An interval for people, once.
 
 use super::{TopBy, TopView};
-use crate::recording::{RowLimits, event_name, head_text, push_notes};
+use crate::recording::{RowLimits, Taken, event_name, head_text, push_notes};
 use crate::views::rows_text;
 use crate::{Paint, Style, number};
 
@@ -23,6 +23,6 @@ pub fn top_text(view: &TopView<'_>, by: TopBy, limits: RowLimits, style: &Style)
         let rows = view.rows(event, by, limits.rows.unwrap_or(usize::MAX));
         out.push_str(&rows_text(&rows, by.dimensions(), &profile.modules, false, limits, style));
     }
-    push_notes(&mut out, profile, style);
+    push_notes(&mut out, profile, Taken::Live, style);
     out
 }
