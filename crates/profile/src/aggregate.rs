@@ -204,4 +204,54 @@ impl Aggregate {
         let function = self.frames[frame as usize].function?;
         Some(&self.functions[function as usize].name)
     }
+
+    /// Part of the samples whose callers lead through this module, 0 to 1: the function that was sampled may be
+    /// anywhere.
+    #[must_use]
+    pub fn called_through(&self, module: u32) -> f64 {
+        let is_there = |stack| {
+            let frame = self.stacks.frame(stack);
+            frame.is_some_and(|frame| self.frames[frame as usize].module == module)
+        };
+        // A parent comes before its children.
+        let mut through = vec![false; self.stacks.len()];
+        for stack in 1..self.stacks.len() as StackId {
+            let parent = self.stacks.parent(stack).unwrap_or(Stacks::ROOT);
+            through[stack as usize] = through[parent as usize] || is_there(parent);
+        }
+        let sum =
+            |cells: &mut dyn Iterator<Item = &Cell>| cells.map(|cell| cell.samples).sum::<u64>();
+        let all = sum(&mut self.cells.iter());
+        let found = sum(&mut self.cells.iter().filter(|cell| through[cell.stack as usize]));
+        found as f64 / all.max(1) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(module: u32) -> Frame {
+        Frame { function: None, module, address: None, line: None, inlined: false }
+    }
+
+    fn cell(stack: StackId, samples: u64) -> Cell {
+        Cell { event: 0, stack, task: 0, cpu: None, samples, weight: samples }
+    }
+
+    #[test]
+    fn callers_that_lead_through_a_module_are_counted_once_and_what_was_sampled_there_is_not() {
+        let mut stacks = Stacks::default();
+        let outer = stacks.push(Stacks::ROOT, 1);
+        let lost = stacks.push(outer, 0);
+        let again = stacks.push(lost, 0);
+        let inner = stacks.push(again, 1);
+        let cells = vec![cell(outer, 1), cell(lost, 2), cell(again, 4), cell(inner, 1)];
+        let frames = vec![frame(7), frame(8)];
+        let counts = Aggregate { frames, stacks, cells, ..Aggregate::default() };
+        // Of eight samples five have frame 0 among their callers.
+        assert!((counts.called_through(7) - 5.0 / 8.0).abs() < 1e-12);
+        assert!((counts.called_through(9)).abs() < 1e-12);
+        assert!(Aggregate::default().called_through(7).abs() < 1e-12);
+    }
 }

@@ -23,9 +23,6 @@ use crate::terminal;
 
 use super::output::{self, Format, Output};
 
-/// Rows of a table where no limit is given.
-const DEFAULT_ROWS: usize = 40;
-
 /// Flags of `pmuscope report`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -53,7 +50,7 @@ pub(crate) struct Args {
     /// Show modules instead of functions: where their symbols are, or why not and what to do
     #[arg(long)]
     modules: bool,
-    /// Most rows per event, or "all" [default: 40; with --json all]
+    /// Most rows per event, or "all" [default: 40, of --call-tree 200; with --json all]
     #[arg(long, value_name = "N")]
     limit: Option<Limit>,
     /// Leave out rows below this share in percent
@@ -140,7 +137,8 @@ impl Args {
     }
 
     fn limits(&self, format: Format) -> RowLimits {
-        let rows = Limit::rows(self.limit, (format == Format::Text).then_some(DEFAULT_ROWS));
+        let default = (format == Format::Text).then(|| self.views.default_rows());
+        let rows = Limit::rows(self.limit, default);
         RowLimits { rows, share: self.percent_limit / 100.0 }
     }
 }

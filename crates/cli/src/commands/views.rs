@@ -12,8 +12,9 @@ use pmuscope_profile::views::{
 use pmuscope_profile::waits::WaitBy;
 use pmuscope_profile::{Apart, Detail, EventProfile, Intervals, Options, Profile, TasksBy};
 use pmuscope_report::{
-    EventRows, ROWS_SCHEMA, RowLimits, RowsReport, Style, TreeLimits, balance_text, head_text,
-    neighbours_text, rows_csv, rows_text, side_by_side_csv, side_by_side_text, tree_text,
+    EventRows, ROWS_SCHEMA, RowLimits, RowsReport, Style, TreeLimits, balance_text, chains_note,
+    head_text, neighbours_text, rows_csv, rows_text, side_by_side_csv, side_by_side_text,
+    tree_text,
 };
 
 use crate::commands::answer::Begun;
@@ -119,6 +120,9 @@ pub(super) enum View {
     Peek(String),
 }
 
+/// Rows of a table where no limit is given.
+const DEFAULT_ROWS: usize = 40;
+
 impl ViewArgs {
     /// What of samples was asked for that no count has.
     ///
@@ -161,6 +165,11 @@ impl ViewArgs {
             let message = "--by wait goes with function, command, process and thread only";
             failure(Exit::BadInput, message)
         })
+    }
+
+    /// Rows where no limit is given: a tree takes more of them to say as much.
+    pub(super) fn default_rows(&self) -> usize {
+        if self.call_tree.is_some() { TreeLimits::default().lines } else { DEFAULT_ROWS }
     }
 
     /// What was asked for, if anything.
@@ -259,7 +268,7 @@ impl View {
                 Self::SideBySide(_) => String::new(),
                 Self::Tree(direction) => {
                     let share = if limits.share > 0.0 { limits.share } else { TREE_SHARE };
-                    let lines = limits.rows.unwrap_or(usize::MAX).max(TreeLimits::default().lines);
+                    let lines = limits.rows.unwrap_or(usize::MAX);
                     let limits = TreeLimits { share, lines, ..TreeLimits::default() };
                     let tree = call_tree(counts, index, *direction);
                     tree_text(&tree, *direction, &profile.modules, limits, style)
@@ -283,6 +292,11 @@ impl View {
             )),
             Self::Tree(_) | Self::Peek(_) if !has_calls(counts) => {
                 out.push_str("\nnote: the recording has no call chains. Record with -g.\n");
+                Ok(out)
+            }
+            Self::Tree(_) | Self::Peek(_) => {
+                let note = chains_note(profile).map(|text| format!("\nnote: {text}\n"));
+                out.push_str(&note.unwrap_or_default());
                 Ok(out)
             }
             _ => Ok(out),

@@ -15,6 +15,7 @@ pub(crate) use json::{Count, FilteredOut, Told};
 pub use json::{RECORDING_SCHEMA, RecordingReport};
 pub(crate) use notes::Taken;
 pub use notes::{Note, notes};
+pub use stacks::chains_note;
 pub(crate) use text::{account, asked, event_name, extent, paint_line, push_notes, push_wrapped};
 pub use text::{head_text, kept_text, modules_text, recording_text};
 

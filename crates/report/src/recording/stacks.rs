@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use pmuscope_profile::{CutReason, CutStacks, Profile, StackSummary};
+use pmuscope_profile::{CutReason, CutStacks, ModuleKind, ModuleSummary, Profile, StackSummary};
 
 use crate::escape;
 use crate::number::{count, percent};
 
 /// Cut stacks beyond this share are worth a sentence.
 const MANY_CUT: f64 = 0.01;
+/// Call chains that lead nowhere beyond this share are worth a sentence.
+const MANY_LOST: f64 = 0.05;
 /// The largest copy the kernel makes, bytes: a record has less than 64 KiB.
 const LARGEST_COPY: u32 = 65_528;
 /// Modules that a reason names.
@@ -72,6 +74,23 @@ pub(super) fn note(profile: &Profile) -> Option<String> {
     Some(match advice(reason, stacks.copy_size) {
         Some(advice) => format!("{what} {advice}"),
         None => what,
+    })
+}
+
+/// What to do where call chains by frame pointer lead to where no code is; `None` where they do not, or are not
+/// by frame pointer. Most programs of distributions keep none, and the register holds anything.
+#[must_use]
+pub fn chains_note(profile: &Profile) -> Option<String> {
+    let unknown =
+        |module: &ModuleSummary| module.kind == ModuleKind::Other && module.path == "[unknown]";
+    let module = profile.modules.iter().position(unknown).filter(|_| profile.stacks.is_none())?;
+    let share = profile.aggregate.called_through(module as u32);
+    (share > MANY_LOST).then(|| {
+        format!(
+            "{} of the call chains lead through addresses where no code is: their programs keep no frame \
+             pointers, so callers are wrong or missing. Record with --call-graph dwarf.",
+            percent(share, 1)
+        )
     })
 }
 
