@@ -12,6 +12,7 @@ mod tree;
 use pmuscope_profile::ModuleSummary;
 use pmuscope_profile::views::{Dimension, Place};
 
+use self::details::UNKNOWN;
 use crate::escape;
 
 pub use annotate::{ANNOTATE_SCHEMA, AnnotateReport, annotate_text};
@@ -27,10 +28,17 @@ pub use neighbours::neighbours_text;
 pub use rows::{balance_text, rows_text, side_by_side_text};
 pub use tree::{TreeLimits, tree_text};
 
-/// `function [module]`, escaped.
+/// `function [module]`, escaped. Some modules have their brackets already; of what lies in none nothing more
+/// is known.
 fn place_text(place: &Place, modules: &[ModuleSummary]) -> String {
-    let function = escape(place.function.as_deref().unwrap_or("[unknown]"));
-    format!("{function} [{}]", module_text(place.module, modules))
+    let module = module_text(place.module, modules);
+    match &place.function {
+        None if module == UNKNOWN => UNKNOWN.to_owned(),
+        function => {
+            let function = escape(function.as_deref().unwrap_or(UNKNOWN));
+            format!("{function} [{}]", module.trim_matches(['[', ']']))
+        }
+    }
 }
 
 /// The word for a dimension.

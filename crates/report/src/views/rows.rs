@@ -4,7 +4,7 @@ use pmuscope_profile::ModuleSummary;
 use pmuscope_profile::views::{Balance, Dimension, Key, Row, SideRow};
 
 use super::{dimension_word, module_text};
-use crate::number::{count, fixed, percent, significant};
+use crate::number::{count, counted, fixed, percent, significant};
 use crate::recording::RowLimits;
 use crate::{Cell, Column, Paint, Style, Table, escape};
 
@@ -32,7 +32,7 @@ pub fn rows_text(
         // What is under a row is in other rows too, so only shares in rows add up.
         let share: f64 = rows.iter().map(|row| row.share).sum::<f64>()
             - large[..shown].iter().map(|row| row.share).sum::<f64>();
-        let more = format!("… {} more rows: --limit all", count((rows.len() - shown) as u64));
+        let more = format!("… {}: --limit all", counted(rows.len() - shown, "more row"));
         let mut cells = vec![percent(share.max(0.0), 2), String::new(), String::new()];
         cells.extend(children.then(String::new));
         cells.extend(by.iter().skip(1).map(|_| "-".to_owned()));
@@ -77,7 +77,7 @@ pub fn side_by_side_text(
         table.row(cells);
     }
     if shown < rows.len() {
-        let more = format!("… {} more rows: --limit all", count((rows.len() - shown) as u64));
+        let more = format!("… {}: --limit all", counted(rows.len() - shown, "more row"));
         let shares = left.iter().flat_map(|left| [percent(left.max(0.0), 2), String::new()]);
         let dashes = by.iter().skip(1).map(|_| "-".to_owned());
         let texts = shares.chain(dashes).chain([more]);
@@ -209,7 +209,7 @@ mod tests {
          cycles  ±95 %  cache-misses  ±95 %  function
         60.00 %      -        5.00 %      -  parse
         40.00 %      -       85.00 %      -  copy
-         0.00 %              10.00 %         … 1 more rows: --limit all
+         0.00 %              10.00 %         … 1 more row: --limit all
         ");
     }
 
