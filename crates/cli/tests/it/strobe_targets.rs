@@ -154,7 +154,7 @@ fn windows_of_a_cgroup_a_process_a_thread_or_a_cpu_are_theirs() {
     // The process has a cgroup for itself, to which the events are limited.
     let made = Made::of(&scratch, "alone.data");
     let scope = made.recording.info().scope;
-    assert_eq!(scope, format!("processes {alone}, cgroup /sys/fs/cgroup/watched"));
+    assert_eq!(scope, format!("process {alone}, cgroup /sys/fs/cgroup/watched"));
     assert!(made.are_of(|pid, _| pid == alone) <= made.strobe.epochs.len() as u64);
 
     // This one has not: all tasks are sampled, and nobody is moved.

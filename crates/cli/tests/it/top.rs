@@ -97,7 +97,7 @@ fn a_process_that_ends_ends_the_interval() {
     let how = ["top", "--once", "-e", "cpu-clock:u", "-d", "600", "-p", &pid];
     let top = scratch.start(how);
     program.ends().exits(0);
-    top.ends().exits(0).complains("the interval ended after").prints("of processes");
+    top.ends().exits(0).complains("the interval ended after").prints("of process ");
 }
 
 #[test]

@@ -156,11 +156,15 @@ impl Session<'_> {
     fn scope_text(&self) -> String {
         match &self.options.target {
             Target::System => "system-wide".into(),
-            Target::Cpus(cpus) => format!("CPUs {cpus}"),
-            Target::Processes(pids) => format!("processes {}", join(pids)),
-            Target::Threads(tids) => format!("threads {}", join(tids)),
+            Target::Cpus(cpus) => {
+                format!("{} {cpus}", if cpus.len() == 1 { "CPU" } else { "CPUs" })
+            }
+            Target::Processes(pids) => listed("process", "processes", pids),
+            Target::Threads(tids) => listed("thread", "threads", tids),
             Target::Cgroup { path, .. } => match self.options.only() {
-                Only::Processes(pids) => format!("processes {}, cgroup {path}", join(pids)),
+                Only::Processes(pids) => {
+                    format!("{}, cgroup {path}", listed("process", "processes", pids))
+                }
                 _ => format!("cgroup {path}"),
             },
             Target::Command | Target::CommandInCgroup => {
@@ -501,6 +505,20 @@ fn origin_text(origin: Origin) -> &'static str {
     }
 }
 
-fn join(numbers: &[u32]) -> String {
-    numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
+/// "process 7", "processes 7,8".
+fn listed(one: &str, several: &str, numbers: &[u32]) -> String {
+    let word = if numbers.len() == 1 { one } else { several };
+    let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
+    format!("{word} {}", numbers.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_process_is_not_called_several() {
+        assert_eq!(listed("process", "processes", &[7]), "process 7");
+        assert_eq!(listed("thread", "threads", &[7, 8]), "threads 7,8");
+    }
 }

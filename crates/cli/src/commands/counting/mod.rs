@@ -94,16 +94,18 @@ impl TargetArgs {
 /// In words, for the head of a table.
 pub(super) fn describe(target: &Target, command: &[OsString]) -> String {
     let command: Vec<String> = command.iter().map(|word| word.to_string_lossy().into()).collect();
-    let list =
-        |numbers: &[u32]| numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+    let list = |one: &str, several: &str, numbers: &[u32]| {
+        let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
+        format!("{} {}", if numbers.len() == 1 { one } else { several }, numbers.join(","))
+    };
     let what = match target {
         Target::Command => return command.join(" "),
         Target::System => "all CPUs".to_owned(),
         Target::Cpus(cpus) => format!("CPUs {cpus}"),
         Target::Cgroup { path, cpus: None } => format!("cgroup {path}"),
         Target::Cgroup { path, cpus: Some(cpus) } => format!("cgroup {path} on CPUs {cpus}"),
-        Target::Processes(pids) => format!("process {}", list(pids)),
-        Target::Threads(tids) => format!("thread {}", list(tids)),
+        Target::Processes(pids) => list("process", "processes", pids),
+        Target::Threads(tids) => list("thread", "threads", tids),
     };
     if command.is_empty() { what } else { format!("{what} while {} ran", command.join(" ")) }
 }
