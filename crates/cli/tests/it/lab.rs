@@ -194,3 +194,13 @@ fn kernels_are_listed() {
     assert_eq!(json["schema"], "pmuscope/lab-kernels/1");
     assert_eq!(json["kernels"][0]["name"], "host");
 }
+
+/// Who has no QEMU yet waits for no download first.
+#[test]
+fn without_an_emulator_no_kernel_is_looked_for() {
+    let scratch = Scratch::new();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pmuscope"));
+    command.args(["lab", "run", "--kernel", "6.1", "--", "doctor"]).current_dir(scratch.path(""));
+    command.env("PATH", scratch.path("")).env("PMUSCOPE_CACHE", scratch.path("cache"));
+    Outcome::of(&mut command).exits(125).complains("cannot find qemu-system-");
+}

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use clap::ValueEnum;
 use pmuscope_lab::{
     Acceleration, Arch, Cell, DEFAULT_KERNEL, Distance, Kernels, Lab, Options, Outcome, Topology,
-    Wanted,
+    Wanted, emulator,
 };
 use pmuscope_machine::user_cache;
 
@@ -149,6 +149,8 @@ impl Args {
             Some(arch) => arch,
             None => Arch::host().map_err(|error| refused(&error))?,
         };
+        // Before a kernel is downloaded that nothing could run.
+        emulator(arch).map_err(|error| refused(&error))?;
         let kernels = Kernels::host(user_cache().as_deref());
         let mut notice = |text: &str| eprintln!("pmuscope: {text}");
         let folder = std::env::current_dir().context("cannot tell which folder this is")?;
