@@ -157,11 +157,16 @@ fn cells(row: &Row, summary: &Summary) -> Vec<Cell> {
     cells
 }
 
+/// Units of what takes so many milliseconds, and how many of them a millisecond has.
+const TIMES: [(f64, f64, &str); 3] = [(1.0, 1.0, "ms"), (1e-3, 1e3, "µs"), (0.0, 1e6, "ns")];
+
 /// A quotient: three decimals at least, as the sweeps of network developers have it. What is milliseconds
-/// in a run is nanoseconds for each unit.
+/// in a run may be nanoseconds for each unit.
 fn per(estimate: &Estimated, unit: &str) -> String {
     if unit == "ms" {
-        return format!("{} ns", per(&scaled(*estimate, 1e6), ""));
+        let fits = |(least, ..): &&(f64, f64, &str)| estimate.value.abs() >= *least;
+        let (_, factor, unit) = TIMES.iter().find(fits).unwrap_or(&TIMES[2]);
+        return format!("{} {unit}", per(&scaled(*estimate, *factor), ""));
     }
     match estimate.interval {
         Some(_) => value(estimate, "/"),
