@@ -174,6 +174,20 @@ fn links_lead_to_files_and_headings_that_are_there() {
     assert!(checked > 50, "{checked} links");
 }
 
+/// What nobody is led to nobody reads.
+#[test]
+fn the_readme_leads_to_every_page() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let documents = documents();
+    let pages = documents.iter().map(|(path, _)| path);
+    let pages: Vec<&String> =
+        pages.filter(|path| path.starts_with("docs/") && path.ends_with(".md")).collect();
+    assert!(pages.len() > 20, "{pages:?}");
+    for path in pages {
+        assert!(readme.contains(&format!("]({path}")), "README.md has no link to {path}");
+    }
+}
+
 #[test]
 fn make_targets_are_there() {
     let makefile = fs::read_to_string(root().join("Makefile")).unwrap();
