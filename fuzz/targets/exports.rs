@@ -58,5 +58,6 @@ fn for_people(profile: &Profile) {
             &style,
         ));
     }
-    black_box(html_page(&source, &Summary::new(profile, "perf.data"), PageLimits::default()));
+    let summary = Summary::new(profile, "perf.data");
+    black_box(html_page(&source, &summary, PageLimits::default(), "commit"));
 }
