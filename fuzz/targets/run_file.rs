@@ -29,11 +29,11 @@ fuzz_target!(|bytes: &[u8]| {
         if let Ok(comparison) = compare(&files, &options) {
             black_box(compare_text(&comparison, &Style::PLAIN));
             black_box(compare_csv(&comparison, '\t'));
-            black_box(compare_page(&comparison));
+            black_box(compare_page(&comparison, "commit"));
         }
     }
     if let Ok(trend) = trend(&files, &plain) {
         black_box(trend_text(&trend, &Style::PLAIN));
-        black_box(trend_page(&trend));
+        black_box(trend_page(&trend, "commit"));
     }
 });
