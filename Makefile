@@ -1,5 +1,5 @@
 # make demo     builds pmuscope, records this machine while xz runs, prints the report
-# make test     the tests (at most 10 minutes on 2 cores)
+# make test     the tests (10 minutes on 2 cores are the aim; 15 with builds were measured)
 # make test-full  those that take long, which make test leaves out
 # make lint     formatting, clippy, documentation, licences: no warning allowed
 # make advisories  known faults of the crates that are used (takes cargo-deny and the network)
