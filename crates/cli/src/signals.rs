@@ -1,10 +1,12 @@
 //! Signals that end a measurement in order.
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use anyhow::Context as _;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGTRAP, SIGUSR2};
 
 /// A descriptor that becomes readable when the user (or the system) asks us to end.
 ///
@@ -20,6 +22,16 @@ pub(crate) fn stop_pipe() -> std::io::Result<OwnedFd> {
 /// No descriptors are left.
 pub(crate) fn switch_pipe() -> std::io::Result<OwnedFd> {
     pipe_of(&[SIGUSR2])
+}
+
+/// From now on SIGTRAP does not end this program; whether it arrived. Programs that it starts are ended as ever.
+///
+/// # Errors
+/// No handler can be set.
+pub(crate) fn outlive_traps() -> std::io::Result<Arc<AtomicBool>> {
+    let arrived = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(SIGTRAP, Arc::clone(&arrived))?;
+    Ok(arrived)
 }
 
 fn pipe_of(signals: &[i32]) -> std::io::Result<OwnedFd> {

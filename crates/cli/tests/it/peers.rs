@@ -64,11 +64,12 @@ fn call_chains() {
     let (_scratch, recording, said) = record("cpu-clock", &["-g"], &COMMAND);
     said.exits(0);
     let info = recording.everyone_agrees();
-    let script = recording.perf(&["script", "-F", "ip,sym"]);
-    // A chain has several lines, and a blank one behind.
-    let chains = script.stdout.split("\n\n").filter(|chain| !chain.trim().is_empty());
-    assert_eq!(chains.clone().count() as u64, info.samples());
-    let deepest = chains.map(|chain| chain.lines().count()).max().unwrap();
+    let script = recording.perf(&["script", "-F", "comm,ip,sym"]);
+    // Each sample has a line with its command, which is not indented; of its chain, which may be empty, each frame one.
+    let begins = |line: &&str| line.starts_with(|first: char| !first.is_whitespace());
+    assert_eq!(script.stdout.lines().filter(begins).count() as u64, info.samples());
+    let chains = script.stdout.split("\n\n");
+    let deepest = chains.map(|chain| chain.trim().lines().skip(1).count()).max().unwrap();
     assert!(deepest > 5, "{deepest} frames at most");
     if cfg!(target_arch = "x86_64") {
         script.prints("entry_SYSCALL_64_after_hwframe");

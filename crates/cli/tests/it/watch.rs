@@ -441,6 +441,21 @@ fn processes_are_watched_together_if_they_have_the_same_addresses() {
     refused.exits(2).prints_nothing().complains("a slot watches one address. Try a watch for each");
 }
 
+/// As it may while it measures what a hit costs.
+#[test]
+fn a_trap_in_pmuscope_itself_ends_nothing_and_is_told_of() {
+    skip_unless!(need_bpf());
+    let scratch = Scratch::new();
+    let program = start(&["1", "10", "10000000"]);
+    let pid = program.pid().to_string();
+    let path = scratch.path("x.data");
+    let watch = scratch.start(["watch", "-o", "x.data", "-p", &pid, "counter"]);
+    watch.wait_until(|| has_begun(&path));
+    watch.signal(Signal::TRAP);
+    watch.signal(Signal::INT);
+    watch.ends().exits(0).complains("SIGTRAP arrived in pmuscope itself");
+}
+
 #[test]
 fn a_command_that_a_trap_ends_is_told_of() {
     skip_unless!(need_bpf());

@@ -12,6 +12,7 @@ mod plan;
 
 use std::os::fd::AsFd as _;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
 use anyhow::Context as _;
 use pmuscope_counters::Host;
@@ -95,6 +96,8 @@ fn watch(
     path: &Path,
 ) -> anyhow::Result<(Summary, Option<Status>)> {
     let stop = signals::stop_pipe()?;
+    // What a hit costs is measured with hits of our own: such a trap can be ours.
+    let trapped = signals::outlive_traps()?;
     warn(machine);
     let mut started = match args.command.as_slice() {
         [] => None,
@@ -126,6 +129,12 @@ fn watch(
         pmuscope_recorder::record_with(&recording, &Host, machine, signals, Some(&*source))
             .map_err(|error| failure(Exit::NotPossible, error.to_string()))?;
     let status = started.map(|started| started.end(&summary)).transpose()?;
+    if trapped.load(Ordering::Relaxed) {
+        eprintln!(
+            "pmuscope: SIGTRAP arrived in pmuscope itself, probably in place of a hit that was to tell what \
+             hits cost: their cost may be wrong a little. {LOST_TRAPS}"
+        );
+    }
     Ok((summary, status))
 }
 
