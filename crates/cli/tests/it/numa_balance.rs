@@ -48,12 +48,20 @@ work() {
   pmuscope workload memory --access both --init zero --seconds 600 "$@" >/dev/null & parent=$!
   kid=
   while [ -z "$kid" ]; do read -r kid rest </proc/$parent/task/$parent/children; done
-  # Until its memory, 16 MiB or more, is touched.
+  until_touched $kid
+}
+# Until its memory, 16 MiB or more, is touched.
+until_touched() {
   pages=0
-  while [ $pages -lt 4096 ]; do read -r size pages rest </proc/$kid/statm; done
+  while [ $pages -lt 4096 ]; do read -r size pages rest </proc/$1/statm; done
 }
 seen() { while read -r line; do case $line in *$2*) return 0;; esac; done <"$1"; return 1; }
-wait_for() { while ! seen "$1" "$2"; do pmuscope workload exact-loop --rounds 1000 >/dev/null; done; }
+# wait_for LOG EVENT: or the end.
+wait_for() {
+  while ! seen "$1" "$2" && ! seen "$1" '"over"'; do
+    pmuscope workload exact-loop --rounds 1000 >/dev/null
+  done
+}
 end_work() { kill -9 $kid $parent; wait $parent; return 0; }
 # balance LOG EVENT ARGUMENTS: until it has logged that.
 balance() {
@@ -253,6 +261,7 @@ work --processes 2 --threads 2 --process 16M --first-touch node0
 two=
 while [ -z "$two" ]; do read -r one two </proc/$parent/task/$parent/children; done
 kid=$one,${two% }
+until_touched ${two% }
 balance pair '"round":2'
 kill $balance; wait $balance
 kill -9 $one $two $parent; wait $parent
@@ -264,6 +273,10 @@ end_work
     guest(&scratch, "4", script).exits(0);
     let share = |process: &Value, name: &str| process[name].as_f64().unwrap();
     let processes = |name: &str| json(&scratch, name)["processes"].as_array().unwrap().clone();
+    for name in ["pair", "wide"] {
+        // No decision goes back on what an earlier one did.
+        assert_eq!(json(&scratch, &format!("{name}.json"))["ended"], "asked", "{name}");
+    }
     let pair = processes("pair.json");
     assert_eq!(pair.len(), 2, "{pair:?}");
     for process in &pair {

@@ -12,7 +12,7 @@ use pmuscope_machine::pages::{PageState, move_to, states};
 use pmuscope_machine::{Machine, place};
 
 use super::ActError;
-use crate::balance::{Goal, Slice};
+use crate::balance::{Goal, Slice, Turns};
 
 /// Pages looked at in one call at most, however few of them are to move: a millisecond or two.
 const LOOKED_AT: usize = 1 << 13;
@@ -26,12 +26,14 @@ pub(super) struct Mover {
     block: u64,
     /// Memory of the process whose turn it is.
     regions: Option<(u32, Vec<Range<u64>>)>,
+    /// How far pages have been laid on nodes in turn.
+    turns: Option<Turns>,
 }
 
 impl Mover {
     pub(super) fn new(machine: &Machine, block: u64) -> Self {
         let page = place::page_size() as u64;
-        Self { machine: machine.clone(), page, block: block.max(page), regions: None }
+        Self { machine: machine.clone(), page, block: block.max(page), regions: None, turns: None }
     }
 
     /// As [`crate::balance::World::move_slice`]; the cursor is an address.
@@ -45,6 +47,12 @@ impl Mover {
         if *cursor == 0 || self.regions.as_ref().is_none_or(|(of, _)| *of != pid) {
             let regions = crate::observe::writable(&self.machine.mappings(pid)?, self.page);
             self.regions = Some((pid, regions));
+        }
+        if *cursor == 0 {
+            self.turns = match goal {
+                Goal::Interleave { nodes } => Some(Turns::new(nodes, self.block)),
+                Goal::To { .. } => None,
+            };
         }
         let regions = self.regions.as_ref().map_or(&[][..], |(_, regions)| regions);
         let mut left = bytes;
@@ -60,10 +68,13 @@ impl Mover {
             }
             looked_at += pages.len();
             let now = states(Some(pid), &pages).map_err(|error| refused(pid, error))?;
+            // Its turn is only over once it moves.
+            let mut turns = self.turns.clone();
+            let turn = turns.as_mut().and_then(|turns| turn(turns, &now, self.page));
             let wanted: Vec<((u64, u32), u32)> = (pages.iter().zip(&now))
                 .filter_map(|(&page, state)| {
                     let from = state.node()?;
-                    let to = target(goal, block.start / self.block, from)?;
+                    let to = target(goal, turn, from)?;
                     Some(((page, to), from))
                 })
                 .collect();
@@ -73,6 +84,7 @@ impl Mover {
                 break;
             }
             left -= size;
+            self.turns = turns;
             orders.extend(wanted.iter().map(|(order, _)| *order));
             origins.extend(wanted.iter().map(|(_, from)| *from));
             *cursor = block.end;
@@ -92,12 +104,22 @@ impl Mover {
     }
 }
 
+/// Where the pages of a block go if pages are laid in turn; `None` if none of them is there.
+fn turn(turns: &mut Turns, pages: &[PageState], page: u64) -> Option<u32> {
+    let mut by_node: BTreeMap<u32, u64> = BTreeMap::new();
+    for node in pages.iter().filter_map(|state| state.node()) {
+        *by_node.entry(node).or_default() += page;
+    }
+    let (&at, _) = by_node.iter().max_by_key(|(_, bytes)| **bytes)?;
+    turns.next(at, by_node.values().sum())
+}
+
 /// Where a page goes; `None`: it stays.
-fn target(goal: &Goal, block: u64, at: u32) -> Option<u32> {
+fn target(goal: &Goal, turn: Option<u32>, at: u32) -> Option<u32> {
     let to = match goal {
         Goal::To { from, to } if at == *from => *to,
         Goal::To { .. } => return None,
-        Goal::Interleave { nodes } => nodes[(block % nodes.len().max(1) as u64) as usize],
+        Goal::Interleave { .. } => turn?,
     };
     (to != at).then_some(to)
 }
@@ -150,10 +172,19 @@ mod tests {
     #[test]
     fn pages_go_where_the_goal_says() {
         let to = Goal::To { from: 0, to: 1 };
-        assert_eq!([0, 1, 2].map(|at| target(&to, 7, at)), [Some(1), None, None]);
+        assert_eq!([0, 1, 2].map(|at| target(&to, None, at)), [Some(1), None, None]);
         let turns = Goal::Interleave { nodes: vec![0, 3] };
-        assert_eq!([0, 1, 2].map(|block| target(&turns, block, 0)), [None, Some(3), None]);
-        assert_eq!([0, 1].map(|block| target(&turns, block, 5)), [Some(0), Some(3)]);
+        assert_eq!([0, 3, 5].map(|at| target(&turns, Some(3), at)), [Some(3), None, Some(3)]);
+        assert_eq!(target(&turns, None, 0), None, "nothing is there");
+    }
+
+    #[test]
+    fn the_turn_of_a_block_is_counted_by_its_pages() {
+        let mut turns = Turns::new(&[0, 3], 4 * 4096);
+        let [on, none] = [PageState::On, |_| PageState::Absent];
+        assert_eq!(turn(&mut turns, &[on(3), none(0), on(3), on(0)], 4096), Some(3));
+        assert_eq!(turn(&mut turns, &[none(0); 4], 4096), None);
+        assert_eq!(turn(&mut turns, &[on(3); 4], 4096), Some(0), "the first is on 3 already");
     }
 
     proptest! {

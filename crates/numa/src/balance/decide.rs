@@ -17,6 +17,8 @@ use crate::placement::{Area, evenness, shares};
 pub struct Knowledge {
     /// Bytes per second that may be moved; 0 where that is not limited.
     pub budget: u64,
+    /// Bytes that move as a whole: nothing can be more even than that.
+    pub unit: u64,
     /// Processes to be left alone, and why.
     pub held: BTreeMap<u32, String>,
 }
@@ -193,7 +195,7 @@ pub fn decide(view: &View, knowledge: &Knowledge) -> Plan {
     }
     let mut plan = Plan::default();
     for (process, fate) in view.processes.iter().zip(&fates) {
-        let (steps, after) = carry_out(view, process, fate);
+        let (steps, after) = carry_out(view, process, fate, knowledge.unit);
         plan.steps.extend(steps);
         plan.outlook.push(Outlook { pid: process.pid, before: process.locality(), after });
     }
@@ -302,7 +304,12 @@ fn spread(view: &View, process: &ProcessView, allowed: &[usize]) -> Fate {
     Fate::Leave("there is no room for its memory on the nodes that it may use".to_owned())
 }
 
-fn carry_out(view: &View, process: &ProcessView, fate: &Fate) -> (Vec<Step>, Option<f64>) {
+fn carry_out(
+    view: &View,
+    process: &ProcessView,
+    fate: &Fate,
+    unit: u64,
+) -> (Vec<Step>, Option<f64>) {
     let leave =
         |reason: String| (vec![Step::Leave { pid: process.pid, reason }], process.locality());
     match fate {
@@ -312,7 +319,7 @@ fn carry_out(view: &View, process: &ProcessView, fate: &Fate) -> (Vec<Step>, Opt
             Ok(steps) => (steps, Some(1.0)),
             Err(reason) => leave(reason),
         },
-        Fate::Spread(nodes) => match spread_out(view, process, nodes) {
+        Fate::Spread(nodes) => match spread_out(view, process, nodes, unit) {
             Ok((steps, after)) => (steps, after),
             Err(reason) => leave(reason),
         },
@@ -358,6 +365,7 @@ fn spread_out(
     view: &View,
     process: &ProcessView,
     nodes: &[usize],
+    unit: u64,
 ) -> Result<(Vec<Step>, Option<f64>), String> {
     let ids: Vec<u32> = nodes.iter().map(|&node| view.nodes[node].id).collect();
     let before = process.locality();
@@ -370,8 +378,11 @@ fn spread_out(
     let inside = |share: &dyn Fn(usize) -> f64| nodes.iter().map(|&node| share(node)).sum::<f64>();
     let memory_inside = inside(&|node| process.memory_share(node));
     let running_inside = inside(&|node| process.running_share(node));
-    let even = evenness(&nodes.iter().map(|&node| process.bytes[node] as f64).collect::<Vec<_>>());
-    let is_even = even.is_some_and(|even| even >= EVEN);
+    let on_nodes: Vec<f64> = nodes.iter().map(|&node| process.bytes[node] as f64).collect();
+    let even = evenness(&on_nodes);
+    let [most, least] = [f64::max, f64::min].map(|of| on_nodes.iter().copied().reduce(of));
+    let apart = most.zip(least).map_or(0.0, |(most, least)| most - least);
+    let is_even = apart <= unit as f64 || even.is_some_and(|even| even >= EVEN);
     let names = super::names(&ids);
     if is_even && memory_inside >= NEARLY_ALL && running_inside >= NEARLY_ALL {
         return Err(format!("it is spread over {names} already"));
@@ -391,7 +402,7 @@ fn spread_out(
         steps.push(Step::Pin { pid: process.pid, nodes: ids.clone(), hold: false, reason });
     }
     if !is_even || memory_inside < NEARLY_ALL {
-        // In turn means by address: of what is on one of the nodes already, its share is right.
+        // At most: of what is on one of the nodes already, its share can stay.
         let right = 1.0 / nodes.len() as f64;
         let bytes = (0..view.nodes.len()).map(|node| {
             let stays = if nodes.contains(&node) { right } else { 0.0 };

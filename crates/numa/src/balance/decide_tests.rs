@@ -147,6 +147,16 @@ fn what_fits_no_node_is_interleaved_unless_that_is_less_local() {
     assert!(reason(&decided(&view)).contains("spread over nodes 0, 1 already"));
 }
 
+/// Of five huge pages two nodes have three and two at best.
+#[test]
+fn as_even_as_huge_pages_can_be_is_even() {
+    let odd = process(1, &[6, 4], 8, &[0.5, 0.5], 4);
+    let view = View { nodes: nodes(2, 4), processes: vec![odd] };
+    assert_eq!(told(&decided(&view)), ["interleave 1 0,1 5"]);
+    let plan = decide(&view, &Knowledge { unit: 2 * MIB, ..Knowledge::default() });
+    assert!(reason(&plan).contains("spread over nodes 0, 1 already"), "{plan:?}");
+}
+
 #[test]
 fn three_threads_on_nodes_of_two_cpus_take_two_nodes() {
     let view =
@@ -213,7 +223,7 @@ fn held_processes_are_left_alone_for_their_reason() {
     let view =
         View { nodes: nodes(2, 4), processes: vec![process(7, &[0, 64], 1, &[1.0, 0.0], 4)] };
     let held = [(7, "tried before".to_owned())].into();
-    let plan = decide(&view, &Knowledge { held, budget: 0 });
+    let plan = decide(&view, &Knowledge { held, ..Knowledge::default() });
     assert_eq!(reason(&plan), "tried before");
 }
 

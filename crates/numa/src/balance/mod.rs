@@ -21,6 +21,7 @@ mod ping_pong;
 mod session;
 mod summary;
 mod trial;
+mod turns;
 mod view;
 mod world;
 
@@ -31,6 +32,7 @@ pub use log::{Entry, Event};
 pub use ping_pong::{BackAndForth, PingPong};
 pub use session::{Options, run};
 pub use summary::{BalanceError, Ended, ProcessSummary, Summary};
+pub use turns::Turns;
 pub use view::{NodeView, ProcessView, Sharing, ThreadView, View};
 pub use world::{Goal, Observation, Slice, Stop, World};
 

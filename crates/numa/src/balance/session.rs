@@ -85,6 +85,27 @@ struct Session<'a, W: World> {
     plan: Plan,
 }
 
+/// How many bytes are to move.
+#[derive(Debug, Clone, Copy)]
+enum Amount {
+    /// All that is not where it is to be: so much by what was seen, and the process may have more by now.
+    About(u64),
+    /// No more than this, rounded up to what moves as a whole.
+    AtMost(u64),
+}
+
+impl Amount {
+    fn bytes(self) -> u64 {
+        match self {
+            Self::About(bytes) | Self::AtMost(bytes) => bytes,
+        }
+    }
+
+    fn is_over(self, left: u64) -> bool {
+        matches!(self, Self::AtMost(_)) && left == 0
+    }
+}
+
 /// What was done to a process.
 #[derive(Debug, Default)]
 struct Done {
@@ -188,7 +209,7 @@ impl<W: World> Session<'_, W> {
 
     fn plan_for(&self, view: &View) -> Plan {
         let held = self.alone.reasons();
-        decide(view, &Knowledge { budget: self.options.budget, held })
+        decide(view, &Knowledge { budget: self.options.budget, unit: self.options.unit, held })
     }
 
     fn all_go_back_and_forth(&self, view: &View) -> bool {
@@ -268,12 +289,12 @@ impl<W: World> Session<'_, W> {
             Step::Move { pid, from, to, bytes, .. } => {
                 own.aim.get_or_insert(Aim::Better);
                 let goal = Goal::To { from: *from, to: *to };
-                self.move_pages(*pid, &goal, *bytes, &mut own.moved);
+                self.move_pages(*pid, &goal, Amount::About(*bytes), &mut own.moved);
             }
             Step::Interleave { pid, nodes, bytes, .. } => {
                 own.aim = Some(Aim::Even);
                 let goal = Goal::Interleave { nodes: nodes.clone() };
-                self.move_pages(*pid, &goal, *bytes, &mut own.moved);
+                self.move_pages(*pid, &goal, Amount::About(*bytes), &mut own.moved);
             }
         }
     }
@@ -300,18 +321,18 @@ impl<W: World> Session<'_, W> {
         }
     }
 
-    /// In slices, within the budget. No more than `bytes`, rounded up to what moves as a whole.
+    /// In slices, within the budget.
     fn move_pages(
         &mut self,
         pid: u32,
         goal: &Goal,
-        bytes: u64,
+        amount: Amount,
         moved: &mut BTreeMap<(u32, u32), u64>,
     ) {
         let unit = self.options.unit;
-        let mut left = bytes.next_multiple_of(unit);
+        let mut left = amount.bytes().next_multiple_of(unit);
         let mut cursor = 0;
-        while left >= unit && self.world.stop().is_none() {
+        while !amount.is_over(left) && self.world.stop().is_none() {
             let granted = self.budget.take(self.world.now(), left, unit);
             if granted == 0 {
                 let pause = self.budget.wait_for(left, unit);
@@ -366,7 +387,8 @@ impl<W: World> Session<'_, W> {
             None => {}
         }
         for ((from, to), bytes) in done.moved {
-            self.move_pages(pid, &Goal::To { from: to, to: from }, bytes, &mut BTreeMap::new());
+            let goal = Goal::To { from: to, to: from };
+            self.move_pages(pid, &goal, Amount::AtMost(bytes), &mut BTreeMap::new());
         }
         self.ping_pong.forget(pid);
         self.alone.pause(pid, self.round, why);

@@ -28,7 +28,7 @@ pub enum Goal {
         /// To this one.
         to: u32,
     },
-    /// All of them to these nodes in turn.
+    /// All of them to these nodes in turn, as [`super::Turns`] says.
     Interleave {
         /// Numbers of nodes.
         nodes: Vec<u32>,

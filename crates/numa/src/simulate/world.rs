@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use super::{Policy, STEP, Simulation};
 use crate::balance::{
-    Goal, Judge, NodeView, Observation, ProcessView, Sharing, Slice, Stop, ThreadView, View, World,
+    Goal, Judge, NodeView, Observation, ProcessView, Sharing, Slice, Stop, ThreadView, Turns, View,
+    World,
 };
 
 /// Bytes per second that the simulated machine copies.
@@ -173,18 +174,25 @@ impl World for SimulatedWorld {
         let mut moved: BTreeMap<(u32, u32), u64> = BTreeMap::new();
         let mut left = bytes;
         let mut place = 0;
+        let unit = self.simulation.memory.iter().map(|memory| memory.chunk_bytes).max();
+        let mut turns = match goal {
+            Goal::Interleave { nodes } => Turns::new(nodes, unit.unwrap_or(0)),
+            Goal::To { .. } => Turns::new(&[], 0),
+        };
         let own = self.simulation.memory.iter_mut();
         for memory in own.filter(|memory| memory.process == Some(pid as usize)) {
             for chunk in &mut memory.chunks {
                 place += 1;
+                let at = chunk.node as u32;
+                // Also of those that earlier calls have laid, which stay.
+                let turn = turns.next(at, memory.chunk_bytes).unwrap_or(at);
                 if place <= *cursor {
                     continue;
                 }
-                let at = chunk.node as u32;
                 let to = match goal {
                     Goal::To { from, to } if at == *from => *to,
                     Goal::To { .. } => at,
-                    Goal::Interleave { nodes } => nodes[(place as usize - 1) % nodes.len()],
+                    Goal::Interleave { .. } => turn,
                 };
                 if to != at {
                     if memory.chunk_bytes > left {
