@@ -114,6 +114,12 @@ impl Policy {
         }
     }
 
+    /// Whether a program runs beside.
+    #[must_use]
+    pub fn has_companion(self) -> bool {
+        matches!(self, Self::Numad | Self::Balance)
+    }
+
     /// The program beside, with how it is ended. Our own looks at as many pages as
     /// whoever watches the run.
     #[must_use]
@@ -128,6 +134,7 @@ impl Policy {
                     pids.iter().flat_map(|pid| ["-p", pid]),
                 ),
                 end: Some(words("numad", ["-i", "0"], [])),
+                tells: false,
             }),
             Self::Balance => {
                 let pids = pids.join(",");
@@ -135,8 +142,8 @@ impl Policy {
                 let pages = pages.to_string();
                 // Decided and done within seconds: a test may take ten.
                 let flags = ["numa", "balance", "-I", "250", "--blocks", "3", "--budget", "256M"];
-                let more = ["--pages", &*pages, "-p", &pids];
-                Some(Companion { start: words(&program, flags, more), end: None })
+                let more = ["--log", "/proc/self/fd/1", "--pages", &*pages, "-p", &pids];
+                Some(Companion { start: words(&program, flags, more), end: None, tells: true })
             }
             _ => None,
         }
@@ -162,6 +169,8 @@ pub struct Companion {
     start: Vec<OsString>,
     /// What ends it, where a signal does not.
     end: Option<Vec<OsString>>,
+    /// It prints something once it has begun.
+    tells: bool,
 }
 
 /// One that runs; ended when dropped.
@@ -170,18 +179,26 @@ pub struct Running {
     child: Child,
     end: Option<Vec<OsString>>,
     complaints: File,
+    /// What it prints, if it does once it has begun.
+    told: Option<File>,
 }
 
 impl Companion {
-    /// Starts it. What it prints is not read; what it complains of is kept, for the case that it fails.
+    /// Starts it. What it complains of is kept, for the case that it fails.
     ///
     /// # Errors
     /// If it is not there or cannot be started.
     pub fn start(self) -> io::Result<Running> {
         // No pipe: it would stop, were it full.
-        let complaints = File::from(memfd_create("complaints", MemfdFlags::CLOEXEC)?);
-        let child = quiet(&self.start).stderr(complaints.try_clone()?).spawn()?;
-        Ok(Running { child, end: self.end, complaints })
+        let file = |name| Ok::<_, io::Error>(File::from(memfd_create(name, MemfdFlags::CLOEXEC)?));
+        let complaints = file("complaints")?;
+        let told = self.tells.then(|| file("told")).transpose()?;
+        let mut command = quiet(&self.start);
+        if let Some(told) = &told {
+            command.stdout(told.try_clone()?);
+        }
+        let child = command.stderr(complaints.try_clone()?).spawn()?;
+        Ok(Running { child, end: self.end, complaints, told })
     }
 
     /// Its program.
@@ -198,6 +215,15 @@ fn quiet(words: &[OsString]) -> Command {
 }
 
 impl Running {
+    /// Whether it has begun, as far as it tells that, or has ended.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn has_begun(&mut self) -> io::Result<bool> {
+        let Some(told) = &self.told else { return Ok(true) };
+        Ok(told.metadata()?.len() > 0 || self.child.try_wait()?.is_some())
+    }
+
     /// Ends it, and waits until it has.
     ///
     /// # Errors
@@ -267,18 +293,44 @@ mod tests {
         assert!(balance.start.ends_with(&["--pages", "100", "-p", "7,9"].map(OsString::from)));
         let numad = Policy::Numad.companion(own, &[7, 9], 100).unwrap();
         assert_eq!(numad.start[5..], ["-p", "7", "-p", "9"]);
-        assert_eq!(Policy::On.companion(own, &[7], 100), None);
+        for policy in Policy::ALL {
+            assert_eq!(policy.companion(own, &[7], 100).is_some(), policy.has_companion());
+        }
     }
 
     #[test]
     fn a_companion_ends_when_it_is_to() {
-        let companion =
-            |words: [&str; 3]| Companion { start: words.map(OsString::from).into(), end: None };
+        let companion = |words: [&str; 3]| Companion {
+            start: words.map(OsString::from).into(),
+            end: None,
+            tells: true,
+        };
         companion(["sh", "-c", "sleep 60"]).start().unwrap().end().unwrap();
         let mut failed =
             companion(["sh", "-c", "echo more >&2; echo why >&2; exit 3"]).start().unwrap();
         failed.child.wait().unwrap();
         assert_eq!(failed.end().unwrap_err().to_string(), "it ended with exit status: 3 (why)");
         assert!(companion(["/nonexistent", "", ""]).start().is_err());
+    }
+
+    #[test]
+    fn a_companion_has_begun_once_it_says_something_or_ends() {
+        let said = |script: &str| {
+            let start = ["sh", "-c", script].map(OsString::from).into();
+            Companion { start, end: None, tells: true }.start().unwrap()
+        };
+        let mut asked = said("kill -STOP $$; echo began; sleep 60");
+        assert!(!asked.has_begun().unwrap());
+        let pid = Pid::from_raw(asked.child.id().cast_signed()).unwrap();
+        let goes_on = || kill_process(pid, Signal::CONT).unwrap();
+        while !asked.has_begun().unwrap() {
+            goes_on();
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        let mut fails = said("exit 3");
+        while !fails.has_begun().unwrap() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        assert!(fails.end().is_err());
     }
 }

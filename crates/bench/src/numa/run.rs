@@ -11,7 +11,7 @@ use pmuscope_workloads::memory::control::{Control, ControlError, State};
 use pmuscope_workloads::memory::{self, Options};
 use pmuscope_workloads::{Facts, WorkloadError};
 
-use super::policy::Policy;
+use super::policy::{Companion, Policy, Running};
 use super::watched::{Watched, Watching, watch};
 
 /// How often it is looked whether the work has begun.
@@ -94,19 +94,24 @@ pub(super) fn run(
     let path = context.scratch.join("control");
     // One of an earlier run; if there is none that is as well.
     let _ = std::fs::remove_file(&path);
-    let ended = AtomicBool::new(false);
+    let work = Work {
+        path: &path,
+        ended: AtomicBool::new(false),
+        // What a policy needs to start is not the workload's time.
+        held: AtomicBool::new(policy.has_companion()),
+    };
     let (facts, watched) = thread::scope(|scope| {
-        let work = scope.spawn(|| {
-            let facts = memory::run(context.program, options, Some(&path));
-            ended.store(true, Ordering::Release);
+        let run = scope.spawn(|| {
+            let facts = memory::run_held(context.program, options, Some(&path), &work.held);
+            work.ended.store(true, Ordering::Release);
             facts
         });
-        let watched = watch_run(context, policy, (&path, &ended), watching, stop);
+        let watched = watch_run(context, policy, &work, watching, stop);
         if watched.is_err() {
             // Else it would go on to its end, unseen.
             let _ = Control::stop(&path);
         }
-        (work.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), watched)
+        (run.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), watched)
     });
     let restored = guard.restore();
     let facts = facts?;
@@ -115,33 +120,80 @@ pub(super) fn run(
     Ok((facts, watched))
 }
 
+/// A workload on its way.
+struct Work<'a> {
+    /// Where its control file is, or will be.
+    path: &'a Path,
+    ended: AtomicBool,
+    /// It is not to begin yet.
+    held: AtomicBool,
+}
+
+/// ```text
+///  workload    touches memory ─┐ ready: held         ┌─ works ────────── ends
+///  companion                   └─ starts ── begins ──┘ places            ended
+/// ```
 fn watch_run(
     context: &Context<'_>,
     policy: Policy,
-    (path, ended): (&Path, &AtomicBool),
+    work: &Work<'_>,
     watching: &Watching,
     stop: &dyn Fn() -> bool,
 ) -> Result<Watched, RunError> {
-    let Some(control) = begun(path, ended, stop)? else { return Ok(Watched::default()) };
-    let pids: Vec<u32> = control.areas()?.iter().map(|area| area.pid).collect();
-    let companion = match policy.companion(context.program, &distinct(pids), watching.pages) {
-        None => None,
-        Some(companion) => {
-            let program = companion.program().display().to_string();
-            let failed = |source| RunError::Companion { policy: policy.name(), program, source };
-            Some((companion.program(), companion.start().map_err(failed)?))
-        }
-    };
-    let end = || Control::stop(path).map_err(io::Error::other);
-    let watched = watch((context.machine, context.topology), &control, watching, stop, end)?;
-    if let Some((program, companion)) = companion {
-        companion.end().map_err(|source| RunError::Companion {
-            policy: policy.name(),
-            program: program.display().to_string(),
-            source,
-        })?;
+    let mut companion = None;
+    if policy.has_companion() {
+        let Some(control) = work.wait(stop, &Control::is_ready)? else {
+            return Ok(Watched::default());
+        };
+        let pids = distinct(control.areas()?.iter().map(|area| area.pid).collect());
+        companion = policy
+            .companion(context.program, &pids, watching.pages)
+            .map(|companion| Beside::start(companion, policy, stop))
+            .transpose()?;
+        work.held.store(false, Ordering::Release);
     }
+    let is_running = |control: &Control| Ok(control.state()? == State::Running);
+    let Some(control) = work.wait(stop, &is_running)? else { return Ok(Watched::default()) };
+    let end = || Control::stop(work.path).map_err(io::Error::other);
+    let watched = watch((context.machine, context.topology), &control, watching, stop, end)?;
+    companion.map_or(Ok(()), Beside::end)?;
     Ok(watched)
+}
+
+/// The program of a policy, which has begun.
+struct Beside {
+    policy: Policy,
+    program: String,
+    running: Running,
+}
+
+impl Beside {
+    fn start(
+        companion: Companion,
+        policy: Policy,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Self, RunError> {
+        let program = companion.program().display().to_string();
+        let failed = |source| RunError::Companion {
+            policy: policy.name(),
+            program: program.clone(),
+            source,
+        };
+        let mut running = companion.start().map_err(failed)?;
+        while !running.has_begun().map_err(failed)? && !stop() {
+            thread::sleep(TICK);
+        }
+        Ok(Self { policy, program, running })
+    }
+
+    fn end(self) -> Result<(), RunError> {
+        let Self { policy, program, running } = self;
+        running.end().map_err(|source| RunError::Companion {
+            policy: policy.name(),
+            program,
+            source,
+        })
+    }
 }
 
 fn distinct(mut pids: Vec<u32>) -> Vec<u32> {
@@ -150,30 +202,32 @@ fn distinct(mut pids: Vec<u32>) -> Vec<u32> {
     pids
 }
 
-/// Waits until all threads work; `None` if the workload ended before.
-fn begun(
-    path: &Path,
-    ended: &AtomicBool,
-    stop: &dyn Fn() -> bool,
-) -> Result<Option<Control>, RunError> {
-    let mut is_told = false;
-    loop {
-        let has_ended = ended.load(Ordering::Acquire);
-        match Control::open(path) {
-            Ok(control) if control.state()? == State::Running => return Ok(Some(control)),
-            Ok(_) => {
-                if !is_told && stop() {
-                    is_told = true;
-                    Control::stop(path)?;
+impl Work<'_> {
+    /// Waits until it is so far; `None` if the workload ended before.
+    fn wait(
+        &self,
+        stop: &dyn Fn() -> bool,
+        is_so_far: &dyn Fn(&Control) -> io::Result<bool>,
+    ) -> Result<Option<Control>, RunError> {
+        let mut is_told = false;
+        loop {
+            let has_ended = self.ended.load(Ordering::Acquire);
+            match Control::open(self.path) {
+                Ok(control) if is_so_far(&control)? => return Ok(Some(control)),
+                Ok(_) => {
+                    if !is_told && stop() {
+                        is_told = true;
+                        Control::stop(self.path)?;
+                    }
                 }
+                Err(ControlError::NotYet) => {}
+                Err(ControlError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error.into()),
             }
-            Err(ControlError::NotYet) => {}
-            Err(ControlError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error.into()),
+            if has_ended {
+                return Ok(None);
+            }
+            thread::sleep(TICK);
         }
-        if has_ended {
-            return Ok(None);
-        }
-        thread::sleep(TICK);
     }
 }

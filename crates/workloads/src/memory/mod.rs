@@ -30,7 +30,7 @@ mod tasks;
 mod worker;
 
 pub use options::{Access, BATCH, FirstTouch, Init, LINE, Options, Order, Sizes, Thp};
-pub use parent::run;
+pub use parent::{run, run_held};
 pub use process::attach;
 pub use tasks::parse_tasks;
 

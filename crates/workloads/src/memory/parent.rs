@@ -41,6 +41,19 @@ pub fn run(
     options: &Options,
     control: Option<&Path>,
 ) -> Result<Facts, WorkloadError> {
+    run_held(program, options, control, &AtomicBool::new(false))
+}
+
+/// The same, whose threads, once all are ready ([`Control::is_ready`]), do not begin as long as they are `held`.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_held(
+    program: &Path,
+    options: &Options,
+    control: Option<&Path>,
+    held: &AtomicBool,
+) -> Result<Facts, WorkloadError> {
     options.check()?;
     let machine = Machine::host();
     let allowed =
@@ -58,7 +71,7 @@ pub fn run(
     // Children open it by this process's descriptor, wherever it is.
     let path = PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()));
     let start = |process: usize| start(program, &path, process);
-    let ended = run_processes(&board, options.processes, start);
+    let ended = run_processes(&board, options.processes, held, start);
     board.set_state(if ended.is_ok() { State::Ended } else { State::Failed });
     let usage = ended?;
     let emulated = machine.surroundings(&machine.processor()).emulator.is_some();
@@ -116,6 +129,7 @@ struct Ended {
 fn run_processes(
     board: &Board,
     processes: usize,
+    held: &AtomicBool,
     start: impl Fn(usize) -> std::io::Result<Child>,
 ) -> Result<Vec<Usage>, WorkloadError> {
     // One that failed is the end of all others, even of those that do not look.
@@ -144,10 +158,11 @@ fn run_processes(
                 }
             }
         }
-        while !board.all_ready() && !failed.load(Ordering::Acquire) && !board.is_stopped() {
+        let may_begin = || board.all_ready() && !held.load(Ordering::Acquire);
+        while !may_begin() && !failed.load(Ordering::Acquire) && !board.is_stopped() {
             std::thread::sleep(TICK);
         }
-        if board.all_ready() {
+        if may_begin() {
             board.set_state(State::Running);
             board.go(now_ns() + NOTICE.as_nanos() as u64);
         }

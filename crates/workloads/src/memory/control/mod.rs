@@ -219,6 +219,14 @@ impl Control {
         })
     }
 
+    /// Whether all threads have touched their memory, and wait to begin or have begun.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn is_ready(&self) -> io::Result<bool> {
+        Ok(self.head(Head::Ready)? >= self.layout.thread_count as u64)
+    }
+
     /// CLOCK_MONOTONIC when all threads began, nanoseconds; `None`: not known yet.
     ///
     /// # Errors
