@@ -12,6 +12,7 @@ use pmuscope_recorder::{
     CpuCheck, Disturb, Disturbance, INSTEAD_OF_WINDOWS, StrobeCheck, StrobeOptions, strobe_check,
 };
 
+use super::record::strobe::without_pmu;
 use crate::exit::{Exit, failure};
 
 /// What makes the windows.
@@ -45,8 +46,8 @@ pub(super) fn run(seconds: f64, disturb: &[What]) -> anyhow::Result<Exit> {
     let refused = |why: String| failure(Exit::NotPossible, why);
     let catalog =
         MachineCatalog::new(&machine).map_err(|e: MachineError| refused(e.to_string()))?;
-    let groups = parse(EVENT, &catalog)
-        .map_err(|error| refused(format!("--strobe-check: {error}. {INSTEAD_OF_WINDOWS}")))?;
+    let groups =
+        parse(EVENT, &catalog).map_err(|error| refused(without_pmu("--strobe-check", &error)))?;
     let Some(event) = groups.first().and_then(|group| group.events.first()) else {
         return Err(refused(format!("--strobe-check: no {EVENT}. {INSTEAD_OF_WINDOWS}")));
     };

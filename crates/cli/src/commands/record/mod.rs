@@ -8,7 +8,7 @@ mod flags;
 mod off_cpu;
 mod print;
 pub(super) mod size;
-mod strobe;
+pub(in crate::commands) mod strobe;
 
 use std::os::fd::AsFd as _;
 

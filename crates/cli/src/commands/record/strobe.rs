@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use pmuscope_abi::AttrFlags;
 use pmuscope_counters::Host;
 use pmuscope_events::metrics::{Metric, Metrics, Need};
-use pmuscope_events::{Event, EventError, Group, MachineCatalog, Sampling, parse};
+use pmuscope_events::{Event, EventError, Group, MachineCatalog, Reason, Sampling, parse};
 use pmuscope_machine::{Machine, OwnCgroup};
 use pmuscope_recorder::{
     Chosen, INSTEAD_OF_WINDOWS, Lacking, Only, StrobeOptions, Target, choose_events,
@@ -208,10 +208,21 @@ fn window_event(
 
 fn refused(error: &EventError) -> anyhow::Error {
     if error.is_of_machine() {
-        failure(Exit::NotPossible, format!("--strobe: {error}. {INSTEAD_OF_WINDOWS}"))
+        failure(Exit::NotPossible, without_pmu("--strobe", error))
     } else {
         failure(Exit::BadInput, error.to_string())
     }
+}
+
+/// Why there are no windows. What stands in for an event of the CPU elsewhere makes none.
+pub(in crate::commands) fn without_pmu(flag: &str, error: &EventError) -> String {
+    let why = match &*error.reason {
+        Reason::NoCpuPmu => {
+            "this machine shows no counters of its CPU (usual in a virtual machine)".into()
+        }
+        _ => error.to_string(),
+    };
+    format!("{flag}: {why}. {INSTEAD_OF_WINDOWS}")
 }
 
 /// The events of the metrics with these names, or of the default ones. A metric that is named itself
