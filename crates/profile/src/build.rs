@@ -10,6 +10,7 @@ use crate::naming::{Named, Resolve, name};
 use crate::profile::{Filtered, ModuleSummary, Options, Profile};
 use crate::rows::Rows;
 use crate::unwinding::{Account, StackSummary};
+use crate::waits::tells_waits;
 
 impl Collected {
     /// Gives every distinct address a name by `resolve` and adds up. `reader` is the one that was
@@ -29,6 +30,7 @@ impl Collected {
             state: reader.state(),
             tally: reader.tally().clone(),
             stack_copy: reader.events().iter().filter_map(Event::stack_copy).max(),
+            tells_waits: tells_waits(reader.events()).contains(&true),
         };
         let events = reader.events().iter().map(EventFacts::from).collect();
         self.build(events, file, running, options, resolve)
@@ -54,7 +56,7 @@ impl Collected {
         options: Options,
         resolve: &mut Resolve<'_>,
     ) -> Result<Profile, ReadError> {
-        let FileFacts { metadata, state, tally, stack_copy } = file;
+        let FileFacts { metadata, state, tally, stack_copy, tells_waits } = file;
         let kernel = self.state.kernel_identity(&metadata).compare(running);
         let mut named = name(self, &metadata, kernel, resolve);
         let mut aggregate = self.aggregate(&mut named, options.detail)?;
@@ -112,6 +114,7 @@ impl Collected {
             state,
             tally,
             kernel,
+            tells_waits,
         })
     }
 
@@ -185,6 +188,8 @@ pub(crate) struct FileFacts {
     pub(crate) tally: Tally,
     /// Bytes of the stack that samples were to carry.
     pub(crate) stack_copy: Option<u32>,
+    /// It holds waits, which are not to be shown.
+    pub(crate) tells_waits: bool,
 }
 
 /// What the file says about an event.
@@ -241,6 +246,7 @@ mod tests {
             state: FileState::Closed,
             tally: Tally::default(),
             stack_copy: None,
+            tells_waits: false,
         }
     }
 

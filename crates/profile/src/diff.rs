@@ -357,6 +357,7 @@ mod tests {
             tally: Tally::default(),
             mappings_left_out: 0,
             kernel: unknown.compare(&unknown),
+            tells_waits: false,
         }
     }
 

@@ -106,6 +106,7 @@ impl Live {
             state: FileState::Closed,
             tally: reader::Tally::default(),
             stack_copy: None,
+            tells_waits: false,
         };
         let resolve = &mut |requests: &[Request<'_>]| names.resolve(requests);
         let answer = collected.answer(self.events.clone(), file, running, options, resolve);

@@ -102,6 +102,8 @@ pub struct Profile {
     pub stacks: Option<StackSummary>,
     /// The recording's kernel against the running one.
     pub kernel: KernelMatch,
+    /// It holds records of where threads wait that are not shown here ([`crate::waits`]).
+    pub tells_waits: bool,
 }
 
 /// What a filter did.

@@ -201,6 +201,7 @@ impl CollectedWaits {
             state: reader.state(),
             tally: reader.tally().clone(),
             stack_copy: reader.events().iter().filter_map(Event::stack_copy).max(),
+            tells_waits: false,
         };
         let events = EVENTS.iter().map(|name| EventFacts {
             name: (*name).into(),

@@ -59,6 +59,7 @@ pub(crate) fn notes_on(profile: &Profile, taken: Taken) -> Vec<Note> {
         throttled(profile),
         strays(profile),
         stacks::note(profile),
+        waits(profile),
         unnamed(profile, taken),
         unmapped(profile, taken),
         intervals(profile, taken),
@@ -182,11 +183,19 @@ fn strays(profile: &Profile) -> Option<String> {
     (!parts.is_empty()).then(|| format!("not in this report: {}.", parts.join(", ")))
 }
 
+/// What the recording tells beside samples.
+fn waits(profile: &Profile) -> Option<String> {
+    profile.tells_waits.then(|| {
+        "the recording also tells where threads wait, for how long, and who wakes them: see --by wait."
+            .to_owned()
+    })
+}
+
 fn unnamed(profile: &Profile, taken: Taken) -> Option<String> {
     let (share, modules) =
         largest(profile, |state| !matches!(state, SymbolState::Found | SymbolState::NotMapped))?;
     let advice = taken.either(
-        "pmuscope report --modules says why and what to do",
+        "--modules says why and what to do",
         "pmuscope record -a -- sleep 2, then pmuscope report --modules, says why and what to do",
     );
     let (share, modules) = (percent(share, 1), counted(modules, "module"));

@@ -234,7 +234,7 @@ cpu  samples  lost  of its records  throttled  suspended
 lost, by blocks of 16.8 ms from the first sample: 30 at 990 ms
 
 warning: at least 3.64 % of all records were lost. That is more than lies between the first two functions (1.27 %). Record with a lower rate (-F) or larger rings (-m).
-note: 100.0 % of the samples have no function's name, in 1 module: pmuscope report --modules says why and what to do.
+note: 100.0 % of the samples have no function's name, in 1 module: --modules says why and what to do.
 note: no ±: an interval takes samples in 30 blocks of time, there are 5. Record longer, or with a higher rate (-F) or a shorter period (-c).
 ");
     insta::assert_snapshot!(modules_text(&profile, "perf.data", ALL, &Style::PLAIN), @r"
