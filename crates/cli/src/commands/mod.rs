@@ -12,6 +12,7 @@ mod doctor;
 mod empty;
 mod event_lists;
 mod events;
+mod figures_page;
 mod filter;
 mod generate;
 mod input;

@@ -26,6 +26,7 @@ use super::counting::{
 };
 use super::doctor;
 use super::event_lists::{EventListArgs, catalog};
+use super::figures_page::FiguresPage;
 use crate::exit::{Exit, failure};
 use crate::signals::stop_pipe;
 use crate::terminal;
@@ -92,6 +93,8 @@ pub(crate) struct Args {
     /// FILE, print them at the end in place of the table
     #[arg(long, value_name = "FILE", num_args = 0..=1, help_heading = "Output")]
     json: Option<Option<PathBuf>>,
+    #[command(flatten, next_help_heading = "Output")]
+    page: FiguresPage,
     /// The program to run
     #[arg(trailing_var_arg = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -166,6 +169,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         Stat { args: &args, options: &options, counter, absent, aggregation, units, figures };
     let exit = stat.count(&mut file, &mut lines)?;
     lines.finish(&file)?;
+    args.page.write(&file)?;
     Ok(exit)
 }
 

@@ -23,6 +23,8 @@ fn write(scratch: &Scratch) -> Vec<Page> {
         scratch.pmuscope(args).exits(0);
         pages.push(Page { file, schema });
     };
+    let stat = ["stat", "-r", "2", "-e", "page-faults,context-switches", "--html", "stat.html"];
+    add("stat.html", Some("pmuscope/compare/2"), &[&stat[..], &["--", "true"]].concat());
     let compare = |files: &[&'static str]| [&["compare"], files, &["--html"]].concat();
     add(
         "sweep.html",
@@ -208,7 +210,8 @@ fn pages_of_all_kinds_have_one_style_that_suits_every_reader() {
         let has_table = !["slots.html", "trend.html"].contains(&page.file);
         assert_eq!(sorted.contains(&page.file), has_table, "{}: {sorted:?}", page.file);
     }
-    for page in ["sweep.html", "compare.html", "trend.html", "watch.html", "numa.html"] {
+    for page in ["stat.html", "sweep.html", "compare.html", "trend.html", "watch.html", "numa.html"]
+    {
         assert!(searched.contains(&page), "{page}: {searched:?}");
     }
 }

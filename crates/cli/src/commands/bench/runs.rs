@@ -10,6 +10,7 @@ use pmuscope_machine::{CpuSet, Facts, Machine};
 use pmuscope_measure::{Concern, MeasureError, Program, RunFile, save};
 use pmuscope_report::{Style, Tool, to_json};
 
+use crate::commands::figures_page::FiguresPage;
 use crate::exit::{Exit, failure};
 use crate::terminal;
 
@@ -20,12 +21,14 @@ pub(in crate::commands) struct Output {
     /// FILE, print them at the end in place of the table
     #[arg(long, value_name = "FILE", num_args = 0..=1)]
     json: Option<Option<PathBuf>>,
+    #[command(flatten)]
+    page: FiguresPage,
 }
 
 impl Output {
     /// Whether results were asked for.
     pub(in crate::commands) fn is_asked(&self) -> bool {
-        self.json.is_some()
+        self.json.is_some() || self.page.is_asked()
     }
 
     /// The file to keep results in.
@@ -50,6 +53,7 @@ impl Output {
             file.finish(exit.status());
         }
         self.show(&file, text)?;
+        self.page.write(&file)?;
         Ok(exit)
     }
 

@@ -1,0 +1,46 @@
+//! `--html`: what was measured as a page, as `compare` makes one of a single file.
+
+use std::path::PathBuf;
+
+use pmuscope_measure::RunFile;
+use pmuscope_measure::compare::{Options, compare};
+use pmuscope_report::compare_page;
+
+use super::output::{Format, Output};
+use crate::version::COMMIT;
+
+/// The flag.
+#[derive(Debug, clap::Args)]
+pub(super) struct FiguresPage {
+    /// Write a page with all figures to FILE at the end
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+impl FiguresPage {
+    /// Whether it was asked for.
+    pub(super) fn is_asked(&self) -> bool {
+        self.html.is_some()
+    }
+
+    /// Writes the page, if it was asked for.
+    ///
+    /// # Errors
+    /// If the file cannot be written; what there was under its name stays.
+    pub(super) fn write(&self, file: &RunFile) -> anyhow::Result<()> {
+        let Some(path) = &self.html else { return Ok(()) };
+        let comparison = compare(&[(name(&file.command), file.clone())], &Options::default())?;
+        let page = compare_page(&comparison, COMMIT);
+        Output::to(Some(path)).write(Format::Html, |out| out.write_all(page.as_bytes()))
+    }
+}
+
+/// The command without its arguments: `stat`, `bench ring`.
+fn name(command: &[String]) -> String {
+    let mut words = command.iter().skip(1).map(String::as_str);
+    match (words.next(), words.next()) {
+        (Some(group @ ("bench" | "lab")), Some(command)) => format!("{group} {command}"),
+        (Some(command), _) => command.to_owned(),
+        (None, _) => "pmuscope".to_owned(),
+    }
+}
