@@ -251,6 +251,8 @@ pub struct Extras {
 pub enum RingChoice {
     /// As large as useful, within the memory budget.
     Auto,
+    /// Four times that, within the budget: for records that come in bursts of which none may be lost.
+    Ample,
     /// Exactly so many bytes, a power of two.
     Bytes(u64),
 }

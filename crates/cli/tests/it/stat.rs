@@ -226,6 +226,23 @@ fn a_command_is_ended_when_its_time_is_over() {
 }
 
 #[test]
+fn the_page_has_the_tables_figures_and_the_table_is_printed_all_the_same() {
+    let scratch = Scratch::new();
+    let flags = ["-r", "2", "-e", "page-faults", "--json", "a.json", "--html", "a.html"];
+    stat(&scratch, &flags, &["true".to_owned()]).exits(0).prints("page-faults");
+    scratch.pmuscope(["compare", "a.json", "--html", "again.html"]).exits(0);
+    let [page, again] =
+        ["a.html", "again.html"].map(|name| fs::read_to_string(scratch.path(name)).unwrap());
+    assert!(page.contains("page-faults"));
+    // The name of what was compared is all that differs.
+    assert_eq!(page.replace(">stat<", ">a.json<").replace("stat: 2 runs", "a.json: 2 runs"), again);
+    // An interrupted one has a page too.
+    let flags = ["-e", "page-faults", "--timeout", "100", "--html", "b.html"];
+    stat(&scratch, &flags, &["sleep".to_owned(), "60".into()]).exits(128 + 15);
+    assert!(fs::read_to_string(scratch.path("b.html")).unwrap().contains("page-faults"));
+}
+
+#[test]
 fn threads_are_counted_by_their_number() {
     let (busy, idle) = (busy(), Started::of(Command::new("sleep").arg("60")));
     let [of_busy, of_idle] =

@@ -159,6 +159,14 @@ fn waits_of_a_command_are_those_that_it_knows() {
 }
 
 #[test]
+fn who_looks_at_samples_is_told_of_the_waits() {
+    skip_unless!(need_root_clock());
+    let waits = Waits::recorded(&[]);
+    let report = waits.scratch.pmuscope(["report", "-i", "x.data"]);
+    report.exits(0).prints("where threads wait").prints("see --by wait");
+}
+
+#[test]
 fn waits_of_the_whole_machine_are_those_too() {
     skip_unless!(need_root_clock());
     let waits = Waits::recorded(&["-a", "-z"]);
@@ -295,6 +303,8 @@ fn what_cannot_be_is_refused_with_what_to_type() {
     skip_unless!(need_root_clock());
     let scratch = Scratch::new();
     scratch.pmuscope(["record", "-e", "cpu-clock", "-o", "x.data", "--", "true"]).exits(0);
+    let report = scratch.pmuscope(["report", "-i", "x.data"]);
+    assert!(!report.exits(0).stdout.contains("--by wait"), "{}", report.stdout);
     let said = scratch.pmuscope(["report", "-i", "x.data", "--by", "wait"]);
     said.exits(2).complains("pmuscope record --off-cpu");
     let report =

@@ -21,6 +21,9 @@ use crate::source::Source;
 const RING_BYTES: u64 = 2 << 20;
 const RING_BYTES_LARGE_MACHINE: u64 = 1 << 20;
 const LARGE_MACHINE_CPUS: usize = 64;
+/// At 50 thousand switches per second on a CPU, each with its stack and a waking (600 bytes together), a ring of
+/// 8 MiB holds a quarter of a second.
+const AMPLE: u64 = 4;
 
 /// What the running kernel can do.
 ///
@@ -115,11 +118,11 @@ impl<'a> Opening<'a> {
 }
 
 fn ring_size(choice: RingChoice, topology: &Topology) -> RingSize {
+    let is_large = topology.online.len() > LARGE_MACHINE_CPUS;
+    let useful = if is_large { RING_BYTES_LARGE_MACHINE } else { RING_BYTES };
     match choice {
-        RingChoice::Auto if topology.online.len() > LARGE_MACHINE_CPUS => {
-            RingSize::AtMost(RING_BYTES_LARGE_MACHINE)
-        }
-        RingChoice::Auto => RingSize::AtMost(RING_BYTES),
+        RingChoice::Auto => RingSize::AtMost(useful),
+        RingChoice::Ample => RingSize::AtMost(AMPLE * useful),
         RingChoice::Bytes(bytes) => RingSize::Exactly(bytes),
     }
 }

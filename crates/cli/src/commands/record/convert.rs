@@ -52,6 +52,8 @@ pub(super) fn convert(args: Args, machine: &Machine) -> anyhow::Result<Plan> {
     }
     let page = rustix::param::page_size() as u64;
     let ring_size = match &args.mmap_pages {
+        // A switch that is lost leaves the time of its thread unknown.
+        None if args.off_cpu => RingChoice::Ample,
         None => RingChoice::Auto,
         Some(text) => RingChoice::Bytes(size::ring(text, page).map_err(bad)?),
     };
