@@ -108,7 +108,8 @@ pub(super) fn run(
         });
         let watched = watch_run(context, policy, &work, watching, stop);
         if watched.is_err() {
-            // Else it would go on to its end, unseen.
+            // Else it would go on to its end, unseen, or wait for ever.
+            work.held.store(false, Ordering::Release);
             let _ = Control::stop(&path);
         }
         (run.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), watched)
