@@ -121,3 +121,19 @@ fn bindings_are_seen_as_what_they_are() {
         assert!(speeds.flat_map(|series| &series.values).all(|value| value.value.is_none()));
     }
 }
+
+/// It waits for the program that is to place it.
+#[test]
+fn work_of_a_tenth_of_a_second_is_measured_under_balance() {
+    skip_unless!(need_guests("x86_64", "6.1"));
+    let scratch = Scratch::new();
+    let machine = ["run", "-q", "--nodes", "2", "--cpus", "4", "--memory", "512M", "--"];
+    let tests = ["bench", "numa", "--suite", "guest", "--tests", "2x3-convergence"];
+    let short = ["--seconds", "0.1", "--limit", "0.1", "-I", "50", "-r", "1", "--json", "r.json"];
+    let run = machine.iter().chain(&tests).chain(&["--policies", "balance"]).chain(&short);
+    lab(&scratch, run).exits(0);
+    let file: RunFile =
+        serde_json::from_str(&std::fs::read_to_string(scratch.path("r.json")).unwrap()).unwrap();
+    assert_eq!(file.runs.len(), 1);
+    assert!(file.runs.iter().all(|run| run.exit == Some(0)), "{:?}", file.runs);
+}
