@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Barrier};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 pub(crate) use pmuscope_abi::breakpoint::INSTRUCTION;
 use pmuscope_abi::breakpoint::{EXECUTE, READ_WRITE};
@@ -21,6 +22,8 @@ use crate::slots::{Accounting, Constant, Kind, Layout, Owner, Request, SlotError
 
 /// More slots of a kind than any machine has (arm64: 16).
 const MOST: usize = 64;
+/// Milliseconds that a slot may take to be free again.
+const PATIENCE: u32 = 200;
 
 /// What breakpoints stop at. Nobody touches it.
 static NEVER_TOUCHED: u64 = 0;
@@ -84,6 +87,20 @@ fn advice(owner: Owner, error: &io::Error) -> &'static str {
         Some(Errno::MFILE) => "Raise the limit of open files: ulimit -n 4096",
         _ => "Nothing more is known",
     }
+}
+
+/// Asks again for a while: a program that another thread of this process starts has our descriptors, also those
+/// that are closed here meanwhile, until it runs.
+fn patiently<T>(
+    mut ask: impl FnMut() -> Result<Option<T>, KernelError>,
+) -> Result<Option<T>, KernelError> {
+    for _ in 0..PATIENCE {
+        if let Some(answer) = ask()? {
+            return Ok(Some(answer));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    ask()
 }
 
 /// A breakpoint on a word that nobody touches: on for user code from the moment it is opened, and not
@@ -231,8 +248,10 @@ pub fn compare(kernel: &dyn Kernel, how: &Comparison) -> Result<Compared, Kernel
             continue;
         }
         let request = Request { kind: kind(&mut random), ..any(&mut random, how, &tasks.ids) };
-        let event = open(kernel, request.owner, request.kind)?;
-        match (event, rules.reserve(request)) {
+        let reserved = rules.reserve(request);
+        let open = || open(kernel, request.owner, request.kind);
+        let event = if reserved.is_ok() { patiently(open)? } else { open()? };
+        match (event, reserved) {
             (Some(event), Ok(())) => {
                 compared.opened += 1;
                 held.push((request, event));
@@ -282,8 +301,13 @@ fn any(random: &mut fastrand::Rng, how: &Comparison, tasks: &[Task]) -> Request 
 fn free(kernel: &dyn Kernel, how: &Comparison) -> Result<(), KernelError> {
     let slots = how.layout.slots.of(Kind::Data);
     for &cpu in &how.online {
-        let held = slots.saturating_sub(all(kernel, Owner::Cpu(cpu), Kind::Data)?.len() as u32);
-        if held > 0 {
+        let mut held = 0;
+        let is_free = || {
+            let found = all(kernel, Owner::Cpu(cpu), Kind::Data)?.len() as u32;
+            held = slots.saturating_sub(found);
+            Ok((held == 0).then_some(()))
+        };
+        if patiently(is_free)?.is_none() {
             return Err(KernelError::Held { cpu, held, slots });
         }
     }
