@@ -1,6 +1,7 @@
 //! What works here, what works reduced, and what not: decided from [`Facts`] alone, in one place.
 
 mod access;
+mod causes;
 mod commands;
 mod fix;
 

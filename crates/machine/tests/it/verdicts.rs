@@ -22,6 +22,9 @@ fn read_server() -> Facts {
         let siblings = &id.to_string();
         tree.cpu(&CpuFacts { id, package: 0, die: 0, core: id, siblings, l3 });
     }
+    tree.file("sys/devices/system/node/online", "0-1\n")
+        .file("sys/devices/system/node/possible", "0-1\n");
+    tree.node(0, "0-1", "10 21", 1024).node(1, "2-3", "21 10", 1024);
     for (path, text) in [
         ("proc/sys/kernel/osrelease", "6.12.1"),
         ("proc/sys/kernel/perf_event_paranoid", "2"),
@@ -88,8 +91,19 @@ fn effects(verdict: &Verdict) -> Vec<&str> {
     verdict.reasons.iter().map(|reason| reason.effect.as_str()).collect()
 }
 
-const NEVER_REFUSED: [&str; 7] =
-    ["report", "script", "bundle", "diff", "compare", "workload", "lab run"];
+/// The last three look at no events.
+const NEVER_REFUSED: [&str; 10] = [
+    "report",
+    "script",
+    "bundle",
+    "diff",
+    "compare",
+    "workload",
+    "lab run",
+    "numa show",
+    "numa advise -p PID",
+    "numa balance -p PID",
+];
 
 #[test]
 fn everything_works_for_root_on_a_server() {
@@ -111,13 +125,32 @@ fn a_user_at_level_2_sees_user_space_of_own_processes() {
             "record --strobe",
             "record -e cpu-clock:k",
             "record -e SYSTEM:NAME",
+            "top",
+            "stat -a",
             "bench capture"
         ]
     );
     assert_eq!(
         outcomes(&facts, Outcome::Reduced),
-        ["record -- CMD", "record -p PID", "record -g", "report", "script", "bundle", "diff"]
+        [
+            "record -- CMD",
+            "record -p PID",
+            "record -g",
+            "record --off-cpu -- CMD",
+            "top -p PID",
+            "stat -- CMD",
+            "sweep -e REGEX -- CMD",
+            "watch EXPR -- CMD",
+            "numa advise -p PID",
+            "numa balance -p PID",
+            "report",
+            "script",
+            "bundle",
+            "diff"
+        ]
     );
+    let waits = verdict(&facts, "record --off-cpu -- CMD");
+    assert_eq!(effects(&waits), ["no stacks of waits", "not told who wakes", "not told who wakes"]);
     let own = verdict(&facts, "record -- CMD");
     assert_eq!(effects(&own), ["user space only"]);
     assert_eq!(fixes(&own), ["sudo sysctl kernel.perf_event_paranoid=1"]);
@@ -159,7 +192,7 @@ fn levels_take_away_one_thing_after_the_other() {
     let counts: Vec<usize> = (-1..=4).map(refused).collect();
     // A cgroup of one's own is root's at every level. -1 nothing else; 0 tracepoints; 1 all that is system-wide; 2 the kernel; 3 (Debian), 4 (Ubuntu) all.
     let all = verdicts::verdicts(&facts).len() - NEVER_REFUSED.len();
-    assert_eq!(counts, [1, 2, 6, 7, all, all]);
+    assert_eq!(counts, [1, 2, 8, 9, all, all]);
 }
 
 #[test]
@@ -182,7 +215,7 @@ fn a_guest_without_pmu_has_the_software_clock() {
         Some(Sign { name: "KVM".to_owned(), evidence: "clock".to_owned() });
     assert_eq!(
         outcomes(&facts, Outcome::Not),
-        ["record -e cycles", "record --strobe", "record -b"]
+        ["record -e cycles", "record --strobe", "record -b", "sweep --topdown -- CMD"]
     );
     assert_eq!(
         outcomes(&facts, Outcome::Reduced),
@@ -192,14 +225,44 @@ fn a_guest_without_pmu_has_the_software_clock() {
             "record -a",
             "record -G CGROUP",
             "record --own-cgroup -- CMD",
+            "top",
+            "top -p PID",
+            "stat -- CMD",
+            "stat -a",
+            "sweep -e REGEX -- CMD",
             "bench capture"
         ]
     );
     let own = verdict(&facts, "record -- CMD");
     assert_eq!(effects(&own), ["software clock in place of cycles"]);
+    assert_eq!(effects(&verdict(&facts, "stat -a")), ["software events only"]);
     assert!(fixes(&own)[0].contains("qemu -cpu host,pmu=on"));
     // One cause for all.
     assert_eq!(verdicts::causes(&verdicts::verdicts(&facts)).len(), 1);
+}
+
+#[test]
+fn on_one_node_there_is_nothing_to_place() {
+    let mut facts = server();
+    facts.topology.nodes.truncate(1);
+    let balance = verdict(&facts, "numa balance -p PID");
+    assert_eq!((balance.outcome, effects(&balance)), (Outcome::Not, vec!["nothing to place"]));
+    assert!(fixes(&balance)[0].contains("lab run --nodes 2"));
+    assert_eq!(verdict(&facts, "numa show").outcome, Outcome::Works);
+}
+
+#[test]
+fn watching_without_bpf_has_hits_and_no_values() {
+    let mut facts = server();
+    for (bpf, sys_admin, outcome) in [
+        (true, false, Outcome::Works),
+        (false, true, Outcome::Works),
+        (false, false, Outcome::Reduced),
+    ] {
+        facts.rights.bpf = bpf;
+        facts.rights.sys_admin = sys_admin;
+        assert_eq!(verdict(&facts, "watch EXPR -- CMD").outcome, outcome, "{bpf}, {sys_admin}");
+    }
 }
 
 #[test]

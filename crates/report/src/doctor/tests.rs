@@ -196,16 +196,27 @@ fn a_server_seen_by_a_user() {
       works    record -b                   branch stacks
       not      record -e SYSTEM:NAME       tracepoints                      no names of tracepoints [5], no tracepoints [1]
       works    record -e mem:ADDR:w        who writes an address
+      reduced  record --off-cpu -- CMD     where threads wait               no stacks of waits [1], not told who wakes [5][1]
       works    record -F 25000             high rates
       works    record --aio                asynchronous writing
       works    record -z                   compressed files
       works    record --affinity=node      readers and buffers by node
-      reduced  report                      functions by name                kernel functions of new recordings unnamed [6]
+      not      top                         what runs now                    no events for other processes [1]
+      reduced  top -p PID                  what a process does now          user space only [1], your own processes only [2]
+      reduced  stat -- CMD                 what a command takes             user space only [1]
+      not      stat -a                     what the machine does            no events for other processes [1]
+      reduced  sweep -e REGEX -- CMD       every event, per unit of work    user space only [1]
+      reduced  sweep --topdown -- CMD      slots of the pipeline            one counter fewer on every CPU [4]
+      reduced  watch EXPR -- CMD           who writes a variable            no values, call chains, conditions [6]
+      works    numa show                   nodes, and what lies where
+      reduced  numa advise -p PID          what would be better             your own processes only [7]
+      reduced  numa balance -p PID         threads and pages to nodes       your own processes only [7]
+      reduced  report                      functions by name                kernel functions of new recordings unnamed [8]
       not      bench capture               what recording costs here        no events for other processes [1]
       works    lab run                     other kernels, nodes, CPUs
-      reduced  script                      every sample, one by one         kernel functions of new recordings unnamed [6]
-      reduced  bundle                      a recording for another machine  kernel functions of new recordings unnamed [6]
-      reduced  diff                        what changed between recordings  kernel functions of new recordings unnamed [6]
+      reduced  script                      every sample, one by one         kernel functions of new recordings unnamed [8]
+      reduced  bundle                      a recording for another machine  kernel functions of new recordings unnamed [8]
+      reduced  diff                        what changed between recordings  kernel functions of new recordings unnamed [8]
       works    compare                     result files side by side
       works    workload                    programs under test
 
@@ -220,7 +231,11 @@ fn a_server_seen_by_a_user() {
           sudo sysctl kernel.nmi_watchdog=0
       [5] tracefs is not mounted
           sudo mount -t tracefs nodev /sys/kernel/tracing
-      [6] kernel addresses take perf_event_paranoid 1 or CAP_SYSLOG (root has it)
+      [6] BPF programs take CAP_BPF and CAP_PERFMON (root has it)
+          sudo pmuscope watch …
+      [7] pages of other users' processes take CAP_SYS_PTRACE, and to be moved CAP_SYS_NICE (root has it)
+          sudo pmuscope numa balance -p PID
+      [8] kernel addresses take perf_event_paranoid 1 or CAP_SYSLOG (root has it)
           sudo sysctl kernel.perf_event_paranoid=1
     ");
 }
