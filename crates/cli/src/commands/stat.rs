@@ -22,7 +22,8 @@ use pmuscope_report::{
 
 use super::bench::runs::{Look, begin, tell_concerns};
 use super::counting::{
-    Absent, Asked, TargetArgs, UnitArgs, add_absent, add_work, by_default, describe, refused,
+    Absent, Asked, TargetArgs, UnitArgs, UserMode, add_absent, add_work, by_default, describe,
+    refused,
 };
 use super::doctor;
 use super::event_lists::{EventListArgs, catalog};
@@ -187,7 +188,7 @@ impl Args {
         if self.repeat == 0 || self.interval_print == Some(0) {
             return Err(bad("-r 0, -I 0: at least one run, and a millisecond".into()));
         }
-        let Asked { groups, absent } = asked(self, units.events(), machine)?;
+        let Asked { groups, absent } = asked(self, units.events(), &target, machine)?;
         let milliseconds = |ms: Option<u64>| ms.map(Duration::from_millis);
         let options = Options {
             target,
@@ -313,11 +314,17 @@ fn exit(status: Option<Status>, missing: bool) -> Exit {
 fn asked<'a>(
     args: &'a Args,
     of_units: impl Iterator<Item = &'a str>,
+    target: &Target,
     machine: &Machine,
 ) -> anyhow::Result<Asked> {
     let mut asked = by_default(&args.event, machine)?;
     let catalog = catalog(machine, &EventListArgs::default())?;
     of_units.into_iter().try_for_each(|text| asked.add(text, &catalog))?;
+    if let Some(user) = UserMode::of(machine, target)
+        && user.limit(&mut asked)
+    {
+        eprintln!("pmuscope: {}", user.notice());
+    }
     if let ([], Some((event, why))) = (&asked.groups[..], asked.absent.first()) {
         return Err(failure(Exit::NotPossible, format!("{event}: {why}")));
     }

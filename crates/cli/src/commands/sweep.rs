@@ -18,7 +18,7 @@ use pmuscope_measure::{Concern, Labels, Origin, Plan, RunFile, load};
 use pmuscope_report::{number, sweep_text};
 
 use super::bench::runs::{Look, Output, begin, tell_concerns};
-use super::counting::{Absent, Asked, Progress, UnitArgs, describe, refused, select};
+use super::counting::{Absent, Asked, Progress, UnitArgs, UserMode, describe, refused, select};
 use super::doctor;
 use super::event_lists::{EventListArgs, catalog};
 use crate::exit::{Exit, failure};
@@ -138,7 +138,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         Some(_) => Some(fit_topdown(&machine, &catalog)?),
         None => None,
     };
-    let (asked, references) = chosen(&args.event, units.events(), &catalog)?;
+    let (mut asked, mut references) = chosen(&args.event, units.events(), &catalog)?;
+    if let Some(user) = UserMode::of(&machine, &target) {
+        user.limit_all(&mut references);
+        if user.limit(&mut asked) {
+            eprintln!("pmuscope: {}", user.notice());
+        }
+    }
     let events: Vec<Event> = asked.groups.into_iter().flat_map(|group| group.events).collect();
     let planned = match &fitted {
         Some(fitted) => topdown::level_1(&Host, &target, fitted, &references),

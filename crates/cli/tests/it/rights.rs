@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use pmuscope_machine::Machine;
+use pmuscope_measure::RunFile;
 use pmuscope_perfdata::watch::Means;
 
 use crate::harness::{Outcome, Scratch, need_root, skip_unless};
@@ -213,4 +214,26 @@ fn hits_of_watchpoints_are_samples_where_bpf_is_not_allowed() {
     let counts = ["watch", "--count-only", "counter", "--", program.to_str().unwrap(), "1", "1"];
     let counts = nobody.pmuscope(&counts);
     counts.exits(0).complains("limits (--count-only, --max-stack, --max-records");
+}
+
+/// As at perf's: the kernel's part is left out. What only the kernel does is not counted, and not 0.
+#[test]
+fn counts_of_an_own_program_are_of_user_mode() {
+    skip_unless!(need_paranoid_2());
+    skip_unless!(need_clock());
+    let nobody = Nobody::new(19);
+    let said = nobody.pmuscope(&["stat", "--json", "a.json", "--", "true"]);
+    said.exits(0).complains("only user mode is counted").prints("Not counted: context-switches");
+    let text = fs::read_to_string(nobody.scratch.path("a.json")).unwrap();
+    let file: RunFile = serde_json::from_str(&text).unwrap();
+    let value = |metric: &str| {
+        let series = file.series.iter().find(|series| series.metric == metric).unwrap();
+        series.values[0].value
+    };
+    assert!(value("page-faults:u").unwrap() > 0.0, "{text}");
+    assert_eq!(value("context-switches"), None);
+    let asked = nobody.pmuscope(&["stat", "-e", "context-switches", "--", "true"]);
+    asked.exits(3).complains("it happens in the kernel").complains("paranoid=1");
+    let sweep = nobody.pmuscope(&["sweep", "-r", "1", "-e", "page-faults", "--", "true"]);
+    sweep.exits(0).complains("only user mode is counted").prints("page-faults:u");
 }

@@ -3,6 +3,7 @@
 mod events;
 mod progress;
 mod select;
+mod user_mode;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ use crate::exit::{Exit, failure};
 pub(super) use events::{Absent, Asked, by_default};
 pub(super) use progress::Progress;
 pub(super) use select::select;
+pub(super) use user_mode::UserMode;
 
 /// Whose events are counted.
 #[derive(Debug, Clone, clap::Args)]

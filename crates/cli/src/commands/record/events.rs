@@ -63,7 +63,7 @@ fn default(
 }
 
 /// `kernel.perf_event_paranoid`, where it keeps us from sampling the kernel.
-pub(super) fn forbids_kernel(machine: &Machine) -> Option<i32> {
+pub(in crate::commands) fn forbids_kernel(machine: &Machine) -> Option<i32> {
     let level = machine.limits().perf_event_paranoid?;
     (level > 1 && !machine.rights().can_watch_all()).then_some(level)
 }
