@@ -20,6 +20,7 @@ mod compress;
 mod control;
 mod cpu_time;
 mod error;
+mod mapped;
 mod metadata;
 mod options;
 mod output;

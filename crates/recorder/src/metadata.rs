@@ -1,9 +1,6 @@
 //! What a finished file tells of the machine and of the recording.
 
-use std::collections::BTreeMap;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pmuscope_abi::{SampleType, event_type};
 use pmuscope_counters::EventRequest;
@@ -13,7 +10,8 @@ use pmuscope_perfdata::writer::{
     BuildIdEntry, ClockData, Features, FileEvent, NodeEntry, TracingData,
 };
 
-use crate::synthesize::FindBuildId;
+use crate::mapped::{FindBuildId, MappedFile};
+use crate::tally::Unidentified;
 
 /// Facts about the machine.
 pub(crate) fn machine_info(machine: &Machine, topology: &Topology) -> MachineInfo {
@@ -162,63 +160,42 @@ pub(crate) fn file_events(
 /// at that moment), each file once, and the kernel's own.
 pub(crate) fn missing_build_ids(
     machine: &Machine,
-    mappings: &[Vec<u8>],
+    mappings: &Unidentified,
     find: FindBuildId<'_>,
 ) -> Vec<BuildIdEntry> {
     let mut entries = Vec::new();
     if let Some(build_id) = machine.kernel_build_id() {
         entries.push(BuildIdEntry { path: b"[kernel.kallsyms]".to_vec(), build_id, kernel: true });
     }
-    let mut paths: Vec<&[u8]> = mappings.iter().filter_map(|record| mapped_path(record)).collect();
-    paths.sort_unstable();
-    paths.dedup();
-    for path in paths {
-        if let Some(build_id) = find(Path::new(OsStr::from_bytes(path))) {
+    let mut found: BTreeMap<&[u8], BTreeSet<Vec<u8>>> = BTreeMap::new();
+    for ((path, inode), pid) in mappings {
+        let file = MappedFile { pid: *pid, inode: *inode, path };
+        found.entry(path).or_default().extend(find(file));
+    }
+    // The list is by path: one that stands for several files has no id there.
+    for (path, mut ids) in found {
+        if let (Some(build_id), None) = (ids.pop_first(), ids.first()) {
             entries.push(BuildIdEntry { path: path.to_vec(), build_id, kernel: false });
         }
     }
     entries
 }
 
-/// The file an MMAP2 record names, if it is one that can be opened.
-fn mapped_path(record: &[u8]) -> Option<&[u8]> {
-    const NAME: usize = 8 + 8 + 24 + 24 + 8;
-    let name = record.get(NAME..)?;
-    let end = name.iter().position(|byte| *byte == 0)?;
-    let path = &name[..end];
-    (path.starts_with(b"/") && !path.starts_with(b"//")).then_some(path)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use pmuscope_abi::Attr;
-    use pmuscope_abi::record::{RecordBuilder, kind};
-
-    fn mapping(path: &str) -> Vec<u8> {
-        let mut out = Vec::new();
-        RecordBuilder::new(&mut out, kind::MMAP2, 2)
-            .u64(0)
-            .bytes(&[0; 24])
-            .bytes(&[0; 24])
-            .u64(0)
-            .text(path)
-            .finish();
-        out
-    }
 
     #[test]
-    fn each_file_is_looked_up_once_and_memory_never() {
-        let mappings =
-            [mapping("/bin/xz"), mapping("//anon"), mapping("/bin/xz"), mapping("[vdso]")];
-        let asked = std::cell::Cell::new(0);
-        let find = |path: &Path| {
-            asked.set(asked.get() + 1);
-            (path == Path::new("/bin/xz")).then(|| vec![1; 20])
-        };
+    fn a_path_that_stands_for_several_files_has_no_build_id() {
+        let mapped = |path: &str, inode| ((path.as_bytes().to_vec(), inode), 1);
+        let mappings: Unidentified =
+            [mapped("/bin/xz", 7), mapped("/bin/a", 8), mapped("/bin/a", 9), mapped("/none", 3)]
+                .into();
+        let find = |file: MappedFile<'_>| (file.inode > 3).then(|| vec![file.inode as u8; 20]);
         let entries = missing_build_ids(&Machine::at("/nonexistent"), &mappings, &find);
-        assert_eq!((asked.get(), entries.len()), (1, 1));
-        assert_eq!(entries[0].path, b"/bin/xz");
+        let [entry] = &entries[..] else { panic!("{entries:?}") };
+        assert_eq!((&entry.path[..], &entry.build_id[..]), (&b"/bin/xz"[..], &[7; 20][..]));
     }
 
     #[test]

@@ -4,11 +4,11 @@
 //! They carry time 0 and id 0, as perf's own do, so that readers put them before everything else. The
 //! file's rounds begin only when all of them are written.
 
-use std::path::Path;
-
 use pmuscope_abi::record::{RecordBuilder, kind, misc};
 use pmuscope_machine::{Machine, Mapping};
 use rustc_hash::FxHashMap;
+
+use crate::mapped::{FindBuildId, MappedFile};
 
 /// Bytes of records to collect before they are written.
 const CHUNK: usize = 256 << 10;
@@ -27,9 +27,6 @@ pub(crate) enum Processes {
     /// These.
     These(Vec<u32>),
 }
-
-/// Looks up the build id of a file.
-pub(crate) type FindBuildId<'a> = &'a dyn Fn(&Path) -> Option<Vec<u8>>;
 
 /// Writes the description through `append`, in pieces of whole records.
 pub(crate) fn synthesize(
@@ -131,7 +128,7 @@ impl Writer<'_> {
     /// MMAP2: pid, tid, start, length, offset, then device, inode and generation or a build id, then
     /// protection, flags, name, identification.
     fn mapping(&mut self, pid: u32, mapping: &Mapping) {
-        let build_id = self.build_id(mapping);
+        let build_id = self.build_id(pid, mapping);
         let mut bits = misc::USER;
         if build_id.is_some() {
             bits |= misc::MMAP_BUILD_ID;
@@ -160,7 +157,7 @@ impl Writer<'_> {
         identification(record, pid, pid).finish();
     }
 
-    fn build_id(&mut self, mapping: &Mapping) -> Option<Vec<u8>> {
+    fn build_id(&mut self, pid: u32, mapping: &Mapping) -> Option<Vec<u8>> {
         let find = self.find_build_id?;
         if mapping.inode == 0 || !mapping.path.starts_with(b"/") {
             return None;
@@ -169,9 +166,8 @@ impl Writer<'_> {
         self.build_ids
             .entry(key)
             .or_insert_with(|| {
-                use std::os::unix::ffi::OsStrExt as _;
-                let path = std::ffi::OsStr::from_bytes(&mapping.path);
-                find(Path::new(path)).filter(|id| (1..=20).contains(&id.len()))
+                let file = MappedFile { pid, inode: mapping.inode, path: &mapping.path };
+                find(file).filter(|id| (1..=20).contains(&id.len()))
             })
             .clone()
     }
@@ -233,8 +229,8 @@ mod tests {
     #[test]
     fn a_file_is_asked_for_its_build_id_once() {
         let asked = std::cell::RefCell::new(Vec::new());
-        let find = |path: &Path| {
-            asked.borrow_mut().push(path.to_owned());
+        let find = |file: MappedFile<'_>| {
+            asked.borrow_mut().push(file.path.to_owned());
             Some(vec![7; 20])
         };
         let out = of_this_process(Some(&find));

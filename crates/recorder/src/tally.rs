@@ -1,9 +1,13 @@
 //! Counts what is in a piece of a ring, one look at each header, while the bytes pass by.
 
+use std::collections::BTreeMap;
+
 use pmuscope_abi::record::{HEADER_SIZE, Header, kind, misc};
 use pmuscope_abi::{Attr, SampleType};
 use pmuscope_counters::Pending;
 use rustc_hash::FxHashMap;
+
+use crate::mapped::MappedFile;
 
 /// Which event an id belongs to.
 #[derive(Debug, Default, Clone)]
@@ -50,6 +54,10 @@ fn time_at(attr: &Attr) -> Option<usize> {
     attr.sample_type.contains(SampleType::TIME).then_some(HEADER_SIZE + 8 * fields)
 }
 
+/// Paths and inodes of mapped files, each with a process that has it: as many as there are files, however
+/// often and how long they are mapped.
+pub(crate) type Unidentified = BTreeMap<(Vec<u8>, u64), u32>;
+
 /// What passed by.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Tally {
@@ -67,8 +75,8 @@ pub(crate) struct Tally {
     pub(crate) bytes: u64,
     /// Bytes that were no records; never seen, never hidden.
     pub(crate) broken_bytes: u64,
-    /// MMAP2 records of files whose build id the kernel did not give, whole.
-    pub(crate) without_build_id: Vec<Vec<u8>>,
+    /// Files whose build id the kernel did not give.
+    pub(crate) without_build_id: Unidentified,
 }
 
 impl Tally {
@@ -109,7 +117,10 @@ impl Tally {
             kind::LOST => self.lost_in_records += view.word(at + 16).unwrap_or(0),
             kind::THROTTLE => self.count_throttle(&view, at, index),
             kind::MMAP2 if header.misc & misc::MMAP_BUILD_ID == 0 => {
-                self.without_build_id.push(view.copy(at, usize::from(header.size)));
+                let record = view.copy(at, usize::from(header.size));
+                if let Some(file) = MappedFile::of_record(&record) {
+                    self.without_build_id.insert((file.path.to_vec(), file.inode), file.pid);
+                }
             }
             _ => {}
         });
@@ -208,7 +219,13 @@ mod tests {
         sample(99, 60);
         RecordBuilder::new(&mut out, kind::LOST, 0).u64(10).u64(7).finish();
         RecordBuilder::new(&mut out, kind::THROTTLE, 0).u64(1).u64(20).u64(20).finish();
-        RecordBuilder::new(&mut out, kind::MMAP2, 2).u64(5).finish();
+        let mut mapped = |path: &str| {
+            let record = RecordBuilder::new(&mut out, kind::MMAP2, 2);
+            record.u32(5).u32(5).bytes(&[0; 32]).u64(77).bytes(&[0; 16]).text(path).finish();
+        };
+        mapped("/bin/xz");
+        mapped("//anon");
+        mapped("/bin/xz");
         RecordBuilder::new(&mut out, kind::MMAP2, 2 | misc::MMAP_BUILD_ID).u64(6).finish();
         out
     }
@@ -232,7 +249,7 @@ mod tests {
         let whole = count(&bytes, &[], &index);
         assert_eq!((whole.samples.as_slice(), whole.foreign), (&[1, 2][..], 1));
         assert_eq!((whole.lost_in_records, whole.throttled.as_slice()), (7, &[0, 1][..]));
-        assert_eq!(whole.without_build_id.len(), 1);
+        assert_eq!(whole.without_build_id, [((b"/bin/xz".to_vec(), 77), 5)].into());
         assert_eq!(whole.sample_time, Some((40, 70)));
         for seam in (0..bytes.len()).step_by(8) {
             let (first, second) = bytes.split_at(seam);
