@@ -115,7 +115,9 @@ impl Output {
         wake: Wake,
     ) -> io::Result<Self> {
         let file = create_private(path)?;
-        if let Some((user, group)) = limits.owner {
+        // A device stays whose it is.
+        let owner = limits.owner.filter(|_| file.metadata().is_ok_and(|found| found.is_file()));
+        if let Some((user, group)) = owner {
             let owner = (Some(Uid::from_raw(user)), Some(Gid::from_raw(group)));
             rustix::fs::fchown(&file, owner.0, owner.1)?;
         }
@@ -171,16 +173,26 @@ impl Output {
         if self.refuses.load(Ordering::Relaxed) {
             return None;
         }
-        let mut state = self.state();
+        let extent = self.reserve_in(&mut self.state(), bytes, tally);
+        self.or_stop(extent)
+    }
+
+    /// The next bytes; or the size that the file may have, where they do not fit.
+    fn reserve_in(&self, state: &mut State, bytes: usize, tally: Tally) -> Result<Extent, u64> {
         let start = state.next;
         let end = start + bytes as u64;
-        if let Some(largest) = self.largest.filter(|largest| self.data_offset + end > *largest) {
-            drop(state);
-            self.stop(Stopped::Full(largest));
-            return None;
+        match self.largest.filter(|largest| self.data_offset + end > *largest) {
+            Some(largest) => Err(largest),
+            None => {
+                state.next = end;
+                Ok(Extent { start, end, tally })
+            }
         }
-        state.next = end;
-        Some(Extent { start, end, tally })
+    }
+
+    /// Ends writing where there is no room, without the lock.
+    fn or_stop(&self, extent: Result<Extent, u64>) -> Option<Extent> {
+        extent.map_err(|largest| self.stop(Stopped::Full(largest))).ok()
     }
 
     /// Writes the pieces to the extent and completes it. A failure stops the recording; it is kept,
@@ -243,10 +255,19 @@ impl Output {
     /// Ring number `ring` was looked at `now` (nanoseconds of a monotonic clock, taken before the look)
     /// and what was seen is reserved. Finishes the round if it was the last one.
     pub(crate) fn looked_at(&self, ring: usize, now: u64) {
-        if !self.state().rounds.looked_at(ring, now) {
-            return;
+        let record = finished_round();
+        let extent = {
+            let mut state = self.state();
+            if !state.rounds.looked_at(ring, now) || self.refuses.load(Ordering::Relaxed) {
+                return;
+            }
+            // Under the same lock: looks of others count for the next round from now on, and what they see
+            // must not come to lie before the end of this one.
+            self.reserve_in(&mut state, record.len(), Tally::default())
+        };
+        if let Some(extent) = self.or_stop(extent) {
+            self.write(extent, &[&record]);
         }
-        self.append(&finished_round());
     }
 
     /// From now on rounds may finish: what existed before the recording is described in the file.

@@ -44,6 +44,20 @@ pub(crate) fn plan(
     Ok(by_groups(&groups, &order, ring_cpus))
 }
 
+/// Whether each reader may run somewhere where it is to run.
+///
+/// # Errors
+/// [`RecorderError::Readers`] if the CPUs of one are all offline, or none of them is `allowed` to us.
+pub(crate) fn check_places(plans: &[ReaderPlan], allowed: &CpuSet) -> Result<(), RecorderError> {
+    let nowhere = |pinned: &&CpuSet| pinned.intersection(allowed).is_empty();
+    match plans.iter().filter_map(|plan| plan.pinned.as_ref()).find(nowhere) {
+        None => Ok(()),
+        Some(cpus) => Err(RecorderError::Readers(format!(
+            "no reader can run on CPU {cpus}: allowed are {allowed}. Try: --readers cpu"
+        ))),
+    }
+}
+
 /// Rings sorted by node, then CPU: a reader of several nodes changes node at most once per node and
 /// pass, also where CPU numbers alternate between nodes.
 fn in_node_order(ring_cpus: &[Option<u32>], topology: &Topology) -> Vec<usize> {

@@ -61,7 +61,11 @@ pub(crate) fn measure(
     request: &EventRequest,
     pairs: usize,
 ) -> Result<Option<SamplingCost>, RecorderError> {
-    let request = EventRequest { attr: at_rate(&request.attr), leader: None, ..request.clone() };
+    let request = EventRequest {
+        attr: at_rate(&request.attr, highest_rate(machine)),
+        leader: None,
+        ..request.clone()
+    };
     let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
     let index = IdIndex::new([], [&request.attr]);
     let options = OpenOptions { ring_size: RingSize::AtMost(256 << 10) };
@@ -93,14 +97,19 @@ pub(crate) fn measure(
     }))
 }
 
-/// The same event at the rate of the measurement.
-fn at_rate(attr: &Attr) -> Attr {
+/// What the kernel allows at the moment; it lowers it under load.
+fn highest_rate(machine: &Machine) -> u64 {
+    machine.limits().perf_event_max_sample_rate.unwrap_or(RATE_HZ)
+}
+
+/// The same event at the rate of the measurement, or at the highest that is allowed (samples per second).
+fn at_rate(attr: &Attr, highest: u64) -> Attr {
     let mut attr = Attr { wakeup: 0, ..attr.clone() };
     attr.flags = attr.flags.difference(DROPPED) | AttrFlags::DISABLED;
     let clock = attr.event_type == event_type::SOFTWARE
         && matches!(attr.config, software::CPU_CLOCK | software::TASK_CLOCK);
     attr.flags.set(AttrFlags::FREQ, !clock);
-    attr.sample = if clock { 1_000_000_000 / RATE_HZ } else { RATE_HZ };
+    attr.sample = if clock { 1_000_000_000 / RATE_HZ } else { RATE_HZ.min(highest).max(1) };
     attr
 }
 

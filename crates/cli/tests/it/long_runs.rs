@@ -84,6 +84,40 @@ fn only_as_many_files_are_kept_as_were_asked_for() {
     assert_eq!(recordings(&scratch).len(), 2);
 }
 
+/// What is left tells of itself, not of what was removed.
+#[test]
+fn the_only_file_that_is_kept_tells_its_own_stretch() {
+    skip_unless!(need_root());
+    let scratch = Scratch::new();
+    let mut args = vec!["record", "-a", "-e", "cpu-clock", "-o", "x.data", "--switch-output=1s"];
+    args.extend(["--switch-max-files", "1", "--"]);
+    args.extend(busy("4"));
+    scratch.pmuscope(args).exits(0);
+    let [only] = &recordings(&scratch)[..] else { panic!("{:?}", recordings(&scratch)) };
+    let info = Recording::at(only.clone()).everyone_agrees();
+    assert!(info.duration_s < 3.0, "{} s", info.duration_s);
+}
+
+/// The next file cannot be made: that ends the recording, and what was recorded is there.
+#[test]
+fn a_folder_that_goes_away_ends_the_recording_and_loses_nothing() {
+    skip_unless!(need_root());
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("here")).unwrap();
+    let mut args = vec!["record", "-a", "-e", "cpu-clock", "-F", "5000", "-o", "here/x.data"];
+    args.extend(["--switch-output=2s", "--"]);
+    args.extend(busy("3"));
+    let running = Running::start(&scratch, &args);
+    let begun = || std::fs::read_dir(scratch.path("here")).unwrap().next().is_some();
+    running.until("file", begun);
+    std::fs::rename(scratch.path("here"), scratch.path("there")).unwrap();
+    let said = running.said();
+    assert!(said.contains("recording could not go on: cannot create here/x.data"), "{said}");
+    let file = std::fs::read_dir(scratch.path("there")).unwrap().next().unwrap().unwrap().path();
+    let info = Recording::at(file).everyone_agrees();
+    assert!(info.complete && info.samples() > 1000, "{said}");
+}
+
 /// A recorder that runs while the test does something to it.
 struct Running(Child);
 
@@ -177,6 +211,14 @@ fn a_flight_recorder_knows_processes_that_began_long_before_and_ended() {
     assert!(!report.stdout.contains("[unknown]"), "{report}");
 }
 
+#[test]
+fn commands_of_a_file_are_refused() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("commands"), "").unwrap();
+    let refused = scratch.pmuscope(["record", "--control", "fifo:commands", "--", "true"]);
+    refused.exits(2).complains("commands: it is no FIFO").complains("mkfifo");
+}
+
 /// Sampling is on only between `enable` and `disable`; each command is acknowledged; `stop` ends.
 #[test]
 fn commands_are_obeyed_and_acknowledged() {
@@ -193,12 +235,15 @@ fn commands_are_obeyed_and_acknowledged() {
     args.extend(["--control", "fifo:commands,answers", "--"]);
     args.extend(busy("30"));
     let running = Running::start(&scratch, &args);
-    let mut tell = |command: &str| {
+    let mut ask = |command: &str, expected: &str| {
         commands.write_all(format!("{command}\n").as_bytes()).unwrap();
-        let mut answer = [0_u8; 4];
+        let mut answer = vec![0_u8; expected.len()];
         answers.read_exact(&mut answer).unwrap();
-        assert_eq!(&answer, b"ack\n", "{command}");
+        assert_eq!(String::from_utf8_lossy(&answer), expected, "{command}");
     };
+    // One answer to each.
+    ask("enable nothing", "error: no event nothing\n");
+    let mut tell = |command: &str| ask(command, "ack\n");
     tell("ping");
     let clock = || rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let before = clock();

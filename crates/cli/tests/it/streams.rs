@@ -91,3 +91,17 @@ fn full_matrix() {
         check(write, &crossed(), "sys", 20_000);
     }
 }
+
+/// Where no reader can run, and more writes than anybody has: refused, not passed over.
+#[test]
+fn what_cannot_be_done_is_refused() {
+    skip_unless!(need_root_clock());
+    let scratch = Scratch::new();
+    let all = online().to_string();
+    let nowhere = format!("{all}/8191");
+    let record = |flags: [&str; 2]| {
+        scratch.pmuscope(["record", "-a", "-e", "cpu-clock", flags[0], flags[1], "--", "true"])
+    };
+    record(["--readers", &nowhere]).exits(125).complains("no reader can run on CPU 8191");
+    record(["--aio=4000000000", "-q"]).exits(2).complains("at most 1024 writes");
+}

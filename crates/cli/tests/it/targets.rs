@@ -304,6 +304,21 @@ fn the_file_belongs_to_the_invoking_user() {
     assert_eq!((file.uid(), file.gid(), file.mode() & 0o7777), (65534, 65533, 0o600));
 }
 
+/// A device is everybody's.
+#[test]
+fn a_device_stays_whose_it_is() {
+    use std::os::unix::fs::MetadataExt as _;
+    skip_unless!(need_root_clock());
+    let scratch = Scratch::new();
+    scratch.run("mknod", ["null", "c", "1", "3"]).exits(0);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pmuscope"));
+    command.args(["record", "-e", "cpu-clock:u", "-o", "null", "--", "true"]);
+    command.current_dir(scratch.path("")).env("SUDO_UID", "65534").env("SUDO_GID", "65533");
+    Outcome::of(&mut command);
+    let file = fs::metadata(scratch.path("null")).unwrap();
+    assert_eq!((file.uid(), file.gid()), (0, 0));
+}
+
 #[test]
 fn the_previous_recording_is_kept() {
     skip_unless!(need_clock());

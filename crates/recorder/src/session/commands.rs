@@ -107,8 +107,13 @@ impl Session<'_> {
             match command {
                 Command::Enable(None) => self.enable()?,
                 Command::Disable(None) => self.disable_sampling()?,
-                Command::Enable(Some(name)) => self.switch_event(commands, &name, true)?,
-                Command::Disable(Some(name)) => self.switch_event(commands, &name, false)?,
+                Command::Enable(Some(name)) if !self.switch_event(commands, &name, true)? => {
+                    continue;
+                }
+                Command::Disable(Some(name)) if !self.switch_event(commands, &name, false)? => {
+                    continue;
+                }
+                Command::Enable(Some(_)) | Command::Disable(Some(_)) => {}
                 Command::Snapshot if self.takes_switches() => act(Due::Switch, elapsed)?,
                 Command::Snapshot => {
                     commands.answer("error: snapshot needs --overwrite or --switch-output\n");
@@ -134,16 +139,18 @@ impl Session<'_> {
         Ok(false)
     }
 
+    /// Whether there is such an event; if not, says so.
     fn switch_event(
         &self,
         commands: &Commands<'_>,
         name: &str,
         on: bool,
-    ) -> Result<(), RecorderError> {
-        if !self.set.switch_event(self.kernel, name, on)? {
+    ) -> Result<bool, RecorderError> {
+        let is_there = self.set.switch_event(self.kernel, name, on)?;
+        if !is_there {
             commands.answer(&format!("error: no event {name}\n"));
         }
-        Ok(())
+        Ok(is_there)
     }
 
     /// Stops the sampling events; the sideband goes on, so that what starts meanwhile has a name.

@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use pmuscope_perfdata::writer::Compression;
 
-use super::outcome::Loss;
-use super::{Session, output_error};
+use super::outcome::{EndReason, Loss};
+use super::{Session, output_error, why_stopped};
 use crate::clock::{clock_ns, monotonic_ns, wall_ns};
 use crate::compress::LARGEST_PIECE;
 use crate::control::Shared;
@@ -54,8 +54,12 @@ pub(super) struct Files<'a> {
     pub(super) started: Moment,
     /// Loss before the current file.
     pub(super) loss_before: Loss,
-    /// Paths of the files that are closed, oldest first.
+    /// Paths of the files that are closed and still there, oldest first.
     pub(super) closed: Vec<PathBuf>,
+    /// Whether the current file is not the first.
+    pub(super) switched: bool,
+    /// Why an earlier file could not be written to its end.
+    pub(super) stopped: Option<EndReason>,
     /// What is in them.
     pub(super) closed_tally: Tally,
     /// Bytes of records in them.
@@ -126,17 +130,28 @@ impl Session<'_> {
         let next = self.create_output(files.rings, files.bell, &now)?;
         let old = shared.switch_to(next.clone());
         self.name_what_exists(&next, true);
-        wait_for_writers(&old);
+        let is_still_written = !wait_for_writers(&old);
+        files.stopped = files.stopped.take().or(old.stopped().map(|_| why_stopped(&old)));
         let loss = self.read_loss();
         let tally = old.tally();
         let mut info =
             self.file_info(&files.started, &now, &tally, &loss.since(&files.loss_before));
         info.ended_by = Some("a new file was begun".into());
         info.cost.bytes = old.committed();
-        files.missing.extend(self.close(&old, &tally, &info, &files.started));
+        files.missing.extend(match is_still_written {
+            // A tail would lie where the late writes go.
+            true => Some(format!(
+                "{} has no names and no summary, and its last samples are counted nowhere: it was still \
+                 being written {} s after the next file had begun",
+                old.path().display(),
+                LONGEST_WRITE.as_secs()
+            )),
+            false => self.close(&old, &tally, &info, &files.started),
+        });
         files.closed_tally.add(tally);
         files.closed_bytes += old.committed();
         files.closed.push(old.path().to_owned());
+        files.switched = true;
         files.started = now;
         files.loss_before = loss;
         self.drop_oldest(&mut files.closed);
@@ -158,13 +173,18 @@ fn remove(path: &Path) {
     let _ = std::fs::remove_file(path);
 }
 
+/// A disk that takes longer than this for its last writes leaves a file without its end, readable.
+const LONGEST_WRITE: Duration = Duration::from_secs(10);
+
 /// Waits until nobody but us holds the file: readers let go of it at their next look, asynchronous
-/// writes when they have ended.
-fn wait_for_writers(output: &Arc<Output>) {
-    /// A disk that takes longer than this leaves the file without its last writes, readable.
-    const LONGEST: Duration = Duration::from_secs(10);
+/// writes when they have ended. Whether that is so.
+fn wait_for_writers(output: &Arc<Output>) -> bool {
     let start = std::time::Instant::now();
-    while Arc::strong_count(output) > 1 && start.elapsed() < LONGEST {
+    while Arc::strong_count(output) > 1 {
+        if start.elapsed() >= LONGEST_WRITE {
+            return false;
+        }
         std::thread::sleep(Duration::from_millis(5));
     }
+    true
 }

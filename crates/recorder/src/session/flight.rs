@@ -80,19 +80,26 @@ impl Session<'_> {
         let (index, loss_before) = (self.index(), self.read_loss());
         let held =
             Held { rings, sideband, first: &first, index: &index, loss_before: &loss_before };
-        let mut snapshots = Vec::new();
+        let (mut snapshots, mut missing) = (Vec::new(), Vec::new());
         let bell = Wake::new().map_err(RecorderError::system("eventfd"))?;
         let measured = self.measure(&bell, child, &mut |due, _| {
             if let Due::Switch = due {
-                let snapshot = self.snapshot(&held, &begun, false)?;
-                snapshots.push(snapshot.path);
-                self.drop_oldest(&mut snapshots);
+                match self.snapshot(&held, &begun, false) {
+                    Ok(snapshot) => {
+                        self.drop_oldest(&mut snapshots);
+                        snapshots.push(snapshot.path);
+                        missing.extend(snapshot.incomplete);
+                    }
+                    // The rings still hold it: the next one, or that of the end, may do better.
+                    Err(error) => missing.push(format!("a snapshot could not be written: {error}")),
+                }
             }
             Ok(())
         })?;
         Previous::keep(&self.options.output)?.begun();
         let last = self.snapshot(&held, &measured.started, true)?;
-        Ok(self.flight_summary(&measured, last, snapshots))
+        self.drop_oldest(&mut snapshots);
+        Ok(self.flight_summary(&measured, last, snapshots, missing))
     }
 
     /// Writes what the rings hold to a file: the user's name at the end, with the time before.

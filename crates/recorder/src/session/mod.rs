@@ -34,7 +34,7 @@ use std::time::Duration;
 
 use pmuscope_counters::spawn::{HeldChild, Status};
 use pmuscope_counters::{Kernel, Ring, SamplingSet, errno_name};
-use pmuscope_machine::{Machine, Topology};
+use pmuscope_machine::{Machine, Topology, place};
 use pmuscope_perfdata::info::Cost;
 use pmuscope_perfdata::writer::FileEvent;
 use rustix::process::Signal;
@@ -57,10 +57,11 @@ use crate::compress::Compressor;
 use crate::control::Shared;
 use crate::cpu_time::CpuTime;
 use crate::error::RecorderError;
+use crate::mapped::{FindBuildId, MappedFile};
 use crate::metadata;
 use crate::options::{Affinity, RecordOptions, Switch, Target};
 use crate::output::{Output, Stopped};
-use crate::plan::plan;
+use crate::plan::{check_places, plan};
 use crate::sampling_cost::SamplingCost;
 use crate::source::Source;
 use crate::synthesize::{Processes, synthesize};
@@ -166,6 +167,9 @@ impl Session<'_> {
     ) -> Result<Summary, RecorderError> {
         let ring_cpus: Vec<Option<u32>> = rings.iter().map(|ring| ring.cpu()).collect();
         let plans = plan(&self.options.readers, &ring_cpus, self.topology)?;
+        // Unreadable means unrestricted as far as we can tell.
+        let allowed = place::affinity().unwrap_or_else(|_| self.topology.online.clone());
+        check_places(&plans, &allowed)?;
         let bell = Wake::new().map_err(RecorderError::system("eventfd"))?;
         let begun = Moment::now(self.options.clockid);
         let mut previous = Previous::keep(&self.next_path(&begun))?;
@@ -185,6 +189,8 @@ impl Session<'_> {
             started: begun,
             loss_before: self.read_loss(),
             closed: Vec::new(),
+            switched: false,
+            stopped: None,
             closed_tally: Tally::default(),
             closed_bytes: 0,
             missing: Vec::new(),
@@ -202,7 +208,7 @@ impl Session<'_> {
                     Ok(())
                 }
                 Due::State => {
-                    self.write_state(&shared, elapsed);
+                    self.write_state(&shared, &files, elapsed);
                     Ok(())
                 }
                 Due::Look(monitor) => {
@@ -221,7 +227,8 @@ impl Session<'_> {
                 }
                 Due::Switch => self.switch_files(&shared, &mut files),
                 Due::Bell(ended) => {
-                    *ended = Some(why_stopped(&shared.output()));
+                    let stopped = files.stopped.take();
+                    *ended = Some(stopped.unwrap_or_else(|| why_stopped(&shared.output())));
                     Ok(())
                 }
             })
@@ -264,7 +271,11 @@ impl Session<'_> {
             child.release()?;
         }
         act(Due::Begin(cpu_before), Duration::ZERO)?;
-        let ended = self.wait(bell, child.as_deref_mut(), &started, act)?;
+        // Whatever happens now: readers come to an end only where nothing is sampled any more, and what
+        // was recorded is kept.
+        let ended = self
+            .wait(bell, child.as_deref_mut(), &started, act)
+            .unwrap_or_else(|error| EndReason::Failed(error.to_string()));
         self.disable()?;
         let ended_at = Moment::now(self.options.clockid);
         let cpu_after = CpuTime::of_process();
@@ -310,8 +321,8 @@ impl Session<'_> {
             Target::Threads(tids) if !again => Processes::These(self.processes_of(tids)),
             _ => Processes::All,
         };
-        let find = |path: &Path| find_build_id(path);
-        let find = self.options.build_ids.then_some(&find as crate::synthesize::FindBuildId<'_>);
+        let find = |file: MappedFile<'_>| file.build_id();
+        let find = self.options.build_ids.then_some(&find as FindBuildId<'_>);
         let data = self.options.wants_data_mappings();
         synthesize(self.machine, &processes, data, find, append);
     }
@@ -400,10 +411,15 @@ impl Session<'_> {
     }
 
     /// Leaves a copy of what is known in the stream, for a recording that will never be closed.
-    fn write_state(&self, shared: &Shared<'_>, elapsed: Duration) {
+    fn write_state(&self, shared: &Shared<'_>, files: &Files<'_>, elapsed: Duration) {
         let mut info = self.describe(&metadata::machine_info(self.machine, self.topology));
-        info.duration_s = elapsed.as_secs_f64();
-        let lost = self.read_loss();
+        let now = Moment::now(self.options.clockid);
+        // Of several files each tells its own stretch.
+        info.duration_s = match files.switched {
+            true => now.seconds_since(&files.started),
+            false => elapsed.as_secs_f64(),
+        };
+        let lost = self.read_loss().since(&files.loss_before);
         for (event, lost) in info.events.iter_mut().zip(lost.by_event) {
             event.lost = lost;
         }
@@ -434,10 +450,6 @@ enum Due<'a, 'm> {
 
 /// Does what is due, so long after the start.
 type Act<'a> = &'a mut dyn FnMut(Due<'_, '_>, Duration) -> Result<(), RecorderError>;
-
-fn find_build_id(path: &Path) -> Option<Vec<u8>> {
-    pmuscope_symbols::read_build_id(path).ok().flatten().map(|id| id.as_bytes().to_vec())
-}
 
 fn why_stopped(output: &Output) -> EndReason {
     match output.stopped() {

@@ -17,9 +17,10 @@ use super::budget::Budget;
 use super::files::{Files, Moment};
 use super::flight::Snapshot;
 use super::threads::MISSED_THREADS;
-use super::{Measured, Session, find_build_id};
+use super::{Measured, Session};
 use crate::cpu_time::CpuTime;
 use crate::error::RecorderError;
+use crate::mapped::MappedFile;
 use crate::metadata;
 use crate::options::{Only, Target};
 use crate::output::Output;
@@ -41,6 +42,8 @@ pub enum EndReason {
     WriteError(String),
     /// A reader could not go on; what is in the file is good.
     ReaderError(String),
+    /// The recording could not go on; what is in the file is good.
+    Failed(String),
 }
 
 impl std::fmt::Display for EndReason {
@@ -52,6 +55,7 @@ impl std::fmt::Display for EndReason {
             Self::MaxSize(bytes) => write!(f, "the file reached {bytes} bytes (--max-size)"),
             Self::WriteError(error) => write!(f, "cannot write the file: {error}"),
             Self::ReaderError(error) => write!(f, "a reader failed: {error}"),
+            Self::Failed(error) => write!(f, "recording could not go on: {error}"),
         }
     }
 }
@@ -249,7 +253,7 @@ impl Session<'_> {
             .iter()
             .find_map(|report| report.failure.as_ref())
             .map_or(measured.ended.clone(), |error| EndReason::ReaderError(error.to_string()));
-        let started = if files.closed.is_empty() { measured.started } else { files.started };
+        let started = if files.switched { files.started } else { measured.started };
         let tally = output.tally();
         let mut info =
             self.file_info(&started, &measured.ended_at, &tally, &loss.since(&files.loss_before));
@@ -276,7 +280,7 @@ impl Session<'_> {
         let taken = whole.rings.iter().map(|ring| ring.samples).sum();
         let mut missing = missing(&whole, &all, taken, &ended);
         // A single file tells everything; of several, each tells its own stretch.
-        let in_file = if files.closed.is_empty() { whole.clone() } else { info };
+        let in_file = if files.switched { info } else { whole.clone() };
         let in_file = RecordingInfo {
             notices: missing.iter().cloned().chain(in_file.notices.clone()).collect(),
             ..in_file
@@ -317,17 +321,26 @@ impl Session<'_> {
         measured: &Measured,
         last: Snapshot,
         mut snapshots: Vec<PathBuf>,
+        missing: Vec<String>,
     ) -> Summary {
         let loss = self.read_loss();
         let mut info = self.file_info(&measured.started, &measured.ended_at, &last.tally, &loss);
         info.cost = self.cost(measured, &[], &info, &[], last.bytes);
         snapshots.push(last.path);
+        let ended = &measured.ended;
+        let stopped_early = matches!(ended, EndReason::Failed(_))
+            .then(|| format!("the recording stopped early: {ended}"))
+            .into_iter();
         Summary {
             info,
             paths: snapshots,
             ended: measured.ended.clone(),
             status: measured.status,
-            missing: self.missed_threads().chain(last.incomplete).collect(),
+            missing: stopped_early
+                .chain(self.missed_threads())
+                .chain(missing)
+                .chain(last.incomplete)
+                .collect(),
         }
     }
 
@@ -414,7 +427,9 @@ impl Session<'_> {
         if self.options.build_ids {
             let mappings = &tally.without_build_id;
             features.build_ids =
-                metadata::missing_build_ids(self.machine, mappings, &find_build_id);
+                metadata::missing_build_ids(self.machine, mappings, &|file: MappedFile<'_>| {
+                    file.build_id()
+                });
         }
         features.sample_time = tally.sample_time;
         features.compression =
@@ -457,7 +472,8 @@ fn missing(info: &RecordingInfo, tally: &Tally, taken: u64, ended: &EndReason) -
     if tally.broken_bytes > 0 {
         sentences.push(format!("{} bytes in the rings were no records", tally.broken_bytes));
     }
-    if matches!(ended, EndReason::WriteError(_) | EndReason::ReaderError(_)) {
+    if matches!(ended, EndReason::WriteError(_) | EndReason::ReaderError(_) | EndReason::Failed(_))
+    {
         let unwritten = taken.saturating_sub(info.samples());
         let what = match ended {
             EndReason::WriteError(_) => ". Try: free space, -z, or --max-size",

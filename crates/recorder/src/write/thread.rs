@@ -27,6 +27,13 @@ impl ThreadWrites {
     }
 }
 
+/// What was handed over is written before anybody closes the file, also where a reader fails.
+impl Drop for ThreadWrites {
+    fn drop(&mut self) {
+        while self.reap(true).is_some() {}
+    }
+}
+
 fn write_all(todo: &Receiver<Job>, finished: &Sender<Buffer>) {
     for Job { output, extent, buffer } in todo {
         output.write(extent, &[buffer.bytes()]);

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 
 use pmuscope_recorder::Control;
 
@@ -31,6 +31,12 @@ pub(super) fn open(text: &str) -> Result<Control, String> {
 fn fifo(path: &str) -> std::io::Result<OwnedFd> {
     let nonblocking = rustix::fs::OFlags::NONBLOCK.bits() as i32;
     let file = File::options().read(true).write(true).custom_flags(nonblocking).open(path)?;
+    let kind = file.metadata()?.file_type();
+    if !kind.is_fifo() && !kind.is_char_device() && !kind.is_socket() {
+        // A file is always ready to be read, and says nothing.
+        let text = "it is no FIFO. Try: mkfifo PATH";
+        return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, text));
+    }
     Ok(file.into())
 }
 

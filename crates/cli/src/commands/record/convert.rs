@@ -16,6 +16,9 @@ use crate::exit::{Exit, failure};
 /// Samples per second and CPU where nothing is said.
 const DEFAULT_HZ: u64 = 1000;
 
+/// Asynchronous writes of a reader at a time: each holds a buffer, and more do not make a disk faster.
+const MOST_WRITES: u32 = 1024;
+
 /// What to do.
 pub(super) struct Plan {
     pub(super) options: RecordOptions,
@@ -68,6 +71,10 @@ pub(super) fn convert(args: Args, machine: &Machine) -> anyhow::Result<Plan> {
     }
     if args.aio == Some(0) {
         return Err(bad("--aio=0: at least one write is in flight. Try --aio".into()));
+    }
+    if let Some(many) = args.aio.filter(|many| *many > MOST_WRITES) {
+        let text = format!("--aio={many}: at most {MOST_WRITES} writes are in flight. Try --aio");
+        return Err(bad(text));
     }
     let sampling = sampling(args.count.as_deref(), args.freq.as_deref(), machine).map_err(bad)?;
     if args.count.is_some() || args.freq.is_some() {
