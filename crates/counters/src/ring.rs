@@ -142,11 +142,10 @@ impl Ring {
         let held = before.wrapping_neg().min(size);
         let mut bytes = self.memory.copy_while_written(before, held as usize);
         let overwritten = before.wrapping_sub(self.memory.head());
-        if held == size {
-            let largest = Records::new(&bytes).map(|(header, _)| u64::from(header.size)).max();
-            let doubtful = overwritten.saturating_add(CONTEXTS * largest.unwrap_or(0));
-            bytes.truncate(size.saturating_sub(doubtful) as usize);
-        }
+        // Also where it was not full before the copy: it may have become so meanwhile.
+        let largest = Records::new(&bytes).map(|(header, _)| u64::from(header.size)).max();
+        let doubtful = overwritten.saturating_add(CONTEXTS * largest.unwrap_or(0));
+        bytes.truncate(size.saturating_sub(doubtful) as usize);
         let rest = {
             let mut records = Records::new(&bytes);
             records.by_ref().for_each(drop);
