@@ -9,7 +9,7 @@ use crate::CpuSet;
 #[derive(Debug, thiserror::Error)]
 pub enum MachineError {
     /// A file of `/proc` or `/sys` cannot be read.
-    #[error("cannot read {}: {}", path.display(), said(source))]
+    #[error("cannot read {}: {}{}", path.display(), said(source), hint(path, source))]
     Read {
         /// The file or folder.
         path: PathBuf,
@@ -91,6 +91,20 @@ pub enum MachineError {
         /// Those that are.
         online: CpuSet,
     },
+}
+
+/// What to type where a process may not be looked at: that takes the right to trace it (proc(5)).
+fn hint(path: &Path, error: &io::Error) -> &'static str {
+    let is_of_process = || {
+        let rest = path.strip_prefix("/proc").ok()?;
+        rest.components().next()?.as_os_str().to_str()?.parse::<u32>().ok()
+    };
+    match error.kind() {
+        io::ErrorKind::PermissionDenied if is_of_process().is_some() => {
+            ". The process is another user's, or may not be traced. Try: sudo pmuscope ..."
+        }
+        _ => "",
+    }
 }
 
 /// `EACCES (Permission denied)`.

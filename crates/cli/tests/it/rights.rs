@@ -142,6 +142,10 @@ fn processes_of_others_are_refused() {
     let nobody = Nobody::new(5);
     let refused = nobody.pmuscope(&["record", "-e", "cpu-clock:u", "-p", "1"]);
     refused.exits(3).prints_nothing().complains("a process of another user").complains("sudo");
+    for command in ["show", "advise"] {
+        let refused = nobody.pmuscope(&["numa", command, "-p", "1"]);
+        refused.exits(3).prints_nothing().complains("another user's").complains("sudo pmuscope");
+    }
 }
 
 /// The arithmetic is printed, and the size that is suggested works.
