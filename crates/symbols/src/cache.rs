@@ -12,8 +12,9 @@ use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
+
+use pmuscope_machine::WholeFile;
 
 use crate::codec::{Stored, encode};
 use crate::{BuildId, Options, Sources, Symbol};
@@ -29,8 +30,6 @@ const NOTED_EVERY: Duration = Duration::from_secs(24 * 3600);
 /// Age at which a file that was being written belongs to nobody any more.
 const ABANDONED: Duration = Duration::from_secs(3600);
 const SUFFIX: &str = "sym";
-/// Tells files apart that several threads write.
-static NUMBER: AtomicU32 = AtomicU32::new(0);
 
 /// A folder of cache files.
 #[derive(Debug, Clone)]
@@ -149,19 +148,9 @@ impl Cache {
         if bytes.len() as u64 > LARGEST {
             return None;
         }
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let unfinished = self.folder.join(format!(".{}-{number}.new", std::process::id()));
-        let written = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&unfinished)
-            .and_then(|mut file| file.write_all(&bytes))
-            .and_then(|()| fs::rename(&unfinished, self.folder.join(&key.name)));
-        if written.is_err() {
-            let _ = fs::remove_file(&unfinished);
-        }
-        written.ok()
+        let mut file = WholeFile::create(&self.folder.join(&key.name), 0o600).ok()?;
+        file.write_all(&bytes).ok()?;
+        file.finish().ok()
     }
 
     /// Removes what was not used for longest until all is within bounds.
@@ -177,7 +166,7 @@ fn tidy(folder: &Path, most: u64) -> io::Result<()> {
         let age = metadata.modified().ok().and_then(|time| time.elapsed().ok()).unwrap_or_default();
         match path.extension().and_then(|suffix| suffix.to_str()) {
             Some(SUFFIX) if metadata.is_file() => files.push((age, metadata.len(), path)),
-            Some("new") if age > ABANDONED => fs::remove_file(path)?,
+            Some("part") if age > ABANDONED => fs::remove_file(path)?,
             _ => {}
         }
     }
@@ -318,7 +307,7 @@ mod tests {
         make("a.sym", 3);
         make("b.sym", 1);
         make("c.sym", 2);
-        make(".1-0.new", 1);
+        make("a.sym.1-0.part", 1);
         make("other", 9);
         tidy(dir.path(), 250).unwrap();
         let mut left: Vec<String> = fs::read_dir(dir.path())

@@ -14,6 +14,7 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use pmuscope_machine::WholeFile;
 use serde::{Deserialize, Serialize};
 
 use super::Listed;
@@ -97,18 +98,9 @@ pub(super) fn store(kept: &Path, stamps: &[Stamp], contents: &mut Contents) -> O
     }
     let folder = kept.parent()?;
     DirBuilder::new().recursive(true).mode(0o700).create(folder).ok()?;
-    let unfinished = folder.join(format!(".{}.new", std::process::id()));
-    let written = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&unfinished)
-        .and_then(|mut file| file.write_all(&bytes))
-        .and_then(|()| fs::rename(&unfinished, kept));
-    if written.is_err() {
-        let _ = fs::remove_file(&unfinished);
-    }
-    written.ok()
+    let mut file = WholeFile::create(kept, 0o600).ok()?;
+    file.write_all(&bytes).ok()?;
+    file.finish().ok()
 }
 
 fn encode(stamps: &[Stamp], contents: &mut Contents) -> Option<Vec<u8>> {
