@@ -197,7 +197,7 @@ cost: 0.90 % of the machine (0.36 us/sample, 46.2 B/sample) | lost 0 | throttled
 
   share  +-95 %  samples  command  module  function
 65.22 %    0.05    6,000  xz       xz      function_1
-34.78 %            3,200  -        -       ... 2 rows mor...
+34.78 %            3,200  -        -       ... 2 more row...
 
 note: 2.2 % of the samples lie where, as far as the
       recording tells, no file is mapped: [unknown].

@@ -250,7 +250,7 @@ fn functions(profile: &Profile, event: &EventProfile, limits: RowLimits, style: 
         table.row(cells);
     }
     if hidden.rows > 0 {
-        let more = format!("… {} more: --limit all", counted(hidden.rows, "row"));
+        let more = format!("… {}: --limit all", counted(hidden.rows, "more row"));
         let mut cells = vec![percent(hidden.share, 2), String::new()];
         cells.extend(event.with_lost(0.0).map(|_| String::new()));
         cells.extend([count(hidden.samples), "-".into(), "-".into(), more]);

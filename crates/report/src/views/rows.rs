@@ -33,8 +33,11 @@ pub fn rows_text(
         let share: f64 = rows.iter().map(|row| row.share).sum::<f64>()
             - large[..shown].iter().map(|row| row.share).sum::<f64>();
         let more = format!("… {}: --limit all", counted(rows.len() - shown, "more row"));
-        let mut cells = vec![percent(share.max(0.0), 2), String::new(), String::new()];
+        let samples = |rows: &[&Row]| rows.iter().map(|row| row.own.samples).sum::<u64>();
+        let all: u64 = rows.iter().map(|row| row.own.samples).sum();
+        let mut cells = vec![percent(share.max(0.0), 2), String::new()];
         cells.extend(children.then(String::new));
+        cells.push(count(all - samples(&large[..shown])));
         cells.extend(by.iter().skip(1).map(|_| "-".to_owned()));
         cells.push(more);
         table.row(cells.into_iter().map(|text| Cell::new(text).paint(Paint::Dim)));
