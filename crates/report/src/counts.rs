@@ -238,9 +238,14 @@ fn notes(file: &RunFile, summary: &Summary) -> Vec<String> {
             notes.push(format!("{} is not of all runs: {}.", escape(&row.metric), escape(why)));
         }
     }
-    notes.extend(file.drift.first().map(drift_note));
-    notes.extend(file.notices.iter().map(|notice| sentence(notice)));
+    notes.extend(of_runs(file));
     notes
+}
+
+/// How alike runs were, and what was said of them.
+pub(crate) fn of_runs(file: &RunFile) -> impl Iterator<Item = String> + '_ {
+    let drift = file.drift.first().map(drift_note);
+    drift.into_iter().chain(file.notices.iter().map(|notice| sentence(notice)))
 }
 
 /// How alike runs were.

@@ -51,7 +51,7 @@ pub use events::{Here, LIST_SCHEMA, ListReport, ListView, details_text, list_tex
 pub use flame::{Flame, FlameLimits, FlatRow, Frame, Legend, Painter, Tint, flame_svg};
 pub use functions::functions_text;
 pub use guests::guests_text;
-pub use html::{Fact, PageLimits, Summary, compare_page, html_page, trend_page};
+pub use html::{Fact, PageLimits, Summary, compare_page, figures_page, html_page, trend_page};
 pub use memory::memory_text;
 pub use metrics::{
     METRICS_DIFF_SCHEMA, METRICS_SCHEMA, MetricsDiffReport, MetricsDiffView, MetricsReport,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use pmuscope_measure::RunFile;
 use pmuscope_measure::compare::{Options, compare};
-use pmuscope_report::compare_page;
+use pmuscope_report::figures_page;
 
 use super::output::{Format, Output};
 use crate::version::COMMIT;
@@ -30,7 +30,7 @@ impl FiguresPage {
     pub(super) fn write(&self, file: &RunFile) -> anyhow::Result<()> {
         let Some(path) = &self.html else { return Ok(()) };
         let comparison = compare(&[(name(&file.command), file.clone())], &Options::default())?;
-        let page = compare_page(&comparison, COMMIT);
+        let page = figures_page(&comparison, file, COMMIT);
         Output::to(Some(path)).write(Format::Html, |out| out.write_all(page.as_bytes()))
     }
 }

@@ -116,7 +116,7 @@
       const wanted = text.trim().toLowerCase();
       const hits = [];
       for (const one of this.boxes) {
-        const hit = wanted !== '' && one.depth > 0 && one.about.toLowerCase().includes(wanted);
+        const hit = wanted !== '' && one.depth > 0 && one.name.toLowerCase().includes(wanted);
         one.el.classList.toggle('hit', hit);
         if (hit) hits.push(one);
       }
@@ -133,7 +133,7 @@
 
     // Arrows go to callers, callees and neighbours; Enter zooms, Escape goes back.
     key(event, box) {
-      if (!box) return;
+      if (!box || event.altKey || event.ctrlKey || event.metaKey) return;
       const middle = box.left + 1e-6;
       const row = (depth) => this.boxes.filter((one) => one.shown && one.depth === depth);
       let next = null;

@@ -1,6 +1,8 @@
 //! Functions below their modules: where there are no call chains.
 
-use super::{DEEPEST, Flame, FlameBox, FlameLimits, Frame, LONGEST_NAME, LeftOut, Painter, colour};
+use super::{
+    DEEPEST, Flame, FlameBox, FlameLimits, Frame, LONGEST_NAME, LeftOut, Painter, colour, nameless,
+};
 use crate::markup::cut;
 
 /// A function, and what it weighs.
@@ -81,16 +83,9 @@ impl FlameBox {
     fn of(row: &FlatRow<'_>, start: u64, painter: &Painter<'_>) -> Self {
         let frame = Frame { function: row.function, module: row.module, inlined: false };
         let tint = (painter.tint)(&frame);
-        let name = row.function.map_or_else(
-            || {
-                if row.module.starts_with('[') {
-                    row.module.to_owned()
-                } else {
-                    format!("[{}]", row.module)
-                }
-            },
-            |name| cut(name, LONGEST_NAME).into_owned(),
-        );
+        let name = row
+            .function
+            .map_or_else(|| nameless(row.module), |name| cut(name, LONGEST_NAME).into_owned());
         Self {
             module: Some(row.module.to_owned()),
             colour: tint.colour,

@@ -280,10 +280,14 @@ fn described(source: &Source<'_>, name: &Name) -> (String, Option<String>, Strin
         }
         Name::Nameless { module } => {
             let name = source.module_name(*module);
-            let shown = if name.starts_with('[') { name.to_owned() } else { format!("[{name}]") };
-            (shown, Some(name.to_owned()), colour(source, *module, None, false))
+            (nameless(name), Some(name.to_owned()), colour(source, *module, None, false))
         }
     }
+}
+
+/// What stands for code of a module that has no name.
+pub(crate) fn nameless(module: &str) -> String {
+    if module.starts_with('[') { module.to_owned() } else { format!("[{module}]") }
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use pmuscope_measure::Estimated;
 use pmuscope_measure::compare::{Comparison, Explanation, Head, Pair, Row, Trend, Verdict};
+use pmuscope_measure::{Estimated, RunFile};
 
 use super::{FILTER, Fact, Frame, Summary};
 use crate::Note;
@@ -13,6 +13,7 @@ use crate::compare::scale::Scale;
 use crate::compare::{
     COMPARE_SCHEMA, TREND_SCHEMA, mean_text, p_text, signed, unit_text, verdict_words,
 };
+use crate::counts::of_runs;
 use crate::markup::text;
 use crate::number;
 use crate::runs::value;
@@ -31,6 +32,16 @@ const HEIGHT: f64 = 64.0;
 /// The page of `pmuscope compare --html`; `commit` is what the program was built from.
 #[must_use]
 pub fn compare_page(comparison: &Comparison, commit: &str) -> String {
+    page(comparison, Vec::new(), commit)
+}
+
+/// The page of one file's figures: `comparison` is of it alone.
+#[must_use]
+pub fn figures_page(comparison: &Comparison, file: &RunFile, commit: &str) -> String {
+    page(comparison, of_runs(file).collect(), commit)
+}
+
+fn page(comparison: &Comparison, more: Vec<String>, commit: &str) -> String {
     let names = short_names(&comparison.files);
     let mut facts = vec![figures(comparison.rows.len())];
     if names.len() > 1 {
@@ -38,7 +49,8 @@ pub fn compare_page(comparison: &Comparison, commit: &str) -> String {
         let claimed = number::percent(comparison.alpha, 0);
         facts.push(Fact::new("Claimed at", claimed, format!("of {tests} together (Holm)")));
     }
-    let notes = of_comparison(&comparison.files, &comparison.rows);
+    let mut notes = of_comparison(&comparison.files, &comparison.rows);
+    notes.extend(more);
     let summary = summary(names.join(", "), facts, notes, &comparison.files);
     Frame { schema: COMPARE_SCHEMA, commit }.page(&summary, |out| {
         push_files(out, &comparison.files, &names);
@@ -151,11 +163,16 @@ fn push_row(out: &mut String, row: &Row, files: &[Head], names: &[String]) {
         text(&row.metric),
         text(&labels.join(" ")),
         text(&unit_text(row, files)),
-        means.iter().flatten().next().map_or(-1.0, |mean| mean.value),
+        means.iter().flatten().next().map_or(String::new(), |mean| mean.value.to_string()),
     );
     for (at, column) in row.columns.iter().enumerate() {
-        let shown = column.as_ref().and_then(|c| Some((c, c.mean?.n)));
-        let shown = shown.map_or("-".into(), |(c, n)| format!("{} (n {n})", mean_text(c, &scale)));
+        let shown = match column.as_ref().map(|column| (column, column.mean)) {
+            Some((column, Some(mean))) => format!("{} (n {})", mean_text(column, &scale), mean.n),
+            Some((column, None)) => {
+                column.why.as_ref().map_or("-".to_owned(), |why| format!("-: {why}"))
+            }
+            None => "-".to_owned(),
+        };
         let _ = write!(out, "<div class=\"line\">{} {}</div>", chip(at), text(&shown));
     }
     out.push_str("</td>");
@@ -171,7 +188,9 @@ fn push_pairs(out: &mut String, row: &Row, names: &[String]) {
             .collect()
     };
     let or = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
-    let first = |of: &dyn Fn(&Pair) -> Option<f64>| row.pairs.first().and_then(of).unwrap_or(-1.0);
+    let first = |of: &dyn Fn(&Pair) -> Option<f64>| {
+        row.pairs.first().and_then(of).map_or(String::new(), |value| value.to_string())
+    };
     let _ = write!(
         out,
         "<td class=\"num\" data-v=\"{}\">{}</td><td>{}</td><td class=\"num\" data-v=\"{}\">{}</td>\

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use pmuscope_profile::export::{Event, FunctionRow, Source, functions};
 
+use crate::flame::nameless;
 use crate::markup::text;
 use crate::number::{count, fixed, percent};
 
@@ -80,7 +81,11 @@ fn push_row(out: &mut String, source: &Source<'_>, event: &Event, row: &Function
         Some(id) => {
             format!("<td class=\"name\">{}</td>", text(&source.counts.functions[id as usize].name))
         }
-        None => "<td class=\"name dim\">[unknown]</td>".into(),
+        // The flame graph has it by its module.
+        None => format!(
+            "<td class=\"name dim\" data-find=\"{}\">[unknown]</td>",
+            text(&nameless(source.module_name(row.module)))
+        ),
     };
     let _ = writeln!(
         out,

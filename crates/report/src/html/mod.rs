@@ -19,7 +19,7 @@ use crate::flame::{Flame, FlameLimits};
 use crate::markup::text;
 use crate::recording::RECORDING_SCHEMA;
 
-pub use compare::{compare_page, trend_page};
+pub use compare::{compare_page, figures_page, trend_page};
 pub(crate) use frame::{Frame, PALETTE};
 pub(crate) use grid::{Cells, Grid};
 pub(crate) use parts::{FILTER, number_cell, push_contents, push_flame, push_legend, share_cell};

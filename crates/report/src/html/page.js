@@ -5,7 +5,8 @@
 
   const value = (row, at) => {
     const cell = row.cells[at];
-    return cell.dataset.v === undefined ? cell.textContent.trim().toLowerCase() : +cell.dataset.v;
+    if (cell.dataset.v === undefined) return cell.textContent.trim().toLowerCase();
+    return cell.dataset.v === '' ? NaN : +cell.dataset.v;
   };
   const order = new Intl.Collator('en', { numeric: true });
 
@@ -26,7 +27,9 @@
         head.setAttribute('aria-sort', falling ? 'descending' : 'ascending');
         const rows = [...body.rows].map((row) => [value(row, at), row]);
         const sign = falling ? -1 : 1;
-        rows.sort(([a], [b]) => sign * (typeof a === 'number' ? a - b : order.compare(a, b)));
+        // What was not measured comes last, either way.
+        const last = (a, b) => Number.isNaN(a) - Number.isNaN(b);
+        rows.sort(([a], [b]) => last(a, b) || sign * (typeof a === 'number' ? a - b : order.compare(a, b)) || 0);
         body.append(...rows.map(([, row]) => row));
       });
     });
@@ -75,7 +78,7 @@
     const event = table.closest('.event');
     const flame = event.querySelector('.flame-part');
     const find = (cell) => {
-      event.dispatchEvent(new CustomEvent('flame-search', { bubbles: true, detail: cell.textContent }));
+      event.dispatchEvent(new CustomEvent('flame-search', { bubbles: true, detail: cell.dataset.find || cell.textContent }));
       flame.scrollIntoView({ block: 'start' });
     };
     // One stop for the Tab key; arrows go from row to row.
@@ -92,12 +95,20 @@
       to.tabIndex = 0;
       to.focus();
     };
+    // A filter may have hidden the one that Tab stops at.
+    event.addEventListener('input', () => {
+      const [first] = cells();
+      const stop = table.querySelector('td.name[tabindex="0"]');
+      if (!first || !stop.parentElement.hidden) return;
+      stop.tabIndex = -1;
+      first.tabIndex = 0;
+    });
     table.addEventListener('click', (click) => {
       const cell = click.target.closest('td.name');
       if (cell && !String(getSelection())) find(cell);
     });
     table.addEventListener('keydown', (key) => {
-      if (!key.target.matches('td.name')) return;
+      if (!key.target.matches('td.name') || key.altKey || key.ctrlKey || key.metaKey) return;
       const by = { ArrowDown: 1, ArrowUp: -1 }[key.key];
       if (key.key === 'Enter') find(key.target);
       else if (by) { go(key.target, by); key.preventDefault(); }

@@ -5,7 +5,7 @@ use pmuscope_profile::{LostSource, Profile};
 
 use crate::Note;
 use crate::number::{count, duration, percent, significant};
-use crate::recording::{asked, event_name, kept_text, machine_size};
+use crate::recording::{asked, event_name, is_software_clock, kept_text, machine_size};
 
 /// What a page says before any figure. All text may be foreign.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -64,6 +64,7 @@ impl Summary {
     /// The head of a profile that was read from `file`.
     #[must_use]
     pub fn new(profile: &Profile, file: &str) -> Self {
+        let emulator = profile.info().and_then(|info| info.machine.emulator.as_deref());
         let told = profile.info().map(|info| &info.command).filter(|command| !command.is_empty());
         Self {
             title: file.to_owned(),
@@ -77,6 +78,7 @@ impl Summary {
             ]
             .into_iter()
             .chain(filter(profile))
+            .chain(emulator.map(Fact::emulated))
             .collect(),
             notes: crate::notes(profile),
             command: told.unwrap_or(&profile.metadata.command).join(" "),
@@ -97,8 +99,11 @@ fn event(profile: &Profile) -> Fact {
         [event] => {
             let whole = event_name(event);
             let detail = whole.strip_prefix(&event.name).unwrap_or_default();
-            let detail = detail.trim_start_matches([' ', ',']).to_owned();
-            Fact::new("Event", event.name.clone(), detail)
+            let detail = detail.trim_start_matches([' ', ',']);
+            let clock = is_software_clock(event).then_some("software clock");
+            let details: Vec<&str> =
+                [detail].into_iter().filter(|detail| !detail.is_empty()).chain(clock).collect();
+            Fact::new("Event", event.name.clone(), details.join(", "))
         }
         events => {
             let names: Vec<&str> = events.iter().map(|event| &*event.name).collect();

@@ -12,7 +12,7 @@ use super::{METRICS_SCHEMA, MetricsView, by_word, causes, module, name};
 use crate::flame::Flame;
 use crate::html::{FILTER, Frame, number_cell, push_contents, push_flame, push_legend, share_cell};
 use crate::markup::text;
-use crate::number::{count, counted, duration, percent};
+use crate::number::{count, counted, duration, percent, significant};
 use crate::{Fact, Note, Summary};
 
 /// The page; `flame` is a picture in the colours of `tints`, where rows are of functions;
@@ -51,7 +51,7 @@ fn summary(view: &MetricsView<'_>) -> Summary {
     let all = total.windows();
     let kept = percent(total.kept() as f64 / all.max(1) as f64, 1);
     let rate = all as f64 / windows.seconds;
-    let rate = if rate.is_finite() { format!("{}/s", count(rate as u64)) } else { "-".into() };
+    let rate = if rate.is_finite() { format!("{}/s", significant(rate, 3)) } else { "-".into() };
     let (length, distance) = match kind(&windows.kind).split_once(", ") {
         Some((length, distance)) => (length.to_owned(), distance.to_owned()),
         None => (kind(&windows.kind), String::new()),

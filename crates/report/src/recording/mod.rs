@@ -54,7 +54,7 @@ pub(crate) fn machine_size(profile: &Profile) -> (Option<u32>, Option<u32>) {
 }
 
 /// Events that a timer in the kernel counts, not the CPU.
-fn is_software_clock(event: &EventProfile) -> bool {
+pub(crate) fn is_software_clock(event: &EventProfile) -> bool {
     let name = event.name.split([':', '/']).next().unwrap_or_default();
     matches!(name, "cpu-clock" | "task-clock")
 }

@@ -302,8 +302,13 @@ fn push_rows<K>(
         count(of.total)
     );
     if !rows.iter().any(|row| is_frequent(row.1, of.total)) {
-        out.push_str(
-            "<tr><td class=\"dim\">None has 1 % of them.</td></tr>\n</tbody></table></div>\n</section>\n",
+        let seldom = match rows.iter().map(|row| row.1).max() {
+            Some(2..) => "None has 1 % of them.",
+            _ => "None came twice.",
+        };
+        let _ = write!(
+            out,
+            "<tr><td class=\"dim\">{seldom}</td></tr>\n</tbody></table></div>\n</section>\n"
         );
         return;
     }
@@ -323,7 +328,7 @@ fn push_rows<K>(
         let share = others as f64 / of.total as f64;
         let _ = writeln!(
             out,
-            "<tr>{}{}<td class=\"dim\">others, less than 1 % each</td></tr>",
+            "<tr>{}{}<td class=\"dim\">others</td></tr>",
             share_cell(share),
             number_cell(others)
         );

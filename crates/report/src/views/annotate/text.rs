@@ -123,8 +123,10 @@ fn source_rows(
     let shown = match text {
         // Without text only what has samples is worth a line.
         None => here.keys().copied().collect(),
-        Some(_) => {
+        Some(text) => {
             let (Some(first), Some(last)) = extent(annotation, path, &here) else { return };
+            // Debug information may name any number; lines are there as far as the text goes.
+            let last = last.min(text.len().try_into().unwrap_or(u32::MAX));
             let has_hit = |line: u32| here.contains_key(&line);
             near(first, last, if all { None } else { Some(AROUND as u32) }, has_hit)
         }
