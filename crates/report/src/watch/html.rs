@@ -5,11 +5,12 @@ use std::fmt::Write as _;
 use pmuscope_perfdata::watch::WatchTarget;
 use pmuscope_profile::hits::{CacheLine, ShownRow, TargetHits, Thread, Verdict, Written};
 
+use super::text::{evidence, is_frequent, of_hits, sign_of};
 use super::words::{
     about, accesses, consequence, estimate, known, of_all, percents, place, plural, rate, share,
     subject, value, verdict, word, written,
 };
-use super::{WATCH_SCHEMA, WatchView, charts, text::evidence, text::is_frequent};
+use super::{WATCH_SCHEMA, WatchView, charts};
 use crate::html::{FILTER, Fact, Frame, Summary, number_cell, push_contents, share_cell};
 use crate::markup::text;
 use crate::number::{count, duration, exact, fixed, interval, significant};
@@ -268,13 +269,14 @@ fn push_frequent(out: &mut String, view: &WatchView<'_>, hits: &TargetHits) {
     let values = hits.values.rows.iter().map(|&((point, bits), hits)| {
         (format!("{}{}", word(view, point), value(view.hits, point, bits)), hits)
     });
-    push_rows(out, "Most frequent values", values.take(view.limits.values).collect(), &hits.values);
+    let values = values.take(view.limits.values).collect();
+    push_rows(out, "Most frequent values", values, &hits.values, hits);
     let changes = hits.transitions.rows.iter().map(|&((point, old, new), hits)| {
         let (old, new) = (value(view.hits, point, old), value(view.hits, point, new));
         (format!("{}{old} → {new}", word(view, point)), hits)
     });
     let changes = changes.take(view.limits.values).collect();
-    push_rows(out, "Most frequent changes", changes, &hits.transitions);
+    push_rows(out, "Most frequent changes", changes, &hits.transitions, hits);
     out.push_str("</div>\n");
 }
 
@@ -283,6 +285,7 @@ fn push_rows<K>(
     title: &str,
     rows: Vec<(String, u64)>,
     of: &pmuscope_profile::hits::Frequent<K>,
+    target: &TargetHits,
 ) {
     if of.total == 0 {
         return;
@@ -297,10 +300,13 @@ fn push_rows<K>(
     };
     let _ = write!(
         out,
-        "<section>\n<h3>{title}</h3>\n<p class=\"dim\">{distinct}, in {} hits{short}.</p>\n\
+        "<section>\n<h3>{title}</h3>\n<p class=\"dim\">{distinct}, in {}{short}.</p>\n\
          <div class=\"wide\"><table><tbody>\n",
-        count(of.total)
+        of_hits(target, of.total)
     );
+    let sign = sign_of(of.short_by, target);
+    let cell =
+        |hits: u64| format!("<td class=\"num\" data-v=\"{hits}\">{sign}{}</td>", count(hits));
     if !rows.iter().any(|row| is_frequent(row.1, of.total)) {
         let seldom = match rows.iter().map(|row| row.1).max() {
             Some(2..) => "None has 1 % of them.",
@@ -320,7 +326,7 @@ fn push_rows<K>(
             out,
             "<tr>{}{}<td class=\"mono\">{}</td></tr>",
             share_cell(share),
-            number_cell(hits),
+            cell(hits),
             text(&name)
         );
     }
@@ -330,7 +336,7 @@ fn push_rows<K>(
             out,
             "<tr>{}{}<td class=\"dim\">others</td></tr>",
             share_cell(share),
-            number_cell(others)
+            cell(others)
         );
     }
     out.push_str("</tbody></table></div>\n</section>\n");

@@ -190,12 +190,25 @@ fn values(view: &WatchView<'_>, hits: &TargetHits) -> Option<String> {
     let ends = ends.map_or_else(String::new, |(least, most)| {
         format!(", {} to {}", exact(least, 6), exact(most, 6))
     });
-    let of_hits = if hits.records == of.total {
-        format!("{} hits", count(of.total))
+    Some(format!("values: {distinct}{ends}, in {}", of_hits(hits, of.total)))
+}
+
+/// Among how many hits values were counted, and what is known of that.
+pub(super) fn of_hits(hits: &TargetHits, all: u64) -> String {
+    if hits.records == all {
+        format!("{} hits", count(all))
     } else {
-        format!("{} records, which stand for ~{} hits", count(hits.records), count(of.total))
-    };
-    Some(format!("values: {distinct}{ends}, in {of_hits}"))
+        format!("{} records, which stand for ~{} hits", count(hits.records), count(all))
+    }
+}
+
+/// What stands before the hits of a value: counts may be too small by `short`, or stand for more.
+pub(super) fn sign_of(short: u64, hits: &TargetHits) -> &'static str {
+    match (short > 0, hits.written > hits.records) {
+        (true, _) => "≥ ",
+        (false, true) => "~",
+        (false, false) => "",
+    }
 }
 
 /// A value, or a change of values, has a row only if it is that large a part.
@@ -237,11 +250,7 @@ fn frequent(view: &WatchView<'_>, at: usize, hits: &TargetHits) -> Table {
     if shown.is_empty() || self_evident(view, at, hits) {
         return table;
     }
-    let sign = match (short > 0, hits.written > hits.records) {
-        (true, _) => "≥ ",
-        (false, true) => "~",
-        (false, false) => "",
-    };
+    let sign = sign_of(short, hits);
     for (hits, word, old, new) in &shown {
         others = others.saturating_sub(*hits);
         let share = percent(*hits as f64 / all.max(1) as f64, 2);
