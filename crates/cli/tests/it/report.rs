@@ -84,7 +84,7 @@ fn json_has_all_rows_and_text_as_many_as_asked_for() {
 
     let one = scratch.pmuscope(["report", "-i", "a.data", "--limit", "1"]);
     if rows.len() > 1 {
-        one.exits(0).prints(&format!("… {} row", rows.len() - 1));
+        one.exits(0).prints(&format!("… {} more row", rows.len() - 1));
     }
 }
 
