@@ -163,7 +163,7 @@ fn push_row(out: &mut String, row: &Row, files: &[Head], names: &[String]) {
         text(&row.metric),
         text(&labels.join(" ")),
         text(&unit_text(row, files)),
-        means.iter().flatten().next().map_or(String::new(), |mean| mean.value.to_string()),
+        means.iter().flatten().next().map_or(String::new(), |mean| sorted_by(mean.value)),
     );
     for (at, column) in row.columns.iter().enumerate() {
         let shown = match column.as_ref().map(|column| (column, column.mean)) {
@@ -178,6 +178,11 @@ fn push_row(out: &mut String, row: &Row, files: &[Head], names: &[String]) {
     out.push_str("</td>");
 }
 
+/// A number to sort by. Its last digits are none of the figure's: a file that is read again may have others.
+fn sorted_by(value: f64) -> String {
+    format!("{value:.9e}")
+}
+
 /// What is said of each pair of files.
 fn push_pairs(out: &mut String, row: &Row, names: &[String]) {
     let scale = Scale::of_row(row);
@@ -189,7 +194,7 @@ fn push_pairs(out: &mut String, row: &Row, names: &[String]) {
     };
     let or = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let first = |of: &dyn Fn(&Pair) -> Option<f64>| {
-        row.pairs.first().and_then(of).map_or(String::new(), |value| value.to_string())
+        row.pairs.first().and_then(of).map_or(String::new(), sorted_by)
     };
     let _ = write!(
         out,
