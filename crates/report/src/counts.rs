@@ -13,9 +13,6 @@ use crate::runs::value;
 use crate::style::{Style, wrap};
 use crate::table::{Cell, Column, Table};
 
-/// Below this share of the time a figure says how long it was measured.
-const WHOLE: f64 = 0.9995;
-
 /// Header, table of events, what follows from them, times, notes. `metrics` are the formulas to try.
 pub fn counts_text(file: &RunFile, metrics: &Metrics, style: &Style) -> String {
     let summary = summary(file, metrics);
@@ -58,10 +55,10 @@ fn head(file: &RunFile, summary: &Summary) -> String {
     out.push('\n');
     let lowest = summary.rows.iter().filter_map(|row| row.measured).min_by(f64::total_cmp);
     let mut missing = match lowest {
-        Some(share) if share < WHOLE => {
+        Some(share) if share < number::WHOLE => {
             format!(
                 "multiplexed: counted {} of the time and more, scaled up",
-                number::percent(share, 1)
+                number::percent_at_least(share)
             )
         }
         Some(_) => "counted all the time".to_owned(),
@@ -97,7 +94,7 @@ fn shape(summary: &Summary) -> Shape {
         part: events().find_map(|row| row.labels.keys().next().cloned()),
         unit: events().any(|row| !row.unit.is_empty()),
         rates: !summary.units.is_empty() || events().any(|row| row.per_second.is_some()),
-        measured: events().any(|row| row.measured.is_some_and(|share| share < WHOLE)),
+        measured: events().any(|row| row.measured.is_some_and(|share| share < number::WHOLE)),
         intervals: summary.runs > 1,
     }
 }

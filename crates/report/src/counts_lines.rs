@@ -71,9 +71,9 @@ pub fn intervals_text(file: &RunFile, begin: bool) -> String {
             None => "-".to_owned(),
         };
         let part = figure.part.map_or(String::new(), |part| format!("  {}", escape(part)));
-        let share = share(&figure).filter(|share| *share < 0.9995);
+        let share = share(&figure).filter(|share| *share < number::WHOLE);
         let share =
-            share.map_or(String::new(), |s| format!("  (counted {})", number::percent(s, 1)));
+            share.map_or(String::new(), |s| format!("  (counted {})", number::percent_at_least(s)));
         let _ = writeln!(
             out,
             "{:>12} {value:>20} {:<6} {}{part}{share}",
@@ -355,10 +355,10 @@ mod tests {
         insta::assert_snapshot!(intervals_text(&file(true), true), @r"
         # time s               counts unit   events
         0.500000                  100 Joules power/energy-pkg/  1  (counted 50.0 %)
-        0.500000                    -        cycles  (counted 0.0 %)
+        0.500000                    -        cycles  (counted 0 %)
         0.500000                    -        LLC-loads
         1.000000                  104 Joules power/energy-pkg/  1  (counted 50.0 %)
-        1.000000                    -        cycles  (counted 0.0 %)
+        1.000000                    -        cycles  (counted 0 %)
         1.000000                    -        LLC-loads
         ");
     }

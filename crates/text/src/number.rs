@@ -75,6 +75,21 @@ pub fn percent(share: f64, decimals: usize) -> String {
     if share.is_finite() { format!("{} %", fixed(share * 100.0, decimals)) } else { "-".to_owned() }
 }
 
+/// From this share of the time on, what is missing of all of it is rounding.
+pub const WHOLE: f64 = 0.9995;
+
+/// A share of the time in percent, to three digits and never rounded up, for "at least": `99.8 %`, `0.0412 %`;
+/// from [`WHOLE`] on `100 %`.
+pub fn percent_at_least(share: f64) -> String {
+    if share >= WHOLE {
+        return percent(1.0, 0);
+    }
+    let unit = if share > 0.0 { 10_f64.powi(share.log10().floor() as i32 - 2) } else { 0.0 };
+    let least = (share / unit * (1.0 + 1e-12)).floor() * unit;
+    let least = if share > 0.0 { least } else { share };
+    if least.is_finite() { format!("{} %", significant(least * 100.0, 3)) } else { "-".to_owned() }
+}
+
 /// Bytes in binary units: `512 KiB`, `1.50 GiB`; below 1 KiB exact.
 pub fn bytes(value: u64) -> String {
     const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
@@ -135,6 +150,25 @@ fn thousands(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_least_share_is_never_more_than_it_is() {
+        let cases = [
+            (1.0, "100 %"),
+            (0.9995, "100 %"),
+            (0.999_49, "99.9 %"),
+            (0.99, "99.0 %"),
+            (0.5, "50.0 %"),
+            (0.3, "30.0 %"),
+            (0.004_199, "0.419 %"),
+            (1e-6, "0.000100 %"),
+            (0.0, "0 %"),
+            (f64::NAN, "-"),
+        ];
+        for (share, text) in cases {
+            assert_eq!(percent_at_least(share), text, "{share}");
+        }
+    }
 
     #[test]
     fn what_is_counted_has_its_number() {

@@ -4,14 +4,16 @@ use std::path::Path;
 
 use pmuscope_perfdata::reader::{FileState, Reader};
 use pmuscope_profile::views::{accesses, branches, data_addresses};
+use pmuscope_profile::{Apart, Detail, Intervals, Options, TasksBy};
 use pmuscope_report::{
     ACCESSES_SCHEMA, AccessesReport, BRANCHES_SCHEMA, BranchesReport, DATA_SCHEMA, DataReport,
-    DetailsView, RowLimits, Style, accesses_text, branches_text, data_csv, data_text,
+    DetailsView, RowLimits, Style, accesses_text, branches_text, data_csv, data_text, kept_text,
 };
 use pmuscope_symbols::Symbolizer;
 
 use super::answer::Begun;
 use super::filter::FilterArgs;
+use super::load::{Wanted, load};
 use super::output::Format;
 use super::progress::Shown;
 use crate::exit::{Exit, failure};
@@ -33,6 +35,13 @@ pub(super) struct Form<'a> {
     pub(super) style: &'a Style,
 }
 
+/// Enough for the lines above all views.
+const HEAD: Wanted = Wanted {
+    apart: Apart { chains: false, tasks: TasksBy::Command, cpus: false },
+    options: Options { rows: Some(0), intervals: Intervals::None, detail: Detail::Function },
+    stacks: false,
+};
+
 /// Reads the recording once more, sample by sample; the text, JSON or CSV of it.
 pub(super) fn show(
     details: Details,
@@ -47,8 +56,10 @@ pub(super) fn show(
     let mut reader = Reader::open(path)?;
     let filter = filter.filter(path, reader.events(), reader.metadata())?;
     let file = path.to_string_lossy();
+    // What it cost and lost is said as in every other view.
+    let profile = load(Reader::open(path)?, path, filter.clone(), &mut symbolizer, HEAD)?;
     let _shown = Shown::new(reader.progress(), path);
-    let view = DetailsView { file: &file, filter: &filter, limits: form.limits };
+    let view = DetailsView { file: &file, profile: &profile, limits: form.limits };
     let exit = |reader: &Reader, is_there: bool| {
         let is_whole = reader.state() == FileState::Closed && reader.tally().stopped.is_none();
         if is_whole && is_there { Exit::Done } else { Exit::Incomplete }
@@ -76,10 +87,10 @@ pub(super) fn show(
                     form.begun.json(DATA_SCHEMA, None, &exit, DataReport::new(&found, &view))?
                 }
                 Format::Csv => {
-                    if let Some(kept) = view.kept(found.samples) {
+                    if let Some(kept) = kept_text(&profile) {
                         eprintln!("note: {kept}");
                     }
-                    data_csv(&found, &view)
+                    data_csv(&found, form.limits)
                 }
                 _ => data_text(&found, &view, form.style),
             };

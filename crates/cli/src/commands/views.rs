@@ -14,7 +14,7 @@ use pmuscope_profile::{Apart, Detail, EventProfile, Intervals, Options, Profile,
 use pmuscope_report::{
     EventRows, ROWS_SCHEMA, RowLimits, RowsReport, Style, TreeLimits, balance_text, chains_note,
     head_text, neighbours_text, rows_csv, rows_text, side_by_side_csv, side_by_side_text,
-    tree_text,
+    tree_text, warnings_text,
 };
 
 use crate::commands::answer::Begun;
@@ -245,6 +245,7 @@ impl View {
         if let Self::SideBySide(by) = self {
             out.push('\n');
             out.push_str(&events_side_by_side(by, profile, limits, style));
+            out.push_str(&warnings_text(profile, style));
             return Ok(out);
         }
         let mut found = false;
@@ -284,23 +285,25 @@ impl View {
             found = true;
         }
         match self {
-            Self::Peek(name) if !found => Err(failure(
-                Exit::BadInput,
-                format!(
-                    "no sampled function is called {name}. Try: pmuscope report --by function --limit all"
-                ),
-            )),
+            Self::Peek(name) if !found => {
+                return Err(failure(
+                    Exit::BadInput,
+                    format!(
+                        "no sampled function is called {name}. Try: pmuscope report --by function --limit all"
+                    ),
+                ));
+            }
             Self::Tree(_) | Self::Peek(_) if !has_calls(counts) => {
                 out.push_str("\nnote: the recording has no call chains. Record with -g.\n");
-                Ok(out)
             }
             Self::Tree(_) | Self::Peek(_) => {
                 let note = chains_note(profile).map(|text| format!("\nnote: {text}\n"));
                 out.push_str(&note.unwrap_or_default());
-                Ok(out)
             }
-            _ => Ok(out),
+            _ => {}
         }
+        out.push_str(&warnings_text(profile, style));
+        Ok(out)
     }
 
     /// Rows as comma-separated values.

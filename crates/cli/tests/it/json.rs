@@ -22,10 +22,13 @@ fn documented(kind: &str) -> BTreeSet<String> {
     for section in text.split("\n## ") {
         // What is known of the machine is told once, and the same everywhere.
         let is_doctors = section.starts_with(&schema("doctor"));
+        let is_reports = section.starts_with(&schema("report"));
         let is_own = sections.iter().any(|own| section.starts_with(own));
-        let start = match (is_own, is_doctors) {
-            (true, _) => "| `",
-            (_, true) => "| `machine.",
+        let start = match (is_own, is_doctors, is_reports) {
+            (true, ..) => "| `",
+            (_, true, _) => "| `machine.",
+            // So is what a recording is, cost and lost.
+            (_, _, true) => "| `recording.",
             _ => continue,
         };
         for row in section.lines().filter(|line| line.starts_with(start)) {

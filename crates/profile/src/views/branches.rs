@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use pmuscope_perfdata::reader::{CpuMode, ReadError, Reader};
+use pmuscope_stats::Interval;
 use pmuscope_symbols::KernelIdentity;
 use rustc_hash::FxHashMap;
 
@@ -13,6 +14,8 @@ use crate::filter::Filter;
 use crate::naming::Resolve;
 use crate::present::Spot;
 use crate::walk::{Walked, walk};
+
+use super::tally::{Counted, Tally};
 
 /// Branches of a recording.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -36,6 +39,8 @@ pub struct BranchRow {
     pub to: BranchEnd,
     /// How often.
     pub sums: BranchSums,
+    /// 95 % interval of its share of all branches; `None` where too few blocks of time have some.
+    pub interval: Option<Interval>,
 }
 
 /// An end of a branch.
@@ -68,7 +73,7 @@ pub struct BranchSums {
     pub cycles: u64,
 }
 
-impl BranchSums {
+impl Counted for BranchSums {
     fn add(&mut self, other: &Self) {
         self.branches += other.branches;
         self.predicted += other.predicted;
@@ -79,6 +84,12 @@ impl BranchSums {
         self.cycles = self.cycles.saturating_add(other.cycles);
     }
 
+    fn number(&self) -> u64 {
+        self.branches
+    }
+}
+
+impl BranchSums {
     /// Share of wrong predictions, 0 to 1; `None` where predictions were not recorded.
     #[must_use]
     pub fn miss_share(&self) -> Option<f64> {
@@ -103,7 +114,7 @@ pub fn branches(
     running: &KernelIdentity,
     resolve: &mut Resolve<'_>,
 ) -> Result<Branches, ReadError> {
-    let mut counts: FxHashMap<(Spot, Spot), BranchSums> = FxHashMap::default();
+    let mut counts: Tally<(Spot, Spot), BranchSums> = Tally::default();
     let (mut number, mut with_stack) = (0_u64, 0_u64);
     let (present, samples) = walk(reader, filter, |present, sample| {
         let stack = sample.details().and_then(|details| details.branches);
@@ -113,8 +124,7 @@ pub fn branches(
             number += 1;
             // A branch tells no mode, its address does.
             let spot = |address| present.find(CpuMode::Unknown, sample.pid, address);
-            let sums = counts.entry((spot(branch.from), spot(branch.to))).or_default();
-            sums.add(&BranchSums {
+            let sums = BranchSums {
                 branches: 1,
                 predicted: branch.predicted.into(),
                 mispredicted: branch.mispredicted.into(),
@@ -122,7 +132,8 @@ pub fn branches(
                 aborted: branch.aborted.into(),
                 with_cycles: (branch.cycles > 0).into(),
                 cycles: branch.cycles.into(),
-            });
+            };
+            counts.add((spot(branch.from), spot(branch.to)), sample.time, &sums);
         }
     })?;
     let mut spots: Vec<Spot> = counts.keys().flat_map(|&(from, to)| [from, to]).collect();
@@ -137,19 +148,13 @@ pub fn branches(
         (*spot, BranchEnd { function, address, module })
     };
     let ends: FxHashMap<Spot, BranchEnd> = spots.iter().zip(symbols).map(end).collect();
-    let mut sums: FxHashMap<(&BranchEnd, &BranchEnd), BranchSums> = FxHashMap::default();
-    for ((from, to), count) in &counts {
-        sums.entry((&ends[from], &ends[to])).or_default().add(count);
-    }
-    let row = |((from, to), sums): ((&BranchEnd, &BranchEnd), BranchSums)| BranchRow {
+    let by_name = counts.rekeyed(|(from, to)| (&ends[&from], &ends[&to]));
+    let row = |((from, to), sums, interval): ((&BranchEnd, &BranchEnd), BranchSums, _)| BranchRow {
         from: from.clone(),
         to: to.clone(),
         sums,
+        interval,
     };
-    let mut rows: Vec<BranchRow> = sums.into_iter().map(row).collect();
-    rows.sort_by(|a, b| {
-        let ends = |row: &BranchRow| (row.from.clone(), row.to.clone());
-        b.sums.branches.cmp(&a.sums.branches).then_with(|| ends(a).cmp(&ends(b)))
-    });
+    let rows = by_name.rows().into_iter().map(row).collect();
     Ok(Branches { rows, branches: number, samples, with_stack })
 }

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use pmuscope_perfdata::reader::{CpuMode, ReadError, Reader, Record};
+use pmuscope_stats::Interval;
 use pmuscope_symbols::{RangeMap, Symbolizer};
 use rustc_hash::FxHashMap;
 
@@ -12,6 +13,8 @@ use crate::modules::ModuleKind;
 use crate::present::Spot;
 use crate::views::Weights;
 use crate::walk::{Walked, walk_all};
+
+use super::tally::{Counted, Tally};
 
 /// Sampled addresses of data.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -25,7 +28,7 @@ pub struct DataAddresses {
 }
 
 /// Accesses to one variable, or to what has no name in one mapping.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct DataRow {
     /// The variable; `None` where no symbol table names one. Foreign text.
     pub object: Option<Arc<str>>,
@@ -33,6 +36,9 @@ pub struct DataRow {
     pub module: Arc<str>,
     /// The accesses.
     pub sums: DataSums,
+    /// 95 % interval of its share of samples with an address; `None` where too few blocks of time have
+    /// some.
+    pub interval: Option<Interval>,
 }
 
 /// What the hardware tells of accesses, added up.
@@ -60,7 +66,9 @@ impl DataSums {
     pub fn told(&self, number: u64) -> Option<u64> {
         (self.with_source > 0).then_some(number)
     }
+}
 
+impl Counted for DataSums {
     fn add(&mut self, other: &Self) {
         self.samples += other.samples;
         self.weights.add(&other.weights);
@@ -69,6 +77,10 @@ impl DataSums {
         self.stores += other.stores;
         self.remote += other.remote;
         self.hitm += other.hitm;
+    }
+
+    fn number(&self) -> u64 {
+        self.samples
     }
 }
 
@@ -84,7 +96,7 @@ pub fn data_addresses(
     filter: &Filter,
     symbolizer: &Symbolizer,
 ) -> Result<DataAddresses, ReadError> {
-    let mut counts: FxHashMap<DataSpot, DataSums> = FxHashMap::default();
+    let mut counts: Tally<DataSpot, DataSums> = Tally::default();
     let areas = RefCell::new(Areas::default());
     let mut with_address = 0;
     let see = |record: &Record<'_>| areas.borrow_mut().see(record);
@@ -107,7 +119,7 @@ pub fn data_addresses(
         let source = details.as_ref().and_then(|details| details.data_source);
         let source = source.filter(|source| source.operation().is_some());
         let has = |is: Option<bool>| u64::from(is == Some(true));
-        counts.entry((spot, area)).or_default().add(&DataSums {
+        let sums = DataSums {
             samples: 1,
             weights: Weights::one(weight),
             with_source: source.is_some().into(),
@@ -115,27 +127,22 @@ pub fn data_addresses(
             stores: has(source.map(|source| source.is_store())),
             remote: has(source.map(|source| source.is_remote())),
             hitm: has(source.map(|source| source.is_modified_elsewhere())),
-        });
+        };
+        counts.add((spot, area), sample.time, &sums);
     })?;
     let mut spots: Vec<Spot> = counts.keys().map(|(spot, _)| *spot).collect();
     spots.sort_unstable();
     spots.dedup();
     let names = present.objects(&spots, reader.metadata(), symbolizer);
     let names: FxHashMap<Spot, Option<Arc<str>>> = spots.into_iter().zip(names).collect();
-    let mut sums: FxHashMap<(Option<Arc<str>>, Arc<str>), DataSums> = FxHashMap::default();
-    for ((spot, area), count) in counts {
+    let by_name = counts.rekeyed(|(spot, area)| {
         let module = area.unwrap_or_else(|| {
             String::from_utf8_lossy(present.module(spot.module).path).as_ref().into()
         });
-        let object = names.get(&spot).cloned().flatten();
-        sums.entry((object, module)).or_default().add(&count);
-    }
-    let row = |((object, module), sums)| DataRow { object, module, sums };
-    let mut rows: Vec<DataRow> = sums.into_iter().map(row).collect();
-    rows.sort_by(|a, b| {
-        let place = |row: &DataRow| (row.object.clone(), Arc::clone(&row.module));
-        b.sums.samples.cmp(&a.sums.samples).then_with(|| place(a).cmp(&place(b)))
+        (names.get(&spot).cloned().flatten(), module)
     });
+    let row = |((object, module), sums, interval)| DataRow { object, module, sums, interval };
+    let rows = by_name.rows().into_iter().map(row).collect();
     Ok(DataAddresses { rows, samples, with_address })
 }
 

@@ -1,11 +1,13 @@
 //! Accesses to memory: which level answered, what other caches had, and what it cost.
 
 use pmuscope_perfdata::reader::{ReadError, Reader};
-use rustc_hash::FxHashMap;
+use pmuscope_stats::Interval;
 
 use crate::filter::Filter;
 use crate::views::Weights;
 use crate::walk::{Walked, walk};
+
+use super::tally::{Counted, Tally};
 
 /// Sampled accesses of a recording.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -27,6 +29,8 @@ pub struct AccessRow {
     pub samples: u64,
     /// Their weights.
     pub weights: Weights,
+    /// 95 % interval of their share of all that tell it; `None` where too few blocks of time have some.
+    pub interval: Option<Interval>,
 }
 
 /// What the hardware tells of an access, in perf's words.
@@ -52,12 +56,30 @@ pub struct AccessKind {
     pub locked: Option<bool>,
 }
 
+/// Samples of one kind and their weights.
+#[derive(Debug, Default)]
+struct Sums {
+    samples: u64,
+    weights: Weights,
+}
+
+impl Counted for Sums {
+    fn add(&mut self, other: &Self) {
+        self.samples += other.samples;
+        self.weights.add(&other.weights);
+    }
+
+    fn number(&self) -> u64 {
+        self.samples
+    }
+}
+
 /// Reads all that is left of a recording.
 ///
 /// # Errors
 /// Those of [`Reader::next`].
 pub fn accesses(reader: &mut Reader, filter: &Filter) -> Result<Accesses, ReadError> {
-    let mut counts: FxHashMap<AccessKind, (u64, Weights)> = FxHashMap::default();
+    let mut counts: Tally<AccessKind, Sums> = Tally::default();
     let mut with_source = 0;
     let (_, samples) = walk(reader, filter, |_, sample| {
         let Some(details) = sample.details() else { return };
@@ -74,12 +96,15 @@ pub fn accesses(reader: &mut Reader, filter: &Filter) -> Result<Accesses, ReadEr
             tlb_hit: source.tlb_hit(),
             locked: source.locked(),
         };
-        let (number, weights) = counts.entry(kind).or_default();
-        *number += 1;
-        weights.add(&Weights::one(details.weight.map(|weight| weight.cost)));
+        let weights = Weights::one(details.weight.map(|weight| weight.cost));
+        counts.add(kind, sample.time, &Sums { samples: 1, weights });
     })?;
-    let row = |(kind, (samples, weights))| AccessRow { kind, samples, weights };
-    let mut rows: Vec<AccessRow> = counts.into_iter().map(row).collect();
-    rows.sort_by(|a, b| b.samples.cmp(&a.samples).then(a.kind.cmp(&b.kind)));
+    let row = |(kind, Sums { samples, weights }, interval)| AccessRow {
+        kind,
+        samples,
+        weights,
+        interval,
+    };
+    let rows = counts.rows().into_iter().map(row).collect();
     Ok(Accesses { rows, samples, with_source })
 }

@@ -11,6 +11,7 @@ mod memory;
 mod neighbours;
 mod rows;
 mod side_by_side;
+mod tally;
 mod tree;
 mod weights;
 

@@ -70,7 +70,7 @@ pub(crate) fn of_comparison(files: &[Head], rows: &[Row]) -> Vec<String> {
                  several runs instead.",
                 cut.len(),
                 rows.len(),
-                number::percent(least, 0)
+                number::percent_at_least(least)
             ));
         }
         if columns().any(|(_, column)| column.origin == Origin::Emulated) && file.emulator.is_none()
@@ -100,7 +100,7 @@ fn of_units(files: &[Head]) -> Option<String> {
 
 /// Whether a counter had to share its place.
 pub(crate) fn is_cut(column: &Column) -> bool {
-    column.counted.is_some_and(|share| share < 0.9999)
+    column.counted.is_some_and(|share| share < number::WHOLE)
 }
 
 /// File names without folders, unless that makes two alike.

@@ -163,7 +163,7 @@ fn what_makes_files_less_comparable_is_said() {
     a/fastforward.json was interrupted: it has the runs done until then.
     a/fastforward.json: 1 of 18 runs failed (no status 0) and are left out.
     The files have different units of work: b\x1b.json packet; a/fastforward.json request.
-    a/fastforward.json: 1 of 6 figures (~) were counted part of the time only, 40 % at least: their values are estimates, and intervals know nothing of that. Try: pmuscope sweep, which counts in several runs instead.
+    a/fastforward.json: 1 of 6 figures (~) were counted part of the time only, 40.0 % at least: their values are estimates, and intervals know nothing of that. Try: pmuscope sweep, which counts in several runs instead.
     ");
     assert!(compare_text(&comparison, &Style::PLAIN).contains("~4"));
 }

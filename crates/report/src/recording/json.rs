@@ -2,13 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use pmuscope_perfdata::info::Cost;
 use pmuscope_profile::{
-    CutStacks, EventProfile, FileState, FunctionShare, LostSource, ModuleShare, ModuleSummary,
-    Profile, StackSummary,
+    CutStacks, EventProfile, FunctionShare, ModuleShare, ModuleSummary, Profile, StackSummary,
 };
 use serde::{Serialize, Serializer};
 
+use super::head::{Head, NO_INTERVAL};
 use super::losses::{self, CpuLoss};
 use super::notes::{Taken, notes_on};
 use super::stacks::advice;
@@ -56,22 +55,12 @@ fn hit_modules(profile: &Profile) -> impl Iterator<Item = &ModuleSummary> {
 /// The recording itself.
 #[derive(Debug, Serialize)]
 struct About<'a> {
-    file: &'a str,
-    /// `complete`, `not_closed` (killed, or still running), `cut_off`.
-    state: &'static str,
+    #[serde(flatten)]
+    head: Head<'a>,
     command: &'a [String],
-    scope: Option<&'a str>,
     /// Nanoseconds since 1970-01-01 UTC, as text.
     started: Option<String>,
-    duration_s: Option<f64>,
     machine: Machine<'a>,
-    cost: Option<&'a Cost>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cost_why: Option<&'static str>,
-    lost: Count,
-    /// `exact` or `at_least`.
-    lost_is: &'static str,
-    throttled: Count,
     /// CPUs that lost something, and when.
     losses: Vec<CpuLoss>,
     /// Seconds; of the blocks in which losses are told.
@@ -80,37 +69,6 @@ struct About<'a> {
     stacks: Option<Stacks<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     stacks_why: Option<&'static str>,
-    /// What was left out; absent where nothing was.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    filter: Option<FilteredOut<'a>>,
-}
-
-/// A filter, and what it left.
-#[derive(Debug, Serialize)]
-pub(crate) struct FilteredOut<'a> {
-    /// Flags and their values, in order.
-    by: Vec<Flag<'a>>,
-    samples_kept: Count,
-    samples_read: Count,
-}
-
-#[derive(Debug, Serialize)]
-struct Flag<'a> {
-    flag: &'static str,
-    value: &'a str,
-}
-
-impl<'a> FilteredOut<'a> {
-    /// `None` where nothing was to be left out.
-    pub(crate) fn of(profile: &'a Profile) -> Option<Self> {
-        let filtered = profile.filtered.as_ref()?;
-        let flag = |(flag, value): &'a (&'static str, String)| Flag { flag, value };
-        Some(Self {
-            by: filtered.filter.asked.iter().map(flag).collect(),
-            samples_kept: Count(profile.samples()),
-            samples_read: Count(profile.samples_read()),
-        })
-    }
 }
 
 impl<'a> About<'a> {
@@ -120,16 +78,9 @@ impl<'a> About<'a> {
         let (cpus, nodes) = machine_size(profile);
         let told = info.map(|info| &info.command).filter(|command| !command.is_empty());
         Self {
-            file,
-            state: match profile.state {
-                FileState::Closed if profile.tally.stopped.is_none() => "complete",
-                FileState::NotClosed => "not_closed",
-                _ => "cut_off",
-            },
+            head: Head::new(profile, file),
             command: told.unwrap_or(&metadata.command),
-            scope: info.map(|info| info.scope.as_str()),
             started: info.map(|info| info.started_unix_ns.to_string()),
-            duration_s: profile.duration_s,
             machine: Machine {
                 hostname: metadata.hostname.as_deref(),
                 kernel: metadata.os_release.as_deref(),
@@ -138,18 +89,9 @@ impl<'a> About<'a> {
                 cpus,
                 nodes,
             },
-            cost: info.map(|info| &info.cost),
-            cost_why: info.is_none().then_some("not recorded by pmuscope"),
-            lost: Count(profile.lost.count),
-            lost_is: match profile.lost.source {
-                LostSource::Kernel => "exact",
-                LostSource::Records => "at_least",
-            },
-            throttled: Count(profile.throttled),
             losses: losses::by_cpu(profile),
             block_s: profile.aggregate.timeline.block_ns as f64 / 1e9,
             records: Count(profile.tally.records),
-            filter: FilteredOut::of(profile),
             stacks: profile.stacks.as_ref().map(|stacks| Stacks::new(profile, stacks)),
             stacks_why: profile.stacks.is_none().then_some("samples carry no copies of stacks"),
         }
@@ -279,7 +221,6 @@ struct Function<'a> {
 impl<'a> Function<'a> {
     fn new(profile: &'a Profile, event: &EventProfile, row: &FunctionShare) -> Self {
         let with_lost = event.with_lost(row.share);
-        let no_interval = "samples in fewer than 30 blocks of time, or beyond the largest rows";
         Self {
             function: profile.function_of(row),
             inlined_into: profile.inlined_into(row),
@@ -289,7 +230,7 @@ impl<'a> Function<'a> {
             share: row.share,
             share_low: row.interval.map(|interval| interval.low),
             share_high: row.interval.map(|interval| interval.high),
-            why: row.interval.is_none().then_some(no_interval),
+            why: row.interval.is_none().then_some(NO_INTERVAL),
             with_lost_low: with_lost.map(|(low, _)| low),
             with_lost_high: with_lost.map(|(_, high)| high),
         }

@@ -1,5 +1,6 @@
 //! A recording's profile as text and as JSON.
 
+mod head;
 mod json;
 mod losses;
 mod notes;
@@ -11,13 +12,14 @@ mod text;
 
 use pmuscope_profile::{EventProfile, FunctionShare, HiddenRows, Profile};
 
-pub(crate) use json::{Count, FilteredOut, Told};
+pub(crate) use head::{FilteredOut, Head, NO_INTERVAL};
+pub(crate) use json::{Count, Told};
 pub use json::{RECORDING_SCHEMA, RecordingReport};
 pub(crate) use notes::Taken;
 pub use notes::{Note, notes};
 pub use stacks::chains_note;
 pub(crate) use text::{account, asked, event_name, extent, paint_line, push_notes, push_wrapped};
-pub use text::{head_text, kept_text, modules_text, recording_text};
+pub use text::{head_text, kept_text, modules_text, recording_text, warnings_text};
 
 /// Which rows of a profile are shown.
 #[derive(Debug, Clone, Copy, PartialEq)]

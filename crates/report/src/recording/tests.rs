@@ -322,22 +322,8 @@ fn the_json_has_the_same_numbers_and_reasons_for_what_is_null() {
   "recording": {
     "file": "build.data",
     "state": "complete",
-    "command": [
-      "pmuscope",
-      "record",
-      "-a"
-    ],
     "scope": "system-wide",
-    "started": "1795240000000000000",
     "duration_s": 3.02,
-    "machine": {
-      "hostname": null,
-      "kernel": null,
-      "arch": null,
-      "cpu_model": null,
-      "cpus": 88,
-      "nodes": 2
-    },
     "cost": {
       "user_s": 0.0,
       "system_s": 0.0,
@@ -356,6 +342,20 @@ fn the_json_has_the_same_numbers_and_reasons_for_what_is_null() {
     "lost": 0,
     "lost_is": "exact",
     "throttled": 0,
+    "command": [
+      "pmuscope",
+      "record",
+      "-a"
+    ],
+    "started": "1795240000000000000",
+    "machine": {
+      "hostname": null,
+      "kernel": null,
+      "arch": null,
+      "cpu_model": null,
+      "cpus": 88,
+      "nodes": 2
+    },
     "losses": [],
     "block_s": 0.016777216,
     "records": 4002,

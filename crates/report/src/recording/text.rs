@@ -8,7 +8,7 @@ use crate::number::{count, counted, duration, fixed, percent, significant};
 use crate::{Cell, Column, Paint, Style, Table, escape, wrap};
 
 use super::losses::losses_text;
-use super::notes::{Taken, notes_on};
+use super::notes::{Note, Taken, notes_on};
 use super::{RowLimits, is_software_clock, machine_size, stacks, symbols};
 
 /// Characters of a command line in the header.
@@ -270,9 +270,22 @@ fn function_name(profile: &Profile, row: &FunctionShare) -> String {
     }
 }
 
+/// What may change any conclusion from a recording, for views that say no more of it; with an empty line
+/// before it, and nothing where there is none.
+#[must_use]
+pub fn warnings_text(profile: &Profile, style: &Style) -> String {
+    let mut out = String::new();
+    let warnings = notes_on(profile, Taken::Recorded).into_iter().filter(|note| note.warning);
+    push_all(&mut out, warnings.collect(), style);
+    out
+}
+
 /// Appends what is to be said of a profile.
 pub(crate) fn push_notes(out: &mut String, profile: &Profile, taken: Taken, style: &Style) {
-    let notes = notes_on(profile, taken);
+    push_all(out, notes_on(profile, taken), style);
+}
+
+fn push_all(out: &mut String, notes: Vec<Note>, style: &Style) {
     if !notes.is_empty() {
         out.push('\n');
     }

@@ -6,7 +6,7 @@ use pmuscope_profile::export::csv::field;
 use pmuscope_profile::views::{DataAddresses, Dimension, Key, Row, SideRow};
 use pmuscope_stats::Interval;
 
-use super::details::{DetailsView, share_of};
+use super::details::{share_of, shown};
 use super::dimension_word;
 use crate::recording::RowLimits;
 
@@ -113,14 +113,16 @@ pub fn side_by_side_csv(
 
 /// Accesses to data.
 #[must_use]
-pub fn data_csv(found: &DataAddresses, view: &DetailsView<'_>) -> String {
-    let mut head = words(&["share", "samples", "weight_mean", "weight_max", "loads", "stores"]);
-    head.extend(words(&["remote", "hitm", "module", "data"]));
+pub fn data_csv(found: &DataAddresses, limits: RowLimits) -> String {
+    let mut head = words(&["share", "share_low", "share_high", "samples"]);
+    head.extend(words(&["weight_mean", "weight_max", "loads", "stores", "remote", "hitm"]));
+    head.extend(words(&["module", "data"]));
     let mut lines = Lines::new(&head);
     let share = |row: usize| share_of(found.rows[row].sums.samples, found.with_address);
-    for (row, at) in found.rows[..view.shown(found.rows.len(), share)].iter().zip(0..) {
+    for (row, at) in found.rows[..shown(limits, found.rows.len(), share)].iter().zip(0..) {
         let sums = &row.sums;
-        let mut line = vec![share(at).to_string(), sums.samples.to_string()];
+        let [low, high] = bounds(row.interval);
+        let mut line = vec![share(at).to_string(), low, high, sums.samples.to_string()];
         line.extend([number(sums.weights.mean()), number(sums.weights.largest())]);
         let told = [sums.loads, sums.stores, sums.remote, sums.hitm];
         line.extend(told.map(|of| number(sums.told(of))));
@@ -147,8 +149,8 @@ fn key_text(key: &Key, modules: &[ModuleSummary]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use pmuscope_profile::Walked;
     use pmuscope_profile::views::{DataRow, DataSums, SideShare, Sums, Weights};
-    use pmuscope_profile::{Filter, Walked};
 
     use super::super::tests::modules;
     use super::*;
@@ -215,18 +217,21 @@ mod tests {
         let told = DataSums { samples: 1, with_source: 1, loads: 1, ..DataSums::default() };
         let found = DataAddresses {
             rows: vec![
-                DataRow { object: Some("table".into()), module: "/usr/bin/db".into(), sums },
-                DataRow { object: None, module: "[heap]".into(), sums: told },
+                DataRow {
+                    object: Some("table".into()),
+                    module: "/usr/bin/db".into(),
+                    sums,
+                    interval: Some(interval()),
+                },
+                DataRow { object: None, module: "[heap]".into(), sums: told, interval: None },
             ],
             samples: Walked::default(),
             with_address: 4,
         };
-        let (file, filter) = ("perf.data", Filter::default());
-        let view = DetailsView { file, filter: &filter, limits: ALL };
-        insta::assert_snapshot!(data_csv(&found, &view), @r"
-        share,samples,weight_mean,weight_max,loads,stores,remote,hitm,module,data
-        0.75,3,,,,,,,/usr/bin/db,table
-        0.25,1,,,1,0,0,0,[heap],
+        insta::assert_snapshot!(data_csv(&found, ALL), @r"
+        share,share_low,share_high,samples,weight_mean,weight_max,loads,stores,remote,hitm,module,data
+        0.75,0.5,0.75,3,,,,,,,/usr/bin/db,table
+        0.25,,,1,,,1,0,0,0,[heap],
         ");
     }
 }

@@ -3,8 +3,9 @@
 use pmuscope_profile::views::{DataAddresses, DataRow};
 use serde::Serialize;
 
-use super::details::{DetailsView, Head, UNKNOWN, push_left_out, share_of};
-use crate::number::{count, percent, significant};
+use super::details::{DetailsView, Share, UNKNOWN, push_left_out, share_cells, share_of, shown};
+use crate::number::{count, significant};
+use crate::recording::{Head, RowLimits};
 use crate::{Cell, Column, Paint, Style, Table, escape};
 
 /// The schema of [`DataReport`] in its envelope.
@@ -14,36 +15,37 @@ pub const DATA_SCHEMA: &str = "pmuscope/data/1";
 #[must_use]
 pub fn data_text(found: &DataAddresses, view: &DetailsView<'_>, style: &Style) -> String {
     let (with, all) = (count(found.with_address), count(found.samples.kept));
-    let mut out =
-        view.head(&format!("{with} addresses of data in {all} samples"), found.samples, style);
+    let line = format!("{with} addresses of data in {all} samples");
+    view.text(&line, &data_rows(found, view.limits, style), style)
+}
+
+fn data_rows(found: &DataAddresses, limits: RowLimits, style: &Style) -> String {
     if found.with_address == 0 {
-        out.push_str(
-            "no addresses of data were recorded. Try: pmuscope record -d, with an event that has them: \
-             page-faults, loads and stores that the CPU samples precisely\n",
-        );
-        return out;
+        return "no addresses of data were recorded. Try: pmuscope record -d, with an event that has them: \
+                page-faults, loads and stores that the CPU samples precisely\n"
+            .into();
     }
     let weighed = found.rows.iter().any(|row| row.sums.weights.of > 0);
     let told = found.rows.iter().any(|row| row.sums.with_source > 0);
     let weights = ["mean weight", "max weight"].into_iter().filter(|_| weighed);
     let sources = ["loads", "stores", "remote", "HITM"].into_iter().filter(|_| told);
-    let numbers = ["share", "samples"].into_iter().chain(weights).chain(sources);
+    let numbers = ["share", "±95 %", "samples"].into_iter().chain(weights).chain(sources);
     let texts = ["module", "data"].map(|head| Column::text(head).shrink());
     let mut table = Table::new(numbers.map(Column::number).chain(texts));
     let share = |row: usize| share_of(found.rows[row].sums.samples, found.with_address);
-    let shown = view.shown(found.rows.len(), share);
+    let shown = shown(limits, found.rows.len(), share);
     for row in &found.rows[..shown] {
         table.row(cells(row, found.with_address, weighed, told));
     }
-    out.push_str(&table.render(style));
+    let mut out = table.render(style);
     push_left_out(&mut out, found.rows.len() - shown, style);
     out
 }
 
 fn cells(row: &DataRow, all: u64, weighed: bool, told: bool) -> Vec<Cell> {
     let sums = &row.sums;
-    let mut cells =
-        vec![Cell::new(percent(share_of(sums.samples, all), 2)), Cell::new(count(sums.samples))];
+    let mut cells = Vec::from(share_cells(sums.samples, all, row.interval));
+    cells.push(Cell::new(count(sums.samples)));
     if weighed {
         cells.push(Cell::measured(sums.weights.mean(), |weight| significant(weight, 3)));
         cells.push(Cell::measured(sums.weights.largest(), count));
@@ -66,8 +68,8 @@ fn cells(row: &DataRow, all: u64, weighed: bool, told: bool) -> Vec<Cell> {
 /// Accesses to data for programs.
 #[derive(Debug, Serialize)]
 pub struct DataReport<'a> {
-    #[serde(flatten)]
-    head: Head<'a>,
+    recording: Head<'a>,
+    samples: u64,
     samples_with_address: u64,
     rows: Vec<Row<'a>>,
     rows_left_out: usize,
@@ -78,7 +80,8 @@ struct Row<'a> {
     object: Option<&'a str>,
     module: &'a str,
     samples: u64,
-    share: f64,
+    #[serde(flatten)]
+    share: Share,
     weight_mean: Option<f64>,
     weight_max: Option<u64>,
     weight_of: u64,
@@ -94,14 +97,14 @@ impl<'a> DataReport<'a> {
     #[must_use]
     pub fn new(found: &'a DataAddresses, view: &DetailsView<'a>) -> Self {
         let share = |row: usize| share_of(found.rows[row].sums.samples, found.with_address);
-        let shown = view.shown(found.rows.len(), share);
+        let shown = shown(view.limits, found.rows.len(), share);
         let row = |row: &'a DataRow| {
             let sums = &row.sums;
             Row {
                 object: row.object.as_deref(),
                 module: &row.module,
                 samples: sums.samples,
-                share: share_of(sums.samples, found.with_address),
+                share: Share::new(sums.samples, found.with_address, row.interval),
                 weight_mean: sums.weights.mean(),
                 weight_max: sums.weights.largest(),
                 weight_of: sums.weights.of,
@@ -113,7 +116,8 @@ impl<'a> DataReport<'a> {
             }
         };
         Self {
-            head: Head::new(view, found.samples),
+            recording: Head::new(view.profile, view.file),
+            samples: found.samples.kept,
             samples_with_address: found.with_address,
             rows: found.rows[..shown].iter().map(row).collect(),
             rows_left_out: found.rows.len() - shown,
@@ -123,20 +127,18 @@ impl<'a> DataReport<'a> {
 
 #[cfg(test)]
 mod tests {
+    use pmuscope_profile::Walked;
     use pmuscope_profile::views::{DataSums, Weights};
-    use pmuscope_profile::{Filter, Walked};
+    use pmuscope_stats::Interval;
 
     use super::*;
-    use crate::RowLimits;
 
     fn text(rows: Vec<DataRow>) -> String {
         let with_address = rows.iter().map(|row| row.sums.samples).sum();
         let samples = Walked { kept: 200, left_out: 0 };
         let found = DataAddresses { rows, samples, with_address };
         let limits = RowLimits { rows: None, share: 0.0 };
-        let filter = Filter::default();
-        let view = DetailsView { file: "x.data", filter: &filter, limits };
-        data_text(&found, &view, &Style::PLAIN)
+        data_rows(&found, limits, &Style::PLAIN)
     }
 
     #[test]
@@ -146,13 +148,12 @@ mod tests {
             object: object.map(Into::into),
             module: module.into(),
             sums,
+            interval: object.map(|_| Interval { low: 0.375, high: 0.4375, level: 0.95 }),
         };
         let heap = row(None, "[heap]", plain);
         insta::assert_snapshot!(text(vec![heap.clone()]), @r"
-        60 addresses of data in 200 samples    x.data
-
-           share  samples  module  data
-        100.00 %       60  [heap]  [unknown]
+           share  ±95 %  samples  module  data
+        100.00 %      -       60  [heap]  [unknown]
         ");
         let mut weights = Weights::one(Some(66));
         weights.add(&Weights::one(Some(1234)));
@@ -166,11 +167,9 @@ mod tests {
             hitm: 7,
         };
         insta::assert_snapshot!(text(vec![heap, row(Some("table\u{7}"), "/usr/bin/db", told)]), @r"
-        100 addresses of data in 200 samples    x.data
-
-          share  samples  mean weight  max weight  loads  stores  remote  HITM  module  data
-        60.00 %       60            -           -      -       -       -     -  [heap]  [unknown]
-        40.00 %       40          650       1,234     30      10       5     7  db      table\x07
+          share  ±95 %  samples  mean weight  max weight  loads  stores  remote  HITM  module  data
+        60.00 %      -       60            -           -      -       -       -     -  [heap]  [unknown]
+        40.00 %   3.12       40          650       1,234     30      10       5     7  db      table\x07
         ");
         assert!(text(Vec::new()).contains("pmuscope record -d"));
     }

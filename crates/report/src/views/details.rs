@@ -1,13 +1,14 @@
 //! Branches and accesses to memory: tables, and the results of `pmuscope/branches/1` and
 //! `pmuscope/memory/1`.
 
+use pmuscope_profile::Profile;
 use pmuscope_profile::views::{AccessRow, Accesses, BranchEnd, BranchRow, Branches};
-use pmuscope_profile::{Filter, Walked};
+use pmuscope_stats::Interval;
 use serde::Serialize;
 
-use crate::number::{count, percent, significant};
-use crate::recording::{RowLimits, asked};
-use crate::{Cell, Column, Paint, Style, Table, escape, wrap};
+use crate::number::{count, fixed, percent, significant};
+use crate::recording::{Head, NO_INTERVAL, RowLimits, head_text, push_wrapped, warnings_text};
+use crate::{Cell, Column, Style, Table, escape};
 
 /// The schema of [`BranchesReport`] in its envelope.
 pub const BRANCHES_SCHEMA: &str = "pmuscope/branches/1";
@@ -19,37 +20,36 @@ pub const ACCESSES_SCHEMA: &str = "pmuscope/memory/1";
 pub struct DetailsView<'a> {
     /// Where it was read from.
     pub file: &'a str,
-    /// What was left out.
-    pub filter: &'a Filter,
+    /// What it is, cost and lost, and what of it was left out.
+    pub profile: &'a Profile,
     /// Which rows are shown.
     pub limits: RowLimits,
 }
 
 impl DetailsView<'_> {
-    pub(super) fn head(&self, line: &str, samples: Walked, style: &Style) -> String {
-        let line = format!("{line}    {}", escape(self.file));
-        let mut out = format!("{}\n", style.paint(Paint::Bold, &style.text(&line)));
-        if let Some(line) = self.kept(samples) {
-            out.push_str(&wrap(&style.text(&line), style.width, 0));
-            out.push('\n');
-        }
+    /// `rows` with a line that says what they are, between what is told above and below all views.
+    pub(super) fn text(&self, line: &str, rows: &str, style: &Style) -> String {
+        let mut out = head_text(self.profile, self.file, style);
+        push_wrapped(&mut out, line, style);
         out.push('\n');
+        out.push_str(rows);
+        out.push_str(&warnings_text(self.profile, style));
         out
     }
+}
 
-    /// What was asked to be left out, and how much that was; `None` where nothing was.
-    #[must_use]
-    pub fn kept(&self, samples: Walked) -> Option<String> {
-        let (kept, read) = (count(samples.kept), count(samples.kept + samples.left_out));
-        let is_asked = !self.filter.asked.is_empty();
-        is_asked.then(|| format!("kept {kept} of {read} samples: {}", asked(self.filter)))
-    }
+/// How many of so many rows, the largest first, are shown.
+pub(super) fn shown(limits: RowLimits, rows: usize, share: impl Fn(usize) -> f64) -> usize {
+    let large = (0..rows).take_while(|&row| share(row) >= limits.share).count();
+    limits.rows.map_or(large, |most| most.min(large))
+}
 
-    /// How many of the rows are shown.
-    pub(super) fn shown(&self, rows: usize, share: impl Fn(usize) -> f64) -> usize {
-        let large = (0..rows).take_while(|&row| share(row) >= self.limits.share).count();
-        self.limits.rows.map_or(large, |most| most.min(large))
-    }
+/// A share's cell and that of its interval.
+pub(super) fn share_cells(part: u64, all: u64, interval: Option<Interval>) -> [Cell; 2] {
+    [
+        Cell::new(percent(share_of(part, all), 2)),
+        Cell::measured(interval, |interval| fixed(interval.half_width() * 100.0, 2)),
+    ]
 }
 
 /// What has no name.
@@ -63,16 +63,17 @@ pub(super) fn share_of(part: u64, all: u64) -> f64 {
 #[must_use]
 pub fn branches_text(found: &Branches, view: &DetailsView<'_>, style: &Style) -> String {
     let (branches, samples) = (count(found.branches), count(found.with_stack));
-    let mut out =
-        view.head(&format!("{branches} branches of {samples} samples"), found.samples, style);
+    let line = format!("{branches} branches of {samples} samples");
+    view.text(&line, &branch_rows(found, view.limits, style), style)
+}
+
+fn branch_rows(found: &Branches, limits: RowLimits, style: &Style) -> String {
     if found.branches == 0 {
-        out.push_str(
-            "no branch stacks were recorded. Try: pmuscope record -b, on a CPU that keeps them\n",
-        );
-        return out;
+        return "no branch stacks were recorded. Try: pmuscope record -b, on a CPU that keeps them\n".into();
     }
     let mut table = Table::new([
         Column::number("share"),
+        Column::number("±95 %"),
         Column::number("branches"),
         Column::number("mispredicted"),
         Column::number("cycles"),
@@ -80,10 +81,12 @@ pub fn branches_text(found: &Branches, view: &DetailsView<'_>, style: &Style) ->
         Column::text("to").shrink(),
     ]);
     let share = |row: usize| share_of(found.rows[row].sums.branches, found.branches);
-    let shown = view.shown(found.rows.len(), share);
+    let shown = shown(limits, found.rows.len(), share);
     for row in &found.rows[..shown] {
+        let [share, interval] = share_cells(row.sums.branches, found.branches, row.interval);
         table.row([
-            Cell::new(percent(share_of(row.sums.branches, found.branches), 2)),
+            share,
+            interval,
             Cell::new(count(row.sums.branches)),
             Cell::measured(row.sums.miss_share(), |share| percent(share, 2)),
             Cell::measured(row.sums.mean_cycles(), |cycles| significant(cycles, 3)),
@@ -91,7 +94,7 @@ pub fn branches_text(found: &Branches, view: &DetailsView<'_>, style: &Style) ->
             Cell::new(end_text(&row.to)),
         ]);
     }
-    out.push_str(&table.render(style));
+    let mut out = table.render(style);
     push_left_out(&mut out, found.rows.len() - shown, style);
     out
 }
@@ -116,28 +119,32 @@ fn end_text(end: &BranchEnd) -> String {
 /// Accesses by where their data came from.
 #[must_use]
 pub fn accesses_text(found: &Accesses, view: &DetailsView<'_>, style: &Style) -> String {
-    let with_source = count(found.with_source);
-    let mut out =
-        view.head(&format!("{with_source} sampled accesses to memory"), found.samples, style);
+    let line = format!("{} sampled accesses to memory", count(found.with_source));
+    view.text(&line, &access_rows(found, view.limits, style), style)
+}
+
+fn access_rows(found: &Accesses, limits: RowLimits, style: &Style) -> String {
     if found.with_source == 0 {
-        out.push_str("no sources of data were recorded. Try: pmuscope record -d with an event of loads or stores\n");
-        return out;
+        return "no sources of data were recorded. Try: pmuscope record -d with an event of loads or stores\n"
+            .into();
     }
     let columns = ["mem", "snoop", "HITM", "tlb", "locked", "operation"];
     let mut table = Table::new(
-        ["share", "samples", "mean weight", "max weight"]
+        ["share", "±95 %", "samples", "mean weight", "max weight"]
             .map(Column::number)
             .into_iter()
             .chain(columns.map(Column::text)),
     );
     let share = |row: usize| share_of(found.rows[row].samples, found.with_source);
-    let shown = view.shown(found.rows.len(), share);
+    let shown = shown(limits, found.rows.len(), share);
     for row in &found.rows[..shown] {
         let kind = &row.kind;
         let yes = |is: bool| if is { "yes" } else { "no" }.to_owned();
         let word = |word: Option<&'static str>| Cell::measured(word, str::to_owned);
+        let [share, interval] = share_cells(row.samples, found.with_source, row.interval);
         table.row([
-            Cell::new(percent(share_of(row.samples, found.with_source), 2)),
+            share,
+            interval,
             Cell::new(count(row.samples)),
             Cell::measured(row.weights.mean(), |weight| significant(weight, 3)),
             Cell::measured(row.weights.largest(), count),
@@ -149,7 +156,7 @@ pub fn accesses_text(found: &Accesses, view: &DetailsView<'_>, style: &Style) ->
             word(kind.operation),
         ]);
     }
-    out.push_str(&table.render(style));
+    let mut out = table.render(style);
     push_left_out(&mut out, found.rows.len() - shown, style);
     out
 }
@@ -169,44 +176,33 @@ fn hit_text(hit: Option<bool>) -> &'static str {
     }
 }
 
+/// A share with its interval, for programs.
 #[derive(Debug, Serialize)]
-pub(super) struct Head<'a> {
-    file: &'a str,
-    samples: u64,
-    /// What was left out; absent where nothing was.
+pub(super) struct Share {
+    /// 0 to 1.
+    share: f64,
+    share_low: Option<f64>,
+    share_high: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    filter: Option<Left<'a>>,
+    why: Option<&'static str>,
 }
 
-#[derive(Debug, Serialize)]
-struct Left<'a> {
-    by: Vec<Flag<'a>>,
-    samples_kept: u64,
-    samples_read: u64,
-}
-
-#[derive(Debug, Serialize)]
-struct Flag<'a> {
-    flag: &'static str,
-    value: &'a str,
-}
-
-impl<'a> Head<'a> {
-    pub(super) fn new(view: &DetailsView<'a>, samples: Walked) -> Self {
-        let by: Vec<Flag<'a>> =
-            view.filter.asked.iter().map(|(flag, value)| Flag { flag, value }).collect();
-        let left =
-            Left { by, samples_kept: samples.kept, samples_read: samples.kept + samples.left_out };
-        let filter = (!left.by.is_empty()).then_some(left);
-        Self { file: view.file, samples: samples.kept, filter }
+impl Share {
+    pub(super) fn new(part: u64, all: u64, interval: Option<Interval>) -> Self {
+        Self {
+            share: share_of(part, all),
+            share_low: interval.map(|interval| interval.low),
+            share_high: interval.map(|interval| interval.high),
+            why: interval.is_none().then_some(NO_INTERVAL),
+        }
     }
 }
 
 /// Branches for programs.
 #[derive(Debug, Serialize)]
 pub struct BranchesReport<'a> {
-    #[serde(flatten)]
-    head: Head<'a>,
+    recording: Head<'a>,
+    samples: u64,
     samples_with_branches: u64,
     branches: u64,
     rows: Vec<Branch<'a>>,
@@ -218,7 +214,8 @@ struct Branch<'a> {
     from: End<'a>,
     to: End<'a>,
     branches: u64,
-    share: f64,
+    #[serde(flatten)]
+    share: Share,
     predicted: u64,
     mispredicted: u64,
     in_transaction: u64,
@@ -247,12 +244,12 @@ impl<'a> BranchesReport<'a> {
     #[must_use]
     pub fn new(found: &'a Branches, view: &DetailsView<'a>) -> Self {
         let share = |row: usize| share_of(found.rows[row].sums.branches, found.branches);
-        let shown = view.shown(found.rows.len(), share);
+        let shown = shown(view.limits, found.rows.len(), share);
         let row = |row: &'a BranchRow| Branch {
             from: End::new(&row.from),
             to: End::new(&row.to),
             branches: row.sums.branches,
-            share: share_of(row.sums.branches, found.branches),
+            share: Share::new(row.sums.branches, found.branches, row.interval),
             predicted: row.sums.predicted,
             mispredicted: row.sums.mispredicted,
             in_transaction: row.sums.in_transaction,
@@ -261,7 +258,8 @@ impl<'a> BranchesReport<'a> {
             cycles_of: row.sums.with_cycles,
         };
         Self {
-            head: Head::new(view, found.samples),
+            recording: Head::new(view.profile, view.file),
+            samples: found.samples.kept,
             samples_with_branches: found.with_stack,
             branches: found.branches,
             rows: found.rows[..shown].iter().map(row).collect(),
@@ -273,8 +271,8 @@ impl<'a> BranchesReport<'a> {
 /// Accesses for programs.
 #[derive(Debug, Serialize)]
 pub struct AccessesReport<'a> {
-    #[serde(flatten)]
-    head: Head<'a>,
+    recording: Head<'a>,
+    samples: u64,
     samples_with_source: u64,
     rows: Vec<Access>,
     rows_left_out: usize,
@@ -292,7 +290,8 @@ struct Access {
     tlb_hit: Option<bool>,
     locked: Option<bool>,
     samples: u64,
-    share: f64,
+    #[serde(flatten)]
+    share: Share,
     weight_mean: Option<f64>,
     weight_max: Option<u64>,
     weight_of: u64,
@@ -303,7 +302,7 @@ impl<'a> AccessesReport<'a> {
     #[must_use]
     pub fn new(found: &Accesses, view: &DetailsView<'a>) -> Self {
         let share = |row: usize| share_of(found.rows[row].samples, found.with_source);
-        let shown = view.shown(found.rows.len(), share);
+        let shown = shown(view.limits, found.rows.len(), share);
         let row = |row: &AccessRow| Access {
             operation: row.kind.operation,
             level: row.kind.level,
@@ -315,13 +314,14 @@ impl<'a> AccessesReport<'a> {
             tlb_hit: row.kind.tlb_hit,
             locked: row.kind.locked,
             samples: row.samples,
-            share: share_of(row.samples, found.with_source),
+            share: Share::new(row.samples, found.with_source, row.interval),
             weight_mean: row.weights.mean(),
             weight_max: row.weights.largest(),
             weight_of: row.weights.of,
         };
         Self {
-            head: Head::new(view, found.samples),
+            recording: Head::new(view.profile, view.file),
+            samples: found.samples.kept,
             samples_with_source: found.with_source,
             rows: found.rows[..shown].iter().map(row).collect(),
             rows_left_out: found.rows.len() - shown,

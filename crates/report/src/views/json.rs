@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::dimension_word;
-use crate::recording::{FilteredOut, RowLimits};
+use crate::recording::{Head, NO_INTERVAL, RowLimits};
 
 /// The schema of [`RowsReport`] in its envelope.
 pub const ROWS_SCHEMA: &str = "pmuscope/rows/1";
@@ -14,10 +14,7 @@ pub const ROWS_SCHEMA: &str = "pmuscope/rows/1";
 /// Rows of a recording.
 #[derive(Debug, Serialize)]
 pub struct RowsReport<'a> {
-    file: &'a str,
-    /// What was left out; absent where nothing was.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    filter: Option<FilteredOut<'a>>,
+    recording: Head<'a>,
     by: Vec<&'static str>,
     events: Vec<Event<'a>>,
 }
@@ -56,8 +53,7 @@ impl<'a> RowsReport<'a> {
             Event { name, samples, balance, rows_left_out: rows.len() - shown.len(), rows: shown }
         };
         Self {
-            file,
-            filter: FilteredOut::of(profile),
+            recording: Head::new(profile, file),
             by: by.iter().copied().map(dimension_word).collect(),
             events: events.iter().map(event).collect(),
         }
@@ -129,14 +125,13 @@ impl RowOut {
         let key = |(dimension, key): (&Dimension, &Key)| {
             (dimension_word(*dimension).to_owned(), value(key, modules))
         };
-        let no_interval = "samples in fewer than 30 blocks of time, or beyond the largest rows";
         Self {
             keys: by.iter().zip(&row.keys).map(key).collect(),
             samples: row.own.samples,
             share: row.share,
             share_low: row.interval.map(|interval| interval.low),
             share_high: row.interval.map(|interval| interval.high),
-            why: row.interval.is_none().then_some(no_interval),
+            why: row.interval.is_none().then_some(NO_INTERVAL),
             children_samples: children.then_some(row.total.samples),
             children_share: children.then_some(row.total_share),
         }

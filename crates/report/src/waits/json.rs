@@ -5,6 +5,7 @@ use pmuscope_profile::waits::{Kind, WaitBy, WaitKey, WaitRow, WaitSums, Waker};
 use serde::Serialize;
 
 use super::{WaitsView, key_text, kind_word, word};
+use crate::recording::Head;
 
 /// The schema of [`WaitsReport`] in its envelope.
 pub const WAITS_SCHEMA: &str = "pmuscope/waits/1";
@@ -14,8 +15,7 @@ const MOST_WAKERS: usize = 20;
 /// Where threads wait.
 #[derive(Debug, Serialize)]
 pub struct WaitsReport<'a> {
-    file: &'a str,
-    recorded_s: Option<f64>,
+    recording: Head<'a>,
     threads: u64,
     threads_without_switch: u64,
     wall_s: f64,
@@ -23,7 +23,6 @@ pub struct WaitsReport<'a> {
     off_cpu_s: f64,
     not_known_s: f64,
     states: Vec<State>,
-    lost: u64,
     broken: BrokenReport,
     has_stacks: bool,
     has_wakings: bool,
@@ -113,8 +112,7 @@ impl<'a> WaitsReport<'a> {
         };
         let missing = "sched:sched_waking was not recorded";
         Self {
-            file: view.file,
-            recorded_s: waits.profile.duration_s,
+            recording: Head::new(&waits.profile, view.file),
             threads: waits.threads,
             threads_without_switch: waits.silent,
             wall_s: seconds(waits.wall.total_ns()),
@@ -122,7 +120,6 @@ impl<'a> WaitsReport<'a> {
             off_cpu_s: seconds(waits.wall.off_ns),
             not_known_s: seconds(waits.wall.unknown_ns),
             states: Kind::ALL.iter().map(state).collect(),
-            lost: waits.profile.lost.count,
             broken: BrokenReport {
                 beginnings: waits.broken.beginnings,
                 ends: waits.broken.ends,

@@ -54,11 +54,13 @@ fn wall_text(waits: &Waits) -> String {
     let queued = of(Kind::Blocked).queued_ns;
     let blocked = of(Kind::Blocked).ns - queued.min(of(Kind::Blocked).ns);
     let mut parts = vec![part(wall.running_ns, "on CPU"), part(blocked, "blocked")];
-    let runnable = of(Kind::Preempted).ns.saturating_add(of(Kind::New).ns);
     if waits.has_wakings {
         parts.push(part(queued, "woken, on a run queue"));
     }
-    parts.push(part(runnable, "preempted"));
+    parts.push(part(of(Kind::Preempted).ns, "preempted"));
+    if of(Kind::New).ns > 0 {
+        parts.push(part(of(Kind::New).ns, "new, not yet run"));
+    }
     if of(Kind::Unknown).ns > 0 {
         parts.push(part(of(Kind::Unknown).ns, "off since before"));
     }

@@ -6,7 +6,7 @@ use pmuscope_stats::Estimate;
 
 use super::WatchView;
 use crate::escape;
-use crate::number::{count, duration, exact, interval, percent, significant};
+use crate::number::{WHOLE, count, duration, exact, interval, percent, significant};
 
 /// Names that the head lists.
 const MOST_NAMES: usize = 3;
@@ -112,7 +112,7 @@ pub(super) fn plural(number: u64, one: &'static str, several: &'static str) -> &
 
 /// A share with three digits, all of it as `100 %`.
 pub(super) fn percents(share: f64) -> String {
-    if share >= 0.9995 { percent(share, 0) } else { format!("{} %", significant(share * 100.0, 3)) }
+    if share >= WHOLE { percent(share, 0) } else { format!("{} %", significant(share * 100.0, 3)) }
 }
 
 /// `unsigned long, 8 bytes at 0x7000, counter.c:3`.

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::missing::{missing, no_instructions};
 use super::{by_address, outside};
-use crate::recording::FilteredOut;
+use crate::recording::Head;
 
 /// The schema of [`AnnotateReport`] in its envelope.
 pub const ANNOTATE_SCHEMA: &str = "pmuscope/annotate/1";
@@ -16,10 +16,7 @@ pub const ANNOTATE_SCHEMA: &str = "pmuscope/annotate/1";
 /// A function from inside.
 #[derive(Debug, Serialize)]
 pub struct AnnotateReport<'a> {
-    file: &'a str,
-    /// What was left out; absent where nothing was.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    filter: Option<FilteredOut<'a>>,
+    recording: Head<'a>,
     function: &'a str,
     module: &'a str,
     build_id: Option<String>,
@@ -76,8 +73,7 @@ impl<'a> AnnotateReport<'a> {
     pub fn new(annotation: &'a Annotation<'a>, profile: &'a Profile, file: &'a str) -> Self {
         let why = annotation.listings.as_ref().err();
         Self {
-            file,
-            filter: FilteredOut::of(profile),
+            recording: Head::new(profile, file),
             function: annotation.function,
             module: &annotation.module.path,
             build_id: annotation.module.build_id.as_ref().map(ToString::to_string),

@@ -9,7 +9,7 @@ use super::missing::missing;
 use super::{by_address, outside};
 use crate::number::{count, fixed, percent};
 use crate::recording::event_name;
-use crate::{Cell, Column, Paint, Style, Table, escape, head_text, wrap};
+use crate::{Cell, Column, Paint, Style, Table, escape, head_text, warnings_text, wrap};
 
 /// Lines and instructions without samples that are shown around those with some.
 const AROUND: usize = 3;
@@ -23,7 +23,8 @@ pub fn annotate_text(
     all: bool,
     style: &Style,
 ) -> String {
-    format!("{}{}", head_text(profile, file, style), body(annotation, all, style))
+    let (head, warnings) = (head_text(profile, file, style), warnings_text(profile, style));
+    format!("{head}{}{warnings}", body(annotation, all, style))
 }
 
 /// What stands below the head.
