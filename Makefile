@@ -51,7 +51,7 @@ packages: need-packages
 guest-aarch64: need-guest-aarch64
 	CC_aarch64_unknown_linux_musl=aarch64-linux-gnu-gcc \
 	CFLAGS_aarch64_unknown_linux_musl='-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=0' \
-	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld CARGO_PROFILE_RELEASE_LTO=off \
+	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld \
 	cargo build --locked --profile $(guest_profile) --target $(guest_aarch64)
 
 demo: need-demo build
