@@ -28,6 +28,8 @@ const LARGEST_RATIO: f64 = 4.0;
 const COLOURS: usize = 6;
 /// Height of the plot of a figure over time, pixels.
 const HEIGHT: f64 = 64.0;
+/// Beside it: the ends of its scale.
+const SCALE: f64 = 72.0;
 
 /// The page of `pmuscope compare --html`; `commit` is what the program was built from.
 #[must_use]
@@ -300,15 +302,19 @@ fn push_trend(out: &mut String, trend: &Trend, names: &[String]) {
     let _ = write!(
         out,
         "<section class=\"table-part\" id=\"figures\">\n<h2>Figures over time</h2>\n<p class=\"dim\">{} to \
-         {}: means with 95 % intervals, each figure on its own scale. A line marks where the level \
+         {}: means with 95 % intervals, each figure on a scale of its own, whose ends stand beside it. A line marks where the level \
          changed.</p>\n{FILTER}<div class=\"wide\"><table>\
          <thead><tr><th scope=\"col\">figure</th><th scope=\"col\">unit</th>\
-         <th scope=\"col\">over time</th><th scope=\"col\">changed at</th></tr></thead><tbody>\n",
+         <th scope=\"col\" class=\"num\">first ±95 %</th><th scope=\"col\">over time</th>\
+         <th scope=\"col\" class=\"num\">last ±95 %</th><th scope=\"col\">changed at</th></tr></thead><tbody>\n",
         text(names.first().map_or("-", String::as_str)),
         text(names.last().map_or("-", String::as_str)),
     );
     let emulated = trend.files.iter().any(|file| file.emulator.is_some());
     for row in &trend.rows {
+        let end = |point: Option<&Estimated>| {
+            point.map_or("-".to_owned(), |point| text(&value(point, &row.unit)).into_owned())
+        };
         let labels: Vec<String> = row.labels.iter().map(|(k, v)| format!("{k}={v}")).collect();
         let at: Vec<usize> = row.shifts.iter().map(|shift| shift.at).collect();
         let shifts: String = row
@@ -323,11 +329,14 @@ fn push_trend(out: &mut String, trend: &Trend, names: &[String]) {
             .collect();
         let _ = writeln!(
             out,
-            "<tr><td class=\"name\">{} <small>{}</small></td><td>{}</td><td>{}</td><td>{}</td></tr>",
+            "<tr><td class=\"name\">{} <small>{}</small></td><td>{}</td><td class=\"num\">{}</td><td>{}</td>\
+             <td class=\"num\">{}</td><td>{}</td></tr>",
             text(&row.metric),
             text(&labels.join(" ")),
             text(&crate::compare::trend_unit(row, emulated)),
+            end(row.points.iter().flatten().next()),
             over_time(&row.points, &at, names),
+            end(row.points.iter().flatten().next_back()),
             if shifts.is_empty() { "-" } else { &shifts },
         );
     }
@@ -348,7 +357,8 @@ fn over_time(points: &[Option<Estimated>], shifts: &[usize], names: &[String]) -
     let y = |value: f64| HEIGHT - 6.0 - (HEIGHT - 12.0) * (value - low) / span;
     let mut out = format!(
         "<svg class=\"dots\" role=\"img\" aria-label=\"values over time; JSON has the numbers\" \
-         width=\"{width}\" height=\"{HEIGHT}\" viewBox=\"0 0 {width} {HEIGHT}\">"
+         width=\"{all}\" height=\"{HEIGHT}\" viewBox=\"0 0 {all} {HEIGHT}\">",
+        all = width + SCALE
     );
     for &at in shifts {
         let x = x(at) - step / 2.0;
@@ -369,6 +379,15 @@ fn over_time(points: &[Option<Estimated>], shifts: &[usize], names: &[String]) -
             y(high),
             y(point.value),
             x = x(at),
+        );
+    }
+    for (end, value) in [(high, y(high)), (low, y(low))] {
+        let _ = write!(
+            out,
+            "<text x=\"{:.0}\" y=\"{:.1}\">{}</text>",
+            width + 4.0,
+            value + 4.0,
+            text(&number::significant(end, 3))
         );
     }
     out + "</svg>"

@@ -189,7 +189,9 @@ fn push_causes(out: &mut String, view: &MetricsView<'_>) {
     let all = total.windows().max(1) as f64;
     out.push_str(
         "<section id=\"causes-0\">\n<h2>Windows that do not count</h2>\n<p class=\"dim\">By the first \
-         test they failed; shares of all windows.</p>\n<div class=\"wide\"><table class=\"causes\"><tbody>\n",
+         test they failed; shares of all windows.</p>\n<div class=\"wide\"><table class=\"causes\">\
+         <thead><tr><th scope=\"col\" class=\"num\">share</th><th scope=\"col\" class=\"num\">windows</th>\
+         <th scope=\"col\">why not</th></tr></thead>\n<tbody>\n",
     );
     for (cause, number) in causes(total) {
         let _ = writeln!(

@@ -98,17 +98,19 @@ fn summary(view: &WatchView<'_>) -> Summary {
 }
 
 fn push_targets(out: &mut String, view: &WatchView<'_>) {
+    let passed = view.hits.targets.iter().any(|target| target.passed.is_some());
     // Writing to a String does not fail, here and below.
     let _ = write!(
         out,
         "<section class=\"table-part\" id=\"targets\">\n<h2>Targets</h2>\n<p class=\"dim\">Hits while points \
          were armed; ± is the 95 % interval, ~ an estimate, ≥ what records alone tell.</p>\n\
          {FILTER}<div class=\"wide\"><table class=\"sortable\"><thead><tr>\
-         <th scope=\"col\" class=\"num\" aria-sort=\"descending\">hits</th>\
+         <th scope=\"col\" class=\"num\">hits</th>\
          <th scope=\"col\" class=\"num\">all the time</th><th scope=\"col\" class=\"num\">per s</th>\
          <th scope=\"col\" class=\"num\">changed</th><th scope=\"col\" class=\"num\">old + 1</th>\
-         <th scope=\"col\" class=\"num\">records</th><th scope=\"col\" class=\"num\">threads</th>\
+         {}<th scope=\"col\" class=\"num\">records</th><th scope=\"col\" class=\"num\">threads</th>\
          <th scope=\"col\" class=\"num\">places</th><th scope=\"col\">target</th></tr></thead>\n<tbody>\n",
+        if passed { "<th scope=\"col\" class=\"num\">condition</th>" } else { "" }
     );
     for (at, (target, hits)) in view.targets().enumerate() {
         let bound = if hits.exact || hits.hits == 0 { "" } else { "≥ " };
@@ -131,6 +133,9 @@ fn push_targets(out: &mut String, view: &WatchView<'_>) {
             changed.map(share),
         ));
         out.push_str(&cell(one.and_then(pmuscope_profile::hits::Share::value), one.map(share)));
+        if passed {
+            out.push_str(&cell(hits.passed.map(|of| of as f64), hits.passed.map(count)));
+        }
         out.push_str(&number_cell(hits.records));
         out.push_str(&number_cell(hits.matrix.threads.len() as u64));
         out.push_str(&number_cell(hits.matrix.rows.len() as u64));
@@ -270,19 +275,19 @@ fn push_frequent(out: &mut String, view: &WatchView<'_>, hits: &TargetHits) {
         (format!("{}{}", word(view, point), value(view.hits, point, bits)), hits)
     });
     let values = values.take(view.limits.values).collect();
-    push_rows(out, "Most frequent values", values, &hits.values, hits);
+    push_rows(out, "value", values, &hits.values, hits);
     let changes = hits.transitions.rows.iter().map(|&((point, old, new), hits)| {
         let (old, new) = (value(view.hits, point, old), value(view.hits, point, new));
         (format!("{}{old} → {new}", word(view, point)), hits)
     });
     let changes = changes.take(view.limits.values).collect();
-    push_rows(out, "Most frequent changes", changes, &hits.transitions, hits);
+    push_rows(out, "change", changes, &hits.transitions, hits);
     out.push_str("</div>\n");
 }
 
 fn push_rows<K>(
     out: &mut String,
-    title: &str,
+    what: &str,
     rows: Vec<(String, u64)>,
     of: &pmuscope_profile::hits::Frequent<K>,
     target: &TargetHits,
@@ -300,8 +305,8 @@ fn push_rows<K>(
     };
     let _ = write!(
         out,
-        "<section>\n<h3>{title}</h3>\n<p class=\"dim\">{distinct}, in {}{short}.</p>\n\
-         <div class=\"wide\"><table><tbody>\n",
+        "<section>\n<h3>Most frequent {what}s</h3>\n<p class=\"dim\">{distinct}, in {}{short}.</p>\n\
+         <div class=\"wide\"><table>",
         of_hits(target, of.total)
     );
     let sign = sign_of(of.short_by, target);
@@ -314,10 +319,15 @@ fn push_rows<K>(
         };
         let _ = write!(
             out,
-            "<tr><td class=\"dim\">{seldom}</td></tr>\n</tbody></table></div>\n</section>\n"
+            "<tbody>\n<tr><td class=\"dim\">{seldom}</td></tr>\n</tbody></table></div>\n</section>\n"
         );
         return;
     }
+    let _ = write!(
+        out,
+        "<thead><tr><th scope=\"col\" class=\"num\">share</th><th scope=\"col\" class=\"num\">hits</th>\
+         <th scope=\"col\">{what}</th></tr></thead>\n<tbody>\n"
+    );
     let mut others = of.total;
     for (name, hits) in rows.into_iter().filter(|row| is_frequent(row.1, of.total)) {
         others = others.saturating_sub(hits);
@@ -427,7 +437,9 @@ fn push_line(out: &mut String, view: &WatchView<'_>, line: &CacheLine) {
     if line.hits == 0 {
         return;
     }
-    out.push_str("<div class=\"wide\"><table class=\"matrix words\"><thead><tr><th>bytes</th>");
+    out.push_str(
+        "<div class=\"wide\"><table class=\"matrix words\"><thead><tr><th scope=\"col\">bytes</th>",
+    );
     let columns = view.limits.threads;
     for &(pid, tid) in line.threads.iter().take(columns) {
         let is_it = |one: &&Thread| (one.pid, one.tid) == (pid as i32, tid as i32);
@@ -436,13 +448,13 @@ fn push_line(out: &mut String, view: &WatchView<'_>, line: &CacheLine) {
     }
     let others = line.threads.len().saturating_sub(columns);
     if others > 0 {
-        let _ = write!(out, "<th class=\"num\">{} others</th>", count(others as u64));
+        let _ = write!(out, "<th scope=\"col\" class=\"num\">{} others</th>", count(others as u64));
     }
     out.push_str("</tr></thead>\n<tbody>\n");
     let most = line.words.iter().flat_map(|word| &word.hits).map(|hits| hits.1).fold(1.0, f64::max);
     for word in &line.words {
         let end = word.offset + u32::from(word.bytes) - 1;
-        let _ = write!(out, "<tr><td class=\"mono\">+{}–{end}</td>", word.offset);
+        let _ = write!(out, "<tr><th scope=\"row\" class=\"mono\">+{}–{end}</th>", word.offset);
         let (head, tail) = word.hits.split_at(columns.min(word.hits.len()));
         let rest = tail.iter().fold((0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         for &(counted, estimated) in head.iter().chain((others > 0).then_some(&rest)) {
