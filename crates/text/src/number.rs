@@ -35,12 +35,24 @@ pub fn significant(value: f64, digits: usize) -> String {
     thousands(&text)
 }
 
-/// `value` with a fixed number of decimals: `1,234.50`; `-` if not finite.
+/// `value` with a fixed number of decimals: `1,234.50`; `-` if not finite. What rounds to 0 has no sign.
 pub fn fixed(value: f64, decimals: usize) -> String {
     if !value.is_finite() {
         return "-".to_owned();
     }
-    thousands(&format!("{value:.decimals$}"))
+    let text = format!("{value:.decimals$}");
+    thousands(text.strip_prefix('-').filter(|size| is_zero(size)).unwrap_or(&text))
+}
+
+/// Whether a number's text, without its interval, has no digit but 0.
+fn is_zero(text: &str) -> bool {
+    let value = text.split('±').next().unwrap_or(text);
+    !value.contains(|letter: char| matches!(letter, '1'..='9'))
+}
+
+/// `text` of `value` with a sign before a rise too; none where the text tells no difference.
+pub fn signed(text: &str, value: f64) -> String {
+    if value > 0.0 && !is_zero(text) { format!("+{text}") } else { text.to_owned() }
 }
 
 /// An exact value, with up to `digits` significant digits and no zeros at its end: `1.0015`, `2,003`.
@@ -150,6 +162,16 @@ fn thousands(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_rounds_to_nothing_has_no_sign() {
+        assert_eq!(fixed(-0.004, 2), "0.00");
+        assert_eq!(fixed(-0.006, 2), "-0.01");
+        assert_eq!(signed(&fixed(0.004, 2), 0.004), "0.00");
+        assert_eq!(signed(&fixed(0.006, 2), 0.006), "+0.01");
+        assert_eq!(signed("0.0 ±1.2", 0.01), "0.0 ±1.2");
+        assert_eq!(signed("-", f64::NAN), "-");
+    }
 
     #[test]
     fn a_least_share_is_never_more_than_it_is() {

@@ -203,8 +203,7 @@ fn pair_cells(pair: &Pair, scale: &Scale) -> Vec<Cell> {
 /// A difference with its sign; a size in binary units has none else.
 pub(crate) fn signed(difference: &Estimated, unit: &str) -> String {
     if unit != "B" {
-        let text = value(difference, unit);
-        return if difference.value > 0.0 { format!("+{text}") } else { text };
+        return number::signed(&value(difference, unit), difference.value);
     }
     let sign = if difference.value < 0.0 { "-" } else { "+" };
     format!("{sign}{}", number::bytes(difference.value.abs().round() as u64))

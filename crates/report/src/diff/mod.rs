@@ -8,7 +8,6 @@ use pmuscope_profile::diff::EventDiff;
 
 pub use json::{DIFF_SCHEMA, DiffReport};
 pub use text::diff_text;
-pub(crate) use text::signed;
 
 /// What was compared, and which rows to show.
 #[derive(Debug, Clone, Copy)]

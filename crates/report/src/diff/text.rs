@@ -4,7 +4,7 @@ use pmuscope_profile::Profile;
 use pmuscope_profile::diff::{EventDiff, RowDiff, RowName, SideTotal, TotalUnit};
 
 use super::{DiffView, Verdict};
-use crate::number::{count, fixed, interval, percent, significant};
+use crate::number::{count, fixed, interval, percent, signed, significant};
 use crate::recording::asked;
 use crate::{Cell, Column, Paint, Style, Table, escape, wrap};
 
@@ -95,7 +95,7 @@ fn rows(event: &EventDiff, most: Option<usize>, style: &Style) -> String {
         TotalUnit::Samples => "samples",
     };
     let mut table = Table::new([
-        Column::number("change"),
+        Column::number("change, points"),
         Column::number("±95 %"),
         Column::text("share is"),
         Column::number("before"),
@@ -132,7 +132,7 @@ fn cells(row: &RowDiff) -> Vec<Cell> {
         None => significant(row.total.value, 3),
     };
     let texts = [
-        signed(&format!("{} %", fixed(row.share.value * 100.0, 2)), row.share.value),
+        signed(&fixed(row.share.value * 100.0, 2), row.share.value),
         half.map_or("-".into(), |half| fixed(half, 2)),
         verdict.word().into(),
         percent(before.share.value, 2),
@@ -145,11 +145,6 @@ fn cells(row: &RowDiff) -> Vec<Cell> {
         function(&row.name),
     ];
     texts.into_iter().map(|text| Cell::new(text).paint(paint)).collect()
-}
-
-/// With a sign before a rise too.
-pub(crate) fn signed(text: &str, value: f64) -> String {
-    if value > 0.0 { format!("+{text}") } else { text.to_owned() }
 }
 
 fn function(name: &RowName) -> String {

@@ -7,8 +7,8 @@ use pmuscope_stats::Estimate;
 use super::super::text::{kind, value_cell};
 use super::super::{by_word, module_column};
 use super::{MetricsDiffView, name, verdict};
-use crate::diff::{Verdict, signed};
-use crate::number::{count, interval, percent, significant};
+use crate::diff::Verdict;
+use crate::number::{count, interval, percent, signed, significant};
 use crate::{Cell, Column, Paint, Style, Table, escape, wrap};
 
 /// A table per metric that both sides have; then what limits the reading.
