@@ -9,8 +9,8 @@ mod trend;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use pmuscope_measure::Estimated;
 use pmuscope_measure::compare::{Column as Measured, Comparison, Head, Pair, Row, Verdict};
+use pmuscope_measure::{Estimated, Limits};
 
 use crate::escape::escape;
 use crate::markup::cut;
@@ -205,8 +205,15 @@ pub(crate) fn signed(difference: &Estimated, unit: &str) -> String {
     if unit != "B" {
         return number::signed(&value(difference, unit), difference.value);
     }
+    // Sizes themselves are never negative.
     let sign = if difference.value < 0.0 { "-" } else { "+" };
-    format!("{sign}{}", number::bytes(difference.value.abs().round() as u64))
+    let interval = difference.interval.map(|of| match difference.value < 0.0 {
+        true => Limits { low: -of.high, high: -of.low, level: of.level },
+        false => of,
+    });
+    let size = Estimated { value: difference.value.abs(), interval, ..*difference };
+    let text = value(&size, unit);
+    if size.value.round() == 0.0 { text } else { format!("{sign}{text}") }
 }
 
 /// A ratio as percentage of change.

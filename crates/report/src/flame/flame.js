@@ -54,7 +54,11 @@
       if (this.tools) {
         this.tools.hidden = false;
         this.input.addEventListener('input', () => this.search(this.input.value));
-        this.reset.addEventListener('click', () => this.zoom(this.boxes[0]));
+        this.reset.addEventListener('click', () => {
+          // The button goes away, and the focus must not go with it.
+          this.zoom(this.boxes[0]);
+          this.focus(this.boxes[0]);
+        });
       }
       let width = 0;
       new ResizeObserver(() => {

@@ -73,6 +73,9 @@ struct CellOut<'a> {
     value: Option<f64>,
     low: Option<f64>,
     high: Option<f64>,
+    /// Of what was never counted: the value if it had been three times, 95 % sure to be more than it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at_most: Option<f64>,
     windows: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     more_seconds: Option<f64>,
@@ -134,6 +137,7 @@ impl<'a> RowOut<'a> {
             value: cell.value,
             low: cell.interval.map(|interval| interval.low),
             high: cell.interval.map(|interval| interval.high),
+            at_most: cell.at_most,
             windows: cell.windows,
             more_seconds: view.needs.then(|| cell.more_seconds(view.windows.seconds)).flatten(),
             why: why(row, cell),

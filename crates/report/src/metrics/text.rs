@@ -125,16 +125,19 @@ fn line(view: &MetricsView<'_>, row: &Row, cells: &[MetricCell], name: &str) -> 
     line
 }
 
-/// A value with its interval; `~` before an estimate that has none.
+/// A value with its interval; `~` before an estimate that has none; what was never seen with what it can be at most.
 fn cell(cell: &MetricCell) -> Cell {
-    value_cell(cell.value, cell.interval)
+    match cell.at_most {
+        Some(most) => Cell::new(format!("0 (≤{})", significant(most, 2))),
+        None => value_cell(cell.value, cell.interval),
+    }
 }
 
 /// The same of a value.
 pub(super) fn value_cell(value: Option<f64>, of: Option<Interval>) -> Cell {
     match (value, of) {
         (None, _) => Cell::new("-"),
-        (Some(0.0), _) => Cell::new("0"),
+        (Some(0.0), Some(_)) => Cell::new("0"),
         (Some(value), Some(of)) => Cell::new(interval(value, of.half_width())),
         (Some(value), None) => Cell::new(format!("~{}", significant(value, 3))).paint(Paint::Dim),
     }
@@ -178,7 +181,7 @@ pub(super) fn notes(view: &MetricsView<'_>) -> Vec<String> {
 }
 
 fn is_estimate(cell: &MetricCell) -> bool {
-    cell.value.is_some_and(|value| value != 0.0) && cell.interval.is_none()
+    cell.value.is_some() && cell.interval.is_none() && cell.at_most.is_none()
 }
 
 /// All metrics with their formulas.
@@ -204,4 +207,24 @@ pub fn metric_list_text(metrics: &Metrics, style: &Style) -> String {
         out.push_str(&table.render(style));
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(of: MetricCell) -> String {
+        let mut table = Table::new([Column::text("")]);
+        table.row([cell(&of)]);
+        table.render(&Style::PLAIN).trim().to_owned()
+    }
+
+    #[test]
+    fn nothing_counted_is_told_with_what_it_can_be() {
+        let zero = MetricCell { value: Some(0.0), windows: 400, ..MetricCell::default() };
+        assert_eq!(shown(MetricCell { at_most: Some(0.031_2), ..zero.clone() }), "0 (≤0.031)");
+        assert_eq!(shown(MetricCell { windows: 1, ..zero.clone() }), "~0");
+        assert!(is_estimate(&MetricCell { windows: 1, ..zero }));
+        assert_eq!(shown(MetricCell::default()), "-");
+    }
 }
