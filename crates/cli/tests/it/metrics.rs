@@ -18,7 +18,10 @@ fn a_strobed_recording_is_a_table_with_intervals() {
     assert_eq!(outcome.code(), 0, "{outcome}");
     let lines: Vec<&str> = outcome.stdout.lines().collect();
     assert!(lines[0].starts_with("windows of 300 cycles, 1 in 200,003 cycles, 1,0"), "{outcome}");
-    assert_eq!(lines[1], "kept 100.0 % · offset constant on 2 of 2 CPUs");
+    assert_eq!(
+        lines[1],
+        "kept 100.0 % · offset constant on 2 of 2 CPUs · lost at least 0 · throttled 0"
+    );
     assert!(lines[3].trim().starts_with("samples"), "{outcome}");
     assert!(lines[4].contains("±") && lines[4].ends_with("simulated"), "{outcome}");
 }

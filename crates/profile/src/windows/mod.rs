@@ -47,6 +47,7 @@ use crate::blocks::Clock;
 use crate::collect::State;
 use crate::filter::Filter;
 use crate::lookup::Past;
+use crate::loss::{Lost, StreamLoss};
 use crate::naming::Names;
 use crate::profile::ModuleSummary;
 use crate::tasks::{Place, Tasks};
@@ -188,6 +189,10 @@ pub struct Windows {
     pub metadata: Metadata,
     /// How the file ends.
     pub state: FileState,
+    /// Records lost, windows among them: a window whose end was lost is in no count.
+    pub lost: Lost,
+    /// Times the kernel suspended sampling.
+    pub throttled: u64,
     /// What was read of it.
     pub tally: Tally,
     /// Events whose samples begin windows, one per group: their samples are a profile.
@@ -257,7 +262,7 @@ impl Windows {
             }
             let mut scout = scouting();
             walk(&mut reader, &mut state, &mut scout, |entry| facts.note(entry))?;
-            let ready = Ready::new(path, &reader, options, metrics, scout, &facts)?;
+            let ready = Ready::new(path, &reader, options, metrics, scout, facts)?;
             let spots = ready.spots(&state, running, options.by, names);
             let shared = ready.shared(&spots, options);
             let mut again = Reader::open(path)?;
@@ -281,7 +286,7 @@ impl Windows {
         let mut scouts = visit(&index, &past, scouts)?.into_iter();
         let mut scout = scouts.next().unwrap_or_else(scouting);
         scouts.for_each(|other| scout.merge(other));
-        let ready = Ready::new(path, &reader, options, metrics, scout, &facts)?;
+        let ready = Ready::new(path, &reader, options, metrics, scout, facts)?;
         let spots = ready.spots(&state, running, options.by, names);
         let shared = ready.shared(&spots, options);
         let windowers =
@@ -298,10 +303,12 @@ struct Noted {
     throttles: Vec<(u32, u64, bool)>,
     /// Parent and child.
     forks: Vec<(i32, i32)>,
+    loss: StreamLoss,
 }
 
 impl Noted {
     fn note(&mut self, entry: &Entry<'_>) {
+        self.loss.take(entry);
         let goes_on = match &entry.record {
             Record::Fork(task) if task.pid != task.parent_pid => {
                 self.forks.push((task.parent_pid, task.pid));
@@ -328,6 +335,7 @@ struct Ready {
     metadata: Metadata,
     kind: Kind,
     discards: bool,
+    loss: StreamLoss,
 }
 
 impl Ready {
@@ -337,7 +345,7 @@ impl Ready {
         options: &Options,
         metrics: &Metrics,
         scout: Scout<'_>,
-        noted: &Noted,
+        noted: Noted,
     ) -> Result<Self, WindowsError> {
         let events = reader.events();
         let metadata = reader.metadata().clone();
@@ -378,6 +386,7 @@ impl Ready {
             metadata,
             kind,
             discards,
+            loss: noted.loss,
         })
     }
 
@@ -437,6 +446,8 @@ impl Ready {
             seconds,
             metadata: self.metadata.clone(),
             state: reader.state(),
+            lost: self.loss.total(self.metadata.info.as_ref(), &options.filter),
+            throttled: self.loss.throttled(self.metadata.info.as_ref(), &options.filter),
             tally: reader.tally().clone(),
             leaders: self.plan.groups.iter().map(plan::Group::leader).collect(),
             counters: self.plan.groups.iter().map(|group| group.names.clone()).collect(),

@@ -1,7 +1,7 @@
 //! The head of a page: what was measured, what it cost, what is missing.
 
 use pmuscope_perfdata::reader::Metadata;
-use pmuscope_profile::{LostSource, Profile};
+use pmuscope_profile::{Lost, LostSource, Profile};
 
 use crate::Note;
 use crate::number::{count, duration, percent, significant};
@@ -34,6 +34,20 @@ pub struct Fact {
 }
 
 impl Fact {
+    /// What was lost beside so many samples, and how often sampling was suspended.
+    pub(crate) fn lost(lost: Lost, throttled: u64, samples: u64) -> Self {
+        let least = if lost.source == LostSource::Records { "at least " } else { "" };
+        let share = lost.count as f64 / (lost.count as f64 + samples as f64);
+        let mut detail = Vec::new();
+        if lost.count > 0 {
+            detail.push(format!("{} of all records", percent(share, 2)));
+        }
+        detail.push(format!("throttled {} times", count(throttled)));
+        let worries = lost.count > 0 || throttled > 0;
+        Self::new("Lost", format!("{least}{}", count(lost.count)), detail.join(", "))
+            .which_warns(worries)
+    }
+
     /// A fact that need not worry.
     #[must_use]
     pub fn new(name: &'static str, value: impl Into<String>, detail: impl Into<String>) -> Self {
@@ -72,7 +86,7 @@ impl Summary {
                 event(profile),
                 time(profile),
                 samples(profile),
-                lost(profile),
+                Fact::lost(profile.lost, profile.throttled, profile.samples()),
                 cost(profile),
                 machine(profile),
             ]
@@ -132,19 +146,6 @@ fn samples(profile: &Profile) -> Fact {
         }
     });
     Fact::new("Samples", count(all), rate.unwrap_or_default())
-}
-
-fn lost(profile: &Profile) -> Fact {
-    let lost = profile.lost.count;
-    let at_least = if profile.lost.source == LostSource::Records { "at least " } else { "" };
-    let share = lost as f64 / (lost as f64 + profile.samples() as f64);
-    let mut detail = Vec::new();
-    if lost > 0 {
-        detail.push(format!("{} of all records", percent(share, 2)));
-    }
-    detail.push(format!("throttled {} times", count(profile.throttled)));
-    let worries = lost > 0 || profile.throttled > 0;
-    Fact::new("Lost", format!("{at_least}{}", count(lost)), detail.join(", ")).which_warns(worries)
 }
 
 fn cost(profile: &Profile) -> Fact {

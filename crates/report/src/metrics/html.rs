@@ -67,6 +67,7 @@ fn summary(view: &MetricsView<'_>) -> Summary {
             }),
         ),
         Fact::new("Duration", duration(windows.seconds), offsets(windows).unwrap_or_default()),
+        Fact::lost(windows.lost, windows.throttled, all),
     ];
     let info = windows.metadata.info.as_ref();
     if let Some(emulator) = info.and_then(|info| info.machine.emulator.as_deref()) {

@@ -6,6 +6,8 @@ use pmuscope_profile::metrics::{MetricCell, is_sure, mean_length};
 use pmuscope_profile::windows::{Cause, Row};
 use serde::Serialize;
 
+use crate::recording::{Count, lost_is};
+
 use super::{MetricsView, by_word};
 
 /// The schema of [`MetricsReport`] in its envelope.
@@ -31,6 +33,10 @@ struct About<'a> {
     strobed: bool,
     attribution: &'static str,
     seconds: f64,
+    lost: Count,
+    /// `exact` or `at_least`.
+    lost_is: &'static str,
+    throttled: Count,
     outside: u64,
     of_other_tasks: u64,
     cpus: Vec<CpuOut>,
@@ -108,6 +114,9 @@ impl<'a> MetricsReport<'a> {
                 strobed: windows.kind.strobed,
                 attribution: if windows.discards { "discard" } else { "none" },
                 seconds: windows.seconds,
+                lost: Count(windows.lost.count),
+                lost_is: lost_is(windows.lost),
+                throttled: Count(windows.throttled),
                 outside: windows.outside,
                 of_other_tasks: windows.foreign,
                 cpus: cpus.collect(),

@@ -7,6 +7,7 @@ use pmuscope_stats::Interval;
 
 use super::{MetricsView, by_word, causes, name};
 use crate::number::{count, duration, interval, percent, significant};
+use crate::recording::lost_text;
 use crate::{Cell, Column, Paint, Style, Table, escape, wrap};
 
 /// Head, one row per function, notes.
@@ -59,6 +60,7 @@ fn head(view: &MetricsView<'_>, style: &Style) -> String {
         causes.iter().map(|(cause, number)| format!("{} {}", cause.words(), of_all(*number))),
     );
     second.extend(offsets(windows));
+    second.push(lost_text(windows.lost, windows.throttled));
     second.extend(emulated(windows));
     let second = second.join(" · ");
     let first = style.paint(Paint::Bold, &first).into_owned();

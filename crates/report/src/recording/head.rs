@@ -2,7 +2,7 @@
 //! missing.
 
 use pmuscope_perfdata::info::Cost;
-use pmuscope_profile::{FileState, LostSource, Profile};
+use pmuscope_profile::{FileState, Lost, LostSource, Profile};
 use serde::Serialize;
 
 use super::json::Count;
@@ -47,13 +47,18 @@ impl<'a> Head<'a> {
             cost: info.map(|info| &info.cost),
             cost_why: info.is_none().then_some("not recorded by pmuscope"),
             lost: Count(profile.lost.count),
-            lost_is: match profile.lost.source {
-                LostSource::Kernel => "exact",
-                LostSource::Records => "at_least",
-            },
+            lost_is: lost_is(profile.lost),
             throttled: Count(profile.throttled),
             filter: FilteredOut::of(profile),
         }
+    }
+}
+
+/// How a number of lost records is to be read.
+pub(crate) fn lost_is(lost: Lost) -> &'static str {
+    match lost.source {
+        LostSource::Kernel => "exact",
+        LostSource::Records => "at_least",
     }
 }
 

@@ -12,13 +12,15 @@ mod text;
 
 use pmuscope_profile::{EventProfile, FunctionShare, HiddenRows, Profile};
 
-pub(crate) use head::{FilteredOut, Head, NO_INTERVAL};
+pub(crate) use head::{FilteredOut, Head, NO_INTERVAL, lost_is};
 pub(crate) use json::{Count, Told};
 pub use json::{RECORDING_SCHEMA, RecordingReport};
 pub(crate) use notes::Taken;
 pub use notes::{Note, notes};
 pub use stacks::chains_note;
-pub(crate) use text::{account, asked, event_name, extent, paint_line, push_notes, push_wrapped};
+pub(crate) use text::{
+    account, asked, event_name, extent, lost_text, paint_line, push_notes, push_wrapped,
+};
 pub use text::{head_text, kept_text, modules_text, recording_text, warnings_text};
 
 /// Which rows of a profile are shown.

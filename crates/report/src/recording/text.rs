@@ -1,7 +1,7 @@
 //! Tables for people.
 
 use pmuscope_perfdata::info::RecordingInfo;
-use pmuscope_profile::{EventProfile, Filter, FunctionShare, LostSource, Profile};
+use pmuscope_profile::{EventProfile, Filter, FunctionShare, Lost, LostSource, Profile};
 
 use crate::markup::cut;
 use crate::number::{count, counted, duration, fixed, percent, significant};
@@ -184,14 +184,9 @@ fn rate(profile: &Profile) -> Option<String> {
 
 /// What it cost and what is missing.
 pub(crate) fn account(profile: &Profile) -> String {
-    let lost = match (profile.lost.source, profile.lost.count) {
-        (LostSource::Kernel, lost) => count(lost),
-        (LostSource::Records, lost) => format!("at least {}", count(lost)),
-    };
     let mut parts = vec![
         format!("cost: {}", profile.info().map_or("-".into(), cost)),
-        format!("lost {lost}"),
-        format!("throttled {}", count(profile.throttled)),
+        lost_text(profile.lost, profile.throttled),
     ];
     if profile.events.iter().any(is_software_clock) {
         parts.push("software clock".into());
@@ -203,6 +198,12 @@ pub(crate) fn account(profile: &Profile) -> String {
         parts.push("cut off".into());
     }
     parts.join(" · ")
+}
+
+/// `lost at least 12 · throttled 3`.
+pub(crate) fn lost_text(lost: Lost, throttled: u64) -> String {
+    let least = if lost.source == LostSource::Records { "at least " } else { "" };
+    format!("lost {least}{} · throttled {}", count(lost.count), count(throttled))
 }
 
 fn cost(info: &RecordingInfo) -> String {
