@@ -1,12 +1,12 @@
 //! What was changed, in a file that is there before the change: so that it can be put right after a
 //! `kill -9`.
 
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use pmuscope_machine::{CpuSet, Machine, MachineError, UserFolder, place};
+use pmuscope_machine::{CpuSet, Machine, MachineError, UserFolder, WholeFile, place};
 use serde::{Deserialize, Serialize};
 
 /// Where the files are.
@@ -136,19 +136,10 @@ impl StateFile {
 }
 
 fn write(path: &Path, content: &Content) -> Result<(), StateError> {
-    let unfinished = path.with_extension("new");
-    // What a killed run left of it.
-    let _ = fs::remove_file(&unfinished);
     let bytes = serde_json::to_vec(content)
         .map_err(|error| failed("write", path)(io::Error::other(error)))?;
-    OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&unfinished)
-        .and_then(|mut file| file.write_all(&bytes))
-        .and_then(|()| fs::rename(&unfinished, path))
-        .map_err(failed("write", path))
+    let mut file = WholeFile::create(path, 0o600).map_err(failed("write", path))?;
+    file.write_all(&bytes).and_then(|()| file.finish()).map_err(failed("write", path))
 }
 
 /// What became of a process that was pinned.
