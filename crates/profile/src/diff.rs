@@ -147,13 +147,12 @@ fn runs<'a>(profiles: &'a [Profile], name: &str) -> Option<Vec<Run<'a>>> {
 
 /// Clocks count nanoseconds; a fixed period turns samples into units.
 fn unit(event: &EventProfile) -> (TotalUnit, f64) {
-    let name = event.name.split([':', '/']).next().unwrap_or_default();
     let units = match (event.by_period, event.fixed_period) {
         (true, _) => Some(1.0),
         (false, Some(period)) => Some(period as f64),
         (false, None) => None,
     };
-    match (units, matches!(name, "cpu-clock" | "task-clock")) {
+    match (units, event.is_software_clock()) {
         (Some(units), true) => (TotalUnit::Seconds, units / 1e9),
         (Some(units), false) => (TotalUnit::Units, units),
         (None, _) => (TotalUnit::Samples, 1.0),

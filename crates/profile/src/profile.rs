@@ -165,6 +165,18 @@ impl EventProfile {
     pub fn with_lost(&self, share: f64) -> Option<(f64, f64)> {
         with_lost(self.samples, self.lost_at_most, share)
     }
+
+    /// Whether it is a clock that a timer of the kernel counts, not the CPU: units are nanoseconds.
+    #[must_use]
+    pub fn is_software_clock(&self) -> bool {
+        is_software_clock(&self.name)
+    }
+}
+
+/// [`EventProfile::is_software_clock`] of an event of that name, with modifiers or terms.
+pub(crate) fn is_software_clock(name: &str) -> bool {
+    let event = name.split([':', '/']).next().unwrap_or_default();
+    matches!(event, "cpu-clock" | "task-clock")
 }
 
 /// [`EventProfile::with_lost`] of an event with so many samples and lost ones.

@@ -26,7 +26,7 @@ pub use functions::{FunctionRow, functions, modules};
 
 use crate::aggregate::{Aggregate, Cell};
 use crate::loss::CpuLosses;
-use crate::profile::{EventProfile, ModuleSummary, Profile, with_lost};
+use crate::profile::{EventProfile, ModuleSummary, Profile, is_software_clock, with_lost};
 
 /// What is exported: counts, and what the numbers in them stand for.
 #[derive(Debug, Clone)]
@@ -140,8 +140,7 @@ impl Event {
     /// Whether [`Event::units`] are nanoseconds: the kernel's clocks, and time off the CPU.
     #[must_use]
     pub fn is_clock(&self) -> bool {
-        let name = self.name.split([':', '/']).next().unwrap_or_default();
-        matches!(name, "cpu-clock" | "task-clock" | "off-cpu")
+        is_software_clock(&self.name) || self.name == "off-cpu"
     }
 }
 

@@ -5,7 +5,7 @@ use pmuscope_profile::{Lost, LostSource, Profile};
 
 use crate::Note;
 use crate::number::{count, duration, percent, significant};
-use crate::recording::{asked, event_name, is_software_clock, kept_text, machine_size};
+use crate::recording::{asked, event_name, kept_text, machine_size};
 
 /// What a page says before any figure. All text may be foreign.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -114,7 +114,7 @@ fn event(profile: &Profile) -> Fact {
             let whole = event_name(event);
             let detail = whole.strip_prefix(&event.name).unwrap_or_default();
             let detail = detail.trim_start_matches([' ', ',']);
-            let clock = is_software_clock(event).then_some("software clock");
+            let clock = event.is_software_clock().then_some("software clock");
             let details: Vec<&str> =
                 [detail].into_iter().filter(|detail| !detail.is_empty()).chain(clock).collect();
             Fact::new("Event", event.name.clone(), details.join(", "))

@@ -56,9 +56,3 @@ pub(crate) fn machine_size(profile: &Profile) -> (Option<u32>, Option<u32>) {
         told.and_then(|machine| known(machine.nodes)).or(profile.metadata.nodes),
     )
 }
-
-/// Events that a timer in the kernel counts, not the CPU.
-pub(crate) fn is_software_clock(event: &EventProfile) -> bool {
-    let name = event.name.split([':', '/']).next().unwrap_or_default();
-    matches!(name, "cpu-clock" | "task-clock")
-}

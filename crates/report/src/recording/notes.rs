@@ -6,7 +6,7 @@ use pmuscope_stats::MIN_BLOCKS;
 
 use crate::number::{count, counted, percent};
 
-use super::{is_software_clock, stacks, symbols};
+use super::{stacks, symbols};
 
 /// Loss beyond this share may change any conclusion.
 const MUCH_LOST: f64 = 0.05;
@@ -238,7 +238,7 @@ fn intervals(profile: &Profile, taken: Taken) -> Option<String> {
         .iter()
         .filter(|event| event.samples > 0 && event.blocks < MIN_BLOCKS)
         .min_by_key(|event| event.blocks)?;
-    let clock = if is_software_clock(without) { "" } else { " or a shorter period (-c)" };
+    let clock = if without.is_software_clock() { "" } else { " or a shorter period (-c)" };
     let longer = taken.either("Record longer, or with", "Look longer (-d), or with");
     Some(format!(
         "no \u{b1}: an interval takes samples in 30 blocks of time, there are {}. {longer} a higher rate \

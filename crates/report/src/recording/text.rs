@@ -9,7 +9,7 @@ use crate::{Cell, Column, Paint, Style, Table, escape, wrap};
 
 use super::losses::losses_text;
 use super::notes::{Note, Taken, notes_on};
-use super::{RowLimits, is_software_clock, machine_size, stacks, symbols};
+use super::{RowLimits, machine_size, stacks, symbols};
 
 /// Characters of a command line in the header.
 const LONGEST_SCOPE: usize = 40;
@@ -137,7 +137,7 @@ pub(crate) fn event_name(event: &EventProfile) -> String {
     match (event.frequency, event.fixed_period) {
         (Some(frequency), _) => format!("{name} at {} Hz", count(frequency)),
         (None, Some(1)) | (None, None) => name.into_owned(),
-        (None, Some(period)) if is_software_clock(event) => {
+        (None, Some(period)) if event.is_software_clock() => {
             format!("{name} every {}", duration(period as f64 / 1e9))
         }
         (None, Some(period)) => format!("{name}, 1 in {}", count(period)),
@@ -188,7 +188,7 @@ pub(crate) fn account(profile: &Profile) -> String {
         format!("cost: {}", profile.info().map_or("-".into(), cost)),
         lost_text(profile.lost, profile.throttled),
     ];
-    if profile.events.iter().any(is_software_clock) {
+    if profile.events.iter().any(EventProfile::is_software_clock) {
         parts.push("software clock".into());
     }
     if let Some(emulator) = profile.info().and_then(|info| info.machine.emulator.as_deref()) {
