@@ -140,7 +140,7 @@ impl Event {
     /// Whether [`Event::units`] are nanoseconds: the kernel's clocks, and time off the CPU.
     #[must_use]
     pub fn is_clock(&self) -> bool {
-        is_software_clock(&self.name) || self.name == "off-cpu"
+        is_software_clock(&self.name) || crate::waits::EVENTS.contains(&&*self.name)
     }
 }
 
@@ -190,4 +190,18 @@ fn clean(text: &str) -> Cow<'_, str> {
 fn acts(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_and_time_off_the_cpu_are_nanoseconds() {
+        let named = |name: &str| Event { name: name.into(), ..Event::default() }.is_clock();
+        let clocks = ["cpu-clock", "task-clock:u", "cpu-clock/period=7/", "off-cpu:blocked"];
+        assert!(clocks.into_iter().all(named));
+        let others = ["cycles", "page-faults", "cpu-clock-x", "sched:off-cpu"];
+        assert!(!others.into_iter().any(named));
+    }
 }
