@@ -224,8 +224,8 @@ mod tests {
     #[test]
     fn nothing_counted_is_told_with_what_it_can_be() {
         let zero = MetricCell { value: Some(0.0), windows: 400, ..MetricCell::default() };
-        assert_eq!(shown(MetricCell { at_most: Some(0.031_2), ..zero.clone() }), "0 (≤0.031)");
-        assert_eq!(shown(MetricCell { windows: 1, ..zero.clone() }), "~0");
+        assert_eq!(shown(MetricCell { at_most: Some(0.031_2), ..zero }), "0 (≤0.031)");
+        assert_eq!(shown(MetricCell { windows: 1, ..zero }), "~0");
         assert!(is_estimate(&MetricCell { windows: 1, ..zero }));
         assert_eq!(shown(MetricCell::default()), "-");
     }
