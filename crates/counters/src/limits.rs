@@ -24,6 +24,12 @@ impl ResourceNeed {
     pub fn new(events: u64, places: u64) -> Self {
         Self { events, places, descriptors: events * places + Self::OTHERS }
     }
+
+    /// The same where events are not opened everywhere, but `opened` in all.
+    #[must_use]
+    pub fn opened(self, opened: u64) -> Self {
+        Self { descriptors: opened + Self::OTHERS, ..self }
+    }
 }
 
 impl std::fmt::Display for ResourceNeed {

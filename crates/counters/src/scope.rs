@@ -74,6 +74,14 @@ impl Scope {
             _ => self.rings(),
         }
     }
+
+    /// How many descriptors an event takes that only counts, on those of the CPUs that it can count on.
+    #[must_use]
+    pub fn descriptors(&self, cpus: Option<&CpuSet>) -> u64 {
+        let counts =
+            |place: &&Place| place.cpu.zip(cpus).is_none_or(|(cpu, cpus)| cpus.contains(cpu));
+        self.counted_places().iter().flatten().filter(counts).count() as u64
+    }
 }
 
 #[cfg(test)]

@@ -90,8 +90,6 @@ pub struct Event {
     pub time: Option<bool>,
     /// `inherit` and `no-inherit`: whether children get a copy.
     pub inherit: Option<bool>,
-    /// `percore`: sum the counts of the threads of a core.
-    pub percore: bool,
     /// `alt-period=`: the second of two periods that alternate.
     pub alternate_period: Option<u64>,
     /// `alt-period-jitter=`: random bits added to the second period, as a number of events.
@@ -141,7 +139,6 @@ impl Event {
             branch_type: None,
             time: None,
             inherit: None,
-            percore: false,
             alternate_period: None,
             alternate_jitter: None,
             max_precise: false,

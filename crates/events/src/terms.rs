@@ -6,7 +6,7 @@ use crate::event::{CallGraph, Event, Sampling};
 use crate::syntax::{Piece, Term};
 
 /// Terms of [`apply`], as they are offered in messages.
-pub(crate) const NAMES: [&str; 13] = [
+pub(crate) const NAMES: [&str; 12] = [
     "name",
     "period",
     "freq",
@@ -17,7 +17,6 @@ pub(crate) const NAMES: [&str; 13] = [
     "branch_type",
     "inherit",
     "no-inherit",
-    "percore",
     "alt-period",
     "alt-period-jitter",
 ];
@@ -34,7 +33,6 @@ pub(crate) fn apply(event: &mut Event, term: &Term<'_>) -> Result<bool, Fault> {
         "alt-period" => event.alternate_period = Some(at_least_1(term, "300")?),
         "alt-period-jitter" => event.alternate_jitter = Some(number(value(term, "1")?)?),
         "time" => event.time = Some(flag(term)?),
-        "percore" => event.percore = flag(term)?,
         "inherit" => event.inherit = Some(flag(term)?),
         "no-inherit" => event.inherit = Some(!flag(term)?),
         "call-graph" => event.call_graph = Some(call_graph(value(term, "fp")?)?),
@@ -61,6 +59,9 @@ fn elsewhere(term: &Term<'_>) -> Result<bool, Fault> {
     let why = match term.name.text {
         "overwrite" | "no-overwrite" => {
             "whether rings keep the newest samples is decided for the whole recording: --overwrite"
+        }
+        "percore" => {
+            "sums over the threads of a core are of all events that are counted: stat -a --per-core"
         }
         "nr" => "stopping after a number of samples is not in this version; leave it out",
         "aux-output" | "aux-sample-size" | "aux-action" => {

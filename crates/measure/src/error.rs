@@ -79,6 +79,16 @@ pub enum MeasureError {
         /// What the kernel said.
         source: std::io::Error,
     },
+    /// Counting was to begin later than all ended.
+    #[error(
+        "{what} before counting began, {delay_ms} ms after the start: nothing was counted. Try a shorter delay (-D)"
+    )]
+    NotBegun {
+        /// What happened: "it ended", "it was interrupted".
+        what: &'static str,
+        /// The delay, milliseconds.
+        delay_ms: u128,
+    },
     /// Events could not be opened or read.
     #[error(transparent)]
     Counters(#[from] pmuscope_counters::CountersError),

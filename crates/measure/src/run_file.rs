@@ -315,7 +315,52 @@ impl Value {
     }
 }
 
+impl Value {
+    /// Takes in that of a later part of the run, of what adds up; without one of them there is no sum.
+    pub(crate) fn join(&mut self, later: Self) {
+        let sum = |one: Option<f64>, other: Option<f64>| Some(one? + other?);
+        self.value = sum(self.value, later.value);
+        self.why = self.why.take().or(later.why);
+        self.enabled_s = sum(self.enabled_s, later.enabled_s);
+        self.running_s = sum(self.running_s, later.running_s);
+        self.half = None;
+        self.readings.extend(later.readings);
+    }
+}
+
+impl Run {
+    /// Whether it did what it was to do: it ended with status 0, or has no status, because we ended it as was
+    /// planned, or only watched what runs without us.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        self.why.is_none() && self.exit.is_none_or(|status| status == 0)
+    }
+}
+
 impl RunFile {
+    /// Runs whose figures are told: the good ones; where all that was done was one, that one however it
+    /// ended ([`RunFile::ended`]), since it is not averaged with others. A run may have a part for each interval.
+    pub fn counting_runs(&self) -> impl Iterator<Item = &Run> {
+        let is_single = self.is_single();
+        self.runs.iter().filter(move |run| is_single || run.is_good())
+    }
+
+    /// How the only run ended, if not as it should have.
+    #[must_use]
+    pub fn ended(&self) -> Option<String> {
+        let run = self.runs.iter().find(|run| !run.is_good()).filter(|_| self.is_single())?;
+        Some(match (&run.why, run.exit) {
+            (Some(why), _) => why.clone(),
+            (None, status) => format!("status {}", status.unwrap_or_default()),
+        })
+    }
+
+    fn is_single(&self) -> bool {
+        let is_part = |run: &Run| run.labels.contains_key(crate::counting::INTERVAL);
+        let is_same = |runs: &[Run]| runs[0].order == runs[1].order && runs.iter().all(is_part);
+        self.runs.windows(2).all(is_same)
+    }
+
     /// A file without runs yet.
     pub fn new(tool: Program, command: Vec<String>, started: SystemTime) -> Self {
         Self {

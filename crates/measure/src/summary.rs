@@ -27,6 +27,8 @@ pub struct Summary {
     pub runs: usize,
     /// Runs that do not.
     pub failed: usize,
+    /// How the only run ended, if not as it should have: it counts all the same.
+    pub ended: Option<String>,
 }
 
 /// A unit of work.
@@ -57,7 +59,7 @@ pub struct Row {
     pub per_unit: Vec<Option<Estimated>>,
     /// In a second of wall time; `None` also for what is no count: times, what the program says of itself.
     pub per_second: Option<Estimated>,
-    /// Share of the time that it was on a counter while it was enabled, all runs together.
+    /// Share of the time that it was on a counter while it was enabled, all runs that count together.
     pub measured: Option<f64>,
     /// Why it has no number, or not of all runs.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,12 +78,7 @@ impl Row {
 /// Sums up a file. Of `metrics` those are computed whose events were all counted.
 #[must_use]
 pub fn summary(file: &RunFile, metrics: &Metrics) -> Summary {
-    let good: Vec<usize> = file
-        .runs
-        .iter()
-        .filter(|run| run.exit == Some(0) && run.why.is_none())
-        .map(|run| run.index)
-        .collect();
+    let good: Vec<usize> = file.counting_runs().map(|run| run.index).collect();
     let mut names: Vec<&String> = Vec::new();
     for name in file.runs.iter().flat_map(|run| run.units.keys()) {
         if !names.contains(&name) {
@@ -120,7 +117,7 @@ pub fn summary(file: &RunFile, metrics: &Metrics) -> Summary {
                 true => estimate(&values.iter().filter_map(per_second).collect::<Vec<f64>>()),
                 false => None,
             },
-            measured: measured(series),
+            measured: measured(series, &good),
             why: series.values.iter().find_map(|value| value.why.clone()),
         }
     };
@@ -134,6 +131,7 @@ pub fn summary(file: &RunFile, metrics: &Metrics) -> Summary {
         metrics: by_formula(file, metrics, &good),
         runs: good.len(),
         failed: file.runs.len() - good.len(),
+        ended: file.ended(),
     }
 }
 
@@ -153,11 +151,12 @@ fn by_run(series: &Series, good: &[usize]) -> BTreeMap<usize, f64> {
     series.values.iter().filter(|value| good.contains(&value.run)).filter_map(value).collect()
 }
 
-fn measured(series: &Series) -> Option<f64> {
+fn measured(series: &Series, good: &[usize]) -> Option<f64> {
     let sum = |of: fn(&crate::Value) -> Option<f64>| {
         series
             .values
             .iter()
+            .filter(|value| good.contains(&value.run))
             .map(of)
             .collect::<Option<Vec<f64>>>()
             .map(|all| all.iter().sum::<f64>())
@@ -166,20 +165,31 @@ fn measured(series: &Series) -> Option<f64> {
     (enabled > 0.0).then(|| running / enabled)
 }
 
-/// Metrics of the whole target, where all their events were counted in the same runs.
+/// Metrics of the whole target, where all their events were counted in the same runs, of the same modes and the
+/// same kind of core.
 fn by_formula(file: &RunFile, metrics: &Metrics, good: &[usize]) -> Vec<Row> {
-    let events: Vec<(String, &Series)> = file
+    let events: Vec<Input<'_>> = file
         .series
         .iter()
         .filter(|series| series.labels.is_empty())
-        .map(|series| (metrics.canonical(&series.metric), series))
+        .map(|series| Input {
+            event: metrics.canonical(&series.metric),
+            domain: domain(&series.metric),
+            series,
+        })
         .collect();
-    let evaluated = |formula: &Formula| {
+    let mut domains: Vec<&str> = Vec::new();
+    for input in &events {
+        if !domains.contains(&&*input.domain) {
+            domains.push(&input.domain);
+        }
+    }
+    let evaluated = |formula: &Formula, domain: &str| {
         let series = formula.variables().iter().map(|variable| {
+            let event = metrics.canonical(&variable.event);
+            let is_it = |input: &&Input<'_>| input.event == event && input.domain == domain;
             // A share of the total of all functions is 1 for the whole.
-            let is_it =
-                |(name, _): &&(String, &Series)| *name == metrics.canonical(&variable.event);
-            if variable.total { None } else { events.iter().find(is_it).map(|(_, series)| *series) }
+            if variable.total { None } else { events.iter().find(is_it).map(|of| of.series) }
         });
         let series = series.collect::<Option<Vec<&Series>>>()?;
         let values: Vec<BTreeMap<usize, f64>> =
@@ -191,11 +201,12 @@ fn by_formula(file: &RunFile, metrics: &Metrics, good: &[usize]) -> Vec<Row> {
         let numbers: Vec<f64> = good.iter().filter_map(of_run).collect();
         Some((estimate(&numbers)?, series.first().map_or(Origin::Derived, |first| first.origin)))
     };
-    let row = |one: &pmuscope_events::metrics::Metric| {
-        let (per_run, origin) = one.formulas.iter().find_map(evaluated)?;
+    let row = |one: &pmuscope_events::metrics::Metric, domain: &str| {
+        let (per_run, origin) =
+            one.formulas.iter().find_map(|formula| evaluated(formula, domain))?;
         Some(Row {
             labels: Labels::new(),
-            metric: one.name.clone(),
+            metric: format!("{}{domain}", one.name),
             unit: one.unit.clone(),
             origin,
             per_run: Some(per_run),
@@ -205,7 +216,30 @@ fn by_formula(file: &RunFile, metrics: &Metrics, good: &[usize]) -> Vec<Row> {
             why: None,
         })
     };
-    metrics.list.iter().filter_map(row).collect()
+    let rows = |one| domains.iter().filter_map(move |domain| row(one, domain));
+    metrics.list.iter().flat_map(rows).collect()
+}
+
+/// What a formula can take.
+struct Input<'a> {
+    event: String,
+    domain: String,
+    series: &'a Series,
+}
+
+/// What an event was counted of, as behind a metric's name: modes (`:u`) and the kind of core of a hybrid processor
+/// (` [cpu_atom]`); empty for all of it.
+fn domain(metric: &str) -> String {
+    let (unit, modifiers) = match metric.split_once('/') {
+        Some((unit, rest)) => (unit, rest.rsplit('/').next().unwrap_or_default()),
+        None => ("", metric.split_once(':').map_or("", |(_, modifiers)| modifiers)),
+    };
+    let modes: String = modifiers.chars().filter(|letter| "ukhHG".contains(*letter)).collect();
+    // Of a tracepoint (sched:sched_switch) it is no modifier.
+    let is_modifiers = modifiers.chars().all(|letter| "ukhIHGpPSDeW".contains(letter));
+    let modes = if is_modifiers && !modes.is_empty() { format!(":{modes}") } else { String::new() };
+    let unit = if unit.starts_with("cpu_") { format!(" [{unit}]") } else { String::new() };
+    modes + &unit
 }
 
 #[cfg(test)]
@@ -230,7 +264,7 @@ mod tests {
                 why: None,
                 units: [("packet".to_owned(), 100.0 * times)].into(),
             });
-            for (name, count) in [("cycles", 1000.0), ("instructions:u", 500.0)] {
+            for (name, count) in [("cycles:u", 1000.0), ("cpu/instructions/u", 500.0)] {
                 let kind = ("", Origin::Hardware);
                 let value = Value {
                     enabled_s: Some(1.0),
@@ -257,7 +291,7 @@ mod tests {
         assert_eq!(cycles.per_run.unwrap().value, 2750.0);
         assert_eq!(cycles.per_second.unwrap().value, 500.0);
         assert_eq!(wall.per_second, None);
-        assert_eq!(cycles.measured, Some(0.9));
+        assert_eq!(cycles.measured, Some(0.875));
         assert_eq!(wall.metric, "wall");
         assert_eq!(summary.units[0].per_second.unwrap().value, 50.0);
     }
@@ -266,10 +300,33 @@ mod tests {
     fn formulas_take_events_by_any_of_their_names_and_leave_out_what_was_not_counted() {
         let summary = summary(&file(), &Metrics::builtin());
         let named = |name: &str| summary.metrics.iter().find(|row| row.metric == name);
-        assert_eq!(named("CPI").unwrap().per_run.unwrap().value, 2.0);
-        assert_eq!(named("IPC").unwrap().per_run.unwrap().value, 0.5);
+        assert_eq!(named("CPI:u").unwrap().per_run.unwrap().value, 2.0);
+        assert_eq!(named("IPC:u").unwrap().per_run.unwrap().value, 0.5);
         assert!(named("BM/KI").is_none() && named("%CY").is_none());
         let loads = summary.rows.iter().find(|row| row.metric == "LLC-loads").unwrap();
         assert_eq!((loads.per_run, loads.why.as_deref()), (None, Some("no")));
+    }
+
+    #[test]
+    fn formulas_do_not_mix_what_was_counted_of_different_modes() {
+        let mut file = file();
+        for (name, count) in [("instructions:k", 250.0), ("cycles:k", 1000.0), ("cycles", 2000.0)] {
+            file.add(0, &Labels::new(), name, ("", Origin::Hardware), Ok(count));
+        }
+        let summary = summary(&file, &Metrics::builtin());
+        let cpi: Vec<(&str, f64)> = summary
+            .metrics
+            .iter()
+            .filter(|row| row.metric.starts_with("CPI"))
+            .map(|row| (&*row.metric, row.per_run.unwrap().value))
+            .collect();
+        assert_eq!(cpi, [("CPI:u", 2.0), ("CPI:k", 4.0)]);
+    }
+
+    #[test]
+    fn a_domain_is_of_modes_and_of_a_hybrids_cores() {
+        let names =
+            ["cycles", "cycles:upp", "cpu/cycles/k", "cpu_atom/cycles/u", "sched:sched_switch"];
+        assert_eq!(names.map(domain), ["", ":u", ":k", ":u [cpu_atom]", ""]);
     }
 }

@@ -18,7 +18,12 @@ pub enum Source {
     /// The program prints it: `--per-from 'request=handled ([0-9]+) requests'`.
     Output(Extract),
     /// An event's count is it: `--per-event write=syscalls:sys_enter_write`.
-    Event(String),
+    Event {
+        /// As typed.
+        typed: String,
+        /// What the events that this became are called in the run file; see [`Units::name_events`].
+        names: Vec<String>,
+    },
 }
 
 /// A unit of work.
@@ -55,9 +60,25 @@ impl Units {
     /// Events that are units, as typed.
     pub fn events(&self) -> impl Iterator<Item = &str> {
         self.list.iter().filter_map(|unit| match &unit.source {
-            Source::Event(event) => Some(&event[..]),
+            Source::Event { typed, .. } => Some(&typed[..]),
             _ => None,
         })
+    }
+
+    /// Whether some are told of a whole run only, not of a part of its time.
+    #[must_use]
+    pub fn are_of_whole_runs(&self) -> bool {
+        let is_event = |unit: &Unit| matches!(unit.source, Source::Event { .. });
+        !self.files.is_empty() || !self.list.iter().all(is_event)
+    }
+
+    /// Says under which names events that are units are counted: `named` has them by what was typed.
+    pub fn name_events(&mut self, named: impl Fn(&str) -> Vec<String>) {
+        for unit in &mut self.list {
+            if let Source::Event { typed, names } = &mut unit.source {
+                *names = named(typed);
+            }
+        }
     }
 
     /// Removes what an earlier run wrote, so that it does not count for the next one.
@@ -76,7 +97,7 @@ impl Units {
             let number = match &unit.source {
                 Source::Number(number) => Ok(*number),
                 Source::Output(extract) => extract.find(output),
-                Source::Event(event) => of_event(file, run, event),
+                Source::Event { typed, names } => of_event(file, run, (typed, names)),
             };
             match number {
                 Ok(number) if number.is_finite() && number > 0.0 => {
@@ -99,19 +120,19 @@ impl Units {
     }
 }
 
-/// The count of an event over all parts.
-fn of_event(file: &RunFile, run: usize, event: &str) -> Result<f64, String> {
+/// The count of an event over all parts, and all units that count it.
+fn of_event(file: &RunFile, run: usize, (typed, names): (&str, &[String])) -> Result<f64, String> {
     let values = file
         .series
         .iter()
-        .filter(|series| series.metric == event)
+        .filter(|series| names.contains(&series.metric))
         .flat_map(|series| series.values.iter().filter(|value| value.run == run));
     let mut sum = None;
     for value in values {
         let number = value.value.ok_or_else(|| value.why.clone().unwrap_or_default())?;
         sum = Some(sum.unwrap_or(0.0) + number);
     }
-    sum.ok_or_else(|| format!("{event} was not counted"))
+    sum.ok_or_else(|| format!("{typed} was not counted"))
 }
 
 /// Lines `NAME=NUMBER`, `NAME: NUMBER` or `NAME NUMBER`; others are passed over.
@@ -165,13 +186,17 @@ mod tests {
         let path = folder.path().join("units");
         std::fs::write(&path, "packets: 10e6\nname=none\nrows 7\n").unwrap();
         let unit = |name: &str, source| Unit { name: name.to_owned(), source };
+        let event = |typed: &str, names: &[&str]| {
+            let names = names.iter().map(|&name| name.to_owned()).collect();
+            Source::Event { typed: typed.into(), names }
+        };
         let pattern = Extract::named("request=handled ([0-9.]+) requests").unwrap();
         let units = Units {
             list: vec![
                 unit("loop", Source::Number(5.0)),
                 unit("request", Source::Output(pattern)),
-                unit("frame", Source::Event("net:netif_rx".into())),
-                unit("lost", Source::Event("dummy".into())),
+                unit("frame", event("netif_rx", &["net:netif_rx"])),
+                unit("lost", event("dummy", &[])),
             ],
             files: vec![path.clone(), folder.path().join("absent")],
         };

@@ -13,6 +13,13 @@ use crate::runs::value;
 use crate::style::{Style, wrap};
 use crate::table::{Cell, Column, Table};
 
+/// What limits the reading of counts that were printed interval by interval; empty if nothing does.
+pub fn counts_notes(file: &RunFile, metrics: &Metrics, style: &Style) -> String {
+    let notes = notes(file, &summary(file, metrics)).into_iter();
+    let lines: String = notes.map(|note| format!("\n{}\n", wrap(&note, style.width, 0))).collect();
+    style.text(&lines).into_owned()
+}
+
 /// Header, table of events, what follows from them, times, notes. `metrics` are the formulas to try.
 pub fn counts_text(file: &RunFile, metrics: &Metrics, style: &Style) -> String {
     let summary = summary(file, metrics);
@@ -64,6 +71,9 @@ fn head(file: &RunFile, summary: &Summary) -> String {
         Some(_) => "counted all the time".to_owned(),
         None => "nothing counted".to_owned(),
     };
+    if let Some(ended) = &summary.ended {
+        let _ = write!(missing, " · its end: {}", escape(ended));
+    }
     if summary.failed > 0 {
         let _ = write!(
             missing,

@@ -94,7 +94,11 @@ fn figures(file: &RunFile) -> Vec<Figure<'_>> {
     };
     let in_intervals = file.runs.iter().any(|run| run.labels.contains_key(INTERVAL));
     if !in_intervals {
-        let of_series = counts().map(|series| figure(file, series, None, &series.values));
+        let good: BTreeSet<usize> = file.counting_runs().map(|run| run.index).collect();
+        let of_series = counts().map(move |series| {
+            let values = series.values.iter().filter(|value| good.contains(&value.run));
+            figure(file, series, None, &values.collect::<Vec<_>>())
+        });
         return of_series.chain(work(file, None)).collect();
     }
     let of_run = |run: &'_ pmuscope_measure::Run| run.index;
@@ -105,7 +109,7 @@ fn figures(file: &RunFile) -> Vec<Figure<'_>> {
             let index = of_run(run);
             let of_series = counts().filter_map(move |series| {
                 let value = series.values.iter().find(|value| value.run == index)?;
-                Some(figure(file, series, time, std::slice::from_ref(value)))
+                Some(figure(file, series, time, &[value]))
             });
             of_series.chain(work(file, Some(index)))
         })
@@ -120,7 +124,10 @@ fn units(file: &RunFile) -> BTreeSet<&str> {
 /// A figure for each unit of work: how many in a run, or in one of them, and in a second.
 fn work(file: &RunFile, of: Option<usize>) -> impl Iterator<Item = Figure<'_>> {
     units(file).into_iter().map(move |name| {
-        let runs = || file.runs.iter().filter(|run| of.is_none_or(|index| run.index == index));
+        let runs = || {
+            let told = file.counting_runs().filter(move |_| of.is_none());
+            told.chain(file.runs.iter().filter(move |run| of == Some(run.index)))
+        };
         let done: Vec<f64> = runs().filter_map(|run| run.units.get(name).copied()).collect();
         let rate =
             |run: &Run| Some(run.units.get(name)? / Some(run.duration_s).filter(|s| *s > 0.0)?);
@@ -151,19 +158,21 @@ fn figure<'a>(
     file: &'a RunFile,
     series: &'a Series,
     time: Option<&'a str>,
-    values: &'a [Value],
+    values: &[&Value],
 ) -> Figure<'a> {
     let numbers: Vec<f64> = values.iter().filter_map(|value| value.value).collect();
     let value = mean(&numbers);
     let per = |name: &str| {
-        let quotient = |value: &Value| {
+        let quotient = |value: &&Value| {
             let run = file.runs.iter().find(|run| run.index == value.run)?;
             Some(value.value? / run.units.get(name).filter(|units| **units > 0.0)?)
         };
         mean(&values.iter().filter_map(quotient).collect::<Vec<f64>>())
     };
     // Not by sum(): that of nothing is -0.
-    let sum = |of: fn(&Value) -> Option<f64>| values.iter().filter_map(of).fold(0.0, |a, b| a + b);
+    let sum = |of: fn(&Value) -> Option<f64>| {
+        values.iter().filter_map(|value| of(value)).fold(0.0, |a, b| a + b)
+    };
     Figure {
         time,
         part: series.labels.values().next().map(String::as_str),

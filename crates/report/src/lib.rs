@@ -42,7 +42,7 @@ mod watch_plan;
 pub use breakpoint::{breakpoint_enable_text, breakpoint_hit_text, breakpoint_thread_text};
 pub use capture::capture_text;
 pub use compare::{COMPARE_SCHEMA, TREND_SCHEMA, compare_csv, compare_text, trend_text};
-pub use counts::counts_text;
+pub use counts::{counts_notes, counts_text};
 pub use counts_lines::{LineFormat, counts_lines, intervals_text};
 pub use diff::{DIFF_SCHEMA, DiffReport, DiffView, diff_text};
 pub use envelope::{Envelope, Tool, to_json};

@@ -27,10 +27,12 @@ pub struct ChangePoint {
     pub after: f64,
 }
 
-/// Change points of `values`, in order, each with a p-value of at most `level`.
-pub fn change_points(values: &[f64], level: f64) -> Vec<ChangePoint> {
+/// Change points of `values`, in order, each with a p-value of at most `level`. A value is known to no better than
+/// `resolution`: what looks without any spread has that of rounding, resolution²/12.
+pub fn change_points(values: &[f64], resolution: f64, level: f64) -> Vec<ChangePoint> {
     let mut found = Vec::new();
-    search(values, 0, level, &mut found);
+    let floor = resolution * resolution / 12.0;
+    search(values, 0, (level, floor), &mut found);
     found.sort_by_key(|&(at, _)| at);
     let ends: Vec<usize> = std::iter::once(0)
         .chain(found.iter().map(|&(at, _)| at))
@@ -43,15 +45,15 @@ pub fn change_points(values: &[f64], level: f64) -> Vec<ChangePoint> {
     found.iter().enumerate().filter_map(point).collect()
 }
 
-fn search(values: &[f64], from: usize, level: f64, found: &mut Vec<(usize, f64)>) {
-    let Some((at, p)) = best_split(values).filter(|&(_, p)| p <= level) else { return };
+fn search(values: &[f64], from: usize, (level, floor): (f64, f64), found: &mut Vec<(usize, f64)>) {
+    let Some((at, p)) = best_split(values, floor).filter(|&(_, p)| p <= level) else { return };
     found.push((from + at, p));
-    search(&values[..at], from, level, found);
-    search(&values[at..], from + at, level, found);
+    search(&values[..at], from, (level, floor), found);
+    search(&values[at..], from + at, (level, floor), found);
 }
 
 /// The split with the largest difference beside the spread, and its p-value.
-fn best_split(values: &[f64]) -> Option<(usize, f64)> {
+fn best_split(values: &[f64], floor: f64) -> Option<(usize, f64)> {
     let n = values.len();
     if n < MIN_VALUES || !values.iter().all(|value| value.is_finite()) {
         return None;
@@ -63,7 +65,7 @@ fn best_split(values: &[f64]) -> Option<(usize, f64)> {
         let squares = |part: &[f64], centre: f64| -> f64 {
             part.iter().map(|value| (value - centre).powi(2)).sum()
         };
-        let variance = (squares(before, x) + squares(after, y)) / freedom;
+        let variance = ((squares(before, x) + squares(after, y)) / freedom).max(floor);
         let error = (variance * (1.0 / at as f64 + 1.0 / (n - at) as f64)).sqrt();
         // Without any spread a difference is as sure as it can be.
         Some(if x == y { 0.0 } else { ((y - x) / error).abs() })
@@ -80,21 +82,31 @@ mod tests {
     #[test]
     fn a_step_is_found_where_it_is() {
         let steady = [10.0, 10.1, 9.9, 10.0, 10.05, 9.95, 10.0, 10.1];
-        assert_eq!(change_points(&steady, 0.01), []);
+        assert_eq!(change_points(&steady, 0.0, 0.01), []);
         let stepped: Vec<f64> =
             steady.iter().enumerate().map(|(i, v)| if i < 5 { *v } else { v + 3.0 }).collect();
-        let found = change_points(&stepped, 0.01);
+        let found = change_points(&stepped, 0.0, 0.01);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].at, 5);
         assert!((found[0].before - 10.01).abs() < 1e-9 && found[0].after > 12.9);
-        assert_eq!(change_points(&stepped[..3], 0.01), []);
+        assert_eq!(change_points(&stepped[..3], 0.0, 0.01), []);
+    }
+
+    #[test]
+    fn a_step_of_less_than_values_are_known_to_is_none() {
+        let counts = [100.0, 100.0, 100.0, 101.0];
+        assert_eq!(change_points(&counts, 0.0, 0.01).len(), 1, "as sure as it can be");
+        assert_eq!(change_points(&counts, 1.0, 0.01), []);
+        let far = [100.0, 100.0, 100.0, 100.0, 200.0, 200.0, 200.0, 200.0];
+        assert_eq!(change_points(&far, 1.0, 0.01).len(), 1);
     }
 
     #[test]
     fn several_steps_are_found_in_order() {
         let level = |i: usize| [10.0, 20.0, 5.0][i / 8] + 0.1 * ((i * 7 % 5) as f64);
         let values: Vec<f64> = (0..24).map(level).collect();
-        let at: Vec<usize> = change_points(&values, 0.01).iter().map(|point| point.at).collect();
+        let at: Vec<usize> =
+            change_points(&values, 0.0, 0.01).iter().map(|point| point.at).collect();
         assert_eq!(at, [8, 16]);
     }
 
@@ -106,7 +118,7 @@ mod tests {
         for _ in 0..SERIES {
             let values: Vec<f64> =
                 (0..20).map(|_| (0..12).map(|_| rng.f64()).sum::<f64>()).collect();
-            false_alarms += usize::from(!change_points(&values, 0.01).is_empty());
+            false_alarms += usize::from(!change_points(&values, 0.0, 0.01).is_empty());
         }
         assert!(false_alarms <= SERIES / 100 + 14, "{false_alarms}"); // three standard deviations
     }

@@ -9,21 +9,22 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::Context as _;
 use pmuscope_counters::Host;
 use pmuscope_counters::spawn::Status;
+use pmuscope_events::Event;
 use pmuscope_events::metrics::Metrics;
 use pmuscope_machine::Machine;
 use pmuscope_measure::counting::{
-    Aggregation, Counted, Counter, Ended, Moment, Options, Recorded, Signal, Target,
+    Aggregation, Counted, Counter, Ended, Moment, Options, Recorded, Refusal, Signal, Target,
 };
 use pmuscope_measure::units::Units;
 use pmuscope_measure::{Extract, Labels, Program, RunFile, save};
 use pmuscope_report::{
-    LineFormat, Style, Tool, counts_lines, counts_text, intervals_text, to_json,
+    LineFormat, Style, Tool, counts_lines, counts_notes, counts_text, intervals_text, to_json,
 };
 
 use super::bench::runs::{Look, begin, tell_concerns};
 use super::counting::{
     Absent, Asked, TargetArgs, UnitArgs, UserMode, add_absent, add_work, by_default, describe,
-    refused,
+    name_units, refused,
 };
 use super::doctor;
 use super::event_lists::{EventListArgs, catalog};
@@ -151,9 +152,11 @@ impl Parts {
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let machine = Machine::host();
-    let (units, figures) = args.units.units()?;
+    let (mut units, figures) = args.units.units()?;
     let metrics = chosen_metrics(&args.metrics)?;
     let (options, absent, aggregation) = args.options(&units, !figures.is_empty(), &machine)?;
+    let events: Vec<&Event> = options.groups.iter().flat_map(|group| &group.events).collect();
+    name_units(&mut units, &events);
     let counter = Counter::new(&Host, &machine, &options)
         .map_err(|error| refused(&error, !options.command.is_empty()))?;
     // A single look at a program should not wait for one at the machine.
@@ -187,6 +190,14 @@ impl Args {
         let aggregation = self.parts.aggregation(&target).map_err(bad)?;
         if self.repeat == 0 || self.interval_print == Some(0) {
             return Err(bad("-r 0, -I 0: at least one run, and a millisecond".into()));
+        }
+        let of_whole_run = figures || units.are_of_whole_runs();
+        if self.interval_print.is_some() && of_whole_run {
+            return Err(bad(
+                "-I: --per, --per-from, --per-file and --metric-from tell the work of a whole run, not of its \
+                 intervals. Try --per-event, or without -I"
+                    .into(),
+            ));
         }
         let Asked { groups, absent } = asked(self, units.events(), &target, machine)?;
         let milliseconds = |ms: Option<u64>| ms.map(Duration::from_millis);
@@ -232,7 +243,7 @@ impl Stat<'_> {
         let stop = stop_pipe().context("cannot listen for signals")?;
         let signal = Signal(stop.as_fd());
         let clock = Instant::now();
-        let mut last = None;
+        let (mut last, mut done) = (None, 0);
         for order in 0..self.args.repeat {
             if signal.is_given() {
                 break;
@@ -243,18 +254,20 @@ impl Stat<'_> {
                 save(file, path)?;
             }
             let over = now.ended == Ended::Interrupted;
+            done += usize::from(!over);
             last = Some(now);
             if over {
                 break;
             }
         }
         let Some(last) = last else { return Ok(Exit::Incomplete) };
-        let interrupted = last.ended == Ended::Interrupted;
+        let is_command = !self.options.command.is_empty();
+        // What runs without us is watched until somebody says so.
+        let fewer = done < self.args.repeat && (is_command || self.args.repeat > 1);
         // Of our own choice nobody asked for what the machine does not have.
         let refused = (last.refused || !self.absent.is_empty()) && !self.args.event.is_empty();
-        let fewer = interrupted && file.runs.len() < self.args.repeat;
         let exit = exit(last.status, refused || fewer || !file.notices.is_empty());
-        if interrupted && !self.options.command.is_empty() {
+        if fewer && is_command {
             file.why = Some("interrupted".to_owned());
         } else {
             file.finish(exit.status());
@@ -278,8 +291,8 @@ impl Stat<'_> {
             arm: Labels::new(),
             aggregation: self.aggregation,
         };
-        let mut live = |before: Option<&Moment>, now: &Moment| {
-            lines.show_interval(&self.counter, &recorded, (before, now));
+        let mut live = |moments: (Option<&Moment>, &Moment), refused: &[Refusal]| {
+            lines.show_interval((&self.counter, &recorded), moments, (refused, &self.absent));
         };
         let (counted, refusals) = self
             .counter
@@ -379,9 +392,9 @@ impl<'a> Lines<'a> {
 
     fn show_interval(
         &mut self,
-        counter: &Counter<'_>,
-        recorded: &Recorded,
+        (counter, recorded): (&Counter<'_>, &Recorded),
         moments: (Option<&Moment>, &Moment),
+        (refused, absent): (&[Refusal], &Absent),
     ) {
         if !self.is_live() {
             return;
@@ -390,7 +403,8 @@ impl<'a> Lines<'a> {
         let tool = Program { name: name.to_owned(), version: version.to_owned() };
         let now = SystemTime::now();
         let mut file = RunFile::new(tool, Vec::new(), now);
-        recorded.add_interval(&mut file, counter, &Counted::begun(now), moments, &[]);
+        recorded.add_interval(&mut file, counter, &Counted::begun(now), moments, refused);
+        add_absent(&mut file, 0, absent);
         let text = match self.format() {
             Some(format) => counts_lines(&file, &format),
             None => intervals_text(&file, !self.begun),
@@ -423,6 +437,8 @@ impl<'a> Lines<'a> {
         };
         let text = match (&self.args.json, self.format()) {
             (Some(None), _) => to_json(file)?,
+            // Lines were printed as they came; what they lack has its reasons below them.
+            (_, None) if self.is_live() => counts_notes(file, self.metrics, &style),
             _ if self.is_live() => String::new(),
             (_, Some(format)) => counts_lines(file, &format),
             _ => counts_text(file, self.metrics, &style),

@@ -18,7 +18,9 @@ use pmuscope_measure::{Concern, Labels, Origin, Plan, RunFile, load};
 use pmuscope_report::{number, sweep_text};
 
 use super::bench::runs::{Look, Output, begin, tell_concerns};
-use super::counting::{Absent, Asked, Progress, UnitArgs, UserMode, describe, refused, select};
+use super::counting::{
+    Absent, Asked, Progress, UnitArgs, UserMode, describe, name_units, refused, select,
+};
 use super::doctor;
 use super::event_lists::{EventListArgs, catalog};
 use crate::exit::{Exit, failure};
@@ -100,7 +102,7 @@ pub(crate) struct Args {
     #[arg(
         trailing_var_arg = true,
         value_name = "CMD",
-        conflicts_with_all = ["all_cpus", "pid"]
+        conflicts_with_all = ["all_cpus", "pid", "slice"]
     )]
     command: Vec<OsString>,
 }
@@ -132,7 +134,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     if args.repeat == 0 || args.slice.is_some_and(|s| !s.is_finite() || s <= 0.0) {
         return Err(bad("-r 0, --slice 0: at least one run, and more than no time"));
     }
-    let (units, figures) = args.units.units()?;
+    let (mut units, figures) = args.units.units()?;
     let catalog = catalog(&machine, &EventListArgs::default())?;
     let fitted = match args.topdown {
         Some(_) => Some(fit_topdown(&machine, &catalog)?),
@@ -145,6 +147,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
             eprintln!("pmuscope: {}", user.notice());
         }
     }
+    name_units(&mut units, &references.iter().collect::<Vec<_>>());
     let events: Vec<Event> = asked.groups.into_iter().flat_map(|group| group.events).collect();
     let planned = match &fitted {
         Some(fitted) => topdown::level_1(&Host, &target, fitted, &references),

@@ -136,6 +136,15 @@ fn the_whole_machine_is_refused_with_what_to_type() {
     }
 }
 
+/// What is counted in user mode has another name than what was typed.
+#[test]
+fn an_event_is_a_unit_of_work_in_user_mode_too() {
+    skip_unless!(need_paranoid_2());
+    let nobody = Nobody::new(10);
+    let work = ["stat", "--per-event", "fault=page-faults", "-e", "page-faults", "--", "true"];
+    nobody.pmuscope(&work).exits(0).prints("page-faults:u").prints("/fault");
+}
+
 #[test]
 fn processes_of_others_are_refused() {
     skip_unless!(need_root());

@@ -4,9 +4,10 @@ use std::fs;
 use std::process::Command;
 
 use pmuscope_machine::{Machine, OwnCgroup};
+use rustix::process::Signal;
 
 use crate::cgroups::need_cgroups;
-use crate::harness::{Outcome, Scratch, Started, need_perf, need_root, skip_unless};
+use crate::harness::{Outcome, Scratch, Started, need_perf, need_program, need_root, skip_unless};
 
 /// The fields of `-x` of an event.
 fn fields(text: &str, event: &str) -> Vec<String> {
@@ -262,4 +263,95 @@ fn members_of_a_cgroup_are_counted_and_others_are_not() {
     cgroup.add(inside.pid()).unwrap();
     let counted = for_a_moment(&["-G", path]);
     assert!(counted > 30.0, "{counted}");
+}
+
+#[test]
+fn what_is_watched_until_ctrl_c_has_its_figures() {
+    let (scratch, busy) = (Scratch::new(), busy());
+    let pid = busy.pid().to_string();
+    let watching = scratch.start(["stat", "-e", "page-faults", "--html", "a.html", "-p", &pid]);
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    watching.signal(Signal::INT);
+    let outcome = watching.ends();
+    outcome.exits(0).prints("1 run");
+    let line = outcome.out().lines().find(|line| line.contains("page-faults")).unwrap();
+    let faults: f64 = line.split_whitespace().nth(1).unwrap().replace(',', "").parse().unwrap();
+    assert!(faults > 30.0, "{}", outcome.out());
+}
+
+#[test]
+fn the_only_run_is_told_however_it_ended() {
+    let scratch = Scratch::new();
+    let command = ["sh".to_owned(), "-c".into(), "exit 3".into()];
+    let outcome = stat(&scratch, &["-e", "page-faults"], &command);
+    outcome.exits(3).prints("1 run,").prints("its end: status 3");
+    assert!(
+        count(stat(&scratch, &["-e", "page-faults", "-x;"], &command).out(), "page-faults") > 9.0
+    );
+    // Of several, those that failed are left out, in lines too.
+    let script = "[ -e there ] && exit 3; touch there; exec cat /proc/self/maps >/dev/null";
+    let command = ["sh".to_owned(), "-c".into(), script.into()];
+    let lines =
+        stat(&scratch, &["-r", "3", "-e", "page-faults", "-x;", "--json", "a.json"], &command);
+    let text = fs::read_to_string(scratch.path("a.json")).unwrap();
+    let file: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let first = file["series"][0]["values"][0]["value"].as_f64().unwrap();
+    assert_eq!(count(lines.out(), "page-faults"), first, "{}", lines.out());
+}
+
+#[test]
+fn intervals_end_with_what_is_left_and_with_reasons() {
+    let scratch = Scratch::new();
+    if pmuscope_machine::Machine::host().pmus().unwrap().iter().any(|pmu| pmu.is_core()) {
+        return eprintln!("skipped: this machine has a PMU");
+    }
+    let flags = ["-I", "60000", "-e", "page-faults,cycles", "-x;"];
+    let outcome = stat(&scratch, &flags[..4], &["true".to_owned()]);
+    outcome.prints("page-faults").prints("Not counted: cycles.");
+    let lines = stat(&scratch, &flags, &["true".to_owned()]);
+    assert!(fields(lines.out(), "page-faults")[1].parse::<f64>().unwrap() > 9.0, "{}", lines.out());
+    assert_eq!(fields(lines.out(), "cycles")[1], "<not supported>");
+    let work = ["-I", "100", "--per", "packet=10"];
+    stat(&scratch, &work, &["true".to_owned()]).exits(2).complains("Try --per-event");
+}
+
+#[test]
+fn a_program_that_ends_before_counting_begins_is_told() {
+    let scratch = Scratch::new();
+    let outcome = stat(&scratch, &["-D", "60000", "-e", "page-faults"], &["true".to_owned()]);
+    outcome.exits(125).complains("it ended before counting began").complains("(-D)");
+}
+
+#[test]
+fn what_a_command_does_after_its_time_is_not_counted() {
+    let scratch = Scratch::new();
+    let script = "trap 'i=0; while [ $i -lt 300 ]; do /bin/true; i=$((i+1)); done; exit' TERM; \
+                  while :; do sleep 0.05; done";
+    let command = ["sh".to_owned(), "-c".into(), script.into()];
+    let flags = ["-e", "page-faults", "--timeout", "300", "-x;"];
+    let outcome = stat(&scratch, &flags, &command);
+    // 300 programs would have 9,000 and more.
+    assert!(count(outcome.out(), "page-faults") < 4000.0, "{}", outcome.out());
+}
+
+#[test]
+fn a_thread_ends_before_its_process() {
+    skip_unless!(need_program("python3", "--version"));
+    let scratch = Scratch::new();
+    let script = "import threading, time; t = threading.Thread(target=time.sleep, args=(1.5,)); t.start(); \
+                  print(t.native_id, flush=True); time.sleep(60)";
+    let mut program = Command::new("python3")
+        .args(["-c", script])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut out = std::io::BufReader::new(program.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut out, &mut line).unwrap();
+    let began = std::time::Instant::now();
+    let outcome = scratch.pmuscope(["stat", "-e", "page-faults", "-t", line.trim()]);
+    program.kill().unwrap();
+    program.wait().unwrap();
+    outcome.exits(0);
+    assert!(began.elapsed().as_secs() < 30, "it waited for the process");
 }

@@ -61,8 +61,8 @@ fn units_and_terms() {
     event 'cpi/event=1/', character 1, 'cpi': this machine has no unit of this name or number. Did you mean cpu? It has: breakpoint, msr, software, tracepoint, cpu, uncore_imc_0, uncore_imc_1, uncore_imc_free_running_0, power
     event 'cpu/evnt=0x3c/u', character 5, 'evnt': cpu has no such term or event. Did you mean event? Its terms: cmask, edge, event, frontend, inv, ldlat, offcore_rsp, umask
     event 'cpu/zzz/', character 5, 'zzz': cpu has no such term or event. Its terms: cmask, edge, event, frontend, inv, ldlat, offcore_rsp, umask
-    event 'cycles/umask=1/', character 8, 'umask': this is no term of an event that is called by name. Its terms: name, period, freq, time, call-graph, stack-size, max-stack, branch_type, inherit, no-inherit, percore, alt-period, alt-period-jitter. Fields of a unit need the unit: cpu/event=0x3c,umask=0/
-    event 'cycles/perod=1/', character 8, 'perod': this is no term of an event that is called by name. Did you mean period? Its terms: name, period, freq, time, call-graph, stack-size, max-stack, branch_type, inherit, no-inherit, percore, alt-period, alt-period-jitter. Fields of a unit need the unit: cpu/event=0x3c,umask=0/
+    event 'cycles/umask=1/', character 8, 'umask': this is no term of an event that is called by name. Its terms: name, period, freq, time, call-graph, stack-size, max-stack, branch_type, inherit, no-inherit, alt-period, alt-period-jitter. Fields of a unit need the unit: cpu/event=0x3c,umask=0/
+    event 'cycles/perod=1/', character 8, 'perod': this is no term of an event that is called by name. Did you mean period? Its terms: name, period, freq, time, call-graph, stack-size, max-stack, branch_type, inherit, no-inherit, alt-period, alt-period-jitter. Fields of a unit need the unit: cpu/event=0x3c,umask=0/
     event 'cpu/event=0x100/', character 11, '0x100': event takes at most 0xff (8-bit field)
     event 'cpu/inv=2/', character 9, '2': inv takes at most 0x1 (1-bit field)
     event 'cpu/event=abc/', character 11, 'abc': the value must be a number below 2^64 (123 or 0x7b)
@@ -152,7 +152,7 @@ fn breakpoints() {
     event 'mem:0x10/9', character 10, '9': a breakpoint watches 1 to 8 bytes (x86: 1, 2, 4 or 8)
     event 'mem:0x10/0:w', character 10, '0': a breakpoint watches 1 to 8 bytes (x86: 1, 2, 4 or 8)
     event 'mem:0x10:z', character 10, 'z': 'z' is no modifier. Modifiers: u user, k kernel, h hypervisor, I not idle, H host, G guests, p to ppp precise, P as precise as possible, S sample the leader only, D pinned, e exclusive, W weak group
-    event 'mem:0x10/4:rw/umask=1/', character 15, 'umask': this is no term of an event that is called by name. Its terms: name, period, freq, time, call-graph, stack-size, max-stack, branch_type, inherit, no-inherit, percore, alt-period, alt-period-jitter. Fields of a unit need the unit: cpu/event=0x3c,umask=0/
+    event 'mem:0x10/4:rw/umask=1/', character 15, 'umask': this is no term of an event that is called by name. Its terms: name, period, freq, time, call-graph, stack-size, max-stack, branch_type, inherit, no-inherit, alt-period, alt-period-jitter. Fields of a unit need the unit: cpu/event=0x3c,umask=0/
     "#);
 }
 

@@ -145,13 +145,13 @@ fn the_command_line_of_the_strobing_patches() {
 
 #[test]
 fn terms_for_any_event() {
-    let text = "cycles/freq=99,call-graph=dwarf,stack-size=4096,max-stack=10,time=0,no-inherit,percore,\
+    let text = "cycles/freq=99,call-graph=dwarf,stack-size=4096,max-stack=10,time=0,no-inherit,\
                 branch_type=any+u/";
     let found = event(text, &intel());
     assert_eq!(found.sampling, Some(Sampling::Frequency(99)));
     assert_eq!(found.call_graph, Some(CallGraph::Dwarf));
     assert_eq!((found.stack_size, found.max_stack), (Some(4096), Some(10)));
-    assert_eq!((found.time, found.inherit, found.percore), (Some(false), Some(false), true));
+    assert_eq!((found.time, found.inherit), (Some(false), Some(false)));
     assert_eq!(found.branch_type, Some(BranchSampleType::ANY | BranchSampleType::USER));
     for (text, graph) in
         [("fp", CallGraph::FramePointer), ("no", CallGraph::None), ("lbr", CallGraph::Lbr)]

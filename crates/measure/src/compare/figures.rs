@@ -1,18 +1,20 @@
 //! Figures of several files by run, per unit of work where runs have units.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use pmuscope_stats::TwoSamples;
 
-use super::head::counts;
-use crate::run_file::{Labels, Origin, Run, RunFile, Series, metric};
+use crate::counting::INTERVAL;
+use crate::run_file::{Labels, Origin, Run, RunFile, Series, Value, metric};
 
 /// The label of runs of a sweep that says which events were counted: it does not tell figures apart.
 const GROUP: &str = "group";
 /// What a run took as a whole, where a file has no clock's figure.
 const DURATION: &str = "duration";
-/// Units that add up over the work done.
-const ADDS_UP: [&str; 9] = ["s", "ms", "us", "µs", "ns", "msec", "J", "B", "bytes"];
+/// Units that add up over the work done; the kernel's PMUs say Joules and MiB.
+const ADDS_UP: [&str; 13] =
+    ["s", "ms", "us", "µs", "ns", "msec", "J", "Joules", "B", "bytes", "KiB", "MiB", "GiB"];
 
 /// One figure in all files.
 #[derive(Debug, Clone)]
@@ -48,8 +50,9 @@ pub(super) fn figures(files: &[(String, RunFile)], per: &[Option<String>]) -> Ve
     let mut figures: Vec<Figure> = Vec::new();
     let mut known: BTreeMap<(String, String, Labels, Option<String>), usize> = BTreeMap::new();
     for (column, (_, file)) in files.iter().enumerate() {
+        let file = &whole_runs(file);
         let runs: BTreeMap<usize, &Run> =
-            file.runs.iter().filter(|run| counts(run)).map(|run| (run.index, run)).collect();
+            file.counting_runs().map(|run| (run.index, run)).collect();
         for series in file.series.iter().chain(&durations(file)) {
             for per in bases(series, per) {
                 let mut labels = series.labels.clone();
@@ -71,6 +74,56 @@ pub(super) fn figures(files: &[(String, RunFile)], per: &[Option<String>]) -> Ve
     }
     figures.sort_by_key(|figure| place(&figure.metric));
     figures
+}
+
+/// The file with its intervals put together to the runs that they are of: slices of one run are no runs of their own,
+/// and depend on each other.
+fn whole_runs(file: &RunFile) -> Cow<'_, RunFile> {
+    if !file.runs.iter().any(|run| run.labels.contains_key(INTERVAL)) {
+        return Cow::Borrowed(file);
+    }
+    let mut whole = file.clone();
+    // The first part of each run stands for all of it.
+    let mut first_of: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut runs: Vec<Run> = Vec::new();
+    for run in &file.runs {
+        let first = *first_of.entry(run.order).or_insert(run.index);
+        match runs.iter_mut().find(|known| known.index == first) {
+            Some(known) => {
+                known.duration_s += run.duration_s;
+                for (name, number) in &run.units {
+                    *known.units.entry(name.clone()).or_insert(0.0) += number;
+                }
+            }
+            None => runs.push(run.clone()),
+        }
+    }
+    for run in &mut runs {
+        run.labels.remove(INTERVAL);
+    }
+    let order_of =
+        |index: usize| file.runs.iter().find(|run| run.index == index).map(|run| run.order);
+    for series in &mut whole.series {
+        let adds_up = is_extensive(series);
+        let mut values: Vec<Value> = Vec::new();
+        for mut value in std::mem::take(&mut series.values) {
+            value.run = order_of(value.run)
+                .and_then(|order| first_of.get(&order))
+                .copied()
+                .unwrap_or(value.run);
+            match values.iter_mut().find(|known| known.run == value.run) {
+                Some(known) if adds_up => known.join(value),
+                Some(known) => {
+                    let why = "it is of intervals, and does not add up over them".to_owned();
+                    *known = Value::new(known.run, Err(why));
+                }
+                None => values.push(value),
+            }
+        }
+        series.values = values;
+    }
+    whole.runs = runs;
+    Cow::Owned(whole)
 }
 
 /// Cycles and instructions first, all else as the files have it.

@@ -27,8 +27,11 @@ pub struct Head {
     pub units: BTreeMap<String, f64>,
     /// Runs in the file.
     pub runs: usize,
-    /// Runs that did not end with status 0; `pmuscope compare` leaves them out.
+    /// Runs that failed or were broken off and are left out.
     pub failed: usize,
+    /// How the only run ended, if not as it should have: it is not left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended: Option<String>,
     /// Whether the program that wrote it came to its end.
     pub finished: bool,
 }
@@ -47,20 +50,16 @@ impl Head {
             parameters: file.parameters.clone(),
             units: units(file),
             runs: file.runs.len(),
-            failed: file.runs.iter().filter(|run| !counts(run)).count(),
+            failed: file.runs.len() - file.counting_runs().count(),
+            ended: file.ended(),
             finished: file.status.is_some(),
         }
     }
 }
 
-/// Whether a run did what it was to do. One that was watched, not started, has no status.
-pub(super) fn counts(run: &Run) -> bool {
-    run.exit == Some(0) || (run.exit.is_none() && run.why.is_none())
-}
-
 /// Units that every run that counts has, with their means.
 fn units(file: &RunFile) -> BTreeMap<String, f64> {
-    let runs: Vec<&Run> = file.runs.iter().filter(|run| counts(run)).collect();
+    let runs: Vec<&Run> = file.counting_runs().collect();
     let names: BTreeSet<&String> = runs.iter().flat_map(|run| run.units.keys()).collect();
     let mean = |name: &String| -> Option<f64> {
         let of = |run: &&Run| run.units.get(name).copied().filter(|n| *n > 0.0 && n.is_finite());

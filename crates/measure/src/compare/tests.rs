@@ -266,3 +266,56 @@ fn a_level_that_changed_is_marked_where_it_did() {
     assert_eq!(got.rows[1].shifts, []);
     assert_eq!(got.rows[1].points.len(), 14);
 }
+
+#[test]
+fn slices_of_a_run_are_that_run_and_not_runs_of_their_own() {
+    let build = |level: f64, name: &str| {
+        let (name, mut file) =
+            Builder::new(6, 1).event("cycles", 0, &around(level, 0.1)).done(name);
+        for run in &mut file.runs {
+            // Two runs of three slices.
+            run.labels.insert(crate::counting::INTERVAL.to_owned(), run.index.to_string());
+            run.order /= 3;
+            run.units.clear();
+        }
+        (name, file)
+    };
+    let files = [build(100.0, "a"), build(130.0, "b")];
+    let comparison = compare(&files, &Options::default()).unwrap();
+    let cycles = row(&comparison, "cycles");
+    let mean = cycles.columns[0].as_ref().unwrap().mean.unwrap();
+    let sum: f64 = around(100.0, 0.1).iter().map(|value| 10.0 * value).sum();
+    assert_eq!(mean.n, 2);
+    assert!((mean.value - sum / 2.0).abs() < 1e-9, "{mean:?}");
+}
+
+#[test]
+fn energy_and_traffic_are_of_the_work() {
+    let build = |work: f64, name: &str| {
+        let (name, mut file) = Builder::new(3, 1).done(name);
+        for run in 0..3 {
+            let done = 1.0 + run as f64;
+            file.runs[run].units = BTreeMap::from([("packet".to_owned(), work * done)]);
+            for (event, unit) in [("energy", "Joules"), ("read", "MiB")] {
+                let kind = (unit, Origin::Hardware);
+                file.add(run, &Labels::new(), event, kind, Ok(2.0 * work * done));
+            }
+        }
+        (name, file)
+    };
+    let comparison = compare(&[build(10.0, "a"), build(1000.0, "b")], &Options::default()).unwrap();
+    for event in ["energy", "read"] {
+        let of = |column: usize| row(&comparison, event).columns[column].as_ref().unwrap().mean;
+        assert_eq!((of(0).unwrap().value, of(1).unwrap().value), (2.0, 2.0), "{event}");
+    }
+}
+
+#[test]
+fn the_only_run_counts_however_it_ended() {
+    let (name, mut file) = Builder::new(1, 1).event("cycles", 0, &[7.0]).done("a");
+    file.runs[0].exit = Some(3);
+    let comparison = compare(&[(name, file)], &Options::default()).unwrap();
+    assert_eq!(row(&comparison, "cycles").columns[0].as_ref().unwrap().mean.unwrap().value, 7.0);
+    assert_eq!(comparison.files[0].ended.as_deref(), Some("status 3"));
+    assert_eq!(comparison.files[0].failed, 0);
+}

@@ -3,7 +3,7 @@
 use pmuscope_stats::{LEVEL, change_points, mean_interval};
 use serde::Serialize;
 
-use super::figures::figures;
+use super::figures::{Figure, figures};
 use super::{CompareError, Head, Options, bases};
 use crate::estimate::Estimated;
 use crate::run_file::{Labels, Origin, RunFile};
@@ -80,7 +80,7 @@ pub fn trend(files: &[(String, RunFile)], options: &Options) -> Result<Trend, Co
                 unit: figure.unit.clone(),
                 per: figure.per.clone(),
                 origin: figure.columns.iter().flatten().map(|column| column.origin).next(),
-                shifts: shifts(&points, options.alpha, tests),
+                shifts: shifts(&points, resolution(figure), options.alpha, tests),
                 points,
             }
         })
@@ -88,15 +88,27 @@ pub fn trend(files: &[(String, RunFile)], options: &Options) -> Result<Trend, Co
     Ok(Trend { files: heads, per, alpha: options.alpha, rows })
 }
 
+/// What no mean is known better than, relative to it: numbers that a file was written and read with.
+const ROUNDING: f64 = 1e-9;
+
+/// The coarsest step that a file's counts have.
+fn resolution(figure: &Figure) -> f64 {
+    figure.columns.iter().flatten().map(|column| column.resolution).fold(0.0, f64::max)
+}
+
 /// On logarithms where all values are positive: what a machine does to times, it does in proportion.
-fn shifts(points: &[Option<Estimated>], alpha: f64, tests: f64) -> Vec<Shift> {
+fn shifts(points: &[Option<Estimated>], resolution: f64, alpha: f64, tests: f64) -> Vec<Shift> {
     let present: Vec<(usize, f64)> =
         points.iter().enumerate().filter_map(|(i, p)| Some((i, (*p)?.value))).collect();
     let positive = present.iter().all(|&(_, value)| value > 0.0);
     let values: Vec<f64> =
         present.iter().map(|&(_, value)| if positive { value.ln() } else { value }).collect();
     let back = |value: f64| if positive { value.exp() } else { value };
-    change_points(&values, alpha / tests)
+    let largest = present.iter().map(|&(_, value)| value.abs()).fold(0.0, f64::max);
+    let smallest = present.iter().map(|&(_, value)| value.abs()).fold(f64::INFINITY, f64::min);
+    let step = resolution.max(ROUNDING * largest);
+    let step = if positive { step / smallest } else { step };
+    change_points(&values, step, alpha / tests)
         .into_iter()
         .map(|point| Shift {
             at: present[point.at].0,

@@ -157,4 +157,14 @@ impl Counted {
             notice: None,
         }
     }
+
+    /// What is left after the last full interval, if anything can have happened in it; all where there was none.
+    pub(crate) fn rest(&self) -> Option<Moment> {
+        let is_one =
+            self.moments.last().is_none_or(|last| self.duration_s - last.at_s > LEAST_REST);
+        is_one.then(|| Moment { at_s: self.duration_s, readings: self.last.clone() })
+    }
 }
+
+/// Seconds after the last full interval that are one of their own.
+const LEAST_REST: f64 = 1e-3;

@@ -1,7 +1,10 @@
 //! From groups of events to open descriptors.
 
 use pmuscope_abi::{AttrFlags, ReadFormat};
-use pmuscope_counters::{CountersError, CountingSet, EventRequest, Kernel, Reading, Scope, Value};
+use pmuscope_counters::{
+    CountersError, CountingSet, EventRequest, Kernel, Reading, ResourceNeed, Scope, Value,
+    raise_open_files,
+};
 use pmuscope_events::{Event, Group};
 use pmuscope_machine::{Machine, Topology};
 
@@ -23,7 +26,12 @@ pub(super) struct Opened {
     sets: Vec<Part>,
     /// Events that cannot be opened, in their order.
     pub(super) refused: Vec<Refusal>,
+    /// What was done otherwise than asked for.
+    pub(super) notice: Option<&'static str>,
 }
+
+/// Groups of events that do not count on the same CPUs.
+const SPLIT: &str = "events that do not count on the same CPUs cannot be one group: they were counted by themselves";
 
 /// A group, or what of a weak one is opened by itself.
 #[derive(Debug)]
@@ -48,7 +56,10 @@ impl Opening<'_> {
     /// # Errors
     /// What is not of one event: no descriptors left, all threads gone.
     pub(super) fn open(&self, events: &[Counting]) -> Result<Opened, MeasureError> {
-        let mut opened = Opened { sets: Vec::new(), refused: Vec::new() };
+        let each = events.iter().map(|one| self.scope.descriptors(one.event.cpus.as_ref()));
+        let need = ResourceNeed::new(events.len() as u64, self.scope.descriptors(None));
+        raise_open_files(need.opened(each.sum()))?;
+        let mut opened = Opened { sets: Vec::new(), refused: Vec::new(), notice: None };
         for (index, group) in self.options.groups.iter().enumerate() {
             let members: Vec<usize> =
                 (0..events.len()).filter(|&event| events[event].group == index).collect();
@@ -69,20 +80,34 @@ impl Opening<'_> {
             opened.refused.extend(refusals);
             return Ok(());
         }
+        if group.events.iter().any(|event| event.cpus != group.events[0].cpus) {
+            opened.notice = Some(SPLIT);
+            return self.open_apart(group, members, opened);
+        }
         match self.open_together(&group.events) {
             Ok(set) => opened.sets.push(Part { set, events: members.to_vec() }),
             Err(error) if !is_of_one_event(&error) => return Err(error.into()),
             Err(_) if group.weak && members.len() > 1 => {
-                for (event, &index) in group.events.iter().zip(members) {
-                    let alone = Group { events: vec![event.clone()], ..group.clone() };
-                    self.open_group(&alone, &[index], opened)?;
-                }
+                self.open_apart(group, members, opened)?;
             }
             Err(error) => {
                 let why = error.to_string();
                 let refusals = members.iter().map(|&event| Refusal { event, why: why.clone() });
                 opened.refused.extend(refusals);
             }
+        }
+        Ok(())
+    }
+
+    fn open_apart(
+        &self,
+        group: &Group,
+        members: &[usize],
+        opened: &mut Opened,
+    ) -> Result<(), MeasureError> {
+        for (event, &index) in group.events.iter().zip(members) {
+            let alone = Group { events: vec![event.clone()], ..group.clone() };
+            self.open_group(&alone, &[index], opened)?;
         }
         Ok(())
     }

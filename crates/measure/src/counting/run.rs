@@ -9,6 +9,7 @@ use pmuscope_counters::spawn::{HeldChild, Status};
 use pmuscope_machine::child::{Usage, usage_of_children};
 use pmuscope_machine::{Machine, Topology};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal as UnixSignal, pidfd_open};
 
 use super::open::{Opened, Opening, Refusal};
@@ -25,8 +26,9 @@ const LISTS: usize = 100;
 const MISSED_THREADS: &str = "the observed processes started threads faster than events could be \
     opened for them: threads that were born in that moment may be missing";
 
-/// Is told of each interval: the moment before, if there was one, and the one at its end.
-pub type Seen<'s> = &'s mut dyn FnMut(Option<&Moment>, &Moment);
+/// Is told of each interval: the moment before, if there was one, and the one at its end; and of the events that
+/// cannot be counted here.
+pub type Seen<'s> = &'s mut dyn FnMut((Option<&Moment>, &Moment), &[Refusal]);
 
 /// A descriptor that becomes readable when counting is to end.
 #[derive(Debug, Clone, Copy)]
@@ -121,7 +123,10 @@ impl<'a> Counter<'a> {
             return Err(MeasureError::NothingCounted { first });
         }
         let mut counted = self.watch(&opened, child, stop, seen)?;
-        counted.notice = notice;
+        if let Some(rest) = counted.rest().filter(|_| self.options.interval.is_some()) {
+            seen((counted.moments.last(), &rest), &opened.refused);
+        }
+        counted.notice = notice.or(opened.notice);
         if let Some(file) = output {
             counted.output = self.kept(file)?;
         }
@@ -184,16 +189,22 @@ impl<'a> Counter<'a> {
         if let Some(child) = &mut child {
             child.release()?;
         }
+        let observed = if child.is_some() { Vec::new() } else { self.observed()? };
         if let Some(delay) = late {
-            std::thread::sleep(delay);
+            if let Some(what) = wait_until(delay, child.as_ref(), &observed, stop)? {
+                child.map(|child| self.end(child, true)).transpose()?;
+                return Err(MeasureError::NotBegun { what, delay_ms: delay.as_millis() });
+            }
             opened.enable(self.kernel)?;
             clock = Clock { started: SystemTime::now(), at: Instant::now() };
         }
-        let (ended, moments) = self.wait(opened, child.as_ref(), &clock, (stop, seen))?;
-        if !self.is_of_command() {
+        let (ended, moments) =
+            self.wait(opened, (child.as_ref(), &observed), &clock, (stop, seen))?;
+        let interrupted = ended != Ended::Target;
+        // A command that is asked to end may take its time, which was not asked for.
+        if !self.is_of_command() || interrupted {
             opened.disable(self.kernel)?;
         }
-        let interrupted = ended != Ended::Target;
         let counted_until = clock.at.elapsed();
         // Of a command all counts are in only when it is gone; of CPUs they are in now.
         let early = match self.is_of_command() {
@@ -221,11 +232,10 @@ impl<'a> Counter<'a> {
     fn wait(
         &self,
         opened: &Opened,
-        child: Option<&HeldChild>,
+        (child, observed): (Option<&HeldChild>, &[OwnedFd]),
         clock: &Clock,
         (stop, seen): (Signal<'_>, Seen<'_>),
     ) -> Result<(Ended, Vec<Moment>), MeasureError> {
-        let observed = if child.is_some() { Vec::new() } else { self.observed() };
         let by_number = matches!(self.options.target, Target::Processes(_) | Target::Threads(_));
         if by_number && child.is_none() && observed.is_empty() {
             return Ok((Ended::Target, Vec::new()));
@@ -249,7 +259,7 @@ impl<'a> Counter<'a> {
             if due.is_some_and(|due| elapsed >= due) {
                 let readings = opened.read(self.kernel)?;
                 let moment = Moment { at_s: clock.at.elapsed().as_secs_f64(), readings };
-                seen(moments.last(), &moment);
+                seen((moments.last(), &moment), &opened.refused);
                 moments.push(moment);
                 if self.options.intervals.is_some_and(|most| moments.len() >= most) {
                     return Ok((Ended::Time, moments));
@@ -261,20 +271,33 @@ impl<'a> Counter<'a> {
         }
     }
 
-    /// Descriptors that tell the end of processes that are observed by number.
-    fn observed(&self) -> Vec<OwnedFd> {
-        let pids = match &self.options.target {
-            Target::Processes(pids) => pids.clone(),
-            Target::Threads(tids) => {
-                let task = |&tid: &u32| self.machine.task(tid, tid).ok().map(|task| task.tgid);
-                tids.iter().filter_map(task).collect()
-            }
-            _ => Vec::new(),
+    /// Descriptors that tell the end of the processes or threads that are observed by number, as far as they live.
+    fn observed(&self) -> Result<Vec<OwnedFd>, MeasureError> {
+        let (numbers, flags) = match &self.options.target {
+            Target::Processes(pids) => (pids, PidfdFlags::empty()),
+            Target::Threads(tids) => (tids, PIDFD_THREAD),
+            _ => return Ok(Vec::new()),
         };
-        pids.iter()
-            .filter_map(|&pid| Pid::from_raw(pid as i32))
-            .filter_map(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
-            .collect()
+        let mut open = Vec::new();
+        for &number in numbers {
+            let opened = match pidfd(number, flags) {
+                // Before Linux 6.9 only the process of a thread can be waited for.
+                Err(Errno::INVAL) => match self.machine.task(number, number) {
+                    Ok(task) => pidfd(task.tgid, PidfdFlags::empty()),
+                    Err(_) => Err(Errno::SRCH),
+                },
+                opened => opened,
+            };
+            match opened {
+                Ok(fd) => open.push(fd),
+                Err(Errno::SRCH) => {}
+                Err(errno) => {
+                    let (program, what) = (number.to_string(), "watch for the end");
+                    return Err(MeasureError::Child { program, what, source: errno.into() });
+                }
+            }
+        }
+        Ok(open)
     }
 
     /// Waits for the command; one that is not wanted any more is asked to end.
@@ -293,6 +316,34 @@ impl<'a> Counter<'a> {
             source,
         })
     }
+}
+
+/// pidfd_open(2) of a thread, Linux 6.9 (`include/uapi/linux/pidfd.h`).
+const PIDFD_THREAD: PidfdFlags = PidfdFlags::from_bits_retain(0o200);
+
+fn pidfd(number: u32, flags: PidfdFlags) -> Result<OwnedFd, Errno> {
+    let pid = i32::try_from(number).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
+    pidfd_open(pid, flags)
+}
+
+/// Waits for the delay; what came before it was over.
+fn wait_until(
+    delay: Duration,
+    child: Option<&HeldChild>,
+    observed: &[OwnedFd],
+    stop: Signal<'_>,
+) -> Result<Option<&'static str>, MeasureError> {
+    let since = Instant::now();
+    let mut watched: Vec<BorrowedFd<'_>> = observed.iter().map(OwnedFd::as_fd).collect();
+    watched.extend(child.map(HeldChild::pidfd));
+    while let Some(left) = delay.checked_sub(since.elapsed()).filter(|left| !left.is_zero()) {
+        match wait_for(&mut watched, stop, Some(left))? {
+            Woken::Stop => return Ok(Some("it was interrupted")),
+            Woken::AllGone => return Ok(Some("it ended")),
+            Woken::Time => {}
+        }
+    }
+    Ok(None)
 }
 
 /// When counting began.
@@ -321,7 +372,7 @@ fn wait_for(
         tv_nsec: i64::from(most.subsec_nanos()),
     });
     match poll(&mut fds, most.as_ref()) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        Ok(_) | Err(Errno::INTR) => {}
         Err(errno) => {
             let (program, what) = ("the target".to_owned(), "wait for the end");
             return Err(MeasureError::Child { program, what, source: errno.into() });

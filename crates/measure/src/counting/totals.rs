@@ -95,11 +95,9 @@ impl Recorded {
             self.add_times(file, index, counted);
             return first;
         }
-        let end = Moment { at_s: counted.duration_s, readings: counted.last.clone() };
+        let rest = counted.rest();
         let mut before: Option<&Moment> = None;
-        // What is left after the last full interval is one, if anything happened in it.
-        let rest = counted.moments.last().is_some_and(|last| end.at_s - last.at_s > 1e-3);
-        for now in counted.moments.iter().chain(rest.then_some(&end)) {
+        for now in counted.moments.iter().chain(&rest) {
             self.add_interval(file, counter, counted, (before, now), refused);
             before = Some(now);
         }
@@ -142,9 +140,14 @@ impl Recorded {
     ) -> usize {
         let index = file.runs.len();
         let started = counted.started + std::time::Duration::from_secs_f64(from.max(0.0));
-        let why = (counted.ended == Ended::Interrupted).then(|| "interrupted".to_owned());
         // What runs without us ends when it likes; that we stopped looking is no failure.
-        let exit = counted.status.map_or(0, |status| i32::from(status.shell()));
+        let broken_off = counted.ended == Ended::Interrupted && counted.status.is_some();
+        let why = broken_off.then(|| "interrupted".to_owned());
+        // A command that we ended when its time was over has no status of its own.
+        let exit = match (counted.ended, counted.status) {
+            (Ended::Time, Some(_)) => None,
+            (_, status) => Some(status.map_or(0, |status| i32::from(status.shell()))),
+        };
         file.runs.push(Run {
             index,
             order: self.order,
@@ -152,7 +155,7 @@ impl Recorded {
             labels: self.of_arm(labels),
             started: unix_ns(started),
             duration_s: to - from,
-            exit: Some(exit),
+            exit,
             why,
             units: BTreeMap::new(),
         });

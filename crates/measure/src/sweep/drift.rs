@@ -21,7 +21,7 @@ fn drift(file: &RunFile, event: &str, unit: Option<&str>) -> Option<Drift> {
         .iter()
         .filter_map(|value| {
             let run = file.runs.iter().find(|run| run.index == value.run)?;
-            if run.exit != Some(0) {
+            if !run.is_good() {
                 return None;
             }
             let work = unit.map_or(Some(1.0), |unit| run.units.get(unit).copied())?;

@@ -18,7 +18,7 @@ use pmuscope_stats::{LEVEL, mean_interval};
 use serde::Serialize;
 
 use crate::estimate::Estimated;
-use crate::run_file::{Labels, Origin, Run, RunFile, Value};
+use crate::run_file::{Labels, Origin, RunFile, Value};
 
 pub use stage::{level_1, level_2};
 
@@ -150,7 +150,7 @@ pub fn add_shares(file: &mut RunFile) {
     file.series.retain(|series| !is_share(&series.metric));
     // A figure of a round belongs to its last run.
     let mut last: BTreeMap<usize, usize> = BTreeMap::new();
-    for run in file.runs.iter().filter(|run| is_good(run)) {
+    for run in file.counting_runs() {
         if let Some(round) = run.round {
             last.insert(round, run.index);
         }
@@ -191,10 +191,6 @@ pub fn is_share(metric: &str) -> bool {
     metric.starts_with(PREFIX)
 }
 
-fn is_good(run: &Run) -> bool {
-    run.exit == Some(0) && run.why.is_none()
-}
-
 /// Counts of a round by event, for each cycle of their run.
 type Counts<'a> = HashMap<&'a str, f64>;
 
@@ -205,7 +201,7 @@ fn rounds(file: &RunFile) -> BTreeMap<usize, Counts<'_>> {
         series.values.iter().find(|value| value.run == run)?.value
     };
     let mut rounds: BTreeMap<usize, Counts<'_>> = BTreeMap::new();
-    for run in file.runs.iter().filter(|run| is_good(run)) {
+    for run in file.counting_runs() {
         let Some(round) = run.round else { continue };
         let of_run = cycles.and_then(|series| value(series, run.index)).filter(|n| *n > 0.0);
         let Some(cycles) = of_run else { continue };

@@ -19,6 +19,7 @@ use crate::Program;
 use crate::counting::{Options, Signal, Target};
 use crate::error::MeasureError;
 use crate::rounds::{Done, Watch};
+use crate::run_file::Run;
 use crate::sweep::{After, Sweep};
 use crate::units::Units;
 

@@ -43,9 +43,12 @@ pub(crate) fn of_files(files: &[Head]) -> Vec<String> {
         if !file.finished {
             notes.push(format!("{name} was interrupted: it has the runs done until then."));
         }
+        if let Some(ended) = &file.ended {
+            notes.push(format!("{name}: its only run ended with {}.", escape(ended)));
+        }
         if file.failed > 0 {
             notes.push(format!(
-                "{name}: {} of {} runs failed (no status 0) and are left out.",
+                "{name}: {} of {} runs failed or were broken off and are left out.",
                 file.failed, file.runs
             ));
         }

@@ -1,6 +1,6 @@
 //! The events of `-e`: those that the machine has, and why it does not have the others.
 
-use pmuscope_events::{Catalog, EventError, Group, parse};
+use pmuscope_events::{Catalog, Event, EventError, Group, parse};
 use pmuscope_machine::{Machine, Pmu};
 
 use crate::commands::event_lists::{EventListArgs, catalog};
@@ -65,17 +65,44 @@ impl Asked {
         Ok(())
     }
 
-    /// An event that is counted already is not counted twice.
+    /// An event that is counted already is not counted twice, but in groups, each of which is of a moment of its
+    /// own. No two that are counted have one name.
     pub(in crate::commands) fn add_groups(&mut self, groups: Vec<Group>) {
-        for group in groups {
-            let known = |name: &str| {
-                self.groups.iter().flat_map(|group| &group.events).any(|event| event.name == name)
-            };
-            if group.events.len() > 1 || !known(&group.events[0].name) {
-                self.groups.push(group);
+        for mut group in groups {
+            if let [event] = &group.events[..]
+                && self.events().any(|known| is_same(known, event))
+            {
+                continue;
             }
+            for at in 0..group.events.len() {
+                let (before, event) = (&group.events[..at], &group.events[at]);
+                let known: Vec<&Event> = self.events().chain(before).collect();
+                group.events[at].name = free_name(event, &known);
+            }
+            self.groups.push(group);
         }
     }
+
+    fn events(&self) -> impl Iterator<Item = &Event> {
+        self.groups.iter().flat_map(|group| &group.events)
+    }
+}
+
+/// Whether they count the same, and were asked for by one name.
+fn is_same(one: &Event, other: &Event) -> bool {
+    let is_named_alike = one.name == other.name || one.typed == other.typed;
+    one.attr == other.attr && one.pmu == other.pmu && is_named_alike
+}
+
+/// Its name; where that is taken, with its unit or a number behind it.
+fn free_name(event: &Event, known: &[&Event]) -> String {
+    let is_free = |name: &String| known.iter().all(|known| known.name != *name);
+    let of_unit = std::iter::once(format!("{} [{}]", event.name, event.pmu))
+        .filter(|_| known.iter().all(|known| known.name != event.name || known.pmu != event.pmu));
+    let numbered = (2_usize..).map(|number| format!("{} [{number}]", event.name));
+    let names = std::iter::once(event.name.clone()).chain(of_unit).chain(numbered);
+    // Numbers do not end before the names do.
+    names.into_iter().find(is_free).unwrap_or_else(|| event.name.clone())
 }
 
 /// The error without what it was about, which is told beside it.
@@ -111,6 +138,27 @@ fn pieces(text: &str) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_two_that_are_counted_have_one_name() {
+        let machine = Machine::host();
+        let catalog = pmuscope_events::MachineCatalog::new(&machine).unwrap();
+        let mut asked = Asked::default();
+        let texts =
+            ["page-faults", "page-faults", "{page-faults,cs}", "{cs,cs}", "minor-faults/name=cs/"];
+        texts.iter().for_each(|text| asked.add(text, &catalog).unwrap());
+        let names: Vec<&str> = asked.events().map(|event| &*event.name).collect();
+        assert_eq!(names, ["page-faults", "page-faults [2]", "cs", "cs [2]", "cs [3]", "cs [4]"]);
+        let copy = |pmu: &str| {
+            let mut groups = parse("page-faults/name=reads/", &catalog).unwrap();
+            groups[0].events[0].pmu = pmu.into();
+            groups
+        };
+        let mut asked = Asked::default();
+        ["imc_0", "imc_1", "imc_1"].into_iter().for_each(|pmu| asked.add_groups(copy(pmu)));
+        let names: Vec<&str> = asked.events().map(|event| &*event.name).collect();
+        assert_eq!(names, ["reads", "reads [imc_1]"]);
+    }
 
     #[test]
     fn commas_in_braces_and_between_slashes_do_not_part() {

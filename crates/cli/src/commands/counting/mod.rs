@@ -9,6 +9,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use pmuscope_counters::CountersError;
+use pmuscope_events::Event;
 use pmuscope_machine::CpuSet;
 use pmuscope_measure::counting::Target;
 use pmuscope_measure::units::{Source, Unit, Units};
@@ -165,11 +166,25 @@ impl UnitArgs {
             };
             let (name, event) =
                 text.split_once('=').filter(|(n, _)| !n.is_empty()).ok_or_else(wrong)?;
-            units.list.push(Unit { name: name.into(), source: Source::Event(event.into()) });
+            let source = Source::Event { typed: event.into(), names: Vec::new() };
+            units.list.push(Unit { name: name.into(), source });
         }
         let figures = self.metric_from.iter().map(|text| extract("--metric-from", text));
         Ok((units, figures.collect::<Result<_, _>>()?))
     }
+}
+
+/// Tells units that are events what those are called where they are counted; the same event is in no two of them.
+pub(super) fn name_units(units: &mut Units, events: &[&Event]) {
+    units.name_events(|typed| {
+        let mut found: Vec<&Event> = Vec::new();
+        for &event in events.iter().filter(|event| event.typed == typed.trim()) {
+            if !found.iter().any(|known| known.pmu == event.pmu && known.attr == event.attr) {
+                found.push(event);
+            }
+        }
+        found.into_iter().map(|event| event.name.clone()).collect()
+    });
 }
 
 /// Puts what the program did and said of itself into a run of a file; tells what is missing.
