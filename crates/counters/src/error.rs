@@ -165,12 +165,17 @@ pub(crate) struct OpenQuestion<'a> {
     pub(crate) any_task: bool,
     pub(crate) with_kernel: bool,
     pub(crate) tracepoint: bool,
+    /// Of a thread that belongs to another user.
+    pub(crate) foreign: bool,
     pub(crate) paranoid: Option<i32>,
 }
 
 /// The levels of `kernel.perf_event_paranoid`: above -1 no raw tracepoints, above 0 no CPU-wide
 /// events, above 1 no kernel samples, above 2 (Debian) nothing (`Documentation/admin-guide/perf-security.rst`).
 fn permission_hint(question: &OpenQuestion<'_>) -> String {
+    if question.foreign {
+        return "It is a process of another user. Try: sudo pmuscope …".into();
+    }
     let Some(level) = question.paranoid else {
         return "Permission is missing (CAP_PERFMON). Try: sudo pmuscope …, or pmuscope doctor"
             .into();
@@ -216,6 +221,11 @@ mod tests {
         assert!(text.contains("perf_event_paranoid=1, or -e cycles:u"), "{text}");
         let question = OpenQuestion { paranoid: Some(-1), ..question };
         assert!(hint(libc::EACCES, question).contains("would allow it"));
+        let question = OpenQuestion { foreign: true, ..question };
+        assert_eq!(
+            hint(libc::EACCES, question),
+            "It is a process of another user. Try: sudo pmuscope …"
+        );
     }
 
     #[test]

@@ -11,6 +11,7 @@
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
 
 use pmuscope_abi::{Attr, AttrFlags, OpenFlags, event_type, software};
 use pmuscope_machine::{CpuSet, Machine, Topology, place};
@@ -365,6 +366,12 @@ pub(crate) struct Opener<'a> {
     pub(crate) paranoid: Option<i32>,
 }
 
+/// Whether a thread belongs to another user, as far as `/proc` tells.
+fn is_foreign(tid: u32) -> bool {
+    let owner = std::fs::metadata(format!("/proc/{tid}")).map(|of| of.uid());
+    owner.is_ok_and(|owner| owner != rustix::process::geteuid().as_raw())
+}
+
 impl Opener<'_> {
     pub(crate) fn open_all(
         &self,
@@ -504,6 +511,7 @@ impl Opener<'_> {
             any_task: request.any_task || place.tid.is_none(),
             with_kernel: !request.attr.flags.contains(AttrFlags::EXCLUDE_KERNEL),
             tracepoint: kind == event_type::TRACEPOINT,
+            foreign: place.tid.is_some_and(is_foreign),
             paranoid: self.paranoid,
         };
         let hint = open_hint(&source, &question);
