@@ -1,12 +1,11 @@
 //! Figures of several files by run, per unit of work where runs have units.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use pmuscope_stats::TwoSamples;
 
-use crate::counting::INTERVAL;
-use crate::run_file::{Labels, Origin, Run, RunFile, Series, Value, metric};
+use super::whole::whole_runs;
+use crate::run_file::{Labels, Origin, Run, RunFile, Series, metric};
 
 /// The label of runs of a sweep that says which events were counted: it does not tell figures apart.
 const GROUP: &str = "group";
@@ -76,56 +75,6 @@ pub(super) fn figures(files: &[(String, RunFile)], per: &[Option<String>]) -> Ve
     figures
 }
 
-/// The file with its intervals put together to the runs that they are of: slices of one run are no runs of their own,
-/// and depend on each other.
-fn whole_runs(file: &RunFile) -> Cow<'_, RunFile> {
-    if !file.runs.iter().any(|run| run.labels.contains_key(INTERVAL)) {
-        return Cow::Borrowed(file);
-    }
-    let mut whole = file.clone();
-    // The first part of each run stands for all of it.
-    let mut first_of: BTreeMap<usize, usize> = BTreeMap::new();
-    let mut runs: Vec<Run> = Vec::new();
-    for run in &file.runs {
-        let first = *first_of.entry(run.order).or_insert(run.index);
-        match runs.iter_mut().find(|known| known.index == first) {
-            Some(known) => {
-                known.duration_s += run.duration_s;
-                for (name, number) in &run.units {
-                    *known.units.entry(name.clone()).or_insert(0.0) += number;
-                }
-            }
-            None => runs.push(run.clone()),
-        }
-    }
-    for run in &mut runs {
-        run.labels.remove(INTERVAL);
-    }
-    let order_of =
-        |index: usize| file.runs.iter().find(|run| run.index == index).map(|run| run.order);
-    for series in &mut whole.series {
-        let adds_up = is_extensive(series);
-        let mut values: Vec<Value> = Vec::new();
-        for mut value in std::mem::take(&mut series.values) {
-            value.run = order_of(value.run)
-                .and_then(|order| first_of.get(&order))
-                .copied()
-                .unwrap_or(value.run);
-            match values.iter_mut().find(|known| known.run == value.run) {
-                Some(known) if adds_up => known.join(value),
-                Some(known) => {
-                    let why = "it is of intervals, and does not add up over them".to_owned();
-                    *known = Value::new(known.run, Err(why));
-                }
-                None => values.push(value),
-            }
-        }
-        series.values = values;
-    }
-    whole.runs = runs;
-    Cow::Owned(whole)
-}
-
 /// Cycles and instructions first, all else as the files have it.
 fn place(metric: &str) -> usize {
     const FIRST: [&str; 6] =
@@ -145,7 +94,7 @@ fn bases(series: &Series, per: &[Option<String>]) -> Vec<Option<String>> {
 }
 
 /// Whether twice the work makes twice the figure.
-fn is_extensive(series: &Series) -> bool {
+pub(super) fn is_extensive(series: &Series) -> bool {
     let counter = matches!(
         series.origin,
         Origin::Hardware | Origin::Software | Origin::Emulated | Origin::Kernel

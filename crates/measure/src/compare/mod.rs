@@ -11,6 +11,7 @@ mod figures;
 mod head;
 pub mod medians;
 mod trend;
+mod whole;
 
 use pmuscope_stats::{
     Change, LEVEL, change_tests, difference_of_means, hedges_g, holm, mean_interval, median,
