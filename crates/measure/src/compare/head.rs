@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+use super::whole::whole_runs;
 use crate::run_file::{Labels, Run, RunFile};
 
 /// Where the numbers of a file come from.
@@ -39,6 +40,7 @@ pub struct Head {
 impl Head {
     /// Of this file.
     pub fn new(name: &str, file: &RunFile) -> Self {
+        let file = &*whole_runs(file);
         let text = |path| file.machine.pointer(path)?.as_str().map(str::to_owned);
         Self {
             name: name.to_owned(),
