@@ -175,7 +175,7 @@ fn data_lie_in_the_variables_that_were_touched() {
     assert_eq!(listed.stdout.split_whitespace().filter(|word| *word != "0").count() as u64, all);
     scratch.pmuscope(["report", "x.data", "--by", "data"]).exits(0).prints("touch").prints("table");
     let csv = scratch.pmuscope(["report", "x.data", "--by", "data", "--format", "csv"]);
-    csv.exits(0).prints("share,samples,weight_mean").prints(",table\n");
+    csv.exits(0).prints("share,share_low,share_high,samples,weight_mean").prints(",table\n");
 }
 
 #[test]
