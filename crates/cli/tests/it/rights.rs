@@ -157,6 +157,34 @@ fn processes_of_others_are_refused() {
     }
 }
 
+/// What another user's process started may be ours, but it is not what was asked for.
+#[test]
+fn a_process_of_another_user_is_refused_whatever_it_started() {
+    skip_unless!(need_root());
+    let nobody = Nobody::new(11);
+    let user = nobody.user;
+    let script = format!("setpriv --reuid {user} --regid {user} --clear-groups sleep 60; true");
+    let mut parent = Command::new("sh").args(["-c", &script]).process_group(0).spawn().unwrap();
+    let pid = parent.id();
+    let path = format!("/proc/{pid}/task/{pid}/children");
+    let sleeps = || {
+        let children = fs::read_to_string(&path).unwrap_or_default();
+        let child = children.split_whitespace().next().unwrap_or("none");
+        fs::read_to_string(format!("/proc/{child}/comm")).is_ok_and(|name| name == "sleep\n")
+    };
+    let begun = std::time::Instant::now();
+    while !sleeps() && begun.elapsed().as_secs() < 20 {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let began = sleeps();
+    let refused = nobody.pmuscope(&["numa", "show", "-p", &pid.to_string()]);
+    let group = rustix::process::Pid::from_child(&parent);
+    rustix::process::kill_process_group(group, rustix::process::Signal::KILL).unwrap();
+    parent.wait().unwrap();
+    assert!(began, "setpriv is part of Debian");
+    refused.exits(3).prints_nothing().complains("another user's").complains("sudo pmuscope");
+}
+
 /// The arithmetic is printed, and the size that is suggested works.
 #[test]
 fn rings_beyond_the_locked_memory_are_refused() {

@@ -119,7 +119,7 @@ pub(super) fn other_users(facts: &Facts) -> Vec<Reason> {
     one(
         "your own processes only",
         format!("processes of other users need CAP_PERFMON or CAP_SYS_PTRACE{}", root_hint(facts)),
-        sudo(facts, "pmuscope record -p PID"),
+        sudo(facts, "pmuscope … -p PID"),
     )
 }
 
@@ -365,7 +365,7 @@ pub(super) fn other_users_pages(facts: &Facts) -> Vec<Reason> {
             "pages of other users' processes take CAP_SYS_PTRACE, and to be moved CAP_SYS_NICE{}",
             root_hint(facts)
         ),
-        sudo(facts, "pmuscope numa balance -p PID"),
+        sudo(facts, "pmuscope numa … -p PID"),
     )
 }
 

@@ -224,7 +224,7 @@ fn a_server_seen_by_a_user() {
       [1] kernel.perf_event_paranoid is 2 and pmuscope has no CAP_PERFMON (root has it)
           sudo sysctl kernel.perf_event_paranoid=-1
       [2] processes of other users need CAP_PERFMON or CAP_SYS_PTRACE (root has it)
-          sudo pmuscope record -p PID
+          sudo pmuscope … -p PID
       [3] only root may make cgroups here
           sudo pmuscope …
       [4] the NMI watchdog holds a counter on every CPU
@@ -234,7 +234,7 @@ fn a_server_seen_by_a_user() {
       [6] BPF programs take CAP_BPF and CAP_PERFMON (root has it)
           sudo pmuscope watch …
       [7] pages of other users' processes take CAP_SYS_PTRACE, and to be moved CAP_SYS_NICE (root has it)
-          sudo pmuscope numa balance -p PID
+          sudo pmuscope numa … -p PID
       [8] kernel addresses take perf_event_paranoid 1 or CAP_SYSLOG (root has it)
           sudo sysctl kernel.perf_event_paranoid=1
     ");

@@ -78,12 +78,18 @@ impl<'a> Followed<'a> {
     /// `15 looks about 100 ms apart`.
     pub(super) fn how_often(&self) -> String {
         let looks = number::counted(self.looks.len(), "look");
-        format!("{looks} about {} apart", number::duration(self.interval_s))
+        match self.looks.len() {
+            0 | 1 => looks,
+            _ => format!("{looks} about {} apart", number::duration(self.interval_s)),
+        }
     }
 
-    /// Share of a CPU that looking took, and what a look took.
+    /// Share of a CPU that looking took, and what a look took. The time goes from the first look to the last:
+    /// one look less than there are lies in it.
     pub(super) fn cost(&self) -> [String; 2] {
-        let of_one_cpu = (self.seconds > 0.0).then(|| self.cost_s / self.seconds);
+        let looks = self.looks.len() as f64;
+        let of_one_cpu = (looks > 1.0 && self.seconds > 0.0)
+            .then(|| self.cost_s * (looks - 1.0) / looks / self.seconds);
         let asked: u64 = self.last().iter().flat_map(|look| &look.processes).map(|p| p.asked).sum();
         let each = match self.looks.len() {
             0 => "-".to_owned(),

@@ -63,7 +63,7 @@ fn memory_that_follows_its_threads_is_seen_to() {
     let shown = text(&moving(4), &[0, 1], &BTreeMap::new());
     insta::assert_snapshot!(shown, @r"
     ser\x1bver (42) and 1 more on 2 nodes, 1.50 s, 4 looks about 500 ms apart
-    cost: 0.40 % of a CPU (1.50 ms a look, 4,096 pages asked for) · memory that may be written to
+    cost: 0.30 % of a CPU (1.50 ms a look, 4,096 pages asked for) · memory that may be written to
 
     time s  locality  ±95 %  threads by node  MiB by node  threads moved  hint faults  local  MiB migrated
        0.0      0.00   0.01              1 4        258 0              -            -      -             -

@@ -222,7 +222,13 @@ fn watch(
     let mut next = begun;
     loop {
         match follower.look() {
-            Ok(Some(look)) => looks.push(look),
+            Ok(Some(look)) => {
+                if looks.is_empty() {
+                    any_named_is_seen(follower, &args.pid)?;
+                }
+                looks.push(look);
+            }
+            Ok(None) if looks.is_empty() && ends.child.is_none() => return Err(ended(&args.pid)),
             Ok(None) => return Ok((looks, false)),
             // What was seen before is told.
             Err(_) if !looks.is_empty() => return Ok((looks, false)),
@@ -240,6 +246,22 @@ fn watch(
             Woken::Child => return Ok((looks, false)),
         }
     }
+}
+
+/// Where no process that was asked for may be looked at, what they started is not the answer.
+fn any_named_is_seen(follower: &Follower, pids: &[u32]) -> anyhow::Result<()> {
+    let refused = follower.refused();
+    let reasons: Option<Vec<&String>> = pids.iter().map(|pid| refused.get(pid)).collect();
+    match reasons.as_deref() {
+        Some([first, ..]) => Err(failure(Exit::NotPossible, (*first).clone())),
+        _ => Ok(()),
+    }
+}
+
+fn ended(pids: &[u32]) -> anyhow::Error {
+    let names: Vec<String> = pids.iter().map(u32::to_string).collect();
+    let text = format!("process {} has ended. Try: pgrep -l NAME", names.join(", "));
+    failure(Exit::BadInput, text)
 }
 
 fn refused(error: &ObserveError) -> anyhow::Error {
