@@ -88,6 +88,8 @@ pub struct Table<'a> {
     columns: Vec<Column<'a>>,
     /// Sums of all rows by block of time: group, block, kept windows, counts.
     total_blocks: Vec<Vec<(u64, u64, Vec<f64>)>>,
+    /// By group: the sums of a row without any window of it.
+    empty: Vec<Part>,
 }
 
 /// A metric, and how it is computed here.
@@ -145,7 +147,9 @@ impl<'a> Table<'a> {
                 blocks.map(|one| (one.block, one.kept, sums(one.sums))).collect()
             })
             .collect();
-        Self { windows, columns, total_blocks }
+        let empty =
+            (0..).zip(&windows.counters).map(|(group, names)| Part::new(group, names.len()));
+        Self { windows, columns, total_blocks, empty: empty.collect() }
     }
 
     /// Its columns.
@@ -161,17 +165,28 @@ impl<'a> Table<'a> {
         self.columns.iter().map(|column| self.cell(column, row, is_sure)).collect()
     }
 
+    /// What a group has of a row. A row without a window of the group has its share of the total all the
+    /// same, which is 0; where there is no total, the group says nothing of it.
+    fn piece<'t>(
+        &'t self,
+        row: &'t Row,
+        group: u32,
+        places: &'t [(usize, bool)],
+    ) -> Option<Piece<'t>> {
+        let of = |row: &'t Row| row.sums.parts.iter().find(|part| part.group == group);
+        let all = of(&self.windows.total)?;
+        let has_totals = places.iter().any(|(_, total)| *total);
+        let none = || has_totals.then(|| &self.empty[group as usize]);
+        let own = of(row).or_else(none)?;
+        Some(Piece { own, all, places, blocks: &self.total_blocks[group as usize] })
+    }
+
     fn cell(&self, column: &Column<'_>, row: &Row, is_sure: bool) -> MetricCell {
         let Some(formula) = column.formula else { return MetricCell::default() };
         let parts: Vec<Piece<'_>> = column
             .groups
             .iter()
-            .filter_map(|(group, places)| {
-                let of = |row: &'_ Row| row.sums.parts.iter().position(|part| part.group == *group);
-                let own = &row.sums.parts[of(row)?];
-                let all = &self.windows.total.sums.parts[of(&self.windows.total)?];
-                Some(Piece { own, all, places, blocks: &self.total_blocks[*group as usize] })
-            })
+            .filter_map(|(group, places)| self.piece(row, *group, places))
             .collect();
         let variables = |at: usize| parts.iter().map(|piece| piece.sum(at)).sum::<f64>();
         let values: Vec<f64> = (0..formula.variables().len()).map(variables).collect();

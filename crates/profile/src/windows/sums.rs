@@ -32,7 +32,7 @@ pub(crate) fn product(a: usize, b: usize) -> usize {
 }
 
 impl Part {
-    fn new(group: u32, counters: usize) -> Self {
+    pub(crate) fn new(group: u32, counters: usize) -> Self {
         Self {
             group,
             kept: 0,

@@ -207,6 +207,26 @@ fn signature(windows: &Windows) -> Vec<String> {
 }
 
 /// Threads take pieces of the file in any order.
+/// A function without a window in some turn had none of that turn's cycles; the others had them all the
+/// same.
+#[test]
+fn shares_add_up_where_groups_take_turns() {
+    let mut functions = program();
+    let rare = Function { weight: 0.004, ..Function::plain("rare", 30_000.0, 1.0) };
+    functions.extend([Function { name: "rarer", ..rare }, rare]);
+    let turns = vec![vec![0], vec![1], vec![2], vec![3]];
+    let windows = simulated(&Run { functions, turns, cycles: 3e8, ..Run::default() });
+    let kept: Vec<u64> = windows.rows.iter().map(Row::kept).collect();
+    assert!(kept.iter().any(|kept| (1..4).contains(kept)), "no row lacks a turn: {kept:?}");
+    let metrics = Metrics::builtin();
+    let chosen = metrics.chosen(&["%CY"]).unwrap();
+    let table = Table::new(&windows, &metrics, &chosen);
+    let shares: Vec<f64> =
+        windows.rows.iter().filter_map(|row| table.cells(row)[0].value).collect();
+    let sum: f64 = shares.iter().sum();
+    assert!((sum - 100.0).abs() < 1e-6, "{sum}: {shares:?} of {kept:?} windows");
+}
+
 #[test]
 fn windows_do_not_depend_on_threads_or_pieces() {
     let folder = tempfile::tempdir().unwrap();
