@@ -36,6 +36,9 @@ use serde::{Deserialize, Serialize};
 /// Payload kind of an [`EpochUpdate`] as JSON, in a record of type 65 ([`crate::info`]).
 pub const PAYLOAD_EPOCHS: u32 = 2;
 
+/// Members of a [`StrobeGroup`] at most: more than a PMU counts at once, and no more are read of a sample.
+pub const MOST_MEMBERS: usize = 16;
+
 /// How a recording was strobed. Fields are added, never changed in meaning.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

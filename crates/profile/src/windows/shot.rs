@@ -14,7 +14,7 @@ use pmuscope_perfdata::reader::scan::Hit;
 use rustc_hash::FxHashMap;
 
 /// Counts of a group that are looked at.
-pub(crate) const MOST: usize = 16;
+pub(crate) const MOST: usize = pmuscope_perfdata::strobe::MOST_MEMBERS;
 /// No CPU.
 pub(crate) const NO_CPU: u32 = u32::MAX;
 

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use pmuscope_abi::{Attr, AttrFlags, OpenFlags, ReadFormat};
 use pmuscope_counters::Kernel;
 use pmuscope_events::Event;
+use pmuscope_perfdata::strobe::MOST_MEMBERS;
 
 use crate::error::RecorderError;
 
@@ -25,7 +26,9 @@ pub(crate) fn groups(
     edges: usize,
     sets: &[Vec<Event>],
 ) -> Result<Vec<Vec<Event>>, RecorderError> {
-    let fits = |members: &[Event]| fits(kernel, window, edges, members);
+    // Besides them the context switches are counted. Events of software fit on any PMU.
+    let most = MOST_MEMBERS.saturating_sub(edges + 1);
+    let fits = |members: &[Event]| members.len() <= most && fits(kernel, window, edges, members);
     let refused = |events: &[Event]| {
         let names: Vec<&str> = events.iter().map(|event| &event.name[..]).collect();
         RecorderError::StrobeFit { event: names.join(" with "), edges }
@@ -104,6 +107,17 @@ mod tests {
         assert_eq!(grouped(5, &sets).unwrap(), [vec![2, 3, 4], vec![5]]);
         assert_eq!(grouped(4, &sets).unwrap(), [vec![2, 3], vec![2, 4], vec![5]]);
         assert_eq!(grouped(2, &[]).unwrap(), [[0; 0]]);
+    }
+
+    /// Who reads the recording looks at so many counts of a sample and no more.
+    #[test]
+    fn no_group_has_more_members_than_are_read() {
+        let sets: Vec<[u64; 1]> = (2..34).map(|n| [n]).collect();
+        let sets: Vec<&[u64]> = sets.iter().map(|set| &set[..]).collect();
+        let sizes: Vec<usize> = grouped(64, &sets).unwrap().iter().map(Vec::len).collect();
+        assert_eq!(sizes, [13, 13, 6]);
+        let large: Vec<u64> = (2..16).collect();
+        assert!(grouped(64, &[&large]).unwrap_err().to_string().contains("does not fit"));
     }
 
     #[test]
