@@ -38,7 +38,7 @@ fn every_form_is_written_and_every_field_documented() {
         assert_eq!(scratch.pmuscope(["metrics", "--by", "mode", "-o", file]).code(), 0);
         let text = std::fs::read_to_string(scratch.path(file)).unwrap();
         let widths: Vec<usize> = text.lines().map(|line| line.split(separator).count()).collect();
-        assert_eq!(widths, [40, 40], "{text}");
+        assert_eq!(widths, [49, 49], "{text}");
     }
 }
 

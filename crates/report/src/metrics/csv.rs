@@ -9,8 +9,9 @@ use pmuscope_profile::windows::{Cause, Row};
 use super::{MetricsView, by_word, module, name};
 use crate::escape;
 
-/// A head and one line per row; `separator` is a comma or a tab. Per metric there are three columns: its
-/// value and the ends of its interval; what was not measured is empty.
+/// A head and one line per row; `separator` is a comma or a tab. Per metric there are four columns: its
+/// value, the ends of its interval, and of what was never counted what it is at most; what was not measured
+/// is empty.
 #[must_use]
 pub fn metrics_csv(view: &MetricsView<'_>, separator: char) -> String {
     let mut out = String::new();
@@ -24,7 +25,8 @@ pub fn metrics_csv(view: &MetricsView<'_>, separator: char) -> String {
     head.extend(Cause::ALL.iter().map(|cause| cause.words().to_owned()));
     for name in view.names() {
         let name = escape(name);
-        head.extend([name.to_string(), format!("{name} low"), format!("{name} high")]);
+        head.push(name.to_string());
+        head.extend(["low", "high", "at most"].map(|what| format!("{name} {what}")));
     }
     push(head.iter().map(|name| quoted(name, separator)).collect());
     for (row, cells) in &view.rows {
@@ -44,7 +46,7 @@ fn line(view: &MetricsView<'_>, row: &Row, cells: &[MetricCell], separator: char
     line.extend(Cause::ALL.iter().map(|&cause| row.rejected(cause).to_string()));
     for cell in cells {
         let ends = cell.interval.map_or([None; 2], |one| [Some(one.low), Some(one.high)]);
-        for value in [cell.value, ends[0], ends[1]] {
+        for value in [cell.value, ends[0], ends[1], cell.at_most] {
             let mut text = String::new();
             // Writing to a string cannot fail.
             let _ = value.map(|value| write!(text, "{value}"));

@@ -6,8 +6,9 @@ use std::fmt::Write as _;
 use pmuscope_profile::metrics::MetricCell;
 use pmuscope_profile::windows::Row;
 
+use super::figure::{figure, relied_on};
 use super::text::{kind, notes, offsets};
-use super::tints::{Tints, value};
+use super::tints::Tints;
 use super::{METRICS_SCHEMA, MetricsView, by_word, causes, module, name};
 use crate::flame::Flame;
 use crate::html::{FILTER, Frame, number_cell, push_contents, push_flame, push_legend, share_cell};
@@ -158,9 +159,8 @@ fn push_row(
         let tint = tints.filter(|tints| tints.column() == at).map_or_else(String::new, |tints| {
             format!(" style=\"background:{};color:#16181d\"", tints.colour(cell))
         });
-        let is_sure = cell.interval.is_some() || cell.value == Some(0.0);
-        let class = if is_sure { "num" } else { "num dim" };
-        let shown = value(cell);
+        let class = if relied_on(cell).is_some() { "num" } else { "num dim" };
+        let shown = figure(cell);
         let _ = write!(out, "<td class=\"{class}\" data-v=\"{number}\"{tint}>{shown}</td>");
     }
     let kept = row.kept() as f64 / row.windows().max(1) as f64;

@@ -2,6 +2,7 @@
 
 mod csv;
 mod diff;
+mod figure;
 mod html;
 mod json;
 mod text;

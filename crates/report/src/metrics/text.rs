@@ -3,10 +3,10 @@
 use pmuscope_events::metrics::Metrics;
 use pmuscope_profile::metrics::MetricCell;
 use pmuscope_profile::windows::{Kind, Row, Windows};
-use pmuscope_stats::Interval;
 
+use super::figure::{figure, relied_on};
 use super::{MetricsView, by_word, causes, name};
-use crate::number::{count, duration, interval, percent, significant};
+use crate::number::{count, duration, percent};
 use crate::recording::lost_text;
 use crate::{Cell, Column, Paint, Style, Table, escape, wrap};
 
@@ -127,22 +127,11 @@ fn line(view: &MetricsView<'_>, row: &Row, cells: &[MetricCell], name: &str) -> 
     line
 }
 
-/// A value with its interval; `~` before an estimate that has none; what was never seen with what it can be at most.
+/// A cell; what it is a guess of stands back.
 fn cell(cell: &MetricCell) -> Cell {
-    match cell.at_most {
-        Some(most) => Cell::new(format!("0 (≤{})", significant(most, 2))),
-        None => value_cell(cell.value, cell.interval),
-    }
-}
-
-/// The same of a value.
-pub(super) fn value_cell(value: Option<f64>, of: Option<Interval>) -> Cell {
-    match (value, of) {
-        (None, _) => Cell::new("-"),
-        (Some(0.0), Some(_)) => Cell::new("0"),
-        (Some(value), Some(of)) => Cell::new(interval(value, of.half_width())),
-        (Some(value), None) => Cell::new(format!("~{}", significant(value, 3))).paint(Paint::Dim),
-    }
+    let shown = Cell::new(figure(cell));
+    let is_guess = cell.value.is_some() && relied_on(cell).is_none();
+    if is_guess { shown.paint(Paint::Dim) } else { shown }
 }
 
 /// What changes the reading.

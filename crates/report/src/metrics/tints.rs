@@ -4,9 +4,9 @@ use pmuscope_profile::metrics::MetricCell;
 use pmuscope_profile::windows::{By, Row};
 use rustc_hash::FxHashMap;
 
+use super::figure::{figure, relied_on};
 use super::{MetricsView, module};
 use crate::flame::{Frame, Legend, Painter, Tint};
-use crate::number::{interval, significant};
 use crate::tint::{Scale, WITHHELD};
 
 /// Colours by a metric.
@@ -86,24 +86,9 @@ impl<'a> Tints<'a> {
         let known = frame.function.filter(|_| has_row);
         let cell = known.and_then(|function| self.cells.get(&(function, frame.module)));
         let note = match cell {
-            Some(cell) => format!("{} {}", self.name, value(cell)),
+            Some(cell) => format!("{} {}", self.name, figure(cell)),
             None => format!("{} -", self.name),
         };
         Tint { colour: cell.map_or(WITHHELD, |cell| self.colour(cell)).to_owned(), note }
-    }
-}
-
-/// The value, if it has an interval, or is 0 because nothing was counted in enough windows.
-fn relied_on(cell: &MetricCell) -> Option<f64> {
-    cell.value.filter(|_| cell.interval.is_some() || cell.at_most.is_some())
-}
-
-/// As in the table for people.
-pub(super) fn value(cell: &MetricCell) -> String {
-    match (cell.value, cell.interval) {
-        (None, _) => "-".into(),
-        (Some(0.0), _) => "0".into(),
-        (Some(value), Some(of)) => interval(value, of.half_width()),
-        (Some(value), None) => format!("~{}", significant(value, 3)),
     }
 }

@@ -1,10 +1,11 @@
 //! The tables for people: one per metric.
 
-use pmuscope_profile::metrics::diff::{MetricDiff, RowDiff};
+use pmuscope_profile::metrics::diff::{MetricDiff, RowDiff, RowSide};
 use pmuscope_profile::windows::Windows;
 use pmuscope_stats::Estimate;
 
-use super::super::text::{kind, value_cell};
+use super::super::figure::value_figure;
+use super::super::text::kind;
 use super::super::{by_word, module_column};
 use super::{MetricsDiffView, name, verdict};
 use crate::diff::Verdict;
@@ -126,11 +127,18 @@ fn cells(row: &RowDiff) -> Vec<Cell> {
         Cell::new(row.change.as_ref().map_or("-".into(), change)),
         Cell::new(row.relative().map_or("-".into(), |of| signed(&percent(of, 1), of))),
         Cell::new(verdict(row).word()),
-        value_cell(before.value, before.interval),
-        value_cell(after.value, after.interval),
+        side_cell(before),
+        side_cell(after),
         Cell::new(count(before.windows)),
         Cell::new(count(after.windows)),
     ]
+}
+
+/// A value on one side; what it is a guess of stands back.
+fn side_cell(side: &RowSide) -> Cell {
+    let shown = Cell::new(value_figure(side.value, side.interval));
+    let is_guess = side.value.is_some() && side.interval.is_none();
+    if is_guess { shown.paint(Paint::Dim) } else { shown }
 }
 
 /// `+0.12 ±0.03`; `~` where there is no interval.
