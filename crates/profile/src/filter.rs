@@ -28,8 +28,32 @@ pub struct Filter {
     pub symbol: Option<String>,
     /// Part of the name of that function or of any caller.
     pub focus: Option<String>,
+    /// Processes and threads that the recording is of, where its events were of all tasks.
+    pub targets: Targets,
     /// How it was asked for: names of the flags and their values. Foreign text.
     pub asked: Vec<(&'static str, String)>,
+}
+
+/// Processes, their descendants among them, and threads, each ascending; what is empty is all of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Targets {
+    /// Process ids.
+    pub pids: Vec<i32>,
+    /// Thread ids.
+    pub tids: Vec<i32>,
+}
+
+impl Targets {
+    /// Whether a task is one of them.
+    #[must_use]
+    #[inline]
+    pub fn has(&self, task: Option<(i32, i32)>) -> bool {
+        // They may be thousands, which started one another.
+        let one_of = |list: &[i32], id: Option<i32>| {
+            list.is_empty() || id.is_some_and(|id| list.binary_search(&id).is_ok())
+        };
+        one_of(&self.pids, task.map(|(pid, _)| pid)) && one_of(&self.tids, task.map(|(_, tid)| tid))
+    }
 }
 
 /// What is asked of a sample or record. What it does not say is `None`.
@@ -73,7 +97,8 @@ impl Filter {
         let one_of = |list: &[i32], id: Option<i32>| {
             list.is_empty() || id.is_some_and(|id| list.contains(&id))
         };
-        one_of(&self.pids, task.map(|(pid, _)| pid))
+        self.targets.has(task)
+            && one_of(&self.pids, task.map(|(pid, _)| pid))
             && one_of(&self.tids, task.map(|(_, tid)| tid))
             && (self.comms.is_empty() || self.comms.iter().any(|name| name == comm))
     }

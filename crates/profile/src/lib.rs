@@ -68,7 +68,7 @@ pub mod windows;
 pub use annotation::{Annotation, Listed, Listing, NoInstructions, SourceFile};
 pub use collect::{Collected, available_threads};
 pub use counter::{Apart, Counting, TasksBy};
-pub use filter::{Facts, Filter};
+pub use filter::{Facts, Filter, Targets};
 pub use live::{Interval, Live};
 pub use loss::{CpuLosses, LossBlock, Lost, LostSource};
 pub use modules::ModuleKind;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use pmuscope_machine::CpuSet;
 use pmuscope_perfdata::reader::{Event, Metadata, Reader, Record};
-use pmuscope_profile::{Filter, available_threads};
+use pmuscope_profile::{Filter, Targets, available_threads};
 use pmuscope_report::{escape, escape_bytes};
 
 use super::times::Times;
@@ -121,6 +121,7 @@ impl FilterArgs {
             events: chosen(&self.event, events)?,
             symbol: None,
             focus: None,
+            targets: Targets::default(),
             asked: self.asked(),
         })
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use pmuscope_perfdata::reader::{Event, Reader};
 use pmuscope_profile::export::{self, Source};
 use pmuscope_profile::windows::{By, Windows};
-use pmuscope_profile::{Apart, Intervals, Options, TasksBy};
+use pmuscope_profile::{Apart, Filter, Intervals, Options, TasksBy};
 use pmuscope_report::{Flame, FlameLimits, Frame, MetricsView, Tints};
 
 use super::filter::FilterArgs;
@@ -30,6 +30,8 @@ pub(super) fn flame(
         return Ok(view.flat_flame(tints, limits));
     }
     let filter = filter.filter(path, reader.events(), reader.metadata())?;
+    // The width is that of the tasks that the colours are of.
+    let filter = Filter { targets: windows.targets.clone(), ..filter };
     let mut symbolizer = symbols.symbolizer(windows.by == By::Inlined, path)?;
     let apart = Apart { chains: true, tasks: TasksBy::Command, cpus: false };
     let options = Options { intervals: Intervals::None, ..Options::default() };

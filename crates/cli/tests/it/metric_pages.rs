@@ -57,6 +57,30 @@ fn functions_stand_below_their_modules_where_there_are_no_chains() {
     assert!(picture.contains(">CPI [cycles/instruction]</text>"), "no legend");
 }
 
+/// Events of CPUs are of all tasks; the widths are of those that the windows are of.
+#[test]
+fn a_flame_graph_is_of_the_threads_that_were_asked_for() {
+    let samples = |only_threads: &[u32]| -> Option<u64> {
+        let scratch = Scratch::new();
+        let asked = Run { only_threads: only_threads.to_vec(), cycles: 1e8, ..run(true) };
+        if let Some(why) = record(&scratch, &asked) {
+            eprintln!("skipped: {why}");
+            return None;
+        }
+        let boxes = boxes(&written(&scratch, "x.svg", &[]));
+        let words: Vec<&str> = boxes[0].split(' ').collect();
+        let at = words.iter().position(|word| word.starts_with("samples")).unwrap();
+        let report = scratch.pmuscope(["report", "--symfs", "root", "pmuscope.data"]);
+        let told = report.exits(0).stdout.contains("asked for was thread");
+        assert_eq!(told, !only_threads.is_empty(), "{report}");
+        Some(words[at - 1].replace(',', "").parse().unwrap())
+    };
+    let [Some(all), Some(first), Some(second)] = [&[][..], &[100], &[101]].map(samples) else {
+        return;
+    };
+    assert!(first > 0 && second > 0 && first + second == all, "{first} + {second} of {all}");
+}
+
 #[test]
 fn with_call_chains_callers_stand_above_what_they_call() {
     let scratch = Scratch::new();

@@ -45,7 +45,7 @@ use thiserror::Error;
 
 use crate::blocks::Clock;
 use crate::collect::State;
-use crate::filter::Filter;
+use crate::filter::{Filter, Targets};
 use crate::lookup::Past;
 use crate::loss::{Lost, StreamLoss};
 use crate::naming::Names;
@@ -181,6 +181,8 @@ pub struct Windows {
     pub outside: u64,
     /// Windows of tasks that were not asked for when recording.
     pub foreign: u64,
+    /// Those that were asked for: of them are all rows.
+    pub targets: Targets,
     /// By CPU, where samples tell it.
     pub by_cpu: BTreeMap<u32, CpuWindows>,
     /// Seconds from the first to the last sample.
@@ -442,6 +444,7 @@ impl Ready {
             modules: spots.modules,
             outside: sums.outside,
             foreign: sums.foreign,
+            targets: self.plan.targets.clone(),
             by_cpu: sums.by_cpu,
             seconds,
             metadata: self.metadata.clone(),

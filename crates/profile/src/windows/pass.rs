@@ -244,7 +244,7 @@ impl Sums {
             }
             Verdict::Rejected(_) | Verdict::Window => {}
         }
-        if !shared.judge.plan.is_target(shot.pid, shot.tid) {
+        if !shared.judge.plan.targets.has(Some((shot.pid, shot.tid))) {
             self.foreign += 1;
             return;
         }

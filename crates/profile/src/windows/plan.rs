@@ -6,6 +6,8 @@ use pmuscope_perfdata::reader::{Event, Metadata};
 use pmuscope_perfdata::strobe::StrobeInfo;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::filter::Targets;
+
 /// What the first pass saw of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Seen {
@@ -101,8 +103,8 @@ pub(crate) struct Plan {
     pub(crate) strobe: Option<StrobeInfo>,
     /// Ids of descriptors.
     pub(crate) of_id: FxHashMap<u64, u32>,
-    /// Where not empty: processes that windows are of.
-    pub(crate) processes: FxHashSet<i32>,
+    /// Processes and threads that windows are of.
+    pub(crate) targets: Targets,
 }
 
 /// Ids of all descriptors, and their events.
@@ -123,34 +125,31 @@ impl Plan {
         let strobe = metadata.info.as_ref().and_then(|info| info.strobe.clone());
         let groups =
             seen.iter().map(|seen| Group::new(events, strobe.as_ref(), seen, metrics)).collect();
-        let processes = strobe.as_ref().map_or_else(FxHashSet::default, |strobe| {
-            let mut these: FxHashSet<i32> =
-                strobe.only_processes.iter().map(|&pid| pid as i32).collect();
-            if !these.is_empty() {
-                // Forks are in the order of time: a parent comes before its children.
-                for (parent, child) in forks {
-                    if these.contains(parent) {
-                        these.insert(*child);
-                    }
-                }
-            }
-            these
-        });
-        Self { groups, strobe, of_id: ids(events), processes }
+        let targets =
+            strobe.as_ref().map_or_else(Targets::default, |strobe| targets(strobe, forks));
+        Self { groups, strobe, of_id: ids(events), targets }
     }
 
     /// The number of a group.
     pub(crate) fn group(&self, events: &[u32]) -> Option<u32> {
         self.groups.iter().position(|group| group.events == events).map(|at| at as u32)
     }
+}
 
-    /// Whether a sample is of a process or thread that was asked for when recording.
-    #[inline]
-    pub(crate) fn is_target(&self, pid: i32, tid: i32) -> bool {
-        let threads = self.strobe.as_ref().map_or(&[][..], |strobe| &strobe.only_threads);
-        (self.processes.is_empty() || self.processes.contains(&pid))
-            && (threads.is_empty() || threads.contains(&(tid as u32)))
+/// What the recording was asked for, with the descendants of its processes. Forks, parent and child, are
+/// in the order of time: a parent comes before its children.
+fn targets(strobe: &StrobeInfo, forks: &[(i32, i32)]) -> Targets {
+    let mut pids: FxHashSet<i32> = strobe.only_processes.iter().map(|&pid| pid as i32).collect();
+    for (parent, child) in forks {
+        if pids.contains(parent) {
+            pids.insert(*child);
+        }
     }
+    let mut pids: Vec<i32> = pids.into_iter().collect();
+    pids.sort_unstable();
+    let mut tids: Vec<i32> = strobe.only_threads.iter().map(|&tid| tid as i32).collect();
+    tids.sort_unstable();
+    Targets { pids, tids }
 }
 
 impl Group {

@@ -125,6 +125,8 @@ pub(crate) struct Run {
     pub(crate) ended_at: f64,
     /// Only the first so many counts are recorded behind cycles; of those in [`COUNTS`].
     pub(crate) counts: usize,
+    /// Where not empty, the threads that the recording was asked for; thread n of [`PID`] runs on CPU n.
+    pub(crate) only_threads: Vec<u32>,
     pub(crate) seed: u64,
 }
 
@@ -156,6 +158,7 @@ impl Default for Run {
             begun_at: 0.0,
             ended_at: f64::INFINITY,
             counts: 4,
+            only_threads: Vec::new(),
             seed: 1,
         }
     }
@@ -611,6 +614,7 @@ fn strobe_info(run: &Run, groups: &[Group], mut epochs: Vec<Epoch>) -> StrobeInf
         tolerance: 2,
         groups: groups.iter().map(group).collect(),
         epochs,
+        only_threads: run.only_threads.clone(),
         ..StrobeInfo::default()
     }
 }

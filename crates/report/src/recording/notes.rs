@@ -58,6 +58,7 @@ pub(crate) fn notes_on(profile: &Profile, taken: Taken) -> Vec<Note> {
     let rest = [
         throttled(profile),
         strays(profile),
+        others(profile),
         stacks::note(profile),
         waits(profile),
         unnamed(profile, taken),
@@ -184,6 +185,21 @@ fn strays(profile: &Profile) -> Option<String> {
 }
 
 /// What the recording tells beside samples.
+/// Windows are of those that were asked for; samples are of all, as they were taken.
+fn others(profile: &Profile) -> Option<String> {
+    let strobe = profile.metadata.info.as_ref()?.strobe.as_ref()?;
+    let (what, flag, ids) = match (&strobe.only_processes[..], &strobe.only_threads[..]) {
+        ([], []) => return None,
+        (pids, []) => ("process", "--pid", pids),
+        (_, tids) => ("thread", "--tid", tids),
+    };
+    let ids: Vec<String> = ids.iter().map(u32::to_string).collect();
+    let (ids, listed) = (ids.join(", "), ids.join(","));
+    Some(format!(
+        "asked for was {what} {ids}, but the events were of all tasks: {flag} {listed} leaves the others out."
+    ))
+}
+
 fn waits(profile: &Profile) -> Option<String> {
     profile.tells_waits.then(|| {
         "the recording also tells where threads wait, for how long, and who wakes them: see --by wait."

@@ -296,7 +296,7 @@ fn one(events: Vec<Event>, text: &str) -> anyhow::Result<Event> {
 }
 
 /// Windows need events of CPUs: of the command's cgroup where one can be made, else of all tasks, and
-/// windows of others are dropped when the recording is read.
+/// windows of others are left out when the recording is read.
 fn target_and_filter(target: &Target, machine: &Machine) -> (Target, Only, Option<String>) {
     match target {
         Target::Command => match OwnCgroup::new(machine) {
@@ -308,7 +308,7 @@ fn target_and_filter(target: &Target, machine: &Machine) -> (Target, Only, Optio
         Target::Processes(pids) => {
             let only = Only::Processes(pids.clone());
             let Some(cgroup) = machine.cgroup_of_only(pids) else {
-                return (Target::System, only, None);
+                return (Target::System, only, Some(wide(ALONE)));
             };
             match OwnCgroup::below(&cgroup) {
                 Ok(_) => {
@@ -320,16 +320,25 @@ fn target_and_filter(target: &Target, machine: &Machine) -> (Target, Only, Optio
                 }
             }
         }
-        Target::Threads(tids) => (Target::System, Only::Threads(tids.clone()), None),
-        wide => (wide.clone(), Only::Everything, None),
+        Target::Threads(tids) => (
+            Target::System,
+            Only::Threads(tids.clone()),
+            Some(wide("windows need events of CPUs, which are not of threads")),
+        ),
+        other => (other.clone(), Only::Everything, None),
     }
 }
 
+/// Other tasks have the cgroup too.
+const ALONE: &str = "windows need events of CPUs, and no cgroup has these processes alone";
+
 fn without_cgroup(of: &str, (path, error): &(PathBuf, io::Error)) -> String {
+    wide(&format!("no cgroup for {of} ({}: {error})", path.display()))
+}
+
+fn wide(why: &str) -> String {
     format!(
-        "no cgroup for {of} ({}: {error}): all tasks are sampled, and windows of others are left out \
-         when the recording is read",
-        path.display()
+        "{why}: all tasks are sampled. `pmuscope metrics` leaves the others out, `pmuscope report` does not"
     )
 }
 
