@@ -42,6 +42,21 @@ fn every_form_is_written_and_every_field_documented() {
     }
 }
 
+/// What is taken off is told, and there must be something left.
+#[test]
+fn the_interrupt_is_taken_off_windows_that_are_longer() {
+    let scratch = Scratch::new();
+    recording(&scratch, Form::Strobe);
+    let cost =
+        |cost: &str| scratch.pmuscope(["metrics", "--by", "module", "--interrupt-cost", cost]);
+    let some = cost("100");
+    some.exits(0).prints("less 100 each for the interrupt");
+    assert!(!cost("0").exits(0).stdout.contains("each for"));
+    let refused = cost("310");
+    refused.exits(2).prints_nothing().complains("--interrupt-cost 310: windows have 300 cycles");
+    refused.complains("Try a number below");
+}
+
 #[test]
 fn wrong_names_and_other_recordings_are_told() {
     let scratch = Scratch::new();

@@ -138,6 +138,19 @@ pub enum WindowsError {
         /// The recording.
         path: PathBuf,
     },
+    /// More is to be taken off windows than they have.
+    #[error(
+        "--interrupt-cost {cost}: windows have {mean:.0} {event} here on average, so nothing would be left \
+         of them. Try a number below that, as an empty function shows it"
+    )]
+    InterruptCost {
+        /// Asked for, units of the event.
+        cost: u64,
+        /// What a window has, of the group where it is least.
+        mean: f64,
+        /// The event that bounds windows.
+        event: String,
+    },
 }
 
 /// How windows of a recording came about.
@@ -167,6 +180,8 @@ pub struct CpuWindows {
 pub struct Windows {
     /// How they came about.
     pub kind: Kind,
+    /// Taken off each window, units of the event that bounds them.
+    pub interrupt_cost: u64,
     /// Whether windows with two functions were left out.
     pub discards: bool,
     /// What rows are of.
@@ -270,7 +285,7 @@ impl Windows {
             let mut again = Reader::open(path)?;
             let mut windower = Windower::new(&shared, Finder::new(&options.filter));
             walk(&mut again, &mut State::default(), &mut windower, |_| {})?;
-            return Ok(ready.finish(&again, together(vec![windower]), spots, options));
+            return ready.finish(&again, together(vec![windower]), spots, options);
         };
         state.tasks = Tasks::new(true);
         let mut moments = Vec::new();
@@ -294,7 +309,7 @@ impl Windows {
         let windowers =
             (0..number).map(|_| Windower::new(&shared, Finder::new(&options.filter))).collect();
         let sums = together(visit(&index, &past, windowers)?);
-        Ok(ready.finish(&reader, sums, spots, options))
+        ready.finish(&reader, sums, spots, options)
     }
 }
 
@@ -411,19 +426,25 @@ impl Ready {
             spots,
             clock: &self.clock,
             keeps_others: !self.discards,
-            interrupt_cost: options.interrupt_cost,
         }
     }
 
     fn finish(
         &self,
         reader: &Reader,
-        sums: pass::Sums,
+        mut sums: pass::Sums,
         spots: Spots,
         options: &Options,
-    ) -> Windows {
+    ) -> Result<Windows, WindowsError> {
         let mut total = RowSums::default();
         sums.rows.iter().for_each(|row| total.merge(row));
+        let cost = options.interrupt_cost;
+        if let Some(mean) = total.shortest_mean().filter(|mean| cost > 0 && cost as f64 >= *mean) {
+            let event = self.kind.event.clone();
+            return Err(WindowsError::InterruptCost { cost, mean, event });
+        }
+        sums.rows.iter_mut().for_each(|row| row.less(cost));
+        total.less(cost);
         let key =
             RowKey { function: None, module: None, inlined_into: None, line: None, mode: None };
         let mut rows: Vec<Row> = spots
@@ -435,8 +456,9 @@ impl Ready {
             .collect();
         rows.sort_by(|a, b| b.windows().cmp(&a.windows()).then_with(|| a.key.cmp(&b.key)));
         let seconds = self.times.map_or(0.0, |(first, last)| (last - first) as f64 / 1e9);
-        Windows {
+        Ok(Windows {
             kind: self.kind.clone(),
+            interrupt_cost: cost,
             discards: self.discards,
             by: options.by,
             rows,
@@ -454,6 +476,6 @@ impl Ready {
             tally: reader.tally().clone(),
             leaders: self.plan.groups.iter().map(plan::Group::leader).collect(),
             counters: self.plan.groups.iter().map(|group| group.names.clone()).collect(),
-        }
+        })
     }
 }

@@ -181,8 +181,6 @@ pub(super) struct Shared<'a> {
     pub(super) clock: &'a Clock,
     /// Whether windows that start in another function count.
     pub(super) keeps_others: bool,
-    /// Taken off the count of the event that makes the windows.
-    pub(super) interrupt_cost: u64,
 }
 
 /// Sums of a thread.
@@ -271,7 +269,6 @@ impl Sums {
         for (at, count) in counted[..counters].iter_mut().enumerate() {
             *count = shot.values[at].wrapping_sub(start.values[at]);
         }
-        counted[0] = counted[0].saturating_sub(shared.interrupt_cost);
         if !shared.keeps_others && group.returns.is_some_and(|at| counted[at] > 0) {
             return row.reject(Cause::Return);
         }

@@ -92,6 +92,24 @@ impl Part {
         at
     }
 
+    /// Takes so much off the first count of each window. Of sums, for a single window may have less than its
+    /// share: cut off at 0, what scatters around it would come out too large.
+    fn less(&mut self, cost: u64) {
+        let off = |sum: u64, windows: u64| sum.saturating_sub(cost.saturating_mul(windows));
+        let (kept, each) = (self.kept as f64, cost as f64);
+        for (other, &sum) in self.sums.iter().enumerate() {
+            let twice = if other == 0 { 2.0 } else { 1.0 };
+            self.products[product(0, other)] -= twice * each * sum as f64;
+        }
+        let Some(first) = self.sums.first_mut() else { return };
+        *first = off(*first, self.kept);
+        self.products[product(0, 0)] += kept * each * each;
+        let stride = self.stride();
+        for block in self.blocks.chunks_exact_mut(stride) {
+            block[2] = off(block[2], block[1]);
+        }
+    }
+
     fn merge(&mut self, other: &Self) {
         self.kept += other.kept;
         for (sum, &more) in self.sums.iter_mut().zip(&other.sums) {
@@ -158,12 +176,36 @@ impl RowSums {
     pub(crate) fn kept(&self) -> u64 {
         self.parts.iter().map(|part| part.kept).sum()
     }
+
+    /// Takes so much off the first count of each window.
+    pub(crate) fn less(&mut self, cost: u64) {
+        self.parts.iter_mut().for_each(|part| part.less(cost));
+    }
+
+    /// Mean of the first count of a window, in the group where it is least.
+    pub(crate) fn shortest_mean(&self) -> Option<f64> {
+        let kept = self.parts.iter().filter(|part| part.kept > 0);
+        let means = kept.filter_map(|part| Some(*part.sums.first()? as f64 / part.kept as f64));
+        means.reduce(f64::min)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn what_is_taken_off_sums_is_taken_off_every_window() {
+        let (mut raw, mut less) = (RowSums::default(), RowSums::default());
+        for (block, a, b) in [(0, 300, 7), (0, 310, 2), (4, 280, 9)] {
+            raw.keep(1, block, &[a, b]);
+            less.keep(1, block, &[a - 90, b]);
+        }
+        raw.less(90);
+        assert_eq!(raw, less);
+        assert_eq!(raw.shortest_mean(), Some(620.0 / 3.0));
+    }
 
     proptest! {
         /// However windows are dealt out to threads, and in whatever order they come.

@@ -4,10 +4,10 @@
 use std::fmt::Write as _;
 
 use pmuscope_profile::metrics::MetricCell;
-use pmuscope_profile::windows::Row;
+use pmuscope_profile::windows::{Row, Windows};
 
 use super::figure::{figure, relied_on};
-use super::text::{kind, notes, offsets};
+use super::text::{kind, notes, offsets, taken_off};
 use super::tints::Tints;
 use super::{METRICS_SCHEMA, MetricsView, by_word, causes, module, name};
 use crate::flame::Flame;
@@ -67,7 +67,7 @@ fn summary(view: &MetricsView<'_>) -> Summary {
                 format!("{} {}", cause.words(), percent(*number as f64 / all.max(1) as f64, 1))
             }),
         ),
-        Fact::new("Duration", duration(windows.seconds), offsets(windows).unwrap_or_default()),
+        Fact::new("Duration", duration(windows.seconds), about(windows)),
         Fact::lost(windows.lost, windows.throttled, all),
     ];
     let info = windows.metadata.info.as_ref();
@@ -182,6 +182,11 @@ fn shape(flame: &Flame) -> &'static str {
         "Callers on top, what they call below; the width is the share of samples that begin windows, \
          the colour that of windows that end in the function itself, whoever called it"
     }
+}
+
+/// On how many CPUs the phase held, and what was taken off windows.
+fn about(windows: &Windows) -> String {
+    offsets(windows).into_iter().chain(taken_off(windows)).collect::<Vec<_>>().join(" · ")
 }
 
 /// Why windows do not count.

@@ -60,6 +60,7 @@ fn head(view: &MetricsView<'_>, style: &Style) -> String {
         causes.iter().map(|(cause, number)| format!("{} {}", cause.words(), of_all(*number))),
     );
     second.extend(offsets(windows));
+    second.extend(taken_off(windows));
     second.push(lost_text(windows.lost, windows.throttled));
     second.extend(emulated(windows));
     let second = second.join(" · ");
@@ -85,6 +86,12 @@ pub(super) fn offsets(windows: &Windows) -> Option<String> {
     let good = windows.by_cpu.values().filter(|cpu| cpu.wrong_offset == 0).count();
     let cpus = windows.by_cpu.len();
     (windows.kind.strobed && cpus > 0).then(|| format!("offset constant on {good} of {cpus} CPUs"))
+}
+
+/// What is not counted of each window, because it was asked for.
+pub(super) fn taken_off(windows: &Windows) -> Option<String> {
+    let cost = windows.interrupt_cost;
+    (cost > 0).then(|| format!("less {} each for the interrupt", count(cost)))
 }
 
 fn table(view: &MetricsView<'_>, style: &Style) -> String {
