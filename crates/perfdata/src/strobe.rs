@@ -149,6 +149,8 @@ pub struct CpuHealth {
     pub rejected_tries: u64,
     /// Times that no try was accepted: there is no epoch until the next attempt.
     pub failed: u64,
+    /// Why no try was accepted the last time; `None` once one was.
+    pub why: Option<String>,
     /// THROTTLE records.
     pub throttled: u64,
     /// Phases set, by reason.
@@ -193,6 +195,15 @@ impl Epoch {
 }
 
 impl StrobeInfo {
+    /// What the recording lacks, a sentence for each CPU whose phase was never set: it has no windows.
+    #[must_use]
+    pub fn missing(&self) -> Vec<String> {
+        let never = self.cpus.iter().filter(|health| health.accepted_tries == 0);
+        let why =
+            |health: &CpuHealth| health.why.clone().unwrap_or_else(|| "it was offline".into());
+        never.map(|health| format!("CPU {} has no windows: {}", health.cpu, why(health))).collect()
+    }
+
     /// Takes over what a record in the stream says. Epochs stay in order of CPU and time.
     pub fn take(&mut self, update: &EpochUpdate) {
         for epoch in &update.epochs {

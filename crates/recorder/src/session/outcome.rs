@@ -11,6 +11,7 @@ use pmuscope_perfdata::info::{
     BudgetInfo, Cost, EventInfo, LostSource, MachineInfo, ReaderCost, RecordingInfo, RingInfo,
     SCHEMA, Streaming,
 };
+use pmuscope_perfdata::strobe::StrobeInfo;
 use pmuscope_perfdata::writer::{ClockData, closing};
 
 use super::budget::Budget;
@@ -469,6 +470,7 @@ fn missing(info: &RecordingInfo, tally: &Tally, taken: u64, ended: &EndReason) -
              (-m), or more readers (--readers cpu)"
         ));
     }
+    sentences.extend(info.strobe.iter().flat_map(StrobeInfo::missing));
     if tally.broken_bytes > 0 {
         sentences.push(format!("{} bytes in the rings were no records", tally.broken_bytes));
     }
@@ -530,7 +532,20 @@ fn listed(one: &str, several: &str, numbers: &[u32]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use pmuscope_perfdata::strobe::CpuHealth;
+
     use super::*;
+
+    #[test]
+    fn a_cpu_without_windows_is_missing() {
+        let why = Some("the events do not fit".to_owned());
+        let failed = CpuHealth { cpu: 1, failed: 3, why, ..CpuHealth::default() };
+        let good = CpuHealth { accepted_tries: 2, failed: 1, ..CpuHealth::default() };
+        let strobe = Some(StrobeInfo { cpus: vec![good, failed], ..StrobeInfo::default() });
+        let info = RecordingInfo { strobe, ..RecordingInfo::default() };
+        let sentences = missing(&info, &Tally::default(), 0, &EndReason::Interrupted);
+        assert_eq!(sentences, ["CPU 1 has no windows: the events do not fit"]);
+    }
 
     #[test]
     fn one_process_is_not_called_several() {

@@ -348,6 +348,7 @@ impl Strobe {
                 self.end_epoch(kernel, set, index);
                 let cpu = &mut self.cpus[index];
                 cpu.health.failed += 1;
+                cpu.health.why = Some(describe(&failure));
                 if matches!(failure, Failure::NeverNear { .. }) {
                     cpu.health.rejected_tries += u64::from(MOST_TRIES);
                 }
@@ -378,6 +379,7 @@ impl Strobe {
         cpu.heard = Heard::default();
         cpu.due_ns = from_ns + (LONGEST_EPOCH_NS as f64 * (0.5 + 0.5 * fastrand::f64())) as u64;
         cpu.health.accepted_tries += 1;
+        cpu.health.why = None;
         cpu.health.rejected_tries += u64::from(achieved.rejected);
         count_reason(&mut cpu.health.rephased, reason);
         let epoch = Epoch {

@@ -1,6 +1,7 @@
 //! The table for people.
 
 use pmuscope_events::metrics::Metrics;
+use pmuscope_perfdata::strobe::StrobeInfo;
 use pmuscope_profile::metrics::MetricCell;
 use pmuscope_profile::windows::{Kind, Row, Windows};
 
@@ -166,6 +167,9 @@ pub(super) fn notes(view: &MetricsView<'_>) -> Vec<String> {
                 .to_owned(),
         );
     }
+    let strobe = windows.metadata.info.as_ref().and_then(|info| info.strobe.as_ref());
+    let missing = strobe.map(StrobeInfo::missing).unwrap_or_default();
+    notes.extend(missing.iter().map(|sentence| format!("{}.", escape(sentence))));
     if windows.outside > 0 {
         notes.push(format!(
             "{} samples were taken while the phase of a CPU was being set; they are no windows.",
