@@ -49,4 +49,4 @@ pub use error::{EventError, Reason};
 pub use event::{CallGraph, Event, Group, Origin, Sampling};
 pub use format::{Format, Word};
 pub use list::{Kind, Known, list_known};
-pub use resolve::parse;
+pub use resolve::{parse, split};

@@ -30,7 +30,16 @@ pub fn parse(text: &str, catalog: &dyn Catalog) -> Result<Vec<Group>, EventError
     read(text, catalog, true)
 }
 
-/// The same of names that nobody typed: what may have been meant by one that is unknown is not looked
+/// The texts of the events and groups in the text of one `-e`, each to be read alone.
+///
+/// # Errors
+/// [`EventError`] where the text has not the form of a list; names are not looked at.
+pub fn split(text: &str) -> Result<Vec<&str>, EventError> {
+    let items = syntax::items(text).map_err(|fault| EventError::new(text, fault))?;
+    Ok(items.into_iter().map(|(text, _)| text).collect())
+}
+
+/// As [`parse`] of names that nobody typed: what may have been meant by one that is unknown is not looked
 /// for, which would take all names of the machine, thousands of tracepoints among them.
 ///
 /// # Errors

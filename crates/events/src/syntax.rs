@@ -74,10 +74,17 @@ pub(crate) struct Item<'t> {
 
 /// Splits a whole `-e` argument.
 pub(crate) fn list(text: &str) -> Result<Vec<Item<'_>>, Fault> {
+    Ok(items(text)?.into_iter().map(|(_, item)| item).collect())
+}
+
+/// The same, each with its text.
+pub(crate) fn items(text: &str) -> Result<Vec<(&str, Item<'_>)>, Fault> {
     let mut cursor = Cursor { text, at: 0 };
     let mut items = Vec::new();
     loop {
-        items.push(item(&mut cursor)?);
+        let start = cursor.at;
+        let item = item(&mut cursor)?;
+        items.push((text[start..cursor.at].trim(), item));
         cursor.skip_space();
         match cursor.peek() {
             None => return Ok(items),

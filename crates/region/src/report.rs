@@ -212,6 +212,7 @@ pub(crate) fn report(set: &Inner, units: &[Unit]) -> Report {
 fn of_region(set: &Inner, name: &str, tallies: &[Tally], units: &[Unit]) -> RegionReport {
     let sum = |of: fn(&Tally) -> u64| tallies.iter().map(of).sum::<u64>();
     let entries = sum(|tally| tally.whole);
+    let (partly, unmeasured) = (sum(|tally| tally.partly), sum(|tally| tally.unmeasured));
     let inner = sum(|tally| tally.inner);
     let done: f64 = tallies.iter().map(|tally| tally.units).sum();
     let amounts: Vec<f64> = units
@@ -229,8 +230,11 @@ fn of_region(set: &Inner, name: &str, tallies: &[Tally], units: &[Unit]) -> Regi
         let per_unit = units.iter().zip(&amounts).map(|(unit, &amount)| {
             let figure = match unit.amount {
                 Amount::Done => ratio(tallies, |_, sums| sums[0], index),
-                // Each entry is taken to do as much of it.
-                Amount::Total(_) => per_entry.map(|f| scaled(f, entries as f64 / amount)),
+                // Each entry is taken to do as much of it, those that were not counted too.
+                Amount::Total(_) => {
+                    let all = (entries + partly + unmeasured) as f64;
+                    per_entry.map(|figure| scaled(figure, all / amount))
+                }
             };
             figure.filter(|_| is_amount(amount)).map(|figure| scaled(figure, scale))
         });
@@ -251,8 +255,8 @@ fn of_region(set: &Inner, name: &str, tallies: &[Tally], units: &[Unit]) -> Regi
     RegionReport {
         name: name.to_owned(),
         entries,
-        partly: sum(|tally| tally.partly),
-        unmeasured: sum(|tally| tally.unmeasured),
+        partly,
+        unmeasured,
         inner,
         measured: measured(tallies),
         rows: set.events.iter().enumerate().map(row).collect(),

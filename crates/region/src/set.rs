@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use pmuscope_counters::{Fit, Host, MAX_OWN_EVENTS, OwnGroup, try_group};
-use pmuscope_events::{Event, MachineCatalog, Origin, parse};
+use pmuscope_events::{Event, MachineCatalog, Origin, parse, split};
 use pmuscope_machine::{Machine, Topology};
 use serde::Serialize;
 
@@ -189,7 +189,7 @@ pub struct Region {
 impl Region {
     /// Counts until the entry is dropped, in this thread. Where nothing can be counted, the report says
     /// how often and why. A region that is open in this thread already counts on: what enters it once more
-    /// is part of the first entry.
+    /// is part of the first entry, which lasts until the last of them has ended.
     #[inline]
     pub fn enter(&self) -> Entry<'_> {
         Entry::new(self)
@@ -209,11 +209,13 @@ pub(crate) fn try_out(texts: &[&str], options: Options) -> Result<Inner, RegionE
     let topology = machine.topology()?;
     let catalog = MachineCatalog::new(&machine)?;
     let (mut events, mut refused) = (Vec::new(), Vec::new());
-    for text in texts {
+    // Each alone: one that this machine does not have says nothing of its neighbours.
+    let each = texts.iter().map(|text| split(text)).collect::<Result<Vec<_>, _>>()?;
+    for text in each.concat() {
         match parse(text, &catalog) {
             Ok(groups) => events.extend(groups.into_iter().flat_map(|group| group.events)),
             Err(error) if error.is_of_machine() => {
-                refused.push(Refused { event: (*text).to_owned(), why: error.reason.to_string() });
+                refused.push(Refused { event: text.to_owned(), why: error.reason.to_string() });
             }
             Err(error) => return Err(error.into()),
         }

@@ -37,8 +37,28 @@ struct Opened {
     /// Or why it cannot be opened here.
     group: Result<OwnGroup, String>,
     tallies: Arc<Tallies>,
-    /// By region: how often it is open, one in the other.
-    depths: Vec<u32>,
+    /// By region.
+    open: Vec<Open>,
+}
+
+/// What is known of a region while it is open.
+///
+/// ```text
+///   entries   ├─── first ───┤
+///                    ├─── second ───┤        a third within either is the same
+///   depth   0 │  1   │  2   │   1   │ 0
+///             look                  look      one entry, of which the other is a part
+/// ```
+#[derive(Default)]
+struct Open {
+    /// Entries that have not ended.
+    depth: u32,
+    /// What stood at the counters as the first began, if they could be read.
+    counts: Option<OwnCounts>,
+    /// Entries of the thread until then.
+    entries: u64,
+    /// Units of work of those that have ended.
+    units: f64,
 }
 
 impl Opened {
@@ -53,7 +73,7 @@ impl Opened {
             shared.why_read = group.why_read().map(str::to_owned);
         }
         drop(shared);
-        Self { set: Arc::clone(set), group, tallies, depths: Vec::new() }
+        Self { set: Arc::clone(set), group, tallies, open: Vec::new() }
     }
 
     fn stop(&self) -> Result<(), RegionError> {
@@ -156,35 +176,39 @@ impl Thread {
             region.set.trouble(OTHER_SET);
             return Start::Elsewhere;
         }
-        if opened.depths.len() <= region.index {
-            opened.depths.resize(region.index + 1, 0);
+        if opened.open.len() <= region.index {
+            opened.open.resize_with(region.index + 1, Open::default);
         }
-        opened.depths[region.index] += 1;
         self.open += 1;
         self.entries += 1;
-        if opened.depths[region.index] > 1 {
-            return Start::Again;
+        let open = &mut opened.open[region.index];
+        open.depth += 1;
+        if open.depth == 1 {
+            (open.entries, open.units) = (self.entries, 0.0);
+            // Read last: what comes before is not the region's.
+            opened.open[region.index].counts = opened.look();
         }
-        Start::At { counts: opened.look(), entries: self.entries }
+        Start::Here
     }
 
     #[inline]
-    fn exit(&mut self, region: &Region, start: &Start, units: f64) {
+    fn exit(&mut self, region: &Region, units: f64) {
         let Some(opened) = self.current.map(|index| &mut self.opened[index]) else { return };
+        let Some(open) = opened.open.get(region.index) else { return };
         // Read first: what follows is not the region's.
-        let after = match start {
-            Start::At { counts: Some(_), .. } => opened.look(),
-            _ => None,
-        };
-        if let Some(depth) = opened.depths.get_mut(region.index) {
-            *depth = depth.saturating_sub(1);
-        }
+        let is_last = open.depth == 1;
+        let after = if is_last && open.counts.is_some() { opened.look() } else { None };
         self.open = self.open.saturating_sub(1);
-        let Start::At { counts, entries } = start else { return };
+        let open = &mut opened.open[region.index];
+        open.depth = open.depth.saturating_sub(1);
+        open.units += units;
+        if !is_last {
+            return;
+        }
         let counted = Counted {
-            between: counts.as_ref().zip(after.as_ref()),
-            units,
-            inner: self.entries - entries,
+            between: open.counts.as_ref().zip(after.as_ref()),
+            units: open.units,
+            inner: self.entries - open.entries,
         };
         opened.tallies.add(region.index, opened.set.events.len(), &counted);
     }
@@ -222,10 +246,8 @@ enum Start {
     Nothing,
     /// Another set counts in this thread.
     Elsewhere,
-    /// The region is open already.
-    Again,
-    /// The counters were read, if they could be.
-    At { counts: Option<OwnCounts>, entries: u64 },
+    /// The region is open; if it was before, this is a part of that entry.
+    Here,
 }
 
 /// An entry that somebody else holds.
@@ -255,12 +277,12 @@ impl Begun {
                 let counted = Counted { between: None, units: 0.0, inner: 0 };
                 region.set.strays.add(region.index, region.set.events.len(), &counted);
             }
-            Start::Again | Start::At { .. } if region.set.forks != sys::forks() => {}
-            start => {
+            Start::Here if region.set.forks != sys::forks() => {}
+            Start::Here => {
                 // A thread that ends has nothing to add to.
                 let _ = THREAD.try_with(|thread| {
                     if let Ok(mut thread) = thread.try_borrow_mut() {
-                        thread.exit(region, start, self.units);
+                        thread.exit(region, self.units);
                     }
                 });
             }

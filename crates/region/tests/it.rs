@@ -6,7 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use pmuscope_region::{
-    CounterSet, Options, RegionError, Unit, is_available, measure, report, setup, switch_off,
+    CounterSet, Options, Region, RegionError, Unit, is_available, measure, report, setup,
+    switch_off,
 };
 
 #[path = "../examples/sort.rs"]
@@ -98,6 +99,79 @@ fn a_region_within_itself_counts_once() {
     let region = report.region("recursive").unwrap();
     assert_eq!((region.entries, region.inner), (1, 1));
     assert!(total(&set, "recursive", "context-switches") >= 2.0);
+}
+
+fn levels(region: &Region, left: u32) {
+    let mut entry = region.enter();
+    entry.did(1.0);
+    if left > 1 {
+        levels(region, left - 1);
+    }
+    wait();
+}
+
+#[test]
+fn units_of_entries_within_an_entry_are_its_own() {
+    let set = setup(&["context-switches"]).unwrap();
+    let region = set.region("recursive");
+    (0..3).for_each(|_| levels(&region, 4));
+    let report = set.report(&[Unit::done("level")]);
+    let region = report.region("recursive").unwrap();
+    assert_eq!((region.entries, region.units[0].amount), (3, Some(12.0)), "{region:?}");
+}
+
+/// None of them is alone at any time, and all are one.
+#[test]
+fn entries_that_overlap_are_one_until_the_last_ends() {
+    let set = setup(&["context-switches"]).unwrap();
+    let region = set.region("chain");
+    let mut latest = region.enter();
+    for _ in 0..4 {
+        let next = region.enter();
+        wait();
+        latest = next;
+    }
+    wait();
+    drop(latest);
+    drop(region.enter());
+    let report = set.report(&[]);
+    let chain = report.region("chain").unwrap();
+    assert_eq!((chain.entries, chain.unmeasured, chain.inner), (2, 0, 4), "{chain:?}");
+    assert!(total(&set, "chain", "context-switches") >= 5.0);
+}
+
+/// What an entry did that was not counted is in the amount, and so must it be in the entries.
+#[test]
+fn a_total_is_of_all_entries() {
+    let (set, other) = (setup(&["context-switches"]).unwrap(), setup(&["page-faults"]).unwrap());
+    let region = set.region("packets");
+    other.switch_to().unwrap();
+    (0..5).for_each(|_| drop(region.enter()));
+    set.switch_to().unwrap();
+    for _ in 0..5 {
+        let _entry = region.enter();
+        wait();
+    }
+    let report = set.report(&[Unit::total("packet", 10.0)]);
+    let packets = report.region("packets").unwrap();
+    assert_eq!((packets.entries, packets.unmeasured), (5, 5), "{packets:?}");
+    let row = packets.row("context-switches").unwrap();
+    let [per_packet, per_entry] =
+        [row.per_unit[0], row.per_entry].map(|figure| figure.unwrap().value);
+    assert!((per_packet - per_entry).abs() < 1e-9, "{row:?}");
+}
+
+/// Where there is no PMU, a name of the CPU's is none of its list's neighbours' concern.
+#[test]
+fn one_event_that_is_not_here_does_not_take_its_list_with_it() {
+    let set = setup(&["context-switches,cycles:u"]).unwrap();
+    drop(set.region("any").enter());
+    let report = set.report(&[]);
+    let refused = report.refused.iter().map(|refused| refused.event.as_str());
+    let counted = report.regions[0].rows.iter().map(|row| row.event.as_str());
+    let mut names: Vec<&str> = refused.chain(counted).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["context-switches", "cycles:u"], "{report:?}");
 }
 
 #[test]
