@@ -13,6 +13,7 @@ use pmuscope_recorder::{
     StrobeTrial, strobe_check,
 };
 
+use super::record::print::kind_of_windows;
 use super::record::strobe::without_pmu;
 use crate::exit::{Exit, failure};
 use crate::signals::Stop;
@@ -91,8 +92,9 @@ fn is_repaired(disturbance: &Disturbance) -> bool {
 fn text(check: &StrobeCheck) -> String {
     let strobe = &check.strobe;
     let mut out = format!(
-        "windows of {} {}, one in {}; counts come in steps of {}; all CPUs busy\n\n",
-        strobe.window, strobe.event, strobe.period, strobe.granule
+        "{}; counts come in steps of {}; all CPUs busy\n\n",
+        kind_of_windows(strobe),
+        strobe.granule
     );
     let _ = writeln!(
         out,
