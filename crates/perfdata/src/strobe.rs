@@ -31,7 +31,11 @@
 //! [`StrobeInfo::take`] puts them together. An epoch without an end holds until the next of its CPU
 //! begins.
 
+mod lengths;
+
 use serde::{Deserialize, Serialize};
+
+pub use self::lengths::Lengths;
 
 /// Payload kind of an [`EpochUpdate`] as JSON, in a record of type 65 ([`crate::info`]).
 pub const PAYLOAD_EPOCHS: u32 = 2;

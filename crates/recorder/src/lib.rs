@@ -49,5 +49,6 @@ pub use session::{
 };
 pub use source::{Feed, Look, Source};
 pub use strobe::{
-    Chosen, CpuCheck, Disturb, Disturbance, Lacking, StrobeCheck, choose_events, strobe_check,
+    Chosen, CpuCheck, Disturb, Disturbance, Lacking, Left, StrobeCheck, StrobeTrial, choose_events,
+    strobe_check,
 };

@@ -55,8 +55,8 @@ pub use html::{Fact, PageLimits, Summary, compare_page, figures_page, html_page,
 pub use memory::memory_text;
 pub use metrics::{
     METRICS_DIFF_SCHEMA, METRICS_SCHEMA, MetricsDiffReport, MetricsDiffView, MetricsReport,
-    MetricsView, Tints, metric_list_text, metrics_csv, metrics_diff_csv, metrics_diff_text,
-    metrics_page, metrics_text, metrics_title,
+    MetricsView, Tints, length_text, metric_list_text, metrics_csv, metrics_diff_csv,
+    metrics_diff_text, metrics_page, metrics_text, metrics_title, too_short_text,
 };
 pub use numa::{
     ADVICE_SCHEMA, AdviceReport, Balanced, FOLLOWED_SCHEMA, Followed, NUMA_BALANCE_SCHEMA,

@@ -9,11 +9,14 @@ use pmuscope_events::{MachineCatalog, parse};
 use pmuscope_machine::{Machine, MachineError};
 use pmuscope_perfdata::strobe::Reason;
 use pmuscope_recorder::{
-    CpuCheck, Disturb, Disturbance, INSTEAD_OF_WINDOWS, StrobeCheck, StrobeOptions, strobe_check,
+    CpuCheck, Disturb, Disturbance, INSTEAD_OF_WINDOWS, Left, StrobeCheck, StrobeOptions,
+    StrobeTrial, strobe_check,
 };
 
+use super::record::print::kind_of_windows;
 use super::record::strobe::without_pmu;
 use crate::exit::{Exit, failure};
+use crate::signals::Stop;
 
 /// What makes the windows.
 const EVENT: &str = "cycles:u";
@@ -51,8 +54,15 @@ pub(super) fn run(seconds: f64, disturb: &[What]) -> anyhow::Result<Exit> {
     let Some(event) = groups.first().and_then(|group| group.events.first()) else {
         return Err(refused(format!("--strobe-check: no {EVENT}. {INSTEAD_OF_WINDOWS}")));
     };
-    let check = strobe_check(&Host, &machine, event, &StrobeOptions::default(), seconds, &disturb)
+    // A signal must not end us while a setting of the machine is changed.
+    let stop = Stop::new()?;
+    let trial = StrobeTrial { seconds, disturb: &disturb, stop: &|| stop.asked() };
+    let check = strobe_check(&Host, &machine, event, &StrobeOptions::default(), &trial)
         .map_err(|error| refused(error.to_string()))?;
+    // Standard output may be closed.
+    for left in check.disturbances.iter().filter_map(|it| it.left.as_ref()) {
+        eprintln!("pmuscope: {}", how_to_put_right(left));
+    }
     let text = text(&check);
     std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
     Ok(if holds(&check) { Exit::Done } else { Exit::Incomplete })
@@ -60,8 +70,19 @@ pub(super) fn run(seconds: f64, disturb: &[What]) -> anyhow::Result<Exit> {
 
 /// Offsets stayed as they were, and what was disturbed was seen and put right.
 fn holds(check: &StrobeCheck) -> bool {
-    check.cpus.iter().all(|cpu| cpu.windows > 0 && cpu.wrong_offset == 0)
+    !check.interrupted
+        && check.cpus.iter().all(|cpu| cpu.windows > 0 && cpu.wrong_offset == 0)
+        && check.disturbances.iter().all(|it| it.left.is_none())
         && check.disturbances.iter().all(|it| it.refused.is_some() || is_repaired(it))
+}
+
+/// What to type where we could not.
+fn how_to_put_right(left: &Left) -> String {
+    let Left { path, before, why } = left;
+    let path = path.display();
+    format!(
+        "{path} could not be put right: {why}. It was {before}. Try: echo {before} | sudo tee {path}"
+    )
 }
 
 fn is_repaired(disturbance: &Disturbance) -> bool {
@@ -71,8 +92,9 @@ fn is_repaired(disturbance: &Disturbance) -> bool {
 fn text(check: &StrobeCheck) -> String {
     let strobe = &check.strobe;
     let mut out = format!(
-        "windows of {} {}, one in {}; counts come in steps of {}; all CPUs busy\n\n",
-        strobe.window, strobe.event, strobe.period, strobe.granule
+        "{}; counts come in steps of {}; all CPUs busy\n\n",
+        kind_of_windows(strobe),
+        strobe.granule
     );
     let _ = writeln!(
         out,
@@ -90,10 +112,13 @@ fn text(check: &StrobeCheck) -> String {
         line(&mut out, check, cpu);
     }
     for disturbance in &check.disturbances {
-        let _ = writeln!(out, "{}", disturbed(disturbance));
+        let _ = writeln!(out, "{}", disturbed(disturbance, check.interrupted));
     }
-    let verdict =
-        if holds(check) { "the method holds here" } else { "the method does not hold here" };
+    let verdict = match (holds(check), check.interrupted) {
+        (true, _) => "the method holds here",
+        (false, true) => "interrupted, so there is no verdict",
+        (false, false) => "the method does not hold here",
+    };
     let _ = writeln!(
         out,
         "\n{verdict}: offsets are checked in every sample, lengths are the PMU's delay"
@@ -116,10 +141,16 @@ fn line(out: &mut String, check: &StrobeCheck, cpu: &CpuCheck) {
     );
 }
 
-fn disturbed(disturbance: &Disturbance) -> String {
-    let Disturbance { what, cpu, refused, seen_as, right_afterwards } = disturbance;
+fn disturbed(disturbance: &Disturbance, interrupted: bool) -> String {
+    let Disturbance { what, cpu, refused, left, seen_as, right_afterwards } = disturbance;
     if let Some(why) = refused {
         return format!("{what}, CPU {cpu}: not tried: {why}");
+    }
+    if let Some(Left { path, why, .. }) = left {
+        return format!("{what}, CPU {cpu}: {} could not be put right: {why}", path.display());
+    }
+    if interrupted && !is_repaired(disturbance) {
+        return format!("{what}, CPU {cpu}: cut short and put right");
     }
     let seen = match seen_as {
         None => "not seen",
@@ -131,4 +162,52 @@ fn disturbed(disturbance: &Disturbance) -> String {
         Some(Reason::Start | Reason::Dither | Reason::Other) => "seen",
     };
     format!("{what}, CPU {cpu}: {seen}; {right_afterwards} right windows afterwards")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(left: Option<Left>, interrupted: bool) -> StrobeCheck {
+        let cpus = vec![CpuCheck { windows: 100, ..CpuCheck::default() }];
+        let disturbance = Disturbance {
+            what: "a lower limit of the sampling rate",
+            cpu: 0,
+            refused: None,
+            left,
+            seen_as: Some(Reason::Throttled),
+            right_afterwards: 100,
+        };
+        let strobe = pmuscope_perfdata::strobe::StrobeInfo::default();
+        StrobeCheck { strobe, cpus, disturbances: vec![disturbance], interrupted }
+    }
+
+    #[test]
+    fn a_setting_that_stays_changed_is_no_success() {
+        assert!(holds(&check(None, false)));
+        let path = "/proc/sys/kernel/perf_event_max_sample_rate".into();
+        let left = Left { path, before: "100000".into(), why: "Permission denied".into() };
+        let to_type = how_to_put_right(&left);
+        assert!(
+            to_type.ends_with(
+                "Try: echo 100000 | sudo tee /proc/sys/kernel/perf_event_max_sample_rate"
+            ),
+            "{to_type}"
+        );
+        let check = check(Some(left), false);
+        assert!(!holds(&check));
+        let text = text(&check);
+        assert!(text.contains("could not be put right: Permission denied"), "{text}");
+        assert!(text.contains("does not hold") && !text.contains("not tried"), "{text}");
+    }
+
+    #[test]
+    fn an_interrupted_check_has_no_verdict() {
+        let mut check = check(None, true);
+        check.disturbances[0].seen_as = None;
+        assert!(!holds(&check));
+        let text = text(&check);
+        assert!(text.contains("cut short and put right"), "{text}");
+        assert!(text.contains("no verdict") && !text.contains("holds here"), "{text}");
+    }
 }

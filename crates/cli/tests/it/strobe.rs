@@ -94,6 +94,10 @@ fn settings_that_cannot_be_are_refused() {
         scratch.pmuscope(args).exits(2).complains(part);
     };
     refused(&["--strobe=often"], "Try --strobe=WINDOW");
+    refused(
+        &["--strobe=300,jitter=18446744073709551615"],
+        "jitter=18446744073709551615: not a number",
+    );
     refused(&["--strobe", "--overwrite"], "without --overwrite");
     refused(&["--strobe", "-F", "99"], "period=");
     refused(&["--metrics", "CPI"], "Try --strobe --metrics CPI");
@@ -112,7 +116,7 @@ fn seen(check: &Outcome, what: &str) -> String {
 }
 
 /// Without being asked to disturb, the check touches nothing, and lengths are exact. A foreign period and
-/// throttling are seen as what they are, and windows are right again afterwards.
+/// throttling are seen as what they are, and windows are right again afterwards. Asked to end, it ends in order.
 #[test]
 fn what_loses_the_phase_is_seen_and_repaired() {
     skip_unless!(need_pmu_guest());
@@ -120,7 +124,8 @@ fn what_loses_the_phase_is_seen_and_repaired() {
     let check = run_script(
         &Scratch::new(),
         "pmuscope doctor --strobe-check=1\n\
-         pmuscope doctor --strobe-check=0.5 --disturb=period,throttle\n",
+         pmuscope doctor --strobe-check=0.5 --disturb=period,throttle\n\
+         pmuscope stat -e task-clock --timeout 1500 -- pmuscope doctor --strobe-check=60 --disturb\n",
     );
     check.exits(0);
     let (alone, disturbed) = check.stdout.split_once("exit 0: ").unwrap();
@@ -130,6 +135,7 @@ fn what_loses_the_phase_is_seen_and_repaired() {
     assert_eq!(seen(&check, "a period set by somebody else, CPU 0: "), "seen by lengths");
     let limit = seen(&check, "a lower limit of the sampling rate, CPU 0: ");
     assert_eq!(limit, "seen by throttle records");
+    assert!(disturbed.contains("interrupted, so there is no verdict"), "{check}");
 }
 
 /// With two CPUs only offsets can be right: the emulated PMU of one counts while the other has its

@@ -27,6 +27,7 @@
 //! from windows.
 
 mod judge;
+mod kind;
 mod pass;
 mod place;
 mod plan;
@@ -158,10 +159,19 @@ pub enum WindowsError {
 pub struct Kind {
     /// The event that bounds them.
     pub event: String,
-    /// Their length as asked for, or as seen where two periods take turns; `None` where it varies.
+    /// Their length as recorded: the one in the middle, where each epoch has its own; as seen, where two
+    /// periods take turns; `None` where it varies.
     pub window: Option<u64>,
-    /// Distance from window to window, units of the event; `None` where they are back to back.
+    /// Shortest and longest, where it was to vary from epoch to epoch.
+    pub range: Option<(u64, u64)>,
+    /// Length asked for, where strobed.
+    pub asked: Option<u64>,
+    /// What the calls alone take that set the phase, where a shorter length was asked for.
+    pub calls: Option<u64>,
+    /// In so many units of the event there are [`Kind::burst`] windows; `None` where they are back to back.
     pub period: Option<u64>,
+    /// Windows in a row.
+    pub burst: u32,
     /// Whether two events that are out of phase bound them.
     pub strobed: bool,
 }
@@ -373,18 +383,13 @@ impl Ready {
         let name = |at: u32| events.get(at as usize).map(|event| event.name.clone());
         let event = name(group.events[0]).unwrap_or_default();
         let kind = match (group.scheme, &plan.strobe) {
-            (Scheme::Strobe(_), Some(strobe)) => Kind {
-                event: strobe.event.clone(),
-                window: Some(strobe.window),
-                period: Some(strobe.period),
-                strobed: true,
-            },
+            (Scheme::Strobe(_), Some(strobe)) => Kind::strobed(strobe),
             (Scheme::Alternating { short, .. }, _) => {
                 let period = events.get(group.events[0] as usize).map(|one| one.attr.sample);
-                Kind { event, window: Some(short), period, strobed: false }
+                Kind { window: Some(short), period, ..Kind::of(event) }
             }
-            (Scheme::BackToBack(window), _) => Kind { event, window, period: None, strobed: false },
-            (Scheme::Strobe(_), None) => Kind { event, window: None, period: None, strobed: false },
+            (Scheme::BackToBack(window), _) => Kind { window, ..Kind::of(event) },
+            (Scheme::Strobe(_), None) => Kind::of(event),
         };
         let is_short = kind.window.is_some_and(|window| window <= SHORT) || kind.period.is_some();
         let discards = match options.attribution {

@@ -13,6 +13,7 @@ use pmuscope_events::Event;
 use pmuscope_machine::{CpuSet, Machine};
 use pmuscope_perfdata::strobe::{Reason, StrobeInfo};
 
+use super::setting::{Changed, Left};
 use super::{Plan, Strobe};
 use crate::error::RecorderError;
 use crate::options::StrobeOptions;
@@ -39,6 +40,8 @@ pub struct StrobeCheck {
     pub cpus: Vec<CpuCheck>,
     /// In the order in which they were made.
     pub disturbances: Vec<Disturbance>,
+    /// Whether it was to stop before all was done.
+    pub interrupted: bool,
 }
 
 /// What can be disturbed on purpose.
@@ -78,14 +81,26 @@ pub struct Disturbance {
     pub cpu: u32,
     /// Why it could not be done.
     pub refused: Option<String>,
+    /// The setting that stayed changed.
+    pub left: Option<Left>,
     /// As what it was seen.
     pub seen_as: Option<Reason>,
     /// Windows of the right offset afterwards.
     pub right_afterwards: u64,
 }
 
-/// Samples all CPUs for `seconds` while a thread keeps each busy; then does what `disturb` lists.
-/// Settings are put right afterwards.
+/// How a check is made.
+pub struct StrobeTrial<'a> {
+    /// How long nothing is disturbed on purpose.
+    pub seconds: f64,
+    /// What is disturbed then.
+    pub disturb: &'a [Disturb],
+    /// Whether to end now. Asked several times a second, since settings are changed meanwhile.
+    pub stop: &'a dyn Fn() -> bool,
+}
+
+/// Samples all CPUs for some seconds while a thread keeps each busy; then disturbs as the trial lists.
+/// Settings are put right afterwards, also where it is to stop.
 ///
 /// # Errors
 /// [`RecorderError`] where windows cannot be had.
@@ -94,8 +109,7 @@ pub fn strobe_check(
     machine: &Machine,
     event: &Event,
     options: &StrobeOptions,
-    seconds: f64,
-    disturb: &[Disturb],
+    trial: &StrobeTrial<'_>,
 ) -> Result<StrobeCheck, RecorderError> {
     let topology = machine.topology()?;
     let plan = Plan::new(options, std::slice::from_ref(event), kernel, machine, &topology)?;
@@ -110,14 +124,15 @@ pub fn strobe_check(
     let rings = set.take_rings();
     let cpus = rings.iter().filter_map(Ring::cpu);
     let cpus = cpus.map(|cpu| CpuCheck { cpu, ..CpuCheck::default() }).collect();
-    let check = Check { kernel, machine, set, rings, strobe, cpus, open: Vec::new() };
+    let (open, stop) = (Vec::new(), trial.stop);
+    let check = Check { kernel, machine, set, rings, strobe, cpus, open, stop };
     let busy = Busy::new();
     std::thread::scope(|threads| {
         for cpu in topology.online.iter() {
             let busy = &busy;
             threads.spawn(move || busy.work(cpu));
         }
-        let result = check.run(seconds, disturb);
+        let result = check.run(trial);
         busy.end();
         result
     })
@@ -177,28 +192,35 @@ struct Check<'a> {
     strobe: Strobe,
     cpus: Vec<CpuCheck>,
     open: Vec<Opened>,
+    stop: &'a dyn Fn() -> bool,
 }
 
 impl Check<'_> {
-    fn run(mut self, seconds: f64, disturb: &[Disturb]) -> Result<StrobeCheck, RecorderError> {
+    fn run(mut self, trial: &StrobeTrial<'_>) -> Result<StrobeCheck, RecorderError> {
         self.strobe.start(self.kernel, &self.set)?;
-        self.look_for(Duration::from_secs_f64(seconds), |_| false);
+        self.look_for(Duration::from_secs_f64(trial.seconds), |_| false);
         let cpus = self.cpus.clone();
         let mut disturbances = Vec::new();
-        for what in disturb {
+        for what in trial.disturb {
+            if (self.stop)() {
+                break;
+            }
             disturbances.extend(match what {
                 Disturb::Period => Some(self.foreign_period()),
                 Disturb::Throttle => Some(self.throttling()),
                 Disturb::Hotplug => self.absence(),
             });
         }
+        let interrupted = (self.stop)();
         let _ = self.strobe.end(self.kernel, &self.set);
-        self.set.disable(self.kernel)?;
+        // They are closed now. An error here would hide what became of settings.
+        let _ = self.set.disable(self.kernel);
         let strobe = self.strobe.info(true);
-        Ok(StrobeCheck { strobe, cpus: cpus.into_iter().map(finished).collect(), disturbances })
+        let cpus = cpus.into_iter().map(finished).collect();
+        Ok(StrobeCheck { strobe, cpus, disturbances, interrupted })
     }
 
-    /// Looks at rings and phases until the time is over or `done`; whether it was.
+    /// Looks at rings and phases until the time is over, `done`, or told to stop; whether it was done.
     fn look_for(&mut self, time: Duration, mut done: impl FnMut(&StrobeInfo) -> bool) -> bool {
         let start = Instant::now();
         loop {
@@ -210,7 +232,7 @@ impl Check<'_> {
             if done(&self.strobe.info(false)) {
                 return true;
             }
-            if start.elapsed() >= time {
+            if start.elapsed() >= time || (self.stop)() {
                 return false;
             }
             std::thread::sleep(LOOK_EVERY);
@@ -265,62 +287,60 @@ impl Check<'_> {
         let cpu = self.strobe.cpus[0].number;
         let set = edges.iter().rev().try_for_each(|edge| self.kernel.set_period(edge.fd(), period));
         let signs = [Reason::LengthChanged, Reason::NoSamples, Reason::OffsetChanged];
-        self.see("a period set by somebody else", &signs, cpu, set, || Ok(()))
+        self.see("a period set by somebody else", &signs, cpu, set, Ok)
     }
 
     fn throttling(&mut self) -> Disturbance {
         let path = self.machine.root().join("proc/sys/kernel/perf_event_max_sample_rate");
         let cpu = self.strobe.cpus[0].number;
-        let before = std::fs::read_to_string(&path);
-        let made = before
-            .as_ref()
-            .map_err(|e| io::Error::from(e.kind()))
-            .and_then(|_| std::fs::write(&path, THROTTLING_HZ));
+        let made = Changed::to(&path, THROTTLING_HZ);
         let signs = [Reason::Throttled];
-        self.see("a lower limit of the sampling rate", &signs, cpu, made, move || {
-            before.and_then(|before| std::fs::write(path, before.trim()))
-        })
+        self.see("a lower limit of the sampling rate", &signs, cpu, made, Changed::put_right)
     }
 
     /// The last CPU, if it may go.
     fn absence(&mut self) -> Option<Disturbance> {
+        let what = "a CPU that goes offline and comes back";
         let cpu = self.strobe.cpus.last()?.number;
         let switch: PathBuf =
             self.machine.root().join(format!("sys/devices/system/cpu/cpu{cpu}/online"));
         if !switch.exists() {
             return None;
         }
-        let made = std::fs::write(&switch, "0");
+        let gone = match Changed::to(&switch, "0") {
+            Ok(gone) => gone,
+            Err(error) => return Some(Disturbance::refused(what, cpu, &error)),
+        };
         self.look_for(Duration::from_millis(300), |_| false);
-        let made = made.and_then(|()| std::fs::write(&switch, "1"));
-        let what = "a CPU that goes offline and comes back";
-        Some(self.see(what, &[Reason::Hotplug], cpu, made, || Ok(())))
+        // Nothing would be seen of a CPU that stays away.
+        if let Err(left) = gone.put_right() {
+            return Some(Disturbance { left: Some(left), ..Disturbance::new(what, cpu) });
+        }
+        Some(self.see(what, &[Reason::Hotplug], cpu, Ok(()), Ok))
     }
 
     /// Waits until a phase was set on `cpu` for one of the reasons in `signs`, puts the cause right, and
     /// counts right windows.
-    fn see(
+    fn see<T>(
         &mut self,
         what: &'static str,
         signs: &[Reason],
         cpu: u32,
-        made: io::Result<()>,
-        put_right: impl FnOnce() -> io::Result<()>,
+        made: io::Result<T>,
+        put_right: impl FnOnce(T) -> Result<(), Left>,
     ) -> Disturbance {
-        let mut told = Disturbance { what, cpu, refused: None, seen_as: None, right_afterwards: 0 };
-        if let Err(error) = made {
-            told.refused = Some(error.to_string());
-            return told;
-        }
+        let made = match made {
+            Ok(made) => made,
+            Err(error) => return Disturbance::refused(what, cpu, &error),
+        };
+        let mut told = Disturbance::new(what, cpu);
         let before = repairs(&self.strobe.info(false), cpu);
         self.look_for(PATIENCE, |info| {
             let new = |it: &&(Reason, u64)| signs.contains(&it.0) && !before.contains(it);
             told.seen_as = repairs(info, cpu).iter().find(new).map(|(reason, _)| *reason);
             told.seen_as.is_some()
         });
-        if let Err(error) = put_right() {
-            told.refused = Some(format!("the setting could not be put right: {error}"));
-        }
+        told.left = put_right(made).err();
         // What is lost until the cause is gone is set right in this time.
         self.look_for(AFTERWARDS, |_| false);
         let right = |check: &Self| {
@@ -331,6 +351,17 @@ impl Check<'_> {
         self.look_for(AFTERWARDS, |_| false);
         told.right_afterwards = right(self) - until_now;
         told
+    }
+}
+
+impl Disturbance {
+    /// Nothing is known of it yet.
+    fn new(what: &'static str, cpu: u32) -> Self {
+        Self { what, cpu, refused: None, left: None, seen_as: None, right_afterwards: 0 }
+    }
+
+    fn refused(what: &'static str, cpu: u32, error: &io::Error) -> Self {
+        Self { refused: Some(error.to_string()), ..Self::new(what, cpu) }
     }
 }
 
@@ -359,5 +390,65 @@ impl StrobeCheck {
     #[must_use]
     pub fn silent(&self) -> CpuSet {
         self.cpus.iter().filter(|cpu| cpu.windows == 0).map(|cpu| cpu.cpu).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::Lab;
+    use super::*;
+    use std::cell::Cell;
+    use std::path::Path;
+
+    const LIMIT: &str = "proc/sys/kernel/perf_event_max_sample_rate";
+    const SWITCH: &str = "sys/devices/system/cpu/cpu0/online";
+
+    /// Checks a machine whose settings are files of `root`. It is to stop when `disturbed` says so.
+    fn checked(root: &Path, disturb: Disturb, disturbed: &dyn Fn() -> bool) -> StrobeCheck {
+        for (file, value) in [(LIMIT, "100000\n"), (SWITCH, "1\n")] {
+            let path = root.join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, value).unwrap();
+        }
+        let Lab { pmu, mut set, strobe } = Lab::new(1);
+        let rings = set.take_rings();
+        let asked = Cell::new(false);
+        let stop = || {
+            asked.set(asked.get() || disturbed());
+            asked.get()
+        };
+        let (machine, cpus) = (Machine::at(root), vec![CpuCheck::default()]);
+        let (open, kernel, machine) = (Vec::new(), &*pmu, &machine);
+        let check = Check { kernel, machine, set, rings, strobe, cpus, open, stop: &stop };
+        check.run(&StrobeTrial { seconds: 0.0, disturb: &[disturb], stop: &stop }).unwrap()
+    }
+
+    #[test]
+    fn a_check_that_is_to_stop_puts_right_what_it_disturbed() {
+        let cases =
+            [(Disturb::Throttle, LIMIT, "100", "100000"), (Disturb::Hotplug, SWITCH, "0", "1")];
+        for (disturb, file, disturbed, before) in cases {
+            let root = tempfile::tempdir().unwrap();
+            let read = || std::fs::read_to_string(root.path().join(file)).unwrap();
+            let start = Instant::now();
+            let check = checked(root.path(), disturb, &|| read() == disturbed);
+            assert_eq!(read(), before, "{file}");
+            assert!(check.interrupted && check.disturbances[0].left.is_none(), "{check:?}");
+            assert!(start.elapsed() < PATIENCE / 2, "{:?}", start.elapsed());
+        }
+    }
+
+    #[test]
+    fn a_setting_that_cannot_be_put_right_is_told_apart_from_one_that_cannot_be_changed() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join(LIMIT);
+        let check = checked(root.path(), Disturb::Throttle, &|| {
+            let is_disturbed = std::fs::read_to_string(&path).is_ok_and(|it| it == THROTTLING_HZ);
+            is_disturbed && std::fs::remove_dir_all(path.parent().unwrap()).is_ok()
+        });
+        let disturbance = &check.disturbances[0];
+        let left = disturbance.left.as_ref().unwrap();
+        assert_eq!((&left.path, &*left.before), (&path, "100000"));
+        assert_eq!(disturbance.refused, None);
     }
 }

@@ -23,6 +23,7 @@ mod phase;
 mod plan;
 mod requests;
 mod schedule;
+mod setting;
 #[cfg(test)]
 mod simulated;
 #[cfg(test)]
@@ -37,12 +38,13 @@ use pmuscope_counters::{Kernel, OpenedEvent, SamplingSet, Scope, errno_name};
 use pmuscope_machine::CpuSet;
 use pmuscope_perfdata::strobe::{CpuHealth, Epoch, EpochUpdate, OpenedId, Reason, StrobeInfo};
 
-pub use self::check::{CpuCheck, Disturb, Disturbance, StrobeCheck, strobe_check};
+pub use self::check::{CpuCheck, Disturb, Disturbance, StrobeCheck, StrobeTrial, strobe_check};
 pub use self::choose::{Chosen, Lacking, choose_events};
 use self::epochs::{Begun, Epochs};
 use self::helper::Helper;
 use self::phase::{Achieved, Failure, MOST_TRIES, Order};
 pub(crate) use self::plan::Plan;
+pub use self::setting::Left;
 use self::watch::Expected;
 pub(crate) use self::watch::Watch;
 use crate::clock::clock_ns;

@@ -168,16 +168,19 @@ fn check_rate(
     fastest: u64,
     limit: u64,
 ) -> Result<(), RecorderError> {
-    let shortest = fastest * PART_OF_LIMIT / limit.max(1);
-    let windows = (options.window + options.jitter) * u64::from(options.burst);
+    let shortest = fastest.saturating_mul(PART_OF_LIMIT) / limit.max(1);
+    let longest = options.window.saturating_add(options.jitter);
+    let windows = longest.saturating_mul(u64::from(options.burst));
     if schedule.shortest_period() < shortest {
         let enough = (shortest as f64 * 1.04) as u64;
         return Err(RecorderError::StrobeRate { period: schedule.period, limit, fastest, enough });
     }
     if windows.saturating_mul(2) > schedule.period {
+        let less =
+            if options.jitter > options.window { "less jitter=" } else { "a shorter window" };
         return Err(RecorderError::Options(format!(
             "--strobe: windows of {windows} in a period of {}: half of it at most. Try a longer \
-             period= or a shorter window",
+             period= or {less}",
             schedule.period
         )));
     }
@@ -206,6 +209,15 @@ mod tests {
     #[test]
     fn windows_leave_half_of_the_period_free() {
         assert!(check(1_000_000, 600_000, 100_000).is_err());
+    }
+
+    #[test]
+    fn no_jitter_is_so_large_that_it_passes() {
+        let jitter = u64::MAX;
+        let options = StrobeOptions { jitter, ..StrobeOptions::default() };
+        let schedule = Schedule { period: 1_000_000, window: 300, jitter, granule: 1 };
+        let error = check_rate(&schedule, &options, 3_000_000_000, 100_000).unwrap_err();
+        assert!(error.to_string().contains("less jitter="), "{error}");
     }
 
     #[test]

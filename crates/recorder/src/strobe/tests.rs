@@ -33,14 +33,14 @@ fn counter(leader: usize) -> EventRequest {
 }
 
 /// A machine of one CPU, with so many groups of A, B and a counter.
-struct Lab {
-    pmu: Arc<Pmu>,
-    set: SamplingSet,
-    strobe: Strobe,
+pub(super) struct Lab {
+    pub(super) pmu: Arc<Pmu>,
+    pub(super) set: SamplingSet,
+    pub(super) strobe: Strobe,
 }
 
 impl Lab {
-    fn new(groups: u32) -> Self {
+    pub(super) fn new(groups: u32) -> Self {
         let pmu = Arc::new(Pmu::default());
         let machine = Machine::host();
         let topology = machine.topology().unwrap();

@@ -29,6 +29,13 @@ pub struct MetricsReport<'a> {
 struct About<'a> {
     event: &'a str,
     length: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    length_asked: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shortest: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    longest: Option<u64>,
+    burst: u32,
     period: Option<u64>,
     strobed: bool,
     interrupt_cost: u64,
@@ -111,6 +118,13 @@ impl<'a> MetricsReport<'a> {
             windows: About {
                 event: &windows.kind.event,
                 length: windows.kind.window,
+                length_asked: windows
+                    .kind
+                    .asked
+                    .filter(|&asked| windows.kind.window != Some(asked)),
+                shortest: windows.kind.range.map(|(shortest, _)| shortest),
+                longest: windows.kind.range.map(|(_, longest)| longest),
+                burst: windows.kind.burst,
                 period: windows.kind.period,
                 strobed: windows.kind.strobed,
                 interrupt_cost: windows.interrupt_cost,

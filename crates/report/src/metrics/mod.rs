@@ -22,7 +22,7 @@ pub use diff::{
 };
 pub use html::metrics_page;
 pub use json::{METRICS_SCHEMA, MetricsReport};
-pub use text::{metric_list_text, metrics_text, metrics_title};
+pub use text::{length_text, metric_list_text, metrics_text, metrics_title, too_short_text};
 pub use tints::Tints;
 
 /// What is shown of the windows of a recording.

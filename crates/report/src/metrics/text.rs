@@ -69,17 +69,33 @@ fn head(view: &MetricsView<'_>, style: &Style) -> String {
     format!("{first}\n{}\n", style.text(&second))
 }
 
-/// `windows of 300 cycles, 1 in 1,000,003`.
+/// `windows of 300 cycles, 1 in 1,000,003 cycles`; with jitter `windows of 300 to 360 cycles`.
 pub(super) fn kind(kind: &Kind) -> String {
     let event = escape(kind.event.split(['/', ':']).next().unwrap_or_default()).into_owned();
     let length = kind.window.map_or_else(
         || format!("windows between samples of {event}"),
-        |window| format!("windows of {} {event}", count(window)),
+        |window| format!("windows of {} {event}", length_text(window, kind.range)),
     );
     match kind.period {
-        Some(period) => format!("{length}, 1 in {} {event}", count(period)),
+        Some(period) => format!("{length}, {} in {} {event}", kind.burst, count(period)),
         None => length,
     }
+}
+
+/// `300`; `300 to 360` where it was to vary.
+#[must_use]
+pub fn length_text(window: u64, range: Option<(u64, u64)>) -> String {
+    match range {
+        Some((shortest, longest)) => format!("{} to {}", count(shortest), count(longest)),
+        None => count(window),
+    }
+}
+
+/// Why windows are longer than asked for.
+#[must_use]
+pub fn too_short_text(asked: u64, calls: u64) -> String {
+    let (asked, calls) = (count(asked), count(calls));
+    format!("asked for {asked}; the calls alone take {calls}: windows cannot be shorter here")
 }
 
 /// On how many CPUs the phase held.
@@ -176,6 +192,9 @@ pub(super) fn notes(view: &MetricsView<'_>) -> Vec<String> {
             count(windows.outside)
         ));
     }
+    if let (Some(asked), Some(calls)) = (windows.kind.asked, windows.kind.calls) {
+        notes.push(format!("{}.", too_short_text(asked, calls)));
+    }
     if windows.foreign > 0 {
         notes.push(format!("{} windows of other tasks were left out.", count(windows.foreign)));
     }
@@ -219,6 +238,24 @@ mod tests {
         let mut table = Table::new([Column::text("")]);
         table.row([cell(&of)]);
         table.render(&Style::PLAIN).trim().to_owned()
+    }
+
+    #[test]
+    fn windows_are_told_as_recorded() {
+        let event = "cycles:u".to_owned();
+        let one = Kind {
+            event,
+            window: Some(332),
+            range: None,
+            asked: Some(300),
+            calls: None,
+            period: Some(992_721),
+            burst: 1,
+            strobed: true,
+        };
+        assert_eq!(kind(&one), "windows of 332 cycles, 1 in 992,721 cycles");
+        let many = Kind { range: Some((332, 378)), burst: 3, ..one };
+        assert_eq!(kind(&many), "windows of 332 to 378 cycles, 3 in 992,721 cycles");
     }
 
     #[test]

@@ -6,7 +6,7 @@ pub(super) mod convert;
 pub(super) mod events;
 mod flags;
 mod off_cpu;
-mod print;
+pub(in crate::commands) mod print;
 pub(super) mod size;
 pub(in crate::commands) mod strobe;
 

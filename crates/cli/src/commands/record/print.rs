@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use pmuscope_events::describe;
 use pmuscope_perfdata::info::RecordingInfo;
-use pmuscope_perfdata::strobe::CpuHealth;
+use pmuscope_perfdata::strobe::{CpuHealth, StrobeInfo};
 use pmuscope_recorder::{EndReason, Preview, Summary};
-use pmuscope_report::number;
+use pmuscope_report::{length_text, number, too_short_text};
 
 /// Each attribute and reader, in perf's words.
 pub(super) fn preview(preview: &Preview) -> String {
@@ -57,15 +57,22 @@ fn sampling_cost(info: &RecordingInfo) -> String {
     out
 }
 
+/// `windows of 300 cycles:u, 1 in 1,000,003`: as recorded, which need not be as asked for.
+pub(in crate::commands) fn kind_of_windows(strobe: &StrobeInfo) -> String {
+    let lengths = strobe.lengths();
+    let length = lengths.map_or(strobe.window, |one| one.median);
+    let length = length_text(length, lengths.and_then(|one| one.varied()));
+    let period = number::count(strobe.period);
+    format!("windows of {length} {}, {} in {period}", strobe.event, strobe.burst.max(1))
+}
+
 /// Phases of a recording with windows.
 fn windows(info: &RecordingInfo) -> String {
     let Some(strobe) = &info.strobe else { return String::new() };
     let sum = |count: fn(&CpuHealth) -> u64| strobe.cpus.iter().map(count).sum::<u64>();
     let mut out = format!(
-        "pmuscope: windows of {} {}, one in {}: {} epochs on {} CPUs, {} tries not accepted",
-        number::count(strobe.window),
-        strobe.event,
-        number::count(strobe.period),
+        "pmuscope: {}: {} epochs on {} CPUs, {} tries not accepted",
+        kind_of_windows(strobe),
         number::count(strobe.epochs.len() as u64),
         number::count(strobe.cpus.len() as u64),
         number::count(sum(|cpu| cpu.rejected_tries)),
@@ -76,6 +83,9 @@ fn windows(info: &RecordingInfo) -> String {
     }
     if strobe.groups.len() > 1 {
         let _ = write!(out, "; {} groups of counters take turns", strobe.groups.len());
+    }
+    if let Some(calls) = strobe.lengths().and_then(|lengths| lengths.calls) {
+        let _ = write!(out, "\npmuscope: {}", too_short_text(strobe.window, calls));
     }
     out + "\n"
 }
@@ -124,4 +134,36 @@ pub(super) fn summary(summary: &Summary) -> String {
         let _ = writeln!(out, "pmuscope: {notice}");
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pmuscope_perfdata::strobe::Epoch;
+
+    fn told(strobe: StrobeInfo, offsets: &[&[u64]]) -> String {
+        let epoch = |offsets: &&[u64]| Epoch {
+            window: strobe.window,
+            offsets: offsets.to_vec(),
+            ..Epoch::default()
+        };
+        let epochs = offsets.iter().map(epoch).collect();
+        let event = "cycles:u".to_owned();
+        let strobe = StrobeInfo { event, epochs, period: 992_721, ..strobe };
+        windows(&RecordingInfo { strobe: Some(strobe), ..RecordingInfo::default() })
+    }
+
+    #[test]
+    fn windows_are_told_as_recorded() {
+        let asked = |window| StrobeInfo { window, tolerance: 2, ..StrobeInfo::default() };
+        let text = told(asked(20), &[&[88], &[88]]);
+        assert!(text.contains("windows of 88 cycles:u, 1 in 992,721: 2 epochs"), "{text}");
+        assert!(text.contains("\npmuscope: asked for 20; the calls alone take 88: "), "{text}");
+        let text = told(StrobeInfo { burst: 3, ..asked(300) }, &[&[300, 600, 900]]);
+        assert!(text.contains("windows of 300 cycles:u, 3 in 992,721: "), "{text}");
+        assert!(!text.contains("asked for"), "{text}");
+        let jitter = StrobeInfo { jitter: 100, tolerance: 100, ..asked(300) };
+        let text = told(jitter, &[&[332], &[378]]);
+        assert!(text.contains("windows of 332 to 378 cycles:u, "), "{text}");
+    }
 }

@@ -22,6 +22,9 @@ const WINDOW_EVENT: &str = "cycles:u";
 /// machine has it.
 const METRICS: [&str; 2] = ["basic", "branches"];
 
+/// Largest window, period and jitter: minutes of any event.
+const LARGEST: u64 = (1 << 40) - 1;
+
 /// What is recorded, for a recording with windows.
 pub(super) struct Strobed {
     pub(super) options: StrobeOptions,
@@ -101,34 +104,31 @@ pub(super) fn strobed(
 impl Settings {
     fn parse(text: &str) -> Result<Self, String> {
         let mut settings = Self::default();
-        let wrong = |piece: &str| {
+        let wrong = |piece: &str, why: &str| {
             format!(
-                "--strobe={text}: {piece}: not known. Try --strobe=WINDOW,period=P,jitter=J,burst=N,\
+                "--strobe={text}: {piece}: {why}. Try --strobe=WINDOW,period=P,jitter=J,burst=N,\
                  event=EVENT with numbers of the event, as in --strobe=300,period=1000000"
             )
         };
         for piece in text.split(',').filter(|piece| !piece.is_empty()) {
             let (key, value) = piece.split_once('=').unwrap_or(("window", piece));
-            let number = || value.parse().ok().filter(|number| (1..1 << 40).contains(number));
-            let set = |field: &mut Option<u64>, number: Option<u64>| {
-                *field = number;
-                number.map(|_| ())
+            let number = |from: u64| {
+                let number = value.parse().ok().filter(|number| (from..=LARGEST).contains(number));
+                let why = || format!("not a number from {from} to {LARGEST}");
+                number.ok_or_else(|| wrong(piece, &why()))
             };
-            let understood = match key {
-                "window" => set(&mut settings.window, number()),
-                "period" => set(&mut settings.period, number()),
-                "jitter" => set(&mut settings.jitter, value.parse().ok()),
+            match key {
+                "window" => settings.window = Some(number(1)?),
+                "period" => settings.period = Some(number(1)?),
+                "jitter" => settings.jitter = Some(number(0)?),
+                // How many there may be depends on the counters, which the plan knows.
                 "burst" => {
-                    settings.burst = value.parse().ok();
-                    settings.burst.map(|_| ())
+                    let windows = value.parse();
+                    settings.burst = Some(windows.map_err(|_| wrong(piece, "not a number"))?);
                 }
-                "event" => {
-                    settings.event = Some(value.to_owned());
-                    Some(())
-                }
-                _ => None,
-            };
-            understood.ok_or_else(|| wrong(piece))?;
+                "event" => settings.event = Some(value.to_owned()),
+                _ => return Err(wrong(piece, "not known")),
+            }
         }
         Ok(settings)
     }
@@ -138,7 +138,7 @@ impl Settings {
     fn of_event(event: &Event) -> Self {
         let window = event.alternate_period;
         let period = match event.sampling {
-            Some(Sampling::Period(period)) => Some(period + window.unwrap_or(0)),
+            Some(Sampling::Period(period)) => Some(period.saturating_add(window.unwrap_or(0))),
             _ => None,
         };
         let bits = event.alternate_jitter.unwrap_or(0).min(32);
@@ -357,6 +357,15 @@ mod tests {
         for wrong in ["x", "0", "period=0", "windows=3", "300,period", "burst=-1"] {
             let error = Settings::parse(wrong).unwrap_err();
             assert!(error.contains("Try --strobe=WINDOW"), "{error}");
+        }
+    }
+
+    #[test]
+    fn no_number_is_larger_than_windows_can_be() {
+        for setting in ["window", "period", "jitter"] {
+            let text = format!("{setting}=18446744073709551615");
+            let error = Settings::parse(&text).unwrap_err();
+            assert!(error.contains(&format!("{text}: not a number from")), "{error}");
         }
     }
 }

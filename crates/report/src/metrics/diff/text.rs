@@ -161,7 +161,8 @@ fn notes(view: &MetricsDiffView<'_>) -> Vec<String> {
             escape(&names.join(", "))
         ));
     }
-    let mut lengths = view.windows.iter().flat_map(|side| side.iter()).map(|one| one.kind.window);
+    let mut lengths =
+        view.windows.iter().flat_map(|side| side.iter()).map(|one| one.kind.intended());
     let first = lengths.next();
     if lengths.any(|length| Some(length) != first) {
         notes.push(
