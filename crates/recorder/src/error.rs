@@ -37,6 +37,15 @@ pub enum RecorderError {
         /// Why not.
         source: io::Error,
     },
+    /// Where the output is to go is a link to a file, or to nothing.
+    #[error(
+        "{} is a symbolic link, and recordings are not written through links. Try: -o with the name of a file",
+        .path.display()
+    )]
+    Link {
+        /// The link.
+        path: PathBuf,
+    },
     /// A cgroup that cannot be opened.
     #[error(
         "cannot open cgroup {path}: {}. Try a path below /sys/fs/cgroup, such as system.slice/nginx.service",

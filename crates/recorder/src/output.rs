@@ -114,10 +114,9 @@ impl Output {
         limits: &FileLimits,
         wake: Wake,
     ) -> io::Result<Self> {
-        let file = create_private(path)?;
+        let (file, is_new) = open_private(path)?;
         // A device stays whose it is.
-        let owner = limits.owner.filter(|_| file.metadata().is_ok_and(|found| found.is_file()));
-        if let Some((user, group)) = owner {
+        if let Some((user, group)) = limits.owner.filter(|_| is_new) {
             let owner = (Some(Uid::from_raw(user)), Some(Gid::from_raw(group)));
             rustix::fs::fchown(&file, owner.0, owner.1)?;
         }
@@ -368,10 +367,17 @@ pub(crate) fn finished_round() -> Vec<u8> {
     record
 }
 
-/// A new file that only its owner can read: addresses and command lines are nobody else's business.
-fn create_private(path: &Path) -> io::Result<File> {
+/// A new file that only its owner can read: addresses and command lines are nobody else's business. Or what
+/// is no file and was there before, as a device. A file that somebody else put there is not written to.
+fn open_private(path: &Path) -> io::Result<(File, bool)> {
     use std::os::unix::fs::OpenOptionsExt as _;
-    File::options().read(true).write(true).create(true).truncate(true).mode(0o600).open(path)
+    match File::options().read(true).write(true).create_new(true).mode(0o600).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let there = File::options().read(true).write(true).open(path)?;
+            if there.metadata()?.is_file() { Err(error) } else { Ok((there, false)) }
+        }
+        created => Ok((created?, true)),
+    }
 }
 
 #[cfg(test)]
@@ -389,6 +395,18 @@ mod tests {
         let size = u64::from_ne_bytes(file[48..56].try_into().unwrap());
         let start = output.data_offset as usize;
         file[start..start + size as usize].to_vec()
+    }
+
+    #[test]
+    fn a_file_that_somebody_else_put_there_is_not_written_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, theirs) = (dir.path().join("x"), dir.path().join("theirs"));
+        std::fs::write(&theirs, "1").unwrap();
+        std::os::unix::fs::symlink(&theirs, &path).unwrap();
+        assert_eq!(open_private(&path).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(std::fs::read_to_string(&theirs).unwrap(), "1");
+        assert!(!open_private(Path::new("/dev/null")).unwrap().1);
+        assert!(open_private(&dir.path().join("y")).unwrap().1);
     }
 
     #[test]

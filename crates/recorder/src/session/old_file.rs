@@ -17,8 +17,8 @@ use crate::error::RecorderError;
 #[derive(Debug)]
 pub(super) struct Previous {
     path: PathBuf,
-    /// Something that is no file stands there (/dev/null, a pipe, a link): it is written to, never moved
-    /// or removed.
+    /// Something that is no file stands there (/dev/null, a pipe, a link to one): it is written to, never
+    /// moved or removed.
     foreign: bool,
     begun: bool,
     old: Option<PathBuf>,
@@ -33,6 +33,12 @@ impl Previous {
     pub(super) fn keep(path: &Path) -> Result<Self, RecorderError> {
         let found = fs::symlink_metadata(path).ok();
         let is_file = found.as_ref().is_some_and(fs::Metadata::is_file);
+        // Whoever made the link would choose which file is overwritten, and under sudo given away.
+        if found.as_ref().is_some_and(fs::Metadata::is_symlink)
+            && fs::metadata(path).map_or(true, |there| there.is_file())
+        {
+            return Err(RecorderError::Link { path: path.to_owned() });
+        }
         let mut previous = Self {
             path: path.to_owned(),
             foreign: found.is_some() && !is_file,
@@ -133,6 +139,21 @@ mod tests {
         fs::write(&path, "1").unwrap();
         previous.failed();
         assert_eq!(listing(dir.path()), [""; 0]);
+    }
+
+    /// Whoever made it would choose what is overwritten.
+    #[test]
+    fn a_link_to_a_file_is_refused_and_so_is_one_to_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        fs::write(dir.path().join("theirs"), "1").unwrap();
+        for to in ["theirs", "nothing"] {
+            std::os::unix::fs::symlink(to, &path).unwrap();
+            let refused = Previous::keep(&path).unwrap_err().to_string();
+            assert!(refused.contains("x is a symbolic link"), "{refused}");
+            fs::remove_file(&path).unwrap();
+        }
+        assert_eq!(listing(dir.path()), ["theirs=1"]);
     }
 
     #[test]
