@@ -59,7 +59,7 @@ impl KernelFeatures {
 /// dummy that is on from the start: it reports mappings and tasks while existing ones are being named,
 /// before sampling begins. A command of our own has nothing to report before its exec, so there the
 /// first sampling event carries the sideband itself, which saves a descriptor per CPU; not in a flight
-/// recorder, whose samples must not overwrite it.
+/// recorder, whose samples must not overwrite it, nor where sampling begins after the exec.
 ///
 /// # Errors
 /// [`RecorderError::Options`] for settings that no kernel takes together.
@@ -69,7 +69,7 @@ pub(crate) fn requests(
 ) -> Result<Vec<EventRequest>, RecorderError> {
     let own_command = options.target == Target::Command;
     let mut requests = Vec::new();
-    if !own_command || options.overwrite {
+    if !own_command || options.overwrite || options.delay_ms.is_some() {
         requests.push(sideband_request(options, kernel));
     }
     for group in &options.groups {

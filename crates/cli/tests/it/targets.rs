@@ -39,6 +39,39 @@ fn start(scratch: &Scratch, flags: &[&str]) -> (Started, Recording) {
     (pmuscope, Recording::at(path))
 }
 
+/// Nobody listens; the work is done all the same.
+#[test]
+fn a_notice_that_cannot_be_written_is_no_reason_to_stop() {
+    skip_unless!(need_clock());
+    let scratch = Scratch::new();
+    let pmuscope = env!("CARGO_BIN_EXE_pmuscope");
+    let line = format!("{pmuscope} record -e cpu-clock:u -o x.data -- sh -c 'exit 7' 2>/dev/full");
+    scratch.run("sh", ["-c", &line]).exits(7);
+    scratch.pmuscope(["report", "x.data"]).exits(0);
+}
+
+/// What the exec told of names and mappings is there however late sampling begins, and the delay is no time
+/// of the recording.
+#[test]
+fn a_command_that_is_sampled_later_has_its_names() {
+    skip_unless!(need_clock());
+    let scratch = Scratch::new();
+    let work = format!("sleep 0.4; {SOME_WORK}; {SOME_WORK}");
+    let begun = std::time::Instant::now();
+    let (recorded, recording) = record(&scratch, &["-D", "300"], &["sh", "-c", &work]);
+    let took = begun.elapsed();
+    recorded.exits(0);
+    let names = tasks(&recording).by_name;
+    assert!(names["sh"] > 10 && names.len() == 1, "{names:?}");
+    let json = scratch.pmuscope(["report", "x.data", "--json", "--no-inline"]);
+    let json: serde_json::Value = serde_json::from_str(&json.exits(0).stdout).unwrap();
+    let module = &json["events"][0]["functions"][0]["module"];
+    assert!(module.as_str().is_some_and(|module| module.ends_with("sh")), "{module}");
+    let seconds = json["recording"]["duration_s"].as_f64().unwrap();
+    let all = std::time::Duration::from_secs_f64(seconds + 0.3);
+    assert!(all <= took, "{all:?} with the delay, of {took:?}");
+}
+
 /// Whose the samples are.
 #[derive(Debug, Default)]
 struct Tasks {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::Session;
+use super::files::Moment;
 use crate::error::RecorderError;
 use crate::options::Sampling;
 
@@ -10,6 +11,12 @@ impl Session<'_> {
     /// Enables, each CPU at a phase of its own: events started together would sample all CPUs at the
     /// same moments, and in step with the timer tick.
     pub(super) fn enable(&self) -> Result<(), RecorderError> {
+        self.start_sampling()?;
+        self.enabled.get_or_init(|| Moment::now(self.options.clockid));
+        Ok(())
+    }
+
+    fn start_sampling(&self) -> Result<(), RecorderError> {
         if let Some(mut strobe) = self.strobe() {
             return strobe.start(self.kernel, &self.set);
         }

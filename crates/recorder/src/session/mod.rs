@@ -30,6 +30,7 @@ mod wait;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use pmuscope_counters::spawn::{HeldChild, Status};
@@ -138,6 +139,8 @@ struct Session<'a> {
     phases: Option<Phases>,
     /// What makes samples beside the kernel.
     source: Option<Sourced<'a>>,
+    /// When sampling was turned on for the first time, if not by the command's exec.
+    enabled: OnceLock<Moment>,
 }
 
 /// What happened between enabling and disabling.
@@ -282,6 +285,11 @@ impl Session<'_> {
         let status = match child {
             Some(child) => Some(Self::let_child_end(child, &ended)?),
             None => None,
+        };
+        // A delay is no part of it.
+        let started = match self.options.delay_ms {
+            Some(_) => self.enabled.get().copied().unwrap_or(started),
+            None => started,
         };
         Ok(Measured { ended, status, started, ended_at, cpu_before, cpu_after })
     }

@@ -1,5 +1,7 @@
 //! From options to a session: all events open, none enabled.
 
+use std::sync::OnceLock;
+
 use pmuscope_counters::spawn::HeldChild;
 use pmuscope_counters::{EventRequest, Kernel, OpenOptions, RingSize, SamplingSet, Scope};
 use pmuscope_machine::{Machine, OwnCgroup, Topology};
@@ -113,6 +115,7 @@ impl<'a> Opening<'a> {
             budget,
             phases,
             source,
+            enabled: OnceLock::new(),
         })
     }
 }
