@@ -169,9 +169,9 @@ fn figure<'a>(
         };
         mean(&values.iter().filter_map(quotient).collect::<Vec<f64>>())
     };
-    // Not by sum(): that of nothing is -0.
-    let sum = |of: fn(&Value) -> Option<f64>| {
-        values.iter().filter_map(|value| of(value)).fold(0.0, |a, b| a + b)
+    // As the value, of a run: that of nothing is 0.
+    let time_of = |of: fn(&Value) -> Option<f64>| {
+        mean(&values.iter().filter_map(|value| of(value)).collect::<Vec<f64>>()).unwrap_or(0.0)
     };
     Figure {
         time,
@@ -181,8 +181,8 @@ fn figure<'a>(
         value,
         opened: values.iter().any(|value| value.enabled_s.is_some()),
         spread: spread(&numbers),
-        enabled_s: sum(|value| value.enabled_s),
-        running_s: sum(|value| value.running_s),
+        enabled_s: time_of(|value| value.enabled_s),
+        running_s: time_of(|value| value.running_s),
         metrics: units(file)
             .into_iter()
             .map(|name| (per(name), format!("{}/{name}", series.unit)))
@@ -314,7 +314,7 @@ mod tests {
     fn fields_are_in_perfs_order() {
         let lines = counts_lines(&file(false), &LineFormat::Separated(",".into()));
         insta::assert_snapshot!(lines, @r"
-        1,102,Joules,power/energy-pkg/,1.96%,500000000,50.00
+        1,102,Joules,power/energy-pkg/,1.96%,250000000,50.00
         <not counted>,,cycles,0,0.00
         <not supported>,,LLC-loads,0,
         ");
@@ -338,14 +338,14 @@ mod tests {
         file.series.remove(1);
         let lines = counts_lines(&file, &LineFormat::Separated(";".into()));
         insta::assert_snapshot!(lines, @r"
-        1;102;Joules;power/energy-pkg/;1.96%;500000000;50.00;0.51;Joules/packet;0.0000102;Joules/row
+        1;102;Joules;power/energy-pkg/;1.96%;250000000;50.00;0.51;Joules/packet;0.0000102;Joules/row
         <not supported>;;LLC-loads;0;;;/packet;;/row
         200;;packet;0.00%;0;;400;/s
         10000000;;row;0.00%;0;;20000000;/s
         ");
         let lines = counts_lines(&file, &LineFormat::Json);
         insta::assert_snapshot!(lines.lines().take(2).collect::<Vec<_>>().join("\n"), @r#"
-        {"counter-value":"102.000000","event":"power/energy-pkg/","event-runtime":500000000,"metric-unit":"Joules/packet","metric-value":"0.51","part":"1","pcnt-running":50.0,"unit":"Joules","variance":1.9607843137254901}
+        {"counter-value":"102.000000","event":"power/energy-pkg/","event-runtime":250000000,"metric-unit":"Joules/packet","metric-value":"0.51","part":"1","pcnt-running":50.0,"unit":"Joules","variance":1.9607843137254901}
         {"event":"power/energy-pkg/","metric-unit":"Joules/row","metric-value":"0.0000102"}
         "#);
     }
@@ -353,7 +353,7 @@ mod tests {
     #[test]
     fn objects_have_perfs_names() {
         insta::assert_snapshot!(counts_lines(&file(false), &LineFormat::Json), @r#"
-        {"counter-value":"102.000000","event":"power/energy-pkg/","event-runtime":500000000,"part":"1","pcnt-running":50.0,"unit":"Joules","variance":1.9607843137254901}
+        {"counter-value":"102.000000","event":"power/energy-pkg/","event-runtime":250000000,"part":"1","pcnt-running":50.0,"unit":"Joules","variance":1.9607843137254901}
         {"counter-value":"<not counted>","event":"cycles","event-runtime":0,"pcnt-running":0.0,"unit":""}
         {"counter-value":"<not supported>","event":"LLC-loads","event-runtime":0,"unit":""}
         "#);
