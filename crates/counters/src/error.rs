@@ -192,7 +192,13 @@ fn permission_hint(question: &OpenQuestion<'_>) -> String {
              a security module, or a process of another user. Try: sudo pmuscope …"
         );
     }
-    let or = if needed == 1 { format!(", or -e {}:u", question.event) } else { String::new() };
+    // What has modifiers already would need others, and who asked for the kernel does not want the user.
+    let is_plain = !question.event.contains([':', '/']);
+    let or = if needed == 1 && is_plain {
+        format!(", or -e {}:u", question.event)
+    } else {
+        String::new()
+    };
     format!(
         "perf_event_paranoid is {level} and pmuscope has no CAP_PERFMON. \
          Try: sudo sysctl kernel.perf_event_paranoid={needed}{or}"

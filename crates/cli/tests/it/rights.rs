@@ -136,6 +136,23 @@ fn the_whole_machine_is_refused_with_what_to_type() {
     }
 }
 
+/// Whoever asks for the kernel does not want the user's part in its place.
+#[test]
+fn the_kernels_part_is_not_replaced_by_the_users() {
+    skip_unless!(need_paranoid_2());
+    skip_unless!(need_clock());
+    let nobody = Nobody::new(12);
+    let counted = nobody.pmuscope(&["stat", "-x,", "-e", "cpu-clock:k,cpu-clock", "--", "true"]);
+    assert!(!counted.stdout.contains(":ku"), "{counted}");
+    assert!(
+        counted.stderr.contains("perf_event_paranoid=1") || counted.stdout.contains("<not"),
+        "{counted}"
+    );
+    let refused = nobody.pmuscope(&["record", "-e", "cpu-clock:k", "--", "true"]);
+    refused.exits(125).complains("perf_event_paranoid=1");
+    assert!(!refused.stderr.contains(":k:u"), "{refused}");
+}
+
 /// What is counted in user mode has another name than what was typed.
 #[test]
 fn an_event_is_a_unit_of_work_in_user_mode_too() {

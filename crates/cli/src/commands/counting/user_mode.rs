@@ -71,7 +71,8 @@ fn limit(event: &mut Event) -> bool {
     {
         return true;
     }
-    if is_of_kernel(&event.attr) {
+    // Of the kernel alone, as asked for or by nature.
+    if flags.contains(AttrFlags::EXCLUDE_USER) || is_of_kernel(&event.attr) {
         return false;
     }
     event.attr.flags.insert(AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV);
