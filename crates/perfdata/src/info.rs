@@ -38,6 +38,9 @@ pub struct RecordingInfo {
     pub ended_by: Option<String>,
     /// Command line of the recorder.
     pub command: Vec<String>,
+    /// Where writing failed: samples that were taken until then and are not in the file. All after them are
+    /// missing too.
+    pub unwritten: Option<u64>,
     /// What was observed, in words ("system-wide", "process 4711", "command xz").
     pub scope: String,
     /// Wall clock at the start, nanoseconds since 1970.
@@ -268,6 +271,12 @@ impl RecordingInfo {
     #[must_use]
     pub fn samples(&self) -> u64 {
         self.events.iter().map(|event| event.samples).fold(0, u64::saturating_add)
+    }
+
+    /// Whether CPUs were observed, whatever ran there: the whole machine, or some by number.
+    #[must_use]
+    pub fn is_of_cpus(&self) -> bool {
+        self.scope == "system-wide" || self.scope.starts_with("CPU")
     }
 
     /// Records lost, all rings; `None` if no ring knows.

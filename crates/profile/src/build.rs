@@ -97,6 +97,9 @@ impl Collected {
             filter.duration(origin, origin.saturating_add(span)) as f64 / 1e9
         });
         let told = info.map(|info| info.duration_s).filter(|&seconds| seconds > 0.0);
+        // The last note of a file without an end is older than its last samples.
+        let is_closed = matches!(state, FileState::Closed);
+        let told = told.map(|told| if is_closed { told } else { told.max(seconds.unwrap_or(0.0)) });
         Ok(Profile {
             events,
             modules: self.module_summaries(&named),

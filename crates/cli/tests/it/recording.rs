@@ -132,7 +132,8 @@ impl Recording {
     pub(crate) fn by_report(&self) -> u64 {
         let path = self.path.to_str().unwrap();
         let report = Scratch::new().pmuscope(["report", "--json", "-i", path]);
-        report.exits(if self.try_info().is_some() { 0 } else { 1 });
+        let is_whole = self.try_info().is_some_and(|info| info.unwritten.is_none());
+        report.exits(if is_whole { 0 } else { 1 });
         let json: serde_json::Value = serde_json::from_str(&report.stdout).unwrap();
         let events = json["events"].as_array().unwrap();
         events.iter().map(|event| event["samples"].as_u64().unwrap()).sum()

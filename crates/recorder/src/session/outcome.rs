@@ -233,7 +233,8 @@ impl Session<'_> {
             .map(|lost| RingInfo { lost: Some(*lost), ..RingInfo::default() })
             .collect();
         info.notices = throttling(tally).into_iter().collect();
-        info.notices.extend(info.events.iter().filter_map(unsampled));
+        let is_of_cpus = info.is_of_cpus();
+        info.notices.extend(info.events.iter().filter_map(|event| unsampled(event, is_of_cpus)));
         if let Some(sourced) = &self.source {
             sourced.describe(&mut info, true);
         }
@@ -278,11 +279,13 @@ impl Session<'_> {
         if self.budget.is_some() && self.cost.is_none() {
             whole.notices.push(UNKNOWN_SAMPLE_COST.into());
         }
-        let taken = whole.rings.iter().map(|ring| ring.samples).sum();
-        let mut missing = missing(&whole, &all, taken, &ended);
+        let taken: u64 = whole.rings.iter().map(|ring| ring.samples).sum();
+        whole.unwritten = is_cut_short(&ended).then(|| taken.saturating_sub(whole.samples()));
+        let mut missing = missing(&whole, &all, &ended);
         // A single file tells everything; of several, each tells its own stretch.
         let in_file = if files.switched { info } else { whole.clone() };
         let in_file = RecordingInfo {
+            unwritten: whole.unwritten,
             notices: missing.iter().cloned().chain(in_file.notices.clone()).collect(),
             ..in_file
         };
@@ -461,8 +464,13 @@ fn reader_cost(report: &ReaderReport) -> ReaderCost {
     }
 }
 
-/// What was asked for and is not in the file; `taken` samples were read from the rings.
-fn missing(info: &RecordingInfo, tally: &Tally, taken: u64, ended: &EndReason) -> Vec<String> {
+/// Whether the file could not be written on.
+fn is_cut_short(ended: &EndReason) -> bool {
+    matches!(ended, EndReason::WriteError(_) | EndReason::ReaderError(_) | EndReason::Failed(_))
+}
+
+/// What was asked for and is not in the file.
+fn missing(info: &RecordingInfo, tally: &Tally, ended: &EndReason) -> Vec<String> {
     let mut sentences = Vec::new();
     if let Some(lost) = info.lost().filter(|lost| *lost > 0) {
         sentences.push(format!(
@@ -474,9 +482,7 @@ fn missing(info: &RecordingInfo, tally: &Tally, taken: u64, ended: &EndReason) -
     if tally.broken_bytes > 0 {
         sentences.push(format!("{} bytes in the rings were no records", tally.broken_bytes));
     }
-    if matches!(ended, EndReason::WriteError(_) | EndReason::ReaderError(_) | EndReason::Failed(_))
-    {
-        let unwritten = taken.saturating_sub(info.samples());
+    if let Some(unwritten) = info.unwritten {
         let what = match ended {
             EndReason::WriteError(_) => ". Try: free space, -z, or --max-size",
             _ => "",
@@ -501,13 +507,16 @@ fn throttling(tally: &Tally) -> Option<String> {
 }
 
 /// Time of a clock that has no samples.
-fn unsampled(event: &EventInfo) -> Option<String> {
+fn unsampled(event: &EventInfo, is_of_cpus: bool) -> Option<String> {
     let clock = event.unsampled()?;
+    let why = if is_of_cpus {
+        "An idle CPU may have no ticks, and a virtual machine that has to wait for its host misses some"
+    } else {
+        "A clock that follows tasks samples none that lives shorter than its period, and a virtual machine \
+         that has to wait for its host misses ticks. Try: --own-cgroup for a command, -a, or a higher rate (-F)"
+    };
     Some(format!(
-        "{}: the kernel counted {:.3} s, samples stand for {:.3} s of it. A clock that follows tasks \
-         samples none that lives shorter than its period, and a virtual machine that has to wait for \
-         its host misses ticks. Try: --own-cgroup for a command, -a, or a \
-         higher rate (-F)",
+        "{}: the kernel counted {:.3} s, samples stand for {:.3} s of it. {why}",
         event.name, clock.counted_s, clock.sampled_s
     ))
 }
@@ -543,7 +552,7 @@ mod tests {
         let good = CpuHealth { accepted_tries: 2, failed: 1, ..CpuHealth::default() };
         let strobe = Some(StrobeInfo { cpus: vec![good, failed], ..StrobeInfo::default() });
         let info = RecordingInfo { strobe, ..RecordingInfo::default() };
-        let sentences = missing(&info, &Tally::default(), 0, &EndReason::Interrupted);
+        let sentences = missing(&info, &Tally::default(), &EndReason::Interrupted);
         assert_eq!(sentences, ["CPU 1 has no windows: the events do not fit"]);
     }
 

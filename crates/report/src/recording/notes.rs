@@ -51,6 +51,7 @@ pub(crate) fn notes_on(profile: &Profile, taken: Taken) -> Vec<Note> {
     let warnings = [
         cut_off(profile),
         stopped(profile),
+        unwritten(profile),
         missing(profile),
         loss(profile, taken),
         unsampled(profile),
@@ -88,6 +89,18 @@ fn cut_off(profile: &Profile) -> Option<String> {
             count(should)
         )),
     }
+}
+
+/// The file is whole; the recording is not.
+fn unwritten(profile: &Profile) -> Option<String> {
+    let info = profile.info()?;
+    let unwritten = info.unwritten?;
+    let why =
+        info.ended_by.as_deref().map_or(String::new(), |why| format!(": {}", crate::escape(why)));
+    Some(format!(
+        "the recording stopped early{why}. {} samples that were taken, and all after them, are not in it.",
+        count(unwritten)
+    ))
 }
 
 fn stopped(profile: &Profile) -> Option<String> {
@@ -141,8 +154,19 @@ fn loss(profile: &Profile, taken: Taken) -> Option<String> {
 
 /// Time that a clock counted and did not sample.
 fn unsampled(profile: &Profile) -> Option<String> {
-    let clocks = profile.info()?.events.iter().filter_map(EventInfo::unsampled);
+    // What was sampled and could not be written is told as that.
+    let info = profile.info().filter(|info| info.unwritten.is_none())?;
+    let clocks = info.events.iter().filter_map(EventInfo::unsampled);
     let most = clocks.max_by(|a, b| share_unsampled(a).total_cmp(&share_unsampled(b)))?;
+    if info.is_of_cpus() {
+        return Some(format!(
+            "the kernel counted {:.3} s of the clock, the samples stand for {:.3} s: in {} of the time CPUs were \
+             idle without a tick, or waited for the host of a virtual machine.",
+            most.counted_s,
+            most.sampled_s,
+            percent(share_unsampled(&most), 1)
+        ));
+    }
     Some(format!(
         "the kernel counted {:.3} s of the clock, the samples stand for {:.3} s: what ran in {} of the \
          time is not in this report. Tasks that live shorter than a period have no samples where a \
