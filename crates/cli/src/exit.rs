@@ -86,7 +86,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
         return Exit::Done.into();
     }
     // Names of files and processes are in it.
-    eprintln!("pmuscope: {}", escape_lines(&format!("{error:#}")));
+    say!("pmuscope: {}", escape_lines(&format!("{error:#}")));
     error.downcast_ref::<Failure>().map_or(Exit::BadInput, |failure| failure.exit).into()
 }
 

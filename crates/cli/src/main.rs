@@ -1,5 +1,9 @@
 //! `pmuscope`: flags become validated options, options become one call into a crate.
 #![forbid(unsafe_code)]
+#![deny(clippy::print_stderr)]
+
+#[macro_use]
+mod say;
 
 mod commands;
 mod exit;

@@ -92,7 +92,7 @@ impl AnnotateArgs {
             Format::Json => form.begun.json(ANNOTATE_SCHEMA, None, &exit, report())?,
             Format::Csv => {
                 if let Some(kept) = kept_text(&profile) {
-                    eprintln!("note: {kept}");
+                    say!("note: {kept}");
                 }
                 report().csv()
             }

@@ -88,7 +88,7 @@ pub(super) fn show(
                 }
                 Format::Csv => {
                     if let Some(kept) = kept_text(&profile) {
-                        eprintln!("note: {kept}");
+                        say!("note: {kept}");
                     }
                     data_csv(&found, form.limits)
                 }

@@ -157,7 +157,7 @@ impl Args {
             let windows = read.with_context(|| format!("cannot compare {}", path.display()))?;
             if !windows::is_whole(&windows) {
                 let file = path.to_string_lossy();
-                eprintln!("note: {}: {NOT_WHOLE}", escape(&file));
+                say!("note: {}: {NOT_WHOLE}", escape(&file));
             }
             Ok(windows)
         };

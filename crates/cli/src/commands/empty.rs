@@ -23,7 +23,7 @@ pub(super) fn tell(profile: &Profile, path: &Path) -> anyhow::Result<bool> {
         return Ok(false);
     };
     let file = path.display().to_string();
-    eprintln!(
+    say!(
         "warning: {}: the filter leaves none of {} samples",
         escape(&file),
         count(filtered.left_out)
@@ -33,7 +33,7 @@ pub(super) fn tell(profile: &Profile, path: &Path) -> anyhow::Result<bool> {
         let all = read(path, Filter::default())?;
         for (name, value) in &filtered.filter.asked {
             let line = one(filtered, name, &all, path)?;
-            eprintln!("  --{name} {}: {line}", escape(value));
+            say!("  --{name} {}: {line}", escape(value));
         }
     }
     Ok(true)

@@ -59,7 +59,7 @@ pub(crate) fn catalog<'m>(
 
 fn warn(lists: &Lists) {
     for note in lists.notes() {
-        eprintln!("warning: event lists: {}", pmuscope_report::escape(note));
+        say!("warning: event lists: {}", pmuscope_report::escape(note));
     }
 }
 

@@ -60,7 +60,7 @@ fn take_over(args: &ImportArgs) -> anyhow::Result<Exit> {
             .map_err(|error| failure(Exit::BadInput, format!("events import: {error}")))?;
         for note in &done.notes {
             exit = Exit::Incomplete;
-            eprintln!("warning: {}", escape(note));
+            say!("warning: {}", escape(note));
         }
         let text = said(&done, identity.as_ref());
         std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;

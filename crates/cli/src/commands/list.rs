@@ -77,7 +77,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         .collect();
     let exit = if rows.is_empty() { Exit::Incomplete } else { Exit::Done };
     if rows.is_empty() {
-        eprintln!(
+        say!(
             "pmuscope: no event matches '{}'. Try: pmuscope list, or lists of the CPU's vendor: \
              pmuscope events import DIR",
             escape(pattern)

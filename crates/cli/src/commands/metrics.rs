@@ -212,10 +212,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let view = MetricsView::new(&windows, &file, &metrics, &chosen, limits, args.needs);
     let exit = if is_whole(&windows) { Exit::Done } else { Exit::Incomplete };
     if !is_whole(&windows) {
-        eprintln!(
-            "note: {} was not closed or is damaged; this is what could be read",
-            escape(&file)
-        );
+        say!("note: {} was not closed or is damaged; this is what could be read", escape(&file));
     }
     let text = match format {
         Format::Text => metrics_text(&view, &style),

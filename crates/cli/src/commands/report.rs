@@ -180,7 +180,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let is_empty = empty::tell(&profile, &path)?;
     let exit = if is_whole(&profile) && !is_empty { Exit::Done } else { Exit::Incomplete };
     if let Some(kept) = kept_text(&profile).filter(|_| format.has_no_head()) {
-        eprintln!("note: {kept}");
+        say!("note: {kept}");
     }
     if view.is_none() && format.is_of_counts() {
         let (source, summary) = (Source::new(&profile), Summary::new(&profile, &file));

@@ -29,7 +29,7 @@ use super::counting::{
 use super::doctor;
 use super::event_lists::{EventListArgs, catalog};
 use super::figures_page::FiguresPage;
-use crate::exit::{Exit, failure};
+use crate::exit::{Exit, beside_command, failure};
 use crate::signals::stop_pipe;
 use crate::terminal;
 
@@ -172,8 +172,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let stat =
         Stat { args: &args, options: &options, counter, absent, aggregation, units, figures };
     let exit = stat.count(&mut file, &mut lines)?;
-    lines.finish(&file)?;
-    args.page.write(&file)?;
+    let told = lines.finish(&file).and_then(|()| args.page.write(&file));
+    match options.command.is_empty() {
+        true => told?,
+        false => told.map_err(beside_command)?,
+    }
     Ok(exit)
 }
 
@@ -336,7 +339,7 @@ fn asked<'a>(
     if let Some(user) = UserMode::of(machine, target)
         && user.limit(&mut asked)
     {
-        eprintln!("pmuscope: {}", user.notice());
+        say!("pmuscope: {}", user.notice());
     }
     if let ([], Some((event, why))) = (&asked.groups[..], asked.absent.first()) {
         return Err(failure(Exit::NotPossible, format!("{event}: {why}")));
@@ -428,9 +431,6 @@ impl<'a> Lines<'a> {
     }
 
     fn finish(mut self, file: &RunFile) -> anyhow::Result<()> {
-        if let Some(Some(path)) = &self.args.json {
-            save(file, path)?;
-        }
         let style = match self.args.output {
             Some(_) => Style::PLAIN,
             None => terminal::style(),
@@ -444,6 +444,10 @@ impl<'a> Lines<'a> {
             _ => counts_text(file, self.metrics, &style),
         };
         self.print(&text);
+        // What cannot be saved is seen at least.
+        if let Some(Some(path)) = &self.args.json {
+            save(file, path)?;
+        }
         self.failed.map_or(Ok(()), |error| Err(error).context("cannot write results"))
     }
 }

@@ -61,7 +61,7 @@ pub(super) fn run(seconds: f64, disturb: &[What]) -> anyhow::Result<Exit> {
         .map_err(|error| refused(error.to_string()))?;
     // Standard output may be closed.
     for left in check.disturbances.iter().filter_map(|it| it.left.as_ref()) {
-        eprintln!("pmuscope: {}", how_to_put_right(left));
+        say!("pmuscope: {}", how_to_put_right(left));
     }
     let text = text(&check);
     std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;

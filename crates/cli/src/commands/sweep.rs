@@ -144,7 +144,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     if let Some(user) = UserMode::of(&machine, &target) {
         user.limit_all(&mut references);
         if user.limit(&mut asked) {
-            eprintln!("pmuscope: {}", user.notice());
+            say!("pmuscope: {}", user.notice());
         }
     }
     name_units(&mut units, &references.iter().collect::<Vec<_>>());
@@ -288,7 +288,7 @@ impl Args {
             complete &= second.refused.is_empty()
                 && !parts.any(|part| fitted.missing.contains_key(&part.name));
             if !second.runs.is_empty() {
-                eprintln!("level 2, below {}", below.join(", "));
+                say!("level 2, below {}", below.join(", "));
                 let after = After { runs: file.runs.len(), groups: sweep.schedule.runs.len() };
                 whole = run(&Sweep { schedule: &second, after, ..sweep.clone() }, &mut file)?;
             }
@@ -312,7 +312,7 @@ impl Args {
             Some(each) => format!("about {}", number::duration(each * left as f64)),
             None => "the first one tells how long".to_owned(),
         };
-        eprintln!("{left} runs of {runs} × {rounds}, {time}; Ctrl-C keeps what is done");
+        say!("{left} runs of {runs} × {rounds}, {time}; Ctrl-C keeps what is done");
     }
 
     /// Categories of level 1 to look below.
@@ -357,7 +357,7 @@ fn chosen<'a>(
     }
     let has_pmu = catalog.pmus().iter().any(Pmu::is_core);
     if !has_pmu {
-        eprintln!(
+        say!(
             "pmuscope: this machine shows no counters of its CPU: events of the hardware are left out. \
              See: pmuscope doctor"
         );

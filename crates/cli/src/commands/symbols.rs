@@ -35,7 +35,7 @@ impl SymbolArgs {
             Ok(None) | Err(BundleError::Io(_)) => {}
             Err(error) => {
                 let path = path.display();
-                eprintln!("warning: {path}: {error}. Symbols are looked for on this machine.");
+                say!("warning: {path}: {error}. Symbols are looked for on this machine.");
             }
         }
         Ok(symbolizer)

@@ -53,7 +53,7 @@ pub(super) fn show(
     let exit = if is_whole(&waits.profile) && is_there { Exit::Done } else { Exit::Incomplete };
     let file = path.to_string_lossy();
     if !is_there {
-        eprintln!("warning: {}: no switch of a thread that was asked for", path.display());
+        say!("warning: {}: no switch of a thread that was asked for", path.display());
     }
     if format.is_of_counts() {
         let (source, summary) = (Source::new(&waits.profile), Summary::new(&waits.profile, &file));

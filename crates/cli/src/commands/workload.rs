@@ -308,8 +308,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
             let (facts, status) = command::run(&args.command).map_err(not_started)?;
             match &args.json.json {
                 // The program's own output is all there is on stdout: others look for figures in it.
-                None => eprint!("{}", text(&facts)),
-                Some(None) => eprint!("{}", to_json(&facts)?),
+                None => say!("{}", text(&facts).trim_end()),
+                Some(None) => say!("{}", to_json(&facts)?.trim_end()),
                 Some(Some(file)) => write_json(&facts, file)?,
             }
             let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));

@@ -130,7 +130,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let options = Options { seed, ..options };
     tell_concerns(&file);
     let most = number::duration(options.most_seconds());
-    eprintln!("{most} of work at most; Ctrl-C keeps what is done");
+    say!("{most} of work at most; Ctrl-C keeps what is done");
     let stop = Stop::new()?;
     let mut watch = Progress::new(args.output.path());
     let whole =

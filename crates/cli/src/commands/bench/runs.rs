@@ -124,7 +124,7 @@ pub(in crate::commands) fn begin(
 pub(in crate::commands) fn tell_concerns(file: &RunFile) {
     for concern in &file.concerns {
         let fix = concern.fix.as_ref().map_or(String::new(), |fix| format!(" Try: {fix}"));
-        eprintln!("pmuscope: {}: {}.{fix}", concern.why, concern.effect);
+        say!("pmuscope: {}: {}.{fix}", concern.why, concern.effect);
     }
 }
 

@@ -40,11 +40,11 @@ impl Observer for Watch {
         let about =
             |seconds: Option<f64>| seconds.map(|s| format!("about {}", number::duration(s)));
         match progress {
-            Progress::Calibrating(labels) => eprintln!("calibrating: {}", name(labels)),
-            Progress::LeftOut(notice) => eprintln!("{notice}"),
+            Progress::Calibrating(labels) => say!("calibrating: {}", name(labels)),
+            Progress::LeftOut(notice) => say!("{notice}"),
             Progress::Planned { runs, seconds } => {
                 let time = about(*seconds).map_or(String::new(), |time| format!(", {time}"));
-                eprintln!("{runs} runs{time}; Ctrl-C keeps what is done");
+                say!("{runs} runs{time}; Ctrl-C keeps what is done");
             }
             Progress::Done { runs, of, labels, result, left_s } => {
                 let result = match result {
@@ -53,7 +53,7 @@ impl Observer for Watch {
                 };
                 let left = about(*left_s).filter(|_| runs < of);
                 let left = left.map_or(String::new(), |left| format!(" · {left} left"));
-                eprintln!("{runs}/{of} {}: {result}{left}", name(labels));
+                say!("{runs}/{of} {}: {result}{left}", name(labels));
             }
             _ => {}
         }

@@ -53,14 +53,14 @@ impl Watch for Progress<'_> {
         };
         let took = number::duration(done.seconds);
         let failed = if done.exit == 0 { String::new() } else { format!(", status {}", done.exit) };
-        eprintln!("{}/{}: {took}{failed}{left}", done.runs, done.of);
+        say!("{}/{}: {took}{failed}{left}", done.runs, done.of);
     }
 
     fn failed(&mut self, exit: u8, output: &str) {
         let end: Vec<&str> = output.lines().rev().take(3).collect();
         let end: Vec<&str> = end.into_iter().rev().collect();
         let end = end.join(" | ");
-        eprintln!("pmuscope: the program ended with status {exit}: {}", escape_lines(&end));
+        say!("pmuscope: the program ended with status {exit}: {}", escape_lines(&end));
     }
 
     fn keep(&mut self, file: &RunFile) -> Result<(), MeasureError> {

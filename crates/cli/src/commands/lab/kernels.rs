@@ -80,7 +80,7 @@ fn rows(args: &Args) -> anyhow::Result<Vec<Row>> {
     let cache = pmuscope_machine::user_cache();
     let kernels = Kernels::host(cache.as_deref());
     let host = Arch::host().map_err(|error| refused(&error))?;
-    let mut notice = |text: &str| eprintln!("pmuscope: {text}");
+    let mut notice = |text: &str| say!("pmuscope: {text}");
     for name in &args.fetch {
         let arch = args.arch.unwrap_or(host);
         kernels.find(name, arch, &mut notice).map_err(|error| refused(&error))?;

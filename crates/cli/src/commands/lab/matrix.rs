@@ -99,7 +99,7 @@ pub(super) fn run(
     let mut file = begin(&Machine::host(), &doctor::facts()?, Look::Not)?;
     let mut watch = Watch { stop, path: args.output.path().map(PathBuf::from), folder };
     let seed = args.seed.unwrap_or_else(Plan::random_seed);
-    eprintln!("{} guests; Ctrl-C keeps what is done", cells.len() * args.repeat);
+    say!("{} guests; Ctrl-C keeps what is done", cells.len() * args.repeat);
     matrix(&Lab::of_user(), cells, (args.repeat, seed), &extracts, &mut file, &mut watch)?;
     let interrupted = watch.stop.asked();
     args.output.finish(file, interrupted, true, guests_text)
@@ -130,7 +130,7 @@ impl Observer for Watch {
         };
         let left = format!(" · about {} left", number::duration(left_s));
         let left = if done < of { left } else { String::new() };
-        eprintln!("{done}/{of} {cell}: {result}{left}");
+        say!("{done}/{of} {cell}: {result}{left}");
     }
 
     fn outcome(&mut self, cell: &str, round: usize, outcome: &Outcome) -> std::io::Result<()> {

@@ -136,7 +136,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     output::pass_on(&outcome)?;
     output::write(&outcome.files, folder.as_deref().unwrap_or(Path::new(".")))?;
     if !quiet {
-        eprintln!("pmuscope: {}", about(&outcome, options));
+        say!("pmuscope: {}", about(&outcome, options));
     }
     // A status of a process has eight bits.
     Ok(Exit::Target(outcome.exit as u8))
@@ -152,7 +152,7 @@ impl Args {
         // Before a kernel is downloaded that nothing could run.
         emulator(arch).map_err(|error| refused(&error))?;
         let kernels = Kernels::host(user_cache().as_deref());
-        let mut notice = |text: &str| eprintln!("pmuscope: {text}");
+        let mut notice = |text: &str| say!("pmuscope: {text}");
         let folder = std::env::current_dir().context("cannot tell which folder this is")?;
         let files: std::io::Result<Vec<PathBuf>> =
             self.file.iter().map(std::path::absolute).collect();

@@ -299,7 +299,7 @@ impl Log {
         }
         self.is_incomplete |= matches!(entry.event, Event::Refused { .. } | Event::PingPong { .. });
         if let (false, Some(line)) = (self.quiet, notice(&entry.event)) {
-            eprintln!("{:8.1} s  {line}", entry.t);
+            say!("{:8.1} s  {line}", entry.t);
         }
     }
 

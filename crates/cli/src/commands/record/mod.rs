@@ -28,12 +28,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let has_command = !args.command.is_empty();
     let plan = convert::convert(args, &machine)?;
     if !plan.quiet {
-        plan.notices.iter().for_each(|notice| eprintln!("pmuscope: {}", escape_lines(notice)));
+        plan.notices.iter().for_each(|notice| say!("pmuscope: {}", escape_lines(notice)));
     }
     if plan.show_attributes || plan.dry_run {
         let preview = pmuscope_recorder::preview(&plan.options, &machine)
             .map_err(|error| refused(&error, has_command))?;
-        eprint!("{}", escape_lines(&print::preview(&preview)));
+        say!("{}", escape_lines(&print::preview(&preview)).trim_end());
     }
     if plan.dry_run {
         return Ok(Exit::Done);
@@ -44,7 +44,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let summary = pmuscope_recorder::record(&plan.options, &Host, &machine, signals)
         .map_err(|error| refused(&error, has_command))?;
     if !plan.quiet {
-        eprint!("{}", escape_lines(&print::summary(&summary)));
+        say!("{}", escape_lines(&print::summary(&summary)).trim_end());
     }
     let complete = summary.missing.is_empty();
     Ok(match summary.status {

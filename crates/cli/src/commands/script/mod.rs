@@ -283,9 +283,10 @@ fn end(path: &Path, state: FileState, tally: &Tally) -> Exit {
     if let Some(stopped) = &tally.stopped {
         let part = stopped.file.as_ref().map(|file| format!(" of {}", file.display()));
         let part = part.unwrap_or_default();
-        eprintln!(
+        say!(
             "warning: {file}: reading ended at offset {}{part}: {}",
-            stopped.offset, stopped.reason
+            stopped.offset,
+            stopped.reason
         );
     }
     let strange = [
@@ -295,14 +296,14 @@ fn end(path: &Path, state: FileState, tally: &Tally) -> Exit {
         (tally.unknown_kinds.values().sum(), "records are of kinds this version does not know"),
     ];
     for (number, what) in strange.iter().filter(|(number, _)| *number > 0) {
-        eprintln!("warning: {file}: {number} {what}");
+        say!("warning: {file}: {number} {what}");
     }
     match state {
         FileState::Closed if tally.stopped.is_none() => return Exit::Done,
         FileState::Closed => {}
-        FileState::NotClosed => eprintln!("warning: {file}: the recording was not closed"),
+        FileState::NotClosed => say!("warning: {file}: the recording was not closed"),
         FileState::Truncated { has, should } => {
-            eprintln!("warning: {file}: {has} bytes are there of {should}; the rest is cut off");
+            say!("warning: {file}: {has} bytes are there of {should}; the rest is cut off");
         }
     }
     Exit::Incomplete

@@ -31,7 +31,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         screen::check()?;
     }
     let (options, notices) = options(&args, &machine)?;
-    notices.iter().for_each(|notice| eprintln!("pmuscope: {notice}"));
+    notices.iter().for_each(|notice| say!("pmuscope: {notice}"));
     let run = if args.once { once::run } else { screen::run };
     follow(options, &Host, &machine, |following| run(&args, &asked, following, &machine))
         .map_err(|error| refused(&error))?

@@ -30,7 +30,7 @@ pub(super) fn run(
     let tick = ticker.next(asked.delay, || stop.asked())?;
     if tick.last {
         let seconds = tick.profile.duration_s.unwrap_or(0.0);
-        eprintln!("pmuscope: the interval ended after {seconds:.2} s of {} s", args.delay);
+        say!("pmuscope: the interval ended after {seconds:.2} s of {} s", args.delay);
     }
     let node_of = |cpu| topology.node_of(cpu);
     let view = TopView { profile: &tick.profile, node_of: &node_of };

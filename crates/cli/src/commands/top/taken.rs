@@ -58,7 +58,7 @@ impl Drop for Taken {
         (self.give_back)();
         self.kept.is_ours.store(false, Ordering::Relaxed);
         let panics = self.kept.panics.lock().unwrap_or_else(PoisonError::into_inner);
-        panics.iter().for_each(|panic| eprintln!("{panic}"));
+        panics.iter().for_each(|panic| say!("{panic}"));
     }
 }
 

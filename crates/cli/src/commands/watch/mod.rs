@@ -63,10 +63,10 @@ fn tell(
     begun: Begun,
 ) -> anyhow::Result<Exit> {
     for missing in &summary.missing {
-        eprintln!("pmuscope: {}", escape_lines(missing));
+        say!("pmuscope: {}", escape_lines(missing));
     }
     if status == Some(Status::Signaled(Signal::TRAP.as_raw())) {
-        eprintln!("pmuscope: SIGTRAP ended the command. {LOST_TRAPS}");
+        say!("pmuscope: SIGTRAP ended the command. {LOST_TRAPS}");
     }
     let exit = status.map_or(Exit::Done, |status| Exit::Target(status.shell()));
     let exit = if summary.missing.is_empty() { exit } else { exit.with_missing() };
@@ -81,7 +81,7 @@ const LOST_TRAPS: &str = "A kernel that is not told which breakpoint was hit end
 fn warn(machine: &Machine) {
     let hypervisor = machine.surroundings(&machine.processor()).hypervisor;
     if let Some(sign) = hypervisor {
-        eprintln!(
+        say!(
             "pmuscope: this is a virtual machine ({}), where a watched program may end by SIGTRAP. {LOST_TRAPS}",
             sign.name
         );
@@ -130,7 +130,7 @@ fn watch(
             .map_err(|error| failure(Exit::NotPossible, error.to_string()))?;
     let status = started.map(|started| started.end(&summary)).transpose()?;
     if trapped.load(Ordering::Relaxed) {
-        eprintln!(
+        say!(
             "pmuscope: SIGTRAP arrived in pmuscope itself, probably in place of a hit that was to tell what \
              hits cost: their cost may be wrong a little. {LOST_TRAPS}"
         );
@@ -150,7 +150,7 @@ impl Started {
         let mut child = HeldChild::new(command).map_err(spawned)?;
         let stopped = child.stop_at_entry(&Host).map_err(spawned)?;
         if !stopped.has_libraries() {
-            eprintln!(
+            say!(
                 "pmuscope: no breakpoint can be had at the command's entry: it stands at its exec, its \
                  libraries are not mapped yet. Names of libraries are not found"
             );
@@ -213,7 +213,7 @@ fn plain(options: WatchOptions, error: &WatchError) -> anyhow::Result<Plain> {
         return Err(failure(Exit::NotPossible, message));
     }
     let counts_only = if options.count_only { "--count-only, " } else { "" };
-    eprintln!(
+    say!(
         "pmuscope: programs of BPF are not allowed here ({error}): hits are samples, one event for each \
          thread on each of {} CPUs, without values, call chains and limits ({counts_only}--max-stack, \
          --max-records and --max-slowdown have no effect). For these: as root, or with CAP_BPF and CAP_PERFMON",
