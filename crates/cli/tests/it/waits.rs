@@ -403,3 +403,27 @@ fn a_table_says_how_many_waits_have_no_waking() {
     note: 1 thread did not switch in all the time: nothing tells whether it was on a CPU or off it, so that time is in no sum
     ");
 }
+
+/// A thread has as many names as it had programs, and its time is of the one that it had.
+#[test]
+fn times_of_all_names_are_all_the_time() {
+    skip_unless!(need_root_clock());
+    let scratch = Scratch::new();
+    let work = "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; sleep 0.2; sleep 0.1";
+    let how = ["record", "--off-cpu", "-q", "-o", "x.data", "--", "sh", "-c", work];
+    scratch.pmuscope(how).exits(0);
+    let times = |flags: &[&str]| -> [f64; 2] {
+        let report = ["report", "x.data", "--by", "wait", "--json"];
+        let json = scratch.pmuscope(report.iter().chain(flags)).exits(0).stdout.clone();
+        let json: Value = serde_json::from_str(&json).unwrap();
+        ["wall_s", "on_cpu_s"].map(|name| json[name].as_f64().unwrap())
+    };
+    let all = times(&[]);
+    let [sh, sleep] = ["sh", "sleep"].map(|name| times(&["--comm", name]));
+    for (at, &all) in all.iter().enumerate() {
+        let sum = sh[at] + sleep[at];
+        assert!((sum - all).abs() < 0.005, "{} + {} of {all} s", sh[at], sleep[at]);
+    }
+    assert!(sleep[0] > 0.3 && sleep[1] < 0.2, "{sleep:?}: it sleeps");
+    assert!(sh[0] > sh[1] && sh[1] > 0.01, "{sh:?}: it works, and waits");
+}

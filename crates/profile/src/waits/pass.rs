@@ -184,6 +184,8 @@ struct Pass<'u> {
     end: u64,
     named: FxHashSet<i32>,
     switched: FxHashSet<i32>,
+    /// Where names are asked for, threads that had one of them.
+    asked_for: FxHashSet<i32>,
 }
 
 impl Pass<'_> {
@@ -200,6 +202,7 @@ impl Pass<'_> {
             end,
             named: FxHashSet::default(),
             switched: FxHashSet::default(),
+            asked_for: FxHashSet::default(),
         }
     }
 
@@ -219,7 +222,11 @@ impl Pass<'_> {
                     (Record::Exit(task), Some(time)) => {
                         self.tell((task.pid, task.tid), time, Told::Ended);
                     }
-                    (Record::Comm(comm), _) => {
+                    (Record::Comm(comm), time) => {
+                        // Time under another name is another's where names are asked for.
+                        if let Some(time) = time.filter(|_| !self.filter.comms.is_empty()) {
+                            self.tell((comm.pid, comm.tid), time, Told::Named);
+                        }
                         let task = Some((comm.pid, comm.tid));
                         if self.filter.passes_task(task, comm.name) {
                             self.named.insert(comm.tid);
@@ -263,14 +270,10 @@ impl Pass<'_> {
         }
     }
 
-    /// By process, thread or name.
-    fn passes(&self, task: (i32, i32)) -> bool {
-        let Filter { pids, tids, comms, .. } = &self.filter;
-        if pids.is_empty() && tids.is_empty() && comms.is_empty() {
-            return true;
-        }
-        let comm = self.state.tasks.shown(self.state.tasks.comm(task.0, task.1));
-        self.filter.passes_task(Some(task), &comm)
+    /// By process or thread. Names change: they are asked of each stretch of a thread's time.
+    fn passes(&self, (pid, tid): (i32, i32)) -> bool {
+        let Filter { pids, tids, .. } = &self.filter;
+        (pids.is_empty() || pids.contains(&pid)) && (tids.is_empty() || tids.contains(&tid))
     }
 
     fn tell(&mut self, task: (i32, i32), time: u64, told: Told) {
@@ -282,17 +285,27 @@ impl Pass<'_> {
             self.switched.insert(task.1);
         }
         let now = Present { tasks: &self.state.tasks, modules: &self.state.modules };
-        let counter = &mut self.counter;
+        let (counter, asked_for) = (&mut self.counter, &mut self.asked_for);
+        let is_asked_for = has_name(&self.filter, &self.state, task);
         self.threads.tell(task, time.min(self.end), told, &mut |stretch| {
-            counter.take(&now, &stretch);
+            if is_asked_for {
+                asked_for.insert(task.1);
+                counter.take(&now, &stretch);
+            }
         });
     }
 
     fn finish(mut self) -> CollectedWaits {
         let now = Present { tasks: &self.state.tasks, modules: &self.state.modules };
-        let counter = &mut self.counter;
-        let (broken, threads) =
-            self.threads.finish(self.end, &mut |stretch| counter.take(&now, &stretch));
+        let (counter, asked_for) = (&mut self.counter, &mut self.asked_for);
+        let (broken, seen) = self.threads.finish(self.end, &mut |task, stretch| {
+            if has_name(&self.filter, &self.state, task) {
+                asked_for.insert(task.1);
+                counter.take(&now, &stretch);
+            }
+        });
+        let by_name = !self.filter.comms.is_empty();
+        let threads = if by_name { self.asked_for.len() as u64 } else { seen };
         self.named.remove(&0);
         CollectedWaits {
             counted: self.counter.finish(),
@@ -304,6 +317,14 @@ impl Pass<'_> {
             has_stacks: self.tells.contains(&Tells::Leaving),
             has_wakings: self.tells.contains(&Tells::Waking),
         }
+    }
+}
+
+/// Whether a thread has one of the names that were asked for, now.
+fn has_name(filter: &Filter, state: &State, (pid, tid): (i32, i32)) -> bool {
+    filter.comms.is_empty() || {
+        let name = state.tasks.shown(state.tasks.comm(pid, tid));
+        filter.comms.iter().any(|comm| *comm == *name)
     }
 }
 

@@ -88,6 +88,8 @@ pub(super) enum Told {
         preempted: bool,
     },
     Woken(Woken),
+    /// It takes another name: what it did until now was done by the old one.
+    Named,
     /// It ended.
     Ended,
 }
@@ -222,6 +224,7 @@ impl Threads {
                 thread.doing = Doing::Gone;
                 return;
             }
+            Told::Named => return self.named((pid, tid), at, take),
             Told::In | Told::Leaving(_) | Told::Ended | Told::Woken(_) => {}
         }
         let leave = |place, preempted| {
@@ -245,6 +248,21 @@ impl Threads {
             self.seen += 1;
         }
         self.stretch((before.pid, tid), &before, at, told == Told::In, take);
+    }
+
+    /// Who takes a name is on a CPU.
+    fn named(&mut self, (_, tid): (i32, i32), at: u64, take: &mut dyn FnMut(Stretch)) {
+        let Some(thread) = self.threads.get_mut(&tid) else { return };
+        let since = match thread.doing {
+            Doing::Running { since } => since,
+            Doing::Unseen { born: None } => {
+                self.seen += 1;
+                self.start
+            }
+            _ => return,
+        };
+        thread.doing = Doing::Running { since: at };
+        self.running(since, at, take);
     }
 
     /// What a thread did until now. `comes`: it comes to a CPU, else it leaves one.
@@ -310,11 +328,16 @@ impl Threads {
     }
 
     /// The end of the recording. Tells of how many threads no switch was seen.
-    pub(super) fn finish(mut self, end: u64, take: &mut dyn FnMut(Stretch)) -> (Broken, u64) {
+    pub(super) fn finish(
+        mut self,
+        end: u64,
+        take: &mut dyn FnMut((i32, i32), Stretch),
+    ) -> (Broken, u64) {
         let mut threads: Vec<(i32, Thread)> = self.threads.drain().collect();
         threads.sort_unstable_by_key(|(tid, _)| *tid);
         for (tid, thread) in threads {
             let task = (thread.pid, tid);
+            let take = &mut |stretch| take(task, stretch);
             match thread.doing {
                 Doing::Running { since } => self.running(since, end, take),
                 Doing::Off(leave) => {

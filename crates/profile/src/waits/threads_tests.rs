@@ -9,7 +9,7 @@ fn told(records: &[(u64, Told)], losses: &[(u64, u64)], end: u64) -> (Vec<Stretc
     for &(at, record) in records {
         threads.tell(TASK, at, record, &mut |stretch| found.push(stretch));
     }
-    let (broken, _) = threads.finish(end, &mut |stretch| found.push(stretch));
+    let (broken, _) = threads.finish(end, &mut |_, stretch| found.push(stretch));
     (found, broken)
 }
 
@@ -126,7 +126,7 @@ fn what_is_told_before_all_cpus_record_is_passed_over() {
     {
         threads.tell(TASK, at, record, &mut |stretch| found.push(stretch));
     }
-    let (broken, seen) = threads.finish(130, &mut |stretch| found.push(stretch));
+    let (broken, seen) = threads.finish(130, &mut |_, stretch| found.push(stretch));
     let last = off(Kind::Blocked, 120, 130, Ends::OnlyFirst, Some(2));
     assert_eq!(found, [Stretch::Running(100, 120), last]);
     assert_eq!((broken, seen), (Broken::default(), 1));
