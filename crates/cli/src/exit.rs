@@ -4,6 +4,8 @@ use std::process::ExitCode;
 
 use pmuscope_report::escape_lines;
 
+use crate::perf_words;
+
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -77,7 +79,19 @@ pub(crate) fn beside_command(error: anyhow::Error) -> anyhow::Error {
     if tells || is_broken_pipe(&error) {
         return error;
     }
-    failure(Exit::Target(125), format!("{error:#}"))
+    failure(Exit::Target(125), told(&error))
+}
+
+/// The error and its causes. Many texts have their cause in them already: it is not said twice.
+fn told(error: &anyhow::Error) -> String {
+    error.chain().fold(String::new(), |text, cause| {
+        let cause = cause.to_string();
+        match text.as_str() {
+            "" => cause,
+            text if text.contains(&cause) => text.to_owned(),
+            text => format!("{text}: {cause}"),
+        }
+    })
 }
 
 /// Prints an error to stderr and tells the status. A reader that went away (`| head`) is no error.
@@ -86,14 +100,17 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
         return Exit::Done.into();
     }
     // Names of files and processes are in it.
-    say!("pmuscope: {}", escape_lines(&format!("{error:#}")));
+    say!("pmuscope: {}", escape_lines(&told(error)));
     error.downcast_ref::<Failure>().map_or(Exit::BadInput, |failure| failure.exit).into()
 }
 
 /// clap's own messages: help and version are not errors.
 pub(crate) fn of_usage(error: &clap::Error) -> ExitCode {
-    // Nothing is left to tell the user if even this cannot be printed.
-    let _ = error.print();
+    match perf_words::hint(error) {
+        Some(hint) => say!("pmuscope: {}", escape_lines(&hint)),
+        // Nothing is left to tell the user if even this cannot be printed.
+        None => drop(error.print()),
+    }
     if error.use_stderr() { Exit::BadInput.into() } else { Exit::Done.into() }
 }
 

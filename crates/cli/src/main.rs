@@ -7,6 +7,7 @@ mod say;
 
 mod commands;
 mod exit;
+mod perf_words;
 mod signals;
 mod terminal;
 mod version;

@@ -177,6 +177,8 @@ fn per(estimate: &Estimated, unit: &str) -> String {
     }
     match estimate.interval {
         Some(_) => value(estimate, "/"),
+        // What is small is not nothing, and nothing is only what was counted as that.
+        None if estimate.value.abs() < 0.1 => number::significant(estimate.value, 3),
         None if estimate.value.abs() < 1000.0 => number::fixed(estimate.value, 3),
         None => number::significant(estimate.value, 4),
     }

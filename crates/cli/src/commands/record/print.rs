@@ -71,10 +71,10 @@ fn windows(info: &RecordingInfo) -> String {
     let Some(strobe) = &info.strobe else { return String::new() };
     let sum = |count: fn(&CpuHealth) -> u64| strobe.cpus.iter().map(count).sum::<u64>();
     let mut out = format!(
-        "pmuscope: {}: {} epochs on {} CPUs, {} tries not accepted",
+        "pmuscope: {}: {} epochs on {}, {} tries not accepted",
         kind_of_windows(strobe),
         number::count(strobe.epochs.len() as u64),
-        number::count(strobe.cpus.len() as u64),
+        number::counted(strobe.cpus.len() - strobe.missing().len(), "CPU"),
         number::count(sum(|cpu| cpu.rejected_tries)),
     );
     let left_out = sum(|cpu| cpu.left_out);
