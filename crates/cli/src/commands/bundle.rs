@@ -36,6 +36,9 @@ pub(crate) struct Args {
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let input = args.input.path()?;
+    if args.output.as_ref().is_some_and(|path| path.as_os_str() == "-") {
+        return Err(failure(Exit::BadInput, "-o -: a bundle is a file. Try: -o FILE"));
+    }
     let output = args.output.clone().unwrap_or_else(|| {
         let mut name = input.clone().into_os_string();
         name.push(".bundle");

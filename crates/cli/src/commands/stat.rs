@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use pmuscope_counters::Host;
 use pmuscope_counters::spawn::Status;
 use pmuscope_events::Event;
-use pmuscope_events::metrics::Metrics;
+use pmuscope_events::metrics::{Formula, Metric, Metrics};
 use pmuscope_machine::Machine;
 use pmuscope_measure::counting::{
     Aggregation, Counted, Counter, Ended, Moment, Options, Recorded, Refusal, Signal, Target,
@@ -157,6 +157,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let (options, absent, aggregation) = args.options(&units, !figures.is_empty(), &machine)?;
     let events: Vec<&Event> = options.groups.iter().flat_map(|group| &group.events).collect();
     name_units(&mut units, &events);
+    let not_computed = not_computed(&args, &metrics, &events);
+    for (metric, needs) in &not_computed {
+        say!("-M {metric}: not computed, for not all of {needs} is counted here");
+    }
     let counter = Counter::new(&Host, &machine, &options)
         .map_err(|error| refused(&error, !options.command.is_empty()))?;
     // A single look at a program should not wait for one at the machine.
@@ -177,7 +181,29 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         true => told?,
         false => told.map_err(beside_command)?,
     }
-    Ok(exit)
+    Ok(if not_computed.is_empty() { exit } else { exit.with_missing() })
+}
+
+/// What was asked for by name, of which nothing can be computed of these events, with what the first needs.
+fn not_computed(args: &Args, metrics: &Metrics, events: &[&Event]) -> Vec<(String, String)> {
+    let counted: Vec<String> = events.iter().map(|event| metrics.canonical(&event.name)).collect();
+    let is_counted = |name: &str| counted.contains(&metrics.canonical(name));
+    let can_be = |formula: &Formula| formula.variables().iter().all(|one| is_counted(&one.event));
+    let needs = |metric: &Metric| {
+        let first = metric.formulas.first().map(Formula::variables).unwrap_or_default();
+        let mut names: Vec<&str> = first.iter().map(|variable| &variable.event[..]).collect();
+        names.dedup();
+        names.join(", ")
+    };
+    let asked = args.metrics.iter().filter(|name| *name != "all");
+    asked
+        .filter_map(|name| {
+            let chosen = metrics.chosen(&[name]).ok()?;
+            let is_lost = !chosen.iter().any(|metric| metric.formulas.iter().any(can_be));
+            is_lost
+                .then(|| (name.clone(), chosen.first().map_or_else(String::new, |one| needs(one))))
+        })
+        .collect()
 }
 
 impl Args {
@@ -378,6 +404,7 @@ impl<'a> Lines<'a> {
     fn new(args: &'a Args, metrics: &'a Metrics) -> anyhow::Result<Self> {
         let out: Box<dyn Write> = match &args.output {
             None => Box::new(std::io::stdout()),
+            Some(path) if path.as_os_str() == "-" => Box::new(std::io::stdout()),
             Some(path) => {
                 let mut options = std::fs::File::options();
                 options.create(true).write(true).append(args.append).truncate(!args.append);

@@ -297,6 +297,13 @@ impl Args {
         if file.runs.is_empty() {
             return Err(failure(Exit::Incomplete, "interrupted before the first run was over"));
         }
+        if !whole {
+            let runs = number::counted(file.runs.len(), "run");
+            say!(
+                "interrupted: {runs} of {} done; all figures are of these",
+                sweep.schedule.runs.len() * self.repeat
+            );
+        }
         add_missing(&mut file, missing);
         file.drift = drifts(&file, &sweep.schedule.references);
         self.output.finish(file, !whole, complete, |file, style| {

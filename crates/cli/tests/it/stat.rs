@@ -355,3 +355,12 @@ fn a_thread_ends_before_its_process() {
     outcome.exits(0);
     assert!(began.elapsed().as_secs() < 30, "it waited for the process");
 }
+
+/// Asked for by name, it does not go without a word.
+#[test]
+fn a_metric_whose_events_are_not_counted_is_missing() {
+    let scratch = Scratch::new();
+    let counted = scratch.pmuscope(["stat", "-e", "page-faults", "-M", "IPC", "--", "true"]);
+    counted.exits(125).prints("page-faults");
+    counted.complains("-M IPC: not computed, for not all of").complains("cycles");
+}

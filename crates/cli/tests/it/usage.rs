@@ -84,3 +84,14 @@ fn foreign_arguments_are_usage_errors() {
     let bytes = std::ffi::OsStr::from_bytes(b"\xff\xfe");
     Scratch::new().pmuscope([bytes]).exits(2).prints_nothing();
 }
+
+/// A dash is standard output where there can be one, and nowhere the name of a file.
+#[test]
+fn a_dash_is_no_file() {
+    let scratch = Scratch::new();
+    let refused = scratch.pmuscope(["record", "-o", "-", "--", "true"]);
+    refused.exits(2).prints_nothing().complains("Try: -o FILE");
+    let counted = scratch.pmuscope(["stat", "-o", "-", "-x,", "-e", "page-faults", "--", "true"]);
+    counted.exits(0).prints(",page-faults,");
+    assert!(!scratch.path("-").exists());
+}

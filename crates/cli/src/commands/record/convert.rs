@@ -76,6 +76,11 @@ pub(super) fn convert(args: Args, machine: &Machine) -> anyhow::Result<Plan> {
         let text = format!("--aio={many}: at most {MOST_WRITES} writes are in flight. Try --aio");
         return Err(bad(text));
     }
+    if args.output.as_os_str() == "-" {
+        let text = "-o -: a recording is written at several places of its file, so it cannot be a stream. Try: \
+                    -o FILE";
+        return Err(bad(text.into()));
+    }
     let sampling = sampling(args.count.as_deref(), args.freq.as_deref(), machine).map_err(bad)?;
     if args.count.is_some() || args.freq.is_some() {
         set_rate(&mut groups, sampling);
