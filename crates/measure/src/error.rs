@@ -29,6 +29,15 @@ pub enum MeasureError {
         /// What is read at most.
         limit: u64,
     },
+    /// A recording, which is no result of runs.
+    #[error(
+        "{path} is a recording, not a run file. What changed between recordings: pmuscope diff BEFORE AFTER",
+        path = path.display()
+    )]
+    Recording {
+        /// Which file.
+        path: PathBuf,
+    },
     /// Not JSON, or not of the shape of its schema.
     #[error("{path} is not a run file: {source}", path = path.display())]
     Malformed {

@@ -35,4 +35,4 @@ pub use run_file::{
     Concern, Drift, Guest, Labels, Origin, Program, RawReading, Run, RunFile, SCHEMA, Series,
     Timeline, TimelineColumn, Value, metric, unix_ns,
 };
-pub use store::{load, parse, save};
+pub use store::{can_save, load, parse, save};

@@ -25,6 +25,15 @@ pub fn save(file: &RunFile, path: &Path) -> Result<(), MeasureError> {
     write(file, path).map_err(failed)
 }
 
+/// Whether [`save`] can begin to write there; nothing is changed.
+///
+/// # Errors
+/// As [`save`].
+pub fn can_save(path: &Path) -> Result<(), MeasureError> {
+    let failed = |source| MeasureError::File { what: "write", path: path.to_owned(), source };
+    WholeFile::create(path, MODE).map(drop).map_err(failed)
+}
+
 fn write(file: &RunFile, path: &Path) -> std::io::Result<()> {
     let mut text = serde_json::to_vec_pretty(file)?;
     text.push(b'\n');
@@ -50,6 +59,9 @@ pub fn load(path: &Path) -> Result<RunFile, MeasureError> {
     let mut text = Vec::new();
     let file = File::open(path).map_err(failed)?;
     file.take(MAX_BYTES + 1).read_to_end(&mut text).map_err(failed)?;
+    if text.starts_with(b"PERFILE2") {
+        return Err(MeasureError::Recording { path: path.to_owned() });
+    }
     if text.len() as u64 > MAX_BYTES {
         let bytes = std::fs::metadata(path).map_or(text.len() as u64, |m| m.len());
         return Err(MeasureError::TooLarge { path: path.to_owned(), bytes, limit: MAX_BYTES });

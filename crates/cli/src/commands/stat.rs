@@ -16,7 +16,7 @@ use pmuscope_measure::counting::{
     Aggregation, Counted, Counter, Ended, Moment, Options, Recorded, Refusal, Signal, Target,
 };
 use pmuscope_measure::units::Units;
-use pmuscope_measure::{Extract, Labels, Program, RunFile, save};
+use pmuscope_measure::{Extract, Labels, Program, RunFile, can_save, save};
 use pmuscope_report::{
     LineFormat, Style, Tool, counts_lines, counts_notes, counts_text, intervals_text, to_json,
 };
@@ -173,6 +173,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let about = describe(&options.target, &options.command);
     file.parameters.insert("target".to_owned(), about);
     let mut lines = Lines::new(&args, &metrics)?;
+    if let Some(Some(path)) = &args.json {
+        can_save(path)?;
+    }
     let stat =
         Stat { args: &args, options: &options, counter, absent, aggregation, units, figures };
     let exit = stat.count(&mut file, &mut lines)?;
@@ -280,7 +283,8 @@ impl Stat<'_> {
             let now = self.once(order, signal, file, lines)?;
             file.duration_s = clock.elapsed().as_secs_f64();
             if let Some(Some(path)) = &self.args.json {
-                save(file, path)?;
+                // It is tried again at the end, where a failure is told below the counts.
+                let _ = save(file, path);
             }
             let over = now.ended == Ended::Interrupted;
             done += usize::from(!over);

@@ -364,3 +364,25 @@ fn a_metric_whose_events_are_not_counted_is_missing() {
     counted.exits(125).prints("page-faults");
     counted.complains("-M IPC: not computed, for not all of").complains("cycles");
 }
+
+/// A long run is not for nothing: where results cannot go is told before it.
+#[test]
+fn a_place_that_cannot_be_written_is_told_before_the_run() {
+    let scratch = Scratch::new();
+    let words = ["stat", "-e", "page-faults", "--json", "nowhere/x.json", "--", "echo", "ran"];
+    scratch.pmuscope(words).exits(2).prints_nothing().complains("cannot write nowhere/x.json");
+}
+
+/// Results and recordings are compared by commands of their own, and each names the other.
+#[test]
+fn who_compares_what_is_told() {
+    let scratch = Scratch::new();
+    let words = ["stat", "-e", "page-faults", "--json", "x.json", "--", "true"];
+    scratch.pmuscope(words).exits(0);
+    let diff = scratch.pmuscope(["diff", "x.json", "x.json"]);
+    diff.exits(2)
+        .complains("not with \"PERFILE2\". Two results of stat, sweep or bench: pmuscope compare");
+    fs::write(scratch.path("x.data"), "PERFILE2 and more").unwrap();
+    let compared = scratch.pmuscope(["compare", "x.data", "x.data"]);
+    compared.exits(2).complains("x.data is a recording, not a run file").complains("pmuscope diff");
+}

@@ -25,12 +25,14 @@ pub enum ReadError {
     )]
     Directory(PathBuf),
     /// The file starts with something else.
-    #[error("{} is not a perf.data file: it starts with {found}, not with \"PERFILE2\"", path.display())]
+    #[error("{} is not a perf.data file: it starts with {found}, not with \"PERFILE2\"{hint}", path.display())]
     Magic {
         /// The file.
         path: PathBuf,
         /// The first bytes, escaped.
         found: String,
+        /// What to do with what it is, as another sentence; else empty.
+        hint: &'static str,
     },
     /// A field of the header contradicts the file or itself.
     #[error("{}: the header's {field} cannot be: {problem}", path.display())]
@@ -66,6 +68,12 @@ impl ReadError {
         } else {
             format!("\"{}\"", front.escape_ascii())
         };
-        Self::Magic { path: path.to_path_buf(), found }
+        // Results of runs are JSON.
+        let hint = if front.starts_with(b"{") {
+            ". Two results of stat, sweep or bench: pmuscope compare BEFORE AFTER"
+        } else {
+            ""
+        };
+        Self::Magic { path: path.to_path_buf(), found, hint }
     }
 }
