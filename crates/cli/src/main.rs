@@ -31,7 +31,11 @@ fn main() -> std::process::ExitCode {
         Ok(cli) => cli,
         Err(error) => return exit::of_usage(&error),
     };
-    match cli.command.run() {
+    let ended = cli.command.run();
+    if pmuscope_machine::used_detached_tracefs() {
+        say!("note: tracefs is not mounted; read it through a private mount, now gone");
+    }
+    match ended {
         Ok(exit) => exit.into(),
         Err(error) => exit::report(&error),
     }

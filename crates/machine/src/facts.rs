@@ -180,7 +180,7 @@ impl Machine {
     }
 
     fn tracepoints_readable(&self) -> Tracepoints {
-        let error = self.tracefs().err();
+        let error = self.tracefs_error();
         Tracepoints { readable: error.is_none(), why: error.map(|error| error.to_string()) }
     }
 

@@ -66,6 +66,7 @@ pub use running::{ThreadRun, ThreadSwitches};
 pub use surroundings::{Sign, Surroundings};
 pub use threads::ThreadRoom;
 pub use topology::{Cpu, Node, Topology};
+pub use tracefs::used_detached_tracefs;
 pub use user_reads::NoUserReads;
 pub use watchers::EventHolder;
 pub use whole::WholeFile;

@@ -1,14 +1,35 @@
 //! Tracepoints by name.
 
+use std::fs::read_dir;
 use std::io;
-use std::path::PathBuf;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 
 use crate::{Machine, MachineError};
 
 /// The longest formats (of system calls) have a few KiB.
 const FORMAT_BYTES: u64 = 1 << 20;
 /// Where tracefs is mounted: its own place, and the one inside debugfs.
-const PLACES: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
+const MOUNT_POINTS: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
+
+/// tracefs, attached nowhere: `None` where it was not needed yet or could not be mounted.
+static DETACHED: OnceLock<Option<OwnedFd>> = OnceLock::new();
+
+/// Whether a tracepoint was looked up in it.
+static IS_USED: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process looked tracepoints up in a mount of its own, because tracefs is mounted nowhere.
+///
+/// perf mounts tracefs at `/sys/kernel/tracing` and leaves it there. This mount is attached nowhere: no
+/// other process sees it, and it ends with this one.
+#[must_use]
+pub fn used_detached_tracefs() -> bool {
+    IS_USED.load(Ordering::Relaxed)
+}
 
 impl Machine {
     /// The `attr.config` of a tracepoint: `events/SYSTEM/NAME/id` of tracefs.
@@ -21,7 +42,7 @@ impl Machine {
         if !is_file_name(system) || !is_file_name(name) {
             return Err(unknown());
         }
-        let file = format!("{}/events/{system}/{name}/id", self.tracefs_place()?);
+        let file = self.tracefs()?.join("events").join(system).join(name).join("id");
         let text = match self.text(&file) {
             Ok(text) => text,
             Err(MachineError::Read { path, source }) => {
@@ -32,7 +53,7 @@ impl Machine {
             }
             Err(other) => return Err(other),
         };
-        let malformed = |_| MachineError::malformed(&self.path(&file), "a number", &text);
+        let malformed = |_| MachineError::malformed(&file, "a number", &text);
         text.parse().map_err(malformed)
     }
 
@@ -55,7 +76,7 @@ impl Machine {
     }
 
     fn trace_file(&self, below_events: &str) -> Result<Vec<u8>, MachineError> {
-        let file = format!("{}/events/{below_events}", self.tracefs_place()?);
+        let file = self.tracefs()?.join("events").join(below_events);
         self.bytes(file, FORMAT_BYTES).map_err(denied)
     }
 
@@ -64,13 +85,13 @@ impl Machine {
     /// # Errors
     /// [`MachineError::NoTracefs`] or [`MachineError::TracefsDenied`].
     pub fn tracepoints(&self) -> Result<Vec<(String, String)>, MachineError> {
-        let events = format!("{}/events", self.tracefs_place()?);
+        let events = self.tracefs()?.join("events");
         let mut all = Vec::new();
         for system in self.names(&events).map_err(denied)? {
             // Control files stand beside the folders; what is no folder has no names.
-            let Ok(names) = self.names(format!("{events}/{system}")) else { continue };
+            let Ok(names) = self.names(events.join(&system)) else { continue };
             for name in names {
-                if self.path(format!("{events}/{system}/{name}/id")).is_file() {
+                if events.join(&system).join(&name).join("id").is_file() {
                     all.push((system.clone(), name));
                 }
             }
@@ -78,28 +99,66 @@ impl Machine {
         Ok(all)
     }
 
-    /// Where tracefs is mounted, for those who read further files of it.
-    ///
-    /// # Errors
-    /// [`MachineError::NoTracefs`] or [`MachineError::TracefsDenied`].
-    pub fn tracefs(&self) -> Result<PathBuf, MachineError> {
-        Ok(self.path(self.tracefs_place()?))
+    /// Why tracepoints cannot be named; `None` if they can.
+    pub(crate) fn tracefs_error(&self) -> Option<MachineError> {
+        self.find_tracefs().err()
     }
 
-    fn tracefs_place(&self) -> Result<&'static str, MachineError> {
+    /// The root folder of tracefs, to read tracepoints from.
+    fn tracefs(&self) -> Result<PathBuf, MachineError> {
+        let (folder, mount) = self.find_tracefs()?;
+        if matches!(mount, Mount::Detached) {
+            IS_USED.store(true, Ordering::Relaxed);
+        }
+        Ok(folder)
+    }
+
+    /// Where tracefs is mounted; otherwise, for a process with CAP_SYS_ADMIN, a mount that only it sees.
+    fn find_tracefs(&self) -> Result<(PathBuf, Mount), MachineError> {
         let mut refused = None;
-        for place in PLACES {
-            let path = self.path(format!("{place}/events"));
-            match std::fs::read_dir(&path) {
-                Ok(_) => return Ok(place),
+        for mount_point in MOUNT_POINTS.map(|place| self.path(place)) {
+            let path = mount_point.join("events");
+            match read_dir(&path) {
+                Ok(_) => return Ok((mount_point, Mount::Attached)),
                 Err(source) if source.kind() == io::ErrorKind::PermissionDenied => {
                     refused.get_or_insert(MachineError::TracefsDenied { path, source });
                 }
                 Err(_) => {}
             }
         }
-        Err(refused.unwrap_or(MachineError::NoTracefs))
+        match refused {
+            Some(error) => Err(error),
+            None if self.root() == Path::new("/") => {
+                let folder = detached().ok_or(MachineError::NoTracefs)?;
+                Ok((folder, Mount::Detached))
+            }
+            None => Err(MachineError::NoTracefs),
+        }
     }
+}
+
+/// Who sees the tracefs that was found.
+enum Mount {
+    /// Every process.
+    Attached,
+    /// This process.
+    Detached,
+}
+
+/// The detached mount, made at the first call. A process that may not mount gets none, for good.
+fn detached() -> Option<PathBuf> {
+    let mount = DETACHED.get_or_init(|| mount_detached().ok()).as_ref()?;
+    Some(PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd())))
+}
+
+/// fsopen(2), fsconfig(2), fsmount(2): Linux 5.2.
+fn mount_detached() -> rustix::io::Result<OwnedFd> {
+    let context = rustix::mount::fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    rustix::mount::fsconfig_create(&context)?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID
+        | MountAttrFlags::MOUNT_ATTR_NODEV
+        | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
 }
 
 fn denied(error: MachineError) -> MachineError {

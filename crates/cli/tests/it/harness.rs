@@ -37,6 +37,15 @@ pub(crate) fn need_root() -> Option<String> {
     (!rustix::process::geteuid().is_root()).then(|| "not root".to_owned())
 }
 
+/// Why a test that takes mounts away from a program of its own cannot run; `None` if it can.
+pub(crate) fn need_mount_namespaces() -> Option<String> {
+    let status = Command::new("unshare").args(["--mount", "true"]).stderr(Stdio::null()).status();
+    match status {
+        Ok(status) if status.success() => None,
+        other => Some(format!("no mount namespaces: unshare --mount true: {other:?}")),
+    }
+}
+
 /// Why a test that compares with stock perf cannot run; `None` if it can.
 pub(crate) fn need_perf() -> Option<String> {
     need_program("perf", "version")

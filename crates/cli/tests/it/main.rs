@@ -68,6 +68,7 @@ mod targets;
 mod top;
 #[cfg(feature = "screen")]
 mod top_screen;
+mod tracefs;
 mod usage;
 mod views;
 #[path = "../../../profile/tests/it/wait_file.rs"]
