@@ -1,26 +1,13 @@
 //! `report --by branch`, `--by mem` and `--by data`, on recordings of machines that have what it takes.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use pmuscope_testkit::corpus::corpus;
 use serde_json::Value;
 
-use crate::harness::{Outcome, Scratch, need_perf, skip_unless};
+use crate::harness::{Outcome, Scratch, need_c_compiler, need_perf, need_sampling, skip_unless};
 use crate::json::is_documented;
-
-/// A recording of the corpus; `None`, with the reason printed, where there is none.
-fn corpus(name: &str) -> Option<PathBuf> {
-    let Some(folder) = std::env::var_os("PMUSCOPE_CORPUS") else {
-        eprintln!("skipped: PMUSCOPE_CORPUS names no folder of recordings");
-        return None;
-    };
-    let path = Path::new(&folder).join(name);
-    if !path.exists() {
-        eprintln!("skipped: {} is not there", path.display());
-        return None;
-    }
-    Some(path)
-}
 
 fn report(path: &Path, args: &[&str]) -> Outcome {
     let path = path.to_str().unwrap();
@@ -57,7 +44,7 @@ fn by_perf(path: &Path) -> (Table, u64) {
 fn branches_are_perfs() {
     skip_unless!(need_perf());
     for name in ["google_autofdo__testdata_test.lbr", "quipper_perf.data.branch_stack_hw_index"] {
-        let Some(path) = corpus(name) else { return };
+        let path = corpus().recording(name);
         let json = report(&path, &["--by", "branch", "--json"]);
         is_documented("branches", &json.exits(0).stdout);
         let json: Value = serde_json::from_str(&json.stdout).unwrap();
@@ -80,7 +67,7 @@ fn branches_are_perfs() {
 /// As many of each branch, and of each prediction, as `script` lists one by one.
 #[test]
 fn branches_are_those_of_each_sample() {
-    let Some(path) = corpus("google_autofdo__testdata_test.lbr") else { return };
+    let path = corpus().recording("google_autofdo__testdata_test.lbr");
     let json: Value =
         serde_json::from_str(&report(&path, &["--by", "branch", "--json"]).stdout).unwrap();
     let file = path.to_str().unwrap();
@@ -100,7 +87,7 @@ fn branches_are_those_of_each_sample() {
 #[test]
 fn accesses_are_perfs() {
     skip_unless!(need_perf());
-    let Some(path) = corpus("quipper_perf.data.weight_struct") else { return };
+    let path = corpus().recording("quipper_perf.data.weight_struct");
     let json = report(&path, &["--by", "mem", "--json"]);
     is_documented("memory", &json.exits(0).stdout);
     let json: Value = serde_json::from_str(&json.stdout).unwrap();
@@ -147,17 +134,14 @@ int main(void) {
 
 #[test]
 fn data_lie_in_the_variables_that_were_touched() {
+    skip_unless!(need_c_compiler());
+    skip_unless!(need_sampling());
     let scratch = Scratch::new();
     std::fs::write(scratch.path("touch.c"), TOUCH).unwrap();
-    if scratch.run("sh", ["-c", "cc -O1 -o touch touch.c"]).code() != 0 {
-        return eprintln!("skipped: no C compiler");
-    }
+    scratch.run("cc", ["-O1", "-o", "touch", "touch.c"]).exits(0);
     let how =
         ["record", "-q", "-d", "-e", "page-faults:u", "-c", "1", "-o", "x.data", "--", "./touch"];
-    let recorded = scratch.pmuscope(how);
-    if recorded.code() != 0 {
-        return eprintln!("skipped: {}", recorded.stderr);
-    }
+    scratch.pmuscope(how).exits(0);
     let json = scratch.pmuscope(["report", "x.data", "--by", "data", "--json"]);
     is_documented("data", &json.exits(0).is_silent().stdout);
     let json: Value = serde_json::from_str(&json.stdout).unwrap();
@@ -180,7 +164,7 @@ fn data_lie_in_the_variables_that_were_touched() {
 
 #[test]
 fn latencies_of_data_are_those_of_each_sample() {
-    let Some(path) = corpus("quipper_perf.data.weight_struct") else { return };
+    let path = corpus().recording("quipper_perf.data.weight_struct");
     let json = report(&path, &["--by", "data", "--json"]);
     is_documented("data", &json.exits(0).stdout);
     let json: Value = serde_json::from_str(&json.stdout).unwrap();
@@ -205,10 +189,10 @@ fn latencies_of_data_are_those_of_each_sample() {
 fn what_was_not_recorded_is_told() {
     let outcome = Scratch::new().pmuscope(["report", "--by", "branch,cpu", "-i", "x"]);
     outcome.exits(2).complains("stand alone");
-    let Some(path) = corpus("quipper_perf.data.weight_struct") else { return };
+    let path = corpus().recording("quipper_perf.data.weight_struct");
     report(&path, &["--by", "branch"]).exits(1).prints("pmuscope record -b");
     report(&path, &["--by", "branch", "--focus", "x"]).exits(2).complains("--focus");
-    let Some(path) = corpus("google_autofdo__testdata_test.lbr") else { return };
+    let path = corpus().recording("google_autofdo__testdata_test.lbr");
     report(&path, &["--by", "mem"]).exits(1).prints("no sources of data");
     report(&path, &["--by", "data"]).exits(1).prints("pmuscope record -d");
 }

@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use crate::harness::{Outcome, Scratch};
+use crate::harness::{
+    Outcome, Scratch, need_c_compiler, need_kernel_sampling, need_perf, skip_unless,
+};
 
 const SOURCE: &str = "
 __attribute__((noinline)) static long chew(long x) { return x * 2654435761u ^ (x >> 7); }
@@ -14,14 +16,11 @@ int main(void) {
 }
 ";
 
-/// Records a program of our own; false, with the reason printed, where this machine cannot.
-fn record(scratch: &Scratch) -> bool {
+/// Records a program of our own.
+#[track_caller]
+fn record(scratch: &Scratch) {
     fs::write(scratch.path("meal.c"), SOURCE).unwrap();
     let arguments = ["-O1", "-g", "-Wl,--build-id", "-o", "meal", "meal.c"];
-    if std::process::Command::new("cc").arg("--version").output().is_err() {
-        eprintln!("skipped: no C compiler");
-        return false;
-    }
     scratch.run("cc", arguments).exits(0);
     let outcome = scratch.pmuscope([
         "record",
@@ -34,11 +33,7 @@ fn record(scratch: &Scratch) -> bool {
         "--",
         "./meal",
     ]);
-    let recorded = scratch.path("a.data").exists();
-    if !recorded {
-        eprintln!("skipped: {}", outcome.stderr);
-    }
-    recorded
+    outcome.exits(0);
 }
 
 /// All rows; the header names the file, the notes do not.
@@ -48,10 +43,10 @@ fn rows(outcome: &Outcome) -> Vec<String> {
 
 #[test]
 fn a_bundle_has_the_names_when_the_program_is_gone() {
+    skip_unless!(need_c_compiler());
+    skip_unless!(need_kernel_sampling());
     let scratch = Scratch::new();
-    if !record(&scratch) {
-        return;
-    }
+    record(&scratch);
     let views: [&[&str]; 3] =
         [&["--limit", "all"], &["--limit", "all", "--no-inline"], &["--modules"]];
     let report = |file: &'static str, view: &[&'static str]| {
@@ -71,14 +66,11 @@ fn a_bundle_has_the_names_when_the_program_is_gone() {
 
 #[test]
 fn a_bundle_is_still_a_recording_for_perf() {
+    skip_unless!(need_perf());
     let scratch = Scratch::new();
-    if std::process::Command::new("perf").arg("--version").output().is_err() {
-        eprintln!("skipped: no perf");
-        return;
-    }
-    if !record(&scratch) {
-        return;
-    }
+    skip_unless!(need_c_compiler());
+    skip_unless!(need_kernel_sampling());
+    record(&scratch);
     scratch.pmuscope(["bundle", "-i", "a.data", "-o", "b.data"]).exits(0);
     let script = |file| scratch.run("perf", ["script", "-i", file, "-F", "tid,time,ip"]);
     let (a, b) = (script("a.data"), script("b.data"));
@@ -97,9 +89,9 @@ fn what_cannot_be_bundled_is_refused_and_damage_is_told() {
     fs::write(scratch.path("stream"), stream).unwrap();
     scratch.pmuscope(["bundle", "-i", "stream"]).exits(2).complains("it is a stream");
 
-    if !record(&scratch) {
-        return;
-    }
+    skip_unless!(need_c_compiler());
+    skip_unless!(need_kernel_sampling());
+    record(&scratch);
     scratch.pmuscope(["bundle", "-i", "a.data"]).exits(0);
     scratch.pmuscope(["bundle", "-i", "a.data.bundle"]).exits(2).complains("a bundle already");
     let mut bytes = fs::read(scratch.path("a.data.bundle")).unwrap();

@@ -1,10 +1,10 @@
-//! Recordings of other machines, and files made to do harm, through the program as a user runs it; in
-//! the folder that `PMUSCOPE_CORPUS` names.
+//! Recordings of other machines, and files made to do harm, through the program as a user runs it.
 
-use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use pmuscope_testkit::corpus::{Row, corpus};
 
 use crate::harness::Outcome;
 
@@ -12,36 +12,6 @@ use crate::harness::Outcome;
 const MEMORY_KIB: u32 = 256 << 10;
 /// Most CPU time, seconds. A program that hangs takes more.
 const CPU_S: u32 = 10;
-
-/// A line of the index: values by column.
-type Row = HashMap<String, String>;
-
-/// The folder and its index by file name; `None`, with the reason printed, where there is none.
-fn corpus() -> Option<(PathBuf, HashMap<String, Row>)> {
-    let Some(folder) = std::env::var_os("PMUSCOPE_CORPUS").map(PathBuf::from) else {
-        eprintln!("skipped: PMUSCOPE_CORPUS does not name a folder of perf.data files");
-        return None;
-    };
-    let text = fs::read_to_string(folder.join("INDEX.tsv")).unwrap();
-    let mut lines = text.lines();
-    let columns: Vec<&str> = lines.next().unwrap().split('\t').collect();
-    let row = |line: &str| -> Row {
-        let values = line.split('\t').map(str::to_owned);
-        columns.iter().map(|name| (*name).to_owned()).zip(values).collect()
-    };
-    let index = lines.map(row).map(|row| (row["file"].clone(), row)).collect();
-    Some((folder, index))
-}
-
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let mut files: Vec<PathBuf> = entries
-        .filter(|path| path.is_file() && path.extension().is_none_or(|ext| ext != "tsv"))
-        .collect();
-    files.sort();
-    assert!(!files.is_empty());
-    files
-}
 
 /// `pmuscope ARGS -i FILE` with bounded memory and time.
 #[track_caller]
@@ -65,9 +35,8 @@ fn counts(row: &Row) -> Vec<u64> {
 
 #[test]
 fn reports_of_real_recordings_have_the_samples_that_the_index_counts() {
-    let Some((folder, index)) = corpus() else { return };
-    for path in files(&folder) {
-        let row = &index[path.file_name().unwrap().to_str().unwrap()];
+    for path in corpus().recordings() {
+        let row = corpus().row(&path);
         let outcome = pmuscope(&["report", "--json"], &path);
         assert!(outcome.code() <= 1, "{outcome}");
         let report: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
@@ -90,9 +59,8 @@ fn reports_of_real_recordings_have_the_samples_that_the_index_counts() {
 
 #[test]
 fn scripts_of_real_recordings_have_a_line_for_each_sample() {
-    let Some((folder, index)) = corpus() else { return };
-    for path in files(&folder) {
-        let row = &index[path.file_name().unwrap().to_str().unwrap()];
+    for path in corpus().recordings() {
+        let row = corpus().row(&path);
         let outcome = pmuscope(&["script", "-F", "tid,event"], &path);
         assert!(outcome.code() <= 1, "{outcome}");
         let lines = outcome.stdout.lines().count();
@@ -105,12 +73,11 @@ fn scripts_of_real_recordings_have_a_line_for_each_sample() {
 /// Everything there is to print, of each that is not large, in each form.
 #[test]
 fn every_field_of_real_recordings_can_be_printed() {
-    let Some((folder, _)) = corpus() else { return };
     let fields = "+misc,+id,+stream_id,+read,+addr,+data_src,+weight,+ins_lat,+retire_lat,+iregs,\
                   +uregs,+ustack,+brstack,+brstacksym,+raw,+transaction,+phys_addr,+cgroup,\
                   +data_page_size,+code_page_size,+pid";
     let small = |path: &PathBuf| fs::metadata(path).unwrap().len() < 250_000;
-    for path in files(&folder).into_iter().filter(small) {
+    for path in corpus().recordings().into_iter().filter(small) {
         let text = pmuscope(&["script", "--show-all", "-F", fields], &path);
         assert!(text.code() <= 1 && !text.stdout.is_empty(), "{text}");
         let json = pmuscope(&["script", "--show-all", "--json", "-F", fields], &path);
@@ -127,8 +94,7 @@ fn every_field_of_real_recordings_can_be_printed() {
 
 #[test]
 fn malformed_files_end_in_an_error_or_a_partial_result() {
-    let Some((folder, _)) = corpus() else { return };
-    for path in files(&folder.join("malformed")) {
+    for path in corpus().malformed() {
         for args in [
             &["report"][..],
             &["report", "--json"],

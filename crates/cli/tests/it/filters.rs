@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::harness::{Outcome, Scratch, need_perf, skip_unless};
+use crate::harness::{Outcome, Scratch, need_perf, need_perf_record, skip_unless};
 use crate::json::is_documented;
 use crate::recording::{Recording, busy, need_root_clock, rate};
 
@@ -111,14 +111,25 @@ fn what_is_left_is_what_script_lists() {
 
 #[test]
 fn perf_leaves_as_much_of_its_recording() {
-    skip_unless!(need_perf());
-    skip_unless!(need_root_clock());
+    skip_unless!(need_perf_record(true));
     let scratch = Scratch::new();
     let hz = rate(2000);
-    let args = ["record", "-q", "-a", "-g", "-e", "cpu-clock", "-F", &hz, "-o", "x.data", "--"];
-    if scratch.run("perf", args.iter().chain(&busy("0.5"))).code() != 0 {
-        return eprintln!("skipped: perf record fails");
-    }
+    let args = [
+        "record",
+        "-q",
+        "-B",
+        "-N",
+        "-a",
+        "-g",
+        "-e",
+        "cpu-clock",
+        "-F",
+        &hz,
+        "-o",
+        "x.data",
+        "--",
+    ];
+    scratch.run("perf", args.iter().chain(&busy("0.5"))).exits(0);
     perf_leaves_as_much(&scratch);
 }
 

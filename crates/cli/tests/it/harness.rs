@@ -17,55 +17,13 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// How often the end of the program is looked for.
 const POLL: Duration = Duration::from_millis(2);
 
-/// Returns from a test whose machine lacks something, and says what.
-///
-/// ```ignore
-/// skip_unless!(need_root());
-/// ```
-macro_rules! skip_unless {
-    ($need:expr) => {
-        if let Some(reason) = $need {
-            eprintln!("skipped: {reason}");
-            return;
-        }
-    };
-}
-pub(crate) use skip_unless;
-
-/// Why a test that needs root cannot run; `None` if it can.
-pub(crate) fn need_root() -> Option<String> {
-    (!rustix::process::geteuid().is_root()).then(|| "not root".to_owned())
-}
-
-/// Why a test that takes mounts away from a program of its own cannot run; `None` if it can.
-pub(crate) fn need_mount_namespaces() -> Option<String> {
-    let status = Command::new("unshare").args(["--mount", "true"]).stderr(Stdio::null()).status();
-    match status {
-        Ok(status) if status.success() => None,
-        other => Some(format!("no mount namespaces: unshare --mount true: {other:?}")),
-    }
-}
-
-/// Why a test that compares with stock perf cannot run; `None` if it can.
-pub(crate) fn need_perf() -> Option<String> {
-    need_program("perf", "version")
-}
-
-/// Why a slow test does not run; `None` under `make test-full`. Such tests are named `full_…`.
-pub(crate) fn need_full() -> Option<String> {
-    std::env::var_os("PMUSCOPE_FULL")
-        .is_none_or(|value| value.is_empty() || value == "0")
-        .then(|| "slow, make test-full runs it".to_owned())
-}
-
-/// Why a test that runs `program` cannot; `None` if `program check` works.
-pub(crate) fn need_program(program: &str, check: &str) -> Option<String> {
-    match Command::new(program).arg(check).stdout(Stdio::null()).stderr(Stdio::null()).status() {
-        Ok(status) if status.success() => None,
-        Ok(status) => Some(format!("{program} {check} ended with {status}")),
-        Err(error) => Some(format!("cannot run {program}: {error}")),
-    }
-}
+pub(crate) use pmuscope_testkit::need::{
+    c_compiler as need_c_compiler, full as need_full, kernel_sampling as need_kernel_sampling,
+    machine_sampling as need_machine_sampling, mount_namespaces as need_mount_namespaces,
+    perf as need_perf, perf_record as need_perf_record, program as need_program, root as need_root,
+    sampling as need_sampling, two_cpus as need_two_cpus,
+};
+pub(crate) use pmuscope_testkit::skip_unless;
 
 /// A folder for one test, removed at its end.
 #[derive(Debug)]
@@ -101,7 +59,8 @@ impl Scratch {
         program: &str,
         args: impl IntoIterator<Item = A>,
     ) -> Outcome {
-        let mut command = Command::new(program);
+        let mut command =
+            if program == "perf" { pmuscope_testkit::perf() } else { Command::new(program) };
         command.args(args).current_dir(self.0.path());
         // Tests neither use nor leave anything in the user's cache.
         command.env("PMUSCOPE_CACHE", self.path("cache"));

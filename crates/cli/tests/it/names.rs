@@ -101,7 +101,7 @@ fn names_are_those_of_perf_for_99_samples_of_100() {
     scratch.pmuscope([&args[..], &[WORK]].concat()).exits(0);
     let file = scratch.path("x.data");
 
-    let mut perf = Command::new("perf");
+    let mut perf = pmuscope_testkit::perf();
     perf.args(["script", "-f", "--ns", "--no-inline"]);
     let mut pmuscope = Command::new(env!("CARGO_BIN_EXE_pmuscope"));
     pmuscope.args(["script", "--ns", "--no-symbol-cache"]);

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read as _;
-use std::process::Command;
 
 use inferno::collapse::Collapse as _;
 use inferno::collapse::perf::{Folder, Options};
 
-use crate::harness::{Outcome, Scratch, need_full, need_perf, need_program, skip_unless};
+use crate::harness::{
+    Outcome, Scratch, need_c_compiler, need_full, need_kernel_sampling, need_perf,
+    need_perf_record, need_program, skip_unless,
+};
 use crate::webdriver::{Browser, need_browser};
 
 /// Calls that keep their frames, in two processes, one of them with a blank in its name.
@@ -34,27 +36,16 @@ int main(void) {
 /// Its functions.
 const FUNCTIONS: [&str; 6] = ["leaf_one", "leaf_two", "system_calls", "recurse", "work", "main"];
 
-/// Records the program with call chains by perf; false, with the reason printed, where it cannot.
-fn record(scratch: &Scratch, file: &str) -> bool {
+/// Records the program with call chains by perf.
+#[track_caller]
+fn record(scratch: &Scratch, file: &str) {
     let source = scratch.path("calls.c");
     fs::write(&source, SOURCE).unwrap();
-    let compiled = Command::new("cc")
-        .args(["-O1", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls", "-o"])
-        .arg(scratch.path("calls"))
-        .arg(&source)
-        .status();
-    if !compiled.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: no C compiler");
-        return false;
-    }
+    let plain = ["-O1", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls"];
+    scratch.run("cc", plain.iter().chain(&["-o", "calls", "calls.c"])).exits(0);
     let args =
         ["record", "-q", "-B", "-N", "-g", "-e", "cpu-clock", "-F", "2000", "-a", "-o", file];
-    let outcome = scratch.run("perf", args.iter().chain(&["--", "./calls"]));
-    if outcome.code() != 0 {
-        eprintln!("skipped: perf record fails: {}", outcome.stderr);
-        return false;
-    }
-    true
+    scratch.run("perf", args.iter().chain(&["--", "./calls"])).exits(0);
 }
 
 fn report(scratch: &Scratch, args: &[&str]) -> Outcome {
@@ -84,10 +75,10 @@ fn by_inferno(scratch: &Scratch) -> String {
 #[test]
 fn folded_stacks_are_infernos() {
     skip_unless!(need_perf());
+    skip_unless!(need_c_compiler());
+    skip_unless!(need_perf_record(true));
     let scratch = Scratch::new();
-    if !record(&scratch, "a.data") {
-        return;
-    }
+    record(&scratch, "a.data");
     let theirs = by_inferno(&scratch);
     // Which functions were inlined depends on the debug information that a tool finds.
     report(&scratch, &["--no-inline", "-o", "a.folded"]).exits(0).prints_nothing();
@@ -126,10 +117,10 @@ fn folded_stacks_are_infernos() {
 fn go_tool_pprof_reads_the_profile() {
     skip_unless!(need_perf());
     skip_unless!(need_program("go", "version"));
+    skip_unless!(need_c_compiler());
+    skip_unless!(need_perf_record(true));
     let scratch = Scratch::new();
-    if !record(&scratch, "a.data") {
-        return;
-    }
+    record(&scratch, "a.data");
     report(&scratch, &["-o", "a.pb.gz"]).exits(0).prints_nothing();
     let pprof = |args: &[&str]| {
         let words = ["tool", "pprof", "-symbolize=none"].iter().chain(args).chain(&["a.pb.gz"]);
@@ -167,10 +158,10 @@ fn go_tool_pprof_reads_the_profile() {
 #[test]
 fn a_spreadsheet_and_the_firefox_profiler_get_all_samples() {
     skip_unless!(need_perf());
+    skip_unless!(need_c_compiler());
+    skip_unless!(need_perf_record(true));
     let scratch = Scratch::new();
-    if !record(&scratch, "a.data") {
-        return;
-    }
+    record(&scratch, "a.data");
     let outcome = report(&scratch, &["--json"]);
     let json: serde_json::Value = serde_json::from_str(&outcome.exits(0).stdout).unwrap();
     let event = &json["events"][0];
@@ -219,14 +210,20 @@ pub(crate) fn browse(scratch: &Scratch, file: &str, visit: impl FnOnce(&Browser)
     Browser::start(1400).visit(&scratch.path(file), visit);
 }
 
-/// A page and a picture to open; `None`, with the reason printed, where nothing can be recorded.
-fn drawn() -> Option<Scratch> {
+/// Why there is nothing to draw.
+fn need_drawing() -> Option<String> {
+    need_c_compiler().or_else(|| need_perf_record(true))
+}
+
+/// A page and a picture to open.
+#[track_caller]
+fn drawn() -> Scratch {
     let scratch = Scratch::new();
-    record(&scratch, "a.data").then_some(())?;
+    record(&scratch, "a.data");
     for file in ["page.html", "graph.svg"] {
         report(&scratch, &["-o", file]).exits(0).prints_nothing();
     }
-    Some(scratch)
+    scratch
 }
 
 /// Keys, as the protocol has them.
@@ -291,14 +288,16 @@ fn use_flame_graph(browser: &Browser) {
 #[test]
 fn full_a_picture_zooms_and_searches_without_any_network() {
     skip_unless!(need_full().or_else(need_browser).or_else(need_perf));
-    let Some(scratch) = drawn() else { return };
+    skip_unless!(need_drawing());
+    let scratch = drawn();
     browse(&scratch, "graph.svg", use_flame_graph);
 }
 
 #[test]
 fn full_a_page_sorts_filters_zooms_and_searches_without_any_network() {
     skip_unless!(need_full().or_else(need_browser).or_else(need_perf));
-    let Some(scratch) = drawn() else { return };
+    skip_unless!(need_drawing());
+    let scratch = drawn();
     browse(&scratch, "page.html", |browser| {
         use_flame_graph(browser);
         sort_and_filter(browser);
@@ -371,14 +370,11 @@ fn point_at_the_map(browser: &Browser) {
 /// Files of our own recordings too, whose header has more to tell.
 #[test]
 fn a_page_of_our_own_recording_tells_its_cost() {
+    skip_unless!(need_kernel_sampling());
     let scratch = Scratch::new();
     let work = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
     let args = ["record", "-e", "cpu-clock", "-F", "2000", "-o", "a.data", "--", "sh", "-c", work];
-    let recorded = scratch.pmuscope(args);
-    if !scratch.path("a.data").exists() {
-        eprintln!("skipped: {}", recorded.stderr);
-        return;
-    }
+    scratch.pmuscope(args).exits(0);
     report(&scratch, &["-o", "page.html"]).exits(0).prints_nothing();
     let page = fs::read_to_string(scratch.path("page.html")).unwrap();
     for part in

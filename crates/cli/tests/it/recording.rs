@@ -4,17 +4,16 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use linux_perf_data::linux_perf_event_reader::RecordType;
 use linux_perf_data::{PerfFileReader, PerfFileRecord};
-use pmuscope_abi::{Attr, AttrFlags, OpenFlags, event_type, software};
-use pmuscope_counters::{Host, Kernel as _};
 use pmuscope_machine::{CpuSet, Machine};
 use pmuscope_perfdata::info::{MAGIC, RecordingInfo};
 use pmuscope_perfdata::reader::{CpuMode, Entry, Reader, Record};
 
-use crate::harness::{Outcome, Scratch, need_perf, need_root};
+use crate::harness::{
+    Outcome, Scratch, need_machine_sampling, need_perf, need_root, need_sampling,
+};
 
 /// What stock perf says on stderr about a file that it does not wholly understand.
 const COMPLAINTS: [&str; 4] = ["out of order", "unknown", "lost", "incompatible"];
@@ -73,7 +72,7 @@ impl Recording {
     /// `perf ARGS -i FILE`.
     #[track_caller]
     pub(crate) fn perf(&self, args: &[&str]) -> Outcome {
-        let mut command = Command::new("perf");
+        let mut command = pmuscope_testkit::perf();
         // Without a configuration or a cache of this machine's user.
         // -f: also a file of another user.
         command.args(args).arg("-f").arg("-i").arg(&self.path).env("HOME", "/nonexistent");
@@ -191,16 +190,12 @@ fn nanoseconds(text: &str) -> u64 {
 
 /// Why the user mode of our own programs cannot be sampled by the clock; `None` if it can.
 pub(crate) fn need_clock() -> Option<String> {
-    let flags = AttrFlags::DISABLED | AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV;
-    let config = software::CPU_CLOCK;
-    let attr = Attr { event_type: event_type::SOFTWARE, config, flags, ..Attr::default() };
-    let opened = Host.open(&attr, 0, -1, None, OpenFlags::FD_CLOEXEC);
-    opened.err().map(|error| format!("cpu-clock:u cannot be opened: {error}"))
+    need_sampling()
 }
 
 /// Why the whole machine cannot be sampled by the clock; `None` if it can.
 pub(crate) fn need_root_clock() -> Option<String> {
-    need_root().or_else(need_clock)
+    need_root().or_else(need_machine_sampling)
 }
 
 /// Samples per second that this kernel allows, at most `hz`: it may have lowered its limit.

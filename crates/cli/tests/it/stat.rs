@@ -89,7 +89,7 @@ fn page_faults_are_perfs_within_what_runs_differ() {
     let flags = ["-e", "page-faults:u", "-x;"];
     let ours = stat(&scratch, &[&["-r", "5"], &flags[..]].concat(), &command);
     ours.exits(0);
-    let perf = Command::new("perf")
+    let perf = pmuscope_testkit::perf()
         .args(["stat", "-r", "5", "-e", "page-faults:u", "-x;", "--"])
         .args(&command)
         .output()

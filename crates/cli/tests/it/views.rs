@@ -4,20 +4,16 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::harness::{Scratch, need_program, skip_unless};
+use crate::harness::{Scratch, need_program, need_sampling, need_two_cpus, skip_unless};
 use crate::json::is_documented;
 
-/// Records the function mix with these flags; false, with the reason printed, where this machine cannot.
-fn record(scratch: &Scratch, flags: &[&str]) -> bool {
+/// Records the share mix with these flags.
+#[track_caller]
+fn record(scratch: &Scratch, flags: &[&str]) {
     let record = ["record", "-q", "-e", "cpu-clock:u", "-F", "2000", "-o", "x.data"];
     let mix = ["--", env!("CARGO_BIN_EXE_pmuscope"), "workload", "share-mix", "--threads=1"];
     let args = record.iter().chain(flags).chain(&mix).chain(&["--seconds=0.5"]);
-    let outcome = scratch.pmuscope(args);
-    let recorded = scratch.path("x.data").exists();
-    if !recorded {
-        eprintln!("skipped: {}", outcome.stderr);
-    }
-    recorded
+    scratch.pmuscope(args).exits(0);
 }
 
 fn rows(scratch: &Scratch, by: &str) -> Vec<Value> {
@@ -30,10 +26,9 @@ fn rows(scratch: &Scratch, by: &str) -> Vec<Value> {
 
 #[test]
 fn rows_add_up_by_whatever_they_are_told_apart() {
+    skip_unless!(need_sampling());
     let scratch = Scratch::new();
-    if !record(&scratch, &[]) {
-        return;
-    }
+    record(&scratch, &[]);
     let samples =
         |rows: &[Value]| rows.iter().map(|row| row["samples"].as_u64().unwrap()).sum::<u64>();
     let by_module = rows(&scratch, "module");
@@ -52,10 +47,9 @@ fn rows_add_up_by_whatever_they_are_told_apart() {
 
 #[test]
 fn calls_are_shown_from_both_ends_and_around_a_function() {
+    skip_unless!(need_sampling());
     let scratch = Scratch::new();
-    if !record(&scratch, &["-g"]) {
-        return;
-    }
+    record(&scratch, &["-g"]);
     let report = |flag: &str| {
         let outcome = scratch.pmuscope(["report", "-i", "x.data", flag]);
         outcome.exits(0).is_silent().prints("integer_division");
@@ -74,14 +68,12 @@ fn calls_are_shown_from_both_ends_and_around_a_function() {
 
 #[test]
 fn events_stand_side_by_side() {
+    skip_unless!(need_sampling());
     let scratch = Scratch::new();
     let work =
         ["--", "sh", "-c", "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done; ls / >/dev/null"];
     let how = ["record", "-q", "-e", "cpu-clock:u,page-faults:u", "-F", "2000", "-o", "x.data"];
-    let recorded = scratch.pmuscope(how.iter().chain(&work));
-    if !scratch.path("x.data").exists() {
-        return eprintln!("skipped: {}", recorded.stderr);
-    }
+    scratch.pmuscope(how.iter().chain(&work)).exits(0);
     let table = |args: &[&str]| {
         let outcome = scratch.pmuscope([&["report", "x.data", "--limit", "all"], args].concat());
         outcome.exits(0).is_silent();
@@ -114,17 +106,14 @@ fn events_stand_side_by_side() {
 
 #[test]
 fn the_balance_of_cpus_is_told() {
+    skip_unless!(need_two_cpus());
+    skip_unless!(need_sampling());
     let scratch = Scratch::new();
     let mix = ["--", env!("CARGO_BIN_EXE_pmuscope"), "workload", "share-mix", "--threads=4"];
     let how = ["record", "-q", "-e", "cpu-clock:u", "-F", "2000", "-o", "x.data"];
-    let recorded = scratch.pmuscope(how.iter().chain(&mix).chain(&["--seconds=0.5"]));
-    if !scratch.path("x.data").exists() {
-        return eprintln!("skipped: {}", recorded.stderr);
-    }
+    scratch.pmuscope(how.iter().chain(&mix).chain(&["--seconds=0.5"])).exits(0);
     let by_cpu = rows(&scratch, "cpu");
-    if by_cpu.len() < 2 {
-        return eprintln!("skipped: all samples are of one CPU");
-    }
+    assert!(by_cpu.len() > 1, "four busy threads on one CPU: {by_cpu:#?}");
     let outcome = scratch.pmuscope(["report", "x.data", "--json", "--by", "cpu"]);
     let json: Value = serde_json::from_str(&outcome.stdout).unwrap();
     let balance = &json["events"][0]["balance"][0];
@@ -154,10 +143,9 @@ fn csv_rows(text: &str) -> Vec<BTreeMap<String, String>> {
 
 #[test]
 fn tables_for_spreadsheets_have_the_numbers_of_the_views() {
+    skip_unless!(need_sampling());
     let scratch = Scratch::new();
-    if !record(&scratch, &[]) {
-        return;
-    }
+    record(&scratch, &[]);
     let csv = |args: &[&str]| {
         let args = [&["report", "x.data", "--format", "csv"], args].concat();
         csv_rows(&scratch.pmuscope(args).exits(0).is_silent().stdout)
@@ -195,10 +183,9 @@ fn tables_for_spreadsheets_have_the_numbers_of_the_views() {
 #[test]
 fn a_function_from_inside_has_the_samples_of_its_addresses_and_lines() {
     skip_unless!(need_program("objdump", "--version"));
+    skip_unless!(need_sampling());
     let scratch = Scratch::new();
-    if !record(&scratch, &[]) {
-        return;
-    }
+    record(&scratch, &[]);
     let annotate = |args: &[&str]| {
         let args = [&["report", "x.data", "--annotate"], args].concat();
         scratch.pmuscope(args)
@@ -247,10 +234,9 @@ fn a_function_from_inside_has_the_samples_of_its_addresses_and_lines() {
 
 #[test]
 fn a_function_that_is_not_the_only_one_or_none_is_told() {
+    skip_unless!(need_sampling());
     let scratch = Scratch::new();
-    if !record(&scratch, &[]) {
-        return;
-    }
+    record(&scratch, &[]);
     let wrong = |args: &[&str], why: &str| {
         let args = [&["report", "x.data", "--annotate"], args].concat();
         scratch.pmuscope(args).exits(2).prints_nothing().complains(why);
@@ -267,9 +253,8 @@ fn a_function_that_is_not_the_only_one_or_none_is_told() {
 fn what_cannot_be_shown_is_told() {
     let scratch = Scratch::new();
     scratch.pmuscope(["report", "--by", "colour"]).exits(2).complains("one of command, process");
-    if !record(&scratch, &[]) {
-        return;
-    }
+    skip_unless!(need_sampling());
+    record(&scratch, &[]);
     let report = |flag| scratch.pmuscope(["report", "-i", "x.data", flag]);
     report("--peek=no_such_function").exits(2).complains("--by function --limit all");
     report("--call-tree").exits(0).prints("Record with -g");

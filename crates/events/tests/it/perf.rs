@@ -1,10 +1,10 @@
 //! The same text to stock perf and to us: the attributes must select the same.
 
 use std::collections::BTreeMap;
-use std::process::Command;
 
 use pmuscope_events::{MachineCatalog, describe, parse};
 use pmuscope_machine::Machine;
+use pmuscope_testkit::{need, skip_unless};
 
 // Periods of clocks are long here: one that is shorter than a sample takes stops the CPU for good.
 
@@ -32,7 +32,7 @@ type Fields = BTreeMap<String, String>;
 /// The first attribute that `perf COMMAND` opens for `text`; `None` if it opens none.
 fn perf_opens(command: &[&str], text: &str) -> Option<Fields> {
     let output =
-        Command::new("perf").args(command).args(["-vv", "-e", text, "true"]).output().ok()?;
+        pmuscope_testkit::perf().args(command).args(["-vv", "-e", text, "true"]).output().ok()?;
     let said = String::from_utf8_lossy(&output.stderr);
     let block = said.split("perf_event_attr:").nth(1)?;
     let lines = block.lines().skip(1).take_while(|line| line.starts_with("  "));
@@ -46,28 +46,15 @@ fn field(line: &str) -> Option<(String, String)> {
     (value != "0").then(|| (name.trim().to_owned(), value.trim().to_owned()))
 }
 
-fn has_perf() -> bool {
-    let found = Command::new("perf").arg("version").output().is_ok_and(|o| o.status.success());
-    if !found {
-        eprintln!("skipped: no perf on this machine");
-    }
-    found
-}
-
 fn selecting(fields: Fields) -> Fields {
     fields.into_iter().filter(|(name, _)| SELECTING.contains(&name.as_str())).collect()
 }
 
 #[test]
 fn perf_opens_the_same() {
-    if !has_perf() {
-        return;
-    }
+    skip_unless!(need::perf());
     let machine = Machine::host();
-    let catalog = match MachineCatalog::new(&machine) {
-        Ok(catalog) => catalog,
-        Err(error) => return eprintln!("skipped: {error}"),
-    };
+    let catalog = MachineCatalog::new(&machine).unwrap();
     let (mut compared, mut refused) = (0, Vec::new());
     for text in [
         "cpu-clock",
@@ -135,9 +122,7 @@ fn perf_opens_the_same() {
 /// Every line that perf prints about an attribute we can print too, in the same form.
 #[test]
 fn perf_describes_the_same() {
-    if !has_perf() {
-        return;
-    }
+    skip_unless!(need::perf());
     let Some(theirs) =
         perf_opens(&["record", "-BN", "-o", "/dev/null"], "task-clock/period=100000000/u")
     else {

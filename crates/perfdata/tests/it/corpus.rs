@@ -1,52 +1,17 @@
-//! Files from real machines, in the folder that the variable `PMUSCOPE_CORPUS` names: an `INDEX.tsv`
-//! with a line per file says what an independent parser found in each.
+//! Recordings of other machines, with an index of what an independent parser found in each.
 
-use std::collections::HashMap;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::thread;
 
 use linux_perf_data::linux_perf_event_reader::EventRecord;
 use linux_perf_data::{PerfFileReader, PerfFileRecord};
 use pmuscope_perfdata::reader::Reader;
+use pmuscope_testkit::corpus::{Row, corpus};
 
 use super::{Found, read};
-
-fn corpus() -> Option<PathBuf> {
-    let folder = std::env::var_os("PMUSCOPE_CORPUS").map(PathBuf::from);
-    if folder.is_none() {
-        eprintln!("skipped: PMUSCOPE_CORPUS does not name a folder of perf.data files");
-    }
-    folder
-}
-
-/// Lines of the index by file name, as maps from column to value.
-fn index(folder: &Path) -> HashMap<String, HashMap<String, String>> {
-    let text = fs::read_to_string(folder.join("INDEX.tsv")).unwrap();
-    let mut lines = text.lines();
-    let columns: Vec<&str> = lines.next().unwrap().split('\t').collect();
-    lines
-        .map(|line| {
-            let values = line.split('\t').map(str::to_owned);
-            let row: HashMap<_, _> =
-                columns.iter().map(|name| (*name).to_owned()).zip(values).collect();
-            (row["file"].clone(), row)
-        })
-        .collect()
-}
-
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut files: Vec<PathBuf> = fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.is_file() && path.extension().is_none_or(|ext| ext != "tsv"))
-        .collect();
-    files.sort();
-    assert!(!files.is_empty());
-    files
-}
 
 fn file_name(path: &Path) -> &str {
     path.file_name().and_then(|name| name.to_str()).unwrap()
@@ -54,18 +19,16 @@ fn file_name(path: &Path) -> &str {
 
 /// Samples per event as the index has them, `name:samples` each; as far as the line goes, which the
 /// index cuts. Names there come from another program.
-fn counts(row: &HashMap<String, String>) -> Vec<u64> {
+fn counts(row: &Row) -> Vec<u64> {
     let parts = row["events:samples"].split(' ');
     parts.map_while(|part| part.rsplit(':').next()?.parse().ok()).collect()
 }
 
 #[test]
 fn every_good_file_is_read_whole_and_in_order() {
-    let Some(folder) = corpus() else { return };
-    let index = index(&folder);
-    for path in files(&folder) {
+    for path in corpus().recordings() {
         let name = file_name(&path);
-        let row = &index[name];
+        let row = corpus().row(&path);
         // Compressed records are opaque to the index.
         let opaque = row["record_counts"].contains("COMPRESSED");
         let found = read(&path).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -128,12 +91,10 @@ const KINDS: [(&str, u32); 34] = [
 /// Records of every kind, those that nobody here uses too, and the hardware trace that is skipped.
 #[test]
 fn every_record_of_every_good_file_is_counted() {
-    let Some(folder) = corpus() else { return };
-    let index = index(&folder);
     let (mut compared, mut traces) = (0, 0);
-    for path in files(&folder) {
+    for path in corpus().recordings() {
         let name = file_name(&path);
-        let row = &index[name];
+        let row = corpus().row(&path);
         if row["record_counts"].contains("COMPRESSED") {
             continue;
         }
@@ -166,11 +127,10 @@ fn every_record_of_every_good_file_is_counted() {
 /// A stream is the same by a pipe; a file comes by a redirection.
 #[test]
 fn recordings_come_by_a_named_pipe() {
-    let Some(folder) = corpus() else { return };
     let dir = tempfile::tempdir().unwrap();
     let pipe = dir.path().join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    for path in files(&folder).iter().filter(|path| file_name(path).contains("pipe")) {
+    for path in corpus().recordings().iter().filter(|path| file_name(path).contains("pipe")) {
         let direct = read(path).unwrap();
         let piped = thread::scope(|scope| {
             scope.spawn(|| fs::write(&pipe, fs::read(path).unwrap()));
@@ -226,9 +186,8 @@ fn sum(
 
 #[test]
 fn another_reader_finds_the_same_samples() {
-    let Some(folder) = corpus() else { return };
     let mut compared = 0;
-    for path in files(&folder) {
+    for path in corpus().recordings() {
         let name = file_name(&path);
         let Some(theirs) = by_other_reader(&path) else {
             eprintln!("{name}: the other reader fails");
@@ -250,8 +209,7 @@ fn another_reader_finds_the_same_samples() {
 
 #[test]
 fn malformed_files_end_in_an_error_or_in_what_was_before_the_damage() {
-    let Some(folder) = corpus() else { return };
-    for path in files(&folder.join("malformed")) {
+    for path in corpus().malformed() {
         match read(&path) {
             Ok(found) => eprintln!("{}: {} records", file_name(&path), found.tally.records),
             Err(error) => {
@@ -265,7 +223,6 @@ fn malformed_files_end_in_an_error_or_in_what_was_before_the_damage() {
 /// Each good file, cut in many places and with bytes changed: no panic, and never more samples.
 #[test]
 fn damaged_copies_do_no_harm() {
-    let Some(folder) = corpus() else { return };
     let dir = tempfile::tempdir().unwrap();
     let copy = dir.path().join("copy.data");
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
@@ -275,7 +232,7 @@ fn damaged_copies_do_no_harm() {
         state ^= state << 17;
         (state % below as u64) as usize
     };
-    for path in files(&folder) {
+    for path in corpus().recordings() {
         let whole = fs::read(&path).unwrap();
         if whole.len() > 500_000 {
             continue;

@@ -3,12 +3,12 @@
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::Path;
-use std::process::Command;
 
 use pmuscope_abi::record::{RecordBuilder, kind, misc};
 use pmuscope_abi::{Attr, AttrFlags, SampleType, event_type};
 use pmuscope_perfdata::reader::{Reader, Record, StopReason};
 use pmuscope_perfdata::writer::{Features, FileEvent, closing, front};
+use pmuscope_testkit::{need, skip_unless};
 
 use super::read;
 
@@ -109,26 +109,23 @@ fn a_directory_with_something_else_is_told_so() {
 /// The same samples as perf script finds.
 #[test]
 fn perfs_own_directory() {
+    skip_unless!(need::perf_record(true));
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("threads.data");
-    let record = Command::new("perf")
+    let record = pmuscope_testkit::perf()
         .args(["record", "-q", "-B", "-N", "-a", "-e", "cpu-clock", "-F", "2000"])
         .args(["--threads=cpu", "-o"])
         .arg(&path)
         .args(["--", "sh", "-c", "i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done"])
         .output();
-    let script = match record {
-        Ok(output) if output.status.success() => Command::new("perf")
-            .args(["script", "--ns", "-F", "time", "-f", "-i"])
-            .arg(&path)
-            .env("HOME", "/nonexistent")
-            .output()
-            .unwrap(),
-        other => {
-            eprintln!("skipped: perf record --threads: {other:?}");
-            return;
-        }
-    };
+    let record = record.unwrap();
+    assert!(record.status.success(), "{record:?}");
+    let script = pmuscope_testkit::perf()
+        .args(["script", "--ns", "-F", "time", "-f", "-i"])
+        .arg(&path)
+        .env("HOME", "/nonexistent")
+        .output()
+        .unwrap();
     let found = read(&path).unwrap();
     let text = String::from_utf8_lossy(&script.stdout);
     assert_eq!(found.samples.iter().sum::<u64>(), text.lines().count() as u64);

@@ -1,40 +1,31 @@
 //! Files by the `perf` of this machine, against what the same `perf` reads out of them.
 
+use pmuscope_testkit::{need, skip_unless};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use super::read;
 
-/// Records `sh -c work` with `perf record args`; `None`, with the reason printed, where that fails.
-fn record(dir: &Path, args: &[&str]) -> Option<PathBuf> {
+/// Records `sh -c work` with `perf record args`.
+fn record(dir: &Path, args: &[&str]) -> PathBuf {
     let path = dir.join(format!("{}.data", args.join("")));
     let work = "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; ls / >/dev/null";
-    let output = Command::new("perf")
+    let output = pmuscope_testkit::perf()
         // Without build ids: perf 6.1 dies of one that is longer than 20 bytes.
         .args(["record", "-q", "-B", "-N", "-o"])
         .arg(&path)
         .args(args)
         .args(["--", "sh", "-c", work])
-        .output();
-    match output {
-        Ok(output) if output.status.success() => Some(path),
-        Ok(output) => {
-            let why = String::from_utf8_lossy(&output.stderr).lines().next().map(str::to_owned);
-            eprintln!("skipped: perf record {args:?}: {}", why.unwrap_or_default());
-            None
-        }
-        Err(error) => {
-            eprintln!("skipped: no perf on this machine ({error})");
-            None
-        }
-    }
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "perf record {args:?}: {output:?}");
+    path
 }
 
 /// Number and sum of the instruction addresses that `perf script` prints; `None`, with the reason
 /// printed, where perf cannot read its own file: beside a recording with build ids the kernel marks
 /// the mappings of all sessions as having one, and perf 6.1 dies of such a mark.
 fn by_perf(path: &Path) -> Option<(u64, u64)> {
-    let output = Command::new("perf")
+    let output = pmuscope_testkit::perf()
         .args(["script", "-G", "-F", "ip", "-i"])
         .arg(path)
         .output()
@@ -51,6 +42,7 @@ fn by_perf(path: &Path) -> Option<(u64, u64)> {
 
 #[test]
 fn every_form_that_perf_records_gives_the_samples_that_perf_reads() {
+    skip_unless!(need::perf_record(true));
     let dir = tempfile::tempdir().unwrap();
     let forms: [&[&str]; 6] = [
         &["-e", "cpu-clock", "-F", "999"],
@@ -61,7 +53,7 @@ fn every_form_that_perf_records_gives_the_samples_that_perf_reads() {
         &["-e", "cpu-clock", "-F", "999", "-a"],
     ];
     for form in forms {
-        let Some(path) = record(dir.path(), form) else { continue };
+        let path = record(dir.path(), form);
         let found = read(&path).unwrap();
         let samples: u64 = found.samples.iter().sum();
         let sum = found.ip_sums.iter().fold(0_u64, |sum, ip| sum.wrapping_add(*ip));

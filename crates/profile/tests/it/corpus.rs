@@ -1,24 +1,16 @@
-//! Recordings of other machines, from the folder that `PMUSCOPE_CORPUS` names.
+//! Recordings of other machines.
 
 use std::path::PathBuf;
 
 use pmuscope_perfdata::reader::{ReadError, Reader};
 use pmuscope_profile::{Apart, Collected, Options, Profile, TasksBy};
 use pmuscope_symbols::KernelIdentity;
+use pmuscope_testkit::corpus::corpus;
 
 use super::profile;
 
 pub(crate) fn files(malformed: bool) -> Vec<PathBuf> {
-    let Some(folder) = std::env::var_os("PMUSCOPE_CORPUS").map(PathBuf::from) else {
-        eprintln!("skipped: PMUSCOPE_CORPUS does not name a folder of perf.data files");
-        return Vec::new();
-    };
-    let folder = if malformed { folder.join("malformed") } else { folder };
-    let entries = std::fs::read_dir(folder).unwrap();
-    entries
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.is_file() && path.extension().is_none_or(|ext| ext != "tsv"))
-        .collect()
+    if malformed { corpus().malformed() } else { corpus().recordings() }
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use pmuscope_profile::Profile;
+use pmuscope_testkit::{need, skip_unless};
 
 use super::profile;
 
@@ -26,41 +27,32 @@ int main(void) {
 /// Samples by command, module and function; `None` stands for no function.
 type Table = BTreeMap<(String, String, Option<String>), u64>;
 
-fn program(dir: &Path) -> Option<PathBuf> {
+fn program(dir: &Path) -> PathBuf {
     let (source, program) = (dir.join("mix.c"), dir.join("mixprogram"));
     std::fs::write(&source, SOURCE).unwrap();
     let compiled = Command::new("cc").args(["-O1", "-o"]).arg(&program).arg(&source).status();
-    match compiled {
-        Ok(status) if status.success() => Some(program),
-        other => {
-            eprintln!("skipped: no C compiler ({other:?})");
-            None
-        }
-    }
+    assert!(compiled.unwrap().success());
+    program
 }
 
-fn record(dir: &Path, program: &Path, args: &[&str]) -> Option<PathBuf> {
+fn record(dir: &Path, program: &Path, args: &[&str]) -> PathBuf {
     let path = dir.join(format!("{}.data", args.join("")));
-    let output = Command::new("perf")
+    let output = pmuscope_testkit::perf()
         // Without build ids: perf 6.1 dies of one that is longer than 20 bytes.
         .args(["record", "-q", "-B", "-N", "-o"])
         .arg(&path)
         .args(args)
         .arg("--")
         .arg(program)
-        .output();
-    match output {
-        Ok(output) if output.status.success() => Some(path),
-        other => {
-            eprintln!("skipped: perf record {args:?}: {other:?}");
-            None
-        }
-    }
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "perf record {args:?}: {output:?}");
+    path
 }
 
 /// One table per event with samples; `None`, with the reason printed, where perf fails.
 fn by_perf(path: &Path) -> Option<Vec<Table>> {
-    let output = Command::new("perf")
+    let output = pmuscope_testkit::perf()
         .args(["report", "--stdio", "--no-inline", "-g", "none", "--no-children"])
         .args(["-F", "sample,comm,dso,sym", "-t", "|", "-i"])
         .arg(path)
@@ -140,8 +132,10 @@ fn without_stubs(name: Option<&str>) -> String {
 
 #[test]
 fn perf_report_counts_the_same() {
+    skip_unless!(need::c_compiler());
+    skip_unless!(need::perf_record(true));
     let dir = tempfile::tempdir().unwrap();
-    let Some(program) = program(dir.path()) else { return };
+    let program = program(dir.path());
     let forms: [&[&str]; 5] = [
         &["-e", "cpu-clock", "-F", "2000"],
         &["-e", "cpu-clock", "-F", "2000", "-g"],
@@ -150,7 +144,7 @@ fn perf_report_counts_the_same() {
         &["-e", "cpu-clock", "-F", "2000", "-a"],
     ];
     for form in forms {
-        let Some(path) = record(dir.path(), &program, form) else { continue };
+        let path = record(dir.path(), &program, form);
         let profile = profile(&path).unwrap();
         let (ours, Some(theirs)) = (by_us(&profile), by_perf(&path)) else { continue };
         assert_eq!(ours.len(), theirs.len(), "{form:?}");
