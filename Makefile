@@ -1,6 +1,7 @@
 # make demo     builds pmuscope, records this machine while xz runs, prints the report
 # make test     the tests (10 minutes on 2 cores are the aim; 15 with builds were measured)
 # make test-full  those that take long, which make test leaves out
+# make test-user  some of them as an ordinary user, who has no rights (takes root)
 # make lint     formatting, clippy, documentation, licences: no warning allowed
 # make advisories  known faults of the crates that are used (takes cargo-deny and the network)
 # make guest-aarch64  a static one for aarch64 guests of the lab
@@ -23,7 +24,7 @@ guest_profile := release
 fuzz_clippy := CUSTOM_LIBFUZZER_PATH=/libfuzzer.a RUSTFLAGS='--cfg fuzzing' \
 	cargo clippy --locked --quiet --manifest-path fuzz/Cargo.toml --target-dir $(target)/fuzz
 
-.PHONY: build build-library install uninstall packages doc advisories need-packages demo test test-full lint install-deps guest-aarch64 pmu-guest need-guest-aarch64 need-build need-test need-guests need-full need-demo need-lint
+.PHONY: build build-library install uninstall packages doc advisories need-packages demo test test-full test-user lint install-deps guest-aarch64 pmu-guest need-guest-aarch64 need-build need-test need-guests need-full need-demo need-lint
 
 build: need-build
 	cargo build --locked --release
@@ -59,6 +60,11 @@ demo: need-demo build
 
 test: need-test need-guests pmu-guest
 	@scripts/test
+
+# What users do most, without any right.
+test-user: need-test
+	@scripts/bare --user scripts/test --test it -- \
+		diff:: doctor:: json:: list:: recording:: report:: rights:: stat:: tracefs:: usage:: views:: watch::
 
 # A test that takes long has a name that says so.
 test-full: need-test need-guests need-full

@@ -9,9 +9,10 @@ use rustix::process::Signal;
 use crate::cgroups::need_cgroups;
 use crate::harness::{Outcome, Scratch, Started, need_perf, need_program, need_root, skip_unless};
 
-/// The fields of `-x` of an event.
+/// The fields of `-x` of an event, which for an ordinary user is counted in user mode only.
 fn fields(text: &str, event: &str) -> Vec<String> {
-    let has = |line: &&str| line.split(';').any(|field| field == event);
+    let user = format!("{event}:u");
+    let has = |line: &&str| line.split(';').any(|field| field == event || field == user);
     let line = text.lines().find(has).unwrap_or_else(|| panic!("no {event} in {text}"));
     line.split(';').map(str::to_owned).collect()
 }
