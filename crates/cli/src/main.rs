@@ -7,6 +7,7 @@ mod say;
 
 mod commands;
 mod exit;
+mod memory;
 mod perf_words;
 mod signals;
 mod terminal;
@@ -31,7 +32,7 @@ fn main() -> std::process::ExitCode {
         Ok(cli) => cli,
         Err(error) => return exit::of_usage(&error),
     };
-    match cli.command.run() {
+    match memory::limit().and_then(|()| cli.command.run()) {
         Ok(exit) => exit.into(),
         Err(error) => exit::report(&error),
     }
