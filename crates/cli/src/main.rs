@@ -7,6 +7,7 @@ mod say;
 
 mod commands;
 mod exit;
+mod memory;
 mod perf_words;
 mod signals;
 mod terminal;
@@ -31,7 +32,7 @@ fn main() -> std::process::ExitCode {
         Ok(cli) => cli,
         Err(error) => return exit::of_usage(&error),
     };
-    let ended = cli.command.run();
+    let ended = memory::limit().and_then(|()| cli.command.run());
     if pmuscope_machine::used_detached_tracefs() {
         say!("note: tracefs is not mounted; read it through a private mount, now gone");
     }

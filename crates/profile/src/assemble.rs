@@ -17,8 +17,8 @@ use crate::located::Located;
 use crate::log::Log;
 use crate::naming::{Named, Places};
 use crate::paths::Paths;
+use crate::pool::in_parallel;
 use crate::profile::Detail;
-use crate::series::in_parallel;
 use crate::tasks::{CommOf, Tasks};
 use crate::tree::Tree;
 

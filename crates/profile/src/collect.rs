@@ -17,7 +17,6 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread::ScopedJoinHandle;
 
 use pmuscope_perfdata::reader::scan::{Hit, Index, Moment, Pieces, Visitor};
 use pmuscope_perfdata::reader::{Entry, Event, Metadata, ReadError, Reader, Record, Sample};
@@ -30,6 +29,7 @@ use crate::lookup::{Past, Present};
 use crate::loss::StreamLoss;
 use crate::marks::{Marker, Marks};
 use crate::modules::Modules;
+use crate::pool::in_parallel;
 use crate::tasks::{CommId, Tasks};
 use crate::unwinding::{Facts, Tables, Unwinding, Walker};
 use crate::who::Who;
@@ -228,13 +228,7 @@ impl Again {
             counter.sample(past, at, hit, Some(at.time));
         };
         let counters = self.visit(state, counter, take)?;
-        Ok(std::thread::scope(|scope| {
-            let finishing: Vec<_> =
-                counters.into_iter().map(|counter| scope.spawn(|| counter.finish())).collect();
-            let joined = |thread: ScopedJoinHandle<'_, Counts>| thread.join();
-            let counts: Result<Vec<Counts>, _> = finishing.into_iter().map(joined).collect();
-            counts.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        }))
+        Ok(in_parallel(counters, Counter::finish))
     }
 
     /// Hands all samples to visitors, one for each thread.

@@ -138,6 +138,8 @@ impl Where {
 
 /// CPU numbers from here on are no numbers of CPUs.
 const MOST_CPUS: u32 = 1 << 16;
+/// Counts by event and CPU at most; 4,096 CPUs have as many for 512 events.
+const MOST_CPUS_HELD: usize = 1 << 21;
 
 /// What a counter counts by.
 #[derive(Debug)]
@@ -174,6 +176,8 @@ pub(crate) struct Counter<'a> {
     untimed: u64,
     left_out: u64,
     by_cpu: Vec<Vec<u64>>,
+    /// Counts in `by_cpu`.
+    cpus_held: usize,
 }
 
 impl<'a> Counter<'a> {
@@ -215,6 +219,7 @@ impl<'a> Counter<'a> {
             untimed: 0,
             left_out: 0,
             by_cpu: vec![Vec::new(); has_period.len()],
+            cpus_held: 0,
         }
     }
 
@@ -289,6 +294,12 @@ impl<'a> Counter<'a> {
         let Some(cpu) = hit.cpu.filter(|&cpu| cpu < MOST_CPUS) else { return };
         let Some(counts) = self.by_cpu.get_mut(hit.event) else { return };
         if counts.len() <= cpu as usize {
+            // Many events on CPUs of absurd numbers: a table of all is not to be had.
+            let more = cpu as usize + 1 - counts.len();
+            if self.cpus_held + more > MOST_CPUS_HELD {
+                return;
+            }
+            self.cpus_held += more;
             counts.resize(cpu as usize + 1, 0);
         }
         counts[cpu as usize] += 1;

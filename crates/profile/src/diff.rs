@@ -13,6 +13,7 @@ use pmuscope_stats::{
     Estimate, Interval, LEVEL, MIN_BLOCKS, difference_of_estimates, difference_of_means, holm,
     mean, mean_interval, p_of_zero, welch_test,
 };
+use rustc_hash::FxHashMap;
 
 use crate::profile::{EventProfile, FunctionShare, Profile};
 
@@ -115,15 +116,26 @@ impl RowDiff {
 #[must_use]
 pub fn diff(before: &[Profile], after: &[Profile], order: Order) -> Vec<EventDiff> {
     let Some(first) = before.first() else { return Vec::new() };
+    let (before, after) = (by_name(before), by_name(after));
     first
         .events
         .iter()
         .filter_map(|event| {
-            let before = runs(before, &event.name)?;
-            let after = runs(after, &event.name)?;
-            Some(event_diff(&event.name, &[before, after], order))
+            let sides = [runs(&before, &event.name)?, runs(&after, &event.name)?];
+            Some(event_diff(&event.name, &sides, order))
         })
         .collect()
+}
+
+/// A recording with its events by their names: the first of each.
+type ByName<'a> = (&'a Profile, FxHashMap<&'a str, &'a EventProfile>);
+
+fn by_name<'a>(profiles: &'a [Profile]) -> Vec<ByName<'a>> {
+    let one = |profile: &'a Profile| {
+        // Of equal names the first is what stays.
+        (profile, profile.events.iter().rev().map(|event| (&*event.name, event)).collect())
+    };
+    profiles.iter().map(one).collect()
 }
 
 /// One event of one recording.
@@ -136,9 +148,9 @@ struct Run<'a> {
 }
 
 /// That event of all recordings; `None` if one has it not.
-fn runs<'a>(profiles: &'a [Profile], name: &str) -> Option<Vec<Run<'a>>> {
-    let run = |profile: &'a Profile| {
-        let event = profile.events.iter().find(|event| event.name == name)?;
+fn runs<'a>(profiles: &[ByName<'a>], name: &str) -> Option<Vec<Run<'a>>> {
+    let run = |(profile, events): &ByName<'a>| {
+        let (profile, event) = (*profile, *events.get(name)?);
         let (unit, scale) = unit(event);
         Some(Run { profile, event, scale, unit })
     };

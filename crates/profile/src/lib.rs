@@ -50,6 +50,7 @@ pub mod metrics;
 mod modules;
 mod naming;
 mod paths;
+mod pool;
 mod present;
 mod profile;
 mod rows;

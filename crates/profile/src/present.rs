@@ -46,6 +46,9 @@ pub struct Present {
     state: State,
 }
 
+/// Adjoining pieces of memory without a file that may lie between an address and a file's mapping.
+const MOST_PIECES: usize = 8;
+
 /// Where an address lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Spot {
@@ -92,6 +95,27 @@ impl Present {
             }
         };
         Spot { module: place.module, address: place.address }
+    }
+
+    /// Where an address of memory without a file would lie in the file mapped right before that memory:
+    /// the kernel puts what a program's data take beyond the file's last page (`.bss`) there. Whether
+    /// they take that much is known to the file. `None` for all other addresses.
+    pub(crate) fn past_end_of_file(&self, pid: i32, address: u64) -> Option<Spot> {
+        let State { tasks, modules, .. } = &self.state;
+        let now = lookup::Present { tasks, modules };
+        let (view, mut at) = (tasks.view(pid), address);
+        for _ in 0..MOST_PIECES {
+            let region = now.user(view, at, ());
+            match modules.list()[region.module as usize].kind {
+                ModuleKind::File if at < address => {
+                    let offset = region.place(at).address.checked_add(address - at)?;
+                    return Some(Spot { module: region.module, address: offset });
+                }
+                ModuleKind::Jit { .. } => at = region.first.checked_sub(1)?,
+                _ => return None,
+            }
+        }
+        None
     }
 
     /// The frames of the program that a sample met, the innermost first, by the registers and the stack
@@ -214,5 +238,23 @@ mod tests {
         present.take(&comm(b"ls", true));
         assert_eq!(&*present.comm(7, 7), b"ls");
         assert_eq!(present.find(CpuMode::User, Some(7), 0x1010), unknown);
+    }
+
+    #[test]
+    fn memory_right_after_a_file_is_where_the_file_would_go_on() {
+        let mut present = Present::default();
+        let map = |start, length, offset, path| {
+            let mmap = Mmap { pid: 7, tid: 7, start, length, offset, path, ..Mmap::default() };
+            Record::Mmap(mmap)
+        };
+        present.take(&map(0x3000, 0x2000, 0x2000, b"/bin/sh"));
+        present.take(&map(0x5000, 0x1000, 0, b"//anon"));
+        present.take(&map(0x6000, 0x1000, 0, b"[heap]"));
+        present.take(&map(0x9000, 0x1000, 0, b"//anon"));
+        let offset = |address| present.past_end_of_file(7, address).map(|spot| spot.address);
+        assert_eq!((offset(0x5010), offset(0x6001)), (Some(0x4010), Some(0x5001)));
+        assert_eq!((offset(0x4010), offset(0x7000), offset(0x9000)), (None, None, None));
+        let file = present.find(CpuMode::User, Some(7), 0x3000).module;
+        assert_eq!(present.past_end_of_file(7, 0x5000).map(|spot| spot.module), Some(file));
     }
 }

@@ -10,8 +10,8 @@ use rustc_hash::FxHashMap;
 use crate::aggregate::{AddsTo, Aggregate, Cell, FunctionId, StackId};
 use crate::build::EventFacts;
 use crate::modules::UNKNOWN;
+use crate::pool::in_parallel;
 use crate::profile::{EventProfile, FunctionName, FunctionShare, HiddenRows, ModuleShare, Options};
-use crate::series::in_parallel;
 use crate::table::{Interned, mix};
 
 /// Not known yet; or a cell whose row is not among the largest.
@@ -205,14 +205,14 @@ impl<'a> Rows<'a> {
         }
         let names: Vec<Option<u32>> =
             order.iter().map(|&row| self.name(rows[row as usize].what)).collect();
-        let ranks = ranks(&self.functions);
+        let ranks = ranks(&self.functions, names.iter().flatten().copied());
         let mut keys: Vec<_> = order
             .iter()
             .zip(names)
             .map(|(&row, name)| {
                 let Row { what, command, .. } = rows[row as usize];
                 let module = self.whats.list[what as usize].module;
-                (size(row), name.map(|name| ranks[name as usize]), command, module, row)
+                (size(row), name.map(|name| ranks[&name]), command, module, row)
             })
             .collect();
         drop(order);
@@ -319,6 +319,12 @@ fn hidden(rows: &[Row], shown: &[FunctionShare], measure: Measure) -> HiddenRows
 
 /// Indices of `numbers`, which are below `limit`, in their order; of equal ones in the order given.
 fn by_number(numbers: &[u32], limit: usize) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..numbers.len() as u32).collect();
+    // Few of many events are put in order without going over all that others have.
+    if numbers.len() < limit / 16 {
+        order.sort_by_key(|&index| numbers[index as usize]);
+        return order;
+    }
     let mut ends = vec![0_u32; limit + 1];
     for &number in numbers {
         ends[number as usize + 1] += 1;
@@ -326,7 +332,6 @@ fn by_number(numbers: &[u32], limit: usize) -> Vec<u32> {
     for at in 1..ends.len() {
         ends[at] += ends[at - 1];
     }
-    let mut order = vec![0; numbers.len()];
     for (&number, index) in numbers.iter().zip(0..) {
         let end = &mut ends[number as usize];
         order[*end as usize] = index;
@@ -335,20 +340,29 @@ fn by_number(numbers: &[u32], limit: usize) -> Vec<u32> {
     order
 }
 
-/// The rank of each name; equal ones have the same. Rows are many more, and numbers compare faster.
-fn ranks(names: &[FunctionName]) -> Vec<u32> {
-    let mut order: Vec<u32> = (0..names.len() as u32).collect();
+/// Names that are put in order by one thread, at most.
+const FEW_NAMES: usize = 10_000;
+
+/// The rank of each name of `used`; equal ones have the same. Rows are many more, and numbers compare faster.
+fn ranks(names: &[FunctionName], used: impl Iterator<Item = u32>) -> FxHashMap<u32, u32> {
+    let mut order: Vec<u32> = used.collect();
+    order.sort_unstable();
+    order.dedup();
     let by_name = |a: &u32, b: &u32| names[*a as usize].cmp(&names[*b as usize]);
-    let (first, second) = order.split_at_mut(names.len() / 2);
-    in_parallel([first, second], |half| half.sort_unstable_by(by_name));
-    // Two runs that are in order, which this sort makes use of.
-    order.sort_by(by_name);
-    let mut ranks = vec![0; names.len()];
-    let mut rank = 0;
-    for (at, &name) in order.iter().enumerate() {
-        let before = at.checked_sub(1).map(|before| &names[order[before] as usize]);
-        rank += u32::from(before.is_some_and(|before| *before != names[name as usize]));
-        ranks[name as usize] = rank;
+    if order.len() > FEW_NAMES {
+        let middle = order.len() / 2;
+        let (first, second) = order.split_at_mut(middle);
+        in_parallel([first, second], |half| half.sort_unstable_by(by_name));
     }
-    ranks
+    // What is in order already, this sort makes use of.
+    order.sort_by(by_name);
+    let mut rank = 0;
+    let mut before = None;
+    let number = |name: u32| {
+        rank +=
+            u32::from(before.is_some_and(|before| names[before as usize] != names[name as usize]));
+        before = Some(name);
+        (name, rank)
+    };
+    order.into_iter().map(number).collect()
 }

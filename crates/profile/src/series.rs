@@ -12,8 +12,9 @@
 
 use pmuscope_stats::{Interval, MIN_BLOCKS, ShareBootstrap};
 
-use crate::aggregate::{Aggregate, BlockCount, Cell};
+use crate::aggregate::{Aggregate, BlockCount, Cell, StackId};
 use crate::log::{Entry, Log};
+use crate::pool::in_parallel;
 
 /// A cell that is not there any more.
 const GONE: u32 = u32::MAX;
@@ -173,6 +174,28 @@ impl Aggregate {
         RowSeries { totals: sums, rows }
     }
 
+    /// Counts each stack as the one that `to` has for it; cells that are the same then are one.
+    pub(crate) fn move_stacks(&mut self, to: &[StackId]) {
+        let mut moved: Vec<(Cell, usize)> = self.cells.drain(..).zip(0..).collect();
+        let key = |cell: &Cell| (cell.event, cell.stack, cell.task, cell.cpu);
+        for (cell, _) in &mut moved {
+            cell.stack = to.get(cell.stack as usize).copied().unwrap_or(cell.stack);
+        }
+        moved.sort_by_key(|(cell, _)| key(cell));
+        let mut numbers = vec![None; moved.len()];
+        for (cell, number) in moved {
+            match self.cells.last_mut().filter(|last| key(last) == key(&cell)) {
+                Some(last) => {
+                    last.samples += cell.samples;
+                    last.weight = last.weight.saturating_add(cell.weight);
+                }
+                None => self.cells.push(cell),
+            }
+            numbers[number] = Some(self.cells.len() as u32 - 1);
+        }
+        self.series.renumber(&numbers);
+    }
+
     /// Leaves out cells.
     pub(crate) fn retain_cells(&mut self, mut keeps: impl FnMut(&Cell) -> bool) {
         let mut left = 0;
@@ -205,26 +228,6 @@ impl RowSeries {
         let blocks = self.totals.len();
         self.rows.chunks_exact(blocks).map(|row| bootstrap.interval(row)).collect()
     }
-}
-
-/// Does the same to each, all at the same time.
-pub(crate) fn in_parallel<T: Send, R: Send>(
-    items: impl IntoIterator<Item = T>,
-    work: impl Fn(T) -> R + Sync,
-) -> Vec<R> {
-    let items: Vec<T> = items.into_iter().collect();
-    if items.len() < 2 {
-        return items.into_iter().map(work).collect();
-    }
-    std::thread::scope(|scope| {
-        let work = &work;
-        let running: Vec<_> =
-            items.into_iter().map(|item| scope.spawn(move || work(item))).collect();
-        let joined = |thread: std::thread::ScopedJoinHandle<'_, R>| {
-            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        };
-        running.into_iter().map(joined).collect()
-    })
 }
 
 #[cfg(test)]
@@ -284,6 +287,27 @@ mod tests {
                     prop_assert_eq!(made.rows[(row * BLOCKS + block) as usize], own);
                 }
             }
+        }
+
+        #[test]
+        fn counts_move_with_their_stacks(counts in counts(), to in proptest::collection::vec(0_u32..CELLS, CELLS as usize)) {
+            let cells = (0..CELLS).map(|stack| Cell { stack, samples: 1, weight: 2, ..cell(0) });
+            let mut aggregate = Aggregate {
+                cells: cells.collect(),
+                series: Series::from_counts(counts.iter().copied()),
+                ..Aggregate::default()
+            };
+            aggregate.move_stacks(&to);
+            let mut left = to.clone();
+            left.sort_unstable();
+            left.dedup();
+            let stacks: Vec<u32> = aggregate.cells.iter().map(|cell| cell.stack).collect();
+            prop_assert_eq!(&stacks, &left);
+            let place = |cell: u32| left.binary_search(&to[cell as usize]).unwrap() as u32;
+            let moved = counts.iter().map(|&(cell, count)| (place(cell), count));
+            prop_assert_eq!(&aggregate.series, &Series::from_counts(moved));
+            let samples: u64 = aggregate.cells.iter().map(|cell| cell.samples).sum();
+            prop_assert_eq!(samples, u64::from(CELLS));
         }
 
         #[test]

@@ -69,7 +69,7 @@ pub use pmuscope_text::{Cell, Column, Paint, Style, Table, wrap};
 use pmuscope_text::{style, table};
 pub use recording::{
     Note, RECORDING_SCHEMA, RecordingReport, RowLimits, chains_note, head_text, kept_text,
-    modules_text, notes, recording_text, warnings_text,
+    modules_text, notes, order_note, recording_text, warnings_text,
 };
 pub use region::region_text;
 pub use ring::ring_text;
@@ -84,6 +84,6 @@ pub use views::{
     TreeLimits, accesses_text, annotate_text, balance_text, branches_text, data_csv, data_text,
     neighbours_text, rows_csv, rows_text, side_by_side_csv, side_by_side_text, tree_text,
 };
-pub use waits::{WAITS_SCHEMA, WaitsReport, WaitsView, waits_text};
+pub use waits::{WAITS_SCHEMA, WaitsReport, WaitsView, waits_page, waits_summary, waits_text};
 pub use watch::{WATCH_SCHEMA, WatchLimits, WatchReport, WatchView, watch_page, watch_text};
 pub use watch_plan::{WATCH_PLAN_SCHEMA, watch_plan_refusal, watch_plan_text};

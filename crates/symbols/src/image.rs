@@ -132,11 +132,20 @@ impl Image {
     /// What is mapped from where: offset in the file to address.
     pub(crate) fn segments(&self) -> Segments {
         let Ok(elf) = self.elf() else { return Segments::default() };
-        let segments = elf.segments().map(|segment| {
+        let mut segments = Segments::default();
+        for segment in elf.segments() {
             let (offset, size) = segment.file_range();
-            (offset, offset.saturating_add(size), segment.address())
-        });
-        Segments(segments.filter(|(start, end, _)| start < end).collect())
+            let (end, address) = (offset.saturating_add(size), segment.address());
+            if offset < end {
+                segments.filled.push((offset, end, address));
+            }
+            if segment.size() > size {
+                let zeroed =
+                    (end, offset.saturating_add(segment.size()), address.wrapping_add(size));
+                segments.zeroed.push(zeroed);
+            }
+        }
+        segments
     }
 
     /// The file that `.gnu_debuglink` names, with its checksum.
@@ -154,27 +163,42 @@ impl Image {
     }
 }
 
-/// Mapped parts of a file.
+/// Mapped parts of a file: first offset, end, and address of the first.
 #[derive(Debug, Default)]
-pub(crate) struct Segments(Vec<(u64, u64, u64)>);
+pub(crate) struct Segments {
+    filled: Vec<(u64, u64, u64)>,
+    /// The part of a segment in memory that is not in the file (`.bss`), as if the file went on.
+    zeroed: Vec<(u64, u64, u64)>,
+}
 
 impl Segments {
     /// Address, as symbols and debug information count it, of an offset in the file.
     pub(crate) fn address(&self, offset: u64) -> Option<u64> {
-        let inside = |(start, end, _): &&(u64, u64, u64)| (*start..*end).contains(&offset);
-        self.0
-            .iter()
-            .find(inside)
-            .map(|(start, _, address)| (offset - start).wrapping_add(*address))
+        at(&self.filled, offset)
+    }
+
+    /// The same of data, also where a segment in memory goes on beyond what the file has of it.
+    pub(crate) fn data_address(&self, offset: u64) -> Option<u64> {
+        self.address(offset).or_else(|| at(&self.zeroed, offset))
+    }
+
+    /// Where the last of these ends, as an offset; `None` if no segment goes on.
+    pub(crate) fn data_end(&self) -> Option<u64> {
+        self.zeroed.iter().map(|(_, end, _)| *end).max()
     }
 
     /// The other way round: offset in the file of an address.
     pub(crate) fn offset(&self, address: u64) -> Option<u64> {
-        self.0.iter().find_map(|(start, end, at)| {
+        self.filled.iter().find_map(|(start, end, at)| {
             let inside = address.checked_sub(*at).filter(|inside| *inside < end - start)?;
             Some(start + inside)
         })
     }
+}
+
+fn at(parts: &[(u64, u64, u64)], offset: u64) -> Option<u64> {
+    let part = parts.iter().find(|(start, end, _)| (*start..*end).contains(&offset));
+    part.map(|(start, _, address)| (offset - start).wrapping_add(*address))
 }
 
 /// Opens a regular file; with its size.

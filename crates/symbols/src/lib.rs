@@ -210,6 +210,13 @@ impl Symbolizer {
         code::at(&self.sources, module, addresses)
     }
 
+    /// Offset in the file of `path` where its data end in memory, as if the file also held what starts as
+    /// zero (`.bss`); `None` if the file has nothing of that kind, or cannot be opened.
+    #[must_use]
+    pub fn data_end(&self, path: &Path) -> Option<u64> {
+        objects::data_end(&self.sources, path)
+    }
+
     /// The variable, or else the function, at each of `addresses` of `module`; `None` where no symbol table names one.
     #[must_use]
     pub fn objects(&self, module: &Module<'_>, addresses: &[u64]) -> Vec<Option<Arc<str>>> {

@@ -1,6 +1,7 @@
 //! Names of what lies at an address, data as a rule: variables and tables of a program. Functions come
 //! after them: instructions are fetched from memory too.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::demangle::Demangler;
@@ -37,6 +38,11 @@ pub(crate) fn at(
     found.unwrap_or_else(|| vec![None; addresses.len()])
 }
 
+/// Offset in the file of `path` where its data end in memory, as if the file held what starts as zero.
+pub(crate) fn data_end(sources: &Sources, path: &Path) -> Option<u64> {
+    Locator::new(sources).file(path, None).ok()?.segments().data_end()
+}
+
 fn in_image(image: &Image, separate: Option<&Image>, offsets: &[u64]) -> Vec<Option<Arc<str>>> {
     let (elf, other) = (image.elf().ok(), separate.and_then(|other| other.elf().ok()));
     let tables = [
@@ -50,7 +56,7 @@ fn in_image(image: &Image, separate: Option<&Image>, offsets: &[u64]) -> Vec<Opt
     let segments = image.segments();
     let mut demangler = Demangler::default();
     let mut name = |&offset: &u64| {
-        let address = segments.address(offset)?;
+        let address = segments.data_address(offset)?;
         let (table, number) = tables.iter().find_map(|table| Some((table, table.get(address)?)))?;
         Some(demangler.best(table.names(number)))
     };
@@ -59,7 +65,8 @@ fn in_image(image: &Image, separate: Option<&Image>, offsets: &[u64]) -> Vec<Opt
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
+    use std::os::unix::ffi::OsStrExt as _;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     use pmuscope_machine::Machine;
 
@@ -67,6 +74,7 @@ mod tests {
     use crate::{Options, Symbolizer};
 
     static NUMBERS: [u64; 4] = [1, 2, 3, 4];
+    static ZEROED: [AtomicU64; 4] = [const { AtomicU64::new(0) }; 4];
 
     #[test]
     fn a_variable_is_found_by_any_of_its_addresses() {
@@ -85,5 +93,22 @@ mod tests {
         assert_eq!(found, [true, true, false, false]);
         let gone = Module::File { path: Path::new("/nowhere"), build_id: None };
         assert_eq!(symbolizer.objects(&gone, &[1]), [None]);
+    }
+
+    /// The file has no bytes for it: its offset is where the mapping of the data before it would have it.
+    #[test]
+    fn a_variable_that_starts_as_zero_is_found_beyond_the_bytes_of_the_file() {
+        ZEROED[1].store(1, Ordering::Relaxed);
+        let here = std::ptr::from_ref(&ZEROED) as u64;
+        let path = std::env::current_exe().unwrap();
+        let mappings = Machine::host().mappings(std::process::id()).unwrap();
+        let own = mappings.iter().filter(|one| one.path == path.as_os_str().as_bytes());
+        let before = own.filter(|one| one.start <= here).max_by_key(|one| one.start).unwrap();
+        let at = here - before.start + before.offset;
+        let module = Module::File { path: &path, build_id: None };
+        let found = Symbolizer::new(Options { inlined: false }).objects(&module, &[at, at + 31]);
+        for name in found {
+            assert!(name.as_ref().is_some_and(|name| name.ends_with("tests::ZEROED")), "{name:?}");
+        }
     }
 }

@@ -227,17 +227,18 @@ pub(crate) fn write(
             out.write_all(picture(source, &event, summary, cut).as_bytes())
         }
         Format::Html => {
-            let defaults = PageLimits::default();
-            let limits = PageLimits {
-                rows: cut.rows.unwrap_or(defaults.rows),
-                flame: boxes(cut, defaults.flame),
-            };
-            out.write_all(html_page(source, summary, limits, COMMIT).as_bytes())
+            out.write_all(html_page(source, summary, page_limits(cut), COMMIT).as_bytes())
         }
         Format::Pprof => pprof::write(source, out),
         Format::Firefox => firefox::write(source, out),
         Format::Text | Format::Json => Ok(()), // written where they are made
     }
+}
+
+/// How much of a profile a page shows.
+pub(super) fn page_limits(cut: RowLimits) -> PageLimits {
+    let defaults = PageLimits::default();
+    PageLimits { rows: cut.rows.unwrap_or(defaults.rows), flame: boxes(cut, defaults.flame) }
 }
 
 fn boxes(cut: RowLimits, defaults: FlameLimits) -> FlameLimits {

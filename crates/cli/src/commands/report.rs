@@ -101,10 +101,12 @@ impl Args {
             return Err(failure(Exit::BadInput, "--modules is for text and JSON only"));
         }
         let is_file = format.is_of_counts() && format != Format::Csv;
-        if (self.views.view().is_some() || self.views.details()?.is_some()) && is_file {
+        let is_page_of_waits = format == Format::Html && self.views.waits()?.is_some();
+        let is_view = self.views.view().is_some() || self.views.details()?.is_some();
+        if is_view && is_file && !is_page_of_waits {
             return Err(failure(
                 Exit::BadInput,
-                "--by and --group are for text, JSON and CSV, --call-tree and --peek for text only",
+                "--by and --group are for text, JSON and CSV (--by wait also for HTML), --call-tree and --peek for text only",
             ));
         }
         if self.annotate.function().is_some() && is_file {

@@ -7,7 +7,7 @@ use pmuscope_profile::export::Source;
 use pmuscope_profile::waits::{CollectedWaits, WaitBy, Waits};
 use pmuscope_profile::{Filter, Intervals, Options, Unwinding};
 use pmuscope_report::{
-    RowLimits, Style, Summary, WAITS_SCHEMA, WaitsReport, WaitsView, waits_text,
+    RowLimits, Style, WAITS_SCHEMA, WaitsReport, WaitsView, waits_page, waits_summary, waits_text,
 };
 use pmuscope_symbols::Symbolizer;
 
@@ -15,6 +15,7 @@ use super::answer::Begun;
 use super::load::{LoadArgs, is_whole};
 use super::output::{self, Format, Output};
 use crate::exit::{Exit, failure};
+use crate::version::COMMIT;
 
 /// How it is shown.
 pub(super) struct Form<'a> {
@@ -55,15 +56,16 @@ pub(super) fn show(
     if !is_there {
         say!("warning: {}: no switch of a thread that was asked for", path.display());
     }
-    if format.is_of_counts() {
-        let (source, summary) = (Source::new(&waits.profile), Summary::new(&waits.profile, &file));
+    let rows = waits.rows(by, form.limits.rows.unwrap_or(Intervals::MOST));
+    let view = WaitsView { file: &file, waits: &waits, by, rows: &rows, limits: form.limits };
+    if format.is_of_counts() && format != Format::Html {
+        let (source, summary) = (Source::new(&waits.profile), waits_summary(&view));
         form.output
             .write(format, |out| output::write(format, &source, &summary, form.limits, out))?;
         return Ok(exit);
     }
-    let rows = waits.rows(by, form.limits.rows.unwrap_or(Intervals::MOST));
-    let view = WaitsView { file: &file, waits: &waits, by, rows: &rows, limits: form.limits };
     let text = match format {
+        Format::Html => waits_page(&view, output::page_limits(form.limits), COMMIT),
         Format::Json => form.begun.json(WAITS_SCHEMA, None, &exit, WaitsReport::new(&view))?,
         _ => waits_text(&view, form.style),
     };

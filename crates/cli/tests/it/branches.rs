@@ -162,6 +162,41 @@ fn data_lie_in_the_variables_that_were_touched() {
     csv.exits(0).prints("share,share_low,share_high,samples,weight_mean").prints(",table\n");
 }
 
+/// Variables that start as zero: partly in the last page that is mapped from the file, mostly in memory without a
+/// file after it.
+const ZEROED: &str = r"
+char zeroed[64 * 4096];
+char far_away[64 * 4096];
+int main(void) {
+    for (int page = 0; page < 64; page++) zeroed[page * 4096 + 100] = far_away[page * 4096] = 1;
+    return 0;
+}
+";
+
+#[test]
+fn variables_that_start_as_zero_have_their_names() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("zeroed.c"), ZEROED).unwrap();
+    for flag in ["-no-pie", "-pie"] {
+        let build = format!("cc -O1 {flag} -o zeroed zeroed.c");
+        if scratch.run("sh", ["-c", &build]).code() != 0 {
+            return eprintln!("skipped: no C compiler");
+        }
+        let record = "record -q -d -e page-faults:u -c 1 -o z.data -- ./zeroed";
+        scratch.pmuscope(record.split(' ')).exits(0);
+        let json = scratch.pmuscope(["report", "z.data", "--by", "data", "--json"]);
+        let json: Value = serde_json::from_str(&json.exits(0).stdout).unwrap();
+        let rows = json["rows"].as_array().unwrap();
+        for name in ["zeroed", "far_away"] {
+            let row = rows.iter().find(|row| row["object"] == name);
+            let row = row.unwrap_or_else(|| panic!("{flag}: no {name} in {rows:#?}"));
+            assert!(row["module"].as_str().unwrap().ends_with("/zeroed"), "{row}");
+            // Large pages take fewer faults; neighbors share the pages at the ends.
+            assert!((1..=66).contains(&row["samples"].as_u64().unwrap()), "{row}");
+        }
+    }
+}
+
 #[test]
 fn latencies_of_data_are_those_of_each_sample() {
     let path = corpus().recording("quipper_perf.data.weight_struct");

@@ -34,6 +34,7 @@ mod lab_record;
 mod list;
 mod long_runs;
 mod memory;
+mod memory_limit;
 mod metric_pages;
 mod metrics;
 mod names;

@@ -291,11 +291,77 @@ fn other_forms_weigh_by_time() {
         .sum();
     let of = |thread: &&WaitingThread| thread.name == "waits-sleep";
     let thread = waits.threads().iter().find(of).unwrap();
-    let seconds = nanoseconds as f64 / 1e9;
-    let least = ROUNDS as f64 * 0.01;
-    assert!((least..=thread.waited_s).contains(&seconds), "{seconds} s, {thread:?}");
-    assert!(String::from_utf8(export("x.html")).unwrap().contains("off-cpu:blocked"));
+    let report = waits.report("thread,wait");
+    let rows = rows_of(&report, thread.tid, 0);
+    let row = rows.iter().find(|row| key(row, 1).contains("nanosleep")).unwrap();
+    let queued = row["run_queue_s"].as_f64().unwrap_or(0.0);
+    let (off, seconds) = (number(&row["off_cpu_s"]), nanoseconds as f64 / 1e9);
+    assert!(off >= ROUNDS as f64 * 0.01 && off <= thread.waited_s, "{off} s, {thread:?}");
+    assert!((seconds - (off - queued)).abs() < 1e-6, "{seconds} s without run queues, {row}");
     assert!(String::from_utf8(export("x.svg")).unwrap().contains("wait_for_pipe"));
+}
+
+/// The cells of the rows of an HTML table, unescaped as far as they are here.
+fn page_rows(page: &str) -> Vec<Vec<String>> {
+    let cell = |cell: &str| {
+        let inside = cell.split_once('>').map_or("", |(_, rest)| rest);
+        let inside = inside.split("</td>").next().unwrap_or_default();
+        inside.replace("&gt;", ">").replace("&lt;", "<").replace("&#39;", "'").replace("&amp;", "&")
+    };
+    let row = |row: &str| row.split("<td").skip(1).map(cell).collect();
+    page.split("<tr>").skip(1).map(row).collect()
+}
+
+#[test]
+fn the_page_has_the_numbers_of_the_text() {
+    skip_unless!(need_root_clock());
+    let waits = Waits::recorded(&[]);
+    let report = |words: &[&str]| {
+        let all = [&["report", "-i", "x.data", "--by", "wait,command"], words].concat();
+        waits.scratch.pmuscope(all)
+    };
+    report(&["-o", "x.html"]).exits(0).is_silent();
+    let page = std::fs::read_to_string(waits.scratch.path("x.html")).unwrap();
+    assert!(!page.contains("was changed"), "waits are taken for samples that are missing");
+    let rows = page_rows(&page);
+    let text = report(&["--limit", "all"]).exits(0).stdout.clone();
+    let (head, table) = text.split_once("\n\n").unwrap();
+    let mut lines = table.lines();
+    let columns = lines.next().unwrap().split("  ").filter(|name| !name.is_empty());
+    let columns: Vec<&str> = columns.map(str::trim).collect();
+    assert_eq!(columns[..2], ["off CPU", "share"], "{text}");
+    for column in columns {
+        assert!(page.contains(&format!(">{column}</th>")), "no column {column}");
+    }
+    let table: Vec<&str> = lines.take_while(|line| !line.is_empty()).collect();
+    assert!(table.len() > 3, "{text}");
+    for line in table {
+        // Names are cut to the width of the table; numbers are before them.
+        let cells: Vec<&str> =
+            line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
+        let is_same = |row: &Vec<String>| row.iter().zip(&cells[..8]).all(|(a, b)| a == b);
+        assert!(rows.iter().any(is_same), "no row {cells:?} on the page");
+    }
+    // The parts of all threads' time, which are facts of the page.
+    let head = head.replace('\n', " ");
+    let (_, parts) = head.split_once(" = ").unwrap();
+    for part in parts.split(" + ") {
+        let (what, share) = part.trim().rsplit_once(" (").unwrap();
+        let words: Vec<&str> = what.split_whitespace().collect();
+        let (name, value) = words.split_at(words.len() - 2);
+        let fact = format!("<dt>{}</dt><dd>{}</dd>", name.join(" "), value.join(" "));
+        assert!(page.contains(&fact), "no {fact}, {share}");
+    }
+    // Run queues are apart, and functions wait, not the scheduler.
+    assert!(page.contains("off-cpu:blocked") && page.contains("off-cpu:run-queue"));
+    let (_, blocked) = page.split_once("off-cpu:blocked</h2>").unwrap();
+    let blocked = page_rows(blocked.split("</article>").next().unwrap());
+    let named = |name: &str| {
+        let is_it = |row: &&Vec<String>| row.last().is_some_and(|last| last.contains(name));
+        blocked.iter().filter(is_it).collect::<Vec<_>>()
+    };
+    assert!(named("schedule").iter().all(|row| row[0] == "0.00 %"), "{:?}", named("schedule"));
+    assert!(named("nanosleep").iter().any(|row| row[0] != "0.00 %"), "{blocked:?}");
 }
 
 #[test]

@@ -47,7 +47,7 @@ impl Live {
             let Self { about, order, tally } = self;
             queue(&raw, about, order, tally, Endian::NATIVE, false);
         }
-        self.tally.late = self.order.late();
+        (self.tally.late, self.tally.early) = (self.order.late(), self.order.early());
     }
 
     /// All records older than `time`, nanoseconds of their clock, have come.

@@ -18,7 +18,8 @@
 //! ```
 //!
 //! Records come in the order of time; each borrows from the reader's buffer, nothing is allocated per
-//! record. What waits to be ordered takes memory for two rounds of the recorder, 1 GiB at most.
+//! record. What waits to be ordered takes memory for two rounds of the recorder, half of
+//! [`memory_limit`] at most.
 
 mod about;
 mod bytes;
@@ -27,6 +28,7 @@ mod error;
 mod event;
 mod header;
 mod kernel;
+mod limit;
 mod live;
 mod memory;
 mod metadata;
@@ -54,6 +56,7 @@ pub use details::{Branch, BranchStack, Details, Registers, Tail, UserStack};
 pub use error::ReadError;
 pub use event::{Event, Maker};
 pub use header::FileState;
+pub use limit::{DEFAULT_MEMORY, limit_memory, memory_limit, order_limit};
 pub use live::Live;
 pub use memory::{DataSource, Weight};
 pub use metadata::{FileBuildId, Metadata};
@@ -255,7 +258,7 @@ impl Reader {
                 }
             }
         }
-        self.tally.late = self.order.late();
+        (self.tally.late, self.tally.early) = (self.order.late(), self.order.early());
         Ok(())
     }
 

@@ -22,6 +22,9 @@ pub struct Tally {
     pub malformed: u64,
     /// Records that came too late to be put in order.
     pub late: u64,
+    /// Records handed out before all older ones had come, since what waited had reached
+    /// [`super::order_limit`].
+    pub early: u64,
     /// Number of records of each kind that this version does not know; all beyond the first thousand
     /// kinds under `u32::MAX`.
     pub unknown_kinds: BTreeMap<u32, u64>,
@@ -44,6 +47,7 @@ impl Tally {
         self.samples_of_no_event += next.samples_of_no_event;
         self.malformed += next.malformed;
         self.late += next.late;
+        self.early += next.early;
         for (kind, number) in next.unknown_kinds {
             count(&mut self.unknown_kinds, kind, number);
         }

@@ -97,7 +97,13 @@ impl About {
             let (kept, read) = (profile.samples(), profile.samples_read());
             let flag = |(name, value): &(&str, String)| format!("--{name} {value}");
             let flags: Vec<String> = filtered.filter.asked.iter().map(flag).collect();
-            notes.push(format!("kept {kept} of {read} samples: {}", flags.join(" ")));
+            let is_of_waits = |event: &EventProfile| crate::waits::EVENTS.contains(&&*event.name);
+            let flags = flags.join(" ");
+            notes.push(match profile.events.first().is_some_and(is_of_waits) {
+                // Threads are left out before anything is counted.
+                true => format!("only {flags}"),
+                false => format!("kept {kept} of {read} samples: {flags}"),
+            });
         }
         Self {
             started_unix_ns: info.map(|info| info.started_unix_ns).filter(|&time| time > 0),
@@ -135,6 +141,12 @@ impl Event {
     #[must_use]
     pub fn with_lost(&self, share: f64) -> Option<(f64, f64)> {
         with_lost(self.samples, self.lost_at_most, share)
+    }
+
+    /// What is counted: `samples`, or `waits`.
+    #[must_use]
+    pub fn counted(&self) -> &'static str {
+        if crate::waits::EVENTS.contains(&&*self.name) { "waits" } else { "samples" }
     }
 
     /// Whether [`Event::units`] are nanoseconds: the kernel's clocks, and time off the CPU.

@@ -300,7 +300,8 @@ impl Pass {
             pointers.len() < MOST_POINTERS && !pointers.contains_key(&hit.value)
         };
         if point.is_pointer && hit.value != 0 && is_new(&self.pointers) {
-            let spot = self.present.find(CpuMode::Unknown, Some(pid), hit.value);
+            let spot = || self.present.find(CpuMode::Unknown, Some(pid), hit.value);
+            let spot = self.present.past_end_of_file(pid, hit.value).unwrap_or_else(spot);
             self.pointers.insert(hit.value, spot);
         }
         if hit.sequence == 1 && hit.flags.contains(HitFlags::OLD) {

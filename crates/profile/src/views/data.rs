@@ -1,6 +1,9 @@
 //! Addresses of data: which variable or mapping was accessed, and what that cost.
 
 use std::cell::RefCell;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 use std::sync::Arc;
 
 use pmuscope_perfdata::reader::{CpuMode, ReadError, Reader, Record};
@@ -84,7 +87,7 @@ impl Counted for DataSums {
     }
 }
 
-/// Where data lie: a place in a file, or memory of that name.
+/// Where data lie: a place in a file; with a name, memory that may hold a variable of the file before it.
 type DataSpot = (Spot, Option<Arc<str>>);
 
 /// Reads all that is left of a recording; variables by tables that `symbolizer` finds.
@@ -98,6 +101,8 @@ pub fn data_addresses(
 ) -> Result<DataAddresses, ReadError> {
     let mut counts: Tally<DataSpot, DataSums> = Tally::default();
     let areas = RefCell::new(Areas::default());
+    // By module: where the data of its file end.
+    let mut data_ends: FxHashMap<u32, Option<u64>> = FxHashMap::default();
     let mut with_address = 0;
     let see = |record: &Record<'_>| areas.borrow_mut().see(record);
     let (present, samples) = walk_all(reader, filter, see, |present, sample| {
@@ -107,11 +112,20 @@ pub fn data_addresses(
         // An address tells no mode: a kernel reads data of programs.
         let mut spot = present.find(CpuMode::Unknown, sample.pid, address);
         let is_memory = matches!(present.module(spot.module).kind, ModuleKind::Jit { .. });
-        let area =
-            sample.pid.filter(|_| is_memory).and_then(|pid| areas.borrow().get(pid, address));
+        let area = is_memory.then(|| {
+            let named = sample.pid.and_then(|pid| areas.borrow().get(pid, address));
+            named.unwrap_or_else(|| lossy(present.module(spot.module).path))
+        });
         if is_memory {
-            // All of it is one row, whatever lies there.
-            spot.address = 0;
+            // All of it is one row, but for variables that a file's data have there.
+            let past_end = sample.pid.and_then(|pid| present.past_end_of_file(pid, address));
+            let mut data_end = |spot: &Spot| {
+                let module = present.module(spot.module);
+                let path = || Path::new(OsStr::from_bytes(module.path));
+                *data_ends.entry(spot.module).or_insert_with(|| symbolizer.data_end(path()))
+            };
+            let past_end = past_end.filter(|spot| data_end(spot) > Some(spot.address));
+            spot = past_end.unwrap_or(Spot { address: 0, ..spot });
         }
         let details = sample.details();
         let weight = details.as_ref().and_then(|details| details.weight).map(|weight| weight.cost);
@@ -136,14 +150,17 @@ pub fn data_addresses(
     let names = present.objects(&spots, reader.metadata(), symbolizer);
     let names: FxHashMap<Spot, Option<Arc<str>>> = spots.into_iter().zip(names).collect();
     let by_name = counts.rekeyed(|(spot, area)| {
-        let module = area.unwrap_or_else(|| {
-            String::from_utf8_lossy(present.module(spot.module).path).as_ref().into()
-        });
-        (names.get(&spot).cloned().flatten(), module)
+        let object = names.get(&spot).cloned().flatten();
+        let area = area.filter(|_| object.is_none());
+        (object, area.unwrap_or_else(|| lossy(present.module(spot.module).path)))
     });
     let row = |((object, module), sums, interval)| DataRow { object, module, sums, interval };
     let rows = by_name.rows().into_iter().map(row).collect();
     Ok(DataAddresses { rows, samples, with_address })
+}
+
+fn lossy(path: &[u8]) -> Arc<str> {
+    String::from_utf8_lossy(path).as_ref().into()
 }
 
 /// Names of memory without a file, by process: profiles of code keep none.
@@ -154,7 +171,7 @@ impl Areas {
     fn see(&mut self, record: &Record<'_>) {
         match record {
             Record::Mmap(mmap) if !mmap.kernel && !mmap.path.is_empty() => {
-                let name = String::from_utf8_lossy(mmap.path).as_ref().into();
+                let name = lossy(mmap.path);
                 let end = mmap.start.saturating_add(mmap.length);
                 self.0.entry(mmap.pid).or_default().insert(mmap.start, end, name);
             }

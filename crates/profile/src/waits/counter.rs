@@ -21,8 +21,12 @@ use crate::tasks::CommId;
 use crate::unwinding::Walker;
 use crate::who::Who;
 
-/// Number of the event of wakings: behind those of [`Kind`].
-pub(super) const WAKINGS: usize = Kind::ALL.len();
+/// Kinds of time off the CPU, which are the first events.
+pub(super) const KINDS: usize = Kind::ALL.len();
+/// Number of the event of time between waking and running: after those of [`Kind`].
+pub(super) const QUEUED: usize = KINDS;
+/// Number of the event of wakings.
+pub(super) const WAKINGS: usize = KINDS + 1;
 /// Wakers of a place that are told apart.
 const MOST_WAKERS: usize = 256;
 
@@ -253,7 +257,14 @@ impl<'u> WaitCounter<'u> {
             }
             self.count(waker.0, off.until, off.until - off.from);
         }
-        self.spread(Some(cell), off.from, off.until);
+        let Some(woken) = off.woken.filter(|_| off.kind == Kind::Blocked) else {
+            return self.spread(Some(cell), off.from, off.until);
+        };
+        // Since it was woken it only waited for a CPU.
+        let group = self.group_of(place.group, QUEUED as u32);
+        let queued = self.cell(InGroup { group, ..place });
+        self.spread(Some(cell), off.from, woken.at);
+        self.spread(Some(queued), woken.at, off.until);
     }
 
     fn waker(&mut self, woken: Woken) -> Waker {

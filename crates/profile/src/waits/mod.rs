@@ -28,16 +28,24 @@ use crate::build::{EventFacts, FileFacts};
 use crate::collect::Collected;
 use crate::naming::Resolve;
 use crate::profile::{Options, Profile};
-use counter::{OfCell, WAKINGS};
+use counter::{KINDS, OfCell, WAKINGS};
+use rows::outside_scheduler;
 
 pub use counter::{WaitSums, Wall};
 pub use lengths::Lengths;
 pub use pass::{CollectedWaits, tells_waits};
 pub use threads::{Broken, Kind};
 
-/// Names of the events of a profile of waits, in their order: see [`Kind::ALL`], then wakings.
-pub const EVENTS: [&str; WAKINGS + 1] =
-    ["off-cpu:blocked", "off-cpu:preempted", "off-cpu:new", "off-cpu:unknown", "off-cpu:wakings"];
+/// Names of the events of a profile of waits, in their order: see [`Kind::ALL`], then the time that blocked
+/// threads were on a run queue after they were woken, which `off-cpu:blocked` does not include, then wakings.
+pub const EVENTS: [&str; WAKINGS + 1] = [
+    "off-cpu:blocked",
+    "off-cpu:preempted",
+    "off-cpu:new",
+    "off-cpu:unknown",
+    "off-cpu:run-queue",
+    "off-cpu:wakings",
+];
 
 /// Why there are no waits to tell of.
 #[derive(Debug, Error)]
@@ -145,10 +153,10 @@ pub struct WaitRow {
 /// All waits of a recording.
 #[derive(Debug)]
 pub struct Waits {
-    /// Stacks by time off the CPU: an event for each [`Kind`], and one for wakings, see [`EVENTS`].
+    /// Stacks by time off the CPU, events as in [`EVENTS`]; stacks begin at what waits, not in the scheduler.
     pub profile: Profile,
     /// By [`Kind::ALL`].
-    pub by_kind: [WaitSums; WAKINGS],
+    pub by_kind: [WaitSums; KINDS],
     /// All time of all threads.
     pub wall: Wall,
     /// Threads of which a switch was seen.
@@ -183,7 +191,7 @@ impl CollectedWaits {
         let Self { state, counted, filter, threads, silent, broken, has_stacks, has_wakings } =
             self;
         let counter::Counted { counts, cells: of_cells, wall, wall_by_block } = counted;
-        let mut by_kind: [WaitSums; WAKINGS] = Default::default();
+        let mut by_kind: [WaitSums; KINDS] = Default::default();
         for (cell, of) in counts.cells.iter().zip(&of_cells) {
             let event = counts.groups[cell.group as usize].event as usize;
             if let Some(sums) = by_kind.get_mut(event) {
@@ -215,6 +223,8 @@ impl CollectedWaits {
             // Loss is not that of an event of the file; it is told apart.
             (event.lost, event.lost_at_most) = (None, 0);
         }
+        let outside = outside_scheduler(&profile);
+        profile.aggregate.move_stacks(&outside);
         let cell_of = profile.aggregate.series.cells_of_first();
         Ok(Waits {
             profile,

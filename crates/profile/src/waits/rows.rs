@@ -6,10 +6,11 @@ use std::sync::Arc;
 use pmuscope_stats::{Interval, MIN_BLOCKS, ShareBootstrap};
 use rustc_hash::FxHashMap;
 
-use super::counter::{OfCell, sum};
+use super::counter::{OfCell, QUEUED, sum};
 use super::{Kind, WaitBy, WaitKey, WaitRow, WaitSums, Waits, Waker};
-use crate::aggregate::{AddsTo, Cell, Frame, StackId};
+use crate::aggregate::{AddsTo, Cell, Frame, StackId, Stacks};
 use crate::modules::ModuleKind;
+use crate::profile::Profile;
 
 /// What the kernel's functions are called that a thread goes through whatever it waits for, or whoever takes
 /// its CPU: those in kernel/sched/ that give up the CPU, with what callers of theirs return through, and the
@@ -165,13 +166,7 @@ impl Waits {
         if matches!(kind, Kind::Preempted | Kind::New) {
             return WaitKey::State(kind);
         }
-        let is_scheduler = |frame: &&Frame| {
-            let name = self.name(frame).map(|name| without_suffix(name));
-            name.is_some_and(|name| {
-                OF_SCHEDULER.contains(&name)
-                    || OF_SCHEDULER_BY_BEGINNING.iter().any(|start| name.starts_with(start))
-            })
-        };
+        let is_scheduler = |frame: &&Frame| self.name(frame).is_some_and(|name| is_scheduler(name));
         let found = self.frames(stack).find(|frame| !is_scheduler(frame));
         match found.filter(|frame| !self.is_nowhere(frame)) {
             Some(frame) => self.frame_key(frame),
@@ -225,7 +220,9 @@ impl Waits {
         let wanted: FxHashMap<&[WaitKey], usize> =
             rows[..most].iter().zip(0..).map(|(row, at)| (&row.keys[..], at)).collect();
         let series = counts.row_series(most, true, |cell| {
-            let Some(kind) = kind_of(cell) else { return AddsTo::Nothing };
+            // Time on a run queue is part of the wait.
+            let queued = (cell.event as usize == QUEUED).then_some(Kind::Blocked);
+            let Some(kind) = kind_of(cell).or(queued) else { return AddsTo::Nothing };
             let row = wanted.get(&self.keys(cell, kind, by)[..]);
             row.map_or(AddsTo::Total, |&row| AddsTo::Row(row))
         });
@@ -242,6 +239,30 @@ impl Waits {
             row.interval = interval;
         }
     }
+}
+
+/// For each stack of a profile of waits the part of it that called the scheduler; itself where nothing did.
+pub(super) fn outside_scheduler(profile: &Profile) -> Vec<StackId> {
+    let counts = &profile.aggregate;
+    let is_inside: Vec<bool> =
+        counts.functions.iter().map(|function| is_scheduler(&function.name)).collect();
+    let all = 0..counts.stacks.len() as StackId;
+    all.map(|stack| {
+        let up = std::iter::successors(Some(stack), |&stack| counts.stacks.parent(stack));
+        let outside = |stack: &StackId| {
+            let frame = counts.stacks.frame(*stack).map(|frame| &counts.frames[frame as usize]);
+            let function = frame.and_then(|frame| frame.function);
+            function.is_none_or(|function| !is_inside[function as usize])
+        };
+        up.into_iter().find(outside).filter(|&found| found != Stacks::ROOT).unwrap_or(stack)
+    })
+    .collect()
+}
+
+fn is_scheduler(name: &str) -> bool {
+    let name = without_suffix(name);
+    OF_SCHEDULER.contains(&name)
+        || OF_SCHEDULER_BY_BEGINNING.iter().any(|start| name.starts_with(start))
 }
 
 fn kind_of(cell: &Cell) -> Option<Kind> {

@@ -98,12 +98,14 @@ fn all_time_of_all_threads_adds_up() {
     };
     assert_eq!(of(100), (WaitKey::Name("main".into()), 31));
     assert_eq!(of(101), (WaitKey::Name("other".into()), 42));
-    // As a profile, blocked and preempted are events that weigh by time.
+    // As a profile, blocked, preempted and on a run queue are events that weigh by time.
     let weight = |event| {
         let cells = waits.profile.aggregate.of_event(event).iter();
         cells.map(|cell| cell.weight).sum::<u64>()
     };
-    assert_eq!([0, 1, 2, 3].map(weight), [56 * MS, 5 * MS, 0, 12 * MS]);
+    assert_eq!([0, 1, 2, 3, 4].map(weight), [50 * MS, 5 * MS, 0, 12 * MS, 6 * MS]);
+    let blocked = &waits.by_kind[0];
+    assert_eq!((blocked.ns, blocked.queued_ns), (56 * MS, 6 * MS));
 }
 
 #[test]

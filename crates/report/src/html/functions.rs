@@ -22,7 +22,7 @@ pub(super) fn push(out: &mut String, source: &Source<'_>, event: &Event, at: usi
         out,
         "<section class=\"table-part\" id=\"functions-{at}\">\n<h2>Functions</h2>\n<p class=\"dim\">{}</p>\n\
          {FILTER}<div class=\"wide\"><table class=\"sortable functions\">\n<thead><tr>",
-        explanation(chains, event.with_lost(0.0).is_some())
+        explanation(chains, event)
     );
     let share = if chains { "self" } else { "share" };
     let lost = event.with_lost(0.0).is_some();
@@ -30,7 +30,7 @@ pub(super) fn push(out: &mut String, source: &Source<'_>, event: &Event, at: usi
         .into_iter()
         .chain(lost.then_some(("±lost", true)))
         .chain(chains.then_some(("total", true)))
-        .chain([("samples", true)])
+        .chain([(event.counted(), true)])
         .collect();
     let names = [("command", false), ("module", false), ("function", false)];
     for (position, (name, is_number)) in columns.iter().chain(&names).enumerate() {
@@ -58,13 +58,18 @@ pub(super) fn push(out: &mut String, source: &Source<'_>, event: &Event, at: usi
 }
 
 /// What the columns are.
-fn explanation(chains: bool, lost: bool) -> String {
+fn explanation(chains: bool, event: &Event) -> String {
+    let counted = event.counted();
     let shares = if chains {
-        "Self is the function's own share; total includes what it called. ±95 % is the interval of self"
+        "Self is the function's own share; total includes what it called. ±95 % is the interval of self".into()
     } else {
-        "Shares of all samples; ±95 % is their interval"
+        format!("Shares of all {counted}; ±95 % is their interval")
     };
-    let lost = if lost { ", ±lost the most that lost samples can change it" } else { "" };
+    let lost = if event.with_lost(0.0).is_some() {
+        ", ±lost the most that lost samples can change it"
+    } else {
+        ""
+    };
     format!("{shares}{lost}.")
 }
 

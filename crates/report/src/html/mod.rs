@@ -24,6 +24,7 @@ pub(crate) use frame::{Frame, PALETTE};
 pub(crate) use grid::{Cells, Grid};
 pub(crate) use parts::{FILTER, number_cell, push_contents, push_flame, push_legend, share_cell};
 pub use summary::{Fact, Summary};
+pub(crate) use summary::{cost, machine, time};
 
 /// How much of a profile a page shows.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -48,14 +49,18 @@ pub fn html_page(
     limits: PageLimits,
     commit: &str,
 ) -> String {
-    Frame { schema: RECORDING_SCHEMA, commit }.page(summary, |out| {
-        for (at, event) in source.events.iter().enumerate() {
-            push_event(out, source, event, at, limits);
-        }
-        if source.events.is_empty() {
-            out.push_str("<p class=\"dim\">No samples.</p>\n");
-        }
-    })
+    let frame = Frame { schema: RECORDING_SCHEMA, commit };
+    frame.page(summary, |out| push_events(out, source, limits))
+}
+
+/// All events, one after another.
+pub(crate) fn push_events(out: &mut String, source: &Source<'_>, limits: PageLimits) {
+    for (at, event) in source.events.iter().enumerate() {
+        push_event(out, source, event, at, limits);
+    }
+    if source.events.is_empty() {
+        out.push_str("<p class=\"dim\">No samples.</p>\n");
+    }
 }
 
 fn push_event(out: &mut String, source: &Source<'_>, event: &Event, at: usize, limits: PageLimits) {

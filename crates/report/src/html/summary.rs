@@ -126,7 +126,7 @@ fn event(profile: &Profile) -> Fact {
     }
 }
 
-fn time(profile: &Profile) -> Fact {
+pub(crate) fn time(profile: &Profile) -> Fact {
     let scope = profile.info().map(|info| info.scope.clone()).unwrap_or_default();
     Fact::new("Duration", profile.duration_s.map_or_else(|| "-".into(), duration), scope)
 }
@@ -148,7 +148,7 @@ fn samples(profile: &Profile) -> Fact {
     Fact::new("Samples", count(all), rate.unwrap_or_default())
 }
 
-fn cost(profile: &Profile) -> Fact {
+pub(crate) fn cost(profile: &Profile) -> Fact {
     let Some(info) = profile.info() else {
         return Fact::new("Cost of recording", "-", "not recorded by pmuscope");
     };
@@ -165,7 +165,7 @@ fn cost(profile: &Profile) -> Fact {
     Fact::new("Cost of recording", value, details.join(", "))
 }
 
-fn machine(profile: &Profile) -> Fact {
+pub(crate) fn machine(profile: &Profile) -> Fact {
     let metadata = &profile.metadata;
     let (cpus, nodes) = machine_size(profile);
     let size = [(cpus, "CPU"), (nodes, "node")].into_iter().filter_map(|(number, what)| {

@@ -15,8 +15,8 @@ use pmuscope_profile::{EventProfile, FunctionShare, HiddenRows, Profile};
 pub(crate) use head::{FilteredOut, Head, NO_INTERVAL, lost_is};
 pub(crate) use json::{Count, Told};
 pub use json::{RECORDING_SCHEMA, RecordingReport};
-pub(crate) use notes::Taken;
-pub use notes::{Note, notes};
+pub use notes::{Note, notes, order_note};
+pub(crate) use notes::{Taken, notes_on_file};
 pub use stacks::chains_note;
 pub(crate) use text::{
     account, asked, event_name, extent, lost_text, paint_line, push_notes, push_wrapped,

@@ -1,10 +1,11 @@
 //! What changes the reading of a profile: what happened, why it matters, what to type.
 
 use pmuscope_perfdata::info::{EventInfo, UnsampledClock};
+use pmuscope_perfdata::reader::{Tally, order_limit};
 use pmuscope_profile::{EventProfile, FileState, LostSource, Profile, SymbolState};
 use pmuscope_stats::MIN_BLOCKS;
 
-use crate::number::{count, counted, percent};
+use crate::number::{bytes, count, counted, percent};
 
 use super::{stacks, symbols};
 
@@ -58,6 +59,7 @@ pub(crate) fn notes_on(profile: &Profile, taken: Taken) -> Vec<Note> {
     ];
     let rest = [
         throttled(profile),
+        order_note(&profile.tally),
         strays(profile),
         others(profile),
         stacks::note(profile),
@@ -73,6 +75,14 @@ pub(crate) fn notes_on(profile: &Profile, taken: Taken) -> Vec<Note> {
         .map(note(true))
         .chain(rest.into_iter().flatten().map(note(false)))
         .collect()
+}
+
+/// What is to be said of the file, whatever is counted of it.
+pub(crate) fn notes_on_file(profile: &Profile) -> Vec<Note> {
+    let warnings = [cut_off(profile), stopped(profile), unwritten(profile)];
+    let warnings = warnings.into_iter().flatten().map(|text| Note { warning: true, text });
+    let rest = [order_note(&profile.tally), strays(profile)];
+    warnings.chain(rest.into_iter().flatten().map(|text| Note { warning: false, text })).collect()
 }
 
 fn cut_off(profile: &Profile) -> Option<String> {
@@ -191,6 +201,29 @@ fn throttled(profile: &Profile) -> Option<String> {
     })
 }
 
+/// What waited for older records took all the memory that it may have: what that changed.
+#[must_use]
+pub fn order_note(tally: &Tally) -> Option<String> {
+    let (late, limit) = (tally.late, order_limit() as u64);
+    let late = match late {
+        0 => "none of them came after a younger one had been used".into(),
+        late => format!("{} were used after younger ones", count(late)),
+    };
+    (tally.early > 0).then(|| {
+        format!(
+            "records were put in order within {} of memory, since the file does not mark when older ones can no \
+             longer come: {late}. More memory: PMUSCOPE_MEMORY={}G.",
+            bytes(limit),
+            (4 * limit).div_ceil(1 << 30)
+        )
+    })
+}
+
+/// Records that came too late for another reason.
+fn late_otherwise(tally: &Tally) -> u64 {
+    if tally.early > 0 { 0 } else { tally.late }
+}
+
 /// What the reader could not place.
 fn strays(profile: &Profile) -> Option<String> {
     let tally = &profile.tally;
@@ -202,7 +235,7 @@ fn strays(profile: &Profile) -> Option<String> {
     };
     part(tally.samples_of_no_event, "samples belong to no event of the file");
     part(tally.malformed, "records are too short");
-    part(tally.late, "records came too late to be put in order");
+    part(late_otherwise(tally), "records came too late to be put in order");
     part(tally.unknown_kinds.values().sum(), "records are of kinds this version does not know");
     part(profile.mappings_left_out, "mappings were left out for want of memory");
     (!parts.is_empty()).then(|| format!("not in this report: {}.", parts.join(", ")))

@@ -1,14 +1,18 @@
-//! Where threads wait, as text and as JSON.
+//! Where threads wait, as text, as a page and as JSON.
 
+mod html;
 mod json;
+mod notes;
 mod text;
 
 use pmuscope_profile::ModuleSummary;
 use pmuscope_profile::waits::{Kind, WaitBy, WaitKey, WaitRow, Waits, Waker};
 
 use crate::escape;
+use crate::number::duration;
 use crate::recording::RowLimits;
 
+pub use html::{waits_page, waits_summary};
 pub use json::{WAITS_SCHEMA, WaitsReport};
 pub use text::waits_text;
 
@@ -70,4 +74,28 @@ fn waker_text(waker: &Waker) -> String {
     let who = waker.command.as_deref().map_or("[interrupt]".into(), escape);
     let function = escape(waker.function.as_deref().unwrap_or("[unknown]"));
     format!("{who}: {function}")
+}
+
+/// What all threads did all the time, nanoseconds and shares: the parts of [`Waits::wall`].
+fn wall_parts(waits: &Waits) -> Vec<(&'static str, u64, f64)> {
+    let of = |kind: Kind| &waits.by_kind[kind as usize];
+    let queued = of(Kind::Blocked).queued_ns;
+    let blocked = of(Kind::Blocked).ns - queued.min(of(Kind::Blocked).ns);
+    let mut parts = vec![("on CPU", waits.wall.running_ns), ("blocked", blocked)];
+    if waits.has_wakings {
+        parts.push(("woken, on a run queue", queued));
+    }
+    parts.push(("preempted", of(Kind::Preempted).ns));
+    let rare = [
+        ("new, not yet run", of(Kind::New).ns),
+        ("off since before", of(Kind::Unknown).ns),
+        ("not known", waits.wall.unknown_ns),
+    ];
+    parts.extend(rare.into_iter().filter(|(_, ns)| *ns > 0));
+    let total = waits.wall.total_ns().max(1) as f64;
+    parts.into_iter().map(|(what, ns)| (what, ns, ns as f64 / total)).collect()
+}
+
+fn seconds(ns: u64) -> String {
+    duration(ns as f64 / 1e9)
 }

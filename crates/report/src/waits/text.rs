@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use pmuscope_profile::waits::{Kind, WaitBy, WaitRow, WaitSums, Waits};
+use pmuscope_profile::waits::{WaitBy, WaitRow, WaitSums, Waits};
 
-use super::{WaitsView, key_text, waker_text, word};
-use crate::number::{count, counted, duration, fixed, percent};
+use super::notes::notes;
+use super::{WaitsView, key_text, seconds, waker_text, wall_parts, word};
+use crate::number::{count, counted, fixed, percent};
 use crate::recording::{account, asked, extent, paint_line, push_wrapped};
 use crate::{Cell, Column, Paint, Style, Table, escape, wrap};
 
@@ -33,10 +34,10 @@ pub fn waits_text(view: &WaitsView<'_>, style: &Style) -> String {
     if !notes.is_empty() {
         out.push('\n');
     }
-    for (is_warning, note) in notes {
+    for note in notes {
         let (word, paint) =
-            if is_warning { ("warning:", Paint::Warn) } else { ("note:", Paint::Dim) };
-        let line = wrap(&style.text(&note), style.width, word.len() + 1);
+            if note.warning { ("warning:", Paint::Warn) } else { ("note:", Paint::Dim) };
+        let line = wrap(&style.text(&note.text), style.width, word.len() + 1);
         out.push_str(&format!("{} {line}\n", style.paint(paint, word)));
     }
     out
@@ -44,30 +45,11 @@ pub fn waits_text(view: &WaitsView<'_>, style: &Style) -> String {
 
 /// All threads' time, as a sum of what they did.
 fn wall_text(waits: &Waits) -> String {
-    let wall = &waits.wall;
-    let total = wall.total_ns();
-    let part = |ns: u64, what: &str| {
-        let share = if total > 0 { ns as f64 / total as f64 } else { 0.0 };
+    let part = |(what, ns, share): (&str, u64, f64)| {
         format!("{what} {} ({})", seconds(ns), percent(share, 1))
     };
-    let of = |kind: Kind| &waits.by_kind[kind as usize];
-    let queued = of(Kind::Blocked).queued_ns;
-    let blocked = of(Kind::Blocked).ns - queued.min(of(Kind::Blocked).ns);
-    let mut parts = vec![part(wall.running_ns, "on CPU"), part(blocked, "blocked")];
-    if waits.has_wakings {
-        parts.push(part(queued, "woken, on a run queue"));
-    }
-    parts.push(part(of(Kind::Preempted).ns, "preempted"));
-    if of(Kind::New).ns > 0 {
-        parts.push(part(of(Kind::New).ns, "new, not yet run"));
-    }
-    if of(Kind::Unknown).ns > 0 {
-        parts.push(part(of(Kind::Unknown).ns, "off since before"));
-    }
-    if wall.unknown_ns > 0 {
-        parts.push(part(wall.unknown_ns, "not known"));
-    }
-    format!("threads' time {} = {}", seconds(total), parts.join(" + "))
+    let parts: Vec<String> = wall_parts(waits).into_iter().map(part).collect();
+    format!("threads' time {} = {}", seconds(waits.wall.total_ns()), parts.join(" + "))
 }
 
 fn table(view: &WaitsView<'_>, style: &Style) -> String {
@@ -113,10 +95,7 @@ fn table(view: &WaitsView<'_>, style: &Style) -> String {
 fn cells(view: &WaitsView<'_>, row: &WaitRow, has_wakings: bool) -> Vec<Cell> {
     let WaitSums { waits, ns, lengths, .. } = &row.sums;
     let half = row.interval.map(|interval| interval.half_width());
-    let longest = row
-        .sums
-        .longest_ns()
-        .map(|(ns, is_cut)| if is_cut { format!(">{}", seconds(ns)) } else { seconds(ns) });
+    let longest = longest(&row.sums);
     let mut cells = vec![
         Cell::new(seconds(*ns)),
         Cell::new(percent(row.share, 2)),
@@ -137,14 +116,20 @@ fn cells(view: &WaitsView<'_>, row: &WaitRow, has_wakings: bool) -> Vec<Cell> {
     cells
 }
 
+/// The longest wait, with a mark if it lasted longer than the recording shows.
+pub(super) fn longest(sums: &WaitSums) -> Option<String> {
+    let (ns, is_cut) = sums.longest_ns()?;
+    Some(if is_cut { format!(">{}", seconds(ns)) } else { seconds(ns) })
+}
+
 /// Time on a run queue; at least so long where wakings are missing.
-fn queued(sums: &WaitSums) -> Option<String> {
+pub(super) fn queued(sums: &WaitSums) -> Option<String> {
     let at_least = if sums.without_waking.0 > 0 { ">" } else { "" };
     (sums.woken > 0).then(|| format!("{at_least}{}", seconds(sums.queued_ns)))
 }
 
 /// Who ended most of the time, and which part; and how many waits nobody is known to have ended.
-fn wakers(row: &WaitRow) -> Option<String> {
+pub(super) fn wakers(row: &WaitRow) -> Option<String> {
     // Threads that look the same here are one.
     let mut wakers: BTreeMap<String, u64> = BTreeMap::new();
     for waker in &row.wakers {
@@ -166,95 +151,4 @@ fn wakers(row: &WaitRow) -> Option<String> {
         text.push_str(&format!(", {} of {} not known", count(without), count(ended)));
     }
     Some(text)
-}
-
-/// What changes the reading: warnings and notes.
-fn notes(waits: &Waits) -> Vec<(bool, String)> {
-    let mut notes = Vec::new();
-    notes.extend(broken(waits).map(|note| (true, note)));
-    let sum = |of: fn(&WaitSums) -> (u64, u64)| {
-        let each = waits.by_kind.iter().map(of);
-        each.fold((0, 0_u64), |sum: (u64, u64), one| (sum.0 + one.0, sum.1.saturating_add(one.1)))
-    };
-    let (before, past) = (sum(|sums| sums.begun_before), sum(|sums| sums.last_past));
-    if before.0 > 0 || past.0 > 0 {
-        notes.push((
-            false,
-            format!(
-                "{} ({}) had begun before the recording, {} ({}) last past its end: what lies within counts as \
-                 time, not for median and p99",
-                counted(before.0, "wait"),
-                seconds(before.1),
-                count(past.0),
-                seconds(past.1)
-            ),
-        ));
-    }
-    notes.extend(without_waking(waits).map(|note| (false, note)));
-    if waits.silent > 0 {
-        notes.push((
-            false,
-            format!(
-                "{} did not switch in all the time: nothing tells whether it was on a CPU or off it, so that time \
-                 is in no sum",
-                counted(waits.silent, "thread")
-            ),
-        ));
-    }
-    if !waits.has_wakings {
-        notes.push((
-            false,
-            "who woke threads was not recorded, so time on a run queue after a waking is part of the waits. It \
-             takes root, or CAP_PERFMON and a readable tracefs: sudo pmuscope record --off-cpu"
-                .into(),
-        ));
-    }
-    if !waits.has_stacks {
-        notes.push((
-            false,
-            "switches were recorded without stacks. They take sudo sysctl kernel.perf_event_paranoid=1, or root"
-                .into(),
-        ));
-    }
-    notes
-}
-
-/// What records do not tell that should.
-fn broken(waits: &Waits) -> Option<String> {
-    let broken = &waits.broken;
-    if waits.wall.unknown_ns == 0 && *broken == Default::default() {
-        return None;
-    }
-    let (why, what_to_do) = match waits.profile.lost.count {
-        0 => ("records are missing, though none is counted as lost", ""),
-        _ => ("records were lost", ". Try: pmuscope record -m 8M"),
-    };
-    Some(format!(
-        "{why}: how {} left a CPU and how {} came to one is not known, and {} lasted while records were lost. That \
-         time ({}) is in no row{what_to_do}",
-        counted(broken.beginnings, "thread"),
-        counted(broken.ends, "thread"),
-        counted(broken.uncertain, "wait"),
-        seconds(waits.wall.unknown_ns)
-    ))
-}
-
-/// How many waits nobody is known to have ended, where wakings were recorded.
-fn without_waking(waits: &Waits) -> Option<String> {
-    let blocked = &waits.by_kind[Kind::Blocked as usize];
-    let (number, ns) = blocked.without_waking;
-    (waits.has_wakings && number > 0).then(|| {
-        format!(
-            "{} of {} ({}) ended with no record of a waking, which the kernel can leave out without counting \
-             it: who ended them is not known, and their time on a run queue counts as blocked, so times with > \
-             are at least so long",
-            count(number),
-            counted(blocked.lengths.n(), "blocked wait"),
-            seconds(ns)
-        )
-    })
-}
-
-fn seconds(ns: u64) -> String {
-    duration(ns as f64 / 1e9)
 }

@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use pmuscope_perfdata::reader::{FileState, RawEntry, Reader, Record, Tally};
 use pmuscope_profile::{Facts, Filter, Present, StackWalker, Unwinding};
-use pmuscope_report::escape;
 #[cfg(feature = "parquet")]
 use pmuscope_report::script::ParquetWriter;
 use pmuscope_report::script::{
     Fields, Form, Look, Printer, RecordClass, dump_entry, dump_event, dump_head,
 };
+use pmuscope_report::{escape, order_note};
 
 use crate::commands::filter::FilterArgs;
 use crate::commands::input::InputArgs;
@@ -289,14 +289,19 @@ fn end(path: &Path, state: FileState, tally: &Tally) -> Exit {
             stopped.reason
         );
     }
+    let order = order_note(tally);
+    let late = if order.is_some() { 0 } else { tally.late };
     let strange = [
         (tally.samples_of_no_event, "samples belong to no event of the file"),
         (tally.malformed, "records are too short"),
-        (tally.late, "records came too late to be put in order"),
+        (late, "records came too late to be put in order"),
         (tally.unknown_kinds.values().sum(), "records are of kinds this version does not know"),
     ];
     for (number, what) in strange.iter().filter(|(number, _)| *number > 0) {
         say!("warning: {file}: {number} {what}");
+    }
+    if let Some(note) = order {
+        say!("note: {file}: {note}");
     }
     match state {
         FileState::Closed if tally.stopped.is_none() => return Exit::Done,

@@ -13,9 +13,9 @@ use super::super::event::Events;
 use super::super::kernel::{Use, identify};
 use super::super::tally::Tally;
 use super::super::tool;
-use super::Pieces;
 use super::layout::SampleLayout;
 use super::walk::{Ended, Packing, Sink, Walker};
+use super::{Pieces, Placed};
 
 /// Where the reader's rounds stand. Times are 0 before the first record.
 ///
@@ -263,7 +263,8 @@ impl Indexer<'_> {
     }
 
     fn keep(&mut self, kind: u32, misc: u16, body: &[u8], stamp: Stamp) -> Option<Kept> {
-        let cost = body.len() + size_of::<Kept>();
+        // It gets a place among all of them, too.
+        let cost = body.len() + size_of::<Kept>() + size_of::<Placed>();
         let taken = self.room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |room| {
             Some(room.saturating_sub(cost))
         });

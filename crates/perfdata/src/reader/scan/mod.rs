@@ -34,6 +34,7 @@ use std::sync::{Arc, Mutex};
 
 use super::bytes::Endian;
 use super::event::Events;
+use super::limit;
 use super::progress::{Progress, Stage};
 use super::stream::{Place, RawRecord};
 use super::tool::ToolRecord;
@@ -48,9 +49,6 @@ use walk::{Ended, Packing, Walker};
 
 /// Bytes of a part of the first pass, at most.
 const LARGEST_PART: u64 = 64 << 20;
-/// Bytes that the sideband may take; the reader needs less where there is more.
-const MOST_SIDEBAND: usize = 256 << 20;
-
 const NATIVE: Endian = if cfg!(target_endian = "big") { Endian::Big } else { Endian::Little };
 
 /// How large the pieces are that threads take, bytes of the file.
@@ -302,7 +300,7 @@ impl FirstPass<'_> {
     fn run(&self, threads: usize, packing: Packing) -> io::Result<Found> {
         let (start, end) = (self.source.start, self.source.end);
         self.progress.begin(Stage::Headers, end - start);
-        let room = AtomicUsize::new(MOST_SIDEBAND);
+        let room = AtomicUsize::new(limit::sideband_limit());
         let indexing = Indexing {
             events: self.events,
             layouts: self.layouts,

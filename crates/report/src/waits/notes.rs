@@ -1,0 +1,95 @@
+//! What changes the reading of waits: the same sentences in text and on pages.
+
+use pmuscope_profile::waits::{Kind, WaitSums, Waits};
+
+use super::seconds;
+use crate::Note;
+use crate::number::{count, counted};
+use crate::recording::notes_on_file;
+
+/// What changes the reading, warnings first.
+pub(super) fn notes(waits: &Waits) -> Vec<Note> {
+    // What is said of samples is not for waits: they are neither sampled nor as many.
+    let mut notes = notes_on_file(&waits.profile);
+    notes.extend(broken(waits).map(|text| Note { warning: true, text }));
+    notes.extend(own(waits).into_iter().map(|text| Note { warning: false, text }));
+    notes.sort_by_key(|note| !note.warning);
+    notes
+}
+
+fn own(waits: &Waits) -> Vec<String> {
+    let mut notes = Vec::new();
+    let sum = |of: fn(&WaitSums) -> (u64, u64)| {
+        let each = waits.by_kind.iter().map(of);
+        each.fold((0, 0_u64), |sum: (u64, u64), one| (sum.0 + one.0, sum.1.saturating_add(one.1)))
+    };
+    let (before, past) = (sum(|sums| sums.begun_before), sum(|sums| sums.last_past));
+    if before.0 > 0 || past.0 > 0 {
+        notes.push(format!(
+                "{} ({}) had begun before the recording, {} ({}) last past its end: what lies within counts as \
+                 time, not for median and p99",
+                counted(before.0, "wait"),
+                seconds(before.1),
+                count(past.0),
+                seconds(past.1)
+            ));
+    }
+    notes.extend(without_waking(waits));
+    if waits.silent > 0 {
+        notes.push(format!(
+                "{} did not switch in all the time: nothing tells whether it was on a CPU or off it, so that time \
+                 is in no sum",
+                counted(waits.silent, "thread")
+            ));
+    }
+    if !waits.has_wakings {
+        notes.push(
+            "who woke threads was not recorded, so time on a run queue after a waking is part of the waits. It \
+             takes root, or CAP_PERFMON and a readable tracefs: sudo pmuscope record --off-cpu"
+                .into(),
+        );
+    }
+    if !waits.has_stacks {
+        notes.push(
+            "switches were recorded without stacks. They take sudo sysctl kernel.perf_event_paranoid=1, or root"
+                .into(),
+        );
+    }
+    notes
+}
+
+/// What records do not tell that should.
+fn broken(waits: &Waits) -> Option<String> {
+    let broken = &waits.broken;
+    if waits.wall.unknown_ns == 0 && *broken == Default::default() {
+        return None;
+    }
+    let (why, what_to_do) = match waits.profile.lost.count {
+        0 => ("records are missing, though none is counted as lost", ""),
+        _ => ("records were lost", ". Try: pmuscope record -m 8M"),
+    };
+    Some(format!(
+        "{why}: how {} left a CPU and how {} came to one is not known, and {} lasted while records were lost. That \
+         time ({}) is in no row{what_to_do}",
+        counted(broken.beginnings, "thread"),
+        counted(broken.ends, "thread"),
+        counted(broken.uncertain, "wait"),
+        seconds(waits.wall.unknown_ns)
+    ))
+}
+
+/// How many waits nobody is known to have ended, where wakings were recorded.
+fn without_waking(waits: &Waits) -> Option<String> {
+    let blocked = &waits.by_kind[Kind::Blocked as usize];
+    let (number, ns) = blocked.without_waking;
+    (waits.has_wakings && number > 0).then(|| {
+        format!(
+            "{} of {} ({}) ended with no record of a waking, which the kernel can leave out without counting \
+             it: who ended them is not known, and their time on a run queue counts as blocked, so times with > \
+             are at least so long",
+            count(number),
+            counted(blocked.lengths.n(), "blocked wait"),
+            seconds(ns)
+        )
+    })
+}
