@@ -342,7 +342,7 @@ mod tests {
             tells: true,
         };
         companion(["sh", "-c", "sleep 60"]).start().unwrap().end().unwrap().unwrap();
-        let mut failed =
+        let failed =
             companion(["sh", "-c", "echo more >&2; echo why >&2; exit 3"]).start().unwrap();
         while !failed.has_ended().unwrap() {
             std::thread::sleep(std::time::Duration::from_millis(1));

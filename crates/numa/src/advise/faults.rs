@@ -398,10 +398,12 @@ mod tests {
     #[test]
     fn a_page_that_faulted_is_there_from_then_on() {
         let mut watched = Watched::new(PAGE);
-        let regions = || Vec::from([0..(1 << 16) * PAGE]);
+        let (memory, other) = (0..(1 << 16) * PAGE, (1 << 20) * PAGE..(1 << 21) * PAGE);
+        let regions = || Vec::from([memory.clone()]);
         let ask = |watched: &mut Watched, regions: Vec<Range<u64>>| {
-            let state =
-                |page: u64| if page % 2 == 0 { PageState::On(0) } else { PageState::Absent };
+            let state = |page: u64| {
+                if page.is_multiple_of(2) { PageState::On(0) } else { PageState::Absent }
+            };
             let ask = |pages: &[u64]| Ok(pages.iter().map(|at| state(at / PAGE)).collect());
             watched.ask(regions, 512, &nodes(), ask).unwrap();
         };
@@ -412,7 +414,7 @@ mod tests {
         assert_eq!(watched.before(page), Before::There);
         ask(&mut watched, regions());
         assert_eq!(watched.before(page), Before::There, "also after another question");
-        ask(&mut watched, Vec::from([(1 << 20) * PAGE..(1 << 21) * PAGE]));
+        ask(&mut watched, Vec::from([other]));
         ask(&mut watched, regions());
         assert_eq!(watched.before(page), Before::Unknown, "its mapping was gone");
     }

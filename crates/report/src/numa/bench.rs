@@ -263,7 +263,11 @@ fn tests(file: &RunFile) -> String {
 fn side_by_side(file: &RunFile, groups: &[Group], name: &str, better: Better) -> Option<Table> {
     let policies: Vec<&str> = parameter(file, "policies").split(',').collect();
     let has = |group: &&Group| {
-        group.arms.iter().any(|arm| arm.figure(name).is_some_and(|figure| figure.median.is_some()))
+        group.arms.iter().any(|arm| {
+            let is_measured = arm.figure(name).is_some_and(|figure| figure.median.is_some());
+            let series = || series(file, group, &arm.name, name);
+            is_measured || series().is_some_and(|all| Beyond::of(&all.values).is_some())
+        })
     };
     let groups: Vec<&Group> = groups.iter().filter(has).collect();
     if groups.is_empty() || policies.len() < 2 {
@@ -422,6 +426,22 @@ mod tests {
 
         one thing was left out.
         ");
+    }
+
+    #[test]
+    fn a_test_that_never_converged_has_its_row() {
+        let mut file = file();
+        for series in file.series.iter_mut().filter(|series| series.metric == "converged") {
+            let never = |run| Value::beyond(run, 10.0, "not within the time".to_owned());
+            series.values = series.values.iter().map(|value| never(value.run)).collect();
+        }
+        let text = bench_numa_text(&file, &Style::PLAIN);
+        let table = text.split("Seconds to convergence\n").nth(1).unwrap();
+        let row = table.lines().nth(1).unwrap();
+        assert_eq!(
+            row.split_whitespace().collect::<Vec<_>>().join(" "),
+            "2x3-convergence - > 10.0 > 10.0"
+        );
     }
 
     #[test]
