@@ -48,6 +48,28 @@ const FLAGS: [(&str, &str); 20] = [
     ("--big-num", "nothing: large numbers have separators"),
 ];
 
+/// Words of `perf bench numa`.
+const NUMA: [(&str, &str); 12] = [
+    ("mem", "pmuscope bench numa --suite full for mem -a; one test: pmuscope workload memory"),
+    ("-a", "--suite full"),
+    ("--all", "--suite full"),
+    ("-p", "pmuscope workload memory --processes N; as a test of a suite: processes = N"),
+    ("--nr_proc", "pmuscope workload memory --processes N; as a test of a suite: processes = N"),
+    ("-t", "pmuscope workload memory --threads N; as a test of a suite: threads = N"),
+    ("--nr_threads", "pmuscope workload memory --threads N; as a test of a suite: threads = N"),
+    ("-P", "pmuscope workload memory --process SIZE; as a test of a suite: process = \"512M\""),
+    ("-T", "pmuscope workload memory --thread SIZE; as a test of a suite: thread = \"256M\""),
+    ("-G", "pmuscope workload memory --global SIZE; as a test of a suite: global = \"256M\""),
+    ("-s", "--seconds"),
+    ("-q", "nothing: progress is on stderr"),
+];
+
+/// Where they are meant: the usage that the error brings names the command.
+fn is_of_numa(error: &clap::Error) -> bool {
+    matches!(error.get(ContextKind::Usage), Some(ContextValue::StyledStr(usage))
+        if usage.to_string().contains("bench numa"))
+}
+
 /// What to type in place of a word of perf's that clap did not know.
 pub(crate) fn hint(error: &clap::Error) -> Option<String> {
     let word = |kind| match error.get(kind) {
@@ -56,6 +78,9 @@ pub(crate) fn hint(error: &clap::Error) -> Option<String> {
     };
     let (table, word): (&[(&str, &str)], &str) = match error.kind() {
         ErrorKind::InvalidSubcommand => (&COMMANDS, word(ContextKind::InvalidSubcommand)?),
+        ErrorKind::UnknownArgument if is_of_numa(error) => {
+            (&NUMA, word(ContextKind::InvalidArg)?.split(['=', ' ']).next()?)
+        }
         ErrorKind::UnknownArgument => {
             (&FLAGS, word(ContextKind::InvalidArg)?.split(['=', ' ']).next()?)
         }
@@ -86,6 +111,14 @@ mod tests {
         }
         assert!(hint_for(&["record", "--all-user", "--", "true"]).unwrap().contains(":u"));
         assert_eq!(hint_for(&["report", "--nonsense"]), None);
+        for args in [&["bench", "numa", "mem", "-a"][..], &["bench", "numa", "-a"]] {
+            assert!(hint_for(args).unwrap().contains("--suite full"), "{args:?}");
+        }
+        let own = hint_for(&["bench", "numa", "-p", "2", "-t", "3", "-P", "512"]).unwrap();
+        assert_eq!(
+            own,
+            "-p is perf's. Here: pmuscope workload memory --processes N; as a test of a suite: processes = N"
+        );
         assert_eq!(hint_for(&["script", "-F", "colour"]), None, "a flag of ours, a wrong value");
     }
 

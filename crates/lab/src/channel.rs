@@ -8,6 +8,11 @@
 //! | 16 | 8 | how far the guest is ([`State`]) |
 //! | 24 | 8 | length of the content |
 //! | 32 | 8 | CRC-32 of the content |
+//! | 40 | 8 | not 0: the host asks for the command to be ended, and for what there is by then |
+//! | 48 | 8 | progress: odd while it is written, and another number after each time |
+//! | 56 | 8 | progress: bytes that the command had complained of before these |
+//! | 64 | 8 | progress: how many these are |
+//! | 72 | up to 4024 | progress: the last of what it complained of |
 //! | 4096 | length | content, filled up to 8 bytes |
 //! | then | 8 | [`END`] + length |
 //!
@@ -32,6 +37,13 @@ const AT_VERSION: usize = 8;
 const AT_STATE: usize = 16;
 const AT_LENGTH: usize = 24;
 const AT_CHECKSUM: usize = 32;
+const AT_END: usize = 40;
+const AT_SEQUENCE: usize = 48;
+const AT_OFFSET: usize = 56;
+const AT_SAID: usize = 64;
+const SAID: usize = 72;
+/// Bytes of progress that fit.
+pub(crate) const MOST_SAID: usize = CONTENT - SAID;
 
 /// How far a guest is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,6 +104,21 @@ impl Sender {
         self.is(State::Done);
     }
 
+    /// Whether the host asks for the command to be ended.
+    pub(crate) fn is_to_end(&self) -> bool {
+        self.0.load(AT_END) != 0
+    }
+
+    /// The last of what the command complained of, at most [`MOST_SAID`] bytes, with how much there was before.
+    pub(crate) fn says(&self, before: u64, last: &[u8]) {
+        let sequence = self.0.load(AT_SEQUENCE);
+        self.number(AT_SEQUENCE, sequence.wrapping_add(1));
+        self.number(AT_OFFSET, before);
+        self.number(AT_SAID, last.len() as u64);
+        self.0.store(SAID, last);
+        self.number(AT_SEQUENCE, sequence.wrapping_add(2));
+    }
+
     fn number(&self, offset: usize, value: u64) {
         self.0.store(offset, &value.to_le_bytes());
     }
@@ -131,6 +158,23 @@ impl Receiver {
             3 => State::Done,
             _ => State::Boots,
         }
+    }
+
+    /// Asks the guest to end its command, and for what there is by then.
+    pub(crate) fn ask_for_end(&self) -> io::Result<()> {
+        self.file.write_all_at(&1u64.to_le_bytes(), AT_END as u64)
+    }
+
+    /// The last of what the command complained of so far, with how many bytes there were before; `None` while it is
+    /// being written.
+    pub(crate) fn said(&self) -> Option<(u64, Vec<u8>)> {
+        let sequence = self.number(AT_SEQUENCE).ok()?;
+        let before = self.number(AT_OFFSET).ok()?;
+        let length = usize::try_from(self.number(AT_SAID).ok()?).ok()?;
+        let mut last = vec![0; length.min(MOST_SAID)];
+        self.file.read_exact_at(&mut last, SAID as u64).ok()?;
+        let is_whole = sequence.is_multiple_of(2) && self.number(AT_SEQUENCE).ok()? == sequence;
+        is_whole.then_some((before, last))
     }
 
     /// The results.
@@ -198,6 +242,24 @@ mod tests {
             assert_eq!(receiver.state(), State::Done);
             assert_eq!(receiver.take().unwrap(), content);
         }
+    }
+
+    #[test]
+    fn progress_and_the_wish_to_end_get_across() {
+        let folder = tempfile::tempdir().unwrap();
+        let (sender, receiver) = pair(folder.path());
+        assert_eq!((sender.is_to_end(), receiver.said()), (false, Some((0, Vec::new()))));
+        sender.says(5, b"1/3: 2 s\n");
+        assert_eq!(receiver.said(), Some((5, b"1/3: 2 s\n".to_vec())));
+        sender.says(0, &[b'x'; MOST_SAID]);
+        assert_eq!(receiver.said().unwrap().1.len(), MOST_SAID);
+        receiver.ask_for_end().unwrap();
+        assert!(sender.is_to_end());
+        // While it is written it is not read.
+        sender.number(AT_SEQUENCE, 7);
+        assert_eq!(receiver.said(), None);
+        sender.send(b"results");
+        assert_eq!(receiver.take().unwrap(), b"results");
     }
 
     /// Every byte counts: whichever is damaged, there are no results.

@@ -25,6 +25,9 @@ pub(crate) struct Answer {
     pub refused: Option<String>,
     /// Its exit status as a shell has it.
     pub exit: i32,
+    /// It was ended before its time, as the host asked.
+    #[serde(default)]
+    pub was_ended: bool,
     /// Release of the kernel.
     pub kernel: String,
     /// Its command line.

@@ -79,7 +79,7 @@ pub fn matrix(
         let options = Options { arguments: arguments(&cell.options), ..cell.options.clone() };
         let started = SystemTime::now();
         let begun = Instant::now();
-        let result = lab.run(&options, &mut || observer.stop());
+        let result = lab.run(&options, &mut || observer.stop(), &mut |_| {});
         if matches!(result, Err(LabError::Interrupted)) {
             break;
         }
@@ -152,11 +152,18 @@ fn part(
     };
     match result {
         Ok(outcome) => {
-            if let Some(runs) = runs_of(outcome) {
+            let why = (outcome.timed_out || outcome.exit != 0).then(|| complaint(outcome));
+            if let Some(mut runs) = runs_of(outcome) {
+                if outcome.timed_out {
+                    // Those that it made until then are whole.
+                    let index = runs.runs.iter().map(|run| run.index + 1).max().unwrap_or(0);
+                    let order = runs.runs.iter().map(|run| run.order + 1).max().unwrap_or(0);
+                    runs.runs.push(Run { index, order, why, ..run });
+                }
                 return runs;
             }
-            run.exit = Some(outcome.exit);
-            run.why = (outcome.exit != 0).then(|| complaint(outcome));
+            run.exit = Some(outcome.exit).filter(|_| !outcome.timed_out);
+            run.why = why;
             let none = Labels::new();
             let emulated = outcome.acceleration.is_emulation();
             let origin = if emulated { Origin::Emulated } else { Origin::Clock };
@@ -182,6 +189,10 @@ fn runs_of(outcome: &Outcome) -> Option<RunFile> {
 
 /// The last line that a command complained of.
 fn complaint(outcome: &Outcome) -> String {
+    if outcome.timed_out {
+        let seconds = outcome.command_s;
+        return format!("it was ended after {seconds:.0} s. Try: --timeout with more");
+    }
     let text = String::from_utf8_lossy(&outcome.stderr);
     let line = text.lines().rev().find(|line| !line.trim().is_empty());
     format!("status {}: {}", outcome.exit, line.unwrap_or("it said nothing"))
@@ -203,6 +214,8 @@ mod tests {
     fn outcome(exit: i32, stdout: &str, files: Vec<Produced>) -> Outcome {
         Outcome {
             exit,
+            timed_out: false,
+            heard: 0,
             stdout: stdout.into(),
             stderr: b"warning\npmuscope: it broke\n\n".to_vec(),
             files,
@@ -246,6 +259,21 @@ mod tests {
         assert_eq!(part.runs[0].exit, None);
         assert_eq!(part.runs[0].why.as_deref(), Some("in the guest: no such setting"));
         assert!(part.series.is_empty());
+    }
+
+    #[test]
+    fn runs_that_a_benchmark_made_before_its_time_was_over_are_kept() {
+        let inner = part_of(&Ok(outcome(0, "", vec![])), &[]);
+        let content = serde_json::to_vec(&inner).unwrap();
+        let produced = Produced { path: RUNS.into(), mode: 0o600, content };
+        let late = Outcome { timed_out: true, ..outcome(143, "", vec![produced]) };
+        let part = part_of(&Ok(late), &[]);
+        let ended: Vec<(usize, Option<i32>)> =
+            part.runs.iter().map(|run| (run.index, run.exit)).collect();
+        assert_eq!(ended, [(0, Some(0)), (1, None)]);
+        assert!(part.runs[1].why.as_ref().unwrap().contains("--timeout"), "{part:?}");
+        let part = part_of(&Ok(Outcome { timed_out: true, ..outcome(143, "", vec![]) }), &[]);
+        assert_eq!(part.runs[0].exit, None);
     }
 
     #[test]

@@ -12,6 +12,8 @@ use crate::{Acceleration, Arch, LabError, sys};
 
 /// How often a guest is looked at.
 const TICK: Duration = Duration::from_millis(10);
+/// How long a guest may take to end a command that took too long, and to hand over what there is.
+const GRACE: Duration = Duration::from_secs(30);
 /// How long a guest that has handed over its results may take to power off.
 const FAREWELL: Duration = Duration::from_secs(3);
 /// How many of its last lines are shown of a guest that failed.
@@ -153,6 +155,8 @@ pub(crate) struct Guest<'a> {
     started: Instant,
     /// When its first process was seen.
     booted: Option<Duration>,
+    /// Bytes of what the command complained of that were passed on.
+    heard: u64,
 }
 
 impl<'a> Guest<'a> {
@@ -178,16 +182,20 @@ impl<'a> Guest<'a> {
             complaints: complaints.to_owned(),
             started,
             booted: None,
+            heard: 0,
         })
     }
 
-    /// Waits until the guest is in `goal`, or ends, or takes too long.
+    /// Waits until the guest is in `goal`, or ends, or takes too long. A command that does is asked to end, for its
+    /// results up to then. `said` gets what the command complains of, line by line.
     pub(crate) fn wait(
         &mut self,
         goal: State,
         patience: Patience,
         stop: &mut dyn FnMut() -> bool,
+        said: &mut dyn FnMut(&[u8]),
     ) -> Result<(), LabError> {
+        let mut asked: Option<Duration> = None;
         let seconds = |d: Duration| d.as_secs_f64().ceil() as u64;
         loop {
             let state = self.region.state();
@@ -198,14 +206,22 @@ impl<'a> Guest<'a> {
             if state >= goal {
                 return Ok(());
             }
+            self.hear(said);
             if let Some(status) = self.ended()? {
                 return Err(self.end_without_results(status));
             }
             match self.booted {
                 None if time > patience.boot => return Err(self.not_booted(seconds(patience.boot))),
                 Some(booted) if time - booted > patience.command => {
-                    let seconds = seconds(patience.command);
-                    return Err(LabError::TimedOut { seconds, console: self.last_lines() });
+                    let since = *asked.get_or_insert_with(|| {
+                        // Where it cannot be asked it does not answer.
+                        let _ = self.region.ask_for_end();
+                        time
+                    });
+                    if time - since > GRACE {
+                        let seconds = seconds(patience.command);
+                        return Err(LabError::TimedOut { seconds, console: self.last_lines() });
+                    }
                 }
                 _ => {}
             }
@@ -214,6 +230,25 @@ impl<'a> Guest<'a> {
             }
             std::thread::sleep(TICK);
         }
+    }
+
+    /// Passes on whole lines that were not passed on yet. Where some were missed, all else comes with the results.
+    fn hear(&mut self, said: &mut dyn FnMut(&[u8])) {
+        let Some((before, last)) = self.region.said() else { return };
+        let Some(new) = self.heard.checked_sub(before).and_then(|at| last.get(at as usize..))
+        else {
+            return;
+        };
+        let lines = new.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+        if lines > 0 {
+            said(&new[..lines]);
+            self.heard += lines as u64;
+        }
+    }
+
+    /// Bytes of what the command complained of that were passed on.
+    pub(crate) fn heard(&self) -> u64 {
+        self.heard
     }
 
     /// Seconds from its start to its first process.

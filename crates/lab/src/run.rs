@@ -72,6 +72,10 @@ pub struct Produced {
 pub struct Outcome {
     /// Exit status as a shell has it.
     pub exit: i32,
+    /// It took longer than it may, and was ended: what there is is what it had made until then.
+    pub timed_out: bool,
+    /// Bytes of standard error that were passed on while it ran.
+    pub heard: usize,
     /// What it printed.
     pub stdout: Vec<u8>,
     /// What it complained of.
@@ -107,7 +111,8 @@ impl Lab {
         Self { cache: pmuscope_machine::user_cache().map(|cache| cache.join("lab")) }
     }
 
-    /// Boots a guest, runs the command, and takes its results. `stop` is asked a hundred times a second.
+    /// Boots a guest, runs the command, and takes its results. `stop` is asked a hundred times a second; `said` gets
+    /// lines that the command writes to standard error as it does.
     ///
     /// # Errors
     /// If the guest cannot be made, does not boot, or hands over no results. The command's own status
@@ -116,6 +121,7 @@ impl Lab {
         &self,
         options: &Options,
         stop: &mut dyn FnMut() -> bool,
+        said: &mut dyn FnMut(&[u8]),
     ) -> Result<Outcome, LabError> {
         let emulator = program::emulator(options.arch)?;
         let topology = options.topology.flags(options.arch)?;
@@ -138,7 +144,7 @@ impl Lab {
         };
         let (acceleration, why_emulated) =
             question.answer(&mut OfThisMachine { bench: &bench, stop: &mut *stop })?;
-        let outcome = bench.command(acceleration, topology, stop)?;
+        let outcome = bench.command(acceleration, topology, stop, said)?;
         Ok(Outcome { why_emulated, ..outcome })
     }
 }
@@ -207,7 +213,7 @@ impl Bench<'_> {
         let plan = self.plan(Acceleration::Kvm, topology, &region, &console);
         let complaints = self.scratch.path("probe-complaints");
         let mut guest = Guest::start(self.emulator, &plan, &region, &complaints)?;
-        guest.wait(State::Begun, Patience { boot: PROBE, command: PROBE }, stop)
+        guest.wait(State::Begun, Patience { boot: PROBE, command: PROBE }, stop, &mut |_| {})
     }
 
     fn command(
@@ -215,6 +221,7 @@ impl Bench<'_> {
         acceleration: Acceleration,
         topology: Vec<String>,
         stop: &mut dyn FnMut() -> bool,
+        said: &mut dyn FnMut(&[u8]),
     ) -> Result<Outcome, LabError> {
         let bytes = self.options.results_mib << 20;
         let region = self.region("results", bytes)?;
@@ -224,12 +231,13 @@ impl Bench<'_> {
         let clock = Instant::now();
         let mut guest = Guest::start(self.emulator, &plan, &region, &complaints)?;
         let boot = self.options.boot_patience(acceleration);
-        guest.wait(State::Done, Patience { boot, command: self.options.timeout }, stop)?;
+        let patience = Patience { boot, command: self.options.timeout };
+        guest.wait(State::Done, patience, stop, said)?;
         let wall_s = clock.elapsed().as_secs_f64();
         let damaged = |why: String| LabError::Ended { why, console: guest.last_lines() };
         let content = region.take().map_err(|error| damaged(error.to_string()))?;
         let (answer, contents) = Answer::unpack(&content).map_err(damaged)?;
-        let boot_s = guest.booted_s();
+        let (boot_s, heard) = (guest.booted_s(), guest.heard());
         guest.end();
         if let Some(why) = answer.refused {
             return Err(LabError::Refused(why));
@@ -239,11 +247,13 @@ impl Bench<'_> {
             mode: piece.mode,
             content,
         });
-        let mut said = || files.next().map(|file| file.content).unwrap_or_default();
+        let mut printed = || files.next().map(|file| file.content).unwrap_or_default();
         Ok(Outcome {
             exit: answer.exit,
-            stdout: said(),
-            stderr: said(),
+            timed_out: answer.was_ended,
+            heard: usize::try_from(heard).unwrap_or(usize::MAX),
+            stdout: printed(),
+            stderr: printed(),
             files: files.collect(),
             kernel: answer.kernel,
             command_line: answer.command_line,

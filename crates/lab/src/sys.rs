@@ -27,6 +27,20 @@ impl Region {
         self.0.len()
     }
 
+    /// The word at `offset`, which the other side may write at any time.
+    ///
+    /// # Panics
+    /// If `offset` is not a multiple of 8, or the word does not fit.
+    pub(crate) fn load(&self, offset: usize) -> u64 {
+        assert!(
+            offset.is_multiple_of(8) && offset.checked_add(8).is_some_and(|end| end <= self.len())
+        );
+        fence(Ordering::SeqCst);
+        // SAFETY: the word lies within the mapping, as checked above, and is aligned: mappings start at a page.
+        // A volatile load allows for the other side's stores.
+        unsafe { self.0.as_ptr().add(offset).cast::<u64>().read_volatile() }
+    }
+
     /// Writes `bytes` from `offset` on, in whole words of 8 bytes; the last is filled up with zeros.
     /// Earlier stores are visible to the other side before later ones.
     ///
@@ -70,6 +84,7 @@ mod tests {
         file.set_len(4096).unwrap();
         let region = Region::map(&file, 4096).unwrap();
         region.store(16, b"0123456789");
+        assert_eq!(region.load(24), u64::from_ne_bytes(*b"89\0\0\0\0\0\0"));
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).unwrap();
         assert_eq!(&bytes[8..40], b"\0\0\0\0\0\0\0\x000123456789\0\0\0\0\0\0\0\0\0\0\0\0\0\0");

@@ -168,9 +168,7 @@ impl Topology {
         let wrong = |text: String| Err(LabError::Topology(text));
         let most = if arch == Arch::X86_64 { 255 } else { 512 };
         let (cpus, nodes, threads) = (self.cpus, self.nodes, self.threads);
-        if !(1..=most).contains(&cpus) {
-            return wrong(format!("--cpus {cpus}: a guest of {arch} has 1 to {most}"));
-        }
+        // CPUs follow from nodes and threads where they are not given.
         if nodes == 0 || self.all_nodes() > 64 {
             return wrong(format!(
                 "--nodes {nodes}: a guest has 1 to 64 with those of memory only"
@@ -178,6 +176,9 @@ impl Topology {
         }
         if threads == 0 || self.sockets == Some(0) {
             return wrong("--sockets and --threads: at least 1".to_owned());
+        }
+        if !(1..=most).contains(&cpus) {
+            return wrong(format!("--cpus {cpus}: a guest of {arch} has 1 to {most}"));
         }
         if nodes > cpus / threads {
             return wrong(format!(
@@ -274,6 +275,16 @@ mod tests {
     fn one_node_needs_no_words() {
         let text = flags(&Topology { cpus: 2, ..Topology::default() });
         assert_eq!(text, "-m 1024M -smp cpus=2,sockets=1,cores=2,threads=1");
+    }
+
+    #[test]
+    fn what_was_given_is_what_is_said_to_be_wrong() {
+        // As the command line has it: CPUs follow from nodes.
+        let none = Topology { cpus: 0, nodes: 0, ..Topology::default() };
+        let error = none.flags(Arch::X86_64).unwrap_err().to_string();
+        assert!(error.starts_with("--nodes 0: "), "{error}");
+        let none = Topology { cpus: 0, ..Topology::default() };
+        assert!(none.flags(Arch::X86_64).unwrap_err().to_string().starts_with("--cpus 0: "));
     }
 
     #[test]

@@ -31,6 +31,8 @@ pub struct Facts {
     pub smt: Smt,
     /// CPUs and nodes.
     pub topology: Topology,
+    /// Bytes of memory that the kernel manages; see [`Machine::memory_bytes`].
+    pub memory_bytes: Option<u64>,
     /// Performance monitoring units.
     pub units: Units,
     /// Sysctls and resource limits.
@@ -127,6 +129,7 @@ impl Machine {
         let (distribution, distribution_ids) = self.distribution();
         let page = place::page_size() as u64;
         Ok(Facts {
+            memory_bytes: self.memory_bytes(),
             kernel: self.kernel()?,
             distribution,
             distribution_ids,

@@ -11,8 +11,18 @@ impl Machine {
     /// Bytes that programs could still take without swapping, by the kernel's estimate
     /// (`/proc/meminfo`, `MemAvailable`).
     pub fn available_bytes(&self) -> Option<u64> {
+        self.meminfo("MemAvailable:")
+    }
+
+    /// Bytes of memory that the kernel manages: `MemTotal` of `/proc/meminfo`. The sum over nodes may differ: a
+    /// balloon driver of a virtual machine changes what nodes have, and not always this.
+    pub fn memory_bytes(&self) -> Option<u64> {
+        self.meminfo("MemTotal:")
+    }
+
+    fn meminfo(&self, name: &str) -> Option<u64> {
         let text = self.text("proc/meminfo").ok()?;
-        let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
         let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
         kib.checked_mul(1024)
     }
@@ -107,6 +117,7 @@ mod tests {
         assert_eq!(machine.available_bytes(), None);
         write("MemTotal:       24617572 kB\nMemAvailable:   23000000 kB\n");
         assert_eq!(machine.available_bytes(), Some(23_000_000 * 1024));
+        assert_eq!(machine.memory_bytes(), Some(24_617_572 * 1024));
     }
 
     #[test]

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod accuracy;
+mod censored;
 pub mod child;
 pub mod compare;
 pub mod counting;
@@ -26,6 +27,7 @@ pub mod topdown;
 pub mod units;
 pub mod versus;
 
+pub use censored::Beyond;
 pub use error::MeasureError;
 pub use estimate::{Estimated, Limits};
 pub use extract::{Extract, ExtractError};

@@ -271,6 +271,9 @@ pub struct Value {
     /// Why not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// It is known to be above this, and no more: what is timed did not happen in the time that was watched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub above: Option<f64>,
     /// Half of its own 95 % interval, for values that are estimates within their run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub half: Option<f64>,
@@ -311,7 +314,21 @@ impl Value {
             Ok(number) => (None, Some(format!("not a finite number: {number}"))),
             Err(why) => (None, Some(why)),
         };
-        Self { run, value, why, half: None, enabled_s: None, running_s: None, readings: Vec::new() }
+        Self {
+            run,
+            value,
+            why,
+            above: None,
+            half: None,
+            enabled_s: None,
+            running_s: None,
+            readings: Vec::new(),
+        }
+    }
+
+    /// One that is above a limit, and the reason why no more is known.
+    pub fn beyond(run: usize, above: f64, why: String) -> Self {
+        Self { above: Some(above), ..Self::new(run, Err(why)) }
     }
 }
 

@@ -1,6 +1,19 @@
 //! Nodes by their place in lists: their numbers may have gaps.
 
-use pmuscope_machine::Topology;
+use pmuscope_machine::{CpuSet, Topology};
+
+/// CPUs of a node that threads may use together; none unless each of them has one there.
+pub(crate) fn usable(node: &CpuSet, threads: &[CpuSet]) -> CpuSet {
+    let mut together = CpuSet::new();
+    for thread in threads {
+        let own = thread.intersection(node);
+        if own.is_empty() {
+            return own;
+        }
+        together = together.union(&own);
+    }
+    together
+}
 
 /// The nodes of a machine, in the order of [`Topology::nodes`], and which CPU belongs to which.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,5 +115,14 @@ pub(crate) mod tests {
         );
         assert_eq!([0, 2, 7, 1].map(|id| nodes.place(id)), [Some(0), Some(1), Some(2), None]);
         assert_eq!(nodes.of_cpu(1000), None);
+    }
+
+    #[test]
+    fn a_node_is_of_use_if_every_thread_has_a_cpu_there() {
+        let set = |text: &str| CpuSet::parse(text).unwrap();
+        let node = set("0-3");
+        assert_eq!(usable(&node, &[set("0"), set("1"), set("1-2,7")]).len(), 3);
+        assert_eq!(usable(&node, &[set("0-7"), set("4")]).len(), 0);
+        assert_eq!(usable(&node, &[]).len(), 0);
     }
 }

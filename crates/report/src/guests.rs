@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use pmuscope_measure::compare::medians::compare;
+use pmuscope_measure::compare::medians::{Row, compare};
 use pmuscope_measure::{Guest, RunFile};
 
 use crate::escape::escape;
-use crate::runs::{cells, columns, label_keys};
+use crate::number;
+use crate::runs::{cells, cells_of_metric, columns, columns_of_metric, label_keys, unit};
 use crate::style::{Style, wrap};
 use crate::table::Table;
 
@@ -34,12 +35,21 @@ pub fn guests_text(file: &RunFile, style: &Style) -> String {
     let comparison = compare(&parts);
     let keys = label_keys(&comparison.rows);
     let emulated = file.guests.iter().any(Guest::is_emulated);
-    let mut table = Table::new(columns(&keys, &names));
-    for row in &comparison.rows {
-        table.row(cells(row, &keys, emulated));
+    if keys.is_empty() {
+        let mut table = Table::new(columns(&keys, &names));
+        for row in &comparison.rows {
+            table.row(cells(row, &keys, emulated));
+        }
+        out.push('\n');
+        out += &table.render(style);
     }
-    out.push('\n');
-    out += &table.render(style);
+    for (metric, rows) in by_metric(&comparison.rows).iter().filter(|_| !keys.is_empty()) {
+        let unit = rows.first().map_or(String::new(), |row| unit(row, emulated));
+        let unit = if unit.is_empty() { unit } else { format!(", {unit}") };
+        let mut table = Table::new(columns_of_metric(&keys, &names));
+        rows.iter().for_each(|row| table.row(cells_of_metric(row, &keys)));
+        out += &format!("\n{}{unit}\n{}", escape(metric), table.render(style));
+    }
     for note in notes(file, &parts) {
         out.push('\n');
         out += &wrap(&note, style.width, 0);
@@ -48,19 +58,48 @@ pub fn guests_text(file: &RunFile, style: &Style) -> String {
     style.text(&out).into_owned()
 }
 
+/// What was asked for comes first: when placement was good, then how good it was.
+const FIRST: [&str; 3] = ["converged", "locality_mean", "placed_mean"];
+
+/// Figures of one metric together, else in their order; those of which no guest has a number are left out.
+fn by_metric(rows: &[Row]) -> Vec<(&str, Vec<&Row>)> {
+    let mut all: Vec<(&str, Vec<&Row>)> = Vec::new();
+    let has_some = |row: &&Row| {
+        row.columns
+            .iter()
+            .flatten()
+            .any(|column| column.median.is_some() || column.beyond.is_some())
+    };
+    for row in rows.iter().filter(has_some) {
+        match all.iter_mut().find(|(metric, of)| *metric == row.metric && of[0].unit == row.unit) {
+            Some((_, of)) => of.push(row),
+            None => all.push((&row.metric, Vec::from([row]))),
+        }
+    }
+    let place = |metric: &str| FIRST.iter().position(|first| *first == metric);
+    all.sort_by_key(|(metric, _)| place(metric).unwrap_or(FIRST.len()));
+    all
+}
+
 /// `6.1 a=0: Linux 6.1.0-56-cloud-amd64, config 3f2a9c01d2e4, 8 CPUs, tcg; 3 runs. console=…`.
 fn head(guest: &Guest, part: &RunFile) -> String {
     let or = |text: &Option<String>| text.as_deref().map_or("-".into(), escape).into_owned();
     let digits: String = or(&guest.config_sha256).chars().take(DIGITS).collect();
     format!(
-        "{}: Linux {}, config {digits}, {}, {}; {} runs; {}",
+        "{}: Linux {}, config {digits}, {}, {}; {}; {}",
         escape(&guest.cell),
         or(&guest.kernel),
         escape(&guest.topology),
         or(&guest.acceleration),
-        part.runs.len(),
+        number::counted(part.runs.len(), "run"),
         or(&guest.command_line),
     )
+}
+
+/// Of several lines the first: the others are those of a guest's console.
+fn in_a_line(why: &str) -> String {
+    escape(why.lines().next().unwrap_or_default().trim_end_matches(". The guest's last lines:"))
+        .into_owned()
 }
 
 fn notes(file: &RunFile, parts: &[(String, RunFile)]) -> Vec<String> {
@@ -76,7 +115,7 @@ fn notes(file: &RunFile, parts: &[(String, RunFile)]) -> Vec<String> {
         let failed: Vec<_> = part.runs.iter().filter(|run| run.exit != Some(0)).collect();
         let reasons: BTreeSet<&str> = failed.iter().filter_map(|run| run.why.as_deref()).collect();
         if !failed.is_empty() {
-            let why = reasons.iter().map(|why| escape(why)).collect::<Vec<_>>().join("; ");
+            let why = reasons.iter().map(|why| in_a_line(why)).collect::<Vec<_>>().join("; ");
             let (failed, all) = (failed.len(), part.runs.len());
             notes.push(format!("{}: {failed} of {all} runs failed: {why}", escape(name)));
         }
@@ -90,7 +129,7 @@ fn notes(file: &RunFile, parts: &[(String, RunFile)]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pmuscope_measure::{Labels, Origin, Program, Run};
+    use pmuscope_measure::{Labels, Origin, Program, Run, Value};
 
     fn add(file: &mut RunFile, cell: &str, wall: Result<f64, &str>) {
         let labels = Labels::from([(CELL.to_owned(), cell.to_owned())]);
@@ -110,6 +149,50 @@ mod tests {
         if let Ok(wall) = wall {
             file.add(index, &labels, "wall", ("s", Origin::Emulated), Ok(wall));
         }
+    }
+
+    /// As bench numa has them: tests as rows, kernels as columns, a metric at a time.
+    #[test]
+    fn tests_are_rows_and_what_never_converged_says_so() {
+        let tool = Program { name: "pmuscope".into(), version: "1".into() };
+        let mut file = RunFile::new(tool, vec![], std::time::UNIX_EPOCH);
+        for cell in ["6.1", "6.12"] {
+            file.guests.push(Guest { cell: cell.into(), ..Guest::default() });
+            for (test, seconds) in [("1x3", [10.0, 10.0, 10.0]), ("2x3", [1.5, 2.5, 10.0])] {
+                let labels = [(CELL, cell), ("test", test)];
+                let labels: Labels = labels.map(|(k, v)| (k.to_owned(), v.to_owned())).into();
+                for (run, &seconds) in seconds.iter().enumerate() {
+                    let never = cell == "6.1" && seconds >= 10.0;
+                    let value = match never {
+                        true => Value::beyond(run, seconds, "not within the time".into()),
+                        false => Value::new(run, Ok(seconds)),
+                    };
+                    file.add(run, &labels, "locality_mean", ("", Origin::Estimate), Ok(0.5));
+                    file.add_value(&labels, "converged", ("s", Origin::Clock), value);
+                    file.add(run, &labels, "speed", ("GB/s", Origin::Program), Err("no".into()));
+                }
+            }
+        }
+        file.guests[0].acceleration = Some("tcg".into());
+        insta::assert_snapshot!(guests_text(&file, &Style::PLAIN), @r"
+        2 guests: median ±95 %, ratio of medians to 6.1
+        6.1: Linux -, config -, , tcg; 0 runs; -
+        6.12: Linux -, config -, , -; 0 runs; -
+
+        converged, s (emu)
+        test  n             6.1  n  6.12  ratio
+        1x3   3          > 10.0  3  10.0      -
+        2x3   3  2.00 in 2 of 3  3  2.50      -
+
+        locality_mean
+        test  n    6.1  n   6.12  ratio
+        1x3   3  0.500  3  0.500      1
+        2x3   3  0.500  3  0.500      1
+
+        Figures marked (emu) depend, or may depend, on the speed of an emulator (QEMU TCG), not of a machine; counts and placement hold.
+
+        Not all guests were run: not finished.
+        ");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pmuscope_events::metrics::Metrics;
 use pmuscope_measure::compare::medians::Row;
 use pmuscope_measure::summary::summary;
-use pmuscope_measure::{Estimated, Origin, RunFile, metric};
+use pmuscope_measure::{Beyond, Estimated, Origin, RunFile, metric};
 
 use crate::escape::escape;
 use crate::number;
@@ -21,6 +21,18 @@ pub(crate) fn columns(keys: &[&str], names: &[String]) -> Vec<Column> {
     let mut columns: Vec<Column> = keys.iter().map(|key| Column::text(escape(key))).collect();
     columns.push(Column::text("metric"));
     columns.push(Column::text("unit"));
+    columns.extend(of_names(names));
+    columns
+}
+
+/// Of figures one metric at a time, which is said above the table.
+pub(crate) fn columns_of_metric(keys: &[&str], names: &[String]) -> Vec<Column> {
+    let labels = keys.iter().map(|key| Column::text(escape(key)));
+    labels.chain(of_names(names)).collect()
+}
+
+fn of_names(names: &[String]) -> Vec<Column> {
+    let mut columns = Vec::new();
     for (i, name) in names.iter().enumerate() {
         columns.push(Column::number("n"));
         columns.push(Column::number(name));
@@ -36,10 +48,40 @@ pub(crate) fn cells(row: &Row, keys: &[&str], emulated: bool) -> Vec<Cell> {
     let mut cells: Vec<Cell> = keys.iter().map(|key| Cell::new(label(key))).collect();
     cells.push(Cell::new(escape(&row.metric)));
     cells.push(Cell::new(unit(row, emulated)));
+    cells.extend(values(row));
+    cells
+}
+
+/// As [`cells`], for [`columns_of_metric`].
+pub(crate) fn cells_of_metric(row: &Row, keys: &[&str]) -> Vec<Cell> {
+    let label = |key: &&str| row.labels.get(*key).map_or(String::new(), |v| escape(v).into_owned());
+    keys.iter().map(|key| Cell::new(label(key))).chain(values(row)).collect()
+}
+
+/// Of runs of which some are above a limit: `> 10.0`, or the median of those that are not and how many these are.
+pub(crate) fn beyond(beyond: &Beyond, median: Option<f64>, reached: usize) -> String {
+    let all = reached + beyond.runs;
+    match median.filter(|_| reached > 0) {
+        None => format!("> {}", number::fixed(beyond.above, 1)),
+        Some(median) => format!("{} in {reached} of {all}", number::significant(median, 3)),
+    }
+}
+
+fn values(row: &Row) -> Vec<Cell> {
+    let mut cells = Vec::new();
     for (i, column) in row.columns.iter().enumerate() {
         let median = column.as_ref().and_then(|c| c.median);
-        cells.push(Cell::new(median.map_or(0, |m| m.n).to_string()));
-        cells.push(Cell::measured(median, |m| value(&m, &row.unit)));
+        let reached = median.map_or(0, |m| m.n);
+        match column.as_ref().and_then(|c| c.beyond) {
+            Some(limit) => {
+                cells.push(Cell::new((reached + limit.runs).to_string()));
+                cells.push(Cell::new(beyond(&limit, median.map(|m| m.value), reached)));
+            }
+            None => {
+                cells.push(Cell::new(reached.to_string()));
+                cells.push(Cell::measured(median, |m| value(&m, &row.unit)));
+            }
+        }
         if i > 0 {
             let ratio = column.as_ref().and_then(|c| c.ratio);
             cells.push(Cell::measured(ratio, |r| value(&r, "")));
@@ -49,7 +91,7 @@ pub(crate) fn cells(row: &Row, keys: &[&str], emulated: bool) -> Vec<Cell> {
 }
 
 /// The unit; with the mark of emulated machines if the figure depends on their speed.
-fn unit(row: &Row, emulated: bool) -> String {
+pub(crate) fn unit(row: &Row, emulated: bool) -> String {
     let origins = row.columns.iter().flatten().map(|column| column.origin);
     marked(&row.unit, origins, emulated)
 }
@@ -145,7 +187,7 @@ mod tests {
     }
 
     fn values(median: Option<Estimated>, ratio: Option<Estimated>) -> Option<Values> {
-        Some(Values { origin: Origin::Clock, median, ratio, why: None })
+        Some(Values { origin: Origin::Clock, median, ratio, beyond: None, why: None })
     }
 
     fn row(arm: &str, metric: &str, unit: &str, columns: Vec<Option<Values>>) -> Row {

@@ -7,8 +7,10 @@ use pmuscope_workloads::{Facts, MemoryFacts};
 
 use super::watched::Watched;
 
-/// Share of accesses that are local if threads use their memory evenly, at the end.
+/// Share of accesses that are local if threads use their memory evenly, in the last snapshot of the whole workload.
 pub const LOCALITY: &str = "locality";
+/// The same, the mean over the run.
+pub const LOCALITY_MEAN: &str = "locality_mean";
 /// What the test is judged by, the mean over the run: locality or evenness.
 pub const PLACED_MEAN: &str = "placed_mean";
 /// The same at the end.
@@ -51,6 +53,8 @@ pub const MOVED: &str = "bytes_moved";
 pub const PING_PONG: &str = "moves_per_page";
 /// CPU seconds that watching took.
 pub const MONITOR: &str = "monitor";
+/// CPU seconds of the program that places the workload: `numad` or `numa balance`.
+pub const BALANCER: &str = "balancer";
 
 /// Figures of a run with its place in the file.
 pub(super) struct Figures<'a> {
@@ -85,6 +89,8 @@ impl Figures<'_> {
         let estimate = ("", Origin::Estimate);
         let locality = looks.last().and_then(|look| look.locality);
         self.add(file, LOCALITY, estimate, locality.ok_or_else(unseen));
+        let all: Vec<f64> = looks.iter().filter_map(|look| look.locality).collect();
+        self.add(file, LOCALITY_MEAN, estimate, mean(&all).ok_or_else(unseen));
         let values: Vec<f64> = looks.iter().filter_map(|look| look.value).collect();
         let placed = looks.last().and_then(|look| look.value);
         self.add(file, PLACED, estimate, placed.ok_or_else(unseen));
@@ -128,8 +134,13 @@ impl Figures<'_> {
             let none = || "no pages were seen".to_owned();
             self.add(file, PING_PONG, ("", Origin::Derived), pages.ok_or_else(none));
         }
-        self.add(file, MEMORY, ("B", Origin::Estimate), Ok(watched.pages * page));
-        self.add(file, MONITOR, ("s", Origin::Kernel), Ok(watched.cost_s));
+        let memory = (watched.pages > 0.0).then_some(watched.pages * page);
+        let none = || "no pages were seen".to_owned();
+        self.add(file, MEMORY, ("B", Origin::Estimate), memory.ok_or_else(none));
+        self.add(file, MONITOR, kernel, Ok(watched.cost_s));
+        if let Some(balancer) = &watched.balancer {
+            self.add(file, BALANCER, kernel, balancer.clone());
+        }
     }
 }
 

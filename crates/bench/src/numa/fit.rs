@@ -64,7 +64,7 @@ impl Room {
     }
 
     /// The place of the node that is farthest from the one at `from`; with one node that itself.
-    fn farthest(&self, from: usize) -> usize {
+    pub(super) fn farthest(&self, from: usize) -> usize {
         let distances = &self.nodes[from].distances;
         let others = (0..self.nodes.len()).filter(|&to| to != from);
         others.max_by_key(|&to| (distances[to], std::cmp::Reverse(to))).unwrap_or(from)

@@ -3,7 +3,7 @@
 //! Runs are made in random order, so a test's best binding may run after what is measured against it: all is judged
 //! anew after each run.
 
-use pmuscope_measure::{Labels, Origin, RunFile, Timeline};
+use pmuscope_measure::{Labels, Origin, RunFile, Timeline, Value};
 use pmuscope_numa::convergence::{Convergence, Criterion};
 use pmuscope_stats::median;
 
@@ -63,12 +63,18 @@ fn judge_run(
 ) {
     let looks = Looks::from(timeline);
     let Some(found) = looks.convergence(best, criterion) else { return };
+    let converged = match found.after_s {
+        Some(seconds) => Value::new(timeline.run, Ok(seconds)),
+        None => {
+            let why = "it did not converge within the time watched".to_owned();
+            Value::beyond(timeline.run, found.watched_s, why)
+        }
+    };
+    file.add_value(labels, CONVERGED, ("s", Origin::Clock), converged);
     let mut add = |name: &str, kind: (&str, Origin), value: Result<f64, String>| {
         file.add(timeline.run, labels, name, kind, value);
     };
     let (clock, estimate) = (("s", Origin::Clock), ("", Origin::Estimate));
-    let never = || format!("> {:.1} s: not within the time watched", found.watched_s);
-    add(CONVERGED, clock, found.after_s.ok_or_else(never));
     add(AT_ONCE, estimate, Ok(f64::from(u8::from(found.from_the_start))));
     add(GOOD_SHARE, estimate, Ok(found.share));
     add(LOST, estimate, Ok(found.lost as f64));

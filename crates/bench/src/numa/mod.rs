@@ -31,15 +31,15 @@ use pmuscope_numa::convergence::{Criterion, Judge};
 use pmuscope_workloads::memory::Options as Work;
 
 pub use figures::{
-    AT_ONCE, BYTES, CONVERGED, CONVERGED_AGAIN, GOOD_SHARE, HINT_FAULTS, HINT_LOCAL, LOCALITY,
-    LOST, MEMORY, MIGRATED, MONITOR, MOVED, PING_PONG, PLACED, PLACED_MEAN, PTE_UPDATES, SPEED,
-    SPEED_AFTER, SPEED_BEFORE, SPEED_THREAD, SPREAD,
+    AT_ONCE, BALANCER, BYTES, CONVERGED, CONVERGED_AGAIN, GOOD_SHARE, HINT_FAULTS, HINT_LOCAL,
+    LOCALITY, LOCALITY_MEAN, LOST, MEMORY, MIGRATED, MONITOR, MOVED, PING_PONG, PLACED,
+    PLACED_MEAN, PTE_UPDATES, SPEED, SPEED_AFTER, SPEED_BEFORE, SPEED_THREAD, SPREAD,
 };
 pub use fit::{Binding, Fitted, Room, UsableNode};
 pub use policy::Policy;
 pub use program::{ProgramError, ProgramOptions, programs};
 pub use run::RunError;
-pub use suite::{Kind, Placed, Suite, Test, all, named};
+pub use suite::{Kind, Placed, Suite, Test, all, named, note_on};
 pub use suite_file::{Own, SuiteError, own};
 
 use crate::scratch::Scratch;

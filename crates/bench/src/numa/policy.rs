@@ -6,9 +6,10 @@ use std::io::{self, Read as _, Seek as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use pmuscope_machine::NumaBalancing;
+use pmuscope_machine::child::wait;
+use pmuscope_machine::{Machine, NumaBalancing};
 use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use super::fit::Binding;
 
@@ -134,6 +135,7 @@ impl Policy {
                     pids.iter().flat_map(|pid| ["-p", pid]),
                 ),
                 end: Some(words("numad", ["-i", "0"], [])),
+                pid_file: Some("/run/numad.pid"),
                 tells: false,
             }),
             Self::Balance => {
@@ -143,7 +145,12 @@ impl Policy {
                 // Decided and done within seconds: a test may take ten.
                 let flags = ["numa", "balance", "-I", "250", "--blocks", "3", "--budget", "256M"];
                 let more = ["--log", "/proc/self/fd/1", "--pages", &*pages, "-p", &pids];
-                Some(Companion { start: words(&program, flags, more), end: None, tells: true })
+                Some(Companion {
+                    start: words(&program, flags, more),
+                    end: None,
+                    pid_file: None,
+                    tells: true,
+                })
             }
             _ => None,
         }
@@ -169,6 +176,8 @@ pub struct Companion {
     start: Vec<OsString>,
     /// What ends it, where a signal does not.
     end: Option<Vec<OsString>>,
+    /// It works in a process that is no child of the one started: its number is there.
+    pid_file: Option<&'static str>,
     /// It prints something once it has begun.
     tells: bool,
 }
@@ -176,8 +185,10 @@ pub struct Companion {
 /// One that runs; ended when dropped.
 #[derive(Debug)]
 pub struct Running {
-    child: Child,
+    /// `None` once it was waited for.
+    child: Option<Child>,
     end: Option<Vec<OsString>>,
+    pid_file: Option<&'static str>,
     complaints: File,
     /// What it prints, if it does once it has begun.
     told: Option<File>,
@@ -198,7 +209,7 @@ impl Companion {
             command.stdout(told.try_clone()?);
         }
         let child = command.stderr(complaints.try_clone()?).spawn()?;
-        Ok(Running { child, end: self.end, complaints, told })
+        Ok(Running { child: Some(child), end: self.end, pid_file: self.pid_file, complaints, told })
     }
 
     /// Its program.
@@ -215,31 +226,41 @@ fn quiet(words: &[OsString]) -> Command {
 }
 
 impl Running {
-    /// Whether it has begun, as far as it tells that, or has ended.
+    /// Whether it has begun, if it prints something then, or has ended.
     ///
     /// # Errors
     /// What the kernel says.
     pub fn has_begun(&mut self) -> io::Result<bool> {
         let Some(told) = &self.told else { return Ok(true) };
-        Ok(told.metadata()?.len() > 0 || self.child.try_wait()?.is_some())
+        Ok(told.metadata()?.len() > 0 || self.has_ended()?)
     }
 
-    /// Ends it, and waits until it has.
+    /// Without waiting for it: its CPU time is known to the one who does.
+    fn has_ended(&self) -> io::Result<bool> {
+        let Some(child) = &self.child else { return Ok(true) };
+        let pid = Pid::from_raw(child.id().cast_signed());
+        let pid = pid.ok_or_else(|| io::Error::other("child without process id"))?;
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        Ok(waitid(WaitId::Pid(pid), options)?.is_some())
+    }
+
+    /// Ends it, and waits until it has. Returns its CPU seconds, or why they are not known.
     ///
     /// # Errors
     /// What the kernel says; or that it ended by itself with an error before, and its last words.
-    pub fn end(mut self) -> io::Result<()> {
-        if self.end.is_none()
-            && let Some(status) = self.child.try_wait()?
-        {
-            // 1: the processes ended before it was done with them.
-            if matches!(status.code(), Some(0 | 1)) {
-                return Ok(());
-            }
+    pub fn end(mut self) -> io::Result<Result<f64, String>> {
+        let by_itself = self.end.is_none() && self.has_ended()?;
+        let daemon = self.pid_file.map(daemon_cpu_s);
+        if !by_itself {
+            self.stop();
+        }
+        let Some(child) = self.child.take() else { return Ok(daemon.unwrap_or(Ok(0.0))) };
+        let (status, usage) = wait(child, || false)?;
+        // 1: the processes ended before it was done with them.
+        if by_itself && !matches!(status.code(), Some(0 | 1)) {
             return Err(io::Error::other(format!("it ended with {status}{}", self.last_words())));
         }
-        self.stop();
-        self.child.wait().map(drop)
+        Ok(daemon.unwrap_or(Ok(usage.user_s + usage.system_s)))
     }
 
     fn last_words(&mut self) -> String {
@@ -255,17 +276,31 @@ impl Running {
         if let Some(words) = &self.end {
             let _ = quiet(words).status();
         }
-        if let Some(pid) = Pid::from_raw(self.child.id().cast_signed()) {
+        let pid = self.child.as_ref().and_then(|child| Pid::from_raw(child.id().cast_signed()));
+        if let Some(pid) = pid {
             let _ = kill_process(pid, Signal::TERM);
         }
     }
 }
 
+/// CPU seconds so far of a daemon, which is not a child of the one that started it, by the file with its number.
+fn daemon_cpu_s(pid_file: &str) -> Result<f64, String> {
+    let text = std::fs::read_to_string(pid_file).map_err(|error| format!("{pid_file}: {error}"))?;
+    let pid: u32 = text.trim().parse().map_err(|_| format!("{pid_file} has no process id"))?;
+    let machine = Machine::host();
+    let threads = machine.threads(pid).map_err(|error| error.to_string())?;
+    let run = |tid: u32| machine.thread_run(pid, tid).ok()?.on_cpu_ns;
+    let ran: Option<u64> = threads.into_iter().map(run).sum();
+    ran.map(|ns| ns as f64 / 1e9).ok_or_else(|| "this kernel has no schedstat".to_owned())
+}
+
 impl Drop for Running {
     fn drop(&mut self) {
-        if matches!(self.child.try_wait(), Ok(None)) {
+        if self.child.is_some() {
             self.stop();
-            let _ = self.child.wait();
+        }
+        if let Some(mut child) = self.child.take() {
+            let _ = child.wait();
         }
     }
 }
@@ -303,25 +338,50 @@ mod tests {
         let companion = |words: [&str; 3]| Companion {
             start: words.map(OsString::from).into(),
             end: None,
+            pid_file: None,
             tells: true,
         };
-        companion(["sh", "-c", "sleep 60"]).start().unwrap().end().unwrap();
-        let mut failed =
+        companion(["sh", "-c", "sleep 60"]).start().unwrap().end().unwrap().unwrap();
+        let failed =
             companion(["sh", "-c", "echo more >&2; echo why >&2; exit 3"]).start().unwrap();
-        failed.child.wait().unwrap();
+        while !failed.has_ended().unwrap() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
         assert_eq!(failed.end().unwrap_err().to_string(), "it ended with exit status: 3 (why)");
         assert!(companion(["/nonexistent", "", ""]).start().is_err());
+    }
+
+    #[test]
+    fn the_cpu_time_of_a_companion_is_known_however_it_ends() {
+        let busy = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; echo done";
+        let run = |script: String| {
+            let start = vec!["sh".into(), "-c".into(), script.into()];
+            let mut running =
+                Companion { start, end: None, pid_file: None, tells: true }.start().unwrap();
+            while !running.has_begun().unwrap() {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            running.end().unwrap().unwrap()
+        };
+        assert!(run(busy.to_owned()) > 0.0, "it ended by itself");
+        assert!(run(format!("{busy}; exec sleep 60")) > 0.0, "it was ended");
+        let own = std::env::temp_dir().join(format!("pmuscope-daemon-{}", std::process::id()));
+        std::fs::write(&own, std::process::id().to_string()).unwrap();
+        let own_s = daemon_cpu_s(&own.to_string_lossy());
+        std::fs::remove_file(&own).unwrap();
+        assert!(own_s.unwrap() > 0.0);
+        assert!(daemon_cpu_s("/nonexistent/pid").unwrap_err().contains("/nonexistent/pid"));
     }
 
     #[test]
     fn a_companion_has_begun_once_it_says_something_or_ends() {
         let said = |script: &str| {
             let start = ["sh", "-c", script].map(OsString::from).into();
-            Companion { start, end: None, tells: true }.start().unwrap()
+            Companion { start, end: None, pid_file: None, tells: true }.start().unwrap()
         };
         let mut asked = said("kill -STOP $$; echo began; sleep 60");
         assert!(!asked.has_begun().unwrap());
-        let pid = Pid::from_raw(asked.child.id().cast_signed()).unwrap();
+        let pid = Pid::from_raw(asked.child.as_ref().unwrap().id().cast_signed()).unwrap();
         let goes_on = || kill_process(pid, Signal::CONT).unwrap();
         while !asked.has_begun().unwrap() {
             goes_on();

@@ -9,7 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use pmuscope_machine::child::{Usage, wait};
-use pmuscope_machine::{Machine, MemoryPolicy, Topology};
+use pmuscope_machine::place::{affinity, set_affinity};
+use pmuscope_machine::{CpuSet, Machine, MemoryPolicy, Topology};
 use pmuscope_measure::{
     Extract, Labels, MeasureError, Origin, Plan, Planned, Run, RunFile, Watch, metric, unix_ns,
 };
@@ -18,7 +19,7 @@ use pmuscope_numa::timeline::{Follower, Look};
 
 use super::fit::{Binding, Room};
 use super::policy::Policy;
-use super::{LOCALITY, MONITOR, POLICY, RunError, TEST, figures};
+use super::{LOCALITY, LOCALITY_MEAN, MONITOR, POLICY, RunError, TEST, figures};
 
 /// Kept of what the program prints: the end of it, where results are.
 const OUTPUT: usize = 1 << 20;
@@ -30,7 +31,7 @@ pub struct ProgramOptions {
     pub command: Vec<OsString>,
     /// Figures to find in what it prints.
     pub extracts: Vec<Extract>,
-    /// Policies; those that bind have no sense for a program of which nothing is known.
+    /// Policies. Of a program nothing is known: those that bind put all of it on one node.
     pub policies: Vec<Policy>,
     /// What may be used of the machine.
     pub room: Room,
@@ -50,10 +51,9 @@ pub struct ProgramOptions {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProgramError {
-    /// A policy that binds threads and memory.
+    /// A binding that takes two nodes.
     #[error(
-        "policy {0} binds threads to their memory, and what a program's threads use is not known. Try: \
-         --policies interleave,off,on"
+        "policy {0} takes two nodes with CPUs and memory, and there is one. Try: --policies without it"
     )]
     Bound(&'static str),
     /// It cannot be started or waited for.
@@ -81,6 +81,8 @@ struct Ran {
     looks: Vec<Look>,
     before: Option<pmuscope_machine::NumaCounters>,
     after: Option<pmuscope_machine::NumaCounters>,
+    /// CPU seconds of the program that placed it.
+    balancer: Option<Result<f64, String>>,
 }
 
 /// Runs the program under all policies in random order and adds the runs to `file`, but for those that it has, up to
@@ -95,10 +97,8 @@ pub fn programs(
     stop: &dyn Fn() -> bool,
     watch: &mut dyn Watch,
 ) -> Result<bool, ProgramError> {
-    for policy in &options.policies {
-        if matches!(policy.binding(), Binding::Best | Binding::Worst) {
-            return Err(ProgramError::Bound(policy.name()));
-        }
+    if options.room.nodes.len() < 2 && options.policies.contains(&Policy::Worst) {
+        return Err(ProgramError::Bound(Policy::Worst.name()));
     }
     let plan = Plan::new(options.policies.len(), options.rounds, options.seed);
     let is_made =
@@ -141,13 +141,28 @@ impl ProgramOptions {
             .map_or_else(|| "-".to_owned(), |name| name.to_string_lossy().into_owned())
     }
 
+    /// The node on which a program that is bound runs: the one with most free memory.
+    fn home(&self) -> usize {
+        let nodes = 0..self.room.nodes.len();
+        nodes.max_by_key(|&at| (self.room.nodes[at].free_bytes, std::cmp::Reverse(at))).unwrap_or(0)
+    }
+
+    /// CPUs that it may run on; `None`: all that we may.
+    fn cpus(&self, policy: Policy) -> Option<CpuSet> {
+        let is_bound = matches!(policy.binding(), Binding::Best | Binding::Worst);
+        is_bound.then(|| self.room.nodes[self.home()].cpus.clone())
+    }
+
     /// Where the program takes its pages from, until it says otherwise.
     fn memory_policy(&self, policy: Policy) -> MemoryPolicy {
         let nodes = self.room.nodes.iter().map(|node| node.id).collect();
+        let one = |at: usize| CpuSet::from_iter([self.room.nodes[at].id]);
         match policy.binding() {
+            Binding::Best => MemoryPolicy::Bind(one(self.home())),
+            Binding::Worst => MemoryPolicy::Bind(one(self.room.farthest(self.home()))),
             Binding::Interleave => MemoryPolicy::Interleave(nodes),
             Binding::WeightedInterleave => MemoryPolicy::WeightedInterleave(nodes),
-            _ => MemoryPolicy::Default,
+            Binding::Free => MemoryPolicy::Default,
         }
     }
 }
@@ -162,14 +177,23 @@ fn run(
         command: options.command[0].to_string_lossy().into_owned(),
         source,
     };
-    // The child has the policy of the thread that starts it.
+    // The child has the policy and the affinity of the thread that starts it.
     options.memory_policy(policy).apply().map_err(failed)?;
+    let bound = options.cpus(policy).map(|cpus| Bound::to(&cpus)).transpose();
+    let bound = match bound {
+        Ok(bound) => bound,
+        Err(error) => {
+            MemoryPolicy::Default.apply().map_err(failed)?;
+            return Err(failed(error));
+        }
+    };
     let spawned = Command::new(&options.command[0])
         .args(&options.command[1..])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn();
     MemoryPolicy::Default.apply().map_err(failed)?;
+    bound.map_or(Ok(()), Bound::undo).map_err(failed)?;
     let mut child = spawned.map_err(failed)?;
     let (begun, pid, stdout) = (Instant::now(), child.id(), child.stdout.take());
     let before = machine.numa_counters().ok();
@@ -204,15 +228,33 @@ fn run(
     });
     let seconds = begun.elapsed().as_secs_f64();
     let after = machine.numa_counters().ok();
-    if let Some(companion) = companion {
+    let ended = companion.map(|companion| {
         companion.end().map_err(|source| RunError::Companion {
             policy: policy.name(),
             program: policy.name().to_owned(),
             source,
-        })?;
-    }
+        })
+    });
+    let balancer = ended.transpose()?;
     let (status, usage) = waited.map_err(failed)?;
-    Ok(Ran { status, usage, seconds, output, looks, before, after })
+    Ok(Ran { status, usage, seconds, output, looks, before, after, balancer })
+}
+
+/// This thread, bound for as long as it starts a program.
+struct Bound {
+    before: CpuSet,
+}
+
+impl Bound {
+    fn to(cpus: &CpuSet) -> std::io::Result<Self> {
+        let before = affinity()?;
+        set_affinity(cpus)?;
+        Ok(Self { before })
+    }
+
+    fn undo(self) -> std::io::Result<()> {
+        set_affinity(&self.before)
+    }
 }
 
 fn joined<T>(handle: thread::ScopedJoinHandle<'_, T>) -> T {
@@ -289,9 +331,13 @@ fn add(
     let estimate = ("", Origin::Estimate);
     put(LOCALITY, estimate, seen.last().copied().ok_or_else(unseen));
     let mean = (!seen.is_empty()).then(|| seen.iter().sum::<f64>() / seen.len() as f64);
+    put(LOCALITY_MEAN, estimate, mean.ok_or_else(unseen));
     put(figures::PLACED_MEAN, estimate, mean.ok_or_else(unseen));
     let cost: u64 = ran.looks.iter().map(|look| look.cost_ns).sum();
     put(MONITOR, ("s", Origin::Kernel), Ok(cost as f64 / 1e9));
+    if let Some(balancer) = &ran.balancer {
+        put(figures::BALANCER, ("s", Origin::Kernel), balancer.clone());
+    }
     let counters = ran.before.zip(ran.after).map(|(before, after)| after.since(&before));
     figures::of_counters(&counters.unwrap_or_default(), put);
 }

@@ -157,8 +157,8 @@ fn watch_run(
     let Some(control) = work.wait(stop, &is_running)? else { return Ok(Watched::default()) };
     let end = || Control::stop(work.path).map_err(io::Error::other);
     let watched = watch((context.machine, context.topology), &control, watching, stop, end)?;
-    companion.map_or(Ok(()), Beside::end)?;
-    Ok(watched)
+    let balancer = companion.map(Beside::end).transpose()?;
+    Ok(Watched { balancer, ..watched })
 }
 
 /// The program of a policy, which has begun.
@@ -187,7 +187,8 @@ impl Beside {
         Ok(Self { policy, program, running })
     }
 
-    fn end(self) -> Result<(), RunError> {
+    /// Its CPU seconds, or why they are not known.
+    fn end(self) -> Result<Result<f64, String>, RunError> {
         let Self { policy, program, running } = self;
         running.end().map_err(|source| RunError::Companion {
             policy: policy.name(),

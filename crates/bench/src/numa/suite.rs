@@ -92,7 +92,7 @@ impl Suite {
     #[must_use]
     pub fn seconds(self) -> (f64, f64) {
         match self {
-            Self::Quick => (10.0, 30.0),
+            Self::Quick => (1.2, 6.0),
             Self::Standard | Self::Full => (60.0, 100.0),
             Self::Guest => (8.0, 10.0),
         }
@@ -275,6 +275,21 @@ pub fn named<'a>(name: &str, tests: &'a [Test]) -> Option<&'a Test> {
     })
 }
 
+/// What to know of a name that had another meaning in 2012; `None` of all others.
+#[must_use]
+pub fn note_on(name: &str, tests: &[Test]) -> Option<String> {
+    let today = of_2012(name)?;
+    let has = |wanted: &str| tests.iter().any(|test| test.name == wanted);
+    match (has(name), has(&today)) {
+        (true, true) => Some(format!(
+            "{name} is today's test of this name, with memory of each thread. That of 2012, with shared memory, is \
+             {today}"
+        )),
+        (false, true) => Some(format!("{name} is a name of 2012: today {today}")),
+        _ => None,
+    }
+}
+
 /// Today's name of a test of 2012: `4x1-bw-thread` was one process with four threads, and shared memory of a
 /// process was `-bw-thread` as well.
 fn of_2012(name: &str) -> Option<String> {
@@ -365,6 +380,19 @@ mod tests {
         // Today another test has this name.
         assert_eq!(tasks("1x32-bw-thread"), (1, 32, 0, 64 * MIB));
         assert_eq!(named("9x9-bw-thread", &all), None);
+        let note = |name: &str| note_on(name, &all);
+        assert!(
+            note("1x32-bw-thread")
+                .unwrap()
+                .contains("That of 2012, with shared memory, is 1x32-bw-process")
+        );
+        assert_eq!(
+            note("4x1-bw-thread").unwrap(),
+            "4x1-bw-thread is a name of 2012: today 1x4-bw-thread"
+        );
+        for name in ["1x4-bw-thread", "2x1-bw-process", "numa02-bw", "9x9-bw-thread"] {
+            assert_eq!(note(name), None, "{name}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use pmuscope_machine::child::thread_cpu_ns;
 use pmuscope_machine::{Machine, NumaCounters, Topology};
 use pmuscope_numa::convergence::{Criterion, Judge};
-use pmuscope_numa::observe::{Memory, ObserveError, Observer};
+use pmuscope_numa::observe::{Memory, Observer};
 use pmuscope_numa::placement::{Area as PlacedArea, Placement};
 use pmuscope_workloads::memory::control::{Area, Control, Kind, State, Thread};
 
@@ -42,6 +42,8 @@ pub(super) struct Watched {
     pub(super) cost_s: f64,
     /// Pages of the workload's memory that were present at the last look.
     pub(super) pages: f64,
+    /// CPU seconds of the program that placed it; `None` where there was none.
+    pub(super) balancer: Option<Result<f64, String>>,
     /// Why nothing was seen of the placement.
     pub(super) why: Option<String>,
 }
@@ -70,11 +72,7 @@ pub(super) fn watch(
     let mut is_told = false;
     while control.state()? == State::Running && control.threads()?.iter().any(is_running) {
         let look = look(&mut observer, (control, &areas), watching.judge, (began, &mut watched))?;
-        // Processes that just ended have no memory any more.
-        if look.value.is_none() && !watched.looks.0.is_empty() {
-            break;
-        }
-        watched.looks.0.push(look);
+        watched.looks.0.extend(look);
         let converged =
             watching.stop_when_converged && watched.looks.holds(BEST, &watching.criterion);
         if !is_told && (converged || stop()) {
@@ -115,14 +113,17 @@ fn targets(areas: &[Area], threads: &[Thread]) -> BTreeMap<u32, Vec<(Kind, Memor
     by_process
 }
 
+/// Looks at the whole workload. `None` once a part of it has ended: the placement of those that are left is not
+/// the workload's, and processes end one after the other.
 fn look(
     observer: &mut Observer,
     (control, memory): (&Control, &[Area]),
     judge: Judge,
     (began, watched): (u64, &mut Watched),
-) -> io::Result<Look> {
+) -> io::Result<Option<Look>> {
     let mut areas = Vec::new();
     let mut shared = Vec::new();
+    let mut refused = None;
     let threads = control.threads()?;
     for memories in targets(memory, &threads).values() {
         let asked: Vec<Memory> = memories.iter().map(|(_, memory)| memory.clone()).collect();
@@ -132,29 +133,30 @@ fn look(
                     if *kind == Kind::Global { &mut shared } else { &mut areas }.push(seen.area);
                 }
             }
-            Err(error) => watched.why = why(&error).or(watched.why.take()),
+            Err(error) if error.is_gone() => return Ok(None),
+            Err(error) => refused = Some(error.to_string()),
         }
     }
-    let placement = placement(areas, shared);
-    let pages: f64 = placement.pages().iter().sum();
-    if pages > 0.0 {
-        watched.pages = pages;
-    }
     let threads = control.threads()?;
+    // A process ends after its threads, so that its memory was there until now.
+    if !threads.iter().all(is_running) {
+        return Ok(None);
+    }
+    let placement = placement(areas, shared);
+    let is_whole = refused.is_none();
+    if is_whole {
+        watched.pages = placement.pages().iter().sum();
+    }
+    watched.why = refused.or(watched.why.take());
     // Threads write what they have done within a millisecond, each at its own time.
     let updated = threads.iter().map(|thread| thread.updated_ns).max().unwrap_or(0);
-    Ok(Look {
+    Ok(Some(Look {
         at_s: updated.saturating_sub(began) as f64 / 1e9,
-        locality: placement.locality(),
-        value: judge.value(&placement),
+        locality: placement.locality().filter(|_| is_whole),
+        value: judge.value(&placement).filter(|_| is_whole),
         bytes: threads.iter().map(|thread| thread.bytes).sum(),
         perturbations: control.perturbations()?,
-    })
-}
-
-/// A process that ends while it is looked at is no reason to say anything.
-fn why(error: &ObserveError) -> Option<String> {
-    (!error.is_gone()).then(|| error.to_string())
+    }))
 }
 
 /// Memory that all share is used by all threads, of which only those of one process were looked at with it.

@@ -39,6 +39,25 @@ fn small_tests_run_under_every_policy_that_needs_no_right() {
     scratch.pmuscope(["compare", "numa.json", "numa.json"]).exits(0).prints("locality");
 }
 
+/// Processes end one after the other once the time is over; a snapshot of those that are left is not the workload's.
+#[test]
+fn the_last_snapshot_has_all_processes() {
+    let scratch = Scratch::new();
+    let how = ["bench", "numa", "--suite", "guest", "--policies", "as-is", "-r", "4"];
+    let tests = ["--tests", "2x1-bw-process,4x1-convergence", "--json", "r.json"];
+    let time = ["--seconds", "0.5", "--limit", "0.5", "-I", "10"];
+    scratch.pmuscope(how.iter().chain(&tests).chain(&time)).exits(0);
+    let text = std::fs::read_to_string(scratch.path("r.json")).unwrap();
+    let file: RunFile = serde_json::from_str(&text).unwrap();
+    let memory = file.series.iter().filter(|series| series.metric == "memory");
+    let memory: Vec<f64> = memory.flat_map(pmuscope_measure::Series::numbers).collect();
+    // Two processes with 32 MiB, four with 16 MiB.
+    assert_eq!(memory, [67_108_864.0; 8]);
+    for timeline in &file.timelines {
+        assert!(timeline.column("locality").iter().all(Option::is_some), "{timeline:?}");
+    }
+}
+
 #[test]
 fn what_was_broken_off_is_gone_on_with() {
     let scratch = Scratch::new();
@@ -118,8 +137,30 @@ fn any_program_is_run_under_policies() {
     let rates: Vec<f64> = rates.flat_map(pmuscope_measure::Series::numbers).collect();
     assert_eq!(rates, [42.0; 4]);
     let of = |args: &[&str]| scratch.pmuscope(["bench", "numa", "-r", "1"].iter().chain(args));
-    of(&["--policies", "best", "--", "true"]).exits(2).complains("--policies interleave,off,on");
+    let nodes = pmuscope_machine::Machine::host().topology().unwrap().nodes.len();
+    of(&["--policies", "best", "--", "true"]).exits(0).prints("best");
+    match nodes {
+        1 => of(&["--policies", "worst", "--", "true"]).exits(2).complains("takes two nodes"),
+        _ => of(&["--policies", "worst", "--", "true"]).exits(0),
+    };
     of(&["--policies", "as-is", "--", "/nonexistent"]).exits(127).complains("/nonexistent");
     of(&["--policies", "as-is", "--", "false"]).exits(1);
     of(&["--metric-from", "x=(.)"]).exits(2);
+}
+
+#[test]
+fn what_is_to_be_known_is_said_before_it_starts() {
+    let scratch = Scratch::new();
+    let of = |args: &[&str]| scratch.pmuscope(["bench", "numa"].iter().chain(args));
+    let run = ["--policies", "as-is", "-r", "1", "--seconds", "0.2"];
+    let noted = of(&[&["--tests", "1x4-bw-thread"][..], &run].concat());
+    noted.exits(0);
+    if Machine::host().topology().unwrap().nodes.len() == 1 {
+        let at = |part: &str| noted.stderr.find(part).unwrap_or_else(|| panic!("{part}: {noted}"));
+        assert!(at("there is nothing to place") < at("of work at most"), "{noted}");
+    }
+    let old = of(&[&["--tests", "4x1-bw-thread"][..], &run].concat());
+    old.exits(0).complains("4x1-bw-thread is a name of 2012: today 1x4-bw-thread");
+    of(&["mem", "-a"]).exits(2).complains("--suite full");
+    of(&["-p", "2", "-t", "3"]).exits(2).complains("workload memory --processes");
 }

@@ -90,6 +90,22 @@ fn a_recording_made_in_a_guest_is_read_outside() {
 }
 
 #[test]
+fn a_command_that_takes_too_long_leaves_what_it_wrote() {
+    skip_unless!(need_guests("x86_64", "6.1"));
+    let scratch = Scratch::new();
+    let script =
+        "#!/bin/sh\necho kept >results\necho on its way >&2\necho printed\nwhile :; do :; done\n";
+    write_script(&scratch, "job", script);
+    let args =
+        ["run", "--timeout", "3", "--file", "job", "--", "workload", "command", "--", "./job"];
+    let outcome = lab(&scratch, args);
+    outcome.exits(125).prints("printed\n").complains("did not end within 3 s");
+    // Once, though it was shown while the command ran.
+    assert_eq!(outcome.stderr.matches("on its way").count(), 1, "{outcome}");
+    assert_eq!(std::fs::read_to_string(scratch.path("results")).unwrap(), "kept\n");
+}
+
+#[test]
 fn full_a_guest_that_fails_is_an_error_that_says_why() {
     skip_unless!(need_full());
     skip_unless!(need_guests("x86_64", "6.1"));
@@ -182,6 +198,7 @@ fn bad_input_is_refused_before_a_guest_starts() {
     lab(&scratch, ["run", "--distance", "9", "--", "doctor"]).exits(2).complains("11 to 254");
     lab(&scratch, ["run", "--set", "x", "--", "doctor"]).exits(2).complains("NAME=VALUE");
     lab(&scratch, ["run"]).exits(2).complains("ARGS");
+    lab(&scratch, ["run", "--nodes", "0", "--", "doctor"]).complains("--nodes 0: ");
     lab(&scratch, ["guest"]).exits(2).complains("first process of a guest");
 }
 

@@ -86,13 +86,14 @@ fn on_two_nodes_what_is_well_is_left_alone_and_what_is_not_is_named() {
     // The program's own data and stack are not bound.
     assert!(right["locality"].as_f64().unwrap() > 0.9 && commands(&right).is_empty(), "{right:#}");
     let apart = of("apart");
-    // Whether the little that the program has on its own node is to follow depends on how much that is.
-    let how = [("node", 1.into()), ("move_threads", true.into())];
+    // Its threads are pinned to a CPU each, and stay there: memory comes to them.
+    let how = [("node", 0.into()), ("move_threads", false.into()), ("move_pages", true.into())];
     is(&apart, "compact", &how);
     assert!(apart["locality"].as_f64().unwrap() < 0.15, "{apart:#}");
     let pid = apart["pid"].as_u64().unwrap();
-    assert_eq!(commands(&apart)[0], format!("taskset -apc 4-7 {pid}"));
-    is(&of("crowd"), "spread_process", &[("from", 0.into()), ("to", 1.into())]);
+    assert_eq!(commands(&apart)[0], format!("migratepages {pid} 1 0"));
+    assert_eq!(apart["evidence"]["pinned_apart"], true, "{apart:#}");
+    is(&of("crowd"), "leave_alone", &[]);
     is(&of("idle"), "unknown", &[("lacks", serde_json::json!(["work"]))]);
     let text = std::fs::read_to_string(scratch.path("apart.txt")).unwrap();
     assert!(text.contains("cost: ") && text.contains("bandwidth"), "{text}");
@@ -100,13 +101,13 @@ fn on_two_nodes_what_is_well_is_left_alone_and_what_is_not_is_named() {
 
 /// Eight threads on the four CPUs of a node, each with memory of its own there.
 #[test]
-fn full_threads_that_fault_on_their_own_memory_only_are_spread() {
+fn full_threads_that_fault_on_their_own_memory_only_are_seen_as_such() {
     skip_unless!(need_full());
     skip_unless!(need_guests("x86_64", "6.1"));
     let cases = [("private", "25 --threads 8 --thread 2M --cpus 0x2,1x2,2x2,3x2")];
     let scratch = advised("2", "8", &cases);
     let private = answer(&scratch, "private");
-    is(&private, "spread_threads", &[("nodes", serde_json::json!([0, 1]))]);
+    is(&private, "leave_alone", &[]);
     assert!(private["shared_share"].as_f64().unwrap() < 0.2, "{private:#}");
 }
 
@@ -137,7 +138,7 @@ fn on_four_nodes_the_node_is_named() {
     );
     assert!((scattered["locality"].as_f64().unwrap() - 0.25).abs() < 0.1, "{scattered:#}");
     let apart = answer(&scratch, "apart");
-    is(&apart, "compact", &[("node", 3.into()), ("move_threads", true.into())]);
+    is(&apart, "compact", &[("node", 0.into()), ("move_threads", false.into())]);
 }
 
 #[test]
@@ -159,4 +160,22 @@ fn what_cannot_be_looked_at_is_named() {
     scratch.pmuscope(["numa", "advise", "-p", "0"]).exits(2);
     scratch.pmuscope(["numa", "advise", "-p", "1", "--seconds", "-1"]).exits(2);
     scratch.pmuscope(["numa", "advise"]).exits(2).complains("--pid");
+}
+
+/// Two processes: a shell, and what it starts, which works.
+#[test]
+fn a_command_is_looked_at_until_it_ends() {
+    let scratch = Scratch::new();
+    let script = "\"$0\" workload memory --seconds 2.5 --process 4M >&2; exit 7";
+    let own = env!("CARGO_BIN_EXE_pmuscope");
+    let advice = scratch.pmuscope(["numa", "advise", "--json", "--", "sh", "-c", script, own]);
+    assert_eq!(advice.code(), 7, "{advice}");
+    is_documented("numa-advice", &advice.stdout);
+    let json: Value = serde_json::from_str(&advice.stdout).unwrap();
+    assert!(json["name"] != "sh" && json["cost"]["looks"].as_u64() > Some(1), "{json:#}");
+    let short = scratch.pmuscope(["numa", "advise", "--", "true"]);
+    assert_eq!(short.code(), 125, "{short}");
+    short.complains("within a second");
+    scratch.pmuscope(["numa", "advise", "-p", "1", "--", "true"]).exits(2);
+    scratch.pmuscope(["numa", "advise", "--", "/nonexistent"]).exits(127);
 }

@@ -8,15 +8,18 @@ mod system;
 
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::system::{RebootCommand, reboot};
 
 use crate::LabError;
-use crate::channel::{Sender, State};
+use crate::channel::{MOST_SAID, Sender, State};
 use crate::job::{Answer, JOB, Job};
 
 /// Where what the command prints is kept. Not in its folder, whose files come back by themselves.
@@ -89,28 +92,83 @@ fn run(job: &Job, begun: &Answer, sender: &Sender) -> Result<(Answer, Vec<Vec<u8
     let before = collect::snapshot(&folder);
     sender.is(State::Runs);
     let clock = Instant::now();
-    let exit = command(job, &folder).map_err(|error| {
+    let (exit, was_ended) = command(job, &folder, sender).map_err(|error| {
         format!("cannot run {}: {error}", job.command.first().map_or("nothing", String::as_str))
     })?;
     let command_s = clock.elapsed().as_secs_f64();
     let said = [("", Path::new(STDOUT)), ("", Path::new(STDERR))];
     let (files, contents) = collect::results(&said, &folder, &before)?;
-    Ok((Answer { exit, command_s, files, ..begun.clone() }, contents))
+    Ok((Answer { exit, was_ended, command_s, files, ..begun.clone() }, contents))
 }
 
-/// Runs the command to its end. Its exit status as a shell has it.
-fn command(job: &Job, folder: &Path) -> io::Result<i32> {
+/// How often progress is told, and it is seen that the host asks for the end.
+const TICK: Duration = Duration::from_millis(200);
+/// How long a command that is asked to end may take for it.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Runs the command to its end, or until the host asks for it. Its exit status as a shell has it, and whether it was
+/// asked.
+fn command(job: &Job, folder: &Path, sender: &Sender) -> io::Result<(i32, bool)> {
     let (program, arguments) =
         job.command.split_first().ok_or_else(|| io::Error::other("no command"))?;
-    let status = Command::new(program)
+    let mut child = Command::new(program)
         .args(arguments)
         .envs(job.environment.iter().map(|(name, value)| (name, value)))
         .current_dir(folder)
         .stdin(Stdio::null())
         .stdout(File::create(STDOUT)?)
         .stderr(File::create(STDERR)?)
-        .status()?;
-    Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
+        .spawn()?;
+    let pid = Pid::from_raw(child.id().cast_signed());
+    let (tell, ended) = mpsc::channel();
+    // Its end is seen at once: what it took is measured.
+    std::thread::spawn(move || tell.send(child.wait()));
+    let mut progress = Progress { file: File::open(STDERR)?, told: 0 };
+    let mut asked: Option<Instant> = None;
+    let status = loop {
+        match ended.recv_timeout(TICK) {
+            Ok(status) => break status?,
+            Err(RecvTimeoutError::Timeout) => progress.tell(sender),
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(io::Error::other("nobody waited for it"));
+            }
+        }
+        let signal = match asked {
+            None if sender.is_to_end() => Signal::TERM,
+            Some(since) if since.elapsed() > PATIENCE => Signal::KILL,
+            _ => continue,
+        };
+        asked.get_or_insert_with(Instant::now);
+        if let Some(pid) = pid {
+            // It may have ended this moment.
+            let _ = kill_process(pid, signal);
+        }
+    };
+    let exit = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    Ok((exit, asked.is_some()))
+}
+
+/// What the command complains of, as it does.
+struct Progress {
+    file: File,
+    /// Bytes up to which the host was told.
+    told: u64,
+}
+
+impl Progress {
+    /// What cannot be read comes with the results.
+    fn tell(&mut self, sender: &Sender) {
+        let Ok(length) = self.file.metadata().map(|metadata| metadata.len()) else { return };
+        if length <= self.told {
+            return;
+        }
+        let before = length.saturating_sub(MOST_SAID as u64);
+        let mut last = vec![0; (length - before) as usize];
+        if self.file.read_exact_at(&mut last, before).is_ok() {
+            sender.says(before, &last);
+            self.told = length;
+        }
+    }
 }
 
 fn text(path: &str) -> String {

@@ -10,6 +10,8 @@ use crate::{Machine, Topology};
 pub struct NumaFacts {
     /// Its nodes, ascending.
     pub nodes: Vec<NumaNode>,
+    /// Bytes of memory that the kernel manages; see [`Machine::memory_bytes`].
+    pub memory_bytes: Option<u64>,
     /// How the kernel's own balancing is set.
     pub balancing: NumaBalancing,
     /// Why the settings of its scans are not told; `None` where they are.
@@ -37,6 +39,7 @@ impl Machine {
         };
         NumaFacts {
             nodes: self.numa_nodes(topology),
+            memory_bytes: self.memory_bytes(),
             balancing: self.numa_balancing(),
             balancing_why: self.scan_settings_hidden(),
             settings: self.numa_settings(),

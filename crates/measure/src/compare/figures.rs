@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use pmuscope_stats::TwoSamples;
 
 use super::whole::whole_runs;
+use crate::censored::Beyond;
 use crate::run_file::{Labels, Origin, Run, RunFile, Series, metric};
 
 /// The label of runs of a sweep that says which events were counted: it does not tell figures apart.
@@ -39,6 +40,8 @@ pub(super) struct Measured {
     pub(super) counted: Option<f64>,
     /// See [`TwoSamples::resolution`].
     pub(super) resolution: f64,
+    /// Runs that are above a limit and have no value.
+    pub(super) beyond: Option<Beyond>,
     /// Why there is no value.
     pub(super) why: Option<String>,
 }
@@ -124,6 +127,7 @@ fn measured(series: &Series, runs: &BTreeMap<usize, &Run>, per: Option<&str>) ->
         totals: Vec::new(),
         counted: None,
         resolution: 0.0,
+        beyond: Beyond::of(series.values.iter().filter(|value| runs.contains_key(&value.run))),
         why: series.values.iter().find_map(|value| value.why.clone()),
     };
     let mut steps = Vec::new();
@@ -167,6 +171,12 @@ impl Measured {
             (here, there) => here.or(there),
         };
         self.resolution = self.resolution.max(more.resolution);
+        self.beyond = match (self.beyond, more.beyond) {
+            (Some(here), Some(there)) => {
+                Some(Beyond { runs: here.runs + there.runs, above: here.above.min(there.above) })
+            }
+            (here, there) => here.or(there),
+        };
         self.why = self.why.take().or(more.why);
         self.sort();
     }
@@ -184,9 +194,16 @@ impl Measured {
 }
 
 impl Figure {
-    /// Of two files, as tests take it; sides that have no value are empty.
+    /// Whether a file has runs that are above a limit.
+    pub(super) fn is_beyond(&self, at: usize) -> bool {
+        self.columns.get(at).and_then(Option::as_ref).is_some_and(|own| own.beyond.is_some())
+    }
+
+    /// Of two files, as tests take it; sides that have no value, or not of all runs, are empty.
     pub(super) fn two(&self, a: usize, b: usize) -> TwoSamples {
-        let column = |at: usize| self.columns.get(at).and_then(Option::as_ref);
+        let column = |at: usize| {
+            self.columns.get(at).and_then(Option::as_ref).filter(|m| m.beyond.is_none())
+        };
         let values = |at: usize| column(at).map_or_else(Vec::new, |m| m.values.clone());
         let step = |at: usize| column(at).map_or(0.0, |measured| measured.resolution);
         TwoSamples { a: values(a), b: values(b), resolution: f64::max(step(a), step(b)) }

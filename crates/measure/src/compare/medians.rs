@@ -4,6 +4,7 @@
 use pmuscope_stats::{LEVEL, median_interval, ratio_of_medians};
 use serde::Serialize;
 
+use crate::censored::Beyond;
 use crate::compare::Head;
 use crate::estimate::{Estimated, SEED};
 use crate::run_file::{Labels, Origin, RunFile, Series};
@@ -40,6 +41,9 @@ pub struct Column {
     /// Median over the first file's; absent for the first file itself, and where the first has
     /// none above 0.
     pub ratio: Option<Estimated>,
+    /// Runs that are above a limit and have no number; then the median is that of the others, without an interval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beyond: Option<Beyond>,
     /// Why the median is absent, as the first run without a number has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
@@ -64,7 +68,9 @@ pub fn compare(files: &[(String, RunFile)]) -> Comparison {
     for row in &mut rows {
         let of = |file: &RunFile| file.series.iter().find(|s| row.is_of(s)).cloned();
         let series: Vec<Option<Series>> = files.iter().map(|(_, file)| of(file)).collect();
-        let base = series.first().and_then(|s| s.as_ref()).map(Series::numbers);
+        // A ratio of those that got there to those that did says nothing of the others.
+        let whole = |series: &&Series| Beyond::of(&series.values).is_none();
+        let base = series.first().and_then(|s| s.as_ref()).filter(whole).map(Series::numbers);
         row.columns = series
             .iter()
             .enumerate()
@@ -82,10 +88,15 @@ impl Row {
 
 fn column(series: &Series, base: Option<&[f64]>) -> Column {
     let numbers = series.numbers();
+    let beyond = Beyond::of(&series.values);
+    let median = median_interval(&numbers, LEVEL, SEED).map(Estimated::from);
+    let survivors = |median: Estimated| Estimated { interval: None, ..median };
     Column {
         origin: series.origin,
-        median: median_interval(&numbers, LEVEL, SEED).map(Estimated::from),
+        median: if beyond.is_some() { median.map(survivors) } else { median },
+        beyond,
         ratio: base
+            .filter(|_| beyond.is_none())
             .and_then(|base| ratio_of_medians(base, &numbers, LEVEL, SEED))
             .map(Estimated::from),
         why: if numbers.is_empty() {
@@ -99,7 +110,7 @@ fn column(series: &Series, base: Option<&[f64]>) -> Column {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run_file::Program;
+    use crate::run_file::{Program, Value};
     use std::time::UNIX_EPOCH;
 
     fn file(series: &[(&str, &str, &[Option<f64>])]) -> RunFile {
@@ -134,6 +145,23 @@ mod tests {
         assert_eq!((x.median, x.why.as_deref()), (None, Some("broken")));
         let [None, Some(y)] = &got.rows[2].columns[..] else { panic!("{got:?}") };
         assert_eq!((y.ratio, y.median.unwrap().why), (None, Some("too few runs for an interval")));
+    }
+
+    #[test]
+    fn runs_above_a_limit_are_told_and_nothing_is_set_against_them() {
+        let mut some = file(&[("BASE", "converged", &[Some(3.0), Some(4.0)])]);
+        let series = &mut some.series[0];
+        series.values.push(Value::beyond(2, 10.0, "not within the time".to_owned()));
+        let all = file(&[("BASE", "converged", &[Some(2.0), Some(2.0), Some(2.0)])]);
+        for files in [[&some, &all], [&all, &some]] {
+            let got = compare(&files.map(|file| ("x".to_owned(), file.clone())));
+            let columns: Vec<&Column> = got.rows[0].columns.iter().flatten().collect();
+            let at = if std::ptr::eq(files[0], &some) { 0 } else { 1 };
+            assert_eq!(columns[at].beyond, Some(Beyond { runs: 1, above: 10.0 }));
+            let median = columns[at].median.unwrap();
+            assert_eq!((median.value, median.interval), (3.5, None));
+            assert_eq!((columns[1 - at].beyond, columns[1].ratio), (None, None));
+        }
     }
 
     #[test]

@@ -24,6 +24,7 @@ pub use explain::{Bearing, Cause, Explanation, How, Part};
 pub use head::Head;
 pub use trend::{Shift, Trend, TrendRow, trend};
 
+use crate::censored::Beyond;
 use crate::estimate::{Estimated, Limits};
 use crate::run_file::{Labels, Origin, RunFile};
 use figures::{Figure, Measured, figures};
@@ -172,6 +173,11 @@ pub struct Column {
     pub total: Option<f64>,
     /// Least share of its time in which a counter was counting; below 1 the value is an estimate.
     pub counted: Option<f64>,
+    /// Runs that are above a limit and have no number; then there is no mean, and the median is that of the others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beyond: Option<Beyond>,
+    /// Runs with a number.
+    pub reached: usize,
     /// Why there is no mean, as the first run without a number has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
@@ -303,7 +309,11 @@ fn column(measured: &Measured) -> Column {
     let numbers = measured.numbers();
     Column {
         origin: measured.origin,
-        mean: exact(&numbers).or_else(|| mean_interval(&numbers, LEVEL).map(Estimated::from)),
+        mean: exact(&numbers)
+            .or_else(|| mean_interval(&numbers, LEVEL).map(Estimated::from))
+            .filter(|_| measured.beyond.is_none()),
+        beyond: measured.beyond,
+        reached: numbers.len(),
         median: median(&numbers),
         total: pmuscope_stats::mean(&measured.totals),
         counted: measured.counted,
@@ -328,7 +338,9 @@ fn pair(
     let two = figure.two(base, other);
     let (a, b) = two.values();
     let difference = difference_of_means(&a, &b, LEVEL);
+    let is_beyond = figure.is_beyond(base) || figure.is_beyond(other);
     let (verdict, why) = match (&difference, p_adjusted) {
+        (None, _) if is_beyond => (Verdict::CannotTell, Some(BEYOND)),
         (None, _) => (Verdict::Unmeasured, None),
         (Some(_), None) if two.is_constant() && a.len() > 1 && b.len() > 1 => {
             (Verdict::Equal, None)
@@ -353,6 +365,9 @@ fn pair(
         why,
     }
 }
+
+/// Why there is no test of runs that are above a limit.
+const BEYOND: &str = "not all runs got there, and those that did say nothing of the others";
 
 fn untested(a: &[f64], b: &[f64]) -> &'static str {
     if a.len() < 2 || b.len() < 2 {

@@ -26,6 +26,7 @@ use crate::Nodes;
 use crate::balance::{
     Goal, Judge, NodeView, Observation, ProcessView, Sharing, Slice, Stop, ThreadView, View, World,
 };
+use crate::nodes::usable;
 use crate::observe::threads::ThreadSampler;
 use crate::observe::{Family, ObserveError, Observer};
 use crate::placement::shares;
@@ -195,6 +196,8 @@ pub struct HostWorld<'a> {
     limit: Option<Duration>,
     wait: Wait<'a>,
     stopped: Option<Stop>,
+    /// Whoever asked to end has asked again.
+    insists: bool,
     members: Vec<u32>,
     refused: BTreeMap<u32, String>,
 }
@@ -238,6 +241,7 @@ impl<'a> HostWorld<'a> {
             limit: options.limit,
             wait: options.wait,
             stopped: None,
+            insists: false,
             members,
             refused: BTreeMap::new(),
         };
@@ -335,7 +339,7 @@ impl<'a> HostWorld<'a> {
                 nodes: shares(&ran.ns_by_node).unwrap_or_else(|| ran.ns_by_node.clone()),
             }
         });
-        let node_cpus = |node: &pmuscope_machine::Node| usable(&node.cpus, &allowed);
+        let node_cpus = |node: &pmuscope_machine::Node| usable(&node.cpus, &allowed).len() as u32;
         let may = |id: u32| memory.as_ref().is_none_or(|nodes: &CpuSet| nodes.contains(id));
         Ok(ProcessView {
             pid,
@@ -352,19 +356,6 @@ impl<'a> HostWorld<'a> {
 fn looks(block: Duration, look: Duration) -> u32 {
     let affordable = block.as_nanos() / (u128::from(LOOKING) * look.as_nanos()).max(1);
     u32::try_from(affordable).unwrap_or(LOOKS).clamp(1, LOOKS)
-}
-
-/// CPUs of a node that threads may use together; 0 unless each has one there.
-fn usable(node: &CpuSet, threads: &[CpuSet]) -> u32 {
-    let mut together = CpuSet::new();
-    for thread in threads {
-        let own = thread.intersection(node);
-        if own.is_empty() {
-            return 0;
-        }
-        together = together.union(&own);
-    }
-    together.len() as u32
 }
 
 /// Bytes that move as a whole.
@@ -451,6 +442,23 @@ impl World for HostWorld<'_> {
         self.pause(length);
     }
 
+    fn left(&self) -> Option<Duration> {
+        self.limit.map(|limit| limit.saturating_sub(self.begun.elapsed()))
+    }
+
+    fn wait_for_undo(&mut self, length: Duration) -> bool {
+        if self.stopped == Some(Stop::Gone) || self.insists {
+            return false;
+        }
+        match (self.wait)(length) {
+            Some(Stop::Gone) => self.stopped = Some(Stop::Gone),
+            // The first time it is a wish to end, and pages still go back.
+            Some(Stop::Asked) => self.insists = self.stopped.replace(Stop::Asked).is_some(),
+            Some(Stop::Time) | None => return true,
+        }
+        self.stopped == Some(Stop::Asked) && !self.insists
+    }
+
     fn pin(&mut self, pid: u32, nodes: &[u32]) -> Result<usize, ActError> {
         self.pinner.pin(pid, nodes)
     }
@@ -500,14 +508,5 @@ mod tests {
         assert_eq!(looks(ms(250), ms(10)), 5);
         assert_eq!(looks(ms(250), ms(20)), 2);
         assert_eq!(looks(ms(250), ms(400)), 1);
-    }
-
-    #[test]
-    fn a_node_is_of_use_if_every_thread_has_a_cpu_there() {
-        let set = |text: &str| CpuSet::parse(text).unwrap();
-        let node = set("0-3");
-        assert_eq!(usable(&node, &[set("0"), set("1"), set("1-2,7")]), 3);
-        assert_eq!(usable(&node, &[set("0-7"), set("4")]), 0);
-        assert_eq!(usable(&node, &[]), 0);
     }
 }

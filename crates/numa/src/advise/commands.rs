@@ -69,7 +69,8 @@ impl List<'_> {
 
     fn bring_to(mut self, node: u32, threads: bool, pages: bool) -> Vec<Command> {
         let pid = self.pid;
-        if threads {
+        // It would undo what pinned them; balance moves threads within the affinity of each.
+        if threads && !self.evidence.pinned_apart {
             let cpus = self.cpus(&[node]);
             self.add(format!("taskset -apc {cpus} {pid}"), "all its threads to that node");
         }
@@ -91,7 +92,6 @@ impl List<'_> {
     }
 
     fn spread(mut self, nodes: &[u32]) -> Vec<Command> {
-        self.let_run_everywhere(nodes);
         if self.evidence.balancing == Some(false) {
             self.add(
                 "sudo sysctl kernel.numa_balancing=1".to_owned(),
@@ -107,7 +107,6 @@ impl List<'_> {
     }
 
     fn interleave(mut self, nodes: &[u32]) -> Vec<Command> {
-        self.let_run_everywhere(nodes);
         self.balance();
         self.add(
             format!("numactl --interleave={} CMD", joined(nodes)),
@@ -116,17 +115,14 @@ impl List<'_> {
         self.commands
     }
 
-    fn let_run_everywhere(&mut self, nodes: &[u32]) {
-        if self.evidence.is_bound {
-            let (cpus, pid) = (self.cpus(nodes), self.pid);
+    fn learn_more(mut self, lacks: &[Lack]) -> Vec<Command> {
+        if lacks.contains(&Lack::Sharing) {
+            let pid = self.pid;
             self.add(
-                format!("taskset -apc {cpus} {pid}"),
-                "all its threads may run on all of them",
+                format!("pmuscope numa advise -p {pid} --sharing shared"),
+                "where you know that its threads share their memory; private: that they do not",
             );
         }
-    }
-
-    fn learn_more(mut self, lacks: &[Lack]) -> Vec<Command> {
         if lacks.contains(&Lack::Sharing) && self.evidence.balancing == Some(false) {
             self.add(
                 "sudo sysctl kernel.numa_balancing=1".to_owned(),
@@ -195,20 +191,31 @@ mod tests {
     }
 
     #[test]
+    fn threads_that_are_pinned_one_by_one_are_not_unpinned() {
+        let pinned = Evidence { is_bound: true, pinned_apart: true, ..evidence() };
+        let verdict = Verdict::Compact { node: 2, threads: true, pages: true };
+        let all = typed(&verdict, &pinned);
+        assert_eq!(all[..2], ["migratepages 7 0 2", "pmuscope numa balance -p 7 --dry-run"]);
+    }
+
+    #[test]
     fn settings_are_changed_only_where_they_are_otherwise() {
         let sysctl = "sudo sysctl kernel.numa_balancing=1".to_owned();
         let spread = Verdict::SpreadThreads { nodes: vec![0, 1] };
         assert!(!typed(&spread, &evidence()).contains(&sysctl));
         let off = Evidence { balancing: Some(false), is_bound: true, ..evidence() };
         let all = typed(&spread, &off);
-        assert!(
-            all.contains(&sysctl) && all.contains(&"taskset -apc 0-1,2-3 7".to_owned()),
-            "{all:?}"
-        );
+        assert!(all.contains(&sysctl), "{all:?}");
+        // Whatever bound it is not undone.
+        assert!(!all.iter().any(|typed| typed.starts_with("taskset")), "{all:?}");
         let unknown = Verdict::Unknown { lacks: vec![Lack::Sharing] };
         assert_eq!(
             typed(&unknown, &off),
-            [sysctl, "pmuscope numa advise -p 7 --seconds 30".to_owned()]
+            [
+                "pmuscope numa advise -p 7 --sharing shared".to_owned(),
+                sysctl,
+                "pmuscope numa advise -p 7 --seconds 30".to_owned()
+            ]
         );
         let idle = Verdict::Unknown { lacks: vec![Lack::Work] };
         assert_eq!(typed(&idle, &off), ["pmuscope numa advise -p 7 --seconds 30"]);

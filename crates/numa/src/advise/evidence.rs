@@ -28,8 +28,12 @@ pub struct Evidence {
     pub balancing: Option<bool>,
     /// Why bandwidth of nodes is not known.
     pub bandwidth_why: Option<String>,
+    /// Whether its threads share their memory, where the user said so: then faults are not asked.
+    pub shares: Option<bool>,
     /// The process itself may run on some CPUs only, because it or somebody else chose so.
     pub is_bound: bool,
+    /// Its threads may not all run on the same CPUs: some were pinned one by one.
+    pub pinned_apart: bool,
 }
 
 /// A node, and what the process has on it.
@@ -39,10 +43,14 @@ pub struct NodeEvidence {
     pub id: u32,
     /// CPUs that are online.
     pub cpus: u64,
-    /// Those, as a list.
+    /// Those of them that its threads may run on, by their own affinity, as a list; none unless each thread has one.
     pub cpu_list: String,
-    /// Whether the process's cpuset lets it run here.
+    /// How many these are.
+    pub usable_cpus: u64,
+    /// Whether the process's cpuset and the affinity of every thread let it run here.
     pub may_run: bool,
+    /// Whether they let some of its threads run here.
+    pub some_may_run: bool,
     /// Whether the process's cpuset lets it take memory here.
     pub may_take: bool,
     /// Its memory, bytes; `None` where the kernel does not tell.
@@ -69,8 +77,10 @@ impl NodeEvidence {
     /// CPUs that the process could have: those that others leave.
     #[must_use]
     pub fn room_cpus(&self) -> f64 {
-        let others = self.others_cpus().unwrap_or(0.0);
-        if self.may_run { (self.cpus as f64 - others).max(0.0) } else { 0.0 }
+        // Others are taken to be on all CPUs alike.
+        let share = self.usable_cpus as f64 / self.cpus.max(1) as f64;
+        let others = self.others_cpus().unwrap_or(0.0) * share;
+        if self.may_run { (self.usable_cpus as f64 - others).max(0.0) } else { 0.0 }
     }
 
     /// Bytes that the process could have here: its own, and what is free.

@@ -8,10 +8,11 @@
 //! ```
 //!
 //! Not every page is asked for each time, but a page of each stretch of memory, chosen by its address, so that the
-//! same pages are asked for again. Of a mapping where all of many pages were there, or none was, the others are
-//! taken to be alike; of other pages that were not asked for it is known that nothing is known.
+//! same pages are asked for again. Of a mapping where nearly all of many pages were there, or nearly none was, the
+//! others are taken to be alike. A page that faulted was there from then on, as long as its mapping is and no question
+//! says otherwise; of other pages that were not asked for it is known that nothing is known.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::ops::Range;
 
@@ -152,19 +153,27 @@ pub struct Watched {
     pages: HashMap<u64, Before>,
     /// Memory that there was then, ascending, with what is taken for pages that were not asked for.
     regions: Vec<(Range<u64>, Before)>,
+    /// Pages that faulted, and were there from then on.
+    faulted: HashSet<u64>,
     /// By start of region: the share of its pages that was there.
     density: BTreeMap<u64, f64>,
 }
 
 /// If all of so many pages were alike, at most some 6 % of the others are otherwise (95 % of the time: 3 / n).
 const MANY: usize = 50;
+/// A page that is being moved is not there for a moment, nor is one that is being given back: nearly all are as good
+/// as all.
+const NEARLY: f64 = 0.9;
+/// Most faulted pages to remember: some 50 MB.
+const FAULTED: usize = 1 << 20;
 
 /// What pages of a region are taken for that were not asked for.
 fn others(asked: usize, there: usize) -> Before {
-    match there {
+    let share = there as f64 / asked.max(1) as f64;
+    match share {
         _ if asked < MANY => Before::Unknown,
-        0 => Before::Absent,
-        there if there == asked => Before::There,
+        share if share >= NEARLY => Before::There,
+        share if share <= 1.0 - NEARLY => Before::Absent,
         _ => Before::Unknown,
     }
 }
@@ -211,11 +220,16 @@ impl Watched {
                     PageState::Absent => Before::Absent,
                     PageState::Refused(_) => Before::Unknown,
                 };
+                if before == Before::Absent {
+                    self.faulted.remove(&address);
+                }
                 self.pages.insert(address, before);
             }
             self.density.insert(region.start, there as f64 / count.max(1) as f64);
             self.regions.push((region, others(count, there)));
         }
+        let regions = &self.regions;
+        self.faulted.retain(|&page| region_of(regions, page).is_some());
         let now = clock_gettime(ClockId::Monotonic);
         self.asked_at = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
         Ok(addresses.len() as u64)
@@ -224,25 +238,30 @@ impl Watched {
     /// What a fault was. Faults of one page come in order of time.
     pub fn fault(&mut self, sample: &Sample, nodes: &Nodes) -> Fault {
         let page = sample.address / self.page * self.page;
-        let before = if sample.time < self.asked_at { Before::Unknown } else { self.before(page) };
+        let before = if sample.time < self.asked_at {
+            self.remember(page);
+            Before::Unknown
+        } else {
+            self.before(page)
+        };
         Fault { tid: sample.tid, node: nodes.of_cpu(sample.cpu), page, time: sample.time, before }
     }
 
     fn before(&mut self, page: u64) -> Before {
         // What is not mapped there was mapped since.
-        let of_region = self.region(page).unwrap_or(Before::Absent);
-        let state = self.pages.entry(page).or_insert(of_region);
-        match state {
-            Before::Unknown => Before::Unknown,
-            // Now it is there, on a node that is not known.
-            _ => std::mem::replace(state, Before::There),
-        }
+        let of_region = region_of(&self.regions, page).unwrap_or(Before::Absent);
+        let unasked = if self.remember(page) { Before::There } else { of_region };
+        let state = self.pages.entry(page).or_insert(unasked);
+        // Now it is there, on a node that is not known.
+        std::mem::replace(state, Before::There)
     }
 
-    fn region(&self, page: u64) -> Option<Before> {
-        let behind = self.regions.partition_point(|(region, _)| region.start <= page);
-        let (region, others) = self.regions[..behind].last()?;
-        (page < region.end).then_some(*others)
+    /// That a page has faulted; whether it had before.
+    fn remember(&mut self, page: u64) -> bool {
+        match self.faulted.len() < FAULTED {
+            true => !self.faulted.insert(page),
+            false => self.faulted.contains(&page),
+        }
     }
 
     /// Of how many pages of each region one is asked for: by what is thought to be there, and of regions that were
@@ -266,6 +285,13 @@ impl Watched {
         };
         regions.iter().map(stride).collect()
     }
+}
+
+/// What pages are taken for that were not asked for, by the region that they are in.
+fn region_of(regions: &[(Range<u64>, Before)], page: u64) -> Option<Before> {
+    let behind = regions.partition_point(|(region, _)| region.start <= page);
+    let (region, others) = regions[..behind].last()?;
+    (page < region.end).then_some(*others)
 }
 
 /// One page of each stretch of `stride`, always the same: by chance, but from its address.
@@ -332,6 +358,7 @@ mod tests {
         assert_eq!(at(107, later).before, Before::Absent);
         assert_eq!(at(107, later).before, Before::There);
         assert_eq!(at(105, later).before, Before::Unknown);
+        assert_eq!(at(105, later).before, Before::There);
         assert_eq!(at(200, later).before, Before::Absent, "mapped since");
         assert_eq!(at(200, later).before, Before::There);
         assert_eq!(at(101, 0).before, Before::Unknown, "before it was asked for");
@@ -367,11 +394,38 @@ mod tests {
         assert_eq!(watched.before(other((1 << 30) * PAGE)), Before::Absent);
     }
 
+    /// Of half of the pages there, nothing is known of the others, until they fault.
+    #[test]
+    fn a_page_that_faulted_is_there_from_then_on() {
+        let mut watched = Watched::new(PAGE);
+        let (memory, other) = (0..(1 << 16) * PAGE, (1 << 20) * PAGE..(1 << 21) * PAGE);
+        let regions = || Vec::from([memory.clone()]);
+        let ask = |watched: &mut Watched, regions: Vec<Range<u64>>| {
+            let state = |page: u64| {
+                if page.is_multiple_of(2) { PageState::On(0) } else { PageState::Absent }
+            };
+            let ask = |pages: &[u64]| Ok(pages.iter().map(|at| state(at / PAGE)).collect());
+            watched.ask(regions, 512, &nodes(), ask).unwrap();
+        };
+        ask(&mut watched, regions());
+        let unasked = (0..).map(|page| page * PAGE).find(|at| !watched.pages.contains_key(at));
+        let page = unasked.unwrap();
+        assert_eq!(watched.before(page), Before::Unknown);
+        assert_eq!(watched.before(page), Before::There);
+        ask(&mut watched, regions());
+        assert_eq!(watched.before(page), Before::There, "also after another question");
+        ask(&mut watched, Vec::from([other]));
+        ask(&mut watched, regions());
+        assert_eq!(watched.before(page), Before::Unknown, "its mapping was gone");
+    }
+
     #[test]
     fn pages_that_were_not_asked_for_are_taken_to_be_alike_only_where_many_are() {
         assert_eq!(others(MANY, MANY), Before::There);
         assert_eq!(others(MANY, 0), Before::Absent);
-        assert_eq!(others(MANY, MANY - 1), Before::Unknown);
+        assert_eq!(others(MANY, MANY - 1), Before::There, "one is being moved");
+        assert_eq!(others(MANY, 1), Before::Absent);
+        assert_eq!(others(MANY, MANY / 2), Before::Unknown);
         assert_eq!(others(MANY - 1, 0), Before::Unknown);
     }
 }

@@ -12,7 +12,8 @@ use super::evidence::{Evidence, NodeEvidence};
 use super::faults::{Faults, Missed, Sample, Watched};
 use super::sharing::Tally;
 use crate::Nodes;
-use crate::observe::{ObserveError, Observer, PAGES, Seen, Weighed, writable};
+use crate::nodes::usable;
+use crate::observe::{ObserveError, Observer, PAGES, Seen, ThreadPlace, Weighed, writable};
 
 /// From one look to the next.
 const ROUND: Duration = Duration::from_millis(250);
@@ -36,6 +37,8 @@ pub struct Options {
     pub time: Duration,
     /// Seed of the choice of pages.
     pub seed: u64,
+    /// Whether its threads share their memory, where that is known.
+    pub shares: Option<bool>,
 }
 
 /// What looking cost, and how close it was.
@@ -101,7 +104,7 @@ pub fn gather(
     let why = faults.and_then(Result::err);
     let after = machine.cpu_times()?;
     watch.count_own_work();
-    let mut evidence = watch.evidence(seconds, why)?;
+    let mut evidence = Evidence { shares: options.shares, ..watch.evidence(seconds, why)? };
     let looking: Vec<f64> = watch.looking.0.iter().map(|ns| ns / (seconds * 1e9)).collect();
     busy(&mut evidence, topology, (&before, &after), &looking);
     Ok(Gathered {
@@ -126,6 +129,8 @@ struct Watch<'a> {
     /// The same by thread.
     ran_by_thread: BTreeMap<u32, u64>,
     threads: u64,
+    /// CPUs that each may run on.
+    affinities: Vec<CpuSet>,
     /// Sum of bytes by node over looks.
     bytes: Vec<f64>,
     halves: Vec<f64>,
@@ -151,6 +156,7 @@ impl<'a> Watch<'a> {
             ran: nodes.zeroes(),
             ran_by_thread: BTreeMap::new(),
             threads: 0,
+            affinities: Vec::new(),
             bytes: nodes.zeroes(),
             halves: Vec::new(),
             minor_faults: minor_faults(machine, options.pid),
@@ -185,6 +191,9 @@ impl<'a> Watch<'a> {
         self.cost.looks += 1;
         self.cost.pages_asked += seen.asked;
         self.threads = seen.threads.len() as u64;
+        // Of one that has just ended nothing is known, nor wanted.
+        let affinity = |thread: &ThreadPlace| place::affinity_of(thread.tid).ok();
+        self.affinities = seen.threads.iter().filter_map(affinity).collect();
         if seen.weighed == Weighed::RunningTime {
             for (sum, ran) in self.ran.iter_mut().zip(&seen.area.threads) {
                 *sum += ran;
@@ -251,11 +260,18 @@ impl<'a> Watch<'a> {
                 .as_ref()
                 .map_or_else(|| node.cpus.clone(), |set| node.cpus.intersection(set));
             let free = now.nodes.iter().find(|other| other.id == node.id);
+            let usable = match self.affinities.is_empty() {
+                true => cpus.clone(),
+                false => usable(&cpus, &self.affinities),
+            };
+            let has_cpu = |own: &CpuSet| !own.intersection(&cpus).is_empty();
             NodeEvidence {
                 id: node.id,
                 cpus: cpus.len() as u64,
-                cpu_list: cpus.to_string(),
-                may_run: !cpus.is_empty(),
+                cpu_list: usable.to_string(),
+                usable_cpus: usable.len() as u64,
+                may_run: !usable.is_empty(),
+                some_may_run: !usable.is_empty() || self.affinities.iter().any(has_cpu),
                 may_take: may_take.as_ref().is_none_or(|nodes| nodes.contains(node.id)),
                 memory_bytes: node.memory_bytes,
                 free_bytes: free.and_then(|node| node.free_bytes),
@@ -267,7 +283,8 @@ impl<'a> Watch<'a> {
         };
         let nodes = self.topology.nodes.iter().enumerate().map(node).collect();
         let busy = BUSY_THREAD * seconds * 1e9;
-        let allowed = place::affinity_of(self.pid).ok();
+        let is_bound = |online: &CpuSet| self.affinities.iter().any(|own| !online.is_subset(own));
+        let pinned_apart = self.affinities.windows(2).any(|pair| pair[0] != pair[1]);
         let online = may_run.unwrap_or_else(|| self.topology.online.clone());
         let mean = self.halves.iter().sum::<f64>() / self.halves.len().max(1) as f64;
         Ok(Evidence {
@@ -282,7 +299,9 @@ impl<'a> Watch<'a> {
             sharing_why: why,
             balancing: self.machine.numa_balancing().is_on(),
             bandwidth_why: Some(bandwidth_why(self.machine)),
-            is_bound: allowed.is_some_and(|cpus: CpuSet| !online.is_subset(&cpus)),
+            shares: None,
+            is_bound: is_bound(&online),
+            pinned_apart,
         })
     }
 }

@@ -40,8 +40,7 @@ impl LeftAlone {
 
     /// For good, as its pages go back and forth.
     pub(super) fn ping_pong(&mut self, pid: u32, why: &str) {
-        let reason = format!("left alone: {why}");
-        self.held.insert(pid, Held { reason, until: Until::PingPong });
+        self.held.insert(pid, Held { reason: why.to_owned(), until: Until::PingPong });
     }
 
     /// For good, as it cannot be changed.
@@ -125,7 +124,7 @@ mod tests {
         alone.release(u64::MAX);
         assert_eq!([1, 2, 3].map(|pid| alone.is_for_good(pid)), [true, true, false]);
         assert_eq!([1, 2, 3].map(|pid| alone.goes_back_and_forth(pid)), [false, true, false]);
-        let reasons = [(1, "EPERM".to_owned()), (2, "left alone: 3 times".to_owned())];
+        let reasons = [(1, "EPERM".to_owned()), (2, "3 times".to_owned())];
         assert_eq!(alone.reasons(), reasons.into());
     }
 }

@@ -108,6 +108,8 @@ pub enum Event {
         pid: u32,
         /// Why.
         why: String,
+        /// Bytes that are to go back to where they were.
+        bytes: u64,
     },
     /// It is over.
     Over {

@@ -32,8 +32,8 @@ pub struct Options {
     pub windows: u64,
 }
 
-/// Places processes until something ends it. Every process is unpinned in the end, also after an error;
-/// pages stay where they are.
+/// Places processes until something ends it. Every process is unpinned in the end, also after an error. Pages of
+/// changes that were kept stay where they are; those of the others have gone back.
 ///
 /// # Errors
 /// [`BalanceError`]; a process that cannot be moved is not one, but logged and left alone.
@@ -199,12 +199,44 @@ impl<W: World> Session<'_, W> {
             Step::Pin { pid, nodes, .. } => pins.get(pid) != Some(nodes),
             _ => true,
         });
+        self.drop_what_cannot_be_judged();
         self.tell(Event::Decided {
             round: self.round,
             locality: view.locality(),
             load: view.load(),
             plan: self.plan.clone(),
         });
+    }
+
+    /// No change is begun for which there is no time to make it, to judge it, and to undo it.
+    fn drop_what_cannot_be_judged(&mut self) {
+        let needed = self.length_of(&self.plan);
+        let Some(left) = self.world.left().filter(|&left| left < needed) else { return };
+        if self.options.dry_run || !self.plan.acts() {
+            return;
+        }
+        let reason = format!(
+            "no time: to make a change, judge it and undo it takes {:.1} s, and {:.1} s are left",
+            needed.as_secs_f64(),
+            left.as_secs_f64()
+        );
+        for step in &mut self.plan.steps {
+            if !matches!(step, Step::Leave { .. }) {
+                *step = Step::Leave { pid: step.pid(), reason: reason.clone() };
+            }
+        }
+        self.plan.steps.dedup();
+        for outlook in &mut self.plan.outlook {
+            outlook.after = outlook.before;
+        }
+    }
+
+    /// How long it takes to carry out a plan, to judge it, and to undo it.
+    fn length_of(&self, plan: &Plan) -> Duration {
+        let moving = Duration::from_secs_f64(plan.bytes() as f64 / self.budget.long_run_rate());
+        let blocks = u32::try_from(self.options.blocks.max(1)).unwrap_or(u32::MAX);
+        // A block passes before the first that is judged.
+        2 * moving + self.options.block.saturating_mul(blocks.saturating_add(1))
     }
 
     fn plan_for(&self, view: &View) -> Plan {
@@ -229,17 +261,17 @@ impl<W: World> Session<'_, W> {
             self.carry_out(step, &mut done);
         }
         done.retain(|_, done| done.pinned.is_some() || !done.moved.is_empty());
-        // The block in which the last pages moved and threads found their places is neither before nor after.
-        if self.world.stop().is_none() {
-            self.world.observe(self.options.block)?;
-        }
-        while self.recent.len() < self.options.blocks.max(1) {
-            if self.world.stop().is_some() {
-                // Nothing was seen that speaks for it.
-                self.undo_all(done, "there was no time to judge it");
-                return Ok(());
+        let is_judged = match self.watch_after() {
+            Ok(is_judged) => is_judged,
+            Err(error) => {
+                self.undo_all(done, "nothing could be seen any more");
+                return Err(error);
             }
-            self.watch()?;
+        };
+        if !is_judged {
+            // Nothing was seen that speaks for it.
+            self.undo_all(done, "it ended before it could be judged");
+            return Ok(());
         }
         let after: Vec<Observation> = self.recent.iter().cloned().collect();
         let acted: BTreeMap<u32, Aim> =
@@ -270,6 +302,21 @@ impl<W: World> Session<'_, W> {
             self.recent.clear();
         }
         Ok(())
+    }
+
+    /// Blocks after a change; false if it is time to end before there are enough.
+    fn watch_after(&mut self) -> Result<bool, W::Error> {
+        // The block in which the last pages moved and threads found their places is neither before nor after.
+        if self.world.stop().is_none() {
+            self.world.observe(self.options.block)?;
+        }
+        while self.recent.len() < self.options.blocks.max(1) {
+            if self.world.stop().is_some() {
+                return Ok(false);
+            }
+            self.watch()?;
+        }
+        Ok(true)
     }
 
     fn carry_out(&mut self, step: &Step, done: &mut BTreeMap<u32, Done>) {
@@ -321,22 +368,24 @@ impl<W: World> Session<'_, W> {
         }
     }
 
-    /// In slices, within the budget.
+    /// In slices, within the budget. Returns the bytes that moved.
     fn move_pages(
         &mut self,
         pid: u32,
         goal: &Goal,
         amount: Amount,
         moved: &mut BTreeMap<(u32, u32), u64>,
-    ) {
+    ) -> u64 {
         let unit = self.options.unit;
         let mut left = amount.bytes().next_multiple_of(unit);
-        let mut cursor = 0;
-        while !amount.is_over(left) && self.world.stop().is_none() {
+        let (mut cursor, mut all) = (0, 0);
+        while !amount.is_over(left) && self.goes_on(amount, Duration::ZERO) {
             let granted = self.budget.take(self.world.now(), left, unit);
             if granted == 0 {
                 let pause = self.budget.wait_for(left, unit);
-                self.world.wait(pause);
+                if !self.goes_on(amount, pause) {
+                    break;
+                }
                 continue;
             }
             let slice = self.world.move_slice(pid, goal, &mut cursor, granted);
@@ -346,7 +395,7 @@ impl<W: World> Session<'_, W> {
                 Ok(slice) => slice,
                 Err(error) => {
                     self.refuse(pid, &error);
-                    return;
+                    break;
                 }
             };
             for &((from, to), bytes) in &slice.moved {
@@ -357,15 +406,32 @@ impl<W: World> Session<'_, W> {
             if slice.refused > 0 {
                 self.tell(Event::Stayed { pid, bytes: slice.refused });
             }
-            if let Some(known) = self.processes.iter_mut().find(|known| known.pid == pid) {
+            if let Some(known) = self.known(pid) {
                 known.moved += bytes;
                 known.stayed += slice.refused;
             }
+            all += bytes;
             left = left.saturating_sub(bytes);
             if slice.done {
-                return;
+                break;
             }
         }
+        all
+    }
+
+    /// Waits so long; whether pages may be moved then. What is undone goes on after it is time to end.
+    fn goes_on(&mut self, amount: Amount, length: Duration) -> bool {
+        if matches!(amount, Amount::AtMost(_)) {
+            return self.world.wait_for_undo(length);
+        }
+        if !length.is_zero() {
+            self.world.wait(length);
+        }
+        self.world.stop().is_none()
+    }
+
+    fn known(&mut self, pid: u32) -> Option<&mut ProcessSummary> {
+        self.processes.iter_mut().find(|known| known.pid == pid)
     }
 
     fn undo_all(&mut self, done: BTreeMap<u32, Done>, why: &str) {
@@ -374,11 +440,12 @@ impl<W: World> Session<'_, W> {
         }
     }
 
-    /// Threads may go where they could, pages go back to the nodes where they were, within the budget. (When
-    /// it is time to end, only threads: to wait for pages is not what somebody wants who asks to end.)
+    /// Threads may go where they could, pages go back to the nodes where they were, within the budget; also when it
+    /// is time to end, unless somebody asks for that twice.
     fn undo(&mut self, pid: u32, done: Done, why: &str) {
         self.undone += 1;
-        self.tell(Event::Undone { pid, why: why.to_owned() });
+        let bytes = done.moved.values().sum();
+        self.tell(Event::Undone { pid, why: why.to_owned(), bytes });
         match done.pinned {
             Some(Some(nodes)) => {
                 self.pin(pid, &nodes);
@@ -388,7 +455,10 @@ impl<W: World> Session<'_, W> {
         }
         for ((from, to), bytes) in done.moved {
             let goal = Goal::To { from: to, to: from };
-            self.move_pages(pid, &goal, Amount::AtMost(bytes), &mut BTreeMap::new());
+            let back = self.move_pages(pid, &goal, Amount::AtMost(bytes), &mut BTreeMap::new());
+            if let Some(known) = self.known(pid) {
+                known.not_back += bytes.saturating_sub(back);
+            }
         }
         self.ping_pong.forget(pid);
         self.alone.pause(pid, self.round, why);
@@ -411,7 +481,15 @@ impl<W: World> Session<'_, W> {
         }
     }
 
-    fn sum_up(self, ended: Ended) -> Summary {
+    fn sum_up(mut self, ended: Ended) -> Summary {
+        let held = self.alone.reasons();
+        for known in &mut self.processes {
+            let planned = self.plan.steps.iter().find_map(|step| match step {
+                Step::Leave { pid, reason } if *pid == known.pid => Some(reason),
+                _ => None,
+            });
+            known.reason = held.get(&known.pid).or(planned).cloned();
+        }
         Summary {
             judge: self.world.judge(),
             ended,

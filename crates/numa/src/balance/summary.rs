@@ -48,8 +48,12 @@ pub struct ProcessSummary {
     pub moved: u64,
     /// Bytes that did not move.
     pub stayed: u64,
+    /// Bytes of changes that were not kept and have not gone back to where they came from.
+    pub not_back: u64,
     /// Nodes that its threads are on as the last decision left it; `None`: they were left alone.
     pub nodes: Option<Vec<u32>>,
+    /// Why it was left alone by the last decision; `None`: it was not, or there was none.
+    pub reason: Option<String>,
 }
 
 /// What came of it.

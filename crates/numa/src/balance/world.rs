@@ -95,6 +95,13 @@ pub trait World {
     /// Lets time pass, less if [`World::stop`] says so meanwhile.
     fn wait(&mut self, length: Duration);
 
+    /// Time until [`World::stop`] says that the time is up; `None` without a limit.
+    fn left(&self) -> Option<Duration>;
+
+    /// Lets time pass also after [`World::stop`] said to end: pages of a change that was not kept go back. False once
+    /// the processes are gone, or somebody who had asked to end asks again.
+    fn wait_for_undo(&mut self, length: Duration) -> bool;
+
     /// Lets all threads of a process run on these nodes only, as far as it was allowed there before. Tells
     /// how many threads it has.
     ///

@@ -13,8 +13,8 @@ use serde::Serialize;
 
 pub use policies::Policy;
 pub use table::{
-    COLUMNS, Cell, LIMIT, PUBLISHED, Published, RUNS, Row, SEED, TESTS, Test, converge, machine,
-    table,
+    Agreement, COLUMNS, Cell, LIMIT, PUBLISHED, Published, RUNS, Row, SEED, TESTS, Test, agreement,
+    converge, machine, table,
 };
 pub use world::SimulatedWorld;
 

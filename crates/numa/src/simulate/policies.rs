@@ -30,6 +30,14 @@ pub enum Policy {
     Grouped,
 }
 
+impl Policy {
+    /// Whether it brings threads together; else only chance does.
+    #[must_use]
+    pub fn moves_threads(self) -> bool {
+        matches!(self, Self::PerTask | Self::Grouped)
+    }
+}
+
 pub(super) fn step(simulation: &mut Simulation, policy: Policy) {
     if policy == Policy::Off {
         return;

@@ -114,6 +114,9 @@ pub struct Cell {
     pub local: f64,
     /// What was published for this policy; `None` for ours.
     pub published: Option<f64>,
+    /// Whether it could have come out otherwise: a process of one thread is on one node whatever is done, and a policy
+    /// that moves no thread brings none together.
+    pub informs: bool,
 }
 
 impl Cell {
@@ -145,6 +148,44 @@ impl Cell {
     #[must_use]
     pub fn agrees(&self) -> Option<bool> {
         self.published.map(|seconds| (seconds < LIMIT) == self.converges())
+    }
+}
+
+/// How many cells are as published, and what that is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Agreement {
+    /// Cells with a published value.
+    pub cells: usize,
+    /// Those that are as published.
+    pub agree: usize,
+    /// Cells that could have come out otherwise ([`Cell::informs`]).
+    pub informing: usize,
+    /// Those of them that are as published.
+    pub informing_agree: usize,
+    /// As many of them has a guess that is always the same for a policy: the more frequent of the published.
+    pub informing_guess: usize,
+}
+
+/// Compares a table with what was published.
+#[must_use]
+pub fn agreement(rows: &[Row]) -> Agreement {
+    let compared: Vec<&Cell> =
+        rows.iter().flat_map(|row| &row.cells).filter(|cell| cell.published.is_some()).collect();
+    let informing: Vec<&Cell> = compared.iter().copied().filter(|cell| cell.informs).collect();
+    let agree = |cells: &[&Cell]| cells.iter().filter(|cell| cell.agrees() == Some(true)).count();
+    let guess = |policy: &Option<Policy>| {
+        let own = informing.iter().filter(|cell| cell.policy == *policy);
+        let (all, converged) = own.fold((0, 0), |(all, converged), cell| {
+            (all + 1, converged + usize::from(cell.published.is_some_and(|s| s < LIMIT)))
+        });
+        converged.max(all - converged)
+    };
+    Agreement {
+        cells: compared.len(),
+        agree: agree(&compared),
+        informing: informing.len(),
+        informing_agree: agree(&informing),
+        informing_guess: COLUMNS.iter().map(guess).sum(),
     }
 }
 
@@ -228,6 +269,7 @@ pub fn table(runs: u64, seed: u64) -> Vec<Row> {
             seconds: all.iter().map(|(seconds, _)| *seconds).collect(),
             local: pmuscope_stats::mean(&local).unwrap_or(0.0),
             published: policy.map(|policy| published.of(policy)),
+            informs: test.threads > 1 && policy.is_none_or(Policy::moves_threads),
         }
     };
     let row = |(test, published): (&Test, &Published)| Row {

@@ -152,6 +152,15 @@ impl World for SimulatedWorld {
         self.pass(length.as_secs_f64(), |_| {});
     }
 
+    fn left(&self) -> Option<Duration> {
+        Some(Duration::from_secs_f64((self.limit - self.simulation.now()).max(0.0)))
+    }
+
+    fn wait_for_undo(&mut self, length: Duration) -> bool {
+        self.wait(length);
+        true
+    }
+
     fn pin(&mut self, pid: u32, nodes: &[u32]) -> Result<usize, Infallible> {
         let all = self.simulation.machine.nodes;
         let allowed: Vec<bool> = (0..all).map(|node| nodes.contains(&(node as u32))).collect();

@@ -15,7 +15,7 @@ use pmuscope_measure::{Estimated, Limits};
 use crate::escape::escape;
 use crate::markup::cut;
 use crate::number;
-use crate::runs::{marked, value};
+use crate::runs::{beyond, marked, value};
 use crate::style::{Paint, Style, wrap};
 use crate::table::{Cell, Column, Table};
 use notes::{is_cut, of_comparison, short_names};
@@ -128,11 +128,9 @@ fn table(comparison: &Comparison, names: &[String]) -> Table {
                 let total = measured.and_then(|column| column.total);
                 cells.push(Cell::measured(total, |total| exact(total, &row.unit)));
             }
-            let mean = measured.and_then(|column| column.mean);
-            cells.push(Cell::new(mean.map_or(0, |mean| mean.n).to_string()));
-            cells.push(Cell::measured(measured.filter(|_| mean.is_some()), |c| {
-                mean_text(c, &scale)
-            }));
+            cells.push(Cell::new(measured.map_or(0, runs_of).to_string()));
+            let is_known = |c: &&Measured| c.mean.is_some() || c.beyond.is_some();
+            cells.push(Cell::measured(measured.filter(is_known), |c| mean_text(c, &scale)));
             if !two && comparison.base.is_some_and(|base| base != at) {
                 let pair = row.pairs.iter().find(|pair| pair.other == at);
                 cells.push(Cell::measured(pair.and_then(|pair| pair.ratio), |r| percent(&r)));
@@ -172,8 +170,17 @@ pub(crate) fn unit_text(row: &Row, files: &[Head]) -> String {
     unit.trim().to_owned()
 }
 
-/// What was not counted all of the time is an estimate.
+/// Runs that a figure has, those above a limit too.
+pub(crate) fn runs_of(column: &Measured) -> usize {
+    column.mean.map_or(0, |mean| mean.n)
+        + column.beyond.map_or(0, |beyond| beyond.runs + column.reached)
+}
+
+/// What was not counted all of the time is an estimate; of runs above a limit there is none.
 pub(crate) fn mean_text(column: &Measured, scale: &Scale) -> String {
+    if let Some(limit) = &column.beyond {
+        return beyond(limit, column.median, column.reached);
+    }
     let show = |mean| value(&scale.apply(&mean), &scale.unit);
     let text = column.mean.map_or("-".to_owned(), show);
     if is_cut(column) { format!("~{text}") } else { text }

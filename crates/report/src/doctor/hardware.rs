@@ -97,6 +97,19 @@ fn clock(frequency: &Frequency) -> String {
     ])
 }
 
+/// Memory of the machine; both figures where that of the kernel and the sum of its nodes differ.
+pub(crate) fn memory(total: Option<u64>, of_nodes: Option<u64>) -> String {
+    match (total.map(number::bytes), of_nodes.map(number::bytes)) {
+        (Some(total), Some(nodes)) if total != nodes => {
+            format!(
+                "{total} of memory (MemTotal; its nodes have {nodes}, as under a balloon driver)"
+            )
+        }
+        (Some(memory), _) | (None, Some(memory)) => memory,
+        (None, None) => "-".to_owned(),
+    }
+}
+
 /// Nodes with their memory, CPUs and distances as a matrix.
 pub(crate) fn nodes(topology: &Topology, style: &Style) -> String {
     let nodes = &topology.nodes;
@@ -202,4 +215,20 @@ fn scope(facts: &Facts, unit: &Unit, is_core: bool) -> String {
     };
     let branches = unit.branches.map(|depth| format!("branch stack of {depth}"));
     join([Some(place), is_core.then(|| "cycles, instructions".to_owned()), branches])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_of_nodes_is_named_where_it_differs() {
+        let gib = |gib: u64| Some(gib << 30);
+        assert_eq!(memory(gib(24), gib(24)), "24 GiB");
+        assert_eq!(memory(gib(24), None), "24 GiB");
+        assert_eq!(memory(None, gib(10)), "10 GiB");
+        let both = memory(gib(24), gib(10));
+        assert!(both.starts_with("24 GiB of memory") && both.contains("10 GiB"), "{both}");
+        assert_eq!(memory(None, None), "-");
+    }
 }

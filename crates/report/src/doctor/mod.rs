@@ -51,7 +51,7 @@ pub fn text(facts: &Facts, diagnosis: &Diagnosis, style: &Style) -> String {
 /// What was looked at, and what limits it most.
 fn headline(facts: &Facts) -> String {
     let nodes = facts.topology.nodes.len();
-    let memory: Option<u64> = facts.topology.nodes.iter().map(|node| node.memory_bytes).sum();
+    let of_nodes: Option<u64> = facts.topology.nodes.iter().map(|node| node.memory_bytes).sum();
     let processor = facts.processor.model_name.as_deref().unwrap_or("unnamed processor");
     let first = join([
         Some(escape(processor).into_owned()),
@@ -59,7 +59,7 @@ fn headline(facts: &Facts) -> String {
             "{}, {}, {}",
             number::counted(facts.topology.online.len(), "CPU"),
             number::counted(nodes, "node"),
-            memory.map_or_else(|| "-".to_owned(), number::bytes)
+            hardware::memory(facts.memory_bytes, of_nodes)
         )),
         Some(format!("Linux {} {}", escape(&facts.kernel.release), escape(&facts.kernel.arch))),
         facts.distribution.as_deref().map(|name| escape(name).into_owned()),

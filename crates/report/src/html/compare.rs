@@ -170,6 +170,7 @@ fn push_row(out: &mut String, row: &Row, files: &[Head], names: &[String]) {
     for (at, column) in row.columns.iter().enumerate() {
         let shown = match column.as_ref().map(|column| (column, column.mean)) {
             Some((column, Some(mean))) => format!("{} (n {})", mean_text(column, &scale), mean.n),
+            Some((column, None)) if column.beyond.is_some() => mean_text(column, &scale),
             Some((column, None)) => {
                 column.why.as_ref().map_or("-".to_owned(), |why| format!("-: {why}"))
             }

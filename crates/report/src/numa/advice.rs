@@ -282,7 +282,13 @@ fn seen(report: &AdviceReport<'_>, style: &Style) -> String {
             None => "- (this kernel has none)",
         },
     );
-    if evidence.is_bound {
+    if let Some(shares) = evidence.shares {
+        let how = if shares { "shared" } else { "private" };
+        section.line("memory", &format!("{how}, as was said (--sharing)"));
+    }
+    if evidence.pinned_apart {
+        section.line("affinity", "set for single threads, which keep theirs");
+    } else if evidence.is_bound {
         section.line("affinity", "set: it may not run on all CPUs that its cpuset leaves it");
     }
     let why = evidence.bandwidth_why.as_deref().unwrap_or_default();

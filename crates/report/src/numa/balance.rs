@@ -77,6 +77,7 @@ pub fn balanced_text(balanced: &Balanced<'_>, style: &Style) -> String {
         text += "\n";
         text += &processes(balanced, style);
     }
+    text += &left_alone(balanced);
     let steps = &balanced.summary.plan.steps;
     if balanced.dry_run && !steps.is_empty() {
         text += "\nplan, nothing was changed:\n";
@@ -124,6 +125,24 @@ fn headline(balanced: &Balanced<'_>) -> String {
         Some(ended(summary.ended).to_owned()),
     ]);
     format!("{first}\n{second}\n")
+}
+
+/// Why processes were left alone. A plan has it in its steps.
+fn left_alone(balanced: &Balanced<'_>) -> String {
+    let mut text = String::new();
+    for process in balanced.summary.processes.iter().filter(|_| !balanced.dry_run) {
+        if let (None, Some(reason)) = (&process.nodes, &process.reason) {
+            text += &format!("\nprocess {} was left alone: {}", process.pid, escape(reason));
+        }
+        if process.not_back > 0 {
+            text += &format!(
+                "\nprocess {}: {} of changes that were not kept did not move back: it ended before that",
+                process.pid,
+                number::bytes(process.not_back)
+            );
+        }
+    }
+    if text.is_empty() { text } else { text + "\n" }
 }
 
 fn ended(ended: Ended) -> &'static str {
@@ -235,6 +254,8 @@ mod tests {
             after,
             moved,
             stayed: 4096,
+            not_back: moved / 16,
+            reason: nodes.is_none().then(|| "it sleeps".to_owned()),
             nodes,
         };
         Summary {
@@ -285,6 +306,9 @@ mod tests {
         process  name   locality before  after   moved  stayed  threads
            4711  bench             0.50   1.00  32 MiB   4 KiB  were on node 1
            4712  -                    -      -     0 B   4 KiB  left alone
+
+        process 4711: 2 MiB of changes that were not kept did not move back: it ended before that
+        process 4712 was left alone: it sleeps
         ");
         insta::assert_snapshot!(text(true), @r"
         2 processes on 2 nodes, 20.0 s · judged by locality alone · nothing is said about speed · emulated (QEMU TCG)

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use pmuscope_measure::versus::{Arm, Group, versus};
-use pmuscope_measure::{Origin, RunFile, Series, metric};
+use pmuscope_measure::{Beyond, Origin, RunFile, Series, metric};
 use pmuscope_stats::{holm, mean, welch_test};
 
 use crate::escape::escape;
@@ -37,9 +37,12 @@ pub fn bench_numa_text(file: &RunFile, style: &Style) -> String {
     let known = [
         ("Seconds to convergence", "converged", Better::Less),
         ("GB/s", "speed", Better::More),
+        ("GB/s before convergence", "speed_before", Better::More),
+        ("GB/s after convergence", "speed_after", Better::More),
         ("Wall seconds", metric::WALL, Better::Less),
         ("Locality or evenness, mean over the run", "placed_mean", Better::More),
         ("System seconds", metric::SYSTEM, Better::Less),
+        ("Balancer CPU seconds (numad, numa balance)", "balancer", Better::Less),
     ];
     let known = known.map(|(title, name, better)| (title.to_owned(), name, better));
     for (title, name, better) in own.chain(known) {
@@ -164,12 +167,14 @@ fn rows(file: &RunFile, groups: &[Group]) -> Table {
         Column::number("n"),
         Column::number("locality"),
         Column::number("placed"),
+        Column::number("at the end"),
         Column::number("converged s"),
         Column::number("GB/s"),
         Column::number("of best"),
         Column::number("spread"),
         Column::number("user s"),
         Column::number("system s"),
+        Column::number("balancer s"),
         Column::number("minor faults"),
         Column::number("PTE updates"),
         Column::number("hint faults"),
@@ -192,7 +197,8 @@ fn rows(file: &RunFile, groups: &[Group]) -> Table {
                 Cell::new(test),
                 Cell::new(&arm.name),
                 Cell::new(n.to_string()),
-                share("locality"),
+                share("locality_mean"),
+                share("placed_mean"),
                 share("placed"),
                 Cell::new(converged(file, group, arm)),
                 Cell::measured(figure("speed"), |v| number::significant(v, 3)),
@@ -200,6 +206,7 @@ fn rows(file: &RunFile, groups: &[Group]) -> Table {
                 percent("spread"),
                 seconds(metric::USER),
                 seconds(metric::SYSTEM),
+                seconds("balancer"),
                 count(metric::MINOR_FAULTS),
                 count("pte_updates"),
                 count("hint_faults"),
@@ -218,12 +225,10 @@ fn converged(file: &RunFile, group: &Group, arm: &Arm) -> String {
     let series_of = |name: &str| series(file, group, &arm.name, name);
     let Some(series) = series_of("converged") else { return "-".to_owned() };
     let (reached, all) = (series.numbers(), series.values.len());
-    if reached.is_empty() {
-        let why = series.values.iter().find_map(|value| value.why.as_deref());
-        let limit = why.and_then(|why| why.strip_prefix("> ")?.split(' ').next());
-        return limit.map_or("-".to_owned(), |limit| format!("> {limit}"));
-    }
-    let median = pmuscope_stats::median(&reached).unwrap_or(0.0);
+    let Some(median) = pmuscope_stats::median(&reached) else {
+        return Beyond::of(&series.values)
+            .map_or("-".to_owned(), |limit| crate::runs::beyond(&limit, None, 0));
+    };
     let at_once =
         series_of("converged_at_once").map_or(0.0, |series| series.numbers().iter().sum());
     let is_lucky = at_once == reached.len() as f64;
@@ -258,7 +263,11 @@ fn tests(file: &RunFile) -> String {
 fn side_by_side(file: &RunFile, groups: &[Group], name: &str, better: Better) -> Option<Table> {
     let policies: Vec<&str> = parameter(file, "policies").split(',').collect();
     let has = |group: &&Group| {
-        group.arms.iter().any(|arm| arm.figure(name).is_some_and(|figure| figure.median.is_some()))
+        group.arms.iter().any(|arm| {
+            let is_measured = arm.figure(name).is_some_and(|figure| figure.median.is_some());
+            let series = || series(file, group, &arm.name, name);
+            is_measured || series().is_some_and(|all| Beyond::of(&all.values).is_some())
+        })
     };
     let groups: Vec<&Group> = groups.iter().filter(has).collect();
     if groups.is_empty() || policies.len() < 2 {
@@ -320,7 +329,7 @@ fn distinct_best<'a>(samples: &[(&'a str, &[f64])], better: Better) -> Option<&'
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pmuscope_measure::{Labels, Program, Run};
+    use pmuscope_measure::{Labels, Program, Run, Value};
 
     fn file() -> RunFile {
         let tool = Program { name: "pmuscope".into(), version: "1".into() };
@@ -336,15 +345,11 @@ mod tests {
         }
         let mut order = 0;
         for round in 0..3_usize {
+            let later = (round < 2).then_some(3.5);
             for (policy, locality, converged, moved) in [
                 ("best", 1.0, None, 0.0),
-                ("off", 0.5, Some(Err("> 10.0 s: not within the time watched".to_owned())), 0.0),
-                (
-                    "on",
-                    0.98,
-                    Some(if round == 2 { Err("> 10.0 s".to_owned()) } else { Ok(3.5) }),
-                    4096.0,
-                ),
+                ("off", 0.5, Some(None), 0.0),
+                ("on", 0.98, Some(later), 4096.0),
             ] {
                 let labels = [("test", "2x3-convergence"), ("policy", policy)];
                 let labels: Labels = labels.map(|(k, v)| (k.to_owned(), v.to_owned())).into();
@@ -355,14 +360,20 @@ mod tests {
                 add("locality", "", Ok(locality - wobble));
                 add("placed", "", Ok(locality - wobble));
                 add("placed_mean", "", Ok(locality - wobble));
-                if let Some(converged) = converged {
-                    add("converged", "s", converged);
+                add("locality_mean", "", Ok(locality - 2.0 * wobble));
+                if policy == "on" {
+                    add("balancer", "s", Ok(1.5));
                 }
                 add("speed", "GB/s", Err("emulated".to_owned()));
                 add("system", "s", Ok(0.1 + wobble + moved / 8192.0));
                 add("bytes_moved", "B", Ok(moved * 4096.0));
                 add("moves_per_page", "", Ok(moved / 16384.0));
                 add("monitor", "s", Ok(0.02));
+                if let Some(converged) = converged {
+                    let never = || Value::beyond(order, 10.0, "not within the time".to_owned());
+                    let value = converged.map_or_else(never, |s| Value::new(order, Ok(s)));
+                    file.add_value(&labels, "converged", ("s", Origin::Clock), value);
+                }
                 file.runs.push(Run {
                     index: order,
                     order,
@@ -388,10 +399,10 @@ mod tests {
         placement on 2 nodes: 9 runs, 3 of each test and policy, 1 min 35 s
         converged: within 5 % of the best binding for 2 s, threads and memory · watching: 0.20 % of a CPU · counters are the whole machine's
 
-        test             policy  n  locality  placed     converged s  GB/s  of best  spread  user s  system s  minor faults  PTE updates  hint faults  local  MiB moved  moves/page  watching s
-        2x3-convergence  best    3      0.99    0.99               -     -        -       -       -     0.110             -            -            -      -          0        0.00      0.0200
-                         off     3      0.49    0.49          > 10.0     -        -       -       -     0.110             -            -            -      -          0        0.00      0.0200
-                         on      3      0.97    0.97  3.50 in 2 of 3     -        -       -       -     0.610             -            -            -      -       16.0        0.25      0.0200
+        test             policy  n  locality  placed  at the end     converged s  GB/s  of best  spread  user s  system s  balancer s  minor faults  PTE updates  hint faults  local  MiB moved  moves/page  watching s
+        2x3-convergence  best    3      0.98    0.99        0.99               -     -        -       -       -     0.110           -             -            -            -      -          0        0.00      0.0200
+                         off     3      0.48    0.49        0.49          > 10.0     -        -       -       -     0.110           -             -            -            -      -          0        0.00      0.0200
+                         on      3      0.96    0.97        0.97  3.50 in 2 of 3     -        -       -       -     0.610        1.50             -            -            -      -       16.0        0.25      0.0200
 
         2x3-convergence: 2 x 3 threads, 32 MiB per process, both; fits one node
 
@@ -407,10 +418,30 @@ mod tests {
         test              best     off     on
         2x3-convergence  0.110  *0.110  0.610
 
+        Balancer CPU seconds (numad, numa balance)
+        test             best  off    on
+        2x3-convergence     -    -  1.50
+
         * the best of a row, unlike all others of it (Welch's test, Holm, 5 %); best and worst are bounds
 
         one thing was left out.
         ");
+    }
+
+    #[test]
+    fn a_test_that_never_converged_has_its_row() {
+        let mut file = file();
+        for series in file.series.iter_mut().filter(|series| series.metric == "converged") {
+            let never = |run| Value::beyond(run, 10.0, "not within the time".to_owned());
+            series.values = series.values.iter().map(|value| never(value.run)).collect();
+        }
+        let text = bench_numa_text(&file, &Style::PLAIN);
+        let table = text.split("Seconds to convergence\n").nth(1).unwrap();
+        let row = table.lines().nth(1).unwrap();
+        assert_eq!(
+            row.split_whitespace().collect::<Vec<_>>().join(" "),
+            "2x3-convergence - > 10.0 > 10.0"
+        );
     }
 
     #[test]

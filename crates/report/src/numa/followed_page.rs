@@ -62,7 +62,7 @@ fn summary(followed: &Followed<'_>, command: &str) -> Summary {
             Fact::new("Cost", format!("{of_one_cpu} of a CPU"), each),
             Fact::new("Nodes", nodes, emulated).which_warns(followed.emulator.is_some()),
             Fact::new("Locality at first", locality(followed.looks.first()), String::new()),
-            Fact::new("Locality at last", locality(followed.looks.last()), String::new()),
+            Fact::new("Locality at last", locality(followed.looks.last()), left(followed)),
             Fact::new("Hint faults", counted(counters.hint_faults), local),
             Fact::new(
                 "Pages migrated",
@@ -72,6 +72,17 @@ fn summary(followed: &Followed<'_>, command: &str) -> Summary {
         ],
         notes: followed.notes().into_iter().map(|text| Note { text, warning: false }).collect(),
         command: command.to_owned(),
+    }
+}
+
+/// Whose locality the last look has, where some processes had ended by then.
+fn left(followed: &Followed<'_>) -> String {
+    let all = followed.processes().len();
+    let left = followed.looks.last().map_or(0, |look| look.processes.len());
+    if left < all {
+        format!("of the {left} of {all} processes that were left")
+    } else {
+        String::new()
     }
 }
 

@@ -41,7 +41,7 @@ pub fn numa_text(show: &NumaShow<'_>, style: &Style) -> String {
 
 fn headline(show: &NumaShow<'_>) -> String {
     let nodes = &show.facts.nodes;
-    let memory: Option<u64> = nodes.iter().map(|node| node.node.memory_bytes).sum();
+    let of_nodes: Option<u64> = nodes.iter().map(|node| node.node.memory_bytes).sum();
     let without = |kind: &str, count: usize| {
         (count > 0).then(|| format!("{} without {kind}", number::count(count as u64)))
     };
@@ -50,7 +50,7 @@ fn headline(show: &NumaShow<'_>) -> String {
             "{}, {}, {}",
             number::counted(nodes.len(), "node"),
             number::counted(show.topology.online.len(), "CPU"),
-            memory.map_or_else(|| "-".to_owned(), number::bytes)
+            hardware::memory(show.facts.memory_bytes, of_nodes)
         )),
         without("CPUs", nodes.iter().filter(|node| !node.has_cpus).count()),
         without("memory", nodes.iter().filter(|node| !node.has_memory).count()),

@@ -1,6 +1,6 @@
 //! Placement policies in the simulator, beside what was published.
 
-use pmuscope_numa::simulate::{COLUMNS, Cell, LIMIT, Machine, Policy, Row};
+use pmuscope_numa::simulate::{COLUMNS, Cell, LIMIT, Machine, Policy, Row, agreement};
 use serde::Serialize;
 
 use crate::{Column, Style, Table, number};
@@ -46,11 +46,12 @@ pub fn numa_simulation_text(simulation: &NumaSimulation, style: &Style) -> Strin
         cells.push(balance.map_or_else(|| "-".to_owned(), |cell| number::fixed(cell.local, 2)));
         table.row(cells);
     }
-    let compared = || simulation.tests.iter().flat_map(|row| &row.cells).filter_map(Cell::agrees);
+    let all = agreement(&simulation.tests);
     let foot = format!(
-        "\n{} of {} cells are as published: docs/placement-policies.md says why the others may differ\n",
-        compared().filter(|agrees| *agrees).count(),
-        compared().count(),
+        "\n{} of {} cells could come out otherwise, and {} of these are as published; a constant guess for each policy has \
+         {}.\nThe others say nothing: a process of one thread is on one node whatever is done, and off and balancenuma \
+         move no thread ({} of all {} are as published).\ndocs/placement-policies.md says why some may differ\n",
+        all.informing, all.cells, all.informing_agree, all.informing_guess, all.agree, all.cells,
     );
     style.text(&(head + &table.render(style) + &foot)).into_owned()
 }
@@ -93,6 +94,7 @@ mod tests {
             seconds: seconds.to_vec(),
             local: 0.9876,
             published,
+            informs: policy.is_none_or(Policy::moves_threads),
         };
         let simulation = NumaSimulation {
             simulated: machine(),
@@ -117,7 +119,9 @@ mod tests {
         test             off (3.7)    balancenuma    AutoNUMA       numa-u           balance  local in the end
         1x3-convergence  - (0/3) [-]  3 (2/3) [-] !  1 (3/3) [0.2]  - (1/3) [2.3] !  6 (3/3)              0.99
 
-        2 of 4 cells are as published: docs/placement-policies.md says why the others may differ
+        2 of 4 cells could come out otherwise, and 1 of these are as published; a constant guess for each policy has 2.
+        The others say nothing: a process of one thread is on one node whatever is done, and off and balancenuma move no thread (2 of all 4 are as published).
+        docs/placement-policies.md says why some may differ
         ");
     }
 }

@@ -27,7 +27,7 @@ use crate::signals::Stop;
 /// Flags of `pmuscope bench numa`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  pmuscope bench numa                                   six tests, bound well and badly, the kernel on and off
+  pmuscope bench numa                                   six tests, bound well and badly, the kernel on and off: 2 min
   pmuscope bench numa --suite full --json numa.json     all of perf bench numa mem -a, and two more
   pmuscope bench numa --tests 2x3-convergence,4x4-convergence --policies best,off,on -r 5
   pmuscope bench numa --suite mine.toml --perturb 10 --json numa.json --resume
@@ -44,15 +44,9 @@ pub(crate) struct Args {
     /// Only these tests, of all suites
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     tests: Vec<String>,
-    /// What places threads and memory
-    #[arg(
-        long,
-        value_name = "LIST",
-        value_delimiter = ',',
-        default_value = "best,worst,interleave,off,on",
-        default_value_if("command", clap::builder::ArgPredicate::IsPresent, "interleave,off,on"),
-        value_parser = Policy::NAMES.to_vec()
-    )]
+    /// What places threads and memory [default: best,worst,interleave,off,on; quick without interleave, a program
+    /// interleave,off,on; on one node best]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = Policy::NAMES.to_vec())]
     policies: Vec<String>,
     /// Seconds of each bandwidth test [default: of the suite; 60 in standard and full]
     #[arg(long, value_name = "S", value_parser = parse_seconds)]
@@ -86,9 +80,9 @@ pub(crate) struct Args {
         value_parser = clap::value_parser!(u64).range(64..)
     )]
     pages: u64,
-    /// How often each test runs under each policy
-    #[arg(short, long, value_name = "N", default_value_t = 3)]
-    repeat: usize,
+    /// How often each test runs under each policy [default: 3; quick 2]
+    #[arg(short, long, value_name = "N")]
+    repeat: Option<usize>,
     /// Seed of the random order of runs
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -117,7 +111,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if !args.command.is_empty() {
         return args.of_program((&machine, &topology), room);
     }
-    let (tests, seconds) = args.tests()?;
+    let (tests, seconds, notes) = args.tests()?;
     let tests: Vec<Fitted> = tests.iter().map(|test| Fitted::new(test, &room)).collect();
     if args.list {
         for fitted in &tests {
@@ -126,8 +120,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     }
     let options = args.options(tests, room, seconds)?;
-    let (mut file, seed) = args.begin(&machine, &options)?;
+    let (mut file, seed) = args.begin(&machine, &options, &notes)?;
     let options = Options { seed, ..options };
+    for note in notes.iter().map(String::as_str).chain(nothing_to_place(&options.room)) {
+        say!("note: {note}");
+    }
     tell_concerns(&file);
     let most = number::duration(options.most_seconds());
     say!("{most} of work at most; Ctrl-C keeps what is done");
@@ -140,6 +137,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         return Err(failure(Exit::Incomplete, "interrupted before the first run was over"));
     }
     args.output.finish(file, !whole, true, bench_numa_text)
+}
+
+/// Tests, their seconds (of bandwidth, and the most of convergence), and what to know of their names.
+type Chosen = (Vec<Test>, (f64, f64), Vec<String>);
+
+/// Said before anything runs.
+fn nothing_to_place(room: &Room) -> Option<&'static str> {
+    (room.nodes.len() == 1).then_some(
+        "one node with CPUs and memory: all memory is equally near, there is nothing to place, and policies cannot \
+         differ. Try: pmuscope lab run --nodes 2 --cpus 8 -- bench numa --suite guest",
+    )
 }
 
 fn println_line(line: &str) -> anyhow::Result<()> {
@@ -159,17 +167,21 @@ impl Args {
         let options = ProgramOptions {
             command: self.command.clone(),
             extracts: extracts.collect::<anyhow::Result<_>>()?,
-            policies: self.policies(),
+            policies: self.policies(&room),
             room,
             interval: Duration::from_millis(self.interval),
             pages: self.pages,
-            rounds: self.repeat,
+            rounds: self.rounds(),
             seed: self.seed.unwrap_or_else(Plan::random_seed),
             program: std::env::current_exe().context("cannot tell where this program is")?,
         };
+        if let Some(note) = nothing_to_place(&options.room) {
+            say!("note: {note}");
+        }
         let mut file = begin(machine, &doctor::facts()?, Look::Allowed)?;
         let mut set = |key: &str, value: String| file.parameters.insert(key.to_owned(), value);
-        set("policies", self.policies.join(","));
+        let names: Vec<&str> = options.policies.iter().map(|policy| policy.name()).collect();
+        set("policies", names.join(","));
         set(numa::NODES, options.room.nodes.len().to_string());
         set("command", self.command.join(OsStr::new(" ")).to_string_lossy().into_owned());
         let (mut file, seed) = self.gone_on(file, options.seed)?;
@@ -186,8 +198,27 @@ impl Args {
         self.output.finish(file, !whole, true, bench_numa_text)
     }
 
-    fn policies(&self) -> Vec<Policy> {
-        self.policies.iter().filter_map(|name| Policy::named(name)).collect()
+    fn policies(&self, room: &Room) -> Vec<Policy> {
+        use Policy::{Best, Interleave, Off, On, Worst};
+        if !self.policies.is_empty() {
+            return self.policies.iter().filter_map(|name| Policy::named(name)).collect();
+        }
+        match self.suite() {
+            // Where all memory is equally near, policies are alike.
+            _ if room.nodes.len() == 1 => vec![Best],
+            _ if !self.command.is_empty() => vec![Interleave, Off, On],
+            Some(Suite::Quick) => vec![Best, Worst, Off, On],
+            _ => vec![Best, Worst, Interleave, Off, On],
+        }
+    }
+
+    fn suite(&self) -> Option<Suite> {
+        Suite::named(&self.suite)
+    }
+
+    fn rounds(&self) -> usize {
+        let is_quick = self.suite() == Some(Suite::Quick) && self.command.is_empty();
+        self.repeat.unwrap_or(if is_quick { 2 } else { 3 })
     }
 
     fn room(&self, machine: &Machine, topology: &Topology) -> anyhow::Result<Room> {
@@ -202,15 +233,16 @@ impl Args {
         Ok(room)
     }
 
-    fn tests(&self) -> anyhow::Result<(Vec<Test>, (f64, f64))> {
+    fn tests(&self) -> anyhow::Result<Chosen> {
         let (suite, seconds) = match Suite::named(&self.suite) {
             Some(suite) => (suite.tests(), suite.seconds()),
             None => self.own_suite()?,
         };
         if self.tests.is_empty() {
-            return Ok((suite, seconds));
+            return Ok((suite, seconds, Vec::new()));
         }
         let all: Vec<Test> = suite.into_iter().chain(numa::all()).collect();
+        let notes = self.tests.iter().filter_map(|name| numa::note_on(name, &all)).collect();
         let wanted = self.tests.iter().map(|name| {
             named(name, &all).cloned().ok_or_else(|| {
                 let text = format!(
@@ -219,7 +251,7 @@ impl Args {
                 failure(Exit::BadInput, text)
             })
         });
-        Ok((wanted.collect::<anyhow::Result<_>>()?, seconds))
+        Ok((wanted.collect::<anyhow::Result<_>>()?, seconds, notes))
     }
 
     fn own_suite(&self) -> anyhow::Result<(Vec<Test>, (f64, f64))> {
@@ -240,7 +272,7 @@ impl Args {
         room: Room,
         (seconds, limit): (f64, f64),
     ) -> anyhow::Result<Options> {
-        if self.repeat == 0 || !(0.0..100.0).contains(&self.within) {
+        if self.rounds() == 0 || !(0.0..100.0).contains(&self.within) {
             return Err(failure(Exit::BadInput, "-r from 1; --within 0 or more and below 100"));
         }
         if self.resume && self.output.path().is_none() {
@@ -248,14 +280,14 @@ impl Args {
         }
         Ok(Options {
             tests,
-            policies: self.policies(),
+            policies: self.policies(&room),
             room,
             seconds: (self.seconds.unwrap_or(seconds), self.limit.unwrap_or(limit)),
             perturb: self.perturb,
             criterion: Criterion { within: self.within / 100.0, hold_s: self.hold },
             interval: Duration::from_millis(self.interval),
             pages: self.pages,
-            rounds: self.repeat,
+            rounds: self.rounds(),
             seed: self.seed.unwrap_or_else(Plan::random_seed),
             program: std::env::current_exe().context("cannot tell where this program is")?,
             scratch: scratch(),
@@ -263,8 +295,14 @@ impl Args {
     }
 
     /// A new file, or the one that is gone on with; and the seed of its order.
-    fn begin(&self, machine: &Machine, options: &Options) -> anyhow::Result<(RunFile, u64)> {
+    fn begin(
+        &self,
+        machine: &Machine,
+        options: &Options,
+        notes: &[String],
+    ) -> anyhow::Result<(RunFile, u64)> {
         let mut file = begin(machine, &doctor::facts()?, Look::Allowed)?;
+        file.notices.extend(notes.iter().cloned());
         describe(options, &mut file);
         self.gone_on(file, options.seed)
     }
@@ -317,4 +355,56 @@ fn refused(error: &Error) -> anyhow::Error {
         _ => Exit::NotPossible,
     };
     failure(exit, error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+    use pmuscope_bench::numa::UsableNode;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn room(nodes: u32) -> Room {
+        let node = |id: u32| UsableNode {
+            id,
+            cpus: (8 * id..8 * id + 8).collect(),
+            free_bytes: Some(32 << 30),
+            distances: (0..nodes).map(|to| if to == id { 10 } else { 20 }).collect(),
+        };
+        Room { nodes: (0..nodes).map(node).collect(), available_bytes: None }
+    }
+
+    fn options(words: &[&str], nodes: u32) -> Options {
+        let words = std::iter::once("numa").chain(words.iter().copied());
+        let args = Line::parse_from(words).args;
+        let (tests, seconds, _) = args.tests().unwrap();
+        let room = room(nodes);
+        let tests = tests.iter().map(|test| Fitted::new(test, &room)).collect();
+        args.options(tests, room, seconds).unwrap()
+    }
+
+    /// Work alone; memory has to be touched before it, for each of 34 runs.
+    #[test]
+    fn quick_takes_less_than_two_minutes() {
+        for nodes in [1, 2, 4] {
+            let quick = options(&[], nodes);
+            assert!(quick.most_seconds() <= 90.0, "{}", quick.most_seconds());
+        }
+        assert_eq!(options(&[], 2).rounds, 2);
+        assert_eq!(options(&["--suite", "standard"], 2).rounds, 3);
+    }
+
+    #[test]
+    fn on_one_node_nothing_is_run_twice_that_cannot_differ() {
+        assert_eq!(options(&[], 1).policies, [Policy::Best]);
+        assert_eq!(options(&["--policies", "off,on"], 1).policies, [Policy::Off, Policy::On]);
+        assert!(nothing_to_place(&room(1)).unwrap().contains("nothing to place"));
+        assert_eq!(nothing_to_place(&room(2)), None);
+    }
 }

@@ -9,9 +9,15 @@ use pmuscope_lab::{Outcome, Produced};
 use pmuscope_machine::WholeFile;
 use pmuscope_report::number;
 
-/// Prints what the command printed.
+/// Prints what the command complains of while it runs. What cannot be printed now is not later either.
+pub(super) fn pass_on_line(line: &[u8]) {
+    let _ = std::io::stderr().write_all(line);
+}
+
+/// Prints what the command printed, but for what was passed on before.
 pub(super) fn pass_on(outcome: &Outcome) -> anyhow::Result<()> {
-    std::io::stderr().write_all(&outcome.stderr).context("cannot write to standard error")?;
+    let rest = outcome.stderr.get(outcome.heard..).unwrap_or_default();
+    std::io::stderr().write_all(rest).context("cannot write to standard error")?;
     let mut stdout = std::io::stdout();
     stdout
         .write_all(&outcome.stdout)

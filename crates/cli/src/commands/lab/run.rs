@@ -131,12 +131,22 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     if matrix {
         return matrix::run(&args, &cells, folder, stop);
     }
-    let outcome =
-        Lab::of_user().run(options, &mut || stop.asked()).map_err(|error| refused(&error))?;
+    let outcome = Lab::of_user()
+        .run(options, &mut || stop.asked(), &mut output::pass_on_line)
+        .map_err(|error| refused(&error))?;
     output::pass_on(&outcome)?;
     output::write(&outcome.files, folder.as_deref().unwrap_or(Path::new(".")))?;
     if !quiet {
         say!("pmuscope: {}", about(&outcome, options));
+    }
+    if outcome.timed_out {
+        let seconds = options.timeout.as_secs();
+        let text = format!(
+            "the command did not end within {seconds} s in the guest, and was ended: what it had printed and written \
+             by then is here. Try: --timeout {}",
+            2 * seconds
+        );
+        return Err(failure(Exit::Target(125), text));
     }
     // A status of a process has eight bits.
     Ok(Exit::Target(outcome.exit as u8))

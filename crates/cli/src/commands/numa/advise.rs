@@ -1,56 +1,143 @@
 //! `pmuscope numa advise`.
 
+use std::ffi::OsString;
 use std::io::Write as _;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use clap::ValueEnum;
 use pmuscope_counters::Host;
+use pmuscope_counters::spawn::HeldChild;
 use pmuscope_machine::{Machine, MachineError};
 use pmuscope_measure::Plan;
 use pmuscope_numa::advise::{Gathered, Options, Verdict, commands, gather, judge};
-use pmuscope_numa::observe::ObserveError;
-use pmuscope_report::{ADVICE_SCHEMA, AdviceReport, advice_text};
+use pmuscope_numa::observe::{Family, ObserveError};
+use pmuscope_report::{ADVICE_SCHEMA, AdviceReport, advice_text, escape_bytes, number};
 
 use super::follow::parse_seconds;
 use crate::commands::answer::Begun;
 use crate::commands::doctor;
-use crate::exit::{Exit, failure};
+use crate::commands::program::{self, not_started};
+use crate::exit::{Exit, beside_command, failure};
 use crate::signals::Stop;
 use crate::terminal;
+
+/// Seconds to look at a process, unless told otherwise.
+const SECONDS: f64 = 5.0;
+/// After so long it is known which of a command's processes does the work.
+const WARM_UP: Duration = Duration::from_secs(1);
+/// How often a command is asked meanwhile whether it has ended.
+const TICK: Duration = Duration::from_millis(20);
+/// No program runs longer.
+const MOST: f64 = 1e9;
 
 /// Flags of `pmuscope numa advise`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pmuscope numa advise -p 4711
   pmuscope numa advise -p 4711 --seconds 30
+  pmuscope numa advise -p 4711 --sharing shared    where you know that its threads share their memory
+  pmuscope numa advise -- ./server                 the busiest of its processes, until it ends
 
 It looks and changes nothing. Exit status 1: too little was seen to say anything, which is said.")]
 pub(crate) struct Args {
     /// The process
-    #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
-    pid: u32,
-    /// Look for so many seconds
-    #[arg(long, value_name = "S", default_value_t = 5.0, value_parser = parse_seconds)]
-    seconds: f64,
+    #[arg(
+        short,
+        long,
+        value_name = "PID",
+        value_parser = clap::value_parser!(u32).range(1..),
+        required_unless_present = "command",
+        conflicts_with = "command"
+    )]
+    pid: Option<u32>,
+    /// Look for so many seconds [default: 5; of a program until it ends]
+    #[arg(long, value_name = "S", value_parser = parse_seconds)]
+    seconds: Option<f64>,
+    /// Whether threads share their memory, if you know [default: judged from sampled faults]
+    #[arg(long, value_enum, value_name = "HOW")]
+    sharing: Option<SharedAs>,
     /// Print everything as one JSON object (schema pmuscope/numa-advice/1)
     #[arg(long)]
     json: bool,
+    /// A program to run and look at, with its arguments
+    #[arg(last = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum SharedAs {
+    /// All threads use all of it
+    Shared,
+    /// Each thread uses its own
+    Private,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let stop = Stop::new()?;
+    match args.pid {
+        Some(pid) => advise(args, pid, args.seconds.unwrap_or(SECONDS), &stop),
+        None => of_command(args, &stop).map_err(beside_command),
+    }
+}
+
+/// Runs the command, and looks at the process of it that works most.
+fn of_command(args: &Args, stop: &Stop) -> anyhow::Result<Exit> {
+    let mut child = HeldChild::new(&args.command).map_err(|error| not_started(&error))?;
+    child.release().map_err(|error| not_started(&error))?;
+    let found = busiest(&Machine::host(), &mut child);
+    let told = found.and_then(|pid| advise(args, pid, args.seconds.unwrap_or(MOST), stop));
+    let is_over = args.seconds.is_some() || stop.asked();
+    let status = program::end(&mut child, is_over).context("cannot wait for the command")?;
+    let exit = Exit::Target(status.shell());
+    Ok(if told? == Exit::Done { exit } else { exit.with_missing() })
+}
+
+/// Of the processes that a command is by now, the one that used most CPU time.
+fn busiest(machine: &Machine, child: &mut HeldChild) -> anyhow::Result<u32> {
+    let early =
+        || failure(Exit::Incomplete, "the command ended within a second: too short to look at");
+    let begun = Instant::now();
+    while begun.elapsed() < WARM_UP {
+        if child.try_wait().context("cannot wait for the command")?.is_some() {
+            return Err(early());
+        }
+        std::thread::sleep(TICK);
+    }
+    let mut family = Family::new(machine, &[child.pid()], true).map_err(|_| early())?;
+    let members = family.members(machine);
+    let used = |&pid: &u32| -> u64 {
+        let threads = machine.threads(pid).unwrap_or_default();
+        let runs = threads.iter().filter_map(|&tid| machine.thread_run(pid, tid).ok());
+        runs.map(|run| run.on_cpu_ns.unwrap_or(run.user_ticks + run.system_ticks)).sum()
+    };
+    let pid = members.iter().copied().max_by_key(used).ok_or_else(early)?;
+    if let (true, Ok(task)) = (members.len() > 1, machine.task(pid, pid)) {
+        say!(
+            "process {pid} ({}) used most CPU time of {} that the command is: it is looked at",
+            escape_bytes(&task.comm),
+            number::counted(members.len(), "process")
+        );
+    }
+    Ok(pid)
+}
+
+fn advise(args: &Args, pid: u32, seconds: f64, stop: &Stop) -> anyhow::Result<Exit> {
     let begun = Begun::now();
     let machine = Machine::host();
-    let gathered = look(&machine, args)?;
+    let gathered = look(&machine, args, (pid, seconds), stop)?;
     let advice = judge(&gathered.evidence);
     let installed = |program: &str| machine.program(program).is_some();
-    let commands = commands(&advice.verdict, &gathered.evidence, args.pid, &installed);
-    let exit = match (&advice.verdict, gathered.ended) {
+    let commands = commands(&advice.verdict, &gathered.evidence, pid, &installed);
+    // That a program has ended is what was waited for.
+    let too_early = gathered.ended && args.command.is_empty();
+    let exit = match (&advice.verdict, too_early) {
         (Verdict::Unknown { .. }, _) | (_, true) => Exit::Incomplete,
         _ => Exit::Done,
     };
     let surroundings = machine.surroundings(&machine.processor());
     let emulator = surroundings.emulator.as_ref().map(|sign| sign.name.as_str());
-    let report = AdviceReport::new(args.pid, &gathered, &advice, &commands, emulator);
+    let report = AdviceReport::new(pid, &gathered, &advice, &commands, emulator);
     let text = if args.json {
         begun.json(ADVICE_SCHEMA, Some(&doctor::facts()?), &exit, &report)?
     } else {
@@ -60,14 +147,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
-fn look(machine: &Machine, args: &Args) -> anyhow::Result<Gathered> {
+fn look(
+    machine: &Machine,
+    args: &Args,
+    (pid, seconds): (u32, f64),
+    stop: &Stop,
+) -> anyhow::Result<Gathered> {
     let topology =
         machine.topology().map_err(|error| failure(Exit::NotPossible, error.to_string()))?;
-    let stop = Stop::new()?;
     let options = Options {
-        pid: args.pid,
-        time: Duration::from_secs_f64(args.seconds),
+        pid,
+        time: Duration::from_secs_f64(seconds),
         seed: Plan::random_seed(),
+        shares: args.sharing.map(|how| how == SharedAs::Shared),
     };
     gather(machine, &topology, &Host, &options, &mut || stop.asked()).map_err(|error| match error {
         ObserveError::Machine(MachineError::Gone { pid }) => {

@@ -128,7 +128,11 @@ fn balance(machine: &Machine, args: &Args) -> anyhow::Result<Exit> {
         let ends = Ends { stop: stop.as_fd(), child: child.as_ref().map(HeldChild::pidfd) };
         let wait = |length: Duration| match ends.wait(length) {
             Woken::Time => None,
-            Woken::Stop => Some(Stop::Asked),
+            Woken::Stop => {
+                // Taken, so that the next one is seen as another.
+                let _ = rustix::io::read(&stop, &mut [0; 1]);
+                Some(Stop::Asked)
+            }
             Woken::Child => Some(Stop::Gone),
         };
         let host = HostOptions {
@@ -208,6 +212,17 @@ fn check(machine: &Machine, args: &Args) -> anyhow::Result<(Options, PathBuf)> {
     let state = folder().ok_or_else(|| {
         failure(Exit::NotPossible, pmuscope_numa::act::StateError::NoFolder.to_string())
     })?;
+    let least = Duration::from_millis(args.interval) * (2 * args.blocks as u32 + 1);
+    if let Some(seconds) = args.seconds.filter(|&s| s < least.as_secs_f64() && !args.dry_run) {
+        let text = format!(
+            "--seconds {seconds}: to judge a change takes {} blocks of {} ms: {:.1} s. Try: a larger --seconds, or \
+             smaller -I or --blocks",
+            2 * args.blocks + 1,
+            args.interval,
+            least.as_secs_f64()
+        );
+        return Err(failure(Exit::BadInput, text));
+    }
     let options = Options {
         block: Duration::from_millis(args.interval),
         blocks: usize::try_from(args.blocks).unwrap_or(usize::MAX),
@@ -317,13 +332,17 @@ impl Log {
 fn notice(event: &Event) -> Option<String> {
     Some(match event {
         Event::Pinned { pid, nodes, threads } => {
-            format!("process {pid}: {threads} threads run on {}", names(nodes))
+            let threads = number::counted(*threads, "thread");
+            format!("process {pid}: {threads} on {}", names(nodes))
         }
         Event::Decided { plan, .. } if plan.bytes() > 0 => {
             format!("to move: {}", number::bytes(plan.bytes()))
         }
         Event::Kept { pid, why } => format!("process {pid}: kept: {why}"),
-        Event::Undone { pid, why } => format!("process {pid}: undone: {why}"),
+        Event::Undone { pid, why, bytes: 0 } => format!("process {pid}: undone: {why}"),
+        Event::Undone { pid, why, bytes } => {
+            format!("process {pid}: undone: {why}; {} go back", number::bytes(*bytes))
+        }
         Event::Refused { pid, why } => format!("process {pid}: left alone: {why}"),
         Event::PingPong { pid, why } => format!("process {pid}: left alone: {why}"),
         _ => return None,

@@ -202,13 +202,16 @@ impl Case<'_> {
         self.is_wide() || self.is_big()
     }
 
-    /// Nodes that it may use, with CPUs and memory.
+    /// Nodes that it may use, with CPUs for some of its threads, and memory.
     fn usable(&self) -> Vec<u32> {
-        let usable = |node: &&NodeEvidence| node.may_run && node.may_take && node.cpus > 0;
+        let usable = |node: &&NodeEvidence| node.some_may_run && node.may_take && node.cpus > 0;
         self.nodes().iter().filter(usable).map(|node| node.id).collect()
     }
 
     fn shared(&self) -> Option<f64> {
+        if let Some(shares) = self.evidence.shares {
+            return Some(f64::from(u8::from(shares)));
+        }
         self.evidence.sharing.as_ref()?.shared_share()
     }
 
@@ -233,7 +236,9 @@ impl Case<'_> {
     fn of_several_nodes(&self) -> Advice {
         let nodes = self.usable();
         if nodes.len() < 2 {
-            let why = "but its cpuset leaves it one node with CPUs and memory".to_owned();
+            let why =
+                "but its cpuset and the affinity of its threads leave it one node with CPUs and memory"
+                    .to_owned();
             return Advice::new(Verdict::LeaveAlone, [self.large(), why]);
         }
         match self.shared() {
@@ -246,8 +251,23 @@ impl Case<'_> {
         }
     }
 
+    fn private(&self, share: f64) -> Reason {
+        match self.evidence.shares {
+            Some(_) => "each thread has its own memory, as was said (--sharing)".to_owned(),
+            None => format!(
+                "{} of what was used twice was used by one thread alone",
+                percent(1.0 - share)
+            ),
+        }
+    }
+
     fn shared_by_many(&self, nodes: Vec<u32>, share: f64) -> Advice {
-        let why = format!("{} of what was used twice was used by several threads", percent(share));
+        let why = match self.evidence.shares {
+            Some(_) => "its threads share their memory, as was said (--sharing)".to_owned(),
+            None => {
+                format!("{} of what was used twice was used by several threads", percent(share))
+            }
+        };
         let [pages, running] = self.evenness();
         if pages >= EVEN && running >= EVEN {
             let even = format!("its memory and its threads are even over {} nodes", nodes.len());
@@ -260,7 +280,7 @@ impl Case<'_> {
     }
 
     fn private_of_many(&self, nodes: Vec<u32>, share: f64) -> Advice {
-        let why = private(share);
+        let why = self.private(share);
         let running = self.evenness()[1];
         if self.is_local() && running >= EVEN {
             return Advice::new(Verdict::LeaveAlone, [self.how_local(), why]);
@@ -285,7 +305,7 @@ impl Case<'_> {
             Some(share) if share < SHARED && !runs_on_one && self.usable().len() > 1 => {
                 Advice::new(
                     Verdict::SpreadThreads { nodes: self.usable() },
-                    [self.how_local(), private(share), first_touch()],
+                    [self.how_local(), self.private(share), first_touch()],
                 )
             }
             _ => self.compact(),
@@ -306,6 +326,9 @@ impl Case<'_> {
         let best =
             candidates().filter(is_quiet).max_by(order).or_else(|| candidates().max_by(order));
         let Some(best) = best else {
+            if !self.nodes().iter().any(|node| node.may_run) {
+                return Advice::new(Verdict::LeaveAlone, [self.how_local(), pinned_apart()]);
+            }
             let why = format!(
                 "no node has {} CPUs and {} left beside what others use",
                 self.width(),
@@ -391,6 +414,9 @@ impl Case<'_> {
         let busy: Option<Vec<f64>> = self.nodes().iter().map(NodeEvidence::others_cpus).collect();
         match busy {
             None => "what others do on its node is not known".to_owned(),
+            Some(_) if self.evidence.is_bound && self.nodes().iter().any(|node| !node.may_run) => {
+                "its affinity keeps it off other nodes".to_owned()
+            }
             Some(_) => "no other node would have more room for it".to_owned(),
         }
     }
@@ -428,8 +454,10 @@ fn crowd(own: f64, others: f64, cpus: u64) -> Option<Crowd> {
     (others >= CROWD.max(own / 2.0) && busy >= CROWDED * cpus).then_some(Crowd::OfMemory)
 }
 
-fn private(share: f64) -> Reason {
-    format!("{} of what was used twice was used by one thread alone", percent(1.0 - share))
+fn pinned_apart() -> Reason {
+    "its threads are pinned to CPUs of several nodes, and no node has one for each of them: their affinity is left \
+     as it is"
+        .to_owned()
 }
 
 fn first_touch() -> Reason {

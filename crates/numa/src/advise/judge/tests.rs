@@ -13,7 +13,9 @@ fn node(id: u32, own_cpus: f64, gib: f64, others: f64) -> NodeEvidence {
         id,
         cpus: 4,
         cpu_list: format!("{}-{}", 4 * id, 4 * id + 3),
+        usable_cpus: 4,
         may_run: true,
+        some_may_run: true,
         may_take: true,
         memory_bytes: Some(16 << 30),
         free_bytes: Some(((15.0 - gib) * GIB) as u64),
@@ -76,11 +78,46 @@ fn threads_on_one_node_with_memory_on_another_are_brought_together() {
     full.nodes[0].free_bytes = Some(1 << 30);
     assert_eq!(verdict(&full), Verdict::LeaveAlone, "no room on either");
     let mut confined = apart(0.0);
-    confined.nodes[1].may_run = false;
+    (confined.nodes[1].may_run, confined.nodes[1].some_may_run) = (false, false);
     assert_eq!(verdict(&confined), compact(0, false, true), "its cpuset keeps it off node 1");
     let scattered =
         evidence(vec![node(0, 1.0, 1.0, 0.0), node(1, 1.0, 1.5, 0.0), node(2, 1.0, 0.5, 0.0)]);
     assert_eq!(verdict(&scattered), compact(1, true, true));
+}
+
+/// As `numa balance` has it: a thread never gets CPUs that it had not before.
+#[test]
+fn threads_stay_where_they_were_pinned() {
+    let compact = |node, threads, pages| Verdict::Compact { node, threads, pages };
+    let mut apart = evidence(vec![node(0, 2.0, 0.0, 0.0), node(1, 0.0, 2.0, 0.0)]);
+    apart.is_bound = true;
+    apart.nodes[0].usable_cpus = 2;
+    (apart.nodes[1].usable_cpus, apart.nodes[1].may_run) = (0, false);
+    apart.nodes[1].some_may_run = false;
+    assert_eq!(verdict(&apart), compact(0, false, true), "memory comes to them");
+    // One on each node: no node has a CPU for both.
+    let mut both = evidence(vec![node(0, 1.0, 2.0, 0.0), node(1, 1.0, 0.0, 0.0)]);
+    (both.is_bound, both.pinned_apart) = (true, true);
+    for node in &mut both.nodes {
+        (node.usable_cpus, node.may_run) = (0, false);
+    }
+    let advice = judge(&both);
+    assert_eq!(advice.verdict, Verdict::LeaveAlone);
+    assert!(advice.reasons[1].contains("pinned to CPUs of several nodes"), "{advice:?}");
+    both.sharing = sharing(20, 0.5);
+    assert_eq!(verdict(&both), Verdict::SpreadThreads { nodes: vec![0, 1] }, "its memory may move");
+}
+
+#[test]
+fn what_the_user_knows_of_sharing_decides() {
+    let mut wide = evidence(vec![node(0, 4.0, 8.0, 0.0), node(1, 4.0, 0.0, 0.0)]);
+    assert_eq!(verdict(&wide), Verdict::Unknown { lacks: vec![Lack::Sharing] });
+    wide.shares = Some(true);
+    let advice = judge(&wide);
+    assert_eq!(advice.verdict, Verdict::Interleave { nodes: vec![0, 1] });
+    assert!(advice.reasons[1].contains("as was said"), "{advice:?}");
+    wide.shares = Some(false);
+    assert_eq!(verdict(&wide), Verdict::SpreadThreads { nodes: vec![0, 1] });
 }
 
 #[test]
@@ -221,7 +258,9 @@ fn any_node(id: u32) -> impl Strategy<Value = NodeEvidence> {
             let busy = (own_cpus + others).min(cpus as f64);
             NodeEvidence {
                 cpus,
+                usable_cpus: if flags & 0b110 == 0 { 0 } else { cpus },
                 may_run: flags & 0b110 != 0,
+                some_may_run: flags & 0b110 != 0,
                 may_take: flags & 0b11000 != 0,
                 free_bytes: Some(free << 30),
                 busy_cpus: (flags & 0b1110_0000 != 0).then_some(busy),
