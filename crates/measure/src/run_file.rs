@@ -70,6 +70,10 @@ pub struct RunFile {
     /// Virtual machines of the lab that runs were made in; their label `cell` says which.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub guests: Vec<Guest>,
+    /// Commands whose runs were interleaved, to be compared; the label `arm` of runs and series is the
+    /// name. Empty where there is one command, and for benchmarks, whose arms are no commands.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arms: Vec<Arm>,
     /// How alike the runs of a sweep were, by what was counted in each of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drift: Vec<Drift>,
@@ -80,6 +84,15 @@ pub struct RunFile {
     /// What was looked at again and again during runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timelines: Vec<Timeline>,
+}
+
+/// One of several commands that are compared.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Arm {
+    /// Value of the label `arm`.
+    pub name: String,
+    /// Its command line, program first.
+    pub command: Vec<String>,
 }
 
 /// A virtual machine that runs were made in.
@@ -378,6 +391,7 @@ impl RunFile {
             notices: Vec::new(),
             seed: None,
             guests: Vec::new(),
+            arms: Vec::new(),
             drift: Vec::new(),
             runs: Vec::new(),
             series: Vec::new(),
@@ -550,6 +564,7 @@ mod tests {
         });
         file.seed = Some("1".into());
         file.guests.push(Guest::default());
+        file.arms.push(Arm { name: "A".into(), command: vec!["./a".into()] });
         file.drift.push(Drift {
             event: String::new(),
             per: None,

@@ -1,0 +1,156 @@
+//! Columns of a comparison: files, or the arms of a file that has several; which of their runs are pairs,
+//! and which columns were measured one after the other.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pmuscope_stats::{Pair, Pairs};
+use serde::Serialize;
+
+use super::figures::{Figure, GROUP};
+use crate::arms::ARM;
+use crate::run_file::{Run, RunFile};
+
+/// Two columns whose runs were not interleaved: all of one were over before the first of the other.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Apart {
+    /// Index of the column compared with.
+    pub base: usize,
+    /// Index of the other column.
+    pub other: usize,
+    /// Seconds from the end of the earlier one to the start of the later one.
+    pub gap_s: f64,
+}
+
+/// Where a run stands among those that it can be paired with.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    /// Number of the round and group: runs of other arms with the same number are its pairs.
+    pair: usize,
+    /// When it was made.
+    order: usize,
+}
+
+/// What is compared.
+pub(super) struct Columns {
+    /// Name and content of each column.
+    pub(super) files: Vec<(String, RunFile)>,
+    /// The command of each that is an arm.
+    pub(super) arms: Vec<Option<Vec<String>>>,
+    /// Which of the files given each is of.
+    from: Vec<usize>,
+    /// Of runs of arms, by [`Run::index`].
+    places: Vec<BTreeMap<usize, Place>>,
+}
+
+/// What columns are called: a file by its name, an arm by its own, after that of the file where there are
+/// several files.
+#[must_use]
+pub fn column_names(files: &[(String, RunFile)]) -> Vec<String> {
+    let one = files.len() == 1;
+    let names = |(name, file): &(String, RunFile)| -> Vec<String> {
+        let arm = |arm: &crate::Arm| match one {
+            true => arm.name.clone(),
+            false => format!("{name} {}", arm.name),
+        };
+        if has_arms(file) { file.arms.iter().map(arm).collect() } else { vec![name.clone()] }
+    };
+    files.iter().flat_map(names).collect()
+}
+
+fn has_arms(file: &RunFile) -> bool {
+    file.arms.len() > 1
+}
+
+impl Columns {
+    pub(super) fn new(files: &[(String, RunFile)]) -> Self {
+        let mut parts: Vec<RunFile> = Vec::new();
+        let (mut arms, mut from, mut places) = (Vec::new(), Vec::new(), Vec::new());
+        for (at, (_, file)) in files.iter().enumerate() {
+            if !has_arms(file) {
+                parts.push(file.clone());
+                arms.push(None);
+                from.push(at);
+                places.push(BTreeMap::new());
+                continue;
+            }
+            let pairs: BTreeSet<(usize, &str)> = file.runs.iter().filter_map(pair_of).collect();
+            let pairs: Vec<(usize, &str)> = pairs.into_iter().collect();
+            for arm in &file.arms {
+                let part = file.part(ARM, &arm.name);
+                let place = |run: &Run| {
+                    let pair = pairs.binary_search(&pair_of(run)?).ok()?;
+                    Some((run.index, Place { pair, order: run.order }))
+                };
+                places.push(part.runs.iter().filter_map(place).collect());
+                parts.push(part);
+                arms.push(Some(arm.command.clone()));
+                from.push(at);
+            }
+        }
+        Self { files: column_names(files).into_iter().zip(parts).collect(), arms, from, places }
+    }
+
+    /// Whether all columns are arms of one file.
+    pub(super) fn are_arms(&self) -> bool {
+        self.arms.iter().all(Option::is_some) && self.from.last() == Some(&0)
+    }
+
+    /// The figure in runs of both columns that are pairs; `None` where the columns are not of one file.
+    pub(super) fn pairs(&self, figure: &Figure, (base, other): (usize, usize)) -> Option<Pairs> {
+        let is_paired =
+            self.from[base] == self.from[other] && !self.places[base].is_empty() && base != other;
+        if !is_paired {
+            return None;
+        }
+        let mut list = Vec::new();
+        let mut resolution = 0.0;
+        if let [Some(a), Some(b)] = [base, other].map(|at| figure.columns[at].as_ref()) {
+            let there: BTreeMap<usize, (Place, f64)> = b
+                .values
+                .iter()
+                .filter_map(|(run, value)| {
+                    let place = *self.places[other].get(run)?;
+                    Some((place.pair, (place, *value)))
+                })
+                .collect();
+            list.extend(a.values.iter().filter_map(|(run, a)| {
+                let here = self.places[base].get(run)?;
+                let (there, b) = there.get(&here.pair)?;
+                let lag = there.order as f64 - here.order as f64;
+                Some(Pair { number: here.pair, a: *a, b: *b, lag })
+            }));
+            list.sort_by_key(|pair| pair.number);
+            resolution = f64::max(a.resolution, b.resolution);
+        }
+        Some(Pairs { list, resolution })
+    }
+
+    /// Of these pairs of columns, those that were measured one after the other.
+    pub(super) fn apart(&self, pairs: &[(usize, usize)]) -> Vec<Apart> {
+        let spans: Vec<Option<(f64, f64)>> =
+            self.files.iter().map(|(_, file)| span(&file.runs)).collect();
+        let gap = |&(base, other): &(usize, usize)| {
+            let ((a, b), (c, d)) = (spans[base]?, spans[other]?);
+            let gap_s = f64::max(a - d, c - b);
+            (self.from[base] != self.from[other] && gap_s >= 0.0)
+                .then_some(Apart { base, other, gap_s })
+        };
+        pairs.iter().filter_map(gap).collect()
+    }
+}
+
+/// The round and the group of events that a run is of: what pairs have in common.
+fn pair_of(run: &Run) -> Option<(usize, &str)> {
+    Some((run.round?, run.labels.get(GROUP).map_or("", |group| group)))
+}
+
+/// Seconds since 1970 of the start of the first run and the end of the last; `None` where one has no time.
+fn span(runs: &[Run]) -> Option<(f64, f64)> {
+    let of = |run: &Run| {
+        // 2^53 ns are a hundred days: rounding is a microsecond at most.
+        let start = run.started.parse::<u64>().ok().filter(|ns| *ns > 0)? as f64 / 1e9;
+        Some((start, start + run.duration_s))
+    };
+    let all = runs.iter().map(of).collect::<Option<Vec<(f64, f64)>>>()?;
+    all.into_iter().reduce(|(start, end), (a, b)| (start.min(a), end.max(b)))
+}
