@@ -6,6 +6,8 @@
 
 use std::ffi::OsString;
 
+use crate::run_file::{Arm, Labels};
+
 /// The label of runs and series of a file with several arms.
 pub const ARM: &str = "arm";
 
@@ -17,6 +19,26 @@ pub fn name(place: usize) -> String {
         0 => letter,
         more => name(more - 1) + &letter,
     }
+}
+
+/// The label of an arm's runs and figures; empty where there is one command only.
+#[must_use]
+pub fn labels(place: usize, arms: usize) -> Labels {
+    let label = || (ARM.to_owned(), name(place));
+    (arms > 1).then(label).into_iter().collect()
+}
+
+/// What commands are called in a run file: one is not called anything.
+#[must_use]
+pub fn named(commands: &[Vec<OsString>]) -> Vec<Arm> {
+    if commands.len() < 2 {
+        return Vec::new();
+    }
+    let words = |command: &Vec<OsString>| {
+        command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+    };
+    let arm = |(place, command)| Arm { name: name(place), command: words(command) };
+    commands.iter().enumerate().map(arm).collect()
 }
 
 /// Why a text is not a command.
@@ -34,8 +56,7 @@ pub enum WordsError {
     Backslash,
     /// Something that only a shell does.
     #[error(
-        "{0:?} outside quotes is for a shell, and none runs. Try: sh -c '…' as the command, or \\{0} for \
-         the character itself"
+        "{0:?} is for a shell, and none runs. Try: sh -c '…' as the command, or single quotes around it"
     )]
     Shell(char),
     /// A variable before the program.
@@ -105,7 +126,9 @@ fn double_quoted(letters: &mut std::str::Chars<'_>, word: &mut String) -> Result
 fn is_assignment(word: &str) -> bool {
     word.split_once('=').is_some_and(|(name, _)| {
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        !name.is_empty() && name.chars().all(is_name) && !name.starts_with(|c: char| c.is_ascii_digit())
+        !name.is_empty()
+            && name.chars().all(is_name)
+            && !name.starts_with(|c: char| c.is_ascii_digit())
     })
 }
 

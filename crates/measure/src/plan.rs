@@ -33,14 +33,14 @@ impl Plan {
     /// that a drift can be estimated and taken off.
     pub fn interleaved(groups: usize, arms: usize, rounds: usize, seed: u64) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
-        let orders: Vec<Vec<Vec<usize>>> =
-            (0..groups).map(|_| balanced(arms, rounds, &mut rng)).collect();
+        let mut orders: Vec<std::vec::IntoIter<Vec<usize>>> =
+            (0..groups).map(|_| balanced(arms, rounds, &mut rng).into_iter()).collect();
         let mut runs = Vec::new();
         for round in 0..rounds {
             let mut order: Vec<usize> = (0..groups).collect();
             rng.shuffle(&mut order);
             for group in order {
-                for arm in &orders[group][round] {
+                for arm in orders[group].next().unwrap_or_default() {
                     runs.push(Planned { order: runs.len(), round, arm: group * arms + arm });
                 }
             }

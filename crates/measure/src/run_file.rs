@@ -358,6 +358,14 @@ impl RunFile {
         self.runs.iter().filter(move |run| is_single || run.is_good())
     }
 
+    /// The label that tells figures of a run from those of other arms; none where it is of no arm.
+    #[must_use]
+    pub fn arm_of(&self, run: usize) -> Labels {
+        let run = self.runs.get(run);
+        let arm = run.and_then(|run| run.labels.get_key_value(crate::arms::ARM));
+        arm.into_iter().map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+
     /// How the only run ended, if not as it should have.
     #[must_use]
     pub fn ended(&self) -> Option<String> {

@@ -29,6 +29,7 @@ mod order;
 mod pairs;
 mod rank;
 mod samples;
+mod serial;
 mod share;
 mod slope;
 mod special;
@@ -55,6 +56,7 @@ pub use rank::{
     hodges_lehmann_ratio, hodges_lehmann_shift, mann_whitney, paired_ratio, signed_rank_centre,
 };
 pub use samples::TwoSamples;
+pub use serial::correlation_in_time;
 pub use share::{MIN_BLOCKS, ShareBootstrap, block_bootstrap_share};
 pub use slope::{product, slope_within};
 pub use stretches::{Stretch, total_of_stretches};

@@ -18,6 +18,7 @@
 use crate::dist::{f_upper, t_two_sided};
 use crate::pairs::Pairs;
 use crate::samples::{Moments, TwoSamples, each_shared};
+use crate::serial::correlation_in_time;
 use crate::special::{digamma, trigamma, trigamma_inverse};
 
 /// Fewer figures do not tell how variances are distributed.
@@ -65,10 +66,12 @@ pub(crate) struct Contrast {
     pub(crate) own: f64,
 }
 
-/// Tests each figure, with what all of them tell of spreads. `None` with fewer than two values on a
+/// Tests each figure, with what all of them tell of spreads, and of how much runs depend on those before
+/// them. `None` with fewer than two values on a
 /// side, where all values are equal, and where no side varies and the least step is not known.
 pub fn change_tests(figures: &[TwoSamples]) -> Vec<Option<Change>> {
-    tests(&figures.iter().map(of_samples).collect::<Vec<_>>())
+    let of_all = correlation_in_time(figures);
+    tests(&figures.iter().map(|one| of_samples(one, of_all)).collect::<Vec<_>>())
 }
 
 /// As [`change_tests`], for figures whose runs are pairs: Student's test of the differences (Student
@@ -85,9 +88,9 @@ fn tests(contrasts: &[Option<Contrast>]) -> Vec<Option<Change>> {
     contrasts.iter().map(|one| one.as_ref().map(test)).collect()
 }
 
-fn of_samples(figure: &TwoSamples) -> Option<Contrast> {
+fn of_samples(figure: &TwoSamples, of_all: f64) -> Option<Contrast> {
     let scaled = figure.scaled().filter(|_| !figure.is_constant())?;
-    let moments = scaled.moments()?;
+    let moments = scaled.moments(of_all)?;
     Some(Contrast {
         own: welch(&moments)?,
         is_log: scaled.is_log,
@@ -112,9 +115,7 @@ fn change(one: &Contrast, prior: Option<Prior>) -> Change {
 }
 
 fn welch(moments: &Moments) -> Option<f64> {
-    let (a, b) = (moments.variances.0 / moments.n.0, moments.variances.1 / moments.n.1);
-    let error = (a + b).sqrt();
-    let freedom = (a + b).powi(2) / (a * a / (moments.n.0 - 1.0) + b * b / (moments.n.1 - 1.0));
+    let (error, freedom) = moments.error();
     (error > 0.0).then(|| t_two_sided(moments.shift / error, freedom))
 }
 
@@ -148,10 +149,8 @@ fn fit(figures: &[&Contrast]) -> Option<Prior> {
     }
     let n = figures.len() as f64;
     let half = |one: &Contrast| one.freedom / 2.0;
-    let logs: Vec<f64> = figures
-        .iter()
-        .map(|one| one.variance.ln() - digamma(half(one)) + half(one).ln())
-        .collect();
+    let logs: Vec<f64> =
+        figures.iter().map(|one| one.variance.ln() - digamma(half(one)) + half(one).ln()).collect();
     let centre = logs.iter().sum::<f64>() / n;
     let spread = logs.iter().map(|e| (e - centre).powi(2)).sum::<f64>() / (n - 1.0);
     let by_chance = figures.iter().map(|one| trigamma(half(one))).sum::<f64>() / n;

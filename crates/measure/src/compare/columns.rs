@@ -132,8 +132,11 @@ impl Columns {
         let gap = |&(base, other): &(usize, usize)| {
             let ((a, b), (c, d)) = (spans[base]?, spans[other]?);
             let gap_s = f64::max(a - d, c - b);
-            (self.from[base] != self.from[other] && gap_s >= 0.0)
-                .then_some(Apart { base, other, gap_s })
+            (self.from[base] != self.from[other] && gap_s >= 0.0).then_some(Apart {
+                base,
+                other,
+                gap_s,
+            })
         };
         pairs.iter().filter_map(gap).collect()
     }
@@ -153,4 +156,105 @@ fn span(runs: &[Run]) -> Option<(f64, f64)> {
     };
     let all = runs.iter().map(of).collect::<Option<Vec<(f64, f64)>>>()?;
     all.into_iter().reduce(|(start, end), (a, b)| (start.min(a), end.max(b)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use super::*;
+    use crate::compare::{Options, Verdict, compare};
+    use crate::{Arm, Labels, Origin, Plan, Program};
+
+    /// A sweep of two groups over two arms in four rounds; `cycles` in all runs, `a` and `b` in a group each.
+    fn sweep(lost: Option<usize>) -> RunFile {
+        let tool = Program { name: "t".into(), version: "1".into() };
+        let mut file = RunFile::new(tool, vec![], UNIX_EPOCH);
+        file.arms = ["A", "B"].map(|name| Arm { name: name.into(), command: vec![] }).into();
+        for planned in &Plan::interleaved(2, 2, 4, 1).runs {
+            let (group, arm) = (planned.arm / 2, ["A", "B"][planned.arm % 2]);
+            let of_arm = Labels::from([(ARM.to_owned(), arm.to_owned())]);
+            let mut labels = of_arm.clone();
+            labels.insert(GROUP.to_owned(), (group + 1).to_string());
+            file.runs.push(Run {
+                index: planned.order,
+                order: planned.order,
+                round: Some(planned.round),
+                labels,
+                started: (1_000_000_000 * (planned.order as u64 + 1)).to_string(),
+                duration_s: 0.5,
+                exit: Some(i32::from(lost == Some(planned.order))),
+                why: None,
+                units: BTreeMap::new(),
+            });
+            // Each pair has a level of its own, and each run more than the one before.
+            let level = 1e6 * (planned.round * 2 + group + 1) as f64 + 1e4 * planned.order as f64;
+            let effect = if arm == "B" { 5e3 } else { 0.0 };
+            let kind = ("", Origin::Hardware);
+            for name in ["cycles", ["a", "b"][group]] {
+                file.add(planned.order, &of_arm, name, kind, Ok(level + effect));
+            }
+        }
+        file
+    }
+
+    #[test]
+    fn runs_are_paired_by_round_and_group() {
+        let files = [("ab.json".to_owned(), sweep(None))];
+        let got = compare(&files, &Options::default()).unwrap();
+        let names: Vec<&str> = got.files.iter().map(|file| &*file.name).collect();
+        assert_eq!((names, got.base), (vec!["A", "B"], Some(0)));
+        for (metric, pairs) in [("cycles", 8), ("a", 4), ("b", 4)] {
+            let row = got.rows.iter().find(|row| row.metric == metric).unwrap();
+            let difference = row.pairs[0].difference.unwrap();
+            assert_eq!((row.pairs[0].paired, difference.n), (true, pairs));
+            assert!((difference.value - 5e3).abs() < 1e-3, "{difference:?}");
+        }
+        assert_eq!(got.not_interleaved, []);
+    }
+
+    #[test]
+    fn a_run_that_failed_has_no_pair() {
+        let files = [("ab.json".to_owned(), sweep(Some(5)))];
+        let got = compare(&files, &Options::default()).unwrap();
+        let cycles = &got.rows[0];
+        assert_eq!(cycles.pairs[0].difference.unwrap().n, 7);
+        let runs: usize = cycles.columns.iter().flatten().map(|c| c.mean.unwrap().n).sum();
+        assert_eq!(runs, 15);
+    }
+
+    #[test]
+    fn arms_of_different_files_are_not_paired() {
+        let mut later = sweep(None);
+        for run in &mut later.runs {
+            run.started = (run.started.parse::<u64>().unwrap() + 100_000_000_000).to_string();
+        }
+        let files = [("x.json".to_owned(), sweep(None)), ("y.json".to_owned(), later)];
+        assert_eq!(column_names(&files), ["x.json A", "x.json B", "y.json A", "y.json B"]);
+        let got = compare(&files, &Options::default()).unwrap();
+        let pairs = &got.rows[0].pairs;
+        let paired: Vec<(usize, usize)> =
+            pairs.iter().filter(|pair| pair.paired).map(|pair| (pair.base, pair.other)).collect();
+        assert_eq!(paired, [(0, 1), (2, 3)]);
+        assert!(pairs.iter().all(|pair| pair.verdict != Verdict::Unmeasured));
+        let apart: Vec<(usize, usize)> =
+            got.not_interleaved.iter().map(|one| (one.base, one.other)).collect();
+        assert_eq!(apart, [(0, 2), (0, 3), (1, 2), (1, 3)]);
+        assert!((got.not_interleaved[0].gap_s - 84.5).abs() < 2.0, "{:?}", got.not_interleaved);
+    }
+
+    #[test]
+    fn files_whose_runs_overlap_or_have_no_time_are_not_apart() {
+        let (mut early, mut late) = (sweep(None).part(ARM, "A"), sweep(None).part(ARM, "B"));
+        let apart = |a: &RunFile, b: &RunFile| {
+            let files = [("a".to_owned(), a.clone()), ("b".to_owned(), b.clone())];
+            compare(&files, &Options::default()).unwrap().not_interleaved.len()
+        };
+        (early.arms, late.arms) = (Vec::new(), Vec::new());
+        assert_eq!(apart(&early, &late), 0, "they alternate");
+        late.runs.iter_mut().for_each(|run| run.started = "900000000000".into());
+        assert_eq!(apart(&early, &late), 1);
+        late.runs[0].started = "0".into();
+        assert_eq!(apart(&early, &late), 0, "a run without time");
+    }
 }

@@ -9,8 +9,8 @@
 use std::collections::BTreeSet;
 
 use pmuscope_stats::{
-    Candidate, Change, Estimate, Interval, LEVEL, TwoSamples, difference_of_estimates, difference_of_means,
-    mean, mean_interval, product, rank_causes, slope_within,
+    Candidate, Change, Estimate, Interval, LEVEL, TwoSamples, difference_of_estimates,
+    difference_of_means, mean, mean_interval, product, rank_causes, slope_within,
 };
 use serde::Serialize;
 

@@ -63,6 +63,14 @@ impl Head {
     }
 }
 
+impl Head {
+    /// Whether both are arms of one file.
+    #[must_use]
+    pub fn is_with(&self, other: &Self) -> bool {
+        self.arm.is_some() && other.arm.is_some() && self.started == other.started
+    }
+}
+
 /// Units that every run that counts has, with their means.
 fn units(file: &RunFile) -> BTreeMap<String, f64> {
     let runs: Vec<&Run> = file.counting_runs().collect();

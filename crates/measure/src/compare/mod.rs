@@ -16,8 +16,8 @@ mod trend;
 mod whole;
 
 use pmuscope_stats::{
-    Change, Estimate, LEVEL, Pairs, change_tests, difference_of_means, hedges_g, holm,
-    mean_interval, median, paired_tests, ratio_of_means,
+    Change, Estimate, LEVEL, Pairs, TwoSamples, change_tests, correlation_in_time, hedges_g, holm,
+    mean_interval, median, paired_tests,
 };
 use regex::Regex;
 use serde::Serialize;
@@ -253,6 +253,10 @@ pub fn compare(files: &[(String, RunFile)], options: &Options) -> Result<Compari
         }
     };
     let tested: Vec<Vec<Option<Change>>> = pairs.iter().map(tests).collect();
+    let of_two = |&(a, b): &(usize, usize)| {
+        correlation_in_time(&all.iter().map(|f| f.two(a, b)).collect::<Vec<_>>())
+    };
+    let in_time: Vec<f64> = pairs.iter().map(of_two).collect();
     let adjusted = holm(&tested.iter().flatten().map(|t| t.map(|t| t.p)).collect::<Vec<_>>());
     let row = |(at, figure): (usize, &Figure)| Row {
         labels: figure.labels.clone(),
@@ -265,7 +269,7 @@ pub fn compare(files: &[(String, RunFile)], options: &Options) -> Result<Compari
             .enumerate()
             .map(|(i, &(base, other))| {
                 let p = (tested[i][at].map(|t| t.p), adjusted[i * all.len() + at]);
-                let sides = Sides::of(figure, (base, other), &columns);
+                let sides = Sides::of(figure, (base, other), &columns, in_time[i]);
                 pair(&sides, (base, other), p, options.alpha)
             })
             .collect(),
@@ -344,42 +348,43 @@ fn exact(values: &[f64]) -> Option<Estimated> {
 
 /// One figure in two columns.
 struct Sides {
-    a: Vec<f64>,
-    b: Vec<f64>,
+    two: TwoSamples,
+    /// How much runs depend on those before them, by all figures.
+    in_time: f64,
     /// Where runs are compared pair by pair.
     pairs: Option<Pairs>,
     is_constant: bool,
 }
 
 impl Sides {
-    fn of(figure: &Figure, (base, other): (usize, usize), columns: &Columns) -> Self {
+    fn of(figure: &Figure, (base, other): (usize, usize), columns: &Columns, in_time: f64) -> Self {
         let two = figure.two(base, other);
-        let (a, b) = two.values();
         let pairs = columns.pairs(figure, (base, other));
         let is_constant = match &pairs {
             Some(pairs) => pairs.list.len() > 1 && pairs.is_constant(),
-            None => a.len() > 1 && b.len() > 1 && two.is_constant(),
+            None => two.a.len() > 1 && two.b.len() > 1 && two.is_constant(),
         };
-        Self { a, b, pairs, is_constant }
+        Self { two, in_time, pairs, is_constant }
     }
 
     fn difference(&self) -> Option<Estimate> {
         match &self.pairs {
             Some(pairs) => pairs.difference(LEVEL),
-            None => difference_of_means(&self.a, &self.b, LEVEL),
+            None => self.two.difference(self.in_time, LEVEL),
         }
     }
 
     fn ratio(&self) -> Option<Estimate> {
         match &self.pairs {
             Some(pairs) => pairs.ratio(LEVEL),
-            None => ratio_of_means(&self.a, &self.b, LEVEL),
+            None => self.two.ratio(self.in_time, LEVEL),
         }
     }
 
     /// Runs, or pairs of runs, of the side with fewer.
     fn n(&self) -> usize {
-        self.pairs.as_ref().map_or(self.a.len().min(self.b.len()), |pairs| pairs.list.len())
+        let two = || self.two.a.len().min(self.two.b.len());
+        self.pairs.as_ref().map_or_else(two, |pairs| pairs.list.len())
     }
 
     /// Why there is no test.
@@ -392,7 +397,9 @@ impl Sides {
                 "all pairs ran in the same order: a drift would look like a difference"
             }
             None if self.n() < 2 => "one run does not tell what varies from run to run",
-            _ => "no run of a file differs from its others, and how finely this is measured is not known",
+            _ => {
+                "no run of a file differs from its others, and how finely this is measured is not known"
+            }
         }
     }
 }
@@ -413,7 +420,8 @@ fn pair(
         _ => (Verdict::CannotTell, None),
     };
     let paired = sides.pairs.is_some();
-    let g = hedges_g(&sides.a, &sides.b, LEVEL).map(|g| match paired {
+    let (a, b) = sides.two.values();
+    let g = hedges_g(&a, &b, LEVEL).map(|g| match paired {
         // Its interval is of independent samples.
         true => Estimate { interval: None, n: sides.n(), ..g },
         false => g,
