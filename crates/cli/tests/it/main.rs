@@ -69,6 +69,7 @@ mod top;
 #[cfg(feature = "screen")]
 mod top_screen;
 mod usage;
+mod versus;
 mod views;
 #[path = "../../../profile/tests/it/wait_file.rs"]
 mod wait_file;
