@@ -262,7 +262,7 @@ impl Args {
         let of_one = [(self.interval_print.is_some(), "-I"), (self.format_is_lines(), "-x and -j")];
         if let Some((_, flag)) = of_one.iter().find(|(asked, _)| *asked && self.versus.is_asked()) {
             return Err(bad(format!(
-                "{flag}: prints the runs of one command, --vs compares several. Try: --json FILE, and \
+                "{flag}: prints the runs of one command, --vs compares several. Try: --json=FILE, and \
                  pmuscope compare --csv FILE"
             )));
         }

@@ -120,7 +120,7 @@ fn what_is_no_command_ends_it_before_the_first_run() {
     with("echo 'a").exits(2).complains("not closed");
     scratch.pmuscope(["stat", "--vs", "true"]).exits(2).complains("-- CMD A");
     let intervals = ["-I", "100", "--vs", "true"];
-    stat(&scratch, &intervals, &forks(1)).exits(2).complains("Try: --json FILE");
+    stat(&scratch, &intervals, &forks(1)).exits(2).complains("Try: --json=FILE");
     assert!(!scratch.path("ab.json").exists());
 }
 
