@@ -193,8 +193,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     if repeated {
         tell_concerns(&file);
     }
-    let about = name_arms(&mut file, &commands)
-        .unwrap_or_else(|| describe(&options.target, &options.command));
+    let about = match name_arms(&mut file, &commands) {
+        None => describe(&options.target, &options.command),
+        Some(commands) if options.target == Target::Command => commands,
+        Some(commands) => format!("{} while {commands} ran", describe(&options.target, &[])),
+    };
     file.parameters.insert("target".to_owned(), about);
     let mut lines = Lines::new(&args, &metrics)?;
     if let Some(Some(path)) = &args.json {

@@ -102,27 +102,24 @@ impl Columns {
         if !is_paired {
             return None;
         }
-        let mut list = Vec::new();
-        let mut resolution = 0.0;
-        if let [Some(a), Some(b)] = [base, other].map(|at| figure.columns[at].as_ref()) {
-            let there: BTreeMap<usize, (Place, f64)> = b
-                .values
-                .iter()
-                .filter_map(|(run, value)| {
-                    let place = *self.places[other].get(run)?;
-                    Some((place.pair, (place, *value)))
-                })
-                .collect();
-            list.extend(a.values.iter().filter_map(|(run, a)| {
-                let here = self.places[base].get(run)?;
-                let (there, b) = there.get(&here.pair)?;
-                let lag = there.order as f64 - here.order as f64;
-                Some(Pair { number: here.pair, a: *a, b: *b, lag })
-            }));
-            list.sort_by_key(|pair| pair.number);
-            resolution = f64::max(a.resolution, b.resolution);
-        }
-        Some(Pairs { list, resolution })
+        let two = figure.two(base, other);
+        let there: BTreeMap<usize, (Place, f64)> = two
+            .b
+            .iter()
+            .filter_map(|(run, value)| {
+                let place = *self.places[other].get(run)?;
+                Some((place.pair, (place, *value)))
+            })
+            .collect();
+        let pair = |(run, a): &(usize, f64)| {
+            let here = self.places[base].get(run)?;
+            let (there, b) = there.get(&here.pair)?;
+            let lag = there.order as f64 - here.order as f64;
+            Some(Pair { number: here.pair, a: *a, b: *b, lag })
+        };
+        let mut list: Vec<Pair> = two.a.iter().filter_map(pair).collect();
+        list.sort_by_key(|pair| pair.number);
+        Some(Pairs { list, resolution: two.resolution })
     }
 
     /// Of these pairs of columns, those that were measured one after the other.

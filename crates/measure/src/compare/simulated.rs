@@ -13,7 +13,7 @@ use crate::run_file::{Arm, Program, Run};
 
 const FIGURES: usize = 8;
 /// Seeds of a case, always and in full.
-const SOME: u64 = 200;
+const SOME: u64 = 100;
 const ALL: u64 = 1000;
 
 fn seeds() -> u64 {
@@ -165,7 +165,7 @@ fn interleaved_arms_that_are_the_same_are_not_called_different_on_a_machine_that
                     "{name}, {shape:?} arms and rounds, {effect}: {covered:.1} % covered, {got:?}"
                 );
                 let (least, largest) =
-                    if got.of == ALL as usize { (93.0, 97.0) } else { (90.0, 99.5) };
+                    if got.of == ALL as usize { (93.0, 97.0) } else { (88.0, 100.0) };
                 assert!((least..=largest).contains(&covered), "{name}, {shape:?}: {covered} %");
                 if effect == 1.0 {
                     assert!(
