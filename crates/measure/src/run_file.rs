@@ -70,8 +70,8 @@ pub struct RunFile {
     /// Virtual machines of the lab that runs were made in; their label `cell` says which.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub guests: Vec<Guest>,
-    /// Commands whose runs were interleaved, to be compared; the label `arm` of runs and series is the
-    /// name. Empty where there is one command, and for benchmarks, whose arms are no commands.
+    /// Commands that are compared by interleaved runs; the label `arm` of runs and series is the
+    /// name. Empty where there is one command, and for benchmarks: their arms are no commands.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arms: Vec<Arm>,
     /// How alike the runs of a sweep were, by what was counted in each of them.
@@ -358,7 +358,7 @@ impl RunFile {
         self.runs.iter().filter(move |run| is_single || run.is_good())
     }
 
-    /// The label that tells figures of a run from those of other arms; none where it is of no arm.
+    /// The label that separates figures of a run from those of other arms; none where it is of no arm.
     #[must_use]
     pub fn arm_of(&self, run: usize) -> Labels {
         let run = self.runs.get(run);

@@ -66,7 +66,7 @@ pub(crate) struct Contrast {
     pub(crate) own: f64,
 }
 
-/// Tests each figure, with what all of them tell of spreads, and of how much runs depend on those before
+/// Tests each figure, with what all of them say of spreads, and of how much runs depend on those before
 /// them. `None` with fewer than two values on a
 /// side, where all values are equal, and where no side varies and the least step is not known.
 pub fn change_tests(figures: &[TwoSamples]) -> Vec<Option<Change>> {
@@ -74,7 +74,7 @@ pub fn change_tests(figures: &[TwoSamples]) -> Vec<Option<Change>> {
     tests(&figures.iter().map(|one| of_samples(one, of_all)).collect::<Vec<_>>())
 }
 
-/// As [`change_tests`], for figures whose runs are pairs: Student's test of the differences (Student
+/// As [`change_tests`], for figures of paired runs: Student's test of the differences (Student
 /// 1908), less what they have by the order of the two runs ([`Pairs`]). `None` with fewer than three
 /// pairs, too.
 pub fn paired_tests(figures: &[Pairs]) -> Vec<Option<Change>> {

@@ -1,5 +1,5 @@
-//! Runs that depend on those before them: one after the other on a machine that warms up, or whose neighbors
-//! come and go.
+//! Runs that depend on those before them: one after the other on a machine that warms up, or has neighbors
+//! that come and go.
 //!
 //! Then n runs say less of the mean than n independent ones. By how much is estimated from the correlation
 //! of neighbors in time within each sample (first order, Kendall 1954, Biometrika 41, for its bias), as in
@@ -63,7 +63,7 @@ fn of_one(a: &[f64], b: &[f64]) -> Option<f64> {
     seen.is_finite().then(|| (seen + (1.0 + 3.0 * seen) / n).min(LARGEST))
 }
 
-/// What `n` values say whose neighbors are correlated by `rho`; `None` where that is too little.
+/// What `n` values say if neighbors are correlated by `rho`; `None` where that is too little.
 pub(crate) fn dependence(n: usize, rho: f64) -> Option<Dependence> {
     let of = n as f64;
     if rho <= 0.0 {

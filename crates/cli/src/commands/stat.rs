@@ -436,7 +436,7 @@ impl Watch for Keeping<'_> {
 
     fn keep(&mut self, file: &RunFile) -> Result<(), MeasureError> {
         if let Some(path) = self.path {
-            // It is tried again at the end, where a failure is told below the counts.
+            // It is tried again at the end, where a failure is shown below the counts.
             let _ = save(file, path);
         }
         Ok(())

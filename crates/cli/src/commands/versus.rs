@@ -1,4 +1,4 @@
-//! `--vs`: other commands, whose runs are interleaved with those of the first and compared with them.
+//! `--vs`: other commands: their runs are interleaved with those of the first, and compared.
 
 use std::ffi::OsString;
 use std::path::Path;

@@ -10,7 +10,7 @@ use super::figures::{Figure, GROUP};
 use crate::arms::ARM;
 use crate::run_file::{Run, RunFile};
 
-/// Two columns whose runs were not interleaved: all of one were over before the first of the other.
+/// Two columns with runs that were not interleaved: all of one were over before the first of the other.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Apart {
     /// Index of the column compared with.
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn files_whose_runs_overlap_or_have_no_time_are_not_apart() {
+    fn files_with_runs_that_overlap_or_have_no_time_are_not_apart() {
         let (mut early, mut late) = (sweep(None).part(ARM, "A"), sweep(None).part(ARM, "B"));
         let apart = |a: &RunFile, b: &RunFile| {
             let files = [("a".to_owned(), a.clone()), ("b".to_owned(), b.clone())];

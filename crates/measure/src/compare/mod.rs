@@ -2,7 +2,7 @@
 //!
 //! A figure is compared per unit of work where runs have units ([`Options::per`]). Each pair of files
 //! (each file with the base, or all pairs) gets a test per figure, with spreads moderated by those of
-//! all figures ([`pmuscope_stats::change_tests`]); arms of one file, whose runs were interleaved, are
+//! all figures ([`pmuscope_stats::change_tests`]); arms of one file, with interleaved runs, are
 //! compared by pairs of runs ([`pmuscope_stats::paired_tests`]); p-values of all figures and pairs are corrected
 //! together (Holm 1979), so that where nothing differs at all, a difference is claimed in at most
 //! [`Options::alpha`] of all comparisons. What is not claimed is "cannot tell", not "the same".
@@ -396,7 +396,7 @@ impl Sides {
             Some(pairs) if pairs.is_of_one_order() => {
                 "all pairs ran in the same order: a drift would look like a difference"
             }
-            None if self.n() < 2 => "one run does not tell what varies from run to run",
+            None if self.n() < 2 => "one run does not show what varies from run to run",
             _ => {
                 "no run of a file differs from its others, and how finely this is measured is not known"
             }

@@ -1,5 +1,5 @@
 //! Comparisons of commands that are the same, and of ones that differ by a known effect, on machines that
-//! drift and whose runs depend on those before them: how often a difference is claimed where there is none,
+//! drift, where runs depend on those before them: how often a difference is claimed where there is none,
 //! and how often intervals hold the truth. Seeded, so a failure is a change of the method, not chance.
 //!
 //! A tenth of the seeds runs always; `PMUSCOPE_FULL=1` runs as many as docs/compare.md states.
@@ -122,7 +122,7 @@ fn fill(
     }
 }
 
-/// Of so many comparisons, those whose first figure's interval misses the truth, and those that claim anything.
+/// Of `of` comparisons, those in which the interval of the first figure misses the truth, and those that claim anything.
 #[derive(Debug, Default)]
 struct Rates {
     missed: usize,
@@ -146,7 +146,7 @@ fn rates(machine: MachineModel, shape: (usize, usize), effect: f64) -> Rates {
     rates
 }
 
-/// At most so many events of this chance, by three standard deviations: one case in a thousand is beyond.
+/// The most events of this chance, by three standard deviations: one case in a thousand is beyond.
 fn most(chance: f64, of: usize) -> f64 {
     let expected = chance * of as f64;
     expected + 3.0 * (expected * (1.0 - chance)).sqrt()

@@ -30,7 +30,7 @@ pub struct Sweep<'a> {
     pub options: Options,
     /// What is counted when.
     pub schedule: &'a Schedule,
-    /// Commands that are compared, whose runs are interleaved; empty: the one of the options.
+    /// Commands that are compared by interleaved runs; empty: the one of the options.
     pub arms: &'a [Vec<OsString>],
     /// How often each.
     pub rounds: usize,
