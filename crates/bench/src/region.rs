@@ -21,7 +21,7 @@ use pmuscope_measure::{Labels, MeasureError, Plan, Planned, RunFile, Watch};
 use pmuscope_region::{CounterSet, Options as SetOptions, RegionError, switch_off};
 
 /// Label that tells arms apart.
-pub const ARM: &str = "arm";
+pub const ARM: &str = pmuscope_measure::arms::ARM;
 /// Unit of work: an entry with its exit.
 pub const ENTRY: &str = "entry";
 

@@ -17,7 +17,7 @@ use pmuscope_measure::{Extract, Labels, MeasureError, Origin, Plan, Planned, Run
 use pmuscope_workloads::ring::{Mode, NAME};
 
 /// Label that tells arms apart: `basic-2`.
-pub const ARM: &str = "arm";
+pub const ARM: &str = pmuscope_measure::arms::ARM;
 /// Unit of work.
 pub const PACKET: &str = "packet";
 /// Million packets in a second, by the program's own clock.

@@ -3,12 +3,13 @@
 //! A benchmark makes a [`Plan`] of arms and rounds, runs each with [`child::run`], takes figures
 //! from its output with [`Extract`], and keeps everything in a [`RunFile`], which [`save`] writes
 //! after every run. [`counting`] counts events over a command, processes or CPUs, once or in every run.
-//! [`versus`] sets arms of one file against its base, [`compare`] sets files
+//! [`arms`] are commands that are compared by interleaved runs. [`versus`] sets arms of one file against its base, [`compare`] sets files
 //! side by side.
 
 #![forbid(unsafe_code)]
 
 pub mod accuracy;
+pub mod arms;
 mod censored;
 pub mod child;
 pub mod compare;
@@ -34,7 +35,7 @@ pub use extract::{Extract, ExtractError};
 pub use plan::{Plan, Planned};
 pub use rounds::{Done, Watch};
 pub use run_file::{
-    Concern, Drift, Guest, Labels, Origin, Program, RawReading, Run, RunFile, SCHEMA, Series,
+    Arm, Concern, Drift, Guest, Labels, Origin, Program, RawReading, Run, RunFile, SCHEMA, Series,
     Timeline, TimelineColumn, Value, metric, unix_ns,
 };
 pub use store::{can_save, load, parse, save};

@@ -70,6 +70,10 @@ pub struct RunFile {
     /// Virtual machines of the lab that runs were made in; their label `cell` says which.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub guests: Vec<Guest>,
+    /// Commands that are compared by interleaved runs; the label `arm` of runs and series is the
+    /// name. Empty where there is one command, and for benchmarks: their arms are no commands.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arms: Vec<Arm>,
     /// How alike the runs of a sweep were, by what was counted in each of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drift: Vec<Drift>,
@@ -80,6 +84,15 @@ pub struct RunFile {
     /// What was looked at again and again during runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timelines: Vec<Timeline>,
+}
+
+/// One of several commands that are compared.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Arm {
+    /// Value of the label `arm`.
+    pub name: String,
+    /// Its command line, program first.
+    pub command: Vec<String>,
 }
 
 /// A virtual machine that runs were made in.
@@ -362,6 +375,14 @@ impl RunFile {
         self.runs.iter().filter(move |run| is_single || run.is_good())
     }
 
+    /// The label that separates figures of a run from those of other arms; none where it is of no arm.
+    #[must_use]
+    pub fn arm_of(&self, run: usize) -> Labels {
+        let run = self.runs.get(run);
+        let arm = run.and_then(|run| run.labels.get_key_value(crate::arms::ARM));
+        arm.into_iter().map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+
     /// How the only run ended, if not as it should have.
     #[must_use]
     pub fn ended(&self) -> Option<String> {
@@ -395,6 +416,7 @@ impl RunFile {
             notices: Vec::new(),
             seed: None,
             guests: Vec::new(),
+            arms: Vec::new(),
             drift: Vec::new(),
             runs: Vec::new(),
             series: Vec::new(),
@@ -567,6 +589,7 @@ mod tests {
         });
         file.seed = Some("1".into());
         file.guests.push(Guest::default());
+        file.arms.push(Arm { name: "A".into(), command: vec!["./a".into()] });
         file.drift.push(Drift {
             event: String::new(),
             per: None,

@@ -3,10 +3,12 @@
 use std::fmt::Write as _;
 
 use pmuscope_events::metrics::Metrics;
+use pmuscope_measure::compare::{Options, compare};
 use pmuscope_measure::summary::{Row, Summary, Work, summary};
 use pmuscope_measure::{Drift, Estimated, Origin, RunFile, metric};
 
 use crate::capture::scaled;
+use crate::compare::compare_text;
 use crate::escape::escape;
 use crate::number;
 use crate::runs::value;
@@ -23,6 +25,9 @@ pub fn counts_notes(file: &RunFile, metrics: &Metrics, style: &Style) -> String 
 /// Header, table of events, what follows from them, times, notes. `metrics` are the formulas to try.
 pub fn counts_text(file: &RunFile, metrics: &Metrics, style: &Style) -> String {
     let summary = summary(file, metrics);
+    if file.arms.len() > 1 {
+        return arms_text(file, &summary, style);
+    }
     let mut out = head(file, &summary);
     let mut table = Table::new(columns(&summary));
     for row in summary.rows.iter().filter(|row| !row.is_time()) {
@@ -45,6 +50,45 @@ pub fn counts_text(file: &RunFile, metrics: &Metrics, style: &Style) -> String {
     style.text(&out).into_owned()
 }
 
+/// Arms side by side, with what differs from the first by pairs of runs.
+fn arms_text(file: &RunFile, summary: &Summary, style: &Style) -> String {
+    let name = file.parameters.get("target").cloned().unwrap_or_default();
+    // Without units of work asked for, nothing can be missing.
+    let Ok(comparison) = compare(&[(name, file.clone())], &Options::default()) else {
+        return String::new();
+    };
+    let rounds = file.runs.iter().filter_map(|run| run.round).max().map_or(0, |last| last + 1);
+    let first = format!(
+        "{} interleaved in random order: {}, {}\n{}\n",
+        number::counted(file.arms.len() as u64, "command"),
+        number::counted(rounds as u64, "round"),
+        number::duration(file.duration_s),
+        share_counted(summary),
+    );
+    let mut out = first + &compare_text(&comparison, style);
+    for note in notes(file, summary) {
+        out.push('\n');
+        out += &wrap(&note, style.width, 0);
+        out.push('\n');
+    }
+    style.text(&out).into_owned()
+}
+
+/// How much of the time events were counted.
+fn share_counted(summary: &Summary) -> String {
+    let lowest = summary.rows.iter().filter_map(|row| row.measured).min_by(f64::total_cmp);
+    match lowest {
+        Some(share) if share < number::WHOLE => {
+            format!(
+                "multiplexed: counted {} of the time and more, scaled up",
+                number::percent_at_least(share)
+            )
+        }
+        Some(_) => "counted all the time".to_owned(),
+        None => "nothing counted".to_owned(),
+    }
+}
+
 /// What was measured, for how long, and what it cost; what is missing.
 fn head(file: &RunFile, summary: &Summary) -> String {
     let target = file.parameters.get("target").map_or("-".into(), |text| escape(text));
@@ -60,17 +104,7 @@ fn head(file: &RunFile, summary: &Summary) -> String {
         let _ = write!(out, " (user {user}, system {system})");
     }
     out.push('\n');
-    let lowest = summary.rows.iter().filter_map(|row| row.measured).min_by(f64::total_cmp);
-    let mut missing = match lowest {
-        Some(share) if share < number::WHOLE => {
-            format!(
-                "multiplexed: counted {} of the time and more, scaled up",
-                number::percent_at_least(share)
-            )
-        }
-        Some(_) => "counted all the time".to_owned(),
-        None => "nothing counted".to_owned(),
-    };
+    let mut missing = share_counted(summary);
     if let Some(ended) = &summary.ended {
         let _ = write!(missing, " · its end: {}", escape(ended));
     }
@@ -232,6 +266,8 @@ fn notes(file: &RunFile, summary: &Summary) -> Vec<String> {
         // The reason may name the event.
         let why = why.strip_prefix(&format!("cannot open {} ", row.metric)).unwrap_or(why);
         match reasons.iter_mut().find(|(known, _)| *known == why) {
+            // Arms have each a row of it.
+            Some((_, events)) if events.contains(&row.metric.as_str()) => {}
             Some((_, events)) => events.push(&row.metric),
             None => reasons.push((why, vec![&row.metric])),
         }
@@ -247,6 +283,7 @@ fn notes(file: &RunFile, summary: &Summary) -> Vec<String> {
             notes.push(format!("{} is not of all runs: {}.", escape(&row.metric), escape(why)));
         }
     }
+    notes.dedup();
     notes.extend(of_runs(file));
     notes
 }

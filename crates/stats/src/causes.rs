@@ -133,13 +133,11 @@ fn cause(
 
 /// The shift between the samples, and half of its 95 % interval.
 fn reach(scaled: &Scaled) -> Option<(f64, f64)> {
-    let moments = scaled.moments()?;
-    let (a, b) = (moments.variances.0 / moments.n.0, moments.variances.1 / moments.n.1);
-    let error = (a + b).sqrt();
+    let moments = scaled.moments(0.0)?;
+    let (error, freedom) = moments.error();
     if error == 0.0 {
         return Some((moments.shift, 0.0));
     }
-    let freedom = (a + b).powi(2) / (a * a / (moments.n.0 - 1.0) + b * b / (moments.n.1 - 1.0));
     Some((moments.shift, t_quantile(0.5 + crate::LEVEL / 2.0, freedom) * error))
 }
 

@@ -26,8 +26,10 @@ mod interval;
 mod mean;
 mod moderate;
 mod order;
+mod pairs;
 mod rank;
 mod samples;
+mod serial;
 mod share;
 mod slope;
 mod special;
@@ -47,12 +49,14 @@ pub use mean::{
     difference_of_means, mean, mean_interval, paired_difference, ratio_of_means, std_dev, variance,
     welch_test,
 };
-pub use moderate::{Change, change_tests};
+pub use moderate::{Change, change_tests, paired_tests};
 pub use order::{mad, median, outliers, quantile, quantile_sorted};
+pub use pairs::{Pair, Pairs};
 pub use rank::{
     hodges_lehmann_ratio, hodges_lehmann_shift, mann_whitney, paired_ratio, signed_rank_centre,
 };
 pub use samples::TwoSamples;
+pub use serial::correlation_in_time;
 pub use share::{MIN_BLOCKS, ShareBootstrap, block_bootstrap_share};
 pub use slope::{product, slope_within};
 pub use stretches::{Stretch, total_of_stretches};

@@ -16,7 +16,9 @@
 //!   believed no more than (1/m + r²)⁻¹ of m figures, with r² the mean squared correlation within sides.
 
 use crate::dist::{f_upper, t_two_sided};
-use crate::samples::{Moments, Scaled, TwoSamples, each_shared};
+use crate::pairs::Pairs;
+use crate::samples::{Moments, TwoSamples, each_shared};
+use crate::serial::correlation_in_time;
 use crate::special::{digamma, trigamma, trigamma_inverse};
 
 /// Fewer figures do not tell how variances are distributed.
@@ -45,83 +47,113 @@ struct Prior {
     freedom: f64,
 }
 
-/// Tests each figure, with what all of them tell of spreads. `None` with fewer than two values on a
-/// side, where all values are equal, and where no side varies and the least step is not known.
-pub fn change_tests(figures: &[TwoSamples]) -> Vec<Option<Change>> {
-    let scaled: Vec<Option<Scaled>> =
-        figures.iter().map(|f| f.scaled().filter(|_| !f.is_constant())).collect();
-    let moments: Vec<Option<Moments>> =
-        scaled.iter().map(|s| s.as_ref().and_then(Scaled::moments)).collect();
-    // Relative spreads of figures that may be 0 are of another kind.
-    let of_logs: Vec<(&Scaled, Moments)> = scaled
-        .iter()
-        .zip(&moments)
-        .filter_map(|(s, m)| Some((s.as_ref().filter(|s| s.is_log)?, (*m)?)))
-        .collect();
-    let prior = fit_all(&of_logs);
-    let test = |(s, m): (&Option<Scaled>, &Option<Moments>)| {
-        let (scaled, moments) = (s.as_ref()?, (*m)?);
-        change(&moments, prior.filter(|_| scaled.is_log))
-    };
-    scaled.iter().zip(&moments).map(test).collect()
+/// What a test needs to know of one figure, whatever its runs were: two samples, or pairs.
+#[derive(Debug, Clone)]
+pub(crate) struct Contrast {
+    /// Values that vary by chance only within each of the two lists, by number of the run.
+    pub(crate) within: [Vec<(usize, f64)>; 2],
+    /// Spreads of figures that may be 0 are of another kind.
+    pub(crate) is_log: bool,
+    /// What is tested to be 0.
+    pub(crate) shift: f64,
+    /// Variance of a value.
+    pub(crate) variance: f64,
+    /// Degrees of freedom of `variance`.
+    pub(crate) freedom: f64,
+    /// The variance of `shift` is this many times `variance`.
+    pub(crate) scale: f64,
+    /// p-value from the figure's own spread alone.
+    pub(crate) own: f64,
 }
 
-fn change(moments: &Moments, prior: Option<Prior>) -> Option<Change> {
-    let own = welch(moments)?;
-    let moderated = prior.filter(|prior| !is_strange(moments, prior)).map(|prior| {
-        let (freedom, all) = (moments.freedom(), moments.freedom() + prior.freedom);
-        let variance = (prior.freedom * prior.variance + freedom * moments.pooled()) / all;
-        let error = (variance * (1.0 / moments.n.0 + 1.0 / moments.n.1)).sqrt();
-        t_two_sided(moments.shift / error, all)
+/// Tests each figure, with what all of them say of spreads, and of how much runs depend on those before
+/// them. `None` with fewer than two values on a
+/// side, where all values are equal, and where no side varies and the least step is not known.
+pub fn change_tests(figures: &[TwoSamples]) -> Vec<Option<Change>> {
+    let of_all = correlation_in_time(figures);
+    tests(&figures.iter().map(|one| of_samples(one, of_all)).collect::<Vec<_>>())
+}
+
+/// As [`change_tests`], for figures of paired runs: Student's test of the differences (Student
+/// 1908), less what they have by the order of the two runs ([`Pairs`]). `None` with fewer than three
+/// pairs, too.
+pub fn paired_tests(figures: &[Pairs]) -> Vec<Option<Change>> {
+    tests(&figures.iter().map(Pairs::contrast).collect::<Vec<_>>())
+}
+
+fn tests(contrasts: &[Option<Contrast>]) -> Vec<Option<Change>> {
+    let of_logs: Vec<&Contrast> = contrasts.iter().flatten().filter(|one| one.is_log).collect();
+    let prior = fit_all(&of_logs);
+    let test = |one: &Contrast| change(one, prior.filter(|_| one.is_log));
+    contrasts.iter().map(|one| one.as_ref().map(test)).collect()
+}
+
+fn of_samples(figure: &TwoSamples, of_all: f64) -> Option<Contrast> {
+    let scaled = figure.scaled().filter(|_| !figure.is_constant())?;
+    let moments = scaled.moments(of_all)?;
+    Some(Contrast {
+        own: welch(&moments)?,
+        is_log: scaled.is_log,
+        shift: moments.shift,
+        variance: moments.pooled(),
+        freedom: moments.freedom(),
+        scale: 1.0 / moments.n.0 + 1.0 / moments.n.1,
+        within: [scaled.a, scaled.b],
+    })
+}
+
+fn change(one: &Contrast, prior: Option<Prior>) -> Change {
+    let own = one.own;
+    let moderated = prior.filter(|prior| !is_strange(one, prior)).map(|prior| {
+        let all = one.freedom + prior.freedom;
+        let variance = (prior.freedom * prior.variance + one.freedom * one.variance) / all;
+        t_two_sided(one.shift / (variance * one.scale).sqrt(), all)
     });
     // Two ways to look, so the better one counts half.
     let p = moderated.map_or(own, |moderated| (2.0 * own.min(moderated)).min(1.0));
-    Some(Change { p, own, moderated })
+    Change { p, own, moderated }
 }
 
 fn welch(moments: &Moments) -> Option<f64> {
-    let (a, b) = (moments.variances.0 / moments.n.0, moments.variances.1 / moments.n.1);
-    let error = (a + b).sqrt();
-    let freedom = (a + b).powi(2) / (a * a / (moments.n.0 - 1.0) + b * b / (moments.n.1 - 1.0));
+    let (error, freedom) = moments.error();
     (error > 0.0).then(|| t_two_sided(moments.shift / error, freedom))
 }
 
-fn is_strange(moments: &Moments, prior: &Prior) -> bool {
-    f_upper(moments.pooled() / prior.variance, moments.freedom(), prior.freedom) < STRANGE
+fn is_strange(one: &Contrast, prior: &Prior) -> bool {
+    f_upper(one.variance / prior.variance, one.freedom, prior.freedom) < STRANGE
 }
 
 /// The distribution of the variances of these figures, believed as far as they are independent.
-fn fit_all(figures: &[(&Scaled, Moments)]) -> Option<Prior> {
-    let mut taken: Vec<&(&Scaled, Moments)> =
-        figures.iter().filter(|(_, m)| m.pooled() > 0.0).collect();
+fn fit_all(figures: &[&Contrast]) -> Option<Prior> {
+    let mut taken: Vec<&Contrast> =
+        figures.iter().copied().filter(|one| one.variance > 0.0).collect();
     let mut prior = fit(&taken)?;
     for _ in 0..3 {
         let before = taken.len();
-        taken.retain(|(_, moments)| !is_strange(moments, &prior));
+        taken.retain(|one| !is_strange(one, &prior));
         if taken.len() == before {
             break;
         }
         prior = fit(&taken)?;
     }
-    let freedom = taken.iter().map(|(_, m)| m.freedom()).sum::<f64>() / taken.len() as f64;
-    let scaled: Vec<&Scaled> = taken.iter().map(|(scaled, _)| *scaled).collect();
-    let believed = freedom / (1.0 / taken.len() as f64 + mean_square_correlation(&scaled));
+    let freedom = taken.iter().map(|one| one.freedom).sum::<f64>() / taken.len() as f64;
+    let believed = freedom / (1.0 / taken.len() as f64 + mean_square_correlation(&taken));
     prior.freedom = prior.freedom.min(believed);
     Some(prior)
 }
 
 /// By the moments of ln s², Smyth 2004, section 6.2.
-fn fit(figures: &[&(&Scaled, Moments)]) -> Option<Prior> {
+fn fit(figures: &[&Contrast]) -> Option<Prior> {
     if figures.len() < MIN_FIGURES {
         return None;
     }
     let n = figures.len() as f64;
-    let half = |moments: &Moments| moments.freedom() / 2.0;
+    let half = |one: &Contrast| one.freedom / 2.0;
     let logs: Vec<f64> =
-        figures.iter().map(|(_, m)| m.pooled().ln() - digamma(half(m)) + half(m).ln()).collect();
+        figures.iter().map(|one| one.variance.ln() - digamma(half(one)) + half(one).ln()).collect();
     let centre = logs.iter().sum::<f64>() / n;
     let spread = logs.iter().map(|e| (e - centre).powi(2)).sum::<f64>() / (n - 1.0);
-    let by_chance = figures.iter().map(|(_, m)| trigamma(half(m))).sum::<f64>() / n;
+    let by_chance = figures.iter().map(|one| trigamma(half(one))).sum::<f64>() / n;
     if spread <= by_chance {
         return Some(Prior { variance: centre.exp(), freedom: f64::INFINITY });
     }
@@ -131,9 +163,9 @@ fn fit(figures: &[&(&Scaled, Moments)]) -> Option<Prior> {
 
 /// Mean of r² within sides over pairs of figures, less what chance makes of independent ones. Figures
 /// of different runs are independent.
-fn mean_square_correlation(figures: &[&Scaled]) -> f64 {
+fn mean_square_correlation(figures: &[&Contrast]) -> f64 {
     let figures: Vec<[Vec<(usize, f64)>; 2]> =
-        figures.iter().map(|f| [centred(&f.a), centred(&f.b)]).collect();
+        figures.iter().map(|one| one.within.each_ref().map(|list| centred(list))).collect();
     let m = figures.len();
     let all = m * (m - 1) / 2;
     let of = |i: usize, j: usize| beyond_chance(&figures[i], &figures[j]).unwrap_or(0.0);

@@ -1,6 +1,9 @@
 //! One figure in two independent samples of runs, on the scale on which it is tested.
 
-use crate::mean::{mean, variance};
+use crate::dist::t_quantile;
+use crate::interval::{Estimate, Interval};
+use crate::mean::{difference_of_means, mean, ratio_of_means, variance};
+use crate::serial::{at_least, dependence};
 
 /// What a figure was in the runs of two samples. Runs are numbered within each sample, ascending:
 /// figures with a value of the same number were measured together.
@@ -20,6 +23,34 @@ impl TwoSamples {
     pub fn values(&self) -> (Vec<f64>, Vec<f64>) {
         let of = |sample: &[(usize, f64)]| sample.iter().map(|&(_, value)| value).collect();
         (of(&self.a), of(&self.b))
+    }
+
+    /// How much larger the second side is on average: [`difference_of_means`], less sure where runs depend
+    /// on those before them, by this correlation at least ([`correlation_in_time`](crate::correlation_in_time)).
+    pub fn difference(&self, of_all: f64, level: f64) -> Option<Estimate> {
+        let (a, b) = self.values();
+        let plain = difference_of_means(&a, &b, level)?;
+        Some(match at_least(of_all, &a, &b) {
+            rho if rho > 0.0 => widened(plain, (&a, &b), rho, level, plain.value),
+            _ => plain,
+        })
+    }
+
+    /// [`ratio_of_means`], less sure where runs depend on those before them, as [`Self::difference`].
+    pub fn ratio(&self, of_all: f64, level: f64) -> Option<Estimate> {
+        let (a, b) = self.values();
+        let plain = ratio_of_means(&a, &b, level)?;
+        let rho = at_least(of_all, &a, &b);
+        if rho <= 0.0 {
+            return Some(plain);
+        }
+        let relative = |side: &[f64]| -> Option<Vec<f64>> {
+            let centre = mean(side)?;
+            Some(side.iter().map(|value| value / centre).collect())
+        };
+        let log = widened(plain, (&relative(&a)?, &relative(&b)?), rho, level, plain.value.ln());
+        let interval = log.interval.map(|interval| interval.map(f64::exp));
+        Some(Estimate { interval, ..plain })
     }
 
     /// Whether all runs of both samples have one value.
@@ -61,7 +92,8 @@ pub(crate) struct Scaled {
     pub(crate) floor: f64,
 }
 
-/// Numbers of values, means and variances of both sides.
+/// Numbers of values, means and variances of both sides; of values that depend on those before them as
+/// many independent ones as say as much.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moments {
     pub(crate) n: (f64, f64),
@@ -70,22 +102,53 @@ pub(crate) struct Moments {
 }
 
 impl Scaled {
-    /// `None` cannot be: both sides have two values.
-    pub(crate) fn moments(&self) -> Option<Moments> {
-        let of = |sample: &[(usize, f64)]| -> Option<(f64, f64)> {
-            let values: Vec<f64> = sample.iter().map(|&(_, value)| value).collect();
-            // Equal values have a variance of rounding errors else.
-            let varies = values.iter().any(|value| *value != values[0]);
-            let variance = if varies { variance(&values)? } else { 0.0 };
-            Some((mean(&values)?, variance.max(self.floor)))
-        };
-        let ((mean_a, a), (mean_b, b)) = (of(&self.a)?, of(&self.b)?);
-        let n = (self.a.len() as f64, self.b.len() as f64);
-        Some(Moments { n, shift: mean_b - mean_a, variances: (a, b) })
+    /// With the correlation that neighbors of all figures have in time, at least. `None` where runs
+    /// depend so much on those before them that their spread says nothing.
+    pub(crate) fn moments(&self, of_all: f64) -> Option<Moments> {
+        let (a, b) = self.sides();
+        moments((&a, &b), at_least(of_all, &a, &b), self.floor)
+    }
+
+    /// The values of both sides in the order of runs.
+    pub(crate) fn sides(&self) -> (Vec<f64>, Vec<f64>) {
+        let of = |sample: &[(usize, f64)]| sample.iter().map(|&(_, value)| value).collect();
+        (of(&self.a), of(&self.b))
     }
 }
 
+/// With the interval round `centre` that dependent runs have; none where they say too little.
+fn widened(of: Estimate, sides: (&[f64], &[f64]), rho: f64, level: f64, centre: f64) -> Estimate {
+    let interval = moments(sides, rho, 0.0).and_then(|moments| {
+        let (error, freedom) = moments.error();
+        let reach = t_quantile(0.5 + level / 2.0, freedom) * error;
+        let interval = Interval { low: centre - reach, high: centre + reach, level };
+        reach.is_finite().then_some(interval)
+    });
+    Estimate { interval: of.interval.and(interval), ..of }
+}
+
+/// Of two samples in the order of time; no variance is believed to be below `floor`.
+pub(crate) fn moments((a, b): (&[f64], &[f64]), rho: f64, floor: f64) -> Option<Moments> {
+    let of = |values: &[f64]| -> Option<(f64, f64, f64)> {
+        // Equal values have a variance of rounding errors else.
+        let varies = values.iter().any(|value| *value != values[0]);
+        let variance = if varies { variance(values)? } else { 0.0 };
+        let said = dependence(values.len(), rho)?;
+        Some((mean(values)?, (variance * said.of_variance).max(floor), said.independent))
+    };
+    let ((mean_a, a, n), (mean_b, b, m)) = (of(a)?, of(b)?);
+    Some(Moments { n: (n, m), shift: mean_b - mean_a, variances: (a, b) })
+}
+
 impl Moments {
+    /// Standard error of the shift and its degrees of freedom (Welch 1947).
+    pub(crate) fn error(&self) -> (f64, f64) {
+        let (a, b) = (self.variances.0 / self.n.0, self.variances.1 / self.n.1);
+        let squares = a * a / (self.n.0 - 1.0) + b * b / (self.n.1 - 1.0);
+        let freedom = if squares > 0.0 { (a + b).powi(2) / squares } else { self.freedom() };
+        ((a + b).sqrt(), freedom)
+    }
+
     /// Degrees of freedom of the variance of both sides together.
     pub(crate) fn freedom(&self) -> f64 {
         self.n.0 + self.n.1 - 2.0
@@ -151,9 +214,9 @@ mod tests {
     #[test]
     fn a_count_that_never_varies_is_known_to_within_one() {
         let mut count = two(&[(0, 100.0), (1, 100.0)], &[(0, 101.0), (1, 101.0)]);
-        assert_eq!(count.scaled().unwrap().moments().unwrap().pooled(), 0.0);
+        assert_eq!(count.scaled().unwrap().moments(0.0).unwrap().pooled(), 0.0);
         count.resolution = 1.0;
-        let pooled = count.scaled().unwrap().moments().unwrap().pooled();
+        let pooled = count.scaled().unwrap().moments(0.0).unwrap().pooled();
         assert!((pooled * 12.0 * 100.5_f64.powi(2) - 1.0).abs() < 1e-9);
         assert!(!count.is_constant());
         assert!(two(&[(0, 7.0)], &[(0, 7.0), (1, 7.0)]).is_constant());

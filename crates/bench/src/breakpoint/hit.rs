@@ -32,7 +32,7 @@ use signal_hook::consts::SIGTRAP;
 use super::{Arm, BENCHMARK, Error, Outcome, Results, Runs, check_slots, labels, open_own};
 
 /// Label: what is done with a hit.
-pub const ARM: &str = "arm";
+pub const ARM: &str = pmuscope_measure::arms::ARM;
 /// Unit of work.
 pub const HIT: &str = "hit";
 /// Parameter: hits of a run.

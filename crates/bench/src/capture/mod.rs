@@ -30,7 +30,7 @@ pub(crate) use trial::complaint;
 pub use workload::Workload;
 
 /// Label that tells arms apart.
-pub const ARM: &str = "arm";
+pub const ARM: &str = pmuscope_measure::arms::ARM;
 
 /// What to run.
 #[derive(Debug, Clone)]

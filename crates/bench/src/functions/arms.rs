@@ -5,7 +5,7 @@ use pmuscope_measure::Labels;
 use crate::recording::Recorder;
 
 /// Label that tells arms apart.
-pub const ARM: &str = "arm";
+pub const ARM: &str = pmuscope_measure::arms::ARM;
 /// Label of what is of one function.
 pub const FUNCTION: &str = "function";
 /// The truth: each function alone.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use pmuscope_measure::compare::{Explain, Options, compare, trend};
+use pmuscope_measure::compare::{Explain, Options, column_names, compare, trend};
 use pmuscope_measure::{RunFile, load};
 use pmuscope_report::{
     COMPARE_SCHEMA, TREND_SCHEMA, compare_csv, compare_page, compare_text, trend_page, trend_text,
@@ -23,11 +23,12 @@ use crate::version::COMMIT;
   pmuscope compare before.json after.json --explain
   pmuscope compare before.json after.json --explain=cycles --cost hitm=150
   pmuscope compare a.json b.json c.json --base a.json --html compare.html
+  pmuscope compare ab.json                            commands of stat --vs or sweep --vs
   pmuscope compare --trend results/
 
 A figure that the runs cannot tell apart says so: \"cannot tell\" is not \"the same\".")]
 pub(crate) struct Args {
-    /// Run files of stat, sweep, bench or lab run: a column each
+    /// Run files of stat, sweep, bench or lab run: a column each, of --vs one for each command
     #[arg(required_unless_present = "trend", value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Divide by this unit of work, or by none: total; several times [default: all that every file
@@ -99,13 +100,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
             },
         );
     }
-    options.base = args.base.as_deref().map(|base| column(base, &args.files)).transpose()?;
-    options.explain = explanation(&args, &mut options.per)?;
     let files = args
         .files
         .iter()
         .map(|path| Ok((path.to_string_lossy().into_owned(), load(path)?)))
         .collect::<anyhow::Result<Vec<_>>>()?;
+    let names = column_names(&files);
+    options.base = args.base.as_deref().map(|base| column(base, &names)).transpose()?;
+    options.explain = explanation(&args, names.len(), &mut options.per)?;
     let comparison = compare(&files, &options)?;
     let form = &args.form;
     show(
@@ -132,7 +134,11 @@ fn show(
 }
 
 /// What to explain; `cycles/packet` asks for that unit of work, too.
-fn explanation(args: &Args, per: &mut Vec<String>) -> anyhow::Result<Option<Explain>> {
+fn explanation(
+    args: &Args,
+    columns: usize,
+    per: &mut Vec<String>,
+) -> anyhow::Result<Option<Explain>> {
     let Some(metric) = &args.explain else { return Ok(None) };
     if let Some(name) = metric.as_deref().filter(|name| Path::new(name).is_file()) {
         return Err(failure(
@@ -140,7 +146,7 @@ fn explanation(args: &Args, per: &mut Vec<String>) -> anyhow::Result<Option<Expl
             format!("--explain took {name} for the name of a figure. Try: --explain=cycles {name}"),
         ));
     }
-    if args.files.len() < 2 {
+    if columns < 2 {
         let message = "--explain needs two files. Try: pmuscope compare A.json B.json --explain";
         return Err(failure(Exit::BadInput, message));
     }
@@ -155,15 +161,16 @@ fn explanation(args: &Args, per: &mut Vec<String>) -> anyhow::Result<Option<Expl
 }
 
 /// A column by its name or number.
-fn column(base: &str, files: &[PathBuf]) -> anyhow::Result<usize> {
-    let by_name = files.iter().position(|path| {
-        path.as_os_str() == base || path.file_name().is_some_and(|name| name == base)
-    });
-    let by_number = || base.parse::<usize>().ok()?.checked_sub(1).filter(|&at| at < files.len());
+fn column(base: &str, names: &[String]) -> anyhow::Result<usize> {
+    let is_called = |name: &&String| {
+        name.as_str() == base || Path::new(name).file_name().is_some_and(|name| name == base)
+    };
+    let by_name = names.iter().position(|name| is_called(&name));
+    let by_number = || base.parse::<usize>().ok()?.checked_sub(1).filter(|&at| at < names.len());
     by_name.or_else(by_number).ok_or_else(|| {
         let message = format!(
             "--base {base}: no file is called so, and there are {}. Try: --base 1",
-            files.len()
+            names.len()
         );
         failure(Exit::BadInput, message)
     })

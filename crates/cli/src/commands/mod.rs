@@ -34,6 +34,7 @@ mod sweep;
 mod symbols;
 mod times;
 mod top;
+mod versus;
 mod views;
 mod waits;
 mod watch;

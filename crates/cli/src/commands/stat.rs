@@ -3,10 +3,11 @@
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::fd::AsFd as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
+use clap::builder::ArgPredicate;
 use pmuscope_counters::Host;
 use pmuscope_counters::spawn::Status;
 use pmuscope_events::Event;
@@ -16,19 +17,23 @@ use pmuscope_measure::counting::{
     Aggregation, Counted, Counter, Ended, Moment, Options, Recorded, Refusal, Signal, Target,
 };
 use pmuscope_measure::units::Units;
-use pmuscope_measure::{Extract, Labels, Program, RunFile, can_save, save};
+use pmuscope_measure::{
+    Done, Extract, Labels, MeasureError, Plan, Planned, Program, RunFile, Watch, arms, can_save,
+    save,
+};
 use pmuscope_report::{
     LineFormat, Style, Tool, counts_lines, counts_notes, counts_text, intervals_text, to_json,
 };
 
 use super::bench::runs::{Look, begin, tell_concerns};
 use super::counting::{
-    Absent, Asked, TargetArgs, UnitArgs, UserMode, add_absent, add_work, by_default, describe,
-    name_units, refused,
+    Absent, Asked, Progress, TargetArgs, UnitArgs, UserMode, add_absent, add_work, by_default,
+    describe, name_units, refused,
 };
 use super::doctor;
 use super::event_lists::{EventListArgs, catalog};
 use super::figures_page::FiguresPage;
+use super::versus::{VersusArgs, name_arms};
 use crate::exit::{Exit, beside_command, failure};
 use crate::signals::stop_pipe;
 use crate::terminal;
@@ -41,7 +46,8 @@ use crate::terminal;
   pmuscope stat -a --per-node -- sleep 10        the whole machine, by node
   pmuscope stat -I 1000 -p 4711                  a running process, every second
   pmuscope stat --per packet=10e6 -- ./basic1    per unit of work
-  pmuscope stat --json a.json -r 10 -- ./a       for pmuscope compare")]
+  pmuscope stat --json a.json -r 10 -- ./a       for pmuscope compare
+  pmuscope stat -r 20 --vs './b -x' -- ./a       what differs, by interleaved runs")]
 pub(crate) struct Args {
     #[command(flatten)]
     target: TargetArgs,
@@ -60,9 +66,18 @@ pub(crate) struct Args {
         help_heading = "Events"
     )]
     metrics: Vec<String>,
-    /// Run the command N times
-    #[arg(short, long, value_name = "N", default_value_t = 1, help_heading = "Runs")]
+    /// Run each command N times [with --vs 10]
+    #[arg(
+        short,
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        default_value_if("commands", ArgPredicate::IsPresent, "10"),
+        help_heading = "Runs"
+    )]
     repeat: usize,
+    #[command(flatten)]
+    versus: VersusArgs,
     /// Read counts every MS milliseconds and print them at once
     #[arg(short = 'I', long, value_name = "MS", help_heading = "Runs")]
     interval_print: Option<u64>,
@@ -154,6 +169,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let machine = Machine::host();
     let (mut units, figures) = args.units.units()?;
     let metrics = chosen_metrics(&args.metrics)?;
+    let commands = args.versus.with("stat", &args.command)?;
     let (options, absent, aggregation) = args.options(&units, !figures.is_empty(), &machine)?;
     let events: Vec<&Event> = options.groups.iter().flat_map(|group| &group.events).collect();
     name_units(&mut units, &events);
@@ -161,7 +177,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     for (metric, needs) in &not_computed {
         say!("-M {metric}: not computed, for not all of {needs} is counted here");
     }
-    let counter = Counter::new(&Host, &machine, &options)
+    let of_arms: Vec<Options> = commands
+        .iter()
+        .map(|command| Options { command: command.clone(), ..options.clone() })
+        .collect();
+    let counters = of_arms
+        .iter()
+        .map(|options| Counter::new(&Host, &machine, options))
+        .collect::<Result<Vec<Counter<'_>>, MeasureError>>()
         .map_err(|error| refused(&error, !options.command.is_empty()))?;
     // A single look at a program should not wait for one at the machine.
     let repeated = args.repeat > 1 && options.target == Target::Command;
@@ -170,15 +193,27 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     if repeated {
         tell_concerns(&file);
     }
-    let about = describe(&options.target, &options.command);
+    let about = match name_arms(&mut file, &commands) {
+        None => describe(&options.target, &options.command),
+        Some(commands) if options.target == Target::Command => commands,
+        Some(commands) => format!("{} while {commands} ran", describe(&options.target, &[])),
+    };
     file.parameters.insert("target".to_owned(), about);
     let mut lines = Lines::new(&args, &metrics)?;
     if let Some(Some(path)) = &args.json {
         can_save(path)?;
     }
     let stat =
-        Stat { args: &args, options: &options, counter, absent, aggregation, units, figures };
-    let exit = stat.count(&mut file, &mut lines)?;
+        Stat { args: &args, options: &options, counters, absent, aggregation, units, figures };
+    let exit = match stat.count(&mut file, &mut lines) {
+        // What was measured is kept, and shown.
+        Err(error) if file.runs.len() > 1 => {
+            file.why = Some(error.to_string());
+            let _ = lines.finish(&file);
+            return Err(error);
+        }
+        exit => exit?,
+    };
     let told = lines.finish(&file).and_then(|()| args.page.write(&file));
     match options.command.is_empty() {
         true => told?,
@@ -210,6 +245,10 @@ fn not_computed(args: &Args, metrics: &Metrics, events: &[&Event]) -> Vec<(Strin
 }
 
 impl Args {
+    fn format_is_lines(&self) -> bool {
+        self.field_separator.is_some() || self.json_lines
+    }
+
     /// Validated; with what was asked for and the machine does not have, and what sums are over.
     fn options(
         &self,
@@ -222,6 +261,13 @@ impl Args {
         let aggregation = self.parts.aggregation(&target).map_err(bad)?;
         if self.repeat == 0 || self.interval_print == Some(0) {
             return Err(bad("-r 0, -I 0: at least one run, and a millisecond".into()));
+        }
+        let of_one = [(self.interval_print.is_some(), "-I"), (self.format_is_lines(), "-x and -j")];
+        if let Some((_, flag)) = of_one.iter().find(|(asked, _)| *asked && self.versus.is_asked()) {
+            return Err(bad(format!(
+                "{flag}: prints the runs of one command, --vs compares several. Try: --json=FILE, and \
+                 pmuscope compare --csv FILE"
+            )));
         }
         let of_whole_run = figures || units.are_of_whole_runs();
         if self.interval_print.is_some() && of_whole_run {
@@ -253,7 +299,8 @@ impl Args {
 struct Stat<'a> {
     args: &'a Args,
     options: &'a Options,
-    counter: Counter<'a>,
+    /// One for each command.
+    counters: Vec<Counter<'a>>,
     /// What was asked for and the machine does not have.
     absent: Absent,
     aggregation: Aggregation,
@@ -261,7 +308,8 @@ struct Stat<'a> {
     figures: Vec<Extract>,
 }
 
-/// How the last run ended.
+/// How a run ended.
+#[derive(Clone, Copy)]
 struct Last {
     status: Option<Status>,
     ended: Ended,
@@ -275,28 +323,41 @@ impl Stat<'_> {
         let stop = stop_pipe().context("cannot listen for signals")?;
         let signal = Signal(stop.as_fd());
         let clock = Instant::now();
-        let (mut last, mut done) = (None, 0);
-        for order in 0..self.args.repeat {
-            if signal.is_given() {
-                break;
-            }
-            let now = self.once(order, signal, file, lines)?;
-            file.duration_s = clock.elapsed().as_secs_f64();
-            if let Some(Some(path)) = &self.args.json {
-                // It is tried again at the end, where a failure is told below the counts.
-                let _ = save(file, path);
-            }
-            let over = now.ended == Ended::Interrupted;
-            done += usize::from(!over);
-            last = Some(now);
-            if over {
-                break;
-            }
+        let arms = self.counters.len();
+        let mut ends: Vec<Last> = Vec::new();
+        let mut watch = Keeping {
+            path: self.args.json.as_ref().and_then(Option::as_deref),
+            progress: (arms > 1).then(|| Progress::new(None)),
+        };
+        let plan = Plan::interleaved(1, arms, self.args.repeat, Plan::random_seed());
+        let made = plan.make_runs(
+            file,
+            &mut watch,
+            |_, _| false,
+            |file, planned, _| {
+                if signal.is_given() {
+                    return Ok(false);
+                }
+                ends.push(self.once(planned, signal, file, lines)?);
+                Ok(ends.last().is_some_and(|last| last.ended != Ended::Interrupted))
+            },
+        );
+        file.duration_s = clock.elapsed().as_secs_f64();
+        if arms == 1 {
+            // There is no order to draw.
+            file.seed = None;
         }
+        made.map_err(|error: anyhow::Error| error)?;
+        let done = ends.iter().filter(|end| end.ended != Ended::Interrupted).count();
+        let planned = plan.runs.len();
+        let last = match arms {
+            1 => ends.pop(),
+            _ => of_arms(&ends),
+        };
         let Some(last) = last else { return Ok(Exit::Incomplete) };
         let is_command = !self.options.command.is_empty();
         // What runs without us is watched until somebody says so.
-        let fewer = done < self.args.repeat && (is_command || self.args.repeat > 1);
+        let fewer = done < planned && (is_command || self.args.repeat > 1);
         // Of our own choice nobody asked for what the machine does not have.
         let refused = (last.refused || !self.absent.is_empty()) && !self.args.event.is_empty();
         let exit = exit(last.status, refused || fewer || !file.notices.is_empty());
@@ -310,28 +371,27 @@ impl Stat<'_> {
 
     fn once(
         &self,
-        order: usize,
+        planned: &Planned,
         signal: Signal<'_>,
         file: &mut RunFile,
         lines: &mut Lines<'_>,
     ) -> anyhow::Result<Last> {
         self.units.forget_files();
-        let round = (self.args.repeat > 1).then_some(order);
+        let counter = &self.counters[planned.arm];
         let recorded = Recorded {
-            order,
-            round,
+            order: planned.order,
+            round: (self.args.repeat > 1 || self.counters.len() > 1).then_some(planned.round),
             labels: Labels::new(),
-            arm: Labels::new(),
+            arm: arms::labels(planned.arm, self.counters.len()),
             aggregation: self.aggregation,
         };
         let mut live = |moments: (Option<&Moment>, &Moment), refused: &[Refusal]| {
-            lines.show_interval((&self.counter, &recorded), moments, (refused, &self.absent));
+            lines.show_interval((counter, &recorded), moments, (refused, &self.absent));
         };
-        let (counted, refusals) = self
-            .counter
+        let (counted, refusals) = counter
             .count(signal, &mut live)
             .map_err(|error| refused(&error, !self.options.command.is_empty()))?;
-        let first = recorded.add(file, &self.counter, (&counted, &refusals));
+        let first = recorded.add(file, counter, (&counted, &refusals));
         if self.options.keep_output {
             // The user is to see it as without us, if later.
             let output = counted.output.as_bytes();
@@ -344,6 +404,42 @@ impl Stat<'_> {
         }
         file.notices.extend(counted.notice.map(str::to_owned));
         Ok(Last { status: counted.status, ended: counted.ended, refused: !refusals.is_empty() })
+    }
+}
+
+/// How the runs of several commands ended together: as the first that failed.
+fn of_arms(ends: &[Last]) -> Option<Last> {
+    let is_bad = |end: &&Last| end.status.is_some_and(|status| status.shell() != 0);
+    let end = ends.iter().find(is_bad).or_else(|| ends.last())?;
+    let refused = ends.iter().any(|end| end.refused);
+    Some(Last { status: end.status, ended: end.ended, refused })
+}
+
+/// Keeps results in the file asked for after each run, and says how far several commands are.
+struct Keeping<'a> {
+    path: Option<&'a Path>,
+    progress: Option<Progress<'a>>,
+}
+
+impl Watch for Keeping<'_> {
+    fn done(&mut self, done: &Done) {
+        if let Some(progress) = &mut self.progress {
+            progress.done(done);
+        }
+    }
+
+    fn failed(&mut self, exit: u8, output: &str) {
+        if let Some(progress) = &mut self.progress {
+            progress.failed(exit, output);
+        }
+    }
+
+    fn keep(&mut self, file: &RunFile) -> Result<(), MeasureError> {
+        if let Some(path) = self.path {
+            // It is tried again at the end, where a failure is shown below the counts.
+            let _ = save(file, path);
+        }
+        Ok(())
     }
 }
 

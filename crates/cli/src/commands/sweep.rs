@@ -23,6 +23,7 @@ use super::counting::{
 };
 use super::doctor;
 use super::event_lists::{EventListArgs, catalog};
+use super::versus::{VersusArgs, name_arms};
 use crate::exit::{Exit, failure};
 use crate::signals::stop_pipe;
 
@@ -34,6 +35,7 @@ use crate::signals::stop_pipe;
   pmuscope sweep -e 'syscalls:sys_enter_' --per-from 'request=served.([0-9]+)' -- ./server
   pmuscope sweep -e '.*' -p 4711 --slice 2            a program that cannot be run again
   pmuscope sweep -e '.*' --json a.json --resume -- ./a
+  pmuscope sweep -e '^l2' --vs './b -x' -- ./a        what differs, by interleaved runs
   pmuscope sweep --topdown -- ./a                     where the pipeline's slots go")]
 pub(crate) struct Args {
     /// Events: as perf writes them, or a regular expression over their names (those of tracepoints only
@@ -88,6 +90,8 @@ pub(crate) struct Args {
     /// How often each event is counted; an interval needs 2
     #[arg(short, long, value_name = "N", default_value_t = 5, help_heading = "Runs")]
     repeat: usize,
+    #[command(flatten)]
+    versus: VersusArgs,
     /// Seed of the random order of runs
     #[arg(long, value_name = "N", help_heading = "Runs")]
     seed: Option<u64>,
@@ -134,6 +138,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     if args.repeat == 0 || args.slice.is_some_and(|s| !s.is_finite() || s <= 0.0) {
         return Err(bad("-r 0, --slice 0: at least one run, and more than no time"));
     }
+    if args.versus.is_asked() && args.topdown.is_some() {
+        return Err(bad("--topdown: is of one command, --vs compares several. Try: -e REGEX --vs"));
+    }
+    let commands = args.versus.with("sweep -e REGEX", &args.command)?;
     let (mut units, figures) = args.units.units()?;
     let catalog = catalog(&machine, &EventListArgs::default())?;
     let fitted = match args.topdown {
@@ -171,7 +179,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         return Err(failure(Exit::NotPossible, text));
     }
     let cpus = args.cpus()?;
-    let mut file = args.file(&machine, (&target, cpus.as_ref()), &planned)?;
+    let mut file = args.file(&machine, (&target, cpus.as_ref()), (&planned, &commands))?;
     if let Some(cpus) = &cpus {
         pin(cpus)?;
     }
@@ -192,6 +200,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
             intervals: None,
         },
         schedule: &planned,
+        arms: &commands,
         rounds: args.repeat,
         seed: seed.or(args.seed).unwrap_or_else(Plan::random_seed),
         units: &units,
@@ -225,7 +234,7 @@ impl Args {
         &self,
         machine: &Machine,
         (target, cpus): (&Target, Option<&CpuSet>),
-        schedule: &Schedule,
+        (schedule, commands): (&Schedule, &[Vec<OsString>]),
     ) -> anyhow::Result<RunFile> {
         let look = match (target, cpus) {
             (Target::Command, Some(cpus)) => Look::At(cpus),
@@ -239,8 +248,9 @@ impl Args {
             names.collect::<Vec<_>>().join(",")
         };
         let runs: Vec<String> = schedule.runs.iter().map(|groups| list(groups)).collect();
+        let about = name_arms(&mut file, commands);
         let mut set = |key: &str, value: String| file.parameters.insert(key.to_owned(), value);
-        set("target", describe(target, &self.command));
+        set("target", about.unwrap_or_else(|| describe(target, &self.command)));
         set("references", schedule.references.join(","));
         set("runs", runs.join(" | "));
         if let Some(slice) = self.slice {
@@ -301,7 +311,7 @@ impl Args {
             let runs = number::counted(file.runs.len(), "run");
             say!(
                 "interrupted: {runs} of {} done; all figures are of these",
-                sweep.schedule.runs.len() * self.repeat
+                sweep.schedule.runs.len() * sweep.arms.len() * self.repeat
             );
         }
         add_missing(&mut file, missing);
@@ -313,7 +323,7 @@ impl Args {
 
     /// Says what is to come.
     fn tell_plan(&self, sweep: &Sweep<'_>, file: &RunFile) {
-        let (runs, rounds) = (sweep.schedule.runs.len(), self.repeat);
+        let (runs, rounds) = (sweep.schedule.runs.len() * sweep.arms.len(), self.repeat);
         let left = (runs * rounds).saturating_sub(file.runs.len() - sweep.after.runs);
         let time = match self.slice.or_else(|| mean_of_runs(file)) {
             Some(each) => format!("about {}", number::duration(each * left as f64)),

@@ -108,7 +108,7 @@ fn bad_input_is_named_with_what_to_type() {
 }
 
 /// Estimates and names that are the user's are documented as a whole.
-fn without_estimates(value: &mut Value) {
+pub(crate) fn without_estimates(value: &mut Value) {
     match value {
         Value::Object(fields) => {
             if fields.contains_key("value") && fields.contains_key("interval") {

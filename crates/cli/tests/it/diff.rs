@@ -57,7 +57,9 @@ fn a_function_that_got_more_of_the_time_is_found() {
     let text = scratch.pmuscope(["diff", "--no-inline", "a.data", "b.data"]);
     text.exits(0).is_silent().prints("polynomial").prints("more").prints("one recording a side");
     let sides = ["diff", "a.data", "a.data", "--", "b.data", "b.data"];
-    scratch.pmuscope(sides).exits(0).prints("2 recordings");
+    scratch.pmuscope(sides).exits(0).prints("2 recordings").prints("all recordings of one side");
+    let alternating = scratch.pmuscope(["diff", "a.data", "b.data", "--", "a.data", "b.data"]);
+    assert!(!alternating.exits(0).stdout.contains("of one side"), "{alternating}");
 }
 
 #[test]

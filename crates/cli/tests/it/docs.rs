@@ -52,7 +52,27 @@ fn arguments(line: &str) -> Option<Vec<&str>> {
     let line = line.split("  ").next()?; // help explains its examples in a second column
     let ends =
         |word: &&str| !["--", "#", "|", ">", ";", "&&"].contains(word) && !word.contains('…');
-    Some(line.strip_prefix("pmuscope ")?.split_whitespace().take_while(ends).collect())
+    Some(words(line.strip_prefix("pmuscope ")?).into_iter().take_while(ends).collect())
+}
+
+/// At blanks outside of quotes; quotes round a whole word are taken off.
+fn words(line: &str) -> Vec<&str> {
+    let mut quote = None;
+    let is_end = |letter: char| {
+        match quote {
+            Some(open) if letter == open => quote = None,
+            None if letter == '\'' || letter == '"' => quote = Some(letter),
+            _ => {}
+        }
+        quote.is_none() && letter.is_whitespace()
+    };
+    line.split(is_end)
+        .filter(|word| !word.is_empty())
+        .map(|word| {
+            let inner = |quote: char| word.strip_prefix(quote)?.strip_suffix(quote);
+            inner('"').or_else(|| inner('\'')).unwrap_or(word)
+        })
+        .collect()
 }
 
 /// clap looks at flags and values from left to right: with `--help` at the end, all of them were
@@ -84,6 +104,8 @@ fn a_wrong_flag_does_not_hide_behind_help() {
     assert_eq!(arguments("$ pmuscope record -a -- CMD -z"), Some(vec!["record", "-a"]));
     assert_eq!(arguments("pmuscope report   # all"), Some(vec!["report"]));
     assert_eq!(arguments("pmuscope: lost 0"), None);
+    let quoted = arguments("pmuscope stat --vs \"sh -c 'a | b'\" --vs './b 5' -r 2 -- ./a");
+    assert_eq!(quoted, Some(vec!["stat", "--vs", "sh -c 'a | b'", "--vs", "./b 5", "-r", "2"]));
 }
 
 #[test]

@@ -71,6 +71,7 @@ mod top;
 mod top_screen;
 mod tracefs;
 mod usage;
+mod versus;
 mod views;
 #[path = "../../../profile/tests/it/wait_file.rs"]
 mod wait_file;

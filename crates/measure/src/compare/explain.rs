@@ -9,8 +9,8 @@
 use std::collections::BTreeSet;
 
 use pmuscope_stats::{
-    Candidate, Change, Estimate, LEVEL, TwoSamples, difference_of_estimates, difference_of_means,
-    mean, mean_interval, product, rank_causes, ratio_of_means, slope_within,
+    Candidate, Change, Estimate, Interval, LEVEL, TwoSamples, difference_of_estimates,
+    difference_of_means, mean, mean_interval, product, rank_causes, slope_within,
 };
 use serde::Serialize;
 
@@ -256,7 +256,8 @@ impl Scene<'_> {
         let target = &self.figures[at];
         let two = self.two(at);
         let (a, b) = two.values();
-        let change = difference_of_means(&a, &b, LEVEL);
+        let pair = &self.rows[at].pairs[self.pair];
+        let change = pair.difference.map(estimate);
         let others: Vec<usize> = (0..self.figures.len())
             .filter(|&other| other != at && self.is_beside(other, target))
             .collect();
@@ -268,7 +269,6 @@ impl Scene<'_> {
         let parts = change.map_or_else(Vec::new, |c| self.parts(&two, c, &others, costs, &causes));
         let rest = change.map(|change| rest(change, &parts));
         let p = self.tested[at].map(|tested| tested.p);
-        let pair = &self.rows[at].pairs[self.pair];
         Explanation {
             base: self.files.0,
             other: self.files.1,
@@ -277,8 +277,8 @@ impl Scene<'_> {
             unit: target.unit.clone(),
             per: target.per.clone(),
             means: [&a, &b].map(|side| mean_interval(side, LEVEL).map(Estimated::from)),
-            difference: change.map(Estimated::from),
-            ratio: ratio_of_means(&a, &b, LEVEL).map(Estimated::from),
+            difference: pair.difference,
+            ratio: pair.ratio,
             p,
             p_adjusted: pair.p_adjusted,
             changed: matches!(pair.verdict, Verdict::More | Verdict::Less),
@@ -424,16 +424,10 @@ fn subtract(left: &mut TwoSamples, figure: &TwoSamples, cost: f64) {
 /// The change less all parts. Errors are taken for independent, which makes too much of them where
 /// events were counted in the runs that were timed.
 fn rest(change: Estimate, parts: &[Part]) -> Estimate {
-    parts.iter().fold(change, |left, part| {
-        let amount = Estimate {
-            value: part.amount.value,
-            interval: part.amount.interval.map(|i| pmuscope_stats::Interval {
-                low: i.low,
-                high: i.high,
-                level: i.level,
-            }),
-            n: part.amount.n,
-        };
-        difference_of_estimates(&amount, &left)
-    })
+    parts.iter().fold(change, |left, part| difference_of_estimates(&estimate(part.amount), &left))
+}
+
+fn estimate(of: Estimated) -> Estimate {
+    let interval = |i: crate::Limits| Interval { low: i.low, high: i.high, level: i.level };
+    Estimate { value: of.value, interval: of.interval.map(interval), n: of.n }
 }

@@ -9,7 +9,7 @@ use crate::censored::Beyond;
 use crate::run_file::{Labels, Origin, Run, RunFile, Series, metric};
 
 /// The label of runs of a sweep that says which events were counted: it does not tell figures apart.
-const GROUP: &str = "group";
+pub(super) const GROUP: &str = "group";
 /// What a run took as a whole, where a file has no clock's figure.
 const DURATION: &str = "duration";
 /// Units that add up over the work done; the kernel's PMUs say Joules and MiB.

@@ -10,8 +10,11 @@ use crate::run_file::{Labels, Run, RunFile};
 /// Where the numbers of a file come from.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Head {
-    /// As given on the command line.
+    /// As given on the command line; that of the arm, where the column is one.
     pub name: String,
+    /// The command that an arm runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arm: Option<Vec<String>>,
     /// The command that wrote it.
     pub command: Vec<String>,
     /// Nanoseconds since 1970-01-01 UTC, as text.
@@ -44,6 +47,7 @@ impl Head {
         let text = |path| file.machine.pointer(path)?.as_str().map(str::to_owned);
         Self {
             name: name.to_owned(),
+            arm: None,
             command: file.command.clone(),
             started: file.started.clone(),
             processor: text("/processor/model_name"),
@@ -56,6 +60,14 @@ impl Head {
             ended: file.ended(),
             finished: file.status.is_some(),
         }
+    }
+}
+
+impl Head {
+    /// Whether both are arms of one file.
+    #[must_use]
+    pub fn is_with(&self, other: &Self) -> bool {
+        self.arm.is_some() && other.arm.is_some() && self.started == other.started
     }
 }
 

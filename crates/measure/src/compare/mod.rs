@@ -2,10 +2,12 @@
 //!
 //! A figure is compared per unit of work where runs have units ([`Options::per`]). Each pair of files
 //! (each file with the base, or all pairs) gets a test per figure, with spreads moderated by those of
-//! all figures ([`pmuscope_stats::change_tests`]); p-values of all figures and pairs are corrected
+//! all figures ([`pmuscope_stats::change_tests`]); arms of one file, with interleaved runs, are
+//! compared by pairs of runs ([`pmuscope_stats::paired_tests`]); p-values of all figures and pairs are corrected
 //! together (Holm 1979), so that where nothing differs at all, a difference is claimed in at most
 //! [`Options::alpha`] of all comparisons. What is not claimed is "cannot tell", not "the same".
 
+mod columns;
 mod explain;
 mod figures;
 mod head;
@@ -14,12 +16,13 @@ mod trend;
 mod whole;
 
 use pmuscope_stats::{
-    Change, LEVEL, change_tests, difference_of_means, hedges_g, holm, mean_interval, median,
-    ratio_of_means,
+    Change, Estimate, LEVEL, Pairs, TwoSamples, change_tests, correlation_in_time, hedges_g, holm,
+    mean_interval, median, paired_tests,
 };
 use regex::Regex;
 use serde::Serialize;
 
+pub use columns::{Apart, column_names};
 pub use explain::{Bearing, Cause, Explanation, How, Part};
 pub use head::Head;
 pub use trend::{Shift, Trend, TrendRow, trend};
@@ -27,6 +30,7 @@ pub use trend::{Shift, Trend, TrendRow, trend};
 use crate::censored::Beyond;
 use crate::estimate::{Estimated, Limits};
 use crate::run_file::{Labels, Origin, RunFile};
+use columns::Columns;
 use figures::{Figure, Measured, figures};
 
 /// The name for runs as a whole among units of work.
@@ -37,7 +41,8 @@ pub const TOTAL: &str = "total";
 pub struct Options {
     /// Units of work to divide by, or [`TOTAL`]; empty: all that every file has, else totals.
     pub per: Vec<String>,
-    /// Compare each file with this one only; `None`: all pairs.
+    /// Compare each column with this one only; `None`: all pairs, of the arms of one file each with the
+    /// first.
     pub base: Option<usize>,
     /// Only figures whose name matches.
     pub metric: Option<Regex>,
@@ -126,8 +131,11 @@ pub enum CompareError {
 /// Run files side by side.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
-    /// The files, in the order of columns.
+    /// The files, in the order of columns; a file with several arms has a column for each.
     pub files: Vec<Head>,
+    /// Pairs of columns that were measured one after the other: what changed on the machine in between
+    /// counts as a difference.
+    pub not_interleaved: Vec<Apart>,
     /// Units of work that figures are divided by; `null` for the run as a whole.
     pub per: Vec<Option<String>>,
     /// The file that all others are compared with; `None`: all pairs.
@@ -190,11 +198,14 @@ pub struct Pair {
     pub base: usize,
     /// Index of the other file.
     pub other: usize,
-    /// Difference of means.
+    /// Whether runs are compared pair by pair, as those of the arms of one file: then `n` of `difference`
+    /// and `ratio` is the number of pairs.
+    pub paired: bool,
+    /// Difference of means; of pairs, less what a drift made of it.
     pub difference: Option<Estimated>,
     /// Ratio of means; `None` where a run has nothing above 0.
     pub ratio: Option<Estimated>,
-    /// Hedges' g: the difference in standard deviations of a run.
+    /// Hedges' g: the difference in standard deviations of a run; without interval for pairs.
     pub g: Option<Estimated>,
     /// p-value of this test alone.
     pub p: Option<f64>,
@@ -228,16 +239,30 @@ pub enum Verdict {
 /// # Errors
 /// If a unit of work, or what is to be explained, is not in the files.
 pub fn compare(files: &[(String, RunFile)], options: &Options) -> Result<Comparison, CompareError> {
-    let heads: Vec<Head> = files.iter().map(|(name, file)| Head::new(name, file)).collect();
+    let columns = Columns::new(files);
+    let head = |((name, file), arm): (&(String, RunFile), &Option<Vec<String>>)| Head {
+        arm: arm.clone(),
+        ..Head::new(name, file)
+    };
+    let heads: Vec<Head> = columns.files.iter().zip(&columns.arms).map(head).collect();
     let per = bases(&heads, &options.per)?;
-    let mut all = figures(files, &per);
+    let base = options.base.or_else(|| columns.are_arms().then_some(0));
+    let mut all = figures(&columns.files, &per);
     all.retain(|f| options.metric.as_ref().is_none_or(|regex| regex.is_match(&f.metric)));
-    let pairs = pairs(files.len(), options.base);
+    let pairs = pairs(heads.len(), base);
     // Figures by pair: what all of them tell of spreads holds for one pair of files.
-    let tested: Vec<Vec<Option<Change>>> = pairs
-        .iter()
-        .map(|&(a, b)| change_tests(&all.iter().map(|f| f.two(a, b)).collect::<Vec<_>>()))
-        .collect();
+    let tests = |&(a, b): &(usize, usize)| {
+        let paired: Option<Vec<Pairs>> = all.iter().map(|f| columns.pairs(f, (a, b))).collect();
+        match paired {
+            Some(paired) => paired_tests(&paired),
+            None => change_tests(&all.iter().map(|f| f.two(a, b)).collect::<Vec<_>>()),
+        }
+    };
+    let tested: Vec<Vec<Option<Change>>> = pairs.iter().map(tests).collect();
+    let of_two = |&(a, b): &(usize, usize)| {
+        correlation_in_time(&all.iter().map(|f| f.two(a, b)).collect::<Vec<_>>())
+    };
+    let in_time: Vec<f64> = pairs.iter().map(of_two).collect();
     let adjusted = holm(&tested.iter().flatten().map(|t| t.map(|t| t.p)).collect::<Vec<_>>());
     let row = |(at, figure): (usize, &Figure)| Row {
         labels: figure.labels.clone(),
@@ -250,7 +275,8 @@ pub fn compare(files: &[(String, RunFile)], options: &Options) -> Result<Compari
             .enumerate()
             .map(|(i, &(base, other))| {
                 let p = (tested[i][at].map(|t| t.p), adjusted[i * all.len() + at]);
-                pair(figure, (base, other), p, options.alpha)
+                let sides = Sides::of(figure, (base, other), &columns, in_time[i]);
+                pair(&sides, (base, other), p, options.alpha)
             })
             .collect(),
     };
@@ -260,9 +286,10 @@ pub fn compare(files: &[(String, RunFile)], options: &Options) -> Result<Compari
         None => Vec::new(),
     };
     Ok(Comparison {
+        not_interleaved: columns.apart(&pairs),
         files: heads,
         per,
-        base: options.base,
+        base,
         alpha: options.alpha,
         tests: adjusted.iter().flatten().count(),
         rows,
@@ -329,36 +356,103 @@ fn exact(values: &[f64]) -> Option<Estimated> {
     is_one.then_some(Estimated { value, interval: Some(limits), n: values.len(), why: None })
 }
 
+/// One figure in two columns.
+struct Sides {
+    two: TwoSamples,
+    /// How much runs depend on those before them, by all figures.
+    in_time: f64,
+    /// Where runs are compared pair by pair.
+    pairs: Option<Pairs>,
+    is_constant: bool,
+    /// Whether runs of a side are only known to be above a limit.
+    is_beyond: bool,
+}
+
+impl Sides {
+    fn of(figure: &Figure, (base, other): (usize, usize), columns: &Columns, in_time: f64) -> Self {
+        let two = figure.two(base, other);
+        let pairs = columns.pairs(figure, (base, other));
+        let is_constant = match &pairs {
+            Some(pairs) => pairs.list.len() > 1 && pairs.is_constant(),
+            None => two.a.len() > 1 && two.b.len() > 1 && two.is_constant(),
+        };
+        let is_beyond = figure.is_beyond(base) || figure.is_beyond(other);
+        Self { two, in_time, pairs, is_constant, is_beyond }
+    }
+
+    fn difference(&self) -> Option<Estimate> {
+        match &self.pairs {
+            Some(pairs) => pairs.difference(LEVEL),
+            None => self.two.difference(self.in_time, LEVEL),
+        }
+    }
+
+    fn ratio(&self) -> Option<Estimate> {
+        match &self.pairs {
+            Some(pairs) => pairs.ratio(LEVEL),
+            None => self.two.ratio(self.in_time, LEVEL),
+        }
+    }
+
+    /// Runs, or pairs of runs, of the side with fewer.
+    fn n(&self) -> usize {
+        let two = || self.two.a.len().min(self.two.b.len());
+        self.pairs.as_ref().map_or_else(two, |pairs| pairs.list.len())
+    }
+
+    /// Why there is no test.
+    fn untested(&self) -> &'static str {
+        match &self.pairs {
+            Some(pairs) if pairs.list.len() < 3 => {
+                "fewer than three pairs do not show a difference apart from a drift"
+            }
+            Some(pairs) if pairs.is_of_one_order() => {
+                "all pairs ran in the same order: a drift would look like a difference"
+            }
+            None if self.n() < 2 => "one run does not show what varies from run to run",
+            _ => {
+                "no run of a file differs from its others, and how finely this is measured is not known"
+            }
+        }
+    }
+}
+
 fn pair(
-    figure: &Figure,
+    sides: &Sides,
     (base, other): (usize, usize),
     (p, p_adjusted): (Option<f64>, Option<f64>),
     alpha: f64,
 ) -> Pair {
-    let two = figure.two(base, other);
-    let (a, b) = two.values();
-    let difference = difference_of_means(&a, &b, LEVEL);
-    let is_beyond = figure.is_beyond(base) || figure.is_beyond(other);
+    let difference = sides.difference();
     let (verdict, why) = match (&difference, p_adjusted) {
-        (None, _) if is_beyond => (Verdict::CannotTell, Some(BEYOND)),
+        (None, _) if sides.is_beyond => (Verdict::CannotTell, Some(BEYOND)),
         (None, _) => (Verdict::Unmeasured, None),
-        (Some(_), None) if two.is_constant() && a.len() > 1 && b.len() > 1 => {
-            (Verdict::Equal, None)
-        }
-        (Some(_), None) => (Verdict::CannotTell, Some(untested(&a, &b))),
+        (Some(_), None) if sides.is_constant => (Verdict::Equal, None),
+        (Some(_), None) => (Verdict::CannotTell, Some(sides.untested())),
         (Some(d), Some(p)) if p <= alpha && d.value > 0.0 => (Verdict::More, None),
         (Some(_), Some(p)) if p <= alpha => (Verdict::Less, None),
         _ => (Verdict::CannotTell, None),
     };
+    let paired = sides.pairs.is_some();
+    let (a, b) = sides.two.values();
+    let g = hedges_g(&a, &b, LEVEL).map(|g| match paired {
+        // Its interval is of independent samples.
+        true => Estimate { interval: None, n: sides.n(), ..g },
+        false => g,
+    });
     Pair {
         base,
         other,
+        paired,
         difference: match verdict {
-            Verdict::Equal => exact(&vec![0.0; a.len().min(b.len())]),
+            Verdict::Equal => exact(&vec![0.0; sides.n()]),
             _ => difference.map(Estimated::from),
         },
-        ratio: ratio_of_means(&a, &b, LEVEL).map(Estimated::from),
-        g: hedges_g(&a, &b, LEVEL).map(Estimated::from),
+        ratio: sides.ratio().map(Estimated::from),
+        g: g.map(|g| match paired {
+            true => Estimated { why: None, ..g.into() },
+            false => g.into(),
+        }),
         p,
         p_adjusted,
         verdict,
@@ -369,13 +463,7 @@ fn pair(
 /// Why there is no test of runs that are above a limit.
 const BEYOND: &str = "not all runs got there, and those that did say nothing of the others";
 
-fn untested(a: &[f64], b: &[f64]) -> &'static str {
-    if a.len() < 2 || b.len() < 2 {
-        "one run does not tell what varies from run to run"
-    } else {
-        "no run of a file differs from its others, and how finely this is measured is not known"
-    }
-}
-
+#[cfg(test)]
+mod simulated;
 #[cfg(test)]
 mod tests;

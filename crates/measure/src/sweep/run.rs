@@ -1,10 +1,13 @@
 //! The runs of a sweep, in random order, each kept as soon as it is done.
 
+use std::ffi::OsString;
+
 use pmuscope_counters::Kernel;
 use pmuscope_counters::spawn::Status;
 use pmuscope_machine::Machine;
 
 use super::schedule::Schedule;
+use crate::arms;
 use crate::counting::{Aggregation, Counter, Ended, Options, Recorded, Signal};
 use crate::error::MeasureError;
 use crate::extract::Extract;
@@ -27,6 +30,8 @@ pub struct Sweep<'a> {
     pub options: Options,
     /// What is counted when.
     pub schedule: &'a Schedule,
+    /// Commands that are compared by interleaved runs; empty: the one of the options.
+    pub arms: &'a [Vec<OsString>],
     /// How often each.
     pub rounds: usize,
     /// Seed of the order.
@@ -60,7 +65,8 @@ impl Sweep<'_> {
         stop: Signal<'_>,
         watch: &mut dyn Watch,
     ) -> Result<bool, MeasureError> {
-        let mut plan = Plan::new(self.schedule.runs.len(), self.rounds, self.seed);
+        let groups = self.schedule.runs.len();
+        let mut plan = Plan::interleaved(groups, self.arms(), self.rounds, self.seed);
         plan.runs.iter_mut().for_each(|planned| planned.order += self.after.runs);
         plan.make_runs(
             file,
@@ -78,8 +84,10 @@ impl Sweep<'_> {
         stop: Signal<'_>,
         watch: &mut dyn Watch,
     ) -> Result<bool, MeasureError> {
-        let groups = self.schedule.runs[planned.arm].clone();
-        let options = Options { groups, pinned: true, ..self.options.clone() };
+        let (group, arm) = (planned.arm / self.arms(), planned.arm % self.arms());
+        let groups = self.schedule.runs[group].clone();
+        let command = self.arms.get(arm).unwrap_or(&self.options.command).clone();
+        let options = Options { groups, pinned: true, command, ..self.options.clone() };
         let counter = Counter::new(self.kernel, self.machine, &options)?;
         self.units.forget_files();
         let (counted, refused) = counter.count(stop, &mut |_, _| {})?;
@@ -90,13 +98,13 @@ impl Sweep<'_> {
             order: planned.order,
             round: Some(planned.round),
             labels: Labels::from([(GROUP.to_owned(), self.group(planned))]),
-            arm: Labels::new(),
+            arm: arms::labels(arm, self.arms()),
             aggregation: Aggregation::Global,
         };
         let run = recorded.add(file, &counter, (&counted, &refused));
         for figure in self.figures {
             let kind = (figure.unit.as_str(), Origin::Program);
-            file.add(run, &Labels::new(), &figure.metric, kind, figure.find(&counted.output));
+            file.add(run, &recorded.arm, &figure.metric, kind, figure.find(&counted.output));
         }
         let missing = self.units.count(file, run, &counted.output);
         let notice = counted.notice.map(str::to_owned);
@@ -113,16 +121,21 @@ impl Sweep<'_> {
         Ok(true)
     }
 
+    /// How many commands there are.
+    fn arms(&self) -> usize {
+        self.arms.len().max(1)
+    }
+
     /// Number of the group that a run counts, from 1.
     fn group(&self, planned: &Planned) -> String {
-        (self.after.groups + planned.arm + 1).to_string()
+        (self.after.groups + planned.arm / self.arms() + 1).to_string()
     }
 
     /// Whether an earlier sweep made this run.
     fn is_done(&self, file: &RunFile, planned: &Planned) -> bool {
-        let group = self.group(planned);
-        file.runs.iter().any(|run| {
-            run.order == planned.order && run.why.is_none() && run.labels.get(GROUP) == Some(&group)
-        })
+        let mut labels = arms::labels(planned.arm % self.arms(), self.arms());
+        labels.insert(GROUP.to_owned(), self.group(planned));
+        let mut runs = file.runs.iter();
+        runs.any(|run| run.order == planned.order && run.why.is_none() && run.labels == labels)
     }
 }

@@ -486,6 +486,7 @@ fn analyse(made: &Made, kernel: &Pipeline) -> (RunFile, [usize; 2], Vec<String>)
                 intervals: None,
             },
             schedule,
+            arms: &[],
             rounds: 3,
             seed: 1,
             units: &Units::default(),

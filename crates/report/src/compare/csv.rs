@@ -7,7 +7,7 @@ use pmuscope_measure::compare::{Comparison, Pair, Row};
 use pmuscope_profile::export::csv::field;
 
 /// Names of the columns.
-const HEAD: [&str; 26] = [
+const HEAD: [&str; 27] = [
     "metric",
     "labels",
     "unit",
@@ -34,6 +34,7 @@ const HEAD: [&str; 26] = [
     "p",
     "p_adjusted",
     "verdict",
+    "pairs",
 ];
 
 /// A head, a line per figure and file, and one per further pair of files: the file's values, then what
@@ -85,6 +86,8 @@ fn line(comparison: &Comparison, row: &Row, file: usize, pair: Option<&Pair>) ->
     fields.push(number(pair.and_then(|pair| pair.p)));
     fields.push(number(pair.and_then(|pair| pair.p_adjusted)));
     fields.push(pair.map_or(String::new(), |pair| word(&pair.verdict)));
+    let pairs = pair.filter(|pair| pair.paired).and_then(|pair| pair.difference);
+    fields.push(pairs.map_or(String::new(), |difference| difference.n.to_string()));
     fields
 }
 

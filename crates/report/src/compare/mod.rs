@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use pmuscope_measure::compare::{Column as Measured, Comparison, Head, Pair, Row, Verdict};
-use pmuscope_measure::{Estimated, Limits};
+use pmuscope_measure::{Estimated, Limits, arms};
 
 use crate::escape::escape;
 use crate::markup::cut;
@@ -40,21 +40,26 @@ pub fn compare_text(comparison: &Comparison, style: &Style) -> String {
     let mut out = head(comparison, &names);
     out += "\n";
     out += &table(comparison, &names).render(style);
-    if comparison.base.is_none() && names.len() > 2 {
-        for pair in 0..comparison.rows.first().map_or(0, |row| row.pairs.len()) {
-            out += &differences(comparison, &names, pair, style);
-        }
+    // Side by side there is only room for percentages.
+    let each = names.len() > 2 && (comparison.base.is_none() || is_paired(comparison));
+    for pair in 0..comparison.rows.first().filter(|_| each).map_or(0, |row| row.pairs.len()) {
+        out += &differences(comparison, &names, pair, style);
     }
     for explanation in &comparison.explanations {
         out += "\n";
         out += &explain::text(explanation, &names, style);
     }
-    for note in of_comparison(&comparison.files, &comparison.rows) {
+    for note in of_comparison(comparison) {
         out += "\n";
         out += &wrap(&note, style.width, 0);
         out += "\n";
     }
     style.text(&out).into_owned()
+}
+
+/// Whether runs are compared pair by pair.
+fn is_paired(comparison: &Comparison) -> bool {
+    comparison.rows.iter().flat_map(|row| &row.pairs).any(|pair| pair.paired)
 }
 
 fn head(comparison: &Comparison, names: &[String]) -> String {
@@ -66,9 +71,10 @@ fn head(comparison: &Comparison, names: &[String]) -> String {
         .collect();
     let mut out = format!("{figures} figures per {}: mean ±95 %", per.join(", "));
     if names.len() > 1 {
+        let pairs = if is_paired(comparison) { " of pairs" } else { "" };
         let _ = write!(
             out,
-            ", differences claimed at {} of {} tests together (Holm)",
+            ", differences{pairs} claimed at {} of {} tests together (Holm)",
             number::percent(comparison.alpha, 0),
             number::count(comparison.tests as u64)
         );
@@ -83,7 +89,10 @@ fn head(comparison: &Comparison, names: &[String]) -> String {
 /// `a.json: 15 runs of 10,000,000 packet on Xeon E5, pmuscope sweep …`.
 pub(crate) fn of_file(name: &str, file: &Head) -> String {
     let machine = file.processor.as_deref().map_or(String::new(), |p| format!(" on {}", escape(p)));
-    let command = file.command.join(" ");
+    let command = match &file.arm {
+        Some(words) => arms::join(words),
+        None => file.command.join(" "),
+    };
     let command = cut(&command, LONGEST_COMMAND);
     let units: Vec<String> = file
         .units
@@ -115,8 +124,7 @@ fn table(comparison: &Comparison, names: &[String]) -> Table {
         }
     }
     if two {
-        columns.extend(["difference", "ratio", "g", "p"].map(Column::number));
-        columns.push(Column::text(""));
+        columns.extend(pair_columns(is_paired(comparison)));
     }
     let mut table = Table::new(columns);
     for row in &comparison.rows {
@@ -138,7 +146,8 @@ fn table(comparison: &Comparison, names: &[String]) -> Table {
             }
         }
         if two {
-            cells.extend(row.pairs.iter().flat_map(|pair| pair_cells(pair, &scale)));
+            let paired = is_paired(comparison);
+            cells.extend(row.pairs.iter().flat_map(|pair| pair_cells(pair, &scale, paired)));
         }
         table.row(cells);
     }
@@ -197,14 +206,28 @@ fn exact(total: f64, unit: &str) -> String {
     }
 }
 
-fn pair_cells(pair: &Pair, scale: &Scale) -> Vec<Cell> {
-    vec![
+/// What is shown of a pair of columns; of pairs of runs with their number.
+fn pair_columns(paired: bool) -> Vec<Column> {
+    let mut columns = if paired { vec![Column::number("pairs")] } else { Vec::new() };
+    columns.extend(["difference", "ratio", "g", "p"].map(Column::number));
+    columns.push(Column::text(""));
+    columns
+}
+
+fn pair_cells(pair: &Pair, scale: &Scale, paired: bool) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    if paired {
+        let n = pair.difference.map_or(0, |difference| difference.n);
+        cells.push(Cell::new(n.to_string()));
+    }
+    cells.extend([
         Cell::measured(pair.difference, |d| signed(&scale.apply(&d), &scale.unit)),
         Cell::measured(pair.ratio, |ratio| value(&ratio, "")),
         Cell::measured(pair.g, |g| number::significant(g.value, 2)),
         Cell::measured(pair.p_adjusted, p_text),
         verdict(pair),
-    ]
+    ]);
+    cells
 }
 
 /// A difference with its sign; a size in binary units has none else.
@@ -253,28 +276,26 @@ fn verdict(pair: &Pair) -> Cell {
     }
 }
 
-/// What differs between two of several files.
+/// What differs between two of several files; of arms all figures.
 fn differences(comparison: &Comparison, names: &[String], pair: usize, style: &Style) -> String {
     let keys = label_keys(comparison.rows.iter().map(|row| &row.labels));
     let mut columns: Vec<Column> = keys.iter().map(|key| Column::text(escape(key))).collect();
     columns.extend([Column::text("metric"), Column::text("unit")]);
-    columns.extend(["difference", "ratio", "g", "p"].map(Column::number));
-    columns.push(Column::text(""));
+    let paired = is_paired(comparison);
+    columns.extend(pair_columns(paired));
     let mut table = Table::new(columns).indent(2);
     let (mut found, mut rest, mut ends) = (0, 0, (0, 0));
     for row in &comparison.rows {
         let one = &row.pairs[pair];
         ends = (one.base, one.other);
-        match one.verdict {
-            Verdict::More | Verdict::Less => {
-                let mut cells = front(row, &keys, &comparison.files);
-                cells.extend(pair_cells(one, &Scale::of_row(row)));
-                table.row(cells);
-                found += 1;
-            }
-            Verdict::CannotTell => rest += 1,
-            Verdict::Equal | Verdict::Unmeasured => {}
+        let is_claimed = matches!(one.verdict, Verdict::More | Verdict::Less);
+        if is_claimed || one.paired {
+            let mut cells = front(row, &keys, &comparison.files);
+            cells.extend(pair_cells(one, &Scale::of_row(row), paired));
+            table.row(cells);
         }
+        found += u64::from(is_claimed);
+        rest += u64::from(one.verdict == Verdict::CannotTell);
     }
     let mut out = format!("\n{} to {}", names[ends.0], names[ends.1]);
     let (found, rest) = (number::count(found), number::count(rest));

@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 
-use pmuscope_measure::Origin;
-use pmuscope_measure::compare::{Column, Head, Row};
+use pmuscope_measure::compare::{Column, Comparison, Head, Row};
+use pmuscope_measure::{Origin, arms};
 
 use crate::escape::escape;
 use crate::number;
@@ -32,7 +32,7 @@ pub(crate) fn of_files(files: &[Head]) -> Vec<String> {
             notes.push(format!("The files differ in {}: {}.", escape(key), values.join(", ")));
         }
     }
-    for file in files {
+    for (at, file) in files.iter().enumerate() {
         let name = escape(&file.name);
         if let Some(emulator) = &file.emulator {
             notes.push(format!(
@@ -40,7 +40,10 @@ pub(crate) fn of_files(files: &[Head]) -> Vec<String> {
                 escape(emulator)
             ));
         }
-        if !file.finished {
+        // Arms of one file were interrupted together.
+        let is_first = file.arm.is_none() || !files[..at].iter().any(|other| other.is_with(file));
+        if !file.finished && is_first {
+            let name = if file.arm.is_some() { "The measurement" } else { &*name };
             notes.push(format!("{name} was interrupted: it has the runs done until then."));
         }
         if let Some(ended) = &file.ended {
@@ -56,10 +59,13 @@ pub(crate) fn of_files(files: &[Head]) -> Vec<String> {
     notes
 }
 
-/// The same, and what is to be known of figures.
-pub(crate) fn of_comparison(files: &[Head], rows: &[Row]) -> Vec<String> {
+/// The same, and what is to be known of figures and of how they were measured.
+pub(crate) fn of_comparison(comparison: &Comparison) -> Vec<String> {
+    let (files, rows) = (&comparison.files[..], &comparison.rows[..]);
     let mut notes = of_files(files);
     notes.extend(of_units(files));
+    notes.extend(of_pairs(comparison));
+    notes.extend(not_interleaved(comparison));
     for (at, file) in files.iter().enumerate() {
         let columns = || rows.iter().filter_map(|row| Some((row, row.columns[at].as_ref()?)));
         let name = escape(&file.name);
@@ -86,6 +92,68 @@ pub(crate) fn of_comparison(files: &[Head], rows: &[Row]) -> Vec<String> {
     notes
 }
 
+/// Rounds that lack a run of an arm, of which there is no pair.
+fn of_pairs(comparison: &Comparison) -> Option<String> {
+    let paired = || {
+        let rows = comparison.rows.iter().flat_map(|row| &row.pairs);
+        rows.filter(|pair| pair.paired)
+    };
+    let runs =
+        paired().flat_map(|pair| [pair.base, pair.other]).map(|at| comparison.files[at].runs);
+    let runs = runs.max()?;
+    let pairs = paired().filter_map(|pair| pair.difference).map(|d| d.n).max().unwrap_or(0);
+    (pairs < runs).then(|| {
+        format!(
+            "Differences are of {} of {}: the others lack a run of one side that ended with status 0.",
+            number::count(pairs as u64),
+            number::counted(runs as u64, "pair")
+        )
+    })
+}
+
+/// Columns that were measured one after the other, and what to type instead.
+fn not_interleaved(comparison: &Comparison) -> Option<String> {
+    let apart = comparison.not_interleaved.first()?;
+    let (base, other) = (&comparison.files[apart.base], &comparison.files[apart.other]);
+    let names = [base, other].map(|file| escape(&file.name));
+    let gap = number::duration(apart.gap_s);
+    let what = match (&comparison.files[..], names) {
+        ([_, _], [base, other]) => {
+            format!("{base} and {other} were measured one after the other ({gap} apart)")
+        }
+        _ => "The files were measured one after the other".to_owned(),
+    };
+    let risk = "a change of the machine in between (temperature, neighbors, memory layout) counts as a \
+                difference, and the p-values do not include it";
+    let try_this =
+        interleaved(base, other).map_or(String::new(), |command| format!(" Try: {command}"));
+    Some(format!("{what}: {risk}.{try_this}"))
+}
+
+/// The command that measures both in one go, where the same command of this program measured both on one
+/// machine.
+fn interleaved(base: &Head, other: &Head) -> Option<String> {
+    let command = |file: &Head| file.command.get(1).cloned();
+    let same = base.processor == other.processor && base.kernel == other.kernel;
+    let how = match command(base)
+        .filter(|name| same && command(other).as_ref() == Some(name))?
+        .as_str()
+    {
+        "stat" => "stat -r 20",
+        "sweep" => "sweep -e EVENTS",
+        _ => return None,
+    };
+    let program = |file: &Head| {
+        let at = file.command.iter().position(|word| word == "--")?;
+        file.command.get(at + 1..).filter(|words| !words.is_empty()).map(arms::join)
+    };
+    let (a, b) = match (program(base), program(other)) {
+        (Some(a), Some(b)) if a != b => (a, b),
+        _ => ("COMMAND-A".to_owned(), "COMMAND-B".to_owned()),
+    };
+    Some(format!("pmuscope {how} --vs {} -- {}", escape(&arms::join(&[b])), escape(&a)))
+}
+
 /// Units of work that only some files have.
 fn of_units(files: &[Head]) -> Option<String> {
     let units = |file: &Head| -> BTreeSet<String> { file.units.keys().cloned().collect() };
@@ -97,7 +165,8 @@ fn of_units(files: &[Head]) -> Option<String> {
             format!("{} {names}", escape(&file.name))
         };
         let each: Vec<String> = files.iter().map(one).collect();
-        format!("The files have different units of work: {}.", each.join("; "))
+        let what = if files.iter().all(|file| file.arm.is_some()) { "commands" } else { "files" };
+        format!("The {what} have different units of work: {}.", each.join("; "))
     })
 }
 

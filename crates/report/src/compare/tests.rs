@@ -55,12 +55,12 @@ fn two_files_stand_side_by_side() {
     fastforward.json: 18 runs of 10,000,000 packet on Xeon, pmuscope sweep -- ring
 
     metric        unit               TOTAL   n     basic.json          TOTAL   n  fastforward.json      difference             ratio     g        p
-    cycles        /packet    6,651,600,000  18     665.2 ±1.0  4,216,000,000  18        421.6 ±0.6     -243.6 ±1.1    0.6338 ±0.0013  -140  <0.0001  less
+    cycles        /packet    6,651,600,000  18     665.2 ±1.0  4,216,000,000  18        421.6 ±0.6     -243.6 ±1.2    0.6338 ±0.0014  -140  <0.0001  less
     instructions  /packet      593,290,000  18  59.329 ±0.006    593,290,000  18     59.329 ±0.006  0.0000 ±0.0004  1.00000 ±0.00010     0      1.0  cannot tell
     xsnp_hitm     /packet        9,410,000   6   0.941 ±0.003      8,800,000   6      0.880 ±0.003   -0.061 ±0.004      0.935 ±0.004   -19  <0.0001  less
-    xsnp_hit      /packet          430,000   6   0.043 ±0.009        430,000   6      0.043 ±0.009    0.000 ±0.012          1.0 ±0.3     0      1.0  cannot tell
+    xsnp_hit      /packet          430,000   6   0.043 ±0.009        430,000   6      0.043 ±0.009    0.000 ±0.013          1.0 ±0.3     0      1.0  cannot tell
     local_dram    /packet                0   6              0              0   6                 0               0                 -     -        -  equal in all runs
-    duration      ns/packet         1.00 s  18            100         1.00 s  18               100               0  1.00000 ±0.00010     0        -  equal in all runs
+    duration      ns/packet         1.00 s  18            100         1.00 s  18               100               0                 1     0        -  equal in all runs
     ");
 }
 
@@ -70,14 +70,14 @@ fn what_explains_a_change_is_told_with_what_is_left() {
     let explain = Some(Explain { metric: None, costs });
     let comparison = compare(&both(), &Options { explain, ..Options::default() }).unwrap();
     insta::assert_snapshot!(explanation_text(&comparison.explanations[0], &short_names(&comparison.files)), @r"
-    cycles/packet, basic.json to fastforward.json: 665.2 ±1.0 to 421.6 ±0.6, -243.6 ±1.1, ratio 0.6338 ±0.0013
+    cycles/packet, basic.json to fastforward.json: 665.2 ±1.0 to 421.6 ±0.6, -243.6 ±1.2, ratio 0.6338 ±0.0014
 
     group  figure     basic.json  fastforward.json         ratio        p           r  needs  power  at most
         1  xsnp_hitm       0.941             0.880  0.935 ±0.004  <0.0001  less  1.00  3,990    6.8     12 %  a part at most
 
     carried by                        change  each     comes to  share
     xsnp_hitm      known cost  -0.061 ±0.004   400   -24.4 ±1.6   10 %
-    not explained                                   -219.2 ±1.9   90 %
+    not explained                                   -219.2 ±2.0   90 %
 
     Figures of one group cannot be told apart. What changes together need not be cause and effect: change one thing and measure again. needs: what each would cost if it alone made the change. power: the change would have to grow with this power of it; beyond 3 it carries a part at most. at most: what it carries if each costs the same in both.
     ");
@@ -156,7 +156,7 @@ fn what_makes_files_less_comparable_is_said() {
     (value.enabled_s, value.running_s) = (Some(1.0), Some(0.4));
     files[0].0 = "b\u{1b}.json".into();
     let comparison = compare(&files, &Options::default()).unwrap();
-    let notes = notes::of_comparison(&comparison.files, &comparison.rows);
+    let notes = notes::of_comparison(&comparison);
     insta::assert_snapshot!(notes.join("\n"), @r"
     The files are of different processors: EPYC, Xeon.
     The files differ in rate: -, 1000.
@@ -239,4 +239,82 @@ fn a_page_has_a_dot_per_value_and_no_name_acts_in_it() {
     assert!(measured > 10);
     assert_eq!(page.matches("<circle").count(), measured);
     assert!(!page.contains("http://") && !page.contains("https://"));
+}
+
+/// Two commands in six rounds of which the second takes 10 % longer, on a machine that gets slower; `lost` is
+/// a run that failed.
+fn interleaved(lost: Option<usize>) -> (String, RunFile) {
+    let (name, mut file) = ring("ab.json", 1, 600.0, 0.9);
+    (file.runs, file.series) = (Vec::new(), Vec::new());
+    let arm = |name: &str, command: &str| pmuscope_measure::Arm {
+        name: name.into(),
+        command: command.split(' ').map(str::to_owned).collect(),
+    };
+    file.arms = vec![arm("A", "./old 5"), arm("B", "./new 5")];
+    for planned in &pmuscope_measure::Plan::interleaved(1, 2, 6, 3).runs {
+        let labels: Labels = [("arm".to_owned(), file.arms[planned.arm].name.clone())].into();
+        let index = planned.order;
+        file.runs.push(Run {
+            index,
+            order: index,
+            round: Some(planned.round),
+            labels: labels.clone(),
+            started: "1".into(),
+            duration_s: 1.0,
+            exit: Some(i32::from(lost == Some(index))),
+            why: None,
+            units: BTreeMap::new(),
+        });
+        let step = [0.3, -0.4, 0.1][index % 3];
+        let time = (100.0 + index as f64 + step) * if planned.arm == 1 { 1.1 } else { 1.0 };
+        file.add(index, &labels, "task-clock", ("ms", Origin::Software), Ok(time));
+    }
+    (name, file)
+}
+
+#[test]
+fn arms_of_a_file_are_compared_in_pairs() {
+    let comparison = compare(&[interleaved(None)], &Options::default()).unwrap();
+    insta::assert_snapshot!(compare_text(&comparison, &Style::PLAIN), @r"
+    2 figures per run: mean ±95 %, differences of pairs claimed at 1 % of 1 tests together (Holm)
+    A: 6 runs on Xeon, ./old 5
+    B: 6 runs on Xeon, ./new 5
+
+    metric      unit  n       A  n       B  pairs  difference         ratio    g        p
+    task-clock  ms    6  106 ±4  6  116 ±5      6  +10.2 ±1.0  1.097 ±0.006  2.4  <0.0001  more
+    duration    s     6       1  6       1      6           0             1    -        -  equal in all runs
+    ");
+    let comparison = compare(&[interleaved(Some(4))], &Options::default()).unwrap();
+    let text = compare_text(&comparison, &Style::PLAIN);
+    assert!(text.contains("Differences are of 5 of 6 pairs"), "{text}");
+    let csv = compare_csv(&comparison, ',');
+    let lines: Vec<&str> = csv.lines().filter(|line| line.starts_with("task-clock")).collect();
+    assert!(lines[1].ends_with(",more,5"), "{lines:?}");
+}
+
+#[test]
+fn files_measured_one_after_the_other_say_what_to_type_instead() {
+    let note = |a: (&str, &str), b: (&str, &str)| {
+        let mut files = both();
+        for (at, (_, file)) in files.iter_mut().enumerate() {
+            let (command, program) = if at == 0 { a } else { b };
+            let words = format!("pmuscope {command} -r 5 -- {program}");
+            file.command = words.split(' ').map(str::to_owned).collect();
+            for run in &mut file.runs {
+                let second = 1_000 + 100 * at + run.index;
+                run.started = format!("{second}000000000");
+            }
+        }
+        let comparison = compare(&files, &Options::default()).unwrap();
+        let notes = notes::of_comparison(&comparison);
+        notes.into_iter().find(|note| note.contains("one after the other")).unwrap()
+    };
+    let said = note(("stat", "./old 1"), ("stat", "./new 1"));
+    assert!(said.contains("basic.json and a/fastforward.json were measured"), "{said}");
+    assert!(said.contains("(1 min 22 s apart)"), "{said}");
+    assert!(said.ends_with("Try: pmuscope stat -r 20 --vs './new 1' -- ./old 1"), "{said}");
+    let same = note(("sweep", "./a"), ("sweep", "./a"));
+    assert!(same.ends_with("Try: pmuscope sweep -e EVENTS --vs COMMAND-B -- COMMAND-A"), "{same}");
+    let other = note(("stat", "./a"), ("bench", "./b"));
+    assert!(!other.contains("Try:"), "{other}");
 }

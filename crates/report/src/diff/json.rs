@@ -21,6 +21,8 @@ pub struct DiffReport<'a> {
     filters: Vec<FilteredOut<'a>>,
     /// Events that only one side has.
     one_sided: &'a [String],
+    /// Seconds between the sides where one was recorded after the other.
+    sides_apart_s: Option<f64>,
 }
 
 impl<'a> DiffReport<'a> {
@@ -33,6 +35,7 @@ impl<'a> DiffReport<'a> {
             events: view.events.iter().map(|event| Event::new(event, view.rows)).collect(),
             filters: view.recordings.into_iter().flatten().filter_map(FilteredOut::of).collect(),
             one_sided: view.one_sided,
+            sides_apart_s: view.apart(),
         }
     }
 }

@@ -1,11 +1,13 @@
 //! Two sides of recordings, as text and as JSON.
 
+mod apart;
 mod json;
 mod text;
 
 use pmuscope_profile::Profile;
 use pmuscope_profile::diff::EventDiff;
 
+pub(crate) use apart::{apart, apart_note};
 pub use json::{DIFF_SCHEMA, DiffReport};
 pub use text::diff_text;
 
@@ -22,6 +24,14 @@ pub struct DiffView<'a> {
     pub one_sided: &'a [String],
     /// Most rows per event; `None` shows all.
     pub rows: Option<usize>,
+}
+
+impl DiffView<'_> {
+    /// Seconds between the sides where one was recorded after the other.
+    fn apart(&self) -> Option<f64> {
+        let [before, after] = self.recordings.map(|side| side.iter().map(Profile::info));
+        apart(before, after)
+    }
 }
 
 /// What a change comes to.

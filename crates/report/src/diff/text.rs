@@ -3,7 +3,7 @@
 use pmuscope_profile::Profile;
 use pmuscope_profile::diff::{EventDiff, RowDiff, RowName, SideTotal, TotalUnit};
 
-use super::{DiffView, Verdict};
+use super::{DiffView, Verdict, apart_note};
 use crate::number::{count, fixed, interval, percent, signed, significant};
 use crate::recording::asked;
 use crate::{Cell, Column, Paint, Style, Table, escape, wrap};
@@ -161,7 +161,7 @@ fn notes(view: &DiffView<'_>) -> Vec<String> {
     match runs {
         [1, 1] => notes.push(
             "one recording a side: ± tells how much shares vary within the recordings, not how much \
-             from run to run. Record each side three times and more: pmuscope diff A1 A2 A3 -- B1 B2 B3."
+             from run to run. Record each side three times and more, in turn: pmuscope diff A1 A2 A3 -- B1 B2 B3."
                 .to_owned(),
         ),
         [1, _] | [_, 1] => notes.push(
@@ -169,7 +169,7 @@ fn notes(view: &DiffView<'_>) -> Vec<String> {
              give both sides two recordings or more, or one each."
                 .to_owned(),
         ),
-        _ => {}
+        _ => notes.extend(view.apart().map(apart_note)),
     }
     let all_rows = || view.events.iter().flat_map(|event| &event.rows);
     if runs == [1, 1] && all_rows().next().is_some() && all_rows().all(|row| row.p.is_none()) {

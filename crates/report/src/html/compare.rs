@@ -51,7 +51,7 @@ fn page(comparison: &Comparison, more: Vec<String>, commit: &str) -> String {
         let claimed = number::percent(comparison.alpha, 0);
         facts.push(Fact::new("Claimed at", claimed, format!("of {tests} together (Holm)")));
     }
-    let mut notes = of_comparison(&comparison.files, &comparison.rows);
+    let mut notes = of_comparison(comparison);
     notes.extend(more);
     let summary = summary(names.join(", "), facts, notes, &comparison.files);
     Frame { schema: COMPARE_SCHEMA, commit }.page(&summary, |out| {

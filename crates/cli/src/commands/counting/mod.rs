@@ -194,7 +194,7 @@ pub(super) fn add_work(
     (units, figures): (&Units, &[Extract]),
     output: &str,
 ) -> Vec<String> {
-    let labels = pmuscope_measure::Labels::new();
+    let labels = file.arm_of(run);
     for figure in figures {
         let kind = (figure.unit.as_str(), pmuscope_measure::Origin::Program);
         file.add(run, &labels, &figure.metric, kind, figure.find(output));
@@ -204,9 +204,10 @@ pub(super) fn add_work(
 
 /// Names in a run what this machine does not have, with the reason.
 pub(super) fn add_absent(file: &mut RunFile, run: usize, absent: &[(String, String)]) {
+    let labels = file.arm_of(run);
     for (event, why) in absent {
         let kind = ("", pmuscope_measure::Origin::Hardware);
-        file.add(run, &pmuscope_measure::Labels::new(), event, kind, Err(why.clone()));
+        file.add(run, &labels, event, kind, Err(why.clone()));
     }
 }
 

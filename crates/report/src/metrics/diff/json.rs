@@ -18,6 +18,8 @@ pub struct MetricsDiffReport<'a> {
     after: Vec<FileOut<'a>>,
     by: &'static str,
     metrics: Vec<MetricOut<'a>>,
+    /// Seconds between the sides where one was recorded after the other.
+    sides_apart_s: Option<f64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -92,6 +94,7 @@ impl<'a> MetricsDiffReport<'a> {
             after: files(1),
             by: by_word(view.by),
             metrics: view.diffs.iter().map(|diff| MetricOut::new(view, diff)).collect(),
+            sides_apart_s: view.apart(),
         }
     }
 }

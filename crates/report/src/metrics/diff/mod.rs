@@ -8,7 +8,7 @@ use pmuscope_profile::metrics::diff::{MetricDiff, RowDiff, RowName};
 use pmuscope_profile::windows::{By, Windows};
 
 use super::Named;
-use crate::diff::Verdict;
+use crate::diff::{Verdict, apart};
 
 pub use csv::metrics_diff_csv;
 pub use json::{METRICS_DIFF_SCHEMA, MetricsDiffReport};
@@ -33,6 +33,13 @@ impl<'a> MetricsDiffView<'a> {
     fn shown(&self, diff: &'a MetricDiff<'a>) -> &'a [RowDiff] {
         let most = self.rows.unwrap_or(usize::MAX);
         &diff.rows[..most.min(diff.rows.len())]
+    }
+
+    /// Seconds between the sides where one was recorded after the other.
+    fn apart(&self) -> Option<f64> {
+        let infos = |side: &'a [Windows]| side.iter().map(|one| one.metadata.info.as_ref());
+        let [before, after] = self.windows;
+        apart(infos(before), infos(after))
     }
 
     /// Metrics that both sides have.

@@ -8,7 +8,8 @@ use super::super::figure::value_figure;
 use super::super::text::kind;
 use super::super::{by_word, module_column};
 use super::{MetricsDiffView, name, verdict};
-use crate::diff::Verdict;
+
+use crate::diff::{Verdict, apart_note};
 use crate::number::{count, interval, percent, signed, significant};
 use crate::{Cell, Column, Paint, Style, Table, escape, wrap};
 
@@ -174,7 +175,7 @@ fn notes(view: &MetricsDiffView<'_>) -> Vec<String> {
     match view.windows.map(<[Windows]>::len) {
         [1, 1] => notes.push(
             "one recording a side: ± tells how much metrics vary within the recordings, not how much \
-             from run to run. Record each side three times and more: pmuscope diff --metrics A1 A2 A3 \
+             from run to run. Record each side three times and more, in turn: pmuscope diff --metrics A1 A2 A3 \
              -- B1 B2 B3."
                 .to_owned(),
         ),
@@ -183,7 +184,7 @@ fn notes(view: &MetricsDiffView<'_>) -> Vec<String> {
              give both sides two recordings or more, or one each."
                 .to_owned(),
         ),
-        _ => {}
+        _ => notes.extend(view.apart().map(apart_note)),
     }
     let all = || view.measured().flat_map(|diff| &diff.rows);
     if all().any(|row| row.p.is_some()) {

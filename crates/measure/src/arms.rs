@@ -1,0 +1,206 @@
+//! Commands that are compared in one file: their names, and how a command is written as one word.
+//!
+//! A command in one word (`--vs 'CMD ARG'`) is split as a POSIX shell splits it (XCU 2.2, 2.6.5): at
+//! blanks, with '…', "…" and \ to quote. No shell runs. What only a shell could do (pipes, redirections,
+//! variables, patterns) is refused where it is not quoted, instead of given to the program as text.
+
+use std::ffi::OsString;
+
+use crate::run_file::{Arm, Labels};
+
+/// The label of runs and series of a file with several arms.
+pub const ARM: &str = "arm";
+
+/// Name of an arm by its place: A, B, … Z, AA, AB, …
+#[must_use]
+pub fn name(place: usize) -> String {
+    let letter = char::from(b'A' + (place % 26) as u8).to_string();
+    match place / 26 {
+        0 => letter,
+        more => name(more - 1) + &letter,
+    }
+}
+
+/// The label of an arm's runs and figures; empty where there is one command only.
+#[must_use]
+pub fn labels(place: usize, arms: usize) -> Labels {
+    let label = || (ARM.to_owned(), name(place));
+    (arms > 1).then(label).into_iter().collect()
+}
+
+/// What commands are called in a run file: one is not called anything.
+#[must_use]
+pub fn named(commands: &[Vec<OsString>]) -> Vec<Arm> {
+    if commands.len() < 2 {
+        return Vec::new();
+    }
+    let words = |command: &Vec<OsString>| {
+        command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+    };
+    let arm = |(place, command)| Arm { name: name(place), command: words(command) };
+    commands.iter().enumerate().map(arm).collect()
+}
+
+/// Why a text is not a command.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WordsError {
+    /// There is no word in it.
+    #[error("it is empty")]
+    Empty,
+    /// A quote is never closed.
+    #[error("the quote {0} is not closed")]
+    Open(char),
+    /// A backslash with nothing after it.
+    #[error("it ends with \\, which quotes what follows")]
+    Backslash,
+    /// Something that only a shell does.
+    #[error(
+        "{0:?} is for a shell, and none runs. Try: sh -c '…' as the command, or single quotes around it"
+    )]
+    Shell(char),
+    /// A variable before the program.
+    #[error("{0} sets a variable, which a shell does, and none runs. Try: env {0} …")]
+    Variable(String),
+}
+
+/// Splits a command at blanks, as a shell does, with its quotes.
+///
+/// # Errors
+/// If it has no word, a quote is open, or a shell would do more than split it.
+pub fn split(text: &str) -> Result<Vec<OsString>, WordsError> {
+    let mut words: Vec<String> = Vec::new();
+    let mut word: Option<String> = None;
+    let mut letters = text.trim().chars();
+    while let Some(letter) = letters.next() {
+        let at_start = word.is_none();
+        match letter {
+            ' ' | '\t' => words.extend(word.take()),
+            '\'' => {
+                let word = word.get_or_insert_default();
+                loop {
+                    match letters.next().ok_or(WordsError::Open('\''))? {
+                        '\'' => break,
+                        other => word.push(other),
+                    }
+                }
+            }
+            '"' => double_quoted(&mut letters, word.get_or_insert_default())?,
+            '\\' => match letters.next().ok_or(WordsError::Backslash)? {
+                // A line that goes on.
+                '\n' => {}
+                other => word.get_or_insert_default().push(other),
+            },
+            '|' | '&' | ';' | '<' | '>' | '(' | ')' | '$' | '`' | '*' | '?' | '[' | '\n' => {
+                return Err(WordsError::Shell(letter));
+            }
+            '~' | '#' if at_start => return Err(WordsError::Shell(letter)),
+            other => word.get_or_insert_default().push(other),
+        }
+    }
+    words.extend(word);
+    match words.first() {
+        None => Err(WordsError::Empty),
+        Some(first) if is_assignment(first) => Err(WordsError::Variable(first.clone())),
+        Some(_) => Ok(words.into_iter().map(OsString::from).collect()),
+    }
+}
+
+/// Up to the closing quote; only `$`, `` ` ``, `"`, `\` and a line's end are quoted by \ there.
+fn double_quoted(letters: &mut std::str::Chars<'_>, word: &mut String) -> Result<(), WordsError> {
+    loop {
+        match letters.next().ok_or(WordsError::Open('"'))? {
+            '"' => return Ok(()),
+            '\\' => match letters.next().ok_or(WordsError::Open('"'))? {
+                '\n' => {}
+                quoted @ ('$' | '`' | '"' | '\\') => word.push(quoted),
+                other => word.extend(['\\', other]),
+            },
+            expanded @ ('$' | '`') => return Err(WordsError::Shell(expanded)),
+            other => word.push(other),
+        }
+    }
+}
+
+/// `NAME=VALUE`.
+fn is_assignment(word: &str) -> bool {
+    word.split_once('=').is_some_and(|(name, _)| {
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        !name.is_empty()
+            && name.chars().all(is_name)
+            && !name.starts_with(|c: char| c.is_ascii_digit())
+    })
+}
+
+/// A command as it can be typed: words that a shell would change are quoted.
+#[must_use]
+pub fn join(words: &[String]) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-+=:,./@%^".contains(c);
+    let quoted = |word: &String| match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.clone(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    };
+    words.iter().map(quoted).collect::<Vec<String>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn words(text: &str) -> Vec<String> {
+        let words = split(text).unwrap();
+        words.into_iter().map(|word| word.into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn quotes_work_as_in_a_shell() {
+        assert_eq!(words("xz -9  -k\tbig.tar"), ["xz", "-9", "-k", "big.tar"]);
+        assert_eq!(words(r#"sh -c 'a | b > "c"' x"#), ["sh", "-c", r#"a | b > "c""#, "x"]);
+        assert_eq!(words(r#"p "a b" c\ d 'e'"f"g "" ''"#), ["p", "a b", "c d", "efg", "", ""]);
+        assert_eq!(words(r#"p "\$x \q \\ \"" \* \' a=b"#), ["p", r#"$x \q \ ""#, "*", "'", "a=b"]);
+        assert_eq!(words("p a\\\nb d~e f#g"), ["p", "ab", "d~e", "f#g"]);
+    }
+
+    #[test]
+    fn what_only_a_shell_does_is_refused() {
+        for (text, letter) in [
+            ("a | b", '|'),
+            ("a && b", '&'),
+            ("a; b", ';'),
+            ("a >b", '>'),
+            ("a $HOME", '$'),
+            ("a \"$HOME\"", '$'),
+            ("a `b`", '`'),
+            ("ls *.c", '*'),
+            ("a ~/b", '~'),
+            ("a # b", '#'),
+            ("a\nb", '\n'),
+        ] {
+            assert_eq!(split(text), Err(WordsError::Shell(letter)), "{text}");
+        }
+        assert_eq!(split("LANG=C ./a"), Err(WordsError::Variable("LANG=C".into())));
+        assert_eq!(split(" \t"), Err(WordsError::Empty));
+        assert_eq!(split("a 'b"), Err(WordsError::Open('\'')));
+        assert_eq!(split("a \"b\\\""), Err(WordsError::Open('"')));
+        assert_eq!(split("a \\"), Err(WordsError::Backslash));
+        let text = split("a | b").unwrap_err().to_string();
+        assert!(text.contains("Try: sh -c"), "{text}");
+    }
+
+    #[test]
+    fn arms_have_letters() {
+        assert_eq!([0, 1, 25, 26, 52].map(name), ["A", "B", "Z", "AA", "BA"]);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_joined_comes_apart_as_it_was(
+            first in "[a-z./]{1,5}",
+            mut rest in prop::collection::vec("[ -~]{0,6}", 0..5),
+        ) {
+            rest.insert(0, first);
+            prop_assert_eq!(words(&join(&rest)), rest);
+        }
+    }
+}
