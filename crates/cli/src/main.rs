@@ -8,8 +8,10 @@ mod say;
 mod commands;
 mod exit;
 mod perf_words;
+mod replace;
 mod signals;
 mod terminal;
+mod usage;
 mod version;
 
 use clap::Parser;
@@ -23,14 +25,20 @@ use crate::commands::Command;
 struct Cli {
     #[command(subcommand)]
     command: Command,
+    /// Replace existing output files of any kind; without it, only files of the same kind.
+    #[arg(long, global = true)]
+    force: bool,
 }
 
 fn main() -> std::process::ExitCode {
+    // Without /dev/full there is nothing that could be done.
+    let _ = pmuscope_machine::stdout::refuse_if_closed();
     let words = commands::lab::of_first_process(std::env::args_os().collect(), std::process::id());
-    let cli = match Cli::try_parse_from(words) {
+    let cli = match usage::parse(words) {
         Ok(cli) => cli,
         Err(error) => return exit::of_usage(&error),
     };
+    replace::force(cli.force);
     match cli.command.run() {
         Ok(exit) => exit.into(),
         Err(error) => exit::report(&error),

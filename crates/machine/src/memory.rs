@@ -6,8 +6,17 @@ impl Machine {
     /// Bytes that programs could still take without swapping, by the kernel's estimate
     /// (`/proc/meminfo`, `MemAvailable`).
     pub fn available_bytes(&self) -> Option<u64> {
+        self.meminfo("MemAvailable:")
+    }
+
+    /// Bytes of memory of the whole machine (`/proc/meminfo`, `MemTotal`).
+    pub fn total_bytes(&self) -> Option<u64> {
+        self.meminfo("MemTotal:")
+    }
+
+    fn meminfo(&self, name: &str) -> Option<u64> {
         let text = self.text("proc/meminfo").ok()?;
-        let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
         let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
         kib.checked_mul(1024)
     }

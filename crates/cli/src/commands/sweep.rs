@@ -23,6 +23,7 @@ use super::counting::{
 };
 use super::doctor;
 use super::event_lists::{EventListArgs, catalog};
+use super::program;
 use crate::exit::{Exit, failure};
 use crate::signals::stop_pipe;
 
@@ -30,10 +31,10 @@ use crate::signals::stop_pipe;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pmuscope sweep -e '^l2_rqsts|^dtlb' --per packet=10e6 -- ./basic1
-  pmuscope sweep -e '.*' -r 5 --json a.json -- ./a    every event, without taking turns
+  pmuscope sweep -e '.*' -r 5 --json=a.json -- ./a    every event, without taking turns
   pmuscope sweep -e 'syscalls:sys_enter_' --per-from 'request=served.([0-9]+)' -- ./server
   pmuscope sweep -e '.*' -p 4711 --slice 2            a program that cannot be run again
-  pmuscope sweep -e '.*' --json a.json --resume -- ./a
+  pmuscope sweep -e '.*' --json=a.json --resume -- ./a
   pmuscope sweep --topdown -- ./a                     where the pipeline's slots go")]
 pub(crate) struct Args {
     /// Events: as perf writes them, or a regular expression over their names (those of tracepoints only
@@ -131,9 +132,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
             ));
         }
     };
-    if args.repeat == 0 || args.slice.is_some_and(|s| !s.is_finite() || s <= 0.0) {
-        return Err(bad("-r 0, --slice 0: at least one run, and more than no time"));
+    if args.repeat == 0 {
+        return Err(bad("-r 0: no run, so nothing would be counted. Try: -r 5"));
     }
+    if args.slice.is_some_and(|slice| !slice.is_finite() || slice <= 0.0) {
+        return Err(bad("--slice: a slice of time is longer than 0 seconds. Try: --slice 2"));
+    }
+    program::find(&args.command)?;
     let (mut units, figures) = args.units.units()?;
     let catalog = catalog(&machine, &EventListArgs::default())?;
     let fitted = match args.topdown {
@@ -171,6 +176,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         return Err(failure(Exit::NotPossible, text));
     }
     let cpus = args.cpus()?;
+    args.output.check()?;
     let mut file = args.file(&machine, (&target, cpus.as_ref()), &planned)?;
     if let Some(cpus) = &cpus {
         pin(cpus)?;

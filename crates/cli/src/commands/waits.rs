@@ -57,8 +57,9 @@ pub(super) fn show(
     }
     if format.is_of_counts() {
         let (source, summary) = (Source::new(&waits.profile), Summary::new(&waits.profile, &file));
-        form.output
-            .write(format, |out| output::write(format, &source, &summary, form.limits, out))?;
+        form.output.write(format.kind(), |out| {
+            output::write(format, &source, &summary, form.limits, out)
+        })?;
         return Ok(exit);
     }
     let rows = waits.rows(by, form.limits.rows.unwrap_or(Intervals::MOST));
@@ -67,7 +68,7 @@ pub(super) fn show(
         Format::Json => form.begun.json(WAITS_SCHEMA, None, &exit, WaitsReport::new(&view))?,
         _ => waits_text(&view, form.style),
     };
-    form.output.write(format, |out| out.write_all(text.as_bytes()))?;
+    form.output.print(format.kind(), &text)?;
     Ok(exit)
 }
 
