@@ -1,5 +1,6 @@
 //! What a run leaves in its folder: a recording, ours or perf's, and what the workload knows of itself.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use pmuscope_perfdata::info::RecordingInfo;
@@ -76,6 +77,13 @@ pub(crate) fn read_recording(recorder: Recorder, path: &Path) -> Result<Recordin
 /// The facts of the workload, in the folder of the run.
 pub(crate) fn facts_path(folder: &Path) -> PathBuf {
     folder.join("facts.json")
+}
+
+/// The flag by which a workload writes them.
+pub(crate) fn facts_flag(folder: &Path) -> OsString {
+    let mut flag = OsString::from("--json=");
+    flag.push(facts_path(folder));
+    flag
 }
 
 /// The recording, in the folder of the run.

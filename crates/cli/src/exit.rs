@@ -2,9 +2,10 @@
 
 use std::process::ExitCode;
 
+use pmuscope_machine::stdout;
 use pmuscope_report::escape_lines;
 
-use crate::perf_words;
+use crate::{perf_words, usage};
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,8 +83,22 @@ pub(crate) fn beside_command(error: anyhow::Error) -> anyhow::Error {
     failure(Exit::Target(125), told(&error))
 }
 
+/// `error` from before the command was started: bad arguments (2) and what this machine lacks (3) have the status
+/// that they have without a command; anything else is a failure of pmuscope (125).
+pub(crate) fn before_command(error: anyhow::Error) -> anyhow::Error {
+    let failed = error.downcast_ref::<Failure>();
+    match failed.map(|failed| failed.exit) {
+        Some(Exit::BadInput | Exit::NotPossible) => error,
+        _ => beside_command(error),
+    }
+}
+
 /// The error and its causes. Many texts have their cause in them already: it is not said twice.
 fn told(error: &anyhow::Error) -> String {
+    if is_closed_stdout(error) {
+        let text = "cannot write to standard output: it is closed (>&-). Try: > FILE, or a pipe";
+        return text.to_owned();
+    }
     error.chain().fold(String::new(), |text, cause| {
         let cause = cause.to_string();
         match text.as_str() {
@@ -106,12 +121,27 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
 
 /// clap's own messages: help and version are not errors.
 pub(crate) fn of_usage(error: &clap::Error) -> ExitCode {
-    match perf_words::hint(error) {
+    match perf_words::hint(error).or_else(|| usage::wrong_value(error)) {
         Some(hint) => say!("pmuscope: {}", escape_lines(&hint)),
-        // Nothing is left to tell the user if even this cannot be printed.
-        None => drop(error.print()),
+        None => {
+            let printed = error.print();
+            // Help that nobody gets is not done; what goes wrong with stderr, nobody would see.
+            if let Err(failed) = printed.map_err(anyhow::Error::new)
+                && !error.use_stderr()
+            {
+                return report(&failed.context("cannot write to standard output"));
+            }
+        }
     }
     if error.use_stderr() { Exit::BadInput.into() } else { Exit::Done.into() }
+}
+
+/// Standard output was closed from the start, and something was written to it ([`stdout::refuse_if_closed`]).
+fn is_closed_stdout(error: &anyhow::Error) -> bool {
+    let is_full = |cause: &std::io::Error| cause.kind() == std::io::ErrorKind::StorageFull;
+    stdout::was_closed()
+        && error.to_string().contains("standard output")
+        && error.chain().any(|cause| cause.downcast_ref().is_some_and(is_full))
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
@@ -145,6 +175,13 @@ mod tests {
         assert_eq!(status(failure(Exit::NotPossible, "why")), Some(125));
         assert_eq!(status(anyhow::anyhow!("why")), Some(125));
         assert_eq!(status(failure(Exit::Target(127), "why")), Some(127));
+        let before = before_command(failure(Exit::BadInput, "why"));
+        assert_eq!(before.downcast_ref::<Failure>().map(|failure| failure.exit.status()), Some(2));
+        let before = before_command(anyhow::anyhow!("why"));
+        assert_eq!(
+            before.downcast_ref::<Failure>().map(|failure| failure.exit.status()),
+            Some(125)
+        );
         let gone = std::io::Error::new(std::io::ErrorKind::BrokenPipe, "why");
         assert_eq!(status(gone.into()), None);
     }

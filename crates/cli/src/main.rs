@@ -9,8 +9,10 @@ mod commands;
 mod exit;
 mod memory;
 mod perf_words;
+mod replace;
 mod signals;
 mod terminal;
+mod usage;
 mod version;
 
 use clap::Parser;
@@ -24,14 +26,20 @@ use crate::commands::Command;
 struct Cli {
     #[command(subcommand)]
     command: Command,
+    /// Replace existing output files of any kind; without it, only files of the same kind.
+    #[arg(long, global = true)]
+    force: bool,
 }
 
 fn main() -> std::process::ExitCode {
+    // Without /dev/full there is nothing that could be done.
+    let _ = pmuscope_machine::stdout::refuse_if_closed();
     let words = commands::lab::of_first_process(std::env::args_os().collect(), std::process::id());
-    let cli = match Cli::try_parse_from(words) {
+    let cli = match usage::parse(words) {
         Ok(cli) => cli,
         Err(error) => return exit::of_usage(&error),
     };
+    replace::force(cli.force);
     let ended = memory::limit().and_then(|()| cli.command.run());
     if pmuscope_machine::used_detached_tracefs() {
         say!("note: tracefs is not mounted; read it through a private mount, now gone");

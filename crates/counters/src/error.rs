@@ -33,8 +33,9 @@ pub enum CountersError {
     },
     /// The ring could not be mapped.
     #[error(
-        "cannot map {rings} rings of {ring_kib} KiB: mmap: {}. {budget}. \
-         Try: -m {suggestion_kib}K, or sudo sysctl kernel.perf_event_mlock_kb={enough_kib}", errno_name(.source)
+        "cannot map {rings} rings of {ring_kib} KiB: mmap: {}. {}",
+        errno_name(.source),
+        map_hint(.source, .budget, *.suggestion_kib, *.enough_kib)
     )]
     Map {
         /// How many rings.
@@ -76,6 +77,16 @@ pub enum CountersError {
         /// The errno of fork, pipe or exec.
         source: io::Error,
     },
+}
+
+/// Which limit it was, and what to type. Out of memory is no limit that a setting raises.
+fn map_hint(error: &io::Error, budget: &str, suggestion_kib: u64, enough_kib: u64) -> String {
+    if error.raw_os_error() == Some(libc::ENOMEM) {
+        return format!("There is not that much free memory. Try: -m {suggestion_kib}K");
+    }
+    format!(
+        "{budget}. Try: -m {suggestion_kib}K, or sudo sysctl kernel.perf_event_mlock_kb={enough_kib}"
+    )
 }
 
 /// The errno's symbolic name with its text ("EACCES (Permission denied)"), or the text alone.

@@ -75,6 +75,8 @@ pub(crate) struct MemoryBudget {
     pub(crate) locked_limit: u64,
     /// CAP_IPC_LOCK or paranoid -1: no limit.
     pub(crate) unlimited: bool,
+    /// Bytes of memory that are free or can be freed.
+    pub(crate) available: u64,
 }
 
 impl MemoryBudget {
@@ -90,7 +92,9 @@ impl MemoryBudget {
     /// pages fit; at least one page.
     pub(crate) fn fit(&self, wanted: u64, rings: u64, page: u64) -> u64 {
         let mut size = wanted.max(page).next_power_of_two();
-        while size > page && (size + page).saturating_mul(rings.max(1)) > self.bytes() {
+        // Rings are locked: what other programs need of the free memory stays theirs.
+        let most = self.bytes().min(self.available / 4);
+        while size > page && (size + page).saturating_mul(rings.max(1)) > most {
             size /= 2;
         }
         size
@@ -119,8 +123,19 @@ impl std::fmt::Display for MemoryBudget {
 mod tests {
     use super::*;
 
-    const BUDGET: MemoryBudget =
-        MemoryBudget { per_cpu_kib: 516, cpus: 2, locked_limit: 64 << 10, unlimited: false };
+    const BUDGET: MemoryBudget = MemoryBudget {
+        per_cpu_kib: 516,
+        cpus: 2,
+        locked_limit: 64 << 10,
+        unlimited: false,
+        available: u64::MAX,
+    };
+
+    #[test]
+    fn rings_fit_into_free_memory() {
+        let budget = MemoryBudget { unlimited: true, available: 64 << 20, ..BUDGET };
+        assert_eq!(budget.fit(64 << 30, 2, 4096), 4 << 20);
+    }
 
     #[test]
     fn rings_shrink_until_they_fit() {

@@ -599,6 +599,7 @@ fn memory_budget(machine: &Machine, topology: &Topology) -> MemoryBudget {
             .current
             .unwrap_or(u64::MAX),
         unlimited: machine.rights().ipc_lock || limits.perf_event_paranoid == Some(-1),
+        available: machine.available_bytes().unwrap_or(u64::MAX),
     }
 }
 

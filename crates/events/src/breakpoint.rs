@@ -10,6 +10,8 @@ use crate::terms::number;
 /// Bytes watched where no length is given: what a debugger's watchpoint on an `int` covers.
 const DATA_LENGTH: u64 = 4;
 const ADDRESS: &str = "an address, as a number (mem:0x1234); names have none here";
+const NOT_NULL: &str = "the address of a variable; nothing is ever mapped at 0. Try: pmuscope watch NAME -- COMMAND, \
+                        or nm PROGRAM for addresses";
 
 /// The widest that the ABI can express.
 const MAX_LENGTH: u64 = 8;
@@ -31,6 +33,10 @@ pub(crate) fn attr(
             _ => EXECUTE,
         };
     }
+    let address = number(addr).map_err(|_| addr.fault(Reason::BadValue { expected: ADDRESS }))?;
+    if address == 0 {
+        return Err(addr.fault(Reason::BadValue { expected: NOT_NULL }));
+    }
     let default = if bp_type == EXECUTE { INSTRUCTION } else { DATA_LENGTH };
     let bp_len = match len {
         None => default,
@@ -42,7 +48,7 @@ pub(crate) fn attr(
     Ok(Attr {
         event_type: event_type::BREAKPOINT,
         bp_type,
-        config1: number(addr).map_err(|_| addr.fault(Reason::BadValue { expected: ADDRESS }))?,
+        config1: address,
         config2: bp_len,
         ..Attr::default()
     })

@@ -2,6 +2,24 @@
 
 use std::io;
 use std::os::fd::{FromRawFd as _, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether standard output was closed when the program was started.
+pub(crate) static STDOUT_WAS_CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// Runs before `main`: by then the standard library has put /dev/null where a standard stream is closed, and what
+/// is written there is lost without an error.
+extern "C" fn look_at_stdout() {
+    // SAFETY: F_GETFD only reads the flags of a descriptor, and fails with EBADF where there is none.
+    let flags = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) };
+    STDOUT_WAS_CLOSED.store(flags < 0, Ordering::Relaxed);
+}
+
+// SAFETY: the section holds pointers to functions, which the C library calls in turn before `main`; arguments that
+// it may pass are ignored. The function needs nothing that is set up later.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_START: extern "C" fn() = look_at_stdout;
 
 /// include/uapi/linux/mempolicy.h.
 const MPOL_BIND: libc::c_int = 2;

@@ -10,31 +10,37 @@ use std::io::{self, Write};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use crate::file_kind::Replace;
+
 /// Names that are tried; more are not there by chance.
 const NAMES: u32 = 100;
 
 /// A file that is not there yet. What is written goes beside its place until [`WholeFile::finish`]; without
 /// that it is removed, and what was under the name stays.
 ///
-/// A device, a pipe or a terminal is written to as it is: it cannot be replaced.
+/// A device, a pipe or a terminal is written to as it is: it cannot be replaced. So is what a path names by an
+/// open descriptor (`/dev/stdout`), file or not.
 #[derive(Debug)]
 pub struct WholeFile {
     path: PathBuf,
     file: File,
+    replace: Replace,
     /// Where it is written; `None` if straight to its place, or done.
     beside: Option<PathBuf>,
 }
 
 impl WholeFile {
-    /// Begins a file that is to be at `path`, with `mode` less the umask.
+    /// Begins a file that is to be at `path`, with `mode` less the umask, where `replace` allows what is there.
     ///
     /// # Errors
-    /// If the folder is not there or cannot be written to.
-    pub fn create(path: &Path, mode: u32) -> io::Result<Self> {
+    /// If the folder is not there or cannot be written to, or a file is there that must stay.
+    pub fn create(path: &Path, mode: u32, replace: Replace) -> io::Result<Self> {
         if is_stream(path) {
-            let file = OpenOptions::new().write(true).open(path)?;
-            return Ok(Self { path: path.to_owned(), file, beside: None });
+            // To its end: what others wrote to it before stays.
+            let file = OpenOptions::new().append(true).open(path)?;
+            return Ok(Self { path: path.to_owned(), file, replace, beside: None });
         }
+        replace.check(path)?;
         if path.file_name().is_none() || path.is_dir() {
             return Err(io::ErrorKind::IsADirectory.into());
         }
@@ -44,7 +50,9 @@ impl WholeFile {
             name.push(format!(".{}-{number}.part", std::process::id()));
             let beside = PathBuf::from(name);
             match OpenOptions::new().write(true).create_new(true).mode(mode).open(&beside) {
-                Ok(file) => return Ok(Self { path: path.to_owned(), file, beside: Some(beside) }),
+                Ok(file) => {
+                    return Ok(Self { path: path.to_owned(), file, replace, beside: Some(beside) });
+                }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => last = error,
                 Err(error) => return Err(error),
             }
@@ -60,9 +68,12 @@ impl WholeFile {
     /// Puts it in its place.
     ///
     /// # Errors
-    /// If it cannot be renamed; then it is removed.
+    /// If it cannot be renamed, or a file is there that must stay; then it is removed.
     pub fn finish(mut self) -> io::Result<()> {
         let Some(beside) = &self.beside else { return Ok(()) };
+        if let Replace::Own(kind) = self.replace {
+            kind.check_against(&self.path, beside)?;
+        }
         std::fs::rename(beside, &self.path)?;
         self.beside = None;
         Ok(())
@@ -88,22 +99,33 @@ impl Drop for WholeFile {
     }
 }
 
-/// Whether it is there and is no file. A link to such a thing (`/dev/stdout`) counts only if it is root's or
-/// the user's own.
-fn is_stream(path: &Path) -> bool {
+/// Whether it is there and is no file, or names an open descriptor. A link to such a thing (`/dev/stdout`) counts
+/// only if it is root's or the user's own.
+pub(crate) fn is_stream(path: &Path) -> bool {
     let user = rustix::process::geteuid().as_raw();
     let is_own = std::fs::symlink_metadata(path)
         .is_ok_and(|found| !found.file_type().is_symlink() || [0, user].contains(&found.uid()));
     is_own
         && std::fs::metadata(path).is_ok_and(|found| {
             let kind = found.file_type();
-            kind.is_char_device() || kind.is_fifo() || kind.is_socket()
+            kind.is_char_device() || kind.is_fifo() || kind.is_socket() || is_descriptor(path)
         })
+}
+
+/// Whether it is a name of an open descriptor: `/proc/self/fd/1`, or a link to that.
+fn is_descriptor(path: &Path) -> bool {
+    let is_below_proc = |path: &Path| {
+        let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
+        folder.is_some_and(|folder| folder.starts_with("/proc"))
+    };
+    let target = std::fs::read_link(path).ok();
+    is_below_proc(path) || target.is_some_and(|target| is_below_proc(&target))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::file_kind::FileKind;
     use std::fs;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
@@ -117,7 +139,7 @@ mod tests {
     }
 
     fn put(path: &Path, text: &str) -> io::Result<()> {
-        let mut file = WholeFile::create(path, 0o600)?;
+        let mut file = WholeFile::create(path, 0o600, Replace::Anything)?;
         file.write_all(text.as_bytes())?;
         file.finish()
     }
@@ -127,7 +149,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.html");
         fs::write(&path, "before").unwrap();
-        let mut file = WholeFile::create(&path, 0o600).unwrap();
+        let mut file = WholeFile::create(&path, 0o600, Replace::Anything).unwrap();
         file.write_all(b"half").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "before");
         drop(file);
@@ -178,6 +200,45 @@ mod tests {
         assert_eq!(read.join().unwrap(), "page");
         assert!(fs::metadata(&path).unwrap().file_type().is_fifo());
         assert_eq!(names(folder.path()), ["link", "pipe"]);
+    }
+
+    #[test]
+    fn a_file_of_another_kind_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("wrap.sh");
+        let write = |text: &str, replace: Replace| {
+            let mut file = WholeFile::create(&path, 0o600, replace)?;
+            file.write_all(text.as_bytes())?;
+            file.finish()
+        };
+        fs::write(&path, "#!/bin/sh\n").unwrap();
+        for kind in [FileKind::RunFile, FileKind::Page, FileKind::Table, FileKind::Text] {
+            let refused = write("event,share\n", Replace::Own(kind)).unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists, "{kind:?}");
+            assert!(refused.to_string().contains("Try: another name, or --force"), "{refused}");
+            assert_eq!(fs::read_to_string(&path).unwrap(), "#!/bin/sh\n");
+            assert_eq!(names(folder.path()), ["wrap.sh"]);
+        }
+        write("event,share\n1\n", Replace::Anything).unwrap();
+        write("event,share\n2\n", Replace::Own(FileKind::Table)).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "event,share\n2\n");
+    }
+
+    /// As `/dev/stdout` of a shell's `> FILE`: the name must go on to lead to the descriptor.
+    #[test]
+    fn a_name_of_a_descriptor_is_written_to_and_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, link) = (folder.path().join("file"), folder.path().join("link"));
+        fs::write(&path, "before\n").unwrap();
+        let file = File::open(&path).unwrap();
+        let descriptor = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
+        symlink(&descriptor, &link).unwrap();
+        for name in [link.clone(), descriptor.into()] {
+            put(&name, "after\n").unwrap();
+        }
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "before\nafter\nafter\n");
+        assert_eq!(names(folder.path()), ["file", "link"]);
     }
 
     #[test]

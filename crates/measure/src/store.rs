@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
 
-use pmuscope_machine::WholeFile;
+use pmuscope_machine::{Replace, WholeFile};
 use serde::Deserialize;
 
 use crate::error::MeasureError;
@@ -15,29 +15,29 @@ const MAX_BYTES: u64 = 256 << 20;
 /// Run files are made to be shown: for all whom the umask lets.
 const MODE: u32 = 0o666;
 
-/// Replaces `path` with this file. Readers see the former one or this one, never a part; so does
+/// Replaces `path` with this file, where `replace` allows what is there. Readers see the former one or this one, never a part; so does
 /// whoever looks after a crash.
 ///
 /// # Errors
 /// If the folder cannot be written to or the disk is full; the former file is then as it was.
-pub fn save(file: &RunFile, path: &Path) -> Result<(), MeasureError> {
+pub fn save(file: &RunFile, path: &Path, replace: Replace) -> Result<(), MeasureError> {
     let failed = |source| MeasureError::File { what: "write", path: path.to_owned(), source };
-    write(file, path).map_err(failed)
+    write(file, path, replace).map_err(failed)
 }
 
 /// Whether [`save`] can begin to write there; nothing is changed.
 ///
 /// # Errors
 /// As [`save`].
-pub fn can_save(path: &Path) -> Result<(), MeasureError> {
+pub fn can_save(path: &Path, replace: Replace) -> Result<(), MeasureError> {
     let failed = |source| MeasureError::File { what: "write", path: path.to_owned(), source };
-    WholeFile::create(path, MODE).map(drop).map_err(failed)
+    WholeFile::create(path, MODE, replace).map(drop).map_err(failed)
 }
 
-fn write(file: &RunFile, path: &Path) -> std::io::Result<()> {
+fn write(file: &RunFile, path: &Path, replace: Replace) -> std::io::Result<()> {
     let mut text = serde_json::to_vec_pretty(file)?;
     text.push(b'\n');
-    let mut out = WholeFile::create(path, MODE)?;
+    let mut out = WholeFile::create(path, MODE, replace)?;
     out.write_all(&text)?;
     // Else a crash of the machine may leave the new name with no content. What is no file has none.
     match out.file().sync_data() {
@@ -103,7 +103,10 @@ pub fn parse(text: &[u8], path: &Path) -> Result<RunFile, MeasureError> {
 mod tests {
     use super::*;
     use crate::run_file::{Labels, Origin, Program, Run};
+    use pmuscope_machine::FileKind;
     use std::time::UNIX_EPOCH;
+
+    const OWN: Replace = Replace::Own(FileKind::RunFile);
 
     fn sample() -> RunFile {
         let tool = Program { name: "pmuscope".into(), version: "0.1.0".into() };
@@ -129,10 +132,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("runs.json");
         let mut file = sample();
-        save(&file, &path).unwrap();
+        save(&file, &path, OWN).unwrap();
         assert_eq!(load(&path).unwrap(), file);
         file.finish(0);
-        save(&file, &path).unwrap();
+        save(&file, &path, OWN).unwrap();
         assert_eq!(load(&path).unwrap(), file);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
@@ -143,7 +146,7 @@ mod tests {
         let path = folder.path().join("runs.json");
         std::fs::create_dir(&path).unwrap();
         std::fs::write(path.join("x"), "").unwrap();
-        let error = save(&sample(), &path).unwrap_err().to_string();
+        let error = save(&sample(), &path, OWN).unwrap_err().to_string();
         assert!(error.starts_with("cannot write ") && error.contains("runs.json"), "{error}");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }

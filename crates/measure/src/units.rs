@@ -2,13 +2,17 @@
 //! is to be had.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use crate::extract::Extract;
 use crate::run_file::RunFile;
 
 /// Longest file of numbers that is read, bytes.
 const LONGEST_FILE: u64 = 1 << 20;
+/// The kernel's tick at 100 Hz, twice. A file server's clock may be later than ours: it is not waited for.
+const LONGEST_TICK: Duration = Duration::from_millis(20);
 
 /// Where the number of units of a run comes from.
 #[derive(Debug, Clone)]
@@ -81,16 +85,30 @@ impl Units {
         }
     }
 
-    /// Removes what an earlier run wrote, so that it does not count for the next one.
-    pub fn forget_files(&self) {
-        for path in &self.files {
-            // Where it is not there or stays, reading it after the run tells.
-            let _ = std::fs::remove_file(path);
-        }
+    /// What files of numbers say before a run, `of_command` where a command is run that writes them; else a
+    /// process that runs already does. No file is removed or changed: it may be anybody's.
+    #[must_use]
+    pub fn before(&self, of_command: bool) -> Before {
+        let one = |path: &PathBuf| {
+            if of_command {
+                FileBefore::Version(Version::settled(path))
+            } else if path.exists() {
+                FileBefore::Numbers(read(path))
+            } else {
+                FileBefore::Numbers(Ok(BTreeMap::new()))
+            }
+        };
+        Before { files: self.files.iter().map(one).collect() }
     }
 
-    /// Gives run `run` of `file` its units. What could not be told is returned, a sentence each.
-    pub fn count(&self, file: &mut RunFile, run: usize, output: &str) -> Vec<String> {
+    /// Gives run `run` of `file` its units. What is not known is returned, a sentence each.
+    pub fn count(
+        &self,
+        file: &mut RunFile,
+        run: usize,
+        output: &str,
+        before: &Before,
+    ) -> Vec<String> {
         let mut found = BTreeMap::new();
         let mut missing = Vec::new();
         for unit in &self.list {
@@ -107,8 +125,8 @@ impl Units {
                 Err(why) => missing.push(format!("number of {} in run {run}: {why}", unit.name)),
             }
         }
-        for path in &self.files {
-            match read(path) {
+        for (path, before) in self.files.iter().zip(&before.files) {
+            match before.work(path) {
                 Ok(numbers) => found.extend(numbers),
                 Err(why) => missing.push(format!("--per-file {}: {why}", path.display())),
             }
@@ -117,6 +135,80 @@ impl Units {
             run.units = found;
         }
         missing
+    }
+}
+
+/// What files of numbers said before a run ([`Units::before`]).
+#[derive(Debug, Clone)]
+pub struct Before {
+    /// In the order of [`Units::files`].
+    files: Vec<FileBefore>,
+}
+
+#[derive(Debug, Clone)]
+enum FileBefore {
+    /// A command writes it anew in each run.
+    Version(Option<Version>),
+    /// A process keeps its totals in it, from which a run takes the difference.
+    Numbers(Result<BTreeMap<String, f64>, String>),
+}
+
+impl FileBefore {
+    /// The work of the run that has ended since.
+    fn work(&self, path: &Path) -> Result<BTreeMap<String, f64>, String> {
+        match self {
+            Self::Version(before) => {
+                if before.is_some() && *before == Version::of(path) {
+                    return Err("the run did not write it; the file is older".to_owned());
+                }
+                read(path)
+            }
+            Self::Numbers(before) => {
+                let before = before.as_ref().map_err(Clone::clone)?;
+                let growth = |(name, after): (String, f64)| {
+                    let first = before.get(&name).copied().unwrap_or(0.0);
+                    if after <= first {
+                        return Err(format!("{name} did not grow: {first}, then {after}"));
+                    }
+                    Ok((name, after - first))
+                };
+                read(path)?.into_iter().map(growth).collect()
+            }
+        }
+    }
+}
+
+/// Which state of which file: anybody who writes to it makes another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Version {
+    file: (u64, u64),
+    length: u64,
+    changed: (i64, i64),
+}
+
+impl Version {
+    fn of(path: &Path) -> Option<Self> {
+        let found = std::fs::metadata(path).ok()?;
+        Some(Self {
+            file: (found.dev(), found.ino()),
+            length: found.len(),
+            changed: (found.ctime(), found.ctime_nsec()),
+        })
+    }
+
+    /// As [`Version::of`], once a change would get a later time: the kernel stamps files by its ticks, so what a
+    /// short run writes could have the time of the version before.
+    fn settled(path: &Path) -> Option<Self> {
+        let version = Self::of(path)?;
+        let tick = || {
+            let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+            (now.tv_sec, now.tv_nsec)
+        };
+        let end = Instant::now() + LONGEST_TICK;
+        while tick() <= version.changed && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Self::of(path)
     }
 }
 
@@ -202,15 +294,55 @@ mod tests {
         };
         assert!(units.need_output());
         let mut file = file();
-        let missing = units.count(&mut file, 0, "handled 1234 requests\n");
+        let before = units.before(false);
+        std::fs::write(&path, "packets: 11e6\nname=none\nrows 8\nnew 3").unwrap();
+        let missing = units.count(&mut file, 0, "handled 1234 requests\n", &before);
         let found: Vec<(&str, f64)> =
             file.runs[0].units.iter().map(|(name, number)| (&name[..], *number)).collect();
-        let expected =
-            [("frame", 40.0), ("loop", 5.0), ("packets", 10e6), ("request", 1234.0), ("rows", 7.0)];
+        let expected = [
+            ("frame", 40.0),
+            ("loop", 5.0),
+            ("new", 3.0),
+            ("packets", 1e6),
+            ("request", 1234.0),
+            ("rows", 1.0),
+        ];
         assert_eq!(found, expected);
         assert_eq!(missing[0], "number of lost in run 0: dummy was not counted");
         assert!(missing[1].contains("absent: No such file"), "{missing:?}");
-        units.forget_files();
-        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_file_of_a_running_process_stays_and_a_run_takes_what_it_grew_by() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("units");
+        let units = Units { list: Vec::new(), files: vec![path.clone()] };
+        std::fs::write(&path, "packet=1000\n").unwrap();
+        let before = units.before(false);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "packet=1000\n");
+        let mut file = file();
+        let missing = units.count(&mut file, 0, "", &before);
+        assert!(missing[0].ends_with("packet did not grow: 1000, then 1000"), "{missing:?}");
+        std::fs::write(&path, "packet=1500\n").unwrap();
+        assert_eq!(units.count(&mut file, 0, "", &before), [""; 0]);
+        assert_eq!(file.runs[0].units["packet"], 500.0);
+    }
+
+    #[test]
+    fn a_file_that_a_run_of_a_command_did_not_write_does_not_count_and_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("units");
+        let units = Units { list: Vec::new(), files: vec![path.clone()] };
+        let mut file = file();
+        for _ in 0..20 {
+            // The same content as before, at once: the time tells them apart.
+            let before = units.before(true);
+            std::fs::write(&path, "packet=1000\n").unwrap();
+            assert_eq!(units.count(&mut file, 0, "", &before), [""; 0]);
+            assert_eq!(file.runs[0].units["packet"], 1000.0);
+        }
+        let missing = units.count(&mut file, 0, "", &units.before(true));
+        assert!(missing[0].ends_with("the run did not write it; the file is older"), "{missing:?}");
+        assert!(path.exists() && file.runs[0].units.is_empty());
     }
 }

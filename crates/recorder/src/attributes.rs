@@ -329,6 +329,7 @@ mod tests {
             aio: None,
             compression: None,
             output: "x".into(),
+            replace: pmuscope_machine::Replace::Anything,
             max_size: None,
             overwrite: false,
             switch: None,

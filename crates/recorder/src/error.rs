@@ -188,6 +188,24 @@ impl RecorderError {
         move |source| Self::System { call, source }
     }
 
+    /// What was asked for is wrong; found before anything is started.
+    #[must_use]
+    pub fn is_input(&self) -> bool {
+        matches!(
+            self,
+            Self::Options(_)
+                | Self::Readers(_)
+                | Self::Link { .. }
+                | Self::Cgroup { .. }
+                | Self::ClockPeriod { .. }
+                | Self::ClockTooFast { .. }
+                | Self::StrobeRate { .. }
+                | Self::Output { action: "create" | "rename" | "write", .. }
+                | Self::Machine(_)
+                | Self::Counters(CountersError::RingSize(_) | CountersError::Vanished(_))
+        )
+    }
+
     /// The machine or its settings refuse what was asked; other arguments would not help.
     #[must_use]
     pub fn is_machine(&self) -> bool {

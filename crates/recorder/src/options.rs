@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pmuscope_abi::{BranchSampleType, SampleType};
 use pmuscope_events::{CallGraph as EventCallGraph, Event, Group};
-use pmuscope_machine::CpuSet;
+use pmuscope_machine::{CpuSet, Replace};
 
 /// Everything [`crate::record`] needs to know.
 #[derive(Debug)]
@@ -44,6 +44,8 @@ pub struct RecordOptions {
     pub compression: Option<i32>,
     /// The file; one that exists is renamed to `.old`.
     pub output: PathBuf,
+    /// What it may replace, and `.old` with it.
+    pub replace: Replace,
     /// The file may grow to so many bytes.
     pub max_size: Option<u64>,
     /// Flight recorder: rings keep the newest records; they are written out when asked and at the end.

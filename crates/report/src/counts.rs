@@ -1,5 +1,6 @@
 //! The table of `pmuscope stat` and `pmuscope sweep`: a row per event, per run and per unit of work.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use pmuscope_events::metrics::Metrics;
@@ -109,11 +110,8 @@ fn head(file: &RunFile, summary: &Summary) -> String {
         let _ = write!(missing, " · its end: {}", escape(ended));
     }
     if summary.failed > 0 {
-        let _ = write!(
-            missing,
-            " · {} left out: failed or broken off",
-            number::counted(summary.failed, "run")
-        );
+        let runs = number::counted(summary.failed, "run");
+        let _ = write!(missing, " · {runs} left out: {}", why_left_out(file));
     }
     let refused =
         summary.rows.iter().filter(|row| row.per_run.is_none() && row.why.is_some()).count();
@@ -121,6 +119,32 @@ fn head(file: &RunFile, summary: &Summary) -> String {
         let _ = write!(missing, " · {} not counted (below)", number::counted(refused, "event"));
     }
     out + &missing + "\n"
+}
+
+/// How runs ended that do not count: `exit status 1`, `exit status 1 (2 of 3), SIGKILL`.
+fn why_left_out(file: &RunFile) -> String {
+    let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
+    for run in file.runs.iter().filter(|run| !run.is_good()) {
+        let reason = match (&run.why, run.exit) {
+            (Some(why), _) => escape(why).into_owned(),
+            (None, status) => exit_status(status.unwrap_or_default()),
+        };
+        *reasons.entry(reason).or_default() += 1;
+    }
+    let several = reasons.len() > 1;
+    let reasons = reasons.iter().map(|(reason, runs)| match several {
+        true => format!("{reason} ({})", number::counted(*runs, "run")),
+        false => reason.clone(),
+    });
+    reasons.collect::<Vec<_>>().join(", ")
+}
+
+/// A status as a shell has it: above 128 a signal.
+fn exit_status(status: i32) -> String {
+    match status {
+        129.. => format!("exit status {status} (signal {})", status - 128),
+        _ => format!("exit status {status}"),
+    }
 }
 
 /// Which columns a table needs.

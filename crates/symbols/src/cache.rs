@@ -14,7 +14,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use pmuscope_machine::WholeFile;
+use pmuscope_machine::{Replace, WholeFile};
 
 use crate::codec::{Stored, encode};
 use crate::{BuildId, Options, Sources, Symbol};
@@ -148,7 +148,8 @@ impl Cache {
         if bytes.len() as u64 > LARGEST {
             return None;
         }
-        let mut file = WholeFile::create(&self.folder.join(&key.name), 0o600).ok()?;
+        let mut file =
+            WholeFile::create(&self.folder.join(&key.name), 0o600, Replace::Anything).ok()?;
         file.write_all(&bytes).ok()?;
         file.finish().ok()
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::Options;
 use super::arms::{Arm, Recorder};
-use crate::recording::{facts_path, recording_path};
+use crate::recording::{facts_flag, recording_path};
 
 /// What is needed to put command lines together.
 pub(super) struct Tools<'a> {
@@ -19,8 +19,8 @@ impl Tools<'_> {
     pub(super) fn record(&self, arm: &Arm, workload: &[OsString]) -> Vec<OsString> {
         let mut argv = self.recorder(arm);
         argv.push(self.options.program.clone().into());
-        argv.extend(["workload", "command", "--json"].map(OsString::from));
-        argv.push(facts_path(self.folder).into());
+        argv.extend(["workload", "command"].map(OsString::from));
+        argv.push(facts_flag(self.folder));
         argv.push("--".into());
         argv.extend_from_slice(workload);
         argv
@@ -58,7 +58,7 @@ mod tests {
         words.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
     }
 
-    const WRAPPED: &str = "/bin/pmuscope workload command --json /tmp/x/facts.json -- ./bt.B.x";
+    const WRAPPED: &str = "/bin/pmuscope workload command --json=/tmp/x/facts.json -- ./bt.B.x";
 
     #[test]
     fn command_lines_are_those_of_the_published_table() {

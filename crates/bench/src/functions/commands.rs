@@ -7,7 +7,7 @@ use pmuscope_workloads::function_mix;
 
 use super::Options;
 use super::arms::{Arm, Windows};
-use crate::recording::{Recorder, facts_path, recording_path};
+use crate::recording::{Recorder, facts_flag, recording_path};
 
 /// Metrics that are compared, where their events were counted.
 pub(super) const METRICS: [&str; 7] = ["CPI", "BM/KI", "CM/KI", "%CM", "PF/KI", "%CY", "%I"];
@@ -57,8 +57,8 @@ impl Tools<'_> {
 
     fn workload(&self, arm: &Arm, seconds: f64, seed: u64) -> Vec<OsString> {
         let mut argv: Vec<OsString> = vec![self.options.program.clone().into()];
-        argv.extend(["workload", function_mix::NAME, "--json"].map(OsString::from));
-        argv.push(facts_path(self.folder).into());
+        argv.extend(["workload", function_mix::NAME].map(OsString::from));
+        argv.push(facts_flag(self.folder));
         let mut add = |flag: &str, value: String| argv.extend([flag.into(), value.into()]);
         if let Some(function) = arm.only {
             add("--only", function.to_owned());
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn command_lines_are_what_a_user_would_type() {
-        let mix = "/bin/pmuscope workload function-mix --json /tmp/x/facts.json --seconds 0.5 --seed 7 \
+        let mix = "/bin/pmuscope workload function-mix --json=/tmp/x/facts.json --seconds 0.5 --seed 7 \
                    --memory 64 --length 1";
         let file = "-o /tmp/x/recording.data --";
         assert_eq!(line("BASE"), mix);

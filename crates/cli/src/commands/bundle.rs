@@ -5,7 +5,7 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use pmuscope_machine::WholeFile;
+use pmuscope_machine::{FileKind, WholeFile};
 use pmuscope_perfdata::reader::{FileState, Reader};
 use pmuscope_profile::{Apart, Collected, Intervals, Options, Unwinding, available_threads};
 use pmuscope_report::number::count;
@@ -14,6 +14,7 @@ use pmuscope_symbols::Bundle;
 use crate::commands::input::InputArgs;
 use crate::commands::symbols::SymbolArgs;
 use crate::exit::{Exit, failure};
+use crate::replace::replace;
 
 /// Size of the header of a seekable perf.data file, which is its second word; a stream has 16 there.
 const FILE_HEADER: u64 = 104;
@@ -124,7 +125,7 @@ fn symbols(input: &Path, args: &SymbolArgs) -> anyhow::Result<Bundle> {
 /// Writes the recording and its symbols; bytes written.
 fn write(input: &Path, output: &Path, bundle: &Bundle) -> anyhow::Result<u64> {
     // As private as the recording itself.
-    let mut out = WholeFile::create(output, 0o600)?;
+    let mut out = WholeFile::create(output, 0o600, replace(FileKind::Recording))?;
     let file = out.file();
     io::copy(&mut File::open(input)?, file)?;
     bundle.append(file)?;

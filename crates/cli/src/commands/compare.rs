@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use pmuscope_machine::FileKind;
 use pmuscope_measure::compare::{Explain, Options, column_names, compare, trend};
 use pmuscope_measure::{RunFile, load};
 use pmuscope_report::{
@@ -10,7 +11,7 @@ use pmuscope_report::{
 };
 
 use crate::commands::answer::Begun;
-use crate::commands::output::{Format, Output};
+use crate::commands::output::Output;
 use crate::exit::{Exit, failure};
 use crate::terminal;
 use crate::version::COMMIT;
@@ -42,7 +43,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "COL")]
     base: Option<String>,
     /// Rank what goes with the change of METRIC, and say what it comes to [default: cycles, else time]
-    #[arg(long, value_name = "METRIC", num_args = 0..=1, conflicts_with = "trend")]
+    #[arg(long, value_name = "METRIC", num_args = 0..=1, require_equals = true, conflicts_with = "trend")]
     explain: Option<Option<String>>,
     /// What one EVENT costs, in the unit of the figure that is explained; several times
     #[arg(long, value_name = "EVENT=N", requires = "explain", value_parser = cost)]
@@ -129,7 +130,7 @@ fn show(
     text: impl FnOnce() -> anyhow::Result<String>,
 ) -> anyhow::Result<Exit> {
     let text = if form.html.is_some() { page()? } else { text()? };
-    Output::to(form.html.as_deref()).write(Format::Text, |out| out.write_all(text.as_bytes()))?;
+    Output::to(form.html.as_deref()).print(FileKind::Page, &text)?;
     Ok(Exit::Done)
 }
 
@@ -140,11 +141,11 @@ fn explanation(
     per: &mut Vec<String>,
 ) -> anyhow::Result<Option<Explain>> {
     let Some(metric) = &args.explain else { return Ok(None) };
-    if let Some(name) = metric.as_deref().filter(|name| Path::new(name).is_file()) {
-        return Err(failure(
-            Exit::BadInput,
-            format!("--explain took {name} for the name of a figure. Try: --explain=cycles {name}"),
-        ));
+    let first = args.files.first().filter(|first| metric.is_none() && !first.exists());
+    if let Some(first) = first {
+        let name = first.display();
+        let text = format!("there is no file {name}. If it is a figure, try: --explain={name}");
+        return Err(failure(Exit::BadInput, text));
     }
     if columns < 2 {
         let message = "--explain needs two files. Try: pmuscope compare A.json B.json --explain";
@@ -189,7 +190,7 @@ fn of_folder(folder: &Path) -> anyhow::Result<Vec<(String, RunFile)>> {
     paths.sort();
     if paths.is_empty() {
         let message = format!(
-            "{} has no run files (*.json). Try: pmuscope stat --json {}/1.json -- CMD",
+            "{} has no run files (*.json). Try: pmuscope stat --json={}/1.json -- CMD",
             folder.display(),
             folder.display()
         );

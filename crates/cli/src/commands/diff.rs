@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
+use pmuscope_machine::FileKind;
 use pmuscope_profile::diff::{Order, diff};
 use pmuscope_profile::{Apart, Intervals, Options, Profile, metrics};
 use pmuscope_report::{
@@ -190,7 +191,7 @@ impl Args {
             Format::Csv => metrics_diff_csv(&view, ','),
             Format::Tsv => metrics_diff_csv(&view, '\t'),
         };
-        self.write(&text)?;
+        self.write(format, &text)?;
         Ok(exit)
     }
 
@@ -198,9 +199,13 @@ impl Args {
         if Output::to(self.output.as_deref()).is_file() { Style::PLAIN } else { terminal::style() }
     }
 
-    fn write(&self, text: &str) -> anyhow::Result<()> {
-        let output = Output::to(self.output.as_deref());
-        output.write(output::Format::Text, |out| out.write_all(text.as_bytes()))
+    fn write(&self, format: Format, text: &str) -> anyhow::Result<()> {
+        let kind = match format {
+            Format::Text => FileKind::Text,
+            Format::Json => FileKind::Json,
+            Format::Csv | Format::Tsv => FileKind::Table,
+        };
+        Output::to(self.output.as_deref()).print(kind, text)
     }
 }
 
@@ -261,7 +266,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     } else {
         diff_text(&view, &args.style())
     };
-    args.write(&text)?;
+    args.write(format, &text)?;
     Ok(exit)
 }
 

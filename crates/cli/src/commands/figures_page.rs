@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
+use pmuscope_machine::FileKind;
 use pmuscope_measure::RunFile;
 use pmuscope_measure::compare::{Options, compare};
 use pmuscope_report::figures_page;
 
-use super::output::{Format, Output};
+use super::output::Output;
 use crate::version::COMMIT;
 
 /// The flag.
@@ -23,6 +24,14 @@ impl FiguresPage {
         self.html.is_some()
     }
 
+    /// Asks, before anything is measured, whether the page can be written.
+    ///
+    /// # Errors
+    /// If the folder cannot be written to, or a file of another kind is there.
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        Output::to(self.html.as_deref()).check(FileKind::Page)
+    }
+
     /// Writes the page, if it was asked for.
     ///
     /// # Errors
@@ -31,7 +40,7 @@ impl FiguresPage {
         let Some(path) = &self.html else { return Ok(()) };
         let comparison = compare(&[(name(&file.command), file.clone())], &Options::default())?;
         let page = figures_page(&comparison, file, COMMIT);
-        Output::to(Some(path)).write(Format::Html, |out| out.write_all(page.as_bytes()))
+        Output::to(Some(path)).print(FileKind::Page, &page)
     }
 }
 

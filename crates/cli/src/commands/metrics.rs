@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use pmuscope_machine::FileKind;
 use pmuscope_profile::windows::{By, Windows};
 use pmuscope_report::{
     METRICS_SCHEMA, MetricsReport, MetricsView, PageLimits, RowLimits, Style, Tints, escape,
@@ -187,6 +188,16 @@ impl Args {
 }
 
 impl Format {
+    fn kind(self) -> FileKind {
+        match self {
+            Self::Text => FileKind::Text,
+            Self::Json => FileKind::Json,
+            Self::Csv | Self::Tsv => FileKind::Table,
+            Self::Html => FileKind::Page,
+            Self::Svg => FileKind::Picture,
+        }
+    }
+
     fn is_picture(self) -> bool {
         matches!(self, Self::Html | Self::Svg)
     }
@@ -201,7 +212,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let style = if output.is_file() { Style::PLAIN } else { terminal::style() };
     if args.list {
         let text = metric_list_text(&metrics, &style);
-        output.write(output::Format::Text, |out| out.write_all(text.as_bytes()))?;
+        output.print(FileKind::Text, &text)?;
         return Ok(Exit::Done);
     }
     let chosen = chosen(&metrics, &args.names())?;
@@ -221,6 +232,6 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         Format::Tsv => metrics_csv(&view, '\t'),
         Format::Html | Format::Svg => args.picture(format, &path, &windows, &view)?,
     };
-    output.write(output::Format::Text, |out| out.write_all(text.as_bytes()))?;
+    output.print(format.kind(), &text)?;
     Ok(exit)
 }

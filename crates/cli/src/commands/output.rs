@@ -5,12 +5,13 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use pmuscope_machine::WholeFile;
+use pmuscope_machine::{FileKind, WholeFile, text_mark};
 use pmuscope_profile::export::{Event, Source, csv, firefox, folded, pprof};
 use pmuscope_profile::{Apart, Detail, TasksBy};
 use pmuscope_report::{Flame, FlameLimits, PageLimits, RowLimits, Summary, flame_svg, html_page};
 
 use crate::exit::{Exit, failure};
+use crate::replace;
 use crate::version::COMMIT;
 
 /// Bytes that are written at once.
@@ -124,9 +125,17 @@ impl Format {
         matches!(self, Self::Csv | Self::Folded)
     }
 
-    /// Whether it is bytes that no terminal should get.
-    fn is_binary(self) -> bool {
-        matches!(self, Self::Pprof | Self::Firefox)
+    /// What a file of it is known by.
+    pub(crate) fn kind(self) -> FileKind {
+        match self {
+            Self::Text => FileKind::Text,
+            Self::Json => FileKind::Json,
+            Self::Csv => FileKind::Table,
+            Self::Folded => FileKind::Stacks,
+            Self::Svg => FileKind::Picture,
+            Self::Html => FileKind::Page,
+            Self::Pprof | Self::Firefox => FileKind::Compressed,
+        }
     }
 }
 
@@ -145,16 +154,36 @@ impl Output {
         self.path.is_some()
     }
 
+    /// Asks, before anything is measured, whether a file of this kind can be written.
+    ///
+    /// # Errors
+    /// If the folder cannot be written to, or a file of another kind is there.
+    pub(crate) fn check(&self, kind: FileKind) -> anyhow::Result<()> {
+        let Some(path) = &self.path else { return Ok(()) };
+        let tried = WholeFile::create(path, MODE, replace::replace(kind)).map(drop);
+        tried.map_err(|error| {
+            failure(Exit::BadInput, format!("cannot write {}: {error}", path.display()))
+        })
+    }
+
+    /// Writes a text of this kind.
+    ///
+    /// # Errors
+    /// If the file cannot be made or written; what there was under its name stays.
+    pub(crate) fn print(&self, kind: FileKind, text: &str) -> anyhow::Result<()> {
+        self.write(kind, |out| out.write_all(text.as_bytes()))
+    }
+
     /// Writes what `write` gives.
     ///
     /// # Errors
     /// If the file cannot be made or written; what there was under its name stays.
     pub(crate) fn write(
         &self,
-        format: Format,
+        kind: FileKind,
         write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> anyhow::Result<()> {
-        self.produce(format.is_binary(), |out| write(out).map_err(|error| self.cannot(error)))
+        self.produce(kind, |out| write(out).map_err(|error| self.cannot(error)))
     }
 
     /// As [`Output::write`], for what can fail in other ways too.
@@ -163,11 +192,12 @@ impl Output {
     /// Those of `produce`, and if the file cannot be made or written.
     pub(crate) fn produce(
         &self,
-        is_binary: bool,
+        kind: FileKind,
         produce: impl FnOnce(&mut (dyn Write + Send)) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         let Some(path) = &self.path else {
             let stdout = io::stdout();
+            let is_binary = matches!(kind, FileKind::Compressed | FileKind::Parquet);
             if is_binary && rustix::termios::isatty(&stdout) {
                 return Err(failure(
                     Exit::BadInput,
@@ -178,8 +208,12 @@ impl Output {
             produce(&mut out)?;
             return out.flush().map_err(|error| self.cannot(error));
         };
-        let file = WholeFile::create(path, MODE).map_err(|error| self.cannot(error))?;
+        let file = WholeFile::create(path, MODE, replace::replace(kind))
+            .map_err(|error| self.cannot(error))?;
         let mut out = BufWriter::with_capacity(BUFFER, file);
+        if kind == FileKind::Text {
+            out.write_all(text_mark().as_bytes()).map_err(|error| self.cannot(error))?;
+        }
         produce(&mut out)?;
         out.into_inner()
             .map_err(std::io::IntoInnerError::into_error)
@@ -188,11 +222,10 @@ impl Output {
     }
 
     fn cannot(&self, error: io::Error) -> anyhow::Error {
+        let error = anyhow::Error::new(error);
         match &self.path {
-            Some(path) => {
-                failure(Exit::BadInput, format!("cannot write {}: {error}", path.display()))
-            }
-            None => anyhow::Error::new(error).context("cannot write to standard output"),
+            Some(path) => error.context(format!("cannot write {}", path.display())),
+            None => error.context("cannot write to standard output"),
         }
     }
 }

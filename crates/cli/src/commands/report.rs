@@ -164,7 +164,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         return waits::show(&by, &path, &args.load, &form);
     }
     if let Some((text, exit)) = args.other_view(&path, format, begun, &style)? {
-        output.write(format, |out| out.write_all(text.as_bytes()))?;
+        output.print(format.kind(), &text)?;
         return Ok(exit);
     }
     let view = args.views.view();
@@ -186,7 +186,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     }
     if view.is_none() && format.is_of_counts() {
         let (source, summary) = (Source::new(&profile), Summary::new(&profile, &file));
-        output.write(format, |out| output::write(format, &source, &summary, limits, out))?;
+        output.write(format.kind(), |out| output::write(format, &source, &summary, limits, out))?;
         return Ok(exit);
     }
     let text = if let Some(view) = view {
@@ -202,6 +202,6 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     } else {
         recording_text(&profile, &file, limits, &style)
     };
-    output.write(format, |out| out.write_all(text.as_bytes()))?;
+    output.print(format.kind(), &text)?;
     Ok(exit)
 }

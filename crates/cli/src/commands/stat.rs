@@ -1,6 +1,7 @@
 //! `pmuscope stat`.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use pmuscope_counters::Host;
 use pmuscope_counters::spawn::Status;
 use pmuscope_events::Event;
 use pmuscope_events::metrics::{Formula, Metric, Metrics};
-use pmuscope_machine::Machine;
+use pmuscope_machine::{FileKind, Machine, text_mark};
 use pmuscope_measure::counting::{
     Aggregation, Counted, Counter, Ended, Moment, Options, Recorded, Refusal, Signal, Target,
 };
@@ -33,8 +34,10 @@ use super::counting::{
 use super::doctor;
 use super::event_lists::{EventListArgs, catalog};
 use super::figures_page::FiguresPage;
+use super::program;
 use super::versus::{VersusArgs, name_arms};
 use crate::exit::{Exit, beside_command, failure};
+use crate::replace::{self, replace};
 use crate::signals::stop_pipe;
 use crate::terminal;
 
@@ -46,7 +49,7 @@ use crate::terminal;
   pmuscope stat -a --per-node -- sleep 10        the whole machine, by node
   pmuscope stat -I 1000 -p 4711                  a running process, every second
   pmuscope stat --per packet=10e6 -- ./basic1    per unit of work
-  pmuscope stat --json a.json -r 10 -- ./a       for pmuscope compare
+  pmuscope stat --json=a.json -r 10 -- ./a       for pmuscope compare
   pmuscope stat -r 20 --vs './b -x' -- ./a       what differs, by interleaved runs")]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -107,8 +110,14 @@ pub(crate) struct Args {
     #[arg(long, requires = "output", help_heading = "Output")]
     append: bool,
     /// Write all results to FILE after every run (schema pmuscope/runs/1), for pmuscope compare; without
-    /// FILE, print them at the end in place of the table
-    #[arg(long, value_name = "FILE", num_args = 0..=1, help_heading = "Output")]
+    /// FILE, print them at the end instead of the table
+    #[arg(
+        long,
+        value_name = "FILE",
+        num_args = 0..=1,
+        require_equals = true,
+        help_heading = "Output"
+    )]
     json: Option<Option<PathBuf>>,
     #[command(flatten, next_help_heading = "Output")]
     page: FiguresPage,
@@ -167,6 +176,7 @@ impl Parts {
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let machine = Machine::host();
+    program::find(&args.command)?;
     let (mut units, figures) = args.units.units()?;
     let metrics = chosen_metrics(&args.metrics)?;
     let commands = args.versus.with("stat", &args.command)?;
@@ -177,6 +187,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     for (metric, needs) in &not_computed {
         say!("-M {metric}: not computed, for not all of {needs} is counted here");
     }
+    if let Some(Some(path)) = &args.json {
+        can_save(path, replace(FileKind::RunFile))?;
+    }
+    args.page.check()?;
     let of_arms: Vec<Options> = commands
         .iter()
         .map(|command| Options { command: command.clone(), ..options.clone() })
@@ -200,9 +214,6 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     };
     file.parameters.insert("target".to_owned(), about);
     let mut lines = Lines::new(&args, &metrics)?;
-    if let Some(Some(path)) = &args.json {
-        can_save(path)?;
-    }
     let stat =
         Stat { args: &args, options: &options, counters, absent, aggregation, units, figures };
     let exit = match stat.count(&mut file, &mut lines) {
@@ -259,8 +270,11 @@ impl Args {
         let bad = |message: String| failure(Exit::BadInput, message);
         let target = self.target.target("stat", &self.command)?;
         let aggregation = self.parts.aggregation(&target).map_err(bad)?;
-        if self.repeat == 0 || self.interval_print == Some(0) {
-            return Err(bad("-r 0, -I 0: at least one run, and a millisecond".into()));
+        if self.repeat == 0 {
+            return Err(bad("-r 0: no run, so nothing would be counted. Try: -r 5".into()));
+        }
+        if self.interval_print == Some(0) {
+            return Err(bad("-I 0: an interval has at least 1 millisecond. Try: -I 1000".into()));
         }
         let of_one = [(self.interval_print.is_some(), "-I"), (self.format_is_lines(), "-x and -j")];
         if let Some((_, flag)) = of_one.iter().find(|(asked, _)| *asked && self.versus.is_asked()) {
@@ -292,6 +306,31 @@ impl Args {
             intervals: self.interval_count,
         };
         Ok((options, absent, aggregation))
+    }
+}
+
+impl Args {
+    /// The file of -o.
+    fn file(&self, path: &Path) -> anyhow::Result<File> {
+        let is_text = !self.json_lines && !matches!(self.json, Some(None));
+        if !self.append {
+            let kind = match (is_text, self.json_lines) {
+                (true, _) => FileKind::Text,
+                (false, true) => FileKind::CounterLines,
+                (false, false) => FileKind::RunFile,
+            };
+            replace::check(path, kind)?;
+        }
+        let mut options = File::options();
+        options.create(true).append(self.append).write(true).truncate(!self.append);
+        let file = options.open(path).and_then(|mut file| {
+            let found = file.metadata()?;
+            if is_text && found.is_file() && found.len() == 0 {
+                file.write_all(text_mark().as_bytes())?;
+            }
+            Ok(file)
+        });
+        file.with_context(|| format!("cannot write {}", path.display()))
     }
 }
 
@@ -376,7 +415,7 @@ impl Stat<'_> {
         file: &mut RunFile,
         lines: &mut Lines<'_>,
     ) -> anyhow::Result<Last> {
-        self.units.forget_files();
+        let before = self.units.before(!self.options.command.is_empty());
         let counter = &self.counters[planned.arm];
         let recorded = Recorded {
             order: planned.order,
@@ -399,7 +438,8 @@ impl Stat<'_> {
         }
         for run in first..file.runs.len() {
             add_absent(file, run, &self.absent);
-            let missing = add_work(file, run, (&self.units, &self.figures), &counted.output);
+            let work = (&self.units, &self.figures[..], &before);
+            let missing = add_work(file, run, work, &counted.output);
             file.notices.extend(missing);
         }
         file.notices.extend(counted.notice.map(str::to_owned));
@@ -437,7 +477,7 @@ impl Watch for Keeping<'_> {
     fn keep(&mut self, file: &RunFile) -> Result<(), MeasureError> {
         if let Some(path) = self.path {
             // It is tried again at the end, where a failure is shown below the counts.
-            let _ = save(file, path);
+            let _ = save(file, path, replace(FileKind::RunFile));
         }
         Ok(())
     }
@@ -505,12 +545,7 @@ impl<'a> Lines<'a> {
         let out: Box<dyn Write> = match &args.output {
             None => Box::new(std::io::stdout()),
             Some(path) if path.as_os_str() == "-" => Box::new(std::io::stdout()),
-            Some(path) => {
-                let mut options = std::fs::File::options();
-                options.create(true).write(true).append(args.append).truncate(!args.append);
-                let file = options.open(path);
-                Box::new(file.with_context(|| format!("cannot write {}", path.display()))?)
-            }
+            Some(path) => Box::new(args.file(path)?),
         };
         Ok(Self { args, metrics, out, begun: false, failed: None })
     }
@@ -573,8 +608,12 @@ impl<'a> Lines<'a> {
         self.print(&text);
         // What cannot be saved is seen at least.
         if let Some(Some(path)) = &self.args.json {
-            save(file, path)?;
+            save(file, path, replace(FileKind::RunFile))?;
         }
-        self.failed.map_or(Ok(()), |error| Err(error).context("cannot write results"))
+        let what = match self.args.output.as_ref().filter(|path| path.as_os_str() != "-") {
+            Some(path) => format!("cannot write {}", path.display()),
+            None => "cannot write to standard output".to_owned(),
+        };
+        self.failed.map_or(Ok(()), |error| Err(error).context(what))
     }
 }

@@ -23,6 +23,7 @@ use super::counting::{
 };
 use super::doctor;
 use super::event_lists::{EventListArgs, catalog};
+use super::program;
 use super::versus::{VersusArgs, name_arms};
 use crate::exit::{Exit, failure};
 use crate::signals::stop_pipe;
@@ -31,10 +32,10 @@ use crate::signals::stop_pipe;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pmuscope sweep -e '^l2_rqsts|^dtlb' --per packet=10e6 -- ./basic1
-  pmuscope sweep -e '.*' -r 5 --json a.json -- ./a    every event, without taking turns
+  pmuscope sweep -e '.*' -r 5 --json=a.json -- ./a    every event, without taking turns
   pmuscope sweep -e 'syscalls:sys_enter_' --per-from 'request=served.([0-9]+)' -- ./server
   pmuscope sweep -e '.*' -p 4711 --slice 2            a program that cannot be run again
-  pmuscope sweep -e '.*' --json a.json --resume -- ./a
+  pmuscope sweep -e '.*' --json=a.json --resume -- ./a
   pmuscope sweep -e '^l2' --vs './b -x' -- ./a        what differs, by interleaved runs
   pmuscope sweep --topdown -- ./a                     where the pipeline's slots go")]
 pub(crate) struct Args {
@@ -135,9 +136,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
             ));
         }
     };
-    if args.repeat == 0 || args.slice.is_some_and(|s| !s.is_finite() || s <= 0.0) {
-        return Err(bad("-r 0, --slice 0: at least one run, and more than no time"));
+    if args.repeat == 0 {
+        return Err(bad("-r 0: no run, so nothing would be counted. Try: -r 5"));
     }
+    if args.slice.is_some_and(|slice| !slice.is_finite() || slice <= 0.0) {
+        return Err(bad("--slice: a slice of time is longer than 0 seconds. Try: --slice 2"));
+    }
+    program::find(&args.command)?;
     if args.versus.is_asked() && args.topdown.is_some() {
         return Err(bad("--topdown: is of one command, --vs compares several. Try: -e REGEX --vs"));
     }
@@ -179,6 +184,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         return Err(failure(Exit::NotPossible, text));
     }
     let cpus = args.cpus()?;
+    args.output.check()?;
     let mut file = args.file(&machine, (&target, cpus.as_ref()), (&planned, &commands))?;
     if let Some(cpus) = &cpus {
         pin(cpus)?;

@@ -60,8 +60,9 @@ pub(super) fn show(
     let view = WaitsView { file: &file, waits: &waits, by, rows: &rows, limits: form.limits };
     if format.is_of_counts() && format != Format::Html {
         let (source, summary) = (Source::new(&waits.profile), waits_summary(&view));
-        form.output
-            .write(format, |out| output::write(format, &source, &summary, form.limits, out))?;
+        form.output.write(format.kind(), |out| {
+            output::write(format, &source, &summary, form.limits, out)
+        })?;
         return Ok(exit);
     }
     let text = match format {
@@ -69,7 +70,7 @@ pub(super) fn show(
         Format::Json => form.begun.json(WAITS_SCHEMA, None, &exit, WaitsReport::new(&view))?,
         _ => waits_text(&view, form.style),
     };
-    form.output.write(format, |out| out.write_all(text.as_bytes()))?;
+    form.output.print(format.kind(), &text)?;
     Ok(exit)
 }
 

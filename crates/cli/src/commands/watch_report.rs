@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use pmuscope_machine::FileKind;
 use pmuscope_perfdata::reader::FileState;
 use pmuscope_profile::hits::{Hits, HitsError, Options};
 use pmuscope_report::{
@@ -43,6 +44,16 @@ enum Format {
     Html,
 }
 
+impl Format {
+    fn kind(self) -> FileKind {
+        match self {
+            Self::Text => FileKind::Text,
+            Self::Json => FileKind::Json,
+            Self::Html => FileKind::Page,
+        }
+    }
+}
+
 /// Ends of file names.
 const ENDINGS: [(&str, Format); 4] = [
     (".txt", Format::Text),
@@ -57,7 +68,8 @@ impl ReportArgs {
     /// # Errors
     /// If the name of the file does not tell.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
-        self.format().map(drop)
+        let output = output::Output::to(self.report.as_deref());
+        output.check(self.format()?.kind())
     }
 
     fn format(&self) -> anyhow::Result<Format> {
@@ -102,7 +114,7 @@ pub(crate) fn tell(
         Format::Json => begun.json(WATCH_SCHEMA, None, &exit, WatchReport::new(&view))?,
         Format::Html => watch_page(&view, crate::version::COMMIT),
     };
-    output.write(output::Format::Text, |out| out.write_all(text.as_bytes()))?;
+    output.print(format.kind(), &text)?;
     Ok(exit)
 }
 

@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Subcommand;
+use pmuscope_machine::FileKind;
 use pmuscope_report::to_json;
 use pmuscope_workloads::{
     Facts, MixFacts, WaitsFacts, WorkloadError, command, exact, function_mix, mix, ring, stencil,
     waits,
 };
 
+use crate::commands::output::Output;
 use crate::commands::workload_memory;
 use crate::commands::workload_regions::CountArgs;
 use crate::exit::{Exit, failure};
@@ -61,8 +63,18 @@ struct CommonArgs {
 #[derive(Debug, clap::Args)]
 struct JsonArgs {
     /// Print the facts as JSON, or write them to FILE
-    #[arg(long, value_name = "FILE", num_args = 0..=1)]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     json: Option<Option<PathBuf>>,
+}
+
+impl JsonArgs {
+    /// Asks, before anything runs, whether the file can be written.
+    fn check(&self) -> anyhow::Result<()> {
+        match &self.json {
+            Some(Some(file)) => Output::to(Some(file)).check(FileKind::Json),
+            _ => Ok(()),
+        }
+    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -119,7 +131,7 @@ impl ExactArgs {
             }
             None => report.to_string(),
         };
-        std::io::stdout().write_all(out.as_bytes())?;
+        std::io::stdout().write_all(out.as_bytes()).context(NO_OUTPUT)?;
         // What was asked for and is not there is said in the report.
         Ok(if report.refused.is_empty() { Exit::Done } else { Exit::Incomplete })
     }
@@ -298,6 +310,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         Workload::ExactLoop(args) => args.run(),
         Workload::Ring(args) => args.run(),
         Workload::Memory(args) => {
+            args.json.check()?;
             args.memory.run()?.map_or(Ok(Exit::Done), |facts| tell(&facts, &args.json))
         }
         Workload::Waits(args) => {
@@ -305,6 +318,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
             tell(&waits::run(&waits::Options { rounds: args.rounds, length })?, &args.json)
         }
         Workload::Command(args) => {
+            args.json.check()?;
             let (facts, status) = command::run(&args.command).map_err(not_started)?;
             match &args.json.json {
                 // The program's own output is all there is on stdout: others look for figures in it.
@@ -319,15 +333,17 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     }
 }
 
+const NO_OUTPUT: &str = "cannot write to standard output";
+
 fn tell(facts: &Facts, args: &JsonArgs) -> anyhow::Result<Exit> {
     let mut out = std::io::stdout().lock();
     match &args.json {
         Some(Some(file)) => {
+            out.write_all(text(facts).as_bytes()).context(NO_OUTPUT)?;
             write_json(facts, file)?;
-            out.write_all(text(facts).as_bytes())?;
         }
-        Some(None) => out.write_all(to_json(facts)?.as_bytes())?,
-        None => out.write_all(text(facts).as_bytes())?,
+        Some(None) => out.write_all(to_json(facts)?.as_bytes()).context(NO_OUTPUT)?,
+        None => out.write_all(text(facts).as_bytes()).context(NO_OUTPUT)?,
     }
     Ok(Exit::Done)
 }
@@ -337,8 +353,7 @@ fn write_json(facts: &Facts, file: &Path) -> anyhow::Result<()> {
 }
 
 fn write(file: &Path, text: &str) -> anyhow::Result<()> {
-    std::fs::write(file, text)
-        .map_err(|error| failure(Exit::BadInput, format!("{}: {error}", file.display())))
+    Output::to(Some(file)).print(FileKind::Json, text)
 }
 
 /// 127 where the program is not there, 126 where it cannot be executed, as env(1) has it.

@@ -30,7 +30,7 @@ fn capture_keeps_every_figure_of_every_run() {
     let scratch = Scratch::new();
     let tmp = scratch.path("tmp");
     std::fs::create_dir(&tmp).unwrap();
-    let more = ["--arms", "DEFAULT,AIO1-CPU", "--seed", "1", "--json", "runs.json", "--tmp", "tmp"];
+    let more = ["--arms", "DEFAULT,AIO1-CPU", "--seed", "1", "--json=runs.json", "--tmp", "tmp"];
     let bench = scratch.pmuscope(SHORT.iter().chain(&TWICE).chain(&more));
     bench.exits(0).prints("AIO1-CPU").prints("seconds 0.05, threads 1");
     assert_eq!(std::fs::read_dir(&tmp).unwrap().count(), 0, "recordings are left");
@@ -67,7 +67,7 @@ fn perf_is_measured_by_the_same_measure() {
     skip_unless!(need_perf());
     let scratch = Scratch::new();
     // Without build ids: perf 6.1 may abort over them (docs/recording.md).
-    let more = ["--arms", "PERF-SERIAL-SYS,PERF-THREADS-CPU", "--json", "runs.json"];
+    let more = ["--arms", "PERF-SERIAL-SYS,PERF-THREADS-CPU", "--json=runs.json"];
     let bench = scratch.pmuscope(SHORT.iter().chain(&TWICE).chain(&more));
     assert!(
         [0, 1].contains(&bench.code()) && bench.stdout.contains("PERF-SERIAL-SYS  "),
@@ -126,7 +126,7 @@ fn what_cannot_be_run_ends_before_the_first_run() {
     };
     refused(&["--arms", "SIDEWAYS"], 2, "no arm is called SIDEWAYS; there are BASE, SERIAL-SYS");
     refused(&["-F", "999999999"], 3, "kernel.perf_event_max_sample_rate=999999999");
-    refused(&["--json", "/nonexistent/runs.json"], 2, "cannot write /nonexistent/runs.json");
+    refused(&["--json=/nonexistent/runs.json"], 2, "cannot write /nonexistent/runs.json");
     refused(&["--tmp", "/nonexistent"], 2, "Try: --tmp DIR");
     refused(&["--time-from", "seconds"], 2, "put the number in parentheses");
     refused(&["-r", "0"], 2, "at least one round");
@@ -142,7 +142,7 @@ fn a_signal_keeps_what_is_done() {
     let scratch = Scratch::new();
     let program = env!("CARGO_BIN_EXE_pmuscope");
     let script = format!(
-        "{program} bench capture --arms DEFAULT -r 1000 -F 1000 --json runs.json -- sleep 0.2 &
+        "{program} bench capture --arms DEFAULT -r 1000 -F 1000 --json=runs.json -- sleep 0.2 &
          until [ \"$(grep -c '\"round\"' runs.json)\" -ge 2 ]; do sleep 0.1; done
          kill -INT $!; wait $!"
     );
@@ -208,7 +208,7 @@ fn a_workload_tells_what_it_did() {
 fn the_status_of_a_wrapped_program_is_passed_on() {
     let scratch = Scratch::new();
     let wrap = |words: &[&str]| {
-        let args = ["workload", "command", "--json", "facts.json", "--"];
+        let args = ["workload", "command", "--json=facts.json", "--"];
         scratch.pmuscope(args.iter().chain(words))
     };
     wrap(&["sh", "-c", "echo hello; exit 7"]).exits(7).prints("hello");

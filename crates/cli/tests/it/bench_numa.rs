@@ -13,7 +13,7 @@ fn small_tests_run_under_every_policy_that_needs_no_right() {
     let scratch = Scratch::new();
     let how =
         ["bench", "numa", "--suite", "guest", "--policies", "best,interleave,as-is", "-r", "1"];
-    let outcome = scratch.pmuscope(how.iter().chain(&SHORT).chain(&["--json", "numa.json"]));
+    let outcome = scratch.pmuscope(how.iter().chain(&SHORT).chain(&["--json=numa.json"]));
     outcome.exits(0).prints("converged s").prints("2x3-convergence").prints("PTE updates");
     let text = std::fs::read_to_string(scratch.path("numa.json")).unwrap();
     let file: RunFile = serde_json::from_str(&text).unwrap();
@@ -63,7 +63,7 @@ fn what_was_broken_off_is_gone_on_with() {
     let scratch = Scratch::new();
     let how = ["bench", "numa", "--tests", "2x1-bw-process", "--suite", "guest", "-r", "2"];
     let args =
-        || how.iter().chain(&["--policies", "as-is"]).chain(&SHORT).chain(&["--json", "r.json"]);
+        || how.iter().chain(&["--policies", "as-is"]).chain(&SHORT).chain(&["--json=r.json"]);
     scratch.pmuscope(args()).exits(0);
     let read = || -> RunFile {
         serde_json::from_str(&std::fs::read_to_string(scratch.path("r.json")).unwrap()).unwrap()
@@ -78,7 +78,7 @@ fn what_was_broken_off_is_gone_on_with() {
     scratch.pmuscope(args().chain(&["--resume"])).exits(0);
     let file = read();
     assert_eq!((file.runs.len(), &file.runs[0]), (2, &whole[0]));
-    let other = ["bench", "numa", "--tests", "4x1-convergence", "--resume", "--json", "r.json"];
+    let other = ["bench", "numa", "--tests", "4x1-convergence", "--resume", "--json=r.json"];
     scratch.pmuscope(other).exits(2).complains("is of other tests");
 }
 
@@ -86,7 +86,7 @@ fn what_was_broken_off_is_gone_on_with() {
 fn a_run_whose_process_is_killed_is_missing_and_the_others_are_made() {
     let scratch = Scratch::new();
     let how = ["bench", "numa", "--suite", "guest", "--tests", "2x1-bw-process", "-r", "2"];
-    let more = ["--policies", "as-is", "--seconds", "2", "--json", "r.json"];
+    let more = ["--policies", "as-is", "--seconds", "2", "--json=r.json"];
     let started = scratch.start(how.iter().chain(&more));
     let machine = Machine::host();
     let mut worker = None;
@@ -119,7 +119,7 @@ fn an_own_suite_is_run_and_what_makes_no_sense_refused() {
     of(&["--tests", "9x9"]).exits(2).complains("there is no test 9x9");
     of(&["--policies", "bind"]).exits(2).complains("weighted-interleave");
     of(&["-r", "0"]).exits(2).complains("-r from 1");
-    of(&["--resume"]).exits(2).complains("--json FILE");
+    of(&["--resume"]).exits(2).complains("--json=FILE");
     of(&["--list"]).exits(0).prints("RAM-bw-local");
 }
 
@@ -128,7 +128,7 @@ fn any_program_is_run_under_policies() {
     let scratch = Scratch::new();
     let script = "sleep 0.3; echo rate 17; echo rate 42";
     let how = ["bench", "numa", "-r", "2", "--policies", "as-is,interleave", "-I", "50"];
-    let run = ["--metric-from", "rate=rate ([0-9]+)", "--json", "p.json", "--", "sh", "-c", script];
+    let run = ["--metric-from", "rate=rate ([0-9]+)", "--json=p.json", "--", "sh", "-c", script];
     let shown = scratch.pmuscope(how.iter().chain(&run));
     shown.exits(0).prints("rate").prints("Wall seconds");
     let text = std::fs::read_to_string(scratch.path("p.json")).unwrap();

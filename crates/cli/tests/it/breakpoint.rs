@@ -17,7 +17,7 @@ fn runs(scratch: &Scratch, file: &str) -> (Value, Vec<Value>) {
 #[test]
 fn threads_are_created_with_each_number_of_breakpoints_beside_none() {
     let scratch = Scratch::new();
-    let flags = ["-b", "1,2", "-p", "1,3", "-t", "4", "-r", "5", "--runs", "2", "--json", "t.json"];
+    let flags = ["-b", "1,2", "-p", "1,3", "-t", "4", "-r", "5", "--runs", "2", "--json=t.json"];
     let outcome = scratch.pmuscope([&["bench", "breakpoint", "thread"], &flags[..]].concat());
     outcome
         .exits(0)
@@ -40,7 +40,7 @@ fn threads_are_created_with_each_number_of_breakpoints_beside_none() {
 #[test]
 fn more_breakpoints_than_slots_are_refused_before_anything_runs() {
     let scratch = Scratch::new();
-    let flags = ["bench", "breakpoint", "thread", "-b", "65", "--json", "t.json"];
+    let flags = ["bench", "breakpoint", "thread", "-b", "65", "--json=t.json"];
     scratch.pmuscope(flags).exits(2).complains("65 breakpoints do not fit, this machine has ");
     assert!(!scratch.path("t.json").exists());
     let threads = ["bench", "breakpoint", "thread", "-b", "0", "-t", "1000000000"];
@@ -52,7 +52,7 @@ fn more_breakpoints_than_slots_are_refused_before_anything_runs() {
 #[test]
 fn a_breakpoint_is_switched_in_threads_that_wait_and_that_run() {
     let scratch = Scratch::new();
-    let flags = ["-p", "0,3", "-a", "0,1", "-r", "20", "--runs", "2", "--json", "e.json"];
+    let flags = ["-p", "0,3", "-a", "0,1", "-r", "20", "--runs", "2", "--json=e.json"];
     let outcome = scratch.pmuscope([&["bench", "breakpoint", "enable"], &flags[..]].concat());
     outcome.exits(0).prints("16 runs of 20 times").prints("breakpoints  passive  active");
     let (_, runs) = runs(&scratch, "e.json");
@@ -63,7 +63,7 @@ fn a_breakpoint_is_switched_in_threads_that_wait_and_that_run() {
 #[test]
 fn a_hit_is_measured_by_what_is_done_with_it() {
     let scratch = Scratch::new();
-    let flags = ["-r", "600", "--runs", "2", "--warm-up", "0", "--json", "h.json"];
+    let flags = ["-r", "600", "--runs", "2", "--warm-up", "0", "--json=h.json"];
     let outcome = scratch.pmuscope([&["bench", "breakpoint", "hit"], &flags[..]].concat());
     outcome.prints(" runs of 600 writes").prints("µs/hit").prints("B/record");
     let (file, runs) = runs(&scratch, "h.json");

@@ -96,10 +96,12 @@ fn bad_input_is_named_with_what_to_type() {
     refused(&["--explain=bananas"], "no file has a figure called \"bananas\"");
     refused(&["--explain", "--cost", "x"], "--cost page-faults=2500");
     refused(&["--explain", "--cost", "x=1"], "which no file has");
+    // A file after the flag is a file.
+    scratch.pmuscope(["compare", "--explain", "a.json", "b.json"]).exits(0);
     scratch
-        .pmuscope(["compare", "--explain", "a.json", "b.json"])
+        .pmuscope(["compare", "--explain", "cycles", "a.json", "b.json"])
         .exits(2)
-        .complains("--explain=cycles");
+        .complains("try: --explain=cycles");
     scratch.pmuscope(["compare", "a.json", "--explain"]).exits(2).complains("needs two files");
     scratch.pmuscope(["compare"]).exits(2);
     std::fs::create_dir(scratch.path("empty")).unwrap();

@@ -102,6 +102,13 @@ fn full_a_disk_of_any_size() {
 }
 
 /// Not even the description of the machine fits: nothing was recorded, and what was there stays.
+/// What passes for a recording of this size: another file would stay for that reason.
+fn recording(bytes: usize) -> Vec<u8> {
+    let mut content = b"PERFILE2".to_vec();
+    content.resize(bytes, 7);
+    content
+}
+
 #[test]
 fn a_disk_without_any_room() {
     skip_unless!(need_root_clock());
@@ -109,12 +116,12 @@ fn a_disk_without_any_room() {
         Ok(disk) => disk,
         Err(reason) => return eprintln!("skipped: {reason}"),
     };
-    std::fs::write(disk.path(), vec![7; 16 << 10]).unwrap();
+    std::fs::write(disk.path(), recording(16 << 10)).unwrap();
     let path = disk.path();
     let args = ["record", "-a", "-e", "cpu-clock", "-o", path.to_str().unwrap(), "--", "true"];
     let refused = Scratch::new().pmuscope(args);
-    refused.exits(125).complains("cannot create").complains("No space left on device");
-    assert_eq!(std::fs::read(&path).unwrap(), vec![7; 16 << 10]);
+    refused.exits(2).complains("cannot create").complains("No space left on device");
+    assert_eq!(std::fs::read(&path).unwrap(), recording(16 << 10));
 }
 
 /// The recording ends when the file is as large as it may be, and that is what was asked for.

@@ -169,7 +169,7 @@ fn full_windows_tell_of_each_function_what_it_is_alone() {
     let scratch = Scratch::new();
     let short = ["--quick", "--memory", "1", "--seconds", "4", "--alone", "0.4"];
     let arms = ["--arms", "PLAIN-LONG,STROBE-600", "--period", "1000000", "--windows", "600"];
-    let words = [&["bench", "functions", "--json", "f.json"][..], &short, &arms].concat();
+    let words = [&["bench", "functions", "--json=f.json"][..], &short, &arms].concat();
     let bench = in_guest(&scratch, 1, &words);
     bench.exits(0).prints("PF/KI: page faults per 1000 instructions").prints("emulated");
     let file = json(&scratch, "f.json");

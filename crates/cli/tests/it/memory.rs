@@ -157,7 +157,7 @@ fn what_cannot_be_is_told_with_what_can() {
 fn the_benchmark_has_a_cell_for_each_pair_of_nodes_and_latency_by_load() {
     let scratch = Scratch::new();
     let flags = ["--size", "8M", "--seconds", "0.02", "-r", "2", "--pauses", "20000,0"];
-    let outcome = scratch.pmuscope([&["bench", "memory", "--json", "m.json"], &flags[..]].concat());
+    let outcome = scratch.pmuscope([&["bench", "memory", "--json=m.json"], &flags[..]].concat());
     if outcome.stderr.contains("would be the emulator's") {
         outcome.exits(3);
         return eprintln!("skipped: {}", outcome.stderr);
@@ -238,7 +238,7 @@ run bound --policy bind:1
 run turns --policy interleave:0-1
 run each --memory-nodes 0,1
 run first --first-touch node0 --cpus 3,2
-$memory --first-touch node0 --cpus 3,2 --rounds 1 --json once.json
+$memory --first-touch node0 --cpus 3,2 --rounds 1 --json=once.json
 $memory --policy weighted-interleave:0-1 2> weighted
 echo "weighted $?"
 $memory --order chase --latency --rounds 1

@@ -129,7 +129,7 @@ fn work_of_a_tenth_of_a_second_is_measured_under_balance() {
     let scratch = Scratch::new();
     let machine = ["run", "-q", "--nodes", "2", "--cpus", "4", "--memory", "512M", "--"];
     let tests = ["bench", "numa", "--suite", "guest", "--tests", "2x3-convergence"];
-    let short = ["--seconds", "0.1", "--limit", "0.1", "-I", "50", "-r", "1", "--json", "r.json"];
+    let short = ["--seconds", "0.1", "--limit", "0.1", "-I", "50", "-r", "1", "--json=r.json"];
     let run = machine.iter().chain(&tests).chain(&["--policies", "balance"]).chain(&short);
     lab(&scratch, run).exits(0);
     let file: RunFile =

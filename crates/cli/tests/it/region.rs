@@ -13,7 +13,7 @@ use crate::strobe::need_pmu_guest;
 #[test]
 fn the_benchmark_has_a_row_for_each_way_and_says_what_did_not_run() {
     let scratch = Scratch::new();
-    let flags = ["--entries", "300", "-r", "3", "-e", "task-clock", "--json", "r.json"];
+    let flags = ["--entries", "300", "-r", "3", "-e", "task-clock", "--json=r.json"];
     let outcome = scratch.pmuscope([&["bench", "region"], &flags[..]].concat());
     outcome
         .exits(0)

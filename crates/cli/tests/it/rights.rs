@@ -119,7 +119,7 @@ fn a_named_event_is_refused_with_what_to_type() {
     skip_unless!(need_paranoid_2());
     let nobody = Nobody::new(3);
     let refused = nobody.pmuscope(&["record", "-e", "cpu-clock", "--", "true"]);
-    refused.exits(125).prints_nothing().complains("cannot open cpu-clock").complains("EACCES");
+    refused.exits(3).prints_nothing().complains("cannot open cpu-clock").complains("EACCES");
     refused.complains("perf_event_paranoid=1, or -e cpu-clock:u");
     assert!(!nobody.scratch.path("pmuscope.data").exists());
 }
@@ -149,7 +149,7 @@ fn the_kernels_part_is_not_replaced_by_the_users() {
         "{counted}"
     );
     let refused = nobody.pmuscope(&["record", "-e", "cpu-clock:k", "--", "true"]);
-    refused.exits(125).complains("perf_event_paranoid=1");
+    refused.exits(3).complains("perf_event_paranoid=1");
     assert!(!refused.stderr.contains(":k:u"), "{refused}");
 }
 
@@ -210,7 +210,7 @@ fn rings_beyond_the_locked_memory_are_refused() {
     let nobody = Nobody::new(6);
     let record = |size| nobody.pmuscope(&["record", "-e", "cpu-clock:u", "-m", size, "--", "true"]);
     let refused = record("1G");
-    refused.exits(125).prints_nothing().complains("rings of 1048576 KiB").complains("EPERM");
+    refused.exits(3).prints_nothing().complains("rings of 1048576 KiB").complains("EPERM");
     refused.complains("perf_event_mlock_kb").complains("RLIMIT_MEMLOCK");
     let (_, suggested) = refused.stderr.split_once("Try: -m ").unwrap();
     let (suggested, _) = suggested.split_once(',').unwrap();
@@ -239,7 +239,7 @@ fn too_few_descriptors_are_refused() {
     let nobody = Nobody::new(8);
     let args = ["record", "-e", "cpu-clock:u", "--", "true"];
     let refused = nobody.pmuscope_with_descriptors(24, &args);
-    refused.exits(125).prints_nothing().complains("the limit is 24");
+    refused.exits(3).prints_nothing().complains("the limit is 24");
     let cpus = crate::recording::online().len();
     refused.complains(&format!("1 event x {cpus} ")).complains(&format!("need {} ", cpus + 128));
     let (_, suggested) = refused.stderr.split_once("Try: ulimit -n ").unwrap();
@@ -267,7 +267,7 @@ fn hits_of_watchpoints_are_samples_where_bpf_is_not_allowed() {
     assert_eq!(watch.blocks[0].hits, [100]);
     let condition = ["watch", "--when", "new > 1", "counter", "--", program.to_str().unwrap()];
     let wanted = nobody.pmuscope(&condition);
-    wanted.exits(125).prints_nothing().complains("--when: this needs programs of BPF");
+    wanted.exits(3).prints_nothing().complains("--when: this needs programs of BPF");
     wanted.complains("Try as root, or with CAP_BPF and CAP_PERFMON");
     let counts = ["watch", "--count-only", "counter", "--", program.to_str().unwrap(), "1", "1"];
     let counts = nobody.pmuscope(&counts);
@@ -280,7 +280,7 @@ fn counts_of_an_own_program_are_of_user_mode() {
     skip_unless!(need_paranoid_2());
     skip_unless!(need_clock());
     let nobody = Nobody::new(19);
-    let said = nobody.pmuscope(&["stat", "--json", "a.json", "--", "true"]);
+    let said = nobody.pmuscope(&["stat", "--json=a.json", "--", "true"]);
     said.exits(0).complains("only user mode is counted").prints("Not counted: context-switches");
     let text = fs::read_to_string(nobody.scratch.path("a.json")).unwrap();
     let file: RunFile = serde_json::from_str(&text).unwrap();

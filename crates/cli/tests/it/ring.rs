@@ -25,7 +25,7 @@ fn two_processes_pass_packets_in_both_ways() {
 #[test]
 fn the_benchmark_tells_what_a_packet_costs_in_each_ring() {
     let scratch = Scratch::new();
-    let flags = ["--packets", "100000", "-r", "2", "--json", "r.json", "-e", "task-clock"];
+    let flags = ["--packets", "100000", "-r", "2", "--json=r.json", "-e", "task-clock"];
     let outcome = scratch.pmuscope([&["bench", "ring"], &flags[..]].concat());
     outcome.exits(0);
     let rows = ["basic-1", "basic-2", "fastforward-1", "fastforward-2"];

@@ -12,7 +12,7 @@ use crate::strobe::{in_guest, need_pmu_guest};
 fn the_benchmark_has_a_run_for_each_combination() {
     let scratch = Scratch::new();
     let few = ["--cpus", "1,3", "--tasks", "1,2", "--threads", "1,2", "--ms", "1", "-r", "2"];
-    let flags = [&["bench", "slots"], &few[..], &["--json", "s.json", "-o", "s.svg"]].concat();
+    let flags = [&["bench", "slots"], &few[..], &["--json=s.json", "-o", "s.svg"]].concat();
     let outcome = scratch.pmuscope(&flags);
     outcome
         .exits(0)

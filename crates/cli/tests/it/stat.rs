@@ -58,7 +58,7 @@ fn system_calls_are_counted_one_by_one_and_per_unit() {
         "--per-event",
         "read=syscalls:sys_enter_read",
     ];
-    let flags: Vec<&str> = flags.into_iter().chain(["--json", "a.json"]).collect();
+    let flags: Vec<&str> = flags.into_iter().chain(["--json=a.json"]).collect();
     let outcome = stat(&scratch, &flags, &dd(5000));
     outcome.exits(0);
     let file: serde_json::Value =
@@ -105,7 +105,7 @@ fn intervals_add_up_to_the_whole() {
     let scratch = Scratch::new();
     let script = "for i in 1 2 3 4 5 6 7 8; do /bin/true; sleep 0.1; done";
     let command = ["sh".to_owned(), "-c".into(), script.into()];
-    let flags = ["-e", "page-faults,task-clock", "-I", "200", "--json", "a.json", "-x;"];
+    let flags = ["-e", "page-faults,task-clock", "-I", "200", "--json=a.json", "-x;"];
     let outcome = stat(&scratch, &flags, &command);
     outcome.exits(0);
     let file: serde_json::Value =
@@ -218,7 +218,7 @@ fn what_happens_before_the_delay_is_over_is_not_counted() {
 #[test]
 fn a_command_is_ended_when_its_time_is_over() {
     let scratch = Scratch::new();
-    let flags = ["-e", "page-faults", "--timeout", "300", "--json", "a.json"];
+    let flags = ["-e", "page-faults", "--timeout", "300", "--json=a.json"];
     let command = ["sleep".to_owned(), "60".into()];
     stat(&scratch, &flags, &command).exits(128 + 15);
     let file: serde_json::Value =
@@ -230,7 +230,7 @@ fn a_command_is_ended_when_its_time_is_over() {
 #[test]
 fn the_page_has_the_tables_figures_and_the_table_is_printed_all_the_same() {
     let scratch = Scratch::new();
-    let flags = ["-r", "2", "-e", "page-faults", "--json", "a.json", "--html", "a.html"];
+    let flags = ["-r", "2", "-e", "page-faults", "--json=a.json", "--html", "a.html"];
     stat(&scratch, &flags, &["true".to_owned()]).exits(0).prints("page-faults");
     scratch.pmuscope(["compare", "a.json", "--html", "again.html"]).exits(0);
     let [page, again] =
@@ -292,8 +292,7 @@ fn the_only_run_is_told_however_it_ended() {
     // Of several, those that failed are left out, in lines too.
     let script = "[ -e there ] && exit 3; touch there; exec cat /proc/self/maps >/dev/null";
     let command = ["sh".to_owned(), "-c".into(), script.into()];
-    let lines =
-        stat(&scratch, &["-r", "3", "-e", "page-faults", "-x;", "--json", "a.json"], &command);
+    let lines = stat(&scratch, &["-r", "3", "-e", "page-faults", "-x;", "--json=a.json"], &command);
     let text = fs::read_to_string(scratch.path("a.json")).unwrap();
     let file: serde_json::Value = serde_json::from_str(&text).unwrap();
     let first = file["series"][0]["values"][0]["value"].as_f64().unwrap();
@@ -370,7 +369,7 @@ fn a_metric_whose_events_are_not_counted_is_missing() {
 #[test]
 fn a_place_that_cannot_be_written_is_told_before_the_run() {
     let scratch = Scratch::new();
-    let words = ["stat", "-e", "page-faults", "--json", "nowhere/x.json", "--", "echo", "ran"];
+    let words = ["stat", "-e", "page-faults", "--json=nowhere/x.json", "--", "echo", "ran"];
     scratch.pmuscope(words).exits(2).prints_nothing().complains("cannot write nowhere/x.json");
 }
 
@@ -378,7 +377,7 @@ fn a_place_that_cannot_be_written_is_told_before_the_run() {
 #[test]
 fn who_compares_what_is_told() {
     let scratch = Scratch::new();
-    let words = ["stat", "-e", "page-faults", "--json", "x.json", "--", "true"];
+    let words = ["stat", "-e", "page-faults", "--json=x.json", "--", "true"];
     scratch.pmuscope(words).exits(0);
     let diff = scratch.pmuscope(["diff", "x.json", "x.json"]);
     diff.exits(2)

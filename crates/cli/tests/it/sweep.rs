@@ -66,7 +66,7 @@ fn a_running_program_is_counted_in_slices() {
     let script = "while :; do /bin/true; done";
     let mut program = std::process::Command::new("sh").args(["-c", script]).spawn().unwrap();
     let pid = program.id().to_string();
-    let flags = ["-e", "faults$", "-p", &pid, "--slice", "0.2", "-r", "4", "--json", "a.json"];
+    let flags = ["-e", "faults$", "-p", &pid, "--slice", "0.2", "-r", "4", "--json=a.json"];
     let outcome = scratch.pmuscope([&["sweep"], &flags[..]].concat());
     program.kill().unwrap();
     program.wait().unwrap();
@@ -88,7 +88,7 @@ fn a_running_program_is_counted_in_slices() {
 #[test]
 fn what_was_begun_is_gone_on_with() {
     let scratch = Scratch::new();
-    let flags = ["-e", "faults$", "--seed", "7", "--json", "a.json"];
+    let flags = ["-e", "faults$", "--seed", "7", "--json=a.json"];
     sweep(&scratch, &[&flags[..], &["-r", "2"]].concat(), &DD).exits(0);
     let before = file(&scratch.path("a.json"));
     let again = sweep(&scratch, &[&flags[..], &["-r", "5", "--resume"]].concat(), &DD);
@@ -97,7 +97,7 @@ fn what_was_begun_is_gone_on_with() {
     let runs = after["runs"].as_array().unwrap();
     assert_eq!((runs.len(), &after["seed"]), (5, &Value::from("7")));
     assert_eq!(runs[..2], before["runs"].as_array().unwrap()[..]);
-    let other = ["-e", "switches$", "--json", "a.json", "--resume"];
+    let other = ["-e", "switches$", "--json=a.json", "--resume"];
     sweep(&scratch, &other, &DD).exits(2).complains("is of another sweep");
     assert_eq!(file(&scratch.path("a.json")), after, "nothing measured is lost");
 }
@@ -105,7 +105,7 @@ fn what_was_begun_is_gone_on_with() {
 #[test]
 fn an_interrupted_sweep_keeps_what_is_done_and_is_gone_on_with() {
     let scratch = Scratch::new();
-    let flags = ["sweep", "-e", "faults$", "--json", "a.json", "--seed", "3", "-r"];
+    let flags = ["sweep", "-e", "faults$", "--json=a.json", "--seed", "3", "-r"];
     let rest = ["--", "sleep", "0.2"];
     let begun = scratch.start([&flags[..], &["500"], &rest].concat());
     let path = scratch.path("a.json");
@@ -129,7 +129,7 @@ fn a_program_is_pinned_where_asked_and_the_first_cpu_is_warned_about() {
     let of_status = "cpus=Cpus_allowed_list:\\s+([0-9]+)$";
     let flags = ["-e", "page-faults", "-r", "1", "--cpu", "0", "--metric-from", of_status];
     let program = ["grep", "Cpus_allowed_list", "/proc/self/status"];
-    let outcome = sweep(&scratch, &[&flags[..], &["--json", "a.json"]].concat(), &program);
+    let outcome = sweep(&scratch, &[&flags[..], &["--json=a.json"]].concat(), &program);
     outcome.exits(0).complains("CPU 0 serves most interrupts");
     let file = file(&scratch.path("a.json"));
     let series = file["series"].as_array().unwrap();
@@ -179,7 +179,7 @@ fn sweeps_in_guest<const N: usize>(scratch: &Scratch, rounds: [u64; N]) -> [Valu
     let name = |rounds: u64| format!("{rounds}.json");
     let sweep = |rounds: u64| {
         format!(
-            "pmuscope sweep -e .* -e instructions:u -r 2 --per loop={rounds} --json {} -- pmuscope \
+            "pmuscope sweep -e .* -e instructions:u -r 2 --per loop={rounds} --json={} -- pmuscope \
              workload exact-loop --rounds {rounds}\n",
             name(rounds)
         )

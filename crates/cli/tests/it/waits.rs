@@ -27,7 +27,7 @@ impl Waits {
         let scratch = Scratch::new();
         let rounds = ROUNDS.to_string();
         let workload =
-            ["workload", "waits", "--rounds", &rounds, "--length", "10", "--json", "facts.json"];
+            ["workload", "waits", "--rounds", &rounds, "--length", "10", "--json=facts.json"];
         // A machine that does much else leaves the recorder little time.
         let record = [&["record", "--off-cpu", "-m", "16M", "-o", "x.data"], how, &["--"]].concat();
         let program = env!("CARGO_BIN_EXE_pmuscope");
@@ -177,8 +177,7 @@ fn waits_of_the_whole_machine_are_those_too() {
 fn a_process_that_runs_already_is_seen_from_then_on() {
     skip_unless!(need_root_clock());
     let scratch = Scratch::new();
-    let args =
-        ["workload", "waits", "--rounds", "100000", "--length", "10", "--json", "facts.json"];
+    let args = ["workload", "waits", "--rounds", "100000", "--length", "10", "--json=facts.json"];
     let workload = scratch.start(args);
     let pid = workload.pid().to_string();
     let sleeper = |task: std::fs::DirEntry| {

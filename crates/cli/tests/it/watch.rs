@@ -396,7 +396,7 @@ fn what_cannot_be_watched_is_said() {
     // A program whose watch is refused does not run.
     for target in ["countr", "step:w", "libnone!counter"] {
         let refused = scratch.pmuscope(["watch", target, "--", program_text()]);
-        refused.exits(125).complains(target).prints_nothing();
+        refused.exits(2).complains(target).prints_nothing();
     }
 }
 

@@ -144,10 +144,18 @@ fn structure() {
 
 #[test]
 fn breakpoints() {
-    let texts =
-        ["mem:", "mem:main", "mem:0x10/9", "mem:0x10/0:w", "mem:0x10:z", "mem:0x10/4:rw/umask=1/"];
+    let texts = [
+        "mem:",
+        "mem:0:w",
+        "mem:main",
+        "mem:0x10/9",
+        "mem:0x10/0:w",
+        "mem:0x10:z",
+        "mem:0x10/4:rw/umask=1/",
+    ];
     insta::assert_snapshot!(all(&texts, &vm()), @r#"
     event 'mem:', character 5: an address (mem:0x1234) is missing here
+    event 'mem:0:w', character 5, '0': the value must be the address of a variable; nothing is ever mapped at 0. Try: pmuscope watch NAME -- COMMAND, or nm PROGRAM for addresses
     event 'mem:main', character 5, 'main': the value must be an address, as a number (mem:0x1234); names have none here
     event 'mem:0x10/9', character 10, '9': a breakpoint watches 1 to 8 bytes (x86: 1, 2, 4 or 8)
     event 'mem:0x10/0:w', character 10, '0': a breakpoint watches 1 to 8 bytes (x86: 1, 2, 4 or 8)

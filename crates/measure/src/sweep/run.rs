@@ -89,7 +89,7 @@ impl Sweep<'_> {
         let command = self.arms.get(arm).unwrap_or(&self.options.command).clone();
         let options = Options { groups, pinned: true, command, ..self.options.clone() };
         let counter = Counter::new(self.kernel, self.machine, &options)?;
-        self.units.forget_files();
+        let before = self.units.before(!self.options.command.is_empty());
         let (counted, refused) = counter.count(stop, &mut |_, _| {})?;
         if counted.ended == Ended::Interrupted {
             return Ok(false);
@@ -106,7 +106,7 @@ impl Sweep<'_> {
             let kind = (figure.unit.as_str(), Origin::Program);
             file.add(run, &recorded.arm, &figure.metric, kind, figure.find(&counted.output));
         }
-        let missing = self.units.count(file, run, &counted.output);
+        let missing = self.units.count(file, run, &counted.output, &before);
         let notice = counted.notice.map(str::to_owned);
         for sentence in missing.into_iter().chain(notice) {
             // A run that did no work, or did not tell, is worth nothing per unit; one such sentence does.

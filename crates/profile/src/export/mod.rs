@@ -21,12 +21,20 @@ mod protobuf;
 pub(crate) mod sample;
 
 use std::borrow::Cow;
+use std::io::Write;
 
+use flate2::write::GzEncoder;
+use flate2::{Compression, GzBuilder};
 pub use functions::{FunctionRow, functions, modules};
 
 use crate::aggregate::{Aggregate, Cell};
 use crate::loss::CpuLosses;
 use crate::profile::{EventProfile, ModuleSummary, Profile, is_software_clock, with_lost};
+
+/// gzip with a comment in its header that says whose file it is: an output replaces only files of its own kind.
+fn gzip<W: Write>(out: W) -> GzEncoder<W> {
+    GzBuilder::new().comment("pmuscope").write(out, Compression::default())
+}
 
 /// What is exported: counts, and what the numbers in them stand for.
 #[derive(Debug, Clone)]

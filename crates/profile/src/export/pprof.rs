@@ -12,8 +12,6 @@
 
 use std::io::{self, Write};
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use rustc_hash::FxHashMap;
 
 use crate::aggregate::{Cell, FrameId, FunctionId, StackId, TaskId};
@@ -48,7 +46,7 @@ const PAGE: u64 = 4096;
 /// # Errors
 /// Those of `out`.
 pub fn write(source: &Source<'_>, out: &mut dyn Write) -> io::Result<()> {
-    let mut out = GzEncoder::new(out, Compression::default());
+    let mut out = super::gzip(out);
     Writer::new(source).write(&mut out)?;
     out.finish().map(drop)
 }

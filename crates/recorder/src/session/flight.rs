@@ -96,7 +96,7 @@ impl Session<'_> {
             }
             Ok(())
         })?;
-        Previous::keep(&self.options.output)?.begun();
+        Previous::keep(&self.options.output, self.options.replace)?.begun();
         let last = self.snapshot(&held, &measured.started, true)?;
         self.drop_oldest(&mut snapshots);
         Ok(self.flight_summary(&measured, last, snapshots, missing))

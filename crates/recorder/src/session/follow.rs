@@ -133,6 +133,7 @@ fn record_options(options: FollowOptions) -> RecordOptions {
         aio: None,
         compression: None,
         output: PathBuf::new(),
+        replace: pmuscope_machine::Replace::Anything,
         max_size: None,
         overwrite: false,
         switch: None,

@@ -110,6 +110,9 @@ pub fn record_with(
     signals: Signals<'_>,
     source: Option<&dyn Source>,
 ) -> Result<Summary, RecorderError> {
+    if options.switch.is_none() {
+        old_file::check(&options.output, options.replace)?;
+    }
     let features = open::features(machine)?;
     let topology = machine.topology()?;
     let child = match options.command.as_slice() {
@@ -175,7 +178,7 @@ impl Session<'_> {
         check_places(&plans, &allowed)?;
         let bell = Wake::new().map_err(RecorderError::system("eventfd"))?;
         let begun = Moment::now(self.options.clockid);
-        let mut previous = Previous::keep(&self.next_path(&begun))?;
+        let mut previous = Previous::keep(&self.next_path(&begun), self.options.replace)?;
         let looked_at = rings.len() + usize::from(self.source.is_some());
         let output = match self.create_output(looked_at, &bell, &begun) {
             Ok(output) => output,

@@ -3,8 +3,24 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use pmuscope_machine::Replace;
+
 use super::output_error;
 use crate::error::RecorderError;
+
+/// Whether a recording may be put at `path`: what is there, and the one before it, are to be recordings too.
+///
+/// # Errors
+/// If another file is there.
+pub(super) fn check(path: &Path, replace: Replace) -> Result<(), RecorderError> {
+    replace.check(path).map_err(output_error("write", path))?;
+    // A first recording moves nothing to it.
+    if !path.is_file() {
+        return Ok(());
+    }
+    let old = with_ending(path, ".old");
+    replace.check(&old).map_err(output_error("write", &old))
+}
 
 /// The previous recording, out of the way as `.old` until it is certain that a new one begins. What was
 /// `.old` before then goes, not earlier.
@@ -29,8 +45,8 @@ impl Previous {
     /// Makes room at `path`.
     ///
     /// # Errors
-    /// Those of renaming.
-    pub(super) fn keep(path: &Path) -> Result<Self, RecorderError> {
+    /// Those of renaming, and where a file is there that `replace` does not allow to replace.
+    pub(super) fn keep(path: &Path, replace: Replace) -> Result<Self, RecorderError> {
         let found = fs::symlink_metadata(path).ok();
         let is_file = found.as_ref().is_some_and(fs::Metadata::is_file);
         // Whoever made the link would choose which file is overwritten, and under sudo given away.
@@ -39,6 +55,7 @@ impl Previous {
         {
             return Err(RecorderError::Link { path: path.to_owned() });
         }
+        check(path, replace)?;
         let mut previous = Self {
             path: path.to_owned(),
             foreign: found.is_some() && !is_file,
@@ -113,7 +130,7 @@ mod tests {
         let path = dir.path().join("x");
         fs::write(&path, "2").unwrap();
         fs::write(with_ending(&path, ".old"), "1").unwrap();
-        let previous = Previous::keep(&path).unwrap();
+        let previous = Previous::keep(&path, Replace::Anything).unwrap();
         fs::write(&path, "3").unwrap();
         assert_eq!(listing(dir.path()), ["x.old=2", "x.older=1", "x=3"]);
         previous.failed();
@@ -125,7 +142,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x");
         for content in ["1", "2", "3"] {
-            Previous::keep(&path).unwrap().begun();
+            Previous::keep(&path, Replace::Anything).unwrap().begun();
             fs::write(&path, content).unwrap();
         }
         assert_eq!(listing(dir.path()), ["x.old=2", "x=3"]);
@@ -135,7 +152,7 @@ mod tests {
     fn a_first_recording_that_never_began_leaves_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x");
-        let previous = Previous::keep(&path).unwrap();
+        let previous = Previous::keep(&path, Replace::Anything).unwrap();
         fs::write(&path, "1").unwrap();
         previous.failed();
         assert_eq!(listing(dir.path()), [""; 0]);
@@ -149,7 +166,7 @@ mod tests {
         fs::write(dir.path().join("theirs"), "1").unwrap();
         for to in ["theirs", "nothing"] {
             std::os::unix::fs::symlink(to, &path).unwrap();
-            let refused = Previous::keep(&path).unwrap_err().to_string();
+            let refused = Previous::keep(&path, Replace::Anything).unwrap_err().to_string();
             assert!(refused.contains("x is a symbolic link"), "{refused}");
             fs::remove_file(&path).unwrap();
         }
@@ -157,11 +174,29 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_is_no_recording_is_neither_moved_nor_removed() {
+        use pmuscope_machine::FileKind;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        let keep = || Previous::keep(&path, Replace::Own(FileKind::Recording));
+        fs::write(&path, "#!/bin/sh").unwrap();
+        let refused = keep().unwrap_err().to_string();
+        assert!(refused.contains("x: the file exists and is not a recording"), "{refused}");
+        fs::write(&path, "PERFILE2").unwrap();
+        fs::write(with_ending(&path, ".old"), "notes").unwrap();
+        let refused = keep().unwrap_err().to_string();
+        assert!(refused.contains("x.old: the file exists and is not a recording"), "{refused}");
+        assert_eq!(listing(dir.path()), ["x.old=notes", "x=PERFILE2"]);
+        fs::write(with_ending(&path, ".old"), "PERFILE2").unwrap();
+        keep().unwrap().failed();
+    }
+
+    #[test]
     fn what_is_no_file_is_left_alone() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x");
         std::os::unix::fs::symlink("/dev/null", &path).unwrap();
-        Previous::keep(&path).unwrap().failed();
+        Previous::keep(&path, Replace::Anything).unwrap().failed();
         assert!(fs::symlink_metadata(&path).unwrap().is_symlink());
     }
 }

@@ -38,7 +38,7 @@ enum Benchmark {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pmuscope bench breakpoint thread -r 30 -b 4 -p 64 -t 64
-  pmuscope bench breakpoint thread -b 1,2,4 -p 1,2 -t 1,16,64 --json threads.json
+  pmuscope bench breakpoint thread -b 1,2,4 -p 1,2 -t 1,16,64 --json=threads.json
 
 The options are those of perf bench breakpoint thread, where each takes one value and -r comes before the
 name. µs/op is the time of a run divided by its threads (batches times -t), µs/op/cpu is that times -p.")]
@@ -64,7 +64,7 @@ struct ThreadArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pmuscope bench breakpoint enable -p 16 -a 1
-  pmuscope bench breakpoint enable -p 0,1,16,256 -a 0,1,2 --json enable.json
+  pmuscope bench breakpoint enable -p 0,1,16,256 -a 0,1,2 --json=enable.json
 
 The options are those of perf bench breakpoint enable, where each takes one value and -r comes before the
 name. An operation is off and on together.")]
@@ -87,7 +87,7 @@ struct EnableArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pmuscope bench breakpoint hit
-  pmuscope bench breakpoint hit -r 100000 --runs 20 --json hit.json")]
+  pmuscope bench breakpoint hit -r 100000 --runs 20 --json=hit.json")]
 struct HitArgs {
     /// Hits of each run
     #[arg(short, long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]

@@ -19,7 +19,7 @@ use crate::exit::{Exit, failure};
 #[command(after_help = "Examples:
   pmuscope bench capture                                   all arms around our stencil
   pmuscope bench capture --quick --arms DEFAULT,PERF-*     a look
-  pmuscope bench capture -r 15 --seconds 10,60 --json c.json
+  pmuscope bench capture -r 15 --seconds 10,60 --json=c.json
   pmuscope bench capture --time-from 'seconds\\s+=\\s+([0-9.]+)' -- ./bt.B.x
 
 Arms: the name says who reads the rings (SERIAL: one thread, AIO1: the same with

@@ -22,7 +22,7 @@ const INSTEAD: &str = "An emulated machine has one (its counts are exact, its ti
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pmuscope bench functions --quick                        a look
-  pmuscope bench functions --json f.json                  with intervals from 6 rounds
+  pmuscope bench functions --json=f.json                  with intervals from 6 rounds
   pmuscope bench functions --windows 300 --arms 'STROBE-*,PERF-LONG' -r 1
   pmuscope lab run --arch aarch64 --icount 1 -- bench functions --quick
 

@@ -22,7 +22,7 @@ use crate::signals::stop_pipe;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pmuscope bench memory                          read, write, copy, latency, latency under load
-  pmuscope bench memory --access read,stream --no-latency -r 20 --json memory.json
+  pmuscope bench memory --access read,stream --no-latency -r 20 --json=memory.json
   pmuscope compare before.json after.json        two such files side by side
 
 docs/memory.md tells how it is measured, and what the figures are not.")]

@@ -28,9 +28,9 @@ use crate::signals::Stop;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pmuscope bench numa                                   six tests, bound well and badly, the kernel on and off: 2 min
-  pmuscope bench numa --suite full --json numa.json     all of perf bench numa mem -a, and two more
+  pmuscope bench numa --suite full --json=numa.json     all of perf bench numa mem -a, and two more
   pmuscope bench numa --tests 2x3-convergence,4x4-convergence --policies best,off,on -r 5
-  pmuscope bench numa --suite mine.toml --perturb 10 --json numa.json --resume
+  pmuscope bench numa --suite mine.toml --perturb 10 --json=numa.json --resume
   pmuscope bench numa --metric-from 'bops=bOPS.([0-9]+)' -- ./four-jvms    any program
 
 Tests are processes x threads: 2x3 is two processes with three threads each. Policies: best and worst bind
@@ -276,7 +276,7 @@ impl Args {
             return Err(failure(Exit::BadInput, "-r from 1; --within 0 or more and below 100"));
         }
         if self.resume && self.output.path().is_none() {
-            return Err(failure(Exit::BadInput, "--resume goes on with a file: give --json FILE"));
+            return Err(failure(Exit::BadInput, "--resume goes on with a file: give --json=FILE"));
         }
         Ok(Options {
             tests,

@@ -26,7 +26,7 @@ const SOFTWARE: &str = "task-clock,page-faults";
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pmuscope bench region                          with cycles and instructions, or the task clock without a PMU
-  pmuscope bench region -e page-faults -r 20 --json region.json
+  pmuscope bench region -e page-faults -r 20 --json=region.json
 
 The API that it measures is for programs that count parts of themselves: docs/region.md.")]
 pub(crate) struct Args {

@@ -21,7 +21,7 @@ use crate::signals::stop_pipe;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pmuscope bench ring                            both ways to tell what is full, in one process and in two
-  pmuscope bench ring --bytes-written 64 --bytes-read 64 -r 10 --json ring.json
+  pmuscope bench ring --bytes-written 64 --bytes-read 64 -r 10 --json=ring.json
   pmuscope stat -- pmuscope workload ring --mode fastforward
 
 In ring-N of the table, ring is basic (indices of both sides, on one cache line) or fastforward (the

@@ -6,20 +6,21 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
-use pmuscope_machine::{CpuSet, Facts, Machine};
-use pmuscope_measure::{Concern, MeasureError, Program, RunFile, save};
+use pmuscope_machine::{CpuSet, Facts, FileKind, Machine};
+use pmuscope_measure::{Concern, MeasureError, Program, RunFile, can_save, save};
 use pmuscope_report::{Style, Tool, to_json};
 
 use crate::commands::figures_page::FiguresPage;
 use crate::exit::{Exit, failure};
+use crate::replace::replace;
 use crate::terminal;
 
 /// Where results go.
 #[derive(Debug, clap::Args)]
 pub(in crate::commands) struct Output {
     /// Write all results to FILE after every run, as compare reads them (schema pmuscope/runs/1); without
-    /// FILE, print them at the end in place of the table
-    #[arg(long, value_name = "FILE", num_args = 0..=1)]
+    /// FILE, print them at the end instead of the table
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     json: Option<Option<PathBuf>>,
     #[command(flatten)]
     page: FiguresPage,
@@ -34,6 +35,17 @@ impl Output {
     /// The file to keep results in.
     pub(in crate::commands) fn path(&self) -> Option<&Path> {
         self.json.as_ref()?.as_deref()
+    }
+
+    /// Asks, before anything is measured, whether results can be written where they were asked for.
+    ///
+    /// # Errors
+    /// If a folder cannot be written to, or a file of another kind is there.
+    pub(in crate::commands) fn check(&self) -> anyhow::Result<()> {
+        if let Some(path) = self.path() {
+            can_save(path, replace(FileKind::RunFile))?;
+        }
+        self.page.check()
     }
 
     /// Ends the runs: by the user's wish, or with all that was asked for there (`whole`) or not. Keeps
@@ -59,7 +71,7 @@ impl Output {
 
     fn show(&self, file: &RunFile, text: fn(&RunFile, &Style) -> String) -> anyhow::Result<()> {
         if let Some(path) = self.path() {
-            save(file, path)?;
+            keep(file, Some(path))?;
         }
         let out = match self.json {
             Some(None) => to_json(file)?,
@@ -130,5 +142,5 @@ pub(in crate::commands) fn tell_concerns(file: &RunFile) {
 
 /// Keeps results in the file asked for, if one was.
 pub(in crate::commands) fn keep(file: &RunFile, path: Option<&Path>) -> Result<(), MeasureError> {
-    path.map_or(Ok(()), |path| save(file, path))
+    path.map_or(Ok(()), |path| save(file, path, replace(FileKind::RunFile)))
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use pmuscope_bench::slots::{self, ACCOUNTS, Options};
 use pmuscope_counters::Host;
-use pmuscope_machine::Machine;
+use pmuscope_machine::{FileKind, Machine};
 use pmuscope_measure::counting::Signal;
 use pmuscope_measure::{Plan, RunFile};
 use pmuscope_report::{slots_page, slots_svg, slots_text};
@@ -26,7 +26,7 @@ use crate::signals::stop_pipe;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pmuscope bench slots                              growth with CPUs and tasks, four ways to keep account
-  pmuscope bench slots --accounts constant --threads 1,2,4 -r 10 --json slots.json
+  pmuscope bench slots --accounts constant --threads 1,2,4 -r 10 --json=slots.json
   pmuscope bench slots -o growth.svg                as a picture too
   sudo pmuscope bench slots --against-kernel 10000  whether this kernel answers as the rules do
 
@@ -98,9 +98,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let mut watch = Progress::new(args.results.path());
     let whole = slots::slots(&options, &mut file, &stop, &mut watch)?;
     if let (Some(path), Some(drawn)) = (&args.output, drawn) {
-        Drawing::to(Some(path)).produce(false, |out| {
-            out.write_all(drawn(&file).as_bytes()).context("cannot write the picture")
-        })?;
+        let kind = if path.extension().is_some_and(|ending| ending == "svg") {
+            FileKind::Picture
+        } else {
+            FileKind::Page
+        };
+        Drawing::to(Some(path)).print(kind, &drawn(&file))?;
     }
     args.results.finish(file, !whole, true, slots_text)
 }

@@ -18,6 +18,7 @@ pub(super) struct Watch {
 impl Watch {
     /// Whoever waits at the terminal; results go to the file asked for.
     pub(super) fn new(output: &Output) -> anyhow::Result<Self> {
+        output.check()?;
         Ok(Self { stop: Stop::new()?, path: output.path().map(PathBuf::from) })
     }
 

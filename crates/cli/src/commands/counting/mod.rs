@@ -12,9 +12,10 @@ use pmuscope_counters::CountersError;
 use pmuscope_events::Event;
 use pmuscope_machine::CpuSet;
 use pmuscope_measure::counting::Target;
-use pmuscope_measure::units::{Source, Unit, Units};
+use pmuscope_measure::units::{Before, Source, Unit, Units};
 use pmuscope_measure::{Extract, MeasureError, RunFile};
 
+use super::program::not_started;
 use crate::exit::{Exit, failure};
 
 pub(super) use events::{Absent, Asked, by_default};
@@ -123,7 +124,8 @@ pub(super) struct UnitArgs {
     /// 'request=handled ([0-9.]+) requests'
     #[arg(long, value_name = "NAME=REGEX", help_heading = "Units of work")]
     per_from: Vec<String>,
-    /// The program writes how many it did to FILE, in lines such as packet=10000000
+    /// The program writes how many it did to FILE, in lines such as packet=10000000; of a process that runs
+    /// already (-p), the growth of these numbers counts
     #[arg(long, value_name = "FILE", help_heading = "Units of work")]
     per_file: Vec<PathBuf>,
     /// Count EVENT (a tracepoint, a system call, any other) as units: write=syscalls:sys_enter_write
@@ -191,7 +193,7 @@ pub(super) fn name_units(units: &mut Units, events: &[&Event]) {
 pub(super) fn add_work(
     file: &mut RunFile,
     run: usize,
-    (units, figures): (&Units, &[Extract]),
+    (units, figures, before): (&Units, &[Extract], &Before),
     output: &str,
 ) -> Vec<String> {
     let labels = file.arm_of(run);
@@ -199,7 +201,7 @@ pub(super) fn add_work(
         let kind = (figure.unit.as_str(), pmuscope_measure::Origin::Program);
         file.add(run, &labels, &figure.metric, kind, figure.find(output));
     }
-    units.count(file, run, output)
+    units.count(file, run, output, before)
 }
 
 /// Names in a run what this machine does not have, with the reason.
@@ -211,15 +213,17 @@ pub(super) fn add_absent(file: &mut RunFile, run: usize, absent: &[(String, Stri
     }
 }
 
-/// As env(1) and timeout(1) have it where a command was to be run.
+/// As env(1) has it where the command cannot be started. What is wrong with arguments or the machine is found
+/// before that, and has the same status with and without a command.
 pub(super) fn refused(error: &MeasureError, has_command: bool) -> anyhow::Error {
     let exit = match error {
-        MeasureError::Counters(CountersError::Spawn { source, .. }) => {
-            let missing = source.kind() == std::io::ErrorKind::NotFound;
-            Exit::Target(if missing { 127 } else { 126 })
+        MeasureError::Counters(error @ CountersError::Spawn { .. }) => return not_started(error),
+        MeasureError::Machine(_) | MeasureError::Cgroup { .. } => Exit::BadInput,
+        MeasureError::NothingCounted { .. }
+        | MeasureError::Counters(CountersError::Open { .. } | CountersError::OpenFiles { .. }) => {
+            Exit::NotPossible
         }
         _ if has_command => Exit::Target(125),
-        MeasureError::Machine(_) => Exit::BadInput,
         _ => Exit::NotPossible,
     };
     failure(exit, error.to_string())

@@ -96,6 +96,7 @@ pub(super) fn run(
         }
     }
     let extracts = args.extracts()?;
+    args.output.check()?;
     let mut file = begin(&Machine::host(), &doctor::facts()?, Look::Not)?;
     let mut watch = Watch { stop, path: args.output.path().map(PathBuf::from), folder };
     let seed = args.seed.unwrap_or_else(Plan::random_seed);

@@ -52,8 +52,8 @@ pub(crate) fn of_first_process(words: Vec<OsString>, pid: u32) -> Vec<OsString> 
     }
 }
 
-/// Bad input ends with 2; whatever else kept a command from running in a guest with 125, as the
-/// command's own status may be any other.
+/// Bad input ends with 2, a machine that cannot run guests with 3; whatever else kept a command from running in a
+/// guest with 125, as the command's own status may be any other.
 fn refused(error: &LabError) -> anyhow::Error {
     let exit = match error {
         LabError::Arch { .. }
@@ -61,6 +61,7 @@ fn refused(error: &LabError) -> anyhow::Error {
         | LabError::NoKernel { .. }
         | LabError::Program { .. }
         | LabError::Topology(_) => Exit::BadInput,
+        LabError::NoEmulator { .. } | LabError::NoKvm(_) => Exit::NotPossible,
         _ => Exit::Target(125),
     };
     failure(exit, error.to_string())

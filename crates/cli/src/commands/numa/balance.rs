@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use pmuscope_counters::spawn::HeldChild;
-use pmuscope_machine::{Machine, MachineError, child::own_usage};
+use pmuscope_machine::{FileKind, Machine, MachineError, child::own_usage};
 use pmuscope_measure::Plan;
 use pmuscope_numa::act::{ActError, HostOptions, HostWorld, Targets, block_bytes, folder};
 use pmuscope_numa::balance::{
@@ -25,7 +25,7 @@ use crate::commands::doctor;
 use crate::commands::program::{self, not_started};
 use crate::commands::record::size;
 use crate::exit::{Exit, beside_command, failure};
-use crate::{signals, terminal};
+use crate::{replace, signals, terminal};
 
 /// Decisions over which pages must not go back and forth.
 const WINDOWS: u64 = 60;
@@ -104,13 +104,19 @@ fn parse_budget(text: &str) -> Result<u64, String> {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let told = balance(&Machine::host(), args);
+    let machine = Machine::host();
+    let checked = check(&machine, args)?;
+    program::find(&args.command)?;
+    let told = balance(&machine, args, checked);
     if args.command.is_empty() { told } else { told.map_err(beside_command) }
 }
 
-fn balance(machine: &Machine, args: &Args) -> anyhow::Result<Exit> {
+fn balance(
+    machine: &Machine,
+    args: &Args,
+    (options, state): (Options, PathBuf),
+) -> anyhow::Result<Exit> {
     let begun = Begun::now();
-    let (options, state) = check(machine, args)?;
     let stop = signals::stop_pipe().context("cannot listen for signals")?;
     let mut log = Log::new(args.log.as_deref(), args.json || args.quiet)?;
     let mut child = match args.command.as_slice() {
@@ -195,6 +201,9 @@ fn balance(machine: &Machine, args: &Args) -> anyhow::Result<Exit> {
 
 /// What can be told before anything is started.
 fn check(machine: &Machine, args: &Args) -> anyhow::Result<(Options, PathBuf)> {
+    if let Some(path) = &args.log {
+        replace::check(path, FileKind::BalanceLog)?;
+    }
     if args.pid.is_empty() && args.cgroup.is_none() && args.command.is_empty() {
         let text = "which processes? Try: pmuscope numa balance -p PID, --cgroup PATH, or -- CMD";
         return Err(failure(Exit::BadInput, text));

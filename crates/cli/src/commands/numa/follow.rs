@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use pmuscope_counters::spawn::HeldChild;
-use pmuscope_machine::{Machine, MachineError, NumaCounters, Topology};
+use pmuscope_machine::{FileKind, Machine, MachineError, NumaCounters, Topology};
 use pmuscope_measure::Plan;
 use pmuscope_numa::observe::{Family, ObserveError, PAGES};
 use pmuscope_numa::timeline::{Follower, Look};
@@ -76,6 +76,16 @@ enum Format {
     Html,
 }
 
+impl Format {
+    fn kind(self) -> FileKind {
+        match self {
+            Self::Text => FileKind::Text,
+            Self::Json => FileKind::Json,
+            Self::Html => FileKind::Page,
+        }
+    }
+}
+
 /// Ends of file names.
 const ENDINGS: [(&str, Format); 4] = [
     (".txt", Format::Text),
@@ -110,6 +120,7 @@ impl FollowArgs {
 pub(super) fn run(machine: &Machine, args: &FollowArgs, json: bool) -> anyhow::Result<Exit> {
     let begun = Begun::now();
     let format = args.format(json)?;
+    output::Output::to(args.output.as_deref()).check(format.kind())?;
     let told = follow(machine, args).and_then(|seen| tell(machine, args, format, &seen, begun));
     if args.command.is_empty() { told } else { told.map_err(beside_command) }
 }
@@ -289,6 +300,6 @@ fn tell(
         }
         Format::Html => followed_page(&followed, &command_line().join(" "), COMMIT),
     };
-    output.write(output::Format::Text, |out| out.write_all(text.as_bytes()))?;
+    output.print(format.kind(), &text)?;
     Ok(seen.exit)
 }

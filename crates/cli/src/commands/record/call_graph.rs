@@ -1,6 +1,10 @@
 //! `-g` and `--call-graph`.
 
+use std::ffi::OsStr;
+
 use pmuscope_recorder::CallGraph;
+
+use crate::exit::{Exit, failure};
 
 /// perf's default for copied stacks, bytes.
 const STACK_BYTES: u32 = 8192;
@@ -32,6 +36,16 @@ pub(super) fn call_graph(chains: bool, text: Option<&str>) -> Result<CallGraph, 
         ("no", None) => Ok(CallGraph::None),
         _ => Err(wrong()),
     }
+}
+
+/// Why `word` is no command, where it stands after `-g` and is one of the words of `--call-graph`.
+pub(super) fn mistaken(word: &OsStr) -> Option<anyhow::Error> {
+    let word = word.to_str().filter(|word| call_graph(true, Some(word)).is_ok())?;
+    let text = format!(
+        "-g takes no value, so '{word}' was taken for the command, and there is no such program. \
+         Try: pmuscope record --call-graph {word} -- COMMAND"
+    );
+    Some(failure(Exit::BadInput, text))
 }
 
 #[cfg(test)]

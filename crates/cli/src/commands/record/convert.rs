@@ -2,19 +2,23 @@
 
 use pmuscope_abi::{BranchSampleType, SampleType};
 use pmuscope_events::parse_branch_filter;
-use pmuscope_machine::{CpuSet, Machine};
+use pmuscope_machine::{CpuSet, FileKind, Machine};
 use pmuscope_recorder::{
     Affinity, Extras, Readers, RecordOptions, RingChoice, Sampling, Switch, Target,
 };
+use pmuscope_report::number;
 
 use super::events::{self, set_rate};
 use super::flags::Args;
 use super::off_cpu::{self, CallGraphOf};
 use super::{call_graph::call_graph, control, size, strobe};
 use crate::exit::{Exit, failure};
+use crate::replace::replace;
 
 /// Samples per second and CPU where nothing is said.
 const DEFAULT_HZ: u64 = 1000;
+/// No sample takes less than a microsecond.
+const FASTEST_HZ: u64 = 1_000_000;
 
 /// Asynchronous writes of a reader at a time: each holds a buffer, and more do not make a disk faster.
 const MOST_WRITES: u32 = 1024;
@@ -58,7 +62,17 @@ pub(super) fn convert(args: Args, machine: &Machine) -> anyhow::Result<Plan> {
         // A switch that is lost leaves the time of its thread unknown.
         None if args.off_cpu => RingChoice::Ample,
         None => RingChoice::Auto,
-        Some(text) => RingChoice::Bytes(size::ring(text, page).map_err(bad)?),
+        Some(text) => {
+            let bytes = size::ring(text, page).map_err(bad)?;
+            if let Some(total) = machine.memory_bytes().filter(|total| bytes > *total) {
+                return Err(bad(format!(
+                    "-m {text}: one ring buffer would be larger than this machine's memory, which is {}. \
+                     Try: -m 4M",
+                    number::bytes(total)
+                )));
+            }
+            RingChoice::Bytes(bytes)
+        }
     };
     let max_size = args
         .max_size
@@ -103,6 +117,7 @@ pub(super) fn convert(args: Args, machine: &Machine) -> anyhow::Result<Plan> {
         aio: args.aio,
         compression: args.compression_level,
         output: args.output,
+        replace: replace(FileKind::Recording),
         max_size,
         overwrite: args.overwrite,
         switch: switch(args.switch_output.as_deref()).map_err(bad)?,
@@ -161,17 +176,25 @@ pub(in crate::commands) fn sampling(
 ) -> Result<Sampling, String> {
     if let Some(text) = count {
         let count = text.parse().ok().filter(|count| (1..1 << 63).contains(count));
-        return count.map(Sampling::Period).ok_or_else(|| format!("-c {text}: not a period"));
+        return count.map(Sampling::Period).ok_or_else(|| {
+            format!(
+                "-c {text}: not a period, which is a number of events per sample. Try: -c 1000000"
+            )
+        });
     }
     let limit = machine.limits().perf_event_max_sample_rate;
     let hz = match freq {
         None => DEFAULT_HZ.min(limit.unwrap_or(DEFAULT_HZ)),
         Some("max") => limit.ok_or("-F max: kernel.perf_event_max_sample_rate cannot be read")?,
         Some(text) => text.parse().ok().filter(|hz| *hz > 0).ok_or_else(|| {
-            format!("-F {text}: not a frequency. Try a number of samples per second, or max")
+            format!("-F {text}: not a frequency, which is a number of samples per second. Try: -F 1000, or -F max")
         })?,
     };
     match limit {
+        Some(limit) if hz > FASTEST_HZ => Err(format!(
+            "-F {hz}: a sample takes about a microsecond, so no CPU takes more than {FASTEST_HZ} per second. \
+             kernel.perf_event_max_sample_rate is {limit}. Try: -F max"
+        )),
         Some(limit) if hz > limit => Err(format!(
             "-F {hz} is above kernel.perf_event_max_sample_rate, which is {limit}. \
              Try: -F max, or sudo sysctl kernel.perf_event_max_sample_rate={hz}"
@@ -339,7 +362,9 @@ mod tests {
         assert!(error("-a --readers cpus").contains("0-3/4:8-11/12"));
         assert!(error("-a --affinity socket").contains("auto, sys, node or cpu"));
         assert!(error("-a -k sundial").contains("monotonic"));
-        assert!(error("-a -F 999999999").contains("perf_event_max_sample_rate="));
+        assert!(error("-a -F 999999").contains("Try: -F max, or sudo sysctl"));
+        let absurd = error("-a -F 999999999999");
+        assert!(absurd.ends_with("Try: -F max") && !absurd.contains("sysctl"), "{absurd}");
     }
 
     #[test]

@@ -13,12 +13,13 @@ pub(in crate::commands) mod strobe;
 use std::os::fd::AsFd as _;
 
 use pmuscope_counters::{CountersError, Host};
-use pmuscope_machine::Machine;
+use pmuscope_machine::{FileKind, Machine};
 use pmuscope_recorder::{RecorderError, Signals};
 use pmuscope_report::escape_lines;
 
+use super::program::{self, not_started};
 use crate::exit::{Exit, failure};
-use crate::signals;
+use crate::{replace, signals};
 
 pub(crate) use convert::invoking_user;
 pub(crate) use flags::Args;
@@ -26,7 +27,18 @@ pub(crate) use flags::Args;
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let machine = Machine::host();
     let has_command = !args.command.is_empty();
+    let asks_for_chains = args.call_chains;
     let plan = convert::convert(args, &machine)?;
+    if !plan.dry_run {
+        // Before what is said of events: with these errors nothing is recorded.
+        replace::check(&plan.options.output, FileKind::Recording)?;
+        program::find(&plan.options.command).map_err(|error| {
+            match plan.options.command.first() {
+                Some(word) if asks_for_chains => call_graph::mistaken(word).unwrap_or(error),
+                _ => error,
+            }
+        })?;
+    }
     if !plan.quiet {
         plan.notices.iter().for_each(|notice| say!("pmuscope: {}", escape_lines(notice)));
     }
@@ -55,15 +67,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     })
 }
 
-/// As env(1) and timeout(1) have it where a command was to be run.
+/// As env(1) has it where the command cannot be started. What is wrong with arguments or the machine is found
+/// before that, and has the same status with and without a command.
 fn refused(error: &RecorderError, has_command: bool) -> anyhow::Error {
     let exit = match error {
-        RecorderError::Counters(CountersError::Spawn { source, .. }) => {
-            let missing = source.kind() == std::io::ErrorKind::NotFound;
-            Exit::Target(if missing { 127 } else { 126 })
-        }
-        _ if has_command => Exit::Target(125),
+        RecorderError::Counters(error @ CountersError::Spawn { .. }) => return not_started(error),
         error if error.is_machine() => Exit::NotPossible,
+        _ if has_command && !error.is_input() => Exit::Target(125),
         _ => Exit::BadInput,
     };
     failure(exit, error.to_string())

@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use pmuscope_machine::FileKind;
 use pmuscope_perfdata::reader::{FileState, RawEntry, Reader, Record, Tally};
 use pmuscope_profile::{Facts, Filter, Present, StackWalker, Unwinding};
 #[cfg(feature = "parquet")]
@@ -129,6 +130,17 @@ enum Format {
     Parquet,
 }
 
+impl Format {
+    fn kind(self) -> FileKind {
+        match self {
+            Self::Lines(Form::Text) => FileKind::Text,
+            Self::Lines(Form::Json) => FileKind::Json,
+            Self::Lines(Form::Csv) => FileKind::Table,
+            Self::Parquet => FileKind::Parquet,
+        }
+    }
+}
+
 /// Ends of file names.
 const ENDINGS: [(&str, Format); 5] = [
     (".txt", Format::Lines(Form::Text)),
@@ -157,7 +169,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let format = args.format()?;
     let output = Output::to(args.output.as_deref());
     let mut exit = Exit::Done;
-    output.produce(format == Format::Parquet, |out| {
+    output.produce(format.kind(), |out| {
         let ended =
             if args.dump { dump(&path, &args, out) } else { list(&path, &args, format, out) };
         exit = ended?;

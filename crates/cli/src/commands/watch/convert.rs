@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use pmuscope_machine::Machine;
+use pmuscope_machine::{FileKind, Machine};
 use pmuscope_recorder::{
     Affinity, CallGraph, Extras, Readers, RecordOptions, RingChoice, Sampling, Target as Recorded,
 };
@@ -21,6 +21,7 @@ use super::arguments::Wanted;
 use super::flags::Args;
 use super::plan;
 use crate::exit::{Exit, failure};
+use crate::replace::replace;
 
 /// `CLOCK_MONOTONIC`: the clock that programs of the kernel read.
 const CLOCK: i32 = 1;
@@ -127,6 +128,7 @@ pub(super) fn recording(args: &Args, pids: &[u32], path: &Path) -> RecordOptions
         aio: None,
         compression: None,
         output: path.to_owned(),
+        replace: replace(FileKind::Recording),
         max_size: None,
         overwrite: false,
         switch: None,

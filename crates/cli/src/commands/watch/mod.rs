@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 use anyhow::Context as _;
 use pmuscope_counters::Host;
 use pmuscope_counters::spawn::{HeldChild, Status, StoppedChild};
-use pmuscope_machine::Machine;
+use pmuscope_machine::{FileKind, Machine};
 use pmuscope_recorder::{EndReason, RecorderError, Signals, Source, Summary};
 use pmuscope_report::escape_lines;
 use pmuscope_watch::resolve::{self, ResolveError, Watchpoint};
@@ -28,8 +28,8 @@ use rustix::process::Signal;
 use super::answer::Begun;
 use super::program::{self, not_started};
 use super::watch_report;
-use crate::exit::{Exit, beside_command, failure};
-use crate::signals;
+use crate::exit::{Exit, before_command, beside_command, failure};
+use crate::{replace, signals};
 
 pub(crate) use flags::Args;
 use flags::Sub;
@@ -49,9 +49,15 @@ fn watch_and_tell(args: &Args, begun: Begun) -> anyhow::Result<Exit> {
     let asked = convert::asked(args)?;
     let kept = tempfile::tempdir().context("cannot make a folder for the recording")?;
     let path = args.output.clone().unwrap_or_else(|| kept.path().join("watch.data"));
-    let told = watch(&machine, args, &asked, &path)
-        .and_then(|(summary, status)| tell(args, &path, &summary, status, begun));
-    if args.command.is_empty() { told } else { told.map_err(beside_command) }
+    replace::check(&path, FileKind::Recording)?;
+    program::find(&args.command)?;
+    let watched = watch(&machine, args, &asked, &path);
+    if args.command.is_empty() {
+        let (summary, status) = watched?;
+        return tell(args, &path, &summary, status, begun);
+    }
+    let (summary, status) = watched.map_err(before_command)?;
+    tell(args, &path, &summary, status, begun).map_err(beside_command)
 }
 
 /// What was seen, and how it ended.
@@ -127,7 +133,10 @@ fn watch(
     let signals = Signals { stop: timeout.as_fd(), switch: switch.as_fd() };
     let summary =
         pmuscope_recorder::record_with(&recording, &Host, machine, signals, Some(&*source))
-            .map_err(|error| failure(Exit::NotPossible, error.to_string()))?;
+            .map_err(|error| {
+                let exit = if error.is_input() { Exit::BadInput } else { Exit::NotPossible };
+                failure(exit, error.to_string())
+            })?;
     let status = started.map(|started| started.end(&summary)).transpose()?;
     if trapped.load(Ordering::Relaxed) {
         say!(

@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 
+use anyhow::Context as _;
 use pmuscope_counters::Host;
 use pmuscope_machine::Machine;
 use pmuscope_report::{WATCH_PLAN_SCHEMA, watch_plan_text};
@@ -31,7 +32,7 @@ pub(super) fn run(args: &PlanArgs, begun: Begun) -> anyhow::Result<Exit> {
     } else {
         watch_plan_text(&plan, &terminal::style())
     };
-    std::io::stdout().lock().write_all(text.as_bytes())?;
+    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
     Ok(exit)
 }
 

@@ -17,8 +17,6 @@ mod thread;
 
 use std::io::{self, Write};
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 
@@ -48,7 +46,7 @@ pub fn write(source: &Source<'_>, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn write_with(source: &Source<'_>, most: usize, out: &mut dyn Write) -> io::Result<()> {
-    let mut out = GzEncoder::new(out, Compression::default());
+    let mut out = super::gzip(out);
     serde_json::to_writer(&mut out, &Profile::new(source, most))?;
     out.finish().map(drop)
 }

@@ -1,0 +1,140 @@
+//! Mistakes of every day: each answer names what is wrong and what to type, and nothing else; the same kind of mistake
+//! has the same exit status everywhere.
+
+use std::process::Command;
+
+use crate::harness::{Outcome, Scratch};
+
+/// A command line, its exit status, what the answer says, and what it must not say.
+type Case = (&'static str, i32, &'static [&'static str], &'static [&'static str]);
+
+const CASES: [Case; 34] = [
+    ("record -F -5 -- true", 2, &["-F -5: not a frequency", "Try: -F 1000"], &["unexpected"]),
+    ("record -F 0 -- true", 2, &["-F 0: not a frequency", "Try: -F 1000"], &[]),
+    ("record -F abc -- true", 2, &["-F abc: not a frequency", "Try: -F 1000"], &[]),
+    (
+        "record -F 999999999999 -- true",
+        2,
+        &["-F 999999999999: a sample takes about a microsecond", "Try: -F max"],
+        &["sysctl kernel"],
+    ),
+    ("record -c -5 -- true", 2, &["-c -5: not a period", "Try: -c 1000000"], &[]),
+    ("record -p abc", 2, &["--pid abc: a whole number is needed", "pgrep -l NAME"], &["digit"]),
+    ("record -p -7", 2, &["--pid -7: the number must not be negative"], &["unexpected"]),
+    ("stat -p abc", 2, &["--pid abc: a whole number is needed", "pgrep -l NAME"], &["digit"]),
+    ("sweep -e x --slice 1 -p abc", 2, &["--pid abc: a whole number is needed"], &["digit"]),
+    ("top -p abc", 2, &["--pid abc: a whole number is needed"], &["digit"]),
+    ("numa show -p 1 -I 3", 2, &["--interval 3: the number must be at least 10"], &["not in"]),
+    ("numa show -p abc", 2, &["--pid abc: a whole number is needed"], &["digit"]),
+    ("record -t 99999999999999 -a", 2, &["--tid 99999999999999: the number is too large"], &[]),
+    ("stat -r abc -- true", 2, &["--repeat abc: a whole number is needed", "--help"], &["digit"]),
+    ("record --budget abc -- true", 2, &["--budget abc: a number is needed", "--help"], &["float"]),
+    (
+        "record -m 1000G -- true",
+        2,
+        &["-m 1000G: one ring buffer would be larger than this machine's memory", "Try: -m 4M"],
+        &["sysctl", "cpu-clock"],
+    ),
+    ("record -m x -- true", 2, &["-m x: not a ring size", "512K"], &["cpu-clock"]),
+    ("stat -r 0 -- true", 2, &["-r 0: no run", "Try: -r 5"], &["-I"]),
+    ("stat -I 0 -- true", 2, &["-I 0: ", "Try: -I 1000"], &["-r"]),
+    ("sweep -e x -r 0 -- true", 2, &["-r 0: no run", "Try: -r 5"], &["--slice"]),
+    ("sweep -e x --slice 0 -p 1", 2, &["--slice: ", "Try: --slice 2"], &["-r"]),
+    ("record -e mem:0:w -- true", 2, &["mem:0:w", "nothing is ever mapped at 0", "Try: "], &[]),
+    ("stat -e mem:0:w -- true", 2, &["mem:0:w", "nothing is ever mapped at 0", "Try: "], &[]),
+    (
+        "record -g dwarf",
+        2,
+        &["-g takes no value", "Try: pmuscope record --call-graph dwarf -- COMMAND"],
+        &["ENOENT", "cpu-clock"],
+    ),
+    ("record -g dwarf,4096 sleep 1", 2, &["--call-graph dwarf,4096 -- COMMAND"], &["ENOENT"]),
+    (
+        "record -g no-such-program",
+        127,
+        &["cannot start no-such-program: ENOENT", "PATH"],
+        &["cpu-clock"],
+    ),
+    (
+        "record -- ./no-such-program",
+        127,
+        &["cannot start ./no-such-program: ENOENT", "Try: "],
+        &["cpu-clock"],
+    ),
+    ("record -- /", 126, &["cannot start /: EISDIR", "Try: "], &["cpu-clock"]),
+    ("stat -- no-such-program", 127, &["cannot start no-such-program: ENOENT", "PATH"], &[]),
+    ("sweep -e x -- no-such-program", 127, &["cannot start no-such-program: ENOENT"], &[]),
+    ("watch x -- no-such-program", 127, &["cannot start no-such-program: ENOENT"], &[]),
+    ("record -e no-such-event -- true", 2, &["no-such-event"], &["cpu-clock samples"]),
+    ("stat -e no-such-event -- true", 2, &["no-such-event"], &[]),
+    ("record -e cpu-clock -c 1000 -- true", 2, &["no period below 10000 ns", "-c 100000"], &[]),
+];
+
+#[test]
+fn each_mistake_is_answered_with_what_to_type() {
+    let scratch = Scratch::new();
+    for (line, status, parts, not) in CASES {
+        let answer = scratch.pmuscope(line.split(' '));
+        answer.exits(status).prints_nothing();
+        parts.iter().for_each(|part| drop(answer.complains(part)));
+        for part in not {
+            assert!(!answer.stderr.contains(part), "{part:?} is on stderr\n{answer}");
+        }
+        assert!(answer.stderr.lines().count() <= 2, "it is one sentence or two\n{answer}");
+        assert!(std::fs::read_dir(scratch.path("")).unwrap().count() == 0, "{answer}");
+    }
+}
+
+/// What was wrong with the runs is said where none of them counts.
+#[test]
+fn runs_that_fail_say_how_they_ended() {
+    let scratch = Scratch::new();
+    let all = scratch.pmuscope(["stat", "-r", "3", "-e", "page-faults", "--", "false"]);
+    all.exits(1).prints("3 runs left out: exit status 1");
+    let killed = ["stat", "-r", "2", "-e", "page-faults", "--", "sh", "-c", "kill -9 $$"];
+    scratch.pmuscope(killed).exits(137).prints("2 runs left out: exit status 137 (signal 9)");
+}
+
+/// Results that nobody gets are not done, whatever is written.
+#[test]
+fn a_closed_or_full_standard_output_is_an_error() {
+    let scratch = Scratch::new();
+    let record = ["record", "-q", "-e", "cpu-clock", "-o", "a.data", "--", "true"];
+    scratch.pmuscope(record).exits(0);
+    scratch.pmuscope(["stat", "-e", "page-faults", "--json=a.json", "--", "true"]).exits(0);
+    let lines = [
+        ("report -i a.data", 2),
+        ("report -i a.data --json", 2),
+        ("report -i a.data --by cpu", 2),
+        ("script -i a.data --show-all", 2),
+        ("compare a.json", 2),
+        ("metrics --list", 2),
+        ("list page-faults", 2),
+        ("doctor", 2),
+        ("doctor --json", 2),
+        ("numa show", 2),
+        ("lab kernels", 2),
+        ("workload exact-loop --rounds 1000", 2),
+        ("stat -e page-faults -- true", 125),
+        ("stat -e page-faults --json -- true", 125),
+        ("sweep -e ^page-faults$ -r 2 -- true", 2),
+        ("--help", 2),
+        ("record --help", 2),
+    ];
+    let program = env!("CARGO_BIN_EXE_pmuscope");
+    for (line, status) in lines {
+        for (to, why) in [(">&-", "it is closed (>&-)"), ("> /dev/full", "No space left")] {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", &format!("{program} {line} {to}")]).current_dir(scratch.path(""));
+            let outcome = Outcome::of(shell.env("PMUSCOPE_CACHE", scratch.path("cache")));
+            outcome.exits(status).complains("cannot write").complains(why);
+        }
+    }
+    // What writes nothing there needs none, and the command finds it closed as well.
+    let mut shell = Command::new("sh");
+    let command = "sh -c 'echo x 2>/dev/null || touch was-closed'";
+    let record = format!("{program} record -q -e cpu-clock -o b.data -- {command} >&-");
+    shell.args(["-c", &record]).current_dir(scratch.path(""));
+    Outcome::of(&mut shell).exits(0);
+    assert!(scratch.path("was-closed").exists() && scratch.path("b.data").exists());
+}
