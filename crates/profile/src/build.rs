@@ -173,7 +173,7 @@ impl State {
             release: metadata.os_release.clone().or(told),
             build_id,
             boot_id: info.and_then(|info| info.machine.boot_id.clone()),
-            text: self.kernel_text,
+            text: self.kernel_text.into(),
         }
     }
 }

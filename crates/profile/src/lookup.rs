@@ -180,7 +180,7 @@ impl Lookup for Past<'_> {
         let find = |view| self.tasks.spaces.find(view, address, epoch);
         let (loaded, kernel) = (find(self.tasks.loaded), find(self.tasks.kernel));
         let holds = |found: &Found| self.holds(found.from, found.until);
-        kernel_region(&loaded, &kernel, holds(&loaded).and(holds(&kernel)))
+        kernel_region(address, &loaded, &kernel, holds(&loaded).and(holds(&kernel)))
     }
 
     fn modules(&self) -> &Modules {
@@ -225,7 +225,7 @@ impl Lookup for Present<'_> {
 
     fn kernel(&self, address: u64, (): ()) -> Region {
         let find = |view| self.tasks.spaces.find(view, address, self.tasks.epoch());
-        kernel_region(&find(self.tasks.loaded), &find(self.tasks.kernel), self.holds())
+        kernel_region(address, &find(self.tasks.loaded), &find(self.tasks.kernel), self.holds())
     }
 
     fn modules(&self) -> &Modules {
@@ -244,11 +244,38 @@ fn user_region(modules: &Modules, found: &Found, holds: Holds) -> Region {
     Region { module, bias, mask, first, last, holds }
 }
 
-fn kernel_region(loaded: &Found, kernel: &Found, holds: Holds) -> Region {
+fn kernel_region(address: u64, loaded: &Found, kernel: &Found, holds: Holds) -> Region {
+    let half = half_of(address);
     let (module, bias, mask) = match (loaded.mapping, kernel.mapping.and_then(|one| one.module)) {
         (Some(function), _) => (KERNEL_LOADED, function.bias, 0),
-        (None, module) => (module.unwrap_or(KERNEL_IMAGE), 0, u64::MAX),
+        (None, Some(module)) => (module, 0, u64::MAX),
+        (None, None) if half.kernel => (KERNEL_IMAGE, 0, u64::MAX),
+        (None, None) => (UNKNOWN, 0, 0),
     };
-    let (first, last) = (loaded.first.max(kernel.first), loaded.last.min(kernel.last));
+    let first = loaded.first.max(kernel.first).max(half.first);
+    let last = loaded.last.min(kernel.last).min(half.last);
     Region { module, bias, mask, first, last, holds }
+}
+
+/// Addresses of which the same is true.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Half {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+    /// A kernel may lie there, if nothing says where it does.
+    pub(crate) kernel: bool,
+}
+
+/// The halves of addresses of 32 bits, and what is beyond them of those of 64 bits: the upper one of each
+/// is the kernel's, with few exceptions, which say where they lie.
+pub(crate) const HALVES: [Half; 4] = [
+    Half { first: 0, last: (1 << 31) - 1, kernel: false },
+    Half { first: 1 << 31, last: (1 << 32) - 1, kernel: true },
+    Half { first: 1 << 32, last: (1 << 63) - 1, kernel: false },
+    Half { first: 1 << 63, last: u64::MAX, kernel: true },
+];
+
+fn half_of(address: u64) -> Half {
+    let holds = |half: &&Half| address <= half.last;
+    HALVES.iter().find(holds).copied().unwrap_or(HALVES[3])
 }

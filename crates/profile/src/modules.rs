@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
+use pmuscope_perfdata::reader::is_compiled_code;
 use pmuscope_symbols::{BuildId, Module};
 use rustc_hash::FxHashMap;
 
@@ -43,7 +44,7 @@ pub(crate) const GUEST: ModuleId = 4;
 /// Stands for the callers that a stack was cut off from.
 pub(crate) const CUT: ModuleId = 5;
 /// The name of the kernel's own image.
-const KERNEL: &[u8] = b"[kernel.kallsyms]";
+pub(crate) const KERNEL: &[u8] = b"[kernel.kallsyms]";
 
 /// A module as the records tell it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -108,6 +109,7 @@ fn user_kind(pid: i32, path: &[u8]) -> ModuleKind {
     const IN_MEMORY: [&[u8]; 5] =
         [b"//anon", b"/memfd:doublemapper", b"/dev/zero", b"/anon_hugepage", b"/SYSV"];
     let in_memory = path.is_empty()
+        || is_compiled_code(path)
         || [&b"[heap]"[..], b"[stack]"].contains(&path)
         || path.starts_with(b"[anon:")
         || IN_MEMORY.iter().any(|name| path.starts_with(name));

@@ -3,16 +3,16 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pmuscope_perfdata::reader::Metadata;
+use pmuscope_perfdata::reader::{FileSymbols, Metadata};
 use pmuscope_symbols::{
-    BuildId, KernelMatch, Request, Resolved, State as SymbolState, Symbol, Symbolizer,
+    BuildId, KernelMatch, Request, Resolved, State as SymbolState, Symbol, Symbolizer, demangle,
 };
 use rustc_hash::FxHashMap;
 
 use crate::collect::{Collected, Counted, State};
 use crate::counter::Counts;
 use crate::marks;
-use crate::modules::{CUT, ModuleId, ModuleKey, ModuleKind};
+use crate::modules::{CUT, KERNEL, ModuleId, ModuleKey, ModuleKind};
 use crate::tasks::Place;
 use crate::unwinding::Cut;
 
@@ -152,8 +152,68 @@ pub(crate) fn look_up(
         answer.symbols.resize(addresses.len(), None);
         answer
     });
-    let answers: Vec<Resolved> = answers.collect();
+    let mut answers: Vec<Resolved> = answers.collect();
+    let recorded = Recorded::new(metadata);
+    for ((module, addresses), answer) in modules.iter().zip(addresses).zip(&mut answers) {
+        recorded.fill(module, addresses, answer);
+    }
     answers.into_iter().zip(build_ids).collect()
+}
+
+/// Symbols that the recorder kept in the recording, because files may not be at hand later.
+struct Recorded<'a> {
+    by_path: FxHashMap<&'a [u8], &'a FileSymbols>,
+    /// Those at the addresses where the code ran.
+    absolute: Vec<&'a FileSymbols>,
+    kernel: Vec<&'a FileSymbols>,
+}
+
+impl<'a> Recorded<'a> {
+    fn new(metadata: &'a Metadata) -> Self {
+        let mut recorded =
+            Self { by_path: FxHashMap::default(), absolute: Vec::new(), kernel: Vec::new() };
+        for file in metadata.symbols.iter().filter(|file| !file.is_empty()) {
+            if file.absolute {
+                recorded.absolute.push(file);
+            } else if file.path == KERNEL {
+                recorded.kernel.push(file);
+            } else {
+                recorded.by_path.insert(&file.path, file);
+            }
+        }
+        recorded
+    }
+
+    /// Names what nothing else named.
+    fn fill(&self, module: &ModuleKey, addresses: &[u64], answer: &mut Resolved) {
+        let own;
+        let (files, absolute) = match module.kind {
+            ModuleKind::Kernel => (&self.kernel[..], true),
+            ModuleKind::Jit { .. } => (&self.absolute[..], true),
+            _ => {
+                own = self.by_path.get(&module.path[..]).copied();
+                (own.as_slice(), false)
+            }
+        };
+        if files.is_empty() {
+            return;
+        }
+        let mut latest: Option<(&str, Arc<Symbol>)> = None;
+        for (&address, symbol) in addresses.iter().zip(&mut answer.symbols) {
+            let raw = |file: &&'a FileSymbols| {
+                let bias = if absolute { 0 } else { file.bias };
+                file.name(address.wrapping_add(bias))
+            };
+            let Some(raw) = files.iter().find_map(raw).filter(|_| symbol.is_none()) else {
+                continue;
+            };
+            let known = latest.take().filter(|(name, _)| *name == raw);
+            let (_, named) = latest
+                .insert(known.unwrap_or_else(|| (raw, Arc::new(Symbol::named(demangle(raw))))));
+            *symbol = Some(Arc::clone(named));
+            answer.state = SymbolState::Found;
+        }
+    }
 }
 
 /// The variables and functions at addresses of all modules, as many as there are addresses.

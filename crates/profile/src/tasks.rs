@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use pmuscope_perfdata::reader::{Comm, Ksymbol, Mmap, Task};
 use rustc_hash::FxHashMap;
 
+use crate::lookup::HALVES;
 use crate::modules::{KERNEL_LOADED, ModuleId, ModuleKey, ModuleKind, Modules};
 use crate::spaces::{Epoch, Mapping, NOTHING, Spaces, ViewId};
 
@@ -250,7 +251,15 @@ impl Tasks {
         let end = mmap.start.saturating_add(mmap.length);
         if mmap.kernel {
             let module = Some(modules.intern(ModuleKey::kernel(mmap.path, mmap.build_id)));
-            self.map_kernel(self.kernel, mmap.start, end, Mapping { module, bias: 0 });
+            let mapping = Mapping { module, bias: 0 };
+            if mmap.start > 0 {
+                self.map_kernel(self.kernel, [(mmap.start, end)], mapping);
+                return;
+            }
+            // A kernel that hides where it lies is recorded as mapped everywhere. Programs are not in it.
+            let halves = HALVES.iter().filter(|half| half.kernel);
+            let ranges = halves.map(|half| (half.first, half.last.saturating_add(1).min(end)));
+            self.map_kernel(self.kernel, ranges, mapping);
             return;
         }
         self.enter(mmap.pid, mmap.tid);
@@ -275,12 +284,19 @@ impl Tasks {
             let name = self.intern(function.name);
             Mapping { module: Some(KERNEL_LOADED), bias: name.into() }
         };
-        self.map_kernel(self.loaded, function.start, end, mapping);
+        self.map_kernel(self.loaded, [(function.start, end)], mapping);
     }
 
-    /// The kernel owns its spaces, so what it sees stays the same view.
-    fn map_kernel(&mut self, view: ViewId, start: u64, end: u64, mapping: Mapping) {
-        self.spaces.map(view, start, end, mapping, self.epoch);
+    /// The kernel owns its spaces, so what it sees stays the same view. All of a record is one change.
+    fn map_kernel(
+        &mut self,
+        view: ViewId,
+        ranges: impl IntoIterator<Item = (u64, u64)>,
+        mapping: Mapping,
+    ) {
+        for (start, end) in ranges {
+            self.spaces.map(view, start, end, mapping, self.epoch);
+        }
         self.epoch += 1;
     }
 

@@ -252,7 +252,7 @@ fn kernel_to_parts(kernel: &KernelIdentity) -> [Vec<u8>; 4] {
         text(&kernel.release),
         kernel.build_id.as_ref().map(|id| id.as_bytes().to_vec()).unwrap_or_default(),
         text(&kernel.boot_id),
-        kernel.text.map(|address| address.to_le_bytes().to_vec()).unwrap_or_default(),
+        kernel.text.get().map(|address| address.to_le_bytes().to_vec()).unwrap_or_default(),
     ]
 }
 
@@ -263,7 +263,7 @@ fn kernel_from_parts([release, id, boot, address]: [&[u8]; 4]) -> Option<KernelI
         release: text(release),
         build_id: (!id.is_empty()).then(|| BuildId::new(id)).transpose().ok()?,
         boot_id: text(boot),
-        text: address.first_chunk().map(|bytes| u64::from_le_bytes(*bytes)),
+        text: address.first_chunk().map(|bytes| u64::from_le_bytes(*bytes)).into(),
     })
 }
 
@@ -380,7 +380,7 @@ mod tests {
             release: Some("1.2.3-elsewhere".into()),
             build_id: BuildId::new(&[9; 20]).ok(),
             boot_id: None,
-            text: Some(0xffff_0000),
+            text: Some(0xffff_0000).into(),
         }
     }
 

@@ -58,6 +58,12 @@ impl Demangler {
     }
 }
 
+/// The readable form of a symbol's raw name; the name itself if it is not mangled.
+#[must_use]
+pub fn demangle(raw: &str) -> Arc<str> {
+    readable(raw).map_or_else(|| raw.into(), Into::into)
+}
+
 fn is_mangled(raw: &str) -> bool {
     // `_Z` is C++ and older Rust, `_R` is Rust.
     raw.len() <= LONGEST && (raw.starts_with("_Z") || raw.starts_with("_R"))

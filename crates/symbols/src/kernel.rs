@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use pmuscope_machine::Machine;
 use rustc_hash::FxHashMap;
@@ -29,7 +29,49 @@ pub struct KernelIdentity {
     /// Random id of the boot.
     pub boot_id: Option<String>,
     /// Address of the symbol `_stext`, or `_text`.
-    pub text: Option<u64>,
+    pub text: TextAddress,
+}
+
+/// Where a kernel's text starts. Of the running kernel it is found when it is first asked for: that
+/// takes reading much of `/proc/kallsyms`, and most recordings from elsewhere are known to be from
+/// elsewhere without it.
+#[derive(Clone, Default)]
+pub struct TextAddress {
+    machine: Option<Machine>,
+    found: Arc<OnceLock<Option<u64>>>,
+}
+
+impl TextAddress {
+    fn of_running(machine: &Machine) -> Self {
+        Self { machine: Some(machine.clone()), found: Arc::default() }
+    }
+
+    /// The address; `None` if it is not known, or hidden.
+    #[must_use]
+    pub fn get(&self) -> Option<u64> {
+        let find = || self.machine.as_ref()?.kernel_text().map(|text| text.start);
+        *self.found.get_or_init(find)
+    }
+}
+
+impl From<Option<u64>> for TextAddress {
+    fn from(address: Option<u64>) -> Self {
+        Self { machine: None, found: Arc::new(OnceLock::from(address)) }
+    }
+}
+
+impl PartialEq for TextAddress {
+    fn eq(&self, other: &Self) -> bool {
+        self.get() == other.get()
+    }
+}
+
+impl Eq for TextAddress {}
+
+impl std::fmt::Debug for TextAddress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.found.get().fmt(f)
+    }
 }
 
 /// What the kernel of a recording is to the running one.
@@ -72,7 +114,7 @@ impl KernelIdentity {
             release: machine.kernel().ok().map(|kernel| kernel.release),
             build_id: machine.kernel_build_id().and_then(|id| BuildId::new(&id).ok()),
             boot_id: machine.boot_id(),
-            text: machine.kernel_text().map(|text| text.start),
+            text: TextAddress::of_running(machine),
         }
     }
 
@@ -88,9 +130,9 @@ impl KernelIdentity {
         if boot.or(build).or(release).is_none() {
             return KernelMatch::Other; // nothing says that it is this one
         }
-        let text = both(&self.text, &running.text, |a, b| a == b);
+        let text = both(&self.text.get(), &running.text.get(), |a, b| a == b);
         match (boot, text) {
-            (_, _) if running.text.is_none() => KernelMatch::Hidden,
+            (_, _) if running.text.get().is_none() => KernelMatch::Hidden,
             (Some(true), _) | (_, Some(true)) => KernelMatch::Same,
             _ => KernelMatch::OtherBoot,
         }
@@ -185,7 +227,7 @@ mod tests {
             release: known(release),
             build_id: (build != 0).then(|| BuildId::new(&[build]).unwrap()),
             boot_id: known(boot),
-            text: (text != 0).then_some(text),
+            text: (text != 0).then_some(text).into(),
         }
     }
 
@@ -209,6 +251,28 @@ mod tests {
             identity("6.1", 7, "b", 100).compare(&identity("6.1", 7, "b", 0)),
             KernelMatch::Hidden
         );
+    }
+
+    #[test]
+    fn symbols_of_the_running_kernel_are_not_read_for_a_recording_of_another() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write("proc/sys/kernel/osrelease", "6.1.0\n");
+        write("proc/sys/kernel/random/boot_id", "b\n");
+        write("proc/kallsyms", "ffff000000000100 T _stext\nffff000000000200 T _etext\n");
+        let running = KernelIdentity::of_running(&Machine::at(root.path()));
+        let other = KernelIdentity { boot_id: Some("a".into()), ..identity("5.10", 7, "", 0) };
+        assert_eq!(other.compare(&running), KernelMatch::Other);
+        assert_eq!(KernelIdentity::default().compare(&running), KernelMatch::Other);
+        assert_eq!(running.text.found.get(), None);
+        let same = KernelIdentity { boot_id: running.boot_id.clone(), ..KernelIdentity::default() };
+        assert!(same.boot_id.is_some());
+        assert_eq!(same.compare(&running), KernelMatch::Same);
+        assert_eq!(running.text.get(), Some(0xffff_0000_0000_0100));
     }
 
     #[test]

@@ -6,9 +6,12 @@
 
 use std::collections::HashMap;
 
+use pmuscope_abi::event_type;
+
 use super::bytes::Endian;
 use super::event::{Event, Events};
-use super::metadata::{Metadata, NamedIds};
+use super::metadata::{EventNames, Metadata, NamedIds};
+use super::simpleperf::TypeName;
 use super::tool::ToolRecord;
 use crate::info::RecordingInfo;
 use crate::strobe::EpochUpdate;
@@ -47,11 +50,12 @@ impl About {
     }
 
     /// Takes over what the sections of a file say.
-    pub(super) fn of_file(metadata: Metadata, names: Vec<NamedIds>, events: Vec<Event>) -> Self {
+    pub(super) fn of_file(metadata: Metadata, names: EventNames, events: Vec<Event>) -> Self {
         let mut about = Self { metadata, ..Self::new() };
-        about.take_names(names);
+        about.take_names(names.by_id);
         events.into_iter().for_each(|event| about.add_event(event));
         about.name_by_order();
+        about.name_by_type(&names.by_type);
         about
     }
 
@@ -68,6 +72,12 @@ impl About {
             ToolRecord::BuildId { misc, body } => {
                 if self.spend(body.len()) {
                     self.metadata.take_build_id(misc, &body);
+                }
+            }
+            ToolRecord::TracingData(bytes) => {
+                if self.spend(bytes.len()) {
+                    self.metadata.take_tracing_data(&bytes);
+                    (0..self.events.list.len()).for_each(|index| self.name_tracepoint(index));
                 }
             }
             ToolRecord::EventName { id, name } => self.events.rename(id, &name),
@@ -131,6 +141,7 @@ impl About {
         self.ids += event.ids.len();
         let name = event.ids.iter().find_map(|id| self.name_of.get(id)).copied();
         self.events.push(event);
+        self.name_tracepoint(self.events.list.len() - 1);
         if let Some(named) = name.and_then(|index| self.names.get(index)) {
             self.events.rename_at(self.events.list.len() - 1, &named.name);
         }
@@ -148,6 +159,31 @@ impl About {
             }
         }
         self.names = names;
+    }
+
+    /// Gives a tracepoint the name by which the recording's formats know it, unless it has one.
+    fn name_tracepoint(&mut self, index: usize) {
+        let Some(Event { attr, name, .. }) = self.events.list.get(index) else { return };
+        let number = format!("tracepoint:{}", attr.config);
+        let Some(modifiers) = name.strip_prefix(&*number) else { return };
+        let known = self.metadata.tracepoints.iter().find(|one| one.id == attr.config);
+        if let Some(known) = known.filter(|_| attr.event_type == event_type::TRACEPOINT) {
+            let name = format!("{}:{}{modifiers}", known.system, known.name);
+            self.events.rename_at(index, &name);
+        }
+    }
+
+    /// Names by what events count: one for each event, or where no two events count the same.
+    fn name_by_type(&mut self, names: &[TypeName]) {
+        for index in 0..self.events.list.len() {
+            let attr = &self.events.list[index].attr;
+            let in_order = names.get(index).filter(|_| names.len() == self.events.list.len());
+            let in_order = in_order.filter(|name| name.is_of(attr));
+            let name = in_order.or_else(|| names.iter().find(|name| name.is_of(attr)));
+            if let Some(name) = name.map(|name| name.name.clone()) {
+                self.events.rename_at(index, &name);
+            }
+        }
     }
 
     /// Names without ids belong to events by their order.

@@ -5,7 +5,7 @@ use pmuscope_abi::record::{HEADER_SIZE, Records};
 use super::about::About;
 use super::bytes::Endian;
 use super::event::Event;
-use super::metadata::Metadata;
+use super::metadata::{EventNames, Metadata};
 use super::order::Order;
 use super::stream::{Place, RawRecord};
 use super::tally::Tally;
@@ -28,7 +28,7 @@ impl Live {
     #[must_use]
     pub fn new(events: Vec<Event>) -> Self {
         Self {
-            about: About::of_file(Metadata::default(), Vec::new(), events),
+            about: About::of_file(Metadata::default(), EventNames::default(), events),
             order: Order::with_largest(LARGEST),
             tally: Tally::default(),
         }
@@ -41,6 +41,7 @@ impl Live {
                 kind: header.kind,
                 misc: header.misc,
                 body: &record[HEADER_SIZE..],
+                attached: &[],
                 place: Place { offset: 0, packed: false, payload: 0 },
             };
             note(&raw, &mut self.tally);

@@ -2,14 +2,20 @@
 
 use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
+
+use pmuscope_abi::event_type;
 
 use crate::info::{FEATURE_INFO, RecordingInfo};
 
 use super::bytes::{Endian, Fields, until_zero};
 use super::error::ReadError;
 use super::header::{FileLayout, ids_from, read_section};
+use super::simpleperf::{self, FileSymbols, TypeName};
+use super::tracing::{self, Tracepoint};
 
 mod bit {
+    pub(super) const TRACING_DATA: u32 = 1;
     pub(super) const BUILD_ID: u32 = 2;
     pub(super) const HOSTNAME: u32 = 3;
     pub(super) const OSRELEASE: u32 = 4;
@@ -55,6 +61,10 @@ pub struct Metadata {
     pub build_ids: Vec<FileBuildId>,
     /// pmuscope's own metadata: of the whole recording, or the last copy in the stream.
     pub info: Option<RecordingInfo>,
+    /// Formats of tracepoints, where events are such.
+    pub tracepoints: Arc<[Tracepoint]>,
+    /// Symbols of files that the recorder kept in the recording.
+    pub symbols: Arc<[FileSymbols]>,
 }
 
 /// Build id of a file.
@@ -75,17 +85,26 @@ pub(super) struct NamedIds {
     pub(super) ids: Vec<u64>,
 }
 
+/// Names of events, by ids and by what they count.
+#[derive(Debug, Default)]
+pub(super) struct EventNames {
+    pub(super) by_id: Vec<NamedIds>,
+    pub(super) by_type: Vec<TypeName>,
+}
+
 /// Reads the features of `file`; the second value are names of the events.
 pub(super) fn read(
     file: &File,
     path: &Path,
     layout: &FileLayout,
     endian: Endian,
-) -> Result<(Metadata, Vec<NamedIds>), ReadError> {
+) -> Result<(Metadata, EventNames), ReadError> {
     let mut metadata = Metadata::default();
-    let mut names = Vec::new();
+    let mut names = EventNames::default();
+    let traces = layout.events.iter().any(|one| one.attr.event_type == event_type::TRACEPOINT);
     for &(bit, section) in &layout.features {
-        if !wanted(bit) || section.size > LARGEST_FEATURE {
+        let wanted = wanted(bit) || bit == bit::TRACING_DATA && traces;
+        if !wanted || section.size > LARGEST_FEATURE {
             continue;
         }
         let bytes = read_section(file, section).map_err(|source| ReadError::Io {
@@ -93,7 +112,10 @@ pub(super) fn read(
             what: "read",
             source,
         })?;
-        names.extend(metadata.take_feature(bit, &bytes, endian));
+        names.by_id.extend(metadata.take_feature(bit, &bytes, endian));
+        if bit == simpleperf::FACTS {
+            names.by_type = simpleperf::event_names(&bytes);
+        }
     }
     Ok((metadata, names))
 }
@@ -111,6 +133,9 @@ fn wanted(bit: u32) -> bool {
             | bit::CMDLINE
             | bit::EVENT_DESC
             | bit::NUMA_TOPOLOGY
+            | simpleperf::FILES
+            | simpleperf::FACTS
+            | simpleperf::FILES_2
             | FEATURE_INFO
     )
 }
@@ -136,10 +161,18 @@ impl Metadata {
                 self.command = std::iter::from_fn(|| fields.string()).collect();
             }
             bit::EVENT_DESC => return event_desc(fields),
+            bit::TRACING_DATA => self.take_tracing_data(bytes),
+            simpleperf::FILES => self.symbols = simpleperf::files(fields).into(),
+            simpleperf::FILES_2 => self.symbols = simpleperf::messages(fields).into(),
             FEATURE_INFO => self.info = RecordingInfo::from_json(bytes),
             _ => {}
         }
         Vec::new()
+    }
+
+    /// Takes over formats of tracepoints.
+    pub(super) fn take_tracing_data(&mut self, bytes: &[u8]) {
+        self.tracepoints = tracing::tracepoints(bytes).into();
     }
 
     /// Takes over the body of a build id record of the stream format.

@@ -41,10 +41,12 @@ mod raw;
 mod record;
 mod sample;
 pub mod scan;
+mod simpleperf;
 mod source;
 mod stream;
 mod tally;
 mod tool;
+mod tracing;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -67,8 +69,10 @@ pub use progress::{Progress, Stage};
 pub use raw::{RawEntry, RawReader};
 pub use record::{Comm, CpuMode, Inode, KERNEL_PID, Ksymbol, Mmap, Record, Task};
 pub use sample::{Callchain, ReadValue, ReadValues, Sample};
+pub use simpleperf::{FileSymbols, is_compiled_code};
 pub use stream::{StopReason, Stopped};
 pub use tally::{KindCounts, Tally};
+pub use tracing::{TraceField, TraceValue, Tracepoint};
 
 use about::About;
 use event::Events;

@@ -31,6 +31,8 @@ pub(super) struct RawRecord<'a> {
     pub(super) kind: u32,
     pub(super) misc: u16,
     pub(super) body: &'a [u8],
+    /// Bytes after the record that belong to it, where they are read.
+    pub(super) attached: &'a [u8],
     pub(super) place: Place,
 }
 
@@ -41,7 +43,7 @@ pub(super) struct Place {
     pub(super) offset: u64,
     /// It was compressed.
     pub(super) packed: bool,
-    /// Bytes behind the record that belong to it and are not read.
+    /// Bytes after the record that belong to it and are no records.
     pub(super) payload: u64,
 }
 
@@ -114,6 +116,8 @@ pub(super) struct Stream {
     plain_offset: u64,
     /// Bytes that follow the last record, and its offset.
     payload: (u64, u64),
+    /// Bytes that follow the last record and were read.
+    attached: Vec<u8>,
     last: Option<Last>,
 }
 
@@ -137,7 +141,20 @@ impl Stream {
     fn with_chunk(input: Box<dyn Read + Send>, offset: u64, endian: Endian, chunk: usize) -> Self {
         let (at, filled, plain_offset, payload) = (0, 0, offset, (0, 0));
         let (buffer, unpacker, last) = (vec![0; chunk], None, None);
-        Self { input, endian, buffer, at, filled, offset, unpacker, plain_offset, payload, last }
+        let attached = Vec::new();
+        Self {
+            input,
+            endian,
+            buffer,
+            at,
+            filled,
+            offset,
+            unpacker,
+            plain_offset,
+            payload,
+            attached,
+            last,
+        }
     }
 
     /// The next record. A compressed one comes before what is in it.
@@ -157,10 +174,11 @@ impl Stream {
         let buffer = if place.packed { &self.unpacker.as_ref()?.plain } else { &self.buffer };
         let bytes = &buffer[at..at + size];
         let Header { kind, misc, .. } = Header::read(bytes, self.endian);
-        Some(RawRecord { kind, misc, body: &bytes[HEADER_SIZE..], place })
+        Some(RawRecord { kind, misc, body: &bytes[HEADER_SIZE..], attached: &self.attached, place })
     }
 
     fn find(&mut self) -> io::Result<Found> {
+        self.attached.clear();
         if let Some(unpacker) = &mut self.unpacker {
             match unpacker.next(self.endian) {
                 Ok(Some((at, size))) => {
@@ -201,14 +219,18 @@ impl Stream {
                 self.unpack(kind, body, offset);
                 0
             }
-            TRACING_DATA => Fields::new(&self.buffer[body], self.endian)
-                .u32()
-                .map_or(0, |size| u64::from(size).next_multiple_of(8)),
-            AUXTRACE => Fields::new(&self.buffer[body], self.endian).u64().unwrap_or(0),
+            AUXTRACE | TRACING_DATA => following(kind, &self.buffer[body], self.endian),
             _ => beyond,
         };
-        // Larger than the buffer as a rule; nobody here wants it.
-        self.payload = (payload, offset);
+        let unread = match kind {
+            TRACING_DATA | SIMPLEPERF_TRACING_DATA if payload <= LARGEST_TRACING_DATA => {
+                self.attach(payload)?
+            }
+            _ => payload,
+        };
+        // What is cut off is found when the next record is looked for. Hardware traces are larger than
+        // the buffer as a rule, and not wanted here.
+        self.payload = (unread, offset);
         let place = Place { offset, packed: false, payload };
         Ok(Found::Record(Last { at, size: length, place }))
     }
@@ -230,6 +252,18 @@ impl Stream {
     fn advance(&mut self, bytes: usize) {
         self.at += bytes;
         self.offset += bytes as u64;
+    }
+
+    /// Reads `bytes` that follow the record; returns how many of them are missing.
+    fn attach(&mut self, bytes: u64) -> io::Result<u64> {
+        let mut left = bytes;
+        while left > 0 && self.fill(1)? > 0 {
+            let step = left.min((self.filled - self.at) as u64);
+            self.attached.extend_from_slice(&self.buffer[self.at..self.at + step as usize]);
+            self.advance(step as usize);
+            left -= step;
+        }
+        Ok(left)
     }
 
     /// Skips `bytes`; false if the data end before.
@@ -267,8 +301,12 @@ impl Stream {
 
 /// Since perf 6.16: compressed data with their size, padded.
 pub(super) const COMPRESSED2: u32 = 83;
-/// Trace format description; its text follows the record.
+/// Formats of tracepoints; they follow the record, or are inside it where it is large enough.
 pub(super) const TRACING_DATA: u32 = 66;
+/// simpleperf's record of the same, whose size has 32 bits.
+pub(super) const SIMPLEPERF_TRACING_DATA: u32 = 32777;
+/// Formats of tracepoints larger than this are stepped over, bytes.
+const LARGEST_TRACING_DATA: u64 = 64 << 20;
 /// Hardware trace; its data follow the record.
 pub(super) const AUXTRACE: u32 = 71;
 
@@ -276,6 +314,22 @@ pub(super) const AUXTRACE: u32 = 71;
 const SIMPLEPERF: std::ops::RangeInclusive<u32> = 32769..=32800;
 /// The largest record of perf's and the kernel's, bytes.
 const LARGEST_RECORD: usize = u16::MAX as usize;
+
+/// Bytes that follow a record of this kind and body without being a record.
+pub(super) fn following(kind: u32, body: &[u8], endian: Endian) -> u64 {
+    let mut fields = Fields::new(body, endian);
+    match kind {
+        TRACING_DATA => match fields.u32() {
+            // simpleperf has the data inside the record, perf after it.
+            Some(size) if fields.rest().len() < size as usize => {
+                u64::from(size).next_multiple_of(8)
+            }
+            _ => 0,
+        },
+        AUXTRACE => fields.u64().unwrap_or(0),
+        _ => 0,
+    }
+}
 
 fn stop(offset: u64, reason: StopReason) -> Found {
     Found::Stopped(Stopped { file: None, offset, reason })

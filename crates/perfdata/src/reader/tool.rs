@@ -8,7 +8,7 @@ use crate::strobe::{EpochUpdate, PAYLOAD_EPOCHS};
 
 use super::bytes::{Endian, Fields, until_zero};
 use super::event::Event;
-use super::stream::{AUXTRACE, COMPRESSED2, RawRecord, TRACING_DATA};
+use super::stream::{AUXTRACE, COMPRESSED2, RawRecord, SIMPLEPERF_TRACING_DATA, TRACING_DATA};
 use super::{header, name};
 
 /// The first kind of a tool's records.
@@ -30,6 +30,7 @@ pub(super) enum ToolRecord {
     Feature { bit: u32, bytes: Vec<u8> },
     BuildId { misc: u16, body: Vec<u8> },
     EventName { id: u64, name: String },
+    TracingData(Vec<u8>),
     Info(Box<RecordingInfo>),
     Epochs { update: EpochUpdate, bytes: usize },
     PassedOver,
@@ -47,7 +48,8 @@ impl ToolRecord {
             EVENT_UPDATE => event_update(raw.body, endian),
             kind::HEADER_EVENT_TYPE => info(raw.body, endian),
             // Their contents come as records of their own, or are skipped by the stream.
-            kind::COMPRESSED | COMPRESSED2 | TRACING_DATA | AUXTRACE => Some(Self::PassedOver),
+            kind::COMPRESSED | COMPRESSED2 | AUXTRACE => Some(Self::PassedOver),
+            TRACING_DATA | SIMPLEPERF_TRACING_DATA => tracing_data(raw, endian),
             // Who reads in the order of time has taken it before.
             kind::FINISHED_ROUND => Some(Self::PassedOver),
             kind if PASSED_OVER.contains(&kind) => Some(Self::PassedOver),
@@ -76,6 +78,14 @@ fn event_update(body: &[u8], endian: Endian) -> Option<ToolRecord> {
     let (what, id) = (fields.u64()?, fields.u64()?);
     let name = String::from_utf8_lossy(until_zero(fields.rest())).into_owned();
     (what == UPDATE_NAME).then_some(ToolRecord::EventName { id, name })
+}
+
+/// `u32 size, bytes`, in a record of any size: what its header cannot hold follows it.
+fn tracing_data(raw: &RawRecord<'_>, endian: Endian) -> Option<ToolRecord> {
+    let bytes = [raw.body, raw.attached].concat();
+    let mut fields = Fields::new(&bytes, endian);
+    let size = usize::try_from(fields.u32()?).ok()?;
+    fields.take(size).map(|bytes| ToolRecord::TracingData(bytes.to_vec()))
 }
 
 /// Our own record; its words are in the byte order of the file as all others.

@@ -9,6 +9,9 @@ mod hits;
 mod metric_diffs;
 mod passes;
 mod perf_report;
+#[path = "../../../perfdata/tests/it/plain_file.rs"]
+mod plain_file;
+mod recorded_symbols;
 mod simulator;
 mod wait_file;
 mod waits;

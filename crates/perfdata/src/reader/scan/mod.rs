@@ -239,7 +239,7 @@ impl Placed {
         let body = &bytes[self.part as usize][self.at..self.at + usize::from(self.length)];
         // Where it stood was of use to the first pass only.
         let place = Place { offset: 0, packed: false, payload: 0 };
-        RawRecord { kind: self.kind, misc: self.misc, body, place }
+        RawRecord { kind: self.kind, misc: self.misc, body, attached: &[], place }
     }
 }
 

@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt as _;
 use pmuscope_abi::record::{HEADER_SIZE, kind};
 
 use super::super::bytes::{Endian, Fields};
-use super::super::stream::{AUXTRACE, COMPRESSED2, StopReason, Stopped, TRACING_DATA, Unpacker};
+use super::super::stream::{COMPRESSED2, StopReason, Stopped, Unpacker, following};
 
 /// Bytes read at once: more than the largest record, less than what a core's cache holds.
 const BUFFER: std::ops::RangeInclusive<u64> = 66 << 10..=256 << 10;
@@ -124,7 +124,7 @@ impl<'a> Walker<'a> {
                             offset = next;
                             continue;
                         }
-                        _ => payload(kind, body, self.endian),
+                        _ => following(kind, body, self.endian),
                     };
                     sink.record(kind, misc, body);
                     if payload == 0 {
@@ -222,16 +222,6 @@ pub(super) fn header(bytes: &[u8]) -> (u32, u16, u16) {
             u16::from_ne_bytes([g, h]),
         ),
         None => (0, 0, 0),
-    }
-}
-
-/// Bytes that follow a record without being one.
-fn payload(kind: u32, body: &[u8], endian: Endian) -> u64 {
-    let mut fields = Fields::new(body, endian);
-    match kind {
-        TRACING_DATA => fields.u32().map_or(0, |size| u64::from(size).next_multiple_of(8)),
-        AUXTRACE => fields.u64().unwrap_or(0),
-        _ => 0,
     }
 }
 
