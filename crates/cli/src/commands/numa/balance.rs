@@ -326,7 +326,12 @@ impl Log {
 fn notice(event: &Event) -> Option<String> {
     Some(match event {
         Event::Pinned { pid, nodes, threads } => {
-            format!("process {pid}: {threads} threads run on {}", names(nodes))
+            format!(
+                "process {pid}: {} {} on {}",
+                number::counted(*threads, "thread"),
+                number::agree(*threads, "runs", "run"),
+                names(nodes)
+            )
         }
         Event::Decided { plan, .. } if plan.bytes() > 0 => {
             format!("to move: {}", number::bytes(plan.bytes()))
