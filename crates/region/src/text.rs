@@ -101,7 +101,7 @@ fn cells(region: &RegionReport, first: Option<&RegionReport>, row: &Row) -> Vec<
             None => Cell::new(""),
         },
         Cell::new(format!("{}{unit}", name(&row.event))),
-        Cell::measured(row.total, |total| number::amount(total)),
+        Cell::measured(row.total, number::amount),
         Cell::measured(row.per_entry, |value| figure(&value)),
         Cell::measured(row.own, |own| format!("~{}", number::significant(own, 2))),
     ];
