@@ -22,12 +22,15 @@ impl fmt::Display for Report {
 
 fn head(report: &Report) -> String {
     let entries: u64 = report.regions.iter().map(|region| region.entries).sum();
-    let plural = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
     format!(
-        "{} in {}, {} entries",
-        plural(report.regions.len(), "region"),
-        plural(report.threads, "thread"),
-        number::count(entries)
+        "{} in {}, {}",
+        number::counted(report.regions.len(), "region"),
+        number::counted(report.threads, "thread"),
+        if entries == 1 {
+            "1 entry".to_owned()
+        } else {
+            format!("{} entries", number::count(entries))
+        }
     )
 }
 
@@ -98,7 +101,7 @@ fn cells(region: &RegionReport, first: Option<&RegionReport>, row: &Row) -> Vec<
             None => Cell::new(""),
         },
         Cell::new(format!("{}{unit}", name(&row.event))),
-        Cell::measured(row.total, |total| number::exact(total, 17)),
+        Cell::measured(row.total, number::amount),
         Cell::measured(row.per_entry, |value| figure(&value)),
         Cell::measured(row.own, |own| format!("~{}", number::significant(own, 2))),
     ];
@@ -129,11 +132,13 @@ fn notes(report: &Report) -> Vec<String> {
         let left_out = region.partly + region.unmeasured;
         if left_out > 0 {
             notes.push(format!(
-                "{}: {} of {} entries are in no figure: {} were counted a part of the time, {} not at all",
+                "{}: {} of {} entries {} in no figure: {} {} counted a part of the time, {} not at all",
                 name(&region.name),
                 number::count(left_out),
                 number::count(left_out + region.entries),
+                number::agree(left_out, "is", "are"),
                 number::count(region.partly),
+                number::agree(region.partly, "was", "were"),
                 number::count(region.unmeasured)
             ));
         }

@@ -17,6 +17,11 @@ pub fn counted(value: impl TryInto<u64>, noun: &str) -> String {
     format!("{} {noun}{ending}", count(value))
 }
 
+/// The form of a verb for a number of things: `agree(1, "is", "are")` is `is`.
+pub fn agree<'a>(value: impl TryInto<u64>, one: &'a str, several: &'a str) -> &'a str {
+    if value.try_into().is_ok_and(|value| value == 1) { one } else { several }
+}
+
 /// A measured value with `digits` significant digits and without exponent: `0.360`, `12.3`, `12,300`.
 /// What is not finite is not measured: `-`.
 pub fn significant(value: f64, digits: usize) -> String {
@@ -69,11 +74,30 @@ pub fn plain(value: f64, digits: usize) -> String {
     format!("{rounded}")
 }
 
+/// A count, or a sum of scaled counts: all digits of a whole number, of others as many as are worth reading.
+pub fn amount(value: f64) -> String {
+    if value.fract() == 0.0 {
+        return exact(value, 17);
+    }
+    let whole = if value.abs() < 1.0 { 1 } else { value.abs().log10().floor() as usize + 1 };
+    exact(value, MOST_DIGITS.max(whole))
+}
+
+/// Significant digits that are worth reading, where an interval would justify more.
+const MOST_DIGITS: usize = 9;
+/// No unit is chosen so that less than this matters.
+const NOTHING: f64 = 1e-12;
+
 /// A value and half the width of its interval, to the digit the interval justifies: `1.12 ±0.03`.
-/// One significant digit of the interval is shown, two if it starts with 1 or 2.
+/// One significant digit of the interval is shown, two if it starts with 1 or 2. An interval that is narrower than
+/// the last of [`MOST_DIGITS`] digits is rounding of sums: the value is told as the same in each case, without one.
 pub fn interval(value: f64, half: f64) -> String {
     if !value.is_finite() || !half.is_finite() || half <= 0.0 {
         return significant(value, 3);
+    }
+    let least = (value.abs() * 10f64.powi(-(MOST_DIGITS as i32))).max(NOTHING);
+    if half < least {
+        return exact(if value.abs() < NOTHING { 0.0 } else { value }, MOST_DIGITS);
     }
     let exponent = half.log10().floor() as i32;
     let leading = half / 10f64.powi(exponent);
@@ -249,6 +273,25 @@ mod tests {
         assert_eq!(interval(1_534_342.0, 1234.0), "1,534,342 ±1,234");
         assert_eq!(interval(1.1234, f64::NAN), "1.12");
         assert_eq!(interval(f64::NAN, 1.0), "-");
+    }
+
+    /// Sums of numbers that are all the same differ in their last bits.
+    #[test]
+    fn rounding_of_sums_is_no_interval() {
+        assert_eq!(interval(2.000_039_5, 7e-24), "2.0000395");
+        assert_eq!(interval(2.000_039_500_000_2, 1e-12), "2.0000395");
+        assert_eq!(interval(0.0, 7e-24), "0");
+        assert_eq!(interval(1e-17, 7e-24), "0");
+        assert_eq!(interval(1_534_342.0, 0.002), "1,534,342.0000 ±0.0020");
+        assert_eq!(interval(2.000_039_5, 2e-8), "2.000039500 ±0.000000020");
+        assert_eq!(amount(1_234_567_890_123.0), "1,234,567,890,123");
+        assert_eq!(amount(1_234_567_890_123.456_7), "1,234,567,890,123");
+        assert_eq!(amount(2.000_039_500_000_192), "2.0000395");
+    }
+
+    #[test]
+    fn verbs_agree_with_numbers() {
+        assert_eq!([0_u32, 1, 2].map(|n| agree(n, "is", "are")), ["are", "is", "are"]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use pmuscope_profile::{
 };
 use pmuscope_profile::{Counting, Detail};
 use pmuscope_report::escape;
-use pmuscope_report::number::count;
+use pmuscope_report::number::{count, counted};
 use pmuscope_symbols::KernelIdentity;
 
 use super::filter::ends;
@@ -24,9 +24,9 @@ pub(super) fn tell(profile: &Profile, path: &Path) -> anyhow::Result<bool> {
     };
     let file = path.display().to_string();
     say!(
-        "warning: {}: the filter leaves none of {} samples",
+        "warning: {}: the filter leaves none of {}",
         escape(&file),
-        count(filtered.left_out)
+        counted(filtered.left_out, "sample")
     );
     // A stream is gone.
     if path.as_os_str() != "-" && filtered.left_out > 0 {
@@ -61,7 +61,7 @@ fn one(
     }
     let left = read(path, alone)?.samples();
     if left > 0 {
-        return Ok(format!("alone leaves {} samples", count(left)));
+        return Ok(format!("alone leaves {}", counted(left, "sample")));
     }
     Ok(match name {
         "time" => match ends(path)? {

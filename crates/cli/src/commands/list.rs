@@ -10,7 +10,9 @@ use pmuscope_counters::{Host, Kernel, errno_name, open_refusal};
 use pmuscope_events::inventory::{Group, Offer, inventory};
 use pmuscope_events::{Event, MachineCatalog};
 use pmuscope_machine::Machine;
-use pmuscope_report::{Here, LIST_SCHEMA, ListReport, ListView, details_text, escape, list_text};
+use pmuscope_report::{
+    Here, LIST_SCHEMA, ListReport, ListView, details_text, escape, list_text, number,
+};
 use regex::RegexBuilder;
 
 use super::event_lists::EventListArgs;
@@ -77,11 +79,20 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         .collect();
     let exit = if rows.is_empty() { Exit::Incomplete } else { Exit::Done };
     if rows.is_empty() {
-        say!(
-            "pmuscope: no event matches '{}'. Try: pmuscope list, or lists of the CPU's vendor: \
-             pmuscope events import DIR",
-            escape(pattern)
-        );
+        let pattern = escape(pattern);
+        match &from {
+            None => say!(
+                "pmuscope: no event matches '{pattern}'. Try: pmuscope list, or lists of the CPU's \
+                 vendor: pmuscope events import DIR"
+            ),
+            // More lists would not help: these are all that there is for this CPU.
+            Some((path, events)) => say!(
+                "pmuscope: no event matches '{pattern}', among them {} for this CPU in {}. Try: \
+                 pmuscope list",
+                number::counted(*events, "event"),
+                escape(path)
+            ),
+        }
     }
     let view = ListView { pattern: args.pattern.as_deref(), rows, lists: from, notes };
     let text = match (args.json, args.details) {

@@ -37,8 +37,7 @@ fn every_call_of_a_program_is_counted_per_unit_that_it_prints() {
         "block=([0-9]+)\\+0 records out",
         "--metric-from",
         "seconds=copied, ([0-9.e-]+) s",
-        "--json",
-        "a.json",
+        "--json=a.json",
     ];
     let outcome = sweep(&scratch, &flags, &DD);
     outcome.exits(0);

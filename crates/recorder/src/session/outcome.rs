@@ -474,8 +474,9 @@ fn missing(info: &RecordingInfo, tally: &Tally, ended: &EndReason) -> Vec<String
     let mut sentences = Vec::new();
     if let Some(lost) = info.lost().filter(|lost| *lost > 0) {
         sentences.push(format!(
-            "{lost} records were lost because a ring was full. Try: a lower rate (-F), larger rings \
-             (-m), or more readers (--readers cpu)"
+            "{lost} {} lost because a ring was full. Try: a lower rate (-F), larger rings \
+             (-m), or more readers (--readers cpu)",
+            if lost == 1 { "record was" } else { "records were" }
         ));
     }
     sentences.extend(info.strobe.iter().flat_map(StrobeInfo::missing));

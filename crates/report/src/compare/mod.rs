@@ -104,7 +104,11 @@ pub(crate) fn of_file(name: &str, file: &Head) -> String {
         })
         .collect();
     let units = if units.is_empty() { String::new() } else { format!(" of {}", units.join(", ")) };
-    format!("{name}: {} runs{units}{machine}, {}\n", file.runs - file.failed, escape(&command))
+    format!(
+        "{name}: {}{units}{machine}, {}\n",
+        number::counted(file.runs - file.failed, "run"),
+        escape(&command)
+    )
 }
 
 /// All figures.

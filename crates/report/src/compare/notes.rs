@@ -51,8 +51,11 @@ pub(crate) fn of_files(files: &[Head]) -> Vec<String> {
         }
         if file.failed > 0 {
             notes.push(format!(
-                "{name}: {} of {} runs failed or were broken off and are left out.",
-                file.failed, file.runs
+                "{name}: {} of {} failed or {} broken off and {} left out.",
+                file.failed,
+                number::counted(file.runs, "run"),
+                number::agree(file.failed, "was", "were"),
+                number::agree(file.failed, "is", "are")
             ));
         }
     }

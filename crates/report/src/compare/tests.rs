@@ -161,7 +161,7 @@ fn what_makes_files_less_comparable_is_said() {
     The files are of different processors: EPYC, Xeon.
     The files differ in rate: -, 1000.
     a/fastforward.json was interrupted: it has the runs done until then.
-    a/fastforward.json: 1 of 18 runs failed or were broken off and are left out.
+    a/fastforward.json: 1 of 18 runs failed or was broken off and is left out.
     The files have different units of work: b\x1b.json packet; a/fastforward.json request.
     a/fastforward.json: 1 of 6 figures (~) were counted part of the time only, 40.0 % at least: their values are estimates, and intervals know nothing of that. Try: pmuscope sweep, which counts in several runs instead.
     ");

@@ -4,7 +4,7 @@ use pmuscope_profile::Profile;
 use pmuscope_profile::diff::{EventDiff, RowDiff, RowName, SideTotal, TotalUnit};
 
 use super::{DiffView, Verdict, apart_note};
-use crate::number::{count, fixed, interval, percent, signed, significant};
+use crate::number::{count, counted, fixed, interval, percent, signed, significant};
 use crate::recording::asked;
 use crate::{Cell, Column, Paint, Style, Table, escape, wrap};
 
@@ -46,7 +46,7 @@ fn kept(view: &DiffView<'_>) -> Option<String> {
         format!("{} of {}", count(kept), count(read))
     };
     let flags = asked(&filtered.filter);
-    Some(format!("kept {} samples before, {} after: {flags}", side(before), side(after)))
+    Some(format!("samples kept: {} before, {} after: {flags}", side(before), side(after)))
 }
 
 fn head(event: &EventDiff, files: [&[String]; 2], style: &Style) -> String {
@@ -68,13 +68,11 @@ fn head(event: &EventDiff, files: [&[String]; 2], style: &Style) -> String {
 
 /// `3 recordings, 12,345 samples, 4.12 ±0.05 s each`.
 fn side_text(side: &SideTotal, event: &EventDiff) -> String {
-    let recordings = if side.runs == 1 { "recording" } else { "recordings" };
     let half = side.total.interval.map_or(0.0, |interval| interval.half_width());
     let total = interval(side.total.value, half);
     let each = if side.runs == 1 { "" } else { " each" };
-    let samples = count(side.samples);
-    let runs = count(side.runs as u64);
-    format!("{runs} {recordings}, {samples} samples, {total} {}{each}", unit(event))
+    let (runs, samples) = (counted(side.runs, "recording"), counted(side.samples, "sample"));
+    format!("{runs}, {samples}, {total} {}{each}", unit(event))
 }
 
 fn unit(event: &EventDiff) -> String {

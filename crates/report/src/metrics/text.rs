@@ -7,7 +7,7 @@ use pmuscope_profile::windows::{Kind, Row, Windows};
 
 use super::figure::{figure, relied_on};
 use super::{MetricsView, by_word, causes, name};
-use crate::number::{count, duration, percent};
+use crate::number::{agree, count, counted, duration, percent};
 use crate::recording::lost_text;
 use crate::{Cell, Column, Paint, Style, Table, escape, wrap};
 
@@ -32,9 +32,9 @@ pub fn metrics_title(view: &MetricsView<'_>) -> String {
     let kept = percent(total.kept() as f64 / total.windows().max(1) as f64, 1);
     let emulated = emulated(view.windows).map_or_else(String::new, |by| format!(" · {by}"));
     format!(
-        "{} · {} windows · kept {kept}{emulated}",
+        "{} · {} · kept {kept}{emulated}",
         kind(&view.windows.kind),
-        count(total.windows())
+        counted(total.windows(), "window")
     )
 }
 
@@ -47,7 +47,7 @@ fn emulated(windows: &Windows) -> Option<String> {
 fn head(view: &MetricsView<'_>, style: &Style) -> String {
     let windows = view.windows;
     let total = &windows.total;
-    let mut first = vec![kind(&windows.kind), format!("{} windows", count(total.windows()))];
+    let mut first = vec![kind(&windows.kind), counted(total.windows(), "window")];
     if !windows.by_cpu.is_empty() {
         let cpus = windows.by_cpu.len();
         first.push(format!("{cpus} {}", if cpus == 1 { "CPU" } else { "CPUs" }));
@@ -188,15 +188,20 @@ pub(super) fn notes(view: &MetricsView<'_>) -> Vec<String> {
     notes.extend(missing.iter().map(|sentence| format!("{}.", escape(sentence))));
     if windows.outside > 0 {
         notes.push(format!(
-            "{} samples were taken while the phase of a CPU was being set; they are no windows.",
-            count(windows.outside)
+            "{} {} taken while the phase of a CPU was being set, outside of windows.",
+            counted(windows.outside, "sample"),
+            agree(windows.outside, "was", "were")
         ));
     }
     if let (Some(asked), Some(calls)) = (windows.kind.asked, windows.kind.calls) {
         notes.push(format!("{}.", too_short_text(asked, calls)));
     }
     if windows.foreign > 0 {
-        notes.push(format!("{} windows of other tasks were left out.", count(windows.foreign)));
+        notes.push(format!(
+            "{} of other tasks {} left out.",
+            counted(windows.foreign, "window"),
+            agree(windows.foreign, "was", "were")
+        ));
     }
     notes
 }

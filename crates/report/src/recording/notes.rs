@@ -5,7 +5,7 @@ use pmuscope_perfdata::reader::{Tally, order_limit};
 use pmuscope_profile::{EventProfile, FileState, LostSource, Profile, SymbolState};
 use pmuscope_stats::MIN_BLOCKS;
 
-use crate::number::{bytes, count, counted, percent};
+use crate::number::{agree, bytes, count, counted, percent};
 
 use super::{stacks, symbols};
 
@@ -108,8 +108,9 @@ fn unwritten(profile: &Profile) -> Option<String> {
     let why =
         info.ended_by.as_deref().map_or(String::new(), |why| format!(": {}", crate::escape(why)));
     Some(format!(
-        "the recording stopped early{why}. {} samples that were taken, and all after them, are not in it.",
-        count(unwritten)
+        "the recording stopped early{why}. {} that {} taken, and all after them, are not in it.",
+        counted(unwritten, "sample"),
+        agree(unwritten, "was", "were")
     ))
 }
 
@@ -128,9 +129,10 @@ fn missing(profile: &Profile) -> Option<String> {
     let (wrote, read) = (info.samples(), profile.samples_read());
     (wrote != read && profile.tally.stopped.is_none()).then(|| {
         format!(
-            "the recorder wrote {} samples, {} were read: the file was changed, or one of the two is wrong.",
-            count(wrote),
-            count(read)
+            "the recorder wrote {}, {} {} read: the file was changed, or one of the two is wrong.",
+            counted(wrote, "sample"),
+            count(read),
+            agree(read, "was", "were")
         )
     })
 }
@@ -228,16 +230,19 @@ fn late_otherwise(tally: &Tally) -> u64 {
 fn strays(profile: &Profile) -> Option<String> {
     let tally = &profile.tally;
     let mut parts = Vec::new();
-    let mut part = |number: u64, what: &str| {
+    let mut part = |number: u64, what: &str, [one, several]: [&str; 2], how: &str| {
         if number > 0 {
-            parts.push(format!("{} {what}", count(number)));
+            let verb = agree(number, one, several);
+            parts.push(format!("{} {verb} {how}", counted(number, what)));
         }
     };
-    part(tally.samples_of_no_event, "samples belong to no event of the file");
-    part(tally.malformed, "records are too short");
-    part(late_otherwise(tally), "records came too late to be put in order");
-    part(tally.unknown_kinds.values().sum(), "records are of kinds this version does not know");
-    part(profile.mappings_left_out, "mappings were left out for want of memory");
+    let be = ["is", "are"];
+    let unknown = tally.unknown_kinds.values().sum();
+    part(tally.samples_of_no_event, "sample", ["belongs", "belong"], "to no event of the file");
+    part(tally.malformed, "record", be, "too short");
+    part(late_otherwise(tally), "record", ["came"; 2], "too late to be put in order");
+    part(unknown, "record", be, "of a kind that this version does not know");
+    part(profile.mappings_left_out, "mapping", ["was", "were"], "left out for want of memory");
     (!parts.is_empty()).then(|| format!("not in this report: {}.", parts.join(", ")))
 }
 

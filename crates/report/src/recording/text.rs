@@ -92,7 +92,7 @@ pub fn head_text(profile: &Profile, file: &str, style: &Style) -> String {
     parts.push(extent(profile));
     parts.push(match &profile.events[..] {
         [event] => samples(event),
-        _ => format!("{} samples", count(profile.samples())),
+        _ => counted(profile.samples(), "sample"),
     });
     parts.extend(rate(profile));
     let line = format!("{}    {}", parts.join(", "), escape(file));
@@ -114,8 +114,8 @@ pub fn kept_text(profile: &Profile) -> Option<String> {
     let filtered = profile.filtered.as_ref()?;
     let (kept, read) = (profile.samples(), profile.samples_read());
     let share = if read > 0 { kept as f64 / read as f64 } else { 0.0 };
-    let (kept, read, share) = (count(kept), count(read), percent(share, 1));
-    Some(format!("kept {kept} of {read} samples ({share}): {}", asked(&filtered.filter)))
+    let (kept, read, share) = (count(kept), counted(read, "sample"), percent(share, 1));
+    Some(format!("kept {kept} of {read} ({share}): {}", asked(&filtered.filter)))
 }
 
 /// The flags of a filter, as typed and escaped.
@@ -145,7 +145,7 @@ pub(crate) fn event_name(event: &EventProfile) -> String {
 }
 
 fn samples(event: &EventProfile) -> String {
-    format!("{} samples", count(event.samples))
+    counted(event.samples, "sample")
 }
 
 /// `9.98 s of process 4711 on 88 CPUs (2 nodes)`.

@@ -16,7 +16,8 @@ pub fn top_text(view: &TopView<'_>, by: TopBy, limits: RowLimits, style: &Style)
     for event in &profile.events {
         out.push('\n');
         if profile.events.len() > 1 {
-            let title = format!("{}, {} samples", event_name(event), number::count(event.samples));
+            let title =
+                format!("{}, {}", event_name(event), number::counted(event.samples, "sample"));
             out.push_str(&style.paint(Paint::Bold, &style.text(&title)));
             out.push('\n');
         }

@@ -4,7 +4,7 @@ use pmuscope_profile::views::{DataAddresses, DataRow};
 use serde::Serialize;
 
 use super::details::{DetailsView, Share, UNKNOWN, push_left_out, share_cells, share_of, shown};
-use crate::number::{count, significant};
+use crate::number::{count, counted, significant};
 use crate::recording::{Head, RowLimits};
 use crate::{Cell, Column, Paint, Style, Table, escape};
 
@@ -14,8 +14,11 @@ pub const DATA_SCHEMA: &str = "pmuscope/data/1";
 /// Variables and mappings by how often they were accessed.
 #[must_use]
 pub fn data_text(found: &DataAddresses, view: &DetailsView<'_>, style: &Style) -> String {
-    let (with, all) = (count(found.with_address), count(found.samples.kept));
-    let line = format!("{with} addresses of data in {all} samples");
+    let with = match found.with_address {
+        1 => "1 address".to_owned(),
+        several => format!("{} addresses", count(several)),
+    };
+    let line = format!("{with} of data in {}", counted(found.samples.kept, "sample"));
     view.text(&line, &data_rows(found, view.limits, style), style)
 }
 

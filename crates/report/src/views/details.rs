@@ -6,7 +6,7 @@ use pmuscope_profile::views::{AccessRow, Accesses, BranchEnd, BranchRow, Branche
 use pmuscope_stats::Interval;
 use serde::Serialize;
 
-use crate::number::{count, fixed, percent, significant};
+use crate::number::{count, counted, fixed, percent, significant};
 use crate::recording::{Head, NO_INTERVAL, RowLimits, head_text, push_wrapped, warnings_text};
 use crate::{Cell, Column, Style, Table, escape};
 
@@ -62,8 +62,11 @@ pub(super) fn share_of(part: u64, all: u64) -> f64 {
 /// Branches from function to function.
 #[must_use]
 pub fn branches_text(found: &Branches, view: &DetailsView<'_>, style: &Style) -> String {
-    let (branches, samples) = (count(found.branches), count(found.with_stack));
-    let line = format!("{branches} branches of {samples} samples");
+    let samples = counted(found.with_stack, "sample");
+    let line = match found.branches {
+        1 => format!("1 branch of {samples}"),
+        several => format!("{} branches of {samples}", count(several)),
+    };
     view.text(&line, &branch_rows(found, view.limits, style), style)
 }
 
@@ -164,8 +167,11 @@ fn access_rows(found: &Accesses, limits: RowLimits, style: &Style) -> String {
 /// `L3 hit`, `remote RAM hit`.
 fn level_text(row: &AccessRow) -> Option<String> {
     let level = row.kind.level?;
-    let remote = if row.kind.remote { "remote " } else { "" };
-    Some(format!("{remote}{level}{}", hit_text(row.kind.hit)))
+    // Older encodings have both in the name of the level.
+    let remote = if row.kind.remote && !level.starts_with("Remote") { "remote " } else { "" };
+    let says_so = level.ends_with("hit") || level.ends_with("miss");
+    let hit = if says_so { "" } else { hit_text(row.kind.hit) };
+    Some(format!("{remote}{level}{hit}"))
 }
 
 fn hit_text(hit: Option<bool>) -> &'static str {

@@ -5,7 +5,7 @@ use pmuscope_perfdata::watch::{Access, Means};
 use pmuscope_profile::hits::ValueRead;
 
 use super::WatchView;
-use crate::number::count;
+use crate::number::{agree, counted};
 use crate::recording::Note;
 use crate::{escape, number};
 
@@ -40,8 +40,9 @@ pub(super) fn notes(view: &WatchView<'_>) -> Vec<Note> {
         say(
             false,
             format!(
-                "{} hits are not told apart by place and thread; they stand in a row of their own.",
-                count(untold)
+                "{} {} not attributed to a call site and thread: a separate row has them.",
+                counted(untold, "hit"),
+                agree(untold, "is", "are")
             ),
         );
     }

@@ -10,7 +10,7 @@ use super::words::{
     second_line, share, thread, value, verdict, word,
 };
 use super::{WatchView, stretches};
-use crate::number::{count, duration, exact, fixed, percent, significant};
+use crate::number::{self, agree, count, duration, exact, fixed, percent, significant};
 use crate::{Cell, Column, Paint, Style, Table, escape, wrap};
 
 /// Cache lines that are shown.
@@ -196,9 +196,14 @@ fn values(view: &WatchView<'_>, hits: &TargetHits) -> Option<String> {
 /// Among how many hits values were counted, and what is known of that.
 pub(super) fn of_hits(hits: &TargetHits, all: u64) -> String {
     if hits.records == all {
-        format!("{} hits", count(all))
+        number::counted(all, "hit")
     } else {
-        format!("{} records, which stand for ~{} hits", count(hits.records), count(all))
+        format!(
+            "{}, which {} for ~{}",
+            number::counted(hits.records, "record"),
+            agree(hits.records, "stands", "stand"),
+            number::counted(all, "hit")
+        )
     }
 }
 
@@ -359,7 +364,11 @@ fn push_line(out: &mut String, view: &WatchView<'_>, line: &CacheLine, style: &S
 /// What a verdict rests on.
 pub(super) fn evidence(line: &CacheLine) -> String {
     let mut parts = vec![
-        format!("{} hits of {} threads", count(line.hits), count(line.threads.len() as u64)),
+        format!(
+            "{} of {}",
+            number::counted(line.hits, "hit"),
+            number::counted(line.threads.len(), "thread")
+        ),
         format!("{} by another thread than the word's main one", percents(line.foreign_share)),
     ];
     if line.records > 1 && !line.is_estimate {

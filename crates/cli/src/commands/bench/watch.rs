@@ -45,7 +45,7 @@ impl Observer for Watch {
             Progress::LeftOut(notice) => say!("{notice}"),
             Progress::Planned { runs, seconds } => {
                 let time = about(*seconds).map_or(String::new(), |time| format!(", {time}"));
-                say!("{runs} runs{time}; Ctrl-C keeps what is done");
+                say!("{}{time}; Ctrl-C keeps what is done", number::counted(*runs, "run"));
             }
             Progress::Done { runs, of, labels, result, left_s } => {
                 let result = match result {

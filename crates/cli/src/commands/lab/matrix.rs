@@ -100,7 +100,7 @@ pub(super) fn run(
     let mut file = begin(&Machine::host(), &doctor::facts()?, Look::Not)?;
     let mut watch = Watch { stop, path: args.output.path().map(PathBuf::from), folder };
     let seed = args.seed.unwrap_or_else(Plan::random_seed);
-    say!("{} guests; Ctrl-C keeps what is done", cells.len() * args.repeat);
+    say!("{}; Ctrl-C keeps what is done", number::counted(cells.len() * args.repeat, "guest"));
     matrix(&Lab::of_user(), cells, (args.repeat, seed), &extracts, &mut file, &mut watch)?;
     let interrupted = watch.stop.asked();
     args.output.finish(file, interrupted, true, guests_text)

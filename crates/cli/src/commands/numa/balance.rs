@@ -341,8 +341,12 @@ impl Log {
 fn notice(event: &Event) -> Option<String> {
     Some(match event {
         Event::Pinned { pid, nodes, threads } => {
-            let threads = number::counted(*threads, "thread");
-            format!("process {pid}: {threads} on {}", names(nodes))
+            format!(
+                "process {pid}: {} {} on {}",
+                number::counted(*threads, "thread"),
+                number::agree(*threads, "runs", "run"),
+                names(nodes)
+            )
         }
         Event::Decided { plan, .. } if plan.bytes() > 0 => {
             format!("to move: {}", number::bytes(plan.bytes()))

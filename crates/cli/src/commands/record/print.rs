@@ -79,7 +79,12 @@ fn windows(info: &RecordingInfo) -> String {
     );
     let left_out = sum(|cpu| cpu.left_out);
     if left_out > 0 {
-        let _ = write!(out, ", whose {} samples are left out", number::count(left_out));
+        let _ = write!(
+            out,
+            ", of which {} {} left out",
+            number::counted(left_out, "sample"),
+            number::agree(left_out, "is", "are")
+        );
     }
     if strobe.groups.len() > 1 {
         let _ = write!(out, "; {} groups of counters take turns", strobe.groups.len());
@@ -106,10 +111,10 @@ pub(super) fn summary(summary: &Summary) -> String {
     let lost = info.lost().map_or_else(|| "-".to_owned(), number::count);
     let _ = writeln!(
         out,
-        "pmuscope: {}, {:.2} s: {} samples, lost {lost}, {} in {}",
+        "pmuscope: {}, {:.2} s: {}, lost {lost}, {} in {}",
         info.scope,
         info.duration_s,
-        number::count(info.samples()),
+        number::counted(info.samples(), "sample"),
         number::bytes(info.cost.bytes),
         files(summary),
     );

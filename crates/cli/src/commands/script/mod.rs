@@ -10,6 +10,7 @@ use anyhow::Context as _;
 use pmuscope_machine::FileKind;
 use pmuscope_perfdata::reader::{FileState, RawEntry, Reader, Record, Tally};
 use pmuscope_profile::{Facts, Filter, Present, StackWalker, Unwinding};
+use pmuscope_report::number::{agree, counted};
 #[cfg(feature = "parquet")]
 use pmuscope_report::script::ParquetWriter;
 use pmuscope_report::script::{
@@ -304,13 +305,19 @@ fn end(path: &Path, state: FileState, tally: &Tally) -> Exit {
     let order = order_note(tally);
     let late = if order.is_some() { 0 } else { tally.late };
     let strange = [
-        (tally.samples_of_no_event, "samples belong to no event of the file"),
-        (tally.malformed, "records are too short"),
-        (late, "records came too late to be put in order"),
-        (tally.unknown_kinds.values().sum(), "records are of kinds this version does not know"),
+        (tally.samples_of_no_event, "sample", ["belongs", "belong"], "to no event of the file"),
+        (tally.malformed, "record", ["is", "are"], "too short"),
+        (late, "record", ["came"; 2], "too late to be put in order"),
+        (
+            tally.unknown_kinds.values().sum(),
+            "record",
+            ["is", "are"],
+            "of a kind that this version does not know",
+        ),
     ];
-    for (number, what) in strange.iter().filter(|(number, _)| *number > 0) {
-        say!("warning: {file}: {number} {what}");
+    for (number, what, [one, several], how) in strange.into_iter().filter(|strange| strange.0 > 0) {
+        let (what, verb) = (counted(number, what), agree(number, one, several));
+        say!("warning: {file}: {what} {verb} {how}");
     }
     if let Some(note) = order {
         say!("note: {file}: {note}");

@@ -8,9 +8,8 @@ use super::super::figure::value_figure;
 use super::super::text::kind;
 use super::super::{by_word, module_column};
 use super::{MetricsDiffView, name, verdict};
-
 use crate::diff::{Verdict, apart_note};
-use crate::number::{count, interval, percent, signed, significant};
+use crate::number::{count, counted, interval, percent, signed, significant};
 use crate::{Cell, Column, Paint, Style, Table, escape, wrap};
 
 /// A table per metric that both sides have; then what limits the reading.
@@ -40,16 +39,15 @@ pub fn metrics_diff_text(view: &MetricsDiffView<'_>, style: &Style) -> String {
 
 /// `3 recordings, windows of 300 cycles, 1 in 1,000,003 cycles, 12,345 windows, kept 97.1 %    a b c`.
 fn side(windows: &[Windows], files: &[String]) -> String {
-    let recordings = if windows.len() == 1 { "recording" } else { "recordings" };
     let all: u64 = windows.iter().map(|one| one.total.windows()).sum();
     let kept: u64 = windows.iter().map(|one| one.total.kept()).sum();
     let kind = windows.first().map_or_else(String::new, |one| format!(", {}", kind(&one.kind)));
     let emulated = windows.iter().find_map(emulator);
     let emulated = emulated.map_or_else(String::new, |by| format!(", emulated by {}", escape(by)));
     format!(
-        "{} {recordings}{kind}, {} windows, kept {}{emulated}    {}",
-        count(windows.len() as u64),
-        count(all),
+        "{}{kind}, {}, kept {}{emulated}    {}",
+        counted(windows.len(), "recording"),
+        counted(all, "window"),
         percent(kept as f64 / all.max(1) as f64, 1),
         escape(&files.join(" "))
     )

@@ -7,7 +7,7 @@ use pmuscope_profile::{Annotation, Line, Listing, Profile, SourceFile};
 
 use super::missing::missing;
 use super::{by_address, outside};
-use crate::number::{count, fixed, percent};
+use crate::number::{count, counted, fixed, percent};
 use crate::recording::event_name;
 use crate::{Cell, Column, Paint, Style, Table, escape, head_text, warnings_text, wrap};
 
@@ -36,12 +36,12 @@ pub(super) fn body(annotation: &Annotation<'_>, all: bool, style: &Style) -> Str
             .map(|interval| format!(" ±{}", fixed(interval.half_width() * 100.0, 2)))
             .unwrap_or_default();
         let line = format!(
-            "{} in {}: {}{interval} of {}, {} samples",
+            "{} in {}: {}{interval} of {}, {}",
             escape(annotation.function),
             escape(&annotation.module.path),
             percent(*share, 2),
             event_name(event),
-            count(sums.samples),
+            counted(sums.samples, "sample"),
         );
         out.push_str(&format!("\n{}\n", style.paint(Paint::Bold, &style.text(&line))));
         sources(&mut out, annotation, hits, all, style);
