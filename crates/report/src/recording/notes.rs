@@ -64,6 +64,7 @@ pub(crate) fn notes_on(profile: &Profile, taken: Taken) -> Vec<Note> {
         waits(profile),
         unnamed(profile, taken),
         unmapped(profile, taken),
+        overloads(profile),
         intervals(profile, taken),
     ];
     let note = |warning| move |text| Note { warning, text };
@@ -73,6 +74,21 @@ pub(crate) fn notes_on(profile: &Profile, taken: Taken) -> Vec<Note> {
         .map(note(true))
         .chain(rest.into_iter().flatten().map(note(false)))
         .collect()
+}
+
+/// Overloads are counted together, by their name.
+fn overloads(profile: &Profile) -> Option<String> {
+    let merged = profile.aggregate.functions.iter().filter(|function| function.overloads > 0);
+    let (names, functions) =
+        merged.fold((0, 0), |(names, all), one| (names + 1, all + u64::from(one.overloads)));
+    (names > 0).then(|| {
+        format!(
+            "{} {} for {} overloads that differ in their parameters: --signatures counts each by itself.",
+            counted(names, "function name"),
+            if names == 1 { "stands" } else { "stand" },
+            count(functions)
+        )
+    })
 }
 
 fn cut_off(profile: &Profile) -> Option<String> {
