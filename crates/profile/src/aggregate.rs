@@ -53,6 +53,8 @@ pub struct Function {
     pub name: Arc<str>,
     /// Index into the recording's modules.
     pub module: u32,
+    /// Functions of this name that differ in their parameters, where more than one had samples; else 0.
+    pub overloads: u32,
 }
 
 /// A place in a function, as far as it was asked to be told apart.

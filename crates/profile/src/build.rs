@@ -289,9 +289,9 @@ mod tests {
     fn by_sixteen(_: &Module<'_>, addresses: &[u64]) -> Resolved {
         let symbol = |address: &u64| {
             let name = format!("f{}", address / 16).into();
-            let frame = Frame { name: "inner".into(), line: None };
+            let frame = Frame::named("inner".into(), None);
             let inlined = if address % 2 == 1 { vec![frame].into() } else { Box::default() };
-            (*address < 0x800).then(|| Symbol { name, line: None, inlined }.into())
+            (*address < 0x800).then(|| Symbol { inlined, ..Symbol::named(name) }.into())
         };
         Resolved { symbols: addresses.iter().map(symbol).collect(), state: State::Found }
     }

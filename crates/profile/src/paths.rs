@@ -13,6 +13,9 @@ use crate::profile::Detail;
 use crate::table::{Interned, Table, mix};
 use crate::tree::Tree;
 
+/// Overloads of a function that are told apart, to say how many there are.
+const MOST_OVERLOADS: usize = 64;
+
 /// What places came to.
 #[derive(Debug, Default)]
 pub(crate) struct Paths {
@@ -25,6 +28,8 @@ pub(crate) struct Paths {
     /// By place.
     of_place: Vec<u32>,
     function_ids: FxHashMap<(u32, Arc<str>), FunctionId>,
+    /// Distinct signatures of each function.
+    signatures: FxHashMap<FunctionId, Vec<Arc<str>>>,
     /// The path that is being made.
     making: Vec<FrameId>,
 }
@@ -102,9 +107,11 @@ impl Paths {
                 let address = address.filter(|_| detail == Detail::Address);
                 let line =
                     |line: &Option<Line>| line.as_ref().filter(|_| detail >= Detail::Line).cloned();
-                self.named(module, &symbol.name, address, line(&symbol.line), false);
+                let outer = (&symbol.name, symbol.signature.as_ref());
+                self.named(module, outer, address, line(&symbol.line), false);
                 for inner in &symbol.inlined {
-                    self.named(module, &inner.name, address, line(&inner.line), true);
+                    let name = (&inner.name, inner.signature.as_ref());
+                    self.named(module, name, address, line(&inner.line), true);
                 }
             }
         }
@@ -122,16 +129,24 @@ impl Paths {
     fn named(
         &mut self,
         module: ModuleId,
-        name: &Arc<str>,
+        (name, signature): (&Arc<str>, Option<&Arc<str>>),
         address: Option<u64>,
         line: Option<Line>,
         inlined: bool,
     ) {
         let functions = &mut self.functions;
         let function = *self.function_ids.entry((module, Arc::clone(name))).or_insert_with(|| {
-            functions.push(Function { name: Arc::clone(name), module });
+            functions.push(Function { name: Arc::clone(name), module, overloads: 0 });
             (functions.len() - 1) as FunctionId
         });
+        if let Some(signature) = signature {
+            let known = self.signatures.entry(function).or_default();
+            if known.len() < MOST_OVERLOADS && !known.contains(signature) {
+                known.push(Arc::clone(signature));
+                let number = known.len() as u32;
+                self.functions[function as usize].overloads = if number > 1 { number } else { 0 };
+            }
+        }
         self.push(Frame { function: Some(function), module, address, line, inlined });
     }
 

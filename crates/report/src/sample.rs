@@ -55,7 +55,7 @@ impl Made {
 
     fn frame(&mut self, name: &str, module: u32, inlined: bool) -> FrameId {
         let function = (!name.is_empty()).then(|| {
-            self.counts.functions.push(Function { name: name.into(), module });
+            self.counts.functions.push(Function { name: name.into(), module, overloads: 0 });
             self.counts.functions.len() as u32 - 1
         });
         self.counts.frames.push(Frame { function, module, address: Some(16), line: None, inlined });

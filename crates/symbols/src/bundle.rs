@@ -346,6 +346,7 @@ fn state_from_bytes(bytes: &[u8]) -> Option<State> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::sync::Arc;
 
     fn states() -> Vec<State> {
         let id = |byte| BuildId::new(&[byte; 20]).unwrap();
@@ -397,6 +398,34 @@ mod tests {
         let found = symbolizer.resolve(&Module::Kernel, &[10, 20]);
         let names: Vec<&str> = found.symbols.iter().flatten().map(|symbol| &*symbol.name).collect();
         assert_eq!(names, ["a", "b"]);
+    }
+
+    #[test]
+    fn signatures_are_names_where_they_are_asked_for() {
+        let named = |name: &str, signature: Option<&str>| {
+            let signature = signature.map(Into::into);
+            Some(Arc::new(Symbol { signature, ..Symbol::named(name.into()) }))
+        };
+        let symbols =
+            vec![named("f", Some("f(int)")), named("f", Some("f(long)")), named("g", None)];
+        let mut bundle = Bundle::new(elsewhere());
+        let found = Resolved { symbols, state: State::Found };
+        bundle.add(&Module::Vdso, &[10, 20, 30], &found).unwrap();
+        let mut bytes = Vec::new();
+        bundle.append(&mut bytes).unwrap();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), &bytes).unwrap();
+        let mut symbolizer = crate::Symbolizer::new(crate::Options { inlined: false });
+        symbolizer.use_bundle(Bundle::of(file.path()).unwrap().unwrap());
+        let mut names = |show: bool| -> Vec<String> {
+            if show {
+                symbolizer.show_signatures();
+            }
+            let found = symbolizer.resolve(&Module::Vdso, &[10, 20, 30]);
+            found.symbols.iter().flatten().map(|symbol| symbol.name.to_string()).collect()
+        };
+        assert_eq!(names(false), ["f", "f", "g"]);
+        assert_eq!(names(true), ["f(int)", "f(long)", "g"]);
     }
 
     fn bundle() -> Bundle {

@@ -5,7 +5,7 @@
 //!  addresses  ascending, 8 bytes each            ┐ same index
 //!  which      number of the chain, 4 bytes each  ┘
 //!  chains     where each begins in frames        a chain: function, then what is inlined in it;
-//!  frames     name, file, line                   an empty one: no symbol here
+//!  frames     name, signature, file, line        an empty one: no symbol here
 //!  absent     texts                              files that would be better
 //!  texts      where each ends, then their bytes
 //!  key        what all this belongs to
@@ -25,12 +25,14 @@ use crate::symbol::Names;
 use crate::{Frame, Line, Symbol};
 
 /// The last byte is the version: another one is another format, or names are written otherwise.
-const MAGIC: [u8; 8] = *b"pmusym\0\x03";
+const MAGIC: [u8; 8] = *b"pmusym\0\x04";
 /// Magic, checksum, seven numbers.
 const HEADER: usize = 8 + 4 + 7 * 4;
 /// Addresses behind the last one among which the next is looked for first.
 const NEAR: usize = 8;
-/// "No file."
+/// Numbers of a frame.
+const WORDS: usize = 4;
+/// "No file", "no signature".
 const NONE: u32 = u32::MAX;
 
 /// Symbols by address, as [`encode`] wrote them.
@@ -62,7 +64,7 @@ pub(crate) fn encode<'a>(
         let number = match chains.entry(chain) {
             Entry::Occupied(known) => *known.get(),
             Entry::Vacant(new) => {
-                starts.push(u32::try_from(frames.len() / 3).ok()?);
+                starts.push(u32::try_from(frames.len() / WORDS).ok()?);
                 frames.extend(new.key());
                 *new.insert(u32::try_from(starts.len() - 1).ok()?)
             }
@@ -70,14 +72,14 @@ pub(crate) fn encode<'a>(
         addresses.extend(address.to_le_bytes());
         which.push(number);
     }
-    starts.push(u32::try_from(frames.len() / 3).ok()?);
+    starts.push(u32::try_from(frames.len() / WORDS).ok()?);
     let absent: Vec<u32> =
         absent.iter().map(|path| texts.number(path.to_str()?)).collect::<Option<_>>()?;
     let counts = [
         key.len(),
         which.len(),
         starts.len() - 1,
-        frames.len() / 3,
+        frames.len() / WORDS,
         absent.len(),
         texts.ends.len(),
         texts.bytes.len(),
@@ -118,17 +120,23 @@ impl Texts {
         Some(number)
     }
 
-    fn frame(&mut self, name: &str, line: Option<&Line>) -> Option<[u32; 3]> {
+    fn frame(
+        &mut self,
+        name: &str,
+        signature: Option<&Arc<str>>,
+        line: Option<&Line>,
+    ) -> Option<[u32; WORDS]> {
         let name = self.number(name)?;
-        let Some(line) = line else { return Some([name, NONE, 0]) };
-        Some([name, self.number(&line.file)?, line.number.unwrap_or(0)])
+        let signature = signature.map_or(Some(NONE), |signature| self.number(signature))?;
+        let Some(line) = line else { return Some([name, signature, NONE, 0]) };
+        Some([name, signature, self.number(&line.file)?, line.number.unwrap_or(0)])
     }
 
     fn chain(&mut self, symbol: &Symbol) -> Option<Vec<u32>> {
-        let mut chain = Vec::with_capacity(3 + 3 * symbol.inlined.len());
-        chain.extend(self.frame(&symbol.name, symbol.line.as_ref())?);
+        let mut chain = Vec::with_capacity(WORDS + WORDS * symbol.inlined.len());
+        chain.extend(self.frame(&symbol.name, symbol.signature.as_ref(), symbol.line.as_ref())?);
         for frame in &symbol.inlined {
-            chain.extend(self.frame(&frame.name, frame.line.as_ref())?);
+            chain.extend(self.frame(&frame.name, frame.signature.as_ref(), frame.line.as_ref())?);
         }
         Some(chain)
     }
@@ -153,7 +161,7 @@ impl Stored {
         let addresses = part(count(1)?.checked_mul(8))?;
         let which = part(words(count(1)?))?;
         let chains = part(words(count(2)?.checked_add(1)?))?;
-        let frames = part(count(3)?.checked_mul(12))?;
+        let frames = part(count(3)?.checked_mul(4 * WORDS))?;
         let absent = part(words(count(4)?))?;
         let ends = part(words(count(5)?))?;
         let texts = part(Some(count(6)?))?;
@@ -178,9 +186,9 @@ impl Stored {
         };
         let texts = self.ends.len() / 4;
         let frames = numbers(&self.bytes[self.frames.clone()]).enumerate().all(
-            |(index, number)| match index % 3 {
+            |(index, number)| match index % WORDS {
                 0 => (number as usize) < texts,
-                1 => (number as usize) < texts || number == NONE,
+                1 | 2 => (number as usize) < texts || number == NONE,
                 _ => true,
             },
         );
@@ -190,7 +198,7 @@ impl Stored {
             && ascending
             && first
             && below(&self.which, (self.chains.len() / 4).saturating_sub(1))
-            && rising(&self.chains, self.frames.len() / 12)
+            && rising(&self.chains, self.frames.len() / (4 * WORDS))
             && below(&self.absent, texts)
             && rising(&self.ends, self.texts.len())
     }
@@ -285,20 +293,21 @@ impl StoredReader<'_> {
         if frames.is_empty() {
             return None;
         }
-        let Frame { name, line } = frames.remove(0);
-        Some(Symbol { name, line, inlined: frames.into() })
+        let Frame { name, signature, line } = frames.remove(0);
+        Some(Symbol { name, signature, line, inlined: frames.into() })
     }
 
     fn frame(&mut self, frame: usize) -> Option<Frame> {
         let part =
-            |index| u32_at(&self.stored.bytes, self.stored.frames.clone(), 3 * frame + index);
-        let (name, file, number) = (part(0)?, part(1)?, part(2)?);
+            |index| u32_at(&self.stored.bytes, self.stored.frames.clone(), WORDS * frame + index);
+        let (name, signature, file, number) = (part(0)?, part(1)?, part(2)?, part(3)?);
         let name = self.names.intern(self.stored.text(name));
+        let signature = (signature != NONE).then(|| self.names.intern(self.stored.text(signature)));
         let line = (file != NONE).then(|| Line {
             file: self.names.intern(self.stored.text(file)),
             number: Some(number).filter(|&number| number > 0),
         });
-        Some(Frame { name, line })
+        Some(Frame { name, signature, line })
     }
 }
 
@@ -324,11 +333,22 @@ mod tests {
         )
     }
 
+    fn signature() -> impl Strategy<Value = Option<Arc<str>>> {
+        proptest::option::of("[a-d]{1,3}".prop_map(Into::into))
+    }
+
     fn symbol() -> impl Strategy<Value = Symbol> {
-        let frame =
-            ("[a-d]{0,3}", line()).prop_map(|(name, line)| Frame { name: name.into(), line });
-        ("[a-d]{1,3}", line(), proptest::collection::vec(frame, 0..4)).prop_map(
-            |(name, line, inlined)| Symbol { name: name.into(), line, inlined: inlined.into() },
+        let frame = ("[a-d]{0,3}", signature(), line()).prop_map(|(name, signature, line)| Frame {
+            name: name.into(),
+            signature,
+            line,
+        });
+        let function = ("[a-d]{1,3}", signature(), line());
+        (function, proptest::collection::vec(frame, 0..4)).prop_map(
+            |((name, signature, line), inlined)| {
+                let (name, inlined) = (name.into(), inlined.into());
+                Symbol { name, signature, line, inlined }
+            },
         )
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use cpp_demangle::DemangleOptions;
 use rustc_hash::FxHashMap;
 
 use crate::symbol::Names;
@@ -14,42 +15,57 @@ const MOST_ALIASES: usize = 4096;
 /// Demangles, each name once.
 #[derive(Debug, Default)]
 pub(crate) struct Demangler {
-    known: FxHashMap<Box<str>, Arc<str>>,
+    known: FxHashMap<Box<str>, FunctionName>,
     names: Names,
+}
+
+/// A function's readable name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FunctionName {
+    pub(crate) name: Arc<str>,
+    /// With its parameters, if the raw name has them.
+    pub(crate) signature: Option<Arc<str>>,
 }
 
 impl Demangler {
     /// The readable form of `raw`; itself if it is not mangled.
     pub(crate) fn name(&mut self, raw: &[u8]) -> Arc<str> {
+        self.function(raw).name
+    }
+
+    /// The readable form of a function's name, without parameters and with them.
+    pub(crate) fn function(&mut self, raw: &[u8]) -> FunctionName {
         let raw = String::from_utf8_lossy(raw);
         if !is_mangled(&raw) {
-            return self.names.intern(&raw);
+            return FunctionName { name: self.names.intern(&raw), signature: None };
         }
-        if let Some(name) = self.known.get(&*raw) {
-            return Arc::clone(name);
+        if let Some(known) = self.known.get(&*raw) {
+            return known.clone();
         }
         let name = self.names.intern(readable(&raw).as_deref().unwrap_or(&raw));
-        self.known.insert(raw.into(), Arc::clone(&name));
-        name
+        let signature = with_parameters(&raw).map(|text| self.names.intern(&text));
+        let found = FunctionName { name, signature };
+        self.known.insert(raw.into(), found.clone());
+        found
     }
 
     /// Of several names of one function that which perf(1) shows, by how they read: the fewest
     /// underscores in front, then the longest, then the first.
-    pub(crate) fn best(&mut self, raw: &[&[u8]]) -> Arc<str> {
+    pub(crate) fn best(&mut self, raw: &[&[u8]]) -> FunctionName {
         if let [raw] = raw {
-            return self.name(raw);
+            return self.function(raw);
         }
-        let mut best: Option<(std::cmp::Reverse<usize>, usize, String)> = None;
-        for raw in raw.iter().take(MOST_ALIASES) {
-            let raw = String::from_utf8_lossy(raw);
+        let mut best: Option<(std::cmp::Reverse<usize>, usize, &[u8])> = None;
+        for bytes in raw.iter().take(MOST_ALIASES) {
+            let raw = String::from_utf8_lossy(bytes);
             let name = readable(&raw).unwrap_or_else(|| raw.into_owned());
             let underscores = name.bytes().take_while(|&byte| byte == b'_').count();
             let rank = (std::cmp::Reverse(underscores), name.len());
             if best.as_ref().is_none_or(|(few, length, _)| rank > (*few, *length)) {
-                best = Some((rank.0, rank.1, name));
+                best = Some((rank.0, rank.1, bytes));
             }
         }
-        self.names.intern(best.as_ref().map_or("", |(_, _, name)| name))
+        self.function(best.map_or(&[], |(_, _, raw)| raw))
     }
 
     /// A path or another text that is no symbol.
@@ -78,15 +94,110 @@ fn readable(raw: &str) -> Option<String> {
     if let Ok(name) = rustc_demangle::try_demangle(raw) {
         return Some(format!("{name:#}"));
     }
-    let symbol = cpp_demangle::Symbol::new(raw).ok()?;
     // As perf(1) shows them: parameters and return types make names of templates unreadable.
-    let options = cpp_demangle::DemangleOptions::new().no_params().no_return_type();
-    let mut name = symbol.demangle_with_options(&options).ok()?;
+    let options = DemangleOptions::new().no_params().no_return_type();
+    let mut name = cplusplus(raw, &options)?;
     // What link-time optimisation adds only keeps local names apart.
     if let Some(end) = name.find(" [clone .llvm]") {
         name.truncate(end);
     }
     Some(as_binutils(&name))
+}
+
+/// The name with its parameters, as c++filt(1) shows it; `None` if it has none.
+fn with_parameters(raw: &str) -> Option<String> {
+    if !is_mangled(raw) || rustc_demangle::try_demangle(raw).is_ok() {
+        return None;
+    }
+    let mut name = cplusplus(raw, &DemangleOptions::new().no_return_type())?;
+    if let Some(end) = name.find(" [clone .llvm]") {
+        name.truncate(end);
+    }
+    // The names of tables and the like have none.
+    (name.contains('(') && !name.starts_with('{')).then(|| with_suffixes(&name.replace(", >", ">")))
+}
+
+fn cplusplus(raw: &str, options: &DemangleOptions) -> Option<String> {
+    if let Ok(symbol) = cpp_demangle::Symbol::new(raw) {
+        return symbol.demangle_with_options(options).ok();
+    }
+    let (rewritten, scoped) = scopes_as_casts(raw)?;
+    let symbol = cpp_demangle::Symbol::new(rewritten).ok()?;
+    let name = symbol.demangle_with_options(options).ok()?;
+    Some(if scoped { casts_as_scopes(&name) } else { name })
+}
+
+/// What GCC's older ABI writes for `Type<T>::member` in an expression, `sr TYPE NAME`, as
+/// `static_cast<Type<T>>(member)`, `sc TYPE NAME`: the library knows only the newer form, in which a type
+/// counts differently among those that are referred to later. `None` if there is none; true if no other
+/// cast is in the name.
+fn scopes_as_casts(raw: &str) -> Option<(String, bool)> {
+    let mut out = raw.as_bytes().to_vec();
+    let (mut at, mut changed, mut other) = (2, false, false);
+    while at < out.len() {
+        match (out[at], out.get(at + 1), out.get(at + 2)) {
+            // `3foo`: three characters of a name. Numbers in literals are followed by E.
+            (b'1'..=b'9', ..) => {
+                let digits = out[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+                let length: usize = raw[at..at + digits].parse().ok()?;
+                let is_name = out.get(at + digits).is_some_and(|&byte| {
+                    byte == b'_' || byte >= 0x80 || (byte.is_ascii_alphabetic() && byte != b'E')
+                });
+                let in_reference = matches!(out[at - 1], b'S' | b'T' | b'_');
+                at += digits + if is_name && !in_reference { length } else { 0 };
+            }
+            (b's', Some(b'r'), Some(b'N' | b'S' | b'0'..=b'9')) => {
+                out[at + 1] = b'c';
+                changed = true;
+                at += 2;
+            }
+            (b's', Some(b'c'), _) => {
+                other = true;
+                at += 2;
+            }
+            _ => at += 1,
+        }
+    }
+    changed.then(|| String::from_utf8(out).ok().map(|out| (out, !other)))?
+}
+
+/// `static_cast<Type>(member)` to `Type::member`.
+fn casts_as_scopes(name: &str) -> String {
+    const CAST: &str = "static_cast<";
+    let (mut out, mut rest) = (String::with_capacity(name.len()), name);
+    while let Some(at) = rest.find(CAST) {
+        out.push_str(&rest[..at]);
+        let after = &rest[at + CAST.len()..];
+        let Some((kind, member, behind)) = cast_parts(after) else {
+            out.push_str(CAST);
+            rest = after;
+            continue;
+        };
+        out.push_str(&casts_as_scopes(kind));
+        out.push_str("::");
+        out.push_str(member);
+        rest = behind;
+    }
+    out.push_str(rest);
+    out
+}
+
+/// `Type>(member) …`: the type, the member, and what follows.
+fn cast_parts(text: &str) -> Option<(&str, &str, &str)> {
+    let mut depth = 0_usize;
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            b'<' => depth += 1,
+            b'>' if depth == 0 => {
+                let inner = text[at + 1..].strip_prefix('(')?;
+                let end = inner.find(')')?;
+                return Some((text[..at].trim_end(), &inner[..end], &inner[end + 1..]));
+            }
+            b'>' => depth -= 1,
+            _ => {}
+        }
+    }
+    None
 }
 
 /// Types of literals with the suffix that says the same.
@@ -107,11 +218,16 @@ fn as_binutils(name: &str) -> String {
     if name.ends_with(" const") && !name.contains("operator ") {
         name.truncate(name.len() - " const".len());
     }
+    with_suffixes(&name)
+}
+
+/// A name with suffixes at its literals.
+fn with_suffixes(name: &str) -> String {
     if !name.contains("long)") && !name.contains("int)") {
-        return name;
+        return name.to_owned();
     }
     let mut out = String::with_capacity(name.len());
-    let mut rest = &*name;
+    let mut rest = name;
     while let Some(at) = rest.find('(') {
         let (before, from) = rest.split_at(at);
         out.push_str(before);
@@ -177,11 +293,46 @@ mod tests {
     }
 
     #[test]
+    fn scopes_in_expressions_of_old_compilers_are_read() {
+        let both = |raw: &str| (readable(raw).unwrap(), with_parameters(raw).unwrap());
+        let (name, signature) = both(
+            "_ZSt10__fill_n_aIPimiEN9__gnu_cxx11__enable_ifIXsrSt11__is_scalarIT1_E7__valueET_E6__typeET_T0_RKT1_",
+        );
+        assert_eq!(name, "std::__fill_n_a<int*, unsigned long, int>");
+        assert_eq!(signature, format!("{name}(int*, unsigned long, int const&)"));
+        let (name, signature) = both(
+            "_Z10multiple_pILj1ElilEN10if_nonpolyIT1_bXsr15poly_int_traitsIS1_E7is_polyEE4typeE\
+                  RK12poly_int_podIXT_ET0_ES1_PS6_IXT_ET2_E",
+        );
+        assert_eq!(name, "multiple_p<1u, long, int, long>");
+        assert!(
+            signature.starts_with("multiple_p<1u, long, int, long>(poly_int_pod<"),
+            "{signature}"
+        );
+        // In a parameter it shows.
+        let (_, signature) = both("_Z1fIiEvP1AIXsrSt3isaIT_E5valueEE");
+        assert!(signature.contains("std::isa<int>::value"), "{signature}");
+        assert_eq!(readable("_Z2srv"), Some("sr".into()));
+        assert_eq!(readable("_Zsr"), None);
+    }
+
+    #[test]
+    fn signatures_have_parameters_where_there_are_any() {
+        let signature = |raw: &str| with_parameters(raw);
+        assert_eq!(signature("_Z3fooil").as_deref(), Some("foo(int, long)"));
+        let size = "std::vector<int, std::allocator<int> >::size() const";
+        assert_eq!(signature("_ZNKSt6vectorIiSaIiEE4sizeEv").as_deref(), Some(size));
+        assert_eq!(signature("_ZN1AILj2EE1fEv").as_deref(), Some("A<2u>::f()"));
+        assert_eq!(signature("_ZN4core3fmt5write17h0123456789abcdefE"), None);
+        assert_eq!((signature("main"), signature("_ZTV1A")), (None, None));
+    }
+
+    #[test]
     fn of_several_names_the_one_perf_shows_is_taken() {
         let mut demangler = Demangler::default();
         let mut best = |raw: &[&str]| {
             let raw: Vec<&[u8]> = raw.iter().map(|name| name.as_bytes()).collect();
-            demangler.best(&raw).to_string()
+            demangler.best(&raw).name.to_string()
         };
         assert_eq!(best(&["__libc_malloc", "malloc"]), "malloc");
         assert_eq!(best(&["open", "open64"]), "open64");

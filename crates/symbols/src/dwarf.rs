@@ -7,7 +7,7 @@ use addr2line::Context;
 use addr2line::gimli::{self, EndianSlice, RunTimeEndian, SectionId};
 use object::read::Object as _;
 
-use crate::demangle::Demangler;
+use crate::demangle::{Demangler, FunctionName};
 use crate::image::{Image, Section};
 use crate::{Frame, Line, Symbol};
 
@@ -107,7 +107,7 @@ impl DebugInfo {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Places {
     /// The function that holds the code, if debug information has one there.
-    name: Option<Arc<str>>,
+    name: Option<FunctionName>,
     line: Option<Line>,
     inlined: Box<[Frame]>,
 }
@@ -118,9 +118,7 @@ impl Places {
     pub(crate) fn complete(self, symbol: &mut Option<Symbol>, inlined: bool) {
         let symbol = match (symbol.as_mut(), self.name) {
             (Some(symbol), _) => symbol,
-            (None, Some(name)) => {
-                symbol.insert(Symbol { name, line: None, inlined: Box::default() })
-            }
+            (None, Some(name)) => symbol.insert(name.into()),
             (None, None) => return,
         };
         if inlined {
@@ -133,14 +131,14 @@ impl Places {
 fn places(context: &Context<Slice<'_>>, address: u64, demangler: &mut Demangler) -> Option<Places> {
     let mut frames = context.find_frames(address).skip_all_loads().ok()?;
     // The innermost comes first; what has no name is a block, not a function.
-    let mut found: Vec<(Option<Arc<str>>, Option<Line>)> = Vec::new();
+    let mut found: Vec<(Option<FunctionName>, Option<Line>)> = Vec::new();
     while let Ok(Some(frame)) = frames.next() {
         if found.len() == DEEPEST {
             return None;
         }
         let name = frame.function.and_then(|function| {
             let raw = function.name.slice();
-            (!raw.is_empty()).then(|| demangler.name(raw))
+            (!raw.is_empty()).then(|| demangler.function(raw))
         });
         let line = frame.location.and_then(|location| {
             Some(Line {
@@ -154,9 +152,9 @@ fn places(context: &Context<Slice<'_>>, address: u64, demangler: &mut Demangler)
     let inlined = found
         .into_iter()
         .rev()
-        .map(|(name, line)| Frame {
-            name: name.unwrap_or_else(|| demangler.text("[inlined]")),
-            line,
+        .map(|(name, line)| match name {
+            Some(FunctionName { name, signature }) => Frame { name, signature, line },
+            None => Frame::named(demangler.text("[inlined]"), line),
         })
         .collect();
     Some(Places { name, line, inlined })

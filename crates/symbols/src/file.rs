@@ -8,7 +8,7 @@ use std::sync::Arc;
 use pmuscope_machine::Machine;
 use rustc_hash::FxHashMap;
 
-use crate::demangle::Demangler;
+use crate::demangle::{Demangler, FunctionName};
 use crate::dwarf::DebugInfo;
 use crate::image::Image;
 use crate::locate::Locator;
@@ -132,11 +132,11 @@ fn fill(
     symbols: &mut [Option<Symbol>],
     demangler: &mut Demangler,
 ) {
-    let mut names: FxHashMap<u32, Arc<str>> = FxHashMap::default();
+    let mut names: FxHashMap<u32, FunctionName> = FxHashMap::default();
     for (address, symbol) in addresses.iter().zip(symbols).filter(|(_, symbol)| symbol.is_none()) {
         let Some(number) = address.and_then(|address| table.get(address)) else { continue };
         let name = names.entry(number).or_insert_with(|| demangler.best(table.names(number)));
-        *symbol = Some(Symbol::named(Arc::clone(name)));
+        *symbol = Some(name.clone().into());
     }
 }
 

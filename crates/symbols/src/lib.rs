@@ -161,6 +161,8 @@ pub struct Symbolizer {
     bundle: Option<Bundle>,
     /// Dumps that processes wrote, as told.
     jit_dumps: HashMap<i32, Vec<PathBuf>>,
+    /// Names have parameters.
+    signatures: bool,
 }
 
 impl Symbolizer {
@@ -173,12 +175,17 @@ impl Symbolizer {
     /// A symbolizer that takes symbols from `sources`.
     #[must_use]
     pub fn with_sources(options: Options, sources: Sources) -> Self {
-        Self { options, sources, bundle: None, jit_dumps: HashMap::new() }
+        Self { options, sources, bundle: None, jit_dumps: HashMap::new(), signatures: false }
     }
 
     /// Answers from `bundle` what it has an answer for.
     pub fn use_bundle(&mut self, bundle: Bundle) {
         self.bundle = Some(bundle);
+    }
+
+    /// From now on, names of functions are those with parameters, where symbols have them.
+    pub fn show_signatures(&mut self) {
+        self.signatures = true;
     }
 
     /// The kernel that symbols of the kernel are those of: the running one, or with a bundle that which
@@ -200,7 +207,11 @@ impl Symbolizer {
     /// Symbols of all `requests`, one answer for each, in their order: the same whatever the number of
     /// threads.
     pub fn resolve_all(&mut self, requests: &[Request<'_>]) -> Vec<Resolved> {
-        resolve::all(self, requests)
+        let mut found = resolve::all(self, requests);
+        if self.signatures {
+            found.iter_mut().for_each(with_signatures);
+        }
+        found
     }
 
     /// The code of the functions at `addresses` of `module`, each function once, in order.
@@ -238,5 +249,18 @@ impl Symbolizer {
         let request = Request { module: *module, addresses };
         let nothing = || Resolved { symbols: vec![None; addresses.len()], state: State::NoSymbols };
         self.resolve_all(&[request]).pop().unwrap_or_else(nothing)
+    }
+}
+
+/// Symbols with signatures for names; neighbours that share one go on to do so.
+fn with_signatures(resolved: &mut Resolved) {
+    let mut latest: Option<(Arc<Symbol>, Arc<Symbol>)> = None;
+    for symbol in resolved.symbols.iter_mut().flatten() {
+        let shown = match &latest {
+            Some((before, shown)) if Arc::ptr_eq(before, symbol) => Arc::clone(shown),
+            _ => Arc::new(symbol.with_signatures()),
+        };
+        latest = Some((Arc::clone(symbol), Arc::clone(&shown)));
+        *symbol = shown;
     }
 }

@@ -58,7 +58,7 @@ fn in_image(image: &Image, separate: Option<&Image>, offsets: &[u64]) -> Vec<Opt
     let mut name = |&offset: &u64| {
         let address = segments.data_address(offset)?;
         let (table, number) = tables.iter().find_map(|table| Some((table, table.get(address)?)))?;
-        Some(demangler.best(table.names(number)))
+        Some(demangler.best(table.names(number)).name)
     };
     offsets.iter().map(&mut name).collect()
 }

@@ -164,7 +164,9 @@ fn from_bundle(bundle: &Bundle, options: Options, request: &Request<'_>) -> Opti
     let as_asked = |symbol: Arc<Symbol>| {
         let has_more = symbol.line.is_some() || !symbol.inlined.is_empty();
         if has_more && !options.inlined {
-            Arc::new(Symbol::named(Arc::clone(&symbol.name)))
+            let Symbol { name, signature, .. } = &*symbol;
+            let (name, signature) = (Arc::clone(name), signature.clone());
+            Arc::new(Symbol { signature, ..Symbol::named(name) })
         } else {
             symbol
         }

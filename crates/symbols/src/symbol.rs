@@ -6,12 +6,16 @@ use std::sync::Arc;
 use rustc_hash::FxHashSet;
 
 use crate::BuildId;
+use crate::demangle::FunctionName;
 
 /// The function at an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Symbol {
     /// Name of the function that holds the code, demangled.
     pub name: Arc<str>,
+    /// The name with the function's parameters, where the symbol has them (C++): overloads have one
+    /// name, and differ here.
+    pub signature: Option<Arc<str>>,
     /// Line of the address in that function, or of the call into the first inlined one.
     pub line: Option<Line>,
     /// Functions inlined there, the outermost first; the last one is where the address really is.
@@ -22,7 +26,25 @@ impl Symbol {
     /// A function of which nothing but the name is known.
     #[must_use]
     pub fn named(name: Arc<str>) -> Self {
-        Self { name, line: None, inlined: Box::default() }
+        Self { name, signature: None, line: None, inlined: Box::default() }
+    }
+
+    /// The same with signatures for names.
+    pub(crate) fn with_signatures(&self) -> Self {
+        let shown = |name: &Arc<str>, signature: &Option<Arc<str>>| {
+            Arc::clone(signature.as_ref().unwrap_or(name))
+        };
+        let frame = |frame: &Frame| Frame {
+            name: shown(&frame.name, &frame.signature),
+            signature: None,
+            line: frame.line.clone(),
+        };
+        Self {
+            name: shown(&self.name, &self.signature),
+            signature: None,
+            line: self.line.clone(),
+            inlined: self.inlined.iter().map(frame).collect(),
+        }
     }
 
     /// Name of the function the address really is in: the innermost inlined one.
@@ -37,8 +59,24 @@ impl Symbol {
 pub struct Frame {
     /// Its name, demangled.
     pub name: Arc<str>,
+    /// As [`Symbol::signature`].
+    pub signature: Option<Arc<str>>,
     /// Line of the address in it, or of the call into the next.
     pub line: Option<Line>,
+}
+
+impl Frame {
+    /// An inlined function of which the name and the line are known.
+    #[must_use]
+    pub fn named(name: Arc<str>, line: Option<Line>) -> Self {
+        Self { name, signature: None, line }
+    }
+}
+
+impl From<FunctionName> for Symbol {
+    fn from(FunctionName { name, signature }: FunctionName) -> Self {
+        Self { signature, ..Self::named(name) }
+    }
 }
 
 /// A place in a source file.

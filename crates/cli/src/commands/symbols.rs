@@ -22,13 +22,17 @@ pub(crate) struct SymbolArgs {
     /// Neither use nor keep what earlier reports found; PMUSCOPE_CACHE=DIR puts it elsewhere
     #[arg(long)]
     no_symbol_cache: bool,
+    /// Show parameters of C++ functions, and count overloads separately
+    #[arg(long)]
+    signatures: bool,
 }
 
 impl SymbolArgs {
     /// A symbolizer for the recording at `path`: if it is a bundle, its own symbols come first.
     pub(crate) fn symbolizer(&self, inlined: bool, path: &Path) -> anyhow::Result<Symbolizer> {
         let sources = self.sources()?;
-        let mut symbolizer = Symbolizer::with_sources(Options { inlined }, sources);
+        let mut symbolizer =
+            self.with_names(Symbolizer::with_sources(Options { inlined }, sources));
         match Bundle::of(path) {
             Ok(Some(bundle)) => symbolizer.use_bundle(bundle),
             // Whoever reads the recording says why it cannot.
@@ -43,7 +47,15 @@ impl SymbolArgs {
 
     /// A symbolizer for what runs now: functions only.
     pub(crate) fn of_running(&self) -> anyhow::Result<Symbolizer> {
-        Ok(Symbolizer::with_sources(Options { inlined: false }, self.sources()?))
+        let symbolizer = Symbolizer::with_sources(Options { inlined: false }, self.sources()?);
+        Ok(self.with_names(symbolizer))
+    }
+
+    fn with_names(&self, mut symbolizer: Symbolizer) -> Symbolizer {
+        if self.signatures {
+            symbolizer.show_signatures();
+        }
+        symbolizer
     }
 
     fn sources(&self) -> anyhow::Result<Sources> {

@@ -49,6 +49,9 @@ mod outputs;
 mod packages;
 mod pages;
 mod peers;
+#[path = "../../../perfdata/tests/it/plain_file.rs"]
+mod plain_file;
+mod recorded_names;
 mod recording;
 mod region;
 mod replace;

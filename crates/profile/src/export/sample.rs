@@ -58,7 +58,7 @@ pub(crate) struct Builder {
 
 impl Builder {
     pub(crate) fn function(&mut self, name: &str, module: u32) -> FunctionId {
-        self.counts.functions.push(Function { name: name.into(), module });
+        self.counts.functions.push(Function { name: name.into(), module, overloads: 0 });
         self.counts.functions.len() as FunctionId - 1
     }
 

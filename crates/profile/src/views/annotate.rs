@@ -172,7 +172,7 @@ mod tests {
         };
         Aggregate {
             functions: ["outer", "inner", "other"]
-                .map(|name| Function { name: name.into(), module: 0 })
+                .map(|name| Function { name: name.into(), module: 0, overloads: 0 })
                 .to_vec(),
             frames: vec![
                 frame(0, 16, 5, false),

@@ -138,7 +138,11 @@ pub(crate) mod tests {
     pub(crate) fn aggregate(samples: &[Plain]) -> Aggregate {
         let mut counts = Aggregate {
             functions: (0..4)
-                .map(|at| Function { name: format!("f{at}").into(), module: module(at) })
+                .map(|at| Function {
+                    name: format!("f{at}").into(),
+                    module: module(at),
+                    overloads: 0,
+                })
                 .collect(),
             frames: (0..FUNCTIONS)
                 .map(|at| Frame {

@@ -235,7 +235,7 @@ fn no_name(_: u64) -> Option<Symbol> {
 /// Functions of several addresses, in more than one piece, some inlined into others; some without.
 fn functions(address: u64) -> Option<Symbol> {
     let function = |number: u64| format!("f{}", number % 5).into();
-    let frame = |number| Frame { name: function(number), line: None };
+    let frame = |number| Frame::named(function(number), None);
     let inlined = (address % 64 > 40).then(|| frame(address / 16)).into_iter().collect();
     (address % 1000 > 100).then(|| Symbol { inlined, ..Symbol::named(function(address / 64)) })
 }

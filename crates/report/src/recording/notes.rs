@@ -66,6 +66,7 @@ pub(crate) fn notes_on(profile: &Profile, taken: Taken) -> Vec<Note> {
         waits(profile),
         unnamed(profile, taken),
         unmapped(profile, taken),
+        overloads(profile),
         intervals(profile, taken),
     ];
     let note = |warning| move |text| Note { warning, text };
@@ -83,6 +84,21 @@ pub(crate) fn notes_on_file(profile: &Profile) -> Vec<Note> {
     let warnings = warnings.into_iter().flatten().map(|text| Note { warning: true, text });
     let rest = [order_note(&profile.tally), strays(profile)];
     warnings.chain(rest.into_iter().flatten().map(|text| Note { warning: false, text })).collect()
+}
+
+/// Overloads are counted together, by their name.
+fn overloads(profile: &Profile) -> Option<String> {
+    let merged = profile.aggregate.functions.iter().filter(|function| function.overloads > 0);
+    let (names, functions) =
+        merged.fold((0, 0), |(names, all), one| (names + 1, all + u64::from(one.overloads)));
+    (names > 0).then(|| {
+        format!(
+            "{} {} for {} overloads that differ in their parameters: --signatures counts each by itself.",
+            counted(names, "function name"),
+            if names == 1 { "stands" } else { "stand" },
+            count(functions)
+        )
+    })
 }
 
 fn cut_off(profile: &Profile) -> Option<String> {

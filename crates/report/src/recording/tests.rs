@@ -135,9 +135,9 @@ fn resolve(module: &Module<'_>, addresses: &[u64]) -> Resolved {
     };
     let symbol = |address: &u64| {
         let name = format!("function_{}", address >> 8).into();
-        let frame = Frame { name: "inner\u{1b}[31m".into(), line: None };
+        let frame = Frame::named("inner\u{1b}[31m".into(), None);
         let inlined = if address % 2 == 1 { vec![frame].into() } else { Box::default() };
-        Some(Symbol { name, line: None, inlined }.into())
+        Some(Symbol { inlined, ..Symbol::named(name) }.into())
     };
     let symbols = match state {
         State::Found => addresses.iter().map(symbol).collect(),

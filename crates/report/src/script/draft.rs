@@ -149,7 +149,7 @@ mod tests {
             draft.text.push_str(">\n");
         }
         assert_eq!(draft.spots().count(), 6);
-        let evil = Symbol { name: "a,\u{1b}\"b".into(), line: None, inlined: Box::default() };
+        let evil = Symbol::named("a,\u{1b}\"b".into());
         let names = Names::from_iter([(spot(1), Some(evil)), (spot(2), None)]);
         let mut out = Vec::new();
         draft.write(&names, &mut out).unwrap();

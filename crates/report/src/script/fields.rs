@@ -19,6 +19,8 @@ pub enum Field {
     Period,
     /// Name of the event.
     Event,
+    /// What a tracepoint says.
+    Trace,
     /// Id of the descriptor.
     Id,
     /// Id of the very event that sampled.
@@ -68,7 +70,7 @@ pub enum Field {
 }
 
 /// All fields and their names.
-const NAMES: [(Field, &str); 31] = [
+const NAMES: [(Field, &str); 32] = [
     (Field::Comm, "comm"),
     (Field::Pid, "pid"),
     (Field::Tid, "tid"),
@@ -77,6 +79,7 @@ const NAMES: [(Field, &str); 31] = [
     (Field::Time, "time"),
     (Field::Period, "period"),
     (Field::Event, "event"),
+    (Field::Trace, "trace"),
     (Field::Id, "id"),
     (Field::StreamId, "stream_id"),
     (Field::Read, "read"),
@@ -127,11 +130,13 @@ impl Field {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fields {
     list: Vec<Field>,
+    /// What tracepoints say is shown where the recording has any.
+    may_add_trace: bool,
 }
 
 impl Default for Fields {
     fn default() -> Self {
-        Self { list: DEFAULT.to_vec() }
+        Self { list: DEFAULT.to_vec(), may_add_trace: true }
     }
 }
 
@@ -143,6 +148,7 @@ impl std::str::FromStr for Fields {
         let parts: Vec<&str> = text.split(',').map(str::trim).filter(|p| !p.is_empty()).collect();
         let changes = parts.first().is_some_and(|part| part.starts_with(['+', '-']));
         let mut list = if changes { DEFAULT.to_vec() } else { Vec::new() };
+        let mut may_add_trace = changes;
         for part in parts {
             let (remove, name) = match part.strip_prefix('-') {
                 Some(name) => (true, name),
@@ -151,6 +157,7 @@ impl std::str::FromStr for Fields {
             let found = NAMES.iter().find(|(_, known)| *known == name);
             let field = found.map(|(field, _)| *field).ok_or_else(|| unknown(name))?;
             list.retain(|known| *known != field);
+            may_add_trace &= field != Field::Trace;
             if !remove {
                 list.push(field);
             }
@@ -159,7 +166,7 @@ impl std::str::FromStr for Fields {
         if list.is_empty() {
             return Err(format!("no field is left; fields are {}", names()));
         }
-        Ok(Self { list })
+        Ok(Self { list, may_add_trace })
     }
 }
 
@@ -181,6 +188,16 @@ impl Fields {
     /// The fields, in order.
     pub fn iter(&self) -> impl Iterator<Item = Field> + '_ {
         self.list.iter().copied()
+    }
+
+    /// These fields for a recording of tracepoints: what they say is among the default ones.
+    #[must_use]
+    pub fn with_trace(mut self) -> Self {
+        if self.may_add_trace && !self.has(Field::Trace) {
+            self.list.push(Field::Trace);
+            self.list.sort_unstable();
+        }
+        self
     }
 
     /// Whether names of functions are needed.
@@ -207,12 +224,20 @@ mod tests {
     }
 
     #[test]
+    fn what_tracepoints_say_is_shown_by_default_where_there_are_any() {
+        let has = |text: &str| text.parse::<Fields>().unwrap().with_trace().has(Field::Trace);
+        assert!(Fields::default().with_trace().has(Field::Trace) && has("+addr") && has("trace"));
+        assert!(!Fields::default().has(Field::Trace) && !has("comm,ip") && !has("-trace"));
+    }
+
+    #[test]
     fn every_field_has_one_name_and_the_order_of_the_list() {
         let mut names = NAMES;
         names.sort_by_key(|(field, _)| *field);
         assert_eq!(names, NAMES);
         for (field, name) in NAMES {
-            assert_eq!((field.name(), name.parse()), (name, Ok(Fields { list: vec![field] })));
+            let only = Fields { list: vec![field], may_add_trace: false };
+            assert_eq!((field.name(), name.parse()), (name, Ok(only)));
         }
     }
 }

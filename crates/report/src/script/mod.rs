@@ -14,12 +14,13 @@ mod rows;
 #[cfg(test)]
 mod tests;
 mod text;
+mod trace;
 mod value;
 
 use std::io;
 
 use pmuscope_abi::AttrFlags;
-use pmuscope_perfdata::reader::{Details, Event, Maker, Record, Sample};
+use pmuscope_perfdata::reader::{Details, Endian, Event, Maker, Record, Sample, Tracepoint};
 use pmuscope_profile::{Present, Spot};
 
 pub use draft::Names;
@@ -73,9 +74,17 @@ pub struct SampleView<'a> {
     pub branches: &'a [(Step, Step)],
     /// Where modules are told.
     pub present: &'a Present,
+    /// The tracepoint that it is a sample of, and the byte order of its data.
+    pub tracepoint: Option<(&'a Tracepoint, Endian)>,
 }
 
 impl SampleView<'_> {
+    /// What the tracepoint says in this sample.
+    fn trace(&self) -> Option<String> {
+        let (tracepoint, endian) = self.tracepoint?;
+        Some(trace::line(tracepoint, self.details?.raw?, endian))
+    }
+
     /// Units of the event that the sample stands for, if that is known.
     fn period(&self) -> Option<u64> {
         let attr = &self.event.attr;

@@ -101,6 +101,7 @@ impl Values {
             F::Srcline => Self::Line(Vec::new()),
             F::Comm
             | F::Event
+            | F::Trace
             | F::Read
             | F::DataSrc
             | F::Dso

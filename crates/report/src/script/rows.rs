@@ -21,6 +21,7 @@ pub(super) fn value<'a>(view: &SampleView<'a>, field: Field) -> Value<'a> {
         Field::Time => or_none(sample.time, number),
         Field::Period => or_none(view.period(), number),
         Field::Event => Value::Text(view.event.name.as_bytes()),
+        Field::Trace => or_none(view.trace(), Value::Word),
         Field::Id => or_none(sample.id, number),
         Field::StreamId => or_none(sample.stream_id, number),
         Field::Read => or_none(sample.read, counts),

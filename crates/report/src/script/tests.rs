@@ -28,9 +28,10 @@ fn present() -> Present {
 
 fn names(present: &Present) -> Names {
     let line = |number| Some(Line { file: "sh.c".into(), number: Some(number) });
-    let outer = Symbol { name: "eval".into(), line: line(3), inlined: Box::default() };
-    let frame = Frame { name: "peek<int, 2>".into(), line: line(9) };
-    let inlining: Symbol = Symbol { name: "main".into(), line: line(40), inlined: [frame].into() };
+    let outer = Symbol { line: line(3), ..Symbol::named("eval".into()) };
+    let frame = Frame::named("peek<int, 2>".into(), line(9));
+    let inlining: Symbol =
+        Symbol { line: line(40), inlined: [frame].into(), ..Symbol::named("main".into()) };
     let mut names = Names::default();
     for (address, symbol) in [(0x1010, outer), (0x1020, inlining)] {
         names.insert(present.find(CpuMode::User, Some(7), address), Some(symbol));
@@ -73,6 +74,7 @@ fn with_samples(take: impl FnOnce(&Event, &Names, &[SampleView<'_>])) {
         chain,
         branches: &[],
         present: &present,
+        tracepoint: None,
     });
     take(&event, &names(&present), &views);
 }

@@ -183,6 +183,12 @@ fn more(out: &mut String, view: &SampleView<'_>, field: Field) {
         | Field::Time
         | Field::Period
         | Field::Event => {}
+        // Its values have spaces between them, as perf prints it.
+        Field::Trace => {
+            if let Some(line) = view.trace() {
+                let _ = write!(out, " {}", escape(&line));
+            }
+        }
         Field::Addr => {
             let _ = write!(out, " {:>16}", hex(view.sample.address));
         }

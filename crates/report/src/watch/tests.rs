@@ -20,7 +20,7 @@ fn named(requests: &[Request<'_>]) -> Vec<Resolved> {
         0 => Some(Symbol { line: line(41), ..Symbol::named("bump".into()) }.into()),
         1 => Some(Symbol { line: line(57), ..Symbol::named("reset".into()) }.into()),
         2 => {
-            let inlined = [Frame { name: "step".into(), line: line(12) }].into();
+            let inlined = [Frame::named("step".into(), line(12))].into();
             Some(Symbol { inlined, ..Symbol::named("main".into()) }.into())
         }
         3 => Some(Symbol::named(HOSTILE.into()).into()),

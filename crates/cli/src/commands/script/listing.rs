@@ -3,9 +3,13 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::Context as _;
-use pmuscope_perfdata::reader::{CpuMode, Details, Entry, Event, Reader, Record, Sample};
+use pmuscope_abi::event_type;
+use pmuscope_perfdata::reader::{
+    CpuMode, Details, Endian, Entry, Event, Reader, Record, Sample, Tracepoint,
+};
 use pmuscope_profile::{Facts, Filter, Present, Spot, StackWalker};
 use pmuscope_report::script::{Field, Look, Names, RecordClass, RecordView, SampleView, Step};
 use pmuscope_symbols::{KernelIdentity, Symbolizer};
@@ -34,6 +38,8 @@ pub(super) struct Listing<'a> {
     /// Those that the symbolizer knows.
     jit_dumps: BTreeSet<(i32, PathBuf)>,
     running: KernelIdentity,
+    /// Formats of tracepoints, and the byte order of their data.
+    tracepoints: (Arc<[Tracepoint]>, Endian),
 }
 
 impl<'a> Listing<'a> {
@@ -47,6 +53,7 @@ impl<'a> Listing<'a> {
         let running = symbolizer.running_kernel();
         let (present, names, window) = (Present::default(), Names::default(), FIRST_WINDOW);
         let jit_dumps = BTreeSet::new();
+        let tracepoints = (Arc::default(), Endian::NATIVE);
         Self {
             look,
             filter,
@@ -58,6 +65,7 @@ impl<'a> Listing<'a> {
             symbolizer,
             jit_dumps,
             running,
+            tracepoints,
         }
     }
 
@@ -67,6 +75,8 @@ impl<'a> Listing<'a> {
             if let Some(walker) = &mut self.walker {
                 walker.tell(reader.metadata(), &self.present);
             }
+            // In a stream they come before the first sample.
+            self.tracepoints = (Arc::clone(&reader.metadata().tracepoints), reader.endian());
             let Some(entry) = reader.next()? else { break };
             if self.filter.is_over(entry.time) {
                 break;
@@ -116,6 +126,10 @@ impl<'a> Listing<'a> {
         let place = place.map(|ip| self.step(sample.mode, sample.pid, ip, ip));
         let chain = self.chain(sample, walked);
         let branches = self.branches(sample, details.as_ref());
+        let (tracepoints, endian) = &self.tracepoints;
+        let is_of = |one: &&Tracepoint| one.id == event.attr.config;
+        let traced = event.attr.event_type == event_type::TRACEPOINT;
+        let tracepoint = traced.then(|| tracepoints.iter().find(is_of)).flatten();
         paper.sample(&SampleView {
             sample,
             details: details.as_ref(),
@@ -125,6 +139,7 @@ impl<'a> Listing<'a> {
             chain: &chain,
             branches: &branches,
             present: &self.present,
+            tracepoint: tracepoint.map(|tracepoint| (tracepoint, *endian)),
         });
     }
 

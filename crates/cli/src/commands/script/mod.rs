@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use pmuscope_abi::event_type;
 use pmuscope_machine::FileKind;
 use pmuscope_perfdata::reader::{FileState, RawEntry, Reader, Record, Tally};
 use pmuscope_profile::{Facts, Filter, Present, StackWalker, Unwinding};
@@ -188,7 +189,11 @@ fn list(
     let mut reader = Reader::open_all(path)?;
     let filter = args.filter.filter(path, reader.events(), reader.metadata())?;
     let form = if let Format::Lines(form) = format { form } else { Form::Csv };
-    let look = Look { form, fields: args.fields.clone().unwrap_or_default(), nanoseconds: args.ns };
+    let mut fields = args.fields.clone().unwrap_or_default();
+    if reader.events().iter().any(|event| event.attr.event_type == event_type::TRACEPOINT) {
+        fields = fields.with_trace();
+    }
+    let look = Look { form, fields, nanoseconds: args.ns };
     let symbolizer = args.symbols.symbolizer(look.fields.want_symbols(), path)?;
     let (of_stacks, running) = (args.symbols.symbolizer(false, path)?, symbolizer.running_kernel());
     let unwinder = of_stacks.unwinder();
