@@ -237,7 +237,10 @@ fn strays(profile: &Profile) -> Option<String> {
     part(tally.malformed, "records are too short");
     part(late_otherwise(tally), "records came too late to be put in order");
     part(tally.unknown_kinds.values().sum(), "records are of kinds this version does not know");
-    part(profile.mappings_left_out, "mappings were left out for want of memory");
+    part(
+        profile.mappings_left_out,
+        "mappings or names were left out for want of memory (more: PMUSCOPE_MEMORY=4G)",
+    );
     (!parts.is_empty()).then(|| format!("not in this report: {}.", parts.join(", ")))
 }
 
