@@ -108,7 +108,7 @@ impl Collected {
             lost,
             throttled: loss.throttled(info, filter),
             losses: loss.by_cpu(info, filter, &self.clock, &by_cpu),
-            mappings_left_out: self.state.tasks.spaces.left_out(),
+            mappings_left_out: self.state.left_out(),
             filtered: (*filter != Filter::default()).then_some(filtered),
             stacks,
             functions,
@@ -160,6 +160,12 @@ impl Collected {
 }
 
 impl State {
+    /// Mappings and names that there was no memory for.
+    fn left_out(&self) -> u64 {
+        let Self { tasks, modules, .. } = self;
+        tasks.spaces.left_out() + tasks.names_left_out() + modules.left_out()
+    }
+
     /// Which kernel recorded, as far as the recording says.
     pub(crate) fn kernel_identity(&self, metadata: &Metadata) -> KernelIdentity {
         let info = metadata.info.as_ref();

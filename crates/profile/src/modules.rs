@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use pmuscope_perfdata::reader::is_compiled_code;
+use pmuscope_perfdata::reader::{is_compiled_code, memory_limit};
 use pmuscope_symbols::{BuildId, Module};
 use rustc_hash::FxHashMap;
 
@@ -139,11 +139,24 @@ fn kernel_module_name(path: &[u8]) -> Vec<u8> {
 pub(crate) struct Modules {
     list: Vec<ModuleKey>,
     ids: FxHashMap<ModuleKey, ModuleId>,
+    /// Bytes held, and at most; and how often there was no room for another.
+    held: usize,
+    most: usize,
+    left_out: u64,
 }
+
+/// What a module takes besides its path, bytes: twice its key, and what follows from it.
+const MODULE_COST: usize = 2 * size_of::<ModuleKey>() + 256;
 
 impl Default for Modules {
     fn default() -> Self {
-        let mut modules = Self { list: Vec::new(), ids: FxHashMap::default() };
+        let mut modules = Self {
+            list: Vec::new(),
+            ids: FxHashMap::default(),
+            held: 0,
+            most: memory_limit() / 8,
+            left_out: 0,
+        };
         // In the order of their numbers.
         for (kind, name) in [
             (ModuleKind::Other, &b"[unknown]"[..]),
@@ -160,15 +173,28 @@ impl Default for Modules {
 }
 
 impl Modules {
+    /// The number of a module; where memory is at its limit, new ones are the unknown one.
     pub(crate) fn intern(&mut self, key: ModuleKey) -> ModuleId {
         if let Some(&id) = self.ids.get(&key) {
             return id;
         }
+        // Paths are kept here, as they are known here, and as they are shown.
+        let cost = MODULE_COST + 3 * key.path.len();
+        if self.held + cost > self.most {
+            self.left_out += 1;
+            return UNKNOWN;
+        }
+        self.held += cost;
         // Each takes a record, of which no file has 2^32.
         let id = self.list.len() as ModuleId;
         self.list.push(key.clone());
         self.ids.insert(key, id);
         id
+    }
+
+    /// Mappings of modules that were not kept.
+    pub(crate) fn left_out(&self) -> u64 {
+        self.left_out
     }
 
     pub(crate) fn list(&self) -> &[ModuleKey] {
@@ -208,6 +234,16 @@ mod tests {
         assert_eq!((path(UNKNOWN), path(KERNEL_IMAGE)), (&b"[unknown]"[..], KERNEL));
         assert_eq!((path(KERNEL_LOADED), path(HYPERVISOR)), (&b"[bpf]"[..], &b"[hypervisor]"[..]));
         assert_eq!((path(GUEST), path(CUT)), (&b"[guest]"[..], &b"[cut]"[..]));
+    }
+
+    #[test]
+    fn paths_take_bounded_memory() {
+        let mut modules = Modules { most: 1 << 20, ..Modules::default() };
+        let module = |number: u32| ModuleKey::user(7, format!("/{number:1000}").as_bytes(), None);
+        let ids: Vec<ModuleId> = (0..2000).map(|number| modules.intern(module(number))).collect();
+        let kept = ids.iter().filter(|&&id| id != UNKNOWN).count();
+        assert!((200..1000).contains(&kept), "{kept}");
+        assert_eq!((modules.left_out(), modules.intern(module(0))), (2000 - kept as u64, ids[0]));
     }
 
     #[test]

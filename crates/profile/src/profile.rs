@@ -96,7 +96,7 @@ pub struct Profile {
     pub state: FileState,
     /// What was read of it, and what not.
     pub tally: Tally,
-    /// Mappings left out for want of memory.
+    /// Mappings, and names of threads, files and functions of the kernel, left out for want of memory.
     pub mappings_left_out: u64,
     /// Stacks that samples carry, unwound; `None` where there are none, or none were asked for.
     pub stacks: Option<StackSummary>,

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use pmuscope_perfdata::reader::{Comm, Ksymbol, Mmap, Task};
+use pmuscope_perfdata::reader::{Comm, Ksymbol, Mmap, Task, memory_limit};
 use rustc_hash::FxHashMap;
 
 use crate::lookup::HALVES;
@@ -14,6 +14,11 @@ use crate::spaces::{Epoch, Mapping, NOTHING, Spaces, ViewId};
 
 /// Index of a thread's name.
 pub(crate) type CommId = u32;
+
+/// Stands for names that there was no memory for.
+const NOT_KEPT: &[u8] = b"[name not kept]";
+/// What a name takes besides its bytes.
+const NAME_COST: usize = 2 * size_of::<Vec<u8>>() + 96;
 
 /// Name of a thread: one that was told, or made up from its id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -70,6 +75,10 @@ pub(crate) struct Tasks {
     processes: FxHashMap<i32, Process>,
     names: Vec<Vec<u8>>,
     name_ids: FxHashMap<Vec<u8>, CommId>,
+    /// Bytes that names take, and may take; and how often there was no room for another.
+    names_held: usize,
+    names_most: usize,
+    names_left_out: u64,
     /// Whether to note changes.
     keeps_past: bool,
     pub(crate) comms: Vec<Change>,
@@ -96,6 +105,9 @@ impl Tasks {
             processes: FxHashMap::default(),
             names: Vec::new(),
             name_ids: FxHashMap::default(),
+            names_held: 0,
+            names_most: memory_limit() / 8,
+            names_left_out: 0,
             keeps_past,
             comms: Vec::new(),
             views: Vec::new(),
@@ -178,10 +190,23 @@ impl Tasks {
         }
     }
 
+    /// Names that were not kept.
+    pub(crate) fn names_left_out(&self) -> u64 {
+        self.names_left_out
+    }
+
+    /// The number of a name; where memory is at its limit, new ones are one.
     pub(crate) fn intern(&mut self, name: &[u8]) -> CommId {
         if let Some(&id) = self.name_ids.get(name) {
             return id;
         }
+        // They are kept twice, and once more where they are shown.
+        let cost = 3 * name.len() + NAME_COST;
+        if self.names_held + cost > self.names_most && name != NOT_KEPT {
+            self.names_left_out += 1;
+            return self.intern(NOT_KEPT);
+        }
+        self.names_held += cost;
         let id = self.names.len() as CommId;
         self.names.push(name.to_vec());
         self.name_ids.insert(name.to_vec(), id);
@@ -368,6 +393,17 @@ mod tests {
 
     fn sees(tasks: &Tasks, pid: i32, address: u64) -> bool {
         tasks.spaces.find(tasks.view(pid), address, tasks.epoch() + 1).mapping.is_some()
+    }
+
+    #[test]
+    fn names_take_bounded_memory() {
+        let mut tasks = Tasks { names_most: 1 << 20, ..Tasks::default() };
+        let ids: Vec<CommId> =
+            (0..2000).map(|number| tasks.intern(format!("{number:1000}").as_bytes())).collect();
+        let kept = ids.iter().filter(|&&id| tasks.name(id) != NOT_KEPT).count();
+        assert!((200..1000).contains(&kept), "{kept}");
+        assert_eq!(tasks.names_left_out(), 2000 - kept as u64);
+        assert_eq!(tasks.intern(format!("{:1000}", 0).as_bytes()), ids[0]);
     }
 
     #[test]

@@ -258,7 +258,12 @@ fn strays(profile: &Profile) -> Option<String> {
     part(tally.malformed, "record", be, "too short");
     part(late_otherwise(tally), "record", ["came"; 2], "too late to be put in order");
     part(unknown, "record", be, "of a kind that this version does not know");
-    part(profile.mappings_left_out, "mapping", ["was", "were"], "left out for want of memory");
+    part(
+        profile.mappings_left_out,
+        "mapping or name",
+        ["was", "were"],
+        "left out for want of memory (more: PMUSCOPE_MEMORY=4G)",
+    );
     (!parts.is_empty()).then(|| format!("not in this report: {}.", parts.join(", ")))
 }
 
