@@ -38,7 +38,11 @@ impl EventError {
     #[must_use]
     pub fn is_of_machine(&self) -> bool {
         match &*self.reason {
-            Reason::NoCpuPmu | Reason::NoSuchUnit { .. } | Reason::Listed { .. } => true,
+            Reason::NoCpuPmu
+            | Reason::NoSuchUnit { .. }
+            | Reason::Listed { .. }
+            | Reason::NotImplemented { .. }
+            | Reason::OfOtherCpus { .. } => true,
             Reason::Tracepoint { error, .. } => !matches!(error, MachineError::NoTracepoint { .. }),
             _ => false,
         }
@@ -142,6 +146,25 @@ pub enum Reason {
         encoding: String,
         /// The reason.
         why: String,
+    },
+    /// A common event of Arm's architecture that the unit does not have.
+    #[error(
+        "{pmu} does not implement it: the PMU (PMCEID) and the kernel do not list event {code:#x}, and a \
+         count of it stays 0. Try: pmuscope list {pmu}"
+    )]
+    NotImplemented {
+        /// The unit.
+        pmu: String,
+        /// The code.
+        code: u64,
+    },
+    /// An event that only lists for other CPUs have.
+    #[error("it is in a list for {made_for}, and this CPU is {identity}. Try: pmuscope list")]
+    OfOtherCpus {
+        /// What the list is for.
+        made_for: String,
+        /// The CPU here.
+        identity: String,
     },
     /// No unit has this name.
     #[error("this machine has no unit of this name or number{} It has: {}", and_then(.nearest), .present.join(", "))]

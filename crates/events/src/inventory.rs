@@ -210,6 +210,20 @@ fn listed(catalog: &dyn Catalog, wanted: &dyn Fn(&str) -> bool, offers: &mut Vec
     }
 }
 
+/// Events that only lists for other CPUs have, where `wanted` says yes to the name; each with the CPUs that
+/// it is for as the reason why it is not counted here.
+pub fn of_other_cpus(catalog: &dyn Catalog, wanted: &dyn Fn(&str) -> bool) -> Vec<Offer> {
+    let Some(lists) = catalog.lists() else { return Vec::new() };
+    let here = lists.cpu().unwrap_or_default();
+    let others = lists.of_other_cpus().into_iter().filter(|(one, _)| wanted(&one.name));
+    let offer = |(one, cpus): (Listed, String)| {
+        let unknown = Offer::new(&one.name, Group::List);
+        let refused = Some(format!("for {cpus}; this CPU is {here}"));
+        Offer { refused, ..of_list(&one, &unknown) }
+    };
+    others.map(offer).collect()
+}
+
 fn of_list(one: &Listed, resolved: &Offer) -> Offer {
     Offer {
         encoding: Some(one.terms.clone()),

@@ -79,6 +79,18 @@ pub(crate) fn generic(
     })
 }
 
+/// Refuses a code that `pmu` does not implement: the kernel would take it, and the count would stay 0.
+pub(crate) fn implemented(event: &Event, pmu: &Pmu) -> Result<(), Reason> {
+    let is_raw = event.attr.event_type == event_type::RAW;
+    if !is_raw && event.attr.event_type != pmu.type_number {
+        return Ok(());
+    }
+    match pmu.not_implemented(event.attr.config) {
+        Some(code) => Err(Reason::NotImplemented { pmu: pmu.name.clone(), code }),
+        None => Ok(()),
+    }
+}
+
 /// `rNNN`: a raw code in hexadecimal.
 pub(crate) fn raw(name: &str) -> Option<u64> {
     let digits = name.strip_prefix('r')?;

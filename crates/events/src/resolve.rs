@@ -186,6 +186,7 @@ impl Resolver<'_> {
         found.attr = Attr { event_type, config, ..Attr::default() };
         found.origin = origin_of(&found);
         common_terms(&mut found, terms_of(event))?;
+        pmu::implemented(&found, unit).map_err(|reason| head.fault(reason))?;
         Ok(Some(Selected::one(found, modifiers_of(event, rest)?)))
     }
 
@@ -200,7 +201,11 @@ impl Resolver<'_> {
         let mut refused = None;
         for unit in units {
             let mut event = pmu::blank(unit);
-            match pmu::apply(&mut event, unit, self.cores.len() > 1, list, self.catalog.lists()) {
+            let applied =
+                pmu::apply(&mut event, unit, self.cores.len() > 1, list, self.catalog.lists());
+            let applied = applied
+                .and_then(|()| pmu::implemented(&event, unit).map_err(|reason| head.fault(reason)));
+            match applied {
                 Ok(()) => {
                     event.origin = origin_of(&event);
                     events.push(event);
@@ -255,14 +260,19 @@ impl Resolver<'_> {
             return Ok(None);
         };
         let mut events = Vec::new();
+        let mut refused = None;
         for unit in self.catalog.pmus() {
             let mut event = pmu::blank(unit);
             if pmu::listed(&mut event, unit, head, lists)? {
-                events.push(event);
+                match pmu::implemented(&event, unit) {
+                    Ok(()) => events.push(event),
+                    Err(reason) => refused = refused.or(Some(head.fault(reason))),
+                }
             }
         }
         match (&first.unit, events.is_empty()) {
             (_, false) => Ok(Some(events)),
+            (_, true) if refused.is_some() => refused.map_or(Ok(None), Err),
             (None, true) => Err(head.fault(Reason::NoCpuPmu)),
             (Some(unit), true) => {
                 let present = self.catalog.pmus().iter().map(|pmu| pmu.name.clone()).collect();
@@ -280,16 +290,19 @@ impl Resolver<'_> {
             return Err(head.fault(Reason::NoCpuPmu));
         }
         let several = self.cores.len() > 1;
-        let events: Result<Vec<Event>, Fault> = self
-            .cores
-            .iter()
-            .map(|unit| {
-                let mut event = pmu::blank(unit);
-                (event.attr.event_type, event.attr.config) = select(unit, several)?;
-                Ok(event)
-            })
-            .collect();
-        events.map(Some)
+        let (mut events, mut refused) = (Vec::new(), None);
+        for unit in &self.cores {
+            let mut event = pmu::blank(unit);
+            (event.attr.event_type, event.attr.config) = select(unit, several)?;
+            match pmu::implemented(&event, unit) {
+                Ok(()) => events.push(event),
+                Err(reason) => refused = refused.or(Some(head.fault(reason))),
+            }
+        }
+        match refused {
+            Some(fault) if events.is_empty() => Err(fault),
+            _ => Ok(Some(events)),
+        }
     }
 
     fn tracepoint<'t>(
@@ -330,6 +343,12 @@ impl Resolver<'_> {
         }
         if event.terms.is_some() {
             return self.unknown_pmu(head.text);
+        }
+        if self.offers
+            && let Some((made_for, identity)) =
+                self.catalog.lists().and_then(|lists| lists.only_for(head.text))
+        {
+            return Reason::OfOtherCpus { made_for, identity };
         }
         let nearest = if self.offers { nearest(head.text, self.names()) } else { Vec::new() };
         Reason::UnknownEvent { nearest }

@@ -6,10 +6,12 @@
 //! [`NumaBalancing::set`] on the kernel's settings.
 
 mod activity;
+mod arm_cores;
 mod budget;
 mod busy;
 mod cgroup;
 pub mod child;
+mod common_events;
 mod cpuset;
 mod environment;
 mod error;
@@ -43,6 +45,7 @@ mod watchers;
 mod whole;
 
 pub use activity::{Activity, CpuActivity, Sibling};
+pub use arm_cores::{ArmCore, Midr};
 pub use budget::RingBudget;
 pub use busy::CpuTimes;
 pub use cgroup::OwnCgroup;

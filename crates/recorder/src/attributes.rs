@@ -19,6 +19,10 @@ pub(crate) const SIDEBAND: &str = "dummy:u";
 const IDENTIFICATION: SampleType =
     SampleType::IDENTIFIER.union(SampleType::TID).union(SampleType::TIME).union(SampleType::CPU);
 
+/// What groups with `:S` leave out on older kernels.
+pub(crate) const LEFT_TO_FIRST: &str = "children and new threads are not in the samples of groups with :S: before \
+     Linux 6.12 the kernel does not let them inherit such groups. Try: -a, or events without :S";
+
 /// What the kernel can do, by its version.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KernelFeatures {
@@ -47,6 +51,11 @@ impl KernelFeatures {
         self.version >= (5, 12)
     }
 
+    /// Counts of a group in samples of inherited events, Linux 6.12; older kernels answer EINVAL.
+    pub(crate) fn inherits_reads(self) -> bool {
+        self.version >= (6, 12)
+    }
+
     /// The oldest kernel we record on.
     pub(crate) fn is_supported(self) -> bool {
         self.version >= (5, 10)
@@ -69,7 +78,9 @@ pub(crate) fn requests(
 ) -> Result<Vec<EventRequest>, RecorderError> {
     let own_command = options.target == Target::Command;
     let mut requests = Vec::new();
-    if !own_command || options.overwrite || options.delay_ms.is_some() {
+    // What is not inherited says nothing of children, whom events of other groups may follow.
+    let first_stays = options.groups.len() > 1 && is_left_to_first(options, kernel);
+    if !own_command || options.overwrite || options.delay_ms.is_some() || first_stays {
         requests.push(sideband_request(options, kernel));
     }
     for group in &options.groups {
@@ -94,6 +105,16 @@ pub(crate) fn requests(
         requests.push(of_all(options, kernel, event)?);
     }
     Ok(requests)
+}
+
+/// Whether groups with `:S` sample only the threads that they are opened for, since this kernel does not
+/// let children inherit them: perf leaves children out there too.
+pub(crate) fn is_left_to_first(options: &RecordOptions, kernel: KernelFeatures) -> bool {
+    let inherits = base(options, kernel).flags.contains(AttrFlags::INHERIT);
+    let is_led = |group: &Group| {
+        group.leader_sampling && group.events.iter().any(|event| event.inherit != Some(false))
+    };
+    inherits && !kernel.inherits_reads() && options.groups.iter().any(is_led)
 }
 
 /// An event of the whole machine. No exec of a command of ours starts it, so there it is on from the
@@ -207,6 +228,9 @@ fn sampling_attr(
     }
     if group.leader_sampling {
         attr.sample_type |= SampleType::READ;
+        if !kernel.inherits_reads() {
+            attr.flags.remove(AttrFlags::INHERIT);
+        }
         attr.read_format |= ReadFormat::GROUP;
         if member > 0 {
             attr.flags.remove(AttrFlags::WATERMARK);
@@ -410,6 +434,26 @@ mod tests {
         let requests = requests(&options(Target::System, vec![group(vec![clock()])]), old).unwrap();
         assert!(requests.iter().all(|r| !r.attr.read_format.contains(ReadFormat::LOST)));
         assert!(requests.iter().all(|r| !r.attr.flags.contains(AttrFlags::BUILD_ID)));
+    }
+
+    #[test]
+    fn groups_with_counts_in_samples_are_not_inherited_before_linux_6_12() {
+        let led = || Group { leader_sampling: true, ..group(vec![clock(), clock()]) };
+        let inherited = |groups: Vec<Group>, version| {
+            let (options, kernel) =
+                (options(Target::Command, groups), KernelFeatures::new(version));
+            let requests = requests(&options, kernel).unwrap();
+            let flags = requests.iter().map(|one| one.attr.flags.contains(AttrFlags::INHERIT));
+            (flags.collect::<Vec<bool>>(), is_left_to_first(&options, kernel))
+        };
+        assert_eq!(inherited(vec![led()], (6, 12)), (vec![true, true], false));
+        assert_eq!(inherited(vec![led()], (6, 11)), (vec![false, false], true));
+        // Another group follows children: so does a sideband of its own, to name them.
+        let both = inherited(vec![led(), group(vec![clock()])], (6, 1));
+        assert_eq!(both, (vec![true, false, false, true], true));
+        assert_eq!(inherited(vec![group(vec![clock()])], (6, 1)), (vec![true], false));
+        let own = Group { events: vec![Event { inherit: Some(false), ..clock() }], ..led() };
+        assert_eq!(inherited(vec![own], (6, 1)), (vec![false], false));
     }
 
     #[test]

@@ -45,7 +45,7 @@ pub use options::{
 pub use sampling_cost::SamplingCost;
 pub use session::{
     EndReason, FollowOptions, Following, Piece, Preview, Signals, Summary, follow, preview, record,
-    record_with,
+    record_with, reduced,
 };
 pub use source::{Feed, Look, Source};
 pub use strobe::{

@@ -23,3 +23,5 @@ pub mod resolve;
 pub mod session;
 pub mod slots;
 pub mod target;
+
+pub use pace::ALLOWANCE_NS;

@@ -19,8 +19,8 @@ use std::time::Duration;
 /// What a hit costs a program, over what it costs in the loop that measures it: 1.18 where both were measured
 /// (docs/benchmarks.md).
 const PRUDENCE: f64 = 1.25;
-/// Hit time that may be spent before there is any limit.
-const ALLOWANCE_NS: f64 = 100e6;
+/// Hit time that may be spent before there is any limit, nanoseconds.
+pub const ALLOWANCE_NS: f64 = 100e6;
 /// A slice is worth arming for if it can last so long …
 const SLICE_NS: f64 = 2e6;
 /// … and is looked at after so long at most.

@@ -34,9 +34,9 @@ impl EventListArgs {
         if named.is_none() && !path.is_dir() {
             return Ok(None);
         }
-        let identity = Identity::of(&machine.processor());
+        let identity = Identity::of(machine);
         let cache = user_cache().map(|cache| cache.join("events"));
-        match Lists::load(&path, identity.as_ref(), cache.as_deref()) {
+        match Lists::load(&path, Some(&identity), cache.as_deref()) {
             Ok(lists) => Ok(Some(Found { path, lists })),
             // All that was imported was removed again.
             Err(ListError::Empty(_)) if named.is_none() => Ok(None),

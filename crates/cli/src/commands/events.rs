@@ -53,7 +53,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
 
 fn take_over(args: &ImportArgs) -> anyhow::Result<Exit> {
     let into = event_lists::place(args.to.as_deref())?;
-    let identity = Identity::of(&Machine::host().processor()).filter(|_| !args.all);
+    let identity = Some(Identity::of(&Machine::host())).filter(|_| !args.all);
     let mut exit = Exit::Done;
     for path in &args.paths {
         let done = import(path, &into, identity.as_ref())
@@ -61,6 +61,12 @@ fn take_over(args: &ImportArgs) -> anyhow::Result<Exit> {
         for note in &done.notes {
             exit = Exit::Incomplete;
             say!("warning: {}", escape(note));
+        }
+        for newer in &done.newer {
+            say!(
+                "note: list for {}: it may have events that this CPU does not count",
+                escape(newer)
+            );
         }
         let text = said(&done, identity.as_ref());
         std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;

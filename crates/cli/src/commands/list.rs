@@ -7,7 +7,7 @@ use std::io::Write as _;
 use anyhow::Context as _;
 use pmuscope_abi::{Attr, AttrFlags, OpenFlags};
 use pmuscope_counters::{Host, Kernel, errno_name, open_refusal};
-use pmuscope_events::inventory::{Group, Offer, inventory};
+use pmuscope_events::inventory::{Group, Offer, inventory, of_other_cpus};
 use pmuscope_events::{Event, MachineCatalog};
 use pmuscope_machine::Machine;
 use pmuscope_report::{
@@ -66,8 +66,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
         failure(Exit::BadInput, format!("'{}' is no regular expression: {why}", escape(pattern)))
     })?;
-    let all = inventory(&catalog, &|name| wanted.is_match(name));
+    let is_wanted = |name: &str| wanted.is_match(name);
+    let mut all = inventory(&catalog, &is_wanted);
     notes.extend(all.notes);
+    // Of lists for other CPUs there may be tens of thousands.
+    if args.pattern.is_some() {
+        all.offers.extend(of_other_cpus(&catalog, &is_wanted));
+    }
     let mut trial = Trial::new(&machine);
     let rows: Vec<(Offer, Here)> = all
         .offers

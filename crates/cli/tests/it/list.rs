@@ -128,3 +128,49 @@ fn events_of_a_pmu_are_there_with_their_encodings_and_what_it_lacks_with_the_rea
         assert!(lacking["why"].as_str().unwrap().contains("ENOENT"), "{lacking}");
     }
 }
+
+/// As Arm's machine-readable lists have it.
+fn arm_list(cpu: &str, id: &str, events: &[(&str, u32)]) -> String {
+    let events: Vec<Value> =
+        events.iter().map(|(name, code)| serde_json::json!({"name": name, "code": code})).collect();
+    serde_json::json!({"_type": "Events", "cpu": cpu, "cpuid": id, "events": events}).to_string()
+}
+
+#[test]
+fn a_list_for_another_cpu_is_refused_and_its_events_are_not_counted_here() {
+    let scratch = Scratch::new();
+    // No core has this number.
+    let list = arm_list("Test-R1", "0x42fff", &[("TEST_KITE", 0xc0)]);
+    std::fs::write(scratch.path("r1.json"), list).unwrap();
+    let refused = scratch.pmuscope(["events", "import", "--to", "lists", "r1.json"]);
+    refused.exits(2).prints_nothing().complains("not for this CPU");
+    refused.complains("for Test-R1 (implementer 0x42 part 0xfff)").complains("--all to keep it");
+    assert!(!scratch.path("lists").exists(), "{refused}");
+    scratch.pmuscope(["events", "import", "--all", "--to", "lists", "r1.json"]).exits(0);
+    let listed = scratch.pmuscope(["list", "--events", "lists", "--json", "^test_kite"]);
+    listed.exits(0);
+    let value = parsed(&listed.stdout);
+    let kite = &value["events"][0];
+    assert_eq!((&kite["name"], &kite["countable"]), (&"TEST_KITE".into(), &false.into()));
+    let why = kite["why"].as_str().unwrap();
+    assert!(why.starts_with("for Test-R1") && why.contains("this CPU is"), "{why}");
+}
+
+#[test]
+fn codes_that_the_pmu_does_not_implement_are_not_counted_with_the_reason() {
+    skip_unless!(need_pmu_guest());
+    let scratch = Scratch::new();
+    let program = ["--", "pmuscope", "workload", "exact-loop", "--rounds", "1000"];
+    let events = ["stat", "-e", "r3,armv8_pmuv3/event=0x4/,r11"];
+    let outcome = in_guest(&scratch, 1, &[&events[..], &program].concat());
+    let cells = |name: &str| -> Vec<String> {
+        let line = outcome.stdout.lines().find(|line| line.starts_with(&format!("{name} ")));
+        let line = line.unwrap_or_else(|| panic!("{name} is missing\n{outcome}"));
+        line.split_whitespace().map(str::to_owned).collect()
+    };
+    assert!(!cells("r11").contains(&"-".to_owned()), "{outcome}");
+    for name in ["r3", "armv8_pmuv3/event=0x4/"] {
+        assert!(cells(name).contains(&"-".to_owned()), "{outcome}");
+    }
+    assert!(outcome.stdout.contains("does not implement it"), "{outcome}");
+}

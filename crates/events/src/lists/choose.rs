@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use pmuscope_machine::Processor;
+use pmuscope_machine::{Machine, Midr, Pmu, Processor};
 use regex::Regex;
 
-use super::read::Product;
+use super::made_for::{MadeFor, Product};
 
 /// A CPU as lists name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,64 +21,138 @@ pub enum Identity {
         /// Stepping.
         stepping: Option<u32>,
     },
-    /// An Arm core.
-    Arm(Product),
+    /// Arm cores: every kind that the CPU has.
+    Arm(Vec<ArmKind>),
+    /// Any other: in the words of `/proc/cpuinfo`.
+    Other(String),
+}
+
+/// A kind of Arm cores.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArmKind {
+    /// What they are.
+    pub midr: Midr,
+    /// The unit that counts on them, where a CPU has several.
+    pub unit: Option<String>,
+}
+
+/// Cores of this CPU that a list is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Fit {
+    /// Their unit; `None`: all cores.
+    pub(super) unit: Option<String>,
+    /// The product of the list and what the cores are, where the list names products.
+    pub(super) product: Option<(Product, Midr)>,
 }
 
 impl Identity {
-    /// Of the processor that `/proc/cpuinfo` describes; `None` if it says too little.
+    /// Of the CPU of `machine`.
     #[must_use]
-    pub fn of(processor: &Processor) -> Option<Self> {
-        let hex = |text: &Option<String>| {
-            u64::from_str_radix(text.as_deref()?.strip_prefix("0x")?, 16).ok()
-        };
-        if let (Some(implementer), Some(part)) = (hex(&processor.vendor), hex(&processor.model)) {
-            return Some(Self::Arm(Product { implementer, part }));
+    pub fn of(machine: &Machine) -> Self {
+        let cores = machine.arm_cores();
+        if cores.is_empty() {
+            return Self::of_processor(&machine.processor());
         }
+        let units: Vec<Pmu> = machine.pmus().unwrap_or_default();
+        let units: Vec<&Pmu> = units.iter().filter(|pmu| pmu.is_core()).collect();
+        let kinds = cores.into_iter().map(|core| {
+            let has = |pmu: &&&Pmu| {
+                let first = core.cpus.first();
+                first.is_some_and(|cpu| pmu.cpus.as_ref().is_some_and(|cpus| cpus.contains(cpu)))
+            };
+            let unit = units.iter().filter(|_| units.len() > 1).find(has);
+            ArmKind { midr: core.midr, unit: unit.map(|pmu| pmu.name.clone()) }
+        });
+        let mut found: Vec<ArmKind> = Vec::new();
+        kinds.for_each(|kind| {
+            if !found.contains(&kind) {
+                found.push(kind);
+            }
+        });
+        Self::Arm(found)
+    }
+
+    fn of_processor(processor: &Processor) -> Self {
         let decimal = |text: &Option<String>| text.as_deref()?.parse().ok();
-        Some(Self::X86 {
-            vendor: processor.vendor.clone()?,
-            family: decimal(&processor.family)?,
-            model: decimal(&processor.model)?,
-            stepping: decimal(&processor.stepping),
+        let x86 = || {
+            Some(Self::X86 {
+                vendor: processor.vendor.clone()?,
+                family: decimal(&processor.family)?,
+                model: decimal(&processor.model)?,
+                stepping: decimal(&processor.stepping),
+            })
+        };
+        let words = [&processor.vendor, &processor.model_name, &processor.model];
+        x86().unwrap_or_else(|| {
+            let words: Vec<&str> = words.into_iter().flatten().map(String::as_str).collect();
+            let unknown = || "of an unknown kind".to_owned();
+            Self::Other(if words.is_empty() { unknown() } else { words.join(" ") })
         })
     }
 
-    /// What patterns of `mapfile.csv` are held against: with the stepping, and without.
-    fn names(&self) -> Vec<String> {
+    /// Whether the pattern of a `mapfile.csv` means this CPU; patterns of Arm cores are the least MIDR_EL1,
+    /// as the kernel has it.
+    pub(super) fn matches(&self, pattern: &str) -> bool {
         match self {
             Self::X86 { vendor, family, model, stepping } => {
+                let Ok(pattern) = Regex::new(&format!("(?i)^(?:{pattern})$")) else { return false };
                 let short = format!("{vendor}-{family}-{model:X}");
                 let long = stepping.map(|stepping| format!("{short}-{stepping:X}"));
-                long.into_iter().chain([short]).collect()
+                long.into_iter().chain([short]).any(|name| pattern.is_match(&name))
             }
-            // MIDR_EL1 without variant and revision, as the kernel's own lists have it.
-            Self::Arm(Product { implementer, part }) => {
-                let midr = implementer << 24 | 0xf << 16 | part << 4;
-                vec![format!("0x{midr:016x}")]
+            Self::Arm(kinds) => {
+                let least = pattern.strip_prefix("0x").and_then(|hex| crate::terms::parse(hex, 16));
+                let Some(least) = least.map(Midr::of_register) else { return false };
+                kinds.iter().any(|ArmKind { midr, .. }| {
+                    (midr.implementer, midr.part) == (least.implementer, least.part)
+                        && (midr.variant, midr.revision) >= (least.variant, least.revision)
+                })
             }
+            Self::Other(_) => false,
         }
     }
 
-    /// Whether the pattern of a `mapfile.csv` means this CPU.
-    pub(super) fn matches(&self, pattern: &str) -> bool {
-        let Ok(pattern) = Regex::new(&format!("(?i)^(?:{pattern})$")) else { return false };
-        self.names().iter().any(|name| pattern.is_match(name))
-    }
-
-    /// Whether a list for `product` is for this CPU.
-    pub(super) fn is(&self, product: &Product) -> bool {
-        matches!(self, Self::Arm(own) if own == product)
+    /// The cores of this CPU that a list is for; none where it is for another CPU.
+    pub(super) fn fits(&self, made_for: &MadeFor) -> Vec<Fit> {
+        let any = || vec![Fit { unit: None, product: None }];
+        match (self, made_for) {
+            (_, MadeFor::Any) => any(),
+            (Self::X86 { vendor, .. }, MadeFor::X86 { vendor: of }) => {
+                if of.as_ref().is_none_or(|of| of == vendor) { any() } else { Vec::new() }
+            }
+            (Self::Arm(_), MadeFor::Arm { products, .. }) if products.is_empty() => any(),
+            (Self::Arm(kinds), MadeFor::Arm { products, .. }) => {
+                let fit = |kind: &ArmKind| {
+                    let product = products.iter().find(|product| product.is(kind.midr))?;
+                    let product = Some((product.clone(), kind.midr));
+                    Some(Fit { unit: kind.unit.clone(), product })
+                };
+                kinds.iter().filter_map(fit).collect()
+            }
+            _ => Vec::new(),
+        }
     }
 }
 
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::X86 { .. } => f.write_str(self.names().first().map_or("", String::as_str)),
-            Self::Arm(product) => {
-                write!(f, "implementer {:#x} part {:#x}", product.implementer, product.part)
+            Self::X86 { vendor, family, model, stepping } => {
+                write!(f, "{vendor}-{family}-{model:X}")?;
+                stepping.map_or(Ok(()), |stepping| write!(f, "-{stepping:X}"))
             }
+            Self::Arm(kinds) => {
+                for (at, ArmKind { midr, .. }) in kinds.iter().enumerate() {
+                    let Midr { implementer, part, variant, revision } = midr;
+                    let and = if at == 0 { "" } else { " and " };
+                    write!(
+                        f,
+                        "{and}Arm implementer {implementer:#x} part {part:#x} r{variant}p{revision}"
+                    )?;
+                }
+                Ok(())
+            }
+            Self::Other(words) => f.write_str(words),
         }
     }
 }

@@ -5,12 +5,13 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use pmuscope_machine::UserFolder;
+use pmuscope_machine::{Midr, UserFolder};
 use serde::{Deserialize, Serialize};
 
-use super::choose::{Identity, Mapped, mapfile};
+use super::choose::{Fit, Identity, Mapped, mapfile};
 use super::index::{self, Stored};
-use super::read::{List, Product, read};
+use super::made_for::MadeFor;
+use super::read::{List, read};
 use super::{ListError, Listed};
 
 /// Folders in folders that are looked into.
@@ -45,13 +46,19 @@ pub(super) struct Contents {
 pub(super) struct ListFile {
     /// Below the folder.
     pub(super) path: String,
-    pub(super) product: Option<Product>,
+    pub(super) made_for: MadeFor,
     /// How many events it has.
     pub(super) number: usize,
     /// Where they are kept: offset and length, bytes.
     pub(super) block: (usize, usize),
     #[serde(skip)]
     pub(super) events: Vec<Listed>,
+}
+
+/// A file for the CPU that was asked for, and the cores that it is for.
+pub(super) struct Chosen<'f> {
+    pub(super) file: &'f ListFile,
+    pub(super) fits: Vec<Fit>,
 }
 
 /// What tells whether a file is still the one that was read.
@@ -112,11 +119,16 @@ impl Folder {
 
     /// Events of all files that are for `identity`; of all where it is `None`.
     pub(super) fn events(&self, identity: Option<&Identity>) -> Vec<Listed> {
-        let chosen = self.chosen(identity);
-        chosen.into_iter().flat_map(|(file, unit)| self.events_of(file, unit)).collect()
+        let mut events = Vec::new();
+        for Chosen { file, fits } in self.chosen(identity) {
+            for fit in fits {
+                events.extend(self.events_of(file, fit.unit.as_deref()));
+            }
+        }
+        events
     }
 
-    fn events_of(&self, file: &ListFile, unit: Option<&str>) -> Vec<Listed> {
+    pub(super) fn events_of(&self, file: &ListFile, unit: Option<&str>) -> Vec<Listed> {
         let mut events = match &self.stored {
             Some(stored) => stored.events(file.block),
             None => file.events.clone(),
@@ -127,10 +139,10 @@ impl Folder {
         events
     }
 
-    /// Files for `identity`, with the kind of core that each is for where that is known. A `mapfile.csv`
-    /// decides over everything below its folder; where there is none, the file itself, and what says
-    /// nothing is for any CPU.
-    pub(super) fn chosen(&self, identity: Option<&Identity>) -> Vec<(&ListFile, Option<&str>)> {
+    /// Files for `identity` (`None`: all). A `mapfile.csv` decides over everything below its folder; where
+    /// there is none, the file itself, and what says nothing is for any CPU. Of files for several revisions
+    /// of a core, the one for the latest that is not later than the core's.
+    pub(super) fn chosen(&self, identity: Option<&Identity>) -> Vec<Chosen<'_>> {
         // A pattern stands in many lines.
         let mut matching: HashMap<&str, bool> = HashMap::new();
         if let Some(identity) = identity {
@@ -139,26 +151,74 @@ impl Folder {
             }
         }
         let matches = |map: &&Mapped| matching.get(map.pattern.as_str()) == Some(&true);
-        let governed: Vec<&str> =
-            self.contents.maps.iter().map(|map| map.folder.as_str()).collect();
         let mut chosen = Vec::new();
         for file in &self.contents.files {
-            let about: Vec<&Mapped> =
-                self.contents.maps.iter().filter(|map| map.is_about(&file.path)).collect();
-            let Some(identity) = identity else {
-                chosen.push((file, about.iter().find_map(|map| map.unit.as_deref())));
-                continue;
-            };
-            if governed.iter().any(|folder| file.path.starts_with(folder)) {
-                if let Some(map) = about.into_iter().find(matches) {
-                    chosen.push((file, map.unit.as_deref()));
+            let about = self.about(file);
+            let map_unit = |map: &Mapped| Fit { unit: map.unit.clone(), product: None };
+            let fits = match identity {
+                None => {
+                    let unit = about.iter().find_map(|map| map.unit.clone());
+                    vec![Fit { unit, product: None }]
                 }
-            } else if file.product.as_ref().is_none_or(|product| identity.is(product)) {
-                chosen.push((file, None));
+                Some(_) if self.is_governed(file) => {
+                    about.into_iter().find(matches).map(map_unit).into_iter().collect()
+                }
+                Some(identity) => identity.fits(&file.made_for),
+            };
+            if !fits.is_empty() {
+                chosen.push(Chosen { file, fits });
             }
         }
+        by_revision(&mut chosen);
         chosen
     }
+
+    /// Files that [`Folder::chosen`] leaves out, each with what it is for.
+    pub(super) fn left_out(&self, identity: &Identity) -> Vec<(&ListFile, String)> {
+        let chosen = self.chosen(Some(identity));
+        let is_chosen = |file: &ListFile| chosen.iter().any(|one| std::ptr::eq(one.file, file));
+        let files = self.contents.files.iter().filter(|file| !is_chosen(file));
+        files.map(|file| (file, self.made_for(file))).collect()
+    }
+
+    /// What a file is for, in words.
+    fn made_for(&self, file: &ListFile) -> String {
+        match self.about(file).first() {
+            Some(map) => map.pattern.clone(),
+            None if self.is_governed(file) => "no CPU of its mapfile.csv".to_owned(),
+            None => file.made_for.to_string(),
+        }
+    }
+
+    fn about(&self, file: &ListFile) -> Vec<&Mapped> {
+        self.contents.maps.iter().filter(|map| map.is_about(&file.path)).collect()
+    }
+
+    fn is_governed(&self, file: &ListFile) -> bool {
+        self.contents.maps.iter().any(|map| file.path.starts_with(&map.folder))
+    }
+}
+
+/// Keeps, of files for one core, those for its best revision: the latest that is not later than the
+/// core's, else the earliest later one. Files that name no revision stay.
+fn by_revision(chosen: &mut Vec<Chosen<'_>>) {
+    type Revisions = Vec<(u64, u64)>;
+    let mut known: HashMap<Midr, Revisions> = HashMap::new();
+    for (product, midr) in chosen.iter().flat_map(|one| &one.fits).flat_map(|fit| &fit.product) {
+        known.entry(*midr).or_default().extend(product.revision);
+    }
+    let best = |midr: &Midr| {
+        let all = known.get(midr)?;
+        let own = (midr.variant, midr.revision);
+        all.iter().filter(|&&one| one <= own).max().or_else(|| all.iter().min()).copied()
+    };
+    for one in chosen.iter_mut() {
+        one.fits.retain(|fit| match &fit.product {
+            Some((product, midr)) if product.revision.is_some() => product.revision == best(midr),
+            _ => true,
+        });
+    }
+    chosen.retain(|one| !one.fits.is_empty());
 }
 
 fn io_error(path: &Path, source: std::io::Error) -> ListError {
@@ -233,9 +293,9 @@ fn read_all(path: &Path, stamps: &[Stamp]) -> Result<Contents, ListError> {
         }
         match read_one(&file, stamp.length) {
             Ok(List { events, .. }) if events.is_empty() => {}
-            Ok(List { events, product }) => contents.files.push(ListFile {
+            Ok(List { events, made_for }) => contents.files.push(ListFile {
                 path: stamp.path.clone(),
-                product,
+                made_for,
                 number: events.len(),
                 block: (0, 0),
                 events,

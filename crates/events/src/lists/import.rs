@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::ListError;
-use super::choose::Identity;
+use super::choose::{Fit, Identity};
 use super::folder::Folder;
+use super::{ListError, none_is_for};
 
 /// What was taken over from one place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +18,9 @@ pub struct Imported {
     pub events: usize,
     /// Files with events that are for other CPUs.
     pub left_out: usize,
+    /// Lists that describe a later revision of this CPU than it is: a sentence each. They may have
+    /// events that it does not count.
+    pub newer: Vec<String>,
     /// Files that could not be read: a sentence each.
     pub notes: Vec<String>,
 }
@@ -34,19 +37,15 @@ pub fn import(
 ) -> Result<Imported, ListError> {
     let folder = Folder::read(from, None)?;
     let chosen = folder.chosen(identity);
-    let events: usize = chosen.iter().map(|(file, _)| file.number).sum();
+    let events: usize = chosen.iter().map(|one| one.file.number).sum();
     if events == 0 && folder.is_empty() {
         // All of its files are damaged.
         let why = folder.notes().join("; ");
         return Err(ListError::Form { path: from.to_path_buf(), why });
     }
     if events == 0 {
-        let identity = identity.map_or_else(String::new, ToString::to_string);
-        let why = format!(
-            "none of its {} lists is for this CPU, {identity}; --all takes them anyway",
-            folder.len()
-        );
-        return Err(ListError::Form { path: from.to_path_buf(), why });
+        let why = identity.map_or_else(String::new, |one| none_is_for(&folder, one));
+        return Err(ListError::OtherCpus { path: from.to_path_buf(), why });
     }
     let to = into.join(name(from));
     let failed = |path: &Path| {
@@ -58,7 +57,7 @@ pub fn import(
     fs::create_dir_all(&unfinished).map_err(failed(&unfinished))?;
     let maps = folder.contents.maps.iter().map(|map| format!("{}mapfile.csv", map.folder));
     let mut paths: Vec<String> =
-        chosen.iter().map(|(file, _)| file.path.clone()).chain(maps).collect();
+        chosen.iter().map(|one| one.file.path.clone()).chain(maps).collect();
     paths.sort();
     paths.dedup();
     for path in &paths {
@@ -75,7 +74,17 @@ pub fn import(
     }
     fs::rename(&unfinished, &to).map_err(failed(&to))?;
     let (files, left_out) = (chosen.len(), folder.len() - chosen.len());
-    Ok(Imported { to, files, events, left_out, notes: folder.notes().to_vec() })
+    let newer = chosen.iter().flat_map(|one| one.fits.iter().map(move |fit| (one.file, fit)));
+    let newer = newer.filter_map(|(file, Fit { product, .. })| {
+        let (product, midr) = product.as_ref()?;
+        let (own, of_list) = ((midr.variant, midr.revision), product.revision?);
+        (of_list > own).then(|| {
+            let (made_for, (variant, revision)) = (&file.made_for, own);
+            format!("{made_for} is later than this CPU's r{variant}p{revision}")
+        })
+    });
+    let newer = newer.collect();
+    Ok(Imported { to, files, events, left_out, newer, notes: folder.notes().to_vec() })
 }
 
 /// The last part of the path, without what could surprise as a name of a folder.

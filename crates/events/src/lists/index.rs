@@ -1,7 +1,7 @@
 //! Lists that were read, kept in the user's cache.
 //!
 //! ```text
-//! pmuscope/events-index/1 CHECKSUM\n     the version: another one is another format
+//! pmuscope/events-index/2 CHECKSUM\n     the version: another one is another format
 //! {"stamps":[…],"contents":{…}}\n        what was read when, and where its events are
 //! [{"n":"L2_RQSTS.MISS",…},…]\n          a block for each file
 //! ```
@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::Listed;
 use super::folder::{Contents, Stamp};
 
-const SCHEMA: &str = "pmuscope/events-index/1";
+const SCHEMA: &str = "pmuscope/events-index/2";
 /// A larger index is neither written nor read, bytes.
 const LARGEST: u64 = 256 << 20;
 

@@ -78,6 +78,15 @@ pub(super) struct Entry {
 }
 
 impl Entry {
+    /// Whether only CPUs of x86 have events like this one.
+    pub(super) fn is_of_x86(&self) -> bool {
+        let of_core = |encoding: &String| {
+            encoding.starts_with("cpu") && encoding.contains("umask=") && encoding.contains('/')
+        };
+        let has_field = [&self.umask, &self.counter, &self.counter_ht_off, &self.msr_index];
+        has_field.into_iter().any(Option::is_some) || self.encoding.as_ref().is_some_and(of_core)
+    }
+
     /// The event; `None` for what is none: a metric, a row of a table of masks, a name of the kernel's.
     pub(super) fn event(self) -> Option<Listed> {
         let name = self.event_name.clone().filter(|name| is_name(name))?;

@@ -23,16 +23,19 @@ mod import;
 mod index;
 mod intel;
 mod listed;
+mod made_for;
 mod read;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-pub use choose::Identity;
+pub use choose::{ArmKind, Identity};
 pub use folder::{Folder, user_lists};
 pub use import::{Imported, import};
 pub use listed::{Listed, NotCountable, Precision};
-pub use read::{List, Product, read};
+pub use made_for::{MadeFor, Product};
+pub use read::{List, read};
 
 /// Why a list, or a folder of lists, cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +58,17 @@ pub enum ListError {
         /// The file.
         path: PathBuf,
         /// What is wrong.
+        why: String,
+    },
+    /// Its lists are for other CPUs.
+    #[error(
+        "{}: {why}. Try: a list for this CPU, what perf list -j prints here, or --all to keep it for \
+         other machines", path.display()
+    )]
+    OtherCpus {
+        /// The folder or the file.
+        path: PathBuf,
+        /// This CPU, and what the lists are for.
         why: String,
     },
     /// There is nothing in it.
@@ -80,6 +94,15 @@ pub struct Lists {
     events: BTreeMap<String, Vec<Listed>>,
     /// What could not be read, or was left out.
     notes: Vec<String>,
+    /// Lists for other CPUs; their events are read only when somebody asks.
+    others: Option<Arc<Others>>,
+}
+
+/// Lists that are not for this CPU.
+#[derive(Debug)]
+struct Others {
+    folder: Folder,
+    identity: Identity,
 }
 
 impl Lists {
@@ -99,17 +122,45 @@ impl Lists {
         for event in folder.events(identity) {
             lists.add(event);
         }
-        if lists.events.is_empty()
-            && !folder.is_empty()
-            && let Some(identity) = identity
-        {
-            lists.notes.push(format!(
-                "{}: none of the {} lists is for this CPU, {identity}",
-                folder.path().display(),
-                folder.len()
-            ));
+        let Some(identity) = identity else { return Ok(lists) };
+        if lists.events.is_empty() && !folder.is_empty() {
+            let (place, lists_of) = (folder.path().display(), none_is_for(&folder, identity));
+            lists.notes.push(format!("{place}: {lists_of}"));
         }
+        lists.others = Some(Arc::new(Others { folder, identity: identity.clone() }));
         Ok(lists)
+    }
+
+    /// Events that only lists for other CPUs have, each with the CPUs that these are for. All of those lists
+    /// are read for it.
+    #[must_use]
+    pub fn of_other_cpus(&self) -> Vec<(Listed, String)> {
+        let Some(others) = &self.others else { return Vec::new() };
+        let mut found: BTreeMap<String, (Listed, BTreeSet<String>)> = BTreeMap::new();
+        for (file, made_for) in others.folder.left_out(&others.identity) {
+            for event in others.folder.events_of(file, None) {
+                let key = event.name.to_ascii_lowercase();
+                if !self.events.contains_key(&key) {
+                    let of_name = found.entry(key).or_insert_with(|| (event, BTreeSet::new()));
+                    of_name.1.insert(made_for.clone());
+                }
+            }
+        }
+        found.into_values().map(|(event, cpus)| (event, few(cpus))).collect()
+    }
+
+    /// What lists with an event of this name are for, and this CPU, where only lists for other CPUs have it.
+    #[must_use]
+    pub fn only_for(&self, name: &str) -> Option<(String, String)> {
+        let mut all = self.of_other_cpus().into_iter();
+        let (_, cpus) = all.find(|(event, _)| event.name.eq_ignore_ascii_case(name))?;
+        Some((cpus, self.cpu()?))
+    }
+
+    /// The CPU that these lists were chosen for.
+    #[must_use]
+    pub fn cpu(&self) -> Option<String> {
+        self.others.as_ref().map(|others| others.identity.to_string())
     }
 
     /// Adds events, in their order.
@@ -152,5 +203,27 @@ impl Lists {
     #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.notes
+    }
+}
+
+/// Why no list of a folder is for a CPU: what the CPU is, and what the lists are for.
+fn none_is_for(folder: &Folder, identity: &Identity) -> String {
+    let cpus: BTreeSet<String> =
+        folder.left_out(identity).into_iter().map(|(_, made_for)| made_for).collect();
+    let subject = match folder.len() {
+        1 => "the list is not for this CPU".to_owned(),
+        number => format!("none of its {number} lists is for this CPU"),
+    };
+    format!("{subject}, {identity}, but for {}", few(cpus))
+}
+
+/// Names of CPUs in a sentence: of many the first ones, and how many more.
+fn few(cpus: BTreeSet<String>) -> String {
+    const NAMED: usize = 3;
+    let more = cpus.len().saturating_sub(NAMED);
+    let named: Vec<String> = cpus.into_iter().take(NAMED).collect();
+    match more {
+        0 => named.join(", "),
+        _ => format!("{} and {more} others", named.join(", ")),
     }
 }

@@ -194,7 +194,8 @@ pub(crate) fn hybrid() -> Fixture {
 
 pub(crate) fn arm() -> Fixture {
     let format = [("event", "config:0-15"), ("long", "config1:0"), ("rdpmc", "config1:1")];
-    let mut cpu = pmu("armv8_pmuv3_0", 8, &format, &[("l1d_cache_refill", "event=0x0003")]);
+    let events = [("cpu_cycles", "event=0x0011"), ("l1d_cache_refill", "event=0x0003")];
+    let mut cpu = pmu("armv8_pmuv3_0", 8, &format, &events);
     cpu.cpus = cpus("0-3");
     let mut smmu =
         pmu("arm_smmuv3_pmcg_2b62", 12, &[("event", "config:0-15")], &[("cycles", "event=0x0")]);

@@ -4,11 +4,12 @@ use std::fs;
 use std::path::Path;
 
 use pmuscope_events::lists::{
-    Folder, Identity, ListError, Lists, NotCountable, Precision, Product, import, read,
+    ArmKind, Folder, Identity, ListError, Lists, MadeFor, NotCountable, Precision, Product, import,
+    read,
 };
 use pmuscope_events::schedule::{Constraint, Extra};
 use pmuscope_events::{Event, Group, Kind, list_known, parse};
-use pmuscope_machine::{CpuSet, Processor};
+use pmuscope_machine::{CpuSet, Machine, Midr};
 use proptest::prelude::*;
 
 use crate::fixtures::{Fixture, arm, error, event, hybrid, intel, vm};
@@ -110,6 +111,23 @@ fn x86(model: u32, stepping: u32) -> Identity {
     Identity::X86 { vendor, family: 6, model, stepping }
 }
 
+/// A CPU with these cores: MIDR_EL1, and the unit that counts on them.
+fn arm_cpu(cores: &[(&str, Option<&str>)]) -> Identity {
+    let kind = |&(midr, unit): &(&str, Option<&str>)| ArmKind {
+        midr: Midr::of_register(u64::from_str_radix(&midr[2..], 16).unwrap()),
+        unit: unit.map(str::to_owned),
+    };
+    Identity::Arm(cores.iter().map(kind).collect())
+}
+
+/// As Arm's machine-readable lists have it, for the core with this CPU id.
+fn arm_list(name: &str, id: &str, event: &str) -> String {
+    format!(
+        r#"{{"_type": "Events", "implementer": "A", "cpuid": "{id}", "cpu": "{name}", "architecture": "armv8",
+        "events": [{{"code": 17, "name": "CPU_CYCLES"}}, {{"code": 192, "name": "{event}"}}]}}"#
+    )
+}
+
 fn lists_of(text: &str) -> Lists {
     let mut lists = Lists::default();
     lists.extend(read(text.as_bytes()).unwrap().events);
@@ -132,12 +150,14 @@ fn words(event: &Event) -> String {
 #[test]
 fn each_form_is_told_by_its_content() {
     let intel = read(CORE.as_bytes()).unwrap();
-    assert_eq!((intel.events.len(), intel.product), (8, None));
+    assert_eq!(intel.events.len(), 8);
+    assert_eq!(intel.made_for, MadeFor::X86 { vendor: None });
     let names: Vec<String> =
         read(ARM.as_bytes()).unwrap().events.into_iter().map(|event| event.name).collect();
     assert_eq!(names, ["CPU_CYCLES", "L1D_CACHE_REFILL"]);
-    let product = Product { implementer: 0x41, part: 0xd0c };
-    assert_eq!(read(ARM.as_bytes()).unwrap().product, Some(product));
+    let products = vec![Product { implementer: 0x41, part: 0xd0c, revision: None }];
+    let name = Some("Test".to_owned());
+    assert_eq!(read(ARM.as_bytes()).unwrap().made_for, MadeFor::Arm { name, products });
     assert_eq!(read(PERF.as_bytes()).unwrap().events.len(), 3);
     let older =
         r#"{"cpu": "Cortex", "counters": 6, "events": [{"code": 1, "name": "L1I_CACHE_REFILL"}]}"#;
@@ -290,18 +310,156 @@ fn arm_lists_say_themselves_what_they_are_for() {
     let dir = tempfile::tempdir().unwrap();
     let other = ARM.replace("0xd0c", "0xd40").replace("L1D_CACHE_REFILL", "OTHER");
     put(dir.path(), &[("n1.json", ARM), ("v1.json", &other)]);
-    let cpuinfo = Processor {
-        vendor: Some("0x41".to_owned()),
-        model: Some("0xd0c".to_owned()),
-        ..Processor::default()
-    };
-    let identity = Identity::of(&cpuinfo).unwrap();
+    let identity = arm_cpu(&[("0x413fd0c1", None)]);
     let lists = Lists::load(dir.path(), Some(&identity), None).unwrap();
     assert_eq!((lists.len(), lists.named("other").len()), (2, 0));
     let on = arm().with_lists(lists);
     assert_eq!(words(&event("l1d_cache_refill", &on)), "armv8_pmuv3_0 0x3 0x0");
     assert_eq!(words(&event("CPU_CYCLES", &on)), "armv8_pmuv3_0 0x11 0x0");
     assert_eq!(event("CPU_CYCLES", &on).needs().fixed, 2);
+}
+
+#[test]
+fn lists_of_arm_are_for_the_cores_that_they_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let n1 = arm_list("Neoverse N1", "0x41d0c", "OF_N1");
+    let r82 = arm_list("Cortex-R82", "0x41d15", "KITE_LOAD");
+    put(dir.path(), &[("n1.json", &n1), ("r82.json", &r82)]);
+    let load = |identity: &Identity| Lists::load(dir.path(), Some(identity), None).unwrap();
+    let on_n1 = load(&arm_cpu(&[("0x413fd0c1", None)]));
+    assert_eq!((on_n1.named("OF_N1").len(), on_n1.named("KITE_LOAD").len()), (1, 0));
+    // What only another core's list has is no event here, and the reason names both.
+    let why = error("KITE_LOAD", &arm().with_lists(on_n1));
+    assert!(why.contains("in a list for Cortex-R82 (implementer 0x41 part 0xd15)"), "{why}");
+    assert!(why.contains("this CPU is Arm implementer 0x41 part 0xd0c r3p1"), "{why}");
+    // QEMU's own core, AMD's, one that nobody knows: nothing is for them.
+    let others = [
+        arm_cpu(&[("0x000f0510", None)]),
+        Identity::X86 { vendor: "AuthenticAMD".into(), family: 25, model: 17, stepping: Some(1) },
+        Identity::Other("IBM POWER9".into()),
+    ];
+    for identity in others {
+        let lists = load(&identity);
+        assert!(lists.is_empty(), "{identity}");
+        let note = &lists.notes()[0];
+        assert!(note.contains(&identity.to_string()) && note.contains("Cortex-R82"), "{note}");
+        let refused = import(dir.path(), &dir.path().join("to"), Some(&identity)).unwrap_err();
+        assert!(matches!(refused, ListError::OtherCpus { .. }), "{refused}");
+        assert!(refused.to_string().contains("perf list -j"), "{refused}");
+        let mut found = lists.of_other_cpus();
+        found.retain(|(event, _)| event.name == "KITE_LOAD");
+        assert_eq!(found[0].1, "Cortex-R82 (implementer 0x41 part 0xd15)");
+    }
+}
+
+#[test]
+fn lists_of_x86_are_not_for_arm_nor_intels_for_amd() {
+    let dir = tempfile::tempdir().unwrap();
+    let intel = CORE.replace("made for a test", "Performance Monitoring Events for Intel(R) Test");
+    put(dir.path(), &[("core.json", &intel), ("perf.json", PERF)]);
+    let load = |identity: &Identity| Lists::load(dir.path(), Some(identity), None).unwrap();
+    assert!(load(&arm_cpu(&[("0x413fd0c1", None)])).is_empty());
+    let amd =
+        Identity::X86 { vendor: "AuthenticAMD".into(), family: 25, model: 17, stepping: Some(1) };
+    assert_eq!(load(&amd).len(), 3, "what perf list -j printed on some x86");
+    assert_eq!(load(&x86(0x3f, 2)).len(), 11);
+}
+
+#[test]
+fn each_kind_of_core_takes_its_own_list() {
+    let dir = tempfile::tempdir().unwrap();
+    let little = arm_list("Cortex-A55", "0x41d05", "OF_LITTLE");
+    let big = arm_list("Cortex-A78", "0x41d41", "OF_BIG");
+    put(dir.path(), &[("a55.json", &little), ("a78.json", &big)]);
+    let cores =
+        [("0x412fd050", Some("armv8_cortex_a55")), ("0x411fd411", Some("armv8_cortex_a78"))];
+    let lists = Lists::load(dir.path(), Some(&arm_cpu(&cores)), None).unwrap();
+    let unit = |name: &str| lists.named(name)[0].unit.clone();
+    assert_eq!(unit("OF_LITTLE").as_deref(), Some("armv8_cortex_a55"));
+    assert_eq!(unit("OF_BIG").as_deref(), Some("armv8_cortex_a78"));
+    assert_eq!(lists.named("CPU_CYCLES").len(), 2);
+}
+
+#[test]
+fn of_lists_for_several_revisions_the_cores_own_is_taken() {
+    let dir = tempfile::tempdir().unwrap();
+    for (file, id, event) in [
+        ("any.json", "0x41d0c", "OF_ANY"),
+        ("r1.json", "0x411d0c", "OF_R1"),
+        ("r3p0.json", "0x413fd0c0", "OF_R3P0"),
+        ("r4.json", "0x414d0c", "OF_R4"),
+    ] {
+        put(dir.path(), &[(file, &arm_list("Neoverse N1", id, event))]);
+    }
+    let names = |midr: &str| -> Vec<String> {
+        let lists = Lists::load(dir.path(), Some(&arm_cpu(&[(midr, None)])), None).unwrap();
+        let names = lists.iter().map(|event| event.name.clone());
+        names.filter(|name| name != "CPU_CYCLES").collect()
+    };
+    assert_eq!(names("0x413fd0c1"), ["OF_ANY", "OF_R3P0"]);
+    assert_eq!(names("0x412fd0c0"), ["OF_ANY", "OF_R1"]);
+    assert_eq!(names("0x414fd0c1"), ["OF_ANY", "OF_R4"]);
+    // Where all are for later ones, the earliest of them, and import says so.
+    assert_eq!(names("0x410fd0c0"), ["OF_ANY", "OF_R1"]);
+    let identity = arm_cpu(&[("0x410fd0c0", None)]);
+    let done = import(dir.path(), &dir.path().join("to"), Some(&identity)).unwrap();
+    assert_eq!(done.newer.len(), 1, "{:?}", done.newer);
+    assert!(done.newer[0].contains("later than this CPU's r0p0"), "{:?}", done.newer);
+}
+
+#[test]
+fn the_kernels_map_of_arm_cores_names_the_least_revision() {
+    let dir = tempfile::tempdir().unwrap();
+    let map = "0x00000000413fd0c1,v1,arm/n1,core\n";
+    put(dir.path(), &[("mapfile.csv", map), ("arm/n1/core.json", &arm_list("N1", "0x41d0c", "X"))]);
+    let number =
+        |midr: &str| Lists::load(dir.path(), Some(&arm_cpu(&[(midr, None)])), None).unwrap().len();
+    assert_eq!((number("0x413fd0c1"), number("0x414fd0c0")), (2, 2));
+    assert_eq!((number("0x413fd0c0"), number("0x413fd401")), (0, 0));
+}
+
+#[test]
+fn a_machine_is_identified_by_its_cores_and_their_units() {
+    let dir = tempfile::tempdir().unwrap();
+    let cpus = "sys/devices/system/cpu";
+    let devices = "sys/bus/event_source/devices";
+    for (cpu, midr) in [(0, "0x410fd050"), (1, "0x411fd411")] {
+        put(dir.path(), &[(&format!("{cpus}/cpu{cpu}/regs/identification/midr_el1"), midr)]);
+    }
+    for (unit, cpu) in [("armv8_cortex_a55", "0"), ("armv8_cortex_a78", "1")] {
+        put(dir.path(), &[(&format!("{devices}/{unit}/type"), "8")]);
+        put(dir.path(), &[(&format!("{devices}/{unit}/cpus"), cpu)]);
+    }
+    let expected =
+        [("0x410fd050", Some("armv8_cortex_a55")), ("0x411fd411", Some("armv8_cortex_a78"))];
+    assert_eq!(Identity::of(&Machine::at(dir.path())), arm_cpu(&expected));
+    let amd = tempfile::tempdir().unwrap();
+    let cpuinfo = "vendor_id: AuthenticAMD\ncpu family: 25\nmodel: 17\nstepping: 1\n";
+    put(amd.path(), &[("proc/cpuinfo", cpuinfo)]);
+    assert_eq!(Identity::of(&Machine::at(amd.path())).to_string(), "AuthenticAMD-25-11-1");
+    let nothing = Identity::of(&Machine::at(amd.path().join("none")));
+    assert!(matches!(nothing, Identity::Other(_)));
+}
+
+#[test]
+fn codes_that_the_pmu_does_not_implement_are_no_events_of_it() {
+    let on = arm();
+    for text in ["r4", "armv8_pmuv3_0/event=0x4/", "armv8_pmuv3_0/r4/", "8:4", "4:4"] {
+        let why = error(text, &on);
+        assert!(why.contains("armv8_pmuv3_0 does not implement it"), "{text}: {why}");
+        assert!(why.contains("do not list event 0x4"), "{text}: {why}");
+        assert!(parse(text, &on).unwrap_err().is_of_machine(), "{text}");
+    }
+    // What the PMU lists, what is outside of its bitmap, and generic events are as ever.
+    for text in ["r3", "armv8_pmuv3_0/event=0x3/", "rc2", "cycles", "armv8_pmuv3_0/cycles/"] {
+        assert_eq!(event(text, &on).pmu, "armv8_pmuv3_0", "{text}");
+    }
+    // Lists for all cores name events that this one does not have.
+    let common = r#"{"cpu": "common ARMv8.0", "architecture": "armv8-a", "events": [
+        {"code": 3, "name": "L1D_CACHE_REFILL"}, {"code": 4, "name": "L1D_CACHE"}]}"#;
+    let on = with(arm(), &[common]);
+    assert_eq!(event("L1D_CACHE_REFILL", &on).attr.config, 3);
+    assert!(error("L1D_CACHE", &on).contains("does not implement it"));
 }
 
 #[test]
@@ -321,7 +479,7 @@ fn what_was_read_once_is_kept_until_a_file_changes() {
     let rest = rest.replace("UOPS_ISSUED.STALLS", "UOPS_ISSUED.KEPT__");
     let forge = |rest: &str| {
         let checksum = crc32fast::hash(rest.as_bytes());
-        fs::write(&kept[0], format!("pmuscope/events-index/1 {checksum:08x}\n{rest}")).unwrap();
+        fs::write(&kept[0], format!("pmuscope/events-index/2 {checksum:08x}\n{rest}")).unwrap();
     };
     forge(&rest);
     assert_eq!(load().named("UOPS_ISSUED.KEPT__").len(), 1);
@@ -381,7 +539,9 @@ fn import_takes_what_fits_and_replaces_what_was() {
     assert_eq!(lists.len(), 14);
     let error = import(&from, &into, Some(&x86(0x1, 1))).unwrap_err().to_string();
     assert!(
-        error.contains("none of its 5 lists is for this CPU, GenuineIntel-6-1-1; --all"),
+        error.contains(
+            "none of its 5 lists is for this CPU, GenuineIntel-6-1-1, but for GenuineIntel-6-"
+        ) && error.contains("--all to keep it"),
         "{error}"
     );
     assert_eq!(import(&from, &into, None).unwrap().files, 5);

@@ -109,3 +109,68 @@ fn a_tracefs_of_root_only_says_so() {
     assert!(matches!(error, MachineError::TracefsDenied { .. }), "{error}");
     assert!(error.is_denied());
 }
+
+/// An Arm core's unit with a driver that names these events; the newer ones have a term `rdpmc`.
+fn pmuv3(tree: &Tree, name: &str, is_new: bool, events: &[(&str, &str)]) -> Pmu {
+    let folder = format!("{DEVICES}/{name}");
+    tree.file(&format!("{folder}/type"), "8\n").file(&format!("{folder}/cpus"), "0-3\n");
+    tree.file(&format!("{folder}/format/event"), "config:0-15\n");
+    if is_new {
+        tree.file(&format!("{folder}/format/rdpmc"), "config1:1\n");
+    }
+    for (event, terms) in events {
+        tree.file(&format!("{folder}/events/{event}"), format!("{terms}\n"));
+    }
+    named(&tree.machine().pmus().unwrap(), name).clone()
+}
+
+#[test]
+fn common_events_that_an_arm_pmu_does_not_name_are_not_implemented() {
+    let tree = Tree::new();
+    let events = [("cpu_cycles", "event=0x0011"), ("inst_retired", "event=0x0008")];
+    let pmu = pmuv3(&tree, "armv8_pmuv3", true, &events);
+    assert_eq!((pmu.not_implemented(0x11), pmu.not_implemented(0x8)), (None, None));
+    for code in [0, 0x3, 0x4, 0x1d, 0x37, 0x3f, 0x4005, 0x4024] {
+        assert_eq!(pmu.not_implemented(code), Some(code), "{code:#x}");
+    }
+    // Fields above the code are no part of it.
+    assert_eq!(pmu.not_implemented(0x1_0000_0003), Some(3));
+    // The driver has no name for these anywhere: it says nothing of them.
+    for code in [0x1e, 0x40, 0xc2, 0x3fff, 0x4000, 0x4040, 0x8000] {
+        assert_eq!(pmu.not_implemented(code), None, "{code:#x}");
+    }
+    // Older drivers have fewer names.
+    let old = pmuv3(&tree, "armv8_cortex_a57", false, &events);
+    assert_eq!((old.not_implemented(0x3), old.not_implemented(0x37)), (Some(3), None));
+    // No names at all: the folder cannot be read.
+    assert_eq!(pmuv3(&tree, "armv8_pmuv3_1", true, &[]).not_implemented(0x3), None);
+    // Another architecture's codes mean other things.
+    assert_eq!(pmuv3(&tree, "apple_icestorm_pmu", true, &events).not_implemented(0x3), None);
+}
+
+#[test]
+fn arm_cores_name_themselves_by_register_or_in_cpuinfo() {
+    let tree = Tree::new();
+    let entry = |cpu: u32, part: &str| {
+        format!(
+            "processor\t: {cpu}\nCPU implementer\t: 0x41\nCPU architecture: 8\nCPU variant\t: 0x3\n\
+             CPU part\t: {part}\nCPU revision\t: 1\n"
+        )
+    };
+    let all = [entry(0, "0xd05"), entry(1, "0xd05"), entry(2, "0xd41")].join("\n");
+    tree.file("proc/cpuinfo", all);
+    let cores = |tree: &Tree| -> Vec<(u64, u64, u64, String)> {
+        let of = |core: pmuscope_machine::ArmCore| {
+            (core.midr.part, core.midr.variant, core.midr.revision, core.cpus.to_string())
+        };
+        tree.machine().arm_cores().into_iter().map(of).collect()
+    };
+    let expected = vec![(0xd05, 3, 1, "0-1".to_owned()), (0xd41, 3, 1, "2".to_owned())];
+    assert_eq!(cores(&tree), expected);
+    for (cpu, midr) in [(0, "0x00000000410fd0c0"), (1, "0x00000000413fd0c1")] {
+        let path = format!("sys/devices/system/cpu/cpu{cpu}/regs/identification/midr_el1");
+        tree.file(&path, format!("{midr}\n"));
+    }
+    assert_eq!(cores(&tree), [(0xd0c, 0, 0, "0".to_owned()), (0xd0c, 3, 1, "1".to_owned())]);
+    assert!(Tree::new().machine().arm_cores().is_empty());
+}

@@ -46,7 +46,7 @@ pub use self::follow::{FollowOptions, Following, Piece, follow};
 use self::old_file::Previous;
 use self::open::Opening;
 pub use self::outcome::{EndReason, Summary};
-pub use self::preview::{Preview, preview};
+pub use self::preview::{Preview, preview, reduced};
 use self::readers::with_readers;
 use self::scope::own_cgroup;
 use self::sourcing::Sourced;

@@ -19,6 +19,7 @@ use super::files::{Files, Moment};
 use super::flight::Snapshot;
 use super::threads::MISSED_THREADS;
 use super::{Measured, Session};
+use crate::attributes::{self, LEFT_TO_FIRST};
 use crate::cpu_time::CpuTime;
 use crate::error::RecorderError;
 use crate::mapped::MappedFile;
@@ -233,6 +234,9 @@ impl Session<'_> {
             .map(|lost| RingInfo { lost: Some(*lost), ..RingInfo::default() })
             .collect();
         info.notices = throttling(tally).into_iter().collect();
+        if attributes::is_left_to_first(self.options, self.features) {
+            info.notices.push(LEFT_TO_FIRST.into());
+        }
         let is_of_cpus = info.is_of_cpus();
         info.notices.extend(info.events.iter().filter_map(|event| unsampled(event, is_of_cpus)));
         if let Some(sourced) = &self.source {

@@ -3,7 +3,7 @@
 use pmuscope_counters::EventRequest;
 use pmuscope_machine::Machine;
 
-use crate::attributes::{self, KernelFeatures};
+use crate::attributes::{self, KernelFeatures, LEFT_TO_FIRST};
 use crate::error::RecorderError;
 use crate::options::{RecordOptions, Target};
 use crate::plan::plan;
@@ -16,6 +16,18 @@ pub struct Preview {
     pub requests: Vec<EventRequest>,
     /// CPUs of the rings, for each reader.
     pub readers: Vec<String>,
+}
+
+/// What this kernel cannot do of what is asked for; the recording does without it, and says so.
+///
+/// # Errors
+/// The kernel's version cannot be read.
+pub fn reduced(
+    options: &RecordOptions,
+    machine: &Machine,
+) -> Result<Option<&'static str>, RecorderError> {
+    let features = KernelFeatures::new(machine.kernel()?.version);
+    Ok(attributes::is_left_to_first(options, features).then_some(LEFT_TO_FIRST))
 }
 
 /// Works out what [`record`](crate::record) would open for a target that exists; a command is not started.

@@ -260,9 +260,9 @@ fn strays(profile: &Profile) -> Option<String> {
     part(unknown, "record", be, "of a kind that this version does not know");
     part(
         profile.mappings_left_out,
-        "mapping or name",
+        "item",
         ["was", "were"],
-        "left out for want of memory (more: PMUSCOPE_MEMORY=4G)",
+        "left out for want of memory (mappings or names; more: PMUSCOPE_MEMORY=4G)",
     );
     (!parts.is_empty()).then(|| format!("not in this report: {}.", parts.join(", ")))
 }

@@ -8,7 +8,7 @@ use pmuscope_profile::hits::{CacheLine, ShownRow, TargetHits, Thread, Verdict, W
 use super::text::{evidence, is_frequent, of_hits, sign_of};
 use super::words::{
     about, accesses, consequence, estimate, known, of_all, percents, place, plural, rate, share,
-    subject, value, verdict, word, written,
+    slowdown, subject, value, verdict, word, written,
 };
 use super::{WATCH_SCHEMA, WatchView, charts};
 use crate::html::{FILTER, Fact, Frame, Summary, number_cell, push_contents, share_cell};
@@ -56,7 +56,11 @@ fn summary(view: &WatchView<'_>) -> Summary {
         Fact::new(
             "Hits",
             count(all),
-            format!("{} · {}", counted(hits.records, "record"), written(info)),
+            format!(
+                "{} · {}",
+                counted(hits.records, "record"),
+                written(info, hits.armed.is_some())
+            ),
         ),
         Fact::new(
             "Duration",
@@ -74,14 +78,7 @@ fn summary(view: &WatchView<'_>) -> Summary {
             Some(margin) => interval(cost.ns / 1e3, margin / 1e3),
             None => format!("~{}", significant(cost.ns / 1e3, 3)),
         };
-        let of = match (info.slowdown, info.most_slowdown) {
-            (Some(share), Some(most)) => {
-                let most = exact(most * 100.0, 3);
-                format!("slowdown ~{}, limit {most} %", percents(share))
-            }
-            (Some(share), None) => format!("slowdown ~{}", percents(share)),
-            _ => String::new(),
-        };
+        let of = slowdown(info).unwrap_or_default();
         facts.push(Fact::new("Cost", format!("{us} µs/hit"), of));
     }
     if let Some(emulator) = view.recording().and_then(|info| info.machine.emulator.as_deref()) {

@@ -128,6 +128,30 @@ fn who_wrote_what_from_where() {
     "#);
 }
 
+/// A burst that is over before the limit holds: what was counted is not all, and nothing says that it is.
+#[test]
+fn a_burst_that_was_not_seen_whole_says_so_first() {
+    let mut recording = server();
+    recording.info.slowdown = Some(2.51);
+    recording.info.most_slowdown = Some(0.1);
+    recording.info.hit_cost = Some(HitCost { ns: 50_000.0, margin_ns: Some(100.0), n: 30 });
+    recording.info.target_cpu_ns = Some(60_000_000);
+    recording.info.blocks = vec![ArmedBlock {
+        from_ns: START,
+        until_ns: START + 1_000_000_000,
+        armed_ns: 780_000_000,
+        hits: vec![1000],
+        ..ArmedBlock::default()
+    }];
+    let text = text_of(&recording);
+    let lines: Vec<&str> = text.lines().take(2).collect();
+    let first = "1,000 hits counted, those of 22.0 % of the time missed (no estimate: hits took 100 % of the \
+                 CPU time)";
+    assert!(lines[0].contains(first), "{text}");
+    assert!(lines[1].contains("slowdown ~251 % (limit 10 % after 100 ms of hits)"), "{text}");
+    assert!(lines[1].contains("every counted hit written down"), "{text}");
+}
+
 /// arm64, under a limit, one of ten written down, by more threads than there are columns.
 #[test]
 fn what_was_missed_is_estimated_and_said() {
@@ -164,8 +188,8 @@ fn what_was_missed_is_estimated_and_said() {
         })
         .collect();
     insta::assert_snapshot!(text_of(&recording), @r#"
-    writes of state, 1.00 s, 10,000 hits    watch.data
-    slowdown not known (limit 5 %) · armed 22.9 % of the time · 1 of 10 hits written down · lost 17
+    writes of state, 1.00 s, 10,000 hits counted, ~43,911 ±603 in all    watch.data
+    slowdown not known (limit 5 %) · armed 22.9 % of the time · 1 of 10 counted hits written down · lost 17
 
       hits  all the time         per s  changed  records  target
     10,000  ~43,911 ±603  ~43,911 ±603  99.99 %    1,000  state (enum state, 4 bytes at 0x70000040, counter.c:3)

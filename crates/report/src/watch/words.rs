@@ -1,8 +1,9 @@
 //! Hits in words: what was watched, threads, places, values, verdicts.
 
 use pmuscope_perfdata::watch::{Access, Means, WatchInfo, WatchTarget};
-use pmuscope_profile::hits::{Hits, Rate, Share, Site, Thread, Value, Verdict};
+use pmuscope_profile::hits::{Hits, Rate, Share, Site, TargetHits, Thread, Value, Verdict};
 use pmuscope_stats::Estimate;
+use pmuscope_watch::ALLOWANCE_NS;
 
 use super::WatchView;
 use crate::escape;
@@ -48,8 +49,51 @@ pub(super) fn first_line(view: &WatchView<'_>) -> String {
         parts.push(duration(hits.seconds));
     }
     let counted: u64 = hits.targets.iter().fold(0, |sum, one| sum.saturating_add(one.hits));
-    parts.push(format!("{} {}", count(counted), plural(counted, "hit", "hits")));
+    let all = format!("{} {}", count(counted), plural(counted, "hit", "hits"));
+    parts.push(match missed(view) {
+        None => all,
+        Some(missed) => format!("{all} counted, {missed}"),
+    });
     parts.join(", ")
+}
+
+/// What is missing from the number of hits: an estimate of all of them, or why there is none.
+fn missed(view: &WatchView<'_>) -> Option<String> {
+    let hits = view.hits;
+    let armed = hits.armed?;
+    Some(match (&hits.targets[..], hits.in_hits) {
+        ([TargetHits { estimate: Some(all), .. }], _) => format!("{} in all", estimate(all)),
+        (targets, _) if targets.iter().any(|one| one.estimate.is_some()) => {
+            "others missed (\"all the time\" has the estimates)".to_owned()
+        }
+        (_, in_hits) => {
+            let time = percents(1.0 - armed);
+            let why = match in_hits {
+                Some(share) => format!("hits took {} of the CPU time", percents(share.min(1.0))),
+                None => "too little was seen".to_owned(),
+            };
+            format!("those of {time} of the time missed (no estimate: {why})")
+        }
+    })
+}
+
+/// What hits took of the program's time, and the limit; `None` where neither is known.
+pub(super) fn slowdown(info: &WatchInfo) -> Option<String> {
+    let is_over = info.slowdown.zip(info.most_slowdown).is_some_and(|(share, most)| share > most);
+    let limit = info.most_slowdown.map(|most| {
+        let most = exact(most * 100.0, 3);
+        // What the first hits take is not limited: a program with few is seen whole.
+        let first = duration(ALLOWANCE_NS / 1e9);
+        let after = if is_over { format!(" after {first} of hits") } else { String::new() };
+        format!(" (limit {most} %{after})")
+    });
+    match (info.slowdown, limit) {
+        (Some(share), limit) => {
+            Some(format!("slowdown ~{}{}", percents(share), limit.unwrap_or_default()))
+        }
+        (None, Some(limit)) => Some(format!("slowdown not known{limit}")),
+        (None, None) => None,
+    }
 }
 
 /// What it cost and what is missing, part by part.
@@ -63,20 +107,12 @@ pub(super) fn second_line(view: &WatchView<'_>) -> Vec<String> {
         };
         parts.push(format!("cost: {us} µs/hit (n {})", count(cost.n.into())));
     }
-    let limit = info.most_slowdown.map(|most| format!(" (limit {} %)", exact(most * 100.0, 3)));
-    match (info.slowdown, limit) {
-        (Some(share), limit) => {
-            let limit = limit.unwrap_or_default();
-            parts.push(format!("slowdown ~{}{limit}", percents(share)));
-        }
-        (None, Some(limit)) => parts.push(format!("slowdown not known{limit}")),
-        (None, None) => {}
-    }
+    parts.extend(slowdown(info));
     if let Some(armed) = hits.armed {
         let turns = if hits.took_turns { ", in turns" } else { "" };
         parts.push(format!("armed {} of the time{turns}", percents(armed)));
     }
-    parts.push(written(info));
+    parts.push(written(info, hits.armed.is_some()));
     let lost = (!info.lost.is_empty())
         .then(|| info.lost.iter().fold(0_u64, |sum, lost| sum.saturating_add(*lost)));
     parts.push(format!("lost {}", lost.map_or("-".into(), count)));
@@ -88,14 +124,14 @@ pub(super) fn second_line(view: &WatchView<'_>) -> Vec<String> {
     parts
 }
 
-/// Which hits were written down.
-pub(super) fn written(info: &WatchInfo) -> String {
+/// Which hits were written down; `is_part`: of those that were counted, which are not all.
+pub(super) fn written(info: &WatchInfo, is_part: bool) -> String {
     if info.count_only {
         return "counted only".to_owned();
     }
     let mut which = match info.every {
-        0 | 1 => "every hit".to_owned(),
-        every => format!("1 of {} hits", count(every)),
+        0 | 1 => format!("every {}hit", if is_part { "counted " } else { "" }),
+        every => format!("1 of {} {}hits", count(every), if is_part { "counted " } else { "" }),
     };
     if info.when_changed {
         which.push_str(" that changed the value");

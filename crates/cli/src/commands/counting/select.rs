@@ -44,6 +44,18 @@ pub(in crate::commands) fn select(
         names.extend(named.filter(|name| pattern.is_match(name)));
     }
     if names.is_empty() {
+        let others = catalog.lists().map(|lists| lists.of_other_cpus()).unwrap_or_default();
+        let mut others = others.into_iter().filter(|(event, _)| pattern.is_match(&event.name));
+        if let Some((event, cpus)) = others.next() {
+            let name = event.name;
+            return Err(failure(
+                Exit::NotPossible,
+                format!(
+                    "-e {text}: no event of this machine has such a name; {name} is in a list for {cpus}. \
+                     Try: pmuscope list"
+                ),
+            ));
+        }
         return Err(bad(format!(
             "-e {text}: no event of this machine has such a name. Try: pmuscope list"
         )));

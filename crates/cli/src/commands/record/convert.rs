@@ -132,6 +132,11 @@ pub(super) fn convert(args: Args, machine: &Machine) -> anyhow::Result<Plan> {
         own_command_line: crate::commands::answer::command_line(),
         command: args.command,
     };
+    // The recording itself says it too.
+    let reduced = pmuscope_recorder::reduced(&options, machine).ok().flatten();
+    if let Some(reduced) = reduced.filter(|_| args.strict) {
+        return Err(failure(Exit::NotPossible, format!("--strict: {reduced}")));
+    }
     Ok(Plan {
         options,
         notices,
