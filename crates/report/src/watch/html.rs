@@ -13,7 +13,7 @@ use super::words::{
 use super::{WATCH_SCHEMA, WatchView, charts};
 use crate::html::{FILTER, Fact, Frame, Summary, number_cell, push_contents, share_cell};
 use crate::markup::text;
-use crate::number::{count, counted, duration, exact, fixed, interval, significant};
+use crate::number::{count, counted, duration, fixed, interval, significant};
 
 /// The strongest shade, percent: text stays readable on it, on light and on dark paper.
 const STRONGEST: f64 = 45.0;
