@@ -5,7 +5,7 @@
 //!  "comm=%s state=%s", REC->comm, REC->state & 3 ? __print_flags(REC->state, "|", { 1, "S" }) : "R"
 //! ```
 //! Expressions are computed while they are read, both sides of a choice included: a tree of them would
-//! have to be kept for each event, and few recordings print so many samples that it would pay.
+//! have to be kept for each event, and few recordings have enough samples for that to pay.
 
 use std::fmt::Write as _;
 
