@@ -13,7 +13,7 @@ use crate::profile::Detail;
 use crate::table::{Interned, Table, mix};
 use crate::tree::Tree;
 
-/// Overloads of a function that are told apart, to say how many there are.
+/// Overloads of a function that are counted, at most.
 const MOST_OVERLOADS: usize = 64;
 
 /// What places came to.

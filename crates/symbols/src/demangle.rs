@@ -168,7 +168,7 @@ fn casts_as_scopes(name: &str) -> String {
     while let Some(at) = rest.find(CAST) {
         out.push_str(&rest[..at]);
         let after = &rest[at + CAST.len()..];
-        let Some((kind, member, behind)) = cast_parts(after) else {
+        let Some((kind, member, next)) = cast_parts(after) else {
             out.push_str(CAST);
             rest = after;
             continue;
@@ -176,7 +176,7 @@ fn casts_as_scopes(name: &str) -> String {
         out.push_str(&casts_as_scopes(kind));
         out.push_str("::");
         out.push_str(member);
-        rest = behind;
+        rest = next;
     }
     out.push_str(rest);
     out

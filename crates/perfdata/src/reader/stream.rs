@@ -303,7 +303,7 @@ impl Stream {
 pub(super) const COMPRESSED2: u32 = 83;
 /// Formats of tracepoints; they follow the record, or are inside it where it is large enough.
 pub(super) const TRACING_DATA: u32 = 66;
-/// simpleperf's record of the same, whose size has 32 bits.
+/// simpleperf's record of the same, with a size of 32 bits.
 pub(super) const SIMPLEPERF_TRACING_DATA: u32 = 32777;
 /// Formats of tracepoints larger than this are stepped over, bytes.
 const LARGEST_TRACING_DATA: u64 = 64 << 20;

@@ -6,7 +6,7 @@
 //!  name: sched_switch
 //!  ID: 47
 //!  format:
-//!  	field:char prev_comm[16];	offset:8;	size:16;	signed:1;
+//!      field:char prev_comm[16]; offset:8; size:16; signed:1;
 //!
 //!  print fmt: "prev_comm=%s …", REC->prev_comm, …
 //! ```

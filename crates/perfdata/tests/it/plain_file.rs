@@ -111,8 +111,11 @@ pub(crate) fn tracing_record(data: &[u8], inside: bool) -> Vec<u8> {
     out
 }
 
-/// simpleperf's list of files with symbols: path, kind, lowest address, symbols by address, size, name.
-pub(crate) fn simpleperf_files(files: &[(&str, u32, u64, &[(u64, u32, &str)])]) -> Vec<u8> {
+/// A symbol: address, size in bytes, name.
+pub(crate) type FileSymbol<'a> = (u64, u32, &'a str);
+
+/// simpleperf's list of files with symbols: path, kind, lowest address, symbols.
+pub(crate) fn simpleperf_files(files: &[(&str, u32, u64, &[FileSymbol<'_>])]) -> Vec<u8> {
     let mut out = Vec::new();
     for (path, kind, lowest, symbols) in files {
         let mut body = [path.as_bytes(), &[0], &kind.to_ne_bytes(), &lowest.to_ne_bytes()].concat();

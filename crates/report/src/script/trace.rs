@@ -5,7 +5,7 @@
 //!  "comm=%s state=%s", REC->comm, REC->state & 3 ? __print_flags(REC->state, "|", { 1, "S" }) : "R"
 //! ```
 //! Expressions are computed while they are read, both sides of a choice included: a tree of them would
-//! have to be kept for each event, and few recordings print so many samples that it would pay.
+//! have to be kept for each event, and few recordings have enough samples for that to pay.
 
 use std::fmt::Write as _;
 
@@ -63,6 +63,9 @@ impl Value {
         }
     }
 }
+
+/// What a cast makes of a number; `None` where it keeps all 64 bits.
+type Cut = Option<fn(i64) -> i64>;
 
 /// A place in a `print fmt`, with what its expressions are about.
 #[derive(Clone, Copy)]
@@ -208,9 +211,8 @@ impl<'a> Position<'a> {
         Some(found)
     }
 
-    /// `(type)`, and what becomes of a number by it.
-    #[allow(clippy::option_option)] // no cast; a cast that changes nothing
-    fn cast(&mut self) -> Option<Option<fn(i64) -> i64>> {
+    /// `(type)`, and what it makes of a number; `None` if no cast comes next.
+    fn cast(&mut self) -> Option<Cut> {
         const WORDS: [&str; 10] = [
             "unsigned", "signed", "long", "int", "short", "char", "void", "const", "size_t", "bool",
         ];
@@ -225,7 +227,7 @@ impl<'a> Position<'a> {
             return None;
         }
         self.rest = after;
-        let cut: Option<fn(i64) -> i64> = match name.trim() {
+        let cut: Cut = match name.trim() {
             "char" | "signed char" => Some(|number| (number as i8).into()),
             "unsigned char" | "bool" => Some(|number| (number as u8).into()),
             "short" => Some(|number| (number as i16).into()),
@@ -314,8 +316,7 @@ impl<'a> Position<'a> {
 }
 
 /// What a type of the kernel's with its width in the name makes of a number; `None` if it is not one.
-#[allow(clippy::option_option)] // no such type; all 64 bits
-fn sized(name: &str) -> Option<Option<fn(i64) -> i64>> {
+fn sized(name: &str) -> Option<Cut> {
     Some(match name.trim_start_matches("__").trim_end_matches("_t") {
         "u8" | "uint8" => Some(|number| (number as u8).into()),
         "s8" | "int8" => Some(|number| (number as i8).into()),
