@@ -23,6 +23,7 @@ mod difference;
 mod dist;
 mod effect;
 mod interval;
+mod long_run;
 mod mean;
 mod moderate;
 mod order;
@@ -45,6 +46,7 @@ pub use difference::{difference_of_estimates, holm, p_of_zero};
 pub use dist::{normal_cdf, normal_quantile, t_cdf, t_quantile};
 pub use effect::hedges_g;
 pub use interval::{Estimate, Interval, LEVEL};
+pub use long_run::{LongRun, MIN_PHASES};
 pub use mean::{
     difference_of_means, mean, mean_interval, paired_difference, ratio_of_means, std_dev, variance,
     welch_test,
