@@ -86,6 +86,7 @@ fn cost(text: &str) -> Result<(String, f64), String> {
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let begun = Begun::now();
+    no_figure_among_files(&args)?;
     let mut options = Options { per: args.per.clone(), ..Options::default() };
     if let Some(pattern) = &args.metric {
         options.only(pattern)?;
@@ -134,6 +135,17 @@ fn show(
     Ok(Exit::Done)
 }
 
+/// A figure after `--explain` without `=` is taken for a file: said before any is read.
+fn no_figure_among_files(args: &Args) -> anyhow::Result<()> {
+    let takes_figure = args.explain.as_ref().is_some_and(Option::is_none);
+    let Some(first) = args.files.first().filter(|first| takes_figure && !first.exists()) else {
+        return Ok(());
+    };
+    let name = first.display();
+    let text = format!("there is no file {name}. If it is a figure, try: --explain={name}");
+    Err(failure(Exit::BadInput, text))
+}
+
 /// What to explain; `cycles/packet` asks for that unit of work, too.
 fn explanation(
     args: &Args,
@@ -141,12 +153,6 @@ fn explanation(
     per: &mut Vec<String>,
 ) -> anyhow::Result<Option<Explain>> {
     let Some(metric) = &args.explain else { return Ok(None) };
-    let first = args.files.first().filter(|first| metric.is_none() && !first.exists());
-    if let Some(first) = first {
-        let name = first.display();
-        let text = format!("there is no file {name}. If it is a figure, try: --explain={name}");
-        return Err(failure(Exit::BadInput, text));
-    }
     if columns < 2 {
         let message = "--explain needs two files. Try: pmuscope compare A.json B.json --explain";
         return Err(failure(Exit::BadInput, message));

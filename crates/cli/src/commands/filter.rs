@@ -17,10 +17,10 @@ use crate::exit::{Exit, failure};
 #[command(next_help_heading = "Filters")]
 pub(crate) struct FilterArgs {
     /// Only these processes
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(i32).range(0..))]
     pid: Vec<i32>,
     /// Only these threads
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(i32).range(0..))]
     tid: Vec<i32>,
     /// Only threads with these names
     #[arg(long, value_name = "LIST", value_delimiter = ',', alias = "comms")]

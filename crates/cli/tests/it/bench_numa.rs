@@ -44,7 +44,7 @@ fn small_tests_run_under_every_policy_that_needs_no_right() {
 fn the_last_snapshot_has_all_processes() {
     let scratch = Scratch::new();
     let how = ["bench", "numa", "--suite", "guest", "--policies", "as-is", "-r", "4"];
-    let tests = ["--tests", "2x1-bw-process,4x1-convergence", "--json", "r.json"];
+    let tests = ["--tests", "2x1-bw-process,4x1-convergence", "--json=r.json"];
     let time = ["--seconds", "0.5", "--limit", "0.5", "-I", "10"];
     scratch.pmuscope(how.iter().chain(&tests).chain(&time)).exits(0);
     let text = std::fs::read_to_string(scratch.path("r.json")).unwrap();

@@ -46,7 +46,7 @@ fn more_breakpoints_than_slots_are_refused_before_anything_runs() {
     let threads = ["bench", "breakpoint", "thread", "-b", "0", "-t", "1000000000"];
     scratch.pmuscope(threads).exits(2).complains("1000000000 threads at once do not fit, ");
     let nothing = ["bench", "breakpoint", "thread", "-r", "0"];
-    scratch.pmuscope(nothing).exits(2).complains("1..");
+    scratch.pmuscope(nothing).exits(2).complains("--repeat 0: the number must be at least 1");
 }
 
 #[test]

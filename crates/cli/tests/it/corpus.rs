@@ -28,7 +28,8 @@ fn pmuscope(args: &[&str], file: &Path) -> Outcome {
 
 /// Samples of each event that has any, in the order of the file, as far as the index goes.
 fn counts(row: &Row) -> Vec<u64> {
-    let parts = row["events:samples"].split(' ');
+    // Where the other parser cannot tell events apart it counts all.
+    let parts = row["events:samples"].split(' ').filter(|part| !part.starts_with("all:"));
     let counts = parts.map_while(|part| part.rsplit(':').next()?.parse::<u64>().ok());
     counts.filter(|&samples| samples > 0).collect()
 }

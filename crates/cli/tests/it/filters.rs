@@ -119,6 +119,7 @@ fn perf_leaves_as_much_of_its_recording() {
         "-q",
         "-B",
         "-N",
+        "--timestamp-boundary",
         "-a",
         "-g",
         "-e",

@@ -77,10 +77,10 @@ fn strobe_and_plain_sampling_have_the_same_shares() {
     skip_unless!(need_pmu_guest());
     skip_unless!(need_script());
     let scratch = Scratch::new();
-    let mix = "pmuscope workload function-mix --memory 1 --seconds 3 --json";
+    let mix = "pmuscope workload function-mix --memory 1 --seconds 3";
     let script = format!(
-        "pmuscope record -o plain.data -e cycles:u -c 500000 -- {mix} plain.json\n\
-         pmuscope record -o strobe.data --strobe=300,period=500000 -- {mix} strobe.json\n"
+        "pmuscope record -o plain.data -e cycles:u -c 500000 -- {mix} --json=plain.json\n\
+         pmuscope record -o strobe.data --strobe=300,period=500000 -- {mix} --json=strobe.json\n"
     );
     run_script(&scratch, &script).exits(0);
     let windows = holds(&Recording::at(scratch.path("strobe.data")));

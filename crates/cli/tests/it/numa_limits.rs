@@ -67,7 +67,7 @@ work --threads 2 --process 16M --policy bind:1
 other="setpriv --reuid 1000 --regid 1000 --clear-groups"
 export PMUSCOPE_STATE=/dev/shm/other
 for what in balance advise show; do
-  $other pmuscope numa $what -p $kid --seconds 1; echo $what: $?
+  $other pmuscope numa $what -p $kid --seconds 20; echo $what: $?
 done
 allowed afterwards $kid
 end_work

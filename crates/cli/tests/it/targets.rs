@@ -135,12 +135,14 @@ fn a_command_that_cannot_run_leaves_the_older_recordings_alone() {
     missing.exits(127).prints_nothing().complains("cannot start ./none: ENOENT");
     assert_eq!(fs::read_dir(scratch.path("")).unwrap().count(), 1, "something was left behind");
 
-    fs::write(scratch.path("x.data"), "new").unwrap();
-    fs::write(scratch.path("x.data.old"), "old").unwrap();
+    // Recordings by their first bytes, which is what another recording may replace.
+    let (new, old) = ("PERFILE2 new", "PERFILE2 old");
+    fs::write(scratch.path("x.data"), new).unwrap();
+    fs::write(scratch.path("x.data.old"), old).unwrap();
     for (program, status, errno) in [("./none", 127, "ENOENT"), ("./text", 126, "EACCES")] {
         record(&scratch, &[], &[program]).0.exits(status).complains(errno);
-        assert_eq!(fs::read_to_string(scratch.path("x.data")).unwrap(), "new", "{program}");
-        assert_eq!(fs::read_to_string(scratch.path("x.data.old")).unwrap(), "old", "{program}");
+        assert_eq!(fs::read_to_string(scratch.path("x.data")).unwrap(), new, "{program}");
+        assert_eq!(fs::read_to_string(scratch.path("x.data.old")).unwrap(), old, "{program}");
     }
 }
 

@@ -187,7 +187,10 @@ fn sweeps_are_interleaved_and_go_on_in_the_same_order() {
     for series in half["series"].as_array_mut().unwrap() {
         series["values"].as_array_mut().unwrap().retain(|value| value["run"].as_u64() < Some(3));
     }
-    fs::write(scratch.path("ab.json"), half.to_string()).unwrap();
+    // Its schema is what a run file begins with.
+    let schema = half.as_object_mut().unwrap().remove("schema").unwrap();
+    let rest = half.to_string();
+    fs::write(scratch.path("ab.json"), format!("{{\"schema\":{schema},{}", &rest[1..])).unwrap();
     sweep("5", &["--resume"]).exits(0);
     let file = read(&scratch, "ab.json");
     assert_eq!(orders(&file), before);

@@ -20,7 +20,8 @@ fn file_name(path: &Path) -> &str {
 /// Samples per event as the index has them, `name:samples` each; as far as the line goes, which the
 /// index cuts. Names there come from another program.
 fn counts(row: &Row) -> Vec<u64> {
-    let parts = row["events:samples"].split(' ');
+    // Where that program cannot tell events apart it counts all.
+    let parts = row["events:samples"].split(' ').filter(|part| !part.starts_with("all:"));
     parts.map_while(|part| part.rsplit(':').next()?.parse().ok()).collect()
 }
 
@@ -36,7 +37,9 @@ fn every_good_file_is_read_whole_and_in_order() {
             let total: u64 = found.samples.iter().sum();
             assert_eq!(total.to_string(), row["n_samples"], "{name}: {found:?}");
             let counts = counts(row);
-            assert!(counts.len() == found.samples.len() || counts.len() > 3, "{name}: {counts:?}");
+            let is_of_all = row["events:samples"].starts_with("all:");
+            let is_enough = counts.len() == found.samples.len() || counts.len() > 3;
+            assert!(is_of_all || is_enough, "{name}: {counts:?}");
             assert_eq!(found.samples[..counts.len()], counts, "{name}: {:?}", found.names);
         }
         assert_eq!(found.tally.late, 0, "{name}");
@@ -108,7 +111,8 @@ fn every_record_of_every_good_file_is_counted() {
         assert_eq!(raw.tally().kinds, tally.kinds, "{name}");
         assert_eq!(raw.tally().unknown_kinds, tally.unknown_kinds, "{name}");
         for part in row["record_counts"].split(';') {
-            let (kind, number) = part.split_once('=').unwrap();
+            // A remark stands there for one file.
+            let Some((kind, number)) = part.split_once('=') else { continue };
             if let Some((_, kind)) = KINDS.iter().find(|(known, _)| *known == kind) {
                 assert_eq!(tally.kinds.get(*kind).to_string(), number, "{name}: {part}");
                 compared += 1;
