@@ -190,7 +190,7 @@ impl Order {
         &self.blocks[record.block as usize].bytes[start..start + usize::from(record.length)]
     }
 
-    /// Puts a body behind the others; answers where it is.
+    /// Appends a body to the current block; answers where it is.
     fn store(&mut self, body: &[u8]) -> (u32, u32) {
         if self.blocks[self.current].bytes.len() + body.len() > BLOCK {
             self.begin_block();
@@ -418,8 +418,8 @@ mod tests {
                 sum += time;
                 most = most.max(held(&order));
                 while let Some(record) = order.pop() {
-                    let (_, told) = record.body.split_at(record.body.len() - 8);
-                    assert_eq!(Some(u64::from_ne_bytes(told.try_into().unwrap())), record.time);
+                    let (_, stamp) = record.body.split_at(record.body.len() - 8);
+                    assert_eq!(Some(u64::from_ne_bytes(stamp.try_into().unwrap())), record.time);
                     out += record.time.unwrap();
                 }
             }
