@@ -411,7 +411,7 @@ mod tests {
             for number in 0..20_000_u64 {
                 let value = random();
                 let time = if is_reversed { 1_000_000 - number } else { 1 + value % 1_000_000 };
-                let length = if value % 7 == 0 { 60_000 } else { value as usize % 40 };
+                let length = if value.is_multiple_of(7) { 60_000 } else { value as usize % 40 };
                 let mut body = vec![number as u8; length];
                 body.extend(time.to_ne_bytes());
                 push_of(&mut order, 1, time, &body);
