@@ -145,7 +145,7 @@ pub(crate) struct Modules {
     left_out: u64,
 }
 
-/// What a module takes besides its path, bytes: twice its key, and what follows from it.
+/// Bytes of a module in addition to its path: its key twice, and what is shown of it.
 const MODULE_COST: usize = 2 * size_of::<ModuleKey>() + 256;
 
 impl Default for Modules {

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use pmuscope_stats::MIN_BLOCKS;
 use rustc_hash::FxHashMap;
 
 use crate::aggregate::{AddsTo, Aggregate, Cell, FunctionId, StackId};
@@ -56,6 +57,8 @@ pub(crate) struct Rows<'a> {
     pub(crate) commands: Vec<String>,
     /// By task.
     command_ids: Vec<u32>,
+    /// Blocks with samples of each event, once somebody asks.
+    filled: Option<FxHashMap<u32, usize>>,
 }
 
 impl<'a> Rows<'a> {
@@ -80,6 +83,7 @@ impl<'a> Rows<'a> {
             function_ids: FxHashMap::default(),
             commands,
             command_ids,
+            filled: None,
         }
     }
 
@@ -112,7 +116,11 @@ impl<'a> Rows<'a> {
         drop((rows, order));
         row_of_cell.iter_mut().for_each(|row| *row = largest[*row as usize]);
         drop(largest);
-        let blocks = if has_rows {
+        let blocks = if has_rows && samples < MIN_BLOCKS as u64 {
+            // No interval is possible: of many small events not each goes over all that was counted.
+            let filled = self.filled.get_or_insert_with(|| self.aggregate.filled_blocks());
+            filled.get(&index).copied().unwrap_or(0)
+        } else if has_rows {
             let functions = &mut functions[..with_interval];
             self.add_intervals(index, functions, by_period, &row_of_cell)
         } else {

@@ -11,8 +11,10 @@
 //! ```
 
 use pmuscope_stats::{Interval, MIN_BLOCKS, ShareBootstrap};
+use rustc_hash::FxHashMap;
 
 use crate::aggregate::{Aggregate, BlockCount, Cell, StackId};
+use crate::blocks::MOST;
 use crate::log::{Entry, Log};
 use crate::pool::in_parallel;
 
@@ -172,6 +174,23 @@ impl Aggregate {
             sums[at % blocks] += value;
         }
         RowSeries { totals: sums, rows }
+    }
+
+    /// Blocks of time in which each event has samples, by its number.
+    pub(crate) fn filled_blocks(&self) -> FxHashMap<u32, usize> {
+        let mut seen: FxHashMap<u32, [u64; MOST as usize / 64]> = FxHashMap::default();
+        self.series.for_each(|cell, count| {
+            let event = self.cells.get(cell as usize).map(|cell| cell.event);
+            let (word, bit) = (count.block as usize / 64, count.block % 64);
+            let words = event.map(|event| seen.entry(event).or_default());
+            if let Some(word) = words.and_then(|words| words.get_mut(word)) {
+                *word |= 1 << bit;
+            }
+        });
+        let number = |words: [u64; MOST as usize / 64]| {
+            words.iter().map(|word| word.count_ones() as usize).sum()
+        };
+        seen.into_iter().map(|(event, words)| (event, number(words))).collect()
     }
 
     /// Counts each stack as the one that `to` has for it; cells that are the same then are one.

@@ -17,7 +17,7 @@ pub(crate) type CommId = u32;
 
 /// Stands for names that there was no memory for.
 const NOT_KEPT: &[u8] = b"[name not kept]";
-/// What a name takes besides its bytes.
+/// Bytes of a name's entries in the tables, in addition to the name.
 const NAME_COST: usize = 2 * size_of::<Vec<u8>>() + 96;
 
 /// Name of a thread: one that was told, or made up from its id.

@@ -190,7 +190,7 @@ impl Order {
         &self.blocks[record.block as usize].bytes[start..start + usize::from(record.length)]
     }
 
-    /// Puts a body behind the others; answers where it is.
+    /// Appends a body to the current block; answers where it is.
     fn store(&mut self, body: &[u8]) -> (u32, u32) {
         if self.blocks[self.current].bytes.len() + body.len() > BLOCK {
             self.begin_block();
@@ -411,15 +411,15 @@ mod tests {
             for number in 0..20_000_u64 {
                 let value = random();
                 let time = if is_reversed { 1_000_000 - number } else { 1 + value % 1_000_000 };
-                let length = if value % 7 == 0 { 60_000 } else { value as usize % 40 };
+                let length = if value.is_multiple_of(7) { 60_000 } else { value as usize % 40 };
                 let mut body = vec![number as u8; length];
                 body.extend(time.to_ne_bytes());
                 push_of(&mut order, 1, time, &body);
                 sum += time;
                 most = most.max(held(&order));
                 while let Some(record) = order.pop() {
-                    let (_, told) = record.body.split_at(record.body.len() - 8);
-                    assert_eq!(Some(u64::from_ne_bytes(told.try_into().unwrap())), record.time);
+                    let (_, stamp) = record.body.split_at(record.body.len() - 8);
+                    assert_eq!(Some(u64::from_ne_bytes(stamp.try_into().unwrap())), record.time);
                     out += record.time.unwrap();
                 }
             }

@@ -55,12 +55,12 @@ pub fn waits_summary(view: &WaitsView<'_>) -> Summary {
         profile.filtered.as_ref().map(|filtered| Fact::new("Filter", asked(&filtered.filter), "")),
     );
     facts.extend(emulator.map(Fact::emulated));
-    let told = profile.info().map(|info| &info.command).filter(|command| !command.is_empty());
+    let recorded = profile.info().map(|info| &info.command).filter(|command| !command.is_empty());
     Summary {
         title: view.file.to_owned(),
         facts,
         notes: notes(waits),
-        command: told.unwrap_or(&profile.metadata.command).join(" "),
+        command: recorded.unwrap_or(&profile.metadata.command).join(" "),
     }
 }
 

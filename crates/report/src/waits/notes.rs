@@ -9,7 +9,7 @@ use crate::recording::notes_on_file;
 
 /// What changes the reading, warnings first.
 pub(super) fn notes(waits: &Waits) -> Vec<Note> {
-    // What is said of samples is not for waits: they are neither sampled nor as many.
+    // Notes about samples do not apply: waits are not sampled, and their number differs.
     let mut notes = notes_on_file(&waits.profile);
     notes.extend(broken(waits).map(|text| Note { warning: true, text }));
     notes.extend(own(waits).into_iter().map(|text| Note { warning: false, text }));
@@ -58,7 +58,7 @@ fn own(waits: &Waits) -> Vec<String> {
     notes
 }
 
-/// What records do not tell that should.
+/// Time that is unknown because records are missing.
 fn broken(waits: &Waits) -> Option<String> {
     let broken = &waits.broken;
     if waits.wall.unknown_ns == 0 && *broken == Default::default() {
