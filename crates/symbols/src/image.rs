@@ -179,7 +179,12 @@ impl Segments {
 
     /// The same of data, also where a segment in memory goes on beyond what the file has of it.
     pub(crate) fn data_address(&self, offset: u64) -> Option<u64> {
-        self.address(offset).or_else(|| at(&self.zeroed, offset))
+        // The padding after read-only data, which has no variables, may reach over the segment that follows it:
+        // of several, it is the last.
+        let holds = |part: &&(u64, u64, u64)| (part.0..part.1).contains(&offset);
+        let zeroed = || self.zeroed.iter().filter(holds).max_by_key(|part| part.0);
+        let beyond = || zeroed().map(|(start, _, address)| (offset - start).wrapping_add(*address));
+        self.address(offset).or_else(beyond)
     }
 
     /// Where the last of these ends, as an offset; `None` if no segment goes on.

@@ -374,7 +374,10 @@ fn what_cannot_be_watched_is_said() {
     refused(&["counter"], "whose accesses? Try: pmuscope watch -p PID");
     refused(&["--when", "new >", "-p", "1", "counter"], "--when 'new > 10'");
     refused(&["--max-slowdown", "fast", "-p", "1", "counter"], "--max-slowdown fast");
-    refused(&["--max-stack", "128", "-p", "1", "counter"], "--max-stack 128: the number must be from 0 to 127");
+    refused(
+        &["--max-stack", "128", "-p", "1", "counter"],
+        "--max-stack 128: the number must be from 0 to 127",
+    );
     let program = start(&["1", "1"]);
     let pid = program.pid().to_string();
     refused(&["-p", &pid, "countr"], "counter");
