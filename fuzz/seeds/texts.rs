@@ -2,6 +2,7 @@
 
 use std::time::UNIX_EPOCH;
 
+use pmuscope_machine::{FileKind, Replace};
 use pmuscope_measure::{Labels, Origin, Program, Run, RunFile, save};
 
 use crate::{Result, Seeds};
@@ -111,7 +112,7 @@ fn run_file(seeds: &Seeds) -> Result {
         file.add(index, &labels, "wall", ("s", Origin::Clock), Ok(value));
     }
     let path = std::env::temp_dir().join(format!("seed-{}.json", std::process::id()));
-    save(&file, &path)?;
+    save(&file, &path, Replace::Own(FileKind::RunFile))?;
     seeds.add("run_file", "runs", &std::fs::read(&path)?)?;
     std::fs::remove_file(&path)?;
     seeds.add("run_file", "pattern", b"took ([0-9.]+) (ms|s)\nit took 12.5 ms\n")
