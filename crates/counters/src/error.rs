@@ -151,7 +151,7 @@ pub(crate) fn open_hint(error: &io::Error, question: &OpenQuestion<'_>) -> Strin
         }
         Some(libc::EOPNOTSUPP) if !question.hardware => {
             "The kernel's own events have no branch records, and none of the PMU's precision. \
-             Try without -b, -j or :p"
+             Try without -b, -j, --call-graph lbr or :p"
                 .into()
         }
         Some(libc::EOPNOTSUPP) => {

@@ -20,7 +20,7 @@ use crate::paths::Paths;
 use crate::pool::in_parallel;
 use crate::profile::Detail;
 use crate::tasks::{CommOf, Tasks};
-use crate::tree::Tree;
+use crate::tree::{Tree, grow};
 
 impl Collected {
     /// Adds up. The logs of the counts are used up, and the symbols of `named`.
@@ -43,7 +43,7 @@ impl Collected {
                 named.places = Places::default();
                 paths.forget_places();
                 let counts = again.count_located(&self.state, &located)?;
-                let found = chained(&counts, of_places);
+                let found = chained(&counts, &paths, of_places);
                 self.counted = Counted::All(counts);
                 found
             }
@@ -121,13 +121,10 @@ fn stacks(counts: &[Counts], named: &Named, paths: &Paths) -> (Stacks, Vec<Vec<u
                 numbers.into_iter().map(node).collect()
             }
             Where::Nodes { nodes, .. } => {
-                let mut reached = Vec::with_capacity(nodes.len() + 1);
-                reached.push(Tree::ROOT);
-                for node in nodes {
-                    let path = paths.of(numbers[node.of as usize]);
-                    reached.push(tree.below(reached[node.parent as usize], path));
-                }
-                reached
+                let path = |of: u32, to: &mut Vec<u32>| {
+                    to.extend_from_slice(paths.of(numbers[of as usize]));
+                };
+                grow(&mut tree, nodes, path, |a, b| paths.same_function(a, b))
             }
         })
         .collect();
@@ -140,21 +137,16 @@ fn stacks(counts: &[Counts], named: &Named, paths: &Paths) -> (Stacks, Vec<Vec<u
 
 /// The tree of all stacks, and for each counter the stack of each node of its tree; `of_places` are
 /// those that places come to, and all there is where nothing has callers.
-fn chained(counts: &[Counts], of_places: Stacks) -> (Stacks, Vec<Vec<u32>>) {
+fn chained(counts: &[Counts], paths: &Paths, of_places: Stacks) -> (Stacks, Vec<Vec<u32>>) {
     let mut tree = Tree::default();
-    let mut path = Vec::new();
     let mut reached: Vec<Vec<u32>> = Vec::new();
     for counts in counts {
         let Where::Chains(nodes) = &counts.by else { return (of_places, Vec::new()) };
-        let mut of_counter = Vec::with_capacity(nodes.len() + 1);
-        of_counter.push(Tree::ROOT);
-        for node in nodes {
-            path.clear();
-            path.extend(of_places.frames(node.of));
-            path.reverse();
-            of_counter.push(tree.below(of_counter[node.parent as usize], &path));
-        }
-        reached.push(of_counter);
+        let path = |of: u32, to: &mut Vec<u32>| {
+            to.extend(of_places.frames(of));
+            to.reverse();
+        };
+        reached.push(grow(&mut tree, nodes, path, |a, b| paths.same_function(a, b)));
     }
     let (stacks, renumbered) = tree.in_order();
     for node in reached.iter_mut().flatten() {

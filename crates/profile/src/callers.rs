@@ -11,7 +11,7 @@ use crate::lookup::{Holds, Lookup};
 use crate::spaces::ViewId;
 use crate::table::{Interned, mix};
 use crate::tasks::Place;
-use crate::tree::{Node, Tree};
+use crate::tree::{ENTERED, Node, Tree};
 use crate::unwinding::{End, Walked, Walker};
 use crate::who::{Ran, Who};
 
@@ -141,7 +141,7 @@ impl<'a> Callers<'a> {
         let (mut node, mut holds) = last.end();
         for &step in chain.iter().rev().skip(shared) {
             let (place, held) = places.number(lookup, at, ran.view, step);
-            node = tree.child(node, place);
+            node = tree.child(node, if step.entered { place | ENTERED } else { place });
             holds = holds.and(held);
             last.push(step, node, holds);
         }
@@ -190,7 +190,7 @@ impl<'a> Callers<'a> {
         let Self { places, walker, frames, .. } = self;
         frames.clear();
         let place = |address| {
-            let step = Step { mode: CpuMode::User, address };
+            let step = Step { mode: CpuMode::User, address, entered: false };
             let (number, _) = places.number(lookup, at, view, step);
             (number, places.places.list[number as usize])
         };

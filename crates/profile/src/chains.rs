@@ -1,10 +1,10 @@
-//! Call chains: what the entries of a sample's chain mean, and what a thread's chains share.
+//! Callchains: what the entries of a sample's callchain mean, and what a thread's chains share.
 //!
 //! Distinct chains are the nodes of a [`Tree`] of places: a sample costs the steps in which it differs
 //! from its thread's last one, and each distinct caller is kept once.
 
-use pmuscope_perfdata::reader::CpuMode;
 use pmuscope_perfdata::reader::scan::Hit;
+use pmuscope_perfdata::reader::{BranchStack, CpuMode, Sample};
 
 use crate::lookup::Holds;
 use crate::spaces::ViewId;
@@ -19,6 +19,8 @@ pub(crate) struct Step {
     pub(crate) mode: CpuMode,
     /// An address within the call, or within the interrupted instruction.
     pub(crate) address: u64,
+    /// Where the CPU's newest call went ([`Entry::Entered`]), while the sample was taken in the program.
+    pub(crate) entered: bool,
 }
 
 /// Mode of what follows a mark, as `enum perf_callchain_context` has them.
@@ -33,33 +35,110 @@ fn mode_of(mark: u64) -> CpuMode {
     }
 }
 
-/// Where a sample was taken, if it tells, and its callers, the innermost first.
+/// What an entry of a callchain is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Entry {
+    /// Where the program or the kernel was interrupted, or where the program called the kernel.
+    Interrupted,
+    /// A return address: that after the call, which may be another line or function. One before it is
+    /// within the call.
+    Return,
+    /// Where the CPU's newest call went: mostly the start of the function that ran, but of a stub or
+    /// another function if that jumped on.
+    Entered,
+    /// A call, by its own address.
+    Call,
+}
+
+impl Entry {
+    /// The address whose code is meant.
+    fn code(self, address: u64) -> u64 {
+        if self == Self::Return { address.wrapping_sub(1) } else { address }
+    }
+}
+
+/// Hands out the entries of a callchain, the innermost first, with their modes.
 ///
 /// ```text
 ///  KERNEL  ip  return  return  USER  ip  return  return
 ///          └─ the sample itself      └─ where the program was interrupted
+///                                    to  from  from      where the CPU kept the program's calls
 /// ```
-/// A return address is that behind the call, which may be another line or function: one before it is
-/// within the call.
-pub(crate) fn steps(hit: &Hit<'_>, steps: &mut Vec<Step>) {
-    steps.clear();
-    steps.extend(hit.ip.map(|address| Step { mode: hit.mode, address }));
-    let mut mode = hit.mode;
-    let (mut is_first, mut is_leaf) = (true, true);
-    for word in hit.chain {
-        let entry = u64::from_ne_bytes(*word);
+/// Calls that the CPU kept replace the program's part: programs are recorded so because they have no
+/// frame pointers. Only a mark or the sample's own mode shows that it met a program: the CPU still has
+/// the calls of the last one while a kernel thread runs.
+fn each_entry(
+    sampled_in: CpuMode,
+    chain: impl Iterator<Item = u64>,
+    calls: Option<&BranchStack<'_>>,
+    mut take: impl FnMut(CpuMode, u64, Entry),
+) {
+    let mut mode = sampled_in;
+    let (mut is_first, mut is_empty, mut met_program) = (true, true, false);
+    for entry in chain {
+        is_empty = false;
         if entry >= FIRST_MARK {
             mode = mode_of(entry);
             is_first = true;
+            met_program = mode == CpuMode::User;
+            if met_program && calls.is_some() {
+                break;
+            }
             continue;
         }
-        // Where the sample itself tells its address, the chain starts with the same.
-        if !(is_leaf && is_first && mode == hit.mode && hit.ip.is_some()) {
-            let address = if is_first { entry } else { entry.wrapping_sub(1) };
-            steps.push(Step { mode, address });
-        }
-        (is_first, is_leaf) = (false, false);
+        take(mode, entry, if is_first { Entry::Interrupted } else { Entry::Return });
+        is_first = false;
     }
+    let is_of_program = met_program || is_empty && mode == CpuMode::User;
+    for (at, call) in
+        calls.filter(|_| is_of_program).iter().flat_map(|calls| calls.iter().enumerate())
+    {
+        if at == 0 {
+            take(CpuMode::User, call.to, Entry::Entered);
+        }
+        take(CpuMode::User, call.from, Entry::Call);
+    }
+}
+
+/// Where a sample was taken, if that is known, and its callers, the innermost first.
+pub(crate) fn steps(hit: &Hit<'_>, steps: &mut Vec<Step>) {
+    steps.clear();
+    steps.extend(hit.ip.map(|address| Step { mode: hit.mode, address, entered: false }));
+    let chain = hit.chain.iter().map(|word| u64::from_ne_bytes(*word));
+    let mut is_leaf = hit.ip.is_some();
+    each_entry(hit.mode, chain, hit.calls.as_ref(), |mode, address, entry| {
+        let is_own = std::mem::replace(&mut is_leaf, false) && mode == hit.mode;
+        // The chain starts with the address that the sample itself has.
+        if !(is_own && entry == Entry::Interrupted) {
+            let entered = is_own && entry == Entry::Entered;
+            steps.push(Step { mode, address: entry.code(address), entered });
+        }
+    });
+}
+
+/// An entry of a sample's callchain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChainEntry {
+    /// In what the CPU was there.
+    pub mode: CpuMode,
+    /// As recorded: of a caller the address that it returns to, or that of the call where the CPU kept
+    /// the calls.
+    pub address: u64,
+    /// The address whose code is meant: of a return address the byte before, which is within the call.
+    pub code: u64,
+}
+
+/// The callchain of a sample, the innermost entry first: the kernel's part, then the program's. That is
+/// the calls that the CPU kept where it was asked to, the target of the newest one first. Empty if none
+/// was recorded.
+#[must_use]
+pub fn callchain(sample: &Sample<'_>) -> Vec<ChainEntry> {
+    let mut entries = Vec::with_capacity(sample.callchain.len());
+    let calls = sample.tail.calls();
+    each_entry(sample.mode, sample.callchain.iter(), calls.as_ref(), |mode, address, entry| {
+        entries.push(ChainEntry { mode, address, code: entry.code(address) });
+    });
+    entries
 }
 
 /// A step of a thread's last chain, and what it came to.
@@ -120,34 +199,110 @@ impl Last {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use CpuMode::{Kernel, User};
+    use pmuscope_abi::record::{RecordBuilder, kind, misc};
+    use pmuscope_abi::{Attr, AttrFlags, BranchSampleType, SampleType};
+    use pmuscope_perfdata::reader::{Event, Live, Record};
 
-    fn found(mode: CpuMode, ip: u64, entries: &[i64]) -> Vec<(CpuMode, u64)> {
-        let chain: Vec<[u8; 8]> = entries.iter().map(|entry| entry.to_ne_bytes()).collect();
-        let hit = Hit {
-            event: 0,
-            mode,
-            ip: Some(ip),
-            task: None,
-            time: 0,
-            cpu: None,
-            period: None,
-            read: None,
-            chain: &chain,
-            user: None,
-        };
-        let mut found = Vec::new();
-        steps(&hit, &mut found);
-        found.into_iter().map(|step| (step.mode, step.address)).collect()
+    /// What a sample has for callers; `calls` (from, to) are those that the CPU kept.
+    struct Sampled<'a> {
+        mode: CpuMode,
+        ip: u64,
+        chain: Option<&'a [i64]>,
+        calls: Option<&'a [(u64, u64)]>,
+    }
+
+    type Steps = Vec<(CpuMode, u64, bool)>;
+
+    impl Sampled<'_> {
+        /// The steps, `true` where the function was entered; and the callchain, as recorded.
+        fn read(&self) -> (Steps, Vec<(CpuMode, u64)>) {
+            let mut sample_type = SampleType::IP | SampleType::TIME;
+            sample_type.set(SampleType::CALLCHAIN, self.chain.is_some());
+            sample_type.set(SampleType::BRANCH_STACK, self.calls.is_some());
+            let attr = Attr {
+                sample: 1,
+                sample_type,
+                branch_sample_type: BranchSampleType::USER | BranchSampleType::CALL_STACK,
+                flags: AttrFlags::SAMPLE_ID_ALL,
+                ..Attr::default()
+            };
+            let mode = if self.mode == Kernel { misc::KERNEL } else { misc::USER };
+            let mut words = vec![self.ip, 5];
+            if let Some(chain) = self.chain {
+                words.push(chain.len() as u64);
+                words.extend(chain.iter().map(|&entry| entry as u64));
+            }
+            if let Some(calls) = self.calls {
+                words.push(calls.len() as u64);
+                words.extend(calls.iter().flat_map(|&(from, to)| [from, to, 0]));
+            }
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+            let mut out = Vec::new();
+            RecordBuilder::new(&mut out, kind::SAMPLE, mode).bytes(&bytes).finish();
+            let mut live = Live::new(vec![Event { name: "cycles".into(), attr, ids: Vec::new() }]);
+            live.push(&out);
+            live.complete_up_to(10);
+            let entry = live.next_before(10).unwrap();
+            let Record::Sample(sample) = entry.record else { panic!("{entry:?}") };
+            let chain: Vec<[u8; 8]> = sample.callchain.iter().map(u64::to_ne_bytes).collect();
+            let mut found = Vec::new();
+            steps(&Hit { chain: &chain, ..Hit::of(&sample) }, &mut found);
+            let step = |step: Step| (step.mode, step.address, step.entered);
+            let entries = callchain(&sample).into_iter().map(|entry| (entry.mode, entry.address));
+            (found.into_iter().map(step).collect(), entries.collect())
+        }
+    }
+
+    fn found(mode: CpuMode, ip: u64, chain: &[i64]) -> Vec<(CpuMode, u64)> {
+        let (steps, recorded) = Sampled { mode, ip, chain: Some(chain), calls: None }.read();
+        let entries: Vec<i64> = recorded.iter().map(|&(_, address)| address as i64).collect();
+        assert_eq!(entries, chain.iter().copied().filter(|&entry| entry > 0).collect::<Vec<_>>());
+        steps.into_iter().map(|(mode, address, _)| (mode, address)).collect()
     }
 
     #[test]
     fn marks_tell_the_mode_and_the_first_of_each_part_is_no_return_address() {
-        use CpuMode::{Kernel, User};
         let whole = found(Kernel, 100, &[-128, 100, 200, 300, -512, 40, 50]);
         assert_eq!(whole, [(Kernel, 100), (Kernel, 199), (Kernel, 299), (User, 40), (User, 49)]);
         // Only the program's part: the sample was taken in the kernel.
         assert_eq!(found(Kernel, 100, &[-512, 40, 50]), [(Kernel, 100), (User, 40), (User, 49)]);
         assert_eq!(found(User, 7, &[7, 9]), [(User, 7), (User, 8)]);
         assert_eq!(found(User, 7, &[]), [(User, 7)]);
+    }
+
+    #[test]
+    fn calls_kept_by_the_cpu_replace_the_programs_part_of_the_callchain() {
+        let calls = Some(&[(502, 600), (405, 500), (301, 400)][..]);
+        let read = |mode, ip, chain| Sampled { mode, ip, chain, calls }.read();
+        // In the program: where it was sampled, where that function was entered, and the calls.
+        let (steps, recorded) = read(User, 610, Some(&[-512, 610, 1, 2]));
+        let callers = [(User, 502, false), (User, 405, false), (User, 301, false)];
+        assert_eq!(steps[..2], [(User, 610, false), (User, 600, true)]);
+        assert_eq!(steps[2..], callers);
+        assert_eq!(recorded, [(User, 600), (User, 502), (User, 405), (User, 301)]);
+        // In the kernel: its part stays, and the program's innermost function is the one entered.
+        let (steps, recorded) = read(Kernel, 100, Some(&[-128, 100, 200, -512, 610, 1]));
+        let kernel = [(Kernel, 100, false), (Kernel, 199, false)];
+        assert_eq!((&steps[..2], steps[2]), (&kernel[..], (User, 600, false)));
+        assert_eq!(steps[3..], callers);
+        assert_eq!(recorded[..3], [(Kernel, 100), (Kernel, 200), (User, 600)]);
+        // A kernel thread has no program, whatever the CPU still keeps.
+        assert_eq!(read(Kernel, 100, Some(&[-128, 100, 200])).0, kernel);
+        // Without a recorded callchain the sample's mode shows it.
+        let (steps, _) = read(User, 610, None);
+        assert_eq!((steps[1], &steps[2..]), ((User, 600, true), &callers[..]));
+        assert_eq!(read(Kernel, 100, None).0, [(Kernel, 100, false)]);
+    }
+
+    #[test]
+    fn without_any_call_only_the_kernels_part_is_left() {
+        let calls = Some(&[][..]);
+        let chain = Some(&[-128, 100, 200, -512, 610, 1][..]);
+        let (steps, _) = Sampled { mode: Kernel, ip: 100, chain, calls }.read();
+        assert_eq!(steps, [(Kernel, 100, false), (Kernel, 199, false)]);
+        let chain = Some(&[-512, 610, 1][..]);
+        let (steps, _) = Sampled { mode: User, ip: 610, chain, calls }.read();
+        assert_eq!(steps, [(User, 610, false)]);
     }
 }

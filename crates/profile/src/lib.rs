@@ -67,6 +67,7 @@ mod who;
 pub mod windows;
 
 pub use annotation::{Annotation, Listed, Listing, NoInstructions, SourceFile};
+pub use chains::{ChainEntry, callchain};
 pub use collect::{Collected, available_threads};
 pub use counter::{Apart, Counting, TasksBy};
 pub use filter::{Facts, Filter, Targets};

@@ -81,6 +81,12 @@ impl Paths {
         path(&self.steps, &self.ends, self.number(place))
     }
 
+    /// Whether two frames are of the same function, or of none in the same module.
+    pub(crate) fn same_function(&self, a: FrameId, b: FrameId) -> bool {
+        let [a, b] = [a, b].map(|frame| &self.frames.list[frame as usize]);
+        (a.module, a.function) == (b.module, b.function)
+    }
+
     /// All paths as stacks, and which one each path is.
     pub(crate) fn stacks(&self) -> (Stacks, Vec<u32>) {
         let mut tree = Tree::default();

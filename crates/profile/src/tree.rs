@@ -4,12 +4,64 @@
 use crate::aggregate::Stacks;
 use crate::table::{Interned, mix};
 
+/// A bit of [`Node::of`]: the place is where the function that is called from this node was entered,
+/// see [`grow`].
+pub(crate) const ENTERED: u32 = 1 << 31;
+
 /// A place or frame, called from what its parent stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Node {
     pub(crate) parent: u32,
-    /// Number of the place or frame.
+    /// Number of the place or frame, and perhaps [`ENTERED`].
     pub(crate) of: u32,
+}
+
+impl Node {
+    /// The number of the place or frame.
+    fn number(self) -> u32 {
+        self.of & !ENTERED
+    }
+
+    fn is_entered(self) -> bool {
+        self.of & ENTERED != 0
+    }
+}
+
+/// Adds chains of places as chains of frames: `path` puts the frames of a place into a buffer, the
+/// outermost first. Returns what each node comes to, from the root on.
+///
+/// A function in which a sample was taken is there once: where it was entered counts only if that was
+/// another function, which jumped on (a stub, a tail call). `is_same` compares frames by function.
+pub(crate) fn grow(
+    tree: &mut Tree,
+    nodes: &[Node],
+    mut path: impl FnMut(u32, &mut Vec<u32>),
+    is_same: impl Fn(u32, u32) -> bool,
+) -> Vec<u32> {
+    let mut reached = Vec::with_capacity(nodes.len() + 1);
+    reached.push(Tree::ROOT);
+    let (mut frames, mut entered) = (Vec::new(), Vec::new());
+    for node in nodes {
+        let mut parent = reached[node.parent as usize];
+        if node.is_entered() {
+            // What it comes to depends on what is called from it.
+            reached.push(parent);
+            continue;
+        }
+        frames.clear();
+        path(node.number(), &mut frames);
+        let above = (node.parent as usize).checked_sub(1).map(|at| nodes[at]);
+        if let Some(above) = above.filter(|above| above.is_entered()) {
+            entered.clear();
+            path(above.number(), &mut entered);
+            let functions = entered.first().zip(frames.first());
+            if !functions.is_some_and(|(&a, &b)| is_same(a, b)) {
+                parent = tree.below(parent, &entered);
+            }
+        }
+        reached.push(tree.below(parent, &frames));
+    }
+    reached
 }
 
 /// A tree in growth.

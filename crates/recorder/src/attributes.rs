@@ -241,6 +241,13 @@ fn sampling_attr(
     set_call_graph(&mut attr, event, options)?;
     let branches = event.branch_type.or(options.extras.branches);
     if let Some(branches) = branches {
+        if attr.branch_sample_type.contains(BranchSampleType::CALL_STACK) {
+            return Err(RecorderError::Options(
+                "--call-graph lbr with -b or -j: the CPU keeps calls or branches, not both. Try: \
+                 --call-graph fp or dwarf with -b"
+                    .into(),
+            ));
+        }
         attr.sample_type |= SampleType::BRANCH_STACK;
         attr.branch_sample_type |= branches;
     }
@@ -454,6 +461,18 @@ mod tests {
         assert_eq!(inherited(vec![group(vec![clock()])], (6, 1)), (vec![true], false));
         let own = Group { events: vec![Event { inherit: Some(false), ..clock() }], ..led() };
         assert_eq!(inherited(vec![own], (6, 1)), (vec![false], false));
+    }
+
+    #[test]
+    fn calls_and_branches_are_not_kept_together() {
+        let all = || options(Target::System, vec![group(vec![clock()])]);
+        let calls = RecordOptions { call_graph: CallGraph::Lbr, ..all() };
+        let attr = requests(&calls, NEW).unwrap().pop().unwrap().attr;
+        assert!(attr.sample_type.contains(SampleType::CALLCHAIN | SampleType::BRANCH_STACK));
+        assert!(attr.branch_sample_type.contains(BranchSampleType::CALL_STACK));
+        let extras = Extras { branches: Some(BranchSampleType::ANY), ..Extras::default() };
+        let error = requests(&RecordOptions { extras, ..calls }, NEW).unwrap_err().to_string();
+        assert!(error.contains("--call-graph lbr") && error.contains("-b"), "{error}");
     }
 
     #[test]

@@ -56,6 +56,18 @@ impl TailLayout {
         attr.sample_type.contains(both).then(|| Self::new(attr))
     }
 
+    /// `None` unless samples carry a call stack that the CPU kept.
+    pub(super) fn with_calls(attr: &Attr) -> Option<Self> {
+        let layout = Self::new(attr);
+        layout.keeps_calls().then_some(layout)
+    }
+
+    /// Whether the branches are calls that have not returned: then they are a call stack.
+    fn keeps_calls(self) -> bool {
+        self.sample_type.contains(SampleType::BRANCH_STACK)
+            && self.branches.contains(BranchSampleType::CALL_STACK)
+    }
+
     pub(super) fn tail(self, bytes: &[u8], endian: Endian) -> Tail<'_> {
         Tail { bytes, endian, layout: self }
     }
@@ -76,9 +88,18 @@ impl<'a> Tail<'a> {
         self.layout.sample_type.contains(both).then_some(self)
     }
 
-    /// Decodes it; `None` if the bytes end before what the event's attribute promises.
+    /// The program's calls that have not returned, the newest first, as the CPU kept them (LBR in
+    /// call-stack mode); `None` if the event's branches are of another type, or not all there.
     #[must_use]
-    pub fn decode(&self) -> Option<Details<'a>> {
+    pub fn calls(&self) -> Option<BranchStack<'a>> {
+        if !self.layout.keeps_calls() {
+            return None;
+        }
+        self.front()?.0.branches
+    }
+
+    /// What stands before the registers, and the fields after that.
+    fn front(&self) -> Option<(Details<'a>, Fields<'a>)> {
         let mut fields = Fields::new(self.bytes, self.endian);
         let has = |bits| self.layout.sample_type.intersects(bits);
         let mut details = Details::default();
@@ -89,6 +110,14 @@ impl<'a> Tail<'a> {
         if has(SampleType::BRANCH_STACK) {
             details.branches = Some(self.branch_stack(&mut fields)?);
         }
+        Some((details, fields))
+    }
+
+    /// Decodes it; `None` if the bytes end before what the event's attribute promises.
+    #[must_use]
+    pub fn decode(&self) -> Option<Details<'a>> {
+        let (mut details, mut fields) = self.front()?;
+        let has = |bits| self.layout.sample_type.intersects(bits);
         if has(SampleType::REGS_USER) {
             details.regs_user = registers(&mut fields, self.layout.regs_user)?;
         }

@@ -6,6 +6,7 @@ use pmuscope_abi::record::kind;
 use pmuscope_abi::{Attr, AttrFlags, SampleType};
 
 use super::bytes::{Endian, Fields};
+use super::details::TailLayout;
 
 /// An event as the file describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,10 +26,16 @@ impl Event {
         self.attr.sample_type.contains(SampleType::PERIOD)
     }
 
-    /// Whether samples carry call chains.
+    /// Whether samples carry callchains, recorded by the kernel or kept by the CPU.
     #[must_use]
     pub fn has_chains(&self) -> bool {
-        self.attr.sample_type.contains(SampleType::CALLCHAIN)
+        self.attr.sample_type.contains(SampleType::CALLCHAIN) || self.has_call_stacks()
+    }
+
+    /// Whether the branches of samples are a call stack that the CPU kept (LBR in call-stack mode).
+    #[must_use]
+    pub fn has_call_stacks(&self) -> bool {
+        TailLayout::with_calls(&self.attr).is_some()
     }
 
     /// Whether samples carry what stacks are unwound from: registers and stack of the program.

@@ -1,7 +1,8 @@
 //! Branch stacks: which branches were taken, how often, and how they were predicted.
 //!
 //! Each entry of each sample's stack is a branch of its own, as with perf's `--branch-stack`. They are
-//! counted by their two places; what those are called comes afterwards.
+//! counted by their two places; what those are called comes afterwards. Call stacks that the CPU kept are
+//! not branches but callers, see `chains.rs`.
 
 use std::sync::Arc;
 
@@ -28,6 +29,8 @@ pub struct Branches {
     pub samples: Walked,
     /// Of them, those with a stack that is not empty.
     pub with_stack: u64,
+    /// Samples whose stack is a call stack (LBR in call-stack mode): callers, none of which counts here.
+    pub with_calls: u64,
 }
 
 /// Branches from one place to another.
@@ -115,8 +118,13 @@ pub fn branches(
     resolve: &mut Resolve<'_>,
 ) -> Result<Branches, ReadError> {
     let mut counts: Tally<(Spot, Spot), BranchSums> = Tally::default();
-    let (mut number, mut with_stack) = (0_u64, 0_u64);
+    let (mut number, mut with_stack, mut with_calls) = (0_u64, 0_u64, 0_u64);
     let (present, samples) = walk(reader, filter, |present, sample| {
+        // Calls that have not returned are callers, not branches as they were taken.
+        if sample.tail.calls().is_some() {
+            with_calls += 1;
+            return;
+        }
         let stack = sample.details().and_then(|details| details.branches);
         let Some(stack) = stack.filter(|stack| !stack.is_empty()) else { return };
         with_stack += 1;
@@ -156,5 +164,5 @@ pub fn branches(
         interval,
     };
     let rows = by_name.rows().into_iter().map(row).collect();
-    Ok(Branches { rows, branches: number, samples, with_stack })
+    Ok(Branches { rows, branches: number, samples, with_stack, with_calls })
 }

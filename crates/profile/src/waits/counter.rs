@@ -209,6 +209,7 @@ impl<'u> WaitCounter<'u> {
             period: None,
             read: None,
             chain: &[],
+            calls: None,
             user: None,
         };
         self.key(now, &hit)

@@ -72,7 +72,13 @@ pub fn branches_text(found: &Branches, view: &DetailsView<'_>, style: &Style) ->
 
 fn branch_rows(found: &Branches, limits: RowLimits, style: &Style) -> String {
     if found.branches == 0 {
-        return "no branch stacks were recorded. Try: pmuscope record -b, on a CPU that keeps them\n".into();
+        let why = if found.with_calls > 0 {
+            "no branches: the samples' branch stacks are call stacks (--call-graph lbr). Try: \
+             pmuscope report --call-tree; for branches: pmuscope record -b\n"
+        } else {
+            "no branch stacks were recorded. Try: pmuscope record -b, on a CPU that keeps them\n"
+        };
+        return why.into();
     }
     let mut table = Table::new([
         Column::number("share"),
@@ -210,6 +216,7 @@ pub struct BranchesReport<'a> {
     recording: Head<'a>,
     samples: u64,
     samples_with_branches: u64,
+    samples_with_call_stacks: u64,
     branches: u64,
     rows: Vec<Branch<'a>>,
     rows_left_out: usize,
@@ -267,6 +274,7 @@ impl<'a> BranchesReport<'a> {
             recording: Head::new(view.profile, view.file),
             samples: found.samples.kept,
             samples_with_branches: found.with_stack,
+            samples_with_call_stacks: found.with_calls,
             branches: found.branches,
             rows: found.rows[..shown].iter().map(row).collect(),
             rows_left_out: found.rows.len() - shown,

@@ -10,7 +10,7 @@ use pmuscope_abi::event_type;
 use pmuscope_perfdata::reader::{
     CpuMode, Details, Endian, Entry, Event, Reader, Record, Sample, Tracepoint,
 };
-use pmuscope_profile::{Facts, Filter, Present, Spot, StackWalker};
+use pmuscope_profile::{ChainEntry, Facts, Filter, Present, Spot, StackWalker, callchain};
 use pmuscope_report::script::{Field, Look, Names, RecordClass, RecordView, SampleView, Step};
 use pmuscope_symbols::{KernelIdentity, Symbolizer};
 
@@ -168,22 +168,12 @@ impl<'a> Listing<'a> {
         if self.walker.is_none() || !self.look.fields.has(Field::Ip) {
             return Vec::new();
         }
-        let (mut mode, mut is_caller) = (sample.mode, false);
-        let mut steps = Vec::with_capacity(sample.callchain.len());
-        for entry in sample.callchain.iter() {
-            if entry >= FIRST_MARK {
-                mode = mode_of(entry).unwrap_or(mode);
-                is_caller = false;
-                continue;
-            }
-            if walked.is_some() && mode == CpuMode::User {
-                continue;
-            }
-            // A return address may be that of the next function, where the call never returns.
-            let code = if is_caller { entry.wrapping_sub(1) } else { entry };
-            steps.push(self.step(mode, sample.pid, entry, code));
-            is_caller = true;
-        }
+        let is_shown = |entry: &ChainEntry| walked.is_none() || entry.mode != CpuMode::User;
+        let step = |ChainEntry { mode, address, code }: ChainEntry| {
+            self.step(mode, sample.pid, address, code)
+        };
+        let mut steps: Vec<Step> =
+            callchain(sample).into_iter().filter(is_shown).map(step).collect();
         steps.extend(walked.into_iter().flatten());
         steps
     }
@@ -218,20 +208,5 @@ impl<'a> Listing<'a> {
             self.names.extend(wanted.into_iter().zip(found));
         }
         paper.write(&self.names).context("cannot write what is listed")
-    }
-}
-
-/// Entries of call chains from here on are marks (`PERF_CONTEXT_MAX`).
-const FIRST_MARK: u64 = -4095_i64 as u64;
-
-/// What comes behind a mark.
-fn mode_of(mark: u64) -> Option<CpuMode> {
-    match mark as i64 {
-        -32 => Some(CpuMode::Hypervisor),
-        -128 => Some(CpuMode::Kernel),
-        -512 | -640 => Some(CpuMode::User),
-        -2048 | -2176 => Some(CpuMode::GuestKernel),
-        -2560 => Some(CpuMode::GuestUser),
-        _ => None,
     }
 }

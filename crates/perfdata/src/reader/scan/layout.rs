@@ -3,7 +3,7 @@
 use pmuscope_abi::record::misc;
 use pmuscope_abi::{Attr, SampleType};
 
-use super::super::details::{Tail, TailLayout};
+use super::super::details::{BranchStack, Tail, TailLayout};
 use super::super::record::CpuMode;
 use super::super::sample::{ReadLayout, ReadValues, Sample};
 use super::NATIVE;
@@ -32,6 +32,8 @@ pub struct Hit<'a> {
     pub read: Option<ReadValues<'a>>,
     /// Entries of the call chain, marks included, in the byte order of this machine.
     pub chain: &'a [[u8; 8]],
+    /// The program's calls that have not returned, the newest first, where the CPU kept them.
+    pub calls: Option<BranchStack<'a>>,
     /// Registers and stack of the program, to be decoded, where the event records both.
     pub user: Option<Tail<'a>>,
 }
@@ -50,6 +52,7 @@ impl<'a> Hit<'a> {
             period: sample.period,
             read: sample.read,
             chain: &[],
+            calls: sample.tail.calls(),
             user: None,
         }
     }
@@ -69,6 +72,8 @@ pub(super) struct SampleLayout {
     chain: bool,
     /// Where registers and stack of the program are recorded.
     tail: Option<TailLayout>,
+    /// Where branches are a call stack.
+    calls: Option<TailLayout>,
 }
 
 impl SampleLayout {
@@ -102,6 +107,7 @@ impl SampleLayout {
                 .then(|| ReadLayout::new(attr.read_format)),
             chain: attr.sample_type.contains(SampleType::CALLCHAIN),
             tail: TailLayout::with_stack(attr),
+            calls: TailLayout::with_calls(attr),
         }
     }
 
@@ -146,6 +152,7 @@ impl SampleLayout {
             period: word(body, self.period),
             read,
             chain,
+            calls: self.calls.and_then(|layout| layout.tail(rest, NATIVE).calls()),
             user: self.tail.map(|layout| layout.tail(rest, NATIVE)),
         });
     }
@@ -153,7 +160,7 @@ impl SampleLayout {
     /// Whether nothing of use stands behind the fields that are always there.
     #[inline]
     fn is_plain(&self) -> bool {
-        self.read.is_none() && !self.chain && self.tail.is_none()
+        self.read.is_none() && !self.chain && self.tail.is_none() && self.calls.is_none()
     }
 
     /// The fields whose length is told in them; `None` if the body is too short for what the attribute
@@ -219,7 +226,7 @@ fn mode(bits: u16) -> CpuMode {
 mod tests {
     use super::*;
     use crate::reader::sample;
-    use pmuscope_abi::ReadFormat;
+    use pmuscope_abi::{BranchSampleType, ReadFormat};
     use proptest::prelude::*;
 
     proptest! {
@@ -231,13 +238,14 @@ mod tests {
             types in any::<u16>(), identifier in any::<bool>(), format in 0_u64..32, bits in any::<u16>(),
         ) {
             let mut sample_type = SampleType::from_bits_retain(types.into());
-            // What stands behind the call chain is not for us.
+            // What stands after the callchain is not for us, but for a call stack.
             sample_type &= SampleType::IP | SampleType::TID | SampleType::TIME | SampleType::ADDR
                 | SampleType::READ | SampleType::CALLCHAIN | SampleType::ID | SampleType::CPU
-                | SampleType::PERIOD | SampleType::STREAM_ID;
+                | SampleType::PERIOD | SampleType::STREAM_ID | SampleType::BRANCH_STACK;
             sample_type.set(SampleType::IDENTIFIER, identifier);
             let read_format = ReadFormat::from_bits_retain(format);
-            let attr = Attr { sample_type, read_format, ..Attr::default() };
+            let branch_sample_type = BranchSampleType::CALL_STACK;
+            let attr = Attr { sample_type, read_format, branch_sample_type, ..Attr::default() };
             let mut body: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
             body.truncate(body.len().saturating_sub(cut));
             let mut ours = None;
@@ -247,6 +255,7 @@ mod tests {
             prop_assert_eq!(SampleLayout::new(&attr).fits(&body), ours.is_some());
             if let (Some(ours), Some(theirs)) = (ours, theirs) {
                 prop_assert_eq!(ours.user, None);
+                prop_assert_eq!(ours.calls, theirs.tail.calls());
                 prop_assert_eq!(ours.mode, theirs.mode);
                 prop_assert_eq!((ours.ip, ours.cpu, ours.period), (theirs.ip, theirs.cpu, theirs.period));
                 prop_assert_eq!(ours.task, theirs.pid.zip(theirs.tid));
