@@ -12,6 +12,7 @@ mod counts;
 mod counts_lines;
 mod diff;
 pub mod doctor;
+mod document;
 mod envelope;
 mod escape;
 mod events;
@@ -30,6 +31,7 @@ mod runs;
 #[cfg(test)]
 mod sample;
 pub mod script;
+mod sheet;
 mod slots;
 mod tint;
 mod top;
@@ -41,10 +43,11 @@ mod watch_plan;
 
 pub use breakpoint::{breakpoint_enable_text, breakpoint_hit_text, breakpoint_thread_text};
 pub use capture::capture_text;
-pub use compare::{COMPARE_SCHEMA, TREND_SCHEMA, compare_csv, compare_text, trend_text};
+pub use compare::{COMPARE_SCHEMA, TREND_SCHEMA, compare_delimited, compare_text, trend_text};
 pub use counts::{counts_notes, counts_text};
 pub use counts_lines::{LineFormat, counts_lines, intervals_text};
 pub use diff::{DIFF_SCHEMA, DiffReport, DiffView, diff_text};
+pub use document::{Document, RecordingView};
 pub use envelope::{Envelope, Tool, to_json};
 pub use escape::{escape, escape_bytes, escape_lines};
 pub use events::{Here, LIST_SCHEMA, ListReport, ListView, details_text, list_text};
@@ -55,7 +58,7 @@ pub use html::{Fact, PageLimits, Summary, compare_page, figures_page, html_page,
 pub use memory::memory_text;
 pub use metrics::{
     METRICS_DIFF_SCHEMA, METRICS_SCHEMA, MetricsDiffReport, MetricsDiffView, MetricsReport,
-    MetricsView, Tints, length_text, metric_list_text, metrics_csv, metrics_diff_csv,
+    MetricsView, Tints, length_text, metric_list_text, metrics_delimited, metrics_diff_delimited,
     metrics_diff_text, metrics_page, metrics_text, metrics_title, too_short_text,
 };
 pub use numa::{
@@ -73,16 +76,16 @@ pub use recording::{
 };
 pub use region::region_text;
 pub use ring::ring_text;
+pub use sheet::Separator;
 pub use slots::{slots_page, slots_svg, slots_text};
 #[cfg(feature = "screen")]
 pub use top::{Key, Next, Screen};
 pub use top::{TOP_SCHEMA, TopBy, TopReport, TopView, top_text};
 pub use topdown::sweep_text;
 pub use views::{
-    ACCESSES_SCHEMA, ANNOTATE_SCHEMA, AccessesReport, AnnotateReport, BRANCHES_SCHEMA,
-    BranchesReport, DATA_SCHEMA, DataReport, DetailsView, EventRows, ROWS_SCHEMA, RowsReport,
-    TreeLimits, accesses_text, annotate_text, balance_text, branches_text, data_csv, data_text,
-    neighbours_text, rows_csv, rows_text, side_by_side_csv, side_by_side_text, tree_text,
+    ANNOTATE_SCHEMA, AnnotateReport, EventRows, ROWS_SCHEMA, RowsReport, TreeLimits, accesses,
+    annotate_text, balance_text, branches, data, functions_delimited, neighbours_text,
+    rows_delimited, rows_text, side_by_side_delimited, side_by_side_text, tree_text,
 };
 pub use waits::{WAITS_SCHEMA, WaitsReport, WaitsView, waits_page, waits_summary, waits_text};
 pub use watch::{WATCH_SCHEMA, WatchLimits, WatchReport, WatchView, watch_page, watch_text};

@@ -88,13 +88,13 @@ impl AnnotateArgs {
         let is_done = is_whole(&profile) && annotation.listings.is_ok();
         let exit = if is_done { Exit::Done } else { Exit::Incomplete };
         let report = || AnnotateReport::new(&annotation, &profile, &file);
-        let text = match form.format {
-            Format::Json => form.begun.json(ANNOTATE_SCHEMA, None, &exit, report())?,
-            Format::Csv => {
+        let text = match (form.format, form.format.separator()) {
+            (Format::Json, _) => form.begun.json(ANNOTATE_SCHEMA, None, &exit, report())?,
+            (_, Some(separator)) => {
                 if let Some(kept) = kept_text(&profile) {
                     say!("note: {kept}");
                 }
-                report().csv()
+                report().delimited(separator)
             }
             _ => annotate_text(&annotation, &profile, &file, form.all, form.style),
         };

@@ -7,7 +7,8 @@ use pmuscope_machine::FileKind;
 use pmuscope_measure::compare::{Explain, Options, column_names, compare, trend};
 use pmuscope_measure::{RunFile, load};
 use pmuscope_report::{
-    COMPARE_SCHEMA, TREND_SCHEMA, compare_csv, compare_page, compare_text, trend_page, trend_text,
+    COMPARE_SCHEMA, Separator, TREND_SCHEMA, compare_delimited, compare_page, compare_text,
+    trend_page, trend_text,
 };
 
 use crate::commands::answer::Begun;
@@ -117,8 +118,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         || Ok(compare_page(&comparison, COMMIT)),
         || match (form.json, form.csv, form.tsv) {
             (true, ..) => begun.json(COMPARE_SCHEMA, None, &Exit::Done, &comparison),
-            (_, true, _) => Ok(compare_csv(&comparison, ',')),
-            (.., true) => Ok(compare_csv(&comparison, '\t')),
+            (_, true, _) => Ok(compare_delimited(&comparison, Separator::Comma)),
+            (.., true) => Ok(compare_delimited(&comparison, Separator::Tab)),
             _ => Ok(compare_text(&comparison, &terminal::style())),
         },
     )

@@ -9,7 +9,7 @@ use pmuscope_profile::diff::{Order, diff};
 use pmuscope_profile::{Apart, Intervals, Options, Profile, metrics};
 use pmuscope_report::{
     DIFF_SCHEMA, DiffReport, DiffView, METRICS_DIFF_SCHEMA, MetricsDiffReport, MetricsDiffView,
-    Style, diff_text, escape, metrics_diff_csv, metrics_diff_text,
+    Separator, Style, diff_text, escape, metrics_diff_delimited, metrics_diff_text,
 };
 
 use super::empty;
@@ -188,8 +188,8 @@ impl Args {
                 let report = MetricsDiffReport::new(&view);
                 begun.json(METRICS_DIFF_SCHEMA, None, &exit, report)?
             }
-            Format::Csv => metrics_diff_csv(&view, ','),
-            Format::Tsv => metrics_diff_csv(&view, '\t'),
+            Format::Csv => metrics_diff_delimited(&view, Separator::Comma),
+            Format::Tsv => metrics_diff_delimited(&view, Separator::Tab),
         };
         self.write(format, &text)?;
         Ok(exit)

@@ -6,8 +6,9 @@ use clap::ValueEnum;
 use pmuscope_machine::FileKind;
 use pmuscope_profile::windows::{By, Windows};
 use pmuscope_report::{
-    METRICS_SCHEMA, MetricsReport, MetricsView, PageLimits, RowLimits, Style, Tints, escape,
-    flame_svg, metric_list_text, metrics_csv, metrics_page, metrics_text, metrics_title,
+    METRICS_SCHEMA, MetricsReport, MetricsView, PageLimits, RowLimits, Separator, Style, Tints,
+    escape, flame_svg, metric_list_text, metrics_delimited, metrics_page, metrics_text,
+    metrics_title,
 };
 
 use super::filter::FilterArgs;
@@ -228,8 +229,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let text = match format {
         Format::Text => metrics_text(&view, &style),
         Format::Json => begun.json(METRICS_SCHEMA, None, &exit, MetricsReport::new(&view))?,
-        Format::Csv => metrics_csv(&view, ','),
-        Format::Tsv => metrics_csv(&view, '\t'),
+        Format::Csv => metrics_delimited(&view, Separator::Comma),
+        Format::Tsv => metrics_delimited(&view, Separator::Tab),
         Format::Html | Format::Svg => args.picture(format, &path, &windows, &view)?,
     };
     output.print(format.kind(), &text)?;

@@ -6,9 +6,12 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use pmuscope_machine::{FileKind, WholeFile, text_mark};
-use pmuscope_profile::export::{Event, Source, csv, firefox, folded, pprof};
+use pmuscope_profile::export::{Event, Source, firefox, folded, pprof};
 use pmuscope_profile::{Apart, Detail, TasksBy};
-use pmuscope_report::{Flame, FlameLimits, PageLimits, RowLimits, Summary, flame_svg, html_page};
+use pmuscope_report::{
+    Flame, FlameLimits, PageLimits, RowLimits, Separator, Summary, flame_svg, functions_delimited,
+    html_page,
+};
 
 use crate::exit::{Exit, failure};
 use crate::replace;
@@ -28,8 +31,10 @@ pub(crate) enum Format {
     Text,
     /// One JSON object (.json)
     Json,
-    /// The table of functions as comma-separated values (.csv)
+    /// A table as comma-separated values (.csv)
     Csv,
+    /// A table as tab-separated values (.tsv)
+    Tsv,
     /// A line per call stack, for programs that draw flame graphs (.folded)
     Folded,
     /// A flame graph that zooms and searches in a browser (.svg)
@@ -43,10 +48,11 @@ pub(crate) enum Format {
 }
 
 /// Ends of file names.
-const ENDINGS: [(&str, Format); 10] = [
+const ENDINGS: [(&str, Format); 11] = [
     (".txt", Format::Text),
     (".json", Format::Json),
     (".csv", Format::Csv),
+    (".tsv", Format::Tsv),
     (".folded", Format::Folded),
     (".svg", Format::Svg),
     (".html", Format::Html),
@@ -102,6 +108,20 @@ impl Format {
         !matches!(self, Self::Text | Self::Json)
     }
 
+    /// What separates the fields, where it is a table for spreadsheets and scripts.
+    pub(crate) fn separator(self) -> Option<Separator> {
+        match self {
+            Self::Csv => Some(Separator::Comma),
+            Self::Tsv => Some(Separator::Tab),
+            _ => None,
+        }
+    }
+
+    /// Whether a table has it.
+    pub(crate) fn is_of_a_table(self) -> bool {
+        matches!(self, Self::Text | Self::Json | Self::Csv | Self::Tsv | Self::Html)
+    }
+
     /// What its counts tell apart.
     pub(crate) fn apart(self) -> Apart {
         let by_thread = matches!(self, Self::Pprof | Self::Firefox);
@@ -122,7 +142,7 @@ impl Format {
 
     /// Whether it is rows only, with no place to say what was left out.
     pub(crate) fn has_no_head(self) -> bool {
-        matches!(self, Self::Csv | Self::Folded)
+        matches!(self, Self::Csv | Self::Tsv | Self::Folded)
     }
 
     /// What a file of it is known by.
@@ -130,7 +150,7 @@ impl Format {
         match self {
             Self::Text => FileKind::Text,
             Self::Json => FileKind::Json,
-            Self::Csv => FileKind::Table,
+            Self::Csv | Self::Tsv => FileKind::Table,
             Self::Folded => FileKind::Stacks,
             Self::Svg => FileKind::Picture,
             Self::Html => FileKind::Page,
@@ -246,10 +266,8 @@ pub(crate) fn write(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     match format {
-        Format::Csv => {
-            let limits = csv::Limits { rows: cut.rows, share: cut.share, intervals: INTERVALS };
-            csv::write(source, limits, out)
-        }
+        Format::Csv => table(source, cut, Separator::Comma, out),
+        Format::Tsv => table(source, cut, Separator::Tab, out),
         Format::Folded => match source.events.first() {
             Some(event) => folded::write(source, event, folded::Options::default(), out),
             None => Ok(()),
@@ -266,6 +284,15 @@ pub(crate) fn write(
         Format::Firefox => firefox::write(source, out),
         Format::Text | Format::Json => Ok(()), // written where they are made
     }
+}
+
+fn table(
+    source: &Source<'_>,
+    cut: RowLimits,
+    separator: Separator,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    out.write_all(functions_delimited(source, cut, INTERVALS, separator).as_bytes())
 }
 
 /// How much of a profile a page shows.

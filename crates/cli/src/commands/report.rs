@@ -37,7 +37,7 @@ use super::output::{self, Format, Output};
 pub(crate) struct Args {
     #[command(flatten)]
     input: InputArgs,
-    /// Write to FILE, in the format that its name ends in: .html .svg .folded .csv .pb.gz .json.gz
+    /// Write to FILE, in the format that its name ends in: .html .svg .folded .csv .tsv .pb.gz .json.gz
     /// .json .txt
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -100,40 +100,48 @@ impl Args {
         if self.modules && format.is_of_counts() {
             return Err(failure(Exit::BadInput, "--modules is for text and JSON only"));
         }
-        let is_file = format.is_of_counts() && format != Format::Csv;
+        let is_file = format.is_of_counts() && format.separator().is_none();
         let is_page_of_waits = format == Format::Html && self.views.waits()?.is_some();
-        let is_view = self.views.view().is_some() || self.views.details()?.is_some();
+        let is_view = self.views.view().is_some();
+        if self.views.details()?.is_some() && !format.is_of_a_table() {
+            return Err(failure(
+                Exit::BadInput,
+                "--by branch, --by mem and --by data are for text, JSON, CSV, TSV and HTML only",
+            ));
+        }
         if is_view && is_file && !is_page_of_waits {
             return Err(failure(
                 Exit::BadInput,
-                "--by and --group are for text, JSON and CSV (--by wait also for HTML), --call-tree and --peek for text only",
+                "--by and --group are for text, JSON, CSV and TSV (--by wait also for HTML), --call-tree and --peek for text only",
             ));
         }
         if self.annotate.function().is_some() && is_file {
-            return Err(failure(Exit::BadInput, "--annotate is for text, JSON and CSV only"));
+            return Err(failure(Exit::BadInput, "--annotate is for text, JSON, CSV and TSV only"));
         }
         Ok(format)
     }
 
-    /// Text, JSON or CSV of a view that is not made of a profile's rows, if one was asked for.
+    /// Shows a view that is not made of a profile's rows, if one was asked for.
     fn other_view(
         &self,
         path: &Path,
-        format: Format,
+        (format, output): (Format, &Output),
         begun: Begun,
         style: &Style,
-    ) -> anyhow::Result<Option<(String, Exit)>> {
+    ) -> anyhow::Result<Option<Exit>> {
         if let Some(name) = self.annotate.function() {
             let all = matches!(self.limit, Some(Limit::All));
             let form = annotate::Form { begun, format, all, style };
-            return self.annotate.show(name, path, &self.load, &form).map(Some);
+            let (text, exit) = self.annotate.show(name, path, &self.load, &form)?;
+            output.print(format.kind(), &text)?;
+            return Ok(Some(exit));
         }
         let Some(details) = self.views.details()? else { return Ok(None) };
         if self.load.symbol_filter.is_asked() {
             let message = "--symbol-filter and --focus are not for --by branch, mem and data";
             return Err(failure(Exit::BadInput, message));
         }
-        let form = details::Form { begun, format, limits: self.limits(format), style };
+        let form = details::Form { begun, format, limits: self.limits(format), style, output };
         let symbolizer = self.load.symbols.symbolizer(false, path)?;
         details::show(details, path, symbolizer, &self.load.filter, &form).map(Some)
     }
@@ -163,8 +171,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         let form = waits::Form { begun, format, limits, style: &style, output: &output };
         return waits::show(&by, &path, &args.load, &form);
     }
-    if let Some((text, exit)) = args.other_view(&path, format, begun, &style)? {
-        output.print(format.kind(), &text)?;
+    if let Some(exit) = args.other_view(&path, (format, &output), begun, &style)? {
         return Ok(exit);
     }
     let view = args.views.view();
@@ -190,9 +197,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         return Ok(exit);
     }
     let text = if let Some(view) = view {
-        match format {
-            Format::Json => view.json(&profile, &path, limits, (begun, &exit))?,
-            Format::Csv => view.csv(&profile, limits)?,
+        match (format, format.separator()) {
+            (_, Some(separator)) => view.delimited(&profile, limits, separator)?,
+            (Format::Json, None) => view.json(&profile, &path, limits, (begun, &exit))?,
             _ => view.text(&profile, &path, limits, &style)?,
         }
     } else if format == Format::Json {

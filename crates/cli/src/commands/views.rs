@@ -12,9 +12,9 @@ use pmuscope_profile::views::{
 use pmuscope_profile::waits::WaitBy;
 use pmuscope_profile::{Apart, Detail, EventProfile, Intervals, Options, Profile, TasksBy};
 use pmuscope_report::{
-    EventRows, ROWS_SCHEMA, RowLimits, RowsReport, Style, TreeLimits, balance_text, chains_note,
-    head_text, neighbours_text, rows_csv, rows_text, side_by_side_csv, side_by_side_text,
-    tree_text, warnings_text,
+    EventRows, ROWS_SCHEMA, RowLimits, RowsReport, Separator, Style, TreeLimits, balance_text,
+    chains_note, head_text, neighbours_text, rows_delimited, rows_text, side_by_side_delimited,
+    side_by_side_text, tree_text, warnings_text,
 };
 
 use crate::commands::answer::Begun;
@@ -306,8 +306,13 @@ impl View {
         Ok(out)
     }
 
-    /// Rows as comma-separated values.
-    pub(super) fn csv(&self, profile: &Profile, limits: RowLimits) -> anyhow::Result<String> {
+    /// Rows for spreadsheets and scripts.
+    pub(super) fn delimited(
+        &self,
+        profile: &Profile,
+        limits: RowLimits,
+        separator: Separator,
+    ) -> anyhow::Result<String> {
         let counts = &profile.aggregate;
         match self {
             Self::Rows(by) => {
@@ -316,11 +321,12 @@ impl View {
                     |event: &EventProfile| rows(counts, event.index, by, &node_of(profile), most);
                 let events = profile.events.iter().map(|event| (&*event.name, of_event(event)));
                 let events: Vec<_> = events.collect();
-                Ok(rows_csv(&events, by, &profile.modules, has_calls(counts), limits))
+                let children = has_calls(counts);
+                Ok(rows_delimited(&events, by, &profile.modules, children, limits, separator))
             }
             Self::SideBySide(by) => {
                 let (found, names) = side_by_side_rows(by, profile, limits);
-                Ok(side_by_side_csv(&found, &names, by, &profile.modules, limits))
+                Ok(side_by_side_delimited(&found, &names, by, &profile.modules, limits, separator))
             }
             Self::Tree(_) | Self::Peek(_) => {
                 Err(failure(Exit::BadInput, "--call-tree and --peek are for text only"))

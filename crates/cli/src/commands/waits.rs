@@ -43,9 +43,8 @@ pub(super) fn show(
         let message = "--symbol-filter and --focus are not for --by wait";
         return Err(failure(Exit::BadInput, message));
     }
-    if format == Format::Csv {
-        let message =
-            "--by wait has no CSV. Try --json, or -o x.html, .svg, .folded, .pb.gz, .json.gz";
+    if format.separator().is_some() {
+        let message = "--by wait has no CSV and no TSV. Try --json, or -o x.html, .svg, .folded, .pb.gz, .json.gz";
         return Err(failure(Exit::BadInput, message));
     }
     let mut symbolizer = load.symbols.symbolizer(false, path)?;

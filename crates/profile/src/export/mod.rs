@@ -2,16 +2,15 @@
 //!
 //! ```text
 //!  Aggregate ──┬─► folded    stacks, a line each      inferno, flamegraph.pl, speedscope
-//!  modules   ──┤─► csv       functions, a row each    spreadsheets, scripts
-//!  events    ──┤─► pprof     profile.proto, gzip      go tool pprof, Pyroscope, Grafana
-//!  About     ──┴─► firefox   processed profile, gzip  profiler.firefox.com, samply load
+//!  modules   ──┼─► pprof     profile.proto, gzip      go tool pprof, Pyroscope, Grafana
+//!  events    ──┼─► firefox   processed profile, gzip  profiler.firefox.com, samply load
+//!  About     ──┘
 //! ```
 //!
 //! All of them are sums over cells, so a file's size follows from what is distinct, however long the
 //! recording. What they have in common is here and in [`functions`]: which number an event is
 //! weighed by, and how foreign text is kept from acting on its reader.
 
-pub mod csv;
 pub mod firefox;
 pub mod folded;
 mod functions;

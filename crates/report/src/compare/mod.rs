@@ -1,6 +1,6 @@
 //! Run files side by side, what explains a difference, and figures over time.
 
-mod csv;
+mod delimited;
 mod explain;
 pub(crate) mod notes;
 pub(crate) mod scale;
@@ -21,7 +21,7 @@ use crate::table::{Cell, Column, Table};
 use notes::{is_cut, of_comparison, short_names};
 use scale::Scale;
 
-pub use csv::compare_csv;
+pub use delimited::compare_delimited;
 pub use trend::trend_text;
 
 pub(crate) use trend::unit as trend_unit;

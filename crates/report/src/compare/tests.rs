@@ -6,6 +6,7 @@ use pmuscope_measure::{Labels, Origin, Program, Run, RunFile};
 
 use super::*;
 use crate::html::{compare_page, trend_page};
+use crate::sheet::Separator;
 
 /// A sweep of three groups over six runs each: the ring with `cycles` and `hitm` per packet.
 fn ring(name: &str, started: u64, cycles: f64, hitm: f64) -> (String, RunFile) {
@@ -183,7 +184,7 @@ fn lines_have_as_many_fields_as_the_head() {
     let mut files = three();
     files[0].0 = "=a,\"b\".json".into();
     let comparison = compare(&files, &Options::default()).unwrap();
-    let text = compare_csv(&comparison, '\t');
+    let text = compare_delimited(&comparison, Separator::Tab);
     let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split('\t').collect()).collect();
     assert!(lines.iter().all(|line| line.len() == lines[0].len()));
     // Six figures (the time of a run is one): the first file, then three pairs.
@@ -193,7 +194,10 @@ fn lines_have_as_many_fields_as_the_head() {
     assert_eq!((cycles[at("metric")], cycles[at("per")]), ("cycles", "packet"));
     assert_eq!((cycles[at("base")], cycles[at("verdict")]), ("\"'=a,\"\"b\"\".json\"", "less"));
     assert!(cycles[at("difference")].parse::<f64>().unwrap() < -240.0);
-    assert!(compare_csv(&comparison, ',').starts_with("metric,labels,unit,per,file,"));
+    assert!(
+        compare_delimited(&comparison, Separator::Comma)
+            .starts_with("metric,labels,unit,per,file,")
+    );
 }
 
 #[test]
@@ -287,7 +291,7 @@ fn arms_of_a_file_are_compared_in_pairs() {
     let comparison = compare(&[interleaved(Some(4))], &Options::default()).unwrap();
     let text = compare_text(&comparison, &Style::PLAIN);
     assert!(text.contains("Differences are of 5 of 6 pairs"), "{text}");
-    let csv = compare_csv(&comparison, ',');
+    let csv = compare_delimited(&comparison, Separator::Comma);
     let lines: Vec<&str> = csv.lines().filter(|line| line.starts_with("task-clock")).collect();
     assert!(lines[1].ends_with(",more,5"), "{lines:?}");
 }

@@ -1,6 +1,6 @@
 //! Metrics of functions from windows: text, JSON and rows for spreadsheets.
 
-mod csv;
+mod delimited;
 mod diff;
 mod figure;
 mod html;
@@ -16,9 +16,10 @@ use crate::escape;
 use crate::flame::{Flame, FlameLimits, FlatRow};
 use crate::recording::RowLimits;
 
-pub use csv::metrics_csv;
+pub use delimited::metrics_delimited;
 pub use diff::{
-    METRICS_DIFF_SCHEMA, MetricsDiffReport, MetricsDiffView, metrics_diff_csv, metrics_diff_text,
+    METRICS_DIFF_SCHEMA, MetricsDiffReport, MetricsDiffView, metrics_diff_delimited,
+    metrics_diff_text,
 };
 pub use html::metrics_page;
 pub use json::{METRICS_SCHEMA, MetricsReport};

@@ -14,8 +14,9 @@ use std::io;
 use pmuscope_profile::{Spot, Symbol};
 use rustc_hash::FxHashMap;
 
-use super::quote::{csv, json};
+use super::quote::json;
 use crate::escape;
+use crate::sheet::{Separator, push_field};
 
 /// What is shown where there is no name.
 const UNKNOWN: &str = "[unknown]";
@@ -88,7 +89,7 @@ fn fill(out: &mut String, symbol: Option<&Symbol>, gap: Gap) {
     let line = || symbol.and_then(source_line);
     match gap {
         Gap::Function => out.push_str(&escape(name.unwrap_or(UNKNOWN))),
-        Gap::CsvFunction => csv(out, name.unwrap_or_default()),
+        Gap::CsvFunction => push_field(out, Separator::Comma, name.unwrap_or_default()),
         Gap::JsonFunction => json_or_null(out, name),
         Gap::JsonInlined => {
             let inlined = symbol.map(|symbol| &symbol.inlined[..]).unwrap_or_default();
@@ -110,7 +111,7 @@ fn fill(out: &mut String, symbol: Option<&Symbol>, gap: Gap) {
             }
         }
         Gap::Line => out.push_str(&escape(&line().unwrap_or_else(|| UNKNOWN.into()))),
-        Gap::CsvLine => csv(out, &line().unwrap_or_default()),
+        Gap::CsvLine => push_field(out, Separator::Comma, &line().unwrap_or_default()),
         Gap::JsonLine => json_or_null(out, line().as_deref()),
     }
 }

@@ -3,10 +3,11 @@
 use pmuscope_perfdata::reader::{Event, ReadValues, Registers};
 
 use super::draft::{Draft, Gap};
-use super::quote::{csv, json};
+use super::quote::json;
 use super::text::branch_flags;
 use super::value::{Pair, Value, id, json_pairs, number, or_none};
 use super::{Field, Fields, SCRIPT_SCHEMA, SampleView, Step};
+use crate::sheet::{Separator, push_field};
 
 /// A field that needs no name of a function.
 pub(super) fn value<'a>(view: &SampleView<'a>, field: Field) -> Value<'a> {
@@ -166,7 +167,7 @@ pub(super) fn csv_sample(draft: &mut Draft, view: &SampleView<'_>, fields: &Fiel
                 value => {
                     text.clear();
                     value.text(&mut text);
-                    csv(&mut draft.text, &text);
+                    push_field(&mut draft.text, Separator::Comma, &text);
                 }
             },
         }

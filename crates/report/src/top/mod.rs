@@ -4,7 +4,7 @@ mod json;
 #[cfg(feature = "screen")]
 mod screen;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod text;
 
 use pmuscope_profile::views::{Dimension, Row, rows};

@@ -36,7 +36,7 @@ fn names(requests: &[Request<'_>]) -> Vec<Resolved> {
 }
 
 /// Two seconds of two processes on two CPUs, of which each is a node.
-fn profile() -> Profile {
+pub(crate) fn profile() -> Profile {
     let fields = SampleType::IDENTIFIER | SampleType::IP | SampleType::TID | SampleType::TIME;
     let attr = Attr {
         event_type: event_type::SOFTWARE,

@@ -1,173 +1,145 @@
-//! Branches and accesses to memory: tables, and the results of `pmuscope/branches/1` and
-//! `pmuscope/memory/1`.
+//! What samples carry besides an address, a table each: branches, accesses to memory, addresses of data.
 
-use pmuscope_profile::Profile;
-use pmuscope_profile::views::{AccessRow, Accesses, BranchEnd, BranchRow, Branches};
-use pmuscope_stats::Interval;
-use serde::Serialize;
+use std::borrow::Cow;
 
-use crate::number::{count, counted, fixed, percent, significant};
-use crate::recording::{Head, NO_INTERVAL, RowLimits, head_text, push_wrapped, warnings_text};
-use crate::{Cell, Column, Style, Table, escape};
+use pmuscope_profile::views::{
+    AccessRow, Accesses, BranchEnd, BranchRow, Branches, DataAddresses, DataRow,
+};
 
-/// The schema of [`BranchesReport`] in its envelope.
-pub const BRANCHES_SCHEMA: &str = "pmuscope/branches/1";
-/// The schema of [`AccessesReport`] in its envelope.
-pub const ACCESSES_SCHEMA: &str = "pmuscope/memory/1";
-
-/// The recording that rows are of, and which of them to show.
-#[derive(Debug, Clone, Copy)]
-pub struct DetailsView<'a> {
-    /// Where it was read from.
-    pub file: &'a str,
-    /// What it is, cost and lost, and what of it was left out.
-    pub profile: &'a Profile,
-    /// Which rows are shown.
-    pub limits: RowLimits,
-}
-
-impl DetailsView<'_> {
-    /// `rows` with a line that says what they are, between what is told above and below all views.
-    pub(super) fn text(&self, line: &str, rows: &str, style: &Style) -> String {
-        let mut out = head_text(self.profile, self.file, style);
-        push_wrapped(&mut out, line, style);
-        out.push('\n');
-        out.push_str(rows);
-        out.push_str(&warnings_text(self.profile, style));
-        out
-    }
-}
-
-/// How many of so many rows, the largest first, are shown.
-pub(super) fn shown(limits: RowLimits, rows: usize, share: impl Fn(usize) -> f64) -> usize {
-    let large = (0..rows).take_while(|&row| share(row) >= limits.share).count();
-    limits.rows.map_or(large, |most| most.min(large))
-}
-
-/// A share's cell and that of its interval.
-pub(super) fn share_cells(part: u64, all: u64, interval: Option<Interval>) -> [Cell; 2] {
-    [
-        Cell::new(percent(share_of(part, all), 2)),
-        Cell::measured(interval, |interval| fixed(interval.half_width() * 100.0, 2)),
-    ]
-}
+use crate::document::{Document, RecordingView};
+use crate::number::{count, counted};
+use crate::recording::RowLimits;
+use crate::sheet::{Field, Sheet};
 
 /// What has no name.
 pub(super) const UNKNOWN: &str = "[unknown]";
 
-pub(super) fn share_of(part: u64, all: u64) -> f64 {
+/// A sheet of the largest rows, as far as `limits` allow; `rows` are in order of `share`.
+fn sheet<'a, R>(
+    fields: Vec<Field<'a, R>>,
+    rows: &'a [R],
+    limits: RowLimits,
+    share: impl Fn(&R) -> f64,
+) -> Sheet<'a> {
+    let large = rows.iter().take_while(|row| share(row) >= limits.share).count();
+    Sheet::new(fields, rows, limits.rows.map_or(large, |most| most.min(large)))
+}
+
+fn share_of(part: u64, all: u64) -> f64 {
     part as f64 / all.max(1) as f64
 }
 
 /// Branches from function to function.
 #[must_use]
-pub fn branches_text(found: &Branches, view: &DetailsView<'_>, style: &Style) -> String {
-    let samples = counted(found.with_stack, "sample");
-    let line = match found.branches {
-        1 => format!("1 branch of {samples}"),
-        several => format!("{} branches of {samples}", count(several)),
-    };
-    view.text(&line, &branch_rows(found, view.limits, style), style)
-}
-
-fn branch_rows(found: &Branches, limits: RowLimits, style: &Style) -> String {
-    if found.branches == 0 {
-        let why = if found.with_calls > 0 {
+pub fn branches<'a>(found: &'a Branches, view: RecordingView<'a>) -> Document<'a> {
+    let all = found.branches;
+    let share = move |row: &BranchRow| share_of(row.sums.branches, all);
+    let fields = vec![
+        Field::share("share", move |row: &BranchRow| (share(row), row.interval)),
+        Field::count("branches", |row: &BranchRow| row.sums.branches),
+        Field::part("miss_share", |row: &BranchRow| row.sums.miss_share())
+            .head("mispredicted")
+            .for_people(),
+        Field::count("predicted", |row: &BranchRow| row.sums.predicted).for_programs(),
+        Field::count("mispredicted", |row: &BranchRow| row.sums.mispredicted).for_programs(),
+        Field::count("in_transaction", |row: &BranchRow| row.sums.in_transaction).for_programs(),
+        Field::count("aborted", |row: &BranchRow| row.sums.aborted).for_programs(),
+        Field::number("cycles_mean", |row: &BranchRow| row.sums.mean_cycles()).head("cycles"),
+        Field::count("cycles_of", |row: &BranchRow| row.sums.with_cycles).for_programs(),
+    ];
+    let ends =
+        end_fields(|row| &row.from, ["from", "from.function", "from.module", "from.address"])
+            .into_iter()
+            .chain(end_fields(|row| &row.to, ["to", "to.function", "to.module", "to.address"]));
+    let nothing = match (found.branches, found.with_calls) {
+        (1.., _) => None,
+        (0, 1..) => Some(
             "no branches: the samples' branch stacks are call stacks (--call-graph lbr). Try: \
-             pmuscope report --call-tree; for branches: pmuscope record -b\n"
-        } else {
-            "no branch stacks were recorded. Try: pmuscope record -b, on a CPU that keeps them\n"
-        };
-        return why.into();
+             pmuscope report --call-tree; for branches: pmuscope record -b",
+        ),
+        (0, 0) => Some(
+            "no branch stacks were recorded. Try: pmuscope record -b, on a CPU that keeps them",
+        ),
+    };
+    let branches = match all {
+        1 => "1 branch".to_owned(),
+        several => format!("{} branches", count(several)),
+    };
+    Document {
+        schema: "pmuscope/branches/1",
+        title: "Branches",
+        view,
+        line: format!("{branches} of {}", counted(found.with_stack, "sample")),
+        sums: vec![
+            ("samples", found.samples.kept),
+            ("samples_with_branches", found.with_stack),
+            ("samples_with_call_stacks", found.with_calls),
+            ("branches", all),
+        ],
+        sheet: sheet(fields.into_iter().chain(ends).collect(), &found.rows, view.limits, share),
+        nothing,
     }
-    let mut table = Table::new([
-        Column::number("share"),
-        Column::number("±95 %"),
-        Column::number("branches"),
-        Column::number("mispredicted"),
-        Column::number("cycles"),
-        Column::text("from").shrink(),
-        Column::text("to").shrink(),
-    ]);
-    let share = |row: usize| share_of(found.rows[row].sums.branches, found.branches);
-    let shown = shown(limits, found.rows.len(), share);
-    for row in &found.rows[..shown] {
-        let [share, interval] = share_cells(row.sums.branches, found.branches, row.interval);
-        table.row([
-            share,
-            interval,
-            Cell::new(count(row.sums.branches)),
-            Cell::measured(row.sums.miss_share(), |share| percent(share, 2)),
-            Cell::measured(row.sums.mean_cycles(), |cycles| significant(cycles, 3)),
-            Cell::new(end_text(&row.from)),
-            Cell::new(end_text(&row.to)),
-        ]);
-    }
-    let mut out = table.render(style);
-    push_left_out(&mut out, found.rows.len() - shown, style);
-    out
 }
 
-pub(super) fn push_left_out(out: &mut String, rows: usize, style: &Style) {
-    if rows > 0 {
-        out.push_str(&style.text(&format!("… {} more rows: --limit all\n", count(rows as u64))));
-    }
+/// `name [module]` for people; function, module and address for programs.
+fn end_fields<'a>(
+    end: impl Fn(&'a BranchRow) -> &'a BranchEnd + Copy + 'a,
+    [both, function, module, address]: [&'static str; 4],
+) -> [Field<'a, BranchRow>; 4] {
+    [
+        Field::text(both, move |row| Some(end_text(end(row)))).for_people(),
+        Field::text(function, move |row| end(row).function.as_deref()).for_programs(),
+        Field::text(module, move |row| Some(&*end(row).module)).for_programs(),
+        Field::address(address, move |row| end(row).address).for_programs(),
+    ]
 }
 
 fn end_text(end: &BranchEnd) -> String {
     let name = match (&end.function, end.address) {
-        (Some(function), _) => escape(function).into_owned(),
+        (Some(function), _) => function.to_string(),
         (None, Some(address)) => format!("{address:#x}"),
         (None, None) if &*end.module == UNKNOWN => return UNKNOWN.into(),
         (None, None) => UNKNOWN.into(),
     };
     let module = end.module.rsplit('/').find(|part| !part.is_empty()).unwrap_or(&end.module);
-    format!("{name} [{}]", escape(module).trim_matches(['[', ']']))
+    format!("{name} [{}]", module.trim_matches(['[', ']']))
 }
 
 /// Accesses by where their data came from.
 #[must_use]
-pub fn accesses_text(found: &Accesses, view: &DetailsView<'_>, style: &Style) -> String {
-    let line = format!("{} sampled accesses to memory", count(found.with_source));
-    view.text(&line, &access_rows(found, view.limits, style), style)
-}
-
-fn access_rows(found: &Accesses, limits: RowLimits, style: &Style) -> String {
-    if found.with_source == 0 {
-        return "no sources of data were recorded. Try: pmuscope record -d with an event of loads or stores\n"
-            .into();
+pub fn accesses<'a>(found: &'a Accesses, view: RecordingView<'a>) -> Document<'a> {
+    let all = found.with_source;
+    let share = move |row: &AccessRow| share_of(row.samples, all);
+    let word = |word: Option<&'static str>| word.map(Cow::Borrowed);
+    let fields = vec![
+        Field::share("share", move |row: &AccessRow| (share(row), row.interval)),
+        Field::count("samples", |row: &AccessRow| row.samples),
+        Field::number("weight_mean", |row: &AccessRow| row.weights.mean()).head("mean weight"),
+        Field::count("weight_max", |row: &AccessRow| row.weights.largest()).head("max weight"),
+        Field::count("weight_of", |row: &AccessRow| row.weights.of).for_programs(),
+        Field::text("mem", level_text).rigid().for_people(),
+        Field::text("level", move |row: &AccessRow| word(row.kind.level)).for_programs(),
+        Field::flag("hit", |row: &AccessRow| row.kind.hit).for_programs(),
+        Field::flag("remote", |row: &AccessRow| row.kind.remote).for_programs(),
+        Field::text("snoop", move |row: &AccessRow| word(row.kind.snoop)).rigid(),
+        Field::flag("hitm", |row: &AccessRow| row.kind.hitm).head("HITM"),
+        Field::text("tlb_text", tlb_text).head("tlb").rigid().for_people(),
+        Field::text("tlb", move |row: &AccessRow| word(row.kind.tlb)).for_programs(),
+        Field::flag("tlb_hit", |row: &AccessRow| row.kind.tlb_hit).for_programs(),
+        Field::flag("locked", |row: &AccessRow| row.kind.locked),
+        Field::text("operation", move |row: &AccessRow| word(row.kind.operation)).rigid(),
+    ];
+    Document {
+        schema: "pmuscope/memory/1",
+        title: "Memory accesses",
+        view,
+        line: format!("{} sampled accesses to memory", count(all)),
+        sums: vec![("samples", found.samples.kept), ("samples_with_source", all)],
+        sheet: sheet(fields, &found.rows, view.limits, share),
+        nothing: (all == 0).then_some(
+            "no sources of data were recorded. Try: pmuscope record -d with an event of loads or stores",
+        ),
     }
-    let columns = ["mem", "snoop", "HITM", "tlb", "locked", "operation"];
-    let mut table = Table::new(
-        ["share", "±95 %", "samples", "mean weight", "max weight"]
-            .map(Column::number)
-            .into_iter()
-            .chain(columns.map(Column::text)),
-    );
-    let share = |row: usize| share_of(found.rows[row].samples, found.with_source);
-    let shown = shown(limits, found.rows.len(), share);
-    for row in &found.rows[..shown] {
-        let kind = &row.kind;
-        let yes = |is: bool| if is { "yes" } else { "no" }.to_owned();
-        let word = |word: Option<&'static str>| Cell::measured(word, str::to_owned);
-        let [share, interval] = share_cells(row.samples, found.with_source, row.interval);
-        table.row([
-            share,
-            interval,
-            Cell::new(count(row.samples)),
-            Cell::measured(row.weights.mean(), |weight| significant(weight, 3)),
-            Cell::measured(row.weights.largest(), count),
-            Cell::measured(level_text(row), |text| text),
-            word(kind.snoop),
-            Cell::new(yes(kind.hitm)),
-            Cell::measured(kind.tlb, |tlb| format!("{tlb}{}", hit_text(kind.tlb_hit))),
-            Cell::measured(kind.locked, yes),
-            word(kind.operation),
-        ]);
-    }
-    let mut out = table.render(style);
-    push_left_out(&mut out, found.rows.len() - shown, style);
-    out
 }
 
 /// `L3 hit`, `remote RAM hit`.
@@ -180,6 +152,10 @@ fn level_text(row: &AccessRow) -> Option<String> {
     Some(format!("{remote}{level}{hit}"))
 }
 
+fn tlb_text(row: &AccessRow) -> Option<String> {
+    row.kind.tlb.map(|tlb| format!("{tlb}{}", hit_text(row.kind.tlb_hit)))
+}
+
 fn hit_text(hit: Option<bool>) -> &'static str {
     match hit {
         Some(true) => " hit",
@@ -188,157 +164,61 @@ fn hit_text(hit: Option<bool>) -> &'static str {
     }
 }
 
-/// A share with its interval, for programs.
-#[derive(Debug, Serialize)]
-pub(super) struct Share {
-    /// 0 to 1.
-    share: f64,
-    share_low: Option<f64>,
-    share_high: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    why: Option<&'static str>,
-}
-
-impl Share {
-    pub(super) fn new(part: u64, all: u64, interval: Option<Interval>) -> Self {
-        Self {
-            share: share_of(part, all),
-            share_low: interval.map(|interval| interval.low),
-            share_high: interval.map(|interval| interval.high),
-            why: interval.is_none().then_some(NO_INTERVAL),
-        }
+/// Variables and mappings by how often they were accessed.
+#[must_use]
+pub fn data<'a>(found: &'a DataAddresses, view: RecordingView<'a>) -> Document<'a> {
+    let all = found.with_address;
+    let share = move |row: &DataRow| share_of(row.sums.samples, all);
+    let with = match all {
+        1 => "1 address".to_owned(),
+        several => format!("{} addresses", count(several)),
+    };
+    Document {
+        schema: "pmuscope/data/1",
+        title: "Data addresses",
+        view,
+        line: format!("{with} of data in {}", counted(found.samples.kept, "sample")),
+        sums: vec![("samples", found.samples.kept), ("samples_with_address", all)],
+        sheet: sheet(data_fields(all), &found.rows, view.limits, share),
+        nothing: (all == 0).then_some(
+            "no addresses of data were recorded. Try: pmuscope record -d, with an event that has them: \
+             page-faults, loads and stores that the CPU samples precisely",
+        ),
     }
 }
 
-/// Branches for programs.
-#[derive(Debug, Serialize)]
-pub struct BranchesReport<'a> {
-    recording: Head<'a>,
-    samples: u64,
-    samples_with_branches: u64,
-    samples_with_call_stacks: u64,
-    branches: u64,
-    rows: Vec<Branch<'a>>,
-    rows_left_out: usize,
+fn data_fields<'a>(all: u64) -> Vec<Field<'a, DataRow>> {
+    let share = move |row: &DataRow| (share_of(row.sums.samples, all), row.interval);
+    vec![
+        Field::share("share", share),
+        Field::count("samples", |row: &DataRow| row.sums.samples),
+        Field::number("weight_mean", |row: &DataRow| row.sums.weights.mean())
+            .head("mean weight")
+            .only_if_measured(),
+        Field::count("weight_max", |row: &DataRow| row.sums.weights.largest())
+            .head("max weight")
+            .only_if_measured(),
+        Field::count("weight_of", |row: &DataRow| row.sums.weights.of).for_programs(),
+        Field::count("loads", |row: &DataRow| row.sums.told(row.sums.loads)).only_if_measured(),
+        Field::count("stores", |row: &DataRow| row.sums.told(row.sums.stores)).only_if_measured(),
+        Field::count("remote", |row: &DataRow| row.sums.told(row.sums.remote)).only_if_measured(),
+        Field::count("hitm", |row: &DataRow| row.sums.told(row.sums.hitm))
+            .head("HITM")
+            .only_if_measured(),
+        Field::count("source_of", |row: &DataRow| row.sums.with_source).for_programs(),
+        Field::text("module", |row: &DataRow| Some(&*row.module)).shown_as(short_module),
+        Field::text("object", |row: &DataRow| row.object.as_deref())
+            .head("data")
+            .missing_as(UNKNOWN),
+    ]
 }
 
-#[derive(Debug, Serialize)]
-struct Branch<'a> {
-    from: End<'a>,
-    to: End<'a>,
-    branches: u64,
-    #[serde(flatten)]
-    share: Share,
-    predicted: u64,
-    mispredicted: u64,
-    in_transaction: u64,
-    aborted: u64,
-    /// Absent from all where the CPU does not tell them.
-    cycles_mean: Option<f64>,
-    cycles_of: u64,
+/// A file without its folders. `//anon` is no path.
+fn short_module(row: &DataRow) -> Cow<'_, str> {
+    let is_path = row.module.starts_with('/') && !row.module.starts_with("//");
+    let name = row.module.rsplit('/').find(|part| is_path && !part.is_empty());
+    Cow::Borrowed(name.unwrap_or(&row.module))
 }
 
-#[derive(Debug, Serialize)]
-struct End<'a> {
-    function: Option<&'a str>,
-    module: &'a str,
-    address: Option<String>,
-}
-
-impl<'a> End<'a> {
-    fn new(end: &'a BranchEnd) -> Self {
-        let address = end.address.map(|address| format!("{address:#x}"));
-        Self { function: end.function.as_deref(), module: &end.module, address }
-    }
-}
-
-impl<'a> BranchesReport<'a> {
-    /// What is shown of the branches of a recording.
-    #[must_use]
-    pub fn new(found: &'a Branches, view: &DetailsView<'a>) -> Self {
-        let share = |row: usize| share_of(found.rows[row].sums.branches, found.branches);
-        let shown = shown(view.limits, found.rows.len(), share);
-        let row = |row: &'a BranchRow| Branch {
-            from: End::new(&row.from),
-            to: End::new(&row.to),
-            branches: row.sums.branches,
-            share: Share::new(row.sums.branches, found.branches, row.interval),
-            predicted: row.sums.predicted,
-            mispredicted: row.sums.mispredicted,
-            in_transaction: row.sums.in_transaction,
-            aborted: row.sums.aborted,
-            cycles_mean: row.sums.mean_cycles(),
-            cycles_of: row.sums.with_cycles,
-        };
-        Self {
-            recording: Head::new(view.profile, view.file),
-            samples: found.samples.kept,
-            samples_with_branches: found.with_stack,
-            samples_with_call_stacks: found.with_calls,
-            branches: found.branches,
-            rows: found.rows[..shown].iter().map(row).collect(),
-            rows_left_out: found.rows.len() - shown,
-        }
-    }
-}
-
-/// Accesses for programs.
-#[derive(Debug, Serialize)]
-pub struct AccessesReport<'a> {
-    recording: Head<'a>,
-    samples: u64,
-    samples_with_source: u64,
-    rows: Vec<Access>,
-    rows_left_out: usize,
-}
-
-#[derive(Debug, Serialize)]
-struct Access {
-    operation: Option<&'static str>,
-    level: Option<&'static str>,
-    hit: Option<bool>,
-    remote: bool,
-    snoop: Option<&'static str>,
-    hitm: bool,
-    tlb: Option<&'static str>,
-    tlb_hit: Option<bool>,
-    locked: Option<bool>,
-    samples: u64,
-    #[serde(flatten)]
-    share: Share,
-    weight_mean: Option<f64>,
-    weight_max: Option<u64>,
-    weight_of: u64,
-}
-
-impl<'a> AccessesReport<'a> {
-    /// What is shown of the accesses of a recording.
-    #[must_use]
-    pub fn new(found: &Accesses, view: &DetailsView<'a>) -> Self {
-        let share = |row: usize| share_of(found.rows[row].samples, found.with_source);
-        let shown = shown(view.limits, found.rows.len(), share);
-        let row = |row: &AccessRow| Access {
-            operation: row.kind.operation,
-            level: row.kind.level,
-            hit: row.kind.hit,
-            remote: row.kind.remote,
-            snoop: row.kind.snoop,
-            hitm: row.kind.hitm,
-            tlb: row.kind.tlb,
-            tlb_hit: row.kind.tlb_hit,
-            locked: row.kind.locked,
-            samples: row.samples,
-            share: Share::new(row.samples, found.with_source, row.interval),
-            weight_mean: row.weights.mean(),
-            weight_max: row.weights.largest(),
-            weight_of: row.weights.of,
-        };
-        Self {
-            recording: Head::new(view.profile, view.file),
-            samples: found.samples.kept,
-            samples_with_source: found.with_source,
-            rows: found.rows[..shown].iter().map(row).collect(),
-            rows_left_out: found.rows.len() - shown,
-        }
-    }
-}
+#[cfg(test)]
+mod tests;

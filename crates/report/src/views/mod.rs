@@ -1,8 +1,7 @@
 //! Rows by any dimensions, call trees and the neighbours of a function, as text.
 
 mod annotate;
-mod csv;
-mod data;
+mod delimited;
 mod details;
 mod json;
 mod neighbours;
@@ -16,12 +15,8 @@ use self::details::UNKNOWN;
 use crate::escape;
 
 pub use annotate::{ANNOTATE_SCHEMA, AnnotateReport, annotate_text};
-pub use csv::{data_csv, rows_csv, side_by_side_csv};
-pub use data::{DATA_SCHEMA, DataReport, data_text};
-pub use details::{
-    ACCESSES_SCHEMA, AccessesReport, BRANCHES_SCHEMA, BranchesReport, DetailsView, accesses_text,
-    branches_text,
-};
+pub use delimited::{functions_delimited, rows_delimited, side_by_side_delimited};
+pub use details::{accesses, branches, data};
 pub(crate) use json::RowOut;
 pub use json::{EventRows, ROWS_SCHEMA, RowsReport};
 pub use neighbours::neighbours_text;

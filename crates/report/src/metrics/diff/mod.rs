@@ -1,6 +1,6 @@
 //! Metrics of two sides of recordings: text, JSON and rows for spreadsheets.
 
-mod csv;
+mod delimited;
 mod json;
 mod text;
 
@@ -10,7 +10,7 @@ use pmuscope_profile::windows::{By, Windows};
 use super::Named;
 use crate::diff::{Verdict, apart};
 
-pub use csv::metrics_diff_csv;
+pub use delimited::metrics_diff_delimited;
 pub use json::{METRICS_DIFF_SCHEMA, MetricsDiffReport};
 pub use text::metrics_diff_text;
 

@@ -1,6 +1,6 @@
 //! One function from inside: its samples by source line and by instruction.
 
-mod csv;
+mod delimited;
 mod json;
 mod missing;
 #[cfg(test)]

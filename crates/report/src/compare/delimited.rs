@@ -1,10 +1,9 @@
 //! A comparison for spreadsheets and scripts: numbers with all digits.
 
-use std::borrow::Cow;
-
 use pmuscope_measure::Estimated;
 use pmuscope_measure::compare::{Comparison, Pair, Row};
-use pmuscope_profile::export::csv::field;
+
+use crate::sheet::{Lines, Separator};
 
 /// Names of the columns.
 const HEAD: [&str; 27] = [
@@ -38,26 +37,23 @@ const HEAD: [&str; 27] = [
 ];
 
 /// A head, a line per figure and file, and one per further pair of files: the file's values, then what
-/// differs from `base`. What was not measured is empty. `separator` is a comma or a tab.
+/// differs from `base`. What was not measured is empty.
 #[must_use]
-pub fn compare_csv(comparison: &Comparison, separator: char) -> String {
-    let mut out = HEAD.join(&separator.to_string());
-    out.push('\n');
-    let mut push = |fields: Vec<String>| {
-        let fields: Vec<Cow<'_, str>> = fields.iter().map(|text| quoted(text, separator)).collect();
-        out += &fields.join(&separator.to_string());
-        out.push('\n');
-    };
+pub fn compare_delimited(comparison: &Comparison, separator: Separator) -> String {
+    let mut lines = Lines::new(separator);
+    lines.push(HEAD);
     for row in &comparison.rows {
         for file in 0..comparison.files.len() {
             let pairs: Vec<&Pair> = row.pairs.iter().filter(|pair| pair.other == file).collect();
             if pairs.is_empty() {
-                push(line(comparison, row, file, None));
+                lines.push(line(comparison, row, file, None));
             }
-            pairs.into_iter().for_each(|pair| push(line(comparison, row, file, Some(pair))));
+            for pair in pairs {
+                lines.push(line(comparison, row, file, Some(pair)));
+            }
         }
     }
-    out
+    lines.finish()
 }
 
 fn line(comparison: &Comparison, row: &Row, file: usize, pair: Option<&Pair>) -> Vec<String> {
@@ -102,18 +98,4 @@ fn three(estimate: Option<Estimated>) -> [String; 3] {
 fn word(of: &impl serde::Serialize) -> String {
     let value = serde_json::to_value(of).unwrap_or_default();
     value.as_str().unwrap_or_default().to_owned()
-}
-
-/// Numbers stay numbers: a minus is no formula.
-fn quoted(text: &str, separator: char) -> Cow<'_, str> {
-    if text.parse::<f64>().is_ok() {
-        return Cow::Borrowed(text);
-    }
-    if separator == '\t'
-        && !text.contains(['"', '\t', '\n', '\r'])
-        && !text.starts_with(['=', '+', '-', '@'])
-    {
-        return Cow::Borrowed(text);
-    }
-    field(text)
 }

@@ -4,46 +4,36 @@ use pmuscope_profile::metrics::diff::{MetricDiff, RowDiff, RowName};
 use pmuscope_stats::Interval;
 
 use super::super::by_word;
-use super::super::csv::quoted;
 use super::{MetricsDiffView, name, verdict};
 use crate::diff::Verdict;
+use crate::sheet::{Lines, Separator};
 
-/// A head and one line per metric and row; `separator` is a comma or a tab. What was not measured, or
+/// A head and one line per metric and row. What was not measured, or
 /// cannot be told, is empty.
 #[must_use]
-pub fn metrics_diff_csv(view: &MetricsDiffView<'_>, separator: char) -> String {
+pub fn metrics_diff_delimited(view: &MetricsDiffView<'_>, separator: Separator) -> String {
     let mut head = vec!["metric", "unit", by_word(view.by), "module"];
     head.extend(["change", "change low", "change high", "relative change", "p", "is"]);
     head.extend(["before", "before low", "before high", "samples before", "windows before"]);
     head.extend(["after", "after low", "after high", "samples after", "windows after"]);
-    let mut out = String::new();
-    let mut push = |fields: Vec<String>| {
-        out.push_str(&fields.join(&separator.to_string()));
-        out.push('\n');
-    };
-    push(head.into_iter().map(str::to_owned).collect());
+    let mut lines = Lines::new(separator);
+    lines.push(head);
     for diff in view.measured() {
         for row in view.shown(diff) {
-            push(line(view, diff, row, separator));
+            lines.push(line(view, diff, row));
         }
     }
-    out
+    lines.finish()
 }
 
-fn line(
-    view: &MetricsDiffView<'_>,
-    diff: &MetricDiff<'_>,
-    row: &RowDiff,
-    separator: char,
-) -> Vec<String> {
-    let text = |text: &str| quoted(text, separator);
+fn line(view: &MetricsDiffView<'_>, diff: &MetricDiff<'_>, row: &RowDiff) -> Vec<String> {
     let of = |at: fn(&RowName) -> Option<&str>| row.name.as_ref().and_then(at).unwrap_or_default();
     let verdict = verdict(row);
     let mut line = vec![
-        text(&diff.metric.name),
-        text(&diff.metric.unit),
-        text(&row.name.as_ref().map_or_else(String::new, |of| name(view.by, of))),
-        text(of(|name| name.module.as_deref())),
+        diff.metric.name.to_string(),
+        diff.metric.unit.to_string(),
+        row.name.as_ref().map_or_else(String::new, |of| name(view.by, of)),
+        of(|name| name.module.as_deref()).to_owned(),
     ];
     line.extend(figure(row.change.map(|of| of.value), row.change.and_then(|of| of.interval)));
     line.push(number(row.relative()));

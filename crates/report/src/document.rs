@@ -1,0 +1,118 @@
+//! A result that is one table of a recording, in every form.
+
+use pmuscope_profile::Profile;
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+use crate::Style;
+use crate::html::{Frame, Summary};
+use crate::markup;
+use crate::recording::{Head, RowLimits, head_text, kept_text, push_wrapped, warnings_text};
+use crate::sheet::{Rows, Separator, Sheet};
+
+/// The recording that rows are of, and which of them to show.
+#[derive(Debug, Clone, Copy)]
+pub struct RecordingView<'a> {
+    /// Where it was read from.
+    pub file: &'a str,
+    /// What it is, its overhead and losses, and what a filter left out.
+    pub profile: &'a Profile,
+    /// Which rows are shown.
+    pub limits: RowLimits,
+}
+
+/// A table of a recording, with what is said before it.
+#[derive(Debug)]
+pub struct Document<'a> {
+    pub(crate) schema: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) view: RecordingView<'a>,
+    /// What the rows are of, in a line.
+    pub(crate) line: String,
+    /// The same as numbers: fields of the JSON before its rows.
+    pub(crate) sums: Vec<(&'static str, u64)>,
+    pub(crate) sheet: Sheet<'a>,
+    /// Why there are no rows, and what to type; `None` where there are.
+    pub(crate) nothing: Option<&'static str>,
+}
+
+impl Document<'_> {
+    /// Kind and version of [`Document::json`], for its envelope.
+    #[must_use]
+    pub fn schema(&self) -> &'static str {
+        self.schema
+    }
+
+    /// Why there are no rows, and what to type; `None` where there are.
+    #[must_use]
+    pub fn nothing(&self) -> Option<&'static str> {
+        self.nothing
+    }
+
+    /// What a filter left of the recording; `None` without one.
+    #[must_use]
+    pub fn kept_text(&self) -> Option<String> {
+        kept_text(self.view.profile)
+    }
+
+    /// For people at a terminal.
+    #[must_use]
+    pub fn text(&self, style: &Style) -> String {
+        let mut out = head_text(self.view.profile, self.view.file, style);
+        push_wrapped(&mut out, &self.line, style);
+        out.push('\n');
+        match self.nothing {
+            Some(why) => out.push_str(&format!("{why}\n")),
+            None => out.push_str(&self.sheet.text(style)),
+        }
+        out.push_str(&warnings_text(self.view.profile, style));
+        out
+    }
+
+    /// The table for spreadsheets and scripts.
+    #[must_use]
+    pub fn delimited(&self, separator: Separator) -> String {
+        self.sheet.delimited(separator)
+    }
+
+    /// For programs: the result in an envelope.
+    #[must_use]
+    pub fn json(&self) -> impl Serialize + '_ {
+        Json(self)
+    }
+
+    /// A page that needs no network; `commit` is what the program was built from.
+    #[must_use]
+    pub fn page(&self, commit: &str) -> String {
+        let mut summary = Summary::new(self.view.profile, self.view.file);
+        summary.title = format!("{}: {}", summary.title, self.title);
+        Frame { schema: self.schema, commit }.page(&summary, |out| {
+            out.push_str("<section class=\"table-part\">\n");
+            out.push_str(&format!(
+                "<h2>{}</h2>\n<p class=\"dim\">{}</p>\n",
+                self.title,
+                markup::text(&self.line)
+            ));
+            match self.nothing {
+                Some(why) => out.push_str(&format!("<p>{}</p>\n", markup::text(why))),
+                None => self.sheet.push_html(out),
+            }
+            out.push_str("</section>\n");
+        })
+    }
+}
+
+struct Json<'a>(&'a Document<'a>);
+
+impl Serialize for Json<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Document { view, sums, sheet, .. } = self.0;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("recording", &Head::new(view.profile, view.file))?;
+        for (name, sum) in sums {
+            map.serialize_entry(name, sum)?;
+        }
+        map.serialize_entry("rows", &Rows(sheet))?;
+        map.serialize_entry("rows_left_out", &sheet.left_out())?;
+        map.end()
+    }
+}

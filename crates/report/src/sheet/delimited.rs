@@ -1,0 +1,119 @@
+//! Tables for spreadsheets and scripts: a head, then a line per row; numbers with all digits, what was not measured
+//! is empty.
+//!
+//! CSV quotes as RFC 4180 says; lines end in a line feed, as they do on Unix. Control characters and line breaks are
+//! escaped in both (`\t`, `\x1b`), so that in TSV only a field with a quote needs quotes. A spreadsheet takes text
+//! that starts with `=`, `+`, `-` or `@` for a formula, and names come from whoever was recorded: such text gets an
+//! apostrophe in front, by which spreadsheets know text. A program that needs names to the letter reads `--json`.
+
+use std::borrow::Cow;
+
+use super::{Heading, Kind, Sheet, Value};
+use crate::escape;
+
+/// What separates the fields of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Separator {
+    /// Comma-separated values (.csv)
+    Comma,
+    /// Tab-separated values (.tsv)
+    Tab,
+}
+
+impl Separator {
+    /// The character.
+    #[must_use]
+    pub fn char(self) -> char {
+        match self {
+            Self::Comma => ',',
+            Self::Tab => '\t',
+        }
+    }
+}
+
+impl Sheet<'_> {
+    /// A head, and a line per row.
+    pub(crate) fn delimited(&self, separator: Separator) -> String {
+        let fields = self.for_programs();
+        let mut lines = Lines::new(separator);
+        lines.push(fields.iter().flat_map(|&at| names(&self.headings[at])));
+        for row in &self.rows {
+            lines.push(fields.iter().flat_map(|&at| values(&self.headings[at], &row[at].value)));
+        }
+        lines.finish()
+    }
+}
+
+/// Puts fields together to lines.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    out: String,
+    separator: Separator,
+}
+
+impl Lines {
+    pub(crate) fn new(separator: Separator) -> Self {
+        Self { out: String::new(), separator }
+    }
+
+    pub(crate) fn push(&mut self, fields: impl IntoIterator<Item = impl AsRef<str>>) {
+        for (at, field) in fields.into_iter().enumerate() {
+            if at > 0 {
+                self.out.push(self.separator.char());
+            }
+            push_field(&mut self.out, self.separator, field.as_ref());
+        }
+        self.out.push('\n');
+    }
+
+    pub(crate) fn finish(self) -> String {
+        self.out
+    }
+}
+
+fn names(heading: &Heading) -> Vec<String> {
+    let name = heading.key.replace('.', "_");
+    match heading.kind {
+        Kind::Share => vec![name.clone(), format!("{name}_low"), format!("{name}_high")],
+        Kind::Text | Kind::Number => vec![name],
+    }
+}
+
+fn values<'a>(heading: &Heading, value: &'a Value<'_>) -> Vec<Cow<'a, str>> {
+    let first = match value {
+        Value::Missing => Cow::Borrowed(""),
+        Value::Text(text) => Cow::Borrowed(&**text),
+        Value::Flag(is) => Cow::Borrowed(if *is { "true" } else { "false" }),
+        Value::Count(value) => Cow::Owned(value.to_string()),
+        Value::Address(address) => Cow::Owned(format!("{address:#x}")),
+        Value::Number(value, _) | Value::Share(value, _) => Cow::Owned(value.to_string()),
+    };
+    if heading.kind != Kind::Share {
+        return vec![first];
+    }
+    let interval = if let Value::Share(_, interval) = value { *interval } else { None };
+    let bound = |bound: Option<f64>| bound.map_or(Cow::Borrowed(""), |of| of.to_string().into());
+    vec![first, bound(interval.map(|of| of.low)), bound(interval.map(|of| of.high))]
+}
+
+/// Appends a field. Numbers stay as they are: a minus is no formula.
+pub(crate) fn push_field(out: &mut String, separator: Separator, field: &str) {
+    let field = escape(field);
+    let is_formula = field.starts_with(['=', '+', '-', '@']) && field.parse::<f64>().is_err();
+    let quotes = match separator {
+        Separator::Comma => is_formula || field.contains([',', '"']),
+        Separator::Tab => field.contains('"'),
+    };
+    if quotes {
+        out.push('"');
+    }
+    if is_formula {
+        out.push('\'');
+    }
+    if quotes {
+        out.push_str(&field.replace('"', "\"\""));
+        out.push('"');
+    } else {
+        out.push_str(&field);
+    }
+}

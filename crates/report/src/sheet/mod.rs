@@ -1,0 +1,275 @@
+//! A table, declared once: its fields say what they are, and every form of the table follows from them.
+//!
+//! ```text
+//!                    ┌─ text      share  ±95 %  samples  module
+//!  fields × rows ────┼─ CSV, TSV  share,share_low,share_high,samples,module
+//!                    ├─ JSON      {"share": 0.5, "share_low": 0.4, "share_high": 0.6, "samples": 60, …}
+//!                    └─ HTML      <table> whose columns sort
+//! ```
+//!
+//! Programs get numbers with all digits and full names; people get rounded numbers and short names. A field that
+//! only one of both needs says so ([`Field::for_people`], [`Field::for_programs`]). What was not measured is `-` for
+//! people, empty in CSV and TSV, and `null` in JSON.
+
+mod delimited;
+mod html;
+mod json;
+mod text;
+
+use std::borrow::Cow;
+
+use pmuscope_stats::Interval;
+
+pub use delimited::Separator;
+pub(crate) use delimited::{Lines, push_field};
+pub(crate) use json::Rows;
+
+/// What a field holds in one row.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Value<'a> {
+    /// It was not measured, or is not known.
+    Missing,
+    /// Text, which may be foreign: each form escapes it.
+    Text(Cow<'a, str>),
+    /// Yes or no.
+    Flag(bool),
+    /// An exact number.
+    Count(u64),
+    /// An address.
+    Address(u64),
+    /// A number, with the significant digits that people see.
+    Number(f64, usize),
+    /// A part of a whole, 0 to 1, with its confidence interval.
+    Share(f64, Option<Interval>),
+}
+
+/// What all values of a field are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Text,
+    Number,
+    Share,
+}
+
+/// For whom a field is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Audience {
+    Everyone,
+    People,
+    Programs,
+}
+
+/// Name and form of a field.
+#[derive(Debug, Clone)]
+struct Heading {
+    /// The name for programs. A dot makes a field of an object in JSON: `from.function`.
+    key: Cow<'static, str>,
+    /// The name for people.
+    head: Cow<'static, str>,
+    kind: Kind,
+    audience: Audience,
+    /// The column is left out for people where no row has a value.
+    only_if_measured: bool,
+    /// May be cut where the terminal is too narrow.
+    shrinks: bool,
+    /// What people see of a value that is missing.
+    missing: &'static str,
+}
+
+/// What a field has in a row.
+type Get<'a, R> = Box<dyn Fn(&'a R) -> Value<'a> + 'a>;
+
+/// A column of a table of rows `R`.
+pub(crate) struct Field<'a, R> {
+    heading: Heading,
+    get: Get<'a, R>,
+    shown: Option<Get<'a, R>>,
+}
+
+impl<'a, R> Field<'a, R> {
+    /// A field of any value of this kind.
+    pub(crate) fn new(
+        key: impl Into<Cow<'static, str>>,
+        kind: Kind,
+        get: impl Fn(&'a R) -> Value<'a> + 'a,
+    ) -> Self {
+        let key = key.into();
+        let heading = Heading {
+            head: key.clone(),
+            key,
+            kind,
+            audience: Audience::Everyone,
+            only_if_measured: false,
+            shrinks: kind == Kind::Text,
+            missing: "-",
+        };
+        Self { heading, get: Box::new(get), shown: None }
+    }
+
+    /// Text; `None` where it is not known.
+    pub(crate) fn text<T: Into<Cow<'a, str>>>(
+        key: impl Into<Cow<'static, str>>,
+        get: impl Fn(&'a R) -> Option<T> + 'a,
+    ) -> Self {
+        Self::new(key, Kind::Text, move |row| {
+            get(row).map_or(Value::Missing, |text| Value::Text(text.into()))
+        })
+    }
+
+    /// Yes or no.
+    pub(crate) fn flag<T: Into<Option<bool>>>(
+        key: impl Into<Cow<'static, str>>,
+        get: impl Fn(&'a R) -> T + 'a,
+    ) -> Self {
+        Self::new(key, Kind::Text, move |row| get(row).into().map_or(Value::Missing, Value::Flag))
+            .rigid()
+    }
+
+    /// An exact number.
+    pub(crate) fn count<T: Into<Option<u64>>>(
+        key: impl Into<Cow<'static, str>>,
+        get: impl Fn(&'a R) -> T + 'a,
+    ) -> Self {
+        Self::new(key, Kind::Number, move |row| {
+            get(row).into().map_or(Value::Missing, Value::Count)
+        })
+    }
+
+    /// An address.
+    pub(crate) fn address(
+        key: impl Into<Cow<'static, str>>,
+        get: impl Fn(&'a R) -> Option<u64> + 'a,
+    ) -> Self {
+        Self::new(key, Kind::Number, move |row| get(row).map_or(Value::Missing, Value::Address))
+    }
+
+    /// A number, of which people see three significant digits.
+    pub(crate) fn number(
+        key: impl Into<Cow<'static, str>>,
+        get: impl Fn(&'a R) -> Option<f64> + 'a,
+    ) -> Self {
+        Self::new(key, Kind::Number, move |row| {
+            get(row).map_or(Value::Missing, |value| Value::Number(value, 3))
+        })
+    }
+
+    /// A share of a whole without an interval, 0 to 1.
+    pub(crate) fn part(
+        key: impl Into<Cow<'static, str>>,
+        get: impl Fn(&'a R) -> Option<f64> + 'a,
+    ) -> Self {
+        Self::new(key, Kind::Number, move |row| {
+            get(row).map_or(Value::Missing, |share| Value::Share(share, None))
+        })
+    }
+
+    /// A share of a whole, 0 to 1, with its interval where there is one.
+    pub(crate) fn share(
+        key: impl Into<Cow<'static, str>>,
+        get: impl Fn(&'a R) -> (f64, Option<Interval>) + 'a,
+    ) -> Self {
+        Self::new(key, Kind::Share, move |row| {
+            let (share, interval) = get(row);
+            Value::Share(share, interval)
+        })
+    }
+
+    /// The name for people, where it is another one.
+    pub(crate) fn head(mut self, head: impl Into<Cow<'static, str>>) -> Self {
+        self.heading.head = head.into();
+        self
+    }
+
+    /// People see no such column where no row has a value.
+    pub(crate) fn only_if_measured(mut self) -> Self {
+        self.heading.only_if_measured = true;
+        self
+    }
+
+    /// People see this instead.
+    pub(crate) fn shown_as(mut self, shown: impl Fn(&'a R) -> Cow<'a, str> + 'a) -> Self {
+        self.shown = Some(Box::new(move |row| Value::Text(shown(row))));
+        self
+    }
+
+    /// People see this where a value is missing.
+    pub(crate) fn missing_as(mut self, missing: &'static str) -> Self {
+        self.heading.missing = missing;
+        self
+    }
+
+    /// Not in CSV, TSV and JSON: other fields have what it says.
+    pub(crate) fn for_people(mut self) -> Self {
+        self.heading.audience = Audience::People;
+        self
+    }
+
+    /// Not in text and HTML.
+    pub(crate) fn for_programs(mut self) -> Self {
+        self.heading.audience = Audience::Programs;
+        self
+    }
+
+    /// Is never cut.
+    pub(crate) fn rigid(mut self) -> Self {
+        self.heading.shrinks = false;
+        self
+    }
+}
+
+/// A value in a row, and what people see of it where that is something else.
+#[derive(Debug, Clone)]
+struct Entry<'a> {
+    value: Value<'a>,
+    shown: Option<Value<'a>>,
+}
+
+/// A table.
+#[derive(Debug, Clone)]
+pub(crate) struct Sheet<'a> {
+    headings: Vec<Heading>,
+    rows: Vec<Vec<Entry<'a>>>,
+    left_out: usize,
+}
+
+impl<'a> Sheet<'a> {
+    /// The values of `fields` in the first `shown` of `rows`.
+    pub(crate) fn new<R>(fields: Vec<Field<'a, R>>, rows: &'a [R], shown: usize) -> Self {
+        let shown = &rows[..shown.min(rows.len())];
+        let entry = |field: &Field<'a, R>, row: &'a R| Entry {
+            value: (field.get)(row),
+            shown: field.shown.as_ref().map(|get| get(row)),
+        };
+        let entries = |row| fields.iter().map(|field| entry(field, row)).collect();
+        let values = shown.iter().map(entries).collect();
+        Self {
+            rows: values,
+            left_out: rows.len() - shown.len(),
+            headings: fields.into_iter().map(|field| field.heading).collect(),
+        }
+    }
+
+    /// Rows that are not shown.
+    pub(crate) fn left_out(&self) -> usize {
+        self.left_out
+    }
+
+    /// Positions of the columns that people see.
+    fn for_people(&self) -> Vec<usize> {
+        let is_measured = |at: usize| self.rows.iter().any(|row| row[at].value != Value::Missing);
+        let is_shown = |&at: &usize| {
+            let heading = &self.headings[at];
+            heading.audience != Audience::Programs && (!heading.only_if_measured || is_measured(at))
+        };
+        (0..self.headings.len()).filter(is_shown).collect()
+    }
+
+    /// Positions of the fields that programs get.
+    fn for_programs(&self) -> Vec<usize> {
+        let is_for = |&at: &usize| self.headings[at].audience != Audience::People;
+        (0..self.headings.len()).filter(is_for).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,121 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::Style;
+
+struct Row {
+    name: &'static str,
+    hits: Option<u64>,
+}
+
+fn sheet(rows: &[Row]) -> Sheet<'_> {
+    let all: u64 = rows.iter().filter_map(|row| row.hits).sum();
+    let interval = Interval { low: 0.25, high: 0.5, level: 0.95 };
+    let share = move |row: &Row| row.hits.unwrap_or(0) as f64 / all.max(1) as f64;
+    let fields = vec![
+        Field::share("share", move |row: &Row| (share(row), row.hits.map(|_| interval))),
+        Field::count("hits", |row: &Row| row.hits),
+        Field::number("rate", |row: &Row| row.hits.map(|hits| hits as f64 / 3.0)).head("per s"),
+        Field::count("never", |_: &Row| None).only_if_measured(),
+        Field::address("where.address", |_: &Row| Some(0x40)).for_programs(),
+        Field::flag("where.known", |row: &Row| row.hits.is_some()).for_programs(),
+        Field::text("name", |row: &Row| Some(row.name)),
+    ];
+    Sheet::new(fields, rows, rows.len())
+}
+
+const ROWS: [Row; 2] =
+    [Row { name: "<b>\u{1b}[31m", hits: Some(7) }, Row { name: "=a,\tb", hits: None }];
+
+/// One declaration is a column in all forms: the same names, the same values.
+#[test]
+fn a_field_is_in_every_form() {
+    insta::assert_snapshot!(sheet(&ROWS).text(&Style::PLAIN), @r"
+       share  ±95 %  hits  per s  name
+    100.00 %  12.50     7   2.33  <b>\x1b[31m
+      0.00 %      -     -      -  =a,\tb
+    ");
+    insta::assert_snapshot!(sheet(&ROWS).delimited(Separator::Comma), @r#"
+    share,share_low,share_high,hits,rate,never,where_address,where_known,name
+    1,0.25,0.5,7,2.3333333333333335,,0x40,true,<b>\x1b[31m
+    0,,,,,,0x40,false,"'=a,\tb"
+    "#);
+    insta::assert_snapshot!(sheet(&ROWS).delimited(Separator::Tab), @r"
+    share	share_low	share_high	hits	rate	never	where_address	where_known	name
+    1	0.25	0.5	7	2.3333333333333335		0x40	true	<b>\x1b[31m
+    0						0x40	false	'=a,\tb
+    ");
+    insta::assert_snapshot!(serde_json::to_string_pretty(&Rows(&sheet(&ROWS[..1]))).unwrap(), @r#"
+    [
+      {
+        "share": 1.0,
+        "share_low": 0.25,
+        "share_high": 0.5,
+        "hits": 7,
+        "rate": 2.3333333333333335,
+        "never": null,
+        "where": {
+          "address": "0x40",
+          "known": true
+        },
+        "name": "<b>\u001b[31m"
+      }
+    ]
+    "#);
+    let mut html = String::new();
+    sheet(&ROWS).push_html(&mut html);
+    assert!(html.contains("<td class=\"name\">&lt;b&gt;\\x1b[31m</td>"), "{html}");
+    assert!(html.contains("<th scope=\"col\" class=\"num\">per s</th>"), "{html}");
+    assert!(!html.contains("never"), "{html}");
+}
+
+/// RFC 4180, as a reader takes it.
+fn read(line: &str, separator: Separator) -> Vec<String> {
+    let (mut fields, mut field, mut quoted) = (Vec::new(), String::new(), false);
+    let mut chars = line.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '"' if quoted && chars.peek() == Some(&'"') => field.extend(chars.next()),
+            '"' => quoted = !quoted,
+            c if c == separator.char() && !quoted => fields.push(std::mem::take(&mut field)),
+            c => field.push(c),
+        }
+    }
+    fields.push(field);
+    fields
+}
+
+proptest! {
+    /// Whatever a name holds, it stays one field of one line, and no spreadsheet takes it for a formula.
+    #[test]
+    fn a_text_is_one_field(
+        texts in prop::collection::vec("[-=+@,\"'a\t\r\n\u{0}\u{1b}\u{7f}\u{2028}\u{202e}é]{0,6}", 1..4),
+    ) {
+        for separator in [Separator::Comma, Separator::Tab] {
+            let mut line = String::new();
+            for (at, text) in texts.iter().enumerate() {
+                if at > 0 {
+                    line.push(separator.char());
+                }
+                push_field(&mut line, separator, text);
+            }
+            let unsafe_ones = line.chars().filter(|&c| c != '\t' && crate::escape::is_unsafe(c));
+            prop_assert_eq!(unsafe_ones.count(), 0);
+            let fields = read(&line, separator);
+            prop_assert_eq!(fields.len(), texts.len());
+            for (field, text) in fields.iter().zip(&texts) {
+                let text = crate::escape(text);
+                prop_assert_eq!(field.strip_prefix('\'').filter(|_| !text.starts_with('\'')).unwrap_or(field), &*text);
+                prop_assert!(!field.starts_with(['=', '+', '@', '-']));
+            }
+        }
+    }
+
+    /// A minus before a number is no formula.
+    #[test]
+    fn a_number_stays_a_number(value in any::<f64>()) {
+        let mut field = String::new();
+        push_field(&mut field, Separator::Comma, &value.to_string());
+        prop_assert_eq!(field, value.to_string());
+    }
+}

@@ -1,0 +1,67 @@
+//! The table for people, at a terminal.
+
+use std::borrow::Cow;
+
+use super::{Entry, Heading, Kind, Sheet, Value};
+use crate::number::{count, counted, fixed, percent, significant};
+use crate::{Cell, Column, Paint, Style, Table, escape};
+
+/// The head of the column after a share.
+pub(super) const INTERVAL: &str = "±95 %";
+
+impl Sheet<'_> {
+    /// Lines, and one more for the rows that are left out.
+    pub(crate) fn text(&self, style: &Style) -> String {
+        let columns = self.for_people();
+        let mut table = Table::new(columns.iter().flat_map(|&at| heads(&self.headings[at])));
+        for row in &self.rows {
+            table.row(columns.iter().flat_map(|&at| cells(&self.headings[at], &row[at])));
+        }
+        let mut out = table.render(style);
+        if self.left_out > 0 {
+            let more = format!("… {}: --limit all\n", counted(self.left_out, "more row"));
+            out.push_str(&style.text(&more));
+        }
+        out
+    }
+}
+
+fn heads(heading: &Heading) -> Vec<Column> {
+    let head = escape(&heading.head);
+    match heading.kind {
+        Kind::Text if heading.shrinks => vec![Column::text(head).shrink()],
+        Kind::Text => vec![Column::text(head)],
+        Kind::Number => vec![Column::number(head)],
+        Kind::Share => vec![Column::number(head), Column::number(INTERVAL)],
+    }
+}
+
+fn cells(heading: &Heading, entry: &Entry<'_>) -> Vec<Cell> {
+    let cell = match shown(entry) {
+        Some(text) => Cell::new(escape(&text)),
+        None if heading.missing == "-" => Cell::new("-"),
+        None => Cell::new(heading.missing).paint(Paint::Dim),
+    };
+    match (heading.kind, &entry.value) {
+        (Kind::Share, Value::Share(_, interval)) => {
+            let half = Cell::measured(*interval, |of| fixed(of.half_width() * 100.0, 2));
+            vec![cell, half]
+        }
+        (Kind::Share, _) => vec![cell, Cell::new("-")],
+        _ => vec![cell],
+    }
+}
+
+/// What people see of a value; `None` where it is missing.
+pub(super) fn shown<'a>(entry: &'a Entry<'_>) -> Option<Cow<'a, str>> {
+    let text = match entry.shown.as_ref().unwrap_or(&entry.value) {
+        Value::Missing => return None,
+        Value::Text(text) => return Some(Cow::Borrowed(text)),
+        Value::Flag(is) => if *is { "yes" } else { "no" }.to_owned(),
+        Value::Count(value) => count(*value),
+        Value::Address(address) => format!("{address:#x}"),
+        Value::Number(value, digits) => significant(*value, *digits),
+        Value::Share(share, _) => percent(*share, 2),
+    };
+    Some(Cow::Owned(text))
+}
