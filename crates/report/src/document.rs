@@ -7,7 +7,7 @@ use crate::Style;
 use crate::html::{Frame, Summary};
 use crate::markup;
 use crate::recording::{Head, RowLimits, head_text, kept_text, push_wrapped, warnings_text};
-use crate::sheet::{Rows, Separator, Sheet};
+use crate::sheet::{Separator, Sheet};
 
 /// The recording that rows are of, and which of them to show.
 #[derive(Debug, Clone, Copy)]
@@ -111,7 +111,7 @@ impl Serialize for Json<'_> {
         for (name, sum) in sums {
             map.serialize_entry(name, sum)?;
         }
-        map.serialize_entry("rows", &Rows(sheet))?;
+        map.serialize_entry("rows", sheet)?;
         map.serialize_entry("rows_left_out", &sheet.left_out())?;
         map.end()
     }

@@ -83,8 +83,8 @@ pub use top::{Key, Next, Screen};
 pub use top::{TOP_SCHEMA, TopBy, TopReport, TopView, top_text};
 pub use topdown::sweep_text;
 pub use views::{
-    ANNOTATE_SCHEMA, AnnotateReport, EventRows, ROWS_SCHEMA, RowsReport, TreeLimits, accesses,
-    annotate_text, balance_text, branches, data, functions_delimited, neighbours_text,
+    ANNOTATE_SCHEMA, AnnotateReport, EventRows, ROWS_SCHEMA, RowsBy, RowsReport, TreeLimits,
+    accesses, annotate_text, balance_text, branches, data, functions_delimited, neighbours_text,
     rows_delimited, rows_text, side_by_side_delimited, side_by_side_text, tree_text,
 };
 pub use waits::{WAITS_SCHEMA, WaitsReport, WaitsView, waits_page, waits_summary, waits_text};

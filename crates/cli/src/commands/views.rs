@@ -12,9 +12,9 @@ use pmuscope_profile::views::{
 use pmuscope_profile::waits::WaitBy;
 use pmuscope_profile::{Apart, Detail, EventProfile, Intervals, Options, Profile, TasksBy};
 use pmuscope_report::{
-    EventRows, ROWS_SCHEMA, RowLimits, RowsReport, Separator, Style, TreeLimits, balance_text,
-    chains_note, head_text, neighbours_text, rows_delimited, rows_text, side_by_side_delimited,
-    side_by_side_text, tree_text, warnings_text,
+    EventRows, ROWS_SCHEMA, RowLimits, RowsBy, RowsReport, Separator, Style, TreeLimits,
+    balance_text, chains_note, head_text, neighbours_text, rows_delimited, rows_text,
+    side_by_side_delimited, side_by_side_text, tree_text, warnings_text,
 };
 
 use crate::commands::answer::Begun;
@@ -259,8 +259,7 @@ impl View {
                 Self::Rows(by) => {
                     let most = limits.rows.unwrap_or(usize::MAX);
                     let rows = rows(counts, index, by, &node_of(profile), most);
-                    let table =
-                        rows_text(&rows, by, &profile.modules, has_calls(counts), limits, style);
+                    let table = rows_text(&rows, rows_by(by, profile), limits, style);
                     let balances = balances(profile, index, by);
                     let lines = balances.iter().map(|(of, balance)| balance_text(*of, balance));
                     format!("{table}{}", lines.collect::<String>())
@@ -313,20 +312,15 @@ impl View {
         limits: RowLimits,
         separator: Separator,
     ) -> anyhow::Result<String> {
-        let counts = &profile.aggregate;
         match self {
             Self::Rows(by) => {
                 let most = limits.rows.unwrap_or(Intervals::MOST);
-                let of_event =
-                    |event: &EventProfile| rows(counts, event.index, by, &node_of(profile), most);
-                let events = profile.events.iter().map(|event| (&*event.name, of_event(event)));
-                let events: Vec<_> = events.collect();
-                let children = has_calls(counts);
-                Ok(rows_delimited(&events, by, &profile.modules, children, limits, separator))
+                let events = event_rows(by, profile, most);
+                Ok(rows_delimited(&events, rows_by(by, profile), limits, separator))
             }
             Self::SideBySide(by) => {
                 let (found, names) = side_by_side_rows(by, profile, limits);
-                Ok(side_by_side_delimited(&found, &names, by, &profile.modules, limits, separator))
+                Ok(side_by_side_delimited(&found, &names, rows_by(by, profile), limits, separator))
             }
             Self::Tree(_) | Self::Peek(_) => {
                 Err(failure(Exit::BadInput, "--call-tree and --peek are for text only"))
@@ -346,23 +340,25 @@ impl View {
             return Err(failure(Exit::BadInput, "only --by has JSON"));
         };
         let most = limits.rows.unwrap_or(Intervals::MOST);
-        let events: Vec<_> = profile
-            .events
-            .iter()
-            .map(|event| {
-                let index = event.index;
-                EventRows {
-                    name: &event.name,
-                    rows: rows(&profile.aggregate, index, by, &node_of(profile), most),
-                    balance: balances(profile, index, by),
-                }
-            })
-            .collect();
-        let children = has_calls(&profile.aggregate);
+        let events = event_rows(by, profile, most);
         let file = file.to_string_lossy();
-        let result = RowsReport::new(&file, by, &events, profile, children, limits);
+        let result = RowsReport::new(&file, rows_by(by, profile), &events, profile, limits);
         begun.json(ROWS_SCHEMA, None, exit, result)
     }
+}
+
+/// Rows of all events; the `most` largest of each have intervals.
+fn event_rows<'a>(by: &[Dimension], profile: &'a Profile, most: usize) -> Vec<EventRows<'a>> {
+    let rows = |index| rows(&profile.aggregate, index, by, &node_of(profile), most);
+    let event = |event: &'a EventProfile| {
+        EventRows::new(event, rows(event.index), balances(profile, event.index, by))
+    };
+    profile.events.iter().map(event).collect()
+}
+
+fn rows_by<'a>(dimensions: &'a [Dimension], profile: &'a Profile) -> RowsBy<'a> {
+    let children = has_calls(&profile.aggregate);
+    RowsBy { dimensions, modules: &profile.modules, children }
 }
 
 /// A table with a column for each event.
@@ -373,7 +369,7 @@ fn events_side_by_side(
     style: &Style,
 ) -> String {
     let (found, names) = side_by_side_rows(by, profile, limits);
-    side_by_side_text(&found, &names, by, &profile.modules, limits, style)
+    side_by_side_text(&found, &names, rows_by(by, profile), limits, style)
 }
 
 /// Its rows, and the names of the events.

@@ -44,6 +44,27 @@ impl Sheet<'_> {
     }
 }
 
+/// Sheets of the same fields after one another, each with its name in a first column `key`.
+pub(crate) fn delimited_by(
+    key: &str,
+    sheets: &[(&str, Sheet<'_>)],
+    separator: Separator,
+) -> String {
+    let mut lines = Lines::new(separator);
+    for (at, (name, sheet)) in sheets.iter().enumerate() {
+        let fields = sheet.for_programs();
+        if at == 0 {
+            let names = fields.iter().flat_map(|&at| names(&sheet.headings[at]));
+            lines.push(std::iter::once(key.to_owned()).chain(names));
+        }
+        for row in &sheet.rows {
+            let values = fields.iter().flat_map(|&at| values(&sheet.headings[at], &row[at].value));
+            lines.push(std::iter::once(Cow::Borrowed(*name)).chain(values));
+        }
+    }
+    lines.finish()
+}
+
 /// Puts fields together to lines.
 #[derive(Debug)]
 pub(crate) struct Lines {
@@ -72,7 +93,7 @@ impl Lines {
 }
 
 fn names(heading: &Heading) -> Vec<String> {
-    let name = heading.key.replace('.', "_");
+    let name = heading.column.map_or_else(|| heading.key.replace('.', "_"), str::to_owned);
     match heading.kind {
         Kind::Share => vec![name.clone(), format!("{name}_low"), format!("{name}_high")],
         Kind::Text | Kind::Number => vec![name],
@@ -85,6 +106,7 @@ fn values<'a>(heading: &Heading, value: &'a Value<'_>) -> Vec<Cow<'a, str>> {
         Value::Text(text) => Cow::Borrowed(&**text),
         Value::Flag(is) => Cow::Borrowed(if *is { "true" } else { "false" }),
         Value::Count(value) => Cow::Owned(value.to_string()),
+        Value::Id(id) => Cow::Owned(id.to_string()),
         Value::Address(address) => Cow::Owned(format!("{address:#x}")),
         Value::Number(value, _) | Value::Share(value, _) => Cow::Owned(value.to_string()),
     };

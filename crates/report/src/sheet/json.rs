@@ -3,18 +3,14 @@
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::{Entry, Kind, Sheet, Value};
-use crate::recording::NO_INTERVAL;
+use crate::recording::{Count, NO_INTERVAL};
 
-/// Rows of a sheet as a list of objects. A key with a dot is a field of an object.
-#[derive(Debug)]
-pub(crate) struct Rows<'a>(pub(crate) &'a Sheet<'a>);
-
-impl Serialize for Rows<'_> {
+/// A key with a dot is a field of an object.
+impl Serialize for Sheet<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let sheet = self.0;
-        let fields = sheet.for_programs();
-        let row = |row| Object { sheet, row, fields: &fields, prefix: "" };
-        serializer.collect_seq(sheet.rows.iter().map(|entries| row(entries)))
+        let fields = self.for_programs();
+        let row = |row| Object { sheet: self, row, fields: &fields, prefix: "" };
+        serializer.collect_seq(self.rows.iter().map(|entries| row(entries)))
     }
 }
 
@@ -58,7 +54,8 @@ fn push<M: SerializeMap>(
         Value::Missing => map.serialize_entry(key, &None::<u64>),
         Value::Text(text) => map.serialize_entry(key, &**text),
         Value::Flag(is) => map.serialize_entry(key, is),
-        Value::Count(value) => map.serialize_entry(key, value),
+        Value::Id(id) => map.serialize_entry(key, id),
+        Value::Count(value) => map.serialize_entry(key, &Count(*value)),
         Value::Address(address) => map.serialize_entry(key, &format!("{address:#x}")),
         Value::Number(value, _) => map.serialize_entry(key, value),
         Value::Share(share, interval) => {

@@ -21,8 +21,7 @@ use std::borrow::Cow;
 use pmuscope_stats::Interval;
 
 pub use delimited::Separator;
-pub(crate) use delimited::{Lines, push_field};
-pub(crate) use json::Rows;
+pub(crate) use delimited::{Lines, delimited_by, push_field};
 
 /// What a field holds in one row.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,12 +34,29 @@ pub(crate) enum Value<'a> {
     Flag(bool),
     /// An exact number.
     Count(u64),
+    /// A number that names something: a process, a CPU.
+    Id(i64),
     /// An address.
     Address(u64),
     /// A number, with the significant digits that people see.
     Number(f64, usize),
     /// A part of a whole, 0 to 1, with its confidence interval.
     Share(f64, Option<Interval>),
+}
+
+impl Value<'_> {
+    fn into_owned(self) -> Value<'static> {
+        match self {
+            Value::Missing => Value::Missing,
+            Value::Text(text) => Value::Text(text.into_owned().into()),
+            Value::Flag(is) => Value::Flag(is),
+            Value::Count(value) => Value::Count(value),
+            Value::Id(id) => Value::Id(id),
+            Value::Address(address) => Value::Address(address),
+            Value::Number(value, digits) => Value::Number(value, digits),
+            Value::Share(share, interval) => Value::Share(share, interval),
+        }
+    }
 }
 
 /// What all values of a field are.
@@ -64,6 +80,8 @@ enum Audience {
 struct Heading {
     /// The name for programs. A dot makes a field of an object in JSON: `from.function`.
     key: Cow<'static, str>,
+    /// The name in CSV and TSV, where it is another one.
+    column: Option<&'static str>,
     /// The name for people.
     head: Cow<'static, str>,
     kind: Kind,
@@ -95,6 +113,7 @@ impl<'a, R> Field<'a, R> {
     ) -> Self {
         let key = key.into();
         let heading = Heading {
+            column: None,
             head: key.clone(),
             key,
             kind,
@@ -180,6 +199,12 @@ impl<'a, R> Field<'a, R> {
         self
     }
 
+    /// The name in CSV and TSV, where it is another one than in JSON.
+    pub(crate) fn column(mut self, column: &'static str) -> Self {
+        self.heading.column = Some(column);
+        self
+    }
+
     /// People see no such column where no row has a value.
     pub(crate) fn only_if_measured(mut self) -> Self {
         self.heading.only_if_measured = true;
@@ -224,29 +249,52 @@ struct Entry<'a> {
     shown: Option<Value<'a>>,
 }
 
-/// A table.
+/// A table. Serialized, it is a list of objects, one for each row.
 #[derive(Debug, Clone)]
 pub(crate) struct Sheet<'a> {
     headings: Vec<Heading>,
     rows: Vec<Vec<Entry<'a>>>,
     left_out: usize,
+    /// Sums over the rows that are left out, by the keys of their fields.
+    rest: Vec<(Cow<'static, str>, Value<'static>)>,
 }
 
 impl<'a> Sheet<'a> {
-    /// The values of `fields` in the first `shown` of `rows`.
-    pub(crate) fn new<R>(fields: Vec<Field<'a, R>>, rows: &'a [R], shown: usize) -> Self {
-        let shown = &rows[..shown.min(rows.len())];
+    /// The values of `fields` in `rows`, which are those to show of `all`.
+    pub(crate) fn new<R>(
+        fields: Vec<Field<'a, R>>,
+        rows: impl IntoIterator<Item = &'a R>,
+        all: usize,
+    ) -> Self {
         let entry = |field: &Field<'a, R>, row: &'a R| Entry {
             value: (field.get)(row),
             shown: field.shown.as_ref().map(|get| get(row)),
         };
         let entries = |row| fields.iter().map(|field| entry(field, row)).collect();
-        let values = shown.iter().map(entries).collect();
+        let rows: Vec<Vec<Entry<'a>>> = rows.into_iter().map(entries).collect();
         Self {
-            rows: values,
-            left_out: rows.len() - shown.len(),
+            left_out: all.saturating_sub(rows.len()),
+            rows,
             headings: fields.into_iter().map(|field| field.heading).collect(),
+            rest: Vec::new(),
         }
+    }
+
+    /// Sums over the rows that are left out, which people see in a last row.
+    pub(crate) fn with_rest(mut self, rest: Vec<(Cow<'static, str>, Value<'static>)>) -> Self {
+        self.rest = rest;
+        self
+    }
+
+    /// The same, of its own texts.
+    pub(crate) fn into_owned(self) -> Sheet<'static> {
+        let entry = |entry: Entry<'a>| Entry {
+            value: entry.value.into_owned(),
+            shown: entry.shown.map(Value::into_owned),
+        };
+        let row = |row: Vec<Entry<'a>>| row.into_iter().map(entry).collect();
+        let Self { headings, rows, left_out, rest } = self;
+        Sheet { headings, rows: rows.into_iter().map(row).collect(), left_out, rest }
     }
 
     /// Rows that are not shown.

@@ -45,7 +45,7 @@ fn a_field_is_in_every_form() {
     1	0.25	0.5	7	2.3333333333333335		0x40	true	<b>\x1b[31m
     0						0x40	false	'=a,\tb
     ");
-    insta::assert_snapshot!(serde_json::to_string_pretty(&Rows(&sheet(&ROWS[..1]))).unwrap(), @r#"
+    insta::assert_snapshot!(serde_json::to_string_pretty(&sheet(&ROWS[..1])).unwrap(), @r#"
     [
       {
         "share": 1.0,

@@ -17,12 +17,36 @@ impl Sheet<'_> {
         for row in &self.rows {
             table.row(columns.iter().flat_map(|&at| cells(&self.headings[at], &row[at])));
         }
+        let more = format!("… {}: --limit all", counted(self.left_out, "more row"));
+        if self.left_out > 0 && !self.rest.is_empty() {
+            table.row(self.rest_cells(&columns, more));
+            return table.render(style);
+        }
         let mut out = table.render(style);
         if self.left_out > 0 {
-            let more = format!("… {}: --limit all\n", counted(self.left_out, "more row"));
-            out.push_str(&style.text(&more));
+            out.push_str(&style.text(&format!("{more}\n")));
         }
         out
+    }
+
+    /// Sums over the rows that are left out; the last cell says how many they are.
+    fn rest_cells(&self, columns: &[usize], more: String) -> impl Iterator<Item = Cell> {
+        let mut texts = Vec::new();
+        for &at in columns {
+            let heading = &self.headings[at];
+            let sum = self.rest.iter().find(|(key, _)| *key == heading.key);
+            let blank = if heading.kind == Kind::Text { "-" } else { "" };
+            texts.push(match sum {
+                Some((_, value)) => {
+                    shown(&Entry { value: value.clone(), shown: None }).unwrap_or_default().into()
+                }
+                None => blank.to_owned(),
+            });
+            texts.extend((heading.kind == Kind::Share).then(String::new));
+        }
+        texts.pop();
+        texts.push(more);
+        texts.into_iter().map(|text| Cell::new(text).paint(Paint::Dim))
     }
 }
 
@@ -59,6 +83,7 @@ pub(super) fn shown<'a>(entry: &'a Entry<'_>) -> Option<Cow<'a, str>> {
         Value::Text(text) => return Some(Cow::Borrowed(text)),
         Value::Flag(is) => if *is { "yes" } else { "no" }.to_owned(),
         Value::Count(value) => count(*value),
+        Value::Id(id) => id.to_string(),
         Value::Address(address) => format!("{address:#x}"),
         Value::Number(value, digits) => significant(*value, *digits),
         Value::Share(share, _) => percent(*share, 2),

@@ -5,7 +5,8 @@ use serde::Serialize;
 
 use super::{TopBy, TopView};
 use crate::recording::{Count, RowLimits, Taken, Told};
-use crate::views::RowOut;
+use crate::sheet::Sheet;
+use crate::views::{RowsBy, rows_sheet, unit_of};
 
 /// The schema of [`TopReport`] in its envelope.
 pub const TOP_SCHEMA: &str = "pmuscope/top/1";
@@ -48,12 +49,12 @@ struct Event<'a> {
     fixed_period: Option<Count>,
     /// What shares are of: `period` or `samples`.
     share_of: &'static str,
-    functions: Vec<RowOut>,
+    functions: Sheet<'static>,
     functions_left_out: usize,
-    commands: Vec<RowOut>,
-    processes: Vec<RowOut>,
-    cpus: Vec<RowOut>,
-    nodes: Vec<RowOut>,
+    commands: Sheet<'static>,
+    processes: Sheet<'static>,
+    cpus: Sheet<'static>,
+    nodes: Sheet<'static>,
 }
 
 impl<'a> TopReport<'a> {
@@ -88,24 +89,21 @@ impl<'a> Event<'a> {
         let most = limits.rows.unwrap_or(Intervals::MOST);
         let rows = |by: TopBy, limits: RowLimits| {
             let all = view.rows(event, by, most);
-            let large = all.iter().filter(|row| row.share >= limits.share);
-            let shown = large.take(limits.rows.unwrap_or(usize::MAX));
-            let out = |row| RowOut::new(row, by.dimensions(), &view.profile.modules, false);
-            let shown: Vec<RowOut> = shown.map(out).collect();
-            let left_out = all.len() - shown.len();
-            (shown, left_out)
+            let modules = &view.profile.modules;
+            let by = RowsBy { dimensions: by.dimensions(), modules, children: false };
+            rows_sheet(&all, unit_of(event), by, limits).into_owned()
         };
-        let (functions, functions_left_out) = rows(TopBy::Function, limits);
+        let functions = rows(TopBy::Function, limits);
         // These are few.
-        let all = |by| rows(by, RowLimits { rows: None, share: 0.0 }).0;
+        let all = |by| rows(by, RowLimits { rows: None, share: 0.0 });
         Self {
             name: &event.name,
             samples: Count(event.samples),
             frequency_hz: event.frequency,
             fixed_period: event.fixed_period.map(Count),
             share_of: if event.by_period { "period" } else { "samples" },
+            functions_left_out: functions.left_out(),
             functions,
-            functions_left_out,
             commands: all(TopBy::Command),
             processes: all(TopBy::Process),
             cpus: all(TopBy::Cpu),

@@ -19,7 +19,7 @@ use ratatui_core::terminal::Frame;
 
 use super::{TopBy, TopView};
 use crate::recording::{RowLimits, event_name, head_text};
-use crate::views::rows_text;
+use crate::views::{RowsBy, rows_text};
 use crate::{Style, escape, number};
 
 /// Rows that get an interval: nobody scrolls further to see one.
@@ -270,9 +270,11 @@ impl Screen {
             lines.extend(HELP.map(|line| (show(line), plain)));
         } else if let Some(profile) = &self.profile {
             let end = (self.first + self.page).min(self.rows.len());
-            let (rows, by) = (&self.rows[self.first.min(end)..end], self.by.dimensions());
+            let rows = &self.rows[self.first.min(end)..end];
+            let (dimensions, modules) = (self.by.dimensions(), &*profile.modules);
+            let by = RowsBy { dimensions, modules, children: false };
             let limits = RowLimits { rows: None, share: 0.0 };
-            let table = rows_text(rows, by, &profile.modules, false, limits, &style);
+            let table = rows_text(rows, by, limits, &style);
             let looks = std::iter::once(bold).chain(std::iter::repeat(plain));
             lines.extend(table.lines().zip(looks).map(|(line, look)| (line.to_owned(), look)));
         }

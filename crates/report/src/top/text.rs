@@ -2,7 +2,7 @@
 
 use super::{TopBy, TopView};
 use crate::recording::{RowLimits, Taken, event_name, head_text, push_notes};
-use crate::views::rows_text;
+use crate::views::{RowsBy, rows_text};
 use crate::{Paint, Style, number};
 
 /// What stands for the file's name.
@@ -22,7 +22,8 @@ pub fn top_text(view: &TopView<'_>, by: TopBy, limits: RowLimits, style: &Style)
             out.push('\n');
         }
         let rows = view.rows(event, by, limits.rows.unwrap_or(usize::MAX));
-        out.push_str(&rows_text(&rows, by.dimensions(), &profile.modules, false, limits, style));
+        let by = RowsBy { dimensions: by.dimensions(), modules: &profile.modules, children: false };
+        out.push_str(&rows_text(&rows, by, limits, style));
     }
     push_notes(&mut out, profile, Taken::Live, style);
     out

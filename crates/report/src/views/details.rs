@@ -22,7 +22,8 @@ fn sheet<'a, R>(
     share: impl Fn(&R) -> f64,
 ) -> Sheet<'a> {
     let large = rows.iter().take_while(|row| share(row) >= limits.share).count();
-    Sheet::new(fields, rows, limits.rows.map_or(large, |most| most.min(large)))
+    let shown = limits.rows.map_or(large, |most| most.min(large));
+    Sheet::new(fields, &rows[..shown], rows.len())
 }
 
 fn share_of(part: u64, all: u64) -> f64 {

@@ -1,12 +1,13 @@
 //! Rows by any dimensions for programs: the result of `pmuscope/rows/1`.
 
-use pmuscope_profile::views::{Balance, Dimension, Key, Row};
-use pmuscope_profile::{ModuleSummary, Profile};
+use pmuscope_profile::Profile;
+use pmuscope_profile::views::{Balance, Dimension};
 use serde::Serialize;
-use serde_json::{Map, Value};
 
 use super::dimension_word;
-use crate::recording::{Head, NO_INTERVAL, RowLimits};
+use super::rows::{EventRows, RowsBy};
+use crate::recording::{Head, RowLimits};
+use crate::sheet::Sheet;
 
 /// The schema of [`RowsReport`] in its envelope.
 pub const ROWS_SCHEMA: &str = "pmuscope/rows/1";
@@ -19,42 +20,29 @@ pub struct RowsReport<'a> {
     events: Vec<Event<'a>>,
 }
 
-/// Rows of one event.
-#[derive(Debug)]
-pub struct EventRows<'a> {
-    /// The event's name.
-    pub name: &'a str,
-    /// Its rows.
-    pub rows: Vec<Row>,
-    /// How even it is, by CPU or node where rows are by them.
-    pub balance: Vec<(Dimension, Balance)>,
-}
-
 impl<'a> RowsReport<'a> {
-    /// What is shown of the rows of each event. `children` tells whether stacks were recorded.
+    /// What is shown of the rows of each event.
     #[must_use]
     pub fn new(
         file: &'a str,
-        by: &[Dimension],
-        events: &[EventRows<'a>],
+        by: RowsBy<'a>,
+        events: &'a [EventRows<'a>],
         profile: &'a Profile,
-        children: bool,
         limits: RowLimits,
     ) -> Self {
-        let modules = &profile.modules;
-        let event = |EventRows { name, rows, balance }: &EventRows<'a>| {
-            let size = |row: &&Row| if children { row.total_share } else { row.share };
-            let most = limits.rows.unwrap_or(usize::MAX);
-            let shown = rows.iter().filter(|row| size(row) >= limits.share).take(most);
-            let shown: Vec<RowOut> =
-                shown.map(|row| RowOut::new(row, by, modules, children)).collect();
-            let samples = rows.iter().map(|row| row.own.samples).sum();
-            let balance = balance.iter().map(BalanceOut::new).collect();
-            Event { name, samples, balance, rows_left_out: rows.len() - shown.len(), rows: shown }
+        let event = |event: &'a EventRows<'a>| {
+            let sheet = event.sheet(by, limits);
+            Event {
+                name: event.name,
+                samples: event.rows.iter().map(|row| row.own.samples).sum(),
+                balance: event.balance.iter().map(BalanceOut::new).collect(),
+                rows_left_out: sheet.left_out(),
+                rows: sheet,
+            }
         };
         Self {
             recording: Head::new(profile, file),
-            by: by.iter().copied().map(dimension_word).collect(),
+            by: by.dimensions.iter().copied().map(dimension_word).collect(),
             events: events.iter().map(event).collect(),
         }
     }
@@ -67,7 +55,7 @@ struct Event<'a> {
     /// Absent where rows are by neither CPU nor node, or only one has samples.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     balance: Vec<BalanceOut>,
-    rows: Vec<RowOut>,
+    rows: Sheet<'a>,
     rows_left_out: usize,
 }
 
@@ -93,63 +81,5 @@ impl BalanceOut {
             idlest_share: balance.idlest.1,
             mean_share: balance.mean(),
         }
-    }
-}
-
-/// A row, with a field for each dimension.
-#[derive(Debug, Serialize)]
-pub(crate) struct RowOut {
-    /// A field per dimension; `null` where it is not known.
-    #[serde(flatten)]
-    keys: Map<String, Value>,
-    samples: u64,
-    share: f64,
-    share_low: Option<f64>,
-    share_high: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    why: Option<&'static str>,
-    /// In it or under it; absent without call chains.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    children_samples: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    children_share: Option<f64>,
-}
-
-impl RowOut {
-    pub(crate) fn new(
-        row: &Row,
-        by: &[Dimension],
-        modules: &[ModuleSummary],
-        children: bool,
-    ) -> Self {
-        let key = |(dimension, key): (&Dimension, &Key)| {
-            (dimension_word(*dimension).to_owned(), value(key, modules))
-        };
-        Self {
-            keys: by.iter().zip(&row.keys).map(key).collect(),
-            samples: row.own.samples,
-            share: row.share,
-            share_low: row.interval.map(|interval| interval.low),
-            share_high: row.interval.map(|interval| interval.high),
-            why: row.interval.is_none().then_some(NO_INTERVAL),
-            children_samples: children.then_some(row.total.samples),
-            children_share: children.then_some(row.total_share),
-        }
-    }
-}
-
-fn value(key: &Key, modules: &[ModuleSummary]) -> Value {
-    match key {
-        Key::Unknown => Value::Null,
-        Key::Name(name) => (**name).into(),
-        Key::Number(number) => (*number).into(),
-        Key::Module(module) => {
-            modules.get(*module as usize).map_or(Value::Null, |module| module.path.as_str().into())
-        }
-        Key::Line(line) => {
-            let number = line.number.map_or("?".into(), |number| number.to_string());
-            format!("{}:{number}", line.file).into()
-        }
-        Key::Address(address) => format!("{address:#x}").into(),
     }
 }

@@ -1,8 +1,8 @@
 //! Rows by any dimensions, call trees and the neighbours of a function, as text.
 
 mod annotate;
-mod delimited;
 mod details;
+mod functions;
 mod json;
 mod neighbours;
 mod rows;
@@ -15,12 +15,15 @@ use self::details::UNKNOWN;
 use crate::escape;
 
 pub use annotate::{ANNOTATE_SCHEMA, AnnotateReport, annotate_text};
-pub use delimited::{functions_delimited, rows_delimited, side_by_side_delimited};
 pub use details::{accesses, branches, data};
-pub(crate) use json::RowOut;
-pub use json::{EventRows, ROWS_SCHEMA, RowsReport};
+pub use functions::functions_delimited;
+pub use json::{ROWS_SCHEMA, RowsReport};
 pub use neighbours::neighbours_text;
-pub use rows::{balance_text, rows_text, side_by_side_text};
+pub use rows::{
+    EventRows, RowsBy, balance_text, rows_delimited, rows_text, side_by_side_delimited,
+    side_by_side_text,
+};
+pub(crate) use rows::{rows_sheet, unit_of};
 pub use tree::{TreeLimits, tree_text};
 
 /// `function [module]`, escaped. Some modules have their brackets already; of what lies in none nothing more

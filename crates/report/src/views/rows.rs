@@ -1,92 +1,232 @@
-//! A table of rows by any dimensions.
+//! Rows by any dimensions: of one event, and of events side by side.
 
-use pmuscope_profile::ModuleSummary;
+use std::borrow::Cow;
+
 use pmuscope_profile::views::{Balance, Dimension, Key, Row, SideRow};
+use pmuscope_profile::{EventProfile, ModuleSummary};
 
-use super::{dimension_word, module_text};
-use crate::number::{count, counted, fixed, percent, significant};
+use super::details::UNKNOWN;
+use super::dimension_word;
+use crate::number::{count, percent, significant};
 use crate::recording::RowLimits;
-use crate::{Cell, Column, Paint, Style, Table, escape};
+use crate::sheet::{Field, Kind, Separator, Sheet, Value, delimited_by};
+use crate::{Style, escape};
 
-/// The table. `children` adds the share of what is in or under a row, where stacks were recorded.
-#[must_use]
-pub fn rows_text(
-    rows: &[Row],
-    by: &[Dimension],
-    modules: &[ModuleSummary],
-    children: bool,
+/// How rows are read.
+#[derive(Debug, Clone, Copy)]
+pub struct RowsBy<'a> {
+    /// What rows are by.
+    pub dimensions: &'a [Dimension],
+    /// Modules, as keys number them.
+    pub modules: &'a [ModuleSummary],
+    /// Whether stacks were recorded: rows have samples in or under them too.
+    pub children: bool,
+}
+
+/// Rows of one event.
+#[derive(Debug)]
+pub struct EventRows<'a> {
+    /// The event's name.
+    pub name: &'a str,
+    /// Its rows.
+    pub rows: Vec<Row>,
+    /// Units of the event that a row's weight counts; `None` where samples do not say it.
+    pub unit: Option<u64>,
+    /// How even it is, by CPU or node where rows are by them.
+    pub balance: Vec<(Dimension, Balance)>,
+}
+
+/// Units of an event that the weight of its rows counts: one where samples have periods, else the fixed period.
+pub(crate) fn unit_of(event: &EventProfile) -> Option<u64> {
+    if event.by_period { Some(1) } else { event.fixed_period }
+}
+
+impl<'a> EventRows<'a> {
+    /// Rows of `event`.
+    #[must_use]
+    pub fn new(
+        event: &'a EventProfile,
+        rows: Vec<Row>,
+        balance: Vec<(Dimension, Balance)>,
+    ) -> Self {
+        Self { name: &event.name, rows, unit: unit_of(event), balance }
+    }
+
+    /// The rows as a table.
+    pub(super) fn sheet(&'a self, by: RowsBy<'a>, limits: RowLimits) -> Sheet<'a> {
+        rows_sheet(&self.rows, self.unit, by, limits)
+    }
+}
+
+/// Rows of an event as a table. `unit` is what their weight counts.
+pub(crate) fn rows_sheet<'a>(
+    rows: &'a [Row],
+    unit: Option<u64>,
+    by: RowsBy<'a>,
     limits: RowLimits,
-    style: &Style,
-) -> String {
+) -> Sheet<'a> {
+    let size = |row: &Row| if by.children { row.total_share } else { row.share };
+    let large = rows.iter().filter(|row| size(row) >= limits.share);
+    let shown: Vec<&Row> = large.take(limits.rows.unwrap_or(usize::MAX)).collect();
+    // What is under a row is in other rows too, so only shares in rows add up.
+    let share = |rows: &mut dyn Iterator<Item = &Row>| rows.map(|row| row.share).sum::<f64>();
+    let samples =
+        |rows: &mut dyn Iterator<Item = &Row>| rows.map(|row| row.own.samples).sum::<u64>();
+    let left_share = share(&mut rows.iter()) - share(&mut shown.iter().copied());
+    let left_samples = samples(&mut rows.iter()) - samples(&mut shown.iter().copied());
+    Sheet::new(row_fields(by, unit), shown, rows.len()).with_rest(vec![
+        ("share".into(), Value::Share(left_share.max(0.0), None)),
+        ("samples".into(), Value::Count(left_samples)),
+    ])
+}
+
+fn row_fields(by: RowsBy<'_>, unit: Option<u64>) -> Vec<Field<'_, Row>> {
+    let own = if by.children { "self" } else { "share" };
+    let weight = move |row: &Row| unit.map(|unit| unit.saturating_mul(row.own.weight));
+    let mut fields = vec![Field::share("share", |row: &Row| (row.share, row.interval)).head(own)];
+    let under = |row: &Row| Some(row.total_share);
+    if by.children {
+        fields.push(Field::part("children_share", under).head("children").for_people());
+    }
+    fields.push(Field::count("samples", |row: &Row| row.own.samples));
+    fields.push(Field::count("weight", weight).for_programs());
+    if by.children {
+        fields.push(Field::part("children_share", under).column("total_share").for_programs());
+        let samples = Field::count("children_samples", |row: &Row| row.total.samples);
+        fields.push(samples.column("total_samples").for_programs());
+    }
+    fields.extend(key_fields(by, |row: &Row| &row.keys));
+    fields
+}
+
+/// A field for each dimension.
+fn key_fields<'a, R: 'a>(
+    by: RowsBy<'a>,
+    keys: impl Fn(&'a R) -> &'a [Key] + Copy + 'a,
+) -> impl Iterator<Item = Field<'a, R>> {
+    by.dimensions.iter().enumerate().map(move |(at, dimension)| {
+        let kind = match dimension {
+            Dimension::Process
+            | Dimension::Thread
+            | Dimension::Cpu
+            | Dimension::Node
+            | Dimension::Address => Kind::Number,
+            _ => Kind::Text,
+        };
+        let value = move |row| key_value(&keys(row)[at], by.modules);
+        let field = Field::new(dimension_word(*dimension), kind, value).missing_as(UNKNOWN);
+        if *dimension != Dimension::Module {
+            return field;
+        }
+        field.shown_as(move |row| short_module(&keys(row)[at], by.modules))
+    })
+}
+
+fn key_value<'a>(key: &'a Key, modules: &'a [ModuleSummary]) -> Value<'a> {
+    match key {
+        Key::Unknown => Value::Missing,
+        Key::Name(name) => Value::Text((&**name).into()),
+        Key::Number(number) => Value::Id(*number),
+        Key::Module(module) => modules
+            .get(*module as usize)
+            .map_or(Value::Missing, |one| Value::Text((&*one.path).into())),
+        Key::Line(line) => {
+            let number = line.number.map_or("?".into(), |number| number.to_string());
+            Value::Text(format!("{}:{number}", line.file).into())
+        }
+        Key::Address(address) => Value::Address(*address),
+    }
+}
+
+fn short_module<'a>(key: &'a Key, modules: &'a [ModuleSummary]) -> Cow<'a, str> {
+    match key {
+        Key::Module(module) => {
+            modules.get(*module as usize).map_or("-".into(), |module| module.short_name().into())
+        }
+        _ => UNKNOWN.into(),
+    }
+}
+
+/// The table for people.
+#[must_use]
+pub fn rows_text(rows: &[Row], by: RowsBy<'_>, limits: RowLimits, style: &Style) -> String {
     if rows.is_empty() {
         return "no samples\n".into();
     }
-    let mut table = Table::new(columns(by, children));
-    let size = |row: &Row| if children { row.total_share } else { row.share };
-    let large: Vec<&Row> = rows.iter().filter(|row| size(row) >= limits.share).collect();
-    let shown = limits.rows.map_or(large.len(), |most| most.min(large.len()));
-    for row in &large[..shown] {
-        table.row(cells(row, modules, children));
-    }
-    if shown < rows.len() {
-        // What is under a row is in other rows too, so only shares in rows add up.
-        let share: f64 = rows.iter().map(|row| row.share).sum::<f64>()
-            - large[..shown].iter().map(|row| row.share).sum::<f64>();
-        let more = format!("… {}: --limit all", counted(rows.len() - shown, "more row"));
-        let samples = |rows: &[&Row]| rows.iter().map(|row| row.own.samples).sum::<u64>();
-        let all: u64 = rows.iter().map(|row| row.own.samples).sum();
-        let mut cells = vec![percent(share.max(0.0), 2), String::new()];
-        cells.extend(children.then(String::new));
-        cells.push(count(all - samples(&large[..shown])));
-        cells.extend(by.iter().skip(1).map(|_| "-".to_owned()));
-        cells.push(more);
-        table.row(cells.into_iter().map(|text| Cell::new(text).paint(Paint::Dim)));
-    }
-    table.render(style)
+    rows_sheet(rows, None, by, limits).text(style)
 }
 
-/// Events side by side: a column for the share of each, with its interval. `rows` have a share for each
-/// of `events`, their names.
+/// Rows of events for spreadsheets and scripts.
+#[must_use]
+pub fn rows_delimited(
+    events: &[EventRows<'_>],
+    by: RowsBy<'_>,
+    limits: RowLimits,
+    separator: Separator,
+) -> String {
+    let sheets: Vec<_> = events.iter().map(|event| (event.name, event.sheet(by, limits))).collect();
+    delimited_by("event", &sheets, separator)
+}
+
+/// Events side by side: for each of `events`, their names, its share and samples in each row.
+fn side_by_side<'a>(
+    rows: &'a [SideRow],
+    events: &'a [&str],
+    by: RowsBy<'a>,
+    limits: RowLimits,
+    keys_first: bool,
+) -> Sheet<'a> {
+    let large = rows.iter().filter(|row| row.largest() >= limits.share);
+    let shown: Vec<&SideRow> = large.take(limits.rows.unwrap_or(usize::MAX)).collect();
+    // An event without a sample there has counted 0, not nothing.
+    let own = |row: &SideRow, at: usize| row.shares[at].map_or(0.0, |one| one.share);
+    let mut fields = Vec::new();
+    for (at, event) in events.iter().enumerate() {
+        let interval = move |row: &SideRow| row.shares[at].and_then(|one| one.interval);
+        let share = move |row: &SideRow| (own(row, at), interval(row));
+        fields.push(Field::share(format!("{event} share"), share).head(escape(event).into_owned()));
+        let samples = move |row: &SideRow| row.shares[at].map_or(0, |one| one.samples);
+        fields.push(Field::count(format!("{event} samples"), samples).for_programs());
+    }
+    let keys = key_fields(by, |row: &SideRow| &row.keys);
+    let fields = if keys_first {
+        keys.chain(fields).collect()
+    } else {
+        fields.into_iter().chain(keys).collect()
+    };
+    let left = |at: usize| 1.0 - shown.iter().map(|row| own(row, at)).sum::<f64>();
+    let rest = events.iter().enumerate().map(|(at, event)| {
+        (format!("{event} share").into(), Value::Share(left(at).max(0.0), None))
+    });
+    let rest = rest.collect();
+    Sheet::new(fields, shown, rows.len()).with_rest(rest)
+}
+
+/// Events side by side: a column for the share of each, with its interval.
 #[must_use]
 pub fn side_by_side_text(
     rows: &[SideRow],
     events: &[&str],
-    by: &[Dimension],
-    modules: &[ModuleSummary],
+    by: RowsBy<'_>,
     limits: RowLimits,
     style: &Style,
 ) -> String {
     if rows.is_empty() {
         return "no samples\n".into();
     }
-    let of_event = |name: &&str| [Column::number(&*escape(name)), Column::number("±95 %")];
-    let columns = events.iter().flat_map(of_event);
-    let mut table = Table::new(columns.chain(by.iter().map(|one| column(*one))));
-    let large: Vec<&SideRow> = rows.iter().filter(|row| row.largest() >= limits.share).collect();
-    let shown = limits.rows.map_or(large.len(), |most| most.min(large.len()));
-    let mut left = vec![1.0; events.len()];
-    for row in &large[..shown] {
-        let mut cells = Vec::new();
-        for (share, left) in row.shares.iter().zip(&mut left) {
-            // Nothing was sampled: that is a share of nothing, not one that is not known.
-            let own = share.map_or(0.0, |one| one.share);
-            *left -= own;
-            cells.push(Cell::new(percent(own, 2)));
-            cells.push(Cell::measured(share.and_then(|one| one.interval), |interval| {
-                fixed(interval.half_width() * 100.0, 2)
-            }));
-        }
-        cells.extend(row.keys.iter().map(|key| key_cell(key, modules)));
-        table.row(cells);
-    }
-    if shown < rows.len() {
-        let more = format!("… {}: --limit all", counted(rows.len() - shown, "more row"));
-        let shares = left.iter().flat_map(|left| [percent(left.max(0.0), 2), String::new()]);
-        let dashes = by.iter().skip(1).map(|_| "-".to_owned());
-        let texts = shares.chain(dashes).chain([more]);
-        table.row(texts.map(|text| Cell::new(text).paint(Paint::Dim)));
-    }
-    table.render(style)
+    side_by_side(rows, events, by, limits, false).text(style)
+}
+
+/// The same for spreadsheets and scripts.
+#[must_use]
+pub fn side_by_side_delimited(
+    rows: &[SideRow],
+    events: &[&str],
+    by: RowsBy<'_>,
+    limits: RowLimits,
+    separator: Separator,
+) -> String {
+    side_by_side(rows, events, by, limits, true).delimited(separator)
 }
 
 /// `balance of 8 CPUs: busiest 3 with 14.20 %, …`, a line.
@@ -107,55 +247,10 @@ pub fn balance_text(of: Dimension, balance: &Balance) -> String {
     )
 }
 
-fn columns(by: &[Dimension], children: bool) -> Vec<Column> {
-    let self_share = if children { "self" } else { "share" };
-    let mut columns = vec![Column::number(self_share), Column::number("±95 %")];
-    columns.extend(children.then(|| Column::number("children")));
-    columns.push(Column::number("samples"));
-    columns.extend(by.iter().map(|dimension| column(*dimension)));
-    columns
-}
-
-fn column(dimension: Dimension) -> Column {
-    let word = dimension_word(dimension);
-    match dimension {
-        Dimension::Process
-        | Dimension::Thread
-        | Dimension::Cpu
-        | Dimension::Node
-        | Dimension::Address => Column::number(word),
-        _ => Column::text(word).shrink(),
-    }
-}
-
-fn cells(row: &Row, modules: &[ModuleSummary], children: bool) -> Vec<Cell> {
-    let mut cells = vec![
-        Cell::new(percent(row.share, 2)),
-        Cell::measured(row.interval, |interval| fixed(interval.half_width() * 100.0, 2)),
-    ];
-    cells.extend(children.then(|| Cell::new(percent(row.total_share, 2))));
-    cells.push(Cell::new(count(row.own.samples)));
-    cells.extend(row.keys.iter().map(|key| key_cell(key, modules)));
-    cells
-}
-
-fn key_cell(key: &Key, modules: &[ModuleSummary]) -> Cell {
-    match key {
-        Key::Unknown => Cell::new("[unknown]").paint(Paint::Dim),
-        Key::Name(name) => Cell::new(escape(name)),
-        Key::Number(number) => Cell::new(number.to_string()),
-        Key::Module(module) => Cell::new(module_text(*module, modules)),
-        Key::Line(line) => {
-            let number = line.number.map_or("?".into(), |number| number.to_string());
-            Cell::new(format!("{}:{number}", escape(&line.file)))
-        }
-        Key::Address(address) => Cell::new(format!("{address:#x}")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use pmuscope_profile::views::{SideShare, Sums};
+    use pmuscope_stats::Interval;
 
     use super::*;
     use crate::views::tests::modules;
@@ -181,7 +276,9 @@ mod tests {
         ];
         let by = [Dimension::Function, Dimension::Cpu, Dimension::Module];
         let limits = RowLimits { rows: rows_shown, share: 0.0 };
-        rows_text(&rows, &by, &modules(), children, limits, &Style::PLAIN)
+        let modules = modules();
+        let by = RowsBy { dimensions: &by, modules: &modules, children };
+        rows_text(&rows, by, limits, &Style::PLAIN)
     }
 
     #[test]
@@ -207,7 +304,8 @@ mod tests {
         ];
         let limits = RowLimits { rows: Some(2), share: 0.0 };
         let (events, by) = (["cycles", "cache-misses"], [Dimension::Function]);
-        let text = side_by_side_text(&rows, &events, &by, &modules(), limits, &Style::PLAIN);
+        let by = RowsBy { dimensions: &by, modules: &modules(), children: false };
+        let text = side_by_side_text(&rows, &events, by, limits, &Style::PLAIN);
         insta::assert_snapshot!(text, @r"
          cycles  ±95 %  cache-misses  ±95 %  function
         60.00 %      -        5.00 %      -  parse
@@ -224,5 +322,65 @@ mod tests {
             "balance of 4 CPUs: busiest 3 with 40.00 %, idlest 0 with 10.00 %, mean 25.00 %; the \
              busiest has 1.60 times the mean\n"
         );
+    }
+
+    const ALL: RowLimits = RowLimits { rows: None, share: 0.0 };
+    const BY: [Dimension; 3] = [Dimension::Function, Dimension::Module, Dimension::Cpu];
+
+    fn by(modules: &[ModuleSummary], children: bool) -> RowsBy<'_> {
+        RowsBy { dimensions: &BY, modules, children }
+    }
+
+    fn keys(name: &str, module: u32) -> Vec<Key> {
+        vec![Key::Name(name.into()), Key::Module(module), Key::Number(3)]
+    }
+
+    fn interval() -> Interval {
+        Interval { low: 0.5, high: 0.75, level: 0.95 }
+    }
+
+    #[test]
+    fn programs_get_rows_with_their_dimensions_after_their_numbers() {
+        let row = |name: &str, module, samples: u64| {
+            let sums = Sums { samples, weight: 10 * samples };
+            let share = samples as f64 / 8.0;
+            let interval = (samples > 4).then(interval);
+            Row {
+                keys: keys(name, module),
+                own: sums,
+                total: sums,
+                share,
+                total_share: share,
+                interval,
+            }
+        };
+        let rows = vec![row("get<a, b>", 0, 5), row("=read", 1, 2), row("rare", 1, 1)];
+        let events = [EventRows { name: "cycles", rows, unit: Some(100), balance: Vec::new() }];
+        let limits = RowLimits { rows: None, share: 0.2 };
+        insta::assert_snapshot!(rows_delimited(&events, by(&modules(), false), limits, Separator::Comma), @r#"
+        event,share,share_low,share_high,samples,weight,function,module,cpu
+        cycles,0.625,0.5,0.75,5,5000,"get<a, b>",/usr/bin/db,3
+        cycles,0.25,,,2,2000,"'=read",[kernel.kallsyms],3
+        "#);
+        let limits = RowLimits { rows: Some(1), share: 0.0 };
+        insta::assert_snapshot!(rows_delimited(&events, by(&modules(), true), limits, Separator::Comma), @r#"
+        event,share,share_low,share_high,samples,weight,total_share,total_samples,function,module,cpu
+        cycles,0.625,0.5,0.75,5,5000,0.625,5,"get<a, b>",/usr/bin/db,3
+        "#);
+    }
+
+    #[test]
+    fn programs_get_events_side_by_side() {
+        let share = |samples, interval| SideShare { samples, share: 0.625, interval };
+        let rows = [
+            SideRow { keys: keys("a", 0), shares: vec![Some(share(5, Some(interval()))), None] },
+            SideRow { keys: vec![Key::Unknown; 3], shares: vec![None, Some(share(2, None))] },
+        ];
+        let events = ["cycles", "cache-misses,x"];
+        insta::assert_snapshot!(side_by_side_delimited(&rows, &events, by(&modules(), false), ALL, Separator::Comma), @r#"
+        function,module,cpu,cycles share,cycles share_low,cycles share_high,cycles samples,"cache-misses,x share","cache-misses,x share_low","cache-misses,x share_high","cache-misses,x samples"
+        a,/usr/bin/db,3,0.625,0.5,0.75,5,0,,,0
+        ,,,0,,,0,0.625,,,2
+        "#);
     }
 }

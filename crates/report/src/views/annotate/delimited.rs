@@ -3,7 +3,7 @@
 use pmuscope_stats::{Interval, LEVEL};
 
 use super::json::{AnnotateReport, Event, Instruction};
-use crate::sheet::{Field, Separator, Sheet};
+use crate::sheet::{Field, Separator, Sheet, delimited_by};
 
 impl AnnotateReport<'_> {
     /// Instructions by event; where they are not to be had, the addresses that have samples. Addresses are those
@@ -15,27 +15,27 @@ impl AnnotateReport<'_> {
 }
 
 fn delimited(events: &[Event<'_>], separator: Separator) -> String {
-    type Of<'a> = (&'a str, &'a Instruction<'a>);
-    let mut rows: Vec<Of<'_>> = Vec::new();
-    for event in events {
-        rows.extend(event.instructions.iter().map(|one| (event.name, one)));
-    }
-    let share = |(_, one): &Of<'_>| {
+    let share = |one: &Instruction<'_>| {
         let numbers = &one.numbers;
         let bounds = numbers.share_low.zip(numbers.share_high);
         (numbers.share, bounds.map(|(low, high)| Interval { low, high, level: LEVEL }))
     };
-    let fields: Vec<Field<'_, Of<'_>>> = vec![
-        Field::text("event", |(event, _): &Of<'_>| Some(*event)),
-        Field::share("share", share),
-        Field::count("samples", |(_, one): &Of<'_>| one.numbers.samples),
-        Field::text("address", |(_, one): &Of<'_>| one.address.as_deref()),
-        Field::text("sampled_address", |(_, one): &Of<'_>| Some(&*one.sampled_address)),
-        Field::text("file", |(_, one): &Of<'_>| one.file),
-        Field::count("line", |(_, one): &Of<'_>| one.line.map(u64::from)),
-        Field::text("instruction", |(_, one): &Of<'_>| one.text),
-    ];
-    Sheet::new(fields, &rows, rows.len()).delimited(separator)
+    let fields = || {
+        vec![
+            Field::share("share", share),
+            Field::count("samples", |one: &Instruction<'_>| one.numbers.samples),
+            Field::text("address", |one: &Instruction<'_>| one.address.as_deref()),
+            Field::text("sampled_address", |one: &Instruction<'_>| Some(&*one.sampled_address)),
+            Field::text("file", |one: &Instruction<'_>| one.file),
+            Field::count("line", |one: &Instruction<'_>| one.line.map(u64::from)),
+            Field::text("instruction", |one: &Instruction<'_>| one.text),
+        ]
+    };
+    let mut sheets = Vec::new();
+    for event in events {
+        sheets.push((event.name, Sheet::new(fields(), &event.instructions, 0)));
+    }
+    delimited_by("event", &sheets, separator)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use pmuscope_stats::Interval;
 
 use super::*;
 use crate::Style;
-use crate::sheet::{Rows, Separator};
+use crate::sheet::Separator;
 
 fn table(rows: &[DataRow]) -> Sheet<'_> {
     let all = rows.iter().map(|row| row.sums.samples).sum();
@@ -61,7 +61,7 @@ fn programs_get_every_column_and_full_names() {
     0.4,0.375,0.4375,40,650,1234,2,30,10,5,7,40,/usr/bin/db,table\x07
     ");
     let rows = rows();
-    let json = serde_json::to_value(Rows(&table(&rows))).unwrap();
+    let json = serde_json::to_value(table(&rows)).unwrap();
     assert_eq!(
         json[1],
         serde_json::json!({
@@ -107,7 +107,7 @@ fn the_ends_of_a_branch_are_objects() {
     get [db]  0x40 [db]
     ");
     assert_eq!(
-        serde_json::to_value(Rows(&sheet)).unwrap()[0],
+        serde_json::to_value(&sheet).unwrap()[0],
         serde_json::json!({
             "from": {"function": "get", "module": "/usr/bin/db", "address": null},
             "to": {"function": null, "module": "/usr/bin/db", "address": "0x40"},
