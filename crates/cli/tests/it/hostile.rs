@@ -104,10 +104,10 @@ fn placement_shows_names_as_text() {
     let scratch = Scratch::new();
     let started = running(&scratch);
     let pid = started.pid().to_string();
-    let show = scratch.pmuscope(["numa", "show", "-p", &pid, "-o", "placement.html"]);
-    show.exits(0);
+    let show = ["numa", "show", "-p", &pid, "--seconds", "0.5", "-I", "100"];
+    scratch.pmuscope(show.iter().chain(&["-o", "placement.html"])).exits(0);
     page_is_harmless(&scratch, "placement.html");
-    is_harmless(&scratch.pmuscope(["numa", "show", "-p", &pid]).exits(0).stdout, "numa show");
+    is_harmless(&scratch.pmuscope(show).exits(0).stdout, "numa show");
     let advise = scratch.pmuscope(["numa", "advise", "-p", &pid, "--seconds", "1"]);
     is_harmless(&advise.stdout, "numa advise");
 }

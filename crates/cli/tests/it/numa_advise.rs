@@ -19,7 +19,7 @@ while read -r name seconds arguments; do
     [ "$name" = idle ] && asked=$parent || asked=$child
     pmuscope numa advise -p "$asked" --seconds "$seconds" --json >"$name.json"
     echo "$name $?"
-    pmuscope numa advise -p "$asked" --seconds 0.5 >"$name.txt"
+    [ "$name" = apart ] && pmuscope numa advise -p "$asked" --seconds 0.5 >apart.txt
     kill "$child" $others "$parent"
     wait "$parent"
 done <cases
@@ -74,16 +74,16 @@ fn commands(answer: &Value) -> Vec<&str> {
 fn on_two_nodes_what_is_well_is_left_alone_and_what_is_not_is_named() {
     skip_unless!(need_guests("x86_64", "6.1"));
     let cases = [
-        ("right", "3 --threads 2 --process 16M --cpus 0-1 --policy bind:0"),
-        ("apart", "3 --threads 2 --process 16M --cpus 0-1 --policy bind:1"),
-        ("crowd", "3 --processes 2 --process 16M --cpus 0-1 --policy bind:0"),
+        ("right", "2 --threads 2 --process 32M --cpus 0-1 --policy bind:0"),
+        ("apart", "2 --threads 2 --process 16M --cpus 0-1 --policy bind:1"),
+        ("crowd", "2 --processes 2 --process 16M --cpus 0-1 --policy bind:0"),
         ("idle", "2 --process 16M"),
     ];
     let scratch = advised("2", "8", &cases);
     let of = |name: &str| answer(&scratch, name);
     let right = of("right");
     is(&right, "leave_alone", &[]);
-    // The program's own data and stack are not bound.
+    // The program's own data and stack are not bound, and a tenth of what is would be enough to move them.
     assert!(right["locality"].as_f64().unwrap() > 0.9 && commands(&right).is_empty(), "{right:#}");
     let apart = of("apart");
     // Its threads are pinned to a CPU each, and stay there: memory comes to them.
@@ -115,9 +115,9 @@ fn full_threads_that_fault_on_their_own_memory_only_are_seen_as_such() {
 fn on_four_nodes_the_node_is_named() {
     skip_unless!(need_guests("x86_64", "6.1"));
     let cases = [
-        ("right", "3 --process 16M --cpus 4 --policy bind:2"),
+        ("right", "2 --process 16M --cpus 4 --policy bind:2"),
         ("scattered", "3 --process 16M --cpus 4 --policy interleave:0-3"),
-        ("apart", "3 --process 16M --cpus 0 --policy bind:3"),
+        ("apart", "2 --process 16M --cpus 0 --policy bind:3"),
     ];
     let scratch = advised("4", "8", &cases);
     is(&answer(&scratch, "right"), "leave_alone", &[]);

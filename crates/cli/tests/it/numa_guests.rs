@@ -50,15 +50,14 @@ fn pages(maps: &str, numa_maps: &str) -> BTreeMap<u32, f64> {
 
 /// Locality by those tables: threads that stand still count alike, on the CPU that they ran on last.
 fn locality(scratch: &Scratch, cpus_per_node: u32) -> f64 {
-    let read = |name: &str| std::fs::read_to_string(scratch.path(name)).unwrap();
-    let pages = pages(&read("maps"), &read("numa_maps"));
+    let pages = pages(&read(scratch, "maps"), &read(scratch, "numa_maps"));
     let all: f64 = pages.values().sum();
     assert!(all > 8000.0, "{pages:?}");
     let cpu = |line: &str| -> u32 {
         let after_name = line.rsplit_once(')').unwrap().1;
         after_name.split_whitespace().nth(39 - 3).unwrap().parse().unwrap()
     };
-    let stat = read("stat");
+    let stat = read(scratch, "stat");
     let threads: Vec<u32> = stat.lines().map(|line| cpu(line) / cpus_per_node).collect();
     let share = |node: u32| {
         threads.iter().filter(|&&own| own == node).count() as f64 / threads.len() as f64
@@ -66,74 +65,82 @@ fn locality(scratch: &Scratch, cpus_per_node: u32) -> f64 {
     pages.iter().map(|(&node, pages)| pages / all * share(node)).sum()
 }
 
-fn compare(nodes: &str, cpus: &str, place: &str) -> (f64, f64) {
+/// A small test; its policies and its time are to follow.
+const BENCH: &str = "pmuscope bench numa --suite guest --tests 2x3-convergence -r 1";
+
+/// Boots a machine once for all that is asked of it: a workload at `place`, that under fixed bindings, and `more`.
+fn ask(nodes: &str, cpus: &str, place: &str, more: &str) -> Scratch {
     let scratch = Scratch::new();
     write_script(&scratch, "look", SCRIPT);
-    let files = ["--file", "look", "--file", "/bin/sleep", "--file", "/bin/cat"];
+    let bindings = "--policies best,worst,interleave --limit 1 --json=bench.json";
+    let all = format!("#!/bin/sh\nset -e\n./look '{place}'\n{BENCH} {bindings}\n{more}");
+    write_script(&scratch, "all", &all);
+    let files = ["look", "all", "/bin/sleep", "/bin/cat"].into_iter().flat_map(|it| ["--file", it]);
     let machine = ["run", "--nodes", nodes, "--cpus", cpus, "--memory", "1G"];
-    let args = machine.iter().chain(&files);
-    let command = ["--", "workload", "command", "--", "./look", place];
-    lab(&scratch, args.chain(&command)).exits(0);
-    let shown = std::fs::read_to_string(scratch.path("show.json")).unwrap();
-    let shown: Value = serde_json::from_str(&shown).unwrap();
+    let command = ["--", "workload", "command", "--", "./all"];
+    lab(&scratch, machine.into_iter().chain(files).chain(command)).exits(0);
+    scratch
+}
+
+fn read(scratch: &Scratch, file: &str) -> String {
+    std::fs::read_to_string(scratch.path(file)).unwrap()
+}
+
+/// What is read of the workload is what the kernel's tables say, which is `expected` by how it was placed.
+#[track_caller]
+fn locality_is_numa_maps(scratch: &Scratch, expected: f64) {
+    let shown: Value = serde_json::from_str(&read(scratch, "show.json")).unwrap();
     let last = shown["looks"].as_array().unwrap().last().unwrap();
-    let own = last["locality"]["value"].as_f64().unwrap();
     let process = &last["processes"][0];
     assert!(process["asked"].as_u64().unwrap() < 8192, "not all pages were asked for: {process}");
-    (own, locality(&scratch, 4))
+    let (own, kernels) = (last["locality"]["value"].as_f64().unwrap(), locality(scratch, 4));
+    assert!((own - kernels).abs() <= 0.02, "{own} and {kernels}");
+    assert!((kernels - expected).abs() < 0.03, "{kernels}");
 }
 
-#[test]
-fn locality_is_what_numa_maps_says() {
-    skip_unless!(need_guests("x86_64", "6.1"));
-    // Three threads on node 0 and one on node 1, and memory the other way round.
-    let (own, kernels) = compare("2", "8", "--cpus=0,1,2,4 --memory-nodes=0,1,1,1");
-    assert!((own - kernels).abs() <= 0.02, "{own} and {kernels}");
-    assert!((kernels - 0.375).abs() < 0.03, "{kernels}");
-    let (own, kernels) = compare("4", "16", "--cpus=0,4,8,9 --memory-nodes=0,0,2,3");
-    assert!((own - kernels).abs() <= 0.02, "{own} and {kernels}");
-    assert!((kernels - 0.25).abs() < 0.03, "{kernels}");
-}
-
-#[test]
-fn bindings_are_seen_as_what_they_are() {
-    skip_unless!(need_guests("x86_64", "6.1"));
-    for (nodes, cpus, even) in [("2", "8", 0.5), ("4", "16", 0.25)] {
-        let scratch = Scratch::new();
-        let machine = ["run", "--nodes", nodes, "--cpus", cpus, "--memory", "1G", "--"];
-        let policies = ["--policies", "best,worst,interleave", "-r", "1", "--limit", "3"];
-        let bench = ["bench", "numa", "--suite", "guest", "--tests", "2x3-convergence", "--json"];
-        let args = machine.iter().chain(&bench).chain(&policies);
-        let outcome = lab(&scratch, args);
-        outcome.exits(0);
-        let file: RunFile = serde_json::from_str(&outcome.stdout).unwrap();
-        let locality = |policy: &str| {
-            let series = file
-                .series
-                .iter()
-                .find(|series| series.metric == "locality" && series.labels["policy"] == policy);
-            series.unwrap().values[0].value.unwrap()
-        };
-        assert_eq!((locality("best"), locality("worst")), (1.0, 0.0), "{}", outcome.stdout);
-        let interleaved = locality("interleave");
-        assert!((interleaved - even).abs() <= 0.02, "{interleaved}");
-        let speeds = file.series.iter().filter(|series| series.unit == "GB/s");
-        assert!(speeds.flat_map(|series| &series.values).all(|value| value.value.is_none()));
-    }
+/// Locality under each binding is what it has to be; `even` where memory is spread over all nodes.
+#[track_caller]
+fn bindings_are_seen(scratch: &Scratch, even: f64) {
+    let text = read(scratch, "bench.json");
+    let file: RunFile = serde_json::from_str(&text).unwrap();
+    let locality = |policy: &str| {
+        let series = file
+            .series
+            .iter()
+            .find(|series| series.metric == "locality" && series.labels["policy"] == policy);
+        series.unwrap().values[0].value.unwrap()
+    };
+    assert_eq!((locality("best"), locality("worst")), (1.0, 0.0), "{text}");
+    let interleaved = locality("interleave");
+    assert!((interleaved - even).abs() <= 0.02, "{interleaved}");
+    let speeds = file.series.iter().filter(|series| series.unit == "GB/s");
+    assert!(speeds.flat_map(|series| &series.values).all(|value| value.value.is_none()));
 }
 
 /// It waits for the program that is to place it.
-#[test]
-fn work_of_a_tenth_of_a_second_is_measured_under_balance() {
-    skip_unless!(need_guests("x86_64", "6.1"));
-    let scratch = Scratch::new();
-    let machine = ["run", "-q", "--nodes", "2", "--cpus", "4", "--memory", "512M", "--"];
-    let tests = ["bench", "numa", "--suite", "guest", "--tests", "2x3-convergence"];
-    let short = ["--seconds", "0.1", "--limit", "0.1", "-I", "50", "-r", "1", "--json=r.json"];
-    let run = machine.iter().chain(&tests).chain(&["--policies", "balance"]).chain(&short);
-    lab(&scratch, run).exits(0);
-    let file: RunFile =
-        serde_json::from_str(&std::fs::read_to_string(scratch.path("r.json")).unwrap()).unwrap();
+#[track_caller]
+fn a_tenth_of_a_second_is_measured_under_balance(scratch: &Scratch) {
+    let file: RunFile = serde_json::from_str(&read(scratch, "short.json")).unwrap();
     assert_eq!(file.runs.len(), 1);
     assert!(file.runs.iter().all(|run| run.exit == Some(0)), "{:?}", file.runs);
+}
+
+#[test]
+fn on_two_nodes_locality_is_what_numa_maps_says_and_bindings_and_short_work_are_seen() {
+    skip_unless!(need_guests("x86_64", "6.1"));
+    let short = "--policies balance --seconds 0.1 --limit 0.1 -I 50 --json=short.json";
+    let short = format!("{BENCH} {short}\n");
+    // Three threads on node 0 and one on node 1, and memory the other way round.
+    let scratch = ask("2", "8", "--cpus=0,1,2,4 --memory-nodes=0,1,1,1", &short);
+    locality_is_numa_maps(&scratch, 0.375);
+    bindings_are_seen(&scratch, 0.5);
+    a_tenth_of_a_second_is_measured_under_balance(&scratch);
+}
+
+#[test]
+fn on_four_nodes_locality_is_what_numa_maps_says_and_bindings_are_seen() {
+    skip_unless!(need_guests("x86_64", "6.1"));
+    let scratch = ask("4", "16", "--cpus=0,4,8,9 --memory-nodes=0,0,2,3", "");
+    locality_is_numa_maps(&scratch, 0.25);
+    bindings_are_seen(&scratch, 0.25);
 }
