@@ -85,7 +85,8 @@ pub use topdown::sweep_text;
 pub use views::{
     ANNOTATE_SCHEMA, AnnotateReport, EventRows, ROWS_SCHEMA, RowsBy, RowsReport, TreeLimits,
     accesses, annotate_text, balance_text, branches, data, functions_delimited, neighbours_text,
-    rows_delimited, rows_text, side_by_side_delimited, side_by_side_text, tree_text,
+    rows_delimited, rows_page, rows_text, side_by_side_delimited, side_by_side_page,
+    side_by_side_text, tree_text,
 };
 pub use waits::{WAITS_SCHEMA, WaitsReport, WaitsView, waits_page, waits_summary, waits_text};
 pub use watch::{WATCH_SCHEMA, WatchLimits, WatchReport, WatchView, watch_page, watch_text};

@@ -101,18 +101,11 @@ impl Args {
             return Err(failure(Exit::BadInput, "--modules is for text and JSON only"));
         }
         let is_file = format.is_of_counts() && format.separator().is_none();
-        let is_page_of_waits = format == Format::Html && self.views.waits()?.is_some();
-        let is_view = self.views.view().is_some();
-        if self.views.details()?.is_some() && !format.is_of_a_table() {
+        let is_view = self.views.view().is_some() || self.views.details()?.is_some();
+        if is_view && self.views.waits()?.is_none() && !format.is_of_a_table() {
             return Err(failure(
                 Exit::BadInput,
-                "--by branch, --by mem and --by data are for text, JSON, CSV, TSV and HTML only",
-            ));
-        }
-        if is_view && is_file && !is_page_of_waits {
-            return Err(failure(
-                Exit::BadInput,
-                "--by and --group are for text, JSON, CSV and TSV (--by wait also for HTML), --call-tree and --peek for text only",
+                "--by and --group are for text, JSON, CSV, TSV and HTML, --call-tree and --peek for text only",
             ));
         }
         if self.annotate.function().is_some() && is_file {
@@ -199,6 +192,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let text = if let Some(view) = view {
         match (format, format.separator()) {
             (_, Some(separator)) => view.delimited(&profile, limits, separator)?,
+            (Format::Html, _) => view.page(&profile, &path, limits)?,
             (Format::Json, None) => view.json(&profile, &path, limits, (begun, &exit))?,
             _ => view.text(&profile, &path, limits, &style)?,
         }

@@ -12,15 +12,18 @@ use pmuscope_profile::views::{
 use pmuscope_profile::waits::WaitBy;
 use pmuscope_profile::{Apart, Detail, EventProfile, Intervals, Options, Profile, TasksBy};
 use pmuscope_report::{
-    EventRows, ROWS_SCHEMA, RowLimits, RowsBy, RowsReport, Separator, Style, TreeLimits,
-    balance_text, chains_note, head_text, neighbours_text, rows_delimited, rows_text,
-    side_by_side_delimited, side_by_side_text, tree_text, warnings_text,
+    EventRows, ROWS_SCHEMA, RecordingView, RowLimits, RowsBy, RowsReport, Separator, Style,
+    TreeLimits, balance_text, chains_note, head_text, neighbours_text, rows_delimited, rows_page,
+    rows_text, side_by_side_delimited, side_by_side_page, side_by_side_text, tree_text,
+    warnings_text,
 };
 
 use crate::commands::answer::Begun;
 use crate::commands::details::Details;
 use crate::commands::filter::nodes;
+use crate::commands::output::page_limits;
 use crate::exit::{Exit, failure};
+use crate::version::COMMIT;
 
 /// Smallest share of a line in a call tree where no limit is given.
 const TREE_SHARE: f64 = 0.005;
@@ -321,6 +324,31 @@ impl View {
             Self::SideBySide(by) => {
                 let (found, names) = side_by_side_rows(by, profile, limits);
                 Ok(side_by_side_delimited(&found, &names, rows_by(by, profile), limits, separator))
+            }
+            Self::Tree(_) | Self::Peek(_) => {
+                Err(failure(Exit::BadInput, "--call-tree and --peek are for text only"))
+            }
+        }
+    }
+
+    /// Rows as a page.
+    pub(super) fn page(
+        &self,
+        profile: &Profile,
+        file: &Path,
+        limits: RowLimits,
+    ) -> anyhow::Result<String> {
+        let limits = RowLimits { rows: Some(page_limits(limits).rows), ..limits };
+        let file = file.to_string_lossy();
+        let view = RecordingView { file: &file, profile, limits };
+        match self {
+            Self::Rows(by) => {
+                let events = event_rows(by, profile, page_limits(limits).rows);
+                Ok(rows_page(&events, rows_by(by, profile), view, COMMIT))
+            }
+            Self::SideBySide(by) => {
+                let (found, names) = side_by_side_rows(by, profile, limits);
+                Ok(side_by_side_page(&found, &names, rows_by(by, profile), view, COMMIT))
             }
             Self::Tree(_) | Self::Peek(_) => {
                 Err(failure(Exit::BadInput, "--call-tree and --peek are for text only"))

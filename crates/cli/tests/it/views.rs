@@ -183,6 +183,12 @@ fn tables_for_spreadsheets_have_the_numbers_of_the_views() {
         outcome.exits(2).prints_nothing().complains("only");
     };
     wrong("--call-tree");
+    for (view, cell) in [("--by=module,cpu", ">cpu</th>"), ("--group", ">Events side by side</h2>")]
+    {
+        scratch.pmuscope(["report", "x.data", view, "-o", "rows.html"]).exits(0);
+        let page = std::fs::read_to_string(scratch.path("rows.html")).unwrap();
+        assert!(page.contains(cell) && page.contains("class=\"sortable\""), "{page}");
+    }
     let nothing = |view: &str| {
         let outcome = scratch.pmuscope(["report", "x.data", "--format", "csv", view]);
         outcome.exits(1).prints("share,share_low,share_high,").complains("Try: pmuscope record");

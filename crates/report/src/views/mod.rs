@@ -5,6 +5,7 @@ mod details;
 mod functions;
 mod json;
 mod neighbours;
+mod page;
 mod rows;
 mod tree;
 
@@ -19,6 +20,7 @@ pub use details::{accesses, branches, data};
 pub use functions::functions_delimited;
 pub use json::{ROWS_SCHEMA, RowsReport};
 pub use neighbours::neighbours_text;
+pub use page::{rows_page, side_by_side_page};
 pub use rows::{
     EventRows, RowsBy, balance_text, rows_delimited, rows_text, side_by_side_delimited,
     side_by_side_text,

@@ -169,7 +169,7 @@ pub fn rows_delimited(
 }
 
 /// Events side by side: for each of `events`, their names, its share and samples in each row.
-fn side_by_side<'a>(
+pub(super) fn side_by_side<'a>(
     rows: &'a [SideRow],
     events: &'a [&str],
     by: RowsBy<'a>,
