@@ -72,7 +72,7 @@ pub use pmuscope_text::{Cell, Column, Paint, Style, Table, wrap};
 use pmuscope_text::{style, table};
 pub use recording::{
     Note, RECORDING_SCHEMA, RecordingReport, RowLimits, chains_note, head_text, kept_text,
-    modules_text, notes, order_note, recording_text, warnings_text,
+    modules_text, notes, order_note, other_data_text, recording_text, warnings_text,
 };
 pub use region::region_text;
 pub use ring::ring_text;

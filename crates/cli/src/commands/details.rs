@@ -9,6 +9,7 @@ use pmuscope_report::{Document, RecordingView, RowLimits, Style};
 use pmuscope_symbols::Symbolizer;
 
 use super::answer::Begun;
+use super::empty;
 use super::filter::FilterArgs;
 use super::load::{Wanted, load};
 use super::output::{Format, Output};
@@ -54,6 +55,7 @@ pub(super) fn show(
     let file = path.to_string_lossy();
     // What it cost and lost is said as in every other view.
     let profile = load(Reader::open(path)?, path, filter.clone(), &mut symbolizer, HEAD)?;
+    empty::tell(&profile, path)?;
     let _shown = Shown::new(reader.progress(), path);
     let view = RecordingView { file: &file, profile: &profile, limits: form.limits };
     match details {

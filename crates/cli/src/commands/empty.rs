@@ -1,15 +1,15 @@
-//! Why a filter leaves nothing, and what there would be.
+//! Why there is nothing to show: a filter leaves nothing, or the file holds no samples; and what there would be.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use pmuscope_perfdata::reader::Reader;
+use pmuscope_perfdata::reader::{Reader, Tally};
 use pmuscope_profile::{
     Apart, Collected, Filter, Filtered, Intervals, Options, Profile, TasksBy, available_threads,
 };
 use pmuscope_profile::{Counting, Detail};
-use pmuscope_report::escape;
 use pmuscope_report::number::{count, counted};
+use pmuscope_report::{escape, other_data_text};
 use pmuscope_symbols::KernelIdentity;
 
 use super::filter::ends;
@@ -17,8 +17,12 @@ use super::filter::ends;
 /// Values that are listed, the ones with the most samples first.
 const MOST: usize = 8;
 
-/// Tells on standard error why a filter left nothing; whether it did.
+/// Says on standard error why there are no samples, where a filter left none or the file holds something else;
+/// whether that is so.
 pub(super) fn tell(profile: &Profile, path: &Path) -> anyhow::Result<bool> {
+    if profile.samples_read() == 0 && holds_something_else(&profile.tally, path) {
+        return Ok(true);
+    }
     let Some(filtered) = profile.filtered.as_ref().filter(|_| profile.samples() == 0) else {
         return Ok(false);
     };
@@ -37,6 +41,15 @@ pub(super) fn tell(profile: &Profile, path: &Path) -> anyhow::Result<bool> {
         }
     }
     Ok(true)
+}
+
+/// Says on standard error what a file without samples holds instead; whether it does.
+pub(super) fn holds_something_else(tally: &Tally, path: &Path) -> bool {
+    let holds = tally.other_data();
+    if let Some(holds) = holds {
+        say!("warning: {}", other_data_text(holds, &path.to_string_lossy()));
+    }
+    holds.is_some()
 }
 
 /// What one flag alone leaves, or what there is where that is nothing.

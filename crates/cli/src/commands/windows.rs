@@ -8,7 +8,7 @@ use pmuscope_events::metrics::{Metric, Metrics};
 use pmuscope_perfdata::reader::{FileState, Reader};
 use pmuscope_profile::windows::{Attribution, By, Options, Windows, WindowsError};
 use pmuscope_profile::{Names, available_threads};
-use pmuscope_report::escape;
+use pmuscope_report::{escape, other_data_text};
 use pmuscope_symbols::{Request, Resolved, Symbolizer};
 
 use super::filter::FilterArgs;
@@ -137,6 +137,9 @@ impl WindowArgs {
         let read = Windows::read(path, &options, metrics, &running, names);
         let windows = read.map_err(|error| match error {
             WindowsError::Read(error) => error.into(),
+            WindowsError::NoSamples { path, holds } => {
+                failure(Exit::BadInput, other_data_text(holds, &path.to_string_lossy()))
+            }
             other => failure(Exit::BadInput, other.to_string()),
         })?;
         if windows.total.windows() == 0 {

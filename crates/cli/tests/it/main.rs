@@ -47,6 +47,7 @@ mod numa_balance;
 mod numa_guests;
 mod numa_limits;
 mod numa_show;
+mod other_data;
 mod outputs;
 mod packages;
 mod pages;

@@ -71,7 +71,7 @@ pub use record::{Comm, CpuMode, Inode, KERNEL_PID, Ksymbol, Mmap, Record, Task};
 pub use sample::{Callchain, ReadValue, ReadValues, Sample};
 pub use simpleperf::{FileSymbols, is_compiled_code};
 pub use stream::{StopReason, Stopped};
-pub use tally::{KindCounts, Tally};
+pub use tally::{KindCounts, OtherData, Tally};
 pub use tracing::{TraceField, TraceValue, Tracepoint};
 
 use about::About;

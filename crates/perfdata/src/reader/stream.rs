@@ -309,6 +309,8 @@ pub(super) const SIMPLEPERF_TRACING_DATA: u32 = 32777;
 const LARGEST_TRACING_DATA: u64 = 64 << 20;
 /// Hardware trace; its data follow the record.
 pub(super) const AUXTRACE: u32 = 71;
+/// Counts of `perf stat record`.
+pub(super) const STAT: u32 = 76;
 
 /// Kinds of simpleperf's own records, whose sizes take the place of `misc` too.
 const SIMPLEPERF: std::ops::RangeInclusive<u32> = 32769..=32800;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::stream::Stopped;
+use super::stream::{AUXTRACE, STAT, Stopped};
 
 /// Kinds counted by their number; those that are beyond are rare.
 const LOW: usize = 96;
@@ -34,7 +34,25 @@ pub struct Tally {
     pub stopped: Option<Stopped>,
 }
 
+/// What a file holds that is no sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OtherData {
+    /// Counts of `perf stat record`.
+    Counts,
+    /// A hardware trace (AUX data), of this many bytes, which only a decoder for its kind reads.
+    Trace(u64),
+}
+
 impl Tally {
+    /// What the file holds besides samples, or instead of them.
+    #[must_use]
+    pub fn other_data(&self) -> Option<OtherData> {
+        if self.kinds.get(STAT) > 0 {
+            return Some(OtherData::Counts);
+        }
+        (self.kinds.get(AUXTRACE) > 0).then_some(OtherData::Trace(self.skipped_bytes))
+    }
+
     /// Notes a record of a kind that is not known.
     pub(super) fn unknown(&mut self, kind: u32) {
         count(&mut self.unknown_kinds, kind, 1);

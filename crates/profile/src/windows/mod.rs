@@ -38,9 +38,12 @@ mod sums;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use pmuscope_abi::record;
 use pmuscope_events::metrics::Metrics;
 use pmuscope_perfdata::reader::scan::Pieces;
-use pmuscope_perfdata::reader::{Entry, FileState, Metadata, ReadError, Reader, Record, Tally};
+use pmuscope_perfdata::reader::{
+    Entry, FileState, Metadata, OtherData, ReadError, Reader, Record, Tally,
+};
 use pmuscope_symbols::{KernelIdentity, Request};
 use thiserror::Error;
 
@@ -138,6 +141,14 @@ pub enum WindowsError {
     NoCounts {
         /// The recording.
         path: PathBuf,
+    },
+    /// The file holds something else than samples.
+    #[error("{path}: no windows, for it has no samples")]
+    NoSamples {
+        /// The recording.
+        path: PathBuf,
+        /// What it holds instead.
+        holds: OtherData,
     },
     /// More is to be taken off windows than they have.
     #[error(
@@ -378,7 +389,13 @@ impl Ready {
         let metadata = reader.metadata().clone();
         let plan = Plan::new(events, &metadata, &scout.seen, &noted.forks, metrics);
         let Some(group) = plan.groups.iter().find(|group| group.events.len() > 1) else {
-            return Err(WindowsError::NoCounts { path: path.to_owned() });
+            let (path, tally) = (path.to_owned(), reader.tally());
+            return Err(match tally.other_data() {
+                Some(holds) if tally.kinds.get(record::kind::SAMPLE) == 0 => {
+                    WindowsError::NoSamples { path, holds }
+                }
+                _ => WindowsError::NoCounts { path },
+            });
         };
         let name = |at: u32| events.get(at as usize).map(|event| event.name.clone());
         let event = name(group.events[0]).unwrap_or_default();

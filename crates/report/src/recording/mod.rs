@@ -4,6 +4,7 @@ mod head;
 mod json;
 mod losses;
 mod notes;
+mod other_data;
 mod stacks;
 pub(crate) mod symbols;
 #[cfg(test)]
@@ -17,6 +18,7 @@ pub(crate) use json::{Count, Told};
 pub use json::{RECORDING_SCHEMA, RecordingReport};
 pub use notes::{Note, notes, order_note};
 pub(crate) use notes::{Taken, notes_on_file};
+pub use other_data::other_data_text;
 pub use stacks::chains_note;
 pub(crate) use text::{
     account, asked, event_name, extent, lost_text, paint_line, push_notes, push_wrapped,

@@ -7,6 +7,7 @@ use pmuscope_stats::MIN_BLOCKS;
 
 use crate::number::{agree, bytes, count, counted, percent};
 
+use super::other_data::other_data_note;
 use super::{stacks, symbols};
 
 /// Loss beyond this share may change any conclusion.
@@ -62,6 +63,7 @@ pub(crate) fn notes_on(profile: &Profile, taken: Taken) -> Vec<Note> {
         order_note(&profile.tally),
         strays(profile),
         others(profile),
+        other_data(profile),
         stacks::note(profile),
         waits(profile),
         unnamed(profile, taken),
@@ -267,7 +269,6 @@ fn strays(profile: &Profile) -> Option<String> {
     (!parts.is_empty()).then(|| format!("not in this report: {}.", parts.join(", ")))
 }
 
-/// What the recording tells beside samples.
 /// Windows are of those that were asked for; samples are of all, as they were taken.
 fn others(profile: &Profile) -> Option<String> {
     let strobe = profile.metadata.info.as_ref()?.strobe.as_ref()?;
@@ -281,6 +282,11 @@ fn others(profile: &Profile) -> Option<String> {
     Some(format!(
         "asked for was {what} {ids}, but the events were of all tasks: {flag} {listed} leaves the others out."
     ))
+}
+
+/// Without samples that is all there is, which an error says.
+fn other_data(profile: &Profile) -> Option<String> {
+    profile.tally.other_data().filter(|_| profile.samples_read() > 0).map(other_data_note)
 }
 
 fn waits(profile: &Profile) -> Option<String> {

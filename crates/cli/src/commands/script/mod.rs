@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use pmuscope_abi::event_type;
+use pmuscope_abi::record::kind;
 use pmuscope_machine::FileKind;
 use pmuscope_perfdata::reader::{FileState, RawEntry, Reader, Record, Tally};
 use pmuscope_profile::{Facts, Filter, Present, StackWalker, Unwinding};
@@ -19,6 +20,7 @@ use pmuscope_report::script::{
 };
 use pmuscope_report::{escape, order_note};
 
+use crate::commands::empty;
 use crate::commands::filter::FilterArgs;
 use crate::commands::input::InputArgs;
 use crate::commands::output::{Output, choose};
@@ -307,6 +309,8 @@ fn end(path: &Path, state: FileState, tally: &Tally) -> Exit {
             stopped.reason
         );
     }
+    let has_nothing =
+        tally.kinds.get(kind::SAMPLE) == 0 && empty::holds_something_else(tally, path);
     let order = order_note(tally);
     let late = if order.is_some() { 0 } else { tally.late };
     let strange = [
@@ -328,7 +332,7 @@ fn end(path: &Path, state: FileState, tally: &Tally) -> Exit {
         say!("note: {file}: {note}");
     }
     match state {
-        FileState::Closed if tally.stopped.is_none() => return Exit::Done,
+        FileState::Closed if tally.stopped.is_none() && !has_nothing => return Exit::Done,
         FileState::Closed => {}
         FileState::NotClosed => say!("warning: {file}: the recording was not closed"),
         FileState::Truncated { has, should } => {
