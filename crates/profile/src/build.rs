@@ -4,7 +4,7 @@ use pmuscope_abi::{AttrFlags, event_type, software};
 use pmuscope_perfdata::reader::{Event, FileState, Metadata, ReadError, Reader, Tally};
 use pmuscope_symbols::{BuildId, KernelIdentity};
 
-use crate::collect::{Collected, State};
+use crate::collect::{Collected, State, has_period};
 use crate::filter::Filter;
 use crate::naming::{Named, Resolve, name};
 use crate::profile::{Filtered, ModuleSummary, Options, Profile};
@@ -32,7 +32,8 @@ impl Collected {
             stack_copy: reader.events().iter().filter_map(Event::stack_copy).max(),
             tells_waits: tells_waits(reader.events()).contains(&true),
         };
-        let events = reader.events().iter().map(EventFacts::from).collect();
+        let facts = |(event, has_period)| EventFacts { has_period, ..EventFacts::from(event) };
+        let events = reader.events().iter().zip(has_period(reader)).map(facts).collect();
         self.build(events, file, running, options, resolve)
     }
 
@@ -64,8 +65,13 @@ impl Collected {
         let stacks = self.stacks(stack_copy);
         let filter = &self.filter;
         let left_out = left_out + filter.keep_named(&mut aggregate);
+        let sampled = self.sampled();
         for (index, facts) in (0_u32..).zip(&mut events) {
             facts.has_period &= aggregate.adds_up(index);
+            // It is only read with samples of others, whatever rate it was given.
+            if sampled.get(index as usize) == Some(&0) && !aggregate.of_event(index).is_empty() {
+                (facts.frequency, facts.fixed_period) = (None, None);
+            }
         }
         let info = metadata.info.as_ref();
         let loss = &self.state.loss;
@@ -107,9 +113,10 @@ impl Collected {
             duration_s: told.filter(|_| filter.times.is_empty()).or(seconds),
             lost,
             throttled: loss.throttled(info, filter),
-            losses: loss.by_cpu(info, filter, &self.clock, &by_cpu),
+            losses: loss.by_cpu(info, filter, &self.clock, &self.kept_by_cpu(&by_cpu)),
             mappings_left_out: self.state.left_out(),
             filtered: (*filter != Filter::default()).then_some(filtered),
+            sampled,
             stacks,
             functions,
             aggregate,
@@ -131,6 +138,24 @@ impl Collected {
             sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
         }
         sums
+    }
+
+    /// Samples of each event as they stand in the recording.
+    fn sampled(&self) -> Vec<u64> {
+        let mut sums: Vec<u64> = Vec::new();
+        for counts in self.counts() {
+            sums.resize(sums.len().max(counts.sampled.len()), 0);
+            sums.iter_mut().zip(&counts.sampled).for_each(|(sum, samples)| *sum += samples);
+        }
+        sums
+    }
+
+    /// Samples that were kept, by CPU: one that stands for several events counts once. `by_cpu` are those
+    /// that each event has.
+    fn kept_by_cpu(&self, by_cpu: &[Vec<u64>]) -> Vec<Vec<u64>> {
+        let kept: Vec<_> =
+            self.counts().iter().filter_map(|counts| counts.kept_by_cpu.clone()).collect();
+        if kept.is_empty() { by_cpu.to_vec() } else { kept }
     }
 
     /// `None` if no stacks were to be unwound.
@@ -218,7 +243,7 @@ impl From<&pmuscope_perfdata::reader::Event> for EventFacts {
         let sample = (event.attr.sample > 0).then_some(event.attr.sample);
         Self {
             name: event.name.clone(),
-            has_period: event.has_period(),
+            has_period: event.has_period() || event.has_counts(),
             frequency: sample.filter(|_| by_frequency),
             fixed_period: sample.filter(|_| !by_frequency),
             counts_nothing: event.attr.event_type == event_type::SOFTWARE

@@ -19,7 +19,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pmuscope_perfdata::reader::scan::{Hit, Index, Moment, Pieces, Visitor};
-use pmuscope_perfdata::reader::{Entry, Event, Metadata, ReadError, Reader, Record, Sample};
+use pmuscope_perfdata::reader::{
+    CountKey, Entry, Event, Metadata, ReadError, Reader, Record, Sample, SampledCounts,
+};
 
 use crate::blocks::Clock;
 use crate::counter::{Apart, Counter, Counting, Counts};
@@ -60,6 +62,7 @@ pub(crate) struct Again {
     moments: Vec<Moment>,
     counting: Counting,
     has_period: Vec<bool>,
+    counts: SampledCounts,
     nameless: CommId,
     clock: Clock,
     threads: usize,
@@ -114,7 +117,7 @@ impl Collected {
         let counting = counting.into();
         let has_stacks = reader.events().iter().any(Event::has_stacks);
         let unwinding = unwinding.filter(|_| counting.apart.chains && has_stacks);
-        match reader.index_in(threads, pieces)? {
+        match reader.index_with_counts(threads, pieces)? {
             Some(index) => Self::in_passes(reader, index, counting, threads, unwinding),
             None => Self::in_order(reader, counting, unwinding),
         }
@@ -135,6 +138,10 @@ impl Collected {
         }
         loop {
             ordered.tell(reader.metadata());
+            match reader.has_windows() {
+                true => ordered.set_counts(None),
+                false => ordered.learn(reader.events(), reader.ids()),
+            }
             let Some(entry) = reader.next()? else { break };
             ordered.take_entry(&entry);
         }
@@ -164,8 +171,20 @@ impl Collected {
         let near = |time| counting.filter.nearest(time);
         let clock = Clock::of(index.times().map(|(first, last)| (near(first), near(last))));
         let filter = counting.filter.clone();
-        let again =
-            Again { index, moments, counting, has_period, nameless, clock: clock.clone(), threads };
+        let counts = match reader.has_windows() {
+            true => SampledCounts::default(),
+            false => SampledCounts::new(reader.events()),
+        };
+        let again = Again {
+            index,
+            moments,
+            counting,
+            has_period,
+            counts,
+            nameless,
+            clock: clock.clone(),
+            threads,
+        };
         let counted = match unwinding.filter(|_| again.counting.apart.chains) {
             // To unwind takes longer than all else: once has to do.
             Some(unwinding) => {
@@ -232,12 +251,18 @@ impl Again {
     }
 
     /// Hands all samples to visitors, one for each thread.
-    fn visit<V: Send>(
+    fn visit<V: TakesCounts + Send>(
         &self,
         state: &State,
         mut visitor: impl FnMut() -> V,
         take: impl Fn(&mut V, &Past<'_>, Moment, &Hit<'_>) + Copy + Send,
     ) -> Result<Vec<V>, ReadError> {
+        let mut visitor = || {
+            let mut visitor = visitor();
+            *visitor.counts() =
+                Some(self.counts.clone()).filter(SampledCounts::reads_any).map(Box::new);
+            visitor
+        };
         let past = Past::new(&state.tasks, &state.modules, &self.moments);
         let threads = self.threads.clamp(1, self.index.chunks());
         let visitors = (0..threads).map(|_| Sampling { past: &past, visitor: visitor(), take });
@@ -252,8 +277,10 @@ pub fn available_threads() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-fn has_period(reader: &Reader) -> Vec<bool> {
-    reader.events().iter().map(pmuscope_perfdata::reader::Event::has_period).collect()
+pub(crate) fn has_period(reader: &Reader) -> Vec<bool> {
+    let has_windows = reader.has_windows();
+    let one = |event: &Event| event.has_period() || event.has_counts() && !has_windows;
+    reader.events().iter().map(one).collect()
 }
 
 /// The name of samples that do not tell their thread.
@@ -267,7 +294,34 @@ struct Sampling<'a, V, T> {
     take: T,
 }
 
-impl<V: Send, T: Fn(&mut V, &Past<'_>, Moment, &Hit<'_>) + Send> Visitor for Sampling<'_, V, T> {
+/// What makes samples of the counts that samples carry.
+trait TakesCounts {
+    fn counts(&mut self) -> &mut Option<Box<SampledCounts>>;
+}
+
+impl TakesCounts for Marker {
+    fn counts(&mut self) -> &mut Option<Box<SampledCounts>> {
+        &mut self.counts
+    }
+}
+
+impl TakesCounts for Counter<'_> {
+    fn counts(&mut self) -> &mut Option<Box<SampledCounts>> {
+        self.counts()
+    }
+}
+
+impl<V, T> Visitor for Sampling<'_, V, T>
+where
+    V: TakesCounts + Send,
+    T: Fn(&mut V, &Past<'_>, Moment, &Hit<'_>) + Send,
+{
+    fn resume(&mut self, counts: &[(CountKey, u64)]) {
+        if let Some(own) = self.visitor.counts() {
+            own.resume(counts);
+        }
+    }
+
     #[inline]
     fn sample(&mut self, moment: Moment, hit: &Hit<'_>) {
         (self.take)(&mut self.visitor, self.past, moment, hit);
@@ -281,6 +335,8 @@ pub(crate) struct InOrder<'u> {
     filter: Filter,
     counter: Counter<'u>,
     chain: Vec<[u8; 8]>,
+    /// Events whose samples are known to carry counts or not.
+    events: usize,
 }
 
 impl<'u> InOrder<'u> {
@@ -299,13 +355,33 @@ impl<'u> InOrder<'u> {
         let nameless = nameless(&mut state.tasks);
         let who = Who::new(&counting, nameless);
         let counter = Counter::new(who, has_period, Clock::default());
-        Self { state, filter: counting.filter, counter, chain: Vec::new() }
+        Self { state, filter: counting.filter, counter, chain: Vec::new(), events: 0 }
     }
 
     /// Stacks are to be unwound.
     pub(crate) fn unwind(&mut self, unwinding: Unwinding<'u>) {
         let tables = Arc::new(Tables::new(unwinding));
         self.counter.set_walker(Walker::new(tables, Arc::default()));
+    }
+
+    /// Takes what has been said of events until now: samples are made of the counts that theirs carry.
+    pub(crate) fn learn(&mut self, events: &[Event], ids: usize) {
+        let is_known = std::mem::replace(&mut self.events, events.len()) == events.len();
+        match self.counter.counts() {
+            Some(counts) => counts.learn(events, ids),
+            None if is_known => {}
+            None => self.counter.set_counts(SampledCounts::new(events)),
+        }
+    }
+
+    /// What counts were when they were read last.
+    pub(crate) fn take_counts(&mut self) -> Option<Box<SampledCounts>> {
+        self.counter.counts().take()
+    }
+
+    /// Goes on with what [`InOrder::take_counts`] has left.
+    pub(crate) fn set_counts(&mut self, counts: Option<Box<SampledCounts>>) {
+        *self.counter.counts() = counts;
     }
 
     /// Takes what the file has said about itself until now.

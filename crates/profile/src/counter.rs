@@ -4,6 +4,7 @@
 //! it sees) and [`Finder`] (what is mapped around the address), and one in the table of [`Cells`]. Where a sample was taken is a place, a node of a tree of places ([`Callers`]), or, where
 //! places have names already, a stack ([`Located`]).
 
+use pmuscope_perfdata::reader::SampledCounts;
 use pmuscope_perfdata::reader::scan::Hit;
 
 use crate::blocks::Clock;
@@ -122,6 +123,11 @@ pub(crate) struct Counts {
     pub(crate) left_out: u64,
     /// Samples of each event by the number of their CPU.
     pub(crate) by_cpu: Vec<Vec<u64>>,
+    /// Samples of each event as they stand in the recording, those that are left out too.
+    pub(crate) sampled: Vec<u64>,
+    /// Where samples carry counts of others: those that stand in the recording and are not left out, by the
+    /// number of their CPU.
+    pub(crate) kept_by_cpu: Option<Vec<u64>>,
     /// What came of the stacks that samples carry, and of their places on the way.
     pub(crate) walked: Option<Walked>,
 }
@@ -178,6 +184,10 @@ pub(crate) struct Counter<'a> {
     by_cpu: Vec<Vec<u64>>,
     /// Counts in `by_cpu`.
     cpus_held: usize,
+    sampled: Vec<u64>,
+    kept_by_cpu: Vec<u64>,
+    /// Makes samples of the counts that samples carry, where they do.
+    counts: Option<Box<SampledCounts>>,
 }
 
 impl<'a> Counter<'a> {
@@ -219,8 +229,21 @@ impl<'a> Counter<'a> {
             untimed: 0,
             left_out: 0,
             by_cpu: vec![Vec::new(); has_period.len()],
+            sampled: vec![0; has_period.len()],
+            kept_by_cpu: Vec::new(),
+            counts: None,
             cpus_held: 0,
         }
+    }
+
+    /// Samples are to be made of the counts that samples carry, if any do.
+    pub(crate) fn set_counts(&mut self, counts: SampledCounts) {
+        self.counts = Some(Box::new(counts)).filter(|counts| counts.reads_any());
+    }
+
+    /// What makes samples of counts.
+    pub(crate) fn counts(&mut self) -> &mut Option<Box<SampledCounts>> {
+        &mut self.counts
     }
 
     /// Stacks that samples carry are to be unwound, where call chains are told apart.
@@ -238,7 +261,7 @@ impl<'a> Counter<'a> {
         }
     }
 
-    /// Counts a sample. `time` is `None` where it has none.
+    /// Counts what a sample stands for. `time` is `None` where it has none.
     #[inline]
     pub(crate) fn sample<L: Lookup>(
         &mut self,
@@ -247,6 +270,24 @@ impl<'a> Counter<'a> {
         hit: &Hit<'_>,
         time: Option<u64>,
     ) {
+        if let Some(sampled) = self.sampled.get_mut(hit.event) {
+            *sampled += 1;
+        }
+        let Some(mut counts) = self.counts.take() else { return self.one(lookup, at, hit, time) };
+        let (mut samples, left_out) = (0, self.left_out);
+        counts.split(hit, |hit| {
+            samples += 1;
+            self.one(lookup, at, hit, time);
+        });
+        self.counts = Some(counts);
+        if samples > self.left_out - left_out {
+            self.count_kept(hit);
+        }
+    }
+
+    /// Counts a sample of one event.
+    #[inline]
+    fn one<L: Lookup>(&mut self, lookup: &L, at: L::At, hit: &Hit<'_>, time: Option<u64>) {
         // Time goes on with what is left out: both ways to read divide it alike.
         let block = self.block(time);
         let Some(ran) = self.who.ran(lookup, at, hit, time) else {
@@ -305,6 +346,14 @@ impl<'a> Counter<'a> {
         counts[cpu as usize] += 1;
     }
 
+    fn count_kept(&mut self, hit: &Hit<'_>) {
+        let Some(cpu) = hit.cpu.filter(|&cpu| cpu < MOST_CPUS) else { return };
+        if self.kept_by_cpu.len() <= cpu as usize {
+            self.kept_by_cpu.resize(cpu as usize + 1, 0);
+        }
+        self.kept_by_cpu[cpu as usize] += 1;
+    }
+
     #[inline]
     fn block(&mut self, time: Option<u64>) -> u32 {
         let Some(time) = time else {
@@ -361,6 +410,8 @@ impl<'a> Counter<'a> {
             untimed: self.untimed,
             left_out: self.left_out,
             by_cpu: self.by_cpu,
+            sampled: self.sampled,
+            kept_by_cpu: self.counts.map(|_| self.kept_by_cpu),
             walked,
         }
     }

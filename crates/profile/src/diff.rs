@@ -363,6 +363,7 @@ mod tests {
             lost: Lost { count: 0, source: LostSource::Kernel },
             throttled: 0,
             stacks: None,
+            sampled: vec![all],
             metadata: Metadata::default(),
             state: FileState::Closed,
             tally: Tally::default(),

@@ -54,10 +54,13 @@ impl Live {
     #[must_use]
     pub fn new(events: Vec<Event>, counting: impl Into<Counting>) -> Self {
         let counting = counting.into();
-        let has_period: Vec<bool> = events.iter().map(Event::has_period).collect();
+        let has_period: Vec<bool> =
+            events.iter().map(|event| event.has_period() || event.has_counts()).collect();
+        let mut current = InOrder::new(&has_period, counting.clone());
+        current.learn(&events, events.iter().map(|event| event.ids.len()).sum());
         Self {
             events: events.iter().map(EventFacts::from).collect(),
-            current: InOrder::new(&has_period, counting.clone()),
+            current,
             records: reader::Live::new(events),
             has_period,
             counting,
@@ -93,6 +96,8 @@ impl Live {
         names: &mut dyn Names,
     ) -> Result<Profile, ReadError> {
         let next = InOrder::new(&self.has_period, self.counting.clone());
+        // What was counted goes on from interval to interval.
+        let counts = self.current.take_counts();
         let mut collected = std::mem::replace(&mut self.current, next).finish();
         for dump in collected.state.jit_dumps.iter().filter(|dump| !self.told.contains(dump)) {
             names.jit_dump(dump.0, &dump.1);
@@ -116,11 +121,14 @@ impl Live {
             self.limit = (2 * state.tasks.size()).max(self.least);
         }
         self.current = InOrder::going_on(state, &self.has_period, self.counting.clone());
+        self.current.set_counts(counts);
         let mut profile = answer?;
         if let Some(info) = &mut profile.metadata.info {
             for event in &profile.events {
-                if let Some(told) = info.events.get_mut(event.index as usize) {
-                    told.samples = event.samples;
+                let at = event.index as usize;
+                let found = info.events.get_mut(at).zip(profile.sampled.get(at));
+                if let Some((recorded, &sampled)) = found {
+                    recorded.samples = sampled;
                 }
             }
         }
@@ -252,5 +260,35 @@ mod tests {
         live.push(&[comm(1, "worker", 40), sample(1, 0x1010, 50), sample(1, 0x1010, 60)].concat());
         live.complete_up_to(120, 100);
         assert_eq!(rows(&mut live), ["2 worker f1", "1 sh f1"]);
+    }
+
+    /// What was counted goes on from interval to interval.
+    #[test]
+    fn counts_stand_for_what_was_counted_since_the_interval_before() {
+        let fields = SampleType::IDENTIFIER | SampleType::IP | SampleType::TID | SampleType::TIME;
+        let attr = Attr {
+            sample_type: fields | SampleType::READ,
+            flags: AttrFlags::SAMPLE_ID_ALL,
+            ..Attr::default()
+        };
+        let event = Event { name: "cycles".into(), attr, ids: vec![CLOCK] };
+        let mut live = Live::new(vec![event], Apart::default());
+        let sample = |time: u64, count: u64| {
+            let mut out = Vec::new();
+            let record = RecordBuilder::new(&mut out, kind::SAMPLE, 2).u64(CLOCK).u64(0x1010);
+            record.u32(1).u32(1).u64(time).u64(count).finish();
+            out
+        };
+        live.push(&[sample(30, 1000), sample(50, 1700), sample(150, 2000)].concat());
+        let periods = |live: &mut Live| {
+            let (info, metadata) = (RecordingInfo::default(), Metadata::default());
+            let (interval, running) = (Interval { info, metadata }, KernelIdentity::default());
+            let profile = live.finish(interval, &running, Options::default(), &mut names).unwrap();
+            (profile.events[0].samples, profile.events[0].period)
+        };
+        live.complete_up_to(120, 100);
+        assert_eq!(periods(&mut live), (2, Some(1700)));
+        live.complete_up_to(220, 200);
+        assert_eq!(periods(&mut live), (1, Some(300)));
     }
 }

@@ -5,6 +5,7 @@
 //! ```
 //! Samples lie close together, in functions that run: a place takes some 15 bytes.
 
+use pmuscope_perfdata::reader::SampledCounts;
 use pmuscope_perfdata::reader::scan::Hit;
 
 use crate::chains::{Last, Step, steps};
@@ -79,6 +80,8 @@ pub(crate) struct Marker {
     chains: Option<Chains>,
     waiting: Vec<Place>,
     marks: Marks,
+    /// Makes samples of the counts that samples carry, where they do.
+    pub(crate) counts: Option<Box<SampledCounts>>,
 }
 
 /// Steps of chains that may be new.
@@ -99,11 +102,25 @@ impl Marker {
             steps: Vec::new(),
             marked: AddressSlot::table(()),
         });
-        Self { who, finder: Finder::default(), chains, waiting, marks: Marks::default() }
+        Self {
+            who,
+            finder: Finder::default(),
+            chains,
+            waiting,
+            marks: Marks::default(),
+            counts: None,
+        }
     }
 
     #[inline]
     pub(crate) fn sample<L: Lookup>(&mut self, lookup: &L, at: L::At, hit: &Hit<'_>) {
+        let Some(mut counts) = self.counts.take() else { return self.one(lookup, at, hit) };
+        counts.split(hit, |hit| self.one(lookup, at, hit));
+        self.counts = Some(counts);
+    }
+
+    #[inline]
+    fn one<L: Lookup>(&mut self, lookup: &L, at: L::At, hit: &Hit<'_>) {
         let Some(ran) = self.who.ran(lookup, at, hit, Some(hit.time)) else { return };
         if self.chains.is_some() {
             self.chain(lookup, at, ran, hit);

@@ -92,6 +92,9 @@ pub struct Profile {
     pub metadata: Metadata,
     /// What was asked to be left out, and how much that was; `None` where nothing was.
     pub filtered: Option<Filtered>,
+    /// Samples of each event as they stand in the recording, whatever a filter leaves out. One that carries
+    /// counts of a group stands for all its events here and has one event there.
+    pub sampled: Vec<u64>,
     /// How the file ends.
     pub state: FileState,
     /// What was read of it, and what not.

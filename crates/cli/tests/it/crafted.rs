@@ -55,10 +55,15 @@ pub(crate) fn sample(data: &mut Vec<u8>, in_kernel: bool, words: &[u64]) {
 
 /// Writes a recording that was closed.
 pub(crate) fn write(path: &Path, events: &[FileEvent], data: &[u8]) {
+    write_with(path, events, data, &Features::default());
+}
+
+/// The same, with what its header says of it.
+pub(crate) fn write_with(path: &Path, events: &[FileEvent], data: &[u8], features: &Features) {
     let mut file = front(events);
     let start = file.len() as u64;
     file.extend_from_slice(data);
-    let end = closing(events, &Features::default(), start, data.len() as u64);
+    let end = closing(events, features, start, data.len() as u64);
     file.extend_from_slice(&end.tail);
     file[..end.header.len()].copy_from_slice(&end.header);
     fs::write(path, file).unwrap();

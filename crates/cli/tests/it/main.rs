@@ -33,6 +33,7 @@ mod killed;
 mod lab;
 mod lab_machines;
 mod lab_record;
+mod leader_sampling;
 mod list;
 mod long_runs;
 mod memory;

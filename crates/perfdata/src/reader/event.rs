@@ -26,6 +26,12 @@ impl Event {
         self.attr.sample_type.contains(SampleType::PERIOD)
     }
 
+    /// Whether samples carry counts, see [`SampledCounts`](super::SampledCounts).
+    #[must_use]
+    pub fn has_counts(&self) -> bool {
+        self.attr.sample_type.contains(SampleType::READ)
+    }
+
     /// Whether samples carry callchains, recorded by the kernel or kept by the CPU.
     #[must_use]
     pub fn has_chains(&self) -> bool {

@@ -23,6 +23,7 @@
 
 mod about;
 mod bytes;
+mod counts;
 mod details;
 mod error;
 mod event;
@@ -54,6 +55,7 @@ use std::sync::Arc;
 use pmuscope_abi::record::kind;
 
 pub use bytes::Endian;
+pub use counts::{CountKey, SampledCounts};
 pub use details::{Branch, BranchStack, Details, Registers, Tail, UserStack};
 pub use error::ReadError;
 pub use event::{Event, Maker};
@@ -167,6 +169,19 @@ impl Reader {
     #[must_use]
     pub fn events(&self) -> &[Event] {
         &self.about.events.list
+    }
+
+    /// Ids of descriptors that the events have. In a stream the number grows with what it says.
+    #[must_use]
+    pub fn ids(&self) -> usize {
+        self.about.events.ids()
+    }
+
+    /// Whether samples are the ends of windows, as those of strobing are: each end samples by itself, and
+    /// the counts it reads are those of its window.
+    #[must_use]
+    pub fn has_windows(&self) -> bool {
+        self.metadata().info.as_ref().is_some_and(|info| info.strobe.is_some())
     }
 
     /// What the file says about machine and recording. In a stream, and in a recording that was cut

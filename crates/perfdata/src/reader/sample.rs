@@ -211,6 +211,24 @@ impl<'a> ReadValues<'a> {
         self.counts().get(usize::from(at)).map(|word| self.endian.u64(*word))
     }
 
+    /// What separates the streams of samples with counts: the descriptor that leads the group, else the CPU
+    /// or the thread. `None` where there is no count.
+    #[inline]
+    #[must_use]
+    pub fn stream(&self, cpu: Option<u32>, task: Option<(i32, i32)>) -> Option<u64> {
+        const BY_CPU: u64 = 1 << 62;
+        const BY_THREAD: u64 = 1 << 63;
+        if self.is_empty() {
+            return None;
+        }
+        Some(match (self.leader(), cpu, task) {
+            (Some(id), _, _) => id,
+            (None, Some(cpu), _) => BY_CPU | u64::from(cpu),
+            (None, None, Some((_, tid))) => BY_THREAD | u64::from(tid as u32),
+            (None, None, None) => BY_THREAD,
+        })
+    }
+
     /// Nanoseconds the event was enabled.
     #[must_use]
     pub fn enabled(&self) -> Option<u64> {
@@ -230,7 +248,7 @@ impl<'a> ReadValues<'a> {
     }
 
     /// The counts: one, or those of the group in the order in which it was opened.
-    pub fn iter(&self) -> impl Iterator<Item = ReadValue> + 'a {
+    pub fn iter(&self) -> impl Iterator<Item = ReadValue> + use<'a> {
         let Self { words, endian, layout: ReadLayout { format, .. } } = *self;
         let times = ReadFormat::TOTAL_TIME_ENABLED | ReadFormat::TOTAL_TIME_RUNNING;
         let times = 8 * (format & times).bits().count_ones() as usize;

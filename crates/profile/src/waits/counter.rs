@@ -366,6 +366,8 @@ impl<'u> WaitCounter<'u> {
             untimed: 0,
             left_out: 0,
             by_cpu: Vec::new(),
+            sampled: Vec::new(),
+            kept_by_cpu: None,
             walked,
         };
         let Self { of_cells, wall, wall_by_block, .. } = self;

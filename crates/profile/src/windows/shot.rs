@@ -69,19 +69,10 @@ impl Shot {
     }
 }
 
-/// What tells the streams of a recording apart: the descriptor that leads the group, else the CPU or
-/// thread. `None` for samples without counts.
+/// What separates the streams of a recording; `None` for samples without counts.
 #[inline]
 pub(crate) fn stream(hit: &Hit<'_>) -> Option<u64> {
-    const BY_CPU: u64 = 1 << 62;
-    const BY_THREAD: u64 = 1 << 63;
-    let read = hit.read.filter(|read| !read.is_empty())?;
-    Some(match (read.leader(), hit.cpu, hit.task) {
-        (Some(id), _, _) => id,
-        (None, Some(cpu), _) => BY_CPU | u64::from(cpu),
-        (None, None, Some((_, tid))) => BY_THREAD | u64::from(tid as u32),
-        (None, None, None) => BY_THREAD,
-    })
+    hit.read?.stream(hit.cpu, hit.task)
 }
 
 /// The events that were counted, by the ids of their descriptors, else by their order from the one that

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // clippy takes helpers of a test binary for no tests
 
 mod corpus;
+mod counts;
 mod exports;
 mod hit_file;
 mod hits;

@@ -17,10 +17,10 @@ const UNIT: u64 = 1024;
 const UNITS: u64 = 60;
 const KERNEL: u64 = 0xffff_ffff_8000_0000;
 
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % limit
@@ -184,18 +184,21 @@ fn sample(random: &mut Random, out: &mut Vec<u8>, (pid, tid): (u32, u32), time: 
 }
 
 fn write(path: &Path, data: &[u8]) {
-    let events = events();
-    let mut file = front(&events);
+    write_of(path, &events(), data, &Features::default());
+}
+
+pub(crate) fn write_of(path: &Path, events: &[FileEvent], data: &[u8], features: &Features) {
+    let mut file = front(events);
     let start = file.len() as u64;
     file.extend_from_slice(data);
-    let end = closing(&events, &Features::default(), start, data.len() as u64);
+    let end = closing(events, features, start, data.len() as u64);
     file.extend_from_slice(&end.tail);
     file[..end.header.len()].copy_from_slice(&end.header);
     std::fs::write(path, file).unwrap();
 }
 
 /// Whole records, a frame for each few of them.
-fn frames(data: &[u8]) -> Vec<u8> {
+pub(crate) fn frames(data: &[u8]) -> Vec<u8> {
     let (mut out, mut piece) = (Vec::new(), Vec::new());
     for (_, record) in pmuscope_abi::record::Records::new(data) {
         piece.extend_from_slice(record);
@@ -209,7 +212,7 @@ fn frames(data: &[u8]) -> Vec<u8> {
 }
 
 /// One stream through all records, cut anywhere.
-fn stream(data: &[u8]) -> Vec<u8> {
+pub(crate) fn stream(data: &[u8]) -> Vec<u8> {
     let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
     let mut out = Vec::new();
     for piece in data.chunks(7001) {
@@ -228,7 +231,7 @@ const FLAT: Apart = Apart { chains: false, ..APART };
 type Name = fn(u64) -> Option<Symbol>;
 
 /// Every address stays apart.
-fn no_name(_: u64) -> Option<Symbol> {
+pub(crate) fn no_name(_: u64) -> Option<Symbol> {
     None
 }
 
@@ -240,7 +243,7 @@ fn functions(address: u64) -> Option<Symbol> {
     (address % 1000 > 100).then(|| Symbol { inlined, ..Symbol::named(function(address / 64)) })
 }
 
-fn finished(reader: &Reader, collected: Collected) -> Profile {
+pub(crate) fn finished(reader: &Reader, collected: Collected) -> Profile {
     finished_by(reader, collected, no_name)
 }
 
@@ -275,9 +278,9 @@ fn in_passes(path: &Path, apart: Apart, name: Name, threads: usize) -> Profile {
 }
 
 /// A row as it is counted: who, where from, on which CPU; modules by name.
-type Key = (u32, String, i32, i32, u32, Vec<(String, Option<u64>)>);
+pub(crate) type Key = (u32, String, i32, i32, u32, Vec<(String, Option<u64>)>);
 
-fn table(profile: &Profile) -> BTreeMap<Key, (u64, u64)> {
+pub(crate) fn table(profile: &Profile) -> BTreeMap<Key, (u64, u64)> {
     let Aggregate { cells, stacks, frames, tasks, .. } = &profile.aggregate;
     let mut by_time = vec![(0, 0); cells.len()];
     profile.aggregate.series.for_each(|cell, count| {

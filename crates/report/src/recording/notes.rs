@@ -143,8 +143,9 @@ fn stopped(profile: &Profile) -> Option<String> {
 
 /// The recorder counts what it writes: a reader must find as much.
 fn missing(profile: &Profile) -> Option<String> {
-    let info = profile.info().filter(|info| info.complete)?;
-    let (wrote, read) = (info.samples(), profile.samples_read());
+    let info = profile.info().filter(|info| info.complete && !profile.sampled.is_empty())?;
+    // As they stand in the file: one with counts of a group stands for several events.
+    let (wrote, read) = (info.samples(), profile.sampled.iter().sum());
     (wrote != read && profile.tally.stopped.is_none()).then(|| {
         format!(
             "the recorder wrote {}, {} {} read: the file was changed, or one of the two is wrong.",
@@ -158,7 +159,10 @@ fn missing(profile: &Profile) -> Option<String> {
 /// Loss matters when it is large, or when it is larger than what separates the first two functions.
 fn loss(profile: &Profile, taken: Taken) -> Option<String> {
     let lost = profile.lost;
-    let samples = profile.samples();
+    let samples = match profile.filtered {
+        None if !profile.sampled.is_empty() => profile.sampled.iter().sum(),
+        _ => profile.samples(),
+    };
     if lost.count == 0 || samples == 0 {
         return None;
     }

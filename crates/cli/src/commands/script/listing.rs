@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use pmuscope_abi::event_type;
+use pmuscope_perfdata::reader::scan::Hit;
 use pmuscope_perfdata::reader::{
-    CpuMode, Details, Endian, Entry, Event, Reader, Record, Sample, Tracepoint,
+    CpuMode, Details, Endian, Entry, Event, Reader, Record, Sample, SampledCounts, Tracepoint,
 };
 use pmuscope_profile::{ChainEntry, Facts, Filter, Present, Spot, StackWalker, callchain};
 use pmuscope_report::script::{Field, Look, Names, RecordClass, RecordView, SampleView, Step};
@@ -40,6 +41,8 @@ pub(super) struct Listing<'a> {
     running: KernelIdentity,
     /// Formats of tracepoints, and the byte order of their data.
     tracepoints: (Arc<[Tracepoint]>, Endian),
+    /// Makes samples of the counts that samples carry, where they do.
+    counts: Option<SampledCounts>,
 }
 
 impl<'a> Listing<'a> {
@@ -66,17 +69,25 @@ impl<'a> Listing<'a> {
             jit_dumps,
             running,
             tracepoints,
+            counts: None,
         }
     }
 
     pub(super) fn run(&mut self, reader: &mut Reader, paper: &mut dyn Paper) -> anyhow::Result<()> {
         let events = reader.events().to_vec();
+        let counts = SampledCounts::new(&events);
+        self.counts = counts.reads_any().then_some(counts);
         loop {
             if let Some(walker) = &mut self.walker {
                 walker.tell(reader.metadata(), &self.present);
             }
             // In a stream they come before the first sample.
             self.tracepoints = (Arc::clone(&reader.metadata().tracepoints), reader.endian());
+            if reader.has_windows() {
+                self.counts = None;
+            } else if let Some(counts) = &mut self.counts {
+                counts.learn(reader.events(), reader.ids());
+            }
             let Some(entry) = reader.next()? else { break };
             if self.filter.is_over(entry.time) {
                 break;
@@ -92,9 +103,7 @@ impl<'a> Listing<'a> {
 
     fn take(&mut self, paper: &mut dyn Paper, entry: &Entry<'_>, events: &[Event]) {
         if let Record::Sample(sample) = &entry.record {
-            if let Some(event) = events.get(sample.event) {
-                self.sample(paper, sample, event);
-            }
+            self.split(paper, sample, events);
             return;
         }
         self.present.take(&entry.record);
@@ -112,7 +121,29 @@ impl<'a> Listing<'a> {
         }
     }
 
-    fn sample(&mut self, paper: &mut dyn Paper, sample: &Sample<'_>, event: &Event) {
+    /// A line for each event that a sample stands for: counts of a group are read with those of one.
+    fn split(&mut self, paper: &mut dyn Paper, sample: &Sample<'_>, events: &[Event]) {
+        let (sampled, counts) = (sample.event, self.counts.take());
+        let mut one = |sample: &Sample<'_>| {
+            if let Some(event) = events.get(sample.event) {
+                self.sample(paper, sample, event, sampled);
+            }
+        };
+        let Some(mut counts) = counts else { return one(sample) };
+        counts.split(&Hit::of(sample), |hit| {
+            one(&Sample { event: hit.event, period: hit.period, ..*sample });
+        });
+        self.counts = Some(counts);
+    }
+
+    /// `sampled` is the event that attached what the sample carries.
+    fn sample(
+        &mut self,
+        paper: &mut dyn Paper,
+        sample: &Sample<'_>,
+        event: &Event,
+        sampled: usize,
+    ) {
         let task = sample.pid.zip(sample.tid);
         let (cpu, time, event_index) = (sample.cpu, sample.time, Some(sample.event));
         let comm = self.comm(task);
@@ -128,7 +159,8 @@ impl<'a> Listing<'a> {
         let branches = self.branches(sample, details.as_ref());
         let (tracepoints, endian) = &self.tracepoints;
         let is_of = |one: &&Tracepoint| one.id == event.attr.config;
-        let traced = event.attr.event_type == event_type::TRACEPOINT;
+        let is_own = sample.event == sampled;
+        let traced = is_own && event.attr.event_type == event_type::TRACEPOINT;
         let tracepoint = traced.then(|| tracepoints.iter().find(is_of)).flatten();
         paper.sample(&SampleView {
             sample,

@@ -8,11 +8,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pmuscope_abi::record::kind;
 
+use super::super::SampledCounts;
 use super::super::bytes::Endian;
 use super::super::event::Events;
 use super::super::kernel::{Use, identify};
 use super::super::tally::Tally;
 use super::super::tool;
+use super::chunk_counts::{ChunkCounts, Counting};
 use super::layout::SampleLayout;
 use super::walk::{Ended, Packing, Sink, Walker};
 use super::{Pieces, Placed};
@@ -108,6 +110,8 @@ pub(super) struct Part {
     /// Times of the first and the last one.
     pub(super) times: Option<(u64, u64)>,
     pub(super) has_packed: bool,
+    /// Of each chunk, where counts are asked for.
+    pub(super) counts: Vec<ChunkCounts>,
 }
 
 /// What the walks of a file share.
@@ -118,6 +122,8 @@ pub(super) struct Indexing<'a> {
     pub(super) pieces: Pieces,
     /// Bytes that the sideband may still take.
     pub(super) room: &'a AtomicUsize,
+    /// Where counts in samples are to be followed.
+    pub(super) counts: Option<&'a SampledCounts>,
 }
 
 impl Indexing<'_> {
@@ -135,6 +141,8 @@ impl Indexing<'_> {
             endian: self.endian,
             pieces: self.pieces,
             room: self.room,
+            counts: self.counts,
+            counting: Counting::default(),
             records: 0,
             chunk_start: start,
             may_cut: packing == Packing::Frames,
@@ -154,9 +162,11 @@ impl Indexing<'_> {
                 untimed: 0,
                 times: None,
                 has_packed: false,
+                counts: Vec::new(),
             },
         };
         let ended = walker.walk(start, limit, &mut indexer)?;
+        indexer.end_chunk();
         let mut part = indexer.part;
         part.rounds.own.youngest = indexer.youngest;
         part.times = (indexer.first <= indexer.last).then_some((indexer.first, indexer.last));
@@ -175,6 +185,9 @@ struct Indexer<'a> {
     endian: Endian,
     pieces: Pieces,
     room: &'a AtomicUsize,
+    counts: Option<&'a SampledCounts>,
+    /// Of the chunk at hand.
+    counting: Counting,
     records: u64,
     chunk_start: u64,
     may_cut: bool,
@@ -188,7 +201,7 @@ impl Sink for Indexer<'_> {
     #[inline]
     fn record(&mut self, kind: u32, misc: u16, body: &[u8]) {
         if kind == kind::SAMPLE {
-            self.sample(body);
+            self.sample(misc, body);
         } else {
             self.other(kind, misc, body);
         }
@@ -200,6 +213,7 @@ impl Sink for Indexer<'_> {
         let wanted = if self.part.has_packed { packed_chunk } else { chunk };
         if self.may_cut && offset - self.chunk_start >= wanted {
             self.chunk_start = offset;
+            self.end_chunk();
             self.part.chunks.push((offset, self.records));
         }
     }
@@ -217,7 +231,7 @@ impl Sink for Indexer<'_> {
 
 impl Indexer<'_> {
     #[inline]
-    fn sample(&mut self, body: &[u8]) {
+    fn sample(&mut self, misc: u16, body: &[u8]) {
         let Some(event) = self.events.of_sample(body, self.endian) else {
             self.part.tally.samples_of_no_event += 1;
             return;
@@ -230,6 +244,9 @@ impl Indexer<'_> {
             return;
         }
         self.part.samples[event] += 1;
+        if let Some(counts) = self.counts {
+            layout.hand_on(event, misc, body, |hit| self.counting.take(counts, hit));
+        }
         match time {
             Some(time) => {
                 self.first = self.first.min(time);
@@ -262,13 +279,28 @@ impl Indexer<'_> {
         }
     }
 
-    fn keep(&mut self, kind: u32, misc: u16, body: &[u8], stamp: Stamp) -> Option<Kept> {
-        // It gets a place among all of them, too.
-        let cost = body.len() + size_of::<Kept>() + size_of::<Placed>();
+    /// Puts down what the chunk at hand counted.
+    fn end_chunk(&mut self) {
+        if self.counts.is_none() {
+            return;
+        }
+        let chunk = self.counting.end_chunk();
+        // What was before it is kept as long.
+        let cost = 2 * size_of_val(&*chunk.last) + size_of_val(&*chunk.times);
+        self.part.counts.push(if self.takes_room(cost) { chunk } else { ChunkCounts::default() });
+    }
+
+    /// Whether there is room for that many bytes; without any the file is read in order.
+    fn takes_room(&self, cost: usize) -> bool {
         let taken = self.room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |room| {
             Some(room.saturating_sub(cost))
         });
-        if taken.is_ok_and(|room| room < cost) {
+        taken.is_ok_and(|room| room >= cost)
+    }
+
+    fn keep(&mut self, kind: u32, misc: u16, body: &[u8], stamp: Stamp) -> Option<Kept> {
+        // It gets a place among all of them, too.
+        if !self.takes_room(body.len() + size_of::<Kept>() + size_of::<Placed>()) {
             return None;
         }
         let at = self.part.bytes.len();

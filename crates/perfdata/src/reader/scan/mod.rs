@@ -20,6 +20,7 @@
 //! Files that this cannot read (the other byte order, samples without time stamps, streams) are left
 //! to the [`Reader`] itself: [`Reader::index`] answers `None` and the reader is as it was.
 
+mod chunk_counts;
 mod index;
 mod layout;
 mod sync;
@@ -38,11 +39,12 @@ use super::limit;
 use super::progress::{Progress, Stage};
 use super::stream::{Place, RawRecord};
 use super::tool::ToolRecord;
-use super::{Entry, ReadError, Reader, Tally};
+use super::{CountKey, Entry, ReadError, Reader, SampledCounts, Tally};
 
 pub use layout::Hit;
 pub use visit::Visitor;
 
+use chunk_counts::JoinedCounts;
 use index::{Indexing, Part, Rounds, Stamp};
 use layout::SampleLayout;
 use walk::{Ended, Packing, Walker};
@@ -96,6 +98,8 @@ pub struct Index {
     layouts: Vec<SampleLayout>,
     packing: Packing,
     chunks: Vec<Chunk>,
+    /// What counts in samples were before each chunk, where that was asked for.
+    counts: Vec<Vec<(CountKey, u64)>>,
     sideband: Vec<Placed>,
     bytes: Vec<Vec<u8>>,
     samples: Vec<u64>,
@@ -138,6 +142,30 @@ impl Reader {
     /// # Errors
     /// If the operating system fails to read.
     pub fn index_in(&mut self, threads: usize, pieces: Pieces) -> Result<Option<Index>, ReadError> {
+        self.index_as(threads, pieces, None)
+    }
+
+    /// As [`Reader::index_in`]; where samples carry counts that are not those of windows, visitors can make
+    /// samples of them by [`SampledCounts`], see [`Visitor::resume`].
+    ///
+    /// # Errors
+    /// If the operating system fails to read.
+    pub fn index_with_counts(
+        &mut self,
+        threads: usize,
+        pieces: Pieces,
+    ) -> Result<Option<Index>, ReadError> {
+        let counts = SampledCounts::new(self.events());
+        let follows = counts.reads_any() && !self.has_windows();
+        self.index_as(threads, pieces, follows.then_some(&counts))
+    }
+
+    fn index_as(
+        &mut self,
+        threads: usize,
+        pieces: Pieces,
+        counts: Option<&SampledCounts>,
+    ) -> Result<Option<Index>, ReadError> {
         let Some(source) = self.seekable.take().filter(|_| self.endian == NATIVE && !self.all)
         else {
             return Ok(None);
@@ -151,6 +179,7 @@ impl Reader {
             events: &self.about.events,
             layouts: &layouts,
             pieces,
+            counts,
             progress: &self.progress,
         };
         let found = match first.run(threads, Packing::Frames) {
@@ -175,6 +204,7 @@ impl Reader {
                 events: &self.about.events,
                 layouts: &layouts,
                 pieces,
+                counts,
                 progress: &self.progress,
             };
             let path = self.path.clone();
@@ -186,7 +216,7 @@ impl Reader {
             }
         }
         self.tally.add(std::mem::take(&mut whole.tally));
-        let Whole { packing, chunks, sideband, bytes, samples, times, .. } = *whole;
+        let Whole { packing, chunks, counts, sideband, bytes, samples, times, .. } = *whole;
         let events = self.about.events.clone();
         let path = self.path.clone();
         Ok(Some(Index {
@@ -196,6 +226,7 @@ impl Reader {
             layouts,
             packing,
             chunks,
+            counts: counts.before,
             sideband,
             bytes,
             samples,
@@ -279,6 +310,7 @@ enum Found {
 struct Whole {
     packing: Packing,
     chunks: Vec<Chunk>,
+    counts: JoinedCounts,
     sideband: Vec<Placed>,
     tools: Vec<Placed>,
     bytes: Vec<Vec<u8>>,
@@ -293,11 +325,17 @@ struct FirstPass<'a> {
     events: &'a Events,
     layouts: &'a [SampleLayout],
     pieces: Pieces,
+    /// Where counts in samples are to be followed.
+    counts: Option<&'a SampledCounts>,
     progress: &'a Progress,
 }
 
 impl FirstPass<'_> {
     fn run(&self, threads: usize, packing: Packing) -> io::Result<Found> {
+        if packing == Packing::Stream && self.counts.is_some() {
+            // Where threads begin in a stream is not known before it is unpacked.
+            return Ok(Found::Unfit);
+        }
         let (start, end) = (self.source.start, self.source.end);
         self.progress.begin(Stage::Headers, end - start);
         let room = AtomicUsize::new(limit::sideband_limit());
@@ -307,6 +345,7 @@ impl FirstPass<'_> {
             endian: NATIVE,
             pieces: self.pieces,
             room: &room,
+            counts: self.counts,
         };
         let size = match (packing, threads) {
             (Packing::Stream, _) | (_, ..=1) => end - start,
@@ -343,7 +382,7 @@ impl FirstPass<'_> {
                 Ended::Foreign => return Ok(Found::Unfit),
             }
         }
-        if room.load(Ordering::Relaxed) == 0 {
+        if room.load(Ordering::Relaxed) == 0 || joined.whole.counts.went_back {
             return Ok(Found::Unfit);
         }
         Ok(Found::Whole(Box::new(joined.finish(at))))
@@ -405,6 +444,7 @@ impl Joined {
         let whole = Whole {
             packing,
             chunks: Vec::new(),
+            counts: JoinedCounts::default(),
             sideband: Vec::new(),
             tools: Vec::new(),
             bytes: Vec::new(),
@@ -443,6 +483,7 @@ impl Joined {
             end: start,
             first_record: before + record,
         }));
+        part.counts.iter().for_each(|chunk| whole.counts.add(chunk));
         whole.bytes.push(part.bytes);
         *rounds = part.rounds.after(*rounds);
         for (sum, samples) in whole.samples.iter_mut().zip(part.samples) {

@@ -8,6 +8,7 @@ use std::thread::ScopedJoinHandle;
 
 use pmuscope_abi::record::{HEADER_SIZE, kind};
 
+use super::super::CountKey;
 use super::super::error::ReadError;
 use super::super::event::Events;
 use super::super::progress::Stage;
@@ -26,6 +27,11 @@ pub trait Visitor: Send {
     /// come as they stand there, those of one ring in the order of time. Stretches follow one another
     /// by these numbers, but may go to any visitor.
     fn begin(&mut self, _first_record: u64) {}
+
+    /// Comes after [`Visitor::begin`] where the index was made [with counts](super::super::Reader::index_with_counts):
+    /// what those that samples of this stretch carry were before it, for
+    /// [`SampledCounts::resume`](super::super::SampledCounts::resume).
+    fn resume(&mut self, _counts: &[(CountKey, u64)]) {}
 
     /// A sample, and where it stands among the records of the sideband.
     fn sample(&mut self, moment: Moment, hit: &Hit<'_>);
@@ -65,8 +71,13 @@ impl Index {
         let work = |visitor: &mut V| -> io::Result<()> {
             let mut walker = self.walker();
             let mut sampler = self.sampler(visitor);
-            while let Some(chunk) = self.chunks.get(next.fetch_add(1, Ordering::Relaxed)) {
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                let Some(chunk) = self.chunks.get(number) else { break };
                 sampler.begin(chunk.first_record);
+                if let Some(counts) = self.counts.get(number) {
+                    sampler.visitor.resume(counts);
+                }
                 // How the data end was told by the first pass.
                 walker.walk(chunk.start, chunk.end, &mut sampler)?;
                 self.progress.add(chunk.end - chunk.start);
