@@ -449,8 +449,9 @@ impl State {
 const MOST_JIT_DUMPS: usize = 10_000;
 
 fn is_jit_dump(path: &[u8]) -> bool {
-    let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
-    name.starts_with(b"jit-") && name.ends_with(b".dump")
+    // The end first: to look for the start of a name goes over all of it.
+    path.ends_with(b".dump")
+        && path.rsplit(|&byte| byte == b'/').next().is_some_and(|name| name.starts_with(b"jit-"))
 }
 
 impl Collected {

@@ -1,5 +1,7 @@
 //! Fields out of bytes of either byte order. Everything that may not be there is an `Option`.
 
+use std::ffi::CStr;
+
 /// Byte order of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Endian {
@@ -91,7 +93,7 @@ impl<'a> Fields<'a> {
 
 /// What stands before the first zero byte; everything if there is none.
 pub(super) fn until_zero(bytes: &[u8]) -> &[u8] {
-    bytes.split(|&byte| byte == 0).next().unwrap_or(bytes)
+    CStr::from_bytes_until_nul(bytes).map_or(bytes, CStr::to_bytes)
 }
 
 #[cfg(test)]

@@ -73,13 +73,22 @@ impl FileSymbols {
     }
 }
 
+/// No file system has longer names, bytes.
+const LONGEST_NAME: usize = 255;
+
 /// Whether a path is one under which simpleperf records code that the Android runtime compiled: a file
 /// that it wrote itself, with symbols at the addresses of the code.
 #[must_use]
 pub fn is_compiled_code(path: &[u8]) -> bool {
     const CACHES: [&[u8]; 2] = [b"_jit_app_cache:", b"_jit_zygote_cache:"];
     const TEMPORARY: &[u8] = b"TemporaryFile-";
-    let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
+    // A recording can have paths of 64 kB, each of which would be searched.
+    let end = &path[path.len().saturating_sub(LONGEST_NAME + 1)..];
+    let name = match end.iter().rposition(|&byte| byte == b'/') {
+        Some(slash) => &end[slash + 1..],
+        None if path.len() <= LONGEST_NAME => path,
+        None => return false,
+    };
     let is_temporary = name.starts_with(TEMPORARY) && name.len() == TEMPORARY.len() + 6;
     is_temporary || CACHES.iter().any(|cache| name.windows(cache.len()).any(|part| part == *cache))
 }
@@ -312,6 +321,11 @@ mod tests {
         assert!(is_compiled_code(b"/data/local/tmp/perf.data_jit_app_cache:9472-10264"));
         assert!(!is_compiled_code(b"/tmp/TemporaryFile-of-mine.so"));
         assert!(!is_compiled_code(b"/system/lib64/libc.so"));
+        // A name may be so long, and a path longer.
+        let longest = [&b"_jit_app_cache:"[..], &[b'1'; LONGEST_NAME - 15]].concat();
+        assert!(is_compiled_code(&longest));
+        assert!(is_compiled_code(&[&b"/data".repeat(1000)[..], b"/", &longest].concat()));
+        assert!(!is_compiled_code(&[&longest[..], b"1"].concat()), "no file has this name");
     }
 
     proptest! {

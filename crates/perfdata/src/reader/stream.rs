@@ -91,6 +91,8 @@ pub(super) enum Step<'a> {
 /// A record in one of the buffers.
 #[derive(Debug, Clone, Copy)]
 struct Last {
+    kind: u32,
+    misc: u16,
     at: usize,
     size: usize,
     place: Place,
@@ -170,20 +172,19 @@ impl Stream {
 
     /// The record that [`Stream::next`] gave last.
     pub(super) fn last(&self) -> Option<RawRecord<'_>> {
-        let Last { at, size, place } = self.last?;
+        let Last { kind, misc, at, size, place } = self.last?;
         let buffer = if place.packed { &self.unpacker.as_ref()?.plain } else { &self.buffer };
-        let bytes = &buffer[at..at + size];
-        let Header { kind, misc, .. } = Header::read(bytes, self.endian);
-        Some(RawRecord { kind, misc, body: &bytes[HEADER_SIZE..], attached: &self.attached, place })
+        let body = &buffer[at + HEADER_SIZE..at + size];
+        Some(RawRecord { kind, misc, body, attached: &self.attached, place })
     }
 
     fn find(&mut self) -> io::Result<Found> {
         self.attached.clear();
         if let Some(unpacker) = &mut self.unpacker {
             match unpacker.next(self.endian) {
-                Ok(Some((at, size))) => {
+                Ok(Some(Unpacked { kind, misc, at, size })) => {
                     let place = Place { offset: self.plain_offset, packed: true, payload: 0 };
-                    return Ok(Found::Record(Last { at, size, place }));
+                    return Ok(Found::Record(Last { kind, misc, at, size, place }));
                 }
                 Ok(None) => {}
                 Err(reason) => return Ok(stop(self.plain_offset, reason)),
@@ -200,7 +201,7 @@ impl Stream {
         if there < HEADER_SIZE {
             return Ok(stop(self.offset, StopReason::CutOff));
         }
-        let Header { kind, size, .. } = Header::read(&self.buffer[self.at..], self.endian);
+        let Header { kind, misc, size } = Header::read(&self.buffer[self.at..], self.endian);
         if size < HEADER_SIZE as u64 {
             return Ok(stop(self.offset, StopReason::RecordSize(size as u16)));
         }
@@ -232,7 +233,7 @@ impl Stream {
         // the buffer as a rule, and not wanted here.
         self.payload = (unread, offset);
         let place = Place { offset, packed: false, payload };
-        Ok(Found::Record(Last { at, size: length, place }))
+        Ok(Found::Record(Last { kind, misc, at, size: length, place }))
     }
 
     fn unpack(&mut self, kind: u32, body: std::ops::Range<usize>, offset: u64) {
@@ -360,6 +361,16 @@ impl Header {
     }
 }
 
+/// A record that was unpacked.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Unpacked {
+    pub(super) kind: u32,
+    pub(super) misc: u16,
+    /// Where it starts in [`Unpacker::plain`], and how many bytes it has.
+    pub(super) at: usize,
+    pub(super) size: usize,
+}
+
 /// The zstd stream inside the records.
 pub(super) struct Unpacker {
     decoder: Result<Decoder<'static>, String>,
@@ -391,8 +402,8 @@ impl Unpacker {
         self.packed_at = 0;
     }
 
-    /// Place of the next whole record in `plain`; `None` if that needs more input.
-    pub(super) fn next(&mut self, endian: Endian) -> Result<Option<(usize, usize)>, StopReason> {
+    /// The next whole record; `None` if that needs more input.
+    pub(super) fn next(&mut self, endian: Endian) -> Result<Option<Unpacked>, StopReason> {
         loop {
             let there = self.filled - self.at;
             if there >= HEADER_SIZE {
@@ -403,9 +414,10 @@ impl Unpacker {
                     return Err(StopReason::RecordSize(header.size as u16));
                 }
                 if length <= there {
+                    let Header { kind, misc, .. } = header;
                     let at = self.at;
                     self.at += length;
-                    return Ok(Some((at, length)));
+                    return Ok(Some(Unpacked { kind, misc, at, size: length }));
                 }
             }
             if self.packed_at == self.packed.len() && !self.more {

@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt as _;
 use pmuscope_abi::record::{HEADER_SIZE, kind};
 
 use super::super::bytes::{Endian, Fields};
-use super::super::stream::{COMPRESSED2, StopReason, Stopped, Unpacker, following};
+use super::super::stream::{COMPRESSED2, StopReason, Stopped, Unpacked, Unpacker, following};
 
 /// Bytes read at once: more than the largest record, less than what a core's cache holds.
 const BUFFER: std::ops::RangeInclusive<u64> = 66 << 10..=256 << 10;
@@ -195,10 +195,8 @@ impl<'a> Walker<'a> {
         unpacker.feed(packed);
         loop {
             match unpacker.next(self.endian) {
-                Ok(Some((at, size))) => {
-                    let record = &unpacker.plain()[at..at + size];
-                    let (kind, misc, _) = header(record);
-                    sink.record(kind, misc, &record[HEADER_SIZE..]);
+                Ok(Some(Unpacked { kind, misc, at, size })) => {
+                    sink.record(kind, misc, &unpacker.plain()[at + HEADER_SIZE..at + size]);
                 }
                 Ok(None) => break,
                 Err(reason) => return Some(Ended::Stopped(stopped(offset, reason))),
