@@ -10,7 +10,7 @@ use crate::lab::{lab, need_guests, write_script};
 /// status goes to stdout, the answer into a file.
 const SCRIPT: &str = r#"#!/bin/sh
 while read -r name seconds arguments; do
-    pmuscope workload memory --seconds 100 --thp never $arguments >/dev/null &
+    pmuscope workload memory --seconds 100 --thp never --init zero $arguments >/dev/null &
     parent=$!
     child=
     while [ -z "$child" ]; do read -r child others </proc/$parent/task/$parent/children; done

@@ -4,11 +4,11 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::harness::Scratch;
-use crate::harness::skip_unless;
+use crate::guest_script::{need_script, run_script};
+use crate::harness::{Scratch, skip_unless};
 use crate::json::is_documented;
 use crate::lab::lab;
-use crate::strobe::need_pmu_guest;
+use crate::strobe::{need_pmu_guest, pmu_guest};
 
 #[test]
 fn the_benchmark_has_a_row_for_each_way_and_says_what_did_not_run() {
@@ -54,17 +54,11 @@ fn a_loop_in_regions_is_reported_by_round() {
     assert_eq!((&report["threads"], &report["regions"][0]["entries"]), (&3.into(), &60.into()));
 }
 
-/// The known loop in regions of a guest with an emulated PMU: what its instructions were counted as.
-#[track_caller]
-fn loop_in_guest(scratch: &Scratch, cpus: &str, access: &str, flags: &[&str]) -> Value {
-    let access = format!("kernel.perf_user_access={access}");
-    let guest =
-        ["run", "--arch", "aarch64", "--icount", "1", "--cpus", cpus, "--set", &access, "--"];
-    let count = ["workload", "exact-loop", "--count", "instructions:u,cycles:u", "--rounds"];
-    let rounds = [&ROUNDS.to_string(), "--regions", &REGIONS.to_string(), "--json"];
-    let args = [&guest[..], &count, &rounds.map(|word| word), flags].concat();
-    let outcome = lab(scratch, args);
-    serde_json::from_str(&outcome.exits(0).stdout).unwrap()
+/// The known loop in regions, its instructions counted.
+fn counted_loop() -> String {
+    format!(
+        "pmuscope workload exact-loop --count instructions:u,cycles:u --rounds {ROUNDS} --regions {REGIONS}"
+    )
 }
 
 const ROUNDS: u64 = 4_000_000;
@@ -83,12 +77,26 @@ fn instructions(report: &Value) -> f64 {
 
 /// Emulated: the guest's kernel has the real driver, its PMU is QEMU's.
 #[test]
-fn counters_read_in_user_space_are_those_of_read() {
+fn counters_read_in_user_space_are_those_of_read_also_of_threads_that_take_turns() {
     skip_unless!(need_pmu_guest());
+    skip_unless!(need_script());
     let scratch = Scratch::new();
-    let user = loop_in_guest(&scratch, "1", "1", &[]);
-    let by_call = loop_in_guest(&scratch, "1", "1", &["--system-calls"]);
-    let off = loop_in_guest(&scratch, "1", "0", &[]);
+    let count = counted_loop();
+    let access = |access: u8| format!("write /proc/sys/kernel/perf_user_access {access}\n");
+    let script = format!(
+        "{}{count} --json=user.json\n{count} --system-calls --json=by_call.json\n\
+         {count} --threads 4 --json=threads.json\n{}{count} --json=off.json\n",
+        access(1),
+        access(0)
+    );
+    let outcome = run_script(&scratch, &script);
+    outcome.exits(0);
+    let [user, by_call, threads, off] =
+        ["user", "by_call", "threads", "off"].map(|name| -> Value {
+            let text = fs::read_to_string(scratch.path(&format!("{name}.json")));
+            let text = text.unwrap_or_else(|error| panic!("{name}: {error}\n{outcome}"));
+            serde_json::from_str(&text).unwrap()
+        });
     let looks = |report: &Value| {
         let how = &report["how"];
         (how["in_user_space"].as_u64().unwrap(), how["by_call"].as_u64().unwrap())
@@ -105,17 +113,10 @@ fn counters_read_in_user_space_are_those_of_read() {
     // What reading adds is said.
     let own = |report: &Value| report["regions"][0]["rows"][0]["own"].as_f64().unwrap();
     assert!(own(&user) > 0.0 && own(&by_call) > 0.0, "{user} {by_call}");
-}
-
-/// Threads that share a CPU, each with counters of its own: what the others do is in no count.
-#[test]
-fn threads_that_take_turns_count_for_themselves_alone() {
-    skip_unless!(need_pmu_guest());
-    let report = loop_in_guest(&Scratch::new(), "1", "1", &["--threads", "4"]);
-    assert_eq!(report["threads"], 4);
-    let expected = (2 * ROUNDS / REGIONS) as f64;
-    // An interrupt ends or begins within user code now and then.
-    assert!((instructions(&report) - expected).abs() < 20.0, "{report}");
+    // They share the CPU, each with counters of its own: what the others do is in no count. An interrupt ends or
+    // begins within user code now and then.
+    assert_eq!(threads["threads"], 4);
+    assert!((instructions(&threads) - expected).abs() < 20.0, "{threads}");
 }
 
 /// Counters go with a thread to other CPUs. Emulated CPUs take turns, and the PMU of one counts while the
@@ -123,7 +124,11 @@ fn threads_that_take_turns_count_for_themselves_alone() {
 #[test]
 fn a_thread_that_moves_in_the_middle_of_a_region_takes_its_counts_along() {
     skip_unless!(need_pmu_guest());
-    let report = loop_in_guest(&Scratch::new(), "2", "1", &["--move"]);
+    let access = ["--set", "kernel.perf_user_access=1", "--"].map(String::from);
+    let count = counted_loop() + " --move --json";
+    let count = count.split(' ').skip(1).map(String::from);
+    let outcome = lab(&Scratch::new(), pmu_guest(2).into_iter().chain(access).chain(count));
+    let report: Value = serde_json::from_str(&outcome.exits(0).stdout).unwrap();
     assert!(report["how"]["in_user_space"].as_u64().unwrap() > REGIONS, "{report}");
     let ratio = instructions(&report) / (2 * ROUNDS / REGIONS) as f64;
     assert!((0.95..1.1).contains(&ratio), "{ratio} {report}");
