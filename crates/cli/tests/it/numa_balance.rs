@@ -72,11 +72,7 @@ balance() {
 }
 "#;
 
-fn guest(scratch: &Scratch, nodes: &str, script: &str) -> Outcome {
-    guest_with(scratch, nodes, &[], script)
-}
-
-/// The same with programs of this machine.
+/// Runs this in a guest that has these programs of this machine.
 pub(crate) fn guest_with(
     scratch: &Scratch,
     nodes: &str,
@@ -116,12 +112,21 @@ fn most_in_a_second(moved: &[(f64, u64)]) -> u64 {
     (0..moved.len()).map(from).max().unwrap_or(0)
 }
 
+/// A guest boots as long as one of these takes: all of them in one.
 #[test]
-fn memory_comes_to_its_threads_within_the_budget() {
+fn memory_comes_to_its_threads_a_killed_balance_is_restored_and_cgroups_are_followed() {
     skip_unless!(need_guests("x86_64", "6.1"));
     let scratch = Scratch::new();
-    // It takes a moment until the memory is there.
-    let script = r#"
+    let all = [WITHIN_BUDGET, KILLED, CGROUP].concat();
+    let outcome = guest_with(&scratch, "2", &["/bin/mkdir"], &all);
+    outcome.exits(0);
+    memory_comes_to_its_threads_within_the_budget(&scratch, &outcome);
+    what_a_killed_balance_pinned_is_restored(&scratch, &outcome);
+    a_cgroup_is_balanced_as_its_members_come(&scratch, &outcome);
+}
+
+/// It takes a moment until the memory is there.
+const WITHIN_BUDGET: &str = r#"
 work --threads 3 --process 32M --cpus 0-2 --policy bind:1
 : >plan.json
 until seen plan.json '"move"'; do
@@ -130,13 +135,15 @@ done
 allowed planned $kid
 balance moved kept --budget 16M
 kill $balance; wait $balance
-echo status: $?
-allowed afterwards $kid
+echo moved: $?
+allowed unpinned $kid
 end_work
 "#;
-    let outcome = guest(&scratch, "2", script);
-    outcome.exits(0).prints("planned: 0\n").prints("status: 0\n").prints("afterwards: 0\n");
-    let plan = json(&scratch, "plan.json");
+
+#[track_caller]
+fn memory_comes_to_its_threads_within_the_budget(scratch: &Scratch, outcome: &Outcome) {
+    outcome.prints("planned: 0\n").prints("moved: 0\n").prints("unpinned: 0\n");
+    let plan = json(scratch, "plan.json");
     assert_eq!(plan["ended"], "dry_run", "{plan}");
     let steps: Vec<&Value> = plan["plan"]["steps"].as_array().unwrap().iter().collect();
     assert!(steps.iter().any(|step| step["step"] == "move" && step["to"] == 0), "{plan}");
@@ -144,12 +151,12 @@ end_work
     assert_eq!((&process["moved"], process["before"].as_f64().unwrap() < 0.1), (&0.into(), true));
     let result = std::fs::read_to_string(scratch.path("moved.json")).unwrap();
     is_documented("numa-balance", &result);
-    let result = json(&scratch, "moved.json");
+    let result = json(scratch, "moved.json");
     let process = &result["processes"][0];
     assert!(process["before"].as_f64().unwrap() < 0.1, "{result}");
     assert!(process["after"].as_f64().unwrap() >= 0.9, "{result}");
     assert_eq!((&result["judge"], &result["judges_speed"]), (&"locality".into(), &false.into()));
-    let log = log(&scratch, "moved.jsonl");
+    let log = log(scratch, "moved.jsonl");
     let moved = moved(&log);
     let sum: u64 = moved.iter().map(|(_, bytes)| bytes).sum();
     assert_eq!(process["moved"].as_u64(), Some(sum));
@@ -161,11 +168,7 @@ end_work
     }
 }
 
-#[test]
-fn what_a_killed_balance_pinned_is_restored() {
-    skip_unless!(need_guests("x86_64", "6.1"));
-    let scratch = Scratch::new();
-    let script = r#"
+const KILLED: &str = r#"
 work --threads 2 --process 16M --policy interleave:0-1
 allowed before $kid
 balance killed '"pinned"'
@@ -186,8 +189,10 @@ balance ended '"decided"'
 end_work
 wait $balance; echo ended: $?
 "#;
-    let outcome = guest(&scratch, "2", script);
-    outcome.exits(0).prints("before: 0-7\n").prints("held: 1\n").prints("still places it");
+
+#[track_caller]
+fn what_a_killed_balance_pinned_is_restored(scratch: &Scratch, outcome: &Outcome) {
+    outcome.prints("before: 0-7\n").prints("held: 1\n").prints("still places it");
     // Half of its memory is on either: wherever its threads are, something is to be done.
     let is_pinned =
         ["killed: 4-7\n", "killed: 0-3\n"].iter().any(|all| outcome.stdout.contains(all));
@@ -195,7 +200,7 @@ wait $balance; echo ended: $?
     outcome.prints("it runs\n").prints("restored: 0\n");
     outcome.prints("afterwards: 0-7\n").prints("no process is pinned by a numa balance");
     is_documented("numa-restore", &std::fs::read_to_string(scratch.path("restored.json")).unwrap());
-    let restored = json(&scratch, "restored.json");
+    let restored = json(scratch, "restored.json");
     assert_eq!(restored["processes"][0]["outcome"], "threads", "{restored}");
     for (case, status) in [("process", 2), ("metric", 2), ("cgroup", 2)] {
         outcome.prints(&format!("no {case}: {status}\n"));
@@ -204,18 +209,14 @@ wait $balance; echo ended: $?
     outcome.complains("must be at least 4194304").complains("it printed no number");
     outcome.complains("cannot read cgroup no/such");
     // It ended in the middle: what was seen is told.
-    let ended = json(&scratch, "ended.json");
+    let ended = json(scratch, "ended.json");
     assert!(outcome.stdout.contains("ended: 0\n"), "{outcome}{ended}");
     assert_eq!(ended["ended"], "gone", "{ended}");
     assert!(ended["processes"][0]["before"].as_f64().is_some(), "{ended}");
 }
 
 /// Processes that are there, and one that joins later.
-#[test]
-fn a_cgroup_is_balanced_as_its_members_come() {
-    skip_unless!(need_guests("x86_64", "6.1"));
-    let scratch = Scratch::new();
-    let script = r#"
+const CGROUP: &str = r#"
 groups=/sys/fs/cgroup
 mkdir $groups/app
 pmuscope numa balance --cgroup app; echo empty: $?
@@ -229,21 +230,23 @@ work --threads 2 --process 16M --policy interleave:0-1
 echo $kid >$groups/app/cgroup.procs
 wait_for app.jsonl "pinned*:$kid,"
 kill $balance; wait $balance
-echo status: $?
+echo followed: $?
 echo members: $first $kid
 allowed first $first
 allowed second $kid
 kill -9 $first $first_parent; wait $first_parent
 end_work
 "#;
-    let outcome = guest_with(&scratch, "2", &["/bin/mkdir"], script);
-    outcome.exits(0).prints("empty: 2\n").complains("no process is in cgroup app");
-    outcome.prints("status: 0\n").prints("first: 0-7\n").prints("second: 0-7\n");
-    let result = json(&scratch, "app.json");
+
+#[track_caller]
+fn a_cgroup_is_balanced_as_its_members_come(scratch: &Scratch, outcome: &Outcome) {
+    outcome.prints("empty: 2\n").complains("no process is in cgroup app");
+    outcome.prints("followed: 0\n").prints("first: 0-7\n").prints("second: 0-7\n");
+    let result = json(scratch, "app.json");
     let known = result["processes"].as_array().unwrap();
     let pids: Vec<String> = known.iter().map(|process| process["pid"].to_string()).collect();
     outcome.prints(&format!("members: {}\n", pids.join(" ")));
-    let log = log(&scratch, "app.jsonl");
+    let log = log(scratch, "app.jsonl");
     for process in known {
         let is_let_go = |e: &&Value| e["event"] == "unpinned" && e["pid"] == process["pid"];
         assert!(log.iter().any(|entry| is_let_go(&entry)), "{log:?}");
@@ -270,7 +273,7 @@ balance wide '"round":4'
 kill $balance; wait $balance
 end_work
 "#;
-    guest(&scratch, "4", script).exits(0);
+    guest_with(&scratch, "4", &[], script).exits(0);
     let share = |process: &Value, name: &str| process[name].as_f64().unwrap();
     let processes = |name: &str| json(&scratch, name)["processes"].as_array().unwrap().clone();
     for name in ["pair", "wide"] {
