@@ -14,8 +14,8 @@ const SCRIPT: &str = "#!/bin/sh
 pmuscope workload memory --threads 4 --thread 8M --seconds 100 --init zero $1 &
 child=
 while [ -z \"$child\" ]; do read child rest </proc/$!/task/$!/children; done
-# Until all memory is touched, and somewhat longer: then threads are where they will be.
-until read size pages rest </proc/$child/statm && [ $pages -gt 8192 ]; do sleep 0.2; done
+# Until all memory is touched, and somewhat longer: then threads are where they will be. Pages of files count apart.
+until read size pages shared rest </proc/$child/statm && [ $((pages - shared)) -gt 8192 ]; do sleep 0.2; done
 sleep 1
 kill -STOP $child
 pmuscope numa show -p $child --seconds 0.3 -I 100 --json >show.json
