@@ -9,6 +9,8 @@
 pub(crate) const MOST: u64 = 256;
 /// The shortest block: 2^20 ns, about a millisecond.
 const FIRST_SHIFT: u32 = 20;
+/// The shortest block of windows: 2^10 ns, about a microsecond.
+const FINE_SHIFT: u32 = 10;
 
 /// Time to block.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +31,16 @@ impl Clock {
     /// Blocks of a recording whose first and last time stamp, nanoseconds, are known.
     pub(crate) fn of(times: Option<(u64, u64)>) -> Self {
         let mut clock = Self::default();
+        if let Some((first, last)) = times {
+            clock.block(first);
+            clock.block(last);
+        }
+        clock
+    }
+
+    /// The same with blocks down to a microsecond: windows back to back are many in a millisecond.
+    pub(crate) fn fine(times: Option<(u64, u64)>) -> Self {
+        let mut clock = Self { shift: FINE_SHIFT, ..Self::default() };
         if let Some((first, last)) = times {
             clock.block(first);
             clock.block(last);

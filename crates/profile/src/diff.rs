@@ -10,11 +10,12 @@
 use std::collections::BTreeMap;
 
 use pmuscope_stats::{
-    Estimate, Interval, LEVEL, MIN_BLOCKS, difference_of_estimates, difference_of_means, holm,
-    mean, mean_interval, p_of_zero, welch_test,
+    Estimate, Interval, LEVEL, MIN_BLOCKS, difference_of_estimates, difference_of_means,
+    freedom_of_difference, holm, mean, mean_interval, p_of_zero, welch_test,
 };
 use rustc_hash::FxHashMap;
 
+use crate::phases::LongPhases;
 use crate::profile::{EventProfile, FunctionShare, Profile};
 
 /// Largest adjusted p-value of rows that differ.
@@ -65,6 +66,8 @@ pub struct EventDiff {
     pub sides: [SideTotal; 2],
     /// The rows, the largest change first.
     pub rows: Vec<RowDiff>,
+    /// With one recording a side: the phases that are too long for one of them, so that nothing is claimed.
+    pub long_phases: Option<LongPhases>,
 }
 
 /// One event on one side.
@@ -203,6 +206,10 @@ fn event_diff(name: &str, sides: &[Vec<Run<'_>>; 2], order: Order) -> EventDiff 
         unit,
         sides: [side_total(&sides[0]), side_total(&sides[1])],
         rows,
+        long_phases: all()
+            .filter_map(|run| run.event.long_phases)
+            .reduce(LongPhases::longer)
+            .filter(|_| runs == [1, 1]),
     }
 }
 
@@ -240,6 +247,8 @@ struct RowRun {
     samples: u64,
     /// Interval of the share within the recording.
     within: Option<Interval>,
+    /// Degrees of freedom of that interval.
+    freedom: Option<f64>,
 }
 
 fn collect(sides: &[Vec<Run<'_>>; 2], unit: TotalUnit) -> BTreeMap<RowName, RowRuns> {
@@ -252,6 +261,7 @@ fn collect(sides: &[Vec<Run<'_>>; 2], unit: TotalUnit) -> BTreeMap<RowName, RowR
                 // Two files of one name can share a row: the parts add up, their intervals do not.
                 let alone = entry.samples == 0;
                 entry.within = row.interval.filter(|_| alone);
+                entry.freedom = row.freedom;
                 entry.share += row.share;
                 entry.total += run.total_of(row, unit);
                 entry.samples += row.samples;
@@ -270,9 +280,15 @@ impl RowRun {
     /// None among n samples: with 95 % confidence its share is below 3/n (the rule of three; Hanley &
     /// Lippman-Hand 1983).
     fn bound_if_absent(&mut self, event: &EventProfile) {
-        if self.samples == 0 && event.samples > 0 && event.blocks >= MIN_BLOCKS {
+        if self.samples == 0
+            && event.samples > 0
+            && event.blocks >= MIN_BLOCKS
+            && event.long_phases.is_none()
+        {
             let high = (3.0 / event.samples as f64).min(1.0);
             self.within = Some(Interval { low: 0.0, high, level: LEVEL });
+            // A bound, not an estimate of a variance.
+            self.freedom = Some(f64::INFINITY);
         }
     }
 }
@@ -288,7 +304,11 @@ fn row_diff(name: RowName, row: &RowRuns, runs: [usize; 2]) -> RowDiff {
             Estimate { value: run.share, interval: run.within, n: 1 }
         };
         let change = difference_of_estimates(&within(0), &within(1));
-        (change, p_of_zero(&change), [within(0), within(1)])
+        let known = |side: usize| Some((row[side][0].within?, row[side][0].freedom?));
+        let p = known(0).zip(known(1)).and_then(|((a, of_a), (b, of_b))| {
+            p_of_zero(&change, freedom_of_difference((&a, of_a), (&b, of_b)))
+        });
+        (change, p, [within(0), within(1)])
     } else {
         let over_runs = |side: usize| mean_interval(&shares[side], LEVEL).unwrap_or(none);
         let change = difference_of_means(&shares[0], &shares[1], LEVEL).unwrap_or(none);
@@ -328,6 +348,7 @@ mod tests {
                 weight: samples,
                 share,
                 interval: half.map(around),
+                freedom: half.map(|_| 1e9),
             }
         };
         let unknown = KernelIdentity::default();
@@ -346,6 +367,7 @@ mod tests {
                 lost_at_most: 0,
                 by_cpu: Vec::new(),
                 blocks: 100,
+                long_phases: None,
                 functions: samples.iter().enumerate().map(row).collect(),
                 hidden: HiddenRows::default(),
                 modules: Vec::new(),

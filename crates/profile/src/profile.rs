@@ -12,6 +12,7 @@ use crate::aggregate::Aggregate;
 use crate::filter::Filter;
 use crate::loss::{CpuLosses, Lost};
 use crate::modules::ModuleKind;
+use crate::phases::LongPhases;
 use crate::unwinding::StackSummary;
 
 /// What a profile should hold.
@@ -152,6 +153,8 @@ pub struct EventProfile {
     pub by_cpu: Vec<u64>,
     /// Blocks of time with samples, and why there is no interval where there are too few.
     pub blocks: usize,
+    /// The program's phases, where they are too long for intervals from this recording.
+    pub long_phases: Option<LongPhases>,
     /// The largest share first; as many as were asked for.
     pub functions: Vec<FunctionShare>,
     /// All others.
@@ -204,6 +207,8 @@ pub struct FunctionShare {
     pub share: f64,
     /// 95 % interval of the share.
     pub interval: Option<Interval>,
+    /// Degrees of freedom of its variance; there without an interval where phases are too long for one.
+    pub freedom: Option<f64>,
 }
 
 /// Rows that are not there one by one.

@@ -11,6 +11,7 @@ use rustc_hash::FxHashMap;
 use crate::aggregate::{AddsTo, Aggregate, Cell, FunctionId, StackId};
 use crate::build::EventFacts;
 use crate::modules::UNKNOWN;
+use crate::phases::LongPhases;
 use crate::pool::in_parallel;
 use crate::profile::{EventProfile, FunctionName, FunctionShare, HiddenRows, ModuleShare, Options};
 use crate::table::{Interned, mix};
@@ -116,15 +117,15 @@ impl<'a> Rows<'a> {
         drop((rows, order));
         row_of_cell.iter_mut().for_each(|row| *row = largest[*row as usize]);
         drop(largest);
-        let blocks = if has_rows && samples < MIN_BLOCKS as u64 {
+        let (blocks, long_phases) = if has_rows && samples < MIN_BLOCKS as u64 {
             // No interval is possible: of many small events not each goes over all that was counted.
             let filled = self.filled.get_or_insert_with(|| self.aggregate.filled_blocks());
-            filled.get(&index).copied().unwrap_or(0)
+            (filled.get(&index).copied().unwrap_or(0), None)
         } else if has_rows {
             let functions = &mut functions[..with_interval];
             self.add_intervals(index, functions, by_period, &row_of_cell)
         } else {
-            0
+            (0, None)
         };
         let period = if facts.has_period {
             Some(weight)
@@ -143,6 +144,7 @@ impl<'a> Rows<'a> {
             lost_at_most: 0,
             by_cpu: Vec::new(),
             blocks,
+            long_phases,
             modules,
             functions,
             hidden,
@@ -251,6 +253,7 @@ impl<'a> Rows<'a> {
             weight,
             share: measure.share(weight),
             interval: None,
+            freedom: None,
         }
     }
 
@@ -272,15 +275,15 @@ impl<'a> Rows<'a> {
         modules
     }
 
-    /// Gives `rows` their intervals; tells how many blocks have samples. `row_of_cell` tells of each
-    /// cell of the event which of the rows it is in.
+    /// Gives `rows` their intervals; returns how many blocks have samples, and the phases where they are too
+    /// long for intervals. `row_of_cell` has the row of each cell of the event.
     fn add_intervals(
         &self,
         event: u32,
         rows: &mut [FunctionShare],
         by_period: bool,
         row_of_cell: &[u32],
-    ) -> usize {
+    ) -> (usize, Option<LongPhases>) {
         let mut row_of_next = row_of_cell.iter();
         let series = self.aggregate.row_series(rows.len(), by_period, |cell| {
             // They are in the order of the cells.
@@ -290,10 +293,14 @@ impl<'a> Rows<'a> {
                 Some(&row) => AddsTo::Row(row as usize),
             }
         });
-        for (row, interval) in rows.iter_mut().zip(series.intervals()) {
-            row.interval = interval;
+        let shares = series.shares();
+        for (row, share) in rows.iter_mut().zip(&shares) {
+            row.interval = share.and_then(|share| share.interval);
+            row.freedom = share.map(|share| share.long_run.freedom);
         }
-        series.filled()
+        let timeline = &self.aggregate.timeline;
+        let seconds = f64::from(timeline.blocks) * timeline.block_ns as f64 / 1e9;
+        (series.filled(), LongPhases::of(&shares, seconds))
     }
 }
 

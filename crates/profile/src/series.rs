@@ -10,12 +10,13 @@
 //!  its cells ─► cell ─► row        rows × blocks: sums
 //! ```
 
-use pmuscope_stats::{Interval, MIN_BLOCKS, ShareBootstrap};
+use pmuscope_stats::{Interval, MIN_BLOCKS, Share, Shares};
 use rustc_hash::FxHashMap;
 
 use crate::aggregate::{Aggregate, BlockCount, Cell, StackId};
 use crate::blocks::MOST;
 use crate::log::{Entry, Log};
+use crate::phases::LongPhases;
 use crate::pool::in_parallel;
 
 /// A cell that is not there any more.
@@ -236,16 +237,28 @@ impl RowSeries {
         self.totals.iter().filter(|&&total| total > 0.0).count()
     }
 
-    /// 95 % interval of each row's share, by a block bootstrap over time; none where too few blocks
-    /// have samples.
+    /// Each row's share with its 95% CI, by its long-run variance over time; none where too few blocks
+    /// have samples. Where one row shows that the program's phases are too long for this recording, no
+    /// row has an interval: a rare function's own samples are too few to show the phases it runs in.
     #[must_use]
-    pub fn intervals(&self) -> Vec<Option<Interval>> {
+    pub fn shares(&self) -> Vec<Option<Share>> {
         if self.filled() < MIN_BLOCKS {
             return Vec::new();
         }
-        let Some(bootstrap) = ShareBootstrap::new(&self.totals) else { return Vec::new() };
+        let Some(of_total) = Shares::new(&self.totals) else { return Vec::new() };
         let blocks = self.totals.len();
-        self.rows.chunks_exact(blocks).map(|row| bootstrap.interval(row)).collect()
+        let mut shares: Vec<Option<Share>> =
+            self.rows.chunks_exact(blocks).map(|row| of_total.share(row)).collect();
+        if LongPhases::of(&shares, 1.0).is_some() {
+            shares.iter_mut().flatten().for_each(|share| share.interval = None);
+        }
+        shares
+    }
+
+    /// 95% CI of each row's share, as in [`RowSeries::shares`].
+    #[must_use]
+    pub fn intervals(&self) -> Vec<Option<Interval>> {
+        self.shares().into_iter().map(|share| share?.interval).collect()
     }
 }
 

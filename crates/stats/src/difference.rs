@@ -16,18 +16,33 @@ pub fn difference_of_estimates(a: &Estimate, b: &Estimate) -> Estimate {
     Estimate { value, interval, n: a.n.min(b.n) }
 }
 
-/// Two-sided p-value that an estimate's true value is 0, read back from its interval as if it were
-/// a normal one: from the side on which 0 lies. `None` without an interval or with one of no width.
-pub fn p_of_zero(estimate: &Estimate) -> Option<f64> {
+/// Degrees of freedom of a difference of two independent estimates from their intervals, each Student's
+/// with so many degrees (Satterthwaite 1946). Infinite where neither side has a width.
+pub fn freedom_of_difference(a: (&Interval, f64), b: (&Interval, f64)) -> f64 {
+    let part = |(interval, freedom): (&Interval, f64)| {
+        let error = interval.half_width() / dist::t_quantile(0.5 + interval.level / 2.0, freedom);
+        (error * error, error.powi(4) / freedom)
+    };
+    let ((variance_a, square_a), (variance_b, square_b)) = (part(a), part(b));
+    let squares = square_a + square_b;
+    if squares > 0.0 { (variance_a + variance_b).powi(2) / squares } else { f64::INFINITY }
+}
+
+/// Two-sided p-value that an estimate's true value is 0, read back from its interval, which is Student's
+/// with `freedom` degrees: from the side on which 0 lies. `None` without an interval or with one of no
+/// width.
+pub fn p_of_zero(estimate: &Estimate, freedom: f64) -> Option<f64> {
     let interval = estimate.interval?;
     let towards_zero = if estimate.value > 0.0 {
         estimate.value - interval.low
     } else {
         interval.high - estimate.value
     };
-    let quantile = dist::normal_quantile(0.5 + interval.level / 2.0);
-    let error = towards_zero / quantile;
-    (error > 0.0).then(|| 2.0 * dist::normal_cdf(-(estimate.value / error).abs()))
+    let error = towards_zero / dist::t_quantile(0.5 + interval.level / 2.0, freedom);
+    let reach = -(estimate.value / error).abs();
+    // Beyond this the two are the same.
+    let tail = if freedom > 1e6 { dist::normal_cdf(reach) } else { dist::t_cdf(reach, freedom) };
+    (error > 0.0).then_some(2.0 * tail)
 }
 
 /// p-values of several tests, each adjusted so that taking those below a level finds a difference
@@ -73,9 +88,11 @@ mod tests {
 
     #[test]
     fn an_interval_that_ends_at_zero_is_a_p_of_one_minus_its_level() {
-        assert!((p_of_zero(&estimate(2.0, 0.0, 9.0)).unwrap() - 0.05).abs() < 1e-6);
-        assert!((p_of_zero(&estimate(-2.0, -3.0, 0.0)).unwrap() - 0.05).abs() < 1e-6);
-        assert_eq!(p_of_zero(&estimate(0.0, 0.0, 0.0)), None);
+        assert!((p_of_zero(&estimate(2.0, 0.0, 9.0), 7.0).unwrap() - 0.05).abs() < 1e-6);
+        assert!(
+            (p_of_zero(&estimate(-2.0, -3.0, 0.0), f64::INFINITY).unwrap() - 0.05).abs() < 1e-6
+        );
+        assert_eq!(p_of_zero(&estimate(0.0, 0.0, 0.0), 9.0), None);
     }
 
     /// Holm's own rule, step by step: reject while p times the number of tests left is small.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pmuscope_perfdata::reader::Reader;
 use pmuscope_perfdata::watch::WatchInfo;
-use pmuscope_stats::block_bootstrap_share;
+use pmuscope_stats::share_over_time;
 use pmuscope_symbols::{KernelIdentity, Request, Symbol, Symbolizer};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -294,7 +294,7 @@ impl Shared<'_> {
 fn interval(sums: &[Sum], part: fn(&Sum) -> u64) -> Option<pmuscope_stats::Interval> {
     let blocks: Vec<(f64, f64)> =
         sums.iter().map(|sum| (part(sum) as f64, sum.pairs as f64)).collect();
-    block_bootstrap_share(&blocks)
+    share_over_time(&blocks)
 }
 
 /// What lies at addresses that pointers held, of all that can be shown.

@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 use pmuscope_events::metrics::{Metric, Metrics};
 use pmuscope_stats::{
-    Estimate, Interval, LEVEL, difference_of_estimates, difference_of_means, holm, mean_interval,
-    p_of_zero, welch_test,
+    Estimate, Interval, LEVEL, difference_of_estimates, difference_of_means, freedom_of_difference,
+    holm, mean_interval, p_of_zero, welch_test,
 };
 
 use super::{MIN_WINDOWS, MetricCell, Table, is_long};
@@ -228,7 +228,16 @@ fn within(cells: &[Vec<(&Cells, MetricCell)>; 2], windows: [u64; 2]) -> Compared
         Some(Estimate { value: cell.value?, interval, n: cell.windows as usize })
     };
     let change = estimate(0).zip(estimate(1)).map(|(a, b)| difference_of_estimates(&a, &b));
-    ([side(0), side(1)], change, change.as_ref().and_then(p_of_zero))
+    let known = |at: usize| {
+        let (_, cell) = cells[at].first()?;
+        // A bound has no variance that had to be estimated.
+        let freedom = cell.interval.map_or(Some(f64::INFINITY), |_| cell.freedom)?;
+        Some((estimate(at)?.interval?, freedom))
+    };
+    let p = known(0).zip(known(1)).zip(change).and_then(|((a, b), change)| {
+        p_of_zero(&change, freedom_of_difference((&a.0, a.1), (&b.0, b.1)))
+    });
+    ([side(0), side(1)], change, p)
 }
 
 fn over_runs(cells: &[Vec<(&Cells, MetricCell)>; 2], windows: [u64; 2]) -> Compared {

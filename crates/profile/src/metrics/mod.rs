@@ -1,15 +1,13 @@
 //! Windows to metrics: formulas of what was counted, each with its interval.
 //!
 //! A metric is a function of sums over the kept windows of a row, most often a ratio of two. Its 95 %
-//! interval is by the delta method ([`Spread`]): the influence of a window, or of all windows of a block
-//! of time, is the formula's slopes times its counts. A bootstrap would resample some 200 blocks a
-//! thousand times for each cell; the delta method goes over them once, needs no seed, takes any formula,
-//! and is as good where a ratio's denominator (cycles, instructions) hardly varies, as it does not in
-//! windows of one length.
+//! interval is by the delta method: the influence of all windows of a block of time is the formula's
+//! slopes times their counts. Neighboring blocks are alike, so the variance of their sum is the long-run
+//! variance ([`LongRun`]), which needs no seed and takes any formula.
 //!
-//! Windows of a block of time count as one observation, for neighbours are alike. Where a row has less
-//! than ten blocks' worth (a function that runs in one phase only), windows are taken for independent:
-//! within a phase they are draws from it.
+//! Where a row has less than ten blocks' worth (a function that runs in one phase only), and where the
+//! program's phases are so long that the recording has too few of them, there is no interval: windows
+//! within a phase do not say what another phase would have shown.
 //!
 //! # Which cells have no interval
 //!
@@ -25,16 +23,17 @@
 pub mod diff;
 
 use pmuscope_events::metrics::{Formula, Metric, Metrics};
-use pmuscope_stats::{Interval, LEVEL, Spread};
+use pmuscope_stats::{Interval, LEVEL, LongRun, Shares};
 
-use crate::windows::{Part, Row, Windows, product};
+use crate::phases::LongPhases;
+use crate::windows::{Part, Row, Windows};
 
 /// Fewer kept windows have no interval.
 pub const MIN_WINDOWS: u64 = 30;
 /// A function whose mean length is fewer windows than this has no interval.
 pub const MIN_LENGTH: f64 = 10.0;
-/// With fewer blocks' worth, windows count as independent.
-const MIN_CLUSTERS: f64 = 10.0;
+/// Rows, the largest, that show how long the program's phases are.
+const PHASE_ROWS: usize = 20;
 /// What [`MetricCell::more_seconds`] aims at: half of the interval, per value.
 pub const PRECISION: f64 = 0.05;
 
@@ -47,6 +46,8 @@ pub struct MetricCell {
     pub interval: Option<Interval>,
     /// Windows it is made of.
     pub windows: u64,
+    /// Degrees of freedom of its variance; there without an interval where phases are too long for one.
+    pub freedom: Option<f64>,
     /// Where nothing was counted, and the value is 0 for that: what it would be with three of each, which
     /// with 95 % confidence is more than the truth (the rule of three; Hanley & Lippman-Hand 1983).
     pub at_most: Option<f64>,
@@ -90,6 +91,7 @@ pub struct Table<'a> {
     total_blocks: Vec<Vec<(u64, u64, Vec<f64>)>>,
     /// By group: the sums of a row without any window of it.
     empty: Vec<Part>,
+    long_phases: Option<LongPhases>,
 }
 
 /// A metric, and how it is computed here.
@@ -149,7 +151,14 @@ impl<'a> Table<'a> {
             .collect();
         let empty =
             (0..).zip(&windows.counters).map(|(group, names)| Part::new(group, names.len()));
-        Self { windows, columns, total_blocks, empty: empty.collect() }
+        let long_phases = long_phases(windows);
+        Self { windows, columns, total_blocks, empty: empty.collect(), long_phases }
+    }
+
+    /// The program's phases, where they are too long for intervals from this recording.
+    #[must_use]
+    pub fn long_phases(&self) -> Option<LongPhases> {
+        self.long_phases
     }
 
     /// Its columns.
@@ -195,16 +204,20 @@ impl<'a> Table<'a> {
             return MetricCell { windows, ..MetricCell::default() };
         };
         let slopes = formula.slopes(&values);
-        let can_tell = is_sure && windows >= MIN_WINDOWS;
+        let can_tell = is_sure && windows >= MIN_WINDOWS && self.long_phases.is_none();
         // Of what was never seen the windows do not tell how rare it is, only how frequent it is not.
         if value == 0.0 {
             let at_most = can_tell.then(|| with_three(formula, &values)).flatten();
-            return MetricCell { value: Some(value), interval: None, windows, at_most };
+            return MetricCell { value: Some(value), windows, at_most, ..MetricCell::default() };
         }
-        let half = can_tell.then(|| half_width(&parts, &slopes)).flatten();
-        let interval =
-            half.map(|half| Interval { low: value - half, high: value + half, level: LEVEL });
-        MetricCell { value: Some(value), interval, windows, at_most: None }
+        let long_run = can_tell.then(|| long_run(&parts, &slopes)).flatten();
+        let interval = long_run.and_then(|found| found.half_width()).map(|half| Interval {
+            low: value - half,
+            high: value + half,
+            level: LEVEL,
+        });
+        let freedom = long_run.map(|found| found.freedom);
+        MetricCell { value: Some(value), interval, freedom, windows, at_most: None }
     }
 }
 
@@ -233,8 +246,8 @@ impl Piece<'_> {
         self.places.iter().any(|(_, total)| *total)
     }
 
-    /// Influence and windows of each block of time.
-    fn clusters(&self, slopes: &[f64]) -> Vec<(f64, f64)> {
+    /// Block of time, influence and windows.
+    fn clusters(&self, slopes: &[f64]) -> Vec<(u64, f64, f64)> {
         let influence = |sums: &dyn Fn(usize) -> f64, of_total: bool| -> f64 {
             let each = self.places.iter().zip(slopes).filter(|((_, total), _)| *total == of_total);
             each.map(|((place, _), slope)| slope * sums(*place)).sum()
@@ -244,47 +257,49 @@ impl Piece<'_> {
             .blocks()
             .map(|one| (one.block, influence(&|place| one.sums[place] as f64, false), one.kept));
         if !self.has_totals() {
-            return own.map(|(_, influence, kept)| (influence, kept as f64)).collect();
+            return own.map(|(at, influence, kept)| (at, influence, kept as f64)).collect();
         }
         let mut own = own.peekable();
         let all = self.blocks.iter().map(|(block, kept, sums)| {
             let here = own.next_if(|(at, ..)| at == block).map_or(0.0, |(_, here, _)| here);
-            (here + influence(&|place| sums[place], true), *kept as f64)
+            (*block, here + influence(&|place| sums[place], true), *kept as f64)
         });
         all.collect()
     }
-
-    /// Number of windows, and the sums of their influences and of the squares.
-    fn singles(&self, slopes: &[f64]) -> (f64, f64, f64) {
-        let square = |part: &Part, with_own: bool| -> f64 {
-            let used: Vec<(usize, f64)> = self
-                .places
-                .iter()
-                .zip(slopes)
-                .filter(|((_, total), _)| *total || with_own)
-                .map(|(&(place, _), &slope)| (place, slope))
-                .collect();
-            let pairs = used.iter().flat_map(|a| used.iter().map(move |b| (a, b)));
-            pairs.map(|(a, b)| a.1 * b.1 * part.products[product(a.0, b.0)]).sum()
-        };
-        let sum = (0..slopes.len()).map(|at| slopes[at] * self.sum(at)).sum();
-        if !self.has_totals() {
-            return (self.own.kept as f64, sum, square(self.own, true));
-        }
-        // Of windows elsewhere only the totals know.
-        let elsewhere = square(self.all, false) - square(self.own, false);
-        (self.all.kept as f64, sum, square(self.own, true) + elsewhere.max(0.0))
-    }
 }
 
-fn half_width(parts: &[Piece<'_>], slopes: &[f64]) -> Option<f64> {
-    let by_block = Spread::of(parts.iter().flat_map(|piece| piece.clusters(slopes)));
-    if let Some(spread) = by_block.filter(|spread| spread.clusters >= MIN_CLUSTERS) {
-        return spread.half_width();
-    }
-    let (n, sum, squares) = parts.iter().fold((0.0, 0.0, 0.0), |sums, piece| {
-        let one = piece.singles(slopes);
-        (sums.0 + one.0, sums.1 + one.1, sums.2 + one.2)
+/// Of the sum of influences; groups take turns, so their blocks are put in the order of time.
+fn long_run(parts: &[Piece<'_>], slopes: &[f64]) -> Option<LongRun> {
+    let mut blocks: Vec<(u64, f64, f64)> =
+        parts.iter().flat_map(|piece| piece.clusters(slopes)).collect();
+    blocks.sort_by_key(|(block, ..)| *block);
+    blocks.dedup_by(|next, one| {
+        let is_same = next.0 == one.0;
+        if is_same {
+            *one = (one.0, one.1 + next.1, one.2 + next.2);
+        }
+        is_same
     });
-    Spread::of_sums(n, sum, squares)?.half_width()
+    LongRun::of(blocks.into_iter().map(|(_, influence, size)| (influence, size)))
+}
+
+/// The phases that the shares of the largest rows show, where they are too long for this recording.
+#[must_use]
+pub fn long_phases(windows: &Windows) -> Option<LongPhases> {
+    let by_block = |row: &Row| {
+        let mut kept = vec![0.0; crate::blocks::MOST as usize + 1];
+        for one in row.sums.parts.iter().flat_map(Part::blocks) {
+            if let Some(sum) = kept.get_mut(one.block as usize) {
+                *sum += one.kept as f64;
+            }
+        }
+        kept
+    };
+    let mut totals = by_block(&windows.total);
+    let length = totals.iter().rposition(|kept| *kept > 0.0).map_or(0, |last| last + 1);
+    totals.truncate(length);
+    let shares = Shares::new(&totals)?;
+    let share = |row: &Row| shares.share(&by_block(row)[..length]);
+    let shares: Vec<_> = windows.rows.iter().take(PHASE_ROWS).map(share).collect();
+    LongPhases::of(&shares, windows.seconds)
 }

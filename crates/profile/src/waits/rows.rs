@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use pmuscope_stats::{Interval, MIN_BLOCKS, ShareBootstrap};
+use pmuscope_stats::{Interval, MIN_BLOCKS, Shares};
 use rustc_hash::FxHashMap;
 
 use super::counter::{OfCell, QUEUED, sum};
@@ -232,9 +232,9 @@ impl Waits {
         if wall.iter().filter(|&&ns| ns > 0.0).count() < MIN_BLOCKS {
             return;
         }
-        let Some(bootstrap) = ShareBootstrap::new(&wall) else { return };
+        let Some(shares) = Shares::new(&wall) else { return };
         let intervals: Vec<Option<Interval>> =
-            series.rows.chunks_exact(blocks).map(|row| bootstrap.interval(row)).collect();
+            series.rows.chunks_exact(blocks).map(|row| shares.interval(row)).collect();
         for (row, interval) in rows.iter_mut().zip(intervals) {
             row.interval = interval;
         }

@@ -66,7 +66,7 @@ use sums::RowSums;
 
 pub use judge::Cause;
 pub use rows::RowKey;
-pub(crate) use sums::{Part, product};
+pub(crate) use sums::Part;
 
 /// Windows up to this length are compared by the symbols at their ends unless asked otherwise.
 const SHORT: u64 = 10_000;
@@ -418,7 +418,7 @@ impl Ready {
         places.sort_unstable();
         Ok(Self {
             throttles: Throttles::new(&noted.throttles),
-            clock: Clock::of(scout.times),
+            clock: Clock::fine(scout.times),
             times: scout.times,
             places,
             plan,

@@ -1,7 +1,6 @@
 //! What windows add up to: per row, per group of events, per block of time.
 
 use super::Cause;
-use super::shot::MOST;
 
 /// Sums of one group in one row.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -11,8 +10,6 @@ pub(crate) struct Part {
     pub(crate) kept: u64,
     /// By position in the group.
     pub(crate) sums: Vec<u64>,
-    /// Sums of products of two counts of a window: (0, 0), (0, 1), (1, 1), (0, 2), …
-    pub(crate) products: Vec<f64>,
     /// Block, windows, and the counts' sums, block by block in order.
     blocks: Vec<u64>,
 }
@@ -25,21 +22,9 @@ pub(crate) struct BlockSums<'a> {
     pub(crate) sums: &'a [u64],
 }
 
-/// Position of a product of two counts.
-pub(crate) fn product(a: usize, b: usize) -> usize {
-    let (small, large) = (a.min(b), a.max(b));
-    large * (large + 1) / 2 + small
-}
-
 impl Part {
     pub(crate) fn new(group: u32, counters: usize) -> Self {
-        Self {
-            group,
-            kept: 0,
-            sums: vec![0; counters],
-            products: vec![0.0; counters * (counters + 1) / 2],
-            blocks: Vec::new(),
-        }
+        Self { group, kept: 0, sums: vec![0; counters], blocks: Vec::new() }
     }
 
     fn stride(&self) -> usize {
@@ -56,18 +41,8 @@ impl Part {
 
     fn add(&mut self, block: u64, counts: &[u64]) {
         self.kept += 1;
-        let mut floats = [0.0; MOST];
-        let floats = &mut floats[..counts.len().min(MOST)];
-        for ((float, sum), &count) in floats.iter_mut().zip(&mut self.sums).zip(counts) {
-            *float = count as f64;
+        for (sum, &count) in self.sums.iter_mut().zip(counts) {
             *sum = sum.saturating_add(count);
-        }
-        let mut products = self.products.iter_mut();
-        for (index, &float) in floats.iter().enumerate() {
-            // The products last: what is left when the counts end is for the next.
-            for (other, product) in floats[..=index].iter().zip(products.by_ref()) {
-                *product += float * other;
-            }
         }
         let place = self.block(block);
         self.blocks[place + 1] += 1;
@@ -96,14 +71,8 @@ impl Part {
     /// share: cut off at 0, what scatters around it would come out too large.
     fn less(&mut self, cost: u64) {
         let off = |sum: u64, windows: u64| sum.saturating_sub(cost.saturating_mul(windows));
-        let (kept, each) = (self.kept as f64, cost as f64);
-        for (other, &sum) in self.sums.iter().enumerate() {
-            let twice = if other == 0 { 2.0 } else { 1.0 };
-            self.products[product(0, other)] -= twice * each * sum as f64;
-        }
         let Some(first) = self.sums.first_mut() else { return };
         *first = off(*first, self.kept);
-        self.products[product(0, 0)] += kept * each * each;
         let stride = self.stride();
         for block in self.blocks.chunks_exact_mut(stride) {
             block[2] = off(block[2], block[1]);
@@ -114,9 +83,6 @@ impl Part {
         self.kept += other.kept;
         for (sum, &more) in self.sums.iter_mut().zip(&other.sums) {
             *sum = sum.saturating_add(more);
-        }
-        for (sum, more) in self.products.iter_mut().zip(&other.products) {
-            *sum += more;
         }
         for one in other.blocks() {
             let place = self.block(one.block);
@@ -231,11 +197,6 @@ mod tests {
             for part in &all.parts {
                 prop_assert!(part.blocks().is_sorted_by_key(|one| one.block));
                 prop_assert_eq!(part.blocks().map(|one| one.kept).sum::<u64>(), part.kept);
-                let of = |which: usize| windows.iter().filter(move |one| one.0 == part.group)
-                    .map(move |one| [one.2, one.3][which] as f64);
-                let cross: f64 = of(0).zip(of(1)).map(|(a, b)| a * b).sum();
-                prop_assert_eq!(part.products[product(0, 1)], cross);
-                prop_assert_eq!(part.products[product(1, 1)], of(1).map(|b| b * b).sum::<f64>());
             }
         }
     }

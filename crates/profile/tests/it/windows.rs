@@ -105,7 +105,8 @@ fn intervals_are_hardly_wider_than_they_must_be() {
         let misses = instructions * cells[2].value.unwrap() / 1000.0;
         for (half, best) in [(half(0), 0.1 / kept.sqrt()), (half(2), 1.0 / misses.sqrt())] {
             let ratio = half / (1.96 * best);
-            assert!((0.7..1.5).contains(&ratio), "{name}: {ratio}");
+            // The variance is known from some 10 to 16 cosines, as Student's quantile says.
+            assert!((0.5..2.0).contains(&ratio), "{name}: {ratio}");
         }
     }
 }

@@ -49,6 +49,9 @@ struct Event<'a> {
     after: Total,
     functions: Vec<Function<'a>>,
     functions_left_out: usize,
+    /// Length of the program's phases, seconds, where they are too long to claim anything; absent elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    phase_s: Option<f64>,
 }
 
 impl<'a> Event<'a> {
@@ -65,6 +68,7 @@ impl<'a> Event<'a> {
             after: Total::new(&event.sides[1]),
             functions: event.rows[..shown].iter().map(Function::new).collect(),
             functions_left_out: event.rows.len() - shown,
+            phase_s: event.long_phases.map(|phases| phases.seconds),
         }
     }
 }
@@ -153,7 +157,7 @@ impl Figure {
             why: estimate
                 .interval
                 .is_none()
-                .then_some("too few recordings, or too few blocks of time within one"),
+                .then_some("too few recordings, or too few blocks of time or phases within one"),
         }
     }
 }

@@ -1,11 +1,11 @@
 //! The table of `pmuscope diff`.
 
-use pmuscope_profile::Profile;
 use pmuscope_profile::diff::{EventDiff, RowDiff, RowName, SideTotal, TotalUnit};
+use pmuscope_profile::{LongPhases, Profile};
 
 use super::{DiffView, Verdict, apart_note};
-use crate::number::{count, counted, fixed, interval, percent, signed, significant};
-use crate::recording::asked;
+use crate::number::{count, counted, duration, fixed, interval, percent, signed, significant};
+use crate::recording::{asked, long_phases_text};
 use crate::{Cell, Column, Paint, Style, Table, escape, wrap};
 
 /// A table per event: rows with the change of share and total; then what limits the reading.
@@ -170,7 +170,15 @@ fn notes(view: &DiffView<'_>) -> Vec<String> {
         _ => notes.extend(view.apart().map(apart_note)),
     }
     let all_rows = || view.events.iter().flat_map(|event| &event.rows);
-    if runs == [1, 1] && all_rows().next().is_some() && all_rows().all(|row| row.p.is_none()) {
+    let long = view.events.iter().filter_map(|event| event.long_phases).reduce(LongPhases::longer);
+    if let Some(phases) = long {
+        notes.push(format!(
+            "{}, so nothing is claimed. Record {} or longer, or each side three times and more.",
+            long_phases_text(&phases),
+            duration(phases.enough())
+        ));
+    } else if runs == [1, 1] && all_rows().next().is_some() && all_rows().all(|row| row.p.is_none())
+    {
         notes.push(
             "samples fall into fewer than 30 blocks of time: there are no intervals. Record longer."
                 .to_owned(),
@@ -228,6 +236,7 @@ mod tests {
             unit: TotalUnit::Seconds,
             sides: [side(), side()],
             rows,
+            long_phases: None,
         }
     }
 

@@ -46,11 +46,11 @@ fn the_table_is_there_without_a_script() {
     let page = page(&sample::made(), PageLimits::default());
     let rows: Vec<String> = rows(&page).iter().map(|row| row.join(" | ")).collect();
     insta::assert_snapshot!(rows.join("\n"), @r"
-    29.17 % | 7.03 | 50.00 % | 35 | my app | my app | memcpy&lt;T&gt;
-    25.00 % | 9.77 | 25.00 % | 30 | my app | my app | recurse
-    20.83 % | 11.70 | 20.83 % | 25 | my app | [kernel.kallsyms] | copy_page
-    16.67 % | 18.16 | 16.67 % | 20 | &lt;b&gt;evil&lt;/b&gt; | =1.so | [unknown]
-    8.33 % | 14.63 | 83.33 % | 10 | my app | my app | main
+    29.17 % | - | 50.00 % | 35 | my app | my app | memcpy&lt;T&gt;
+    25.00 % | - | 25.00 % | 30 | my app | my app | recurse
+    20.83 % | - | 20.83 % | 25 | my app | [kernel.kallsyms] | copy_page
+    16.67 % | - | 16.67 % | 20 | &lt;b&gt;evil&lt;/b&gt; | =1.so | [unknown]
+    8.33 % | - | 83.33 % | 10 | my app | my app | main
     ");
 }
 

@@ -6,7 +6,7 @@ use pmuscope_profile::metrics::{MetricCell, is_sure, mean_length};
 use pmuscope_profile::windows::{Cause, Row};
 use serde::Serialize;
 
-use crate::recording::{Count, lost_is};
+use crate::recording::{Count, LONG_PHASES, lost_is};
 
 use super::{MetricsView, by_word};
 
@@ -165,7 +165,7 @@ impl<'a> RowOut<'a> {
             at_most: cell.at_most,
             windows: cell.windows,
             more_seconds: view.needs.then(|| cell.more_seconds(view.windows.seconds)).flatten(),
-            why: why(row, cell),
+            why: why(row, cell, view.table.long_phases().is_some()),
         });
         Self {
             function: key.function.as_deref(),
@@ -184,12 +184,15 @@ impl<'a> RowOut<'a> {
 }
 
 /// Why a cell lacks something.
-fn why(row: &Row, cell: &MetricCell) -> Option<&'static str> {
+fn why(row: &Row, cell: &MetricCell, is_long: bool) -> Option<&'static str> {
     match (cell.value, cell.interval) {
         (_, Some(_)) => None,
         (None, None) => Some("not measured"),
         (Some(0.0), None) => Some("none was counted"),
-        (Some(_), None) if is_sure(row) => Some("too few windows of its events"),
+        (Some(_), None) if is_sure(row) && (is_long || cell.freedom.is_some()) => Some(LONG_PHASES),
+        (Some(_), None) if is_sure(row) => {
+            Some("too few windows of its events, or in few blocks of time")
+        }
         (Some(_), None) => Some("fewer than 30 kept windows, or shorter than ten windows"),
     }
 }

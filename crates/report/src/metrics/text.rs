@@ -8,7 +8,7 @@ use pmuscope_profile::windows::{Kind, Row, Windows};
 use super::figure::{figure, relied_on};
 use super::{MetricsView, by_word, causes, name};
 use crate::number::{agree, count, counted, duration, percent};
-use crate::recording::lost_text;
+use crate::recording::{long_phases_text, lost_text};
 use crate::{Cell, Column, Paint, Style, Table, escape, wrap};
 
 /// Head, one row per function, notes.
@@ -176,10 +176,13 @@ pub(super) fn notes(view: &MetricsView<'_>) -> Vec<String> {
             escape(&absent.join(", "))
         ));
     }
-    if view.rows.iter().any(|(_, cells)| cells.iter().any(is_estimate)) {
+    if let Some(phases) = view.table.long_phases() {
+        let (why, enough) = (long_phases_text(&phases), duration(phases.enough()));
+        notes.push(format!("{why}. Record {enough} or longer."));
+    } else if view.rows.iter().any(|(_, cells)| cells.iter().any(is_estimate)) {
         notes.push(
-            "~ marks functions shorter than ten windows, and those with fewer than 30 kept windows: \
-             no interval can be given for them."
+            "~ marks functions shorter than ten windows, those with fewer than 30 kept windows, and those \
+             that ran in too few stretches of time: no interval can be given for them."
                 .to_owned(),
         );
     }

@@ -7,7 +7,7 @@ use pmuscope_profile::{
 };
 use serde::{Serialize, Serializer};
 
-use super::head::{Head, NO_INTERVAL};
+use super::head::{Head, LONG_PHASES, NO_INTERVAL};
 use super::losses::{self, CpuLoss};
 use super::notes::{Taken, notes_on};
 use super::stacks::advice;
@@ -168,6 +168,9 @@ struct Event<'a> {
     share_of: &'static str,
     /// Blocks of time with samples.
     blocks: usize,
+    /// Length of the program's phases, where they are too long for intervals; absent elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    phase_s: Option<f64>,
     functions: Vec<Function<'a>>,
     functions_left_out: usize,
     modules: Vec<ModuleRow<'a>>,
@@ -189,6 +192,7 @@ impl<'a> Event<'a> {
             fixed_period: event.fixed_period.map(Count),
             share_of: if event.by_period { "period" } else { "samples" },
             blocks: event.blocks,
+            phase_s: event.long_phases.map(|phases| phases.seconds),
             functions: shown.iter().map(|row| Function::new(profile, event, row)).collect(),
             functions_left_out: hidden.rows,
             modules: event.modules.iter().map(|row| ModuleRow::new(profile, row)).collect(),
@@ -221,6 +225,8 @@ struct Function<'a> {
 impl<'a> Function<'a> {
     fn new(profile: &'a Profile, event: &EventProfile, row: &FunctionShare) -> Self {
         let with_lost = event.with_lost(row.share);
+        let is_long = event.long_phases.is_some() || row.freedom.is_some();
+        let why = if is_long { LONG_PHASES } else { NO_INTERVAL };
         Self {
             function: profile.function_of(row),
             inlined_into: profile.inlined_into(row),
@@ -230,7 +236,7 @@ impl<'a> Function<'a> {
             share: row.share,
             share_low: row.interval.map(|interval| interval.low),
             share_high: row.interval.map(|interval| interval.high),
-            why: row.interval.is_none().then_some(NO_INTERVAL),
+            why: row.interval.is_none().then_some(why),
             with_lost_low: with_lost.map(|(low, _)| low),
             with_lost_high: with_lost.map(|(_, high)| high),
         }

@@ -13,11 +13,11 @@ mod text;
 
 use pmuscope_profile::{EventProfile, FunctionShare, HiddenRows, Profile};
 
-pub(crate) use head::{FilteredOut, Head, NO_INTERVAL, lost_is};
+pub(crate) use head::{FilteredOut, Head, LONG_PHASES, NO_INTERVAL, lost_is};
 pub(crate) use json::{Count, Told};
 pub use json::{RECORDING_SCHEMA, RecordingReport};
 pub use notes::{Note, notes, order_note};
-pub(crate) use notes::{Taken, notes_on_file};
+pub(crate) use notes::{Taken, long_phases_text, notes_on_file};
 pub use other_data::other_data_text;
 pub use stacks::chains_note;
 pub(crate) use text::{

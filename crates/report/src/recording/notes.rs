@@ -2,10 +2,10 @@
 
 use pmuscope_perfdata::info::{EventInfo, UnsampledClock};
 use pmuscope_perfdata::reader::{Tally, order_limit};
-use pmuscope_profile::{EventProfile, FileState, LostSource, Profile, SymbolState};
+use pmuscope_profile::{EventProfile, FileState, LongPhases, LostSource, Profile, SymbolState};
 use pmuscope_stats::MIN_BLOCKS;
 
-use crate::number::{agree, bytes, count, counted, percent};
+use crate::number::{agree, bytes, count, counted, duration, percent};
 
 use super::other_data::other_data_note;
 use super::{stacks, symbols};
@@ -341,7 +341,22 @@ fn largest(profile: &Profile, is: impl Fn(&SymbolState) -> bool) -> Option<(f64,
         .filter(|(share, _)| *share > MUCH_UNNAMED)
 }
 
+/// Why there are no intervals where the program's phases are too long for the recording.
+pub(crate) fn long_phases_text(phases: &LongPhases) -> String {
+    format!(
+        "no \u{b1}: the program's phases (~{}) are too long for this recording ({})",
+        duration(phases.seconds),
+        duration(phases.recorded)
+    )
+}
+
 fn intervals(profile: &Profile, taken: Taken) -> Option<String> {
+    let long = profile.events.iter().filter_map(|event| event.long_phases);
+    if let Some(phases) = long.reduce(LongPhases::longer) {
+        let record = taken.either("Record", "Use -d with");
+        let enough = duration(phases.enough());
+        return Some(format!("{}. {record} {enough} or longer.", long_phases_text(&phases)));
+    }
     let without = profile
         .events
         .iter()

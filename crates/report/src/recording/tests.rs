@@ -183,9 +183,9 @@ cpu-clock at 1,000 Hz, 3.02 s on 88 CPUs (2 nodes), 9,200 samples, 34.6/s per CP
 cost: 0.90 % of the machine (0.36 µs/sample, 46.2 B/sample) · lost 0 · throttled 0 · software clock
 
   share  ±95 %  samples  command  module     function
-65.22 %   0.05    6,000  xz       xz         function_1
-32.61 %   0.03    3,000  xz       xz         inner\x1b[31m (inlined in function_2)
- 2.17 %   0.05      200  xz       [unknown]  [unknown]
+65.22 %   0.02    6,000  xz       xz         function_1
+32.61 %   0.00    3,000  xz       xz         inner\x1b[31m (inlined in function_2)
+ 2.17 %   0.02      200  xz       [unknown]  [unknown]
 
 note: 2.2 % of the samples lie where, as far as the recording tells, no file is mapped: [unknown].
 ");
@@ -196,7 +196,7 @@ cpu-clock at 1,000 Hz, 3.02 s on 88 CPUs (2 nodes), 9,200 samples, 34.6/s per CP
 cost: 0.90 % of the machine (0.36 us/sample, 46.2 B/sample) | lost 0 | throttled 0 | software clock
 
   share  +-95 %  samples  command  module  function
-65.22 %    0.05    6,000  xz       xz      function_1
+65.22 %    0.02    6,000  xz       xz      function_1
 34.78 %            3,200  -        -       ... 2 more row...
 
 note: 2.2 % of the samples lie where, as far as the
@@ -222,8 +222,8 @@ cost: - · lost at least 30 · throttled 0 · software clock
 
 cpu-clock at 1,000 Hz, 790 samples
   share  ±95 %  ±lost  samples  command            module    function
-50.63 %   0.38   1.85      400  evil\x1b[2J\nname  stripped  [unknown]
-49.37 %   0.38   1.85      390  cat                gone      [unknown]
+50.63 %   0.02   1.85      400  evil\x1b[2J\nname  stripped  [unknown]
+49.37 %   0.02   1.85      390  cat                gone      [unknown]
 
 page-faults at 1,000 Hz, 5 samples
    share  ±95 %  ±lost  samples  command  module  function
@@ -381,8 +381,8 @@ fn the_json_has_the_same_numbers_and_reasons_for_what_is_null() {
           "command": "xz",
           "samples": 3000,
           "share": 0.75,
-          "share_low": 0.7490627343164209,
-          "share_high": 0.7510632974731049
+          "share_low": 0.7497173087241837,
+          "share_high": 0.75028247833139
         },
         {
           "function": "inner\u001b[31m",
@@ -391,8 +391,8 @@ fn the_json_has_the_same_numbers_and_reasons_for_what_is_null() {
           "command": "xz",
           "samples": 1000,
           "share": 0.25,
-          "share_low": 0.24893670252689518,
-          "share_high": 0.2509372656835791
+          "share_low": 0.24971752166861014,
+          "share_high": 0.25028269127581626
         }
       ],
       "functions_left_out": 0,

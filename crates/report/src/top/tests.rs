@@ -89,9 +89,9 @@ fn an_interval_is_a_table() {
     cost: 1.1 % of the machine · lost 0 · throttled 0 · software clock
 
       share  ±95 %  samples  command    module  function
-    60.00 %   0.42    1,200  db\x1b[2J  db      parse
-    30.00 %   0.37      600  db\x1b[2J  db      evil\x1b]0;x\x07
-    10.00 %   0.19      200  xz         xz      [unknown]
+    60.00 %   0.27    1,200  db\x1b[2J  db      parse
+    30.00 %   0.18      600  db\x1b[2J  db      evil\x1b]0;x\x07
+    10.00 %   0.09      200  xz         xz      [unknown]
 
     note: 10.0 % of the samples have no function's name, in 1 module: pmuscope record -a -- sleep 2, then pmuscope report --modules, says why and what to do.
     ");
@@ -100,8 +100,8 @@ fn an_interval_is_a_table() {
     cost: 1.1 % of the machine · lost 0 · throttled 0 · software clock
 
       share  ±95 %  samples  node  cpu
-    90.00 %   0.19    1,800     0    0
-    10.00 %   0.19      200     1    1
+    90.00 %   0.09    1,800     0    0
+    10.00 %   0.09      200     1    1
 
     note: 10.0 % of the samples have no function's name, in 1 module: pmuscope record -a -- sleep 2, then pmuscope report --modules, says why and what to do.
     ");
@@ -169,9 +169,9 @@ mod on_screen {
         cost: 1.1 % of the machine · lost 0 · throttled 0 · software clock
         by function, largest first · rows 1-3 of 3
           share  ±95 %  samples  command    module  function
-        60.00 %   0.42    1,200  db\x1b[2J  db      parse
-        30.00 %   0.37      600  db\x1b[2J  db      evil\x1b]0;x\x07
-        10.00 %   0.19      200  xz         xz      [unknown]
+        60.00 %   0.27    1,200  db\x1b[2J  db      parse
+        30.00 %   0.18      600  db\x1b[2J  db      evil\x1b]0;x\x07
+        10.00 %   0.09      200  xz         xz      [unknown]
 
 
         q quit  space pause  f function  c command  p process  u CPU  n node  s sort  / filter  ? help
@@ -182,8 +182,8 @@ mod on_screen {
         cost: 1.1 % of the machine · lost 0 · throttled 0 · software clock
         by node, largest first · rows 1-2 of 2 · paused
           share  ±95 %  samples  node
-        90.00 %   0.19    1,800     0
-        10.00 %   0.19      200     1
+        90.00 %   0.09    1,800     0
+        10.00 %   0.09      200     1
 
 
 

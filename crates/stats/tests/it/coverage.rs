@@ -2,17 +2,19 @@
 //! seeded, so a failure is a change of the method, not chance.
 
 use pmuscope_stats::{
-    Estimate, Interval, LEVEL, ShareBootstrap, difference_of_means, hodges_lehmann_ratio,
+    Estimate, Interval, LEVEL, Shares, difference_of_means, hodges_lehmann_ratio,
     hodges_lehmann_shift, mean_interval, median_interval, paired_difference, paired_ratio,
-    ratio_of_means, ratio_of_medians, signed_rank_centre,
+    ratio_of_means, ratio_of_medians, share_over_time, signed_rank_centre,
 };
 
 const DATA_SETS: u64 = 2000;
 
 #[track_caller]
 fn covers(what: &str, truth: f64, mut interval: impl FnMut(u64) -> Option<Interval>) {
-    let hits = (0..DATA_SETS).filter(|&i| interval(i).is_some_and(|i| i.contains(truth))).count();
-    let coverage = hits as f64 / DATA_SETS as f64;
+    let made: Vec<Interval> = (0..DATA_SETS).filter_map(&mut interval).collect();
+    let hits = made.iter().filter(|interval| interval.contains(truth)).count();
+    let coverage = hits as f64 / made.len() as f64;
+    assert!(made.len() as u64 * 2 >= DATA_SETS, "{what}: {} intervals", made.len());
     assert!((0.92..=0.98).contains(&coverage), "{what}: covers {coverage}");
 }
 
@@ -130,13 +132,13 @@ fn drifting_parts(rng: &mut fastrand::Rng, totals: &[f64], rho: f64) -> Vec<f64>
 #[test]
 fn of_a_share_whose_blocks_are_correlated() {
     for (blocks, rho) in
-        [(30, 0.0), (30, 0.3), (60, 0.3), (100, 0.0), (100, 0.5), (200, 0.5), (200, 0.7)]
+        [(30, 0.0), (30, 0.3), (60, 0.3), (100, 0.0), (150, 0.5), (200, 0.5), (250, 0.6)]
     {
         let mut rng = fastrand::Rng::with_seed(4);
         let totals: Vec<f64> = (0..blocks).map(|_| 1000.0 + 100.0 * rng.f64()).collect();
-        let bootstrap = ShareBootstrap::new(&totals).unwrap();
+        let shares = Shares::new(&totals).unwrap();
         covers(&format!("share, {blocks} blocks, rho {rho}"), 0.3, |_| {
-            bootstrap.interval(&drifting_parts(&mut rng, &totals, rho))
+            shares.interval(&drifting_parts(&mut rng, &totals, rho))
         });
     }
 }
@@ -144,7 +146,7 @@ fn of_a_share_whose_blocks_are_correlated() {
 #[test]
 fn of_a_share_of_few_samples() {
     let totals = [1000.0; 100];
-    let bootstrap = ShareBootstrap::new(&totals).unwrap();
+    let shares = Shares::new(&totals).unwrap();
     for expected in [5.0, 20.0, 100.0] {
         let mut rng = fastrand::Rng::with_seed(5);
         covers(&format!("share, {expected} samples"), expected / 1e5, |_| {
@@ -155,12 +157,12 @@ fn of_a_share_of_few_samples() {
                 parts[(time * 100.0) as usize] += 1.0;
                 time -= (1.0 - rng.f64()).ln() / expected;
             }
-            bootstrap.interval(&parts)
+            shares.interval(&parts)
         });
     }
 }
 
-/// What the block bootstrap is for: the binomial interval of the same shares is far too narrow.
+/// What blocks of time are for: the binomial interval of the same shares is far too narrow.
 #[test]
 fn a_binomial_interval_would_not_cover() {
     let mut rng = fastrand::Rng::with_seed(6);
@@ -170,4 +172,38 @@ fn a_binomial_interval_would_not_cover() {
         (share - 0.3).abs() < 1.96 * (share * (1.0 - share) / 1e5).sqrt()
     });
     assert!((hits.count() as f64) < 0.5 * DATA_SETS as f64);
+}
+
+/// A program that alternates between two phases of random length: share of samples that hit, by block.
+fn alternating(rng: &mut fastrand::Rng, phase: f64) -> Vec<(f64, f64)> {
+    let length = |rng: &mut fastrand::Rng| -phase * (1.0 - rng.f64()).ln();
+    let (mut is_first, mut left) = (rng.bool(), length(rng));
+    let mut block = || {
+        let (mut time, mut first) = (1.0_f64, 0.0);
+        while time > 0.0 {
+            let step = time.min(left);
+            first += if is_first { step } else { 0.0 };
+            (time, left) = (time - step, left - step);
+            if left <= 0.0 {
+                (is_first, left) = (!is_first, length(rng));
+            }
+        }
+        let expected = 60.0 * first + 20.0 * (1.0 - first);
+        ((expected + expected.sqrt() * normal(rng)).max(0.0), 100.0)
+    };
+    (0..200).map(|_| block()).collect()
+}
+
+/// 200 blocks; phases of 0.2 to 3 blocks have an interval, those of 20 blocks do not.
+#[test]
+fn of_a_program_in_phases() {
+    for phase in [0.2, 1.0, 3.0] {
+        let mut rng = fastrand::Rng::with_seed(8);
+        covers(&format!("phases of {phase} blocks"), 0.4, |_| {
+            share_over_time(&alternating(&mut rng, phase))
+        });
+    }
+    let mut rng = fastrand::Rng::with_seed(9);
+    let made = (0..300).filter_map(|_| share_over_time(&alternating(&mut rng, 20.0))).count();
+    assert!(made < 15, "{made} of 300 have an interval");
 }

@@ -162,7 +162,8 @@ impl ChangeOut {
             (_, Some(_)) => None,
             (None, _) => Some("a side has no value"),
             (Some(_), None) => Some(
-                "shorter than ten windows, fewer than 30 kept windows or too few recordings on a side",
+                "shorter than ten windows, fewer than 30 kept windows, too few phases or too few recordings \
+                 on a side",
             ),
         };
         Self {

@@ -76,7 +76,7 @@ fn changes_stand_beside_what_chance_does() {
     -0.100 ±0.014   -10.0 %  less     1.000 ±0.010  0.900 ±0.010           1,200          1,200             all 4 rows
 
     note: "more" and "less" hold for all rows of all metrics together (Holm, 5 %); "unclear" is within what chance does.
-    note: ~ marks what nothing can be claimed of: functions shorter than ten windows, or with fewer than 30 kept windows on a side.
+    note: ~ marks what nothing can be claimed of: functions shorter than ten windows, with fewer than 30 kept windows, or that ran in too few stretches of time on a side.
     "#);
 }
 

@@ -1,6 +1,8 @@
 //! The tables for people: one per metric.
 
+use pmuscope_profile::LongPhases;
 use pmuscope_profile::metrics::diff::{MetricDiff, RowDiff, RowSide};
+use pmuscope_profile::metrics::long_phases;
 use pmuscope_profile::windows::Windows;
 use pmuscope_stats::Estimate;
 
@@ -9,7 +11,8 @@ use super::super::text::kind;
 use super::super::{by_word, module_column};
 use super::{MetricsDiffView, name, verdict};
 use crate::diff::{Verdict, apart_note};
-use crate::number::{count, counted, interval, percent, signed, significant};
+use crate::number::{count, counted, duration, interval, percent, signed, significant};
+use crate::recording::long_phases_text;
 use crate::{Cell, Column, Paint, Style, Table, escape, wrap};
 
 /// A table per metric that both sides have; then what limits the reading.
@@ -184,6 +187,15 @@ fn notes(view: &MetricsDiffView<'_>) -> Vec<String> {
         ),
         _ => notes.extend(view.apart().map(apart_note)),
     }
+    let long = view.windows.iter().flat_map(|side| side.iter()).filter_map(long_phases);
+    let long =
+        long.reduce(LongPhases::longer).filter(|_| view.windows.map(<[Windows]>::len) == [1, 1]);
+    if let Some(phases) = &long {
+        let (why, enough) = (long_phases_text(phases), duration(phases.enough()));
+        notes.push(format!(
+            "{why}, so nothing is claimed. Record {enough} or longer, or each side three times and more."
+        ));
+    }
     let all = || view.measured().flat_map(|diff| &diff.rows);
     if all().any(|row| row.p.is_some()) {
         notes.push(
@@ -192,10 +204,12 @@ fn notes(view: &MetricsDiffView<'_>) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if all().any(|row| row.p.is_none() && row.change.is_some_and(|change| change.value != 0.0)) {
+    if long.is_none()
+        && all().any(|row| row.p.is_none() && row.change.is_some_and(|change| change.value != 0.0))
+    {
         notes.push(
-            "~ marks what nothing can be claimed of: functions shorter than ten windows, or with fewer \
-             than 30 kept windows on a side."
+            "~ marks what nothing can be claimed of: functions shorter than ten windows, with fewer than 30 \
+             kept windows, or that ran in too few stretches of time on a side."
                 .to_owned(),
         );
     }

@@ -29,6 +29,7 @@ fn event() -> EventProfile {
         lost_at_most: 0,
         by_cpu: Vec::new(),
         blocks: 0,
+        long_phases: None,
         functions: Vec::new(),
         hidden: HiddenRows::default(),
         modules: Vec::new(),
