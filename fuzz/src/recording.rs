@@ -5,7 +5,7 @@ use std::path::Path;
 
 use pmuscope_perfdata::reader::scan::Pieces;
 use pmuscope_perfdata::reader::{ReadError, Reader, Record, Sample};
-use pmuscope_profile::{Apart, Collected, Detail, Intervals, Options, Profile, TasksBy};
+use pmuscope_profile::{Collected, Detail, GroupBy, Intervals, Options, Profile, TasksBy};
 use pmuscope_symbols::{KernelIdentity, Request, Resolved, State};
 
 /// Pieces so small that a file of some kilobytes has many.
@@ -51,7 +51,7 @@ fn look_at(sample: &Sample<'_>) {
 /// Those of opening and reading.
 pub fn profile(path: &Path, detail: Detail) -> Result<Profile, ReadError> {
     let mut reader = Reader::open(path)?;
-    let apart = Apart { chains: true, tasks: TasksBy::Thread, cpus: true };
+    let apart = GroupBy { chains: true, tasks: TasksBy::Thread, cpus: true };
     let collected = Collected::read_in(&mut reader, apart, 3, None, PIECES)?;
     named(collected, &reader, detail)
 }
@@ -60,7 +60,7 @@ pub fn profile(path: &Path, detail: Detail) -> Result<Profile, ReadError> {
 ///
 /// # Errors
 /// Those of opening and reading.
-pub fn profile_in_order(path: &Path, apart: Apart) -> Result<Profile, ReadError> {
+pub fn profile_in_order(path: &Path, apart: GroupBy) -> Result<Profile, ReadError> {
     let mut reader = Reader::open(path)?;
     let collected = Collected::in_order(&mut reader, apart, None)?;
     named(collected, &reader, Detail::Function)

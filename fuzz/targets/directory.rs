@@ -6,7 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 use pmuscope_fuzz::{folder, recording, take_part};
 use pmuscope_perfdata::reader::Reader;
-use pmuscope_profile::Apart;
+use pmuscope_profile::GroupBy;
 
 fuzz_target!(|bytes: &[u8]| {
     let path = folder().join("directory");
@@ -18,7 +18,7 @@ fuzz_target!(|bytes: &[u8]| {
         std::fs::write(path.join(name), bytes).expect("space for a file");
     }
     recording::read(Reader::open_all(&path));
-    if let Ok(profile) = recording::profile_in_order(&path, Apart::default()) {
+    if let Ok(profile) = recording::profile_in_order(&path, GroupBy::default()) {
         recording::adds_up(&profile);
     }
 });

@@ -4,11 +4,11 @@
 
 use libfuzzer_sys::fuzz_target;
 use pmuscope_fuzz::{file, recording};
-use pmuscope_profile::{Apart, Detail, TasksBy};
+use pmuscope_profile::{Detail, GroupBy, TasksBy};
 
 fuzz_target!(|bytes: &[u8]| {
     let path = file("perf.data", bytes);
-    let apart = Apart { chains: true, tasks: TasksBy::Thread, cpus: true };
+    let apart = GroupBy { chains: true, tasks: TasksBy::Thread, cpus: true };
     let one = recording::profile(&path, Detail::Function);
     let other = recording::profile_in_order(&path, apart);
     if let (Ok(one), Ok(other)) = (one, other) {

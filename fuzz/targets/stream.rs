@@ -6,7 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 use pmuscope_fuzz::{file, recording};
 use pmuscope_perfdata::reader::Reader;
-use pmuscope_profile::Apart;
+use pmuscope_profile::GroupBy;
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((&order, records)) = bytes.split_first() else { return };
@@ -16,7 +16,7 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let path = file("stream.data", &[&magic, &size, records].concat());
     recording::read(Reader::open_all(&path));
-    if let Ok(profile) = recording::profile_in_order(&path, Apart::default()) {
+    if let Ok(profile) = recording::profile_in_order(&path, GroupBy::default()) {
         recording::adds_up(&profile);
     }
 });

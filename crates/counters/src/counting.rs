@@ -17,7 +17,7 @@ use crate::error::CountersError;
 use crate::kernel::Kernel;
 use crate::limits::{ResourceNeed, raise_open_files};
 use crate::open::{EventRequest, OpenedEvent, Opener, describe_place, describe_scope};
-use crate::scope::{Place, Scope};
+use crate::scope::{Scope, ThreadOrCpu};
 use crate::value::Value;
 
 /// What one descriptor has counted.
@@ -168,7 +168,7 @@ impl CountingSet {
         opened: &OpenedEvent,
         source: std::io::Error,
     ) -> CountersError {
-        let place = describe_place(Place { cpu: opened.cpu, tid: opened.tid });
+        let place = describe_place(ThreadOrCpu { cpu: opened.cpu, tid: opened.tid });
         let event = self.requests[opened.event].name.clone();
         CountersError::Call { call, event, place, source }
     }

@@ -20,7 +20,7 @@ use crate::error::{CountersError, OpenQuestion, open_hint};
 use crate::kernel::Kernel;
 use crate::limits::{MemoryBudget, ResourceNeed, raise_open_files};
 use crate::ring::Ring;
-use crate::scope::{Place, Scope};
+use crate::scope::{Scope, ThreadOrCpu};
 use crate::value::Value;
 
 /// An event to open everywhere the scope says.
@@ -309,7 +309,7 @@ impl SamplingSet {
             return Err(CountersError::Vanished(format!("CPU {cpu}")));
         };
         let opener = Opener { kernel, scope, requests: &self.requests, paranoid: None };
-        let opened = opener.open_ring(&[Place { cpu: Some(cpu), tid: None }])?;
+        let opened = opener.open_ring(&[ThreadOrCpu { cpu: Some(cpu), tid: None }])?;
         for event in &opened.events {
             kernel
                 .redirect(event.fd(), owner.fd())
@@ -326,7 +326,7 @@ impl SamplingSet {
         opened: &OpenedEvent,
         source: io::Error,
     ) -> CountersError {
-        let place = Place { cpu: opened.cpu, tid: opened.tid };
+        let place = ThreadOrCpu { cpu: opened.cpu, tid: opened.tid };
         let event = self.requests[opened.event].name.clone();
         CountersError::Call { call, event, place: describe_place(place), source }
     }
@@ -376,7 +376,7 @@ impl Opener<'_> {
     pub(crate) fn open_all(
         &self,
         topology: &Topology,
-        rings: &[Vec<Place>],
+        rings: &[Vec<ThreadOrCpu>],
     ) -> Result<Vec<OpenedRing>, CountersError> {
         let by_node = rings_by_node(topology, rings);
         let mut opened: Vec<(usize, OpenedRing)> = std::thread::scope(|threads| {
@@ -398,7 +398,7 @@ impl Opener<'_> {
     /// Runs on a thread of its own, which moves from CPU to CPU.
     fn open_rings(
         &self,
-        rings: &[Vec<Place>],
+        rings: &[Vec<ThreadOrCpu>],
         indices: &[usize],
     ) -> Result<Vec<(usize, OpenedRing)>, CountersError> {
         indices
@@ -415,8 +415,8 @@ impl Opener<'_> {
             .collect()
     }
 
-    fn open_ring(&self, places: &[Place]) -> Result<OpenedRing, CountersError> {
-        let first = places.first().copied().unwrap_or(Place { cpu: None, tid: None });
+    fn open_ring(&self, places: &[ThreadOrCpu]) -> Result<OpenedRing, CountersError> {
+        let first = places.first().copied().unwrap_or(ThreadOrCpu { cpu: None, tid: None });
         let tid = if first.cpu.is_none() { first.tid } else { None };
         let direction = Direction::Forward;
         let mut ring = OpenedRing { cpu: first.cpu, tid, events: Vec::new(), direction };
@@ -427,7 +427,11 @@ impl Opener<'_> {
     }
 
     /// Opens every request at one place. A thread that has ended leaves nothing behind.
-    fn open_place(&self, place: Place, events: &mut Vec<OpenedEvent>) -> Result<(), CountersError> {
+    fn open_place(
+        &self,
+        place: ThreadOrCpu,
+        events: &mut Vec<OpenedEvent>,
+    ) -> Result<(), CountersError> {
         let start = events.len();
         for (index, request) in self.requests.iter().enumerate() {
             let runs_here =
@@ -467,7 +471,7 @@ impl Opener<'_> {
     fn open_one(
         &self,
         request: &EventRequest,
-        place: Place,
+        place: ThreadOrCpu,
         leader: Option<BorrowedFd<'_>>,
     ) -> Result<(OwnedFd, u64), CountersError> {
         use std::os::fd::AsRawFd as _;
@@ -494,7 +498,12 @@ impl Opener<'_> {
         Ok((fd, id))
     }
 
-    fn explain(&self, request: &EventRequest, place: Place, source: io::Error) -> CountersError {
+    fn explain(
+        &self,
+        request: &EventRequest,
+        place: ThreadOrCpu,
+        source: io::Error,
+    ) -> CountersError {
         if matches!(source.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) {
             let places: usize = self.scope.rings().iter().map(Vec::len).sum();
             let need = ResourceNeed::new(self.requests.len() as u64, places as u64);
@@ -579,7 +588,7 @@ fn is_gone(error: &CountersError) -> bool {
 }
 
 /// Indices of rings, one list per node in ascending order of CPUs; rings bound to no CPU are one list.
-fn rings_by_node(topology: &Topology, rings: &[Vec<Place>]) -> Vec<Vec<usize>> {
+fn rings_by_node(topology: &Topology, rings: &[Vec<ThreadOrCpu>]) -> Vec<Vec<usize>> {
     let mut lists: std::collections::BTreeMap<Option<u32>, Vec<usize>> = Default::default();
     for (index, places) in rings.iter().enumerate() {
         let cpu = places.first().and_then(|place| place.cpu);
@@ -656,12 +665,12 @@ fn map_with(kernel: &dyn Kernel, opened: &[OpenedRing], size: u64) -> io::Result
     Ok(rings)
 }
 
-pub(crate) fn describe_place(place: Place) -> String {
+pub(crate) fn describe_place(place: ThreadOrCpu) -> String {
     match place {
-        Place { cpu: Some(cpu), tid: None } => format!("on CPU {cpu}"),
-        Place { cpu: Some(cpu), tid: Some(tid) } => format!("for thread {tid} on CPU {cpu}"),
-        Place { cpu: None, tid: Some(tid) } => format!("for thread {tid}"),
-        Place { cpu: None, tid: None } => "anywhere".into(),
+        ThreadOrCpu { cpu: Some(cpu), tid: None } => format!("on CPU {cpu}"),
+        ThreadOrCpu { cpu: Some(cpu), tid: Some(tid) } => format!("for thread {tid} on CPU {cpu}"),
+        ThreadOrCpu { cpu: None, tid: Some(tid) } => format!("for thread {tid}"),
+        ThreadOrCpu { cpu: None, tid: None } => "anywhere".into(),
     }
 }
 

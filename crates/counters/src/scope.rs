@@ -34,7 +34,7 @@ pub enum Scope {
 
 /// One `perf_event_open`: a task (or any) on a CPU (or any).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct ThreadOrCpu {
     pub(crate) cpu: Option<u32>,
     pub(crate) tid: Option<u32>,
 }
@@ -47,29 +47,29 @@ impl Scope {
     }
 
     /// The rings this scope needs, each with the places that write to it, in order of CPU.
-    pub(crate) fn rings(&self) -> Vec<Vec<Place>> {
+    pub(crate) fn rings(&self) -> Vec<Vec<ThreadOrCpu>> {
         match self {
             Self::Cpus(cpus) | Self::Cgroup { cpus, .. } => {
-                cpus.iter().map(|cpu| vec![Place { cpu: Some(cpu), tid: None }]).collect()
+                cpus.iter().map(|cpu| vec![ThreadOrCpu { cpu: Some(cpu), tid: None }]).collect()
             }
             Self::Tasks { tids, cpus, .. } => cpus
                 .iter()
                 .map(|cpu| {
-                    tids.iter().map(|&tid| Place { cpu: Some(cpu), tid: Some(tid) }).collect()
+                    tids.iter().map(|&tid| ThreadOrCpu { cpu: Some(cpu), tid: Some(tid) }).collect()
                 })
                 .collect(),
             Self::Threads(tids) => {
-                tids.iter().map(|&tid| vec![Place { cpu: None, tid: Some(tid) }]).collect()
+                tids.iter().map(|&tid| vec![ThreadOrCpu { cpu: None, tid: Some(tid) }]).collect()
             }
         }
     }
 
     /// Where to open events that only count: as [`Scope::rings`], but threads need no CPU, since nothing
     /// is mapped.
-    pub(crate) fn counted_places(&self) -> Vec<Vec<Place>> {
+    pub(crate) fn counted_places(&self) -> Vec<Vec<ThreadOrCpu>> {
         match self {
             Self::Tasks { tids, .. } => {
-                tids.iter().map(|&tid| vec![Place { cpu: None, tid: Some(tid) }]).collect()
+                tids.iter().map(|&tid| vec![ThreadOrCpu { cpu: None, tid: Some(tid) }]).collect()
             }
             _ => self.rings(),
         }
@@ -79,7 +79,7 @@ impl Scope {
     #[must_use]
     pub fn descriptors(&self, cpus: Option<&CpuSet>) -> u64 {
         let counts =
-            |place: &&Place| place.cpu.zip(cpus).is_none_or(|(cpu, cpus)| cpus.contains(cpu));
+            |place: &&ThreadOrCpu| place.cpu.zip(cpus).is_none_or(|(cpu, cpus)| cpus.contains(cpu));
         self.counted_places().iter().flatten().filter(counts).count() as u64
     }
 }
@@ -96,7 +96,10 @@ mod tests {
         assert_eq!(rings.len(), 2);
         assert_eq!(
             rings[1],
-            [Place { cpu: Some(5), tid: Some(10) }, Place { cpu: Some(5), tid: Some(11) }]
+            [
+                ThreadOrCpu { cpu: Some(5), tid: Some(10) },
+                ThreadOrCpu { cpu: Some(5), tid: Some(11) }
+            ]
         );
     }
 
@@ -105,7 +108,10 @@ mod tests {
         let rings = Scope::Threads(vec![10, 11]).rings();
         assert_eq!(
             rings,
-            [[Place { cpu: None, tid: Some(10) }], [Place { cpu: None, tid: Some(11) }]]
+            [
+                [ThreadOrCpu { cpu: None, tid: Some(10) }],
+                [ThreadOrCpu { cpu: None, tid: Some(11) }]
+            ]
         );
     }
 }

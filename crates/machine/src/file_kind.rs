@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
-use crate::whole::is_stream;
+use crate::atomic_file::is_stream;
 
 /// Bytes at the start of a file, and at its end, that show its kind.
 const LOOKED_AT: u64 = 64 << 10;

@@ -7,6 +7,7 @@
 
 mod activity;
 mod arm_cores;
+mod atomic_file;
 mod budget;
 mod busy;
 mod cgroup;
@@ -42,10 +43,10 @@ mod tracefs;
 mod user_reads;
 pub mod verdicts;
 mod watchers;
-mod whole;
 
 pub use activity::{Activity, CpuActivity, Sibling};
 pub use arm_cores::{ArmCore, Midr};
+pub use atomic_file::AtomicFile;
 pub use budget::RingBudget;
 pub use busy::CpuTimes;
 pub use cgroup::OwnCgroup;
@@ -75,4 +76,3 @@ pub use topology::{Cpu, Node, Topology};
 pub use tracefs::used_detached_tracefs;
 pub use user_reads::NoUserReads;
 pub use watchers::EventHolder;
-pub use whole::WholeFile;

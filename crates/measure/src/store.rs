@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
 
-use pmuscope_machine::{Replace, WholeFile};
+use pmuscope_machine::{AtomicFile, Replace};
 use serde::Deserialize;
 
 use crate::error::MeasureError;
@@ -31,13 +31,13 @@ pub fn save(file: &RunFile, path: &Path, replace: Replace) -> Result<(), Measure
 /// As [`save`].
 pub fn can_save(path: &Path, replace: Replace) -> Result<(), MeasureError> {
     let failed = |source| MeasureError::File { what: "write", path: path.to_owned(), source };
-    WholeFile::create(path, MODE, replace).map(drop).map_err(failed)
+    AtomicFile::create(path, MODE, replace).map(drop).map_err(failed)
 }
 
 fn write(file: &RunFile, path: &Path, replace: Replace) -> std::io::Result<()> {
     let mut text = serde_json::to_vec_pretty(file)?;
     text.push(b'\n');
-    let mut out = WholeFile::create(path, MODE, replace)?;
+    let mut out = AtomicFile::create(path, MODE, replace)?;
     out.write_all(&text)?;
     // Else a crash of the machine may leave the new name with no content. What is no file has none.
     match out.file().sync_data() {

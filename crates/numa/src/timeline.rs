@@ -56,7 +56,7 @@ pub struct ProcessLook {
 
 /// All processes at one moment.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Look {
+pub struct Observation {
     /// Seconds since the first.
     pub at_s: f64,
     /// Those that could be looked at.
@@ -69,7 +69,7 @@ pub struct Look {
     pub cost_ns: u64,
 }
 
-impl Look {
+impl Observation {
     /// Threads on each node, of all processes.
     #[must_use]
     pub fn threads(&self) -> Vec<u32> {
@@ -142,7 +142,7 @@ impl Follower {
     ///
     /// # Errors
     /// If a process is there, but none may be looked at.
-    pub fn look(&mut self) -> Result<Option<Look>, ObserveError> {
+    pub fn look(&mut self) -> Result<Option<Observation>, ObserveError> {
         let cpu = thread_cpu_ns();
         let members = self.family.members(&self.machine);
         self.forget_all_but(&members);
@@ -174,7 +174,7 @@ impl Follower {
         let counters = self.counters.as_ref().zip(now.as_ref()).map(|(old, new)| new.since(old));
         self.counters = now;
         let all_seen: Vec<&Seen> = all_seen.iter().collect();
-        Ok(Some(Look {
+        Ok(Some(Observation {
             at_s: begun.elapsed().as_secs_f64(),
             locality: Share::of(&all_seen),
             processes,

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use pmuscope_machine::Machine;
 use pmuscope_perfdata::reader::Reader;
-use pmuscope_profile::{Apart, Collected, Intervals, Options, available_threads};
+use pmuscope_profile::{Collected, GroupBy, Intervals, Options, available_threads};
 use pmuscope_symbols::{KernelIdentity, Options as SymbolOptions, Symbolizer};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let has = |word: &str| args.iter().any(|arg| arg == word);
     let file = args.first().map(PathBuf::from).ok_or("FILE [THREADS] [chains] [no-symbols]")?;
     let threads = args.iter().find_map(|arg| arg.parse().ok()).unwrap_or_else(available_threads);
-    let apart = Apart { chains: has("chains"), ..Apart::default() };
+    let apart = GroupBy { chains: has("chains"), ..GroupBy::default() };
     let start = Instant::now();
     let mut reader = Reader::open(&file)?;
     let collected = if has("in-order") {

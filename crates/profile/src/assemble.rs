@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use pmuscope_perfdata::reader::ReadError;
 
+use crate::address_to_stack::AddressToStack;
 use crate::aggregate::{Aggregate, Cell, Series, Stacks, Task, TaskId, Timeline};
 use crate::collect::{Collected, Counted};
 use crate::counter::{CellKey, Counts, Group, TaskKey, Where};
-use crate::located::Located;
 use crate::log::Log;
 use crate::naming::{Named, Places};
 use crate::paths::Paths;
@@ -87,7 +87,7 @@ impl Collected {
 fn tasks(all: &Tasks, counts: &[Counts]) -> (Vec<Task>, Vec<Vec<TaskId>>) {
     let task = |key: &TaskKey| {
         let command: Arc<str> = match key.comm {
-            CommOf::Told(comm) => String::from_utf8_lossy(all.name(comm)).as_ref().into(),
+            CommOf::Recorded(comm) => String::from_utf8_lossy(all.name(comm)).as_ref().into(),
             CommOf::Unnamed(tid) => format!(":{tid}").into(),
         };
         Task { command, pid: key.pid, tid: key.tid }
@@ -156,8 +156,8 @@ fn chained(counts: &[Counts], paths: &Paths, of_places: Stacks) -> (Stacks, Vec<
 }
 
 /// Which stack each place comes to.
-fn located(named: &Named, paths: &Paths, stack_of_path: &[u32]) -> Located {
-    let mut located = Located::new(&named.same);
+fn located(named: &Named, paths: &Paths, stack_of_path: &[u32]) -> AddressToStack {
+    let mut located = AddressToStack::new(&named.same);
     let mut numbers = 0..;
     for (addresses, module) in named.places.addresses.iter().zip(0..) {
         let stack = |number: u32| stack_of_path[paths.number(number) as usize];

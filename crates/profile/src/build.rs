@@ -9,7 +9,7 @@ use crate::filter::Filter;
 use crate::naming::{Named, Resolve, name};
 use crate::profile::{Filtered, ModuleSummary, Options, Profile};
 use crate::rows::Rows;
-use crate::unwinding::{Account, StackSummary};
+use crate::unwinding::{StackSummary, UnwindStats};
 use crate::waits::tells_waits;
 
 impl Collected {
@@ -163,7 +163,7 @@ impl Collected {
         let mut walked =
             self.counts().iter().filter_map(|counts| counts.walked.as_ref()).peekable();
         walked.peek()?;
-        let mut account = Account::default();
+        let mut account = UnwindStats::default();
         walked.for_each(|walked| account.add(&walked.account));
         Some(StackSummary::new(&account, copy_size))
     }
@@ -256,7 +256,7 @@ impl From<&pmuscope_perfdata::reader::Event> for EventFacts {
 mod tests {
     use super::*;
     use crate::collect::InOrder;
-    use crate::counter::Apart;
+    use crate::counter::GroupBy;
     use crate::profile::{EventProfile, HiddenRows};
     use pmuscope_perfdata::reader::{Comm, CpuMode, FileBuildId, Mmap, Record, Sample};
     use pmuscope_symbols::State;
@@ -300,7 +300,7 @@ mod tests {
 
     /// Two commands that map the same file at 0x1000, which has a function for every 16 bytes.
     fn two_commands(has_period: bool) -> InOrder<'static> {
-        let mut collected = InOrder::new(&[has_period], Apart::default());
+        let mut collected = InOrder::new(&[has_period], GroupBy::default());
         for (pid, name) in [(1, &b"one"[..]), (2, b"two")] {
             collected.take(&Record::Comm(Comm { pid, tid: pid, name, exec: true }));
             collected.take(&Record::Mmap(Mmap {
@@ -420,7 +420,7 @@ mod tests {
     /// The kernel could not read the id at one of the mappings.
     #[test]
     fn a_file_mapped_with_and_without_its_build_id_is_one_module() {
-        let mut collected = InOrder::new(&[false], Apart::default());
+        let mut collected = InOrder::new(&[false], GroupBy::default());
         for (pid, build_id) in [(1, Some(&[7; 20][..])), (2, None), (3, Some(&[8; 20]))] {
             collected.take(&Record::Comm(Comm { pid, tid: pid, name: b"one", exec: true }));
             let (start, length, executable) = (0x1000, 0x1000, true);

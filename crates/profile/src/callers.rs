@@ -4,16 +4,16 @@
 use pmuscope_perfdata::reader::CpuMode;
 use pmuscope_perfdata::reader::scan::Hit;
 
+use crate::address_to_stack::AddressToStack;
 use crate::chains::{Last, Step, steps};
 use crate::finder::{AddressSlot, Finder, UNKNOWN_PLACE, address_slot, effective, view_of};
-use crate::located::Located;
 use crate::lookup::{Holds, Lookup};
 use crate::spaces::ViewId;
 use crate::table::{Interned, mix};
-use crate::tasks::Place;
+use crate::task_cache::{SampleTask, TaskCache};
+use crate::tasks::ModuleAddress;
 use crate::tree::{ENTERED, Node, Tree};
 use crate::unwinding::{End, Walked, Walker};
-use crate::who::{Ran, Who};
 
 /// Grows the tree.
 #[derive(Debug)]
@@ -31,8 +31,8 @@ pub(crate) struct Callers<'a> {
 /// What it came to.
 #[derive(Debug)]
 pub(crate) struct Called {
-    /// What nodes are of; `None` where they are of stacks of [`Located`].
-    pub(crate) places: Option<Vec<Place>>,
+    /// What nodes are of; `None` where they are of stacks of [`AddressToStack`].
+    pub(crate) places: Option<Vec<ModuleAddress>>,
     /// Each distinct chain: its innermost place, and the node of its callers, which comes before.
     pub(crate) nodes: Vec<Node>,
     pub(crate) walked: Option<Walked>,
@@ -43,13 +43,13 @@ pub(crate) struct Called {
 struct Numbered<'a> {
     finder: Finder,
     slots: Vec<AddressSlot<u32>>,
-    places: Interned<Place>,
+    places: Interned<ModuleAddress>,
     /// Where places have names already: their stacks are the numbers.
-    located: Option<&'a Located>,
+    located: Option<&'a AddressToStack>,
 }
 
 impl<'a> Numbered<'a> {
-    fn new(located: Option<&'a Located>) -> Self {
+    fn new(located: Option<&'a AddressToStack>) -> Self {
         Self {
             finder: Finder::default(),
             slots: AddressSlot::table(0),
@@ -70,7 +70,9 @@ impl<'a> Numbered<'a> {
         let address = step.address;
         let view = match view_of(step.mode, address, view) {
             Ok(view) => view,
-            Err(module) => return (self.intern(Place { module, address: 0 }), Holds::ALWAYS),
+            Err(module) => {
+                return (self.intern(ModuleAddress { module, address: 0 }), Holds::ALWAYS);
+            }
         };
         let slot = address_slot(address, view);
         if let Some(known) = self.slots[slot].get(view, address, lookup.stamp(at)) {
@@ -82,7 +84,7 @@ impl<'a> Numbered<'a> {
         (number, holds)
     }
 
-    fn intern(&mut self, place: Place) -> u32 {
+    fn intern(&mut self, place: ModuleAddress) -> u32 {
         match self.located {
             Some(located) => located.stack(place),
             None => self.places.intern(mix(place.address, place.module.into()), place),
@@ -98,7 +100,7 @@ impl<'a> Callers<'a> {
 
     /// By the stacks that places come to, which have names already: functions are far fewer than
     /// places, and so are their chains.
-    pub(crate) fn of_located(located: &'a Located) -> Self {
+    pub(crate) fn of_located(located: &'a AddressToStack) -> Self {
         Self::numbered(Numbered::new(Some(located)))
     }
 
@@ -106,7 +108,7 @@ impl<'a> Callers<'a> {
         Self {
             places,
             tree: Tree::default(),
-            last: vec![Last::default(); Who::SLOTS],
+            last: vec![Last::default(); TaskCache::SLOTS],
             steps: Vec::new(),
             walker: None,
             frames: Vec::new(),
@@ -118,7 +120,7 @@ impl<'a> Callers<'a> {
         &mut self,
         lookup: &L,
         at: L::At,
-        ran: Ran,
+        ran: SampleTask,
         hit: &Hit<'_>,
     ) -> u32 {
         let node = match self.walk(lookup, at, ran.view, hit) {
@@ -133,7 +135,13 @@ impl<'a> Callers<'a> {
     }
 
     /// The node of a call chain as the recording has it, from its thread's last one on.
-    fn recorded<L: Lookup>(&mut self, lookup: &L, at: L::At, ran: Ran, hit: &Hit<'_>) -> u32 {
+    fn recorded<L: Lookup>(
+        &mut self,
+        lookup: &L,
+        at: L::At,
+        ran: SampleTask,
+        hit: &Hit<'_>,
+    ) -> u32 {
         let Self { places, tree, last, steps: chain, .. } = self;
         let last = &mut last[ran.slot];
         steps(hit, chain);

@@ -1,7 +1,7 @@
 //! Reads a recording: in passes on several threads where it can be read from any place on, else in order.
 //!
 //! ```text
-//!  in passes   sideband, by time ─► Tasks, with their past ─► Past ◄── asks ── one per thread:
+//!  in passes   sideband, by time ─► Tasks, with their past ─► History ◄─ asks ── one per thread:
 //!              samples, in no order ──────────────────────────────────► Marker: distinct places
 //!                   … places get names …
 //!              the same samples once more ────────────────────────────► Counter, by stack
@@ -18,23 +18,23 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pmuscope_perfdata::reader::scan::{Hit, Index, Moment, Pieces, Visitor};
+use pmuscope_perfdata::reader::scan::{Hit, Index, Pieces, RecordOrder, Visitor};
 use pmuscope_perfdata::reader::{
     CountKey, Entry, Event, Metadata, ReadError, Reader, Record, Sample, SampledCounts,
 };
 
+use crate::address_to_stack::AddressToStack;
 use crate::blocks::Clock;
-use crate::counter::{Apart, Counter, Counting, Counts};
+use crate::counter::{Counter, Counting, Counts, GroupBy};
 use crate::filter::Filter;
-use crate::located::Located;
-use crate::lookup::{Past, Present};
+use crate::lookup::{Current, History};
 use crate::loss::StreamLoss;
-use crate::marks::{Marker, Marks};
 use crate::modules::Modules;
 use crate::pool::in_parallel;
+use crate::sampled_addresses::{Marker, SampledAddresses};
+use crate::task_cache::TaskCache;
 use crate::tasks::{CommId, Tasks};
 use crate::unwinding::{Facts, Tables, Unwinding, Walker};
-use crate::who::Who;
 
 /// What a recording holds, before addresses have names.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ pub(crate) enum Counted {
     /// All is counted, by chain or place.
     All(Vec<Counts>),
     /// Places are known; samples are counted when these have names.
-    Places(Vec<Marks>, Box<Again>),
+    Places(Vec<SampledAddresses>, Box<Again>),
 }
 
 /// What goes over the samples.
@@ -59,7 +59,7 @@ pub(crate) enum Counted {
 pub(crate) struct Again {
     index: Index,
     /// When each change of [`State::tasks`] happened.
-    moments: Vec<Moment>,
+    moments: Vec<RecordOrder>,
     counting: Counting,
     has_period: Vec<bool>,
     counts: SampledCounts,
@@ -86,7 +86,7 @@ impl Collected {
     /// # Errors
     /// Those of [`Collected::read`].
     pub fn from_reader(reader: &mut Reader) -> Result<Self, ReadError> {
-        Self::read(reader, Apart::default(), available_threads(), None)
+        Self::read(reader, GroupBy::default(), available_threads(), None)
     }
 
     /// Reads all records that are left, on up to `threads` threads. Stacks that samples carry are
@@ -200,9 +200,9 @@ impl Collected {
 
 impl Again {
     /// Which places have samples.
-    fn mark(&self, state: &State) -> Result<Vec<Marks>, ReadError> {
+    fn mark(&self, state: &State) -> Result<Vec<SampledAddresses>, ReadError> {
         let marker = || Marker::new(self.who());
-        let take = |marker: &mut Marker, past: &Past<'_>, at, hit: &Hit<'_>| {
+        let take = |marker: &mut Marker, past: &History<'_>, at, hit: &Hit<'_>| {
             marker.sample(past, at, hit);
         };
         Ok(self.visit(state, marker, take)?.into_iter().map(Marker::finish).collect())
@@ -227,15 +227,15 @@ impl Again {
     pub(crate) fn count_located(
         &self,
         state: &State,
-        located: &Located,
+        located: &AddressToStack,
     ) -> Result<Vec<Counts>, ReadError> {
         let clock = || self.clock.clone();
         let counter = || Counter::of_located(self.who(), &self.has_period, clock(), located);
         self.count(state, counter)
     }
 
-    fn who(&self) -> Who {
-        Who::new(&self.counting, self.nameless)
+    fn who(&self) -> TaskCache {
+        TaskCache::new(&self.counting, self.nameless)
     }
 
     fn count<'c>(
@@ -243,9 +243,10 @@ impl Again {
         state: &State,
         counter: impl FnMut() -> Counter<'c>,
     ) -> Result<Vec<Counts>, ReadError> {
-        let take = |counter: &mut Counter<'c>, past: &Past<'_>, at: Moment, hit: &Hit<'_>| {
-            counter.sample(past, at, hit, Some(at.time));
-        };
+        let take =
+            |counter: &mut Counter<'c>, past: &History<'_>, at: RecordOrder, hit: &Hit<'_>| {
+                counter.sample(past, at, hit, Some(at.time));
+            };
         let counters = self.visit(state, counter, take)?;
         Ok(in_parallel(counters, Counter::finish))
     }
@@ -255,7 +256,7 @@ impl Again {
         &self,
         state: &State,
         mut visitor: impl FnMut() -> V,
-        take: impl Fn(&mut V, &Past<'_>, Moment, &Hit<'_>) + Copy + Send,
+        take: impl Fn(&mut V, &History<'_>, RecordOrder, &Hit<'_>) + Copy + Send,
     ) -> Result<Vec<V>, ReadError> {
         let mut visitor = || {
             let mut visitor = visitor();
@@ -263,7 +264,7 @@ impl Again {
                 Some(self.counts.clone()).filter(SampledCounts::reads_any).map(Box::new);
             visitor
         };
-        let past = Past::new(&state.tasks, &state.modules, &self.moments);
+        let past = History::new(&state.tasks, &state.modules, &self.moments);
         let threads = self.threads.clamp(1, self.index.chunks());
         let visitors = (0..threads).map(|_| Sampling { past: &past, visitor: visitor(), take });
         let visited = self.index.visit(visitors.collect())?;
@@ -289,7 +290,7 @@ fn nameless(tasks: &mut Tasks) -> CommId {
 }
 
 struct Sampling<'a, V, T> {
-    past: &'a Past<'a>,
+    past: &'a History<'a>,
     visitor: V,
     take: T,
 }
@@ -314,7 +315,7 @@ impl TakesCounts for Counter<'_> {
 impl<V, T> Visitor for Sampling<'_, V, T>
 where
     V: TakesCounts + Send,
-    T: Fn(&mut V, &Past<'_>, Moment, &Hit<'_>) + Send,
+    T: Fn(&mut V, &History<'_>, RecordOrder, &Hit<'_>) + Send,
 {
     fn resume(&mut self, counts: &[(CountKey, u64)]) {
         if let Some(own) = self.visitor.counts() {
@@ -323,7 +324,7 @@ where
     }
 
     #[inline]
-    fn sample(&mut self, moment: Moment, hit: &Hit<'_>) {
+    fn sample(&mut self, moment: RecordOrder, hit: &Hit<'_>) {
         (self.take)(&mut self.visitor, self.past, moment, hit);
     }
 }
@@ -353,7 +354,7 @@ impl<'u> InOrder<'u> {
     ) -> Self {
         let counting = counting.into();
         let nameless = nameless(&mut state.tasks);
-        let who = Who::new(&counting, nameless);
+        let who = TaskCache::new(&counting, nameless);
         let counter = Counter::new(who, has_period, Clock::default());
         Self { state, filter: counting.filter, counter, chain: Vec::new(), events: 0 }
     }
@@ -409,7 +410,7 @@ impl<'u> InOrder<'u> {
         self.chain.extend(sample.callchain.iter().map(u64::to_ne_bytes));
         let user = sample.tail.with_stack();
         let hit = Hit { chain: &self.chain, user, ..Hit::of(sample) };
-        let now = Present { tasks: &self.state.tasks, modules: &self.state.modules };
+        let now = Current { tasks: &self.state.tasks, modules: &self.state.modules };
         self.counter.sample(&now, (), &hit, sample.time);
     }
 

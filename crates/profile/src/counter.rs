@@ -1,30 +1,30 @@
 //! Counts samples: by who ran, where, and when. One for each thread that reads.
 //!
-//! Per sample there are two lookups in small tables that stay in the cache, [`Who`] (the thread, and what
+//! Per sample there are two lookups in small tables that stay in the cache, [`TaskCache`] (the thread, and what
 //! it sees) and [`Finder`] (what is mapped around the address), and one in the table of [`Cells`]. Where a sample was taken is a place, a node of a tree of places ([`Callers`]), or, where
-//! places have names already, a stack ([`Located`]).
+//! places have names already, a stack ([`AddressToStack`]).
 
 use pmuscope_perfdata::reader::SampledCounts;
 use pmuscope_perfdata::reader::scan::Hit;
 
+use crate::address_to_stack::AddressToStack;
 use crate::blocks::Clock;
 use crate::callers::{Called, Callers};
 use crate::cells::{Cells, InArea, InGroup};
 use crate::filter::Filter;
 use crate::finder::Finder;
-use crate::located::Located;
 use crate::log::Log;
 use crate::lookup::Lookup;
 use crate::modules::ModuleId;
 use crate::table::{Interned, mix};
-use crate::tasks::{CommOf, Place};
+use crate::task_cache::TaskCache;
+use crate::tasks::{CommOf, ModuleAddress};
 use crate::tree::Node;
 use crate::unwinding::{Walked, Walker};
-use crate::who::Who;
 
 /// What is told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Apart {
+pub struct GroupBy {
     /// Call chains, where the recording has them; else only where each sample was taken.
     pub chains: bool,
     /// Tasks.
@@ -77,13 +77,13 @@ pub(crate) struct CellKey {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counting {
     /// What is told apart.
-    pub apart: Apart,
+    pub apart: GroupBy,
     /// Which samples count.
     pub filter: Filter,
 }
 
-impl From<Apart> for Counting {
-    fn from(apart: Apart) -> Self {
+impl From<GroupBy> for Counting {
+    fn from(apart: GroupBy) -> Self {
         Self { apart, filter: Filter::default() }
     }
 }
@@ -92,17 +92,17 @@ impl From<Apart> for Counting {
 #[derive(Debug)]
 pub(crate) enum Where {
     /// An index into these places, which are in order; so are the cells.
-    Places(Vec<Place>),
+    Places(Vec<ModuleAddress>),
     /// A node of a tree of places, counted from 1.
     Nodes {
         /// What nodes are of.
-        places: Vec<Place>,
+        places: Vec<ModuleAddress>,
         /// Each distinct chain: its innermost place, and the node of its callers, which comes before.
         nodes: Vec<Node>,
     },
-    /// A stack of [`Located`].
+    /// A stack of [`AddressToStack`].
     Stacks,
-    /// A node of a tree of stacks of [`Located`], counted from 1: as [`Where::Nodes`], each of a stack.
+    /// A node of a tree of stacks of [`AddressToStack`], counted from 1: as [`Where::Nodes`], each of a stack.
     Chains(Vec<Node>),
 }
 
@@ -134,7 +134,7 @@ pub(crate) struct Counts {
 
 impl Where {
     /// The places that are counted by.
-    pub(crate) fn places(&self) -> &[Place] {
+    pub(crate) fn places(&self) -> &[ModuleAddress] {
         match self {
             Self::Places(places) | Self::Nodes { places, .. } => places,
             Self::Stacks | Self::Chains(_) => &[],
@@ -153,7 +153,7 @@ enum By<'a> {
     /// Places, in groups in modules.
     Places(Finder, Interned<(u32, ModuleId)>, Box<Cells<InArea>>),
     Nodes(Box<Callers<'a>>),
-    Stacks(Finder, &'a Located),
+    Stacks(Finder, &'a AddressToStack),
 }
 
 /// Samples in a batch: more than memory answers at once.
@@ -163,7 +163,7 @@ const BATCH: usize = 32;
 #[derive(Debug, Clone, Copy)]
 struct Waiting {
     group: u32,
-    place: Place,
+    place: ModuleAddress,
     block: u32,
     weight: u64,
 }
@@ -171,7 +171,7 @@ struct Waiting {
 /// Counts samples.
 #[derive(Debug)]
 pub(crate) struct Counter<'a> {
-    who: Who,
+    who: TaskCache,
     /// Per event: whether its samples carry the period they stand for.
     has_period: Vec<bool>,
     by: By<'a>,
@@ -192,7 +192,7 @@ pub(crate) struct Counter<'a> {
 
 impl<'a> Counter<'a> {
     /// By call chain, or else by place.
-    pub(crate) fn new(who: Who, has_period: &[bool], clock: Clock) -> Self {
+    pub(crate) fn new(who: TaskCache, has_period: &[bool], clock: Clock) -> Self {
         let by = if who.apart().chains {
             By::Nodes(Box::new(Callers::new()))
         } else {
@@ -204,10 +204,10 @@ impl<'a> Counter<'a> {
 
     /// By stack, with callers or without: what places come to is known.
     pub(crate) fn of_located(
-        who: Who,
+        who: TaskCache,
         has_period: &[bool],
         clock: Clock,
-        located: &'a Located,
+        located: &'a AddressToStack,
     ) -> Self {
         let by = if who.apart().chains {
             By::Nodes(Box::new(Callers::of_located(located)))
@@ -217,7 +217,7 @@ impl<'a> Counter<'a> {
         Self::by(who, has_period, clock, by)
     }
 
-    fn by(who: Who, has_period: &[bool], clock: Clock, by: By<'a>) -> Self {
+    fn by(who: TaskCache, has_period: &[bool], clock: Clock, by: By<'a>) -> Self {
         Self {
             who,
             has_period: has_period.to_vec(),
@@ -310,7 +310,7 @@ impl<'a> Counter<'a> {
                 InGroup { group: ran.group, what: callers.node(lookup, at, ran, hit) }
             }
             By::Places(finder, areas, cells) => {
-                let Place { module, address } = finder.find(lookup, at, ran.view, hit);
+                let ModuleAddress { module, address } = finder.find(lookup, at, ran.view, hit);
                 let hash = mix(ran.group.into(), module.into());
                 let key = InArea::new(areas.intern(hash, (ran.group, module)), address);
                 cells.count(key, block, weight, &mut self.log);
@@ -418,7 +418,7 @@ impl<'a> Counter<'a> {
 }
 
 /// Cells of areas in the order of their places, and the places.
-fn by_place(keys: &[InArea], areas: &[(u32, ModuleId)]) -> (Vec<CellKey>, Vec<Place>) {
+fn by_place(keys: &[InArea], areas: &[(u32, ModuleId)]) -> (Vec<CellKey>, Vec<ModuleAddress>) {
     // Module, address and cell in one number each: those sort several times faster than structures.
     let packed = |(key, cell): (&InArea, u32)| {
         let (_, module) = areas[key.area() as usize];
@@ -426,9 +426,9 @@ fn by_place(keys: &[InArea], areas: &[(u32, ModuleId)]) -> (Vec<CellKey>, Vec<Pl
     };
     let mut sorted: Vec<u128> = keys.iter().zip(0..).map(packed).collect();
     sorted.sort_unstable();
-    let mut places: Vec<Place> = Vec::new();
+    let mut places: Vec<ModuleAddress> = Vec::new();
     let cell = |packed: u128| {
-        let place = Place { module: (packed >> 96) as u32, address: (packed >> 32) as u64 };
+        let place = ModuleAddress { module: (packed >> 96) as u32, address: (packed >> 32) as u64 };
         if places.last() != Some(&place) {
             places.push(place);
         }

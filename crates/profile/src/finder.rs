@@ -17,7 +17,7 @@ use crate::lookup::{Holds, Lookup, Region};
 use crate::modules::{GUEST, HYPERVISOR, ModuleId, UNKNOWN};
 use crate::spaces::{NOTHING, ViewId};
 use crate::table::mix;
-use crate::tasks::Place;
+use crate::tasks::ModuleAddress;
 
 /// Slots of the tables, as powers of two: 64 bytes each.
 const LONG_BITS: u32 = 11;
@@ -31,7 +31,7 @@ const ADDRESS_BITS: u32 = 13;
 const KERNEL_VIEW: ViewId = ViewId::MAX;
 
 /// What is mapped nowhere, or has no address.
-pub(crate) const UNKNOWN_PLACE: Place = Place { module: UNKNOWN, address: 0 };
+pub(crate) const UNKNOWN_PLACE: ModuleAddress = ModuleAddress { module: UNKNOWN, address: 0 };
 
 #[derive(Debug, Clone, Copy)]
 struct Slot {
@@ -71,11 +71,11 @@ impl Finder {
         at: L::At,
         view: ViewId,
         hit: &Hit<'_>,
-    ) -> Place {
+    ) -> ModuleAddress {
         let Some(address) = hit.ip else { return UNKNOWN_PLACE };
         match view_of(hit.mode, address, view) {
             Ok(view) => self.find_in(lookup, at, view, address).0,
-            Err(module) => Place { module, address: 0 },
+            Err(module) => ModuleAddress { module, address: 0 },
         }
     }
 
@@ -87,7 +87,7 @@ impl Finder {
         at: L::At,
         view: ViewId,
         address: u64,
-    ) -> (Place, Holds) {
+    ) -> (ModuleAddress, Holds) {
         let stamp = lookup.stamp(at);
         let long = &self.long[slot(address >> CHUNK_BITS, view, LONG_BITS)];
         if long.has(view, address, stamp) {
@@ -107,7 +107,7 @@ impl Finder {
         at: L::At,
         view: ViewId,
         address: u64,
-    ) -> (Place, Holds) {
+    ) -> (ModuleAddress, Holds) {
         let region = if view == KERNEL_VIEW {
             lookup.kernel(address, at)
         } else {

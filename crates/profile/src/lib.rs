@@ -25,6 +25,8 @@
 
 #![forbid(unsafe_code)]
 
+mod address_spaces;
+mod address_to_stack;
 pub mod aggregate;
 mod annotation;
 mod assemble;
@@ -41,36 +43,35 @@ mod filter;
 mod finder;
 pub mod hits;
 mod live;
-mod located;
 mod log;
 mod lookup;
 mod loss;
-mod marks;
 pub mod metrics;
 mod modules;
 mod naming;
 mod paths;
 mod phases;
 mod pool;
-mod present;
 mod profile;
 mod rows;
+mod sampled_addresses;
 mod series;
 mod spaces;
 mod table;
+mod task_cache;
 mod tasks;
 mod tree;
 mod unwinding;
 pub mod views;
 pub mod waits;
 mod walk;
-mod who;
 pub mod windows;
 
+pub use address_spaces::{AddressSpaces, ModuleOffset, ModuleView, StackWalker};
 pub use annotation::{Annotation, Listed, Listing, NoInstructions, SourceFile};
 pub use chains::{ChainEntry, callchain};
 pub use collect::{Collected, available_threads};
-pub use counter::{Apart, Counting, TasksBy};
+pub use counter::{Counting, GroupBy, TasksBy};
 pub use filter::{Facts, Filter, Targets};
 pub use live::{Interval, Live};
 pub use loss::{CpuLosses, LossBlock, Lost, LostSource};
@@ -79,7 +80,6 @@ pub use naming::{Names, Resolve};
 pub use phases::LongPhases;
 pub use pmuscope_perfdata::reader::FileState;
 pub use pmuscope_symbols::{DisassembleError, Line, NoCode, State as SymbolState, Symbol};
-pub use present::{ModuleView, Present, Spot, StackWalker};
 pub use profile::{
     Detail, EventProfile, Filtered, FunctionShare, HiddenRows, Intervals, ModuleShare,
     ModuleSummary, Options, Profile,

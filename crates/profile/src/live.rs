@@ -145,7 +145,7 @@ impl Live {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::counter::Apart;
+    use crate::counter::GroupBy;
     use crate::profile::FunctionShare;
     use pmuscope_abi::record::{RecordBuilder, kind};
     use pmuscope_abi::{Attr, AttrFlags, SampleType};
@@ -162,7 +162,7 @@ mod tests {
             ..Attr::default()
         };
         let event = Event { name: "cpu-clock".into(), attr, ids: vec![CLOCK] };
-        Live::new(vec![event], Apart { cpus: true, ..Apart::default() })
+        Live::new(vec![event], GroupBy { cpus: true, ..GroupBy::default() })
     }
 
     fn sample(pid: u32, ip: u64, time: u64) -> Vec<u8> {
@@ -272,7 +272,7 @@ mod tests {
             ..Attr::default()
         };
         let event = Event { name: "cycles".into(), attr, ids: vec![CLOCK] };
-        let mut live = Live::new(vec![event], Apart::default());
+        let mut live = Live::new(vec![event], GroupBy::default());
         let sample = |time: u64, count: u64| {
             let mut out = Vec::new();
             let record = RecordBuilder::new(&mut out, kind::SAMPLE, 2).u64(CLOCK).u64(0x1010);

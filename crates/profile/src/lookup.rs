@@ -1,4 +1,4 @@
-//! Who ran and what was mapped: at a moment of the past, or now.
+//! The thread that ran and the modules that were mapped: at a past time ([`History`]), or now ([`Current`]).
 //!
 //! Every answer says how long it holds, so that the next sample of the same thread, or at the same
 //! address, need not ask again. Answers end where the order could matter: a sample at the very time of
@@ -6,11 +6,11 @@
 
 use std::borrow::Cow;
 
-use pmuscope_perfdata::reader::scan::Moment;
+use pmuscope_perfdata::reader::scan::RecordOrder;
 
 use crate::modules::{KERNEL_IMAGE, KERNEL_LOADED, ModuleId, Modules, UNKNOWN};
 use crate::spaces::{Epoch, Found, NOTHING, NOW, ViewId};
-use crate::tasks::{Change, CommOf, Place, Tasks};
+use crate::tasks::{Change, CommOf, ModuleAddress, Tasks};
 
 /// First and last stamp at which an answer holds; empty if the first is behind the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,9 +63,9 @@ impl Region {
 
     /// The place of one of its addresses.
     #[inline]
-    pub(crate) fn place(&self, address: u64) -> Place {
+    pub(crate) fn place(&self, address: u64) -> ModuleAddress {
         let address = (address & self.mask).wrapping_add(self.bias);
-        Place { module: self.module, address }
+        ModuleAddress { module: self.module, address }
     }
 }
 
@@ -95,18 +95,18 @@ pub(crate) trait Lookup {
 
 /// Everything that happened, to be asked for any moment.
 #[derive(Debug)]
-pub(crate) struct Past<'a> {
+pub(crate) struct History<'a> {
     tasks: &'a Tasks,
     modules: &'a Modules,
     /// When each change happened.
-    moments: &'a [Moment],
+    moments: &'a [RecordOrder],
     /// By task, then by epoch.
     comms: Vec<Change>,
     views: Vec<Change>,
 }
 
-impl<'a> Past<'a> {
-    pub(crate) fn new(tasks: &'a Tasks, modules: &'a Modules, moments: &'a [Moment]) -> Self {
+impl<'a> History<'a> {
+    pub(crate) fn new(tasks: &'a Tasks, modules: &'a Modules, moments: &'a [RecordOrder]) -> Self {
         let sorted = |changes: &[Change]| {
             let mut changes = changes.to_vec();
             // Of one epoch, the last one counts.
@@ -116,7 +116,7 @@ impl<'a> Past<'a> {
         Self { tasks, modules, moments, comms: sorted(&tasks.comms), views: sorted(&tasks.views) }
     }
 
-    fn epoch(&self, at: Moment) -> Epoch {
+    fn epoch(&self, at: RecordOrder) -> Epoch {
         self.moments.partition_point(|moment| *moment < at) as Epoch
     }
 
@@ -142,15 +142,15 @@ fn change(changes: &[Change], id: i32, epoch: Epoch) -> (Option<Change>, Epoch) 
     (last, next.map_or(NOW, |change| change.from))
 }
 
-impl Lookup for Past<'_> {
-    type At = Moment;
+impl Lookup for History<'_> {
+    type At = RecordOrder;
 
     #[inline]
-    fn stamp(&self, at: Moment) -> u64 {
+    fn stamp(&self, at: RecordOrder) -> u64 {
         at.time
     }
 
-    fn task(&self, pid: i32, tid: i32, at: Moment) -> TaskAt {
+    fn task(&self, pid: i32, tid: i32, at: RecordOrder) -> TaskAt {
         let epoch = self.epoch(at);
         let (mut told, mut until) = change(&self.comms, tid, epoch);
         if told.is_none() {
@@ -160,7 +160,7 @@ impl Lookup for Past<'_> {
         let (view, end) = change(&self.views, pid, epoch);
         let from = told.map_or(0, |change| change.from).max(view.map_or(0, |change| change.from));
         TaskAt {
-            comm: told.map_or(CommOf::Unnamed(tid), |change| CommOf::Told(change.value)),
+            comm: told.map_or(CommOf::Unnamed(tid), |change| CommOf::Recorded(change.value)),
             view: view.map_or(NOTHING, |change| change.value),
             holds: self.holds(from, until.min(end)),
         }
@@ -170,12 +170,12 @@ impl Lookup for Past<'_> {
         self.tasks.shown(comm)
     }
 
-    fn user(&self, view: ViewId, address: u64, at: Moment) -> Region {
+    fn user(&self, view: ViewId, address: u64, at: RecordOrder) -> Region {
         let found = self.tasks.spaces.find(view, address, self.epoch(at));
         user_region(self.modules, &found, self.holds(found.from, found.until))
     }
 
-    fn kernel(&self, address: u64, at: Moment) -> Region {
+    fn kernel(&self, address: u64, at: RecordOrder) -> Region {
         let epoch = self.epoch(at);
         let find = |view| self.tasks.spaces.find(view, address, epoch);
         let (loaded, kernel) = (find(self.tasks.loaded), find(self.tasks.kernel));
@@ -190,19 +190,19 @@ impl Lookup for Past<'_> {
 
 /// The present moment; stamps count changes.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Present<'a> {
+pub(crate) struct Current<'a> {
     pub(crate) tasks: &'a Tasks,
     pub(crate) modules: &'a Modules,
 }
 
-impl Present<'_> {
+impl Current<'_> {
     fn holds(&self) -> Holds {
         let now = self.tasks.epoch().into();
         Holds { first: now, last: now }
     }
 }
 
-impl Lookup for Present<'_> {
+impl Lookup for Current<'_> {
     type At = ();
 
     fn stamp(&self, (): ()) -> u64 {

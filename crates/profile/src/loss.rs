@@ -56,7 +56,7 @@ pub struct LossBlock {
 
 /// A record that tells of a loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Told {
+struct LossRecord {
     time: Option<u64>,
     cpu: Option<u32>,
     what: What,
@@ -82,7 +82,7 @@ pub(crate) struct StreamLoss {
     samples: Vec<u64>,
     /// Times sampling was suspended.
     throttled: u64,
-    told: Vec<Told>,
+    told: Vec<LossRecord>,
 }
 
 impl StreamLoss {
@@ -112,7 +112,7 @@ impl StreamLoss {
             What::Resumed(_) => {}
         }
         if self.told.len() < MOST_TOLD {
-            self.told.push(Told { time, cpu, what });
+            self.told.push(LossRecord { time, cpu, what });
         }
     }
 
@@ -127,8 +127,8 @@ impl StreamLoss {
     }
 
     /// What passes a filter by CPU and time, as far as records tell theirs.
-    fn passing(&self, filter: &Filter) -> impl Iterator<Item = &Told> {
-        let passes = |told: &&Told| filter.passes_moment(told.cpu, told.time);
+    fn passing(&self, filter: &Filter) -> impl Iterator<Item = &LossRecord> {
+        let passes = |told: &&LossRecord| filter.passes_moment(told.cpu, told.time);
         self.told.iter().filter(passes)
     }
 
@@ -180,7 +180,7 @@ impl StreamLoss {
 
     pub(crate) fn throttled(&self, info: Option<&RecordingInfo>, filter: &Filter) -> u64 {
         if filter.is_by_moment() {
-            let is = |told: &&Told| matches!(told.what, What::Throttled(_));
+            let is = |told: &&LossRecord| matches!(told.what, What::Throttled(_));
             return self.passing(filter).filter(is).count() as u64;
         }
         let each = info.iter().flat_map(|info| &info.events).map(|event| event.throttled);
@@ -246,7 +246,7 @@ impl StreamLoss {
     }
 }
 
-impl Told {
+impl LossRecord {
     fn throttles(&self) -> u64 {
         u64::from(matches!(self.what, What::Throttled(_)))
     }

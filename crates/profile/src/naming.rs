@@ -11,9 +11,9 @@ use rustc_hash::FxHashMap;
 
 use crate::collect::{Collected, Counted, State};
 use crate::counter::Counts;
-use crate::marks;
 use crate::modules::{CUT, KERNEL, ModuleId, ModuleKey, ModuleKind};
-use crate::tasks::Place;
+use crate::sampled_addresses;
+use crate::tasks::ModuleAddress;
 use crate::unwinding::Cut;
 
 /// Looks up addresses: for each module with its addresses, each once and in order, one answer.
@@ -71,9 +71,9 @@ impl Places {
     }
 
     /// The numbers of places of modules as they stand in `same`, quickly if they are in order.
-    pub(crate) fn numbers(&self, places: &[Place], same: &[ModuleId]) -> Vec<u32> {
+    pub(crate) fn numbers(&self, places: &[ModuleAddress], same: &[ModuleId]) -> Vec<u32> {
         let mut next = (0, 0);
-        let number = |place: &Place| {
+        let number = |place: &ModuleAddress| {
             let module = same[place.module as usize] as usize;
             let all = &self.addresses[module];
             let ahead = if next.0 == module { next.1 } else { 0 };
@@ -101,7 +101,7 @@ pub(crate) fn name(
     let same = same_modules(&collected.state, metadata);
     let places = Places::new(match &mut collected.counted {
         Counted::All(counts) => distinct(counts, &same),
-        Counted::Places(marks, _) => marks::addresses(&std::mem::take(marks), &same),
+        Counted::Places(marks, _) => sampled_addresses::addresses(&std::mem::take(marks), &same),
     });
     let (answers, build_ids) =
         look_up(&collected.state, &places.addresses, metadata, kernel, resolve).into_iter().unzip();

@@ -23,13 +23,13 @@ const NAME_COST: usize = 2 * size_of::<Vec<u8>>() + 96;
 /// Name of a thread: one that was told, or made up from its id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum CommOf {
-    Told(CommId),
+    Recorded(CommId),
     Unnamed(i32),
 }
 
 /// Where an address lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct ModuleAddress {
     pub(crate) module: ModuleId,
     /// As the module counts: an offset in the file, in the vdso, or the address itself; the number of
     /// the name for functions that the kernel told.
@@ -185,7 +185,7 @@ impl Tasks {
     /// A thread's name as it is shown: made up from its id where it never told one.
     pub(crate) fn shown(&self, comm: CommOf) -> Cow<'_, [u8]> {
         match comm {
-            CommOf::Told(comm) => Cow::Borrowed(self.name(comm)),
+            CommOf::Recorded(comm) => Cow::Borrowed(self.name(comm)),
             CommOf::Unnamed(tid) => Cow::Owned(format!(":{tid}").into_bytes()),
         }
     }
@@ -216,7 +216,7 @@ impl Tasks {
     /// Name of a thread, now; that of its process where it never told one.
     pub(crate) fn comm(&self, pid: i32, tid: i32) -> CommOf {
         let told = self.threads.get(&tid).or_else(|| self.threads.get(&pid));
-        told.map_or(CommOf::Unnamed(tid), |thread| CommOf::Told(thread.comm))
+        told.map_or(CommOf::Unnamed(tid), |thread| CommOf::Recorded(thread.comm))
     }
 
     /// What a process sees, now.
@@ -379,7 +379,7 @@ mod tests {
 
     fn name(tasks: &Tasks, pid: i32, tid: i32) -> String {
         match tasks.comm(pid, tid) {
-            CommOf::Told(comm) => String::from_utf8(tasks.name(comm).to_vec()).unwrap(),
+            CommOf::Recorded(comm) => String::from_utf8(tasks.name(comm).to_vec()).unwrap(),
             CommOf::Unnamed(tid) => format!(":{tid}"),
         }
     }

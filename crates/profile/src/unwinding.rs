@@ -19,7 +19,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::collect::{Collected, State};
 use crate::modules::{CUT, ModuleId, ModuleKey, ModuleKind, Modules, UNKNOWN};
-use crate::tasks::Place;
+use crate::tasks::ModuleAddress;
 
 /// Frames of a program in a stack at most. perf stops at 127, which recursion reaches soon; a copy of
 /// 64 KiB holds some 1,000 frames of usual size.
@@ -132,10 +132,10 @@ impl Cut {
     }
 
     /// The place that stands for the missing callers.
-    pub(crate) fn place(self) -> Place {
+    pub(crate) fn place(self) -> ModuleAddress {
         let reason = CutReason::ALL.iter().position(|(reason, _)| *reason == self.reason);
         let address = u64::from(self.module) << 8 | reason.unwrap_or(0) as u64;
-        Place { module: CUT, address }
+        ModuleAddress { module: CUT, address }
     }
 
     /// The name of such a place.
@@ -161,12 +161,12 @@ pub(crate) enum End {
 
 /// Stacks that were walked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Account {
+pub(crate) struct UnwindStats {
     pub(crate) complete: u64,
     pub(crate) cut: FxHashMap<Cut, u64>,
 }
 
-impl Account {
+impl UnwindStats {
     fn note(&mut self, end: End) {
         match end {
             End::Complete => self.complete += 1,
@@ -259,7 +259,7 @@ impl<'a> Tables<'a> {
 
 /// What is known of a place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum StepRule {
     /// How its function is left.
     Rule(Arc<Rule>),
     Gap(Gap),
@@ -275,9 +275,9 @@ pub(crate) struct Walker<'a> {
     slots: Vec<Option<Arc<OnceLock<UnwindTable>>>>,
     rules: FxHashSet<Arc<Rule>>,
     /// By number of the place, as far as asked for.
-    ways: Vec<Option<Way>>,
+    ways: Vec<Option<StepRule>>,
     scratch: Scratch,
-    account: Account,
+    account: UnwindStats,
 }
 
 impl<'a> Walker<'a> {
@@ -289,7 +289,7 @@ impl<'a> Walker<'a> {
             rules: FxHashSet::default(),
             ways: Vec::new(),
             scratch: Scratch::default(),
-            account: Account::default(),
+            account: UnwindStats::default(),
         }
     }
 
@@ -306,7 +306,7 @@ impl<'a> Walker<'a> {
         &mut self,
         details: &Details<'_>,
         modules: &Modules,
-        place: impl FnMut(u64) -> (u32, Place),
+        place: impl FnMut(u64) -> (u32, ModuleAddress),
         frames: &mut Vec<u32>,
     ) -> Option<End> {
         let end = self.end_of(details, modules, place, frames)?;
@@ -318,7 +318,7 @@ impl<'a> Walker<'a> {
         &mut self,
         details: &Details<'_>,
         modules: &Modules,
-        mut place: impl FnMut(u64) -> (u32, Place),
+        mut place: impl FnMut(u64) -> (u32, ModuleAddress),
         frames: &mut Vec<u32>,
     ) -> Option<End> {
         let values = details.regs_user?;
@@ -335,9 +335,9 @@ impl<'a> Walker<'a> {
         let stack = StackCopy::new(registers.sp(), copy.stack(), full);
         for _ in 0..MOST_FRAMES {
             let caller = match self.way(number, at, modules, arch) {
-                Way::Rule(rule) => rule.step(&mut registers, &stack),
-                Way::Gap(gap) => return cut(CutReason::of_gap(*gap), at.module),
-                Way::NotMapped => return cut(CutReason::NotMapped, UNKNOWN),
+                StepRule::Rule(rule) => rule.step(&mut registers, &stack),
+                StepRule::Gap(gap) => return cut(CutReason::of_gap(*gap), at.module),
+                StepRule::NotMapped => return cut(CutReason::NotMapped, UNKNOWN),
             };
             (number, at) = match caller {
                 Ok(Caller::Returned) => place(registers.pc().wrapping_sub(1)),
@@ -351,7 +351,7 @@ impl<'a> Walker<'a> {
     }
 
     #[inline]
-    fn way(&mut self, number: u32, at: Place, modules: &Modules, arch: Arch) -> &Way {
+    fn way(&mut self, number: u32, at: ModuleAddress, modules: &Modules, arch: Arch) -> &StepRule {
         let number = number as usize;
         if self.ways.len() <= number {
             self.ways.resize(number + 1, None);
@@ -359,13 +359,13 @@ impl<'a> Walker<'a> {
         if self.ways[number].is_none() {
             self.ways[number] = Some(self.ask(at, modules, arch));
         }
-        self.ways[number].as_ref().unwrap_or(&Way::NotMapped)
+        self.ways[number].as_ref().unwrap_or(&StepRule::NotMapped)
     }
 
-    fn ask(&mut self, at: Place, modules: &Modules, arch: Arch) -> Way {
-        let Place { module, address } = at;
+    fn ask(&mut self, at: ModuleAddress, modules: &Modules, arch: Arch) -> StepRule {
+        let ModuleAddress { module, address } = at;
         if module == UNKNOWN {
-            return Way::NotMapped;
+            return StepRule::NotMapped;
         }
         let index = module as usize;
         if self.slots.len() <= index {
@@ -374,8 +374,8 @@ impl<'a> Walker<'a> {
         let slot = self.slots[index].get_or_insert_with(|| self.tables.slot(module));
         let open = || self.tables.open(&modules.list()[index], &self.facts, arch);
         match slot.get_or_init(open).rule(address, &mut self.scratch) {
-            Err(gap) => Way::Gap(gap),
-            Ok(rule) => Way::Rule(match self.rules.get(&rule) {
+            Err(gap) => StepRule::Gap(gap),
+            Ok(rule) => StepRule::Rule(match self.rules.get(&rule) {
                 Some(known) => Arc::clone(known),
                 None => {
                     let rule = Arc::new(rule);
@@ -411,9 +411,9 @@ impl Collected {
             facts = Some(&walked.facts);
             for (place, way) in counts.by.places().iter().zip(&walked.ways) {
                 let rule = match way {
-                    Some(Way::Rule(rule)) => Ok(&**rule),
-                    Some(Way::Gap(gap)) => Err(*gap),
-                    Some(Way::NotMapped) | None => continue,
+                    Some(StepRule::Rule(rule)) => Ok(&**rule),
+                    Some(StepRule::Gap(gap)) => Err(*gap),
+                    Some(StepRule::NotMapped) | None => continue,
                 };
                 found.entry(place.module).or_default().insert(place.address, rule);
             }
@@ -433,9 +433,9 @@ impl Collected {
 /// What a walker came to.
 #[derive(Debug)]
 pub(crate) struct Walked {
-    pub(crate) account: Account,
+    pub(crate) account: UnwindStats,
     /// By number of the place.
-    pub(crate) ways: Vec<Option<Way>>,
+    pub(crate) ways: Vec<Option<StepRule>>,
     pub(crate) facts: Arc<Facts>,
 }
 
@@ -462,7 +462,7 @@ pub struct CutStacks {
 }
 
 impl StackSummary {
-    pub(crate) fn new(account: &Account, copy_size: Option<u32>) -> Self {
+    pub(crate) fn new(account: &UnwindStats, copy_size: Option<u32>) -> Self {
         let module = |cut: &Cut| (cut.module != UNKNOWN).then_some(cut.module as usize);
         let mut cut: Vec<CutStacks> = account
             .cut
@@ -517,9 +517,9 @@ mod tests {
             vec![End::Complete, End::Cut(Cut::new(short, 7)), End::Cut(Cut::new(gone, 7))],
             vec![End::Complete, End::Cut(Cut::new(short, 8)), End::Cut(Cut::new(gone, 9))],
         ];
-        let mut all = Account::default();
+        let mut all = UnwindStats::default();
         for ends in ends {
-            let mut one = Account::default();
+            let mut one = UnwindStats::default();
             ends.into_iter().for_each(|end| one.note(end));
             all.add(&one);
         }
@@ -532,6 +532,6 @@ mod tests {
             found.cut.iter().map(|cut| (cut.reason, cut.module, cut.stacks)).collect();
         // Where a copy ends is no matter of a module.
         assert_eq!(rows, [(short, None, 2), (gone, Some(7), 1), (gone, Some(9), 1)]);
-        assert_eq!(StackSummary::new(&Account::default(), None).complete_share(), None);
+        assert_eq!(StackSummary::new(&UnwindStats::default(), None).complete_share(), None);
     }
 }

@@ -2,8 +2,8 @@
 
 use pmuscope_perfdata::reader::{ReadError, Reader, Record, Sample};
 
+use crate::address_spaces::AddressSpaces;
 use crate::filter::{Facts, Filter};
-use crate::present::Present;
 
 /// How many samples there were.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -22,8 +22,8 @@ pub struct Walked {
 pub(crate) fn walk(
     reader: &mut Reader,
     filter: &Filter,
-    take: impl FnMut(&Present, &Sample<'_>),
-) -> Result<(Present, Walked), ReadError> {
+    take: impl FnMut(&AddressSpaces, &Sample<'_>),
+) -> Result<(AddressSpaces, Walked), ReadError> {
     walk_all(reader, filter, |_| {}, take)
 }
 
@@ -35,9 +35,9 @@ pub(crate) fn walk_all(
     reader: &mut Reader,
     filter: &Filter,
     mut see: impl FnMut(&Record<'_>),
-    mut take: impl FnMut(&Present, &Sample<'_>),
-) -> Result<(Present, Walked), ReadError> {
-    let (mut present, mut walked) = (Present::default(), Walked::default());
+    mut take: impl FnMut(&AddressSpaces, &Sample<'_>),
+) -> Result<(AddressSpaces, Walked), ReadError> {
+    let (mut present, mut walked) = (AddressSpaces::default(), Walked::default());
     while let Some(entry) = reader.next()? {
         let Record::Sample(sample) = &entry.record else {
             present.take(&entry.record);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use pmuscope_watch::plan::{Hold, Holder, Place, Plan, Room, Wanted};
+use pmuscope_watch::plan::{FreeSlots, Hold, Holder, Place, Plan, WatchpointRequest};
 use pmuscope_watch::slots::{Kind, Slots};
 
 use crate::escape::escape;
@@ -92,7 +92,7 @@ fn advice(plan: &Plan) -> Option<String> {
     })
 }
 
-fn wanted_text(one: &Wanted) -> String {
+fn wanted_text(one: &WatchpointRequest) -> String {
     let kind = match one.kind {
         Kind::Data => "",
         Kind::Instruction => " for an instruction",
@@ -118,7 +118,7 @@ fn free_text(slots: Slots) -> String {
 }
 
 fn places_text(plan: &Plan) -> String {
-    let is_cpu = matches!(plan.lacking.first(), Some(Room { place: Place::Cpu(_), .. }));
+    let is_cpu = matches!(plan.lacking.first(), Some(FreeSlots { place: Place::Cpu(_), .. }));
     match (plan.lacking.is_empty(), is_cpu) {
         (true, _) => number::counted(plan.places, "place"),
         (false, true) => number::counted(plan.places, "CPU"),
@@ -203,13 +203,13 @@ mod tests {
     use super::*;
     use pmuscope_watch::plan::Bound;
 
-    fn wanted(name: &str, kind: Kind, slots: u32) -> Wanted {
-        Wanted { name: name.to_owned(), kind, slots }
+    fn wanted(name: &str, kind: Kind, slots: u32) -> WatchpointRequest {
+        WatchpointRequest { name: name.to_owned(), kind, slots }
     }
 
     fn full() -> Plan {
         let holder = |pid, name: &str, how| Holder { pid, name: name.to_owned(), how };
-        let thread = |tid, name: Option<&str>| Room {
+        let thread = |tid, name: Option<&str>| FreeSlots {
             place: Place::Thread { tid, name: name.map(str::to_owned) },
             free: Slots::Mixed(1),
         };
@@ -260,7 +260,7 @@ mod tests {
             slots: Slots::Separate { data: 4, instruction: 6 },
             places: 2,
             least_free: free,
-            lacking: vec![Room { place: Place::Cpu(3), free }],
+            lacking: vec![FreeSlots { place: Place::Cpu(3), free }],
             bound: Vec::new(),
             holders: Vec::new(),
             all_holders: true,
@@ -322,7 +322,7 @@ mod tests {
         let mut other = full();
         other.slots = separate;
         other.least_free = separate;
-        other.lacking = vec![Room { place: Place::Cpu(3), free: separate }];
+        other.lacking = vec![FreeSlots { place: Place::Cpu(3), free: separate }];
         other.bound = vec![Bound { cpu: 1, slots: separate }];
         for plan in [full(), other] {
             let mut found = Vec::new();

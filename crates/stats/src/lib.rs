@@ -34,7 +34,7 @@ mod serial;
 mod share;
 mod slope;
 mod special;
-mod stretches;
+mod strata;
 mod trend;
 
 pub use bootstrap::{MIN_VALUES, median_interval, ratio_of_medians};
@@ -61,5 +61,5 @@ pub use samples::TwoSamples;
 pub use serial::correlation_in_time;
 pub use share::{MIN_BLOCKS, Share, Shares, share_over_time};
 pub use slope::{product, slope_within};
-pub use stretches::{Stretch, total_of_stretches};
+pub use strata::{Stratum, stratified_total};
 pub use trend::trend;

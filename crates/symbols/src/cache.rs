@@ -14,7 +14,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use pmuscope_machine::{Replace, WholeFile};
+use pmuscope_machine::{AtomicFile, Replace};
 
 use crate::codec::{Stored, encode};
 use crate::{BuildId, Options, Sources, Symbol};
@@ -149,7 +149,7 @@ impl Cache {
             return None;
         }
         let mut file =
-            WholeFile::create(&self.folder.join(&key.name), 0o600, Replace::Anything).ok()?;
+            AtomicFile::create(&self.folder.join(&key.name), 0o600, Replace::Anything).ok()?;
         file.write_all(&bytes).ok()?;
         file.finish().ok()
     }

@@ -19,7 +19,7 @@ const X86: u32 = 4;
 
 /// A watchpoint that is to be opened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Wanted {
+pub struct WatchpointRequest {
     /// As the user wrote it.
     pub name: String,
     /// What it stops at.
@@ -56,7 +56,7 @@ pub enum Place {
 
 /// A place with its free slots.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Room {
+pub struct FreeSlots {
     /// Where.
     pub place: Place,
     /// What the kernel let in.
@@ -105,7 +105,7 @@ pub struct Plan {
     /// All of them, everywhere.
     pub fits: bool,
     /// What was asked for, in the user's order.
-    pub wanted: Vec<Wanted>,
+    pub wanted: Vec<WatchpointRequest>,
     /// Slots of each CPU.
     pub slots: Slots,
     /// Threads or CPUs that were asked about.
@@ -113,7 +113,7 @@ pub struct Plan {
     /// The least that is free on any of them.
     pub least_free: Slots,
     /// Those on which not all fit.
-    pub lacking: Vec<Room>,
+    pub lacking: Vec<FreeSlots>,
     /// CPUs with slots bound to them.
     pub bound: Vec<Bound>,
     /// Who may hold them; asked only where something does not fit.
@@ -146,7 +146,7 @@ pub enum PlanError {
 pub fn plan(
     kernel: &dyn Kernel,
     machine: &Machine,
-    wanted: &[Wanted],
+    wanted: &[WatchpointRequest],
     scope: &Scope,
 ) -> Result<Plan, PlanError> {
     let (slots, bound) = survey(kernel, &machine.topology()?.online)?;
@@ -156,7 +156,8 @@ pub fn plan(
     let need = wanted.iter().fold(slots.none(), |sum, one| sum.plus(one.kind, one.slots));
     let fits = need.fits_in(least_free);
     let places = rooms.len();
-    let lacking: Vec<Room> = rooms.into_iter().filter(|room| !need.fits_in(room.free)).collect();
+    let lacking: Vec<FreeSlots> =
+        rooms.into_iter().filter(|room| !need.fits_in(room.free)).collect();
     let (holders, all_holders) = if fits { (Vec::new(), true) } else { holders(machine, scope)? };
     let drop = to_drop(wanted, least_free);
     let wanted = wanted.to_vec();
@@ -189,7 +190,7 @@ fn rooms(
     machine: &Machine,
     slots: Slots,
     scope: &Scope,
-) -> Result<Vec<Room>, PlanError> {
+) -> Result<Vec<FreeSlots>, PlanError> {
     let (tids, cpus) = match scope {
         Scope::Cpus(cpus) => (Vec::new(), cpus.clone()),
         Scope::Threads(tids) => (tids.clone(), CpuSet::new()),
@@ -204,7 +205,7 @@ fn rooms(
         match free(kernel, slots, Owner::Task(Task(tid.into()))) {
             Ok(free) => {
                 let place = Place::Thread { tid, name: machine.name_of(tid) };
-                rooms.push(Room { place, free });
+                rooms.push(FreeSlots { place, free });
             }
             Err(error) if error.is_gone() => {}
             Err(error) => return Err(error.into()),
@@ -212,7 +213,7 @@ fn rooms(
     }
     for cpu in cpus.iter() {
         let free = free(kernel, slots, Owner::Cpu(cpu))?;
-        rooms.push(Room { place: Place::Cpu(cpu), free });
+        rooms.push(FreeSlots { place: Place::Cpu(cpu), free });
     }
     Ok(rooms)
 }
@@ -252,7 +253,7 @@ fn holders(machine: &Machine, scope: &Scope) -> Result<(Vec<Holder>, bool), Mach
 }
 
 /// The first are kept as long as they fit, and what is small enough behind one that does not.
-fn to_drop(wanted: &[Wanted], free: Slots) -> Vec<String> {
+fn to_drop(wanted: &[WatchpointRequest], free: Slots) -> Vec<String> {
     let mut used = free.none();
     let mut dropped = Vec::new();
     for one in wanted {

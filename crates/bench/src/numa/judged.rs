@@ -12,7 +12,7 @@ use super::figures::{
     SPEED_BEFORE,
 };
 use super::fit::Fitted;
-use super::looks::Looks;
+use super::observations::Looks;
 use super::policy::Policy;
 use super::suite::Kind;
 use super::{POLICY, TEST};

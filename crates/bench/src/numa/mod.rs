@@ -14,7 +14,7 @@
 mod figures;
 mod fit;
 mod judged;
-mod looks;
+mod observations;
 mod policy;
 mod program;
 mod run;

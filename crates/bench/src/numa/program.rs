@@ -15,7 +15,7 @@ use pmuscope_measure::{
     Extract, Labels, MeasureError, Origin, Plan, Planned, Run, RunFile, Watch, metric, unix_ns,
 };
 use pmuscope_numa::observe::Family;
-use pmuscope_numa::timeline::{Follower, Look};
+use pmuscope_numa::timeline::{Follower, Observation};
 
 use super::fit::{Binding, Room};
 use super::policy::Policy;
@@ -78,7 +78,7 @@ struct Ran {
     usage: Usage,
     seconds: f64,
     output: String,
-    looks: Vec<Look>,
+    looks: Vec<Observation>,
     before: Option<pmuscope_machine::NumaCounters>,
     after: Option<pmuscope_machine::NumaCounters>,
     /// CPU seconds of the program that placed it.
@@ -280,7 +280,7 @@ fn follow(
     options: &ProgramOptions,
     pid: u32,
     go_on: impl Fn() -> bool,
-) -> Vec<Look> {
+) -> Vec<Observation> {
     let mut looks = Vec::new();
     // It may have ended already.
     let Ok(family) = Family::new(machine, &[pid], true) else { return looks };

@@ -12,7 +12,7 @@ use pmuscope_numa::placement::{Area as PlacedArea, Placement};
 use pmuscope_workloads::memory::control::{Area, Control, Kind, State, Thread};
 
 use super::judged::BEST;
-use super::looks::{Look, Looks};
+use super::observations::{Looks, Observation};
 
 /// How a run is watched.
 #[derive(Debug, Clone, Copy)]
@@ -120,7 +120,7 @@ fn look(
     (control, memory): (&Control, &[Area]),
     judge: Judge,
     (began, watched): (u64, &mut Watched),
-) -> io::Result<Option<Look>> {
+) -> io::Result<Option<Observation>> {
     let mut areas = Vec::new();
     let mut shared = Vec::new();
     let mut refused = None;
@@ -150,7 +150,7 @@ fn look(
     watched.why = refused.or(watched.why.take());
     // Threads write what they have done within a millisecond, each at its own time.
     let updated = threads.iter().map(|thread| thread.updated_ns).max().unwrap_or(0);
-    Ok(Some(Look {
+    Ok(Some(Observation {
         at_s: updated.saturating_sub(began) as f64 / 1e9,
         locality: placement.locality().filter(|_| is_whole),
         value: judge.value(&placement).filter(|_| is_whole),

@@ -6,15 +6,15 @@ use std::path::Path;
 
 use pmuscope_profile::aggregate::FunctionId;
 use pmuscope_profile::views::{Sampled, inlined_into, sampled};
-use pmuscope_profile::{Annotation, Apart, Detail, Intervals, ModuleSummary, Options, Profile};
+use pmuscope_profile::{Annotation, Detail, GroupBy, Intervals, ModuleSummary, Options, Profile};
 use pmuscope_report::number::count;
 use pmuscope_report::{
     ANNOTATE_SCHEMA, AnnotateReport, Style, annotate_text, escape, head_text, kept_text,
 };
 
-use super::answer::Begun;
+use super::answer::Invocation;
 use super::empty;
-use super::load::{LoadArgs, Wanted, is_whole};
+use super::load::{LoadArgs, LoadRequest, is_whole};
 use super::output::Format;
 use crate::exit::{Exit, failure};
 
@@ -52,7 +52,7 @@ pub(crate) struct AnnotateArgs {
 /// How it is shown.
 #[derive(Debug)]
 pub(super) struct Form<'a> {
-    pub(super) begun: Begun,
+    pub(super) begun: Invocation,
     pub(super) format: Format,
     /// What is far from samples too.
     pub(super) all: bool,
@@ -77,7 +77,7 @@ impl AnnotateArgs {
         let mut symbolizer = load.symbols.symbolizer(true, path)?;
         let options =
             Options { rows: Some(0), intervals: Intervals::None, detail: Detail::Address };
-        let wanted = Wanted { apart: Apart::default(), options, stacks: false };
+        let wanted = LoadRequest { apart: GroupBy::default(), options, stacks: false };
         let profile = load.load(path, &mut symbolizer, wanted)?;
         let file = path.to_string_lossy();
         if empty::tell(&profile, path)? {

@@ -15,12 +15,12 @@ pub(crate) fn command_line() -> Vec<String> {
 
 /// When a command began.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Begun {
+pub(super) struct Invocation {
     at: SystemTime,
     clock: Instant,
 }
 
-impl Begun {
+impl Invocation {
     /// Now.
     pub(super) fn now() -> Self {
         Self { at: SystemTime::now(), clock: Instant::now() }

@@ -5,9 +5,9 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use pmuscope_machine::{FileKind, WholeFile};
+use pmuscope_machine::{AtomicFile, FileKind};
 use pmuscope_perfdata::reader::{FileState, Reader};
-use pmuscope_profile::{Apart, Collected, Intervals, Options, Unwinding, available_threads};
+use pmuscope_profile::{Collected, GroupBy, Intervals, Options, Unwinding, available_threads};
 use pmuscope_report::number::count;
 use pmuscope_symbols::Bundle;
 
@@ -90,7 +90,7 @@ fn check(input: &Path) -> anyhow::Result<()> {
 fn symbols(input: &Path, args: &SymbolArgs) -> anyhow::Result<Bundle> {
     let mut reader = Reader::open(input)?;
     // Callers want names as well.
-    let apart = Apart { chains: true, ..Apart::default() };
+    let apart = GroupBy { chains: true, ..GroupBy::default() };
     let mut symbolizer = args.symbolizer(true, input)?;
     let running = symbolizer.running_kernel();
     let unwinder = symbolizer.unwinder();
@@ -125,7 +125,7 @@ fn symbols(input: &Path, args: &SymbolArgs) -> anyhow::Result<Bundle> {
 /// Writes the recording and its symbols; bytes written.
 fn write(input: &Path, output: &Path, bundle: &Bundle) -> anyhow::Result<u64> {
     // As private as the recording itself.
-    let mut out = WholeFile::create(output, 0o600, replace(FileKind::Recording))?;
+    let mut out = AtomicFile::create(output, 0o600, replace(FileKind::Recording))?;
     let file = out.file();
     io::copy(&mut File::open(input)?, file)?;
     bundle.append(file)?;

@@ -11,7 +11,7 @@ use pmuscope_report::{
     trend_page, trend_text,
 };
 
-use crate::commands::answer::Begun;
+use crate::commands::answer::Invocation;
 use crate::commands::output::Output;
 use crate::exit::{Exit, failure};
 use crate::terminal;
@@ -86,7 +86,7 @@ fn cost(text: &str) -> Result<(String, f64), String> {
 
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
-    let begun = Begun::now();
+    let begun = Invocation::now();
     no_figure_among_files(&args)?;
     let mut options = Options { per: args.per.clone(), ..Options::default() };
     if let Some(pattern) = &args.metric {

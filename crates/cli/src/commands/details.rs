@@ -4,14 +4,14 @@ use std::path::Path;
 
 use pmuscope_perfdata::reader::{FileState, Reader};
 use pmuscope_profile::views::{accesses, branches, data_addresses};
-use pmuscope_profile::{Apart, Detail, Intervals, Options, TasksBy};
+use pmuscope_profile::{Detail, GroupBy, Intervals, Options, TasksBy};
 use pmuscope_report::{Document, RecordingView, RowLimits, Style};
 use pmuscope_symbols::Symbolizer;
 
-use super::answer::Begun;
+use super::answer::Invocation;
 use super::empty;
 use super::filter::FilterArgs;
-use super::load::{Wanted, load};
+use super::load::{LoadRequest, load};
 use super::output::{Format, Output};
 use super::progress::Shown;
 use crate::exit::Exit;
@@ -28,7 +28,7 @@ pub(super) enum Details {
 /// How it is shown.
 #[derive(Debug)]
 pub(super) struct Form<'a> {
-    pub(super) begun: Begun,
+    pub(super) begun: Invocation,
     pub(super) format: Format,
     pub(super) limits: RowLimits,
     pub(super) style: &'a Style,
@@ -36,8 +36,8 @@ pub(super) struct Form<'a> {
 }
 
 /// Enough for the lines above all views.
-const HEAD: Wanted = Wanted {
-    apart: Apart { chains: false, tasks: TasksBy::Command, cpus: false },
+const HEAD: LoadRequest = LoadRequest {
+    apart: GroupBy { chains: false, tasks: TasksBy::Command, cpus: false },
     options: Options { rows: Some(0), intervals: Intervals::None, detail: Detail::Function },
     stacks: false,
 };

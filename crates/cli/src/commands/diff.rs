@@ -6,18 +6,18 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use pmuscope_machine::FileKind;
 use pmuscope_profile::diff::{Order, diff};
-use pmuscope_profile::{Apart, Intervals, Options, Profile, metrics};
+use pmuscope_profile::{GroupBy, Intervals, Options, Profile, metrics};
 use pmuscope_report::{
     DIFF_SCHEMA, DiffReport, DiffView, METRICS_DIFF_SCHEMA, MetricsDiffReport, MetricsDiffView,
     Separator, Style, diff_text, escape, metrics_diff_delimited, metrics_diff_text,
 };
 
 use super::empty;
-use super::load::{LoadArgs, Wanted, is_whole};
+use super::load::{LoadArgs, LoadRequest, is_whole};
 use super::output::{self, Output};
 use super::report::Limit;
 use super::windows::{self, WindowArgs, chosen};
-use crate::commands::answer::Begun;
+use crate::commands::answer::Invocation;
 use crate::exit::{Exit, failure};
 use crate::terminal;
 
@@ -149,7 +149,7 @@ impl Args {
     }
 
     /// Metrics with these names or of these groups, from windows.
-    fn metrics(&self, begun: Begun, names: &[String], format: Format) -> anyhow::Result<Exit> {
+    fn metrics(&self, begun: Invocation, names: &[String], format: Format) -> anyhow::Result<Exit> {
         let metrics = self.windows.metrics()?;
         let chosen = chosen(&metrics, names)?;
         let sides = self.sides()?;
@@ -218,7 +218,7 @@ fn names_of(paths: &[PathBuf]) -> Vec<String> {
 
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
-    let begun = Begun::now();
+    let begun = Invocation::now();
     let format = args.format()?;
     let [before, after] = args.sides()?;
     if let Some(names) = &args.metrics {
@@ -229,7 +229,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
             let mut symbolizer = args.load.symbols.symbolizer(!args.load.no_inline, path)?;
             let intervals = Intervals::Largest(INTERVALS);
             let options = Options { intervals, ..Options::default() };
-            let wanted = Wanted { apart: Apart::default(), options, stacks: false };
+            let wanted = LoadRequest { apart: GroupBy::default(), options, stacks: false };
             let read = args.load.load(path, &mut symbolizer, wanted);
             read.with_context(|| format!("cannot compare {}", path.display()))
         };

@@ -8,7 +8,7 @@ use pmuscope_machine::verdicts::verdicts;
 use pmuscope_machine::{Facts, Machine, place};
 use pmuscope_report::doctor::{self, Diagnosis};
 
-use crate::commands::answer::Begun;
+use crate::commands::answer::Invocation;
 use crate::commands::strobe_check;
 use crate::exit::{Exit, failure};
 use crate::terminal;
@@ -53,7 +53,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         }
         return strobe_check::run(seconds, &args.disturb);
     }
-    let begun = Begun::now();
+    let begun = Invocation::now();
     let facts = facts()?;
     let diagnosis = Diagnosis::new(verdicts(&facts));
     let text = if args.json {

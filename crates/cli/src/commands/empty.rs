@@ -5,7 +5,7 @@ use std::path::Path;
 
 use pmuscope_perfdata::reader::{Reader, Tally};
 use pmuscope_profile::{
-    Apart, Collected, Filter, Filtered, Intervals, Options, Profile, TasksBy, available_threads,
+    Collected, Filter, Filtered, GroupBy, Intervals, Options, Profile, TasksBy, available_threads,
 };
 use pmuscope_profile::{Counting, Detail};
 use pmuscope_report::number::{count, counted};
@@ -127,7 +127,7 @@ fn there_is(name: &str, all: &Profile) -> String {
 /// Who has samples, on which CPU.
 fn read(path: &Path, filter: Filter) -> anyhow::Result<Profile> {
     let mut reader = Reader::open(path)?;
-    let apart = Apart { chains: false, tasks: TasksBy::Thread, cpus: true };
+    let apart = GroupBy { chains: false, tasks: TasksBy::Thread, cpus: true };
     let collected =
         Collected::read(&mut reader, Counting { apart, filter }, available_threads(), None)?;
     let options = Options { rows: Some(0), intervals: Intervals::None, detail: Detail::Function };

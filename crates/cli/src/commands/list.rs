@@ -16,7 +16,7 @@ use pmuscope_report::{
 use regex::RegexBuilder;
 
 use super::event_lists::EventListArgs;
-use crate::commands::answer::Begun;
+use crate::commands::answer::Invocation;
 use crate::commands::doctor;
 use crate::exit::{Exit, failure};
 use crate::terminal;
@@ -49,7 +49,7 @@ pub(crate) struct Args {
 
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
-    let begun = Begun::now();
+    let begun = Invocation::now();
     let machine = Machine::host();
     let catalog = MachineCatalog::new(&machine)
         .map_err(|error| failure(Exit::NotPossible, error.to_string()))?;

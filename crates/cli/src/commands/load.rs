@@ -5,7 +5,7 @@ use std::path::Path;
 use pmuscope_perfdata::reader::{Event, FileState, Reader};
 use pmuscope_profile::waits::tells_waits;
 use pmuscope_profile::{
-    Apart, Collected, Counting, Filter, Options, Profile, Unwinding, available_threads,
+    Collected, Counting, Filter, GroupBy, Options, Profile, Unwinding, available_threads,
 };
 use pmuscope_symbols::Symbolizer;
 
@@ -29,9 +29,9 @@ pub(super) struct LoadArgs {
 
 /// How much of a recording is wanted.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wanted {
+pub(super) struct LoadRequest {
     /// What is told apart.
-    pub(super) apart: Apart,
+    pub(super) apart: GroupBy,
     /// What the profile holds.
     pub(super) options: Options,
     /// Stacks that samples carry are unwound, whatever is made of them.
@@ -44,7 +44,7 @@ impl LoadArgs {
         &self,
         path: &Path,
         symbolizer: &mut Symbolizer,
-        wanted: Wanted,
+        wanted: LoadRequest,
     ) -> anyhow::Result<Profile> {
         let reader = Reader::open(path)?;
         let mut filter = self.filter.filter(path, reader.events(), reader.metadata())?;
@@ -52,8 +52,8 @@ impl LoadArgs {
         leave_out_waits(&mut filter, &reader);
         let has_stacks = || reader.events().iter().any(Event::has_stacks);
         let chains = self.symbol_filter.need_chains() || wanted.stacks && has_stacks();
-        let apart = Apart { chains: wanted.apart.chains || chains, ..wanted.apart };
-        load(reader, path, filter, symbolizer, Wanted { apart, ..wanted })
+        let apart = GroupBy { chains: wanted.apart.chains || chains, ..wanted.apart };
+        load(reader, path, filter, symbolizer, LoadRequest { apart, ..wanted })
     }
 }
 
@@ -81,9 +81,9 @@ pub(super) fn load(
     path: &Path,
     filter: Filter,
     symbolizer: &mut Symbolizer,
-    wanted: Wanted,
+    wanted: LoadRequest,
 ) -> anyhow::Result<Profile> {
-    let Wanted { apart, options, .. } = wanted;
+    let LoadRequest { apart, options, .. } = wanted;
     let running = symbolizer.running_kernel();
     let shown = Shown::new(reader.progress(), path);
     let collected = {

@@ -18,7 +18,7 @@ use super::output;
 use super::report::Limit;
 use super::symbols::SymbolArgs;
 use super::windows::{WindowArgs, chosen, is_whole};
-use crate::commands::answer::Begun;
+use crate::commands::answer::Invocation;
 use crate::exit::{Exit, failure};
 use crate::terminal;
 use crate::version::COMMIT;
@@ -206,7 +206,7 @@ impl Format {
 
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
-    let begun = Begun::now();
+    let begun = Invocation::now();
     let metrics = args.windows.metrics()?;
     let format = args.format()?;
     let output = output::Output::to(args.output.as_deref());

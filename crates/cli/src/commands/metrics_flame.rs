@@ -5,11 +5,11 @@ use std::path::Path;
 use pmuscope_perfdata::reader::{Event, Reader};
 use pmuscope_profile::export::{self, Source};
 use pmuscope_profile::windows::{By, Windows};
-use pmuscope_profile::{Apart, Filter, Intervals, Options, TasksBy};
+use pmuscope_profile::{Filter, GroupBy, Intervals, Options, TasksBy};
 use pmuscope_report::{Flame, FlameLimits, Frame, MetricsView, Tints};
 
 use super::filter::FilterArgs;
-use super::load::{Wanted, load};
+use super::load::{LoadRequest, load};
 use super::symbols::SymbolArgs;
 
 /// With the call chains of the samples that begin windows, where the recording has some; else functions
@@ -33,9 +33,9 @@ pub(super) fn flame(
     // The width is that of the tasks that the colours are of.
     let filter = Filter { targets: windows.targets.clone(), ..filter };
     let mut symbolizer = symbols.symbolizer(windows.by == By::Inlined, path)?;
-    let apart = Apart { chains: true, tasks: TasksBy::Command, cpus: false };
+    let apart = GroupBy { chains: true, tasks: TasksBy::Command, cpus: false };
     let options = Options { intervals: Intervals::None, ..Options::default() };
-    let wanted = Wanted { apart, options, stacks: true };
+    let wanted = LoadRequest { apart, options, stacks: true };
     let profile = load(reader, path, filter, &mut symbolizer, wanted)?;
     let source = Source::new(&profile);
     let events: Vec<&export::Event> =

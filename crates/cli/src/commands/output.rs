@@ -5,9 +5,9 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use pmuscope_machine::{FileKind, WholeFile, text_mark};
+use pmuscope_machine::{AtomicFile, FileKind, text_mark};
 use pmuscope_profile::export::{Event, Source, firefox, folded, pprof};
-use pmuscope_profile::{Apart, Detail, TasksBy};
+use pmuscope_profile::{Detail, GroupBy, TasksBy};
 use pmuscope_report::{
     Flame, FlameLimits, PageLimits, RowLimits, Separator, Summary, flame_svg, functions_delimited,
     html_page,
@@ -123,9 +123,9 @@ impl Format {
     }
 
     /// What its counts tell apart.
-    pub(crate) fn apart(self) -> Apart {
+    pub(crate) fn apart(self) -> GroupBy {
         let by_thread = matches!(self, Self::Pprof | Self::Firefox);
-        Apart {
+        GroupBy {
             chains: self.is_of_counts(),
             tasks: if by_thread { TasksBy::Thread } else { TasksBy::Command },
             cpus: matches!(self, Self::Html | Self::Pprof),
@@ -180,7 +180,7 @@ impl Output {
     /// If the folder cannot be written to, or a file of another kind is there.
     pub(crate) fn check(&self, kind: FileKind) -> anyhow::Result<()> {
         let Some(path) = &self.path else { return Ok(()) };
-        let tried = WholeFile::create(path, MODE, replace::replace(kind)).map(drop);
+        let tried = AtomicFile::create(path, MODE, replace::replace(kind)).map(drop);
         tried.map_err(|error| {
             failure(Exit::BadInput, format!("cannot write {}: {error}", path.display()))
         })
@@ -228,7 +228,7 @@ impl Output {
             produce(&mut out)?;
             return out.flush().map_err(|error| self.cannot(error));
         };
-        let file = WholeFile::create(path, MODE, replace::replace(kind))
+        let file = AtomicFile::create(path, MODE, replace::replace(kind))
             .map_err(|error| self.cannot(error))?;
         let mut out = BufWriter::with_capacity(BUFFER, file);
         if kind == FileKind::Text {
@@ -237,7 +237,7 @@ impl Output {
         produce(&mut out)?;
         out.into_inner()
             .map_err(std::io::IntoInnerError::into_error)
-            .and_then(WholeFile::finish)
+            .and_then(AtomicFile::finish)
             .map_err(|error| self.cannot(error))
     }
 

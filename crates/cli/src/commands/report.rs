@@ -11,11 +11,11 @@ use pmuscope_report::{
 };
 
 use crate::commands::annotate::{self, AnnotateArgs};
-use crate::commands::answer::Begun;
+use crate::commands::answer::Invocation;
 use crate::commands::details;
 use crate::commands::empty;
 use crate::commands::input::InputArgs;
-use crate::commands::load::{LoadArgs, Wanted, is_whole};
+use crate::commands::load::{LoadArgs, LoadRequest, is_whole};
 use crate::commands::views::{View, ViewArgs};
 use crate::commands::waits;
 use crate::exit::{Exit, failure};
@@ -119,7 +119,7 @@ impl Args {
         &self,
         path: &Path,
         (format, output): (Format, &Output),
-        begun: Begun,
+        begun: Invocation,
         style: &Style,
     ) -> anyhow::Result<Option<Exit>> {
         if let Some(name) = self.annotate.function() {
@@ -148,7 +148,7 @@ impl Args {
 
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
-    let begun = Begun::now();
+    let begun = Invocation::now();
     let path = args.input.path()?;
     let file = path.to_string_lossy();
     let format = args.format()?;
@@ -177,7 +177,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     // Wrong flags are told before a large file is read.
     let mut symbolizer = args.load.symbols.symbolizer(inlined, &path)?;
     // The head of the report says how many stacks are complete.
-    let wanted = Wanted { apart, options, stacks: !args.modules };
+    let wanted = LoadRequest { apart, options, stacks: !args.modules };
     let profile = args.load.load(&path, &mut symbolizer, wanted)?;
     let is_empty = empty::tell(&profile, &path)?;
     let exit = if is_whole(&profile) && !is_empty { Exit::Done } else { Exit::Incomplete };

@@ -15,7 +15,8 @@ use pmuscope_events::Event;
 use pmuscope_events::metrics::{Formula, Metric, Metrics};
 use pmuscope_machine::{FileKind, Machine, text_mark};
 use pmuscope_measure::counting::{
-    Aggregation, Counted, Counter, Ended, Moment, Options, Recorded, Refusal, Signal, Target,
+    Aggregation, Counted, Counter, CounterSnapshot, Ended, OpenFailure, Options, Recorded, Signal,
+    Target,
 };
 use pmuscope_measure::units::Units;
 use pmuscope_measure::{
@@ -26,7 +27,7 @@ use pmuscope_report::{
     LineFormat, Style, Tool, counts_lines, counts_notes, counts_text, intervals_text, to_json,
 };
 
-use super::bench::runs::{Look, begin, tell_concerns};
+use super::bench::runs::{PreflightCpus, begin, tell_concerns};
 use super::counting::{
     Absent, Asked, Progress, TargetArgs, UnitArgs, UserMode, add_absent, add_work, by_default,
     describe, name_units, refused,
@@ -202,7 +203,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         .map_err(|error| refused(&error, !options.command.is_empty()))?;
     // A single look at a program should not wait for one at the machine.
     let repeated = args.repeat > 1 && options.target == Target::Command;
-    let look = if repeated { Look::Allowed } else { Look::Not };
+    let look = if repeated { PreflightCpus::Allowed } else { PreflightCpus::Not };
     let mut file = begin(&machine, &doctor::facts()?, look)?;
     if repeated {
         tell_concerns(&file);
@@ -424,7 +425,8 @@ impl Stat<'_> {
             arm: arms::labels(planned.arm, self.counters.len()),
             aggregation: self.aggregation,
         };
-        let mut live = |moments: (Option<&Moment>, &Moment), refused: &[Refusal]| {
+        let mut live = |moments: (Option<&CounterSnapshot>, &CounterSnapshot),
+                        refused: &[OpenFailure]| {
             lines.show_interval((counter, &recorded), moments, (refused, &self.absent));
         };
         let (counted, refusals) = counter
@@ -558,8 +560,8 @@ impl<'a> Lines<'a> {
     fn show_interval(
         &mut self,
         (counter, recorded): (&Counter<'_>, &Recorded),
-        moments: (Option<&Moment>, &Moment),
-        (refused, absent): (&[Refusal], &Absent),
+        moments: (Option<&CounterSnapshot>, &CounterSnapshot),
+        (refused, absent): (&[OpenFailure], &Absent),
     ) {
         if !self.is_live() {
             return;

@@ -17,7 +17,7 @@ use pmuscope_measure::topdown;
 use pmuscope_measure::{Concern, Labels, Origin, Plan, RunFile, load};
 use pmuscope_report::{number, sweep_text};
 
-use super::bench::runs::{Look, Output, begin, tell_concerns};
+use super::bench::runs::{Output, PreflightCpus, begin, tell_concerns};
 use super::counting::{
     Absent, Asked, Progress, UnitArgs, UserMode, describe, name_units, refused, select,
 };
@@ -243,9 +243,9 @@ impl Args {
         (schedule, commands): (&Schedule, &[Vec<OsString>]),
     ) -> anyhow::Result<RunFile> {
         let look = match (target, cpus) {
-            (Target::Command, Some(cpus)) => Look::At(cpus),
-            (Target::Command, None) => Look::Allowed,
-            _ => Look::Not,
+            (Target::Command, Some(cpus)) => PreflightCpus::At(cpus),
+            (Target::Command, None) => PreflightCpus::Allowed,
+            _ => PreflightCpus::Not,
         };
         let mut file = begin(machine, &doctor::facts()?, look)?;
         file.concerns.extend(cpus.filter(|cpus| cpus.contains(0)).map(|_| first_cpu()));

@@ -10,7 +10,7 @@ use pmuscope_profile::views::{
     side_by_side,
 };
 use pmuscope_profile::waits::WaitBy;
-use pmuscope_profile::{Apart, Detail, EventProfile, Intervals, Options, Profile, TasksBy};
+use pmuscope_profile::{Detail, EventProfile, GroupBy, Intervals, Options, Profile, TasksBy};
 use pmuscope_report::{
     EventRows, ROWS_SCHEMA, RecordingView, RowLimits, RowsBy, RowsReport, Separator, Style,
     TreeLimits, balance_text, chains_note, head_text, neighbours_text, rows_delimited, rows_page,
@@ -18,7 +18,7 @@ use pmuscope_report::{
     warnings_text,
 };
 
-use crate::commands::answer::Begun;
+use crate::commands::answer::Invocation;
 use crate::commands::details::Details;
 use crate::commands::filter::nodes;
 use crate::commands::output::page_limits;
@@ -204,8 +204,8 @@ impl View {
     }
 
     /// What has to be told apart for it.
-    pub(super) fn apart(&self) -> Apart {
-        Apart {
+    pub(super) fn apart(&self) -> GroupBy {
+        GroupBy {
             chains: true,
             tasks: if self.asks_for(Dimension::Thread) {
                 TasksBy::Thread
@@ -362,7 +362,7 @@ impl View {
         profile: &Profile,
         file: &Path,
         limits: RowLimits,
-        (begun, exit): (Begun, &Exit),
+        (begun, exit): (Invocation, &Exit),
     ) -> anyhow::Result<String> {
         let Self::Rows(by) = self else {
             return Err(failure(Exit::BadInput, "only --by has JSON"));

@@ -11,7 +11,7 @@ use pmuscope_report::{
 };
 use pmuscope_symbols::Symbolizer;
 
-use super::answer::Begun;
+use super::answer::Invocation;
 use super::load::{LoadArgs, is_whole};
 use super::output::{self, Format, Output};
 use crate::exit::{Exit, failure};
@@ -19,7 +19,7 @@ use crate::version::COMMIT;
 
 /// How it is shown.
 pub(super) struct Form<'a> {
-    pub(super) begun: Begun,
+    pub(super) begun: Invocation,
     pub(super) format: Format,
     pub(super) limits: RowLimits,
     pub(super) style: &'a Style,

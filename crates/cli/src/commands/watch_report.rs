@@ -9,7 +9,7 @@ use pmuscope_report::{
     Style, WATCH_SCHEMA, WatchLimits, WatchReport, WatchView, watch_page, watch_text,
 };
 
-use super::answer::Begun;
+use super::answer::Invocation;
 use super::output;
 use super::report::Limit;
 use super::symbols::SymbolArgs;
@@ -98,7 +98,7 @@ pub(crate) fn tell(
     path: &Path,
     kept: bool,
     args: &ReportArgs,
-    begun: Begun,
+    begun: Invocation,
     exit: Exit,
 ) -> anyhow::Result<Exit> {
     let format = args.format()?;

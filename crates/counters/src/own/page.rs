@@ -55,7 +55,7 @@ impl Source for EventPage {
 
 /// What the page and the counter say at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Look {
+pub(super) struct PageReading {
     /// The count; only differences mean something where it was negative.
     pub(super) count: u64,
     /// Nanoseconds enabled and not on a counter until the last write. While the event is on its counter
@@ -68,7 +68,7 @@ pub(super) struct Look {
 /// Reads count and times; `None` where the event is on no counter that may be read, or the page does not
 /// hold still.
 #[inline]
-pub(super) fn look(source: &impl Source) -> Option<Look> {
+pub(super) fn look(source: &impl Source) -> Option<PageReading> {
     for _ in 0..TRIES {
         let before = source.word(at::LOCK);
         compiler_fence(Ordering::SeqCst);
@@ -85,7 +85,7 @@ pub(super) fn look(source: &impl Source) -> Option<Look> {
 }
 
 #[inline]
-fn look_once(source: &impl Source) -> Option<Look> {
+fn look_once(source: &impl Source) -> Option<PageReading> {
     let capabilities = source.double(at::CAPABILITIES);
     let index = source.word(at::INDEX);
     if capabilities & at::CAN_READ_COUNTER == 0 || index == 0 {
@@ -99,7 +99,7 @@ fn look_once(source: &impl Source) -> Option<Look> {
     let width = source.word(at::COUNTER_WIDTH) & 0xffff;
     let counter = extend(source.counter(index - 1), width)?;
     let count = source.double(at::OFFSET).wrapping_add(counter);
-    Some(Look { count, missed_ns, enabled_ns })
+    Some(PageReading { count, missed_ns, enabled_ns })
 }
 
 /// The lowest `width` bits as a signed number: the kernel starts counters below zero, so that they overflow
@@ -170,10 +170,10 @@ mod tests {
         }
 
         /// What is to be read.
-        fn truth(&self) -> Option<Look> {
+        fn truth(&self) -> Option<PageReading> {
             self.counter?;
             let count = (self.count as u64).wrapping_add(self.advanced);
-            Some(Look { count, missed_ns: self.missed, enabled_ns: None })
+            Some(PageReading { count, missed_ns: self.missed, enabled_ns: None })
         }
     }
 
@@ -266,7 +266,7 @@ mod tests {
         fn a_look_is_of_one_moment(states in states(), every in 1..20_usize, from in 0..40_usize) {
             let kernel = Kernel { states, every, loads: Cell::new(from) };
             let seen = look(&kernel);
-            let truths: Vec<Option<Look>> = kernel.states.iter().map(State::truth).collect();
+            let truths: Vec<Option<PageReading>> = kernel.states.iter().map(State::truth).collect();
             prop_assert!(truths.contains(&seen), "{seen:?} is none of {truths:?}");
         }
 
@@ -356,6 +356,6 @@ mod tests {
     fn time_goes_on_since_the_last_write() {
         let seen = look(&Timed).unwrap();
         // 512 ticks since, of half a nanosecond each.
-        assert_eq!(seen, Look { count: 105, missed_ns: 1000, enabled_ns: Some(10_256) });
+        assert_eq!(seen, PageReading { count: 105, missed_ns: 1000, enabled_ns: Some(10_256) });
     }
 }

@@ -14,7 +14,7 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use pmuscope_machine::{Replace, WholeFile};
+use pmuscope_machine::{AtomicFile, Replace};
 use serde::{Deserialize, Serialize};
 
 use super::Listed;
@@ -98,7 +98,7 @@ pub(super) fn store(kept: &Path, stamps: &[Stamp], contents: &mut Contents) -> O
     }
     let folder = kept.parent()?;
     DirBuilder::new().recursive(true).mode(0o700).create(folder).ok()?;
-    let mut file = WholeFile::create(kept, 0o600, Replace::Anything).ok()?;
+    let mut file = AtomicFile::create(kept, 0o600, Replace::Anything).ok()?;
     file.write_all(&bytes).ok()?;
     file.finish().ok()
 }

@@ -31,7 +31,7 @@ use crate::run_file::Origin;
 
 pub(crate) use open::not_for_tasks;
 
-pub use open::Refusal;
+pub use open::OpenFailure;
 pub use run::{Counter, Seen, Signal};
 pub use target::Target;
 pub use totals::{Aggregation, INTERVAL, Recorded};
@@ -111,7 +111,7 @@ pub enum Ended {
 
 /// Counts as of one moment; they only grow.
 #[derive(Debug, Clone)]
-pub struct Moment {
+pub struct CounterSnapshot {
     /// Seconds since counting began.
     pub at_s: f64,
     /// Every descriptor.
@@ -134,7 +134,7 @@ pub struct Counted {
     /// Why it ended.
     pub ended: Ended,
     /// Counts at each interval.
-    pub moments: Vec<Moment>,
+    pub moments: Vec<CounterSnapshot>,
     /// Counts at the end; [`Reading::event`] is an index into [`Counter::events`].
     pub last: Vec<Reading>,
     /// What may be missing: a sentence without full stop.
@@ -159,10 +159,10 @@ impl Counted {
     }
 
     /// What is left after the last full interval, if anything can have happened in it; all where there was none.
-    pub(crate) fn rest(&self) -> Option<Moment> {
+    pub(crate) fn rest(&self) -> Option<CounterSnapshot> {
         let is_one =
             self.moments.last().is_none_or(|last| self.duration_s - last.at_s > LEAST_REST);
-        is_one.then(|| Moment { at_s: self.duration_s, readings: self.last.clone() })
+        is_one.then(|| CounterSnapshot { at_s: self.duration_s, readings: self.last.clone() })
     }
 }
 

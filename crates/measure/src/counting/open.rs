@@ -13,7 +13,7 @@ use crate::error::MeasureError;
 
 /// An event that cannot be counted here.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+pub struct OpenFailure {
     /// Index into the events.
     pub event: usize,
     /// Why, with what to type.
@@ -25,7 +25,7 @@ pub struct Refusal {
 pub(super) struct Opened {
     sets: Vec<Part>,
     /// Events that cannot be opened, in their order.
-    pub(super) refused: Vec<Refusal>,
+    pub(super) refused: Vec<OpenFailure>,
     /// What was done otherwise than asked for.
     pub(super) notice: Option<&'static str>,
 }
@@ -76,7 +76,7 @@ impl Opening<'_> {
         opened: &mut Opened,
     ) -> Result<(), MeasureError> {
         if let Some(why) = group.events.iter().find_map(|event| self.impossible(event)) {
-            let refusals = members.iter().map(|&event| Refusal { event, why: why.clone() });
+            let refusals = members.iter().map(|&event| OpenFailure { event, why: why.clone() });
             opened.refused.extend(refusals);
             return Ok(());
         }
@@ -92,7 +92,7 @@ impl Opening<'_> {
             }
             Err(error) => {
                 let why = error.to_string();
-                let refusals = members.iter().map(|&event| Refusal { event, why: why.clone() });
+                let refusals = members.iter().map(|&event| OpenFailure { event, why: why.clone() });
                 opened.refused.extend(refusals);
             }
         }

@@ -12,9 +12,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal as UnixSignal, pidfd_open};
 
-use super::open::{Opened, Opening, Refusal};
+use super::open::{OpenFailure, Opened, Opening};
 use super::target::threads;
-use super::{Counted, Counting, Ended, Moment, Options, Target};
+use super::{Counted, CounterSnapshot, Counting, Ended, Options, Target};
 use crate::child::{read_end, unnamed_file};
 use crate::error::MeasureError;
 
@@ -28,7 +28,7 @@ const MISSED_THREADS: &str = "the observed processes started threads faster than
 
 /// Is told of each interval: the moment before, if there was one, and the one at its end; and of the events that
 /// cannot be counted here.
-pub type Seen<'s> = &'s mut dyn FnMut((Option<&Moment>, &Moment), &[Refusal]);
+pub type Seen<'s> = &'s mut dyn FnMut((Option<&CounterSnapshot>, &CounterSnapshot), &[OpenFailure]);
 
 /// A descriptor that becomes readable when counting is to end.
 #[derive(Debug, Clone, Copy)]
@@ -105,7 +105,7 @@ impl<'a> Counter<'a> {
         &self,
         stop: Signal<'_>,
         seen: Seen<'_>,
-    ) -> Result<(Counted, Vec<Refusal>), MeasureError> {
+    ) -> Result<(Counted, Vec<OpenFailure>), MeasureError> {
         let output = match self.options.keep_output {
             true => Some(unnamed_file(&std::env::temp_dir()).map_err(|source| {
                 MeasureError::Child { program: self.program(), what: "keep the output", source }
@@ -235,14 +235,14 @@ impl<'a> Counter<'a> {
         (child, observed): (Option<&HeldChild>, &[OwnedFd]),
         clock: &Clock,
         (stop, seen): (Signal<'_>, Seen<'_>),
-    ) -> Result<(Ended, Vec<Moment>), MeasureError> {
+    ) -> Result<(Ended, Vec<CounterSnapshot>), MeasureError> {
         let by_number = matches!(self.options.target, Target::Processes(_) | Target::Threads(_));
         if by_number && child.is_none() && observed.is_empty() {
             return Ok((Ended::Target, Vec::new()));
         }
         let mut watched: Vec<BorrowedFd<'_>> = observed.iter().map(OwnedFd::as_fd).collect();
         watched.extend(child.map(HeldChild::pidfd));
-        let mut moments: Vec<Moment> = Vec::new();
+        let mut moments: Vec<CounterSnapshot> = Vec::new();
         loop {
             let due = self.options.interval.map(|every| every * (moments.len() as u32 + 1));
             let next = [due, self.options.timeout].into_iter().flatten().min();
@@ -258,7 +258,7 @@ impl<'a> Counter<'a> {
             let elapsed = clock.at.elapsed();
             if due.is_some_and(|due| elapsed >= due) {
                 let readings = opened.read(self.kernel)?;
-                let moment = Moment { at_s: clock.at.elapsed().as_secs_f64(), readings };
+                let moment = CounterSnapshot { at_s: clock.at.elapsed().as_secs_f64(), readings };
                 seen((moments.last(), &moment), &opened.refused);
                 moments.push(moment);
                 if self.options.intervals.is_some_and(|most| moments.len() >= most) {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use pmuscope_counters::Reading;
 use pmuscope_machine::Topology;
 
-use super::open::{Refusal, since};
-use super::{Counted, Counter, Counting, Ended, Moment};
+use super::open::{OpenFailure, since};
+use super::{Counted, Counter, CounterSnapshot, Counting, Ended};
 use crate::run_file::{Labels, Origin, RawReading, Run, RunFile, Value, metric, unix_ns};
 
 /// What counts are summed over. perf's words for the flags.
@@ -85,7 +85,7 @@ impl Recorded {
         &self,
         file: &mut RunFile,
         counter: &Counter<'_>,
-        (counted, refused): (&Counted, &[Refusal]),
+        (counted, refused): (&Counted, &[OpenFailure]),
     ) -> usize {
         let first = file.runs.len();
         if counted.moments.is_empty() {
@@ -96,7 +96,7 @@ impl Recorded {
             return first;
         }
         let rest = counted.rest();
-        let mut before: Option<&Moment> = None;
+        let mut before: Option<&CounterSnapshot> = None;
         for now in counted.moments.iter().chain(&rest) {
             self.add_interval(file, counter, counted, (before, now), refused);
             before = Some(now);
@@ -110,8 +110,8 @@ impl Recorded {
         file: &mut RunFile,
         counter: &Counter<'_>,
         counted: &Counted,
-        (before, now): (Option<&Moment>, &Moment),
-        refused: &[Refusal],
+        (before, now): (Option<&CounterSnapshot>, &CounterSnapshot),
+        refused: &[OpenFailure],
     ) {
         let from = before.map_or(0.0, |before| before.at_s);
         let mut labels = self.labels.clone();
@@ -168,7 +168,7 @@ impl Recorded {
         run: usize,
         counter: &Counter<'_>,
         readings: &[Reading],
-        refused: &[Refusal],
+        refused: &[OpenFailure],
     ) {
         for (index, counting) in counter.events().iter().enumerate() {
             let (_, unit) = counting.scale();

@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use pmuscope_machine::{CpuSet, Machine, MachineError, Replace, UserFolder, WholeFile, place};
+use pmuscope_machine::{AtomicFile, CpuSet, Machine, MachineError, Replace, UserFolder, place};
 use serde::{Deserialize, Serialize};
 
 /// Where the files are.
@@ -139,7 +139,7 @@ fn write(path: &Path, content: &Content) -> Result<(), StateError> {
     let bytes = serde_json::to_vec(content)
         .map_err(|error| failed("write", path)(io::Error::other(error)))?;
     let mut file =
-        WholeFile::create(path, 0o600, Replace::Anything).map_err(failed("write", path))?;
+        AtomicFile::create(path, 0o600, Replace::Anything).map_err(failed("write", path))?;
     file.write_all(&bytes).and_then(|()| file.finish()).map_err(failed("write", path))
 }
 

@@ -59,7 +59,7 @@ impl Event {
 
 /// Who a record was made by, where the record says so.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Maker {
+pub struct SampleId {
     /// Process and thread.
     pub task: Option<(i32, i32)>,
     /// CPU.
@@ -109,13 +109,13 @@ impl Layout {
     }
 
     /// Process, thread and CPU that a record other than a sample was made by.
-    pub(super) fn maker(self, body: &[u8], endian: Endian) -> Maker {
+    pub(super) fn maker(self, body: &[u8], endian: Endian) -> SampleId {
         let at = |position: Option<usize>| {
             Some(Fields::new(body.get(body.len().checked_sub(position?)?..)?, endian))
         };
         let task = at(self.other_task)
             .and_then(|mut fields| Some((fields.u32()? as i32, fields.u32()? as i32)));
-        Maker { task, cpu: at(self.other_cpu).and_then(|mut fields| fields.u32()) }
+        SampleId { task, cpu: at(self.other_cpu).and_then(|mut fields| fields.u32()) }
     }
 
     /// Time stamp of a record, nanoseconds.
@@ -283,7 +283,7 @@ mod tests {
         let mut body = [7_u32, 8].map(u32::to_le_bytes).concat();
         body.extend([55_u64, 3, 99].iter().flat_map(|word| word.to_le_bytes())); // time, CPU, id
         let maker = layout.maker(&body, Endian::Little);
-        assert_eq!(maker, Maker { task: Some((7, 8)), cpu: Some(3) });
+        assert_eq!(maker, SampleId { task: Some((7, 8)), cpu: Some(3) });
         assert_eq!(layout.maker(&body[..20], Endian::Little).task, None);
 
         let bare = Layout::new(&Attr { sample_type: old, ..Attr::default() });

@@ -4,7 +4,7 @@ use pmuscope_abi::AttrFlags;
 use pmuscope_abi::record::kind;
 
 use super::bytes::{Endian, Fields};
-use super::event::{Events, Maker};
+use super::event::{Events, SampleId};
 use super::other;
 use super::record::{self, Record};
 use super::sample::{self, ReadValues};
@@ -158,10 +158,10 @@ pub(super) fn decode<'a>(
 }
 
 /// Who a record was made by; of a sample, its own fields say so.
-pub(super) fn maker(found: &Identified<'_>, events: &Events, endian: Endian) -> Maker {
+pub(super) fn maker(found: &Identified<'_>, events: &Events, endian: Endian) -> SampleId {
     match events.layout(found.event) {
         Some(layout) if found.kind != kind::SAMPLE => layout.maker(found.body, endian),
-        _ => Maker::default(),
+        _ => SampleId::default(),
     }
 }
 

@@ -58,7 +58,7 @@ pub use bytes::Endian;
 pub use counts::{CountKey, SampledCounts};
 pub use details::{Branch, BranchStack, Details, Registers, Tail, UserStack};
 pub use error::ReadError;
-pub use event::{Event, Maker};
+pub use event::{Event, SampleId};
 pub use header::FileState;
 pub use limit::{DEFAULT_MEMORY, limit_memory, memory_limit, order_limit};
 pub use live::Live;
@@ -97,7 +97,7 @@ pub struct Entry<'a> {
     pub event: usize,
     /// Who a record other than a sample was made by; only from [`Reader::open_all`], and of records that
     /// tell of losses and throttling.
-    pub maker: Maker,
+    pub maker: SampleId,
     /// The record.
     pub record: Record<'a>,
 }
@@ -299,7 +299,7 @@ fn entry<'a>(
 ) -> Entry<'a> {
     let maker = match all || kernel::tells_loss(found.kind) {
         true => kernel::maker(found, events, endian),
-        false => Maker::default(),
+        false => SampleId::default(),
     };
     let record = kernel::decode(found, events, endian).unwrap_or_else(|| {
         tally.malformed += 1;

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::bytes::Endian;
-use super::event::{Event, Maker};
+use super::event::{Event, SampleId};
 use super::header::FileState;
 use super::kernel;
 use super::metadata::Metadata;
@@ -41,7 +41,7 @@ pub struct RawEntry<'a> {
     /// Index of the event it belongs to; `None` for a tool's record, and where there is none.
     pub event: Option<usize>,
     /// Who a record of the kernel other than a sample was made by.
-    pub maker: Maker,
+    pub maker: SampleId,
     /// What it says; `None` for a tool's record and for one that is too short for its kind.
     pub record: Option<Record<'a>>,
 }
@@ -76,7 +76,7 @@ impl RawReader {
             payload: raw.place.payload,
             time: None,
             event: None,
-            maker: Maker::default(),
+            maker: SampleId::default(),
             record: None,
         };
         if raw.kind >= tool::FIRST {

@@ -12,12 +12,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::estimate::{armed, is_always, too_much_in_hits, true_hits};
 use super::matrix::{Cells, Counts, Matrix, Site};
 use super::over_time::{ArmedPart, Sum};
-use super::pass::{Pass, Seeing, address_of, traps_behind};
+use super::pass::{Pass, TargetStats, address_of, traps_behind};
 use super::sharing::{ByThread, lines};
 use super::{Hits, Options, Rate, Share, TargetHits};
+use crate::address_spaces::{AddressSpaces, ModuleOffset};
 use crate::modules::ModuleKind;
 use crate::naming::Names;
-use crate::present::{Present, Spot};
 
 pub(super) fn build(
     mut pass: Pass,
@@ -36,7 +36,8 @@ pub(super) fn build(
     let mut sorted = pass.spots.clone();
     sorted.sort_unstable();
     let symbols = pass.present.resolve(&sorted, &metadata, running, resolve);
-    let symbols: FxHashMap<Spot, Option<Symbol>> = sorted.into_iter().zip(symbols).collect();
+    let symbols: FxHashMap<ModuleOffset, Option<Symbol>> =
+        sorted.into_iter().zip(symbols).collect();
     let (sites, of_spot) = sites(&pass.present, &pass.spots, &symbols);
     let by_thread = writers.as_ref().map_or(&pass.by_thread, |writers| &writers.by_thread);
     let lines = lines(&info, by_thread, &pass.handovers);
@@ -117,7 +118,7 @@ impl Writers {
             let Some(point) = info.points.get(writer.point as usize) else { continue };
             let Some(target) = targets.get_mut(point.target as usize) else { continue };
             let address = address_of(info, writer, traps_behind);
-            let nowhere = Spot { module: 0, address: 0 };
+            let nowhere = ModuleOffset { module: 0, address: 0 };
             let spot = pass.writers.get(&address).copied();
             let spot = spot.unwrap_or_else(|| pass.number(nowhere));
             let (pid, tid) = (writer.pid as i32, writer.tid as i32);
@@ -144,11 +145,11 @@ impl Writers {
 
 /// Functions and lines of spots, and the number of each spot's.
 fn sites(
-    present: &Present,
-    spots: &[Spot],
-    symbols: &FxHashMap<Spot, Option<Symbol>>,
+    present: &AddressSpaces,
+    spots: &[ModuleOffset],
+    symbols: &FxHashMap<ModuleOffset, Option<Symbol>>,
 ) -> (Vec<Site>, Vec<u32>) {
-    let site = |spot: &Spot| {
+    let site = |spot: &ModuleOffset| {
         let module = present.module(spot.module);
         let path: Arc<str> = String::from_utf8_lossy(module.path).as_ref().into();
         let Some(symbol) = symbols.get(spot).and_then(Option::as_ref) else {
@@ -187,7 +188,7 @@ impl Shared<'_> {
     fn target(
         &self,
         at: usize,
-        seeing: Seeing,
+        seeing: TargetStats,
         writers: Option<&Counted>,
         pass: &Pass,
     ) -> TargetHits {
@@ -312,12 +313,12 @@ pub(super) fn pointers(hits: &Hits, symbolizer: &Symbolizer) -> BTreeMap<u64, Ar
         let has_names = !matches!(kind, ModuleKind::Jit { .. }) && spot.address != 0;
         has_names.then_some((*spot, *value))
     };
-    let mut spots: Vec<(Spot, u64)> = held.iter().filter_map(find).collect();
+    let mut spots: Vec<(ModuleOffset, u64)> = held.iter().filter_map(find).collect();
     spots.sort_unstable();
-    let mut places: Vec<Spot> = spots.iter().map(|one| one.0).collect();
+    let mut places: Vec<ModuleOffset> = spots.iter().map(|one| one.0).collect();
     places.dedup();
     let names = hits.present.objects(&places, &hits.metadata, symbolizer);
-    let names: FxHashMap<Spot, Arc<str>> =
+    let names: FxHashMap<ModuleOffset, Arc<str>> =
         places.into_iter().zip(names).filter_map(|(spot, name)| Some((spot, name?))).collect();
     let named = |(spot, value)| Some((value, Arc::clone(names.get(&spot)?)));
     spots.into_iter().filter_map(named).collect()

@@ -1,7 +1,7 @@
 //! How often something would have been hit, had all points been armed all the time.
 
 use pmuscope_perfdata::watch::{ArmedBlock, WatchInfo};
-use pmuscope_stats::{Estimate, Interval, Stretch, total_of_stretches};
+use pmuscope_stats::{Estimate, Interval, Stratum, stratified_total};
 
 /// Armed for so much of the time: all of it.
 const ALWAYS: f64 = 0.999;
@@ -117,8 +117,8 @@ pub(super) fn true_hits(info: &WatchInfo, points: &[u32]) -> Option<Estimate> {
         }
     }
     let total = |time: OwnTime<'_>| {
-        let series: Vec<Vec<Stretch>> = groups.iter().map(|group| series(time, group)).collect();
-        total_of_stretches(&series)
+        let series: Vec<Vec<Stratum>> = groups.iter().map(|group| series(time, group)).collect();
+        stratified_total(&series)
     };
     let by_clock = total(OwnTime::by_clock(info))?;
     Some(match OwnTime::by_cpu(info).and_then(total) {
@@ -139,7 +139,7 @@ fn between(one: Estimate, other: Estimate) -> Estimate {
 
 /// Blocks of points that are armed together, each up to the next one of theirs: what lies between was
 /// others' turn.
-fn series(time: OwnTime<'_>, (turns, points): &(Vec<bool>, Vec<u32>)) -> Vec<Stretch> {
+fn series(time: OwnTime<'_>, (turns, points): &(Vec<bool>, Vec<u32>)) -> Vec<Stratum> {
     let info = time.info;
     let Some((first, last)) = info.span() else { return Vec::new() };
     let mut own: Vec<&ArmedBlock> =
@@ -155,7 +155,7 @@ fn series(time: OwnTime<'_>, (turns, points): &(Vec<bool>, Vec<u32>)) -> Vec<Str
         // A block that is armed for longer than it lasts ends where the next begins.
         let not_armed = (until.saturating_sub(from) as f64 - block.armed_ns as f64).max(0.0);
         let passed = if clock > 0.0 { not_armed / clock * besides } else { 0.0 };
-        Stretch { length: seen + passed, seen, count: hits.map(|hits| *hits as f64).sum() }
+        Stratum { length: seen + passed, seen, count: hits.map(|hits| *hits as f64).sum() }
     };
     let stretches = own.iter().zip(starts).zip(ends).map(one);
     if turns.iter().all(|turn| *turn) {
@@ -167,10 +167,10 @@ fn series(time: OwnTime<'_>, (turns, points): &(Vec<bool>, Vec<u32>)) -> Vec<Str
 
 /// Blocks of a turn together: what follows it was all of it others' turn, not only behind its last block.
 fn whole_turns(
-    stretches: impl Iterator<Item = Stretch>,
+    stretches: impl Iterator<Item = Stratum>,
     goes_on: impl Iterator<Item = bool>,
-) -> Vec<Stretch> {
-    let mut whole: Vec<Stretch> = Vec::new();
+) -> Vec<Stratum> {
+    let mut whole: Vec<Stratum> = Vec::new();
     for (stretch, goes_on) in stretches.zip(goes_on) {
         match whole.last_mut().filter(|_| goes_on) {
             Some(turn) => {

@@ -17,11 +17,11 @@ use std::collections::BTreeMap;
 use pmuscope_perfdata::watch::{Access, Hit, HitFlags};
 use rustc_hash::FxHashMap;
 
-use super::bottom::Bottom;
+use super::bottom_k::BottomKSample;
 
 /// A hit that was written down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Written {
+pub struct HitRecord {
     /// Its number among those of its target, from 0, in the order of time.
     pub number: u64,
     /// On the clock of the time stamps, nanoseconds.
@@ -50,22 +50,22 @@ pub struct Written {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct History {
     /// The first ones.
-    pub first: Vec<Written>,
+    pub first: Vec<HitRecord>,
     /// Of those between, any as likely as any other.
-    pub between: Vec<Written>,
+    pub between: Vec<HitRecord>,
     /// The last ones.
-    pub last: Vec<Written>,
+    pub last: Vec<HitRecord>,
     /// How many are not here.
     pub left_out: u64,
 }
 
 impl History {
     /// All that are kept.
-    pub fn iter(&self) -> impl Iterator<Item = &Written> {
+    pub fn iter(&self) -> impl Iterator<Item = &HitRecord> {
         self.first.iter().chain(&self.between).chain(&self.last)
     }
 
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Written> {
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut HitRecord> {
         self.first.iter_mut().chain(&mut self.between).chain(&mut self.last)
     }
 }
@@ -77,7 +77,7 @@ const MOST_WAITING: usize = 1 << 16;
 #[derive(Debug, Default)]
 pub(super) struct Pairs {
     /// The last hit of each point in each process.
-    waiting: FxHashMap<(u32, i32), Written>,
+    waiting: FxHashMap<(u32, i32), HitRecord>,
 }
 
 impl Pairs {
@@ -87,8 +87,8 @@ impl Pairs {
         &mut self,
         hit: Option<Hit>,
         access: Access,
-        mut written: Written,
-        mut done: impl FnMut(Written),
+        mut written: HitRecord,
+        mut done: impl FnMut(HitRecord),
     ) {
         let Some(hit) = hit else { return done(written) };
         let value = hit.flags.contains(HitFlags::VALUE).then_some(hit.value);
@@ -112,8 +112,9 @@ impl Pairs {
     }
 
     /// Lets those go that have no next one, in the order of time.
-    pub(super) fn finish(&mut self, done: impl FnMut(Written)) {
-        let mut waiting: Vec<Written> = self.waiting.drain().map(|(_, written)| written).collect();
+    pub(super) fn finish(&mut self, done: impl FnMut(HitRecord)) {
+        let mut waiting: Vec<HitRecord> =
+            self.waiting.drain().map(|(_, written)| written).collect();
         waiting.sort_unstable_by_key(|written| (written.time_ns, written.number));
         waiting.into_iter().for_each(done);
     }
@@ -123,18 +124,23 @@ impl Pairs {
 #[derive(Debug)]
 pub(super) struct Keeper {
     ends: usize,
-    first: BTreeMap<u64, Written>,
-    last: BTreeMap<u64, Written>,
-    between: Bottom<Written>,
+    first: BTreeMap<u64, HitRecord>,
+    last: BTreeMap<u64, HitRecord>,
+    between: BottomKSample<HitRecord>,
 }
 
 impl Keeper {
     /// `ends` at the beginning and at the end each, `between` of the others.
     pub(super) fn new(ends: usize, between: usize) -> Self {
-        Self { ends, first: BTreeMap::new(), last: BTreeMap::new(), between: Bottom::new(between) }
+        Self {
+            ends,
+            first: BTreeMap::new(),
+            last: BTreeMap::new(),
+            between: BottomKSample::new(between),
+        }
     }
 
-    pub(super) fn take(&mut self, written: Written) {
+    pub(super) fn take(&mut self, written: HitRecord) {
         if written.number < self.ends as u64 {
             self.first.insert(written.number, written);
             return;
@@ -164,8 +170,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn written(number: u64, pid: i32) -> Written {
-        Written {
+    fn written(number: u64, pid: i32) -> HitRecord {
+        HitRecord {
             number,
             time_ns: number * 10,
             point: 0,
@@ -235,7 +241,7 @@ mod tests {
             order.sort_by_key(|number| number + (number * 7) % (late + 1));
             order.into_iter().for_each(|number| keeper.take(written(number, 1)));
             let history = keeper.finish();
-            let numbers = |list: &[Written]| list.iter().map(|one| one.number).collect::<Vec<_>>();
+            let numbers = |list: &[HitRecord]| list.iter().map(|one| one.number).collect::<Vec<_>>();
             let ends = ends as u64;
             prop_assert_eq!(numbers(&history.first), (0..total.min(ends)).collect::<Vec<_>>());
             let all: Vec<u64> = history.iter().map(|one| one.number).collect();

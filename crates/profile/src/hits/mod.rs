@@ -9,7 +9,7 @@
 //! A place is looked up as the access: on x86 a data breakpoint traps behind it, so one address before, as for
 //! callers; everywhere else where the trap is.
 
-mod bottom;
+mod bottom_k;
 mod build;
 mod estimate;
 mod frequent;
@@ -32,11 +32,11 @@ use pmuscope_symbols::{KernelIdentity, Symbolizer};
 use rustc_hash::FxHashMap;
 use thiserror::Error;
 
+use crate::address_spaces::{AddressSpaces, ModuleOffset};
 use crate::naming::Names;
-use crate::present::{Present, Spot};
 
 pub use frequent::Frequent;
-pub use history::{History, Written};
+pub use history::{History, HitRecord};
 pub use matrix::{Counts, Matrix, MatrixRow, Shown, ShownRow, Site, Thread};
 pub use over_time::{Block, BlockValues};
 pub use sharing::{CacheLine, Verdict, Word};
@@ -144,8 +144,8 @@ pub struct Hits {
     pub state: FileState,
     /// What was read of it.
     pub tally: Tally,
-    pointers: FxHashMap<u64, Spot>,
-    present: Present,
+    pointers: FxHashMap<u64, ModuleOffset>,
+    present: AddressSpaces,
 }
 
 /// Hits of a target.

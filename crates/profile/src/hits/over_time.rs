@@ -2,7 +2,7 @@
 
 use pmuscope_perfdata::watch::ArmedBlock;
 
-use super::bottom::Bottom;
+use super::bottom_k::BottomKSample;
 use crate::blocks::Clock;
 
 /// Values of a block that its median is of, at most.
@@ -64,7 +64,7 @@ pub(super) struct Sum {
     pub(super) changed: u64,
     pub(super) plus_one: u64,
     ends: Option<(f64, f64)>,
-    values: Bottom<f64>,
+    values: BottomKSample<f64>,
 }
 
 impl Default for Sum {
@@ -76,7 +76,7 @@ impl Default for Sum {
             changed: 0,
             plus_one: 0,
             ends: None,
-            values: Bottom::new(VALUES),
+            values: BottomKSample::new(VALUES),
         }
     }
 }

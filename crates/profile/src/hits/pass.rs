@@ -9,13 +9,13 @@ use pmuscope_perfdata::watch::{Access, Hit, HitFlags, ValueKind, WatchInfo, Writ
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::frequent::Counter;
-use super::history::{Keeper, Pairs, Written};
+use super::history::{HitRecord, Keeper, Pairs};
 use super::matrix::{Cells, Counts, Thread};
 use super::over_time::{OverTime, Seen};
 use super::sharing::{ByThread, Handovers, line_of};
 use super::value::{Value, masked};
 use super::{Options, ValueRead};
-use crate::present::{Present, Spot};
+use crate::address_spaces::{AddressSpaces, ModuleOffset};
 
 /// Cells of places and threads, of a target; further ones are counted without being told apart.
 const MOST_CELLS: usize = 1 << 18;
@@ -31,7 +31,7 @@ pub(super) type Address = (i32, u64, bool, bool);
 
 /// What was seen of a target.
 #[derive(Debug)]
-pub(super) struct Seeing {
+pub(super) struct TargetStats {
     pub(super) records: u64,
     pub(super) written: u64,
     /// By spot and thread.
@@ -45,10 +45,10 @@ pub(super) struct Seeing {
 /// A recording that was gone through.
 #[derive(Debug)]
 pub(super) struct Pass {
-    pub(super) present: Present,
-    pub(super) spots: Vec<Spot>,
+    pub(super) present: AddressSpaces,
+    pub(super) spots: Vec<ModuleOffset>,
     pub(super) threads: Vec<Thread>,
-    pub(super) targets: Vec<Seeing>,
+    pub(super) targets: Vec<TargetStats>,
     pub(super) over_time: OverTime,
     pub(super) handovers: Handovers,
     /// Hits that records stand for, by point, process and thread.
@@ -58,11 +58,11 @@ pub(super) struct Pass {
     /// Points in processes whose very first hit has a value before.
     pub(super) known_before: FxHashSet<(u32, i32)>,
     /// Where addresses lie that pointers held.
-    pub(super) pointers: FxHashMap<u64, Spot>,
+    pub(super) pointers: FxHashMap<u64, ModuleOffset>,
     pub(super) read: ValueRead,
     pub(super) records: u64,
     pub(super) has_chains: bool,
-    numbers: FxHashMap<Spot, u32>,
+    numbers: FxHashMap<ModuleOffset, u32>,
     by_task: FxHashMap<(i32, i32), u32>,
     placed: FxHashMap<Address, u32>,
     /// Addresses of writers that have no spot yet, by process.
@@ -120,7 +120,7 @@ impl Pass {
         times: Option<(u64, u64)>,
         traps_behind: bool,
     ) -> Self {
-        let target = |_| Seeing {
+        let target = |_| TargetStats {
             records: 0,
             written: 0,
             cells: Cells::default(),
@@ -140,7 +140,7 @@ impl Pass {
             addresses.dedup();
         }
         Self {
-            present: Present::default(),
+            present: AddressSpaces::default(),
             spots: Vec::new(),
             threads: Vec::new(),
             targets: (0..targets).map(target).collect(),
@@ -201,13 +201,13 @@ impl Pass {
         }
     }
 
-    fn find(&self, (pid, ip, in_kernel, is_itself): Address) -> Spot {
+    fn find(&self, (pid, ip, in_kernel, is_itself): Address) -> ModuleOffset {
         let mode = if in_kernel { CpuMode::Kernel } else { CpuMode::User };
         let ip = if is_itself { ip } else { ip.saturating_sub(1) };
         self.present.find(mode, Some(pid), ip)
     }
 
-    pub(super) fn number(&mut self, spot: Spot) -> u32 {
+    pub(super) fn number(&mut self, spot: ModuleOffset) -> u32 {
         let next = self.spots.len() as u32;
         let number = *self.numbers.entry(spot).or_insert(next);
         if number == next {
@@ -261,7 +261,7 @@ impl Pass {
         let in_kernel = sample.mode == CpuMode::Kernel;
         let site = match sample.ip {
             Some(ip) => self.spot_of((pid, ip, in_kernel, is_itself)),
-            None => self.number(Spot { module: 0, address: 0 }),
+            None => self.number(ModuleOffset { module: 0, address: 0 }),
         };
         if let Some(hit) = hit {
             self.note(hit, point, pid);
@@ -274,7 +274,7 @@ impl Pass {
         self.records += 1;
         let process = (!point.in_kernel).then_some(pid as u32);
         self.handovers.add(point.line, process, tid as u32);
-        let written = Written {
+        let written = HitRecord {
             number,
             time_ns: sample.time.unwrap_or(0),
             point: point.number,
@@ -296,7 +296,7 @@ impl Pass {
             self.read = if is_after { ValueRead::After } else { ValueRead::Before };
         }
         // A process that ended has nothing mapped: this is the moment to ask.
-        let is_new = |pointers: &FxHashMap<u64, Spot>| {
+        let is_new = |pointers: &FxHashMap<u64, ModuleOffset>| {
             pointers.len() < MOST_POINTERS && !pointers.contains_key(&hit.value)
         };
         if point.is_pointer && hit.value != 0 && is_new(&self.pointers) {
@@ -310,7 +310,7 @@ impl Pass {
     }
 
     /// All is known of a hit that will be.
-    fn done(&mut self, written: &Written, info: &WatchInfo) {
+    fn done(&mut self, written: &HitRecord, info: &WatchInfo) {
         let Some(point) = info.points.get(written.point as usize) else { return };
         let target = point.target as usize;
         let Some(of) = info.targets.get(target) else { return };

@@ -11,9 +11,9 @@ use pmuscope_stats::Interval;
 use pmuscope_symbols::KernelIdentity;
 use rustc_hash::FxHashMap;
 
+use crate::address_spaces::ModuleOffset;
 use crate::filter::Filter;
 use crate::naming::Resolve;
-use crate::present::Spot;
 use crate::walk::{Walked, walk};
 
 use super::tally::{Counted, Tally};
@@ -117,7 +117,7 @@ pub fn branches(
     running: &KernelIdentity,
     resolve: &mut Resolve<'_>,
 ) -> Result<Branches, ReadError> {
-    let mut counts: Tally<(Spot, Spot), BranchSums> = Tally::default();
+    let mut counts: Tally<(ModuleOffset, ModuleOffset), BranchSums> = Tally::default();
     let (mut number, mut with_stack, mut with_calls) = (0_u64, 0_u64, 0_u64);
     let (present, samples) = walk(reader, filter, |present, sample| {
         // Calls that have not returned are callers, not branches as they were taken.
@@ -144,18 +144,18 @@ pub fn branches(
             counts.add((spot(branch.from), spot(branch.to)), sample.time, &sums);
         }
     })?;
-    let mut spots: Vec<Spot> = counts.keys().flat_map(|&(from, to)| [from, to]).collect();
+    let mut spots: Vec<ModuleOffset> = counts.keys().flat_map(|&(from, to)| [from, to]).collect();
     spots.sort_unstable();
     spots.dedup();
     let symbols = present.resolve(&spots, reader.metadata(), running, resolve);
-    let end = |(spot, symbol): (&Spot, Option<pmuscope_symbols::Symbol>)| {
+    let end = |(spot, symbol): (&ModuleOffset, Option<pmuscope_symbols::Symbol>)| {
         let module = present.module(spot.module);
         let function = symbol.map(|symbol| symbol.name);
         let address = (function.is_none() && spot.address != 0).then_some(spot.address);
         let module = String::from_utf8_lossy(module.path).as_ref().into();
         (*spot, BranchEnd { function, address, module })
     };
-    let ends: FxHashMap<Spot, BranchEnd> = spots.iter().zip(symbols).map(end).collect();
+    let ends: FxHashMap<ModuleOffset, BranchEnd> = spots.iter().zip(symbols).map(end).collect();
     let by_name = counts.rekeyed(|(from, to)| (&ends[&from], &ends[&to]));
     let row = |((from, to), sums, interval): ((&BranchEnd, &BranchEnd), BranchSums, _)| BranchRow {
         from: from.clone(),

@@ -11,9 +11,9 @@ use pmuscope_stats::Interval;
 use pmuscope_symbols::{RangeMap, Symbolizer};
 use rustc_hash::FxHashMap;
 
+use crate::address_spaces::ModuleOffset;
 use crate::filter::Filter;
 use crate::modules::ModuleKind;
-use crate::present::Spot;
 use crate::views::Weights;
 use crate::walk::{Walked, walk_all};
 
@@ -88,7 +88,7 @@ impl Counted for DataSums {
 }
 
 /// Where data lie: a place in a file; with a name, memory that may hold a variable of the file before it.
-type DataSpot = (Spot, Option<Arc<str>>);
+type DataSpot = (ModuleOffset, Option<Arc<str>>);
 
 /// Reads all that is left of a recording; variables by tables that `symbolizer` finds.
 ///
@@ -119,13 +119,13 @@ pub fn data_addresses(
         if is_memory {
             // All of it is one row, but for variables that a file's data have there.
             let past_end = sample.pid.and_then(|pid| present.past_end_of_file(pid, address));
-            let mut data_end = |spot: &Spot| {
+            let mut data_end = |spot: &ModuleOffset| {
                 let module = present.module(spot.module);
                 let path = || Path::new(OsStr::from_bytes(module.path));
                 *data_ends.entry(spot.module).or_insert_with(|| symbolizer.data_end(path()))
             };
             let past_end = past_end.filter(|spot| data_end(spot) > Some(spot.address));
-            spot = past_end.unwrap_or(Spot { address: 0, ..spot });
+            spot = past_end.unwrap_or(ModuleOffset { address: 0, ..spot });
         }
         let details = sample.details();
         let weight = details.as_ref().and_then(|details| details.weight).map(|weight| weight.cost);
@@ -144,11 +144,11 @@ pub fn data_addresses(
         };
         counts.add((spot, area), sample.time, &sums);
     })?;
-    let mut spots: Vec<Spot> = counts.keys().map(|(spot, _)| *spot).collect();
+    let mut spots: Vec<ModuleOffset> = counts.keys().map(|(spot, _)| *spot).collect();
     spots.sort_unstable();
     spots.dedup();
     let names = present.objects(&spots, reader.metadata(), symbolizer);
-    let names: FxHashMap<Spot, Option<Arc<str>>> = spots.into_iter().zip(names).collect();
+    let names: FxHashMap<ModuleOffset, Option<Arc<str>>> = spots.into_iter().zip(names).collect();
     let by_name = counts.rekeyed(|(spot, area)| {
         let object = names.get(&spot).cloned().flatten();
         let area = area.filter(|_| object.is_none());

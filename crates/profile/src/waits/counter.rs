@@ -12,14 +12,14 @@ use super::threads::{Ends, Kind, Off, Stretch, Woken};
 use crate::blocks::Clock;
 use crate::callers::{Called, Callers};
 use crate::cells::InGroup;
-use crate::counter::{Apart, CellKey, Counting, Counts, Group, TasksBy, Where};
+use crate::counter::{CellKey, Counting, Counts, Group, GroupBy, TasksBy, Where};
 use crate::filter::Filter;
 use crate::log::{Entry, Log};
-use crate::lookup::Present;
+use crate::lookup::Current;
 use crate::table::{Interned, mix};
+use crate::task_cache::TaskCache;
 use crate::tasks::CommId;
 use crate::unwinding::Walker;
-use crate::who::Who;
 
 /// Kinds of time off the CPU, which are the first events.
 pub(super) const KINDS: usize = Kind::ALL.len();
@@ -147,7 +147,7 @@ pub(super) struct Counted {
 
 #[derive(Debug)]
 pub(super) struct WaitCounter<'u> {
-    who: Who,
+    who: TaskCache,
     callers: Callers<'u>,
     /// Places and wakers as they are handed out, then cells.
     places: Interned<InGroup>,
@@ -162,10 +162,10 @@ pub(super) struct WaitCounter<'u> {
 
 impl<'u> WaitCounter<'u> {
     pub(super) fn new(nameless: CommId, start: u64, end: u64) -> Self {
-        let apart = Apart { chains: true, tasks: TasksBy::Thread, cpus: false };
+        let apart = GroupBy { chains: true, tasks: TasksBy::Thread, cpus: false };
         let counting = Counting { apart, filter: Filter::default() };
         Self {
-            who: Who::new(&counting, nameless),
+            who: TaskCache::new(&counting, nameless),
             callers: Callers::new(),
             places: Interned::default(),
             cells: Interned::default(),
@@ -187,7 +187,7 @@ impl<'u> WaitCounter<'u> {
     }
 
     /// The number of where a sample was taken.
-    pub(super) fn place(&mut self, now: &Present<'_>, sample: &Sample<'_>, event: usize) -> u32 {
+    pub(super) fn place(&mut self, now: &Current<'_>, sample: &Sample<'_>, event: usize) -> u32 {
         self.chain.clear();
         self.chain.extend(sample.callchain.iter().map(u64::to_ne_bytes));
         let chain = std::mem::take(&mut self.chain);
@@ -198,7 +198,7 @@ impl<'u> WaitCounter<'u> {
     }
 
     /// Of a thread that tells nothing else.
-    fn nowhere(&mut self, now: &Present<'_>, task: (i32, i32)) -> InGroup {
+    fn nowhere(&mut self, now: &Current<'_>, task: (i32, i32)) -> InGroup {
         let hit = Hit {
             event: 0,
             mode: CpuMode::Unknown,
@@ -215,7 +215,7 @@ impl<'u> WaitCounter<'u> {
         self.key(now, &hit)
     }
 
-    fn key(&mut self, now: &Present<'_>, hit: &Hit<'_>) -> InGroup {
+    fn key(&mut self, now: &Current<'_>, hit: &Hit<'_>) -> InGroup {
         // Nothing is left out here: threads that are not asked for do not come that far.
         let ran = self.who.ran(now, (), hit, Some(hit.time));
         ran.map_or(InGroup { group: 0, what: 0 }, |ran| {
@@ -225,7 +225,7 @@ impl<'u> WaitCounter<'u> {
     }
 
     /// A stretch of a thread's time.
-    pub(super) fn take(&mut self, now: &Present<'_>, stretch: &Stretch) {
+    pub(super) fn take(&mut self, now: &Current<'_>, stretch: &Stretch) {
         match *stretch {
             Stretch::Running(from, until) => {
                 self.wall.running_ns = self.wall.running_ns.saturating_add(until - from);
@@ -239,7 +239,7 @@ impl<'u> WaitCounter<'u> {
         }
     }
 
-    fn off(&mut self, now: &Present<'_>, off: &Off) {
+    fn off(&mut self, now: &Current<'_>, off: &Off) {
         let place = match off.place {
             Some(place) => self.places.list[place as usize],
             None => self.nowhere(now, off.task),

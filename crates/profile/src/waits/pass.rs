@@ -9,10 +9,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::WaitsError;
 use super::counter::{Counted, WAKINGS, WaitCounter};
-use super::threads::{Broken, Losses, Threads, Told, Woken};
+use super::threads::{Broken, Losses, SchedEvent, Threads, Woken};
 use crate::collect::State;
 use crate::filter::Filter;
-use crate::lookup::Present;
+use crate::lookup::Current;
 use crate::unwinding::{Tables, Unwinding, Walker};
 
 /// `common_flags` of a tracepoint: a hardware or software interrupt, or an NMI (`TRACE_FLAG_*` of
@@ -211,8 +211,11 @@ impl Pass<'_> {
         match (&entry.record, time) {
             (Record::Sample(sample), Some(time)) => self.sample(sample, time),
             (Record::Switch(switch), Some(time)) => {
-                let told =
-                    if switch.out { Told::Out { preempted: switch.preempted } } else { Told::In };
+                let told = if switch.out {
+                    SchedEvent::Out { preempted: switch.preempted }
+                } else {
+                    SchedEvent::In
+                };
                 if let Some(task) = entry.maker.task {
                     self.tell(task, time, told);
                 }
@@ -220,12 +223,12 @@ impl Pass<'_> {
             (record, time) => {
                 match (record, time) {
                     (Record::Exit(task), Some(time)) => {
-                        self.tell((task.pid, task.tid), time, Told::Ended);
+                        self.tell((task.pid, task.tid), time, SchedEvent::Ended);
                     }
                     (Record::Comm(comm), time) => {
                         // Time under another name is another's where names are asked for.
                         if let Some(time) = time.filter(|_| !self.filter.comms.is_empty()) {
-                            self.tell((comm.pid, comm.tid), time, Told::Named);
+                            self.tell((comm.pid, comm.tid), time, SchedEvent::Named);
                         }
                         let task = Some((comm.pid, comm.tid));
                         if self.filter.passes_task(task, comm.name) {
@@ -237,7 +240,7 @@ impl Pass<'_> {
                 self.state.loss.take(entry);
                 self.state.take(record);
                 if let (Record::Fork(task), Some(time)) = (record, time) {
-                    self.tell((task.pid, task.tid), time, Told::Born);
+                    self.tell((task.pid, task.tid), time, SchedEvent::Born);
                 }
             }
         }
@@ -247,9 +250,9 @@ impl Pass<'_> {
         let (Some(pid), Some(tid)) = (sample.pid, sample.tid) else { return };
         match self.tells.get(sample.event) {
             Some(Tells::Leaving) if tid != 0 && self.passes((pid, tid)) => {
-                let now = Present { tasks: &self.state.tasks, modules: &self.state.modules };
+                let now = Current { tasks: &self.state.tasks, modules: &self.state.modules };
                 let place = self.counter.place(&now, sample, 0);
-                self.tell((pid, tid), time, Told::Leaving(place));
+                self.tell((pid, tid), time, SchedEvent::Leaving(place));
             }
             Some(Tells::Waking) => {
                 let raw = sample.details().and_then(|details| details.raw);
@@ -260,11 +263,11 @@ impl Pass<'_> {
                 if !self.threads.knows(wakee) {
                     return;
                 }
-                let now = Present { tasks: &self.state.tasks, modules: &self.state.modules };
+                let now = Current { tasks: &self.state.tasks, modules: &self.state.modules };
                 let place = self.counter.place(&now, sample, WAKINGS);
                 let by = place << 1 | u32::from(in_interrupt);
                 let woken = Woken { at: time, by };
-                self.threads.tell((0, wakee), time, Told::Woken(woken), &mut |_| {});
+                self.threads.tell((0, wakee), time, SchedEvent::Woken(woken), &mut |_| {});
             }
             _ => {}
         }
@@ -276,15 +279,15 @@ impl Pass<'_> {
         (pids.is_empty() || pids.contains(&pid)) && (tids.is_empty() || tids.contains(&tid))
     }
 
-    fn tell(&mut self, task: (i32, i32), time: u64, told: Told) {
+    fn tell(&mut self, task: (i32, i32), time: u64, told: SchedEvent) {
         // 0 is what a CPU does that has nothing to do.
         if task.1 <= 0 || !self.passes(task) {
             return;
         }
-        if matches!(told, Told::In | Told::Out { .. } | Told::Leaving(_)) {
+        if matches!(told, SchedEvent::In | SchedEvent::Out { .. } | SchedEvent::Leaving(_)) {
             self.switched.insert(task.1);
         }
-        let now = Present { tasks: &self.state.tasks, modules: &self.state.modules };
+        let now = Current { tasks: &self.state.tasks, modules: &self.state.modules };
         let (counter, asked_for) = (&mut self.counter, &mut self.asked_for);
         let is_asked_for = has_name(&self.filter, &self.state, task);
         self.threads.tell(task, time.min(self.end), told, &mut |stretch| {
@@ -296,7 +299,7 @@ impl Pass<'_> {
     }
 
     fn finish(mut self) -> CollectedWaits {
-        let now = Present { tasks: &self.state.tasks, modules: &self.state.modules };
+        let now = Current { tasks: &self.state.tasks, modules: &self.state.modules };
         let (counter, asked_for) = (&mut self.counter, &mut self.asked_for);
         let (broken, seen) = self.threads.finish(self.end, &mut |task, stretch| {
             if has_name(&self.filter, &self.state, task) {

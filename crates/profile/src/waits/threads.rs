@@ -76,7 +76,7 @@ pub(super) enum Stretch {
 
 /// What records tell of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum SchedEvent {
     /// It began.
     Born,
     /// It came to a CPU.
@@ -188,10 +188,10 @@ impl Threads {
         &mut self,
         (pid, tid): (i32, i32),
         at: u64,
-        told: Told,
+        told: SchedEvent,
         take: &mut dyn FnMut(Stretch),
     ) {
-        if let Told::Woken(woken) = told {
+        if let SchedEvent::Woken(woken) = told {
             // Threads that are not recorded are woken, too.
             if let Some(thread) = self.threads.get_mut(&tid) {
                 thread.woken(woken);
@@ -200,7 +200,9 @@ impl Threads {
         }
         // CPUs are switched on one after the other: what happens until all are is not all recorded.
         let is_before = at < self.start;
-        if is_before && matches!(told, Told::In | Told::Leaving(_) | Told::Out { .. }) {
+        if is_before
+            && matches!(told, SchedEvent::In | SchedEvent::Leaving(_) | SchedEvent::Out { .. })
+        {
             return;
         }
         let at = at.max(self.start);
@@ -209,23 +211,23 @@ impl Threads {
         let thread = self.threads.entry(tid).or_insert(new);
         let before = *thread;
         match told {
-            Told::Born => {
+            SchedEvent::Born => {
                 let doing = Doing::Unseen { born: (!is_before).then_some(at) };
                 *thread = Thread { pid, doing, woken_running: None };
                 return;
             }
-            Told::Out { preempted } => {
+            SchedEvent::Out { preempted } => {
                 if thread.left(preempted) {
                     return;
                 }
             }
             // Threads that are not followed begin and end, too.
-            Told::Ended if matches!(before.doing, Doing::Unseen { .. }) => {
+            SchedEvent::Ended if matches!(before.doing, Doing::Unseen { .. }) => {
                 thread.doing = Doing::Gone;
                 return;
             }
-            Told::Named => return self.named((pid, tid), at, take),
-            Told::In | Told::Leaving(_) | Told::Ended | Told::Woken(_) => {}
+            SchedEvent::Named => return self.named((pid, tid), at, take),
+            SchedEvent::In | SchedEvent::Leaving(_) | SchedEvent::Ended | SchedEvent::Woken(_) => {}
         }
         let leave = |place, preempted| {
             let is_for_this = |woken: &Woken| at.saturating_sub(woken.at) <= LEAVING_NS;
@@ -233,13 +235,13 @@ impl Threads {
             Doing::Off(Leave { since: at, preempted, place, woken: None, before })
         };
         thread.doing = match told {
-            Told::Leaving(place) => leave(Some(place), None),
-            Told::Out { preempted } => leave(None, Some(preempted)),
-            Told::Ended => Doing::Gone,
+            SchedEvent::Leaving(place) => leave(Some(place), None),
+            SchedEvent::Out { preempted } => leave(None, Some(preempted)),
+            SchedEvent::Ended => Doing::Gone,
             _ => Doing::Running { since: at },
         };
         thread.woken_running = None;
-        if matches!(before.doing, Doing::Gone) && told != Told::In {
+        if matches!(before.doing, Doing::Gone) && told != SchedEvent::In {
             // Its very last switch.
             thread.doing = Doing::Gone;
             return;
@@ -247,7 +249,7 @@ impl Threads {
         if matches!(before.doing, Doing::Unseen { .. } | Doing::Gone) {
             self.seen += 1;
         }
-        self.stretch((before.pid, tid), &before, at, told == Told::In, take);
+        self.stretch((before.pid, tid), &before, at, told == SchedEvent::In, take);
     }
 
     /// Who takes a name is on a CPU.

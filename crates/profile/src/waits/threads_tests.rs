@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 const TASK: (i32, i32) = (7, 8);
 
-fn told(records: &[(u64, Told)], losses: &[(u64, u64)], end: u64) -> (Vec<Stretch>, Broken) {
+fn told(records: &[(u64, SchedEvent)], losses: &[(u64, u64)], end: u64) -> (Vec<Stretch>, Broken) {
     let mut threads = Threads::new(0, Losses::new(losses.to_vec()));
     let mut found = Vec::new();
     for &(at, record) in records {
@@ -17,20 +17,20 @@ fn off(kind: Kind, from: u64, until: u64, ends: Ends, place: Option<u32>) -> Str
     Stretch::Off(Off { task: TASK, kind, from, until, ends, place, woken: None })
 }
 
-const BLOCKS: Told = Told::Out { preempted: false };
+const BLOCKS: SchedEvent = SchedEvent::Out { preempted: false };
 
 #[test]
 fn a_wait_is_from_its_sample_to_the_return_and_its_waking_divides_it() {
     let woken = Woken { at: 40, by: 3 };
     let records = [
-        (10, Told::Leaving(5)),
+        (10, SchedEvent::Leaving(5)),
         (11, BLOCKS),
-        (40, Told::Woken(woken)),
-        (41, Told::Woken(Woken { at: 41, by: 4 })),
-        (50, Told::In),
-        (60, Told::Leaving(6)),
-        (61, Told::Out { preempted: true }),
-        (70, Told::In),
+        (40, SchedEvent::Woken(woken)),
+        (41, SchedEvent::Woken(Woken { at: 41, by: 4 })),
+        (50, SchedEvent::In),
+        (60, SchedEvent::Leaving(6)),
+        (61, SchedEvent::Out { preempted: true }),
+        (70, SchedEvent::In),
     ];
     let (found, broken) = told(&records, &[], 100);
     let blocked = Off {
@@ -60,11 +60,11 @@ fn a_waking_that_met_the_thread_on_its_way_out_leaves_only_the_queue() {
     let woken = Woken { at: 9, by: 3 };
     let (found, _) = told(
         &[
-            (5, Told::In),
-            (9, Told::Woken(woken)),
-            (10, Told::Leaving(1)),
+            (5, SchedEvent::In),
+            (9, SchedEvent::Woken(woken)),
+            (10, SchedEvent::Leaving(1)),
             (11, BLOCKS),
-            (15, Told::In),
+            (15, SchedEvent::In),
         ],
         &[],
         15,
@@ -76,11 +76,11 @@ fn a_waking_that_met_the_thread_on_its_way_out_leaves_only_the_queue() {
 #[test]
 fn a_waking_long_before_a_wait_is_not_its() {
     let records = [
-        (5, Told::In),
-        (9, Told::Woken(Woken { at: 9, by: 3 })),
-        (10 + LEAVING_NS, Told::Leaving(1)),
+        (5, SchedEvent::In),
+        (9, SchedEvent::Woken(Woken { at: 9, by: 3 })),
+        (10 + LEAVING_NS, SchedEvent::Leaving(1)),
         (11 + LEAVING_NS, BLOCKS),
-        (15 + LEAVING_NS, Told::In),
+        (15 + LEAVING_NS, SchedEvent::In),
     ];
     let (found, _) = told(&records, &[], 15 + LEAVING_NS);
     let Some(Stretch::Off(off)) = found.get(2) else { panic!("{found:?}") };
@@ -89,7 +89,8 @@ fn a_waking_long_before_a_wait_is_not_its() {
 
 #[test]
 fn what_began_before_or_lasts_past_the_end_says_so() {
-    let (found, broken) = told(&[(20, Told::In), (30, Told::Leaving(1)), (31, BLOCKS)], &[], 100);
+    let (found, broken) =
+        told(&[(20, SchedEvent::In), (30, SchedEvent::Leaving(1)), (31, BLOCKS)], &[], 100);
     assert_eq!(
         found,
         [
@@ -104,11 +105,11 @@ fn what_began_before_or_lasts_past_the_end_says_so() {
 #[test]
 fn a_thread_that_begins_waits_for_its_first_cpu_and_leaves_for_good_at_its_end() {
     let records = [
-        (10, Told::Born),
-        (15, Told::In),
-        (40, Told::Ended),
+        (10, SchedEvent::Born),
+        (15, SchedEvent::In),
+        (40, SchedEvent::Ended),
         // Recordings of whole CPUs see it leave.
-        (41, Told::Leaving(1)),
+        (41, SchedEvent::Leaving(1)),
         (42, BLOCKS),
     ];
     let (found, broken) = told(&records, &[], 100);
@@ -122,7 +123,7 @@ fn what_is_told_before_all_cpus_record_is_passed_over() {
     let mut found = Vec::new();
     // It came to a CPU that was not recorded yet.
     for (at, record) in
-        [(90, Told::Leaving(1)), (91, BLOCKS), (120, Told::Leaving(2)), (121, BLOCKS)]
+        [(90, SchedEvent::Leaving(1)), (91, BLOCKS), (120, SchedEvent::Leaving(2)), (121, BLOCKS)]
     {
         threads.tell(TASK, at, record, &mut |stretch| found.push(stretch));
     }
@@ -134,16 +135,16 @@ fn what_is_told_before_all_cpus_record_is_passed_over() {
 
 #[test]
 fn threads_that_are_not_followed_count_nowhere() {
-    let (found, broken) = told(&[(10, Told::Born), (40, Told::Ended)], &[], 100);
+    let (found, broken) = told(&[(10, SchedEvent::Born), (40, SchedEvent::Ended)], &[], 100);
     assert_eq!((found, broken), (vec![], Broken::default()));
 }
 
 #[test]
 fn what_cannot_follow_one_another_is_not_known() {
-    let (found, broken) = told(&[(10, Told::In), (20, Told::In)], &[], 30);
+    let (found, broken) = told(&[(10, SchedEvent::In), (20, SchedEvent::In)], &[], 30);
     assert_eq!(found[1..], [Stretch::NotKnown(10, 20), Stretch::Running(20, 30)]);
     assert_eq!(broken, Broken { beginnings: 1, ..Broken::default() });
-    let (found, broken) = told(&[(10, BLOCKS), (20, BLOCKS), (25, Told::In)], &[], 30);
+    let (found, broken) = told(&[(10, BLOCKS), (20, BLOCKS), (25, SchedEvent::In)], &[], 30);
     assert_eq!(
         found,
         [
@@ -158,7 +159,7 @@ fn what_cannot_follow_one_another_is_not_known() {
 
 #[test]
 fn time_in_which_records_were_lost_is_not_known() {
-    let records = [(10, BLOCKS), (20, Told::In), (30, BLOCKS), (40, Told::In)];
+    let records = [(10, BLOCKS), (20, SchedEvent::In), (30, BLOCKS), (40, SchedEvent::In)];
     let (found, broken) = told(&records, &[(32, 33)], 50);
     assert_eq!(found[3], Stretch::NotKnown(30, 40));
     assert_eq!(broken, Broken { uncertain: 1, ..Broken::default() });
@@ -190,17 +191,17 @@ proptest! {
         for (turn, number) in turns.iter().zip(0..) {
             now += turn.on;
             on += turn.on;
-            records.push((now, Told::Leaving(number)));
-            records.push((now, Told::Out { preempted: turn.preempted }));
+            records.push((now, SchedEvent::Leaving(number)));
+            records.push((now, SchedEvent::Out { preempted: turn.preempted }));
             if !turn.preempted {
                 let at = now + turn.asleep;
-                records.push((at, Told::Woken(Woken { at, by: 0 })));
+                records.push((at, SchedEvent::Woken(Woken { at, by: 0 })));
                 queued += turn.off - turn.asleep;
             }
             now += turn.off;
             off += turn.off;
             waits += 1;
-            records.push((now, Told::In));
+            records.push((now, SchedEvent::In));
         }
         let (found, broken) = told(&records, &[], now + cut);
         let (mut sum_on, mut sum_off, mut sum_queued, mut number) = (0, 0, 0, 0);
@@ -230,10 +231,10 @@ proptest! {
         let (mut now, mut records) = (0, Vec::new());
         for turn in &turns {
             now += turn.on;
-            records.push((now, Told::Leaving(0)));
-            records.push((now, Told::Out { preempted: turn.preempted }));
+            records.push((now, SchedEvent::Leaving(0)));
+            records.push((now, SchedEvent::Out { preempted: turn.preempted }));
             now += turn.off;
-            records.push((now, Told::In));
+            records.push((now, SchedEvent::In));
         }
         let kept: Vec<_> =
             records.into_iter().zip(lost).filter(|(_, lost)| !lost).map(|(one, _)| one).collect();

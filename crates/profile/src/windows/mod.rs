@@ -50,14 +50,14 @@ use thiserror::Error;
 use crate::blocks::Clock;
 use crate::collect::State;
 use crate::filter::{Filter, Targets};
-use crate::lookup::Past;
+use crate::lookup::History;
 use crate::loss::{Lost, StreamLoss};
 use crate::naming::Names;
 use crate::profile::ModuleSummary;
-use crate::tasks::{Place, Tasks};
+use crate::tasks::{ModuleAddress, Tasks};
 
 use judge::{Judge, Throttles, Tolerance};
-use pass::{Scout, Shared, Windower, together, visit, walk};
+use pass::{FirstPass, Shared, Windower, together, visit, walk};
 use place::Finder;
 use plan::{Plan, Scheme};
 use rows::Spots;
@@ -293,7 +293,7 @@ impl Windows {
         let of_id = plan::ids(reader.events());
         let mut facts = Noted::default();
         let mut state = State::default();
-        let scouting = || Scout::new(Finder::new(&options.filter), &of_id);
+        let scouting = || FirstPass::new(Finder::new(&options.filter), &of_id);
         let Some(mut index) = reader.index_in(threads, options.pieces)? else {
             if path.as_os_str() == pmuscope_perfdata::reader::STDIN {
                 return Err(WindowsError::Stream);
@@ -316,11 +316,11 @@ impl Windows {
             facts.note(entry);
             moments.extend((state.tasks.epoch() != before).then_some(moment));
         })?;
-        let past = Past::new(&state.tasks, &state.modules, &moments);
+        let past = History::new(&state.tasks, &state.modules, &moments);
         let of_id = plan::ids(reader.events());
         let number = threads.clamp(1, index.chunks().max(1));
         let scouts =
-            (0..number).map(|_| Scout::new(Finder::new(&options.filter), &of_id)).collect();
+            (0..number).map(|_| FirstPass::new(Finder::new(&options.filter), &of_id)).collect();
         let mut scouts = visit(&index, &past, scouts)?.into_iter();
         let mut scout = scouts.next().unwrap_or_else(scouting);
         scouts.for_each(|other| scout.merge(other));
@@ -368,7 +368,7 @@ struct Ready {
     plan: Plan,
     throttles: Throttles,
     clock: Clock,
-    places: Vec<Place>,
+    places: Vec<ModuleAddress>,
     times: Option<(u64, u64)>,
     metadata: Metadata,
     kind: Kind,
@@ -382,7 +382,7 @@ impl Ready {
         reader: &Reader,
         options: &Options,
         metrics: &Metrics,
-        scout: Scout<'_>,
+        scout: FirstPass<'_>,
         noted: Noted,
     ) -> Result<Self, WindowsError> {
         let events = reader.events();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pmuscope_perfdata::reader::scan::{Hit, Index, Moment, Visitor};
+use pmuscope_perfdata::reader::scan::{Hit, Index, RecordOrder, Visitor};
 use pmuscope_perfdata::reader::{ReadError, Reader, Record};
 use rustc_hash::FxHashMap;
 
@@ -15,40 +15,40 @@ use super::sums::RowSums;
 use super::{Cause, CpuWindows};
 use crate::blocks::Clock;
 use crate::collect::State;
-use crate::lookup::{Lookup, Past, Present};
+use crate::lookup::{Current, History, Lookup};
 use crate::table::{Interned, mix};
-use crate::tasks::Place;
+use crate::tasks::ModuleAddress;
 
 /// Distances between samples that a thread looks at: enough to tell two periods from one.
 const MOST_LENGTHS: u32 = 1 << 16;
 
 /// Takes samples that carry counts.
-pub(super) trait Taker: Send {
+pub(super) trait SampleVisitor: Send {
     fn begin(&mut self, first_record: u64);
     fn take<L: Lookup>(&mut self, lookup: &L, at: L::At, hit: &Hit<'_>);
 }
 
 /// A thread of a pass.
 struct Passing<'a, T> {
-    past: &'a Past<'a>,
+    past: &'a History<'a>,
     taker: T,
 }
 
-impl<T: Taker> Visitor for Passing<'_, T> {
+impl<T: SampleVisitor> Visitor for Passing<'_, T> {
     fn begin(&mut self, first_record: u64) {
         self.taker.begin(first_record);
     }
 
     #[inline]
-    fn sample(&mut self, moment: Moment, hit: &Hit<'_>) {
+    fn sample(&mut self, moment: RecordOrder, hit: &Hit<'_>) {
         self.taker.take(self.past, moment, hit);
     }
 }
 
 /// Hands the samples of an index to several takers.
-pub(super) fn visit<T: Taker>(
+pub(super) fn visit<T: SampleVisitor>(
     index: &Index,
-    past: &Past<'_>,
+    past: &History<'_>,
     takers: Vec<T>,
 ) -> Result<Vec<T>, ReadError> {
     let passing = takers.into_iter().map(|taker| Passing { past, taker }).collect();
@@ -58,7 +58,7 @@ pub(super) fn visit<T: Taker>(
 
 /// Hands the samples of a recording that has to be read in order to a taker; `note` gets what is no
 /// sample.
-pub(super) fn walk<T: Taker>(
+pub(super) fn walk<T: SampleVisitor>(
     reader: &mut Reader,
     state: &mut State,
     taker: &mut T,
@@ -68,7 +68,7 @@ pub(super) fn walk<T: Taker>(
     while let Some(entry) = reader.next()? {
         match &entry.record {
             Record::Sample(sample) => {
-                let now = Present { tasks: &state.tasks, modules: &state.modules };
+                let now = Current { tasks: &state.tasks, modules: &state.modules };
                 taker.take(&now, (), &Hit::of(sample));
             }
             other => {
@@ -82,10 +82,10 @@ pub(super) fn walk<T: Taker>(
 
 /// The first pass.
 #[derive(Debug)]
-pub(super) struct Scout<'a> {
+pub(super) struct FirstPass<'a> {
     finder: Finder<'a>,
     of_id: &'a FxHashMap<u64, u32>,
-    pub(super) places: Interned<Place>,
+    pub(super) places: Interned<ModuleAddress>,
     pub(super) seen: Vec<Seen>,
     /// Group of each stream, and the leader's last count.
     streams: FxHashMap<u64, (usize, Option<u64>)>,
@@ -96,7 +96,7 @@ pub(super) struct Scout<'a> {
     pub(super) samples: u64,
 }
 
-impl<'a> Scout<'a> {
+impl<'a> FirstPass<'a> {
     pub(super) fn new(finder: Finder<'a>, of_id: &'a FxHashMap<u64, u32>) -> Self {
         Self {
             finder,
@@ -129,7 +129,7 @@ impl<'a> Scout<'a> {
     }
 }
 
-impl Taker for Scout<'_> {
+impl SampleVisitor for FirstPass<'_> {
     fn begin(&mut self, _: u64) {
         self.streams.values_mut().for_each(|stream| stream.1 = None);
     }
@@ -327,7 +327,7 @@ impl<'a> Windower<'a> {
     }
 }
 
-impl Taker for Windower<'_> {
+impl SampleVisitor for Windower<'_> {
     fn begin(&mut self, first_record: u64) {
         self.end();
         self.first_record = first_record;

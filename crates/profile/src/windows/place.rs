@@ -8,7 +8,7 @@ use crate::finder::{self, AddressSlot, UNKNOWN_PLACE, address_slot, view_of};
 use crate::lookup::{Holds, Lookup};
 use crate::spaces::{NOTHING, ViewId};
 use crate::table::mix;
-use crate::tasks::Place;
+use crate::tasks::ModuleAddress;
 
 /// Slots of the table of tasks, as a power of two.
 const TASK_BITS: u32 = 10;
@@ -48,7 +48,7 @@ impl<'a> Finder<'a> {
         lookup: &L,
         at: L::At,
         hit: &Hit<'_>,
-        number: impl FnMut(Place) -> u32,
+        number: impl FnMut(ModuleAddress) -> u32,
     ) -> (u32, bool) {
         let stamp = lookup.stamp(at);
         let (view, task_passes) = match hit.task {
@@ -88,12 +88,12 @@ impl<'a> Finder<'a> {
         stamp: u64,
         view: ViewId,
         hit: &Hit<'_>,
-        mut number: impl FnMut(Place) -> u32,
+        mut number: impl FnMut(ModuleAddress) -> u32,
     ) -> u32 {
         let Some(address) = hit.ip else { return number(UNKNOWN_PLACE) };
         let view = match view_of(hit.mode, address, view) {
             Ok(view) => view,
-            Err(module) => return number(Place { module, address: 0 }),
+            Err(module) => return number(ModuleAddress { module, address: 0 }),
         };
         let slot = address_slot(address, view);
         if let Some((known, _)) = self.addresses[slot].get(view, address, stamp) {

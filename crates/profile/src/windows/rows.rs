@@ -12,7 +12,7 @@ use crate::modules::{ModuleKind, UNKNOWN};
 use crate::naming::{Resolve, look_up, same_modules};
 use crate::profile::ModuleSummary;
 use crate::table::{Table, mix};
-use crate::tasks::Place;
+use crate::tasks::ModuleAddress;
 
 /// No symbol.
 pub(crate) const NAMELESS: u32 = u32::MAX;
@@ -44,14 +44,14 @@ pub struct RowKey {
 
 /// Spreads places over a table.
 #[inline]
-fn hash(place: Place) -> u64 {
+fn hash(place: ModuleAddress) -> u64 {
     mix(place.address, place.module.into())
 }
 
 /// Places with their rows.
 #[derive(Debug)]
 pub(crate) struct Spots {
-    places: Vec<Place>,
+    places: Vec<ModuleAddress>,
     numbers: Table,
     spots: Vec<Spot>,
     pub(crate) rows: Vec<RowKey>,
@@ -65,7 +65,7 @@ impl Spots {
         metadata: &Metadata,
         running: &KernelIdentity,
         by: By,
-        places: Vec<Place>,
+        places: Vec<ModuleAddress>,
         resolve: &mut Resolve<'_>,
     ) -> Self {
         let modules = state.modules.list();
@@ -102,7 +102,7 @@ impl Spots {
 
     /// The number of a place.
     #[inline]
-    pub(crate) fn number(&self, place: Place) -> u32 {
+    pub(crate) fn number(&self, place: ModuleAddress) -> u32 {
         let is_it = |number: u32| self.places[number as usize] == place;
         // All were found in the pass before.
         self.numbers.find(hash(place), is_it).unwrap_or(0)

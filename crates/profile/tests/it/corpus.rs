@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use pmuscope_perfdata::reader::{ReadError, Reader};
-use pmuscope_profile::{Apart, Collected, Options, Profile, TasksBy};
+use pmuscope_profile::{Collected, GroupBy, Options, Profile, TasksBy};
 use pmuscope_symbols::KernelIdentity;
 use pmuscope_testkit::corpus::corpus;
 
@@ -45,7 +45,7 @@ fn malformed_recordings_end_in_an_error_or_a_profile() {
 #[test]
 fn both_ways_to_read_agree() {
     let running = KernelIdentity::default();
-    let apart = Apart { chains: true, tasks: TasksBy::Thread, cpus: true };
+    let apart = GroupBy { chains: true, tasks: TasksBy::Thread, cpus: true };
     for path in files(false).into_iter().chain(files(true)) {
         let of = |collect: &dyn Fn(&mut Reader) -> Result<Collected, ReadError>| {
             let mut reader = Reader::open(&path)?;

@@ -10,11 +10,11 @@ use pmuscope_perfdata::reader::Reader;
 use pmuscope_perfdata::reader::scan::Pieces;
 use pmuscope_perfdata::strobe::StrobeInfo;
 use pmuscope_perfdata::writer::{Features, FileEvent};
-use pmuscope_profile::{Apart, Collected, Counting, Filter, Profile, TasksBy};
+use pmuscope_profile::{Collected, Counting, Filter, GroupBy, Profile, TasksBy};
 
 use crate::passes::{Random, finished, frames, stream, table, write_of};
 
-const APART: Apart = Apart { chains: false, tasks: TasksBy::Thread, cpus: true };
+const APART: GroupBy = GroupBy { chains: false, tasks: TasksBy::Thread, cpus: true };
 const CPUS: usize = 3;
 const FIRST: u64 = 1_000_000_000;
 const STEP: u64 = 1000;

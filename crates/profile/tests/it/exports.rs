@@ -6,7 +6,7 @@ use std::path::Path;
 use flate2::read::GzDecoder;
 use pmuscope_perfdata::reader::{ReadError, Reader};
 use pmuscope_profile::export::{Source, firefox, folded, pprof};
-use pmuscope_profile::{Apart, Collected, Detail, Intervals, Options, Profile, TasksBy};
+use pmuscope_profile::{Collected, Detail, GroupBy, Intervals, Options, Profile, TasksBy};
 use pmuscope_symbols::{KernelIdentity, Resolved, State};
 
 use super::corpus::files;
@@ -14,7 +14,7 @@ use super::corpus::files;
 /// Everything told apart, nothing named: names of other machines are not here.
 fn profile(path: &Path) -> Result<Profile, ReadError> {
     let mut reader = Reader::open(path)?;
-    let apart = Apart { chains: true, tasks: TasksBy::Thread, cpus: true };
+    let apart = GroupBy { chains: true, tasks: TasksBy::Thread, cpus: true };
     let collected = Collected::read(&mut reader, apart, 2, None)?;
     let options = Options { rows: Some(0), intervals: Intervals::None, detail: Detail::Address };
     collected.profile(&reader, &KernelIdentity::default(), options, &mut |requests| {

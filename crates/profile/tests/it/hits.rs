@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pmuscope_perfdata::watch::{Access, ArmedBlock, Means, ValueKind, WatchTarget};
-use pmuscope_profile::hits::{Hits, HitsError, Options, ValueRead, Verdict, Written};
+use pmuscope_profile::hits::{HitRecord, Hits, HitsError, Options, ValueRead, Verdict};
 use pmuscope_symbols::{KernelIdentity, Line, Request, Resolved, State, Symbol};
 use proptest::prelude::*;
 
@@ -143,7 +143,7 @@ proptest! {
             prop_assert_eq!(found, cells);
 
             // From what to what.
-            let shown: Vec<&Written> = target.history.iter().collect();
+            let shown: Vec<&HitRecord> = target.history.iter().collect();
             let expected: Vec<_> =
                 kept.iter().map(|one| (START + one.0.time, one.0.tid as i32, one.1, one.2)).collect();
             let told = shown.iter().map(|one| {

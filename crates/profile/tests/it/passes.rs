@@ -9,7 +9,7 @@ use pmuscope_perfdata::reader::scan::Pieces;
 use pmuscope_perfdata::reader::{CpuMode, Reader, Record, Sample, Stage};
 use pmuscope_perfdata::writer::{Features, FileEvent, closing, front};
 use pmuscope_profile::aggregate::Aggregate;
-use pmuscope_profile::{Apart, Collected, Counting, Facts, Filter, Options, Profile, TasksBy};
+use pmuscope_profile::{Collected, Counting, Facts, Filter, GroupBy, Options, Profile, TasksBy};
 use pmuscope_symbols::{Frame, KernelIdentity, Request, Resolved, State, Symbol};
 
 /// Mappings begin and end at multiples of this: some pages have several.
@@ -224,8 +224,8 @@ pub(crate) fn stream(data: &[u8]) -> Vec<u8> {
     out
 }
 
-const APART: Apart = Apart { chains: true, tasks: TasksBy::Thread, cpus: true };
-const FLAT: Apart = Apart { chains: false, ..APART };
+const APART: GroupBy = GroupBy { chains: true, tasks: TasksBy::Thread, cpus: true };
+const FLAT: GroupBy = GroupBy { chains: false, ..APART };
 
 /// What addresses are called.
 type Name = fn(u64) -> Option<Symbol>;
@@ -259,14 +259,14 @@ fn finished_by(reader: &Reader, collected: Collected, name: Name) -> Profile {
     profile.unwrap()
 }
 
-fn in_order(path: &Path, apart: Apart, name: Name) -> Profile {
+fn in_order(path: &Path, apart: GroupBy, name: Name) -> Profile {
     let mut reader = Reader::open(path).unwrap();
     let collected = Collected::in_order(&mut reader, apart, None).unwrap();
     assert_eq!(reader.tally().late, 0);
     finished_by(&reader, collected, name)
 }
 
-fn in_passes(path: &Path, apart: Apart, name: Name, threads: usize) -> Profile {
+fn in_passes(path: &Path, apart: GroupBy, name: Name, threads: usize) -> Profile {
     let mut reader = Reader::open(path).unwrap();
     let pieces = Pieces { part: 70_000, chunk: 66 << 10, packed_chunk: 9000 };
     let collected = Collected::read_in(&mut reader, apart, threads, None, pieces).unwrap();
@@ -487,7 +487,7 @@ fn all_ways_count_the_same() {
         let data = records(&mut Random(seed), number);
         write(&path, &data);
         let expected = by_tables(&path);
-        let ways: [(Apart, Name); 4] =
+        let ways: [(GroupBy, Name); 4] =
             [(APART, no_name), (FLAT, no_name), (APART, functions), (FLAT, functions)];
         let firsts = ways.map(|(apart, name)| in_order(&path, apart, name));
         assert_eq!(table(&firsts[0]), expected, "seed {seed}");

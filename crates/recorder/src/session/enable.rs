@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Session;
-use super::files::Moment;
+use super::files::ClockReading;
 use crate::error::RecorderError;
 use crate::options::Sampling;
 
@@ -12,7 +12,7 @@ impl Session<'_> {
     /// same moments, and in step with the timer tick.
     pub(super) fn enable(&self) -> Result<(), RecorderError> {
         self.start_sampling()?;
-        self.enabled.get_or_init(|| Moment::now(self.options.clockid));
+        self.enabled.get_or_init(|| ClockReading::now(self.options.clockid));
         Ok(())
     }
 

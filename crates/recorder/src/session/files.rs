@@ -29,14 +29,14 @@ use crate::wake::Wake;
 
 /// A moment on the clocks that a file names.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Moment {
+pub(super) struct ClockReading {
     pub(super) monotonic_ns: u64,
     pub(super) wall_ns: u64,
     /// On the clock of the time stamps.
     pub(super) clock_ns: u64,
 }
 
-impl Moment {
+impl ClockReading {
     pub(super) fn now(clockid: i32) -> Self {
         Self { monotonic_ns: monotonic_ns(), wall_ns: wall_ns(), clock_ns: clock_ns(clockid) }
     }
@@ -51,7 +51,7 @@ pub(super) struct Files<'a> {
     pub(super) bell: &'a Wake,
     pub(super) rings: usize,
     /// When the current file began.
-    pub(super) started: Moment,
+    pub(super) started: ClockReading,
     /// Loss before the current file.
     pub(super) loss_before: Loss,
     /// Paths of the files that are closed and still there, oldest first.
@@ -70,7 +70,7 @@ pub(super) struct Files<'a> {
 
 impl Session<'_> {
     /// Where the next file goes: the name the user gave, with the time where there are several.
-    pub(super) fn next_path(&self, moment: &Moment) -> PathBuf {
+    pub(super) fn next_path(&self, moment: &ClockReading) -> PathBuf {
         if self.options.switch.is_none() {
             return self.options.output.clone();
         }
@@ -84,7 +84,7 @@ impl Session<'_> {
         &self,
         rings: usize,
         bell: &Wake,
-        moment: &Moment,
+        moment: &ClockReading,
     ) -> Result<Arc<Output>, RecorderError> {
         self.begin_file(&self.next_path(moment), rings, bell).map(Arc::new)
     }
@@ -111,7 +111,7 @@ impl Session<'_> {
     }
 
     /// Whether the current file is done.
-    pub(super) fn is_switch_due(&self, output: &Output, since: &Moment) -> bool {
+    pub(super) fn is_switch_due(&self, output: &Output, since: &ClockReading) -> bool {
         let age = Duration::from_nanos(monotonic_ns() - since.monotonic_ns);
         match self.options.switch {
             Some(Switch::Bytes(bytes)) => output.committed() >= bytes,
@@ -126,7 +126,7 @@ impl Session<'_> {
         shared: &Shared<'_>,
         files: &mut Files<'_>,
     ) -> Result<(), RecorderError> {
-        let now = Moment::now(self.options.clockid);
+        let now = ClockReading::now(self.options.clockid);
         let next = self.create_output(files.rings, files.bell, &now)?;
         let old = shared.switch_to(next.clone());
         self.name_what_exists(&next, true);

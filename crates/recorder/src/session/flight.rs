@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use pmuscope_counters::spawn::HeldChild;
 use pmuscope_counters::{Pending, Ring};
 
-use super::files::Moment;
+use super::files::ClockReading;
 use super::old_file::Previous;
 use super::outcome::{Loss, Summary};
 use super::sideband::Sideband;
@@ -76,7 +76,7 @@ impl Session<'_> {
     ) -> Result<Summary, RecorderError> {
         let mut first = Vec::new();
         self.describe_what_exists(false, &mut |records| first.extend_from_slice(records));
-        let begun = Moment::now(self.options.clockid);
+        let begun = ClockReading::now(self.options.clockid);
         let (index, loss_before) = (self.index(), self.read_loss());
         let held =
             Held { rings, sideband, first: &first, index: &index, loss_before: &loss_before };
@@ -106,7 +106,7 @@ impl Session<'_> {
     fn snapshot(
         &self,
         held: &Held<'_>,
-        started: &Moment,
+        started: &ClockReading,
         last: bool,
     ) -> Result<Snapshot, RecorderError> {
         let Held { rings, index, .. } = held;
@@ -114,7 +114,7 @@ impl Session<'_> {
         // After the samples: who made them is known by then.
         let (sideband, dropped) = held.sideband.all();
         copies.extend(sideband);
-        let now = Moment::now(self.options.clockid);
+        let now = ClockReading::now(self.options.clockid);
         let mut path = self.options.output.clone().into_os_string();
         if !last || self.options.switch == Some(Switch::Signal) {
             path.push(format!(".{}", local_timestamp(now.wall_ns)));

@@ -23,7 +23,7 @@ use pmuscope_perfdata::info::{Cost, LostSource, MachineInfo, RecordingInfo, Ring
 use pmuscope_perfdata::reader::{Event, Metadata};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::files::Moment;
+use super::files::ClockReading;
 use super::open::{self, Opening};
 use super::outcome::Loss;
 use super::{Session, Signals};
@@ -155,7 +155,7 @@ pub struct Following<'a> {
     queue: &'a Queue,
     machine: MachineInfo,
     processes: Vec<OwnedFd>,
-    began: Moment,
+    began: ClockReading,
     before: Mutex<Before>,
 }
 
@@ -172,7 +172,7 @@ struct Before {
 impl<'a> Following<'a> {
     fn new(session: &'a Session<'a>, queue: &'a Queue) -> Self {
         let machine = metadata::machine_info(session.machine, session.topology);
-        let began = Moment::now(CLOCK);
+        let began = ClockReading::now(CLOCK);
         let before = Mutex::new(Before { end: began.clock_ns, ..Before::of(session) });
         Self { session, queue, machine, processes: session.observed_processes(), began, before }
     }

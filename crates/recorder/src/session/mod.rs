@@ -41,7 +41,7 @@ use pmuscope_perfdata::writer::FileEvent;
 use rustix::process::Signal;
 
 use self::commands::Commands;
-use self::files::{Files, Moment};
+use self::files::{ClockReading, Files};
 pub use self::follow::{FollowOptions, Following, Piece, follow};
 use self::old_file::Previous;
 use self::open::Opening;
@@ -143,15 +143,15 @@ struct Session<'a> {
     /// What makes samples beside the kernel.
     source: Option<Sourced<'a>>,
     /// When sampling was turned on for the first time, if not by the command's exec.
-    enabled: OnceLock<Moment>,
+    enabled: OnceLock<ClockReading>,
 }
 
 /// What happened between enabling and disabling.
 struct Measured {
     ended: EndReason,
     status: Option<Status>,
-    started: Moment,
-    ended_at: Moment,
+    started: ClockReading,
+    ended_at: ClockReading,
     cpu_before: CpuTime,
     cpu_after: CpuTime,
 }
@@ -177,7 +177,7 @@ impl Session<'_> {
         let allowed = place::affinity().unwrap_or_else(|_| self.topology.online.clone());
         check_places(&plans, &allowed)?;
         let bell = Wake::new().map_err(RecorderError::system("eventfd"))?;
-        let begun = Moment::now(self.options.clockid);
+        let begun = ClockReading::now(self.options.clockid);
         let mut previous = Previous::keep(&self.next_path(&begun), self.options.replace)?;
         let looked_at = rings.len() + usize::from(self.source.is_some());
         let output = match self.create_output(looked_at, &bell, &begun) {
@@ -272,7 +272,7 @@ impl Session<'_> {
             self.enable()?;
         }
         let cpu_before = CpuTime::of_process();
-        let started = Moment::now(self.options.clockid);
+        let started = ClockReading::now(self.options.clockid);
         if let Some(child) = child.as_deref_mut() {
             child.release()?;
         }
@@ -283,7 +283,7 @@ impl Session<'_> {
             .wait(bell, child.as_deref_mut(), &started, act)
             .unwrap_or_else(|error| EndReason::Failed(error.to_string()));
         self.disable()?;
-        let ended_at = Moment::now(self.options.clockid);
+        let ended_at = ClockReading::now(self.options.clockid);
         let cpu_after = CpuTime::of_process();
         let status = match child {
             Some(child) => Some(Self::let_child_end(child, &ended)?),
@@ -343,7 +343,7 @@ impl Session<'_> {
         &self,
         bell: &Wake,
         mut child: Option<&mut HeldChild>,
-        started: &Moment,
+        started: &ClockReading,
         act: Act<'_>,
     ) -> Result<EndReason, RecorderError> {
         let mut processes = self.observed_processes();
@@ -424,7 +424,7 @@ impl Session<'_> {
     /// Leaves a copy of what is known in the stream, for a recording that will never be closed.
     fn write_state(&self, shared: &Shared<'_>, files: &Files<'_>, elapsed: Duration) {
         let mut info = self.describe(&metadata::machine_info(self.machine, self.topology));
-        let now = Moment::now(self.options.clockid);
+        let now = ClockReading::now(self.options.clockid);
         // Of several files each tells its own stretch.
         info.duration_s = match files.switched {
             true => now.seconds_since(&files.started),

@@ -15,7 +15,7 @@ use pmuscope_perfdata::strobe::StrobeInfo;
 use pmuscope_perfdata::writer::{ClockData, closing};
 
 use super::budget::Budget;
-use super::files::{Files, Moment};
+use super::files::{ClockReading, Files};
 use super::flight::Snapshot;
 use super::threads::MISSED_THREADS;
 use super::{Measured, Session};
@@ -205,8 +205,8 @@ impl Session<'_> {
     /// What a file knows of its own stretch of the recording; rings and cost are left to the caller.
     pub(super) fn file_info(
         &self,
-        started: &Moment,
-        ended: &Moment,
+        started: &ClockReading,
+        ended: &ClockReading,
         tally: &Tally,
         loss: &Loss,
     ) -> RecordingInfo {
@@ -417,7 +417,7 @@ impl Session<'_> {
         output: &Output,
         tally: &Tally,
         info: &RecordingInfo,
-        started: &Moment,
+        started: &ClockReading,
     ) -> Option<String> {
         let clock = ClockData {
             clockid: self.options.clockid as u32,

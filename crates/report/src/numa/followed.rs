@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pmuscope_machine::NumaCounters;
-use pmuscope_numa::timeline::{Look, ProcessLook, Share};
+use pmuscope_numa::timeline::{Observation, ProcessLook, Share};
 use serde::Serialize;
 
 use crate::{Cell, Column, Style, Table, escape, number};
@@ -25,7 +25,7 @@ pub struct Followed<'a> {
     /// CPU seconds that looking took, all together.
     pub cost_s: f64,
     /// Looks, in the order of time.
-    pub looks: &'a [Look],
+    pub looks: &'a [Observation],
     /// Processes that could not be looked at, with the reason.
     pub refused: &'a BTreeMap<u32, String>,
     /// What the kernel counted on the whole machine from the first look to the last.
@@ -39,7 +39,7 @@ impl<'a> Followed<'a> {
     #[must_use]
     pub fn new(
         (nodes, interval_s): (&'a [u32], f64),
-        looks: &'a [Look],
+        looks: &'a [Observation],
         refused: &'a BTreeMap<u32, String>,
         counters: Option<NumaCounters>,
         emulator: Option<&'a str>,
@@ -121,7 +121,7 @@ impl<'a> Followed<'a> {
         ]
     }
 
-    fn last(&self) -> Option<&'a Look> {
+    fn last(&self) -> Option<&'a Observation> {
         self.looks.last()
     }
 
@@ -259,7 +259,7 @@ fn shown(looks: usize) -> Vec<usize> {
 }
 
 /// What was counted in all of these looks; `None` if not in each.
-fn sum(looks: &[Look], of: impl Fn(&NumaCounters) -> Option<u64>) -> Option<u64> {
+fn sum(looks: &[Observation], of: impl Fn(&NumaCounters) -> Option<u64>) -> Option<u64> {
     looks.iter().map(|look| of(look.counters.as_ref()?)).sum()
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use pmuscope_numa::timeline::Look;
+use pmuscope_numa::timeline::Observation;
 
 use super::followed::Followed;
 use super::{FOLLOWED_SCHEMA, MIB};
@@ -41,7 +41,7 @@ pub fn followed_page(followed: &Followed<'_>, command: &str, commit: &str) -> St
 }
 
 fn summary(followed: &Followed<'_>, command: &str) -> Summary {
-    let locality = |look: Option<&Look>| {
+    let locality = |look: Option<&Observation>| {
         look.and_then(|look| look.locality).map_or("-".to_owned(), |share| fixed(share.value, 2))
     };
     let counted = |value: Option<u64>| value.map_or("-".to_owned(), crate::number::count);
@@ -87,15 +87,15 @@ fn left(followed: &Followed<'_>) -> String {
 }
 
 /// Looks of each column.
-fn columns(looks: &[Look]) -> Vec<&[Look]> {
+fn columns(looks: &[Observation]) -> Vec<&[Observation]> {
     looks.chunks(looks.len().div_ceil(MOST_COLUMNS).max(1)).collect()
 }
 
 /// The last look of each column, node by node.
 fn rows(
     followed: &Followed<'_>,
-    columns: &[&[Look]],
-    value: impl Fn(&Look, usize) -> u64,
+    columns: &[&[Observation]],
+    value: impl Fn(&Observation, usize) -> u64,
 ) -> Vec<Vec<u64>> {
     let row =
         |node| columns.iter().filter_map(|column| Some(value(column.last()?, node))).collect();

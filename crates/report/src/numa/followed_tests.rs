@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pmuscope_machine::NumaCounters;
-use pmuscope_numa::timeline::{Look, ProcessLook, Share};
+use pmuscope_numa::timeline::{Observation, ProcessLook, Share};
 
 use super::*;
 use crate::Style;
@@ -25,14 +25,14 @@ fn process(pid: u32, name: &str, threads: &[u32], mib: &[f64], locality: f64) ->
     }
 }
 
-fn look(at_s: f64, processes: Vec<ProcessLook>, locality: f64) -> Look {
+fn look(at_s: f64, processes: Vec<ProcessLook>, locality: f64) -> Observation {
     let counters = NumaCounters {
         hint_faults: Some(120),
         hint_faults_local: Some(90),
         pages_migrated: Some(512),
         ..NumaCounters::default()
     };
-    Look {
+    Observation {
         at_s,
         processes,
         locality: Some(Share { value: locality, half: 0.01 }),
@@ -41,7 +41,7 @@ fn look(at_s: f64, processes: Vec<ProcessLook>, locality: f64) -> Look {
     }
 }
 
-fn moving(looks: usize) -> Vec<Look> {
+fn moving(looks: usize) -> Vec<Observation> {
     let one = |step: usize| {
         let there = step as f64 / (looks - 1).max(1) as f64;
         let mib = [256.0 * (1.0 - there), 256.0 * there];
@@ -53,7 +53,7 @@ fn moving(looks: usize) -> Vec<Look> {
     (0..looks).map(one).collect()
 }
 
-fn text(looks: &[Look], nodes: &[u32], refused: &BTreeMap<u32, String>) -> String {
+fn text(looks: &[Observation], nodes: &[u32], refused: &BTreeMap<u32, String>) -> String {
     let followed = Followed::new((nodes, 0.5), looks, refused, None, None);
     followed_text(&followed, &Style::PLAIN)
 }

@@ -25,7 +25,7 @@ pub struct RecordingReport<'a> {
     recording: About<'a>,
     events: Vec<Event<'a>>,
     modules: Vec<Module<'a>>,
-    notes: Vec<Told>,
+    notes: Vec<NoteOut>,
 }
 
 impl<'a> RecordingReport<'a> {
@@ -36,7 +36,7 @@ impl<'a> RecordingReport<'a> {
             recording: About::new(profile, file),
             events: profile.events.iter().map(|one| Event::new(profile, one, limits)).collect(),
             modules: hit_modules(profile).map(Module::new).collect(),
-            notes: Told::all(profile, Taken::Recorded),
+            notes: NoteOut::all(profile, Taken::Recorded),
         }
     }
 }
@@ -283,12 +283,12 @@ impl<'a> Module<'a> {
 
 /// A sentence, and how grave it is.
 #[derive(Debug, Serialize)]
-pub(crate) struct Told {
+pub(crate) struct NoteOut {
     level: &'static str,
     text: String,
 }
 
-impl Told {
+impl NoteOut {
     /// All sentences about a profile.
     pub(crate) fn all(profile: &Profile, taken: Taken) -> Vec<Self> {
         let level = |warning| if warning { "warning" } else { "note" };

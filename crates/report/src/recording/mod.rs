@@ -14,7 +14,7 @@ mod text;
 use pmuscope_profile::{EventProfile, FunctionShare, HiddenRows, Profile};
 
 pub(crate) use head::{FilteredOut, Head, LONG_PHASES, NO_INTERVAL, lost_is};
-pub(crate) use json::{Count, Told};
+pub(crate) use json::{Count, NoteOut};
 pub use json::{RECORDING_SCHEMA, RecordingReport};
 pub use notes::{Note, notes, order_note};
 pub(crate) use notes::{Taken, long_phases_text, notes_on_file};

@@ -11,7 +11,7 @@
 use std::fmt::Write as _;
 use std::io;
 
-use pmuscope_profile::{Spot, Symbol};
+use pmuscope_profile::{ModuleOffset, Symbol};
 use rustc_hash::FxHashMap;
 
 use super::quote::json;
@@ -22,7 +22,7 @@ use crate::sheet::{Separator, push_field};
 const UNKNOWN: &str = "[unknown]";
 
 /// Names by place; `None` where there is none.
-pub type Names = FxHashMap<Spot, Option<Symbol>>;
+pub type Names = FxHashMap<ModuleOffset, Option<Symbol>>;
 
 /// How a name goes into the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,17 +49,17 @@ pub(super) enum Gap {
 #[derive(Debug, Default)]
 pub(super) struct Draft {
     pub(super) text: String,
-    gaps: Vec<(usize, Spot, Gap)>,
+    gaps: Vec<(usize, ModuleOffset, Gap)>,
 }
 
 impl Draft {
     /// Leaves a gap at the end of the text.
-    pub(super) fn gap(&mut self, spot: Spot, gap: Gap) {
+    pub(super) fn gap(&mut self, spot: ModuleOffset, gap: Gap) {
         self.gaps.push((self.text.len(), spot, gap));
     }
 
     /// Places whose names are wanted, with repetitions.
-    pub(super) fn spots(&self) -> impl Iterator<Item = Spot> + '_ {
+    pub(super) fn spots(&self) -> impl Iterator<Item = ModuleOffset> + '_ {
         self.gaps.iter().map(|&(_, spot, _)| spot)
     }
 
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn names_come_where_gaps_were_left_and_foreign_text_is_harmless() {
-        let spot = |address| Spot { module: 1, address };
+        let spot = |address| ModuleOffset { module: 1, address };
         let mut draft = Draft::default();
         for address in [1, 2] {
             draft.text.push('<');

@@ -20,8 +20,8 @@ mod value;
 use std::io;
 
 use pmuscope_abi::AttrFlags;
-use pmuscope_perfdata::reader::{Details, Endian, Event, Maker, Record, Sample, Tracepoint};
-use pmuscope_profile::{Present, Spot};
+use pmuscope_perfdata::reader::{Details, Endian, Event, Record, Sample, SampleId, Tracepoint};
+use pmuscope_profile::{AddressSpaces, ModuleOffset};
 
 pub use draft::Names;
 pub use dump::{dump_entry, dump_event, dump_head};
@@ -52,7 +52,7 @@ pub struct Step {
     /// As recorded.
     pub address: u64,
     /// Where its code is looked for.
-    pub spot: Spot,
+    pub spot: ModuleOffset,
 }
 
 /// A sample with all that is shown of it.
@@ -73,7 +73,7 @@ pub struct SampleView<'a> {
     /// Its branches, from and to.
     pub branches: &'a [(Step, Step)],
     /// Where modules are told.
-    pub present: &'a Present,
+    pub present: &'a AddressSpaces,
     /// The tracepoint that it is a sample of, and the byte order of its data.
     pub tracepoint: Option<(&'a Tracepoint, Endian)>,
 }
@@ -101,7 +101,7 @@ pub struct RecordView<'a> {
     /// Nanoseconds of the recording's clock.
     pub time: Option<u64>,
     /// Who it was made by.
-    pub maker: Maker,
+    pub maker: SampleId,
     /// Name of that thread. Foreign text.
     pub comm: &'a [u8],
     /// The events of the recording.
@@ -110,7 +110,7 @@ pub struct RecordView<'a> {
 
 /// What is the same for all lines.
 #[derive(Debug, Clone)]
-pub struct Look {
+pub struct ScriptOptions {
     /// How records are printed.
     pub form: Form,
     /// What is shown of samples.
@@ -122,7 +122,7 @@ pub struct Look {
 /// Prints records.
 #[derive(Debug)]
 pub struct Printer {
-    look: Look,
+    look: ScriptOptions,
     /// Characters of the longest name of an event.
     name_width: usize,
     draft: Draft,
@@ -131,7 +131,7 @@ pub struct Printer {
 impl Printer {
     /// Nothing printed yet, but what stands in front.
     #[must_use]
-    pub fn new(look: Look, events: &[Event], file: &str) -> Self {
+    pub fn new(look: ScriptOptions, events: &[Event], file: &str) -> Self {
         let widths = events.iter().map(|event| event.name.chars().count());
         let name_width = widths.max().unwrap_or(0);
         let mut printer = Self { look, name_width, draft: Draft::default() };
@@ -162,14 +162,14 @@ impl Printer {
     }
 
     /// Places whose names [`Printer::write`] wants, with repetitions.
-    pub fn spots(&self) -> impl Iterator<Item = Spot> + '_ {
+    pub fn spots(&self) -> impl Iterator<Item = ModuleOffset> + '_ {
         self.draft.spots()
     }
 
     /// Bytes of memory that wait to be written, about.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.draft.text.len() + self.draft.spots_len() * size_of::<(usize, Spot)>()
+        self.draft.text.len() + self.draft.spots_len() * size_of::<(usize, ModuleOffset)>()
     }
 
     /// Writes what was printed.

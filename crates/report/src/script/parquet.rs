@@ -23,7 +23,7 @@ use parquet::file::writer::{
     SerializedColumnWriter, SerializedFileWriter, SerializedRowGroupWriter,
 };
 use parquet::schema::parser::parse_message_type;
-use pmuscope_profile::{Spot, Symbol};
+use pmuscope_profile::{ModuleOffset, Symbol};
 
 use super::draft::source_line;
 use super::value::Value;
@@ -64,8 +64,8 @@ enum Values {
     Unsigned(Vec<i64>),
     Text(Vec<ByteArray>),
     /// Names that are not known yet: of the function, or of the source line.
-    Function(Vec<Spot>),
-    Line(Vec<Spot>),
+    Function(Vec<ModuleOffset>),
+    Line(Vec<ModuleOffset>),
 }
 
 /// Call chains of all rows, one behind the other.
@@ -73,7 +73,7 @@ enum Values {
 struct Chains {
     addresses: Vec<i64>,
     /// Places of the same, where functions are shown.
-    spots: Option<Vec<Spot>>,
+    spots: Option<Vec<ModuleOffset>>,
     /// For each row its number of entries; `None` where no chain was recorded.
     lengths: Vec<Option<usize>>,
 }
@@ -241,7 +241,7 @@ impl<'a> ParquetWriter<'a> {
             let bytes = match (&mut column.values, view.place) {
                 (Values::Function(spots) | Values::Line(spots), place) => place.map(|place| {
                     spots.push(place.spot);
-                    size_of::<Spot>()
+                    size_of::<ModuleOffset>()
                 }),
                 (values, _) => values.push(&rows::value(view, *field)),
             };
@@ -250,13 +250,13 @@ impl<'a> ParquetWriter<'a> {
         }
         if let Some(chains) = &mut self.chains {
             chains.push(view);
-            self.bytes += view.chain.len() * (8 + size_of::<Spot>());
+            self.bytes += view.chain.len() * (8 + size_of::<ModuleOffset>());
         }
         self.rows += 1;
     }
 
     /// Places whose names [`ParquetWriter::write`] wants, with repetitions.
-    pub fn spots(&self) -> impl Iterator<Item = Spot> + '_ {
+    pub fn spots(&self) -> impl Iterator<Item = ModuleOffset> + '_ {
         let of_columns = self.columns.iter().flat_map(|column| match &column.values {
             Values::Function(spots) | Values::Line(spots) => &spots[..],
             _ => &[],
@@ -280,14 +280,14 @@ impl<'a> ParquetWriter<'a> {
             return Ok(());
         }
         let mut group = self.file.next_row_group().map_err(failed)?;
-        let symbol = |spot: &Spot| names.get(spot).and_then(Option::as_ref);
+        let symbol = |spot: &ModuleOffset| names.get(spot).and_then(Option::as_ref);
         for Column { is_there, values } in &mut self.columns {
             match values {
                 Values::Int32(values) => flat::<Int32Type>(next(&mut group)?, values, is_there),
                 Values::Unsigned(values) => flat::<Int64Type>(next(&mut group)?, values, is_there),
                 Values::Text(values) => flat::<ByteArrayType>(next(&mut group)?, values, is_there),
                 Values::Function(spots) => {
-                    let name = |spot: &Spot| Some(symbol(spot)?.name.as_bytes().into());
+                    let name = |spot: &ModuleOffset| Some(symbol(spot)?.name.as_bytes().into());
                     named(next(&mut group)?, spots, is_there, name)
                 }
                 Values::Line(spots) => named(next(&mut group)?, spots, is_there, |spot| {
@@ -337,9 +337,9 @@ fn flat<T: DataType>(
 /// Writes a column of names and empties it: of what `name` knows, of all rows that have a place.
 fn named(
     column: SerializedColumnWriter<'_>,
-    spots: &mut Vec<Spot>,
+    spots: &mut Vec<ModuleOffset>,
     is_there: &[i16],
-    name: impl Fn(&Spot) -> Option<ByteArray>,
+    name: impl Fn(&ModuleOffset) -> Option<ByteArray>,
 ) -> io::Result<()> {
     let mut places = spots.iter();
     let mut texts = Vec::with_capacity(spots.len());

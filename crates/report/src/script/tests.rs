@@ -2,7 +2,7 @@
 
 use pmuscope_abi::record::{RecordBuilder, kind, misc};
 use pmuscope_abi::{Attr, AttrFlags, SampleType};
-use pmuscope_perfdata::reader::{Comm, CpuMode, Maker, Mmap, Reader, Record, Switch, Task};
+use pmuscope_perfdata::reader::{Comm, CpuMode, Mmap, Reader, Record, SampleId, Switch, Task};
 use pmuscope_perfdata::writer::{Features, FileEvent, closing, front};
 use pmuscope_profile::Line;
 use pmuscope_symbols::{Frame, Symbol};
@@ -10,8 +10,8 @@ use pmuscope_symbols::{Frame, Symbol};
 use super::*;
 
 /// Two functions in one file, of which the second holds an inlined one.
-fn present() -> Present {
-    let mut present = Present::default();
+fn present() -> AddressSpaces {
+    let mut present = AddressSpaces::default();
     present.take(&Record::Comm(Comm { pid: 7, tid: 8, name: b"sh\x1b[1m", exec: false }));
     let path: &[u8] = b"/bin/da,sh";
     present.take(&Record::Mmap(Mmap {
@@ -26,7 +26,7 @@ fn present() -> Present {
     present
 }
 
-fn names(present: &Present) -> Names {
+fn names(present: &AddressSpaces) -> Names {
     let line = |number| Some(Line { file: "sh.c".into(), number: Some(number) });
     let outer = Symbol { line: line(3), ..Symbol::named("eval".into()) };
     let frame = Frame::named("peek<int, 2>".into(), line(9));
@@ -81,7 +81,7 @@ fn with_samples(take: impl FnOnce(&Event, &Names, &[SampleView<'_>])) {
 
 /// The same in a form with these fields.
 fn printed(form: Form, fields: &str) -> String {
-    let look = Look { form, fields: fields.parse().unwrap(), nanoseconds: false };
+    let look = ScriptOptions { form, fields: fields.parse().unwrap(), nanoseconds: false };
     let mut out = Vec::new();
     with_samples(|event, names, views| {
         let mut printer = Printer::new(look, std::slice::from_ref(event), "x.data");
@@ -191,7 +191,7 @@ fn records_as_text_and_json() {
     ];
     let events = [event()];
     let (mut text, mut json) = (String::new(), String::new());
-    let maker = Maker { task: Some((7, 8)), cpu: Some(1) };
+    let maker = SampleId { task: Some((7, 8)), cpu: Some(1) };
     for record in &records {
         let view =
             RecordView { record, time: Some(1_000_000_001), maker, comm: b"sh", events: &events };
@@ -201,7 +201,7 @@ fn records_as_text_and_json() {
     let untimed = RecordView {
         record: &records[0],
         time: None,
-        maker: Maker::default(),
+        maker: SampleId::default(),
         comm: b"-",
         events: &events,
     };

@@ -6,11 +6,16 @@ use pmuscope_perfdata::reader::{Branch, Registers};
 
 use super::draft::{Draft, Gap};
 use super::rows;
-use super::{Field, Look, SampleView, Step};
+use super::{Field, SampleView, ScriptOptions, Step};
 use crate::{escape, escape_bytes};
 
 /// A line, and one for each caller.
-pub(super) fn sample(draft: &mut Draft, view: &SampleView<'_>, look: &Look, name_width: usize) {
+pub(super) fn sample(
+    draft: &mut Draft,
+    view: &SampleView<'_>,
+    look: &ScriptOptions,
+    name_width: usize,
+) {
     front(&mut draft.text, view, look, name_width);
     let chain = !view.chain.is_empty() && look.fields.has(Field::Ip);
     for field in look.fields.iter() {
@@ -47,7 +52,7 @@ fn hex(address: Option<u64>) -> String {
 }
 
 /// Who, where and when.
-fn front(out: &mut String, view: &SampleView<'_>, look: &Look, name_width: usize) {
+fn front(out: &mut String, view: &SampleView<'_>, look: &ScriptOptions, name_width: usize) {
     let sample = view.sample;
     let has = |field| look.fields.has(field);
     let number = |value: Option<i32>| value.map_or_else(|| "-".into(), |value| value.to_string());
@@ -100,7 +105,7 @@ pub(super) fn time(out: &mut String, time: Option<u64>, nanoseconds: bool) {
     };
 }
 
-fn caller(draft: &mut Draft, step: Step, view: &SampleView<'_>, look: &Look) {
+fn caller(draft: &mut Draft, step: Step, view: &SampleView<'_>, look: &ScriptOptions) {
     if look.fields.has(Field::Sym) {
         draft.gap(step.spot, Gap::InlinedLines { ip: Some(step.address) });
     }
@@ -110,7 +115,7 @@ fn caller(draft: &mut Draft, step: Step, view: &SampleView<'_>, look: &Look) {
 }
 
 /// ` function (module) file:line`
-fn at(draft: &mut Draft, place: Option<Step>, view: &SampleView<'_>, look: &Look) {
+fn at(draft: &mut Draft, place: Option<Step>, view: &SampleView<'_>, look: &ScriptOptions) {
     let has = |field| look.fields.has(field);
     if ![Field::Sym, Field::Dso, Field::Srcline].iter().any(|&field| has(field)) {
         return;

@@ -4,7 +4,7 @@ use pmuscope_profile::{EventProfile, Intervals, LostSource};
 use serde::Serialize;
 
 use super::{TopBy, TopView};
-use crate::recording::{Count, RowLimits, Taken, Told};
+use crate::recording::{Count, NoteOut, RowLimits, Taken};
 use crate::sheet::Sheet;
 use crate::views::{RowsBy, rows_sheet, unit_of};
 
@@ -16,7 +16,7 @@ pub const TOP_SCHEMA: &str = "pmuscope/top/1";
 pub struct TopReport<'a> {
     interval: Interval<'a>,
     events: Vec<Event<'a>>,
-    notes: Vec<Told>,
+    notes: Vec<NoteOut>,
 }
 
 /// The interval itself.
@@ -80,7 +80,7 @@ impl<'a> TopReport<'a> {
             throttled: Count(profile.throttled),
         };
         let events = profile.events.iter().map(|event| Event::new(view, event, limits)).collect();
-        Some(Self { interval, events, notes: Told::all(profile, Taken::Live) })
+        Some(Self { interval, events, notes: NoteOut::all(profile, Taken::Live) })
     }
 }
 

@@ -4,7 +4,7 @@ use pmuscope_abi::record::{RecordBuilder, kind, misc};
 use pmuscope_abi::{Attr, AttrFlags, SampleType, event_type};
 use pmuscope_perfdata::info::{Cost, EventInfo, LostSource, MachineInfo, RecordingInfo, RingInfo};
 use pmuscope_perfdata::reader::{Event, Metadata};
-use pmuscope_profile::{Apart, Interval, Intervals, Live, Options, TasksBy};
+use pmuscope_profile::{GroupBy, Interval, Intervals, Live, Options, TasksBy};
 use pmuscope_symbols::{KernelIdentity, Request, Resolved, State, Symbol};
 
 use super::*;
@@ -46,7 +46,7 @@ pub(crate) fn profile() -> Profile {
         ..Attr::default()
     };
     let event = Event { name: "cpu-clock".into(), attr, ids: vec![1] };
-    let apart = Apart { tasks: TasksBy::Process, cpus: true, ..Apart::default() };
+    let apart = GroupBy { tasks: TasksBy::Process, cpus: true, ..GroupBy::default() };
     let mut live = Live::new(vec![event], apart);
     let mut out = Vec::new();
     process(&mut out, 7, "db\u{1b}[2J", "/usr/bin/db");

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use pmuscope_perfdata::watch::WatchTarget;
-use pmuscope_profile::hits::{CacheLine, ShownRow, TargetHits, Thread, Verdict, Written};
+use pmuscope_profile::hits::{CacheLine, HitRecord, ShownRow, TargetHits, Thread, Verdict};
 
 use super::text::{evidence, is_frequent, of_hits, sign_of};
 use super::words::{
@@ -364,7 +364,7 @@ fn push_history(out: &mut String, view: &WatchView<'_>, hits: &TargetHits) {
     let values = "<th scope=\"col\" class=\"num\">old</th><th scope=\"col\" class=\"num\">new</th>";
     out.push_str(if has_values { values } else { "" });
     out.push_str("<th scope=\"col\">place</th></tr></thead>\n<tbody>\n");
-    let push = |out: &mut String, hit: &Written| {
+    let push = |out: &mut String, hit: &HitRecord| {
         let thread = view.hits.threads.get(hit.thread as usize);
         let _ = write!(
             out,

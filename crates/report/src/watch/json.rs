@@ -2,8 +2,8 @@
 
 use pmuscope_perfdata::watch::{Access, ValueKind, WatchPoint, WatchTarget};
 use pmuscope_profile::hits::{
-    Block, CacheLine, Counts, Frequent, Matrix, MatrixRow, Share, Site, TargetHits, Thread,
-    ValueRead, Written,
+    Block, CacheLine, Counts, Frequent, HitRecord, Matrix, MatrixRow, Share, Site, TargetHits,
+    Thread, ValueRead,
 };
 use pmuscope_stats::Interval;
 use serde::Serialize;
@@ -460,7 +460,7 @@ fn changes(view: &WatchView<'_>, of: &Frequent<(u32, u64, u64)>) -> ChangesOut {
 impl<'a> HistoryOut<'a> {
     fn new(view: &WatchView<'a>, hits: &'a TargetHits) -> Self {
         let history = &hits.history;
-        let all = |hits: &'a [Written]| hits.iter().map(|hit| HitOut::new(view, hit)).collect();
+        let all = |hits: &'a [HitRecord]| hits.iter().map(|hit| HitOut::new(view, hit)).collect();
         Self {
             first: all(&history.first),
             between: all(&history.between),
@@ -471,7 +471,7 @@ impl<'a> HistoryOut<'a> {
 }
 
 impl<'a> HitOut<'a> {
-    fn new(view: &WatchView<'a>, hit: &Written) -> Self {
+    fn new(view: &WatchView<'a>, hit: &HitRecord) -> Self {
         let site = SiteOut::new(view.site(hit.site));
         let thread = view.hits.threads.get(hit.thread as usize);
         let shown = |bits: Option<u64>| bits.map(|bits| value(view.hits, hit.point, bits));

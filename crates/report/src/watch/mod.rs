@@ -11,7 +11,7 @@ mod words;
 
 use pmuscope_perfdata::info::RecordingInfo;
 use pmuscope_perfdata::watch::{Access, WatchTarget};
-use pmuscope_profile::hits::{Hits, Site, TargetHits, Written};
+use pmuscope_profile::hits::{HitRecord, Hits, Site, TargetHits};
 
 use crate::recording::Note;
 
@@ -75,7 +75,7 @@ impl<'a> WatchView<'a> {
     }
 
     /// Seconds from the start to a hit.
-    fn seconds(&self, hit: &Written) -> f64 {
+    fn seconds(&self, hit: &HitRecord) -> f64 {
         hit.time_ns.saturating_sub(self.hits.start_ns) as f64 / 1e9
     }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use pmuscope_perfdata::watch::WatchTarget;
-use pmuscope_profile::hits::{CacheLine, ShownRow, TargetHits, Written};
+use pmuscope_profile::hits::{CacheLine, HitRecord, ShownRow, TargetHits};
 
 use super::words::{
     about, consequence, estimate, first_line, known, of_all, percents, place, plural, rate,
@@ -283,7 +283,7 @@ fn self_evident(view: &WatchView<'_>, at: usize, hits: &TargetHits) -> bool {
 }
 
 fn push_history(out: &mut String, view: &WatchView<'_>, hits: &TargetHits, style: &Style) {
-    let all: Vec<&Written> = hits.history.iter().collect();
+    let all: Vec<&HitRecord> = hits.history.iter().collect();
     let limit = view.limits.history;
     if all.is_empty() || limit == 0 {
         return;
@@ -295,7 +295,7 @@ fn push_history(out: &mut String, view: &WatchView<'_>, hits: &TargetHits, style
     }
     columns.push(Column::text("place").shrink());
     let mut table = Table::new(columns);
-    let row = |hit: &Written| {
+    let row = |hit: &HitRecord| {
         let mut cells = vec![
             Cell::new(fixed(view.seconds(hit), 6)),
             Cell::new(thread(view.hits.threads.get(hit.thread as usize))),

@@ -9,14 +9,18 @@ use pmuscope_abi::{AttrFlags, OpenFlags};
 use pmuscope_counters::{Host, Kernel as _};
 use pmuscope_machine::{CpuSet, Machine};
 use pmuscope_watch::kernel::{self, KernelError};
-use pmuscope_watch::plan::{Bound, Hold, Holder, Place, PlanError, Room, Scope, Wanted, plan};
+use pmuscope_watch::plan::{
+    Bound, FreeSlots, Hold, Holder, Place, PlanError, Scope, WatchpointRequest, plan,
+};
 use pmuscope_watch::slots::{Kind, Layout, Owner, Slots, Task};
 
 use crate::fake::Rules;
 use crate::real::alone;
 
-fn wanted(all: &[(&str, Kind, u32)]) -> Vec<Wanted> {
-    all.iter().map(|&(name, kind, slots)| Wanted { name: name.to_owned(), kind, slots }).collect()
+fn wanted(all: &[(&str, Kind, u32)]) -> Vec<WatchpointRequest> {
+    all.iter()
+        .map(|&(name, kind, slots)| WatchpointRequest { name: name.to_owned(), kind, slots })
+        .collect()
 }
 
 /// A machine of three CPUs, in which a debugger traces process 7 and perf has events open.
@@ -70,7 +74,7 @@ fn a_thread_that_has_watchpoints_lacks_what_they_take_and_its_debugger_is_named(
     let plan = plan(&kernel, &machine(root.path()), &two, &Scope::Processes(vec![7])).unwrap();
     assert!(!plan.fits);
     let place = Place::Thread { tid: 8, name: None };
-    assert_eq!(plan.lacking, [Room { place, free: Slots::Mixed(1) }]);
+    assert_eq!(plan.lacking, [FreeSlots { place, free: Slots::Mixed(1) }]);
     assert_eq!(plan.drop, ["b", "c"], "the first come first");
     assert_eq!(plan.bound, []);
     let holder = |pid, name: &str, how| Holder { pid, name: name.to_owned(), how };
@@ -94,7 +98,7 @@ fn what_is_bound_to_a_cpu_is_missing_for_all_threads_and_on_that_cpu() {
     let cpus = Scope::Cpus(CpuSet::parse("0-2").unwrap());
     let of_cpus = plan(&kernel, &machine, &three, &cpus).unwrap();
     // The greediest thread counts on every CPU.
-    let room = |cpu, free| Room { place: Place::Cpu(cpu), free: Slots::Mixed(free) };
+    let room = |cpu, free| FreeSlots { place: Place::Cpu(cpu), free: Slots::Mixed(free) };
     assert_eq!(of_cpus.lacking, [room(1, 1)]);
     assert_eq!(of_cpus.drop, ["a"], "b is small enough");
 }

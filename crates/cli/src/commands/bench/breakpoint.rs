@@ -12,7 +12,7 @@ use pmuscope_measure::counting::Signal;
 use pmuscope_measure::{Plan, RunFile, Watch};
 use pmuscope_report::{Style, breakpoint_enable_text, breakpoint_hit_text, breakpoint_thread_text};
 
-use super::runs::{Look, Output, begin, tell_concerns};
+use super::runs::{Output, PreflightCpus, begin, tell_concerns};
 use crate::commands::counting::{Progress, refused};
 use crate::commands::doctor;
 use crate::exit::{Exit, failure};
@@ -164,7 +164,7 @@ fn make(
     text: fn(&RunFile, &Style) -> String,
     runs: impl FnOnce(&mut RunFile, &dyn Fn() -> bool, &mut dyn Watch) -> Result<bool, Error>,
 ) -> anyhow::Result<Exit> {
-    let mut file = begin(machine, &doctor::facts()?, Look::Allowed)?;
+    let mut file = begin(machine, &doctor::facts()?, PreflightCpus::Allowed)?;
     tell_concerns(&file);
     let stop = stop_pipe().context("cannot listen for signals")?;
     let stop = || Signal(stop.as_fd()).is_given();

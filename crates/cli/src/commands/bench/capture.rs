@@ -9,7 +9,7 @@ use pmuscope_machine::{Facts, Machine};
 use pmuscope_measure::{Extract, Plan, metric};
 use pmuscope_report::capture_text;
 
-use super::runs::{Look, Output, begin, tell_concerns};
+use super::runs::{Output, PreflightCpus, begin, tell_concerns};
 use super::watch::Watch;
 use crate::commands::doctor;
 use crate::exit::{Exit, failure};
@@ -76,7 +76,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let machine = Machine::host();
     let facts = doctor::facts()?;
     let options = args.options(&facts)?;
-    let mut file = begin(&machine, &facts, Look::Allowed)?;
+    let mut file = begin(&machine, &facts, PreflightCpus::Allowed)?;
     tell_concerns(&file);
     let mut watch = Watch::new(&args.output)?;
     capture::capture(&options, &mut file, &mut watch).map_err(|error| not_measured(&error))?;

@@ -9,7 +9,7 @@ use pmuscope_machine::{Facts, Machine};
 use pmuscope_measure::Plan;
 use pmuscope_report::functions_text;
 
-use super::runs::{Look, Output, begin, tell_concerns};
+use super::runs::{Output, PreflightCpus, begin, tell_concerns};
 use super::watch::Watch;
 use crate::commands::doctor;
 use crate::exit::{Exit, failure};
@@ -83,7 +83,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         );
         return Err(failure(Exit::NotPossible, text));
     }
-    let mut file = begin(&machine, &facts, Look::Allowed)?;
+    let mut file = begin(&machine, &facts, PreflightCpus::Allowed)?;
     tell_concerns(&file);
     let mut watch = Watch::new(&args.output)?;
     functions::functions(&options, &mut file, &mut watch).map_err(|error| not_measured(&error))?;

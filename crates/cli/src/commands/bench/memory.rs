@@ -11,7 +11,7 @@ use pmuscope_report::memory_text;
 use pmuscope_workloads::WorkloadError;
 use pmuscope_workloads::memory::{Access, Thp};
 
-use super::runs::{Look, Output, begin, tell_concerns};
+use super::runs::{Output, PreflightCpus, begin, tell_concerns};
 use crate::commands::counting::Progress;
 use crate::commands::doctor;
 use crate::commands::record::size;
@@ -78,7 +78,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         return Err(failure(Exit::BadInput, "-r and --threads from 1"));
     }
     let options = options(&args, &machine).map_err(|why| failure(Exit::BadInput, why))?;
-    let mut file = begin(&machine, &doctor::facts()?, Look::Allowed)?;
+    let mut file = begin(&machine, &doctor::facts()?, PreflightCpus::Allowed)?;
     tell_concerns(&file);
     let stop = stop_pipe().context("cannot listen for signals")?;
     let stop = || Signal(stop.as_fd()).is_given();

@@ -16,7 +16,7 @@ use pmuscope_measure::{Extract, Plan, RunFile, load};
 use pmuscope_numa::convergence::Criterion;
 use pmuscope_report::{bench_numa_text, number};
 
-use super::runs::{Look, Output, begin, tell_concerns};
+use super::runs::{Output, PreflightCpus, begin, tell_concerns};
 use crate::commands::counting::Progress;
 use crate::commands::doctor;
 use crate::commands::numa::parse_seconds;
@@ -178,7 +178,7 @@ impl Args {
         if let Some(note) = nothing_to_place(&options.room) {
             say!("note: {note}");
         }
-        let mut file = begin(machine, &doctor::facts()?, Look::Allowed)?;
+        let mut file = begin(machine, &doctor::facts()?, PreflightCpus::Allowed)?;
         let mut set = |key: &str, value: String| file.parameters.insert(key.to_owned(), value);
         let names: Vec<&str> = options.policies.iter().map(|policy| policy.name()).collect();
         set("policies", names.join(","));
@@ -301,7 +301,7 @@ impl Args {
         options: &Options,
         notes: &[String],
     ) -> anyhow::Result<(RunFile, u64)> {
-        let mut file = begin(machine, &doctor::facts()?, Look::Allowed)?;
+        let mut file = begin(machine, &doctor::facts()?, PreflightCpus::Allowed)?;
         file.notices.extend(notes.iter().cloned());
         describe(options, &mut file);
         self.gone_on(file, options.seed)

@@ -10,7 +10,7 @@ use pmuscope_measure::Plan;
 use pmuscope_measure::counting::Signal;
 use pmuscope_report::region_text;
 
-use super::runs::{Look, Output, begin, tell_concerns};
+use super::runs::{Output, PreflightCpus, begin, tell_concerns};
 use crate::commands::counting::{Asked, Progress, refused};
 use crate::commands::doctor;
 use crate::commands::event_lists::{EventListArgs, catalog};
@@ -60,7 +60,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         rounds: args.repeat,
         seed: args.seed.unwrap_or_else(Plan::random_seed),
     };
-    let mut file = begin(&machine, &doctor::facts()?, Look::Allowed)?;
+    let mut file = begin(&machine, &doctor::facts()?, PreflightCpus::Allowed)?;
     tell_concerns(&file);
     file.notices.extend(notices);
     let stop = stop_pipe().context("cannot listen for signals")?;

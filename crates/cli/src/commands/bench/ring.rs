@@ -11,7 +11,7 @@ use pmuscope_measure::counting::Signal;
 use pmuscope_report::ring_text;
 use pmuscope_workloads::ring::Mode;
 
-use super::runs::{Look, Output, begin, tell_concerns};
+use super::runs::{Output, PreflightCpus, begin, tell_concerns};
 use crate::commands::counting::{Progress, by_default, refused};
 use crate::commands::doctor;
 use crate::exit::{Exit, failure};
@@ -87,7 +87,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         seed: args.seed.unwrap_or_else(Plan::random_seed),
         program: std::env::current_exe().context("cannot tell where this program is")?,
     };
-    let mut file = begin(&machine, &doctor::facts()?, Look::Allowed)?;
+    let mut file = begin(&machine, &doctor::facts()?, PreflightCpus::Allowed)?;
     tell_concerns(&file);
     let absent = asked.absent.iter().map(|(event, why)| format!("{event} is not counted: {why}"));
     file.notices.extend(absent);

@@ -86,7 +86,7 @@ const LOOK: Duration = Duration::from_millis(300);
 
 /// Which CPUs are looked at before anything is measured on them.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::commands) enum Look<'a> {
+pub(in crate::commands) enum PreflightCpus<'a> {
     /// None: what runs already is what is measured, or nothing is measured here.
     Not,
     /// Those that a program started from here may run on.
@@ -99,7 +99,7 @@ pub(in crate::commands) enum Look<'a> {
 pub(in crate::commands) fn begin(
     machine: &Machine,
     facts: &Facts,
-    look: Look<'_>,
+    look: PreflightCpus<'_>,
 ) -> anyhow::Result<RunFile> {
     let Tool { name, version } = Tool::PMUSCOPE;
     let tool = Program { name: name.to_owned(), version: version.to_owned() };
@@ -110,9 +110,9 @@ pub(in crate::commands) fn begin(
     })?;
     let online = &facts.topology.online;
     let cpus = match look {
-        Look::Not => None,
-        Look::Allowed => Some(environment.allowed.as_ref().unwrap_or(online)),
-        Look::At(cpus) => Some(cpus),
+        PreflightCpus::Not => None,
+        PreflightCpus::Allowed => Some(environment.allowed.as_ref().unwrap_or(online)),
+        PreflightCpus::At(cpus) => Some(cpus),
     };
     if let Some(cpus) = cpus {
         // A machine that does not tell what its CPUs do has none of it in the file.

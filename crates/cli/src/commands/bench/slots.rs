@@ -15,7 +15,7 @@ use pmuscope_report::{slots_page, slots_svg, slots_text};
 use pmuscope_watch::kernel::{Compared, Comparison, KernelError, compare};
 use pmuscope_watch::slots::{Layout, Slots};
 
-use super::runs::{Look, Output, begin, tell_concerns};
+use super::runs::{Output, PreflightCpus, begin, tell_concerns};
 use crate::commands::counting::Progress;
 use crate::commands::doctor;
 use crate::commands::output::{Output as Drawing, choose};
@@ -91,7 +91,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         rounds: args.repeat,
         seed,
     };
-    let mut file = begin(&machine, &doctor::facts()?, Look::Allowed)?;
+    let mut file = begin(&machine, &doctor::facts()?, PreflightCpus::Allowed)?;
     tell_concerns(&file);
     let stop = stop_pipe().context("cannot listen for signals")?;
     let stop = || Signal(stop.as_fd()).is_given();

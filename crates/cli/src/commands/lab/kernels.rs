@@ -7,7 +7,7 @@ use pmuscope_lab::{Arch, HOST_KERNEL, Kernels};
 use pmuscope_report::{Cell, Column, Table, escape};
 
 use super::refused;
-use crate::commands::answer::Begun;
+use crate::commands::answer::Invocation;
 use crate::exit::Exit;
 use crate::terminal;
 
@@ -54,7 +54,7 @@ struct Listing {
 
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
-    let begun = Begun::now();
+    let begun = Invocation::now();
     let rows = rows(&args)?;
     let text = if args.json {
         begun.json(SCHEMA, None, &Exit::Done, &Listing { kernels: rows })?

@@ -9,7 +9,7 @@ use pmuscope_measure::{Extract, MeasureError, Plan, RunFile, metric};
 use pmuscope_report::{guests_text, number};
 
 use super::output;
-use crate::commands::bench::runs::{Look, Output, begin, keep};
+use crate::commands::bench::runs::{Output, PreflightCpus, begin, keep};
 use crate::commands::doctor;
 use crate::exit::{Exit, failure};
 use crate::signals::Stop;
@@ -97,7 +97,7 @@ pub(super) fn run(
     }
     let extracts = args.extracts()?;
     args.output.check()?;
-    let mut file = begin(&Machine::host(), &doctor::facts()?, Look::Not)?;
+    let mut file = begin(&Machine::host(), &doctor::facts()?, PreflightCpus::Not)?;
     let mut watch = Watch { stop, path: args.output.path().map(PathBuf::from), folder };
     let seed = args.seed.unwrap_or_else(Plan::random_seed);
     say!("{}; Ctrl-C keeps what is done", number::counted(cells.len() * args.repeat, "guest"));

@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use pmuscope_lab::{Outcome, Produced};
-use pmuscope_machine::{Replace, WholeFile};
+use pmuscope_machine::{AtomicFile, Replace};
 use pmuscope_report::number;
 
 /// Prints what the command complains of while it runs. What cannot be printed now is not later either.
@@ -48,7 +48,7 @@ pub(super) fn names(files: &[Produced]) -> String {
 }
 
 fn put(path: &Path, file: &Produced) -> std::io::Result<()> {
-    let mut out = WholeFile::create(path, 0o600, Replace::Anything)?;
+    let mut out = AtomicFile::create(path, 0o600, Replace::Anything)?;
     out.write_all(&file.content)?;
     out.file().set_permissions(std::fs::Permissions::from_mode(file.mode & 0o777))?;
     if path.is_file() {

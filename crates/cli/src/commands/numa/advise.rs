@@ -15,7 +15,7 @@ use pmuscope_numa::observe::{Family, ObserveError};
 use pmuscope_report::{ADVICE_SCHEMA, AdviceReport, advice_text, escape_bytes, number};
 
 use super::follow::parse_seconds;
-use crate::commands::answer::Begun;
+use crate::commands::answer::Invocation;
 use crate::commands::doctor;
 use crate::commands::program::{self, not_started};
 use crate::exit::{Exit, beside_command, failure};
@@ -123,7 +123,7 @@ fn busiest(machine: &Machine, child: &mut HeldChild) -> anyhow::Result<u32> {
 }
 
 fn advise(args: &Args, pid: u32, seconds: f64, stop: &Stop) -> anyhow::Result<Exit> {
-    let begun = Begun::now();
+    let begun = Invocation::now();
     let machine = Machine::host();
     let gathered = look(&machine, args, (pid, seconds), stop)?;
     let advice = judge(&gathered.evidence);

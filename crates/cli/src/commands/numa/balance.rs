@@ -20,7 +20,7 @@ use pmuscope_numa::observe::{Family, LEAST_PAGES, PAGES};
 use pmuscope_report::{Balanced, NUMA_BALANCE_SCHEMA, balanced_text, number};
 
 use super::follow::{Ends, Woken, parse_seconds};
-use crate::commands::answer::Begun;
+use crate::commands::answer::Invocation;
 use crate::commands::doctor;
 use crate::commands::program::{self, not_started};
 use crate::commands::record::size;
@@ -116,7 +116,7 @@ fn balance(
     args: &Args,
     (options, state): (Options, PathBuf),
 ) -> anyhow::Result<Exit> {
-    let begun = Begun::now();
+    let begun = Invocation::now();
     let stop = signals::stop_pipe().context("cannot listen for signals")?;
     let mut log = Log::new(args.log.as_deref(), args.json || args.quiet)?;
     let mut child = match args.command.as_slice() {

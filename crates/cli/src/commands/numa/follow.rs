@@ -11,11 +11,11 @@ use pmuscope_counters::spawn::HeldChild;
 use pmuscope_machine::{FileKind, Machine, MachineError, NumaCounters, Topology};
 use pmuscope_measure::Plan;
 use pmuscope_numa::observe::{Family, ObserveError, PAGES};
-use pmuscope_numa::timeline::{Follower, Look};
+use pmuscope_numa::timeline::{Follower, Observation};
 use pmuscope_report::{FOLLOWED_SCHEMA, Followed, Style, followed_page, followed_text};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::commands::answer::{Begun, command_line};
+use crate::commands::answer::{Invocation, command_line};
 use crate::commands::program::{self, not_started};
 use crate::commands::{doctor, output};
 use crate::exit::{Exit, beside_command, failure};
@@ -118,7 +118,7 @@ impl FollowArgs {
 
 /// Follows what was asked for, and tells.
 pub(super) fn run(machine: &Machine, args: &FollowArgs, json: bool) -> anyhow::Result<Exit> {
-    let begun = Begun::now();
+    let begun = Invocation::now();
     let format = args.format(json)?;
     output::Output::to(args.output.as_deref()).check(format.kind())?;
     let told = follow(machine, args).and_then(|seen| tell(machine, args, format, &seen, begun));
@@ -128,7 +128,7 @@ pub(super) fn run(machine: &Machine, args: &FollowArgs, json: bool) -> anyhow::R
 /// What was seen, and how it ended.
 struct Outcome {
     nodes: Vec<u32>,
-    looks: Vec<Look>,
+    looks: Vec<Observation>,
     refused: BTreeMap<u32, String>,
     counters: Option<NumaCounters>,
     exit: Exit,
@@ -225,11 +225,11 @@ fn watch(
     args: &FollowArgs,
     seconds: Option<f64>,
     ends: &Ends<'_>,
-) -> anyhow::Result<(Vec<Look>, bool)> {
+) -> anyhow::Result<(Vec<Observation>, bool)> {
     let interval = Duration::from_millis(args.interval);
     let begun = Instant::now();
     let end = seconds.map(|seconds| begun + Duration::from_secs_f64(seconds));
-    let mut looks: Vec<Look> = Vec::new();
+    let mut looks: Vec<Observation> = Vec::new();
     let mut next = begun;
     loop {
         match follower.look() {
@@ -284,7 +284,7 @@ fn tell(
     args: &FollowArgs,
     format: Format,
     seen: &Outcome,
-    begun: Begun,
+    begun: Invocation,
 ) -> anyhow::Result<Exit> {
     let output = output::Output::to(args.output.as_deref());
     let style = if output.is_file() { Style::PLAIN } else { terminal::style() };

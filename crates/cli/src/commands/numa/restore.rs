@@ -8,7 +8,7 @@ use pmuscope_numa::act::{Restored, folder, restore};
 use pmuscope_report::{NUMA_RESTORE_SCHEMA, RestoredProcess, restored_text};
 use serde::Serialize;
 
-use crate::commands::answer::Begun;
+use crate::commands::answer::Invocation;
 use crate::exit::{Exit, failure};
 use crate::terminal;
 
@@ -32,7 +32,7 @@ struct Answer<'a> {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let begun = Begun::now();
+    let begun = Invocation::now();
     let restored = match folder() {
         Some(folder) => restore(&Machine::host(), &folder, &args.pid)
             .map_err(|error| failure(Exit::NotPossible, error.to_string()))?,

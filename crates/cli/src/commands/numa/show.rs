@@ -7,7 +7,7 @@ use pmuscope_machine::{Machine, MachineError};
 use pmuscope_report::{NUMA_SCHEMA, NumaShow, numa_text};
 
 use super::follow::{self, FollowArgs};
-use crate::commands::answer::Begun;
+use crate::commands::answer::Invocation;
 use crate::commands::doctor;
 use crate::exit::{Exit, failure};
 use crate::terminal;
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 
 /// Nodes and settings, without a process.
 fn of_machine(machine: &Machine, args: &Args) -> anyhow::Result<Exit> {
-    let begun = Begun::now();
+    let begun = Invocation::now();
     let told = |error: MachineError| failure(Exit::NotPossible, error.to_string());
     let topology = machine.topology().map_err(told)?;
     let kernel = machine.kernel().map_err(told)?;

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use pmuscope_numa::simulate::{RUNS, SEED, machine, table};
 use pmuscope_report::{NUMA_SIMULATE_SCHEMA, NumaSimulation, numa_simulation_text};
 
-use crate::commands::answer::Begun;
+use crate::commands::answer::Invocation;
 use crate::exit::Exit;
 use crate::terminal;
 
@@ -28,7 +28,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let begun = Begun::now();
+    let begun = Invocation::now();
     let simulation = NumaSimulation {
         simulated: machine(),
         runs: args.runs,

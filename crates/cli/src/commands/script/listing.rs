@@ -11,8 +11,12 @@ use pmuscope_perfdata::reader::scan::Hit;
 use pmuscope_perfdata::reader::{
     CpuMode, Details, Endian, Entry, Event, Reader, Record, Sample, SampledCounts, Tracepoint,
 };
-use pmuscope_profile::{ChainEntry, Facts, Filter, Present, Spot, StackWalker, callchain};
-use pmuscope_report::script::{Field, Look, Names, RecordClass, RecordView, SampleView, Step};
+use pmuscope_profile::{
+    AddressSpaces, ChainEntry, Facts, Filter, ModuleOffset, StackWalker, callchain,
+};
+use pmuscope_report::script::{
+    Field, Names, RecordClass, RecordView, SampleView, ScriptOptions, Step,
+};
 use pmuscope_symbols::{KernelIdentity, Symbolizer};
 
 use super::paper::Paper;
@@ -27,12 +31,12 @@ pub(super) const NO_COMM: Cow<'_, [u8]> = Cow::Borrowed(b"-");
 
 /// What is listed, and how far it is.
 pub(super) struct Listing<'a> {
-    look: Look,
+    look: ScriptOptions,
     filter: Filter,
     classes: Vec<RecordClass>,
     /// Unwinds stacks, where callers are shown.
     walker: Option<StackWalker<'a>>,
-    present: Present,
+    present: AddressSpaces,
     names: Names,
     window: usize,
     symbolizer: Symbolizer,
@@ -47,14 +51,14 @@ pub(super) struct Listing<'a> {
 
 impl<'a> Listing<'a> {
     pub(super) fn new(
-        look: Look,
+        look: ScriptOptions,
         filter: Filter,
         classes: Vec<RecordClass>,
         walker: Option<StackWalker<'a>>,
         symbolizer: Symbolizer,
     ) -> Self {
         let running = symbolizer.running_kernel();
-        let (present, names, window) = (Present::default(), Names::default(), FIRST_WINDOW);
+        let (present, names, window) = (AddressSpaces::default(), Names::default(), FIRST_WINDOW);
         let jit_dumps = BTreeSet::new();
         let tracepoints = (Arc::default(), Endian::NATIVE);
         Self {
@@ -223,7 +227,7 @@ impl<'a> Listing<'a> {
 
     /// Finds the names that are wanted, and writes.
     fn write(&mut self, paper: &mut dyn Paper, reader: &Reader) -> anyhow::Result<()> {
-        let mut wanted: Vec<Spot> =
+        let mut wanted: Vec<ModuleOffset> =
             paper.spots().filter(|spot| !self.names.contains_key(spot)).collect();
         wanted.sort_unstable();
         wanted.dedup();

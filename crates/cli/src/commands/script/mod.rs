@@ -11,12 +11,12 @@ use pmuscope_abi::event_type;
 use pmuscope_abi::record::kind;
 use pmuscope_machine::FileKind;
 use pmuscope_perfdata::reader::{FileState, RawEntry, Reader, Record, Tally};
-use pmuscope_profile::{Facts, Filter, Present, StackWalker, Unwinding};
+use pmuscope_profile::{AddressSpaces, Facts, Filter, StackWalker, Unwinding};
 use pmuscope_report::number::{agree, counted};
 #[cfg(feature = "parquet")]
 use pmuscope_report::script::ParquetWriter;
 use pmuscope_report::script::{
-    Fields, Form, Look, Printer, RecordClass, dump_entry, dump_event, dump_head,
+    Fields, Form, Printer, RecordClass, ScriptOptions, dump_entry, dump_event, dump_head,
 };
 use pmuscope_report::{escape, order_note};
 
@@ -195,7 +195,7 @@ fn list(
     if reader.events().iter().any(|event| event.attr.event_type == event_type::TRACEPOINT) {
         fields = fields.with_trace();
     }
-    let look = Look { form, fields, nanoseconds: args.ns };
+    let look = ScriptOptions { form, fields, nanoseconds: args.ns };
     let symbolizer = args.symbols.symbolizer(look.fields.want_symbols(), path)?;
     let (of_stacks, running) = (args.symbols.symbolizer(false, path)?, symbolizer.running_kernel());
     let unwinder = of_stacks.unwinder();
@@ -253,7 +253,7 @@ fn dump(path: &Path, args: &Args, out: &mut (dyn Write + Send)) -> anyhow::Resul
         Ok(())
     };
     let mut text = dump_head(reader.metadata(), reader.endian());
-    let (mut events, mut present, mut filter) = (Vec::new(), Present::default(), None);
+    let (mut events, mut present, mut filter) = (Vec::new(), AddressSpaces::default(), None);
     loop {
         // In a stream they come one by one.
         for (number, event) in reader.events().iter().enumerate().skip(events.len()) {
@@ -283,7 +283,7 @@ fn dump(path: &Path, args: &Args, out: &mut (dyn Write + Send)) -> anyhow::Resul
 const FIRST_OF_TOOLS: u32 = 64;
 
 /// Whether a record of the kernel is shown.
-fn passes(entry: &RawEntry<'_>, filter: &Filter, present: &mut Present) -> bool {
+fn passes(entry: &RawEntry<'_>, filter: &Filter, present: &mut AddressSpaces) -> bool {
     let (mut task, mut cpu, mut event) = (entry.maker.task, entry.maker.cpu, None);
     match &entry.record {
         Some(Record::Sample(sample)) => {

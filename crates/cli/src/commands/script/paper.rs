@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use pmuscope_profile::Spot;
+use pmuscope_profile::ModuleOffset;
 use pmuscope_report::script::{Names, Printer, RecordView, SampleView};
 
 /// Where a listing goes.
@@ -11,7 +11,7 @@ pub(super) trait Paper {
     fn record(&mut self, view: &RecordView<'_>);
 
     /// Places whose names [`Paper::write`] wants, with repetitions.
-    fn spots(&self) -> Box<dyn Iterator<Item = Spot> + '_>;
+    fn spots(&self) -> Box<dyn Iterator<Item = ModuleOffset> + '_>;
 
     /// Bytes that wait for names, about.
     fn waiting(&self) -> usize;
@@ -35,7 +35,7 @@ impl Paper for Lines<'_> {
         self.printer.record(view);
     }
 
-    fn spots(&self) -> Box<dyn Iterator<Item = Spot> + '_> {
+    fn spots(&self) -> Box<dyn Iterator<Item = ModuleOffset> + '_> {
         Box::new(self.printer.spots())
     }
 
@@ -57,7 +57,7 @@ impl Paper for pmuscope_report::script::ParquetWriter<'_> {
 
     fn record(&mut self, _: &RecordView<'_>) {}
 
-    fn spots(&self) -> Box<dyn Iterator<Item = Spot> + '_> {
+    fn spots(&self) -> Box<dyn Iterator<Item = ModuleOffset> + '_> {
         Box::new(Self::spots(self))
     }
 

@@ -16,7 +16,7 @@ use pmuscope_counters::Host;
 use pmuscope_machine::{CpuSet, Machine};
 use pmuscope_recorder::{FollowOptions, RecorderError, Sampling, Target, follow};
 
-use super::answer::Begun;
+use super::answer::Invocation;
 use super::record::convert::sampling;
 use super::record::events::{self, set_rate};
 use crate::exit::{Exit, failure};
@@ -61,7 +61,7 @@ mod screen {
 
 /// What flags say, where it can be wrong.
 struct Asked {
-    begun: Begun,
+    begun: Invocation,
     delay: std::time::Duration,
 }
 
@@ -74,7 +74,7 @@ impl Asked {
                 args.delay
             )));
         }
-        Ok(Self { begun: Begun::now(), delay: std::time::Duration::from_secs_f64(args.delay) })
+        Ok(Self { begun: Invocation::now(), delay: std::time::Duration::from_secs_f64(args.delay) })
     }
 }
 

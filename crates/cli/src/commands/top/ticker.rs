@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pmuscope_perfdata::reader::Metadata;
 use pmuscope_profile::{
-    Apart, Detail, Interval, Intervals, Live, Names, Options, Profile, TasksBy,
+    Detail, GroupBy, Interval, Intervals, Live, Names, Options, Profile, TasksBy,
 };
 use pmuscope_recorder::{Following, Piece};
 use pmuscope_symbols::{KernelIdentity, Request, Resident, Resolved, Symbolizer};
@@ -35,7 +35,7 @@ pub(super) struct Tick {
 
 impl<'a> Ticker<'a> {
     pub(super) fn new(following: &'a Following<'a>, symbolizer: Symbolizer) -> Self {
-        let apart = Apart { chains: false, tasks: TasksBy::Process, cpus: true };
+        let apart = GroupBy { chains: false, tasks: TasksBy::Process, cpus: true };
         Self {
             live: Live::new(following.events(), apart),
             metadata: following.metadata(),

@@ -25,7 +25,7 @@ use pmuscope_watch::session::{Plain, Watch, WatchError, WatchOptions};
 use pmuscope_watch::target::Target;
 use rustix::process::Signal;
 
-use super::answer::Begun;
+use super::answer::Invocation;
 use super::program::{self, not_started};
 use super::watch_report;
 use crate::exit::{Exit, before_command, beside_command, failure};
@@ -35,7 +35,7 @@ pub(crate) use flags::Args;
 use flags::Sub;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let begun = Begun::now();
+    let begun = Invocation::now();
     match (&args.sub, &args.input) {
         (Some(Sub::Plan(args)), _) => plan::run(args, begun),
         (None, Some(input)) => watch_report::tell(input, true, &args.report, begun, Exit::Done),
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
 }
 
-fn watch_and_tell(args: &Args, begun: Begun) -> anyhow::Result<Exit> {
+fn watch_and_tell(args: &Args, begun: Invocation) -> anyhow::Result<Exit> {
     let machine = Machine::host();
     args.report.check()?;
     let asked = convert::asked(args)?;
@@ -66,7 +66,7 @@ fn tell(
     path: &Path,
     summary: &Summary,
     status: Option<Status>,
-    begun: Begun,
+    begun: Invocation,
 ) -> anyhow::Result<Exit> {
     for missing in &summary.missing {
         say!("pmuscope: {}", escape_lines(missing));

@@ -6,16 +6,16 @@ use anyhow::Context as _;
 use pmuscope_counters::Host;
 use pmuscope_machine::Machine;
 use pmuscope_report::{WATCH_PLAN_SCHEMA, watch_plan_text};
-use pmuscope_watch::plan::{Plan, Scope, Wanted, plan};
+use pmuscope_watch::plan::{Plan, Scope, WatchpointRequest, plan};
 use pmuscope_watch::resolve::Watchpoint;
 use pmuscope_watch::target::Target;
 
 use super::flags::PlanArgs;
-use crate::commands::answer::Begun;
+use crate::commands::answer::Invocation;
 use crate::exit::{Exit, failure};
 use crate::terminal;
 
-pub(super) fn run(args: &PlanArgs, begun: Begun) -> anyhow::Result<Exit> {
+pub(super) fn run(args: &PlanArgs, begun: Invocation) -> anyhow::Result<Exit> {
     let bad = |message: String| failure(Exit::BadInput, message);
     if args.pid.is_empty() && !args.all_cpus {
         return Err(bad("in which threads? Try: pmuscope watch plan -p PID TARGET, or -a".into()));
@@ -43,7 +43,7 @@ pub(super) fn ask(
     watchpoints: &[Watchpoint],
 ) -> anyhow::Result<Plan> {
     let not_possible = |message: String| failure(Exit::NotPossible, message);
-    let wanted: Vec<Wanted> = watchpoints.iter().map(wanted).collect();
+    let wanted: Vec<WatchpointRequest> = watchpoints.iter().map(wanted).collect();
     let scope = match pids {
         [] => {
             let topology = machine.topology();
@@ -54,8 +54,8 @@ pub(super) fn ask(
     plan(&Host, machine, &wanted, &scope).map_err(|error| not_possible(error.to_string()))
 }
 
-fn wanted(watchpoint: &Watchpoint) -> Wanted {
-    Wanted {
+fn wanted(watchpoint: &Watchpoint) -> WatchpointRequest {
+    WatchpointRequest {
         name: watchpoint.name.clone(),
         kind: watchpoint.kind,
         slots: watchpoint.pieces.len() as u32,

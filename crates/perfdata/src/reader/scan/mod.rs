@@ -72,7 +72,7 @@ impl Default for Pieces {
 
 /// A place in the order of a recording: by time, and at the same time by place in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct Moment {
+pub struct RecordOrder {
     /// Nanoseconds of the recording's clock.
     pub time: u64,
     /// Records without a time stamp come behind those of their time.
@@ -118,7 +118,7 @@ struct Chunk {
 /// A record of the sideband in its place.
 #[derive(Debug, Clone, Copy)]
 struct Placed {
-    moment: Moment,
+    moment: RecordOrder,
     kind: u32,
     misc: u16,
     length: u16,
@@ -253,7 +253,7 @@ impl Reader {
     pub fn replay(
         &mut self,
         index: &mut Index,
-        mut take: impl FnMut(Moment, &Entry<'_>),
+        mut take: impl FnMut(RecordOrder, &Entry<'_>),
     ) -> Result<(), ReadError> {
         let bytes = std::mem::take(&mut index.bytes);
         for placed in std::mem::take(&mut index.sideband) {
@@ -462,9 +462,9 @@ impl Joined {
         let placed = |kept: &index::Kept| {
             let record = before + kept.number;
             let moment = match kept.stamp {
-                Stamp::Time(time) => Moment { time, untimed: false, record },
+                Stamp::Time(time) => RecordOrder { time, untimed: false, record },
                 Stamp::Untimed(since) => {
-                    Moment { time: since.after(*rounds).released, untimed: true, record }
+                    RecordOrder { time: since.after(*rounds).released, untimed: true, record }
                 }
             };
             Placed {

@@ -14,7 +14,7 @@ use super::super::event::Events;
 use super::super::progress::Stage;
 use super::layout::{Hit, SampleLayout};
 use super::walk::{Packing, Sink, Walker, header};
-use super::{Index, Moment, NATIVE, Pieces};
+use super::{Index, NATIVE, Pieces, RecordOrder};
 
 /// Bytes of unpacked records that go from one thread to another at once.
 const PIECE: usize = 1 << 20;
@@ -34,7 +34,7 @@ pub trait Visitor: Send {
     fn resume(&mut self, _counts: &[(CountKey, u64)]) {}
 
     /// A sample, and where it stands among the records of the sideband.
-    fn sample(&mut self, moment: Moment, hit: &Hit<'_>);
+    fn sample(&mut self, moment: RecordOrder, hit: &Hit<'_>);
 }
 
 impl Index {
@@ -167,7 +167,7 @@ impl<V: Visitor> Sink for Sampler<'_, V> {
         let Some(event) = self.events.of_sample(body, NATIVE) else { return };
         let Some(layout) = self.layouts.get(event) else { return };
         layout.hand_on(event, misc, body, |hit| {
-            self.visitor.sample(Moment { time: hit.time, untimed: false, record }, hit);
+            self.visitor.sample(RecordOrder { time: hit.time, untimed: false, record }, hit);
         });
     }
 }

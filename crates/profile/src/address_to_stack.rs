@@ -12,7 +12,7 @@
 use crate::aggregate::{StackId, Stacks};
 use crate::modules::ModuleId;
 use crate::table::{Table, mix};
-use crate::tasks::Place;
+use crate::tasks::ModuleAddress;
 
 /// Bytes of code that are looked up together.
 const PAGE: u64 = 4096;
@@ -28,7 +28,7 @@ struct Page {
 
 /// Stacks of places.
 #[derive(Debug, Default)]
-pub(crate) struct Located {
+pub(crate) struct AddressToStack {
     /// By module, the one it counts as.
     same: Vec<ModuleId>,
     pages: Vec<Page>,
@@ -38,7 +38,7 @@ pub(crate) struct Located {
     stacks: Vec<StackId>,
 }
 
-impl Located {
+impl AddressToStack {
     /// No place yet; a module counts as the one that `same` tells for it.
     pub(crate) fn new(same: &[ModuleId]) -> Self {
         Self { same: same.to_vec(), ..Self::default() }
@@ -66,10 +66,10 @@ impl Located {
         }
     }
 
-    /// Looks at what [`Located::stack`] will need for places, of which none has to wait for another: so
+    /// Looks at what [`AddressToStack::stack`] will need for places, of which none has to wait for another: so
     /// memory works on them at the same time.
-    pub(crate) fn look_ahead(&self, places: impl Iterator<Item = Place> + Clone) {
-        let page = |place: Place| {
+    pub(crate) fn look_ahead(&self, places: impl Iterator<Item = ModuleAddress> + Clone) {
+        let page = |place: ModuleAddress| {
             let (module, number) = (self.same[place.module as usize], place.address / PAGE);
             self.pages.get(self.table.likely(hash(module, number))? as usize)
         };
@@ -86,7 +86,7 @@ impl Located {
     /// The stack of a place. Nothing is known of one that had no sample before: then somebody writes to
     /// the recording meanwhile.
     #[inline]
-    pub(crate) fn stack(&self, place: Place) -> StackId {
+    pub(crate) fn stack(&self, place: ModuleAddress) -> StackId {
         let (module, number) = (self.same[place.module as usize], place.address / PAGE);
         let page = self.table.find(hash(module, number), |page| {
             let page = &self.pages[page as usize];

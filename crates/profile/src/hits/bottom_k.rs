@@ -7,7 +7,7 @@ use crate::table::mix;
 /// A sample of at most so many items, each item of the stream as likely as any other. Two samples
 /// make one of both.
 #[derive(Debug, Clone)]
-pub(super) struct Bottom<T> {
+pub(super) struct BottomKSample<T> {
     most: usize,
     items: BinaryHeap<Item<T>>,
     seen: u64,
@@ -40,7 +40,7 @@ impl<T> Ord for Item<T> {
     }
 }
 
-impl<T> Bottom<T> {
+impl<T> BottomKSample<T> {
     pub(super) fn new(most: usize) -> Self {
         Self { most, items: BinaryHeap::new(), seen: 0 }
     }
@@ -90,7 +90,7 @@ mod tests {
             numbers in 0_u64..300, cut in 0_u64..300, most in 0_usize..40,
         ) {
             let sample = |numbers: std::ops::Range<u64>| {
-                let mut sample = Bottom::new(most);
+                let mut sample = BottomKSample::new(most);
                 numbers.for_each(|number| sample.add(number, number));
                 sample
             };
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn all_parts_of_a_stream_are_sampled_alike() {
-        let mut sample = Bottom::new(1000);
+        let mut sample = BottomKSample::new(1000);
         (0..100_000_u64).for_each(|number| sample.add(number, number));
         let sample = sample.finish();
         for tenth in 0..10 {

@@ -14,8 +14,8 @@ use crate::lookup::{Holds, Lookup};
 use crate::modules::ModuleId;
 use crate::spaces::ViewId;
 use crate::table::{Table, mix};
-use crate::tasks::Place;
-use crate::who::{Ran, Who};
+use crate::task_cache::{SampleTask, TaskCache};
+use crate::tasks::ModuleAddress;
 
 /// Samples in a batch: more than memory answers at once.
 const BATCH: usize = 32;
@@ -34,15 +34,15 @@ struct Block {
 
 /// Places that are marked.
 #[derive(Debug, Default)]
-pub(crate) struct Marks {
+pub(crate) struct SampledAddresses {
     blocks: Vec<Block>,
     table: Table,
 }
 
-impl Marks {
-    fn mark(&mut self, place: Place) {
+impl SampledAddresses {
+    fn mark(&mut self, place: ModuleAddress) {
         let Self { blocks, table } = self;
-        let Place { module, address } = place;
+        let ModuleAddress { module, address } = place;
         let (new, number, bit) = (blocks.len(), address / BLOCK, address % BLOCK);
         let found = table.find_or_insert(hash(place), new as u32, |other| {
             let block = &blocks[other as usize];
@@ -56,8 +56,8 @@ impl Marks {
 
     /// Marks all of `places`. None of the first loads depends on another one, so that memory works on
     /// them at the same time.
-    fn mark_all(&mut self, places: &[Place]) {
-        let first = |place: &Place| {
+    fn mark_all(&mut self, places: &[ModuleAddress]) {
+        let first = |place: &ModuleAddress| {
             let block = self.table.likely(hash(*place)).and_then(|at| self.blocks.get(at as usize));
             block.map_or(0, |block| block.bits[(place.address % BLOCK / 64) as usize])
         };
@@ -67,19 +67,19 @@ impl Marks {
 }
 
 #[inline]
-fn hash(place: Place) -> u64 {
+fn hash(place: ModuleAddress) -> u64 {
     mix(place.address / BLOCK, place.module.into())
 }
 
 /// Marks where samples were taken, and where from it was called.
 #[derive(Debug)]
 pub(crate) struct Marker {
-    who: Who,
+    who: TaskCache,
     finder: Finder,
     /// Where chains count.
     chains: Option<Chains>,
-    waiting: Vec<Place>,
-    marks: Marks,
+    waiting: Vec<ModuleAddress>,
+    marks: SampledAddresses,
     /// Makes samples of the counts that samples carry, where they do.
     pub(crate) counts: Option<Box<SampledCounts>>,
 }
@@ -95,10 +95,10 @@ struct Chains {
 }
 
 impl Marker {
-    pub(crate) fn new(who: Who) -> Self {
+    pub(crate) fn new(who: TaskCache) -> Self {
         let waiting = Vec::with_capacity(BATCH);
         let chains = who.apart().chains.then(|| Chains {
-            last: vec![Last::default(); Who::SLOTS],
+            last: vec![Last::default(); TaskCache::SLOTS],
             steps: Vec::new(),
             marked: AddressSlot::table(()),
         });
@@ -107,7 +107,7 @@ impl Marker {
             finder: Finder::default(),
             chains,
             waiting,
-            marks: Marks::default(),
+            marks: SampledAddresses::default(),
             counts: None,
         }
     }
@@ -135,7 +135,7 @@ impl Marker {
     }
 
     /// Notes what is new in a chain.
-    fn chain<L: Lookup>(&mut self, lookup: &L, at: L::At, ran: Ran, hit: &Hit<'_>) {
+    fn chain<L: Lookup>(&mut self, lookup: &L, at: L::At, ran: SampleTask, hit: &Hit<'_>) {
         let Self { finder, chains, waiting, .. } = self;
         let Some(Chains { last, steps: chain, marked }) = chains else { return };
         let last = &mut last[ran.slot];
@@ -152,7 +152,7 @@ impl Marker {
         }
     }
 
-    pub(crate) fn finish(mut self) -> Marks {
+    pub(crate) fn finish(mut self) -> SampledAddresses {
         self.marks.mark_all(&self.waiting);
         self.marks
     }
@@ -166,13 +166,13 @@ fn note<L: Lookup>(
     at: L::At,
     view: ViewId,
     step: Step,
-    new: &mut Vec<Place>,
+    new: &mut Vec<ModuleAddress>,
 ) -> Holds {
     let address = step.address;
     let view = match view_of(step.mode, address, view) {
         Ok(view) => view,
         Err(module) => {
-            new.push(Place { module, address: 0 });
+            new.push(ModuleAddress { module, address: 0 });
             return Holds::ALWAYS;
         }
     };
@@ -188,7 +188,7 @@ fn note<L: Lookup>(
 
 /// All places that are marked in any of `marks`: of each module its addresses, in order. A module counts
 /// as the one that `same` tells for it.
-pub(crate) fn addresses(marks: &[Marks], same: &[ModuleId]) -> Vec<Vec<u64>> {
+pub(crate) fn addresses(marks: &[SampledAddresses], same: &[ModuleId]) -> Vec<Vec<u64>> {
     let mut all: Vec<(ModuleId, u64, &Bits)> = marks
         .iter()
         .flat_map(|marks| &marks.blocks)

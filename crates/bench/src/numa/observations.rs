@@ -11,7 +11,7 @@ const GB: f64 = 1e9;
 
 /// A look at a run.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Look {
+pub(super) struct Observation {
     /// Seconds since the work began.
     pub(super) at_s: f64,
     /// Locality of all memory with its threads.
@@ -26,7 +26,7 @@ pub(super) struct Look {
 
 /// Looks in the order of time.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Looks(pub(super) Vec<Look>);
+pub(super) struct Looks(pub(super) Vec<Observation>);
 
 impl Looks {
     fn points(&self) -> Vec<Point> {
@@ -69,11 +69,12 @@ impl Looks {
 
     /// As it is kept. Without speeds where they would be an emulator's.
     pub(super) fn timeline(&self, run: usize, emulated: bool) -> Timeline {
-        let column = |metric: &str, kind: (&str, Origin), of: &dyn Fn(&Look) -> Option<f64>| {
-            let values = self.0.iter().map(of).collect();
-            let (unit, origin) = (kind.0.to_owned(), kind.1);
-            TimelineColumn { metric: metric.to_owned(), unit, origin, values }
-        };
+        let column =
+            |metric: &str, kind: (&str, Origin), of: &dyn Fn(&Observation) -> Option<f64>| {
+                let values = self.0.iter().map(of).collect();
+                let (unit, origin) = (kind.0.to_owned(), kind.1);
+                TimelineColumn { metric: metric.to_owned(), unit, origin, values }
+            };
         let estimate = ("", Origin::Estimate);
         let mut columns = vec![
             column(LOCALITY, estimate, &|look| look.locality),
@@ -84,7 +85,7 @@ impl Looks {
             columns.push(self.speed());
         }
         if self.0.iter().any(|look| look.perturbations > 0) {
-            let count = |look: &Look| Some(look.perturbations as f64);
+            let count = |look: &Observation| Some(look.perturbations as f64);
             columns.push(column(PERTURBATIONS, ("", Origin::Program), &count));
         }
         Timeline { run, at_s: self.0.iter().map(|look| look.at_s).collect(), columns }
@@ -92,7 +93,7 @@ impl Looks {
 
     /// Since the look before.
     fn speed(&self) -> TimelineColumn {
-        let since = |pair: &[Look]| bytes_per_s(&pair[0], &pair[1]).map(|speed| speed / GB);
+        let since = |pair: &[Observation]| bytes_per_s(&pair[0], &pair[1]).map(|speed| speed / GB);
         let first = self.0.first().map(|_| None);
         let values = first.into_iter().chain(self.0.windows(2).map(since)).collect();
         let (metric, unit) = (SPEED.to_owned(), "GB/s".to_owned());
@@ -100,7 +101,7 @@ impl Looks {
     }
 }
 
-fn bytes_per_s(from: &Look, to: &Look) -> Option<f64> {
+fn bytes_per_s(from: &Observation, to: &Observation) -> Option<f64> {
     let seconds = to.at_s - from.at_s;
     (seconds > 0.0).then(|| to.bytes.saturating_sub(from.bytes) as f64 / seconds)
 }
@@ -109,7 +110,7 @@ impl From<&Timeline> for Looks {
     fn from(timeline: &Timeline) -> Self {
         let at = |metric: &str, i: usize| timeline.column(metric).get(i).copied().flatten();
         let count = |metric: &str, i: usize| at(metric, i).unwrap_or(0.0) as u64;
-        let look = |(i, &at_s): (usize, &f64)| Look {
+        let look = |(i, &at_s): (usize, &f64)| Observation {
             at_s,
             locality: at(LOCALITY, i),
             value: at(PLACED, i),
@@ -127,7 +128,7 @@ mod tests {
     const HOLD_1_S: Criterion = Criterion { within: 0.05, hold_s: 1.0 };
 
     fn looks(values: &[(f64, u64, u64)]) -> Looks {
-        let look = |(i, &(value, bytes, perturbations)): (usize, &(f64, u64, u64))| Look {
+        let look = |(i, &(value, bytes, perturbations)): (usize, &(f64, u64, u64))| Observation {
             at_s: i as f64,
             locality: Some(value),
             value: Some(value),

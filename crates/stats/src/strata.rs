@@ -19,7 +19,7 @@ use crate::interval::{Estimate, Interval, LEVEL};
 
 /// A stretch of time, all in one unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Stretch {
+pub struct Stratum {
     /// How long it was.
     pub length: f64,
     /// How much of it was looked at.
@@ -37,7 +37,7 @@ const THREE: f64 = 2.995_732_273_553_991;
 /// series was not looked at at all. Without an interval where it cannot be told: a series with
 /// one stretch that was looked at in part.
 #[must_use]
-pub fn total_of_stretches(series: &[Vec<Stretch>]) -> Option<Estimate> {
+pub fn stratified_total(series: &[Vec<Stratum>]) -> Option<Estimate> {
     let mut sum = Total { value: 0.0, seen: 0.0, variance: Some(0.0), squares: 0.0, n: 0 };
     let mut unseen_zero: f64 = 0.0;
     for stretches in series {
@@ -82,7 +82,7 @@ struct Total {
 }
 
 impl Total {
-    fn of(strata: &[Stretch]) -> Self {
+    fn of(strata: &[Stratum]) -> Self {
         let value = strata.iter().map(|one| one.count * one.length / one.seen).sum();
         let seen = strata.iter().map(|one| one.count).sum();
         let in_part = strata.iter().any(|one| one.seen < one.length);
@@ -103,14 +103,14 @@ impl Total {
 }
 
 /// What was looked at, with what follows and was not; what comes before the first belongs to it.
-fn strata(stretches: &[Stretch]) -> Vec<Stretch> {
-    let mut strata: Vec<Stretch> = Vec::new();
+fn strata(stretches: &[Stratum]) -> Vec<Stratum> {
+    let mut strata: Vec<Stratum> = Vec::new();
     let mut before = 0.0;
     for one in stretches.iter().filter(|one| one.length > 0.0) {
         match (one.seen > 0.0, strata.last_mut()) {
             (true, _) => {
                 let length = one.length + std::mem::take(&mut before);
-                strata.push(Stretch { length, seen: one.seen.min(one.length), ..*one });
+                strata.push(Stratum { length, seen: one.seen.min(one.length), ..*one });
             }
             (false, Some(last)) => last.length += one.length,
             (false, None) => before += one.length,
@@ -120,8 +120,8 @@ fn strata(stretches: &[Stretch]) -> Vec<Stretch> {
 }
 
 /// Variance of the rate of each stratum for one unit of time, from its neighbours.
-fn noise(strata: &[Stretch]) -> Vec<f64> {
-    let rate = |one: &Stretch| one.count / one.seen;
+fn noise(strata: &[Stratum]) -> Vec<f64> {
+    let rate = |one: &Stratum| one.count / one.seen;
     let between: Vec<f64> = strata
         .windows(2)
         .map(|pair| {
@@ -146,14 +146,14 @@ mod tests {
     use super::*;
     use fastrand::Rng;
 
-    fn stretch(length: f64, seen: f64, count: f64) -> Stretch {
-        Stretch { length, seen, count }
+    fn stretch(length: f64, seen: f64, count: f64) -> Stratum {
+        Stratum { length, seen, count }
     }
 
     #[test]
     fn what_was_seen_all_the_time_is_exact() {
         let all = vec![stretch(10.0, 10.0, 3.0), stretch(5.0, 5.0, 40.0)];
-        let total = total_of_stretches(&[all]).unwrap();
+        let total = stratified_total(&[all]).unwrap();
         let interval = total.interval.unwrap();
         assert_eq!((total.value, interval.low, interval.high), (43.0, 43.0, 43.0));
     }
@@ -161,15 +161,15 @@ mod tests {
     #[test]
     fn what_was_not_seen_belongs_to_its_neighbour() {
         let turns = [stretch(1.0, 0.0, 0.0), stretch(1.0, 1.0, 6.0), stretch(2.0, 0.0, 0.0)];
-        let total = total_of_stretches(&[turns.to_vec()]).unwrap();
+        let total = stratified_total(&[turns.to_vec()]).unwrap();
         assert_eq!((total.value, total.interval, total.n), (24.0, None, 1));
-        assert_eq!(total_of_stretches(&[turns[..1].to_vec()]), None);
-        assert_eq!(total_of_stretches(&[turns.to_vec(), Vec::new()]), None);
+        assert_eq!(stratified_total(&[turns[..1].to_vec()]), None);
+        assert_eq!(stratified_total(&[turns.to_vec(), Vec::new()]), None);
     }
 
     #[test]
     fn nothing_seen_does_not_say_that_nothing_was() {
-        let total = total_of_stretches(&[vec![stretch(10.0, 5.0, 0.0); 4]]).unwrap();
+        let total = stratified_total(&[vec![stretch(10.0, 5.0, 0.0); 4]]).unwrap();
         let interval = total.interval.unwrap();
         assert_eq!((total.value, interval.low), (0.0, 0.0));
         assert!((interval.high - THREE).abs() < 1e-9, "{interval:?}");
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn a_limit_that_looks_less_where_more_happens_does_not_bias() {
         let both = [stretch(100.0, 1.0, 1000.0), stretch(100.0, 100.0, 1000.0)];
-        let total = total_of_stretches(&[both.repeat(20)]).unwrap();
+        let total = stratified_total(&[both.repeat(20)]).unwrap();
         assert!((total.value - 20.0 * 101_000.0).abs() < 1e-6, "{total:?}");
     }
 
@@ -209,7 +209,7 @@ mod tests {
                 truth += all;
                 stretches.push(stretch(40.0, looked, seen));
             }
-            let total = total_of_stretches(&[stretches]).unwrap();
+            let total = stratified_total(&[stretches]).unwrap();
             let interval = total.interval.unwrap();
             covered += usize::from(interval.contains(truth));
             width += interval.half_width() / truth;

@@ -15,13 +15,13 @@ use crate::file_kind::Replace;
 /// Names that are tried; more are not there by chance.
 const NAMES: u32 = 100;
 
-/// A file that is not there yet. What is written goes beside its place until [`WholeFile::finish`]; without
+/// A file that is not there yet. What is written goes beside its place until [`AtomicFile::finish`]; without
 /// that it is removed, and what was under the name stays.
 ///
 /// A device, a pipe or a terminal is written to as it is: it cannot be replaced. So is what a path names by an
 /// open descriptor (`/dev/stdout`), file or not.
 #[derive(Debug)]
-pub struct WholeFile {
+pub struct AtomicFile {
     path: PathBuf,
     file: File,
     replace: Replace,
@@ -29,7 +29,7 @@ pub struct WholeFile {
     beside: Option<PathBuf>,
 }
 
-impl WholeFile {
+impl AtomicFile {
     /// Begins a file that is to be at `path`, with `mode` less the umask, where `replace` allows what is there.
     ///
     /// # Errors
@@ -80,7 +80,7 @@ impl WholeFile {
     }
 }
 
-impl Write for WholeFile {
+impl Write for AtomicFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.file.write(bytes)
     }
@@ -90,7 +90,7 @@ impl Write for WholeFile {
     }
 }
 
-impl Drop for WholeFile {
+impl Drop for AtomicFile {
     fn drop(&mut self) {
         if let Some(beside) = &self.beside {
             // What was written so far is of no use; if it cannot be removed, nothing is lost.
@@ -139,7 +139,7 @@ mod tests {
     }
 
     fn put(path: &Path, text: &str) -> io::Result<()> {
-        let mut file = WholeFile::create(path, 0o600, Replace::Anything)?;
+        let mut file = AtomicFile::create(path, 0o600, Replace::Anything)?;
         file.write_all(text.as_bytes())?;
         file.finish()
     }
@@ -149,7 +149,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.html");
         fs::write(&path, "before").unwrap();
-        let mut file = WholeFile::create(&path, 0o600, Replace::Anything).unwrap();
+        let mut file = AtomicFile::create(&path, 0o600, Replace::Anything).unwrap();
         file.write_all(b"half").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "before");
         drop(file);
@@ -207,7 +207,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("wrap.sh");
         let write = |text: &str, replace: Replace| {
-            let mut file = WholeFile::create(&path, 0o600, replace)?;
+            let mut file = AtomicFile::create(&path, 0o600, replace)?;
             file.write_all(text.as_bytes())?;
             file.finish()
         };

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 
 use pmuscope_perfdata::reader::scan::Hit;
 
-use crate::counter::{Apart, Counting, Group, TaskKey, TasksBy};
+use crate::counter::{Counting, Group, GroupBy, TaskKey, TasksBy};
 use crate::filter::Filter;
 use crate::lookup::{Holds, Lookup};
 use crate::spaces::{NOTHING, ViewId};
@@ -30,19 +30,19 @@ struct TaskSlot {
 
 /// Who took a sample.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Ran {
-    /// Index into [`Who::groups`].
+pub(crate) struct SampleTask {
+    /// Index into [`TaskCache::groups`].
     pub(crate) group: u32,
     /// What the process sees.
     pub(crate) view: ViewId,
-    /// Its slot, of [`Who::SLOTS`].
+    /// Its slot, of [`TaskCache::SLOTS`].
     pub(crate) slot: usize,
 }
 
 /// Finds who ran, and leaves out whom the filter does.
 #[derive(Debug)]
-pub(crate) struct Who {
-    apart: Apart,
+pub(crate) struct TaskCache {
+    apart: GroupBy,
     pub(crate) filter: Filter,
     /// Name of samples that do not tell their thread.
     nameless: CommId,
@@ -51,7 +51,7 @@ pub(crate) struct Who {
     pub(crate) groups: Interned<Group>,
 }
 
-impl Who {
+impl TaskCache {
     /// Threads that are remembered.
     pub(crate) const SLOTS: usize = 1 << TASK_BITS;
 
@@ -69,7 +69,7 @@ impl Who {
     }
 
     /// What is told apart.
-    pub(crate) fn apart(&self) -> Apart {
+    pub(crate) fn apart(&self) -> GroupBy {
         self.apart
     }
 
@@ -81,7 +81,7 @@ impl Who {
         at: L::At,
         hit: &Hit<'_>,
         time: Option<u64>,
-    ) -> Option<Ran> {
+    ) -> Option<SampleTask> {
         if !self.filter.passes_moment(hit.cpu, time) {
             return None;
         }
@@ -95,7 +95,7 @@ impl Who {
         } else {
             self.look_up(lookup, at, hit, slot, cpu)
         };
-        (group != LEFT_OUT).then_some(Ran { group, view, slot })
+        (group != LEFT_OUT).then_some(SampleTask { group, view, slot })
     }
 
     /// Asks, and keeps the answer.
@@ -110,7 +110,7 @@ impl Who {
         let event = hit.event as u32;
         let (key, view, holds) = match hit.task {
             None => {
-                let comm = CommOf::Told(self.nameless);
+                let comm = CommOf::Recorded(self.nameless);
                 (TaskKey { comm, pid: None, tid: None }, NOTHING, Holds::ALWAYS)
             }
             Some((pid, tid)) => {
@@ -142,7 +142,7 @@ impl Who {
 impl TaskKey {
     fn hash(&self) -> u64 {
         let comm = match self.comm {
-            CommOf::Told(comm) => u64::from(comm),
+            CommOf::Recorded(comm) => u64::from(comm),
             CommOf::Unnamed(tid) => 1 << 40 | u64::from(tid as u32),
         };
         let id = |id: Option<i32>| id.map_or(0, |id| 1 << 40 | u64::from(id as u32));

@@ -15,14 +15,14 @@ use crate::modules::{GUEST, HYPERVISOR, ModuleKind};
 use crate::naming::{Resolve, look_up, objects};
 use crate::spaces::NOTHING;
 use crate::table::{Interned, mix};
-use crate::tasks::Place;
+use crate::tasks::ModuleAddress;
 use crate::unwinding::{End, Tables, Unwinding, Walker};
 
 /// Unwinds the stacks of samples that are looked at one by one.
 #[derive(Debug)]
 pub struct StackWalker<'a> {
     walker: Walker<'a>,
-    places: Interned<Place>,
+    places: Interned<ModuleAddress>,
     numbers: Vec<u32>,
 }
 
@@ -35,14 +35,14 @@ impl<'a> StackWalker<'a> {
     }
 
     /// Takes what the file has said about itself before its first sample.
-    pub fn tell(&mut self, metadata: &Metadata, present: &Present) {
+    pub fn tell(&mut self, metadata: &Metadata, present: &AddressSpaces) {
         self.walker.tell(metadata, &present.state);
     }
 }
 
 /// The present moment of a recording that is read in the order of time.
 #[derive(Debug, Default)]
-pub struct Present {
+pub struct AddressSpaces {
     state: State,
 }
 
@@ -51,8 +51,8 @@ const MOST_PIECES: usize = 8;
 
 /// Where an address lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Spot {
-    /// Number of the module, see [`Present::module`].
+pub struct ModuleOffset {
+    /// Number of the module, see [`AddressSpaces::module`].
     pub module: u32,
     /// Address as the module counts it, see [`pmuscope_symbols::Module`]; 0 where there can be no symbol.
     pub address: u64,
@@ -67,7 +67,7 @@ pub struct ModuleView<'a> {
     pub path: &'a [u8],
 }
 
-impl Present {
+impl AddressSpaces {
     /// Takes what a record changes. Samples change nothing.
     pub fn take(&mut self, record: &Record<'_>) {
         self.state.take(record);
@@ -81,10 +81,10 @@ impl Present {
 
     /// Where an address lies, now.
     #[must_use]
-    pub fn find(&self, mode: CpuMode, pid: Option<i32>, address: u64) -> Spot {
+    pub fn find(&self, mode: CpuMode, pid: Option<i32>, address: u64) -> ModuleOffset {
         let State { tasks, modules, .. } = &self.state;
-        let now = lookup::Present { tasks, modules };
-        let nowhere = |module| Place { module, address: 0 };
+        let now = lookup::Current { tasks, modules };
+        let nowhere = |module| ModuleAddress { module, address: 0 };
         let place = match effective(mode, address) {
             CpuMode::Kernel => now.kernel(address, ()).place(address),
             CpuMode::Hypervisor => nowhere(HYPERVISOR),
@@ -94,22 +94,22 @@ impl Present {
                 now.user(view, address, ()).place(address)
             }
         };
-        Spot { module: place.module, address: place.address }
+        ModuleOffset { module: place.module, address: place.address }
     }
 
     /// Where an address of memory without a file would lie in the file mapped right before that memory:
     /// the kernel puts what a program's data take beyond the file's last page (`.bss`) there. Whether
     /// they take that much is known to the file. `None` for all other addresses.
-    pub(crate) fn past_end_of_file(&self, pid: i32, address: u64) -> Option<Spot> {
+    pub(crate) fn past_end_of_file(&self, pid: i32, address: u64) -> Option<ModuleOffset> {
         let State { tasks, modules, .. } = &self.state;
-        let now = lookup::Present { tasks, modules };
+        let now = lookup::Current { tasks, modules };
         let (view, mut at) = (tasks.view(pid), address);
         for _ in 0..MOST_PIECES {
             let region = now.user(view, at, ());
             match modules.list()[region.module as usize].kind {
                 ModuleKind::File if at < address => {
                     let offset = region.place(at).address.checked_add(address - at)?;
-                    return Some(Spot { module: region.module, address: offset });
+                    return Some(ModuleOffset { module: region.module, address: offset });
                 }
                 ModuleKind::Jit { .. } => at = region.first.checked_sub(1)?,
                 _ => return None,
@@ -126,7 +126,7 @@ impl Present {
         &self,
         walker: &mut StackWalker<'_>,
         sample: &Sample<'_>,
-    ) -> Option<Vec<(u64, Spot)>> {
+    ) -> Option<Vec<(u64, ModuleOffset)>> {
         let details = sample.tail.with_stack()?.decode()?;
         let StackWalker { walker, places, numbers } = walker;
         numbers.clear();
@@ -134,13 +134,13 @@ impl Present {
         let place = |address| {
             let spot = self.find(CpuMode::User, sample.pid, address);
             frames.push((address, spot));
-            let place = Place { module: spot.module, address: spot.address };
+            let place = ModuleAddress { module: spot.module, address: spot.address };
             (places.intern(mix(place.address, place.module.into()), place), place)
         };
         let end = walker.walk(&details, &self.state.modules, place, numbers)?;
         if let End::Cut(cut) = end {
-            let Place { module, address } = cut.place();
-            frames.push((0, Spot { module, address }));
+            let ModuleAddress { module, address } = cut.place();
+            frames.push((0, ModuleOffset { module, address }));
         }
         Some(frames)
     }
@@ -157,10 +157,10 @@ impl Present {
         self.state.jit_dumps.iter()
     }
 
-    /// The variables at places, by symbol tables that `symbolizer` finds; as [`Present::resolve`].
+    /// The variables at places, by symbol tables that `symbolizer` finds; as [`AddressSpaces::resolve`].
     pub(crate) fn objects(
         &self,
-        spots: &[Spot],
+        spots: &[ModuleOffset],
         metadata: &Metadata,
         symbolizer: &Symbolizer,
     ) -> Vec<Option<Arc<str>>> {
@@ -171,7 +171,7 @@ impl Present {
             .collect()
     }
 
-    fn by_module(&self, spots: &[Spot]) -> Vec<Vec<u64>> {
+    fn by_module(&self, spots: &[ModuleOffset]) -> Vec<Vec<u64>> {
         let mut addresses: Vec<Vec<u64>> = vec![Vec::new(); self.state.modules.list().len()];
         for spot in spots {
             addresses[spot.module as usize].push(spot.address);
@@ -183,7 +183,7 @@ impl Present {
     /// is there once; `running` is the kernel that this program runs on.
     pub fn resolve(
         &self,
-        spots: &[Spot],
+        spots: &[ModuleOffset],
         metadata: &Metadata,
         running: &KernelIdentity,
         resolve: &mut Resolve<'_>,
@@ -205,11 +205,14 @@ mod tests {
     #[test]
     fn answers_follow_the_records() {
         let comm = |name, exec| Record::Comm(Comm { pid: 7, tid: 7, name, exec });
-        let mut present = Present::default();
+        let mut present = AddressSpaces::default();
         assert_eq!(&*present.comm(7, 7), b":7");
         present.take(&comm(b"sh", false));
         assert_eq!(&*present.comm(7, 7), b"sh");
-        assert_eq!(present.find(CpuMode::User, Some(7), 0x1010), Spot { module: 0, address: 0 });
+        assert_eq!(
+            present.find(CpuMode::User, Some(7), 0x1010),
+            ModuleOffset { module: 0, address: 0 }
+        );
 
         let path: &[u8] = b"/bin/sh";
         present.take(&Record::Mmap(Mmap {
@@ -225,7 +228,7 @@ mod tests {
         let spot = present.find(CpuMode::User, Some(7), 0x1010);
         let module = present.module(spot.module);
         assert_eq!((module.kind, module.path, spot.address), (ModuleKind::File, path, 0x210));
-        let unknown = Spot { module: 0, address: 0 };
+        let unknown = ModuleOffset { module: 0, address: 0 };
         let running = KernelIdentity::default();
         let found =
             present.resolve(&[unknown, spot], &Metadata::default(), &running, &mut |requests| {
@@ -242,7 +245,7 @@ mod tests {
 
     #[test]
     fn memory_right_after_a_file_is_where_the_file_would_go_on() {
-        let mut present = Present::default();
+        let mut present = AddressSpaces::default();
         let map = |start, length, offset, path| {
             let mmap = Mmap { pid: 7, tid: 7, start, length, offset, path, ..Mmap::default() };
             Record::Mmap(mmap)
