@@ -17,7 +17,7 @@
 //! lowers B. Few phases also scatter in length, and a recording that happened to have short ones shows
 //! too little of both τ and the variance, so the variance is raised by a share of [`RAISE`] over the
 //! number of phases. All of these are set by simulation (`tests/it/coverage.rs`): where at least half of
-//! the recordings have an interval, 93 to 97 % of the intervals hold the true value.
+//! the recordings have an interval, 91 to 98 % of the intervals hold the true value.
 //!
 //! A recording that is shorter than one phase cannot show that there are others, and no method can.
 //!
