@@ -6,12 +6,13 @@ use std::hint::black_box;
 
 use libfuzzer_sys::fuzz_target;
 use pmuscope_fuzz::{file, recording};
-use pmuscope_profile::export::{Source, csv, firefox, folded, pprof};
+use pmuscope_profile::export::{Source, firefox, folded, pprof};
 use pmuscope_profile::views::{Direction, call_tree};
 use pmuscope_profile::{Detail, Profile};
 use pmuscope_report::{
-    Flame, FlameLimits, PageLimits, RecordingReport, RowLimits, Style, Summary, TreeLimits,
-    flame_svg, html_page, modules_text, recording_text, to_json, tree_text,
+    Flame, FlameLimits, PageLimits, RecordingReport, RowLimits, Separator, Style, Summary,
+    TreeLimits, flame_svg, functions_delimited, html_page, modules_text, recording_text, to_json,
+    tree_text,
 };
 
 const ALL: RowLimits = RowLimits { rows: None, share: 0.0 };
@@ -27,9 +28,12 @@ fuzz_target!(|bytes: &[u8]| {
 fn for_programs(profile: &Profile) {
     let source = Source::new(profile);
     let mut out = Vec::new();
-    csv::write(&source, csv::Limits::default(), &mut out).expect("memory");
     pprof::write(&source, &mut out).expect("memory");
     firefox::write(&source, &mut out).expect("memory");
+    for separator in [Separator::Comma, Separator::Tab] {
+        let table = functions_delimited(&source, ALL, 0, separator);
+        assert!(table.chars().all(|c| !c.is_control() || matches!(c, '\n' | '\t')), "{table:?}");
+    }
     for event in &source.events {
         let mut text = Vec::new();
         folded::write(&source, event, folded::Options::default(), &mut text).expect("memory");

@@ -10,7 +10,9 @@ use pmuscope_fuzz::file;
 use pmuscope_measure::compare::{Explain, Options, compare, medians, trend};
 use pmuscope_measure::versus::versus;
 use pmuscope_measure::{Extract, load};
-use pmuscope_report::{Style, compare_csv, compare_page, compare_text, trend_page, trend_text};
+use pmuscope_report::{
+    Separator, Style, compare_delimited, compare_page, compare_text, trend_page, trend_text,
+};
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(text) = std::str::from_utf8(bytes)
@@ -28,7 +30,7 @@ fuzz_target!(|bytes: &[u8]| {
         let options = Options { explain, ..plain.clone() };
         if let Ok(comparison) = compare(&files, &options) {
             black_box(compare_text(&comparison, &Style::PLAIN));
-            black_box(compare_csv(&comparison, '\t'));
+            black_box(compare_delimited(&comparison, Separator::Tab));
             black_box(compare_page(&comparison, "commit"));
         }
     }
