@@ -1,5 +1,6 @@
 //! Metrics: names and units of formulas, from a text that users can extend.
 
+mod codes;
 mod formula;
 mod needs;
 
@@ -7,6 +8,7 @@ use std::collections::HashMap;
 
 use thiserror::Error;
 
+pub use codes::name_of_code;
 pub use formula::{Formula, FormulaError, Variable};
 pub use needs::{Counted, Need};
 

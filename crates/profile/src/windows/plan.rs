@@ -1,7 +1,7 @@
 //! What makes a window in a recording: which groups of events there are, and how long a window is.
 
-use pmuscope_abi::AttrFlags;
-use pmuscope_events::metrics::Metrics;
+use pmuscope_abi::{AttrFlags, event_type};
+use pmuscope_events::metrics::{Metrics, name_of_code};
 use pmuscope_perfdata::reader::{Event, Metadata};
 use pmuscope_perfdata::strobe::StrobeInfo;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -123,8 +123,12 @@ impl Plan {
         metrics: &Metrics,
     ) -> Self {
         let strobe = metadata.info.as_ref().and_then(|info| info.strobe.clone());
-        let groups =
-            seen.iter().map(|seen| Group::new(events, strobe.as_ref(), seen, metrics)).collect();
+        let name = |event: &Event| match code_name(event, metadata) {
+            Some(name) => name.to_owned(),
+            None => metrics.canonical(&event.name),
+        };
+        let group = |seen| Group::new(events, strobe.as_ref(), seen, &name);
+        let groups = seen.iter().map(group).collect();
         let targets =
             strobe.as_ref().map_or_else(Targets::default, |strobe| targets(strobe, forks));
         Self { groups, strobe, of_id: ids(events), targets }
@@ -134,6 +138,14 @@ impl Plan {
     pub(crate) fn group(&self, events: &[u32]) -> Option<u32> {
         self.groups.iter().position(|group| group.events == events).map(|at| at as u32)
     }
+}
+
+/// What formulas call an event that was asked for by its code.
+fn code_name(event: &Event, metadata: &Metadata) -> Option<&'static str> {
+    // Where a machine has PMUs of several kinds, codes have the type of theirs.
+    let is_code = event.attr.event_type == event_type::RAW || event.name.starts_with("armv8");
+    let (arch, cpu) = (metadata.arch.as_deref(), metadata.cpu_model.as_deref());
+    is_code.then(|| name_of_code(arch, cpu, event.attr.config)).flatten()
 }
 
 /// What the recording was asked for, with the descendants of its processes. Forks, parent and child, are
@@ -158,7 +170,13 @@ impl Group {
         self.edges.first().and_then(|&edge| self.events.get(edge)).copied().unwrap_or(u32::MAX)
     }
 
-    fn new(events: &[Event], strobe: Option<&StrobeInfo>, seen: &Seen, metrics: &Metrics) -> Self {
+    /// `name` is what formulas call an event.
+    fn new(
+        events: &[Event],
+        strobe: Option<&StrobeInfo>,
+        seen: &Seen,
+        name: &dyn Fn(&Event) -> String,
+    ) -> Self {
         let event = |at: u32| events.get(at as usize);
         let of_strobe = strobe
             .and_then(|strobe| strobe.groups.iter().position(|group| group.events == seen.events));
@@ -185,8 +203,7 @@ impl Group {
         };
         let mut names: Vec<String> = Vec::new();
         for (at, &number) in seen.events.iter().enumerate() {
-            let name = event(number).map(|event| metrics.canonical(&event.name));
-            let name = name.unwrap_or_default();
+            let name = event(number).map(name).unwrap_or_default();
             // B counts what A counts.
             let again = at > 0 && edges.contains(&at) || names.contains(&name);
             names.push(if again { String::new() } else { name });
@@ -201,7 +218,24 @@ impl Group {
 
 #[cfg(test)]
 mod tests {
+    use pmuscope_abi::Attr;
+
     use super::*;
+
+    #[test]
+    fn raw_codes_are_the_events_that_formulas_name() {
+        let metadata = Metadata { arch: Some("aarch64".into()), ..Metadata::default() };
+        let event = |event_type, config, name: &str| Event {
+            attr: Attr { event_type, config, ..Attr::default() },
+            name: name.into(),
+            ids: Vec::new(),
+        };
+        let name = |event: &Event| code_name(event, &metadata);
+        assert_eq!(name(&event(event_type::RAW, 0x11, "r0011")), Some("cycles"));
+        assert_eq!(name(&event(8, 0x08, "armv8_pmuv3/event=0x8/")), Some("instructions"));
+        // A tracepoint with that id is none.
+        assert_eq!(name(&event(event_type::TRACEPOINT, 0x11, "sched:x")), None);
+    }
 
     #[test]
     fn two_periods_are_seen_in_the_samples_only() {
