@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use pmuscope_stats::{
     Estimate, Interval, LEVEL, MIN_BLOCKS, difference_of_estimates, difference_of_means,
-    freedom_of_difference, holm, mean, mean_interval, p_of_zero, welch_test,
+    difference_of_t_estimates, holm, mean, mean_interval, p_of_zero, welch_test,
 };
 use rustc_hash::FxHashMap;
 
@@ -303,12 +303,16 @@ fn row_diff(name: RowName, row: &RowRuns, runs: [usize; 2]) -> RowDiff {
             let run = row[side][0];
             Estimate { value: run.share, interval: run.within, n: 1 }
         };
-        let change = difference_of_estimates(&within(0), &within(1));
-        let known = |side: usize| Some((row[side][0].within?, row[side][0].freedom?));
-        let p = known(0).zip(known(1)).and_then(|((a, of_a), (b, of_b))| {
-            p_of_zero(&change, freedom_of_difference((&a, of_a), (&b, of_b)))
-        });
-        (change, p, [within(0), within(1)])
+        let sides = [within(0), within(1)];
+        let (change, p) = match (row[0][0].freedom, row[1][0].freedom) {
+            (Some(of_a), Some(of_b)) => {
+                let (change, freedom) =
+                    difference_of_t_estimates((&sides[0], of_a), (&sides[1], of_b));
+                (change, p_of_zero(&change, freedom))
+            }
+            _ => (difference_of_estimates(&sides[0], &sides[1]), None),
+        };
+        (change, p, sides)
     } else {
         let over_runs = |side: usize| mean_interval(&shares[side], LEVEL).unwrap_or(none);
         let change = difference_of_means(&shares[0], &shares[1], LEVEL).unwrap_or(none);

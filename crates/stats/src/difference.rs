@@ -16,9 +16,28 @@ pub fn difference_of_estimates(a: &Estimate, b: &Estimate) -> Estimate {
     Estimate { value, interval, n: a.n.min(b.n) }
 }
 
+/// [`difference_of_estimates`] of two whose intervals are Student's with so many degrees of freedom, and the
+/// degrees of freedom of the difference. Each side counts with the width that its standard error has at those:
+/// added as they are, the intervals of two short recordings would be too wide together.
+pub fn difference_of_t_estimates(a: (&Estimate, f64), b: (&Estimate, f64)) -> (Estimate, f64) {
+    let Some((of_a, of_b)) = a.0.interval.zip(b.0.interval) else {
+        return (difference_of_estimates(a.0, b.0), f64::INFINITY);
+    };
+    let freedom = freedom_of_difference((&of_a, a.1), (&of_b, b.1));
+    let at_freedom = |(estimate, own): (&Estimate, f64), interval: Interval| {
+        let quantile = |freedom| dist::t_quantile(0.5 + interval.level / 2.0, freedom);
+        let (value, factor) = (estimate.value, quantile(freedom) / quantile(own));
+        let moved = |end: f64| value + (end - value) * factor;
+        let interval =
+            Interval { low: moved(interval.low), high: moved(interval.high), ..interval };
+        Estimate { interval: Some(interval), ..*estimate }
+    };
+    (difference_of_estimates(&at_freedom(a, of_a), &at_freedom(b, of_b)), freedom)
+}
+
 /// Degrees of freedom of a difference of two independent estimates from their intervals, each Student's
 /// with so many degrees (Satterthwaite 1946). Infinite where neither side has a width.
-pub fn freedom_of_difference(a: (&Interval, f64), b: (&Interval, f64)) -> f64 {
+fn freedom_of_difference(a: (&Interval, f64), b: (&Interval, f64)) -> f64 {
     let part = |(interval, freedom): (&Interval, f64)| {
         let error = interval.half_width() / dist::t_quantile(0.5 + interval.level / 2.0, freedom);
         (error * error, error.powi(4) / freedom)
@@ -78,6 +97,18 @@ mod tests {
         let interval = difference.interval.unwrap();
         assert!((difference.value - 0.20).abs() < 1e-12);
         assert!((interval.low - 0.15).abs() < 1e-12 && (interval.high - 0.25).abs() < 1e-12);
+    }
+
+    /// Two means of normal samples of equal variance: the interval is that of Student's two-sample test.
+    #[test]
+    fn two_small_samples_have_the_interval_of_their_joint_degrees_of_freedom() {
+        let own = dist::t_quantile(0.975, 4.0);
+        let (a, b) = (estimate(1.0, 1.0 - own, 1.0 + own), estimate(3.0, 3.0 - own, 3.0 + own));
+        let (difference, freedom) = difference_of_t_estimates((&a, 4.0), (&b, 4.0));
+        assert!((freedom - 8.0).abs() < 1e-9);
+        let half = difference.interval.unwrap().half_width();
+        let expected = dist::t_quantile(0.975, 8.0) * 2_f64.sqrt();
+        assert!((half - expected).abs() < 1e-9, "{half} {expected}");
     }
 
     #[test]

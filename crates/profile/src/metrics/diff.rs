@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 use pmuscope_events::metrics::{Metric, Metrics};
 use pmuscope_stats::{
-    Estimate, Interval, LEVEL, difference_of_estimates, difference_of_means, freedom_of_difference,
-    holm, mean_interval, p_of_zero, welch_test,
+    Estimate, Interval, LEVEL, difference_of_estimates, difference_of_means,
+    difference_of_t_estimates, holm, mean_interval, p_of_zero, welch_test,
 };
 
 use super::{MIN_WINDOWS, MetricCell, Table, is_long};
@@ -227,16 +227,20 @@ fn within(cells: &[Vec<(&Cells, MetricCell)>; 2], windows: [u64; 2]) -> Compared
         let interval = cell.interval.or_else(|| cell.at_most.map(bound));
         Some(Estimate { value: cell.value?, interval, n: cell.windows as usize })
     };
-    let change = estimate(0).zip(estimate(1)).map(|(a, b)| difference_of_estimates(&a, &b));
-    let known = |at: usize| {
+    let freedom = |at: usize| {
         let (_, cell) = cells[at].first()?;
         // A bound has no variance that had to be estimated.
-        let freedom = cell.interval.map_or(Some(f64::INFINITY), |_| cell.freedom)?;
-        Some((estimate(at)?.interval?, freedom))
+        if cell.interval.is_some() { cell.freedom } else { Some(f64::INFINITY) }
     };
-    let p = known(0).zip(known(1)).zip(change).and_then(|((a, b), change)| {
-        p_of_zero(&change, freedom_of_difference((&a.0, a.1), (&b.0, b.1)))
-    });
+    let both = estimate(0).zip(estimate(1));
+    let (change, p) = match (both, freedom(0), freedom(1)) {
+        (None, ..) => (None, None),
+        (Some((a, b)), Some(of_a), Some(of_b)) => {
+            let (change, freedom) = difference_of_t_estimates((&a, of_a), (&b, of_b));
+            (Some(change), p_of_zero(&change, freedom))
+        }
+        (Some((a, b)), ..) => (Some(difference_of_estimates(&a, &b)), None),
+    };
     ([side(0), side(1)], change, p)
 }
 
