@@ -59,7 +59,7 @@ pub fn waits_summary(view: &WaitsView<'_>) -> Summary {
     Summary {
         title: view.file.to_owned(),
         facts,
-        notes: notes(waits),
+        notes: notes(view),
         command: recorded.unwrap_or(&profile.metadata.command).join(" "),
     }
 }

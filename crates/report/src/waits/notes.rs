@@ -2,17 +2,19 @@
 
 use pmuscope_profile::waits::{Kind, WaitSums, Waits};
 
-use super::seconds;
+use super::{WaitsView, seconds};
 use crate::Note;
 use crate::number::{count, counted};
 use crate::recording::notes_on_file;
 
 /// What changes the reading, warnings first.
-pub(super) fn notes(waits: &Waits) -> Vec<Note> {
+pub(super) fn notes(view: &WaitsView<'_>) -> Vec<Note> {
+    let waits = view.waits;
     // Notes about samples do not apply: waits are not sampled, and their number differs.
     let mut notes = notes_on_file(&waits.profile);
     notes.extend(broken(waits).map(|text| Note { warning: true, text }));
     notes.extend(own(waits).into_iter().map(|text| Note { warning: false, text }));
+    notes.extend(no_interval(view).map(|text| Note { warning: false, text }));
     notes.sort_by_key(|note| !note.warning);
     notes
 }
@@ -56,6 +58,16 @@ fn own(waits: &Waits) -> Vec<String> {
         );
     }
     notes
+}
+
+/// Why no row has an interval.
+fn no_interval(view: &WaitsView<'_>) -> Option<String> {
+    let has_none = view.rows.iter().all(|row| row.interval.is_none());
+    (has_none && !view.rows.is_empty()).then(|| {
+        "no ±: the recording is too short for an interval, which takes 24 times the length of the waits or of the \
+         program's phases, and 30 blocks of time. Record longer."
+            .to_owned()
+    })
 }
 
 /// Time that is unknown because records are missing.

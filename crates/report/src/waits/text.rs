@@ -30,7 +30,7 @@ pub fn waits_text(view: &WaitsView<'_>, style: &Style) -> String {
     push_wrapped(&mut out, &wall_text(waits), style);
     out.push('\n');
     out.push_str(&table(view, style));
-    let notes = notes(waits);
+    let notes = notes(view);
     if !notes.is_empty() {
         out.push('\n');
     }
