@@ -35,7 +35,8 @@ fn a_clock_samples_the_short_lived_processes_of_a_command() {
     let clock = info.events.iter().find(|event| event.name == "cpu-clock").unwrap();
     let (due, there) = (clock.counted.unwrap() / clock.period.unwrap(), clock.samples);
     assert!(due > 20, "the command took {due} ms only");
-    assert!(there * 10 >= due * 8, "{there} samples for {due} periods");
+    // Begun anew with each process it would have one sample at most; a busy host takes some of the periods.
+    assert!(there * 2 >= due, "{there} samples for {due} periods");
     let mount = Machine::host().perf_cgroup_mount().unwrap();
     assert!(!left_behind(&mount, &format!("pmuscope-{pid}")), "the cgroup is still there");
 }
