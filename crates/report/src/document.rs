@@ -20,7 +20,7 @@ pub struct RecordingView<'a> {
     pub limits: RowLimits,
 }
 
-/// A table of a recording, with what is said before it.
+/// A table of a recording, with its head and notes.
 #[derive(Debug)]
 pub struct Document<'a> {
     pub(crate) schema: &'static str,

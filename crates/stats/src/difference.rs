@@ -16,7 +16,7 @@ pub fn difference_of_estimates(a: &Estimate, b: &Estimate) -> Estimate {
     Estimate { value, interval, n: a.n.min(b.n) }
 }
 
-/// [`difference_of_estimates`] of two whose intervals are Student's with so many degrees of freedom, and the
+/// [`difference_of_estimates`] of two estimates with Student's intervals, each with its degrees of freedom; and the
 /// degrees of freedom of the difference. Each side counts with the width that its standard error has at those:
 /// added as they are, the intervals of two short recordings would be too wide together.
 pub fn difference_of_t_estimates(a: (&Estimate, f64), b: (&Estimate, f64)) -> (Estimate, f64) {
@@ -36,7 +36,7 @@ pub fn difference_of_t_estimates(a: (&Estimate, f64), b: (&Estimate, f64)) -> (E
 }
 
 /// Degrees of freedom of a difference of two independent estimates from their intervals, each Student's
-/// with so many degrees (Satterthwaite 1946). Infinite where neither side has a width.
+/// with the degrees given (Satterthwaite 1946). Infinite where neither side has a width.
 fn freedom_of_difference(a: (&Interval, f64), b: (&Interval, f64)) -> f64 {
     let part = |(interval, freedom): (&Interval, f64)| {
         let error = interval.half_width() / dist::t_quantile(0.5 + interval.level / 2.0, freedom);

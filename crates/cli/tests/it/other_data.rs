@@ -25,7 +25,7 @@ fn event(name: &str) -> FileEvent {
     FileEvent { attr, name: name.into(), ids: [1].into() }
 }
 
-/// Of a file without samples: what it holds is said, with the command that reads it, and the status is not 0.
+/// Of a file without samples: each command names what it holds and the command that reads it, and fails.
 #[track_caller]
 fn says_what_it_holds(scratch: &Scratch, file: &Path, holds: &str, reads: &str) {
     let file = file.to_str().unwrap();
@@ -88,7 +88,7 @@ fn a_hardware_trace_is_not_decoded() {
         "a hardware trace (4 KiB of AUX data)",
         "perf inject --itrace",
     );
-    // With samples beside it, the samples are shown and the trace is said.
+    // With samples in the same file, those are shown and a note names the trace.
     sample(&mut data, true, &[1, 0x10, task, 5]);
     write(&path, &[event("intel_pt//")], &data);
     let report = scratch.pmuscope(["report", "-i", "trace.data"]);
