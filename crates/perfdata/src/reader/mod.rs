@@ -262,8 +262,7 @@ impl Reader {
         };
         note(&raw, &mut self.tally);
         match raw.kind {
-            kind::FINISHED_ROUND if is_many => {}
-            kind::FINISHED_ROUND => self.order.finish_round(),
+            kind::FINISHED_ROUND => self.finish_rounds(is_many),
             0..tool::FIRST => {
                 let Self { about, order, tally, endian, all, .. } = self;
                 if let Some(time) = queue(&raw, about, order, tally, *endian, *all) {
@@ -279,6 +278,19 @@ impl Reader {
         }
         (self.tally.late, self.tally.early) = (self.order.late(), self.order.early());
         Ok(())
+    }
+
+    /// Takes the mark of a round that came last, and copies of it that follow: after the second of them
+    /// all that came before has gone, so more change nothing.
+    fn finish_rounds(&mut self, is_many: bool) {
+        let repeated = self.source.skip_repeated();
+        self.tally.kinds.add_many(kind::FINISHED_ROUND, repeated);
+        self.tally.records += repeated;
+        for _ in 0..(1 + repeated).min(2) {
+            if !is_many {
+                self.order.finish_round();
+            }
+        }
     }
 
     fn end_part(&mut self) {

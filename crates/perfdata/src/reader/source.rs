@@ -65,6 +65,11 @@ impl Source {
         })
     }
 
+    /// Steps over copies of the record that came last, a mark; returns how many.
+    pub(super) fn skip_repeated(&mut self) -> u64 {
+        self.parts.get_mut(self.current).map_or(0, |part| part.stream.skip_repeated())
+    }
+
     /// The record that came last, and its file where there are many.
     pub(super) fn last(&self) -> (Option<RawRecord<'_>>, Option<&Path>) {
         let part = self.parts.get(self.current);
