@@ -97,7 +97,7 @@ impl Collected {
             .filter(|(_, event)| filter.passes_event(event.index as usize))
             .map(|(_, event)| event)
             .collect();
-        let (functions, commands) = (rows.functions, rows.commands);
+        let names = rows.into_names();
         let filtered = Filtered { filter: filter.clone(), left_out };
         let seconds = self.clock.origin().zip(self.clock.span()).map(|(origin, span)| {
             filter.duration(origin, origin.saturating_add(span)) as f64 / 1e9
@@ -109,7 +109,6 @@ impl Collected {
         Ok(Profile {
             events,
             modules: self.module_summaries(&named),
-            commands,
             duration_s: told.filter(|_| filter.times.is_empty()).or(seconds),
             lost,
             throttled: loss.throttled(info, filter),
@@ -118,7 +117,7 @@ impl Collected {
             filtered: (*filter != Filter::default()).then_some(filtered),
             sampled,
             stacks,
-            functions,
+            names,
             aggregate,
             metadata,
             state,

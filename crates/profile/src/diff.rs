@@ -339,8 +339,10 @@ mod tests {
     /// A recording with these samples by function, one a millisecond.
     fn recording(event: &str, samples: &[(&str, u64)], half: Option<f64>) -> Profile {
         let all: u64 = samples.iter().map(|(_, samples)| samples).sum();
-        let function =
-            |name: &str| crate::profile::FunctionName { name: name.into(), inlined_into: None };
+        let function = |name: &str| crate::function_table::FunctionName {
+            name: name.into(),
+            inlined_into: None,
+        };
         let row = |(at, &(_, samples)): (usize, &(&str, u64))| {
             let share = samples as f64 / all as f64;
             let around = |half| Interval { low: share - half, high: share + half, level: LEVEL };
@@ -353,6 +355,7 @@ mod tests {
                 share,
                 interval: half.map(around),
                 freedom: half.map(|_| 1e9),
+                total: None,
             }
         };
         let unknown = KernelIdentity::default();
@@ -382,9 +385,11 @@ mod tests {
                 build_id: None,
                 symbols: State::Found,
             }],
-            functions: samples.iter().map(|(name, _)| function(name)).collect(),
+            names: crate::FunctionNames {
+                functions: samples.iter().map(|(name, _)| function(name)).collect(),
+                commands: vec!["db".into()],
+            },
             aggregate: crate::aggregate::Aggregate::default(),
-            commands: vec!["db".into()],
             duration_s: None,
             lost: Lost { count: 0, source: LostSource::Kernel },
             throttled: 0,

@@ -41,6 +41,7 @@ pub mod diff;
 pub mod export;
 mod filter;
 mod finder;
+mod function_table;
 pub mod hits;
 mod live;
 mod log;
@@ -73,6 +74,7 @@ pub use chains::{ChainEntry, callchain};
 pub use collect::{Collected, available_threads};
 pub use counter::{Counting, GroupBy, TasksBy};
 pub use filter::{Facts, Filter, Targets};
+pub use function_table::{FunctionNames, FunctionTable};
 pub use live::{Interval, Live};
 pub use loss::{CpuLosses, LossBlock, Lost, LostSource};
 pub use modules::ModuleKind;
@@ -82,7 +84,7 @@ pub use pmuscope_perfdata::reader::FileState;
 pub use pmuscope_symbols::{DisassembleError, Line, NoCode, State as SymbolState, Symbol};
 pub use profile::{
     Detail, EventProfile, Filtered, FunctionShare, HiddenRows, Intervals, ModuleShare,
-    ModuleSummary, Options, Profile,
+    ModuleSummary, Options, Profile, Total, with_lost,
 };
 pub use unwinding::{CutReason, CutStacks, ModuleRules, StackSummary, Unwinding};
 pub use walk::Walked;

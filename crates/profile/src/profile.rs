@@ -1,7 +1,6 @@
 //! The finished answer.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use pmuscope_perfdata::info::RecordingInfo;
 use pmuscope_perfdata::reader::{FileState, Metadata, Tally};
@@ -10,6 +9,7 @@ use pmuscope_symbols::{BuildId, KernelMatch, Module, State};
 
 use crate::aggregate::Aggregate;
 use crate::filter::Filter;
+use crate::function_table::FunctionNames;
 use crate::loss::{CpuLosses, Lost};
 use crate::modules::ModuleKind;
 use crate::phases::LongPhases;
@@ -23,14 +23,23 @@ pub struct Options {
     pub rows: Option<usize>,
     /// Which rows of functions get an interval.
     pub intervals: Intervals,
+    /// Whether functions also have what they called ([`FunctionShare::total`]); those that only called
+    /// others then have rows too.
+    pub totals: bool,
     /// How far places within a function are told apart in [`Profile::aggregate`].
     pub detail: Detail,
+}
+
+impl Options {
+    /// For counts alone: nobody looks at rows.
+    pub const COUNTS: Self =
+        Self { rows: Some(0), intervals: Intervals::None, totals: false, detail: Detail::Function };
 }
 
 impl Default for Options {
     fn default() -> Self {
         let intervals = Intervals::Largest(Intervals::MOST);
-        Self { rows: None, intervals, detail: Detail::Function }
+        Self { rows: None, intervals, totals: false, detail: Detail::Function }
     }
 }
 
@@ -77,10 +86,8 @@ pub struct Profile {
     pub aggregate: Aggregate,
     /// All modules; rows point here.
     pub modules: Vec<ModuleSummary>,
-    /// Names of functions; rows point here.
-    pub(crate) functions: Vec<FunctionName>,
-    /// Names of commands; rows point here.
-    pub(crate) commands: Vec<String>,
+    /// Names of functions and commands; rows point here.
+    pub names: FunctionNames,
     /// Seconds: as the recorder says, else from the first to the last sample.
     pub duration_s: Option<f64>,
     /// Records lost, all events.
@@ -117,15 +124,6 @@ pub struct Filtered {
     pub filter: Filter,
     /// Samples of all events that it left out.
     pub left_out: u64,
-}
-
-/// A function as it is shown.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct FunctionName {
-    /// The innermost one.
-    pub(crate) name: Arc<str>,
-    /// The function that holds its code, if it was inlined there.
-    pub(crate) inlined_into: Option<Arc<str>>,
 }
 
 /// Shares of one event.
@@ -185,8 +183,9 @@ pub(crate) fn is_software_clock(name: &str) -> bool {
     matches!(event, "cpu-clock" | "task-clock")
 }
 
-/// [`EventProfile::with_lost`] of an event with so many samples and lost ones.
-pub(crate) fn with_lost(samples: u64, lost: u64, share: f64) -> Option<(f64, f64)> {
+/// [`EventProfile::with_lost`] of an event with this many samples and lost ones.
+#[must_use]
+pub fn with_lost(samples: u64, lost: u64, share: f64) -> Option<(f64, f64)> {
     let (samples, lost) = (samples as f64, lost as f64);
     let all = samples + lost;
     (lost > 0.0).then(|| (share * samples / all, (share * samples + lost) / all))
@@ -209,6 +208,17 @@ pub struct FunctionShare {
     pub interval: Option<Interval>,
     /// Degrees of freedom of its variance; there without an interval where phases are too long for one.
     pub freedom: Option<f64>,
+    /// With what it called; `None` where [`Options::totals`] were not asked for.
+    pub total: Option<Total>,
+}
+
+/// What was spent in a function or in what it called.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Total {
+    /// Samples.
+    pub samples: u64,
+    /// Of all weight of the event, 0 to 1.
+    pub share: f64,
 }
 
 /// Rows that are not there one by one.
@@ -268,22 +278,22 @@ impl Profile {
         self.function_of(row).unwrap_or("[unknown]")
     }
 
-    /// Name of a row's function.
+    /// As [`FunctionNames::function_of`].
     #[must_use]
     pub fn function_of(&self, row: &FunctionShare) -> Option<&str> {
-        row.function.and_then(|at| self.functions.get(at as usize)).map(|function| &*function.name)
+        self.names.function_of(row)
     }
 
-    /// The function that holds its code, if it was inlined there.
+    /// As [`FunctionNames::inlined_into`].
     #[must_use]
     pub fn inlined_into(&self, row: &FunctionShare) -> Option<&str> {
-        row.function.and_then(|at| self.functions.get(at as usize))?.inlined_into.as_deref()
+        self.names.inlined_into(row)
     }
 
-    /// Name of the threads a row is of. Foreign text.
+    /// As [`FunctionNames::command_of`].
     #[must_use]
     pub fn command_of(&self, row: &FunctionShare) -> &str {
-        self.commands.get(row.command as usize).map_or("-", String::as_str)
+        self.names.command_of(row)
     }
 
     /// The recorder's own account, if it was pmuscope.

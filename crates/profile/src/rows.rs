@@ -2,18 +2,26 @@
 //!
 //! Rows are nearly as many as cells, and only the largest are looked at as a rule. So a row is a few
 //! numbers until it is known to be among those, and only these are put in order and get their names.
+//!
+//! A row has what was spent in its function (self), and if totals are asked for also what was spent in all
+//! that it called. Functions that only called others then have rows too:
+//!
+//! ```text
+//!  main ► f ► g ► f          self:  f            total:  main, f (once), g
+//! ```
 
 use std::sync::Arc;
 
 use pmuscope_stats::MIN_BLOCKS;
 use rustc_hash::FxHashMap;
 
-use crate::aggregate::{AddsTo, Aggregate, Cell, FunctionId, StackId};
+use crate::aggregate::{AddsTo, Aggregate, Cell, Frame, FrameId, FunctionId, StackId};
 use crate::build::EventFacts;
+use crate::function_table::{FunctionName, FunctionNames, FunctionTable};
 use crate::modules::UNKNOWN;
 use crate::phases::LongPhases;
 use crate::pool::in_parallel;
-use crate::profile::{EventProfile, FunctionName, FunctionShare, HiddenRows, ModuleShare, Options};
+use crate::profile::{EventProfile, FunctionShare, HiddenRows, ModuleShare, Options, Total};
 use crate::table::{Interned, mix};
 
 /// Not known yet; or a cell whose row is not among the largest.
@@ -31,19 +39,39 @@ struct What {
 }
 
 impl What {
+    /// Of a frame; `holder` finds the function that holds its code if it was inlined.
+    fn new(frame: &Frame, holder: impl FnOnce() -> Option<FunctionId>) -> Self {
+        let is_inlined = frame.inlined && frame.function.is_some();
+        let outer = is_inlined.then(holder).flatten();
+        Self { module: frame.module, inner: frame.function, outer }
+    }
+
     fn hash(&self) -> u64 {
         let word = |id: Option<u32>| id.map_or(0, |id| 1 + u64::from(id));
         mix(mix(self.module.into(), word(self.inner)), word(self.outer))
     }
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Row {
     /// Index into [`Rows::whats`].
     what: u32,
     command: u32,
     samples: u64,
     weight: u64,
+    /// With what it called; 0 where that is not asked for.
+    total_samples: u64,
+    total_weight: u64,
+}
+
+/// What the cells of an event come to.
+struct Found {
+    functions: Vec<FunctionShare>,
+    modules: Vec<ModuleShare>,
+    hidden: HiddenRows,
+    /// Blocks of time with samples.
+    blocks: usize,
+    long_phases: Option<LongPhases>,
 }
 
 /// Makes rows of cells.
@@ -53,9 +81,8 @@ pub(crate) struct Rows<'a> {
     /// What each stack comes to, where that is known already.
     what_of_stack: Vec<u32>,
     /// Names of what has been among the largest rows, and their numbers.
-    pub(crate) functions: Vec<FunctionName>,
+    names: FunctionNames,
     function_ids: FxHashMap<(FunctionId, Option<FunctionId>), u32>,
-    pub(crate) commands: Vec<String>,
     /// By task.
     command_ids: Vec<u32>,
     /// Blocks with samples of each event, once somebody asks.
@@ -80,12 +107,25 @@ impl<'a> Rows<'a> {
             aggregate,
             whats: Interned::default(),
             what_of_stack: vec![NONE; aggregate.stacks.len()],
-            functions: Vec::new(),
+            names: FunctionNames { functions: Vec::new(), commands },
             function_ids: FxHashMap::default(),
-            commands,
             command_ids,
             filled: None,
         }
+    }
+
+    /// Names of the functions and commands of all rows that were made.
+    pub(crate) fn into_names(self) -> FunctionNames {
+        self.names
+    }
+
+    /// The rows of one event and their names.
+    pub(crate) fn table(mut self, event: u32, by_period: bool, options: Options) -> FunctionTable {
+        let has_weight = || self.aggregate.of_event(event).iter().any(|cell| cell.weight > 0);
+        let by_period = by_period && has_weight();
+        let Found { functions, modules, hidden, long_phases, .. } =
+            self.find(event, by_period, options);
+        FunctionTable { rows: functions, hidden, modules, long_phases, names: self.names }
     }
 
     pub(crate) fn event(
@@ -94,39 +134,10 @@ impl<'a> Rows<'a> {
         facts: EventFacts,
         options: Options,
     ) -> EventProfile {
-        let cells = self.aggregate.of_event(index);
-        let (rows, mut row_of_cell) = self.rows(cells);
-        let (samples, weight) = rows.iter().fold((0, 0_u64), |(samples, weight), row| {
-            (samples + row.samples, weight.saturating_add(row.weight))
-        });
+        let (samples, weight) = sums(self.aggregate.of_event(index));
         let by_period = facts.has_period && weight > 0;
-        let total = if by_period { weight } else { samples };
-        let measure = Measure { by_period, total };
-        let most = options.rows.map_or(rows.len(), |rows| rows.max(LEAST));
-        let order = self.largest(&rows, most, by_period);
-        let mut functions: Vec<FunctionShare> =
-            order.iter().map(|&row| self.share(&rows[row as usize], measure)).collect();
-        let modules = self.modules(&rows, measure);
-        let hidden = hidden(&rows, &functions, measure);
-        let with_interval = order.len().min(options.intervals.rows());
-        let mut largest = vec![NONE; rows.len()];
-        for (&row, at) in order[..with_interval].iter().zip(0..) {
-            largest[row as usize] = at;
-        }
-        let has_rows = !rows.is_empty();
-        drop((rows, order));
-        row_of_cell.iter_mut().for_each(|row| *row = largest[*row as usize]);
-        drop(largest);
-        let (blocks, long_phases) = if has_rows && samples < MIN_BLOCKS as u64 {
-            // No interval is possible: of many small events not each goes over all that was counted.
-            let filled = self.filled.get_or_insert_with(|| self.aggregate.filled_blocks());
-            (filled.get(&index).copied().unwrap_or(0), None)
-        } else if has_rows {
-            let functions = &mut functions[..with_interval];
-            self.add_intervals(index, functions, by_period, &row_of_cell)
-        } else {
-            (0, None)
-        };
+        let Found { functions, modules, hidden, blocks, long_phases } =
+            self.find(index, by_period, options);
         let period = if facts.has_period {
             Some(weight)
         } else {
@@ -151,6 +162,42 @@ impl<'a> Rows<'a> {
         }
     }
 
+    fn find(&mut self, index: u32, by_period: bool, options: Options) -> Found {
+        let cells = self.aggregate.of_event(index);
+        let (samples, weight) = sums(cells);
+        let measure = Measure { by_period, total: if by_period { weight } else { samples } };
+        let (mut rows, mut row_of_cell) = self.rows(cells);
+        let own = rows.len();
+        if options.totals {
+            self.add_totals(cells, &mut rows);
+        }
+        let most = options.rows.map_or(rows.len(), |rows| rows.max(LEAST));
+        let order = self.largest(&rows, most, by_period);
+        let mut share = |row: &u32| self.share(&rows[*row as usize], measure, options.totals);
+        let mut functions: Vec<FunctionShare> = order.iter().map(&mut share).collect();
+        let modules = self.modules(&rows[..own], measure);
+        let hidden = hidden(&rows, &functions, measure);
+        let with_interval = order.len().min(options.intervals.rows());
+        let mut largest = vec![NONE; rows.len()];
+        for (&row, at) in order[..with_interval].iter().zip(0..) {
+            largest[row as usize] = at;
+        }
+        drop((rows, order));
+        row_of_cell.iter_mut().for_each(|row| *row = largest[*row as usize]);
+        drop(largest);
+        let (blocks, long_phases) = if own > 0 && samples < MIN_BLOCKS as u64 {
+            // No interval is possible: of many small events not each goes over all that was counted.
+            let filled = self.filled.get_or_insert_with(|| self.aggregate.filled_blocks());
+            (filled.get(&index).copied().unwrap_or(0), None)
+        } else if own > 0 {
+            let functions = &mut functions[..with_interval];
+            self.add_intervals(index, functions, by_period, &row_of_cell)
+        } else {
+            (0, None)
+        };
+        Found { functions, modules, hidden, blocks, long_phases }
+    }
+
     /// The rows of the cells of an event, and the row of each.
     fn rows(&mut self, cells: &[Cell]) -> (Vec<Row>, Vec<u32>) {
         let whats: Vec<u32> = cells.iter().map(|cell| self.what(cell.stack)).collect();
@@ -165,7 +212,7 @@ impl<'a> Rows<'a> {
             let (own, behind) = std::mem::take(&mut rest).split_at_mut(same);
             own.sort_by_key(|&cell| command(cell));
             for own in own.chunk_by(|&a, &b| command(a) == command(b)) {
-                let mut row = Row { what, command: command(own[0]), samples: 0, weight: 0 };
+                let mut row = Row { what, command: command(own[0]), ..Row::default() };
                 for &at in own {
                     let cell = &cells[at as usize];
                     row.samples += cell.samples;
@@ -189,15 +236,62 @@ impl<'a> Rows<'a> {
         let mut frames =
             aggregate.stacks.frames(stack).map(|frame| &aggregate.frames[frame as usize]);
         // A cell is of one place at least.
-        let what =
-            frames.next().map_or(What { module: UNKNOWN, inner: None, outer: None }, |leaf| {
-                let outer = (leaf.inlined && leaf.function.is_some())
-                    .then(|| frames.find(|frame| !frame.inlined)?.function);
-                What { module: leaf.module, inner: leaf.function, outer: outer.flatten() }
-            });
+        let nowhere = What { module: UNKNOWN, inner: None, outer: None };
+        let what = frames.next().map_or(nowhere, |leaf| {
+            let holder = || frames.find(|frame| !frame.inlined)?.function;
+            What::new(leaf, holder)
+        });
         let number = self.whats.intern(what.hash(), what);
         self.what_of_stack[stack as usize] = number;
         number
+    }
+
+    /// Adds what each function called, and rows of functions that only called others.
+    fn add_totals(&mut self, cells: &[Cell], rows: &mut Vec<Row>) {
+        // Stacks are walked once per command, not once per CPU and thread too.
+        let mut by_stack: FxHashMap<(u32, StackId), (u64, u64)> = FxHashMap::default();
+        for cell in cells {
+            let key = (self.command_ids[cell.task as usize], cell.stack);
+            let (samples, weight) = by_stack.entry(key).or_default();
+            *samples += cell.samples;
+            *weight = weight.saturating_add(cell.weight);
+        }
+        let mut numbers: FxHashMap<(u32, u32), usize> =
+            rows.iter().enumerate().map(|(at, row)| ((row.what, row.command), at)).collect();
+        let (mut frames, mut path): (Vec<FrameId>, Vec<u32>) = (Vec::new(), Vec::new());
+        for ((command, stack), (samples, weight)) in by_stack {
+            frames.clear();
+            frames.extend(self.aggregate.stacks.frames(stack));
+            self.whats_of(&frames, &mut path);
+            for &what in &path {
+                let at = *numbers.entry((what, command)).or_insert_with(|| {
+                    rows.push(Row { what, command, ..Row::default() });
+                    rows.len() - 1
+                });
+                rows[at].total_samples += samples;
+                rows[at].total_weight = rows[at].total_weight.saturating_add(weight);
+            }
+        }
+    }
+
+    /// What the frames of a stack come to, each once: a function that calls itself counts once.
+    fn whats_of(&mut self, frames: &[FrameId], path: &mut Vec<u32>) {
+        path.clear();
+        let mut holder = None;
+        for &frame in frames.iter().rev() {
+            let frame = &self.aggregate.frames[frame as usize];
+            if !frame.inlined {
+                holder = frame.function;
+            }
+            let what = What::new(frame, || holder);
+            path.push(self.whats.intern(what.hash(), what));
+        }
+        if frames.is_empty() {
+            let what = What { module: UNKNOWN, inner: None, outer: None };
+            path.push(self.whats.intern(what.hash(), what));
+        }
+        path.sort_unstable();
+        path.dedup();
     }
 
     /// The largest rows, the largest first; equal ones by their names, so that the order never depends
@@ -205,7 +299,11 @@ impl<'a> Rows<'a> {
     fn largest(&mut self, rows: &[Row], most: usize, by_period: bool) -> Vec<u32> {
         let size = |row: u32| {
             let row = &rows[row as usize];
-            std::cmp::Reverse((if by_period { row.weight } else { row.samples }, row.samples))
+            let (own, total) = match by_period {
+                true => (row.weight, row.total_weight),
+                false => (row.samples, row.total_samples),
+            };
+            std::cmp::Reverse((own, total, row.samples))
         };
         let mut order: Vec<u32> = (0..rows.len() as u32).collect();
         if most < order.len() {
@@ -215,7 +313,7 @@ impl<'a> Rows<'a> {
         }
         let names: Vec<Option<u32>> =
             order.iter().map(|&row| self.name(rows[row as usize].what)).collect();
-        let ranks = ranks(&self.functions, names.iter().flatten().copied());
+        let ranks = ranks(&self.names.functions, names.iter().flatten().copied());
         let mut keys: Vec<_> = order
             .iter()
             .zip(names)
@@ -234,7 +332,7 @@ impl<'a> Rows<'a> {
     /// The number of a function's name.
     fn name(&mut self, what: u32) -> Option<u32> {
         let What { inner, outer, .. } = self.whats.list[what as usize];
-        let (inner, functions) = (inner?, &mut self.functions);
+        let (inner, functions) = (inner?, &mut self.names.functions);
         let names = &self.aggregate.functions;
         Some(*self.function_ids.entry((inner, outer)).or_insert_with(|| {
             let name = |id: FunctionId| Arc::clone(&names[id as usize].name);
@@ -243,8 +341,12 @@ impl<'a> Rows<'a> {
         }))
     }
 
-    fn share(&mut self, row: &Row, measure: Measure) -> FunctionShare {
+    fn share(&mut self, row: &Row, measure: Measure, totals: bool) -> FunctionShare {
         let weight = measure.of(row);
+        let total = totals.then(|| {
+            let weight = if measure.by_period { row.total_weight } else { row.total_samples };
+            Total { samples: row.total_samples, share: measure.share(weight) }
+        });
         FunctionShare {
             command: row.command,
             module: self.whats.list[row.what as usize].module as usize,
@@ -254,6 +356,7 @@ impl<'a> Rows<'a> {
             share: measure.share(weight),
             interval: None,
             freedom: None,
+            total,
         }
     }
 
@@ -302,6 +405,13 @@ impl<'a> Rows<'a> {
         let seconds = f64::from(timeline.blocks) * timeline.block_ns as f64 / 1e9;
         (series.filled(), LongPhases::of(&shares, seconds))
     }
+}
+
+/// Samples and weight of cells.
+fn sums(cells: &[Cell]) -> (u64, u64) {
+    cells.iter().fold((0, 0_u64), |(samples, weight), cell| {
+        (samples + cell.samples, weight.saturating_add(cell.weight))
+    })
 }
 
 /// What shares are of.

@@ -35,7 +35,7 @@ pub struct Document<'a> {
     pub(crate) nothing: Option<&'static str>,
 }
 
-impl Document<'_> {
+impl<'a> Document<'a> {
     /// Kind and version of [`Document::json`], for its envelope.
     #[must_use]
     pub fn schema(&self) -> &'static str {
@@ -76,7 +76,7 @@ impl Document<'_> {
 
     /// For programs: the result in an envelope.
     #[must_use]
-    pub fn json(&self) -> impl Serialize + '_ {
+    pub fn json(&self) -> impl Serialize + use<'_, 'a> {
         Json(self)
     }
 
@@ -101,9 +101,9 @@ impl Document<'_> {
     }
 }
 
-struct Json<'a>(&'a Document<'a>);
+struct Json<'d, 'a>(&'d Document<'a>);
 
-impl Serialize for Json<'_> {
+impl Serialize for Json<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Document { view, sums, sheet, .. } = self.0;
         let mut map = serializer.serialize_map(None)?;

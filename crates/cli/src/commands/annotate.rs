@@ -6,7 +6,7 @@ use std::path::Path;
 
 use pmuscope_profile::aggregate::FunctionId;
 use pmuscope_profile::views::{Sampled, inlined_into, sampled};
-use pmuscope_profile::{Annotation, Detail, GroupBy, Intervals, ModuleSummary, Options, Profile};
+use pmuscope_profile::{Annotation, Detail, GroupBy, ModuleSummary, Options, Profile};
 use pmuscope_report::number::count;
 use pmuscope_report::{
     ANNOTATE_SCHEMA, AnnotateReport, Style, annotate_text, escape, head_text, kept_text,
@@ -75,8 +75,7 @@ impl AnnotateArgs {
     ) -> anyhow::Result<(String, Exit)> {
         // Lines come with inlined functions.
         let mut symbolizer = load.symbols.symbolizer(true, path)?;
-        let options =
-            Options { rows: Some(0), intervals: Intervals::None, detail: Detail::Address };
+        let options = Options { detail: Detail::Address, ..Options::COUNTS };
         let wanted = LoadRequest { apart: GroupBy::default(), options, stacks: false };
         let profile = load.load(path, &mut symbolizer, wanted)?;
         let file = path.to_string_lossy();

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use pmuscope_perfdata::reader::{FileState, Reader};
 use pmuscope_profile::views::{accesses, branches, data_addresses};
-use pmuscope_profile::{Detail, GroupBy, Intervals, Options, TasksBy};
+use pmuscope_profile::{GroupBy, Options, TasksBy};
 use pmuscope_report::{Document, RecordingView, RowLimits, Style};
 use pmuscope_symbols::Symbolizer;
 
@@ -38,7 +38,7 @@ pub(super) struct Form<'a> {
 /// Enough for the lines above all views.
 const HEAD: LoadRequest = LoadRequest {
     apart: GroupBy { chains: false, tasks: TasksBy::Command, cpus: false },
-    options: Options { rows: Some(0), intervals: Intervals::None, detail: Detail::Function },
+    options: Options::COUNTS,
     stacks: false,
 };
 

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use pmuscope_perfdata::reader::{Reader, Tally};
+use pmuscope_profile::Counting;
 use pmuscope_profile::{
-    Collected, Filter, Filtered, GroupBy, Intervals, Options, Profile, TasksBy, available_threads,
+    Collected, Filter, Filtered, GroupBy, Options, Profile, TasksBy, available_threads,
 };
-use pmuscope_profile::{Counting, Detail};
 use pmuscope_report::number::{count, counted};
 use pmuscope_report::{escape, other_data_text};
 use pmuscope_symbols::KernelIdentity;
@@ -130,7 +130,7 @@ fn read(path: &Path, filter: Filter) -> anyhow::Result<Profile> {
     let apart = GroupBy { chains: false, tasks: TasksBy::Thread, cpus: true };
     let collected =
         Collected::read(&mut reader, Counting { apart, filter }, available_threads(), None)?;
-    let options = Options { rows: Some(0), intervals: Intervals::None, detail: Detail::Function };
+    let options = Options::COUNTS;
     // Nobody asks for names of functions.
     Ok(collected.profile(&reader, &KernelIdentity::default(), options, &mut |_| Vec::new())?)
 }

@@ -126,7 +126,7 @@ impl Format {
     pub(crate) fn apart(self) -> GroupBy {
         let by_thread = matches!(self, Self::Pprof | Self::Firefox);
         GroupBy {
-            chains: self.is_of_counts(),
+            chains: self != Self::Text,
             tasks: if by_thread { TasksBy::Thread } else { TasksBy::Command },
             cpus: matches!(self, Self::Html | Self::Pprof),
         }

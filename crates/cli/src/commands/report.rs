@@ -170,7 +170,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let view = args.views.view();
     let (apart, options) = match &view {
         Some(view) => (view.apart(), view.options()),
-        None => (format.apart(), Options { rows, intervals, detail: format.detail() }),
+        None => {
+            let totals = format == Format::Json;
+            (format.apart(), Options { rows, intervals, totals, detail: format.detail() })
+        }
     };
     let needs_lines = view.as_ref().is_some_and(View::needs_lines);
     let inlined = needs_lines || !args.load.no_inline && !args.modules;

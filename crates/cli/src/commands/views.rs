@@ -227,7 +227,7 @@ impl View {
         } else {
             Detail::Function
         };
-        Options { rows: Some(0), intervals: Intervals::None, detail }
+        Options { detail, ..Options::COUNTS }
     }
 
     /// Lines come with inlined functions only.

@@ -89,12 +89,8 @@ fn read(
     for (pid, dump) in collected.jit_dumps() {
         symbolizer.add_jit_dump(*pid, dump.clone());
     }
-    let options = Options {
-        // Files have rows of their own.
-        rows: Some(0),
-        intervals: Intervals::None,
-        detail: format.detail(),
-    };
+    // Files have rows of their own.
+    let options = Options { detail: format.detail(), ..Options::COUNTS };
     Ok(collected
         .waits(&reader, &running, options, &mut |requests| symbolizer.resolve_all(requests))?)
 }

@@ -77,9 +77,37 @@ fn json_has_all_rows_and_text_as_many_as_asked_for() {
     assert!((shares - 1.0).abs() < 1e-9, "{shares}");
     assert_eq!(Some(samples), event["samples"].as_u64());
 
+    // Functions that only called others have a total alone, which text does not show.
+    let own = rows.iter().filter(|row| row["samples"].as_u64() > Some(0)).count();
     let one = scratch.pmuscope(["report", "-i", "a.data", "--limit", "1"]);
-    if rows.len() > 1 {
-        one.exits(0).prints(&format!("… {} more row", rows.len() - 1));
+    if own > 1 {
+        one.exits(0).prints(&format!("… {} more row", own - 1));
+    }
+}
+
+#[test]
+fn json_csv_and_tsv_have_the_same_functions() {
+    skip_unless!(need_kernel_sampling());
+    let scratch = Scratch::new();
+    record(&scratch, "a.data");
+    let report = json(scratch.pmuscope(["report", "-i", "a.data", "--json"]).exits(0));
+    for (format, separator) in [("csv", ','), ("tsv", '\t')] {
+        let table = scratch.pmuscope(["report", "-i", "a.data", "--format", format]);
+        let mut lines = table.exits(0).stdout.lines();
+        let keys: Vec<&str> = lines.next().unwrap().split(separator).skip(1).collect();
+        let rows: Vec<&str> = lines.collect();
+        let functions = report["events"][0]["functions"].as_array().unwrap();
+        assert_eq!(rows.len(), functions.len(), "{table}");
+        for function in functions {
+            let fields = function.as_object().unwrap();
+            let missing: Vec<_> = keys.iter().filter(|key| !fields.contains_key(**key)).collect();
+            assert!(missing.is_empty(), "{missing:?} in {format} only");
+        }
+        let total = |row: &&str| row.split(separator).nth(7).unwrap().parse::<u64>().unwrap();
+        let totals: Vec<u64> = rows.iter().map(total).collect();
+        let of_json: Vec<u64> =
+            functions.iter().map(|row| row["total_samples"].as_u64().unwrap()).collect();
+        assert_eq!(totals, of_json);
     }
 }
 

@@ -8,12 +8,11 @@
 //! ```
 //!
 //! All of them are sums over cells, so a file's size follows from what is distinct, however long the
-//! recording. What they have in common is here and in [`functions`]: which number an event is
-//! weighed by, and how foreign text is kept from acting on its reader.
+//! recording. What they have in common is here: which number an event is weighed by, and how foreign text is kept
+//! from acting on its reader.
 
 pub mod firefox;
 pub mod folded;
-mod functions;
 pub mod pprof;
 mod protobuf;
 #[cfg(test)]
@@ -24,7 +23,6 @@ use std::io::Write;
 
 use flate2::write::GzEncoder;
 use flate2::{Compression, GzBuilder};
-pub use functions::{FunctionRow, functions, modules};
 
 use crate::aggregate::{Aggregate, Cell};
 use crate::loss::CpuLosses;

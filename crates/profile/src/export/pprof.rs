@@ -18,7 +18,8 @@ use crate::aggregate::{Cell, FrameId, FunctionId, StackId, TaskId};
 use crate::modules::ModuleKind;
 
 use super::protobuf::Message;
-use super::{Event, Source, modules};
+use super::{Event, Source};
+use crate::profile::Options;
 
 /// Field numbers of a profile in profile.proto.
 mod profile {
@@ -344,7 +345,9 @@ fn program(source: &Source<'_>) -> Option<u32> {
     let is_file = |module: &u32| {
         source.modules.get(*module as usize).is_some_and(|module| module.kind == ModuleKind::File)
     };
-    let files: Vec<u32> = modules(source.counts, event)
+    let files: Vec<u32> = source
+        .functions(event, Options::COUNTS)
+        .modules
         .into_iter()
         .map(|share| share.module as u32)
         .filter(is_file)

@@ -6,7 +6,7 @@ use std::path::Path;
 use flate2::read::GzDecoder;
 use pmuscope_perfdata::reader::{ReadError, Reader};
 use pmuscope_profile::export::{Source, firefox, folded, pprof};
-use pmuscope_profile::{Collected, Detail, GroupBy, Intervals, Options, Profile, TasksBy};
+use pmuscope_profile::{Collected, Detail, GroupBy, Options, Profile, TasksBy};
 use pmuscope_symbols::{KernelIdentity, Resolved, State};
 
 use super::corpus::files;
@@ -16,7 +16,7 @@ fn profile(path: &Path) -> Result<Profile, ReadError> {
     let mut reader = Reader::open(path)?;
     let apart = GroupBy { chains: true, tasks: TasksBy::Thread, cpus: true };
     let collected = Collected::read(&mut reader, apart, 2, None)?;
-    let options = Options { rows: Some(0), intervals: Intervals::None, detail: Detail::Address };
+    let options = Options { detail: Detail::Address, ..Options::COUNTS };
     collected.profile(&reader, &KernelIdentity::default(), options, &mut |requests| {
         let nothing = |addresses: &[u64]| Resolved {
             symbols: vec![None; addresses.len()],

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use pmuscope_perfdata::watch::WatchTarget;
 use pmuscope_profile::waits::{CollectedWaits, Kind, WaitBy, WaitKey, WaitRow, Waits, WaitsError};
-use pmuscope_profile::{Filter, Intervals, Options};
+use pmuscope_profile::{Filter, Options};
 use pmuscope_symbols::KernelIdentity;
 use tempfile::TempDir;
 
@@ -17,7 +17,7 @@ const PIPE: &[&str] = &["__schedule", "schedule", "pipe_read"];
 
 fn read(path: &Path, filter: Filter) -> Waits {
     let (collected, reader) = CollectedWaits::read(path, filter, None).unwrap();
-    let options = Options { rows: Some(0), intervals: Intervals::None, ..Options::default() };
+    let options = Options::COUNTS;
     // The recording itself names all functions.
     let running = KernelIdentity::default();
     collected.waits(&reader, &running, options, &mut |_| Vec::new()).unwrap()

@@ -1,8 +1,8 @@
 //! Colours of functions: the hue is the module's, the shade the function's. They follow from names
 //! alone, so that the same function has the same colour in every picture.
 
-use pmuscope_profile::ModuleKind;
 use pmuscope_profile::export::Source;
+use pmuscope_profile::{ModuleKind, ModuleSummary};
 
 /// What is no function: commands, and all together.
 pub(super) const NEUTRAL: &str = "#c3c9d4";
@@ -20,7 +20,7 @@ pub(crate) fn colour(
     function: Option<&str>,
     inlined: bool,
 ) -> String {
-    let Some(hue) = hue(source, module) else { return UNKNOWN.into() };
+    let Some(hue) = hue(source.modules, module) else { return UNKNOWN.into() };
     let shade = function.map_or(0, |name| hash(name) % 5) as f64;
     let lightness = 0.68 + shade * 0.022 + if inlined { 0.06 } else { 0.0 };
     let saturation = if function.is_some() { 0.62 } else { 0.25 };
@@ -28,15 +28,16 @@ pub(crate) fn colour(
 }
 
 /// Colour that stands for all of a module.
-pub(crate) fn of_module(source: &Source<'_>, module: u32) -> String {
-    hue(source, module).map_or_else(|| UNKNOWN.into(), |hue| hex(hue, 0.62, 0.70))
+pub(crate) fn of_module(modules: &[ModuleSummary], module: u32) -> String {
+    hue(modules, module).map_or_else(|| UNKNOWN.into(), |hue| hex(hue, 0.62, 0.70))
 }
 
-fn hue(source: &Source<'_>, module: u32) -> Option<f64> {
-    match source.modules.get(module as usize)?.kind {
+fn hue(modules: &[ModuleSummary], module: u32) -> Option<f64> {
+    let module = modules.get(module as usize)?;
+    match module.kind {
         ModuleKind::Kernel | ModuleKind::KernelLoaded => Some(KERNEL_HUE),
         ModuleKind::Other => None,
-        _ => Some(HUES[(hash(source.module_name(module)) % HUES.len() as u64) as usize]),
+        _ => Some(HUES[(hash(module.short_name()) % HUES.len() as u64) as usize]),
     }
 }
 

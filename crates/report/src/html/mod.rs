@@ -4,7 +4,6 @@
 
 mod compare;
 mod frame;
-mod functions;
 mod grid;
 mod heat;
 mod modules;
@@ -14,10 +13,12 @@ mod summary;
 use std::fmt::Write as _;
 
 use pmuscope_profile::export::{Event, Source};
+use pmuscope_profile::{FunctionTable, Intervals, Options};
 
 use crate::flame::{Flame, FlameLimits};
 use crate::markup::text;
-use crate::recording::RECORDING_SCHEMA;
+use crate::recording::{RECORDING_SCHEMA, RowLimits};
+use crate::views::Functions;
 
 pub use compare::{compare_page, figures_page, trend_page};
 pub(crate) use frame::{Frame, PALETTE};
@@ -83,21 +84,52 @@ fn push_event(out: &mut String, source: &Source<'_>, event: &Event, at: usize, l
     ];
     push_contents(out, parts.map(|(id, name)| (format!("{id}-{at}"), name)));
     let flame = Flame::new(source, event, limits.flame);
-    functions::push(out, source, event, at, limits.rows);
+    let options = Options {
+        rows: Some(limits.rows),
+        intervals: Intervals::Largest(limits.rows),
+        totals: true,
+        ..Options::default()
+    };
+    let table = source.functions(event, options);
+    push_functions(out, &Functions::of_table(source, event, &table), at, limits.rows);
     let shape = "Callers on top, what they call below; the width is the share";
-    push_flame(out, &flame, (at, &event.name), shape, |out| push_modules(out, source, event));
+    push_flame(out, &flame, (at, &event.name), shape, |out| push_modules(out, source, &table));
     heat::push(out, source, event, at);
-    modules::push(out, source, event, at);
+    modules::push(out, source, &table, at);
     out.push_str("</article>\n");
 }
 
+fn push_functions(out: &mut String, functions: &Functions<'_>, at: usize, rows: usize) {
+    let limits = RowLimits { rows: Some(rows), share: 0.0 };
+    let _ = write!(
+        out,
+        "<section class=\"table-part\" id=\"functions-{at}\">\n<h2>Functions</h2>\n<p class=\"dim\">{}</p>\n",
+        explanation(functions)
+    );
+    functions.sheet(limits).more_in("pmuscope report -o FILE.csv has all").push_html(out);
+    out.push_str("</section>\n");
+}
+
+/// What the columns are.
+fn explanation(functions: &Functions<'_>) -> String {
+    let shares = match functions.has_callers() {
+        true => "Self is the function's own share; total includes what it called. ±95 % is the interval of self"
+            .to_owned(),
+        false => format!("Shares of all {}; ±95 % is their interval", functions.counted),
+    };
+    let lost = match functions.with_lost(0.0) {
+        Some(_) => ", ±lost the most that lost samples can change it",
+        None => "",
+    };
+    format!("{shares}{lost}.")
+}
+
 /// Colours of the modules with the largest shares.
-fn push_modules(out: &mut String, source: &Source<'_>, event: &Event) {
+fn push_modules(out: &mut String, source: &Source<'_>, table: &FunctionTable) {
     const MOST: usize = 8;
     const LEAST: f64 = 0.005;
     out.push_str("<ul class=\"legend\">");
-    let modules = pmuscope_profile::export::modules(source.counts, event);
-    for row in modules.iter().take(MOST).filter(|row| row.share >= LEAST) {
+    for row in table.modules.iter().take(MOST).filter(|row| row.share >= LEAST) {
         let module = row.module as u32;
         let _ =
             write!(out, "<li>{} {}</li>", chip(source, module), text(source.module_name(module)));
@@ -107,7 +139,7 @@ fn push_modules(out: &mut String, source: &Source<'_>, event: &Event) {
 
 /// A dot in the colour of a module.
 fn chip(source: &Source<'_>, module: u32) -> String {
-    format!("<i style=\"background:{}\"></i>", crate::flame::of_module(source, module))
+    format!("<i style=\"background:{}\"></i>", crate::flame::of_module(source.modules, module))
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use pmuscope_profile::export::{Event, Source, modules};
+use pmuscope_profile::FunctionTable;
+use pmuscope_profile::export::Source;
 
 use crate::markup::text;
 use crate::number::percent;
@@ -10,7 +11,7 @@ use crate::recording::symbols;
 
 use super::{chip, number_cell, share_cell};
 
-pub(super) fn push(out: &mut String, source: &Source<'_>, event: &Event, at: usize) {
+pub(super) fn push(out: &mut String, source: &Source<'_>, table: &FunctionTable, at: usize) {
     let _ = write!(
         out,
         "<section class=\"table-part\" id=\"modules-{at}\">\n<h2>Modules</h2>\n\
@@ -20,9 +21,9 @@ pub(super) fn push(out: &mut String, source: &Source<'_>, event: &Event, at: usi
          <th scope=\"col\">module</th><th scope=\"col\">symbols</th>\
          <th scope=\"col\">build id</th></tr></thead>\n<tbody>\n"
     );
-    for row in modules(source.counts, event) {
+    for row in &table.modules {
         let Some(module) = source.modules.get(row.module) else { continue };
-        let state = symbols::effective(module, &row);
+        let state = symbols::effective(module, row);
         let advice = symbols::advice(&state, module.kind);
         let id = module.build_id.as_ref().map(ToString::to_string);
         let named = if row.samples > 0 { row.named as f64 / row.samples as f64 } else { 0.0 };

@@ -46,7 +46,7 @@ fn the_table_is_there_without_a_script() {
     let page = page(&sample::made(), PageLimits::default());
     let rows: Vec<String> = rows(&page).iter().map(|row| row.join(" | ")).collect();
     insta::assert_snapshot!(rows.join("\n"), @r"
-    29.17 % | - | 50.00 % | 35 | my app | my app | memcpy&lt;T&gt;
+    29.17 % | - | 50.00 % | 35 | my app | my app | memcpy&lt;T&gt; (inlined in main)
     25.00 % | - | 25.00 % | 30 | my app | my app | recurse
     20.83 % | - | 20.83 % | 25 | my app | [kernel.kallsyms] | copy_page
     16.67 % | - | 16.67 % | 20 | &lt;b&gt;evil&lt;/b&gt; | =1.so | [unknown]
@@ -107,7 +107,7 @@ fn what_is_left_out_has_a_line_and_its_share() {
     let limits = PageLimits { rows: 2, ..PageLimits::default() };
     let page = page(&sample::made(), limits);
     assert_eq!(rows(&page).len(), 2);
-    assert!(page.contains("3 more rows are not on this page"), "{page}");
+    assert!(page.contains("3 more rows left out: pmuscope report -o FILE.csv has all"), "{page}");
     assert!(page.contains("<td class=\"num\">45.83 %</td>"), "{page}");
 }
 

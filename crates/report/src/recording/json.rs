@@ -3,15 +3,17 @@
 use std::collections::BTreeSet;
 
 use pmuscope_profile::{
-    CutStacks, EventProfile, FunctionShare, ModuleShare, ModuleSummary, Profile, StackSummary,
+    CutStacks, EventProfile, ModuleShare, ModuleSummary, Profile, StackSummary,
 };
 use serde::{Serialize, Serializer};
 
-use super::head::{Head, LONG_PHASES, NO_INTERVAL};
+use super::head::Head;
 use super::losses::{self, CpuLoss};
 use super::notes::{Taken, notes_on};
 use super::stacks::advice;
 use super::{RowLimits, machine_size, symbols};
+use crate::sheet::Sheet;
+use crate::views::Functions;
 
 /// The schema of [`RecordingReport`] in its envelope.
 pub const RECORDING_SCHEMA: &str = "pmuscope/report/1";
@@ -171,14 +173,14 @@ struct Event<'a> {
     /// Length of the program's phases, where they are too long for intervals; absent elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     phase_s: Option<f64>,
-    functions: Vec<Function<'a>>,
+    functions: Sheet<'a>,
     functions_left_out: usize,
     modules: Vec<ModuleRow<'a>>,
 }
 
 impl<'a> Event<'a> {
     fn new(profile: &'a Profile, event: &'a EventProfile, limits: RowLimits) -> Self {
-        let (shown, hidden) = limits.split(event);
+        let functions = Functions::of(profile, event).sheet(limits);
         let no_period = "the period varies and the samples do not carry it";
         let no_loss = "the file does not tell the losses of its events apart";
         Self {
@@ -193,52 +195,9 @@ impl<'a> Event<'a> {
             share_of: if event.by_period { "period" } else { "samples" },
             blocks: event.blocks,
             phase_s: event.long_phases.map(|phases| phases.seconds),
-            functions: shown.iter().map(|row| Function::new(profile, event, row)).collect(),
-            functions_left_out: hidden.rows,
+            functions_left_out: functions.left_out(),
+            functions,
             modules: event.modules.iter().map(|row| ModuleRow::new(profile, row)).collect(),
-        }
-    }
-}
-
-#[derive(Debug, Serialize)]
-struct Function<'a> {
-    /// Absent where there is no symbol.
-    function: Option<&'a str>,
-    inlined_into: Option<&'a str>,
-    module: &'a str,
-    command: &'a str,
-    samples: u64,
-    /// 0 to 1.
-    share: f64,
-    /// Ends of its 95 % interval.
-    share_low: Option<f64>,
-    share_high: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    why: Option<&'static str>,
-    /// If all lost samples were elsewhere, if all were here; absent where none was lost.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    with_lost_low: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    with_lost_high: Option<f64>,
-}
-
-impl<'a> Function<'a> {
-    fn new(profile: &'a Profile, event: &EventProfile, row: &FunctionShare) -> Self {
-        let with_lost = event.with_lost(row.share);
-        let is_long = event.long_phases.is_some() || row.freedom.is_some();
-        let why = if is_long { LONG_PHASES } else { NO_INTERVAL };
-        Self {
-            function: profile.function_of(row),
-            inlined_into: profile.inlined_into(row),
-            module: &profile.modules[row.module].path,
-            command: profile.command_of(row),
-            samples: row.samples,
-            share: row.share,
-            share_low: row.interval.map(|interval| interval.low),
-            share_high: row.interval.map(|interval| interval.high),
-            why: row.interval.is_none().then_some(why),
-            with_lost_low: with_lost.map(|(low, _)| low),
-            with_lost_high: with_lost.map(|(_, high)| high),
         }
     }
 }

@@ -11,7 +11,7 @@ pub(crate) mod symbols;
 mod tests;
 mod text;
 
-use pmuscope_profile::{EventProfile, FunctionShare, HiddenRows, Profile};
+use pmuscope_profile::Profile;
 
 pub(crate) use head::{FilteredOut, Head, LONG_PHASES, NO_INTERVAL, lost_is};
 pub(crate) use json::{Count, NoteOut};
@@ -32,21 +32,6 @@ pub struct RowLimits {
     pub rows: Option<usize>,
     /// Smallest share, 0 to 1.
     pub share: f64,
-}
-
-impl RowLimits {
-    /// Rows of an event that are shown, and the sum of those that are not.
-    fn split<'a>(&self, event: &'a EventProfile) -> (&'a [FunctionShare], HiddenRows) {
-        let large = event.functions.partition_point(|row| row.share >= self.share);
-        let shown = self.rows.map_or(large, |rows| rows.min(large));
-        let (shown, others) = event.functions.split_at(shown);
-        let hidden = others.iter().fold(event.hidden, |sum, row| HiddenRows {
-            rows: sum.rows + 1,
-            samples: sum.samples + row.samples,
-            share: sum.share + row.share,
-        });
-        (shown, hidden)
-    }
 }
 
 /// CPUs and nodes of the recording's machine, as far as the file says.

@@ -375,24 +375,34 @@ fn the_json_has_the_same_numbers_and_reasons_for_what_is_null() {
       "blocks": 179,
       "functions": [
         {
-          "function": "function_1",
-          "inlined_into": null,
-          "module": "/usr/bin/xz",
-          "command": "xz",
-          "samples": 3000,
           "share": 0.75,
           "share_low": 0.7497173087241837,
-          "share_high": 0.75028247833139
+          "share_high": 0.75028247833139,
+          "samples": 3000,
+          "weight": null,
+          "total_share": null,
+          "total_samples": null,
+          "command": "xz",
+          "module": "/usr/bin/xz",
+          "function": "function_1",
+          "with_lost_low": null,
+          "with_lost_high": null,
+          "inlined_into": null
         },
         {
-          "function": "inner\u001b[31m",
-          "inlined_into": "function_2",
-          "module": "/usr/bin/xz",
-          "command": "xz",
-          "samples": 1000,
           "share": 0.25,
           "share_low": 0.24971752166861014,
-          "share_high": 0.25028269127581626
+          "share_high": 0.25028269127581626,
+          "samples": 1000,
+          "weight": null,
+          "total_share": null,
+          "total_samples": null,
+          "command": "xz",
+          "module": "/usr/bin/xz",
+          "function": "inner\u001b[31m",
+          "with_lost_low": null,
+          "with_lost_high": null,
+          "inlined_into": "function_2"
         }
       ],
       "functions_left_out": 0,

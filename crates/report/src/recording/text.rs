@@ -1,10 +1,11 @@
 //! Tables for people.
 
 use pmuscope_perfdata::info::RecordingInfo;
-use pmuscope_profile::{EventProfile, Filter, FunctionShare, Lost, LostSource, Profile};
+use pmuscope_profile::{EventProfile, Filter, Lost, LostSource, Profile};
 
 use crate::markup::cut;
-use crate::number::{count, counted, duration, fixed, percent, significant};
+use crate::number::{count, counted, duration, percent, significant};
+use crate::views::Functions;
 use crate::{Cell, Column, Paint, Style, Table, escape, wrap};
 
 use super::losses::losses_text;
@@ -23,7 +24,11 @@ pub fn recording_text(profile: &Profile, file: &str, limits: RowLimits, style: &
         if profile.events.len() > 1 {
             out.push_str(&paint_line(style, &format!("{}, {}", event_name(event), samples(event))));
         }
-        out.push_str(&functions(profile, event, limits, style));
+        let sheet = Functions::of(profile, event).sheet(limits);
+        match sheet.is_empty() && sheet.left_out() == 0 {
+            true => out.push_str("no samples\n"),
+            false => out.push_str(&sheet.text(style)),
+        }
     }
     out.push_str(&losses_text(profile, style));
     push_notes(&mut out, profile, Taken::Recorded, style);
@@ -221,54 +226,6 @@ fn cost(info: &RecordingInfo) -> String {
     .collect();
     let share = share.unwrap_or_else(|| "-".into());
     if details.is_empty() { share } else { format!("{share} ({})", details.join(", ")) }
-}
-
-fn functions(profile: &Profile, event: &EventProfile, limits: RowLimits, style: &Style) -> String {
-    let mut columns = vec![Column::number("share"), Column::number("±95 %")];
-    columns.extend(event.with_lost(0.0).map(|_| Column::number("±lost")));
-    columns.extend([
-        Column::number("samples"),
-        Column::text("command"),
-        Column::text("module").shrink(),
-        Column::text("function").shrink(),
-    ]);
-    let mut table = Table::new(columns);
-    let (shown, hidden) = limits.split(event);
-    for row in shown {
-        let mut cells = vec![
-            Cell::new(percent(row.share, 2)),
-            Cell::measured(row.interval, |interval| fixed(interval.half_width() * 100.0, 2)),
-        ];
-        cells.extend(event.with_lost(row.share).map(|(low, high)| {
-            Cell::new(fixed((row.share - low).max(high - row.share) * 100.0, 2))
-        }));
-        cells.extend([
-            Cell::new(count(row.samples)),
-            Cell::new(escape(profile.command_of(row))),
-            Cell::new(escape(profile.modules[row.module].short_name())),
-            Cell::new(function_name(profile, row)),
-        ]);
-        table.row(cells);
-    }
-    if hidden.rows > 0 {
-        let more = format!("… {}: --limit all", counted(hidden.rows, "more row"));
-        let mut cells = vec![percent(hidden.share, 2), String::new()];
-        cells.extend(event.with_lost(0.0).map(|_| String::new()));
-        cells.extend([count(hidden.samples), "-".into(), "-".into(), more]);
-        table.row(cells.into_iter().map(|text| Cell::new(text).paint(Paint::Dim)));
-    }
-    if table.is_empty() {
-        return "no samples\n".into();
-    }
-    table.render(style)
-}
-
-fn function_name(profile: &Profile, row: &FunctionShare) -> String {
-    let name = escape(profile.name_of(row));
-    match profile.inlined_into(row) {
-        Some(outer) => format!("{name} (inlined in {})", escape(outer)),
-        None => name.into_owned(),
-    }
 }
 
 /// What may change any conclusion from a recording, for views that say no more of it; with an empty line

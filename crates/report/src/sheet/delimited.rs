@@ -37,7 +37,7 @@ impl Sheet<'_> {
         let fields = self.for_programs();
         let mut lines = Lines::new(separator);
         lines.push(fields.iter().flat_map(|&at| names(&self.headings[at])));
-        for row in &self.rows {
+        for row in self.entries() {
             lines.push(fields.iter().flat_map(|&at| values(&self.headings[at], &row[at].value)));
         }
         lines.finish()
@@ -57,7 +57,7 @@ pub(crate) fn delimited_by(
             let names = fields.iter().flat_map(|&at| names(&sheet.headings[at]));
             lines.push(std::iter::once(key.to_owned()).chain(names));
         }
-        for row in &sheet.rows {
+        for row in sheet.entries() {
             let values = fields.iter().flat_map(|&at| values(&sheet.headings[at], &row[at].value));
             lines.push(std::iter::once(Cow::Borrowed(*name)).chain(values));
         }
@@ -108,7 +108,9 @@ fn values<'a>(heading: &Heading, value: &'a Value<'_>) -> Vec<Cow<'a, str>> {
         Value::Count(value) => Cow::Owned(value.to_string()),
         Value::Id(id) => Cow::Owned(id.to_string()),
         Value::Address(address) => Cow::Owned(format!("{address:#x}")),
-        Value::Number(value, _) | Value::Share(value, _) => Cow::Owned(value.to_string()),
+        Value::Number(value, _) | Value::Share(value, _) | Value::Margin(value) => {
+            Cow::Owned(value.to_string())
+        }
     };
     if heading.kind != Kind::Share {
         return vec![first];

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::text::{INTERVAL, shown};
-use super::{Entry, Heading, Kind, Sheet, Value};
+use super::{Entry, Heading, Kind, Mark, Sheet, Value};
 use crate::html::{FILTER, number_cell, share_cell};
 use crate::markup::text;
 use crate::number::{counted, fixed};
@@ -12,26 +12,48 @@ impl Sheet<'_> {
     /// Appends the table with the field that filters its rows.
     pub(crate) fn push_html(&self, out: &mut String) {
         let columns = self.for_people();
+        let searches = columns.iter().any(|&at| self.headings[at].searches);
+        let class = if searches { "sortable functions" } else { "sortable" };
         out.push_str(FILTER);
-        out.push_str("<div class=\"wide\"><table class=\"sortable\">\n<thead><tr>");
-        let heads = columns.iter().flat_map(|&at| heads(&self.headings[at]));
-        for (position, (head, is_number)) in heads.enumerate() {
-            let class = if is_number { " class=\"num\"" } else { "" };
+        // Writing to a String does not fail, here and below.
+        let _ = write!(out, "<div class=\"wide\"><table class=\"{class}\">\n<thead><tr>");
+        let heads: Vec<_> = columns.iter().flat_map(|&at| heads(&self.headings[at])).collect();
+        for (position, (head, is_number)) in heads.iter().enumerate() {
+            let class = if *is_number { " class=\"num\"" } else { "" };
             let sorted = if position == 0 { " aria-sort=\"descending\"" } else { "" };
-            // Writing to a String does not fail, here and below.
             let _ = write!(out, "<th scope=\"col\"{class}{sorted}>{}</th>", text(head));
         }
         out.push_str("</tr></thead>\n<tbody>\n");
-        for row in &self.rows {
+        for row in self.entries() {
             out.push_str("<tr>");
-            columns.iter().for_each(|&at| push_cells(out, &self.headings[at], &row[at]));
+            for &at in &columns {
+                push_cells(out, &self.headings[at], &row[at], searches);
+            }
             out.push_str("</tr>\n");
         }
-        out.push_str("</tbody></table></div>\n");
-        if self.left_out > 0 {
-            let more = counted(self.left_out, "more row");
-            let _ = writeln!(out, "<p class=\"dim\">{more} left out: --limit all shows them.</p>");
+        out.push_str("</tbody>\n");
+        self.push_rest(out, &columns, heads.len());
+        out.push_str("</table></div>\n");
+    }
+
+    /// What is left out has a line of its own, so that shares add up.
+    fn push_rest(&self, out: &mut String, columns: &[usize], cells: usize) {
+        if self.left_out == 0 {
+            return;
         }
+        let more = counted(self.left_out, "more row");
+        let first = columns.first().map(|&at| &self.headings[at].key);
+        let sum = self.rest.iter().find(|(key, _)| Some(key) == first);
+        let sum = sum
+            .and_then(|(_, value)| shown(value))
+            .map(|of| format!("<td class=\"num\">{of}</td>"));
+        let left = cells - usize::from(sum.is_some());
+        let _ = writeln!(
+            out,
+            "<tfoot><tr>{}<td colspan=\"{left}\">{more} left out: {}</td></tr></tfoot>",
+            sum.unwrap_or_default(),
+            text(self.more)
+        );
     }
 }
 
@@ -43,33 +65,62 @@ fn heads(heading: &Heading) -> Vec<(&str, bool)> {
     }
 }
 
-fn push_cells(out: &mut String, heading: &Heading, entry: &Entry<'_>) {
-    const NONE: &str = "<td class=\"num dim\" data-v=\"-1\">-</td>";
+/// A cell without a number.
+const NONE: &str = "<td class=\"num dim\" data-v=\"-1\">-</td>";
+
+/// `searches` is whether the table has a column that does: only that one looks as if.
+fn push_cells(out: &mut String, heading: &Heading, entry: &Entry<'_>, searches: bool) {
     let _ = match (&entry.shown, &entry.value) {
         (None, Value::Share(share, interval)) => {
             out.push_str(&share_cell(*share));
-            match interval.map(|of| of.half_width() * 100.0) {
-                _ if heading.kind != Kind::Share => Ok(()),
-                Some(half) => {
-                    let shown = fixed(half, 2);
-                    write!(out, "<td class=\"num\" data-v=\"{half:.6}\">{shown}</td>")
-                }
-                None => out.write_str(NONE),
-            }
+            let half = interval.map(|of| of.half_width());
+            if heading.kind == Kind::Share { push_margin(out, half) } else { Ok(()) }
         }
+        (None, Value::Margin(margin)) => push_margin(out, Some(*margin)),
         (None, Value::Count(value)) => out.write_str(&number_cell(*value)),
         (None, Value::Number(value, _)) => {
-            let text = shown(entry).unwrap_or_default();
+            let text = shown(&entry.value).unwrap_or_default();
             write!(out, "<td class=\"num\" data-v=\"{value}\">{text}</td>")
         }
-        (None, Value::Missing) if heading.kind == Kind::Text => {
-            write!(out, "<td class=\"dim\">{}</td>", text(heading.missing))
-        }
-        (None, Value::Missing) => out.write_str(NONE),
-        _ => {
-            let class = if heading.kind == Kind::Text { "name" } else { "num mono" };
-            let shown = shown(entry).unwrap_or_default();
-            write!(out, "<td class=\"{class}\">{}</td>", text(&shown))
-        }
+        (None, Value::Missing) if heading.kind != Kind::Text => out.write_str(NONE),
+        _ => push_text(out, heading, entry, searches),
     };
+}
+
+/// How far a share can be off, in percentage points.
+fn push_margin(out: &mut String, margin: Option<f64>) -> std::fmt::Result {
+    match margin.map(|margin| margin * 100.0) {
+        Some(points) => {
+            write!(out, "<td class=\"num\" data-v=\"{points:.6}\">{}</td>", fixed(points, 2))
+        }
+        None => out.write_str(NONE),
+    }
+}
+
+fn push_text(
+    out: &mut String,
+    heading: &Heading,
+    entry: &Entry<'_>,
+    searches: bool,
+) -> std::fmt::Result {
+    let known = shown(entry.for_people());
+    let class = match (heading.kind, known.is_some()) {
+        (Kind::Text, false) if heading.searches => "name dim",
+        (Kind::Text, false) => "dim",
+        (Kind::Text, true) if heading.searches || !searches => "name",
+        (Kind::Text, true) => "",
+        (Kind::Number | Kind::Share, _) => "num mono",
+    };
+    let (find, dot) = match &entry.mark {
+        Some(Mark::Search(name)) if known.as_deref() != Some(name) => {
+            (format!(" data-find=\"{}\"", text(name)), String::new())
+        }
+        Some(Mark::Color(color)) => {
+            (String::new(), format!("<i style=\"background:{color}\"></i> "))
+        }
+        _ => Default::default(),
+    };
+    let shown = text(known.as_deref().unwrap_or(heading.missing));
+    let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
+    write!(out, "<td{class}{find}>{dot}{shown}</td>")
 }

@@ -20,6 +20,8 @@ use std::borrow::Cow;
 
 use pmuscope_stats::Interval;
 
+use crate::recording::NO_INTERVAL;
+
 pub use delimited::Separator;
 pub(crate) use delimited::{Lines, delimited_by, push_field};
 
@@ -42,6 +44,8 @@ pub(crate) enum Value<'a> {
     Number(f64, usize),
     /// A part of a whole, 0 to 1, with its confidence interval.
     Share(f64, Option<Interval>),
+    /// How far a part of a whole can be off, 0 to 1.
+    Margin(f64),
 }
 
 impl Value<'_> {
@@ -55,6 +59,7 @@ impl Value<'_> {
             Value::Address(address) => Value::Address(address),
             Value::Number(value, digits) => Value::Number(value, digits),
             Value::Share(share, interval) => Value::Share(share, interval),
+            Value::Margin(margin) => Value::Margin(margin),
         }
     }
 }
@@ -86,8 +91,10 @@ struct Heading {
     head: Cow<'static, str>,
     kind: Kind,
     audience: Audience,
-    /// The column is left out for people where no row has a value.
+    /// People see no such column where no row has a value.
     only_if_measured: bool,
+    /// A page searches the flame graph beside it for what is in this column.
+    searches: bool,
     /// May be cut where the terminal is too narrow.
     shrinks: bool,
     /// What people see of a value that is missing.
@@ -102,6 +109,17 @@ pub(crate) struct Field<'a, R> {
     heading: Heading,
     get: Get<'a, R>,
     shown: Option<Get<'a, R>>,
+    why: Option<Box<dyn Fn(&'a R) -> &'static str + 'a>>,
+    mark: Option<Box<dyn Fn(&'a R) -> Mark + 'a>>,
+}
+
+/// What a page adds to a cell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Mark {
+    /// A dot of this color.
+    Color(String),
+    /// What a click looks for in the flame graph.
+    Search(String),
 }
 
 impl<'a, R> Field<'a, R> {
@@ -119,10 +137,11 @@ impl<'a, R> Field<'a, R> {
             kind,
             audience: Audience::Everyone,
             only_if_measured: false,
+            searches: false,
             shrinks: kind == Kind::Text,
             missing: "-",
         };
-        Self { heading, get: Box::new(get), shown: None }
+        Self { heading, get: Box::new(get), shown: None, why: None, mark: None }
     }
 
     /// Text; `None` where it is not known.
@@ -193,6 +212,34 @@ impl<'a, R> Field<'a, R> {
         })
     }
 
+    /// How far a share can be off, 0 to 1; for people only.
+    pub(crate) fn margin(
+        head: impl Into<Cow<'static, str>>,
+        get: impl Fn(&'a R) -> Option<f64> + 'a,
+    ) -> Self {
+        let value = move |row: &'a R| get(row).map_or(Value::Missing, Value::Margin);
+        Self::new(head, Kind::Number, value).for_people()
+    }
+
+    /// Why a share has no interval, where that is not the length of the recording.
+    pub(crate) fn why(mut self, why: impl Fn(&'a R) -> &'static str + 'a) -> Self {
+        self.why = Some(Box::new(why));
+        self
+    }
+
+    /// Cells on a page have a dot of this color.
+    pub(crate) fn colored(mut self, color: impl Fn(&'a R) -> String + 'a) -> Self {
+        self.mark = Some(Box::new(move |row| Mark::Color(color(row))));
+        self
+    }
+
+    /// A click on a cell of a page looks in the flame graph for what `name` says.
+    pub(crate) fn searches(mut self, name: impl Fn(&'a R) -> String + 'a) -> Self {
+        self.heading.searches = true;
+        self.mark = Some(Box::new(move |row| Mark::Search(name(row))));
+        self
+    }
+
     /// The name for people, where it is another one.
     pub(crate) fn head(mut self, head: impl Into<Cow<'static, str>>) -> Self {
         self.heading.head = head.into();
@@ -214,6 +261,14 @@ impl<'a, R> Field<'a, R> {
     /// People see this instead.
     pub(crate) fn shown_as(mut self, shown: impl Fn(&'a R) -> Cow<'a, str> + 'a) -> Self {
         self.shown = Some(Box::new(move |row| Value::Text(shown(row))));
+        self
+    }
+
+    /// People see this instead, where it is known.
+    pub(crate) fn shown_if_known(mut self, shown: impl Fn(&'a R) -> Option<String> + 'a) -> Self {
+        self.shown = Some(Box::new(move |row| {
+            shown(row).map_or(Value::Missing, |of| Value::Text(of.into()))
+        }));
         self
     }
 
@@ -247,16 +302,44 @@ impl<'a, R> Field<'a, R> {
 struct Entry<'a> {
     value: Value<'a>,
     shown: Option<Value<'a>>,
+    /// Why a share has no interval.
+    why: &'static str,
+    mark: Option<Mark>,
 }
 
-/// A table. Serialized, it is a list of objects, one for each row.
-#[derive(Debug, Clone)]
+impl<'a> Entry<'a> {
+    /// The value that people see.
+    fn for_people(&self) -> &Value<'a> {
+        self.shown.as_ref().unwrap_or(&self.value)
+    }
+
+    fn into_owned(self) -> Entry<'static> {
+        let Self { value, shown, why, mark } = self;
+        Entry { value: value.into_owned(), shown: shown.map(Value::into_owned), why, mark }
+    }
+}
+
+/// A table. Serialized, it is a list of objects, one for each row. Rows are made when they are written: a
+/// recording can have millions.
 pub(crate) struct Sheet<'a> {
     headings: Vec<Heading>,
-    rows: Vec<Vec<Entry<'a>>>,
+    row: Box<dyn Fn(usize) -> Vec<Entry<'a>> + 'a>,
+    rows: usize,
     left_out: usize,
     /// Sums over the rows that are left out, by the keys of their fields.
     rest: Vec<(Cow<'static, str>, Value<'static>)>,
+    /// Where a reader of a page finds the rows that are left out.
+    more: &'static str,
+}
+
+impl std::fmt::Debug for Sheet<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let keys = self.headings.iter().map(|heading| &heading.key).collect::<Vec<_>>();
+        f.debug_struct("Sheet")
+            .field("keys", &keys)
+            .field("rows", &self.rows)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<'a> Sheet<'a> {
@@ -266,17 +349,20 @@ impl<'a> Sheet<'a> {
         rows: impl IntoIterator<Item = &'a R>,
         all: usize,
     ) -> Self {
+        let rows: Vec<&'a R> = rows.into_iter().collect();
         let entry = |field: &Field<'a, R>, row: &'a R| Entry {
             value: (field.get)(row),
             shown: field.shown.as_ref().map(|get| get(row)),
+            why: field.why.as_ref().map_or(NO_INTERVAL, |why| why(row)),
+            mark: field.mark.as_ref().map(|mark| mark(row)),
         };
-        let entries = |row| fields.iter().map(|field| entry(field, row)).collect();
-        let rows: Vec<Vec<Entry<'a>>> = rows.into_iter().map(entries).collect();
         Self {
+            headings: fields.iter().map(|field| field.heading.clone()).collect(),
+            rows: rows.len(),
             left_out: all.saturating_sub(rows.len()),
-            rows,
-            headings: fields.into_iter().map(|field| field.heading).collect(),
+            row: Box::new(move |at| fields.iter().map(|field| entry(field, rows[at])).collect()),
             rest: Vec::new(),
+            more: "--limit all shows them",
         }
     }
 
@@ -286,15 +372,30 @@ impl<'a> Sheet<'a> {
         self
     }
 
+    /// Where a reader of a page finds the rows that are left out, a clause.
+    pub(crate) fn more_in(mut self, more: &'static str) -> Self {
+        self.more = more;
+        self
+    }
+
     /// The same, of its own texts.
     pub(crate) fn into_owned(self) -> Sheet<'static> {
-        let entry = |entry: Entry<'a>| Entry {
-            value: entry.value.into_owned(),
-            shown: entry.shown.map(Value::into_owned),
-        };
-        let row = |row: Vec<Entry<'a>>| row.into_iter().map(entry).collect();
-        let Self { headings, rows, left_out, rest } = self;
-        Sheet { headings, rows: rows.into_iter().map(row).collect(), left_out, rest }
+        let own = |row: Vec<Entry<'a>>| row.into_iter().map(Entry::into_owned).collect();
+        let rows: Vec<Vec<Entry<'static>>> = self.entries().map(own).collect();
+        let Self { headings, left_out, rest, more, .. } = self;
+        let number = rows.len();
+        let row = Box::new(move |at: usize| rows[at].clone());
+        Sheet { headings, row, rows: number, left_out, rest, more }
+    }
+
+    /// The rows, one after another.
+    fn entries(&self) -> impl Iterator<Item = Vec<Entry<'a>>> + '_ {
+        (0..self.rows).map(|at| (self.row)(at))
+    }
+
+    /// Whether there is no row.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows == 0
     }
 
     /// Rows that are not shown.
@@ -304,18 +405,24 @@ impl<'a> Sheet<'a> {
 
     /// Positions of the columns that people see.
     fn for_people(&self) -> Vec<usize> {
-        let is_measured = |at: usize| self.rows.iter().any(|row| row[at].value != Value::Missing);
-        let is_shown = |&at: &usize| {
-            let heading = &self.headings[at];
-            heading.audience != Audience::Programs && (!heading.only_if_measured || is_measured(at))
-        };
-        (0..self.headings.len()).filter(is_shown).collect()
+        let mut found = self.not_only_for(Audience::Programs);
+        let can_lack = |&at: &usize| self.headings[at].only_if_measured;
+        let mut lacking: Vec<usize> = found.iter().copied().filter(can_lack).collect();
+        let mut rows = self.entries();
+        while let Some(row) = (!lacking.is_empty()).then(|| rows.next()).flatten() {
+            lacking.retain(|&at| row[at].value == Value::Missing);
+        }
+        found.retain(|at| !lacking.contains(at));
+        found
     }
 
     /// Positions of the fields that programs get.
     fn for_programs(&self) -> Vec<usize> {
-        let is_for = |&at: &usize| self.headings[at].audience != Audience::People;
-        (0..self.headings.len()).filter(is_for).collect()
+        self.not_only_for(Audience::People)
+    }
+
+    fn not_only_for(&self, others: Audience) -> Vec<usize> {
+        (0..self.headings.len()).filter(|&at| self.headings[at].audience != others).collect()
     }
 }
 

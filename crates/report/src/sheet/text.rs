@@ -14,7 +14,7 @@ impl Sheet<'_> {
     pub(crate) fn text(&self, style: &Style) -> String {
         let columns = self.for_people();
         let mut table = Table::new(columns.iter().flat_map(|&at| heads(&self.headings[at])));
-        for row in &self.rows {
+        for row in self.entries() {
             table.row(columns.iter().flat_map(|&at| cells(&self.headings[at], &row[at])));
         }
         let more = format!("… {}: --limit all", counted(self.left_out, "more row"));
@@ -37,9 +37,7 @@ impl Sheet<'_> {
             let sum = self.rest.iter().find(|(key, _)| *key == heading.key);
             let blank = if heading.kind == Kind::Text { "-" } else { "" };
             texts.push(match sum {
-                Some((_, value)) => {
-                    shown(&Entry { value: value.clone(), shown: None }).unwrap_or_default().into()
-                }
+                Some((_, value)) => shown(value).unwrap_or_default().into(),
                 None => blank.to_owned(),
             });
             texts.extend((heading.kind == Kind::Share).then(String::new));
@@ -61,7 +59,7 @@ fn heads(heading: &Heading) -> Vec<Column> {
 }
 
 fn cells(heading: &Heading, entry: &Entry<'_>) -> Vec<Cell> {
-    let cell = match shown(entry) {
+    let cell = match shown(entry.for_people()) {
         Some(text) => Cell::new(escape(&text)),
         None if heading.missing == "-" => Cell::new("-"),
         None => Cell::new(heading.missing).paint(Paint::Dim),
@@ -77,8 +75,8 @@ fn cells(heading: &Heading, entry: &Entry<'_>) -> Vec<Cell> {
 }
 
 /// What people see of a value; `None` where it is missing.
-pub(super) fn shown<'a>(entry: &'a Entry<'_>) -> Option<Cow<'a, str>> {
-    let text = match entry.shown.as_ref().unwrap_or(&entry.value) {
+pub(super) fn shown<'a>(value: &'a Value<'_>) -> Option<Cow<'a, str>> {
+    let text = match value {
         Value::Missing => return None,
         Value::Text(text) => return Some(Cow::Borrowed(text)),
         Value::Flag(is) => if *is { "yes" } else { "no" }.to_owned(),
@@ -87,6 +85,7 @@ pub(super) fn shown<'a>(entry: &'a Entry<'_>) -> Option<Cow<'a, str>> {
         Value::Address(address) => format!("{address:#x}"),
         Value::Number(value, digits) => significant(*value, *digits),
         Value::Share(share, _) => percent(*share, 2),
+        Value::Margin(margin) => fixed(margin * 100.0, 2),
     };
     Some(Cow::Owned(text))
 }

@@ -1,9 +1,173 @@
-//! The table of functions for spreadsheets and scripts.
+//! The table of functions: each form of it has the same fields.
 
-use pmuscope_profile::export::{Event, FunctionRow, Source, functions};
+use pmuscope_profile::export::{Event, Source};
+use pmuscope_profile::{
+    EventProfile, FunctionNames, FunctionShare, FunctionTable, HiddenRows, Intervals, LongPhases,
+    ModuleSummary, Options, Profile, with_lost,
+};
 
-use crate::recording::RowLimits;
-use crate::sheet::{Field, Separator, Sheet};
+use crate::flame::{nameless, of_module};
+use crate::recording::{LONG_PHASES, NO_INTERVAL, RowLimits};
+use crate::sheet::{Field, Separator, Sheet, Value, delimited_by};
+
+/// Rows of an event, and what their numbers are of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Functions<'a> {
+    pub(crate) rows: &'a [FunctionShare],
+    /// What has no row of its own.
+    pub(crate) hidden: HiddenRows,
+    pub(crate) names: &'a FunctionNames,
+    pub(crate) modules: &'a [ModuleSummary],
+    pub(crate) long_phases: Option<LongPhases>,
+    /// What is counted: `samples`, or `waits`.
+    pub(crate) counted: &'static str,
+    /// Samples of the event and records of it that may have been lost.
+    pub(crate) samples: u64,
+    pub(crate) lost_at_most: u64,
+    /// Whether weights are in units of the event; else they are samples.
+    pub(crate) by_period: bool,
+    /// Units of the event from sample to sample, if that was fixed.
+    pub(crate) period: Option<u64>,
+}
+
+impl<'a> Functions<'a> {
+    /// Rows of a profile's event.
+    pub(crate) fn of(profile: &'a Profile, event: &'a EventProfile) -> Self {
+        Self {
+            rows: &event.functions,
+            hidden: event.hidden,
+            names: &profile.names,
+            modules: &profile.modules,
+            long_phases: event.long_phases,
+            counted: "samples",
+            samples: event.samples,
+            lost_at_most: event.lost_at_most,
+            by_period: event.by_period,
+            period: event.fixed_period,
+        }
+    }
+
+    /// Rows that were made for a file or page.
+    pub(crate) fn of_table(source: &Source<'a>, event: &Event, table: &'a FunctionTable) -> Self {
+        Self {
+            rows: &table.rows,
+            hidden: table.hidden,
+            names: &table.names,
+            modules: source.modules,
+            long_phases: table.long_phases,
+            counted: event.counted(),
+            samples: event.samples,
+            lost_at_most: event.lost_at_most,
+            by_period: event.by_period,
+            period: event.period,
+        }
+    }
+
+    /// Whether there are functions that called others: own samples and totals differ.
+    pub(crate) fn has_callers(&self) -> bool {
+        self.rows.iter().any(|row| row.total.is_some_and(|total| total.samples != row.samples))
+    }
+
+    /// How small and how large a share can be, whatever the lost samples were; `None` if none was lost.
+    pub(crate) fn with_lost(self, share: f64) -> Option<(f64, f64)> {
+        with_lost(self.samples, self.lost_at_most, share)
+    }
+
+    /// Units of the event.
+    fn weight(self, row: &FunctionShare) -> Option<u64> {
+        if self.by_period {
+            return Some(row.weight);
+        }
+        self.period.map(|period| period.saturating_mul(row.samples))
+    }
+
+    fn module(self, row: &FunctionShare) -> Option<&'a ModuleSummary> {
+        self.modules.get(row.module)
+    }
+
+    /// The table, with the largest rows that `limits` allow.
+    pub(crate) fn sheet(self, limits: RowLimits) -> Sheet<'a> {
+        let size = |row: &FunctionShare| row.total.map_or(row.share, |total| total.share);
+        let large = self.rows.iter().filter(|row| size(row) >= limits.share);
+        let shown: Vec<&FunctionShare> = large.take(limits.rows.unwrap_or(usize::MAX)).collect();
+        let mut left = self.hidden;
+        let samples = |rows: &[&FunctionShare]| rows.iter().map(|row| row.samples).sum::<u64>();
+        let share = |rows: &[&FunctionShare]| rows.iter().map(|row| row.share).sum::<f64>();
+        let all: Vec<&FunctionShare> = self.rows.iter().collect();
+        left.rows += all.len() - shown.len();
+        left.samples += samples(&all) - samples(&shown);
+        left.share += (share(&all) - share(&shown)).max(0.0);
+        let number = shown.len() + left.rows;
+        Sheet::new(self.fields(), shown, number).with_rest(vec![
+            ("share".into(), Value::Share(left.share, None)),
+            ("samples".into(), Value::Count(left.samples)),
+        ])
+    }
+
+    fn fields(self) -> Vec<Field<'a, FunctionShare>> {
+        type Row = FunctionShare;
+        let has_callers = self.has_callers();
+        let why = move |row: &Row| {
+            let is_long = self.long_phases.is_some() || row.freedom.is_some();
+            if is_long { LONG_PHASES } else { NO_INTERVAL }
+        };
+        let margin = move |row: &Row| {
+            let (low, high) = self.with_lost(row.share)?;
+            Some((row.share - low).max(high - row.share))
+        };
+        let total = |row: &Row| row.total.map(|total| total.share);
+        let short = move |row: &Row| match self.module(row) {
+            Some(module) => module.short_name().into(),
+            None => "[unknown]".into(),
+        };
+        let shown = move |row: &'a Row| self.shown(row);
+        vec![
+            Field::share("share", |row: &Row| (row.share, row.interval))
+                .head(if has_callers { "self" } else { "share" })
+                .why(why),
+            Field::margin("±lost", margin).only_if_measured(),
+            Field::part("total", move |row: &Row| total(row).filter(|_| has_callers))
+                .for_people()
+                .only_if_measured(),
+            Field::count("samples", |row: &Row| row.samples).head(self.counted),
+            Field::count("weight", move |row: &Row| self.weight(row)).for_programs(),
+            Field::part("total_share", total).for_programs(),
+            Field::count("total_samples", |row: &Row| row.total.map(|total| total.samples))
+                .for_programs(),
+            Field::text("command", move |row: &Row| Some(self.names.command_of(row))).rigid(),
+            Field::text("module", move |row: &Row| self.module(row).map(|module| &*module.path))
+                .shown_as(short)
+                .colored(move |row: &Row| of_module(self.modules, row.module as u32)),
+            Field::text("function", move |row: &Row| self.names.function_of(row))
+                .shown_if_known(shown)
+                .missing_as("[unknown]")
+                .searches(move |row: &Row| self.searched(row)),
+            Field::part("with_lost_low", move |row: &Row| Some(self.with_lost(row.share)?.0))
+                .for_programs(),
+            Field::part("with_lost_high", move |row: &Row| Some(self.with_lost(row.share)?.1))
+                .for_programs(),
+            Field::text("inlined_into", move |row: &Row| self.names.inlined_into(row))
+                .for_programs(),
+        ]
+    }
+
+    /// The function, and where its code is if it was inlined.
+    fn shown(self, row: &FunctionShare) -> Option<String> {
+        let name = self.names.function_of(row)?;
+        Some(match self.names.inlined_into(row) {
+            Some(outer) => format!("{name} (inlined in {outer})"),
+            None => name.to_owned(),
+        })
+    }
+
+    /// What boxes of the flame graph are called.
+    fn searched(self, row: &FunctionShare) -> String {
+        match self.names.function_of(row) {
+            Some(name) => name.to_owned(),
+            None => nameless(self.module(row).map_or("[unknown]", ModuleSummary::short_name)),
+        }
+    }
+}
 
 /// Functions by event and command, the largest share of each event first, as many as `limits` allow of each
 /// event. `intervals` rows of each event get one, where the recording allows it.
@@ -14,43 +178,19 @@ pub fn functions_delimited(
     intervals: usize,
     separator: Separator,
 ) -> String {
-    let of_event = |event| {
-        let rows = functions(source.counts, event, intervals).into_iter();
-        let large = rows.filter(|row| row.total_share >= limits.share);
-        large.take(limits.rows.unwrap_or(usize::MAX)).map(move |row| (event, row))
-    };
-    let rows: Vec<(&Event, FunctionRow)> = source.events.iter().flat_map(of_event).collect();
-    type Of<'a> = (&'a Event, FunctionRow);
-    let fields: Vec<Field<'_, Of<'_>>> = vec![
-        Field::text("event", |(event, _): &Of<'_>| Some(&*event.name)),
-        Field::share("share", |(_, row): &Of<'_>| (row.share, row.interval)),
-        Field::count("samples", |(_, row): &Of<'_>| row.samples),
-        Field::count("weight", |(event, row): &Of<'_>| weight(event, row)),
-        Field::part("total_share", |(_, row): &Of<'_>| Some(row.total_share)),
-        Field::count("total_samples", |(_, row): &Of<'_>| row.total_samples),
-        Field::text("command", |(_, row): &Of<'_>| Some(&*row.command)),
-        Field::text("module", |(_, row): &Of<'_>| {
-            source.modules.get(row.module as usize).map(|module| &*module.path)
-        }),
-        Field::text("function", |(_, row): &Of<'_>| {
-            row.function.map(|id| &*source.counts.functions[id as usize].name)
-        }),
-        Field::part("with_lost_low", |(event, row): &Of<'_>| {
-            event.with_lost(row.share).map(|(low, _)| low)
-        }),
-        Field::part("with_lost_high", |(event, row): &Of<'_>| {
-            event.with_lost(row.share).map(|(_, high)| high)
-        }),
-    ];
-    Sheet::new(fields, &rows, rows.len()).delimited(separator)
-}
-
-/// In units of the event.
-fn weight(event: &Event, row: &FunctionRow) -> Option<u64> {
-    if event.by_period {
-        return Some(row.weight);
-    }
-    event.period.map(|period| period.saturating_mul(row.samples))
+    let options =
+        Options { totals: true, intervals: Intervals::Largest(intervals), ..Options::default() };
+    let tables: Vec<FunctionTable> =
+        source.events.iter().map(|event| source.functions(event, options)).collect();
+    let sheets: Vec<(&str, Sheet<'_>)> = source
+        .events
+        .iter()
+        .zip(&tables)
+        .map(|(event, table)| {
+            (&*event.name, Functions::of_table(source, event, table).sheet(limits))
+        })
+        .collect();
+    delimited_by("event", &sheets, separator)
 }
 
 #[cfg(test)]
@@ -65,23 +205,27 @@ mod tests {
         let mut source = made.source();
         (source.events[0].samples, source.events[0].lost_at_most) = (120, 30);
         let text = functions_delimited(&source, ALL, 0, Separator::Comma);
-        let first: Vec<&str> = text.lines().nth(1).unwrap().rsplit(',').take(2).collect();
-        let bounds: Vec<f64> = first.iter().rev().map(|field| field.parse().unwrap()).collect();
+        let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+        let (head, first) = (lines.next().unwrap(), lines.next().unwrap());
+        let field = |name: &str| {
+            let at = head.iter().position(|field| *field == name).unwrap();
+            first[at].parse::<f64>().unwrap()
+        };
         // 35 of 120 samples: 35 to 65 of 150.
-        assert!((bounds[0] - 35.0 / 150.0).abs() < 1e-12, "{bounds:?}");
-        assert!((bounds[1] - 65.0 / 150.0).abs() < 1e-12, "{bounds:?}");
+        assert!((field("with_lost_low") - 35.0 / 150.0).abs() < 1e-12, "{text}");
+        assert!((field("with_lost_high") - 65.0 / 150.0).abs() < 1e-12, "{text}");
     }
 
     #[test]
     fn functions_have_all_columns() {
         let text = functions_delimited(&crate::sample::made().source(), ALL, 0, Separator::Comma);
         insta::assert_snapshot!(text, @r"
-        event,share,share_low,share_high,samples,weight,total_share,total_samples,command,module,function,with_lost_low,with_lost_high
-        cpu-clock,0.2916666666666667,,,35,35000000,0.5,60,my app,/usr/bin/my app,memcpy<T>,,
-        cpu-clock,0.25,,,30,30000000,0.25,30,my app,/usr/bin/my app,recurse,,
-        cpu-clock,0.20833333333333334,,,25,25000000,0.20833333333333334,25,my app,[kernel.kallsyms],copy_page,,
-        cpu-clock,0.16666666666666666,,,20,20000000,0.16666666666666666,20,<b>evil</b>,/opt/=1.so,,,
-        cpu-clock,0.08333333333333333,,,10,10000000,0.8333333333333334,100,my app,/usr/bin/my app,main,,
+        event,share,share_low,share_high,samples,weight,total_share,total_samples,command,module,function,with_lost_low,with_lost_high,inlined_into
+        cpu-clock,0.2916666666666667,,,35,35000000,0.5,60,my app,/usr/bin/my app,memcpy<T>,,,main
+        cpu-clock,0.25,,,30,30000000,0.25,30,my app,/usr/bin/my app,recurse,,,
+        cpu-clock,0.20833333333333334,,,25,25000000,0.20833333333333334,25,my app,[kernel.kallsyms],copy_page,,,
+        cpu-clock,0.16666666666666666,,,20,20000000,0.16666666666666666,20,<b>evil</b>,/opt/=1.so,,,,
+        cpu-clock,0.08333333333333333,,,10,10000000,0.8333333333333334,100,my app,/usr/bin/my app,main,,,
         ");
     }
 }

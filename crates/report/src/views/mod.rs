@@ -17,6 +17,7 @@ use crate::escape;
 
 pub use annotate::{ANNOTATE_SCHEMA, AnnotateReport, annotate_text};
 pub use details::{accesses, branches, data};
+pub(crate) use functions::Functions;
 pub use functions::functions_delimited;
 pub use json::{ROWS_SCHEMA, RowsReport};
 pub use neighbours::neighbours_text;

@@ -4,9 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use pmuscope_perfdata::reader::Metadata;
-use pmuscope_profile::{
-    Detail, GroupBy, Interval, Intervals, Live, Names, Options, Profile, TasksBy,
-};
+use pmuscope_profile::{GroupBy, Interval, Live, Names, Options, Profile, TasksBy};
 use pmuscope_recorder::{Following, Piece};
 use pmuscope_symbols::{KernelIdentity, Request, Resident, Resolved, Symbolizer};
 
@@ -73,8 +71,7 @@ impl<'a> Ticker<'a> {
         self.end = end;
         let (info, metadata) = (self.following.account(end), self.metadata.clone());
         // Rows are made of the aggregate, as they are asked for.
-        let options =
-            Options { rows: Some(0), intervals: Intervals::None, detail: Detail::Function };
+        let options = Options::COUNTS;
         let interval = Interval { info, metadata };
         let profile = self.live.finish(interval, &self.running, options, &mut self.names)?;
         Ok(Tick { profile, last })
