@@ -43,10 +43,6 @@ pub(super) fn show(
         let message = "--symbol-filter and --focus are not for --by wait";
         return Err(failure(Exit::BadInput, message));
     }
-    if format.separator().is_some() {
-        let message = "--by wait has no CSV and no TSV. Try --json, or -o x.html, .svg, .folded, .pb.gz, .json.gz";
-        return Err(failure(Exit::BadInput, message));
-    }
     let mut symbolizer = load.symbols.symbolizer(false, path)?;
     let waits = read(path, filter, format, &mut symbolizer)?;
     let is_there = waits.threads > 0;
@@ -57,6 +53,10 @@ pub(super) fn show(
     }
     let rows = waits.rows(by, form.limits.rows.unwrap_or(Intervals::MOST));
     let view = WaitsView { file: &file, waits: &waits, by, rows: &rows, limits: form.limits };
+    if let Some(separator) = format.separator() {
+        form.output.print(format.kind(), &view.delimited(separator))?;
+        return Ok(exit);
+    }
     if format.is_of_counts() && format != Format::Html {
         let (source, summary) = (Source::new(&waits.profile), waits_summary(&view));
         form.output.write(format.kind(), |out| {

@@ -49,7 +49,7 @@ impl Waits {
         let report =
             self.scratch.pmuscope(["report", "-i", "x.data", "--by", by, "--json", "--pid", &pid]);
         report.exits(0);
-        is_documented("waits", &report.stdout);
+        is_documented("waits/2", &report.stdout);
         serde_json::from_str(&report.stdout).unwrap()
     }
 
@@ -62,15 +62,14 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))
 }
 
-fn key(row: &Value, by: usize) -> &str {
-    row["keys"][by]["value"].as_str().unwrap_or_default()
+fn key<'a>(row: &'a Value, by: &str) -> &'a str {
+    row[by].as_str().unwrap_or_default()
 }
 
 /// Rows of a thread, by its number.
-fn rows_of(report: &Value, tid: u32, by: usize) -> Vec<&Value> {
+fn rows_of(report: &Value, tid: u32) -> Vec<&Value> {
     let rows = report["rows"].as_array().unwrap();
-    let tid = tid.to_string();
-    rows.iter().filter(|row| key(row, by) == tid).collect()
+    rows.iter().filter(|row| row["thread"].as_u64() == Some(tid.into())).collect()
 }
 
 /// Where a thread of the workload waits: what the kernel's function is called.
@@ -89,9 +88,9 @@ fn tells_the_truth(waits: &Waits) {
     assert_eq!(report["broken"]["beginnings"].as_u64(), Some(0), "{}", report["broken"]);
     assert_eq!(number(&report["not_known_s"]), 0.0, "{}", report["broken"]);
     for thread in waits.threads() {
-        let rows = rows_of(&report, thread.tid, 0);
+        let rows = rows_of(&report, thread.tid);
         let waiting: Vec<&Value> =
-            rows.iter().filter(|row| is_where(thread, key(row, 1))).copied().collect();
+            rows.iter().filter(|row| is_where(thread, key(row, "wait"))).copied().collect();
         let sum = |field: &str| waiting.iter().map(|row| number(&row[field])).sum::<f64>();
         let (count, time_s) = (sum("waits"), sum("off_cpu_s"));
         // It waits for its start, too, by a futex; and whoever finds the waking already there does not wait.
@@ -194,11 +193,11 @@ fn a_process_that_runs_already_is_seen_from_then_on() {
     workload.signal(rustix::process::Signal::KILL);
     let report = scratch.pmuscope(["report", "-i", "x.data", "--by", "wait,command", "--json"]);
     report.exits(0);
-    is_documented("waits", &report.stdout);
+    is_documented("waits/2", &report.stdout);
     let report: Value = serde_json::from_str(&report.stdout).unwrap();
     let rows = report["rows"].as_array().unwrap();
     let waiting = |name: &str, function: &str| {
-        let of = |row: &&Value| key(row, 1) == name && key(row, 0).contains(function);
+        let of = |row: &&Value| key(row, "command") == name && key(row, "wait").contains(function);
         rows.iter().find(of).unwrap_or_else(|| panic!("no {name} in {function}: {rows:#?}"))
     };
     // Each sleep takes 10 ms at least; a thread that comes late to its pipe finds something there sooner.
@@ -238,7 +237,7 @@ fn without_rights_to_the_kernel_there_are_times_and_no_stacks() {
     let report: Value = serde_json::from_str(&report.exits(0).stdout).unwrap();
     assert_eq!((&report["has_stacks"], &report["has_wakings"]), (&false.into(), &false.into()));
     let rows = report["rows"].as_array().unwrap();
-    let row = rows.iter().find(|row| key(row, 0) == "[no stack]").unwrap();
+    let row = rows.iter().find(|row| key(row, "wait") == "[no stack]").unwrap();
     assert!(number(&row["longest_s"]) > 0.19 && row["run_queue_s"].is_null(), "{row}");
     let text = scratch.pmuscope(["report", "-i", "x.data", "--by", "wait"]);
     text.exits(0).prints("recorded without stacks").prints("who woke threads was not recorded");
@@ -263,7 +262,7 @@ fn stock_perf_reads_it_and_we_read_stock_perfs() {
     let report = waits.scratch.pmuscope(["report", "-i", "perf.data", "--by", "wait", "--json"]);
     let report: Value = serde_json::from_str(&report.exits(0).stdout).unwrap();
     let rows = report["rows"].as_array().unwrap();
-    let row = rows.iter().find(|row| key(row, 0).contains("nanosleep")).unwrap();
+    let row = rows.iter().find(|row| key(row, "wait").contains("nanosleep")).unwrap();
     assert!(number(&row["off_cpu_s"]) > 0.09, "{row}");
 }
 
@@ -291,8 +290,8 @@ fn other_forms_weigh_by_time() {
     let of = |thread: &&WaitingThread| thread.name == "waits-sleep";
     let thread = waits.threads().iter().find(of).unwrap();
     let report = waits.report("thread,wait");
-    let rows = rows_of(&report, thread.tid, 0);
-    let row = rows.iter().find(|row| key(row, 1).contains("nanosleep")).unwrap();
+    let rows = rows_of(&report, thread.tid);
+    let row = rows.iter().find(|row| key(row, "wait").contains("nanosleep")).unwrap();
     let queued = row["run_queue_s"].as_f64().unwrap_or(0.0);
     let (off, seconds) = (number(&row["off_cpu_s"]), nanoseconds as f64 / 1e9);
     assert!(off >= ROUNDS as f64 * 0.01 && off <= thread.waited_s, "{off} s, {thread:?}");
@@ -376,7 +375,6 @@ fn what_cannot_be_is_refused_with_what_to_type() {
         |words: &[&str]| scratch.pmuscope([&["report", "-i", "x.data", "--by"], words].concat());
     report(&["wait,cpu"]).exits(2).complains("function, command, process and thread only");
     report(&["wait", "--time", "10%-20%"]).exits(2).complains("--pid, --tid and --comm");
-    report(&["wait", "--format", "csv"]).exits(2).complains("Try --json");
     let record = |flag: &str| scratch.pmuscope(["record", "--off-cpu", flag, "--", "true"]);
     record("--budget=1").exits(2);
     record("--strobe").exits(2);
@@ -420,6 +418,14 @@ fn a_table_says_what_was_measured_what_it_adds_up_to_and_what_is_missing() {
     note: 1 wait (12.0 ms) had begun before the recording, 1 (30.0 ms) last past its end: what lies within counts as time, not for median and p99
     note: 1 thread did not switch in all the time: nothing tells whether it was on a CPU or off it, so that time is in no sum
     note: no ±: the recording is too short for an interval, which takes 24 times the length of the waits or of the program's phases, and 30 blocks of time. Record longer.
+    ");
+    let args = ["report", "-i", "x.data", "--by", "wait,command", "--format", "csv"];
+    insta::assert_snapshot!(scratch.pmuscope(args).exits(0).stdout, @r"
+    off_cpu_s,share,share_low,share_high,waits,median_s,p99_s,longest_s,longest_is_cut,run_queue_s,blocked_s,woken,without_waking,without_waking_s,whole,begun_before,begun_before_s,last_past,last_past_s,state,wait,wait_module,command,woken_by
+    0.03,0.15,,,1,,,0.03,true,,,0,0,0,0,0,0,1,0.03,blocked,futex_do_wait,[bpf],other,
+    0.02,0.1,,,1,0.02,,0.02,false,0.005,0.015,1,0,0,1,0,0,0,0,blocked,futex_do_wait,[bpf],main,other: futex_wake
+    0.012,0.06,,,1,,,0.012,true,,,0,0,0,0,1,0.012,0,0,unknown,[begun before the recording],,other,
+    0.005,0.025,,,1,0.005,,0.005,false,,,0,0,0,1,0,0,0,0,preempted,[preempted],,main,
     ");
     recording.steps.retain(|(at, task, _)| !(*task == main && *at == 60));
     recording.steps.push((80, main, What::Lost(2)));

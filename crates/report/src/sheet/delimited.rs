@@ -108,9 +108,11 @@ fn values<'a>(heading: &Heading, value: &'a Value<'_>) -> Vec<Cow<'a, str>> {
         Value::Count(value) => Cow::Owned(value.to_string()),
         Value::Id(id) => Cow::Owned(id.to_string()),
         Value::Address(address) => Cow::Owned(format!("{address:#x}")),
-        Value::Number(value, _) | Value::Share(value, _) | Value::Margin(value) => {
-            Cow::Owned(value.to_string())
-        }
+        Value::Json(_) => Cow::Borrowed(""),
+        Value::Number(value, _)
+        | Value::Share(value, _)
+        | Value::Margin(value)
+        | Value::Seconds(value) => Cow::Owned(value.to_string()),
     };
     if heading.kind != Kind::Share {
         return vec![first];

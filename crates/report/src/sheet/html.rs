@@ -78,11 +78,13 @@ fn push_cells(out: &mut String, heading: &Heading, entry: &Entry<'_>, searches: 
         }
         (None, Value::Margin(margin)) => push_margin(out, Some(*margin)),
         (None, Value::Count(value)) => out.write_str(&number_cell(*value)),
-        (None, Value::Number(value, _)) => {
-            let text = shown(&entry.value).unwrap_or_default();
-            write!(out, "<td class=\"num\" data-v=\"{value}\">{text}</td>")
+        (_, Value::Number(value, _) | Value::Seconds(value)) => {
+            let shown = shown(entry.for_people()).unwrap_or_default();
+            write!(out, "<td class=\"num\" data-v=\"{value}\">{}</td>", text(&shown))
         }
-        (None, Value::Missing) if heading.kind != Kind::Text => out.write_str(NONE),
+        _ if heading.kind != Kind::Text && shown(entry.for_people()).is_none() => {
+            out.write_str(NONE)
+        }
         _ => push_text(out, heading, entry, searches),
     };
 }

@@ -8,7 +8,7 @@ use crate::recording::Count;
 /// A key with a dot is a field of an object.
 impl Serialize for Sheet<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let fields = self.for_programs();
+        let fields = self.for_json();
         let mut rows = serializer.serialize_seq(Some(self.rows))?;
         for row in self.entries() {
             rows.serialize_element(&Object {
@@ -65,7 +65,10 @@ fn push<M: SerializeMap>(
         Value::Id(id) => map.serialize_entry(key, id),
         Value::Count(value) => map.serialize_entry(key, &Count(*value)),
         Value::Address(address) => map.serialize_entry(key, &format!("{address:#x}")),
-        Value::Number(value, _) | Value::Margin(value) => map.serialize_entry(key, value),
+        Value::Json(value) => map.serialize_entry(key, value),
+        Value::Number(value, _) | Value::Margin(value) | Value::Seconds(value) => {
+            map.serialize_entry(key, value)
+        }
         Value::Share(share, interval) => {
             map.serialize_entry(key, share)?;
             if kind != Kind::Share {

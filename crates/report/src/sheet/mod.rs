@@ -46,6 +46,10 @@ pub(crate) enum Value<'a> {
     Share(f64, Option<Interval>),
     /// How far a part of a whole can be off, 0 to 1.
     Margin(f64),
+    /// A time, seconds.
+    Seconds(f64),
+    /// Something that only JSON has a form for.
+    Json(serde_json::Value),
 }
 
 impl Value<'_> {
@@ -60,6 +64,8 @@ impl Value<'_> {
             Value::Number(value, digits) => Value::Number(value, digits),
             Value::Share(share, interval) => Value::Share(share, interval),
             Value::Margin(margin) => Value::Margin(margin),
+            Value::Seconds(seconds) => Value::Seconds(seconds),
+            Value::Json(value) => Value::Json(value),
         }
     }
 }
@@ -78,6 +84,8 @@ enum Audience {
     Everyone,
     People,
     Programs,
+    /// Programs that read JSON.
+    Json,
 }
 
 /// Name and form of a field.
@@ -210,6 +218,24 @@ impl<'a, R> Field<'a, R> {
             let (share, interval) = get(row);
             Value::Share(share, interval)
         })
+    }
+
+    /// A time in seconds.
+    pub(crate) fn seconds(
+        key: impl Into<Cow<'static, str>>,
+        get: impl Fn(&'a R) -> Option<f64> + 'a,
+    ) -> Self {
+        Self::new(key, Kind::Number, move |row| get(row).map_or(Value::Missing, Value::Seconds))
+    }
+
+    /// What only JSON has a form for: lists of objects.
+    pub(crate) fn json(
+        key: impl Into<Cow<'static, str>>,
+        get: impl Fn(&'a R) -> serde_json::Value + 'a,
+    ) -> Self {
+        let mut field = Self::new(key, Kind::Text, move |row| Value::Json(get(row)));
+        field.heading.audience = Audience::Json;
+        field
     }
 
     /// How far a share can be off, 0 to 1; for people only.
@@ -405,7 +431,7 @@ impl<'a> Sheet<'a> {
 
     /// Positions of the columns that people see.
     fn for_people(&self) -> Vec<usize> {
-        let mut found = self.not_only_for(Audience::Programs);
+        let mut found = self.columns(&[Audience::Everyone, Audience::People]);
         let can_lack = |&at: &usize| self.headings[at].only_if_measured;
         let mut lacking: Vec<usize> = found.iter().copied().filter(can_lack).collect();
         let mut rows = self.entries();
@@ -416,13 +442,18 @@ impl<'a> Sheet<'a> {
         found
     }
 
-    /// Positions of the fields that programs get.
+    /// Positions of the columns of CSV and TSV.
     fn for_programs(&self) -> Vec<usize> {
-        self.not_only_for(Audience::People)
+        self.columns(&[Audience::Everyone, Audience::Programs])
     }
 
-    fn not_only_for(&self, others: Audience) -> Vec<usize> {
-        (0..self.headings.len()).filter(|&at| self.headings[at].audience != others).collect()
+    /// Positions of the fields of JSON.
+    fn for_json(&self) -> Vec<usize> {
+        self.columns(&[Audience::Everyone, Audience::Programs, Audience::Json])
+    }
+
+    fn columns(&self, of: &[Audience]) -> Vec<usize> {
+        (0..self.headings.len()).filter(|&at| of.contains(&self.headings[at].audience)).collect()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::{Entry, Heading, Kind, Sheet, Value};
-use crate::number::{count, counted, fixed, percent, significant};
+use crate::number::{count, counted, duration, fixed, percent, significant};
 use crate::{Cell, Column, Paint, Style, Table, escape};
 
 /// The head of the column after a share.
@@ -86,6 +86,8 @@ pub(super) fn shown<'a>(value: &'a Value<'_>) -> Option<Cow<'a, str>> {
         Value::Number(value, digits) => significant(*value, *digits),
         Value::Share(share, _) => percent(*share, 2),
         Value::Margin(margin) => fixed(margin * 100.0, 2),
+        Value::Seconds(seconds) => duration(*seconds),
+        Value::Json(_) => return None,
     };
     Some(Cow::Owned(text))
 }

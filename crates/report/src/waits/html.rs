@@ -3,17 +3,13 @@
 use std::fmt::Write as _;
 
 use pmuscope_profile::export::Source;
-use pmuscope_profile::waits::{WaitBy, WaitRow};
 
 use super::notes::notes;
-use super::text::{longest, queued, wakers};
-use super::{WAITS_SCHEMA, WaitsView, key_text, seconds, wall_parts, word};
+use super::{WAITS_SCHEMA, WaitsView, seconds, wall_parts};
 use crate::html::{
-    FILTER, Fact, Frame, PageLimits, Summary, cost, machine, number_cell, push_contents,
-    push_events, share_cell, time,
+    Fact, Frame, PageLimits, Summary, cost, machine, push_contents, push_events, time,
 };
-use crate::markup::text;
-use crate::number::{count, counted, fixed, percent};
+use crate::number::{count, counted, percent};
 use crate::recording::asked;
 
 /// The page; `commit` is what the program was built from.
@@ -66,78 +62,16 @@ pub fn waits_summary(view: &WaitsView<'_>) -> Summary {
 
 /// The rows of the text, the largest first.
 fn push_table(out: &mut String, view: &WaitsView<'_>, most: usize) {
-    let has_wakings = view.waits.has_wakings;
-    // Writing to a String does not fail, here and below.
+    let run_queue = match view.waits.has_wakings {
+        true => "; run queue is the part of it after the waking",
+        false => "",
+    };
+    // Writing to a String does not fail.
     let _ = write!(
         out,
         "<section class=\"table-part\" id=\"waits\">\n<h2>Waits</h2>\n<p class=\"dim\">Time off the CPU; share \
-         is of all threads' time, ±95 % its interval{}.</p>\n{FILTER}<div class=\"wide\">\
-         <table class=\"sortable\">\n<thead><tr>",
-        if has_wakings { "; run queue is the part of it after the waking" } else { "" }
+         is of all threads' time, ±95 % its interval{run_queue}.</p>\n"
     );
-    let columns = ["off CPU", "share", "±95 %", "waits", "median", "p99", "longest"];
-    let columns =
-        columns.into_iter().chain(has_wakings.then_some("run queue")).map(|name| (name, true));
-    let keys = view.by.iter().map(|by| (word(*by), matches!(by, WaitBy::Process | WaitBy::Thread)));
-    let columns: Vec<_> =
-        columns.chain(keys).chain(has_wakings.then_some(("woken by", false))).collect();
-    for (position, (name, is_number)) in columns.iter().enumerate() {
-        let class = if *is_number { " class=\"num\"" } else { "" };
-        let sorted = if position == 0 { " aria-sort=\"descending\"" } else { "" };
-        let _ = write!(out, "<th scope=\"col\"{class}{sorted}>{name}</th>");
-    }
-    out.push_str("</tr></thead>\n<tbody>\n");
-    let (large, _) = view.split();
-    let shown = &large[..large.len().min(most)];
-    for row in shown {
-        push_row(out, view, row);
-    }
-    out.push_str("</tbody>\n");
-    let hidden = &view.rows[shown.len()..];
-    if !hidden.is_empty() {
-        let ns = hidden.iter().fold(0_u64, |sum, row| sum.saturating_add(row.sums.ns));
-        let _ = writeln!(
-            out,
-            "<tfoot><tr><td class=\"num\">{}</td><td colspan=\"{}\">{} more: --limit all</td></tr></tfoot>",
-            seconds(ns),
-            columns.len() - 1,
-            counted(hidden.len(), "row")
-        );
-    }
-    out.push_str("</table></div>\n</section>\n");
-}
-
-fn push_row(out: &mut String, view: &WaitsView<'_>, row: &WaitRow) {
-    let sums = &row.sums;
-    let time = |ns: Option<u64>, shown: Option<String>| match ns.zip(shown) {
-        Some((ns, shown)) => format!("<td class=\"num\" data-v=\"{ns}\">{}</td>", text(&shown)),
-        None => "<td class=\"num dim\" data-v=\"-1\">-</td>".to_owned(),
-    };
-    let length = |ns: Option<u64>| time(ns, ns.map(seconds));
-    let _ = write!(out, "<tr>{}{}", length(Some(sums.ns)), share_cell(row.share));
-    let half = row.interval.map(|interval| interval.half_width() * 100.0);
-    out.push_str(&half.map_or("<td class=\"num dim\" data-v=\"-1\">-</td>".into(), |half| {
-        format!("<td class=\"num\" data-v=\"{half:.6}\">{}</td>", fixed(half, 2))
-    }));
-    out.push_str(&number_cell(sums.waits));
-    out.push_str(&length(sums.lengths.quantile_ns(0.5)));
-    out.push_str(&length(sums.lengths.quantile_ns(0.99)));
-    out.push_str(&time(sums.longest_ns().map(|(ns, _)| ns), longest(sums)));
-    if view.waits.has_wakings {
-        out.push_str(&time(Some(sums.queued_ns), queued(sums)));
-    }
-    for (by, key) in view.by.iter().zip(&row.keys) {
-        let class = match by {
-            WaitBy::Process | WaitBy::Thread => "num",
-            WaitBy::Wait | WaitBy::Function => "name",
-            WaitBy::Command => "",
-        };
-        let key = key_text(key, &view.waits.profile.modules).unwrap_or_else(|| "-".into());
-        let _ = write!(out, "<td class=\"{class}\">{}</td>", text(&key));
-    }
-    if view.waits.has_wakings {
-        let wakers = wakers(row).unwrap_or_else(|| "-".into());
-        let _ = write!(out, "<td>{}</td>", text(&wakers));
-    }
-    out.push_str("</tr>\n");
+    view.sheet(most).push_html(out);
+    out.push_str("</section>\n");
 }

@@ -3,6 +3,7 @@
 mod html;
 mod json;
 mod notes;
+mod sheet;
 mod text;
 
 use pmuscope_profile::ModuleSummary;
@@ -11,6 +12,7 @@ use pmuscope_profile::waits::{Kind, WaitBy, WaitKey, WaitRow, Waits, Waker};
 use crate::escape;
 use crate::number::duration;
 use crate::recording::RowLimits;
+use crate::sheet::Separator;
 
 pub use html::{waits_page, waits_summary};
 pub use json::{WAITS_SCHEMA, WaitsReport};
@@ -31,11 +33,11 @@ pub struct WaitsView<'a> {
     pub limits: RowLimits,
 }
 
-impl<'a> WaitsView<'a> {
-    /// The rows that are shown, and those that are not.
-    fn split(&self) -> (&'a [WaitRow], &'a [WaitRow]) {
-        let large = self.rows.partition_point(|row| row.share >= self.limits.share);
-        self.rows.split_at(self.limits.rows.map_or(large, |most| most.min(large)))
+impl WaitsView<'_> {
+    /// The table for spreadsheets and scripts.
+    #[must_use]
+    pub fn delimited(&self, separator: Separator) -> String {
+        self.sheet(usize::MAX).delimited(separator)
     }
 }
 

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use pmuscope_profile::waits::{WaitBy, WaitRow, WaitSums, Waits};
+use pmuscope_profile::waits::{WaitRow, WaitSums, Waits};
 
 use super::notes::notes;
-use super::{WaitsView, key_text, seconds, waker_text, wall_parts, word};
-use crate::number::{count, counted, fixed, percent};
+use super::{WaitsView, seconds, waker_text, wall_parts};
+use crate::number::{count, counted, percent};
 use crate::recording::{account, asked, extent, paint_line, push_wrapped};
-use crate::{Cell, Column, Paint, Style, Table, escape, wrap};
+use crate::{Paint, Style, escape, wrap};
 
 /// Head, all threads' time, the table, notes.
 #[must_use]
@@ -29,7 +29,10 @@ pub fn waits_text(view: &WaitsView<'_>, style: &Style) -> String {
     }
     push_wrapped(&mut out, &wall_text(waits), style);
     out.push('\n');
-    out.push_str(&table(view, style));
+    match view.rows.is_empty() {
+        true => out.push_str("no waits\n"),
+        false => out.push_str(&view.sheet(usize::MAX).text(style)),
+    }
     let notes = notes(view);
     if !notes.is_empty() {
         out.push('\n');
@@ -50,70 +53,6 @@ fn wall_text(waits: &Waits) -> String {
     };
     let parts: Vec<String> = wall_parts(waits).into_iter().map(part).collect();
     format!("threads' time {} = {}", seconds(waits.wall.total_ns()), parts.join(" + "))
-}
-
-fn table(view: &WaitsView<'_>, style: &Style) -> String {
-    if view.rows.is_empty() {
-        return "no waits\n".into();
-    }
-    let has_wakings = view.waits.has_wakings;
-    let mut columns = vec![
-        Column::number("off CPU"),
-        Column::number("share"),
-        Column::number("±95 %"),
-        Column::number("waits"),
-        Column::number("median"),
-        Column::number("p99"),
-        Column::number("longest"),
-    ];
-    columns.extend(has_wakings.then(|| Column::number("run queue")));
-    columns.extend(view.by.iter().map(|by| match by {
-        WaitBy::Process | WaitBy::Thread => Column::number(word(*by)),
-        _ => Column::text(word(*by)).shrink(),
-    }));
-    columns.extend(has_wakings.then(|| Column::text("woken by").shrink()));
-    let mut table = Table::new(columns);
-    let (shown, hidden) = view.split();
-    for row in shown {
-        table.row(cells(view, row, has_wakings));
-    }
-    if !hidden.is_empty() {
-        let ns = hidden.iter().fold(0_u64, |sum, row| sum.saturating_add(row.sums.ns));
-        let share: f64 = hidden.iter().map(|row| row.share).sum();
-        let waits: u64 = hidden.iter().map(|row| row.sums.waits).sum();
-        let more = format!("… {} more: --limit all", counted(hidden.len(), "row"));
-        let mut cells = vec![seconds(ns), percent(share, 2), String::new(), count(waits)];
-        cells.extend(std::iter::repeat_n(String::new(), 3 + usize::from(has_wakings)));
-        cells.extend(view.by.iter().skip(1).map(|_| "-".to_owned()));
-        cells.push(more);
-        cells.extend(has_wakings.then(String::new));
-        table.row(cells.into_iter().map(|text| Cell::new(text).paint(Paint::Dim)));
-    }
-    table.render(style)
-}
-
-fn cells(view: &WaitsView<'_>, row: &WaitRow, has_wakings: bool) -> Vec<Cell> {
-    let WaitSums { waits, ns, lengths, .. } = &row.sums;
-    let half = row.interval.map(|interval| interval.half_width());
-    let longest = longest(&row.sums);
-    let mut cells = vec![
-        Cell::new(seconds(*ns)),
-        Cell::new(percent(row.share, 2)),
-        Cell::measured(half, |half| fixed(half * 100.0, 2)),
-        Cell::new(count(*waits)),
-        Cell::measured(lengths.quantile_ns(0.5), seconds),
-        Cell::measured(lengths.quantile_ns(0.99), seconds),
-        Cell::measured(longest, |text| text),
-    ];
-    if has_wakings {
-        cells.push(Cell::measured(queued(&row.sums), |text| text));
-    }
-    let keys = row.keys.iter().map(|key| key_text(key, &view.waits.profile.modules));
-    cells.extend(keys.map(|key| Cell::measured(key, |text| text)));
-    if has_wakings {
-        cells.push(Cell::measured(wakers(row), |text| text));
-    }
-    cells
 }
 
 /// The longest wait, with a mark if it lasted longer than the recording shows.
