@@ -1,10 +1,10 @@
 //! `--vs`: other commands: their runs are interleaved with those of the first, and compared.
 
 use std::ffi::OsString;
-use std::path::Path;
 
 use pmuscope_measure::{RunFile, arms};
 
+use super::program;
 use crate::exit::{Exit, failure};
 
 /// The flag.
@@ -48,22 +48,10 @@ impl VersusArgs {
         }
         // What is not there should end it before hours of runs, not in the middle of them.
         for command in &all {
-            is_there(&command[0])?;
+            program::find(command)?;
         }
         Ok(all)
     }
-}
-
-/// The status is that of env(1).
-fn is_there(program: &OsString) -> anyhow::Result<()> {
-    let path = Path::new(program);
-    let found = match path.components().count() > 1 || path.is_absolute() {
-        true => path.exists(),
-        false => std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
-            .any(|folder| folder.join(path).is_file()),
-    };
-    let text = || format!("cannot start {}: no such program", path.display());
-    if found { Ok(()) } else { Err(failure(Exit::Target(127), text())) }
 }
 
 /// Names commands in the file, where there are several; what was measured, in words.
