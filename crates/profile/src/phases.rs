@@ -24,6 +24,15 @@ impl LongPhases {
         Some(Self { seconds: recorded / fewest, recorded })
     }
 
+    /// The shares without intervals where one of them proves phases too long for the recording: a rare row's own
+    /// samples are too few to show the phases it runs in.
+    pub(crate) fn judge(mut shares: Vec<Option<Share>>) -> Vec<Option<Share>> {
+        if Self::of(&shares, 1.0).is_some() {
+            shares.iter_mut().flatten().for_each(|share| share.interval = None);
+        }
+        shares
+    }
+
     /// The longer ones of two.
     #[must_use]
     pub fn longer(self, other: Self) -> Self {

@@ -247,12 +247,7 @@ impl RowSeries {
         }
         let Some(of_total) = Shares::new(&self.totals) else { return Vec::new() };
         let blocks = self.totals.len();
-        let mut shares: Vec<Option<Share>> =
-            self.rows.chunks_exact(blocks).map(|row| of_total.share(row)).collect();
-        if LongPhases::of(&shares, 1.0).is_some() {
-            shares.iter_mut().flatten().for_each(|share| share.interval = None);
-        }
-        shares
+        LongPhases::judge(self.rows.chunks_exact(blocks).map(|row| of_total.share(row)).collect())
     }
 
     /// 95% CI of each row's share, as in [`RowSeries::shares`].

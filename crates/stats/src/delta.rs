@@ -12,6 +12,7 @@
 
 use crate::dist::t_quantile;
 use crate::interval::LEVEL;
+use crate::long_run::{LongRun, MIN_PHASES};
 
 /// Spread of a function of sums.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -47,6 +48,15 @@ impl Spread {
     fn from_sums(n: f64, sum: f64, squares: f64, clusters: f64) -> Self {
         let around_mean = (squares - sum * sum / n).max(0.0);
         Self { variance: around_mean * n / (n - 1.0), clusters }
+    }
+
+    /// The same as a part of a sum whose other parts have neighbors that are alike: observations that are
+    /// independent, as many phases as clusters. `None` where less than two clusters' worth is known.
+    #[must_use]
+    pub fn independent(self) -> Option<LongRun> {
+        let (variance, freedom) = (self.variance, self.clusters - 1.0);
+        let phases = self.clusters.max(MIN_PHASES);
+        (freedom >= 1.0).then_some(LongRun { variance, freedom, phases })
     }
 
     /// Half the width of the 95 % interval; `None` where less than two clusters' worth is known.

@@ -46,7 +46,7 @@ pub use difference::{difference_of_estimates, difference_of_t_estimates, holm, p
 pub use dist::{normal_cdf, normal_quantile, t_cdf, t_quantile};
 pub use effect::hedges_g;
 pub use interval::{Estimate, Interval, LEVEL};
-pub use long_run::{LongRun, MIN_PHASES};
+pub use long_run::{LongRun, MIN_OWN_PHASES, MIN_PHASES};
 pub use mean::{
     difference_of_means, mean, mean_interval, paired_difference, ratio_of_means, std_dev, variance,
     welch_test,

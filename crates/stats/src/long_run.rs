@@ -16,8 +16,15 @@
 //! be known, and there is no interval. Autocorrelation that may be chance never withholds one: it only
 //! lowers B. Few phases also scatter in length, and a recording that happened to have short ones shows
 //! too little of both τ and the variance, so the variance is raised by a share of [`RAISE`] over the
-//! number of phases. All of these are set by simulation (`tests/it/coverage.rs`): where at least half of
-//! the recordings have an interval, 91 to 98 % of the intervals hold the true value.
+//! number of phases.
+//!
+//! For the same reason, whether there is an interval must not follow from the very row it is of: of
+//! recordings near the limit, those kept would be the ones that show too small a variance. Where a
+//! program has many rows, the large ones decide for all ([`MIN_PHASES`]), and a row's own phases withhold
+//! its interval only below half of that ([`MIN_OWN_PHASES`]); above, they lower B.
+//!
+//! All of these are set by simulation (`crates/profile/examples/coverage.rs`; docs/benchmarks.md has its
+//! table).
 //!
 //! A recording that is shorter than one phase cannot show that there are others, and no method can.
 //!
@@ -31,8 +38,10 @@ use crate::interval::LEVEL;
 
 /// Independent stretches that a recording needs at least.
 pub const MIN_PHASES: f64 = 24.0;
+/// The same for one of many rows, where others decide whether the recording has enough.
+pub const MIN_OWN_PHASES: f64 = 12.0;
 /// Variance is raised by this share of itself, over the number of phases.
-const RAISE: f64 = 4.0;
+const RAISE: f64 = 8.0;
 /// Blocks' worth needed at least.
 const MIN_SIZE: f64 = 10.0;
 /// Cosines used: fewer are Student's with 2 degrees or less, more bring nothing.
@@ -79,17 +88,56 @@ impl LongRun {
         Some(Self { variance, freedom, phases })
     }
 
+    /// Of the sum of independent parts, such as threads: variances and phases add up, and the degrees of
+    /// freedom are those of their sum (Satterthwaite 1946). `None` of no part.
+    #[must_use]
+    pub fn sum(parts: impl IntoIterator<Item = Self>) -> Option<Self> {
+        let (mut sum, mut squares) = (None::<Self>, 0.0);
+        for part in parts {
+            squares += part.variance * part.variance / part.freedom;
+            sum = Some(match sum {
+                None => part,
+                Some(sum) => Self {
+                    variance: sum.variance + part.variance,
+                    freedom: sum.freedom + part.freedom,
+                    phases: sum.phases + part.phases,
+                },
+            });
+        }
+        let mut sum = sum?;
+        if squares > 0.0 {
+            sum.freedom = sum.variance * sum.variance / squares;
+        }
+        Some(sum)
+    }
+
     /// Whether the recording has enough independent stretches for an interval.
     #[must_use]
     pub fn is_enough(&self) -> bool {
         self.phases >= MIN_PHASES
     }
 
+    /// Whether there are enough for one of many rows of a recording that has enough.
+    #[must_use]
+    pub fn is_enough_of_many(&self) -> bool {
+        self.phases >= MIN_OWN_PHASES
+    }
+
     /// Half the width of the 95 % interval; `None` where phases are too long for one.
     #[must_use]
     pub fn half_width(&self) -> Option<f64> {
+        self.is_enough().then(|| self.half()).flatten()
+    }
+
+    /// The same for one of many rows of a recording that has enough.
+    #[must_use]
+    pub fn half_width_of_many(&self) -> Option<f64> {
+        self.is_enough_of_many().then(|| self.half()).flatten()
+    }
+
+    fn half(&self) -> Option<f64> {
         let half = t_quantile(0.5 + LEVEL / 2.0, self.freedom) * self.variance.sqrt();
-        (self.is_enough() && half.is_finite()).then_some(half)
+        half.is_finite().then_some(half)
     }
 }
 
@@ -179,6 +227,17 @@ mod tests {
             assert!((0.92..=0.975).contains(&held), "{n} {rho} {noise}: {held}");
             assert!(none < 0.3, "{n} {rho} {noise}: none in {none}");
         }
+    }
+
+    #[test]
+    fn parts_of_a_sum_add_their_variances() {
+        let part = |variance, freedom| LongRun { variance, freedom, phases: 20.0 };
+        let sum = LongRun::sum([part(2.0, 4.0), part(2.0, 4.0)]).unwrap();
+        assert_eq!((sum.variance, sum.phases), (4.0, 40.0));
+        assert!((sum.freedom - 8.0).abs() < 1e-12);
+        let one = LongRun::sum([part(3.0, 5.0), part(0.0, 9.0)]).unwrap();
+        assert!((one.freedom - 5.0).abs() < 1e-12, "what has no variance adds none");
+        assert_eq!(LongRun::sum([]), None);
     }
 
     #[test]

@@ -26,7 +26,8 @@ pub struct Shares {
 pub struct Share {
     /// Part over total.
     pub share: f64,
-    /// Its 95 % interval; `None` where phases are too long for one.
+    /// Its 95 % interval, as of one of many rows ([`LongRun::is_enough_of_many`]); `None` where phases
+    /// are too long for one.
     pub interval: Option<Interval>,
     /// How it varies over time.
     pub long_run: LongRun,
@@ -55,13 +56,13 @@ impl Shares {
         let share = parts.iter().sum::<f64>() / self.total;
         let influence = |(part, total): (&f64, &f64)| ((part - share * total) / self.total, *total);
         let long_run = LongRun::of(parts.iter().zip(&self.totals).map(influence))?;
-        let interval = long_run.is_enough().then(|| wilson(share, &long_run));
+        let interval = long_run.is_enough_of_many().then(|| wilson(share, &long_run));
         Some(Share { share, interval, long_run })
     }
 
-    /// The 95 % interval of the share alone.
+    /// The 95 % interval of a share that is known by itself alone; `None` where its phases are too long.
     pub fn interval(&self, parts: &[f64]) -> Option<Interval> {
-        self.share(parts)?.interval
+        self.share(parts).filter(|share| share.long_run.is_enough())?.interval
     }
 }
 

@@ -3,13 +3,14 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use pmuscope_stats::{Interval, MIN_BLOCKS, Shares};
+use pmuscope_stats::{MIN_BLOCKS, Shares};
 use rustc_hash::FxHashMap;
 
 use super::counter::{OfCell, QUEUED, sum};
 use super::{Kind, WaitBy, WaitKey, WaitRow, WaitSums, Waits, Waker};
 use crate::aggregate::{AddsTo, Cell, Frame, StackId, Stacks};
 use crate::modules::ModuleKind;
+use crate::phases::LongPhases;
 use crate::profile::Profile;
 
 /// What the kernel's functions are called that a thread goes through whatever it waits for, or whoever takes
@@ -233,10 +234,9 @@ impl Waits {
             return;
         }
         let Some(shares) = Shares::new(&wall) else { return };
-        let intervals: Vec<Option<Interval>> =
-            series.rows.chunks_exact(blocks).map(|row| shares.interval(row)).collect();
-        for (row, interval) in rows.iter_mut().zip(intervals) {
-            row.interval = interval;
+        let shares = series.rows.chunks_exact(blocks).map(|row| shares.share(row)).collect();
+        for (row, share) in rows.iter_mut().zip(LongPhases::judge(shares)) {
+            row.interval = share.and_then(|share| share.interval);
         }
     }
 }
