@@ -9,6 +9,13 @@
 //! program's phases are so long that the recording has too few of them, there is no interval: windows
 //! within a phase do not say what another phase would have shown.
 //!
+//! # Shares of all functions
+//!
+//! Of windows with two functions, which count for none, a short function has more than a long one. Its share
+//! of all (`total()` in a formula) would come out too small by that, so where such windows were discarded, the
+//! sums of each row count for all windows that end in it: times those tested over those with the same function
+//! at both ends. Ratios of a row's own sums are the same with and without.
+//!
 //! # Which cells have no interval
 //!
 //! A window has the same function at both ends by two ways: it lies in one visit of the function, or the
@@ -21,6 +28,8 @@
 //! functions are the windows that left and entered again, which are not of that function alone.
 
 pub mod diff;
+
+use std::collections::BTreeMap;
 
 use pmuscope_events::metrics::{Formula, Metric, Metrics};
 use pmuscope_stats::{Interval, LEVEL, LongRun, Shares};
@@ -87,8 +96,8 @@ fn is_long(row: &Row) -> bool {
 pub struct Table<'a> {
     windows: &'a Windows,
     columns: Vec<Column<'a>>,
-    /// Sums of all rows by block of time: group, block, kept windows, counts.
-    total_blocks: Vec<Vec<(u64, u64, Vec<f64>)>>,
+    /// Sums of all rows, by group.
+    totals: Vec<Total>,
     /// By group: the sums of a row without any window of it.
     empty: Vec<Part>,
     long_phases: Option<LongPhases>,
@@ -141,18 +150,12 @@ impl<'a> Table<'a> {
     #[must_use]
     pub fn new(windows: &'a Windows, metrics: &Metrics, chosen: &[&'a Metric]) -> Self {
         let columns = chosen.iter().map(|metric| Column::new(windows, metrics, metric)).collect();
-        let total_blocks = (0..windows.counters.len() as u32)
-            .map(|group| {
-                let part = windows.total.sums.parts.iter().find(|part| part.group == group);
-                let blocks = part.into_iter().flat_map(Part::blocks);
-                let sums = |sums: &[u64]| sums.iter().map(|&sum| sum as f64).collect();
-                blocks.map(|one| (one.block, one.kept, sums(one.sums))).collect()
-            })
-            .collect();
+        let totals = (0..).zip(&windows.counters);
+        let totals = totals.map(|(group, names)| Total::new(windows, group, names.len())).collect();
         let empty =
             (0..).zip(&windows.counters).map(|(group, names)| Part::new(group, names.len()));
         let long_phases = long_phases(windows);
-        Self { windows, columns, total_blocks, empty: empty.collect(), long_phases }
+        Self { windows, columns, totals, empty: empty.collect(), long_phases }
     }
 
     /// The program's phases, where they are too long for intervals from this recording.
@@ -183,11 +186,13 @@ impl<'a> Table<'a> {
         places: &'t [(usize, bool)],
     ) -> Option<Piece<'t>> {
         let of = |row: &'t Row| row.sums.parts.iter().find(|part| part.group == group);
-        let all = of(&self.windows.total)?;
+        let total = Some(&self.totals[group as usize]).filter(|total| total.kept > 0)?;
         let has_totals = places.iter().any(|(_, total)| *total);
         let none = || has_totals.then(|| &self.empty[group as usize]);
         let own = of(row).or_else(none)?;
-        Some(Piece { own, all, places, blocks: &self.total_blocks[group as usize] })
+        let is_all = std::ptr::eq(row, &raw const self.windows.total);
+        let scale = if has_totals { ends_per_window(self.windows, row) } else { 1.0 };
+        Some(Piece { own, is_all: is_all && has_totals, scale, total, places })
     }
 
     fn cell(&self, column: &Column<'_>, row: &Row, is_sure: bool) -> MetricCell {
@@ -211,7 +216,7 @@ impl<'a> Table<'a> {
             return MetricCell { value: Some(value), windows, at_most, ..MetricCell::default() };
         }
         let long_run = can_tell.then(|| long_run(&parts, &slopes)).flatten();
-        let interval = long_run.and_then(|found| found.half_width()).map(|half| Interval {
+        let interval = long_run.and_then(|found| found.half_width_of_many()).map(|half| Interval {
             low: value - half,
             high: value + half,
             level: LEVEL,
@@ -228,18 +233,65 @@ fn with_three(formula: &Formula, values: &[f64]) -> Option<f64> {
     formula.value(&three).filter(|value| *value != 0.0)
 }
 
+/// Windows that end in a row's function for each one that begins there too, where the others were discarded.
+fn ends_per_window(windows: &Windows, row: &Row) -> f64 {
+    let same = row.same_at_both_ends().filter(|same| windows.discards && *same > 0.0);
+    same.map_or(1.0, f64::recip)
+}
+
+/// Sums of a group over all rows, each for all windows that end in it.
+#[derive(Debug, Default)]
+struct Total {
+    kept: u64,
+    sums: Vec<f64>,
+    /// Block of time, kept windows, sums.
+    blocks: Vec<(u64, f64, Vec<f64>)>,
+}
+
+impl Total {
+    fn new(windows: &Windows, group: u32, counters: usize) -> Self {
+        let mut sum = Self { sums: vec![0.0; counters], ..Self::default() };
+        let mut blocks: BTreeMap<u64, (f64, Vec<f64>)> = BTreeMap::new();
+        for row in &windows.rows {
+            let scale = ends_per_window(windows, row);
+            let add = |to: &mut [f64], counts: &[u64]| {
+                to.iter_mut().zip(counts).for_each(|(sum, &count)| *sum += scale * count as f64);
+            };
+            for part in row.sums.parts.iter().filter(|part| part.group == group) {
+                sum.kept += part.kept;
+                add(&mut sum.sums, &part.sums);
+                for one in part.blocks() {
+                    let block = blocks.entry(one.block);
+                    let (kept, sums) = block.or_insert_with(|| (0.0, vec![0.0; counters]));
+                    *kept += one.kept as f64;
+                    add(sums, one.sums);
+                }
+            }
+        }
+        sum.blocks = blocks.into_iter().map(|(block, (kept, sums))| (block, kept, sums)).collect();
+        sum
+    }
+}
+
 /// Sums of a group: of the row, and of all rows.
 struct Piece<'a> {
     own: &'a Part,
-    all: &'a Part,
+    /// Whether the row is that of all rows, and its formula has totals.
+    is_all: bool,
+    /// What the row's own sums count.
+    scale: f64,
+    total: &'a Total,
     places: &'a [(usize, bool)],
-    blocks: &'a [(u64, u64, Vec<f64>)],
 }
 
 impl Piece<'_> {
     fn sum(&self, variable: usize) -> f64 {
         let (place, total) = self.places[variable];
-        (if total { self.all } else { self.own }).sums[place] as f64
+        if total || self.is_all {
+            self.total.sums[place]
+        } else {
+            self.scale * self.own.sums[place] as f64
+        }
     }
 
     fn has_totals(&self) -> bool {
@@ -248,21 +300,22 @@ impl Piece<'_> {
 
     /// Block of time, influence and windows.
     fn clusters(&self, slopes: &[f64]) -> Vec<(u64, f64, f64)> {
-        let influence = |sums: &dyn Fn(usize) -> f64, of_total: bool| -> f64 {
-            let each = self.places.iter().zip(slopes).filter(|((_, total), _)| *total == of_total);
+        let influence = |sums: &dyn Fn(usize) -> f64, fits: &dyn Fn(bool) -> bool| -> f64 {
+            let each = self.places.iter().zip(slopes).filter(|((_, total), _)| fits(*total));
             each.map(|((place, _), slope)| slope * sums(*place)).sum()
         };
-        let own = self
-            .own
-            .blocks()
-            .map(|one| (one.block, influence(&|place| one.sums[place] as f64, false), one.kept));
+        let own = self.own.blocks().map(|one| {
+            let sum = |place: usize| self.scale * one.sums[place] as f64;
+            (one.block, influence(&sum, &|total| !total), one.kept)
+        });
         if !self.has_totals() {
             return own.map(|(at, influence, kept)| (at, influence, kept as f64)).collect();
         }
-        let mut own = own.peekable();
-        let all = self.blocks.iter().map(|(block, kept, sums)| {
+        let mut own = own.filter(|_| !self.is_all).peekable();
+        let all = self.total.blocks.iter().map(|(block, kept, sums)| {
             let here = own.next_if(|(at, ..)| at == block).map_or(0.0, |(_, here, _)| here);
-            (*block, here + influence(&|place| sums[place], true), *kept as f64)
+            let of_total = influence(&|place| sums[place], &|total| total || self.is_all);
+            (*block, here + of_total, *kept)
         });
         all.collect()
     }

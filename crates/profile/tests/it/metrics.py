@@ -23,7 +23,7 @@ while at < start + size:
 
 lengths = [b[2][0] - a[2][0] for s in streams.values() for a, b in zip(s, s[1:])]
 limit = (min(lengths) + max(lengths)) / 2 if max(lengths) > 10 * min(lengths) else max(lengths)
-samples, discarded, sums = {}, {}, {}
+samples, discarded, sums, begun_elsewhere = {}, {}, {}, {}
 for stream in streams.values():
     for (tid, before, old), (other, symbol, new) in zip(stream, stream[1:]):
         counts = [b - a for a, b in zip(old, new)]
@@ -32,10 +32,15 @@ for stream in streams.values():
         samples[symbol] = samples.get(symbol, 0) + 1
         if symbol != before or tid != other or counts[5]:
             discarded[symbol] = discarded.get(symbol, 0) + 1
+            if tid == other and not counts[5]:
+                begun_elsewhere[symbol] = begun_elsewhere.get(symbol, 0) + 1
             continue
         total = sums.setdefault(symbol, [0] * 6)
         sums[symbol] = [a + b for a, b in zip(total, counts)]
-whole = [sum(one[at] for one in sums.values()) for at in range(6)]
+# In shares of all, the windows that count stand for those that began in another function too.
+kept = {symbol: samples[symbol] - discarded.get(symbol, 0) for symbol in sums}
+stands_for = {symbol: 1 / (kept[symbol] / (kept[symbol] + begun_elsewhere.get(symbol, 0))) for symbol in sums}
+whole = [sum(stands_for[symbol] * one[at] for symbol, one in sums.items()) for at in range(6)]
 
 
 def ratio(above, below, factor=1):
@@ -45,16 +50,17 @@ def ratio(above, below, factor=1):
 lines = []
 for symbol, number in samples.items():
     cy, ins, bm, refs, cm, _ = sums.get(symbol, [0] * 6)
+    part = [stands_for.get(symbol, 0) * one for one in sums.get(symbol, [0] * 6)]
     cells = [
         ratio(cy, ins),
         ratio(bm, ins, 1000),
         ratio(cm, ins, 1000),
         ratio(cm, refs, 100),
-        ratio(cy, whole[0], 100),
-        ratio(ins, whole[1], 100),
-        ratio(bm, whole[2], 100),
-        ratio(refs, whole[3], 100),
-        ratio(cm, whole[4], 100),
+        ratio(part[0], whole[0], 100),
+        ratio(part[1], whole[1], 100),
+        ratio(part[2], whole[2], 100),
+        ratio(part[3], whole[3], 100),
+        ratio(part[4], whole[4], 100),
     ]
     if symbol not in sums:
         cells = ["-"] * 9

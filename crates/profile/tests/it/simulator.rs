@@ -47,6 +47,8 @@ pub(crate) struct Function {
     pub(crate) weight: f64,
     /// What it calls in its middle, and how likely.
     pub(crate) calls: Option<(usize, f64)>,
+    /// Branch misses at the entry of each visit, on top of those by instruction.
+    pub(crate) at_entry: f64,
 }
 
 impl Function {
@@ -62,14 +64,45 @@ impl Function {
             cache_misses: 0.02,
             weight: 1.0,
             calls: None,
+            at_entry: 0.0,
         }
     }
 
     /// True values of CPI, BM/KI, CM/KI and %CM.
     pub(crate) fn truth(&self) -> [f64; 4] {
         let misses = self.cache_references * self.cache_misses;
-        [1.0 / self.ipc, 1000.0 * self.branch_misses, 1000.0 * misses, 100.0 * self.cache_misses]
+        let at_entry = self.at_entry / (self.length * self.ipc);
+        [
+            1.0 / self.ipc,
+            1000.0 * (self.branch_misses + at_entry),
+            1000.0 * misses,
+            100.0 * self.cache_misses,
+        ]
     }
+}
+
+/// How long a phase of a program lasts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PhaseLength {
+    /// Exponential: a Markov chain of two states.
+    Exponential,
+    /// Normal, with a tenth of the mean for its standard deviation.
+    Jittered,
+    /// The same each time.
+    Periodic,
+    /// Lognormal, with 0.8 for the standard deviation of the logarithm: a few are very long.
+    Lognormal,
+}
+
+/// Two phases by turns, that run functions in other shares and at other speeds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Phases {
+    /// Mean cycles of one.
+    pub(crate) mean: f64,
+    pub(crate) length: PhaseLength,
+    /// For each function, in the second phase: its weight, and its instructions per cycle over those of
+    /// the first.
+    pub(crate) second: &'static [(f64, f64)],
 }
 
 /// How samples are taken.
@@ -107,6 +140,10 @@ pub(crate) struct Run {
     pub(crate) interrupt: f64,
     /// Relative spread of the instructions of 300 cycles.
     pub(crate) spread: f64,
+    /// The phases it runs in; `None`: one.
+    pub(crate) phases: Option<Phases>,
+    /// Mean number of branch misses that come together; 1: each on its own.
+    pub(crate) cluster: f64,
     /// Whether samples have call chains.
     pub(crate) chains: bool,
     /// Windows in a row, where strobed.
@@ -149,6 +186,8 @@ impl Default for Run {
             suspended: 4e6,
             interrupt: 0.0,
             spread: 0.1,
+            phases: None,
+            cluster: 1.0,
             chains: false,
             burst: 1,
             turns: Vec::new(),
@@ -184,6 +223,38 @@ impl Random {
     /// A gamma variate of an integer shape.
     fn length(&mut self, mean: f64, shape: u32) -> f64 {
         (0..shape).map(|_| self.exponential(mean / f64::from(shape))).sum::<f64>().max(1.0)
+    }
+
+    /// Cycles of one phase.
+    fn phase(&mut self, phases: &Phases) -> f64 {
+        let relative = match phases.length {
+            PhaseLength::Exponential => self.exponential(1.0),
+            PhaseLength::Jittered => (1.0 + 0.1 * self.normal()).max(0.01),
+            PhaseLength::Periodic => 1.0,
+            PhaseLength::Lognormal => (0.8 * self.normal() - 0.32).exp(),
+        };
+        phases.mean * relative
+    }
+
+    /// What is left of the phase that runs at a moment chosen at random: long ones are met more often.
+    fn rest_of_phase(&mut self, phases: &Phases) -> f64 {
+        match phases.length {
+            PhaseLength::Exponential => self.phase(phases),
+            PhaseLength::Jittered | PhaseLength::Periodic => phases.mean * self.0.f64(),
+            PhaseLength::Lognormal => {
+                phases.mean * (0.8 * (self.normal() + 0.8) - 0.32).exp() * self.0.f64()
+            }
+        }
+    }
+
+    /// Events that come in clusters of a geometric size with that mean.
+    fn clustered(&mut self, mean: f64, cluster: f64) -> f64 {
+        if cluster <= 1.0 {
+            return self.poisson(mean);
+        }
+        let scale = -1.0 / (1.0 - 1.0 / cluster).ln();
+        let clusters = self.poisson(mean / cluster) as u32;
+        (0..clusters).map(|_| self.exponential(scale).ceil().max(1.0)).sum()
     }
 
     fn poisson(&mut self, mean: f64) -> f64 {
@@ -244,6 +315,9 @@ struct Cpu<'a> {
     /// What is left to do: function (the other task's is `None`), cycles, whether it may still call.
     stack: Vec<(Option<usize>, f64, bool)>,
     next_switch: f64,
+    /// Whether the second phase runs, and until when.
+    in_second: bool,
+    phase_ends: f64,
     /// Instructions, branch misses, cache references and misses, context switches.
     counts: [f64; 5],
 }
@@ -255,13 +329,40 @@ impl<'a> Cpu<'a> {
             0.0 => f64::INFINITY,
             rate => random.exponential(1.0 / rate),
         };
-        let counts = [0.0; 5];
-        Self { run, random, number, now: 0.0, stack: Vec::new(), next_switch, counts }
+        let mut cpu = Self {
+            run,
+            random,
+            number,
+            now: 0.0,
+            stack: Vec::new(),
+            next_switch,
+            in_second: false,
+            phase_ends: f64::INFINITY,
+            counts: [0.0; 5],
+        };
+        if let Some(phases) = &run.phases {
+            cpu.in_second = cpu.random.0.bool();
+            cpu.phase_ends = cpu.random.rest_of_phase(phases);
+        }
+        cpu
+    }
+
+    /// The phase's weight of a function, and its instructions per cycle.
+    fn now_of(&self, function: usize) -> (f64, f64) {
+        let of = &self.run.functions[function];
+        match &self.run.phases {
+            Some(phases) if self.in_second => {
+                let (weight, factor) = phases.second[function];
+                (weight, of.ipc * factor)
+            }
+            _ => (of.weight, of.ipc),
+        }
     }
 
     fn visit(&mut self, function: usize) {
         let of = &self.run.functions[function];
         let length = self.random.length(of.length, of.shape);
+        self.counts[1] += of.at_entry;
         let calls = of.calls.filter(|(_, chance)| self.random.0.f64() < *chance);
         match calls.filter(|_| self.stack.len() < 6) {
             None => self.stack.push((Some(function), length, false)),
@@ -273,10 +374,11 @@ impl<'a> Cpu<'a> {
     }
 
     fn choose(&mut self) -> usize {
-        let total: f64 = self.run.functions.iter().map(|function| function.weight).sum();
+        let functions = 0..self.run.functions.len();
+        let total: f64 = functions.clone().map(|function| self.now_of(function).0).sum();
         let mut at = self.random.0.f64() * total;
-        let choice = self.run.functions.iter().position(|function| {
-            at -= function.weight;
+        let choice = functions.into_iter().position(|function| {
+            at -= self.now_of(function).0;
             at < 0.0
         });
         choice.unwrap_or(0)
@@ -285,6 +387,14 @@ impl<'a> Cpu<'a> {
     /// Goes on until `until`.
     fn advance(&mut self, until: f64) {
         while self.now < until {
+            if self.now >= self.phase_ends {
+                // Visits end with the phase, which leaves its shares as they are where visits have one
+                // exponential length.
+                self.stack.clear();
+                self.in_second = !self.in_second;
+                let next = self.run.phases.map_or(f64::INFINITY, |of| self.random.phase(&of));
+                self.phase_ends = self.now + next;
+            }
             if self.stack.is_empty() {
                 let next = self.choose();
                 self.visit(next);
@@ -296,7 +406,8 @@ impl<'a> Cpu<'a> {
                     self.now + SWITCHED_FOR + self.random.exponential(1.0 / self.run.switches);
             }
             let Some(top) = self.stack.last_mut() else { continue };
-            let cycles = top.1.min(until - self.now).min(self.next_switch - self.now).max(1e-9);
+            let most = (until.min(self.next_switch).min(self.phase_ends) - self.now).max(1e-9);
+            let cycles = top.1.min(most);
             let (function, is_done) = (top.0, cycles >= top.1);
             top.1 -= cycles;
             let may_call = top.2;
@@ -316,11 +427,13 @@ impl<'a> Cpu<'a> {
     fn count(&mut self, function: Option<usize>, cycles: f64) {
         let other = Function::plain("other task", 0.0, 3.0);
         let of = function.map_or(&other, |function| &self.run.functions[function]);
-        let spread = self.run.spread * of.ipc * (300.0 * cycles).sqrt();
-        let instructions = (of.ipc * cycles + spread * self.random.normal()).max(0.0);
+        let ipc = function.map_or(other.ipc, |function| self.now_of(function).1);
+        let spread = self.run.spread * ipc * (300.0 * cycles).sqrt();
+        let instructions = (ipc * cycles + spread * self.random.normal()).max(0.0);
         let references = self.random.poisson(instructions * of.cache_references);
         self.counts[0] += instructions;
-        self.counts[1] += self.random.poisson(instructions * of.branch_misses);
+        let misses = instructions * of.branch_misses;
+        self.counts[1] += self.random.clustered(misses, self.run.cluster);
         self.counts[2] += references;
         self.counts[3] += self.random.poisson(references * of.cache_misses);
     }

@@ -228,6 +228,44 @@ fn shares_add_up_where_groups_take_turns() {
     assert!((sum - 100.0).abs() < 1e-6, "{sum}: {shares:?} of {kept:?} windows");
 }
 
+/// Windows that begin in another function count for none: a function of 13 windows would lose 7% of its
+/// share, longer ones a part of that.
+#[test]
+fn shares_of_short_functions_are_those_of_their_time() {
+    let metrics = Metrics::builtin();
+    let chosen = metrics.chosen(&["%CY", "%BM"]).unwrap();
+    let (mut held, mut all, mut sums) = ([0; 2], [0; 2], [0.0; 2]);
+    const RUNS: u64 = 60;
+    for seed in 0..RUNS {
+        let function = |name, length: f64, time: f64| Function {
+            shape: 1,
+            weight: time / length,
+            ..Function::plain(name, length, 1.0)
+        };
+        let functions = vec![
+            function("short", 2500.0, 0.1),
+            function("long", 10_000.0, 0.5),
+            function("longer", 20_000.0, 0.4),
+        ];
+        let run = Run { functions, seed, cycles: 1e9, ..Run::default() };
+        let windows = simulated(&run);
+        let table = Table::new(&windows, &metrics, &chosen);
+        for (at, cell) in table.cells(row(&windows, "short")).iter().enumerate() {
+            sums[at] += cell.value.unwrap();
+            all[at] += u32::from(cell.interval.is_some());
+            held[at] += u32::from(cell.interval.is_some_and(|one| one.contains(10.0)));
+        }
+        for (row, expected) in [(&windows.total, 100.0), (row(&windows, "long"), 50.0)] {
+            let value = table.cells(row)[0].value.unwrap();
+            assert!((value / expected - 1.0).abs() < 0.12, "{value} of {expected}");
+        }
+    }
+    println!("{sums:?}: {held:?} of {all:?}");
+    assert!(sums.iter().all(|sum| (sum / RUNS as f64 / 10.0 - 1.0).abs() < 0.015), "{sums:?}");
+    assert!(all.iter().all(|all| *all > 50), "{all:?}");
+    assert!(held.iter().zip(all).all(|(held, all)| f64::from(*held) > 0.88 * f64::from(all)));
+}
+
 #[test]
 fn windows_do_not_depend_on_threads_or_pieces() {
     let folder = tempfile::tempdir().unwrap();
