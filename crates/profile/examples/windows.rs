@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use pmuscope_events::metrics::Metrics;
+use pmuscope_perfdata::reader::RecordingFile;
 use pmuscope_profile::available_threads;
 use pmuscope_profile::windows::{Options, Windows};
 use pmuscope_symbols::{KernelIdentity, Request, Resolved, State, Symbol};
@@ -24,7 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let options = Options { threads, ..Options::default() };
     let start = Instant::now();
     let windows = Windows::read(
-        &file,
+        &RecordingFile::open(&file)?,
         &options,
         &Metrics::builtin(),
         &KernelIdentity::default(),

@@ -10,8 +10,9 @@
 //! ```
 
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _, SeekFrom, Write};
+use std::io::{self, Read as _, Write};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::codec::{Stored, encode};
@@ -171,15 +172,21 @@ impl Bundle {
     /// # Errors
     /// Those of reading; [`BundleError::Damaged`].
     pub fn of(path: &Path) -> Result<Option<Self>, BundleError> {
-        let mut file = File::open(path)?;
+        Self::of_file(&File::open(path)?)
+    }
+
+    /// The same of a recording that is open.
+    ///
+    /// # Errors
+    /// As [`Bundle::of`].
+    pub fn of_file(file: &File) -> Result<Option<Self>, BundleError> {
         let metadata = file.metadata()?;
         // Only a file has an end to look at.
         if !metadata.is_file() || metadata.len() < TRAILER {
             return Ok(None);
         }
         let mut trailer = [0; TRAILER as usize];
-        file.seek(SeekFrom::End(-(TRAILER as i64)))?;
-        file.read_exact(&mut trailer)?;
+        file.read_exact_at(&mut trailer, metadata.len() - TRAILER)?;
         let (head, magic) = trailer.split_at(12);
         if magic != MAGIC {
             return Ok(None);
@@ -188,9 +195,8 @@ impl Bundle {
         let length = head.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         let checksum = head.last_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
         let start = (metadata.len() - TRAILER).checked_sub(length).ok_or(damaged("length"))?;
-        file.seek(SeekFrom::Start(start))?;
-        let mut frame = Vec::new();
-        file.take(length).read_to_end(&mut frame)?;
+        let mut frame = vec![0; usize::try_from(length).map_err(|_| damaged("length"))?];
+        file.read_exact_at(&mut frame, start)?;
         if crc32fast::hash(&frame) != checksum {
             return Err(damaged("checksum"));
         }

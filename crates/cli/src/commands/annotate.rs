@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::Path;
 
+use pmuscope_perfdata::reader::RecordingFile;
 use pmuscope_profile::aggregate::FunctionId;
 use pmuscope_profile::views::{Sampled, inlined_into, sampled};
 use pmuscope_profile::{Annotation, Detail, GroupBy, ModuleSummary, Options, Profile};
@@ -74,12 +75,13 @@ impl AnnotateArgs {
         form: &Form<'_>,
     ) -> anyhow::Result<(String, Exit)> {
         // Lines come with inlined functions.
-        let mut symbolizer = load.symbols.symbolizer(true, path)?;
+        let recording = RecordingFile::open(path)?;
+        let mut symbolizer = load.symbols.symbolizer(true, &recording)?;
         let options = Options { detail: Detail::Address, ..Options::COUNTS };
         let wanted = LoadRequest { apart: GroupBy::default(), options, stacks: false };
-        let profile = load.load(path, &mut symbolizer, wanted)?;
+        let profile = load.load(&recording, &mut symbolizer, wanted)?;
         let file = path.to_string_lossy();
-        if empty::tell(&profile, path)? {
+        if empty::tell(&profile, &recording)? {
             return Ok((head_text(&profile, &file, form.style), Exit::Incomplete));
         }
         let function = choose(&profile, name, self.dso.as_deref())?;

@@ -1,13 +1,13 @@
 //! `pmuscope bundle`: a recording with the symbols it needs, for another machine.
 
-use std::fs::{self, File};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Seek as _, Write as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use pmuscope_machine::{AtomicFile, FileKind};
-use pmuscope_perfdata::reader::{FileState, Reader};
-use pmuscope_profile::{Collected, GroupBy, Intervals, Options, Unwinding, available_threads};
+use pmuscope_perfdata::reader::{FileState, RecordingFile};
+use pmuscope_profile::{Collected, GroupBy, Options, Unwinding, available_threads};
 use pmuscope_report::number::count;
 use pmuscope_symbols::Bundle;
 
@@ -45,18 +45,24 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         name.push(".bundle");
         name.into()
     });
-    check(&input)?;
-    let bundle = symbols(&input, &args.symbols)?;
-    let size = write(&input, &output, &bundle)
+    if input.is_dir() {
+        let text = "only a recording in one file can be bundled, not a folder";
+        return Err(failure(Exit::BadInput, format!("{}: {text}", input.display())));
+    }
+    let recording = RecordingFile::open(&input)?;
+    check(&recording)?;
+    let bundle = symbols(&recording, &args.symbols)?;
+    let size = write(&recording, &output, &bundle)
         .with_context(|| format!("cannot write {}", output.display()))?;
-    let recording = fs::metadata(&input).map_or(0, |metadata| metadata.len());
+    let before = recording.file().and_then(|file| file.metadata().ok());
+    let before = before.map_or(0, |metadata| metadata.len());
     let (modules, addresses) = bundle.size();
     writeln!(
         io::stdout(),
         "{}: {} bytes, {} of them symbols of {} addresses in {} modules",
         output.display(),
         count(size),
-        count(size.saturating_sub(recording)),
+        count(size.saturating_sub(before)),
         count(addresses as u64),
         count(modules as u64),
     )
@@ -65,20 +71,22 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
 }
 
 /// Only what has an end that readers do not look beyond can have something behind it.
-fn check(input: &Path) -> anyhow::Result<()> {
+fn check(recording: &RecordingFile) -> anyhow::Result<()> {
+    let input = recording.path();
     let refuse = |why: &str| Err(failure(Exit::BadInput, format!("{}: {why}", input.display())));
-    let metadata =
-        fs::metadata(input).with_context(|| format!("cannot open {}", input.display()))?;
-    if !metadata.is_file() {
-        return refuse("only a recording in one file can be bundled, not a folder or a stream");
+    if recording.file().is_none() {
+        return refuse("only a recording in one file can be bundled, not a stream");
     }
-    if matches!(Bundle::of(input), Ok(Some(_))) {
+    if matches!(recording.file().map(Bundle::of_file), Some(Ok(Some(_)))) {
         return refuse("it is a bundle already");
     }
     let mut header = [0; 16];
-    let read = File::open(input).and_then(|mut file| file.read_exact(&mut header));
+    let read = recording.file().map(|file| file.read_exact_at(&mut header, 0));
     let size = header.last_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
-    if read.is_ok() && [size, size.swap_bytes()].contains(&16) && size != FILE_HEADER {
+    if matches!(read, Some(Ok(())))
+        && [size, size.swap_bytes()].contains(&16)
+        && size != FILE_HEADER
+    {
         return refuse(
             "it is a stream (of perf record -o -), which cannot be bundled: record to a file",
         );
@@ -87,11 +95,11 @@ fn check(input: &Path) -> anyhow::Result<()> {
 }
 
 /// All that a report of the recording asks for.
-fn symbols(input: &Path, args: &SymbolArgs) -> anyhow::Result<Bundle> {
-    let mut reader = Reader::open(input)?;
+fn symbols(recording: &RecordingFile, args: &SymbolArgs) -> anyhow::Result<Bundle> {
+    let (input, mut reader) = (recording.path(), recording.reader()?);
     // Callers want names as well.
     let apart = GroupBy { chains: true, ..GroupBy::default() };
-    let mut symbolizer = args.symbolizer(true, input)?;
+    let mut symbolizer = args.symbolizer(true, recording)?;
     let running = symbolizer.running_kernel();
     let unwinder = symbolizer.unwinder();
     let unwinding = Unwinding { unwinder: &unwinder, running: &running };
@@ -108,8 +116,7 @@ fn symbols(input: &Path, args: &SymbolArgs) -> anyhow::Result<Bundle> {
     for (pid, dump) in collected.jit_dumps() {
         symbolizer.add_jit_dump(*pid, dump.clone());
     }
-    let options = Options { rows: Some(0), intervals: Intervals::None, ..Options::default() };
-    collected.profile(&reader, &running, options, &mut |requests| {
+    collected.profile(&reader, &running, Options::COUNTS, &mut |requests| {
         let found = symbolizer.resolve_all(requests);
         for (request, found) in requests.iter().zip(&found) {
             if let Err(error) = bundle.add(&request.module, request.addresses, found) {
@@ -123,11 +130,14 @@ fn symbols(input: &Path, args: &SymbolArgs) -> anyhow::Result<Bundle> {
 }
 
 /// Writes the recording and its symbols; bytes written.
-fn write(input: &Path, output: &Path, bundle: &Bundle) -> anyhow::Result<u64> {
+fn write(recording: &RecordingFile, output: &Path, bundle: &Bundle) -> anyhow::Result<u64> {
     // As private as the recording itself.
     let mut out = AtomicFile::create(output, 0o600, replace(FileKind::Recording))?;
     let file = out.file();
-    io::copy(&mut File::open(input)?, file)?;
+    if let Some(mut input) = recording.file() {
+        input.rewind()?;
+        io::copy(&mut input, file)?;
+    }
     bundle.append(file)?;
     let size = file.metadata()?.len();
     out.finish()?;

@@ -1,8 +1,6 @@
 //! `pmuscope report --by branch`, `--by mem` and `--by data`: what samples carry beside an address.
 
-use std::path::Path;
-
-use pmuscope_perfdata::reader::{FileState, Reader};
+use pmuscope_perfdata::reader::{FileState, Reader, RecordingFile};
 use pmuscope_profile::views::{accesses, branches, data_addresses};
 use pmuscope_profile::{GroupBy, Options, TasksBy};
 use pmuscope_report::{Document, RecordingView, RowLimits, Style};
@@ -45,17 +43,17 @@ const HEAD: LoadRequest = LoadRequest {
 /// Reads the recording once more, sample by sample, and prints what is asked for.
 pub(super) fn show(
     details: Details,
-    path: &Path,
+    recording: &RecordingFile,
     mut symbolizer: Symbolizer,
     filter: &FilterArgs,
     form: &Form<'_>,
 ) -> anyhow::Result<Exit> {
-    let mut reader = Reader::open(path)?;
-    let filter = filter.filter(path, reader.events(), reader.metadata())?;
+    let (path, mut reader) = (recording.path(), recording.reader()?);
+    let filter = filter.filter(recording, reader.events(), reader.metadata())?;
     let file = path.to_string_lossy();
     // What it cost and lost is said as in every other view.
-    let profile = load(Reader::open(path)?, path, filter.clone(), &mut symbolizer, HEAD)?;
-    empty::tell(&profile, path)?;
+    let profile = load(recording.reader()?, path, filter.clone(), &mut symbolizer, HEAD)?;
+    empty::tell(&profile, recording)?;
     let _shown = Shown::new(reader.progress(), path);
     let view = RecordingView { file: &file, profile: &profile, limits: form.limits };
     match details {

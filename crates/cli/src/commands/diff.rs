@@ -1,10 +1,12 @@
 //! `pmuscope diff`.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
 use pmuscope_machine::FileKind;
+use pmuscope_perfdata::reader::RecordingFile;
 use pmuscope_profile::diff::{Order, diff};
 use pmuscope_profile::{GroupBy, Intervals, Options, Profile, metrics};
 use pmuscope_report::{
@@ -154,7 +156,9 @@ impl Args {
         let chosen = chosen(&metrics, names)?;
         let sides = self.sides()?;
         let read = |path: &PathBuf| {
-            let read = self.windows.read(path, &metrics, &self.load.filter, &self.load.symbols);
+            let read = RecordingFile::open(path).map_err(Into::into).and_then(|recording| {
+                self.windows.read(&recording, &metrics, &self.load.filter, &self.load.symbols)
+            });
             let windows = read.with_context(|| format!("cannot compare {}", path.display()))?;
             if !windows::is_whole(&windows) {
                 let file = path.to_string_lossy();
@@ -224,22 +228,22 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     if let Some(names) = &args.metrics {
         return args.metrics(begun, names, format);
     }
+    let is_empty = Cell::new(false);
     let read = |paths: &[PathBuf]| {
-        let one = |path: &PathBuf| {
-            let mut symbolizer = args.load.symbols.symbolizer(!args.load.no_inline, path)?;
+        let one = |path: &PathBuf| -> anyhow::Result<Profile> {
+            let recording = RecordingFile::open(path)?;
+            let mut symbolizer = args.load.symbols.symbolizer(!args.load.no_inline, &recording)?;
             let intervals = Intervals::Largest(INTERVALS);
             let options = Options { intervals, ..Options::default() };
             let wanted = LoadRequest { apart: GroupBy::default(), options, stacks: false };
-            let read = args.load.load(path, &mut symbolizer, wanted);
-            read.with_context(|| format!("cannot compare {}", path.display()))
+            let profile = args.load.load(&recording, &mut symbolizer, wanted)?;
+            is_empty.set(empty::tell(&profile, &recording)? || is_empty.get());
+            Ok(profile)
         };
-        paths.iter().map(one).collect::<anyhow::Result<Vec<Profile>>>()
+        let named = |path| one(path).with_context(|| format!("cannot compare {}", path.display()));
+        paths.iter().map(named).collect::<anyhow::Result<Vec<Profile>>>()
     };
     let profiles = [read(before)?, read(after)?];
-    let mut is_empty = false;
-    for (path, profile) in before.iter().chain(after).zip(profiles.iter().flatten()) {
-        is_empty |= empty::tell(profile, path)?;
-    }
     let events = diff(&profiles[0], &profiles[1], args.sort.into());
     let (files_before, files_after) = (names_of(before), names_of(after));
     let one_sided = one_sided(&profiles, &events.iter().map(|event| &*event.name).collect());
@@ -260,7 +264,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         rows: Limit::rows(args.limit, (format == Format::Text).then_some(DEFAULT_ROWS)),
     };
     let whole = profiles.iter().flatten().all(is_whole);
-    let exit = if whole && !is_empty { Exit::Done } else { Exit::Incomplete };
+    let exit = if whole && !is_empty.get() { Exit::Done } else { Exit::Incomplete };
     let text = if format == Format::Json {
         begun.json(DIFF_SCHEMA, None, &exit, DiffReport::new(&view))?
     } else {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use pmuscope_perfdata::reader::{Reader, Tally};
+use pmuscope_perfdata::reader::{RecordingFile, Tally};
 use pmuscope_profile::Counting;
 use pmuscope_profile::{
     Collected, Filter, Filtered, GroupBy, Options, Profile, TasksBy, available_threads,
@@ -19,7 +19,8 @@ const MOST: usize = 8;
 
 /// Says on standard error why there are no samples, where a filter left none or the file holds something else;
 /// whether that is so.
-pub(super) fn tell(profile: &Profile, path: &Path) -> anyhow::Result<bool> {
+pub(super) fn tell(profile: &Profile, recording: &RecordingFile) -> anyhow::Result<bool> {
+    let path = recording.path();
     if profile.samples_read() == 0 && holds_something_else(&profile.tally, path) {
         return Ok(true);
     }
@@ -33,10 +34,10 @@ pub(super) fn tell(profile: &Profile, path: &Path) -> anyhow::Result<bool> {
         counted(filtered.left_out, "sample")
     );
     // A stream is gone.
-    if path.as_os_str() != "-" && filtered.left_out > 0 {
-        let all = read(path, Filter::default())?;
+    if !recording.is_stream() && filtered.left_out > 0 {
+        let all = read(recording, Filter::default())?;
         for (name, value) in &filtered.filter.asked {
-            let line = one(filtered, name, &all, path)?;
+            let line = one(filtered, name, &all, recording)?;
             say!("  --{name} {}: {line}", escape(value));
         }
     }
@@ -57,7 +58,7 @@ fn one(
     filtered: &Filtered,
     name: &'static str,
     all: &Profile,
-    path: &Path,
+    recording: &RecordingFile,
 ) -> anyhow::Result<String> {
     let filter = &filtered.filter;
     let mut alone = Filter { asked: vec![(name, String::new())], ..Filter::default() };
@@ -72,12 +73,12 @@ fn one(
             return Ok("pmuscope report --by function --limit all lists the functions".into());
         }
     }
-    let left = read(path, alone)?.samples();
+    let left = read(recording, alone)?.samples();
     if left > 0 {
         return Ok(format!("alone leaves {}", counted(left, "sample")));
     }
     Ok(match name {
-        "time" => match ends(path)? {
+        "time" => match ends(recording)? {
             Some((first, last)) => {
                 let seconds =
                     |time: u64| format!("{}.{:09}", time / 1_000_000_000, time % 1_000_000_000);
@@ -125,8 +126,8 @@ fn there_is(name: &str, all: &Profile) -> String {
 }
 
 /// Who has samples, on which CPU.
-fn read(path: &Path, filter: Filter) -> anyhow::Result<Profile> {
-    let mut reader = Reader::open(path)?;
+fn read(recording: &RecordingFile, filter: Filter) -> anyhow::Result<Profile> {
+    let mut reader = recording.reader()?;
     let apart = GroupBy { chains: false, tasks: TasksBy::Thread, cpus: true };
     let collected =
         Collected::read(&mut reader, Counting { apart, filter }, available_threads(), None)?;

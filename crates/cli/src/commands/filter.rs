@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 use pmuscope_machine::CpuSet;
-use pmuscope_perfdata::reader::{Event, Metadata, Reader, Record};
+use pmuscope_perfdata::reader::{Event, Metadata, Record, RecordingFile};
 use pmuscope_profile::{Filter, Targets, available_threads};
 use pmuscope_report::{escape, escape_bytes};
 
@@ -97,14 +97,14 @@ impl FilterArgs {
     /// If it has no such event, does not tell the nodes of its CPUs, or cannot tell its first sample.
     pub(crate) fn filter(
         &self,
-        path: &Path,
+        recording: &RecordingFile,
         events: &[Event],
         metadata: &Metadata,
     ) -> anyhow::Result<Filter> {
         let cpus = match &self.node {
             None => self.cpu.clone(),
             Some(nodes) => {
-                let on_nodes = cpus_of(nodes, metadata, path)?;
+                let on_nodes = cpus_of(nodes, metadata, recording.path())?;
                 Some(
                     self.cpu.as_ref().map_or(on_nodes.clone(), |cpus| cpus.intersection(&on_nodes)),
                 )
@@ -117,7 +117,7 @@ impl FilterArgs {
             tids: self.tid.clone(),
             comms: self.comm.iter().map(|name| name.clone().into_bytes()).collect(),
             cpus: cpus.map(numbers),
-            times: self.time.as_ref().map_or(Ok(Vec::new()), |times| ranges(times, path))?,
+            times: self.time.as_ref().map_or(Ok(Vec::new()), |times| ranges(times, recording))?,
             events: chosen(&self.event, events)?,
             symbol: None,
             focus: None,
@@ -182,25 +182,25 @@ fn cpus_of(wanted: &CpuSet, metadata: &Metadata, path: &Path) -> anyhow::Result<
     Err(failure(Exit::BadInput, message))
 }
 
-fn ranges(times: &Times, path: &Path) -> anyhow::Result<Vec<RangeInclusive<u64>>> {
+fn ranges(times: &Times, recording: &RecordingFile) -> anyhow::Result<Vec<RangeInclusive<u64>>> {
     if !times.are_relative() {
         return Ok(times.ranges((0, u64::MAX)));
     }
     let refused = |why: &str| {
-        let (times, file) = (times.text(), path.display());
+        let (times, file) = (times.text(), recording.path().display());
         let message = format!("--time {times} counts from the first sample, and {file} {why}");
         failure(Exit::BadInput, message)
     };
-    if path.as_os_str() == "-" {
+    if recording.is_stream() {
         return Err(refused("can be read only once. Save the stream to a file first"));
     }
-    let ends = ends(path)?.ok_or_else(|| refused("has no samples that tell their time"))?;
+    let ends = ends(recording)?.ok_or_else(|| refused("has no samples that tell their time"))?;
     Ok(times.ranges(ends))
 }
 
 /// Times of the first and the last sample of a file.
-pub(super) fn ends(path: &Path) -> anyhow::Result<Option<(u64, u64)>> {
-    let mut reader = Reader::open(path)?;
+pub(super) fn ends(recording: &RecordingFile) -> anyhow::Result<Option<(u64, u64)>> {
+    let mut reader = recording.reader()?;
     if let Some(index) = reader.index(available_threads())? {
         return Ok(index.times());
     }
@@ -254,8 +254,11 @@ mod tests {
             event: vec!["cycles".into()],
             ..FilterArgs::default()
         };
-        let path = Path::new("x.data");
-        let filter = args.filter(path, &events, &metadata).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.data");
+        std::fs::write(&path, "").unwrap();
+        let recording = RecordingFile::open(&path).unwrap();
+        let filter = args.filter(&recording, &events, &metadata).unwrap();
         assert_eq!(filter.cpus, Some(vec![false, false, true]));
         assert_eq!(filter.events, Some(vec![true, false]));
         assert_eq!(filter.times, [1_000_000_000..=2_000_000_000]);
@@ -268,7 +271,7 @@ mod tests {
         assert!(FilterArgs::default().is_open() && !args.is_open());
 
         let error = |args: FilterArgs, metadata: &Metadata| {
-            args.filter(path, &events, metadata).unwrap_err().to_string()
+            args.filter(&recording, &events, metadata).unwrap_err().to_string()
         };
         let misses = FilterArgs { event: vec!["misses".into()], ..FilterArgs::default() };
         assert_eq!(
@@ -277,7 +280,7 @@ mod tests {
         );
         let node =
             || FilterArgs { node: Some(CpuSet::parse("1,5").unwrap()), ..FilterArgs::default() };
-        assert_eq!(error(node(), &metadata), "x.data has no node 5; it has 0-1");
+        assert!(error(node(), &metadata).ends_with("x.data has no node 5; it has 0-1"));
         assert!(error(node(), &Metadata::default()).contains("--cpu LIST"));
     }
 
@@ -285,7 +288,8 @@ mod tests {
     fn a_stream_has_no_parts() {
         let time = Some("10%-20%".parse().unwrap());
         let args = FilterArgs { time, ..FilterArgs::default() };
-        let error = args.filter(Path::new("-"), &[], &Metadata::default()).unwrap_err();
+        let stream = RecordingFile::open("/dev/null".as_ref()).unwrap();
+        let error = args.filter(&stream, &[], &Metadata::default()).unwrap_err();
         assert!(error.to_string().contains("Save the stream to a file first"), "{error}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pmuscope_perfdata::reader::{Event, FileState, Reader};
+use pmuscope_perfdata::reader::{Event, FileState, Reader, RecordingFile};
 use pmuscope_profile::waits::tells_waits;
 use pmuscope_profile::{
     Collected, Counting, Filter, GroupBy, Options, Profile, Unwinding, available_threads,
@@ -39,21 +39,21 @@ pub(super) struct LoadRequest {
 }
 
 impl LoadArgs {
-    /// Reads the recording at `path`; names by `symbolizer`.
+    /// Reads the recording; names by `symbolizer`.
     pub(super) fn load(
         &self,
-        path: &Path,
+        recording: &RecordingFile,
         symbolizer: &mut Symbolizer,
         wanted: LoadRequest,
     ) -> anyhow::Result<Profile> {
-        let reader = Reader::open(path)?;
-        let mut filter = self.filter.filter(path, reader.events(), reader.metadata())?;
+        let reader = recording.reader()?;
+        let mut filter = self.filter.filter(recording, reader.events(), reader.metadata())?;
         self.symbol_filter.add_to(&mut filter);
         leave_out_waits(&mut filter, &reader);
         let has_stacks = || reader.events().iter().any(Event::has_stacks);
         let chains = self.symbol_filter.need_chains() || wanted.stacks && has_stacks();
         let apart = GroupBy { chains: wanted.apart.chains || chains, ..wanted.apart };
-        load(reader, path, filter, symbolizer, LoadRequest { apart, ..wanted })
+        load(reader, recording.path(), filter, symbolizer, LoadRequest { apart, ..wanted })
     }
 }
 

@@ -1,9 +1,10 @@
 //! `pmuscope metrics`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::ValueEnum;
 use pmuscope_machine::FileKind;
+use pmuscope_perfdata::reader::RecordingFile;
 use pmuscope_profile::windows::{By, Windows};
 use pmuscope_report::{
     METRICS_SCHEMA, MetricsReport, MetricsView, PageLimits, RowLimits, Separator, Style, Tints,
@@ -161,7 +162,7 @@ impl Args {
     fn picture(
         &self,
         format: Format,
-        path: &Path,
+        recording: &RecordingFile,
         windows: &Windows,
         view: &MetricsView<'_>,
     ) -> anyhow::Result<String> {
@@ -170,13 +171,13 @@ impl Args {
             Some(tints) => {
                 let limits = PageLimits::default().flame;
                 let how = (&self.filter, &self.symbols);
-                Some(metrics_flame::flame(path, windows, view, tints, how, limits)?)
+                Some(metrics_flame::flame(recording, windows, view, tints, how, limits)?)
             }
             None => None,
         };
         match (format, flame) {
             (Format::Svg, Some(flame)) => {
-                Ok(flame_svg(&flame, &path.to_string_lossy(), &metrics_title(view)))
+                Ok(flame_svg(&flame, &recording.path().to_string_lossy(), &metrics_title(view)))
             }
             (Format::Svg, None) => Err(failure(
                 Exit::BadInput,
@@ -218,7 +219,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     }
     let chosen = chosen(&metrics, &args.names())?;
     let path = args.input.path()?;
-    let windows = args.windows.read(&path, &metrics, &args.filter, &args.symbols)?;
+    let recording = RecordingFile::open(&path)?;
+    let windows = args.windows.read(&recording, &metrics, &args.filter, &args.symbols)?;
     let file = path.to_string_lossy();
     let limits = args.limits(format);
     let view = MetricsView::new(&windows, &file, &metrics, &chosen, limits, args.needs);
@@ -231,7 +233,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         Format::Json => begun.json(METRICS_SCHEMA, None, &exit, MetricsReport::new(&view))?,
         Format::Csv => metrics_delimited(&view, Separator::Comma),
         Format::Tsv => metrics_delimited(&view, Separator::Tab),
-        Format::Html | Format::Svg => args.picture(format, &path, &windows, &view)?,
+        Format::Html | Format::Svg => args.picture(format, &recording, &windows, &view)?,
     };
     output.print(format.kind(), &text)?;
     Ok(exit)

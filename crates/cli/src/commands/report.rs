@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use pmuscope_perfdata::reader::RecordingFile;
 use pmuscope_profile::export::Source;
 use pmuscope_profile::{Intervals, Options};
 use pmuscope_report::{
@@ -135,8 +136,9 @@ impl Args {
             return Err(failure(Exit::BadInput, message));
         }
         let form = details::Form { begun, format, limits: self.limits(format), style, output };
-        let symbolizer = self.load.symbols.symbolizer(false, path)?;
-        details::show(details, path, symbolizer, &self.load.filter, &form).map(Some)
+        let recording = RecordingFile::open(path)?;
+        let symbolizer = self.load.symbols.symbolizer(false, &recording)?;
+        details::show(details, &recording, symbolizer, &self.load.filter, &form).map(Some)
     }
 
     fn limits(&self, format: Format) -> RowLimits {
@@ -178,11 +180,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let needs_lines = view.as_ref().is_some_and(View::needs_lines);
     let inlined = needs_lines || !args.load.no_inline && !args.modules;
     // Wrong flags are told before a large file is read.
-    let mut symbolizer = args.load.symbols.symbolizer(inlined, &path)?;
+    let recording = RecordingFile::open(&path)?;
+    let mut symbolizer = args.load.symbols.symbolizer(inlined, &recording)?;
     // The head of the report says how many stacks are complete.
     let wanted = LoadRequest { apart, options, stacks: !args.modules };
-    let profile = args.load.load(&path, &mut symbolizer, wanted)?;
-    let is_empty = empty::tell(&profile, &path)?;
+    let profile = args.load.load(&recording, &mut symbolizer, wanted)?;
+    let is_empty = empty::tell(&profile, &recording)?;
     let exit = if is_whole(&profile) && !is_empty { Exit::Done } else { Exit::Incomplete };
     if let Some(kept) = kept_text(&profile).filter(|_| format.has_no_head()) {
         say!("note: {kept}");

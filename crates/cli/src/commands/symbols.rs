@@ -1,7 +1,8 @@
 //! Flags of all commands that name functions.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use pmuscope_perfdata::reader::RecordingFile;
 use pmuscope_symbols::{
     Bundle, BundleError, Options, Sources, Symbolizer, debuginfod_available, user_cache,
 };
@@ -28,17 +29,22 @@ pub(crate) struct SymbolArgs {
 }
 
 impl SymbolArgs {
-    /// A symbolizer for the recording at `path`: if it is a bundle, its own symbols come first.
-    pub(crate) fn symbolizer(&self, inlined: bool, path: &Path) -> anyhow::Result<Symbolizer> {
+    /// A symbolizer for a recording: if it is a bundle, its own symbols come first.
+    pub(crate) fn symbolizer(
+        &self,
+        inlined: bool,
+        recording: &RecordingFile,
+    ) -> anyhow::Result<Symbolizer> {
         let sources = self.sources()?;
         let mut symbolizer =
             self.with_names(Symbolizer::with_sources(Options { inlined }, sources));
-        match Bundle::of(path) {
+        let bundle = recording.file().map_or(Ok(None), Bundle::of_file);
+        match bundle {
             Ok(Some(bundle)) => symbolizer.use_bundle(bundle),
             // Whoever reads the recording says why it cannot.
             Ok(None) | Err(BundleError::Io(_)) => {}
             Err(error) => {
-                let path = path.display();
+                let path = recording.path().display();
                 say!("warning: {path}: {error}. Symbols are looked for on this machine.");
             }
         }

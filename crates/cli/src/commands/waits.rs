@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use pmuscope_perfdata::reader::RecordingFile;
 use pmuscope_profile::export::Source;
 use pmuscope_profile::waits::{CollectedWaits, WaitBy, Waits};
 use pmuscope_profile::{Filter, Intervals, Options, Unwinding};
@@ -43,8 +44,9 @@ pub(super) fn show(
         let message = "--symbol-filter and --focus are not for --by wait";
         return Err(failure(Exit::BadInput, message));
     }
-    let mut symbolizer = load.symbols.symbolizer(false, path)?;
-    let waits = read(path, filter, format, &mut symbolizer)?;
+    let recording = RecordingFile::open(path)?;
+    let mut symbolizer = load.symbols.symbolizer(false, &recording)?;
+    let waits = read(&recording, filter, format, &mut symbolizer)?;
     let is_there = waits.threads > 0;
     let exit = if is_whole(&waits.profile) && is_there { Exit::Done } else { Exit::Incomplete };
     let file = path.to_string_lossy();
@@ -74,7 +76,7 @@ pub(super) fn show(
 }
 
 fn read(
-    path: &Path,
+    recording: &RecordingFile,
     filter: Filter,
     format: Format,
     symbolizer: &mut Symbolizer,
@@ -83,7 +85,7 @@ fn read(
     let (collected, reader) = {
         let unwinder = symbolizer.unwinder();
         let unwinding = Unwinding { unwinder: &unwinder, running: &running };
-        CollectedWaits::read(path, filter, Some(unwinding))
+        CollectedWaits::read(recording, filter, Some(unwinding))
             .map_err(|error| failure(Exit::BadInput, error.to_string()))?
     };
     for (pid, dump) in collected.jit_dumps() {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use pmuscope_machine::FileKind;
-use pmuscope_perfdata::reader::FileState;
+use pmuscope_perfdata::reader::{FileState, RecordingFile};
 use pmuscope_profile::hits::{Hits, HitsError, Options};
 use pmuscope_report::{
     Style, WATCH_SCHEMA, WatchLimits, WatchReport, WatchView, watch_page, watch_text,
@@ -119,15 +119,17 @@ pub(crate) fn tell(
 }
 
 fn read(path: &Path, args: &ReportArgs) -> anyhow::Result<Hits> {
-    let mut symbolizer = args.symbols.symbolizer(true, path)?;
+    let recording = RecordingFile::open(path)?;
+    let mut symbolizer = args.symbols.symbolizer(true, &recording)?;
     let running = symbolizer.running_kernel();
     let mut options = Options::default();
     options.ends = args.history.unwrap_or(options.ends).max(1);
     let names = &mut WithDumps(&mut symbolizer);
-    let mut hits = Hits::read(path, &options, &running, names).map_err(|error| match error {
-        HitsError::Read(error) => error.into(),
-        other => failure(Exit::BadInput, other.to_string()),
-    })?;
+    let mut hits =
+        Hits::read(&recording, &options, &running, names).map_err(|error| match error {
+            HitsError::Read(error) => error.into(),
+            other => failure(Exit::BadInput, other.to_string()),
+        })?;
     hits.name_pointers(&symbolizer);
     Ok(hits)
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::ValueEnum;
 use pmuscope_events::metrics::{Metric, Metrics};
-use pmuscope_perfdata::reader::{FileState, Reader};
+use pmuscope_perfdata::reader::{FileState, RecordingFile};
 use pmuscope_profile::windows::{Attribution, By, Options, Windows, WindowsError};
 use pmuscope_profile::{Names, available_threads};
 use pmuscope_report::{escape, other_data_text};
@@ -109,20 +109,20 @@ impl WindowArgs {
         Ok(metrics)
     }
 
-    /// Windows of the recording at `path`.
+    /// Windows of a recording.
     pub(super) fn read(
         &self,
-        path: &Path,
+        recording: &RecordingFile,
         metrics: &Metrics,
         filter: &FilterArgs,
         symbols: &SymbolArgs,
     ) -> anyhow::Result<Windows> {
         let lines = matches!(self.by, Rows::Inlined | Rows::Line);
-        let mut symbolizer = symbols.symbolizer(lines, path)?;
+        let mut symbolizer = symbols.symbolizer(lines, recording)?;
         let running = symbolizer.running_kernel();
         let filter = {
-            let reader = Reader::open(path)?;
-            filter.filter(path, reader.events(), reader.metadata())?
+            let reader = recording.reader()?;
+            filter.filter(recording, reader.events(), reader.metadata())?
         };
         let options = Options {
             by: self.by.into(),
@@ -134,7 +134,7 @@ impl WindowArgs {
             ..Options::default()
         };
         let names = &mut WithDumps(&mut symbolizer);
-        let read = Windows::read(path, &options, metrics, &running, names);
+        let read = Windows::read(recording, &options, metrics, &running, names);
         let windows = read.map_err(|error| match error {
             WindowsError::Read(error) => error.into(),
             WindowsError::NoSamples { path, holds } => {
@@ -143,7 +143,7 @@ impl WindowArgs {
             other => failure(Exit::BadInput, other.to_string()),
         })?;
         if windows.total.windows() == 0 {
-            let message = format!("{}: no sample ends a window", path.display());
+            let message = format!("{}: no sample ends a window", recording.path().display());
             return Err(failure(Exit::BadInput, message)).context("no metrics");
         }
         Ok(windows)

@@ -47,7 +47,9 @@ fn by_script(scratch: &Scratch, filter: &[&str]) -> BTreeMap<(String, String), u
 
 fn by_report(report: &Value) -> BTreeMap<(String, String), u64> {
     let mut found = BTreeMap::new();
-    for row in report["events"][0]["functions"].as_array().unwrap() {
+    let rows = report["events"][0]["functions"].as_array().unwrap();
+    // Functions that only called others have no samples of their own.
+    for row in rows.iter().filter(|row| row["samples"].as_u64() > Some(0)) {
         let word = |value: &Value| value.as_str().unwrap_or("-").to_owned();
         let key = (word(&row["command"]), word(&row["function"]));
         *found.entry(key).or_default() += row["samples"].as_u64().unwrap();

@@ -48,6 +48,7 @@ mod numa_balance;
 mod numa_guests;
 mod numa_limits;
 mod numa_show;
+mod opens;
 mod other_data;
 mod outputs;
 mod packages;

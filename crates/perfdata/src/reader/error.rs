@@ -24,6 +24,9 @@ pub enum ReadError {
         .0.display()
     )]
     Directory(PathBuf),
+    /// A stream that was read already.
+    #[error("{} is a stream, which can be read only once. Save it to a file first", .0.display())]
+    Stream(PathBuf),
     /// The file starts with something else.
     #[error("{} is not a perf.data file: it starts with {found}, not with \"PERFILE2\"{hint}", path.display())]
     Magic {

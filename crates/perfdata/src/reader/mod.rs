@@ -64,6 +64,7 @@ pub use limit::{DEFAULT_MEMORY, limit_memory, memory_limit, order_limit};
 pub use live::Live;
 pub use memory::{DataSource, Weight};
 pub use metadata::{FileBuildId, Metadata};
+pub use open::RecordingFile;
 pub use other::{
     Aux, AuxOutput, BpfEvent, Cgroup, DeferredCallchain, Namespace, Namespaces, Switch, TextPoke,
 };
@@ -128,7 +129,7 @@ impl Reader {
     /// # Errors
     /// If it cannot be read at all; see [`ReadError`].
     pub fn open(path: &Path) -> Result<Self, ReadError> {
-        open::open(path, false)?.primed()
+        RecordingFile::open(path)?.reader()
     }
 
     /// As [`Reader::open`], for records that a profile does not need too: switches, namespaces,
@@ -137,7 +138,7 @@ impl Reader {
     /// # Errors
     /// As [`Reader::open`].
     pub fn open_all(path: &Path) -> Result<Self, ReadError> {
-        open::open(path, true)?.primed()
+        RecordingFile::open(path)?.reader_of_all()
     }
 
     /// Opens the recording at `path` to go through it as it stands there.
@@ -145,7 +146,7 @@ impl Reader {
     /// # Errors
     /// As [`Reader::open`].
     pub fn open_raw(path: &Path) -> Result<RawReader, ReadError> {
-        open::open(path, true).map(RawReader::new)
+        RecordingFile::open(path)?.raw()
     }
 
     /// Reads a stream up to its first record of the kernel: descriptions come before.

@@ -2,11 +2,12 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, Read, Seek as _, SeekFrom};
+use std::io::{self, Read};
 use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::about::About;
 use super::bytes::{Endian, Fields};
@@ -17,34 +18,185 @@ use super::progress::{Counted, Progress, Stage};
 use super::scan::Seekable;
 use super::source::Source;
 use super::stream::Stream;
-use super::{Reader, STDIN, Tally, metadata};
+use super::{RawReader, Reader, STDIN, Tally, metadata};
 
 /// Name of the file in a directory that is a recording by itself; others continue it.
 const FRONT: &str = "data";
 /// What the names of those others start with.
 const PART: &[u8] = b"data.";
 
-/// Opens `path`. Of a stream nothing but its header is read.
-pub(super) fn open(path: &Path, all: bool) -> Result<Reader, ReadError> {
-    let opening = Opening { path, all };
-    if path.as_os_str() == STDIN {
-        // `-i - < FILE` is a file, with all that can be read from one.
-        let stdin = io::stdin();
-        return match stdin.as_fd().try_clone_to_owned().map(File::from) {
-            Ok(file) if file.metadata().is_ok_and(|metadata| metadata.is_file()) => {
-                opening.file(file)
-            }
-            _ => opening.stream(Box::new(stdin)),
-        };
+/// A recording that is open: a file, a directory of `perf record --threads`, or a stream.
+///
+/// Readers begin at its start, as often as one is asked for, and the file is opened once: what is at its path
+/// may be another file by the second time. A stream can be read once.
+#[derive(Debug)]
+pub struct RecordingFile {
+    path: PathBuf,
+    input: Input,
+}
+
+enum Input {
+    File(Arc<File>),
+    /// The files of a directory, and the part of each path that names them: the first has the header.
+    Directory(Vec<(PathBuf, Arc<File>)>),
+    /// Until it is read.
+    Stream(Mutex<Option<Box<dyn Read + Send>>>),
+}
+
+impl std::fmt::Debug for Input {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::File(_) => "File",
+            Self::Directory(_) => "Directory",
+            Self::Stream(_) => "Stream",
+        })
     }
-    let file = File::open(path).map_err(opening.io("open"))?;
-    let kind = file.metadata().map_err(opening.io("open"))?.file_type();
-    if kind.is_dir() {
-        opening.directory()
-    } else if kind.is_file() {
-        opening.file(file)
-    } else {
-        opening.stream(Box::new(file))
+}
+
+impl RecordingFile {
+    /// Opens `path`; [`STDIN`] is standard input. Nothing is read yet.
+    ///
+    /// # Errors
+    /// If it cannot be opened, or is a directory without a recording.
+    pub fn open(path: &Path) -> Result<Self, ReadError> {
+        let input = if path.as_os_str() == STDIN { standard_input() } else { input(path)? };
+        Ok(Self { path: path.to_path_buf(), input })
+    }
+
+    /// Where it was opened.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The file, where it is one. Readers do not use its position.
+    #[must_use]
+    pub fn file(&self) -> Option<&File> {
+        match &self.input {
+            Input::File(file) => Some(file),
+            _ => None,
+        }
+    }
+
+    /// Whether it can be read only once.
+    #[must_use]
+    pub fn is_stream(&self) -> bool {
+        matches!(self.input, Input::Stream(_))
+    }
+
+    /// As [`Reader::open`], from the beginning.
+    ///
+    /// # Errors
+    /// If it cannot be read at all; see [`ReadError`].
+    pub fn reader(&self) -> Result<Reader, ReadError> {
+        self.begin(false)?.primed()
+    }
+
+    /// As [`Reader::open_all`], from the beginning.
+    ///
+    /// # Errors
+    /// As [`RecordingFile::reader`].
+    pub fn reader_of_all(&self) -> Result<Reader, ReadError> {
+        self.begin(true)?.primed()
+    }
+
+    /// As [`Reader::open_raw`], from the beginning.
+    ///
+    /// # Errors
+    /// As [`RecordingFile::reader`].
+    pub fn raw(&self) -> Result<RawReader, ReadError> {
+        self.begin(true).map(RawReader::new)
+    }
+
+    /// Of a stream nothing but its header is read.
+    fn begin(&self, all: bool) -> Result<Reader, ReadError> {
+        let opening = Opening { path: &self.path, all };
+        match &self.input {
+            Input::File(file) => opening.file(file),
+            Input::Directory(files) => opening.directory(files),
+            Input::Stream(input) => {
+                let input = input.lock().unwrap_or_else(PoisonError::into_inner).take();
+                opening.stream(input.ok_or_else(|| ReadError::Stream(self.path.clone()))?)
+            }
+        }
+    }
+}
+
+/// `-i - < FILE` is a file, with all that can be read from one.
+fn standard_input() -> Input {
+    let stdin = io::stdin();
+    match stdin.as_fd().try_clone_to_owned().map(File::from) {
+        Ok(file) if file.metadata().is_ok_and(|metadata| metadata.is_file()) => {
+            Input::File(Arc::new(file))
+        }
+        _ => Input::Stream(Mutex::new(Some(Box::new(stdin)))),
+    }
+}
+
+fn input(path: &Path) -> Result<Input, ReadError> {
+    let open = |path: &Path| File::open(path).map_err(io_error(path, "open"));
+    let file = open(path)?;
+    let kind = file.metadata().map_err(io_error(path, "open"))?.file_type();
+    if kind.is_file() {
+        return Ok(Input::File(Arc::new(file)));
+    }
+    if !kind.is_dir() {
+        return Ok(Input::Stream(Mutex::new(Some(Box::new(file)))));
+    }
+    let front = path.join(FRONT);
+    let first = match File::open(&front) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(ReadError::Directory(path.to_path_buf()));
+        }
+        Err(source) => {
+            return Err(ReadError::Io { path: path.to_path_buf(), what: "open", source });
+        }
+    };
+    let mut files = vec![(front, Arc::new(first))];
+    for path in parts(path)? {
+        let file = Arc::new(open(&path)?);
+        files.push((path, file));
+    }
+    Ok(Input::Directory(files))
+}
+
+/// The files that continue `data` in a directory, in the order of their names.
+fn parts(folder: &Path) -> Result<Vec<PathBuf>, ReadError> {
+    let mut names: Vec<OsString> = Vec::new();
+    for entry in fs::read_dir(folder).map_err(io_error(folder, "list"))? {
+        let entry = entry.map_err(io_error(folder, "list"))?;
+        let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+        if is_file && entry.file_name().as_bytes().starts_with(PART) {
+            names.push(entry.file_name());
+        }
+    }
+    names.sort_by(|a, b| (a.len(), a).cmp(&(b.len(), b)));
+    Ok(names.iter().map(|name| folder.join(name)).collect())
+}
+
+fn io_error(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> ReadError + use<> {
+    let path = path.to_path_buf();
+    move |source| ReadError::Io { path, what, source }
+}
+
+/// Bytes of a file from a place on; readers of the same file do not disturb each other.
+struct Positioned {
+    file: Arc<File>,
+    at: u64,
+}
+
+impl Positioned {
+    fn new(file: &Arc<File>, at: u64) -> Self {
+        Self { file: Arc::clone(file), at }
+    }
+}
+
+impl Read for Positioned {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read_at(buffer, self.at)?;
+        self.at += read as u64;
+        Ok(read)
     }
 }
 
@@ -57,22 +209,23 @@ struct Opening<'a> {
 
 impl Opening<'_> {
     fn io(&self, what: &'static str) -> impl FnOnce(io::Error) -> ReadError + use<> {
-        let path = self.path.to_path_buf();
-        move |source| ReadError::Io { path, what, source }
+        io_error(self.path, what)
     }
 
-    fn file(&self, file: File) -> Result<Reader, ReadError> {
-        let header = header::read(&file, self.path)?;
-        let Some(mut layout) = header.layout else { return self.stream(Box::new(file)) };
-        let about = self.about(&file, &mut layout, header.endian)?;
+    fn file(&self, file: &Arc<File>) -> Result<Reader, ReadError> {
+        let header = header::read(file, self.path)?;
+        let Some(mut layout) = header.layout else {
+            return self.stream(Box::new(Positioned::new(file, 0)));
+        };
+        let about = self.about(file, &mut layout, header.endian)?;
         let seekable = Seekable {
-            file: file.try_clone().map_err(self.io("open"))?,
+            file: Arc::clone(file),
             start: layout.data.offset,
             end: layout.data.offset + layout.data.size,
         };
         let progress = Arc::new(Progress::default());
         progress.begin(Stage::Records, layout.data.size);
-        let stream = self.data(file, &layout, header.endian, &progress)?;
+        let stream = data(file, &layout, header.endian, &progress);
         let mut reader = self.reader(header.endian, layout.state, about, Source::one(stream));
         reader.progress = progress;
         reader.seekable = Some(seekable);
@@ -87,19 +240,6 @@ impl Opening<'_> {
     ) -> Result<About, ReadError> {
         let (metadata, names) = metadata::read(file, self.path, layout, endian)?;
         Ok(About::of_file(metadata, names, std::mem::take(&mut layout.events)))
-    }
-
-    fn data(
-        &self,
-        mut file: File,
-        layout: &FileLayout,
-        endian: Endian,
-        progress: &Arc<Progress>,
-    ) -> Result<Stream, ReadError> {
-        file.seek(SeekFrom::Start(layout.data.offset)).map_err(self.io("read"))?;
-        let (input, progress) = (file.take(layout.data.size), Arc::clone(progress));
-        let input = Box::new(Counted { input, progress });
-        Ok(Stream::new(input, layout.data.offset, endian))
     }
 
     fn stream(&self, mut input: Box<dyn Read + Send>) -> Result<Reader, ReadError> {
@@ -122,42 +262,25 @@ impl Opening<'_> {
     }
 
     /// `data` is a file like any other; `data.0`, `data.1`, … are records without a header.
-    fn directory(&self) -> Result<Reader, ReadError> {
-        let path = self.path.join(FRONT);
-        let file = match File::open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(ReadError::Directory(self.path.to_path_buf()));
-            }
-            Err(source) => return Err(ReadError::Io { path, what: "open", source }),
+    fn directory(&self, files: &[(PathBuf, Arc<File>)]) -> Result<Reader, ReadError> {
+        let Some(((path, file), parts)) = files.split_first() else {
+            return Err(ReadError::Directory(self.path.to_path_buf()));
         };
-        let front = Opening { path: &path, ..*self };
-        let header = header::read(&file, &path)?;
-        let Some(mut layout) = header.layout else { return front.stream(Box::new(file)) };
-        let about = front.about(&file, &mut layout, header.endian)?;
+        let front = Opening { path, ..*self };
+        let header = header::read(file, path)?;
+        let Some(mut layout) = header.layout else {
+            return front.stream(Box::new(Positioned::new(file, 0)));
+        };
+        let about = front.about(file, &mut layout, header.endian)?;
         // The size of all parts together is not known; nobody is told of the first alone.
         let unseen = Arc::default();
-        let front = front.data(file, &layout, header.endian, &unseen)?;
-        let mut streams = vec![(front, Some(path.clone()))];
-        for path in self.parts()? {
-            let file = File::open(&path).map_err(Opening { path: &path, ..*self }.io("open"))?;
-            streams.push((Stream::one_of_many(Box::new(file), header.endian), Some(path)));
-        }
+        let mut streams = vec![(data(file, &layout, header.endian, &unseen), Some(path.clone()))];
+        let part = |(path, file): &(PathBuf, Arc<File>)| {
+            let input = Box::new(Positioned::new(file, 0));
+            (Stream::one_of_many(input, header.endian), Some(path.clone()))
+        };
+        streams.extend(parts.iter().map(part));
         Ok(self.reader(header.endian, layout.state, about, Source::many(streams)))
-    }
-
-    /// The files that continue `data`, in the order of their names.
-    fn parts(&self) -> Result<Vec<PathBuf>, ReadError> {
-        let mut names: Vec<OsString> = Vec::new();
-        for entry in fs::read_dir(self.path).map_err(self.io("list"))? {
-            let entry = entry.map_err(self.io("list"))?;
-            let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
-            if is_file && entry.file_name().as_bytes().starts_with(PART) {
-                names.push(entry.file_name());
-            }
-        }
-        names.sort_by(|a, b| (a.len(), a).cmp(&(b.len(), b)));
-        Ok(names.iter().map(|name| self.path.join(name)).collect())
     }
 
     fn reader(&self, endian: Endian, state: FileState, about: About, source: Source) -> Reader {
@@ -176,6 +299,13 @@ impl Opening<'_> {
             done: false,
         }
     }
+}
+
+/// The records of a file with a header.
+fn data(file: &Arc<File>, layout: &FileLayout, endian: Endian, progress: &Arc<Progress>) -> Stream {
+    let input = Positioned::new(file, layout.data.offset).take(layout.data.size);
+    let input = Box::new(Counted { input, progress: Arc::clone(progress) });
+    Stream::new(input, layout.data.offset, endian)
 }
 
 /// Fills `buffer` as far as the input goes.

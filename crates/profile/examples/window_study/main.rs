@@ -12,6 +12,7 @@ mod simulator;
 
 use plot::{Axes, Line, Panel, Point};
 use pmuscope_events::metrics::Metrics;
+use pmuscope_perfdata::reader::RecordingFile;
 use pmuscope_profile::metrics::{Table, is_sure, mean_length};
 use pmuscope_profile::windows::{Attribution, Options, Row, Windows};
 use pmuscope_symbols::{KernelIdentity, Request, Resolved, State, Symbol};
@@ -36,7 +37,8 @@ fn read(run: &Run, attribution: Attribution) -> Windows {
     let options = Options { attribution, threads: 2, ..Options::default() };
     let (metrics, running) = (Metrics::builtin(), KernelIdentity::default());
     let resolve = &mut |requests: &[Request<'_>]| requests.iter().map(named).collect::<Vec<_>>();
-    Windows::read(&path, &options, &metrics, &running, resolve).unwrap()
+    Windows::read(&RecordingFile::open(&path).unwrap(), &options, &metrics, &running, resolve)
+        .unwrap()
 }
 
 /// What became of the function in one simulation.

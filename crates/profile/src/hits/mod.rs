@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pmuscope_abi::event_type;
-use pmuscope_perfdata::reader::{FileState, Metadata, ReadError, Reader, Tally};
+use pmuscope_perfdata::reader::{FileState, Metadata, ReadError, Reader, RecordingFile, Tally};
 use pmuscope_perfdata::watch::WatchInfo;
 use pmuscope_stats::{Estimate, Interval};
 use pmuscope_symbols::{KernelIdentity, Symbolizer};
@@ -220,30 +220,30 @@ impl Share {
 }
 
 impl Hits {
-    /// Reads the recording at `path`. Names of places are from `names`, `running` is the kernel that this
+    /// Reads a recording. Names of places are from `names`, `running` is the kernel that this
     /// program runs on.
     ///
     /// # Errors
     /// See [`HitsError`].
     pub fn read(
-        path: &Path,
+        recording: &RecordingFile,
         options: &Options,
         running: &KernelIdentity,
         names: &mut dyn Names,
     ) -> Result<Self, HitsError> {
-        let mut reader = Reader::open(path)?;
+        if recording.is_stream() {
+            return Err(HitsError::Stream);
+        }
+        let mut reader = recording.reader()?;
         if reader.metadata().info.is_none() {
-            if path.as_os_str() == pmuscope_perfdata::reader::STDIN {
-                return Err(HitsError::Stream);
-            }
             // One that was not closed has copies among its records.
             while reader.next()?.is_some() {}
         }
         let about = reader.metadata().clone();
         let Some(info) = about.info.as_ref().and_then(|info| info.watch.clone()) else {
-            return Err(not_watched(path, &reader));
+            return Err(not_watched(recording.path(), &reader));
         };
-        let mut reader = Reader::open(path)?;
+        let mut reader = recording.reader()?;
         let pass = pass::Pass::read(&mut reader, &about, &info, options)?;
         Ok(build::build(pass, &reader, info, options, running, names))
     }

@@ -1,10 +1,12 @@
 //! The records of a recording of waits, one after the other.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use pmuscope_abi::{AttrFlags, SampleType, event_type, software};
-use pmuscope_perfdata::reader::{Endian, Entry, Event, ReadError, Reader, Record, STDIN, Sample};
+use pmuscope_perfdata::reader::{
+    Endian, Entry, Event, ReadError, Reader, Record, RecordingFile, Sample,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::WaitsError;
@@ -86,20 +88,20 @@ impl CollectedWaits {
     /// # Errors
     /// See [`WaitsError`].
     pub fn read(
-        path: &Path,
+        recording: &RecordingFile,
         filter: Filter,
         unwinding: Option<Unwinding<'_>>,
     ) -> Result<(Self, Reader), WaitsError> {
-        if path.as_os_str() == STDIN {
+        if recording.is_stream() {
             return Err(WaitsError::Stream);
         }
-        let mut reader = Reader::open_all(path)?;
+        let mut reader = recording.reader_of_all()?;
         if !reader.events().iter().any(has_switches) {
-            return Err(WaitsError::NotRecorded { path: path.to_owned() });
+            return Err(WaitsError::NotRecorded { path: recording.path().to_owned() });
         }
-        let (start, end) = span(&reader, path)?;
+        let (start, end) = span(&reader, recording)?;
         let has_stacks = reader.events().iter().any(Event::has_stacks);
-        let mut pass = Pass::new(&reader, filter, (start, end), losses(&reader, path)?);
+        let mut pass = Pass::new(&reader, filter, (start, end), losses(&reader, recording)?);
         if let Some(unwinding) = unwinding.filter(|_| has_stacks) {
             pass.counter.set_walker(Walker::new(Arc::new(Tables::new(unwinding)), Arc::default()));
         }
@@ -121,7 +123,7 @@ impl CollectedWaits {
 
 /// When the recording began and ended: as the recorder says, else when the first and last record of a switch
 /// was written. The sample of a switch comes before its record.
-fn span(reader: &Reader, path: &Path) -> Result<(u64, u64), ReadError> {
+fn span(reader: &Reader, recording: &RecordingFile) -> Result<(u64, u64), ReadError> {
     if let Some(info) = reader.metadata().info.as_ref().filter(|info| info.complete)
         && info.started_clock_ns > 0
     {
@@ -129,7 +131,7 @@ fn span(reader: &Reader, path: &Path) -> Result<(u64, u64), ReadError> {
         return Ok((info.started_clock_ns, info.started_clock_ns.saturating_add(length)));
     }
     let (mut first, mut last) = (u64::MAX, 0);
-    let mut reader = Reader::open_all(path)?;
+    let mut reader = recording.reader_of_all()?;
     let tells: Vec<Tells> = reader.events().iter().map(Tells::of).collect();
     while let Some(entry) = reader.next()? {
         let is_switch = match &entry.record {
@@ -146,13 +148,13 @@ fn span(reader: &Reader, path: &Path) -> Result<(u64, u64), ReadError> {
 
 /// When records were lost: each loss is told by the record behind it, and lies behind the one before it on
 /// that CPU.
-fn losses(reader: &Reader, path: &Path) -> Result<Losses, ReadError> {
+fn losses(reader: &Reader, recording: &RecordingFile) -> Result<Losses, ReadError> {
     let info = reader.metadata().info.as_ref().filter(|info| info.complete);
     let total = info.and_then(|info| info.lost());
     if total == Some(0) {
         return Ok(Losses::default());
     }
-    let mut reader = Reader::open_all(path)?;
+    let mut reader = recording.reader_of_all()?;
     let mut last: FxHashMap<Option<u32>, u64> = FxHashMap::default();
     let (mut stretches, mut told) = (Vec::new(), 0_u64);
     while let Some(entry) = reader.next()? {

@@ -42,7 +42,7 @@ use pmuscope_abi::record;
 use pmuscope_events::metrics::Metrics;
 use pmuscope_perfdata::reader::scan::Pieces;
 use pmuscope_perfdata::reader::{
-    Entry, FileState, Metadata, OtherData, ReadError, Reader, Record, Tally,
+    Entry, FileState, Metadata, OtherData, ReadError, Reader, Record, RecordingFile, Tally,
 };
 use pmuscope_symbols::{KernelIdentity, Request};
 use thiserror::Error;
@@ -276,34 +276,34 @@ impl Row {
 }
 
 impl Windows {
-    /// Reads the recording at `path`. Names of counts are those that `metrics` has for them, those of
+    /// Reads a recording. Names of counts are those that `metrics` has for them, those of
     /// places are from `names`; `running` is the kernel this program runs on.
     ///
     /// # Errors
     /// See [`WindowsError`].
     pub fn read(
-        path: &Path,
+        recording: &RecordingFile,
         options: &Options,
         metrics: &Metrics,
         running: &KernelIdentity,
         names: &mut dyn Names,
     ) -> Result<Self, WindowsError> {
-        let mut reader = Reader::open(path)?;
+        if recording.is_stream() {
+            return Err(WindowsError::Stream);
+        }
+        let (path, mut reader) = (recording.path(), recording.reader()?);
         let threads = options.threads.max(1);
         let of_id = plan::ids(reader.events());
         let mut facts = Noted::default();
         let mut state = State::default();
         let scouting = || FirstPass::new(Finder::new(&options.filter), &of_id);
         let Some(mut index) = reader.index_in(threads, options.pieces)? else {
-            if path.as_os_str() == pmuscope_perfdata::reader::STDIN {
-                return Err(WindowsError::Stream);
-            }
             let mut scout = scouting();
             walk(&mut reader, &mut state, &mut scout, |entry| facts.note(entry))?;
             let ready = Ready::new(path, &reader, options, metrics, scout, facts)?;
             let spots = ready.spots(&state, running, options.by, names);
             let shared = ready.shared(&spots, options);
-            let mut again = Reader::open(path)?;
+            let mut again = recording.reader()?;
             let mut windower = Windower::new(&shared, Finder::new(&options.filter));
             walk(&mut again, &mut State::default(), &mut windower, |_| {})?;
             return ready.finish(&again, together(vec![windower]), spots, options);

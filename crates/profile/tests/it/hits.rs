@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use pmuscope_perfdata::reader::RecordingFile;
 use pmuscope_perfdata::watch::{Access, ArmedBlock, Means, ValueKind, WatchTarget};
 use pmuscope_profile::hits::{HitRecord, Hits, HitsError, Options, ValueRead, Verdict};
 use pmuscope_symbols::{KernelIdentity, Line, Request, Resolved, State, Symbol};
@@ -31,7 +32,12 @@ fn read(recording: &Recording, options: &Options) -> Result<Hits, HitsError> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("watch.data");
     recording.write(&path);
-    Hits::read(&path, options, &KernelIdentity::default(), &mut named)
+    Hits::read(
+        &RecordingFile::open(&path).unwrap(),
+        options,
+        &KernelIdentity::default(),
+        &mut named,
+    )
 }
 
 fn counter(bytes: u64) -> WatchTarget {

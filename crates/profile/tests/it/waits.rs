@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use pmuscope_perfdata::reader::RecordingFile;
 use pmuscope_perfdata::watch::WatchTarget;
 use pmuscope_profile::waits::{CollectedWaits, Kind, WaitBy, WaitKey, WaitRow, Waits, WaitsError};
 use pmuscope_profile::{Filter, Options};
@@ -16,7 +17,8 @@ const FUTEX: &[&str] = &["__schedule", "schedule", "schedule_timeout", "futex_do
 const PIPE: &[&str] = &["__schedule", "schedule", "pipe_read"];
 
 fn read(path: &Path, filter: Filter) -> Waits {
-    let (collected, reader) = CollectedWaits::read(path, filter, None).unwrap();
+    let (collected, reader) =
+        CollectedWaits::read(&RecordingFile::open(path).unwrap(), filter, None).unwrap();
     let options = Options::COUNTS;
     // The recording itself names all functions.
     let running = KernelIdentity::default();
@@ -233,6 +235,7 @@ fn a_recording_without_switches_is_told_from_one_without_waits() {
     let none = crate::hit_file::Recording::default();
     let target = WatchTarget { bytes: 8, ..WatchTarget::default() };
     none.target(target).write(&path);
-    let error = CollectedWaits::read(&path, Filter::default(), None).unwrap_err();
+    let error = CollectedWaits::read(&RecordingFile::open(&path).unwrap(), Filter::default(), None)
+        .unwrap_err();
     assert!(matches!(error, WaitsError::NotRecorded { .. }), "{error}");
 }

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use pmuscope_events::metrics::Metrics;
+use pmuscope_perfdata::reader::RecordingFile;
 use pmuscope_profile::Names;
 use pmuscope_profile::windows::{Attribution, Cause, Options, Windows};
 use pmuscope_symbols::{KernelIdentity, Request, Resolved, State};
@@ -130,7 +131,14 @@ fn descriptions_of_code_that_was_made_are_handed_on_before_addresses() {
     write(&run, &path);
     let mut dumps = Dumps::default();
     let running = KernelIdentity::default();
-    Windows::read(&path, &options(), &Metrics::builtin(), &running, &mut dumps).unwrap();
+    Windows::read(
+        &RecordingFile::open(&path).unwrap(),
+        &options(),
+        &Metrics::builtin(),
+        &running,
+        &mut dumps,
+    )
+    .unwrap();
     assert_eq!(dumps.0, [(100, PathBuf::from("/tmp/jit-100.dump"))]);
 }
 

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use pmuscope_events::metrics::Metrics;
+use pmuscope_perfdata::reader::RecordingFile;
 use pmuscope_perfdata::reader::scan::Pieces;
 use pmuscope_profile::metrics::{MetricCell, Table, mean_length};
 use pmuscope_profile::windows::{Attribution, By, Cause, Options, Row, Windows, WindowsError};
@@ -24,7 +25,13 @@ pub(crate) fn read_with(
         Resolved { symbols: one.addresses.iter().map(symbol).collect(), state: State::Found }
     };
     let names = &mut |requests: &[Request<'_>]| requests.iter().map(named).collect::<Vec<_>>();
-    Windows::read(path, options, &Metrics::builtin(), &KernelIdentity::default(), names)
+    Windows::read(
+        &RecordingFile::open(path).unwrap(),
+        options,
+        &Metrics::builtin(),
+        &KernelIdentity::default(),
+        names,
+    )
 }
 
 fn simulated_with(run: &Run, options: &Options) -> Windows {

@@ -1,5 +1,6 @@
 //! Text, JSON and pages of recordings whose writes are known.
 
+use pmuscope_perfdata::reader::RecordingFile;
 use pmuscope_perfdata::watch::{ArmedBlock, HitCost, ValueKind, WatchTarget};
 use pmuscope_profile::hits::{Hits, Options};
 use pmuscope_symbols::{Frame, KernelIdentity, Line, Request, Resolved, State, Symbol};
@@ -37,7 +38,8 @@ fn read(recording: &Recording) -> Hits {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("watch.data");
     recording.write(&path);
-    Hits::read(&path, &Options::default(), &KernelIdentity::default(), &mut named).unwrap()
+    let recording = RecordingFile::open(&path).unwrap();
+    Hits::read(&recording, &Options::default(), &KernelIdentity::default(), &mut named).unwrap()
 }
 
 fn text_of(recording: &Recording) -> String {

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use pmuscope_abi::event_type;
 use pmuscope_abi::record::kind;
 use pmuscope_machine::FileKind;
-use pmuscope_perfdata::reader::{FileState, RawEntry, Reader, Record, Tally};
+use pmuscope_perfdata::reader::{FileState, RawEntry, Reader, Record, RecordingFile, Tally};
 use pmuscope_profile::{AddressSpaces, Facts, Filter, StackWalker, Unwinding};
 use pmuscope_report::number::{agree, counted};
 #[cfg(feature = "parquet")]
@@ -188,16 +188,18 @@ fn list(
     format: Format,
     out: &mut (dyn Write + Send),
 ) -> anyhow::Result<Exit> {
-    let mut reader = Reader::open_all(path)?;
-    let filter = args.filter.filter(path, reader.events(), reader.metadata())?;
+    let recording = RecordingFile::open(path)?;
+    let mut reader = recording.reader_of_all()?;
+    let filter = args.filter.filter(&recording, reader.events(), reader.metadata())?;
     let form = if let Format::Lines(form) = format { form } else { Form::Csv };
     let mut fields = args.fields.clone().unwrap_or_default();
     if reader.events().iter().any(|event| event.attr.event_type == event_type::TRACEPOINT) {
         fields = fields.with_trace();
     }
     let look = ScriptOptions { form, fields, nanoseconds: args.ns };
-    let symbolizer = args.symbols.symbolizer(look.fields.want_symbols(), path)?;
-    let (of_stacks, running) = (args.symbols.symbolizer(false, path)?, symbolizer.running_kernel());
+    let symbolizer = args.symbols.symbolizer(look.fields.want_symbols(), &recording)?;
+    let (of_stacks, running) =
+        (args.symbols.symbolizer(false, &recording)?, symbolizer.running_kernel());
     let unwinder = of_stacks.unwinder();
     let walker = StackWalker::new(Unwinding { unwinder: &unwinder, running: &running });
     let (classes, chains) = (args.show.classes(), !args.hide_call_graph);
@@ -246,7 +248,8 @@ fn columns(
 }
 
 fn dump(path: &Path, args: &Args, out: &mut (dyn Write + Send)) -> anyhow::Result<Exit> {
-    let mut reader = Reader::open_raw(path)?;
+    let recording = RecordingFile::open(path)?;
+    let mut reader = recording.raw()?;
     let mut print = |text: &mut String| -> io::Result<()> {
         out.write_all(text.as_bytes())?;
         text.clear();
@@ -263,7 +266,7 @@ fn dump(path: &Path, args: &Args, out: &mut (dyn Write + Send)) -> anyhow::Resul
         let metadata = filter.is_none().then(|| reader.metadata().clone());
         let Some(entry) = reader.next()? else { break };
         if let Some(metadata) = metadata.filter(|_| entry.kind < FIRST_OF_TOOLS) {
-            filter = Some(args.filter.filter(path, &events, &metadata)?);
+            filter = Some(args.filter.filter(&recording, &events, &metadata)?);
         }
         let shown = match &filter {
             Some(filter) if entry.kind < FIRST_OF_TOOLS => passes(&entry, filter, &mut present),

@@ -84,7 +84,7 @@ pub struct RecordOrder {
 /// A seekable file's data section.
 #[derive(Debug)]
 pub(super) struct Seekable {
-    pub(super) file: File,
+    pub(super) file: Arc<File>,
     pub(super) start: u64,
     pub(super) end: u64,
 }
