@@ -56,7 +56,8 @@ impl Spread {
     pub fn independent(self) -> Option<LongRun> {
         let (variance, freedom) = (self.variance, self.clusters - 1.0);
         let phases = self.clusters.max(MIN_PHASES);
-        (freedom >= 1.0).then_some(LongRun { variance, freedom, phases })
+        let worth = self.clusters;
+        (freedom >= 1.0).then_some(LongRun { variance, freedom, worth, phases })
     }
 
     /// Half the width of the 95 % interval; `None` where less than two clusters' worth is known.

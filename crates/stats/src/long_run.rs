@@ -56,6 +56,8 @@ pub struct LongRun {
     pub variance: f64,
     /// Degrees of freedom of that variance.
     pub freedom: f64,
+    /// As many blocks of one size would say as much.
+    pub worth: f64,
     /// Independent stretches of time; fewer than [`MIN_PHASES`] only where that is beyond doubt.
     pub phases: f64,
 }
@@ -85,7 +87,7 @@ impl LongRun {
         let width = PI * freedom / blocks.len() as f64 * memory;
         let slope = if width > 0.01 { (width / width.atan()).min(1.3) } else { 1.0 };
         let variance = (1.0 + RAISE / phases) * slope * cosines(&blocks, size, freedom as usize);
-        Some(Self { variance, freedom, phases })
+        Some(Self { variance, freedom, worth, phases })
     }
 
     /// Of the sum of independent parts, such as threads: variances and phases add up, and the degrees of
@@ -100,6 +102,7 @@ impl LongRun {
                 Some(sum) => Self {
                     variance: sum.variance + part.variance,
                     freedom: sum.freedom + part.freedom,
+                    worth: sum.worth + part.worth,
                     phases: sum.phases + part.phases,
                 },
             });
@@ -231,7 +234,7 @@ mod tests {
 
     #[test]
     fn parts_of_a_sum_add_their_variances() {
-        let part = |variance, freedom| LongRun { variance, freedom, phases: 20.0 };
+        let part = |variance, freedom| LongRun { variance, freedom, worth: 60.0, phases: 20.0 };
         let sum = LongRun::sum([part(2.0, 4.0), part(2.0, 4.0)]).unwrap();
         assert_eq!((sum.variance, sum.phases), (4.0, 40.0));
         assert!((sum.freedom - 8.0).abs() < 1e-12);

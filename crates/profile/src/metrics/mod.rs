@@ -5,7 +5,7 @@
 //! slopes times their counts. Neighboring blocks are alike, so the variance of their sum is the long-run
 //! variance ([`LongRun`]), which needs no seed and takes any formula.
 //!
-//! Where a row has less than ten blocks' worth (a function that runs in one phase only), and where the
+//! Where a row has less than 30 blocks' worth (a function that runs in one phase only), and where the
 //! program's phases are so long that the recording has too few of them, there is no interval: windows
 //! within a phase do not say what another phase would have shown.
 //!
@@ -32,7 +32,7 @@ pub mod diff;
 use std::collections::BTreeMap;
 
 use pmuscope_events::metrics::{Formula, Metric, Metrics};
-use pmuscope_stats::{Interval, LEVEL, LongRun, Shares};
+use pmuscope_stats::{Interval, LEVEL, LongRun, MIN_BLOCKS, Shares};
 
 use crate::phases::LongPhases;
 use crate::windows::{Part, Row, Windows};
@@ -216,6 +216,7 @@ impl<'a> Table<'a> {
             return MetricCell { value: Some(value), windows, at_most, ..MetricCell::default() };
         }
         let long_run = can_tell.then(|| long_run(&parts, &slopes)).flatten();
+        let long_run = long_run.filter(|found| found.worth >= MIN_BLOCKS as f64);
         let interval = long_run.and_then(|found| found.half_width_of_many()).map(|half| Interval {
             low: value - half,
             high: value + half,
