@@ -54,6 +54,7 @@ mod outputs;
 mod packages;
 mod pages;
 mod peers;
+mod phases;
 #[path = "../../../perfdata/tests/it/plain_file.rs"]
 mod plain_file;
 mod recorded_names;

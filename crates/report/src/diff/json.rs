@@ -5,7 +5,7 @@ use pmuscope_stats::Estimate;
 use serde::Serialize;
 
 use super::{DiffView, Verdict};
-use crate::recording::FilteredOut;
+use crate::recording::{FilteredOut, LONG_PHASES};
 
 /// The schema of [`DiffReport`] in its envelope.
 pub const DIFF_SCHEMA: &str = "pmuscope/diff/1";
@@ -66,7 +66,7 @@ impl<'a> Event<'a> {
             },
             before: Total::new(&event.sides[0]),
             after: Total::new(&event.sides[1]),
-            functions: event.rows[..shown].iter().map(Function::new).collect(),
+            functions: event.rows[..shown].iter().map(|row| Function::new(event, row)).collect(),
             functions_left_out: event.rows.len() - shown,
             phase_s: event.long_phases.map(|phases| phases.seconds),
         }
@@ -108,19 +108,19 @@ struct Function<'a> {
 }
 
 impl<'a> Function<'a> {
-    fn new(row: &'a RowDiff) -> Self {
+    fn new(event: &EventDiff, row: &'a RowDiff) -> Self {
         let verdict = Verdict::of(row);
         Self {
             function: row.name.function.as_deref(),
             inlined_into: row.name.inlined_into.as_deref(),
             module: &row.name.module,
             command: &row.name.command,
-            share_change: Figure::new(&row.share),
+            share_change: Figure::of_share(event, &row.share),
             total_change: Figure::new(&row.total),
             p: row.p,
             share_is: (verdict != Verdict::Unknown).then(|| verdict.word()),
-            before: Side::new(&row.sides[0]),
-            after: Side::new(&row.sides[1]),
+            before: Side::new(event, &row.sides[0]),
+            after: Side::new(event, &row.sides[1]),
         }
     }
 }
@@ -133,8 +133,9 @@ struct Side {
 }
 
 impl Side {
-    fn new(side: &RowSide) -> Self {
-        Self { samples: side.samples, share: Figure::new(&side.share), total: side.total }
+    fn new(event: &EventDiff, side: &RowSide) -> Self {
+        let share = Figure::of_share(event, &side.share);
+        Self { samples: side.samples, share, total: side.total }
     }
 }
 
@@ -149,6 +150,13 @@ struct Figure {
 }
 
 impl Figure {
+    /// One that is known from within a recording, where there is one a side.
+    fn of_share(event: &EventDiff, estimate: &Estimate) -> Self {
+        let figure = Self::new(estimate);
+        let is_long = figure.why.is_some() && event.long_phases.is_some();
+        Self { why: if is_long { Some(LONG_PHASES) } else { figure.why }, ..figure }
+    }
+
     fn new(estimate: &Estimate) -> Self {
         Self {
             value: estimate.value,

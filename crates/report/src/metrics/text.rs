@@ -11,6 +11,9 @@ use crate::number::{agree, count, counted, duration, percent};
 use crate::recording::{long_phases_text, lost_text};
 use crate::{Cell, Column, Paint, Style, Table, escape, wrap};
 
+/// A function that loses this share of its windows to those before it is named in a note.
+const MUCH_DISCARDED: f64 = 0.01;
+
 /// Head, one row per function, notes.
 #[must_use]
 pub fn metrics_text(view: &MetricsView<'_>, style: &Style) -> String {
@@ -186,6 +189,7 @@ pub(super) fn notes(view: &MetricsView<'_>) -> Vec<String> {
                 .to_owned(),
         );
     }
+    notes.extend(entries_note(view));
     let strobe = windows.metadata.info.as_ref().and_then(|info| info.strobe.as_ref());
     let missing = strobe.map(StrobeInfo::missing).unwrap_or_default();
     notes.extend(missing.iter().map(|sentence| format!("{}.", escape(sentence))));
@@ -207,6 +211,23 @@ pub(super) fn notes(view: &MetricsView<'_>) -> Vec<String> {
         ));
     }
     notes
+}
+
+/// What events at the entry of a function lose with the windows that began elsewhere.
+fn entries_note(view: &MetricsView<'_>) -> Option<String> {
+    let discarded = |row: &Row| row.same_at_both_ends().map(|same| 1.0 - same);
+    let rows =
+        view.rows.iter().filter(|(_, cells)| cells.iter().any(|cell| cell.interval.is_some()));
+    let shares = rows.filter_map(|(row, _)| Some((discarded(row)?, row)));
+    let (share, row) = shares
+        .filter(|(share, _)| view.windows.discards && *share >= MUCH_DISCARDED)
+        .max_by(|a, b| a.0.total_cmp(&b.0))?;
+    Some(format!(
+        "windows that begin in another function count for none ({} of those that end in {}), so events at the \
+         entry of a function read low. --attribution none counts them, with what the other function did.",
+        percent(share, 1),
+        name(view.windows, &row.key)
+    ))
 }
 
 fn is_estimate(cell: &MetricCell) -> bool {

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::super::by_word;
 use super::{MetricsDiffView, verdict};
 use crate::diff::Verdict;
+use crate::recording::LONG_PHASES;
 
 /// The schema of [`MetricsDiffReport`] in its envelope.
 pub const METRICS_DIFF_SCHEMA: &str = "pmuscope/metrics-diff/1";
@@ -89,11 +90,12 @@ impl<'a> MetricsDiffReport<'a> {
             let pairs = view.files[side].iter().zip(view.windows[side]);
             pairs.map(|(file, windows)| FileOut::new(file, windows)).collect()
         };
+        let is_long = view.long_phases().is_some();
         Self {
             before: files(0),
             after: files(1),
             by: by_word(view.by),
-            metrics: view.diffs.iter().map(|diff| MetricOut::new(view, diff)).collect(),
+            metrics: view.diffs.iter().map(|diff| MetricOut::new(view, diff, is_long)).collect(),
             sides_apart_s: view.apart(),
         }
     }
@@ -118,22 +120,22 @@ impl<'a> FileOut<'a> {
 }
 
 impl<'a> MetricOut<'a> {
-    fn new(view: &MetricsDiffView<'a>, diff: &'a MetricDiff<'a>) -> Self {
+    fn new(view: &MetricsDiffView<'a>, diff: &'a MetricDiff<'a>, is_long: bool) -> Self {
         let shown = view.shown(diff);
         let why = (diff.measured != [true; 2]).then_some("not all recordings have its events");
         Self {
             name: &diff.metric.name,
             unit: &diff.metric.unit,
             why,
-            rows: shown.iter().map(RowOut::new).collect(),
+            rows: shown.iter().map(|row| RowOut::new(row, is_long)).collect(),
             rows_left_out: diff.rows.len() - shown.len(),
-            total: RowOut::new(&diff.total),
+            total: RowOut::new(&diff.total, is_long),
         }
     }
 }
 
 impl<'a> RowOut<'a> {
-    fn new(row: &'a RowDiff) -> Self {
+    fn new(row: &'a RowDiff, is_long: bool) -> Self {
         let name = row.name.as_ref();
         let line = name.and_then(|name| name.line.as_ref()).map(|(file, number)| {
             let number = number.map_or("?".into(), |number| number.to_string());
@@ -146,7 +148,7 @@ impl<'a> RowOut<'a> {
             inlined_into: name.and_then(|name| name.inlined_into.as_deref()),
             line,
             mode: name.and_then(|name| name.mode),
-            change: ChangeOut::new(row),
+            change: ChangeOut::new(row, is_long),
             p: row.p,
             is: (verdict != Verdict::Unknown).then(|| verdict.word()),
             before: SideOut::new(&row.sides[0]),
@@ -156,11 +158,12 @@ impl<'a> RowOut<'a> {
 }
 
 impl ChangeOut {
-    fn new(row: &RowDiff) -> Self {
+    fn new(row: &RowDiff, is_long: bool) -> Self {
         let interval = row.change.and_then(|change| change.interval);
         let why = match (row.change, interval) {
             (_, Some(_)) => None,
             (None, _) => Some("a side has no value"),
+            (Some(_), None) if is_long => Some(LONG_PHASES),
             (Some(_), None) => Some(
                 "shorter than ten windows, fewer than 30 kept windows, too few phases or too few recordings \
                  on a side",

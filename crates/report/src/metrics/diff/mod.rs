@@ -4,7 +4,9 @@ mod delimited;
 mod json;
 mod text;
 
+use pmuscope_profile::LongPhases;
 use pmuscope_profile::metrics::diff::{MetricDiff, RowDiff, RowName};
+use pmuscope_profile::metrics::long_phases;
 use pmuscope_profile::windows::{By, Windows};
 
 use super::Named;
@@ -40,6 +42,13 @@ impl<'a> MetricsDiffView<'a> {
         let infos = |side: &'a [Windows]| side.iter().map(|one| one.metadata.info.as_ref());
         let [before, after] = self.windows;
         apart(infos(before), infos(after))
+    }
+
+    /// With one recording a side: the phases that are too long for one of them, so that nothing is claimed.
+    fn long_phases(&self) -> Option<LongPhases> {
+        let is_within = self.windows.map(<[Windows]>::len) == [1, 1];
+        let all = self.windows.into_iter().flatten().filter(|_| is_within);
+        all.filter_map(long_phases).reduce(LongPhases::longer)
     }
 
     /// Metrics that both sides have.

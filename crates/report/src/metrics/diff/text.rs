@@ -1,8 +1,6 @@
 //! The tables for people: one per metric.
 
-use pmuscope_profile::LongPhases;
 use pmuscope_profile::metrics::diff::{MetricDiff, RowDiff, RowSide};
-use pmuscope_profile::metrics::long_phases;
 use pmuscope_profile::windows::Windows;
 use pmuscope_stats::Estimate;
 
@@ -187,9 +185,7 @@ fn notes(view: &MetricsDiffView<'_>) -> Vec<String> {
         ),
         _ => notes.extend(view.apart().map(apart_note)),
     }
-    let long = view.windows.iter().flat_map(|side| side.iter()).filter_map(long_phases);
-    let long =
-        long.reduce(LongPhases::longer).filter(|_| view.windows.map(<[Windows]>::len) == [1, 1]);
+    let long = view.long_phases();
     if let Some(phases) = &long {
         let (why, enough) = (long_phases_text(phases), duration(phases.enough()));
         notes.push(format!(
