@@ -1,5 +1,7 @@
-//! 2000 data sets with a known truth each; nominal 95 % has to cover 92 to 98 % of them. All
+//! 2000 data sets with a known truth each; nominal 95 % has to cover 92 to 98 % of them, 93.5 to 97.5 % of shares. All
 //! seeded, so a failure is a change of the method, not chance.
+
+use std::ops::RangeInclusive;
 
 use pmuscope_stats::{
     Estimate, Interval, LEVEL, Shares, difference_of_means, hodges_lehmann_ratio,
@@ -10,12 +12,30 @@ use pmuscope_stats::{
 const DATA_SETS: u64 = 2000;
 
 #[track_caller]
-fn covers(what: &str, truth: f64, mut interval: impl FnMut(u64) -> Option<Interval>) {
+fn covers(what: &str, truth: f64, interval: impl FnMut(u64) -> Option<Interval>) {
+    covers_in(0.92..=0.98, 0.5, what, truth, interval);
+}
+
+/// Of shares over time, of which some have no interval.
+#[track_caller]
+fn share_covers(what: &str, truth: f64, interval: impl FnMut(u64) -> Option<Interval>) {
+    covers_in(0.935..=0.975, 0.85, what, truth, interval);
+}
+
+#[track_caller]
+fn covers_in(
+    allowed: RangeInclusive<f64>,
+    least: f64,
+    what: &str,
+    truth: f64,
+    mut interval: impl FnMut(u64) -> Option<Interval>,
+) {
     let made: Vec<Interval> = (0..DATA_SETS).filter_map(&mut interval).collect();
     let hits = made.iter().filter(|interval| interval.contains(truth)).count();
     let coverage = hits as f64 / made.len() as f64;
-    assert!(made.len() as u64 * 2 >= DATA_SETS, "{what}: {} intervals", made.len());
-    assert!((0.92..=0.98).contains(&coverage), "{what}: covers {coverage}");
+    println!("{what}: covers {coverage:.4}, {} intervals", made.len());
+    assert!(made.len() as f64 >= least * DATA_SETS as f64, "{what}: {} intervals", made.len());
+    assert!(allowed.contains(&coverage), "{what}: covers {coverage}");
 }
 
 /// Box & Muller 1958.
@@ -137,7 +157,7 @@ fn of_a_share_whose_blocks_are_correlated() {
         let mut rng = fastrand::Rng::with_seed(4);
         let totals: Vec<f64> = (0..blocks).map(|_| 1000.0 + 100.0 * rng.f64()).collect();
         let shares = Shares::new(&totals).unwrap();
-        covers(&format!("share, {blocks} blocks, rho {rho}"), 0.3, |_| {
+        share_covers(&format!("share, {blocks} blocks, rho {rho}"), 0.3, |_| {
             shares.interval(&drifting_parts(&mut rng, &totals, rho))
         });
     }
@@ -149,7 +169,7 @@ fn of_a_share_of_few_samples() {
     let shares = Shares::new(&totals).unwrap();
     for expected in [5.0, 20.0, 100.0] {
         let mut rng = fastrand::Rng::with_seed(5);
-        covers(&format!("share, {expected} samples"), expected / 1e5, |_| {
+        share_covers(&format!("share, {expected} samples"), expected / 1e5, |_| {
             // Arrivals of a Poisson process over the whole recording.
             let mut parts = [0.0; 100];
             let mut time = -(1.0 - rng.f64()).ln() / expected;
@@ -199,7 +219,7 @@ fn alternating(rng: &mut fastrand::Rng, phase: f64) -> Vec<(f64, f64)> {
 fn of_a_program_in_phases() {
     for phase in [0.2, 1.0, 3.0] {
         let mut rng = fastrand::Rng::with_seed(8);
-        covers(&format!("phases of {phase} blocks"), 0.4, |_| {
+        share_covers(&format!("phases of {phase} blocks"), 0.4, |_| {
             share_over_time(&alternating(&mut rng, phase))
         });
     }
