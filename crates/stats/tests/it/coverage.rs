@@ -33,7 +33,7 @@ fn covers_in(
     let made: Vec<Interval> = (0..DATA_SETS).filter_map(&mut interval).collect();
     let hits = made.iter().filter(|interval| interval.contains(truth)).count();
     let coverage = hits as f64 / made.len() as f64;
-    println!("{what}: covers {coverage:.4}, {} intervals", made.len());
+    eprintln!("{what}: covers {coverage:.4}, {} intervals", made.len());
     assert!(made.len() as f64 >= least * DATA_SETS as f64, "{what}: {} intervals", made.len());
     assert!(allowed.contains(&coverage), "{what}: covers {coverage}");
 }
