@@ -20,7 +20,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pmuscope_events::metrics::Metrics;
-use pmuscope_perfdata::reader::Reader;
+use pmuscope_perfdata::reader::{Reader, RecordingFile};
 use pmuscope_profile::diff::{Order, diff};
 use pmuscope_profile::metrics::{Table, diff::diff as metric_diff};
 use pmuscope_profile::windows::{Options as WindowOptions, Windows};
@@ -140,8 +140,14 @@ fn read(run: &Run) -> (Profile, Windows) {
     let profile =
         collected.profile(&reader, &running, Options::default(), &mut { resolve }).unwrap();
     let options = WindowOptions { threads: 1, ..WindowOptions::default() };
-    let windows =
-        Windows::read(&path, &options, &Metrics::builtin(), &running, &mut { resolve }).unwrap();
+    let windows = Windows::read(
+        &RecordingFile::open(&path).unwrap(),
+        &options,
+        &Metrics::builtin(),
+        &running,
+        &mut { resolve },
+    )
+    .unwrap();
     (profile, windows)
 }
 

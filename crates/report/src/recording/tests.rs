@@ -376,8 +376,8 @@ fn the_json_has_the_same_numbers_and_reasons_for_what_is_null() {
       "functions": [
         {
           "share": 0.75,
-          "share_low": 0.7497173087241837,
-          "share_high": 0.75028247833139,
+          "share_low": 0.7497142307012533,
+          "share_high": 0.7502855516936607,
           "samples": 3000,
           "weight": null,
           "total_share": null,
@@ -391,8 +391,8 @@ fn the_json_has_the_same_numbers_and_reasons_for_what_is_null() {
         },
         {
           "share": 0.25,
-          "share_low": 0.24971752166861014,
-          "share_high": 0.25028269127581626,
+          "share_low": 0.2497144483063393,
+          "share_high": 0.2502857692987467,
           "samples": 1000,
           "weight": null,
           "total_share": null,
