@@ -51,9 +51,9 @@ const LENGTHS: [(PhaseLength, u32, &str); 5] = [
 /// Seconds of recordings, and of phases, milliseconds.
 const TIMES: [(f64, &[f64]); 5] = [
     (0.009, &[0.1]),
-    (0.03, &[0.1, 1.0]),
+    (0.03, &[1.0]),
     (0.3, &[1.0, 3.0]),
-    (3.0, &[1.0, 10.0, 50.0]),
+    (3.0, &[10.0, 50.0]),
     (30.0, &[200.0, 1000.0]),
 ];
 

@@ -10,6 +10,7 @@ mod hits;
 mod metric_diffs;
 mod passes;
 mod perf_report;
+mod phases;
 #[path = "../../../perfdata/tests/it/plain_file.rs"]
 mod plain_file;
 mod recorded_symbols;

@@ -253,8 +253,12 @@ impl Random {
             return self.poisson(mean);
         }
         let scale = -1.0 / (1.0 - 1.0 / cluster).ln();
-        let clusters = self.poisson(mean / cluster) as u32;
-        (0..clusters).map(|_| self.exponential(scale).ceil().max(1.0)).sum()
+        let clusters = self.poisson(mean / cluster);
+        if clusters > 50.0 {
+            let spread = (clusters * cluster * (cluster - 1.0)).sqrt();
+            return (clusters * cluster + spread * self.normal()).round().max(clusters);
+        }
+        (0..clusters as u32).map(|_| self.exponential(scale).ceil().max(1.0)).sum()
     }
 
     fn poisson(&mut self, mean: f64) -> f64 {
