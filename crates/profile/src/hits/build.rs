@@ -9,7 +9,7 @@ use pmuscope_stats::share_over_time;
 use pmuscope_symbols::{KernelIdentity, Request, Symbol, Symbolizer};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::estimate::{armed, is_always, too_much_in_hits, true_hits};
+use super::estimate::{armed, is_always, least_hits, too_much_in_hits, true_hits};
 use super::matrix::{Cells, Counts, Matrix, Site};
 use super::over_time::{ArmedPart, Sum};
 use super::pass::{Pass, TargetStats, address_of, traps_behind};
@@ -262,6 +262,7 @@ impl Shared<'_> {
                     && too_much_in_hits(info).is_none(),
             ),
             estimate,
+            at_least: least_hits(info, &points).filter(|_| self.is_complete),
             changed: share(|counts| counts.changed, |sum| sum.changed),
             plus_one: share(|counts| counts.plus_one, |sum| sum.plus_one),
             matrix: Matrix::new(by_site, untold),

@@ -41,22 +41,33 @@ pub(super) fn too_much_in_hits(info: &WatchInfo) -> Option<f64> {
 struct OwnTime<'a> {
     info: &'a WatchInfo,
     by_cpu: bool,
+    /// Time in hits counts too.
+    with_hits: bool,
 }
 
 impl<'a> OwnTime<'a> {
     fn by_clock(info: &'a WatchInfo) -> Self {
-        Self { info, by_cpu: false }
+        Self { info, by_cpu: false, with_hits: false }
     }
 
     /// `None` where the CPU time is not known block by block.
     fn by_cpu(info: &'a WatchInfo) -> Option<Self> {
         let known = |block: &ArmedBlock| block.cpu_ns.is_some() && block.armed_cpu_ns.is_some();
         let is_known = info.hit_cost.is_some() && info.blocks.iter().all(known);
-        is_known.then_some(Self { info, by_cpu: true })
+        is_known.then_some(Self { info, by_cpu: true, with_hits: false })
     }
 
-    /// Nanoseconds that hits of a block took.
+    /// CPU time with what hits took of it: without hits the target does at least as much in that time.
+    /// `None` where it is not known block by block.
+    fn with_hits(info: &'a WatchInfo) -> Option<Self> {
+        Self::by_cpu(info).map(|time| Self { with_hits: true, ..time })
+    }
+
+    /// Nanoseconds that hits of a block took, where they do not count.
     fn in_hits(self, block: &ArmedBlock) -> f64 {
+        if self.with_hits {
+            return 0.0;
+        }
         let hits: u64 = block.hits.iter().sum();
         hits as f64 * self.info.hit_cost.map_or(0.0, |cost| cost.ns)
     }
@@ -107,6 +118,24 @@ pub(super) fn true_hits(info: &WatchInfo, points: &[u32]) -> Option<Estimate> {
     if is_always(info, points) || too_much_in_hits(info).is_some() {
         return None;
     }
+    let by_clock = total(OwnTime::by_clock(info), points)?;
+    Some(match OwnTime::by_cpu(info).and_then(|time| total(time, points)) {
+        Some(by_cpu) => between(by_clock, by_cpu),
+        None => by_clock,
+    })
+}
+
+/// Hits of points that there would have been at least, where hits took too much of the time to estimate them
+/// ([`too_much_in_hits`]): the rate per CPU time while armed, hits included, over all of the CPU time. A target
+/// without hits does more in that time. `None` where the CPU time is not known block by block.
+pub(super) fn least_hits(info: &WatchInfo, points: &[u32]) -> Option<Estimate> {
+    too_much_in_hits(info)?;
+    total(OwnTime::with_hits(info)?, points)
+}
+
+/// Hits of points over all of the time; `None` where one of them was never armed.
+fn total(time: OwnTime<'_>, points: &[u32]) -> Option<Estimate> {
+    let info = time.info;
     // Points that are always armed together are one series: they may well be hit together.
     let mut groups: Vec<(Vec<bool>, Vec<u32>)> = Vec::new();
     for &point in points {
@@ -116,15 +145,8 @@ pub(super) fn true_hits(info: &WatchInfo, points: &[u32]) -> Option<Estimate> {
             None => groups.push((turns, vec![point])),
         }
     }
-    let total = |time: OwnTime<'_>| {
-        let series: Vec<Vec<Stratum>> = groups.iter().map(|group| series(time, group)).collect();
-        stratified_total(&series)
-    };
-    let by_clock = total(OwnTime::by_clock(info))?;
-    Some(match OwnTime::by_cpu(info).and_then(total) {
-        Some(by_cpu) => between(by_clock, by_cpu),
-        None => by_clock,
-    })
+    let series: Vec<Vec<Stratum>> = groups.iter().map(|group| series(time, group)).collect();
+    stratified_total(&series)
 }
 
 /// What holds whichever of the two is right.
@@ -260,6 +282,42 @@ mod tests {
             (true_hits(&watched(30.0), &[0]), too_much_in_hits(&watched(30.0))),
             (None, Some(0.6))
         );
+        // 4 in 200 ns of CPU time with hits, of which there are 1,000 a block: 20 a block at least.
+        assert_eq!(least_hits(&watched(10.0), &[0]), None);
+        let least = least_hits(&watched(30.0), &[0]).unwrap();
+        assert!((least.value - 20.0 * 20.0).abs() < 1e-6, "{least:?}");
+    }
+
+    /// A burst at the end of a program that waits: what was missed goes with its CPU time, of which pauses
+    /// have little.
+    #[test]
+    fn of_a_burst_there_is_a_lower_estimate() {
+        let block = |at: u64| {
+            let (armed_ns, hits, cpu) = match at {
+                0..10 => (1000, 0, 0),
+                10..40 if at.is_multiple_of(2) => (1000, 200, 1000),
+                _ => (0, 0, 100),
+            };
+            ArmedBlock {
+                from_ns: at * 1000,
+                until_ns: at * 1000 + 1000,
+                armed_ns,
+                hits: vec![hits],
+                cpu_ns: Some(cpu),
+                armed_cpu_ns: Some(if armed_ns > 0 { cpu } else { 0 }),
+                ..ArmedBlock::default()
+            }
+        };
+        let info = WatchInfo {
+            points: vec![Default::default()],
+            hit_cost: Some(pmuscope_perfdata::watch::HitCost { ns: 5.0, ..Default::default() }),
+            blocks: (0..40).map(block).collect(),
+            ..WatchInfo::default()
+        };
+        assert_eq!((true_hits(&info, &[0]), too_much_in_hits(&info)), (None, Some(1.0)));
+        // 3,000 hits in 15,000 ns of CPU time, and 1,500 ns of it in pauses.
+        let least = least_hits(&info, &[0]).unwrap();
+        assert!(least.value > 3000.0 && least.value < 3600.0, "{least:?}");
     }
 
     /// Two blocks to a turn: the one before the others' turn does not stand for all of that.

@@ -169,6 +169,8 @@ pub struct TargetHits {
     pub lost: Option<u64>,
     /// Hits had its points been armed all the time; `None` where they were, or where nothing tells.
     pub estimate: Option<Estimate>,
+    /// The same from below, where hits took too much of the target's time for an estimate; `None` elsewhere.
+    pub at_least: Option<Estimate>,
     /// Hits per second over all the time; without an interval where none were missed.
     pub rate: Option<Rate>,
     /// Hits that changed the value.

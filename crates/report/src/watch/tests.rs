@@ -154,6 +154,41 @@ fn a_burst_that_was_not_seen_whole_says_so_first() {
     assert!(lines[1].contains("every counted hit written down"), "{text}");
 }
 
+/// The same with the CPU time of each block: what was missed has an estimate from below. What was enabled all the
+/// time missed nothing.
+#[test]
+fn a_burst_has_an_estimate_from_below() {
+    let mut recording = server();
+    recording.info.most_slowdown = Some(0.1);
+    recording.info.hit_cost = Some(HitCost { ns: 50_000.0, margin_ns: Some(100.0), n: 30 });
+    let block = |at: u64| {
+        let is_armed = at.is_multiple_of(2);
+        let cpu = if is_armed { 5_000_000 } else { 1_000_000 };
+        ArmedBlock {
+            from_ns: START + at * 50_000_000,
+            until_ns: START + (at + 1) * 50_000_000,
+            armed_ns: if is_armed { 50_000_000 } else { 0 },
+            hits: vec![if is_armed { 100 } else { 0 }],
+            cpu_ns: Some(cpu),
+            armed_cpu_ns: Some(if is_armed { cpu } else { 0 }),
+            ..ArmedBlock::default()
+        }
+    };
+    recording.info.blocks = (0..20).map(block).collect();
+    let text = text_of(&recording);
+    let first = "1,000 hits counted, ~1,200";
+    assert!(text.contains(first), "{text}");
+    assert!(text.contains(" or more in all (hits took 100 % of the CPU time)"), "{text}");
+
+    for block in &mut recording.info.blocks {
+        block.armed_ns = 50_000_000;
+        block.armed_cpu_ns = block.cpu_ns;
+    }
+    let text = text_of(&recording);
+    assert!(text.lines().next().unwrap().contains(", 1,000 hits    "), "{text}");
+    assert!(text.contains("every hit written down"), "{text}");
+}
+
 /// arm64, under a limit, one of ten written down, by more threads than there are columns.
 #[test]
 fn what_was_missed_is_estimated_and_said() {

@@ -12,6 +12,9 @@ use crate::number::{WHOLE, count, duration, exact, interval, percent, significan
 /// Names that the head lists.
 const MOST_NAMES: usize = 3;
 
+/// Enabled for this share of the time: all of it.
+const ALWAYS: f64 = 0.999;
+
 /// `writes of counter`.
 pub(super) fn subject(info: &WatchInfo) -> String {
     let mut kinds: Vec<Access> = info.targets.iter().map(|target| target.access).collect();
@@ -57,15 +60,25 @@ pub(super) fn first_line(view: &WatchView<'_>) -> String {
     parts.join(", ")
 }
 
+/// Whether points were disabled for a part of the time, so that counted hits are not all.
+pub(super) fn is_part(hits: &Hits) -> bool {
+    hits.armed.is_some_and(|armed| armed < ALWAYS)
+}
+
 /// What is missing from the number of hits: an estimate of all of them, or why there is none.
-fn missed(view: &WatchView<'_>) -> Option<String> {
+pub(super) fn missed(view: &WatchView<'_>) -> Option<String> {
     let hits = view.hits;
-    let armed = hits.armed?;
+    let armed = hits.armed.filter(|_| is_part(hits))?;
     Some(match (&hits.targets[..], hits.in_hits) {
         ([TargetHits { estimate: Some(all), .. }], _) => format!("{} in all", estimate(all)),
         (targets, _) if targets.iter().any(|one| one.estimate.is_some()) => {
             "others missed (\"all the time\" has the estimates)".to_owned()
         }
+        ([TargetHits { at_least: Some(least), .. }], Some(share)) => format!(
+            "{} or more in all (hits took {} of the CPU time)",
+            estimate(least),
+            percents(share.min(1.0))
+        ),
         (_, in_hits) => {
             let time = percents(1.0 - armed);
             let why = match in_hits {
@@ -77,9 +90,18 @@ fn missed(view: &WatchView<'_>) -> Option<String> {
     })
 }
 
+/// Hits took all of the target's CPU time, by what one costs: nothing is left to compare them with.
+fn is_all_in_hits(info: &WatchInfo) -> bool {
+    let hits: u64 = info.blocks.iter().flat_map(|block| &block.hits).sum();
+    let spent = info.hit_cost.map(|cost| hits as f64 * cost.ns);
+    spent.zip(info.target_cpu_ns).is_some_and(|(spent, cpu)| spent >= cpu as f64)
+}
+
 /// What hits took of the program's time, and the limit; `None` where neither is known.
 pub(super) fn slowdown(info: &WatchInfo) -> Option<String> {
-    let is_over = info.slowdown.zip(info.most_slowdown).is_some_and(|(share, most)| share > most);
+    let is_all = info.slowdown.is_none() && is_all_in_hits(info);
+    let is_above = info.slowdown.zip(info.most_slowdown).is_some_and(|(share, most)| share > most);
+    let is_over = is_all || is_above;
     let limit = info.most_slowdown.map(|most| {
         let most = exact(most * 100.0, 3);
         // What the first hits take is not limited: a program with few is seen whole.
@@ -90,6 +112,10 @@ pub(super) fn slowdown(info: &WatchInfo) -> Option<String> {
     match (info.slowdown, limit) {
         (Some(share), limit) => {
             Some(format!("slowdown ~{}{}", percents(share), limit.unwrap_or_default()))
+        }
+        (None, limit) if is_all => {
+            let limit = limit.unwrap_or_default();
+            Some(format!("slowdown not known, hits took all of the CPU time{limit}"))
         }
         (None, Some(limit)) => Some(format!("slowdown not known{limit}")),
         (None, None) => None,
@@ -112,7 +138,7 @@ pub(super) fn second_line(view: &WatchView<'_>) -> Vec<String> {
         let turns = if hits.took_turns { ", in turns" } else { "" };
         parts.push(format!("armed {} of the time{turns}", percents(armed)));
     }
-    parts.push(written(info, hits.armed.is_some()));
+    parts.push(written(info, is_part(hits)));
     let lost = (!info.lost.is_empty())
         .then(|| info.lost.iter().fold(0_u64, |sum, lost| sum.saturating_add(*lost)));
     parts.push(format!("lost {}", lost.map_or("-".into(), count)));
@@ -338,6 +364,24 @@ pub(super) fn verdict_word(verdict: Verdict) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pmuscope_perfdata::watch::{ArmedBlock, HitCost};
+
+    #[test]
+    fn where_hits_took_all_of_the_time_the_slowdown_says_so() {
+        let block = ArmedBlock { hits: vec![4000], ..ArmedBlock::default() };
+        let info = WatchInfo {
+            blocks: vec![block],
+            hit_cost: Some(HitCost { ns: 15e3, ..HitCost::default() }),
+            target_cpu_ns: Some(59_000_000),
+            most_slowdown: Some(0.1),
+            ..WatchInfo::default()
+        };
+        let all =
+            "slowdown not known, hits took all of the CPU time (limit 10 % after 100 ms of hits)";
+        assert_eq!(slowdown(&info).unwrap(), all);
+        let info = WatchInfo { target_cpu_ns: None, ..info };
+        assert_eq!(slowdown(&info).unwrap(), "slowdown not known (limit 10 %)");
+    }
 
     #[test]
     fn uneven_intervals_have_ends() {
