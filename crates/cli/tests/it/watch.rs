@@ -328,6 +328,33 @@ fn hits_are_held_to_the_limit_and_the_rest_is_estimated() {
     assert_eq!(of_blocks, hits);
 }
 
+/// 4,000 writes in a row: with cheap hits all are counted, with expensive ones a part. The first line says which.
+#[test]
+fn a_burst_is_counted_whole_or_its_first_line_says_how_many_there_were() {
+    skip_unless!(need_bpf());
+    let scratch = Scratch::new();
+    let args = ["watch", "-o", "x.data", "counter", "--", program_text(), "1", "4000"];
+    scratch.pmuscope(args).exits(0).prints("counter 4000");
+    let json = scratch.pmuscope(["watch", "--input", "x.data", "--json"]).exits(0).stdout.clone();
+    crate::json::is_documented("watch", &json);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let text = scratch.pmuscope(["watch", "--input", "x.data"]).exits(0).stdout.clone();
+    let lines: Vec<&str> = text.lines().take(2).collect();
+    let hits = json["targets"][0]["hits"].as_u64().unwrap();
+    if hits == 4000 {
+        let all = lines[0].contains(", 4,000 hits    ");
+        let is_always = json["watch"]["armed_share"].as_f64().is_none_or(|share| share >= 0.999);
+        assert_eq!(all, is_always, "{text}");
+    } else {
+        let says = lines[0].contains(" hits counted, ");
+        assert!(hits < 4000 && says, "{text}");
+        let has_estimate = ["all_the_time", "at_least"].map(|of| !json["targets"][0][of].is_null());
+        assert_eq!(has_estimate.contains(&true), lines[0].contains(" in all"), "{text}");
+    }
+    let is_known = !json["watch"]["slowdown"].is_null();
+    assert_eq!(is_known, lines[1].contains("slowdown ~"), "{text}");
+}
+
 #[test]
 fn a_killed_watch_leaves_what_it_saw_and_the_program_goes_on() {
     skip_unless!(need_bpf());
