@@ -250,6 +250,12 @@ impl Hits {
         Ok(build::build(pass, &reader, info, options, running, names))
     }
 
+    /// Whether hits were missed while points were not armed, or may have been.
+    #[must_use]
+    pub fn is_part(&self) -> bool {
+        self.took_turns || self.armed.is_some_and(|armed| armed < 1.0)
+    }
+
     /// Looks up what pointers point to: variables and functions that symbol tables of `symbolizer` name.
     pub fn name_pointers(&mut self, symbolizer: &Symbolizer) {
         self.points_to = build::pointers(self, symbolizer);

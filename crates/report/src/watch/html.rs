@@ -7,8 +7,8 @@ use pmuscope_profile::hits::{CacheLine, HitRecord, ShownRow, TargetHits, Thread,
 
 use super::text::{evidence, is_frequent, of_hits, sign_of};
 use super::words::{
-    about, accesses, consequence, estimate, is_part, known, missed, of_all, percents, place,
-    plural, rate, share, slowdown, subject, value, verdict, word, written,
+    about, accesses, consequence, estimate, known, missed, of_all, percents, place, plural, rate,
+    share, slowdown, subject, value, verdict, word, written,
 };
 use super::{WATCH_SCHEMA, WatchView, charts};
 use crate::html::{FILTER, Fact, Frame, Summary, number_cell, push_contents, share_cell};
@@ -59,7 +59,7 @@ fn summary(view: &WatchView<'_>) -> Summary {
             [
                 missed(view),
                 Some(counted(hits.records, "record")),
-                Some(written(info, is_part(hits))),
+                Some(written(info, hits.is_part())),
             ]
             .into_iter()
             .flatten()

@@ -130,6 +130,26 @@ fn who_wrote_what_from_where() {
     "#);
 }
 
+/// Under a limit that was never reached: nothing is missing, and nothing says that it is.
+#[test]
+fn a_burst_that_was_seen_whole_is_not_called_a_part() {
+    let mut recording = server();
+    recording.info.most_slowdown = Some(0.1);
+    recording.info.slowdown = None;
+    recording.info.blocks = vec![ArmedBlock {
+        from_ns: START,
+        until_ns: START + 1_000_000_000,
+        armed_ns: 1_000_000_000,
+        hits: vec![1000],
+        ..ArmedBlock::default()
+    }];
+    let text = text_of(&recording);
+    let lines: Vec<&str> = text.lines().take(2).collect();
+    assert!(lines[0].contains("1.00 s, 1,000 hits  "), "{text}");
+    assert!(lines[1].contains("armed 100 % of the time · every hit written down"), "{text}");
+    assert!(lines[1].contains("slowdown not known (limit 10 % after 100 ms of hits)"), "{text}");
+}
+
 /// A burst that is over before the limit holds: what was counted is not all, and nothing says that it is.
 #[test]
 fn a_burst_that_was_not_seen_whole_says_so_first() {

@@ -12,9 +12,6 @@ use crate::number::{WHOLE, count, duration, exact, interval, percent, significan
 /// Names that the head lists.
 const MOST_NAMES: usize = 3;
 
-/// Enabled for this share of the time: all of it.
-const ALWAYS: f64 = 0.999;
-
 /// `writes of counter`.
 pub(super) fn subject(info: &WatchInfo) -> String {
     let mut kinds: Vec<Access> = info.targets.iter().map(|target| target.access).collect();
@@ -60,15 +57,10 @@ pub(super) fn first_line(view: &WatchView<'_>) -> String {
     parts.join(", ")
 }
 
-/// Whether points were disabled for a part of the time, so that counted hits are not all.
-pub(super) fn is_part(hits: &Hits) -> bool {
-    hits.armed.is_some_and(|armed| armed < ALWAYS)
-}
-
 /// What is missing from the number of hits: an estimate of all of them, or why there is none.
 pub(super) fn missed(view: &WatchView<'_>) -> Option<String> {
     let hits = view.hits;
-    let armed = hits.armed.filter(|_| is_part(hits))?;
+    let armed = hits.armed.filter(|_| hits.is_part())?;
     Some(match (&hits.targets[..], hits.in_hits) {
         ([TargetHits { estimate: Some(all), .. }], _) => format!("{} in all", estimate(all)),
         (targets, _) if targets.iter().any(|one| one.estimate.is_some()) => {
@@ -138,7 +130,7 @@ pub(super) fn second_line(view: &WatchView<'_>) -> Vec<String> {
         let turns = if hits.took_turns { ", in turns" } else { "" };
         parts.push(format!("armed {} of the time{turns}", percents(armed)));
     }
-    parts.push(written(info, is_part(hits)));
+    parts.push(written(info, hits.is_part()));
     let lost = (!info.lost.is_empty())
         .then(|| info.lost.iter().fold(0_u64, |sum, lost| sum.saturating_add(*lost)));
     parts.push(format!("lost {}", lost.map_or("-".into(), count)));
