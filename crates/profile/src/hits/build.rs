@@ -14,7 +14,8 @@ use super::matrix::{Cells, Counts, Matrix, Site};
 use super::over_time::{ArmedPart, Sum};
 use super::pass::{Pass, TargetStats, address_of, traps_behind};
 use super::sharing::{ByThread, lines};
-use super::{Hits, Options, Rate, Share, TargetHits};
+use super::steps::steps;
+use super::{Hits, Options, Rate, Share, TargetHits, ValueRead};
 use crate::address_spaces::{AddressSpaces, ModuleOffset};
 use crate::modules::ModuleKind;
 use crate::naming::Names;
@@ -244,6 +245,12 @@ impl Shared<'_> {
         }
         let mut history = seeing.keeper.finish();
         history.iter_mut().for_each(|one| one.site = self.of_spot[one.site as usize]);
+        let total = |of: fn(&Sum) -> u64| sums.iter().map(of).sum::<u64>();
+        let (pairs, plus_one) = (total(|sum| sum.pairs), total(|sum| sum.plus_one));
+        // Without a hit that was not written down: that one may not have added 1.
+        let is_known = whole && estimate.is_none() && !is_always(info, &points);
+        let known = info.targets.get(at).filter(|_| is_known && pass.read == ValueRead::After);
+        let steps = known.and_then(|target| steps(target, &history, pairs, plus_one, hits));
         TargetHits {
             hits,
             exact: writers.is_some() || by_blocks.is_some(),
@@ -263,6 +270,7 @@ impl Shared<'_> {
             ),
             estimate,
             at_least: least_hits(info, &points).filter(|_| self.is_complete),
+            steps,
             changed: share(|counts| counts.changed, |sum| sum.changed),
             plus_one: share(|counts| counts.plus_one, |sum| sum.plus_one),
             matrix: Matrix::new(by_site, untold),

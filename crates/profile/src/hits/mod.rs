@@ -18,6 +18,7 @@ mod matrix;
 mod over_time;
 mod pass;
 mod sharing;
+mod steps;
 mod value;
 
 use std::collections::BTreeMap;
@@ -171,6 +172,9 @@ pub struct TargetHits {
     pub estimate: Option<Estimate>,
     /// The same from below, where hits took too much of the target's time for an estimate; `None` elsewhere.
     pub at_least: Option<Estimate>,
+    /// Where hits may have been missed and nothing estimates them all: hits from the first to the last counted
+    /// one by the values of a counter, if each missed hit added 1 as each counted one did.
+    pub steps: Option<u64>,
     /// Hits per second over all the time; without an interval where none were missed.
     pub rate: Option<Rate>,
     /// Hits that changed the value.

@@ -48,6 +48,8 @@ pub(crate) struct Recording {
     /// All but its writers, which follow from the writes.
     pub(crate) info: WatchInfo,
     pub(crate) writes: Vec<Write>,
+    /// Writes from the first to before the second of these happen while no point is armed.
+    pub(crate) pause: std::ops::Range<u64>,
     /// Names of threads: process, thread, name.
     pub(crate) names: Vec<(u32, u32, String)>,
     pub(crate) seconds: f64,
@@ -67,6 +69,7 @@ impl Default for Recording {
             arch: "x86_64",
             info: WatchInfo { every: 1, ..WatchInfo::default() },
             writes: Vec::new(),
+            pause: 0..0,
             names: Vec::new(),
             seconds: 1.0,
             killed: false,
@@ -108,6 +111,11 @@ impl Recording {
             let cell = (write.point, write.pid);
             let before = memory.insert(cell, write.value).unwrap_or(0);
             let found = if self.traps_behind() { write.value } else { before };
+            if self.pause.contains(&write.time) {
+                // The first hit after it has no value before.
+                last.remove(&cell);
+                continue;
+            }
             let known = last.get(&cell).copied();
             let sequence = known.map_or(1, |(_, sequence)| sequence + 1);
             last.insert(cell, (found, sequence));

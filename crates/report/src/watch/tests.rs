@@ -209,6 +209,51 @@ fn a_burst_has_an_estimate_from_below() {
     assert!(text.contains("every hit written down"), "{text}");
 }
 
+/// 4,000 writes in a loop, of which a pause hides 1,003: its time says nothing of their number, the values do.
+#[test]
+fn what_a_pause_hides_of_a_counter_is_known_by_its_steps() {
+    let write = |at: u64| Write {
+        time: at * 10_000,
+        pid: 100,
+        tid: 100,
+        ip: CODE + 0x10,
+        point: 0,
+        value: at + 1,
+        is_kept: !(2000..3003).contains(&at),
+    };
+    let burst = |writes: Vec<Write>| {
+        let mut recording = Recording { writes, ..server() };
+        recording.pause = 20_000_000..30_030_000;
+        recording.info.most_slowdown = Some(0.1);
+        recording.info.hit_cost = Some(HitCost { ns: 50_000.0, margin_ns: Some(100.0), n: 30 });
+        recording.info.target_cpu_ns = Some(60_000_000);
+        recording.info.blocks = vec![ArmedBlock {
+            from_ns: START,
+            until_ns: START + 1_000_000_000,
+            armed_ns: 780_000_000,
+            hits: vec![2997],
+            ..ArmedBlock::default()
+        }];
+        recording
+    };
+    let writes: Vec<Write> = (0..4000).map(write).collect();
+    let text = text_of(&burst(writes.clone()));
+    let first = text.lines().next().unwrap();
+    let known = "2,997 hits counted, ~4,000 up to the last counted one (no interval: if each missed one added 1 \
+                 as the counted did)";
+    assert!(first.contains(known), "{text}");
+    let hits = read(&burst(writes.clone()));
+    let view = WatchView::new(&hits, None, WatchLimits::ALL);
+    let value = serde_json::to_value(WatchReport::new(&view)).unwrap();
+    assert_eq!(value["targets"][0]["by_steps"], 4000);
+    // Set back by a counted write: its steps say nothing.
+    let mut set_back = writes;
+    set_back[3500..].iter_mut().for_each(|write| write.value -= 3400);
+    let text = text_of(&burst(set_back));
+    let first = text.lines().next().unwrap();
+    assert!(first.contains("those of 22.0 % of the time missed (no estimate"), "{text}");
+}
+
 /// arm64, under a limit, one of ten written down, by more threads than there are columns.
 #[test]
 fn what_was_missed_is_estimated_and_said() {

@@ -66,6 +66,11 @@ pub(super) fn missed(view: &WatchView<'_>) -> Option<String> {
         (targets, _) if targets.iter().any(|one| one.estimate.is_some()) => {
             "others missed (\"all the time\" has the estimates)".to_owned()
         }
+        // A lower bound it is not: a pause may have set the counter back.
+        ([TargetHits { steps: Some(steps), .. }], _) => format!(
+            "~{} up to the last counted one (no interval: if each missed one added 1 as the counted did)",
+            count(*steps)
+        ),
         ([TargetHits { at_least: Some(least), .. }], Some(share)) => format!(
             "{} or more in all (hits took {} of the CPU time)",
             estimate(least),
@@ -93,7 +98,8 @@ fn is_all_in_hits(info: &WatchInfo) -> bool {
 pub(super) fn slowdown(info: &WatchInfo) -> Option<String> {
     let is_all = info.slowdown.is_none() && is_all_in_hits(info);
     let is_above = info.slowdown.zip(info.most_slowdown).is_some_and(|(share, most)| share > most);
-    let is_over = is_all || is_above;
+    // What is not known may be above the limit, too.
+    let is_over = info.slowdown.is_none() && info.hit_cost.is_some() || is_above;
     let limit = info.most_slowdown.map(|most| {
         let most = exact(most * 100.0, 3);
         // What the first hits take is not limited: a program with few is seen whole.
