@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::Path;
 
-use pmuscope_perfdata::reader::RecordingFile;
 use pmuscope_profile::aggregate::FunctionId;
 use pmuscope_profile::views::{Sampled, inlined_into, sampled};
 use pmuscope_profile::{Annotation, Detail, GroupBy, ModuleSummary, Options, Profile};
@@ -75,7 +74,7 @@ impl AnnotateArgs {
         form: &Form<'_>,
     ) -> anyhow::Result<(String, Exit)> {
         // Lines come with inlined functions.
-        let recording = RecordingFile::open(path)?;
+        let recording = load.symbols.open(path)?;
         let mut symbolizer = load.symbols.symbolizer(true, &recording)?;
         let options = Options { detail: Detail::Address, ..Options::COUNTS };
         let wanted = LoadRequest { apart: GroupBy::default(), options, stacks: false };

@@ -49,7 +49,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         let text = "only a recording in one file can be bundled, not a folder";
         return Err(failure(Exit::BadInput, format!("{}: {text}", input.display())));
     }
-    let recording = RecordingFile::open(&input)?;
+    let recording = args.symbols.open(&input)?;
     check(&recording)?;
     let bundle = symbols(&recording, &args.symbols)?;
     let size = write(&recording, &output, &bundle)

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use pmuscope_machine::FileKind;
-use pmuscope_perfdata::reader::RecordingFile;
 use pmuscope_profile::diff::{Order, diff};
 use pmuscope_profile::{GroupBy, Intervals, Options, Profile, metrics};
 use pmuscope_report::{
@@ -156,7 +155,7 @@ impl Args {
         let chosen = chosen(&metrics, names)?;
         let sides = self.sides()?;
         let read = |path: &PathBuf| {
-            let read = RecordingFile::open(path).map_err(Into::into).and_then(|recording| {
+            let read = self.load.symbols.open(path).and_then(|recording| {
                 self.windows.read(&recording, &metrics, &self.load.filter, &self.load.symbols)
             });
             let windows = read.with_context(|| format!("cannot compare {}", path.display()))?;
@@ -231,7 +230,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let is_empty = Cell::new(false);
     let read = |paths: &[PathBuf]| {
         let one = |path: &PathBuf| -> anyhow::Result<Profile> {
-            let recording = RecordingFile::open(path)?;
+            let recording = args.load.symbols.open(path)?;
             let mut symbolizer = args.load.symbols.symbolizer(!args.load.no_inline, &recording)?;
             let intervals = Intervals::Largest(INTERVALS);
             let options = Options { intervals, ..Options::default() };

@@ -219,7 +219,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     }
     let chosen = chosen(&metrics, &args.names())?;
     let path = args.input.path()?;
-    let recording = RecordingFile::open(&path)?;
+    let recording = args.symbols.open(&path)?;
     let windows = args.windows.read(&recording, &metrics, &args.filter, &args.symbols)?;
     let file = path.to_string_lossy();
     let limits = args.limits(format);

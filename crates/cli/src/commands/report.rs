@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use pmuscope_perfdata::reader::RecordingFile;
 use pmuscope_profile::export::Source;
 use pmuscope_profile::{Intervals, Options};
 use pmuscope_report::{
@@ -136,7 +135,7 @@ impl Args {
             return Err(failure(Exit::BadInput, message));
         }
         let form = details::Form { begun, format, limits: self.limits(format), style, output };
-        let recording = RecordingFile::open(path)?;
+        let recording = self.load.symbols.open(path)?;
         let symbolizer = self.load.symbols.symbolizer(false, &recording)?;
         details::show(details, &recording, symbolizer, &self.load.filter, &form).map(Some)
     }
@@ -180,7 +179,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let needs_lines = view.as_ref().is_some_and(View::needs_lines);
     let inlined = needs_lines || !args.load.no_inline && !args.modules;
     // Wrong flags are told before a large file is read.
-    let recording = RecordingFile::open(&path)?;
+    let recording = args.load.symbols.open(&path)?;
     let mut symbolizer = args.load.symbols.symbolizer(inlined, &recording)?;
     // The head of the report says how many stacks are complete.
     let wanted = LoadRequest { apart, options, stacks: !args.modules };

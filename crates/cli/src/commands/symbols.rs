@@ -1,6 +1,6 @@
 //! Flags of all commands that name functions.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use pmuscope_perfdata::reader::RecordingFile;
 use pmuscope_symbols::{
@@ -49,6 +49,12 @@ impl SymbolArgs {
             }
         }
         Ok(symbolizer)
+    }
+
+    /// Opens the recording at `path`, where the flags are right: what is wrong with them is said first.
+    pub(crate) fn open(&self, path: &Path) -> anyhow::Result<RecordingFile> {
+        self.sources()?;
+        Ok(RecordingFile::open(path)?)
     }
 
     /// A symbolizer for what runs now: functions only.

@@ -44,7 +44,7 @@ pub(super) fn show(
         let message = "--symbol-filter and --focus are not for --by wait";
         return Err(failure(Exit::BadInput, message));
     }
-    let recording = RecordingFile::open(path)?;
+    let recording = load.symbols.open(path)?;
     let mut symbolizer = load.symbols.symbolizer(false, &recording)?;
     let waits = read(&recording, filter, format, &mut symbolizer)?;
     let is_there = waits.threads > 0;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use pmuscope_machine::FileKind;
-use pmuscope_perfdata::reader::{FileState, RecordingFile};
+use pmuscope_perfdata::reader::FileState;
 use pmuscope_profile::hits::{Hits, HitsError, Options};
 use pmuscope_report::{
     Style, WATCH_SCHEMA, WatchLimits, WatchReport, WatchView, watch_page, watch_text,
@@ -119,7 +119,7 @@ pub(crate) fn tell(
 }
 
 fn read(path: &Path, args: &ReportArgs) -> anyhow::Result<Hits> {
-    let recording = RecordingFile::open(path)?;
+    let recording = args.symbols.open(path)?;
     let mut symbolizer = args.symbols.symbolizer(true, &recording)?;
     let running = symbolizer.running_kernel();
     let mut options = Options::default();

@@ -128,7 +128,7 @@ fn kill_while_starting(rounds: usize) {
 fn the_observed_process_goes_on() {
     skip_unless!(need_root_clock());
     let scratch = Scratch::new();
-    let actor = Started::of(&mut actor::command("spin 700"));
+    let actor = Started::of(&mut actor::command("spin 3000"));
     let pid = actor.pid().to_string();
     let pmuscope = scratch.start(["record", "-e", "cpu-clock", "-o", "x.data", "-p", &pid]);
     pmuscope.wait_until(|| has_begun(&scratch.path("x.data")));

@@ -378,7 +378,10 @@ mod tests {
             "slowdown not known, hits took all of the CPU time (limit 10 % after 100 ms of hits)";
         assert_eq!(slowdown(&info).unwrap(), all);
         let info = WatchInfo { target_cpu_ns: None, ..info };
-        assert_eq!(slowdown(&info).unwrap(), "slowdown not known (limit 10 %)");
+        assert_eq!(
+            slowdown(&info).unwrap(),
+            "slowdown not known (limit 10 % after 100 ms of hits)"
+        );
     }
 
     #[test]

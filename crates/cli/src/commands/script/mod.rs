@@ -188,7 +188,7 @@ fn list(
     format: Format,
     out: &mut (dyn Write + Send),
 ) -> anyhow::Result<Exit> {
-    let recording = RecordingFile::open(path)?;
+    let recording = args.symbols.open(path)?;
     let mut reader = recording.reader_of_all()?;
     let filter = args.filter.filter(&recording, reader.events(), reader.metadata())?;
     let form = if let Format::Lines(form) = format { form } else { Form::Csv };
