@@ -255,14 +255,9 @@ fn main() {
         println!("| {} | {} |", case.name, tally.row(recordings));
         all.add(&tally);
     }
-    let [diffs, metric_diffs] = all.pairs;
-    println!(
-        "\nclaims of unchanged programs: `diff` {} of {} ({:.1}%), `diff --metrics` {} of {} ({:.1}%)",
-        diffs.1,
-        diffs.0,
-        100.0 * diffs.1 as f64 / diffs.0 as f64,
-        metric_diffs.1,
-        metric_diffs.0,
-        100.0 * metric_diffs.1 as f64 / metric_diffs.0 as f64,
-    );
+    let [diffs, metric_diffs] = all.pairs.map(|(pairs, claims)| match pairs {
+        0 => "- (no pair has what a claim takes)".to_owned(),
+        _ => format!("{claims} of {pairs} ({:.1}%)", 100.0 * claims as f64 / pairs as f64),
+    });
+    println!("\nclaims of unchanged programs: `diff` {diffs}, `diff --metrics` {metric_diffs}");
 }
