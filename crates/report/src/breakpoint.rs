@@ -94,8 +94,8 @@ pub fn breakpoint_enable_text(file: &RunFile, style: &Style) -> String {
 pub fn breakpoint_hit_text(file: &RunFile, style: &Style) -> String {
     let mut out = format!(
         "a thread that writes a word with a breakpoint on it: time for each write\n\
-         {} runs of {} writes · {}\n\n",
-        file.runs.len(),
+         {} of {} writes · {}\n\n",
+        number::counted(file.runs.len(), "run"),
         parameter(file, "hits"),
         head(file),
     );

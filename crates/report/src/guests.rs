@@ -23,7 +23,7 @@ pub fn guests_text(file: &RunFile, style: &Style) -> String {
         file.guests.iter().map(|guest| escape(&guest.cell).into_owned()).collect();
     let parts: Vec<(String, RunFile)> =
         file.guests.iter().map(|g| (g.cell.clone(), file.part(CELL, &g.cell))).collect();
-    let mut out = format!("{} guests: median ±95 %", names.len());
+    let mut out = format!("{}: median ±95 %", number::counted(names.len(), "guest"));
     if let [first, _, ..] = names.as_slice() {
         out += &format!(", ratio of medians to {first}");
     }
@@ -116,8 +116,8 @@ fn notes(file: &RunFile, parts: &[(String, RunFile)]) -> Vec<String> {
         let reasons: BTreeSet<&str> = failed.iter().filter_map(|run| run.why.as_deref()).collect();
         if !failed.is_empty() {
             let why = reasons.iter().map(|why| in_a_line(why)).collect::<Vec<_>>().join("; ");
-            let (failed, all) = (failed.len(), part.runs.len());
-            notes.push(format!("{}: {failed} of {all} runs failed: {why}", escape(name)));
+            let (failed, all) = (failed.len(), number::counted(part.runs.len(), "run"));
+            notes.push(format!("{}: {failed} of {all} failed: {why}", escape(name)));
         }
     }
     if let Some(why) = &file.why {

@@ -8,6 +8,7 @@ use clap::Subcommand;
 use pmuscope_events::lists::{Identity, Imported, import};
 use pmuscope_machine::Machine;
 use pmuscope_report::escape;
+use pmuscope_report::number::counted;
 
 use super::event_lists;
 use crate::exit::{Exit, failure};
@@ -78,9 +79,9 @@ fn said(done: &Imported, identity: Option<&Identity>) -> String {
     let of = identity.map_or_else(String::new, |identity| format!(" for {identity}"));
     let others = match done.left_out {
         0 => String::new(),
-        number => format!("; {number} files for other CPUs left out"),
+        number => format!("; {} for other CPUs left out", counted(number, "file")),
     };
     let to = done.to.display().to_string();
-    let (events, files) = (done.events, done.files);
-    format!("{events} events in {files} files{} -> {}{others}\n", escape(&of), escape(&to))
+    let (events, files) = (counted(done.events, "event"), counted(done.files, "file"));
+    format!("{events} in {files}{} -> {}{others}\n", escape(&of), escape(&to))
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Subcommand;
 use pmuscope_machine::FileKind;
+use pmuscope_report::number::counted;
 use pmuscope_report::to_json;
 use pmuscope_workloads::{
     Facts, MixFacts, WaitsFacts, WorkloadError, command, exact, function_mix, mix, ring, stencil,
@@ -369,7 +370,7 @@ fn not_started(error: WorkloadError) -> anyhow::Error {
 /// `key = value` lines, as the NAS benchmarks print them, so that `--time-from` and
 /// `--metric-from` of other commands read them too.
 fn text(facts: &Facts) -> String {
-    let threads = facts.threads.map_or(String::new(), |n| format!(": {n} threads"));
+    let threads = facts.threads.map_or(String::new(), |n| format!(": {}", counted(n, "thread")));
     let mut text = format!("{}{threads}\n", facts.workload);
     for function in &facts.functions {
         let (share, cpu_s) = (100.0 * function.share, function.cpu_s);

@@ -72,7 +72,7 @@ fn names_of_imported_lists_are_events() {
     std::fs::write(scratch.path("mine.json"), LIST).unwrap();
     let import = scratch.pmuscope(["events", "import", "--to", "lists", "mine.json"]);
     import.exits(0);
-    assert!(import.stdout.contains("2 events in 1 files"), "{import}");
+    assert!(import.stdout.contains("2 events in 1 file"), "{import}");
     let listed = scratch.pmuscope(["list", "--events", "lists", "--json", "^TEST"]);
     listed.exits(0);
     is_documented("list", &listed.stdout);

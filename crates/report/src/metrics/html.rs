@@ -137,8 +137,8 @@ fn push_table(
     push_row(out, view, None, &view.windows.total, &view.total, ["", &all]);
     out.push_str("</tfoot>\n</table></div>\n");
     if view.left_out > 0 {
-        let left_out = count(view.left_out as u64);
-        let _ = writeln!(out, "<p class=\"dim\">{left_out} rows are not on this page.</p>");
+        let left_out = counted(view.left_out as u64, "row");
+        let _ = writeln!(out, "<p class=\"dim\">{left_out} left out: --limit all shows them.</p>");
     }
     out.push_str("</section>\n");
 }

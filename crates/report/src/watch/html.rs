@@ -215,8 +215,8 @@ fn push_matrix(out: &mut String, view: &WatchView<'_>, hits: &TargetHits) {
     if has_others {
         let _ = write!(
             out,
-            "<th scope=\"col\" class=\"num\">others <small>{} threads</small></th>",
-            count(shown.other_threads as u64)
+            "<th scope=\"col\" class=\"num\">others <small>{}</small></th>",
+            counted(shown.other_threads, "thread")
         );
     }
     out.push_str("<th scope=\"col\">place</th></tr></thead>\n<tbody>\n");
