@@ -80,7 +80,7 @@ impl AnnotateArgs {
         let wanted = LoadRequest { apart: GroupBy::default(), options, stacks: false };
         let profile = load.load(&recording, &mut symbolizer, wanted)?;
         let file = path.to_string_lossy();
-        if empty::tell(&profile, &recording)? {
+        if empty::explain(&profile, &recording)? {
             return Ok((head_text(&profile, &file, form.style), Exit::Incomplete));
         }
         let function = choose(&profile, name, self.dso.as_deref())?;

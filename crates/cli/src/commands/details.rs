@@ -53,7 +53,7 @@ pub(super) fn show(
     let file = path.to_string_lossy();
     // What it cost and lost is said as in every other view.
     let profile = load(recording.reader()?, path, filter.clone(), &mut symbolizer, HEAD)?;
-    empty::tell(&profile, recording)?;
+    empty::explain(&profile, recording)?;
     let _shown = Shown::new(reader.progress(), path);
     let view = RecordingView { file: &file, profile: &profile, limits: form.limits };
     match details {

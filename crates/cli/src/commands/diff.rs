@@ -236,7 +236,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
             let options = Options { intervals, ..Options::default() };
             let wanted = LoadRequest { apart: GroupBy::default(), options, stacks: false };
             let profile = args.load.load(&recording, &mut symbolizer, wanted)?;
-            is_empty.set(empty::tell(&profile, &recording)? || is_empty.get());
+            is_empty.set(empty::explain(&profile, &recording)? || is_empty.get());
             Ok(profile)
         };
         let named = |path| one(path).with_context(|| format!("cannot compare {}", path.display()));

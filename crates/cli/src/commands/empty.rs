@@ -19,7 +19,7 @@ const MOST: usize = 8;
 
 /// Says on standard error why there are no samples, where a filter left none or the file holds something else;
 /// whether that is so.
-pub(super) fn tell(profile: &Profile, recording: &RecordingFile) -> anyhow::Result<bool> {
+pub(super) fn explain(profile: &Profile, recording: &RecordingFile) -> anyhow::Result<bool> {
     let path = recording.path();
     if profile.samples_read() == 0 && holds_something_else(&profile.tally, path) {
         return Ok(true);
@@ -84,7 +84,7 @@ fn one(
                     |time: u64| format!("{}.{:09}", time / 1_000_000_000, time % 1_000_000_000);
                 format!("the samples are of {} to {}", seconds(first), seconds(last))
             }
-            None => "the samples do not tell their time".into(),
+            None => "the samples have no time stamp".into(),
         },
         "event" => "the event has no samples".into(),
         _ => there_is(name, all),

@@ -194,7 +194,7 @@ fn ranges(times: &Times, recording: &RecordingFile) -> anyhow::Result<Vec<RangeI
     if recording.is_stream() {
         return Err(refused("can be read only once. Save the stream to a file first"));
     }
-    let ends = ends(recording)?.ok_or_else(|| refused("has no samples that tell their time"))?;
+    let ends = ends(recording)?.ok_or_else(|| refused("has no samples with a time stamp"))?;
     Ok(times.ranges(ends))
 }
 

@@ -184,7 +184,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     // The head of the report says how many stacks are complete.
     let wanted = LoadRequest { apart, options, stacks: !args.modules };
     let profile = args.load.load(&recording, &mut symbolizer, wanted)?;
-    let is_empty = empty::tell(&profile, &recording)?;
+    let is_empty = empty::explain(&profile, &recording)?;
     let exit = if is_whole(&profile) && !is_empty { Exit::Done } else { Exit::Incomplete };
     if let Some(kept) = kept_text(&profile).filter(|_| format.has_no_head()) {
         say!("note: {kept}");

@@ -51,7 +51,7 @@ impl SymbolArgs {
         Ok(symbolizer)
     }
 
-    /// Opens the recording at `path`, where the flags are right: what is wrong with them is said first.
+    /// Opens the recording at `path`. A wrong flag is reported before a file that is not there.
     pub(crate) fn open(&self, path: &Path) -> anyhow::Result<RecordingFile> {
         self.sources()?;
         Ok(RecordingFile::open(path)?)

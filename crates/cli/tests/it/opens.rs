@@ -16,7 +16,7 @@ use crate::simulator::{Form, Function, Run, write};
 struct Opens(OwnedFd);
 
 impl Opens {
-    /// Reading tells opens apart: the kernel merges events that follow one another and are the same.
+    /// Reads are watched too, since the kernel merges equal events that follow one another.
     fn of(path: &Path) -> Self {
         let queue = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).unwrap();
         let events = WatchFlags::OPEN | WatchFlags::ACCESS | WatchFlags::CLOSE;

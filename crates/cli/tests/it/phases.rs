@@ -9,7 +9,7 @@ use crate::simulator::{Function, PhaseLength, Phases, Run};
 
 const WHY: &str = "the program's phases are too long for this recording";
 
-/// Records a program that runs two functions by turns, for so many phases of that many milliseconds.
+/// Records a program that runs two functions by turns; each phase takes `milliseconds`.
 fn recorded(
     scratch: &Scratch,
     file: &str,

@@ -130,19 +130,24 @@ fn who_wrote_what_from_where() {
     "#);
 }
 
+/// A second in which points were armed for `armed_ns` and hit `hits` times.
+fn second(armed_ns: u64, hits: u64) -> ArmedBlock {
+    ArmedBlock {
+        from_ns: START,
+        until_ns: START + 1_000_000_000,
+        armed_ns,
+        hits: vec![hits],
+        ..ArmedBlock::default()
+    }
+}
+
 /// Under a limit that was never reached: nothing is missing, and nothing says that it is.
 #[test]
 fn a_burst_that_was_seen_whole_is_not_called_a_part() {
     let mut recording = server();
     recording.info.most_slowdown = Some(0.1);
     recording.info.slowdown = None;
-    recording.info.blocks = vec![ArmedBlock {
-        from_ns: START,
-        until_ns: START + 1_000_000_000,
-        armed_ns: 1_000_000_000,
-        hits: vec![1000],
-        ..ArmedBlock::default()
-    }];
+    recording.info.blocks = vec![second(1_000_000_000, 1000)];
     let text = text_of(&recording);
     let lines: Vec<&str> = text.lines().take(2).collect();
     assert!(lines[0].contains("1.00 s, 1,000 hits  "), "{text}");
@@ -158,13 +163,7 @@ fn a_burst_that_was_not_seen_whole_says_so_first() {
     recording.info.most_slowdown = Some(0.1);
     recording.info.hit_cost = Some(HitCost { ns: 50_000.0, margin_ns: Some(100.0), n: 30 });
     recording.info.target_cpu_ns = Some(60_000_000);
-    recording.info.blocks = vec![ArmedBlock {
-        from_ns: START,
-        until_ns: START + 1_000_000_000,
-        armed_ns: 780_000_000,
-        hits: vec![1000],
-        ..ArmedBlock::default()
-    }];
+    recording.info.blocks = vec![second(780_000_000, 1000)];
     let text = text_of(&recording);
     let lines: Vec<&str> = text.lines().take(2).collect();
     let first = "1,000 hits counted, those of 22.0 % of the time missed (no estimate: hits took 100 % of the \
@@ -227,13 +226,7 @@ fn what_a_pause_hides_of_a_counter_is_known_by_its_steps() {
         recording.info.most_slowdown = Some(0.1);
         recording.info.hit_cost = Some(HitCost { ns: 50_000.0, margin_ns: Some(100.0), n: 30 });
         recording.info.target_cpu_ns = Some(60_000_000);
-        recording.info.blocks = vec![ArmedBlock {
-            from_ns: START,
-            until_ns: START + 1_000_000_000,
-            armed_ns: 780_000_000,
-            hits: vec![2997],
-            ..ArmedBlock::default()
-        }];
+        recording.info.blocks = vec![second(780_000_000, 2997)];
         recording
     };
     let writes: Vec<Write> = (0..4000).map(write).collect();
