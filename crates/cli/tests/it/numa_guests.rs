@@ -10,8 +10,11 @@ use crate::harness::{Scratch, skip_unless};
 use crate::lab::{lab, need_guests, write_script};
 
 /// Starts a workload whose memory and threads are apart, stops it, and reads the kernel's tables.
+///
+/// Small pages only: the kernel would in time collapse pages at the edge of two threads' memory into a huge one, on
+/// one node.
 const SCRIPT: &str = "#!/bin/sh
-pmuscope workload memory --threads 4 --thread 8M --seconds 100 --init zero $1 &
+pmuscope workload memory --threads 4 --thread 8M --seconds 100 --init zero --thp never $1 &
 child=
 while [ -z \"$child\" ]; do read child rest </proc/$!/task/$!/children; done
 # Until all memory is touched, and somewhat longer: then threads are where they will be. Pages of files count apart.
