@@ -33,6 +33,34 @@ pub fn perf() -> Option<String> {
     program("perf", "version")
 }
 
+/// Names of functions that the C library does not export: in it, or in its debug information.
+#[must_use]
+pub fn libc_symbols() -> Option<String> {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let libc = maps.lines().filter_map(|line| line.find('/').map(|at| &line[at..]));
+    let Some(libc) = libc.into_iter().find(|path| path.contains("/libc.so")) else {
+        return Some("this program maps no libc.so".to_owned());
+    };
+    let debian = Path::new("/usr/share/doc/libc6-dbg").exists();
+    let symbols = Command::new("nm").arg(libc).stderr(Stdio::null()).output();
+    let whole =
+        symbols.is_ok_and(|of| String::from_utf8_lossy(&of.stdout).contains("start_thread"));
+    (!debian && !whole).then(|| format!("no symbols of {libc}. Try: apt install libc6-dbg"))
+}
+
+/// Stock perf that sees this file. To read a file perf enters the mount namespace of the process that mapped it,
+/// and thereby leaves a chroot: it looks for the path in another tree.
+#[must_use]
+pub fn perf_that_reads(file: &Path) -> Option<String> {
+    perf().or_else(|| {
+        let enter = ["--mount=/proc/self/ns/mnt", "test", "-e"];
+        let status = Command::new("nsenter").args(enter).arg(file).stderr(Stdio::null()).status();
+        (!status.is_ok_and(|status| status.success())).then(|| {
+            format!("perf reads other files in a chroot: nsenter finds no {}", file.display())
+        })
+    })
+}
+
 /// Mount namespaces, for a test that takes mounts away from a program.
 #[must_use]
 pub fn mount_namespaces() -> Option<String> {

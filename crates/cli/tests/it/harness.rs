@@ -19,8 +19,9 @@ const POLL: Duration = Duration::from_millis(2);
 
 pub(crate) use pmuscope_testkit::need::{
     c_compiler as need_c_compiler, full as need_full, kernel_sampling as need_kernel_sampling,
-    machine_sampling as need_machine_sampling, mount_namespaces as need_mount_namespaces,
-    perf as need_perf, perf_record as need_perf_record, program as need_program, root as need_root,
+    libc_symbols as need_libc_symbols, machine_sampling as need_machine_sampling,
+    mount_namespaces as need_mount_namespaces, perf as need_perf, perf_record as need_perf_record,
+    perf_that_reads as need_perf_that_reads, program as need_program, root as need_root,
     sampling as need_sampling, two_cpus as need_two_cpus,
 };
 pub(crate) use pmuscope_testkit::skip_unless;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::process::Command;
 
-use crate::harness::{Outcome, Scratch, need_perf, skip_unless};
+use crate::harness::{Outcome, Scratch, need_perf, need_perf_that_reads, skip_unless};
 use crate::recording::{need_root_clock, rate};
 
 /// Templates, closures and exceptions of C++, long names all of them.
@@ -96,6 +96,7 @@ fn names_are_those_of_perf_for_99_samples_of_100() {
     skip_unless!(need_root_clock());
     let scratch = Scratch::new();
     std::fs::write(scratch.path("a.cc"), SOURCE).unwrap();
+    skip_unless!(need_perf_that_reads(&scratch.path("a.cc")));
     let hz = rate(2000);
     let args = ["record", "-a", "-e", "cpu-clock", "-F", &hz, "-o", "x.data", "--", "sh", "-c"];
     scratch.pmuscope([&args[..], &[WORK]].concat()).exits(0);
@@ -131,6 +132,6 @@ fn names_are_those_of_perf_for_99_samples_of_100() {
     for (class, (count, theirs, ours)) in &classes {
         eprintln!("{:.3} % {class}: {theirs} is {ours}", share(*count));
     }
-    assert!(compared > 3000 && f64::from(compared + gone) > 0.98 * ours.len() as f64, "{compared}");
+    assert!(compared > 1000 && f64::from(compared + gone) > 0.98 * ours.len() as f64, "{compared}");
     assert!(share(equal) >= 99.0, "{:.2} %: {classes:?}", share(equal));
 }

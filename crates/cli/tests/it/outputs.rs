@@ -9,7 +9,7 @@ use inferno::collapse::perf::{Folder, Options};
 
 use crate::harness::{
     Outcome, Scratch, need_c_compiler, need_full, need_kernel_sampling, need_perf,
-    need_perf_record, need_program, skip_unless,
+    need_perf_record, need_perf_that_reads, need_program, skip_unless,
 };
 use crate::webdriver::{Browser, need_browser};
 
@@ -79,6 +79,7 @@ fn folded_stacks_are_infernos() {
     skip_unless!(need_perf_record(true));
     let scratch = Scratch::new();
     record(&scratch, "a.data");
+    skip_unless!(need_perf_that_reads(&scratch.path("calls")));
     let theirs = by_inferno(&scratch);
     // Which functions were inlined depends on the debug information that a tool finds.
     report(&scratch, &["--no-inline", "-o", "a.folded"]).exits(0).prints_nothing();

@@ -1,7 +1,7 @@
 //! Stock perf understands what we record: several events, call chains, groups, leader sampling,
 //! tracepoints with their fields, the description of machine and recording.
 
-use crate::harness::{Outcome, Scratch, need_perf, skip_unless};
+use crate::harness::{Outcome, Scratch, need_perf, need_perf_that_reads, skip_unless};
 use crate::recording::{Recording, busy, need_root_clock, rate};
 
 /// Forks, faults and waits.
@@ -32,7 +32,7 @@ fn lines_of(recording: &Recording, event: &str) -> u64 {
 
 #[test]
 fn perf_report_names_what_ran() {
-    skip_unless!(need_perf());
+    skip_unless!(need_perf_that_reads(env!("CARGO_BIN_EXE_pmuscope").as_ref()));
     skip_unless!(need_root_clock());
     let (_scratch, recording, said) = record("cpu-clock", &["-a"], &busy("0.5"));
     said.exits(0);

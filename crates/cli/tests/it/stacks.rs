@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use crate::harness::{Outcome, Scratch, need_perf, need_program, skip_unless};
+use crate::harness::{
+    Outcome, Scratch, need_libc_symbols, need_perf, need_perf_that_reads, need_program, skip_unless,
+};
 use crate::json::is_documented;
 use crate::recording::need_root_clock;
 
@@ -255,6 +257,7 @@ fn frames_are_those_that_perf_finds() {
     skip_unless!(need_root_clock());
     let scratch = Scratch::new();
     skip_unless!(need_program_of_our_own(&scratch));
+    skip_unless!(need_perf_that_reads(&scratch.path("folder")));
     record(&scratch, "ours.data", "dwarf");
     // -B: perf 6.1 aborts on build ids of its own recording.
     let theirs = ["record", "-B", "-e", "cpu-clock", "-F", "2000", "--call-graph", "dwarf"];
@@ -263,6 +266,11 @@ fn frames_are_those_that_perf_finds() {
     for file in ["ours.data", "theirs.data"] {
         agree(&scratch, file);
         let report = scratch.pmuscope(["report", "--call-tree", "-i", file]);
-        report.exits(0).prints("stacks: ").prints("walk").prints("start_thread");
+        report.exits(0).prints("stacks: ").prints("walk");
+    }
+    skip_unless!(need_libc_symbols());
+    for file in ["ours.data", "theirs.data"] {
+        let report = scratch.pmuscope(["report", "--call-tree", "-i", file]);
+        report.exits(0).prints("start_thread");
     }
 }

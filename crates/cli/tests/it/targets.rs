@@ -65,8 +65,9 @@ fn a_command_that_is_sampled_later_has_its_names() {
     assert!(names["sh"] > 10 && names.len() == 1, "{names:?}");
     let json = scratch.pmuscope(["report", "x.data", "--json", "--no-inline"]);
     let json: serde_json::Value = serde_json::from_str(&json.exits(0).stdout).unwrap();
-    let module = &json["events"][0]["functions"][0]["module"];
-    assert!(module.as_str().is_some_and(|module| module.ends_with("sh")), "{module}");
+    let functions = json["events"][0]["functions"].as_array().unwrap();
+    let is_shell = |row: &serde_json::Value| row["module"].as_str().unwrap().ends_with("sh");
+    assert!(functions.iter().take(3).any(is_shell), "{functions:?}");
     let seconds = json["recording"]["duration_s"].as_f64().unwrap();
     let all = std::time::Duration::from_secs_f64(seconds + 0.3);
     assert!(all <= took, "{all:?} with the delay, of {took:?}");

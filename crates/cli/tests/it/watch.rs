@@ -10,7 +10,10 @@ use pmuscope_perfdata::reader::Record;
 use pmuscope_perfdata::watch::{Hit, HitFlags, WatchInfo};
 use rustix::process::Signal;
 
-use crate::harness::{Outcome, Scratch, Started, need_full, need_root, skip_unless};
+use crate::harness::{
+    Outcome, Scratch, Started, need_full, need_libc_symbols, need_perf_that_reads, need_root,
+    skip_unless,
+};
 use crate::recording::{Recording, has_begun};
 
 /// Compiles `watched.c` once, with debug information and frame pointers, to the same addresses in all processes.
@@ -112,10 +115,12 @@ fn the_place_of_a_write_is_its_function_for_report_and_for_perf() {
         .pmuscope(["watch", "-o", "x.data", "counter", "--", program_text(), "2", "50"])
         .exits(0);
     scratch.pmuscope(["report", "x.data"]).exits(0).prints("step");
-    scratch.pmuscope(["report", "--call-tree", "x.data"]).exits(0).prints("start_thread");
-    skip_unless!(crate::harness::need_perf());
+    scratch.pmuscope(["report", "--call-tree", "x.data"]).exits(0).prints("work");
+    skip_unless!(need_perf_that_reads(program()));
     let perf = Recording::at(scratch.path("x.data")).perf(&["script", "-F", "event,ip,sym"]);
     perf.exits(0).prints("counter").prints("step");
+    skip_unless!(need_libc_symbols());
+    scratch.pmuscope(["report", "--call-tree", "x.data"]).exits(0).prints("start_thread");
 }
 
 #[test]

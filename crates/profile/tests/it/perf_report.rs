@@ -136,6 +136,7 @@ fn perf_report_counts_the_same() {
     skip_unless!(need::perf_record(true));
     let dir = tempfile::tempdir().unwrap();
     let program = program(dir.path());
+    skip_unless!(need::perf_that_reads(&program));
     let forms: [&[&str]; 5] = [
         &["-e", "cpu-clock", "-F", "2000"],
         &["-e", "cpu-clock", "-F", "2000", "-g"],
