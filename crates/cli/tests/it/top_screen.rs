@@ -1,5 +1,7 @@
 //! `pmuscope top` on a terminal of its own.
 
+use std::process::Command;
+
 use serde_json::{Value, json};
 
 use crate::harness::{Scratch, need_program, skip_unless};
@@ -7,7 +9,11 @@ use crate::recording::need_root_clock;
 
 /// Why there is no terminal to be had; `None` if there is one.
 fn need_terminal() -> Option<String> {
-    need_root_clock().or_else(|| need_program("python3", "--version"))
+    need_root_clock().or_else(|| need_program("python3", "--version")).or_else(|| {
+        let open = Command::new("python3").args(["-c", "import os; os.openpty()"]).output();
+        let opens = open.is_ok_and(|outcome| outcome.status.success());
+        (!opens).then(|| "no terminal can be opened: /dev/pts is not mounted".to_owned())
+    })
 }
 
 /// What came of `top` with these flags on a terminal of 24 lines, doing as `steps` say.
