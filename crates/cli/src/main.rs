@@ -7,6 +7,8 @@ mod say;
 
 mod commands;
 mod exit;
+#[cfg(test)]
+mod interface;
 mod memory;
 mod perf_words;
 mod replace;

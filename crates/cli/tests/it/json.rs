@@ -13,10 +13,40 @@ fn schema(kind: &str) -> String {
     format!("pmuscope/{kind}{version}")
 }
 
+fn document() -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    std::fs::read_to_string(root.join("docs/json.md")).unwrap()
+}
+
+/// Full paths of the fields in a row of a table: "`a.b`, `.c`" is a.b and a.c.
+fn in_row(row: &str) -> Vec<String> {
+    let (mut parent, mut paths) = (String::new(), Vec::new());
+    for name in row.split('|').nth(1).unwrap().split('`').skip(1).step_by(2) {
+        let path = match name.strip_prefix('.') {
+            Some(name) => format!("{parent}.{name}"),
+            None => name.to_owned(),
+        };
+        parent = path.rsplit_once('.').map_or(String::new(), |(parent, _)| parent.into());
+        paths.push(path);
+    }
+    paths
+}
+
+/// All fields of docs/json.md, each after its schema: `pmuscope/report/1 events[].name`.
+pub(crate) fn documented_by_schema() -> BTreeSet<String> {
+    let text = document();
+    let sections = text.split("\n## ").skip(1);
+    let fields = sections.flat_map(|section| {
+        let schema = section.lines().next().unwrap_or_default();
+        let rows = section.lines().filter(|line| line.starts_with("| `"));
+        rows.flat_map(in_row).map(move |path| format!("{schema} {path}")).collect::<Vec<_>>()
+    });
+    fields.collect()
+}
+
 /// Fields by section of docs/json.md: heading, full paths.
 fn documented(kind: &str) -> BTreeSet<String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
-    let text = std::fs::read_to_string(root.join("docs/json.md")).unwrap();
+    let text = document();
     let sections = ["Every command", &schema(kind)].map(str::to_owned);
     let mut paths = BTreeSet::new();
     for section in text.split("\n## ") {
@@ -31,17 +61,10 @@ fn documented(kind: &str) -> BTreeSet<String> {
             (_, _, true) => "| `recording.",
             _ => continue,
         };
-        for row in section.lines().filter(|line| line.starts_with(start)) {
-            let mut parent = String::new();
-            for name in row.split('|').nth(1).unwrap().split('`').skip(1).step_by(2) {
-                let path = match name.strip_prefix('.') {
-                    Some(name) => format!("{parent}.{name}"),
-                    None => name.to_owned(),
-                };
-                parent = path.rsplit_once('.').map_or(String::new(), |(parent, _)| parent.into());
-                paths.insert(path);
-            }
-        }
+        section
+            .lines()
+            .filter(|line| line.starts_with(start))
+            .for_each(|row| paths.extend(in_row(row)));
     }
     assert!(paths.len() > 10, "docs/json.md has no section for {kind}");
     paths

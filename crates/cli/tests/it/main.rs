@@ -28,6 +28,7 @@ mod harness;
 #[path = "../../../profile/tests/it/hit_file.rs"]
 mod hit_file;
 mod hostile;
+mod interface;
 mod json;
 mod killed;
 mod lab;
