@@ -343,37 +343,8 @@ mod tests {
     }
 
     fn options(target: Target, groups: Vec<Group>) -> RecordOptions {
-        RecordOptions {
-            target,
-            command: Vec::new(),
-            inherit: true,
-            groups,
-            of_all: Vec::new(),
-            strobe: None,
-            sampling: Sampling::Frequency(25_000),
-            call_graph: CallGraph::None,
-            extras: Extras::default(),
-            clockid: 1,
-            ring_size: RingChoice::Auto,
-            readers: Readers::Auto,
-            affinity: Affinity::Auto,
-            aio: None,
-            compression: None,
-            output: "x".into(),
-            replace: pmuscope_machine::Replace::Anything,
-            max_size: None,
-            overwrite: false,
-            switch: None,
-            max_files: None,
-            control: None,
-            owner: None,
-            delay_ms: None,
-            build_ids: true,
-            budget: None,
-            sampling_cost: false,
-            per_thread: false,
-            own_command_line: Vec::new(),
-        }
+        let sampling = Sampling::Frequency(25_000);
+        RecordOptions { sampling, ..RecordOptions::new(target, groups, "x".into()) }
     }
 
     const NEW: KernelFeatures = KernelFeatures::new((6, 18));

@@ -19,6 +19,7 @@ mod clock;
 mod compress;
 mod control;
 mod cpu_time;
+mod deadline;
 mod error;
 mod mapped;
 mod metadata;
@@ -37,6 +38,7 @@ mod tally;
 mod wake;
 mod write;
 
+pub use deadline::Deadline;
 pub use error::{INSTEAD_OF_WINDOWS, RecorderError};
 pub use options::{
     Affinity, CallGraph, Control, Extras, Only, Readers, RecordOptions, RingChoice, Sampling,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pmuscope_abi::{BranchSampleType, SampleType};
 use pmuscope_events::{CallGraph as EventCallGraph, Event, Group};
-use pmuscope_machine::{CpuSet, Replace};
+use pmuscope_machine::{CpuSet, FileKind, Replace};
 
 /// Everything [`crate::record`] needs to know.
 #[derive(Debug)]
@@ -195,6 +195,43 @@ pub enum CallGraph {
 }
 
 impl RecordOptions {
+    /// As `pmuscope record` without flags: 1,000 samples per second and CPU, children too, no call chains, time stamps
+    /// of `CLOCK_MONOTONIC`. It replaces a recording that is at `output`, nothing else.
+    #[must_use]
+    pub fn new(target: Target, groups: Vec<Group>, output: PathBuf) -> Self {
+        Self {
+            target,
+            command: Vec::new(),
+            inherit: true,
+            groups,
+            of_all: Vec::new(),
+            strobe: None,
+            sampling: Sampling::Frequency(1000),
+            call_graph: CallGraph::None,
+            extras: Extras::default(),
+            clockid: libc::CLOCK_MONOTONIC,
+            ring_size: RingChoice::Auto,
+            readers: Readers::Auto,
+            affinity: Affinity::Auto,
+            aio: None,
+            compression: None,
+            output,
+            replace: Replace::Own(FileKind::Recording),
+            max_size: None,
+            overwrite: false,
+            switch: None,
+            max_files: None,
+            control: None,
+            owner: None,
+            delay_ms: None,
+            budget: None,
+            sampling_cost: false,
+            per_thread: false,
+            build_ids: true,
+            own_command_line: Vec::new(),
+        }
+    }
+
     /// Whose windows are wanted.
     pub(crate) fn only(&self) -> &Only {
         self.strobe.as_ref().map_or(&Only::Everything, |strobe| &strobe.only)

@@ -35,6 +35,7 @@ mod lab;
 mod lab_machines;
 mod lab_record;
 mod leader_sampling;
+mod library;
 mod list;
 mod long_runs;
 mod memory;

@@ -31,9 +31,7 @@ use crate::clock::monotonic_ns;
 use crate::cpu_time::CpuTime;
 use crate::error::RecorderError;
 use crate::metadata;
-use crate::options::{
-    Affinity, CallGraph, Extras, Readers, RecordOptions, RingChoice, Sampling, Target,
-};
+use crate::options::{Affinity, Readers, RecordOptions, Sampling, Target};
 use crate::reader::{RingPoll, RingSlot, WORTH_A_DRAIN};
 use crate::wake::Wake;
 
@@ -85,7 +83,7 @@ pub fn follow<T>(
     let topology = &machine.topology()?;
     let wake = Wake::new().map_err(RecorderError::system("eventfd"))?;
     // Nothing is asked for by signal here.
-    let signals = Signals { stop: wake.as_fd(), switch: wake.as_fd() };
+    let signals = Signals { stop: wake.as_fd(), switch: None };
     let (options, source) = (&options, None);
     let opening = Opening { options, kernel, machine, topology, features, signals, source };
     let mut session = opening.open(None, None)?;
@@ -117,35 +115,11 @@ pub fn follow<T>(
 fn record_options(options: FollowOptions) -> RecordOptions {
     let FollowOptions { target, groups, sampling, own_command_line } = options;
     RecordOptions {
-        target,
-        command: Vec::new(),
-        inherit: true,
-        groups,
-        of_all: Vec::new(),
-        strobe: None,
         sampling,
-        call_graph: CallGraph::None,
-        extras: Extras::default(),
-        clockid: CLOCK,
-        ring_size: RingChoice::Auto,
         readers: Readers::Serial,
         affinity: Affinity::Sys,
-        aio: None,
-        compression: None,
-        output: PathBuf::new(),
-        replace: pmuscope_machine::Replace::Anything,
-        max_size: None,
-        overwrite: false,
-        switch: None,
-        max_files: None,
-        control: None,
-        owner: None,
-        delay_ms: None,
-        budget: None,
-        sampling_cost: false,
-        per_thread: false,
-        build_ids: true,
         own_command_line,
+        ..RecordOptions::new(target, groups, PathBuf::new())
     }
 }
 

@@ -81,8 +81,8 @@ const LOOK_OFTEN: Duration = Duration::from_millis(100);
 pub struct Signals<'a> {
     /// Becomes readable when the recording is to end.
     pub stop: BorrowedFd<'a>,
-    /// Gets a byte for each request for a new file or a snapshot.
-    pub switch: BorrowedFd<'a>,
+    /// Gets a byte for each request for a new file or a snapshot; `None` if there will be none.
+    pub switch: Option<BorrowedFd<'a>>,
 }
 
 /// Records until the target ends or `signals` say so.

@@ -37,9 +37,12 @@ pub(super) enum Event {
 impl Watched<'_> {
     pub(super) fn wait(&self, timeout: Duration) -> Result<Event, RecorderError> {
         let watch = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
-        let mut fds =
-            vec![watch(self.bell.as_fd()), watch(self.signals.stop), watch(self.signals.switch)];
-        let mut meaning = vec![Event::Bell, Event::Stop, Event::Switch];
+        let mut fds = vec![watch(self.bell.as_fd()), watch(self.signals.stop)];
+        let mut meaning = vec![Event::Bell, Event::Stop];
+        if let Some(switch) = self.signals.switch {
+            fds.push(watch(switch));
+            meaning.push(Event::Switch);
+        }
         if let Some(child) = self.child {
             fds.push(watch(child.pidfd()));
             meaning.push(Event::Child);
@@ -60,9 +63,9 @@ impl Watched<'_> {
         let ready = fds.iter().position(|fd| fd.revents().contains(PollFlags::IN));
         drop(fds);
         let event = ready.map_or(Event::Time, |position| meaning.swap_remove(position));
-        if matches!(event, Event::Switch) {
+        if let (Event::Switch, Some(switch)) = (&event, self.signals.switch) {
             // One request each, however many arrived; the descriptor is ready.
-            let _ = rustix::io::read(self.signals.switch, &mut [0_u8; 64]);
+            let _ = rustix::io::read(switch, &mut [0_u8; 64]);
         }
         Ok(event)
     }

@@ -52,7 +52,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     }
     let stop = signals::stop_pipe()?;
     let switch = signals::switch_pipe()?;
-    let signals = Signals { stop: stop.as_fd(), switch: switch.as_fd() };
+    let signals = Signals { stop: stop.as_fd(), switch: Some(switch.as_fd()) };
     let summary = pmuscope_recorder::record(&plan.options, &Host, &machine, signals)
         .map_err(|error| refused(&error, has_command))?;
     if !plan.quiet {

@@ -2,12 +2,12 @@
 
 use pmuscope_counters::Host;
 use pmuscope_machine::Machine;
+use pmuscope_recorder::Deadline;
 use pmuscope_watch::argument::{ArgumentTarget, Call, next_call};
 use pmuscope_watch::resolve::Watchpoint;
 use pmuscope_watch::slots::Kind;
 use pmuscope_watch::target::{Target, TargetError};
 
-use super::convert::Timeout;
 use super::{Started, refused, resolve};
 use crate::exit::{Exit, failure};
 
@@ -35,7 +35,7 @@ pub(super) fn watchpoints(
     pids: &[u32],
     wanted: &[Wanted],
     mut started: Option<&mut Started>,
-    timeout: &Timeout,
+    deadline: &Deadline,
 ) -> anyhow::Result<Vec<Watchpoint>> {
     let mut targets = Vec::with_capacity(wanted.len());
     let mut calls = Vec::with_capacity(wanted.len());
@@ -46,7 +46,7 @@ pub(super) fn watchpoints(
                 calls.push(None);
             }
             Wanted::Behind(behind) => {
-                let call = wait(machine, pids, behind, started.as_deref_mut(), timeout)?;
+                let call = wait(machine, pids, behind, started.as_deref_mut(), deadline)?;
                 let bad = |error: TargetError| failure(Exit::BadInput, error.to_string());
                 targets.push(behind.at(call).map_err(bad)?);
                 calls.push(Some((behind, call)));
@@ -72,7 +72,7 @@ fn wait(
     pids: &[u32],
     behind: &ArgumentTarget,
     started: Option<&mut Started>,
-    timeout: &Timeout,
+    deadline: &Deadline,
 ) -> anyhow::Result<Call> {
     let bad = |message: String| failure(Exit::BadInput, message);
     if pids.is_empty() {
@@ -91,7 +91,7 @@ fn wait(
         Some(started) => started.has_ended(),
         None => pids.iter().all(|&pid| machine.threads(pid).is_err()),
     };
-    let over = || timeout.is_over() || ended();
+    let over = || deadline.is_over() || ended();
     let found = next_call(&Host, machine, pids, place, behind.argument, begin, over);
     let_go.map_err(|error| failure(Exit::NotPossible, error.to_string()))?;
     found.map_err(|error| refused(&error))?.ok_or_else(|| {

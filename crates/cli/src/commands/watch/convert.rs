@@ -1,21 +1,14 @@
 //! From flags as typed to options of crates.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::time::Duration;
 
-use anyhow::Context as _;
 use pmuscope_machine::{FileKind, Machine};
-use pmuscope_recorder::{
-    Affinity, CallGraph, Extras, Readers, RecordOptions, RingChoice, Sampling, Target as Recorded,
-};
+use pmuscope_recorder::{Affinity, Readers, RecordOptions, Sampling, Target as Recorded};
 use pmuscope_report::watch_plan_refusal;
 use pmuscope_watch::condition::Condition;
 use pmuscope_watch::prepare;
 use pmuscope_watch::resolve::Watchpoint;
 use pmuscope_watch::session::WatchOptions;
-use rustix::event::{PollFd, PollFlags, epoll, poll};
-use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
 
 use super::arguments::Wanted;
 use super::flags::Args;
@@ -113,82 +106,12 @@ pub(super) fn recording(args: &Args, pids: &[u32], path: &Path) -> RecordOptions
         pids => Recorded::Processes(pids.to_vec()),
     };
     RecordOptions {
-        target,
-        inherit: true,
-        groups: Vec::new(),
-        of_all: Vec::new(),
-        strobe: None,
         sampling: Sampling::Period(1),
-        call_graph: CallGraph::None,
-        extras: Extras::default(),
-        clockid: CLOCK,
-        ring_size: RingChoice::Auto,
         readers: Readers::Serial,
         affinity: Affinity::Sys,
-        aio: None,
-        compression: None,
-        output: path.to_owned(),
         replace: replace(FileKind::Recording),
-        max_size: None,
-        overwrite: false,
-        switch: None,
-        max_files: None,
-        control: None,
         owner: crate::commands::record::invoking_user().filter(|_| args.output.is_some()),
-        delay_ms: None,
-        budget: None,
-        sampling_cost: false,
-        per_thread: false,
-        build_ids: true,
         own_command_line: crate::commands::answer::command_line(),
-        command: Vec::new(),
+        ..RecordOptions::new(target, Vec::new(), path.to_owned())
     }
-}
-
-/// Readable when the user wants an end, or when the time is over.
-pub(super) struct Timeout {
-    epoll: OwnedFd,
-    _timer: Option<OwnedFd>,
-}
-
-impl Timeout {
-    pub(super) fn new(stop: &OwnedFd, after_ms: Option<u64>) -> anyhow::Result<Self> {
-        let make = || -> rustix::io::Result<Self> {
-            let both = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-            let data = epoll::EventData::new_u64(0);
-            epoll::add(&both, stop, data, epoll::EventFlags::IN)?;
-            let timer = after_ms.map(|ms| timer(Duration::from_millis(ms))).transpose()?;
-            if let Some(timer) = &timer {
-                epoll::add(&both, timer, data, epoll::EventFlags::IN)?;
-            }
-            Ok(Self { epoll: both, _timer: timer })
-        };
-        make().context("cannot wait for the end")
-    }
-}
-
-impl Timeout {
-    /// Whether the end has come.
-    pub(super) fn is_over(&self) -> bool {
-        let mut fds = [PollFd::new(&self.epoll, PollFlags::IN)];
-        // An error here can only be EINTR.
-        poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
-    }
-}
-
-impl AsFd for Timeout {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.epoll.as_fd()
-    }
-}
-
-fn timer(after: Duration) -> rustix::io::Result<OwnedFd> {
-    let timer = rustix::time::timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)?;
-    let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
-    // Zero would mean never.
-    let after = after.max(Duration::from_nanos(1));
-    let at = Timespec { tv_sec: after.as_secs() as i64, tv_nsec: i64::from(after.subsec_nanos()) };
-    let setting = Itimerspec { it_interval: zero, it_value: at };
-    rustix::time::timerfd_settime(&timer, TimerfdTimerFlags::empty(), &setting)?;
-    Ok(timer)
 }

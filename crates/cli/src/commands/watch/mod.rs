@@ -13,12 +13,13 @@ mod plan;
 use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use pmuscope_counters::Host;
 use pmuscope_counters::spawn::{HeldChild, Status, StoppedChild};
 use pmuscope_machine::{FileKind, Machine};
-use pmuscope_recorder::{EndReason, RecorderError, Signals, Source, Summary};
+use pmuscope_recorder::{Deadline, EndReason, RecorderError, Signals, Source, Summary};
 use pmuscope_report::escape_lines;
 use pmuscope_watch::resolve::{self, ResolveError, Watchpoint};
 use pmuscope_watch::session::{Plain, Watch, WatchError, WatchOptions};
@@ -110,9 +111,10 @@ fn watch(
         command => Some(Started::new(command)?),
     };
     let pids = started.as_ref().map_or_else(|| args.pid.clone(), |it| vec![it.child.pid()]);
-    let timeout = convert::Timeout::new(&stop, args.timeout)?;
+    let after = args.timeout.map(Duration::from_millis);
+    let deadline = Deadline::new(Some(stop.as_fd()), after).context("cannot wait for the end")?;
     let watchpoints =
-        arguments::watchpoints(machine, &pids, &asked.targets, started.as_mut(), &timeout)?;
+        arguments::watchpoints(machine, &pids, &asked.targets, started.as_mut(), &deadline)?;
     let options = convert::options(machine, args, asked, &pids, &watchpoints)?;
     let go = started.as_mut().and_then(Started::go);
     let mut recording = convert::recording(args, &pids, path);
@@ -130,7 +132,7 @@ fn watch(
         Err(error) => return Err(refused(&error)),
     };
     let switch = signals::switch_pipe()?;
-    let signals = Signals { stop: timeout.as_fd(), switch: switch.as_fd() };
+    let signals = Signals { stop: deadline.as_fd(), switch: Some(switch.as_fd()) };
     let summary =
         pmuscope_recorder::record_with(&recording, &Host, machine, signals, Some(&*source))
             .map_err(|error| {
