@@ -4,6 +4,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::{self, File};
+use std::io;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
@@ -86,6 +87,17 @@ pub(crate) struct Started {
     said: TempDir,
 }
 
+/// Starts it. A program that a test has just written is "busy" while the child of another test's thread, between
+/// `fork` and `exec`, has the descriptor that wrote it.
+fn spawn(command: &mut Command) -> io::Result<Child> {
+    loop {
+        match command.spawn() {
+            Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => thread::sleep(POLL),
+            other => return other,
+        }
+    }
+}
+
 impl Started {
     /// Starts `command`, with nothing to read unless the caller gave it something. Its output goes to
     /// files: a pipe would stay open as long as any descendant lives.
@@ -98,7 +110,7 @@ impl Started {
         let said = tempfile::tempdir().unwrap();
         let file = |name| File::create(said.path().join(name)).unwrap();
         command.stdout(file(STDOUT)).stderr(file(STDERR));
-        let child = command.spawn().unwrap_or_else(|error| panic!("cannot run {words:?}: {error}"));
+        let child = spawn(command).unwrap_or_else(|error| panic!("cannot run {words:?}: {error}"));
         Self { words, child, said }
     }
 

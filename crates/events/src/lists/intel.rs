@@ -246,8 +246,10 @@ fn programmable(name: &str, code: u64, umask: u64, fixed: Option<u32>) -> (u64, 
     }
 }
 
-/// How the kernel calls the unit that a list calls `CBO`, `iMC`, `QPI LL`; a name of the kernel's stays.
+/// How the kernel calls the unit that a list calls `CBO`, `iMC`, `QPI LL`; a name of the kernel's stays. Messages have
+/// it as it is, so it is one line.
 fn unit_name(unit: &str) -> String {
+    let unit = &unit.replace(char::is_control, "?");
     let lower = unit.trim().to_ascii_lowercase();
     let box_of = |name: &str| format!("uncore_{name}");
     match lower.as_str() {
@@ -268,6 +270,6 @@ fn unit_name(unit: &str) -> String {
 fn encoded(encoding: &str) -> Option<(Option<String>, String)> {
     let (unit, rest) = encoding.split_once('/')?;
     let (terms, _) = rest.split_once('/')?;
-    let unit = (unit != "cpu" && !unit.is_empty()).then(|| unit.to_owned());
+    let unit = (unit != "cpu" && !unit.is_empty()).then(|| unit.replace(char::is_control, "?"));
     (!terms.is_empty()).then(|| (unit, terms.to_owned()))
 }

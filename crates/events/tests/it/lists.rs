@@ -628,3 +628,15 @@ fn full_a_download_of_40_mb_is_read_once() {
     assert!(first.iter().eq(again.iter()));
     assert_eq!(all.len(), first.len(), "the same encodings for all");
 }
+
+/// A line break in a list's value stays out of messages.
+#[test]
+fn a_line_break_in_a_value_is_not_printed() {
+    let text = r#"[{"EventName": "0", "EventCode": "0,", "Unit": "=\nA"}]"#;
+    let list = read(text.as_bytes()).unwrap();
+    let mut lists = Lists::default();
+    lists.extend([list.events[0].clone()]);
+    let error = parse(&list.events[0].name, &intel().with_lists(lists)).unwrap_err().to_string();
+    assert!(error.contains("no such unit"), "{error:?}");
+    assert!(!error.contains('\n'), "{error:?}");
+}
