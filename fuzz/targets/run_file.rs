@@ -10,9 +10,7 @@ use pmuscope_fuzz::file;
 use pmuscope_measure::compare::{Explain, Options, compare, medians, trend};
 use pmuscope_measure::versus::versus;
 use pmuscope_measure::{Extract, load};
-use pmuscope_report::{
-    Separator, Style, compare_delimited, compare_page, compare_text, trend_page, trend_text,
-};
+use pmuscope_report::{Report, Separator, Style};
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(text) = std::str::from_utf8(bytes)
@@ -29,13 +27,13 @@ fuzz_target!(|bytes: &[u8]| {
     for explain in [None, Some(Explain::default())] {
         let options = Options { explain, ..plain.clone() };
         if let Ok(comparison) = compare(&files, &options) {
-            black_box(compare_text(&comparison, &Style::PLAIN));
-            black_box(compare_delimited(&comparison, Separator::Tab));
-            black_box(compare_page(&comparison, "commit"));
+            black_box(comparison.text(&Style::PLAIN));
+            black_box(comparison.delimited(Separator::Tab));
+            black_box(comparison.page("commit"));
         }
     }
     if let Ok(trend) = trend(&files, &plain) {
-        black_box(trend_text(&trend, &Style::PLAIN));
-        black_box(trend_page(&trend, "commit"));
+        black_box(trend.text(&Style::PLAIN));
+        black_box(trend.page("commit"));
     }
 });

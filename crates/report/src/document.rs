@@ -7,6 +7,7 @@ use crate::Style;
 use crate::html::{Frame, Summary};
 use crate::markup;
 use crate::recording::{Head, RowLimits, head_text, kept_text, push_wrapped, warnings_text};
+use crate::report::Report;
 use crate::sheet::{Separator, Sheet};
 
 /// The recording that rows are of, and which of them to show.
@@ -35,13 +36,7 @@ pub struct Document<'a> {
     pub(crate) nothing: Option<&'static str>,
 }
 
-impl<'a> Document<'a> {
-    /// Kind and version of [`Document::json`], for its envelope.
-    #[must_use]
-    pub fn schema(&self) -> &'static str {
-        self.schema
-    }
-
+impl Document<'_> {
     /// Why there are no rows, and what to type; `None` where there are.
     #[must_use]
     pub fn nothing(&self) -> Option<&'static str> {
@@ -53,10 +48,14 @@ impl<'a> Document<'a> {
     pub fn kept_text(&self) -> Option<String> {
         kept_text(self.view.profile)
     }
+}
 
-    /// For people at a terminal.
-    #[must_use]
-    pub fn text(&self, style: &Style) -> String {
+impl Report for Document<'_> {
+    fn schema(&self) -> &'static str {
+        self.schema
+    }
+
+    fn text(&self, style: &Style) -> String {
         let mut out = head_text(self.view.profile, self.view.file, style);
         push_wrapped(&mut out, &self.line, style);
         out.push('\n');
@@ -68,24 +67,18 @@ impl<'a> Document<'a> {
         out
     }
 
-    /// The table for spreadsheets and scripts.
-    #[must_use]
-    pub fn delimited(&self, separator: Separator) -> String {
-        self.sheet.delimited(separator)
-    }
-
-    /// For programs: the result in an envelope.
-    #[must_use]
-    pub fn json(&self) -> impl Serialize + use<'_, 'a> {
+    fn json(&self) -> impl Serialize {
         Json(self)
     }
 
-    /// A page that needs no network; `commit` is what the program was built from.
-    #[must_use]
-    pub fn page(&self, commit: &str) -> String {
+    fn delimited(&self, separator: Separator) -> Option<String> {
+        Some(self.sheet.delimited(separator))
+    }
+
+    fn page(&self, commit: &str) -> Option<String> {
         let mut summary = Summary::new(self.view.profile, self.view.file);
         summary.title = format!("{}: {}", summary.title, self.title);
-        Frame { schema: self.schema, commit }.page(&summary, |out| {
+        Some(Frame { schema: self.schema, commit }.page(&summary, |out| {
             out.push_str("<section class=\"table-part\">\n");
             out.push_str(&format!(
                 "<h2>{}</h2>\n<p class=\"dim\">{}</p>\n",
@@ -97,7 +90,7 @@ impl<'a> Document<'a> {
                 None => self.sheet.push_html(out),
             }
             out.push_str("</section>\n");
-        })
+        }))
     }
 }
 

@@ -26,6 +26,7 @@ mod metrics;
 mod numa;
 mod recording;
 mod region;
+mod report;
 mod ring;
 mod runs;
 #[cfg(test)]
@@ -43,10 +44,9 @@ mod watch_plan;
 
 pub use breakpoint::{breakpoint_enable_text, breakpoint_hit_text, breakpoint_thread_text};
 pub use capture::capture_text;
-pub use compare::{COMPARE_SCHEMA, TREND_SCHEMA, compare_delimited, compare_text, trend_text};
 pub use counts::{counts_notes, counts_text};
 pub use counts_lines::{LineFormat, counts_lines, intervals_text};
-pub use diff::{DIFF_SCHEMA, DiffReport, DiffView, diff_text};
+pub use diff::DiffView;
 pub use document::{Document, RecordingView};
 pub use envelope::{Envelope, Tool, to_json};
 pub use escape::{escape, escape_bytes, escape_lines};
@@ -54,18 +54,15 @@ pub use events::{Here, LIST_SCHEMA, ListReport, ListView, details_text, list_tex
 pub use flame::{Flame, FlameLimits, FlatRow, Frame, Legend, Painter, Tint, flame_svg};
 pub use functions::functions_text;
 pub use guests::guests_text;
-pub use html::{Fact, PageLimits, Summary, compare_page, figures_page, html_page, trend_page};
+pub use html::{Fact, PageLimits, Summary, figures_page, html_page};
 pub use memory::memory_text;
 pub use metrics::{
-    METRICS_DIFF_SCHEMA, METRICS_SCHEMA, MetricsDiffReport, MetricsDiffView, MetricsReport,
-    MetricsView, Tints, length_text, metric_list_text, metrics_delimited, metrics_diff_delimited,
-    metrics_diff_text, metrics_page, metrics_text, metrics_title, too_short_text,
+    MetricsDiffView, MetricsView, Tints, length_text, metric_list_text, metrics_page,
+    metrics_title, too_short_text,
 };
 pub use numa::{
-    ADVICE_SCHEMA, AdviceReport, Balanced, FOLLOWED_SCHEMA, Followed, NUMA_BALANCE_SCHEMA,
-    NUMA_RESTORE_SCHEMA, NUMA_SCHEMA, NUMA_SIMULATE_SCHEMA, NumaShow, NumaSimulation,
-    RestoredProcess, advice_text, balanced_text, bench_numa_text, followed_page, followed_text,
-    numa_simulation_text, numa_text, restored_text, told,
+    AdviceReport, Balanced, Followed, NumaShow, NumaSimulation, RestoredProcess, RestoredProcesses,
+    bench_numa_text, told,
 };
 pub use pmuscope_text::number;
 pub use pmuscope_text::{Cell, Column, Paint, Style, Table, wrap};
@@ -75,6 +72,7 @@ pub use recording::{
     modules_text, notes, order_note, other_data_text, recording_text, warnings_text,
 };
 pub use region::region_text;
+pub use report::Report;
 pub use ring::ring_text;
 pub use sheet::Separator;
 pub use slots::{slots_page, slots_svg, slots_text};
@@ -83,11 +81,10 @@ pub use top::{Key, Next, Screen};
 pub use top::{TOP_SCHEMA, TopBy, TopReport, TopView, top_text};
 pub use topdown::sweep_text;
 pub use views::{
-    ANNOTATE_SCHEMA, AnnotateReport, EventRows, ROWS_SCHEMA, RowsBy, RowsReport, TreeLimits,
-    accesses, annotate_text, balance_text, branches, data, functions_delimited, neighbours_text,
-    rows_delimited, rows_page, rows_text, side_by_side_delimited, side_by_side_page,
-    side_by_side_text, tree_text,
+    AnnotateView, EventRows, ROWS_SCHEMA, RowsBy, RowsReport, TreeLimits, accesses, balance_text,
+    branches, data, functions_delimited, neighbours_text, rows_delimited, rows_page, rows_text,
+    side_by_side_delimited, side_by_side_page, side_by_side_text, tree_text,
 };
-pub use waits::{WAITS_SCHEMA, WaitsReport, WaitsView, waits_page, waits_summary, waits_text};
-pub use watch::{WATCH_SCHEMA, WatchLimits, WatchReport, WatchView, watch_page, watch_text};
+pub use waits::{WaitsView, waits_summary};
+pub use watch::{WatchLimits, WatchView};
 pub use watch_plan::{WATCH_PLAN_SCHEMA, watch_plan_refusal, watch_plan_text};

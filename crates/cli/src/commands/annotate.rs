@@ -8,14 +8,11 @@ use pmuscope_profile::aggregate::FunctionId;
 use pmuscope_profile::views::{Sampled, inlined_into, sampled};
 use pmuscope_profile::{Annotation, Detail, GroupBy, ModuleSummary, Options, Profile};
 use pmuscope_report::number::count;
-use pmuscope_report::{
-    ANNOTATE_SCHEMA, AnnotateReport, Style, annotate_text, escape, head_text, kept_text,
-};
+use pmuscope_report::{AnnotateView, escape, head_text, kept_text};
 
-use super::answer::Invocation;
 use super::empty;
 use super::load::{LoadArgs, LoadRequest, is_whole};
-use super::output::Format;
+use super::output::Form;
 use crate::exit::{Exit, failure};
 
 /// Names that an error lists.
@@ -49,30 +46,21 @@ pub(crate) struct AnnotateArgs {
     objdump: OsString,
 }
 
-/// How it is shown.
-#[derive(Debug)]
-pub(super) struct Form<'a> {
-    pub(super) begun: Invocation,
-    pub(super) format: Format,
-    /// What is far from samples too.
-    pub(super) all: bool,
-    pub(super) style: &'a Style,
-}
-
 impl AnnotateArgs {
     /// The function, if one was asked for.
     pub(super) fn function(&self) -> Option<&str> {
         self.annotate.as_deref()
     }
 
-    /// Reads the recording; the text, JSON or CSV of the function called `name`.
+    /// Reads the recording and shows the function called `name`; `all`: what is far from samples too.
     pub(super) fn show(
         &self,
         name: &str,
         path: &Path,
         load: &LoadArgs,
-        form: &Form<'_>,
-    ) -> anyhow::Result<(String, Exit)> {
+        all: bool,
+        form: &Form,
+    ) -> anyhow::Result<Exit> {
         // Lines come with inlined functions.
         let recording = load.symbols.open(path)?;
         let mut symbolizer = load.symbols.symbolizer(true, &recording)?;
@@ -81,24 +69,19 @@ impl AnnotateArgs {
         let profile = load.load(&recording, &mut symbolizer, wanted)?;
         let file = path.to_string_lossy();
         if empty::explain(&profile, &recording)? {
-            return Ok((head_text(&profile, &file, form.style), Exit::Incomplete));
+            form.print(&head_text(&profile, &file, &form.style))?;
+            return Ok(Exit::Incomplete);
         }
         let function = choose(&profile, name, self.dso.as_deref())?;
         let annotation = Annotation::new(&profile, function, &mut symbolizer, &self.objdump);
         let is_done = is_whole(&profile) && annotation.listings.is_ok();
         let exit = if is_done { Exit::Done } else { Exit::Incomplete };
-        let report = || AnnotateReport::new(&annotation, &profile, &file);
-        let text = match (form.format, form.format.separator()) {
-            (Format::Json, _) => form.begun.json(ANNOTATE_SCHEMA, None, &exit, report())?,
-            (_, Some(separator)) => {
-                if let Some(kept) = kept_text(&profile) {
-                    say!("note: {kept}");
-                }
-                report().delimited(separator)
-            }
-            _ => annotate_text(&annotation, &profile, &file, form.all, form.style),
-        };
-        Ok((text, exit))
+        if let Some(kept) = kept_text(&profile).filter(|_| form.format.separator().is_some()) {
+            say!("note: {kept}");
+        }
+        let view = AnnotateView { annotation: &annotation, profile: &profile, file: &file, all };
+        form.show(&view, &exit)?;
+        Ok(exit)
     }
 }
 

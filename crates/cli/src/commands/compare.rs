@@ -3,19 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use pmuscope_machine::FileKind;
 use pmuscope_measure::compare::{Explain, Options, column_names, compare, trend};
 use pmuscope_measure::{RunFile, load};
-use pmuscope_report::{
-    COMPARE_SCHEMA, Separator, TREND_SCHEMA, compare_delimited, compare_page, compare_text,
-    trend_page, trend_text,
-};
 
-use crate::commands::answer::Invocation;
-use crate::commands::output::Output;
+use crate::commands::output::{Form, Format, Formats, OutputArgs};
 use crate::exit::{Exit, failure};
-use crate::terminal;
-use crate::version::COMMIT;
 
 /// Flags of `pmuscope compare`.
 #[derive(Debug, clap::Args)]
@@ -53,25 +45,43 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR", conflicts_with_all = ["files", "base"])]
     trend: Option<PathBuf>,
     #[command(flatten)]
-    form: Form,
+    output: OutputArgs<CompareFormats>,
+    /// Print a line per figure and file, with commas: --format csv
+    #[arg(long, conflicts_with_all = ["trend", "explain", "json", "format", "tsv", "html"])]
+    csv: bool,
+    /// Print a line per figure and file, with tabs: --format tsv
+    #[arg(long, conflicts_with_all = ["trend", "explain", "json", "format", "html"])]
+    tsv: bool,
+    /// Write a page with plots to FILE: -o FILE.html
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "format", "output"])]
+    html: Option<PathBuf>,
 }
 
-/// What the result looks like.
-#[derive(Debug, clap::Args)]
-#[group(multiple = false)]
-struct Form {
-    /// Print everything as one JSON object (schema pmuscope/compare/2 or pmuscope/trend/1)
-    #[arg(long)]
-    json: bool,
-    /// Print a line per figure and file, with commas
-    #[arg(long, conflicts_with_all = ["trend", "explain"])]
-    csv: bool,
-    /// Print a line per figure and file, with tabs
-    #[arg(long, conflicts_with_all = ["trend", "explain"])]
-    tsv: bool,
-    /// Write a page with plots to FILE
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
+#[derive(Debug, Clone)]
+struct CompareFormats;
+
+impl Formats for CompareFormats {
+    const ALL: &[Format] = &[Format::Text, Format::Json, Format::Csv, Format::Tsv, Format::Html];
+    const OUTPUT: &str =
+        "Write to FILE, in the format that its name ends in: .html .txt .json .csv .tsv";
+    const JSON: &str =
+        "Print everything as one JSON object (schema pmuscope/compare/2 or pmuscope/trend/1)";
+}
+
+impl Args {
+    fn form(&self) -> anyhow::Result<Form> {
+        let form = match (self.csv, self.tsv, &self.html) {
+            (true, ..) => Form { format: Format::Csv, ..self.output.form()? },
+            (_, true, _) => Form { format: Format::Tsv, ..self.output.form()? },
+            (.., Some(file)) => Form::new(Format::Html, Some(file)),
+            _ => self.output.form()?,
+        };
+        if form.format.separator().is_some() && self.explain.is_some() {
+            let text = "a table has no explanations. Try: --explain with text, JSON or HTML";
+            return Err(failure(Exit::BadInput, text));
+        }
+        Ok(form)
+    }
 }
 
 fn cost(text: &str) -> Result<(String, f64), String> {
@@ -86,7 +96,7 @@ fn cost(text: &str) -> Result<(String, f64), String> {
 
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
-    let begun = Invocation::now();
+    let form = args.form()?;
     no_figure_among_files(&args)?;
     let mut options = Options { per: args.per.clone(), ..Options::default() };
     if let Some(pattern) = &args.metric {
@@ -94,14 +104,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     }
     if let Some(folder) = &args.trend {
         let trend = trend(&of_folder(folder)?, &options)?;
-        return show(
-            &args.form,
-            || Ok(trend_page(&trend, COMMIT)),
-            || match args.form.json {
-                true => begun.json(TREND_SCHEMA, None, &Exit::Done, &trend),
-                false => Ok(trend_text(&trend, &terminal::style())),
-            },
-        );
+        form.show(&trend, &Exit::Done)?;
+        return Ok(Exit::Done);
     }
     let files = args
         .files
@@ -112,27 +116,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     options.base = args.base.as_deref().map(|base| column(base, &names)).transpose()?;
     options.explain = explanation(&args, names.len(), &mut options.per)?;
     let comparison = compare(&files, &options)?;
-    let form = &args.form;
-    show(
-        form,
-        || Ok(compare_page(&comparison, COMMIT)),
-        || match (form.json, form.csv, form.tsv) {
-            (true, ..) => begun.json(COMPARE_SCHEMA, None, &Exit::Done, &comparison),
-            (_, true, _) => Ok(compare_delimited(&comparison, Separator::Comma)),
-            (.., true) => Ok(compare_delimited(&comparison, Separator::Tab)),
-            _ => Ok(compare_text(&comparison, &terminal::style())),
-        },
-    )
-}
-
-/// To the page that was asked for, else to standard output.
-fn show(
-    form: &Form,
-    page: impl FnOnce() -> anyhow::Result<String>,
-    text: impl FnOnce() -> anyhow::Result<String>,
-) -> anyhow::Result<Exit> {
-    let text = if form.html.is_some() { page()? } else { text()? };
-    Output::to(form.html.as_deref()).print(FileKind::Page, &text)?;
+    form.show(&comparison, &Exit::Done)?;
     Ok(Exit::Done)
 }
 

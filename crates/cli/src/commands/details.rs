@@ -3,17 +3,15 @@
 use pmuscope_perfdata::reader::{FileState, Reader, RecordingFile};
 use pmuscope_profile::views::{accesses, branches, data_addresses};
 use pmuscope_profile::{GroupBy, Options, TasksBy};
-use pmuscope_report::{Document, RecordingView, RowLimits, Style};
+use pmuscope_report::{Document, RecordingView, RowLimits};
 use pmuscope_symbols::Symbolizer;
 
-use super::answer::Invocation;
 use super::empty;
 use super::filter::FilterArgs;
 use super::load::{LoadRequest, load};
-use super::output::{Format, Output};
+use super::output::Form;
 use super::progress::Shown;
 use crate::exit::Exit;
-use crate::version::COMMIT;
 
 /// What of samples is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,16 +19,6 @@ pub(super) enum Details {
     Branches,
     Memory,
     Data,
-}
-
-/// How it is shown.
-#[derive(Debug)]
-pub(super) struct Form<'a> {
-    pub(super) begun: Invocation,
-    pub(super) format: Format,
-    pub(super) limits: RowLimits,
-    pub(super) style: &'a Style,
-    pub(super) output: &'a Output,
 }
 
 /// Enough for the lines above all views.
@@ -46,7 +34,8 @@ pub(super) fn show(
     recording: &RecordingFile,
     mut symbolizer: Symbolizer,
     filter: &FilterArgs,
-    form: &Form<'_>,
+    limits: RowLimits,
+    form: &Form,
 ) -> anyhow::Result<Exit> {
     let (path, mut reader) = (recording.path(), recording.reader()?);
     let filter = filter.filter(recording, reader.events(), reader.metadata())?;
@@ -55,45 +44,34 @@ pub(super) fn show(
     let profile = load(recording.reader()?, path, filter.clone(), &mut symbolizer, HEAD)?;
     empty::explain(&profile, recording)?;
     let _shown = Shown::new(reader.progress(), path);
-    let view = RecordingView { file: &file, profile: &profile, limits: form.limits };
+    let view = RecordingView { file: &file, profile: &profile, limits };
     match details {
         Details::Branches => {
             let running = symbolizer.running_kernel();
             let found = branches(&mut reader, &filter, &running, &mut |requests| {
                 symbolizer.resolve_all(requests)
             })?;
-            form.print(&pmuscope_report::branches(&found, view), &reader)
+            print(&pmuscope_report::branches(&found, view), &reader, form)
         }
         Details::Data => {
             let found = data_addresses(&mut reader, &filter, &symbolizer)?;
-            form.print(&pmuscope_report::data(&found, view), &reader)
+            print(&pmuscope_report::data(&found, view), &reader, form)
         }
         Details::Memory => {
             let found = accesses(&mut reader, &filter)?;
-            form.print(&pmuscope_report::accesses(&found, view), &reader)
+            print(&pmuscope_report::accesses(&found, view), &reader, form)
         }
     }
 }
 
-impl Form<'_> {
-    /// Prints it in the format that was asked for.
-    fn print(&self, document: &Document<'_>, reader: &Reader) -> anyhow::Result<Exit> {
-        let is_whole = reader.state() == FileState::Closed && reader.tally().stopped.is_none();
-        let exit =
-            if is_whole && document.nothing().is_none() { Exit::Done } else { Exit::Incomplete };
-        let text = match (self.format, self.format.separator()) {
-            (_, Some(separator)) => document.delimited(separator),
-            (Format::Json, _) => {
-                self.begun.json(document.schema(), None, &exit, document.json())?
-            }
-            (Format::Html, _) => document.page(COMMIT),
-            _ => document.text(self.style),
-        };
-        if self.format.has_no_head() {
-            document.kept_text().inspect(|kept| say!("note: {kept}"));
-            document.nothing().inspect(|why| say!("note: {why}"));
-        }
-        self.output.print(self.format.kind(), &text)?;
-        Ok(exit)
+/// Prints it in the format that was asked for.
+fn print(document: &Document<'_>, reader: &Reader, form: &Form) -> anyhow::Result<Exit> {
+    let is_whole = reader.state() == FileState::Closed && reader.tally().stopped.is_none();
+    let exit = if is_whole && document.nothing().is_none() { Exit::Done } else { Exit::Incomplete };
+    if form.format.has_no_head() {
+        document.kept_text().inspect(|kept| say!("note: {kept}"));
+        document.nothing().inspect(|why| say!("note: {why}"));
     }
+    form.show(document, &exit)?;
+    Ok(exit)
 }

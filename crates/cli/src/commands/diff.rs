@@ -5,22 +5,16 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use pmuscope_machine::FileKind;
 use pmuscope_profile::diff::{Order, diff};
 use pmuscope_profile::{GroupBy, Intervals, Options, Profile, metrics};
-use pmuscope_report::{
-    DIFF_SCHEMA, DiffReport, DiffView, METRICS_DIFF_SCHEMA, MetricsDiffReport, MetricsDiffView,
-    Separator, Style, diff_text, escape, metrics_diff_delimited, metrics_diff_text,
-};
+use pmuscope_report::{DiffView, MetricsDiffView, escape};
 
 use super::empty;
 use super::load::{LoadArgs, LoadRequest, is_whole};
-use super::output::{self, Output};
+use super::output::{Form, Format, Formats, OutputArgs};
 use super::report::Limit;
 use super::windows::{self, WindowArgs, chosen};
-use crate::commands::answer::Invocation;
 use crate::exit::{Exit, failure};
-use crate::terminal;
 
 /// Rows of a table where no limit is given.
 const DEFAULT_ROWS: usize = 25;
@@ -51,16 +45,8 @@ pub(crate) struct Args {
     limit: Option<Limit>,
     #[command(flatten)]
     load: LoadArgs,
-    /// Write to FILE, in the format that its name ends in: .txt .json, with --metrics .csv .tsv too
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
-    /// Write in this format, whatever the file is called
-    #[arg(long, value_name = "FORMAT", conflicts_with = "json")]
-    format: Option<Format>,
-    /// Print everything as one JSON object (schema pmuscope/diff/1, with --metrics
-    /// pmuscope/metrics-diff/1)
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: OutputArgs<DiffFormats>,
     /// Compare metrics of functions, from counter windows, instead of shares: these metrics or groups
     /// of them, "all" for all; pmuscope metrics --list tells them [default: basic]
     #[arg(
@@ -76,21 +62,15 @@ pub(crate) struct Args {
     windows: WindowArgs,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    /// Tables for people (.txt)
-    Text,
-    /// One JSON object (.json)
-    Json,
-    /// Comma-separated values, with --metrics (.csv)
-    Csv,
-    /// Values separated by tabs, with --metrics (.tsv)
-    Tsv,
-}
+#[derive(Debug, Clone)]
+struct DiffFormats;
 
-/// Ends of file names.
-const ENDINGS: [(&str, Format); 4] =
-    [(".txt", Format::Text), (".json", Format::Json), (".csv", Format::Csv), (".tsv", Format::Tsv)];
+impl Formats for DiffFormats {
+    const ALL: &[Format] = &[Format::Text, Format::Json, Format::Csv, Format::Tsv];
+    const OUTPUT: &str = "Write to FILE, in the format that its name ends in: .txt .json, with --metrics .csv .tsv too";
+    const JSON: &str = "Print everything as one JSON object (schema pmuscope/diff/1, with --metrics \
+                        pmuscope/metrics-diff/1)";
+}
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum Sort {
@@ -126,18 +106,16 @@ impl Args {
         }
     }
 
-    fn format(&self) -> anyhow::Result<Format> {
+    fn form(&self) -> anyhow::Result<Form> {
         let refused = |message: &str| Err(failure(Exit::BadInput, message));
-        let asked = self.format.or(self.json.then_some(Format::Json));
-        let format =
-            output::choose(asked, self.output.as_deref(), &ENDINGS, Format::Text, "--format json")?;
+        let form = self.output.form()?;
         if self.metrics.is_some() {
             if self.load.symbol_filter.is_asked() {
                 return refused("--symbol-filter and --focus are not for --metrics");
             }
-            return Ok(format);
+            return Ok(form);
         }
-        if matches!(format, Format::Csv | Format::Tsv) {
+        if matches!(form.format, Format::Csv | Format::Tsv) {
             return refused("CSV and TSV are of metrics. Try: --metrics, or -o FILE.json");
         }
         if self.windows.is_asked() {
@@ -146,11 +124,11 @@ impl Args {
                  metrics. Try: --metrics with them",
             );
         }
-        Ok(format)
+        Ok(form)
     }
 
     /// Metrics with these names or of these groups, from windows.
-    fn metrics(&self, begun: Invocation, names: &[String], format: Format) -> anyhow::Result<Exit> {
+    fn metrics(&self, names: &[String], form: &Form) -> anyhow::Result<Exit> {
         let metrics = self.windows.metrics()?;
         let chosen = chosen(&metrics, names)?;
         let sides = self.sides()?;
@@ -181,34 +159,12 @@ impl Args {
             by: self.windows.by(),
             windows: [&windows[0], &windows[1]],
             files: [&files[0], &files[1]],
-            rows: Limit::rows(self.limit, (format == Format::Text).then_some(DEFAULT_ROWS)),
+            rows: form.rows(self.limit, DEFAULT_ROWS),
         };
         let whole = windows.iter().flatten().all(windows::is_whole);
         let exit = if whole { Exit::Done } else { Exit::Incomplete };
-        let text = match format {
-            Format::Text => metrics_diff_text(&view, &self.style()),
-            Format::Json => {
-                let report = MetricsDiffReport::new(&view);
-                begun.json(METRICS_DIFF_SCHEMA, None, &exit, report)?
-            }
-            Format::Csv => metrics_diff_delimited(&view, Separator::Comma),
-            Format::Tsv => metrics_diff_delimited(&view, Separator::Tab),
-        };
-        self.write(format, &text)?;
+        form.show(&view, &exit)?;
         Ok(exit)
-    }
-
-    fn style(&self) -> Style {
-        if Output::to(self.output.as_deref()).is_file() { Style::PLAIN } else { terminal::style() }
-    }
-
-    fn write(&self, format: Format, text: &str) -> anyhow::Result<()> {
-        let kind = match format {
-            Format::Text => FileKind::Text,
-            Format::Json => FileKind::Json,
-            Format::Csv | Format::Tsv => FileKind::Table,
-        };
-        Output::to(self.output.as_deref()).print(kind, text)
     }
 }
 
@@ -221,11 +177,10 @@ fn names_of(paths: &[PathBuf]) -> Vec<String> {
 
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
-    let begun = Invocation::now();
-    let format = args.format()?;
+    let form = args.form()?;
     let [before, after] = args.sides()?;
     if let Some(names) = &args.metrics {
-        return args.metrics(begun, names, format);
+        return args.metrics(names, &form);
     }
     let is_empty = Cell::new(false);
     let read = |paths: &[PathBuf]| {
@@ -260,16 +215,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         files: [&files_before, &files_after],
         recordings: [&profiles[0], &profiles[1]],
         one_sided: &one_sided,
-        rows: Limit::rows(args.limit, (format == Format::Text).then_some(DEFAULT_ROWS)),
+        rows: form.rows(args.limit, DEFAULT_ROWS),
     };
     let whole = profiles.iter().flatten().all(is_whole);
     let exit = if whole && !is_empty.get() { Exit::Done } else { Exit::Incomplete };
-    let text = if format == Format::Json {
-        begun.json(DIFF_SCHEMA, None, &exit, DiffReport::new(&view))?
-    } else {
-        diff_text(&view, &args.style())
-    };
-    args.write(format, &text)?;
+    form.show(&view, &exit)?;
     Ok(exit)
 }
 

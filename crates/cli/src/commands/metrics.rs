@@ -1,27 +1,21 @@
 //! `pmuscope metrics`.
 
-use std::path::PathBuf;
-
-use clap::ValueEnum;
 use pmuscope_machine::FileKind;
 use pmuscope_perfdata::reader::RecordingFile;
 use pmuscope_profile::windows::{By, Windows};
 use pmuscope_report::{
-    METRICS_SCHEMA, MetricsReport, MetricsView, PageLimits, RowLimits, Separator, Style, Tints,
-    escape, flame_svg, metric_list_text, metrics_delimited, metrics_page, metrics_text,
+    MetricsView, PageLimits, RowLimits, Tints, escape, flame_svg, metric_list_text, metrics_page,
     metrics_title,
 };
 
 use super::filter::FilterArgs;
 use super::input::InputArgs;
 use super::metrics_flame;
-use super::output;
+use super::output::{Form, Format, Formats, OutputArgs};
 use super::report::Limit;
 use super::symbols::SymbolArgs;
 use super::windows::{WindowArgs, chosen, is_whole};
-use crate::commands::answer::Invocation;
 use crate::exit::{Exit, failure};
-use crate::terminal;
 use crate::version::COMMIT;
 
 /// Rows of a table where no limit is given.
@@ -41,15 +35,8 @@ const DEFAULT_ROWS: usize = 40;
 pub(crate) struct Args {
     #[command(flatten)]
     input: InputArgs,
-    /// Write to FILE, in the format that its name ends in: .html .svg .txt .json .csv .tsv
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
-    /// Write in this format, whatever the file is called
-    #[arg(long, value_name = "FORMAT", conflicts_with = "json")]
-    format: Option<Format>,
-    /// Print everything as one JSON object (schema pmuscope/metrics/1)
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: OutputArgs<MetricsFormats>,
     /// Metrics or groups of them, "all" for all; --list tells them
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "basic")]
     metrics: Vec<String>,
@@ -77,46 +64,29 @@ pub(crate) struct Args {
     symbols: SymbolArgs,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// A table for people (.txt)
-    Text,
-    /// One JSON object (.json)
-    Json,
-    /// Comma-separated values (.csv)
-    Csv,
-    /// Values separated by tabs (.tsv)
-    Tsv,
-    /// One page: table and flame graph, coloured by a metric; needs no network (.html)
-    Html,
-    /// A flame graph, coloured by a metric (.svg)
-    Svg,
+#[derive(Debug, Clone)]
+struct MetricsFormats;
+
+impl Formats for MetricsFormats {
+    const ALL: &[Format] =
+        &[Format::Text, Format::Json, Format::Csv, Format::Tsv, Format::Html, Format::Svg];
+    const OUTPUT: &str =
+        "Write to FILE, in the format that its name ends in: .html .svg .txt .json .csv .tsv";
+    const JSON: &str = "Print everything as one JSON object (schema pmuscope/metrics/1)";
 }
 
-/// Ends of file names.
-const ENDINGS: [(&str, Format); 7] = [
-    (".txt", Format::Text),
-    (".json", Format::Json),
-    (".csv", Format::Csv),
-    (".tsv", Format::Tsv),
-    (".html", Format::Html),
-    (".htm", Format::Html),
-    (".svg", Format::Svg),
-];
-
 impl Args {
-    fn format(&self) -> anyhow::Result<Format> {
-        let asked = self.format.or(self.json.then_some(Format::Json));
-        let format =
-            output::choose(asked, self.output.as_deref(), &ENDINGS, Format::Text, "--format csv")?;
+    fn form(&self) -> anyhow::Result<Form> {
+        let form = self.output.form()?;
+        let format = form.format;
         let refused = |message: &str| Err(failure(Exit::BadInput, message));
-        if self.color_by.is_some() && !format.is_picture() {
+        if self.color_by.is_some() && !is_picture(format) {
             return refused("--color-by is for HTML and SVG. Try: -o FILE.html");
         }
         if format == Format::Svg && !self.has_functions() {
             return refused("a flame graph is of functions. Try: --by function, or -o FILE.html");
         }
-        Ok(format)
+        Ok(form)
     }
 
     /// Whether rows are of functions, as boxes of flame graphs are.
@@ -189,32 +159,17 @@ impl Args {
     }
 }
 
-impl Format {
-    fn kind(self) -> FileKind {
-        match self {
-            Self::Text => FileKind::Text,
-            Self::Json => FileKind::Json,
-            Self::Csv | Self::Tsv => FileKind::Table,
-            Self::Html => FileKind::Page,
-            Self::Svg => FileKind::Picture,
-        }
-    }
-
-    fn is_picture(self) -> bool {
-        matches!(self, Self::Html | Self::Svg)
-    }
+fn is_picture(format: Format) -> bool {
+    matches!(format, Format::Html | Format::Svg)
 }
 
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
-    let begun = Invocation::now();
     let metrics = args.windows.metrics()?;
-    let format = args.format()?;
-    let output = output::Output::to(args.output.as_deref());
-    let style = if output.is_file() { Style::PLAIN } else { terminal::style() };
+    let form = args.form()?;
     if args.list {
-        let text = metric_list_text(&metrics, &style);
-        output.print(FileKind::Text, &text)?;
+        let text = metric_list_text(&metrics, &form.style);
+        form.output.print(FileKind::Text, &text)?;
         return Ok(Exit::Done);
     }
     let chosen = chosen(&metrics, &args.names())?;
@@ -222,19 +177,16 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let recording = args.symbols.open(&path)?;
     let windows = args.windows.read(&recording, &metrics, &args.filter, &args.symbols)?;
     let file = path.to_string_lossy();
-    let limits = args.limits(format);
+    let limits = args.limits(form.format);
     let view = MetricsView::new(&windows, &file, &metrics, &chosen, limits, args.needs);
     let exit = if is_whole(&windows) { Exit::Done } else { Exit::Incomplete };
     if !is_whole(&windows) {
         say!("note: {} was not closed or is damaged; this is what could be read", escape(&file));
     }
-    let text = match format {
-        Format::Text => metrics_text(&view, &style),
-        Format::Json => begun.json(METRICS_SCHEMA, None, &exit, MetricsReport::new(&view))?,
-        Format::Csv => metrics_delimited(&view, Separator::Comma),
-        Format::Tsv => metrics_delimited(&view, Separator::Tab),
-        Format::Html | Format::Svg => args.picture(format, &recording, &windows, &view)?,
-    };
-    output.print(format.kind(), &text)?;
+    if is_picture(form.format) {
+        form.print(&args.picture(form.format, &recording, &windows, &view)?)?;
+    } else {
+        form.show(&view, &exit)?;
+    }
     Ok(exit)
 }

@@ -1,20 +1,26 @@
-//! What `report` writes for other programs, and into which file.
+//! Formats of results, where they go, and the flags that say so.
 
 use std::ffi::OsStr;
 use std::io::{self, BufWriter, Write};
+use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use pmuscope_machine::{AtomicFile, FileKind, text_mark};
 use pmuscope_profile::export::{Event, Source, firefox, folded, pprof};
 use pmuscope_profile::{Detail, GroupBy, TasksBy};
 use pmuscope_report::{
-    Flame, FlameLimits, PageLimits, RowLimits, Separator, Summary, flame_svg, functions_delimited,
-    html_page,
+    Flame, FlameLimits, PageLimits, Report, RowLimits, Separator, Style, Summary, flame_svg,
+    functions_delimited, html_page,
 };
 
+use crate::commands::answer::Invocation;
+use crate::commands::doctor;
+use crate::commands::report::Limit;
 use crate::exit::{Exit, failure};
 use crate::replace;
+use crate::terminal;
 use crate::version::COMMIT;
 
 /// Bytes that are written at once.
@@ -39,18 +45,23 @@ pub(crate) enum Format {
     Folded,
     /// A flame graph that zooms and searches in a browser (.svg)
     Svg,
-    /// One page: tables, flame graph, CPUs over time; needs no network (.html)
+    /// One page with tables and charts, which needs no network (.html)
     Html,
     /// For go tool pprof and what reads its files (.pb.gz)
     Pprof,
     /// For profiler.firefox.com (.json.gz)
     Firefox,
+    /// A JSON object for each row (.jsonl)
+    JsonLines,
+    /// Columns, for data frames (.parquet)
+    Parquet,
 }
 
 /// Ends of file names.
-const ENDINGS: [(&str, Format); 11] = [
+const ENDINGS: [(&str, Format); 13] = [
     (".txt", Format::Text),
     (".json", Format::Json),
+    (".jsonl", Format::JsonLines),
     (".csv", Format::Csv),
     (".tsv", Format::Tsv),
     (".folded", Format::Folded),
@@ -60,47 +71,162 @@ const ENDINGS: [(&str, Format); 11] = [
     (".pb.gz", Format::Pprof),
     (".pprof", Format::Pprof),
     (".json.gz", Format::Firefox),
+    (".parquet", Format::Parquet),
 ];
 
-/// The format that was asked for, else the one that the file's name ends in; `text` where there is
-/// neither. `example` is one to name in an error.
-///
-/// # Errors
-/// If nothing tells which one it is to be.
-pub(super) fn choose<F: Copy>(
-    asked: Option<F>,
-    file: Option<&Path>,
-    endings: &[(&str, F)],
-    text: F,
-    example: &str,
-) -> anyhow::Result<F> {
-    if let Some(format) = asked {
-        return Ok(format);
-    }
-    let Some(file) = file.filter(|file| !is_stdout(file)) else { return Ok(text) };
-    let name = file.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
-    let known = endings.iter().find(|(ending, _)| name.ends_with(ending));
-    known.map(|(_, format)| *format).ok_or_else(|| {
-        let endings: Vec<&str> = endings.iter().map(|(ending, _)| *ending).collect();
-        failure(
-            Exit::BadInput,
-            format!(
-                "cannot tell the format of {} by its name. Known are {}; or name one: {example}",
-                file.display(),
-                endings.join(", ")
-            ),
-        )
-    })
+/// The formats that a command has.
+pub(crate) trait Formats: Clone + std::fmt::Debug + Send + Sync + 'static {
+    /// Those formats.
+    const ALL: &[Format];
+    /// Help of `--output`, which names them.
+    const OUTPUT: &str;
+    /// Help of `--json`, which names the schema.
+    const JSON: &str;
 }
 
-impl Format {
-    /// The one that was asked for, else the one that the file's name ends in; text where there is
-    /// neither.
+/// Where a result is written, and as what.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct OutputArgs<F: Formats> {
+    #[arg(short, long, value_name = "FILE", help = F::OUTPUT)]
+    output: Option<PathBuf>,
+    /// Write in this format, whatever the file is called
+    #[arg(long, value_name = "FORMAT", conflicts_with = "json", value_parser = parser::<F>())]
+    format: Option<Format>,
+    #[arg(long, help = F::JSON)]
+    json: bool,
+    #[arg(skip)]
+    of: PhantomData<F>,
+}
+
+impl<F: Formats> OutputArgs<F> {
+    /// The format that was asked for, else the one that the file's name ends in, else text.
     ///
     /// # Errors
     /// If nothing tells which one it is to be.
-    pub(crate) fn choose(asked: Option<Self>, file: Option<&Path>) -> anyhow::Result<Self> {
-        choose(asked, file, &ENDINGS, Self::Text, "--format html")
+    pub(crate) fn form(&self) -> anyhow::Result<Form> {
+        let asked = if self.json { Some(Format::Json) } else { self.format };
+        let format = Format::choose(asked, self.output.as_deref(), F::ALL, "--format json")?;
+        Ok(Form::new(format, self.output.as_deref()))
+    }
+}
+
+/// One of the formats of a command.
+fn parser<F: Formats>() -> impl TypedValueParser<Value = Format> {
+    let names = F::ALL.iter().filter_map(Format::to_possible_value);
+    PossibleValuesParser::new(names).try_map(|name| Format::from_str(&name, false))
+}
+
+/// How a result is written, and where.
+#[derive(Debug)]
+pub(crate) struct Form {
+    pub(crate) begun: Invocation,
+    pub(crate) format: Format,
+    pub(crate) output: Output,
+    pub(crate) style: Style,
+}
+
+impl Form {
+    /// In this format, to the file or to standard output.
+    pub(crate) fn new(format: Format, file: Option<&Path>) -> Self {
+        let output = Output::to(file);
+        let style = if output.is_file() { Style::PLAIN } else { terminal::style() };
+        Self { begun: Invocation::now(), format, output, style }
+    }
+
+    /// Of a command that prints text or JSON, as its flag says.
+    pub(crate) fn printed(json: bool) -> Self {
+        Self::new(if json { Format::Json } else { Format::Text }, None)
+    }
+
+    /// Asks, before anything is measured, whether the file can be written.
+    ///
+    /// # Errors
+    /// As [`Output::check`].
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        self.output.check(self.format.kind())
+    }
+
+    /// Rows to show, where text has fewer than other formats unless the user says how many.
+    pub(crate) fn rows(&self, limit: Option<Limit>, of_text: usize) -> Option<usize> {
+        Limit::rows(limit, (self.format == Format::Text).then_some(of_text))
+    }
+
+    /// Writes a result, of a command that ends with this status.
+    ///
+    /// # Errors
+    /// It has no such form, or cannot be written.
+    pub(crate) fn show(&self, report: &impl Report, exit: &Exit) -> anyhow::Result<()> {
+        self.print(&self.rendered(report, exit)?)
+    }
+
+    /// Writes what was rendered.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) fn print(&self, text: &str) -> anyhow::Result<()> {
+        self.output.print(self.format.kind(), text)
+    }
+
+    fn rendered<R: Report>(&self, report: &R, exit: &Exit) -> anyhow::Result<String> {
+        let rendered = match self.format {
+            Format::Text => Some(report.text(&self.style)),
+            Format::Json => {
+                let machine = R::IS_OF_THIS_MACHINE.then(doctor::facts).transpose()?;
+                Some(self.begun.json(report.schema(), machine.as_ref(), exit, report.json())?)
+            }
+            Format::Csv => report.delimited(Separator::Comma),
+            Format::Tsv => report.delimited(Separator::Tab),
+            Format::Html => report.page(COMMIT),
+            _ => None,
+        };
+        rendered.ok_or_else(|| {
+            let format = self.format.to_possible_value();
+            let name = format.as_ref().map_or("", |format| format.get_name());
+            failure(Exit::BadInput, format!("this result has no {name}. Try: --format json"))
+        })
+    }
+}
+
+impl Format {
+    /// What a report has.
+    pub(crate) const ALL: &[Self] = &[
+        Self::Text,
+        Self::Json,
+        Self::Csv,
+        Self::Tsv,
+        Self::Folded,
+        Self::Svg,
+        Self::Html,
+        Self::Pprof,
+        Self::Firefox,
+    ];
+
+    /// The one that was asked for, else the one that the file's name ends in; text where there is neither. `offered`
+    /// are those that the command has, `example` says how to name one.
+    ///
+    /// # Errors
+    /// If nothing tells which one it is to be.
+    pub(crate) fn choose(
+        asked: Option<Self>,
+        file: Option<&Path>,
+        offered: &[Self],
+        example: &str,
+    ) -> anyhow::Result<Self> {
+        if let Some(format) = asked {
+            return Ok(format);
+        }
+        let Some(file) = file.filter(|file| !is_stdout(file)) else { return Ok(Self::Text) };
+        let name = file.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
+        let endings = || ENDINGS.iter().filter(|(_, format)| offered.contains(format));
+        let known = endings().find(|(ending, _)| name.ends_with(ending));
+        known.map(|(_, format)| *format).ok_or_else(|| {
+            let endings: Vec<&str> = endings().map(|(ending, _)| *ending).collect();
+            let (file, known) = (file.display(), endings.join(", "));
+            failure(
+                Exit::BadInput,
+                format!("cannot tell the format of {file} by its name. Known are {known}; or name one: {example}"),
+            )
+        })
     }
 
     /// Whether it is made of counts, by [`write()`]; else of the profile's rows.
@@ -149,12 +275,13 @@ impl Format {
     pub(crate) fn kind(self) -> FileKind {
         match self {
             Self::Text => FileKind::Text,
-            Self::Json => FileKind::Json,
+            Self::Json | Self::JsonLines => FileKind::Json,
             Self::Csv | Self::Tsv => FileKind::Table,
             Self::Folded => FileKind::Stacks,
             Self::Svg => FileKind::Picture,
             Self::Html => FileKind::Page,
             Self::Pprof | Self::Firefox => FileKind::Compressed,
+            Self::Parquet => FileKind::Parquet,
         }
     }
 }
@@ -278,11 +405,12 @@ pub(crate) fn write(
             out.write_all(picture(source, &event, summary, cut).as_bytes())
         }
         Format::Html => {
-            out.write_all(html_page(source, summary, page_limits(cut), COMMIT).as_bytes())
+            out.write_all(html_page(source, summary, PageLimits::of(cut), COMMIT).as_bytes())
         }
         Format::Pprof => pprof::write(source, out),
         Format::Firefox => firefox::write(source, out),
-        Format::Text | Format::Json => Ok(()), // written where they are made
+        // Written where they are made.
+        Format::Text | Format::Json | Format::JsonLines | Format::Parquet => Ok(()),
     }
 }
 
@@ -295,18 +423,8 @@ fn table(
     out.write_all(functions_delimited(source, cut, INTERVALS, separator).as_bytes())
 }
 
-/// How much of a profile a page shows.
-pub(super) fn page_limits(cut: RowLimits) -> PageLimits {
-    let defaults = PageLimits::default();
-    PageLimits { rows: cut.rows.unwrap_or(defaults.rows), flame: boxes(cut, defaults.flame) }
-}
-
-fn boxes(cut: RowLimits, defaults: FlameLimits) -> FlameLimits {
-    FlameLimits { share: cut.share.max(defaults.share), ..defaults }
-}
-
 fn picture(source: &Source<'_>, event: &Event, summary: &Summary, cut: RowLimits) -> String {
-    let flame = Flame::new(source, event, boxes(cut, FlameLimits::default()));
+    let flame = Flame::new(source, event, FlameLimits::default().above(cut.share));
     let facts: Vec<String> = summary
         .facts
         .iter()

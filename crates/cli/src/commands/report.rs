@@ -1,17 +1,15 @@
 //! `pmuscope report`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::str::FromStr;
 
 use pmuscope_profile::export::Source;
 use pmuscope_profile::{Intervals, Options};
 use pmuscope_report::{
-    RECORDING_SCHEMA, RecordingReport, RowLimits, Style, Summary, kept_text, modules_text,
-    recording_text,
+    RECORDING_SCHEMA, RecordingReport, RowLimits, Summary, kept_text, modules_text, recording_text,
 };
 
-use crate::commands::annotate::{self, AnnotateArgs};
-use crate::commands::answer::Invocation;
+use crate::commands::annotate::AnnotateArgs;
 use crate::commands::details;
 use crate::commands::empty;
 use crate::commands::input::InputArgs;
@@ -19,9 +17,8 @@ use crate::commands::load::{LoadArgs, LoadRequest, is_whole};
 use crate::commands::views::{View, ViewArgs};
 use crate::commands::waits;
 use crate::exit::{Exit, failure};
-use crate::terminal;
 
-use super::output::{self, Format, Output};
+use super::output::{self, Form, Format, Formats, OutputArgs};
 
 /// Flags of `pmuscope report`.
 #[derive(Debug, clap::Args)]
@@ -37,16 +34,8 @@ use super::output::{self, Format, Output};
 pub(crate) struct Args {
     #[command(flatten)]
     input: InputArgs,
-    /// Write to FILE, in the format that its name ends in: .html .svg .folded .csv .tsv .pb.gz .json.gz
-    /// .json .txt
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
-    /// Write in this format, whatever the file is called
-    #[arg(long, value_name = "FORMAT", conflicts_with = "json")]
-    format: Option<Format>,
-    /// Print everything as one JSON object (schema pmuscope/report/1)
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: OutputArgs<ReportFormats>,
     /// Show modules instead of functions: where their symbols are, or why not and what to do
     #[arg(long)]
     modules: bool,
@@ -62,6 +51,16 @@ pub(crate) struct Args {
     annotate: AnnotateArgs,
     #[command(flatten)]
     load: LoadArgs,
+}
+
+#[derive(Debug, Clone)]
+struct ReportFormats;
+
+impl Formats for ReportFormats {
+    const ALL: &[Format] = Format::ALL;
+    const OUTPUT: &str = "Write to FILE, in the format that its name ends in: .html .svg .folded .csv .tsv \
+                          .pb.gz .json.gz .json .txt";
+    const JSON: &str = "Print everything as one JSON object (schema pmuscope/report/1)";
 }
 
 /// A number of rows.
@@ -94,9 +93,9 @@ impl Limit {
 }
 
 impl Args {
-    fn format(&self) -> anyhow::Result<Format> {
-        let asked = if self.json { Some(Format::Json) } else { self.format };
-        let format = Format::choose(asked, self.output.as_deref())?;
+    fn form(&self) -> anyhow::Result<Form> {
+        let form = self.output.form()?;
+        let format = form.format;
         if self.modules && format.is_of_counts() {
             return Err(failure(Exit::BadInput, "--modules is for text and JSON only"));
         }
@@ -111,33 +110,31 @@ impl Args {
         if self.annotate.function().is_some() && is_file {
             return Err(failure(Exit::BadInput, "--annotate is for text, JSON, CSV and TSV only"));
         }
-        Ok(format)
+        Ok(form)
     }
 
     /// Shows a view that is not made of a profile's rows, if one was asked for.
-    fn other_view(
-        &self,
-        path: &Path,
-        (format, output): (Format, &Output),
-        begun: Invocation,
-        style: &Style,
-    ) -> anyhow::Result<Option<Exit>> {
+    fn other_view(&self, path: &Path, form: &Form) -> anyhow::Result<Option<Exit>> {
         if let Some(name) = self.annotate.function() {
             let all = matches!(self.limit, Some(Limit::All));
-            let form = annotate::Form { begun, format, all, style };
-            let (text, exit) = self.annotate.show(name, path, &self.load, &form)?;
-            output.print(format.kind(), &text)?;
-            return Ok(Some(exit));
+            return self.annotate.show(name, path, &self.load, all, form).map(Some);
         }
         let Some(details) = self.views.details()? else { return Ok(None) };
         if self.load.symbol_filter.is_asked() {
             let message = "--symbol-filter and --focus are not for --by branch, mem and data";
             return Err(failure(Exit::BadInput, message));
         }
-        let form = details::Form { begun, format, limits: self.limits(format), style, output };
         let recording = self.load.symbols.open(path)?;
         let symbolizer = self.load.symbols.symbolizer(false, &recording)?;
-        details::show(details, &recording, symbolizer, &self.load.filter, &form).map(Some)
+        details::show(
+            details,
+            &recording,
+            symbolizer,
+            &self.load.filter,
+            self.limits(form.format),
+            form,
+        )
+        .map(Some)
     }
 
     fn limits(&self, format: Format) -> RowLimits {
@@ -149,23 +146,20 @@ impl Args {
 
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
-    let begun = Invocation::now();
     let path = args.input.path()?;
     let file = path.to_string_lossy();
-    let format = args.format()?;
+    let form = args.form()?;
+    let format = form.format;
     let limits = args.limits(format);
-    let output = Output::to(args.output.as_deref());
     let (rows, intervals) = match limits.rows {
         // Files have rows and intervals of their own.
         _ if args.modules || format.is_of_counts() => (Some(0), Intervals::None),
         rows => (rows, Intervals::Largest(rows.unwrap_or(Intervals::MOST))),
     };
-    let style = if output.is_file() { Style::PLAIN } else { terminal::style() };
     if let Some(by) = args.views.waits()? {
-        let form = waits::Form { begun, format, limits, style: &style, output: &output };
-        return waits::show(&by, &path, &args.load, &form);
+        return waits::show(&by, &path, &args.load, limits, &form);
     }
-    if let Some(exit) = args.other_view(&path, (format, &output), begun, &style)? {
+    if let Some(exit) = args.other_view(&path, &form)? {
         return Ok(exit);
     }
     let view = args.views.view();
@@ -191,23 +185,29 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     }
     if view.is_none() && format.is_of_counts() {
         let (source, summary) = (Source::new(&profile), Summary::new(&profile, &file));
-        output.write(format.kind(), |out| output::write(format, &source, &summary, limits, out))?;
+        form.output
+            .write(format.kind(), |out| output::write(format, &source, &summary, limits, out))?;
         return Ok(exit);
     }
     let text = if let Some(view) = view {
         match (format, format.separator()) {
             (_, Some(separator)) => view.delimited(&profile, limits, separator)?,
             (Format::Html, _) => view.page(&profile, &path, limits)?,
-            (Format::Json, None) => view.json(&profile, &path, limits, (begun, &exit))?,
-            _ => view.text(&profile, &path, limits, &style)?,
+            (Format::Json, None) => view.json(&profile, &path, limits, (form.begun, &exit))?,
+            _ => view.text(&profile, &path, limits, &form.style)?,
         }
     } else if format == Format::Json {
-        begun.json(RECORDING_SCHEMA, None, &exit, RecordingReport::new(&profile, &file, limits))?
+        form.begun.json(
+            RECORDING_SCHEMA,
+            None,
+            &exit,
+            RecordingReport::new(&profile, &file, limits),
+        )?
     } else if args.modules {
-        modules_text(&profile, &file, limits, &style)
+        modules_text(&profile, &file, limits, &form.style)
     } else {
-        recording_text(&profile, &file, limits, &style)
+        recording_text(&profile, &file, limits, &form.style)
     };
-    output.print(format.kind(), &text)?;
+    form.print(&text)?;
     Ok(exit)
 }

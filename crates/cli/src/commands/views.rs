@@ -12,16 +12,15 @@ use pmuscope_profile::views::{
 use pmuscope_profile::waits::WaitBy;
 use pmuscope_profile::{Detail, EventProfile, GroupBy, Intervals, Options, Profile, TasksBy};
 use pmuscope_report::{
-    EventRows, ROWS_SCHEMA, RecordingView, RowLimits, RowsBy, RowsReport, Separator, Style,
-    TreeLimits, balance_text, chains_note, head_text, neighbours_text, rows_delimited, rows_page,
-    rows_text, side_by_side_delimited, side_by_side_page, side_by_side_text, tree_text,
+    EventRows, PageLimits, ROWS_SCHEMA, RecordingView, RowLimits, RowsBy, RowsReport, Separator,
+    Style, TreeLimits, balance_text, chains_note, head_text, neighbours_text, rows_delimited,
+    rows_page, rows_text, side_by_side_delimited, side_by_side_page, side_by_side_text, tree_text,
     warnings_text,
 };
 
 use crate::commands::answer::Invocation;
 use crate::commands::details::Details;
 use crate::commands::filter::nodes;
-use crate::commands::output::page_limits;
 use crate::exit::{Exit, failure};
 use crate::version::COMMIT;
 
@@ -338,12 +337,12 @@ impl View {
         file: &Path,
         limits: RowLimits,
     ) -> anyhow::Result<String> {
-        let limits = RowLimits { rows: Some(page_limits(limits).rows), ..limits };
+        let limits = RowLimits { rows: Some(PageLimits::of(limits).rows), ..limits };
         let file = file.to_string_lossy();
         let view = RecordingView { file: &file, profile, limits };
         match self {
             Self::Rows(by) => {
-                let events = event_rows(by, profile, page_limits(limits).rows);
+                let events = event_rows(by, profile, PageLimits::of(limits).rows);
                 Ok(rows_page(&events, rows_by(by, profile), view, COMMIT))
             }
             Self::SideBySide(by) => {

@@ -7,32 +7,20 @@ use pmuscope_perfdata::reader::RecordingFile;
 use pmuscope_profile::export::Source;
 use pmuscope_profile::waits::{CollectedWaits, WaitBy, Waits};
 use pmuscope_profile::{Filter, Intervals, Options, Unwinding};
-use pmuscope_report::{
-    RowLimits, Style, WAITS_SCHEMA, WaitsReport, WaitsView, waits_page, waits_summary, waits_text,
-};
+use pmuscope_report::{RowLimits, WaitsView, waits_summary};
 use pmuscope_symbols::Symbolizer;
 
-use super::answer::Invocation;
 use super::load::{LoadArgs, is_whole};
-use super::output::{self, Format, Output};
+use super::output::{self, Form, Format};
 use crate::exit::{Exit, failure};
-use crate::version::COMMIT;
-
-/// How it is shown.
-pub(super) struct Form<'a> {
-    pub(super) begun: Invocation,
-    pub(super) format: Format,
-    pub(super) limits: RowLimits,
-    pub(super) style: &'a Style,
-    pub(super) output: &'a Output,
-}
 
 /// Reads the waits of the recording at `path` and writes them.
 pub(super) fn show(
     by: &[WaitBy],
     path: &Path,
     load: &LoadArgs,
-    form: &Form<'_>,
+    limits: RowLimits,
+    form: &Form,
 ) -> anyhow::Result<Exit> {
     let format = form.format;
     let filter = load.filter.of_threads().ok_or_else(|| {
@@ -53,25 +41,15 @@ pub(super) fn show(
     if !is_there {
         say!("warning: {}: no switch of a thread that was asked for", path.display());
     }
-    let rows = waits.rows(by, form.limits.rows.unwrap_or(Intervals::MOST));
-    let view = WaitsView { file: &file, waits: &waits, by, rows: &rows, limits: form.limits };
-    if let Some(separator) = format.separator() {
-        form.output.print(format.kind(), &view.delimited(separator))?;
-        return Ok(exit);
-    }
-    if format.is_of_counts() && format != Format::Html {
+    let rows = waits.rows(by, limits.rows.unwrap_or(Intervals::MOST));
+    let view = WaitsView { file: &file, waits: &waits, by, rows: &rows, limits };
+    if !format.is_of_a_table() {
         let (source, summary) = (Source::new(&waits.profile), waits_summary(&view));
-        form.output.write(format.kind(), |out| {
-            output::write(format, &source, &summary, form.limits, out)
-        })?;
+        form.output
+            .write(format.kind(), |out| output::write(format, &source, &summary, limits, out))?;
         return Ok(exit);
     }
-    let text = match format {
-        Format::Html => waits_page(&view, output::page_limits(form.limits), COMMIT),
-        Format::Json => form.begun.json(WAITS_SCHEMA, None, &exit, WaitsReport::new(&view))?,
-        _ => waits_text(&view, form.style),
-    };
-    form.output.print(format.kind(), &text)?;
+    form.show(&view, &exit)?;
     Ok(exit)
 }
 

@@ -2,20 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use pmuscope_machine::FileKind;
 use pmuscope_perfdata::reader::FileState;
 use pmuscope_profile::hits::{Hits, HitsError, Options};
-use pmuscope_report::{
-    Style, WATCH_SCHEMA, WatchLimits, WatchReport, WatchView, watch_page, watch_text,
-};
+use pmuscope_report::{WatchLimits, WatchView};
 
 use super::answer::Invocation;
-use super::output;
+use super::output::{Form, Format};
 use super::report::Limit;
 use super::symbols::SymbolArgs;
 use super::windows::WithDumps;
 use crate::exit::{Exit, failure};
-use crate::terminal;
 
 /// How the answer is told.
 #[derive(Debug, clap::Args)]
@@ -37,30 +33,8 @@ pub(crate) struct ReportArgs {
     symbols: SymbolArgs,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Format {
-    Text,
-    Json,
-    Html,
-}
-
-impl Format {
-    fn kind(self) -> FileKind {
-        match self {
-            Self::Text => FileKind::Text,
-            Self::Json => FileKind::Json,
-            Self::Html => FileKind::Page,
-        }
-    }
-}
-
-/// Ends of file names.
-const ENDINGS: [(&str, Format); 4] = [
-    (".txt", Format::Text),
-    (".json", Format::Json),
-    (".html", Format::Html),
-    (".htm", Format::Html),
-];
+/// Forms of the answer.
+const FORMATS: [Format; 3] = [Format::Text, Format::Json, Format::Html];
 
 impl ReportArgs {
     /// What an answer will be, asked before anything is recorded.
@@ -68,20 +42,20 @@ impl ReportArgs {
     /// # Errors
     /// If the name of the file does not tell.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
-        let output = output::Output::to(self.report.as_deref());
-        output.check(self.format()?.kind())
+        self.form().and_then(|form| form.check())
     }
 
-    fn format(&self) -> anyhow::Result<Format> {
+    fn form(&self) -> anyhow::Result<Form> {
         let asked = self.json.then_some(Format::Json);
-        output::choose(asked, self.report.as_deref(), &ENDINGS, Format::Text, "--report x.html")
+        let file = self.report.as_deref();
+        Ok(Form::new(Format::choose(asked, file, &FORMATS, "--report x.html")?, file))
     }
 
     fn limits(&self, format: Format) -> WatchLimits {
         let defaults = match format {
             Format::Text => WatchLimits::TEXT,
             Format::Html => WatchLimits::PAGE,
-            Format::Json => WatchLimits::ALL,
+            _ => WatchLimits::ALL,
         };
         let rows = Limit::rows(self.limit, Some(defaults.rows)).unwrap_or(usize::MAX);
         let history = self.history.unwrap_or(defaults.history);
@@ -101,20 +75,13 @@ pub(crate) fn tell(
     begun: Invocation,
     exit: Exit,
 ) -> anyhow::Result<Exit> {
-    let format = args.format()?;
+    let form = Form { begun, ..args.form()? };
     let hits = read(path, args)?;
     let is_whole = hits.state == FileState::Closed && hits.tally.stopped.is_none();
     let exit = if is_whole { exit } else { exit.with_missing() };
-    let output = output::Output::to(args.report.as_deref());
-    let style = if output.is_file() { Style::PLAIN } else { terminal::style() };
     let file = kept.then(|| path.to_string_lossy());
-    let view = WatchView::new(&hits, file.as_deref(), args.limits(format));
-    let text = match format {
-        Format::Text => watch_text(&view, &style),
-        Format::Json => begun.json(WATCH_SCHEMA, None, &exit, WatchReport::new(&view))?,
-        Format::Html => watch_page(&view, crate::version::COMMIT),
-    };
-    output.print(format.kind(), &text)?;
+    let view = WatchView::new(&hits, file.as_deref(), args.limits(form.format));
+    form.show(&view, &exit)?;
     Ok(exit)
 }
 

@@ -39,7 +39,7 @@ const HEAD: [&str; 27] = [
 /// A head, a line per figure and file, and one per further pair of files: the file's values, then what
 /// differs from `base`. What was not measured is empty.
 #[must_use]
-pub fn compare_delimited(comparison: &Comparison, separator: Separator) -> String {
+pub(super) fn compare_delimited(comparison: &Comparison, separator: Separator) -> String {
     let mut lines = Lines::new(separator);
     lines.push(HEAD);
     for row in &comparison.rows {

@@ -6,6 +6,9 @@ pub(crate) mod notes;
 pub(crate) mod scale;
 mod trend;
 
+use crate::Separator;
+use crate::report::Report;
+use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
@@ -21,21 +24,40 @@ use crate::table::{Cell, Column, Table};
 use notes::{is_cut, of_comparison, short_names};
 use scale::Scale;
 
-pub use delimited::compare_delimited;
-pub use trend::trend_text;
-
 pub(crate) use trend::unit as trend_unit;
 
 /// Kind and version of `pmuscope compare --json`.
-pub const COMPARE_SCHEMA: &str = "pmuscope/compare/2";
+pub(crate) const COMPARE_SCHEMA: &str = "pmuscope/compare/2";
 /// Kind and version of `pmuscope compare --trend DIR --json`.
-pub const TREND_SCHEMA: &str = "pmuscope/trend/1";
+pub(crate) const TREND_SCHEMA: &str = "pmuscope/trend/1";
 
 /// Characters of a command line that are shown.
 const LONGEST_COMMAND: usize = 100;
 
+impl Report for Comparison {
+    fn schema(&self) -> &'static str {
+        COMPARE_SCHEMA
+    }
+
+    fn text(&self, style: &Style) -> String {
+        compare_text(self, style)
+    }
+
+    fn json(&self) -> impl Serialize {
+        self
+    }
+
+    fn delimited(&self, separator: Separator) -> Option<String> {
+        Some(delimited::compare_delimited(self, separator))
+    }
+
+    fn page(&self, commit: &str) -> Option<String> {
+        Some(crate::html::compare_page(self, commit))
+    }
+}
+
 /// The tables of `pmuscope compare`.
-pub fn compare_text(comparison: &Comparison, style: &Style) -> String {
+pub(crate) fn compare_text(comparison: &Comparison, style: &Style) -> String {
     let names = short_names(&comparison.files);
     let mut out = head(comparison, &names);
     out += "\n";

@@ -4,6 +4,8 @@ use std::time::{Duration, UNIX_EPOCH};
 use pmuscope_measure::compare::{Explain, Options, compare, trend};
 use pmuscope_measure::{Labels, Origin, Program, Run, RunFile};
 
+use super::delimited::compare_delimited;
+use super::trend::trend_text;
 use super::*;
 use crate::html::{compare_page, trend_page};
 use crate::sheet::Separator;

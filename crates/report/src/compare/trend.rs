@@ -1,6 +1,8 @@
 //! Figures over commits or days.
 
+use crate::report::Report;
 use pmuscope_measure::compare::{Trend, TrendRow};
+use serde::Serialize;
 
 use super::notes::{of_files, short_names};
 use super::{label_keys, p_text};
@@ -12,7 +14,7 @@ use crate::table::{Cell, Column, Table};
 
 /// The table of `pmuscope compare --trend`: a row per figure, its first and last level, and where it
 /// changed.
-pub fn trend_text(trend: &Trend, style: &Style) -> String {
+pub(super) fn trend_text(trend: &Trend, style: &Style) -> String {
     let names = short_names(&trend.files);
     let mut out = format!(
         "{} figures over {} files, the earliest first: mean ±95 %, changes of level claimed at {}\n",
@@ -72,4 +74,22 @@ fn shifts(row: &TrendRow, names: &[String]) -> Cell {
         )
     };
     Cell::new(row.shifts.iter().map(one).collect::<Vec<_>>().join("; ")).paint(Paint::Bold)
+}
+
+impl Report for Trend {
+    fn schema(&self) -> &'static str {
+        super::TREND_SCHEMA
+    }
+
+    fn text(&self, style: &Style) -> String {
+        trend_text(self, style)
+    }
+
+    fn json(&self) -> impl Serialize {
+        self
+    }
+
+    fn page(&self, commit: &str) -> Option<String> {
+        Some(crate::html::trend_page(self, commit))
+    }
 }

@@ -8,11 +8,11 @@ use super::{DiffView, Verdict};
 use crate::recording::{FilteredOut, LONG_PHASES};
 
 /// The schema of [`DiffReport`] in its envelope.
-pub const DIFF_SCHEMA: &str = "pmuscope/diff/1";
+pub(super) const DIFF_SCHEMA: &str = "pmuscope/diff/1";
 
 /// Two sides of recordings.
 #[derive(Debug, Serialize)]
-pub struct DiffReport<'a> {
+pub(super) struct DiffReport<'a> {
     before: &'a [String],
     after: &'a [String],
     events: Vec<Event<'a>>,
@@ -28,7 +28,7 @@ pub struct DiffReport<'a> {
 impl<'a> DiffReport<'a> {
     /// What is shown of a comparison.
     #[must_use]
-    pub fn new(view: &DiffView<'a>) -> Self {
+    pub(super) fn new(view: &DiffView<'a>) -> Self {
         Self {
             before: view.files[0],
             after: view.files[1],

@@ -4,12 +4,14 @@ mod apart;
 mod json;
 mod text;
 
+use crate::Style;
+use crate::report::Report;
 use pmuscope_profile::Profile;
 use pmuscope_profile::diff::EventDiff;
+use serde::Serialize;
 
 pub(crate) use apart::{apart, apart_note};
-pub use json::{DIFF_SCHEMA, DiffReport};
-pub use text::diff_text;
+use json::{DIFF_SCHEMA, DiffReport};
 
 /// What was compared, and which rows to show.
 #[derive(Debug, Clone, Copy)]
@@ -31,6 +33,20 @@ impl DiffView<'_> {
     fn apart(&self) -> Option<f64> {
         let [before, after] = self.recordings.map(|side| side.iter().map(Profile::info));
         apart(before, after)
+    }
+}
+
+impl Report for DiffView<'_> {
+    fn schema(&self) -> &'static str {
+        DIFF_SCHEMA
+    }
+
+    fn text(&self, style: &Style) -> String {
+        text::diff_text(self, style)
+    }
+
+    fn json(&self) -> impl Serialize {
+        DiffReport::new(self)
     }
 }
 

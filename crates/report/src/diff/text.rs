@@ -10,7 +10,7 @@ use crate::{Cell, Column, Paint, Style, Table, escape, wrap};
 
 /// A table per event: rows with the change of share and total; then what limits the reading.
 #[must_use]
-pub fn diff_text(view: &DiffView<'_>, style: &Style) -> String {
+pub(super) fn diff_text(view: &DiffView<'_>, style: &Style) -> String {
     let mut out = String::new();
     for event in view.events {
         if !out.is_empty() {

@@ -39,6 +39,14 @@ pub struct FlameLimits {
     pub boxes: usize,
 }
 
+impl FlameLimits {
+    /// Boxes narrower than `share` are left out too.
+    #[must_use]
+    pub fn above(self, share: f64) -> Self {
+        Self { share: self.share.max(share), ..self }
+    }
+}
+
 impl Default for FlameLimits {
     /// A twentieth of a pixel of a usual screen, so that there is something to zoom into.
     fn default() -> Self {

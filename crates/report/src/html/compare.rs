@@ -33,7 +33,7 @@ const SCALE: f64 = 72.0;
 
 /// The page of `pmuscope compare --html`; `commit` is what the program was built from.
 #[must_use]
-pub fn compare_page(comparison: &Comparison, commit: &str) -> String {
+pub(crate) fn compare_page(comparison: &Comparison, commit: &str) -> String {
     page(comparison, Vec::new(), commit)
 }
 
@@ -65,7 +65,7 @@ fn page(comparison: &Comparison, more: Vec<String>, commit: &str) -> String {
 
 /// The page of `pmuscope compare --trend DIR --html`; `commit` is what the program was built from.
 #[must_use]
-pub fn trend_page(trend: &Trend, commit: &str) -> String {
+pub(crate) fn trend_page(trend: &Trend, commit: &str) -> String {
     let names = short_names(&trend.files);
     let title = format!("{} files over time", names.len());
     let claimed = Fact::new(

@@ -20,7 +20,8 @@ use crate::markup::text;
 use crate::recording::{RECORDING_SCHEMA, RowLimits};
 use crate::views::Functions;
 
-pub use compare::{compare_page, figures_page, trend_page};
+pub use compare::figures_page;
+pub(crate) use compare::{compare_page, trend_page};
 pub(crate) use frame::{Frame, PALETTE};
 pub(crate) use grid::{Cells, Grid};
 pub(crate) use parts::{FILTER, number_cell, push_contents, push_flame, push_legend, share_cell};
@@ -34,6 +35,15 @@ pub struct PageLimits {
     pub rows: usize,
     /// What the flame graph shows.
     pub flame: FlameLimits,
+}
+
+impl PageLimits {
+    /// Of a page with these rows; boxes of a flame graph below their share are left out too.
+    #[must_use]
+    pub fn of(limits: RowLimits) -> Self {
+        let Self { rows, flame } = Self::default();
+        Self { rows: limits.rows.unwrap_or(rows), flame: flame.above(limits.share) }
+    }
 }
 
 impl Default for PageLimits {

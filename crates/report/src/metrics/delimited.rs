@@ -10,7 +10,7 @@ use crate::sheet::{Lines, Separator};
 /// value, the ends of its interval, and of what was never counted what it is at most; what was not measured
 /// is empty.
 #[must_use]
-pub fn metrics_delimited(view: &MetricsView<'_>, separator: Separator) -> String {
+pub(super) fn metrics_delimited(view: &MetricsView<'_>, separator: Separator) -> String {
     let mut lines = Lines::new(separator);
     let mut head: Vec<String> =
         [by_word(view.windows.by), "module", "samples", "kept"].map(str::to_owned).into();

@@ -11,11 +11,11 @@ use crate::recording::{Count, LONG_PHASES, lost_is};
 use super::{MetricsView, by_word};
 
 /// The schema of [`MetricsReport`] in its envelope.
-pub const METRICS_SCHEMA: &str = "pmuscope/metrics/1";
+pub(super) const METRICS_SCHEMA: &str = "pmuscope/metrics/1";
 
 /// Metrics of a recording.
 #[derive(Debug, Serialize)]
-pub struct MetricsReport<'a> {
+pub(super) struct MetricsReport<'a> {
     file: &'a str,
     windows: About<'a>,
     by: &'static str,
@@ -100,7 +100,7 @@ struct CellOut<'a> {
 impl<'a> MetricsReport<'a> {
     /// What is shown.
     #[must_use]
-    pub fn new(view: &'a MetricsView<'a>) -> Self {
+    pub(super) fn new(view: &'a MetricsView<'a>) -> Self {
         let windows = view.windows;
         let cpus = windows.by_cpu.iter().map(|(&cpu, of)| CpuOut {
             cpu,

@@ -8,22 +8,21 @@ mod json;
 mod text;
 mod tints;
 
+use crate::report::Report;
+use crate::{Separator, Style};
 use pmuscope_events::metrics::{Metric, Metrics};
 use pmuscope_profile::metrics::{MetricCell, Table};
 use pmuscope_profile::windows::{By, Cause, Row, RowKey, Windows};
+use serde::Serialize;
 
 use crate::escape;
 use crate::flame::{Flame, FlameLimits, FlatRow};
 use crate::recording::RowLimits;
 
-pub use delimited::metrics_delimited;
-pub use diff::{
-    METRICS_DIFF_SCHEMA, MetricsDiffReport, MetricsDiffView, metrics_diff_delimited,
-    metrics_diff_text,
-};
+pub use diff::MetricsDiffView;
 pub use html::metrics_page;
-pub use json::{METRICS_SCHEMA, MetricsReport};
-pub use text::{length_text, metric_list_text, metrics_text, metrics_title, too_short_text};
+use json::{METRICS_SCHEMA, MetricsReport};
+pub use text::{length_text, metric_list_text, metrics_title, too_short_text};
 pub use tints::Tints;
 
 /// What is shown of the windows of a recording.
@@ -92,6 +91,24 @@ impl<'a> MetricsView<'a> {
     /// Seconds of further recording until all intervals of a row are within 5 % of their values.
     fn more_seconds(&self, cells: &[MetricCell]) -> Option<f64> {
         cells.iter().filter_map(|cell| cell.more_seconds(self.windows.seconds)).reduce(f64::max)
+    }
+}
+
+impl Report for MetricsView<'_> {
+    fn schema(&self) -> &'static str {
+        METRICS_SCHEMA
+    }
+
+    fn text(&self, style: &Style) -> String {
+        text::metrics_text(self, style)
+    }
+
+    fn json(&self) -> impl Serialize {
+        MetricsReport::new(self)
+    }
+
+    fn delimited(&self, separator: Separator) -> Option<String> {
+        Some(delimited::metrics_delimited(self, separator))
     }
 }
 

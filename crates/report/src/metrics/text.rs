@@ -16,7 +16,7 @@ const MUCH_DISCARDED: f64 = 0.01;
 
 /// Head, one row per function, notes.
 #[must_use]
-pub fn metrics_text(view: &MetricsView<'_>, style: &Style) -> String {
+pub(super) fn metrics_text(view: &MetricsView<'_>, style: &Style) -> String {
     let mut out = head(view, style);
     out.push('\n');
     out.push_str(&table(view, style));

@@ -1,5 +1,6 @@
 //! What would be better for a process, why, and what to type.
 
+use crate::report::Report;
 use pmuscope_numa::advise::sharing::{BLOCK, Sharing};
 use pmuscope_numa::advise::{Advice, Command, Cost, Evidence, Gathered, NodeEvidence, Verdict};
 use serde::Serialize;
@@ -93,9 +94,25 @@ impl<'a> AdviceReport<'a> {
     }
 }
 
+impl Report for AdviceReport<'_> {
+    const IS_OF_THIS_MACHINE: bool = true;
+
+    fn schema(&self) -> &'static str {
+        super::ADVICE_SCHEMA
+    }
+
+    fn text(&self, style: &Style) -> String {
+        advice_text(self, style)
+    }
+
+    fn json(&self) -> impl Serialize {
+        self
+    }
+}
+
 /// The page for people.
 #[must_use]
-pub fn advice_text(report: &AdviceReport<'_>, style: &Style) -> String {
+pub(super) fn advice_text(report: &AdviceReport<'_>, style: &Style) -> String {
     let sections = [
         head(report, style),
         verdict(report, style),

@@ -4,7 +4,8 @@ use pmuscope_numa::advise::faults::Missed;
 use pmuscope_numa::advise::sharing::Sharing;
 use pmuscope_numa::advise::{Cost, Evidence, Gathered, NodeEvidence, commands, judge};
 
-use super::{AdviceReport, advice_text};
+use super::AdviceReport;
+use super::advice::advice_text;
 use crate::Style;
 
 fn node(id: u32, own_cpus: f64, mib: f64) -> NodeEvidence {

@@ -1,5 +1,6 @@
 //! What balancing did, for people and programs.
 
+use crate::report::Report;
 use std::collections::BTreeMap;
 
 use pmuscope_numa::act::Restored;
@@ -10,9 +11,9 @@ use crate::doctor::section::join;
 use crate::{Cell, Column, Style, Table, escape, number};
 
 /// Schema of what `pmuscope numa balance` prints as JSON.
-pub const NUMA_BALANCE_SCHEMA: &str = "pmuscope/numa-balance/1";
+const NUMA_BALANCE_SCHEMA: &str = "pmuscope/numa-balance/1";
 /// Schema of what `pmuscope numa restore` prints as JSON.
-pub const NUMA_RESTORE_SCHEMA: &str = "pmuscope/numa-restore/1";
+const NUMA_RESTORE_SCHEMA: &str = "pmuscope/numa-restore/1";
 
 /// What `pmuscope numa balance` has to tell.
 #[derive(Debug, Serialize)]
@@ -71,7 +72,7 @@ impl Balanced<'_> {
 }
 
 /// The page for people.
-pub fn balanced_text(balanced: &Balanced<'_>, style: &Style) -> String {
+pub(super) fn balanced_text(balanced: &Balanced<'_>, style: &Style) -> String {
     let mut text = headline(balanced);
     if !balanced.summary.processes.is_empty() {
         text += "\n";
@@ -215,7 +216,7 @@ pub struct RestoredProcess {
 }
 
 /// What was put right, for people.
-pub fn restored_text(processes: &[RestoredProcess], style: &Style) -> String {
+pub(super) fn restored_text(processes: &[RestoredProcess], style: &Style) -> String {
     if processes.is_empty() {
         return "no process is pinned by a numa balance that was killed\n".to_owned();
     }
@@ -239,6 +240,43 @@ pub fn restored_text(processes: &[RestoredProcess], style: &Style) -> String {
         text += &format!("process {pid}: {what}\n");
     }
     style.text(&text).into_owned()
+}
+
+/// What became of all of them.
+#[derive(Debug, Serialize)]
+pub struct RestoredProcesses {
+    /// Those that were found pinned.
+    pub processes: Vec<RestoredProcess>,
+}
+
+impl Report for RestoredProcesses {
+    fn schema(&self) -> &'static str {
+        NUMA_RESTORE_SCHEMA
+    }
+
+    fn text(&self, style: &Style) -> String {
+        restored_text(&self.processes, style)
+    }
+
+    fn json(&self) -> impl Serialize {
+        self
+    }
+}
+
+impl Report for Balanced<'_> {
+    const IS_OF_THIS_MACHINE: bool = true;
+
+    fn schema(&self) -> &'static str {
+        NUMA_BALANCE_SCHEMA
+    }
+
+    fn text(&self, style: &Style) -> String {
+        balanced_text(self, style)
+    }
+
+    fn json(&self) -> impl Serialize {
+        self
+    }
 }
 
 #[cfg(test)]

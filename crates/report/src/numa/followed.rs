@@ -1,5 +1,6 @@
 //! Processes followed over time: where their threads ran and their memory lay.
 
+use crate::report::Report;
 use std::collections::BTreeMap;
 
 use pmuscope_machine::NumaCounters;
@@ -32,6 +33,9 @@ pub struct Followed<'a> {
     pub counters: Option<NumaCounters>,
     /// What translates the machine's instructions, if the CPU itself does not run them.
     pub emulator: Option<&'a str>,
+    /// The command line, for the page.
+    #[serde(skip)]
+    pub command: String,
 }
 
 impl<'a> Followed<'a> {
@@ -46,7 +50,8 @@ impl<'a> Followed<'a> {
     ) -> Self {
         let seconds = looks.last().map_or(0.0, |look| look.at_s);
         let cost_s = looks.iter().map(|look| look.cost_ns as f64 / 1e9).sum();
-        Self { nodes, interval_s, seconds, cost_s, looks, refused, counters, emulator }
+        let command = String::new();
+        Self { nodes, interval_s, seconds, cost_s, looks, refused, counters, emulator, command }
     }
 
     /// Each process with the first and the last look that saw it.
@@ -149,7 +154,7 @@ impl<'a> Followed<'a> {
 }
 
 /// The page for people.
-pub fn followed_text(followed: &Followed<'_>, style: &Style) -> String {
+pub(super) fn followed_text(followed: &Followed<'_>, style: &Style) -> String {
     let [first, second] = followed.head();
     let mut out = format!("{}\n{}\n\n", style.text(&first), style.text(&second));
     out += &over_time(followed).render(style);
@@ -282,4 +287,24 @@ fn joined(amounts: impl Iterator<Item = f64>) -> String {
         })
         .collect();
     amounts.join(" ")
+}
+
+impl Report for Followed<'_> {
+    const IS_OF_THIS_MACHINE: bool = true;
+
+    fn schema(&self) -> &'static str {
+        super::FOLLOWED_SCHEMA
+    }
+
+    fn text(&self, style: &Style) -> String {
+        followed_text(self, style)
+    }
+
+    fn json(&self) -> impl Serialize {
+        self
+    }
+
+    fn page(&self, commit: &str) -> Option<String> {
+        Some(super::followed_page::followed_page(self, commit))
+    }
 }

@@ -16,7 +16,7 @@ const MOST_COLUMNS: usize = 600;
 
 /// The page; `commit` is what the program was built from.
 #[must_use]
-pub fn followed_page(followed: &Followed<'_>, command: &str, commit: &str) -> String {
+pub(super) fn followed_page(followed: &Followed<'_>, commit: &str) -> String {
     let columns = columns(followed.looks);
     let column_s = followed.seconds / columns.len().max(1) as f64;
     let bytes: Vec<Vec<u64>> = rows(followed, &columns, |look, node| {
@@ -31,7 +31,7 @@ pub fn followed_page(followed: &Followed<'_>, command: &str, commit: &str) -> St
         ("looks", "Looks"),
         ("processes", "Processes"),
     ];
-    Frame { schema: FOLLOWED_SCHEMA, commit }.page(&summary(followed, command), |out| {
+    Frame { schema: FOLLOWED_SCHEMA, commit }.page(&summary(followed, &followed.command), |out| {
         push_contents(out, parts.map(|(id, name)| (id.to_owned(), name)));
         push_map(out, followed, parts[0], ("KiB", &bytes), column_s);
         push_map(out, followed, parts[1], ("threads", &threads), column_s);

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use pmuscope_machine::NumaCounters;
 use pmuscope_numa::timeline::{Observation, ProcessLook, Share};
 
+use super::followed::followed_text;
+use super::followed_page::followed_page;
 use super::*;
 use crate::Style;
 
@@ -110,7 +112,7 @@ fn the_page_has_maps_and_numbers_and_no_foreign_markup() {
     looks[4].processes[0].name = "<script>alert(1)</script>".to_owned();
     let refused = BTreeMap::new();
     let followed = Followed::new((&[0, 1], 0.5), &looks, &refused, None, Some("QEMU"));
-    let page = followed_page(&followed, "pmuscope numa show -p 42", "abc");
+    let page = followed_page(&followed, "abc");
     let data = page.split("class=\"heat-data\">").nth(1).unwrap();
     let data = data.split("</script>").next().unwrap();
     let data: serde_json::Value = serde_json::from_str(data).unwrap();

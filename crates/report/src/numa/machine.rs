@@ -1,5 +1,6 @@
 //! What the machine tells of placement: nodes, how the kernel is set, what it has counted.
 
+use crate::report::Report;
 use pmuscope_machine::{AccessClass, Kernel, NumaFacts, NumaNode, Sign, Topology};
 use serde::Serialize;
 
@@ -25,7 +26,7 @@ pub struct NumaShow<'a> {
 }
 
 /// The page for people.
-pub fn numa_text(show: &NumaShow<'_>, style: &Style) -> String {
+pub(super) fn numa_text(show: &NumaShow<'_>, style: &Style) -> String {
     let sections = [
         style.text(&headline(show)).into_owned(),
         hardware::nodes(show.topology, style),
@@ -292,4 +293,20 @@ fn counters(facts: &NumaFacts, style: &Style) -> String {
         },
     );
     section.finish()
+}
+
+impl Report for NumaShow<'_> {
+    const IS_OF_THIS_MACHINE: bool = true;
+
+    fn schema(&self) -> &'static str {
+        super::NUMA_SCHEMA
+    }
+
+    fn text(&self, style: &Style) -> String {
+        numa_text(self, style)
+    }
+
+    fn json(&self) -> impl Serialize {
+        self
+    }
 }

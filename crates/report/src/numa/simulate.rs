@@ -1,12 +1,13 @@
 //! Placement policies in the simulator, beside what was published.
 
+use crate::report::Report;
 use pmuscope_numa::simulate::{COLUMNS, Cell, LIMIT, Machine, Policy, Row, agreement};
 use serde::Serialize;
 
 use crate::{Column, Style, Table, number};
 
 /// Schema of the simulated table as JSON.
-pub const NUMA_SIMULATE_SCHEMA: &str = "pmuscope/numa-simulate/1";
+const NUMA_SIMULATE_SCHEMA: &str = "pmuscope/numa-simulate/1";
 
 /// What `pmuscope numa simulate` has to tell.
 #[derive(Debug, Serialize)]
@@ -22,7 +23,7 @@ pub struct NumaSimulation {
 }
 
 /// The table for people.
-pub fn numa_simulation_text(simulation: &NumaSimulation, style: &Style) -> String {
+pub(super) fn numa_simulation_text(simulation: &NumaSimulation, style: &Style) -> String {
     let machine = &simulation.simulated;
     let head = format!(
         "simulated, nothing is measured: {} nodes of {} CPUs, n = {} runs of {} s at most, seed {}\n\
@@ -79,6 +80,20 @@ fn text(cell: &Cell) -> String {
         text += " !";
     }
     text
+}
+
+impl Report for NumaSimulation {
+    fn schema(&self) -> &'static str {
+        NUMA_SIMULATE_SCHEMA
+    }
+
+    fn text(&self, style: &Style) -> String {
+        numa_simulation_text(self, style)
+    }
+
+    fn json(&self) -> impl Serialize {
+        self
+    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::path::Path;
 use pmuscope_machine::{Machine, Sign};
 use tempfile::TempDir;
 
+use super::machine::numa_text;
 use super::*;
 use crate::Style;
 

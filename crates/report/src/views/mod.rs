@@ -15,7 +15,7 @@ use pmuscope_profile::views::{Dimension, Place};
 use self::details::UNKNOWN;
 use crate::escape;
 
-pub use annotate::{ANNOTATE_SCHEMA, AnnotateReport, annotate_text};
+pub use annotate::AnnotateView;
 pub use details::{accesses, branches, data};
 pub(crate) use functions::Functions;
 pub use functions::functions_delimited;

@@ -14,7 +14,7 @@ use crate::recording::asked;
 
 /// The page; `commit` is what the program was built from.
 #[must_use]
-pub fn waits_page(view: &WaitsView<'_>, limits: PageLimits, commit: &str) -> String {
+pub(super) fn waits_page(view: &WaitsView<'_>, limits: PageLimits, commit: &str) -> String {
     let profile = &view.waits.profile;
     Frame { schema: WAITS_SCHEMA, commit }.page(&waits_summary(view), |out| {
         let source = Source::new(profile);

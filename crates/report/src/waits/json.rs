@@ -7,11 +7,11 @@ use crate::recording::Head;
 use crate::sheet::Sheet;
 
 /// The schema of [`WaitsReport`] in its envelope.
-pub const WAITS_SCHEMA: &str = "pmuscope/waits/2";
+pub(super) const WAITS_SCHEMA: &str = "pmuscope/waits/2";
 
 /// Where threads wait.
 #[derive(Debug, Serialize)]
-pub struct WaitsReport<'a> {
+pub(super) struct WaitsReport<'a> {
     recording: Head<'a>,
     threads: u64,
     threads_without_switch: u64,
@@ -41,7 +41,7 @@ struct BrokenReport {
 impl<'a> WaitsReport<'a> {
     /// The rows that are shown.
     #[must_use]
-    pub fn new(view: &WaitsView<'a>) -> Self {
+    pub(super) fn new(view: &WaitsView<'a>) -> Self {
         let waits = view.waits;
         let rows = view.sheet(usize::MAX);
         let missing = "sched:sched_waking was not recorded";

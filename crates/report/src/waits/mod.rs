@@ -6,17 +6,20 @@ mod notes;
 mod sheet;
 mod text;
 
+use crate::Style;
+use crate::html::PageLimits;
+use crate::report::Report;
 use pmuscope_profile::ModuleSummary;
 use pmuscope_profile::waits::{Kind, WaitBy, WaitKey, WaitRow, Waits, Waker};
+use serde::Serialize;
 
 use crate::escape;
 use crate::number::duration;
 use crate::recording::RowLimits;
 use crate::sheet::Separator;
 
-pub use html::{waits_page, waits_summary};
-pub use json::{WAITS_SCHEMA, WaitsReport};
-pub use text::waits_text;
+pub use html::waits_summary;
+use json::{WAITS_SCHEMA, WaitsReport};
 
 /// Rows of waits, and how they are shown.
 #[derive(Debug, Clone, Copy)]
@@ -38,6 +41,28 @@ impl WaitsView<'_> {
     #[must_use]
     pub fn delimited(&self, separator: Separator) -> String {
         self.sheet(usize::MAX).delimited(separator)
+    }
+}
+
+impl Report for WaitsView<'_> {
+    fn schema(&self) -> &'static str {
+        WAITS_SCHEMA
+    }
+
+    fn text(&self, style: &Style) -> String {
+        text::waits_text(self, style)
+    }
+
+    fn json(&self) -> impl Serialize {
+        WaitsReport::new(self)
+    }
+
+    fn delimited(&self, separator: Separator) -> Option<String> {
+        Some(self.sheet(usize::MAX).delimited(separator))
+    }
+
+    fn page(&self, commit: &str) -> Option<String> {
+        Some(html::waits_page(self, PageLimits::of(self.limits), commit))
     }
 }
 

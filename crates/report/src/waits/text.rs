@@ -12,7 +12,7 @@ use crate::{Paint, Style, escape, wrap};
 
 /// Head, all threads' time, the table, notes.
 #[must_use]
-pub fn waits_text(view: &WaitsView<'_>, style: &Style) -> String {
+pub(super) fn waits_text(view: &WaitsView<'_>, style: &Style) -> String {
     let waits = view.waits;
     let number: u64 = waits.by_kind.iter().map(|sums| sums.waits).sum();
     let line = format!(

@@ -20,7 +20,7 @@ const STRONGEST: f64 = 45.0;
 
 /// The page; `commit` is what the program was built from.
 #[must_use]
-pub fn watch_page(view: &WatchView<'_>, commit: &str) -> String {
+pub(super) fn watch_page(view: &WatchView<'_>, commit: &str) -> String {
     Frame { schema: WATCH_SCHEMA, commit }.page(&summary(view), |out| {
         let names: Vec<(String, &str)> = view
             .targets()

@@ -12,11 +12,11 @@ use super::WatchView;
 use super::words::{value, verdict_word};
 
 /// The schema of [`WatchReport`] in its envelope.
-pub const WATCH_SCHEMA: &str = "pmuscope/watch/1";
+pub(super) const WATCH_SCHEMA: &str = "pmuscope/watch/1";
 
 /// Hits of a recording.
 #[derive(Debug, Serialize)]
-pub struct WatchReport<'a> {
+pub(super) struct WatchReport<'a> {
     file: Option<&'a str>,
     watch: About<'a>,
     targets: Vec<TargetOut<'a>>,
@@ -314,7 +314,7 @@ fn hex(value: u64) -> String {
 impl<'a> WatchReport<'a> {
     /// What is shown.
     #[must_use]
-    pub fn new(view: &'a WatchView<'a>) -> Self {
+    pub(super) fn new(view: &'a WatchView<'a>) -> Self {
         let targets = view.targets().map(|(target, hits)| TargetOut::new(view, target, hits));
         let notes = view.notes().into_iter().map(|note| NoteOut {
             level: if note.warning { "warning" } else { "note" },

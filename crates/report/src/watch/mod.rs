@@ -9,15 +9,16 @@ mod tests;
 mod text;
 mod words;
 
+use crate::Style;
+use crate::report::Report;
 use pmuscope_perfdata::info::RecordingInfo;
 use pmuscope_perfdata::watch::{Access, WatchTarget};
 use pmuscope_profile::hits::{HitRecord, Hits, Site, TargetHits};
+use serde::Serialize;
 
 use crate::recording::Note;
 
-pub use html::watch_page;
-pub use json::{WATCH_SCHEMA, WatchReport};
-pub use text::watch_text;
+use json::{WATCH_SCHEMA, WatchReport};
 
 /// How much is shown of each target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,6 +99,24 @@ impl<'a> WatchView<'a> {
                 && target.access != Access::Execute
                 && matches!(target.value, Kind::Unsigned | Kind::Signed | Kind::Other)
         })
+    }
+}
+
+impl Report for WatchView<'_> {
+    fn schema(&self) -> &'static str {
+        WATCH_SCHEMA
+    }
+
+    fn text(&self, style: &Style) -> String {
+        text::watch_text(self, style)
+    }
+
+    fn json(&self) -> impl Serialize {
+        WatchReport::new(self)
+    }
+
+    fn page(&self, commit: &str) -> Option<String> {
+        Some(html::watch_page(self, commit))
     }
 }
 

@@ -5,7 +5,9 @@ use pmuscope_perfdata::watch::{ArmedBlock, HitCost, ValueKind, WatchTarget};
 use pmuscope_profile::hits::{Hits, Options};
 use pmuscope_symbols::{Frame, KernelIdentity, Line, Request, Resolved, State, Symbol};
 
-use super::{WatchLimits, WatchReport, WatchView, watch_page, watch_text};
+use super::html::watch_page;
+use super::text::watch_text;
+use super::{WatchLimits, WatchReport, WatchView};
 use crate::Style;
 use hit_file::{CODE, Recording, START, Write};
 

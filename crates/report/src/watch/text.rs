@@ -18,7 +18,7 @@ const MOST_LINES: usize = 8;
 
 /// Head, targets, and for each who hit it, values and history; cache lines; notes.
 #[must_use]
-pub fn watch_text(view: &WatchView<'_>, style: &Style) -> String {
+pub(super) fn watch_text(view: &WatchView<'_>, style: &Style) -> String {
     let file = view.file.map_or_else(String::new, |file| format!("    {}", escape(file)));
     let first = format!("{}{file}", first_line(view));
     let first = style.text(&first).into_owned();

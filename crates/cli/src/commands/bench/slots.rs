@@ -8,9 +8,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 use pmuscope_bench::slots::{self, ACCOUNTS, Options};
 use pmuscope_counters::Host;
-use pmuscope_machine::{FileKind, Machine};
+use pmuscope_machine::Machine;
+use pmuscope_measure::Plan;
 use pmuscope_measure::counting::Signal;
-use pmuscope_measure::{Plan, RunFile};
 use pmuscope_report::{slots_page, slots_svg, slots_text};
 use pmuscope_watch::kernel::{Compared, Comparison, KernelError, compare};
 use pmuscope_watch::slots::{Layout, Slots};
@@ -18,9 +18,10 @@ use pmuscope_watch::slots::{Layout, Slots};
 use super::runs::{Output, PreflightCpus, begin, tell_concerns};
 use crate::commands::counting::Progress;
 use crate::commands::doctor;
-use crate::commands::output::{Output as Drawing, choose};
+use crate::commands::output::{Form, Format};
 use crate::exit::{Exit, failure};
 use crate::signals::stop_pipe;
+use crate::version::COMMIT;
 
 /// Flags of `pmuscope bench slots`.
 #[derive(Debug, clap::Args)]
@@ -97,30 +98,19 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let stop = || Signal(stop.as_fd()).is_given();
     let mut watch = Progress::new(args.results.path());
     let whole = slots::slots(&options, &mut file, &stop, &mut watch)?;
-    if let (Some(path), Some(drawn)) = (&args.output, drawn) {
-        let kind = if path.extension().is_some_and(|ending| ending == "svg") {
-            FileKind::Picture
-        } else {
-            FileKind::Page
-        };
-        Drawing::to(Some(path)).print(kind, &drawn(&file))?;
+    if let Some(form) = drawn {
+        form.print(&match form.format {
+            Format::Html => slots_page(&file, COMMIT),
+            _ => slots_svg(&file),
+        })?;
     }
     args.results.finish(file, !whole, true, slots_text)
 }
 
-/// How a run file becomes a picture.
-type Draw = fn(&RunFile) -> String;
-
-/// Ends of file names.
-const ENDINGS: [(&str, Draw); 3] = [(".svg", slots_svg), (".html", page), (".htm", page)];
-
-fn page(file: &RunFile) -> String {
-    slots_page(file, crate::version::COMMIT)
-}
-
 /// What the name of the file asks for.
-fn drawing(path: &Path) -> anyhow::Result<Draw> {
-    choose(None, Some(path), &ENDINGS, slots_svg, "-o growth.svg")
+fn drawing(path: &Path) -> anyhow::Result<Form> {
+    let offered = [Format::Svg, Format::Html];
+    Ok(Form::new(Format::choose(None, Some(path), &offered, "-o growth.svg")?, Some(path)))
 }
 
 /// Threads that real breakpoints are for.

@@ -1,7 +1,6 @@
 //! `pmuscope numa advise`.
 
 use std::ffi::OsString;
-use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -12,15 +11,13 @@ use pmuscope_machine::{Machine, MachineError};
 use pmuscope_measure::Plan;
 use pmuscope_numa::advise::{Gathered, Options, Verdict, commands, gather, judge};
 use pmuscope_numa::observe::{Family, ObserveError};
-use pmuscope_report::{ADVICE_SCHEMA, AdviceReport, advice_text, escape_bytes, number};
+use pmuscope_report::{AdviceReport, escape_bytes, number};
 
 use super::follow::parse_seconds;
-use crate::commands::answer::Invocation;
-use crate::commands::doctor;
+use crate::commands::output::Form;
 use crate::commands::program::{self, not_started};
 use crate::exit::{Exit, beside_command, failure};
 use crate::signals::Stop;
-use crate::terminal;
 
 /// Seconds to look at a process, unless told otherwise.
 const SECONDS: f64 = 5.0;
@@ -123,7 +120,7 @@ fn busiest(machine: &Machine, child: &mut HeldChild) -> anyhow::Result<u32> {
 }
 
 fn advise(args: &Args, pid: u32, seconds: f64, stop: &Stop) -> anyhow::Result<Exit> {
-    let begun = Invocation::now();
+    let form = Form::printed(args.json);
     let machine = Machine::host();
     let gathered = look(&machine, args, (pid, seconds), stop)?;
     let advice = judge(&gathered.evidence);
@@ -138,12 +135,7 @@ fn advise(args: &Args, pid: u32, seconds: f64, stop: &Stop) -> anyhow::Result<Ex
     let surroundings = machine.surroundings(&machine.processor());
     let emulator = surroundings.emulator.as_ref().map(|sign| sign.name.as_str());
     let report = AdviceReport::new(pid, &gathered, &advice, &commands, emulator);
-    let text = if args.json {
-        begun.json(ADVICE_SCHEMA, Some(&doctor::facts()?), &exit, &report)?
-    } else {
-        advice_text(&report, &terminal::style())
-    };
-    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    form.show(&report, &exit)?;
     Ok(exit)
 }
 

@@ -17,15 +17,14 @@ use pmuscope_numa::balance::{
     BalanceError, Budget, Ended, Entry, Event, Options, Stop, Summary, names, run as place,
 };
 use pmuscope_numa::observe::{Family, LEAST_PAGES, PAGES};
-use pmuscope_report::{Balanced, NUMA_BALANCE_SCHEMA, balanced_text, number};
+use pmuscope_report::{Balanced, number};
 
 use super::follow::{Ends, Woken, parse_seconds};
-use crate::commands::answer::Invocation;
-use crate::commands::doctor;
+use crate::commands::output::Form;
 use crate::commands::program::{self, not_started};
 use crate::commands::record::size;
 use crate::exit::{Exit, beside_command, failure};
-use crate::{replace, signals, terminal};
+use crate::{replace, signals};
 
 /// Decisions over which pages must not go back and forth.
 const WINDOWS: u64 = 60;
@@ -116,7 +115,7 @@ fn balance(
     args: &Args,
     (options, state): (Options, PathBuf),
 ) -> anyhow::Result<Exit> {
-    let begun = Invocation::now();
+    let form = Form::printed(args.json);
     let stop = signals::stop_pipe().context("cannot listen for signals")?;
     let mut log = Log::new(args.log.as_deref(), args.json || args.quiet)?;
     let mut child = match args.command.as_slice() {
@@ -190,12 +189,7 @@ fn balance(
         emulator: surroundings.emulator.as_ref().map(|sign| sign.name.as_str()),
         summary: &summary,
     };
-    let text = if args.json {
-        begun.json(NUMA_BALANCE_SCHEMA, Some(&doctor::facts()?), &exit, &balanced)?
-    } else {
-        balanced_text(&balanced, &terminal::style())
-    };
-    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    form.show(&balanced, &exit)?;
     Ok(exit)
 }
 

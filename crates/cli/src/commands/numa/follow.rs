@@ -3,24 +3,22 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::fd::{AsFd as _, BorrowedFd};
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use pmuscope_counters::spawn::HeldChild;
-use pmuscope_machine::{FileKind, Machine, MachineError, NumaCounters, Topology};
+use pmuscope_machine::{Machine, MachineError, NumaCounters, Topology};
 use pmuscope_measure::Plan;
 use pmuscope_numa::observe::{Family, ObserveError, PAGES};
 use pmuscope_numa::timeline::{Follower, Observation};
-use pmuscope_report::{FOLLOWED_SCHEMA, Followed, Style, followed_page, followed_text};
+use pmuscope_report::Followed;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::commands::answer::{Invocation, command_line};
+use crate::commands::answer::command_line;
+use crate::commands::output::Form;
 use crate::commands::program::{self, not_started};
-use crate::commands::{doctor, output};
 use crate::exit::{Exit, beside_command, failure};
-use crate::version::COMMIT;
-use crate::{signals, terminal};
+use crate::signals;
 
 /// Seconds that processes which run already are followed, unless told otherwise.
 const SECONDS: f64 = 5.0;
@@ -55,9 +53,6 @@ pub(super) struct FollowArgs {
         value_parser = clap::value_parser!(u64).range(64..)
     )]
     pages: u64,
-    /// Write the answer to FILE, in the format that its name ends in: .html .txt .json
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
     /// A program to run and follow, with its arguments
     #[arg(last = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -69,31 +64,6 @@ pub(in crate::commands) fn parse_seconds(text: &str) -> Result<f64, String> {
     seconds.ok_or_else(|| "use seconds above 0, such as 10 or 0.5".to_owned())
 }
 
-#[derive(Debug, Clone, Copy)]
-enum Format {
-    Text,
-    Json,
-    Html,
-}
-
-impl Format {
-    fn kind(self) -> FileKind {
-        match self {
-            Self::Text => FileKind::Text,
-            Self::Json => FileKind::Json,
-            Self::Html => FileKind::Page,
-        }
-    }
-}
-
-/// Ends of file names.
-const ENDINGS: [(&str, Format); 4] = [
-    (".txt", Format::Text),
-    (".json", Format::Json),
-    (".html", Format::Html),
-    (".htm", Format::Html),
-];
-
 impl FollowArgs {
     /// Whether there is anything to follow.
     pub(super) fn is_asked(&self) -> bool {
@@ -102,26 +72,15 @@ impl FollowArgs {
 
     /// A flag that says nothing without a process.
     pub(super) fn needs_process(&self) -> Option<&'static str> {
-        let asked = [
-            (self.seconds.is_some(), "--seconds"),
-            (self.no_inherit, "--no-inherit"),
-            (self.output.is_some(), "-o"),
-        ];
+        let asked = [(self.seconds.is_some(), "--seconds"), (self.no_inherit, "--no-inherit")];
         asked.into_iter().find_map(|(is_asked, flag)| is_asked.then_some(flag))
-    }
-
-    fn format(&self, json: bool) -> anyhow::Result<Format> {
-        let asked = json.then_some(Format::Json);
-        output::choose(asked, self.output.as_deref(), &ENDINGS, Format::Text, "-o x.html")
     }
 }
 
 /// Follows what was asked for, and tells.
-pub(super) fn run(machine: &Machine, args: &FollowArgs, json: bool) -> anyhow::Result<Exit> {
-    let begun = Invocation::now();
-    let format = args.format(json)?;
-    output::Output::to(args.output.as_deref()).check(format.kind())?;
-    let told = follow(machine, args).and_then(|seen| tell(machine, args, format, &seen, begun));
+pub(super) fn run(machine: &Machine, args: &FollowArgs, form: &Form) -> anyhow::Result<Exit> {
+    form.check()?;
+    let told = follow(machine, args).and_then(|seen| show(machine, args, form, &seen));
     if args.command.is_empty() { told } else { told.map_err(beside_command) }
 }
 
@@ -279,27 +238,11 @@ fn refused(error: &ObserveError) -> anyhow::Error {
     failure(Exit::NotPossible, error.to_string())
 }
 
-fn tell(
-    machine: &Machine,
-    args: &FollowArgs,
-    format: Format,
-    seen: &Outcome,
-    begun: Invocation,
-) -> anyhow::Result<Exit> {
-    let output = output::Output::to(args.output.as_deref());
-    let style = if output.is_file() { Style::PLAIN } else { terminal::style() };
+fn show(machine: &Machine, args: &FollowArgs, form: &Form, seen: &Outcome) -> anyhow::Result<Exit> {
     let surroundings = machine.surroundings(&machine.processor());
     let emulator = surroundings.emulator.as_ref().map(|sign| sign.name.as_str());
-    let interval_s = args.interval as f64 / 1e3;
-    let nodes = (&seen.nodes[..], interval_s);
+    let nodes = (&seen.nodes[..], args.interval as f64 / 1e3);
     let followed = Followed::new(nodes, &seen.looks, &seen.refused, seen.counters, emulator);
-    let text = match format {
-        Format::Text => followed_text(&followed, &style),
-        Format::Json => {
-            begun.json(FOLLOWED_SCHEMA, Some(&doctor::facts()?), &seen.exit, &followed)?
-        }
-        Format::Html => followed_page(&followed, &command_line().join(" "), COMMIT),
-    };
-    output.print(format.kind(), &text)?;
+    form.show(&Followed { command: command_line().join(" "), ..followed }, &seen.exit)?;
     Ok(seen.exit)
 }

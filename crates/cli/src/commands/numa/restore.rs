@@ -1,16 +1,11 @@
 //! `pmuscope numa restore`.
 
-use std::io::Write as _;
-
-use anyhow::Context as _;
 use pmuscope_machine::Machine;
 use pmuscope_numa::act::{Restored, folder, restore};
-use pmuscope_report::{NUMA_RESTORE_SCHEMA, RestoredProcess, restored_text};
-use serde::Serialize;
+use pmuscope_report::{RestoredProcess, RestoredProcesses};
 
-use crate::commands::answer::Invocation;
+use crate::commands::output::Form;
 use crate::exit::{Exit, failure};
-use crate::terminal;
 
 /// Flags of `pmuscope numa restore`.
 #[derive(Debug, clap::Args)]
@@ -26,13 +21,8 @@ pub(crate) struct Args {
     json: bool,
 }
 
-#[derive(Serialize)]
-struct Answer<'a> {
-    processes: &'a [RestoredProcess],
-}
-
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let begun = Invocation::now();
+    let form = Form::printed(args.json);
     let restored = match folder() {
         Some(folder) => restore(&Machine::host(), &folder, &args.pid)
             .map_err(|error| failure(Exit::NotPossible, error.to_string()))?,
@@ -44,11 +34,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         matches!(it.restored, Restored::Refused { .. } | Restored::Held { .. })
     };
     let exit = if processes.iter().any(refused) { Exit::Incomplete } else { Exit::Done };
-    let text = if args.json {
-        begun.json(NUMA_RESTORE_SCHEMA, None, &exit, Answer { processes: &processes })?
-    } else {
-        restored_text(&processes, &terminal::style())
-    };
-    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    form.show(&RestoredProcesses { processes }, &exit)?;
     Ok(exit)
 }

@@ -1,16 +1,11 @@
 //! `pmuscope numa show`.
 
-use std::io::Write as _;
-
-use anyhow::Context as _;
 use pmuscope_machine::{Machine, MachineError};
-use pmuscope_report::{NUMA_SCHEMA, NumaShow, numa_text};
+use pmuscope_report::NumaShow;
 
 use super::follow::{self, FollowArgs};
-use crate::commands::answer::Invocation;
-use crate::commands::doctor;
+use crate::commands::output::{Form, Format, Formats, OutputArgs};
 use crate::exit::{Exit, failure};
-use crate::terminal;
 
 /// Flags of `pmuscope numa show`.
 #[derive(Debug, clap::Args)]
@@ -20,28 +15,38 @@ use crate::terminal;
   pmuscope numa show -o x.html -- ./bench    the same of a program, from its start to its end, as a page
   pmuscope numa show --json")]
 pub(crate) struct Args {
-    /// Print everything as one JSON object (schema pmuscope/numa/1; of processes pmuscope/numa-show/1)
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: OutputArgs<ShowFormats>,
     #[command(flatten)]
     follow: FollowArgs,
 }
 
+#[derive(Debug, Clone)]
+struct ShowFormats;
+
+impl Formats for ShowFormats {
+    const ALL: &[Format] = &[Format::Text, Format::Json, Format::Html];
+    const OUTPUT: &str = "Write the answer to FILE, in the format that its name ends in: .txt .json, of \
+                          processes .html too";
+    const JSON: &str = "Print everything as one JSON object (schema pmuscope/numa/1; of processes \
+                        pmuscope/numa-show/1)";
+}
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let machine = Machine::host();
+    let form = args.output.form()?;
     if args.follow.is_asked() {
-        return follow::run(&machine, &args.follow, args.json);
+        return follow::run(&machine, &args.follow, &form);
     }
     if let Some(flag) = args.follow.needs_process() {
         let text = format!("{flag} is of processes. Try: pmuscope numa show {flag} ... -p PID");
         return Err(failure(Exit::BadInput, text));
     }
-    of_machine(&machine, args)
+    of_machine(&machine, &form)
 }
 
 /// Nodes and settings, without a process.
-fn of_machine(machine: &Machine, args: &Args) -> anyhow::Result<Exit> {
-    let begun = Invocation::now();
+fn of_machine(machine: &Machine, form: &Form) -> anyhow::Result<Exit> {
     let told = |error: MachineError| failure(Exit::NotPossible, error.to_string());
     let topology = machine.topology().map_err(told)?;
     let kernel = machine.kernel().map_err(told)?;
@@ -52,11 +57,6 @@ fn of_machine(machine: &Machine, args: &Args) -> anyhow::Result<Exit> {
         kernel: &kernel,
         emulator: surroundings.emulator.as_ref(),
     };
-    let text = if args.json {
-        begun.json(NUMA_SCHEMA, Some(&doctor::facts()?), &Exit::Done, &show)?
-    } else {
-        numa_text(&show, &terminal::style())
-    };
-    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    form.show(&show, &Exit::Done)?;
     Ok(Exit::Done)
 }

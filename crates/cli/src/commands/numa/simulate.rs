@@ -1,14 +1,10 @@
 //! `pmuscope numa simulate`.
 
-use std::io::Write as _;
-
-use anyhow::Context as _;
 use pmuscope_numa::simulate::{RUNS, SEED, machine, table};
-use pmuscope_report::{NUMA_SIMULATE_SCHEMA, NumaSimulation, numa_simulation_text};
+use pmuscope_report::NumaSimulation;
 
-use crate::commands::answer::Invocation;
+use crate::commands::output::Form;
 use crate::exit::Exit;
-use crate::terminal;
 
 /// Flags of `pmuscope numa simulate`.
 #[derive(Debug, clap::Args)]
@@ -28,18 +24,13 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let begun = Invocation::now();
+    let form = Form::printed(args.json);
     let simulation = NumaSimulation {
         simulated: machine(),
         runs: args.runs,
         seed: args.seed,
         tests: table(args.runs, args.seed),
     };
-    let text = if args.json {
-        begun.json(NUMA_SIMULATE_SCHEMA, None, &Exit::Done, &simulation)?
-    } else {
-        numa_simulation_text(&simulation, &terminal::style())
-    };
-    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    form.show(&simulation, &Exit::Done)?;
     Ok(Exit::Done)
 }

@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use pmuscope_abi::event_type;
 use pmuscope_abi::record::kind;
-use pmuscope_machine::FileKind;
 use pmuscope_perfdata::reader::{FileState, RawEntry, Reader, Record, RecordingFile, Tally};
 use pmuscope_profile::{AddressSpaces, Facts, Filter, StackWalker, Unwinding};
 use pmuscope_report::number::{agree, counted};
@@ -23,7 +22,7 @@ use pmuscope_report::{escape, order_note};
 use crate::commands::empty;
 use crate::commands::filter::FilterArgs;
 use crate::commands::input::InputArgs;
-use crate::commands::output::{Output, choose};
+use crate::commands::output::{Format, Output};
 use crate::commands::progress::Shown;
 use crate::commands::symbols::SymbolArgs;
 use crate::exit::Exit;
@@ -128,42 +127,18 @@ impl ShowArgs {
 }
 
 /// What samples are written as.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Format {
-    Lines(Form),
-    Parquet,
-}
-
-impl Format {
-    fn kind(self) -> FileKind {
-        match self {
-            Self::Lines(Form::Text) => FileKind::Text,
-            Self::Lines(Form::Json) => FileKind::Json,
-            Self::Lines(Form::Csv) => FileKind::Table,
-            Self::Parquet => FileKind::Parquet,
-        }
-    }
-}
-
-/// Ends of file names.
-const ENDINGS: [(&str, Format); 5] = [
-    (".txt", Format::Lines(Form::Text)),
-    (".json", Format::Lines(Form::Json)),
-    (".jsonl", Format::Lines(Form::Json)),
-    (".csv", Format::Lines(Form::Csv)),
-    (".parquet", Format::Parquet),
-];
+const FORMATS: [Format; 5] =
+    [Format::Text, Format::Json, Format::JsonLines, Format::Csv, Format::Parquet];
 
 impl Args {
     fn format(&self) -> anyhow::Result<Format> {
         let asked = match (self.json, self.csv, self.dump) {
-            (true, ..) => Some(Form::Json),
-            (_, true, _) => Some(Form::Csv),
-            (.., true) => Some(Form::Text),
+            (true, ..) => Some(Format::JsonLines),
+            (_, true, _) => Some(Format::Csv),
+            (.., true) => Some(Format::Text),
             _ => None,
         };
-        let (text, file) = (Format::Lines(Form::Text), self.output.as_deref());
-        choose(asked.map(Format::Lines), file, &ENDINGS, text, "--json or --csv")
+        Format::choose(asked, self.output.as_deref(), &FORMATS, "--json or --csv")
     }
 }
 
@@ -191,7 +166,11 @@ fn list(
     let recording = args.symbols.open(path)?;
     let mut reader = recording.reader_of_all()?;
     let filter = args.filter.filter(&recording, reader.events(), reader.metadata())?;
-    let form = if let Format::Lines(form) = format { form } else { Form::Csv };
+    let form = match format {
+        Format::Text => Form::Text,
+        Format::Json | Format::JsonLines => Form::Json,
+        _ => Form::Csv,
+    };
     let mut fields = args.fields.clone().unwrap_or_default();
     if reader.events().iter().any(|event| event.attr.event_type == event_type::TRACEPOINT) {
         fields = fields.with_trace();

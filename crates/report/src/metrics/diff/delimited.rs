@@ -11,7 +11,7 @@ use crate::sheet::{Lines, Separator};
 /// A head and one line per metric and row. What was not measured, or
 /// cannot be told, is empty.
 #[must_use]
-pub fn metrics_diff_delimited(view: &MetricsDiffView<'_>, separator: Separator) -> String {
+pub(super) fn metrics_diff_delimited(view: &MetricsDiffView<'_>, separator: Separator) -> String {
     let mut head = vec!["metric", "unit", by_word(view.by), "module"];
     head.extend(["change", "change low", "change high", "relative change", "p", "is"]);
     head.extend(["before", "before low", "before high", "samples before", "windows before"]);

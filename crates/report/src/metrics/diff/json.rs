@@ -10,11 +10,11 @@ use crate::diff::Verdict;
 use crate::recording::LONG_PHASES;
 
 /// The schema of [`MetricsDiffReport`] in its envelope.
-pub const METRICS_DIFF_SCHEMA: &str = "pmuscope/metrics-diff/1";
+pub(super) const METRICS_DIFF_SCHEMA: &str = "pmuscope/metrics-diff/1";
 
 /// Metrics of two sides of recordings.
 #[derive(Debug, Serialize)]
-pub struct MetricsDiffReport<'a> {
+pub(super) struct MetricsDiffReport<'a> {
     before: Vec<FileOut<'a>>,
     after: Vec<FileOut<'a>>,
     by: &'static str,
@@ -85,7 +85,7 @@ struct SideOut {
 impl<'a> MetricsDiffReport<'a> {
     /// What is shown of a comparison.
     #[must_use]
-    pub fn new(view: &MetricsDiffView<'a>) -> Self {
+    pub(super) fn new(view: &MetricsDiffView<'a>) -> Self {
         let files = |side: usize| {
             let pairs = view.files[side].iter().zip(view.windows[side]);
             pairs.map(|(file, windows)| FileOut::new(file, windows)).collect()

@@ -4,17 +4,18 @@ mod delimited;
 mod json;
 mod text;
 
+use crate::report::Report;
+use crate::{Separator, Style};
 use pmuscope_profile::LongPhases;
 use pmuscope_profile::metrics::diff::{MetricDiff, RowDiff, RowName};
 use pmuscope_profile::metrics::long_phases;
 use pmuscope_profile::windows::{By, Windows};
+use serde::Serialize;
 
 use super::Named;
 use crate::diff::{Verdict, apart};
 
-pub use delimited::metrics_diff_delimited;
-pub use json::{METRICS_DIFF_SCHEMA, MetricsDiffReport};
-pub use text::metrics_diff_text;
+use json::{METRICS_DIFF_SCHEMA, MetricsDiffReport};
 
 /// What was compared, and which rows to show.
 #[derive(Debug, Clone, Copy)]
@@ -59,6 +60,24 @@ impl<'a> MetricsDiffView<'a> {
     /// Metrics that at least one side lacks.
     fn absent(&self) -> Vec<&'a MetricDiff<'a>> {
         self.diffs.iter().filter(|diff| diff.measured != [true; 2]).collect()
+    }
+}
+
+impl Report for MetricsDiffView<'_> {
+    fn schema(&self) -> &'static str {
+        METRICS_DIFF_SCHEMA
+    }
+
+    fn text(&self, style: &Style) -> String {
+        text::metrics_diff_text(self, style)
+    }
+
+    fn json(&self) -> impl Serialize {
+        MetricsDiffReport::new(self)
+    }
+
+    fn delimited(&self, separator: Separator) -> Option<String> {
+        Some(delimited::metrics_diff_delimited(self, separator))
     }
 }
 

@@ -6,6 +6,8 @@ use pmuscope_events::metrics::{Metric, Metrics};
 use pmuscope_profile::metrics::diff::RowSide;
 use pmuscope_stats::{Estimate, Interval, LEVEL};
 
+use super::delimited::metrics_diff_delimited;
+use super::text::metrics_diff_text;
 use super::*;
 use crate::Style;
 use crate::sheet::Separator;

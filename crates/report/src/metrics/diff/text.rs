@@ -15,7 +15,7 @@ use crate::{Cell, Column, Paint, Style, Table, escape, wrap};
 
 /// A table per metric that both sides have; then what limits the reading.
 #[must_use]
-pub fn metrics_diff_text(view: &MetricsDiffView<'_>, style: &Style) -> String {
+pub(super) fn metrics_diff_text(view: &MetricsDiffView<'_>, style: &Style) -> String {
     let mut out = String::new();
     for (word, at) in [("before", 0), ("after ", 1)] {
         let line = format!("{word}  {}", side(view.windows[at], view.files[at]));

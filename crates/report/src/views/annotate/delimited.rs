@@ -9,7 +9,7 @@ impl AnnotateReport<'_> {
     /// Instructions by event; where they are not to be had, the addresses that have samples. Addresses are those
     /// of the file's symbol table and those that samples count by; shares are of the whole event, 0 to 1.
     #[must_use]
-    pub fn delimited(&self, separator: Separator) -> String {
+    pub(super) fn delimited(&self, separator: Separator) -> String {
         delimited(&self.events, separator)
     }
 }

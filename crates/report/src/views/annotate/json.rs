@@ -11,11 +11,11 @@ use super::{by_address, outside};
 use crate::recording::Head;
 
 /// The schema of [`AnnotateReport`] in its envelope.
-pub const ANNOTATE_SCHEMA: &str = "pmuscope/annotate/1";
+pub(super) const ANNOTATE_SCHEMA: &str = "pmuscope/annotate/1";
 
 /// A function from inside.
 #[derive(Debug, Serialize)]
-pub struct AnnotateReport<'a> {
+pub(super) struct AnnotateReport<'a> {
     recording: Head<'a>,
     function: &'a str,
     module: &'a str,
@@ -70,7 +70,7 @@ pub(super) struct Instruction<'a> {
 impl<'a> AnnotateReport<'a> {
     /// All that is known of the function, in the recording read from `file`.
     #[must_use]
-    pub fn new(annotation: &'a Annotation<'a>, profile: &'a Profile, file: &'a str) -> Self {
+    pub(super) fn new(annotation: &'a Annotation<'a>, profile: &'a Profile, file: &'a str) -> Self {
         let why = annotation.listings.as_ref().err();
         Self {
             recording: Head::new(profile, file),

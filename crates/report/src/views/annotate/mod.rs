@@ -7,12 +7,52 @@ mod missing;
 mod tests;
 mod text;
 
-use pmuscope_profile::Listing;
 use pmuscope_profile::views::Hit;
+use pmuscope_profile::{Annotation, Listing, Profile};
 use rustc_hash::FxHashMap;
+use serde::Serialize;
 
-pub use json::{ANNOTATE_SCHEMA, AnnotateReport};
-pub use text::annotate_text;
+use crate::report::Report;
+use crate::{Separator, Style};
+
+use json::{ANNOTATE_SCHEMA, AnnotateReport};
+
+/// A function from inside, and the recording that it was sampled in.
+#[derive(Debug, Clone, Copy)]
+pub struct AnnotateView<'a> {
+    /// Its samples by line and by instruction.
+    pub annotation: &'a Annotation<'a>,
+    /// The recording's profile.
+    pub profile: &'a Profile,
+    /// Where it was read from.
+    pub file: &'a str,
+    /// Text has what is far from samples too.
+    pub all: bool,
+}
+
+impl AnnotateView<'_> {
+    fn report(&self) -> AnnotateReport<'_> {
+        AnnotateReport::new(self.annotation, self.profile, self.file)
+    }
+}
+
+impl Report for AnnotateView<'_> {
+    fn schema(&self) -> &'static str {
+        ANNOTATE_SCHEMA
+    }
+
+    fn text(&self, style: &Style) -> String {
+        text::annotate_text(self.annotation, self.profile, self.file, self.all, style)
+    }
+
+    fn json(&self) -> impl Serialize {
+        self.report()
+    }
+
+    fn delimited(&self, separator: Separator) -> Option<String> {
+        Some(self.report().delimited(separator))
+    }
+}
 
 /// Hits by address.
 fn by_address(hits: &[Hit<u64>]) -> FxHashMap<u64, &Hit<u64>> {

@@ -16,7 +16,7 @@ const AROUND: usize = 3;
 
 /// The function under the recording's head. `all` shows what is far from samples too.
 #[must_use]
-pub fn annotate_text(
+pub(super) fn annotate_text(
     annotation: &Annotation<'_>,
     profile: &Profile,
     file: &str,

@@ -3,8 +3,8 @@ use pmuscope_profile::views::{DataSums, Weights};
 use pmuscope_stats::Interval;
 
 use super::*;
-use crate::Style;
 use crate::sheet::Separator;
+use crate::{Report as _, Style};
 
 fn table(rows: &[DataRow]) -> Sheet<'_> {
     let all = rows.iter().map(|row| row.sums.samples).sum();
@@ -140,5 +140,5 @@ fn nothing_recorded_says_what_to_type() {
     let document = data(&found, view);
     assert!(document.nothing().is_some());
     assert!(document.text(&Style::PLAIN).contains("pmuscope record -d"));
-    assert!(document.page("abc").contains("pmuscope record -d"));
+    assert!(document.page("abc").unwrap().contains("pmuscope record -d"));
 }
