@@ -37,7 +37,8 @@ fn the_example_tells_what_a_number_costs() {
         assert_eq!((row.unit.as_str(), row.origin), ("ns", "software"));
         let [Some(per)] = row.per_unit[..] else { panic!("{row:?}") };
         assert_eq!(per.n, 200);
-        assert!(per.value > 0.0 && per.half.unwrap() > 0.0, "{row:?}");
+        // On a busy machine the time that others took looks like phases, too few of them for an interval.
+        assert!(per.value > 0.0 && per.half.is_none_or(|half| half > 0.0), "{row:?}");
         per.value
     };
     // What is around holds what is within.
