@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use pmuscope_symbols::Module;
-use pmuscope_symbols::unwind::{Arch, Caller, Registers, Scratch, StackCopy, UnwindTable};
+use pmuscope_symbols::unwind::{Arch, Caller, Registers, StackCopy, UnwindScratch, UnwindTable};
 
 use crate::symbols;
 
@@ -26,7 +26,7 @@ pub fn walk_file(path: &Path, choices: u8, stack: &[u8]) {
     let symbolizer = symbols::symbolizer(false);
     let module = Module::File { path, build_id: None };
     let table = symbolizer.unwinder().table(&module, arch, true);
-    let mut scratch = Scratch::default();
+    let mut scratch = UnwindScratch::default();
     for pc in (0x1000..0x2000).step_by(8).chain([0, 0x40_1000, 1 << 40, u64::MAX]) {
         walk(&table, &mut scratch, registers(arch, pc), &copy);
     }
@@ -49,7 +49,7 @@ fn registers(arch: Arch, pc: u64) -> Registers {
 
 fn walk(
     table: &UnwindTable,
-    scratch: &mut Scratch,
+    scratch: &mut UnwindScratch,
     mut registers: Registers,
     stack: &StackCopy<'_>,
 ) {

@@ -10,7 +10,7 @@ use pmuscope_perfdata::reader::{Reader, Record};
 
 /// Records of a recording, by kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub(crate) struct RecordCounts {
     /// Samples.
     pub(crate) samples: u64,
     /// Samples lost, as LOST records have it.
@@ -21,7 +21,7 @@ pub(crate) struct Counts {
     pub(crate) throttled: u64,
 }
 
-impl Counts {
+impl RecordCounts {
     /// Both kinds of records tell of the same losses.
     pub(crate) fn lost(&self) -> u64 {
         self.lost_in_stream.max(self.lost_at_end)
@@ -47,21 +47,21 @@ pub(crate) fn size(path: &Path) -> io::Result<u64> {
 ///
 /// # Errors
 /// If it cannot be read, is no perf.data, or is a folder of compressed files.
-pub(crate) fn count(path: &Path) -> io::Result<Counts> {
-    let mut sum = Counts::default();
+pub(crate) fn count(path: &Path) -> io::Result<RecordCounts> {
+    let mut sum = RecordCounts::default();
     for file in files(path)? {
         match count_file(&file)? {
-            Walked::Whole(counts) => sum.add(&counts),
-            Walked::Compressed => sum.add(&count_compressed(&file)?),
+            WalkOutcome::Whole(counts) => sum.add(&counts),
+            WalkOutcome::Compressed => sum.add(&count_compressed(&file)?),
         }
     }
     Ok(sum)
 }
 
 /// The same through the reader of whole recordings, which decompresses.
-fn count_compressed(path: &Path) -> io::Result<Counts> {
+fn count_compressed(path: &Path) -> io::Result<RecordCounts> {
     let mut reader = Reader::open(path).map_err(io::Error::other)?;
-    let mut counts = Counts::default();
+    let mut counts = RecordCounts::default();
     while let Some(entry) = reader.next().map_err(io::Error::other)? {
         match entry.record {
             Record::Sample(_) => counts.samples += 1,
@@ -79,9 +79,9 @@ fn count_compressed(path: &Path) -> io::Result<Counts> {
 
 /// What walking found.
 #[derive(Debug, PartialEq, Eq)]
-enum Walked {
+enum WalkOutcome {
     /// All records.
-    Whole(Counts),
+    Whole(RecordCounts),
     /// A record that holds others.
     Compressed,
 }
@@ -93,7 +93,7 @@ fn files(path: &Path) -> io::Result<Vec<std::path::PathBuf>> {
     std::fs::read_dir(path)?.map(|entry| Ok(entry?.path())).collect()
 }
 
-fn count_file(path: &Path) -> io::Result<Walked> {
+fn count_file(path: &Path) -> io::Result<WalkOutcome> {
     let mut file = File::open(path)?;
     let mut header = [0; 104];
     let length = file.metadata()?.len();
@@ -110,13 +110,13 @@ fn count_file(path: &Path) -> io::Result<Walked> {
     walk(BufReader::with_capacity(1 << 20, file.take(bytes)))
 }
 
-fn walk(mut records: impl Read) -> io::Result<Walked> {
-    let mut counts = Counts::default();
+fn walk(mut records: impl Read) -> io::Result<WalkOutcome> {
+    let mut counts = RecordCounts::default();
     let mut record = vec![0; usize::from(u16::MAX)];
     loop {
         let (header, rest) = record.split_at_mut(HEADER_SIZE);
         if !fill(&mut records, header)? {
-            return Ok(Walked::Whole(counts));
+            return Ok(WalkOutcome::Whole(counts));
         }
         let kind = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]);
         let size = usize::from(u16::from_ne_bytes([header[6], header[7]]));
@@ -135,7 +135,7 @@ fn walk(mut records: impl Read) -> io::Result<Walked> {
             kind::LOST => counts.lost_in_stream += word(8),
             kind::LOST_SAMPLES => counts.lost_at_end += word(0),
             kind::THROTTLE => counts.throttled += 1,
-            kind::COMPRESSED => return Ok(Walked::Compressed),
+            kind::COMPRESSED => return Ok(WalkOutcome::Compressed),
             _ => {}
         }
     }
@@ -183,7 +183,7 @@ mod tests {
         header[48..56].copy_from_slice(&(records().len() as u64).to_ne_bytes());
         // What follows the data is not walked.
         std::fs::write(&data, [&header[..], &records(), &[1; 50]].concat()).unwrap();
-        let one = Counts { samples: 2, lost_in_stream: 5, lost_at_end: 6, throttled: 1 };
+        let one = RecordCounts { samples: 2, lost_in_stream: 5, lost_at_end: 6, throttled: 1 };
         assert_eq!(count(&data).unwrap(), one);
         assert_eq!(one.lost(), 6);
         std::fs::write(folder.path().join("data.0"), records()).unwrap();
@@ -199,7 +199,7 @@ mod tests {
         assert!(walk(&[9, 0, 0, 0, 0, 0, 4, 0][..]).unwrap_err().to_string().contains("smaller"));
         let mut compressed = Vec::new();
         RecordBuilder::new(&mut compressed, kind::COMPRESSED, 0).bytes(&[0; 8]).finish();
-        assert_eq!(walk(&compressed[..]).unwrap(), Walked::Compressed);
+        assert_eq!(walk(&compressed[..]).unwrap(), WalkOutcome::Compressed);
         assert!(count(Path::new("/nonexistent")).is_err());
     }
 }

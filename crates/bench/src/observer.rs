@@ -33,7 +33,7 @@ pub enum Progress<'a> {
 }
 
 /// Whoever waits for the results.
-pub trait Observer {
+pub trait BenchObserver {
     /// Whether to stop here. Asked several times a second.
     fn stop(&mut self) -> bool;
     /// Something happened.

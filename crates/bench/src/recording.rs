@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use pmuscope_perfdata::info::RecordingInfo;
 use pmuscope_perfdata::read_info;
-use pmuscope_workloads::Facts;
+use pmuscope_workloads::WorkloadFacts;
 
-use crate::count::{self, Counts};
+use crate::count::{self, RecordCounts};
 
 /// What records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,8 +39,8 @@ pub(crate) struct Samples {
     pub(crate) throttled: u64,
 }
 
-impl From<Counts> for Samples {
-    fn from(counts: Counts) -> Self {
+impl From<RecordCounts> for Samples {
+    fn from(counts: RecordCounts) -> Self {
         Self { samples: counts.samples, lost: Some(counts.lost()), throttled: counts.throttled }
     }
 }
@@ -49,7 +49,7 @@ impl From<Counts> for Samples {
 ///
 /// # Errors
 /// Why there are none.
-pub(crate) fn read_facts(path: &Path) -> Result<Facts, String> {
+pub(crate) fn read_facts(path: &Path) -> Result<WorkloadFacts, String> {
     let text = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
     serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", path.display()))
 }

@@ -17,7 +17,7 @@ use std::time::{Instant, SystemTime};
 use pmuscope_counters::{Host, OwnGroup};
 use pmuscope_events::Event;
 use pmuscope_machine::Machine;
-use pmuscope_measure::{Labels, MeasureError, Plan, Planned, RunFile, Watch};
+use pmuscope_measure::{Labels, MeasureError, Plan, Planned, RunFile, RunObserver};
 use pmuscope_region::{CounterSet, Options as SetOptions, RegionError, switch_off};
 
 /// Label that tells arms apart.
@@ -27,7 +27,7 @@ pub const ENTRY: &str = "entry";
 
 /// One way to spend time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Arm {
+pub enum RegionArm {
     /// A loop.
     Nothing,
     /// Two system calls.
@@ -42,7 +42,7 @@ pub enum Arm {
     Nested,
 }
 
-impl Arm {
+impl RegionArm {
     /// All, as they are shown.
     pub const ALL: [Self; 6] =
         [Self::Nothing, Self::Read, Self::User, Self::RegionRead, Self::RegionUser, Self::Nested];
@@ -80,7 +80,7 @@ pub struct Options {
 
 /// Why the benchmark cannot run.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum RegionBenchError {
     /// Counters cannot be had.
     #[error(transparent)]
     Region(#[from] RegionError),
@@ -90,7 +90,7 @@ pub enum Error {
 }
 
 /// Sets and groups that arms use; each is stopped while another has its turn.
-struct Bench {
+struct RegionBench {
     group: OwnGroup,
     by_call: CounterSet,
     in_user_space: CounterSet,
@@ -98,7 +98,7 @@ struct Bench {
     why_not: Option<String>,
 }
 
-impl Bench {
+impl RegionBench {
     fn new(events: &[Event]) -> Result<Self, RegionError> {
         let names: Vec<&str> = events.iter().map(|event| event.name.as_str()).collect();
         let by_call = CounterSet::new(&names, SetOptions { user_reads: false })?;
@@ -113,12 +113,12 @@ impl Bench {
     }
 
     /// Seconds of `entries` entries.
-    fn run(&self, arm: Arm, entries: u64) -> Result<f64, RegionError> {
+    fn run(&self, arm: RegionArm, entries: u64) -> Result<f64, RegionError> {
         let (set, nested) = match arm {
-            Arm::RegionRead => (Some(&self.by_call), false),
-            Arm::RegionUser => (Some(&self.in_user_space), false),
-            Arm::Nested => (Some(&self.in_user_space), true),
-            Arm::Nothing | Arm::Read | Arm::User => (None, false),
+            RegionArm::RegionRead => (Some(&self.by_call), false),
+            RegionArm::RegionUser => (Some(&self.in_user_space), false),
+            RegionArm::Nested => (Some(&self.in_user_space), true),
+            RegionArm::Nothing | RegionArm::Read | RegionArm::User => (None, false),
         };
         switch_off()?;
         let Some(set) = set else { return self.run_bare(arm, entries) };
@@ -140,17 +140,17 @@ impl Bench {
     }
 
     /// Without regions.
-    fn run_bare(&self, arm: Arm, entries: u64) -> Result<f64, RegionError> {
+    fn run_bare(&self, arm: RegionArm, entries: u64) -> Result<f64, RegionError> {
         let group = &self.group;
         group.enable(&Host)?;
         let started = Instant::now();
         for entry in 0..entries {
             match arm {
-                Arm::Read => {
+                RegionArm::Read => {
                     black_box(group.read_by_call(&Host)?);
                     black_box(group.read_by_call(&Host)?);
                 }
-                Arm::User => {
+                RegionArm::User => {
                     black_box(group.read(&Host)?);
                     black_box(group.read(&Host)?);
                 }
@@ -173,10 +173,10 @@ pub fn region(
     options: &Options,
     file: &mut RunFile,
     stop: &dyn Fn() -> bool,
-    watch: &mut dyn Watch,
-) -> Result<bool, Error> {
-    let bench = Bench::new(&options.events)?;
-    let arms: Vec<Arm> = Arm::ALL
+    watch: &mut dyn RunObserver,
+) -> Result<bool, RegionBenchError> {
+    let bench = RegionBench::new(&options.events)?;
+    let arms: Vec<RegionArm> = RegionArm::ALL
         .into_iter()
         .filter(|arm| bench.why_not.is_none() || !arm.in_user_space())
         .collect();
@@ -186,7 +186,7 @@ pub fn region(
     }
     describe(options, file);
     let plan = Plan::new(arms.len(), options.rounds, options.seed);
-    let make = |file: &mut RunFile, planned: &Planned, _: &mut dyn Watch| {
+    let make = |file: &mut RunFile, planned: &Planned, _: &mut dyn RunObserver| {
         if stop() {
             return Ok(false);
         }

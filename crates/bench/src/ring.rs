@@ -11,9 +11,11 @@ use pmuscope_counters::Kernel;
 use pmuscope_events::Group;
 use pmuscope_machine::Machine;
 use pmuscope_measure::counting::{
-    Aggregation, Counter, Ended, Options as Counting, Recorded, Signal, Target,
+    Aggregation, CountingTarget, Ended, Options as Counting, Recorded, RepeatedCount, Signal,
 };
-use pmuscope_measure::{Extract, Labels, MeasureError, Origin, Plan, Planned, RunFile, Watch};
+use pmuscope_measure::{
+    Extract, Labels, MeasureError, Origin, Plan, Planned, RunFile, RunObserver,
+};
 use pmuscope_workloads::ring::{Mode, NAME};
 
 /// Label that tells arms apart: `basic-2`.
@@ -76,19 +78,19 @@ pub fn ring(
     options: &Options,
     file: &mut RunFile,
     stop: Signal<'_>,
-    watch: &mut dyn Watch,
+    watch: &mut dyn RunObserver,
 ) -> Result<bool, MeasureError> {
     let arms = options.arms();
     let plan = Plan::new(arms.len(), options.rounds, options.seed);
     describe(options, file);
     let mpps = Extract::new(MPPS, "Mpps", r"^Mpps = ([0-9.]+)").ok();
-    let make = |file: &mut RunFile, planned: &Planned, watch: &mut dyn Watch| {
+    let make = |file: &mut RunFile, planned: &Planned, watch: &mut dyn RunObserver| {
         if stop.is_given() {
             return Ok(false);
         }
         let arm = arms[planned.arm];
         let counting = Counting {
-            target: Target::Command,
+            target: CountingTarget::Command,
             inherit: true,
             groups: options.groups.clone(),
             pinned: false,
@@ -99,7 +101,7 @@ pub fn ring(
             interval: None,
             intervals: None,
         };
-        let counter = Counter::new(kernel, machine, &counting)?;
+        let counter = RepeatedCount::new(kernel, machine, &counting)?;
         let (counted, refused) = counter.count(stop, &mut |_, _| {})?;
         if counted.ended == Ended::Interrupted {
             return Ok(false);

@@ -9,9 +9,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
 
-use pmuscope_measure::{Labels, MeasureError, Plan, Planned, RunFile, Watch};
+use pmuscope_measure::{Labels, MeasureError, Plan, Planned, RunFile, RunObserver};
 use pmuscope_watch::slots::{
-    Accounting, Cached, Constant, Layout, Naive, Owner, Request, Slots, Task, Unchecked,
+    Accounting, Cached, Constant, Layout, Naive, Owner, SlotRequest, SlotTask, Slots, Unchecked,
 };
 
 /// Labels that tell arms apart.
@@ -91,7 +91,7 @@ pub struct Options {
 
 /// One combination.
 #[derive(Debug, Clone)]
-struct Arm {
+struct SlotsArm {
     account: String,
     case: Case,
     cpus: u32,
@@ -99,7 +99,7 @@ struct Arm {
     threads: usize,
 }
 
-impl Arm {
+impl SlotsArm {
     fn labels(&self) -> Labels {
         let pairs = [
             (ACCOUNT, self.account.clone()),
@@ -114,7 +114,7 @@ impl Arm {
     /// Owners whose turn comes one after another; each thread has tasks and CPUs in an order of its own.
     fn owners(&self, random: &mut fastrand::Rng) -> Vec<Owner> {
         let mut owner = || {
-            let (task, cpu) = (Task(random.u64(0..self.tasks)), random.u32(0..self.cpus));
+            let (task, cpu) = (SlotTask(random.u64(0..self.tasks)), random.u32(0..self.cpus));
             match self.case {
                 Case::Cpu => Owner::Cpu(cpu),
                 Case::TaskOnCpu => Owner::TaskOnCpu(task, cpu),
@@ -126,7 +126,7 @@ impl Arm {
 }
 
 impl Options {
-    fn arms(&self) -> Vec<Arm> {
+    fn arms(&self) -> Vec<SlotsArm> {
         let mut arms = Vec::new();
         for account in &self.accounts {
             for case in Case::ALL {
@@ -134,7 +134,7 @@ impl Options {
                     for &tasks in &self.tasks {
                         for &threads in &self.threads {
                             let account = account.clone();
-                            arms.push(Arm { account, case, cpus, tasks, threads });
+                            arms.push(SlotsArm { account, case, cpus, tasks, threads });
                         }
                     }
                 }
@@ -149,13 +149,13 @@ impl Options {
 struct Prepared(BTreeMap<(String, u32, u64), Box<dyn Accounting>>);
 
 impl Prepared {
-    fn of(&mut self, arm: &Arm) -> &dyn Accounting {
+    fn of(&mut self, arm: &SlotsArm) -> &dyn Accounting {
         let prepare = || {
             let slots = Slots::Mixed(SLOTS);
             let account = account(&arm.account, Layout { possible_cpus: arm.cpus, slots });
             for task in 0..arm.tasks {
                 // Each has one slot of four.
-                let _ = account.reserve(Request::data(Owner::Task(Task(task))));
+                let _ = account.reserve(SlotRequest::data(Owner::Task(SlotTask(task))));
             }
             account
         };
@@ -171,7 +171,7 @@ fn spend(account: &dyn Accounting, owners: &[Owner], time: Duration) -> (u64, f6
     let started = Instant::now();
     loop {
         for &owner in owners.by_ref().take(batch as usize) {
-            let request = Request::data(owner);
+            let request = SlotRequest::data(owner);
             // With several threads a slot may be wanted that all are using: that was looked for as well.
             if account.reserve(request).is_ok() {
                 let _ = account.release(request);
@@ -192,7 +192,7 @@ fn spend(account: &dyn Accounting, owners: &[Owner], time: Duration) -> (u64, f6
 }
 
 /// Operations of all threads, and seconds until the last was through.
-fn run(account: &dyn Accounting, arm: &Arm, time: Duration, seed: u64) -> (u64, f64) {
+fn run(account: &dyn Accounting, arm: &SlotsArm, time: Duration, seed: u64) -> (u64, f64) {
     let mut random = fastrand::Rng::with_seed(seed);
     let owners: Vec<Vec<Owner>> = (0..arm.threads).map(|_| arm.owners(&mut random)).collect();
     if let [owners] = &owners[..] {
@@ -219,14 +219,14 @@ pub fn slots(
     options: &Options,
     file: &mut RunFile,
     stop: &dyn Fn() -> bool,
-    watch: &mut dyn Watch,
+    watch: &mut dyn RunObserver,
 ) -> Result<bool, MeasureError> {
     let arms = options.arms();
     let plan = Plan::new(arms.len(), options.rounds, options.seed);
     file.parameters.insert("slots".to_owned(), SLOTS.to_string());
     file.parameters.insert("seconds".to_owned(), options.time.as_secs_f64().to_string());
     let mut prepared = Prepared::default();
-    let make = |file: &mut RunFile, planned: &Planned, _: &mut dyn Watch| {
+    let make = |file: &mut RunFile, planned: &Planned, _: &mut dyn RunObserver| {
         if stop() {
             return Ok(false);
         }

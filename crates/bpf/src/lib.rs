@@ -21,6 +21,6 @@ mod sys;
 
 pub use assembler::{Alu, Assembler, Compare, Helper, Label, Operand, Register, Width};
 pub use error::BpfError;
-pub use map::{Entry, Map, Scratch};
+pub use map::{Map, MapEntry, PerCpuScratch};
 pub use program::Program;
 pub use ring::RingBuffer;

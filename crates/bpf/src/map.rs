@@ -13,7 +13,7 @@ const ARRAY: u32 = 2;
 const PERCPU_ARRAY: u32 = 6;
 
 /// A key and its value.
-pub type Entry = (Vec<u8>, Vec<u8>);
+pub type MapEntry = (Vec<u8>, Vec<u8>);
 
 /// A map with keys and values of fixed sizes.
 #[derive(Debug)]
@@ -80,7 +80,7 @@ impl Map {
     ///
     /// # Errors
     /// [`BpfError::Call`].
-    pub fn entries(&self) -> Result<Vec<Entry>, BpfError> {
+    pub fn entries(&self) -> Result<Vec<MapEntry>, BpfError> {
         let mut entries = Vec::new();
         let mut key: Option<Vec<u8>> = None;
         let mut value = vec![0; self.value];
@@ -100,15 +100,15 @@ impl Map {
 /// An array of one entry that each CPU has for itself, for programs to work in. It is not read from here: the
 /// kernel would hand over the entries of all CPUs.
 #[derive(Debug)]
-pub struct Scratch(OwnedFd);
+pub struct PerCpuScratch(OwnedFd);
 
-impl AsFd for Scratch {
+impl AsFd for PerCpuScratch {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
 }
 
-impl Scratch {
+impl PerCpuScratch {
     /// With entries of so many bytes.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use crate::sys::RingMemory;
 
 /// One call of [`Kernel::open`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Opened {
+pub struct OpenedCall {
     /// The attribute.
     pub attr: Attr,
     /// Task, or -1.
@@ -27,15 +27,15 @@ pub struct Opened {
 /// Answers what tests tell it to; rings are memory that nobody writes.
 #[derive(Debug, Default)]
 pub struct FakeKernel {
-    state: Mutex<State>,
+    state: Mutex<FakeState>,
     locked_limit: Option<usize>,
     refuse: HashMap<(u64, i32), i32>,
     gone: Vec<i32>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    opened: Vec<Opened>,
+struct FakeState {
+    opened: Vec<OpenedCall>,
     enabled: Vec<RawFd>,
     redirected: Vec<(RawFd, RawFd)>,
     mapped: Vec<usize>,
@@ -70,7 +70,7 @@ impl FakeKernel {
 
     /// All calls of open so far.
     #[must_use]
-    pub fn opened(&self) -> Vec<Opened> {
+    pub fn opened(&self) -> Vec<OpenedCall> {
         self.locked().opened.clone()
     }
 
@@ -92,7 +92,7 @@ impl FakeKernel {
         self.locked().enabled.len()
     }
 
-    fn locked(&self) -> std::sync::MutexGuard<'_, State> {
+    fn locked(&self) -> std::sync::MutexGuard<'_, FakeState> {
         self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
@@ -112,7 +112,7 @@ impl Kernel for FakeKernel {
         if self.gone.contains(&pid) {
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }
-        let call = Opened { attr: attr.clone(), pid, cpu, in_group: group.is_some() };
+        let call = OpenedCall { attr: attr.clone(), pid, cpu, in_group: group.is_some() };
         self.locked().opened.push(call);
         Ok(File::open("/dev/null")?.into())
     }

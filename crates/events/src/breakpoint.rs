@@ -4,7 +4,7 @@ use pmuscope_abi::breakpoint::{EXECUTE, INSTRUCTION, READ, WRITE};
 use pmuscope_abi::{Attr, event_type};
 
 use crate::error::{Fault, Reason};
-use crate::syntax::Piece;
+use crate::syntax::TextPiece;
 use crate::terms::number;
 
 /// Bytes watched where no length is given: what a debugger's watchpoint on an `int` covers.
@@ -18,9 +18,9 @@ const MAX_LENGTH: u64 = 8;
 
 /// Reads and writes are watched unless `access` says otherwise.
 pub(crate) fn attr(
-    addr: Piece<'_>,
-    len: Option<Piece<'_>>,
-    access: Option<Piece<'_>>,
+    addr: TextPiece<'_>,
+    len: Option<TextPiece<'_>>,
+    access: Option<TextPiece<'_>>,
 ) -> Result<Attr, Fault> {
     if addr.text.is_empty() {
         return Err(addr.fault(Reason::Missing { what: "an address (mem:0x1234)" }));

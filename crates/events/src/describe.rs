@@ -9,7 +9,7 @@ const PRECISE_BIT: AttrFlags = AttrFlags::MMAP_DATA;
 /// `perf record -vv` prints. `size` is what the kernel is handed.
 #[must_use]
 pub fn describe(attr: &Attr) -> Vec<(String, String)> {
-    let mut fields = Fields(Vec::new());
+    let mut fields = FieldText(Vec::new());
     fields.number("type", attr.event_type.into());
     fields.number("size", ATTR_SIZE_VER8 as u64);
     fields.hex("config", attr.config);
@@ -54,9 +54,9 @@ pub fn describe(attr: &Attr) -> Vec<(String, String)> {
     fields.0
 }
 
-struct Fields(Vec<(String, String)>);
+struct FieldText(Vec<(String, String)>);
 
-impl Fields {
+impl FieldText {
     fn push(&mut self, name: &str, value: String) {
         self.0.push((name.to_owned(), value));
     }

@@ -57,11 +57,11 @@ impl EventError {
 
 impl fmt::Display for EventError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "event '{}'", Shown(&self.text))?;
+        write!(f, "event '{}'", ShownText(&self.text))?;
         if self.piece() != self.text {
             write!(f, ", character {}", self.column())?;
             if self.len > 0 {
-                write!(f, ", '{}'", Shown(self.piece()))?;
+                write!(f, ", '{}'", ShownText(self.piece()))?;
             }
         }
         write!(f, ": {}", self.reason)
@@ -69,9 +69,9 @@ impl fmt::Display for EventError {
 }
 
 /// The user's text as it may go to a terminal: short, and without control characters.
-struct Shown<'a>(&'a str);
+struct ShownText<'a>(&'a str);
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for ShownText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for c in self.0.chars().take(SHOWN) {
             if c.is_control() { write!(f, "{}", c.escape_default())? } else { write!(f, "{c}")? }

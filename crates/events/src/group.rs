@@ -3,7 +3,7 @@
 use crate::error::{Fault, Reason};
 use crate::event::{Event, Group, Origin};
 use crate::modifiers::Modifiers;
-use crate::syntax::Item;
+use crate::syntax::SyntaxItem;
 
 /// What one text between commas became.
 pub(crate) struct Member {
@@ -41,7 +41,7 @@ impl Member {
 /// two units. A unit that lacks a member has no group.
 pub(crate) fn assemble(
     members: Vec<Member>,
-    item: &Item<'_>,
+    item: &SyntaxItem<'_>,
     around: &Modifiers,
 ) -> Result<Vec<Group>, Fault> {
     let leader_sampling =

@@ -14,7 +14,7 @@ use crate::schedule::Constraint;
 
 /// What kind of event, in the order that they are shown in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Group {
+pub enum OfferGroup {
     /// Counted by the CPU, the same name on every machine.
     Hardware,
     /// Counted by the kernel.
@@ -39,7 +39,7 @@ pub struct Offer {
     /// Another name for the same.
     pub synonym: Option<&'static str>,
     /// Its kind.
-    pub group: Group,
+    pub group: OfferGroup,
     /// Units that count it here; none where it cannot be counted.
     pub units: Vec<String>,
     /// Its terms or its type and code, where there is an encoding.
@@ -73,7 +73,7 @@ pub struct Offer {
 impl Offer {
     /// An event of which nothing but its name is known.
     #[must_use]
-    pub fn new(name: &str, group: Group) -> Self {
+    pub fn new(name: &str, group: OfferGroup) -> Self {
         Self {
             name: name.to_owned(),
             synonym: None,
@@ -133,7 +133,9 @@ pub fn inventory(catalog: &dyn Catalog, wanted: &dyn Fn(&str) -> bool) -> Invent
             let name = format!("{}/{event}/", pmu.name);
             if wanted(&name) || wanted(event) {
                 let encoding = Some(known.terms.clone());
-                offers.push(Offer { encoding, ..Offer::new(&name, Group::Unit) }.resolved(catalog));
+                offers.push(
+                    Offer { encoding, ..Offer::new(&name, OfferGroup::Unit) }.resolved(catalog),
+                );
             }
         }
     }
@@ -141,7 +143,7 @@ pub fn inventory(catalog: &dyn Catalog, wanted: &dyn Fn(&str) -> bool) -> Invent
     match catalog.tracepoints() {
         Ok(all) => {
             let names = all.into_iter().map(|(system, name)| format!("{system}:{name}"));
-            let offer = |name: String| Offer::new(&name, Group::Tracepoint).resolved(catalog);
+            let offer = |name: String| Offer::new(&name, OfferGroup::Tracepoint).resolved(catalog);
             offers.extend(names.filter(|name| wanted(name)).map(offer));
         }
         Err(error) => found.notes.push(format!("tracepoints: {error}")),
@@ -149,7 +151,7 @@ pub fn inventory(catalog: &dyn Catalog, wanted: &dyn Fn(&str) -> bool) -> Invent
     let forms = SYNTAX.iter().filter(|(form, _)| wanted(form));
     offers.extend(forms.map(|(form, brief)| Offer {
         brief: Some((*brief).to_owned()),
-        ..Offer::new(form, Group::Syntax)
+        ..Offer::new(form, OfferGroup::Syntax)
     }));
     found
 }
@@ -167,8 +169,8 @@ const SYNTAX: [(&str, &str); 4] = [
 
 fn generic(catalog: &dyn Catalog, wanted: &dyn Fn(&str) -> bool, offers: &mut Vec<Offer>) {
     let tables = [
-        (&names::HARDWARE[..], Group::Hardware, event_type::HARDWARE),
-        (&names::SOFTWARE[..], Group::Software, event_type::SOFTWARE),
+        (&names::HARDWARE[..], OfferGroup::Hardware, event_type::HARDWARE),
+        (&names::SOFTWARE[..], OfferGroup::Software, event_type::SOFTWARE),
     ];
     for (table, group, event_type) in tables {
         for one in table {
@@ -185,7 +187,7 @@ fn generic(catalog: &dyn Catalog, wanted: &dyn Fn(&str) -> bool, offers: &mut Ve
     for name in names::cache_names().filter(|name| wanted(name)) {
         let config = names::cache(&name).and_then(Result::ok).unwrap_or_default();
         let encoding = Some(format!("type={},config={config:#x}", event_type::HW_CACHE));
-        offers.push(Offer { encoding, ..Offer::new(&name, Group::Cache) }.resolved(catalog));
+        offers.push(Offer { encoding, ..Offer::new(&name, OfferGroup::Cache) }.resolved(catalog));
     }
 }
 
@@ -197,7 +199,7 @@ fn listed(catalog: &dyn Catalog, wanted: &dyn Fn(&str) -> bool, offers: &mut Vec
         by_name.entry((one.name.to_ascii_lowercase(), &one.name)).or_default().push(one);
     }
     for ((_, name), all) in by_name {
-        let resolved = Offer::new(name, Group::List).resolved(catalog);
+        let resolved = Offer::new(name, OfferGroup::List).resolved(catalog);
         for one in all {
             let mut offer = of_list(one, &resolved);
             let here = |unit: &String| {
@@ -217,7 +219,7 @@ pub fn of_other_cpus(catalog: &dyn Catalog, wanted: &dyn Fn(&str) -> bool) -> Ve
     let here = lists.cpu().unwrap_or_default();
     let others = lists.of_other_cpus().into_iter().filter(|(one, _)| wanted(&one.name));
     let offer = |(one, cpus): (Listed, String)| {
-        let unknown = Offer::new(&one.name, Group::List);
+        let unknown = Offer::new(&one.name, OfferGroup::List);
         let refused = Some(format!("for {cpus}; this CPU is {here}"));
         Offer { refused, ..of_list(&one, &unknown) }
     };

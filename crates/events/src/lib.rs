@@ -48,5 +48,5 @@ pub use describe::describe;
 pub use error::{EventError, Reason};
 pub use event::{CallGraph, Event, Group, Origin, Sampling};
 pub use format::{Format, Word};
-pub use list::{Kind, Known, list_known};
+pub use list::{Known, NameKind, list_known};
 pub use resolve::{parse, split};

@@ -7,7 +7,7 @@ use pmuscope_abi::AttrFlags;
 
 use crate::error::{Fault, Reason};
 use crate::event::{Event, Origin};
-use crate::syntax::Piece;
+use crate::syntax::TextPiece;
 
 /// Highest value of `precise_ip`.
 const MAX_PRECISE: u8 = 3;
@@ -26,7 +26,7 @@ pub(crate) struct Modifiers {
 
 impl Modifiers {
     /// Reads the letters; with `member`, letters for a whole group are refused.
-    pub(crate) fn parse(piece: Option<Piece<'_>>, member: bool) -> Result<Self, Fault> {
+    pub(crate) fn parse(piece: Option<TextPiece<'_>>, member: bool) -> Result<Self, Fault> {
         let mut found = Self::default();
         let Some(piece) = piece else { return Ok(found) };
         if piece.text.is_empty() {
@@ -85,7 +85,7 @@ impl Modifiers {
     }
 
     /// Sets modes, guests and precision of one event.
-    pub(crate) fn apply(&self, event: &mut Event, at: Piece<'_>) -> Result<(), Fault> {
+    pub(crate) fn apply(&self, event: &mut Event, at: TextPiece<'_>) -> Result<(), Fault> {
         if self.precise() > MAX_PRECISE {
             return Err(at.fault(Reason::TooPrecise));
         }

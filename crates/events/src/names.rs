@@ -51,21 +51,21 @@ pub const SOFTWARE: [Generic; 12] = [
 
 /// A cache of [`pmuscope_abi::event_type::HW_CACHE`]. All names are accepted in any case, the first is
 /// shown.
-struct Cache {
+struct CacheNames {
     names: &'static [&'static str],
     /// Indices into [`OPERATIONS`]: what CPUs count at all.
     operations: &'static [usize],
 }
 
 /// In the order of `PERF_COUNT_HW_CACHE_*`.
-const CACHES: [Cache; 7] = [
-    Cache { names: &["L1-dcache", "l1-d", "l1d", "L1-data"], operations: &[0, 1, 2] },
-    Cache { names: &["L1-icache", "l1-i", "l1i", "L1-instruction"], operations: &[0, 2] },
-    Cache { names: &["LLC", "L2"], operations: &[0, 1, 2] },
-    Cache { names: &["dTLB", "d-tlb", "Data-TLB"], operations: &[0, 1, 2] },
-    Cache { names: &["iTLB", "i-tlb", "Instruction-TLB"], operations: &[0] },
-    Cache { names: &["branch", "branches", "bpu", "btb", "bpc"], operations: &[0] },
-    Cache { names: &["node"], operations: &[0, 1, 2] },
+const CACHES: [CacheNames; 7] = [
+    CacheNames { names: &["L1-dcache", "l1-d", "l1d", "L1-data"], operations: &[0, 1, 2] },
+    CacheNames { names: &["L1-icache", "l1-i", "l1i", "L1-instruction"], operations: &[0, 2] },
+    CacheNames { names: &["LLC", "L2"], operations: &[0, 1, 2] },
+    CacheNames { names: &["dTLB", "d-tlb", "Data-TLB"], operations: &[0, 1, 2] },
+    CacheNames { names: &["iTLB", "i-tlb", "Instruction-TLB"], operations: &[0] },
+    CacheNames { names: &["branch", "branches", "bpu", "btb", "bpc"], operations: &[0] },
+    CacheNames { names: &["node"], operations: &[0, 1, 2] },
 ];
 
 /// In the order of `PERF_COUNT_HW_CACHE_OP_*`: the name in `X-load-misses`, in `X-loads`, and others.

@@ -1,11 +1,11 @@
 //! What events are called: as typed where that tells them apart.
 
-use crate::syntax::{EventSyntax, Piece};
+use crate::syntax::{EventSyntax, TextPiece};
 
 /// How the events of one text are called.
 pub(crate) struct Naming<'e, 't> {
     pub(crate) event: &'e EventSyntax<'t>,
-    pub(crate) own: Option<Piece<'t>>,
+    pub(crate) own: Option<TextPiece<'t>>,
     /// Letters that the braces add.
     pub(crate) added: String,
 }

@@ -11,7 +11,7 @@ use crate::glob;
 use crate::lists::{Listed, Lists, NotCountable};
 use crate::names;
 use crate::suggest::nearest;
-use crate::syntax::{Piece, Term};
+use crate::syntax::{Term, TextPiece};
 use crate::terms;
 
 /// Bits of `attr.config` below the type of the unit, where several units count generic events.
@@ -65,7 +65,7 @@ pub(crate) fn blank(pmu: &Pmu) -> Event {
 pub(crate) fn generic(
     pmu: &Pmu,
     several: bool,
-    name: Piece<'_>,
+    name: TextPiece<'_>,
 ) -> Option<Result<(u32, u64), Fault>> {
     let extended = if several { u64::from(pmu.type_number) << EXTENDED_TYPE_SHIFT } else { 0 };
     if let Some(config) = names::hardware(name.text) {
@@ -164,7 +164,7 @@ fn one(event: &mut Event, pmu: &Pmu, several: bool, term: &Term<'_>) -> Result<(
 pub(crate) fn listed(
     event: &mut Event,
     pmu: &Pmu,
-    name: Piece<'_>,
+    name: TextPiece<'_>,
     lists: Option<&Lists>,
 ) -> Result<bool, Fault> {
     let named = lists.map_or(&[][..], |lists| lists.named(name.text));
@@ -184,7 +184,7 @@ pub(crate) fn listed(
     let terms = found.terms.split(',').map(str::trim).filter(|term| !term.is_empty());
     for term in terms {
         let (field, value) = term.split_once('=').unwrap_or((term, "1"));
-        let piece = |text| Piece { text, at: 0 };
+        let piece = |text| TextPiece { text, at: 0 };
         let term = Term { name: piece(field), value: Some(piece(value)) };
         one(event, pmu, false, &term).map_err(|fault| refused(fault.reason.to_string()))?;
     }
@@ -198,7 +198,7 @@ pub(crate) fn listed(
 }
 
 /// Applies an event that sysfs names; returns the terms it leaves open (`name=?`).
-fn expand(event: &mut Event, pmu: &Pmu, name: Piece<'_>) -> Result<Vec<String>, Fault> {
+fn expand(event: &mut Event, pmu: &Pmu, name: TextPiece<'_>) -> Result<Vec<String>, Fault> {
     let Some(known) = pmu.events.get(name.text) else { return Ok(Vec::new()) };
     let mut open = Vec::new();
     for term in known.terms.split(',').map(str::trim).filter(|term| !term.is_empty()) {
@@ -212,8 +212,8 @@ fn expand(event: &mut Event, pmu: &Pmu, name: Piece<'_>) -> Result<Vec<String>, 
             term: name.text.to_owned(),
             found: known.terms.clone(),
         };
-        let number =
-            terms::number(Piece { text: value, at: 0 }).map_err(|_| name.fault(unreadable()))?;
+        let number = terms::number(TextPiece { text: value, at: 0 })
+            .map_err(|_| name.fault(unreadable()))?;
         if let Some(word) = Word::parse(field) {
             *word_of(&mut event.attr, word) = number;
         } else {

@@ -14,7 +14,7 @@ use crate::names;
 use crate::naming::Naming;
 use crate::pmu;
 use crate::suggest::nearest;
-use crate::syntax::{self, EventSyntax, Head, Item, Piece, Term};
+use crate::syntax::{self, EventSyntax, SyntaxHead, SyntaxItem, Term, TextPiece};
 use crate::terms;
 use crate::tracepoint::{Tracepoint, Tracepoints};
 
@@ -64,11 +64,11 @@ struct Selected<'t> {
     events: Vec<Event>,
     /// Where these are one event on each of several units: what each of them counts.
     on_units: Option<String>,
-    modifiers: Option<Piece<'t>>,
+    modifiers: Option<TextPiece<'t>>,
 }
 
 impl<'t> Selected<'t> {
-    fn one(event: Event, modifiers: Option<Piece<'t>>) -> Self {
+    fn one(event: Event, modifiers: Option<TextPiece<'t>>) -> Self {
         Self { events: vec![event], on_units: None, modifiers }
     }
 }
@@ -82,7 +82,7 @@ struct Resolver<'c> {
 }
 
 impl Resolver<'_> {
-    fn item(&self, item: &Item<'_>) -> Result<Vec<Group>, Fault> {
+    fn item(&self, item: &SyntaxItem<'_>) -> Result<Vec<Group>, Fault> {
         let around = Modifiers::parse(item.modifiers, false)?;
         let members: Vec<Member> = item
             .events
@@ -98,13 +98,13 @@ impl Resolver<'_> {
     /// One event as written; `around` are the modifiers of the braces it stands in.
     fn event(&self, event: &EventSyntax<'_>, around: Option<&Modifiers>) -> Result<Member, Fault> {
         let mut selected = match &event.head {
-            Head::Breakpoint { addr, len, access } => {
+            SyntaxHead::Breakpoint { addr, len, access } => {
                 let attr = breakpoint::attr(*addr, *len, *access)?;
                 let mut found = Event::new("breakpoint", attr, Origin::Breakpoint);
                 common_terms(&mut found, terms_of(event))?;
                 Selected::one(found, event.modifiers)
             }
-            Head::Named { head, parts } => self.named(event, *head, parts)?,
+            SyntaxHead::Named { head, parts } => self.named(event, *head, parts)?,
         };
         let own = Modifiers::parse(selected.modifiers, around.is_some())?;
         let none = Modifiers::default();
@@ -129,8 +129,8 @@ impl Resolver<'_> {
     fn named<'t>(
         &self,
         event: &EventSyntax<'t>,
-        head: Piece<'t>,
-        parts: &[Piece<'t>],
+        head: TextPiece<'t>,
+        parts: &[TextPiece<'t>],
     ) -> Result<Selected<'t>, Fault> {
         if let Some(selected) = self.numeric(event, head, parts)? {
             return Ok(selected);
@@ -162,8 +162,8 @@ impl Resolver<'_> {
     fn numeric<'t>(
         &self,
         event: &EventSyntax<'t>,
-        head: Piece<'t>,
-        parts: &[Piece<'t>],
+        head: TextPiece<'t>,
+        parts: &[TextPiece<'t>],
     ) -> Result<Option<Selected<'t>>, Fault> {
         let is_number = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
         let (Some((config, rest)), true) = (parts.split_first(), is_number(head.text)) else {
@@ -192,7 +192,11 @@ impl Resolver<'_> {
 
     /// `unit/terms/`; `None` if no unit is meant by `head`. Where several are, those without such an
     /// event are left out, as long as one has it.
-    fn of_units(&self, head: Piece<'_>, list: &[Term<'_>]) -> Result<Option<Vec<Event>>, Fault> {
+    fn of_units(
+        &self,
+        head: TextPiece<'_>,
+        list: &[Term<'_>],
+    ) -> Result<Option<Vec<Event>>, Fault> {
         let units = pmu::matching(self.catalog, head.text);
         if units.is_empty() {
             return Ok(None);
@@ -220,7 +224,7 @@ impl Resolver<'_> {
     }
 
     /// A name that stands for itself: generic, named by some unit, or a raw code.
-    fn simple(&self, head: Piece<'_>) -> Result<Option<Vec<Event>>, Fault> {
+    fn simple(&self, head: TextPiece<'_>) -> Result<Option<Vec<Event>>, Fault> {
         if let Some(config) = names::software(head.text) {
             let attr = Attr { event_type: event_type::SOFTWARE, config, ..Attr::default() };
             let mut event = Event::new("software", attr, Origin::Software);
@@ -254,7 +258,7 @@ impl Resolver<'_> {
     }
 
     /// A name of the lists, on every unit that has it.
-    fn listed(&self, head: Piece<'_>) -> Result<Option<Vec<Event>>, Fault> {
+    fn listed(&self, head: TextPiece<'_>) -> Result<Option<Vec<Event>>, Fault> {
         let lists = self.catalog.lists();
         let Some(first) = lists.and_then(|lists| lists.named(head.text).first()) else {
             return Ok(None);
@@ -283,7 +287,7 @@ impl Resolver<'_> {
 
     fn on_cores(
         &self,
-        head: Piece<'_>,
+        head: TextPiece<'_>,
         select: impl Fn(&Pmu, bool) -> Result<(u32, u64), Fault>,
     ) -> Result<Option<Vec<Event>>, Fault> {
         if self.cores.is_empty() {
@@ -308,9 +312,9 @@ impl Resolver<'_> {
     fn tracepoint<'t>(
         &self,
         event: &EventSyntax<'t>,
-        system: Piece<'t>,
-        name: Piece<'t>,
-        rest: &[Piece<'t>],
+        system: TextPiece<'t>,
+        name: TextPiece<'t>,
+        rest: &[TextPiece<'t>],
     ) -> Result<Selected<'t>, Fault> {
         let found = match self.tracepoints.find(system, name) {
             // `cylces:u` is a mistyped event, not a tracepoint.
@@ -337,7 +341,7 @@ impl Resolver<'_> {
         Ok(Selected { events: events?, on_units: None, modifiers })
     }
 
-    fn unknown(&self, event: &EventSyntax<'_>, head: Piece<'_>) -> Reason {
+    fn unknown(&self, event: &EventSyntax<'_>, head: TextPiece<'_>) -> Reason {
         if let Some(why) = names::not_counted(head.text) {
             return Reason::NotCounted { why };
         }
@@ -373,8 +377,8 @@ impl Resolver<'_> {
 /// Modifiers stand behind the last colon or the last slash, not both.
 fn modifiers_of<'t>(
     event: &EventSyntax<'t>,
-    parts: &[Piece<'t>],
-) -> Result<Option<Piece<'t>>, Fault> {
+    parts: &[TextPiece<'t>],
+) -> Result<Option<TextPiece<'t>>, Fault> {
     match (parts, &event.terms) {
         ([], _) => Ok(event.modifiers),
         ([one], None) => Ok(Some(*one)),

@@ -12,12 +12,12 @@ use crate::error::{Fault, Reason};
 
 /// A slice of the text and the byte offset it starts at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Piece<'t> {
+pub(crate) struct TextPiece<'t> {
     pub(crate) text: &'t str,
     pub(crate) at: usize,
 }
 
-impl<'t> Piece<'t> {
+impl<'t> TextPiece<'t> {
     /// An error about this piece.
     pub(crate) fn fault(&self, reason: Reason) -> Fault {
         Fault::new(self.at, self.text.len(), reason)
@@ -29,56 +29,56 @@ impl<'t> Piece<'t> {
         Fault::new(self.at + offset, len, reason)
     }
 
-    fn split_once(&self, separator: char) -> Option<(Piece<'t>, Piece<'t>)> {
+    fn split_once(&self, separator: char) -> Option<(TextPiece<'t>, TextPiece<'t>)> {
         let (before, after) = self.text.split_once(separator)?;
         let at = self.at + before.len() + separator.len_utf8();
-        Some((Piece { text: before, at: self.at }, Piece { text: after, at }))
+        Some((TextPiece { text: before, at: self.at }, TextPiece { text: after, at }))
     }
 }
 
 /// One `name`, `name=value` or `name='value'` between slashes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Term<'t> {
-    pub(crate) name: Piece<'t>,
-    pub(crate) value: Option<Piece<'t>>,
+    pub(crate) name: TextPiece<'t>,
+    pub(crate) value: Option<TextPiece<'t>>,
 }
 
 /// What stands before terms and modifiers.
 #[derive(Debug, Clone)]
-pub(crate) enum Head<'t> {
+pub(crate) enum SyntaxHead<'t> {
     /// `cycles`, `sched:sched_switch`, `0:1`, `cycles:u`: what the colons mean depends on the name.
-    Named { head: Piece<'t>, parts: Vec<Piece<'t>> },
+    Named { head: TextPiece<'t>, parts: Vec<TextPiece<'t>> },
     /// `mem:addr/len:access`.
-    Breakpoint { addr: Piece<'t>, len: Option<Piece<'t>>, access: Option<Piece<'t>> },
+    Breakpoint { addr: TextPiece<'t>, len: Option<TextPiece<'t>>, access: Option<TextPiece<'t>> },
 }
 
 /// One event as written.
 #[derive(Debug, Clone)]
 pub(crate) struct EventSyntax<'t> {
-    pub(crate) whole: Piece<'t>,
-    pub(crate) head: Head<'t>,
+    pub(crate) whole: TextPiece<'t>,
+    pub(crate) head: SyntaxHead<'t>,
     /// The terms, if there were slashes, and the piece between the slashes.
-    pub(crate) terms: Option<(Piece<'t>, Vec<Term<'t>>)>,
+    pub(crate) terms: Option<(TextPiece<'t>, Vec<Term<'t>>)>,
     /// Modifiers after the terms (or after a breakpoint).
-    pub(crate) modifiers: Option<Piece<'t>>,
+    pub(crate) modifiers: Option<TextPiece<'t>>,
 }
 
 /// One event or one pair of braces.
 #[derive(Debug, Clone)]
-pub(crate) struct Item<'t> {
-    pub(crate) name: Option<Piece<'t>>,
+pub(crate) struct SyntaxItem<'t> {
+    pub(crate) name: Option<TextPiece<'t>>,
     pub(crate) braces: bool,
     pub(crate) events: Vec<EventSyntax<'t>>,
-    pub(crate) modifiers: Option<Piece<'t>>,
+    pub(crate) modifiers: Option<TextPiece<'t>>,
 }
 
 /// Splits a whole `-e` argument.
-pub(crate) fn list(text: &str) -> Result<Vec<Item<'_>>, Fault> {
+pub(crate) fn list(text: &str) -> Result<Vec<SyntaxItem<'_>>, Fault> {
     Ok(items(text)?.into_iter().map(|(_, item)| item).collect())
 }
 
 /// The same, each with its text.
-pub(crate) fn items(text: &str) -> Result<Vec<(&str, Item<'_>)>, Fault> {
+pub(crate) fn items(text: &str) -> Result<Vec<(&str, SyntaxItem<'_>)>, Fault> {
     let mut cursor = Cursor { text, at: 0 };
     let mut items = Vec::new();
     loop {
@@ -95,7 +95,7 @@ pub(crate) fn items(text: &str) -> Result<Vec<(&str, Item<'_>)>, Fault> {
     }
 }
 
-fn item<'t>(cursor: &mut Cursor<'t>) -> Result<Item<'t>, Fault> {
+fn item<'t>(cursor: &mut Cursor<'t>) -> Result<SyntaxItem<'t>, Fault> {
     cursor.skip_space();
     let start = cursor.at;
     let name = cursor.take_while(|c| !is_separator(c));
@@ -106,10 +106,13 @@ fn item<'t>(cursor: &mut Cursor<'t>) -> Result<Item<'t>, Fault> {
     }
     cursor.at = start;
     let event = event(cursor)?;
-    Ok(Item { name: None, braces: false, events: vec![event], modifiers: None })
+    Ok(SyntaxItem { name: None, braces: false, events: vec![event], modifiers: None })
 }
 
-fn braces<'t>(cursor: &mut Cursor<'t>, name: Option<Piece<'t>>) -> Result<Item<'t>, Fault> {
+fn braces<'t>(
+    cursor: &mut Cursor<'t>,
+    name: Option<TextPiece<'t>>,
+) -> Result<SyntaxItem<'t>, Fault> {
     let open = cursor.at;
     cursor.bump();
     let mut events = Vec::new();
@@ -131,7 +134,7 @@ fn braces<'t>(cursor: &mut Cursor<'t>, name: Option<Piece<'t>>) -> Result<Item<'
         }
     }
     let modifiers = cursor.eat(':').then(|| cursor.take_while(|c| !is_separator(c)));
-    Ok(Item { name, braces: true, events, modifiers })
+    Ok(SyntaxItem { name, braces: true, events, modifiers })
 }
 
 fn event<'t>(cursor: &mut Cursor<'t>) -> Result<EventSyntax<'t>, Fault> {
@@ -148,7 +151,7 @@ fn event<'t>(cursor: &mut Cursor<'t>) -> Result<EventSyntax<'t>, Fault> {
     Ok(EventSyntax { whole: cursor.since(start), head, terms, modifiers })
 }
 
-fn named<'t>(cursor: &mut Cursor<'t>) -> Result<Head<'t>, Fault> {
+fn named<'t>(cursor: &mut Cursor<'t>) -> Result<SyntaxHead<'t>, Fault> {
     let head = cursor.take_while(|c| !is_separator(c));
     if head.text.is_empty() {
         return Err(cursor.here(Reason::Missing { what: "an event name" }));
@@ -157,10 +160,10 @@ fn named<'t>(cursor: &mut Cursor<'t>) -> Result<Head<'t>, Fault> {
     while cursor.eat(':') {
         parts.push(cursor.take_while(|c| !is_separator(c)));
     }
-    Ok(Head::Named { head, parts })
+    Ok(SyntaxHead::Named { head, parts })
 }
 
-fn breakpoint<'t>(cursor: &mut Cursor<'t>) -> Head<'t> {
+fn breakpoint<'t>(cursor: &mut Cursor<'t>) -> SyntaxHead<'t> {
     cursor.at += "mem:".len();
     let addr = cursor.take_while(|c| !is_separator(c));
     // A slash opens the terms unless a length follows it.
@@ -180,10 +183,10 @@ fn breakpoint<'t>(cursor: &mut Cursor<'t>) -> Head<'t> {
         cursor.bump();
         cursor.take_while(|c| !is_separator(c))
     });
-    Head::Breakpoint { addr, len, access }
+    SyntaxHead::Breakpoint { addr, len, access }
 }
 
-fn terms<'t>(cursor: &mut Cursor<'t>) -> Result<(Piece<'t>, Vec<Term<'t>>), Fault> {
+fn terms<'t>(cursor: &mut Cursor<'t>) -> Result<(TextPiece<'t>, Vec<Term<'t>>), Fault> {
     let open = cursor.at;
     cursor.bump();
     let start = cursor.at;
@@ -215,7 +218,7 @@ fn terms<'t>(cursor: &mut Cursor<'t>) -> Result<(Piece<'t>, Vec<Term<'t>>), Faul
     }
 }
 
-fn split_term(term: Piece<'_>) -> Result<Term<'_>, Fault> {
+fn split_term(term: TextPiece<'_>) -> Result<Term<'_>, Fault> {
     let (name, value) = match term.split_once('=') {
         Some((name, value)) => (name, Some(unquote(value))),
         None => (term, None),
@@ -229,9 +232,9 @@ fn split_term(term: Piece<'_>) -> Result<Term<'_>, Fault> {
     Ok(Term { name, value })
 }
 
-fn unquote(value: Piece<'_>) -> Piece<'_> {
+fn unquote(value: TextPiece<'_>) -> TextPiece<'_> {
     let inner = value.text.strip_prefix('\'').and_then(|v| v.strip_suffix('\''));
-    inner.map_or(value, |text| Piece { text, at: value.at + 1 })
+    inner.map_or(value, |text| TextPiece { text, at: value.at + 1 })
 }
 
 fn is_separator(c: char) -> bool {
@@ -265,7 +268,7 @@ impl<'t> Cursor<'t> {
         found
     }
 
-    fn take_while(&mut self, mut keep: impl FnMut(char) -> bool) -> Piece<'t> {
+    fn take_while(&mut self, mut keep: impl FnMut(char) -> bool) -> TextPiece<'t> {
         let start = self.at;
         let rest = self.rest();
         self.at += rest.find(|c| !keep(c)).unwrap_or(rest.len());
@@ -276,8 +279,8 @@ impl<'t> Cursor<'t> {
         self.take_while(char::is_whitespace);
     }
 
-    fn since(&self, start: usize) -> Piece<'t> {
-        Piece { text: self.text.get(start..self.at).unwrap_or(""), at: start }
+    fn since(&self, start: usize) -> TextPiece<'t> {
+        TextPiece { text: self.text.get(start..self.at).unwrap_or(""), at: start }
     }
 
     fn here(&self, reason: Reason) -> Fault {
@@ -285,6 +288,6 @@ impl<'t> Cursor<'t> {
     }
 
     fn char_at(&self, at: usize, reason: Reason) -> Fault {
-        Piece { text: self.text, at: 0 }.fault_at(at, reason)
+        TextPiece { text: self.text, at: 0 }.fault_at(at, reason)
     }
 }

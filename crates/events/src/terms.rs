@@ -3,7 +3,7 @@
 use crate::branch::parse_branch_filter;
 use crate::error::{Fault, Reason};
 use crate::event::{CallGraph, Event, Sampling};
-use crate::syntax::{Piece, Term};
+use crate::syntax::{Term, TextPiece};
 
 /// Terms of [`apply`], as they are offered in messages.
 pub(crate) const NAMES: [&str; 12] = [
@@ -73,13 +73,13 @@ fn elsewhere(term: &Term<'_>) -> Result<bool, Fault> {
 }
 
 /// The value of a term that must have one.
-pub(crate) fn value<'t>(term: &Term<'t>, example: &'static str) -> Result<Piece<'t>, Fault> {
+pub(crate) fn value<'t>(term: &Term<'t>, example: &'static str) -> Result<TextPiece<'t>, Fault> {
     let name = || term.name.text.to_owned();
     term.value.ok_or_else(|| term.name.fault(Reason::NeedsValue { name: name(), example }))
 }
 
 /// Decimal, or hexadecimal after `0x`.
-pub(crate) fn number(piece: Piece<'_>) -> Result<u64, Fault> {
+pub(crate) fn number(piece: TextPiece<'_>) -> Result<u64, Fault> {
     let text = piece.text;
     let hex = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
     parse(hex.unwrap_or(text), if hex.is_some() { 16 } else { 10 }).ok_or_else(|| {
@@ -118,7 +118,7 @@ fn sample(event: &mut Event, term: &Term<'_>, sampling: Sampling) -> Result<(), 
     Ok(())
 }
 
-fn call_graph(value: Piece<'_>) -> Result<CallGraph, Fault> {
+fn call_graph(value: TextPiece<'_>) -> Result<CallGraph, Fault> {
     Ok(match value.text {
         "no" => CallGraph::None,
         "fp" => CallGraph::FramePointer,
@@ -128,7 +128,7 @@ fn call_graph(value: Piece<'_>) -> Result<CallGraph, Fault> {
     })
 }
 
-fn stack_size(value: Piece<'_>) -> Result<u32, Fault> {
+fn stack_size(value: TextPiece<'_>) -> Result<u32, Fault> {
     let bytes = number(value)?;
     let expected = "a number of bytes from 8 to 65528, a multiple of 8";
     if !(8..=MAX_STACK_SIZE).contains(&bytes) || bytes % 8 != 0 {

@@ -8,7 +8,7 @@ use crate::catalog::Catalog;
 use crate::error::{Fault, Reason};
 use crate::glob;
 use crate::suggest::nearest;
-use crate::syntax::Piece;
+use crate::syntax::TextPiece;
 
 /// The tracepoints of a catalog; the list is read at most once, as it has thousands of files.
 pub(crate) struct Tracepoints<'c> {
@@ -32,8 +32,8 @@ impl<'c> Tracepoints<'c> {
     /// The tracepoints that `system` and `name` mean, at least one.
     pub(crate) fn find(
         &self,
-        system: Piece<'_>,
-        name: Piece<'_>,
+        system: TextPiece<'_>,
+        name: TextPiece<'_>,
     ) -> Result<Vec<Tracepoint>, Fault> {
         if !glob::is_pattern(system.text) && !glob::is_pattern(name.text) {
             return self.one(system.text, name.text).map(|one| vec![one]).map_err(|error| {
@@ -85,7 +85,7 @@ impl<'c> Tracepoints<'c> {
 }
 
 /// From the system to the end of the name; they stand next to each other around a colon.
-fn both<'t>(system: Piece<'t>, name: Piece<'t>) -> Span {
+fn both<'t>(system: TextPiece<'t>, name: TextPiece<'t>) -> Span {
     Span { at: system.at, len: name.at + name.text.len() - system.at }
 }
 

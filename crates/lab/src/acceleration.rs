@@ -34,7 +34,7 @@ impl Acceleration {
 
 /// What the user wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Wanted {
+pub enum AccelerationChoice {
     /// KVM where a guest boots with it, else TCG.
     #[default]
     Best,
@@ -46,7 +46,7 @@ pub enum Wanted {
 pub fn kvm_boots() -> Option<bool> {
     let folder = crate::Lab::of_user().cache?;
     let emulator = crate::emulator(crate::Arch::host().ok()?).ok()?;
-    Some(Verdict::load(&folder, &emulator)?.why_not.is_none())
+    Some(KvmVerdict::load(&folder, &emulator)?.why_not.is_none())
 }
 
 /// The device of KVM.
@@ -69,7 +69,7 @@ pub(crate) trait Kvm {
 /// A guest that is to be accelerated, or not.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Question<'a> {
-    pub wanted: Wanted,
+    pub wanted: AccelerationChoice,
     pub arch: Arch,
     /// Whether its clock counts instructions.
     pub icount: bool,
@@ -84,13 +84,13 @@ impl Question<'_> {
         &self,
         kvm: &mut dyn Kvm,
     ) -> Result<(Acceleration, Option<String>), LabError> {
-        if self.wanted == Wanted::Only(Acceleration::Tcg) {
+        if self.wanted == AccelerationChoice::Only(Acceleration::Tcg) {
             return Ok((Acceleration::Tcg, None));
         }
         match (self.no_kvm(kvm)?, self.wanted) {
             (None, _) => Ok((Acceleration::Kvm, None)),
-            (Some(why), Wanted::Only(_)) => Err(LabError::NoKvm(why)),
-            (Some(why), Wanted::Best) => Ok((Acceleration::Tcg, Some(why))),
+            (Some(why), AccelerationChoice::Only(_)) => Err(LabError::NoKvm(why)),
+            (Some(why), AccelerationChoice::Best) => Ok((Acceleration::Tcg, Some(why))),
         }
     }
 
@@ -105,7 +105,8 @@ impl Question<'_> {
         if let Some(why) = kvm.no_device() {
             return Ok(Some(why));
         }
-        if let Some(verdict) = self.cache.and_then(|folder| Verdict::load(folder, self.emulator)) {
+        if let Some(verdict) = self.cache.and_then(|folder| KvmVerdict::load(folder, self.emulator))
+        {
             return Ok(verdict.why_not);
         }
         let why_not = match kvm.boot() {
@@ -117,7 +118,7 @@ impl Question<'_> {
             Err(_) => Some("a guest with KVM did not boot".to_owned()),
         };
         if let Some(folder) = self.cache {
-            Verdict::keep(why_not.as_deref(), folder, self.emulator);
+            KvmVerdict::keep(why_not.as_deref(), folder, self.emulator);
         }
         Ok(why_not)
     }
@@ -125,14 +126,14 @@ impl Question<'_> {
 
 /// What a boot with KVM showed, good as long as machine and emulator are the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Verdict {
+pub(crate) struct KvmVerdict {
     /// What it is good for.
     basis: String,
     /// Why not; `None` if it works.
     pub why_not: Option<String>,
 }
 
-impl Verdict {
+impl KvmVerdict {
     /// As kept in `folder` by an earlier guest.
     pub(crate) fn load(folder: &Path, emulator: &Path) -> Option<Self> {
         let bytes = std::fs::read(file(folder)).ok()?;
@@ -196,7 +197,7 @@ mod tests {
         Err(LabError::NotBooted { seconds: 10, hint: String::new(), console: String::new() })
     }
 
-    fn question(folder: &TempDir, wanted: Wanted) -> Question<'_> {
+    fn question(folder: &TempDir, wanted: AccelerationChoice) -> Question<'_> {
         let (cache, arch) = (Some(folder.path()), Arch::host().unwrap());
         // Any file will do that is the same file the next time.
         Question { wanted, arch, icount: false, cache, emulator: Path::new("/proc/self/exe") }
@@ -207,11 +208,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut kvm = Fake::of(|| Ok(()));
         for _ in 0..2 {
-            let answer = question(&folder, Wanted::Best).answer(&mut kvm).unwrap();
+            let answer = question(&folder, AccelerationChoice::Best).answer(&mut kvm).unwrap();
             assert_eq!(answer, (Acceleration::Kvm, None));
         }
         assert_eq!(kvm.tried, 1);
-        let asked_for = question(&folder, Wanted::Only(Acceleration::Kvm)).answer(&mut kvm);
+        let asked_for =
+            question(&folder, AccelerationChoice::Only(Acceleration::Kvm)).answer(&mut kvm);
         assert_eq!(asked_for.unwrap(), (Acceleration::Kvm, None));
     }
 
@@ -220,12 +222,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut kvm = Fake::of(hangs);
         for _ in 0..2 {
-            let (what, why) = question(&folder, Wanted::Best).answer(&mut kvm).unwrap();
+            let (what, why) = question(&folder, AccelerationChoice::Best).answer(&mut kvm).unwrap();
             assert_eq!(what, Acceleration::Tcg);
             assert_eq!(why.as_deref(), Some("a guest with KVM did not boot within 10 s"));
         }
         assert_eq!(kvm.tried, 1);
-        let error = question(&folder, Wanted::Only(Acceleration::Kvm)).answer(&mut kvm);
+        let error = question(&folder, AccelerationChoice::Only(Acceleration::Kvm)).answer(&mut kvm);
         let text = error.unwrap_err().to_string();
         assert!(text.contains("did not boot") && text.contains("Try: --accel tcg"), "{text}");
     }
@@ -237,10 +239,10 @@ mod tests {
             Arch::X86_64 => Arch::Aarch64,
             Arch::Aarch64 => Arch::X86_64,
         };
-        let best = question(&folder, Wanted::Best);
+        let best = question(&folder, AccelerationChoice::Best);
         let mut kvm = Fake::of(|| Ok(()));
         let mut why = |question: Question<'_>| question.answer(&mut kvm).unwrap();
-        let only = question(&folder, Wanted::Only(Acceleration::Tcg));
+        let only = question(&folder, AccelerationChoice::Only(Acceleration::Tcg));
         assert_eq!(why(only), (Acceleration::Tcg, None));
         assert!(why(Question { icount: true, ..best }).1.unwrap().contains("count instructions"));
         assert!(why(Question { arch: other, ..best }).1.unwrap().contains("this machine is of"));
@@ -253,10 +255,10 @@ mod tests {
     fn an_interrupted_trial_says_nothing_of_kvm() {
         let folder = tempfile::tempdir().unwrap();
         let mut kvm = Fake::of(|| Err(LabError::Interrupted));
-        let error = question(&folder, Wanted::Best).answer(&mut kvm).unwrap_err();
+        let error = question(&folder, AccelerationChoice::Best).answer(&mut kvm).unwrap_err();
         assert!(matches!(error, LabError::Interrupted));
         kvm.boots = || Ok(());
-        let answer = question(&folder, Wanted::Best).answer(&mut kvm).unwrap();
+        let answer = question(&folder, AccelerationChoice::Best).answer(&mut kvm).unwrap();
         assert_eq!((answer.0, kvm.tried), (Acceleration::Kvm, 2));
     }
 
@@ -267,10 +269,10 @@ mod tests {
         let [emulator, other] = ["a", "b"].map(|name| folder.path().join(name));
         std::fs::write(&emulator, "").unwrap();
         std::fs::write(&other, "").unwrap();
-        assert_eq!(Verdict::load(&cache, &emulator), None);
-        Verdict::keep(Some("it hangs"), &cache, &emulator);
-        let kept = Verdict::load(&cache, &emulator).unwrap();
+        assert_eq!(KvmVerdict::load(&cache, &emulator), None);
+        KvmVerdict::keep(Some("it hangs"), &cache, &emulator);
+        let kept = KvmVerdict::load(&cache, &emulator).unwrap();
         assert_eq!(kept.why_not.as_deref(), Some("it hangs"));
-        assert_eq!(Verdict::load(&cache, &other), None);
+        assert_eq!(KvmVerdict::load(&cache, &other), None);
     }
 }

@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | 0 | 8 | [`MAGIC`] |
 //! | 8 | 8 | version of the form |
-//! | 16 | 8 | how far the guest is ([`State`]) |
+//! | 16 | 8 | how far the guest is ([`GuestState`]) |
 //! | 24 | 8 | length of the content |
 //! | 32 | 8 | CRC-32 of the content |
 //! | 40 | 8 | not 0: the host asks for the command to be ended, and for what there is by then |
@@ -23,7 +23,7 @@ use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use crate::sys::Region;
+use crate::sys::SharedRegion;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"PMULAB\r\n");
 const END: u64 = u64::from_le_bytes(*b"PMUDONE\n");
@@ -48,7 +48,7 @@ pub(crate) const MOST_SAID: usize = CONTENT - SAID;
 /// How far a guest is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u64)]
-pub(crate) enum State {
+pub(crate) enum GuestState {
     /// Its first process is not there yet.
     Boots = 0,
     /// Its first process sets it up.
@@ -74,10 +74,10 @@ pub(crate) enum ChannelError {
 
 /// The guest's end.
 #[derive(Debug)]
-pub(crate) struct Sender(Region);
+pub(crate) struct Sender(SharedRegion);
 
 impl Sender {
-    pub(crate) fn new(region: Region) -> Self {
+    pub(crate) fn new(region: SharedRegion) -> Self {
         let sender = Self(region);
         sender.number(AT_VERSION, VERSION);
         sender.number(0, MAGIC);
@@ -90,7 +90,7 @@ impl Sender {
     }
 
     /// Says how far the guest is.
-    pub(crate) fn is(&self, state: State) {
+    pub(crate) fn is(&self, state: GuestState) {
         self.number(AT_STATE, state as u64);
     }
 
@@ -101,7 +101,7 @@ impl Sender {
         self.number(CONTENT + content.len().next_multiple_of(8), END.wrapping_add(length));
         self.number(AT_LENGTH, length);
         self.number(AT_CHECKSUM, crc32fast::hash(content).into());
-        self.is(State::Done);
+        self.is(GuestState::Done);
     }
 
     /// Whether the host asks for the command to be ended.
@@ -150,13 +150,13 @@ impl Receiver {
     }
 
     /// How far the guest is.
-    pub(crate) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> GuestState {
         let is = |n| if self.number(0).ok() == Some(MAGIC) { n } else { 0 };
         match self.number(AT_STATE).map_or(0, is) {
-            1 => State::Begun,
-            2 => State::Runs,
-            3 => State::Done,
-            _ => State::Boots,
+            1 => GuestState::Begun,
+            2 => GuestState::Runs,
+            3 => GuestState::Done,
+            _ => GuestState::Boots,
         }
     }
 
@@ -186,7 +186,7 @@ impl Receiver {
             VERSION => {}
             other => return Err(ChannelError::Version(other)),
         }
-        if self.state() != State::Done {
+        if self.state() != GuestState::Done {
             return Err(ChannelError::Damaged("the guest ended before it had written them"));
         }
         let length = self.number(AT_LENGTH)?;
@@ -224,8 +224,8 @@ mod tests {
     fn pair(folder: &Path) -> (Sender, Receiver) {
         let receiver = Receiver::create(&folder.join("region"), 64 << 10).unwrap();
         let file = File::options().read(true).write(true).open(receiver.path()).unwrap();
-        assert_eq!(receiver.state(), State::Boots);
-        (Sender::new(Region::map(&file, 64 << 10).unwrap()), receiver)
+        assert_eq!(receiver.state(), GuestState::Boots);
+        (Sender::new(SharedRegion::map(&file, 64 << 10).unwrap()), receiver)
     }
 
     #[test]
@@ -235,11 +235,11 @@ mod tests {
             let (sender, receiver) = pair(folder.path());
             let content: Vec<u8> = (0..length).map(|i| i as u8).collect();
             assert!(content.len() <= sender.room());
-            sender.is(State::Runs);
-            assert_eq!(receiver.state(), State::Runs);
+            sender.is(GuestState::Runs);
+            assert_eq!(receiver.state(), GuestState::Runs);
             assert!(receiver.take().unwrap_err().to_string().contains("ended before"));
             sender.send(&content);
-            assert_eq!(receiver.state(), State::Done);
+            assert_eq!(receiver.state(), GuestState::Done);
             assert_eq!(receiver.take().unwrap(), content);
         }
     }

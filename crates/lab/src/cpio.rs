@@ -23,7 +23,7 @@ pub(crate) struct Archive {
 }
 
 /// What an entry has beside its name and content.
-struct Kind {
+struct NodeKind {
     mode: u32,
     device: (u32, u32),
 }
@@ -35,7 +35,7 @@ impl Archive {
         above.reverse();
         for folder in above {
             if folder.parent().is_some() && self.known.insert(folder.to_owned()) {
-                self.entry(folder, &Kind { mode: FOLDER | 0o755, device: (0, 0) }, &[]);
+                self.entry(folder, &NodeKind { mode: FOLDER | 0o755, device: (0, 0) }, &[]);
             }
         }
     }
@@ -47,7 +47,11 @@ impl Archive {
         if content.len() > LARGEST {
             return false;
         }
-        self.leaf(path, &Kind { mode: REGULAR | (permissions & 0o7777), device: (0, 0) }, content);
+        self.leaf(
+            path,
+            &NodeKind { mode: REGULAR | (permissions & 0o7777), device: (0, 0) },
+            content,
+        );
         true
     }
 
@@ -59,21 +63,21 @@ impl Archive {
     /// Adds a symbolic link.
     pub(crate) fn link(&mut self, path: &Path, target: &Path) {
         let target = target.as_os_str().as_encoded_bytes();
-        self.leaf(path, &Kind { mode: LINK | 0o777, device: (0, 0) }, target);
+        self.leaf(path, &NodeKind { mode: LINK | 0o777, device: (0, 0) }, target);
     }
 
     /// Adds a character device.
     pub(crate) fn characters(&mut self, path: &Path, device: (u32, u32)) {
-        self.leaf(path, &Kind { mode: CHARACTERS | 0o600, device }, &[]);
+        self.leaf(path, &NodeKind { mode: CHARACTERS | 0o600, device }, &[]);
     }
 
     /// The archive, with its last entry.
     pub(crate) fn finish(mut self) -> Vec<u8> {
-        self.entry(Path::new("TRAILER!!!"), &Kind { mode: 0, device: (0, 0) }, &[]);
+        self.entry(Path::new("TRAILER!!!"), &NodeKind { mode: 0, device: (0, 0) }, &[]);
         self.bytes
     }
 
-    fn leaf(&mut self, path: &Path, kind: &Kind, content: &[u8]) {
+    fn leaf(&mut self, path: &Path, kind: &NodeKind, content: &[u8]) {
         if let Some(parent) = path.parent() {
             self.folder(parent);
         }
@@ -82,7 +86,7 @@ impl Archive {
         }
     }
 
-    fn entry(&mut self, path: &Path, kind: &Kind, content: &[u8]) {
+    fn entry(&mut self, path: &Path, kind: &NodeKind, content: &[u8]) {
         let path = path.strip_prefix("/").unwrap_or(path).as_os_str().as_encoded_bytes();
         self.entries += 1;
         let links = if kind.mode & FOLDER == FOLDER { 2 } else { 1 };

@@ -37,12 +37,12 @@ pub(crate) struct Answer {
     /// Seconds of the guest's clock that the command took.
     pub command_s: f64,
     /// Standard output, standard error, then files that came about, relative to the job's folder.
-    pub files: Vec<Piece>,
+    pub files: Vec<JobFile>,
 }
 
 /// A file that follows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Piece {
+pub(crate) struct JobFile {
     pub name: String,
     /// Permissions.
     pub mode: u32,
@@ -90,7 +90,7 @@ mod tests {
         fn answers_come_apart_as_they_were(
             contents in proptest::collection::vec(any::<Vec<u8>>(), 0..4), exit: i32,
         ) {
-            let files = contents.iter().map(|c| Piece { name: "x".into(), mode: 0o600, bytes: c.len() as u64 });
+            let files = contents.iter().map(|c| JobFile { name: "x".into(), mode: 0o600, bytes: c.len() as u64 });
             let answer = Answer { exit, files: files.collect(), ..Answer::default() };
             let packed = answer.pack(&contents).unwrap();
             prop_assert_eq!(Answer::unpack(&packed).unwrap(), (answer, contents.clone()));

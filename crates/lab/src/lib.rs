@@ -25,11 +25,11 @@ mod symbols;
 mod sys;
 mod topology;
 
-pub use acceleration::{Acceleration, Wanted, kvm_boots};
+pub use acceleration::{Acceleration, AccelerationChoice, kvm_boots};
 pub use arch::Arch;
 pub use error::LabError;
 pub use guest::guest;
-pub use kernel::{Cached, DEFAULT as DEFAULT_KERNEL, HOST as HOST_KERNEL, Kernel, Kernels};
+pub use kernel::{Cached, DEFAULT as DEFAULT_KERNEL, GuestKernel, HOST as HOST_KERNEL, Kernels};
 pub use matrix::{CELL, Cell, MatrixError, Observer, matrix};
 pub use program::emulator;
 pub use run::{Lab, Options, Outcome, Produced};

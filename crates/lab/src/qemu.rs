@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::channel::{Receiver, State};
+use crate::channel::{GuestState, Receiver};
 use crate::{Acceleration, Arch, LabError, sys};
 
 /// How often a guest is looked at.
@@ -39,7 +39,7 @@ const MOST_THREADS: u32 = 16;
 
 /// What QEMU is to run.
 #[derive(Debug)]
-pub(crate) struct Plan<'a> {
+pub(crate) struct QemuPlan<'a> {
     pub arch: Arch,
     pub acceleration: Acceleration,
     /// Instructions take 2^n ns of the guest's clock.
@@ -59,7 +59,7 @@ pub(crate) struct Plan<'a> {
     pub words: &'a [String],
 }
 
-impl Plan<'_> {
+impl QemuPlan<'_> {
     /// QEMU's arguments.
     pub(crate) fn arguments(&self) -> Vec<OsString> {
         let mut arguments: Vec<OsString> = ["-nodefaults", "-no-user-config", "-display", "none"]
@@ -162,7 +162,7 @@ pub(crate) struct Guest<'a> {
 impl<'a> Guest<'a> {
     pub(crate) fn start(
         emulator: &Path,
-        plan: &Plan<'_>,
+        plan: &QemuPlan<'_>,
         region: &'a Receiver,
         complaints: &Path,
     ) -> Result<Self, LabError> {
@@ -190,7 +190,7 @@ impl<'a> Guest<'a> {
     /// results up to then. `said` gets what the command complains of, line by line.
     pub(crate) fn wait(
         &mut self,
-        goal: State,
+        goal: GuestState,
         patience: Patience,
         stop: &mut dyn FnMut() -> bool,
         said: &mut dyn FnMut(&[u8]),
@@ -200,7 +200,7 @@ impl<'a> Guest<'a> {
         loop {
             let state = self.region.state();
             let time = self.started.elapsed();
-            if state >= State::Begun {
+            if state >= GuestState::Begun {
                 self.booted.get_or_insert(time);
             }
             if state >= goal {
@@ -268,7 +268,7 @@ impl<'a> Guest<'a> {
         let failed = |source| LabError::Start { program: "QEMU".to_owned(), source };
         // Between the last look at its state and its end it may have come to the goal.
         match self.child.try_wait().map_err(failed)? {
-            Some(status) if self.region.state() < State::Done => Ok(Some(status)),
+            Some(status) if self.region.state() < GuestState::Done => Ok(Some(status)),
             _ => Ok(None),
         }
     }
@@ -336,8 +336,8 @@ fn harmless(line: &str) -> String {
 mod tests {
     use super::*;
 
-    fn plan<'a>(arch: Arch, acceleration: Acceleration, path: &'a Path) -> Plan<'a> {
-        Plan {
+    fn plan<'a>(arch: Arch, acceleration: Acceleration, path: &'a Path) -> QemuPlan<'a> {
+        QemuPlan {
             arch,
             acceleration,
             icount: None,
@@ -354,7 +354,7 @@ mod tests {
         }
     }
 
-    fn text(plan: &Plan<'_>) -> String {
+    fn text(plan: &QemuPlan<'_>) -> String {
         let words: Vec<_> =
             plan.arguments().into_iter().map(|w| w.into_string().unwrap()).collect();
         words.join(" ")
@@ -373,7 +373,7 @@ mod tests {
         ] {
             assert!(x86.contains(part), "{part} in {x86}");
         }
-        let arm = Plan { icount: Some(1), ..plan(Arch::Aarch64, Acceleration::Tcg, path) };
+        let arm = QemuPlan { icount: Some(1), ..plan(Arch::Aarch64, Acceleration::Tcg, path) };
         let arm = text(&arm);
         assert!(
             arm.contains("-accel tcg,thread=single") && arm.contains("-icount shift=1"),

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use pmuscope_machine::Machine;
 
 use crate::acceleration::{self, Kvm, Question};
-use crate::channel::{Receiver, State};
+use crate::channel::{GuestState, Receiver};
 use crate::initramfs::Content;
 use crate::job::{Answer, Job};
-use crate::kernel::Kernel;
-use crate::qemu::{Guest, Patience, Plan};
+use crate::kernel::GuestKernel;
+use crate::qemu::{Guest, Patience, QemuPlan};
 use crate::scratch::Scratch;
-use crate::{Acceleration, Arch, LabError, Topology, Wanted, program};
+use crate::{Acceleration, AccelerationChoice, Arch, LabError, Topology, program};
 
 /// A guest with KVM that has not booted by then does not.
 const PROBE: Duration = Duration::from_secs(10);
@@ -27,13 +27,13 @@ pub struct Options {
     /// Kind of guest.
     pub arch: Arch,
     /// Its kernel.
-    pub kernel: Kernel,
+    pub kernel: GuestKernel,
     /// Nodes, CPUs, memory.
     pub topology: Topology,
     /// An instruction takes 2^n ns of the guest's clock: exact counts, one CPU at a time.
     pub icount: Option<u8>,
     /// What runs its instructions.
-    pub acceleration: Wanted,
+    pub acceleration: AccelerationChoice,
     /// Kernel settings by name of sysctl or path, written before the command runs.
     pub settings: Vec<(String, String)>,
     /// Further words of the kernel's command line.
@@ -134,7 +134,7 @@ impl Lab {
         let initrd = scratch.path("initrd");
         let archive = content.pack(options.kernel.unpacks_zstd)?;
         std::fs::write(&initrd, archive).map_err(LabError::file("write", &initrd))?;
-        let bench = Bench { options, emulator: &emulator, scratch: &scratch, initrd: &initrd };
+        let bench = GuestRun { options, emulator: &emulator, scratch: &scratch, initrd: &initrd };
         let question = Question {
             wanted: options.acceleration,
             arch: options.arch,
@@ -197,14 +197,14 @@ fn enough_memory(needed: u64) -> Result<(), LabError> {
 }
 
 /// One guest in the making.
-struct Bench<'a> {
+struct GuestRun<'a> {
     options: &'a Options,
     emulator: &'a Path,
     scratch: &'a Scratch,
     initrd: &'a Path,
 }
 
-impl Bench<'_> {
+impl GuestRun<'_> {
     /// Boots the smallest guest with KVM up to its first process.
     fn probe(&self, stop: &mut dyn FnMut() -> bool) -> Result<(), LabError> {
         let region = self.region("probe", 1 << 20)?;
@@ -213,7 +213,7 @@ impl Bench<'_> {
         let plan = self.plan(Acceleration::Kvm, topology, &region, &console);
         let complaints = self.scratch.path("probe-complaints");
         let mut guest = Guest::start(self.emulator, &plan, &region, &complaints)?;
-        guest.wait(State::Begun, Patience { boot: PROBE, command: PROBE }, stop, &mut |_| {})
+        guest.wait(GuestState::Begun, Patience { boot: PROBE, command: PROBE }, stop, &mut |_| {})
     }
 
     fn command(
@@ -232,7 +232,7 @@ impl Bench<'_> {
         let mut guest = Guest::start(self.emulator, &plan, &region, &complaints)?;
         let boot = self.options.boot_patience(acceleration);
         let patience = Patience { boot, command: self.options.timeout };
-        guest.wait(State::Done, patience, stop, said)?;
+        guest.wait(GuestState::Done, patience, stop, said)?;
         let wall_s = clock.elapsed().as_secs_f64();
         let damaged = |why: String| LabError::Ended { why, console: guest.last_lines() };
         let content = region.take().map_err(|error| damaged(error.to_string()))?;
@@ -276,8 +276,8 @@ impl Bench<'_> {
         topology: Vec<String>,
         region: &'a Receiver,
         console: &'a Path,
-    ) -> Plan<'a> {
-        Plan {
+    ) -> QemuPlan<'a> {
+        QemuPlan {
             arch: self.options.arch,
             acceleration,
             icount: self.options.icount.filter(|_| acceleration == Acceleration::Tcg),
@@ -297,7 +297,7 @@ impl Bench<'_> {
 
 /// KVM as this machine has it.
 struct OfThisMachine<'a> {
-    bench: &'a Bench<'a>,
+    bench: &'a GuestRun<'a>,
     stop: &'a mut dyn FnMut() -> bool,
 }
 

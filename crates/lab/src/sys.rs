@@ -11,9 +11,9 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 
 /// Memory that a guest shares with the program that started it.
 #[derive(Debug)]
-pub(crate) struct Region(MmapRaw);
+pub(crate) struct SharedRegion(MmapRaw);
 
-impl Region {
+impl SharedRegion {
     /// Maps the first `bytes` of `file`, a memory BAR in sysfs.
     ///
     /// # Errors
@@ -82,7 +82,7 @@ mod tests {
     fn what_is_stored_is_seen_through_the_file() {
         let mut file = tempfile::tempfile().unwrap();
         file.set_len(4096).unwrap();
-        let region = Region::map(&file, 4096).unwrap();
+        let region = SharedRegion::map(&file, 4096).unwrap();
         region.store(16, b"0123456789");
         assert_eq!(region.load(24), u64::from_ne_bytes(*b"89\0\0\0\0\0\0"));
         let mut bytes = Vec::new();
@@ -95,6 +95,6 @@ mod tests {
     fn nothing_is_stored_beyond_the_end() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(4096).unwrap();
-        Region::map(&file, 4096).unwrap().store(4088, &[1; 9]);
+        SharedRegion::map(&file, 4096).unwrap().store(4088, &[1; 9]);
     }
 }

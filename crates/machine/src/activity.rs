@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use crate::verdicts::{Fix, Reason};
+use crate::verdicts::{CapabilityReason, Fix};
 use crate::{CpuSet, CpuTimes, Machine, MachineError, Topology};
 
 /// As many lines and CPUs as any machine has.
@@ -132,15 +132,15 @@ fn between(
 impl Activity {
     /// What of it makes times and counts vary, with what to type.
     #[must_use]
-    pub fn concerns(&self) -> Vec<Reason> {
+    pub fn concerns(&self) -> Vec<CapabilityReason> {
         [self.busy(), self.siblings(), self.interrupts()].into_iter().flatten().collect()
     }
 
-    fn busy(&self) -> Option<Reason> {
+    fn busy(&self) -> Option<CapabilityReason> {
         let share = |one: &CpuActivity| Some((one.cpu, one.busy?));
         let (most, share) = self.busiest(share).filter(|(_, share)| *share > BUSY)?;
         let number = self.cpus.iter().filter(|one| one.busy.is_some_and(|b| b > BUSY)).count();
-        Some(Reason {
+        Some(CapabilityReason {
             effect: "the program shares CPUs and caches with what runs there".to_owned(),
             why: format!(
                 "{number} of {} CPUs to be measured are busy already, CPU {most} {:.0} % of the time",
@@ -151,13 +151,13 @@ impl Activity {
         })
     }
 
-    fn siblings(&self) -> Option<Reason> {
+    fn siblings(&self) -> Option<CapabilityReason> {
         let share = |one: &CpuActivity| {
             let sibling = one.sibling.as_ref()?;
             Some(((one.cpu, sibling.cpu), sibling.busy))
         };
         let ((cpu, sibling), busy) = self.busiest(share).filter(|(_, busy)| *busy > BUSY)?;
-        Some(Reason {
+        Some(CapabilityReason {
             effect: "what runs on the other thread of a core takes half of it".to_owned(),
             why: format!(
                 "CPU {sibling}, which shares a core with CPU {cpu}, is busy {:.0} % of the time",
@@ -167,10 +167,10 @@ impl Activity {
         })
     }
 
-    fn interrupts(&self) -> Option<Reason> {
+    fn interrupts(&self) -> Option<CapabilityReason> {
         let rate = |one: &CpuActivity| Some((one.cpu, one.interrupts_per_s?));
         let (cpu, rate) = self.busiest(rate).filter(|(_, rate)| *rate > INTERRUPTS_PER_S)?;
-        Some(Reason {
+        Some(CapabilityReason {
             effect: "the program is interrupted, and caches are used by others".to_owned(),
             why: format!("CPU {cpu} takes {rate:.0} interrupts of devices in a second"),
             fix: Some(Fix::text("other CPUs, or /proc/irq/*/smp_affinity_list")),

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::verdicts::{Fix, Reason};
+use crate::verdicts::{CapabilityReason, Fix};
 use crate::{Activity, CpuSet, Frequency, Limits, Machine, MachineError, Sign, Smt};
 
 /// The state of the machine that times depend on, at one moment.
@@ -91,7 +91,7 @@ impl Machine {
 
 impl Environment {
     /// What would make times vary or hard to compare, with what to type. Nothing of it forbids a run.
-    pub fn concerns(&self) -> Vec<Reason> {
+    pub fn concerns(&self) -> Vec<CapabilityReason> {
         let of_machine = [
             self.load(),
             self.cpuset(),
@@ -104,19 +104,19 @@ impl Environment {
         of_machine.into_iter().flatten().chain(of_cpus).collect()
     }
 
-    fn load(&self) -> Option<Reason> {
+    fn load(&self) -> Option<CapabilityReason> {
         let [load, ..] = self.load_average?;
         let tolerable = (self.cpus as f64 * 0.1).max(0.5);
-        (load > tolerable).then(|| Reason {
+        (load > tolerable).then(|| CapabilityReason {
             effect: "other programs take part of the CPUs".to_owned(),
             why: format!("the load average is {load:.2} on {} CPUs", self.cpus),
             fix: Some(Fix::text("wait, or look who it is: top")),
         })
     }
 
-    fn cpuset(&self) -> Option<Reason> {
+    fn cpuset(&self) -> Option<CapabilityReason> {
         let allowed = self.allowed.as_ref().filter(|allowed| allowed.len() < self.cpus)?;
-        Some(Reason {
+        Some(CapabilityReason {
             effect: "programs started from here do not get the others".to_owned(),
             why: format!(
                 "this process may run on CPUs {allowed} only, {} of {}",
@@ -127,18 +127,18 @@ impl Environment {
         })
     }
 
-    fn governor(&self) -> Option<Reason> {
+    fn governor(&self) -> Option<CapabilityReason> {
         let governors = &self.frequency.governors;
         let slow = governors.iter().find(|governor| governor.name != "performance")?;
-        Some(Reason {
+        Some(CapabilityReason {
             effect: "times vary with the clock".to_owned(),
             why: format!("the frequency governor of CPU {} is {}", slow.cpus, slow.name),
             fix: Some(Fix::text("sudo cpupower frequency-set -g performance")),
         })
     }
 
-    fn boost(&self) -> Option<Reason> {
-        (self.frequency.boost == Some(true)).then(|| Reason {
+    fn boost(&self) -> Option<CapabilityReason> {
+        (self.frequency.boost == Some(true)).then(|| CapabilityReason {
             effect: "the clock depends on load and temperature".to_owned(),
             why: "turbo (boost) is on".to_owned(),
             fix: Some(Fix::text(match self.frequency.driver.as_deref() {
@@ -150,24 +150,24 @@ impl Environment {
         })
     }
 
-    fn guest(&self) -> Option<Reason> {
+    fn guest(&self) -> Option<CapabilityReason> {
         if let Some(sign) = &self.emulator {
-            return Some(Reason {
+            return Some(CapabilityReason {
                 effect: "times and rates are the emulator's; placement and counts hold".to_owned(),
                 why: format!("this machine is emulated ({})", sign.name),
                 fix: None,
             });
         }
         let sign = self.hypervisor.as_ref()?;
-        Some(Reason {
+        Some(CapabilityReason {
             effect: "neighbours on the host take time that this machine does not see".to_owned(),
             why: format!("this is a virtual machine ({})", sign.name),
             fix: None,
         })
     }
 
-    fn threads(&self) -> Option<Reason> {
-        self.smt.active.then(|| Reason {
+    fn threads(&self) -> Option<CapabilityReason> {
+        self.smt.active.then(|| CapabilityReason {
             effect: "threads that share a core slow each other".to_owned(),
             why: format!("SMT is on, {} threads per core", self.smt.threads_per_core),
             fix: Some(Fix::text("echo off | sudo tee /sys/devices/system/cpu/smt/control")),

@@ -34,7 +34,7 @@ pub struct Facts {
     /// Bytes of memory that the kernel manages; see [`Machine::memory_bytes`].
     pub memory_bytes: Option<u64>,
     /// Performance monitoring units.
-    pub units: Units,
+    pub units: PmuUnits,
     /// Sysctls and resource limits.
     pub limits: Limits,
     /// Who asks.
@@ -61,9 +61,9 @@ pub struct Facts {
 
 /// Performance monitoring units.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Units {
+pub struct PmuUnits {
     /// By name.
-    pub units: Vec<Unit>,
+    pub units: Vec<PmuFacts>,
     /// Counters of each core, if the CPU tells and the kernel uses them.
     pub counters: Option<CounterCount>,
     /// Why there is no unit that counts instructions and cycles.
@@ -72,7 +72,7 @@ pub struct Units {
 
 /// A performance monitoring unit in short.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Unit {
+pub struct PmuFacts {
     /// Its name.
     pub name: String,
     /// `attr.type` of its events.
@@ -99,9 +99,9 @@ pub struct Tracepoints {
     pub why: Option<String>,
 }
 
-impl Units {
+impl PmuUnits {
     /// Units that count cycles and instructions; more than one on a hybrid CPU.
-    pub fn core(&self) -> impl Iterator<Item = &Unit> {
+    pub fn core(&self) -> impl Iterator<Item = &PmuFacts> {
         self.units.iter().filter(|unit| unit.is_core)
     }
 
@@ -168,14 +168,14 @@ impl Machine {
         (value("PRETTY_NAME"), ids)
     }
 
-    fn units(&self, counters: Option<CounterCount>) -> Units {
+    fn units(&self, counters: Option<CounterCount>) -> PmuUnits {
         let pmus = match self.pmus() {
             Ok(pmus) => pmus,
-            Err(error) => return Units { why: Some(error.to_string()), ..Units::default() },
+            Err(error) => return PmuUnits { why: Some(error.to_string()), ..PmuUnits::default() },
         };
-        let units: Vec<Unit> = pmus.iter().map(unit).collect();
+        let units: Vec<PmuFacts> = pmus.iter().map(unit).collect();
         let has_core = units.iter().any(|unit| unit.is_core);
-        Units {
+        PmuUnits {
             counters: counters.filter(|_| has_core),
             why: (!has_core).then(|| "the kernel found no PMU in the CPU".to_owned()),
             units,
@@ -197,8 +197,8 @@ impl Machine {
     }
 }
 
-fn unit(pmu: &Pmu) -> Unit {
-    Unit {
+fn unit(pmu: &Pmu) -> PmuFacts {
+    PmuFacts {
         name: pmu.name.clone(),
         type_number: pmu.type_number,
         is_core: pmu.is_core(),

@@ -53,7 +53,7 @@ pub use cgroup::OwnCgroup;
 pub use cpuset::{CpuIter, CpuListError, CpuSet};
 pub use environment::Environment;
 pub use error::MachineError;
-pub use facts::{Facts, Tracepoints, Unit, Units};
+pub use facts::{Facts, PmuFacts, PmuUnits, Tracepoints};
 pub use file_kind::{FileKind, Replace, text_mark};
 pub use folders::{UserFolder, user_cache};
 pub use image::{KernelModule, KernelText};

@@ -18,7 +18,7 @@ const ENOUGH_ROUNDS: usize = 6;
 
 /// How an error is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub enum Unit {
+pub enum ErrorUnit {
     /// Percent of the truth.
     Relative,
     /// In the metric's own unit: for shares, and rates whose truth may be 0.
@@ -33,16 +33,16 @@ pub struct Accuracy {
     /// Its unit.
     pub unit: String,
     /// How errors are told.
-    pub errors_in: Unit,
+    pub errors_in: ErrorUnit,
     /// Names of arms, in the order of the file, without the base.
     pub arms: Vec<String>,
     /// A row for each function, in the order of the file.
-    pub rows: Vec<Row>,
+    pub rows: Vec<AccuracyRow>,
 }
 
 /// Errors of one metric of one function.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Row {
+pub struct AccuracyRow {
     /// Its name: the other label of series.
     pub function: String,
     /// What the base has.
@@ -52,13 +52,13 @@ pub struct Row {
 }
 
 /// A value, and half of its interval.
-type Measured = (f64, Option<f64>);
+type ValueWithError = (f64, Option<f64>);
 
 /// Errors of `metric` by function, the value of label `of`, and arm, the value of label `by`.
 pub fn accuracy(
     file: &RunFile,
     metric: &str,
-    errors_in: Unit,
+    errors_in: ErrorUnit,
     (by, of): (&str, &str),
     base: &str,
 ) -> Accuracy {
@@ -78,7 +78,7 @@ pub fn accuracy(
             functions.push(function);
         }
     }
-    let rounds_of = |arm: &str, function: &str| -> BTreeMap<usize, Measured> {
+    let rounds_of = |arm: &str, function: &str| -> BTreeMap<usize, ValueWithError> {
         let is_it =
             |one: &&&Series| name(&one.labels, by) == arm && name(&one.labels, of) == function;
         series.iter().find(is_it).map_or_else(BTreeMap::new, |one| by_round(file, one))
@@ -86,8 +86,8 @@ pub fn accuracy(
     let row = |function: String| {
         let truth = rounds_of(base, &function);
         let error = |arm: &String| error(&rounds_of(arm, &function), &truth, errors_in);
-        let all: Vec<Measured> = truth.values().copied().collect();
-        Row { errors: arms.iter().map(error).collect(), truth: together(&all), function }
+        let all: Vec<ValueWithError> = truth.values().copied().collect();
+        AccuracyRow { errors: arms.iter().map(error).collect(), truth: together(&all), function }
     };
     let rows = functions.into_iter().map(row).collect();
     let unit = series.first().map_or_else(String::new, |one| one.unit.clone());
@@ -95,20 +95,20 @@ pub fn accuracy(
 }
 
 fn error(
-    arm: &BTreeMap<usize, Measured>,
-    truth: &BTreeMap<usize, Measured>,
-    errors_in: Unit,
+    arm: &BTreeMap<usize, ValueWithError>,
+    truth: &BTreeMap<usize, ValueWithError>,
+    errors_in: ErrorUnit,
 ) -> Option<Estimated> {
-    let of_round = |(round, (value, half)): (&usize, &Measured)| {
+    let of_round = |(round, (value, half)): (&usize, &ValueWithError)| {
         let (true_value, true_half) = truth.get(round)?;
         let squares = |a: f64, b: f64| (a * a + b * b).sqrt();
         match errors_in {
-            Unit::Own => {
+            ErrorUnit::Own => {
                 let half = half.zip(*true_half).map(|(a, b)| squares(a, b));
                 Some((value - true_value, half))
             }
-            Unit::Relative if *true_value == 0.0 => None,
-            Unit::Relative => {
+            ErrorUnit::Relative if *true_value == 0.0 => None,
+            ErrorUnit::Relative => {
                 let ratio = value / true_value;
                 let half = half
                     .zip(*true_half)
@@ -117,12 +117,12 @@ fn error(
             }
         }
     };
-    let errors: Vec<Measured> = arm.iter().filter_map(of_round).collect();
+    let errors: Vec<ValueWithError> = arm.iter().filter_map(of_round).collect();
     together(&errors)
 }
 
 /// One estimate of what several runs have measured.
-fn together(rounds: &[Measured]) -> Option<Estimated> {
+fn together(rounds: &[ValueWithError]) -> Option<Estimated> {
     let values: Vec<f64> = rounds.iter().map(|(value, _)| *value).collect();
     if values.len() >= ENOUGH_ROUNDS {
         return signed_rank_centre(&values, LEVEL).map(Estimated::from);
@@ -139,10 +139,10 @@ fn together(rounds: &[Measured]) -> Option<Estimated> {
 }
 
 /// What was measured in each round.
-fn by_round(file: &RunFile, series: &Series) -> BTreeMap<usize, Measured> {
+fn by_round(file: &RunFile, series: &Series) -> BTreeMap<usize, ValueWithError> {
     let rounds: BTreeMap<usize, usize> =
         file.runs.iter().filter_map(|run| Some((run.index, run.round?))).collect();
-    let of = |value: &crate::run_file::Value| {
+    let of = |value: &crate::run_file::RunValue| {
         Some((*rounds.get(&value.run)?, (value.value?, value.half)))
     };
     series.values.iter().filter_map(of).collect()
@@ -181,29 +181,29 @@ mod tests {
         file
     }
 
-    fn errors(file: &RunFile, unit: Unit) -> Accuracy {
+    fn errors(file: &RunFile, unit: ErrorUnit) -> Accuracy {
         accuracy(file, "CPI", unit, ("arm", "function"), "PURE")
     }
 
     #[test]
     fn few_rounds_have_the_intervals_of_their_runs() {
-        let got = errors(&file(1), Unit::Relative);
+        let got = errors(&file(1), ErrorUnit::Relative);
         assert_eq!((got.arms.as_slice(), got.rows.len()), (&["STROBE".to_owned()][..], 1));
         let error = got.rows[0].errors[0].unwrap();
         assert!((error.value - 5.0).abs() < 1e-9 && error.n == 1);
         // 0.04 of 2 is 2 %, 0.01 of 2 is 0.5 %, of which 1.05 counts.
         let half = error.interval.unwrap().high - error.value;
         assert!((half - (4.0f64 + 0.525 * 0.525).sqrt()).abs() < 1e-9, "{half}");
-        let four = errors(&file(4), Unit::Relative).rows[0].errors[0].unwrap();
+        let four = errors(&file(4), ErrorUnit::Relative).rows[0].errors[0].unwrap();
         let quarter = four.interval.unwrap().high - four.value;
         assert!((quarter * 2.0 - half).abs() < 1e-9 && four.n == 4);
-        let own = errors(&file(1), Unit::Own).rows[0].errors[0].unwrap();
+        let own = errors(&file(1), ErrorUnit::Own).rows[0].errors[0].unwrap();
         assert!((own.value - 0.1).abs() < 1e-9);
     }
 
     #[test]
     fn many_rounds_tell_their_own_spread() {
-        let error = errors(&file(6), Unit::Relative).rows[0].errors[0].unwrap();
+        let error = errors(&file(6), ErrorUnit::Relative).rows[0].errors[0].unwrap();
         let interval = error.interval.unwrap();
         assert!(interval.high - interval.low < 1e-9 && error.n == 6);
     }
@@ -212,13 +212,13 @@ mod tests {
     fn what_was_not_measured_has_no_error() {
         let mut file = file(1);
         file.series[1].values[0].value = None;
-        assert_eq!(errors(&file, Unit::Own).rows[0].errors, [None]);
+        assert_eq!(errors(&file, ErrorUnit::Own).rows[0].errors, [None]);
         file.series[1].values[0].value = Some(1.0);
         file.series[0].values[0].value = Some(0.0);
-        assert_eq!(errors(&file, Unit::Relative).rows[0].errors, [None]);
-        assert_eq!(accuracy(&file, "BM/KI", Unit::Own, ("arm", "function"), "PURE").rows, []);
+        assert_eq!(errors(&file, ErrorUnit::Relative).rows[0].errors, [None]);
+        assert_eq!(accuracy(&file, "BM/KI", ErrorUnit::Own, ("arm", "function"), "PURE").rows, []);
         file.series[0].values[0].half = None;
-        let error = errors(&file, Unit::Own).rows[0].errors[0].unwrap();
+        let error = errors(&file, ErrorUnit::Own).rows[0].errors[0].unwrap();
         assert_eq!((error.interval, error.why), (None, Some("a run gives no interval")));
     }
 }

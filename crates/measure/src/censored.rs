@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::run_file::Value;
+use crate::run_file::RunValue;
 
 /// Of some runs it is only known that their value is above a limit. A mean or a ratio of the others says nothing of
 /// all of them.
@@ -16,7 +16,7 @@ pub struct Beyond {
 
 impl Beyond {
     /// Those among values; `None` where there is no such run.
-    pub fn of<'a>(values: impl IntoIterator<Item = &'a Value>) -> Option<Self> {
+    pub fn of<'a>(values: impl IntoIterator<Item = &'a RunValue>) -> Option<Self> {
         let limits: Vec<f64> = values.into_iter().filter_map(|value| value.above).collect();
         let above = limits.iter().copied().min_by(f64::total_cmp)?;
         Some(Self { runs: limits.len(), above })
@@ -29,8 +29,8 @@ mod tests {
 
     #[test]
     fn the_least_limit_counts() {
-        let never = |run, above| Value::beyond(run, above, "not within the time".to_owned());
-        let values = [Value::new(0, Ok(1.0)), never(1, 10.5), never(2, 10.0)];
+        let never = |run, above| RunValue::beyond(run, above, "not within the time".to_owned());
+        let values = [RunValue::new(0, Ok(1.0)), never(1, 10.5), never(2, 10.0)];
         assert_eq!(Beyond::of(&values), Some(Beyond { runs: 2, above: 10.0 }));
         assert_eq!(Beyond::of(&values[..1]), None);
     }

@@ -33,9 +33,9 @@ pub use error::MeasureError;
 pub use estimate::{Estimated, Limits};
 pub use extract::{Extract, ExtractError};
 pub use plan::{Plan, Planned};
-pub use rounds::{Done, Watch};
+pub use rounds::{RunDone, RunObserver};
 pub use run_file::{
-    Arm, Concern, Drift, Guest, Labels, Origin, Program, RawReading, Run, RunFile, SCHEMA, Series,
-    Timeline, TimelineColumn, Value, metric, unix_ns,
+    Arm, Concern, Drift, Guest, Labels, Origin, Program, RawReading, Run, RunFile, RunValue,
+    SCHEMA, Series, Timeline, TimelineColumn, metric, unix_ns,
 };
 pub use store::{can_save, load, parse, save};

@@ -9,7 +9,7 @@ use crate::run_file::RunFile;
 
 /// A run is over.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Done {
+pub struct RunDone {
     /// How many are.
     pub runs: usize,
     /// Of how many.
@@ -23,9 +23,9 @@ pub struct Done {
 }
 
 /// Whoever waits for the results.
-pub trait Watch {
+pub trait RunObserver {
     /// A run is over.
-    fn done(&mut self, done: &Done);
+    fn done(&mut self, done: &RunDone);
     /// A run failed: its exit status, and the end of what it printed.
     fn failed(&mut self, exit: u8, output: &str);
     /// The results so far.
@@ -45,9 +45,9 @@ impl Plan {
     pub fn make_runs<E: From<MeasureError>>(
         &self,
         file: &mut RunFile,
-        watch: &mut dyn Watch,
+        watch: &mut dyn RunObserver,
         is_made: impl Fn(&RunFile, &Planned) -> bool,
-        mut make: impl FnMut(&mut RunFile, &Planned, &mut dyn Watch) -> Result<bool, E>,
+        mut make: impl FnMut(&mut RunFile, &Planned, &mut dyn RunObserver) -> Result<bool, E>,
     ) -> Result<bool, E> {
         file.seed = Some(self.seed.to_string());
         let todo: Vec<&Planned> = self.runs.iter().filter(|one| !is_made(file, one)).collect();
@@ -61,7 +61,7 @@ impl Plan {
             watch.keep(file)?;
             let Some(run) = file.runs.last() else { continue };
             let left = todo.len() - number - 1;
-            watch.done(&Done {
+            watch.done(&RunDone {
                 runs: self.runs.len() - left,
                 of: self.runs.len(),
                 seconds: run.duration_s,
@@ -84,8 +84,8 @@ mod tests {
         kept: Vec<usize>,
     }
 
-    impl Watch for Seen {
-        fn done(&mut self, done: &Done) {
+    impl RunObserver for Seen {
+        fn done(&mut self, done: &RunDone) {
             self.done.push((done.runs, done.of, done.exit));
         }
         fn failed(&mut self, _exit: u8, _output: &str) {}
@@ -102,7 +102,7 @@ mod tests {
     /// Makes runs up to where there are `most`.
     fn make(plan: &Plan, file: &mut RunFile, most: usize) -> (bool, Seen) {
         let mut seen = Seen::default();
-        let add = |file: &mut RunFile, planned: &Planned, _: &mut dyn Watch| {
+        let add = |file: &mut RunFile, planned: &Planned, _: &mut dyn RunObserver| {
             if file.runs.len() == most {
                 return Ok::<_, MeasureError>(false);
             }

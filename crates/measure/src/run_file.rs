@@ -210,7 +210,7 @@ pub struct Series {
     /// Where the numbers come from.
     pub origin: Origin,
     /// At most one per run.
-    pub values: Vec<Value>,
+    pub values: Vec<RunValue>,
 }
 
 /// What was looked at again and again during one run.
@@ -276,7 +276,7 @@ pub enum Origin {
 
 /// A figure of one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Value {
+pub struct RunValue {
     /// [`Run::index`].
     pub run: usize,
     /// `None`: not measured.
@@ -319,7 +319,7 @@ pub struct RawReading {
     pub running_ns: Option<String>,
 }
 
-impl Value {
+impl RunValue {
     /// A number without times, or the reason why there is none; what is not finite is none.
     pub fn new(run: usize, value: Result<f64, String>) -> Self {
         let (value, why) = match value {
@@ -345,7 +345,7 @@ impl Value {
     }
 }
 
-impl Value {
+impl RunValue {
     /// Takes in that of a later part of the run, of what adds up; without one of them there is no sum.
     pub(crate) fn join(&mut self, later: Self) {
         let sum = |one: Option<f64>, other: Option<f64>| Some(one? + other?);
@@ -464,7 +464,7 @@ impl RunFile {
         (unit, origin): (&str, Origin),
         value: Result<f64, String>,
     ) {
-        self.add_value(labels, metric, (unit, origin), Value::new(run, value));
+        self.add_value(labels, metric, (unit, origin), RunValue::new(run, value));
     }
 
     /// As [`RunFile::add`], for an estimate, with half of its 95 % interval where it has one.
@@ -477,7 +477,7 @@ impl RunFile {
         value: Result<(f64, Option<f64>), String>,
     ) {
         let half = value.as_ref().ok().and_then(|(_, half)| *half).filter(|half| half.is_finite());
-        let value = Value { half, ..Value::new(run, value.map(|(value, _)| value)) };
+        let value = RunValue { half, ..RunValue::new(run, value.map(|(value, _)| value)) };
         self.add_value(labels, metric, kind, value);
     }
 
@@ -487,7 +487,7 @@ impl RunFile {
         labels: &Labels,
         metric: &str,
         (unit, origin): (&str, Origin),
-        value: Value,
+        value: RunValue,
     ) {
         let known = self
             .series

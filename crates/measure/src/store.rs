@@ -75,11 +75,11 @@ pub fn load(path: &Path) -> Result<RunFile, MeasureError> {
 /// As [`load`].
 pub fn parse(text: &[u8], path: &Path) -> Result<RunFile, MeasureError> {
     #[derive(Deserialize)]
-    struct Head {
+    struct StoreHead {
         schema: String,
     }
     let malformed = |source| MeasureError::Malformed { path: path.to_owned(), source };
-    let head: Head = serde_json::from_slice(text).map_err(malformed)?;
+    let head: StoreHead = serde_json::from_slice(text).map_err(malformed)?;
     if head.schema != SCHEMA {
         let hint = if head.schema.starts_with("pmuscope/runs/") {
             ". A newer pmuscope wrote it: update this one"

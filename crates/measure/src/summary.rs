@@ -16,13 +16,13 @@ use crate::topdown::is_share;
 
 /// A run file of one program in short.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Summary {
+pub struct RunSummary {
     /// Units of work, by name: how many a run did.
     pub units: Vec<Work>,
     /// Figures, in the order of the file: events first, then times.
-    pub rows: Vec<Row>,
+    pub rows: Vec<SummaryRow>,
     /// What follows from them.
-    pub metrics: Vec<Row>,
+    pub metrics: Vec<SummaryRow>,
     /// Runs that count: not those that failed or were broken off.
     pub runs: usize,
     /// Runs that do not.
@@ -44,7 +44,7 @@ pub struct Work {
 
 /// One figure.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Row {
+pub struct SummaryRow {
     /// The part of the machine that it is of.
     pub labels: Labels,
     /// Its name.
@@ -55,7 +55,7 @@ pub struct Row {
     pub origin: Origin,
     /// In a run.
     pub per_run: Option<Estimated>,
-    /// For each unit of [`Summary::units`].
+    /// For each unit of [`RunSummary::units`].
     pub per_unit: Vec<Option<Estimated>>,
     /// In a second of wall time; `None` also for what is no count: times, what the program says of itself.
     pub per_second: Option<Estimated>,
@@ -66,7 +66,7 @@ pub struct Row {
     pub why: Option<String>,
 }
 
-impl Row {
+impl SummaryRow {
     /// Whether it is a time of the process, not an event.
     #[must_use]
     pub fn is_time(&self) -> bool {
@@ -77,7 +77,7 @@ impl Row {
 
 /// Sums up a file. Of `metrics` those are computed whose events were all counted.
 #[must_use]
-pub fn summary(file: &RunFile, metrics: &Metrics) -> Summary {
+pub fn summary(file: &RunFile, metrics: &Metrics) -> RunSummary {
     let good: Vec<usize> = file.counting_runs().map(|run| run.index).collect();
     let mut names: Vec<&String> = Vec::new();
     for name in file.runs.iter().flat_map(|run| run.units.keys()) {
@@ -102,7 +102,7 @@ pub fn summary(file: &RunFile, metrics: &Metrics) -> Summary {
             estimate(&values.iter().filter_map(quotient).collect::<Vec<f64>>())
         };
         let per_second = |(run, value): (&usize, &f64)| Some(value / seconds_of(*run)?);
-        Row {
+        SummaryRow {
             labels: series.labels.clone(),
             metric: series.metric.clone(),
             unit: series.unit.clone(),
@@ -123,9 +123,9 @@ pub fn summary(file: &RunFile, metrics: &Metrics) -> Summary {
     };
     // Shares of top-down analysis are no events: `topdown` tells them.
     let figures = file.series.iter().filter(|series| !is_share(&series.metric));
-    let mut rows: Vec<Row> = figures.map(row).collect();
-    rows.sort_by_key(Row::is_time);
-    Summary {
+    let mut rows: Vec<SummaryRow> = figures.map(row).collect();
+    rows.sort_by_key(SummaryRow::is_time);
+    RunSummary {
         units: names.iter().map(|name| work(name)).collect(),
         rows,
         metrics: by_formula(file, metrics, &good),
@@ -147,12 +147,12 @@ fn estimate(values: &[f64]) -> Option<Estimated> {
 
 /// Values of the runs that count.
 fn by_run(series: &Series, good: &[usize]) -> BTreeMap<usize, f64> {
-    let value = |value: &crate::Value| Some((value.run, value.value?));
+    let value = |value: &crate::RunValue| Some((value.run, value.value?));
     series.values.iter().filter(|value| good.contains(&value.run)).filter_map(value).collect()
 }
 
 fn measured(series: &Series, good: &[usize]) -> Option<f64> {
-    let sum = |of: fn(&crate::Value) -> Option<f64>| {
+    let sum = |of: fn(&crate::RunValue) -> Option<f64>| {
         series
             .values
             .iter()
@@ -167,7 +167,7 @@ fn measured(series: &Series, good: &[usize]) -> Option<f64> {
 
 /// Metrics of the whole target, where all their events were counted in the same runs, of the same modes and the
 /// same kind of core.
-fn by_formula(file: &RunFile, metrics: &Metrics, good: &[usize]) -> Vec<Row> {
+fn by_formula(file: &RunFile, metrics: &Metrics, good: &[usize]) -> Vec<SummaryRow> {
     let events: Vec<Input<'_>> = file
         .series
         .iter()
@@ -204,7 +204,7 @@ fn by_formula(file: &RunFile, metrics: &Metrics, good: &[usize]) -> Vec<Row> {
     let row = |one: &pmuscope_events::metrics::Metric, domain: &str| {
         let (per_run, origin) =
             one.formulas.iter().find_map(|formula| evaluated(formula, domain))?;
-        Some(Row {
+        Some(SummaryRow {
             labels: Labels::new(),
             metric: format!("{}{domain}", one.name),
             unit: one.unit.clone(),
@@ -245,7 +245,7 @@ fn domain(metric: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Program, Run, Value};
+    use crate::{Program, Run, RunValue};
 
     /// Five runs of which the fourth failed; run n has n + 1 times so many events and units.
     fn file() -> RunFile {
@@ -266,10 +266,10 @@ mod tests {
             });
             for (name, count) in [("cycles:u", 1000.0), ("cpu/instructions/u", 500.0)] {
                 let kind = ("", Origin::Hardware);
-                let value = Value {
+                let value = RunValue {
                     enabled_s: Some(1.0),
                     running_s: Some(if index == 0 { 0.5 } else { 1.0 }),
-                    ..Value::new(index, Ok(count * times))
+                    ..RunValue::new(index, Ok(count * times))
                 };
                 file.add_value(&Labels::new(), name, kind, value);
             }

@@ -16,7 +16,7 @@ const LONGEST_TICK: Duration = Duration::from_millis(20);
 
 /// Where the number of units of a run comes from.
 #[derive(Debug, Clone)]
-pub enum Source {
+pub enum UnitSource {
     /// It is always the same: `--per packet=10e6`.
     Number(f64),
     /// The program prints it: `--per-from 'request=handled ([0-9]+) requests'`.
@@ -36,7 +36,7 @@ pub struct Unit {
     /// Its name.
     pub name: String,
     /// Where its number comes from.
-    pub source: Source,
+    pub source: UnitSource,
 }
 
 /// Units of work that a run may have done.
@@ -58,13 +58,13 @@ impl Units {
     /// Whether the program's output is needed.
     #[must_use]
     pub fn need_output(&self) -> bool {
-        self.list.iter().any(|unit| matches!(unit.source, Source::Output(_)))
+        self.list.iter().any(|unit| matches!(unit.source, UnitSource::Output(_)))
     }
 
     /// Events that are units, as typed.
     pub fn events(&self) -> impl Iterator<Item = &str> {
         self.list.iter().filter_map(|unit| match &unit.source {
-            Source::Event { typed, .. } => Some(&typed[..]),
+            UnitSource::Event { typed, .. } => Some(&typed[..]),
             _ => None,
         })
     }
@@ -72,14 +72,14 @@ impl Units {
     /// Whether some are told of a whole run only, not of a part of its time.
     #[must_use]
     pub fn are_of_whole_runs(&self) -> bool {
-        let is_event = |unit: &Unit| matches!(unit.source, Source::Event { .. });
+        let is_event = |unit: &Unit| matches!(unit.source, UnitSource::Event { .. });
         !self.files.is_empty() || !self.list.iter().all(is_event)
     }
 
     /// Says under which names events that are units are counted: `named` has them by what was typed.
     pub fn name_events(&mut self, named: impl Fn(&str) -> Vec<String>) {
         for unit in &mut self.list {
-            if let Source::Event { typed, names } = &mut unit.source {
+            if let UnitSource::Event { typed, names } = &mut unit.source {
                 *names = named(typed);
             }
         }
@@ -113,9 +113,9 @@ impl Units {
         let mut missing = Vec::new();
         for unit in &self.list {
             let number = match &unit.source {
-                Source::Number(number) => Ok(*number),
-                Source::Output(extract) => extract.find(output),
-                Source::Event { typed, names } => of_event(file, run, (typed, names)),
+                UnitSource::Number(number) => Ok(*number),
+                UnitSource::Output(extract) => extract.find(output),
+                UnitSource::Event { typed, names } => of_event(file, run, (typed, names)),
             };
             match number {
                 Ok(number) if number.is_finite() && number > 0.0 => {
@@ -280,13 +280,13 @@ mod tests {
         let unit = |name: &str, source| Unit { name: name.to_owned(), source };
         let event = |typed: &str, names: &[&str]| {
             let names = names.iter().map(|&name| name.to_owned()).collect();
-            Source::Event { typed: typed.into(), names }
+            UnitSource::Event { typed: typed.into(), names }
         };
         let pattern = Extract::named("request=handled ([0-9.]+) requests").unwrap();
         let units = Units {
             list: vec![
-                unit("loop", Source::Number(5.0)),
-                unit("request", Source::Output(pattern)),
+                unit("loop", UnitSource::Number(5.0)),
+                unit("request", UnitSource::Output(pattern)),
                 unit("frame", event("netif_rx", &["net:netif_rx"])),
                 unit("lost", event("dummy", &[])),
             ],

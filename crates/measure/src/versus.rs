@@ -10,7 +10,7 @@ use crate::run_file::{Labels, Origin, RunFile, Series};
 
 /// All arms under the same conditions.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Group {
+pub struct ArmGroup {
     /// The conditions: all labels but the arm's.
     pub labels: Labels,
     /// In the order in which the file has them.
@@ -56,7 +56,7 @@ impl Arm {
     }
 }
 
-impl Group {
+impl ArmGroup {
     /// The arm of this name.
     pub fn arm(&self, name: &str) -> Option<&Arm> {
         self.arms.iter().find(|a| a.name == name)
@@ -64,14 +64,14 @@ impl Group {
 }
 
 /// Compares series that differ in the label `by`, each with the one whose label is `base`.
-pub fn versus(file: &RunFile, by: &str, base: &str) -> Vec<Group> {
-    let mut groups: Vec<Group> = Vec::new();
+pub fn versus(file: &RunFile, by: &str, base: &str) -> Vec<ArmGroup> {
+    let mut groups: Vec<ArmGroup> = Vec::new();
     for series in &file.series {
         let Some((name, labels)) = split(&series.labels, by) else { continue };
         let group = find_or_push(
             &mut groups,
             |g| g.labels == labels,
-            || Group { labels: labels.clone(), arms: Vec::new() },
+            || ArmGroup { labels: labels.clone(), arms: Vec::new() },
         );
         let arm = find_or_push(
             &mut group.arms,
@@ -196,7 +196,7 @@ fn of_arm<'a>(file: &'a RunFile, like: &Series, by: &str, name: &str) -> Option<
 fn by_round(file: &RunFile, series: &Series) -> BTreeMap<usize, f64> {
     let rounds: BTreeMap<usize, usize> =
         file.runs.iter().filter_map(|run| Some((run.index, run.round?))).collect();
-    let pair = |v: &crate::run_file::Value| Some((*rounds.get(&v.run)?, v.value?));
+    let pair = |v: &crate::run_file::RunValue| Some((*rounds.get(&v.run)?, v.value?));
     series.values.iter().filter_map(pair).collect()
 }
 

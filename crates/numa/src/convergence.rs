@@ -20,7 +20,7 @@ use crate::placement::{Placement, evenness};
 /// What a workload's placement is judged by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Judge {
+pub enum ConvergenceRule {
     /// Locality: each process fits a node.
     Locality,
     /// Evenness of pages over nodes: memory that is larger than a node, or whose threads are more than a node's
@@ -28,7 +28,7 @@ pub enum Judge {
     Evenness,
 }
 
-impl Judge {
+impl ConvergenceRule {
     /// The value of a placement, 0 to 1; `None` without pages or threads.
     #[must_use]
     pub fn value(self, placement: &Placement) -> Option<f64> {
@@ -56,10 +56,10 @@ impl Default for Criterion {
 
 /// A look at a placement.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Point {
+pub struct PlacementPoint {
     /// Seconds since the work began.
     pub at_s: f64,
-    /// What [`Judge::value`] says; `None` where nothing could be seen.
+    /// What [`ConvergenceRule::value`] says; `None` where nothing could be seen.
     pub value: Option<f64>,
 }
 
@@ -81,9 +81,14 @@ pub struct Convergence {
 
 /// Judges looks in the order of time against the `best` binding's value. `None` without looks.
 #[must_use]
-pub fn convergence(points: &[Point], best: f64, criterion: &Criterion) -> Option<Convergence> {
+pub fn convergence(
+    points: &[PlacementPoint],
+    best: f64,
+    criterion: &Criterion,
+) -> Option<Convergence> {
     let (first, last) = (points.first()?, points.last()?);
-    let good = |point: &Point| point.value.is_some_and(|value| is_good(value, best, criterion));
+    let good =
+        |point: &PlacementPoint| point.value.is_some_and(|value| is_good(value, best, criterion));
     let mut held = points
         .chunk_by(|a, b| good(a) == good(b))
         .filter(|stretch| good(&stretch[0]))
@@ -109,8 +114,9 @@ pub fn is_good(value: f64, best: f64, criterion: &Criterion) -> bool {
 
 /// Whether the placement is good now and has been for as long as the criterion asks: a run can end.
 #[must_use]
-pub fn holds(points: &[Point], best: f64, criterion: &Criterion) -> bool {
-    let good = |point: &&Point| point.value.is_some_and(|value| is_good(value, best, criterion));
+pub fn holds(points: &[PlacementPoint], best: f64, criterion: &Criterion) -> bool {
+    let good =
+        |point: &&PlacementPoint| point.value.is_some_and(|value| is_good(value, best, criterion));
     let length = points.iter().rev().take_while(good).count();
     length > 0 && duration(&points[points.len() - length..]) >= criterion.hold_s - TOLERANCE_S
 }
@@ -118,7 +124,7 @@ pub fn holds(points: &[Point], best: f64, criterion: &Criterion) -> bool {
 /// Looks come at whole intervals, about: what misses by so much is not shorter.
 const TOLERANCE_S: f64 = 0.02;
 
-fn duration(stretch: &[Point]) -> f64 {
+fn duration(stretch: &[PlacementPoint]) -> f64 {
     stretch[stretch.len() - 1].at_s - stretch[0].at_s
 }
 
@@ -126,7 +132,7 @@ fn duration(stretch: &[Point]) -> f64 {
 /// time that was watched, or until `until_s`, when the next disturbance came.
 #[must_use]
 pub fn again_after(
-    points: &[Point],
+    points: &[PlacementPoint],
     (at_s, until_s): (f64, f64),
     best: f64,
     criterion: &Criterion,
@@ -145,8 +151,9 @@ mod tests {
 
     const STRICT: Criterion = Criterion { within: 0.05, hold_s: 1.0 };
 
-    fn points(values: &[f64]) -> Vec<Point> {
-        let point = |(i, &value)| Point { at_s: 0.25 * (i + 1) as f64, value: Some(value) };
+    fn points(values: &[f64]) -> Vec<PlacementPoint> {
+        let point =
+            |(i, &value)| PlacementPoint { at_s: 0.25 * (i + 1) as f64, value: Some(value) };
         values.iter().enumerate().map(point).collect()
     }
 
@@ -175,7 +182,7 @@ mod tests {
         let found = convergence(&quarter, 0.25, &STRICT).unwrap();
         assert_eq!((found.after_s, found.from_the_start, found.lost), (Some(0.25), true, 0));
         assert_eq!(convergence(&[], 1.0, &STRICT), None);
-        let blind = [Point { at_s: 1.0, value: None }; 3];
+        let blind = [PlacementPoint { at_s: 1.0, value: None }; 3];
         assert_eq!(convergence(&blind, 0.0, &STRICT).unwrap().share, 0.0);
     }
 
@@ -183,9 +190,9 @@ mod tests {
     fn shared_memory_is_judged_by_how_even_it_is() {
         let area = Area { pages: vec![50.0, 50.0], threads: vec![2.0, 2.0] };
         let placement = Placement { areas: vec![area] };
-        assert_eq!(Judge::Evenness.value(&placement), Some(1.0));
-        assert_eq!(Judge::Locality.value(&placement), Some(0.5));
-        assert_eq!(Judge::Evenness.value(&Placement::default()), None);
+        assert_eq!(ConvergenceRule::Evenness.value(&placement), Some(1.0));
+        assert_eq!(ConvergenceRule::Locality.value(&placement), Some(0.5));
+        assert_eq!(ConvergenceRule::Evenness.value(&Placement::default()), None);
     }
 
     proptest! {
@@ -196,10 +203,10 @@ mod tests {
             best in 0.1..1.0f64,
             hold in 0..6usize,
         ) {
-            let points: Vec<Point> = values
+            let points: Vec<PlacementPoint> = values
                 .iter()
                 .enumerate()
-                .map(|(i, &value)| Point { at_s: i as f64, value })
+                .map(|(i, &value)| PlacementPoint { at_s: i as f64, value })
                 .collect();
             let criterion = Criterion { within: 0.1, hold_s: hold as f64 };
             let good = |i: usize| values[i].is_some_and(|value| value >= best * 0.9 - 1e-9);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use pmuscope_perfdata::reader::{CpuMode, Metadata, Record, Sample};
 use pmuscope_symbols::{KernelIdentity, Symbol, Symbolizer};
 
-use crate::collect::State;
+use crate::collect::Sideband;
 use crate::finder::effective;
 use crate::lookup::{self, Lookup as _};
 use crate::modules::{GUEST, HYPERVISOR, ModuleKind};
@@ -43,7 +43,7 @@ impl<'a> StackWalker<'a> {
 /// The present moment of a recording that is read in the order of time.
 #[derive(Debug, Default)]
 pub struct AddressSpaces {
-    state: State,
+    state: Sideband,
 }
 
 /// Adjoining pieces of memory without a file that may lie between an address and a file's mapping.
@@ -82,7 +82,7 @@ impl AddressSpaces {
     /// Where an address lies, now.
     #[must_use]
     pub fn find(&self, mode: CpuMode, pid: Option<i32>, address: u64) -> ModuleOffset {
-        let State { tasks, modules, .. } = &self.state;
+        let Sideband { tasks, modules, .. } = &self.state;
         let now = lookup::Current { tasks, modules };
         let nowhere = |module| ModuleAddress { module, address: 0 };
         let place = match effective(mode, address) {
@@ -101,7 +101,7 @@ impl AddressSpaces {
     /// the kernel puts what a program's data take beyond the file's last page (`.bss`) there. Whether
     /// they take that much is known to the file. `None` for all other addresses.
     pub(crate) fn past_end_of_file(&self, pid: i32, address: u64) -> Option<ModuleOffset> {
-        let State { tasks, modules, .. } = &self.state;
+        let Sideband { tasks, modules, .. } = &self.state;
         let now = lookup::Current { tasks, modules };
         let (view, mut at) = (tasks.view(pid), address);
         for _ in 0..MOST_PIECES {

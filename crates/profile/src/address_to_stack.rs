@@ -11,7 +11,7 @@
 
 use crate::aggregate::{StackId, Stacks};
 use crate::modules::ModuleId;
-use crate::table::{Table, mix};
+use crate::table::{HashIndex, mix};
 use crate::tasks::ModuleAddress;
 
 /// Bytes of code that are looked up together.
@@ -32,7 +32,7 @@ pub(crate) struct AddressToStack {
     /// By module, the one it counts as.
     same: Vec<ModuleId>,
     pages: Vec<Page>,
-    table: Table,
+    table: HashIndex,
     /// Where each range starts in its page.
     starts: Vec<u16>,
     stacks: Vec<StackId>,

@@ -33,13 +33,13 @@ pub struct Aggregate {
     /// Functions, each name once per module.
     pub functions: Vec<Function>,
     /// Places in functions that stacks are made of.
-    pub frames: Vec<Frame>,
+    pub frames: Vec<CodeFrame>,
     /// The tree of all call stacks.
     pub stacks: Stacks,
     /// Who ran.
     pub tasks: Vec<Task>,
     /// The counts; one cell for each distinct (event, stack, task, CPU), in that order.
-    pub cells: Vec<Cell>,
+    pub cells: Vec<SampleCell>,
     /// Counts of the cells by time.
     pub series: Series,
     /// How time is divided.
@@ -59,7 +59,7 @@ pub struct Function {
 
 /// A place in a function, as far as it was asked to be told apart.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Frame {
+pub struct CodeFrame {
     /// The function; `None` where the address has no name.
     pub function: Option<FunctionId>,
     /// Index into the recording's modules.
@@ -76,18 +76,18 @@ pub struct Frame {
 /// A tree of call stacks. A parent comes before its children.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stacks {
-    nodes: Vec<Node>,
+    nodes: Vec<StackNode>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Node {
+struct StackNode {
     parent: StackId,
     frame: FrameId,
 }
 
 impl Default for Stacks {
     fn default() -> Self {
-        Self { nodes: vec![Node { parent: Self::ROOT, frame: FrameId::MAX }] }
+        Self { nodes: vec![StackNode { parent: Self::ROOT, frame: FrameId::MAX }] }
     }
 }
 
@@ -97,7 +97,7 @@ impl Stacks {
 
     /// Adds a stack: `frame`, called from `parent`. The caller sees to it that it is not there yet.
     pub fn push(&mut self, parent: StackId, frame: FrameId) -> StackId {
-        self.nodes.push(Node { parent, frame });
+        self.nodes.push(StackNode { parent, frame });
         (self.nodes.len() - 1) as StackId
     }
 
@@ -140,7 +140,7 @@ pub struct Task {
 
 /// A count.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cell {
+pub struct SampleCell {
     /// Index of the event in the recording.
     pub event: u32,
     /// Where: the innermost stack.
@@ -162,7 +162,7 @@ pub struct BlockCount {
     pub block: u32,
     /// Samples.
     pub samples: u32,
-    /// Their weight, as [`Cell::weight`].
+    /// Their weight, as [`SampleCell::weight`].
     pub weight: u64,
 }
 
@@ -180,7 +180,7 @@ pub struct Timeline {
 impl Aggregate {
     /// Cells of one event.
     #[must_use]
-    pub fn of_event(&self, event: u32) -> &[Cell] {
+    pub fn of_event(&self, event: u32) -> &[SampleCell] {
         let start = self.cells.partition_point(|cell| cell.event < event);
         let end = self.cells.partition_point(|cell| cell.event <= event);
         &self.cells[start..end]
@@ -221,8 +221,9 @@ impl Aggregate {
             let parent = self.stacks.parent(stack).unwrap_or(Stacks::ROOT);
             through[stack as usize] = through[parent as usize] || is_there(parent);
         }
-        let sum =
-            |cells: &mut dyn Iterator<Item = &Cell>| cells.map(|cell| cell.samples).sum::<u64>();
+        let sum = |cells: &mut dyn Iterator<Item = &SampleCell>| {
+            cells.map(|cell| cell.samples).sum::<u64>()
+        };
         let all = sum(&mut self.cells.iter());
         let found = sum(&mut self.cells.iter().filter(|cell| through[cell.stack as usize]));
         found as f64 / all.max(1) as f64
@@ -233,12 +234,12 @@ impl Aggregate {
 mod tests {
     use super::*;
 
-    fn frame(module: u32) -> Frame {
-        Frame { function: None, module, address: None, line: None, inlined: false }
+    fn frame(module: u32) -> CodeFrame {
+        CodeFrame { function: None, module, address: None, line: None, inlined: false }
     }
 
-    fn cell(stack: StackId, samples: u64) -> Cell {
-        Cell { event: 0, stack, task: 0, cpu: None, samples, weight: samples }
+    fn cell(stack: StackId, samples: u64) -> SampleCell {
+        SampleCell { event: 0, stack, task: 0, cpu: None, samples, weight: samples }
     }
 
     #[test]

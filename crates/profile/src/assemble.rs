@@ -11,9 +11,9 @@ use std::sync::Arc;
 use pmuscope_perfdata::reader::ReadError;
 
 use crate::address_to_stack::AddressToStack;
-use crate::aggregate::{Aggregate, Cell, Series, Stacks, Task, TaskId, Timeline};
-use crate::collect::{Collected, Counted};
-use crate::counter::{CellKey, Counts, Group, TaskKey, Where};
+use crate::aggregate::{Aggregate, SampleCell, Series, Stacks, Task, TaskId, Timeline};
+use crate::collect::{Collected, CountState};
+use crate::counter::{CellKey, Counts, SampleGroup, TaskKey, Where};
 use crate::log::Log;
 use crate::naming::{Named, Places};
 use crate::paths::Paths;
@@ -35,8 +35,8 @@ impl Collected {
         let symbols = std::mem::take(&mut named.symbols);
         let mut paths = Paths::new(&self.state.modules, &named.places, symbols, detail);
         let (stacks, by_counter) = match &self.counted {
-            Counted::All(counts) => stacks(counts, named, &paths),
-            Counted::Places(_, again) => {
+            CountState::All(counts) => stacks(counts, named, &paths),
+            CountState::Places(_, again) => {
                 let (of_places, of_paths) = paths.stacks();
                 let located = located(named, &paths, &of_paths);
                 // They take some 20 bytes each, and nobody asks for them again.
@@ -44,11 +44,11 @@ impl Collected {
                 paths.forget_places();
                 let counts = again.count_located(&self.state, &located)?;
                 let found = chained(&counts, &paths, of_places);
-                self.counted = Counted::All(counts);
+                self.counted = CountState::All(counts);
                 found
             }
         };
-        let Counted::All(counts) = &mut self.counted else { return Ok(Aggregate::default()) };
+        let CountState::All(counts) = &mut self.counted else { return Ok(Aggregate::default()) };
         let (tasks, task_numbers) = tasks(&self.state.tasks, counts);
         let (runners, by_group) = runners(counts, &task_numbers);
         let shift = self.clock.shift();
@@ -210,7 +210,7 @@ impl Packed {
 struct Own<'a> {
     cells: Vec<CellKey>,
     log: Log,
-    groups: &'a [Group],
+    groups: &'a [SampleGroup],
     /// By place or node; `None` where cells are of stacks.
     stacks: Option<Vec<u32>>,
     /// By group.
@@ -267,10 +267,10 @@ impl Totals {
 }
 
 /// Cells of all counters, and for each counter which of them those of its log are.
-fn together(sorted: &[Sorted], runners: &[Runner]) -> (Vec<Cell>, Vec<Vec<u32>>) {
+fn together(sorted: &[Sorted], runners: &[Runner]) -> (Vec<SampleCell>, Vec<Vec<u32>>) {
     // What is distinct is not known; memory that is not written to costs nothing.
     let most = sorted.iter().map(|one| one.cells.len()).sum();
-    let mut cells: Vec<Cell> = Vec::with_capacity(most);
+    let mut cells: Vec<SampleCell> = Vec::with_capacity(most);
     let mut numbers: Vec<Vec<u32>> = sorted.iter().map(|one| vec![0; one.cells.len()]).collect();
     let mut latest = None;
     merge(sorted, |counter, packed| {
@@ -278,7 +278,7 @@ fn together(sorted: &[Sorted], runners: &[Runner]) -> (Vec<Cell>, Vec<Vec<u32>>)
         if latest != Some(packed.key()) {
             latest = Some(packed.key());
             let (task, cpu) = runners[runner as usize];
-            cells.push(Cell { event, stack, task, cpu, samples: 0, weight: 0 });
+            cells.push(SampleCell { event, stack, task, cpu, samples: 0, weight: 0 });
         }
         numbers[counter][own as usize] = cells.len() as u32 - 1;
         let (samples, weight) = sorted[counter].totals.of(own);

@@ -4,7 +4,7 @@ use pmuscope_abi::{AttrFlags, event_type, software};
 use pmuscope_perfdata::reader::{Event, FileState, Metadata, ReadError, Reader, Tally};
 use pmuscope_symbols::{BuildId, KernelIdentity};
 
-use crate::collect::{Collected, State, has_period};
+use crate::collect::{Collected, Sideband, has_period};
 use crate::filter::Filter;
 use crate::naming::{Named, Resolve, name};
 use crate::profile::{Filtered, ModuleSummary, Options, Profile};
@@ -183,7 +183,7 @@ impl Collected {
     }
 }
 
-impl State {
+impl Sideband {
     /// Mappings and names that there was no memory for.
     fn left_out(&self) -> u64 {
         let Self { tasks, modules, .. } = self;

@@ -2,10 +2,10 @@
 //! call chain may have to be [unwound](crate::unwinding) first.
 
 use pmuscope_perfdata::reader::CpuMode;
-use pmuscope_perfdata::reader::scan::Hit;
+use pmuscope_perfdata::reader::scan::SampleFields;
 
 use crate::address_to_stack::AddressToStack;
-use crate::chains::{Last, Step, steps};
+use crate::chains::{Last, StackFrame, steps};
 use crate::finder::{AddressSlot, Finder, UNKNOWN_PLACE, address_slot, effective, view_of};
 use crate::lookup::{Holds, Lookup};
 use crate::spaces::ViewId;
@@ -22,7 +22,7 @@ pub(crate) struct Callers<'a> {
     tree: Tree,
     /// By slot of the thread.
     last: Vec<Last>,
-    steps: Vec<Step>,
+    steps: Vec<StackFrame>,
     /// Unwinds stacks, where they are asked for.
     pub(crate) walker: Option<Walker<'a>>,
     frames: Vec<u32>,
@@ -65,7 +65,7 @@ impl<'a> Numbered<'a> {
         lookup: &L,
         at: L::At,
         view: ViewId,
-        step: Step,
+        step: StackFrame,
     ) -> (u32, Holds) {
         let address = step.address;
         let view = match view_of(step.mode, address, view) {
@@ -121,7 +121,7 @@ impl<'a> Callers<'a> {
         lookup: &L,
         at: L::At,
         ran: SampleTask,
-        hit: &Hit<'_>,
+        hit: &SampleFields<'_>,
     ) -> u32 {
         let node = match self.walk(lookup, at, ran.view, hit) {
             Some(end) => self.unwound(lookup, at, ran.view, hit, end),
@@ -140,7 +140,7 @@ impl<'a> Callers<'a> {
         lookup: &L,
         at: L::At,
         ran: SampleTask,
-        hit: &Hit<'_>,
+        hit: &SampleFields<'_>,
     ) -> u32 {
         let Self { places, tree, last, steps: chain, .. } = self;
         let last = &mut last[ran.slot];
@@ -162,12 +162,12 @@ impl<'a> Callers<'a> {
         lookup: &L,
         at: L::At,
         view: ViewId,
-        hit: &Hit<'_>,
+        hit: &SampleFields<'_>,
         end: End,
     ) -> u32 {
         let Self { places, tree, steps: chain, frames, .. } = self;
         steps(hit, chain);
-        let is_of_program = |step: &Step| effective(step.mode, step.address) == CpuMode::User;
+        let is_of_program = |step: &StackFrame| effective(step.mode, step.address) == CpuMode::User;
         let (leaf, callers) = chain.split_at(usize::from(hit.ip.is_some()));
         let mut node = Tree::ROOT;
         if let End::Cut(cut) = end {
@@ -191,14 +191,14 @@ impl<'a> Callers<'a> {
         lookup: &L,
         at: L::At,
         view: ViewId,
-        hit: &Hit<'_>,
+        hit: &SampleFields<'_>,
     ) -> Option<End> {
         let is_guest = matches!(hit.mode, CpuMode::GuestKernel | CpuMode::GuestUser);
         let details = hit.user.filter(|_| !is_guest && self.walker.is_some())?.decode()?;
         let Self { places, walker, frames, .. } = self;
         frames.clear();
         let place = |address| {
-            let step = Step { mode: CpuMode::User, address, entered: false };
+            let step = StackFrame { mode: CpuMode::User, address, entered: false };
             let (number, _) = places.number(lookup, at, view, step);
             (number, places.places.list[number as usize])
         };

@@ -13,21 +13,21 @@
 //! when samples move on to another, those that counted anything are written to the log, in their order,
 //! which a bit for each tells.
 
-use crate::log::{Entry, Log};
+use crate::log::{Log, LoggedCount};
 use crate::table::mix;
 
 /// Samples in a batch: more than memory answers at once.
 const BATCH: usize = 32;
 
 #[derive(Debug, Clone, Copy)]
-struct Cell<K> {
+struct CellKey<K> {
     key: K,
     /// In the present block.
     samples: u32,
 }
 
 /// What is counted apart.
-pub(crate) trait Key: Copy + PartialEq {
+pub(crate) trait CountKey: Copy + PartialEq {
     /// The same for equal ones.
     fn hash(self) -> u64;
 }
@@ -60,14 +60,14 @@ impl InArea {
     }
 }
 
-impl Key for InGroup {
+impl CountKey for InGroup {
     #[inline]
     fn hash(self) -> u64 {
         mix(self.what.into(), self.group.into())
     }
 }
 
-impl Key for InArea {
+impl CountKey for InArea {
     #[inline]
     fn hash(self) -> u64 {
         mix(self.address(), self.area.into())
@@ -75,7 +75,7 @@ impl Key for InArea {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Waiting<K> {
+struct PendingCell<K> {
     hash: u64,
     key: K,
     block: u32,
@@ -86,7 +86,7 @@ struct Waiting<K> {
 #[derive(Debug)]
 pub(crate) struct Cells<K> {
     /// By the numbers that the log has for them.
-    cells: Vec<Cell<K>>,
+    cells: Vec<CellKey<K>>,
     /// One for each cell, or none at all.
     weights: Vec<u64>,
     has_weights: bool,
@@ -94,14 +94,14 @@ pub(crate) struct Cells<K> {
     /// the hash tell where to look first.
     slots: Vec<u64>,
     bits: u32,
-    waiting: Vec<Waiting<K>>,
+    waiting: Vec<PendingCell<K>>,
     /// The block that all cells are in.
     block: u32,
     /// Which cells have samples in it.
     touched: Touched,
 }
 
-impl<K: Key> Cells<K> {
+impl<K: CountKey> Cells<K> {
     /// None yet; without weights every sample weighs one.
     pub(crate) fn new(has_weights: bool) -> Self {
         let (cells, weights, bits) = (Vec::new(), Vec::new(), 10);
@@ -114,7 +114,7 @@ impl<K: Key> Cells<K> {
     #[inline]
     pub(crate) fn count(&mut self, key: K, block: u32, weight: u64, log: &mut Log) {
         let hash = key.hash();
-        self.waiting.push(Waiting { hash, key, block, weight });
+        self.waiting.push(PendingCell { hash, key, block, weight });
         if self.waiting.len() == BATCH {
             self.settle(log);
         }
@@ -139,8 +139,8 @@ impl<K: Key> Cells<K> {
         self.waiting = waiting;
     }
 
-    fn count_now(&mut self, one: Waiting<K>, log: &mut Log) {
-        let Waiting { hash, key, block, weight } = one;
+    fn count_now(&mut self, one: PendingCell<K>, log: &mut Log) {
+        let PendingCell { hash, key, block, weight } = one;
         if block != self.block {
             self.write(log);
             self.block = block;
@@ -170,7 +170,7 @@ impl<K: Key> Cells<K> {
             at = (at + 1) & mask;
         }
         self.touched.add(self.cells.len() as u32);
-        self.cells.push(Cell { key, samples: 1 });
+        self.cells.push(CellKey { key, samples: 1 });
         if self.has_weights {
             self.weights.push(weight);
         }
@@ -208,7 +208,7 @@ impl<K: Key> Cells<K> {
         touched.take_each(|cell| {
             let samples = std::mem::take(&mut cells[cell as usize].samples);
             let weight = weights.get_mut(cell as usize).map_or(samples.into(), std::mem::take);
-            log.push(Entry { cell, block: *block, samples, weight });
+            log.push(LoggedCount { cell, block: *block, samples, weight });
         });
     }
 

@@ -3,7 +3,7 @@
 //! Distinct chains are the nodes of a [`Tree`] of places: a sample costs the steps in which it differs
 //! from its thread's last one, and each distinct caller is kept once.
 
-use pmuscope_perfdata::reader::scan::Hit;
+use pmuscope_perfdata::reader::scan::SampleFields;
 use pmuscope_perfdata::reader::{BranchStack, CpuMode, Sample};
 
 use crate::lookup::Holds;
@@ -15,11 +15,11 @@ const FIRST_MARK: u64 = (-4095_i64) as u64;
 
 /// Where a sample was taken, or a caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Step {
+pub(crate) struct StackFrame {
     pub(crate) mode: CpuMode,
     /// An address within the call, or within the interrupted instruction.
     pub(crate) address: u64,
-    /// Where the CPU's newest call went ([`Entry::Entered`]), while the sample was taken in the program.
+    /// Where the CPU's newest call went ([`ChainStep::Entered`]), while the sample was taken in the program.
     pub(crate) entered: bool,
 }
 
@@ -37,7 +37,7 @@ fn mode_of(mark: u64) -> CpuMode {
 
 /// What an entry of a callchain is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Entry {
+enum ChainStep {
     /// Where the program or the kernel was interrupted, or where the program called the kernel.
     Interrupted,
     /// A return address: that after the call, which may be another line or function. One before it is
@@ -50,7 +50,7 @@ enum Entry {
     Call,
 }
 
-impl Entry {
+impl ChainStep {
     /// The address whose code is meant.
     fn code(self, address: u64) -> u64 {
         if self == Self::Return { address.wrapping_sub(1) } else { address }
@@ -71,7 +71,7 @@ fn each_entry(
     sampled_in: CpuMode,
     chain: impl Iterator<Item = u64>,
     calls: Option<&BranchStack<'_>>,
-    mut take: impl FnMut(CpuMode, u64, Entry),
+    mut take: impl FnMut(CpuMode, u64, ChainStep),
 ) {
     let mut mode = sampled_in;
     let (mut is_first, mut is_empty, mut met_program) = (true, true, false);
@@ -86,7 +86,7 @@ fn each_entry(
             }
             continue;
         }
-        take(mode, entry, if is_first { Entry::Interrupted } else { Entry::Return });
+        take(mode, entry, if is_first { ChainStep::Interrupted } else { ChainStep::Return });
         is_first = false;
     }
     let is_of_program = met_program || is_empty && mode == CpuMode::User;
@@ -94,24 +94,24 @@ fn each_entry(
         calls.filter(|_| is_of_program).iter().flat_map(|calls| calls.iter().enumerate())
     {
         if at == 0 {
-            take(CpuMode::User, call.to, Entry::Entered);
+            take(CpuMode::User, call.to, ChainStep::Entered);
         }
-        take(CpuMode::User, call.from, Entry::Call);
+        take(CpuMode::User, call.from, ChainStep::Call);
     }
 }
 
 /// Where a sample was taken, if that is known, and its callers, the innermost first.
-pub(crate) fn steps(hit: &Hit<'_>, steps: &mut Vec<Step>) {
+pub(crate) fn steps(hit: &SampleFields<'_>, steps: &mut Vec<StackFrame>) {
     steps.clear();
-    steps.extend(hit.ip.map(|address| Step { mode: hit.mode, address, entered: false }));
+    steps.extend(hit.ip.map(|address| StackFrame { mode: hit.mode, address, entered: false }));
     let chain = hit.chain.iter().map(|word| u64::from_ne_bytes(*word));
     let mut is_leaf = hit.ip.is_some();
     each_entry(hit.mode, chain, hit.calls.as_ref(), |mode, address, entry| {
         let is_own = std::mem::replace(&mut is_leaf, false) && mode == hit.mode;
         // The chain starts with the address that the sample itself has.
-        if !(is_own && entry == Entry::Interrupted) {
-            let entered = is_own && entry == Entry::Entered;
-            steps.push(Step { mode, address: entry.code(address), entered });
+        if !(is_own && entry == ChainStep::Interrupted) {
+            let entered = is_own && entry == ChainStep::Entered;
+            steps.push(StackFrame { mode, address: entry.code(address), entered });
         }
     });
 }
@@ -144,7 +144,7 @@ pub fn callchain(sample: &Sample<'_>) -> Vec<ChainEntry> {
 /// A step of a thread's last chain, and what it came to.
 #[derive(Debug, Clone, Copy)]
 struct Reached {
-    step: Step,
+    step: StackFrame,
     /// The node of this step under all before it.
     node: u32,
     /// When this and all before it hold.
@@ -170,12 +170,12 @@ impl Last {
     /// Drops what a chain in `view` (`steps`, the innermost first) does not share, or what does not
     /// hold at `stamp`. Returns the number of steps that are left.
     #[inline]
-    pub(crate) fn keep_shared(&mut self, view: ViewId, stamp: u64, steps: &[Step]) -> usize {
+    pub(crate) fn keep_shared(&mut self, view: ViewId, stamp: u64, steps: &[StackFrame]) -> usize {
         if self.view != Some(view) {
             self.view = Some(view);
             self.path.clear();
         }
-        let is_equal = |(reached, step): &(&Reached, &Step)| reached.step == **step;
+        let is_equal = |(reached, step): &(&Reached, &StackFrame)| reached.step == **step;
         let mut shared = self.path.iter().zip(steps.iter().rev()).take_while(is_equal).count();
         while shared > 0 && !self.path[shared - 1].holds.at(stamp) {
             shared -= 1;
@@ -191,7 +191,7 @@ impl Last {
     }
 
     #[inline]
-    pub(crate) fn push(&mut self, step: Step, node: u32, holds: Holds) {
+    pub(crate) fn push(&mut self, step: StackFrame, node: u32, holds: Holds) {
         self.path.push(Reached { step, node, holds });
     }
 }
@@ -247,8 +247,8 @@ mod tests {
             let Record::Sample(sample) = entry.record else { panic!("{entry:?}") };
             let chain: Vec<[u8; 8]> = sample.callchain.iter().map(u64::to_ne_bytes).collect();
             let mut found = Vec::new();
-            steps(&Hit { chain: &chain, ..Hit::of(&sample) }, &mut found);
-            let step = |step: Step| (step.mode, step.address, step.entered);
+            steps(&SampleFields { chain: &chain, ..SampleFields::of(&sample) }, &mut found);
+            let step = |step: StackFrame| (step.mode, step.address, step.entered);
             let entries = callchain(&sample).into_iter().map(|entry| (entry.mode, entry.address));
             (found.into_iter().map(step).collect(), entries.collect())
         }

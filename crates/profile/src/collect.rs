@@ -18,7 +18,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pmuscope_perfdata::reader::scan::{Hit, Index, Pieces, RecordOrder, Visitor};
+use pmuscope_perfdata::reader::scan::{Index, Pieces, RecordOrder, SampleFields, Visitor};
 use pmuscope_perfdata::reader::{
     CountKey, Entry, Event, Metadata, ReadError, Reader, Record, Sample, SampledCounts,
 };
@@ -34,20 +34,20 @@ use crate::pool::in_parallel;
 use crate::sampled_addresses::{Marker, SampledAddresses};
 use crate::task_cache::TaskCache;
 use crate::tasks::{CommId, Tasks};
-use crate::unwinding::{Facts, Tables, Unwinding, Walker};
+use crate::unwinding::{Tables, UnwindFacts, Unwinding, Walker};
 
 /// What a recording holds, before addresses have names.
 #[derive(Debug)]
 pub struct Collected {
-    pub(crate) state: State,
-    pub(crate) counted: Counted,
+    pub(crate) state: Sideband,
+    pub(crate) counted: CountState,
     pub(crate) clock: Clock,
     pub(crate) filter: Filter,
 }
 
 /// How far counting is.
 #[derive(Debug)]
-pub(crate) enum Counted {
+pub(crate) enum CountState {
     /// All is counted, by chain or place.
     All(Vec<Counts>),
     /// Places are known; samples are counted when these have names.
@@ -58,7 +58,7 @@ pub(crate) enum Counted {
 #[derive(Debug)]
 pub(crate) struct Again {
     index: Index,
-    /// When each change of [`State::tasks`] happened.
+    /// When each change of [`Sideband::tasks`] happened.
     moments: Vec<RecordOrder>,
     counting: Counting,
     has_period: Vec<bool>,
@@ -70,7 +70,7 @@ pub(crate) struct Again {
 
 /// What records besides samples tell.
 #[derive(Debug, Default)]
-pub(crate) struct State {
+pub(crate) struct Sideband {
     pub(crate) tasks: Tasks,
     pub(crate) modules: Modules,
     pub(crate) loss: StreamLoss,
@@ -159,7 +159,7 @@ impl Collected {
         // A chain of nothing but the sample's own place is that place.
         let has_callers = |event: &Event| event.has_chains() || event.has_stacks();
         counting.apart.chains &= reader.events().iter().any(has_callers);
-        let mut state = State { tasks: Tasks::new(true), ..State::default() };
+        let mut state = Sideband { tasks: Tasks::new(true), ..Sideband::default() };
         let nameless = nameless(&mut state.tasks);
         let mut moments = Vec::new();
         reader.replay(&mut index, |moment, entry| {
@@ -188,11 +188,11 @@ impl Collected {
         let counted = match unwinding.filter(|_| again.counting.apart.chains) {
             // To unwind takes longer than all else: once has to do.
             Some(unwinding) => {
-                let facts = Facts::new(reader.metadata(), &state, &unwinding);
+                let facts = UnwindFacts::new(reader.metadata(), &state, &unwinding);
                 let tables = Tables::new(unwinding);
-                Counted::All(again.unwind(&state, &Arc::new(tables), &Arc::new(facts))?)
+                CountState::All(again.unwind(&state, &Arc::new(tables), &Arc::new(facts))?)
             }
-            None => Counted::Places(again.mark(&state)?, Box::new(again)),
+            None => CountState::Places(again.mark(&state)?, Box::new(again)),
         };
         Ok(Self { state, counted, clock, filter })
     }
@@ -200,9 +200,9 @@ impl Collected {
 
 impl Again {
     /// Which places have samples.
-    fn mark(&self, state: &State) -> Result<Vec<SampledAddresses>, ReadError> {
+    fn mark(&self, state: &Sideband) -> Result<Vec<SampledAddresses>, ReadError> {
         let marker = || Marker::new(self.who());
-        let take = |marker: &mut Marker, past: &History<'_>, at, hit: &Hit<'_>| {
+        let take = |marker: &mut Marker, past: &History<'_>, at, hit: &SampleFields<'_>| {
             marker.sample(past, at, hit);
         };
         Ok(self.visit(state, marker, take)?.into_iter().map(Marker::finish).collect())
@@ -211,9 +211,9 @@ impl Again {
     /// Counts by chain, unwinding stacks.
     fn unwind(
         &self,
-        state: &State,
+        state: &Sideband,
         tables: &Arc<Tables<'_>>,
-        facts: &Arc<Facts>,
+        facts: &Arc<UnwindFacts>,
     ) -> Result<Vec<Counts>, ReadError> {
         let counter = || {
             let mut counter = Counter::new(self.who(), &self.has_period, self.clock.clone());
@@ -226,7 +226,7 @@ impl Again {
     /// Counts by stack: what places come to is known.
     pub(crate) fn count_located(
         &self,
-        state: &State,
+        state: &Sideband,
         located: &AddressToStack,
     ) -> Result<Vec<Counts>, ReadError> {
         let clock = || self.clock.clone();
@@ -240,13 +240,15 @@ impl Again {
 
     fn count<'c>(
         &self,
-        state: &State,
+        state: &Sideband,
         counter: impl FnMut() -> Counter<'c>,
     ) -> Result<Vec<Counts>, ReadError> {
-        let take =
-            |counter: &mut Counter<'c>, past: &History<'_>, at: RecordOrder, hit: &Hit<'_>| {
-                counter.sample(past, at, hit, Some(at.time));
-            };
+        let take = |counter: &mut Counter<'c>,
+                    past: &History<'_>,
+                    at: RecordOrder,
+                    hit: &SampleFields<'_>| {
+            counter.sample(past, at, hit, Some(at.time));
+        };
         let counters = self.visit(state, counter, take)?;
         Ok(in_parallel(counters, Counter::finish))
     }
@@ -254,9 +256,9 @@ impl Again {
     /// Hands all samples to visitors, one for each thread.
     fn visit<V: TakesCounts + Send>(
         &self,
-        state: &State,
+        state: &Sideband,
         mut visitor: impl FnMut() -> V,
-        take: impl Fn(&mut V, &History<'_>, RecordOrder, &Hit<'_>) + Copy + Send,
+        take: impl Fn(&mut V, &History<'_>, RecordOrder, &SampleFields<'_>) + Copy + Send,
     ) -> Result<Vec<V>, ReadError> {
         let mut visitor = || {
             let mut visitor = visitor();
@@ -266,7 +268,8 @@ impl Again {
         };
         let past = History::new(&state.tasks, &state.modules, &self.moments);
         let threads = self.threads.clamp(1, self.index.chunks());
-        let visitors = (0..threads).map(|_| Sampling { past: &past, visitor: visitor(), take });
+        let visitors =
+            (0..threads).map(|_| SampledEvents { past: &past, visitor: visitor(), take });
         let visited = self.index.visit(visitors.collect())?;
         Ok(visited.into_iter().map(|sampling| sampling.visitor).collect())
     }
@@ -289,7 +292,7 @@ fn nameless(tasks: &mut Tasks) -> CommId {
     tasks.intern(b"-")
 }
 
-struct Sampling<'a, V, T> {
+struct SampledEvents<'a, V, T> {
     past: &'a History<'a>,
     visitor: V,
     take: T,
@@ -312,10 +315,10 @@ impl TakesCounts for Counter<'_> {
     }
 }
 
-impl<V, T> Visitor for Sampling<'_, V, T>
+impl<V, T> Visitor for SampledEvents<'_, V, T>
 where
     V: TakesCounts + Send,
-    T: Fn(&mut V, &History<'_>, RecordOrder, &Hit<'_>) + Send,
+    T: Fn(&mut V, &History<'_>, RecordOrder, &SampleFields<'_>) + Send,
 {
     fn resume(&mut self, counts: &[(CountKey, u64)]) {
         if let Some(own) = self.visitor.counts() {
@@ -324,7 +327,7 @@ where
     }
 
     #[inline]
-    fn sample(&mut self, moment: RecordOrder, hit: &Hit<'_>) {
+    fn sample(&mut self, moment: RecordOrder, hit: &SampleFields<'_>) {
         (self.take)(&mut self.visitor, self.past, moment, hit);
     }
 }
@@ -332,7 +335,7 @@ where
 /// Takes records in the order of time.
 #[derive(Debug)]
 pub(crate) struct InOrder<'u> {
-    state: State,
+    state: Sideband,
     filter: Filter,
     counter: Counter<'u>,
     chain: Vec<[u8; 8]>,
@@ -343,12 +346,12 @@ pub(crate) struct InOrder<'u> {
 impl<'u> InOrder<'u> {
     /// One entry per event: whether its samples carry periods.
     pub(crate) fn new(has_period: &[bool], counting: impl Into<Counting>) -> Self {
-        Self::going_on(State::default(), has_period, counting)
+        Self::going_on(Sideband::default(), has_period, counting)
     }
 
     /// The same, where records were taken before: nothing is counted yet, but who runs what is known.
     pub(crate) fn going_on(
-        mut state: State,
+        mut state: Sideband,
         has_period: &[bool],
         counting: impl Into<Counting>,
     ) -> Self {
@@ -409,7 +412,7 @@ impl<'u> InOrder<'u> {
         self.chain.clear();
         self.chain.extend(sample.callchain.iter().map(u64::to_ne_bytes));
         let user = sample.tail.with_stack();
-        let hit = Hit { chain: &self.chain, user, ..Hit::of(sample) };
+        let hit = SampleFields { chain: &self.chain, user, ..SampleFields::of(sample) };
         let now = Current { tasks: &self.state.tasks, modules: &self.state.modules };
         self.counter.sample(&now, (), &hit, sample.time);
     }
@@ -417,11 +420,11 @@ impl<'u> InOrder<'u> {
     pub(crate) fn finish(self) -> Collected {
         let counts = self.counter.finish();
         let (state, filter, clock) = (self.state, self.filter, counts.clock.clone());
-        Collected { state, clock, counted: Counted::All(vec![counts]), filter }
+        Collected { state, clock, counted: CountState::All(vec![counts]), filter }
     }
 }
 
-impl State {
+impl Sideband {
     /// What a record besides samples changes.
     pub(crate) fn take(&mut self, record: &Record<'_>) {
         match record {
@@ -459,8 +462,8 @@ impl Collected {
     /// What was counted so far.
     pub(crate) fn counts(&self) -> &[Counts] {
         match &self.counted {
-            Counted::All(counts) => counts,
-            Counted::Places(..) => &[],
+            CountState::All(counts) => counts,
+            CountState::Places(..) => &[],
         }
     }
 

@@ -5,7 +5,7 @@
 //! places have names already, a stack ([`AddressToStack`]).
 
 use pmuscope_perfdata::reader::SampledCounts;
-use pmuscope_perfdata::reader::scan::Hit;
+use pmuscope_perfdata::reader::scan::SampleFields;
 
 use crate::address_to_stack::AddressToStack;
 use crate::blocks::Clock;
@@ -55,7 +55,7 @@ pub(crate) struct TaskKey {
 
 /// Samples of one event, task and CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Group {
+pub(crate) struct SampleGroup {
     /// Index into [`Counts::tasks`].
     pub(crate) task: u32,
     pub(crate) event: u32,
@@ -110,7 +110,7 @@ pub(crate) enum Where {
 #[derive(Debug)]
 pub(crate) struct Counts {
     pub(crate) tasks: Vec<TaskKey>,
-    pub(crate) groups: Vec<Group>,
+    pub(crate) groups: Vec<SampleGroup>,
     pub(crate) by: Where,
     /// Each cell of the log once.
     pub(crate) cells: Vec<CellKey>,
@@ -149,7 +149,7 @@ const MOST_CPUS_HELD: usize = 1 << 21;
 
 /// What a counter counts by.
 #[derive(Debug)]
-enum By<'a> {
+enum CountBy<'a> {
     /// Places, in groups in modules.
     Places(Finder, Interned<(u32, ModuleId)>, Box<Cells<InArea>>),
     Nodes(Box<Callers<'a>>),
@@ -174,7 +174,7 @@ pub(crate) struct Counter<'a> {
     who: TaskCache,
     /// Per event: whether its samples carry the period they stand for.
     has_period: Vec<bool>,
-    by: By<'a>,
+    by: CountBy<'a>,
     waiting: Vec<Waiting>,
     cells: Cells<InGroup>,
     clock: Clock,
@@ -194,10 +194,14 @@ impl<'a> Counter<'a> {
     /// By call chain, or else by place.
     pub(crate) fn new(who: TaskCache, has_period: &[bool], clock: Clock) -> Self {
         let by = if who.apart().chains {
-            By::Nodes(Box::new(Callers::new()))
+            CountBy::Nodes(Box::new(Callers::new()))
         } else {
             let has_weights = has_period.contains(&true);
-            By::Places(Finder::default(), Interned::default(), Box::new(Cells::new(has_weights)))
+            CountBy::Places(
+                Finder::default(),
+                Interned::default(),
+                Box::new(Cells::new(has_weights)),
+            )
         };
         Self::by(who, has_period, clock, by)
     }
@@ -210,14 +214,14 @@ impl<'a> Counter<'a> {
         located: &'a AddressToStack,
     ) -> Self {
         let by = if who.apart().chains {
-            By::Nodes(Box::new(Callers::of_located(located)))
+            CountBy::Nodes(Box::new(Callers::of_located(located)))
         } else {
-            By::Stacks(Finder::default(), located)
+            CountBy::Stacks(Finder::default(), located)
         };
         Self::by(who, has_period, clock, by)
     }
 
-    fn by(who: TaskCache, has_period: &[bool], clock: Clock, by: By<'a>) -> Self {
+    fn by(who: TaskCache, has_period: &[bool], clock: Clock, by: CountBy<'a>) -> Self {
         Self {
             who,
             has_period: has_period.to_vec(),
@@ -248,7 +252,7 @@ impl<'a> Counter<'a> {
 
     /// Stacks that samples carry are to be unwound, where call chains are told apart.
     pub(crate) fn set_walker(&mut self, walker: Walker<'a>) {
-        if let By::Nodes(callers) = &mut self.by {
+        if let CountBy::Nodes(callers) = &mut self.by {
             callers.walker = Some(walker);
         }
     }
@@ -256,8 +260,8 @@ impl<'a> Counter<'a> {
     /// What unwinds, if anything does.
     pub(crate) fn walker(&mut self) -> Option<&mut Walker<'a>> {
         match &mut self.by {
-            By::Nodes(callers) => callers.walker.as_mut(),
-            By::Places(..) | By::Stacks(..) => None,
+            CountBy::Nodes(callers) => callers.walker.as_mut(),
+            CountBy::Places(..) | CountBy::Stacks(..) => None,
         }
     }
 
@@ -267,7 +271,7 @@ impl<'a> Counter<'a> {
         &mut self,
         lookup: &L,
         at: L::At,
-        hit: &Hit<'_>,
+        hit: &SampleFields<'_>,
         time: Option<u64>,
     ) {
         if let Some(sampled) = self.sampled.get_mut(hit.event) {
@@ -287,7 +291,7 @@ impl<'a> Counter<'a> {
 
     /// Counts a sample of one event.
     #[inline]
-    fn one<L: Lookup>(&mut self, lookup: &L, at: L::At, hit: &Hit<'_>, time: Option<u64>) {
+    fn one<L: Lookup>(&mut self, lookup: &L, at: L::At, hit: &SampleFields<'_>, time: Option<u64>) {
         // Time goes on with what is left out: both ways to read divide it alike.
         let block = self.block(time);
         let Some(ran) = self.who.ran(lookup, at, hit, time) else {
@@ -298,7 +302,7 @@ impl<'a> Counter<'a> {
         let by_period = self.has_period.get(hit.event).copied().unwrap_or(false);
         let weight = if by_period { hit.period.unwrap_or(1) } else { 1 };
         let key = match &mut self.by {
-            By::Stacks(finder, _) => {
+            CountBy::Stacks(finder, _) => {
                 let place = finder.find(lookup, at, ran.view, hit);
                 self.waiting.push(Waiting { group: ran.group, place, block, weight });
                 if self.waiting.len() == BATCH {
@@ -306,10 +310,10 @@ impl<'a> Counter<'a> {
                 }
                 return;
             }
-            By::Nodes(callers) => {
+            CountBy::Nodes(callers) => {
                 InGroup { group: ran.group, what: callers.node(lookup, at, ran, hit) }
             }
-            By::Places(finder, areas, cells) => {
+            CountBy::Places(finder, areas, cells) => {
                 let ModuleAddress { module, address } = finder.find(lookup, at, ran.view, hit);
                 let hash = mix(ran.group.into(), module.into());
                 let key = InArea::new(areas.intern(hash, (ran.group, module)), address);
@@ -322,7 +326,7 @@ impl<'a> Counter<'a> {
 
     /// Counts what waits.
     fn settle(&mut self) {
-        let By::Stacks(_, located) = &self.by else { return };
+        let CountBy::Stacks(_, located) = &self.by else { return };
         located.look_ahead(self.waiting.iter().map(|one| one.place));
         for Waiting { group, place, block, weight } in self.waiting.drain(..) {
             let key = InGroup { group, what: located.stack(place) };
@@ -331,7 +335,7 @@ impl<'a> Counter<'a> {
     }
 
     #[inline]
-    fn count_cpu(&mut self, hit: &Hit<'_>) {
+    fn count_cpu(&mut self, hit: &SampleFields<'_>) {
         let Some(cpu) = hit.cpu.filter(|&cpu| cpu < MOST_CPUS) else { return };
         let Some(counts) = self.by_cpu.get_mut(hit.event) else { return };
         if counts.len() <= cpu as usize {
@@ -346,7 +350,7 @@ impl<'a> Counter<'a> {
         counts[cpu as usize] += 1;
     }
 
-    fn count_kept(&mut self, hit: &Hit<'_>) {
+    fn count_kept(&mut self, hit: &SampleFields<'_>) {
         let Some(cpu) = hit.cpu.filter(|&cpu| cpu < MOST_CPUS) else { return };
         if self.kept_by_cpu.len() <= cpu as usize {
             self.kept_by_cpu.resize(cpu as usize + 1, 0);
@@ -372,7 +376,7 @@ impl<'a> Counter<'a> {
     fn flush(&mut self) {
         self.settle();
         self.cells.flush(&mut self.log);
-        if let By::Places(_, _, cells) = &mut self.by {
+        if let CountBy::Places(_, _, cells) = &mut self.by {
             cells.flush(&mut self.log);
         }
     }
@@ -385,11 +389,11 @@ impl<'a> Counter<'a> {
             keys.zip(0..).map(|(InGroup { group, what }, cell)| CellKey { cell, group, what });
         let mut walked = None;
         let (cells, by) = match self.by {
-            By::Places(_, areas, cells) => {
+            CountBy::Places(_, areas, cells) => {
                 let (cells, places) = by_place(&cells.into_keys().collect::<Vec<_>>(), &areas.list);
                 (cells, Where::Places(places))
             }
-            By::Nodes(callers) => {
+            CountBy::Nodes(callers) => {
                 let Called { places, nodes, walked: of_stacks } = callers.finish();
                 walked = of_stacks;
                 let by = match places {
@@ -398,7 +402,7 @@ impl<'a> Counter<'a> {
                 };
                 (as_they_are.collect(), by)
             }
-            By::Stacks(..) => (as_they_are.collect(), Where::Stacks),
+            CountBy::Stacks(..) => (as_they_are.collect(), Where::Stacks),
         };
         Counts {
             tasks: self.who.tasks.list,

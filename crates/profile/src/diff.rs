@@ -142,7 +142,7 @@ fn by_name<'a>(profiles: &'a [Profile]) -> Vec<ByName<'a>> {
 }
 
 /// One event of one recording.
-struct Run<'a> {
+struct SideSums<'a> {
     profile: &'a Profile,
     event: &'a EventProfile,
     /// What one unit of weight is in the unit of totals.
@@ -151,11 +151,11 @@ struct Run<'a> {
 }
 
 /// That event of all recordings; `None` if one has it not.
-fn runs<'a>(profiles: &[ByName<'a>], name: &str) -> Option<Vec<Run<'a>>> {
+fn runs<'a>(profiles: &[ByName<'a>], name: &str) -> Option<Vec<SideSums<'a>>> {
     let run = |(profile, events): &ByName<'a>| {
         let (profile, event) = (*profile, *events.get(name)?);
         let (unit, scale) = unit(event);
-        Some(Run { profile, event, scale, unit })
+        Some(SideSums { profile, event, scale, unit })
     };
     profiles.iter().map(run).collect::<Option<Vec<_>>>().filter(|runs| !runs.is_empty())
 }
@@ -174,7 +174,7 @@ fn unit(event: &EventProfile) -> (TotalUnit, f64) {
     }
 }
 
-fn event_diff(name: &str, sides: &[Vec<Run<'_>>; 2], order: Order) -> EventDiff {
+fn event_diff(name: &str, sides: &[Vec<SideSums<'_>>; 2], order: Order) -> EventDiff {
     let all = || sides.iter().flatten();
     // Totals of two units cannot be set side by side; samples always can.
     let unit = match all().next().map(|run| run.unit) {
@@ -192,7 +192,7 @@ fn event_diff(name: &str, sides: &[Vec<Run<'_>>; 2], order: Order) -> EventDiff 
         Order::Total => row.total.value.abs(),
     };
     rows.sort_by(|a, b| size(b).total_cmp(&size(a)).then_with(|| a.name.cmp(&b.name)));
-    let side_total = |runs: &Vec<Run<'_>>| {
+    let side_total = |runs: &Vec<SideSums<'_>>| {
         let totals: Vec<f64> = runs.iter().map(|run| run.total(unit)).collect();
         let none = Estimate { value: 0.0, interval: None, n: 0 };
         SideTotal {
@@ -213,7 +213,7 @@ fn event_diff(name: &str, sides: &[Vec<Run<'_>>; 2], order: Order) -> EventDiff 
     }
 }
 
-impl Run<'_> {
+impl SideSums<'_> {
     fn total(&self, unit: TotalUnit) -> f64 {
         self.event.functions.iter().map(|row| self.total_of(row, unit)).sum()
     }
@@ -251,7 +251,7 @@ struct RowRun {
     freedom: Option<f64>,
 }
 
-fn collect(sides: &[Vec<Run<'_>>; 2], unit: TotalUnit) -> BTreeMap<RowName, RowRuns> {
+fn collect(sides: &[Vec<SideSums<'_>>; 2], unit: TotalUnit) -> BTreeMap<RowName, RowRuns> {
     let none = || [0, 1].map(|side: usize| vec![RowRun::default(); sides[side].len()]);
     let mut rows: BTreeMap<RowName, RowRuns> = BTreeMap::new();
     for (side, runs) in sides.iter().enumerate() {

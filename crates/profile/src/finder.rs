@@ -11,7 +11,7 @@
 //! ```
 
 use pmuscope_perfdata::reader::CpuMode;
-use pmuscope_perfdata::reader::scan::Hit;
+use pmuscope_perfdata::reader::scan::SampleFields;
 
 use crate::lookup::{Holds, Lookup, Region};
 use crate::modules::{GUEST, HYPERVISOR, ModuleId, UNKNOWN};
@@ -70,7 +70,7 @@ impl Finder {
         lookup: &L,
         at: L::At,
         view: ViewId,
-        hit: &Hit<'_>,
+        hit: &SampleFields<'_>,
     ) -> ModuleAddress {
         let Some(address) = hit.ip else { return UNKNOWN_PLACE };
         match view_of(hit.mode, address, view) {

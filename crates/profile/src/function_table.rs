@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::export::{Event, Source};
+use crate::export::{ExportedEvent, Source};
 use crate::phases::LongPhases;
 use crate::profile::{FunctionShare, HiddenRows, ModuleShare, Options};
 use crate::rows::Rows;
@@ -65,7 +65,7 @@ pub struct FunctionTable {
 impl Source<'_> {
     /// The functions of an event.
     #[must_use]
-    pub fn functions(&self, event: &Event, options: Options) -> FunctionTable {
+    pub fn functions(&self, event: &ExportedEvent, options: Options) -> FunctionTable {
         Rows::new(self.counts).table(event.index, event.by_period, options)
     }
 }

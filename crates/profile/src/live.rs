@@ -15,7 +15,7 @@ use pmuscope_perfdata::reader::{self, Event, FileState, Metadata, ReadError};
 use pmuscope_symbols::{KernelIdentity, Request};
 
 use crate::build::{EventFacts, FileFacts};
-use crate::collect::{InOrder, State};
+use crate::collect::{InOrder, Sideband};
 use crate::counter::Counting;
 use crate::loss::StreamLoss;
 use crate::naming::Names;
@@ -115,7 +115,7 @@ impl Live {
         };
         let resolve = &mut |requests: &[Request<'_>]| names.resolve(requests);
         let answer = collected.answer(self.events.clone(), file, running, options, resolve);
-        let mut state = State { loss: StreamLoss::default(), ..collected.state };
+        let mut state = Sideband { loss: StreamLoss::default(), ..collected.state };
         if state.tasks.size() > self.limit {
             (state.tasks, state.modules) = state.tasks.living(&state.modules);
             self.limit = (2 * state.tasks.size()).max(self.least);

@@ -12,7 +12,7 @@
 
 /// A count of a cell in a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct LoggedCount {
     pub(crate) cell: u32,
     pub(crate) block: u32,
     pub(crate) samples: u32,
@@ -20,14 +20,14 @@ pub(crate) struct Entry {
 }
 
 #[derive(Debug, Clone)]
-struct Part {
+struct LogSegment {
     shift: u32,
     bytes: Vec<u8>,
     /// Block of the last entry, and the cell behind its own.
     latest: Option<(u32, u64)>,
 }
 
-impl Part {
+impl LogSegment {
     fn new(shift: u32) -> Self {
         Self { shift, bytes: Vec::new(), latest: None }
     }
@@ -36,24 +36,24 @@ impl Part {
 /// Entries in the order in which they were written.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Log {
-    parts: Vec<Part>,
+    parts: Vec<LogSegment>,
 }
 
 impl Log {
     /// Nothing yet; blocks are of 2^shift ns.
     pub(crate) fn new(shift: u32) -> Self {
-        Self { parts: vec![Part::new(shift)] }
+        Self { parts: vec![LogSegment::new(shift)] }
     }
 
     /// From now on blocks are of 2^shift ns.
     pub(crate) fn set_shift(&mut self, shift: u32) {
-        self.parts.push(Part::new(shift));
+        self.parts.push(LogSegment::new(shift));
     }
 
     /// Short where it is of the block of the entry before, and of a cell not far behind that one's.
     #[inline]
-    pub(crate) fn push(&mut self, entry: Entry) {
-        let Some(Part { bytes, latest, .. }) = self.parts.last_mut() else { return };
+    pub(crate) fn push(&mut self, entry: LoggedCount) {
+        let Some(LogSegment { bytes, latest, .. }) = self.parts.last_mut() else { return };
         let cell = u64::from(entry.cell);
         let behind = latest.filter(|(block, behind)| *block == entry.block && *behind <= cell);
         let behind = behind.map_or_else(
@@ -77,7 +77,7 @@ impl Log {
     }
 
     /// All entries, with blocks of 2^shift ns, which are not shorter than those written.
-    pub(crate) fn entries(&self, shift: u32) -> impl Iterator<Item = Entry> + '_ {
+    pub(crate) fn entries(&self, shift: u32) -> impl Iterator<Item = LoggedCount> + '_ {
         self.parts.iter().flat_map(move |part| {
             let halvings = shift.saturating_sub(part.shift);
             let mut entries = Entries { rest: &part.bytes, block: 0, behind: 0 };
@@ -101,7 +101,7 @@ struct Entries<'a> {
 
 impl Entries<'_> {
     #[inline]
-    fn next(&mut self) -> Option<Entry> {
+    fn next(&mut self) -> Option<LoggedCount> {
         let rest = &mut self.rest;
         let mut step = read(rest)?;
         if step == 0 {
@@ -115,7 +115,7 @@ impl Entries<'_> {
             samples = (both >> 1) as u32;
             weight = if both & 1 == 1 { read(rest)? } else { both >> 1 };
         }
-        Some(Entry { cell: (self.behind - 1) as u32, block: self.block, samples, weight })
+        Some(LoggedCount { cell: (self.behind - 1) as u32, block: self.block, samples, weight })
     }
 }
 
@@ -157,7 +157,7 @@ mod tests {
     fn neighbours_in_a_block_take_a_byte_each() {
         let mut log = Log::new(20);
         for cell in 0..60 {
-            log.push(Entry { cell, block: 200, samples: 1, weight: 1 });
+            log.push(LoggedCount { cell, block: 200, samples: 1, weight: 1 });
         }
         assert_eq!(log.parts[0].bytes.len(), 3 + 60);
     }
@@ -175,10 +175,10 @@ mod tests {
                 if number == 20 {
                     log.set_shift(20 + more);
                 }
-                let entry = Entry { cell, block, samples, weight: weight.unwrap_or(samples.into()) };
+                let entry = LoggedCount { cell, block, samples, weight: weight.unwrap_or(samples.into()) };
                 log.push(entry);
                 let halvings = if number < 20 { more } else { 0 };
-                expected.push(Entry { block: block.checked_shr(halvings).unwrap_or(0), ..entry });
+                expected.push(LoggedCount { block: block.checked_shr(halvings).unwrap_or(0), ..entry });
             }
             prop_assert_eq!(log.entries(20 + more).collect::<Vec<_>>(), expected);
         }

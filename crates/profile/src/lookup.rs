@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use pmuscope_perfdata::reader::scan::RecordOrder;
 
 use crate::modules::{KERNEL_IMAGE, KERNEL_LOADED, ModuleId, Modules, UNKNOWN};
-use crate::spaces::{Epoch, Found, NOTHING, NOW, ViewId};
+use crate::spaces::{Epoch, LookupResult, NOTHING, NOW, ViewId};
 use crate::tasks::{Change, CommOf, ModuleAddress, Tasks};
 
 /// First and last stamp at which an answer holds; empty if the first is behind the last.
@@ -179,7 +179,7 @@ impl Lookup for History<'_> {
         let epoch = self.epoch(at);
         let find = |view| self.tasks.spaces.find(view, address, epoch);
         let (loaded, kernel) = (find(self.tasks.loaded), find(self.tasks.kernel));
-        let holds = |found: &Found| self.holds(found.from, found.until);
+        let holds = |found: &LookupResult| self.holds(found.from, found.until);
         kernel_region(address, &loaded, &kernel, holds(&loaded).and(holds(&kernel)))
     }
 
@@ -233,8 +233,8 @@ impl Lookup for Current<'_> {
     }
 }
 
-fn user_region(modules: &Modules, found: &Found, holds: Holds) -> Region {
-    let Found { mapping, first, last, .. } = *found;
+fn user_region(modules: &Modules, found: &LookupResult, holds: Holds) -> Region {
+    let LookupResult { mapping, first, last, .. } = *found;
     let mapping = mapping.and_then(|one| Some((one.module?, one.bias)));
     let (module, bias, mask) = match mapping {
         None => (UNKNOWN, 0, 0),
@@ -244,7 +244,12 @@ fn user_region(modules: &Modules, found: &Found, holds: Holds) -> Region {
     Region { module, bias, mask, first, last, holds }
 }
 
-fn kernel_region(address: u64, loaded: &Found, kernel: &Found, holds: Holds) -> Region {
+fn kernel_region(
+    address: u64,
+    loaded: &LookupResult,
+    kernel: &LookupResult,
+    holds: Holds,
+) -> Region {
     let half = half_of(address);
     let (module, bias, mask) = match (loaded.mapping, kernel.mapping.and_then(|one| one.module)) {
         (Some(function), _) => (KERNEL_LOADED, function.bias, 0),

@@ -59,11 +59,11 @@ pub struct LossBlock {
 struct LossRecord {
     time: Option<u64>,
     cpu: Option<u32>,
-    what: What,
+    what: LossKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum What {
+enum LossKind {
     Lost(u64),
     LostSamples(usize, u64),
     Throttled(usize),
@@ -89,27 +89,27 @@ impl StreamLoss {
     /// Takes a record, if it tells of a loss.
     pub(crate) fn take(&mut self, entry: &Entry<'_>) {
         let what = match entry.record {
-            Record::Lost { count, .. } => What::Lost(count),
-            Record::LostSamples { event, count } => What::LostSamples(event, count),
-            Record::Throttle { event } => What::Throttled(event.unwrap_or(0)),
-            Record::Unthrottle { event } => What::Resumed(event.unwrap_or(0)),
+            Record::Lost { count, .. } => LossKind::Lost(count),
+            Record::LostSamples { event, count } => LossKind::LostSamples(event, count),
+            Record::Throttle { event } => LossKind::Throttled(event.unwrap_or(0)),
+            Record::Unthrottle { event } => LossKind::Resumed(event.unwrap_or(0)),
             _ => return,
         };
         // What a recorder made itself has the time 0.
         self.add(entry.time.filter(|&time| time > 0), entry.maker.cpu, what);
     }
 
-    fn add(&mut self, time: Option<u64>, cpu: Option<u32>, what: What) {
+    fn add(&mut self, time: Option<u64>, cpu: Option<u32>, what: LossKind) {
         match what {
-            What::Lost(count) => self.records = self.records.saturating_add(count),
-            What::LostSamples(event, count) => {
+            LossKind::Lost(count) => self.records = self.records.saturating_add(count),
+            LossKind::LostSamples(event, count) => {
                 if self.samples.len() <= event {
                     self.samples.resize(event + 1, 0);
                 }
                 self.samples[event] = self.samples[event].saturating_add(count);
             }
-            What::Throttled(_) => self.throttled += 1,
-            What::Resumed(_) => {}
+            LossKind::Throttled(_) => self.throttled += 1,
+            LossKind::Resumed(_) => {}
         }
         if self.told.len() < MOST_TOLD {
             self.told.push(LossRecord { time, cpu, what });
@@ -118,10 +118,10 @@ impl StreamLoss {
 
     /// Whether a record tells of records that were lost: where there are LOST records, only they,
     /// for the two kinds tell partly of the same loss.
-    fn lost_by(&self, what: What) -> u64 {
+    fn lost_by(&self, what: LossKind) -> u64 {
         match what {
-            What::Lost(count) => count,
-            What::LostSamples(_, count) if self.records == 0 => count,
+            LossKind::Lost(count) => count,
+            LossKind::LostSamples(_, count) if self.records == 0 => count,
             _ => 0,
         }
     }
@@ -180,7 +180,7 @@ impl StreamLoss {
 
     pub(crate) fn throttled(&self, info: Option<&RecordingInfo>, filter: &Filter) -> u64 {
         if filter.is_by_moment() {
-            let is = |told: &&LossRecord| matches!(told.what, What::Throttled(_));
+            let is = |told: &&LossRecord| matches!(told.what, LossKind::Throttled(_));
             return self.passing(filter).filter(is).count() as u64;
         }
         let each = info.iter().flat_map(|info| &info.events).map(|event| event.throttled);
@@ -205,10 +205,10 @@ impl StreamLoss {
             cpu.lost = cpu.lost.saturating_add(lost);
             cpu.throttled += throttled;
             match (told.what, told.time) {
-                (What::Throttled(event), Some(time)) => {
+                (LossKind::Throttled(event), Some(time)) => {
                     suspended.entry((told.cpu, event)).or_insert(time);
                 }
-                (What::Resumed(event), Some(time)) => {
+                (LossKind::Resumed(event), Some(time)) => {
                     let since = suspended.remove(&(told.cpu, event));
                     let since = since.map_or(0, |since| time.saturating_sub(since));
                     cpu.suspended_ns = cpu.suspended_ns.saturating_add(since);
@@ -248,7 +248,7 @@ impl StreamLoss {
 
 impl LossRecord {
     fn throttles(&self) -> u64 {
-        u64::from(matches!(self.what, What::Throttled(_)))
+        u64::from(matches!(self.what, LossKind::Throttled(_)))
     }
 }
 
@@ -275,11 +275,11 @@ mod tests {
     use super::*;
     use pmuscope_perfdata::info::EventInfo;
 
-    fn told(time: u64, cpu: u32, what: What) -> (Option<u64>, Option<u32>, What) {
+    fn told(time: u64, cpu: u32, what: LossKind) -> (Option<u64>, Option<u32>, LossKind) {
         (Some(time), Some(cpu), what)
     }
 
-    fn loss(told: &[(Option<u64>, Option<u32>, What)]) -> StreamLoss {
+    fn loss(told: &[(Option<u64>, Option<u32>, LossKind)]) -> StreamLoss {
         let mut loss = StreamLoss::default();
         told.iter().for_each(|&(time, cpu, what)| loss.add(time, cpu, what));
         loss
@@ -287,7 +287,8 @@ mod tests {
 
     #[test]
     fn the_recorders_own_count_wins_once_the_file_is_closed() {
-        let loss = loss(&[told(5, 0, What::Lost(100)), told(5, 0, What::LostSamples(1, 30))]);
+        let loss =
+            loss(&[told(5, 0, LossKind::Lost(100)), told(5, 0, LossKind::LostSamples(1, 30))]);
         let all = Filter::default();
         assert_eq!(loss.total(None, &all), Lost { count: 100, source: LostSource::Records });
         let of = |event, events, info| loss.of_event(event, events, info, &all);
@@ -323,15 +324,15 @@ mod tests {
         let ms = 1 << 20;
         let clock = Clock::of(Some((0, 100 * ms)));
         let loss = loss(&[
-            told(ms, 1, What::Lost(10)),
-            told(ms + 1, 1, What::Lost(5)),
-            told(ms, 2, What::Throttled(0)),
-            told(3 * ms, 2, What::Throttled(1)),
-            told(4 * ms, 2, What::Resumed(0)),
-            told(50 * ms, 1, What::Lost(7)),
+            told(ms, 1, LossKind::Lost(10)),
+            told(ms + 1, 1, LossKind::Lost(5)),
+            told(ms, 2, LossKind::Throttled(0)),
+            told(3 * ms, 2, LossKind::Throttled(1)),
+            told(4 * ms, 2, LossKind::Resumed(0)),
+            told(50 * ms, 1, LossKind::Lost(7)),
             // Partly the same loss as told before.
-            told(60 * ms, 1, What::LostSamples(0, 20)),
-            (None, None, What::Lost(3)),
+            told(60 * ms, 1, LossKind::LostSamples(0, 20)),
+            (None, None, LossKind::Lost(3)),
         ]);
         let samples = [vec![0, 100, 50], vec![0, 1]];
         let all = loss.by_cpu(None, &Filter::default(), &clock, &samples);

@@ -9,7 +9,7 @@ use pmuscope_symbols::{
 };
 use rustc_hash::FxHashMap;
 
-use crate::collect::{Collected, Counted, State};
+use crate::collect::{Collected, CountState, Sideband};
 use crate::counter::Counts;
 use crate::modules::{CUT, KERNEL, ModuleId, ModuleKey, ModuleKind};
 use crate::sampled_addresses;
@@ -100,8 +100,8 @@ pub(crate) fn name(
 ) -> Named {
     let same = same_modules(&collected.state, metadata);
     let places = Places::new(match &mut collected.counted {
-        Counted::All(counts) => distinct(counts, &same),
-        Counted::Places(marks, _) => sampled_addresses::addresses(&std::mem::take(marks), &same),
+        CountState::All(counts) => distinct(counts, &same),
+        CountState::Places(marks, _) => sampled_addresses::addresses(&std::mem::take(marks), &same),
     });
     let (answers, build_ids) =
         look_up(&collected.state, &places.addresses, metadata, kernel, resolve).into_iter().unzip();
@@ -113,7 +113,7 @@ pub(crate) fn name(
 
 /// Symbols of addresses of all modules, as many as there are addresses, and the modules' build ids.
 pub(crate) fn look_up(
-    state: &State,
+    state: &Sideband,
     addresses: &[Vec<u64>],
     metadata: &Metadata,
     kernel: KernelMatch,
@@ -218,7 +218,7 @@ impl<'a> Recorded<'a> {
 
 /// The variables and functions at addresses of all modules, as many as there are addresses.
 pub(crate) fn objects(
-    state: &State,
+    state: &Sideband,
     addresses: &[Vec<u64>],
     metadata: &Metadata,
     kernel: KernelMatch,
@@ -239,7 +239,7 @@ pub(crate) fn objects(
 /// For each module the first one that is the same. The kernel tells a mapping's build id only where the
 /// file's first page is in memory at that moment, so one file comes with its id and without; the table
 /// at the end of the recording has it for both.
-pub(crate) fn same_modules(state: &State, metadata: &Metadata) -> Vec<u32> {
+pub(crate) fn same_modules(state: &Sideband, metadata: &Metadata) -> Vec<u32> {
     let ids = file_ids(metadata);
     let mut first: FxHashMap<(ModuleKind, &[u8], Option<BuildId>), u32> = FxHashMap::default();
     let modules = state.modules.list().iter().zip(0..);
@@ -267,7 +267,7 @@ fn without(state: SymbolState, addresses: &[u64]) -> Resolved {
 }
 
 /// Functions whose names the recording has: the address is the number of the name.
-fn loaded(state: &State, addresses: &[u64]) -> Resolved {
+fn loaded(state: &Sideband, addresses: &[u64]) -> Resolved {
     named(addresses, |name| String::from_utf8_lossy(state.tasks.name(name as u32)).into_owned())
 }
 

@@ -6,11 +6,11 @@ use pmuscope_symbols::{Line, Symbol};
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::hash::BuildHasher as _;
 
-use crate::aggregate::{Frame, FrameId, Function, FunctionId, Stacks};
+use crate::aggregate::{CodeFrame, FrameId, Function, FunctionId, Stacks};
 use crate::modules::{ModuleId, ModuleKind, Modules};
 use crate::naming::Places;
 use crate::profile::Detail;
-use crate::table::{Interned, Table, mix};
+use crate::table::{HashIndex, Interned, mix};
 use crate::tree::Tree;
 
 /// Overloads of a function that are counted, at most.
@@ -20,11 +20,11 @@ const MOST_OVERLOADS: usize = 64;
 #[derive(Debug, Default)]
 pub(crate) struct Paths {
     pub(crate) functions: Vec<Function>,
-    pub(crate) frames: Interned<Frame>,
+    pub(crate) frames: Interned<CodeFrame>,
     /// Frames of all distinct paths, the outermost first, and where each path ends.
     steps: Vec<FrameId>,
     ends: Vec<u32>,
-    known: Table,
+    known: HashIndex,
     /// By place.
     of_place: Vec<u32>,
     function_ids: FxHashMap<(u32, Arc<str>), FunctionId>,
@@ -107,7 +107,13 @@ impl Paths {
         self.making.clear();
         match symbol {
             None => {
-                self.push(Frame { function: None, module, address, line: None, inlined: false });
+                self.push(CodeFrame {
+                    function: None,
+                    module,
+                    address,
+                    line: None,
+                    inlined: false,
+                });
             }
             Some(symbol) => {
                 let address = address.filter(|_| detail == Detail::Address);
@@ -153,10 +159,10 @@ impl Paths {
                 self.functions[function as usize].overloads = if number > 1 { number } else { 0 };
             }
         }
-        self.push(Frame { function: Some(function), module, address, line, inlined });
+        self.push(CodeFrame { function: Some(function), module, address, line, inlined });
     }
 
-    fn push(&mut self, frame: Frame) {
+    fn push(&mut self, frame: CodeFrame) {
         let hash = mix(FxBuildHasher.hash_one(&frame), 0);
         self.making.push(self.frames.intern(hash, frame));
     }

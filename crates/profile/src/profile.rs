@@ -129,7 +129,7 @@ pub struct Filtered {
 /// Shares of one event.
 #[derive(Debug, Clone)]
 pub struct EventProfile {
-    /// Its number in the recording, as [`crate::aggregate::Cell::event`].
+    /// Its number in the recording, as [`crate::aggregate::SampleCell::event`].
     pub index: u32,
     /// Its name.
     pub name: String,

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use pmuscope_stats::MIN_BLOCKS;
 use rustc_hash::FxHashMap;
 
-use crate::aggregate::{AddsTo, Aggregate, Cell, Frame, FrameId, FunctionId, StackId};
+use crate::aggregate::{AddsTo, Aggregate, CodeFrame, FrameId, FunctionId, SampleCell, StackId};
 use crate::build::EventFacts;
 use crate::function_table::{FunctionName, FunctionNames, FunctionTable};
 use crate::modules::UNKNOWN;
@@ -31,16 +31,16 @@ const LEAST: usize = 2;
 
 /// What the innermost frames of a stack come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct What {
+struct InnermostFrames {
     module: u32,
     inner: Option<FunctionId>,
     /// The function that holds its code, if it was inlined.
     outer: Option<FunctionId>,
 }
 
-impl What {
+impl InnermostFrames {
     /// Of a frame; `holder` finds the function that holds its code if it was inlined.
-    fn new(frame: &Frame, holder: impl FnOnce() -> Option<FunctionId>) -> Self {
+    fn new(frame: &CodeFrame, holder: impl FnOnce() -> Option<FunctionId>) -> Self {
         let is_inlined = frame.inlined && frame.function.is_some();
         let outer = is_inlined.then(holder).flatten();
         Self { module: frame.module, inner: frame.function, outer }
@@ -53,7 +53,7 @@ impl What {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Row {
+struct FunctionSums {
     /// Index into [`Rows::whats`].
     what: u32,
     command: u32,
@@ -77,7 +77,7 @@ struct Found {
 /// Makes rows of cells.
 pub(crate) struct Rows<'a> {
     aggregate: &'a Aggregate,
-    whats: Interned<What>,
+    whats: Interned<InnermostFrames>,
     /// What each stack comes to, where that is known already.
     what_of_stack: Vec<u32>,
     /// Names of what has been among the largest rows, and their numbers.
@@ -199,11 +199,11 @@ impl<'a> Rows<'a> {
     }
 
     /// The rows of the cells of an event, and the row of each.
-    fn rows(&mut self, cells: &[Cell]) -> (Vec<Row>, Vec<u32>) {
+    fn rows(&mut self, cells: &[SampleCell]) -> (Vec<FunctionSums>, Vec<u32>) {
         let whats: Vec<u32> = cells.iter().map(|cell| self.what(cell.stack)).collect();
         let command = |cell: u32| self.command_ids[cells[cell as usize].task as usize];
         let mut order = by_number(&whats, self.whats.list.len());
-        let mut rows: Vec<Row> = Vec::new();
+        let mut rows: Vec<FunctionSums> = Vec::new();
         let mut row_of_cell = whats;
         let mut rest = &mut order[..];
         while let Some(&first) = rest.first() {
@@ -212,7 +212,8 @@ impl<'a> Rows<'a> {
             let (own, behind) = std::mem::take(&mut rest).split_at_mut(same);
             own.sort_by_key(|&cell| command(cell));
             for own in own.chunk_by(|&a, &b| command(a) == command(b)) {
-                let mut row = Row { what, command: command(own[0]), ..Row::default() };
+                let mut row =
+                    FunctionSums { what, command: command(own[0]), ..FunctionSums::default() };
                 for &at in own {
                     let cell = &cells[at as usize];
                     row.samples += cell.samples;
@@ -236,10 +237,10 @@ impl<'a> Rows<'a> {
         let mut frames =
             aggregate.stacks.frames(stack).map(|frame| &aggregate.frames[frame as usize]);
         // A cell is of one place at least.
-        let nowhere = What { module: UNKNOWN, inner: None, outer: None };
+        let nowhere = InnermostFrames { module: UNKNOWN, inner: None, outer: None };
         let what = frames.next().map_or(nowhere, |leaf| {
             let holder = || frames.find(|frame| !frame.inlined)?.function;
-            What::new(leaf, holder)
+            InnermostFrames::new(leaf, holder)
         });
         let number = self.whats.intern(what.hash(), what);
         self.what_of_stack[stack as usize] = number;
@@ -247,7 +248,7 @@ impl<'a> Rows<'a> {
     }
 
     /// Adds what each function called, and rows of functions that only called others.
-    fn add_totals(&mut self, cells: &[Cell], rows: &mut Vec<Row>) {
+    fn add_totals(&mut self, cells: &[SampleCell], rows: &mut Vec<FunctionSums>) {
         // Stacks are walked once per command, not once per CPU and thread too.
         let mut by_stack: FxHashMap<(u32, StackId), (u64, u64)> = FxHashMap::default();
         for cell in cells {
@@ -265,7 +266,7 @@ impl<'a> Rows<'a> {
             self.whats_of(&frames, &mut path);
             for &what in &path {
                 let at = *numbers.entry((what, command)).or_insert_with(|| {
-                    rows.push(Row { what, command, ..Row::default() });
+                    rows.push(FunctionSums { what, command, ..FunctionSums::default() });
                     rows.len() - 1
                 });
                 rows[at].total_samples += samples;
@@ -283,11 +284,11 @@ impl<'a> Rows<'a> {
             if !frame.inlined {
                 holder = frame.function;
             }
-            let what = What::new(frame, || holder);
+            let what = InnermostFrames::new(frame, || holder);
             path.push(self.whats.intern(what.hash(), what));
         }
         if frames.is_empty() {
-            let what = What { module: UNKNOWN, inner: None, outer: None };
+            let what = InnermostFrames { module: UNKNOWN, inner: None, outer: None };
             path.push(self.whats.intern(what.hash(), what));
         }
         path.sort_unstable();
@@ -296,7 +297,7 @@ impl<'a> Rows<'a> {
 
     /// The largest rows, the largest first; equal ones by their names, so that the order never depends
     /// on chance.
-    fn largest(&mut self, rows: &[Row], most: usize, by_period: bool) -> Vec<u32> {
+    fn largest(&mut self, rows: &[FunctionSums], most: usize, by_period: bool) -> Vec<u32> {
         let size = |row: u32| {
             let row = &rows[row as usize];
             let (own, total) = match by_period {
@@ -318,7 +319,7 @@ impl<'a> Rows<'a> {
             .iter()
             .zip(names)
             .map(|(&row, name)| {
-                let Row { what, command, .. } = rows[row as usize];
+                let FunctionSums { what, command, .. } = rows[row as usize];
                 let module = self.whats.list[what as usize].module;
                 (size(row), name.map(|name| ranks[&name]), command, module, row)
             })
@@ -331,7 +332,7 @@ impl<'a> Rows<'a> {
 
     /// The number of a function's name.
     fn name(&mut self, what: u32) -> Option<u32> {
-        let What { inner, outer, .. } = self.whats.list[what as usize];
+        let InnermostFrames { inner, outer, .. } = self.whats.list[what as usize];
         let (inner, functions) = (inner?, &mut self.names.functions);
         let names = &self.aggregate.functions;
         Some(*self.function_ids.entry((inner, outer)).or_insert_with(|| {
@@ -341,7 +342,7 @@ impl<'a> Rows<'a> {
         }))
     }
 
-    fn share(&mut self, row: &Row, measure: Measure, totals: bool) -> FunctionShare {
+    fn share(&mut self, row: &FunctionSums, measure: Measure, totals: bool) -> FunctionShare {
         let weight = measure.of(row);
         let total = totals.then(|| {
             let weight = if measure.by_period { row.total_weight } else { row.total_samples };
@@ -360,10 +361,10 @@ impl<'a> Rows<'a> {
         }
     }
 
-    fn modules(&self, rows: &[Row], measure: Measure) -> Vec<ModuleShare> {
+    fn modules(&self, rows: &[FunctionSums], measure: Measure) -> Vec<ModuleShare> {
         let mut by_module: FxHashMap<u32, (u64, u64, u64)> = FxHashMap::default();
         for row in rows {
-            let What { module, inner, .. } = self.whats.list[row.what as usize];
+            let InnermostFrames { module, inner, .. } = self.whats.list[row.what as usize];
             let (samples, named, weight) = by_module.entry(module).or_default();
             *samples += row.samples;
             *named += if inner.is_some() { row.samples } else { 0 };
@@ -408,7 +409,7 @@ impl<'a> Rows<'a> {
 }
 
 /// Samples and weight of cells.
-fn sums(cells: &[Cell]) -> (u64, u64) {
+fn sums(cells: &[SampleCell]) -> (u64, u64) {
     cells.iter().fold((0, 0_u64), |(samples, weight), cell| {
         (samples + cell.samples, weight.saturating_add(cell.weight))
     })
@@ -422,7 +423,7 @@ struct Measure {
 }
 
 impl Measure {
-    fn of(self, row: &Row) -> u64 {
+    fn of(self, row: &FunctionSums) -> u64 {
         if self.by_period { row.weight } else { row.samples }
     }
 
@@ -432,7 +433,7 @@ impl Measure {
 }
 
 /// All rows but those in `shown`.
-fn hidden(rows: &[Row], shown: &[FunctionShare], measure: Measure) -> HiddenRows {
+fn hidden(rows: &[FunctionSums], shown: &[FunctionShare], measure: Measure) -> HiddenRows {
     let sum = |of: fn(&FunctionShare) -> u64| shown.iter().map(of).sum::<u64>();
     let samples: u64 = rows.iter().map(|row| row.samples).sum();
     HiddenRows {

@@ -6,14 +6,14 @@
 //! Samples lie close together, in functions that run: a place takes some 15 bytes.
 
 use pmuscope_perfdata::reader::SampledCounts;
-use pmuscope_perfdata::reader::scan::Hit;
+use pmuscope_perfdata::reader::scan::SampleFields;
 
-use crate::chains::{Last, Step, steps};
+use crate::chains::{Last, StackFrame, steps};
 use crate::finder::{AddressSlot, Finder, UNKNOWN_PLACE, address_slot, view_of};
 use crate::lookup::{Holds, Lookup};
 use crate::modules::ModuleId;
 use crate::spaces::ViewId;
-use crate::table::{Table, mix};
+use crate::table::{HashIndex, mix};
 use crate::task_cache::{SampleTask, TaskCache};
 use crate::tasks::ModuleAddress;
 
@@ -25,7 +25,7 @@ const BLOCK: u64 = 512;
 type Bits = [u64; (BLOCK / 64) as usize];
 
 #[derive(Debug)]
-struct Block {
+struct AddressBlock {
     module: ModuleId,
     /// Its first address is this many times [`BLOCK`].
     number: u64,
@@ -35,8 +35,8 @@ struct Block {
 /// Places that are marked.
 #[derive(Debug, Default)]
 pub(crate) struct SampledAddresses {
-    blocks: Vec<Block>,
-    table: Table,
+    blocks: Vec<AddressBlock>,
+    table: HashIndex,
 }
 
 impl SampledAddresses {
@@ -49,7 +49,7 @@ impl SampledAddresses {
             block.number == number && block.module == module
         }) as usize;
         if found == new {
-            blocks.push(Block { module, number, bits: Bits::default() });
+            blocks.push(AddressBlock { module, number, bits: Bits::default() });
         }
         blocks[found].bits[bit as usize / 64] |= 1 << (bit % 64);
     }
@@ -89,7 +89,7 @@ pub(crate) struct Marker {
 struct Chains {
     /// By slot of the thread.
     last: Vec<Last>,
-    steps: Vec<Step>,
+    steps: Vec<StackFrame>,
     /// Addresses that are marked.
     marked: Vec<AddressSlot<()>>,
 }
@@ -113,14 +113,14 @@ impl Marker {
     }
 
     #[inline]
-    pub(crate) fn sample<L: Lookup>(&mut self, lookup: &L, at: L::At, hit: &Hit<'_>) {
+    pub(crate) fn sample<L: Lookup>(&mut self, lookup: &L, at: L::At, hit: &SampleFields<'_>) {
         let Some(mut counts) = self.counts.take() else { return self.one(lookup, at, hit) };
         counts.split(hit, |hit| self.one(lookup, at, hit));
         self.counts = Some(counts);
     }
 
     #[inline]
-    fn one<L: Lookup>(&mut self, lookup: &L, at: L::At, hit: &Hit<'_>) {
+    fn one<L: Lookup>(&mut self, lookup: &L, at: L::At, hit: &SampleFields<'_>) {
         let Some(ran) = self.who.ran(lookup, at, hit, Some(hit.time)) else { return };
         if self.chains.is_some() {
             self.chain(lookup, at, ran, hit);
@@ -135,7 +135,7 @@ impl Marker {
     }
 
     /// Notes what is new in a chain.
-    fn chain<L: Lookup>(&mut self, lookup: &L, at: L::At, ran: SampleTask, hit: &Hit<'_>) {
+    fn chain<L: Lookup>(&mut self, lookup: &L, at: L::At, ran: SampleTask, hit: &SampleFields<'_>) {
         let Self { finder, chains, waiting, .. } = self;
         let Some(Chains { last, steps: chain, marked }) = chains else { return };
         let last = &mut last[ran.slot];
@@ -165,7 +165,7 @@ fn note<L: Lookup>(
     lookup: &L,
     at: L::At,
     view: ViewId,
-    step: Step,
+    step: StackFrame,
     new: &mut Vec<ModuleAddress>,
 ) -> Holds {
     let address = step.address;

@@ -13,9 +13,9 @@
 use pmuscope_stats::{Interval, MIN_BLOCKS, Share, Shares};
 use rustc_hash::FxHashMap;
 
-use crate::aggregate::{Aggregate, BlockCount, Cell, StackId};
+use crate::aggregate::{Aggregate, BlockCount, SampleCell, StackId};
 use crate::blocks::MOST;
-use crate::log::{Entry, Log};
+use crate::log::{Log, LoggedCount};
 use crate::phases::LongPhases;
 use crate::pool::in_parallel;
 
@@ -25,13 +25,13 @@ const GONE: u32 = u32::MAX;
 /// Counts of all cells by time.
 #[derive(Debug, Clone, Default)]
 pub struct Series {
-    parts: Vec<Part>,
+    parts: Vec<SeriesPart>,
     /// Blocks are of 2^shift ns.
     shift: u32,
 }
 
 #[derive(Debug, Clone)]
-struct Part {
+struct SeriesPart {
     log: Log,
     /// For each cell of the log, which one of the model it counted for.
     cells: Vec<u32>,
@@ -62,22 +62,22 @@ impl Series {
     pub fn from_counts(counts: impl IntoIterator<Item = (u32, BlockCount)>) -> Self {
         let (mut log, mut cells) = (Log::new(0), 0);
         for (cell, BlockCount { block, samples, weight }) in counts {
-            log.push(Entry { cell, block, samples, weight });
+            log.push(LoggedCount { cell, block, samples, weight });
             cells = cells.max(cell + 1);
         }
-        Self { parts: vec![Part { log, cells: (0..cells).collect() }], shift: 0 }
+        Self { parts: vec![SeriesPart { log, cells: (0..cells).collect() }], shift: 0 }
     }
 
     /// Logs with the cells that theirs counted for; blocks are of 2^shift ns.
     pub(crate) fn of_logs(logs: impl IntoIterator<Item = (Log, Vec<u32>)>, shift: u32) -> Self {
-        let parts = logs.into_iter().map(|(log, cells)| Part { log, cells }).collect();
+        let parts = logs.into_iter().map(|(log, cells)| SeriesPart { log, cells }).collect();
         Self { parts, shift }
     }
 
     /// Every count, with its cell, in no order; a cell's block may come several times.
     pub fn for_each(&self, mut take: impl FnMut(u32, BlockCount)) {
         for part in &self.parts {
-            for Entry { cell, block, samples, weight } in part.log.entries(self.shift) {
+            for LoggedCount { cell, block, samples, weight } in part.log.entries(self.shift) {
                 let cell = part.cells[cell as usize];
                 if cell != GONE {
                     take(cell, BlockCount { block, samples, weight });
@@ -136,7 +136,7 @@ impl Aggregate {
         &self,
         rows: usize,
         by_weight: bool,
-        mut adds_to: impl FnMut(&Cell) -> AddsTo,
+        mut adds_to: impl FnMut(&SampleCell) -> AddsTo,
     ) -> RowSeries {
         let blocks = self.timeline.blocks as usize;
         // Row 0 is the total of what is in no row.
@@ -149,7 +149,7 @@ impl Aggregate {
                 AddsTo::Row(row) => row as u32 + 1,
             })
             .collect();
-        let part = |part: &Part| {
+        let part = |part: &SeriesPart| {
             let mut sums = vec![0.0; (rows + 1) * blocks];
             let row = |cell: &u32| row_of_cell.get(*cell as usize).copied().unwrap_or(GONE);
             let row_of_own: Vec<u32> = part.cells.iter().map(row).collect();
@@ -196,8 +196,8 @@ impl Aggregate {
 
     /// Counts each stack as the one that `to` has for it; cells that are the same then are one.
     pub(crate) fn move_stacks(&mut self, to: &[StackId]) {
-        let mut moved: Vec<(Cell, usize)> = self.cells.drain(..).zip(0..).collect();
-        let key = |cell: &Cell| (cell.event, cell.stack, cell.task, cell.cpu);
+        let mut moved: Vec<(SampleCell, usize)> = self.cells.drain(..).zip(0..).collect();
+        let key = |cell: &SampleCell| (cell.event, cell.stack, cell.task, cell.cpu);
         for (cell, _) in &mut moved {
             cell.stack = to.get(cell.stack as usize).copied().unwrap_or(cell.stack);
         }
@@ -217,7 +217,7 @@ impl Aggregate {
     }
 
     /// Leaves out cells.
-    pub(crate) fn retain_cells(&mut self, mut keeps: impl FnMut(&Cell) -> bool) {
+    pub(crate) fn retain_cells(&mut self, mut keeps: impl FnMut(&SampleCell) -> bool) {
         let mut left = 0;
         let mut numbers = Vec::with_capacity(self.cells.len());
         self.cells.retain(|cell| {
@@ -273,8 +273,8 @@ mod tests {
         proptest::collection::vec(one.prop_map(count), 0..80)
     }
 
-    fn cell(event: u32) -> Cell {
-        Cell { event, stack: 0, task: 0, cpu: None, samples: 0, weight: 0 }
+    fn cell(event: u32) -> SampleCell {
+        SampleCell { event, stack: 0, task: 0, cpu: None, samples: 0, weight: 0 }
     }
 
     proptest! {
@@ -318,7 +318,7 @@ mod tests {
 
         #[test]
         fn counts_move_with_their_stacks(counts in counts(), to in proptest::collection::vec(0_u32..CELLS, CELLS as usize)) {
-            let cells = (0..CELLS).map(|stack| Cell { stack, samples: 1, weight: 2, ..cell(0) });
+            let cells = (0..CELLS).map(|stack| SampleCell { stack, samples: 1, weight: 2, ..cell(0) });
             let mut aggregate = Aggregate {
                 cells: cells.collect(),
                 series: Series::from_counts(counts.iter().copied()),

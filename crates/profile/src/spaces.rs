@@ -26,14 +26,14 @@ pub(crate) const NOW: Epoch = Epoch::MAX;
 /// Index of a space.
 type SpaceId = u32;
 
-/// Index of a [`View`].
+/// Index of a [`SpaceView`].
 pub(crate) type ViewId = u32;
 /// The view of a process of which nothing is known: nothing is mapped.
 pub(crate) const NOTHING: ViewId = 0;
 
 /// What a process sees: a space, as of an epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct View {
+struct SpaceView {
     space: SpaceId,
     /// [`NOW`] if the process owns the space.
     at: Epoch,
@@ -49,7 +49,7 @@ pub(crate) struct Mapping {
 
 /// What a lookup came to, and how far around it that holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct LookupResult {
     pub(crate) mapping: Option<Mapping>,
     /// Epochs at which it is the same.
     pub(crate) from: Epoch,
@@ -60,7 +60,7 @@ pub(crate) struct Found {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Piece {
+struct MappedPiece {
     end: u64,
     from: Epoch,
     mapping: Mapping,
@@ -68,7 +68,7 @@ struct Piece {
 
 /// A piece that was mapped over.
 #[derive(Debug, Clone, Copy)]
-struct Past {
+struct ReplacedPiece {
     start: u64,
     end: u64,
     from: Epoch,
@@ -79,13 +79,13 @@ struct Past {
 #[derive(Debug, Default)]
 struct Space {
     /// What shows where nothing of its own is mapped.
-    below: Option<View>,
+    below: Option<SpaceView>,
     /// Spaces below.
     depth: u8,
     /// By first address.
-    now: BTreeMap<u64, Piece>,
+    now: BTreeMap<u64, MappedPiece>,
     /// By `until`.
-    past: Vec<Past>,
+    past: Vec<ReplacedPiece>,
 }
 
 /// Mappings held at most: some 800 MB. A machine full of processes has a few million; a file made for
@@ -100,7 +100,7 @@ const MOST_DEPTH: u8 = 8;
 #[derive(Debug)]
 pub(crate) struct Spaces {
     spaces: Vec<Space>,
-    views: Vec<View>,
+    views: Vec<SpaceView>,
     held: usize,
     most: usize,
     left_out: u64,
@@ -108,7 +108,7 @@ pub(crate) struct Spaces {
 
 impl Default for Spaces {
     fn default() -> Self {
-        let nothing = View { space: 0, at: 0 };
+        let nothing = SpaceView { space: 0, at: 0 };
         let spaces = vec![Space::default()];
         Self { spaces, views: vec![nothing], held: 0, most: MOST_MAPPINGS, left_out: 0 }
     }
@@ -143,7 +143,7 @@ impl Spaces {
         if view.at != NOW {
             return parent; // it does not change any more
         }
-        self.view(View { at: epoch, ..view })
+        self.view(SpaceView { at: epoch, ..view })
     }
 
     /// Lays `start..end` over what `view` shows, from behind `epoch` on. Answers the view that shows
@@ -163,7 +163,7 @@ impl Spaces {
             self.left_out += 1;
             return view;
         }
-        let View { space, at } = self.views[view as usize];
+        let SpaceView { space, at } = self.views[view as usize];
         if at == NOW {
             self.insert(space, start, end, mapping, epoch);
             return view;
@@ -223,7 +223,7 @@ impl Spaces {
     }
 
     /// Everything a view shows, what is covered first.
-    fn visible(&self, view: View, pieces: &mut Vec<(u64, u64, Mapping)>) {
+    fn visible(&self, view: SpaceView, pieces: &mut Vec<(u64, u64, Mapping)>) {
         let space = &self.spaces[view.space as usize];
         if let Some(below) = space.below {
             self.visible(below, pieces);
@@ -236,10 +236,10 @@ impl Spaces {
 
     fn own(&mut self, space: Space) -> ViewId {
         self.spaces.push(space);
-        self.view(View { space: (self.spaces.len() - 1) as SpaceId, at: NOW })
+        self.view(SpaceView { space: (self.spaces.len() - 1) as SpaceId, at: NOW })
     }
 
-    fn view(&mut self, view: View) -> ViewId {
+    fn view(&mut self, view: SpaceView) -> ViewId {
         self.views.push(view);
         // Each takes a record, of which no file has 2^32 that are kept.
         (self.views.len() - 1) as ViewId
@@ -253,8 +253,8 @@ impl Spaces {
     }
 
     /// What is mapped at an address.
-    pub(crate) fn find(&self, view: ViewId, address: u64, epoch: Epoch) -> Found {
-        let View { space, at } = self.views[view as usize];
+    pub(crate) fn find(&self, view: ViewId, address: u64, epoch: Epoch) -> LookupResult {
+        let SpaceView { space, at } = self.views[view as usize];
         let mut found = self.spaces[space as usize].find(address, at.min(epoch));
         if at != NOW {
             (found.from, found.until) = (0, NOW);
@@ -286,11 +286,11 @@ impl Space {
             return 0; // told again, as when protection changes
         }
         let mut forgotten = 0;
-        let mut bury = |past: &mut Vec<Past>, key: u64, piece: Piece| {
-            let Piece { from: since, mapping, .. } = piece;
+        let mut bury = |past: &mut Vec<ReplacedPiece>, key: u64, piece: MappedPiece| {
+            let MappedPiece { from: since, mapping, .. } = piece;
             let (start, end) = (key.max(start), piece.end.min(end));
             if past.len() < most {
-                past.push(Past { start, end, from: since, until: from, mapping });
+                past.push(ReplacedPiece { start, end, from: since, until: from, mapping });
             } else {
                 forgotten += 1;
             }
@@ -312,19 +312,23 @@ impl Space {
             }
             bury(&mut self.past, key, piece);
         }
-        self.now.insert(start, Piece { end, from, mapping });
+        self.now.insert(start, MappedPiece { end, from, mapping });
         forgotten
     }
 
-    fn find(&self, address: u64, epoch: Epoch) -> Found {
+    fn find(&self, address: u64, epoch: Epoch) -> LookupResult {
         let before = self.now.range(..=address).next_back();
         let mut until = NOW;
-        let mut found = Found { mapping: None, from: 0, until, first: 0, last: u64::MAX };
+        let mut found = LookupResult { mapping: None, from: 0, until, first: 0, last: u64::MAX };
         match before {
             Some((&start, piece)) if address < piece.end => {
                 (found.first, found.last) = (start, piece.end - 1);
                 if piece.from <= epoch {
-                    return Found { mapping: Some(piece.mapping), from: piece.from, ..found };
+                    return LookupResult {
+                        mapping: Some(piece.mapping),
+                        from: piece.from,
+                        ..found
+                    };
                 }
                 until = piece.from;
             }
@@ -344,11 +348,11 @@ impl Space {
         if let Some(past) = hit {
             if past.from <= epoch {
                 let (from, until) = (past.from, past.until);
-                return Found { mapping: Some(past.mapping), from, until, ..found };
+                return LookupResult { mapping: Some(past.mapping), from, until, ..found };
             }
             until = past.from;
         }
-        Found { until, ..found }
+        LookupResult { until, ..found }
     }
 }
 

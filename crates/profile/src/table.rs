@@ -14,18 +14,18 @@ pub(crate) fn mix(state: u64, word: u64) -> u64 {
 
 /// Indices by hash. Each slot holds 32 bits of the hash and the index plus one.
 #[derive(Debug, Clone)]
-pub(crate) struct Table {
+pub(crate) struct HashIndex {
     slots: Vec<u64>,
     length: usize,
 }
 
-impl Default for Table {
+impl Default for HashIndex {
     fn default() -> Self {
         Self { slots: vec![0; 64], length: 0 }
     }
 }
 
-impl Table {
+impl HashIndex {
     /// The index for which `is_it`; `new` where there is none, which is then in the table.
     #[inline]
     pub(crate) fn find_or_insert(
@@ -95,12 +95,12 @@ impl Table {
 #[derive(Debug, Clone)]
 pub(crate) struct Interned<T> {
     pub(crate) list: Vec<T>,
-    table: Table,
+    table: HashIndex,
 }
 
 impl<T> Default for Interned<T> {
     fn default() -> Self {
-        Self { list: Vec::new(), table: Table::default() }
+        Self { list: Vec::new(), table: HashIndex::default() }
     }
 }
 

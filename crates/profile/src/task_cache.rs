@@ -3,9 +3,9 @@
 
 use std::fmt::Debug;
 
-use pmuscope_perfdata::reader::scan::Hit;
+use pmuscope_perfdata::reader::scan::SampleFields;
 
-use crate::counter::{Counting, Group, GroupBy, TaskKey, TasksBy};
+use crate::counter::{Counting, GroupBy, SampleGroup, TaskKey, TasksBy};
 use crate::filter::Filter;
 use crate::lookup::{Holds, Lookup};
 use crate::spaces::{NOTHING, ViewId};
@@ -48,7 +48,7 @@ pub(crate) struct TaskCache {
     nameless: CommId,
     slots: Vec<TaskSlot>,
     pub(crate) tasks: Interned<TaskKey>,
-    pub(crate) groups: Interned<Group>,
+    pub(crate) groups: Interned<SampleGroup>,
 }
 
 impl TaskCache {
@@ -79,7 +79,7 @@ impl TaskCache {
         &mut self,
         lookup: &L,
         at: L::At,
-        hit: &Hit<'_>,
+        hit: &SampleFields<'_>,
         time: Option<u64>,
     ) -> Option<SampleTask> {
         if !self.filter.passes_moment(hit.cpu, time) {
@@ -103,7 +103,7 @@ impl TaskCache {
         &mut self,
         lookup: &L,
         at: L::At,
-        hit: &Hit<'_>,
+        hit: &SampleFields<'_>,
         slot: usize,
         cpu: u32,
     ) -> (u32, ViewId) {
@@ -129,7 +129,7 @@ impl TaskCache {
             filter.passes_event(hit.event) && filter.passes_task(hit.task, &lookup.name(key.comm));
         let group = if passes {
             let task = self.tasks.intern(key.hash(), key);
-            let group = Group { task, event, cpu: hit.cpu.filter(|_| self.apart.cpus) };
+            let group = SampleGroup { task, event, cpu: hit.cpu.filter(|_| self.apart.cpus) };
             self.groups.intern(mix(mix(task.into(), event.into()), cpu.into()), group)
         } else {
             LEFT_OUT

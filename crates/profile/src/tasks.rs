@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use pmuscope_perfdata::reader::{Comm, Ksymbol, Mmap, Task, memory_limit};
+use pmuscope_perfdata::reader::{Comm, Ksymbol, Mmap, TaskRecord, memory_limit};
 use rustc_hash::FxHashMap;
 
 use crate::lookup::HALVES;
@@ -37,7 +37,7 @@ pub(crate) struct ModuleAddress {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Thread {
+struct TaskThread {
     pid: i32,
     comm: CommId,
     alive: bool,
@@ -71,7 +71,7 @@ pub(crate) struct Tasks {
     pub(crate) kernel: ViewId,
     pub(crate) loaded: ViewId,
     epoch: Epoch,
-    threads: FxHashMap<i32, Thread>,
+    threads: FxHashMap<i32, TaskThread>,
     processes: FxHashMap<i32, Process>,
     names: Vec<Vec<u8>>,
     name_ids: FxHashMap<Vec<u8>, CommId>,
@@ -114,7 +114,7 @@ impl Tasks {
         };
         // The idle task never tells its name.
         let idle = tasks.intern(b"swapper");
-        tasks.threads.insert(0, Thread { pid: 0, comm: idle, alive: true });
+        tasks.threads.insert(0, TaskThread { pid: 0, comm: idle, alive: true });
         tasks.comms.push(Change { id: 0, from: 0, value: idle });
         tasks
     }
@@ -133,7 +133,7 @@ impl Tasks {
         }
         for (&tid, thread) in self.threads.iter().filter(|(_, thread)| thread.alive) {
             let comm = living.intern(self.name(thread.comm));
-            living.threads.insert(tid, Thread { comm, ..*thread });
+            living.threads.insert(tid, TaskThread { comm, ..*thread });
         }
         for (&pid, process) in &self.processes {
             let mut pieces = self.spaces.shown(process.view);
@@ -234,7 +234,7 @@ impl Tasks {
         self.epoch += 1;
     }
 
-    pub(crate) fn on_fork(&mut self, task: &Task) {
+    pub(crate) fn on_fork(&mut self, task: &TaskRecord) {
         let parent = [task.parent_tid, task.parent_pid]
             .iter()
             .find_map(|tid| self.threads.get(tid))
@@ -256,7 +256,7 @@ impl Tasks {
     }
 
     /// The name stays for samples on the way out; the mappings go with the last thread.
-    pub(crate) fn on_exit(&mut self, task: &Task) {
+    pub(crate) fn on_exit(&mut self, task: &TaskRecord) {
         let Some(thread) = self.threads.get_mut(&task.tid).filter(|thread| thread.alive) else {
             return;
         };
@@ -363,7 +363,7 @@ impl Tasks {
             Some(leader) => leader.comm,
             None => self.intern(format!(":{tid}").as_bytes()),
         };
-        self.threads.insert(tid, Thread { pid, comm, alive: true });
+        self.threads.insert(tid, TaskThread { pid, comm, alive: true });
         self.note_comm(tid, comm);
         self.processes.entry(pid).or_default().threads += 1;
     }
@@ -373,8 +373,8 @@ impl Tasks {
 mod tests {
     use super::*;
 
-    fn task(pid: i32, parent: i32) -> Task {
-        Task { pid, parent_pid: parent, tid: pid, parent_tid: parent, synthesised: false }
+    fn task(pid: i32, parent: i32) -> TaskRecord {
+        TaskRecord { pid, parent_pid: parent, tid: pid, parent_tid: parent, synthesised: false }
     }
 
     fn name(tasks: &Tasks, pid: i32, tid: i32) -> String {
@@ -416,7 +416,8 @@ mod tests {
         tasks.on_comm(&Comm { pid: 11, tid: 11, name: b"ls", exec: true });
         assert_eq!((name(&tasks, 11, 11), name(&tasks, 10, 10)), ("ls".into(), "sh".into()));
         // A thread takes the name of the one that made it, and may change it.
-        let thread = Task { tid: 12, parent_tid: 11, pid: 11, parent_pid: 11, synthesised: false };
+        let thread =
+            TaskRecord { tid: 12, parent_tid: 11, pid: 11, parent_pid: 11, synthesised: false };
         tasks.on_fork(&thread);
         assert_eq!(name(&tasks, 11, 12), "ls");
         tasks.on_comm(&Comm { pid: 11, tid: 12, name: b"worker", exec: false });
@@ -432,11 +433,23 @@ mod tests {
     fn mappings_go_with_the_last_thread() {
         let mut tasks = Tasks::default();
         tasks.on_fork(&task(5, 1));
-        tasks.on_fork(&Task { tid: 6, parent_tid: 5, pid: 5, parent_pid: 5, synthesised: false });
+        tasks.on_fork(&TaskRecord {
+            tid: 6,
+            parent_tid: 5,
+            pid: 5,
+            parent_pid: 5,
+            synthesised: false,
+        });
         map(&mut tasks, 5, 0x1000);
         tasks.on_exit(&task(5, 1));
         assert!(sees(&tasks, 5, 0x1800));
-        tasks.on_exit(&Task { tid: 6, parent_tid: 5, pid: 5, parent_pid: 5, synthesised: false });
+        tasks.on_exit(&TaskRecord {
+            tid: 6,
+            parent_tid: 5,
+            pid: 5,
+            parent_pid: 5,
+            synthesised: false,
+        });
         assert!(!sees(&tasks, 5, 0x1800));
         assert!(tasks.processes.is_empty());
     }
@@ -447,7 +460,7 @@ mod tests {
         tasks.enter(1, 1);
         map(&mut tasks, 1, 0x1000);
         tasks.epoch += 1;
-        tasks.on_fork(&Task { synthesised: true, ..task(2, 1) });
+        tasks.on_fork(&TaskRecord { synthesised: true, ..task(2, 1) });
         assert!(!sees(&tasks, 2, 0x1000));
         tasks.on_fork(&task(3, 1));
         assert!(sees(&tasks, 3, 0x1000));

@@ -12,12 +12,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use pmuscope_perfdata::reader::{Details, Metadata};
 use pmuscope_symbols::unwind::{
-    Arch, Caller, Gap, Lost, Registers, Rule, Scratch, StackCopy, UnwindTable, Unwinder,
+    Arch, Caller, Gap, Lost, Registers, Rule, StackCopy, UnwindScratch, UnwindTable, Unwinder,
 };
 use pmuscope_symbols::{BuildId, KernelIdentity, Module};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::collect::{Collected, State};
+use crate::collect::{Collected, Sideband};
 use crate::modules::{CUT, ModuleId, ModuleKey, ModuleKind, Modules, UNKNOWN};
 use crate::tasks::ModuleAddress;
 
@@ -184,7 +184,7 @@ impl UnwindStats {
 
 /// What the file says that tables depend on.
 #[derive(Debug, Default)]
-pub(crate) struct Facts {
+pub(crate) struct UnwindFacts {
     arch: Option<Arch>,
     /// The running kernel is the one that recorded.
     same_kernel: bool,
@@ -194,8 +194,8 @@ pub(crate) struct Facts {
     told: (usize, bool, bool, bool),
 }
 
-impl Facts {
-    pub(crate) fn new(metadata: &Metadata, state: &State, unwinding: &Unwinding<'_>) -> Self {
+impl UnwindFacts {
+    pub(crate) fn new(metadata: &Metadata, state: &Sideband, unwinding: &Unwinding<'_>) -> Self {
         let ids = metadata.build_ids.iter().filter(|entry| !entry.kernel);
         let ids = ids.filter_map(|entry| Some((entry.path.clone(), BuildId::new(&entry.id).ok()?)));
         let arch = metadata.arch.as_deref();
@@ -247,7 +247,7 @@ impl<'a> Tables<'a> {
         Arc::clone(known.entry(module).or_default())
     }
 
-    fn open(&self, module: &ModuleKey, facts: &Facts, arch: Arch) -> UnwindTable {
+    fn open(&self, module: &ModuleKey, facts: &UnwindFacts, arch: Arch) -> UnwindTable {
         let id = facts.build_id(module);
         match (module.kind, module.source(id.as_ref())) {
             (ModuleKind::Jit { .. }, _) => UnwindTable::without(Gap::Generated),
@@ -270,33 +270,33 @@ pub(crate) enum StepRule {
 #[derive(Debug)]
 pub(crate) struct Walker<'a> {
     tables: Arc<Tables<'a>>,
-    facts: Arc<Facts>,
+    facts: Arc<UnwindFacts>,
     /// By module.
     slots: Vec<Option<Arc<OnceLock<UnwindTable>>>>,
     rules: FxHashSet<Arc<Rule>>,
     /// By number of the place, as far as asked for.
     ways: Vec<Option<StepRule>>,
-    scratch: Scratch,
+    scratch: UnwindScratch,
     account: UnwindStats,
 }
 
 impl<'a> Walker<'a> {
-    pub(crate) fn new(tables: Arc<Tables<'a>>, facts: Arc<Facts>) -> Self {
+    pub(crate) fn new(tables: Arc<Tables<'a>>, facts: Arc<UnwindFacts>) -> Self {
         Self {
             tables,
             facts,
             slots: Vec::new(),
             rules: FxHashSet::default(),
             ways: Vec::new(),
-            scratch: Scratch::default(),
+            scratch: UnwindScratch::default(),
             account: UnwindStats::default(),
         }
     }
 
     /// Takes over what a stream has told about itself, up to its first sample.
-    pub(crate) fn tell(&mut self, metadata: &Metadata, state: &State) {
+    pub(crate) fn tell(&mut self, metadata: &Metadata, state: &Sideband) {
         if self.ways.is_empty() && !self.facts.is_of(metadata) {
-            self.facts = Arc::new(Facts::new(metadata, state, self.tables.unwinding()));
+            self.facts = Arc::new(UnwindFacts::new(metadata, state, self.tables.unwinding()));
         }
     }
 
@@ -436,7 +436,7 @@ pub(crate) struct Walked {
     pub(crate) account: UnwindStats,
     /// By number of the place.
     pub(crate) ways: Vec<Option<StepRule>>,
-    pub(crate) facts: Arc<Facts>,
+    pub(crate) facts: Arc<UnwindFacts>,
 }
 
 /// Stacks of a recording that were walked, and how far.

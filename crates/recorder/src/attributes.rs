@@ -9,7 +9,7 @@ use pmuscope_perfdata::strobe::StrobeGroup;
 
 use crate::error::RecorderError;
 use crate::options::{CallGraph, RecordOptions, Sampling, StrobeOptions, Target};
-use crate::strobe::Plan;
+use crate::strobe::StrobePlan;
 
 /// Name of the event that carries the sideband where the sampling events cannot.
 pub(crate) const SIDEBAND: &str = "dummy:u";
@@ -139,7 +139,7 @@ pub(crate) fn strobed(
     options: &RecordOptions,
     kernel: KernelFeatures,
     strobe: &StrobeOptions,
-    plan: &Plan,
+    plan: &StrobePlan,
 ) -> Result<(Vec<EventRequest>, Vec<StrobeGroup>), RecorderError> {
     let mut requests = vec![sideband_request(options, kernel)];
     let Some(window) = options.events().next() else { return Ok((requests, Vec::new())) };
@@ -323,7 +323,7 @@ fn user_registers() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::{Affinity, Extras, Readers, RingChoice};
+    use crate::options::Extras;
     use pmuscope_events::Group;
 
     fn clock() -> Event {

@@ -20,7 +20,7 @@ pub(crate) enum Phase {
 
 /// Shared by reference between all threads of a recording.
 #[derive(Debug)]
-pub(crate) struct Shared<'a> {
+pub(crate) struct ControlState<'a> {
     pub(crate) topology: &'a Topology,
     /// Of a strobed recording.
     pub(crate) watch: Option<Arc<Watch>>,
@@ -31,7 +31,7 @@ pub(crate) struct Shared<'a> {
     busy: Vec<AtomicBool>,
 }
 
-impl<'a> Shared<'a> {
+impl<'a> ControlState<'a> {
     pub(crate) fn new(
         topology: &'a Topology,
         index: IdIndex,

@@ -49,8 +49,8 @@ pub use session::{
     EndReason, FollowOptions, Following, Piece, Preview, Signals, Summary, follow, preview, record,
     record_with, reduced,
 };
-pub use source::{Feed, Look, Source};
+pub use source::{Feed, Source, SourceReading};
 pub use strobe::{
-    Chosen, CpuCheck, Disturb, Disturbance, Lacking, Left, StrobeCheck, StrobeTrial, choose_events,
-    strobe_check,
+    ChosenEvents, CpuCheck, Disturb, Disturbance, Lacking, Left, StrobeCheck, StrobeTrial,
+    choose_events, strobe_check,
 };

@@ -40,7 +40,7 @@ use pmuscope_abi::record::{RecordBuilder, kind};
 use pmuscope_perfdata::writer::{self, Closing, FileEvent};
 use rustix::process::{Gid, Uid};
 
-use crate::tally::Tally;
+use crate::tally::RecordTally;
 use crate::wake::Wake;
 
 /// Pieces of one `pwritev(2)`: the kernel's `UIO_MAXIOV`.
@@ -54,7 +54,7 @@ pub(crate) const ROUND_SLACK: Duration = Duration::from_millis(20);
 pub(crate) struct Extent {
     start: u64,
     end: u64,
-    tally: Tally,
+    tally: RecordTally,
 }
 
 /// Why nothing more is written.
@@ -82,18 +82,18 @@ pub(crate) struct Output {
     path: PathBuf,
     data_offset: u64,
     largest: Option<u64>,
-    state: Mutex<State>,
+    state: Mutex<OutputState>,
     stopped: OnceLock<Stopped>,
     refuses: AtomicBool,
     wake: Wake,
 }
 
 #[derive(Debug)]
-struct State {
+struct OutputState {
     next: u64,
     committed: u64,
     /// What is in the committed bytes.
-    tally: Tally,
+    tally: RecordTally,
     /// Extents behind a gap, by their start.
     ahead: BTreeMap<u64, Extent>,
     rounds: Rounds,
@@ -123,10 +123,10 @@ impl Output {
         let front = writer::front_with_records(events, first);
         file.write_all_at(&front, 0)?;
         let committed = first.len() as u64;
-        let state = State {
+        let state = OutputState {
             next: committed,
             committed,
-            tally: Tally::default(),
+            tally: RecordTally::default(),
             ahead: BTreeMap::new(),
             rounds: Rounds::new(rings),
         };
@@ -158,7 +158,7 @@ impl Output {
     }
 
     /// What a reader of the file sees.
-    pub(crate) fn tally(&self) -> Tally {
+    pub(crate) fn tally(&self) -> RecordTally {
         self.state().tally.clone()
     }
 
@@ -168,7 +168,7 @@ impl Output {
     }
 
     /// Takes the next `bytes` bytes, in which `tally` will be; `None` once writing has stopped.
-    pub(crate) fn reserve(&self, bytes: usize, tally: Tally) -> Option<Extent> {
+    pub(crate) fn reserve(&self, bytes: usize, tally: RecordTally) -> Option<Extent> {
         if self.refuses.load(Ordering::Relaxed) {
             return None;
         }
@@ -177,7 +177,12 @@ impl Output {
     }
 
     /// The next bytes; or the size that the file may have, where they do not fit.
-    fn reserve_in(&self, state: &mut State, bytes: usize, tally: Tally) -> Result<Extent, u64> {
+    fn reserve_in(
+        &self,
+        state: &mut OutputState,
+        bytes: usize,
+        tally: RecordTally,
+    ) -> Result<Extent, u64> {
         let start = state.next;
         let end = start + bytes as u64;
         match self.largest.filter(|largest| self.data_offset + end > *largest) {
@@ -205,11 +210,11 @@ impl Output {
 
     /// Reserves, writes and completes records without samples.
     pub(crate) fn append(&self, bytes: &[u8]) {
-        self.append_counted(bytes, Tally::default());
+        self.append_counted(bytes, RecordTally::default());
     }
 
     /// Reserves, writes and completes records in which `tally` is.
-    pub(crate) fn append_counted(&self, bytes: &[u8], tally: Tally) {
+    pub(crate) fn append_counted(&self, bytes: &[u8], tally: RecordTally) {
         if let Some(extent) = self.reserve(bytes.len(), tally) {
             self.write(extent, &[bytes]);
         }
@@ -262,7 +267,7 @@ impl Output {
             }
             // Under the same lock: looks of others count for the next round from now on, and what they see
             // must not come to lie before the end of this one.
-            self.reserve_in(&mut state, record.len(), Tally::default())
+            self.reserve_in(&mut state, record.len(), RecordTally::default())
         };
         if let Some(extent) = self.or_stop(extent) {
             self.write(extent, &[&record]);
@@ -313,13 +318,13 @@ impl Output {
         Ok(())
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, OutputState> {
         // Each change is complete before the lock goes; a panic elsewhere leaves it consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl OutputState {
     /// The extent that closes the first gap.
     fn take_next(&mut self) -> Option<Extent> {
         self.ahead.remove(&self.committed)
@@ -413,7 +418,7 @@ mod tests {
     fn a_gap_hides_what_is_behind_it_until_it_is_filled() {
         let dir = tempfile::tempdir().unwrap();
         let output = output(dir.path(), 1, None);
-        let samples = |count| Tally { samples: vec![count], ..Tally::default() };
+        let samples = |count| RecordTally { samples: vec![count], ..RecordTally::default() };
         let first = output.reserve(8, samples(1)).unwrap();
         let second = output.reserve(16, samples(2)).unwrap();
         output.write(second, &[b"22222222", b"33333333"]);

@@ -19,13 +19,13 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 
 use crate::affinity::Mover;
 use crate::clock::monotonic_ns;
-use crate::control::{Phase, Shared};
+use crate::control::{ControlState, Phase};
 use crate::cpu_time::CpuTime;
 use crate::error::RecorderError;
 use crate::options::Affinity;
 use crate::plan::ReaderPlan;
 use crate::sink::{Sink, SinkOptions};
-use crate::tally::Tally;
+use crate::tally::RecordTally;
 use crate::wake::Wake;
 
 /// All rings are looked at this often.
@@ -84,7 +84,7 @@ pub(crate) struct ReaderOptions {
 
 /// Drains until the recording is over. Runs on a thread of its own, which it moves about.
 pub(crate) fn run(
-    shared: &Shared<'_>,
+    shared: &ControlState<'_>,
     set: &SamplingSet,
     plan: &ReaderPlan,
     slots: Vec<RingSlot>,
@@ -106,7 +106,7 @@ pub(crate) fn run(
     report.failure = Sink::new(shared, options.sink)
         .and_then(|(sink, aio)| {
             report.aio = aio;
-            let mut reader = Reader { shared, sink, mover: &mut mover, report: &mut report };
+            let mut reader = RingReader { shared, sink, mover: &mut mover, report: &mut report };
             reader.until_the_end(set, wake)
         })
         .err();
@@ -119,18 +119,18 @@ pub(crate) fn run(
 }
 
 /// A reader that cannot go on ends the recording; what is in the file stays.
-fn wake_main(shared: &Shared<'_>) {
+fn wake_main(shared: &ControlState<'_>) {
     shared.output().stop(crate::output::Stopped::Failed(std::io::Error::other("a reader ended")));
 }
 
-struct Reader<'a, 'b> {
-    shared: &'a Shared<'a>,
+struct RingReader<'a, 'b> {
+    shared: &'a ControlState<'a>,
     sink: Sink<'a>,
     mover: &'b mut Mover<'a>,
     report: &'b mut ReaderReport,
 }
 
-impl Reader<'_, '_> {
+impl RingReader<'_, '_> {
     fn until_the_end(&mut self, set: &SamplingSet, wake: &Wake) -> Result<(), RecorderError> {
         let mut poll = RingPoll::new(set, &self.report.slots, wake)?;
         let mut next_full = monotonic_ns();
@@ -209,7 +209,7 @@ impl Reader<'_, '_> {
         };
         let kept = kept.as_deref().unwrap_or(std::slice::from_ref(&pending));
         let index = self.shared.index();
-        let mut tally = Tally::new(&index);
+        let mut tally = RecordTally::new(&index);
         if !pending.is_empty() {
             report.drains += 1;
             report.drains_on_node += u64::from(self.mover.is_on_node_of(slot.ring.cpu()));

@@ -20,7 +20,7 @@ use pmuscope_stats::{LEVEL, signed_rank_centre};
 
 use crate::clock::monotonic_ns;
 use crate::error::RecorderError;
-use crate::tally::{IdIndex, Tally};
+use crate::tally::{IdIndex, RecordTally};
 
 /// Pairs of loops; the issue of the cost is known to a few per cent then.
 pub(crate) const PAIRS: usize = 15;
@@ -125,7 +125,7 @@ fn sampled(
     set.enable(kernel, |_| ())?;
     let time = spin(machine, turns);
     set.disable(kernel)?;
-    let mut tally = Tally::new(index);
+    let mut tally = RecordTally::new(index);
     let pending = ring.pending();
     tally.count(&pending, index);
     let end = pending.end();

@@ -9,10 +9,10 @@ use pmuscope_counters::Pending;
 use crate::buffer::Buffer;
 use crate::clock::monotonic_ns;
 use crate::compress::{Compressor, LARGEST_PIECE};
-use crate::control::Shared;
+use crate::control::ControlState;
 use crate::error::RecorderError;
 use crate::output::Output;
-use crate::tally::Tally;
+use crate::tally::RecordTally;
 use crate::write::{self, AsyncWrites, Job};
 
 /// Records wait for compression until there are this many bytes of them …
@@ -35,7 +35,7 @@ pub(crate) struct SinkOptions {
 
 /// One reader's way to the file.
 pub(crate) struct Sink<'a> {
-    shared: &'a Shared<'a>,
+    shared: &'a ControlState<'a>,
     compression: Option<Compression>,
     asynchronous: Option<Asynchronous>,
 }
@@ -46,7 +46,7 @@ struct Compression {
     waiting: Vec<u8>,
     since: u64,
     looks: Vec<(usize, u64)>,
-    tally: Tally,
+    tally: RecordTally,
     out: Vec<u8>,
 }
 
@@ -66,7 +66,7 @@ impl<'a> Sink<'a> {
     /// # Errors
     /// zstd refuses the level, or nothing can write asynchronously.
     pub(crate) fn new(
-        shared: &'a Shared<'a>,
+        shared: &'a ControlState<'a>,
         options: SinkOptions,
     ) -> Result<(Self, Option<&'static str>), RecorderError> {
         let compression = options
@@ -98,7 +98,7 @@ impl<'a> Sink<'a> {
         node: Option<u32>,
         runs: &[Pending<'_>],
         looked: u64,
-        tally: Tally,
+        tally: RecordTally,
     ) -> Result<(), RecorderError> {
         let pieces: Vec<&[u8]> = runs.iter().flat_map(|run| [run.first, run.second]).collect();
         if let Some(compression) = &mut self.compression {
@@ -156,7 +156,7 @@ fn put(
     asynchronous: Option<&mut Asynchronous>,
     node: Option<u32>,
     pieces: &[&[u8]],
-    tally: Tally,
+    tally: RecordTally,
 ) -> Result<(), RecorderError> {
     let bytes = pieces.iter().map(|piece| piece.len()).sum();
     if bytes == 0 {
@@ -184,12 +184,12 @@ impl Compression {
             waiting: Vec::new(),
             since: 0,
             looks: Vec::new(),
-            tally: Tally::default(),
+            tally: RecordTally::default(),
             out: Vec::new(),
         })
     }
 
-    fn add(&mut self, ring: usize, pieces: &[&[u8]], looked: u64, tally: Tally) {
+    fn add(&mut self, ring: usize, pieces: &[&[u8]], looked: u64, tally: RecordTally) {
         if self.waiting.is_empty() && self.looks.is_empty() {
             self.since = looked;
         }

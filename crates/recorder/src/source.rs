@@ -17,9 +17,9 @@ use pmuscope_perfdata::info::RecordingInfo;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::clock::{clock_ns, monotonic_ns};
-use crate::control::{Phase, Shared};
+use crate::control::{ControlState, Phase};
 use crate::error::RecorderError;
-use crate::tally::Tally;
+use crate::tally::RecordTally;
 use crate::wake::Wake;
 
 /// What makes samples beside the kernel.
@@ -63,7 +63,7 @@ pub trait Source: Sync {
 /// The way of a source's samples into the file.
 #[derive(Debug)]
 pub struct Feed<'a> {
-    pub(crate) shared: &'a Shared<'a>,
+    pub(crate) shared: &'a ControlState<'a>,
     /// The number that rounds know it by.
     pub(crate) ring: usize,
     pub(crate) wake: &'a Wake,
@@ -93,16 +93,16 @@ impl Feed<'_> {
 
     /// A moment before a look at what there is.
     #[must_use]
-    pub fn look(&self) -> Look {
-        Look(monotonic_ns())
+    pub fn look(&self) -> SourceReading {
+        SourceReading(monotonic_ns())
     }
 
     /// Appends whole records: all that were there at the look, perhaps none.
-    pub fn append(&self, look: Look, records: &[u8]) {
+    pub fn append(&self, look: SourceReading, records: &[u8]) {
         let output = self.shared.output();
         if !records.is_empty() {
             let index = self.shared.index();
-            let mut tally = Tally::new(&index);
+            let mut tally = RecordTally::new(&index);
             tally.count(&Pending::of_copy(records), &index);
             output.append_counted(records, tally);
         }
@@ -112,4 +112,4 @@ impl Feed<'_> {
 
 /// When a source looked, see [`Feed::look`].
 #[derive(Debug, Clone, Copy)]
-pub struct Look(u64);
+pub struct SourceReading(u64);

@@ -36,7 +36,7 @@ pub(crate) fn synthesize(
     find_build_id: Option<FindBuildId<'_>>,
     append: &mut dyn FnMut(&[u8]),
 ) {
-    let mut writer = Writer {
+    let mut writer = RecordWriter {
         machine,
         data_mappings,
         find_build_id,
@@ -58,7 +58,7 @@ pub(crate) fn synthesize(
     writer.flush();
 }
 
-struct Writer<'a> {
+struct RecordWriter<'a> {
     machine: &'a Machine,
     data_mappings: bool,
     find_build_id: Option<FindBuildId<'a>>,
@@ -68,7 +68,7 @@ struct Writer<'a> {
     append: &'a mut dyn FnMut(&[u8]),
 }
 
-impl Writer<'_> {
+impl RecordWriter<'_> {
     fn kernel(&mut self) {
         if let Some(text) = self.machine.kernel_text() {
             let name = format!("[kernel.kallsyms]{}", text.symbol);

@@ -60,7 +60,7 @@ pub(crate) type Unidentified = BTreeMap<(Vec<u8>, u64), u32>;
 
 /// What passed by.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(crate) struct Tally {
+pub(crate) struct RecordTally {
     /// Samples per event.
     pub(crate) samples: Vec<u64>,
     /// Samples whose id belongs to no event of ours.
@@ -79,7 +79,7 @@ pub(crate) struct Tally {
     pub(crate) without_build_id: Unidentified,
 }
 
-impl Tally {
+impl RecordTally {
     pub(crate) fn new(index: &IdIndex) -> Self {
         let zero = vec![0; index.events];
         Self { samples: zero.clone(), throttled: zero, ..Self::default() }
@@ -111,7 +111,7 @@ impl Tally {
     /// Counts the records of `pending`, which starts and ends at record boundaries as the kernel
     /// publishes them.
     pub(crate) fn count(&mut self, pending: &Pending<'_>, index: &IdIndex) {
-        let view = View::of(pending);
+        let view = RingView::of(pending);
         let end = view.for_each(|at, header| match header.kind {
             kind::SAMPLE => self.count_sample(&view, at, index),
             kind::LOST => self.lost_in_records += view.word(at + 16).unwrap_or(0),
@@ -128,7 +128,7 @@ impl Tally {
         self.broken_bytes += (view.len() - end) as u64;
     }
 
-    fn count_sample(&mut self, view: &View<'_>, at: usize, index: &IdIndex) {
+    fn count_sample(&mut self, view: &RingView<'_>, at: usize, index: &IdIndex) {
         let event = index.only.or_else(|| index.by_id.get(&view.word(at + 8)?).copied());
         match event.and_then(|event| self.samples.get_mut(event)) {
             Some(count) => *count += 1,
@@ -146,7 +146,7 @@ impl Tally {
     }
 
     /// THROTTLE: header, time, id, stream id.
-    fn count_throttle(&mut self, view: &View<'_>, at: usize, index: &IdIndex) {
+    fn count_throttle(&mut self, view: &RingView<'_>, at: usize, index: &IdIndex) {
         let event = view.word(at + 16).and_then(|id| index.by_id.get(&id).copied());
         if let Some(count) = event.and_then(|event| self.throttled.get_mut(event)) {
             *count += 1;
@@ -156,12 +156,12 @@ impl Tally {
 
 /// Two pieces of a ring as one. Headers and aligned words never lie across the seam: records start at
 /// multiples of 8 and the pieces are cut at multiples of a page.
-pub(crate) struct View<'a> {
+pub(crate) struct RingView<'a> {
     first: &'a [u8],
     second: &'a [u8],
 }
 
-impl<'a> View<'a> {
+impl<'a> RingView<'a> {
     pub(crate) fn of(pending: &Pending<'a>) -> Self {
         Self { first: pending.first, second: pending.second }
     }
@@ -235,8 +235,8 @@ mod tests {
         Attr { sample: 1, sample_type: SampleType::IDENTIFIER | fields, ..Attr::default() }
     }
 
-    fn count(first: &[u8], second: &[u8], index: &IdIndex) -> Tally {
-        let mut tally = Tally::new(index);
+    fn count(first: &[u8], second: &[u8], index: &IdIndex) -> RecordTally {
+        let mut tally = RecordTally::new(index);
         tally.count(&Pending::of_pieces(first, second), index);
         tally
     }
@@ -274,9 +274,12 @@ mod tests {
 
     #[test]
     fn the_first_and_last_sample_of_two_readers_are_those_of_both() {
-        let seen = |first, last| Tally { sample_time: Some((first, last)), ..Tally::default() };
-        let mut all = Tally::default();
-        for tally in [seen(30, 40), Tally::default(), seen(10, 35)] {
+        let seen = |first, last| RecordTally {
+            sample_time: Some((first, last)),
+            ..RecordTally::default()
+        };
+        let mut all = RecordTally::default();
+        for tally in [seen(30, 40), RecordTally::default(), seen(10, 35)] {
             all.add(tally);
         }
         assert_eq!(all.sample_time, Some((10, 40)));

@@ -25,18 +25,18 @@ pub(crate) const SYSTEM_CALLS: u32 = 1;
 
 /// What goes wrong, with its code.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct CallFailure {
     pub(crate) code: i32,
     pub(crate) message: String,
 }
 
-impl Failure {
+impl CallFailure {
     pub(crate) fn misuse(message: impl Into<String>) -> Self {
         Self { code: code::MISUSE, message: message.into() }
     }
 }
 
-impl From<RegionError> for Failure {
+impl From<RegionError> for CallFailure {
     fn from(error: RegionError) -> Self {
         let code = match &error {
             RegionError::Event(_) | RegionError::NoEvents => code::EVENT,
@@ -60,7 +60,7 @@ pub(crate) struct Set {
 }
 
 /// Units as they come from C: a total of 0 stands for what was said on leaving.
-pub(crate) struct Work {
+pub(crate) struct CallUnits {
     pub(crate) name: String,
     pub(crate) total: f64,
 }
@@ -73,10 +73,10 @@ thread_local! {
 }
 
 /// Runs `call`, keeps its message for this thread, and turns a panic into a failure.
-pub(crate) fn guarded<T>(call: impl FnOnce() -> Result<T, Failure>) -> Result<T, i32> {
+pub(crate) fn guarded<T>(call: impl FnOnce() -> Result<T, CallFailure>) -> Result<T, i32> {
     let result = catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| {
         let message = "a defect of pmuscope: it panicked".to_owned();
-        Err(Failure { code: code::FAILED, message })
+        Err(CallFailure { code: code::FAILED, message })
     });
     result.map_err(|failure| {
         // What ends the text early would be lost in C anyway.
@@ -96,13 +96,13 @@ pub(crate) fn last_code() -> i32 {
     LAST.try_with(|last| last.borrow().0).unwrap_or(code::FAILED)
 }
 
-pub(crate) fn available() -> Result<(), Failure> {
+pub(crate) fn available() -> Result<(), CallFailure> {
     Ok(is_available()?)
 }
 
-pub(crate) fn setup(events: &[String], flags: u32) -> Result<Box<Set>, Failure> {
+pub(crate) fn setup(events: &[String], flags: u32) -> Result<Box<Set>, CallFailure> {
     if flags & !SYSTEM_CALLS != 0 {
-        return Err(Failure::misuse(format!("pmuscope_setup: flags {flags:#x} are not known")));
+        return Err(CallFailure::misuse(format!("pmuscope_setup: flags {flags:#x} are not known")));
     }
     let events: Vec<&str> = events.iter().map(String::as_str).collect();
     let options = Options { user_reads: flags & SYSTEM_CALLS == 0 };
@@ -110,7 +110,7 @@ pub(crate) fn setup(events: &[String], flags: u32) -> Result<Box<Set>, Failure> 
     Ok(Box::new(Set { set, regions: Mutex::default() }))
 }
 
-pub(crate) fn switch_to(set: Option<&Set>) -> Result<(), Failure> {
+pub(crate) fn switch_to(set: Option<&Set>) -> Result<(), CallFailure> {
     match set {
         Some(set) => Ok(set.set.switch_to()?),
         None => Ok(switch_off()?),
@@ -126,7 +126,7 @@ impl Set {
     }
 
     /// The report as text, or as JSON.
-    pub(crate) fn report(&self, units: &[Work], json: bool) -> String {
+    pub(crate) fn report(&self, units: &[CallUnits], json: bool) -> String {
         let units: Vec<Unit> = units
             .iter()
             .map(|unit| match unit.total {
@@ -140,15 +140,15 @@ impl Set {
 }
 
 /// Enters a region.
-pub(crate) fn enter(region: &Region) -> Result<(), Failure> {
+pub(crate) fn enter(region: &Region) -> Result<(), CallFailure> {
     let entry = region.enter_owned();
     let address = std::ptr::from_ref(region) as usize;
     OPEN.try_with(|open| open.borrow_mut().push((address, entry)))
-        .map_err(|_| Failure::misuse("pmuscope_enter: the thread ends"))
+        .map_err(|_| CallFailure::misuse("pmuscope_enter: the thread ends"))
 }
 
 /// Leaves the region that this thread has entered last among those of this address.
-pub(crate) fn exit(region: &Region, units: f64) -> Result<(), Failure> {
+pub(crate) fn exit(region: &Region, units: f64) -> Result<(), CallFailure> {
     let address = std::ptr::from_ref(region) as usize;
     let entry = OPEN.try_with(|open| {
         let mut open = open.borrow_mut();
@@ -161,6 +161,6 @@ pub(crate) fn exit(region: &Region, units: f64) -> Result<(), Failure> {
             drop(entry);
             Ok(())
         }
-        _ => Err(Failure::misuse("pmuscope_exit: this thread has not entered the region")),
+        _ => Err(CallFailure::misuse("pmuscope_exit: this thread has not entered the region")),
     }
 }

@@ -6,7 +6,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_uint};
 
 use pmuscope_region::Region;
 
-use crate::calls::{self, Failure, Set, Work, code, guarded};
+use crate::calls::{self, CallFailure, CallUnits, Set, code, guarded};
 
 /// `pmuscope_unit` of the header.
 #[repr(C)]
@@ -23,13 +23,13 @@ fn status(result: Result<(), i32>) -> c_int {
 ///
 /// # Safety
 /// Null, or a string that ends with a zero byte.
-unsafe fn text(pointer: *const c_char, what: &str) -> Result<String, Failure> {
+unsafe fn text(pointer: *const c_char, what: &str) -> Result<String, CallFailure> {
     if pointer.is_null() {
-        return Err(Failure::misuse(format!("{what} is NULL")));
+        return Err(CallFailure::misuse(format!("{what} is NULL")));
     }
     // SAFETY: not null, and the caller's string ends with a zero byte.
     let text = unsafe { CStr::from_ptr(pointer) };
-    let text = text.to_str().map_err(|_| Failure::misuse(format!("{what} is not UTF-8")))?;
+    let text = text.to_str().map_err(|_| CallFailure::misuse(format!("{what} is not UTF-8")))?;
     Ok(text.to_owned())
 }
 
@@ -37,10 +37,14 @@ unsafe fn text(pointer: *const c_char, what: &str) -> Result<String, Failure> {
 ///
 /// # Safety
 /// `count` elements, which nobody changes meanwhile; null only with a count of 0.
-unsafe fn elements<'a, T>(pointer: *const T, count: usize, what: &str) -> Result<&'a [T], Failure> {
+unsafe fn elements<'a, T>(
+    pointer: *const T,
+    count: usize,
+    what: &str,
+) -> Result<&'a [T], CallFailure> {
     match (pointer.is_null(), count) {
         (_, 0) => Ok(&[]),
-        (true, _) => Err(Failure::misuse(format!("{what} is NULL"))),
+        (true, _) => Err(CallFailure::misuse(format!("{what} is NULL"))),
         // SAFETY: as the caller has promised.
         (false, _) => Ok(unsafe { std::slice::from_raw_parts(pointer, count) }),
     }
@@ -50,9 +54,9 @@ unsafe fn elements<'a, T>(pointer: *const T, count: usize, what: &str) -> Result
 ///
 /// # Safety
 /// Null, or an address that this library has handed out and that is still good.
-unsafe fn reference<'a, T>(pointer: *const T, what: &str) -> Result<&'a T, Failure> {
+unsafe fn reference<'a, T>(pointer: *const T, what: &str) -> Result<&'a T, CallFailure> {
     // SAFETY: as the caller has promised.
-    unsafe { pointer.as_ref() }.ok_or_else(|| Failure::misuse(format!("{what} is NULL")))
+    unsafe { pointer.as_ref() }.ok_or_else(|| CallFailure::misuse(format!("{what} is NULL")))
 }
 
 /// Safe to call with anything.
@@ -165,11 +169,12 @@ pub(crate) unsafe extern "C" fn pmuscope_report(
         let work = |unit: &CUnit| {
             // SAFETY: as the header asks.
             let name = unsafe { text(unit.name, "pmuscope_report: a unit's name") }?;
-            Ok::<_, Failure>(Work { name, total: unit.total })
+            Ok::<_, CallFailure>(CallUnits { name, total: unit.total })
         };
-        let work: Vec<Work> = units.iter().map(work).collect::<Result<_, _>>()?;
+        let work: Vec<CallUnits> = units.iter().map(work).collect::<Result<_, _>>()?;
         let report = set.report(&work, json != 0);
-        CString::new(report).map_err(|_| Failure::misuse("pmuscope_report: a zero byte in a name"))
+        CString::new(report)
+            .map_err(|_| CallFailure::misuse("pmuscope_report: a zero byte in a name"))
     });
     report.map_or(std::ptr::null_mut(), CString::into_raw)
 }

@@ -45,7 +45,7 @@ mod text;
 mod thread;
 
 pub use error::RegionError;
-pub use report::{Figure, How, Overhead, RegionReport, Report, Row, SCHEMA, Unit, UnitReport};
+pub use report::{EventRow, Figure, How, Overhead, RegionReport, Report, SCHEMA, Unit, UnitReport};
 pub use set::{CounterSet, Options, Refused, Region};
 pub use thread::{Entry, OwnedEntry, switch_off};
 

@@ -120,7 +120,7 @@ pub struct RegionReport {
     /// Units of work.
     pub units: Vec<UnitReport>,
     /// One for each event.
-    pub rows: Vec<Row>,
+    pub rows: Vec<EventRow>,
 }
 
 /// How much work a region did.
@@ -134,7 +134,7 @@ pub struct UnitReport {
 
 /// An event of a region.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Row {
+pub struct EventRow {
     /// Its name.
     pub event: String,
     /// Empty for a number of events.
@@ -169,7 +169,7 @@ impl Report {
 impl RegionReport {
     /// The row of that event.
     #[must_use]
-    pub fn row(&self, event: &str) -> Option<&Row> {
+    pub fn row(&self, event: &str) -> Option<&EventRow> {
         self.rows.iter().find(|row| row.event == event)
     }
 }
@@ -242,7 +242,7 @@ fn of_region(set: &Inner, name: &str, tallies: &[Tally], units: &[Unit]) -> Regi
             let within = overhead.around[index]? * inner as f64 / entries as f64;
             Some((overhead.inside[index]? + within) * scale)
         });
-        Row {
+        EventRow {
             event: event.name.clone(),
             unit,
             origin: origin_of(event, set.emulated),

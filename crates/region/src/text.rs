@@ -5,7 +5,7 @@ use std::fmt;
 use pmuscope_text::number;
 use pmuscope_text::{Cell, Column, Style, Table};
 
-use crate::report::{Figure, How, RegionReport, Report, Row};
+use crate::report::{EventRow, Figure, How, RegionReport, Report};
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -91,7 +91,7 @@ fn table(report: &Report) -> Table {
 }
 
 /// A row; what belongs to the whole region stands in its first one.
-fn cells(region: &RegionReport, first: Option<&RegionReport>, row: &Row) -> Vec<Cell> {
+fn cells(region: &RegionReport, first: Option<&RegionReport>, row: &EventRow) -> Vec<Cell> {
     let unit = if row.unit.is_empty() { String::new() } else { format!(" {}", name(&row.unit)) };
     let mut cells = vec![
         Cell::new(first.map_or(String::new(), |region| name(&region.name))),
@@ -158,10 +158,10 @@ mod tests {
     use crate::report::{Overhead, SCHEMA, UnitReport};
     use crate::set::Refused;
 
-    fn row(event: &str, unit: &str, total: f64, half: f64) -> Row {
+    fn row(event: &str, unit: &str, total: f64, half: f64) -> EventRow {
         let per_entry = Figure { value: total / 1000.0, half: Some(half), n: 1000 };
         let per_row = Figure { value: total / 50_000.0, half: Some(half / 50.0), n: 1000 };
-        Row {
+        EventRow {
             event: event.into(),
             unit: unit.into(),
             origin: "software",
@@ -186,7 +186,7 @@ mod tests {
                 row("page-faults", "", 20.0, 0.004),
             ],
         };
-        let nothing = Row {
+        let nothing = EventRow {
             total: None,
             per_entry: None,
             own: None,

@@ -16,14 +16,14 @@ const GIVEN_UP: &str =
     "the kernel gave the counters to somebody else: pinned ones, or a debugger's";
 
 thread_local! {
-    static THREAD: RefCell<Thread> = const { RefCell::new(Thread::new()) };
+    static THREAD: RefCell<ThreadSets> = const { RefCell::new(ThreadSets::new()) };
 }
 
 /// Sets that this thread has opened, and where it is.
-struct Thread {
+struct ThreadSets {
     /// Forks before the groups were opened.
     forks: u32,
-    opened: Vec<Opened>,
+    opened: Vec<OpenedSet>,
     current: Option<usize>,
     /// Regions that are open.
     open: u32,
@@ -32,7 +32,7 @@ struct Thread {
 }
 
 /// A set in this thread.
-struct Opened {
+struct OpenedSet {
     set: Arc<Inner>,
     /// Or why it cannot be opened here.
     group: Result<OwnGroup, String>,
@@ -61,7 +61,7 @@ struct Open {
     units: f64,
 }
 
-impl Opened {
+impl OpenedSet {
     fn of(set: &Arc<Inner>) -> Self {
         let group = open(set).map_err(|error| error.to_string());
         let tallies = Arc::new(Tallies::default());
@@ -89,7 +89,7 @@ fn open(set: &Inner) -> Result<OwnGroup, RegionError> {
     Ok(group)
 }
 
-impl Thread {
+impl ThreadSets {
     const fn new() -> Self {
         Self { forks: 0, opened: Vec::new(), current: None, open: 0, entries: 0 }
     }
@@ -137,7 +137,7 @@ impl Thread {
             None => {
                 // Sets that nobody else has any more are closed.
                 self.opened.retain(|opened| Arc::strong_count(&opened.set) > 1);
-                self.opened.push(Opened::of(set));
+                self.opened.push(OpenedSet::of(set));
                 self.current = Some(self.opened.len() - 1);
             }
         }
@@ -214,7 +214,7 @@ impl Thread {
     }
 }
 
-impl Drop for Thread {
+impl Drop for ThreadSets {
     fn drop(&mut self) {
         // At the end of a forked child there is nothing to unmap.
         if self.forks != sys::forks() {
@@ -223,7 +223,7 @@ impl Drop for Thread {
     }
 }
 
-impl Opened {
+impl OpenedSet {
     /// The counts now; `None` with the reason remembered.
     #[inline]
     fn look(&self) -> Option<OwnCounts> {
@@ -252,14 +252,14 @@ enum Start {
 
 /// An entry that somebody else holds.
 #[derive(Debug)]
-struct Begun {
+struct HeldEntry {
     start: Start,
     units: f64,
     /// Another thread has other counters.
     thread: PhantomData<*const ()>,
 }
 
-impl Begun {
+impl HeldEntry {
     #[inline]
     fn new(region: &Region) -> Self {
         let start = THREAD.try_with(|thread| match thread.try_borrow_mut() {
@@ -295,13 +295,13 @@ impl Begun {
 #[must_use = "a region is left when its entry is dropped"]
 pub struct Entry<'r> {
     region: &'r Region,
-    begun: Begun,
+    begun: HeldEntry,
 }
 
 impl<'r> Entry<'r> {
     #[inline]
     pub(crate) fn new(region: &'r Region) -> Self {
-        Self { region, begun: Begun::new(region) }
+        Self { region, begun: HeldEntry::new(region) }
     }
 
     /// This entry did so many (more) units of work; see [`crate::Unit::done`].
@@ -322,13 +322,13 @@ impl Drop for Entry<'_> {
 #[must_use = "a region is left when its entry is dropped"]
 pub struct OwnedEntry {
     region: Region,
-    begun: Begun,
+    begun: HeldEntry,
 }
 
 impl OwnedEntry {
     #[inline]
     pub(crate) fn new(region: Region) -> Self {
-        let begun = Begun::new(&region);
+        let begun = HeldEntry::new(&region);
         Self { region, begun }
     }
 

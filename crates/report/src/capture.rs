@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use pmuscope_measure::versus::{Arm, Figure, Group, ratio_difference, slopes, versus};
+use pmuscope_measure::versus::{Arm, ArmGroup, Figure, ratio_difference, slopes, versus};
 use pmuscope_measure::{Estimated, Labels, Limits, Origin, RunFile, metric};
 
 use crate::escape::escape;
@@ -49,7 +49,7 @@ pub fn capture_text(file: &RunFile, style: &Style) -> String {
     style.text(&out).into_owned()
 }
 
-fn head(file: &RunFile, groups: &[Group]) -> String {
+fn head(file: &RunFile, groups: &[ArmGroup]) -> String {
     let parameter = |key: &str| file.parameters.get(key).map_or("-".into(), |text| escape(text));
     let rate = parameter("rate").parse().map_or("-".to_owned(), number::count);
     let arms = groups.iter().map(|group| group.arms.len()).max().unwrap_or(0);
@@ -81,7 +81,7 @@ fn condition(labels: &Labels) -> String {
     labels.iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
-fn workload_table(group: &Group) -> Table {
+fn workload_table(group: &ArmGroup) -> Table {
     let others = others(group);
     let mut columns = vec![Column::text("workload")];
     for clock in ["own clock", "wall"] {
@@ -114,7 +114,7 @@ fn workload_table(group: &Group) -> Table {
 }
 
 /// What the workload printed besides its time: `mops`.
-fn others(group: &Group) -> Vec<(String, String)> {
+fn others(group: &ArmGroup) -> Vec<(String, String)> {
     let of = |arm: &Arm| {
         let is_other = |f: &&Figure| f.origin == Origin::Program && f.metric != metric::TIME;
         let others = arm.figures.iter().filter(is_other);
@@ -128,7 +128,7 @@ fn faults(arm: &Arm) -> Option<f64> {
     Some(minor + arm.figure(metric::MAJOR_FAULTS)?.median?)
 }
 
-fn recorder_table(group: &Group) -> Table {
+fn recorder_table(group: &ArmGroup) -> Table {
     let mut table = Table::new([
         Column::text("recorder"),
         Column::number("samples"),
@@ -162,7 +162,7 @@ fn recorder_table(group: &Group) -> Table {
 }
 
 /// What our default costs against perf's best and perf's default.
-fn verdicts(file: &RunFile, group: &Group) -> Vec<String> {
+fn verdicts(file: &RunFile, group: &ArmGroup) -> Vec<String> {
     let mut lines = Vec::new();
     let time = |arm: &Arm| arm.figure(metric::TIME)?.ratio;
     let theirs = group.arms.iter().filter(|arm| arm.name.starts_with(THEIRS));

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use pmuscope_events::metrics::Metrics;
 use pmuscope_measure::compare::{Options, compare};
-use pmuscope_measure::summary::{Row, Summary, Work, summary};
+use pmuscope_measure::summary::{RunSummary, SummaryRow, Work, summary};
 use pmuscope_measure::{Drift, Estimated, Origin, RunFile, metric};
 
 use crate::capture::scaled;
@@ -52,7 +52,7 @@ pub fn counts_text(file: &RunFile, metrics: &Metrics, style: &Style) -> String {
 }
 
 /// Arms side by side, with what differs from the first by pairs of runs.
-fn arms_text(file: &RunFile, summary: &Summary, style: &Style) -> String {
+fn arms_text(file: &RunFile, summary: &RunSummary, style: &Style) -> String {
     let name = file.parameters.get("target").cloned().unwrap_or_default();
     // Without units of work asked for, nothing can be missing.
     let Ok(comparison) = compare(&[(name, file.clone())], &Options::default()) else {
@@ -76,7 +76,7 @@ fn arms_text(file: &RunFile, summary: &Summary, style: &Style) -> String {
 }
 
 /// How much of the time events were counted.
-fn share_counted(summary: &Summary) -> String {
+fn share_counted(summary: &RunSummary) -> String {
     let lowest = summary.rows.iter().filter_map(|row| row.measured).min_by(f64::total_cmp);
     match lowest {
         Some(share) if share < number::WHOLE => {
@@ -91,7 +91,7 @@ fn share_counted(summary: &Summary) -> String {
 }
 
 /// What was measured, for how long, and what it cost; what is missing.
-fn head(file: &RunFile, summary: &Summary) -> String {
+fn head(file: &RunFile, summary: &RunSummary) -> String {
     let target = file.parameters.get("target").map_or("-".into(), |text| escape(text));
     let time = |name: &str| {
         let row = summary.rows.iter().find(|row| row.is_time() && row.metric == name)?;
@@ -148,7 +148,7 @@ fn exit_status(status: i32) -> String {
 }
 
 /// Which columns a table needs.
-struct Shape {
+struct TableShape {
     part: Option<String>,
     unit: bool,
     rates: bool,
@@ -156,9 +156,9 @@ struct Shape {
     intervals: bool,
 }
 
-fn shape(summary: &Summary) -> Shape {
+fn shape(summary: &RunSummary) -> TableShape {
     let events = || summary.rows.iter().filter(|row| !row.is_time());
-    Shape {
+    TableShape {
         part: events().find_map(|row| row.labels.keys().next().cloned()),
         unit: events().any(|row| !row.unit.is_empty()),
         rates: !summary.units.is_empty() || events().any(|row| row.per_second.is_some()),
@@ -167,7 +167,7 @@ fn shape(summary: &Summary) -> Shape {
     }
 }
 
-fn columns(summary: &Summary) -> Vec<Column> {
+fn columns(summary: &RunSummary) -> Vec<Column> {
     let shape = shape(summary);
     let mut columns: Vec<Column> = shape.part.iter().map(|key| Column::text(key.clone())).collect();
     columns.push(Column::text("EVENT").shrink());
@@ -190,7 +190,7 @@ fn columns(summary: &Summary) -> Vec<Column> {
     columns
 }
 
-fn cells(row: &Row, summary: &Summary) -> Vec<Cell> {
+fn cells(row: &SummaryRow, summary: &RunSummary) -> Vec<Cell> {
     let shape = shape(summary);
     let mut cells = Vec::new();
     if let Some(key) = &shape.part {
@@ -242,7 +242,7 @@ fn per(estimate: &Estimated, unit: &str) -> String {
     }
 }
 
-fn work_cells(work: &Work, summary: &Summary) -> Vec<Cell> {
+fn work_cells(work: &Work, summary: &RunSummary) -> Vec<Cell> {
     let shape = shape(summary);
     let mut cells: Vec<Cell> = shape.part.iter().map(|_| Cell::new("")).collect();
     cells.push(Cell::new(escape(&work.name)));
@@ -262,7 +262,7 @@ fn work_cells(work: &Work, summary: &Summary) -> Vec<Cell> {
     cells
 }
 
-fn metrics_table(rows: &[Row]) -> Table {
+fn metrics_table(rows: &[SummaryRow]) -> Table {
     let columns = [
         Column::text("METRIC"),
         Column::text("unit"),
@@ -283,7 +283,7 @@ fn metrics_table(rows: &[Row]) -> Table {
 }
 
 /// What was not counted and why, each reason once; what else a reader should know.
-fn notes(file: &RunFile, summary: &Summary) -> Vec<String> {
+fn notes(file: &RunFile, summary: &RunSummary) -> Vec<String> {
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
     for row in summary.rows.iter().filter(|row| row.per_run.is_none()) {
         let Some(why) = row.why.as_deref() else { continue };
@@ -345,7 +345,7 @@ fn sentence(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pmuscope_measure::{Drift, Labels, Program, Run, Value};
+    use pmuscope_measure::{Drift, Labels, Program, Run, RunValue};
 
     /// Three runs of 10 million packets, in which `cycles` was counted half of the time.
     fn file() -> RunFile {
@@ -365,10 +365,10 @@ mod tests {
                 units: [("packet".to_owned(), 10e6)].into(),
             });
             let count = 1_227_000_000.0 + 1e6 * index as f64;
-            let value = Value {
+            let value = RunValue {
                 enabled_s: Some(0.5),
                 running_s: Some(0.25),
-                ..Value::new(index, Ok(count))
+                ..RunValue::new(index, Ok(count))
             };
             let counter = ("", Origin::Emulated);
             file.add_value(&Labels::new(), "cycles", counter, value);

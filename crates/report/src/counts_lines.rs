@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use pmuscope_measure::counting::INTERVAL;
-use pmuscope_measure::{Origin, Run, RunFile, Series, Value};
+use pmuscope_measure::{Origin, Run, RunFile, RunValue, Series};
 use pmuscope_stats::{mean, std_dev};
 use serde_json::{Map, json};
 
@@ -28,7 +28,7 @@ pub enum LineFormat {
 }
 
 /// One figure of one moment, or the mean over runs.
-struct Figure<'a> {
+struct CountLine<'a> {
     time: Option<&'a str>,
     part: Option<&'a str>,
     event: &'a str,
@@ -85,7 +85,7 @@ pub fn intervals_text(file: &RunFile, begin: bool) -> String {
     out
 }
 
-fn figures(file: &RunFile) -> Vec<Figure<'_>> {
+fn figures(file: &RunFile) -> Vec<CountLine<'_>> {
     let counts = || {
         let is_count = |series: &&Series| {
             matches!(series.origin, Origin::Hardware | Origin::Software | Origin::Emulated)
@@ -122,7 +122,7 @@ fn units(file: &RunFile) -> BTreeSet<&str> {
 }
 
 /// A figure for each unit of work: how many in a run, or in one of them, and in a second.
-fn work(file: &RunFile, of: Option<usize>) -> impl Iterator<Item = Figure<'_>> {
+fn work(file: &RunFile, of: Option<usize>) -> impl Iterator<Item = CountLine<'_>> {
     units(file).into_iter().map(move |name| {
         let runs = || {
             let told = file.counting_runs().filter(move |_| of.is_none());
@@ -133,7 +133,7 @@ fn work(file: &RunFile, of: Option<usize>) -> impl Iterator<Item = Figure<'_>> {
             |run: &Run| Some(run.units.get(name)? / Some(run.duration_s).filter(|s| *s > 0.0)?);
         let rates: Vec<f64> = runs().filter_map(rate).collect();
         let label = of.and_then(|_| runs().next()?.labels.get(INTERVAL));
-        Figure {
+        CountLine {
             time: label.map(String::as_str),
             part: None,
             event: name,
@@ -158,22 +158,22 @@ fn figure<'a>(
     file: &'a RunFile,
     series: &'a Series,
     time: Option<&'a str>,
-    values: &[&Value],
-) -> Figure<'a> {
+    values: &[&RunValue],
+) -> CountLine<'a> {
     let numbers: Vec<f64> = values.iter().filter_map(|value| value.value).collect();
     let value = mean(&numbers);
     let per = |name: &str| {
-        let quotient = |value: &&Value| {
+        let quotient = |value: &&RunValue| {
             let run = file.runs.iter().find(|run| run.index == value.run)?;
             Some(value.value? / run.units.get(name).filter(|units| **units > 0.0)?)
         };
         mean(&values.iter().filter_map(quotient).collect::<Vec<f64>>())
     };
     // As the value, of a run: that of nothing is 0.
-    let time_of = |of: fn(&Value) -> Option<f64>| {
+    let time_of = |of: fn(&RunValue) -> Option<f64>| {
         mean(&values.iter().filter_map(|value| of(value)).collect::<Vec<f64>>()).unwrap_or(0.0)
     };
-    Figure {
+    CountLine {
         time,
         part: series.labels.values().next().map(String::as_str),
         event: &series.metric,
@@ -190,15 +190,15 @@ fn figure<'a>(
     }
 }
 
-fn share(figure: &Figure<'_>) -> Option<f64> {
+fn share(figure: &CountLine<'_>) -> Option<f64> {
     (figure.enabled_s > 0.0).then(|| figure.running_s / figure.enabled_s)
 }
 
-fn absent(figure: &Figure<'_>) -> &'static str {
+fn absent(figure: &CountLine<'_>) -> &'static str {
     if figure.opened { "<not counted>" } else { "<not supported>" }
 }
 
-fn written(figure: &Figure<'_>) -> String {
+fn written(figure: &CountLine<'_>) -> String {
     match figure.value {
         None => absent(figure).to_owned(),
         Some(value) if value.fract() == 0.0 => format!("{value:.0}"),
@@ -206,7 +206,7 @@ fn written(figure: &Figure<'_>) -> String {
     }
 }
 
-fn separated(figure: &Figure<'_>, separator: &str) -> String {
+fn separated(figure: &CountLine<'_>, separator: &str) -> String {
     let mut fields: Vec<String> = Vec::new();
     fields.extend(figure.time.map(str::to_owned));
     fields.extend(figure.part.map(|part| escape(part).into_owned()));
@@ -224,7 +224,7 @@ fn separated(figure: &Figure<'_>, separator: &str) -> String {
 }
 
 /// perf's names; numbers that it quotes are quoted.
-fn object(figure: &Figure<'_>) -> String {
+fn object(figure: &CountLine<'_>) -> String {
     let mut map = Map::new();
     let mut set = |name: &str, value| map.insert(name.to_owned(), value);
     if let Some(time) = figure.time.and_then(|text| text.parse::<f64>().ok()) {
@@ -292,16 +292,16 @@ mod tests {
                 units: Default::default(),
             });
             let node = Labels::from([("node".to_owned(), "1".to_owned())]);
-            let value = Value {
+            let value = RunValue {
                 enabled_s: Some(0.5),
                 running_s: Some(0.25),
-                ..Value::new(index, Ok(100.0 + 4.0 * index as f64))
+                ..RunValue::new(index, Ok(100.0 + 4.0 * index as f64))
             };
             file.add_value(&node, "power/energy-pkg/", ("Joules", Origin::Hardware), value);
-            let never = Value {
+            let never = RunValue {
                 enabled_s: Some(0.5),
                 running_s: Some(0.0),
-                ..Value::new(index, Err("never".into()))
+                ..RunValue::new(index, Err("never".into()))
             };
             file.add_value(&Labels::new(), "cycles", ("", Origin::Hardware), never);
             file.add(index, &Labels::new(), "LLC-loads", ("", Origin::Hardware), Err("no".into()));

@@ -4,7 +4,7 @@ use pmuscope_profile::Profile;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::Style;
-use crate::html::{Frame, Summary};
+use crate::html::{PageFrame, Summary};
 use crate::markup;
 use crate::recording::{Head, RowLimits, head_text, kept_text, push_wrapped, warnings_text};
 use crate::report::Report;
@@ -78,7 +78,7 @@ impl Report for Document<'_> {
     fn page(&self, commit: &str) -> Option<String> {
         let mut summary = Summary::new(self.view.profile, self.view.file);
         summary.title = format!("{}: {}", summary.title, self.title);
-        Some(Frame { schema: self.schema, commit }.page(&summary, |out| {
+        Some(PageFrame { schema: self.schema, commit }.page(&summary, |out| {
             out.push_str("<section class=\"table-part\">\n");
             out.push_str(&format!(
                 "<h2>{}</h2>\n<p class=\"dim\">{}</p>\n",

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use pmuscope_measure::accuracy::{Accuracy, Unit, accuracy};
+use pmuscope_measure::accuracy::{Accuracy, ErrorUnit, accuracy};
 use pmuscope_measure::versus::{Arm, versus};
 use pmuscope_measure::{Estimated, RunFile};
 use serde_json::Value;
@@ -23,17 +23,21 @@ const PURE: &str = "PURE";
 const BASE: &str = "BASE";
 
 /// Metrics, how their errors are told, and what their table is called.
-const METRICS: [(&str, Unit, &str); 8] = [
-    ("CPI", Unit::Relative, "cycles per instruction, error in % of the function alone"),
-    ("BM/KI", Unit::Own, "branch misses per 1000 instructions, error in the same unit"),
-    ("CM/KI", Unit::Own, "cache misses per 1000 instructions, error in the same unit"),
-    ("%CM", Unit::Own, "cache accesses that miss, error in percentage points"),
-    ("PF/KI", Unit::Own, "page faults per 1000 instructions, error in the same unit"),
-    ("%CY", Unit::Own, "share of cycles in windows that count, error in percentage points"),
-    ("%I", Unit::Own, "share of instructions in windows that count, error in percentage points"),
+const METRICS: [(&str, ErrorUnit, &str); 8] = [
+    ("CPI", ErrorUnit::Relative, "cycles per instruction, error in % of the function alone"),
+    ("BM/KI", ErrorUnit::Own, "branch misses per 1000 instructions, error in the same unit"),
+    ("CM/KI", ErrorUnit::Own, "cache misses per 1000 instructions, error in the same unit"),
+    ("%CM", ErrorUnit::Own, "cache accesses that miss, error in percentage points"),
+    ("PF/KI", ErrorUnit::Own, "page faults per 1000 instructions, error in the same unit"),
+    ("%CY", ErrorUnit::Own, "share of cycles in windows that count, error in percentage points"),
+    (
+        "%I",
+        ErrorUnit::Own,
+        "share of instructions in windows that count, error in percentage points",
+    ),
     (
         "%samples",
-        Unit::Own,
+        ErrorUnit::Own,
         "share of all samples, against that of cycles, error in percentage points",
     ),
 ];
@@ -50,7 +54,7 @@ pub fn functions_text(file: &RunFile, style: &Style) -> String {
         let _ = writeln!(out, "\n{}", style.paint(Paint::Bold, &format!("{metric}: {title}")));
         out += &errors(&table, rounds).render(style);
     }
-    let kept = accuracy(file, "kept", Unit::Own, (ARM, FUNCTION), PURE);
+    let kept = accuracy(file, "kept", ErrorUnit::Own, (ARM, FUNCTION), PURE);
     if !kept.arms.is_empty() {
         let title = "windows that count, of all that end in the function; alone, all";
         let _ = writeln!(out, "\n{}", style.paint(Paint::Bold, title));

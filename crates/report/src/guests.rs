@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use pmuscope_measure::compare::medians::{Row, compare};
+use pmuscope_measure::compare::medians::{MedianRow, compare};
 use pmuscope_measure::{Guest, RunFile};
 
 use crate::escape::escape;
@@ -62,9 +62,9 @@ pub fn guests_text(file: &RunFile, style: &Style) -> String {
 const FIRST: [&str; 3] = ["converged", "locality_mean", "placed_mean"];
 
 /// Figures of one metric together, else in their order; those of which no guest has a number are left out.
-fn by_metric(rows: &[Row]) -> Vec<(&str, Vec<&Row>)> {
-    let mut all: Vec<(&str, Vec<&Row>)> = Vec::new();
-    let has_some = |row: &&Row| {
+fn by_metric(rows: &[MedianRow]) -> Vec<(&str, Vec<&MedianRow>)> {
+    let mut all: Vec<(&str, Vec<&MedianRow>)> = Vec::new();
+    let has_some = |row: &&MedianRow| {
         row.columns
             .iter()
             .flatten()
@@ -129,7 +129,7 @@ fn notes(file: &RunFile, parts: &[(String, RunFile)]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pmuscope_measure::{Labels, Origin, Program, Run, Value};
+    use pmuscope_measure::{Labels, Origin, Program, Run, RunValue};
 
     fn add(file: &mut RunFile, cell: &str, wall: Result<f64, &str>) {
         let labels = Labels::from([(CELL.to_owned(), cell.to_owned())]);
@@ -164,8 +164,8 @@ mod tests {
                 for (run, &seconds) in seconds.iter().enumerate() {
                     let never = cell == "6.1" && seconds >= 10.0;
                     let value = match never {
-                        true => Value::beyond(run, seconds, "not within the time".into()),
-                        false => Value::new(run, Ok(seconds)),
+                        true => RunValue::beyond(run, seconds, "not within the time".into()),
+                        false => RunValue::new(run, Ok(seconds)),
                     };
                     file.add(run, &labels, "locality_mean", ("", Origin::Estimate), Ok(0.5));
                     file.add_value(&labels, "converged", ("s", Origin::Clock), value);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use pmuscope_events::metrics::Metrics;
-use pmuscope_measure::summary::{Summary, summary};
+use pmuscope_measure::summary::{RunSummary, summary};
 use pmuscope_measure::{Estimated, Origin, RunFile};
 
 use crate::capture::scaled;
@@ -20,7 +20,7 @@ const MPPS: &str = "mpps";
 /// Header, a row per arm, what was not counted.
 pub fn ring_text(file: &RunFile, style: &Style) -> String {
     let arms: BTreeSet<&String> = file.runs.iter().filter_map(|run| run.labels.get(ARM)).collect();
-    let parts: Vec<(&String, Summary)> = arms
+    let parts: Vec<(&String, RunSummary)> = arms
         .into_iter()
         .map(|arm| (arm, summary(&file.part(ARM, arm), &Metrics::default())))
         .collect();
@@ -78,7 +78,7 @@ fn head(file: &RunFile) -> String {
 }
 
 /// Events that were counted in any arm.
-fn events(parts: &[(&String, Summary)]) -> Vec<(String, String)> {
+fn events(parts: &[(&String, RunSummary)]) -> Vec<(String, String)> {
     let mut events: Vec<(String, String)> = Vec::new();
     for row in parts.iter().flat_map(|(_, summary)| &summary.rows) {
         let is_event = matches!(row.origin, Origin::Hardware | Origin::Software | Origin::Emulated);
@@ -90,7 +90,10 @@ fn events(parts: &[(&String, Summary)]) -> Vec<(String, String)> {
     events
 }
 
-fn figure<'s>(summary: &'s Summary, name: &str) -> Option<&'s pmuscope_measure::summary::Row> {
+fn figure<'s>(
+    summary: &'s RunSummary,
+    name: &str,
+) -> Option<&'s pmuscope_measure::summary::SummaryRow> {
     summary.rows.iter().find(|row| row.metric == name)
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pmuscope_events::metrics::Metrics;
-use pmuscope_measure::compare::medians::Row;
+use pmuscope_measure::compare::medians::MedianRow;
 use pmuscope_measure::summary::summary;
 use pmuscope_measure::{Beyond, Estimated, Origin, RunFile, metric};
 
@@ -11,7 +11,7 @@ use crate::escape::escape;
 use crate::number;
 use crate::table::{Cell, Column};
 
-pub(crate) fn label_keys(rows: &[Row]) -> Vec<&str> {
+pub(crate) fn label_keys(rows: &[MedianRow]) -> Vec<&str> {
     let keys: BTreeSet<&str> =
         rows.iter().flat_map(|r| r.labels.keys()).map(String::as_str).collect();
     keys.into_iter().collect()
@@ -43,7 +43,7 @@ fn of_names(names: &[String]) -> Vec<Column> {
     columns
 }
 
-pub(crate) fn cells(row: &Row, keys: &[&str], emulated: bool) -> Vec<Cell> {
+pub(crate) fn cells(row: &MedianRow, keys: &[&str], emulated: bool) -> Vec<Cell> {
     let label = |key: &&str| row.labels.get(*key).map_or(String::new(), |v| escape(v).into_owned());
     let mut cells: Vec<Cell> = keys.iter().map(|key| Cell::new(label(key))).collect();
     cells.push(Cell::new(escape(&row.metric)));
@@ -53,7 +53,7 @@ pub(crate) fn cells(row: &Row, keys: &[&str], emulated: bool) -> Vec<Cell> {
 }
 
 /// As [`cells`], for [`columns_of_metric`].
-pub(crate) fn cells_of_metric(row: &Row, keys: &[&str]) -> Vec<Cell> {
+pub(crate) fn cells_of_metric(row: &MedianRow, keys: &[&str]) -> Vec<Cell> {
     let label = |key: &&str| row.labels.get(*key).map_or(String::new(), |v| escape(v).into_owned());
     keys.iter().map(|key| Cell::new(label(key))).chain(values(row)).collect()
 }
@@ -67,7 +67,7 @@ pub(crate) fn beyond(beyond: &Beyond, median: Option<f64>, reached: usize) -> St
     }
 }
 
-fn values(row: &Row) -> Vec<Cell> {
+fn values(row: &MedianRow) -> Vec<Cell> {
     let mut cells = Vec::new();
     for (i, column) in row.columns.iter().enumerate() {
         let median = column.as_ref().and_then(|c| c.median);
@@ -91,7 +91,7 @@ fn values(row: &Row) -> Vec<Cell> {
 }
 
 /// The unit; with the mark of emulated machines if the figure depends on their speed.
-pub(crate) fn unit(row: &Row, emulated: bool) -> String {
+pub(crate) fn unit(row: &MedianRow, emulated: bool) -> String {
     let origins = row.columns.iter().flatten().map(|column| column.origin);
     marked(&row.unit, origins, emulated)
 }
@@ -175,7 +175,7 @@ mod tests {
     use crate::style::Style;
     use crate::table::Table;
     use pmuscope_measure::Limits;
-    use pmuscope_measure::compare::medians::Column as Values;
+    use pmuscope_measure::compare::medians::MedianColumn as Values;
 
     fn estimate(value: f64, half: f64) -> Estimated {
         let interval = (half > 0.0).then(|| Limits {
@@ -190,9 +190,9 @@ mod tests {
         Some(Values { origin: Origin::Clock, median, ratio, beyond: None, why: None })
     }
 
-    fn row(arm: &str, metric: &str, unit: &str, columns: Vec<Option<Values>>) -> Row {
+    fn row(arm: &str, metric: &str, unit: &str, columns: Vec<Option<Values>>) -> MedianRow {
         let labels = [("arm".to_owned(), arm.to_owned())].into();
-        Row { labels, metric: metric.to_owned(), unit: unit.to_owned(), columns }
+        MedianRow { labels, metric: metric.to_owned(), unit: unit.to_owned(), columns }
     }
 
     #[test]

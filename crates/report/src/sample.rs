@@ -1,22 +1,23 @@
 //! Counts made by hand, for the tests of pictures and pages.
 
 use pmuscope_profile::aggregate::{
-    Aggregate, BlockCount, Cell, Frame, FrameId, Function, Series, StackId, Stacks, Task, Timeline,
+    Aggregate, BlockCount, CodeFrame, FrameId, Function, SampleCell, Series, StackId, Stacks, Task,
+    Timeline,
 };
-use pmuscope_profile::export::{About, Event, Source};
+use pmuscope_profile::export::{About, ExportedEvent, Source};
 use pmuscope_profile::{CpuLosses, ModuleKind, ModuleSummary, SymbolState};
 use pmuscope_symbols::BuildId;
 
 #[derive(Debug, Clone)]
-pub(crate) struct Made {
+pub(crate) struct MadeSample {
     pub(crate) counts: Aggregate,
     pub(crate) modules: Vec<ModuleSummary>,
-    pub(crate) events: Vec<Event>,
+    pub(crate) events: Vec<ExportedEvent>,
     pub(crate) losses: Vec<CpuLosses>,
     counted: Vec<(u32, BlockCount)>,
 }
 
-impl Made {
+impl MadeSample {
     fn new() -> Self {
         let module = |kind, path: &str, symbols| {
             let build_id = (kind == ModuleKind::File).then(|| BuildId::new(&[0xab; 20]).unwrap());
@@ -33,10 +34,10 @@ impl Made {
                 module(ModuleKind::Kernel, "[kernel.kallsyms]", SymbolState::Found),
                 module(ModuleKind::File, "/opt/=1.so", SymbolState::NoSymbols),
             ],
-            events: vec![Event {
+            events: vec![ExportedEvent {
                 name: "cpu-clock".into(),
                 period: Some(1_000_000),
-                ..Event::default()
+                ..ExportedEvent::default()
             }],
             losses: Vec::new(),
             counted: Vec::new(),
@@ -58,7 +59,13 @@ impl Made {
             self.counts.functions.push(Function { name: name.into(), module, overloads: 0 });
             self.counts.functions.len() as u32 - 1
         });
-        self.counts.frames.push(Frame { function, module, address: Some(16), line: None, inlined });
+        self.counts.frames.push(CodeFrame {
+            function,
+            module,
+            address: Some(16),
+            line: None,
+            inlined,
+        });
         self.counts.frames.len() as FrameId - 1
     }
 
@@ -76,13 +83,13 @@ impl Made {
         }
         self.counts.series = Series::from_counts(self.counted.iter().copied());
         let cpu = Some(cpu);
-        self.counts.cells.push(Cell { event: 0, stack, task, cpu, samples, weight: samples });
+        self.counts.cells.push(SampleCell { event: 0, stack, task, cpu, samples, weight: samples });
     }
 }
 
 /// A program that calls itself, the kernel and an inlined function; and one with a hostile name.
-pub(crate) fn made() -> Made {
-    let mut made = Made::new();
+pub(crate) fn made() -> MadeSample {
+    let mut made = MadeSample::new();
     let [main, recurse, copy, kernel, nameless] = [
         ("main", 1, false),
         ("recurse", 1, false),
@@ -108,8 +115,8 @@ pub(crate) fn made() -> Made {
 }
 
 /// A function that calls itself so often.
-pub(crate) fn recursion(depth: usize) -> Made {
-    let mut made = Made::new();
+pub(crate) fn recursion(depth: usize) -> MadeSample {
+    let mut made = MadeSample::new();
     let frame = made.frame("recurse", 1, false);
     let task = made.task("deep");
     let stacks = &mut made.counts.stacks;

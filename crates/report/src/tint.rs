@@ -22,7 +22,7 @@ pub(crate) struct Scale {
 
 /// A step of a scale: its colour, and the values that have it.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Step {
+pub(crate) struct TintStep {
     pub(crate) colour: &'static str,
     pub(crate) values: String,
 }
@@ -58,10 +58,10 @@ impl Scale {
     }
 
     /// All steps, for a legend; one where all values are the same.
-    pub(crate) fn steps(&self) -> Vec<Step> {
+    pub(crate) fn steps(&self) -> Vec<TintStep> {
         if self.high <= self.low {
             let values = significant(self.low, 3);
-            return vec![Step { colour: self.colour(self.low), values }];
+            return vec![TintStep { colour: self.colour(self.low), values }];
         }
         let edge = |at: usize| {
             let share = at as f64 / STEPS.len() as f64;
@@ -74,7 +74,7 @@ impl Scale {
         let step = |at: usize| {
             let values =
                 format!("{} to {}", significant(edge(at), 2), significant(edge(at + 1), 2));
-            Step { colour: STEPS[at], values }
+            TintStep { colour: STEPS[at], values }
         };
         (0..STEPS.len()).map(step).collect()
     }

@@ -2,7 +2,7 @@
 
 use pmuscope_events::metrics::Metrics;
 use pmuscope_measure::RunFile;
-use pmuscope_measure::topdown::{Breakdown, Share, breakdown};
+use pmuscope_measure::topdown::{Breakdown, SlotShare, breakdown};
 
 use crate::counts::counts_text;
 use crate::escape::escape;
@@ -77,7 +77,7 @@ fn notes(seen: &Breakdown) -> Vec<String> {
         ));
     }
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
-    for Share { name, why, .. } in &seen.shares {
+    for SlotShare { name, why, .. } in &seen.shares {
         let Some(why) = why.as_deref() else { continue };
         match reasons.iter_mut().find(|(known, _)| *known == why) {
             Some((_, names)) => names.push(name),
@@ -96,10 +96,10 @@ mod tests {
     use super::*;
     use pmuscope_measure::{Estimated, Limits};
 
-    fn share(name: &str, value: Option<f64>, why: Option<&str>) -> Share {
+    fn share(name: &str, value: Option<f64>, why: Option<&str>) -> SlotShare {
         let limits = |v: f64| Limits { low: v - 0.004, high: v + 0.004, level: 0.95 };
         let estimate = |value| Estimated { value, interval: Some(limits(value)), n: 5, why: None };
-        Share {
+        SlotShare {
             name: name.into(),
             about: "waited".into(),
             level: if name.contains('.') { 2 } else { 1 },

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use pmuscope_watch::plan::{FreeSlots, Hold, Holder, Place, Plan, WatchpointRequest};
+use pmuscope_watch::plan::{FreeSlots, Hold, Holder, Plan, ThreadOrCpu, WatchpointRequest};
 use pmuscope_watch::slots::{Kind, Slots};
 
 use crate::escape::escape;
@@ -118,7 +118,7 @@ fn free_text(slots: Slots) -> String {
 }
 
 fn places_text(plan: &Plan) -> String {
-    let is_cpu = matches!(plan.lacking.first(), Some(FreeSlots { place: Place::Cpu(_), .. }));
+    let is_cpu = matches!(plan.lacking.first(), Some(FreeSlots { place: ThreadOrCpu::Cpu(_), .. }));
     match (plan.lacking.is_empty(), is_cpu) {
         (true, _) => number::counted(plan.places, "place"),
         (false, true) => number::counted(plan.places, "CPU"),
@@ -134,11 +134,11 @@ fn bound_text(plan: &Plan) -> String {
     }
 }
 
-fn place_text(place: &Place) -> String {
+fn place_text(place: &ThreadOrCpu) -> String {
     match place {
-        Place::Cpu(cpu) => format!("CPU {cpu}"),
-        Place::Thread { tid, name: None } => format!("thread {tid}"),
-        Place::Thread { tid, name: Some(name) } => format!("thread {tid} ({})", escape(name)),
+        ThreadOrCpu::Cpu(cpu) => format!("CPU {cpu}"),
+        ThreadOrCpu::Thread { tid, name: None } => format!("thread {tid}"),
+        ThreadOrCpu::Thread { tid, name: Some(name) } => format!("thread {tid} ({})", escape(name)),
     }
 }
 
@@ -210,7 +210,7 @@ mod tests {
     fn full() -> Plan {
         let holder = |pid, name: &str, how| Holder { pid, name: name.to_owned(), how };
         let thread = |tid, name: Option<&str>| FreeSlots {
-            place: Place::Thread { tid, name: name.map(str::to_owned) },
+            place: ThreadOrCpu::Thread { tid, name: name.map(str::to_owned) },
             free: Slots::Mixed(1),
         };
         Plan {
@@ -260,7 +260,7 @@ mod tests {
             slots: Slots::Separate { data: 4, instruction: 6 },
             places: 2,
             least_free: free,
-            lacking: vec![FreeSlots { place: Place::Cpu(3), free }],
+            lacking: vec![FreeSlots { place: ThreadOrCpu::Cpu(3), free }],
             bound: Vec::new(),
             holders: Vec::new(),
             all_holders: true,
@@ -322,7 +322,7 @@ mod tests {
         let mut other = full();
         other.slots = separate;
         other.least_free = separate;
-        other.lacking = vec![FreeSlots { place: Place::Cpu(3), free: separate }];
+        other.lacking = vec![FreeSlots { place: ThreadOrCpu::Cpu(3), free: separate }];
         other.bound = vec![Bound { cpu: 1, slots: separate }];
         for plan in [full(), other] {
             let mut found = Vec::new();

@@ -46,7 +46,7 @@ pub struct Pairs {
 }
 
 /// Least squares of differences over lags.
-struct Fit {
+struct LineFit {
     /// The effect: the difference at no lag.
     effect: f64,
     /// Variance of what is left of a difference.
@@ -117,7 +117,7 @@ impl Pairs {
     }
 
     /// `None` with too few pairs, or where they do not show the effect apart from the drift.
-    fn fit(&self, differences: &[f64]) -> Option<Fit> {
+    fn fit(&self, differences: &[f64]) -> Option<LineFit> {
         let n = differences.len() as f64;
         if differences.len() < MIN_PAIRS || self.is_of_one_order() {
             return None;
@@ -146,7 +146,7 @@ impl Pairs {
             .collect();
         let variance = rest.iter().map(|left| left * left).sum::<f64>() / freedom;
         let scale = 1.0 / n + if xx > 0.0 { lag * lag / xx } else { 0.0 };
-        Some(Fit { effect, variance, freedom, scale, rest })
+        Some(LineFit { effect, variance, freedom, scale, rest })
     }
 
     /// What a test needs, on logarithms where all values are positive, else relative to their mean size.

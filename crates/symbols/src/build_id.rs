@@ -84,7 +84,7 @@ pub fn read_build_id(path: &Path) -> Result<Option<BuildId>, Error> {
     let failed = |reason: String| Error::Elf { path: path.to_path_buf(), reason };
     let file = File::open(path).map_err(|error| failed(error.to_string()))?;
     // Read, not mapped: this is called for files that may be written to at this very moment.
-    let cache = ReadCache::new(Budget { file, left: MOST_READ });
+    let cache = ReadCache::new(ReadBudget { file, left: MOST_READ });
     note(&cache).map_err(|error| failed(error.to_string()))
 }
 
@@ -125,12 +125,12 @@ fn note_of<'a, Elf: FileHeader<Endian = Endianness>>(
 
 /// A file of which only so much is read: headers of a damaged one can point anywhere, any number of
 /// times.
-struct Budget {
+struct ReadBudget {
     file: File,
     left: usize,
 }
 
-impl Read for Budget {
+impl Read for ReadBudget {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let most = buffer.len().min(self.left);
         if most == 0 && !buffer.is_empty() {
@@ -142,7 +142,7 @@ impl Read for Budget {
     }
 }
 
-impl Seek for Budget {
+impl Seek for ReadBudget {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         self.file.seek(to)
     }

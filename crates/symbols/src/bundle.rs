@@ -46,13 +46,13 @@ pub enum BundleError {
 #[derive(Debug, Default)]
 pub struct Bundle {
     kernel: KernelIdentity,
-    modules: Vec<Entry>,
+    modules: Vec<BundleEntry>,
     /// How its stacks are unwound, by module.
     rules: Vec<(Vec<u8>, StoredRules)>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct BundleEntry {
     key: Vec<u8>,
     state: State,
     stored: Stored,
@@ -88,7 +88,7 @@ impl Bundle {
         symbols.dedup_by_key(|(address, _)| *address);
         let bytes = encode(&key, symbols.into_iter(), &[]).ok_or(BundleError::TooLarge)?;
         let stored = Stored::open(bytes, &key).ok_or(BundleError::TooLarge)?;
-        self.modules.push(Entry { key, state: found.state.clone(), stored });
+        self.modules.push(BundleEntry { key, state: found.state.clone(), stored });
         Ok(())
     }
 
@@ -132,7 +132,7 @@ impl Bundle {
     ) -> Option<(&Stored, &State)> {
         let key = key_of(module);
         let knows =
-            |entry: &&Entry| address.is_none_or(|at| entry.stored.reader().get(at).is_some());
+            |entry: &&BundleEntry| address.is_none_or(|at| entry.stored.reader().get(at).is_some());
         let mut entries = self.modules.iter().filter(|entry| entry.key == key);
         let entry = entries.clone().find(knows).or_else(|| entries.next())?;
         Some((&entry.stored, &entry.state))
@@ -220,7 +220,7 @@ impl Bundle {
         for _ in 0..number {
             let key = take_part(&mut bytes)?;
             let (state, stored) = (take_part(&mut bytes)?, take_part(&mut bytes)?);
-            modules.push(Entry {
+            modules.push(BundleEntry {
                 key: key.to_vec(),
                 state: state_from_bytes(state)?,
                 stored: Stored::open(stored.to_vec(), key)?,

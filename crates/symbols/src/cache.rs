@@ -33,7 +33,7 @@ const SUFFIX: &str = "sym";
 
 /// A folder of cache files.
 #[derive(Debug, Clone)]
-pub(crate) struct Cache {
+pub(crate) struct SymbolCache {
     folder: PathBuf,
     /// What is asked for and where it may come from: other answers are kept apart.
     variant: Vec<u8>,
@@ -41,12 +41,12 @@ pub(crate) struct Cache {
 
 /// What a cache file is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Key {
+pub(crate) struct CacheKey {
     name: String,
     bytes: Vec<u8>,
 }
 
-impl Cache {
+impl SymbolCache {
     /// The cache in `folder`, which is made if need be; `None` if it cannot be used, or is not ours.
     pub(crate) fn open(folder: &Path, options: Options, sources: &Sources) -> Option<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(folder).ok()?;
@@ -65,13 +65,13 @@ impl Cache {
     }
 
     /// The key of a file; `None` if its id does not tell builds apart.
-    pub(crate) fn of_file(&self, id: &BuildId) -> Option<Key> {
+    pub(crate) fn of_file(&self, id: &BuildId) -> Option<CacheKey> {
         self.key("file", id, &[])
     }
 
     /// The key of a file that has no build id: what the file system tells of it. It is good as long as
     /// the file is not touched; the time of its last change nobody can set. `None` if it is not there.
-    pub(crate) fn of_path(&self, path: &Path) -> Option<Key> {
+    pub(crate) fn of_path(&self, path: &Path) -> Option<CacheKey> {
         let file = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
         let mut bytes = [b"path", &[0][..], path.as_os_str().as_encoded_bytes(), &[0]].concat();
         for part in [file.dev(), file.ino(), file.len()] {
@@ -87,15 +87,15 @@ impl Cache {
         let variant = crc32fast::hash(&self.variant);
         // One name per path: what is known of the file that was there before goes.
         let name = format!("path-{name}-{place:08x}-{variant:08x}.{SUFFIX}");
-        Some(Key { name, bytes })
+        Some(CacheKey { name, bytes })
     }
 
     /// The key of the kernel within one boot: its functions are where they are until the next.
-    pub(crate) fn of_kernel(&self, id: &BuildId, boot: &str) -> Option<Key> {
+    pub(crate) fn of_kernel(&self, id: &BuildId, boot: &str) -> Option<CacheKey> {
         self.key("kernel", id, boot.as_bytes())
     }
 
-    fn key(&self, kind: &str, id: &BuildId, more: &[u8]) -> Option<Key> {
+    fn key(&self, kind: &str, id: &BuildId, more: &[u8]) -> Option<CacheKey> {
         let id = id.significant();
         if id.len() < SHORTEST_ID {
             return None;
@@ -105,11 +105,11 @@ impl Cache {
         // The name need not be unique, as the key is in the file; it has to be without surprises.
         let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
         let name = format!("{kind}-{hex}-{:08x}.{SUFFIX}", crc32fast::hash(&bytes));
-        Some(Key { name, bytes })
+        Some(CacheKey { name, bytes })
     }
 
     /// What is known for `key`; `None` if nothing is, or if there may be better by now.
-    pub(crate) fn load(&self, key: &Key) -> Option<Stored> {
+    pub(crate) fn load(&self, key: &CacheKey) -> Option<Stored> {
         let path = self.folder.join(&key.name);
         let file = OpenOptions::new()
             .read(true)
@@ -140,7 +140,7 @@ impl Cache {
     /// is there all the same.
     pub(crate) fn store<'a>(
         &self,
-        key: &Key,
+        key: &CacheKey,
         symbols: impl Iterator<Item = (u64, Option<&'a Symbol>)>,
         absent: &[PathBuf],
     ) -> Option<()> {
@@ -195,15 +195,15 @@ mod tests {
 
     const OPTIONS: Options = Options { inlined: false };
 
-    fn cache(folder: &Path) -> Cache {
-        Cache::open(folder, OPTIONS, &Sources::default()).unwrap()
+    fn cache(folder: &Path) -> SymbolCache {
+        SymbolCache::open(folder, OPTIONS, &Sources::default()).unwrap()
     }
 
     fn id() -> BuildId {
         BuildId::new(&[7; 20]).unwrap()
     }
 
-    fn put(cache: &Cache, name: &str, absent: &[PathBuf]) -> Key {
+    fn put(cache: &SymbolCache, name: &str, absent: &[PathBuf]) -> CacheKey {
         let key = cache.of_file(&id()).unwrap();
         let symbol = Symbol::named(name.into());
         cache.store(&key, [(1, Some(&symbol)), (2, None)].into_iter(), absent).unwrap();
@@ -241,7 +241,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let plain = cache(dir.path());
         let inlined =
-            Cache::open(dir.path(), Options { inlined: true }, &Sources::default()).unwrap();
+            SymbolCache::open(dir.path(), Options { inlined: true }, &Sources::default()).unwrap();
         let key = put(&plain, "main", &[]);
         assert!(plain.load(&key).is_some());
         assert_ne!(inlined.of_file(&id()), Some(key));
@@ -290,7 +290,7 @@ mod tests {
         std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
         assert!(cache.load(&key).is_none());
 
-        let open = |folder: &Path| Cache::open(folder, OPTIONS, &Sources::default());
+        let open = |folder: &Path| SymbolCache::open(folder, OPTIONS, &Sources::default());
         let shared = std::os::unix::fs::PermissionsExt::from_mode(0o777);
         fs::set_permissions(&folder, shared).unwrap();
         assert!(open(&folder).is_none());

@@ -145,7 +145,7 @@ fn in_kernel(locator: &Locator<'_>, addresses: &[u64]) -> Result<Vec<Code>, NoCo
         return Err(NoCode::File(State::KernelHidden));
     }
     let ranges = ranges(addresses.iter().copied(), |address| kallsyms.range(address))?;
-    let of_memory = Memory::open(Path::new(KCORE));
+    let of_memory = CodeBytes::open(Path::new(KCORE));
     if let Ok(memory) = &of_memory {
         return Ok(ranges.iter().filter_map(|range| memory.code(range)).collect());
     }
@@ -168,7 +168,7 @@ fn in_kernel(locator: &Locator<'_>, addresses: &[u64]) -> Result<Vec<Code>, NoCo
 }
 
 /// Memory as an ELF file that cannot be mapped.
-struct Memory {
+struct CodeBytes {
     file: File,
     path: PathBuf,
     architecture: Architecture,
@@ -176,7 +176,7 @@ struct Memory {
     segments: Vec<(u64, u64, u64)>,
 }
 
-impl Memory {
+impl CodeBytes {
     fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let mut headers = vec![0; KCORE_HEADERS];
@@ -248,14 +248,14 @@ mod tests {
     #[test]
     fn memory_is_read_by_address_and_not_beyond_it() {
         let (path, _) = own();
-        let memory = Memory::open(&path).unwrap();
+        let memory = CodeBytes::open(&path).unwrap();
         let (start, size, offset) = memory.segments[0];
         let code = memory.code(&(start + 8..start + 24)).unwrap();
         let file = std::fs::read(&path).unwrap();
         let from = offset as usize + 8;
         assert_eq!((code.start, &code.bytes[..]), (start + 8, &file[from..from + 16]));
         assert_eq!(memory.code(&(start + size - 8..start + size + 8)), None);
-        assert!(Memory::open(Path::new("/proc/self/status")).is_err());
+        assert!(CodeBytes::open(Path::new("/proc/self/status")).is_err());
     }
 
     #[test]

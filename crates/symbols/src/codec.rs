@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::symbol::Names;
+use crate::symbol::InternedNames;
 use crate::{Frame, Line, Symbol};
 
 /// The last byte is the version: another one is another format, or names are written otherwise.
@@ -234,7 +234,7 @@ impl Stored {
 
     /// A reader of single addresses.
     pub(crate) fn reader(&self) -> StoredReader<'_> {
-        let (chains, names) = (FxHashMap::default(), Names::default());
+        let (chains, names) = (FxHashMap::default(), InternedNames::default());
         StoredReader { stored: self, chains, names, next: 0 }
     }
 
@@ -253,7 +253,7 @@ impl Stored {
 pub(crate) struct StoredReader<'a> {
     stored: &'a Stored,
     chains: FxHashMap<u32, Option<Arc<Symbol>>>,
-    names: Names,
+    names: InternedNames,
     /// Behind the last one that was found: addresses are mostly asked for in their order.
     next: usize,
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cpp_demangle::DemangleOptions;
 use rustc_hash::FxHashMap;
 
-use crate::symbol::Names;
+use crate::symbol::InternedNames;
 
 /// Longer names are not demangled: templates can blow them up without end.
 const LONGEST: usize = 64 << 10;
@@ -16,7 +16,7 @@ const MOST_ALIASES: usize = 4096;
 #[derive(Debug, Default)]
 pub(crate) struct Demangler {
     known: FxHashMap<Box<str>, FunctionName>,
-    names: Names,
+    names: InternedNames,
 }
 
 /// A function's readable name.

@@ -8,7 +8,7 @@ use addr2line::gimli::{self, EndianSlice, RunTimeEndian, SectionId};
 use object::read::Object as _;
 
 use crate::demangle::{Demangler, FunctionName};
-use crate::image::{Image, Section};
+use crate::image::{Image, SectionBytes};
 use crate::{Frame, Line, Symbol};
 
 /// Bytes of a section.
@@ -44,7 +44,7 @@ pub(crate) struct DebugInfo {
 #[derive(Debug)]
 struct Sections {
     image: Arc<Image>,
-    found: Vec<(SectionId, Section)>,
+    found: Vec<(SectionId, SectionBytes)>,
 }
 
 impl Sections {

@@ -33,7 +33,7 @@ enum Data {
 
 /// A section's bytes: where they are in the file, or decompressed.
 #[derive(Debug)]
-pub(crate) enum Section {
+pub(crate) enum SectionBytes {
     Plain(Range<usize>),
     Decompressed(Vec<u8>),
 }
@@ -87,7 +87,7 @@ impl Image {
     }
 
     /// A section; `None` if it is not there, damaged, or too large once decompressed.
-    pub(crate) fn section(&self, name: &str) -> Option<Section> {
+    pub(crate) fn section(&self, name: &str) -> Option<SectionBytes> {
         let elf = self.elf().ok()?;
         let section = elf.section_by_name(name)?;
         let range = section.compressed_file_range().ok()?;
@@ -98,24 +98,24 @@ impl Image {
             return None;
         }
         match range.format {
-            CompressionFormat::None => Some(Section::Plain(start..end)),
+            CompressionFormat::None => Some(SectionBytes::Plain(start..end)),
             CompressionFormat::Zlib => {
                 let decoder = flate2::bufread::ZlibDecoder::new(bytes);
-                decompress(decoder, LARGEST_SECTION).map(Section::Decompressed)
+                decompress(decoder, LARGEST_SECTION).map(SectionBytes::Decompressed)
             }
             CompressionFormat::Zstandard => {
                 let decoder = zstd::stream::read::Decoder::with_buffer(bytes).ok()?;
-                decompress(decoder, LARGEST_SECTION).map(Section::Decompressed)
+                decompress(decoder, LARGEST_SECTION).map(SectionBytes::Decompressed)
             }
             _ => None,
         }
     }
 
     /// Bytes of a section of this file.
-    pub(crate) fn contents<'a>(&'a self, section: &'a Section) -> &'a [u8] {
+    pub(crate) fn contents<'a>(&'a self, section: &'a SectionBytes) -> &'a [u8] {
         match section {
-            Section::Plain(range) => self.bytes().get(range.clone()).unwrap_or_default(),
-            Section::Decompressed(bytes) => bytes,
+            SectionBytes::Plain(range) => self.bytes().get(range.clone()).unwrap_or_default(),
+            SectionBytes::Decompressed(bytes) => bytes,
         }
     }
 

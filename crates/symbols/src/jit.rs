@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::demangle::Demangler;
 use crate::jit_dump::JitDump;
 use crate::locate::below;
-use crate::symbol::Names;
+use crate::symbol::InternedNames;
 use crate::{PerfMap, Sources, State, Symbol, namespaces};
 
 /// Folders of dumps in `~/.debug/jit` that are looked into; agents of perf(1) make one per run.
@@ -35,7 +35,7 @@ pub(crate) fn of_process(
             Err(error) => failed = Some(reason(&path, &error)),
         }
     }
-    let mut names = Names::default();
+    let mut names = InternedNames::default();
     for path in maps(sources, pid) {
         if symbols.iter().all(Option::is_some) {
             break;

@@ -30,7 +30,7 @@ const MOST_LINES: usize = 16 << 20;
 #[derive(Debug, Default)]
 pub(crate) struct JitDump {
     /// With where each starts, for a part of one may have been overwritten.
-    functions: RangeMap<(u64, Arc<Function>)>,
+    functions: RangeMap<(u64, Arc<JitFunction>)>,
     /// Lines of the function that is to follow, and where it starts.
     pending: Option<(u64, Vec<(u64, Line)>)>,
     /// Lines of all functions.
@@ -38,7 +38,7 @@ pub(crate) struct JitDump {
 }
 
 #[derive(Debug)]
-struct Function {
+struct JitFunction {
     name: Arc<str>,
     /// Bytes from the start of the function, ascending, at which a line begins.
     lines: Vec<(u64, Line)>,
@@ -95,7 +95,7 @@ impl JitDump {
         let name = demangler.name(body.text()?);
         // Lines come in a record of their own, before the function.
         let lines = self.pending.take().filter(|(of, _)| *of == start).map(|(_, lines)| lines);
-        let function = Arc::new(Function { name, lines: lines.unwrap_or_default() });
+        let function = Arc::new(JitFunction { name, lines: lines.unwrap_or_default() });
         self.functions.insert(start, start.saturating_add(size.max(1)), (start, function));
         Some(())
     }

@@ -14,7 +14,7 @@ const LAST: u64 = 4096;
 #[derive(Debug, Default)]
 pub(crate) struct Kallsyms {
     /// Ascending, one per address.
-    entries: Vec<Entry>,
+    entries: Vec<KernelSymbol>,
     /// All names.
     names: Vec<u8>,
     /// The kernel's own text, from `_stext` or `_text` to `_etext`.
@@ -22,7 +22,7 @@ pub(crate) struct Kallsyms {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Entry {
+struct KernelSymbol {
     address: u64,
     /// What is not code only ends what is before it.
     code: bool,
@@ -67,7 +67,7 @@ impl Kallsyms {
         let Ok(start) = u32::try_from(self.names.len()) else { return };
         let length = name.len() as u32; // a line is 4 KiB at most
         self.names.extend_from_slice(name);
-        self.entries.push(Entry {
+        self.entries.push(KernelSymbol {
             address,
             code: matches!(kind, b't' | b'T' | b'w' | b'W'),
             start,
@@ -119,7 +119,7 @@ impl Kallsyms {
     }
 }
 
-impl Entry {
+impl KernelSymbol {
     fn range(&self) -> Range<usize> {
         self.start as usize..self.start as usize + self.length as usize
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::RangeMap;
-use crate::symbol::Names;
+use crate::symbol::InternedNames;
 
 /// More bytes of a map than this are not read: some 10 million functions.
 const LARGEST: u64 = 1 << 30;
@@ -31,10 +31,10 @@ impl PerfMap {
     /// # Errors
     /// Those of opening and reading; a link or a device is refused, as anyone may write to `/tmp`.
     pub fn read(path: &Path) -> std::io::Result<Self> {
-        Self::read_with(path, &mut Names::default())
+        Self::read_with(path, &mut InternedNames::default())
     }
 
-    pub(crate) fn read_with(path: &Path, names: &mut Names) -> std::io::Result<Self> {
+    pub(crate) fn read_with(path: &Path, names: &mut InternedNames) -> std::io::Result<Self> {
         if !std::fs::symlink_metadata(path)?.is_file() {
             return Err(std::io::Error::other("it is not a regular file"));
         }

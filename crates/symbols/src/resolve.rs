@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use pmuscope_machine::Machine;
 use rustc_hash::FxHashMap;
 
-use crate::cache::{Cache, Key};
+use crate::cache::{CacheKey, SymbolCache};
 use crate::codec::Stored;
 use crate::demangle::Demangler;
 use crate::dwarf::{DebugInfo, Places};
@@ -27,7 +27,7 @@ const PIECE: usize = 1000;
 
 /// One group of requests on its way.
 #[derive(Debug)]
-struct Answer<'a> {
+struct PendingGroup<'a> {
     /// Ascending.
     addresses: Cow<'a, [u64]>,
     symbols: Vec<Option<Arc<Symbol>>>,
@@ -40,7 +40,7 @@ struct Answer<'a> {
 /// What goes to the cache.
 #[derive(Debug)]
 struct Keep {
-    key: Key,
+    key: CacheKey,
     absent: Vec<PathBuf>,
     /// What was there already.
     stored: Option<Stored>,
@@ -51,10 +51,10 @@ struct Keep {
 }
 
 /// What all requests share.
-struct Shared<'a> {
+struct ResolveContext<'a> {
     symbolizer: &'a Symbolizer,
     locator: Locator<'a>,
-    cache: Option<Cache>,
+    cache: Option<SymbolCache>,
     kernel: OnceLock<Option<(BuildId, String)>>,
 }
 
@@ -63,22 +63,25 @@ pub(crate) fn all(symbolizer: &Symbolizer, requests: &[Request<'_>]) -> Vec<Reso
     let mut resolved: Vec<Option<Resolved>> =
         requests.iter().map(|request| from_bundle(bundle.as_ref()?, *options, request)).collect();
     let groups = group(requests, |index| resolved[index].is_none());
-    let shared = Shared {
+    let shared = ResolveContext {
         symbolizer,
         locator: Locator::new(sources),
-        cache: sources.cache.as_ref().and_then(|folder| Cache::open(folder, *options, sources)),
+        cache: sources
+            .cache
+            .as_ref()
+            .and_then(|folder| SymbolCache::open(folder, *options, sources)),
         kernel: OnceLock::new(),
     };
     let threads = threads(sources);
     let found = pool::run(&groups, threads, |group| shared.look_up(group));
-    let mut answers: Vec<Answer<'_>> = found
+    let mut answers: Vec<PendingGroup<'_>> = found
         .into_iter()
         .zip(&groups)
-        .map(|(answer, group)| answer.unwrap_or_else(|| Answer::broken(group)))
+        .map(|(answer, group)| answer.unwrap_or_else(|| PendingGroup::broken(group)))
         .collect();
     ask_debug_information(&mut answers, threads, *options);
     if let Some(cache) = &shared.cache {
-        let kept: Vec<&Answer<'_>> =
+        let kept: Vec<&PendingGroup<'_>> =
             answers.iter().filter(|answer| answer.keep.is_some()).collect();
         if !kept.is_empty() {
             pool::run(&kept, threads, |answer| answer.store(cache));
@@ -102,7 +105,7 @@ pub(crate) fn all(symbolizer: &Symbolizer, requests: &[Request<'_>]) -> Vec<Reso
 
 /// Requests for one and the same thing: the same build at several paths (containers), the kernel and
 /// its modules.
-struct Group<'a> {
+struct ModuleRequests<'a> {
     module: Module<'a>,
     /// Where the file is, if it is one.
     paths: Vec<&'a Path>,
@@ -113,8 +116,8 @@ struct Group<'a> {
 }
 
 /// What takes longest goes first, so that threads end together.
-fn group<'a>(requests: &[Request<'a>], wanted: impl Fn(usize) -> bool) -> Vec<Group<'a>> {
-    let mut groups: Vec<Group<'a>> = Vec::new();
+fn group<'a>(requests: &[Request<'a>], wanted: impl Fn(usize) -> bool) -> Vec<ModuleRequests<'a>> {
+    let mut groups: Vec<ModuleRequests<'a>> = Vec::new();
     let mut known: FxHashMap<Vec<u8>, usize> = FxHashMap::default();
     for (index, request) in requests.iter().enumerate().filter(|(index, _)| wanted(*index)) {
         let path = match request.module {
@@ -128,7 +131,7 @@ fn group<'a>(requests: &[Request<'a>], wanted: impl Fn(usize) -> bool) -> Vec<Gr
         match known.entry(identity) {
             Entry::Vacant(new) => {
                 new.insert(groups.len());
-                groups.push(Group {
+                groups.push(ModuleRequests {
                     module: request.module,
                     paths: path.into_iter().collect(),
                     addresses: Cow::Borrowed(request.addresses),
@@ -182,8 +185,8 @@ fn threads(sources: &Sources) -> usize {
     sources.threads.map_or_else(available, |threads| threads.get())
 }
 
-impl Shared<'_> {
-    fn look_up<'a>(&self, group: &Group<'a>) -> Answer<'a> {
+impl ResolveContext<'_> {
+    fn look_up<'a>(&self, group: &ModuleRequests<'a>) -> PendingGroup<'a> {
         let Symbolizer { options, sources, jit_dumps, .. } = self.symbolizer;
         let addresses = group.addresses.clone();
         match group.module {
@@ -219,10 +222,10 @@ impl Shared<'_> {
                     Ok((kernel.found, Some(kernel.image.unwrap_or(0..0))))
                 })
             }
-            Module::Vdso => Answer::of(file::of_vdso(&addresses), addresses),
+            Module::Vdso => PendingGroup::of(file::of_vdso(&addresses), addresses),
             Module::Jit { pid } => {
                 let told = jit_dumps.get(&pid).map_or(&[][..], Vec::as_slice);
-                Answer::of(jit::of_process(sources, pid, told, &addresses), addresses)
+                PendingGroup::of(jit::of_process(sources, pid, told, &addresses), addresses)
             }
         }
     }
@@ -241,11 +244,11 @@ impl Shared<'_> {
     fn through_cache<'a>(
         &self,
         addresses: Cow<'a, [u64]>,
-        key: Option<Key>,
+        key: Option<CacheKey>,
         resolve: impl FnOnce(&[u64]) -> Result<(FromTables, Option<Range<u64>>), State>,
-    ) -> Answer<'a> {
+    ) -> PendingGroup<'a> {
         let stored = self.cache.as_ref().zip(key.as_ref()).and_then(|(cache, key)| cache.load(key));
-        let mut answer = Answer::empty(addresses);
+        let mut answer = PendingGroup::empty(addresses);
         let mut missing: Vec<u32> = (0..answer.addresses.len() as u32).collect();
         if let Some(stored) = &stored {
             let mut reader = stored.reader();
@@ -287,7 +290,7 @@ impl Shared<'_> {
     }
 }
 
-impl<'a> Answer<'a> {
+impl<'a> PendingGroup<'a> {
     fn empty(addresses: Cow<'a, [u64]>) -> Self {
         let symbols = vec![None; addresses.len()];
         Self { addresses, symbols, debug: None, failed: None, keep: None }
@@ -301,12 +304,12 @@ impl<'a> Answer<'a> {
     }
 
     /// The answer where a library could not stand the file.
-    fn broken(group: &Group<'a>) -> Self {
+    fn broken(group: &ModuleRequests<'a>) -> Self {
         let why = State::Unreadable("a fault in reading it; please report it with the file".into());
         Self { failed: Some(why), ..Self::empty(group.addresses.clone()) }
     }
 
-    fn store(&self, cache: &Cache) {
+    fn store(&self, cache: &SymbolCache) {
         let Some(keep) = &self.keep else { return };
         if keep.path.as_ref().is_some_and(|path| cache.of_path(path).as_ref() != Some(&keep.key)) {
             return; // replaced while it was read
@@ -385,7 +388,7 @@ fn share(latest: &mut Option<Arc<Symbol>>, symbol: Option<Symbol>) -> Option<Arc
 }
 
 /// A part of a file's addresses.
-struct Piece {
+struct AddressRange {
     answer: usize,
     info: Arc<DebugInfo>,
     addresses: Vec<(u32, u64)>,
@@ -393,14 +396,14 @@ struct Piece {
 
 /// Adds what debug information says. Neighbouring addresses are mostly of one unit, which is the
 /// piece of work that a thread should not share, so pieces are contiguous.
-fn ask_debug_information(answers: &mut [Answer<'_>], threads: usize, options: Options) {
+fn ask_debug_information(answers: &mut [PendingGroup<'_>], threads: usize, options: Options) {
     let mut pieces = Vec::new();
     for (answer, work) in answers.iter_mut().enumerate() {
         let Some(DebugWork { info, mut addresses }) = work.debug.take() else { continue };
         addresses.sort_unstable_by_key(|(_, address)| *address);
         let number = (addresses.len() / PIECE).clamp(1, threads.max(1));
         for part in addresses.chunks(addresses.len().div_ceil(number).max(1)) {
-            pieces.push(Piece { answer, info: Arc::clone(&info), addresses: part.to_vec() });
+            pieces.push(AddressRange { answer, info: Arc::clone(&info), addresses: part.to_vec() });
         }
     }
     pieces.sort_by_key(|piece| usize::MAX - piece.addresses.len());

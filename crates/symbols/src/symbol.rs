@@ -127,9 +127,9 @@ pub enum State {
 
 /// Each name once.
 #[derive(Debug, Default)]
-pub(crate) struct Names(FxHashSet<Arc<str>>);
+pub(crate) struct InternedNames(FxHashSet<Arc<str>>);
 
-impl Names {
+impl InternedNames {
     pub(crate) fn intern(&mut self, name: &str) -> Arc<str> {
         if let Some(name) = self.0.get(name) {
             return Arc::clone(name);

@@ -11,7 +11,7 @@ const NONE: u32 = u32::MAX;
 
 /// A function of a symbol table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Entry<'data> {
+struct FunctionSymbol<'data> {
     start: u64,
     /// One past the last; `start` where the table has no size.
     end: u64,
@@ -24,7 +24,7 @@ struct Entry<'data> {
     order: u32,
 }
 
-impl Entry<'_> {
+impl FunctionSymbol<'_> {
     /// Of several names for one place perf(1) takes one with a size, that is not weak, is global.
     fn rank(&self) -> (bool, bool, bool) {
         (self.end == self.start, self.weak, self.local)
@@ -37,7 +37,7 @@ pub(crate) struct SymbolTable<'data> {
     /// Ascending; at each begins the function of the same index in `owners`, or nothing.
     starts: Vec<u64>,
     owners: Vec<u32>,
-    entries: Vec<Entry<'data>>,
+    entries: Vec<FunctionSymbol<'data>>,
     /// All names of equal rank, in the order of the table, of those that have several.
     aliases: FxHashMap<u32, Vec<&'data [u8]>>,
 }
@@ -63,7 +63,7 @@ impl<'data> SymbolTable<'data> {
         Self::new(collect(file, file.dynamic_symbols(), Contents::Code))
     }
 
-    fn new(mut entries: Vec<Entry<'data>>) -> Self {
+    fn new(mut entries: Vec<FunctionSymbol<'data>>) -> Self {
         entries.sort_unstable_by(|a, b| {
             (a.start.cmp(&b.start))
                 .then_with(|| a.rank().cmp(&b.rank()))
@@ -117,7 +117,7 @@ impl<'data> SymbolTable<'data> {
 
 /// Names of those that begin at one place and are of the best rank there, where they are several, by
 /// the number that the function has once each place is there once. The entries are sorted.
-fn aliases<'data>(entries: &[Entry<'data>]) -> FxHashMap<u32, Vec<&'data [u8]>> {
+fn aliases<'data>(entries: &[FunctionSymbol<'data>]) -> FxHashMap<u32, Vec<&'data [u8]>> {
     let groups = entries.chunk_by(|a, b| a.start == b.start);
     (0_u32..)
         .zip(groups)
@@ -132,7 +132,7 @@ fn aliases<'data>(entries: &[Entry<'data>]) -> FxHashMap<u32, Vec<&'data [u8]>> 
 
 /// Lays nested and overlapping functions out side by side: at each address that one counts which
 /// began last. Functions come in order of their starts; each is pushed and popped once.
-fn flatten(entries: &[Entry<'_>]) -> (Vec<u64>, Vec<u32>) {
+fn flatten(entries: &[FunctionSymbol<'_>]) -> (Vec<u64>, Vec<u32>) {
     let mut pieces: Vec<(u64, u32)> = Vec::with_capacity(entries.len() + entries.len() / 4);
     let mut open: Vec<u32> = Vec::new();
     let close = |open: &mut Vec<u32>, pieces: &mut Vec<(u64, u32)>, until: u64| {
@@ -173,7 +173,7 @@ fn collect<'data: 'file, 'file, Symbol>(
     file: &'file object::File<'data>,
     symbols: impl Iterator<Item = Symbol>,
     of: Contents,
-) -> Vec<Entry<'data>>
+) -> Vec<FunctionSymbol<'data>>
 where
     Symbol: ObjectSymbol<'data>,
 {
@@ -203,7 +203,7 @@ where
                 _ => return None,
             }
             let start = symbol.address();
-            Some(Entry {
+            Some(FunctionSymbol {
                 start,
                 end: start.saturating_add(symbol.size()),
                 limit,
@@ -222,9 +222,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn entry(start: u64, size: u64, name: &'static str) -> Entry<'static> {
+    fn entry(start: u64, size: u64, name: &'static str) -> FunctionSymbol<'static> {
         let end = start + size;
-        Entry {
+        FunctionSymbol {
             start,
             end,
             limit: 1000,
@@ -242,14 +242,14 @@ mod tests {
 
     #[test]
     fn of_several_names_those_of_the_best_rank_are_kept_in_order() {
-        let weak = Entry { weak: true, ..entry(10, 5, "malloc_weak") };
-        let local = Entry { local: true, ..entry(10, 5, "malloc_local") };
+        let weak = FunctionSymbol { weak: true, ..entry(10, 5, "malloc_weak") };
+        let local = FunctionSymbol { local: true, ..entry(10, 5, "malloc_local") };
         let table = SymbolTable::new(vec![
             weak,
             local,
             entry(10, 0, "label"),
-            Entry { order: 2, ..entry(10, 5, "__libc_malloc") },
-            Entry { order: 1, ..entry(10, 5, "malloc") },
+            FunctionSymbol { order: 2, ..entry(10, 5, "__libc_malloc") },
+            FunctionSymbol { order: 1, ..entry(10, 5, "malloc") },
             entry(20, 5, "alone"),
         ]);
         assert_eq!(table.names(table.get(12).unwrap()), [&b"malloc"[..], b"__libc_malloc"]);
@@ -274,10 +274,10 @@ mod tests {
             spans in proptest::collection::btree_map(0_u64..90, 1_u64..40, 0..30),
         ) {
             let names: Vec<String> = spans.keys().map(|start| format!("f{start}")).collect();
-            let entries: Vec<Entry<'_>> = spans
+            let entries: Vec<FunctionSymbol<'_>> = spans
                 .iter()
                 .zip(&names)
-                .map(|((&start, &size), name)| Entry { name: name.as_bytes(), ..entry(start, size, "") })
+                .map(|((&start, &size), name)| FunctionSymbol { name: name.as_bytes(), ..entry(start, size, "") })
                 .collect();
             let table = SymbolTable::new(entries.clone());
             for address in 0..140 {
@@ -296,7 +296,7 @@ mod tests {
             spans in proptest::collection::vec((any::<u64>(), any::<u64>()), 0..30),
             probe in any::<u64>(),
         ) {
-            let entries = spans.into_iter().map(|(start, size)| Entry {
+            let entries = spans.into_iter().map(|(start, size)| FunctionSymbol {
                 start,
                 end: start.saturating_add(size),
                 limit: u64::MAX,

@@ -9,13 +9,13 @@ use std::sync::OnceLock;
 use sha2::{Digest as _, Sha256};
 
 /// A line of the index: values by column.
-pub type Row = HashMap<String, String>;
+pub type IndexRow = HashMap<String, String>;
 
 /// A folder of recordings with its index, `INDEX.tsv`, and those made to do harm in `malformed`.
 #[derive(Debug)]
 pub struct Corpus {
     folder: PathBuf,
-    index: HashMap<String, Row>,
+    index: HashMap<String, IndexRow>,
 }
 
 /// The recordings, unpacked at the first call. Tests only read them.
@@ -38,7 +38,7 @@ impl Corpus {
     /// # Panics
     /// If the index has no such line.
     #[track_caller]
-    pub fn row(&self, path: &Path) -> &Row {
+    pub fn row(&self, path: &Path) -> &IndexRow {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap();
         self.index.get(name).unwrap_or_else(|| panic!("{name} is not in the index"))
     }
@@ -88,13 +88,13 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-fn index(folder: &Path) -> HashMap<String, Row> {
+fn index(folder: &Path) -> HashMap<String, IndexRow> {
     let path = folder.join("INDEX.tsv");
     let text =
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let mut lines = text.lines();
     let columns: Vec<&str> = lines.next().unwrap().split('\t').collect();
-    let row = |line: &str| -> Row {
+    let row = |line: &str| -> IndexRow {
         let values = line.split('\t').map(str::to_owned);
         columns.iter().map(|name| (*name).to_owned()).zip(values).collect()
     };

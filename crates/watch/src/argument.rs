@@ -17,8 +17,8 @@ use pmuscope_counters::Kernel;
 use pmuscope_machine::{Machine, MachineError};
 use pmuscope_perfdata::watch::{Access, ValueKind};
 
-use crate::points::{Opened, Place, Point};
-use crate::program::{IS_SUPPORTED, Memory, Watched, load};
+use crate::points::{Opened, Point, PointScope};
+use crate::program::{IS_SUPPORTED, Memory, ProgramPoint, load};
 use crate::resolve::Watchpoint;
 use crate::session::WatchError;
 use crate::target::{Target, TargetError};
@@ -135,7 +135,7 @@ pub fn next_call(
     let mut opened = Opened::none(&points, &numbers);
     for &pid in pids {
         for tid in machine.threads(pid).map_err(|error| gone(&error))? {
-            opened.add(kernel, &points, &programs, Place::Thread(tid))?;
+            opened.add(kernel, &points, &programs, PointScope::Thread(tid))?;
         }
     }
     opened.arm(kernel)?;
@@ -164,8 +164,8 @@ fn point(address: u64) -> Point {
     Point { target: 0, address, bytes: 0, access, in_kernel: false, is_shared: false }
 }
 
-fn watched(number: usize, address: u64, argument: u8) -> Watched {
-    Watched {
+fn watched(number: usize, address: u64, argument: u8) -> ProgramPoint {
+    ProgramPoint {
         point: number as u32,
         address,
         bytes: None,

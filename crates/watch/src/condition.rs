@@ -24,16 +24,16 @@ pub struct Condition {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Comparison {
     /// On the left.
-    pub left: Value,
+    pub left: ConditionValue,
     /// How.
     pub operator: Operator,
     /// On the right.
-    pub right: Value,
+    pub right: ConditionValue,
 }
 
 /// What is compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Value {
+pub enum ConditionValue {
     /// What was read at the hit.
     New,
     /// What was read at the hit before.
@@ -162,9 +162,9 @@ impl Condition {
         if kind == ValueKind::Float {
             return Err(ConditionError::Float { target: target.into() });
         }
-        let number = |value: &Value| match value {
-            Value::Name(name) => match names.iter().find(|(_, known)| known == name) {
-                Some((number, _)) => Ok(Value::Number(*number)),
+        let number = |value: &ConditionValue| match value {
+            ConditionValue::Name(name) => match names.iter().find(|(_, known)| known == name) {
+                Some((number, _)) => Ok(ConditionValue::Number(*number)),
                 None => {
                     Err(ConditionError::NoName { name: name.clone(), target: target.to_owned() })
                 }
@@ -173,10 +173,10 @@ impl Condition {
         };
         let mut condition = self.clone();
         for comparison in condition.any.iter_mut().flatten() {
-            let has_step = [&comparison.left, &comparison.right].contains(&&Value::Step);
+            let has_step = [&comparison.left, &comparison.right].contains(&&ConditionValue::Step);
             for side in [&mut comparison.left, &mut comparison.right] {
                 *side = number(side)?;
-                if let Value::Number(number) = side
+                if let ConditionValue::Number(number) = side
                     && !has_step
                 {
                     let target = || target.to_owned();
@@ -194,7 +194,9 @@ impl Comparison {
     /// Whether the value of the hit before matters.
     #[must_use]
     pub fn needs_old(&self) -> bool {
-        [&self.left, &self.right].iter().any(|value| matches!(value, Value::Old | Value::Step))
+        [&self.left, &self.right]
+            .iter()
+            .any(|value| matches!(value, ConditionValue::Old | ConditionValue::Step))
     }
 }
 
@@ -235,19 +237,19 @@ fn comparison(text: &str, one: &str) -> Result<Comparison, ConditionError> {
     Ok(Comparison { left: side(&one[..at])?, operator, right: side(&one[at + spelled.len()..])? })
 }
 
-fn value(part: &str) -> Option<Value> {
+fn value(part: &str) -> Option<ConditionValue> {
     match part {
-        "new" => return Some(Value::New),
-        "old" => return Some(Value::Old),
-        "step" => return Some(Value::Step),
+        "new" => return Some(ConditionValue::New),
+        "old" => return Some(ConditionValue::Old),
+        "step" => return Some(ConditionValue::Step),
         _ => {}
     }
     if let Some(number) = number(part) {
-        return Some(Value::Number(number));
+        return Some(ConditionValue::Number(number));
     }
     let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
     let begins = part.chars().next().is_some_and(|c| c.is_alphabetic() || c == '_');
-    (begins && part.chars().all(is_word)).then(|| Value::Name(part.into()))
+    (begins && part.chars().all(is_word)).then(|| ConditionValue::Name(part.into()))
 }
 
 /// Numbers of either sign and up to 64 bits, hexadecimal ones, characters.
@@ -281,9 +283,12 @@ mod tests {
         let shape: Vec<usize> = condition.any.iter().map(Vec::len).collect();
         assert_eq!(shape, [2, 1]);
         let Comparison { left, operator, right } = &condition.any[0][1];
-        assert_eq!((left, *operator, right), (&Value::Old, Operator::NotEqual, &Value::Number(31)));
+        assert_eq!(
+            (left, *operator, right),
+            (&ConditionValue::Old, Operator::NotEqual, &ConditionValue::Number(31))
+        );
         assert!(condition.needs_old());
-        assert_eq!(condition.any[1][0].right, Value::Number(-1));
+        assert_eq!(condition.any[1][0].right, ConditionValue::Number(-1));
         assert!(!Condition::parse("new<='c'").unwrap().needs_old());
     }
 
@@ -301,11 +306,20 @@ mod tests {
             let condition = Condition::parse(text).unwrap().for_target("x", kind, bytes, &[]);
             condition.map(|condition| condition.any[0][0].right.clone())
         };
-        let all_ones = Value::Number(0xffff_ffff);
+        let all_ones = ConditionValue::Number(0xffff_ffff);
         assert_eq!(number("new == -1", ValueKind::Unsigned, 4).unwrap(), all_ones);
-        assert_eq!(number("new == 0xffffffff", ValueKind::Signed, 4).unwrap(), Value::Number(-1));
-        assert_eq!(number("new == -1", ValueKind::Unsigned, 8).unwrap(), Value::Number(-1));
-        assert_eq!(number("step == 300", ValueKind::Unsigned, 1).unwrap(), Value::Number(300));
+        assert_eq!(
+            number("new == 0xffffffff", ValueKind::Signed, 4).unwrap(),
+            ConditionValue::Number(-1)
+        );
+        assert_eq!(
+            number("new == -1", ValueKind::Unsigned, 8).unwrap(),
+            ConditionValue::Number(-1)
+        );
+        assert_eq!(
+            number("step == 300", ValueKind::Unsigned, 1).unwrap(),
+            ConditionValue::Number(300)
+        );
         let error = number("new > 300", ValueKind::Unsigned, 1).unwrap_err().to_string();
         assert!(error.contains("x has 1 bytes and never is 300"), "{error}");
     }
@@ -315,7 +329,7 @@ mod tests {
         let condition = Condition::parse("new == READY").unwrap();
         let names = [(3, "READY".to_owned())];
         let known = condition.for_target("state", ValueKind::Enumeration, 4, &names).unwrap();
-        assert_eq!(known.any[0][0].right, Value::Number(3));
+        assert_eq!(known.any[0][0].right, ConditionValue::Number(3));
         let error = condition.for_target("state", ValueKind::Unsigned, 4, &[]).unwrap_err();
         assert!(error.to_string().contains("'READY' in --when is neither"), "{error}");
         let error = condition.for_target("ratio", ValueKind::Float, 8, &[]).unwrap_err();

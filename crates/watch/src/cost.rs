@@ -15,8 +15,8 @@ use pmuscope_machine::child::thread_cpu_ns;
 use pmuscope_perfdata::watch::{Access, HitCost, ValueKind};
 use pmuscope_stats::{LEVEL, mean_interval};
 
-use crate::points::{Opened, Place, Point, PointError};
-use crate::program::{Memory, Watched, load};
+use crate::points::{Opened, Point, PointError, PointScope};
+use crate::program::{Memory, ProgramPoint, load};
 
 /// Hits of a measurement, and measurements.
 const HITS: u64 = 500;
@@ -100,7 +100,7 @@ fn rounds(
     let memory = Memory::new(1)?;
     let program = load(
         &memory,
-        &Watched {
+        &ProgramPoint {
             point: 0,
             address,
             bytes: Some(8),
@@ -122,7 +122,7 @@ fn rounds(
         in_kernel: false,
         is_shared: false,
     };
-    let thread = Place::Thread(tid.as_nanos() as u32);
+    let thread = PointScope::Thread(tid.as_nanos() as u32);
     let (points, programs) = ([point], [program]);
     let mut opened = Opened::none(&points, &[0]);
     opened.add(kernel, &points, &programs, thread)?;

@@ -24,7 +24,7 @@ pub(crate) struct Identity {
 
 /// Appends the sample of a record of the program; false if it is none.
 pub(crate) fn append(record: &[u8], points: &[Identity], out: &mut Vec<u8>) -> bool {
-    let Some(head) = Head::read(record) else { return false };
+    let Some(head) = HitHead::read(record) else { return false };
     let Some(point) = points.get(head.point as usize) else { return false };
     let in_kernel = (head.ip as i64) < 0;
     let (of_kernel, of_user) = head.stacks(record);
@@ -63,7 +63,7 @@ pub(crate) fn append(record: &[u8], points: &[Identity], out: &mut Vec<u8>) -> b
 }
 
 /// The first [`RECORD_HEAD`] bytes, as the program lays them out.
-struct Head {
+struct HitHead {
     point: u32,
     flags: u32,
     time: u64,
@@ -79,7 +79,7 @@ struct Head {
     user_bytes: usize,
 }
 
-impl Head {
+impl HitHead {
     fn read(record: &[u8]) -> Option<Self> {
         let word = |at: usize| Some(u64::from_ne_bytes(*record.get(at..)?.first_chunk()?));
         let half = |at: usize| Some(u32::from_ne_bytes(*record.get(at..)?.first_chunk()?));

@@ -18,7 +18,9 @@ use pmuscope_counters::Kernel;
 use rustix::io::Errno;
 use thiserror::Error;
 
-use crate::slots::{Accounting, Constant, Kind, Layout, Owner, Request, SlotError, Slots, Task};
+use crate::slots::{
+    Accounting, Constant, Kind, Layout, Owner, SlotError, SlotRequest, SlotTask, Slots,
+};
 
 /// More slots of a kind than any machine has (arm64: 16).
 const MOST: usize = 64;
@@ -66,7 +68,7 @@ impl KernelError {
 
 fn words(owner: Owner) -> String {
     let task =
-        |Task(tid)| if tid == 0 { "this thread".to_owned() } else { format!("thread {tid}") };
+        |SlotTask(tid)| if tid == 0 { "this thread".to_owned() } else { format!("thread {tid}") };
     match owner {
         Owner::Cpu(cpu) => format!("CPU {cpu}"),
         Owner::Task(id) => task(id),
@@ -125,8 +127,8 @@ pub fn untouched(kind: Kind) -> Attr {
 fn open(kernel: &dyn Kernel, owner: Owner, kind: Kind) -> Result<Option<OwnedFd>, KernelError> {
     let (pid, cpu) = match owner {
         Owner::Cpu(cpu) => (-1, cpu as i32),
-        Owner::TaskOnCpu(Task(tid), cpu) => (tid as i32, cpu as i32),
-        Owner::Task(Task(tid)) => (tid as i32, -1),
+        Owner::TaskOnCpu(SlotTask(tid), cpu) => (tid as i32, cpu as i32),
+        Owner::Task(SlotTask(tid)) => (tid as i32, -1),
     };
     let mut attr = untouched(kind);
     attr.flags.insert(AttrFlags::DISABLED);
@@ -168,7 +170,7 @@ pub fn slots(kernel: &dyn Kernel) -> Result<Slots, KernelError> {
 }
 
 /// The calling thread, as a task.
-pub const OWN: Task = Task(0);
+pub const OWN: SlotTask = SlotTask(0);
 
 /// Slots that `owner` could have at this moment; all in one pool if there are none for instructions while
 /// all for data are taken.
@@ -192,7 +194,7 @@ fn own_id() -> u64 {
 
 /// How a comparison is made.
 #[derive(Debug, Clone)]
-pub struct Comparison {
+pub struct KernelCheck {
     /// The machine: CPUs that it can have, slots as [`slots`] found them.
     pub layout: Layout,
     /// CPUs that are on.
@@ -228,12 +230,12 @@ const MOST_TOLD: usize = 10;
 ///
 /// # Errors
 /// [`KernelError::Open`]; [`KernelError::Held`] if others hold slots before it begins or behind it.
-pub fn compare(kernel: &dyn Kernel, how: &Comparison) -> Result<Compared, KernelError> {
+pub fn compare(kernel: &dyn Kernel, how: &KernelCheck) -> Result<Compared, KernelError> {
     let tasks = Tasks::new(how.tasks);
     free(kernel, how)?;
     let rules = Constant::new(how.layout);
     let mut random = fastrand::Rng::with_seed(how.seed);
-    let mut held: Vec<(Request, OwnedFd)> = Vec::new();
+    let mut held: Vec<(SlotRequest, OwnedFd)> = Vec::new();
     let mut compared = Compared::default();
     for _ in 0..how.operations {
         // From empty to full and back, several times.
@@ -247,7 +249,7 @@ pub fn compare(kernel: &dyn Kernel, how: &Comparison) -> Result<Compared, Kernel
             }
             continue;
         }
-        let request = Request { kind: kind(&mut random), ..any(&mut random, how, &tasks.ids) };
+        let request = SlotRequest { kind: kind(&mut random), ..any(&mut random, how, &tasks.ids) };
         let reserved = rules.reserve(request);
         let open = || open(kernel, request.owner, request.kind);
         let event = if reserved.is_ok() { patiently(open)? } else { open()? };
@@ -287,10 +289,10 @@ fn kind(random: &mut fastrand::Rng) -> Kind {
 }
 
 /// Any of the three cases.
-fn any(random: &mut fastrand::Rng, how: &Comparison, tasks: &[Task]) -> Request {
+fn any(random: &mut fastrand::Rng, how: &KernelCheck, tasks: &[SlotTask]) -> SlotRequest {
     let cpu = how.online[random.usize(0..how.online.len())];
     let task = tasks[random.usize(0..tasks.len())];
-    Request::data(match random.u32(0..5) {
+    SlotRequest::data(match random.u32(0..5) {
         0 => Owner::Cpu(cpu),
         1 | 2 => Owner::TaskOnCpu(task, cpu),
         _ => Owner::Task(task),
@@ -298,7 +300,7 @@ fn any(random: &mut fastrand::Rng, how: &Comparison, tasks: &[Task]) -> Request 
 }
 
 /// Makes sure that nobody else holds a slot: each CPU must have all.
-fn free(kernel: &dyn Kernel, how: &Comparison) -> Result<(), KernelError> {
+fn free(kernel: &dyn Kernel, how: &KernelCheck) -> Result<(), KernelError> {
     let slots = how.layout.slots.of(Kind::Data);
     for &cpu in &how.online {
         let mut held = 0;
@@ -316,7 +318,7 @@ fn free(kernel: &dyn Kernel, how: &Comparison) -> Result<(), KernelError> {
 
 /// Threads that do nothing until they are dropped.
 struct Tasks {
-    ids: Vec<Task>,
+    ids: Vec<SlotTask>,
     end: Arc<Barrier>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -337,7 +339,7 @@ impl Tasks {
             .map(|_| std::thread::spawn(sleeper(tell.clone(), Arc::clone(&end))))
             .collect();
         drop(tell);
-        Self { ids: told.iter().map(Task).collect(), end, threads }
+        Self { ids: told.iter().map(SlotTask).collect(), end, threads }
     }
 }
 

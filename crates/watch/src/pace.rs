@@ -58,7 +58,7 @@ pub(crate) struct Seen {
 
 /// What to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Step {
+pub(crate) struct PaceStep {
     /// Points are to be armed.
     pub(crate) armed: bool,
     /// Look again after so long.
@@ -78,21 +78,21 @@ impl Pace {
     }
 
     /// What to do now; `armed` says whether points are. `random` is from 0 to 1.
-    pub(crate) fn step(&mut self, seen: Seen, armed: bool, random: f64) -> Step {
-        let Some(limit) = self.limit else { return Step { armed: true, wait: LOOK } };
+    pub(crate) fn step(&mut self, seen: Seen, armed: bool, random: f64) -> PaceStep {
+        let Some(limit) = self.limit else { return PaceStep { armed: true, wait: LOOK } };
         self.learn(limit, &seen);
         let credit = self.credit(limit, &seen);
         let burn = self.burn.unwrap_or(0.0);
         if armed && credit > 0.0 {
-            return Step { armed: true, wait: slice(credit, burn) };
+            return PaceStep { armed: true, wait: slice(credit, burn) };
         }
         let wanted = burn * SLICE_NS;
         if !armed && credit >= wanted {
-            return Step { armed: true, wait: slice(credit, burn) };
+            return PaceStep { armed: true, wait: slice(credit, burn) };
         }
         let due = (wanted - credit) / self.refill.max(1e-6) * (0.5 + random);
         let due = Duration::from_nanos(due.min(LONGEST_PAUSE.as_nanos() as f64) as u64);
-        Step { armed: false, wait: due.clamp(SHORTEST_SLICE, LONGEST_PAUSE) }
+        PaceStep { armed: false, wait: due.clamp(SHORTEST_SLICE, LONGEST_PAUSE) }
     }
 
     /// What hits take while armed, and what the target's work gives, as of late.

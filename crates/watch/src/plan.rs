@@ -12,7 +12,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::kernel::{self, KernelError};
-use crate::slots::{Kind, Owner, Slots, Task};
+use crate::slots::{Kind, Owner, SlotTask, Slots};
 
 /// Slots that x86 has, whoever holds them.
 const X86: u32 = 4;
@@ -42,7 +42,7 @@ pub enum Scope {
 /// A thread or a CPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Place {
+pub enum ThreadOrCpu {
     /// Wherever it runs.
     Thread {
         /// Its id.
@@ -58,7 +58,7 @@ pub enum Place {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FreeSlots {
     /// Where.
-    pub place: Place,
+    pub place: ThreadOrCpu,
     /// What the kernel let in.
     pub free: Slots,
 }
@@ -202,9 +202,9 @@ fn rooms(
     };
     let mut rooms = Vec::new();
     for tid in tids {
-        match free(kernel, slots, Owner::Task(Task(tid.into()))) {
+        match free(kernel, slots, Owner::Task(SlotTask(tid.into()))) {
             Ok(free) => {
-                let place = Place::Thread { tid, name: machine.name_of(tid) };
+                let place = ThreadOrCpu::Thread { tid, name: machine.name_of(tid) };
                 rooms.push(FreeSlots { place, free });
             }
             Err(error) if error.is_gone() => {}
@@ -213,7 +213,7 @@ fn rooms(
     }
     for cpu in cpus.iter() {
         let free = free(kernel, slots, Owner::Cpu(cpu))?;
-        rooms.push(FreeSlots { place: Place::Cpu(cpu), free });
+        rooms.push(FreeSlots { place: ThreadOrCpu::Cpu(cpu), free });
     }
     Ok(rooms)
 }

@@ -91,7 +91,7 @@ impl Point {
 
 /// Whose accesses are watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum PointScope {
     /// A thread, and what it starts from then on.
     Thread(u32),
     /// A CPU, whoever runs there.
@@ -162,7 +162,7 @@ impl Opened {
         kernel: &dyn Kernel,
         points: &[Point],
         programs: &[Program],
-        place: Place,
+        place: PointScope,
     ) -> Result<(), PointError> {
         for (number, address, events) in &mut self.points {
             let Some(point) = points.get(*number) else { continue };
@@ -227,14 +227,18 @@ impl Opened {
     }
 }
 
-fn open(kernel: &dyn Kernel, point: &Point, place: Place) -> Result<Option<OwnedFd>, PointError> {
+fn open(
+    kernel: &dyn Kernel,
+    point: &Point,
+    place: PointScope,
+) -> Result<Option<OwnedFd>, PointError> {
     let mut attr = point.attr();
     let (pid, cpu) = match place {
-        Place::Thread(tid) => {
+        PointScope::Thread(tid) => {
             attr.flags |= AttrFlags::INHERIT;
             (tid as i32, -1)
         }
-        Place::Cpu(cpu) => (-1, cpu as i32),
+        PointScope::Cpu(cpu) => (-1, cpu as i32),
     };
     // The address means something else in another program. Not before Linux 5.13.
     let mut until_exec = attr.clone();
@@ -250,8 +254,8 @@ fn open(kernel: &dyn Kernel, point: &Point, place: Place) -> Result<Option<Owned
         Err(error) if Errno::from_io_error(&error) == Some(Errno::SRCH) => Ok(None),
         Err(source) => {
             let place = match place {
-                Place::Thread(tid) => format!("thread {tid}"),
-                Place::Cpu(cpu) => format!("CPU {cpu}"),
+                PointScope::Thread(tid) => format!("thread {tid}"),
+                PointScope::Cpu(cpu) => format!("CPU {cpu}"),
             };
             let advice = advice(&source, point);
             Err(PointError::Open { address: point.address, place, source, advice })

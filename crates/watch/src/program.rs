@@ -10,14 +10,14 @@
 //! maps of [`Memory`].
 
 use pmuscope_bpf::{
-    Alu, Assembler, BpfError, Compare, Helper, Label, Map, Program, Register, RingBuffer, Scratch,
-    Width,
+    Alu, Assembler, BpfError, Compare, Helper, Label, Map, PerCpuScratch, Program, Register,
+    RingBuffer, Width,
 };
 use pmuscope_perfdata::watch::{HitFlags, ValueKind};
 use std::os::fd::AsFd as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::condition::{Comparison, Condition, Operator, Value, is_signed};
+use crate::condition::{Comparison, Condition, ConditionValue, Operator, is_signed};
 use Register::{R0, R1, R2, R3, R4, R6, R7, R8, R9, R10};
 
 /// Processes and points whose past is remembered.
@@ -54,7 +54,7 @@ pub(crate) const IS_SUPPORTED: bool = CONTEXT_IP.is_some();
 
 /// A point as its program needs it.
 #[derive(Debug, Clone)]
-pub(crate) struct Watched {
+pub(crate) struct ProgramPoint {
     /// Its number.
     pub(crate) point: u32,
     pub(crate) address: u64,
@@ -84,17 +84,17 @@ pub(crate) struct Memory {
     writers: Map,
     /// One of how many wanted hits is written down, and the number of the time that points are armed.
     control: Map,
-    /// [`Totals`] of each point.
+    /// [`PointTotals`] of each point.
     shared: Map,
     /// Where records are made.
-    scratch: Scratch,
+    scratch: PerCpuScratch,
     ring: Mutex<RingBuffer>,
     points: usize,
 }
 
 /// Counts of a point.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Totals {
+pub(crate) struct PointTotals {
     pub(crate) hits: u64,
     /// Hits that were wanted.
     pub(crate) passed: u64,
@@ -134,7 +134,7 @@ impl Memory {
             writers: Map::hash(WRITER_KEY, WRITER_BYTES, WRITERS)?,
             control: Map::array(16, 1)?,
             shared: Map::array(TOTALS_BYTES as usize * points, 1)?,
-            scratch: Scratch::new(RECORD_HEAD + 2 * STACK_BYTES)?,
+            scratch: PerCpuScratch::new(RECORD_HEAD + 2 * STACK_BYTES)?,
             ring: Mutex::new(RingBuffer::new(RING_BYTES)?),
             points,
         };
@@ -157,10 +157,10 @@ impl Memory {
     }
 
     /// Counts of each point.
-    pub(crate) fn totals(&self) -> Result<Vec<Totals>, BpfError> {
+    pub(crate) fn totals(&self) -> Result<Vec<PointTotals>, BpfError> {
         let mut bytes = vec![0; TOTALS_BYTES as usize * self.points];
         self.shared.get(&FIRST, &mut bytes)?;
-        let of_point = |chunk: &[u8]| Totals {
+        let of_point = |chunk: &[u8]| PointTotals {
             hits: word(chunk, 0),
             passed: word(chunk, 8),
             untold: word(chunk, 16),
@@ -232,21 +232,21 @@ const NO_WAKEUP: i32 = 1;
 const USER_STACK: i32 = 1 << 8;
 
 /// Assembles and loads the program of a point.
-pub(crate) fn load(memory: &Memory, watched: &Watched) -> Result<Program, BpfError> {
+pub(crate) fn load(memory: &Memory, watched: &ProgramPoint) -> Result<Program, BpfError> {
     Program::load(assemble(memory, watched))
 }
 
-struct Maker<'a> {
+struct ProgramMaker<'a> {
     code: Assembler,
     memory: &'a Memory,
-    watched: &'a Watched,
+    watched: &'a ProgramPoint,
     end: Label,
 }
 
-fn assemble(memory: &Memory, watched: &Watched) -> Assembler {
+fn assemble(memory: &Memory, watched: &ProgramPoint) -> Assembler {
     let mut code = Assembler::new();
     let end = code.label();
-    let mut maker = Maker { code, memory, watched, end };
+    let mut maker = ProgramMaker { code, memory, watched, end };
     maker.begin();
     maker.value();
     maker.past();
@@ -257,7 +257,7 @@ fn assemble(memory: &Memory, watched: &Watched) -> Assembler {
     maker.code
 }
 
-impl Maker<'_> {
+impl ProgramMaker<'_> {
     /// Adds 1 to a total of the point. R1 and R2 are lost.
     fn count(&mut self, total: u32) {
         let at = TOTALS_BYTES * self.watched.point + total;
@@ -318,7 +318,7 @@ impl Maker<'_> {
         }
         code.store(Width::Word, R10, frame::STATE_KEY + 4, self.watched.point as i32);
         let (found, done) = (code.label(), code.label());
-        self.find(Table::States, found, done);
+        self.find(MapTable::States, found, done);
         let code = &mut self.code;
         code.place(found).mov(R9, R0).mov(R1, 1).fetch_add(R9, 16, R1);
         code.alu(Alu::Add, R1, 1).store(Width::Double, R10, frame::SEQUENCE, R1);
@@ -337,10 +337,10 @@ impl Maker<'_> {
     }
 
     /// The entry of a table in R0 and to `found`; made if it is not there; to `none` without room.
-    fn find(&mut self, table: Table, found: Label, none: Label) {
+    fn find(&mut self, table: MapTable, found: Label, none: Label) {
         let (map, key) = match table {
-            Table::States => (self.memory.states.as_fd(), frame::STATE_KEY),
-            Table::Writers => (self.memory.writers.as_fd(), frame::WRITER_KEY),
+            MapTable::States => (self.memory.states.as_fd(), frame::STATE_KEY),
+            MapTable::Writers => (self.memory.writers.as_fd(), frame::WRITER_KEY),
         };
         let code = &mut self.code;
         let look = |code: &mut Assembler| {
@@ -405,26 +405,26 @@ impl Maker<'_> {
     }
 
     /// A value in a register, extended to 64 bits.
-    fn operand(&mut self, to: Register, value: &Value) {
+    fn operand(&mut self, to: Register, value: &ConditionValue) {
         match value {
-            Value::New => {
+            ConditionValue::New => {
                 self.code.load(Width::Double, to, R10, frame::VALUE);
                 self.extend(to, self.is_signed());
             }
-            Value::Old => {
+            ConditionValue::Old => {
                 self.code.load(Width::Double, to, R10, frame::OLD);
                 self.extend(to, self.is_signed());
             }
-            Value::Step => {
+            ConditionValue::Step => {
                 self.code.load(Width::Double, to, R10, frame::VALUE);
                 self.code.load(Width::Double, R2, R10, frame::OLD).alu(Alu::Sub, to, R2);
                 self.extend(to, true);
             }
-            Value::Number(number) => {
+            ConditionValue::Number(number) => {
                 self.code.number(to, *number as u64);
             }
             // Names were replaced by numbers; one that was not compares with nothing that is.
-            Value::Name(_) => {
+            ConditionValue::Name(_) => {
                 self.code.number(to, u64::MAX);
             }
         }
@@ -449,7 +449,7 @@ impl Maker<'_> {
         // Addresses of the kernel are negative.
         code.alu(Alu::ShiftRight, R1, 63).store(Width::Word, R10, frame::WRITER_KEY + 20, R1);
         let (found, none, done) = (code.label(), code.label(), code.label());
-        self.find(Table::Writers, found, none);
+        self.find(MapTable::Writers, found, none);
         self.code.place(none);
         self.count(16);
         let code = &mut self.code;
@@ -556,14 +556,14 @@ impl Maker<'_> {
 }
 
 #[derive(Clone, Copy)]
-enum Table {
+enum MapTable {
     States,
     Writers,
 }
 
 /// A step is a difference, whatever the type's sign.
 fn is_difference(comparison: &Comparison) -> bool {
-    comparison.left == Value::Step || comparison.right == Value::Step
+    comparison.left == ConditionValue::Step || comparison.right == ConditionValue::Step
 }
 
 fn code_of(operator: Operator, is_signed: bool) -> Compare {

@@ -47,7 +47,7 @@ pub enum Module {
 
 /// Where something is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum TargetLocation {
     /// At an address of the process, or of the kernel.
     Address(u64),
     /// At a line of a source file.
@@ -80,7 +80,7 @@ pub struct Target {
     /// As typed, without length and access.
     pub name: String,
     /// Where.
-    pub place: Place,
+    pub place: TargetLocation,
     /// For what; `None`: writes for data, execution for code.
     pub access: Option<Access>,
     /// How many bytes; `None`: as many as the type has.
@@ -172,13 +172,18 @@ impl Target {
     /// What else the text can mean: `s.c:w`, the variable `w` of `s.c`, is also writes to the field `c` of `s`.
     #[must_use]
     pub fn otherwise(&self) -> Option<Self> {
-        let Place::Named { module, file: Some(file), expression, offset: 0 } = &self.place else {
+        let TargetLocation::Named { module, file: Some(file), expression, offset: 0 } = &self.place
+        else {
             return None;
         };
         let access = Access::of_letters(&expression.name()).filter(|_| expression.is_name())?;
         let object = file.parse().ok().filter(|_| self.access.is_none())?;
-        let place =
-            Place::Named { module: module.clone(), file: None, expression: object, offset: 0 };
+        let place = TargetLocation::Named {
+            module: module.clone(),
+            file: None,
+            expression: object,
+            offset: 0,
+        };
         let (text, name) = (self.text.clone(), file.clone());
         Some(Self { text, name, place, access: Some(access), len: self.len })
     }
@@ -187,8 +192,10 @@ impl Target {
     #[must_use]
     pub fn is_kernel(&self) -> bool {
         match &self.place {
-            Place::Address(address) => is_kernel_address(*address),
-            Place::Line { module, .. } | Place::Named { module, .. } => *module == Module::Kernel,
+            TargetLocation::Address(address) => is_kernel_address(*address),
+            TargetLocation::Line { module, .. } | TargetLocation::Named { module, .. } => {
+                *module == Module::Kernel
+            }
         }
     }
 }
@@ -233,12 +240,13 @@ impl FromStr for Target {
             })
             .transpose()?;
         let place = place(typed, rest, is_mem)?;
-        if let Place::Line { file, line, .. } = &place
+        if let TargetLocation::Line { file, line, .. } = &place
             && access.is_some_and(|access| access != Access::Execute)
         {
             return Err(TargetError::Line { text: text(), place: format!("{file}:{line}") });
         }
-        let is_code = access == Some(Access::Execute) || matches!(place, Place::Line { .. });
+        let is_code =
+            access == Some(Access::Execute) || matches!(place, TargetLocation::Line { .. });
         if is_code && len.is_some() && !is_mem {
             return Err(TargetError::LengthOfCode { text: text() });
         }
@@ -295,10 +303,10 @@ fn is_file(text: &str) -> bool {
     !name.is_empty() && text.chars().all(plain) && (ends || is_path)
 }
 
-fn place(typed: &str, text: &str, is_mem: bool) -> Result<Place, TargetError> {
+fn place(typed: &str, text: &str, is_mem: bool) -> Result<TargetLocation, TargetError> {
     let bare = text.strip_prefix('*').map_or(text, str::trim_start);
     if is_mem || bare.starts_with(|first: char| first.is_ascii_digit()) {
-        return address(bare).map(Place::Address).ok_or_else(|| TargetError::Address {
+        return address(bare).map(TargetLocation::Address).ok_or_else(|| TargetError::Address {
             text: typed.to_owned(),
             address: bare.to_owned(),
         });
@@ -309,13 +317,13 @@ fn place(typed: &str, text: &str, is_mem: bool) -> Result<Place, TargetError> {
         && !file.ends_with(':')
     {
         let file = file.trim_matches('\'').to_owned();
-        return Ok(Place::Line { module, file, line });
+        return Ok(TargetLocation::Line { module, file, line });
     }
     let (file, rest) = file(rest);
     let (object, offset) = offset(rest);
     let expression =
         object.parse().map_err(|why| TargetError::Expression { text: typed.to_owned(), why })?;
-    Ok(Place::Named { module, file, expression, offset })
+    Ok(TargetLocation::Named { module, file, expression, offset })
 }
 
 /// `0x…` or decimal.
@@ -376,7 +384,7 @@ mod tests {
 
     fn named(text: &str) -> (Module, Option<String>, String, u64) {
         match read(text).place {
-            Place::Named { module, file, expression, offset } => {
+            TargetLocation::Named { module, file, expression, offset } => {
                 (module, file, expression.to_string(), offset)
             }
             other => panic!("{text}: {other:?}"),
@@ -385,7 +393,7 @@ mod tests {
 
     fn line(text: &str) -> (Module, String, u32) {
         match read(text).place {
-            Place::Line { module, file, line } => (module, file, line),
+            TargetLocation::Line { module, file, line } => (module, file, line),
             other => panic!("{text}: {other:?}"),
         }
     }
@@ -396,11 +404,11 @@ mod tests {
             ["0x55d0c8a0/8:rw", "*0x55d0c8a0/8:rw", "mem:0x55d0c8a0/8:rw", "1439746208/8:wr"]
         {
             let target = read(text);
-            assert_eq!(target.place, Place::Address(0x55d0_c8a0), "{text}");
+            assert_eq!(target.place, TargetLocation::Address(0x55d0_c8a0), "{text}");
             assert_eq!((target.len, target.access), (Some(8), Some(Access::ReadWrite)), "{text}");
         }
         let bare = read("0x10");
-        assert_eq!((bare.place, bare.len, bare.access), (Place::Address(16), None, None));
+        assert_eq!((bare.place, bare.len, bare.access), (TargetLocation::Address(16), None, None));
         assert_eq!(read("mem:0x10/4:x").len, None);
         assert!(read("0xffffffff81000000").is_kernel());
     }
@@ -485,7 +493,7 @@ mod tests {
             access in prop_oneof![Just(Access::Read), Just(Access::Write), Just(Access::ReadWrite)],
         ) {
             let found = read(&format!("mem:{address:#x}/{len}:{access}"));
-            prop_assert_eq!(found.place, Place::Address(address));
+            prop_assert_eq!(found.place, TargetLocation::Address(address));
             prop_assert_eq!((found.len, found.access), (Some(len), Some(access)));
         }
     }

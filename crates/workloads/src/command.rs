@@ -8,17 +8,17 @@ use std::time::Instant;
 use pmuscope_machine::child::{own_usage, wait};
 
 use crate::error::WorkloadError;
-use crate::facts::Facts;
+use crate::facts::WorkloadFacts;
 
 /// Name on the command line.
 pub const NAME: &str = "command";
 
 /// Runs `argv` to its end with this process's input and output. The facts are the program's own,
-/// but for [`Facts::wrapper_cpu_s`].
+/// but for [`WorkloadFacts::wrapper_cpu_s`].
 ///
 /// # Errors
 /// If there is nothing to run, or it cannot be started or waited for.
-pub fn run(argv: &[OsString]) -> Result<(Facts, ExitStatus), WorkloadError> {
+pub fn run(argv: &[OsString]) -> Result<(WorkloadFacts, ExitStatus), WorkloadError> {
     let Some((program, arguments)) = argv.split_first() else {
         let what = "no command: put it behind --, as in -- sleep 1".to_owned();
         return Err(WorkloadError::Options { workload: NAME, what });
@@ -31,7 +31,7 @@ pub fn run(argv: &[OsString]) -> Result<(Facts, ExitStatus), WorkloadError> {
         .map_err(|error| WorkloadError::system(what, error))?;
     let (status, usage) =
         wait(child, || false).map_err(|error| WorkloadError::system("wait for it", error))?;
-    let mut facts = Facts::new(NAME, None, started.elapsed().as_secs_f64(), &usage);
+    let mut facts = WorkloadFacts::new(NAME, None, started.elapsed().as_secs_f64(), &usage);
     let own = own_usage().map_err(|e| WorkloadError::system("read the resource usage", e))?;
     facts.wrapper_cpu_s = Some(own.user_s + own.system_s);
     Ok((facts, status))

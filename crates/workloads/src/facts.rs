@@ -8,7 +8,7 @@ pub const SCHEMA: &str = "pmuscope/workload/1";
 
 /// What a workload did, by its own clocks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Facts {
+pub struct WorkloadFacts {
     /// [`SCHEMA`].
     pub schema: String,
     /// Name as on the command line.
@@ -288,7 +288,7 @@ pub struct StencilFacts {
     pub checksum: f64,
 }
 
-impl Facts {
+impl WorkloadFacts {
     /// Facts with what the process has used up to now.
     pub(crate) fn new(workload: &str, threads: Option<usize>, time_s: f64, usage: &Usage) -> Self {
         Self {
@@ -320,7 +320,7 @@ mod tests {
     #[test]
     fn facts_survive_json() {
         let usage = Usage { user_s: 1.5, system_s: 0.25, ..Usage::default() };
-        let mut facts = Facts::new("stencil", Some(2), 2.0, &usage);
+        let mut facts = WorkloadFacts::new("stencil", Some(2), 2.0, &usage);
         let stencil = StencilFacts { size: 4, steps: 8, mops: 0.5, checksum: 0.25 };
         facts.stencil = Some(stencil);
         let text = serde_json::to_string(&facts).unwrap();
@@ -329,6 +329,6 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains("functions") && !text.contains("wrapper"), "{text}");
-        assert_eq!(serde_json::from_str::<Facts>(&text).unwrap(), facts);
+        assert_eq!(serde_json::from_str::<WorkloadFacts>(&text).unwrap(), facts);
     }
 }

@@ -12,7 +12,7 @@
 //! - [`waits`]: threads that sleep, wait for a futex and for a pipe, for set times, woken by a known thread.
 //! - [`command`]: any other program; tells what it used.
 //!
-//! Each but [`crowd`] runs to its end in the calling process and hands back [`Facts`].
+//! Each but [`crowd`] runs to its end in the calling process and hands back [`WorkloadFacts`].
 
 pub mod command;
 pub mod crowd;
@@ -30,6 +30,6 @@ pub mod waits;
 
 pub use error::WorkloadError;
 pub use facts::{
-    Facts, FunctionFacts, LoadTimes, MemoryFacts, MemoryProcess, MemoryThread, MixFacts,
-    MixFunction, RingFacts, SCHEMA, StencilFacts, WaitingThread, WaitsFacts,
+    FunctionFacts, LoadTimes, MemoryFacts, MemoryProcess, MemoryThread, MixFacts, MixFunction,
+    RingFacts, SCHEMA, StencilFacts, WaitingThread, WaitsFacts, WorkloadFacts,
 };

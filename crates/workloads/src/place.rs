@@ -6,7 +6,7 @@ use pmuscope_machine::place::{affinity, set_affinity};
 use pmuscope_machine::{CpuSet, child};
 
 use crate::error::WorkloadError;
-use crate::facts::Facts;
+use crate::facts::WorkloadFacts;
 
 /// More than any machine has CPUs; a slip of the keyboard should not start a million threads.
 const MAX_THREADS: usize = 8192;
@@ -96,10 +96,14 @@ fn pin(index: usize, cpus: &[u32]) -> Result<(), WorkloadError> {
 }
 
 /// Facts at the end of the work.
-pub(crate) fn facts(workload: &str, threads: usize, time_s: f64) -> Result<Facts, WorkloadError> {
+pub(crate) fn facts(
+    workload: &str,
+    threads: usize,
+    time_s: f64,
+) -> Result<WorkloadFacts, WorkloadError> {
     let usage =
         child::own_usage().map_err(|e| WorkloadError::system("read the resource usage", e))?;
-    Ok(Facts::new(workload, Some(threads), time_s, &usage))
+    Ok(WorkloadFacts::new(workload, Some(threads), time_s, &usage))
 }
 
 #[cfg(test)]

@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 
 use pmuscope_abi::{Attr, AttrFlags, event_type, software};
 use pmuscope_counters::Kernel;
-use pmuscope_measure::{Labels, RunFile, Watch};
+use pmuscope_measure::{Labels, RunFile, RunObserver};
 use pmuscope_workloads::WorkloadError;
 use pmuscope_workloads::crowd::Crowd;
 
 use super::{
-    Arm, BENCHMARK, BREAKPOINTS, Error, Outcome, Results, Runs, check_slots, labels,
-    open_inherited, open_own,
+    BENCHMARK, BREAKPOINTS, BreakpointArm, BreakpointError, BreakpointOutcome, Results, Runs,
+    check_slots, labels, open_inherited, open_own,
 };
 
 /// Label: threads that wait.
@@ -55,7 +55,7 @@ struct Combination {
     active: usize,
 }
 
-impl Arm for Combination {
+impl BreakpointArm for Combination {
     const UNIT: &str = SWITCH;
 
     fn labels(&self) -> Labels {
@@ -69,7 +69,7 @@ impl Arm for Combination {
 
 impl Combination {
     /// The event that is switched.
-    fn open(&self, kernel: &dyn Kernel) -> Result<Vec<OwnedFd>, Error> {
+    fn open(&self, kernel: &dyn Kernel) -> Result<Vec<OwnedFd>, BreakpointError> {
         if self.breakpoints > 0 {
             return open_inherited(kernel, self.breakpoints);
         }
@@ -83,12 +83,16 @@ impl Combination {
         Ok(vec![open_own(kernel, &nothing, || "an event that counts nothing".to_owned())?])
     }
 
-    fn run(&self, kernel: &dyn Kernel, switches: u32) -> Result<Outcome, Error> {
+    fn run(
+        &self,
+        kernel: &dyn Kernel,
+        switches: u32,
+    ) -> Result<BreakpointOutcome, BreakpointError> {
         let events = self.open(kernel)?;
         let over = AtomicBool::new(false);
         thread::scope(|scope| {
             let waiting = Crowd::create(self.passive)?;
-            let ends = Ends(&over);
+            let ends = EndsThreads(&over);
             for _ in 0..self.active {
                 // Without the hint for spinning: a hypervisor takes it for a reason to run others.
                 let spin = || {
@@ -105,22 +109,22 @@ impl Combination {
             let seconds = switch(kernel, &events, switches)?;
             drop(ends);
             waiting.dismiss();
-            Ok(Outcome { done: switches.into(), seconds, ..Outcome::default() })
+            Ok(BreakpointOutcome { done: switches.into(), seconds, ..BreakpointOutcome::default() })
         })
     }
 }
 
 /// Lets threads that run end, also where something failed.
-struct Ends<'a>(&'a AtomicBool);
+struct EndsThreads<'a>(&'a AtomicBool);
 
-impl Drop for Ends<'_> {
+impl Drop for EndsThreads<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
-fn switch(kernel: &dyn Kernel, events: &[OwnedFd], switches: u32) -> Result<f64, Error> {
-    let call = |what| move |source| Error::Call { what, source };
+fn switch(kernel: &dyn Kernel, events: &[OwnedFd], switches: u32) -> Result<f64, BreakpointError> {
+    let call = |what| move |source| BreakpointError::Call { what, source };
     let started = Instant::now();
     for _ in 0..switches {
         for event in events {
@@ -146,14 +150,14 @@ impl Options {
 /// Runs all arms in random order and adds them to `file`, until `stop` says so; false then.
 ///
 /// # Errors
-/// [`Error`].
+/// [`BreakpointError`].
 pub fn enable(
     kernel: &dyn Kernel,
     options: &Options,
     file: &mut RunFile,
     stop: &dyn Fn() -> bool,
-    watch: &mut dyn Watch,
-) -> Result<bool, Error> {
+    watch: &mut dyn RunObserver,
+) -> Result<bool, BreakpointError> {
     check_slots(kernel, 1, file)?;
     file.parameters.insert(BENCHMARK.to_owned(), NAME.to_owned());
     file.parameters.insert(SWITCHES.to_owned(), options.switches.to_string());

@@ -23,13 +23,16 @@ use pmuscope_abi::{Attr, AttrFlags, SampleType, breakpoint};
 use pmuscope_bpf::{Assembler, BpfError, Map, Program, Register};
 use pmuscope_counters::{EventRequest, Kernel, OpenOptions, RingSize, SamplingSet, Scope};
 use pmuscope_machine::{Machine, Topology};
-use pmuscope_measure::{Labels, RunFile, Watch};
+use pmuscope_measure::{Labels, RunFile, RunObserver};
 use pmuscope_watch::kernel::untouched;
 use pmuscope_watch::slots::Kind;
 use signal_hook::SigId;
 use signal_hook::consts::SIGTRAP;
 
-use super::{Arm, BENCHMARK, Error, Outcome, Results, Runs, check_slots, labels, open_own};
+use super::{
+    BENCHMARK, BreakpointArm, BreakpointError, BreakpointOutcome, Results, Runs, check_slots,
+    labels, open_own,
+};
 
 /// Label: what is done with a hit.
 pub const ARM: &str = pmuscope_measure::arms::ARM;
@@ -50,7 +53,7 @@ static WORD: AtomicU64 = AtomicU64::new(0);
 
 /// What is done with a hit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum HitAction {
     /// There is no breakpoint.
     Nothing,
     /// It is counted.
@@ -63,7 +66,7 @@ pub enum Way {
     Stack,
 }
 
-impl Way {
+impl HitAction {
     /// All, as they are shown.
     pub const ALL: [Self; 5] =
         [Self::Nothing, Self::Count, Self::Program, Self::Record, Self::Stack];
@@ -81,7 +84,7 @@ impl Way {
     }
 }
 
-impl Arm for Way {
+impl BreakpointArm for HitAction {
     const UNIT: &str = HIT;
 
     fn labels(&self) -> Labels {
@@ -99,22 +102,22 @@ pub struct Options {
 }
 
 /// Where hits are made and counted.
-struct Bench<'a> {
+struct HitBench<'a> {
     kernel: &'a dyn Kernel,
     machine: &'a Machine,
     topology: Topology,
     hits: u64,
     /// Why there is no program where there is none.
-    counter: Result<Counter, BpfError>,
+    counter: Result<CountingProgram, BpfError>,
 }
 
 /// A program that adds 1 to a word, and the word.
-struct Counter {
+struct CountingProgram {
     program: Program,
     word: Map,
 }
 
-impl Counter {
+impl CountingProgram {
     fn load() -> Result<Self, BpfError> {
         let word = Map::array(size_of::<u64>(), 1)?;
         let mut code = Assembler::new();
@@ -147,10 +150,11 @@ struct Trapped {
 }
 
 impl Trapped {
-    fn catch() -> Result<Self, Error> {
+    fn catch() -> Result<Self, BreakpointError> {
         let flag = Arc::new(AtomicBool::new(false));
         let handler = signal_hook::flag::register(SIGTRAP, Arc::clone(&flag));
-        let handler = handler.map_err(|source| Error::Call { what: "catch SIGTRAP of", source })?;
+        let handler =
+            handler.map_err(|source| BreakpointError::Call { what: "catch SIGTRAP of", source })?;
         Ok(Self { flag, handler })
     }
 
@@ -185,28 +189,34 @@ fn attr() -> Attr {
     }
 }
 
-impl<'a> Bench<'a> {
-    fn new(kernel: &'a dyn Kernel, machine: &'a Machine, hits: u64) -> Result<Self, Error> {
+impl<'a> HitBench<'a> {
+    fn new(
+        kernel: &'a dyn Kernel,
+        machine: &'a Machine,
+        hits: u64,
+    ) -> Result<Self, BreakpointError> {
         let topology = machine.topology()?;
-        Ok(Self { kernel, machine, topology, hits, counter: Counter::load() })
+        Ok(Self { kernel, machine, topology, hits, counter: CountingProgram::load() })
     }
 
     /// All that can be done here, and why the rest cannot.
-    fn ways(&self) -> (Vec<Way>, Option<String>) {
+    fn ways(&self) -> (Vec<HitAction>, Option<String>) {
         let why = self.counter.as_ref().err().map(ToString::to_string);
-        let can = |way: &Way| *way != Way::Program || why.is_none();
-        (Way::ALL.into_iter().filter(can).collect(), why)
+        let can = |way: &HitAction| *way != HitAction::Program || why.is_none();
+        (HitAction::ALL.into_iter().filter(can).collect(), why)
     }
 
-    fn run(&self, way: Way) -> Result<Outcome, Error> {
+    fn run(&self, way: HitAction) -> Result<BreakpointOutcome, BreakpointError> {
         match way {
-            Way::Nothing => {
-                Ok(Outcome { done: self.hits, seconds: self.pieces(|| {}), ..Outcome::default() })
-            }
-            Way::Count => self.count(),
-            Way::Program => self.program(),
-            Way::Record => self.record(SampleType::empty()),
-            Way::Stack => self.record(SampleType::CALLCHAIN),
+            HitAction::Nothing => Ok(BreakpointOutcome {
+                done: self.hits,
+                seconds: self.pieces(|| {}),
+                ..BreakpointOutcome::default()
+            }),
+            HitAction::Count => self.count(),
+            HitAction::Program => self.program(),
+            HitAction::Record => self.record(SampleType::empty()),
+            HitAction::Stack => self.record(SampleType::CALLCHAIN),
         }
     }
 
@@ -223,47 +233,47 @@ impl<'a> Bench<'a> {
         seconds
     }
 
-    fn count(&self) -> Result<Outcome, Error> {
+    fn count(&self) -> Result<BreakpointOutcome, BreakpointError> {
         let event = open_own(self.kernel, &attr(), || "a breakpoint".to_owned())?;
         let seconds = self.pieces(|| {});
         let counted = self.read(event.as_fd())?;
         let why = (counted != self.hits)
             .then(|| format!("the breakpoint counted {counted} of {} hits", self.hits));
-        Ok(Outcome { done: self.hits, seconds, why, ..Outcome::default() })
+        Ok(BreakpointOutcome { done: self.hits, seconds, why, ..BreakpointOutcome::default() })
     }
 
-    fn program(&self) -> Result<Outcome, Error> {
+    fn program(&self) -> Result<BreakpointOutcome, BreakpointError> {
         // Without a program there is no such arm.
-        let Ok(counter) = &self.counter else { return Ok(Outcome::default()) };
+        let Ok(counter) = &self.counter else { return Ok(BreakpointOutcome::default()) };
         let attr = Attr { sample: 1, ..attr() };
         let event = open_own(self.kernel, &attr, || "a breakpoint".to_owned())?;
-        let call = |source| Error::Call { what: "give a program to", source };
+        let call = |source| BreakpointError::Call { what: "give a program to", source };
         self.kernel.attach(event.as_fd(), counter.program.as_fd()).map_err(call)?;
         counter.take()?;
         let seconds = self.pieces(|| {});
         let counted = counter.take()?;
         let why = (counted != self.hits)
             .then(|| format!("the program counted {counted} of {} hits", self.hits));
-        Ok(Outcome { done: self.hits, seconds, why, ..Outcome::default() })
+        Ok(BreakpointOutcome { done: self.hits, seconds, why, ..BreakpointOutcome::default() })
     }
 
-    fn read(&self, event: BorrowedFd<'_>) -> Result<u64, Error> {
+    fn read(&self, event: BorrowedFd<'_>) -> Result<u64, BreakpointError> {
         let mut words = [0; 1];
-        let call = |source| Error::Call { what: "read", source };
+        let call = |source| BreakpointError::Call { what: "read", source };
         self.kernel.read(event, &mut words).map_err(call)?;
         Ok(words[0])
     }
 
-    fn record(&self, besides: SampleType) -> Result<Outcome, Error> {
+    fn record(&self, besides: SampleType) -> Result<BreakpointOutcome, BreakpointError> {
         let (records, bytes, seconds) = self.records(besides)?;
         let why = (records != self.hits)
             .then(|| format!("{records} of {} hits have a record in the ring", self.hits));
         let record_bytes = (records > 0).then(|| bytes as f64 / records as f64);
-        Ok(Outcome { done: self.hits, seconds, record_bytes, why, notice: None })
+        Ok(BreakpointOutcome { done: self.hits, seconds, record_bytes, why, notice: None })
     }
 
     /// Records of hits, their bytes, and seconds.
-    fn records(&self, besides: SampleType) -> Result<(u64, u64, f64), Error> {
+    fn records(&self, besides: SampleType) -> Result<(u64, u64, f64), BreakpointError> {
         let fields = SampleType::IP | SampleType::TID | SampleType::TIME | SampleType::ADDR;
         let mut attr = Attr { sample: 1, sample_type: fields | besides, ..attr() };
         attr.flags.insert(AttrFlags::DISABLED | AttrFlags::WATERMARK);
@@ -305,22 +315,22 @@ impl<'a> Bench<'a> {
 /// Runs all arms in random order and adds them to `file`, until `stop` says so; false then.
 ///
 /// # Errors
-/// [`Error`].
+/// [`BreakpointError`].
 pub fn hit(
     (kernel, machine): (&dyn Kernel, &Machine),
     options: &Options,
     file: &mut RunFile,
     stop: &dyn Fn() -> bool,
-    watch: &mut dyn Watch,
-) -> Result<bool, Error> {
+    watch: &mut dyn RunObserver,
+) -> Result<bool, BreakpointError> {
     check_slots(kernel, 1, file)?;
     file.parameters.insert(BENCHMARK.to_owned(), NAME.to_owned());
     file.parameters.insert(HITS.to_owned(), options.hits.to_string());
-    let bench = Bench::new(kernel, machine, options.hits)?;
+    let bench = HitBench::new(kernel, machine, options.hits)?;
     let (ways, why) = bench.ways();
     file.notices.extend(why.map(|why| format!("No program at hits: {why}")));
     let trapped = Trapped::catch()?;
-    let run = |way: &Way| {
+    let run = |way: &HitAction| {
         let mut outcome = bench.run(*way)?;
         if trapped.take() {
             outcome.notice = Some(STRAY.to_owned());
@@ -339,7 +349,7 @@ mod tests {
     #[test]
     fn every_hit_is_counted_and_has_its_record() {
         let machine = Machine::host();
-        let bench = Bench::new(&Host, &machine, 1000).unwrap();
+        let bench = HitBench::new(&Host, &machine, 1000).unwrap();
         let (ways, why) = bench.ways();
         if let Some(why) = why {
             println!("skipped: a program at hits: {why}");
@@ -349,7 +359,7 @@ mod tests {
             let outcome = bench.run(way).unwrap();
             assert_eq!(outcome.done, 1000, "{way:?}");
             assert!(outcome.why.is_none() || trapped.take(), "{way:?}: {:?}", outcome.why);
-            let is_recorded = matches!(way, Way::Record | Way::Stack);
+            let is_recorded = matches!(way, HitAction::Record | HitAction::Stack);
             assert_eq!(outcome.record_bytes.is_some(), is_recorded, "{way:?}");
         }
     }
@@ -367,9 +377,9 @@ mod tests {
         let machine = Machine::host();
         let kernel = FakeKernel::default();
         kernel.answer_reads(&[999]);
-        let bench = Bench::new(&kernel, &machine, 1000).unwrap();
+        let bench = HitBench::new(&kernel, &machine, 1000).unwrap();
         let why = |way| bench.run(way).unwrap().why.unwrap();
-        assert_eq!(why(Way::Count), "the breakpoint counted 999 of 1000 hits");
-        assert_eq!(why(Way::Record), "0 of 1000 hits have a record in the ring");
+        assert_eq!(why(HitAction::Count), "the breakpoint counted 999 of 1000 hits");
+        assert_eq!(why(HitAction::Record), "0 of 1000 hits have a record in the ring");
     }
 }

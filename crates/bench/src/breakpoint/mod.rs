@@ -17,7 +17,7 @@ use pmuscope_abi::{Attr, AttrFlags, OpenFlags};
 use pmuscope_bpf::BpfError;
 use pmuscope_counters::{CountersError, Kernel, errno_name, open_refusal};
 use pmuscope_machine::MachineError;
-use pmuscope_measure::{Labels, MeasureError, Origin, Plan, Planned, RunFile, Watch};
+use pmuscope_measure::{Labels, MeasureError, Origin, Plan, Planned, RunFile, RunObserver};
 use pmuscope_watch::kernel::{self, KernelError, untouched};
 use pmuscope_watch::slots::Kind;
 use pmuscope_workloads::WorkloadError;
@@ -34,7 +34,7 @@ pub const SLOTS: &str = "slots";
 /// Why a benchmark cannot run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum BreakpointError {
     /// More breakpoints than there are slots.
     #[error(
         "-b {asked}: {asked} breakpoints do not fit, this machine has {slots} free slots for a \
@@ -107,7 +107,7 @@ pub struct Runs {
 }
 
 /// A combination that runs.
-trait Arm {
+trait BreakpointArm {
     /// Unit of work.
     const UNIT: &str;
     /// What tells it from others.
@@ -116,7 +116,7 @@ trait Arm {
 
 /// What a run came to.
 #[derive(Debug, Clone, Default, PartialEq)]
-struct Outcome {
+struct BreakpointOutcome {
     /// Units of work.
     done: u64,
     seconds: f64,
@@ -132,17 +132,17 @@ struct Outcome {
 struct Results<'a> {
     file: &'a mut RunFile,
     stop: &'a dyn Fn() -> bool,
-    watch: &'a mut dyn Watch,
+    watch: &'a mut dyn RunObserver,
 }
 
 impl Results<'_> {
     /// Runs all arms, first some times for nothing, then in random order, until it is to stop; false then.
-    fn make<A: Arm>(
+    fn make<A: BreakpointArm>(
         self,
         runs: &Runs,
         arms: &[A],
-        run: impl Fn(&A) -> Result<Outcome, Error>,
-    ) -> Result<bool, Error> {
+        run: impl Fn(&A) -> Result<BreakpointOutcome, BreakpointError>,
+    ) -> Result<bool, BreakpointError> {
         let Self { file, stop, watch } = self;
         for arm in (0..runs.warm_up).flat_map(|_| arms) {
             if stop() {
@@ -151,13 +151,13 @@ impl Results<'_> {
             note(file, run(arm)?.notice);
         }
         let plan = Plan::new(arms.len(), runs.rounds, runs.seed);
-        let make = |file: &mut RunFile, planned: &Planned, _: &mut dyn Watch| {
+        let make = |file: &mut RunFile, planned: &Planned, _: &mut dyn RunObserver| {
             if stop() {
                 return Ok(false);
             }
             let arm = &arms[planned.arm];
             let started = SystemTime::now();
-            let Outcome { done, seconds, record_bytes, why, notice } = run(arm)?;
+            let BreakpointOutcome { done, seconds, record_bytes, why, notice } = run(arm)?;
             note(file, notice);
             let labels = arm.labels();
             if let Some(bytes) = record_bytes {
@@ -180,10 +180,10 @@ fn note(file: &mut RunFile, notice: Option<String>) {
 }
 
 /// Slots that this thread's breakpoints find, if as many as `most` do.
-fn check_slots(kernel: &dyn Kernel, most: u32, file: &mut RunFile) -> Result<(), Error> {
+fn check_slots(kernel: &dyn Kernel, most: u32, file: &mut RunFile) -> Result<(), BreakpointError> {
     let slots = kernel::slots(kernel)?.of(Kind::Data);
     if most > slots {
-        return Err(Error::Slots { asked: most, slots });
+        return Err(BreakpointError::Slots { asked: most, slots });
     }
     file.parameters.insert(SLOTS.to_owned(), slots.to_string());
     Ok(())
@@ -191,7 +191,7 @@ fn check_slots(kernel: &dyn Kernel, most: u32, file: &mut RunFile) -> Result<(),
 
 /// Opens breakpoints on what nobody touches, on, for this thread wherever it runs and for all threads that
 /// it starts.
-fn open_inherited(kernel: &dyn Kernel, number: u32) -> Result<Vec<OwnedFd>, Error> {
+fn open_inherited(kernel: &dyn Kernel, number: u32) -> Result<Vec<OwnedFd>, BreakpointError> {
     let mut attr = untouched(Kind::Data);
     attr.flags.insert(AttrFlags::INHERIT);
     (1..=number)
@@ -204,9 +204,9 @@ fn open_own(
     kernel: &dyn Kernel,
     attr: &Attr,
     what: impl FnOnce() -> String,
-) -> Result<OwnedFd, Error> {
+) -> Result<OwnedFd, BreakpointError> {
     let opened = kernel.open(attr, 0, -1, None, OpenFlags::FD_CLOEXEC);
-    opened.map_err(|source| Error::Open { what: what(), source })
+    opened.map_err(|source| BreakpointError::Open { what: what(), source })
 }
 
 fn labels<const N: usize>(pairs: [(&str, String); N]) -> Labels {

@@ -15,13 +15,13 @@ use std::time::Instant;
 
 use pmuscope_counters::Kernel;
 use pmuscope_machine::Machine;
-use pmuscope_measure::{Labels, RunFile, Watch};
+use pmuscope_measure::{Labels, RunFile, RunObserver};
 use pmuscope_workloads::WorkloadError;
 use pmuscope_workloads::crowd::Crowd;
 
 use super::{
-    Arm, BENCHMARK, BREAKPOINTS, Error, Outcome, Results, Runs, check_slots, labels,
-    open_inherited, with_none,
+    BENCHMARK, BREAKPOINTS, BreakpointArm, BreakpointError, BreakpointOutcome, Results, Runs,
+    check_slots, labels, open_inherited, with_none,
 };
 
 /// Label: number of creators.
@@ -60,7 +60,7 @@ struct Combination {
     at_once: usize,
 }
 
-impl Arm for Combination {
+impl BreakpointArm for Combination {
     const UNIT: &str = THREAD;
 
     fn labels(&self) -> Labels {
@@ -73,12 +73,12 @@ impl Arm for Combination {
 }
 
 impl Combination {
-    fn run(&self, kernel: &dyn Kernel, batches: u32) -> Result<Outcome, Error> {
+    fn run(&self, kernel: &dyn Kernel, batches: u32) -> Result<BreakpointOutcome, BreakpointError> {
         // Closed after the clock has stopped.
         let _inherited = open_inherited(kernel, self.breakpoints)?;
         let left = AtomicI64::new(batches.into());
         let created = AtomicU64::new(0);
-        let places = Places::new(self.at_once);
+        let places = BreakpointSlots::new(self.at_once);
         let create = || {
             while left.fetch_sub(1, Ordering::Relaxed) > 0 {
                 let taken = (self.at_once < self.parallelism).then(|| places.take());
@@ -103,25 +103,29 @@ impl Combination {
         });
         let seconds = started.elapsed().as_secs_f64();
         results?;
-        Ok(Outcome { done: created.into_inner(), seconds, ..Outcome::default() })
+        Ok(BreakpointOutcome {
+            done: created.into_inner(),
+            seconds,
+            ..BreakpointOutcome::default()
+        })
     }
 }
 
 /// Places for so many at once; whoever finds none waits.
-struct Places {
+struct BreakpointSlots {
     free: Mutex<usize>,
     one_is_free: Condvar,
 }
 
 /// A place, until it is dropped.
-struct Place<'a>(&'a Places);
+struct BreakpointSlot<'a>(&'a BreakpointSlots);
 
-impl Places {
+impl BreakpointSlots {
     fn new(number: usize) -> Self {
         Self { free: Mutex::new(number), one_is_free: Condvar::new() }
     }
 
-    fn take(&self) -> Place<'_> {
+    fn take(&self) -> BreakpointSlot<'_> {
         // A number is whole whoever panicked.
         let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let mut free = self
@@ -129,11 +133,11 @@ impl Places {
             .wait_while(free, |free| *free == 0)
             .unwrap_or_else(PoisonError::into_inner);
         *free -= 1;
-        Place(self)
+        BreakpointSlot(self)
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for BreakpointSlot<'_> {
     fn drop(&mut self) {
         *self.0.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         self.0.one_is_free.notify_one();
@@ -142,7 +146,7 @@ impl Drop for Place<'_> {
 
 impl Options {
     /// All combinations, and a word about those in which not all creators find room for their batch.
-    fn arms(&self, machine: &Machine) -> Result<(Vec<Combination>, Vec<String>), Error> {
+    fn arms(&self, machine: &Machine) -> Result<(Vec<Combination>, Vec<String>), BreakpointError> {
         let (mut arms, mut notices) = (Vec::new(), Vec::new());
         for &parallelism in &self.parallelism {
             for &threads in &self.threads {
@@ -163,13 +167,13 @@ fn at_once(
     machine: &Machine,
     parallelism: usize,
     threads: usize,
-) -> Result<(usize, Option<String>), Error> {
+) -> Result<(usize, Option<String>), BreakpointError> {
     let Some(room) = machine.thread_room() else { return Ok((parallelism, None)) };
     // Others start threads too.
     let free = room.threads / 10 * 9;
     let batches = free.saturating_sub(parallelism as u64) / threads as u64;
     if batches == 0 {
-        return Err(Error::Threads { asked: threads, room: free, limit: room.limit });
+        return Err(BreakpointError::Threads { asked: threads, room: free, limit: room.limit });
     }
     if batches >= parallelism as u64 {
         return Ok((parallelism, None));
@@ -185,14 +189,14 @@ fn at_once(
 /// Runs all arms in random order and adds them to `file`, until `stop` says so; false then.
 ///
 /// # Errors
-/// [`Error`]; before anything runs if breakpoints or threads do not fit.
+/// [`BreakpointError`]; before anything runs if breakpoints or threads do not fit.
 pub fn thread(
     (kernel, machine): (&dyn Kernel, &Machine),
     options: &Options,
     file: &mut RunFile,
     stop: &dyn Fn() -> bool,
-    watch: &mut dyn Watch,
-) -> Result<bool, Error> {
+    watch: &mut dyn RunObserver,
+) -> Result<bool, BreakpointError> {
     let most = options.breakpoints.iter().max().copied().unwrap_or(0);
     if most > 0 {
         check_slots(kernel, most, file)?;
@@ -210,14 +214,14 @@ mod tests {
     use super::*;
     use pmuscope_counters::Host;
     use pmuscope_watch::kernel::free_slots;
-    use pmuscope_watch::slots::{Kind, Owner, Task};
+    use pmuscope_watch::slots::{Kind, Owner, SlotTask};
     use std::collections::BTreeSet;
     use std::fs;
 
     /// What a thread of a batch has inherited is seen in what the kernel still lets in for it.
     #[test]
     fn threads_of_a_batch_have_all_breakpoints_of_the_thread_that_created_them() {
-        let free = |tid: u32| free_slots(&Host, Owner::Task(Task(tid.into())), Kind::Data);
+        let free = |tid: u32| free_slots(&Host, Owner::Task(SlotTask(tid.into())), Kind::Data);
         let slots = match free(0) {
             Ok(slots) if slots > 1 => slots,
             other => panic!("the tests need breakpoints: {other:?}"),

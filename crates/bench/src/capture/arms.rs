@@ -9,7 +9,7 @@ pub const BASE: &str = "BASE";
 
 /// One way to run the workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Arm {
+pub struct CaptureArm {
     /// Name in tables and on the command line.
     pub name: &'static str,
     /// Who records.
@@ -36,8 +36,8 @@ const fn arm(
     recorder: Recorder,
     flags: &'static [&'static str],
     when: When,
-) -> Arm {
-    Arm { name, recorder, flags, when }
+) -> CaptureArm {
+    CaptureArm { name, recorder, flags, when }
 }
 
 use Recorder::{Nothing, Perf, Pmuscope};
@@ -52,7 +52,7 @@ macro_rules! lean {
 }
 
 /// All arms, in the order of tables.
-pub const ARMS: &[Arm] = &[
+pub const ARMS: &[CaptureArm] = &[
     arm(BASE, Nothing, &[], Always),
     arm("SERIAL-SYS", Pmuscope, &["--readers", "serial", "--affinity", "sys"], Always),
     arm("SERIAL-NODE", Pmuscope, &["--readers", "serial", "--affinity", "node"], Always),
@@ -91,8 +91,8 @@ pub struct UnknownArm {
 ///
 /// # Errors
 /// For a name that matches no arm.
-pub fn choose(asked: &[String], topology: &Topology) -> Result<Vec<Arm>, UnknownArm> {
-    let matches = |name: &str, arm: &Arm| match name.strip_suffix('*') {
+pub fn choose(asked: &[String], topology: &Topology) -> Result<Vec<CaptureArm>, UnknownArm> {
+    let matches = |name: &str, arm: &CaptureArm| match name.strip_suffix('*') {
         Some(start) => arm.name.starts_with(start),
         None => arm.name == name,
     };
@@ -103,7 +103,7 @@ pub fn choose(asked: &[String], topology: &Topology) -> Result<Vec<Arm>, Unknown
             return Err(UnknownArm { name: name.clone(), known: known.join(", ") });
         }
     }
-    let runs = |arm: &&Arm| {
+    let runs = |arm: &&CaptureArm| {
         if asked.is_empty() {
             match arm.when {
                 Always => true,

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use super::Options;
-use super::arms::{Arm, Recorder};
+use super::arms::{CaptureArm, Recorder};
 use crate::recording::{facts_flag, recording_path};
 
 /// What is needed to put command lines together.
@@ -16,7 +16,7 @@ pub(super) struct Tools<'a> {
 impl Tools<'_> {
     /// `recorder flags -- wrapper -- workload`. The wrapper waits for the workload alone, so that
     /// the recorder's own CPU time is what is left of the whole.
-    pub(super) fn record(&self, arm: &Arm, workload: &[OsString]) -> Vec<OsString> {
+    pub(super) fn record(&self, arm: &CaptureArm, workload: &[OsString]) -> Vec<OsString> {
         let mut argv = self.recorder(arm);
         argv.push(self.options.program.clone().into());
         argv.extend(["workload", "command"].map(OsString::from));
@@ -26,7 +26,7 @@ impl Tools<'_> {
         argv
     }
 
-    fn recorder(&self, arm: &Arm) -> Vec<OsString> {
+    fn recorder(&self, arm: &CaptureArm) -> Vec<OsString> {
         let program = match arm.recorder {
             Recorder::Nothing => return Vec::new(),
             Recorder::Pmuscope => self.options.program.as_path(),

@@ -5,9 +5,9 @@ use std::path::Path;
 use pmuscope_measure::child::Outcome;
 use pmuscope_measure::{Origin, metric as common};
 use pmuscope_perfdata::info::RecordingInfo;
-use pmuscope_workloads::Facts;
+use pmuscope_workloads::WorkloadFacts;
 
-use super::arms::{Arm, Recorder};
+use super::arms::{CaptureArm, Recorder};
 use super::{Options, trial};
 use crate::recording::{
     Recording, Samples, facts_path, read_facts, read_recording, recording_path,
@@ -36,7 +36,7 @@ pub mod metric {
 }
 
 /// One figure of a run.
-pub(super) struct Figure {
+pub(super) struct RunMetric {
     pub(super) metric: String,
     pub(super) unit: String,
     pub(super) origin: Origin,
@@ -44,17 +44,17 @@ pub(super) struct Figure {
 }
 
 /// What is left of a run.
-pub(super) struct Seen<'a> {
-    arm: &'a Arm,
+pub(super) struct RunOutcome<'a> {
+    arm: &'a CaptureArm,
     outcome: &'a Outcome,
     failure: Option<String>,
-    facts: Result<Facts, String>,
+    facts: Result<WorkloadFacts, String>,
     recording: Result<Recording, String>,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> RunOutcome<'a> {
     /// Looks at what the run left in `folder`.
-    pub(super) fn new(arm: &'a Arm, outcome: &'a Outcome, folder: &Path) -> Self {
+    pub(super) fn new(arm: &'a CaptureArm, outcome: &'a Outcome, folder: &Path) -> Self {
         let exit = outcome.exit();
         let failure = (exit != 0).then(|| trial::complaint(&outcome.output, exit));
         let facts = match &failure {
@@ -79,7 +79,7 @@ impl<'a> Seen<'a> {
     }
 
     /// All figures, with a reason in place of each that is not there.
-    pub(super) fn figures(&self, options: &Options) -> Vec<Figure> {
+    pub(super) fn figures(&self, options: &Options) -> Vec<RunMetric> {
         let mut figures = self.of_workload(options);
         if self.arm.recorder != Recorder::Nothing {
             figures.extend(self.of_recorder());
@@ -87,7 +87,7 @@ impl<'a> Seen<'a> {
         figures
     }
 
-    fn of_workload(&self, options: &Options) -> Vec<Figure> {
+    fn of_workload(&self, options: &Options) -> Vec<RunMetric> {
         let mut figures = Vec::new();
         let extracts = [options.workload.own_extracts(), options.extracts.clone()].concat();
         if !extracts.iter().any(|extract| extract.metric == common::TIME) {
@@ -104,7 +104,7 @@ impl<'a> Seen<'a> {
         }
         let wall = self.failure.clone().map_or(Ok(self.outcome.wall_s), Err);
         figures.push(figure(common::WALL, "s", Origin::Clock, wall));
-        let mut kernel = |metric, unit, of: fn(&Facts) -> f64| {
+        let mut kernel = |metric, unit, of: fn(&WorkloadFacts) -> f64| {
             figures.push(figure(metric, unit, Origin::Kernel, self.fact(of)));
         };
         kernel(common::USER, "s", |facts| facts.user_s);
@@ -115,7 +115,7 @@ impl<'a> Seen<'a> {
         figures
     }
 
-    fn of_recorder(&self) -> Vec<Figure> {
+    fn of_recorder(&self) -> Vec<RunMetric> {
         let per_sample = |total: Result<f64, String>, factor: f64| {
             let samples = self.samples()?.samples;
             let total = total?;
@@ -166,7 +166,7 @@ impl<'a> Seen<'a> {
         Ok(whole - facts.user_s - facts.system_s - facts.wrapper_cpu_s.unwrap_or(0.0))
     }
 
-    fn fact(&self, of: fn(&Facts) -> f64) -> Result<f64, String> {
+    fn fact(&self, of: fn(&WorkloadFacts) -> f64) -> Result<f64, String> {
         self.facts.as_ref().map(of).map_err(Clone::clone)
     }
 
@@ -179,6 +179,6 @@ impl<'a> Seen<'a> {
     }
 }
 
-fn figure(metric: &str, unit: &str, origin: Origin, value: Result<f64, String>) -> Figure {
-    Figure { metric: metric.to_owned(), unit: unit.to_owned(), origin, value }
+fn figure(metric: &str, unit: &str, origin: Origin, value: Result<f64, String>) -> RunMetric {
+    RunMetric { metric: metric.to_owned(), unit: unit.to_owned(), origin, value }
 }

@@ -20,11 +20,11 @@ use pmuscope_stats::mean;
 
 use crate::recording::facts_path;
 use crate::scratch::Scratch;
-use arms::Arm;
+use arms::CaptureArm;
 use commands::Tools;
 use workload::Condition;
 
-pub use crate::observer::{Observer, Progress};
+pub use crate::observer::{BenchObserver, Progress};
 pub use figures::metric;
 pub(crate) use trial::complaint;
 pub use workload::Workload;
@@ -45,7 +45,7 @@ pub struct Options {
     /// Event, in the words of perf and of this program.
     pub event: String,
     /// Which arms; see [`arms::choose`].
-    pub arms: Vec<Arm>,
+    pub arms: Vec<CaptureArm>,
     /// How often each.
     pub rounds: usize,
     /// Seed of the order.
@@ -95,7 +95,7 @@ pub enum CaptureError {
 pub fn capture(
     options: &Options,
     file: &mut RunFile,
-    observer: &mut dyn Observer,
+    observer: &mut dyn BenchObserver,
 ) -> Result<(), CaptureError> {
     let clock = Instant::now();
     let scratch = Scratch::new(&options.tmp)
@@ -106,7 +106,7 @@ pub fn capture(
     let mut bench = Bench { options, scratch: &scratch, observer };
     let Some(arms) = bench.usable_arms(file)? else { return Ok(()) };
     let Some(conditions) = bench.conditions()? else { return Ok(()) };
-    let cells: Vec<(&Condition, &Arm)> =
+    let cells: Vec<(&Condition, &CaptureArm)> =
         conditions.iter().flat_map(|c| arms.iter().map(move |arm| (c, arm))).collect();
     let plan = Plan::new(cells.len(), options.rounds, options.seed);
     file.seed = Some(plan.seed.to_string());
@@ -142,12 +142,12 @@ fn describe(options: &Options, file: &mut RunFile) {
 struct Bench<'a> {
     options: &'a Options,
     scratch: &'a Scratch,
-    observer: &'a mut dyn Observer,
+    observer: &'a mut dyn BenchObserver,
 }
 
 impl Bench<'_> {
     /// The arms that work here, by trying each once around next to nothing; `None` if stopped.
-    fn usable_arms(&mut self, file: &mut RunFile) -> Result<Option<Vec<Arm>>, CaptureError> {
+    fn usable_arms(&mut self, file: &mut RunFile) -> Result<Option<Vec<CaptureArm>>, CaptureError> {
         let mut usable = Vec::new();
         let mut left_out: Vec<(String, Vec<&str>)> = Vec::new();
         for arm in &self.options.arms {
@@ -196,7 +196,7 @@ impl Bench<'_> {
         file: &mut RunFile,
         planned: &Planned,
         condition: &Condition,
-        arm: &Arm,
+        arm: &CaptureArm,
     ) -> Result<Option<Result<f64, String>>, CaptureError> {
         let folder = self.scratch.path();
         let argv = Tools { options: self.options, folder }.record(arm, &condition.argv);
@@ -215,7 +215,7 @@ impl Bench<'_> {
         }
         let labels = condition.labelled(arm);
         let index = file.runs.len();
-        let seen = figures::Seen::new(arm, &outcome, folder);
+        let seen = figures::RunOutcome::new(arm, &outcome, folder);
         file.runs.push(Run {
             index,
             order: planned.order,
@@ -247,14 +247,14 @@ impl Bench<'_> {
 }
 
 /// Puts series in the order of the table, whatever the order of runs was.
-fn sort_series(file: &mut RunFile, cells: &[(&Condition, &Arm)]) {
+fn sort_series(file: &mut RunFile, cells: &[(&Condition, &CaptureArm)]) {
     let order: Vec<Labels> = cells.iter().map(|(condition, arm)| condition.labelled(arm)).collect();
     file.series.sort_by_key(|series| order.iter().position(|labels| *labels == series.labels));
 }
 
 /// Seconds that planned runs will take: each as long as those of its condition so far, or as the
 /// workload should take, and a moment to count what was recorded.
-fn left(planned: &[Planned], cells: &[(&Condition, &Arm)], file: &RunFile) -> Option<f64> {
+fn left(planned: &[Planned], cells: &[(&Condition, &CaptureArm)], file: &RunFile) -> Option<f64> {
     const MOMENT_S: f64 = 0.3;
     let expected = |condition: &Condition| {
         let same = |run: &&Run| condition.labels.iter().all(|(k, v)| run.labels.get(k) == Some(v));

@@ -2,7 +2,7 @@
 
 use pmuscope_measure::child;
 
-use super::arms::{Arm, Recorder};
+use super::arms::{CaptureArm, Recorder};
 use super::commands::Tools;
 use super::workload;
 use crate::recording::recording_path;
@@ -13,7 +13,7 @@ use crate::recording::recording_path;
 /// Why it does not work, as a sentence fragment.
 pub(super) fn try_arm(
     tools: &Tools<'_>,
-    arm: &Arm,
+    arm: &CaptureArm,
     stop: impl FnMut() -> bool,
 ) -> Result<(), String> {
     if arm.recorder == Recorder::Perf && tools.options.perf.is_none() {

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use pmuscope_measure::{Extract, Labels, child, metric};
 
-use super::arms::Arm;
-use super::{ARM, CaptureError, Observer, Options, Progress};
+use super::arms::CaptureArm;
+use super::{ARM, BenchObserver, CaptureError, Options, Progress};
 
 /// What is recorded.
 #[derive(Debug, Clone)]
@@ -68,7 +68,7 @@ pub(super) struct Condition {
 
 impl Condition {
     /// Labels of a run of `arm` under these conditions.
-    pub(super) fn labelled(&self, arm: &Arm) -> Labels {
+    pub(super) fn labelled(&self, arm: &CaptureArm) -> Labels {
         let mut labels = self.labels.clone();
         labels.insert(ARM.to_owned(), arm.name.to_owned());
         labels
@@ -79,7 +79,7 @@ impl Condition {
 pub(super) fn conditions(
     options: &Options,
     scratch: &Path,
-    observer: &mut dyn Observer,
+    observer: &mut dyn BenchObserver,
 ) -> Result<Vec<Condition>, CaptureError> {
     let (threads, seconds, size) = match &options.workload {
         Workload::Stencil { threads, seconds, size } => (threads, seconds, *size),

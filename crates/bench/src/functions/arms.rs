@@ -26,7 +26,7 @@ pub enum Windows {
 
 /// One way to run the mix, or a function alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Arm {
+pub struct FunctionsArm {
     /// Name in tables and on the command line.
     pub name: String,
     /// Who records.
@@ -37,7 +37,7 @@ pub struct Arm {
     pub only: Option<&'static str>,
 }
 
-impl Arm {
+impl FunctionsArm {
     fn new(name: impl Into<String>, recorder: Recorder, windows: Windows) -> Self {
         Self { name: name.into(), recorder, windows, only: None }
     }
@@ -67,18 +67,19 @@ pub struct UnknownArm {
 }
 
 /// All arms of the mix: without a recorder, plain sampling, strobe with each of these windows, perf.
-pub fn all(period: u64, windows: &[u64]) -> Vec<Arm> {
+pub fn all(period: u64, windows: &[u64]) -> Vec<FunctionsArm> {
     use Recorder::{Nothing, Perf, Pmuscope};
     use Windows::{BackToBack, Strobe};
-    let mut arms = vec![Arm::new(BASE, Nothing, Windows::None)];
+    let mut arms = vec![FunctionsArm::new(BASE, Nothing, Windows::None)];
     let plain = |prefix: &str, recorder| {
-        let long = Arm::new(format!("{prefix}LONG"), recorder, BackToBack(period));
+        let long = FunctionsArm::new(format!("{prefix}LONG"), recorder, BackToBack(period));
         let short = [1000, 300];
-        let short = short.map(|p| Arm::new(format!("{prefix}{p}"), recorder, BackToBack(p)));
+        let short =
+            short.map(|p| FunctionsArm::new(format!("{prefix}{p}"), recorder, BackToBack(p)));
         std::iter::once(long).chain(short)
     };
     arms.extend(plain("PLAIN-", Pmuscope));
-    let strobe = |&w: &u64| Arm::new(format!("STROBE-{w}"), Pmuscope, Strobe(w));
+    let strobe = |&w: &u64| FunctionsArm::new(format!("STROBE-{w}"), Pmuscope, Strobe(w));
     arms.extend(windows.iter().map(strobe));
     arms.extend(plain("PERF-", Perf));
     arms
@@ -89,9 +90,9 @@ pub fn all(period: u64, windows: &[u64]) -> Vec<Arm> {
 ///
 /// # Errors
 /// For a name that matches no arm.
-pub fn choose(asked: &[String], all: Vec<Arm>) -> Result<Vec<Arm>, UnknownArm> {
+pub fn choose(asked: &[String], all: Vec<FunctionsArm>) -> Result<Vec<FunctionsArm>, UnknownArm> {
     let asked: Vec<String> = asked.iter().map(|name| name.to_uppercase()).collect();
-    let matches = |name: &String, arm: &Arm| match name.strip_suffix('*') {
+    let matches = |name: &String, arm: &FunctionsArm| match name.strip_suffix('*') {
         Some(start) => arm.name.starts_with(start),
         None => arm.name == *name,
     };
@@ -99,7 +100,7 @@ pub fn choose(asked: &[String], all: Vec<Arm>) -> Result<Vec<Arm>, UnknownArm> {
         let known: Vec<&str> = all.iter().map(|arm| arm.name.as_str()).collect();
         return Err(UnknownArm { name: name.clone(), known: known.join(", ") });
     }
-    let runs = |arm: &Arm| {
+    let runs = |arm: &FunctionsArm| {
         asked.is_empty() || arm.name == BASE || asked.iter().any(|name| matches(name, arm))
     };
     Ok(all.into_iter().filter(runs).collect())
@@ -130,7 +131,7 @@ mod tests {
 
     #[test]
     fn what_is_of_one_function_says_which() {
-        let labels = Arm::pure("nops", 1000).labels();
+        let labels = FunctionsArm::pure("nops", 1000).labels();
         assert_eq!(labels.into_values().collect::<Vec<_>>(), ["PURE", "nops"]);
     }
 }

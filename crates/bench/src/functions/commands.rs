@@ -6,7 +6,7 @@ use std::path::Path;
 use pmuscope_workloads::function_mix;
 
 use super::Options;
-use super::arms::{Arm, Windows};
+use super::arms::{FunctionsArm, Windows};
 use crate::recording::{Recorder, facts_flag, recording_path};
 
 /// Metrics that are compared, where their events were counted.
@@ -22,13 +22,13 @@ pub(super) struct Tools<'a> {
 
 impl Tools<'_> {
     /// `recorder flags -- workload`: the workload for so many seconds.
-    pub(super) fn record(&self, arm: &Arm, seconds: f64, seed: u64) -> Vec<OsString> {
+    pub(super) fn record(&self, arm: &FunctionsArm, seconds: f64, seed: u64) -> Vec<OsString> {
         let mut argv = self.recorder(arm);
         argv.extend(self.workload(arm, seconds, seed));
         argv
     }
 
-    fn recorder(&self, arm: &Arm) -> Vec<OsString> {
+    fn recorder(&self, arm: &FunctionsArm) -> Vec<OsString> {
         let program = match arm.recorder {
             Recorder::Nothing => return Vec::new(),
             Recorder::Pmuscope => self.options.program.as_path(),
@@ -55,7 +55,7 @@ impl Tools<'_> {
         argv
     }
 
-    fn workload(&self, arm: &Arm, seconds: f64, seed: u64) -> Vec<OsString> {
+    fn workload(&self, arm: &FunctionsArm, seconds: f64, seed: u64) -> Vec<OsString> {
         let mut argv: Vec<OsString> = vec![self.options.program.clone().into()];
         argv.extend(["workload", function_mix::NAME].map(OsString::from));
         argv.push(facts_flag(self.folder));
@@ -91,7 +91,8 @@ mod tests {
         let options = options();
         let counters = ["instructions", "page-faults"];
         let tools = Tools { options: &options, folder: Path::new("/tmp/x"), counters: &counters };
-        let all = arms::all(1_000_003, &[300]).into_iter().chain([Arm::pure("nops", 1_000_003)]);
+        let all =
+            arms::all(1_000_003, &[300]).into_iter().chain([FunctionsArm::pure("nops", 1_000_003)]);
         let arm = all.into_iter().find(|arm| arm.name == name).unwrap();
         let words = tools.record(&arm, 0.5, 7);
         words.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")

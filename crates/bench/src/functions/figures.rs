@@ -8,7 +8,7 @@ use pmuscope_workloads::MixFacts;
 use pmuscope_workloads::function_mix::FUNCTIONS;
 use serde_json::Value;
 
-use super::arms::{Arm, FUNCTION};
+use super::arms::{FUNCTION, FunctionsArm};
 use crate::capture::metric as of_recorder;
 use crate::recording::{Recorder, facts_path, read_facts, read_recording, recording_path};
 
@@ -79,7 +79,12 @@ pub(super) fn functions(json: &str) -> Result<Vec<OfFunction>, String> {
 
 /// Adds the figures of functions to the file: of all that the run was of. Shares are of the mix, not of
 /// the process, whose start is not in it.
-pub(super) fn add_functions(file: &mut RunFile, run: usize, arm: &Arm, all: &[OfFunction]) {
+pub(super) fn add_functions(
+    file: &mut RunFile,
+    run: usize,
+    arm: &FunctionsArm,
+    all: &[OfFunction],
+) {
     let windows: f64 = all.iter().map(|of| of.windows).sum();
     let sum = |name: &str| -> f64 {
         all.iter().flat_map(|of| &of.metrics).filter(|m| m.0 == name).map(|m| m.2).sum()
@@ -117,7 +122,7 @@ pub(super) fn add_functions(file: &mut RunFile, run: usize, arm: &Arm, all: &[Of
 }
 
 /// Labels of a figure of one function.
-pub(super) fn of_function(arm: &Arm, function: &str) -> Labels {
+pub(super) fn of_function(arm: &FunctionsArm, function: &str) -> Labels {
     let mut labels = arm.labels();
     labels.insert(FUNCTION.to_owned(), function.to_owned());
     labels
@@ -139,7 +144,7 @@ pub(super) fn mix(folder: &Path) -> Result<(MixFacts, f64), String> {
 pub(super) fn add_recording(
     file: &mut RunFile,
     run: usize,
-    (arm, labels): (&Arm, &Labels),
+    (arm, labels): (&FunctionsArm, &Labels),
     folder: &Path,
     analysis: Option<&Outcome>,
 ) -> Result<(), String> {
@@ -160,7 +165,7 @@ pub(super) fn add_recording(
 }
 
 /// Whether a run of the arm leaves a recording.
-pub(super) fn records(arm: &Arm) -> bool {
+pub(super) fn records(arm: &FunctionsArm) -> bool {
     arm.recorder != Recorder::Nothing
 }
 

@@ -21,10 +21,10 @@ use pmuscope_workloads::MixFacts;
 use pmuscope_workloads::function_mix::FUNCTIONS;
 
 use crate::capture::complaint;
-use crate::observer::{Observer, Progress};
+use crate::observer::{BenchObserver, Progress};
 use crate::recording::facts_path;
 use crate::scratch::Scratch;
-use arms::Arm;
+use arms::FunctionsArm;
 use commands::Tools;
 
 pub use figures::metric;
@@ -33,7 +33,7 @@ pub use figures::metric;
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Which ways to record the mix; see [`arms::choose`].
-    pub arms: Vec<Arm>,
+    pub arms: Vec<FunctionsArm>,
     /// Cycles between samples that are rare, and between windows.
     pub period: u64,
     /// Seconds of each run of the mix.
@@ -95,7 +95,7 @@ pub enum FunctionsError {
 pub fn functions(
     options: &Options,
     file: &mut RunFile,
-    observer: &mut dyn Observer,
+    observer: &mut dyn BenchObserver,
 ) -> Result<(), FunctionsError> {
     let clock = Instant::now();
     let scratch = Scratch::new(&options.tmp)
@@ -146,7 +146,7 @@ fn describe(options: &Options, counters: &[&str], file: &mut RunFile) {
 struct Bench<'a> {
     options: &'a Options,
     scratch: &'a Scratch,
-    observer: &'a mut dyn Observer,
+    observer: &'a mut dyn BenchObserver,
     counters: Vec<&'static str>,
 }
 
@@ -156,9 +156,12 @@ type Result1 = (Result<f64, String>, Option<MixFacts>);
 impl Bench<'_> {
     /// What can be counted, and the arms that work, by trying each once; functions alone first. `None`
     /// if stopped.
-    fn usable_arms(&mut self, file: &mut RunFile) -> Result<Option<Vec<Arm>>, FunctionsError> {
-        let pure: Vec<Arm> =
-            FUNCTIONS.iter().map(|f| Arm::pure(f.name, self.options.period)).collect();
+    fn usable_arms(
+        &mut self,
+        file: &mut RunFile,
+    ) -> Result<Option<Vec<FunctionsArm>>, FunctionsError> {
+        let pure: Vec<FunctionsArm> =
+            FUNCTIONS.iter().map(|f| FunctionsArm::pure(f.name, self.options.period)).collect();
         let (counters, without) = match self.try_counters(&pure[0]) {
             Ok(found) => found,
             Err(why) => return Err(FunctionsError::NoTruth { why }),
@@ -193,12 +196,12 @@ impl Bench<'_> {
         Ok(Some(pure.into_iter().chain(usable).collect()))
     }
 
-    fn try_counters(&mut self, arm: &Arm) -> Result<trial::Counters, String> {
+    fn try_counters(&mut self, arm: &FunctionsArm) -> Result<trial::Counters, String> {
         let (options, folder) = (self.options, self.scratch.path());
         trial::counters(options, folder, arm, || self.observer.stop())
     }
 
-    fn try_arm(&mut self, arm: &Arm) -> Result<(), String> {
+    fn try_arm(&mut self, arm: &FunctionsArm) -> Result<(), String> {
         let (options, folder) = (self.options, self.scratch.path());
         let tools = Tools { options, folder, counters: &self.counters };
         trial::try_arm(&tools, arm, || self.observer.stop())
@@ -213,7 +216,7 @@ impl Bench<'_> {
         &mut self,
         file: &mut RunFile,
         planned: &Planned,
-        arm: &Arm,
+        arm: &FunctionsArm,
     ) -> Result<Option<Result1>, FunctionsError> {
         let seconds = if arm.only.is_some() { self.options.alone } else { self.options.seconds };
         let seed = self.options.seed.wrapping_add(planned.round as u64);
@@ -294,7 +297,7 @@ fn together(what: &str, by_reason: BTreeMap<String, Vec<&str>>) -> Vec<String> {
 fn add_figures(
     file: &mut RunFile,
     run: usize,
-    arm: &Arm,
+    arm: &FunctionsArm,
     (folder, analysis): (&Path, Option<&Outcome>),
 ) -> Result<MixFacts, String> {
     let (mix, time_s) = figures::mix(folder)?;
@@ -312,7 +315,7 @@ fn add_figures(
 }
 
 /// Puts series in the order of arms and functions, whatever the order of runs was.
-fn sort_series(file: &mut RunFile, arms: &[Arm]) {
+fn sort_series(file: &mut RunFile, arms: &[FunctionsArm]) {
     let place = |labels: &Labels| {
         let arm = arms.iter().position(|arm| Some(&arm.name) == labels.get(arms::ARM));
         let function = FUNCTIONS
@@ -325,8 +328,13 @@ fn sort_series(file: &mut RunFile, arms: &[Arm]) {
 
 /// Seconds that planned runs will take: each as long as those of its arm so far, or as the workload
 /// takes.
-fn left(planned: &[Planned], arms: &[Arm], options: &Options, file: &RunFile) -> Option<f64> {
-    let expected = |arm: &Arm| {
+fn left(
+    planned: &[Planned],
+    arms: &[FunctionsArm],
+    options: &Options,
+    file: &RunFile,
+) -> Option<f64> {
+    let expected = |arm: &FunctionsArm| {
         let same = |run: &&Run| run.labels == arm.labels();
         let durations: Vec<f64> = file.runs.iter().filter(same).map(|run| run.duration_s).collect();
         let asked = if arm.only.is_some() { options.alone } else { options.seconds };
@@ -365,7 +373,7 @@ mod tests {
     #[test]
     fn without_a_recorder_that_works_there_is_no_truth() {
         struct Silent;
-        impl Observer for Silent {
+        impl BenchObserver for Silent {
             fn stop(&mut self) -> bool {
                 false
             }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use pmuscope_measure::child;
 
-use super::arms::Arm;
+use super::arms::FunctionsArm;
 use super::commands::Tools;
 use super::{Options, has_facts};
 use crate::capture::complaint;
@@ -28,7 +28,7 @@ pub(super) type Counters = (Vec<&'static str>, Vec<(&'static str, String)>);
 pub(super) fn counters(
     options: &Options,
     folder: &Path,
-    arm: &Arm,
+    arm: &FunctionsArm,
     mut stop: impl FnMut() -> bool,
 ) -> Result<Counters, String> {
     let (mut found, mut without) = (Vec::new(), Vec::new());
@@ -60,7 +60,7 @@ fn reason(why: String) -> String {
 /// Why it does not work, as a sentence fragment.
 pub(super) fn try_arm(
     tools: &Tools<'_>,
-    arm: &Arm,
+    arm: &FunctionsArm,
     stop: impl FnMut() -> bool,
 ) -> Result<(), String> {
     if arm.recorder == Recorder::Perf && tools.options.perf.is_none() {

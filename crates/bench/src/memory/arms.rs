@@ -40,7 +40,7 @@ pub fn nodes(machine: &Machine) -> Result<Vec<NodeCpus>, String> {
 
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum MeasuredAs {
     /// By all threads.
     Bandwidth(Access),
     /// By one.
@@ -54,8 +54,8 @@ pub(super) enum What {
 
 /// One combination.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Arm {
-    pub(super) what: What,
+pub(super) struct MemoryArm {
+    pub(super) what: MeasuredAs,
     /// Node of the CPUs.
     pub(super) from: NodeCpus,
     /// Node of the memory.
@@ -65,27 +65,28 @@ pub(super) struct Arm {
 }
 
 /// All combinations, and what is left out and why.
-pub(super) fn arms(nodes: &[NodeCpus], options: &Options) -> (Vec<Arm>, Vec<String>) {
+pub(super) fn arms(nodes: &[NodeCpus], options: &Options) -> (Vec<MemoryArm>, Vec<String>) {
     let (mut arms, mut notices) = (Vec::new(), Vec::new());
     let with_memory: Vec<u32> =
         nodes.iter().filter(|node| node.memory).map(|node| node.id).collect();
     let bind = nodes.len() > 1;
-    let whats = options.accesses.iter().map(|&access| What::Bandwidth(access));
-    let whats: Vec<What> = whats.chain(options.latency.then_some(What::Latency)).collect();
+    let whats = options.accesses.iter().map(|&access| MeasuredAs::Bandwidth(access));
+    let whats: Vec<MeasuredAs> =
+        whats.chain(options.latency.then_some(MeasuredAs::Latency)).collect();
     for from in nodes {
         if from.cpus.is_empty() {
             notices.push(format!("node {} has no CPU that this process may use", from.id));
             continue;
         }
         for &to in &with_memory {
-            arms.extend(whats.iter().map(|&what| Arm { what, from: from.clone(), to, bind }));
+            arms.extend(whats.iter().map(|&what| MemoryArm { what, from: from.clone(), to, bind }));
         }
     }
     if !options.pauses.is_empty() {
         let is_fit = |node: &&NodeCpus| node.memory && threads(node, options).len() > 1;
         match nodes.iter().find(is_fit) {
-            Some(from) => arms.extend(options.pauses.iter().map(|&pause_ns| Arm {
-                what: What::Loaded { pause_ns },
+            Some(from) => arms.extend(options.pauses.iter().map(|&pause_ns| MemoryArm {
+                what: MeasuredAs::Loaded { pause_ns },
                 from: from.clone(),
                 to: from.id,
                 bind,
@@ -105,20 +106,20 @@ fn threads<'n>(node: &'n NodeCpus, options: &Options) -> &'n [u32] {
     &node.cpus[..most]
 }
 
-impl Arm {
+impl MemoryArm {
     /// What tells it apart.
     pub(super) fn labels(&self) -> Labels {
         let what = match self.what {
-            What::Bandwidth(access) => access.name(),
-            What::Latency => LATENCY,
-            What::Loaded { .. } => LOADED,
+            MeasuredAs::Bandwidth(access) => access.name(),
+            MeasuredAs::Latency => LATENCY,
+            MeasuredAs::Loaded { .. } => LOADED,
         };
         let mut labels = Labels::from([
             (WHAT.to_owned(), what.to_owned()),
             (CPUS.to_owned(), self.from.id.to_string()),
             (MEMORY.to_owned(), self.to.to_string()),
         ]);
-        if let What::Loaded { pause_ns } = self.what {
+        if let MeasuredAs::Loaded { pause_ns } = self.what {
             labels.insert(PAUSE.to_owned(), pause_ns.to_string());
         }
         labels

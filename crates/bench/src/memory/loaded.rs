@@ -7,8 +7,8 @@ use pmuscope_workloads::WorkloadError;
 use pmuscope_workloads::memory::control::{Control, State, Thread};
 use pmuscope_workloads::memory::{self};
 
-use super::arms::Arm;
-use super::{Measured, Options};
+use super::arms::MemoryArm;
+use super::{Options, RunMeasurement};
 
 /// How often it is looked how far they are.
 const TICK: Duration = Duration::from_millis(5);
@@ -43,11 +43,11 @@ impl Window {
 /// Starts those that load, then the one whose loads are timed, and looks on; ends the first when the second
 /// has ended.
 pub(super) fn measure(
-    arm: &Arm,
+    arm: &MemoryArm,
     pause_ns: u64,
     options: &Options,
     scratch: &Path,
-) -> Result<Measured, WorkloadError> {
+) -> Result<RunMeasurement, WorkloadError> {
     let (load, chase) = (scratch.join("load"), scratch.join("chase"));
     let run = |workload: memory::Options, control: &Path| {
         let _ = std::fs::remove_file(control);
@@ -74,7 +74,7 @@ pub(super) fn measure(
         let timed = timed?;
         loads?;
         stopped?;
-        Ok(Measured { gb_per_s: window.gb_per_s(), ..Measured::of(&timed) })
+        Ok(RunMeasurement { gb_per_s: window.gb_per_s(), ..RunMeasurement::of(&timed) })
     })
 }
 

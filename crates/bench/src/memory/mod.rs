@@ -13,12 +13,12 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use pmuscope_machine::Machine;
-use pmuscope_measure::{MeasureError, Origin, Plan, Planned, Run, RunFile, Watch, unix_ns};
+use pmuscope_measure::{MeasureError, Origin, Plan, Planned, Run, RunFile, RunObserver, unix_ns};
 use pmuscope_workloads::memory::{self, Access, Thp};
-use pmuscope_workloads::{Facts, WorkloadError};
+use pmuscope_workloads::{WorkloadError, WorkloadFacts};
 
 use crate::scratch::Scratch;
-use arms::{Arm, What};
+use arms::{MeasuredAs, MemoryArm};
 
 pub use arms::{NodeCpus, nodes};
 
@@ -78,7 +78,7 @@ pub struct Options {
 /// Why it is not measured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum MemoryBenchError {
     /// Times are not the machine's.
     #[error(
         "memory has no speed here: instructions are run by {0}, so bandwidth and latency would be the emulator's. \
@@ -115,15 +115,15 @@ pub fn memory(
     options: &Options,
     file: &mut RunFile,
     stop: &dyn Fn() -> bool,
-    watch: &mut dyn Watch,
-) -> Result<bool, Error> {
+    watch: &mut dyn RunObserver,
+) -> Result<bool, MemoryBenchError> {
     if let Some(sign) = machine.surroundings(&machine.processor()).emulator {
-        return Err(Error::Emulated(format!("{} ({})", sign.name, sign.evidence)));
+        return Err(MemoryBenchError::Emulated(format!("{} ({})", sign.name, sign.evidence)));
     }
-    let nodes = nodes(machine).map_err(Error::Options)?;
+    let nodes = nodes(machine).map_err(MemoryBenchError::Options)?;
     let (arms, notices) = arms::arms(&nodes, options);
     if arms.is_empty() {
-        return Err(Error::Options(notices.join(". ")));
+        return Err(MemoryBenchError::Options(notices.join(". ")));
     }
     file.notices.extend(notices);
     describe(options, file);
@@ -133,7 +133,7 @@ pub fn memory(
         source,
     })?;
     let plan = Plan::new(arms.len(), options.rounds, options.seed);
-    let make = |file: &mut RunFile, planned: &Planned, _: &mut dyn Watch| {
+    let make = |file: &mut RunFile, planned: &Planned, _: &mut dyn RunObserver| {
         if stop() {
             return Ok(false);
         }
@@ -145,7 +145,7 @@ pub fn memory(
             Err(_) if stop() => return Ok(false),
             Err(error) => return Err(error.into()),
         }
-        Ok::<_, Error>(true)
+        Ok::<_, MemoryBenchError>(true)
     };
     plan.make_runs(file, watch, |_, _| false, make)
 }
@@ -158,14 +158,14 @@ fn describe(options: &Options, file: &mut RunFile) {
 }
 
 /// What one run found.
-struct Measured {
+struct RunMeasurement {
     seconds: f64,
     gb_per_s: Option<f64>,
     ns_per_load: Option<f64>,
 }
 
-impl Measured {
-    fn of(facts: &Facts) -> Self {
+impl RunMeasurement {
+    fn of(facts: &WorkloadFacts) -> Self {
         let memory = facts.memory.as_ref();
         Self {
             seconds: facts.time_s,
@@ -175,26 +175,32 @@ impl Measured {
     }
 }
 
-fn measure(arm: &Arm, options: &Options, scratch: &Path) -> Result<Measured, WorkloadError> {
+fn measure(
+    arm: &MemoryArm,
+    options: &Options,
+    scratch: &Path,
+) -> Result<RunMeasurement, WorkloadError> {
     let run = |workload: &memory::Options| memory::run(&options.program, workload, None);
     match &arm.what {
-        What::Bandwidth(access) => run(&arm.bandwidth(*access, options)).map(|f| Measured::of(&f)),
-        What::Latency => run(&arm.latency(options)).map(|f| Measured::of(&f)),
-        What::Loaded { pause_ns } => loaded::measure(arm, *pause_ns, options, scratch),
+        MeasuredAs::Bandwidth(access) => {
+            run(&arm.bandwidth(*access, options)).map(|f| RunMeasurement::of(&f))
+        }
+        MeasuredAs::Latency => run(&arm.latency(options)).map(|f| RunMeasurement::of(&f)),
+        MeasuredAs::Loaded { pause_ns } => loaded::measure(arm, *pause_ns, options, scratch),
     }
 }
 
 fn add(
     file: &mut RunFile,
     planned: &Planned,
-    arm: &Arm,
-    (started, measured): (SystemTime, &Measured),
+    arm: &MemoryArm,
+    (started, measured): (SystemTime, &RunMeasurement),
 ) {
     let (index, labels) = (file.runs.len(), arm.labels());
     let none = || "the workload does not tell".to_owned();
     let figures = [
-        (BANDWIDTH, "GB/s", measured.gb_per_s, !matches!(arm.what, What::Latency)),
-        (LOAD_TIME, "ns", measured.ns_per_load, !matches!(arm.what, What::Bandwidth(_))),
+        (BANDWIDTH, "GB/s", measured.gb_per_s, !matches!(arm.what, MeasuredAs::Latency)),
+        (LOAD_TIME, "ns", measured.ns_per_load, !matches!(arm.what, MeasuredAs::Bandwidth(_))),
     ];
     for (metric, unit, value, _) in figures.into_iter().filter(|(_, _, _, is_there)| *is_there) {
         file.add(index, &labels, metric, (unit, Origin::Program), value.ok_or_else(none));

@@ -3,7 +3,7 @@
 use pmuscope_machine::{NumaCounters, place};
 use pmuscope_measure::{Labels, Origin, RunFile, metric};
 use pmuscope_stats::mean;
-use pmuscope_workloads::{Facts, MemoryFacts};
+use pmuscope_workloads::{MemoryFacts, WorkloadFacts};
 
 use super::watched::Watched;
 
@@ -74,7 +74,7 @@ impl Figures<'_> {
     }
 
     /// Adds all that the run tells by itself; what follows from the bound is judged later.
-    pub(super) fn all(&self, file: &mut RunFile, facts: &Facts, watched: &Watched) {
+    pub(super) fn all(&self, file: &mut RunFile, facts: &WorkloadFacts, watched: &Watched) {
         let Some(memory) = &facts.memory else { return };
         self.placement(file, watched);
         self.speed(file, memory);

@@ -1,7 +1,7 @@
 //! Tests made to fit a machine: how large, judged by what, and where the best and the worst binding put them.
 
 use pmuscope_machine::{CpuSet, MemoryPolicy, Topology};
-use pmuscope_numa::convergence::Judge;
+use pmuscope_numa::convergence::ConvergenceRule;
 use pmuscope_workloads::memory::{FirstTouch, Options, Sizes};
 
 use super::suite::{Placed, Test};
@@ -27,14 +27,14 @@ pub struct UsableNode {
 
 /// What of a machine tests may use: nodes with CPUs and memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Room {
+pub struct UsableNodes {
     /// At least one.
     pub nodes: Vec<UsableNode>,
     /// Bytes that programs can still take.
     pub available_bytes: Option<u64>,
 }
 
-impl Room {
+impl UsableNodes {
     /// Nodes of `topology` with memory and with CPUs among `cpus`, which lie in `nodes` if that is known.
     #[must_use]
     pub fn new(
@@ -93,7 +93,7 @@ pub struct Fitted {
     /// Of the sizes it has by name, 0 to 1.
     pub scale: f64,
     /// What it is judged by.
-    pub judge: Judge,
+    pub judge: ConvergenceRule,
     /// Whether what belongs together (a process's memory, or a thread's) fits one node, with its threads.
     pub fits_node: bool,
     /// Threads for each CPU that may be used.
@@ -103,7 +103,7 @@ pub struct Fitted {
 impl Fitted {
     /// Makes a test fit, under every binding: all of them run with the same sizes.
     #[must_use]
-    pub fn new(test: &Test, room: &Room) -> Self {
+    pub fn new(test: &Test, room: &UsableNodes) -> Self {
         let fitted = Self::at_most(test, room, 1.0);
         let worst = fitted.bound(Binding::Worst, room).map(|worst| fullest(&worst, room));
         let allowed = room.least_free().map(|free| SHARE * free as f64);
@@ -115,7 +115,7 @@ impl Fitted {
         }
     }
 
-    fn at_most(test: &Test, room: &Room, most: f64) -> Self {
+    fn at_most(test: &Test, room: &UsableNodes, most: f64) -> Self {
         let options = &test.options;
         let total = options.sizes.total(options.processes, options.threads).unwrap_or(u64::MAX);
         let free: u64 = room.available_bytes.unwrap_or(u64::MAX);
@@ -142,7 +142,7 @@ impl Fitted {
         let is_local = fits_node || room.nodes.len() == 1;
         Self {
             scale,
-            judge: if is_local { Judge::Locality } else { Judge::Evenness },
+            judge: if is_local { ConvergenceRule::Locality } else { ConvergenceRule::Evenness },
             fits_node,
             load: options.tasks() as f64 / cpus.max(1) as f64,
             test,
@@ -151,7 +151,7 @@ impl Fitted {
 
     /// Options with sizes, and everything where `binding` says; `None` where that has no sense for this test.
     #[must_use]
-    pub fn bound(&self, binding: Binding, room: &Room) -> Option<Options> {
+    pub fn bound(&self, binding: Binding, room: &UsableNodes) -> Option<Options> {
         let options = self.test.options.clone();
         let free = Options { cpus: Vec::new(), memory_nodes: Vec::new(), ..options };
         if let Some(placed) = self.test.placed {
@@ -190,36 +190,36 @@ impl Fitted {
             .collect()
     }
 
-    fn best(&self, options: Options, room: &Room) -> Options {
+    fn best(&self, options: Options, room: &UsableNodes) -> Options {
         let homes = self.homes(room.nodes.len());
         let cpus = homes.iter().map(|&home| room.nodes[home].cpus.clone()).collect();
         match self.judge {
-            Judge::Locality => {
+            ConvergenceRule::Locality => {
                 let nodes = homes.iter().map(|&home| CpuSet::from_iter([room.nodes[home].id]));
                 Options { cpus, memory_nodes: nodes.collect(), ..options }
             }
-            Judge::Evenness => {
+            ConvergenceRule::Evenness => {
                 Options { cpus, policy: MemoryPolicy::Interleave(room.all_nodes()), ..options }
             }
         }
     }
 
-    fn worst(&self, options: Options, room: &Room) -> Options {
+    fn worst(&self, options: Options, room: &UsableNodes) -> Options {
         let homes = self.homes(room.nodes.len());
         let cpus = homes.iter().map(|&home| room.nodes[home].cpus.clone()).collect();
         match self.judge {
-            Judge::Locality => {
+            ConvergenceRule::Locality => {
                 let far = |&home: &usize| CpuSet::from_iter([room.nodes[room.farthest(home)].id]);
                 Options { cpus, memory_nodes: homes.iter().map(far).collect(), ..options }
             }
-            Judge::Evenness => {
+            ConvergenceRule::Evenness => {
                 let first = CpuSet::from_iter([room.nodes[0].id]);
                 Options { cpus, policy: MemoryPolicy::Bind(first), ..options }
             }
         }
     }
 
-    fn placed(&self, placed: Placed, options: Options, room: &Room) -> Option<Options> {
+    fn placed(&self, placed: Placed, options: Options, room: &UsableNodes) -> Option<Options> {
         let far = room.farthest(0);
         if far == 0 && placed != Placed::Local {
             return None;
@@ -263,9 +263,9 @@ impl Fitted {
             String::new()
         };
         let judge = match self.judge {
-            Judge::Locality if self.fits_node => "fits one node, judged by locality",
-            Judge::Locality => "more than the only node has",
-            Judge::Evenness => "more than one node has, judged by evenness",
+            ConvergenceRule::Locality if self.fits_node => "fits one node, judged by locality",
+            ConvergenceRule::Locality => "more than the only node has",
+            ConvergenceRule::Evenness => "more than one node has, judged by evenness",
         };
         let crowded = if self.load > 1.0 {
             format!(", {:.1} threads for each CPU", self.load)
@@ -324,7 +324,7 @@ fn most_on_a_node(test: &Test, nodes: usize) -> u64 {
 }
 
 /// Bytes that the fullest node is asked for under the worst binding.
-fn fullest(options: &Options, room: &Room) -> u64 {
+fn fullest(options: &Options, room: &UsableNodes) -> u64 {
     let Sizes { global, process, thread, .. } = options.sizes;
     if options.memory_nodes.is_empty() {
         return options.sizes.total(options.processes, options.threads).unwrap_or(u64::MAX);
@@ -362,17 +362,20 @@ mod tests {
     use crate::numa::suite::{all, named};
     use proptest::prelude::*;
 
-    fn room(nodes: usize, cpus: u32, free: u64) -> Room {
+    fn room(nodes: usize, cpus: u32, free: u64) -> UsableNodes {
         let node = |id: usize| UsableNode {
             id: id as u32,
             cpus: (id as u32 * cpus..(id as u32 + 1) * cpus).collect(),
             free_bytes: Some(free),
             distances: (0..nodes).map(|to| 10 + 10 * id.abs_diff(to) as u32).collect(),
         };
-        Room { nodes: (0..nodes).map(node).collect(), available_bytes: Some(free * nodes as u64) }
+        UsableNodes {
+            nodes: (0..nodes).map(node).collect(),
+            available_bytes: Some(free * nodes as u64),
+        }
     }
 
-    fn fitted(name: &str, room: &Room) -> Fitted {
+    fn fitted(name: &str, room: &UsableNodes) -> Fitted {
         Fitted::new(named(name, &all()).unwrap(), room)
     }
 
@@ -384,7 +387,10 @@ mod tests {
     fn the_best_binding_has_all_local_and_the_worst_nothing() {
         let room = room(4, 4, 8 << 30);
         let fitted = fitted("2x3-convergence", &room);
-        assert_eq!((fitted.judge, fitted.scale, fitted.load), (Judge::Locality, 1.0, 6.0 / 16.0));
+        assert_eq!(
+            (fitted.judge, fitted.scale, fitted.load),
+            (ConvergenceRule::Locality, 1.0, 6.0 / 16.0)
+        );
         let best = fitted.bound(Binding::Best, &room).unwrap();
         assert_eq!(lists(&best.cpus), ["0-3", "0-3", "0-3", "4-7", "4-7", "4-7"]);
         assert_eq!(lists(&best.memory_nodes), ["0", "0", "0", "1", "1", "1"]);
@@ -403,7 +409,7 @@ mod tests {
     fn what_is_wider_than_a_node_is_spread() {
         let room = room(2, 4, 8 << 30);
         let fitted = fitted("1x6-convergence", &room);
-        assert_eq!((fitted.judge, fitted.fits_node), (Judge::Evenness, false));
+        assert_eq!((fitted.judge, fitted.fits_node), (ConvergenceRule::Evenness, false));
         let best = fitted.bound(Binding::Best, &room).unwrap();
         assert_eq!(lists(&best.cpus), ["0-3", "0-3", "0-3", "4-7", "4-7", "4-7"]);
         assert_eq!(best.policy.to_string(), "interleave:0-1");
@@ -432,7 +438,7 @@ mod tests {
         let best = fitted("phases", &four).bound(Binding::Best, &four).unwrap();
         assert_eq!(lists(&best.memory_nodes), ["0", "0", "0", "0", "1", "1", "1", "1"]);
         let narrow = self::room(2, 3, 8 << 30);
-        assert_eq!(fitted("phases", &narrow).judge, Judge::Evenness);
+        assert_eq!(fitted("phases", &narrow).judge, ConvergenceRule::Evenness);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Runs are made in random order, so a test's best binding may run after what is measured against it: all is judged
 //! anew after each run.
 
-use pmuscope_measure::{Labels, Origin, RunFile, Timeline, Value};
+use pmuscope_measure::{Labels, Origin, RunFile, RunValue, Timeline};
 use pmuscope_numa::convergence::{Convergence, Criterion};
 use pmuscope_stats::median;
 
@@ -14,7 +14,7 @@ use super::figures::{
 use super::fit::Fitted;
 use super::observations::Looks;
 use super::policy::Policy;
-use super::suite::Kind;
+use super::suite::Question;
 use super::{POLICY, TEST};
 
 /// What the best binding has by either judge if it was not measured: all local where everything fits a node, else
@@ -58,16 +58,16 @@ fn best(file: &RunFile, test: &str) -> Option<f64> {
 fn judge_run(
     file: &mut RunFile,
     (timeline, labels): (&Timeline, &Labels),
-    kind: Kind,
+    kind: Question,
     (best, criterion): (f64, &Criterion),
 ) {
     let looks = Looks::from(timeline);
     let Some(found) = looks.convergence(best, criterion) else { return };
     let converged = match found.after_s {
-        Some(seconds) => Value::new(timeline.run, Ok(seconds)),
+        Some(seconds) => RunValue::new(timeline.run, Ok(seconds)),
         None => {
             let why = "it did not converge within the time watched".to_owned();
-            Value::beyond(timeline.run, found.watched_s, why)
+            RunValue::beyond(timeline.run, found.watched_s, why)
         }
     };
     file.add_value(labels, CONVERGED, ("s", Origin::Clock), converged);
@@ -88,7 +88,7 @@ fn judge_run(
         add(CONVERGED_AGAIN, clock, mean.ok_or_else(why));
     }
     // In an emulator there is no speed.
-    if kind == Kind::Bandwidth && !timeline.column(SPEED).is_empty() {
+    if kind == Question::Bandwidth && !timeline.column(SPEED).is_empty() {
         for (name, value) in speeds(&looks, found) {
             add(name, ("GB/s", Origin::Program), value);
         }

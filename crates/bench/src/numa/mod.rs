@@ -26,8 +26,8 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use pmuscope_machine::{Machine, Topology};
-use pmuscope_measure::{Labels, MeasureError, Plan, Planned, Run, RunFile, Watch, unix_ns};
-use pmuscope_numa::convergence::{Criterion, Judge};
+use pmuscope_measure::{Labels, MeasureError, Plan, Planned, Run, RunFile, RunObserver, unix_ns};
+use pmuscope_numa::convergence::{ConvergenceRule, Criterion};
 use pmuscope_workloads::memory::Options as Work;
 
 pub use figures::{
@@ -35,11 +35,11 @@ pub use figures::{
     LOCALITY, LOCALITY_MEAN, LOST, MEMORY, MIGRATED, MONITOR, MOVED, PING_PONG, PLACED,
     PLACED_MEAN, PTE_UPDATES, SPEED, SPEED_AFTER, SPEED_BEFORE, SPEED_THREAD, SPREAD,
 };
-pub use fit::{Binding, Fitted, Room, UsableNode};
+pub use fit::{Binding, Fitted, UsableNode, UsableNodes};
 pub use policy::Policy;
 pub use program::{ProgramError, ProgramOptions, programs};
 pub use run::RunError;
-pub use suite::{Kind, Placed, Suite, Test, all, named, note_on};
+pub use suite::{Placed, Question, Suite, Test, all, named, note_on};
 pub use suite_file::{Own, SuiteError, own};
 
 use crate::scratch::Scratch;
@@ -68,7 +68,7 @@ pub struct Options {
     /// Policies.
     pub policies: Vec<Policy>,
     /// What tests may use of the machine.
-    pub room: Room,
+    pub room: UsableNodes,
     /// Seconds of a bandwidth test, and the most of a convergence test.
     pub seconds: (f64, f64),
     /// Seconds between perturbations; convergence tests then run their whole time.
@@ -92,7 +92,7 @@ pub struct Options {
 /// Why the benchmark ended early.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum NumaBenchError {
     /// A run could not be made.
     #[error("{test}: {source}")]
     Run {
@@ -116,7 +116,7 @@ pub enum Error {
 
 /// A test under a policy.
 #[derive(Debug, Clone)]
-struct Arm<'a> {
+struct NumaArm<'a> {
     fitted: &'a Fitted,
     policy: Policy,
     work: Work,
@@ -124,13 +124,13 @@ struct Arm<'a> {
 
 impl Options {
     /// What runs; and, in words, what does not and why.
-    fn arms(&self) -> (Vec<Arm<'_>>, Vec<String>) {
+    fn arms(&self) -> (Vec<NumaArm<'_>>, Vec<String>) {
         let (mut arms, mut left_out) = (Vec::new(), Vec::new());
         for fitted in &self.tests {
             let before = arms.len();
             for &policy in &self.policies {
                 if let Some(work) = fitted.bound(policy.binding(), &self.room) {
-                    arms.push(Arm { fitted, policy, work: self.timed(fitted, work) });
+                    arms.push(NumaArm { fitted, policy, work: self.timed(fitted, work) });
                 }
             }
             if arms.len() == before {
@@ -149,8 +149,8 @@ impl Options {
     fn timed(&self, fitted: &Fitted, work: Work) -> Work {
         let (bandwidth, limit) = self.seconds;
         let seconds = match fitted.test.kind {
-            Kind::Bandwidth => bandwidth,
-            Kind::Convergence => limit,
+            Question::Bandwidth => bandwidth,
+            Question::Convergence => limit,
         };
         Work {
             seconds: Some(seconds),
@@ -169,8 +169,8 @@ impl Options {
         all * self.rounds as f64
     }
 
-    fn watching(&self, arm: &Arm<'_>, planned: &Planned) -> Watching {
-        let converges = arm.fitted.test.kind == Kind::Convergence;
+    fn watching(&self, arm: &NumaArm<'_>, planned: &Planned) -> Watching {
+        let converges = arm.fitted.test.kind == Question::Convergence;
         Watching {
             interval: self.interval,
             pages: self.pages,
@@ -193,16 +193,16 @@ pub fn numa(
     options: &Options,
     file: &mut RunFile,
     stop: &dyn Fn() -> bool,
-    watch: &mut dyn Watch,
-) -> Result<bool, Error> {
+    watch: &mut dyn RunObserver,
+) -> Result<bool, NumaBenchError> {
     let scratch = Scratch::new(&options.scratch)
-        .map_err(|source| Error::Scratch { path: options.scratch.clone(), source })?;
+        .map_err(|source| NumaBenchError::Scratch { path: options.scratch.clone(), source })?;
     let context = Context { machine, topology, program: &options.program, scratch: scratch.path() };
     let (arms, _) = options.arms();
     let plan = Plan::new(arms.len(), options.rounds, options.seed);
     let is_made =
         |file: &RunFile, planned: &Planned| file.runs.iter().any(|run| run.order == planned.order);
-    let make = |file: &mut RunFile, planned: &Planned, _: &mut dyn Watch| {
+    let make = |file: &mut RunFile, planned: &Planned, _: &mut dyn RunObserver| {
         if stop() {
             return Ok(false);
         }
@@ -229,7 +229,7 @@ pub fn numa(
         let (facts, watched) = match ran {
             Ok(seen) => seen,
             Err(source) if source.is_of_all() => {
-                return Err(Error::Run { test: arm.fitted.test.name.clone(), source });
+                return Err(NumaBenchError::Run { test: arm.fitted.test.name.clone(), source });
             }
             Err(error) => {
                 file.runs.push(Run { exit: None, why: Some(error.to_string()), ..made });
@@ -244,7 +244,7 @@ pub fn numa(
     plan.make_runs(file, watch, is_made, make)
 }
 
-impl Arm<'_> {
+impl NumaArm<'_> {
     fn labels(&self) -> Labels {
         let name = |text: &str| text.to_owned();
         [(name(TEST), self.fitted.test.name.clone()), (name(POLICY), name(self.policy.name()))]
@@ -305,9 +305,9 @@ fn too_small_for_numad(options: &Options) -> Option<String> {
 
 /// Name of what a test is judged by, for people.
 #[must_use]
-pub fn judged_by(judge: Judge) -> &'static str {
+pub fn judged_by(judge: ConvergenceRule) -> &'static str {
     match judge {
-        Judge::Locality => "locality",
-        Judge::Evenness => "evenness",
+        ConvergenceRule::Locality => "locality",
+        ConvergenceRule::Evenness => "evenness",
     }
 }

@@ -1,7 +1,9 @@
 //! What was seen of a run over time, and what follows from it: convergence, speed before and after.
 
 use pmuscope_measure::{Origin, Timeline, TimelineColumn};
-use pmuscope_numa::convergence::{Convergence, Criterion, Point, again_after, convergence, holds};
+use pmuscope_numa::convergence::{
+    Convergence, Criterion, PlacementPoint, again_after, convergence, holds,
+};
 
 use super::figures::{BYTES, LOCALITY, PLACED, SPEED};
 
@@ -29,8 +31,8 @@ pub(super) struct Observation {
 pub(super) struct Looks(pub(super) Vec<Observation>);
 
 impl Looks {
-    fn points(&self) -> Vec<Point> {
-        self.0.iter().map(|look| Point { at_s: look.at_s, value: look.value }).collect()
+    fn points(&self) -> Vec<PlacementPoint> {
+        self.0.iter().map(|look| PlacementPoint { at_s: look.at_s, value: look.value }).collect()
     }
 
     /// Whether, when and for how long it was as good as the best binding, which has `best`.

@@ -12,12 +12,13 @@ use pmuscope_machine::child::{Usage, wait};
 use pmuscope_machine::place::{affinity, set_affinity};
 use pmuscope_machine::{CpuSet, Machine, MemoryPolicy, Topology};
 use pmuscope_measure::{
-    Extract, Labels, MeasureError, Origin, Plan, Planned, Run, RunFile, Watch, metric, unix_ns,
+    Extract, Labels, MeasureError, Origin, Plan, Planned, Run, RunFile, RunObserver, metric,
+    unix_ns,
 };
 use pmuscope_numa::observe::Family;
 use pmuscope_numa::timeline::{Follower, Observation};
 
-use super::fit::{Binding, Room};
+use super::fit::{Binding, UsableNodes};
 use super::policy::Policy;
 use super::{LOCALITY, LOCALITY_MEAN, MONITOR, POLICY, RunError, TEST, figures};
 
@@ -34,7 +35,7 @@ pub struct ProgramOptions {
     /// Policies. Of a program nothing is known: those that bind put all of it on one node.
     pub policies: Vec<Policy>,
     /// What may be used of the machine.
-    pub room: Room,
+    pub room: UsableNodes,
     /// Time between two looks.
     pub interval: Duration,
     /// Pages asked for at each look, of all processes together.
@@ -73,7 +74,7 @@ pub enum ProgramError {
 }
 
 /// What a run came to.
-struct Ran {
+struct ProgramOutcome {
     status: ExitStatus,
     usage: Usage,
     seconds: f64,
@@ -95,7 +96,7 @@ pub fn programs(
     options: &ProgramOptions,
     file: &mut RunFile,
     stop: &dyn Fn() -> bool,
-    watch: &mut dyn Watch,
+    watch: &mut dyn RunObserver,
 ) -> Result<bool, ProgramError> {
     if options.room.nodes.len() < 2 && options.policies.contains(&Policy::Worst) {
         return Err(ProgramError::Bound(Policy::Worst.name()));
@@ -103,7 +104,7 @@ pub fn programs(
     let plan = Plan::new(options.policies.len(), options.rounds, options.seed);
     let is_made =
         |file: &RunFile, planned: &Planned| file.runs.iter().any(|run| run.order == planned.order);
-    let make = |file: &mut RunFile, planned: &Planned, watch: &mut dyn Watch| {
+    let make = |file: &mut RunFile, planned: &Planned, watch: &mut dyn RunObserver| {
         if stop() {
             return Ok(false);
         }
@@ -172,7 +173,7 @@ fn run(
     options: &ProgramOptions,
     policy: Policy,
     stop: &dyn Fn() -> bool,
-) -> Result<Ran, ProgramError> {
+) -> Result<ProgramOutcome, ProgramError> {
     let failed = |source| ProgramError::Start {
         command: options.command[0].to_string_lossy().into_owned(),
         source,
@@ -237,7 +238,7 @@ fn run(
     });
     let balancer = ended.transpose()?;
     let (status, usage) = waited.map_err(failed)?;
-    Ok(Ran { status, usage, seconds, output, looks, before, after, balancer })
+    Ok(ProgramOutcome { status, usage, seconds, output, looks, before, after, balancer })
 }
 
 /// This thread, bound for as long as it starts a program.
@@ -300,7 +301,7 @@ fn add(
     options: &ProgramOptions,
     (planned, started): (&Planned, SystemTime),
     labels: &Labels,
-    ran: &Ran,
+    ran: &ProgramOutcome,
     exit: i32,
 ) {
     let run = file.runs.len();

@@ -9,7 +9,7 @@ use std::time::Duration;
 use pmuscope_machine::{Machine, MachineError, Topology};
 use pmuscope_workloads::memory::control::{Control, ControlError, State};
 use pmuscope_workloads::memory::{self, Options};
-use pmuscope_workloads::{Facts, WorkloadError};
+use pmuscope_workloads::{WorkloadError, WorkloadFacts};
 
 use super::policy::{Companion, Policy, Running};
 use super::watched::{Watched, Watching, watch};
@@ -86,7 +86,7 @@ pub(super) fn run(
     (policy, options): (Policy, &Options),
     watching: &Watching,
     stop: &dyn Fn() -> bool,
-) -> Result<(Facts, Watched), RunError> {
+) -> Result<(WorkloadFacts, Watched), RunError> {
     let guard = policy
         .balancing()
         .set(context.machine)
@@ -94,7 +94,7 @@ pub(super) fn run(
     let path = context.scratch.join("control");
     // One of an earlier run; if there is none that is as well.
     let _ = std::fs::remove_file(&path);
-    let work = Work {
+    let work = RunningWork {
         path: &path,
         ended: AtomicBool::new(false),
         // What a policy needs to start is not the workload's time.
@@ -122,7 +122,7 @@ pub(super) fn run(
 }
 
 /// A workload on its way.
-struct Work<'a> {
+struct RunningWork<'a> {
     /// Where its control file is, or will be.
     path: &'a Path,
     ended: AtomicBool,
@@ -137,7 +137,7 @@ struct Work<'a> {
 fn watch_run(
     context: &Context<'_>,
     policy: Policy,
-    work: &Work<'_>,
+    work: &RunningWork<'_>,
     watching: &Watching,
     stop: &dyn Fn() -> bool,
 ) -> Result<Watched, RunError> {
@@ -204,7 +204,7 @@ fn distinct(mut pids: Vec<u32>) -> Vec<u32> {
     pids
 }
 
-impl Work<'_> {
+impl RunningWork<'_> {
     /// Waits until it is so far; `None` if the workload ended before.
     fn wait(
         &self,

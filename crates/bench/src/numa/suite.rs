@@ -9,7 +9,7 @@ use pmuscope_workloads::memory::{Access, FirstTouch, Init, Options, Order, Sizes
 
 /// What a test asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum Question {
     /// How long until threads and memory are together; ends once they have been for a while.
     Convergence,
     /// How much goes through memory in a given time.
@@ -33,7 +33,7 @@ pub struct Test {
     /// Its name.
     pub name: String,
     /// What it asks.
-    pub kind: Kind,
+    pub kind: Question,
     /// `None`: wherever the policy and the kernel put them.
     pub placed: Option<Placed>,
     /// What runs, before sizes are made to fit.
@@ -114,17 +114,22 @@ const QUICK: [&str; 6] = [
 
 /// How memory is given out in a test.
 #[derive(Debug, Clone, Copy)]
-enum Memory {
+enum MemoryShape {
     /// To each process.
     Process(u64),
     /// To each thread.
     Thread(u64),
 }
 
-fn test(name: &str, kind: Kind, (processes, threads): (usize, usize), memory: Memory) -> Test {
+fn test(
+    name: &str,
+    kind: Question,
+    (processes, threads): (usize, usize),
+    memory: MemoryShape,
+) -> Test {
     let sizes = match memory {
-        Memory::Process(mib) => Sizes { process: mib * MIB, ..Sizes::default() },
-        Memory::Thread(mib) => Sizes { thread: mib * MIB, ..Sizes::default() },
+        MemoryShape::Process(mib) => Sizes { process: mib * MIB, ..Sizes::default() },
+        MemoryShape::Thread(mib) => Sizes { thread: mib * MIB, ..Sizes::default() },
     };
     let options = Options {
         processes,
@@ -140,10 +145,10 @@ fn test(name: &str, kind: Kind, (processes, threads): (usize, usize), memory: Me
 }
 
 /// Processes, threads, MiB, and whether there is a twin without huge pages.
-type Row = (usize, usize, Memory, bool);
+type SuiteRow = (usize, usize, MemoryShape, bool);
 
-const CONVERGENCE: [Row; 14] = {
-    use Memory::Process as P;
+const CONVERGENCE: [SuiteRow; 14] = {
+    use MemoryShape::Process as P;
     [
         (1, 3, P(512), false),
         (1, 4, P(512), false),
@@ -162,8 +167,8 @@ const CONVERGENCE: [Row; 14] = {
     ]
 };
 
-const BANDWIDTH: [Row; 17] = {
-    use Memory::{Process as P, Thread as T};
+const BANDWIDTH: [SuiteRow; 17] = {
+    use MemoryShape::{Process as P, Thread as T};
     [
         (2, 1, P(1024), false),
         (3, 1, P(1024), false),
@@ -205,32 +210,32 @@ pub fn all() -> Vec<Test> {
         ("RAM-bw-remote-2x", 2, Placed::Remote, false),
         ("RAM-bw-cross", 2, Placed::Cross, false),
     ] {
-        let mut test = test(name, Kind::Bandwidth, (processes, 1), Memory::Process(1024));
+        let mut test = test(name, Question::Bandwidth, (processes, 1), MemoryShape::Process(1024));
         test.placed = Some(placed);
         test.options.first_touch = FirstTouch::Own;
         push(test, twin);
     }
     for (processes, threads, memory, twin) in CONVERGENCE {
         let name = format!("{processes}x{threads}-convergence");
-        push(test(&name, Kind::Convergence, (processes, threads), memory), twin);
+        push(test(&name, Question::Convergence, (processes, threads), memory), twin);
     }
     for (processes, threads, memory, twin) in BANDWIDTH {
-        let kind = if matches!(memory, Memory::Thread(_)) { "thread" } else { "process" };
+        let kind = if matches!(memory, MemoryShape::Thread(_)) { "thread" } else { "process" };
         let name = format!("{processes}x{threads}-bw-{kind}");
-        push(test(&name, Kind::Bandwidth, (processes, threads), memory), twin);
+        push(test(&name, Question::Bandwidth, (processes, threads), memory), twin);
     }
-    push(test("numa02-bw", Kind::Bandwidth, (1, 32), Memory::Thread(32)), true);
-    push(test("numa01-bw-thread", Kind::Bandwidth, (2, 16), Memory::Thread(192)), true);
+    push(test("numa02-bw", Question::Bandwidth, (1, 32), MemoryShape::Thread(32)), true);
+    push(test("numa01-bw-thread", Question::Bandwidth, (2, 16), MemoryShape::Thread(192)), true);
     tests.extend(realistic());
     tests
 }
 
 /// What most parallel programs do, and the kernel's own benchmark does not.
 fn realistic() -> [Test; 2] {
-    let mut reduce = test("private-reduce", Kind::Bandwidth, (2, 4), Memory::Thread(256));
+    let mut reduce = test("private-reduce", Question::Bandwidth, (2, 4), MemoryShape::Thread(256));
     reduce.options.access = Access::Both;
     reduce.options.reduce = true;
-    let mut phases = test("phases", Kind::Bandwidth, (2, 4), Memory::Thread(256));
+    let mut phases = test("phases", Question::Bandwidth, (2, 4), MemoryShape::Thread(256));
     phases.options.access = Access::Both;
     phases.options.phases = 4;
     [reduce, phases]
@@ -239,9 +244,9 @@ fn realistic() -> [Test; 2] {
 /// Small ones. Loads and stores in order: an emulator makes no difference between local and remote, what is asked
 /// is where memory and threads go, and what that costs.
 fn guest() -> Vec<Test> {
-    let rows: [(&str, Kind, (usize, usize), Memory); 8] = {
-        use Kind::{Bandwidth as B, Convergence as C};
-        use Memory::{Process as P, Thread as T};
+    let rows: [(&str, Question, (usize, usize), MemoryShape); 8] = {
+        use MemoryShape::{Process as P, Thread as T};
+        use Question::{Bandwidth as B, Convergence as C};
         [
             ("1x3-convergence", C, (1, 3), P(48)),
             ("2x3-convergence", C, (2, 3), P(32)),
@@ -253,7 +258,7 @@ fn guest() -> Vec<Test> {
             ("phases", B, (1, 4), T(16)),
         ]
     };
-    let make = |(name, kind, tasks, memory): (&str, Kind, (usize, usize), Memory)| {
+    let make = |(name, kind, tasks, memory): (&str, Question, (usize, usize), MemoryShape)| {
         let mut test = test(name, kind, tasks, memory);
         test.options.access = Access::Both;
         test.options.thp = Thp::System;
@@ -361,7 +366,7 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), 47, "each name once");
-        assert_eq!(all.iter().filter(|test| test.kind == Kind::Convergence).count(), 16);
+        assert_eq!(all.iter().filter(|test| test.kind == Question::Convergence).count(), 16);
         assert!(all.iter().all(|test| test.options.check().is_ok()));
     }
 

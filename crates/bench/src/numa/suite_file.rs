@@ -16,7 +16,7 @@
 use pmuscope_workloads::memory::{Access, FirstTouch, Options, Order, Sizes, Thp};
 use serde::Deserialize;
 
-use super::suite::{Kind, Placed, Suite, Test};
+use super::suite::{Placed, Question, Suite, Test};
 
 /// Tests, with the seconds of a bandwidth test and the most of a convergence test.
 pub type Own = (Vec<Test>, (f64, f64));
@@ -47,7 +47,7 @@ struct File {
     seconds: Option<f64>,
     limit: Option<f64>,
     #[serde(default)]
-    test: Vec<Entry>,
+    test: Vec<SuiteEntry>,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -67,7 +67,7 @@ enum PlacedName {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Entry {
+struct SuiteEntry {
     name: String,
     kind: KindName,
     #[serde(default = "one")]
@@ -119,7 +119,7 @@ pub fn own(
     Ok((tests, (file.seconds.unwrap_or(seconds), file.limit.unwrap_or(limit))))
 }
 
-impl Entry {
+impl SuiteEntry {
     fn test(self, bytes: &impl Fn(&str, &str) -> Result<u64, String>) -> Result<Test, String> {
         let size = |field: &str, text: &Option<String>| {
             text.as_deref().map_or(Ok(0), |text| bytes(field, text))
@@ -146,8 +146,8 @@ impl Entry {
         Ok(Test {
             name: self.name,
             kind: match self.kind {
-                KindName::Convergence => Kind::Convergence,
-                KindName::Bandwidth => Kind::Bandwidth,
+                KindName::Convergence => Question::Convergence,
+                KindName::Bandwidth => Question::Bandwidth,
             },
             placed: self.placed.map(|placed| match placed {
                 PlacedName::Local => Placed::Local,
@@ -179,7 +179,7 @@ mod tests {
         let test = &tests[0];
         assert_eq!(
             (&test.name[..], test.kind, test.placed),
-            ("a", Kind::Convergence, Some(Placed::Cross))
+            ("a", Question::Convergence, Some(Placed::Cross))
         );
         assert_eq!((test.options.tasks(), test.options.sizes.process), (6, 64 << 20));
         assert_eq!(test.options.access, Access::Both);

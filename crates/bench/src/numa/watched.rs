@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use pmuscope_machine::child::thread_cpu_ns;
 use pmuscope_machine::{Machine, NumaCounters, Topology};
-use pmuscope_numa::convergence::{Criterion, Judge};
+use pmuscope_numa::convergence::{ConvergenceRule, Criterion};
 use pmuscope_numa::observe::{Memory, Observer};
 use pmuscope_numa::placement::{Area as PlacedArea, Placement};
-use pmuscope_workloads::memory::control::{Area, Control, Kind, State, Thread};
+use pmuscope_workloads::memory::control::{Area, AreaKind, Control, State, Thread};
 
 use super::judged::BEST;
 use super::observations::{Looks, Observation};
@@ -26,7 +26,7 @@ pub(super) struct Watching {
     /// What counts as converged.
     pub(super) criterion: Criterion,
     /// What the placement is judged by.
-    pub(super) judge: Judge,
+    pub(super) judge: ConvergenceRule,
     /// Ends the run as soon as it has converged.
     pub(super) stop_when_converged: bool,
 }
@@ -93,11 +93,11 @@ fn is_running(thread: &Thread) -> bool {
 }
 
 /// Memory to look at, process by process, with the threads that use it now.
-fn targets(areas: &[Area], threads: &[Thread]) -> BTreeMap<u32, Vec<(Kind, Memory)>> {
-    let mut by_process: BTreeMap<u32, Vec<(Kind, Memory)>> = BTreeMap::new();
+fn targets(areas: &[Area], threads: &[Thread]) -> BTreeMap<u32, Vec<(AreaKind, Memory)>> {
+    let mut by_process: BTreeMap<u32, Vec<(AreaKind, Memory)>> = BTreeMap::new();
     for area in areas.iter().filter(|area| area.bytes > 0) {
         // What all share is there once for each process: one of them is enough.
-        if area.kind == Kind::Global && area.process > 0 {
+        if area.kind == AreaKind::Global && area.process > 0 {
             continue;
         }
         let team: Vec<&Thread> =
@@ -118,7 +118,7 @@ fn targets(areas: &[Area], threads: &[Thread]) -> BTreeMap<u32, Vec<(Kind, Memor
 fn look(
     observer: &mut Observer,
     (control, memory): (&Control, &[Area]),
-    judge: Judge,
+    judge: ConvergenceRule,
     (began, watched): (u64, &mut Watched),
 ) -> io::Result<Option<Observation>> {
     let mut areas = Vec::new();
@@ -130,7 +130,8 @@ fn look(
         match observer.memories(&asked) {
             Ok(seen) => {
                 for ((kind, _), seen) in memories.iter().zip(seen) {
-                    if *kind == Kind::Global { &mut shared } else { &mut areas }.push(seen.area);
+                    if *kind == AreaKind::Global { &mut shared } else { &mut areas }
+                        .push(seen.area);
                 }
             }
             Err(error) if error.is_gone() => return Ok(None),

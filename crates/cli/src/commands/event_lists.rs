@@ -18,14 +18,14 @@ pub(crate) struct EventListArgs {
 }
 
 /// What the lists of this user have for this CPU.
-pub(crate) struct Found {
+pub(crate) struct FoundLists {
     pub(crate) path: PathBuf,
     pub(crate) lists: Lists,
 }
 
 impl EventListArgs {
     /// The lists; `None` where nobody named any and none were imported.
-    pub(crate) fn lists(&self, machine: &Machine) -> anyhow::Result<Option<Found>> {
+    pub(crate) fn lists(&self, machine: &Machine) -> anyhow::Result<Option<FoundLists>> {
         let named = self.events.clone().or_else(|| {
             let variable = std::env::var_os("PMUSCOPE_EVENTS").filter(|path| !path.is_empty());
             variable.map(PathBuf::from)
@@ -37,7 +37,7 @@ impl EventListArgs {
         let identity = Identity::of(machine);
         let cache = user_cache().map(|cache| cache.join("events"));
         match Lists::load(&path, Some(&identity), cache.as_deref()) {
-            Ok(lists) => Ok(Some(Found { path, lists })),
+            Ok(lists) => Ok(Some(FoundLists { path, lists })),
             // All that was imported was removed again.
             Err(ListError::Empty(_)) if named.is_none() => Ok(None),
             Err(error) => Err(failure(Exit::BadInput, format!("event lists: {error}"))),

@@ -17,11 +17,11 @@ use crate::exit::{Exit, failure};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    command: Command,
+    command: EventsCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum EventsCommand {
     /// Take over event lists of vendors from files that you have; nothing is fetched.
     Import(ImportArgs),
 }
@@ -48,7 +48,7 @@ struct ImportArgs {
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     match args.command {
-        Command::Import(args) => take_over(&args),
+        EventsCommand::Import(args) => take_over(&args),
     }
 }
 

@@ -7,7 +7,7 @@ use std::io::Write as _;
 use anyhow::Context as _;
 use pmuscope_abi::{Attr, AttrFlags, OpenFlags};
 use pmuscope_counters::{Host, Kernel, errno_name, open_refusal};
-use pmuscope_events::inventory::{Group, Offer, inventory, of_other_cpus};
+use pmuscope_events::inventory::{Offer, OfferGroup, inventory, of_other_cpus};
 use pmuscope_events::{Event, MachineCatalog};
 use pmuscope_machine::Machine;
 use pmuscope_report::{
@@ -132,7 +132,7 @@ impl Trial {
         let attr = &event.attr;
         // To open a tracepoint patches the running kernel; the right to is the same for all.
         let key = match offer.group {
-            Group::Tracepoint => (attr.event_type, 0, 0, 0),
+            OfferGroup::Tracepoint => (attr.event_type, 0, 0, 0),
             _ => (attr.event_type, attr.config, attr.config1, attr.config2),
         };
         let paranoid = self.paranoid;

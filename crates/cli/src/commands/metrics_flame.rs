@@ -36,7 +36,7 @@ pub(super) fn flame(
     let wanted = LoadRequest { apart, options, stacks: true };
     let profile = load(reader, recording.path(), filter, &mut symbolizer, wanted)?;
     let source = Source::new(&profile);
-    let events: Vec<&export::Event> =
+    let events: Vec<&export::ExportedEvent> =
         source.events.iter().filter(|event| leads(event.index as usize)).collect();
     let tint = |frame: &Frame<'_>| tints.tint(frame);
     Ok(Flame::painted(&source, &events, limits, Some(&tints.painter(&tint))))

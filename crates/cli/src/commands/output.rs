@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use pmuscope_machine::{AtomicFile, FileKind, text_mark};
-use pmuscope_profile::export::{Event, Source, firefox, folded, pprof};
+use pmuscope_profile::export::{ExportedEvent, Source, firefox, folded, pprof};
 use pmuscope_profile::{Detail, GroupBy, TasksBy};
 use pmuscope_report::{
     Flame, FlameLimits, PageLimits, Report, RowLimits, Separator, Style, Summary, flame_svg,
@@ -423,7 +423,12 @@ fn table(
     out.write_all(functions_delimited(source, cut, INTERVALS, separator).as_bytes())
 }
 
-fn picture(source: &Source<'_>, event: &Event, summary: &Summary, cut: RowLimits) -> String {
+fn picture(
+    source: &Source<'_>,
+    event: &ExportedEvent,
+    summary: &Summary,
+    cut: RowLimits,
+) -> String {
     let flame = Flame::new(source, event, FlameLimits::default().above(cut.share));
     let facts: Vec<String> = summary
         .facts

@@ -21,12 +21,12 @@ const LEAST: f64 = 0.02;
 /// A line that is there as long as this is.
 #[derive(Debug)]
 pub(super) struct Shown {
-    shared: Arc<Shared>,
+    shared: Arc<ProgressState>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct ProgressState {
     progress: Arc<Progress>,
     file: String,
     is_read: AtomicBool,
@@ -40,7 +40,7 @@ impl Shown {
         if !std::io::stderr().is_terminal() {
             return None;
         }
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ProgressState {
             progress,
             file: escape(&path.to_string_lossy()).into_owned(),
             is_read: AtomicBool::new(false),
@@ -75,7 +75,7 @@ impl Drop for Shown {
     }
 }
 
-impl Shared {
+impl ProgressState {
     /// Until the end; then the line goes.
     fn show(&self) {
         let begun = Instant::now();

@@ -15,13 +15,13 @@ use pmuscope_events::Event;
 use pmuscope_events::metrics::{Formula, Metric, Metrics};
 use pmuscope_machine::{FileKind, Machine, text_mark};
 use pmuscope_measure::counting::{
-    Aggregation, Counted, Counter, CounterSnapshot, Ended, OpenFailure, Options, Recorded, Signal,
-    Target,
+    Aggregation, Counted, CounterSnapshot, CountingTarget, Ended, OpenFailure, Options, Recorded,
+    RepeatedCount, Signal,
 };
 use pmuscope_measure::units::Units;
 use pmuscope_measure::{
-    Done, Extract, Labels, MeasureError, Plan, Planned, Program, RunFile, Watch, arms, can_save,
-    save,
+    Extract, Labels, MeasureError, Plan, Planned, Program, RunDone, RunFile, RunObserver, arms,
+    can_save, save,
 };
 use pmuscope_report::{
     LineFormat, Style, Tool, counts_lines, counts_notes, counts_text, intervals_text, to_json,
@@ -29,8 +29,8 @@ use pmuscope_report::{
 
 use super::bench::runs::{PreflightCpus, begin, tell_concerns};
 use super::counting::{
-    Absent, Asked, Progress, TargetArgs, UnitArgs, UserMode, add_absent, add_work, by_default,
-    describe, name_units, refused,
+    Absent, Asked, CountingProgress, TargetArgs, UnitArgs, UserMode, add_absent, add_work,
+    by_default, describe, name_units, refused,
 };
 use super::doctor;
 use super::event_lists::{EventListArgs, catalog};
@@ -152,7 +152,7 @@ struct Parts {
 }
 
 impl Parts {
-    fn aggregation(self, target: &Target) -> Result<Aggregation, String> {
+    fn aggregation(self, target: &CountingTarget) -> Result<Aggregation, String> {
         let by_cpu = [
             (self.no_aggr, Aggregation::Cpu, "-A"),
             (self.per_core, Aggregation::Core, "--per-core"),
@@ -167,7 +167,9 @@ impl Parts {
             };
         }
         match (self.per_thread, target) {
-            (true, Target::Processes(_) | Target::Threads(_)) => Ok(Aggregation::Thread),
+            (true, CountingTarget::Processes(_) | CountingTarget::Threads(_)) => {
+                Ok(Aggregation::Thread)
+            }
             (true, _) => Err("--per-thread: needs threads that run already. Try: -p PID".into()),
             (false, _) => Ok(Aggregation::Global),
         }
@@ -198,11 +200,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         .collect();
     let counters = of_arms
         .iter()
-        .map(|options| Counter::new(&Host, &machine, options))
-        .collect::<Result<Vec<Counter<'_>>, MeasureError>>()
+        .map(|options| RepeatedCount::new(&Host, &machine, options))
+        .collect::<Result<Vec<RepeatedCount<'_>>, MeasureError>>()
         .map_err(|error| refused(&error, !options.command.is_empty()))?;
     // A single look at a program should not wait for one at the machine.
-    let repeated = args.repeat > 1 && options.target == Target::Command;
+    let repeated = args.repeat > 1 && options.target == CountingTarget::Command;
     let look = if repeated { PreflightCpus::Allowed } else { PreflightCpus::Not };
     let mut file = begin(&machine, &doctor::facts()?, look)?;
     if repeated {
@@ -210,11 +212,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     }
     let about = match name_arms(&mut file, &commands) {
         None => describe(&options.target, &options.command),
-        Some(commands) if options.target == Target::Command => commands,
+        Some(commands) if options.target == CountingTarget::Command => commands,
         Some(commands) => format!("{} while {commands} ran", describe(&options.target, &[])),
     };
     file.parameters.insert("target".to_owned(), about);
-    let mut lines = Lines::new(&args, &metrics)?;
+    let mut lines = ResultLines::new(&args, &metrics)?;
     let stat =
         Stat { args: &args, options: &options, counters, absent, aggregation, units, figures };
     let exit = match stat.count(&mut file, &mut lines) {
@@ -340,7 +342,7 @@ struct Stat<'a> {
     args: &'a Args,
     options: &'a Options,
     /// One for each command.
-    counters: Vec<Counter<'a>>,
+    counters: Vec<RepeatedCount<'a>>,
     /// What was asked for and the machine does not have.
     absent: Absent,
     aggregation: Aggregation,
@@ -350,7 +352,7 @@ struct Stat<'a> {
 
 /// How a run ended.
 #[derive(Clone, Copy)]
-struct Last {
+struct RunEnd {
     status: Option<Status>,
     ended: Ended,
     /// Events that could not be opened.
@@ -359,15 +361,15 @@ struct Last {
 
 impl Stat<'_> {
     /// Counts as often as asked for, or until the user says so.
-    fn count(&self, file: &mut RunFile, lines: &mut Lines<'_>) -> anyhow::Result<Exit> {
+    fn count(&self, file: &mut RunFile, lines: &mut ResultLines<'_>) -> anyhow::Result<Exit> {
         let stop = stop_pipe().context("cannot listen for signals")?;
         let signal = Signal(stop.as_fd());
         let clock = Instant::now();
         let arms = self.counters.len();
-        let mut ends: Vec<Last> = Vec::new();
+        let mut ends: Vec<RunEnd> = Vec::new();
         let mut watch = Keeping {
             path: self.args.json.as_ref().and_then(Option::as_deref),
-            progress: (arms > 1).then(|| Progress::new(None)),
+            progress: (arms > 1).then(|| CountingProgress::new(None)),
         };
         let plan = Plan::interleaved(1, arms, self.args.repeat, Plan::random_seed());
         let made = plan.make_runs(
@@ -414,8 +416,8 @@ impl Stat<'_> {
         planned: &Planned,
         signal: Signal<'_>,
         file: &mut RunFile,
-        lines: &mut Lines<'_>,
-    ) -> anyhow::Result<Last> {
+        lines: &mut ResultLines<'_>,
+    ) -> anyhow::Result<RunEnd> {
         let before = self.units.before(!self.options.command.is_empty());
         let counter = &self.counters[planned.arm];
         let recorded = Recorded {
@@ -445,26 +447,26 @@ impl Stat<'_> {
             file.notices.extend(missing);
         }
         file.notices.extend(counted.notice.map(str::to_owned));
-        Ok(Last { status: counted.status, ended: counted.ended, refused: !refusals.is_empty() })
+        Ok(RunEnd { status: counted.status, ended: counted.ended, refused: !refusals.is_empty() })
     }
 }
 
 /// How the runs of several commands ended together: as the first that failed.
-fn of_arms(ends: &[Last]) -> Option<Last> {
-    let is_bad = |end: &&Last| end.status.is_some_and(|status| status.shell() != 0);
+fn of_arms(ends: &[RunEnd]) -> Option<RunEnd> {
+    let is_bad = |end: &&RunEnd| end.status.is_some_and(|status| status.shell() != 0);
     let end = ends.iter().find(is_bad).or_else(|| ends.last())?;
     let refused = ends.iter().any(|end| end.refused);
-    Some(Last { status: end.status, ended: end.ended, refused })
+    Some(RunEnd { status: end.status, ended: end.ended, refused })
 }
 
 /// Keeps results in the file asked for after each run, and says how far several commands are.
 struct Keeping<'a> {
     path: Option<&'a Path>,
-    progress: Option<Progress<'a>>,
+    progress: Option<CountingProgress<'a>>,
 }
 
-impl Watch for Keeping<'_> {
-    fn done(&mut self, done: &Done) {
+impl RunObserver for Keeping<'_> {
+    fn done(&mut self, done: &RunDone) {
         if let Some(progress) = &mut self.progress {
             progress.done(done);
         }
@@ -498,7 +500,7 @@ fn exit(status: Option<Status>, missing: bool) -> Exit {
 fn asked<'a>(
     args: &'a Args,
     of_units: impl Iterator<Item = &'a str>,
-    target: &Target,
+    target: &CountingTarget,
     machine: &Machine,
 ) -> anyhow::Result<Asked> {
     let mut asked = by_default(&args.event, machine)?;
@@ -532,7 +534,7 @@ fn chosen_metrics(names: &[String]) -> anyhow::Result<Metrics> {
 }
 
 /// Where results go.
-struct Lines<'a> {
+struct ResultLines<'a> {
     args: &'a Args,
     metrics: &'a Metrics,
     out: Box<dyn Write>,
@@ -542,7 +544,7 @@ struct Lines<'a> {
     failed: Option<std::io::Error>,
 }
 
-impl<'a> Lines<'a> {
+impl<'a> ResultLines<'a> {
     fn new(args: &'a Args, metrics: &'a Metrics) -> anyhow::Result<Self> {
         let out: Box<dyn Write> = match &args.output {
             None => Box::new(std::io::stdout()),
@@ -559,7 +561,7 @@ impl<'a> Lines<'a> {
 
     fn show_interval(
         &mut self,
-        (counter, recorded): (&Counter<'_>, &Recorded),
+        (counter, recorded): (&RepeatedCount<'_>, &Recorded),
         moments: (Option<&CounterSnapshot>, &CounterSnapshot),
         (refused, absent): (&[OpenFailure], &Absent),
     ) {

@@ -11,15 +11,15 @@ use pmuscope_events::metrics::Metrics;
 use pmuscope_events::topdown::{Fitted, fit, methods};
 use pmuscope_events::{Catalog, Event, parse};
 use pmuscope_machine::{CpuSet, Machine, Pmu, place};
-use pmuscope_measure::counting::{Options, Signal, Target};
+use pmuscope_measure::counting::{CountingTarget, Options, Signal};
 use pmuscope_measure::sweep::{After, Schedule, Sweep, drifts, schedule};
 use pmuscope_measure::topdown;
 use pmuscope_measure::{Concern, Labels, Origin, Plan, RunFile, load};
 use pmuscope_report::{number, sweep_text};
 
-use super::bench::runs::{Output, PreflightCpus, begin, tell_concerns};
+use super::bench::runs::{PreflightCpus, RunOutputArgs, begin, tell_concerns};
 use super::counting::{
-    Absent, Asked, Progress, UnitArgs, UserMode, describe, name_units, refused, select,
+    Absent, Asked, CountingProgress, UnitArgs, UserMode, describe, name_units, refused, select,
 };
 use super::doctor;
 use super::event_lists::{EventListArgs, catalog};
@@ -102,7 +102,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     units: UnitArgs,
     #[command(flatten)]
-    output: Output,
+    output: RunOutputArgs,
     /// The program to run
     #[arg(
         trailing_var_arg = true,
@@ -126,10 +126,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let machine = Machine::host();
     let bad = |message: &str| failure(Exit::BadInput, message);
     let target = match (args.all_cpus, &args.pid[..], &args.command[..]) {
-        (true, ..) => Target::System,
-        (false, [_, ..], _) => Target::Processes(args.pid.clone()),
-        (false, [], [_, ..]) => Target::Command,
-        (false, [], []) if args.dry_run => Target::System,
+        (true, ..) => CountingTarget::System,
+        (false, [_, ..], _) => CountingTarget::Processes(args.pid.clone()),
+        (false, [], [_, ..]) => CountingTarget::Command,
+        (false, [], []) if args.dry_run => CountingTarget::System,
         (false, [], []) => {
             return Err(bad(
                 "nothing to count. Try: pmuscope sweep -e REGEX -- COMMAND, or -p PID --slice 2",
@@ -194,7 +194,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         kernel: &Host,
         machine: &machine,
         options: Options {
-            keep_output: target == Target::Command,
+            keep_output: target == CountingTarget::Command,
             target,
             inherit: !args.no_inherit,
             groups: Vec::new(),
@@ -239,12 +239,12 @@ impl Args {
     fn file(
         &self,
         machine: &Machine,
-        (target, cpus): (&Target, Option<&CpuSet>),
+        (target, cpus): (&CountingTarget, Option<&CpuSet>),
         (schedule, commands): (&Schedule, &[Vec<OsString>]),
     ) -> anyhow::Result<RunFile> {
         let look = match (target, cpus) {
-            (Target::Command, Some(cpus)) => PreflightCpus::At(cpus),
-            (Target::Command, None) => PreflightCpus::Allowed,
+            (CountingTarget::Command, Some(cpus)) => PreflightCpus::At(cpus),
+            (CountingTarget::Command, None) => PreflightCpus::Allowed,
             _ => PreflightCpus::Not,
         };
         let mut file = begin(machine, &doctor::facts()?, look)?;
@@ -286,7 +286,7 @@ impl Args {
         (missing, fitted, references): (&[(String, String)], Option<&Fitted>, &[Event]),
     ) -> anyhow::Result<Exit> {
         let stop = stop_pipe().context("cannot listen for signals")?;
-        let mut watch = Progress::new(self.output.path());
+        let mut watch = CountingProgress::new(self.output.path());
         let mut run = |sweep: &Sweep<'_>, file: &mut RunFile| {
             self.tell_plan(sweep, file);
             sweep

@@ -16,20 +16,20 @@ use std::str::FromStr;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Times {
     text: String,
-    parts: Vec<Part>,
+    parts: Vec<TimePart>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Part {
+enum TimePart {
     /// Ends that are left out are `None`.
-    Between(Option<Point>, Option<Point>),
+    Between(Option<TimePoint>, Option<TimePoint>),
     /// From and to, 0 to 1.
     Slice(f64, f64),
 }
 
 /// Nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Point {
+enum TimePoint {
     /// Of the recording's clock.
     At(u64),
     /// After the first sample.
@@ -45,7 +45,7 @@ impl FromStr for Times {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let parts: Result<Vec<Part>, String> = if text.contains('%') {
+        let parts: Result<Vec<TimePart>, String> = if text.contains('%') {
             text.split(',').map(|part| slice(part.trim())).collect()
         } else {
             text.split_whitespace().map(between).collect()
@@ -66,56 +66,56 @@ impl Times {
 
     /// Whether they depend on when the recording began or ended.
     pub(crate) fn are_relative(&self) -> bool {
-        let is_after = |point: &Option<Point>| matches!(point, Some(Point::After(_)));
+        let is_after = |point: &Option<TimePoint>| matches!(point, Some(TimePoint::After(_)));
         self.parts.iter().any(|part| match part {
-            Part::Between(start, stop) => is_after(start) || is_after(stop),
-            Part::Slice(..) => true,
+            TimePart::Between(start, stop) => is_after(start) || is_after(stop),
+            TimePart::Slice(..) => true,
         })
     }
 
     /// Nanoseconds of the recording's clock, both ends included, given its first and last sample.
     pub(crate) fn ranges(&self, (first, last): (u64, u64)) -> Vec<RangeInclusive<u64>> {
-        let at = |point: Option<Point>, open: u64| match point {
+        let at = |point: Option<TimePoint>, open: u64| match point {
             None => open,
-            Some(Point::At(time)) => time,
-            Some(Point::After(time)) => first.saturating_add(time),
+            Some(TimePoint::At(time)) => time,
+            Some(TimePoint::After(time)) => first.saturating_add(time),
         };
         let total = last.saturating_sub(first);
         let point = |share: f64| first.saturating_add((total as f64 * share).round() as u64);
-        let range = |part: &Part| match *part {
-            Part::Between(start, stop) => at(start, 0)..=at(stop, u64::MAX),
+        let range = |part: &TimePart| match *part {
+            TimePart::Between(start, stop) => at(start, 0)..=at(stop, u64::MAX),
             // Neighbouring slices have no sample in common.
-            Part::Slice(from, to) if to < 1.0 => point(from)..=point(to).saturating_sub(1),
-            Part::Slice(from, _) => point(from)..=last,
+            TimePart::Slice(from, to) if to < 1.0 => point(from)..=point(to).saturating_sub(1),
+            TimePart::Slice(from, _) => point(from)..=last,
         };
         self.parts.iter().map(range).collect()
     }
 }
 
-fn between(text: &str) -> Result<Part, String> {
+fn between(text: &str) -> Result<TimePart, String> {
     let (start, stop) = text.split_once(',').ok_or(SECONDS)?;
     let (start, stop) = (end(start)?, end(stop)?);
     let is_behind = match (start, stop) {
-        (Some(Point::At(start)), Some(Point::At(stop)))
-        | (Some(Point::After(start)), Some(Point::After(stop))) => start > stop,
+        (Some(TimePoint::At(start)), Some(TimePoint::At(stop)))
+        | (Some(TimePoint::After(start)), Some(TimePoint::After(stop))) => start > stop,
         _ => false,
     };
     if is_behind {
         return Err("START is behind STOP".into());
     }
-    Ok(Part::Between(start, stop))
+    Ok(TimePart::Between(start, stop))
 }
 
-fn end(text: &str) -> Result<Option<Point>, String> {
+fn end(text: &str) -> Result<Option<TimePoint>, String> {
     let point = match text.strip_prefix('+') {
         _ if text.is_empty() => return Ok(None),
-        Some(text) => nanoseconds(text).map(Point::After),
-        None => nanoseconds(text).map(Point::At),
+        Some(text) => nanoseconds(text).map(TimePoint::After),
+        None => nanoseconds(text).map(TimePoint::At),
     };
     point.map(Some).ok_or_else(|| SECONDS.into())
 }
 
-fn slice(text: &str) -> Result<Part, String> {
+fn slice(text: &str) -> Result<TimePart, String> {
     let percent = |text: &str| -> Option<f64> {
         let number: f64 = text.trim().strip_suffix('%')?.trim().parse().ok()?;
         (0.0..=100.0).contains(&number).then_some(number / 100.0)
@@ -131,7 +131,7 @@ fn slice(text: &str) -> Result<Part, String> {
     } else {
         percent(text).map(|to| (0.0, to)).filter(|&(_, to)| to > 0.0)
     };
-    part.map(|(from, to)| Part::Slice(from, to)).ok_or_else(|| PERCENT.into())
+    part.map(|(from, to)| TimePart::Slice(from, to)).ok_or_else(|| PERCENT.into())
 }
 
 /// `12.000345678` exactly, digit by digit; `None` for anything else.

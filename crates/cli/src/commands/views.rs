@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use pmuscope_profile::aggregate::Aggregate;
 use pmuscope_profile::views::{
-    Balance, Dimension, Direction, Place, SideRow, balance, call_tree, neighbours, rows,
+    Balance, CallSite, Dimension, Direction, SideRow, balance, call_tree, neighbours, rows,
     side_by_side,
 };
 use pmuscope_profile::waits::WaitBy;
@@ -64,7 +64,7 @@ pub(crate) struct ViewArgs {
         conflicts_with_all = ["peek", "modules", "json"],
         help_heading = "Views"
     )]
-    call_tree: Option<Way>,
+    call_tree: Option<TreeDirection>,
     /// Show a function between its callers and what it calls; a part of its name is enough
     #[arg(long, value_name = "FUNCTION", conflicts_with_all = ["modules", "json"], help_heading = "Views")]
     peek: Option<String>,
@@ -107,7 +107,7 @@ impl FromStr for By {
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum Way {
+enum TreeDirection {
     Callees,
     Callers,
 }
@@ -177,8 +177,8 @@ impl ViewArgs {
     /// What was asked for, if anything.
     pub(super) fn view(&self) -> Option<View> {
         let direction = |way| match way {
-            Way::Callees => Direction::Callees,
-            Way::Callers => Direction::Callers,
+            TreeDirection::Callees => Direction::Callees,
+            TreeDirection::Callers => Direction::Callers,
         };
         let dimension = |by: &By| match by {
             By::One(dimension) => Some(*dimension),
@@ -443,10 +443,10 @@ fn has_calls(counts: &Aggregate) -> bool {
 }
 
 /// Functions of that very name; where there is none, those whose name holds it.
-fn is_called(counts: &Aggregate, name: &str) -> impl Fn(&Place) -> bool {
+fn is_called(counts: &Aggregate, name: &str) -> impl Fn(&CallSite) -> bool {
     let exact = counts.functions.iter().any(|function| *function.name == *name);
     let name = name.to_owned();
-    move |place: &Place| {
+    move |place: &CallSite| {
         place
             .function
             .as_deref()

@@ -12,8 +12,8 @@ use pmuscope_machine::FileKind;
 use pmuscope_report::number::counted;
 use pmuscope_report::to_json;
 use pmuscope_workloads::{
-    Facts, MixFacts, WaitsFacts, WorkloadError, command, exact, function_mix, mix, ring, stencil,
-    waits,
+    MixFacts, WaitsFacts, WorkloadError, WorkloadFacts, command, exact, function_mix, mix, ring,
+    stencil, waits,
 };
 
 use crate::commands::output::Output;
@@ -25,11 +25,11 @@ use crate::exit::{Exit, failure};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    workload: Workload,
+    workload: WorkloadCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Workload {
+enum WorkloadCommand {
     /// Functions that each do one thing, in ever new orders; prints calls and instructions of each
     FunctionMix(FunctionMixArgs),
     /// Three functions with set shares of CPU time; prints the shares by its own clock
@@ -257,7 +257,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 impl FunctionMixArgs {
-    fn run(&self) -> anyhow::Result<Facts> {
+    fn run(&self) -> anyhow::Result<WorkloadFacts> {
         let only = self.only.as_deref().map(function_mix::Options::function).transpose()?;
         let defaults = function_mix::Options::default();
         let options = function_mix::Options {
@@ -283,8 +283,8 @@ impl FunctionMixArgs {
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     match args.workload {
-        Workload::FunctionMix(args) => tell(&args.run()?, &args.json),
-        Workload::ShareMix(args) => {
+        WorkloadCommand::FunctionMix(args) => tell(&args.run()?, &args.json),
+        WorkloadCommand::ShareMix(args) => {
             let shares = args.shares.as_slice().try_into().map_err(|_| {
                 let given = args.shares.len();
                 failure(Exit::BadInput, format!("--shares needs three numbers, got {given}"))
@@ -297,7 +297,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
             };
             tell(&mix::run(&options)?, &args.common.json)
         }
-        Workload::Stencil(args) => {
+        WorkloadCommand::Stencil(args) => {
             let by_default = stencil::Options::default().duration;
             let options = stencil::Options {
                 threads: args.common.threads,
@@ -308,17 +308,17 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
             };
             tell(&stencil::run(&options)?, &args.common.json)
         }
-        Workload::ExactLoop(args) => args.run(),
-        Workload::Ring(args) => args.run(),
-        Workload::Memory(args) => {
+        WorkloadCommand::ExactLoop(args) => args.run(),
+        WorkloadCommand::Ring(args) => args.run(),
+        WorkloadCommand::Memory(args) => {
             args.json.check()?;
             args.memory.run()?.map_or(Ok(Exit::Done), |facts| tell(&facts, &args.json))
         }
-        Workload::Waits(args) => {
+        WorkloadCommand::Waits(args) => {
             let length = Duration::from_millis(args.length);
             tell(&waits::run(&waits::Options { rounds: args.rounds, length })?, &args.json)
         }
-        Workload::Command(args) => {
+        WorkloadCommand::Command(args) => {
             args.json.check()?;
             let (facts, status) = command::run(&args.command).map_err(not_started)?;
             match &args.json.json {
@@ -336,7 +336,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
 
 const NO_OUTPUT: &str = "cannot write to standard output";
 
-fn tell(facts: &Facts, args: &JsonArgs) -> anyhow::Result<Exit> {
+fn tell(facts: &WorkloadFacts, args: &JsonArgs) -> anyhow::Result<Exit> {
     let mut out = std::io::stdout().lock();
     match &args.json {
         Some(Some(file)) => {
@@ -349,7 +349,7 @@ fn tell(facts: &Facts, args: &JsonArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn write_json(facts: &Facts, file: &Path) -> anyhow::Result<()> {
+fn write_json(facts: &WorkloadFacts, file: &Path) -> anyhow::Result<()> {
     write(file, &to_json(facts)?)
 }
 
@@ -369,7 +369,7 @@ fn not_started(error: WorkloadError) -> anyhow::Error {
 
 /// `key = value` lines, as the NAS benchmarks print them, so that `--time-from` and
 /// `--metric-from` of other commands read them too.
-fn text(facts: &Facts) -> String {
+fn text(facts: &WorkloadFacts) -> String {
     let threads = facts.threads.map_or(String::new(), |n| format!(": {}", counted(n, "thread")));
     let mut text = format!("{}{threads}\n", facts.workload);
     for function in &facts.functions {
@@ -449,7 +449,7 @@ mod tests {
 
     #[test]
     fn a_mix_tells_what_it_called() {
-        let facts: Facts = serde_json::from_str(
+        let facts: WorkloadFacts = serde_json::from_str(
             r#"{"schema": "pmuscope/workload/1", "workload": "function-mix", "threads": 2,
                 "time_s": 1.5, "user_s": 1.25, "system_s": 0.25, "max_rss_bytes": 1,
                 "minor_faults": 1, "major_faults": 0,
@@ -475,7 +475,7 @@ mod tests {
 
     #[test]
     fn facts_are_printed_as_key_and_value() {
-        let facts: Facts = serde_json::from_str(
+        let facts: WorkloadFacts = serde_json::from_str(
             r#"{"schema": "pmuscope/workload/1", "workload": "stencil", "threads": 2,
                 "time_s": 11.3100001, "user_s": 22.6, "system_s": 0.01, "max_rss_bytes": 1,
                 "minor_faults": 1, "major_faults": 0,

@@ -7,7 +7,7 @@ use pmuscope_machine::MemoryPolicy;
 use pmuscope_workloads::memory::{
     self, Access, FirstTouch, Init, Options, Order, Sizes, Thp, parse_tasks,
 };
-use pmuscope_workloads::{Facts, MemoryFacts, MemoryThread, WorkloadError};
+use pmuscope_workloads::{MemoryFacts, MemoryThread, WorkloadError, WorkloadFacts};
 
 use crate::commands::record::size;
 use crate::exit::{Exit, failure};
@@ -104,7 +104,7 @@ pub(crate) struct Args {
 
 impl Args {
     /// Runs it; nothing to tell if this is one process of a workload that another one tells of.
-    pub(crate) fn run(&self) -> anyhow::Result<Option<Facts>> {
+    pub(crate) fn run(&self) -> anyhow::Result<Option<WorkloadFacts>> {
         if let Some(control) = &self.attach {
             memory::attach(control, self.attach_process).map_err(|error| refused(&error))?;
             return Ok(None);

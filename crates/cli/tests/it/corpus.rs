@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use pmuscope_testkit::corpus::{Row, corpus};
+use pmuscope_testkit::corpus::{IndexRow, corpus};
 
 use crate::harness::Outcome;
 
@@ -27,7 +27,7 @@ fn pmuscope(args: &[&str], file: &Path) -> Outcome {
 }
 
 /// Samples of each event that has any, in the order of the file, as far as the index goes.
-fn counts(row: &Row) -> Vec<u64> {
+fn counts(row: &IndexRow) -> Vec<u64> {
     // Where the other parser cannot tell events apart it counts all.
     let parts = row["events:samples"].split(' ').filter(|part| !part.starts_with("all:"));
     let counts = parts.map_while(|part| part.rsplit(':').next()?.parse::<u64>().ok());

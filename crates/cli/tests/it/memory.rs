@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use pmuscope_workloads::Facts;
-use pmuscope_workloads::memory::control::{Control, Kind, State};
+use pmuscope_workloads::WorkloadFacts;
+use pmuscope_workloads::memory::control::{AreaKind, Control, State};
 
 use crate::harness::{Scratch, skip_unless, wait_for};
 use crate::lab::{lab, need_guests, write_script};
@@ -17,7 +17,7 @@ fn processes_and_threads_tell_what_they_did() {
     let args = [&["workload", "memory", "--json"], &memory[..], &how].concat();
     let outcome = scratch.pmuscope(args);
     outcome.exits(0);
-    let facts: Facts = serde_json::from_str(&outcome.stdout).unwrap();
+    let facts: WorkloadFacts = serde_json::from_str(&outcome.stdout).unwrap();
     let memory = facts.memory.unwrap();
     let per_round = (1 << 20) + (2 << 20) + (512 << 10);
     assert_eq!((facts.threads, memory.rounds, memory.bytes), (Some(4), 12, 4 * 3 * 2 * per_round));
@@ -63,8 +63,8 @@ fn it_is_watched_by_its_control_file_and_stopped() {
     while bytes() == before {
         std::thread::yield_now();
     }
-    let kinds: Vec<Kind> = control.areas().unwrap().iter().map(|area| area.kind).collect();
-    assert_eq!(kinds, [Kind::Process, Kind::Thread, Kind::Thread]);
+    let kinds: Vec<AreaKind> = control.areas().unwrap().iter().map(|area| area.kind).collect();
+    assert_eq!(kinds, [AreaKind::Process, AreaKind::Thread, AreaKind::Thread]);
     let pid = control.threads().unwrap()[0].pid;
     assert!(control.areas().unwrap().iter().all(|area| area.pid == pid));
     // One in use is nobody else's.
@@ -278,13 +278,13 @@ fn memory_lies_where_it_was_asked_to_and_an_emulator_has_no_speed() {
     assert!(turns[0] + turns[1] == 8192 && turns[0].abs_diff(turns[1]) <= 8, "{turns:?}");
     assert_eq!(pages(&read("each.maps")), [4096, 4096]);
     assert_eq!(pages(&read("first.maps")), [8192, 0]);
-    let first: Facts = serde_json::from_str(&read("once.json")).unwrap();
+    let first: WorkloadFacts = serde_json::from_str(&read("once.json")).unwrap();
     let cpus: Vec<Option<u32>> = first.memory.unwrap().by_thread.iter().map(|t| t.cpu).collect();
     assert_eq!(cpus, [Some(3), Some(2)]);
     outcome.prints("weighted 3\n");
     assert!(read("weighted").contains("(Linux has it from 6.9 on)"), "{}", read("weighted"));
     if outcome.stderr.contains("emulated") {
-        let once: Facts = serde_json::from_str(&read("once.json")).unwrap();
+        let once: WorkloadFacts = serde_json::from_str(&read("once.json")).unwrap();
         let once = once.memory.unwrap();
         assert!(once.emulated && once.gb_per_s.is_none() && once.spread.is_none());
         assert_eq!(once.bytes, 32 << 20);

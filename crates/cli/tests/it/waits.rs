@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use pmuscope_workloads::{Facts, WaitingThread};
+use pmuscope_workloads::{WaitingThread, WorkloadFacts};
 use serde_json::Value;
 
 use crate::harness::{Scratch, need_perf, need_program, skip_unless};
@@ -17,7 +17,7 @@ const MOST_STARTS: u64 = 4;
 /// Waits of 10 ms, recorded; what they know of themselves.
 struct Waits {
     scratch: Scratch,
-    facts: Facts,
+    facts: WorkloadFacts,
 }
 
 impl Waits {

@@ -20,7 +20,7 @@ use super::sys::{self, EventPage};
 const TRIES: usize = 100;
 
 /// What is read from: the page and the counters behind it, or what a test puts in their place.
-pub(super) trait Source {
+pub(super) trait PageSource {
     /// The word at this offset.
     fn word(&self, offset: usize) -> u32;
     /// The double word at this offset.
@@ -31,7 +31,7 @@ pub(super) trait Source {
     fn ticks(&self) -> u64;
 }
 
-impl Source for EventPage {
+impl PageSource for EventPage {
     #[inline]
     fn word(&self, offset: usize) -> u32 {
         self.word(offset)
@@ -68,7 +68,7 @@ pub(super) struct PageReading {
 /// Reads count and times; `None` where the event is on no counter that may be read, or the page does not
 /// hold still.
 #[inline]
-pub(super) fn look(source: &impl Source) -> Option<PageReading> {
+pub(super) fn look(source: &impl PageSource) -> Option<PageReading> {
     for _ in 0..TRIES {
         let before = source.word(at::LOCK);
         compiler_fence(Ordering::SeqCst);
@@ -85,7 +85,7 @@ pub(super) fn look(source: &impl Source) -> Option<PageReading> {
 }
 
 #[inline]
-fn look_once(source: &impl Source) -> Option<PageReading> {
+fn look_once(source: &impl PageSource) -> Option<PageReading> {
     let capabilities = source.double(at::CAPABILITIES);
     let index = source.word(at::INDEX);
     if capabilities & at::CAN_READ_COUNTER == 0 || index == 0 {
@@ -112,7 +112,7 @@ fn extend(counter: u64, width: u32) -> Option<u64> {
 
 /// Nanoseconds since the kernel wrote the page.
 #[inline]
-fn since_write(source: &impl Source, capabilities: u64) -> Option<u64> {
+fn since_write(source: &impl PageSource, capabilities: u64) -> Option<u64> {
     let mut ticks = source.ticks();
     if capabilities & at::SHORT_TIME != 0 {
         let (cycles, mask) = (source.double(at::TIME_CYCLES), source.double(at::TIME_MASK));
@@ -199,7 +199,7 @@ mod tests {
         }
     }
 
-    impl Source for Kernel {
+    impl PageSource for Kernel {
         fn word(&self, offset: usize) -> u32 {
             if offset == at::LOCK {
                 let (number, writing) = self.now();
@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn a_page_that_never_holds_still_is_given_up() {
         struct Restless(Cell<u32>);
-        impl Source for Restless {
+        impl PageSource for Restless {
             fn word(&self, offset: usize) -> u32 {
                 self.0.set(self.0.get() + 2);
                 if offset == at::LOCK { self.0.get() } else { 32 }
@@ -321,7 +321,7 @@ mod tests {
     /// A page as an x86 kernel writes it, with a counter of ticks of 32 bits that has wrapped.
     struct Timed;
 
-    impl Source for Timed {
+    impl PageSource for Timed {
         fn word(&self, offset: usize) -> u32 {
             match offset {
                 at::INDEX => 3,

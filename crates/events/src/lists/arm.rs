@@ -21,13 +21,13 @@ const CYCLE_COUNTER: u8 = 1;
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Events {
-    Named(BTreeMap<String, Entry>),
-    Listed(Vec<Entry>),
+    Named(BTreeMap<String, ArmEntry>),
+    Listed(Vec<ArmEntry>),
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Entry {
+pub(super) struct ArmEntry {
     #[serde(deserialize_with = "text")]
     name: Option<String>,
     #[serde(deserialize_with = "text")]
@@ -50,7 +50,7 @@ impl Events {
     }
 }
 
-impl Entry {
+impl ArmEntry {
     /// `None` for what no counter counts (trace only), or without a code.
     fn event(self, name: Option<String>) -> Option<Listed> {
         let name = name.or(self.name).filter(|name| is_name(name))?;

@@ -25,7 +25,7 @@ const SCHEMA: &str = "pmuscope/events-index/2";
 const LARGEST: u64 = 256 << 20;
 
 #[derive(Serialize, Deserialize)]
-struct Head<S, C> {
+struct IndexHead<S, C> {
     stamps: S,
     contents: C,
 }
@@ -85,7 +85,7 @@ pub(super) fn parse(bytes: Vec<u8>, stamps: &[Stamp]) -> Option<(Contents, Store
     }
     let length = bytes[first + 1..].iter().position(|&byte| byte == b'\n')?;
     let blocks = first + 1 + length + 1;
-    let head: Head<Vec<Stamp>, Contents> =
+    let head: IndexHead<Vec<Stamp>, Contents> =
         serde_json::from_slice(&bytes[first + 1..blocks - 1]).ok()?;
     (head.stamps == stamps).then_some((head.contents, Stored { bytes, blocks }))
 }
@@ -111,7 +111,7 @@ fn encode(stamps: &[Stamp], contents: &mut Contents) -> Option<Vec<u8>> {
         file.block = (at, blocks.len() - at);
         blocks.push(b'\n');
     }
-    let mut rest = serde_json::to_vec(&Head { stamps, contents: &*contents }).ok()?;
+    let mut rest = serde_json::to_vec(&IndexHead { stamps, contents: &*contents }).ok()?;
     rest.push(b'\n');
     rest.extend(blocks);
     Some(with_checksum(&rest))

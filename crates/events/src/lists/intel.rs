@@ -19,7 +19,7 @@ const FIRST_FIXED: u32 = 32;
 /// What is looked at in an entry.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
-pub(super) struct Entry {
+pub(super) struct IntelEntry {
     #[serde(deserialize_with = "text")]
     event_name: Option<String>,
     #[serde(deserialize_with = "text")]
@@ -77,7 +77,7 @@ pub(super) struct Entry {
     encoding: Option<String>,
 }
 
-impl Entry {
+impl IntelEntry {
     /// Whether only CPUs of x86 have events like this one.
     pub(super) fn is_of_x86(&self) -> bool {
         let of_core = |encoding: &String| {

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::arm;
 use super::file::{number, text};
-use super::intel::Entry;
+use super::intel::IntelEntry;
 use super::listed::Listed;
 use super::made_for::{MadeFor, Product};
 
@@ -22,9 +22,9 @@ pub struct List {
 #[derive(Default)]
 struct Whole {
     #[serde(rename = "Header")]
-    header: Option<Header>,
+    header: Option<ListHeader>,
     #[serde(rename = "Events")]
-    intel: Vec<Entry>,
+    intel: Vec<IntelEntry>,
     events: Option<arm::Events>,
     product_configuration: Option<ProductConfiguration>,
     #[serde(deserialize_with = "text")]
@@ -36,7 +36,7 @@ struct Whole {
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
-struct Header {
+struct ListHeader {
     #[serde(deserialize_with = "text")]
     info: Option<String>,
 }
@@ -64,9 +64,9 @@ pub fn read(bytes: &[u8]) -> Result<List, String> {
     let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
     match first {
         Some(b'[') => {
-            let entries: Vec<Entry> = serde_json::from_slice(bytes).map_err(why)?;
+            let entries: Vec<IntelEntry> = serde_json::from_slice(bytes).map_err(why)?;
             let made_for = of_x86(&entries, None);
-            let events = entries.into_iter().filter_map(Entry::event).collect();
+            let events = entries.into_iter().filter_map(IntelEntry::event).collect();
             Ok(List { events, made_for })
         }
         Some(b'{') => {
@@ -78,7 +78,7 @@ pub fn read(bytes: &[u8]) -> Result<List, String> {
                 of_x86(&whole.intel, info)
             };
             let intel = std::mem::take(&mut whole.intel);
-            let mut events: Vec<Listed> = intel.into_iter().filter_map(Entry::event).collect();
+            let mut events: Vec<Listed> = intel.into_iter().filter_map(IntelEntry::event).collect();
             events.extend(whole.events.map(arm::Events::events).unwrap_or_default());
             Ok(List { events, made_for })
         }
@@ -88,9 +88,9 @@ pub fn read(bytes: &[u8]) -> Result<List, String> {
 
 /// Lists of entries as Intel has them; the kernel's source and `perf list -j` have the same for other
 /// CPUs, without what only x86 has.
-fn of_x86(entries: &[Entry], info: Option<&str>) -> MadeFor {
+fn of_x86(entries: &[IntelEntry], info: Option<&str>) -> MadeFor {
     let is_intel = info.is_some_and(|info| info.contains("Intel"));
-    if is_intel || entries.iter().any(Entry::is_of_x86) {
+    if is_intel || entries.iter().any(IntelEntry::is_of_x86) {
         MadeFor::X86 { vendor: is_intel.then(|| "GenuineIntel".to_owned()) }
     } else {
         MadeFor::Any

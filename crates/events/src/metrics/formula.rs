@@ -68,17 +68,17 @@ pub struct Variable {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Formula {
     text: String,
-    root: Node,
+    root: FormulaNode,
     variables: Vec<Variable>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-enum Node {
+enum FormulaNode {
     Number(f64),
     Variable(usize),
-    Of(Operator, Box<Node>, Box<Node>),
+    Of(Operator, Box<FormulaNode>, Box<FormulaNode>),
     /// The third where the first is above the second, else the fourth.
-    Above(Box<[Node; 4]>),
+    Above(Box<[FormulaNode; 4]>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,15 +161,17 @@ impl fmt::Display for Formula {
     }
 }
 
-fn eval(node: &Node, variables: &[f64], by: usize) -> Dual {
+fn eval(node: &FormulaNode, variables: &[f64], by: usize) -> Dual {
     match node {
-        Node::Number(value) => Dual { value: *value, slope: 0.0 },
-        Node::Variable(at) => Dual {
+        FormulaNode::Number(value) => Dual { value: *value, slope: 0.0 },
+        FormulaNode::Variable(at) => Dual {
             value: variables.get(*at).copied().unwrap_or(f64::NAN),
             slope: f64::from(u8::from(*at == by)),
         },
-        Node::Of(operator, a, b) => operator.apply(eval(a, variables, by), eval(b, variables, by)),
-        Node::Above(parts) => {
+        FormulaNode::Of(operator, a, b) => {
+            operator.apply(eval(a, variables, by), eval(b, variables, by))
+        }
+        FormulaNode::Above(parts) => {
             let [a, b, above, else_] = &**parts;
             let is_above = eval(a, variables, by).value > eval(b, variables, by).value;
             eval(if is_above { above } else { else_ }, variables, by)
@@ -217,7 +219,7 @@ impl Parser<'_> {
         Err(self.unexpected(expected))
     }
 
-    fn sum(&mut self) -> Result<Node, FormulaError> {
+    fn sum(&mut self) -> Result<FormulaNode, FormulaError> {
         self.depth += 1;
         if self.depth > DEEPEST {
             return Err(FormulaError::Deep);
@@ -229,13 +231,13 @@ impl Parser<'_> {
             _ => None,
         } {
             self.chars.next();
-            node = Node::Of(operator, Box::new(node), Box::new(self.product()?));
+            node = FormulaNode::Of(operator, Box::new(node), Box::new(self.product()?));
         }
         self.depth -= 1;
         Ok(node)
     }
 
-    fn product(&mut self) -> Result<Node, FormulaError> {
+    fn product(&mut self) -> Result<FormulaNode, FormulaError> {
         let mut node = self.value()?;
         while let Some(operator) = match self.peek() {
             Some('*') => Some(Operator::Multiply),
@@ -243,12 +245,12 @@ impl Parser<'_> {
             _ => None,
         } {
             self.chars.next();
-            node = Node::Of(operator, Box::new(node), Box::new(self.value()?));
+            node = FormulaNode::Of(operator, Box::new(node), Box::new(self.value()?));
         }
         Ok(node)
     }
 
-    fn value(&mut self) -> Result<Node, FormulaError> {
+    fn value(&mut self) -> Result<FormulaNode, FormulaError> {
         const VALUE: &str = "a number, an event or (";
         match self.peek() {
             Some('(') => {
@@ -265,7 +267,11 @@ impl Parser<'_> {
                 }
                 let node = self.value()?;
                 self.depth -= 1;
-                Ok(Node::Of(Operator::Subtract, Box::new(Node::Number(0.0)), Box::new(node)))
+                Ok(FormulaNode::Of(
+                    Operator::Subtract,
+                    Box::new(FormulaNode::Number(0.0)),
+                    Box::new(node),
+                ))
             }
             Some(c) if c.is_ascii_digit() || c == '.' => self.number(),
             Some(c) if c.is_alphabetic() || c == '"' || c == '_' => self.named(),
@@ -273,14 +279,14 @@ impl Parser<'_> {
         }
     }
 
-    fn number(&mut self) -> Result<Node, FormulaError> {
+    fn number(&mut self) -> Result<FormulaNode, FormulaError> {
         let at = self.at();
         let mut text = String::new();
         while let Some((_, c)) = self.chars.next_if(|(_, c)| c.is_ascii_digit() || *c == '.') {
             text.push(c);
         }
         match text.parse() {
-            Ok(number) => Ok(Node::Number(number)),
+            Ok(number) => Ok(FormulaNode::Number(number)),
             Err(_) => Err(FormulaError::Number { text, at }),
         }
     }
@@ -312,7 +318,7 @@ impl Parser<'_> {
         Ok(name)
     }
 
-    fn named(&mut self) -> Result<Node, FormulaError> {
+    fn named(&mut self) -> Result<FormulaNode, FormulaError> {
         let (quoted, at) = (self.peek() == Some('"'), self.at());
         let name = self.name()?;
         if quoted || self.peek() != Some('(') {
@@ -335,11 +341,11 @@ impl Parser<'_> {
         self.take(',', ",")?;
         let second = self.sum()?;
         self.take(')', ")")?;
-        Ok(Node::Of(operator, Box::new(first), Box::new(second)))
+        Ok(FormulaNode::Of(operator, Box::new(first), Box::new(second)))
     }
 
     /// Behind the opening parenthesis.
-    fn above(&mut self) -> Result<Node, FormulaError> {
+    fn above(&mut self) -> Result<FormulaNode, FormulaError> {
         let a = self.sum()?;
         self.take(',', ",")?;
         let b = self.sum()?;
@@ -348,13 +354,13 @@ impl Parser<'_> {
         self.take(',', ",")?;
         let else_ = self.sum()?;
         self.take(')', ")")?;
-        Ok(Node::Above(Box::new([a, b, above, else_])))
+        Ok(FormulaNode::Above(Box::new([a, b, above, else_])))
     }
 
-    fn variable(&mut self, event: String, total: bool) -> Node {
+    fn variable(&mut self, event: String, total: bool) -> FormulaNode {
         let variable = Variable { event, total };
         let known = self.variables.iter().position(|other| *other == variable);
-        Node::Variable(known.unwrap_or_else(|| {
+        FormulaNode::Variable(known.unwrap_or_else(|| {
             self.variables.push(variable);
             self.variables.len() - 1
         }))

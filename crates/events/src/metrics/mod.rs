@@ -10,7 +10,7 @@ use thiserror::Error;
 
 pub use codes::name_of_code;
 pub use formula::{Formula, FormulaError, Variable};
-pub use needs::{Counted, Need};
+pub use needs::{Need, NeededEvent};
 
 /// The metrics that come with the program.
 const BUILTIN: &str = include_str!("../../data/metrics.txt");

@@ -12,12 +12,12 @@ pub struct Need {
     /// The metric.
     pub metric: String,
     /// Its formulas, of which one is enough: the first whose events the machine counts.
-    pub ways: Vec<Vec<Counted>>,
+    pub ways: Vec<Vec<NeededEvent>>,
 }
 
 /// An event of a formula.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Counted {
+pub struct NeededEvent {
     /// The name that stands for it ([`Metrics::canonical`]).
     pub name: String,
     /// All its names, the formula's own first.
@@ -35,7 +35,7 @@ impl Metrics {
     pub fn need(&self, metric: &Metric, catalog: &dyn Catalog) -> Result<Need, EventError> {
         let mut ways = Vec::new();
         for formula in &metric.formulas {
-            let mut way: Vec<Counted> = Vec::new();
+            let mut way: Vec<NeededEvent> = Vec::new();
             for variable in formula.variables() {
                 let name = self.canonical(&variable.event);
                 if way.iter().all(|known| known.name != name) {
@@ -52,7 +52,7 @@ impl Metrics {
         name: String,
         written: &str,
         catalog: &dyn Catalog,
-    ) -> Result<Counted, EventError> {
+    ) -> Result<NeededEvent, EventError> {
         let mut others: Vec<&str> = self
             .aliases
             .iter()
@@ -74,7 +74,7 @@ impl Metrics {
                 Err(_) => {}
             }
         }
-        Ok(Counted { name, names, events })
+        Ok(NeededEvent { name, names, events })
     }
 
     /// Up to three metrics and groups that `typed` may have meant, nearest first.

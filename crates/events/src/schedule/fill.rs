@@ -17,15 +17,15 @@ pub(super) struct Filled {
 }
 
 /// An event, reference or event of others, while its counter is looked for.
-struct Item {
+struct FillItem {
     /// Its group; `None`: any.
     group: Option<usize>,
     usable: u64,
     alone: bool,
-    what: What,
+    what: FillChoice,
 }
 
-enum What {
+enum FillChoice {
     OfOthers,
     Reference(usize),
     Event(usize),
@@ -43,7 +43,7 @@ pub(super) fn fill(
     let all_alone = references.iter().any(|needs| needs.alone);
     let holds_alone = |group: &Vec<usize>| group.iter().any(|&event| events[event].alone);
     let alone: Vec<bool> = placed.iter().map(|group| all_alone || holds_alone(group)).collect();
-    let item = |group, needs: &Constraint, what| Item {
+    let item = |group, needs: &Constraint, what| FillItem {
         group,
         usable: shape.usable(needs),
         alone: needs.alone,
@@ -51,12 +51,12 @@ pub(super) fn fill(
     };
     let mut items = Vec::new();
     for (group, members) in placed.iter().enumerate() {
-        items.extend(shape.taken.iter().map(|one| item(Some(group), one, What::OfOthers)));
+        items.extend(shape.taken.iter().map(|one| item(Some(group), one, FillChoice::OfOthers)));
         let numbered = references.iter().enumerate();
-        items.extend(numbered.map(|(i, one)| item(Some(group), one, What::Reference(i))));
-        items.extend(members.iter().map(|&i| item(Some(group), events[i], What::Event(i))));
+        items.extend(numbered.map(|(i, one)| item(Some(group), one, FillChoice::Reference(i))));
+        items.extend(members.iter().map(|&i| item(Some(group), events[i], FillChoice::Event(i))));
     }
-    items.extend(free.iter().map(|&i| item(None, events[i], What::Event(i))));
+    items.extend(free.iter().map(|&i| item(None, events[i], FillChoice::Event(i))));
     let mut matching = Matching {
         alone,
         occupied: vec![0; placed.len()],
@@ -68,7 +68,7 @@ pub(super) fn fill(
 }
 
 struct Matching<'i> {
-    items: &'i [Item],
+    items: &'i [FillItem],
     /// Groups that hold an event that is taken alone.
     alone: Vec<bool>,
     /// Counters of each group that someone has.
@@ -160,9 +160,9 @@ impl Matching<'_> {
             let Some(slot) = slot else { continue };
             let (group, bit) = (&mut groups[slot / SLOTS], (slot % SLOTS) as u32);
             match item.what {
-                What::OfOthers => {}
-                What::Reference(index) => group.references[index] = bit,
-                What::Event(index) => group.events.push((index, bit)),
+                FillChoice::OfOthers => {}
+                FillChoice::Reference(index) => group.references[index] = bit,
+                FillChoice::Event(index) => group.events.push((index, bit)),
             }
         }
         for group in &mut groups {

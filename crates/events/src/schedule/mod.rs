@@ -25,7 +25,7 @@
 //!
 //! The counters alone are a matching problem, solved exactly for all groups at once. Extra registers
 //! (one value each) and events that are taken alone are placed before, by a search that begins at a
-//! number of groups below which none can do, and is bounded: [`Plan::least`] says how far from it the
+//! number of groups below which none can do, and is bounded: [`EventPlan::least`] says how far from it the
 //! plan can be. Kernels place events more simply than by matching; so a group that they leave off its
 //! counters is not an error of the plan, and [`prove`] splits it.
 //!
@@ -49,6 +49,6 @@ mod plan;
 mod prove;
 mod shape;
 
-pub use plan::{Plan, PlannedGroup, Refusal, Refused, Run, Slot, plan};
+pub use plan::{EventPlan, PlannedGroup, Refused, RefusedBecause, Run, Slot, plan};
 pub use prove::{Trial, prove};
 pub use shape::{Constraint, Counter, Extra, Request, Shape};

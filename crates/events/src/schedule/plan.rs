@@ -37,7 +37,7 @@ pub struct Run {
 /// Why an event is in no run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Refusal {
+pub enum RefusedBecause {
     /// The unit has none of the counters that the event can use.
     #[error("it counts only on {wanted}, and {unit} has {present}")]
     NoCounter {
@@ -70,12 +70,12 @@ pub struct Refused {
     /// Index into the events.
     pub index: usize,
     /// Why.
-    pub why: Refusal,
+    pub why: RefusedBecause,
 }
 
 /// Which events are counted when.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Plan {
+pub struct EventPlan {
     /// In this order events of the beginning of the list come first. Empty if nothing can be counted.
     pub runs: Vec<Run>,
     /// Events that cannot be counted, in their order.
@@ -90,8 +90,8 @@ pub struct Plan {
 /// An event that is among the references as well is better left out of the events. The same input
 /// gives the same plan.
 #[must_use]
-pub fn plan(shapes: &[Shape], references: &[Request], events: &[Request]) -> Plan {
-    let mut plan = Plan::default();
+pub fn plan(shapes: &[Shape], references: &[Request], events: &[Request]) -> EventPlan {
+    let mut plan = EventPlan::default();
     let mut units: Vec<Vec<PlannedGroup>> = Vec::new();
     for (unit, shape) in shapes.iter().enumerate() {
         let (groups, least) = of_unit((unit, shape), references, events, &mut plan.refused);
@@ -99,7 +99,7 @@ pub fn plan(shapes: &[Shape], references: &[Request], events: &[Request]) -> Pla
         units.push(groups);
     }
     let nowhere = (0..events.len()).filter(|&index| events[index].unit >= shapes.len());
-    plan.refused.extend(nowhere.map(|index| Refused { index, why: Refusal::NoUnit }));
+    plan.refused.extend(nowhere.map(|index| Refused { index, why: RefusedBecause::NoUnit }));
     plan.refused.sort_by_key(|refused| refused.index);
     plan.runs = runs(shapes, references, units);
     plan
@@ -185,12 +185,12 @@ fn constraints<'r>(of: &[Indexed<'r>]) -> Vec<&'r Constraint> {
 }
 
 /// Whether the event can be counted if nothing else is.
-pub(super) fn possible(shape: &Shape, needs: &Constraint) -> Result<(), Refusal> {
+pub(super) fn possible(shape: &Shape, needs: &Constraint) -> Result<(), RefusedBecause> {
     if shape.software.is_some() {
         return Ok(());
     }
     if shape.usable(needs) == 0 {
-        return Err(Refusal::NoCounter {
+        return Err(RefusedBecause::NoCounter {
             wanted: wanted(shape, needs),
             unit: shape.unit.clone(),
             present: present(shape),
@@ -198,7 +198,7 @@ pub(super) fn possible(shape: &Shape, needs: &Constraint) -> Result<(), Refusal>
     }
     match assign(shape, &[needs]) {
         Some(_) => Ok(()),
-        None => Err(Refusal::Taken { unit: shape.unit.clone() }),
+        None => Err(RefusedBecause::Taken { unit: shape.unit.clone() }),
     }
 }
 

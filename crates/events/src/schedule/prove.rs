@@ -2,7 +2,7 @@
 
 use super::group::assign;
 use super::plan::Slot;
-use super::plan::{Plan, PlannedGroup, Refusal, Refused, possible, room_for, runs};
+use super::plan::{EventPlan, PlannedGroup, Refused, RefusedBecause, possible, room_for, runs};
 use super::shape::{Constraint, Request, Shape, counter};
 
 /// What a group did when it was opened for a moment on the machine.
@@ -25,9 +25,9 @@ pub fn prove(
     shapes: &[Shape],
     references: &[Request],
     events: &[Request],
-    plan: Plan,
+    plan: EventPlan,
     mut attempt: impl FnMut(&PlannedGroup) -> Trial,
-) -> Plan {
+) -> EventPlan {
     let mut proof =
         Proof { shapes, references, events, attempt: &mut attempt, refused: plan.refused };
     let mut units: Vec<Vec<PlannedGroup>> = vec![Vec::new(); shapes.len()];
@@ -47,7 +47,7 @@ pub fn prove(
         units[unit].extend(found);
     }
     proof.refused.sort_by_key(|refused| refused.index);
-    Plan { runs: runs(shapes, references, units), refused: proof.refused, least: plan.least }
+    EventPlan { runs: runs(shapes, references, units), refused: proof.refused, least: plan.least }
 }
 
 struct Proof<'a> {
@@ -83,7 +83,7 @@ impl Proof<'_> {
     }
 
     /// The event in a group of its own, with as many references as are counted beside it.
-    fn alone(&mut self, unit: usize, event: usize) -> Result<PlannedGroup, Refusal> {
+    fn alone(&mut self, unit: usize, event: usize) -> Result<PlannedGroup, RefusedBecause> {
         let shape = &self.shapes[unit];
         possible(shape, &self.events[event].constraint)?;
         let needs = &self.events[event].constraint;
@@ -102,14 +102,14 @@ impl Proof<'_> {
             };
             match (kept.pop(), last) {
                 (Some(_), _) => {}
-                (None, Trial::Refused(why)) => return Err(Refusal::Trial(why)),
+                (None, Trial::Refused(why)) => return Err(RefusedBecause::Trial(why)),
                 (None, _) => {
                     let why = format!(
                         "{} does not count it even with nothing else: it opens, and stays off its \
                          counters",
                         shape.unit
                     );
-                    return Err(Refusal::Trial(why));
+                    return Err(RefusedBecause::Trial(why));
                 }
             }
         }

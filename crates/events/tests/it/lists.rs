@@ -8,7 +8,7 @@ use pmuscope_events::lists::{
     read,
 };
 use pmuscope_events::schedule::{Constraint, Extra};
-use pmuscope_events::{Event, Group, Kind, list_known, parse};
+use pmuscope_events::{Event, Group, NameKind, list_known, parse};
 use pmuscope_machine::{CpuSet, Machine, Midr};
 use proptest::prelude::*;
 
@@ -250,7 +250,7 @@ fn names_of_lists_are_events() {
     assert_eq!(groups[1].events[0].cpus, Some("0,28".parse::<CpuSet>().unwrap()));
     // The names are known, each once, and suggested too.
     let known = list_known(&on).filter(|known| known.name == "UNC_M_CAS_COUNT.RD");
-    assert_eq!(known.map(|known| known.kind).collect::<Vec<_>>(), [Kind::Listed]);
+    assert_eq!(known.map(|known| known.kind).collect::<Vec<_>>(), [NameKind::Listed]);
     assert!(error("l2_rqsts.demand_data_rd_mis", &on).contains("L2_RQSTS.DEMAND_DATA_RD_MISS"));
 }
 

@@ -1,7 +1,7 @@
 //! What has to be counted for a metric on a machine.
 
 use pmuscope_events::Catalog;
-use pmuscope_events::metrics::{Counted, Metrics, Need};
+use pmuscope_events::metrics::{Metrics, Need, NeededEvent};
 use pmuscope_machine::{MachineError, Pmu};
 
 use crate::fixtures::{Fixture, arm, hybrid, vm};
@@ -11,7 +11,7 @@ fn need(metric: &str, on: &Fixture) -> Need {
     metrics.need(metrics.chosen(&[metric]).unwrap()[0], on).unwrap()
 }
 
-fn names(way: &[Counted]) -> Vec<&str> {
+fn names(way: &[NeededEvent]) -> Vec<&str> {
     way.iter().map(|counted| &counted.name[..]).collect()
 }
 

@@ -5,8 +5,8 @@ use std::time::Instant;
 use pmuscope_events::Catalog as _;
 use pmuscope_events::lists::{Identity, Listed, Lists};
 use pmuscope_events::schedule::{
-    Constraint, Counter, Extra, Plan, PlannedGroup, Refusal, Request, Shape, Slot, Trial, plan,
-    prove,
+    Constraint, Counter, EventPlan, Extra, PlannedGroup, RefusedBecause, Request, Shape, Slot,
+    Trial, plan, prove,
 };
 use proptest::prelude::*;
 
@@ -158,7 +158,7 @@ fn on(unit: usize, constraints: &[Constraint]) -> Vec<Request> {
 
 /// Every event is in one run or refused; every group is possible, by the oracle and by its own counters.
 #[track_caller]
-fn check(shapes: &[Shape], references: &[Request], events: &[Request], plan: &Plan) {
+fn check(shapes: &[Shape], references: &[Request], events: &[Request], plan: &EventPlan) {
     let mut seen: Vec<usize> = plan.refused.iter().map(|refused| refused.index).collect();
     for run in &plan.runs {
         let units: Vec<usize> = run.groups.iter().map(|group| group.unit).collect();
@@ -296,7 +296,7 @@ proptest! {
             prop_assert!(group.events.is_empty() || counted.contains(group));
         }
         for refused in &proven.refused {
-            let by_trial = refused.why == Refusal::Trial("EINVAL".to_owned());
+            let by_trial = refused.why == RefusedBecause::Trial("EINVAL".to_owned());
             prop_assert!(before.contains(&refused.index) || by_trial && Some(refused.index) == never);
         }
     }
@@ -419,7 +419,7 @@ fn what_cannot_be_counted_is_refused_with_the_reason() {
         "others count on cpu all the time (the NMI watchdog?), and leave no counter that it can use"
     );
     let nowhere = plan(&[], &[], &on(3, &[Constraint::any()]));
-    assert_eq!(nowhere.refused[0].why, Refusal::NoUnit);
+    assert_eq!(nowhere.refused[0].why, RefusedBecause::NoUnit);
 }
 
 #[test]

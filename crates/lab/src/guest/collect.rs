@@ -5,13 +5,13 @@ use std::fs::Metadata;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use crate::job::Piece;
+use crate::job::JobFile;
 
 /// What tells a changed file from an unchanged one: inode, bytes, time of modification.
-type Stamp = (u64, u64, i64, i64);
+type FileStamp = (u64, u64, i64, i64);
 
 /// Files of a folder before the command ran.
-pub(super) type Snapshot = HashMap<PathBuf, Stamp>;
+pub(super) type Snapshot = HashMap<PathBuf, FileStamp>;
 
 pub(super) fn snapshot(folder: &Path) -> Snapshot {
     files_below(folder).into_iter().map(|(path, metadata)| (path, stamp(&metadata))).collect()
@@ -22,12 +22,12 @@ pub(super) fn results(
     said: &[(&str, &Path)],
     folder: &Path,
     before: &Snapshot,
-) -> Result<(Vec<Piece>, Vec<Vec<u8>>), String> {
+) -> Result<(Vec<JobFile>, Vec<Vec<u8>>), String> {
     let (mut pieces, mut contents) = (Vec::new(), Vec::new());
     let mut take = |name: String, path: &Path, mode: u32| {
         let content = std::fs::read(path)
             .map_err(|error| format!("cannot read {} at the end: {error}", path.display()))?;
-        pieces.push(Piece { name, mode, bytes: content.len() as u64 });
+        pieces.push(JobFile { name, mode, bytes: content.len() as u64 });
         contents.push(content);
         Ok::<(), String>(())
     };
@@ -47,7 +47,7 @@ pub(super) fn results(
     Ok((pieces, contents))
 }
 
-fn stamp(metadata: &Metadata) -> Stamp {
+fn stamp(metadata: &Metadata) -> FileStamp {
     (metadata.ino(), metadata.len(), metadata.mtime(), metadata.mtime_nsec())
 }
 

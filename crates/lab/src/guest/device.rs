@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use crate::channel::Sender;
-use crate::sys::Region;
+use crate::sys::SharedRegion;
 
 /// PCI vendor and device (docs/specs/ivshmem-spec of QEMU).
 const VENDOR: &str = "0x1af4";
@@ -26,7 +26,7 @@ pub(super) fn open() -> Result<Sender, String> {
     let file = file.map_err(|error| failed("open", error))?;
     let length = file.metadata().map_err(|error| failed("measure", error))?.len();
     let length = usize::try_from(length).unwrap_or(usize::MAX);
-    let region = Region::map(&file, length).map_err(|error| failed("map", error))?;
+    let region = SharedRegion::map(&file, length).map_err(|error| failed("map", error))?;
     Ok(Sender::new(region))
 }
 

@@ -19,7 +19,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::system::{RebootCommand, reboot};
 
 use crate::LabError;
-use crate::channel::{MOST_SAID, Sender, State};
+use crate::channel::{GuestState, MOST_SAID, Sender};
 use crate::job::{Answer, JOB, Job};
 
 /// Where what the command prints is kept. Not in its folder, whose files come back by themselves.
@@ -50,7 +50,7 @@ fn work() -> Result<(), String> {
     system::mount_all()?;
     let boot_s = uptime_s();
     let sender = device::open()?;
-    sender.is(State::Begun);
+    sender.is(GuestState::Begun);
     let begun = Answer {
         boot_s,
         kernel: text("/proc/sys/kernel/osrelease"),
@@ -90,7 +90,7 @@ fn run(job: &Job, begun: &Answer, sender: &Sender) -> Result<(Answer, Vec<Vec<u8
     std::fs::create_dir_all(&folder)
         .map_err(|error| format!("cannot make the folder {}: {error}", job.folder))?;
     let before = collect::snapshot(&folder);
-    sender.is(State::Runs);
+    sender.is(GuestState::Runs);
     let clock = Instant::now();
     let (exit, was_ended) = command(job, &folder, sender).map_err(|error| {
         format!("cannot run {}: {error}", job.command.first().map_or("nothing", String::as_str))
@@ -123,7 +123,7 @@ fn command(job: &Job, folder: &Path, sender: &Sender) -> io::Result<(i32, bool)>
     let (tell, ended) = mpsc::channel();
     // Its end is seen at once: what it took is measured.
     std::thread::spawn(move || tell.send(child.wait()));
-    let mut progress = Progress { file: File::open(STDERR)?, told: 0 };
+    let mut progress = GuestComplaints { file: File::open(STDERR)?, told: 0 };
     let mut asked: Option<Instant> = None;
     let status = loop {
         match ended.recv_timeout(TICK) {
@@ -149,13 +149,13 @@ fn command(job: &Job, folder: &Path, sender: &Sender) -> io::Result<(i32, bool)>
 }
 
 /// What the command complains of, as it does.
-struct Progress {
+struct GuestComplaints {
     file: File,
     /// Bytes up to which the host was told.
     told: u64,
 }
 
-impl Progress {
+impl GuestComplaints {
     /// What cannot be read comes with the results.
     fn tell(&mut self, sender: &Sender) {
         let Ok(length) = self.file.metadata().map(|metadata| metadata.len()) else { return };

@@ -15,7 +15,7 @@ const ABOUT: &str = "about.json";
 
 /// What is kept of a kernel beside it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct About {
+pub(super) struct KernelFacts {
     /// The package it came from.
     pub package: String,
     /// SHA-256 of the file to boot.
@@ -101,7 +101,7 @@ impl Cache {
         put(image, IMAGE)?;
         put(config, CONFIG)?;
         let bytes = std::fs::read(image).map_err(LabError::file("read", image))?;
-        let about = About { package: package.to_owned(), sha256: sha256(&bytes) };
+        let about = KernelFacts { package: package.to_owned(), sha256: sha256(&bytes) };
         let path = unfinished.join(ABOUT);
         // Encoding two texts cannot fail.
         let text = serde_json::to_vec(&about).unwrap_or_default();
@@ -123,7 +123,8 @@ impl Cache {
 
     fn read(&self, arch: Arch, release: &str) -> Option<Cached> {
         let folder = self.folder_of(arch, release);
-        let about: About = serde_json::from_slice(&std::fs::read(folder.join(ABOUT)).ok()?).ok()?;
+        let about: KernelFacts =
+            serde_json::from_slice(&std::fs::read(folder.join(ABOUT)).ok()?).ok()?;
         Some(Cached {
             arch: arch.name().to_owned(),
             release: release.to_owned(),

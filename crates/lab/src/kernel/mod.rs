@@ -22,7 +22,7 @@ pub const DEFAULT: &str = "6.1";
 
 /// A kernel that a guest can boot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kernel {
+pub struct GuestKernel {
     /// As the user calls it.
     pub name: String,
     /// The file to boot.
@@ -68,7 +68,7 @@ impl Kernels {
         name: &str,
         arch: Arch,
         notice: &mut dyn FnMut(&str),
-    ) -> Result<Kernel, LabError> {
+    ) -> Result<GuestKernel, LabError> {
         if name == HOST {
             return self.of_host(arch);
         }
@@ -105,7 +105,7 @@ impl Kernels {
     ///
     /// # Errors
     /// If its file is not there or cannot be read, or guests cannot boot it.
-    pub fn of_host(&self, arch: Arch) -> Result<Kernel, LabError> {
+    pub fn of_host(&self, arch: Arch) -> Result<GuestKernel, LabError> {
         let no = |why: String| LabError::NoKernel { name: HOST.to_owned(), arch, why };
         if arch != Arch::host()? {
             return Err(no(format!("this machine is of {}", std::env::consts::ARCH)));
@@ -125,7 +125,7 @@ impl Kernels {
     }
 }
 
-fn of_path(name: &str, image: &Path, arch: Arch) -> Result<Kernel, LabError> {
+fn of_path(name: &str, image: &Path, arch: Arch) -> Result<GuestKernel, LabError> {
     let file = image.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let config = file
         .strip_prefix("vmlinuz")
@@ -136,7 +136,12 @@ fn of_path(name: &str, image: &Path, arch: Arch) -> Result<Kernel, LabError> {
 }
 
 /// What is known of a kernel, if guests can boot it.
-fn check(name: &str, image: &Path, config: Option<&Path>, arch: Arch) -> Result<Kernel, LabError> {
+fn check(
+    name: &str,
+    image: &Path,
+    config: Option<&Path>,
+    arch: Arch,
+) -> Result<GuestKernel, LabError> {
     let bytes = std::fs::read(image).map_err(LabError::file("read", image))?;
     let refuse = |why: String| LabError::Kernel { arch, path: image.to_owned(), why };
     if let Some(why) = wrong_format(&bytes, arch) {
@@ -156,7 +161,7 @@ fn check(name: &str, image: &Path, config: Option<&Path>, arch: Arch) -> Result<
     if let Some((setting, what)) = needed.iter().find(|(name, _)| has(name) == Some(false)) {
         return Err(refuse(format!("it is built without {what} ({setting} is not y)")));
     }
-    Ok(Kernel {
+    Ok(GuestKernel {
         name: name.to_owned(),
         image: image.to_owned(),
         release: release(&bytes),
@@ -224,7 +229,7 @@ mod tests {
 
     const GOOD: &str = "CONFIG_BLK_DEV_INITRD=y\nCONFIG_SERIAL_8250_CONSOLE=y\nCONFIG_PCI=y\n";
 
-    fn find(path: &Path) -> Result<Kernel, LabError> {
+    fn find(path: &Path) -> Result<GuestKernel, LabError> {
         let kernels = Kernels { cache: None, boot: "/nowhere".into(), running: "x".into() };
         kernels.find(path.to_str().unwrap(), Arch::X86_64, &mut |_| {})
     }

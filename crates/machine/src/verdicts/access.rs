@@ -1,7 +1,7 @@
 //! What the kernel lets this process watch, and why not more.
 
 use crate::probe::Probe;
-use crate::verdicts::{Fix, Reason};
+use crate::verdicts::{CapabilityReason, Fix};
 use crate::{Facts, MachineError};
 
 /// A degree of insight, in the order in which `perf_event_paranoid` takes them away
@@ -41,8 +41,8 @@ impl Need {
 }
 
 /// Why a degree of insight is refused, with this effect; `None` if it is granted.
-pub(crate) fn refusal(facts: &Facts, need: Need, effect: &str) -> Option<Reason> {
-    let reason = |why: String, fix| Some(Reason { effect: effect.to_owned(), why, fix });
+pub(crate) fn refusal(facts: &Facts, need: Need, effect: &str) -> Option<CapabilityReason> {
+    let reason = |why: String, fix| Some(CapabilityReason { effect: effect.to_owned(), why, fix });
     let probe = need.probe(facts);
     if probe == Probe::Works {
         return None;
@@ -108,7 +108,7 @@ fn container_option(facts: &Facts) -> &'static str {
 }
 
 /// Tracepoints need tracefs, and the right to their fields.
-pub(crate) fn tracepoints(facts: &Facts) -> Vec<Reason> {
+pub(crate) fn tracepoints(facts: &Facts) -> Vec<CapabilityReason> {
     let mut reasons = Vec::new();
     if !facts.tracepoints.readable {
         // The sentence is the error's: what is missing, then what to type.
@@ -120,7 +120,7 @@ pub(crate) fn tracepoints(facts: &Facts) -> Vec<Reason> {
             Some((why, _)) => (why.to_owned(), sudo(facts, "pmuscope record -e SYSTEM:NAME")),
             None => (why.to_owned(), None),
         };
-        reasons.push(Reason { effect: "no names of tracepoints".to_owned(), why, fix });
+        reasons.push(CapabilityReason { effect: "no names of tracepoints".to_owned(), why, fix });
     }
     reasons.extend(refusal(facts, Need::RawTracepoints, "no tracepoints"));
     reasons

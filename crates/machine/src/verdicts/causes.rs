@@ -2,7 +2,7 @@
 
 use crate::probe::Probe;
 use crate::verdicts::access::{root_hint, sudo};
-use crate::verdicts::{Fix, Reason, access};
+use crate::verdicts::{CapabilityReason, Fix, access};
 use crate::{Facts, Rlimit};
 
 /// Kernels below are refused.
@@ -22,11 +22,11 @@ pub(super) fn one(
     effect: impl Into<String>,
     why: impl Into<String>,
     fix: Option<Fix>,
-) -> Vec<Reason> {
-    vec![Reason { effect: effect.into(), why: why.into(), fix }]
+) -> Vec<CapabilityReason> {
+    vec![CapabilityReason { effect: effect.into(), why: why.into(), fix }]
 }
 
-pub(super) fn old_kernel(facts: &Facts) -> Vec<Reason> {
+pub(super) fn old_kernel(facts: &Facts) -> Vec<CapabilityReason> {
     if facts.kernel.version >= OLDEST {
         return vec![];
     }
@@ -34,7 +34,7 @@ pub(super) fn old_kernel(facts: &Facts) -> Vec<Reason> {
     one("refused", why, None)
 }
 
-pub(super) fn younger_kernel(facts: &Facts) -> Vec<Reason> {
+pub(super) fn younger_kernel(facts: &Facts) -> Vec<CapabilityReason> {
     let version = facts.kernel.version;
     let mut reasons = vec![];
     if version < EXACT_LOSS {
@@ -59,7 +59,7 @@ fn text((major, minor): (u32, u32)) -> String {
 }
 
 /// Why cycles cannot be counted; empty if they can.
-pub(super) fn no_counters(facts: &Facts) -> Vec<Reason> {
+pub(super) fn no_counters(facts: &Facts) -> Vec<CapabilityReason> {
     let effect = "no hardware events";
     if facts.units.core().next().is_none() {
         return match &facts.surroundings.hypervisor {
@@ -95,11 +95,11 @@ fn virtual_pmu(hypervisor: &str) -> &'static str {
     }
 }
 
-pub(super) fn software_clock(facts: &Facts) -> Vec<Reason> {
+pub(super) fn software_clock(facts: &Facts) -> Vec<CapabilityReason> {
     renamed(no_counters(facts), "software clock in place of cycles")
 }
 
-pub(super) fn watchdog(facts: &Facts) -> Vec<Reason> {
+pub(super) fn watchdog(facts: &Facts) -> Vec<CapabilityReason> {
     if facts.limits.nmi_watchdog != Some(true) {
         return vec![];
     }
@@ -110,7 +110,7 @@ pub(super) fn watchdog(facts: &Facts) -> Vec<Reason> {
     )
 }
 
-pub(super) fn other_users(facts: &Facts) -> Vec<Reason> {
+pub(super) fn other_users(facts: &Facts) -> Vec<CapabilityReason> {
     let rights = &facts.rights;
     let traces = rights.initial_user_namespace && rights.sys_ptrace;
     if traces || rights.can_watch_all() {
@@ -124,7 +124,7 @@ pub(super) fn other_users(facts: &Facts) -> Vec<Reason> {
 }
 
 /// Events of all CPUs show more than the process list of a container.
-pub(super) fn one_namespace(facts: &Facts) -> Vec<Reason> {
+pub(super) fn one_namespace(facts: &Facts) -> Vec<CapabilityReason> {
     if facts.surroundings.initial_pid_namespace != Some(false) {
         return vec![];
     }
@@ -135,7 +135,7 @@ pub(super) fn one_namespace(facts: &Facts) -> Vec<Reason> {
     )
 }
 
-pub(super) fn descriptors(facts: &Facts) -> Vec<Reason> {
+pub(super) fn descriptors(facts: &Facts) -> Vec<CapabilityReason> {
     let Some(limit) = facts.limits.nofile else { return vec![] };
     let cpus = facts.topology.online.len() as u64;
     let may_raise = facts.rights.sys_resource && facts.rights.initial_user_namespace;
@@ -151,7 +151,7 @@ pub(super) fn descriptors(facts: &Facts) -> Vec<Reason> {
     )
 }
 
-pub(super) fn small_rings(facts: &Facts) -> Vec<Reason> {
+pub(super) fn small_rings(facts: &Facts) -> Vec<CapabilityReason> {
     let largest = facts.ring_budget.largest_ring_bytes();
     let Some(largest) = largest.filter(|&bytes| bytes < ENOUGH_RING_BYTES) else { return vec![] };
     let page = facts.ring_budget.page_bytes;
@@ -163,7 +163,7 @@ pub(super) fn small_rings(facts: &Facts) -> Vec<Reason> {
     )
 }
 
-pub(super) fn cgroups(facts: &Facts) -> Vec<Reason> {
+pub(super) fn cgroups(facts: &Facts) -> Vec<CapabilityReason> {
     if facts.event_cgroups.is_some() {
         return vec![];
     }
@@ -174,14 +174,14 @@ pub(super) fn cgroups(facts: &Facts) -> Vec<Reason> {
     )
 }
 
-pub(super) fn no_own_cgroup(facts: &Facts) -> Vec<Reason> {
+pub(super) fn no_own_cgroup(facts: &Facts) -> Vec<CapabilityReason> {
     if facts.rights.euid == Some(0) {
         return vec![];
     }
     one("no cgroup to make", "only root may make cgroups here", Some(Fix::text("sudo pmuscope …")))
 }
 
-pub(super) fn no_branches(facts: &Facts) -> Vec<Reason> {
+pub(super) fn no_branches(facts: &Facts) -> Vec<CapabilityReason> {
     let effect = "no branch stacks";
     if facts.units.core().any(|unit| unit.branches.is_some()) {
         return vec![];
@@ -193,7 +193,7 @@ pub(super) fn no_branches(facts: &Facts) -> Vec<Reason> {
     reasons
 }
 
-pub(super) fn no_breakpoints(facts: &Facts) -> Vec<Reason> {
+pub(super) fn no_breakpoints(facts: &Facts) -> Vec<CapabilityReason> {
     let effect = "no breakpoints";
     match facts.probes.breakpoint {
         Probe::Works => vec![],
@@ -206,7 +206,7 @@ pub(super) fn no_breakpoints(facts: &Facts) -> Vec<Reason> {
     }
 }
 
-pub(super) fn low_rate(facts: &Facts) -> Vec<Reason> {
+pub(super) fn low_rate(facts: &Facts) -> Vec<CapabilityReason> {
     let rate = facts.limits.perf_event_max_sample_rate;
     let Some(rate) = rate.filter(|&rate| rate < HIGH_RATE) else { return vec![] };
     let mut why = format!("kernel.perf_event_max_sample_rate is {rate}");
@@ -221,7 +221,7 @@ pub(super) fn low_rate(facts: &Facts) -> Vec<Reason> {
     )
 }
 
-pub(super) fn no_io_uring(facts: &Facts) -> Vec<Reason> {
+pub(super) fn no_io_uring(facts: &Facts) -> Vec<CapabilityReason> {
     let effect = "a writer thread in place of io_uring";
     let allowed = Some(Fix::sysctl(facts, "kernel.io_uring_disabled", 0));
     match (facts.probes.io_uring, facts.limits.io_uring_disabled) {
@@ -241,7 +241,7 @@ pub(super) fn no_io_uring(facts: &Facts) -> Vec<Reason> {
     }
 }
 
-pub(super) fn hidden_symbols(facts: &Facts) -> Vec<Reason> {
+pub(super) fn hidden_symbols(facts: &Facts) -> Vec<CapabilityReason> {
     if facts.kernel_addresses {
         return vec![];
     }
@@ -277,7 +277,7 @@ pub(super) fn hidden_symbols(facts: &Facts) -> Vec<Reason> {
     }
 }
 
-pub(super) fn no_perf(facts: &Facts) -> Vec<Reason> {
+pub(super) fn no_perf(facts: &Facts) -> Vec<CapabilityReason> {
     if facts.perf.is_some() {
         return vec![];
     }
@@ -299,7 +299,7 @@ pub(super) fn no_perf(facts: &Facts) -> Vec<Reason> {
 }
 
 /// QEMU for guests of this machine's own kind; others are named by the lab.
-pub(super) fn no_emulator(facts: &Facts) -> Vec<Reason> {
+pub(super) fn no_emulator(facts: &Facts) -> Vec<CapabilityReason> {
     let arch = &facts.kernel.arch;
     let is = |path: &std::path::PathBuf| path.to_string_lossy().ends_with(arch.as_str());
     if facts.emulators.iter().any(is) {
@@ -310,7 +310,7 @@ pub(super) fn no_emulator(facts: &Facts) -> Vec<Reason> {
     one("no guests", format!("qemu-system-{arch} is not installed"), Some(Fix::text(install)))
 }
 
-pub(super) fn emulated(facts: &Facts) -> Vec<Reason> {
+pub(super) fn emulated(facts: &Facts) -> Vec<CapabilityReason> {
     let effect = "emulated: slow, and times are not a machine's";
     match (facts.probes.kvm.refusal(), facts.probes.kvm_boots) {
         (Some(said), _) => one(effect, format!("opening /dev/kvm gives {said}"), None),
@@ -319,7 +319,7 @@ pub(super) fn emulated(facts: &Facts) -> Vec<Reason> {
     }
 }
 
-pub(super) fn governor(facts: &Facts) -> Vec<Reason> {
+pub(super) fn governor(facts: &Facts) -> Vec<CapabilityReason> {
     let slow = facts.frequency.governors.iter().find(|governor| governor.name != "performance");
     let Some(governor) = slow else { return vec![] };
     one(
@@ -330,17 +330,17 @@ pub(super) fn governor(facts: &Facts) -> Vec<Reason> {
 }
 
 /// Of counts: nothing stands in for the CPU's events.
-pub(super) fn software_events(facts: &Facts) -> Vec<Reason> {
+pub(super) fn software_events(facts: &Facts) -> Vec<CapabilityReason> {
     renamed(no_counters(facts), "software events only")
 }
 
 /// Who woke a thread is told by a tracepoint.
-pub(super) fn no_wakers(facts: &Facts) -> Vec<Reason> {
+pub(super) fn no_wakers(facts: &Facts) -> Vec<CapabilityReason> {
     renamed(access::tracepoints(facts), "not told who wakes")
 }
 
 /// Without BPF a hit is a plain sample.
-pub(super) fn no_bpf(facts: &Facts) -> Vec<Reason> {
+pub(super) fn no_bpf(facts: &Facts) -> Vec<CapabilityReason> {
     let rights = &facts.rights;
     let may_load = rights.initial_user_namespace && (rights.bpf || rights.sys_admin);
     if may_load && rights.can_watch_all() {
@@ -354,7 +354,7 @@ pub(super) fn no_bpf(facts: &Facts) -> Vec<Reason> {
 }
 
 /// Looking at pages of other users' processes, and moving them.
-pub(super) fn other_users_pages(facts: &Facts) -> Vec<Reason> {
+pub(super) fn other_users_pages(facts: &Facts) -> Vec<CapabilityReason> {
     let rights = &facts.rights;
     if rights.initial_user_namespace && rights.sys_ptrace && rights.sys_nice {
         return vec![];
@@ -369,7 +369,7 @@ pub(super) fn other_users_pages(facts: &Facts) -> Vec<Reason> {
     )
 }
 
-pub(super) fn one_node(facts: &Facts) -> Vec<Reason> {
+pub(super) fn one_node(facts: &Facts) -> Vec<CapabilityReason> {
     if facts.topology.nodes.len() > 1 {
         return vec![];
     }
@@ -380,7 +380,7 @@ pub(super) fn one_node(facts: &Facts) -> Vec<Reason> {
 }
 
 /// The same causes with another effect.
-fn renamed(mut reasons: Vec<Reason>, effect: &str) -> Vec<Reason> {
+fn renamed(mut reasons: Vec<CapabilityReason>, effect: &str) -> Vec<CapabilityReason> {
     for reason in &mut reasons {
         effect.clone_into(&mut reason.effect);
     }

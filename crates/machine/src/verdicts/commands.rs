@@ -8,14 +8,15 @@ use crate::verdicts::causes::{
     old_kernel, one_namespace, one_node, other_users, other_users_pages, small_rings,
     software_clock, software_events, watchdog, younger_kernel,
 };
-use crate::verdicts::{Outcome, Reason, Verdict};
+use crate::verdicts::{Capability, CapabilityOutcome, CapabilityReason};
 
-pub(crate) fn all(facts: &Facts) -> Vec<Verdict> {
-    let recorded = |command, purpose, refusals: Vec<Reason>, reductions: Vec<Reason>| {
-        let mut refusals = refusals;
-        refusals.splice(0..0, old_kernel(facts));
-        verdict(command, purpose, refusals, reductions)
-    };
+pub(crate) fn all(facts: &Facts) -> Vec<Capability> {
+    let recorded =
+        |command, purpose, refusals: Vec<CapabilityReason>, reductions: Vec<CapabilityReason>| {
+            let mut refusals = refusals;
+            refusals.splice(0..0, old_kernel(facts));
+            verdict(command, purpose, refusals, reductions)
+        };
     let own = || list(refusal(facts, Need::OwnUser, "no events at all"));
     let everyone = || list(refusal(facts, Need::AllProcesses, "no events for other processes"));
     let kernel_part = || list(refusal(facts, Need::OwnKernel, "user space only"));
@@ -162,21 +163,21 @@ pub(crate) fn all(facts: &Facts) -> Vec<Verdict> {
 fn verdict(
     command: &'static str,
     purpose: &'static str,
-    refusals: Vec<Reason>,
-    reductions: Vec<Reason>,
-) -> Verdict {
+    refusals: Vec<CapabilityReason>,
+    reductions: Vec<CapabilityReason>,
+) -> Capability {
     let (outcome, reasons) = match (refusals.is_empty(), reductions.is_empty()) {
-        (false, _) => (Outcome::Not, refusals),
-        (true, false) => (Outcome::Reduced, reductions),
-        (true, true) => (Outcome::Works, vec![]),
+        (false, _) => (CapabilityOutcome::Not, refusals),
+        (true, false) => (CapabilityOutcome::Reduced, reductions),
+        (true, true) => (CapabilityOutcome::Works, vec![]),
     };
-    Verdict { command, purpose, outcome, reasons }
+    Capability { command, purpose, outcome, reasons }
 }
 
-fn list(reason: Option<Reason>) -> Vec<Reason> {
+fn list(reason: Option<CapabilityReason>) -> Vec<CapabilityReason> {
     reason.into_iter().collect()
 }
 
-fn join<const N: usize>(lists: [Vec<Reason>; N]) -> Vec<Reason> {
+fn join<const N: usize>(lists: [Vec<CapabilityReason>; N]) -> Vec<CapabilityReason> {
     lists.into_iter().flatten().collect()
 }

@@ -12,21 +12,21 @@ pub use fix::Fix;
 
 /// Whether a use of pmuscope works on this machine with these rights.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Verdict {
+pub struct Capability {
     /// What to type for it, without `pmuscope` in front: `record -a`.
     pub command: &'static str,
     /// What it is for.
     pub purpose: &'static str,
     /// The verdict.
-    pub outcome: Outcome,
+    pub outcome: CapabilityOutcome,
     /// What stands against it; empty if it works.
-    pub reasons: Vec<Reason>,
+    pub reasons: Vec<CapabilityReason>,
 }
 
 /// How well something works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Outcome {
+pub enum CapabilityOutcome {
     /// In full.
     Works,
     /// With the effects that its reasons name.
@@ -37,7 +37,7 @@ pub enum Outcome {
 
 /// One thing that stands against a use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Reason {
+pub struct CapabilityReason {
     /// What is different or missing: `user space only`.
     pub effect: String,
     /// Why, a sentence without full stop.
@@ -58,7 +58,7 @@ fn fix_text<S: Serializer>(fix: &Option<Fix>, serializer: S) -> Result<S::Ok, S:
 
 /// A cause that several verdicts share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Cause {
+pub struct SharedCause {
     /// Why, a sentence without full stop.
     pub why: String,
     /// What changes it for all of them, if anything does.
@@ -68,13 +68,13 @@ pub struct Cause {
 }
 
 /// Every use of pmuscope with its verdict, in the order of the manual.
-pub fn verdicts(facts: &Facts) -> Vec<Verdict> {
+pub fn verdicts(facts: &Facts) -> Vec<Capability> {
     commands::all(facts)
 }
 
 /// The causes behind the verdicts, each once, in the order they first appear.
-pub fn causes(verdicts: &[Verdict]) -> Vec<Cause> {
-    let mut causes: Vec<(Cause, Option<Fix>)> = Vec::new();
+pub fn causes(verdicts: &[Capability]) -> Vec<SharedCause> {
+    let mut causes: Vec<(SharedCause, Option<Fix>)> = Vec::new();
     for verdict in verdicts {
         for reason in &verdict.reasons {
             match causes.iter_mut().find(|(cause, _)| cause.why == reason.why) {
@@ -86,7 +86,7 @@ pub fn causes(verdicts: &[Verdict]) -> Vec<Cause> {
                 }
                 None => {
                     let commands = vec![verdict.command];
-                    let cause = Cause { why: reason.why.clone(), type_this: None, commands };
+                    let cause = SharedCause { why: reason.why.clone(), type_this: None, commands };
                     causes.push((cause, reason.fix.clone()));
                 }
             }
@@ -94,6 +94,6 @@ pub fn causes(verdicts: &[Verdict]) -> Vec<Cause> {
     }
     causes
         .into_iter()
-        .map(|(cause, fix)| Cause { type_this: fix.map(|fix| fix.to_string()), ..cause })
+        .map(|(cause, fix)| SharedCause { type_this: fix.map(|fix| fix.to_string()), ..cause })
         .collect()
 }

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use pmuscope_machine::probe::{Probe, Probes};
-use pmuscope_machine::verdicts::{self, Outcome, Verdict};
+use pmuscope_machine::verdicts::{self, Capability, CapabilityOutcome};
 use pmuscope_machine::{Facts, Governor, RingBudget, Rlimit, Sign, Surroundings};
 
 use crate::fixture::{CpuFacts, Tree};
@@ -74,20 +74,20 @@ fn as_user(mut facts: Facts) -> Facts {
     facts
 }
 
-fn outcomes(facts: &Facts, wanted: Outcome) -> Vec<&'static str> {
+fn outcomes(facts: &Facts, wanted: CapabilityOutcome) -> Vec<&'static str> {
     let verdicts = verdicts::verdicts(facts);
     verdicts.iter().filter(|v| v.outcome == wanted).map(|v| v.command).collect()
 }
 
-fn verdict(facts: &Facts, command: &str) -> Verdict {
+fn verdict(facts: &Facts, command: &str) -> Capability {
     verdicts::verdicts(facts).into_iter().find(|v| v.command == command).unwrap()
 }
 
-fn fixes(verdict: &Verdict) -> Vec<String> {
+fn fixes(verdict: &Capability) -> Vec<String> {
     verdict.reasons.iter().filter_map(|r| r.fix.as_ref().map(ToString::to_string)).collect()
 }
 
-fn effects(verdict: &Verdict) -> Vec<&str> {
+fn effects(verdict: &Capability) -> Vec<&str> {
     verdict.reasons.iter().map(|reason| reason.effect.as_str()).collect()
 }
 
@@ -108,8 +108,8 @@ const NEVER_REFUSED: [&str; 10] = [
 #[test]
 fn everything_works_for_root_on_a_server() {
     let facts = server();
-    assert_eq!(outcomes(&facts, Outcome::Reduced), [""; 0]);
-    assert_eq!(outcomes(&facts, Outcome::Not), [""; 0]);
+    assert_eq!(outcomes(&facts, CapabilityOutcome::Reduced), [""; 0]);
+    assert_eq!(outcomes(&facts, CapabilityOutcome::Not), [""; 0]);
     assert_eq!(verdicts::causes(&verdicts::verdicts(&facts)), []);
 }
 
@@ -117,7 +117,7 @@ fn everything_works_for_root_on_a_server() {
 fn a_user_at_level_2_sees_user_space_of_own_processes() {
     let facts = as_user(server());
     assert_eq!(
-        outcomes(&facts, Outcome::Not),
+        outcomes(&facts, CapabilityOutcome::Not),
         [
             "record -a",
             "record -G CGROUP",
@@ -131,7 +131,7 @@ fn a_user_at_level_2_sees_user_space_of_own_processes() {
         ]
     );
     assert_eq!(
-        outcomes(&facts, Outcome::Reduced),
+        outcomes(&facts, CapabilityOutcome::Reduced),
         [
             "record -- CMD",
             "record -p PID",
@@ -187,7 +187,7 @@ fn levels_take_away_one_thing_after_the_other() {
     let refused = |level| {
         let mut facts = facts.clone();
         facts.limits.perf_event_paranoid = Some(level);
-        outcomes(&facts, Outcome::Not).len()
+        outcomes(&facts, CapabilityOutcome::Not).len()
     };
     let counts: Vec<usize> = (-1..=4).map(refused).collect();
     // A cgroup of one's own is root's at every level. -1 nothing else; 0 tracepoints; 1 all that is system-wide; 2 the kernel; 3 (Debian), 4 (Ubuntu) all.
@@ -200,11 +200,11 @@ fn debians_patch_refuses_all_and_a_probe_knows_better() {
     let mut facts = as_user(server());
     facts.limits.perf_event_paranoid = Some(3);
     let own = verdict(&facts, "record -- CMD");
-    assert_eq!(own.outcome, Outcome::Not);
+    assert_eq!(own.outcome, CapabilityOutcome::Not);
     assert_eq!(fixes(&own), ["sudo sysctl kernel.perf_event_paranoid=2"]);
     // A kernel without the patch takes 3 for 2.
     facts.probes.own_user = Probe::Works;
-    assert_eq!(verdict(&facts, "record -- CMD").outcome, Outcome::Reduced);
+    assert_eq!(verdict(&facts, "record -- CMD").outcome, CapabilityOutcome::Reduced);
 }
 
 #[test]
@@ -214,11 +214,11 @@ fn a_guest_without_pmu_has_the_software_clock() {
     facts.surroundings.hypervisor =
         Some(Sign { name: "KVM".to_owned(), evidence: "clock".to_owned() });
     assert_eq!(
-        outcomes(&facts, Outcome::Not),
+        outcomes(&facts, CapabilityOutcome::Not),
         ["record -e cycles", "record --strobe", "record -b", "sweep --topdown -- CMD"]
     );
     assert_eq!(
-        outcomes(&facts, Outcome::Reduced),
+        outcomes(&facts, CapabilityOutcome::Reduced),
         [
             "record -- CMD",
             "record -p PID",
@@ -246,18 +246,21 @@ fn on_one_node_there_is_nothing_to_place() {
     let mut facts = server();
     facts.topology.nodes.truncate(1);
     let balance = verdict(&facts, "numa balance -p PID");
-    assert_eq!((balance.outcome, effects(&balance)), (Outcome::Not, vec!["nothing to place"]));
+    assert_eq!(
+        (balance.outcome, effects(&balance)),
+        (CapabilityOutcome::Not, vec!["nothing to place"])
+    );
     assert!(fixes(&balance)[0].contains("lab run --nodes 2"));
-    assert_eq!(verdict(&facts, "numa show").outcome, Outcome::Works);
+    assert_eq!(verdict(&facts, "numa show").outcome, CapabilityOutcome::Works);
 }
 
 #[test]
 fn watching_without_bpf_has_hits_and_no_values() {
     let mut facts = server();
     for (bpf, sys_admin, outcome) in [
-        (true, false, Outcome::Works),
-        (false, true, Outcome::Works),
-        (false, false, Outcome::Reduced),
+        (true, false, CapabilityOutcome::Works),
+        (false, true, CapabilityOutcome::Works),
+        (false, false, CapabilityOutcome::Reduced),
     ] {
         facts.rights.bpf = bpf;
         facts.rights.sys_admin = sys_admin;
@@ -275,7 +278,7 @@ fn capabilities_of_a_containers_user_namespace_do_not_count() {
         ..facts.surroundings
     };
     let all = verdict(&facts, "record -a");
-    assert_eq!(all.outcome, Outcome::Not);
+    assert_eq!(all.outcome, CapabilityOutcome::Not);
     assert!(all.reasons[0].why.contains("of this user namespace does not count"));
     assert_eq!(fixes(&all), ["on the host: sudo sysctl kernel.perf_event_paranoid=0"]);
 }
@@ -298,7 +301,7 @@ fn a_seccomp_filter_is_named_when_the_settings_are_not_it() {
         ..Probes::default()
     };
     let own = verdict(&facts, "record -- CMD");
-    assert_eq!(own.outcome, Outcome::Not);
+    assert_eq!(own.outcome, CapabilityOutcome::Not);
     assert!(own.reasons[0].why.contains("EPERM (Operation not permitted)"), "{own:?}");
     assert!(own.reasons[0].why.contains("seccomp"));
     assert!(fixes(&own)[0].starts_with("docker run --cap-add PERFMON"));
@@ -309,23 +312,23 @@ fn a_container_that_may_watch_all_misses_names() {
     let mut facts = server();
     facts.surroundings.initial_pid_namespace = Some(false);
     let all = verdict(&facts, "record -a");
-    assert_eq!(all.outcome, Outcome::Reduced);
+    assert_eq!(all.outcome, CapabilityOutcome::Reduced);
     assert!(fixes(&all)[0].contains("--pid=host"));
 }
 
 #[test]
 fn kernels_are_refused_reduced_or_whole() {
     for (version, outcome, effects_wanted) in [
-        ((4, 18), Outcome::Not, vec!["refused"]),
-        ((5, 4), Outcome::Not, vec!["refused"]),
+        ((4, 18), CapabilityOutcome::Not, vec!["refused"]),
+        ((5, 4), CapabilityOutcome::Not, vec!["refused"]),
         (
             (5, 10),
-            Outcome::Reduced,
+            CapabilityOutcome::Reduced,
             vec!["loss counted from LOST records", "build ids read from files at the end"],
         ),
-        ((5, 15), Outcome::Reduced, vec!["loss counted from LOST records"]),
-        ((6, 0), Outcome::Works, vec![]),
-        ((7, 1), Outcome::Works, vec![]),
+        ((5, 15), CapabilityOutcome::Reduced, vec!["loss counted from LOST records"]),
+        ((6, 0), CapabilityOutcome::Works, vec![]),
+        ((7, 1), CapabilityOutcome::Works, vec![]),
     ] {
         let mut facts = server();
         facts.kernel.version = version;
@@ -333,7 +336,7 @@ fn kernels_are_refused_reduced_or_whole() {
         assert_eq!((own.outcome, effects(&own)), (outcome, effects_wanted), "{version:?}");
         // Files of other machines can be read anywhere.
         for command in NEVER_REFUSED {
-            assert_eq!(verdict(&facts, command).outcome, Outcome::Works);
+            assert_eq!(verdict(&facts, command).outcome, CapabilityOutcome::Works);
         }
     }
 }
@@ -351,7 +354,7 @@ fn a_kernel_without_performance_events_says_so() {
     let mut facts = server();
     facts.limits.perf_event_paranoid = None;
     let own = verdict(&facts, "record -- CMD");
-    assert_eq!(own.outcome, Outcome::Not);
+    assert_eq!(own.outcome, CapabilityOutcome::Not);
     assert!(own.reasons[0].why.contains("CONFIG_PERF_EVENTS"));
 }
 
@@ -373,7 +376,7 @@ fn small_limits_reduce_with_their_arithmetic() {
 
     facts.limits.nofile = Some(Rlimit { soft: 100, hard: 130 });
     let all = verdict(&facts, "record -a");
-    assert_eq!(all.outcome, Outcome::Not);
+    assert_eq!(all.outcome, CapabilityOutcome::Not);
     assert!(all.reasons[0].why.contains("2 events x 4 CPUs need 136 descriptors"), "{all:?}");
 }
 
@@ -384,7 +387,7 @@ fn io_uring_may_be_off_for_three_reasons() {
         change(&mut facts);
         verdict(&facts, "record --aio")
     };
-    assert_eq!(aio(&|_| {}).outcome, Outcome::Works);
+    assert_eq!(aio(&|_| {}).outcome, CapabilityOutcome::Works);
     let setting = aio(&|facts| {
         facts.limits.io_uring_disabled = Some(2);
         facts.probes.io_uring = Probe::Refused(libc::EPERM);
@@ -402,7 +405,7 @@ fn io_uring_may_be_off_for_three_reasons() {
         facts.limits.io_uring_disabled = Some(1);
         facts.probes.io_uring = Probe::Works;
     });
-    assert_eq!(member.outcome, Outcome::Works);
+    assert_eq!(member.outcome, CapabilityOutcome::Works);
 }
 
 #[test]
@@ -427,7 +430,7 @@ fn a_benchmark_wants_a_steady_clock_and_perf() {
     facts.frequency.governors = vec![Governor { name: "powersave".to_owned(), cpus }];
     facts.perf = None;
     let bench = verdict(&facts, "bench capture");
-    assert_eq!(bench.outcome, Outcome::Reduced);
+    assert_eq!(bench.outcome, CapabilityOutcome::Reduced);
     assert_eq!(
         fixes(&bench),
         ["sudo apt install linux-perf", "sudo cpupower frequency-set -g performance"]

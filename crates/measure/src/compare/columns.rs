@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use pmuscope_stats::{Pair, Pairs};
 use serde::Serialize;
 
-use super::figures::{Figure, GROUP};
+use super::figures::{GROUP, MetricValues};
 use crate::arms::ARM;
 use crate::run_file::{Run, RunFile};
 
 /// Two columns with runs that were not interleaved: all of one were over before the first of the other.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Apart {
+pub struct NotInterleaved {
     /// Index of the column compared with.
     pub base: usize,
     /// Index of the other column.
@@ -23,7 +23,7 @@ pub struct Apart {
 
 /// Where a run stands among those that it can be paired with.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct PairingKey {
     /// Number of the round and group: runs of other arms with the same number are its pairs.
     pair: usize,
     /// When it was made.
@@ -39,7 +39,7 @@ pub(super) struct Columns {
     /// Which of the files given each is of.
     from: Vec<usize>,
     /// Of runs of arms, by [`Run::index`].
-    places: Vec<BTreeMap<usize, Place>>,
+    places: Vec<BTreeMap<usize, PairingKey>>,
 }
 
 /// What columns are called: a file by its name, an arm by its own, after that of the file where there are
@@ -79,7 +79,7 @@ impl Columns {
                 let part = file.part(ARM, &arm.name);
                 let place = |run: &Run| {
                     let pair = pairs.binary_search(&pair_of(run)?).ok()?;
-                    Some((run.index, Place { pair, order: run.order }))
+                    Some((run.index, PairingKey { pair, order: run.order }))
                 };
                 places.push(part.runs.iter().filter_map(place).collect());
                 parts.push(part);
@@ -96,14 +96,18 @@ impl Columns {
     }
 
     /// The figure in runs of both columns that are pairs; `None` where the columns are not of one file.
-    pub(super) fn pairs(&self, figure: &Figure, (base, other): (usize, usize)) -> Option<Pairs> {
+    pub(super) fn pairs(
+        &self,
+        figure: &MetricValues,
+        (base, other): (usize, usize),
+    ) -> Option<Pairs> {
         let is_paired =
             self.from[base] == self.from[other] && !self.places[base].is_empty() && base != other;
         if !is_paired {
             return None;
         }
         let two = figure.two(base, other);
-        let there: BTreeMap<usize, (Place, f64)> = two
+        let there: BTreeMap<usize, (PairingKey, f64)> = two
             .b
             .iter()
             .filter_map(|(run, value)| {
@@ -123,13 +127,13 @@ impl Columns {
     }
 
     /// Of these pairs of columns, those that were measured one after the other.
-    pub(super) fn apart(&self, pairs: &[(usize, usize)]) -> Vec<Apart> {
+    pub(super) fn apart(&self, pairs: &[(usize, usize)]) -> Vec<NotInterleaved> {
         let spans: Vec<Option<(f64, f64)>> =
             self.files.iter().map(|(_, file)| span(&file.runs)).collect();
         let gap = |&(base, other): &(usize, usize)| {
             let ((a, b), (c, d)) = (spans[base]?, spans[other]?);
             let gap_s = f64::max(a - d, c - b);
-            (self.from[base] != self.from[other] && gap_s >= 0.0).then_some(Apart {
+            (self.from[base] != self.from[other] && gap_s >= 0.0).then_some(NotInterleaved {
                 base,
                 other,
                 gap_s,

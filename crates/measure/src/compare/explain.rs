@@ -14,8 +14,8 @@ use pmuscope_stats::{
 };
 use serde::Serialize;
 
-use super::figures::{Figure, plain_name};
-use super::{CompareError, Explain, Row, Verdict};
+use super::figures::{MetricValues, plain_name};
+use super::{CompareError, ComparedMetric, Explain, Verdict};
 use crate::estimate::Estimated;
 use crate::run_file::Labels;
 
@@ -95,9 +95,9 @@ pub struct Explanation {
     /// explain: the rest is what would go with a change if there was one.
     pub changed: bool,
     /// What goes with it, in groups, best first.
-    pub causes: Vec<Cause>,
+    pub causes: Vec<ComparedCause>,
     /// What known and fitted costs come to.
-    pub parts: Vec<Part>,
+    pub parts: Vec<Contribution>,
     /// What they leave of the change.
     pub rest: Option<Estimated>,
     /// Figures left out, as they measure the same thing.
@@ -106,7 +106,7 @@ pub struct Explanation {
 
 /// A figure that goes with the change.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Cause {
+pub struct ComparedCause {
     /// Its name.
     pub metric: String,
     /// Its unit.
@@ -152,7 +152,7 @@ pub enum Bearing {
 
 /// A part of the change that an event accounts for.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Part {
+pub struct Contribution {
     /// The event.
     pub metric: String,
     /// Where its cost comes from.
@@ -182,8 +182,8 @@ pub enum How {
 
 /// All figures, with what is known of their changes, for one pair of files.
 struct Scene<'a> {
-    figures: &'a [Figure],
-    rows: &'a [Row],
+    figures: &'a [MetricValues],
+    rows: &'a [ComparedMetric],
     tested: &'a [Option<Change>],
     /// Which of each row's pairs.
     pair: usize,
@@ -192,8 +192,8 @@ struct Scene<'a> {
 
 /// Explains the figure asked for, for each pair of files and each set of labels.
 pub(super) fn explain(
-    figures: &[Figure],
-    rows: &[Row],
+    figures: &[MetricValues],
+    rows: &[ComparedMetric],
     tested: &[Vec<Option<Change>>],
     asked: &Explain,
 ) -> Result<Vec<Explanation>, CompareError> {
@@ -216,7 +216,7 @@ pub(super) fn explain(
 }
 
 /// Which figures to explain: those of the name, one per set of labels and unit of work.
-fn targets(figures: &[Figure], metric: Option<&str>) -> Result<Vec<usize>, CompareError> {
+fn targets(figures: &[MetricValues], metric: Option<&str>) -> Result<Vec<usize>, CompareError> {
     let called = |name: &str| -> Vec<usize> {
         (0..figures.len()).filter(|&at| is_called(&figures[at], name)).collect()
     };
@@ -234,11 +234,11 @@ fn targets(figures: &[Figure], metric: Option<&str>) -> Result<Vec<usize>, Compa
 }
 
 /// By its whole name, or without modifiers; letters of either size.
-fn is_called(figure: &Figure, name: &str) -> bool {
+fn is_called(figure: &MetricValues, name: &str) -> bool {
     figure.metric.eq_ignore_ascii_case(name) || plain_name(&figure.metric) == name.to_lowercase()
 }
 
-fn names(figures: &[Figure]) -> Vec<String> {
+fn names(figures: &[MetricValues]) -> Vec<String> {
     let names: BTreeSet<&str> = figures.iter().map(|f| f.metric.as_str()).collect();
     let mut listed: Vec<String> = names.iter().take(LISTED).map(|&name| name.to_owned()).collect();
     if names.len() > LISTED {
@@ -290,12 +290,12 @@ impl Scene<'_> {
     }
 
     /// Whether this figure is a count of the same runs, per the same unit of work.
-    fn is_beside(&self, at: usize, target: &Figure) -> bool {
+    fn is_beside(&self, at: usize, target: &MetricValues) -> bool {
         let figure = &self.figures[at];
         figure.labels == target.labels && figure.per == target.per && !figure.unit.contains('/')
     }
 
-    fn causes(&self, target: &TwoSamples, others: &[usize]) -> Vec<Cause> {
+    fn causes(&self, target: &TwoSamples, others: &[usize]) -> Vec<ComparedCause> {
         let figures: Vec<TwoSamples> = others.iter().map(|&at| self.two(at)).collect();
         let candidates: Vec<Candidate<'_>> = figures
             .iter()
@@ -307,7 +307,7 @@ impl Scene<'_> {
             let (row, figure) = (&self.rows[others[cause.index]], &figures[cause.index]);
             let pair = &row.pairs[self.pair];
             let (a, b) = figure.values();
-            Cause {
+            ComparedCause {
                 metric: row.metric.clone(),
                 unit: row.unit.clone(),
                 group: cause.group,
@@ -339,8 +339,8 @@ impl Scene<'_> {
         change: Estimate,
         others: &[usize],
         costs: &[(String, f64)],
-        causes: &[Cause],
-    ) -> Vec<Part> {
+        causes: &[ComparedCause],
+    ) -> Vec<Contribution> {
         let mut parts = Vec::new();
         let mut left = target.clone();
         for (event, cost) in costs {
@@ -383,14 +383,14 @@ fn dearest(target: &TwoSamples, figure: &TwoSamples) -> Option<f64> {
     all.reduce(f64::min).filter(|most| *most > 0.0)
 }
 
-fn part(metric: &str, how: How, cost: Estimate, figure: &TwoSamples) -> Option<Part> {
+fn part(metric: &str, how: How, cost: Estimate, figure: &TwoSamples) -> Option<Contribution> {
     let (a, b) = figure.values();
     let change = difference_of_means(&a, &b, LEVEL)?;
     // A cost that is known has no error; an event without spread has none either.
     let exact =
         |of: &Estimate| pmuscope_stats::Interval { low: of.value, high: of.value, level: LEVEL };
     let certain = Estimate { interval: cost.interval.or(Some(exact(&cost))), n: change.n, ..cost };
-    Some(Part {
+    Some(Contribution {
         metric: metric.to_owned(),
         how,
         cost: Estimated { why: None, ..cost.into() },
@@ -402,7 +402,12 @@ fn part(metric: &str, how: How, cost: Estimate, figure: &TwoSamples) -> Option<P
 }
 
 /// With a cost from run to run, if that is above 0 beyond doubt and not more than there can be.
-fn fitted(metric: &str, all: &TwoSamples, left: &TwoSamples, figure: &TwoSamples) -> Option<Part> {
+fn fitted(
+    metric: &str,
+    all: &TwoSamples,
+    left: &TwoSamples,
+    figure: &TwoSamples,
+) -> Option<Contribution> {
     let most = MARGIN * dearest(all, figure)?;
     let cost = slope_within(left, figure, LEVEL)?;
     let sure = cost.interval.is_some_and(|interval| interval.low > 0.0) && cost.value <= most;
@@ -423,7 +428,7 @@ fn subtract(left: &mut TwoSamples, figure: &TwoSamples, cost: f64) {
 
 /// The change less all parts. Errors are taken for independent, which makes too much of them where
 /// events were counted in the runs that were timed.
-fn rest(change: Estimate, parts: &[Part]) -> Estimate {
+fn rest(change: Estimate, parts: &[Contribution]) -> Estimate {
     parts.iter().fold(change, |left, part| difference_of_estimates(&estimate(part.amount), &left))
 }
 

@@ -18,7 +18,7 @@ const ADDS_UP: [&str; 13] =
 
 /// One figure in all files.
 #[derive(Debug, Clone)]
-pub(super) struct Figure {
+pub(super) struct MetricValues {
     pub(super) labels: Labels,
     pub(super) metric: String,
     pub(super) unit: String,
@@ -48,8 +48,8 @@ pub(super) struct Measured {
 
 /// All figures of the files, each per unit of `per`; what does not add up over work stays as it is.
 /// `None` in `per` is the whole run.
-pub(super) fn figures(files: &[(String, RunFile)], per: &[Option<String>]) -> Vec<Figure> {
-    let mut figures: Vec<Figure> = Vec::new();
+pub(super) fn figures(files: &[(String, RunFile)], per: &[Option<String>]) -> Vec<MetricValues> {
+    let mut figures: Vec<MetricValues> = Vec::new();
     let mut known: BTreeMap<(String, String, Labels, Option<String>), usize> = BTreeMap::new();
     for (column, (_, file)) in files.iter().enumerate() {
         let file = &whole_runs(file);
@@ -63,7 +63,7 @@ pub(super) fn figures(files: &[(String, RunFile)], per: &[Option<String>]) -> Ve
                 let at = *known.entry(key.clone()).or_insert_with(|| {
                     let (metric, unit, labels, per) = key;
                     let columns = vec![None; files.len()];
-                    figures.push(Figure { labels, metric, unit, per, columns });
+                    figures.push(MetricValues { labels, metric, unit, per, columns });
                     figures.len() - 1
                 });
                 let more = measured(series, &runs, per.as_deref());
@@ -193,7 +193,7 @@ impl Measured {
     }
 }
 
-impl Figure {
+impl MetricValues {
     /// Whether a file has runs that are above a limit.
     pub(super) fn is_beyond(&self, at: usize) -> bool {
         self.columns.get(at).and_then(Option::as_ref).is_some_and(|own| own.beyond.is_some())

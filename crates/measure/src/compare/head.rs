@@ -9,7 +9,7 @@ use crate::run_file::{Labels, Run, RunFile};
 
 /// Where the numbers of a file come from.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Head {
+pub struct FileHead {
     /// As given on the command line; that of the arm, where the column is one.
     pub name: String,
     /// The command that an arm runs.
@@ -40,7 +40,7 @@ pub struct Head {
     pub finished: bool,
 }
 
-impl Head {
+impl FileHead {
     /// Of this file.
     pub fn new(name: &str, file: &RunFile) -> Self {
         let file = &*whole_runs(file);
@@ -63,7 +63,7 @@ impl Head {
     }
 }
 
-impl Head {
+impl FileHead {
     /// Whether both are arms of one file.
     #[must_use]
     pub fn is_with(&self, other: &Self) -> bool {

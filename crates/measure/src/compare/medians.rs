@@ -5,22 +5,22 @@ use pmuscope_stats::{LEVEL, median_interval, ratio_of_medians};
 use serde::Serialize;
 
 use crate::censored::Beyond;
-use crate::compare::Head;
+use crate::compare::FileHead;
 use crate::estimate::{Estimated, SEED};
 use crate::run_file::{Labels, Origin, RunFile, Series};
 
 /// Run files side by side.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Comparison {
+pub struct MedianComparison {
     /// The files, in the order of columns; ratios are to the first.
-    pub files: Vec<Head>,
+    pub files: Vec<FileHead>,
     /// Figures, in the order in which the files have them.
-    pub rows: Vec<Row>,
+    pub rows: Vec<MedianRow>,
 }
 
 /// One figure in all files.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Row {
+pub struct MedianRow {
     /// What tells it apart.
     pub labels: Labels,
     /// Name of the figure.
@@ -28,12 +28,12 @@ pub struct Row {
     /// Its unit.
     pub unit: String,
     /// One per file; `None` where the file does not have the figure.
-    pub columns: Vec<Option<Column>>,
+    pub columns: Vec<Option<MedianColumn>>,
 }
 
 /// One figure in one file.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Column {
+pub struct MedianColumn {
     /// Where the numbers come from.
     pub origin: Origin,
     /// Median of all runs; `None` where none was measured.
@@ -51,12 +51,12 @@ pub struct Column {
 
 /// Sets files side by side. Runs of different files are independent: ratios are of medians, with
 /// bootstrap intervals.
-pub fn compare(files: &[(String, RunFile)]) -> Comparison {
-    let mut rows: Vec<Row> = Vec::new();
+pub fn compare(files: &[(String, RunFile)]) -> MedianComparison {
+    let mut rows: Vec<MedianRow> = Vec::new();
     for (_, file) in files {
         for series in &file.series {
             if !rows.iter().any(|row| row.is_of(series)) {
-                rows.push(Row {
+                rows.push(MedianRow {
                     labels: series.labels.clone(),
                     metric: series.metric.clone(),
                     unit: series.unit.clone(),
@@ -77,21 +77,24 @@ pub fn compare(files: &[(String, RunFile)]) -> Comparison {
             .map(|(i, s)| Some(column(s.as_ref()?, base.as_deref().filter(|_| i > 0))))
             .collect();
     }
-    Comparison { files: files.iter().map(|(name, file)| Head::new(name, file)).collect(), rows }
+    MedianComparison {
+        files: files.iter().map(|(name, file)| FileHead::new(name, file)).collect(),
+        rows,
+    }
 }
 
-impl Row {
+impl MedianRow {
     fn is_of(&self, series: &Series) -> bool {
         self.metric == series.metric && self.labels == series.labels && self.unit == series.unit
     }
 }
 
-fn column(series: &Series, base: Option<&[f64]>) -> Column {
+fn column(series: &Series, base: Option<&[f64]>) -> MedianColumn {
     let numbers = series.numbers();
     let beyond = Beyond::of(&series.values);
     let median = median_interval(&numbers, LEVEL, SEED).map(Estimated::from);
     let survivors = |median: Estimated| Estimated { interval: None, ..median };
-    Column {
+    MedianColumn {
         origin: series.origin,
         median: if beyond.is_some() { median.map(survivors) } else { median },
         beyond,
@@ -110,7 +113,7 @@ fn column(series: &Series, base: Option<&[f64]>) -> Column {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run_file::{Program, Value};
+    use crate::run_file::{Program, RunValue};
     use std::time::UNIX_EPOCH;
 
     fn file(series: &[(&str, &str, &[Option<f64>])]) -> RunFile {
@@ -151,11 +154,11 @@ mod tests {
     fn runs_above_a_limit_are_told_and_nothing_is_set_against_them() {
         let mut some = file(&[("BASE", "converged", &[Some(3.0), Some(4.0)])]);
         let series = &mut some.series[0];
-        series.values.push(Value::beyond(2, 10.0, "not within the time".to_owned()));
+        series.values.push(RunValue::beyond(2, 10.0, "not within the time".to_owned()));
         let all = file(&[("BASE", "converged", &[Some(2.0), Some(2.0), Some(2.0)])]);
         for files in [[&some, &all], [&all, &some]] {
             let got = compare(&files.map(|file| ("x".to_owned(), file.clone())));
-            let columns: Vec<&Column> = got.rows[0].columns.iter().flatten().collect();
+            let columns: Vec<&MedianColumn> = got.rows[0].columns.iter().flatten().collect();
             let at = if std::ptr::eq(files[0], &some) { 0 } else { 1 };
             assert_eq!(columns[at].beyond, Some(Beyond { runs: 1, above: 10.0 }));
             let median = columns[at].median.unwrap();

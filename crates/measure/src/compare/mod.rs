@@ -22,16 +22,16 @@ use pmuscope_stats::{
 use regex::Regex;
 use serde::Serialize;
 
-pub use columns::{Apart, column_names};
-pub use explain::{Bearing, Cause, Explanation, How, Part};
-pub use head::Head;
+pub use columns::{NotInterleaved, column_names};
+pub use explain::{Bearing, ComparedCause, Contribution, Explanation, How};
+pub use head::FileHead;
 pub use trend::{Shift, Trend, TrendRow, trend};
 
 use crate::censored::Beyond;
 use crate::estimate::{Estimated, Limits};
 use crate::run_file::{Labels, Origin, RunFile};
 use columns::Columns;
-use figures::{Figure, Measured, figures};
+use figures::{Measured, MetricValues, figures};
 
 /// The name for runs as a whole among units of work.
 pub const TOTAL: &str = "total";
@@ -132,10 +132,10 @@ pub enum CompareError {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
     /// The files, in the order of columns; a file with several arms has a column for each.
-    pub files: Vec<Head>,
+    pub files: Vec<FileHead>,
     /// Pairs of columns that were measured one after the other: what changed on the machine in between
     /// counts as a difference.
-    pub not_interleaved: Vec<Apart>,
+    pub not_interleaved: Vec<NotInterleaved>,
     /// Units of work that figures are divided by; `null` for the run as a whole.
     pub per: Vec<Option<String>>,
     /// The file that all others are compared with; `None`: all pairs.
@@ -145,7 +145,7 @@ pub struct Comparison {
     /// Tests made, over all figures and pairs.
     pub tests: usize,
     /// Figures, cycles and instructions first, else in the order in which the files have them.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ComparedMetric>,
     /// What goes with the change that was asked about: one per pair of files and set of labels.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub explanations: Vec<Explanation>,
@@ -153,7 +153,7 @@ pub struct Comparison {
 
 /// One figure in all files.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Row {
+pub struct ComparedMetric {
     /// What tells it apart.
     pub labels: Labels,
     /// Name of the figure.
@@ -240,11 +240,11 @@ pub enum Verdict {
 /// If a unit of work, or what is to be explained, is not in the files.
 pub fn compare(files: &[(String, RunFile)], options: &Options) -> Result<Comparison, CompareError> {
     let columns = Columns::new(files);
-    let head = |((name, file), arm): (&(String, RunFile), &Option<Vec<String>>)| Head {
+    let head = |((name, file), arm): (&(String, RunFile), &Option<Vec<String>>)| FileHead {
         arm: arm.clone(),
-        ..Head::new(name, file)
+        ..FileHead::new(name, file)
     };
-    let heads: Vec<Head> = columns.files.iter().zip(&columns.arms).map(head).collect();
+    let heads: Vec<FileHead> = columns.files.iter().zip(&columns.arms).map(head).collect();
     let per = bases(&heads, &options.per)?;
     let base = options.base.or_else(|| columns.are_arms().then_some(0));
     let mut all = figures(&columns.files, &per);
@@ -264,7 +264,7 @@ pub fn compare(files: &[(String, RunFile)], options: &Options) -> Result<Compari
     };
     let in_time: Vec<f64> = pairs.iter().map(of_two).collect();
     let adjusted = holm(&tested.iter().flatten().map(|t| t.map(|t| t.p)).collect::<Vec<_>>());
-    let row = |(at, figure): (usize, &Figure)| Row {
+    let row = |(at, figure): (usize, &MetricValues)| ComparedMetric {
         labels: figure.labels.clone(),
         metric: figure.metric.clone(),
         unit: figure.unit.clone(),
@@ -280,7 +280,7 @@ pub fn compare(files: &[(String, RunFile)], options: &Options) -> Result<Compari
             })
             .collect(),
     };
-    let rows: Vec<Row> = all.iter().enumerate().map(row).collect();
+    let rows: Vec<ComparedMetric> = all.iter().enumerate().map(row).collect();
     let explanations = match &options.explain {
         Some(asked) => explain::explain(&all, &rows, &tested, asked)?,
         None => Vec::new(),
@@ -298,7 +298,7 @@ pub fn compare(files: &[(String, RunFile)], options: &Options) -> Result<Compari
 }
 
 /// Units of work to divide by.
-fn bases(heads: &[Head], asked: &[String]) -> Result<Vec<Option<String>>, CompareError> {
+fn bases(heads: &[FileHead], asked: &[String]) -> Result<Vec<Option<String>>, CompareError> {
     if asked.is_empty() {
         let first = heads.first().map(|head| head.units.keys().cloned().collect::<Vec<_>>());
         let common = first.unwrap_or_default().into_iter();
@@ -369,7 +369,12 @@ struct Sides {
 }
 
 impl Sides {
-    fn of(figure: &Figure, (base, other): (usize, usize), columns: &Columns, in_time: f64) -> Self {
+    fn of(
+        figure: &MetricValues,
+        (base, other): (usize, usize),
+        columns: &Columns,
+        in_time: f64,
+    ) -> Self {
         let two = figure.two(base, other);
         let pairs = columns.pairs(figure, (base, other));
         let is_constant = match &pairs {

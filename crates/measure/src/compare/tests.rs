@@ -45,7 +45,7 @@ impl Builder {
     }
 }
 
-fn row<'a>(comparison: &'a Comparison, metric: &str) -> &'a Row {
+fn row<'a>(comparison: &'a Comparison, metric: &str) -> &'a ComparedMetric {
     comparison.rows.iter().find(|row| row.metric == metric).unwrap()
 }
 
@@ -131,7 +131,8 @@ fn groups_of_a_sweep_are_one_figure_and_multiplexing_is_told() {
     let value = &mut file.series[1].values[0];
     (value.enabled_s, value.running_s) = (Some(2.0), Some(1.5));
     let got = compare(&[(name, file)], &Options::default()).unwrap();
-    let cycles: Vec<&Row> = got.rows.iter().filter(|row| row.metric == "cycles").collect();
+    let cycles: Vec<&ComparedMetric> =
+        got.rows.iter().filter(|row| row.metric == "cycles").collect();
     assert_eq!((cycles.len(), &cycles[0].labels), (1, &Labels::new()));
     let column = cycles[0].columns[0].as_ref().unwrap();
     assert_eq!((column.mean.unwrap().n, column.counted), (4, Some(0.75)));

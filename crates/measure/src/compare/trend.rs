@@ -3,8 +3,8 @@
 use pmuscope_stats::{LEVEL, change_points, mean_interval};
 use serde::Serialize;
 
-use super::figures::{Figure, figures};
-use super::{CompareError, Head, Options, bases};
+use super::figures::{MetricValues, figures};
+use super::{CompareError, FileHead, Options, bases};
 use crate::estimate::Estimated;
 use crate::run_file::{Labels, Origin, RunFile};
 
@@ -12,7 +12,7 @@ use crate::run_file::{Labels, Origin, RunFile};
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Trend {
     /// The files, the earliest first.
-    pub files: Vec<Head>,
+    pub files: Vec<FileHead>,
     /// Units of work that figures are divided by.
     pub per: Vec<Option<String>>,
     /// Share of trends without any change in which one is claimed, at most.
@@ -61,7 +61,7 @@ pub struct Shift {
 pub fn trend(files: &[(String, RunFile)], options: &Options) -> Result<Trend, CompareError> {
     let mut files = files.to_vec();
     files.sort_by_key(|(_, file)| file.started.parse::<u128>().unwrap_or(0));
-    let heads: Vec<Head> = files.iter().map(|(name, file)| Head::new(name, file)).collect();
+    let heads: Vec<FileHead> = files.iter().map(|(name, file)| FileHead::new(name, file)).collect();
     let per = bases(&heads, &options.per)?;
     let mut all = figures(&files, &per);
     all.retain(|f| options.metric.as_ref().is_none_or(|regex| regex.is_match(&f.metric)));
@@ -92,7 +92,7 @@ pub fn trend(files: &[(String, RunFile)], options: &Options) -> Result<Trend, Co
 const ROUNDING: f64 = 1e-9;
 
 /// The coarsest step that a file's counts have.
-fn resolution(figure: &Figure) -> f64 {
+fn resolution(figure: &MetricValues) -> f64 {
     figure.columns.iter().flatten().map(|column| column.resolution).fold(0.0, f64::max)
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::figures::is_extensive;
 use crate::counting::INTERVAL;
-use crate::run_file::{Run, RunFile, Value};
+use crate::run_file::{Run, RunFile, RunValue};
 
 /// The file with its intervals put together to the runs that they are of: slices of one run are no runs of their own,
 /// and depend on each other.
@@ -36,7 +36,7 @@ pub(super) fn whole_runs(file: &RunFile) -> Cow<'_, RunFile> {
         |index: usize| file.runs.iter().find(|run| run.index == index).map(|run| run.order);
     for series in &mut whole.series {
         let adds_up = is_extensive(series);
-        let mut values: Vec<Value> = Vec::new();
+        let mut values: Vec<RunValue> = Vec::new();
         for mut value in std::mem::take(&mut series.values) {
             value.run = order_of(value.run)
                 .and_then(|order| first_of.get(&order))
@@ -46,7 +46,7 @@ pub(super) fn whole_runs(file: &RunFile) -> Cow<'_, RunFile> {
                 Some(known) if adds_up => known.join(value),
                 Some(known) => {
                     let why = "it is of intervals, and does not add up over them".to_owned();
-                    *known = Value::new(known.run, Err(why));
+                    *known = RunValue::new(known.run, Err(why));
                 }
                 None => values.push(value),
             }

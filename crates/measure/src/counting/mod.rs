@@ -32,15 +32,15 @@ use crate::run_file::Origin;
 pub(crate) use open::not_for_tasks;
 
 pub use open::OpenFailure;
-pub use run::{Counter, Seen, Signal};
-pub use target::Target;
+pub use run::{IntervalObserver, RepeatedCount, Signal};
+pub use target::CountingTarget;
 pub use totals::{Aggregation, INTERVAL, Recorded};
 
 /// What to count, and over what.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Whose events.
-    pub target: Target,
+    pub target: CountingTarget,
     /// Children and new threads too.
     pub inherit: bool,
     /// What to count; each group at the same time or not at all.
@@ -135,7 +135,7 @@ pub struct Counted {
     pub ended: Ended,
     /// Counts at each interval.
     pub moments: Vec<CounterSnapshot>,
-    /// Counts at the end; [`Reading::event`] is an index into [`Counter::events`].
+    /// Counts at the end; [`Reading::event`] is an index into [`RepeatedCount::events`].
     pub last: Vec<Reading>,
     /// What may be missing: a sentence without full stop.
     pub notice: Option<&'static str>,

@@ -8,7 +8,7 @@ use pmuscope_counters::{
 use pmuscope_events::{Event, Group};
 use pmuscope_machine::{Machine, Topology};
 
-use super::{Counting, Options, Target};
+use super::{Counting, CountingTarget, Options};
 use crate::error::MeasureError;
 
 /// An event that cannot be counted here.
@@ -23,7 +23,7 @@ pub struct OpenFailure {
 /// Groups that are open, and events that are not.
 #[derive(Debug)]
 pub(super) struct Opened {
-    sets: Vec<Part>,
+    sets: Vec<SubGroup>,
     /// Events that cannot be opened, in their order.
     pub(super) refused: Vec<OpenFailure>,
     /// What was done otherwise than asked for.
@@ -35,7 +35,7 @@ const SPLIT: &str = "events that do not count on the same CPUs cannot be one gro
 
 /// A group, or what of a weak one is opened by itself.
 #[derive(Debug)]
-struct Part {
+struct SubGroup {
     set: CountingSet,
     /// Index among all events of each request.
     events: Vec<usize>,
@@ -85,7 +85,7 @@ impl Opening<'_> {
             return self.open_apart(group, members, opened);
         }
         match self.open_together(&group.events) {
-            Ok(set) => opened.sets.push(Part { set, events: members.to_vec() }),
+            Ok(set) => opened.sets.push(SubGroup { set, events: members.to_vec() }),
             Err(error) if !is_of_one_event(&error) => return Err(error.into()),
             Err(_) if group.weak && members.len() > 1 => {
                 self.open_apart(group, members, opened)?;
@@ -145,7 +145,8 @@ impl Opening<'_> {
         if is_group {
             attr.read_format |= ReadFormat::GROUP | ReadFormat::ID;
         }
-        let on_exec = self.options.target == Target::Command && self.options.delay.is_none();
+        let on_exec =
+            self.options.target == CountingTarget::Command && self.options.delay.is_none();
         let inherit = event.inherit.unwrap_or(self.options.inherit)
             && matches!(self.scope, Scope::Tasks { inherit: true, .. });
         attr.flags.set(AttrFlags::DISABLED, leads);
@@ -238,7 +239,7 @@ mod tests {
         let mut groups = parse("page-faults,minor-faults,{cs,migrations}", &catalog).unwrap();
         groups[1].events[0].not_countable = Some(NotCountable::PebsThreshold("x".into()));
         let options = Options {
-            target: Target::Cpus(CpuSet::from_iter([0])),
+            target: CountingTarget::Cpus(CpuSet::from_iter([0])),
             inherit: true,
             groups,
             pinned: false,

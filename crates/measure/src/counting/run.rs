@@ -14,7 +14,7 @@ use rustix::process::{Pid, PidfdFlags, Signal as UnixSignal, pidfd_open};
 
 use super::open::{OpenFailure, Opened, Opening};
 use super::target::threads;
-use super::{Counted, CounterSnapshot, Counting, Ended, Options, Target};
+use super::{Counted, CounterSnapshot, Counting, CountingTarget, Ended, Options};
 use crate::child::{read_end, unnamed_file};
 use crate::error::MeasureError;
 
@@ -28,7 +28,8 @@ const MISSED_THREADS: &str = "the observed processes started threads faster than
 
 /// Is told of each interval: the moment before, if there was one, and the one at its end; and of the events that
 /// cannot be counted here.
-pub type Seen<'s> = &'s mut dyn FnMut((Option<&CounterSnapshot>, &CounterSnapshot), &[OpenFailure]);
+pub type IntervalObserver<'s> =
+    &'s mut dyn FnMut((Option<&CounterSnapshot>, &CounterSnapshot), &[OpenFailure]);
 
 /// A descriptor that becomes readable when counting is to end.
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +45,7 @@ impl Signal<'_> {
 }
 
 /// Counts the same over and over.
-pub struct Counter<'a> {
+pub struct RepeatedCount<'a> {
     kernel: &'a dyn Kernel,
     machine: &'a Machine,
     topology: Topology,
@@ -53,7 +54,7 @@ pub struct Counter<'a> {
     emulated: bool,
 }
 
-impl<'a> Counter<'a> {
+impl<'a> RepeatedCount<'a> {
     /// Prepares to count.
     ///
     /// # Errors
@@ -104,7 +105,7 @@ impl<'a> Counter<'a> {
     pub fn count(
         &self,
         stop: Signal<'_>,
-        seen: Seen<'_>,
+        seen: IntervalObserver<'_>,
     ) -> Result<(Counted, Vec<OpenFailure>), MeasureError> {
         let output = match self.options.keep_output {
             true => Some(unnamed_file(&std::env::temp_dir()).map_err(|source| {
@@ -158,7 +159,9 @@ impl<'a> Counter<'a> {
                 Opening { kernel: self.kernel, machine, topology, options, scope: &scope };
             opening.open(&self.events)
         };
-        let Target::Processes(pids) = &self.options.target else { return Ok((once()?, None)) };
+        let CountingTarget::Processes(pids) = &self.options.target else {
+            return Ok((once()?, None));
+        };
         // A thread that is born while its parent's events are being opened may have none of them.
         let mut before = threads(self.machine, pids)?;
         for _ in 0..LISTS {
@@ -178,7 +181,7 @@ impl<'a> Counter<'a> {
         opened: &Opened,
         mut child: Option<HeldChild>,
         stop: Signal<'_>,
-        seen: Seen<'_>,
+        seen: IntervalObserver<'_>,
     ) -> Result<Counted, MeasureError> {
         let used_before = usage_of_children().ok();
         let mut clock = Clock { started: SystemTime::now(), at: Instant::now() };
@@ -226,7 +229,7 @@ impl<'a> Counter<'a> {
     }
 
     fn is_of_command(&self) -> bool {
-        self.options.target == Target::Command
+        self.options.target == CountingTarget::Command
     }
 
     fn wait(
@@ -234,9 +237,12 @@ impl<'a> Counter<'a> {
         opened: &Opened,
         (child, observed): (Option<&HeldChild>, &[OwnedFd]),
         clock: &Clock,
-        (stop, seen): (Signal<'_>, Seen<'_>),
+        (stop, seen): (Signal<'_>, IntervalObserver<'_>),
     ) -> Result<(Ended, Vec<CounterSnapshot>), MeasureError> {
-        let by_number = matches!(self.options.target, Target::Processes(_) | Target::Threads(_));
+        let by_number = matches!(
+            self.options.target,
+            CountingTarget::Processes(_) | CountingTarget::Threads(_)
+        );
         if by_number && child.is_none() && observed.is_empty() {
             return Ok((Ended::Target, Vec::new()));
         }
@@ -251,9 +257,9 @@ impl<'a> Counter<'a> {
                 stop,
                 next.map(|at| at.saturating_sub(clock.at.elapsed())),
             )? {
-                Woken::Stop => return Ok((Ended::Interrupted, moments)),
-                Woken::AllGone => return Ok((Ended::Target, moments)),
-                Woken::Time => {}
+                RunWakeup::Stop => return Ok((Ended::Interrupted, moments)),
+                RunWakeup::AllGone => return Ok((Ended::Target, moments)),
+                RunWakeup::Time => {}
             }
             let elapsed = clock.at.elapsed();
             if due.is_some_and(|due| elapsed >= due) {
@@ -274,8 +280,8 @@ impl<'a> Counter<'a> {
     /// Descriptors that tell the end of the processes or threads that are observed by number, as far as they live.
     fn observed(&self) -> Result<Vec<OwnedFd>, MeasureError> {
         let (numbers, flags) = match &self.options.target {
-            Target::Processes(pids) => (pids, PidfdFlags::empty()),
-            Target::Threads(tids) => (tids, PIDFD_THREAD),
+            CountingTarget::Processes(pids) => (pids, PidfdFlags::empty()),
+            CountingTarget::Threads(tids) => (tids, PIDFD_THREAD),
             _ => return Ok(Vec::new()),
         };
         let mut open = Vec::new();
@@ -338,9 +344,9 @@ fn wait_until(
     watched.extend(child.map(HeldChild::pidfd));
     while let Some(left) = delay.checked_sub(since.elapsed()).filter(|left| !left.is_zero()) {
         match wait_for(&mut watched, stop, Some(left))? {
-            Woken::Stop => return Ok(Some("it was interrupted")),
-            Woken::AllGone => return Ok(Some("it ended")),
-            Woken::Time => {}
+            RunWakeup::Stop => return Ok(Some("it was interrupted")),
+            RunWakeup::AllGone => return Ok(Some("it ended")),
+            RunWakeup::Time => {}
         }
     }
     Ok(None)
@@ -352,7 +358,7 @@ struct Clock {
     at: Instant,
 }
 
-enum Woken {
+enum RunWakeup {
     Stop,
     AllGone,
     Time,
@@ -363,7 +369,7 @@ fn wait_for(
     watched: &mut Vec<BorrowedFd<'_>>,
     stop: Signal<'_>,
     most: Option<Duration>,
-) -> Result<Woken, MeasureError> {
+) -> Result<RunWakeup, MeasureError> {
     let had_some = !watched.is_empty();
     let mut fds = vec![PollFd::from_borrowed_fd(stop.0, PollFlags::IN)];
     fds.extend(watched.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)));
@@ -381,12 +387,12 @@ fn wait_for(
     let ready: Vec<bool> = fds.iter().map(|fd| fd.revents().contains(PollFlags::IN)).collect();
     drop(fds);
     if ready[0] {
-        return Ok(Woken::Stop);
+        return Ok(RunWakeup::Stop);
     }
     let mut ended = ready[1..].iter();
     // `ready` has one entry for each.
     watched.retain(|_| !ended.next().copied().unwrap_or(false));
-    Ok(if had_some && watched.is_empty() { Woken::AllGone } else { Woken::Time })
+    Ok(if had_some && watched.is_empty() { RunWakeup::AllGone } else { RunWakeup::Time })
 }
 
 /// What children used between two looks; peaks are of all children, so there is none.

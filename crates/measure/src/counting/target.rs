@@ -7,7 +7,7 @@ use crate::error::MeasureError;
 
 /// Whose events are counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
+pub enum CountingTarget {
     /// The command's and its children's.
     Command,
     /// Everything on all CPUs.
@@ -27,7 +27,7 @@ pub enum Target {
     Threads(Vec<u32>),
 }
 
-impl Target {
+impl CountingTarget {
     /// Whether events are bound to CPUs.
     #[must_use]
     pub fn is_of_cpus(&self) -> bool {

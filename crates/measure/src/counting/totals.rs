@@ -6,8 +6,8 @@ use pmuscope_counters::Reading;
 use pmuscope_machine::Topology;
 
 use super::open::{OpenFailure, since};
-use super::{Counted, Counter, CounterSnapshot, Counting, Ended};
-use crate::run_file::{Labels, Origin, RawReading, Run, RunFile, Value, metric, unix_ns};
+use super::{Counted, CounterSnapshot, Counting, Ended, RepeatedCount};
+use crate::run_file::{Labels, Origin, RawReading, Run, RunFile, RunValue, metric, unix_ns};
 
 /// What counts are summed over. perf's words for the flags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,7 +84,7 @@ impl Recorded {
     pub fn add(
         &self,
         file: &mut RunFile,
-        counter: &Counter<'_>,
+        counter: &RepeatedCount<'_>,
         (counted, refused): (&Counted, &[OpenFailure]),
     ) -> usize {
         let first = file.runs.len();
@@ -108,7 +108,7 @@ impl Recorded {
     pub fn add_interval(
         &self,
         file: &mut RunFile,
-        counter: &Counter<'_>,
+        counter: &RepeatedCount<'_>,
         counted: &Counted,
         (before, now): (Option<&CounterSnapshot>, &CounterSnapshot),
         refused: &[OpenFailure],
@@ -122,7 +122,7 @@ impl Recorded {
             None => now.readings.clone(),
         };
         self.add_counts(file, index, counter, &readings, refused);
-        let wall = Value::new(index, Ok(now.at_s - from));
+        let wall = RunValue::new(index, Ok(now.at_s - from));
         file.add_value(&self.arm, metric::WALL, ("s", Origin::Clock), wall);
     }
 
@@ -166,7 +166,7 @@ impl Recorded {
         &self,
         file: &mut RunFile,
         run: usize,
-        counter: &Counter<'_>,
+        counter: &RepeatedCount<'_>,
         readings: &[Reading],
         refused: &[OpenFailure],
     ) {
@@ -174,7 +174,7 @@ impl Recorded {
             let (_, unit) = counting.scale();
             let kind = (unit, counting.origin(counter.is_emulated()));
             if let Some(refusal) = refused.iter().find(|refusal| refusal.event == index) {
-                let value = Value::new(run, Err(refusal.why.clone()));
+                let value = RunValue::new(run, Err(refusal.why.clone()));
                 file.add_value(&self.arm, counting.name(), kind, value);
                 continue;
             }
@@ -200,7 +200,7 @@ impl Recorded {
     }
     fn add_times(&self, file: &mut RunFile, run: usize, counted: &Counted) {
         let mut add = |name: &str, kind, value| {
-            file.add_value(&self.arm, name, kind, Value::new(run, Ok(value)));
+            file.add_value(&self.arm, name, kind, RunValue::new(run, Ok(value)));
         };
         add(metric::WALL, ("s", Origin::Clock), counted.duration_s);
         if let Some(usage) = counted.usage {
@@ -212,7 +212,7 @@ impl Recorded {
 
 /// The sum over descriptors, each scaled up by the share of time that it was on a counter; not measured
 /// if one of them never was while it was enabled.
-fn total(run: usize, counting: &Counting, readings: &[&Reading]) -> Value {
+fn total(run: usize, counting: &Counting, readings: &[&Reading]) -> RunValue {
     let (scale, _) = counting.scale();
     let mut sum = 0.0;
     let (mut enabled_ns, mut running_ns) = (0, 0);
@@ -239,11 +239,11 @@ fn total(run: usize, counting: &Counting, readings: &[&Reading]) -> Value {
         }
     }
     let seconds = |ns: u64| Some(ns as f64 / 1e9);
-    Value {
+    RunValue {
         enabled_s: seconds(enabled_ns),
         running_s: seconds(running_ns),
         readings: readings.iter().map(|reading| raw(reading)).collect(),
-        ..Value::new(run, why.map_or(Ok(sum * scale), Err))
+        ..RunValue::new(run, why.map_or(Ok(sum * scale), Err))
     }
 }
 

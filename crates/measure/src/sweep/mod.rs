@@ -16,4 +16,4 @@ mod schedule;
 
 pub use drift::drifts;
 pub use run::{After, GROUP, Sweep};
-pub use schedule::{Refused, Schedule, schedule};
+pub use schedule::{Schedule, UncountedEvent, schedule};

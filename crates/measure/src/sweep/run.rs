@@ -8,11 +8,11 @@ use pmuscope_machine::Machine;
 
 use super::schedule::Schedule;
 use crate::arms;
-use crate::counting::{Aggregation, Counter, Ended, Options, Recorded, Signal};
+use crate::counting::{Aggregation, Ended, Options, Recorded, RepeatedCount, Signal};
 use crate::error::MeasureError;
 use crate::extract::Extract;
 use crate::plan::{Plan, Planned};
-use crate::rounds::Watch;
+use crate::rounds::RunObserver;
 use crate::run_file::{Labels, Origin, RunFile};
 use crate::units::Units;
 
@@ -63,7 +63,7 @@ impl Sweep<'_> {
         &self,
         file: &mut RunFile,
         stop: Signal<'_>,
-        watch: &mut dyn Watch,
+        watch: &mut dyn RunObserver,
     ) -> Result<bool, MeasureError> {
         let groups = self.schedule.runs.len();
         let mut plan = Plan::interleaved(groups, self.arms(), self.rounds, self.seed);
@@ -82,13 +82,13 @@ impl Sweep<'_> {
         file: &mut RunFile,
         planned: &Planned,
         stop: Signal<'_>,
-        watch: &mut dyn Watch,
+        watch: &mut dyn RunObserver,
     ) -> Result<bool, MeasureError> {
         let (group, arm) = (planned.arm / self.arms(), planned.arm % self.arms());
         let groups = self.schedule.runs[group].clone();
         let command = self.arms.get(arm).unwrap_or(&self.options.command).clone();
         let options = Options { groups, pinned: true, command, ..self.options.clone() };
-        let counter = Counter::new(self.kernel, self.machine, &options)?;
+        let counter = RepeatedCount::new(self.kernel, self.machine, &options)?;
         let before = self.units.before(!self.options.command.is_empty());
         let (counted, refused) = counter.count(stop, &mut |_, _| {})?;
         if counted.ended == Ended::Interrupted {

@@ -4,11 +4,11 @@ use pmuscope_abi::{Attr, AttrFlags};
 use pmuscope_counters::{Fit, Kernel, errno_name, open_refusal, try_group};
 use pmuscope_events::metrics::Metrics;
 use pmuscope_events::schedule::{
-    Constraint, Plan, PlannedGroup, Request, Shape, Slot, Trial, plan, prove,
+    Constraint, EventPlan, PlannedGroup, Request, Shape, Slot, Trial, plan, prove,
 };
 use pmuscope_events::{Event, Group, Origin};
 
-use crate::counting::{Target, not_for_tasks};
+use crate::counting::{CountingTarget, not_for_tasks};
 
 /// More counters than any unit has.
 const MOST_COUNTERS: u32 = 16;
@@ -20,7 +20,7 @@ const FIXED_CYCLES: u8 = 1;
 
 /// An event that is counted in no run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
+pub struct UncountedEvent {
     /// Its name.
     pub event: String,
     /// Why, with what to type.
@@ -36,7 +36,7 @@ pub struct Schedule {
     /// Names of what is counted in every run.
     pub references: Vec<String>,
     /// Events that cannot be counted here.
-    pub refused: Vec<Refused>,
+    pub refused: Vec<UncountedEvent>,
     /// No schedule has fewer runs.
     pub least: usize,
 }
@@ -46,13 +46,14 @@ pub struct Schedule {
 #[must_use]
 pub fn schedule(
     kernel: &dyn Kernel,
-    target: &Target,
+    target: &CountingTarget,
     events: &[Event],
     references: &[Event],
 ) -> Schedule {
     let of_tasks = !target.is_of_cpus();
     let metrics = Metrics::builtin();
-    let mut units = Units { kernel, of_tasks, metrics, names: Vec::new(), shapes: Vec::new() };
+    let mut units =
+        MachineUnits { kernel, of_tasks, metrics, names: Vec::new(), shapes: Vec::new() };
     let mut refused = Vec::new();
     let references: Vec<&Event> =
         references.iter().filter(|event| units.refusal(event).is_none()).collect();
@@ -61,7 +62,7 @@ pub fn schedule(
     let mut countable: Vec<&Event> = Vec::new();
     for event in events.iter().filter(|event| !is_reference(event)) {
         match units.refusal(event) {
-            Some(why) => refused.push(Refused { event: event.name.clone(), why }),
+            Some(why) => refused.push(UncountedEvent { event: event.name.clone(), why }),
             None => countable.push(event),
         }
     }
@@ -75,7 +76,7 @@ pub fn schedule(
         units.attempt(group.unit, &attrs.collect::<Vec<Attr>>(), &countable, group)
     };
     let proven = prove(&units.shapes, &reference_requests, &requests, planned, attempt);
-    refused.extend(proven.refused.iter().map(|refused| Refused {
+    refused.extend(proven.refused.iter().map(|refused| UncountedEvent {
         event: countable[refused.index].name.clone(),
         why: refused.why.to_string(),
     }));
@@ -104,8 +105,8 @@ fn members<'e>(
 }
 
 fn groups(
-    plan: &Plan,
-    units: &Units<'_>,
+    plan: &EventPlan,
+    units: &MachineUnits<'_>,
     references: &[&Event],
     events: &[&Event],
 ) -> Vec<Vec<Group>> {
@@ -133,7 +134,7 @@ fn single_shell() -> Group {
 }
 
 /// Units of the machine that count what was asked for.
-struct Units<'a> {
+struct MachineUnits<'a> {
     kernel: &'a dyn Kernel,
     /// Whether commands, processes or threads are to be counted.
     of_tasks: bool,
@@ -143,7 +144,7 @@ struct Units<'a> {
     shapes: Vec<Shape>,
 }
 
-impl Units<'_> {
+impl MachineUnits<'_> {
     /// Why an event cannot be counted at all, by trial.
     fn refusal(&self, event: &Event) -> Option<String> {
         if let Some(why) = not_for_tasks(event).filter(|_| self.of_tasks) {
@@ -283,7 +284,7 @@ mod tests {
     #[test]
     fn events_of_the_kernel_are_all_in_one_run_with_their_reference() {
         let asked = events("page-faults,context-switches,task-clock,minor-faults");
-        let schedule = schedule(&Host, &Target::Command, &asked, &events("task-clock"));
+        let schedule = schedule(&Host, &CountingTarget::Command, &asked, &events("task-clock"));
         assert_eq!((schedule.runs.len(), schedule.least), (1, 1));
         assert_eq!(schedule.references, ["task-clock"]);
         let names: Vec<&str> =
@@ -296,7 +297,7 @@ mod tests {
     fn what_does_not_open_is_refused_with_the_errno() {
         let mut asked = events("page-faults,minor-faults");
         asked[1].attr.config = 9999;
-        let schedule = schedule(&Host, &Target::Command, &asked, &[]);
+        let schedule = schedule(&Host, &CountingTarget::Command, &asked, &[]);
         assert_eq!(schedule.runs.len(), 1);
         assert_eq!(schedule.refused[0].event, "minor-faults");
         assert!(schedule.refused[0].why.contains("ENOENT"), "{:?}", schedule.refused);

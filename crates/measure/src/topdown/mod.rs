@@ -18,7 +18,7 @@ use pmuscope_stats::{LEVEL, mean_interval};
 use serde::Serialize;
 
 use crate::estimate::Estimated;
-use crate::run_file::{Labels, Origin, RunFile, Value};
+use crate::run_file::{Labels, Origin, RunFile, RunValue};
 
 pub use stage::{level_1, level_2};
 
@@ -40,7 +40,7 @@ pub struct Breakdown {
     /// The method, in words.
     pub about: String,
     /// Categories: each of level 1, followed by its parts.
-    pub shares: Vec<Share>,
+    pub shares: Vec<SlotShare>,
     /// Sum of level 1, which should be 1.
     pub sum: Option<Estimated>,
     /// Whether an emulator counted.
@@ -49,7 +49,7 @@ pub struct Breakdown {
 
 /// A category and its share of all slots.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Share {
+pub struct SlotShare {
     /// `backend`, `backend.memory`.
     pub name: String,
     /// What slots did or waited for.
@@ -66,7 +66,7 @@ impl Breakdown {
     /// Categories of level 1 with enough slots to look below: those whose share may be more than [`WEIGHS`].
     #[must_use]
     pub fn weighty(&self) -> Vec<String> {
-        let most = |share: &Share| {
+        let most = |share: &SlotShare| {
             let share = share.share?;
             Some(share.interval.map_or(share.value, |interval| interval.high))
         };
@@ -86,7 +86,7 @@ impl Breakdown {
     /// Categories whose share is below nothing: their events do not belong together.
     #[must_use]
     pub fn impossible(&self) -> Vec<&str> {
-        let below = |share: &&Share| {
+        let below = |share: &&SlotShare| {
             let most = share.share.map(|s| s.interval.map_or(s.value, |i| i.high));
             most.is_some_and(|most| most < -TOLERABLE)
         };
@@ -110,7 +110,7 @@ pub fn describe(file: &mut RunFile, fitted: &Fitted) {
 pub fn breakdown(file: &RunFile) -> Option<Breakdown> {
     let (method, constants) = basis(file)?;
     let rounds = rounds(file);
-    let of_round = |category: &Category, counts: &Counts<'_>| {
+    let of_round = |category: &Category, counts: &RoundCounts<'_>| {
         Evaluation { method: &method, constants: &constants, counts }.share(category).ok()
     };
     let values = |category: &Category| -> Vec<f64> {
@@ -119,7 +119,7 @@ pub fn breakdown(file: &RunFile) -> Option<Breakdown> {
     let share = |category: &Category| {
         let share = mean_interval(&values(category), LEVEL).map(Estimated::from);
         let why = share.is_none().then(|| reason(file, &method, category));
-        Share {
+        SlotShare {
             name: category.name.clone(),
             about: category.about.clone(),
             level: if category.parent().is_none() { 1 } else { 2 },
@@ -167,7 +167,7 @@ pub fn add_shares(file: &mut RunFile) {
         }
     }
     for (metric, run, value) in values {
-        let value = Value::new(run, Ok(value));
+        let value = RunValue::new(run, Ok(value));
         file.add_value(&Labels::new(), &metric, ("%", Origin::Derived), value);
     }
 }
@@ -192,15 +192,15 @@ pub fn is_share(metric: &str) -> bool {
 }
 
 /// Counts of a round by event, for each cycle of their run.
-type Counts<'a> = HashMap<&'a str, f64>;
+type RoundCounts<'a> = HashMap<&'a str, f64>;
 
 /// Counts of each round.
-fn rounds(file: &RunFile) -> BTreeMap<usize, Counts<'_>> {
+fn rounds(file: &RunFile) -> BTreeMap<usize, RoundCounts<'_>> {
     let cycles = file.series.iter().find(|s| s.metric == CYCLES && s.labels.is_empty());
     let value = |series: &crate::run_file::Series, run: usize| {
         series.values.iter().find(|value| value.run == run)?.value
     };
-    let mut rounds: BTreeMap<usize, Counts<'_>> = BTreeMap::new();
+    let mut rounds: BTreeMap<usize, RoundCounts<'_>> = BTreeMap::new();
     for run in file.counting_runs() {
         let Some(round) = run.round else { continue };
         let of_run = cycles.and_then(|series| value(series, run.index)).filter(|n| *n > 0.0);
@@ -219,7 +219,7 @@ fn rounds(file: &RunFile) -> BTreeMap<usize, Counts<'_>> {
 struct Evaluation<'a> {
     method: &'a Method,
     constants: &'a Constants,
-    counts: &'a Counts<'a>,
+    counts: &'a RoundCounts<'a>,
 }
 
 impl Evaluation<'_> {
@@ -254,7 +254,7 @@ fn reason(file: &RunFile, method: &Method, category: &Category) -> String {
     if let Some(missing) = parameter {
         return format!("it needs {missing}, which this machine does not have");
     }
-    let nothing = Counts::new();
+    let nothing = RoundCounts::new();
     let all = rounds(file);
     let counts = all.values().next().unwrap_or(&nothing);
     let evaluation = Evaluation { method, constants: &Constants::new(), counts };

@@ -5,14 +5,14 @@ use pmuscope_counters::{Fit, Kernel, open_refusal, try_group};
 use pmuscope_events::topdown::Fitted;
 use pmuscope_events::{Event, Group};
 
-use crate::counting::Target;
-use crate::sweep::{Refused, Schedule, schedule};
+use crate::counting::CountingTarget;
+use crate::sweep::{Schedule, UncountedEvent, schedule};
 
 /// Runs that count all events of level 1.
 #[must_use]
 pub fn level_1(
     kernel: &dyn Kernel,
-    target: &Target,
+    target: &CountingTarget,
     fitted: &Fitted,
     references: &[Event],
 ) -> Schedule {
@@ -24,7 +24,7 @@ pub fn level_1(
 #[must_use]
 pub fn level_2(
     kernel: &dyn Kernel,
-    target: &Target,
+    target: &CountingTarget,
     (fitted, references): (&Fitted, &[Event]),
     below: &[String],
     counted: &[String],
@@ -36,7 +36,7 @@ pub fn level_2(
 
 fn stage<'a>(
     kernel: &dyn Kernel,
-    target: &Target,
+    target: &CountingTarget,
     (fitted, references): (&Fitted, &[Event]),
     categories: impl Iterator<Item = &'a str>,
     counted: &[String],
@@ -76,7 +76,7 @@ fn one_group(
     kernel: &dyn Kernel,
     members: Vec<Event>,
     references: &[Event],
-) -> Result<Group, Vec<Refused>> {
+) -> Result<Group, Vec<UncountedEvent>> {
     let mut why = String::new();
     // Without cycles counts of different runs cannot be set side by side.
     for with in (1..=references.len()).rev() {
@@ -91,7 +91,7 @@ fn one_group(
             Fit::Refused(error) => open_refusal(&error),
         };
     }
-    let refused = |event: Event| Refused { event: event.name, why: why.clone() };
+    let refused = |event: Event| UncountedEvent { event: event.name, why: why.clone() };
     Err(members.into_iter().map(refused).collect())
 }
 

@@ -16,9 +16,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::Program;
-use crate::counting::{Options, Signal, Target};
+use crate::counting::{CountingTarget, Options, Signal};
 use crate::error::MeasureError;
-use crate::rounds::{Done, Watch};
+use crate::rounds::{RunDone, RunObserver};
 use crate::run_file::Run;
 use crate::sweep::{After, Sweep};
 use crate::units::Units;
@@ -166,7 +166,7 @@ fn file(method: &str, counts: &Counted) -> RunFile {
 
 fn shares(file: &RunFile) -> BTreeMap<String, f64> {
     let seen = breakdown(file).unwrap();
-    let share = |share: &Share| Some((share.name.clone(), share.share?.value));
+    let share = |share: &SlotShare| Some((share.name.clone(), share.share?.value));
     seen.shares.iter().filter_map(share).collect()
 }
 
@@ -449,8 +449,8 @@ impl Kernel for Pipeline {
 
 struct Nobody;
 
-impl Watch for Nobody {
-    fn done(&mut self, _done: &Done) {}
+impl RunObserver for Nobody {
+    fn done(&mut self, _done: &RunDone) {}
     fn failed(&mut self, exit: u8, output: &str) {
         panic!("{exit} {output}");
     }
@@ -464,7 +464,7 @@ fn analyse(made: &Made, kernel: &Pipeline) -> (RunFile, [usize; 2], Vec<String>)
     let fitted = fit(&methods(), made, false).unwrap();
     let parsed = parse("cycles,instructions", made).unwrap();
     let references: Vec<Event> = parsed.into_iter().flat_map(|group| group.events).collect();
-    let target = Target::Command;
+    let target = CountingTarget::Command;
     let mut file = empty_file();
     describe(&mut file, &fitted);
     let (reader, _writer) = rustix::pipe::pipe().unwrap();
@@ -528,7 +528,7 @@ fn what_weighs_is_drilled_down_by_reruns_and_nothing_takes_turns() {
     let orders: Vec<usize> = file.runs.iter().map(|run| run.order).collect();
     assert_eq!(orders, (0..file.runs.len()).collect::<Vec<_>>());
     for series in &file.series {
-        let times = |value: &Value| value.enabled_s == value.running_s && value.value.is_some();
+        let times = |value: &RunValue| value.enabled_s == value.running_s && value.value.is_some();
         let counted = !series.values[0].readings.is_empty();
         assert!(!counted || series.values.iter().all(times), "{series:?}");
         let once = !["cycles", "instructions"].contains(&&series.metric[..]);

@@ -24,7 +24,7 @@ use self::speed::Speed;
 pub use self::state::{Restored, StateError, folder, restore};
 use crate::Nodes;
 use crate::balance::{
-    Goal, Judge, NodeView, Observation, ProcessView, Sharing, Slice, Stop, ThreadView, View, World,
+    Goal, Judge, NodeView, ProcessView, Sharing, Slice, Stop, ThreadView, TimeBlock, View, World,
 };
 use crate::nodes::usable;
 use crate::observe::threads::ThreadSampler;
@@ -204,7 +204,7 @@ pub struct HostWorld<'a> {
 
 /// A thread over a block.
 #[derive(Debug, Default)]
-struct Ran {
+struct ThreadBlock {
     ns_by_node: Vec<f64>,
     runnable: u32,
     looks: u32,
@@ -273,7 +273,10 @@ impl<'a> HostWorld<'a> {
         }
     }
 
-    fn look_at_threads(&mut self, ran: &mut BTreeMap<(u32, u32), Ran>) -> Result<(), ActError> {
+    fn look_at_threads(
+        &mut self,
+        ran: &mut BTreeMap<(u32, u32), ThreadBlock>,
+    ) -> Result<(), ActError> {
         let begun = Instant::now();
         self.pinner.refresh()?;
         let mut gone = Vec::new();
@@ -287,9 +290,10 @@ impl<'a> HostWorld<'a> {
                 }
             };
             for thread in places {
-                let seen = ran
-                    .entry((pid, thread.tid))
-                    .or_insert_with(|| Ran { ns_by_node: self.nodes.zeroes(), ..Ran::default() });
+                let seen = ran.entry((pid, thread.tid)).or_insert_with(|| ThreadBlock {
+                    ns_by_node: self.nodes.zeroes(),
+                    ..ThreadBlock::default()
+                });
                 seen.ns_by_node[thread.node] += thread.ran_ns.unwrap_or(0) as f64;
                 seen.runnable += u32::from(thread.runnable);
                 seen.looks += 1;
@@ -321,7 +325,7 @@ impl<'a> HostWorld<'a> {
     fn process_view(
         &mut self,
         pid: u32,
-        ran: &BTreeMap<(u32, u32), Ran>,
+        ran: &BTreeMap<(u32, u32), ThreadBlock>,
         seconds: f64,
     ) -> Result<ProcessView, ActError> {
         let pages = self.observer.pages(pid)?;
@@ -389,7 +393,7 @@ impl World for HostWorld<'_> {
         self.stopped
     }
 
-    fn observe(&mut self, length: Duration) -> Result<Observation, ActError> {
+    fn observe(&mut self, length: Duration) -> Result<TimeBlock, ActError> {
         let begun = Instant::now();
         let before = self.times.take();
         let mut ran = BTreeMap::new();
@@ -435,7 +439,7 @@ impl World for HostWorld<'_> {
             }
         }
         let nodes = self.node_views(&ours, before.as_ref());
-        Ok(Observation { view: View { nodes, processes }, speed: self.speed.measure() })
+        Ok(TimeBlock { view: View { nodes, processes }, speed: self.speed.measure() })
     }
 
     fn wait(&mut self, length: Duration) {

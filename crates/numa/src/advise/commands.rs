@@ -5,7 +5,7 @@ use super::judge::{Lack, Verdict};
 
 /// A command to try.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Command {
+pub struct Suggestion {
     /// What to type; CMD stands for how the process is started.
     pub type_this: String,
     /// What it does.
@@ -20,7 +20,7 @@ pub fn commands(
     evidence: &Evidence,
     pid: u32,
     installed: &dyn Fn(&str) -> bool,
-) -> Vec<Command> {
+) -> Vec<Suggestion> {
     let list = List { evidence, pid, installed, commands: Vec::new() };
     match verdict {
         Verdict::Compact { node, threads, pages } => list.bring_to(*node, *threads, *pages),
@@ -36,7 +36,7 @@ struct List<'a> {
     evidence: &'a Evidence,
     pid: u32,
     installed: &'a dyn Fn(&str) -> bool,
-    commands: Vec<Command>,
+    commands: Vec<Suggestion>,
 }
 
 impl List<'_> {
@@ -51,7 +51,7 @@ impl List<'_> {
             true => does.to_owned(),
             false => format!("{does} ({program} is not installed: package {package})"),
         };
-        self.commands.push(Command { type_this, does });
+        self.commands.push(Suggestion { type_this, does });
     }
 
     fn balance(&mut self) {
@@ -67,7 +67,7 @@ impl List<'_> {
         lists.join(",")
     }
 
-    fn bring_to(mut self, node: u32, threads: bool, pages: bool) -> Vec<Command> {
+    fn bring_to(mut self, node: u32, threads: bool, pages: bool) -> Vec<Suggestion> {
         let pid = self.pid;
         // It would undo what pinned them; balance moves threads within the affinity of each.
         if threads && !self.evidence.pinned_apart {
@@ -91,7 +91,7 @@ impl List<'_> {
         self.commands
     }
 
-    fn spread(mut self, nodes: &[u32]) -> Vec<Command> {
+    fn spread(mut self, nodes: &[u32]) -> Vec<Suggestion> {
         if self.evidence.balancing == Some(false) {
             self.add(
                 "sudo sysctl kernel.numa_balancing=1".to_owned(),
@@ -106,7 +106,7 @@ impl List<'_> {
         self.commands
     }
 
-    fn interleave(mut self, nodes: &[u32]) -> Vec<Command> {
+    fn interleave(mut self, nodes: &[u32]) -> Vec<Suggestion> {
         self.balance();
         self.add(
             format!("numactl --interleave={} CMD", joined(nodes)),
@@ -115,7 +115,7 @@ impl List<'_> {
         self.commands
     }
 
-    fn learn_more(mut self, lacks: &[Lack]) -> Vec<Command> {
+    fn learn_more(mut self, lacks: &[Lack]) -> Vec<Suggestion> {
         if lacks.contains(&Lack::Sharing) {
             let pid = self.pid;
             self.add(

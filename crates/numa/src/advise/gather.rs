@@ -10,7 +10,7 @@ use pmuscope_machine::{CpuSet, CpuTimes, Machine, Node, Topology, place};
 
 use super::evidence::{Evidence, NodeEvidence};
 use super::faults::{Faults, Missed, Sample, Watched};
-use super::sharing::Tally;
+use super::sharing::FaultTally;
 use crate::Nodes;
 use crate::nodes::usable;
 use crate::observe::{ObserveError, Observer, PAGES, Seen, ThreadPlace, Weighed, writable};
@@ -82,7 +82,7 @@ pub fn gather(
 ) -> Result<Gathered, ObserveError> {
     let cpu = thread_cpu_ns();
     let name = machine.task(options.pid, options.pid)?.comm;
-    let mut watch = Watch::new(machine, topology, options);
+    let mut watch = WatchedProcess::new(machine, topology, options);
     let begun = Instant::now();
     let before = machine.cpu_times()?;
     let mut ended = watch.look()?;
@@ -116,14 +116,14 @@ pub fn gather(
 }
 
 /// A process that is looked at.
-struct Watch<'a> {
+struct WatchedProcess<'a> {
     machine: &'a Machine,
     topology: &'a Topology,
     pid: u32,
     observer: Observer,
     nodes: Nodes,
     watched: Watched,
-    tally: Tally,
+    tally: FaultTally,
     /// Running time by node, nanoseconds.
     ran: Vec<f64>,
     /// The same by thread.
@@ -142,7 +142,7 @@ struct Watch<'a> {
     cost: Cost,
 }
 
-impl<'a> Watch<'a> {
+impl<'a> WatchedProcess<'a> {
     fn new(machine: &'a Machine, topology: &'a Topology, options: &Options) -> Self {
         let observer = Observer::new(machine, topology, LEAST, options.seed);
         let nodes = observer.nodes().clone();
@@ -152,7 +152,7 @@ impl<'a> Watch<'a> {
             topology,
             pid: options.pid,
             watched: Watched::new(page),
-            tally: Tally::new(page),
+            tally: FaultTally::new(page),
             ran: nodes.zeroes(),
             ran_by_thread: BTreeMap::new(),
             threads: 0,

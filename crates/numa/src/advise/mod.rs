@@ -17,7 +17,7 @@ mod gather;
 mod judge;
 pub mod sharing;
 
-pub use commands::{Command, commands};
+pub use commands::{Suggestion, commands};
 pub use evidence::{Evidence, NodeEvidence};
 pub use gather::{Cost, Gathered, Options, gather};
-pub use judge::{Advice, Lack, Reason, Verdict, judge};
+pub use judge::{Advice, AdviceReason, Lack, Verdict, judge};

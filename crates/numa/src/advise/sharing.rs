@@ -87,7 +87,7 @@ impl Sharing {
 
 /// Adds up faults.
 #[derive(Debug)]
-pub struct Tally {
+pub struct FaultTally {
     page: u64,
     sum: Sharing,
     /// Most pages and blocks to remember; of later ones nothing is known.
@@ -105,7 +105,7 @@ struct Users {
     several: bool,
 }
 
-impl Tally {
+impl FaultTally {
     /// An empty one for pages of so many bytes.
     #[must_use]
     pub fn new(page: u64) -> Self {
@@ -177,7 +177,7 @@ mod tests {
 
     /// One fault each second.
     fn sharing(faults: impl IntoIterator<Item = Fault>) -> Sharing {
-        let mut tally = Tally::new(PAGE);
+        let mut tally = FaultTally::new(PAGE);
         for (fault, second) in faults.into_iter().zip(0..) {
             tally.add(&Fault { time: second * 1_000_000_000, ..fault });
         }
@@ -221,8 +221,8 @@ mod tests {
     /// comes first.
     #[test]
     fn one_pass_over_a_block_is_one_use() {
-        let mut tally = Tally::new(PAGE);
-        let pass = |tally: &mut Tally, begin: u64, shift: u64| {
+        let mut tally = FaultTally::new(PAGE);
+        let pass = |tally: &mut FaultTally, begin: u64, shift: u64| {
             for page in 0..40 * BLOCK / PAGE / 8 {
                 let page = page * 8;
                 let block = page * PAGE / BLOCK;
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn memory_is_bounded() {
-        let mut tally = Tally { room: 10, ..Tally::new(PAGE) };
+        let mut tally = FaultTally { room: 10, ..FaultTally::new(PAGE) };
         (0..1000).for_each(|page| tally.add(&fault(1, page, Before::On(0))));
         assert_eq!(tally.pages.len(), 10);
         assert_eq!(tally.sharing().uses, 1000);

@@ -1,4 +1,4 @@
-//! What would be better: from a [`View`] to a [`Plan`], a pure function.
+//! What would be better: from a [`View`] to a [`Decision`], a pure function.
 //!
 //! A process whose threads and memory fit one node gets a node of its own choice ([`super::assign`]); one that
 //! does not is spread over as few nodes as hold it, its pages in turn over them, unless that would be less
@@ -26,7 +26,7 @@ pub struct Knowledge {
 /// One thing to do, and why.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "step")]
-pub enum Step {
+pub enum Action {
     /// Let all threads of a process run on these nodes only.
     Pin {
         /// The process.
@@ -71,7 +71,7 @@ pub enum Step {
     },
 }
 
-impl Step {
+impl Action {
     /// The process that it is about.
     #[must_use]
     pub fn pid(&self) -> u32 {
@@ -106,26 +106,26 @@ pub struct Outlook {
 
 /// What to do.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Plan {
+pub struct Decision {
     /// In this order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<Action>,
     /// What is expected, by process.
     pub outlook: Vec<Outlook>,
 }
 
-impl Plan {
+impl Decision {
     /// Whether it changes anything.
     #[must_use]
     pub fn acts(&self) -> bool {
         self.steps
             .iter()
-            .any(|step| !matches!(step, Step::Leave { .. } | Step::Pin { hold: true, .. }))
+            .any(|step| !matches!(step, Action::Leave { .. } | Action::Pin { hold: true, .. }))
     }
 
     /// Bytes to move, about.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.steps.iter().map(Step::bytes).sum()
+        self.steps.iter().map(Action::bytes).sum()
     }
 
     /// Bytes to move of a process, by (from, to).
@@ -133,8 +133,8 @@ impl Plan {
         let mut moves = Vec::new();
         for step in self.steps.iter().filter(|step| step.pid() == pid) {
             match step {
-                Step::Move { from, to, bytes, .. } => moves.push(((*from, *to), *bytes)),
-                Step::Interleave { nodes, bytes, .. } => {
+                Action::Move { from, to, bytes, .. } => moves.push(((*from, *to), *bytes)),
+                Action::Interleave { nodes, bytes, .. } => {
                     // From the fullest, about: which page comes from where is not planned.
                     let process = view.process(pid);
                     let fullest = process.and_then(|process| {
@@ -149,7 +149,7 @@ impl Plan {
                         moves.push(((fullest.id, to), bytes / others.len() as u64));
                     }
                 }
-                Step::Pin { .. } | Step::Leave { .. } => {}
+                Action::Pin { .. } | Action::Leave { .. } => {}
             }
         }
         moves
@@ -175,7 +175,7 @@ const EVEN: f64 = 0.9;
 /// # Panics
 /// Never: what a view lacks counts as 0 or as not allowed.
 #[must_use]
-pub fn decide(view: &View, knowledge: &Knowledge) -> Plan {
+pub fn decide(view: &View, knowledge: &Knowledge) -> Decision {
     let mut fates: Vec<Fate> =
         view.processes.iter().map(|p| first_look(view, p, knowledge)).collect();
     let wishes: Vec<Wish<'_>> = (view.processes.iter().zip(&fates))
@@ -193,7 +193,7 @@ pub fn decide(view: &View, knowledge: &Knowledge) -> Plan {
             };
         }
     }
-    let mut plan = Plan::default();
+    let mut plan = Decision::default();
     for (process, fate) in view.processes.iter().zip(&fates) {
         let (steps, after) = carry_out(view, process, fate, knowledge.unit);
         plan.steps.extend(steps);
@@ -208,14 +208,14 @@ pub fn decide(view: &View, knowledge: &Knowledge) -> Plan {
 }
 
 /// Where others are moved, a process that is at home already is kept there.
-fn hold(view: &View, process: &ProcessView, fate: &Fate, plan: &mut Plan) {
+fn hold(view: &View, process: &ProcessView, fate: &Fate, plan: &mut Decision) {
     let Fate::Home(node) = fate else { return };
     let own = plan.steps.iter_mut().find(|step| step.pid() == process.pid);
-    if let Some(step @ Step::Leave { .. }) = own {
+    if let Some(step @ Action::Leave { .. }) = own {
         let id = view.nodes[*node].id;
         let reason =
             format!("it is local on node {id}, and what else is moved must not push it out");
-        *step = Step::Pin { pid: process.pid, nodes: vec![id], hold: true, reason };
+        *step = Action::Pin { pid: process.pid, nodes: vec![id], hold: true, reason };
     }
 }
 
@@ -309,9 +309,9 @@ fn carry_out(
     process: &ProcessView,
     fate: &Fate,
     unit: u64,
-) -> (Vec<Step>, Option<f64>) {
+) -> (Vec<Action>, Option<f64>) {
     let leave =
-        |reason: String| (vec![Step::Leave { pid: process.pid, reason }], process.locality());
+        |reason: String| (vec![Action::Leave { pid: process.pid, reason }], process.locality());
     match fate {
         Fate::Leave(reason) => leave(reason.clone()),
         Fate::Fits(_) => leave("no node was chosen for it".to_owned()),
@@ -327,13 +327,13 @@ fn carry_out(
 }
 
 /// Threads and pages to one node.
-fn go_home(view: &View, process: &ProcessView, node: usize) -> Result<Vec<Step>, String> {
+fn go_home(view: &View, process: &ProcessView, node: usize) -> Result<Vec<Action>, String> {
     let id = view.nodes[node].id;
     let (memory, running) = (process.memory_share(node), process.running_share(node));
     if memory >= NEARLY_ALL && running >= NEARLY_ALL {
         return Err(format!("it is local already: threads and memory are on node {id}"));
     }
-    let mut steps = vec![Step::Pin {
+    let mut steps = vec![Action::Pin {
         pid: process.pid,
         nodes: vec![id],
         hold: false,
@@ -347,7 +347,7 @@ fn go_home(view: &View, process: &ProcessView, node: usize) -> Result<Vec<Step>,
     if memory < NEARLY_ALL {
         for (from, &bytes) in process.bytes.iter().enumerate() {
             if from != node && bytes > 0 {
-                steps.push(Step::Move {
+                steps.push(Action::Move {
                     pid: process.pid,
                     from: view.nodes[from].id,
                     to: id,
@@ -366,7 +366,7 @@ fn spread_out(
     process: &ProcessView,
     nodes: &[usize],
     unit: u64,
-) -> Result<(Vec<Step>, Option<f64>), String> {
+) -> Result<(Vec<Action>, Option<f64>), String> {
     let ids: Vec<u32> = nodes.iter().map(|&node| view.nodes[node].id).collect();
     let before = process.locality();
     let each = process.memory() / nodes.len() as u64;
@@ -399,7 +399,7 @@ fn spread_out(
     let all = (0..view.nodes.len()).all(|node| process.cpus[node] == 0 || nodes.contains(&node));
     if !all {
         let reason = format!("its threads need the CPUs of {names}, and no more");
-        steps.push(Step::Pin { pid: process.pid, nodes: ids.clone(), hold: false, reason });
+        steps.push(Action::Pin { pid: process.pid, nodes: ids.clone(), hold: false, reason });
     }
     if !is_even || memory_inside < NEARLY_ALL {
         // At most: of what is on one of the nodes already, its share can stay.
@@ -414,7 +414,7 @@ fn spread_out(
             even.unwrap_or(0.0)
         );
         let pid = process.pid;
-        steps.push(Step::Interleave { pid, nodes: ids, bytes: bytes.sum(), reason });
+        steps.push(Action::Interleave { pid, nodes: ids, bytes: bytes.sum(), reason });
     }
     if steps.is_empty() {
         return Err(format!("its memory is spread over {names} already"));

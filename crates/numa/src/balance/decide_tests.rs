@@ -31,30 +31,30 @@ fn process(pid: u32, bytes: &[u64], threads: usize, running: &[f64], cpus: u32) 
     }
 }
 
-fn decided(view: &View) -> Plan {
+fn decided(view: &View) -> Decision {
     decide(view, &Knowledge { budget: 256 * MIB, ..Knowledge::default() })
 }
 
 /// `pin 1 to 0`, `move 1 0>1 64`, `interleave 1 0,1 32`, `leave 1`.
-fn told(plan: &Plan) -> Vec<String> {
+fn told(plan: &Decision) -> Vec<String> {
     let list = |nodes: &[u32]| nodes.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
-    let tell = |step: &Step| match step {
-        Step::Pin { pid, nodes, hold: true, .. } => format!("hold {pid} on {}", list(nodes)),
-        Step::Pin { pid, nodes, .. } => format!("pin {pid} to {}", list(nodes)),
-        Step::Move { pid, from, to, bytes, .. } => {
+    let tell = |step: &Action| match step {
+        Action::Pin { pid, nodes, hold: true, .. } => format!("hold {pid} on {}", list(nodes)),
+        Action::Pin { pid, nodes, .. } => format!("pin {pid} to {}", list(nodes)),
+        Action::Move { pid, from, to, bytes, .. } => {
             format!("move {pid} {from}>{to} {}", bytes / MIB)
         }
-        Step::Interleave { pid, nodes, bytes, .. } => {
+        Action::Interleave { pid, nodes, bytes, .. } => {
             format!("interleave {pid} {} {}", list(nodes), bytes / MIB)
         }
-        Step::Leave { pid, .. } => format!("leave {pid}"),
+        Action::Leave { pid, .. } => format!("leave {pid}"),
     };
     plan.steps.iter().map(tell).collect()
 }
 
-fn reason(plan: &Plan) -> &str {
+fn reason(plan: &Decision) -> &str {
     match &plan.steps[0] {
-        Step::Leave { reason, .. } => reason,
+        Action::Leave { reason, .. } => reason,
         other => panic!("{other:?}"),
     }
 }
@@ -124,7 +124,7 @@ fn four_times_four_get_a_node_each() {
         .steps
         .iter()
         .filter_map(|step| match step {
-            Step::Pin { nodes, .. } => Some(nodes[0]),
+            Action::Pin { nodes, .. } => Some(nodes[0]),
             _ => None,
         })
         .collect();
@@ -280,19 +280,19 @@ proptest! {
         }
         let mut coming = vec![0u64; view.nodes.len()];
         for process in &view.processes {
-            let steps: Vec<&Step> = plan.steps.iter().filter(|s| s.pid() == process.pid).collect();
+            let steps: Vec<&Action> = plan.steps.iter().filter(|s| s.pid() == process.pid).collect();
             prop_assert!(!steps.is_empty());
             for step in steps {
                 let targets: Vec<u32> = match step {
-                    Step::Pin { nodes, .. } => nodes.clone(),
-                    Step::Interleave { nodes, .. } => nodes.clone(),
-                    Step::Move { from, to, bytes, .. } => {
+                    Action::Pin { nodes, .. } => nodes.clone(),
+                    Action::Interleave { nodes, .. } => nodes.clone(),
+                    Action::Move { from, to, bytes, .. } => {
                         prop_assert!(*bytes <= process.bytes[*from as usize]);
                         prop_assert!(from != to);
                         coming[*to as usize] += bytes;
                         vec![*to]
                     }
-                    Step::Leave { .. } => vec![],
+                    Action::Leave { .. } => vec![],
                 };
                 for target in targets {
                     prop_assert!(process.cpus[target as usize] > 0);

@@ -2,24 +2,24 @@
 
 use serde::Serialize;
 
-use super::decide::Plan;
-use super::judge::{Comparison, Judge};
+use super::decide::Decision;
+use super::judge::{BeforeAfter, Judge};
 use super::summary::Ended;
 
 /// A line of the log.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Entry {
+pub struct LogLine {
     /// Seconds since the beginning.
     pub t: f64,
     /// What happened.
     #[serde(flatten)]
-    pub event: Event,
+    pub event: LogEvent,
 }
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "event")]
-pub enum Event {
+pub enum LogEvent {
     /// It begins.
     Began {
         /// What changes are judged by.
@@ -38,7 +38,7 @@ pub enum Event {
         /// CPUs wanted on each node.
         load: Vec<f64>,
         /// What to do, and why.
-        plan: Plan,
+        plan: Decision,
     },
     /// A process's threads may run on these nodes only.
     Pinned {
@@ -93,7 +93,7 @@ pub enum Event {
         /// What was compared.
         by: Judge,
         /// After against before.
-        comparison: Comparison,
+        comparison: BeforeAfter,
     },
     /// What was done to a process stays.
     Kept {

@@ -26,15 +26,15 @@ mod view;
 mod world;
 
 pub use budget::{Budget, TooSmall};
-pub use decide::{Knowledge, Outlook, Plan, Step, decide};
-pub use judge::{Comparison, Judge, LOCALITY_STEP, Verdict, compare_shares, compare_speed};
-pub use log::{Entry, Event};
+pub use decide::{Action, Decision, Knowledge, Outlook, decide};
+pub use judge::{BeforeAfter, Judge, LOCALITY_STEP, SpeedVerdict, compare_shares, compare_speed};
+pub use log::{LogEvent, LogLine};
 pub use ping_pong::{BackAndForth, PingPong};
 pub use session::{Options, run};
-pub use summary::{BalanceError, Ended, ProcessSummary, Summary};
+pub use summary::{BalanceError, BalanceSummary, Ended, ProcessSummary};
 pub use turns::Turns;
 pub use view::{NodeView, ProcessView, Sharing, ThreadView, View};
-pub use world::{Goal, Observation, Slice, Stop, World};
+pub use world::{Goal, Slice, Stop, TimeBlock, World};
 
 /// `node 1`, or `nodes 0, 1`.
 #[must_use]

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use super::budget::Budget;
-use super::decide::{Knowledge, Plan, Step, decide};
+use super::decide::{Action, Decision, Knowledge, decide};
 use super::left_alone::LeftAlone;
-use super::log::{Entry, Event};
+use super::log::{LogEvent, LogLine};
 use super::ping_pong::PingPong;
-use super::summary::{BalanceError, Ended, ProcessSummary, Summary};
+use super::summary::{BalanceError, BalanceSummary, Ended, ProcessSummary};
 use super::trial::{self, Aim, Fate};
 use super::view::View;
-use super::world::{Goal, Observation, World};
+use super::world::{Goal, TimeBlock, World};
 
 /// How to go about it.
 #[derive(Debug, Clone)]
@@ -40,8 +40,8 @@ pub struct Options {
 pub fn run<W: World>(
     world: &mut W,
     options: &Options,
-    log: &mut dyn FnMut(Entry),
-) -> Result<Summary, BalanceError<W::Error>> {
+    log: &mut dyn FnMut(LogLine),
+) -> Result<BalanceSummary, BalanceError<W::Error>> {
     let budget = Budget::new(options.budget, options.unit)?;
     let mut session = Session {
         options,
@@ -55,16 +55,16 @@ pub fn run<W: World>(
         kept: 0,
         undone: 0,
         processes: Vec::new(),
-        plan: Plan::default(),
+        plan: Decision::default(),
         world,
     };
     let judge = session.world.judge();
     let judges_speed = judge.is_speed();
-    session.tell(Event::Began { judge, judges_speed, budget: options.budget });
+    session.tell(LogEvent::Began { judge, judges_speed, budget: options.budget });
     let ended = session.go_on();
     session.let_go();
     let ended = ended.map_err(BalanceError::World)?;
-    session.tell(Event::Over { why: ended });
+    session.tell(LogEvent::Over { why: ended });
     Ok(session.sum_up(ended))
 }
 
@@ -72,9 +72,9 @@ struct Session<'a, W: World> {
     world: &'a mut W,
     options: &'a Options,
     budget: Budget,
-    log: &'a mut dyn FnMut(Entry),
+    log: &'a mut dyn FnMut(LogLine),
     /// The last blocks, oldest first.
-    recent: VecDeque<Observation>,
+    recent: VecDeque<TimeBlock>,
     ping_pong: PingPong,
     alone: LeftAlone,
     pins: BTreeMap<u32, Vec<u32>>,
@@ -82,7 +82,7 @@ struct Session<'a, W: World> {
     kept: u64,
     undone: u64,
     processes: Vec<ProcessSummary>,
-    plan: Plan,
+    plan: Decision,
 }
 
 /// How many bytes are to move.
@@ -108,7 +108,7 @@ impl Amount {
 
 /// What was done to a process.
 #[derive(Debug, Default)]
-struct Done {
+struct ProcessActions {
     /// Its pins before; `None` inside: it had none.
     pinned: Option<Option<Vec<u32>>>,
     moved: BTreeMap<(u32, u32), u64>,
@@ -116,8 +116,8 @@ struct Done {
 }
 
 impl<W: World> Session<'_, W> {
-    fn tell(&mut self, event: Event) {
-        (self.log)(Entry { t: self.world.now().as_secs_f64(), event });
+    fn tell(&mut self, event: LogEvent) {
+        (self.log)(LogLine { t: self.world.now().as_secs_f64(), event });
     }
 
     fn go_on(&mut self) -> Result<Ended, W::Error> {
@@ -187,7 +187,7 @@ impl<W: World> Session<'_, W> {
             let found = self.ping_pong.check(self.round, process.pid, process.memory(), &wanted);
             if let Some(found) = found.filter(|_| !wanted.is_empty()) {
                 let why = found.to_string();
-                self.tell(Event::PingPong { pid: process.pid, why: why.clone() });
+                self.tell(LogEvent::PingPong { pid: process.pid, why: why.clone() });
                 self.alone.ping_pong(process.pid, &why);
                 plan = self.plan_for(view);
             }
@@ -196,11 +196,11 @@ impl<W: World> Session<'_, W> {
         // A pin that is there already is nothing to do.
         let pins = &self.pins;
         self.plan.steps.retain(|step| match step {
-            Step::Pin { pid, nodes, .. } => pins.get(pid) != Some(nodes),
+            Action::Pin { pid, nodes, .. } => pins.get(pid) != Some(nodes),
             _ => true,
         });
         self.drop_what_cannot_be_judged();
-        self.tell(Event::Decided {
+        self.tell(LogEvent::Decided {
             round: self.round,
             locality: view.locality(),
             load: view.load(),
@@ -221,8 +221,8 @@ impl<W: World> Session<'_, W> {
             left.as_secs_f64()
         );
         for step in &mut self.plan.steps {
-            if !matches!(step, Step::Leave { .. }) {
-                *step = Step::Leave { pid: step.pid(), reason: reason.clone() };
+            if !matches!(step, Action::Leave { .. }) {
+                *step = Action::Leave { pid: step.pid(), reason: reason.clone() };
             }
         }
         self.plan.steps.dedup();
@@ -232,14 +232,14 @@ impl<W: World> Session<'_, W> {
     }
 
     /// How long it takes to carry out a plan, to judge it, and to undo it.
-    fn length_of(&self, plan: &Plan) -> Duration {
+    fn length_of(&self, plan: &Decision) -> Duration {
         let moving = Duration::from_secs_f64(plan.bytes() as f64 / self.budget.long_run_rate());
         let blocks = u32::try_from(self.options.blocks.max(1)).unwrap_or(u32::MAX);
         // A block passes before the first that is judged.
         2 * moving + self.options.block.saturating_mul(blocks.saturating_add(1))
     }
 
-    fn plan_for(&self, view: &View) -> Plan {
+    fn plan_for(&self, view: &View) -> Decision {
         let held = self.alone.reasons();
         decide(view, &Knowledge { budget: self.options.budget, unit: self.options.unit, held })
     }
@@ -254,9 +254,9 @@ impl<W: World> Session<'_, W> {
     fn try_out(&mut self) -> Result<(), W::Error> {
         let mut steps = self.plan.steps.clone();
         // Threads first: they go at once, pages take their time.
-        steps.sort_by_key(|step| !matches!(step, Step::Pin { .. }));
-        let before: Vec<Observation> = self.recent.drain(..).collect();
-        let mut done: BTreeMap<u32, Done> = BTreeMap::new();
+        steps.sort_by_key(|step| !matches!(step, Action::Pin { .. }));
+        let before: Vec<TimeBlock> = self.recent.drain(..).collect();
+        let mut done: BTreeMap<u32, ProcessActions> = BTreeMap::new();
         for step in &steps {
             self.carry_out(step, &mut done);
         }
@@ -273,7 +273,7 @@ impl<W: World> Session<'_, W> {
             self.undo_all(done, "it ended before it could be judged");
             return Ok(());
         }
-        let after: Vec<Observation> = self.recent.iter().cloned().collect();
+        let after: Vec<TimeBlock> = self.recent.iter().cloned().collect();
         let acted: BTreeMap<u32, Aim> =
             done.iter().filter_map(|(pid, done)| Some((*pid, done.aim?))).collect();
         let judge = self.world.judge();
@@ -287,7 +287,7 @@ impl<W: World> Session<'_, W> {
                 Some(Fate::Keep(why)) => {
                     self.kept += 1;
                     self.alone.gained(pid);
-                    self.tell(Event::Kept { pid, why: why.clone() });
+                    self.tell(LogEvent::Kept { pid, why: why.clone() });
                 }
                 Some(Fate::Undo(why)) => {
                     undone.insert(pid, (done, why.clone()));
@@ -319,26 +319,26 @@ impl<W: World> Session<'_, W> {
         Ok(true)
     }
 
-    fn carry_out(&mut self, step: &Step, done: &mut BTreeMap<u32, Done>) {
+    fn carry_out(&mut self, step: &Action, done: &mut BTreeMap<u32, ProcessActions>) {
         if self.world.stop().is_some() || self.alone.is_for_good(step.pid()) {
             return;
         }
         let own = done.entry(step.pid()).or_default();
         match step {
-            Step::Leave { .. } => {}
-            Step::Pin { pid, nodes, hold, .. } => {
+            Action::Leave { .. } => {}
+            Action::Pin { pid, nodes, hold, .. } => {
                 own.aim.get_or_insert(if *hold { Aim::Hold } else { Aim::Better });
                 let before = self.pins.get(pid).cloned();
                 if self.pin(*pid, nodes) {
                     own.pinned.get_or_insert(before);
                 }
             }
-            Step::Move { pid, from, to, bytes, .. } => {
+            Action::Move { pid, from, to, bytes, .. } => {
                 own.aim.get_or_insert(Aim::Better);
                 let goal = Goal::To { from: *from, to: *to };
                 self.move_pages(*pid, &goal, Amount::About(*bytes), &mut own.moved);
             }
-            Step::Interleave { pid, nodes, bytes, .. } => {
+            Action::Interleave { pid, nodes, bytes, .. } => {
                 own.aim = Some(Aim::Even);
                 let goal = Goal::Interleave { nodes: nodes.clone() };
                 self.move_pages(*pid, &goal, Amount::About(*bytes), &mut own.moved);
@@ -349,7 +349,7 @@ impl<W: World> Session<'_, W> {
     fn refuse(&mut self, pid: u32, error: &W::Error) {
         let why = error.to_string();
         if !W::is_gone(error) {
-            self.tell(Event::Refused { pid, why: why.clone() });
+            self.tell(LogEvent::Refused { pid, why: why.clone() });
         }
         self.alone.refuse(pid, why);
     }
@@ -358,7 +358,7 @@ impl<W: World> Session<'_, W> {
         match self.world.pin(pid, nodes) {
             Ok(threads) => {
                 self.pins.insert(pid, nodes.to_vec());
-                self.tell(Event::Pinned { pid, nodes: nodes.to_vec(), threads });
+                self.tell(LogEvent::Pinned { pid, nodes: nodes.to_vec(), threads });
                 true
             }
             Err(error) => {
@@ -401,10 +401,10 @@ impl<W: World> Session<'_, W> {
             for &((from, to), bytes) in &slice.moved {
                 *moved.entry((from, to)).or_default() += bytes;
                 self.ping_pong.record(self.round, pid, (from, to), bytes);
-                self.tell(Event::Moved { pid, from, to, bytes });
+                self.tell(LogEvent::Moved { pid, from, to, bytes });
             }
             if slice.refused > 0 {
-                self.tell(Event::Stayed { pid, bytes: slice.refused });
+                self.tell(LogEvent::Stayed { pid, bytes: slice.refused });
             }
             if let Some(known) = self.known(pid) {
                 known.moved += bytes;
@@ -434,7 +434,7 @@ impl<W: World> Session<'_, W> {
         self.processes.iter_mut().find(|known| known.pid == pid)
     }
 
-    fn undo_all(&mut self, done: BTreeMap<u32, Done>, why: &str) {
+    fn undo_all(&mut self, done: BTreeMap<u32, ProcessActions>, why: &str) {
         for (pid, done) in done {
             self.undo(pid, done, why);
         }
@@ -442,10 +442,10 @@ impl<W: World> Session<'_, W> {
 
     /// Threads may go where they could, pages go back to the nodes where they were, within the budget; also when it
     /// is time to end, unless somebody asks for that twice.
-    fn undo(&mut self, pid: u32, done: Done, why: &str) {
+    fn undo(&mut self, pid: u32, done: ProcessActions, why: &str) {
         self.undone += 1;
         let bytes = done.moved.values().sum();
-        self.tell(Event::Undone { pid, why: why.to_owned(), bytes });
+        self.tell(LogEvent::Undone { pid, why: why.to_owned(), bytes });
         match done.pinned {
             Some(Some(nodes)) => {
                 self.pin(pid, &nodes);
@@ -467,7 +467,7 @@ impl<W: World> Session<'_, W> {
     fn unpin(&mut self, pid: u32) {
         self.pins.remove(&pid);
         match self.world.unpin(pid) {
-            Ok(()) => self.tell(Event::Unpinned { pid }),
+            Ok(()) => self.tell(LogEvent::Unpinned { pid }),
             Err(error) => self.refuse(pid, &error),
         }
     }
@@ -481,16 +481,16 @@ impl<W: World> Session<'_, W> {
         }
     }
 
-    fn sum_up(mut self, ended: Ended) -> Summary {
+    fn sum_up(mut self, ended: Ended) -> BalanceSummary {
         let held = self.alone.reasons();
         for known in &mut self.processes {
             let planned = self.plan.steps.iter().find_map(|step| match step {
-                Step::Leave { pid, reason } if *pid == known.pid => Some(reason),
+                Action::Leave { pid, reason } if *pid == known.pid => Some(reason),
                 _ => None,
             });
             known.reason = held.get(&known.pid).or(planned).cloned();
         }
-        Summary {
+        BalanceSummary {
             judge: self.world.judge(),
             ended,
             seconds: self.world.now().as_secs_f64(),

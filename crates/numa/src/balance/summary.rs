@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::budget::TooSmall;
-use super::decide::Plan;
+use super::decide::Decision;
 use super::judge::Judge;
 use super::world::Stop;
 
@@ -58,7 +58,7 @@ pub struct ProcessSummary {
 
 /// What came of it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Summary {
+pub struct BalanceSummary {
     /// What changes were judged by.
     pub judge: Judge,
     /// Why it is over.
@@ -74,7 +74,7 @@ pub struct Summary {
     /// Each process, in the order in which they were seen first.
     pub processes: Vec<ProcessSummary>,
     /// The last plan.
-    pub plan: Plan,
+    pub plan: Decision,
 }
 
 /// Why it could not be done.

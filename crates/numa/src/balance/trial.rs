@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use pmuscope_stats::{LEVEL, mean, mean_interval};
 
-use super::judge::{Comparison, Judge, LOCALITY_STEP, Verdict, compare_shares, compare_speed};
-use super::log::Event;
+use super::judge::{
+    BeforeAfter, Judge, LOCALITY_STEP, SpeedVerdict, compare_shares, compare_speed,
+};
+use super::log::LogEvent;
 use super::view::View;
-use super::world::Observation;
+use super::world::TimeBlock;
 use crate::placement::evenness;
 
 /// What becomes of what was done to a process, and why.
@@ -34,20 +36,20 @@ pub(super) enum Aim {
 pub(super) fn judge(
     judge: Judge,
     acted: &BTreeMap<u32, Aim>,
-    before: &[Observation],
-    after: &[Observation],
-) -> (BTreeMap<u32, Fate>, Vec<Event>) {
+    before: &[TimeBlock],
+    after: &[TimeBlock],
+) -> (BTreeMap<u32, Fate>, Vec<LogEvent>) {
     let mut events = Vec::new();
     let mut localities = BTreeMap::new();
     let mut fallen = None;
     for process in after.last().map_or(&[][..], |last| &last.view.processes) {
-        let series = |seen: &[Observation]| -> Vec<f64> {
-            let of = |seen: &Observation| seen.view.process(process.pid)?.locality();
+        let series = |seen: &[TimeBlock]| -> Vec<f64> {
+            let of = |seen: &TimeBlock| seen.view.process(process.pid)?.locality();
             seen.iter().filter_map(of).collect()
         };
         let comparison = compare_locality(&series(before), &series(after));
-        events.push(Event::Judged { pid: Some(process.pid), by: Judge::Locality, comparison });
-        if comparison.verdict == Verdict::Worse {
+        events.push(LogEvent::Judged { pid: Some(process.pid), by: Judge::Locality, comparison });
+        if comparison.verdict == SpeedVerdict::Worse {
             fallen.get_or_insert(process.pid);
         }
         localities.insert(process.pid, comparison);
@@ -58,19 +60,18 @@ pub(super) fn judge(
         return (fates.collect(), events);
     }
     if judge.is_speed() {
-        let speeds = |seen: &[Observation]| -> Vec<f64> {
+        let speeds = |seen: &[TimeBlock]| -> Vec<f64> {
             seen.iter().filter_map(|seen| seen.speed).collect()
         };
         let comparison = compare_speed(&speeds(before), &speeds(after));
-        events.push(Event::Judged { pid: None, by: judge, comparison });
+        events.push(LogEvent::Judged { pid: None, by: judge, comparison });
         let fate = by_speed(judge, &comparison);
         return (acted.keys().map(|&pid| (pid, fate.clone())).collect(), events);
     }
     let less_crowded = {
-        let crowding =
-            |seen: &[Observation]| seen.iter().map(|seen| crowding(&seen.view)).collect();
+        let crowding = |seen: &[TimeBlock]| seen.iter().map(|seen| crowding(&seen.view)).collect();
         let (before, after): (Vec<f64>, Vec<f64>) = (crowding(before), crowding(after));
-        compare_shares(&after, &before).verdict == Verdict::Better
+        compare_shares(&after, &before).verdict == SpeedVerdict::Better
     };
     let mut fates = BTreeMap::new();
     for (&pid, &aim) in acted.iter().filter(|(_, aim)| **aim != Aim::Hold) {
@@ -90,7 +91,7 @@ pub(super) fn judge(
     (fates, events)
 }
 
-fn by_speed(judge: Judge, comparison: &Comparison) -> Fate {
+fn by_speed(judge: Judge, comparison: &BeforeAfter) -> Fate {
     let by = match (comparison.value, comparison.interval) {
         (Some(value), Some((low, high))) => {
             format!("{judge}: {value:.3} times what it was ({low:.3} to {high:.3})")
@@ -98,36 +99,40 @@ fn by_speed(judge: Judge, comparison: &Comparison) -> Fate {
         _ => format!("{judge}: not measured often enough"),
     };
     match comparison.verdict {
-        Verdict::Better => Fate::Keep(by),
-        Verdict::Worse => Fate::Undo(by),
-        Verdict::Same => Fate::Undo(format!("{by}: no difference beyond the noise")),
+        SpeedVerdict::Better => Fate::Keep(by),
+        SpeedVerdict::Worse => Fate::Undo(by),
+        SpeedVerdict::Same => Fate::Undo(format!("{by}: no difference beyond the noise")),
     }
 }
 
-fn by_locality(comparison: &Comparison, less_crowded: bool, evener: bool) -> Fate {
+fn by_locality(comparison: &BeforeAfter, less_crowded: bool, evener: bool) -> Fate {
     let by = match comparison.value {
         Some(value) => format!("locality {value:+.2}"),
         None => "locality not measured".to_owned(),
     };
     match comparison.verdict {
-        Verdict::Better => Fate::Keep(by),
-        Verdict::Worse => Fate::Undo(by),
-        Verdict::Same if less_crowded => Fate::Keep(format!("{by}, and nodes are less crowded")),
-        Verdict::Same if evener => Fate::Keep(format!("{by}, and its memory lies more evenly")),
-        Verdict::Same => Fate::Undo(format!("{by}: no difference beyond the noise")),
+        SpeedVerdict::Better => Fate::Keep(by),
+        SpeedVerdict::Worse => Fate::Undo(by),
+        SpeedVerdict::Same if less_crowded => {
+            Fate::Keep(format!("{by}, and nodes are less crowded"))
+        }
+        SpeedVerdict::Same if evener => {
+            Fate::Keep(format!("{by}, and its memory lies more evenly"))
+        }
+        SpeedVerdict::Same => Fate::Undo(format!("{by}: no difference beyond the noise")),
     }
 }
 
 /// As [`compare_shares`]; also better if the blocks after lie above the mean of those before. Threads that
 /// wander between nodes make locality before as noisy as can be, and to stop that is what pinning is for.
-fn compare_locality(before: &[f64], after: &[f64]) -> Comparison {
+fn compare_locality(before: &[f64], after: &[f64]) -> BeforeAfter {
     let mut comparison = compare_shares(before, after);
     let found = mean(before);
     let low = mean_interval(after, LEVEL).and_then(|after| after.interval).map(|after| after.low);
-    if let (Some(found), Some(low), Verdict::Same) = (found, low, comparison.verdict)
+    if let (Some(found), Some(low), SpeedVerdict::Same) = (found, low, comparison.verdict)
         && low >= found + LOCALITY_STEP
     {
-        comparison.verdict = Verdict::Better;
+        comparison.verdict = SpeedVerdict::Better;
     }
     comparison
 }
@@ -138,8 +143,8 @@ fn crowding(view: &View) -> f64 {
     nodes.map(|(node, load)| load / f64::from(node.cpus)).fold(0.0, f64::max)
 }
 
-fn is_evener(pid: u32, before: &[Observation], after: &[Observation]) -> bool {
-    let even = |seen: &[Observation]| {
+fn is_evener(pid: u32, before: &[TimeBlock], after: &[TimeBlock]) -> bool {
+    let even = |seen: &[TimeBlock]| {
         let process = seen.last()?.view.process(pid)?;
         evenness(&process.bytes.iter().map(|&bytes| bytes as f64).collect::<Vec<_>>())
     };

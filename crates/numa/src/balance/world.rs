@@ -9,7 +9,7 @@ use super::view::View;
 
 /// A block of time.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Observation {
+pub struct TimeBlock {
     /// What was seen in it.
     pub view: View,
     /// How fast the processes went in it, in whatever unit the judge has; more is better. `None` if that was
@@ -90,7 +90,7 @@ pub trait World {
     ///
     /// # Errors
     /// Nothing can be seen at all.
-    fn observe(&mut self, length: Duration) -> Result<Observation, Self::Error>;
+    fn observe(&mut self, length: Duration) -> Result<TimeBlock, Self::Error>;
 
     /// Lets time pass, less if [`World::stop`] says so meanwhile.
     fn wait(&mut self, length: Duration);

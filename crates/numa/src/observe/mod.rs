@@ -16,7 +16,7 @@ use pmuscope_machine::{Machine, MachineError, Mapping, Topology, place};
 use pmuscope_stats::{Estimate, Interval, LEVEL};
 
 pub use family::Family;
-use pages::{Found, PageSampler};
+use pages::{PageSampler, RegionPages};
 use threads::ThreadSampler;
 pub use threads::{ThreadPlace, Weighed};
 
@@ -212,7 +212,7 @@ impl Observer {
                 .filter(|thread| memory.users.is_empty() || memory.users.contains(&thread.tid))
                 .copied()
                 .collect();
-            let found: Vec<Found> = found.by_ref().take(memory.regions.len()).collect();
+            let found: Vec<RegionPages> = found.by_ref().take(memory.regions.len()).collect();
             self.seen(users, &found)
         });
         Ok(seen.collect())
@@ -228,13 +228,17 @@ impl Observer {
         Ok(pages::by_node(&self.found(pid, &regions)?, &self.nodes))
     }
 
-    fn found(&mut self, pid: u32, regions: &[Range<u64>]) -> Result<Vec<Found>, ObserveError> {
+    fn found(
+        &mut self,
+        pid: u32,
+        regions: &[Range<u64>],
+    ) -> Result<Vec<RegionPages>, ObserveError> {
         let ask = |pages: &[u64]| pmuscope_machine::pages::states(Some(pid), pages);
         let found = self.pages.look(pid, regions, &self.nodes, ask);
         found.map_err(|source| ObserveError::Pages { pid, source })
     }
 
-    fn seen(&self, threads: Vec<ThreadPlace>, found: &[Found]) -> Seen {
+    fn seen(&self, threads: Vec<ThreadPlace>, found: &[RegionPages]) -> Seen {
         let (running, weighed) = threads::by_node(&threads, &self.nodes);
         let margin = shares(&running).and_then(|shares| pages::margin(found, &shares));
         Seen {

@@ -27,7 +27,7 @@ const NORMAL_95: f64 = 1.959_963_985;
 
 /// What was found in one region of memory.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Found {
+pub struct RegionPages {
     /// Pages of the region, whether present or not.
     pub pages: u64,
     /// Pages asked for.
@@ -38,7 +38,7 @@ pub struct Found {
     pub refused: u64,
 }
 
-impl Found {
+impl RegionPages {
     /// Whether every page was asked for.
     #[must_use]
     pub fn is_exact(&self) -> bool {
@@ -58,7 +58,7 @@ impl Found {
 
 /// Pages on each node, in all regions together: estimates, unless all are exact.
 #[must_use]
-pub fn by_node(found: &[Found], nodes: &Nodes) -> ByNode {
+pub fn by_node(found: &[RegionPages], nodes: &Nodes) -> ByNode {
     let mut sum = nodes.zeroes();
     for region in found {
         for (sum, &on) in sum.iter_mut().zip(&region.on) {
@@ -76,13 +76,13 @@ pub fn by_node(found: &[Found], nodes: &Nodes) -> ByNode {
 /// region by region, as for random samples without stretches, which is rather too wide than too narrow
 /// (W. G. Cochran, Sampling Techniques, 3rd ed., 5.3 and 6.4).
 #[must_use]
-pub fn margin(found: &[Found], of_node: &[f64]) -> Option<f64> {
+pub fn margin(found: &[RegionPages], of_node: &[f64]) -> Option<f64> {
     let present: f64 =
         found.iter().map(|region| region.on.iter().sum::<u64>() as f64 * region.weight()).sum();
     if present <= 0.0 {
         return None;
     }
-    let value = |region: &Found| -> f64 {
+    let value = |region: &RegionPages| -> f64 {
         region.on.iter().zip(of_node).map(|(&on, value)| on as f64 * value).sum::<f64>()
             * region.weight()
     };
@@ -136,7 +136,7 @@ impl PageSampler {
         regions: &[Range<u64>],
         nodes: &Nodes,
         mut ask: impl FnMut(&[u64]) -> io::Result<Vec<PageState>>,
-    ) -> io::Result<Vec<Found>> {
+    ) -> io::Result<Vec<RegionPages>> {
         let pages: Vec<u64> = regions.iter().map(|r| (r.end - r.start) / self.page).collect();
         let counts = self.allot(pid, regions, &pages);
         let mut addresses = Vec::with_capacity(counts.iter().sum::<u64>() as usize);
@@ -195,8 +195,8 @@ impl PageSampler {
     }
 }
 
-fn count(pages: u64, states: impl Iterator<Item = PageState>, nodes: &Nodes) -> Found {
-    let mut found = Found { pages, asked: 0, on: vec![0; nodes.len()], refused: 0 };
+fn count(pages: u64, states: impl Iterator<Item = PageState>, nodes: &Nodes) -> RegionPages {
+    let mut found = RegionPages { pages, asked: 0, on: vec![0; nodes.len()], refused: 0 };
     for state in states {
         found.asked += 1;
         match state {
@@ -245,8 +245,8 @@ mod tests {
         let nodes = two_nodes();
         let regions = [region(10, 10), region(1000, 3)];
         let found = sampler.look(1, &regions, &nodes, ask(state)).unwrap();
-        assert_eq!(found[0], Found { pages: 10, asked: 10, on: vec![6, 2], refused: 1 });
-        assert_eq!(found[1], Found { pages: 3, asked: 3, on: vec![0, 0], refused: 0 });
+        assert_eq!(found[0], RegionPages { pages: 10, asked: 10, on: vec![6, 2], refused: 1 });
+        assert_eq!(found[1], RegionPages { pages: 3, asked: 3, on: vec![0, 0], refused: 0 });
         assert_eq!(by_node(&found, &nodes), [6.0, 2.0]);
         assert_eq!(margin(&found, &[1.0, 0.0]), Some(0.0));
         assert_eq!(margin(&found[1..], &[1.0, 0.0]), None);

@@ -13,8 +13,8 @@ use serde::Serialize;
 
 pub use policies::Policy;
 pub use table::{
-    Agreement, COLUMNS, Cell, LIMIT, PUBLISHED, Published, RUNS, Row, SEED, TESTS, Test, agreement,
-    converge, machine, table,
+    Agreement, COLUMNS, LIMIT, PUBLISHED, Published, RUNS, SEED, SimulatedRuns, SimulatedTest,
+    TESTS, Test, agreement, converge, machine, table,
 };
 pub use world::SimulatedWorld;
 
@@ -63,7 +63,7 @@ pub struct Workload {
 
 /// A thread.
 #[derive(Debug, Clone)]
-struct Thread {
+struct SimulatedThread {
     process: usize,
     node: usize,
     /// Nodes where it may run.
@@ -83,7 +83,7 @@ struct Chunk {
 
 /// Memory with one kind of users.
 #[derive(Debug, Clone)]
-struct Memory {
+struct SimulatedMemory {
     /// `None`: all processes use it.
     process: Option<usize>,
     /// `None`: all threads use it.
@@ -97,8 +97,8 @@ struct Memory {
 pub struct Simulation {
     machine: Machine,
     workload: Workload,
-    threads: Vec<Thread>,
-    memory: Vec<Memory>,
+    threads: Vec<SimulatedThread>,
+    memory: Vec<SimulatedMemory>,
     /// Hint faults of each process by the node of the memory, fading.
     faults: Vec<Vec<f64>>,
     rng: Rng,
@@ -120,7 +120,12 @@ impl Simulation {
                 last: None,
             };
             let chunks = (0..CHUNKS).map(|_| chunk()).collect();
-            memory.push(Memory { process, thread, chunk_bytes: (bytes / CHUNKS).max(1), chunks });
+            memory.push(SimulatedMemory {
+                process,
+                thread,
+                chunk_bytes: (bytes / CHUNKS).max(1),
+                chunks,
+            });
         };
         add(None, None, workload.global_bytes);
         for process in 0..workload.processes {
@@ -141,7 +146,7 @@ impl Simulation {
         for process in 0..workload.processes {
             for _ in 0..workload.threads {
                 let node = simulation.emptiest(&vec![true; machine.nodes]);
-                simulation.threads.push(Thread {
+                simulation.threads.push(SimulatedThread {
                     process,
                     node,
                     allowed: vec![true; machine.nodes],
@@ -248,7 +253,7 @@ impl Simulation {
         used
     }
 
-    fn uses(&self, thread: usize, memory: &Memory) -> bool {
+    fn uses(&self, thread: usize, memory: &SimulatedMemory) -> bool {
         let process = self.threads[thread].process;
         let own = memory.process.is_none_or(|owner| owner == process);
         own && memory.thread.is_none_or(|owner| {

@@ -105,7 +105,7 @@ impl Published {
 
 /// Runs of one test under one policy.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Cell {
+pub struct SimulatedRuns {
     /// The policy; `None`: `pmuscope numa balance` over a kernel without balancing.
     pub policy: Option<Policy>,
     /// Seconds until threads converged, run by run; `None`: not within the limit.
@@ -119,7 +119,7 @@ pub struct Cell {
     pub informs: bool,
 }
 
-impl Cell {
+impl SimulatedRuns {
     /// Runs that converged.
     #[must_use]
     pub fn converged(&self) -> usize {
@@ -158,7 +158,7 @@ pub struct Agreement {
     pub cells: usize,
     /// Those that are as published.
     pub agree: usize,
-    /// Cells that could have come out otherwise ([`Cell::informs`]).
+    /// Cells that could have come out otherwise ([`SimulatedRuns::informs`]).
     pub informing: usize,
     /// Those of them that are as published.
     pub informing_agree: usize,
@@ -168,11 +168,13 @@ pub struct Agreement {
 
 /// Compares a table with what was published.
 #[must_use]
-pub fn agreement(rows: &[Row]) -> Agreement {
-    let compared: Vec<&Cell> =
+pub fn agreement(rows: &[SimulatedTest]) -> Agreement {
+    let compared: Vec<&SimulatedRuns> =
         rows.iter().flat_map(|row| &row.cells).filter(|cell| cell.published.is_some()).collect();
-    let informing: Vec<&Cell> = compared.iter().copied().filter(|cell| cell.informs).collect();
-    let agree = |cells: &[&Cell]| cells.iter().filter(|cell| cell.agrees() == Some(true)).count();
+    let informing: Vec<&SimulatedRuns> =
+        compared.iter().copied().filter(|cell| cell.informs).collect();
+    let agree =
+        |cells: &[&SimulatedRuns]| cells.iter().filter(|cell| cell.agrees() == Some(true)).count();
     let guess = |policy: &Option<Policy>| {
         let own = informing.iter().filter(|cell| cell.policy == *policy);
         let (all, converged) = own.fold((0, 0), |(all, converged), cell| {
@@ -191,11 +193,11 @@ pub fn agreement(rows: &[Row]) -> Agreement {
 
 /// A test under every policy.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Row {
+pub struct SimulatedTest {
     /// The test.
     pub test: Test,
     /// In the order of [`COLUMNS`].
-    pub cells: Vec<Cell>,
+    pub cells: Vec<SimulatedRuns>,
 }
 
 /// Who places threads and memory, column by column; `None`: `pmuscope numa balance`.
@@ -258,13 +260,13 @@ pub fn converge(
 
 /// The whole table, each cell from as many runs.
 #[must_use]
-pub fn table(runs: u64, seed: u64) -> Vec<Row> {
+pub fn table(runs: u64, seed: u64) -> Vec<SimulatedTest> {
     let machine = machine();
     let cell = |test: &Test, policy: Option<Policy>, published: &Published| {
         let all: Vec<(Option<f64>, f64)> =
             (0..runs).map(|run| converge(&machine, test, policy, seed + run)).collect();
         let local: Vec<f64> = all.iter().map(|(_, local)| *local).collect();
-        Cell {
+        SimulatedRuns {
             policy,
             seconds: all.iter().map(|(seconds, _)| *seconds).collect(),
             local: pmuscope_stats::mean(&local).unwrap_or(0.0),
@@ -272,7 +274,7 @@ pub fn table(runs: u64, seed: u64) -> Vec<Row> {
             informs: test.threads > 1 && policy.is_none_or(Policy::moves_threads),
         }
     };
-    let row = |(test, published): (&Test, &Published)| Row {
+    let row = |(test, published): (&Test, &Published)| SimulatedTest {
         test: *test,
         cells: COLUMNS.iter().map(|&policy| cell(test, policy, published)).collect(),
     };

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::table::{RUNS, SEED};
 use super::*;
-use crate::balance::{Ended, Entry, Event, Judge, Options, run};
+use crate::balance::{Ended, Judge, LogEvent, LogLine, Options, run};
 
 fn machine() -> impl Strategy<Value = Machine> {
     (1usize..=8, 1u32..=64, 12u32..40, 0.0..0.2f64).prop_map(|(nodes, cpus, distance, restless)| {
@@ -47,7 +47,7 @@ fn balanced(
     workload: &Workload,
     judge: Judge,
     seed: u64,
-) -> (crate::balance::Summary, Vec<Entry>, SimulatedWorld) {
+) -> (crate::balance::BalanceSummary, Vec<LogLine>, SimulatedWorld) {
     let simulation = Simulation::new(machine, workload, seed);
     let mut world = SimulatedWorld::new(simulation, judge, Policy::Off, 3600.0);
     let mut log = Vec::new();
@@ -56,11 +56,11 @@ fn balanced(
 }
 
 /// Bytes moved in any stretch of a second, at most.
-fn most_in_a_second(log: &[Entry]) -> u64 {
+fn most_in_a_second(log: &[LogLine]) -> u64 {
     let moved: Vec<(f64, u64)> = log
         .iter()
         .filter_map(|entry| match entry.event {
-            Event::Moved { bytes, .. } => Some((entry.t, bytes)),
+            LogEvent::Moved { bytes, .. } => Some((entry.t, bytes)),
             _ => None,
         })
         .collect();
@@ -133,8 +133,8 @@ proptest! {
         let mut world = SimulatedWorld::new(simulation, Judge::Locality, Policy::Off, limit);
         let mut log = Vec::new();
         let summary = run(&mut world, &OPTIONS, &mut |entry| log.push(entry)).unwrap();
-        let not_judged = |entry: &&Entry| {
-            matches!(&entry.event, Event::Undone { why, .. } if why.contains("before it could be judged"))
+        let not_judged = |entry: &&LogLine| {
+            matches!(&entry.event, LogEvent::Undone { why, .. } if why.contains("before it could be judged"))
         };
         prop_assert!(!log.iter().any(|entry| not_judged(&entry)), "{:?}", log);
         prop_assert!(summary.seconds <= limit + 2.0, "{} of {}", summary.seconds, limit);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{Policy, STEP, Simulation};
 use crate::balance::{
-    Goal, Judge, NodeView, Observation, ProcessView, Sharing, Slice, Stop, ThreadView, Turns, View,
+    Goal, Judge, NodeView, ProcessView, Sharing, Slice, Stop, ThreadView, TimeBlock, Turns, View,
     World,
 };
 
@@ -134,7 +134,7 @@ impl World for SimulatedWorld {
         (self.simulation.now() >= self.limit).then_some(Stop::Time)
     }
 
-    fn observe(&mut self, length: Duration) -> Result<Observation, Infallible> {
+    fn observe(&mut self, length: Duration) -> Result<TimeBlock, Infallible> {
         let nodes = self.simulation.machine.nodes;
         let mut ran = vec![vec![0.0; nodes]; self.simulation.threads.len()];
         let mut speeds = Vec::new();
@@ -145,7 +145,7 @@ impl World for SimulatedWorld {
             speeds.push(simulation.speed());
         });
         let speed = pmuscope_stats::mean(&speeds).filter(|_| self.judge.is_speed());
-        Ok(Observation { view: self.view(&ran), speed })
+        Ok(TimeBlock { view: self.view(&ran), speed })
     }
 
     fn wait(&mut self, length: Duration) {

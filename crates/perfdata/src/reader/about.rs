@@ -25,7 +25,7 @@ const MOST_BYTES: usize = 64 << 20;
 
 /// Events, and what is known about machine and recording.
 #[derive(Debug)]
-pub(super) struct About {
+pub(super) struct FileFacts {
     pub(super) metadata: Metadata,
     pub(super) events: Events,
     /// Names that arrive before or after their events, in the order of the events.
@@ -37,7 +37,7 @@ pub(super) struct About {
     room: usize,
 }
 
-impl About {
+impl FileFacts {
     pub(super) fn new() -> Self {
         Self {
             metadata: Metadata::default(),
@@ -214,13 +214,13 @@ mod tests {
         NamedIds { name: name.into(), ids: ids.to_vec() }
     }
 
-    fn names(about: &About) -> Vec<&str> {
+    fn names(about: &FileFacts) -> Vec<&str> {
         about.events.list.iter().map(|event| &event.name[..]).collect()
     }
 
     #[test]
     fn names_find_their_events_whichever_comes_first() {
-        let mut about = About::new();
+        let mut about = FileFacts::new();
         about.take(event(&[1, 2]), Endian::Little);
         about.take_names(vec![named("first", &[1]), named("second", &[9])]);
         about.take(event(&[8, 9]), Endian::Little);
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn epochs_of_the_stream_outlive_later_copies_and_yield_to_the_last() {
-        let epochs = |about: &About| -> Vec<u64> {
+        let epochs = |about: &FileFacts| -> Vec<u64> {
             let strobe = about.metadata.info.as_ref().unwrap().strobe.as_ref().unwrap();
             strobe.epochs.iter().map(|epoch| epoch.from_ns).collect()
         };
@@ -248,7 +248,7 @@ mod tests {
             let opened = vec![OpenedId { event: 1, cpu: 0, id }];
             ToolRecord::Epochs { update: EpochUpdate { epochs, opened }, bytes: 100 }
         };
-        let mut about = About::new();
+        let mut about = FileFacts::new();
         about.take(event(&[1]), Endian::Little);
         about.take(event(&[2]), Endian::Little);
         about.take(strobed(false, &[]), Endian::Little);
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn names_without_ids_go_by_order_only_if_there_is_one_for_each() {
-        let mut about = About::new();
+        let mut about = FileFacts::new();
         about.take_names(vec![named("a", &[]), named("b", &[])]);
         about.take(event(&[]), Endian::Little);
         about.name_by_order();
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn a_stream_that_repeats_itself_cannot_take_all_memory() {
-        let mut about = About::new();
+        let mut about = FileFacts::new();
         about.ids = MOST_IDS - 5;
         about.take(event(&[1, 2, 3]), Endian::Little);
         about.take(event(&[4, 5, 6]), Endian::Little);

@@ -18,7 +18,7 @@ use pmuscope_abi::AttrFlags;
 
 use super::event::Event;
 use super::sample::ReadValues;
-use super::scan::Hit;
+use super::scan::SampleFields;
 
 /// A count that goes on from sample to sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -31,13 +31,13 @@ pub struct CountKey {
 
 /// What has the counts that an event's samples carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Counts {
+enum SampleCounts {
     OfDescriptor,
     /// Each thread has its own under the same id.
     OfThread,
 }
 
-impl Counts {
+impl SampleCounts {
     fn of(event: &Event) -> Option<Self> {
         let by_thread = event.attr.flags.contains(AttrFlags::INHERIT);
         let counts = if by_thread { Self::OfThread } else { Self::OfDescriptor };
@@ -50,7 +50,7 @@ impl Counts {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SampledCounts {
     /// By event; `None` where its samples carry none.
-    counts: Vec<Option<Counts>>,
+    counts: Vec<Option<SampleCounts>>,
     reads_any: bool,
     /// Events of descriptors.
     of_id: HashMap<u64, usize>,
@@ -78,7 +78,7 @@ impl SampledCounts {
         }
         self.ids = ids;
         self.known.resize(events.len(), 0);
-        self.counts.extend(events.iter().skip(self.counts.len()).map(Counts::of));
+        self.counts.extend(events.iter().skip(self.counts.len()).map(SampleCounts::of));
         self.reads_any = self.counts.iter().any(Option::is_some);
         for (at, (event, known)) in events.iter().zip(&mut self.known).enumerate() {
             self.of_id.extend(event.ids.iter().skip(*known).map(|&id| (id, at)));
@@ -95,7 +95,7 @@ impl SampledCounts {
 
     /// Hands out what a sample stands for: a sample of each event that was read with it and has counted
     /// since. A sample without counts stands for itself.
-    pub fn split(&mut self, hit: &Hit<'_>, mut take: impl FnMut(&Hit<'_>)) {
+    pub fn split(&mut self, hit: &SampleFields<'_>, mut take: impl FnMut(&SampleFields<'_>)) {
         let Some((read, counts)) = self.read(hit) else { return take(hit) };
         for (at, one) in read.iter().enumerate() {
             let Some(event) = self.event(hit, at, one.id) else { continue };
@@ -104,7 +104,7 @@ impl SampledCounts {
             // A count that went back was reset.
             let period = one.value.checked_sub(last).unwrap_or(one.value);
             if period > 0 {
-                take(&Hit { event, period: Some(period), ..*hit });
+                take(&SampleFields { event, period: Some(period), ..*hit });
             }
         }
     }
@@ -118,7 +118,7 @@ impl SampledCounts {
     /// The counts of a sample.
     pub(super) fn each<'h>(
         &self,
-        hit: &Hit<'h>,
+        hit: &SampleFields<'h>,
     ) -> Option<impl Iterator<Item = (CountKey, u64)> + use<'h>> {
         let (read, counts) = self.read(hit)?;
         let hit = *hit;
@@ -129,7 +129,7 @@ impl SampledCounts {
     }
 
     /// The event of the count at a place; where no ids are known, events were opened in their order.
-    fn event(&self, hit: &Hit<'_>, at: usize, id: Option<u64>) -> Option<usize> {
+    fn event(&self, hit: &SampleFields<'_>, at: usize, id: Option<u64>) -> Option<usize> {
         match id.filter(|_| !self.of_id.is_empty()) {
             Some(id) => self.of_id.get(&id).copied(),
             None => Some(hit.event + at).filter(|&event| event < self.counts.len()),
@@ -137,7 +137,7 @@ impl SampledCounts {
     }
 
     #[inline]
-    fn read<'h>(&self, hit: &Hit<'h>) -> Option<(ReadValues<'h>, Counts)> {
+    fn read<'h>(&self, hit: &SampleFields<'h>) -> Option<(ReadValues<'h>, SampleCounts)> {
         if !self.reads_any {
             return None;
         }
@@ -148,14 +148,14 @@ impl SampledCounts {
 /// `None` where nothing separates the count from others.
 #[inline]
 fn key(
-    hit: &Hit<'_>,
+    hit: &SampleFields<'_>,
     read: ReadValues<'_>,
-    counts: Counts,
+    counts: SampleCounts,
     at: usize,
     id: Option<u64>,
 ) -> Option<CountKey> {
     let tid = hit.task.map_or(-1, |(_, tid)| tid);
-    let thread = if counts == Counts::OfThread { tid } else { -1 };
+    let thread = if counts == SampleCounts::OfThread { tid } else { -1 };
     let count = match id {
         Some(id) => id,
         None => read.stream(hit.cpu, hit.task)? | (at as u64 & 0xffff) << 32,
@@ -194,8 +194,12 @@ mod tests {
             let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
             let (read, _) = layout.split(&bytes, Endian::Little).unwrap();
             let task = Some((tid, tid));
-            let hit =
-                Hit { task, cpu: Some(cpu), read: Some(read), ..Hit::of(&Default::default()) };
+            let hit = SampleFields {
+                task,
+                cpu: Some(cpu),
+                read: Some(read),
+                ..SampleFields::of(&Default::default())
+            };
             let mut found = Vec::new();
             counts.split(&hit, |hit| found.push((hit.event, hit.period.unwrap())));
             found

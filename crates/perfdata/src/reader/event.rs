@@ -68,7 +68,7 @@ pub struct SampleId {
 
 /// Where identification stands in records of an event, in bytes of the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(super) struct IdLayout {
     /// From the front of a sample.
     sample_id: Option<usize>,
     sample_time: Option<usize>,
@@ -79,7 +79,7 @@ pub(super) struct Layout {
     other_cpu: Option<usize>,
 }
 
-impl Layout {
+impl IdLayout {
     pub(super) fn new(attr: &Attr) -> Self {
         let has = |bits: SampleType| attr.sample_type.intersects(bits);
         let words = |bits: SampleType| 8 * (attr.sample_type & bits).bits().count_ones() as usize;
@@ -146,7 +146,7 @@ fn u64_at(body: &[u8], at: usize, endian: Endian) -> Option<u64> {
 #[derive(Debug, Clone)]
 pub(super) struct Events {
     pub(super) list: Vec<Event>,
-    layouts: Vec<Layout>,
+    layouts: Vec<IdLayout>,
     by_id: HashMap<u64, usize>,
     /// Records come in long runs of one ring, hence of few ids.
     last: (u64, usize),
@@ -162,7 +162,7 @@ impl Events {
         for &id in &event.ids {
             self.by_id.insert(id, index);
         }
-        self.layouts.push(Layout::new(&event.attr));
+        self.layouts.push(IdLayout::new(&event.attr));
         self.list.push(event);
     }
 
@@ -201,7 +201,7 @@ impl Events {
     }
 
     /// A position all events agree on.
-    fn common(&self, position: impl Fn(&Layout) -> Option<usize>) -> Option<usize> {
+    fn common(&self, position: impl Fn(&IdLayout) -> Option<usize>) -> Option<usize> {
         let first = position(self.layouts.first()?)?;
         self.layouts.iter().all(|layout| position(layout) == Some(first)).then_some(first)
     }
@@ -244,7 +244,7 @@ impl Events {
             .unwrap_or(0)
     }
 
-    pub(super) fn layout(&self, event: usize) -> Option<Layout> {
+    pub(super) fn layout(&self, event: usize) -> Option<IdLayout> {
         self.layouts.get(event).copied()
     }
 }
@@ -267,7 +267,7 @@ mod tests {
             | SampleType::ID
             | SampleType::CPU
             | SampleType::PERIOD;
-        let layout = Layout::new(&attr(old));
+        let layout = IdLayout::new(&attr(old));
         // sample: ip tid time addr id; other: tid time id cpu
         assert_eq!((layout.sample_id, layout.sample_time), (Some(32), Some(16)));
         assert_eq!((layout.other_id, layout.other_time), (Some(16), Some(24)));
@@ -277,7 +277,7 @@ mod tests {
             | SampleType::TID
             | SampleType::TIME
             | SampleType::CPU;
-        let layout = Layout::new(&attr(ours));
+        let layout = IdLayout::new(&attr(ours));
         assert_eq!((layout.sample_id, layout.sample_time), (Some(0), Some(24)));
         assert_eq!((layout.other_id, layout.other_time), (Some(8), Some(24)));
         let mut body = [7_u32, 8].map(u32::to_le_bytes).concat();
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(maker, SampleId { task: Some((7, 8)), cpu: Some(3) });
         assert_eq!(layout.maker(&body[..20], Endian::Little).task, None);
 
-        let bare = Layout::new(&Attr { sample_type: old, ..Attr::default() });
+        let bare = IdLayout::new(&Attr { sample_type: old, ..Attr::default() });
         assert_eq!((bare.other_id, bare.other_time), (None, None));
     }
 

@@ -36,12 +36,12 @@ const LARGEST_IDS: u64 = 8 * MOST_IDS as u64;
 
 /// A piece of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Section {
+pub(super) struct HeaderSection {
     pub(super) offset: u64,
     pub(super) size: u64,
 }
 
-impl Section {
+impl HeaderSection {
     fn read(fields: &mut Fields<'_>) -> Option<Self> {
         Some(Self { offset: fields.u64()?, size: fields.u64()? })
     }
@@ -65,9 +65,9 @@ pub(super) struct Header {
 pub(super) struct FileLayout {
     pub(super) events: Vec<Event>,
     /// The records, cut to what the file has.
-    pub(super) data: Section,
+    pub(super) data: HeaderSection,
     /// Bit and place of each feature that lies in the file.
-    pub(super) features: Vec<(u32, Section)>,
+    pub(super) features: Vec<(u32, HeaderSection)>,
     /// What the sizes say about the end of the recording.
     pub(super) state: FileState,
 }
@@ -101,7 +101,8 @@ pub(super) fn endian_of(magic: &[u8]) -> Option<Endian> {
 pub(super) fn read(file: &File, path: &Path) -> Result<Header, ReadError> {
     let io = |source| ReadError::Io { path: path.to_path_buf(), what: "read", source };
     let file_size = file.metadata().map_err(io)?.len();
-    let front = read_section(file, Section { offset: 0, size: SIZE.min(file_size) }).map_err(io)?;
+    let front =
+        read_section(file, HeaderSection { offset: 0, size: SIZE.min(file_size) }).map_err(io)?;
     let Some(endian) = front.get(..8).and_then(endian_of) else {
         return Err(ReadError::magic(path, &front));
     };
@@ -115,31 +116,31 @@ pub(super) fn read(file: &File, path: &Path) -> Result<Header, ReadError> {
             return Err(ReadError::Header { path: path.to_path_buf(), field: "size", problem });
         }
     }
-    let source = Source { file, path, file_size, endian };
+    let source = HeaderSource { file, path, file_size, endian };
     source.layout(&front).map(|layout| Header { endian, layout: Some(layout) })
 }
 
 /// Bytes of a section that is known to lie in the file.
-pub(super) fn read_section(file: &File, section: Section) -> std::io::Result<Vec<u8>> {
+pub(super) fn read_section(file: &File, section: HeaderSection) -> std::io::Result<Vec<u8>> {
     let size = usize::try_from(section.size).map_err(|_| std::io::ErrorKind::InvalidData)?;
     let mut bytes = vec![0; size];
     file.read_exact_at(&mut bytes, section.offset)?;
     Ok(bytes)
 }
 
-struct Source<'a> {
+struct HeaderSource<'a> {
     file: &'a File,
     path: &'a Path,
     file_size: u64,
     endian: Endian,
 }
 
-impl Source<'_> {
+impl HeaderSource<'_> {
     fn wrong(&self, field: &'static str, problem: String) -> ReadError {
         ReadError::Header { path: self.path.to_path_buf(), field, problem }
     }
 
-    fn bytes(&self, section: Section) -> Result<Vec<u8>, ReadError> {
+    fn bytes(&self, section: HeaderSection) -> Result<Vec<u8>, ReadError> {
         read_section(self.file, section).map_err(|source| ReadError::Io {
             path: self.path.to_path_buf(),
             what: "read",
@@ -151,7 +152,7 @@ impl Source<'_> {
         let mut fields = Fields::new(front.get(16..).unwrap_or_default(), self.endian);
         let mut word = || fields.u64().unwrap_or(0);
         let entry = word();
-        let [attrs, data] = [(); 2].map(|()| Section { offset: word(), size: word() });
+        let [attrs, data] = [(); 2].map(|()| HeaderSection { offset: word(), size: word() });
         let events = self.events(entry, attrs)?;
         let bitmap = front.get(72..).unwrap_or_default();
         let bits: Vec<u32> = feature_bits(bitmap, self.endian);
@@ -174,7 +175,7 @@ impl Source<'_> {
         } else {
             (data.size, FileState::Closed)
         };
-        let data = Section { offset: data.offset, size };
+        let data = HeaderSection { offset: data.offset, size };
         let mut layout = FileLayout { events, data, features: Vec::new(), state };
         if state == FileState::Closed {
             self.features(&bits, &mut layout)?;
@@ -185,14 +186,14 @@ impl Source<'_> {
     /// Whether a table of features stands at `offset`, and not records: those begin with a kind and a
     /// size, which together are an offset far behind the end of any file.
     fn has_table(&self, bits: &[u32], offset: u64) -> Result<bool, ReadError> {
-        let table = Section { offset, size: bits.len() as u64 * SECTION };
+        let table = HeaderSection { offset, size: bits.len() as u64 * SECTION };
         let Some(end) = table.end_within(self.file_size).filter(|_| !bits.is_empty()) else {
             return Ok(false);
         };
         let bytes = self.bytes(table)?;
         let mut fields = Fields::new(&bytes, self.endian);
-        let mut sections = std::iter::from_fn(|| Section::read(&mut fields));
-        let lies_behind = |section: Section| {
+        let mut sections = std::iter::from_fn(|| HeaderSection::read(&mut fields));
+        let lies_behind = |section: HeaderSection| {
             section.offset >= end && section.end_within(self.file_size).is_some()
         };
         Ok(sections.all(lies_behind))
@@ -201,7 +202,7 @@ impl Source<'_> {
     /// Places of the features: a table right behind the data, one entry per bit, in their order.
     fn features(&self, bits: &[u32], layout: &mut FileLayout) -> Result<(), ReadError> {
         let offset = layout.data.offset + layout.data.size;
-        let table = Section { offset, size: bits.len() as u64 * SECTION };
+        let table = HeaderSection { offset, size: bits.len() as u64 * SECTION };
         if table.end_within(self.file_size).is_none() {
             let should = offset + table.size;
             layout.state = FileState::Truncated { has: self.file_size, should };
@@ -210,7 +211,7 @@ impl Source<'_> {
         let bytes = self.bytes(table)?;
         let mut fields = Fields::new(&bytes, self.endian);
         for &bit in bits {
-            let Some(section) = Section::read(&mut fields) else { break };
+            let Some(section) = HeaderSection::read(&mut fields) else { break };
             if section.end_within(self.file_size).is_some() {
                 layout.features.push((bit, section));
             } else {
@@ -222,7 +223,7 @@ impl Source<'_> {
     }
 
     /// Entries of attribute and place of its ids.
-    fn events(&self, entry: u64, attrs: Section) -> Result<Vec<Event>, ReadError> {
+    fn events(&self, entry: u64, attrs: HeaderSection) -> Result<Vec<Event>, ReadError> {
         if attrs.end_within(self.file_size).is_none() || attrs.size > LARGEST_ATTRS {
             let problem = format!(
                 "{} bytes at {} in a file of {} bytes",
@@ -240,7 +241,7 @@ impl Source<'_> {
         let mut id_bytes = 0_u64;
         for bytes in bytes.chunks_exact(entry as usize) {
             let (attr, place) = bytes.split_at(bytes.len() - SECTION as usize);
-            let ids = Section::read(&mut Fields::new(place, self.endian)).unwrap_or_default();
+            let ids = HeaderSection::read(&mut Fields::new(place, self.endian)).unwrap_or_default();
             // The lists do not overlap, so together they cannot be longer than the file.
             id_bytes = id_bytes.saturating_add(ids.size);
             let most = self.file_size.min(LARGEST_IDS);

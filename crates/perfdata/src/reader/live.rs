@@ -2,12 +2,12 @@
 
 use pmuscope_abi::record::{HEADER_SIZE, Records};
 
-use super::about::About;
+use super::about::FileFacts;
 use super::bytes::Endian;
 use super::event::Event;
 use super::metadata::{EventNames, Metadata};
 use super::order::Order;
-use super::stream::{Place, RawRecord};
+use super::stream::{RawRecord, RecordOrigin};
 use super::tally::Tally;
 use super::{Entry, entry, note, queue};
 
@@ -18,7 +18,7 @@ const LARGEST: usize = 256 << 20;
 /// Puts records of this machine in the order of time while they come.
 #[derive(Debug)]
 pub struct Live {
-    about: About,
+    about: FileFacts,
     order: Order,
     tally: Tally,
 }
@@ -28,7 +28,7 @@ impl Live {
     #[must_use]
     pub fn new(events: Vec<Event>) -> Self {
         Self {
-            about: About::of_file(Metadata::default(), EventNames::default(), events),
+            about: FileFacts::of_file(Metadata::default(), EventNames::default(), events),
             order: Order::with_largest(LARGEST),
             tally: Tally::default(),
         }
@@ -42,7 +42,7 @@ impl Live {
                 misc: header.misc,
                 body: &record[HEADER_SIZE..],
                 attached: &[],
-                place: Place { offset: 0, packed: false, payload: 0 },
+                place: RecordOrigin { offset: 0, packed: false, payload: 0 },
             };
             note(&raw, &mut self.tally);
             let Self { about, order, tally } = self;

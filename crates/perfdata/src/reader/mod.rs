@@ -70,19 +70,19 @@ pub use other::{
 };
 pub use progress::{Progress, Stage};
 pub use raw::{RawEntry, RawReader};
-pub use record::{Comm, CpuMode, Inode, KERNEL_PID, Ksymbol, Mmap, Record, Task};
+pub use record::{Comm, CpuMode, Inode, KERNEL_PID, Ksymbol, Mmap, Record, TaskRecord};
 pub use sample::{Callchain, ReadValue, ReadValues, Sample};
 pub use simpleperf::{FileSymbols, is_compiled_code};
 pub use stream::{StopReason, Stopped};
 pub use tally::{KindCounts, OtherData, Tally};
 pub use tracing::{TraceField, TraceValue, Tracepoint};
 
-use about::About;
+use about::FileFacts;
 use event::Events;
 use kernel::{Identified, Use};
 use order::Order;
-use source::Source;
-use stream::{COMPRESSED2, RawRecord, Step};
+use source::FileSource;
+use stream::{COMPRESSED2, RawRecord, StreamStep};
 use tool::ToolRecord;
 
 /// Name of the input that stands for standard input.
@@ -112,10 +112,10 @@ pub struct Reader {
     is_stream: bool,
     /// Records that a profile does not need, too.
     all: bool,
-    about: About,
+    about: FileFacts,
     /// Where the records are, if they can be read from any place on.
     seekable: Option<scan::Seekable>,
-    source: Source,
+    source: FileSource,
     order: Order,
     tally: Tally,
     progress: Arc<Progress>,
@@ -252,9 +252,9 @@ impl Reader {
             source,
         })?;
         let raw = match step {
-            Step::Record(raw) => raw,
+            StreamStep::Record(raw) => raw,
             step => {
-                if let Step::Stopped(stopped) = step {
+                if let StreamStep::Stopped(stopped) = step {
                     self.tally.stopped.get_or_insert(stopped);
                 }
                 self.end_part();
@@ -331,7 +331,7 @@ fn note(raw: &RawRecord<'_>, tally: &mut Tally) {
 /// Puts a record of the kernel where it waits for its turn; tells its time.
 fn queue(
     raw: &RawRecord<'_>,
-    about: &mut About,
+    about: &mut FileFacts,
     order: &mut Order,
     tally: &mut Tally,
     endian: Endian,

@@ -9,14 +9,14 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::about::About;
+use super::about::FileFacts;
 use super::bytes::{Endian, Fields};
 use super::error::ReadError;
 use super::header::{self, FileLayout, FileState};
 use super::order::Order;
-use super::progress::{Counted, Progress, Stage};
+use super::progress::{CountingRead, Progress, Stage};
 use super::scan::Seekable;
-use super::source::Source;
+use super::source::FileSource;
 use super::stream::Stream;
 use super::{RawReader, Reader, STDIN, Tally, metadata};
 
@@ -110,7 +110,7 @@ impl RecordingFile {
 
     /// Of a stream nothing but its header is read.
     fn begin(&self, all: bool) -> Result<Reader, ReadError> {
-        let opening = Opening { path: &self.path, all };
+        let opening = OpenRequest { path: &self.path, all };
         match &self.input {
             Input::File(file) => opening.file(file),
             Input::Directory(files) => opening.directory(files),
@@ -202,12 +202,12 @@ impl Read for Positioned {
 
 /// What is opened, and how.
 #[derive(Clone, Copy)]
-struct Opening<'a> {
+struct OpenRequest<'a> {
     path: &'a Path,
     all: bool,
 }
 
-impl Opening<'_> {
+impl OpenRequest<'_> {
     fn io(&self, what: &'static str) -> impl FnOnce(io::Error) -> ReadError + use<> {
         io_error(self.path, what)
     }
@@ -226,7 +226,7 @@ impl Opening<'_> {
         let progress = Arc::new(Progress::default());
         progress.begin(Stage::Records, layout.data.size);
         let stream = data(file, &layout, header.endian, &progress);
-        let mut reader = self.reader(header.endian, layout.state, about, Source::one(stream));
+        let mut reader = self.reader(header.endian, layout.state, about, FileSource::one(stream));
         reader.progress = progress;
         reader.seekable = Some(seekable);
         Ok(reader)
@@ -237,9 +237,9 @@ impl Opening<'_> {
         file: &File,
         layout: &mut FileLayout,
         endian: Endian,
-    ) -> Result<About, ReadError> {
+    ) -> Result<FileFacts, ReadError> {
         let (metadata, names) = metadata::read(file, self.path, layout, endian)?;
-        Ok(About::of_file(metadata, names, std::mem::take(&mut layout.events)))
+        Ok(FileFacts::of_file(metadata, names, std::mem::take(&mut layout.events)))
     }
 
     fn stream(&self, mut input: Box<dyn Read + Send>) -> Result<Reader, ReadError> {
@@ -255,8 +255,8 @@ impl Opening<'_> {
             let path = self.path.to_path_buf();
             return Err(ReadError::Header { path, field: "size", problem });
         }
-        let source = Source::one(Stream::new(input, header::STREAM_SIZE, endian));
-        let mut reader = self.reader(endian, FileState::Closed, About::new(), source);
+        let source = FileSource::one(Stream::new(input, header::STREAM_SIZE, endian));
+        let mut reader = self.reader(endian, FileState::Closed, FileFacts::new(), source);
         reader.is_stream = true;
         Ok(reader)
     }
@@ -266,7 +266,7 @@ impl Opening<'_> {
         let Some(((path, file), parts)) = files.split_first() else {
             return Err(ReadError::Directory(self.path.to_path_buf()));
         };
-        let front = Opening { path, ..*self };
+        let front = OpenRequest { path, ..*self };
         let header = header::read(file, path)?;
         let Some(mut layout) = header.layout else {
             return front.stream(Box::new(Positioned::new(file, 0)));
@@ -280,10 +280,16 @@ impl Opening<'_> {
             (Stream::one_of_many(input, header.endian), Some(path.clone()))
         };
         streams.extend(parts.iter().map(part));
-        Ok(self.reader(header.endian, layout.state, about, Source::many(streams)))
+        Ok(self.reader(header.endian, layout.state, about, FileSource::many(streams)))
     }
 
-    fn reader(&self, endian: Endian, state: FileState, about: About, source: Source) -> Reader {
+    fn reader(
+        &self,
+        endian: Endian,
+        state: FileState,
+        about: FileFacts,
+        source: FileSource,
+    ) -> Reader {
         Reader {
             path: self.path.to_path_buf(),
             endian,
@@ -304,7 +310,7 @@ impl Opening<'_> {
 /// The records of a file with a header.
 fn data(file: &Arc<File>, layout: &FileLayout, endian: Endian, progress: &Arc<Progress>) -> Stream {
     let input = Positioned::new(file, layout.data.offset).take(layout.data.size);
-    let input = Box::new(Counted { input, progress: Arc::clone(progress) });
+    let input = Box::new(CountingRead { input, progress: Arc::clone(progress) });
     Stream::new(input, layout.data.offset, endian)
 }
 

@@ -42,7 +42,7 @@ const COST: usize = size_of::<Waiting>() + size_of::<Waiting>() / 2;
 
 /// Bodies of records, one after another.
 #[derive(Debug, Default)]
-struct Block {
+struct RecordBlock {
     bytes: Vec<u8>,
     /// Records that wait.
     waiting: u32,
@@ -52,7 +52,7 @@ struct Block {
 #[derive(Debug)]
 pub(super) struct Order {
     /// Numbers of blocks stay; one that is empty holds no memory, or is in `spare`.
-    blocks: Vec<Block>,
+    blocks: Vec<RecordBlock>,
     /// The block that is being filled.
     current: usize,
     /// Empty blocks, without and with memory.
@@ -86,7 +86,7 @@ impl Order {
     /// At most some `largest` bytes are held, a few blocks at least.
     pub(super) fn with_largest(largest: usize) -> Self {
         Self {
-            blocks: vec![Block::default()],
+            blocks: vec![RecordBlock::default()],
             current: 0,
             unused: Vec::new(),
             spare: Vec::new(),
@@ -217,7 +217,7 @@ impl Order {
         self.current = match self.unused.pop() {
             Some(block) => block as usize,
             None => {
-                self.blocks.push(Block::default());
+                self.blocks.push(RecordBlock::default());
                 self.blocks.len() - 1
             }
         };
@@ -271,7 +271,7 @@ impl Order {
 
     /// Moves all bodies together, in the order in which they lie.
     fn compact(&mut self) {
-        let mut full = std::mem::replace(&mut self.blocks, vec![Block::default()]);
+        let mut full = std::mem::replace(&mut self.blocks, vec![RecordBlock::default()]);
         (self.current, self.held) = (0, 0);
         self.unused.clear();
         let mut order: Vec<u32> = (0..self.waiting.len() as u32).collect();

@@ -56,12 +56,12 @@ impl Progress {
 }
 
 /// Counts what goes through it.
-pub(super) struct Counted<R> {
+pub(super) struct CountingRead<R> {
     pub(super) input: R,
     pub(super) progress: Arc<Progress>,
 }
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for CountingRead<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.input.read(buffer)?;
         self.progress.add(read as u64);
@@ -78,7 +78,7 @@ mod tests {
         let progress = Arc::new(Progress::default());
         assert_eq!((progress.stage(), progress.share()), (Stage::Records, None));
         progress.begin(Stage::Records, 8);
-        let mut input = Counted { input: &[0_u8; 8][..], progress: Arc::clone(&progress) };
+        let mut input = CountingRead { input: &[0_u8; 8][..], progress: Arc::clone(&progress) };
         input.read_exact(&mut [0; 6]).unwrap();
         assert_eq!(progress.share(), Some(0.75));
         progress.begin(Stage::Headers, 4);

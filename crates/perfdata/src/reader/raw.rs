@@ -9,7 +9,7 @@ use super::header::FileState;
 use super::kernel;
 use super::metadata::Metadata;
 use super::record::Record;
-use super::stream::Step;
+use super::stream::StreamStep;
 use super::tool::{self, ToolRecord};
 use super::{ReadError, Reader, Tally, note};
 
@@ -109,10 +109,10 @@ impl RawReader {
             what: "read",
             source,
         })?;
-        if let Step::Record(_) = step {
+        if let StreamStep::Record(_) = step {
             return Ok(true);
         }
-        if let Step::Stopped(stopped) = step {
+        if let StreamStep::Stopped(stopped) = step {
             tally.stopped.get_or_insert(stopped);
         }
         self.reader.end_part();

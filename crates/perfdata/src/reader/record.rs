@@ -22,9 +22,9 @@ pub enum Record<'a> {
     /// A thread's name.
     Comm(Comm<'a>),
     /// A task began.
-    Fork(Task),
+    Fork(TaskRecord),
     /// A task ended.
-    Exit(Task),
+    Exit(TaskRecord),
     /// Records dropped for want of space in a ring; one such record can stand for many.
     Lost {
         /// Event by its id, if the id belongs to one.
@@ -177,7 +177,7 @@ pub struct Comm<'a> {
 
 /// Begin or end of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Task {
+pub struct TaskRecord {
     /// Process.
     pub pid: i32,
     /// Process of the parent.
@@ -274,11 +274,11 @@ pub(super) fn comm(body: &[u8], misc: u16, endian: Endian) -> Option<Comm<'_>> {
     Some(Comm { pid, tid, name: until_zero(fields.rest()), exec: misc & misc::COMM_EXEC != 0 })
 }
 
-pub(super) fn task(body: &[u8], misc: u16, endian: Endian) -> Option<Task> {
+pub(super) fn task(body: &[u8], misc: u16, endian: Endian) -> Option<TaskRecord> {
     let mut fields = Fields::new(body, endian);
     let mut id = || fields.u32().map(|id| id as i32);
     let (pid, parent_pid, tid, parent_tid) = (id()?, id()?, id()?, id()?);
-    Some(Task { pid, parent_pid, tid, parent_tid, synthesised: misc & MISC_FORK_EXEC != 0 })
+    Some(TaskRecord { pid, parent_pid, tid, parent_tid, synthesised: misc & MISC_FORK_EXEC != 0 })
 }
 
 pub(super) fn ksymbol(body: &[u8], endian: Endian) -> Option<Ksymbol<'_>> {

@@ -137,15 +137,15 @@ pub(super) fn messages(mut fields: Fields<'_>) -> Vec<FileSymbols> {
 fn message(bytes: &[u8]) -> FileSymbols {
     let (mut path, mut kind, mut lowest, mut offset) = (&[][..], 0, 0, 0);
     let mut symbols = Vec::new();
-    for (number, value) in Message(bytes) {
+    for (number, value) in ProtoFields(bytes) {
         match (number, value) {
-            (1, Value::Bytes(bytes)) => path = bytes,
-            (2, Value::Number(value)) => kind = value,
-            (3, Value::Number(value)) => lowest = value,
-            (4, Value::Bytes(bytes)) => symbols.push(symbol(bytes)),
-            (6 | 7, Value::Bytes(bytes)) => {
-                let first = Message(bytes).find_map(|(number, value)| match value {
-                    Value::Number(value) if number == 1 => Some(value),
+            (1, ProtoValue::Bytes(bytes)) => path = bytes,
+            (2, ProtoValue::Number(value)) => kind = value,
+            (3, ProtoValue::Number(value)) => lowest = value,
+            (4, ProtoValue::Bytes(bytes)) => symbols.push(symbol(bytes)),
+            (6 | 7, ProtoValue::Bytes(bytes)) => {
+                let first = ProtoFields(bytes).find_map(|(number, value)| match value {
+                    ProtoValue::Number(value) if number == 1 => Some(value),
                     _ => None,
                 });
                 offset = first.unwrap_or(0);
@@ -158,11 +158,11 @@ fn message(bytes: &[u8]) -> FileSymbols {
 
 fn symbol(bytes: &[u8]) -> FileSymbol {
     let mut found = FileSymbol { address: 0, size: 0, name: "".into() };
-    for (number, value) in Message(bytes) {
+    for (number, value) in ProtoFields(bytes) {
         match (number, value) {
-            (1, Value::Number(value)) => found.address = value,
-            (2, Value::Number(value)) => found.size = value,
-            (3, Value::Bytes(bytes)) => found.name = String::from_utf8_lossy(bytes).into(),
+            (1, ProtoValue::Number(value)) => found.address = value,
+            (2, ProtoValue::Number(value)) => found.size = value,
+            (3, ProtoValue::Bytes(bytes)) => found.name = String::from_utf8_lossy(bytes).into(),
             _ => {}
         }
     }
@@ -170,14 +170,14 @@ fn symbol(bytes: &[u8]) -> FileSymbol {
 }
 
 /// Fields of a protocol buffer; ends where it is damaged.
-struct Message<'a>(&'a [u8]);
+struct ProtoFields<'a>(&'a [u8]);
 
-enum Value<'a> {
+enum ProtoValue<'a> {
     Number(u64),
     Bytes(&'a [u8]),
 }
 
-impl<'a> Message<'a> {
+impl<'a> ProtoFields<'a> {
     fn varint(&mut self) -> Option<u64> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
@@ -198,19 +198,19 @@ impl<'a> Message<'a> {
     }
 }
 
-impl<'a> Iterator for Message<'a> {
-    type Item = (u64, Value<'a>);
+impl<'a> Iterator for ProtoFields<'a> {
+    type Item = (u64, ProtoValue<'a>);
 
     fn next(&mut self) -> Option<Self::Item> {
         let tag = self.varint()?;
         let value = match tag & 7 {
-            0 => Value::Number(self.varint()?),
-            1 => Value::Bytes(self.take(8)?),
+            0 => ProtoValue::Number(self.varint()?),
+            1 => ProtoValue::Bytes(self.take(8)?),
             2 => {
                 let length = self.varint()?;
-                Value::Bytes(self.take(length)?)
+                ProtoValue::Bytes(self.take(length)?)
             }
-            5 => Value::Bytes(self.take(4)?),
+            5 => ProtoValue::Bytes(self.take(4)?),
             _ => return None,
         };
         Some((tag >> 3, value))

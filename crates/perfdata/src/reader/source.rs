@@ -13,15 +13,15 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::stream::{RawRecord, Step, Stream};
+use super::stream::{RawRecord, Stream, StreamStep};
 
 /// Records taken from one file before the next is chosen.
 const TURN: u32 = 512;
 
 /// Input of a reader.
 #[derive(Debug)]
-pub(super) struct Source {
-    parts: Vec<Part>,
+pub(super) struct FileSource {
+    parts: Vec<FilePart>,
     current: usize,
     /// Records until the next file is chosen.
     left: u32,
@@ -29,7 +29,7 @@ pub(super) struct Source {
 
 /// A file.
 #[derive(Debug)]
-struct Part {
+struct FilePart {
     stream: Stream,
     /// Its path, where there are many.
     file: Option<PathBuf>,
@@ -38,13 +38,13 @@ struct Part {
     done: bool,
 }
 
-impl Source {
+impl FileSource {
     pub(super) fn one(stream: Stream) -> Self {
         Self::many(vec![(stream, None)])
     }
 
     pub(super) fn many(streams: Vec<(Stream, Option<PathBuf>)>) -> Self {
-        let part = |(stream, file)| Part { stream, file, last: 0, done: false };
+        let part = |(stream, file)| FilePart { stream, file, last: 0, done: false };
         Self { parts: streams.into_iter().map(part).collect(), current: 0, left: 0 }
     }
 
@@ -54,12 +54,12 @@ impl Source {
     }
 
     /// The next record of the current file.
-    pub(super) fn next(&mut self) -> io::Result<Step<'_>> {
-        let Some(part) = self.parts.get_mut(self.current) else { return Ok(Step::End) };
+    pub(super) fn next(&mut self) -> io::Result<StreamStep<'_>> {
+        let Some(part) = self.parts.get_mut(self.current) else { return Ok(StreamStep::End) };
         Ok(match part.stream.next()? {
-            Step::Stopped(mut stopped) => {
+            StreamStep::Stopped(mut stopped) => {
                 stopped.file.clone_from(&part.file);
-                Step::Stopped(stopped)
+                StreamStep::Stopped(stopped)
             }
             step => step,
         })

@@ -33,12 +33,12 @@ pub(super) struct RawRecord<'a> {
     pub(super) body: &'a [u8],
     /// Bytes after the record that belong to it, where they are read.
     pub(super) attached: &'a [u8],
-    pub(super) place: Place,
+    pub(super) place: RecordOrigin,
 }
 
 /// Where a record came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct RecordOrigin {
     /// Byte offset in the file of the record, or of the compressed record that holds it.
     pub(super) offset: u64,
     /// It was compressed.
@@ -82,7 +82,7 @@ impl std::fmt::Display for StopReason {
 
 /// What [`Stream::next`] came to.
 #[derive(Debug)]
-pub(super) enum Step<'a> {
+pub(super) enum StreamStep<'a> {
     Record(RawRecord<'a>),
     End,
     Stopped(Stopped),
@@ -95,11 +95,11 @@ struct Last {
     misc: u16,
     at: usize,
     size: usize,
-    place: Place,
+    place: RecordOrigin,
 }
 
 /// Where the next record is.
-enum Found {
+enum NextRecord {
     Record(Last),
     End,
     Stopped(Stopped),
@@ -160,14 +160,14 @@ impl Stream {
     }
 
     /// The next record. A compressed one comes before what is in it.
-    pub(super) fn next(&mut self) -> io::Result<Step<'_>> {
+    pub(super) fn next(&mut self) -> io::Result<StreamStep<'_>> {
         self.last = None;
         match self.find()? {
-            Found::Record(last) => self.last = Some(last),
-            Found::End => {}
-            Found::Stopped(stopped) => return Ok(Step::Stopped(stopped)),
+            NextRecord::Record(last) => self.last = Some(last),
+            NextRecord::End => {}
+            NextRecord::Stopped(stopped) => return Ok(StreamStep::Stopped(stopped)),
         }
-        Ok(self.last().map_or(Step::End, Step::Record))
+        Ok(self.last().map_or(StreamStep::End, StreamStep::Record))
     }
 
     /// The record that [`Stream::next`] gave last.
@@ -182,20 +182,21 @@ impl Stream {
     /// they are in memory; returns how many those are. A small compressed record unpacks to millions.
     pub(super) fn skip_repeated(&mut self) -> u64 {
         match self.last {
-            Some(Last { at, size: HEADER_SIZE, place: Place { packed: true, .. }, .. }) => {
-                self.unpacker.as_mut().map_or(0, |unpacker| unpacker.skip_repeated(at))
-            }
+            Some(Last {
+                at, size: HEADER_SIZE, place: RecordOrigin { packed: true, .. }, ..
+            }) => self.unpacker.as_mut().map_or(0, |unpacker| unpacker.skip_repeated(at)),
             _ => 0,
         }
     }
 
-    fn find(&mut self) -> io::Result<Found> {
+    fn find(&mut self) -> io::Result<NextRecord> {
         self.attached.clear();
         if let Some(unpacker) = &mut self.unpacker {
             match unpacker.next(self.endian) {
                 Ok(Some(Unpacked { kind, misc, at, size })) => {
-                    let place = Place { offset: self.plain_offset, packed: true, payload: 0 };
-                    return Ok(Found::Record(Last { kind, misc, at, size, place }));
+                    let place =
+                        RecordOrigin { offset: self.plain_offset, packed: true, payload: 0 };
+                    return Ok(NextRecord::Record(Last { kind, misc, at, size, place }));
                 }
                 Ok(None) => {}
                 Err(reason) => return Ok(stop(self.plain_offset, reason)),
@@ -207,12 +208,13 @@ impl Stream {
         }
         let there = self.fill(HEADER_SIZE)?;
         if there == 0 {
-            return Ok(Found::End);
+            return Ok(NextRecord::End);
         }
         if there < HEADER_SIZE {
             return Ok(stop(self.offset, StopReason::CutOff));
         }
-        let Header { kind, misc, size } = Header::read(&self.buffer[self.at..], self.endian);
+        let RecordFront { kind, misc, size } =
+            RecordFront::read(&self.buffer[self.at..], self.endian);
         if size < HEADER_SIZE as u64 {
             return Ok(stop(self.offset, StopReason::RecordSize(size as u16)));
         }
@@ -243,8 +245,8 @@ impl Stream {
         // What is cut off is found when the next record is looked for. Hardware traces are larger than
         // the buffer as a rule, and not wanted here.
         self.payload = (unread, offset);
-        let place = Place { offset, packed: false, payload };
-        Ok(Found::Record(Last { kind, misc, at, size: length, place }))
+        let place = RecordOrigin { offset, packed: false, payload };
+        Ok(NextRecord::Record(Last { kind, misc, at, size: length, place }))
     }
 
     fn unpack(&mut self, kind: u32, body: std::ops::Range<usize>, offset: u64) {
@@ -345,20 +347,20 @@ pub(super) fn following(kind: u32, body: &[u8], endian: Endian) -> u64 {
     }
 }
 
-fn stop(offset: u64, reason: StopReason) -> Found {
-    Found::Stopped(Stopped { file: None, offset, reason })
+fn stop(offset: u64, reason: StopReason) -> NextRecord {
+    NextRecord::Stopped(Stopped { file: None, offset, reason })
 }
 
 /// The front of a record.
 #[derive(Debug, Clone, Copy)]
-struct Header {
+struct RecordFront {
     kind: u32,
     misc: u16,
     /// Bytes of the whole record.
     size: u64,
 }
 
-impl Header {
+impl RecordFront {
     /// The header at the start of `bytes`, which has at least that.
     fn read(bytes: &[u8], endian: Endian) -> Self {
         let mut fields = Fields::new(bytes, endian);
@@ -418,14 +420,14 @@ impl Unpacker {
         loop {
             let there = self.filled - self.at;
             if there >= HEADER_SIZE {
-                let header = Header::read(&self.plain[self.at..self.filled], endian);
+                let header = RecordFront::read(&self.plain[self.at..self.filled], endian);
                 // Compressed records are perf's, all of them with sizes that fit into a u16.
                 let length = usize::try_from(header.size).unwrap_or(usize::MAX);
                 if !(HEADER_SIZE..=LARGEST_RECORD).contains(&length) {
                     return Err(StopReason::RecordSize(header.size as u16));
                 }
                 if length <= there {
-                    let Header { kind, misc, .. } = header;
+                    let RecordFront { kind, misc, .. } = header;
                     let at = self.at;
                     self.at += length;
                     return Ok(Some(Unpacked { kind, misc, at, size: length }));
@@ -491,10 +493,10 @@ mod tests {
         let mut seen = Vec::new();
         loop {
             match stream.next().unwrap() {
-                Step::Record(record) if record.kind == kind::COMPRESSED => {}
-                Step::Record(record) => seen.push((record.kind, record.body.to_vec())),
-                Step::End => return (seen, None),
-                Step::Stopped(stopped) => return (seen, Some(stopped)),
+                StreamStep::Record(record) if record.kind == kind::COMPRESSED => {}
+                StreamStep::Record(record) => seen.push((record.kind, record.body.to_vec())),
+                StreamStep::End => return (seen, None),
+                StreamStep::Stopped(stopped) => return (seen, Some(stopped)),
             }
         }
     }
@@ -564,7 +566,7 @@ mod tests {
         assert!(packed.len() < plain.len() / 256, "{}", packed.len());
         let mut stream = Stream::new(Box::new(io::Cursor::new(packed)), 0, native());
         let mut count = 0;
-        while let Step::Record(record) = stream.next().unwrap() {
+        while let StreamStep::Record(record) = stream.next().unwrap() {
             count += u32::from(record.kind == 9);
         }
         assert_eq!(count, 64 << 10);
@@ -579,7 +581,7 @@ mod tests {
         let plain = records(&parts.concat());
         let mut stream = Stream::new(Box::new(io::Cursor::new(pack(&plain, 70_000))), 0, native());
         let (mut met, mut repeated, mut samples) = (0, 0, 0);
-        while let Step::Record(RawRecord { kind, .. }) = stream.next().unwrap() {
+        while let StreamStep::Record(RawRecord { kind, .. }) = stream.next().unwrap() {
             samples += u64::from(kind == 9);
             if kind == MARK {
                 met += 1;

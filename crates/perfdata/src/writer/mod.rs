@@ -45,7 +45,7 @@ pub struct FileEvent {
 
 /// A piece of the file: an offset in bytes and a length in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Section {
+struct FileSection {
     offset: u64,
     size: u64,
 }
@@ -62,7 +62,7 @@ pub fn front(events: &[FileEvent]) -> Vec<u8> {
 pub fn front_with_records(events: &[FileEvent], records: &[u8]) -> Vec<u8> {
     let tables = Tables::new(events, HEADER_SIZE);
     let offset = HEADER_SIZE + tables.bytes.len() as u64;
-    let mut out = tables.header(Section { offset, size: records.len() as u64 }, &[0; 32]);
+    let mut out = tables.header(FileSection { offset, size: records.len() as u64 }, &[0; 32]);
     out.extend_from_slice(&tables.bytes);
     out.extend_from_slice(records);
     out
@@ -101,7 +101,7 @@ pub fn closing(
     let mut tail = Vec::new();
     for (bit, payload) in &sections {
         bitmap[*bit as usize / 8] |= 1 << (bit % 8);
-        push_section(&mut tail, Section { offset, size: payload.len() as u64 });
+        push_section(&mut tail, FileSection { offset, size: payload.len() as u64 });
         offset += payload.len() as u64;
     }
     for (_, payload) in &sections {
@@ -109,7 +109,7 @@ pub fn closing(
     }
     let tables = Tables::new(events, offset);
     tail.extend_from_slice(&tables.bytes);
-    let data = Section { offset: data_offset, size: data_size };
+    let data = FileSection { offset: data_offset, size: data_size };
     let header = tables.header(data, &bitmap);
     Closing { tail, tail_offset, header }
 }
@@ -126,8 +126,8 @@ pub fn closing(
 struct Tables {
     /// Bytes of an attribute and the section behind it.
     entry: usize,
-    attrs: Section,
-    event_types: Section,
+    attrs: FileSection,
+    event_types: FileSection,
     bytes: Vec<u8>,
 }
 
@@ -135,16 +135,16 @@ impl Tables {
     fn new(events: &[FileEvent], offset: u64) -> Self {
         let attr_size = attr_size(events);
         let entry = attr_size + SECTION_SIZE;
-        let attrs = Section { offset, size: (events.len() * entry) as u64 };
-        let event_types = Section {
+        let attrs = FileSection { offset, size: (events.len() * entry) as u64 };
+        let event_types = FileSection {
             offset: attrs.offset + attrs.size,
             size: (events.len() * (entry + SECTION_SIZE)) as u64,
         };
         let mut ids_offset = event_types.offset + event_types.size;
-        let ids: Vec<Section> = events
+        let ids: Vec<FileSection> = events
             .iter()
             .map(|event| {
-                let ids = Section { offset: ids_offset, size: (event.ids.len() * 8) as u64 };
+                let ids = FileSection { offset: ids_offset, size: (event.ids.len() * 8) as u64 };
                 ids_offset += ids.size;
                 ids
             })
@@ -162,7 +162,7 @@ impl Tables {
         Self { entry, attrs, event_types, bytes }
     }
 
-    fn header(&self, data: Section, features: &[u8; 32]) -> Vec<u8> {
+    fn header(&self, data: FileSection, features: &[u8; 32]) -> Vec<u8> {
         let mut out = Vec::with_capacity(HEADER_SIZE as usize);
         out.extend_from_slice(MAGIC);
         out.extend_from_slice(&HEADER_SIZE.to_ne_bytes());
@@ -180,7 +180,7 @@ fn attr_size(events: &[FileEvent]) -> usize {
     events.iter().map(|event| event.attr.smallest_size()).max().unwrap_or(ATTR_SIZE_VER0)
 }
 
-fn push_section(out: &mut Vec<u8>, section: Section) {
+fn push_section(out: &mut Vec<u8>, section: FileSection) {
     out.extend_from_slice(&section.offset.to_ne_bytes());
     out.extend_from_slice(&section.size.to_ne_bytes());
 }

@@ -9,7 +9,7 @@ use std::thread;
 use linux_perf_data::linux_perf_event_reader::EventRecord;
 use linux_perf_data::{PerfFileReader, PerfFileRecord};
 use pmuscope_perfdata::reader::Reader;
-use pmuscope_testkit::corpus::{Row, corpus};
+use pmuscope_testkit::corpus::{IndexRow, corpus};
 
 use super::{Found, read};
 
@@ -19,7 +19,7 @@ fn file_name(path: &Path) -> &str {
 
 /// Samples per event as the index has them, `name:samples` each; as far as the line goes, which the
 /// index cuts. Names there come from another program.
-fn counts(row: &Row) -> Vec<u64> {
+fn counts(row: &IndexRow) -> Vec<u64> {
     // Where that program cannot tell events apart it counts all.
     let parts = row["events:samples"].split(' ').filter(|part| !part.starts_with("all:"));
     parts.map_while(|part| part.rsplit(':').next()?.parse().ok()).collect()

@@ -14,7 +14,7 @@ use plot::{Axes, Line, Panel, Point};
 use pmuscope_events::metrics::Metrics;
 use pmuscope_perfdata::reader::RecordingFile;
 use pmuscope_profile::metrics::{Table, is_sure, mean_length};
-use pmuscope_profile::windows::{Attribution, Options, Row, Windows};
+use pmuscope_profile::windows::{Attribution, Options, WindowRow, Windows};
 use pmuscope_symbols::{KernelIdentity, Request, Resolved, State, Symbol};
 use simulator::{Function, Run, name_at, write};
 
@@ -69,7 +69,7 @@ impl Outcome {
         for (at, attribution) in [Attribution::None, Attribution::Discard].into_iter().enumerate() {
             let windows = read(&run, attribution);
             let table = Table::new(&windows, &metrics, &chosen);
-            let is_it = |row: &&Row| row.key.function.as_deref() == Some("short");
+            let is_it = |row: &&WindowRow| row.key.function.as_deref() == Some("short");
             let row = windows.rows.iter().find(is_it).unwrap();
             let value = table.cells(row)[0].value;
             outcome.off[at] = value.map(|value| (100.0 * (value / truth - 1.0), is_sure(row)));

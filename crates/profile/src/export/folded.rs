@@ -17,7 +17,7 @@ use rustc_hash::FxHashMap;
 use crate::aggregate::{FrameId, StackId};
 use crate::modules::ModuleKind;
 
-use super::{Event, Source, UNKNOWN, clean};
+use super::{ExportedEvent, Source, UNKNOWN, clean};
 
 /// What names hold beyond the function.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub struct Options {
 /// Those of `out`.
 pub fn write(
     source: &Source<'_>,
-    event: &Event,
+    event: &ExportedEvent,
     options: Options,
     out: &mut dyn Write,
 ) -> io::Result<()> {
@@ -64,7 +64,7 @@ pub fn write(
     Ok(())
 }
 
-fn by_command(source: &Source<'_>, event: &Event) -> FxHashMap<(Arc<str>, StackId), u64> {
+fn by_command(source: &Source<'_>, event: &ExportedEvent) -> FxHashMap<(Arc<str>, StackId), u64> {
     let mut sums: FxHashMap<(Arc<str>, StackId), u64> = FxHashMap::default();
     for cell in source.counts.of_event(event.index) {
         let command = source.counts.tasks[cell.task as usize].command.clone();

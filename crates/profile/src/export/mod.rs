@@ -24,7 +24,7 @@ use std::io::Write;
 use flate2::write::GzEncoder;
 use flate2::{Compression, GzBuilder};
 
-use crate::aggregate::{Aggregate, Cell};
+use crate::aggregate::{Aggregate, SampleCell};
 use crate::loss::CpuLosses;
 use crate::profile::{EventProfile, ModuleSummary, Profile, is_software_clock, with_lost};
 
@@ -41,7 +41,7 @@ pub struct Source<'a> {
     /// Modules, as frames and functions number them.
     pub modules: &'a [ModuleSummary],
     /// Events to export, the most important first.
-    pub events: Vec<Event>,
+    pub events: Vec<ExportedEvent>,
     /// What was lost, and where.
     pub losses: &'a [CpuLosses],
     /// Where it all comes from.
@@ -50,12 +50,12 @@ pub struct Source<'a> {
 
 /// An event to export.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Event {
-    /// Its number, as [`Cell::event`].
+pub struct ExportedEvent {
+    /// Its number, as [`SampleCell::event`].
     pub index: u32,
     /// Its name. Foreign text.
     pub name: String,
-    /// Whether [`Cell::weight`] is in units of the event; else it is samples.
+    /// Whether [`SampleCell::weight`] is in units of the event; else it is samples.
     pub by_period: bool,
     /// Units of the event from sample to sample, if that was fixed.
     pub period: Option<u64>,
@@ -124,17 +124,17 @@ impl About {
     }
 }
 
-impl Event {
+impl ExportedEvent {
     /// What a cell weighs when shares are made.
     #[must_use]
-    pub fn value(&self, cell: &Cell) -> u64 {
+    pub fn value(&self, cell: &SampleCell) -> u64 {
         if self.by_period { cell.weight } else { cell.samples }
     }
 
     /// Units of the event that a cell stands for; `None` where neither its samples nor the event
     /// tell.
     #[must_use]
-    pub fn units(&self, cell: &Cell) -> Option<u64> {
+    pub fn units(&self, cell: &SampleCell) -> Option<u64> {
         if self.by_period {
             return Some(cell.weight);
         }
@@ -154,7 +154,7 @@ impl Event {
         if crate::waits::EVENTS.contains(&&*self.name) { "waits" } else { "samples" }
     }
 
-    /// Whether [`Event::units`] are nanoseconds: the kernel's clocks, and time off the CPU.
+    /// Whether [`ExportedEvent::units`] are nanoseconds: the kernel's clocks, and time off the CPU.
     #[must_use]
     pub fn is_clock(&self) -> bool {
         is_software_clock(&self.name) || crate::waits::EVENTS.contains(&&*self.name)
@@ -165,7 +165,7 @@ impl<'a> Source<'a> {
     /// Events of a profile that have samples; where none has, all.
     #[must_use]
     pub fn new(profile: &'a Profile) -> Self {
-        let event = |event: &EventProfile| Event {
+        let event = |event: &EventProfile| ExportedEvent {
             index: event.index,
             name: event.name.clone(),
             by_period: event.by_period,
@@ -215,7 +215,8 @@ mod tests {
 
     #[test]
     fn clocks_and_time_off_the_cpu_are_nanoseconds() {
-        let named = |name: &str| Event { name: name.into(), ..Event::default() }.is_clock();
+        let named =
+            |name: &str| ExportedEvent { name: name.into(), ..ExportedEvent::default() }.is_clock();
         let clocks = ["cpu-clock", "task-clock:u", "cpu-clock/period=7/", "off-cpu:blocked"];
         assert!(clocks.into_iter().all(named));
         let others = ["cycles", "page-faults", "cpu-clock-x", "sched:off-cpu"];

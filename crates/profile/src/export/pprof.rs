@@ -14,11 +14,11 @@ use std::io::{self, Write};
 
 use rustc_hash::FxHashMap;
 
-use crate::aggregate::{Cell, FrameId, FunctionId, StackId, TaskId};
+use crate::aggregate::{FrameId, FunctionId, SampleCell, StackId, TaskId};
 use crate::modules::ModuleKind;
 
 use super::protobuf::Message;
-use super::{Event, Source};
+use super::{ExportedEvent, Source};
 use crate::profile::Options;
 
 /// Field numbers of a profile in profile.proto.
@@ -142,8 +142,8 @@ impl<'a> Writer<'a> {
     }
 
     /// Cells of all events that are of one stack, task and CPU.
-    fn samples(&self) -> Vec<(Key, Vec<(usize, &'a Cell)>)> {
-        let mut by_key: FxHashMap<Key, Vec<(usize, &Cell)>> = FxHashMap::default();
+    fn samples(&self) -> Vec<(SampleKey, Vec<(usize, &'a SampleCell)>)> {
+        let mut by_key: FxHashMap<SampleKey, Vec<(usize, &SampleCell)>> = FxHashMap::default();
         for (at, event) in self.source.events.iter().enumerate() {
             for cell in self.source.counts.of_event(event.index) {
                 by_key.entry((cell.stack, cell.task, cell.cpu)).or_default().push((at, cell));
@@ -154,7 +154,7 @@ impl<'a> Writer<'a> {
         samples
     }
 
-    fn sample(&mut self, (stack, task, cpu): Key, cells: &[(usize, &Cell)]) -> Message {
+    fn sample(&mut self, (stack, task, cpu): SampleKey, cells: &[(usize, &SampleCell)]) -> Message {
         let mut values = Vec::new();
         for (at, event) in self.source.events.iter().enumerate() {
             let cell = cells.iter().find(|(of, _)| *of == at).map(|(_, cell)| *cell);
@@ -263,13 +263,13 @@ impl<'a> Writer<'a> {
 }
 
 /// Stack, task, CPU.
-type Key = (StackId, TaskId, Option<u32>);
+type SampleKey = (StackId, TaskId, Option<u32>);
 
-fn has_units(event: &Event) -> bool {
+fn has_units(event: &ExportedEvent) -> bool {
     event.by_period || event.period.is_some()
 }
 
-fn unit(event: &Event) -> &'static str {
+fn unit(event: &ExportedEvent) -> &'static str {
     if event.is_clock() { "nanoseconds" } else { "count" }
 }
 

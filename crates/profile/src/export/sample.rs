@@ -6,10 +6,10 @@ use std::sync::Arc;
 use pmuscope_symbols::{BuildId, Line};
 use proptest::prelude::*;
 
-use super::{About, Event, Source};
+use super::{About, ExportedEvent, Source};
 use crate::aggregate::{
-    Aggregate, BlockCount, Cell, Frame, FrameId, Function, FunctionId, Series, StackId, Stacks,
-    Task, TaskId, Timeline,
+    Aggregate, BlockCount, CodeFrame, FrameId, Function, FunctionId, SampleCell, Series, StackId,
+    Stacks, Task, TaskId, Timeline,
 };
 use crate::modules::ModuleKind;
 use crate::profile::ModuleSummary;
@@ -20,11 +20,11 @@ use crate::{SymbolState, export};
 pub(crate) struct Made {
     pub(crate) counts: Aggregate,
     pub(crate) modules: Vec<ModuleSummary>,
-    events: Vec<Event>,
+    events: Vec<ExportedEvent>,
 }
 
 impl Made {
-    pub(crate) fn events(&self) -> &[Event] {
+    pub(crate) fn events(&self) -> &[ExportedEvent] {
         &self.events
     }
 
@@ -62,7 +62,7 @@ impl Builder {
         self.counts.functions.len() as FunctionId - 1
     }
 
-    pub(crate) fn frame(&mut self, frame: Frame) -> FrameId {
+    pub(crate) fn frame(&mut self, frame: CodeFrame) -> FrameId {
         self.counts.frames.push(frame);
         self.counts.frames.len() as FrameId - 1
     }
@@ -71,7 +71,7 @@ impl Builder {
     fn named(&mut self, name: &str, module: u32) -> FrameId {
         let function = Some(self.function(name, module));
         let address = Some(0x1000 + 16 * self.counts.frames.len() as u64);
-        self.frame(Frame { function, module, address, line: None, inlined: false })
+        self.frame(CodeFrame { function, module, address, line: None, inlined: false })
     }
 
     /// The outermost frame first.
@@ -104,7 +104,7 @@ impl Builder {
             let weight = by_block.values().map(|count| count.1).sum();
             let count = |(block, (samples, weight))| BlockCount { block, samples, weight };
             counted.extend(by_block.into_iter().map(|one| (cell, count(one))));
-            counts.cells.push(Cell { event, stack, task, cpu, samples, weight });
+            counts.cells.push(SampleCell { event, stack, task, cpu, samples, weight });
         }
         counts.series = Series::from_counts(counted);
         self.counts
@@ -125,9 +125,13 @@ fn made_modules() -> Vec<ModuleSummary> {
     ]
 }
 
-fn events() -> Vec<Event> {
-    let event =
-        |index, name: &str, period| Event { index, name: name.into(), period, ..Event::default() };
+fn events() -> Vec<ExportedEvent> {
+    let event = |index, name: &str, period| ExportedEvent {
+        index,
+        name: name.into(),
+        period,
+        ..ExportedEvent::default()
+    };
     vec![event(0, "cpu-clock", Some(1_000_000)), event(1, "page-faults", Some(1))]
 }
 
@@ -139,10 +143,10 @@ pub(crate) fn made() -> Made {
     let line = Some(Line { file: "src/copy.c".into(), number: Some(42) });
     let function = Some(made.function("memcpy;x", 1));
     let copy =
-        made.frame(Frame { function, module: 1, address: Some(0x2000), line, inlined: true });
+        made.frame(CodeFrame { function, module: 1, address: Some(0x2000), line, inlined: true });
     let kernel = made.named("copy_page(struct page *)", 2);
     made.counts.frames[kernel as usize].address = Some(0xffff_ffff_8123_4567);
-    let nameless = made.frame(Frame {
+    let nameless = made.frame(CodeFrame {
         function: None,
         module: 3,
         address: Some(0x77),
@@ -180,7 +184,7 @@ pub(crate) fn arbitrary() -> impl Strategy<Value = Made> {
             // Some frames are places of the same function.
             let function = if number == 3 { Some(1) } else { function };
             let (module, address) = (1 + number % 2, Some(u64::from(number) * 8));
-            made.frame(Frame { function, module, address, line: None, inlined: number == 4 });
+            made.frame(CodeFrame { function, module, address, line: None, inlined: number == 4 });
         }
         for (tid, name) in ["a", "b", "a"].into_iter().enumerate() {
             made.task(name, 1, 1 + tid as i32);

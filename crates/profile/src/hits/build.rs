@@ -10,12 +10,12 @@ use pmuscope_symbols::{KernelIdentity, Request, Symbol, Symbolizer};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::estimate::{armed, is_always, least_hits, too_much_in_hits, true_hits};
-use super::matrix::{Cells, Counts, Matrix, Site};
+use super::matrix::{Counts, Matrix, MatrixCells, Site};
 use super::over_time::{ArmedPart, Sum};
 use super::pass::{Pass, TargetStats, address_of, traps_behind};
 use super::sharing::{ByThread, lines};
 use super::steps::steps;
-use super::{Hits, Options, Rate, Share, TargetHits, ValueRead};
+use super::{HitShare, Hits, Options, Rate, TargetHits, ValueRead};
 use crate::address_spaces::{AddressSpaces, ModuleOffset};
 use crate::modules::ModuleKind;
 use crate::naming::Names;
@@ -46,7 +46,7 @@ pub(super) fn build(
     let seconds = seconds(&info, metadata.info.as_ref().map(|info| info.duration_s), span);
     let started = metadata.info.as_ref().map(|info| info.started_clock_ns).filter(|at| *at > 0);
     let is_complete = metadata.info.as_ref().is_some_and(|info| info.complete);
-    let shared = Shared { info: &info, of_spot: &of_spot, seconds, is_complete, options };
+    let shared = BuildContext { info: &info, of_spot: &of_spot, seconds, is_complete, options };
     let seen = std::mem::take(&mut pass.targets);
     let targets = seen.into_iter().enumerate().map(|(at, seeing)| {
         let writers = writers.as_ref().map(|writers| &writers.targets[at]);
@@ -88,8 +88,8 @@ fn seconds(info: &WatchInfo, told: Option<f64>, span: Option<(u64, u64)>) -> f64
 
 /// What the kernel counted of a target.
 #[derive(Debug, Clone, Default)]
-struct Counted {
-    cells: Cells,
+struct KernelCounts {
+    cells: MatrixCells,
     total: Counts,
     /// Hits of a process's first kind: they have no value before.
     without_before: u64,
@@ -97,7 +97,7 @@ struct Counted {
 
 /// The kernel's table of writers.
 struct Writers {
-    targets: Vec<Counted>,
+    targets: Vec<KernelCounts>,
     by_thread: ByThread,
 }
 
@@ -112,7 +112,7 @@ impl Writers {
             return None;
         }
         let traps_behind = traps_behind(reader.metadata());
-        let mut targets = vec![Counted::default(); info.targets.len()];
+        let mut targets = vec![KernelCounts::default(); info.targets.len()];
         let mut by_thread = ByThread::new();
         let mut first = FxHashSet::default();
         for writer in &info.writers {
@@ -177,7 +177,7 @@ fn sites(
     (all, of_spot)
 }
 
-struct Shared<'a> {
+struct BuildContext<'a> {
     info: &'a WatchInfo,
     of_spot: &'a [u32],
     seconds: f64,
@@ -185,12 +185,12 @@ struct Shared<'a> {
     options: &'a Options,
 }
 
-impl Shared<'_> {
+impl BuildContext<'_> {
     fn target(
         &self,
         at: usize,
         seeing: TargetStats,
-        writers: Option<&Counted>,
+        writers: Option<&KernelCounts>,
         pass: &Pass,
     ) -> TargetHits {
         let info = self.info;
@@ -226,20 +226,20 @@ impl Shared<'_> {
                 let known = writers.total.hits.saturating_sub(writers.without_before);
                 let part = of(&writers.total).min(known);
                 let interval = if is_all { None } else { interval(sums, sum) };
-                (known > 0).then_some(Share { part, of: known, interval, exact: true })
+                (known > 0).then_some(HitShare { part, of: known, interval, exact: true })
             }
             None => {
                 let all = |of: fn(&Sum) -> u64| sums.iter().map(of).sum::<u64>();
                 let (part, of) = (all(sum), all(|sum| sum.pairs));
                 let interval = interval(sums, sum);
-                (of > 0).then_some(Share { part, of, interval, exact: false })
+                (of > 0).then_some(HitShare { part, of, interval, exact: false })
             }
         };
         let (cells, untold) = match writers {
             Some(writers) => (&writers.cells, untold),
             None => (&seeing.cells, hits - seeing.written + seeing.untold),
         };
-        let mut by_site = Cells::default();
+        let mut by_site = MatrixCells::default();
         for (&(spot, thread), counts) in cells {
             by_site.entry((self.of_spot[spot as usize], thread)).or_default().add(counts);
         }

@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 
 /// Counts of keys.
 #[derive(Debug, Clone)]
-pub(super) struct Counter<K> {
+pub(super) struct KeyCounter<K> {
     counts: FxHashMap<K, u64>,
     keep: usize,
     taken: u64,
@@ -31,7 +31,7 @@ pub struct Frequent<K> {
     pub distinct: Option<u64>,
 }
 
-impl<K: Copy + Eq + Hash + Ord> Counter<K> {
+impl<K: Copy + Eq + Hash + Ord> KeyCounter<K> {
     pub(super) fn new(keep: usize) -> Self {
         Self { counts: FxHashMap::default(), keep: keep.max(1), taken: 0, total: 0 }
     }
@@ -88,7 +88,7 @@ mod tests {
             keys in proptest::collection::vec((0_u64..40, 1_u64..5), 0..400),
             keep in 1_usize..30,
         ) {
-            let mut counter = Counter::new(keep);
+            let mut counter = KeyCounter::new(keep);
             let mut truth = BTreeMap::<u64, u64>::new();
             for &(key, count) in &keys {
                 // Small keys come more often.

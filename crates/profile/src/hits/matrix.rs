@@ -110,10 +110,10 @@ pub struct ShownRow {
 }
 
 /// Cells in the making: place and thread.
-pub(super) type Cells = FxHashMap<(u32, u32), Counts>;
+pub(super) type MatrixCells = FxHashMap<(u32, u32), Counts>;
 
 impl Matrix {
-    pub(super) fn new(cells: Cells, untold: u64) -> Self {
+    pub(super) fn new(cells: MatrixCells, untold: u64) -> Self {
         let mut total = Counts::default();
         let mut threads = FxHashMap::<u32, Counts>::default();
         let mut rows = FxHashMap::<u32, MatrixRow>::default();
@@ -185,7 +185,7 @@ mod tests {
             hits in proptest::collection::vec((0_u32..8, 0_u32..12, 1_u64..9), 0..120),
             rows in 0_usize..10, columns in 0_usize..14,
         ) {
-            let mut cells = Cells::default();
+            let mut cells = MatrixCells::default();
             for &(site, thread, hits) in &hits {
                 let counts = Counts { hits, changed: hits / 2, ..Counts::default() };
                 cells.entry((site, thread)).or_default().add(&counts);

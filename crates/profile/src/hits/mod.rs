@@ -40,8 +40,8 @@ pub use frequent::Frequent;
 pub use history::{History, HitRecord};
 pub use matrix::{Counts, Matrix, MatrixRow, Shown, ShownRow, Site, Thread};
 pub use over_time::{Block, BlockValues};
-pub use sharing::{CacheLine, Verdict, Word};
-pub use value::Value;
+pub use sharing::{CacheLine, SharingVerdict, Word};
+pub use value::HitValue;
 
 /// How much of a recording is kept one by one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -178,9 +178,9 @@ pub struct TargetHits {
     /// Hits per second over all the time; without an interval where none were missed.
     pub rate: Option<Rate>,
     /// Hits that changed the value.
-    pub changed: Option<Share>,
+    pub changed: Option<HitShare>,
     /// Hits whose new value was the old one and one more.
-    pub plus_one: Option<Share>,
+    pub plus_one: Option<HitShare>,
     /// By place and thread.
     pub matrix: Matrix,
     /// One by one.
@@ -206,7 +206,7 @@ pub struct Rate {
 
 /// A part of hits.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Share {
+pub struct HitShare {
     /// These.
     pub part: u64,
     /// Of so many, whose value before is known.
@@ -217,7 +217,7 @@ pub struct Share {
     pub exact: bool,
 }
 
-impl Share {
+impl HitShare {
     /// 0 to 1; `None` of nothing.
     #[must_use]
     pub fn value(&self) -> Option<f64> {
@@ -267,11 +267,11 @@ impl Hits {
 
     /// The value of a point.
     #[must_use]
-    pub fn value(&self, point: u32, bits: u64) -> Value<'_> {
+    pub fn value(&self, point: u32, bits: u64) -> HitValue<'_> {
         let of = self.info.points.get(point as usize);
         match of.and_then(|of| Some((of, self.info.targets.get(of.target as usize)?))) {
-            Some((point, target)) => Value::of(target, point.bytes, bits),
-            None => Value::Bytes(bits, 8),
+            Some((point, target)) => HitValue::of(target, point.bytes, bits),
+            None => HitValue::Bytes(bits, 8),
         }
     }
 }

@@ -42,7 +42,7 @@ pub struct BlockValues {
 
 /// What is known of each hit.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Seen {
+pub(super) struct HitFacts {
     /// Its number in its target.
     pub(super) number: u64,
     /// Hits it stands for.
@@ -82,7 +82,7 @@ impl Default for Sum {
 }
 
 impl Sum {
-    fn add(&mut self, seen: &Seen) {
+    fn add(&mut self, seen: &HitFacts) {
         self.records += 1;
         let weight = seen.stands_for;
         let add = |sum: &mut u64, is: bool| *sum = sum.saturating_add(weight * u64::from(is));
@@ -134,7 +134,7 @@ impl OverTime {
         Self { clock: Clock::of(times), targets: vec![Vec::new(); targets] }
     }
 
-    pub(super) fn add(&mut self, target: usize, time: u64, seen: &Seen) {
+    pub(super) fn add(&mut self, target: usize, time: u64, seen: &HitFacts) {
         let (block, halvings) = self.clock.block(time);
         if halvings > 0 {
             self.targets.iter_mut().for_each(|sums| halve(sums, halvings));
@@ -219,14 +219,14 @@ impl ArmedPart {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Part {
+struct TimeSlice {
     armed: f64,
     hits: f64,
 }
 
 /// Spreads stretches evenly over the blocks that they touch.
-fn spread(armed: &[ArmedPart], origin: u64, length: u64, blocks: usize) -> Vec<Part> {
-    let mut parts = vec![Part::default(); if armed.is_empty() { 0 } else { blocks }];
+fn spread(armed: &[ArmedPart], origin: u64, length: u64, blocks: usize) -> Vec<TimeSlice> {
+    let mut parts = vec![TimeSlice::default(); if armed.is_empty() { 0 } else { blocks }];
     for one in armed {
         let whole = one.until_ns.saturating_sub(one.from_ns) as f64;
         let last = parts.len().saturating_sub(1);
@@ -262,7 +262,7 @@ mod tests {
             let origin = hits[0].0;
             for (number, &(time, value, stands_for)) in hits.iter().enumerate() {
                 let value = Some(f64::from(value));
-                let seen = Seen { number: number as u64, stands_for, value, ..Seen::default() };
+                let seen = HitFacts { number: number as u64, stands_for, value, ..HitFacts::default() };
                 over_time.add(1, time, &seen);
             }
             let blocks = over_time.blocks(1, &[], false);
@@ -302,7 +302,7 @@ mod tests {
                 .collect();
             let spread = spread(&parts, 1000, length, blocks);
             let near = |a: f64, b: u64| (a - b as f64).abs() < 1e-6 * (1.0 + a);
-            let sum = |of: fn(&Part) -> f64| spread.iter().map(of).sum::<f64>();
+            let sum = |of: fn(&TimeSlice) -> f64| spread.iter().map(of).sum::<f64>();
             prop_assert!(near(sum(|part| part.hits), parts.iter().map(|part| part.hits).sum()));
             prop_assert!(near(sum(|part| part.armed), parts.iter().map(|part| part.armed_ns).sum()));
         }

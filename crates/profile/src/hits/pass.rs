@@ -8,12 +8,12 @@ use pmuscope_perfdata::reader::{
 use pmuscope_perfdata::watch::{Access, Hit, HitFlags, ValueKind, WatchInfo, WriterCount};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::frequent::Counter;
+use super::frequent::KeyCounter;
 use super::history::{HitRecord, Keeper, Pairs};
-use super::matrix::{Cells, Counts, Thread};
-use super::over_time::{OverTime, Seen};
+use super::matrix::{Counts, MatrixCells, Thread};
+use super::over_time::{HitFacts, OverTime};
 use super::sharing::{ByThread, Handovers, line_of};
-use super::value::{Value, masked};
+use super::value::{HitValue, masked};
 use super::{Options, ValueRead};
 use crate::address_spaces::{AddressSpaces, ModuleOffset};
 
@@ -35,11 +35,11 @@ pub(super) struct TargetStats {
     pub(super) records: u64,
     pub(super) written: u64,
     /// By spot and thread.
-    pub(super) cells: Cells,
+    pub(super) cells: MatrixCells,
     pub(super) untold: u64,
     pub(super) keeper: Keeper,
-    pub(super) values: Counter<(u32, u64)>,
-    pub(super) transitions: Counter<(u32, u64, u64)>,
+    pub(super) values: KeyCounter<(u32, u64)>,
+    pub(super) transitions: KeyCounter<(u32, u64, u64)>,
 }
 
 /// A recording that was gone through.
@@ -71,7 +71,7 @@ pub(super) struct Pass {
 
 /// What an event watches.
 #[derive(Debug, Clone, Copy)]
-struct Point {
+struct WatchedEvent {
     number: u32,
     target: usize,
     access: Access,
@@ -123,11 +123,11 @@ impl Pass {
         let target = |_| TargetStats {
             records: 0,
             written: 0,
-            cells: Cells::default(),
+            cells: MatrixCells::default(),
             untold: 0,
             keeper: Keeper::new(options.ends, options.between),
-            values: Counter::new(VALUES),
-            transitions: Counter::new(VALUES),
+            values: KeyCounter::new(VALUES),
+            transitions: KeyCounter::new(VALUES),
         };
         let targets = info.targets.len();
         let mut unplaced = FxHashMap::<i32, Vec<Address>>::default();
@@ -249,7 +249,7 @@ impl Pass {
     fn sample(
         &mut self,
         sample: &Sample<'_>,
-        point: &Point,
+        point: &WatchedEvent,
         (traps_behind, swapped): (bool, bool),
         info: &WatchInfo,
         pairs: &mut Pairs,
@@ -290,7 +290,7 @@ impl Pass {
         pairs.take(hit, point.access, written, |written| self.done(&written, info));
     }
 
-    fn note(&mut self, hit: Hit, point: &Point, pid: i32) {
+    fn note(&mut self, hit: Hit, point: &WatchedEvent, pid: i32) {
         if hit.flags.contains(HitFlags::VALUE) && self.read == ValueRead::Never {
             let is_after = hit.flags.contains(HitFlags::AFTER);
             self.read = if is_after { ValueRead::After } else { ValueRead::Before };
@@ -320,13 +320,13 @@ impl Pass {
         let is_before = self.read == ValueRead::Before && of.access != Access::Read;
         let found = if is_before { written.old } else { written.new };
         let next = |old: u64| masked(old.wrapping_add(1), point.bytes);
-        let seen = Seen {
+        let seen = HitFacts {
             number: written.number,
             stands_for: weight,
             is_pair: pair.is_some(),
             changed: pair.is_some_and(|(old, new)| old != new),
             plus_one: pair.is_some_and(|(old, new)| next(old) == new),
-            value: found.and_then(|found| Value::of(of, point.bytes, found).number()),
+            value: found.and_then(|found| HitValue::of(of, point.bytes, found).number()),
         };
         if let Some(found) = found {
             seeing.values.add((written.point, found), weight);
@@ -360,13 +360,13 @@ fn text(name: &[u8]) -> Arc<str> {
 }
 
 /// Points by event; `None` for what watches nothing.
-fn points(info: &WatchInfo, events: usize) -> Vec<Option<Point>> {
+fn points(info: &WatchInfo, events: usize) -> Vec<Option<WatchedEvent>> {
     let mut points = vec![None; events];
     for (point, number) in info.points.iter().zip(0..) {
         let target = point.target as usize;
         let of = info.targets.get(target);
         if let (Some(place), Some(of)) = (points.get_mut(point.event as usize), of) {
-            *place = Some(Point {
+            *place = Some(WatchedEvent {
                 number,
                 target,
                 access: of.access,

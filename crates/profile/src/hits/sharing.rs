@@ -23,7 +23,7 @@ const MOST: usize = 1024;
 
 /// What goes on in a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum SharingVerdict {
     /// Threads use words of their own.
     FalseSharing,
     /// Threads use the same words.
@@ -48,7 +48,7 @@ pub struct CacheLine {
     /// The process; `None` where it is the kernel's.
     pub pid: Option<u32>,
     /// What is going on.
-    pub verdict: Verdict,
+    pub verdict: SharingVerdict,
     /// Words were not watched all the time, or not together.
     pub is_estimate: bool,
     /// Only writes were watched: who reads the line is not seen.
@@ -207,7 +207,7 @@ fn line(
         address,
         bytes: line_bytes(info),
         pid,
-        verdict: Verdict::NotEnough,
+        verdict: SharingVerdict::NotEnough,
         is_estimate: !is_always(info, &points),
         writes_only: points.iter().all(|point| access(point) == Some(Access::Write)),
         words: points.iter().map(word).collect(),
@@ -240,9 +240,9 @@ impl Word {
     }
 }
 
-fn judge(line: &CacheLine) -> Verdict {
+fn judge(line: &CacheLine) -> SharingVerdict {
     if line.hits < LEAST {
-        return Verdict::NotEnough;
+        return SharingVerdict::NotEnough;
     }
     let all: f64 = line.words.iter().map(Word::all).sum();
     let counts = |thread: usize| {
@@ -250,12 +250,12 @@ fn judge(line: &CacheLine) -> Verdict {
     };
     let threads: Vec<usize> = (0..line.threads.len()).filter(|&thread| counts(thread)).collect();
     if threads.len() < 2 {
-        return Verdict::OneThread;
+        return SharingVerdict::OneThread;
     }
     // Each gave way to the next for good. Of words that were armed in turns this is not to be seen.
     if !line.is_estimate && line.records >= LEAST && line.handovers < 2 * line.threads.len() as u64
     {
-        return Verdict::InTurn;
+        return SharingVerdict::InTurn;
     }
     let words = line.words.iter().filter(|word| word.all() >= SLIGHT * all);
     let (shared, own): (Vec<&Word>, Vec<&Word>) =
@@ -265,10 +265,10 @@ fn judge(line: &CacheLine) -> Verdict {
     owners.dedup();
     // A word of one thread beside a word of several moves with it, too.
     match (shared.is_empty(), owners.len()) {
-        (true, 0 | 1) => Verdict::OneThread,
-        (true, _) => Verdict::FalseSharing,
-        (false, 0) => Verdict::TrueSharing,
-        (false, _) => Verdict::Both,
+        (true, 0 | 1) => SharingVerdict::OneThread,
+        (true, _) => SharingVerdict::FalseSharing,
+        (false, 0) => SharingVerdict::TrueSharing,
+        (false, _) => SharingVerdict::Both,
     }
 }
 
@@ -313,29 +313,29 @@ mod tests {
     fn verdicts_follow_who_hit_what() {
         let info = info(8);
         let verdict = |hits: &[(u32, u32, u64)]| judged(&info, hits, true).verdict;
-        assert_eq!(verdict(&[]), Verdict::NotEnough);
-        assert_eq!(verdict(&[(0, 1, 10), (1, 2, 10)]), Verdict::NotEnough);
-        assert_eq!(verdict(&[(0, 1, 100), (1, 1, 100)]), Verdict::OneThread);
+        assert_eq!(verdict(&[]), SharingVerdict::NotEnough);
+        assert_eq!(verdict(&[(0, 1, 10), (1, 2, 10)]), SharingVerdict::NotEnough);
+        assert_eq!(verdict(&[(0, 1, 100), (1, 1, 100)]), SharingVerdict::OneThread);
         // Another one set it up.
         assert_eq!(
             verdict(&[(0, 1, 1000), (1, 1, 1000), (0, 2, 1), (1, 2, 1)]),
-            Verdict::OneThread
+            SharingVerdict::OneThread
         );
-        assert_eq!(verdict(&[(0, 1, 100), (1, 2, 100), (2, 3, 50)]), Verdict::FalseSharing);
-        assert_eq!(verdict(&[(0, 1, 500), (1, 2, 500), (0, 3, 2)]), Verdict::FalseSharing);
-        assert_eq!(verdict(&[(0, 1, 100), (0, 2, 90)]), Verdict::TrueSharing);
-        assert_eq!(verdict(&[(0, 1, 100), (0, 2, 90), (3, 2, 90)]), Verdict::Both);
+        assert_eq!(verdict(&[(0, 1, 100), (1, 2, 100), (2, 3, 50)]), SharingVerdict::FalseSharing);
+        assert_eq!(verdict(&[(0, 1, 500), (1, 2, 500), (0, 3, 2)]), SharingVerdict::FalseSharing);
+        assert_eq!(verdict(&[(0, 1, 100), (0, 2, 90)]), SharingVerdict::TrueSharing);
+        assert_eq!(verdict(&[(0, 1, 100), (0, 2, 90), (3, 2, 90)]), SharingVerdict::Both);
     }
 
     #[test]
     fn threads_that_follow_each_other_share_nothing() {
         let info = info(2);
         let hits = [(0, 1, 500), (1, 2, 500)];
-        assert_eq!(judged(&info, &hits, false).verdict, Verdict::InTurn);
+        assert_eq!(judged(&info, &hits, false).verdict, SharingVerdict::InTurn);
         let line = judged(&info, &hits, true);
         assert_eq!(
             (line.verdict, line.records, line.handovers),
-            (Verdict::FalseSharing, 1000, 999)
+            (SharingVerdict::FalseSharing, 1000, 999)
         );
         assert_eq!((line.foreign_share, line.writes_only, line.is_estimate), (0.0, true, false));
         assert_eq!(line.words[1].hits, [(0, 0.0), (500, 500.0)]);
@@ -356,7 +356,7 @@ mod tests {
             .collect();
         // In turns, a thread's records stand together.
         let line = judged(&info, &[(0, 1, 200), (1, 2, 200)], false);
-        assert_eq!((line.verdict, line.is_estimate), (Verdict::FalseSharing, true));
+        assert_eq!((line.verdict, line.is_estimate), (SharingVerdict::FalseSharing, true));
         assert_eq!(line.words[0].hits, [(200, 400.0), (0, 0.0)]);
     }
 
@@ -368,7 +368,8 @@ mod tests {
         let lines = lines(&info, &by_thread, &Handovers::default());
         let told: Vec<_> =
             lines.iter().map(|line| (line.pid, line.verdict, line.other_processes)).collect();
-        let expected = [(Some(7), Verdict::OneThread, 1), (Some(1), Verdict::FalseSharing, 1)];
+        let expected =
+            [(Some(7), SharingVerdict::OneThread, 1), (Some(1), SharingVerdict::FalseSharing, 1)];
         assert_eq!(told, expected);
     }
 }

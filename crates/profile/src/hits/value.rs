@@ -4,7 +4,7 @@ use pmuscope_perfdata::watch::{ValueKind, WatchTarget};
 
 /// A value, read as its target's type says.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Value<'a> {
+pub enum HitValue<'a> {
     /// A number without sign.
     Unsigned(u64),
     /// A number with one.
@@ -23,7 +23,7 @@ pub enum Value<'a> {
     Bytes(u64, u8),
 }
 
-impl<'a> Value<'a> {
+impl<'a> HitValue<'a> {
     /// What `bits`, the zero-extended content of `bytes` bytes, are in a target. Where these are not the
     /// whole target they are just bytes.
     #[must_use]
@@ -96,8 +96,8 @@ mod tests {
     fn bytes_are_what_the_type_says() {
         let of = |kind, bytes, bits| {
             let target = target(kind, bytes);
-            format!("{:?} {:?}", Value::of(&target, bytes as u8, bits), {
-                Value::of(&target, bytes as u8, bits).number()
+            format!("{:?} {:?}", HitValue::of(&target, bytes as u8, bits), {
+                HitValue::of(&target, bytes as u8, bits).number()
             })
         };
         assert_eq!(of(ValueKind::Signed, 4, 0xffff_fffe), "Signed(-2) Some(-2.0)");
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(of(ValueKind::Enumeration, 4, 0xff), "Named(255, Some(\"ALL\")) Some(255.0)");
         assert_eq!(of(ValueKind::Enumeration, 4, 3), "Named(3, None) Some(3.0)");
         // A word of an array.
-        assert_eq!(Value::of(&target(ValueKind::Signed, 16), 8, 5), Value::Bytes(5, 8));
+        assert_eq!(HitValue::of(&target(ValueKind::Signed, 16), 8, 5), HitValue::Bytes(5, 8));
     }
 
     proptest! {

@@ -23,7 +23,7 @@ use pmuscope_stats::{
 
 use super::{MIN_WINDOWS, MetricCell, Table, is_long};
 use crate::diff::DIFFERS_BELOW;
-use crate::windows::{Row, Windows};
+use crate::windows::{WindowRow, Windows};
 
 /// What a row is of, on whatever side: what was built anew lies elsewhere, so of a module the last part
 /// of its path. Foreign text.
@@ -134,14 +134,14 @@ fn rank(row: &RowDiff) -> (bool, std::cmp::Reverse<u64>, Option<RowName>) {
 
 /// One recording: cells of each row.
 struct Recording {
-    rows: BTreeMap<RowName, Cells>,
-    total: Cells,
+    rows: BTreeMap<RowName, MetricRow>,
+    total: MetricRow,
     /// By metric.
     measured: Vec<bool>,
 }
 
 /// A row of one recording.
-struct Cells {
+struct MetricRow {
     windows: u64,
     kept: u64,
     is_long: bool,
@@ -152,14 +152,14 @@ struct Cells {
 impl Recording {
     fn new(windows: &Windows, metrics: &Metrics, chosen: &[&Metric]) -> Self {
         let table = Table::new(windows, metrics, chosen);
-        let mut rows: BTreeMap<RowName, Row> = BTreeMap::new();
+        let mut rows: BTreeMap<RowName, WindowRow> = BTreeMap::new();
         for row in &windows.rows {
             // Two files of one name share a row.
             rows.entry(name(windows, row))
                 .and_modify(|known| known.sums.merge(&row.sums))
                 .or_insert_with(|| row.clone());
         }
-        let cells = |row: &Row| Cells {
+        let cells = |row: &WindowRow| MetricRow {
             windows: row.windows(),
             kept: row.kept(),
             is_long: is_long(row),
@@ -173,7 +173,7 @@ impl Recording {
     }
 }
 
-fn name(windows: &Windows, row: &Row) -> RowName {
+fn name(windows: &Windows, row: &WindowRow) -> RowName {
     let key = &row.key;
     let module = key.module.and_then(|at| windows.modules.get(at as usize));
     RowName {
@@ -189,14 +189,14 @@ fn name(windows: &Windows, row: &Row) -> RowName {
 fn row_diffs<'a>(
     name: Option<&RowName>,
     sides: &'a [Vec<Recording>; 2],
-    row: impl Fn(&'a Recording) -> Option<&'a Cells>,
+    row: impl Fn(&'a Recording) -> Option<&'a MetricRow>,
 ) -> Vec<RowDiff> {
     let metrics = sides.iter().flatten().next().map_or(0, |one| one.measured.len());
     let runs = [sides[0].len(), sides[1].len()];
     let found = [0, 1].map(|side: usize| sides[side].iter().filter_map(&row).collect::<Vec<_>>());
     let of_metric = |at: usize| {
         let cells = [0, 1].map(|side: usize| {
-            let cell = |row: &&&Cells| row.cells[at].value.is_some();
+            let cell = |row: &&&MetricRow| row.cells[at].value.is_some();
             found[side].iter().filter(cell).map(|row| (*row, row.cells[at])).collect::<Vec<_>>()
         });
         let windows = [0, 1].map(|side: usize| found[side].iter().map(|row| row.windows).sum());
@@ -208,10 +208,10 @@ fn row_diffs<'a>(
 }
 
 /// A metric of one row in the recordings of a side that have it.
-type SideCells<'a> = [(&'a Cells, MetricCell)];
+type SideCells<'a> = [(&'a MetricRow, MetricCell)];
 type Compared = ([RowSide; 2], Option<Estimate>, Option<f64>);
 
-fn within(cells: &[Vec<(&Cells, MetricCell)>; 2], windows: [u64; 2]) -> Compared {
+fn within(cells: &[Vec<(&MetricRow, MetricCell)>; 2], windows: [u64; 2]) -> Compared {
     let side = |at: usize| {
         let cell = cells[at].first().map(|(_, cell)| *cell).unwrap_or_default();
         RowSide {
@@ -244,7 +244,7 @@ fn within(cells: &[Vec<(&Cells, MetricCell)>; 2], windows: [u64; 2]) -> Compared
     ([side(0), side(1)], change, p)
 }
 
-fn over_runs(cells: &[Vec<(&Cells, MetricCell)>; 2], windows: [u64; 2]) -> Compared {
+fn over_runs(cells: &[Vec<(&MetricRow, MetricCell)>; 2], windows: [u64; 2]) -> Compared {
     let values = [0, 1].map(|side: usize| {
         cells[side].iter().filter_map(|(_, cell)| cell.value).collect::<Vec<f64>>()
     });

@@ -35,7 +35,7 @@ use pmuscope_events::metrics::{Formula, Metric, Metrics};
 use pmuscope_stats::{Interval, LEVEL, LongRun, MIN_BLOCKS, Shares};
 
 use crate::phases::LongPhases;
-use crate::windows::{Part, Row, Windows};
+use crate::windows::{Part, WindowRow, Windows};
 
 /// Fewer kept windows have no interval.
 pub const MIN_WINDOWS: u64 = 30;
@@ -76,18 +76,18 @@ impl MetricCell {
 /// Mean length of a visit of a function, in windows, as far as the ends of windows tell; `None` where
 /// no window told.
 #[must_use]
-pub fn mean_length(row: &Row) -> Option<f64> {
+pub fn mean_length(row: &WindowRow) -> Option<f64> {
     row.same_at_both_ends().map(|same| 1.0 / (1.0 - same))
 }
 
 /// Whether cells of a row can have an interval.
 #[must_use]
-pub fn is_sure(row: &Row) -> bool {
+pub fn is_sure(row: &WindowRow) -> bool {
     row.kept() >= MIN_WINDOWS && is_long(row)
 }
 
 /// Whether visits are long enough for windows to be of this function.
-fn is_long(row: &Row) -> bool {
+fn is_long(row: &WindowRow) -> bool {
     mean_length(row).is_some_and(|length| length >= MIN_LENGTH)
 }
 
@@ -95,9 +95,9 @@ fn is_long(row: &Row) -> bool {
 #[derive(Debug)]
 pub struct Table<'a> {
     windows: &'a Windows,
-    columns: Vec<Column<'a>>,
+    columns: Vec<MetricColumn<'a>>,
     /// Sums of all rows, by group.
-    totals: Vec<Total>,
+    totals: Vec<GroupTotal>,
     /// By group: the sums of a row without any window of it.
     empty: Vec<Part>,
     long_phases: Option<LongPhases>,
@@ -105,7 +105,7 @@ pub struct Table<'a> {
 
 /// A metric, and how it is computed here.
 #[derive(Debug)]
-pub struct Column<'a> {
+pub struct MetricColumn<'a> {
     /// The metric.
     pub metric: &'a Metric,
     /// The formula whose events were all counted.
@@ -114,7 +114,7 @@ pub struct Column<'a> {
     groups: Vec<(u32, Vec<(usize, bool)>)>,
 }
 
-impl<'a> Column<'a> {
+impl<'a> MetricColumn<'a> {
     fn new(windows: &Windows, metrics: &Metrics, metric: &'a Metric) -> Self {
         let found = metric.formulas.iter().find_map(|formula| {
             let groups = groups(windows, metrics, formula);
@@ -149,9 +149,11 @@ impl<'a> Table<'a> {
     /// A table of these metrics.
     #[must_use]
     pub fn new(windows: &'a Windows, metrics: &Metrics, chosen: &[&'a Metric]) -> Self {
-        let columns = chosen.iter().map(|metric| Column::new(windows, metrics, metric)).collect();
+        let columns =
+            chosen.iter().map(|metric| MetricColumn::new(windows, metrics, metric)).collect();
         let totals = (0..).zip(&windows.counters);
-        let totals = totals.map(|(group, names)| Total::new(windows, group, names.len())).collect();
+        let totals =
+            totals.map(|(group, names)| GroupTotal::new(windows, group, names.len())).collect();
         let empty =
             (0..).zip(&windows.counters).map(|(group, names)| Part::new(group, names.len()));
         let long_phases = long_phases(windows);
@@ -166,13 +168,13 @@ impl<'a> Table<'a> {
 
     /// Its columns.
     #[must_use]
-    pub fn columns(&self) -> &[Column<'a>] {
+    pub fn columns(&self) -> &[MetricColumn<'a>] {
         &self.columns
     }
 
     /// The cells of a row, one per column.
     #[must_use]
-    pub fn cells(&self, row: &Row) -> Vec<MetricCell> {
+    pub fn cells(&self, row: &WindowRow) -> Vec<MetricCell> {
         let is_sure = is_sure(row);
         self.columns.iter().map(|column| self.cell(column, row, is_sure)).collect()
     }
@@ -181,23 +183,23 @@ impl<'a> Table<'a> {
     /// same, which is 0; where there is no total, the group says nothing of it.
     fn piece<'t>(
         &'t self,
-        row: &'t Row,
+        row: &'t WindowRow,
         group: u32,
         places: &'t [(usize, bool)],
-    ) -> Option<Piece<'t>> {
-        let of = |row: &'t Row| row.sums.parts.iter().find(|part| part.group == group);
+    ) -> Option<GroupSums<'t>> {
+        let of = |row: &'t WindowRow| row.sums.parts.iter().find(|part| part.group == group);
         let total = Some(&self.totals[group as usize]).filter(|total| total.kept > 0)?;
         let has_totals = places.iter().any(|(_, total)| *total);
         let none = || has_totals.then(|| &self.empty[group as usize]);
         let own = of(row).or_else(none)?;
         let is_all = std::ptr::eq(row, &raw const self.windows.total);
         let scale = if has_totals { ends_per_window(self.windows, row) } else { 1.0 };
-        Some(Piece { own, is_all: is_all && has_totals, scale, total, places })
+        Some(GroupSums { own, is_all: is_all && has_totals, scale, total, places })
     }
 
-    fn cell(&self, column: &Column<'_>, row: &Row, is_sure: bool) -> MetricCell {
+    fn cell(&self, column: &MetricColumn<'_>, row: &WindowRow, is_sure: bool) -> MetricCell {
         let Some(formula) = column.formula else { return MetricCell::default() };
-        let parts: Vec<Piece<'_>> = column
+        let parts: Vec<GroupSums<'_>> = column
             .groups
             .iter()
             .filter_map(|(group, places)| self.piece(row, *group, places))
@@ -235,21 +237,21 @@ fn with_three(formula: &Formula, values: &[f64]) -> Option<f64> {
 }
 
 /// Windows that end in a row's function for each one that begins there too, where the others were discarded.
-fn ends_per_window(windows: &Windows, row: &Row) -> f64 {
+fn ends_per_window(windows: &Windows, row: &WindowRow) -> f64 {
     let same = row.same_at_both_ends().filter(|same| windows.discards && *same > 0.0);
     same.map_or(1.0, f64::recip)
 }
 
 /// Sums of a group over all rows, each for all windows that end in it.
 #[derive(Debug, Default)]
-struct Total {
+struct GroupTotal {
     kept: u64,
     sums: Vec<f64>,
     /// Block of time, kept windows, sums.
     blocks: Vec<(u64, f64, Vec<f64>)>,
 }
 
-impl Total {
+impl GroupTotal {
     fn new(windows: &Windows, group: u32, counters: usize) -> Self {
         let mut sum = Self { sums: vec![0.0; counters], ..Self::default() };
         let mut blocks: BTreeMap<u64, (f64, Vec<f64>)> = BTreeMap::new();
@@ -275,17 +277,17 @@ impl Total {
 }
 
 /// Sums of a group: of the row, and of all rows.
-struct Piece<'a> {
+struct GroupSums<'a> {
     own: &'a Part,
     /// Whether the row is that of all rows, and its formula has totals.
     is_all: bool,
     /// What the row's own sums count.
     scale: f64,
-    total: &'a Total,
+    total: &'a GroupTotal,
     places: &'a [(usize, bool)],
 }
 
-impl Piece<'_> {
+impl GroupSums<'_> {
     fn sum(&self, variable: usize) -> f64 {
         let (place, total) = self.places[variable];
         if total || self.is_all {
@@ -323,7 +325,7 @@ impl Piece<'_> {
 }
 
 /// Of the sum of influences; groups take turns, so their blocks are put in the order of time.
-fn long_run(parts: &[Piece<'_>], slopes: &[f64]) -> Option<LongRun> {
+fn long_run(parts: &[GroupSums<'_>], slopes: &[f64]) -> Option<LongRun> {
     let mut blocks: Vec<(u64, f64, f64)> =
         parts.iter().flat_map(|piece| piece.clusters(slopes)).collect();
     blocks.sort_by_key(|(block, ..)| *block);
@@ -340,7 +342,7 @@ fn long_run(parts: &[Piece<'_>], slopes: &[f64]) -> Option<LongRun> {
 /// The phases that the shares of the largest rows show, where they are too long for this recording.
 #[must_use]
 pub fn long_phases(windows: &Windows) -> Option<LongPhases> {
-    let by_block = |row: &Row| {
+    let by_block = |row: &WindowRow| {
         let mut kept = vec![0.0; crate::blocks::MOST as usize + 1];
         for one in row.sums.parts.iter().flat_map(Part::blocks) {
             if let Some(sum) = kept.get_mut(one.block as usize) {
@@ -353,7 +355,7 @@ pub fn long_phases(windows: &Windows) -> Option<LongPhases> {
     let length = totals.iter().rposition(|kept| *kept > 0.0).map_or(0, |last| last + 1);
     totals.truncate(length);
     let shares = Shares::new(&totals)?;
-    let share = |row: &Row| shares.share(&by_block(row)[..length]);
+    let share = |row: &WindowRow| shares.share(&by_block(row)[..length]);
     let shares: Vec<_> = windows.rows.iter().take(PHASE_ROWS).map(share).collect();
     LongPhases::of(&shares, windows.seconds)
 }

@@ -11,7 +11,7 @@ use pmuscope_symbols::Line;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Sums;
-use crate::aggregate::{AddsTo, Aggregate, Cell, Frame, FunctionId};
+use crate::aggregate::{AddsTo, Aggregate, CodeFrame, FunctionId, SampleCell};
 
 /// Samples at one place of a function.
 #[derive(Debug, Clone, PartialEq)]
@@ -86,7 +86,8 @@ pub fn inlined_into(counts: &Aggregate, name: &str) -> Vec<Arc<str>> {
 /// addresses and lines apart.
 #[must_use]
 pub fn function_hits(counts: &Aggregate, event: u32, function: FunctionId) -> Option<FunctionHits> {
-    let is_in = |cell: &Cell| holder(counts, cell).filter(|frame| frame.function == Some(function));
+    let is_in =
+        |cell: &SampleCell| holder(counts, cell).filter(|frame| frame.function == Some(function));
     let own = hits(counts, event, |cell| is_in(cell).map(|_| ())).pop()?;
     Some(FunctionHits {
         own,
@@ -99,12 +100,12 @@ pub fn function_hits(counts: &Aggregate, event: u32, function: FunctionId) -> Op
 }
 
 /// Frames of the place where samples were taken, the innermost first, callers behind them.
-fn own_frames<'a>(counts: &'a Aggregate, cell: &Cell) -> impl Iterator<Item = &'a Frame> {
+fn own_frames<'a>(counts: &'a Aggregate, cell: &SampleCell) -> impl Iterator<Item = &'a CodeFrame> {
     counts.stacks.frames(cell.stack).map(|frame| &counts.frames[frame as usize])
 }
 
 /// The frame of the function that holds the code.
-fn holder<'a>(counts: &'a Aggregate, cell: &Cell) -> Option<&'a Frame> {
+fn holder<'a>(counts: &'a Aggregate, cell: &SampleCell) -> Option<&'a CodeFrame> {
     own_frames(counts, cell).find(|frame| !frame.inlined)
 }
 
@@ -112,7 +113,7 @@ fn holder<'a>(counts: &'a Aggregate, cell: &Cell) -> Option<&'a Frame> {
 fn hits<K: Clone + Ord + Hash>(
     counts: &Aggregate,
     event: u32,
-    key: impl Fn(&Cell) -> Option<K>,
+    key: impl Fn(&SampleCell) -> Option<K>,
 ) -> Vec<Hit<K>> {
     let mut sums: FxHashMap<K, Sums> = FxHashMap::default();
     let mut all = Sums::default();
@@ -153,7 +154,7 @@ mod tests {
     /// block has one sample at 16, two at 20, one at 64.
     fn counts() -> Aggregate {
         let line = |number| Some(Line { file: "/a.c".into(), number: Some(number) });
-        let frame = |function, address, number, inlined| Frame {
+        let frame = |function, address, number, inlined| CodeFrame {
             function: Some(function),
             module: 0,
             address: Some(address),
@@ -165,8 +166,14 @@ mod tests {
         let outer = stacks.push(Stacks::ROOT, 1);
         let inner = stacks.push(outer, 2);
         let other = stacks.push(Stacks::ROOT, 3);
-        let cell =
-            |stack, samples| Cell { event: 0, stack, task: 0, cpu: None, samples, weight: samples };
+        let cell = |stack, samples| SampleCell {
+            event: 0,
+            stack,
+            task: 0,
+            cpu: None,
+            samples,
+            weight: samples,
+        };
         let block = |cell: u32, samples: u32| {
             (0..40).map(move |block| (cell, BlockCount { block, samples, weight: samples.into() }))
         };

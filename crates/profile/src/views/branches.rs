@@ -16,7 +16,7 @@ use crate::filter::Filter;
 use crate::naming::Resolve;
 use crate::walk::{Walked, walk};
 
-use super::tally::{Counted, Tally};
+use super::tally::{KeyCounts, KeyTally};
 
 /// Branches of a recording.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -76,7 +76,7 @@ pub struct BranchSums {
     pub cycles: u64,
 }
 
-impl Counted for BranchSums {
+impl KeyCounts for BranchSums {
     fn add(&mut self, other: &Self) {
         self.branches += other.branches;
         self.predicted += other.predicted;
@@ -117,7 +117,7 @@ pub fn branches(
     running: &KernelIdentity,
     resolve: &mut Resolve<'_>,
 ) -> Result<Branches, ReadError> {
-    let mut counts: Tally<(ModuleOffset, ModuleOffset), BranchSums> = Tally::default();
+    let mut counts: KeyTally<(ModuleOffset, ModuleOffset), BranchSums> = KeyTally::default();
     let (mut number, mut with_stack, mut with_calls) = (0_u64, 0_u64, 0_u64);
     let (present, samples) = walk(reader, filter, |present, sample| {
         // Calls that have not returned are callers, not branches as they were taken.

@@ -17,7 +17,7 @@ use crate::modules::ModuleKind;
 use crate::views::Weights;
 use crate::walk::{Walked, walk_all};
 
-use super::tally::{Counted, Tally};
+use super::tally::{KeyCounts, KeyTally};
 
 /// Sampled addresses of data.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -71,7 +71,7 @@ impl DataSums {
     }
 }
 
-impl Counted for DataSums {
+impl KeyCounts for DataSums {
     fn add(&mut self, other: &Self) {
         self.samples += other.samples;
         self.weights.add(&other.weights);
@@ -99,7 +99,7 @@ pub fn data_addresses(
     filter: &Filter,
     symbolizer: &Symbolizer,
 ) -> Result<DataAddresses, ReadError> {
-    let mut counts: Tally<DataSpot, DataSums> = Tally::default();
+    let mut counts: KeyTally<DataSpot, DataSums> = KeyTally::default();
     let areas = RefCell::new(Areas::default());
     // By module: where the data of its file end.
     let mut data_ends: FxHashMap<u32, Option<u64>> = FxHashMap::default();
@@ -194,7 +194,7 @@ impl Areas {
 
 #[cfg(test)]
 mod tests {
-    use pmuscope_perfdata::reader::{Comm, Mmap, Task};
+    use pmuscope_perfdata::reader::{Comm, Mmap, TaskRecord};
 
     use super::*;
 
@@ -206,7 +206,7 @@ mod tests {
         };
         areas.see(&mmap(0x1000, b"[heap]"));
         areas.see(&mmap(0x3000, b"[stack]"));
-        let fork = Task { pid: 8, parent_pid: 7, tid: 8, parent_tid: 7, synthesised: false };
+        let fork = TaskRecord { pid: 8, parent_pid: 7, tid: 8, parent_tid: 7, synthesised: false };
         areas.see(&Record::Fork(fork));
         areas.see(&Record::Comm(Comm { pid: 7, tid: 7, name: b"ls", exec: true }));
         let name = |pid, address| areas.get(pid, address);

@@ -7,7 +7,7 @@ use crate::filter::Filter;
 use crate::views::Weights;
 use crate::walk::{Walked, walk};
 
-use super::tally::{Counted, Tally};
+use super::tally::{KeyCounts, KeyTally};
 
 /// Sampled accesses of a recording.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -58,12 +58,12 @@ pub struct AccessKind {
 
 /// Samples of one kind and their weights.
 #[derive(Debug, Default)]
-struct Sums {
+struct WeightedSums {
     samples: u64,
     weights: Weights,
 }
 
-impl Counted for Sums {
+impl KeyCounts for WeightedSums {
     fn add(&mut self, other: &Self) {
         self.samples += other.samples;
         self.weights.add(&other.weights);
@@ -79,7 +79,7 @@ impl Counted for Sums {
 /// # Errors
 /// Those of [`Reader::next`].
 pub fn accesses(reader: &mut Reader, filter: &Filter) -> Result<Accesses, ReadError> {
-    let mut counts: Tally<AccessKind, Sums> = Tally::default();
+    let mut counts: KeyTally<AccessKind, WeightedSums> = KeyTally::default();
     let mut with_source = 0;
     let (_, samples) = walk(reader, filter, |_, sample| {
         let Some(details) = sample.details() else { return };
@@ -97,9 +97,9 @@ pub fn accesses(reader: &mut Reader, filter: &Filter) -> Result<Accesses, ReadEr
             locked: source.locked(),
         };
         let weights = Weights::one(details.weight.map(|weight| weight.cost));
-        counts.add(kind, sample.time, &Sums { samples: 1, weights });
+        counts.add(kind, sample.time, &WeightedSums { samples: 1, weights });
     })?;
-    let row = |(kind, Sums { samples, weights }, interval)| AccessRow {
+    let row = |(kind, WeightedSums { samples, weights }, interval)| AccessRow {
         kind,
         samples,
         weights,

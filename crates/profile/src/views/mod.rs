@@ -23,7 +23,7 @@ pub use memory::{AccessKind, AccessRow, Accesses, accesses};
 pub use neighbours::{Neighbour, Neighbours, neighbours};
 pub use rows::{Dimension, Key, Row, rows};
 pub use side_by_side::{SideRow, SideShare, side_by_side};
-pub use tree::{CallTree, Direction, Node, call_tree};
+pub use tree::{CallNode, CallTree, Direction, call_tree};
 pub use weights::Weights;
 
 use std::sync::Arc;
@@ -48,14 +48,14 @@ impl Sums {
 
 /// What a frame is where places within a function are not told apart.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Place {
+pub struct CallSite {
     /// Name of the function; `None` where there is no symbol. Foreign text.
     pub function: Option<Arc<str>>,
     /// Index into the recording's modules.
     pub module: u32,
 }
 
-impl Place {
+impl CallSite {
     fn of(counts: &Aggregate, frame: FrameId) -> Self {
         let frame = &counts.frames[frame as usize];
         let function = frame.function.map(|at| Arc::clone(&counts.functions[at as usize].name));
@@ -91,17 +91,19 @@ impl<T: Clone + Eq + std::hash::Hash> Numbers<T> {
 }
 
 /// The number of each frame's place, and the places.
-fn places(counts: &Aggregate) -> (Vec<u32>, Numbers<Place>) {
+fn places(counts: &Aggregate) -> (Vec<u32>, Numbers<CallSite>) {
     let mut places = Numbers::new();
     let of_frame =
-        (0..counts.frames.len()).map(|at| places.of(Place::of(counts, at as FrameId))).collect();
+        (0..counts.frames.len()).map(|at| places.of(CallSite::of(counts, at as FrameId))).collect();
     (of_frame, places)
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::aggregate::{BlockCount, Cell, Frame, Function, Series, Stacks, Task, Timeline};
+    use crate::aggregate::{
+        BlockCount, CodeFrame, Function, SampleCell, Series, Stacks, Task, Timeline,
+    };
     use proptest::prelude::*;
 
     /// A sample as the oracle sees it: who, where it ran, functions from the outermost in, block.
@@ -145,7 +147,7 @@ pub(crate) mod tests {
                 })
                 .collect(),
             frames: (0..FUNCTIONS)
-                .map(|at| Frame {
+                .map(|at| CodeFrame {
                     function: (at < 4).then_some(at as u32),
                     module: module(at),
                     address: (at >= 4).then_some(0x10),
@@ -183,7 +185,7 @@ pub(crate) mod tests {
                     counted.push((counts.cells.len() as u32, count));
                 }
             }
-            counts.cells.push(Cell {
+            counts.cells.push(SampleCell {
                 event: 0,
                 stack,
                 task: task as u32,

@@ -9,14 +9,14 @@
 
 use rustc_hash::FxHashMap;
 
-use super::{Place, Sums, places};
+use super::{CallSite, Sums, places};
 use crate::aggregate::Aggregate;
 
 /// A function that calls or is called.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Neighbour {
     /// The function; `None` for what is no function: nobody calls it, or it calls nothing more.
-    pub place: Option<Place>,
+    pub place: Option<CallSite>,
     /// Samples on the way between the two.
     pub sums: Sums,
 }
@@ -37,7 +37,7 @@ pub struct Neighbours {
 pub fn neighbours(
     counts: &Aggregate,
     event: u32,
-    is_it: &dyn Fn(&Place) -> bool,
+    is_it: &dyn Fn(&CallSite) -> bool,
 ) -> Option<Neighbours> {
     let (place_of, places) = places(counts);
     let chosen: Vec<bool> = places.values.iter().map(is_it).collect();
@@ -80,7 +80,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn by_name(found: &[Neighbour]) -> BTreeMap<Option<Option<String>>, u64> {
-        let name = |place: &Place| place.function.as_deref().map(str::to_owned);
+        let name = |place: &CallSite| place.function.as_deref().map(str::to_owned);
         found.iter().map(|one| (one.place.as_ref().map(name), one.sums.weight)).collect()
     }
 
@@ -95,7 +95,7 @@ mod tests {
                 let below = (at + 1 < sample.calls.len()).then_some(at + 1);
                 *callees.entry(named(below)).or_default() += sample.weight;
             }
-            let is_it = |place: &Place| place.function.as_deref() == Some("f1");
+            let is_it = |place: &CallSite| place.function.as_deref() == Some("f1");
             match neighbours(&aggregate(&samples), 0, &is_it) {
                 Some(found) => {
                     prop_assert_eq!(by_name(&found.callers), callers);

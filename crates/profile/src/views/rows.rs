@@ -16,7 +16,7 @@ use pmuscope_symbols::Line;
 use rustc_hash::FxHashMap;
 
 use super::{Numbers, Sums};
-use crate::aggregate::{AddsTo, Aggregate, Cell, Frame};
+use crate::aggregate::{AddsTo, Aggregate, CodeFrame, SampleCell};
 
 /// What can tell rows apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -167,7 +167,7 @@ impl<'a> Groups<'a> {
     fn new(counts: &Aggregate, by: &'a [Dimension]) -> Self {
         let mut place = Numbers::new();
         let wanted = || by.iter().filter(|dimension| dimension.is_place());
-        let key = |frame: &Frame| wanted().map(|one| place_key(counts, frame, *one)).collect();
+        let key = |frame: &CodeFrame| wanted().map(|one| place_key(counts, frame, *one)).collect();
         let places = counts.frames.iter().map(|frame| place.of(key(frame))).collect();
         let nowhere = place.of(wanted().map(|_| Key::Unknown).collect());
         Self { by, who: Numbers::new(), place, places, nowhere }
@@ -176,7 +176,7 @@ impl<'a> Groups<'a> {
     fn who(
         &mut self,
         counts: &Aggregate,
-        cell: &Cell,
+        cell: &SampleCell,
         node_of: &dyn Fn(u32) -> Option<u32>,
     ) -> u32 {
         let wanted = self.by.iter().filter(|dimension| !dimension.is_place());
@@ -191,7 +191,7 @@ impl<'a> Groups<'a> {
     }
 }
 
-fn place_key(counts: &Aggregate, frame: &Frame, dimension: Dimension) -> Key {
+fn place_key(counts: &Aggregate, frame: &CodeFrame, dimension: Dimension) -> Key {
     let key = match dimension {
         Dimension::Module => Some(Key::Module(frame.module)),
         Dimension::Function => {
@@ -206,7 +206,7 @@ fn place_key(counts: &Aggregate, frame: &Frame, dimension: Dimension) -> Key {
 
 fn who_key(
     counts: &Aggregate,
-    cell: &Cell,
+    cell: &SampleCell,
     dimension: Dimension,
     node_of: &dyn Fn(u32) -> Option<u32>,
 ) -> Key {

@@ -17,7 +17,7 @@ use crate::blocks::Clock;
 use crate::series::RowSeries;
 
 /// What is counted for a key.
-pub(super) trait Counted: Default {
+pub(super) trait KeyCounts: Default {
     /// Both together.
     fn add(&mut self, other: &Self);
     /// What shares are of.
@@ -26,7 +26,7 @@ pub(super) trait Counted: Default {
 
 /// Counts by key and block of time.
 #[derive(Debug)]
-pub(super) struct Tally<K, S> {
+pub(super) struct KeyTally<K, S> {
     clock: Clock,
     /// Block of the latest sample: of those that tell no time.
     latest: u32,
@@ -40,13 +40,13 @@ struct Timed<S> {
     blocks: Vec<(u32, u64)>,
 }
 
-impl<K, S> Default for Tally<K, S> {
+impl<K, S> Default for KeyTally<K, S> {
     fn default() -> Self {
         Self { clock: Clock::default(), latest: 0, of: FxHashMap::default() }
     }
 }
 
-impl<K: Hash + Eq, S: Counted> Tally<K, S> {
+impl<K: Hash + Eq, S: KeyCounts> KeyTally<K, S> {
     /// Counts for a key at a time, nanoseconds.
     pub(super) fn add(&mut self, key: K, time: Option<u64>, sums: &S) {
         if let Some(time) = time {
@@ -67,14 +67,14 @@ impl<K: Hash + Eq, S: Counted> Tally<K, S> {
     }
 
     /// The same by other keys; what gets the same one is one.
-    pub(super) fn rekeyed<L: Hash + Eq>(self, mut key: impl FnMut(K) -> L) -> Tally<L, S> {
+    pub(super) fn rekeyed<L: Hash + Eq>(self, mut key: impl FnMut(K) -> L) -> KeyTally<L, S> {
         let mut of: FxHashMap<L, Timed<S>> = FxHashMap::default();
         for (old, timed) in self.of {
             let into = of.entry(key(old)).or_default();
             into.sums.add(&timed.sums);
             timed.blocks.into_iter().for_each(|(block, number)| into.push(block, number));
         }
-        Tally { clock: self.clock, latest: self.latest, of }
+        KeyTally { clock: self.clock, latest: self.latest, of }
     }
 
     /// The largest number first, then by key; with the 95 % interval of each one's share where enough
@@ -131,7 +131,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    impl Counted for u64 {
+    impl KeyCounts for u64 {
         fn add(&mut self, other: &Self) {
             *self += other;
         }
@@ -141,8 +141,8 @@ mod tests {
         }
     }
 
-    fn tally(samples: impl IntoIterator<Item = (u8, Option<u64>)>) -> Tally<u8, u64> {
-        let mut tally = Tally::default();
+    fn tally(samples: impl IntoIterator<Item = (u8, Option<u64>)>) -> KeyTally<u8, u64> {
+        let mut tally = KeyTally::default();
         samples.into_iter().for_each(|(key, time)| tally.add(key, time, &1));
         tally
     }

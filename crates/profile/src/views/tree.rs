@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::{Numbers, Place, Sums, places};
+use super::{CallSite, Numbers, Sums, places};
 use crate::aggregate::{Aggregate, StackId};
 
 /// Which end of the stacks the tree grows from.
@@ -18,14 +18,14 @@ pub enum Direction {
 #[derive(Debug, Clone)]
 pub struct CallTree {
     /// The first is the root, which stands for all samples; a parent comes before its children.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<CallNode>,
 }
 
 /// A function on one way to it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Node {
+pub struct CallNode {
     /// The function; `None` of the root.
-    pub place: Option<Place>,
+    pub place: Option<CallSite>,
     /// Samples whose stack ends here, seen from the root.
     pub own: Sums,
     /// Samples of this way and all that go on from it.
@@ -98,15 +98,19 @@ fn from_inside(counts: &Aggregate, event: u32, place_of: &[u32], growing: &mut G
 
 /// A tree of which each node is found by its parent and its function.
 struct Growing {
-    nodes: Vec<Node>,
+    nodes: Vec<CallNode>,
     known: FxHashMap<(usize, u32), usize>,
-    places: Numbers<Place>,
+    places: Numbers<CallSite>,
 }
 
 impl Growing {
-    fn new(places: Numbers<Place>) -> Self {
-        let root =
-            Node { place: None, own: Sums::default(), total: Sums::default(), children: vec![] };
+    fn new(places: Numbers<CallSite>) -> Self {
+        let root = CallNode {
+            place: None,
+            own: Sums::default(),
+            total: Sums::default(),
+            children: vec![],
+        };
         Self { nodes: vec![root], known: FxHashMap::default(), places }
     }
 
@@ -117,14 +121,14 @@ impl Growing {
             nodes[parent].children.push(next);
             let place = Some(places.get(place).clone());
             let (own, total) = (Sums::default(), Sums::default());
-            nodes.push(Node { place, own, total, children: vec![] });
+            nodes.push(CallNode { place, own, total, children: vec![] });
             next
         })
     }
 }
 
 /// The heaviest first; equal ones by name, so that the order never depends on chance.
-fn sort_children(nodes: &mut [Node]) {
+fn sort_children(nodes: &mut [CallNode]) {
     for at in 0..nodes.len() {
         let mut children = std::mem::take(&mut nodes[at].children);
         children.sort_by(|&a, &b| {
@@ -144,7 +148,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// Weight of each path from the root, in it and below it.
-    fn paths(tree: &CallTree) -> BTreeMap<Vec<Place>, (u64, u64)> {
+    fn paths(tree: &CallTree) -> BTreeMap<Vec<CallSite>, (u64, u64)> {
         let mut found = BTreeMap::new();
         let mut open = vec![(0, Vec::new())];
         while let Some((at, path)) = open.pop() {
@@ -161,13 +165,13 @@ mod tests {
     proptest! {
         #[test]
         fn each_way_weighs_what_went_it(samples in samples(), callers in any::<bool>()) {
-            let mut expected: BTreeMap<Vec<Place>, (u64, u64)> = BTreeMap::new();
+            let mut expected: BTreeMap<Vec<CallSite>, (u64, u64)> = BTreeMap::new();
             for sample in &samples {
-                let place = |&call: &usize| Place {
+                let place = |&call: &usize| CallSite {
                     function: name(call).map(Into::into),
                     module: module(call),
                 };
-                let mut path: Vec<Place> = sample.calls.iter().map(place).collect();
+                let mut path: Vec<CallSite> = sample.calls.iter().map(place).collect();
                 if callers {
                     path.reverse();
                 }

@@ -3,18 +3,18 @@
 //! A stack is looked up when its thread leaves the CPU; it counts when the thread comes back. A place is a
 //! number until then.
 
-use pmuscope_perfdata::reader::scan::Hit;
+use pmuscope_perfdata::reader::scan::SampleFields;
 use pmuscope_perfdata::reader::{CpuMode, Sample};
 use rustc_hash::FxHashMap;
 
 use super::lengths::Lengths;
-use super::threads::{Ends, Kind, Off, Stretch, Woken};
+use super::threads::{Ends, Off, OffCpuKind, TimeState, Woken};
 use crate::blocks::Clock;
 use crate::callers::{Called, Callers};
 use crate::cells::InGroup;
-use crate::counter::{CellKey, Counting, Counts, Group, GroupBy, TasksBy, Where};
+use crate::counter::{CellKey, Counting, Counts, GroupBy, SampleGroup, TasksBy, Where};
 use crate::filter::Filter;
-use crate::log::{Entry, Log};
+use crate::log::{Log, LoggedCount};
 use crate::lookup::Current;
 use crate::table::{Interned, mix};
 use crate::task_cache::TaskCache;
@@ -22,7 +22,7 @@ use crate::tasks::CommId;
 use crate::unwinding::Walker;
 
 /// Kinds of time off the CPU, which are the first events.
-pub(super) const KINDS: usize = Kind::ALL.len();
+pub(super) const KINDS: usize = OffCpuKind::ALL.len();
 /// Number of the event of time between waking and running: after those of [`Kind`].
 pub(super) const QUEUED: usize = KINDS;
 /// Number of the event of wakings.
@@ -73,7 +73,7 @@ impl WaitSums {
             self.woken += 1;
             self.blocked_ns = self.blocked_ns.saturating_add(woken.at - off.from);
             self.queued_ns = self.queued_ns.saturating_add(off.until - woken.at);
-        } else if off.kind == Kind::Blocked && off.ends == Ends::Both {
+        } else if off.kind == OffCpuKind::Blocked && off.ends == Ends::Both {
             self.without_waking = sum(self.without_waking, (1, ns));
         }
     }
@@ -136,7 +136,7 @@ impl Wall {
 }
 
 /// What came of it.
-pub(super) struct Counted {
+pub(super) struct CountedWaits {
     pub(super) counts: Counts,
     /// One per cell of `counts`.
     pub(super) cells: Vec<OfCell>,
@@ -192,14 +192,15 @@ impl<'u> WaitCounter<'u> {
         self.chain.extend(sample.callchain.iter().map(u64::to_ne_bytes));
         let chain = std::mem::take(&mut self.chain);
         let user = sample.tail.with_stack();
-        let key = self.key(now, &Hit { event, chain: &chain, user, ..Hit::of(sample) });
+        let key =
+            self.key(now, &SampleFields { event, chain: &chain, user, ..SampleFields::of(sample) });
         self.chain = chain;
         self.places.intern(mix(key.group.into(), key.what.into()), key)
     }
 
     /// Of a thread that tells nothing else.
     fn nowhere(&mut self, now: &Current<'_>, task: (i32, i32)) -> InGroup {
-        let hit = Hit {
+        let hit = SampleFields {
             event: 0,
             mode: CpuMode::Unknown,
             ip: None,
@@ -215,7 +216,7 @@ impl<'u> WaitCounter<'u> {
         self.key(now, &hit)
     }
 
-    fn key(&mut self, now: &Current<'_>, hit: &Hit<'_>) -> InGroup {
+    fn key(&mut self, now: &Current<'_>, hit: &SampleFields<'_>) -> InGroup {
         // Nothing is left out here: threads that are not asked for do not come that far.
         let ran = self.who.ran(now, (), hit, Some(hit.time));
         ran.map_or(InGroup { group: 0, what: 0 }, |ran| {
@@ -225,17 +226,17 @@ impl<'u> WaitCounter<'u> {
     }
 
     /// A stretch of a thread's time.
-    pub(super) fn take(&mut self, now: &Current<'_>, stretch: &Stretch) {
+    pub(super) fn take(&mut self, now: &Current<'_>, stretch: &TimeState) {
         match *stretch {
-            Stretch::Running(from, until) => {
+            TimeState::Running(from, until) => {
                 self.wall.running_ns = self.wall.running_ns.saturating_add(until - from);
                 self.spread(None, from, until);
             }
-            Stretch::NotKnown(from, until) => {
+            TimeState::NotKnown(from, until) => {
                 self.wall.unknown_ns = self.wall.unknown_ns.saturating_add(until - from);
                 self.spread(None, from, until);
             }
-            Stretch::Off(off) => self.off(now, &off),
+            TimeState::Off(off) => self.off(now, &off),
         }
     }
 
@@ -258,7 +259,7 @@ impl<'u> WaitCounter<'u> {
             }
             self.count(waker.0, off.until, off.until - off.from);
         }
-        let Some(woken) = off.woken.filter(|_| off.kind == Kind::Blocked) else {
+        let Some(woken) = off.woken.filter(|_| off.kind == OffCpuKind::Blocked) else {
             return self.spread(Some(cell), off.from, off.until);
         };
         // Since it was woken it only waited for a CPU.
@@ -275,7 +276,7 @@ impl<'u> WaitCounter<'u> {
 
     /// The same task, as one of another event.
     fn group_of(&mut self, group: u32, event: u32) -> u32 {
-        let group = Group { event, ..self.who.groups.list[group as usize] };
+        let group = SampleGroup { event, ..self.who.groups.list[group as usize] };
         self.who.groups.intern(mix(mix(group.task.into(), event.into()), 0), group)
     }
 
@@ -345,13 +346,13 @@ impl<'u> WaitCounter<'u> {
     }
 
     /// The end.
-    pub(super) fn finish(self) -> Counted {
+    pub(super) fn finish(self) -> CountedWaits {
         let shift = self.clock.shift();
         let mut log = Log::new(shift);
         let mut counted: Vec<_> = self.blocks.into_iter().collect();
         counted.sort_unstable_by_key(|&((cell, block), _)| (block, cell));
         for ((cell, block), (samples, weight)) in counted {
-            log.push(Entry { cell, block, samples, weight });
+            log.push(LoggedCount { cell, block, samples, weight });
         }
         let Called { places, nodes, walked } = self.callers.finish();
         let keys = self.cells.list.iter().zip(0..);
@@ -371,6 +372,6 @@ impl<'u> WaitCounter<'u> {
             walked,
         };
         let Self { of_cells, wall, wall_by_block, .. } = self;
-        Counted { counts, cells: of_cells, wall, wall_by_block }
+        CountedWaits { counts, cells: of_cells, wall, wall_by_block }
     }
 }

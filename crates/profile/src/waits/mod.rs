@@ -34,9 +34,9 @@ use rows::outside_scheduler;
 pub use counter::{WaitSums, Wall};
 pub use lengths::Lengths;
 pub use pass::{CollectedWaits, tells_waits};
-pub use threads::{Broken, Kind};
+pub use threads::{Broken, OffCpuKind};
 
-/// Names of the events of a profile of waits, in their order: see [`Kind::ALL`], then the time that blocked
+/// Names of the events of a profile of waits, in their order: see [`OffCpuKind::ALL`], then the time that blocked
 /// threads were on a run queue after they were woken, which `off-cpu:blocked` does not include, then wakings.
 pub const EVENTS: [&str; WAKINGS + 1] = [
     "off-cpu:blocked",
@@ -108,7 +108,7 @@ pub enum WaitKey {
     /// Functions of a module that have no name.
     Unnamed(u32),
     /// No function waits.
-    State(Kind),
+    State(OffCpuKind),
     /// The switch has no stack.
     NoStack,
     /// A name. Foreign text.
@@ -139,7 +139,7 @@ pub struct WaitRow {
     /// One per dimension, in the order asked for.
     pub keys: Vec<WaitKey>,
     /// Why they were off the CPU; `None` where that differs within the row.
-    pub kind: Option<Kind>,
+    pub kind: Option<OffCpuKind>,
     /// What was counted.
     pub sums: WaitSums,
     /// Of all threads' time, 0 to 1.
@@ -155,7 +155,7 @@ pub struct WaitRow {
 pub struct Waits {
     /// Stacks by time off the CPU, events as in [`EVENTS`]; stacks begin at what waits, not in the scheduler.
     pub profile: Profile,
-    /// By [`Kind::ALL`].
+    /// By [`OffCpuKind::ALL`].
     pub by_kind: [WaitSums; KINDS],
     /// All time of all threads.
     pub wall: Wall,
@@ -190,7 +190,7 @@ impl CollectedWaits {
     ) -> Result<Waits, ReadError> {
         let Self { state, counted, filter, threads, silent, broken, has_stacks, has_wakings } =
             self;
-        let counter::Counted { counts, cells: of_cells, wall, wall_by_block } = counted;
+        let counter::CountedWaits { counts, cells: of_cells, wall, wall_by_block } = counted;
         let mut by_kind: [WaitSums; KINDS] = Default::default();
         for (cell, of) in counts.cells.iter().zip(&of_cells) {
             let event = counts.groups[cell.group as usize].event as usize;
@@ -201,7 +201,7 @@ impl CollectedWaits {
         let collected = Collected {
             state,
             clock: counts.clock.clone(),
-            counted: crate::collect::Counted::All(vec![counts]),
+            counted: crate::collect::CountState::All(vec![counts]),
             filter: crate::filter::Filter { asked: filter.asked.clone(), ..Default::default() },
         };
         let file = FileFacts {

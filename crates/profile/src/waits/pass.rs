@@ -10,9 +10,9 @@ use pmuscope_perfdata::reader::{
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::WaitsError;
-use super::counter::{Counted, WAKINGS, WaitCounter};
+use super::counter::{CountedWaits, WAKINGS, WaitCounter};
 use super::threads::{Broken, Losses, SchedEvent, Threads, Woken};
-use crate::collect::State;
+use crate::collect::Sideband;
 use crate::filter::Filter;
 use crate::lookup::Current;
 use crate::unwinding::{Tables, Unwinding, Walker};
@@ -27,8 +27,8 @@ const PID_AT: usize = 24;
 
 /// What a recording of waits holds, before addresses have names.
 pub struct CollectedWaits {
-    pub(super) state: State,
-    pub(super) counted: Counted,
+    pub(super) state: Sideband,
+    pub(super) counted: CountedWaits,
     pub(super) filter: Filter,
     pub(super) threads: u64,
     pub(super) silent: u64,
@@ -177,7 +177,7 @@ fn losses(reader: &Reader, recording: &RecordingFile) -> Result<Losses, ReadErro
 }
 
 struct Pass<'u> {
-    state: State,
+    state: Sideband,
     tells: Vec<Tells>,
     endian: Endian,
     filter: Filter,
@@ -192,7 +192,7 @@ struct Pass<'u> {
 
 impl Pass<'_> {
     fn new(reader: &Reader, filter: Filter, (start, end): (u64, u64), losses: Losses) -> Self {
-        let mut state = State::default();
+        let mut state = Sideband::default();
         let nameless = state.tasks.intern(b"-");
         Self {
             state,
@@ -326,7 +326,7 @@ impl Pass<'_> {
 }
 
 /// Whether a thread has one of the names that were asked for, now.
-fn has_name(filter: &Filter, state: &State, (pid, tid): (i32, i32)) -> bool {
+fn has_name(filter: &Filter, state: &Sideband, (pid, tid): (i32, i32)) -> bool {
     filter.comms.is_empty() || {
         let name = state.tasks.shown(state.tasks.comm(pid, tid));
         filter.comms.iter().any(|comm| *comm == *name)

@@ -7,8 +7,8 @@ use pmuscope_stats::{MIN_BLOCKS, Shares};
 use rustc_hash::FxHashMap;
 
 use super::counter::{OfCell, QUEUED, sum};
-use super::{Kind, WaitBy, WaitKey, WaitRow, WaitSums, Waits, Waker};
-use crate::aggregate::{AddsTo, Cell, Frame, StackId, Stacks};
+use super::{OffCpuKind, WaitBy, WaitKey, WaitRow, WaitSums, Waits, Waker};
+use crate::aggregate::{AddsTo, CodeFrame, SampleCell, StackId, Stacks};
 use crate::modules::ModuleKind;
 use crate::phases::LongPhases;
 use crate::profile::Profile;
@@ -72,14 +72,14 @@ const OF_WAKING: [&str; 21] = [
 const OF_WAKING_BY_BEGINNING: [&str; 1] = ["__wake_up"];
 
 /// Name, process and thread; `None` for an interrupt.
-type Who = Option<(Arc<str>, Option<i32>, Option<i32>)>;
+type WakerTask = Option<(Arc<str>, Option<i32>, Option<i32>)>;
 /// Waits and nanoseconds that they ended, by who woke, and in which function.
-type Wakers = FxHashMap<(Who, Option<Arc<str>>), (u64, u64)>;
+type Wakers = FxHashMap<(WakerTask, Option<Arc<str>>), (u64, u64)>;
 
 /// A row in the making.
 #[derive(Default)]
 struct Making {
-    kinds: Vec<Kind>,
+    kinds: Vec<OffCpuKind>,
     sums: WaitSums,
     wakers: Wakers,
 }
@@ -123,18 +123,18 @@ impl Waits {
     }
 
     /// The cells of the profile that own ones count for.
-    fn cells(&self) -> impl Iterator<Item = (&Cell, &OfCell)> {
+    fn cells(&self) -> impl Iterator<Item = (&SampleCell, &OfCell)> {
         let cells = &self.profile.aggregate.cells;
         let cell = |(of, &at): (_, &u32)| Some((cells.get(at as usize)?, of));
         self.of_cells.iter().zip(&self.cell_of).filter_map(cell)
     }
 
-    fn cell(&self, own: u32) -> Option<&Cell> {
+    fn cell(&self, own: u32) -> Option<&SampleCell> {
         let at = *self.cell_of.get(own as usize)?;
         self.profile.aggregate.cells.get(at as usize)
     }
 
-    fn keys(&self, cell: &Cell, kind: Kind, by: &[WaitBy]) -> Vec<WaitKey> {
+    fn keys(&self, cell: &SampleCell, kind: OffCpuKind, by: &[WaitBy]) -> Vec<WaitKey> {
         let task = &self.profile.aggregate.tasks[cell.task as usize];
         let number = |id: Option<i32>| id.map_or(WaitKey::None, |id| WaitKey::Number(id.into()));
         let key = |by: &WaitBy| match by {
@@ -147,46 +147,47 @@ impl Waits {
         by.iter().map(key).collect()
     }
 
-    fn frames(&self, stack: StackId) -> impl Iterator<Item = &Frame> {
+    fn frames(&self, stack: StackId) -> impl Iterator<Item = &CodeFrame> {
         let counts = &self.profile.aggregate;
         counts.stacks.frames(stack).map(|frame| &counts.frames[frame as usize])
     }
 
-    fn is_of_kernel(&self, frame: &Frame) -> bool {
+    fn is_of_kernel(&self, frame: &CodeFrame) -> bool {
         let kind = self.profile.modules.get(frame.module as usize).map(|module| module.kind);
         matches!(kind, Some(ModuleKind::Kernel | ModuleKind::KernelLoaded))
     }
 
-    fn name(&self, frame: &Frame) -> Option<&Arc<str>> {
+    fn name(&self, frame: &CodeFrame) -> Option<&Arc<str>> {
         Some(&self.profile.aggregate.functions[frame.function? as usize].name)
     }
 
     /// The function that waits: the innermost that is not the scheduler's, of the kernel; where it has none,
     /// of the program.
-    fn wait(&self, stack: StackId, kind: Kind) -> WaitKey {
-        if matches!(kind, Kind::Preempted | Kind::New) {
+    fn wait(&self, stack: StackId, kind: OffCpuKind) -> WaitKey {
+        if matches!(kind, OffCpuKind::Preempted | OffCpuKind::New) {
             return WaitKey::State(kind);
         }
-        let is_scheduler = |frame: &&Frame| self.name(frame).is_some_and(|name| is_scheduler(name));
+        let is_scheduler =
+            |frame: &&CodeFrame| self.name(frame).is_some_and(|name| is_scheduler(name));
         let found = self.frames(stack).find(|frame| !is_scheduler(frame));
         match found.filter(|frame| !self.is_nowhere(frame)) {
             Some(frame) => self.frame_key(frame),
-            None if kind == Kind::Unknown => WaitKey::State(kind),
+            None if kind == OffCpuKind::Unknown => WaitKey::State(kind),
             None => WaitKey::NoStack,
         }
     }
 
     /// What stands for a switch without a stack.
-    fn is_nowhere(&self, frame: &Frame) -> bool {
+    fn is_nowhere(&self, frame: &CodeFrame) -> bool {
         frame.module == 0 && frame.function.is_none() && frame.address.unwrap_or(0) == 0
     }
 
     fn function(&self, stack: StackId) -> WaitKey {
-        let is = |frame: &&Frame| !self.is_of_kernel(frame) && !self.is_nowhere(frame);
+        let is = |frame: &&CodeFrame| !self.is_of_kernel(frame) && !self.is_nowhere(frame);
         self.frames(stack).find(is).map_or(WaitKey::None, |frame| self.frame_key(frame))
     }
 
-    fn frame_key(&self, frame: &Frame) -> WaitKey {
+    fn frame_key(&self, frame: &CodeFrame) -> WaitKey {
         match self.name(frame) {
             Some(name) => WaitKey::Function(Arc::clone(name), frame.module),
             None => WaitKey::Unnamed(frame.module),
@@ -194,10 +195,10 @@ impl Waits {
     }
 
     /// Who woke: task, or an interrupt; and the function.
-    fn waker(&self, cell: &Cell, in_interrupt: bool) -> (Who, Option<Arc<str>>) {
+    fn waker(&self, cell: &SampleCell, in_interrupt: bool) -> (WakerTask, Option<Arc<str>>) {
         let task = &self.profile.aggregate.tasks[cell.task as usize];
         let who = (Arc::clone(&task.command), task.pid, task.tid);
-        let is_waking = |frame: &&Frame| {
+        let is_waking = |frame: &&CodeFrame| {
             let name = self.name(frame).map(|name| without_suffix(name));
             name.is_some_and(|name| {
                 OF_WAKING.contains(&name)
@@ -222,7 +223,7 @@ impl Waits {
             rows[..most].iter().zip(0..).map(|(row, at)| (&row.keys[..], at)).collect();
         let series = counts.row_series(most, true, |cell| {
             // Time on a run queue is part of the wait.
-            let queued = (cell.event as usize == QUEUED).then_some(Kind::Blocked);
+            let queued = (cell.event as usize == QUEUED).then_some(OffCpuKind::Blocked);
             let Some(kind) = kind_of(cell).or(queued) else { return AddsTo::Nothing };
             let row = wanted.get(&self.keys(cell, kind, by)[..]);
             row.map_or(AddsTo::Total, |&row| AddsTo::Row(row))
@@ -265,8 +266,8 @@ fn is_scheduler(name: &str) -> bool {
         || OF_SCHEDULER_BY_BEGINNING.iter().any(|start| name.starts_with(start))
 }
 
-fn kind_of(cell: &Cell) -> Option<Kind> {
-    Kind::ALL.get(cell.event as usize).copied()
+fn kind_of(cell: &SampleCell) -> Option<OffCpuKind> {
+    OffCpuKind::ALL.get(cell.event as usize).copied()
 }
 
 /// The compiler's clones of a function are the function: `futex_wait.isra.0`.

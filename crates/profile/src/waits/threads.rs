@@ -17,7 +17,7 @@ const LEAVING_NS: u64 = 1_000_000;
 
 /// Why a thread was off the CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
+pub enum OffCpuKind {
     /// It gave up the CPU and could not go on until it was woken.
     Blocked,
     /// It could have gone on.
@@ -28,7 +28,7 @@ pub enum Kind {
     Unknown,
 }
 
-impl Kind {
+impl OffCpuKind {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Blocked, Self::Preempted, Self::New, Self::Unknown];
 }
@@ -55,7 +55,7 @@ pub(super) struct Woken {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Off {
     pub(super) task: (i32, i32),
-    pub(super) kind: Kind,
+    pub(super) kind: OffCpuKind,
     pub(super) from: u64,
     pub(super) until: u64,
     pub(super) ends: Ends,
@@ -66,7 +66,7 @@ pub(super) struct Off {
 
 /// What a stretch of a thread's time was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stretch {
+pub(super) enum TimeState {
     Off(Off),
     /// From, until.
     Running(u64, u64),
@@ -131,7 +131,7 @@ struct Leave {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Thread {
+struct WaitingThread {
     pid: i32,
     doing: Doing,
     woken_running: Option<Woken>,
@@ -165,7 +165,7 @@ impl Losses {
 pub(super) struct Threads {
     start: u64,
     losses: Losses,
-    threads: FxHashMap<i32, Thread>,
+    threads: FxHashMap<i32, WaitingThread>,
     pub(super) broken: Broken,
     /// Threads of which a switch was seen.
     pub(super) seen: u64,
@@ -189,7 +189,7 @@ impl Threads {
         (pid, tid): (i32, i32),
         at: u64,
         told: SchedEvent,
-        take: &mut dyn FnMut(Stretch),
+        take: &mut dyn FnMut(TimeState),
     ) {
         if let SchedEvent::Woken(woken) = told {
             // Threads that are not recorded are woken, too.
@@ -207,13 +207,13 @@ impl Threads {
         }
         let at = at.max(self.start);
         let doing = Doing::Unseen { born: None };
-        let new = Thread { pid, doing, woken_running: None };
+        let new = WaitingThread { pid, doing, woken_running: None };
         let thread = self.threads.entry(tid).or_insert(new);
         let before = *thread;
         match told {
             SchedEvent::Born => {
                 let doing = Doing::Unseen { born: (!is_before).then_some(at) };
-                *thread = Thread { pid, doing, woken_running: None };
+                *thread = WaitingThread { pid, doing, woken_running: None };
                 return;
             }
             SchedEvent::Out { preempted } => {
@@ -253,7 +253,7 @@ impl Threads {
     }
 
     /// Who takes a name is on a CPU.
-    fn named(&mut self, (_, tid): (i32, i32), at: u64, take: &mut dyn FnMut(Stretch)) {
+    fn named(&mut self, (_, tid): (i32, i32), at: u64, take: &mut dyn FnMut(TimeState)) {
         let Some(thread) = self.threads.get_mut(&tid) else { return };
         let since = match thread.doing {
             Doing::Running { since } => since,
@@ -271,15 +271,15 @@ impl Threads {
     fn stretch(
         &mut self,
         task: (i32, i32),
-        thread: &Thread,
+        thread: &WaitingThread,
         at: u64,
         comes: bool,
-        take: &mut dyn FnMut(Stretch),
+        take: &mut dyn FnMut(TimeState),
     ) {
         let start = self.start;
         match (thread.doing, comes) {
             (Doing::Unseen { born: None }, true) if at > start => {
-                let kind = Kind::Unknown;
+                let kind = OffCpuKind::Unknown;
                 let (from, ends) = (start, Ends::OnlyLast);
                 let off = Off { task, kind, from, until: at, ends, place: None, woken: None };
                 self.off(off, take);
@@ -287,7 +287,8 @@ impl Threads {
             (Doing::Unseen { born: Some(born) }, true) => {
                 let (from, ends, woken) = (born, Ends::Both, None);
                 let until = at.max(from);
-                let off = Off { task, kind: Kind::New, from, until, ends, place: None, woken };
+                let off =
+                    Off { task, kind: OffCpuKind::New, from, until, ends, place: None, woken };
                 self.off(off, take);
             }
             (Doing::Unseen { born: None }, false) => self.running(start, at, take),
@@ -309,7 +310,7 @@ impl Threads {
         }
     }
 
-    fn off(&mut self, off: Off, take: &mut dyn FnMut(Stretch)) {
+    fn off(&mut self, off: Off, take: &mut dyn FnMut(TimeState)) {
         if off.until <= off.from && off.ends != Ends::Both {
             return;
         }
@@ -317,15 +318,15 @@ impl Threads {
             self.broken.uncertain += 1;
             not_known(off.from, off.until, take);
         } else {
-            take(Stretch::Off(off));
+            take(TimeState::Off(off));
         }
     }
 
-    fn running(&self, from: u64, until: u64, take: &mut dyn FnMut(Stretch)) {
+    fn running(&self, from: u64, until: u64, take: &mut dyn FnMut(TimeState)) {
         if self.losses.touch(from, until) {
             not_known(from, until, take);
         } else if until > from {
-            take(Stretch::Running(from, until));
+            take(TimeState::Running(from, until));
         }
     }
 
@@ -333,9 +334,9 @@ impl Threads {
     pub(super) fn finish(
         mut self,
         end: u64,
-        take: &mut dyn FnMut((i32, i32), Stretch),
+        take: &mut dyn FnMut((i32, i32), TimeState),
     ) -> (Broken, u64) {
-        let mut threads: Vec<(i32, Thread)> = self.threads.drain().collect();
+        let mut threads: Vec<(i32, WaitingThread)> = self.threads.drain().collect();
         threads.sort_unstable_by_key(|(tid, _)| *tid);
         for (tid, thread) in threads {
             let task = (thread.pid, tid);
@@ -353,13 +354,13 @@ impl Threads {
     }
 }
 
-fn not_known(from: u64, until: u64, take: &mut dyn FnMut(Stretch)) {
+fn not_known(from: u64, until: u64, take: &mut dyn FnMut(TimeState)) {
     if until > from {
-        take(Stretch::NotKnown(from, until));
+        take(TimeState::NotKnown(from, until));
     }
 }
 
-impl Thread {
+impl WaitingThread {
     /// The first waking counts: there is one for each wait.
     fn woken(&mut self, woken: Woken) {
         let Doing::Off(leave) = &mut self.doing else {
@@ -385,14 +386,14 @@ impl Thread {
 impl Leave {
     fn off(self, task: (i32, i32), until: u64, ends: Ends) -> Off {
         let kind = match self.preempted {
-            Some(true) => Kind::Preempted,
-            Some(false) => Kind::Blocked,
-            None => Kind::Unknown,
+            Some(true) => OffCpuKind::Preempted,
+            Some(false) => OffCpuKind::Blocked,
+            None => OffCpuKind::Unknown,
         };
         // A record that came too late to be put in order.
         let until = until.max(self.since);
         let woken = self.woken.or(self.before.filter(|_| ends == Ends::Both));
-        let woken = woken.filter(|_| kind == Kind::Blocked);
+        let woken = woken.filter(|_| kind == OffCpuKind::Blocked);
         let woken = woken.map(|woken| Woken { at: woken.at.clamp(self.since, until), ..woken });
         Off { task, kind, from: self.since, until, ends, place: self.place, woken }
     }

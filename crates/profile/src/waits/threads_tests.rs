@@ -3,7 +3,11 @@ use proptest::prelude::*;
 
 const TASK: (i32, i32) = (7, 8);
 
-fn told(records: &[(u64, SchedEvent)], losses: &[(u64, u64)], end: u64) -> (Vec<Stretch>, Broken) {
+fn told(
+    records: &[(u64, SchedEvent)],
+    losses: &[(u64, u64)],
+    end: u64,
+) -> (Vec<TimeState>, Broken) {
     let mut threads = Threads::new(0, Losses::new(losses.to_vec()));
     let mut found = Vec::new();
     for &(at, record) in records {
@@ -13,8 +17,8 @@ fn told(records: &[(u64, SchedEvent)], losses: &[(u64, u64)], end: u64) -> (Vec<
     (found, broken)
 }
 
-fn off(kind: Kind, from: u64, until: u64, ends: Ends, place: Option<u32>) -> Stretch {
-    Stretch::Off(Off { task: TASK, kind, from, until, ends, place, woken: None })
+fn off(kind: OffCpuKind, from: u64, until: u64, ends: Ends, place: Option<u32>) -> TimeState {
+    TimeState::Off(Off { task: TASK, kind, from, until, ends, place, woken: None })
 }
 
 const BLOCKS: SchedEvent = SchedEvent::Out { preempted: false };
@@ -35,7 +39,7 @@ fn a_wait_is_from_its_sample_to_the_return_and_its_waking_divides_it() {
     let (found, broken) = told(&records, &[], 100);
     let blocked = Off {
         task: TASK,
-        kind: Kind::Blocked,
+        kind: OffCpuKind::Blocked,
         from: 10,
         until: 50,
         ends: Ends::Both,
@@ -45,11 +49,11 @@ fn a_wait_is_from_its_sample_to_the_return_and_its_waking_divides_it() {
     assert_eq!(
         found,
         [
-            Stretch::Running(0, 10),
-            Stretch::Off(blocked),
-            Stretch::Running(50, 60),
-            off(Kind::Preempted, 60, 70, Ends::Both, Some(6)),
-            Stretch::Running(70, 100),
+            TimeState::Running(0, 10),
+            TimeState::Off(blocked),
+            TimeState::Running(50, 60),
+            off(OffCpuKind::Preempted, 60, 70, Ends::Both, Some(6)),
+            TimeState::Running(70, 100),
         ]
     );
     assert_eq!(broken, Broken::default());
@@ -69,7 +73,7 @@ fn a_waking_that_met_the_thread_on_its_way_out_leaves_only_the_queue() {
         &[],
         15,
     );
-    let Some(Stretch::Off(off)) = found.get(2) else { panic!("{found:?}") };
+    let Some(TimeState::Off(off)) = found.get(2) else { panic!("{found:?}") };
     assert_eq!((off.from, off.until, off.woken.map(|woken| woken.at)), (10, 15, Some(10)));
 }
 
@@ -83,7 +87,7 @@ fn a_waking_long_before_a_wait_is_not_its() {
         (15 + LEAVING_NS, SchedEvent::In),
     ];
     let (found, _) = told(&records, &[], 15 + LEAVING_NS);
-    let Some(Stretch::Off(off)) = found.get(2) else { panic!("{found:?}") };
+    let Some(TimeState::Off(off)) = found.get(2) else { panic!("{found:?}") };
     assert_eq!((off.from, off.woken), (10 + LEAVING_NS, None));
 }
 
@@ -94,9 +98,9 @@ fn what_began_before_or_lasts_past_the_end_says_so() {
     assert_eq!(
         found,
         [
-            off(Kind::Unknown, 0, 20, Ends::OnlyLast, None),
-            Stretch::Running(20, 30),
-            off(Kind::Blocked, 30, 100, Ends::OnlyFirst, Some(1)),
+            off(OffCpuKind::Unknown, 0, 20, Ends::OnlyLast, None),
+            TimeState::Running(20, 30),
+            off(OffCpuKind::Blocked, 30, 100, Ends::OnlyFirst, Some(1)),
         ]
     );
     assert_eq!(broken, Broken::default());
@@ -113,7 +117,7 @@ fn a_thread_that_begins_waits_for_its_first_cpu_and_leaves_for_good_at_its_end()
         (42, BLOCKS),
     ];
     let (found, broken) = told(&records, &[], 100);
-    assert_eq!(found, [off(Kind::New, 10, 15, Ends::Both, None), Stretch::Running(15, 40)]);
+    assert_eq!(found, [off(OffCpuKind::New, 10, 15, Ends::Both, None), TimeState::Running(15, 40)]);
     assert_eq!(broken, Broken::default());
 }
 
@@ -128,8 +132,8 @@ fn what_is_told_before_all_cpus_record_is_passed_over() {
         threads.tell(TASK, at, record, &mut |stretch| found.push(stretch));
     }
     let (broken, seen) = threads.finish(130, &mut |_, stretch| found.push(stretch));
-    let last = off(Kind::Blocked, 120, 130, Ends::OnlyFirst, Some(2));
-    assert_eq!(found, [Stretch::Running(100, 120), last]);
+    let last = off(OffCpuKind::Blocked, 120, 130, Ends::OnlyFirst, Some(2));
+    assert_eq!(found, [TimeState::Running(100, 120), last]);
     assert_eq!((broken, seen), (Broken::default(), 1));
 }
 
@@ -142,16 +146,16 @@ fn threads_that_are_not_followed_count_nowhere() {
 #[test]
 fn what_cannot_follow_one_another_is_not_known() {
     let (found, broken) = told(&[(10, SchedEvent::In), (20, SchedEvent::In)], &[], 30);
-    assert_eq!(found[1..], [Stretch::NotKnown(10, 20), Stretch::Running(20, 30)]);
+    assert_eq!(found[1..], [TimeState::NotKnown(10, 20), TimeState::Running(20, 30)]);
     assert_eq!(broken, Broken { beginnings: 1, ..Broken::default() });
     let (found, broken) = told(&[(10, BLOCKS), (20, BLOCKS), (25, SchedEvent::In)], &[], 30);
     assert_eq!(
         found,
         [
-            Stretch::Running(0, 10),
-            Stretch::NotKnown(10, 20),
-            off(Kind::Blocked, 20, 25, Ends::Both, None),
-            Stretch::Running(25, 30),
+            TimeState::Running(0, 10),
+            TimeState::NotKnown(10, 20),
+            off(OffCpuKind::Blocked, 20, 25, Ends::Both, None),
+            TimeState::Running(25, 30),
         ]
     );
     assert_eq!(broken, Broken { ends: 1, ..Broken::default() });
@@ -161,7 +165,7 @@ fn what_cannot_follow_one_another_is_not_known() {
 fn time_in_which_records_were_lost_is_not_known() {
     let records = [(10, BLOCKS), (20, SchedEvent::In), (30, BLOCKS), (40, SchedEvent::In)];
     let (found, broken) = told(&records, &[(32, 33)], 50);
-    assert_eq!(found[3], Stretch::NotKnown(30, 40));
+    assert_eq!(found[3], TimeState::NotKnown(30, 40));
     assert_eq!(broken, Broken { uncertain: 1, ..Broken::default() });
 }
 
@@ -207,12 +211,12 @@ proptest! {
         let (mut sum_on, mut sum_off, mut sum_queued, mut number) = (0, 0, 0, 0);
         for stretch in &found {
             match stretch {
-                Stretch::Running(from, until) => sum_on += until - from,
-                Stretch::NotKnown(..) => prop_assert!(false),
-                Stretch::Off(off) => {
+                TimeState::Running(from, until) => sum_on += until - from,
+                TimeState::NotKnown(..) => prop_assert!(false),
+                TimeState::Off(off) => {
                     let turn = &turns[number];
                     prop_assert_eq!(off.place, Some(number as u32));
-                    prop_assert_eq!(off.kind == Kind::Preempted, turn.preempted);
+                    prop_assert_eq!(off.kind == OffCpuKind::Preempted, turn.preempted);
                     sum_off += off.until - off.from;
                     sum_queued += off.woken.map_or(0, |woken| off.until - woken.at);
                     number += 1;
@@ -242,8 +246,8 @@ proptest! {
         let mut at = 0;
         for stretch in found {
             let (from, until) = match stretch {
-                Stretch::Running(from, until) | Stretch::NotKnown(from, until) => (from, until),
-                Stretch::Off(off) => (off.from, off.until),
+                TimeState::Running(from, until) | TimeState::NotKnown(from, until) => (from, until),
+                TimeState::Off(off) => (off.from, off.until),
             };
             prop_assert_eq!(from, at);
             prop_assert!(until >= from);

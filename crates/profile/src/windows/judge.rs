@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::plan::{Group, Plan, Scheme};
+use super::plan::{Group, Scheme, WindowPlan};
 use super::shot::{NO_CPU, Shot};
 
 /// Why a window does not count, in the order in which it is looked for.
@@ -62,7 +62,7 @@ impl Cause {
 
 /// What a sample is to windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum WindowVerdict {
     /// It ends none.
     Nothing,
     /// It was taken while the phase was not set.
@@ -129,7 +129,7 @@ impl Tolerance {
 /// Everything that judging needs.
 #[derive(Debug)]
 pub(crate) struct Judge<'a> {
-    pub(crate) plan: &'a Plan,
+    pub(crate) plan: &'a WindowPlan,
     pub(crate) throttles: &'a Throttles,
     pub(crate) tolerance: Tolerance,
 }
@@ -143,7 +143,7 @@ impl Judge<'_> {
         before: Option<&Shot>,
         previous: Option<&Shot>,
         shot: &Shot,
-    ) -> Verdict {
+    ) -> WindowVerdict {
         match group.scheme {
             Scheme::Strobe(at) => self.strobed(group, at, before, previous, shot),
             Scheme::BackToBack(period) => self.back_to_back(group, period, previous, shot),
@@ -151,10 +151,10 @@ impl Judge<'_> {
                 let length = previous.map(|from| shot.values[0].wrapping_sub(from.values[0]));
                 // The long half is no window.
                 if length.is_some_and(|length| length > limit && length < u64::MAX / 2) {
-                    return Verdict::Nothing;
+                    return WindowVerdict::Nothing;
                 }
                 match self.back_to_back(group, Some(short), previous, shot) {
-                    Verdict::Window => self.after(before, previous, shot),
+                    WindowVerdict::Window => self.after(before, previous, shot),
                     other => other,
                 }
             }
@@ -167,28 +167,32 @@ impl Judge<'_> {
         period: Option<u64>,
         previous: Option<&Shot>,
         shot: &Shot,
-    ) -> Verdict {
+    ) -> WindowVerdict {
         // The first of all: nobody knows since when it counted.
-        let Some(previous) = previous else { return Verdict::Nothing };
+        let Some(previous) = previous else { return WindowVerdict::Nothing };
         if let Some(cause) = self.throttled(previous, shot) {
-            return Verdict::Rejected(cause);
+            return WindowVerdict::Rejected(cause);
         }
         let length = shot.values[0].wrapping_sub(previous.values[0]);
         let as_asked = period.is_none_or(|period| self.tolerance.holds(length, period, 0));
         if !as_asked || length == 0 || length > u64::MAX / 2 || shot.time < previous.time {
-            return Verdict::Rejected(Cause::WrongLength);
+            return WindowVerdict::Rejected(Cause::WrongLength);
         }
         switched(group, previous, shot)
     }
 
     /// A short window whose long one held a suspension.
-    fn after(&self, before: Option<&Shot>, previous: Option<&Shot>, shot: &Shot) -> Verdict {
+    fn after(&self, before: Option<&Shot>, previous: Option<&Shot>, shot: &Shot) -> WindowVerdict {
         let suspended = before.zip(previous).is_some_and(|(before, previous)| {
             self.throttles
                 .between(shot.cpu, before.time, previous.time)
                 .is_some_and(|(_, end)| end > before.time && end <= previous.time)
         });
-        if suspended { Verdict::Rejected(Cause::AfterThrottle) } else { Verdict::Window }
+        if suspended {
+            WindowVerdict::Rejected(Cause::AfterThrottle)
+        } else {
+            WindowVerdict::Window
+        }
     }
 
     fn throttled(&self, previous: &Shot, shot: &Shot) -> Option<Cause> {
@@ -203,7 +207,7 @@ impl Judge<'_> {
         before: Option<&Shot>,
         previous: Option<&Shot>,
         shot: &Shot,
-    ) -> Verdict {
+    ) -> WindowVerdict {
         let epoch = self
             .plan
             .strobe
@@ -211,28 +215,28 @@ impl Judge<'_> {
             .and_then(|strobe| Some((strobe, strobe.epoch_at(shot.cpu, shot.time)?)));
         let Some((strobe, epoch)) = epoch.filter(|(_, epoch)| epoch.group as usize == number)
         else {
-            return Verdict::Outside;
+            return WindowVerdict::Outside;
         };
         let is = |shot: &Shot, edge: usize| group.events[group.edges[edge]] == shot.event;
         let Some(edge) = (0..group.edges.len()).find(|&edge| is(shot, edge)) else {
-            return Verdict::Nothing;
+            return WindowVerdict::Nothing;
         };
-        let Some(opens) = edge.checked_sub(1) else { return Verdict::Nothing };
+        let Some(opens) = edge.checked_sub(1) else { return WindowVerdict::Nothing };
         let previous = previous.filter(|previous| previous.time >= epoch.from_ns);
         if let Some(previous) = previous
             && let Some(cause) = self.throttled(previous, shot)
         {
-            return Verdict::Rejected(cause);
+            return WindowVerdict::Rejected(cause);
         }
         if let (Some(before), Some(previous)) = (before, previous)
-            && self.after(Some(before), Some(previous), shot) != Verdict::Window
+            && self.after(Some(before), Some(previous), shot) != WindowVerdict::Window
         {
-            return Verdict::Rejected(Cause::AfterThrottle);
+            return WindowVerdict::Rejected(Cause::AfterThrottle);
         }
         let counted = |from: &Shot| shot.values[0].wrapping_sub(from.values[0]);
         let start = previous.filter(|previous| is(previous, opens));
         let Some(start) = start.filter(|start| counted(start) < epoch.period / 2) else {
-            return Verdict::Rejected(Cause::NoStart);
+            return WindowVerdict::Rejected(Cause::NoStart);
         };
         let keeps = |shot: &Shot| {
             let apart = shot.values[0].wrapping_sub(shot.values[group.edges[edge]]);
@@ -244,21 +248,21 @@ impl Judge<'_> {
             edge => epoch.offsets.get(edge - 1).copied().unwrap_or(epoch.window * edge as u64),
         };
         if !keeps(start) || !keeps(shot) {
-            return Verdict::Rejected(Cause::WrongOffset);
+            return WindowVerdict::Rejected(Cause::WrongOffset);
         }
         let wanted = offset(edge).saturating_sub(offset(opens));
         let length = counted(start);
         if length == 0 || !self.tolerance.holds(length, wanted, strobe.tolerance) {
-            return Verdict::Rejected(Cause::WrongLength);
+            return WindowVerdict::Rejected(Cause::WrongLength);
         }
         switched(group, start, shot)
     }
 }
 
-fn switched(group: &Group, start: &Shot, shot: &Shot) -> Verdict {
+fn switched(group: &Group, start: &Shot, shot: &Shot) -> WindowVerdict {
     let counted = group.switches.is_some_and(|at| shot.values[at] != start.values[at]);
     if counted || shot.tid != start.tid || shot.pid != start.pid {
-        return Verdict::Rejected(Cause::ContextSwitch);
+        return WindowVerdict::Rejected(Cause::ContextSwitch);
     }
-    Verdict::Window
+    WindowVerdict::Window
 }

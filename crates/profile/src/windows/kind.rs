@@ -2,9 +2,9 @@
 
 use pmuscope_perfdata::strobe::StrobeInfo;
 
-use super::Kind;
+use super::WindowKind;
 
-impl Kind {
+impl WindowKind {
     /// Windows of this event, of which nothing else is known.
     pub(super) fn of(event: String) -> Self {
         Self {
@@ -47,11 +47,17 @@ mod tests {
     use super::*;
     use pmuscope_perfdata::strobe::Epoch;
 
-    fn kind(window: u64, jitter: u64, offsets: &[u64]) -> Kind {
+    fn kind(window: u64, jitter: u64, offsets: &[u64]) -> WindowKind {
         let epoch = |&offset: &u64| Epoch { window, offsets: vec![offset], ..Epoch::default() };
         let epochs = offsets.iter().map(epoch).collect();
         let tolerance = (window / 10).max(jitter);
-        Kind::strobed(&StrobeInfo { window, jitter, tolerance, epochs, ..StrobeInfo::default() })
+        WindowKind::strobed(&StrobeInfo {
+            window,
+            jitter,
+            tolerance,
+            epochs,
+            ..StrobeInfo::default()
+        })
     }
 
     #[test]

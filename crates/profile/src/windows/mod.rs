@@ -48,7 +48,7 @@ use pmuscope_symbols::{KernelIdentity, Request};
 use thiserror::Error;
 
 use crate::blocks::Clock;
-use crate::collect::State;
+use crate::collect::Sideband;
 use crate::filter::{Filter, Targets};
 use crate::lookup::History;
 use crate::loss::{Lost, StreamLoss};
@@ -57,9 +57,9 @@ use crate::profile::ModuleSummary;
 use crate::tasks::{ModuleAddress, Tasks};
 
 use judge::{Judge, Throttles, Tolerance};
-use pass::{FirstPass, Shared, Windower, together, visit, walk};
+use pass::{FirstPass, PassContext, Windower, together, visit, walk};
 use place::Finder;
-use plan::{Plan, Scheme};
+use plan::{Scheme, WindowPlan};
 use rows::Spots;
 use shot::NO_CPU;
 use sums::RowSums;
@@ -167,7 +167,7 @@ pub enum WindowsError {
 
 /// How windows of a recording came about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kind {
+pub struct WindowKind {
     /// The event that bounds them.
     pub event: String,
     /// Their length as recorded: the one in the middle, where each epoch has its own; as seen, where two
@@ -179,7 +179,7 @@ pub struct Kind {
     pub asked: Option<u64>,
     /// What the calls alone take that set the phase, where a shorter length was asked for.
     pub calls: Option<u64>,
-    /// In so many units of the event there are [`Kind::burst`] windows; `None` where they are back to back.
+    /// In so many units of the event there are [`WindowKind::burst`] windows; `None` where they are back to back.
     pub period: Option<u64>,
     /// Windows in a row.
     pub burst: u32,
@@ -200,7 +200,7 @@ pub struct CpuWindows {
 #[derive(Debug)]
 pub struct Windows {
     /// How they came about.
-    pub kind: Kind,
+    pub kind: WindowKind,
     /// Taken off each window, units of the event that bounds them.
     pub interrupt_cost: u64,
     /// Whether windows with two functions were left out.
@@ -208,9 +208,9 @@ pub struct Windows {
     /// What rows are of.
     pub by: By,
     /// Rows, most windows first.
-    pub rows: Vec<Row>,
+    pub rows: Vec<WindowRow>,
     /// All rows together.
-    pub total: Row,
+    pub total: WindowRow,
     /// Modules; rows point here.
     pub modules: Vec<ModuleSummary>,
     /// Samples that ended no window, because the phase was not set.
@@ -241,13 +241,13 @@ pub struct Windows {
 
 /// A row.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub struct WindowRow {
     /// What it is of.
     pub key: RowKey,
     pub(crate) sums: RowSums,
 }
 
-impl Row {
+impl WindowRow {
     /// Windows that end here, those that do not count too: what decides the rank.
     #[must_use]
     pub fn windows(&self) -> u64 {
@@ -295,7 +295,7 @@ impl Windows {
         let threads = options.threads.max(1);
         let of_id = plan::ids(reader.events());
         let mut facts = Noted::default();
-        let mut state = State::default();
+        let mut state = Sideband::default();
         let scouting = || FirstPass::new(Finder::new(&options.filter), &of_id);
         let Some(mut index) = reader.index_in(threads, options.pieces)? else {
             let mut scout = scouting();
@@ -305,7 +305,7 @@ impl Windows {
             let shared = ready.shared(&spots, options);
             let mut again = recording.reader()?;
             let mut windower = Windower::new(&shared, Finder::new(&options.filter));
-            walk(&mut again, &mut State::default(), &mut windower, |_| {})?;
+            walk(&mut again, &mut Sideband::default(), &mut windower, |_| {})?;
             return ready.finish(&again, together(vec![windower]), spots, options);
         };
         state.tasks = Tasks::new(true);
@@ -365,13 +365,13 @@ impl Noted {
 /// What is known after the first pass.
 #[derive(Debug)]
 struct Ready {
-    plan: Plan,
+    plan: WindowPlan,
     throttles: Throttles,
     clock: Clock,
     places: Vec<ModuleAddress>,
     times: Option<(u64, u64)>,
     metadata: Metadata,
-    kind: Kind,
+    kind: WindowKind,
     discards: bool,
     loss: StreamLoss,
 }
@@ -387,7 +387,7 @@ impl Ready {
     ) -> Result<Self, WindowsError> {
         let events = reader.events();
         let metadata = reader.metadata().clone();
-        let plan = Plan::new(events, &metadata, &scout.seen, &noted.forks, metrics);
+        let plan = WindowPlan::new(events, &metadata, &scout.seen, &noted.forks, metrics);
         let Some(group) = plan.groups.iter().find(|group| group.events.len() > 1) else {
             let (path, tally) = (path.to_owned(), reader.tally());
             return Err(match tally.other_data() {
@@ -400,13 +400,13 @@ impl Ready {
         let name = |at: u32| events.get(at as usize).map(|event| event.name.clone());
         let event = name(group.events[0]).unwrap_or_default();
         let kind = match (group.scheme, &plan.strobe) {
-            (Scheme::Strobe(_), Some(strobe)) => Kind::strobed(strobe),
+            (Scheme::Strobe(_), Some(strobe)) => WindowKind::strobed(strobe),
             (Scheme::Alternating { short, .. }, _) => {
                 let period = events.get(group.events[0] as usize).map(|one| one.attr.sample);
-                Kind { window: Some(short), period, ..Kind::of(event) }
+                WindowKind { window: Some(short), period, ..WindowKind::of(event) }
             }
-            (Scheme::BackToBack(window), _) => Kind { window, ..Kind::of(event) },
-            (Scheme::Strobe(_), None) => Kind::of(event),
+            (Scheme::BackToBack(window), _) => WindowKind { window, ..WindowKind::of(event) },
+            (Scheme::Strobe(_), None) => WindowKind::of(event),
         };
         let is_short = kind.window.is_some_and(|window| window <= SHORT) || kind.period.is_some();
         let discards = match options.attribution {
@@ -431,7 +431,7 @@ impl Ready {
 
     fn spots(
         &self,
-        state: &State,
+        state: &Sideband,
         running: &KernelIdentity,
         by: By,
         names: &mut dyn Names,
@@ -441,9 +441,9 @@ impl Ready {
         Spots::new(state, &self.metadata, running, by, self.places.clone(), resolve)
     }
 
-    fn shared<'a>(&'a self, spots: &'a Spots, options: &Options) -> Shared<'a> {
+    fn shared<'a>(&'a self, spots: &'a Spots, options: &Options) -> PassContext<'a> {
         let tolerance = Tolerance { length: options.length_tolerance };
-        Shared {
+        PassContext {
             judge: Judge { plan: &self.plan, throttles: &self.throttles, tolerance },
             spots,
             clock: &self.clock,
@@ -469,11 +469,11 @@ impl Ready {
         total.less(cost);
         let key =
             RowKey { function: None, module: None, inlined_into: None, line: None, mode: None };
-        let mut rows: Vec<Row> = spots
+        let mut rows: Vec<WindowRow> = spots
             .rows
             .into_iter()
             .zip(sums.rows)
-            .map(|(key, sums)| Row { key, sums })
+            .map(|(key, sums)| WindowRow { key, sums })
             .filter(|row| row.sums.windows > 0)
             .collect();
         rows.sort_by(|a, b| b.windows().cmp(&a.windows()).then_with(|| a.key.cmp(&b.key)));
@@ -484,7 +484,7 @@ impl Ready {
             discards: self.discards,
             by: options.by,
             rows,
-            total: Row { key, sums: total },
+            total: WindowRow { key, sums: total },
             modules: spots.modules,
             outside: sums.outside,
             foreign: sums.foreign,

@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use pmuscope_perfdata::reader::scan::{Hit, Index, RecordOrder, Visitor};
+use pmuscope_perfdata::reader::scan::{Index, RecordOrder, SampleFields, Visitor};
 use pmuscope_perfdata::reader::{ReadError, Reader, Record};
 use rustc_hash::FxHashMap;
 
-use super::judge::{Judge, Verdict};
+use super::judge::{Judge, WindowVerdict};
 use super::place::Finder;
-use super::plan::{Lengths, Seen};
+use super::plan::{GroupFacts, SpacingCounts};
 use super::rows::{NAMELESS, Spots};
 use super::shot::{NO_CPU, Shot, Stream, Tail, events, stream};
 use super::sums::RowSums;
 use super::{Cause, CpuWindows};
 use crate::blocks::Clock;
-use crate::collect::State;
+use crate::collect::Sideband;
 use crate::lookup::{Current, History, Lookup};
 use crate::table::{Interned, mix};
 use crate::tasks::ModuleAddress;
@@ -25,7 +25,7 @@ const MOST_LENGTHS: u32 = 1 << 16;
 /// Takes samples that carry counts.
 pub(super) trait SampleVisitor: Send {
     fn begin(&mut self, first_record: u64);
-    fn take<L: Lookup>(&mut self, lookup: &L, at: L::At, hit: &Hit<'_>);
+    fn take<L: Lookup>(&mut self, lookup: &L, at: L::At, hit: &SampleFields<'_>);
 }
 
 /// A thread of a pass.
@@ -40,7 +40,7 @@ impl<T: SampleVisitor> Visitor for Passing<'_, T> {
     }
 
     #[inline]
-    fn sample(&mut self, moment: RecordOrder, hit: &Hit<'_>) {
+    fn sample(&mut self, moment: RecordOrder, hit: &SampleFields<'_>) {
         self.taker.take(self.past, moment, hit);
     }
 }
@@ -60,7 +60,7 @@ pub(super) fn visit<T: SampleVisitor>(
 /// sample.
 pub(super) fn walk<T: SampleVisitor>(
     reader: &mut Reader,
-    state: &mut State,
+    state: &mut Sideband,
     taker: &mut T,
     mut note: impl FnMut(&pmuscope_perfdata::reader::Entry<'_>),
 ) -> Result<(), ReadError> {
@@ -69,7 +69,7 @@ pub(super) fn walk<T: SampleVisitor>(
         match &entry.record {
             Record::Sample(sample) => {
                 let now = Current { tasks: &state.tasks, modules: &state.modules };
-                taker.take(&now, (), &Hit::of(sample));
+                taker.take(&now, (), &SampleFields::of(sample));
             }
             other => {
                 state.take(other);
@@ -86,7 +86,7 @@ pub(super) struct FirstPass<'a> {
     finder: Finder<'a>,
     of_id: &'a FxHashMap<u64, u32>,
     pub(super) places: Interned<ModuleAddress>,
-    pub(super) seen: Vec<Seen>,
+    pub(super) seen: Vec<GroupFacts>,
     /// Group of each stream, and the leader's last count.
     streams: FxHashMap<u64, (usize, Option<u64>)>,
     /// The stream that was met last.
@@ -135,7 +135,7 @@ impl SampleVisitor for FirstPass<'_> {
     }
 
     #[inline]
-    fn take<L: Lookup>(&mut self, lookup: &L, at: L::At, hit: &Hit<'_>) {
+    fn take<L: Lookup>(&mut self, lookup: &L, at: L::At, hit: &SampleFields<'_>) {
         let Self { finder, places, seen, streams, .. } = self;
         let (_, passes) = finder.find(lookup, at, hit, |place| {
             places.intern(mix(place.address, place.module.into()), place)
@@ -156,7 +156,7 @@ impl SampleVisitor for FirstPass<'_> {
             let events = events(hit, self.of_id);
             let known = seen.iter().position(|seen| seen.events == events);
             let group = known.unwrap_or_else(|| {
-                seen.push(Seen { events, lengths: Lengths::default() });
+                seen.push(GroupFacts { events, lengths: SpacingCounts::default() });
                 seen.len() - 1
             });
             (group, None)
@@ -175,7 +175,7 @@ impl SampleVisitor for FirstPass<'_> {
 
 /// What windows need besides the samples.
 #[derive(Debug)]
-pub(super) struct Shared<'a> {
+pub(super) struct PassContext<'a> {
     pub(super) judge: Judge<'a>,
     pub(super) spots: &'a Spots,
     pub(super) clock: &'a Clock,
@@ -223,7 +223,7 @@ impl Sums {
     /// Judges a sample by those before it in its stream.
     fn take(
         &mut self,
-        shared: &Shared<'_>,
+        shared: &PassContext<'_>,
         number: u32,
         before: Option<&Shot>,
         previous: Option<&Shot>,
@@ -235,21 +235,21 @@ impl Sums {
         let Some(group) = shared.judge.plan.groups.get(number as usize) else { return };
         let verdict = shared.judge.verdict(group, before, previous, shot);
         match verdict {
-            Verdict::Nothing => return,
-            Verdict::Outside => {
+            WindowVerdict::Nothing => return,
+            WindowVerdict::Outside => {
                 self.outside += 1;
                 return;
             }
-            Verdict::Rejected(_) | Verdict::Window => {}
+            WindowVerdict::Rejected(_) | WindowVerdict::Window => {}
         }
         if !shared.judge.plan.targets.has(Some((shot.pid, shot.tid))) {
             self.foreign += 1;
             return;
         }
-        self.count_cpu(shot.cpu, verdict == Verdict::Rejected(Cause::WrongOffset));
+        self.count_cpu(shot.cpu, verdict == WindowVerdict::Rejected(Cause::WrongOffset));
         let spot = shared.spots.spot(shot.place);
-        let (Verdict::Window, Some(start)) = (verdict, previous) else {
-            if let Verdict::Rejected(cause) = verdict {
+        let (WindowVerdict::Window, Some(start)) = (verdict, previous) else {
+            if let WindowVerdict::Rejected(cause) = verdict {
                 self.row(spot.row).reject(cause);
             }
             return;
@@ -293,7 +293,7 @@ impl Sums {
 
 /// The second pass.
 pub(super) struct Windower<'a> {
-    shared: &'a Shared<'a>,
+    shared: &'a PassContext<'a>,
     finder: Finder<'a>,
     sums: Sums,
     /// Streams of the stretch at hand.
@@ -305,7 +305,7 @@ pub(super) struct Windower<'a> {
 }
 
 impl<'a> Windower<'a> {
-    pub(super) fn new(shared: &'a Shared<'a>, finder: Finder<'a>) -> Self {
+    pub(super) fn new(shared: &'a PassContext<'a>, finder: Finder<'a>) -> Self {
         Self {
             shared,
             finder,
@@ -334,7 +334,7 @@ impl SampleVisitor for Windower<'_> {
     }
 
     #[inline]
-    fn take<L: Lookup>(&mut self, lookup: &L, at: L::At, hit: &Hit<'_>) {
+    fn take<L: Lookup>(&mut self, lookup: &L, at: L::At, hit: &SampleFields<'_>) {
         let Some(key) = stream(hit) else { return };
         let shared = self.shared;
         let (place, passes) = self.finder.find(lookup, at, hit, |place| shared.spots.number(place));

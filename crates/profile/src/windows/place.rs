@@ -1,7 +1,7 @@
 //! Where samples were taken, as numbers of places: for whoever needs the number of a place again and
 //! again.
 
-use pmuscope_perfdata::reader::scan::Hit;
+use pmuscope_perfdata::reader::scan::SampleFields;
 
 use crate::filter::Filter;
 use crate::finder::{self, AddressSlot, UNKNOWN_PLACE, address_slot, view_of};
@@ -47,7 +47,7 @@ impl<'a> Finder<'a> {
         &mut self,
         lookup: &L,
         at: L::At,
-        hit: &Hit<'_>,
+        hit: &SampleFields<'_>,
         number: impl FnMut(ModuleAddress) -> u32,
     ) -> (u32, bool) {
         let stamp = lookup.stamp(at);
@@ -87,7 +87,7 @@ impl<'a> Finder<'a> {
         at: L::At,
         stamp: u64,
         view: ViewId,
-        hit: &Hit<'_>,
+        hit: &SampleFields<'_>,
         mut number: impl FnMut(ModuleAddress) -> u32,
     ) -> u32 {
         let Some(address) = hit.ip else { return number(UNKNOWN_PLACE) };

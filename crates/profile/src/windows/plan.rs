@@ -10,27 +10,27 @@ use crate::filter::Targets;
 
 /// What the first pass saw of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct GroupFacts {
     /// Events in the order of their counts.
     pub(crate) events: Vec<u32>,
     /// What its leader counted from sample to sample.
-    pub(crate) lengths: Lengths,
+    pub(crate) lengths: SpacingCounts,
 }
 
 /// How far samples are from each other, by powers of two.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Lengths {
+pub(crate) struct SpacingCounts {
     numbers: [u64; 65],
     sums: [u128; 65],
 }
 
-impl Default for Lengths {
+impl Default for SpacingCounts {
     fn default() -> Self {
         Self { numbers: [0; 65], sums: [0; 65] }
     }
 }
 
-impl Lengths {
+impl SpacingCounts {
     pub(crate) fn add(&mut self, length: u64) {
         let at = 64 - length.leading_zeros() as usize;
         self.numbers[at] += 1;
@@ -98,7 +98,7 @@ pub(crate) struct Group {
 
 /// What makes a window.
 #[derive(Debug, Default)]
-pub(crate) struct Plan {
+pub(crate) struct WindowPlan {
     pub(crate) groups: Vec<Group>,
     pub(crate) strobe: Option<StrobeInfo>,
     /// Ids of descriptors.
@@ -114,11 +114,11 @@ pub(crate) fn ids(events: &[Event]) -> FxHashMap<u64, u32> {
     each.collect()
 }
 
-impl Plan {
+impl WindowPlan {
     pub(crate) fn new(
         events: &[Event],
         metadata: &Metadata,
-        seen: &[Seen],
+        seen: &[GroupFacts],
         forks: &[(i32, i32)],
         metrics: &Metrics,
     ) -> Self {
@@ -174,7 +174,7 @@ impl Group {
     fn new(
         events: &[Event],
         strobe: Option<&StrobeInfo>,
-        seen: &Seen,
+        seen: &GroupFacts,
         name: &dyn Fn(&Event) -> String,
     ) -> Self {
         let event = |at: u32| events.get(at as usize);
@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn two_periods_are_seen_in_the_samples_only() {
         let lengths = |each: &[(u64, usize)]| {
-            let mut lengths = Lengths::default();
+            let mut lengths = SpacingCounts::default();
             each.iter().for_each(|&(length, n)| (0..n).for_each(|_| lengths.add(length)));
             lengths
         };

@@ -7,11 +7,11 @@ use pmuscope_symbols::{KernelIdentity, Symbol};
 use rustc_hash::FxHashMap;
 
 use super::By;
-use crate::collect::State;
+use crate::collect::Sideband;
 use crate::modules::{ModuleKind, UNKNOWN};
 use crate::naming::{Resolve, look_up, same_modules};
 use crate::profile::ModuleSummary;
-use crate::table::{Table, mix};
+use crate::table::{HashIndex, mix};
 use crate::tasks::ModuleAddress;
 
 /// No symbol.
@@ -19,7 +19,7 @@ pub(crate) const NAMELESS: u32 = u32::MAX;
 
 /// What a place is to windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Spot {
+pub(crate) struct CodeClass {
     /// Number of its row.
     pub(crate) row: u32,
     /// Equal where two places are of the same function; [`NAMELESS`] where there is no name.
@@ -52,8 +52,8 @@ fn hash(place: ModuleAddress) -> u64 {
 #[derive(Debug)]
 pub(crate) struct Spots {
     places: Vec<ModuleAddress>,
-    numbers: Table,
-    spots: Vec<Spot>,
+    numbers: HashIndex,
+    spots: Vec<CodeClass>,
     pub(crate) rows: Vec<RowKey>,
     pub(crate) modules: Vec<ModuleSummary>,
 }
@@ -61,7 +61,7 @@ pub(crate) struct Spots {
 impl Spots {
     /// Names places, which are in order, each once.
     pub(crate) fn new(
-        state: &State,
+        state: &Sideband,
         metadata: &Metadata,
         running: &KernelIdentity,
         by: By,
@@ -77,7 +77,8 @@ impl Spots {
         let (found, build_ids): (Vec<_>, Vec<_>) =
             look_up(state, &addresses, metadata, kernel, resolve).into_iter().unzip();
         let same = same_modules(state, metadata);
-        let mut naming = Naming { by, rows: Numbers::default(), symbols: Numbers::default() };
+        let mut naming =
+            Naming { by, rows: ValueNumbers::default(), symbols: ValueNumbers::default() };
         let symbols = found.iter().flat_map(|found| &found.symbols);
         let spots = places.iter().zip(symbols).map(|(place, symbol)| {
             let kind = modules[place.module as usize].kind;
@@ -93,7 +94,7 @@ impl Spots {
                     symbols: found.state,
                 }
             });
-        let mut numbers = Table::default();
+        let mut numbers = HashIndex::default();
         for (place, number) in places.iter().zip(0..) {
             numbers.find_or_insert(hash(*place), number, |_| false);
         }
@@ -109,25 +110,25 @@ impl Spots {
     }
 
     #[inline]
-    pub(crate) fn spot(&self, place: u32) -> Spot {
-        self.spots.get(place as usize).copied().unwrap_or(Spot { row: 0, symbol: NAMELESS })
+    pub(crate) fn spot(&self, place: u32) -> CodeClass {
+        self.spots.get(place as usize).copied().unwrap_or(CodeClass { row: 0, symbol: NAMELESS })
     }
 }
 
 /// Values with numbers.
 #[derive(Debug)]
-struct Numbers<T> {
+struct ValueNumbers<T> {
     list: Vec<T>,
     numbers: FxHashMap<T, u32>,
 }
 
-impl<T> Default for Numbers<T> {
+impl<T> Default for ValueNumbers<T> {
     fn default() -> Self {
         Self { list: Vec::new(), numbers: FxHashMap::default() }
     }
 }
 
-impl<T: Clone + Eq + std::hash::Hash> Numbers<T> {
+impl<T: Clone + Eq + std::hash::Hash> ValueNumbers<T> {
     fn number(&mut self, value: T) -> u32 {
         let list = &mut self.list;
         *self.numbers.entry(value).or_insert_with_key(|value| {
@@ -139,12 +140,12 @@ impl<T: Clone + Eq + std::hash::Hash> Numbers<T> {
 
 struct Naming {
     by: By,
-    rows: Numbers<RowKey>,
-    symbols: Numbers<(u32, Arc<str>, Option<Arc<str>>)>,
+    rows: ValueNumbers<RowKey>,
+    symbols: ValueNumbers<(u32, Arc<str>, Option<Arc<str>>)>,
 }
 
 impl Naming {
-    fn spot(&mut self, module: u32, kind: ModuleKind, symbol: Option<&Symbol>) -> Spot {
+    fn spot(&mut self, module: u32, kind: ModuleKind, symbol: Option<&Symbol>) -> CodeClass {
         let outer = symbol.map(|symbol| Arc::clone(&symbol.name));
         let inner = symbol.and_then(|symbol| symbol.inlined.last());
         let mut row = RowKey {
@@ -188,6 +189,6 @@ impl Naming {
             By::Mode => Some((0, row.mode.unwrap_or_default().into(), None)),
         };
         let symbol = same.map(|same| self.symbols.number(same));
-        Spot { row: self.rows.number(row), symbol: symbol.unwrap_or(NAMELESS) }
+        CodeClass { row: self.rows.number(row), symbol: symbol.unwrap_or(NAMELESS) }
     }
 }

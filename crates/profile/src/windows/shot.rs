@@ -10,7 +10,7 @@
 //!  at the end    a b             a b        with y z of the stretch before
 //! ```
 
-use pmuscope_perfdata::reader::scan::Hit;
+use pmuscope_perfdata::reader::scan::SampleFields;
 use rustc_hash::FxHashMap;
 
 /// Counts of a group that are looked at.
@@ -50,7 +50,7 @@ impl Shot {
 
     /// Becomes this sample, which has counts.
     #[inline]
-    pub(crate) fn set(&mut self, hit: &Hit<'_>, place: u32, passes: bool) {
+    pub(crate) fn set(&mut self, hit: &SampleFields<'_>, place: u32, passes: bool) {
         let (pid, tid) = hit.task.unwrap_or((-1, -1));
         self.time = hit.time;
         self.event = hit.event as u32;
@@ -71,13 +71,13 @@ impl Shot {
 
 /// What separates the streams of a recording; `None` for samples without counts.
 #[inline]
-pub(crate) fn stream(hit: &Hit<'_>) -> Option<u64> {
+pub(crate) fn stream(hit: &SampleFields<'_>) -> Option<u64> {
     hit.read?.stream(hit.cpu, hit.task)
 }
 
 /// The events that were counted, by the ids of their descriptors, else by their order from the one that
 /// sampled on.
-pub(crate) fn events(hit: &Hit<'_>, of_id: &FxHashMap<u64, u32>) -> Vec<u32> {
+pub(crate) fn events(hit: &SampleFields<'_>, of_id: &FxHashMap<u64, u32>) -> Vec<u32> {
     let Some(read) = hit.read else { return Vec::new() };
     let event = |(at, id): (usize, Option<u64>)| match id {
         Some(id) => of_id.get(&id).copied().unwrap_or(u32::MAX),

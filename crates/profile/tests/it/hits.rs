@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pmuscope_perfdata::reader::RecordingFile;
 use pmuscope_perfdata::watch::{Access, ArmedBlock, Means, ValueKind, WatchTarget};
-use pmuscope_profile::hits::{HitRecord, Hits, HitsError, Options, ValueRead, Verdict};
+use pmuscope_profile::hits::{HitRecord, Hits, HitsError, Options, SharingVerdict, ValueRead};
 use pmuscope_symbols::{KernelIdentity, Line, Request, Resolved, State, Symbol};
 use proptest::prelude::*;
 
@@ -288,8 +288,8 @@ fn words_of_a_line_are_judged_by_who_writes_them() {
         assert_eq!((hits.lines.len(), hits.lines[0].words.len()), (1, 8));
         (hits.lines[0].verdict, hits.lines[0].handovers)
     };
-    assert_eq!(verdict(&|at| (at % 2) as u32 * 5), (Verdict::FalseSharing, 499));
-    assert_eq!(verdict(&|_| 3), (Verdict::TrueSharing, 499));
+    assert_eq!(verdict(&|at| (at % 2) as u32 * 5), (SharingVerdict::FalseSharing, 499));
+    assert_eq!(verdict(&|_| 3), (SharingVerdict::TrueSharing, 499));
 }
 
 #[test]

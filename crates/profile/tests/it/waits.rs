@@ -4,7 +4,9 @@ use std::path::Path;
 
 use pmuscope_perfdata::reader::RecordingFile;
 use pmuscope_perfdata::watch::WatchTarget;
-use pmuscope_profile::waits::{CollectedWaits, Kind, WaitBy, WaitKey, WaitRow, Waits, WaitsError};
+use pmuscope_profile::waits::{
+    CollectedWaits, OffCpuKind, WaitBy, WaitKey, WaitRow, Waits, WaitsError,
+};
 use pmuscope_profile::{Filter, Options};
 use pmuscope_symbols::KernelIdentity;
 use tempfile::TempDir;
@@ -81,7 +83,7 @@ fn each_row_has_its_time_and_who_ended_it() {
     assert_eq!((&pipe.wakers[0].command, &pipe.wakers[0].task), (&None, &None));
     assert_eq!(pipe.wakers[0].function.as_deref(), Some("hrtimer_wakeup"));
     let preempted = row(&rows, "Preempted");
-    assert_eq!((preempted.sums.ns, preempted.kind), (5 * MS, Some(Kind::Preempted)));
+    assert_eq!((preempted.sums.ns, preempted.kind), (5 * MS, Some(OffCpuKind::Preempted)));
     let before = row(&rows, "Unknown");
     assert_eq!((before.sums.begun_before, before.sums.ns), ((1, 12 * MS), 12 * MS));
 }
@@ -141,7 +143,7 @@ fn a_wait_without_a_waking_says_so_and_what_is_left_of_the_waker_is_not_its() {
     assert_eq!(row(&rows, "pipe_read").sums.without_waking, (0, 0));
     // Nobody has to wake whoever could run.
     assert_eq!(row(&rows, "Preempted").sums.without_waking, (0, 0));
-    assert_eq!(waits.by_kind[Kind::Blocked as usize].without_waking, (1, 20 * MS));
+    assert_eq!(waits.by_kind[OffCpuKind::Blocked as usize].without_waking, (1, 20 * MS));
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn read(run: &Run) -> Windows {
 
 /// Names of functions with their windows, and how many of these count.
 fn rows(windows: &Windows) -> Vec<(String, u64, u64)> {
-    let of = |row: &pmuscope_profile::windows::Row| {
+    let of = |row: &pmuscope_profile::windows::WindowRow| {
         (format!("{:?}", row.key.function), row.windows(), row.kept())
     };
     windows.rows.iter().map(of).collect()

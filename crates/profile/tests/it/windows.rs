@@ -6,7 +6,9 @@ use pmuscope_events::metrics::Metrics;
 use pmuscope_perfdata::reader::RecordingFile;
 use pmuscope_perfdata::reader::scan::Pieces;
 use pmuscope_profile::metrics::{MetricCell, Table, mean_length};
-use pmuscope_profile::windows::{Attribution, By, Cause, Options, Row, Windows, WindowsError};
+use pmuscope_profile::windows::{
+    Attribution, By, Cause, Options, WindowRow, Windows, WindowsError,
+};
 use pmuscope_stats::{median, t_quantile};
 use pmuscope_symbols::{KernelIdentity, Request, Resolved, State, Symbol};
 
@@ -50,13 +52,13 @@ pub(crate) fn simulated(run: &Run) -> Windows {
     simulated_with(run, &options())
 }
 
-pub(crate) fn cells(windows: &Windows, row: &Row) -> Vec<MetricCell> {
+pub(crate) fn cells(windows: &Windows, row: &WindowRow) -> Vec<MetricCell> {
     let metrics = Metrics::builtin();
     let chosen = metrics.chosen(&METRICS).unwrap();
     Table::new(windows, &metrics, &chosen).cells(row)
 }
 
-pub(crate) fn row<'a>(windows: &'a Windows, name: &str) -> &'a Row {
+pub(crate) fn row<'a>(windows: &'a Windows, name: &str) -> &'a WindowRow {
     windows.rows.iter().find(|row| row.key.function.as_deref() == Some(name)).unwrap()
 }
 
@@ -164,7 +166,7 @@ fn every_window_that_does_not_count_has_its_cause() {
     assert!((switched - expected).abs() < 5.0 * expected.sqrt() + 2.0, "{switched} {expected}");
     assert!(total.rejected(Cause::NoSymbol) > 0, "the other task's code has no name");
     assert_eq!(total.rejected(Cause::WrongLength), 0);
-    let of_rows: u64 = windows.rows.iter().map(Row::windows).sum();
+    let of_rows: u64 = windows.rows.iter().map(WindowRow::windows).sum();
     assert_eq!(of_rows, total.windows());
 }
 
@@ -214,7 +216,7 @@ fn all_forms_find_the_same() {
 }
 
 fn signature(windows: &Windows) -> Vec<String> {
-    let of = |row: &Row| {
+    let of = |row: &WindowRow| {
         let rejected: Vec<u64> = Cause::ALL.iter().map(|&cause| row.rejected(cause)).collect();
         let cells: Vec<String> =
             cells(windows, row).iter().map(|cell| format!("{cell:.9?}")).collect();
@@ -234,7 +236,7 @@ fn shares_add_up_where_groups_take_turns() {
     functions.extend([Function { name: "rarer", ..rare }, rare]);
     let turns = vec![vec![0], vec![1], vec![2], vec![3]];
     let windows = simulated(&Run { functions, turns, cycles: 3e8, ..Run::default() });
-    let kept: Vec<u64> = windows.rows.iter().map(Row::kept).collect();
+    let kept: Vec<u64> = windows.rows.iter().map(WindowRow::kept).collect();
     assert!(kept.iter().any(|kept| (1..4).contains(kept)), "no row lacks a turn: {kept:?}");
     let metrics = Metrics::builtin();
     let chosen = metrics.chosen(&["%CY"]).unwrap();
@@ -339,7 +341,10 @@ fn rows_are_of_what_was_asked_for() {
     for (by, rows) in [(By::Module, 1), (By::Mode, 1), (By::Line, 5), (By::Inlined, 5)] {
         let windows = simulated_with(&run, &Options { by, ..options() });
         assert!(windows.rows.len().abs_diff(rows) <= 1, "{by:?} {}", windows.rows.len());
-        assert_eq!(windows.rows.iter().map(Row::windows).sum::<u64>(), windows.total.windows());
+        assert_eq!(
+            windows.rows.iter().map(WindowRow::windows).sum::<u64>(),
+            windows.total.windows()
+        );
     }
     let modes = simulated_with(&run, &Options { by: By::Mode, ..options() });
     assert_eq!(modes.rows[0].key.mode, Some("user"));

@@ -91,7 +91,7 @@ impl Budget {
 
 /// What the session keeps for its budget.
 #[derive(Debug, Clone)]
-pub(super) struct Plan {
+pub(super) struct BudgetPlan {
     /// Period or frequency of each request as asked for.
     pub(super) asked: Vec<u64>,
     /// The loop at the start.
@@ -100,7 +100,7 @@ pub(super) struct Plan {
     pub(super) adapts: bool,
 }
 
-impl Plan {
+impl BudgetPlan {
     /// Chooses the first factor and gives it to `requests`.
     ///
     /// # Errors
@@ -252,20 +252,20 @@ mod tests {
         let clock = request(event_type::SOFTWARE, software::CPU_CLOCK, 40_000);
         let cost = SamplingCost { us_per_sample: 1.0, interval: None, pairs: 15 };
         let mut requests = [clock];
-        let plan = Plan::new(0.01, Some(cost), 2, false, &mut requests).unwrap();
+        let plan = BudgetPlan::new(0.01, Some(cost), 2, false, &mut requests).unwrap();
         assert!(!plan.adapts && requests[0].attr.sample > 40_000);
         assert!(requests[0].attr.sample_type.is_empty());
 
         let mut requests = [request(event_type::HARDWARE, 0, 1_000_000)];
-        let plan = Plan::new(0.01, Some(cost), 2, false, &mut requests).unwrap();
+        let plan = BudgetPlan::new(0.01, Some(cost), 2, false, &mut requests).unwrap();
         assert!(plan.adapts && requests[0].attr.sample_type.contains(SampleType::PERIOD));
-        assert!(!Plan::new(0.01, Some(cost), 2, true, &mut requests).unwrap().adapts);
+        assert!(!BudgetPlan::new(0.01, Some(cost), 2, true, &mut requests).unwrap().adapts);
     }
 
     #[test]
     fn events_whose_rate_nobody_steers_are_refused() {
         let mut faults = [request(event_type::SOFTWARE, software::PAGE_FAULTS, 1)];
-        let error = Plan::new(0.01, None, 2, false, &mut faults).unwrap_err();
+        let error = BudgetPlan::new(0.01, None, 2, false, &mut faults).unwrap_err();
         assert!(error.to_string().contains("Try a longer period"), "{error}");
     }
 

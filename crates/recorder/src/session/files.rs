@@ -19,12 +19,12 @@ use super::outcome::{EndReason, Loss};
 use super::{Session, output_error, why_stopped};
 use crate::clock::{clock_ns, monotonic_ns, wall_ns};
 use crate::compress::LARGEST_PIECE;
-use crate::control::Shared;
+use crate::control::ControlState;
 use crate::error::RecorderError;
 use crate::options::Switch;
 use crate::output::{FileLimits, Output, finished_round};
 use crate::sys::local_timestamp;
-use crate::tally::Tally;
+use crate::tally::RecordTally;
 use crate::wake::Wake;
 
 /// A moment on the clocks that a file names.
@@ -61,7 +61,7 @@ pub(super) struct Files<'a> {
     /// Why an earlier file could not be written to its end.
     pub(super) stopped: Option<EndReason>,
     /// What is in them.
-    pub(super) closed_tally: Tally,
+    pub(super) closed_tally: RecordTally,
     /// Bytes of records in them.
     pub(super) closed_bytes: u64,
     /// What is missing in them, as sentences.
@@ -123,7 +123,7 @@ impl Session<'_> {
     /// Continues in a new file and closes the old one.
     pub(super) fn switch_files(
         &self,
-        shared: &Shared<'_>,
+        shared: &ControlState<'_>,
         files: &mut Files<'_>,
     ) -> Result<(), RecorderError> {
         let now = ClockReading::now(self.options.clockid);

@@ -21,7 +21,7 @@ use super::{Due, Session, why_stopped};
 use crate::error::RecorderError;
 use crate::options::Switch;
 use crate::sys::local_timestamp;
-use crate::tally::{IdIndex, Tally};
+use crate::tally::{IdIndex, RecordTally};
 use crate::wake::Wake;
 
 /// What the memory of a flight recorder is.
@@ -39,7 +39,7 @@ struct Held<'a> {
 /// What a snapshot came to.
 pub(super) struct Snapshot {
     pub(super) path: PathBuf,
-    pub(super) tally: Tally,
+    pub(super) tally: RecordTally,
     pub(super) bytes: u64,
     /// What is missing in it, as a sentence.
     pub(super) incomplete: Option<String>,
@@ -128,7 +128,7 @@ impl Session<'_> {
         }
         output.begin_rounds();
         for copy in copies.iter().filter(|copy| !copy.is_empty()) {
-            let mut tally = Tally::new(index);
+            let mut tally = RecordTally::new(index);
             tally.count(&Pending::of_copy(copy), index);
             output.append_counted(copy, tally);
         }

@@ -92,7 +92,7 @@ pub fn follow<T>(
     let (session, set, queue, wake) = (&session, &session.set, &queue, &wake);
     std::thread::scope(|threads| {
         // Also where `body` panics: nobody else would end the reader.
-        let _stop = Stop { queue, wake };
+        let _stop = StopReader { queue, wake };
         std::thread::Builder::new()
             .name("reader".into())
             .spawn_scoped(threads, move || {
@@ -130,11 +130,11 @@ pub struct Following<'a> {
     machine: MachineInfo,
     processes: Vec<OwnedFd>,
     began: ClockReading,
-    before: Mutex<Before>,
+    before: Mutex<AccountStart>,
 }
 
 /// What an account begins from.
-struct Before {
+struct AccountStart {
     /// The end of the interval, nanoseconds, …
     end: u64,
     /// … and of what was measured of us.
@@ -147,7 +147,7 @@ impl<'a> Following<'a> {
     fn new(session: &'a Session<'a>, queue: &'a Queue) -> Self {
         let machine = metadata::machine_info(session.machine, session.topology);
         let began = ClockReading::now(CLOCK);
-        let before = Mutex::new(Before { end: began.clock_ns, ..Before::of(session) });
+        let before = Mutex::new(AccountStart { end: began.clock_ns, ..AccountStart::of(session) });
         Self { session, queue, machine, processes: session.observed_processes(), began, before }
     }
 
@@ -210,7 +210,7 @@ impl<'a> Following<'a> {
     /// elsewhere.
     #[must_use]
     pub fn account(&self, end: u64) -> RecordingInfo {
-        let now = Before::of(self.session);
+        let now = AccountStart::of(self.session);
         let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
         let mut info = self.session.describe(&self.machine);
         let since_began = before.end.saturating_sub(self.began.clock_ns);
@@ -232,7 +232,7 @@ impl<'a> Following<'a> {
             Some((now, before)) => add_loss(&mut info, &now.since(before)),
             None => info.lost_source = LostSource::Unknown,
         }
-        *before = Before { end, ..now };
+        *before = AccountStart { end, ..now };
         info
     }
 
@@ -251,7 +251,7 @@ fn add_loss(info: &mut RecordingInfo, loss: &Loss) {
     info.rings = rings.map(|lost| RingInfo { lost: Some(*lost), ..RingInfo::default() }).collect();
 }
 
-impl Before {
+impl AccountStart {
     fn of(session: &Session<'_>) -> Self {
         let tells = session.features.counts_lost() && session.set.events().len() <= MOST_READ;
         let loss = tells.then(|| session.read_loss());
@@ -261,12 +261,12 @@ impl Before {
 }
 
 /// Ends the reader.
-struct Stop<'a> {
+struct StopReader<'a> {
     queue: &'a Queue,
     wake: &'a Wake,
 }
 
-impl Drop for Stop<'_> {
+impl Drop for StopReader<'_> {
     fn drop(&mut self) {
         self.queue.state().over = true;
         self.wake.ring();

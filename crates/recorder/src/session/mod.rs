@@ -51,11 +51,11 @@ use self::readers::with_readers;
 use self::scope::own_cgroup;
 use self::sourcing::Sourced;
 use self::strobing::Phases;
-use self::wait::{Event, Monitor, Watched};
+use self::wait::{Monitor, WaitSources, Wakeup};
 use crate::attributes::KernelFeatures;
 use crate::clock::monotonic_ns;
 use crate::compress::Compressor;
-use crate::control::Shared;
+use crate::control::ControlState;
 use crate::cpu_time::CpuTime;
 use crate::error::RecorderError;
 use crate::mapped::{FindBuildId, MappedFile};
@@ -66,7 +66,7 @@ use crate::plan::{check_places, plan};
 use crate::sampling_cost::SamplingCost;
 use crate::source::Source;
 use crate::synthesize::{Processes, synthesize};
-use crate::tally::{IdIndex, Tally};
+use crate::tally::{IdIndex, RecordTally};
 use crate::wake::Wake;
 
 /// A recording that is cut off tells its state as of this long ago at most.
@@ -137,7 +137,7 @@ struct Session<'a> {
     /// No thread of the observed processes was missed at the start.
     all_threads: bool,
     cost: Option<SamplingCost>,
-    budget: Option<budget::Plan>,
+    budget: Option<budget::BudgetPlan>,
     /// Of a strobed recording.
     phases: Option<Phases>,
     /// What makes samples beside the kernel.
@@ -188,7 +188,7 @@ impl Session<'_> {
             }
         };
         let watch = self.strobe().map(|strobe| strobe.watch());
-        let shared = Shared::new(self.topology, self.index(), output.clone(), watch);
+        let shared = ControlState::new(self.topology, self.index(), output.clone(), watch);
         let mut files = Files {
             bell: &bell,
             rings: looked_at,
@@ -197,7 +197,7 @@ impl Session<'_> {
             closed: Vec::new(),
             switched: false,
             stopped: None,
-            closed_tally: Tally::default(),
+            closed_tally: RecordTally::default(),
             closed_bytes: 0,
             missing: Vec::new(),
         };
@@ -373,7 +373,7 @@ impl Session<'_> {
             let until_delay = delay
                 .map(|delay| Duration::from_millis(delay as u64).saturating_sub(elapsed))
                 .unwrap_or(look_every);
-            let watched = Watched {
+            let watched = WaitSources {
                 signals: self.signals,
                 bell,
                 child: child.as_deref(),
@@ -381,13 +381,13 @@ impl Session<'_> {
                 processes: &processes,
             };
             match watched.wait(until_delay.min(look_every))? {
-                Event::Stop => return Ok(EndReason::Interrupted),
-                Event::Switch => {
+                Wakeup::Stop => return Ok(EndReason::Interrupted),
+                Wakeup::Switch => {
                     if self.takes_switches() {
                         act(Due::Switch, elapsed)?;
                     }
                 }
-                Event::Bell => {
+                Wakeup::Bell => {
                     let mut ended = None;
                     act(Due::Bell(&mut ended), elapsed)?;
                     bell.silence();
@@ -395,24 +395,24 @@ impl Session<'_> {
                         return Ok(ended);
                     }
                 }
-                Event::Child => {
+                Wakeup::Child => {
                     if let Some(child) = child.as_deref_mut() {
                         child.try_wait().map_err(RecorderError::system("waitpid"))?;
                     }
                     return Ok(EndReason::Command);
                 }
-                Event::Command => {
+                Wakeup::Command => {
                     if self.obey(commands.as_mut(), elapsed, act)? {
                         return Ok(EndReason::Interrupted);
                     }
                 }
-                Event::Process(index) => {
+                Wakeup::Process(index) => {
                     processes.swap_remove(index);
                     if processes.is_empty() {
                         return Ok(EndReason::TargetGone);
                     }
                 }
-                Event::Time => {}
+                Wakeup::Time => {}
             }
         }
     }
@@ -422,7 +422,7 @@ impl Session<'_> {
     }
 
     /// Leaves a copy of what is known in the stream, for a recording that will never be closed.
-    fn write_state(&self, shared: &Shared<'_>, files: &Files<'_>, elapsed: Duration) {
+    fn write_state(&self, shared: &ControlState<'_>, files: &Files<'_>, elapsed: Duration) {
         let mut info = self.describe(&metadata::machine_info(self.machine, self.topology));
         let now = ClockReading::now(self.options.clockid);
         // Of several files each tells its own stretch.

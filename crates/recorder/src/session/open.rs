@@ -77,7 +77,7 @@ impl<'a> Opening<'a> {
             None => None,
             Some(target) => {
                 let (cpus, inherits) = (topology.online.len(), scope.inherits());
-                Some(budget::Plan::new(target, cost, cpus, inherits, &mut requests)?)
+                Some(budget::BudgetPlan::new(target, cost, cpus, inherits, &mut requests)?)
             }
         };
         let ring_size = ring_size(options.ring_size, topology);

@@ -27,7 +27,7 @@ use crate::metadata;
 use crate::options::{Only, Target};
 use crate::output::Output;
 use crate::reader::{ReaderReport, RingSlot};
-use crate::tally::Tally;
+use crate::tally::RecordTally;
 
 /// Why a recording ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -207,7 +207,7 @@ impl Session<'_> {
         &self,
         started: &ClockReading,
         ended: &ClockReading,
-        tally: &Tally,
+        tally: &RecordTally,
         loss: &Loss,
     ) -> RecordingInfo {
         let mut info = self.describe(&metadata::machine_info(self.machine, self.topology));
@@ -415,7 +415,7 @@ impl Session<'_> {
     pub(super) fn close(
         &self,
         output: &Output,
-        tally: &Tally,
+        tally: &RecordTally,
         info: &RecordingInfo,
         started: &ClockReading,
     ) -> Option<String> {
@@ -474,7 +474,7 @@ fn is_cut_short(ended: &EndReason) -> bool {
 }
 
 /// What was asked for and is not in the file.
-fn missing(info: &RecordingInfo, tally: &Tally, ended: &EndReason) -> Vec<String> {
+fn missing(info: &RecordingInfo, tally: &RecordTally, ended: &EndReason) -> Vec<String> {
     let mut sentences = Vec::new();
     if let Some(lost) = info.lost().filter(|lost| *lost > 0) {
         sentences.push(format!(
@@ -501,7 +501,7 @@ fn missing(info: &RecordingInfo, tally: &Tally, ended: &EndReason) -> Vec<String
 }
 
 /// Time without samples that is no loss of records.
-fn throttling(tally: &Tally) -> Option<String> {
+fn throttling(tally: &RecordTally) -> Option<String> {
     let throttled: u64 = tally.throttled.iter().sum();
     (throttled > 0).then(|| {
         format!(
@@ -557,7 +557,7 @@ mod tests {
         let good = CpuHealth { accepted_tries: 2, failed: 1, ..CpuHealth::default() };
         let strobe = Some(StrobeInfo { cpus: vec![good, failed], ..StrobeInfo::default() });
         let info = RecordingInfo { strobe, ..RecordingInfo::default() };
-        let sentences = missing(&info, &Tally::default(), &EndReason::Interrupted);
+        let sentences = missing(&info, &RecordTally::default(), &EndReason::Interrupted);
         assert_eq!(sentences, ["CPU 1 has no windows: the events do not fit"]);
     }
 

@@ -7,7 +7,7 @@ use crate::attributes::{self, KernelFeatures, LEFT_TO_FIRST};
 use crate::error::RecorderError;
 use crate::options::{RecordOptions, Target};
 use crate::plan::plan;
-use crate::strobe::Plan;
+use crate::strobe::StrobePlan;
 
 /// The requests and readers of a recording.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub fn preview(options: &RecordOptions, machine: &Machine) -> Result<Preview, Re
     let requests = match &options.strobe {
         Some(strobe) => {
             let events: Vec<_> = options.events().cloned().collect();
-            let plan = Plan::preview(strobe, &events)?;
+            let plan = StrobePlan::preview(strobe, &events)?;
             attributes::strobed(options, features.without_loss(), strobe, &plan)?.0
         }
         None => attributes::requests(options, features)?,

@@ -5,7 +5,7 @@ use std::io;
 use pmuscope_counters::Ring;
 
 use super::Session;
-use crate::control::Shared;
+use crate::control::ControlState;
 use crate::error::RecorderError;
 use crate::plan::ReaderPlan;
 use crate::reader::{self, ReaderOptions, ReaderReport, RingSlot};
@@ -16,7 +16,7 @@ use crate::wake::Wake;
 /// Runs `body` while readers drain `rings`, and gives what it returned with the readers' reports.
 pub(super) fn with_readers<T>(
     session: &Session<'_>,
-    shared: &Shared<'_>,
+    shared: &ControlState<'_>,
     rings: Vec<Ring>,
     plans: &[ReaderPlan],
     body: impl FnOnce() -> T,

@@ -16,9 +16,9 @@ const MOST: usize = 64 << 20;
 const PIECE: usize = 256 << 10;
 
 /// What was told of mappings and tasks.
-pub(super) struct Sideband(Mutex<State>);
+pub(super) struct Sideband(Mutex<SidebandState>);
 
-struct State {
+struct SidebandState {
     rings: Vec<Ring>,
     kept: Kept,
 }
@@ -33,7 +33,7 @@ struct Kept {
 
 impl Sideband {
     pub(super) fn new(rings: Vec<Ring>) -> Self {
-        Self(Mutex::new(State { rings, kept: Kept::default() }))
+        Self(Mutex::new(SidebandState { rings, kept: Kept::default() }))
     }
 
     /// Drains whenever a ring is a quarter full, until `stop` rings.
@@ -71,7 +71,7 @@ impl Sideband {
     /// Moves what waits in the rings to memory.
     fn drain(&self) {
         let mut state = self.state();
-        let State { rings, kept } = &mut *state;
+        let SidebandState { rings, kept } = &mut *state;
         for ring in rings {
             let end = {
                 let pending = ring.pending();
@@ -89,7 +89,7 @@ impl Sideband {
         (state.kept.pieces.iter().cloned().collect(), state.kept.dropped)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SidebandState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

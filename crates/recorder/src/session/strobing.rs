@@ -12,15 +12,15 @@ use pmuscope_perfdata::strobe::{EpochUpdate, StrobeInfo};
 use super::Session;
 use super::sourcing::Sourced;
 use crate::attributes::{self, KernelFeatures};
-use crate::control::Shared;
+use crate::control::ControlState;
 use crate::error::RecorderError;
 use crate::options::RecordOptions;
-use crate::strobe::{Plan, Strobe};
+use crate::strobe::{Strobe, StrobePlan};
 
 /// A strobed recording before its events are open.
 pub(super) struct Strobing {
     pub(super) requests: Vec<EventRequest>,
-    plan: Plan,
+    plan: StrobePlan,
     info: StrobeInfo,
 }
 
@@ -36,7 +36,7 @@ impl Strobing {
     ) -> Result<Option<Self>, RecorderError> {
         let Some(strobe) = &options.strobe else { return Ok(None) };
         let events: Vec<_> = options.events().cloned().collect();
-        let plan = Plan::new(strobe, &events, kernel, machine, topology)?;
+        let plan = StrobePlan::new(strobe, &events, kernel, machine, topology)?;
         let (requests, groups) = attributes::strobed(options, features, strobe, &plan)?;
         let name = events.first().map_or("", |event| &event.name);
         let info = plan.info(strobe, name, child.map(HeldChild::pid), groups);
@@ -89,7 +89,7 @@ impl Session<'_> {
     }
 
     /// Looks at the phases of all CPUs, and leaves in the stream what became known.
-    pub(super) fn look_after_strobe(&self, shared: &Shared<'_>) {
+    pub(super) fn look_after_strobe(&self, shared: &ControlState<'_>) {
         if let Some(mut strobe) = self.strobe() {
             let update = strobe.look(self.kernel, &self.set, self.machine.online_cpus().as_ref());
             if !update.opened.is_empty() {
@@ -110,7 +110,7 @@ impl Session<'_> {
     }
 }
 
-fn leave(shared: &Shared<'_>, update: &EpochUpdate) {
+fn leave(shared: &ControlState<'_>, update: &EpochUpdate) {
     let mut record = Vec::new();
     update.append_record(&mut record);
     if !record.is_empty() {

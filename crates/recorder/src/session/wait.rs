@@ -8,12 +8,12 @@ use pmuscope_machine::{CpuTimes, Machine};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::Signals;
-use crate::control::Shared;
+use crate::control::ControlState;
 use crate::error::RecorderError;
 use crate::wake::Wake;
 
 /// What the main thread waits for.
-pub(super) struct Watched<'a> {
+pub(super) struct WaitSources<'a> {
     pub(super) signals: Signals<'a>,
     pub(super) bell: &'a Wake,
     pub(super) child: Option<&'a HeldChild>,
@@ -22,7 +22,7 @@ pub(super) struct Watched<'a> {
 }
 
 /// What happened.
-pub(super) enum Event {
+pub(super) enum Wakeup {
     Stop,
     /// The user wants a new file or a snapshot.
     Switch,
@@ -34,36 +34,36 @@ pub(super) enum Event {
     Time,
 }
 
-impl Watched<'_> {
-    pub(super) fn wait(&self, timeout: Duration) -> Result<Event, RecorderError> {
+impl WaitSources<'_> {
+    pub(super) fn wait(&self, timeout: Duration) -> Result<Wakeup, RecorderError> {
         let watch = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
         let mut fds = vec![watch(self.bell.as_fd()), watch(self.signals.stop)];
-        let mut meaning = vec![Event::Bell, Event::Stop];
+        let mut meaning = vec![Wakeup::Bell, Wakeup::Stop];
         if let Some(switch) = self.signals.switch {
             fds.push(watch(switch));
-            meaning.push(Event::Switch);
+            meaning.push(Wakeup::Switch);
         }
         if let Some(child) = self.child {
             fds.push(watch(child.pidfd()));
-            meaning.push(Event::Child);
+            meaning.push(Wakeup::Child);
         }
         if let Some(commands) = self.commands {
             fds.push(watch(commands));
-            meaning.push(Event::Command);
+            meaning.push(Wakeup::Command);
         }
         for (index, process) in self.processes.iter().enumerate() {
             fds.push(watch(process.as_fd()));
-            meaning.push(Event::Process(index));
+            meaning.push(Wakeup::Process(index));
         }
         match poll(&mut fds, Some(&timespec(timeout))) {
             Ok(_) => {}
-            Err(rustix::io::Errno::INTR) => return Ok(Event::Time),
+            Err(rustix::io::Errno::INTR) => return Ok(Wakeup::Time),
             Err(errno) => return Err(RecorderError::system("poll")(errno.into())),
         }
         let ready = fds.iter().position(|fd| fd.revents().contains(PollFlags::IN));
         drop(fds);
-        let event = ready.map_or(Event::Time, |position| meaning.swap_remove(position));
-        if let (Event::Switch, Some(switch)) = (&event, self.signals.switch) {
+        let event = ready.map_or(Wakeup::Time, |position| meaning.swap_remove(position));
+        if let (Wakeup::Switch, Some(switch)) = (&event, self.signals.switch) {
             // One request each, however many arrived; the descriptor is ready.
             let _ = rustix::io::read(switch, &mut [0_u8; 64]);
         }
@@ -100,7 +100,7 @@ impl<'a> Monitor<'a> {
     }
 
     /// Notes for each node whether it had an idle CPU since the last look.
-    pub(super) fn look(&mut self, shared: &Shared<'_>) {
+    pub(super) fn look(&mut self, shared: &ControlState<'_>) {
         let Some(before) = &self.before else { return };
         let Ok(now) = self.machine.cpu_times() else { return };
         for node in &shared.topology.nodes {

@@ -18,7 +18,7 @@ const LOOP_NS: u64 = 5_000_000;
 
 /// How an event counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Counting {
+pub(crate) struct CountingMode {
     /// Counts of the event are multiples of this. 1 on hardware; an emulator that tells time by
     /// instructions counts a fixed number for each.
     pub(crate) granule: u64,
@@ -36,7 +36,7 @@ pub(crate) fn measure(
     event: &Event,
     spin: &dyn Fn(u64),
     cpu_ns: &dyn Fn() -> u64,
-) -> Result<Counting, RecorderError> {
+) -> Result<CountingMode, RecorderError> {
     let refused = |source| RecorderError::NoWindowEvent { event: event.name.clone(), source };
     let attr = Attr {
         flags: event.attr.flags | AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV,
@@ -62,7 +62,7 @@ pub(crate) fn measure(
         return Err(RecorderError::NothingCounted { event: event.name.clone() });
     }
     let per_second = (counted as f64 * 1e9 / elapsed.max(1) as f64) as u64;
-    Ok(Counting { granule, per_second })
+    Ok(CountingMode { granule, per_second })
 }
 
 fn count(kernel: &dyn Kernel, counter: BorrowedFd<'_>) -> std::io::Result<u64> {
@@ -99,7 +99,7 @@ mod tests {
     }
 
     /// On a CPU that does 2 steps a nanosecond, so 8 counts.
-    fn measure_on(pmu: &Pmu) -> Counting {
+    fn measure_on(pmu: &Pmu) -> CountingMode {
         let steps = Cell::new(0);
         let spin = |more: u64| {
             steps.set(steps.get() + more);

@@ -14,11 +14,11 @@ use pmuscope_machine::{CpuSet, Machine};
 use pmuscope_perfdata::strobe::{Reason, StrobeInfo};
 
 use super::setting::{Changed, Left};
-use super::{Plan, Strobe};
+use super::{Strobe, StrobePlan};
 use crate::error::RecorderError;
 use crate::options::StrobeOptions;
 use crate::sys;
-use crate::tally::View;
+use crate::tally::RingView;
 
 /// How often rings are looked at; phases at every second time.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -112,7 +112,7 @@ pub fn strobe_check(
     trial: &StrobeTrial<'_>,
 ) -> Result<StrobeCheck, RecorderError> {
     let topology = machine.topology()?;
-    let plan = Plan::new(options, std::slice::from_ref(event), kernel, machine, &topology)?;
+    let plan = StrobePlan::new(options, std::slice::from_ref(event), kernel, machine, &topology)?;
     let mut requests = Vec::new();
     let groups = plan.add_to(&mut requests, &shared(), event, options.burst);
     let info = plan.info(options, &event.name, None, groups);
@@ -178,7 +178,7 @@ impl Busy {
 
 /// A sample that opened a window.
 #[derive(Debug, Clone, Copy)]
-struct Opened {
+struct WindowStart {
     ring: usize,
     a: u64,
     switches: u64,
@@ -191,7 +191,7 @@ struct Check<'a> {
     rings: Vec<Ring>,
     strobe: Strobe,
     cpus: Vec<CpuCheck>,
-    open: Vec<Opened>,
+    open: Vec<WindowStart>,
     stop: &'a dyn Fn() -> bool,
 }
 
@@ -242,7 +242,7 @@ impl Check<'_> {
     fn drain(&mut self, ring: usize) {
         let (watch, pending) = (self.strobe.watch(), self.rings[ring].pending());
         watch.look(ring, &pending);
-        let view = View::of(&pending);
+        let view = RingView::of(&pending);
         let Some(expected) = self.strobe.expected(ring) else {
             let end = pending.end();
             self.rings[ring].release(end);
@@ -261,7 +261,7 @@ impl Check<'_> {
             let drift = (a.wrapping_sub(b).wrapping_sub(expected.apart) as i64).unsigned_abs();
             if word(1) == expected.opens {
                 open.retain(|opened| opened.ring != ring);
-                open.push(Opened { ring, a, switches });
+                open.push(WindowStart { ring, a, switches });
             } else if let Some(at) = open.iter().position(|opened| opened.ring == ring) {
                 let opened = open.swap_remove(at);
                 cpu.windows += 1;

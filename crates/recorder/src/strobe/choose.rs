@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use pmuscope_counters::Kernel;
 use pmuscope_events::Event;
-use pmuscope_events::metrics::{Counted, Need};
+use pmuscope_events::metrics::{Need, NeededEvent};
 
 use super::fit;
 
 /// What is counted for metrics.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Chosen {
+pub struct ChosenEvents {
     /// Events of each metric, without the one that makes the windows; each set once.
     pub sets: Vec<Vec<Event>>,
     /// Metrics that cannot be had here.
@@ -29,9 +29,14 @@ pub struct Lacking {
 /// The events of the first formula of each metric whose events all exist, on the kind of core that has
 /// `window`, and fit on its PMU beside the `edges` of windows.
 #[must_use]
-pub fn choose_events(kernel: &dyn Kernel, window: &Event, edges: usize, needs: &[Need]) -> Chosen {
+pub fn choose_events(
+    kernel: &dyn Kernel,
+    window: &Event,
+    edges: usize,
+    needs: &[Need],
+) -> ChosenEvents {
     let mut known = BTreeMap::new();
-    let mut chosen = Chosen { sets: Vec::new(), lacking: Vec::new() };
+    let mut chosen = ChosenEvents { sets: Vec::new(), lacking: Vec::new() };
     for need in needs {
         match events_of(kernel, window, edges, need, &mut known) {
             Ok(set) if set.is_empty() || chosen.sets.contains(&set) => {}
@@ -77,7 +82,7 @@ fn events_of(
 }
 
 /// The first of an event's names that the PMU of `window` counts.
-fn existing(kernel: &dyn Kernel, window: &Event, counted: &Counted) -> Option<Event> {
+fn existing(kernel: &dyn Kernel, window: &Event, counted: &NeededEvent) -> Option<Event> {
     let is_elsewhere =
         |event: &Event| matches!((&event.cpus, &window.cpus), (Some(a), Some(b)) if a != b);
     let of_core = counted.events.iter().filter(|event| !is_elsewhere(event));
@@ -91,17 +96,21 @@ mod tests {
     use super::super::simulated::{Pmu, event};
     use super::*;
 
-    fn counted(name: &str, events: &[u64]) -> Counted {
+    fn counted(name: &str, events: &[u64]) -> NeededEvent {
         let events = events.iter().map(|&config| event(name, config)).collect();
-        Counted { name: name.into(), names: vec![name.into(), format!("{name}_of_arm")], events }
+        NeededEvent {
+            name: name.into(),
+            names: vec![name.into(), format!("{name}_of_arm")],
+            events,
+        }
     }
 
-    fn need(metric: &str, ways: &[&[Counted]]) -> Need {
+    fn need(metric: &str, ways: &[&[NeededEvent]]) -> Need {
         let ways = ways.iter().map(|way| way.to_vec()).collect();
         Need { metric: metric.into(), ways }
     }
 
-    fn configs(chosen: &Chosen) -> Vec<Vec<u64>> {
+    fn configs(chosen: &ChosenEvents) -> Vec<Vec<u64>> {
         let of_set = |set: &Vec<Event>| set.iter().map(|event| event.attr.config).collect();
         chosen.sets.iter().map(of_set).collect()
     }
@@ -124,7 +133,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_had_is_named_with_its_reason() {
-        let all: Vec<Counted> = (2..6).map(|n| counted(&format!("e{n}"), &[n])).collect();
+        let all: Vec<NeededEvent> = (2..6).map(|n| counted(&format!("e{n}"), &[n])).collect();
         let none = counted("slots", &[]);
         let needs = [need("WIDE", &[&all]), need("%RET", &[&[none]]), need("E", &[&all[..1]])];
         let chosen = choose_events(&Pmu::with_counters(4), &event("cycles", 1), 2, &needs);

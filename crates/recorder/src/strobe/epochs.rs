@@ -11,16 +11,16 @@ pub(crate) struct Epochs {
 
 /// An epoch that has begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Begun(usize);
+pub(crate) struct StartedEpoch(usize);
 
 impl Epochs {
-    pub(crate) fn begin(&mut self, epoch: Epoch) -> Begun {
+    pub(crate) fn begin(&mut self, epoch: Epoch) -> StartedEpoch {
         self.untold.epochs.push(epoch.clone());
         self.all.push(epoch);
-        Begun(self.all.len() - 1)
+        StartedEpoch(self.all.len() - 1)
     }
 
-    pub(crate) fn end(&mut self, epoch: Begun, now_ns: u64) {
+    pub(crate) fn end(&mut self, epoch: StartedEpoch, now_ns: u64) {
         if let Some(epoch) = self.all.get_mut(epoch.0) {
             epoch.until_ns = Some(now_ns);
             self.untold.epochs.push(epoch.clone());

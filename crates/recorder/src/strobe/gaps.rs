@@ -12,7 +12,7 @@
 use pmuscope_abi::record::{Header, kind};
 use pmuscope_counters::Pending;
 
-use crate::tally::View;
+use crate::tally::RingView;
 
 /// Position of the time in a sample: behind header, id, instruction pointer, process and thread.
 pub(super) const TIME_AT: usize = 32;
@@ -65,7 +65,7 @@ impl Gaps {
     /// whole records, and how many samples went. The ring must have been looked at before this is
     /// called: a gap that has ended by now may have samples that only the next look sees.
     pub(super) fn sift<'a>(&mut self, pending: &Pending<'a>) -> (Vec<Pending<'a>>, u64) {
-        let view = View::of(pending);
+        let view = RingView::of(pending);
         let is_in_gap = |at: usize, header: Header| {
             let time = view.word(at + TIME_AT);
             header.kind == kind::SAMPLE && time.is_some_and(|time| self.has(time))
@@ -104,7 +104,7 @@ mod tests {
 
     fn times(bytes: &[u8]) -> Vec<u64> {
         let view = Pending::of_copy(bytes);
-        let (view, mut times) = (View::of(&view), Vec::new());
+        let (view, mut times) = (RingView::of(&view), Vec::new());
         view.for_each(|at, header| {
             if header.kind == kind::SAMPLE {
                 times.extend(view.word(at + TIME_AT));

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use pmuscope_counters::spawn::{Server, WORDS};
 use pmuscope_counters::{Host, Kernel};
 
-use super::phase::{self, Achieved, Apart, Failure, MOST_EDGES, Order};
+use super::phase::{self, Achieved, EdgeDifferences, Failure, MOST_EDGES, PhaseOrder};
 use crate::sys;
 
 /// Sets phases.
@@ -42,7 +42,7 @@ impl Helper {
         kernel: &dyn Kernel,
         cpu: u32,
         edges: &[BorrowedFd<'_>],
-        order: &Order,
+        order: &PhaseOrder,
     ) -> Result<Achieved, Failure> {
         match self {
             Self::Here => {
@@ -69,7 +69,7 @@ fn on_cpu(
     kernel: &dyn Kernel,
     cpu: u32,
     edges: &[BorrowedFd<'_>],
-    order: &Order,
+    order: &PhaseOrder,
 ) -> Result<Achieved, Failure> {
     sys::pin(cpu).map_err(Failure::Call)?;
     // Without the right to it more tries are disturbed, and seen to be.
@@ -82,7 +82,7 @@ fn on_cpu(
 }
 
 /// `cpu, edges, period, window, tolerance, granule, known turns + 1 or 0, clock, descriptors…`
-fn request(cpu: u32, edges: &[BorrowedFd<'_>], order: &Order) -> [u64; WORDS] {
+fn request(cpu: u32, edges: &[BorrowedFd<'_>], order: &PhaseOrder) -> [u64; WORDS] {
     let mut words = [0; WORDS];
     words[0] = u64::from(cpu);
     words[1] = edges.len() as u64;
@@ -100,7 +100,7 @@ fn request(cpu: u32, edges: &[BorrowedFd<'_>], order: &Order) -> [u64; WORDS] {
 
 /// What the child does.
 fn errand(words: &[u64; WORDS]) -> [u64; WORDS] {
-    let order = Order {
+    let order = PhaseOrder {
         period: words[2],
         window: words[3],
         tolerance: words[4],
@@ -147,7 +147,8 @@ fn answer(result: Result<Achieved, Failure>) -> [u64; WORDS] {
 fn read_answer(words: &[u64; WORDS]) -> Result<Achieved, Failure> {
     match words[0] {
         DONE => {
-            let apart = |from: usize| -> Apart { std::array::from_fn(|edge| words[from + edge]) };
+            let apart =
+                |from: usize| -> EdgeDifferences { std::array::from_fn(|edge| words[from + edge]) };
             let (offsets, before) = (apart(4), apart(4 + MOST_EDGES - 1));
             let (turns, rejected, from_ns) = (words[1], words[2] as u32, words[3]);
             Ok(Achieved { from_ns, offsets, before, turns, rejected })

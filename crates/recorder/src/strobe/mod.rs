@@ -39,11 +39,11 @@ use pmuscope_machine::CpuSet;
 use pmuscope_perfdata::strobe::{CpuHealth, Epoch, EpochUpdate, OpenedId, Reason, StrobeInfo};
 
 pub use self::check::{CpuCheck, Disturb, Disturbance, StrobeCheck, StrobeTrial, strobe_check};
-pub use self::choose::{Chosen, Lacking, choose_events};
-use self::epochs::{Begun, Epochs};
+pub use self::choose::{ChosenEvents, Lacking, choose_events};
+use self::epochs::{Epochs, StartedEpoch};
 use self::helper::Helper;
-use self::phase::{Achieved, Failure, MOST_TRIES, Order};
-pub(crate) use self::plan::Plan;
+use self::phase::{Achieved, Failure, MOST_TRIES, PhaseOrder};
+pub(crate) use self::plan::StrobePlan;
 pub use self::setting::Left;
 use self::watch::Expected;
 pub(crate) use self::watch::Watch;
@@ -58,7 +58,7 @@ const LONGEST_EPOCH_NS: u64 = 1_000_000_000;
 /// The phases of all CPUs of a recording.
 #[derive(Debug)]
 pub(crate) struct Strobe {
-    plan: Plan,
+    plan: StrobePlan,
     /// Without epochs and health.
     info: StrobeInfo,
     scope: Scope,
@@ -83,7 +83,7 @@ struct Cpu {
     group: usize,
     /// Turns of the spin that were right the last time.
     turns: Option<u64>,
-    epoch: Option<Begun>,
+    epoch: Option<StartedEpoch>,
     period: u64,
     /// When the epoch ends at the latest, nanoseconds.
     due_ns: u64,
@@ -102,7 +102,7 @@ struct Heard {
 
 impl Strobe {
     pub(crate) fn new(
-        plan: Plan,
+        plan: StrobePlan,
         info: StrobeInfo,
         scope: Scope,
         cgroup: Option<PathBuf>,
@@ -330,7 +330,7 @@ impl Strobe {
         let cpu = &self.cpus[index];
         let (tolerance, granule) = (self.plan.tolerance, self.plan.schedule.granule);
         let (turns, clockid) = (cpu.turns, self.clockid);
-        let order = Order { period, window, tolerance, granule, turns, clockid };
+        let order = PhaseOrder { period, window, tolerance, granule, turns, clockid };
         self.watch.being_set(cpu.ring);
         let edges = edges_of(cpu, &self.info, set);
         let fds: Vec<BorrowedFd<'_>> = edges.iter().map(|edge| edge.fd()).collect();
@@ -365,7 +365,7 @@ impl Strobe {
         &mut self,
         index: usize,
         reason: Reason,
-        order: &Order,
+        order: &PhaseOrder,
         achieved: &Achieved,
         (opens, closes): (u64, u64),
     ) {

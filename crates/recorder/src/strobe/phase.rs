@@ -30,11 +30,11 @@ const PICKY_TRIES: u32 = 8;
 const READ_WORDS: usize = 1 + 2 * 32;
 
 /// `A.count − B.count` of each edge after the first, in wrapping numbers.
-pub(crate) type Apart = [u64; MOST_EDGES - 1];
+pub(crate) type EdgeDifferences = [u64; MOST_EDGES - 1];
 
 /// What is to be set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Order {
+pub(crate) struct PhaseOrder {
     /// Period of all edges.
     pub(crate) period: u64,
     /// Offset from one edge to the next.
@@ -49,7 +49,7 @@ pub(crate) struct Order {
     pub(crate) clockid: i32,
 }
 
-impl Order {
+impl PhaseOrder {
     /// How far off an offset may be at first: a second try costs microseconds.
     fn picky(&self) -> u64 {
         if self.granule > 1 { 0 } else { self.tolerance.min(self.window / 100) }
@@ -62,9 +62,9 @@ pub(crate) struct Achieved {
     /// No sample of the tries before is later, none of this phase earlier; nanoseconds.
     pub(crate) from_ns: u64,
     /// Offset of each edge after the first, as far as there are such.
-    pub(crate) offsets: Apart,
+    pub(crate) offsets: EdgeDifferences,
     /// What the counts were apart before.
-    pub(crate) before: Apart,
+    pub(crate) before: EdgeDifferences,
     /// Turns of the spin.
     pub(crate) turns: u64,
     /// Tries that were not accepted before.
@@ -90,10 +90,10 @@ pub(crate) enum Failure {
 pub(crate) fn set(
     kernel: &dyn Kernel,
     edges: &[BorrowedFd<'_>],
-    order: &Order,
+    order: &PhaseOrder,
     spin: &dyn Fn(u64),
 ) -> Result<Achieved, Failure> {
-    let mut search = Search::new(order);
+    let mut search = PhaseSearch::new(order);
     let mut nearest = u64::MAX;
     for rejected in 0..MOST_TRIES {
         let turns = search.turns;
@@ -118,15 +118,15 @@ struct Attempt {
     /// Both were off.
     from_ns: u64,
     /// What counts were apart before.
-    before: Apart,
+    before: EdgeDifferences,
     /// What they are apart more.
-    offsets: Apart,
+    offsets: EdgeDifferences,
 }
 
 fn attempt(
     kernel: &dyn Kernel,
     edges: &[BorrowedFd<'_>],
-    order: &Order,
+    order: &PhaseOrder,
     turns: u64,
     spin: &dyn Fn(u64),
 ) -> Result<Attempt, Failure> {
@@ -162,7 +162,11 @@ fn attempt(
 }
 
 /// What counts are apart: edges are the first members of their group.
-fn apart(kernel: &dyn Kernel, leader: BorrowedFd<'_>, edges: usize) -> Result<Apart, Failure> {
+fn apart(
+    kernel: &dyn Kernel,
+    leader: BorrowedFd<'_>,
+    edges: usize,
+) -> Result<EdgeDifferences, Failure> {
     let mut words = [0; READ_WORDS];
     let filled = kernel.read(leader, &mut words).map_err(Failure::Call)?;
     if filled < 1 + 2 * edges {
@@ -178,7 +182,7 @@ fn apart(kernel: &dyn Kernel, leader: BorrowedFd<'_>, edges: usize) -> Result<Ap
 /// Looks for the number of turns: the offset is a straight line over it, except where the CPU was taken
 /// away between the two calls.
 #[derive(Debug)]
-struct Search {
+struct PhaseSearch {
     window: u64,
     turns: u64,
     /// Shortest offset there is: without any turn. 0 until it is known.
@@ -187,8 +191,8 @@ struct Search {
     known: Option<(u64, u64)>,
 }
 
-impl Search {
-    fn new(order: &Order) -> Self {
+impl PhaseSearch {
+    fn new(order: &PhaseOrder) -> Self {
         let turns = order.turns.unwrap_or(0);
         Self { window: order.window, turns, floor: 0, known: None }
     }
@@ -242,11 +246,11 @@ mod tests {
         opened
     }
 
-    fn order(window: u64) -> Order {
-        Order { period: 1_000_003, window, tolerance: 2, granule: 1, turns: None, clockid: 1 }
+    fn order(window: u64) -> PhaseOrder {
+        PhaseOrder { period: 1_000_003, window, tolerance: 2, granule: 1, turns: None, clockid: 1 }
     }
 
-    fn set_on(pmu: &Pmu, edges: usize, order: &Order) -> Result<Achieved, Failure> {
+    fn set_on(pmu: &Pmu, edges: usize, order: &PhaseOrder) -> Result<Achieved, Failure> {
         let group = group(pmu, edges);
         let fds: Vec<BorrowedFd<'_>> = group.iter().map(|fd| fd.as_fd()).collect();
         set(pmu, &fds, order, &|steps| pmu.spin(steps))
@@ -260,7 +264,7 @@ mod tests {
             assert!(achieved.offsets[0].abs_diff(window) <= 2, "{window}: {achieved:?}");
             assert!(achieved.rejected <= 4, "{window}: {achieved:?}");
             assert_eq!(pmu.periods(), [1_000_003, 1_000_003]);
-            let again = Order { turns: Some(achieved.turns), ..order(window) };
+            let again = PhaseOrder { turns: Some(achieved.turns), ..order(window) };
             assert_eq!(set_on(&Pmu::default(), 2, &again).unwrap().rejected, 0);
         }
     }
@@ -291,7 +295,8 @@ mod tests {
 
     #[test]
     fn edges_of_a_burst_are_a_window_apart_each() {
-        let achieved = set_on(&Pmu::default(), 4, &Order { tolerance: 8, ..order(400) }).unwrap();
+        let achieved =
+            set_on(&Pmu::default(), 4, &PhaseOrder { tolerance: 8, ..order(400) }).unwrap();
         for (edge, offset) in achieved.offsets[..3].iter().enumerate() {
             assert!(offset.abs_diff(400 * (edge as u64 + 1)) <= 8, "{achieved:?}");
         }

@@ -26,14 +26,14 @@ const TOLERANCE_PART: u64 = 10;
 
 /// Groups, and what their epochs are drawn from.
 #[derive(Debug, Clone)]
-pub(crate) struct Plan {
+pub(crate) struct StrobePlan {
     pub(crate) schedule: Schedule,
     pub(crate) tolerance: u64,
     /// Counters of each group.
     counters: Vec<Vec<Event>>,
 }
 
-impl Plan {
+impl StrobePlan {
     /// Measures how the event counts and what fits on the PMU.
     ///
     /// # Errors
@@ -71,7 +71,7 @@ impl Plan {
     /// The same without asking the kernel: one group, and periods as asked for.
     ///
     /// # Errors
-    /// As [`Plan::new`], for what can be known without the machine.
+    /// As [`StrobePlan::new`], for what can be known without the machine.
     pub(crate) fn preview(
         options: &StrobeOptions,
         events: &[Event],

@@ -21,7 +21,7 @@ pub(crate) const STEP: u64 = 4;
 /// One PMU; every event counts on it while it is enabled and its leader is.
 #[derive(Debug, Default)]
 pub(crate) struct Pmu {
-    state: Mutex<State>,
+    state: Mutex<SimulatorState>,
     rings: FakeKernel,
     /// Events that fit on it at once.
     counters: Option<usize>,
@@ -40,9 +40,9 @@ pub(crate) fn event(name: &str, config: u64) -> pmuscope_events::Event {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SimulatorState {
     clock: u64,
-    events: BTreeMap<RawFd, Event>,
+    events: BTreeMap<RawFd, SimulatedEvent>,
     /// Counts that another task's turn takes from us, at the call of that number.
     preempted: BTreeMap<u64, u64>,
     calls: u64,
@@ -51,7 +51,7 @@ struct State {
 }
 
 #[derive(Debug)]
-struct Event {
+struct SimulatedEvent {
     leader: Option<RawFd>,
     enabled: bool,
     period: u64,
@@ -73,7 +73,7 @@ impl Pmu {
         Self { lacking: lacking.to_vec(), ..self }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SimulatorState> {
         self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
@@ -120,7 +120,7 @@ impl Pmu {
         self.state().events.values().map(|event| event.period).collect()
     }
 
-    fn call<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+    fn call<T>(&self, act: impl FnOnce(&mut SimulatorState) -> T) -> T {
         let mut state = self.state();
         let call = state.calls;
         state.calls += 1;
@@ -131,16 +131,17 @@ impl Pmu {
         result
     }
 
-    fn set(&self, fd: BorrowedFd<'_>, act: impl FnOnce(&mut Event)) -> io::Result<()> {
+    fn set(&self, fd: BorrowedFd<'_>, act: impl FnOnce(&mut SimulatedEvent)) -> io::Result<()> {
         self.call(|state| state.events.get_mut(&fd.as_raw_fd()).map(act)).ok_or_else(bad_fd)
     }
 
     /// As the kernel does it to a group: to each of its members.
-    fn set_all(&self, leader: BorrowedFd<'_>, act: impl Fn(&mut Event)) -> io::Result<()> {
+    fn set_all(&self, leader: BorrowedFd<'_>, act: impl Fn(&mut SimulatedEvent)) -> io::Result<()> {
         let leader = leader.as_raw_fd();
         self.call(|state| {
             let members = state.events.iter_mut();
-            let is_it = |fd: RawFd, event: &Event| fd == leader || event.leader == Some(leader);
+            let is_it =
+                |fd: RawFd, event: &SimulatedEvent| fd == leader || event.leader == Some(leader);
             members.filter(|(fd, event)| is_it(**fd, event)).for_each(|(_, event)| act(event));
         });
         Ok(())
@@ -151,7 +152,7 @@ fn bad_fd() -> io::Error {
     io::Error::from_raw_os_error(libc::EBADF)
 }
 
-impl State {
+impl SimulatorState {
     fn advance(&mut self, counts: u64) {
         self.clock += counts;
         let on: Vec<RawFd> =
@@ -201,7 +202,7 @@ impl Kernel for Pmu {
             return Err(io::Error::from_raw_os_error(libc::ENOENT));
         }
         let fd: OwnedFd = File::open("/dev/null")?.into();
-        let event = Event {
+        let event = SimulatedEvent {
             leader: group.map(|leader| leader.as_raw_fd()),
             enabled: !attr.flags.contains(AttrFlags::DISABLED),
             period: attr.sample,
@@ -250,8 +251,9 @@ impl Kernel for Pmu {
         let leader = event.as_raw_fd();
         self.call(|state| {
             let members = || {
-                let is_member =
-                    |(fd, event): &(&RawFd, &Event)| **fd == leader || event.leader == Some(leader);
+                let is_member = |(fd, event): &(&RawFd, &SimulatedEvent)| {
+                    **fd == leader || event.leader == Some(leader)
+                };
                 state.events.iter().filter(is_member)
             };
             let count = members().count();

@@ -63,7 +63,7 @@ impl Lab {
             ..StrobeInfo::default()
         };
         let schedule = Schedule { period: PERIOD, window: 300, jitter: 0, granule: 4 };
-        let plan = Plan::simulated(schedule, 4);
+        let plan = StrobePlan::simulated(schedule, 4);
         let mut strobe = Strobe::new(plan, info, scope(), None, &set, 1);
         strobe.helper = Helper::Simulated(pmu.clone());
         strobe.start(&*pmu, &set).unwrap();

@@ -11,7 +11,7 @@ use pmuscope_counters::Pending;
 use pmuscope_perfdata::strobe::Reason;
 
 use super::gaps::{Gaps, TIME_AT};
-use crate::tally::View;
+use crate::tally::RingView;
 
 /// A window is of a wrong length beyond this many times the offset …
 const LONG: u64 = 4;
@@ -41,7 +41,7 @@ struct CpuWatch {
     wrong_offsets: u32,
     wrong_lengths: u32,
     throttled: u64,
-    seen: Seen,
+    seen: PhaseReading,
 }
 
 /// Which phase is the right one.
@@ -63,7 +63,7 @@ pub(crate) struct Expected {
 
 /// What was seen of a phase.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct PhaseReading {
     /// Samples of A and B.
     pub(crate) samples: u64,
     /// Windows.
@@ -135,8 +135,8 @@ impl Watch {
     }
 
     /// What was seen since.
-    pub(crate) fn seen(&self, ring: usize) -> Seen {
-        self.cpu(ring).map_or_else(Seen::default, |cpu| cpu.seen)
+    pub(crate) fn seen(&self, ring: usize) -> PhaseReading {
+        self.cpu(ring).map_or_else(PhaseReading::default, |cpu| cpu.seen)
     }
 
     /// THROTTLE records of the ring since the recording began.
@@ -161,7 +161,7 @@ impl CpuWatch {
     }
 
     fn look(&mut self, pending: &Pending<'_>) {
-        let view = View::of(pending);
+        let view = RingView::of(pending);
         view.for_each(|at, header| match header.kind {
             kind::SAMPLE => self.take_sample(&view, at),
             kind::THROTTLE => self.take_throttle(&view, at),
@@ -170,7 +170,7 @@ impl CpuWatch {
     }
 
     /// Sample of an edge: header, id, ip, pid and tid, time, cpu, members, A's count and id, B's …
-    fn take_sample(&mut self, view: &View<'_>, at: usize) {
+    fn take_sample(&mut self, view: &RingView<'_>, at: usize) {
         let word = |number: usize| view.word(at + 8 * number);
         let Some(expected) = self.expected else { return };
         let (Some(id), Some(time)) = (word(1), view.word(at + TIME_AT)) else { return };
@@ -207,7 +207,7 @@ impl CpuWatch {
     }
 
     /// THROTTLE: header, time, id.
-    fn take_throttle(&mut self, view: &View<'_>, at: usize) {
+    fn take_throttle(&mut self, view: &RingView<'_>, at: usize) {
         self.throttled += 1;
         let time = view.word(at + 8);
         if self.expected.is_some_and(|expected| time.is_some_and(|time| time >= expected.from_ns)) {
@@ -252,7 +252,7 @@ mod tests {
         Expected { from_ns: 100, opens: A, closes: B, offset: 300, apart: 300, tolerance: 3 }
     }
 
-    fn watch(list: &[(u64, u64, u64, u64)]) -> Seen {
+    fn watch(list: &[(u64, u64, u64, u64)]) -> PhaseReading {
         let watch = Watch::new(1);
         let expected = expected();
         watch.expect(0, expected);
@@ -264,7 +264,7 @@ mod tests {
     fn right_windows_are_right_and_those_before_are_not_looked_at() {
         let list =
             [window(10, 5000, 0, 0), window(200, 9000, 300, 300), window(300, 19_000, 302, 298)];
-        assert_eq!(watch(&list.concat()), Seen { samples: 4, windows: 2, lost: None });
+        assert_eq!(watch(&list.concat()), PhaseReading { samples: 4, windows: 2, lost: None });
     }
 
     #[test]
@@ -306,7 +306,7 @@ mod tests {
         watch.expect(1, expected);
         assert_eq!(
             (watch.seen(1), watch.throttled(1)),
-            (Seen::default(), 1),
+            (PhaseReading::default(), 1),
             "a new phase, old sums"
         );
         watch.look(7, &Pending::of_copy(&bytes));

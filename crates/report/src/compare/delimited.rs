@@ -1,7 +1,7 @@
 //! A comparison for spreadsheets and scripts: numbers with all digits.
 
 use pmuscope_measure::Estimated;
-use pmuscope_measure::compare::{Comparison, Pair, Row};
+use pmuscope_measure::compare::{ComparedMetric, Comparison, Pair};
 
 use crate::sheet::{Lines, Separator};
 
@@ -56,7 +56,12 @@ pub(super) fn compare_delimited(comparison: &Comparison, separator: Separator) -
     lines.finish()
 }
 
-fn line(comparison: &Comparison, row: &Row, file: usize, pair: Option<&Pair>) -> Vec<String> {
+fn line(
+    comparison: &Comparison,
+    row: &ComparedMetric,
+    file: usize,
+    pair: Option<&Pair>,
+) -> Vec<String> {
     let labels: Vec<String> = row.labels.iter().map(|(k, v)| format!("{k}={v}")).collect();
     let column = row.columns[file].as_ref();
     let mut fields = vec![

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use pmuscope_measure::Estimated;
-use pmuscope_measure::compare::{Bearing, Cause, Explanation, How};
+use pmuscope_measure::compare::{Bearing, ComparedCause, Explanation, How};
 
 use super::scale::Scale;
 use super::{p_text, signed, verdict_words};
@@ -105,7 +105,7 @@ fn causes(explanation: &Explanation, names: &[String]) -> Table {
     table
 }
 
-fn line(cause: &Cause, scale: &Scale) -> Vec<Cell> {
+fn line(cause: &ComparedCause, scale: &Scale) -> Vec<Cell> {
     let mean = |mean: Option<f64>| Cell::measured(mean, |mean| number::significant(mean, 3));
     vec![
         Cell::new(cause.group.to_string()),

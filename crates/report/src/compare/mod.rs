@@ -12,7 +12,9 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use pmuscope_measure::compare::{Column as Measured, Comparison, Head, Pair, Row, Verdict};
+use pmuscope_measure::compare::{
+    Column as Measured, ComparedMetric, Comparison, FileHead, Pair, Verdict,
+};
 use pmuscope_measure::{Estimated, Limits, arms};
 
 use crate::escape::escape;
@@ -109,7 +111,7 @@ fn head(comparison: &Comparison, names: &[String]) -> String {
 }
 
 /// `a.json: 15 runs of 10,000,000 packet on Xeon E5, pmuscope sweep …`.
-pub(crate) fn of_file(name: &str, file: &Head) -> String {
+pub(crate) fn of_file(name: &str, file: &FileHead) -> String {
     let machine = file.processor.as_deref().map_or(String::new(), |p| format!(" on {}", escape(p)));
     let command = match &file.arm {
         Some(words) => arms::join(words),
@@ -181,7 +183,7 @@ fn table(comparison: &Comparison, names: &[String]) -> Table {
 }
 
 /// Labels, name and unit.
-fn front(row: &Row, keys: &[&str], files: &[Head]) -> Vec<Cell> {
+fn front(row: &ComparedMetric, keys: &[&str], files: &[FileHead]) -> Vec<Cell> {
     let label = |key: &&str| row.labels.get(*key).map_or(String::new(), |v| escape(v).into_owned());
     let mut cells: Vec<Cell> = keys.iter().map(|key| Cell::new(label(key))).collect();
     cells.push(Cell::new(escape(&row.metric)));
@@ -190,7 +192,7 @@ fn front(row: &Row, keys: &[&str], files: &[Head]) -> Vec<Cell> {
 }
 
 /// `s/packet`, `/packet`; with the mark of emulated counters and machines.
-pub(crate) fn unit_text(row: &Row, files: &[Head]) -> String {
+pub(crate) fn unit_text(row: &ComparedMetric, files: &[FileHead]) -> String {
     let emulated = files.iter().any(|file| file.emulator.is_some());
     let origins = || row.columns.iter().flatten().map(|column| column.origin);
     let mut unit = marked(&Scale::of_row(row).unit, origins(), emulated);

@@ -3,16 +3,16 @@
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 
-use pmuscope_measure::compare::{Column, Comparison, Head, Row};
+use pmuscope_measure::compare::{Column, ComparedMetric, Comparison, FileHead};
 use pmuscope_measure::{Origin, arms};
 
 use crate::escape::escape;
 use crate::number;
 
 /// What makes the files less comparable than their numbers look.
-pub(crate) fn of_files(files: &[Head]) -> Vec<String> {
+pub(crate) fn of_files(files: &[FileHead]) -> Vec<String> {
     let mut notes = Vec::new();
-    let different = |of: fn(&Head) -> &Option<String>| {
+    let different = |of: fn(&FileHead) -> &Option<String>| {
         let values: BTreeSet<&str> = files.iter().filter_map(|f| of(f).as_deref()).collect();
         (values.len() > 1).then(|| values.into_iter().map(escape).collect::<Vec<_>>().join(", "))
     };
@@ -24,8 +24,9 @@ pub(crate) fn of_files(files: &[Head]) -> Vec<String> {
     }
     let keys: BTreeSet<&String> = files.iter().flat_map(|f| f.parameters.keys()).collect();
     for key in keys {
-        let value =
-            |file: &Head| file.parameters.get(key).map_or("-".into(), |v| escape(v).into_owned());
+        let value = |file: &FileHead| {
+            file.parameters.get(key).map_or("-".into(), |v| escape(v).into_owned())
+        };
         let values: BTreeSet<String> = files.iter().map(value).collect();
         if values.len() > 1 {
             let values: Vec<String> = values.into_iter().collect();
@@ -72,7 +73,7 @@ pub(crate) fn of_comparison(comparison: &Comparison) -> Vec<String> {
     for (at, file) in files.iter().enumerate() {
         let columns = || rows.iter().filter_map(|row| Some((row, row.columns[at].as_ref()?)));
         let name = escape(&file.name);
-        let cut: Vec<(&Row, f64)> = columns()
+        let cut: Vec<(&ComparedMetric, f64)> = columns()
             .filter_map(|(row, column)| Some((row, column.counted.filter(|_| is_cut(column))?)))
             .collect();
         if let Some(least) = cut.iter().map(|&(_, share)| share).reduce(f64::min) {
@@ -135,8 +136,8 @@ fn not_interleaved(comparison: &Comparison) -> Option<String> {
 
 /// The command that measures both in one go, where the same command of this program measured both on one
 /// machine.
-fn interleaved(base: &Head, other: &Head) -> Option<String> {
-    let command = |file: &Head| file.command.get(1).cloned();
+fn interleaved(base: &FileHead, other: &FileHead) -> Option<String> {
+    let command = |file: &FileHead| file.command.get(1).cloned();
     let same = base.processor == other.processor && base.kernel == other.kernel;
     let how = match command(base)
         .filter(|name| same && command(other).as_ref() == Some(name))?
@@ -146,7 +147,7 @@ fn interleaved(base: &Head, other: &Head) -> Option<String> {
         "sweep" => "sweep -e EVENTS",
         _ => return None,
     };
-    let program = |file: &Head| {
+    let program = |file: &FileHead| {
         let at = file.command.iter().position(|word| word == "--")?;
         file.command.get(at + 1..).filter(|words| !words.is_empty()).map(arms::join)
     };
@@ -158,11 +159,11 @@ fn interleaved(base: &Head, other: &Head) -> Option<String> {
 }
 
 /// Units of work that only some files have.
-fn of_units(files: &[Head]) -> Option<String> {
-    let units = |file: &Head| -> BTreeSet<String> { file.units.keys().cloned().collect() };
+fn of_units(files: &[FileHead]) -> Option<String> {
+    let units = |file: &FileHead| -> BTreeSet<String> { file.units.keys().cloned().collect() };
     let all: BTreeSet<BTreeSet<String>> = files.iter().map(units).collect();
     (all.len() > 1).then(|| {
-        let one = |file: &Head| {
+        let one = |file: &FileHead| {
             let names: Vec<String> = file.units.keys().map(|u| escape(u).into_owned()).collect();
             let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
             format!("{} {names}", escape(&file.name))
@@ -179,8 +180,8 @@ pub(crate) fn is_cut(column: &Column) -> bool {
 }
 
 /// File names without folders, unless that makes two alike.
-pub(crate) fn short_names(files: &[Head]) -> Vec<String> {
-    let base = |file: &Head| {
+pub(crate) fn short_names(files: &[FileHead]) -> Vec<String> {
+    let base = |file: &FileHead| {
         let name = Path::new(&file.name).file_name();
         escape(&name.unwrap_or_default().to_string_lossy()).into_owned()
     };

@@ -1,6 +1,6 @@
 //! Times per unit of work in a unit that leaves few zeros.
 
-use pmuscope_measure::compare::{Explanation, Row};
+use pmuscope_measure::compare::{ComparedMetric, Explanation};
 use pmuscope_measure::{Estimated, Limits};
 
 /// Units of time, the largest first.
@@ -15,7 +15,7 @@ pub(crate) struct Scale {
 
 impl Scale {
     /// For a row: only what is a time per unit of work gets another unit than it has.
-    pub(crate) fn of_row(row: &Row) -> Self {
+    pub(crate) fn of_row(row: &ComparedMetric) -> Self {
         let means = row.columns.iter().flatten().filter_map(|column| Some(column.mean?.value));
         Self::of(&row.unit, row.per.is_some(), means)
     }

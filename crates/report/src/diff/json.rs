@@ -4,7 +4,7 @@ use pmuscope_profile::diff::{EventDiff, RowDiff, RowSide, SideTotal, TotalUnit};
 use pmuscope_stats::Estimate;
 use serde::Serialize;
 
-use super::{DiffView, Verdict};
+use super::{ChangeVerdict, DiffView};
 use crate::recording::{FilteredOut, LONG_PHASES};
 
 /// The schema of [`DiffReport`] in its envelope.
@@ -15,7 +15,7 @@ pub(super) const DIFF_SCHEMA: &str = "pmuscope/diff/1";
 pub(super) struct DiffReport<'a> {
     before: &'a [String],
     after: &'a [String],
-    events: Vec<Event<'a>>,
+    events: Vec<EventOut<'a>>,
     /// What was left out of each recording; absent where nothing was.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     filters: Vec<FilteredOut<'a>>,
@@ -32,7 +32,7 @@ impl<'a> DiffReport<'a> {
         Self {
             before: view.files[0],
             after: view.files[1],
-            events: view.events.iter().map(|event| Event::new(event, view.rows)).collect(),
+            events: view.events.iter().map(|event| EventOut::new(event, view.rows)).collect(),
             filters: view.recordings.into_iter().flatten().filter_map(FilteredOut::of).collect(),
             one_sided: view.one_sided,
             sides_apart_s: view.apart(),
@@ -41,20 +41,20 @@ impl<'a> DiffReport<'a> {
 }
 
 #[derive(Debug, Serialize)]
-struct Event<'a> {
+struct EventOut<'a> {
     name: &'a str,
     /// What totals are in: `s`, `units` of the event, `samples`.
     total_unit: &'static str,
-    before: Total,
-    after: Total,
-    functions: Vec<Function<'a>>,
+    before: TotalOut,
+    after: TotalOut,
+    functions: Vec<FunctionOut<'a>>,
     functions_left_out: usize,
     /// Length of the program's phases, seconds, where they are too long to claim anything; absent elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     phase_s: Option<f64>,
 }
 
-impl<'a> Event<'a> {
+impl<'a> EventOut<'a> {
     fn new(event: &'a EventDiff, most: Option<usize>) -> Self {
         let shown = most.map_or(event.rows.len(), |most| most.min(event.rows.len()));
         Self {
@@ -64,9 +64,9 @@ impl<'a> Event<'a> {
                 TotalUnit::Units => "units",
                 TotalUnit::Samples => "samples",
             },
-            before: Total::new(&event.sides[0]),
-            after: Total::new(&event.sides[1]),
-            functions: event.rows[..shown].iter().map(|row| Function::new(event, row)).collect(),
+            before: TotalOut::new(&event.sides[0]),
+            after: TotalOut::new(&event.sides[1]),
+            functions: event.rows[..shown].iter().map(|row| FunctionOut::new(event, row)).collect(),
             functions_left_out: event.rows.len() - shown,
             phase_s: event.long_phases.map(|phases| phases.seconds),
         }
@@ -74,31 +74,31 @@ impl<'a> Event<'a> {
 }
 
 #[derive(Debug, Serialize)]
-struct Total {
+struct TotalOut {
     recordings: usize,
     samples: u64,
     /// Mean of the recordings.
-    total: Figure,
+    total: EstimateOut,
 }
 
-impl Total {
+impl TotalOut {
     fn new(side: &SideTotal) -> Self {
-        let total = Figure::new(&side.total);
+        let total = EstimateOut::new(&side.total);
         Self { recordings: side.runs, samples: side.samples, total }
     }
 }
 
 #[derive(Debug, Serialize)]
-struct Function<'a> {
+struct FunctionOut<'a> {
     /// Absent where there is no symbol.
     function: Option<&'a str>,
     inlined_into: Option<&'a str>,
     module: &'a str,
     command: &'a str,
     /// Change of the share, after less before.
-    share_change: Figure,
+    share_change: EstimateOut,
     /// Change of the mean total, after less before.
-    total_change: Figure,
+    total_change: EstimateOut,
     /// Adjusted for all rows.
     p: Option<f64>,
     /// `more`, `less`, `unclear`; absent where nothing tells.
@@ -107,18 +107,18 @@ struct Function<'a> {
     after: Side,
 }
 
-impl<'a> Function<'a> {
+impl<'a> FunctionOut<'a> {
     fn new(event: &EventDiff, row: &'a RowDiff) -> Self {
-        let verdict = Verdict::of(row);
+        let verdict = ChangeVerdict::of(row);
         Self {
             function: row.name.function.as_deref(),
             inlined_into: row.name.inlined_into.as_deref(),
             module: &row.name.module,
             command: &row.name.command,
-            share_change: Figure::of_share(event, &row.share),
-            total_change: Figure::new(&row.total),
+            share_change: EstimateOut::of_share(event, &row.share),
+            total_change: EstimateOut::new(&row.total),
             p: row.p,
-            share_is: (verdict != Verdict::Unknown).then(|| verdict.word()),
+            share_is: (verdict != ChangeVerdict::Unknown).then(|| verdict.word()),
             before: Side::new(event, &row.sides[0]),
             after: Side::new(event, &row.sides[1]),
         }
@@ -128,20 +128,20 @@ impl<'a> Function<'a> {
 #[derive(Debug, Serialize)]
 struct Side {
     samples: u64,
-    share: Figure,
+    share: EstimateOut,
     total: f64,
 }
 
 impl Side {
     fn new(event: &EventDiff, side: &RowSide) -> Self {
-        let share = Figure::of_share(event, &side.share);
+        let share = EstimateOut::of_share(event, &side.share);
         Self { samples: side.samples, share, total: side.total }
     }
 }
 
 /// A number with its 95 % interval.
 #[derive(Debug, Serialize)]
-struct Figure {
+struct EstimateOut {
     value: f64,
     low: Option<f64>,
     high: Option<f64>,
@@ -149,7 +149,7 @@ struct Figure {
     why: Option<&'static str>,
 }
 
-impl Figure {
+impl EstimateOut {
     /// One that is known from within a recording, where there is one a side.
     fn of_share(event: &EventDiff, estimate: &Estimate) -> Self {
         let figure = Self::new(estimate);

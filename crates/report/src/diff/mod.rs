@@ -52,7 +52,7 @@ impl Report for DiffView<'_> {
 
 /// What a change comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum ChangeVerdict {
     More,
     Less,
     /// The change is within what chance does.
@@ -61,7 +61,7 @@ pub(crate) enum Verdict {
     Unknown,
 }
 
-impl Verdict {
+impl ChangeVerdict {
     fn of(row: &pmuscope_profile::diff::RowDiff) -> Self {
         Self::new(row.differs(), row.share.value)
     }

@@ -3,7 +3,7 @@
 use pmuscope_profile::diff::{EventDiff, RowDiff, RowName, SideTotal, TotalUnit};
 use pmuscope_profile::{LongPhases, Profile};
 
-use super::{DiffView, Verdict, apart_note};
+use super::{ChangeVerdict, DiffView, apart_note};
 use crate::number::{count, counted, duration, fixed, interval, percent, signed, significant};
 use crate::recording::{asked, long_phases_text};
 use crate::{Cell, Column, Paint, Style, Table, escape, wrap};
@@ -118,10 +118,10 @@ fn rows(event: &EventDiff, most: Option<usize>, style: &Style) -> String {
 }
 
 fn cells(row: &RowDiff) -> Vec<Cell> {
-    let verdict = Verdict::of(row);
+    let verdict = ChangeVerdict::of(row);
     let paint = match verdict {
-        Verdict::More | Verdict::Less => Paint::Plain,
-        Verdict::Unclear | Verdict::Unknown => Paint::Dim,
+        ChangeVerdict::More | ChangeVerdict::Less => Paint::Plain,
+        ChangeVerdict::Unclear | ChangeVerdict::Unknown => Paint::Dim,
     };
     let half = row.share.interval.map(|interval| interval.half_width() * 100.0);
     let [before, after] = &row.sides;

@@ -1,6 +1,6 @@
 //! What works, and for what does not: why, and what to type.
 
-use pmuscope_machine::verdicts::{Outcome, Verdict};
+use pmuscope_machine::verdicts::{Capability, CapabilityOutcome};
 
 use super::Diagnosis;
 use crate::{Cell, Column, Paint, Style, Table, escape, wrap};
@@ -16,9 +16,9 @@ pub(super) fn verdicts(diagnosis: &Diagnosis, style: &Style) -> String {
     let mut table = Table::new(columns).indent(2);
     for verdict in &diagnosis.verdicts {
         let outcome = match verdict.outcome {
-            Outcome::Works => Cell::new("works").paint(Paint::Good),
-            Outcome::Reduced => Cell::new("reduced").paint(Paint::Warn),
-            Outcome::Not => Cell::new("not").paint(Paint::Bad),
+            CapabilityOutcome::Works => Cell::new("works").paint(Paint::Good),
+            CapabilityOutcome::Reduced => Cell::new("reduced").paint(Paint::Warn),
+            CapabilityOutcome::Not => Cell::new("not").paint(Paint::Bad),
         };
         let mut cells = vec![outcome, Cell::new(verdict.command)];
         cells.extend(purpose.then(|| Cell::new(verdict.purpose)));
@@ -29,7 +29,7 @@ pub(super) fn verdicts(diagnosis: &Diagnosis, style: &Style) -> String {
 }
 
 /// What is different, each with the number of its cause.
-fn effects(diagnosis: &Diagnosis, verdict: &Verdict) -> String {
+fn effects(diagnosis: &Diagnosis, verdict: &Capability) -> String {
     let mut parts: Vec<(String, Vec<usize>)> = Vec::new();
     for reason in &verdict.reasons {
         let cause = diagnosis.causes.iter().position(|cause| cause.why == reason.why);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pmuscope_machine::{Cache, Facts, Frequency, Topology, Unit};
+use pmuscope_machine::{Cache, Facts, Frequency, PmuFacts, Topology};
 
 use super::section::{Section, cpus, groups, join};
 use crate::{Cell, Column, Paint, Style, Table, escape, number};
@@ -183,8 +183,8 @@ pub(super) fn units(facts: &Facts, style: &Style) -> String {
 }
 
 /// Units of one kind, such as the 60 of `uncore_cha_0` to `uncore_cha_59`, in one row.
-fn families(units: &[Unit]) -> BTreeMap<(String, bool), Vec<&Unit>> {
-    let mut families: BTreeMap<(String, bool), Vec<&Unit>> = BTreeMap::new();
+fn families(units: &[PmuFacts]) -> BTreeMap<(String, bool), Vec<&PmuFacts>> {
+    let mut families: BTreeMap<(String, bool), Vec<&PmuFacts>> = BTreeMap::new();
     for unit in units {
         let name = unit.name.trim_end_matches(|c: char| c.is_ascii_digit());
         let name = if name.ends_with('_') { name } else { &unit.name };
@@ -196,7 +196,7 @@ fn families(units: &[Unit]) -> BTreeMap<(String, bool), Vec<&Unit>> {
     families
 }
 
-fn family_name(units: &[&Unit]) -> String {
+fn family_name(units: &[&PmuFacts]) -> String {
     match units {
         [one] => escape(&one.name).into_owned(),
         [first, ..] => {
@@ -207,7 +207,7 @@ fn family_name(units: &[&Unit]) -> String {
     }
 }
 
-fn scope(facts: &Facts, unit: &Unit, is_core: bool) -> String {
+fn scope(facts: &Facts, unit: &PmuFacts, is_core: bool) -> String {
     let place = match (&unit.cpumask, &unit.cpus) {
         (Some(mask), _) => format!("parts of the machine, read on CPU {}", cpus(mask)),
         (None, Some(some)) if *some != facts.topology.online => format!("CPUs {}", cpus(some)),

@@ -6,7 +6,7 @@ mod limits;
 pub(crate) mod section;
 
 use pmuscope_machine::Facts;
-use pmuscope_machine::verdicts::{Cause, Verdict, causes};
+use pmuscope_machine::verdicts::{Capability, SharedCause, causes};
 use serde::Serialize;
 
 use crate::Style;
@@ -20,14 +20,14 @@ pub const SCHEMA: &str = "pmuscope/doctor/1";
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Diagnosis {
     /// Every use of pmuscope.
-    pub verdicts: Vec<Verdict>,
+    pub verdicts: Vec<Capability>,
     /// What stands behind the verdicts, each once.
-    pub causes: Vec<Cause>,
+    pub causes: Vec<SharedCause>,
 }
 
 impl Diagnosis {
     /// The verdicts with their causes.
-    pub fn new(verdicts: Vec<Verdict>) -> Self {
+    pub fn new(verdicts: Vec<Capability>) -> Self {
         Self { causes: causes(&verdicts), verdicts }
     }
 }

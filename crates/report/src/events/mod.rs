@@ -3,7 +3,7 @@
 mod json;
 mod text;
 
-use pmuscope_events::inventory::{Group, Offer};
+use pmuscope_events::inventory::{Offer, OfferGroup};
 
 pub use json::{LIST_SCHEMA, ListReport};
 pub use text::{details_text, list_text};
@@ -40,19 +40,19 @@ impl ListView<'_> {
 
     /// Events; ways to write events are none.
     fn events(&self) -> usize {
-        self.rows.iter().filter(|(offer, _)| offer.group != Group::Syntax).count()
+        self.rows.iter().filter(|(offer, _)| offer.group != OfferGroup::Syntax).count()
     }
 }
 
 /// The kind as programs read it.
-fn kind_word(group: Group) -> &'static str {
+fn kind_word(group: OfferGroup) -> &'static str {
     match group {
-        Group::Hardware => "hardware",
-        Group::Software => "software",
-        Group::Cache => "cache",
-        Group::Unit => "unit",
-        Group::List => "list",
-        Group::Tracepoint => "tracepoint",
-        Group::Syntax => "syntax",
+        OfferGroup::Hardware => "hardware",
+        OfferGroup::Software => "software",
+        OfferGroup::Cache => "cache",
+        OfferGroup::Unit => "unit",
+        OfferGroup::List => "list",
+        OfferGroup::Tracepoint => "tracepoint",
+        OfferGroup::Syntax => "syntax",
     }
 }

@@ -1,6 +1,6 @@
 //! The same for people: a table for each kind, reasons below it.
 
-use pmuscope_events::inventory::{Group, Offer};
+use pmuscope_events::inventory::{Offer, OfferGroup};
 use pmuscope_events::lists::Precision;
 
 use super::{Here, ListView};
@@ -9,14 +9,14 @@ use crate::number::count;
 use crate::style::{Paint, Style, wrap};
 use crate::table::{Cell, Column, Table};
 
-const GROUPS: [(Group, &str); 7] = [
-    (Group::Hardware, "Hardware events"),
-    (Group::Software, "Software events"),
-    (Group::Cache, "Hardware cache events"),
-    (Group::Unit, "Kernel PMU events"),
-    (Group::List, "Events of lists"),
-    (Group::Tracepoint, "Tracepoint events"),
-    (Group::Syntax, "Events without a name"),
+const GROUPS: [(OfferGroup, &str); 7] = [
+    (OfferGroup::Hardware, "Hardware events"),
+    (OfferGroup::Software, "Software events"),
+    (OfferGroup::Cache, "Hardware cache events"),
+    (OfferGroup::Unit, "Kernel PMU events"),
+    (OfferGroup::List, "Events of lists"),
+    (OfferGroup::Tracepoint, "Tracepoint events"),
+    (OfferGroup::Syntax, "Events without a name"),
 ];
 /// Name, unit, whether it can be counted, encoding, constraints, description.
 const COLUMNS: usize = 6;
@@ -220,7 +220,7 @@ mod tests {
     use super::*;
     use pmuscope_events::schedule::{Constraint, Extra};
 
-    fn offer(name: &str, group: Group) -> Offer {
+    fn offer(name: &str, group: OfferGroup) -> Offer {
         Offer { units: vec!["cpu".into()], ..Offer::new(name, group) }
     }
 
@@ -228,7 +228,7 @@ mod tests {
         let cycles = Offer {
             synonym: Some("cpu-cycles"),
             encoding: Some("type=0,config=0x0".into()),
-            ..offer("cycles", Group::Hardware)
+            ..offer("cycles", OfferGroup::Hardware)
         };
         let extra = Some(Extra { registers: vec![0x3f6], value: 4 });
         let constraint = Constraint { general: 0b1000, alone: true, extra, ..Constraint::any() };
@@ -240,7 +240,7 @@ mod tests {
             precision: Some(Precision::Must),
             period: Some(100_003),
             deprecated: true,
-            ..offer("LATENCY", Group::List)
+            ..offer("LATENCY", OfferGroup::List)
         };
         let shared =
             Constraint { general: 0xff, general_smt: Some(0xf), ..Constraint::any() }.or_fixed(0);
@@ -249,7 +249,7 @@ mod tests {
             constraint: Some(shared),
             unit: Some("MiB".into()),
             scale: Some(6.25e-5),
-            ..offer("READ\u{1b}", Group::List)
+            ..offer("READ\u{1b}", OfferGroup::List)
         };
         ListView {
             pattern: Some("c"),

@@ -22,7 +22,7 @@ impl Flame {
     pub fn flat(rows: &[FlatRow<'_>], limits: FlameLimits, painter: &Painter<'_>) -> Self {
         let total: u64 = rows.iter().map(|row| row.weight).sum();
         let narrowest = ((total as f64 * limits.share).ceil() as u64).max(1);
-        let mut layout = Layout { boxes: Vec::new(), left_out: 0, narrowest };
+        let mut layout = FlatLayout { boxes: Vec::new(), left_out: 0, narrowest };
         layout.push(FlameBox::plain("all".into(), 0, 0, total));
         let mut modules: Vec<(&str, Vec<&FlatRow<'_>>)> = Vec::new();
         for row in rows {
@@ -57,13 +57,13 @@ impl Flame {
     }
 }
 
-struct Layout {
+struct FlatLayout {
     boxes: Vec<FlameBox>,
     left_out: usize,
     narrowest: u64,
 }
 
-impl Layout {
+impl FlatLayout {
     fn push(&mut self, one: FlameBox) {
         if one.weight < self.narrowest {
             self.left_out += 1;

@@ -15,7 +15,7 @@ mod flat;
 pub(crate) mod svg;
 mod tree;
 
-use pmuscope_profile::export::{Event, Source};
+use pmuscope_profile::export::{ExportedEvent, Source};
 
 pub(crate) use colour::{colour, of_module};
 pub use flat::FlatRow;
@@ -144,7 +144,7 @@ pub(crate) struct LeftOut {
 impl Flame {
     /// The layout of one event.
     #[must_use]
-    pub fn new(source: &Source<'_>, event: &Event, limits: FlameLimits) -> Self {
+    pub fn new(source: &Source<'_>, event: &ExportedEvent, limits: FlameLimits) -> Self {
         Self::painted(source, &[event], limits, None)
     }
 
@@ -153,7 +153,7 @@ impl Flame {
     #[must_use]
     pub fn painted(
         source: &Source<'_>,
-        events: &[&Event],
+        events: &[&ExportedEvent],
         limits: FlameLimits,
         painter: Option<&Painter<'_>>,
     ) -> Self {

@@ -1,9 +1,9 @@
 //! Layout and drawing of counts made by hand.
 
 use super::*;
-use crate::sample::{self, Made};
+use crate::sample::{self, MadeSample};
 
-fn flame(made: &Made, limits: FlameLimits) -> Flame {
+fn flame(made: &MadeSample, limits: FlameLimits) -> Flame {
     Flame::new(&made.source(), &made.events[0], limits)
 }
 

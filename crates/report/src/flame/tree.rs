@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pmuscope_profile::aggregate::{FrameId, FunctionId, StackId, Stacks};
-use pmuscope_profile::export::{Event, Source};
+use pmuscope_profile::export::{ExportedEvent, Source};
 use rustc_hash::FxHashMap;
 
 /// What a box stands for.
@@ -16,7 +16,7 @@ pub(super) enum Name {
 }
 
 #[derive(Debug)]
-pub(super) struct Node {
+pub(super) struct FlameNode {
     pub(super) name: Name,
     parent: u32,
     /// Its own and that of all below.
@@ -28,14 +28,14 @@ pub(super) struct Node {
 /// Node 0 is the root; a parent comes before its children.
 #[derive(Debug)]
 pub(super) struct Tree {
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<FlameNode>,
 }
 
 impl Tree {
-    pub(super) fn new(source: &Source<'_>, events: &[&Event]) -> Self {
+    pub(super) fn new(source: &Source<'_>, events: &[&ExportedEvent]) -> Self {
         let mut making = Making::new(source);
-        let cells = |event: &&'_ Event| {
-            let event: &Event = event;
+        let cells = |event: &&'_ ExportedEvent| {
+            let event: &ExportedEvent = event;
             source
                 .counts
                 .of_event(event.index)
@@ -52,7 +52,7 @@ impl Tree {
         }
         let mut nodes = making.nodes;
         for at in (1..nodes.len()).rev() {
-            let Node { parent, weight, samples, .. } = nodes[at];
+            let FlameNode { parent, weight, samples, .. } = nodes[at];
             let parent = &mut nodes[parent as usize];
             parent.weight = parent.weight.saturating_add(weight);
             parent.samples += samples;
@@ -91,7 +91,7 @@ impl Tree {
 
 struct Making<'a> {
     source: &'a Source<'a>,
-    nodes: Vec<Node>,
+    nodes: Vec<FlameNode>,
     known: FxHashMap<(u32, Name), u32>,
     /// Nodes of stacks, below the node of the command: each stack is looked up once.
     of_stack: FxHashMap<(u32, StackId), u32>,
@@ -99,7 +99,8 @@ struct Making<'a> {
 
 impl<'a> Making<'a> {
     fn new(source: &'a Source<'a>) -> Self {
-        let root = Node { name: Name::All, parent: 0, weight: 0, samples: 0, children: Vec::new() };
+        let root =
+            FlameNode { name: Name::All, parent: 0, weight: 0, samples: 0, children: Vec::new() };
         Self {
             source,
             nodes: vec![root],
@@ -114,7 +115,7 @@ impl<'a> Making<'a> {
         }
         let at = self.nodes.len() as u32;
         let children = Vec::new();
-        self.nodes.push(Node { name: name.clone(), parent, weight: 0, samples: 0, children });
+        self.nodes.push(FlameNode { name: name.clone(), parent, weight: 0, samples: 0, children });
         self.known.insert((parent, name), at);
         at
     }

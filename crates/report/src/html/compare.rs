@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use pmuscope_measure::compare::{Comparison, Explanation, Head, Pair, Row, Trend, Verdict};
+use pmuscope_measure::compare::{
+    ComparedMetric, Comparison, Explanation, FileHead, Pair, Trend, Verdict,
+};
 use pmuscope_measure::{Estimated, RunFile};
 
-use super::{FILTER, Fact, Frame, Summary};
+use super::{FILTER, Fact, PageFrame, Summary};
 use crate::Note;
 use crate::compare::notes::{of_comparison, of_files, short_names};
 use crate::compare::scale::Scale;
@@ -54,7 +56,7 @@ fn page(comparison: &Comparison, more: Vec<String>, commit: &str) -> String {
     let mut notes = of_comparison(comparison);
     notes.extend(more);
     let summary = summary(names.join(", "), facts, notes, &comparison.files);
-    Frame { schema: COMPARE_SCHEMA, commit }.page(&summary, |out| {
+    PageFrame { schema: COMPARE_SCHEMA, commit }.page(&summary, |out| {
         push_files(out, &comparison.files, &names);
         for explanation in &comparison.explanations {
             push_explanation(out, explanation, &names);
@@ -75,7 +77,7 @@ pub(crate) fn trend_page(trend: &Trend, commit: &str) -> String {
     );
     let facts = vec![figures(trend.rows.len()), claimed];
     let summary = summary(title, facts, of_files(&trend.files), &trend.files);
-    Frame { schema: TREND_SCHEMA, commit }.page(&summary, |out| push_trend(out, trend, &names))
+    PageFrame { schema: TREND_SCHEMA, commit }.page(&summary, |out| push_trend(out, trend, &names))
 }
 
 fn figures(number: usize) -> Fact {
@@ -83,7 +85,7 @@ fn figures(number: usize) -> Fact {
 }
 
 /// The head: what is compared, and whether a machine was measured at all.
-fn summary(title: String, mut facts: Vec<Fact>, notes: Vec<String>, files: &[Head]) -> Summary {
+fn summary(title: String, mut facts: Vec<Fact>, notes: Vec<String>, files: &[FileHead]) -> Summary {
     let emulators: BTreeSet<&str> =
         files.iter().filter_map(|file| file.emulator.as_deref()).collect();
     if !emulators.is_empty() {
@@ -96,7 +98,7 @@ fn summary(title: String, mut facts: Vec<Fact>, notes: Vec<String>, files: &[Hea
 }
 
 /// What each file is, and its colour.
-fn push_files(out: &mut String, files: &[Head], names: &[String]) {
+fn push_files(out: &mut String, files: &[FileHead], names: &[String]) {
     out.push_str("<ul class=\"files\">\n");
     for (at, (name, file)) in names.iter().zip(files).enumerate() {
         let line = crate::compare::of_file(name, file);
@@ -151,7 +153,7 @@ fn push_rows(out: &mut String, comparison: &Comparison, names: &[String]) {
 }
 
 /// A figure in each file.
-fn push_row(out: &mut String, row: &Row, files: &[Head], names: &[String]) {
+fn push_row(out: &mut String, row: &ComparedMetric, files: &[FileHead], names: &[String]) {
     let scale = Scale::of_row(row);
     let labels: Vec<String> = row.labels.iter().map(|(k, v)| format!("{k}={v}")).collect();
     let means: Vec<Option<Estimated>> =
@@ -187,7 +189,7 @@ fn sorted_by(value: f64) -> String {
 }
 
 /// What is said of each pair of files.
-fn push_pairs(out: &mut String, row: &Row, names: &[String]) {
+fn push_pairs(out: &mut String, row: &ComparedMetric, names: &[String]) {
     let scale = Scale::of_row(row);
     let each = |of: &dyn Fn(&Pair) -> String| -> String {
         row.pairs

@@ -18,14 +18,14 @@ pub(crate) const PALETTE: &str = include_str!("palette.css");
 
 /// Which page it is.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Frame<'a> {
+pub(crate) struct PageFrame<'a> {
     /// Kind and version of the JSON that has the same numbers.
     pub(crate) schema: &'a str,
     /// Commit that the program was built from, as `--version` tells it.
     pub(crate) commit: &'a str,
 }
 
-impl Frame<'_> {
+impl PageFrame<'_> {
     /// The page: its head from `summary`, and what `body` adds.
     pub(crate) fn page(&self, summary: &Summary, body: impl FnOnce(&mut String)) -> String {
         let mut out = String::new();

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use pmuscope_profile::CpuLosses;
 use pmuscope_profile::aggregate::AddsTo;
-use pmuscope_profile::export::{Event, Source};
+use pmuscope_profile::export::{ExportedEvent, Source};
 
 use super::grid::{Cells, Grid};
 use crate::number::{count, duration, percent};
@@ -28,7 +28,7 @@ struct Map {
 
 impl Map {
     /// `Err` says why there is none.
-    fn new(source: &Source<'_>, event: &Event) -> Result<Self, &'static str> {
+    fn new(source: &Source<'_>, event: &ExportedEvent) -> Result<Self, &'static str> {
         let counts = source.counts;
         let blocks = counts.timeline.blocks as usize;
         if blocks == 0 {
@@ -91,7 +91,7 @@ fn lost(losses: &[CpuLosses], (first, last): (u32, u32), blocks: usize) -> Vec<u
     sums
 }
 
-pub(super) fn push(out: &mut String, source: &Source<'_>, event: &Event, at: usize) {
+pub(super) fn push(out: &mut String, source: &Source<'_>, event: &ExportedEvent, at: usize) {
     let _ =
         write!(out, "<section class=\"heat-part\" id=\"cpus-{at}\">\n<h2>CPUs over time</h2>\n");
     match Map::new(source, event) {

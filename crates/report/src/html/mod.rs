@@ -12,7 +12,7 @@ mod summary;
 
 use std::fmt::Write as _;
 
-use pmuscope_profile::export::{Event, Source};
+use pmuscope_profile::export::{ExportedEvent, Source};
 use pmuscope_profile::{FunctionTable, Intervals, Options};
 
 use crate::flame::{Flame, FlameLimits};
@@ -22,7 +22,7 @@ use crate::views::Functions;
 
 pub use compare::figures_page;
 pub(crate) use compare::{compare_page, trend_page};
-pub(crate) use frame::{Frame, PALETTE};
+pub(crate) use frame::{PALETTE, PageFrame};
 pub(crate) use grid::{Cells, Grid};
 pub(crate) use parts::{FILTER, number_cell, push_contents, push_flame, push_legend, share_cell};
 pub use summary::{Fact, Summary};
@@ -60,7 +60,7 @@ pub fn html_page(
     limits: PageLimits,
     commit: &str,
 ) -> String {
-    let frame = Frame { schema: RECORDING_SCHEMA, commit };
+    let frame = PageFrame { schema: RECORDING_SCHEMA, commit };
     frame.page(summary, |out| push_events(out, source, limits))
 }
 
@@ -74,7 +74,13 @@ pub(crate) fn push_events(out: &mut String, source: &Source<'_>, limits: PageLim
     }
 }
 
-fn push_event(out: &mut String, source: &Source<'_>, event: &Event, at: usize, limits: PageLimits) {
+fn push_event(
+    out: &mut String,
+    source: &Source<'_>,
+    event: &ExportedEvent,
+    at: usize,
+    limits: PageLimits,
+) {
     let several = source.events.len() > 1;
     let samples: u64 = source.counts.of_event(event.index).iter().map(|cell| cell.samples).sum();
     // Writing to a String does not fail, here and below.

@@ -4,7 +4,7 @@ use super::*;
 use pmuscope_profile::{CpuLosses, LossBlock};
 
 use crate::Note;
-use crate::sample::{self, Made};
+use crate::sample::{self, MadeSample};
 
 fn summary() -> Summary {
     Summary {
@@ -20,7 +20,7 @@ fn summary() -> Summary {
     }
 }
 
-fn page(made: &Made, limits: PageLimits) -> String {
+fn page(made: &MadeSample, limits: PageLimits) -> String {
     html_page(&made.source(), &summary(), limits, "abc<1>")
 }
 
@@ -145,7 +145,7 @@ fn many_cpus_share_rows() {
     let mut made = sample::made();
     let cell = made.counts.cells[0].clone();
     made.counts.cells = (0..1000)
-        .map(|cpu| pmuscope_profile::aggregate::Cell { cpu: Some(cpu), ..cell.clone() })
+        .map(|cpu| pmuscope_profile::aggregate::SampleCell { cpu: Some(cpu), ..cell.clone() })
         .collect();
     let page = page(&made, PageLimits::default());
     assert!(page.contains(">0-7<") && page.contains("992-999"), "{page}");

@@ -1,7 +1,7 @@
 //! Rows for spreadsheets and scripts: fields as those of `report`, numbers with all digits.
 
 use pmuscope_profile::metrics::MetricCell;
-use pmuscope_profile::windows::{Cause, Row};
+use pmuscope_profile::windows::{Cause, WindowRow};
 
 use super::{MetricsView, by_word, module, name};
 use crate::sheet::{Lines, Separator};
@@ -26,7 +26,7 @@ pub(super) fn metrics_delimited(view: &MetricsView<'_>, separator: Separator) ->
     lines.finish()
 }
 
-fn line(view: &MetricsView<'_>, row: &Row, cells: &[MetricCell]) -> Vec<String> {
+fn line(view: &MetricsView<'_>, row: &WindowRow, cells: &[MetricCell]) -> Vec<String> {
     let mut line = vec![
         name(view.windows, &row.key),
         module(view.windows, &row.key).unwrap_or_default().to_owned(),

@@ -4,14 +4,16 @@
 use std::fmt::Write as _;
 
 use pmuscope_profile::metrics::MetricCell;
-use pmuscope_profile::windows::{Row, Windows};
+use pmuscope_profile::windows::{WindowRow, Windows};
 
 use super::figure::{figure, relied_on};
 use super::text::{kind, notes, offsets, taken_off};
 use super::tints::Tints;
 use super::{METRICS_SCHEMA, MetricsView, by_word, causes, module, name};
 use crate::flame::Flame;
-use crate::html::{FILTER, Frame, number_cell, push_contents, push_flame, push_legend, share_cell};
+use crate::html::{
+    FILTER, PageFrame, number_cell, push_contents, push_flame, push_legend, share_cell,
+};
 use crate::markup::text;
 use crate::number::{count, counted, duration, percent, significant};
 use crate::{Fact, Note, Summary};
@@ -25,7 +27,7 @@ pub fn metrics_page(
     flame: Option<&Flame>,
     commit: &str,
 ) -> String {
-    Frame { schema: METRICS_SCHEMA, commit }.page(&summary(view), |out| {
+    PageFrame { schema: METRICS_SCHEMA, commit }.page(&summary(view), |out| {
         out.push_str("<article class=\"event\" id=\"event-0\">\n");
         let parts = [
             Some(("functions-0", "Metrics")),
@@ -147,7 +149,7 @@ fn push_row(
     out: &mut String,
     view: &MetricsView<'_>,
     tints: Option<&Tints<'_>>,
-    row: &Row,
+    row: &WindowRow,
     cells: &[MetricCell],
     [module, name]: [&str; 2],
 ) {

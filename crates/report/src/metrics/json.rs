@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pmuscope_profile::metrics::{MetricCell, is_sure, mean_length};
-use pmuscope_profile::windows::{Cause, Row};
+use pmuscope_profile::windows::{Cause, WindowRow};
 use serde::Serialize;
 
 use crate::recording::{Count, LONG_PHASES, lost_is};
@@ -17,7 +17,7 @@ pub(super) const METRICS_SCHEMA: &str = "pmuscope/metrics/1";
 #[derive(Debug, Serialize)]
 pub(super) struct MetricsReport<'a> {
     file: &'a str,
-    windows: About<'a>,
+    windows: WindowsOut<'a>,
     by: &'static str,
     columns: Vec<ColumnOut<'a>>,
     rows: Vec<RowOut<'a>>,
@@ -26,7 +26,7 @@ pub(super) struct MetricsReport<'a> {
 }
 
 #[derive(Debug, Serialize)]
-struct About<'a> {
+struct WindowsOut<'a> {
     event: &'a str,
     length: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -115,7 +115,7 @@ impl<'a> MetricsReport<'a> {
         });
         Self {
             file: view.file,
-            windows: About {
+            windows: WindowsOut {
                 event: &windows.kind.event,
                 length: windows.kind.window,
                 length_asked: windows
@@ -147,7 +147,7 @@ impl<'a> MetricsReport<'a> {
 }
 
 impl<'a> RowOut<'a> {
-    fn new(view: &'a MetricsView<'a>, row: &'a Row, cells: &[MetricCell]) -> Self {
+    fn new(view: &'a MetricsView<'a>, row: &'a WindowRow, cells: &[MetricCell]) -> Self {
         let key = &row.key;
         let module = key.module.and_then(|at| view.windows.modules.get(at as usize));
         let line = key.line.as_ref().map(|(file, number)| {
@@ -184,7 +184,7 @@ impl<'a> RowOut<'a> {
 }
 
 /// Why a cell lacks something.
-fn why(row: &Row, cell: &MetricCell, is_long: bool) -> Option<&'static str> {
+fn why(row: &WindowRow, cell: &MetricCell, is_long: bool) -> Option<&'static str> {
     match (cell.value, cell.interval) {
         (_, Some(_)) => None,
         (None, None) => Some("not measured"),

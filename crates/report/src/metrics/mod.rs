@@ -12,7 +12,7 @@ use crate::report::Report;
 use crate::{Separator, Style};
 use pmuscope_events::metrics::{Metric, Metrics};
 use pmuscope_profile::metrics::{MetricCell, Table};
-use pmuscope_profile::windows::{By, Cause, Row, RowKey, Windows};
+use pmuscope_profile::windows::{By, Cause, RowKey, WindowRow, Windows};
 use serde::Serialize;
 
 use crate::escape;
@@ -31,7 +31,7 @@ pub struct MetricsView<'a> {
     windows: &'a Windows,
     file: &'a str,
     table: Table<'a>,
-    rows: Vec<(&'a Row, Vec<MetricCell>)>,
+    rows: Vec<(&'a WindowRow, Vec<MetricCell>)>,
     total: Vec<MetricCell>,
     left_out: usize,
     /// Whether to tell how long it takes until intervals are narrow.
@@ -51,7 +51,7 @@ impl<'a> MetricsView<'a> {
     ) -> Self {
         let table = Table::new(windows, metrics, chosen);
         let all = windows.total.windows().max(1) as f64;
-        let is_large = |row: &&Row| row.windows() as f64 / all >= limits.share;
+        let is_large = |row: &&WindowRow| row.windows() as f64 / all >= limits.share;
         let shown = windows.rows.iter().filter(is_large).take(limits.rows.unwrap_or(usize::MAX));
         let rows: Vec<_> = shown.map(|row| (row, table.cells(row))).collect();
         let total = table.cells(&windows.total);
@@ -75,7 +75,7 @@ impl<'a> MetricsView<'a> {
     /// Functions below their modules, coloured: for recordings without call chains.
     #[must_use]
     pub fn flat_flame(&self, tints: &Tints<'_>, limits: FlameLimits) -> Flame {
-        let row = |row: &'a Row| FlatRow {
+        let row = |row: &'a WindowRow| FlatRow {
             function: row.key.function.as_deref(),
             module: module(self.windows, &row.key).unwrap_or("[unknown]"),
             weight: row.windows(),
@@ -113,7 +113,7 @@ impl Report for MetricsView<'_> {
 }
 
 /// Causes for which windows of a row do not count, the most frequent first.
-fn causes(row: &Row) -> Vec<(Cause, u64)> {
+fn causes(row: &WindowRow) -> Vec<(Cause, u64)> {
     let mut causes: Vec<(Cause, u64)> =
         Cause::ALL.iter().map(|&cause| (cause, row.rejected(cause))).collect();
     causes.retain(|(_, number)| *number > 0);

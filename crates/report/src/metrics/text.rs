@@ -3,7 +3,7 @@
 use pmuscope_events::metrics::Metrics;
 use pmuscope_perfdata::strobe::StrobeInfo;
 use pmuscope_profile::metrics::MetricCell;
-use pmuscope_profile::windows::{Kind, Row, Windows};
+use pmuscope_profile::windows::{WindowKind, WindowRow, Windows};
 
 use super::figure::{figure, relied_on};
 use super::{MetricsView, by_word, causes, name};
@@ -73,7 +73,7 @@ fn head(view: &MetricsView<'_>, style: &Style) -> String {
 }
 
 /// `windows of 300 cycles, 1 in 1,000,003 cycles`; with jitter `windows of 300 to 360 cycles`.
-pub(super) fn kind(kind: &Kind) -> String {
+pub(super) fn kind(kind: &WindowKind) -> String {
     let event = escape(kind.event.split(['/', ':']).next().unwrap_or_default()).into_owned();
     let length = kind.window.map_or_else(
         || format!("windows between samples of {event}"),
@@ -138,7 +138,7 @@ fn table(view: &MetricsView<'_>, style: &Style) -> String {
     table.render(style)
 }
 
-fn line(view: &MetricsView<'_>, row: &Row, cells: &[MetricCell], name: &str) -> Vec<Cell> {
+fn line(view: &MetricsView<'_>, row: &WindowRow, cells: &[MetricCell], name: &str) -> Vec<Cell> {
     let mut line = vec![Cell::new(count(row.windows()))];
     line.extend(cells.iter().map(cell));
     let kept = row.kept() as f64 / row.windows().max(1) as f64;
@@ -215,7 +215,7 @@ pub(super) fn notes(view: &MetricsView<'_>) -> Vec<String> {
 
 /// What events at the entry of a function lose with the windows that began elsewhere.
 fn entries_note(view: &MetricsView<'_>) -> Option<String> {
-    let discarded = |row: &Row| row.same_at_both_ends().map(|same| 1.0 - same);
+    let discarded = |row: &WindowRow| row.same_at_both_ends().map(|same| 1.0 - same);
     let rows =
         view.rows.iter().filter(|(_, cells)| cells.iter().any(|cell| cell.interval.is_some()));
     let shares = rows.filter_map(|(row, _)| Some((discarded(row)?, row)));
@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn windows_are_told_as_recorded() {
         let event = "cycles:u".to_owned();
-        let one = Kind {
+        let one = WindowKind {
             event,
             window: Some(332),
             range: None,
@@ -283,7 +283,7 @@ mod tests {
             strobed: true,
         };
         assert_eq!(kind(&one), "windows of 332 cycles, 1 in 992,721 cycles");
-        let many = Kind { range: Some((332, 378)), burst: 3, ..one };
+        let many = WindowKind { range: Some((332, 378)), burst: 3, ..one };
         assert_eq!(kind(&many), "windows of 332 to 378 cycles, 3 in 992,721 cycles");
     }
 

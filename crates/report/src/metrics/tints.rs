@@ -1,7 +1,7 @@
 //! Which colour a function has by one of its metrics, and what is said of it.
 
 use pmuscope_profile::metrics::MetricCell;
-use pmuscope_profile::windows::{By, Row};
+use pmuscope_profile::windows::{By, WindowRow};
 use rustc_hash::FxHashMap;
 
 use super::figure::{figure, relied_on};
@@ -32,9 +32,9 @@ impl<'a> Tints<'a> {
         let metric = columns[column].metric;
         // Of all rows, whatever the table shows.
         let rows = view.windows.rows.iter().map(|row| (row, view.table.cells(row)[column]));
-        let rows: Vec<(&Row, MetricCell)> = rows.collect();
+        let rows: Vec<(&WindowRow, MetricCell)> = rows.collect();
         let scale = Scale::of(rows.iter().filter_map(|(_, cell)| relied_on(cell)));
-        let cell = |(row, cell): &(&'a Row, MetricCell)| {
+        let cell = |(row, cell): &(&'a WindowRow, MetricCell)| {
             let module = module(view.windows, &row.key).unwrap_or_default();
             Some(((row.key.function.as_deref()?, module), *cell))
         };

@@ -2,7 +2,7 @@
 
 use crate::report::Report;
 use pmuscope_numa::advise::sharing::{BLOCK, Sharing};
-use pmuscope_numa::advise::{Advice, Command, Cost, Evidence, Gathered, NodeEvidence, Verdict};
+use pmuscope_numa::advise::{Advice, Cost, Evidence, Gathered, NodeEvidence, Suggestion, Verdict};
 use serde::Serialize;
 
 use crate::doctor::section::{Section, join};
@@ -21,7 +21,7 @@ pub struct AdviceReport<'a> {
     #[serde(flatten)]
     pub advice: &'a Advice,
     /// What to type to try it.
-    pub commands: &'a [Command],
+    pub commands: &'a [Suggestion],
     /// Share of its memory that its threads reach locally if each uses all of it alike.
     pub locality: Option<f64>,
     /// Share of what was used twice that several threads used.
@@ -73,7 +73,7 @@ impl<'a> AdviceReport<'a> {
         pid: u32,
         gathered: &'a Gathered,
         advice: &'a Advice,
-        commands: &'a [Command],
+        commands: &'a [Suggestion],
         emulator: Option<&'a str>,
     ) -> Self {
         let evidence = &gathered.evidence;

@@ -4,7 +4,7 @@ use crate::report::Report;
 use std::collections::BTreeMap;
 
 use pmuscope_numa::act::Restored;
-use pmuscope_numa::balance::{Ended, ProcessSummary, Step, Summary, names};
+use pmuscope_numa::balance::{Action, BalanceSummary, Ended, ProcessSummary, names};
 use serde::{Serialize, Serializer};
 
 use crate::doctor::section::join;
@@ -20,7 +20,7 @@ const NUMA_RESTORE_SCHEMA: &str = "pmuscope/numa-restore/1";
 pub struct Balanced<'a> {
     /// What came of it.
     #[serde(flatten)]
-    pub summary: &'a Summary,
+    pub summary: &'a BalanceSummary,
     /// Whether speed was measured, so that "not slower" can be claimed.
     pub judges_speed: bool,
     /// Why speed was not measured.
@@ -46,11 +46,11 @@ pub struct Balanced<'a> {
 /// Numbers are no names of fields.
 fn named<S: Serializer>(names: &BTreeMap<u32, String>, serializer: S) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
-    struct Named<'a> {
+    struct NamedProcess<'a> {
         pid: u32,
         name: &'a str,
     }
-    serializer.collect_seq(names.iter().map(|(&pid, name)| Named { pid, name }))
+    serializer.collect_seq(names.iter().map(|(&pid, name)| NamedProcess { pid, name }))
 }
 
 fn with_reasons<S: Serializer>(
@@ -58,11 +58,11 @@ fn with_reasons<S: Serializer>(
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
-    struct Refused<'a> {
+    struct RefusedOut<'a> {
         pid: u32,
         why: &'a str,
     }
-    serializer.collect_seq(refused.iter().map(|(&pid, why)| Refused { pid, why }))
+    serializer.collect_seq(refused.iter().map(|(&pid, why)| RefusedOut { pid, why }))
 }
 
 impl Balanced<'_> {
@@ -187,21 +187,21 @@ fn processes(balanced: &Balanced<'_>, style: &Style) -> String {
 }
 
 /// A step as a sentence.
-pub fn told(step: &Step) -> String {
+pub fn told(step: &Action) -> String {
     match step {
-        Step::Pin { pid, nodes, reason, .. } => {
+        Action::Pin { pid, nodes, reason, .. } => {
             format!("process {pid}: run on {}: {reason}", names(nodes))
         }
-        Step::Move { pid, from, to, bytes, reason } => format!(
+        Action::Move { pid, from, to, bytes, reason } => format!(
             "process {pid}: move {} from node {from} to node {to}: {reason}",
             number::bytes(*bytes)
         ),
-        Step::Interleave { pid, nodes, bytes, reason } => format!(
+        Action::Interleave { pid, nodes, bytes, reason } => format!(
             "process {pid}: pages to {} in turn, {} to move: {reason}",
             names(nodes),
             number::bytes(*bytes)
         ),
-        Step::Leave { pid, reason } => format!("process {pid}: leave alone: {reason}"),
+        Action::Leave { pid, reason } => format!("process {pid}: leave alone: {reason}"),
     }
 }
 
@@ -281,11 +281,11 @@ impl Report for Balanced<'_> {
 
 #[cfg(test)]
 mod tests {
-    use pmuscope_numa::balance::{Judge, Plan};
+    use pmuscope_numa::balance::{Decision, Judge};
 
     use super::*;
 
-    fn summary() -> Summary {
+    fn summary() -> BalanceSummary {
         let process = |pid, before, after, moved, nodes: Option<Vec<u32>>| ProcessSummary {
             pid,
             before,
@@ -296,7 +296,7 @@ mod tests {
             reason: nodes.is_none().then(|| "it sleeps".to_owned()),
             nodes,
         };
-        Summary {
+        BalanceSummary {
             judge: Judge::Locality,
             ended: Ended::Time,
             seconds: 20.0,
@@ -307,10 +307,16 @@ mod tests {
                 process(4711, Some(0.5), Some(1.0), 32 << 20, Some(vec![1])),
                 process(4712, None, None, 0, None),
             ],
-            plan: Plan {
+            plan: Decision {
                 steps: vec![
-                    Step::Move { pid: 4711, from: 0, to: 1, bytes: 32 << 20, reason: "so".into() },
-                    Step::Leave { pid: 4712, reason: "it sleeps".into() },
+                    Action::Move {
+                        pid: 4711,
+                        from: 0,
+                        to: 1,
+                        bytes: 32 << 20,
+                        reason: "so".into(),
+                    },
+                    Action::Leave { pid: 4712, reason: "it sleeps".into() },
                 ],
                 outlook: Vec::new(),
             },

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use pmuscope_measure::versus::{Arm, Group, versus};
+use pmuscope_measure::versus::{Arm, ArmGroup, versus};
 use pmuscope_measure::{Beyond, Origin, RunFile, Series, metric};
 use pmuscope_stats::{holm, mean, welch_test};
 
@@ -145,7 +145,7 @@ fn numbers(file: &RunFile, name: &str) -> Vec<f64> {
 }
 
 /// Tests and policies in the order they were asked for, not that of chance.
-fn sort(groups: &mut [Group], file: &RunFile) {
+fn sort(groups: &mut [ArmGroup], file: &RunFile) {
     let order: Vec<&str> = parameter(file, "policies").split(',').collect();
     let place = |name: &str| order.iter().position(|own| *own == name).unwrap_or(order.len());
     for group in groups.iter_mut() {
@@ -154,13 +154,13 @@ fn sort(groups: &mut [Group], file: &RunFile) {
     groups.sort_by(|a, b| a.labels.get(TEST).cmp(&b.labels.get(TEST)));
 }
 
-fn test_of(group: &Group) -> String {
+fn test_of(group: &ArmGroup) -> String {
     let labels = group.labels.iter().filter(|(key, _)| *key != TEST);
     let more: String = labels.map(|(_, value)| format!(" {value}")).collect();
     escape(&format!("{}{more}", group.labels.get(TEST).map_or("-", |test| test))).into_owned()
 }
 
-fn rows(file: &RunFile, groups: &[Group]) -> Table {
+fn rows(file: &RunFile, groups: &[ArmGroup]) -> Table {
     let mut table = Table::new([
         Column::text("test"),
         Column::text("policy"),
@@ -221,7 +221,7 @@ fn rows(file: &RunFile, groups: &[Group]) -> Table {
 }
 
 /// The median of those that converged, and of how many; `> 10` where none did.
-fn converged(file: &RunFile, group: &Group, arm: &Arm) -> String {
+fn converged(file: &RunFile, group: &ArmGroup, arm: &Arm) -> String {
     let series_of = |name: &str| series(file, group, &arm.name, name);
     let Some(series) = series_of("converged") else { return "-".to_owned() };
     let (reached, all) = (series.numbers(), series.values.len());
@@ -238,7 +238,7 @@ fn converged(file: &RunFile, group: &Group, arm: &Arm) -> String {
     if reached.len() < all { format!("{median} in {} of {all}", reached.len()) } else { median }
 }
 
-fn series<'a>(file: &'a RunFile, group: &Group, policy: &str, name: &str) -> Option<&'a Series> {
+fn series<'a>(file: &'a RunFile, group: &ArmGroup, policy: &str, name: &str) -> Option<&'a Series> {
     file.series.iter().find(|series| {
         let others = series.labels.iter().filter(|(key, _)| *key != POLICY);
         series.metric == name
@@ -260,16 +260,16 @@ fn tests(file: &RunFile) -> String {
 
 /// A row for each test, a column for each policy; the best marked where chance does not explain it. `None` where
 /// nothing was measured.
-fn side_by_side(file: &RunFile, groups: &[Group], name: &str, better: Better) -> Option<Table> {
+fn side_by_side(file: &RunFile, groups: &[ArmGroup], name: &str, better: Better) -> Option<Table> {
     let policies: Vec<&str> = parameter(file, "policies").split(',').collect();
-    let has = |group: &&Group| {
+    let has = |group: &&ArmGroup| {
         group.arms.iter().any(|arm| {
             let is_measured = arm.figure(name).is_some_and(|figure| figure.median.is_some());
             let series = || series(file, group, &arm.name, name);
             is_measured || series().is_some_and(|all| Beyond::of(&all.values).is_some())
         })
     };
-    let groups: Vec<&Group> = groups.iter().filter(has).collect();
+    let groups: Vec<&ArmGroup> = groups.iter().filter(has).collect();
     if groups.is_empty() || policies.len() < 2 {
         return None;
     }
@@ -329,7 +329,7 @@ fn distinct_best<'a>(samples: &[(&'a str, &[f64])], better: Better) -> Option<&'
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pmuscope_measure::{Labels, Program, Run, Value};
+    use pmuscope_measure::{Labels, Program, Run, RunValue};
 
     fn file() -> RunFile {
         let tool = Program { name: "pmuscope".into(), version: "1".into() };
@@ -370,8 +370,8 @@ mod tests {
                 add("moves_per_page", "", Ok(moved / 16384.0));
                 add("monitor", "s", Ok(0.02));
                 if let Some(converged) = converged {
-                    let never = || Value::beyond(order, 10.0, "not within the time".to_owned());
-                    let value = converged.map_or_else(never, |s| Value::new(order, Ok(s)));
+                    let never = || RunValue::beyond(order, 10.0, "not within the time".to_owned());
+                    let value = converged.map_or_else(never, |s| RunValue::new(order, Ok(s)));
                     file.add_value(&labels, "converged", ("s", Origin::Clock), value);
                 }
                 file.runs.push(Run {
@@ -432,7 +432,7 @@ mod tests {
     fn a_test_that_never_converged_has_its_row() {
         let mut file = file();
         for series in file.series.iter_mut().filter(|series| series.metric == "converged") {
-            let never = |run| Value::beyond(run, 10.0, "not within the time".to_owned());
+            let never = |run| RunValue::beyond(run, 10.0, "not within the time".to_owned());
             series.values = series.values.iter().map(|value| never(value.run)).collect();
         }
         let text = bench_numa_text(&file, &Style::PLAIN);

@@ -7,7 +7,7 @@ use pmuscope_numa::timeline::Observation;
 use super::followed::Followed;
 use super::{FOLLOWED_SCHEMA, MIB};
 use crate::Note;
-use crate::html::{Cells, FILTER, Fact, Frame, Grid, Summary, push_contents};
+use crate::html::{Cells, FILTER, Fact, Grid, PageFrame, Summary, push_contents};
 use crate::markup::text;
 use crate::number::{duration, fixed, percent, significant};
 
@@ -31,13 +31,16 @@ pub(super) fn followed_page(followed: &Followed<'_>, commit: &str) -> String {
         ("looks", "Looks"),
         ("processes", "Processes"),
     ];
-    Frame { schema: FOLLOWED_SCHEMA, commit }.page(&summary(followed, &followed.command), |out| {
-        push_contents(out, parts.map(|(id, name)| (id.to_owned(), name)));
-        push_map(out, followed, parts[0], ("KiB", &bytes), column_s);
-        push_map(out, followed, parts[1], ("threads", &threads), column_s);
-        push_looks(out, followed);
-        push_processes(out, followed);
-    })
+    PageFrame { schema: FOLLOWED_SCHEMA, commit }.page(
+        &summary(followed, &followed.command),
+        |out| {
+            push_contents(out, parts.map(|(id, name)| (id.to_owned(), name)));
+            push_map(out, followed, parts[0], ("KiB", &bytes), column_s);
+            push_map(out, followed, parts[1], ("threads", &threads), column_s);
+            push_looks(out, followed);
+            push_processes(out, followed);
+        },
+    )
 }
 
 fn summary(followed: &Followed<'_>, command: &str) -> Summary {

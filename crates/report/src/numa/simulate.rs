@@ -1,7 +1,9 @@
 //! Placement policies in the simulator, beside what was published.
 
 use crate::report::Report;
-use pmuscope_numa::simulate::{COLUMNS, Cell, LIMIT, Machine, Policy, Row, agreement};
+use pmuscope_numa::simulate::{
+    COLUMNS, LIMIT, Machine, Policy, SimulatedRuns, SimulatedTest, agreement,
+};
 use serde::Serialize;
 
 use crate::{Column, Style, Table, number};
@@ -19,7 +21,7 @@ pub struct NumaSimulation {
     /// Where chance begins.
     pub seed: u64,
     /// The tests.
-    pub tests: Vec<Row>,
+    pub tests: Vec<SimulatedTest>,
 }
 
 /// The table for people.
@@ -68,7 +70,7 @@ fn name(policy: Option<Policy>) -> &'static str {
 }
 
 /// `8 (5/5) [4.1]`.
-fn text(cell: &Cell) -> String {
+fn text(cell: &SimulatedRuns) -> String {
     let seconds = cell.median().map_or_else(|| "-".to_owned(), |s| number::fixed(s, 0));
     let mut text = format!("{seconds} ({}/{})", cell.converged(), cell.seconds.len());
     if let Some(published) = cell.published {
@@ -104,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_cell_says_what_differs() {
-        let cell = |policy, published, seconds: [Option<f64>; 3]| Cell {
+        let cell = |policy, published, seconds: [Option<f64>; 3]| SimulatedRuns {
             policy,
             seconds: seconds.to_vec(),
             local: 0.9876,
@@ -115,7 +117,7 @@ mod tests {
             simulated: machine(),
             runs: 3,
             seed: 1,
-            tests: vec![Row {
+            tests: vec![SimulatedTest {
                 test: TESTS[0],
                 cells: vec![
                     cell(Some(Policy::Off), Some(100.1), [None; 3]),

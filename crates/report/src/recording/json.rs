@@ -25,8 +25,8 @@ const EXACT: u64 = 1 << 53;
 #[derive(Debug, Serialize)]
 pub struct RecordingReport<'a> {
     recording: About<'a>,
-    events: Vec<Event<'a>>,
-    modules: Vec<Module<'a>>,
+    events: Vec<RecordedEvent<'a>>,
+    modules: Vec<ModuleOut<'a>>,
     notes: Vec<NoteOut>,
 }
 
@@ -36,8 +36,12 @@ impl<'a> RecordingReport<'a> {
     pub fn new(profile: &'a Profile, file: &'a str, limits: RowLimits) -> Self {
         Self {
             recording: About::new(profile, file),
-            events: profile.events.iter().map(|one| Event::new(profile, one, limits)).collect(),
-            modules: hit_modules(profile).map(Module::new).collect(),
+            events: profile
+                .events
+                .iter()
+                .map(|one| RecordedEvent::new(profile, one, limits))
+                .collect(),
+            modules: hit_modules(profile).map(ModuleOut::new).collect(),
             notes: NoteOut::all(profile, Taken::Recorded),
         }
     }
@@ -62,7 +66,7 @@ struct About<'a> {
     command: &'a [String],
     /// Nanoseconds since 1970-01-01 UTC, as text.
     started: Option<String>,
-    machine: Machine<'a>,
+    machine: MachineOut<'a>,
     /// CPUs that lost something, and when.
     losses: Vec<CpuLoss>,
     /// Seconds; of the blocks in which losses are told.
@@ -83,7 +87,7 @@ impl<'a> About<'a> {
             head: Head::new(profile, file),
             command: told.unwrap_or(&metadata.command),
             started: info.map(|info| info.started_unix_ns.to_string()),
-            machine: Machine {
+            machine: MachineOut {
                 hostname: metadata.hostname.as_deref(),
                 kernel: metadata.os_release.as_deref(),
                 arch: metadata.arch.as_deref(),
@@ -144,7 +148,7 @@ impl<'a> Stacks<'a> {
 }
 
 #[derive(Debug, Serialize)]
-struct Machine<'a> {
+struct MachineOut<'a> {
     hostname: Option<&'a str>,
     kernel: Option<&'a str>,
     arch: Option<&'a str>,
@@ -154,7 +158,7 @@ struct Machine<'a> {
 }
 
 #[derive(Debug, Serialize)]
-struct Event<'a> {
+struct RecordedEvent<'a> {
     name: &'a str,
     samples: Count,
     /// Units of the event that the samples stand for.
@@ -178,7 +182,7 @@ struct Event<'a> {
     modules: Vec<ModuleRow<'a>>,
 }
 
-impl<'a> Event<'a> {
+impl<'a> RecordedEvent<'a> {
     fn new(profile: &'a Profile, event: &'a EventProfile, limits: RowLimits) -> Self {
         let functions = Functions::of(profile, event).sheet(limits);
         let no_period = "the period varies and the samples do not carry it";
@@ -222,14 +226,14 @@ impl<'a> ModuleRow<'a> {
 }
 
 #[derive(Debug, Serialize)]
-struct Module<'a> {
+struct ModuleOut<'a> {
     module: &'a str,
     build_id: Option<String>,
     symbols: &'static str,
     advice: Option<String>,
 }
 
-impl<'a> Module<'a> {
+impl<'a> ModuleOut<'a> {
     fn new(module: &'a ModuleSummary) -> Self {
         Self {
             module: &module.path,

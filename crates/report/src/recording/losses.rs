@@ -99,11 +99,11 @@ pub(super) struct CpuLoss {
     throttled: Count,
     /// Seconds.
     suspended_s: f64,
-    blocks: Vec<Block>,
+    blocks: Vec<LossBlockOut>,
 }
 
 #[derive(Debug, Serialize)]
-struct Block {
+struct LossBlockOut {
     /// Seconds from the first sample to the start of the block.
     start_s: f64,
     lost: Count,
@@ -122,7 +122,7 @@ pub(super) fn by_cpu(profile: &Profile) -> Vec<CpuLoss> {
         blocks: losses
             .blocks
             .iter()
-            .map(|block| Block {
+            .map(|block| LossBlockOut {
                 start_s: f64::from(block.block) * block_s,
                 lost: Count(block.lost),
                 throttled: Count(block.throttled),

@@ -26,7 +26,7 @@ pub type Names = FxHashMap<ModuleOffset, Option<Symbol>>;
 
 /// How a name goes into the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Gap {
+pub(super) enum NameGap {
     /// The function, for people.
     Function,
     /// The function, between commas.
@@ -49,12 +49,12 @@ pub(super) enum Gap {
 #[derive(Debug, Default)]
 pub(super) struct Draft {
     pub(super) text: String,
-    gaps: Vec<(usize, ModuleOffset, Gap)>,
+    gaps: Vec<(usize, ModuleOffset, NameGap)>,
 }
 
 impl Draft {
     /// Leaves a gap at the end of the text.
-    pub(super) fn gap(&mut self, spot: ModuleOffset, gap: Gap) {
+    pub(super) fn gap(&mut self, spot: ModuleOffset, gap: NameGap) {
         self.gaps.push((self.text.len(), spot, gap));
     }
 
@@ -84,14 +84,14 @@ impl Draft {
     }
 }
 
-fn fill(out: &mut String, symbol: Option<&Symbol>, gap: Gap) {
+fn fill(out: &mut String, symbol: Option<&Symbol>, gap: NameGap) {
     let name = symbol.map(|symbol| &symbol.name[..]);
     let line = || symbol.and_then(source_line);
     match gap {
-        Gap::Function => out.push_str(&escape(name.unwrap_or(UNKNOWN))),
-        Gap::CsvFunction => push_field(out, Separator::Comma, name.unwrap_or_default()),
-        Gap::JsonFunction => json_or_null(out, name),
-        Gap::JsonInlined => {
+        NameGap::Function => out.push_str(&escape(name.unwrap_or(UNKNOWN))),
+        NameGap::CsvFunction => push_field(out, Separator::Comma, name.unwrap_or_default()),
+        NameGap::JsonFunction => json_or_null(out, name),
+        NameGap::JsonInlined => {
             let inlined = symbol.map(|symbol| &symbol.inlined[..]).unwrap_or_default();
             for (number, frame) in inlined.iter().rev().enumerate() {
                 out.push_str(if number == 0 { ",\"inlined\":[" } else { "," });
@@ -99,7 +99,7 @@ fn fill(out: &mut String, symbol: Option<&Symbol>, gap: Gap) {
             }
             out.push_str(if inlined.is_empty() { "" } else { "]" });
         }
-        Gap::InlinedLines { ip } => {
+        NameGap::InlinedLines { ip } => {
             let inlined = symbol.map(|symbol| &symbol.inlined[..]).unwrap_or_default();
             for frame in inlined.iter().rev() {
                 out.push('\t');
@@ -110,9 +110,9 @@ fn fill(out: &mut String, symbol: Option<&Symbol>, gap: Gap) {
                 let _ = writeln!(out, "{} (inlined)", escape(&frame.name));
             }
         }
-        Gap::Line => out.push_str(&escape(&line().unwrap_or_else(|| UNKNOWN.into()))),
-        Gap::CsvLine => push_field(out, Separator::Comma, &line().unwrap_or_default()),
-        Gap::JsonLine => json_or_null(out, line().as_deref()),
+        NameGap::Line => out.push_str(&escape(&line().unwrap_or_else(|| UNKNOWN.into()))),
+        NameGap::CsvLine => push_field(out, Separator::Comma, &line().unwrap_or_default()),
+        NameGap::JsonLine => json_or_null(out, line().as_deref()),
     }
 }
 
@@ -142,11 +142,11 @@ mod tests {
         let mut draft = Draft::default();
         for address in [1, 2] {
             draft.text.push('<');
-            draft.gap(spot(address), Gap::Function);
+            draft.gap(spot(address), NameGap::Function);
             draft.text.push('|');
-            draft.gap(spot(address), Gap::JsonFunction);
+            draft.gap(spot(address), NameGap::JsonFunction);
             draft.text.push('|');
-            draft.gap(spot(address), Gap::CsvFunction);
+            draft.gap(spot(address), NameGap::CsvFunction);
             draft.text.push_str(">\n");
         }
         assert_eq!(draft.spots().count(), 6);

@@ -8,7 +8,7 @@ use pmuscope_perfdata::reader::{CpuMode, Endian, Event, Metadata, RawEntry, Reco
 
 use super::record::{addresses, kind_name, pairs};
 use super::rows::counts;
-use super::value::{Pair, Value, id, number, or_none};
+use super::value::{NamedValue, ScriptValue, id, number, or_none};
 use crate::escape;
 
 /// Bytes in a line.
@@ -119,10 +119,10 @@ pub fn dump_entry(out: &mut String, entry: &RawEntry<'_>, events: &[Event]) {
 }
 
 /// What is not in the record's own fields.
-fn front<'a>(entry: &RawEntry<'a>, events: &'a [Event]) -> Vec<Pair<'a>> {
+fn front<'a>(entry: &RawEntry<'a>, events: &'a [Event]) -> Vec<NamedValue<'a>> {
     let mut pairs = Vec::new();
     if let Some(event) = entry.event.and_then(|index| events.get(index)) {
-        pairs.push(("event", Value::Text(event.name.as_bytes())));
+        pairs.push(("event", ScriptValue::Text(event.name.as_bytes())));
         pairs.push(("time", or_none(entry.time, number)));
     }
     if let Some((pid, tid)) = entry.maker.task {
@@ -132,17 +132,19 @@ fn front<'a>(entry: &RawEntry<'a>, events: &'a [Event]) -> Vec<Pair<'a>> {
     pairs
 }
 
-fn said<'a>(entry: &RawEntry<'a>, events: &[Event]) -> Vec<Pair<'a>> {
+fn said<'a>(entry: &RawEntry<'a>, events: &[Event]) -> Vec<NamedValue<'a>> {
     match &entry.record {
         Some(Record::Sample(sample)) => sampled(sample),
         Some(record) => pairs(record, &|index| events.get(index).map(|event| event.name.clone())),
-        None if entry.kind < 64 => vec![("error", Value::Word("too short, or of no event".into()))],
+        None if entry.kind < 64 => {
+            vec![("error", ScriptValue::Word("too short, or of no event".into()))]
+        }
         None => Vec::new(),
     }
 }
 
 /// All fields of a sample that it has.
-fn sampled<'a>(sample: &Sample<'a>) -> Vec<Pair<'a>> {
+fn sampled<'a>(sample: &Sample<'a>) -> Vec<NamedValue<'a>> {
     let mode = match sample.mode {
         CpuMode::Unknown => "unknown",
         CpuMode::Kernel => "kernel",
@@ -151,31 +153,32 @@ fn sampled<'a>(sample: &Sample<'a>) -> Vec<Pair<'a>> {
         CpuMode::GuestKernel => "guest kernel",
         CpuMode::GuestUser => "guest user",
     };
-    let mut pairs: Vec<Pair<'a>> = vec![("mode", Value::Word(mode.into()))];
-    let mut put = |name, value: Option<Value<'a>>| pairs.extend(value.map(|value| (name, value)));
+    let mut pairs: Vec<NamedValue<'a>> = vec![("mode", ScriptValue::Word(mode.into()))];
+    let mut put =
+        |name, value: Option<ScriptValue<'a>>| pairs.extend(value.map(|value| (name, value)));
     put("id", sample.id.map(number));
-    put("ip", sample.ip.map(Value::Address));
+    put("ip", sample.ip.map(ScriptValue::Address));
     put("pid", sample.pid.map(id));
     put("tid", sample.tid.map(id));
-    put("addr", sample.address.map(Value::Address));
+    put("addr", sample.address.map(ScriptValue::Address));
     put("stream_id", sample.stream_id.map(number));
     put("cpu", sample.cpu.map(number));
     put("period", sample.period.map(number));
     put("read", sample.read.map(counts));
     put("callchain", (!sample.callchain.is_empty()).then(|| addresses(&sample.callchain)));
     let Some(details) = sample.details() else {
-        put("error", Some(Value::Word("the end of the sample is missing".into())));
+        put("error", Some(ScriptValue::Word("the end of the sample is missing".into())));
         return pairs;
     };
-    put("raw", details.raw.map(Value::Bytes));
+    put("raw", details.raw.map(ScriptValue::Bytes));
     put(
         "branches",
         details.branches.map(|stack| {
             let branches = stack.iter().map(|branch| {
                 let flags = super::text::branch_flags(&branch);
-                Value::Word(format!("{:#x}/{:#x}/{flags}", branch.from, branch.to))
+                ScriptValue::Word(format!("{:#x}/{:#x}/{flags}", branch.from, branch.to))
             });
-            Value::List(branches.collect())
+            ScriptValue::List(branches.collect())
         }),
     );
     put("hw_idx", details.branches.and_then(|stack| stack.hardware_index).map(number));
@@ -184,8 +187,10 @@ fn sampled<'a>(sample: &Sample<'a>) -> Vec<Pair<'a>> {
             name,
             registers.map(|registers| {
                 let values = registers.iter();
-                Value::List(
-                    values.map(|(n, value)| Value::Word(format!("r{n}={value:#x}"))).collect(),
+                ScriptValue::List(
+                    values
+                        .map(|(n, value)| ScriptValue::Word(format!("r{n}={value:#x}")))
+                        .collect(),
                 )
             }),
         );
@@ -193,19 +198,19 @@ fn sampled<'a>(sample: &Sample<'a>) -> Vec<Pair<'a>> {
     put(
         "ustack",
         details.stack_user.map(|stack| {
-            Value::Word(format!("{} of {} bytes", stack.stack().len(), stack.bytes.len()))
+            ScriptValue::Word(format!("{} of {} bytes", stack.stack().len(), stack.bytes.len()))
         }),
     );
     put("weight", details.weight.map(|weight| number(weight.cost)));
     put("ins_lat", details.weight.and_then(|weight| weight.instruction).map(number));
     put("retire_lat", details.weight.and_then(|weight| weight.retire).map(number));
-    put("data_src", details.data_source.map(|s| Value::Word(format!("{:#x} {s}", s.0))));
-    put("transaction", details.transaction.map(Value::Address));
-    put("phys_addr", details.physical_address.map(Value::Address));
+    put("data_src", details.data_source.map(|s| ScriptValue::Word(format!("{:#x} {s}", s.0))));
+    put("transaction", details.transaction.map(ScriptValue::Address));
+    put("phys_addr", details.physical_address.map(ScriptValue::Address));
     put("cgroup", details.cgroup.map(number));
     put("data_page_size", details.data_page_size.map(number));
     put("code_page_size", details.code_page_size.map(number));
-    put("aux", details.aux.map(|aux| Value::Word(format!("{} bytes", aux.len()))));
+    put("aux", details.aux.map(|aux| ScriptValue::Word(format!("{} bytes", aux.len()))));
     pairs
 }
 

@@ -26,7 +26,7 @@ use parquet::schema::parser::parse_message_type;
 use pmuscope_profile::{ModuleOffset, Symbol};
 
 use super::draft::source_line;
-use super::value::Value;
+use super::value::ScriptValue;
 use super::{Field, Fields, Names, SCRIPT_SCHEMA, SampleView, rows};
 
 /// Where a file goes.
@@ -35,7 +35,7 @@ type Out<'a> = &'a mut (dyn Write + Send);
 /// Writes samples.
 pub struct ParquetWriter<'a> {
     fields: Vec<Field>,
-    columns: Vec<Column>,
+    columns: Vec<ParquetColumn>,
     chains: Option<Chains>,
     rows: usize,
     bytes: usize,
@@ -53,7 +53,7 @@ impl std::fmt::Debug for ParquetWriter<'_> {
 
 /// Values of a field, and for each row whether there is one.
 #[derive(Debug)]
-struct Column {
+struct ParquetColumn {
     is_there: Vec<i16>,
     values: Values,
 }
@@ -125,26 +125,29 @@ impl Values {
     }
 
     /// Takes a value; whether there is one. Returns the bytes it takes, about.
-    fn push(&mut self, value: &Value<'_>) -> Option<usize> {
+    fn push(&mut self, value: &ScriptValue<'_>) -> Option<usize> {
         match (self, value) {
-            (_, Value::None) => None,
+            (_, ScriptValue::None) => None,
             // Signs and widths are those of perf's fields.
-            (Self::Int32(values), Value::Number(number)) => {
+            (Self::Int32(values), ScriptValue::Number(number)) => {
                 values.push(*number as i32);
                 Some(4)
             }
-            (Self::Int32(values), Value::Signed(number)) => {
+            (Self::Int32(values), ScriptValue::Signed(number)) => {
                 values.push(*number as i32);
                 Some(4)
             }
-            (Self::Unsigned(values), Value::Number(number) | Value::Address(number)) => {
+            (
+                Self::Unsigned(values),
+                ScriptValue::Number(number) | ScriptValue::Address(number),
+            ) => {
                 values.push(number.cast_signed());
                 Some(8)
             }
             (Self::Text(values), value) => {
                 let text = match value {
-                    Value::Text(text) => String::from_utf8_lossy(text).into_owned(),
-                    Value::Word(word) => word.clone(),
+                    ScriptValue::Text(text) => String::from_utf8_lossy(text).into_owned(),
+                    ScriptValue::Word(word) => word.clone(),
                     other => {
                         let mut text = String::new();
                         other.json(&mut text);
@@ -210,9 +213,9 @@ impl<'a> ParquetWriter<'a> {
             .has(Field::Ip)
             .then(|| Chains { spots: fields.has(Field::Sym).then(Vec::new), ..Chains::default() });
         let fields: Vec<Field> = fields.iter().collect();
-        let columns: Vec<Column> = fields
+        let columns: Vec<ParquetColumn> = fields
             .iter()
-            .map(|&field| Column { is_there: Vec::new(), values: Values::of(field) })
+            .map(|&field| ParquetColumn { is_there: Vec::new(), values: Values::of(field) })
             .collect();
         let mut schema = String::from("message samples { ");
         for (field, column) in fields.iter().zip(&columns) {
@@ -281,7 +284,7 @@ impl<'a> ParquetWriter<'a> {
         }
         let mut group = self.file.next_row_group().map_err(failed)?;
         let symbol = |spot: &ModuleOffset| names.get(spot).and_then(Option::as_ref);
-        for Column { is_there, values } in &mut self.columns {
+        for ParquetColumn { is_there, values } in &mut self.columns {
             match values {
                 Values::Int32(values) => flat::<Int32Type>(next(&mut group)?, values, is_there),
                 Values::Unsigned(values) => flat::<Int64Type>(next(&mut group)?, values, is_there),

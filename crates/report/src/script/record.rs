@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use pmuscope_abi::record::kind;
-use pmuscope_perfdata::reader::{Callchain, Comm, Mmap, Namespaces, Record, Switch, Task};
+use pmuscope_perfdata::reader::{Callchain, Comm, Mmap, Namespaces, Record, Switch, TaskRecord};
 
 use super::rows::counts;
-use super::value::{Pair, Value, id, json_pairs, number, or_none};
+use super::value::{NamedValue, ScriptValue, id, json_pairs, number, or_none};
 use super::{RecordView, text};
 use crate::escape_bytes;
 
@@ -151,14 +151,17 @@ fn name(record: &Record<'_>) -> &'static str {
 pub(super) fn pairs<'a>(
     record: &Record<'a>,
     event_name: &dyn Fn(usize) -> Option<String>,
-) -> Vec<Pair<'a>> {
-    let event = |index: &Option<usize>| or_none(index.and_then(event_name), Value::Word);
+) -> Vec<NamedValue<'a>> {
+    let event = |index: &Option<usize>| or_none(index.and_then(event_name), ScriptValue::Word);
     let task = |pid: &i32, tid: &i32| vec![("pid", id(*pid)), ("tid", id(*tid))];
     match record {
         Record::Mmap(mmap) => mapping(mmap),
         Record::Comm(comm) => {
             let mut pairs = task(&comm.pid, &comm.tid);
-            pairs.extend([("comm", Value::Text(comm.name)), ("exec", Value::Flag(comm.exec))]);
+            pairs.extend([
+                ("comm", ScriptValue::Text(comm.name)),
+                ("exec", ScriptValue::Flag(comm.exec)),
+            ]);
             pairs
         }
         Record::Fork(told) | Record::Exit(told) => {
@@ -174,10 +177,10 @@ pub(super) fn pairs<'a>(
             vec![("event", event(of))]
         }
         Record::Ksymbol(symbol) => vec![
-            ("addr", Value::Address(symbol.start)),
+            ("addr", ScriptValue::Address(symbol.start)),
             ("len", number(symbol.length)),
-            ("unregistered", Value::Flag(symbol.unregistered)),
-            ("name", Value::Text(symbol.name)),
+            ("unregistered", ScriptValue::Flag(symbol.unregistered)),
+            ("name", ScriptValue::Text(symbol.name)),
         ],
         Record::Read { pid, tid, values } => {
             let mut pairs = task(pid, tid);
@@ -187,7 +190,7 @@ pub(super) fn pairs<'a>(
         Record::Aux(aux) => vec![
             ("offset", number(aux.offset)),
             ("size", number(aux.size)),
-            ("flags", Value::Address(aux.flags)),
+            ("flags", ScriptValue::Address(aux.flags)),
         ],
         Record::ItraceStart { pid, tid } => task(pid, tid),
         Record::Switch(switch) => switched(switch),
@@ -200,19 +203,19 @@ pub(super) fn pairs<'a>(
             ("what", number(bpf.what)),
             ("flags", number(bpf.flags)),
             ("id", number(bpf.id)),
-            ("tag", Value::Bytes(bpf.tag)),
+            ("tag", ScriptValue::Bytes(bpf.tag)),
         ],
         Record::Cgroup(cgroup) => {
-            vec![("id", number(cgroup.id)), ("path", Value::Text(cgroup.path))]
+            vec![("id", number(cgroup.id)), ("path", ScriptValue::Text(cgroup.path))]
         }
         Record::TextPoke(poke) => vec![
-            ("addr", Value::Address(poke.address)),
-            ("old", Value::Bytes(poke.old)),
-            ("new", Value::Bytes(poke.new)),
+            ("addr", ScriptValue::Address(poke.address)),
+            ("old", ScriptValue::Bytes(poke.old)),
+            ("new", ScriptValue::Bytes(poke.new)),
         ],
         Record::AuxOutput(output) => vec![("id", number(output.id))],
         Record::DeferredCallchain(deferred) => vec![
-            ("cookie", Value::Address(deferred.cookie)),
+            ("cookie", ScriptValue::Address(deferred.cookie)),
             ("callchain", addresses(&deferred.callchain)),
         ],
         Record::Other { kind } => vec![("kind", number(*kind))],
@@ -220,20 +223,20 @@ pub(super) fn pairs<'a>(
     }
 }
 
-pub(super) fn addresses(chain: &Callchain<'_>) -> Value<'static> {
-    Value::List(chain.iter().map(Value::Address).collect())
+pub(super) fn addresses(chain: &Callchain<'_>) -> ScriptValue<'static> {
+    ScriptValue::List(chain.iter().map(ScriptValue::Address).collect())
 }
 
-fn mapping<'a>(mmap: &Mmap<'a>) -> Vec<Pair<'a>> {
+fn mapping<'a>(mmap: &Mmap<'a>) -> Vec<NamedValue<'a>> {
     let mut pairs = vec![
         ("pid", id(mmap.pid)),
         ("tid", id(mmap.tid)),
-        ("start", Value::Address(mmap.start)),
-        ("len", Value::Address(mmap.length)),
-        ("pgoff", Value::Address(mmap.offset)),
-        ("executable", Value::Flag(mmap.executable)),
-        ("filename", Value::Text(mmap.path)),
-        ("build_id", or_none(mmap.build_id, Value::Bytes)),
+        ("start", ScriptValue::Address(mmap.start)),
+        ("len", ScriptValue::Address(mmap.length)),
+        ("pgoff", ScriptValue::Address(mmap.offset)),
+        ("executable", ScriptValue::Flag(mmap.executable)),
+        ("filename", ScriptValue::Text(mmap.path)),
+        ("build_id", or_none(mmap.build_id, ScriptValue::Bytes)),
     ];
     if let Some(inode) = mmap.inode {
         pairs.extend([
@@ -245,42 +248,48 @@ fn mapping<'a>(mmap: &Mmap<'a>) -> Vec<Pair<'a>> {
     }
     if let Some((protection, flags)) = mmap.protection {
         pairs.extend([
-            ("prot", Value::Address(protection.into())),
-            ("flags", Value::Address(flags.into())),
+            ("prot", ScriptValue::Address(protection.into())),
+            ("flags", ScriptValue::Address(flags.into())),
         ]);
     }
     pairs
 }
 
-fn switched(switch: &Switch) -> Vec<Pair<'static>> {
-    let mut pairs =
-        vec![("out", Value::Flag(switch.out)), ("preempted", Value::Flag(switch.preempted))];
+fn switched(switch: &Switch) -> Vec<NamedValue<'static>> {
+    let mut pairs = vec![
+        ("out", ScriptValue::Flag(switch.out)),
+        ("preempted", ScriptValue::Flag(switch.preempted)),
+    ];
     if let Some((pid, tid)) = switch.other {
         pairs.extend([("other_pid", id(pid)), ("other_tid", id(tid))]);
     }
     pairs
 }
 
-fn namespace_list(namespaces: &Namespaces<'_>) -> Value<'static> {
+fn namespace_list(namespaces: &Namespaces<'_>) -> ScriptValue<'static> {
     let one = |namespace: pmuscope_perfdata::reader::Namespace| {
-        Value::Object(vec![
-            ("name", or_none(namespace.name, |name| Value::Word(name.into()))),
+        ScriptValue::Object(vec![
+            ("name", or_none(namespace.name, |name| ScriptValue::Word(name.into()))),
             ("dev", number(namespace.device)),
-            ("inode", Value::Address(namespace.inode)),
+            ("inode", ScriptValue::Address(namespace.inode)),
         ])
     };
-    Value::List(namespaces.iter().map(one).collect())
+    ScriptValue::List(namespaces.iter().map(one).collect())
 }
 
 /// An object on a line of its own.
 pub(super) fn json(out: &mut String, view: &RecordView<'_>) {
     let mut all = vec![
-        ("type", Value::Word(name(view.record).to_ascii_lowercase())),
+        ("type", ScriptValue::Word(name(view.record).to_ascii_lowercase())),
         ("time", or_none(view.time, number)),
     ];
     all.extend(view.maker.cpu.map(|cpu| ("cpu", number(cpu))));
     if let Some((pid, tid)) = view.maker.task {
-        all.extend([("by_pid", id(pid)), ("by_tid", id(tid)), ("by_comm", Value::Text(view.comm))]);
+        all.extend([
+            ("by_pid", id(pid)),
+            ("by_tid", id(tid)),
+            ("by_comm", ScriptValue::Text(view.comm)),
+        ]);
     }
     all.extend(pairs(view.record, &|index| event_name(view, index)));
     out.push('{');
@@ -323,7 +332,7 @@ fn mapping_text(out: &mut String, mmap: &Mmap<'_>) -> std::fmt::Result {
     write!(out, " {pid}/{tid}: [{start:#x}({length:#x}) @ {offset:#x}")?;
     if let Some(build_id) = mmap.build_id {
         out.push_str(" <");
-        Value::Bytes(build_id).text(out);
+        ScriptValue::Bytes(build_id).text(out);
         out.push('>');
     } else if let Some(inode) = mmap.inode {
         let (major, minor) = (inode.major, inode.minor);
@@ -348,7 +357,7 @@ fn comm_text(out: &mut String, comm: &Comm<'_>) -> std::fmt::Result {
     write!(out, "{exec}: {}:{}/{}", escape_bytes(comm.name), comm.pid, comm.tid)
 }
 
-fn task_text(out: &mut String, task: &Task) -> std::fmt::Result {
-    let Task { pid, tid, parent_pid, parent_tid, .. } = *task;
+fn task_text(out: &mut String, task: &TaskRecord) -> std::fmt::Result {
+    let TaskRecord { pid, tid, parent_pid, parent_tid, .. } = *task;
     write!(out, "({pid}:{tid}):({parent_pid}:{parent_tid})")
 }

@@ -2,35 +2,35 @@
 
 use pmuscope_perfdata::reader::{Event, ReadValues, Registers};
 
-use super::draft::{Draft, Gap};
+use super::draft::{Draft, NameGap};
 use super::quote::json;
 use super::text::branch_flags;
-use super::value::{Pair, Value, id, json_pairs, number, or_none};
+use super::value::{NamedValue, ScriptValue, id, json_pairs, number, or_none};
 use super::{Field, Fields, SCRIPT_SCHEMA, SampleView, Step};
 use crate::sheet::{Separator, push_field};
 
 /// A field that needs no name of a function.
-pub(super) fn value<'a>(view: &SampleView<'a>, field: Field) -> Value<'a> {
+pub(super) fn value<'a>(view: &SampleView<'a>, field: Field) -> ScriptValue<'a> {
     let sample = view.sample;
     let details = view.details;
     match field {
-        Field::Comm => Value::Text(view.comm),
+        Field::Comm => ScriptValue::Text(view.comm),
         Field::Pid => or_none(sample.pid, id),
         Field::Tid => or_none(sample.tid, id),
         Field::Cpu => or_none(sample.cpu, number),
         Field::Misc => number(sample.misc),
         Field::Time => or_none(sample.time, number),
         Field::Period => or_none(view.period(), number),
-        Field::Event => Value::Text(view.event.name.as_bytes()),
-        Field::Trace => or_none(view.trace(), Value::Word),
+        Field::Event => ScriptValue::Text(view.event.name.as_bytes()),
+        Field::Trace => or_none(view.trace(), ScriptValue::Word),
         Field::Id => or_none(sample.id, number),
         Field::StreamId => or_none(sample.stream_id, number),
         Field::Read => or_none(sample.read, counts),
-        Field::Addr => or_none(sample.address, Value::Address),
-        Field::Ip => or_none(sample.ip, Value::Address),
+        Field::Addr => or_none(sample.address, ScriptValue::Address),
+        Field::Ip => or_none(sample.ip, ScriptValue::Address),
         Field::DataSrc => {
             let source = details.and_then(|details| details.data_source);
-            or_none(source, |source| Value::Word(source.to_string()))
+            or_none(source, |source| ScriptValue::Word(source.to_string()))
         }
         Field::Weight => or_none(details.and_then(|d| d.weight), |weight| number(weight.cost)),
         Field::InsLat => {
@@ -39,59 +39,64 @@ pub(super) fn value<'a>(view: &SampleView<'a>, field: Field) -> Value<'a> {
         Field::RetireLat => or_none(details.and_then(|d| d.weight).and_then(|w| w.retire), number),
         Field::Iregs => or_none(details.and_then(|d| d.regs_intr), registers),
         Field::Uregs => or_none(details.and_then(|d| d.regs_user), registers),
-        Field::Ustack => or_none(details.and_then(|d| d.stack_user), |s| Value::Bytes(s.stack())),
-        Field::Raw => or_none(details.and_then(|d| d.raw), Value::Bytes),
-        Field::Transaction => or_none(details.and_then(|d| d.transaction), Value::Address),
-        Field::PhysAddr => or_none(details.and_then(|d| d.physical_address), Value::Address),
+        Field::Ustack => {
+            or_none(details.and_then(|d| d.stack_user), |s| ScriptValue::Bytes(s.stack()))
+        }
+        Field::Raw => or_none(details.and_then(|d| d.raw), ScriptValue::Bytes),
+        Field::Transaction => or_none(details.and_then(|d| d.transaction), ScriptValue::Address),
+        Field::PhysAddr => or_none(details.and_then(|d| d.physical_address), ScriptValue::Address),
         Field::Cgroup => or_none(details.and_then(|d| d.cgroup), number),
         Field::DataPageSize => or_none(details.and_then(|d| d.data_page_size), number),
         Field::CodePageSize => or_none(details.and_then(|d| d.code_page_size), number),
-        Field::Dso => {
-            or_none(view.place, |place| Value::Text(view.present.module(place.spot.module).path))
-        }
+        Field::Dso => or_none(view.place, |place| {
+            ScriptValue::Text(view.present.module(place.spot.module).path)
+        }),
         Field::Brstack | Field::Brstacksym => {
             or_none(details.and_then(|details| details.branches), |stack| {
                 let branches = stack.iter().map(|branch| {
                     let flags = branch_flags(&branch);
-                    Value::Word(format!("{:#x}/{:#x}/{flags}", branch.from, branch.to))
+                    ScriptValue::Word(format!("{:#x}/{:#x}/{flags}", branch.from, branch.to))
                 });
-                Value::List(branches.collect())
+                ScriptValue::List(branches.collect())
             })
         }
-        Field::Sym | Field::Srcline => Value::None,
+        Field::Sym | Field::Srcline => ScriptValue::None,
     }
 }
 
-fn registers(registers: Registers<'_>) -> Value<'static> {
+fn registers(registers: Registers<'_>) -> ScriptValue<'static> {
     let values = registers.iter().map(|(register, value)| {
-        Value::Object(vec![("register", number(register)), ("value", Value::Address(value))])
+        ScriptValue::Object(vec![
+            ("register", number(register)),
+            ("value", ScriptValue::Address(value)),
+        ])
     });
-    Value::List(values.collect())
+    ScriptValue::List(values.collect())
 }
 
 /// Counts read with a sample, each with what it says beside the value.
-pub(super) fn counts(read: ReadValues<'_>) -> Value<'static> {
+pub(super) fn counts(read: ReadValues<'_>) -> ScriptValue<'static> {
     let one = |count: pmuscope_perfdata::reader::ReadValue| {
-        let mut pairs: Vec<Pair<'static>> = vec![("value", number(count.value))];
+        let mut pairs: Vec<NamedValue<'static>> = vec![("value", number(count.value))];
         pairs.extend(count.id.map(|id| ("id", number(id))));
         pairs.extend(count.lost.map(|lost| ("lost", number(lost))));
-        Value::Object(pairs)
+        ScriptValue::Object(pairs)
     };
-    let mut pairs: Vec<Pair<'static>> = Vec::new();
+    let mut pairs: Vec<NamedValue<'static>> = Vec::new();
     pairs.extend(read.enabled().map(|time| ("enabled", number(time))));
     pairs.extend(read.running().map(|time| ("running", number(time))));
-    pairs.push(("values", Value::List(read.iter().map(one).collect())));
-    Value::Object(pairs)
+    pairs.push(("values", ScriptValue::List(read.iter().map(one).collect())));
+    ScriptValue::Object(pairs)
 }
 
 /// The first line: what follows, and of what.
 pub(super) fn json_head(draft: &mut Draft, events: &[Event], file: &str) {
-    let names = events.iter().map(|event| Value::Text(event.name.as_bytes())).collect();
+    let names = events.iter().map(|event| ScriptValue::Text(event.name.as_bytes())).collect();
     let pairs = [
-        ("schema", Value::Word(SCRIPT_SCHEMA.into())),
-        ("type", Value::Word("recording".into())),
-        ("file", Value::Text(file.as_bytes())),
-        ("events", Value::List(names)),
+        ("schema", ScriptValue::Word(SCRIPT_SCHEMA.into())),
+        ("type", ScriptValue::Word("recording".into())),
+        ("file", ScriptValue::Text(file.as_bytes())),
+        ("events", ScriptValue::List(names)),
     ];
     draft.text.push('{');
     json_pairs(&mut draft.text, &pairs);
@@ -106,10 +111,10 @@ pub(super) fn json_sample(draft: &mut Draft, view: &SampleView<'_>, fields: &Fie
         draft.text.push(':');
         match (field, view.place) {
             (Field::Sym, Some(place)) => {
-                draft.gap(place.spot, Gap::JsonFunction);
-                draft.gap(place.spot, Gap::JsonInlined);
+                draft.gap(place.spot, NameGap::JsonFunction);
+                draft.gap(place.spot, NameGap::JsonInlined);
             }
-            (Field::Srcline, Some(place)) => draft.gap(place.spot, Gap::JsonLine),
+            (Field::Srcline, Some(place)) => draft.gap(place.spot, NameGap::JsonLine),
             _ => value(view, field).json(&mut draft.text),
         }
     }
@@ -126,20 +131,20 @@ pub(super) fn json_sample(draft: &mut Draft, view: &SampleView<'_>, fields: &Fie
 }
 
 fn json_step(draft: &mut Draft, step: Step, view: &SampleView<'_>, fields: &Fields) {
-    json_pairs(&mut draft.text, &[("ip", Value::Address(step.address))]);
+    json_pairs(&mut draft.text, &[("ip", ScriptValue::Address(step.address))]);
     if fields.has(Field::Sym) {
         draft.text.push_str(",\"sym\":");
-        draft.gap(step.spot, Gap::JsonFunction);
-        draft.gap(step.spot, Gap::JsonInlined);
+        draft.gap(step.spot, NameGap::JsonFunction);
+        draft.gap(step.spot, NameGap::JsonInlined);
     }
     if fields.has(Field::Dso) {
         draft.text.push(',');
         let path = view.present.module(step.spot.module).path;
-        json_pairs(&mut draft.text, &[("dso", Value::Text(path))]);
+        json_pairs(&mut draft.text, &[("dso", ScriptValue::Text(path))]);
     }
     if fields.has(Field::Srcline) {
         draft.text.push_str(",\"srcline\":");
-        draft.gap(step.spot, Gap::JsonLine);
+        draft.gap(step.spot, NameGap::JsonLine);
     }
 }
 
@@ -158,12 +163,12 @@ pub(super) fn csv_sample(draft: &mut Draft, view: &SampleView<'_>, fields: &Fiel
     for (number, field) in fields.iter().enumerate() {
         draft.text.push_str(if number == 0 { "" } else { "," });
         match (field, view.place) {
-            (Field::Sym, Some(place)) => draft.gap(place.spot, Gap::CsvFunction),
-            (Field::Srcline, Some(place)) => draft.gap(place.spot, Gap::CsvLine),
+            (Field::Sym, Some(place)) => draft.gap(place.spot, NameGap::CsvFunction),
+            (Field::Srcline, Some(place)) => draft.gap(place.spot, NameGap::CsvLine),
             _ => match value(view, field) {
                 // What was not recorded is empty, as programs that read tables expect it.
-                Value::None => {}
-                Value::Signed(number) => draft.text.push_str(&number.to_string()),
+                ScriptValue::None => {}
+                ScriptValue::Signed(number) => draft.text.push_str(&number.to_string()),
                 value => {
                     text.clear();
                     value.text(&mut text);

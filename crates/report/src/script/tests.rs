@@ -2,7 +2,9 @@
 
 use pmuscope_abi::record::{RecordBuilder, kind, misc};
 use pmuscope_abi::{Attr, AttrFlags, SampleType};
-use pmuscope_perfdata::reader::{Comm, CpuMode, Mmap, Reader, Record, SampleId, Switch, Task};
+use pmuscope_perfdata::reader::{
+    Comm, CpuMode, Mmap, Reader, Record, SampleId, Switch, TaskRecord,
+};
 use pmuscope_perfdata::writer::{Features, FileEvent, closing, front};
 use pmuscope_profile::Line;
 use pmuscope_symbols::{Frame, Symbol};
@@ -178,7 +180,7 @@ fn records_as_text_and_json() {
         ..mapping
     };
     let known = Mmap { build_id: Some(&[0xab, 1]), inode: None, ..second };
-    let task = Task { pid: 9, tid: 9, parent_pid: 7, parent_tid: 8, synthesised: false };
+    let task = TaskRecord { pid: 9, tid: 9, parent_pid: 7, parent_tid: 8, synthesised: false };
     let records = [
         Record::Mmap(mapping),
         Record::Mmap(second),

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use pmuscope_perfdata::reader::{Branch, Registers};
 
-use super::draft::{Draft, Gap};
+use super::draft::{Draft, NameGap};
 use super::rows;
 use super::{Field, SampleView, ScriptOptions, Step};
 use crate::{escape, escape_bytes};
@@ -107,7 +107,7 @@ pub(super) fn time(out: &mut String, time: Option<u64>, nanoseconds: bool) {
 
 fn caller(draft: &mut Draft, step: Step, view: &SampleView<'_>, look: &ScriptOptions) {
     if look.fields.has(Field::Sym) {
-        draft.gap(step.spot, Gap::InlinedLines { ip: Some(step.address) });
+        draft.gap(step.spot, NameGap::InlinedLines { ip: Some(step.address) });
     }
     put(draft, format_args!("\t{:16x}", step.address));
     at(draft, Some(step), view, look);
@@ -123,7 +123,7 @@ fn at(draft: &mut Draft, place: Option<Step>, view: &SampleView<'_>, look: &Scri
     let Some(step) = place else { return draft.text.push_str(" -") };
     if has(Field::Sym) {
         draft.text.push(' ');
-        draft.gap(step.spot, Gap::Function);
+        draft.gap(step.spot, NameGap::Function);
     }
     if has(Field::Dso) {
         let module = view.present.module(step.spot.module);
@@ -131,7 +131,7 @@ fn at(draft: &mut Draft, place: Option<Step>, view: &SampleView<'_>, look: &Scri
     }
     if has(Field::Srcline) {
         draft.text.push(' ');
-        draft.gap(step.spot, Gap::Line);
+        draft.gap(step.spot, NameGap::Line);
     }
 }
 
@@ -141,9 +141,9 @@ fn branches(draft: &mut Draft, view: &SampleView<'_>, field: Field) {
     for (branch, (from, to)) in stack.iter().zip(view.branches) {
         draft.text.push(' ');
         if field == Field::Brstacksym {
-            draft.gap(from.spot, Gap::Function);
+            draft.gap(from.spot, NameGap::Function);
             draft.text.push('/');
-            draft.gap(to.spot, Gap::Function);
+            draft.gap(to.spot, NameGap::Function);
         } else {
             put(draft, format_args!("{:#x}/{:#x}", branch.from, branch.to));
         }

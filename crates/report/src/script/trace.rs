@@ -50,12 +50,12 @@ fn fields(tracepoint: &Tracepoint, raw: &[u8], endian: Endian) -> String {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-enum Value {
+enum FormatValue {
     Number(i64),
     Text(String),
 }
 
-impl Value {
+impl FormatValue {
     fn number(self) -> Option<i64> {
         match self {
             Self::Number(number) => Some(number),
@@ -147,7 +147,7 @@ impl<'a> Position<'a> {
         }
     }
 
-    fn expression(&mut self) -> Option<Value> {
+    fn expression(&mut self) -> Option<FormatValue> {
         self.depth += 1;
         if self.depth > MOST_DEPTH {
             return None;
@@ -167,12 +167,12 @@ impl<'a> Position<'a> {
         Some(found)
     }
 
-    fn binary(&mut self, level: usize) -> Option<Value> {
+    fn binary(&mut self, level: usize) -> Option<FormatValue> {
         let Some(operators) = OPERATORS.get(level) else { return self.unary() };
         let mut left = self.binary(level + 1)?;
         while let Some(operator) = self.operator(operators) {
             let right = self.binary(level + 1)?;
-            left = Value::Number(compute(operator, left.number()?, right.number()?)?);
+            left = FormatValue::Number(compute(operator, left.number()?, right.number()?)?);
         }
         Some(left)
     }
@@ -187,21 +187,21 @@ impl<'a> Position<'a> {
         Some(found)
     }
 
-    fn unary(&mut self) -> Option<Value> {
+    fn unary(&mut self) -> Option<FormatValue> {
         self.depth += 1;
         if self.depth > MOST_DEPTH {
             return None;
         }
         let found = if self.take("!") {
-            Value::Number((self.unary()?.number()? == 0).into())
+            FormatValue::Number((self.unary()?.number()? == 0).into())
         } else if self.take("~") {
-            Value::Number(!self.unary()?.number()?)
+            FormatValue::Number(!self.unary()?.number()?)
         } else if self.take("-") {
-            Value::Number(self.unary()?.number()?.wrapping_neg())
+            FormatValue::Number(self.unary()?.number()?.wrapping_neg())
         } else if let Some(width) = self.cast() {
             let operand = self.unary()?;
             match (operand, width) {
-                (Value::Number(number), Some(cut)) => Value::Number(cut(number)),
+                (FormatValue::Number(number), Some(cut)) => FormatValue::Number(cut(number)),
                 (operand, _) => operand,
             }
         } else {
@@ -241,17 +241,17 @@ impl<'a> Position<'a> {
         Some(cut)
     }
 
-    fn operand(&mut self) -> Option<Value> {
+    fn operand(&mut self) -> Option<FormatValue> {
         if self.take("(") {
             let found = self.expression()?;
             return self.take(")").then_some(found);
         }
         if self.rest.trim_start().starts_with('"') {
-            return self.literal().map(Value::Text);
+            return self.literal().map(FormatValue::Text);
         }
         let word = self.word()?;
         if word.starts_with(|c: char| c.is_ascii_digit()) {
-            return number(word).map(Value::Number);
+            return number(word).map(FormatValue::Number);
         }
         if word == "REC" {
             if !self.take("->") {
@@ -271,7 +271,7 @@ impl<'a> Position<'a> {
             "__print_symbolic" => {
                 let value = self.expression()?.number()?;
                 let known = self.names()?.into_iter().find(|(one, _)| *one == value);
-                Value::Text(known.map_or_else(|| format!("{value:#x}"), |(_, name)| name))
+                FormatValue::Text(known.map_or_else(|| format!("{value:#x}"), |(_, name)| name))
             }
             "__print_flags" => {
                 let value = self.expression()?.number()?;
@@ -280,17 +280,17 @@ impl<'a> Position<'a> {
                 }
                 let delimiter = self.literal()?;
                 let names = self.names()?;
-                Value::Text(flags(value, &delimiter, &names))
+                FormatValue::Text(flags(value, &delimiter, &names))
             }
             _ => return None,
         };
         self.take(")").then_some(found)
     }
 
-    fn field(&self, name: &str) -> Option<Value> {
+    fn field(&self, name: &str) -> Option<FormatValue> {
         Some(match self.tracepoint.field(name)?.value(self.raw, self.endian)? {
-            TraceValue::Number(number) => Value::Number(number),
-            TraceValue::Text(text) => Value::Text(String::from_utf8_lossy(text).into_owned()),
+            TraceValue::Number(number) => FormatValue::Number(number),
+            TraceValue::Text(text) => FormatValue::Text(String::from_utf8_lossy(text).into_owned()),
             TraceValue::Bytes(_) => return None,
         })
     }
@@ -385,7 +385,7 @@ fn flags(value: i64, delimiter: &str, names: &[(i64, String)]) -> String {
 }
 
 /// `format` with its arguments; `None` if they do not fit.
-fn printf(format: &str, arguments: Vec<Value>) -> Option<String> {
+fn printf(format: &str, arguments: Vec<FormatValue>) -> Option<String> {
     let mut arguments = arguments.into_iter();
     let mut out = String::new();
     let mut rest = format;
@@ -445,11 +445,11 @@ fn converted(
     flags: &str,
     precision: Option<usize>,
     long: bool,
-    value: Value,
+    value: FormatValue,
     rest: &mut &str,
 ) -> Option<String> {
     let cut = |number: i64| if long { number } else { i64::from(number as u32) };
-    let unsigned = |value: Value| Some(cut(value.number()?).cast_unsigned());
+    let unsigned = |value: FormatValue| Some(cut(value.number()?).cast_unsigned());
     let prefix = if flags.contains('#') { "0x" } else { "" };
     Some(match conversion {
         'd' | 'i' => {
@@ -474,8 +474,8 @@ fn converted(
         }
         's' => {
             let text = match value {
-                Value::Text(text) => text,
-                Value::Number(address) => format!("{address:#x}"),
+                FormatValue::Text(text) => text,
+                FormatValue::Number(address) => format!("{address:#x}"),
             };
             match precision {
                 Some(most) => text.chars().take(most).collect(),

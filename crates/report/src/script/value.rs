@@ -7,7 +7,7 @@ use crate::escape_bytes;
 
 /// A value.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Value<'a> {
+pub(super) enum ScriptValue<'a> {
     None,
     Number(u64),
     Signed(i64),
@@ -19,17 +19,17 @@ pub(super) enum Value<'a> {
     Text(&'a [u8]),
     /// Bytes, hexadecimal.
     Bytes(&'a [u8]),
-    List(Vec<Value<'a>>),
-    Object(Vec<Pair<'a>>),
+    List(Vec<ScriptValue<'a>>),
+    Object(Vec<NamedValue<'a>>),
 }
 
 /// A name and its value.
-pub(super) type Pair<'a> = (&'static str, Value<'a>);
+pub(super) type NamedValue<'a> = (&'static str, ScriptValue<'a>);
 
 /// Integers up to here are the same in every program that reads JSON.
 const MOST_EXACT: u64 = 1 << 53;
 
-impl Value<'_> {
+impl ScriptValue<'_> {
     /// For people: no space within, so that names and values can be told apart.
     pub(super) fn text(&self, out: &mut String) {
         // Writing to a String does not fail.
@@ -103,7 +103,7 @@ impl Value<'_> {
 }
 
 /// `"name":value,…`
-pub(super) fn json_pairs(out: &mut String, pairs: &[Pair<'_>]) {
+pub(super) fn json_pairs(out: &mut String, pairs: &[NamedValue<'_>]) {
     for (number, (name, value)) in pairs.iter().enumerate() {
         out.push_str(if number == 0 { "" } else { "," });
         json(out, name);
@@ -116,16 +116,19 @@ fn hex(out: &mut String, bytes: &[u8]) -> std::fmt::Result {
     bytes.iter().try_for_each(|byte| write!(out, "{byte:02x}"))
 }
 
-pub(super) fn number(value: impl Into<u64>) -> Value<'static> {
-    Value::Number(value.into())
+pub(super) fn number(value: impl Into<u64>) -> ScriptValue<'static> {
+    ScriptValue::Number(value.into())
 }
 
-pub(super) fn id(value: i32) -> Value<'static> {
-    Value::Signed(value.into())
+pub(super) fn id(value: i32) -> ScriptValue<'static> {
+    ScriptValue::Signed(value.into())
 }
 
-pub(super) fn or_none<'a, T>(value: Option<T>, make: impl FnOnce(T) -> Value<'a>) -> Value<'a> {
-    value.map_or(Value::None, make)
+pub(super) fn or_none<'a, T>(
+    value: Option<T>,
+    make: impl FnOnce(T) -> ScriptValue<'a>,
+) -> ScriptValue<'a> {
+    value.map_or(ScriptValue::None, make)
 }
 
 #[cfg(test)]
@@ -134,23 +137,23 @@ mod tests {
 
     #[test]
     fn values_for_people_and_for_programs() {
-        let both = |value: &Value<'_>| {
+        let both = |value: &ScriptValue<'_>| {
             let (mut text, mut json) = (String::new(), String::new());
             value.text(&mut text);
             value.json(&mut json);
             (text, json)
         };
-        let is = |value: Value<'_>, text: &str, json: &str| {
+        let is = |value: ScriptValue<'_>, text: &str, json: &str| {
             assert_eq!(both(&value), (text.to_owned(), json.to_owned()));
         };
-        is(Value::None, "-", "null");
-        is(Value::Number(u64::MAX), "18446744073709551615", "\"18446744073709551615\"");
-        is(Value::Address(255), "0xff", "\"0xff\"");
-        is(Value::Text(b"a\x1bb"), "a\\x1bb", "\"a\\\\x1bb\"");
-        is(Value::Bytes(&[1, 0xab]), "01ab", "\"01ab\"");
-        let list = Value::List(vec![Value::Signed(-1), Value::Flag(true)]);
+        is(ScriptValue::None, "-", "null");
+        is(ScriptValue::Number(u64::MAX), "18446744073709551615", "\"18446744073709551615\"");
+        is(ScriptValue::Address(255), "0xff", "\"0xff\"");
+        is(ScriptValue::Text(b"a\x1bb"), "a\\x1bb", "\"a\\\\x1bb\"");
+        is(ScriptValue::Bytes(&[1, 0xab]), "01ab", "\"01ab\"");
+        let list = ScriptValue::List(vec![ScriptValue::Signed(-1), ScriptValue::Flag(true)]);
         is(list, "-1,yes", "[-1,true]");
-        let object = Value::Object(vec![("a", number(1_u32)), ("b", Value::None)]);
+        let object = ScriptValue::Object(vec![("a", number(1_u32)), ("b", ScriptValue::None)]);
         is(object, "a=1:b=-", "{\"a\":1,\"b\":null}");
     }
 }

@@ -8,7 +8,7 @@
 
 use std::borrow::Cow;
 
-use super::{Heading, Kind, Sheet, Value};
+use super::{FieldKind, Heading, Sheet, Value};
 use crate::escape;
 
 /// What separates the fields of a line.
@@ -95,8 +95,8 @@ impl Lines {
 fn names(heading: &Heading) -> Vec<String> {
     let name = heading.column.map_or_else(|| heading.key.replace('.', "_"), str::to_owned);
     match heading.kind {
-        Kind::Share => vec![name.clone(), format!("{name}_low"), format!("{name}_high")],
-        Kind::Text | Kind::Number => vec![name],
+        FieldKind::Share => vec![name.clone(), format!("{name}_low"), format!("{name}_high")],
+        FieldKind::Text | FieldKind::Number => vec![name],
     }
 }
 
@@ -114,7 +114,7 @@ fn values<'a>(heading: &Heading, value: &'a Value<'_>) -> Vec<Cow<'a, str>> {
         | Value::Margin(value)
         | Value::Seconds(value) => Cow::Owned(value.to_string()),
     };
-    if heading.kind != Kind::Share {
+    if heading.kind != FieldKind::Share {
         return vec![first];
     }
     let interval = if let Value::Share(_, interval) = value { *interval } else { None };

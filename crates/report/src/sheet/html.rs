@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::text::{INTERVAL, shown};
-use super::{Entry, Heading, Kind, Mark, Sheet, Value};
+use super::{FieldKind, Heading, Mark, Sheet, SheetCell, Value};
 use crate::html::{FILTER, number_cell, share_cell};
 use crate::markup::text;
 use crate::number::{counted, fixed};
@@ -59,9 +59,9 @@ impl Sheet<'_> {
 
 fn heads(heading: &Heading) -> Vec<(&str, bool)> {
     match heading.kind {
-        Kind::Text => vec![(&heading.head, false)],
-        Kind::Number => vec![(&heading.head, true)],
-        Kind::Share => vec![(&heading.head, true), (INTERVAL, true)],
+        FieldKind::Text => vec![(&heading.head, false)],
+        FieldKind::Number => vec![(&heading.head, true)],
+        FieldKind::Share => vec![(&heading.head, true), (INTERVAL, true)],
     }
 }
 
@@ -69,12 +69,12 @@ fn heads(heading: &Heading) -> Vec<(&str, bool)> {
 const NONE: &str = "<td class=\"num dim\" data-v=\"-1\">-</td>";
 
 /// `searches` is whether the table has a column that does: only that one looks as if.
-fn push_cells(out: &mut String, heading: &Heading, entry: &Entry<'_>, searches: bool) {
+fn push_cells(out: &mut String, heading: &Heading, entry: &SheetCell<'_>, searches: bool) {
     let _ = match (&entry.shown, &entry.value) {
         (None, Value::Share(share, interval)) => {
             out.push_str(&share_cell(*share));
             let half = interval.map(|of| of.half_width());
-            if heading.kind == Kind::Share { push_margin(out, half) } else { Ok(()) }
+            if heading.kind == FieldKind::Share { push_margin(out, half) } else { Ok(()) }
         }
         (None, Value::Margin(margin)) => push_margin(out, Some(*margin)),
         (None, Value::Count(value)) => out.write_str(&number_cell(*value)),
@@ -82,7 +82,7 @@ fn push_cells(out: &mut String, heading: &Heading, entry: &Entry<'_>, searches: 
             let shown = shown(entry.for_people()).unwrap_or_default();
             write!(out, "<td class=\"num\" data-v=\"{value}\">{}</td>", text(&shown))
         }
-        _ if heading.kind != Kind::Text && shown(entry.for_people()).is_none() => {
+        _ if heading.kind != FieldKind::Text && shown(entry.for_people()).is_none() => {
             out.write_str(NONE)
         }
         _ => push_text(out, heading, entry, searches),
@@ -102,16 +102,16 @@ fn push_margin(out: &mut String, margin: Option<f64>) -> std::fmt::Result {
 fn push_text(
     out: &mut String,
     heading: &Heading,
-    entry: &Entry<'_>,
+    entry: &SheetCell<'_>,
     searches: bool,
 ) -> std::fmt::Result {
     let known = shown(entry.for_people());
     let class = match (heading.kind, known.is_some()) {
-        (Kind::Text, false) if heading.searches => "name dim",
-        (Kind::Text, false) => "dim",
-        (Kind::Text, true) if heading.searches || !searches => "name",
-        (Kind::Text, true) => "",
-        (Kind::Number | Kind::Share, _) => "num mono",
+        (FieldKind::Text, false) if heading.searches => "name dim",
+        (FieldKind::Text, false) => "dim",
+        (FieldKind::Text, true) if heading.searches || !searches => "name",
+        (FieldKind::Text, true) => "",
+        (FieldKind::Number | FieldKind::Share, _) => "num mono",
     };
     let (find, dot) = match &entry.mark {
         Some(Mark::Search(name)) if known.as_deref() != Some(name) => {

@@ -2,7 +2,7 @@
 
 use serde::ser::{Serialize, SerializeMap, SerializeSeq as _, Serializer};
 
-use super::{Entry, Heading, Kind, Sheet, Value};
+use super::{FieldKind, Heading, Sheet, SheetCell, Value};
 use crate::recording::Count;
 
 /// A key with a dot is a field of an object.
@@ -25,7 +25,7 @@ impl Serialize for Sheet<'_> {
 /// Fields whose keys start with `prefix`.
 struct Object<'a> {
     headings: &'a [Heading],
-    row: &'a [Entry<'a>],
+    row: &'a [SheetCell<'a>],
     fields: &'a [usize],
     prefix: &'a str,
 }
@@ -55,8 +55,8 @@ impl Serialize for Object<'_> {
 fn push<M: SerializeMap>(
     map: &mut M,
     key: &str,
-    kind: Kind,
-    entry: &Entry<'_>,
+    kind: FieldKind,
+    entry: &SheetCell<'_>,
 ) -> Result<(), M::Error> {
     match &entry.value {
         Value::Missing => map.serialize_entry(key, &None::<u64>),
@@ -71,7 +71,7 @@ fn push<M: SerializeMap>(
         }
         Value::Share(share, interval) => {
             map.serialize_entry(key, share)?;
-            if kind != Kind::Share {
+            if kind != FieldKind::Share {
                 return Ok(());
             }
             map.serialize_entry(&format!("{key}_low"), &interval.map(|of| of.low))?;

@@ -72,7 +72,7 @@ impl Value<'_> {
 
 /// What all values of a field are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum FieldKind {
     Text,
     Number,
     Share,
@@ -97,7 +97,7 @@ struct Heading {
     column: Option<&'static str>,
     /// The name for people.
     head: Cow<'static, str>,
-    kind: Kind,
+    kind: FieldKind,
     audience: Audience,
     /// People see no such column where no row has a value.
     only_if_measured: bool,
@@ -134,7 +134,7 @@ impl<'a, R> Field<'a, R> {
     /// A field of any value of this kind.
     pub(crate) fn new(
         key: impl Into<Cow<'static, str>>,
-        kind: Kind,
+        kind: FieldKind,
         get: impl Fn(&'a R) -> Value<'a> + 'a,
     ) -> Self {
         let key = key.into();
@@ -146,7 +146,7 @@ impl<'a, R> Field<'a, R> {
             audience: Audience::Everyone,
             only_if_measured: false,
             searches: false,
-            shrinks: kind == Kind::Text,
+            shrinks: kind == FieldKind::Text,
             missing: "-",
         };
         Self { heading, get: Box::new(get), shown: None, why: None, mark: None }
@@ -157,7 +157,7 @@ impl<'a, R> Field<'a, R> {
         key: impl Into<Cow<'static, str>>,
         get: impl Fn(&'a R) -> Option<T> + 'a,
     ) -> Self {
-        Self::new(key, Kind::Text, move |row| {
+        Self::new(key, FieldKind::Text, move |row| {
             get(row).map_or(Value::Missing, |text| Value::Text(text.into()))
         })
     }
@@ -167,8 +167,10 @@ impl<'a, R> Field<'a, R> {
         key: impl Into<Cow<'static, str>>,
         get: impl Fn(&'a R) -> T + 'a,
     ) -> Self {
-        Self::new(key, Kind::Text, move |row| get(row).into().map_or(Value::Missing, Value::Flag))
-            .rigid()
+        Self::new(key, FieldKind::Text, move |row| {
+            get(row).into().map_or(Value::Missing, Value::Flag)
+        })
+        .rigid()
     }
 
     /// An exact number.
@@ -176,7 +178,7 @@ impl<'a, R> Field<'a, R> {
         key: impl Into<Cow<'static, str>>,
         get: impl Fn(&'a R) -> T + 'a,
     ) -> Self {
-        Self::new(key, Kind::Number, move |row| {
+        Self::new(key, FieldKind::Number, move |row| {
             get(row).into().map_or(Value::Missing, Value::Count)
         })
     }
@@ -186,7 +188,9 @@ impl<'a, R> Field<'a, R> {
         key: impl Into<Cow<'static, str>>,
         get: impl Fn(&'a R) -> Option<u64> + 'a,
     ) -> Self {
-        Self::new(key, Kind::Number, move |row| get(row).map_or(Value::Missing, Value::Address))
+        Self::new(key, FieldKind::Number, move |row| {
+            get(row).map_or(Value::Missing, Value::Address)
+        })
     }
 
     /// A number, of which people see three significant digits.
@@ -194,7 +198,7 @@ impl<'a, R> Field<'a, R> {
         key: impl Into<Cow<'static, str>>,
         get: impl Fn(&'a R) -> Option<f64> + 'a,
     ) -> Self {
-        Self::new(key, Kind::Number, move |row| {
+        Self::new(key, FieldKind::Number, move |row| {
             get(row).map_or(Value::Missing, |value| Value::Number(value, 3))
         })
     }
@@ -204,7 +208,7 @@ impl<'a, R> Field<'a, R> {
         key: impl Into<Cow<'static, str>>,
         get: impl Fn(&'a R) -> Option<f64> + 'a,
     ) -> Self {
-        Self::new(key, Kind::Number, move |row| {
+        Self::new(key, FieldKind::Number, move |row| {
             get(row).map_or(Value::Missing, |share| Value::Share(share, None))
         })
     }
@@ -214,7 +218,7 @@ impl<'a, R> Field<'a, R> {
         key: impl Into<Cow<'static, str>>,
         get: impl Fn(&'a R) -> (f64, Option<Interval>) + 'a,
     ) -> Self {
-        Self::new(key, Kind::Share, move |row| {
+        Self::new(key, FieldKind::Share, move |row| {
             let (share, interval) = get(row);
             Value::Share(share, interval)
         })
@@ -225,7 +229,9 @@ impl<'a, R> Field<'a, R> {
         key: impl Into<Cow<'static, str>>,
         get: impl Fn(&'a R) -> Option<f64> + 'a,
     ) -> Self {
-        Self::new(key, Kind::Number, move |row| get(row).map_or(Value::Missing, Value::Seconds))
+        Self::new(key, FieldKind::Number, move |row| {
+            get(row).map_or(Value::Missing, Value::Seconds)
+        })
     }
 
     /// What only JSON has a form for: lists of objects.
@@ -233,7 +239,7 @@ impl<'a, R> Field<'a, R> {
         key: impl Into<Cow<'static, str>>,
         get: impl Fn(&'a R) -> serde_json::Value + 'a,
     ) -> Self {
-        let mut field = Self::new(key, Kind::Text, move |row| Value::Json(get(row)));
+        let mut field = Self::new(key, FieldKind::Text, move |row| Value::Json(get(row)));
         field.heading.audience = Audience::Json;
         field
     }
@@ -244,7 +250,7 @@ impl<'a, R> Field<'a, R> {
         get: impl Fn(&'a R) -> Option<f64> + 'a,
     ) -> Self {
         let value = move |row: &'a R| get(row).map_or(Value::Missing, Value::Margin);
-        Self::new(head, Kind::Number, value).for_people()
+        Self::new(head, FieldKind::Number, value).for_people()
     }
 
     /// Why a share has no interval, where that is not the length of the recording.
@@ -325,7 +331,7 @@ impl<'a, R> Field<'a, R> {
 
 /// A value in a row, and what people see of it where that is something else.
 #[derive(Debug, Clone)]
-struct Entry<'a> {
+struct SheetCell<'a> {
     value: Value<'a>,
     shown: Option<Value<'a>>,
     /// Why a share has no interval.
@@ -333,15 +339,15 @@ struct Entry<'a> {
     mark: Option<Mark>,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> SheetCell<'a> {
     /// The value that people see.
     fn for_people(&self) -> &Value<'a> {
         self.shown.as_ref().unwrap_or(&self.value)
     }
 
-    fn into_owned(self) -> Entry<'static> {
+    fn into_owned(self) -> SheetCell<'static> {
         let Self { value, shown, why, mark } = self;
-        Entry { value: value.into_owned(), shown: shown.map(Value::into_owned), why, mark }
+        SheetCell { value: value.into_owned(), shown: shown.map(Value::into_owned), why, mark }
     }
 }
 
@@ -349,7 +355,7 @@ impl<'a> Entry<'a> {
 /// recording can have millions.
 pub(crate) struct Sheet<'a> {
     headings: Vec<Heading>,
-    row: Box<dyn Fn(usize) -> Vec<Entry<'a>> + 'a>,
+    row: Box<dyn Fn(usize) -> Vec<SheetCell<'a>> + 'a>,
     rows: usize,
     left_out: usize,
     /// Sums over the rows that are left out, by the keys of their fields.
@@ -376,7 +382,7 @@ impl<'a> Sheet<'a> {
         all: usize,
     ) -> Self {
         let rows: Vec<&'a R> = rows.into_iter().collect();
-        let entry = |field: &Field<'a, R>, row: &'a R| Entry {
+        let entry = |field: &Field<'a, R>, row: &'a R| SheetCell {
             value: (field.get)(row),
             shown: field.shown.as_ref().map(|get| get(row)),
             why: field.why.as_ref().map_or(NO_INTERVAL, |why| why(row)),
@@ -406,8 +412,8 @@ impl<'a> Sheet<'a> {
 
     /// The same, of its own texts.
     pub(crate) fn into_owned(self) -> Sheet<'static> {
-        let own = |row: Vec<Entry<'a>>| row.into_iter().map(Entry::into_owned).collect();
-        let rows: Vec<Vec<Entry<'static>>> = self.entries().map(own).collect();
+        let own = |row: Vec<SheetCell<'a>>| row.into_iter().map(SheetCell::into_owned).collect();
+        let rows: Vec<Vec<SheetCell<'static>>> = self.entries().map(own).collect();
         let Self { headings, left_out, rest, more, .. } = self;
         let number = rows.len();
         let row = Box::new(move |at: usize| rows[at].clone());
@@ -415,7 +421,7 @@ impl<'a> Sheet<'a> {
     }
 
     /// The rows, one after another.
-    fn entries(&self) -> impl Iterator<Item = Vec<Entry<'a>>> + '_ {
+    fn entries(&self) -> impl Iterator<Item = Vec<SheetCell<'a>>> + '_ {
         (0..self.rows).map(|at| (self.row)(at))
     }
 

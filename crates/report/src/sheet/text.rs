@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Entry, Heading, Kind, Sheet, Value};
+use super::{FieldKind, Heading, Sheet, SheetCell, Value};
 use crate::number::{count, counted, duration, fixed, percent, significant};
 use crate::{Cell, Column, Paint, Style, Table, escape};
 
@@ -35,12 +35,12 @@ impl Sheet<'_> {
         for &at in columns {
             let heading = &self.headings[at];
             let sum = self.rest.iter().find(|(key, _)| *key == heading.key);
-            let blank = if heading.kind == Kind::Text { "-" } else { "" };
+            let blank = if heading.kind == FieldKind::Text { "-" } else { "" };
             texts.push(match sum {
                 Some((_, value)) => shown(value).unwrap_or_default().into(),
                 None => blank.to_owned(),
             });
-            texts.extend((heading.kind == Kind::Share).then(String::new));
+            texts.extend((heading.kind == FieldKind::Share).then(String::new));
         }
         texts.pop();
         texts.push(more);
@@ -51,25 +51,25 @@ impl Sheet<'_> {
 fn heads(heading: &Heading) -> Vec<Column> {
     let head = escape(&heading.head);
     match heading.kind {
-        Kind::Text if heading.shrinks => vec![Column::text(head).shrink()],
-        Kind::Text => vec![Column::text(head)],
-        Kind::Number => vec![Column::number(head)],
-        Kind::Share => vec![Column::number(head), Column::number(INTERVAL)],
+        FieldKind::Text if heading.shrinks => vec![Column::text(head).shrink()],
+        FieldKind::Text => vec![Column::text(head)],
+        FieldKind::Number => vec![Column::number(head)],
+        FieldKind::Share => vec![Column::number(head), Column::number(INTERVAL)],
     }
 }
 
-fn cells(heading: &Heading, entry: &Entry<'_>) -> Vec<Cell> {
+fn cells(heading: &Heading, entry: &SheetCell<'_>) -> Vec<Cell> {
     let cell = match shown(entry.for_people()) {
         Some(text) => Cell::new(escape(&text)),
         None if heading.missing == "-" => Cell::new("-"),
         None => Cell::new(heading.missing).paint(Paint::Dim),
     };
     match (heading.kind, &entry.value) {
-        (Kind::Share, Value::Share(_, interval)) => {
+        (FieldKind::Share, Value::Share(_, interval)) => {
             let half = Cell::measured(*interval, |of| fixed(of.half_width() * 100.0, 2));
             vec![cell, half]
         }
-        (Kind::Share, _) => vec![cell, Cell::new("-")],
+        (FieldKind::Share, _) => vec![cell, Cell::new("-")],
         _ => vec![cell],
     }
 }

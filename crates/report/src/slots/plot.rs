@@ -7,7 +7,7 @@ use pmuscope_measure::{Estimated, RunFile, SCHEMA};
 
 use super::{CASES, TITLE, accounts, how, slots_text};
 use crate::capture::scaled;
-use crate::html::{Fact, Frame, PALETTE, Summary};
+use crate::html::{Fact, PALETTE, PageFrame, Summary};
 use crate::markup::text;
 use crate::number;
 use crate::runs::{distinct, time_per_unit, value};
@@ -58,7 +58,7 @@ pub fn slots_page(file: &RunFile, commit: &str) -> String {
     // Line by line: what could act on a reader is escaped, line feeds are ours.
     let tables = slots_text(file, &Style::PLAIN);
     let tables: Vec<String> = tables.lines().map(|line| text(line).into_owned()).collect();
-    Frame { schema: SCHEMA, commit }.page(&summary, |out| {
+    PageFrame { schema: SCHEMA, commit }.page(&summary, |out| {
         // Writing to a String does not fail.
         let _ = write!(
             out,

@@ -14,19 +14,19 @@ pub const TOP_SCHEMA: &str = "pmuscope/top/1";
 /// An interval.
 #[derive(Debug, Serialize)]
 pub struct TopReport<'a> {
-    interval: Interval<'a>,
-    events: Vec<Event<'a>>,
+    interval: IntervalOut<'a>,
+    events: Vec<TopEvent<'a>>,
     notes: Vec<NoteOut>,
 }
 
 /// The interval itself.
 #[derive(Debug, Serialize)]
-struct Interval<'a> {
+struct IntervalOut<'a> {
     scope: &'a str,
     /// Nanoseconds since 1970-01-01 UTC, as text.
     started: String,
     duration_s: f64,
-    cost: Cost,
+    cost: CostOut,
     lost: Count,
     /// `exact` or `at_least`.
     lost_is: &'static str,
@@ -35,14 +35,14 @@ struct Interval<'a> {
 
 /// CPU time of the program itself.
 #[derive(Debug, Serialize)]
-struct Cost {
+struct CostOut {
     user_s: f64,
     system_s: f64,
     machine_share: Option<f64>,
 }
 
 #[derive(Debug, Serialize)]
-struct Event<'a> {
+struct TopEvent<'a> {
     name: &'a str,
     samples: Count,
     frequency_hz: Option<u64>,
@@ -63,11 +63,11 @@ impl<'a> TopReport<'a> {
     pub fn new(view: &TopView<'a>, limits: RowLimits) -> Option<Self> {
         let profile = view.profile;
         let info = profile.info()?;
-        let interval = Interval {
+        let interval = IntervalOut {
             scope: &info.scope,
             started: info.started_unix_ns.to_string(),
             duration_s: info.duration_s,
-            cost: Cost {
+            cost: CostOut {
                 user_s: info.cost.user_s,
                 system_s: info.cost.system_s,
                 machine_share: info.cost.machine_share,
@@ -79,12 +79,13 @@ impl<'a> TopReport<'a> {
             },
             throttled: Count(profile.throttled),
         };
-        let events = profile.events.iter().map(|event| Event::new(view, event, limits)).collect();
+        let events =
+            profile.events.iter().map(|event| TopEvent::new(view, event, limits)).collect();
         Some(Self { interval, events, notes: NoteOut::all(profile, Taken::Live) })
     }
 }
 
-impl<'a> Event<'a> {
+impl<'a> TopEvent<'a> {
     fn new(view: &TopView<'a>, event: &'a EventProfile, limits: RowLimits) -> Self {
         let most = limits.rows.unwrap_or(Intervals::MOST);
         let rows = |by: TopBy, limits: RowLimits| {

@@ -1,6 +1,6 @@
 //! The table of functions: each form of it has the same fields.
 
-use pmuscope_profile::export::{Event, Source};
+use pmuscope_profile::export::{ExportedEvent, Source};
 use pmuscope_profile::{
     EventProfile, FunctionNames, FunctionShare, FunctionTable, HiddenRows, Intervals, LongPhases,
     ModuleSummary, Options, Profile, with_lost,
@@ -48,7 +48,11 @@ impl<'a> Functions<'a> {
     }
 
     /// Rows that were made for a file or page.
-    pub(crate) fn of_table(source: &Source<'a>, event: &Event, table: &'a FunctionTable) -> Self {
+    pub(crate) fn of_table(
+        source: &Source<'a>,
+        event: &ExportedEvent,
+        table: &'a FunctionTable,
+    ) -> Self {
         Self {
             rows: &table.rows,
             hidden: table.hidden,
@@ -105,48 +109,55 @@ impl<'a> Functions<'a> {
     }
 
     fn fields(self) -> Vec<Field<'a, FunctionShare>> {
-        type Row = FunctionShare;
+        type FunctionRow = FunctionShare;
         let has_callers = self.has_callers();
-        let why = move |row: &Row| {
+        let why = move |row: &FunctionRow| {
             let is_long = self.long_phases.is_some() || row.freedom.is_some();
             if is_long { LONG_PHASES } else { NO_INTERVAL }
         };
-        let margin = move |row: &Row| {
+        let margin = move |row: &FunctionRow| {
             let (low, high) = self.with_lost(row.share)?;
             Some((row.share - low).max(high - row.share))
         };
-        let total = |row: &Row| row.total.map(|total| total.share);
-        let short = move |row: &Row| match self.module(row) {
+        let total = |row: &FunctionRow| row.total.map(|total| total.share);
+        let short = move |row: &FunctionRow| match self.module(row) {
             Some(module) => module.short_name().into(),
             None => "[unknown]".into(),
         };
-        let shown = move |row: &'a Row| self.shown(row);
+        let shown = move |row: &'a FunctionRow| self.shown(row);
         vec![
-            Field::share("share", |row: &Row| (row.share, row.interval))
+            Field::share("share", |row: &FunctionRow| (row.share, row.interval))
                 .head(if has_callers { "self" } else { "share" })
                 .why(why),
             Field::margin("±lost", margin).only_if_measured(),
-            Field::part("total", move |row: &Row| total(row).filter(|_| has_callers))
+            Field::part("total", move |row: &FunctionRow| total(row).filter(|_| has_callers))
                 .for_people()
                 .only_if_measured(),
-            Field::count("samples", |row: &Row| row.samples).head(self.counted),
-            Field::count("weight", move |row: &Row| self.weight(row)).for_programs(),
+            Field::count("samples", |row: &FunctionRow| row.samples).head(self.counted),
+            Field::count("weight", move |row: &FunctionRow| self.weight(row)).for_programs(),
             Field::part("total_share", total).for_programs(),
-            Field::count("total_samples", |row: &Row| row.total.map(|total| total.samples))
+            Field::count("total_samples", |row: &FunctionRow| row.total.map(|total| total.samples))
                 .for_programs(),
-            Field::text("command", move |row: &Row| Some(self.names.command_of(row))).rigid(),
-            Field::text("module", move |row: &Row| self.module(row).map(|module| &*module.path))
-                .shown_as(short)
-                .colored(move |row: &Row| of_module(self.modules, row.module as u32)),
-            Field::text("function", move |row: &Row| self.names.function_of(row))
+            Field::text("command", move |row: &FunctionRow| Some(self.names.command_of(row)))
+                .rigid(),
+            Field::text("module", move |row: &FunctionRow| {
+                self.module(row).map(|module| &*module.path)
+            })
+            .shown_as(short)
+            .colored(move |row: &FunctionRow| of_module(self.modules, row.module as u32)),
+            Field::text("function", move |row: &FunctionRow| self.names.function_of(row))
                 .shown_if_known(shown)
                 .missing_as("[unknown]")
-                .searches(move |row: &Row| self.searched(row)),
-            Field::part("with_lost_low", move |row: &Row| Some(self.with_lost(row.share)?.0))
-                .for_programs(),
-            Field::part("with_lost_high", move |row: &Row| Some(self.with_lost(row.share)?.1))
-                .for_programs(),
-            Field::text("inlined_into", move |row: &Row| self.names.inlined_into(row))
+                .searches(move |row: &FunctionRow| self.searched(row)),
+            Field::part("with_lost_low", move |row: &FunctionRow| {
+                Some(self.with_lost(row.share)?.0)
+            })
+            .for_programs(),
+            Field::part("with_lost_high", move |row: &FunctionRow| {
+                Some(self.with_lost(row.share)?.1)
+            })
+            .for_programs(),
+            Field::text("inlined_into", move |row: &FunctionRow| self.names.inlined_into(row))
                 .for_programs(),
         ]
     }

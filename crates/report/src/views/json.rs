@@ -17,7 +17,7 @@ pub const ROWS_SCHEMA: &str = "pmuscope/rows/1";
 pub struct RowsReport<'a> {
     recording: Head<'a>,
     by: Vec<&'static str>,
-    events: Vec<Event<'a>>,
+    events: Vec<RowsEvent<'a>>,
 }
 
 impl<'a> RowsReport<'a> {
@@ -32,7 +32,7 @@ impl<'a> RowsReport<'a> {
     ) -> Self {
         let event = |event: &'a EventRows<'a>| {
             let sheet = event.sheet(by, limits);
-            Event {
+            RowsEvent {
                 name: event.name,
                 samples: event.rows.iter().map(|row| row.own.samples).sum(),
                 balance: event.balance.iter().map(BalanceOut::new).collect(),
@@ -49,7 +49,7 @@ impl<'a> RowsReport<'a> {
 }
 
 #[derive(Debug, Serialize)]
-struct Event<'a> {
+struct RowsEvent<'a> {
     name: &'a str,
     samples: u64,
     /// Absent where rows are by neither CPU nor node, or only one has samples.

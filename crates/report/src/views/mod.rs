@@ -10,7 +10,7 @@ mod rows;
 mod tree;
 
 use pmuscope_profile::ModuleSummary;
-use pmuscope_profile::views::{Dimension, Place};
+use pmuscope_profile::views::{CallSite, Dimension};
 
 use self::details::UNKNOWN;
 use crate::escape;
@@ -31,7 +31,7 @@ pub use tree::{TreeLimits, tree_text};
 
 /// `function [module]`, escaped. Some modules have their brackets already; of what lies in none nothing more
 /// is known.
-fn place_text(place: &Place, modules: &[ModuleSummary]) -> String {
+fn place_text(place: &CallSite, modules: &[ModuleSummary]) -> String {
     let module = module_text(place.module, modules);
     match &place.function {
         None if module == UNKNOWN => UNKNOWN.to_owned(),

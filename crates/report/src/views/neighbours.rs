@@ -56,7 +56,7 @@ pub fn neighbours_text(
 
 #[cfg(test)]
 mod tests {
-    use pmuscope_profile::views::{Place, Sums};
+    use pmuscope_profile::views::{CallSite, Sums};
 
     use super::*;
     use crate::views::tests::modules;
@@ -65,7 +65,7 @@ mod tests {
     fn a_function_stands_between_callers_and_callees() {
         let sums = |samples| Sums { samples, weight: samples };
         let one = |name: Option<&str>, samples| Neighbour {
-            place: name.map(|name| Place { function: Some(name.into()), module: 0 }),
+            place: name.map(|name| CallSite { function: Some(name.into()), module: 0 }),
             sums: sums(samples),
         };
         let found = Neighbours {

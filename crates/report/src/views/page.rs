@@ -5,7 +5,7 @@ use pmuscope_profile::views::SideRow;
 use super::json::ROWS_SCHEMA;
 use super::rows::{EventRows, RowsBy, balance_text, side_by_side};
 use crate::document::RecordingView;
-use crate::html::{Frame, Summary};
+use crate::html::{PageFrame, Summary};
 use crate::markup;
 use crate::sheet::Sheet;
 
@@ -42,7 +42,7 @@ pub fn side_by_side_page(
 
 fn page(view: RecordingView<'_>, commit: &str, body: impl FnOnce(&mut String)) -> String {
     let summary = Summary::new(view.profile, view.file);
-    Frame { schema: ROWS_SCHEMA, commit }.page(&summary, body)
+    PageFrame { schema: ROWS_SCHEMA, commit }.page(&summary, body)
 }
 
 fn push_table(out: &mut String, title: &str, sheet: &Sheet<'_>) {

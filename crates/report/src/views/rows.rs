@@ -9,7 +9,7 @@ use super::details::UNKNOWN;
 use super::dimension_word;
 use crate::number::{count, percent, significant};
 use crate::recording::RowLimits;
-use crate::sheet::{Field, Kind, Separator, Sheet, Value, delimited_by};
+use crate::sheet::{Field, FieldKind, Separator, Sheet, Value, delimited_by};
 use crate::{Style, escape};
 
 /// How rows are read.
@@ -110,8 +110,8 @@ fn key_fields<'a, R: 'a>(
             | Dimension::Thread
             | Dimension::Cpu
             | Dimension::Node
-            | Dimension::Address => Kind::Number,
-            _ => Kind::Text,
+            | Dimension::Address => FieldKind::Number,
+            _ => FieldKind::Text,
         };
         let value = move |row| key_value(&keys(row)[at], by.modules);
         let field = Field::new(dimension_word(*dimension), kind, value).missing_as(UNKNOWN);

@@ -1,7 +1,7 @@
 //! A call tree as indented lines.
 
 use pmuscope_profile::ModuleSummary;
-use pmuscope_profile::views::{CallTree, Direction, Node};
+use pmuscope_profile::views::{CallNode, CallTree, Direction};
 
 use super::place_text;
 use crate::number::{count, percent};
@@ -48,7 +48,7 @@ pub fn tree_text(
         Column::number("samples"),
         Column::text(head).shrink(),
     ]);
-    let mut lines = Lines { tree, all, modules, limits, rows: Vec::new() };
+    let mut lines = TreeLines { tree, all, modules, limits, rows: Vec::new() };
     lines.children(0, 0);
     for cells in lines.rows {
         table.row(cells);
@@ -56,7 +56,7 @@ pub fn tree_text(
     table.render(style)
 }
 
-struct Lines<'a> {
+struct TreeLines<'a> {
     tree: &'a CallTree,
     all: u64,
     modules: &'a [ModuleSummary],
@@ -64,7 +64,7 @@ struct Lines<'a> {
     rows: Vec<[Cell; 4]>,
 }
 
-impl Lines<'_> {
+impl TreeLines<'_> {
     /// A stack of its own: calls can be deeper than ours may.
     fn children(&mut self, root: usize, depth: usize) {
         let mut open = vec![Open::Below(root, depth)];
@@ -98,7 +98,7 @@ impl Lines<'_> {
     }
 
     fn node(&mut self, at: usize, depth: usize) {
-        let Node { place, own, total, .. } = &self.tree.nodes[at];
+        let CallNode { place, own, total, .. } = &self.tree.nodes[at];
         let name = place.as_ref().map_or(String::new(), |place| place_text(place, self.modules));
         self.rows.push([
             Cell::new(percent(self.share(total.weight), 2)),
@@ -142,15 +142,15 @@ fn indent(depth: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use pmuscope_profile::views::{Place, Sums};
+    use pmuscope_profile::views::{CallSite, Sums};
 
     use super::*;
     use crate::views::tests::modules;
 
-    fn node(name: Option<&str>, own: u64, total: u64, children: Vec<usize>) -> Node {
+    fn node(name: Option<&str>, own: u64, total: u64, children: Vec<usize>) -> CallNode {
         let sums = |samples| Sums { samples, weight: samples };
-        let place = name.map(|name| Place { function: Some(name.into()), module: 0 });
-        Node { place, own: sums(own), total: sums(total), children }
+        let place = name.map(|name| CallSite { function: Some(name.into()), module: 0 });
+        CallNode { place, own: sums(own), total: sums(total), children }
     }
 
     /// main calls parse (60, of which 40 in lex) and, 4 times, something small.

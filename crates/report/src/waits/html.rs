@@ -7,7 +7,7 @@ use pmuscope_profile::export::Source;
 use super::notes::notes;
 use super::{WAITS_SCHEMA, WaitsView, seconds, wall_parts};
 use crate::html::{
-    Fact, Frame, PageLimits, Summary, cost, machine, push_contents, push_events, time,
+    Fact, PageFrame, PageLimits, Summary, cost, machine, push_contents, push_events, time,
 };
 use crate::number::{count, counted, percent};
 use crate::recording::asked;
@@ -16,7 +16,7 @@ use crate::recording::asked;
 #[must_use]
 pub(super) fn waits_page(view: &WaitsView<'_>, limits: PageLimits, commit: &str) -> String {
     let profile = &view.waits.profile;
-    Frame { schema: WAITS_SCHEMA, commit }.page(&waits_summary(view), |out| {
+    PageFrame { schema: WAITS_SCHEMA, commit }.page(&waits_summary(view), |out| {
         let source = Source::new(profile);
         let states = (0..)
             .zip(&source.events)

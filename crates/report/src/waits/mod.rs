@@ -10,7 +10,7 @@ use crate::Style;
 use crate::html::PageLimits;
 use crate::report::Report;
 use pmuscope_profile::ModuleSummary;
-use pmuscope_profile::waits::{Kind, WaitBy, WaitKey, WaitRow, Waits, Waker};
+use pmuscope_profile::waits::{OffCpuKind, WaitBy, WaitKey, WaitRow, Waits, Waker};
 use serde::Serialize;
 
 use crate::escape;
@@ -70,12 +70,12 @@ fn word(by: WaitBy) -> &'static str {
     WaitBy::ALL.iter().find(|(_, one)| *one == by).map_or("", |(word, _)| word)
 }
 
-fn kind_word(kind: Kind) -> &'static str {
+fn kind_word(kind: OffCpuKind) -> &'static str {
     match kind {
-        Kind::Blocked => "blocked",
-        Kind::Preempted => "preempted",
-        Kind::New => "new",
-        Kind::Unknown => "unknown",
+        OffCpuKind::Blocked => "blocked",
+        OffCpuKind::Preempted => "preempted",
+        OffCpuKind::New => "new",
+        OffCpuKind::Unknown => "unknown",
     }
 }
 
@@ -88,8 +88,8 @@ fn key_text(key: &WaitKey, modules: &[ModuleSummary]) -> Option<String> {
             Some(module) => format!("[unknown] {}", escape(module.short_name())),
             None => "[unknown]".into(),
         },
-        WaitKey::State(Kind::Preempted) => "[preempted]".into(),
-        WaitKey::State(Kind::New) => "[start of the thread]".into(),
+        WaitKey::State(OffCpuKind::Preempted) => "[preempted]".into(),
+        WaitKey::State(OffCpuKind::New) => "[start of the thread]".into(),
         WaitKey::State(_) => "[begun before the recording]".into(),
         WaitKey::NoStack => "[no stack]".into(),
         WaitKey::Number(number) => number.to_string(),
@@ -105,17 +105,17 @@ fn waker_text(waker: &Waker) -> String {
 
 /// What all threads did all the time, nanoseconds and shares: the parts of [`Waits::wall`].
 fn wall_parts(waits: &Waits) -> Vec<(&'static str, u64, f64)> {
-    let of = |kind: Kind| &waits.by_kind[kind as usize];
-    let queued = of(Kind::Blocked).queued_ns;
-    let blocked = of(Kind::Blocked).ns - queued.min(of(Kind::Blocked).ns);
+    let of = |kind: OffCpuKind| &waits.by_kind[kind as usize];
+    let queued = of(OffCpuKind::Blocked).queued_ns;
+    let blocked = of(OffCpuKind::Blocked).ns - queued.min(of(OffCpuKind::Blocked).ns);
     let mut parts = vec![("on CPU", waits.wall.running_ns), ("blocked", blocked)];
     if waits.has_wakings {
         parts.push(("woken, on a run queue", queued));
     }
-    parts.push(("preempted", of(Kind::Preempted).ns));
+    parts.push(("preempted", of(OffCpuKind::Preempted).ns));
     let rare = [
-        ("new, not yet run", of(Kind::New).ns),
-        ("off since before", of(Kind::Unknown).ns),
+        ("new, not yet run", of(OffCpuKind::New).ns),
+        ("off since before", of(OffCpuKind::Unknown).ns),
         ("not known", waits.wall.unknown_ns),
     ];
     parts.extend(rare.into_iter().filter(|(_, ns)| *ns > 0));

@@ -1,6 +1,6 @@
 //! What changes the reading of waits: the same sentences in text and on pages.
 
-use pmuscope_profile::waits::{Kind, WaitSums, Waits};
+use pmuscope_profile::waits::{OffCpuKind, WaitSums, Waits};
 
 use super::{WaitsView, seconds};
 use crate::Note;
@@ -92,7 +92,7 @@ fn broken(waits: &Waits) -> Option<String> {
 
 /// How many waits nobody is known to have ended, where wakings were recorded.
 fn without_waking(waits: &Waits) -> Option<String> {
-    let blocked = &waits.by_kind[Kind::Blocked as usize];
+    let blocked = &waits.by_kind[OffCpuKind::Blocked as usize];
     let (number, ns) = blocked.without_waking;
     (waits.has_wakings && number > 0).then(|| {
         format!(

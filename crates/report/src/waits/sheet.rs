@@ -1,12 +1,12 @@
 //! The table of waits: its fields, for all forms.
 
 use pmuscope_profile::ModuleSummary;
-use pmuscope_profile::waits::{Kind, WaitBy, WaitKey, WaitRow, WaitSums, Waker};
+use pmuscope_profile::waits::{OffCpuKind, WaitBy, WaitKey, WaitRow, WaitSums, Waker};
 use serde_json::json;
 
 use super::text::{longest, queued, wakers};
 use super::{WaitsView, key_text, kind_word, word};
-use crate::sheet::{Field, Kind as FieldKind, Sheet, Value};
+use crate::sheet::{Field, FieldKind, Sheet, Value};
 
 /// Wakers of a row that are listed.
 const MOST_WAKERS: usize = 20;
@@ -29,10 +29,10 @@ impl<'a> WaitsView<'a> {
     /// What was counted by the state that threads were in.
     pub(crate) fn states(&self) -> Sheet<'a> {
         let waits = self.waits;
-        let kind = Field::text("state", |kind: &Kind| Some(kind_word(*kind)));
-        let sums = move |kind: &Kind| &waits.by_kind[*kind as usize];
+        let kind = Field::text("state", |kind: &OffCpuKind| Some(kind_word(*kind)));
+        let sums = move |kind: &OffCpuKind| &waits.by_kind[*kind as usize];
         let fields = [kind].into_iter().chain(sum_fields(waits.has_wakings, sums));
-        Sheet::new(fields.collect(), Kind::ALL.iter(), Kind::ALL.len())
+        Sheet::new(fields.collect(), OffCpuKind::ALL.iter(), OffCpuKind::ALL.len())
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use pmuscope_perfdata::watch::WatchTarget;
-use pmuscope_profile::hits::{CacheLine, HitRecord, ShownRow, TargetHits, Thread, Verdict};
+use pmuscope_profile::hits::{CacheLine, HitRecord, SharingVerdict, ShownRow, TargetHits, Thread};
 
 use super::text::{evidence, is_frequent, of_hits, sign_of};
 use super::words::{
@@ -11,7 +11,7 @@ use super::words::{
     share, slowdown, subject, value, verdict, word, written,
 };
 use super::{WATCH_SCHEMA, WatchView, charts};
-use crate::html::{FILTER, Fact, Frame, Summary, number_cell, push_contents, share_cell};
+use crate::html::{FILTER, Fact, PageFrame, Summary, number_cell, push_contents, share_cell};
 use crate::markup::text;
 use crate::number::{count, counted, duration, fixed, interval, significant};
 
@@ -21,7 +21,7 @@ const STRONGEST: f64 = 45.0;
 /// The page; `commit` is what the program was built from.
 #[must_use]
 pub(super) fn watch_page(view: &WatchView<'_>, commit: &str) -> String {
-    Frame { schema: WATCH_SCHEMA, commit }.page(&summary(view), |out| {
+    PageFrame { schema: WATCH_SCHEMA, commit }.page(&summary(view), |out| {
         let names: Vec<(String, &str)> = view
             .targets()
             .enumerate()
@@ -130,10 +130,10 @@ fn push_targets(out: &mut String, view: &WatchView<'_>) {
         out.push_str(&cell(hits.rate.map(|of| of.value), hits.rate.as_ref().map(rate)));
         let changed = hits.changed.as_ref();
         out.push_str(&cell(
-            changed.and_then(pmuscope_profile::hits::Share::value),
+            changed.and_then(pmuscope_profile::hits::HitShare::value),
             changed.map(share),
         ));
-        out.push_str(&cell(one.and_then(pmuscope_profile::hits::Share::value), one.map(share)));
+        out.push_str(&cell(one.and_then(pmuscope_profile::hits::HitShare::value), one.map(share)));
         if passed {
             out.push_str(&cell(hits.passed.map(|of| of as f64), hits.passed.map(count)));
         }
@@ -421,7 +421,7 @@ fn push_lines(out: &mut String, view: &WatchView<'_>) {
 
 fn push_line(out: &mut String, view: &WatchView<'_>, line: &CacheLine) {
     let bad = match line.verdict {
-        Verdict::FalseSharing | Verdict::Both => " bad",
+        SharingVerdict::FalseSharing | SharingVerdict::Both => " bad",
         _ => "",
     };
     let of = line.pid.map_or_else(String::new, |pid| format!(" of process {pid}"));

@@ -2,7 +2,7 @@
 
 use pmuscope_perfdata::watch::{Access, ValueKind, WatchPoint, WatchTarget};
 use pmuscope_profile::hits::{
-    Block, CacheLine, Counts, Frequent, HitRecord, Matrix, MatrixRow, Share, Site, TargetHits,
+    Block, CacheLine, Counts, Frequent, HitRecord, HitShare, Matrix, MatrixRow, Site, TargetHits,
     Thread, ValueRead,
 };
 use pmuscope_stats::Interval;
@@ -18,14 +18,14 @@ pub(super) const WATCH_SCHEMA: &str = "pmuscope/watch/1";
 #[derive(Debug, Serialize)]
 pub(super) struct WatchReport<'a> {
     file: Option<&'a str>,
-    watch: About<'a>,
+    watch: WatchOut<'a>,
     targets: Vec<TargetOut<'a>>,
     cache_lines: Vec<LineOut>,
     notes: Vec<NoteOut>,
 }
 
 #[derive(Debug, Serialize)]
-struct About<'a> {
+struct WatchOut<'a> {
     scope: Option<&'a str>,
     command: &'a [String],
     seconds: f64,
@@ -120,8 +120,8 @@ struct ShareOut {
     exact: bool,
 }
 
-impl From<Share> for ShareOut {
-    fn from(share: Share) -> Self {
+impl From<HitShare> for ShareOut {
+    fn from(share: HitShare) -> Self {
         Self {
             share: share.value(),
             part: share.part,
@@ -322,7 +322,7 @@ impl<'a> WatchReport<'a> {
         });
         Self {
             file: view.file,
-            watch: About::new(view),
+            watch: WatchOut::new(view),
             targets: targets.collect(),
             cache_lines: view.hits.lines.iter().map(LineOut::new).collect(),
             notes: notes.collect(),
@@ -330,7 +330,7 @@ impl<'a> WatchReport<'a> {
     }
 }
 
-impl<'a> About<'a> {
+impl<'a> WatchOut<'a> {
     fn new(view: &WatchView<'a>) -> Self {
         let (hits, info) = (view.hits, &view.hits.info);
         let about = view.recording();

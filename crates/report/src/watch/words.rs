@@ -1,7 +1,9 @@
 //! Hits in words: what was watched, threads, places, values, verdicts.
 
 use pmuscope_perfdata::watch::{Access, Means, WatchInfo, WatchTarget};
-use pmuscope_profile::hits::{Hits, Rate, Share, Site, TargetHits, Thread, Value, Verdict};
+use pmuscope_profile::hits::{
+    HitShare, HitValue, Hits, Rate, SharingVerdict, Site, TargetHits, Thread,
+};
 use pmuscope_stats::Estimate;
 use pmuscope_watch::ALLOWANCE_NS;
 
@@ -226,22 +228,22 @@ pub(super) fn place(site: Option<&Site>) -> String {
 /// A value as its type says.
 pub(super) fn value(hits: &Hits, point: u32, bits: u64) -> String {
     match hits.value(point, bits) {
-        Value::Unsigned(value) => count(value),
-        Value::Signed(value) => signed(value),
-        Value::Float(value) => format!("{value}"),
-        Value::Bool(value) => value.to_string(),
-        Value::Char(code) => match char::from(code) {
+        HitValue::Unsigned(value) => count(value),
+        HitValue::Signed(value) => signed(value),
+        HitValue::Float(value) => format!("{value}"),
+        HitValue::Bool(value) => value.to_string(),
+        HitValue::Char(code) => match char::from(code) {
             shown @ ' '..='~' => format!("'{shown}' ({code})"),
             _ => format!("{code}"),
         },
-        Value::Pointer(0) => "null".to_owned(),
-        Value::Pointer(address) => match hits.points_to.get(&address) {
+        HitValue::Pointer(0) => "null".to_owned(),
+        HitValue::Pointer(address) => match hits.points_to.get(&address) {
             Some(name) => format!("{address:#x} <{}>", escape(name)),
             None => format!("{address:#x}"),
         },
-        Value::Named(value, Some(name)) => format!("{} ({value})", escape(name)),
-        Value::Named(value, None) => format!("{value} (no name)"),
-        Value::Bytes(bits, bytes) => {
+        HitValue::Named(value, Some(name)) => format!("{} ({value})", escape(name)),
+        HitValue::Named(value, None) => format!("{value} (no name)"),
+        HitValue::Bytes(bits, bytes) => {
             format!("{bits:#0width$x}", width = 2 + 2 * usize::from(bytes))
         }
     }
@@ -296,7 +298,7 @@ fn around(value: f64, low: f64, high: f64) -> String {
 }
 
 /// `99.99 %`, `~99.9 ±0.2 %`.
-pub(super) fn share(share: &Share) -> String {
+pub(super) fn share(share: &HitShare) -> String {
     let Some(value) = share.value() else { return "-".to_owned() };
     match share.interval {
         Some(of) if of.half_width() > 0.0 => {
@@ -319,43 +321,43 @@ pub(super) fn of_all(share: f64) -> String {
     }
 }
 
-pub(super) fn verdict(verdict: Verdict) -> &'static str {
+pub(super) fn verdict(verdict: SharingVerdict) -> &'static str {
     match verdict {
-        Verdict::FalseSharing => "false sharing",
-        Verdict::TrueSharing => "true sharing",
-        Verdict::Both => "true and false sharing",
-        Verdict::OneThread => "one thread",
-        Verdict::InTurn => "one thread after the other",
-        Verdict::NotEnough => "not enough hits",
+        SharingVerdict::FalseSharing => "false sharing",
+        SharingVerdict::TrueSharing => "true sharing",
+        SharingVerdict::Both => "true and false sharing",
+        SharingVerdict::OneThread => "one thread",
+        SharingVerdict::InTurn => "one thread after the other",
+        SharingVerdict::NotEnough => "not enough hits",
     }
 }
 
 /// What follows from a verdict.
-pub(super) fn consequence(verdict: Verdict) -> &'static str {
+pub(super) fn consequence(verdict: SharingVerdict) -> &'static str {
     match verdict {
-        Verdict::FalseSharing => {
+        SharingVerdict::FalseSharing => {
             "threads use words of their own, and the line moves between them all the same. To give each \
              thread's word a line of its own ends that"
         }
-        Verdict::TrueSharing => "threads use the same words: no other layout helps",
-        Verdict::Both => {
+        SharingVerdict::TrueSharing => "threads use the same words: no other layout helps",
+        SharingVerdict::Both => {
             "some words have several threads, others one: these move with them. To put those of one thread \
              elsewhere takes them out of it"
         }
-        Verdict::OneThread => "the line stays with one thread",
-        Verdict::InTurn => "each thread was done with it before the next began",
-        Verdict::NotEnough => "too few to tell",
+        SharingVerdict::OneThread => "the line stays with one thread",
+        SharingVerdict::InTurn => "each thread was done with it before the next began",
+        SharingVerdict::NotEnough => "too few to tell",
     }
 }
 
-pub(super) fn verdict_word(verdict: Verdict) -> &'static str {
+pub(super) fn verdict_word(verdict: SharingVerdict) -> &'static str {
     match verdict {
-        Verdict::FalseSharing => "false_sharing",
-        Verdict::TrueSharing => "true_sharing",
-        Verdict::Both => "both",
-        Verdict::OneThread => "one_thread",
-        Verdict::InTurn => "in_turn",
-        Verdict::NotEnough => "not_enough",
+        SharingVerdict::FalseSharing => "false_sharing",
+        SharingVerdict::TrueSharing => "true_sharing",
+        SharingVerdict::Both => "both",
+        SharingVerdict::OneThread => "one_thread",
+        SharingVerdict::InTurn => "in_turn",
+        SharingVerdict::NotEnough => "not_enough",
     }
 }
 

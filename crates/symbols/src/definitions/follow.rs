@@ -4,12 +4,12 @@ use addr2line::gimli::constants;
 
 use super::expression::Operation;
 use super::scan::Candidate;
-use super::types::{Search, Shape, Types};
+use super::types::{FieldSearch, Shape, Types};
 use super::units::{Damaged, Die};
 use super::{DataPlace, DefinitionError, Expression, Step, ValueType};
 
 /// An object on the way.
-struct At {
+struct FollowedObject {
     kind: Option<Die>,
     /// Dimensions of an array that indices have been given for.
     dimensions: usize,
@@ -34,7 +34,12 @@ pub(super) fn all(
     pointer_bytes: u8,
 ) -> Result<DataPlace, DefinitionError> {
     let text = expression.name();
-    let mut at = At { kind: variable.kind, dimensions: 0, steps: Vec::new(), text: text.clone() };
+    let mut at = FollowedObject {
+        kind: variable.kind,
+        dimensions: 0,
+        steps: Vec::new(),
+        text: text.clone(),
+    };
     let follower = Follower { types, complete, name: &text };
     for operation in &expression.operations {
         follower.step(&mut at, operation)?;
@@ -70,7 +75,7 @@ impl Follower<'_, '_, '_> {
             .map_err(|Damaged(what)| DefinitionError::Damaged { name: self.name.to_owned(), what })
     }
 
-    fn shape(&self, at: &At) -> Result<(Option<Die>, Shape), DefinitionError> {
+    fn shape(&self, at: &FollowedObject) -> Result<(Option<Die>, Shape), DefinitionError> {
         let stripped = match at.kind {
             Some(kind) => self.known(self.types.strip(kind))?,
             None => None,
@@ -81,12 +86,12 @@ impl Follower<'_, '_, '_> {
         }
     }
 
-    fn not<T>(&self, at: &At, what: &'static str) -> Result<T, DefinitionError> {
+    fn not<T>(&self, at: &FollowedObject, what: &'static str) -> Result<T, DefinitionError> {
         let (object, type_name) = (at.text.clone(), self.type_name(at));
         Err(DefinitionError::Not { object, type_name, what })
     }
 
-    fn step(&self, at: &mut At, operation: &Operation) -> Result<(), DefinitionError> {
+    fn step(&self, at: &mut FollowedObject, operation: &Operation) -> Result<(), DefinitionError> {
         self.dereference_reference(at)?;
         match operation {
             Operation::Dereference => self.dereference(at),
@@ -96,7 +101,7 @@ impl Follower<'_, '_, '_> {
     }
 
     /// What a reference refers to is what its name means.
-    fn dereference_reference(&self, at: &mut At) -> Result<(), DefinitionError> {
+    fn dereference_reference(&self, at: &mut FollowedObject) -> Result<(), DefinitionError> {
         if let (_, Shape::Pointer { to, reference: true }) = self.shape(at)? {
             at.steps.push(Step::Dereference);
             at.kind = to;
@@ -104,7 +109,7 @@ impl Follower<'_, '_, '_> {
         Ok(())
     }
 
-    fn dereference(&self, at: &mut At) -> Result<(), DefinitionError> {
+    fn dereference(&self, at: &mut FollowedObject) -> Result<(), DefinitionError> {
         match self.shape(at)?.1 {
             Shape::Pointer { to, .. } => {
                 at.steps.push(Step::Dereference);
@@ -118,7 +123,7 @@ impl Follower<'_, '_, '_> {
         Ok(())
     }
 
-    fn field(&self, at: &mut At, name: &str) -> Result<(), DefinitionError> {
+    fn field(&self, at: &mut FollowedObject, name: &str) -> Result<(), DefinitionError> {
         if let (_, Shape::Pointer { to, .. }) = self.shape(at)? {
             at.steps.push(Step::Dereference);
             at.kind = to;
@@ -140,14 +145,14 @@ impl Follower<'_, '_, '_> {
             die = whole;
         }
         let field = match self.known(self.types.field(die, name))? {
-            Search::Found(field) => field,
-            Search::Virtual => {
+            FieldSearch::Found(field) => field,
+            FieldSearch::Virtual => {
                 return self.not(at, "an object whose virtual base classes only it can find");
             }
-            Search::None(_) if self.known(self.types.has_variants(die))? => {
+            FieldSearch::None(_) if self.known(self.types.has_variants(die))? => {
                 return self.not(at, "an enum of Rust, whose fields depend on its value");
             }
-            Search::None(near) => {
+            FieldSearch::None(near) => {
                 return Err(DefinitionError::NoField {
                     object: at.text.clone(),
                     type_name: self.type_name(at),
@@ -170,7 +175,7 @@ impl Follower<'_, '_, '_> {
         Ok(self.types.units.text(die.section, &unit, &entry, constants::DW_AT_name))
     }
 
-    fn index(&self, at: &mut At, index: i64) -> Result<(), DefinitionError> {
+    fn index(&self, at: &mut FollowedObject, index: i64) -> Result<(), DefinitionError> {
         let object = format!("{}[{index}]", at.text);
         match self.shape(at)?.1 {
             Shape::Array { of, lengths, stride } => {
@@ -218,7 +223,7 @@ impl Follower<'_, '_, '_> {
         Ok(())
     }
 
-    fn size(&self, at: &At) -> Result<Option<u64>, DefinitionError> {
+    fn size(&self, at: &FollowedObject) -> Result<Option<u64>, DefinitionError> {
         let Some(kind) = at.kind else { return Ok(None) };
         let whole = self.known(self.types.size(kind))?;
         if at.dimensions > 0
@@ -238,7 +243,7 @@ impl Follower<'_, '_, '_> {
         Ok(whole)
     }
 
-    fn type_name(&self, at: &At) -> String {
+    fn type_name(&self, at: &FollowedObject) -> String {
         let name = self.types.name(at.kind);
         match at.dimensions {
             0 => name,

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::names::{Nearest, few, is_file};
 use super::scan::joined;
-use super::units::{Dwarf, Unit, Units};
+use super::units::{Dwarf, DwarfUnit, Units};
 use super::{CodePlaces, DefinitionError, Definitions};
 use crate::dwarf::{DebugInfo, Slice};
 use crate::pool;
@@ -19,7 +19,7 @@ const DEEPEST: usize = 256;
 
 /// What one unit knows of a file.
 #[derive(Default)]
-struct Found {
+struct UnitLines {
     /// The file's name, as the unit has it.
     file: Option<String>,
     /// The line that is nearest to the one asked for, and where it begins.
@@ -27,7 +27,7 @@ struct Found {
     near: Vec<String>,
 }
 
-impl Found {
+impl UnitLines {
     fn offer(&mut self, line: u64, address: u64) {
         match &mut self.best {
             Some((best, _)) if *best < line => {}
@@ -53,7 +53,7 @@ pub(super) fn find(
     let parts = pool::run(units.main(), of.threads, |header| {
         one(dwarf, header, file, line.into()).unwrap_or_default()
     });
-    let mut all = Found::default();
+    let mut all = UnitLines::default();
     let mut nearest = Nearest::new(file);
     for part in parts.into_iter().flatten() {
         all.file = all.file.or(part.file);
@@ -89,9 +89,9 @@ fn one<'a>(
     header: &UnitHeader<Slice<'a>>,
     file: &str,
     line: u64,
-) -> gimli::Result<Found> {
+) -> gimli::Result<UnitLines> {
     let unit = dwarf.unit(*header)?;
-    let mut found = Found::default();
+    let mut found = UnitLines::default();
     let Some(program) = unit.line_program.clone() else { return Ok(found) };
     let names = names(dwarf, &unit);
     let is_it: Vec<bool> = names.iter().map(|name| is_file(name, file)).collect();
@@ -128,7 +128,7 @@ fn one<'a>(
 }
 
 /// Paths of the files of a line table, in its order.
-fn names(dwarf: &Dwarf<'_>, unit: &Unit<'_>) -> Vec<String> {
+fn names(dwarf: &Dwarf<'_>, unit: &DwarfUnit<'_>) -> Vec<String> {
     let Some(program) = &unit.line_program else { return Vec::new() };
     let header = program.header();
     let text = |value| {

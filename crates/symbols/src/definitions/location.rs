@@ -2,7 +2,7 @@
 
 use addr2line::gimli::{self, AttributeValue, Expression, Operation};
 
-use super::units::{Damaged, Dwarf, Unit, Value};
+use super::units::{Damaged, DieValue, Dwarf, DwarfUnit};
 use crate::dwarf::Slice;
 
 /// Longer expressions are no variable's.
@@ -26,8 +26,8 @@ pub(super) enum Location {
 /// Reads the attribute.
 pub(super) fn of<'a>(
     dwarf: &Dwarf<'a>,
-    unit: &Unit<'a>,
-    value: &Value<'a>,
+    unit: &DwarfUnit<'a>,
+    value: &DieValue<'a>,
 ) -> Result<Location, Damaged> {
     match value {
         AttributeValue::Exprloc(expression) => of_expression(dwarf, unit, *expression),
@@ -43,7 +43,7 @@ pub(super) fn of<'a>(
 
 fn of_expression<'a>(
     dwarf: &Dwarf<'a>,
-    unit: &Unit<'a>,
+    unit: &DwarfUnit<'a>,
     expression: Expression<Slice<'a>>,
 ) -> Result<Location, Damaged> {
     let mut operations = expression.operations(unit.encoding());
@@ -83,7 +83,7 @@ fn of_expression<'a>(
 }
 
 /// Linkers put 0, 1 or the largest address in place of those of what they removed.
-fn placed(unit: &Unit<'_>, address: u64) -> Location {
+fn placed(unit: &DwarfUnit<'_>, address: u64) -> Location {
     let largest = if unit.encoding().address_size == 4 { u64::from(u32::MAX) } else { u64::MAX };
     match address {
         0 | 1 => Location::Removed,
@@ -93,7 +93,7 @@ fn placed(unit: &Unit<'_>, address: u64) -> Location {
 }
 
 /// Bytes from the beginning of a structure, of `DW_AT_data_member_location`.
-pub(super) fn member(unit: &Unit<'_>, value: &Value<'_>) -> Result<Option<u64>, Damaged> {
+pub(super) fn member(unit: &DwarfUnit<'_>, value: &DieValue<'_>) -> Result<Option<u64>, Damaged> {
     if let Some(bytes) = value.udata_value() {
         return Ok(Some(bytes));
     }

@@ -191,13 +191,14 @@ impl Definitions {
     /// # Errors
     /// If there is none.
     pub fn functions(&self, name: &str) -> Result<CodePlaces, DefinitionError> {
-        let mut addresses: Vec<u64> = (tables::find(self, name, None, tables::Kind::Code).iter())
-            .map(|symbol| symbol.address)
-            .collect();
+        let mut addresses: Vec<u64> =
+            (tables::find(self, name, None, tables::DefinitionKind::Code).iter())
+                .map(|symbol| symbol.address)
+                .collect();
         addresses.sort_unstable();
         addresses.dedup();
         if addresses.is_empty() {
-            let near = tables::near(self, name, tables::Kind::Code);
+            let near = tables::near(self, name, tables::DefinitionKind::Code);
             return Err(DefinitionError::NoFunction { name: name.to_owned(), near });
         }
         Ok(CodePlaces { name: name.to_owned(), addresses, line: None })
@@ -238,8 +239,8 @@ impl Definitions {
     #[must_use]
     pub fn kind(&self, name: &str) -> Option<NameKind> {
         let has = |kind| !tables::find(self, name, None, kind).is_empty();
-        let data = has(tables::Kind::Data) || has(tables::Kind::ThreadLocal);
-        let code = || has(tables::Kind::Code).then_some(NameKind::Code);
+        let data = has(tables::DefinitionKind::Data) || has(tables::DefinitionKind::ThreadLocal);
+        let code = || has(tables::DefinitionKind::Code).then_some(NameKind::Code);
         if data { Some(NameKind::Data) } else { code() }
     }
 
@@ -267,12 +268,12 @@ impl Definitions {
         why: String,
     ) -> Result<DataPlace, DefinitionError> {
         let name = expression.name();
-        let found = tables::find(self, &name, file, tables::Kind::Data);
+        let found = tables::find(self, &name, file, tables::DefinitionKind::Data);
         let Some(first) = found.first() else {
-            if !tables::find(self, &name, file, tables::Kind::ThreadLocal).is_empty() {
+            if !tables::find(self, &name, file, tables::DefinitionKind::ThreadLocal).is_empty() {
                 return Err(DefinitionError::ThreadLocal { name });
             }
-            let near = tables::near(self, &name, tables::Kind::Data);
+            let near = tables::near(self, &name, tables::DefinitionKind::Data);
             return Err(DefinitionError::NoVariable { name, near });
         };
         if found.iter().any(|other| other.address != first.address) {

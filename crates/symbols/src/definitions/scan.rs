@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 
 use super::location::{self, Location};
 use super::names::Nearest;
-use super::units::{Damaged, Die, Dwarf, Section, Unit, Units, Value, target};
+use super::units::{Damaged, Die, DieValue, Dwarf, DwarfUnit, Section, Units, target};
 use crate::dwarf::Slice;
 use crate::pool;
 
@@ -159,7 +159,7 @@ fn one<'a>(dwarf: &Dwarf<'a>, header: &UnitHeader<Slice<'a>>, query: Query<'_>) 
 }
 
 /// An entry that has others inside.
-struct Scope {
+struct EntryScope {
     depth: isize,
     /// `None`: has no name, as a block.
     name: Option<String>,
@@ -170,11 +170,11 @@ struct Scope {
 
 struct Walk<'w, 'a> {
     dwarf: &'w Dwarf<'a>,
-    unit: &'w Unit<'a>,
+    unit: &'w DwarfUnit<'a>,
     query: Query<'w>,
     last: &'w str,
     source: String,
-    scopes: Vec<Scope>,
+    scopes: Vec<EntryScope>,
     nearest: Nearest<'w>,
     found: Unfinished,
 }
@@ -182,12 +182,12 @@ struct Walk<'w, 'a> {
 /// Attributes that are looked at.
 #[derive(Default)]
 struct Attributes<'a> {
-    name: Option<Value<'a>>,
-    linkage: Option<Value<'a>>,
-    location: Option<Value<'a>>,
-    kind: Option<Value<'a>>,
+    name: Option<DieValue<'a>>,
+    linkage: Option<DieValue<'a>>,
+    location: Option<DieValue<'a>>,
+    kind: Option<DieValue<'a>>,
     /// The entry whose name and type it has.
-    of: Option<Value<'a>>,
+    of: Option<DieValue<'a>>,
     file: Option<u64>,
     line: Option<u64>,
     sibling: Option<UnitOffset>,
@@ -289,7 +289,7 @@ impl<'a> Walk<'_, 'a> {
         }
     }
 
-    fn scope(&self, depth: isize, tag: DwTag, attributes: &Attributes<'a>) -> Scope {
+    fn scope(&self, depth: isize, tag: DwTag, attributes: &Attributes<'a>) -> EntryScope {
         let is_function = tag == constants::DW_TAG_subprogram;
         let mut name = self.text(attributes.name.as_ref());
         if name.is_none() && is_function {
@@ -299,11 +299,11 @@ impl<'a> Walk<'_, 'a> {
         if nameless {
             name = Some("(anonymous namespace)".into());
         }
-        Scope { depth, name, is_function, optional: nameless || attributes.exported }
+        EntryScope { depth, name, is_function, optional: nameless || attributes.exported }
     }
 
     /// The name of another entry of this unit, through at most `steps` more.
-    fn name_of(&self, of: Option<&Value<'a>>, steps: usize) -> Option<String> {
+    fn name_of(&self, of: Option<&DieValue<'a>>, steps: usize) -> Option<String> {
         let Some(AttributeValue::UnitRef(offset)) = of else { return None };
         let entry = self.unit.entry(*offset).ok()?;
         let name = self.text(entry.attr_value(constants::DW_AT_name).as_ref());
@@ -315,12 +315,12 @@ impl<'a> Walk<'_, 'a> {
         })
     }
 
-    fn text(&self, value: Option<&Value<'a>>) -> Option<String> {
+    fn text(&self, value: Option<&DieValue<'a>>) -> Option<String> {
         let text = self.dwarf.attr_string(self.unit, *value?).ok()?;
         Some(text.to_string_lossy().into_owned())
     }
 
-    fn is(&self, value: Option<&Value<'a>>, name: &str) -> bool {
+    fn is(&self, value: Option<&DieValue<'a>>, name: &str) -> bool {
         value.is_some_and(|value| {
             let text = self.dwarf.attr_string(self.unit, *value);
             text.is_ok_and(|text| text.slice() == name.as_bytes())
@@ -365,7 +365,7 @@ impl<'a> Walk<'_, 'a> {
         attributes: &Attributes<'a>,
     ) -> Candidate {
         let start = self.unit.header.offset().0;
-        let place = |value: &Value<'a>| {
+        let place = |value: &DieValue<'a>| {
             location::of(self.dwarf, self.unit, value).unwrap_or(Location::NoOnePlace(
                 "where its damaged debug information does not tell",
             ))

@@ -10,7 +10,7 @@ use crate::image::Image;
 
 /// What a symbol is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum DefinitionKind {
     Data,
     ThreadLocal,
     Code,
@@ -40,7 +40,12 @@ impl Found {
 
 /// Symbols called `name`, as they are or as they read: those with the whole name, else those whose
 /// last parts it is. Global ones come before those of single files; of a place only one is there.
-pub(super) fn find(of: &Definitions, name: &str, file: Option<&str>, kind: Kind) -> Vec<Found> {
+pub(super) fn find(
+    of: &Definitions,
+    name: &str,
+    file: Option<&str>,
+    kind: DefinitionKind,
+) -> Vec<Found> {
     let name = name.trim_start_matches("::");
     let last = name.rsplit("::").next().unwrap_or(name);
     let mut demangler = Demangler::default();
@@ -78,13 +83,13 @@ pub(super) fn find(of: &Definitions, name: &str, file: Option<&str>, kind: Kind)
 }
 
 /// Names like `name`.
-pub(super) fn near(of: &Definitions, name: &str, kind: Kind) -> Vec<String> {
+pub(super) fn near(of: &Definitions, name: &str, kind: DefinitionKind) -> Vec<String> {
     let mut nearest = Nearest::new(name);
     offer(of, kind, &mut nearest);
     nearest.names()
 }
 
-pub(super) fn offer(of: &Definitions, kind: Kind, nearest: &mut Nearest<'_>) {
+pub(super) fn offer(of: &Definitions, kind: DefinitionKind, nearest: &mut Nearest<'_>) {
     let mut demangler = Demangler::default();
     each(of, |symbol| {
         if symbol.kind == kind {
@@ -97,7 +102,7 @@ struct Symbol<'data> {
     raw: &'data [u8],
     address: u64,
     size: u64,
-    kind: Kind,
+    kind: DefinitionKind,
     /// The source file, of local symbols.
     file: Option<&'data [u8]>,
 }
@@ -157,11 +162,11 @@ fn read<'data>(
     let SymbolSection::Section(section) = symbol.section() else { return None };
     let is_code = *code.get(section.0)?;
     let kind = match symbol.kind() {
-        SymbolKind::Text if is_code => Kind::Code,
-        SymbolKind::Data if !is_code => Kind::Data,
-        SymbolKind::Tls => Kind::ThreadLocal,
-        SymbolKind::Unknown if is_code => Kind::Code,
-        SymbolKind::Unknown => Kind::Data,
+        SymbolKind::Text if is_code => DefinitionKind::Code,
+        SymbolKind::Data if !is_code => DefinitionKind::Data,
+        SymbolKind::Tls => DefinitionKind::ThreadLocal,
+        SymbolKind::Unknown if is_code => DefinitionKind::Code,
+        SymbolKind::Unknown => DefinitionKind::Data,
         _ => return None,
     };
     let raw = symbol.name_bytes().ok().filter(|raw| !raw.is_empty())?;

@@ -8,7 +8,7 @@ use super::follow::{self, Complete};
 use super::location::Location;
 use super::names::{Nearest, few, is_file};
 use super::scan::{self, Candidate, Query, Scanned};
-use super::tables::{self, Kind};
+use super::tables::{self, DefinitionKind};
 use super::types::Types;
 use super::units::{Damaged, Die, Units};
 use super::{DataPlace, DefinitionError, Definitions, Expression};
@@ -35,7 +35,7 @@ pub(super) fn data(
         return go(variable, base);
     }
     // Other modules' variables that were copied here, and what has no debug information of its own.
-    let symbols = tables::find(of, &name, file, Kind::Data);
+    let symbols = tables::find(of, &name, file, DefinitionKind::Data);
     let declaration = outside.found.iter().find(|one| one.external && one.kind.is_some());
     match (&symbols[..], declaration) {
         ([symbol], Some(variable)) => return go(variable, symbol.address),
@@ -143,12 +143,12 @@ fn lack(of: &Definitions, name: &str, scanned: Scanned) -> DefinitionError {
     if let Some((_, error)) = errors.min_by_key(|(rank, _)| *rank) {
         return error;
     }
-    if !tables::find(of, name, None, Kind::ThreadLocal).is_empty() {
+    if !tables::find(of, name, None, DefinitionKind::ThreadLocal).is_empty() {
         return DefinitionError::ThreadLocal { name: owned() };
     }
     let mut nearest = Nearest::new(name);
     scanned.near.iter().for_each(|near| nearest.offer(near));
-    tables::offer(of, Kind::Data, &mut nearest);
+    tables::offer(of, DefinitionKind::Data, &mut nearest);
     match (nearest.names(), scanned.damaged) {
         (near, Some(Damaged(what))) if near.is_empty() => {
             DefinitionError::Damaged { name: of.path().display().to_string(), what }

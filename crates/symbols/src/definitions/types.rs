@@ -5,7 +5,7 @@ use addr2line::gimli::{AttributeValue, DwLang, constants};
 use super::ValueType;
 use super::location;
 use super::names::Nearest;
-use super::units::{Damaged, Die, Entry, Section, Unit, Units};
+use super::units::{Damaged, Die, DieEntry, DwarfUnit, Section, Units};
 
 /// Types of types, and anonymous structures and base classes within each other.
 const DEEPEST: usize = 64;
@@ -37,7 +37,7 @@ pub(super) enum Shape {
 
 /// A field of a structure.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Field {
+pub(super) struct StructField {
     /// From the beginning of the structure, bytes.
     pub(super) offset: u64,
     pub(super) kind: Option<Die>,
@@ -47,8 +47,8 @@ pub(super) struct Field {
 
 /// What looking for a field finds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Search {
-    Found(Field),
+pub(super) enum FieldSearch {
+    Found(StructField),
     /// Each object of the class says itself where this part of it is.
     Virtual,
     /// Names that are like it; else all.
@@ -112,7 +112,7 @@ impl<'a> Types<'_, 'a> {
         })
     }
 
-    fn scalar(&self, die: Die, unit: &Unit<'a>, entry: &Entry<'a>) -> ValueType {
+    fn scalar(&self, die: Die, unit: &DwarfUnit<'a>, entry: &DieEntry<'a>) -> ValueType {
         let Some(AttributeValue::Encoding(encoding)) = entry.attr_value(constants::DW_AT_encoding)
         else {
             return ValueType::Other;
@@ -160,7 +160,7 @@ impl<'a> Types<'_, 'a> {
 
     fn array(&self, die: Die, of: Option<Die>) -> Result<Shape, Damaged> {
         let (_, entry) = self.units.entry(die)?;
-        let number = |entry: &Entry<'a>, name| entry.attr_value(name)?.udata_value();
+        let number = |entry: &DieEntry<'a>, name| entry.attr_value(name)?.udata_value();
         let mut stride = number(&entry, constants::DW_AT_byte_stride);
         let mut lengths = Vec::new();
         self.units.children(die, |_, entry| {
@@ -227,7 +227,7 @@ impl<'a> Types<'_, 'a> {
     }
 
     /// The field `name` of a record, of structures without a name in it, and of its base classes.
-    pub(super) fn field(&self, die: Die, name: &str) -> Result<Search, Damaged> {
+    pub(super) fn field(&self, die: Die, name: &str) -> Result<FieldSearch, Damaged> {
         let mut names = Vec::new();
         match self.field_within(die, name, &mut names, &mut 0, DEEPEST)? {
             Some(found) => Ok(found),
@@ -236,7 +236,7 @@ impl<'a> Types<'_, 'a> {
                 names.iter().for_each(|name| nearest.offer(name));
                 let near = nearest.names();
                 let all = || super::names::few(names);
-                Ok(Search::None(if near.is_empty() { all() } else { near }))
+                Ok(FieldSearch::None(if near.is_empty() { all() } else { near }))
             }
         }
     }
@@ -248,7 +248,7 @@ impl<'a> Types<'_, 'a> {
         names: &mut Vec<String>,
         searched: &mut usize,
         left: usize,
-    ) -> Result<Option<Search>, Damaged> {
+    ) -> Result<Option<FieldSearch>, Damaged> {
         *searched += 1;
         let Some(left) = left.checked_sub(1).filter(|_| *searched <= MOST_SEARCHED) else {
             return Err(Damaged("a structure that holds itself".into()));
@@ -265,7 +265,7 @@ impl<'a> Types<'_, 'a> {
                 let field = self.part(die.section, unit, entry)?;
                 match (own, field) {
                     (Some(_), field) => {
-                        return Ok(Some(field.map_or(Search::Virtual, Search::Found)));
+                        return Ok(Some(field.map_or(FieldSearch::Virtual, FieldSearch::Found)));
                     }
                     (None, field) => {
                         let kind =
@@ -287,11 +287,11 @@ impl<'a> Types<'_, 'a> {
         for (kind, at) in inner {
             let Some(kind) = self.strip(kind)? else { continue };
             match (self.field_within(kind, name, names, searched, left)?, at) {
-                (Some(Search::Found(field)), Some(at)) => {
+                (Some(FieldSearch::Found(field)), Some(at)) => {
                     let offset = at.offset.wrapping_add(field.offset);
-                    return Ok(Some(Search::Found(Field { offset, ..field })));
+                    return Ok(Some(FieldSearch::Found(StructField { offset, ..field })));
                 }
-                (Some(Search::Found(_)), None) => return Ok(Some(Search::Virtual)),
+                (Some(FieldSearch::Found(_)), None) => return Ok(Some(FieldSearch::Virtual)),
                 (Some(other), _) => return Ok(Some(other)),
                 (None, _) => {}
             }
@@ -303,9 +303,9 @@ impl<'a> Types<'_, 'a> {
     fn part(
         &self,
         section: Section,
-        unit: &Unit<'a>,
-        entry: &Entry<'a>,
-    ) -> Result<Option<Field>, Damaged> {
+        unit: &DwarfUnit<'a>,
+        entry: &DieEntry<'a>,
+    ) -> Result<Option<StructField>, Damaged> {
         let bits = entry.attr_value(constants::DW_AT_bit_size).and_then(|bits| bits.udata_value());
         let kind = self.units.reference(section, unit, entry, constants::DW_AT_type);
         let offset = match entry.attr_value(constants::DW_AT_data_member_location) {
@@ -313,7 +313,7 @@ impl<'a> Types<'_, 'a> {
             // All parts of a union begin where it begins; DWARF 5 gives bits of bit-fields only.
             None => Some(0),
         };
-        Ok(offset.map(|offset| Field { offset, kind, bits }))
+        Ok(offset.map(|offset| StructField { offset, kind, bits }))
     }
 
     /// How to read an object of the type; a structure of one scalar and nothing else is read as that.
@@ -421,7 +421,7 @@ fn starred(name: &str, star: char) -> String {
 }
 
 /// Languages in which `struct x` is no `x`.
-fn is_c(unit: &Unit<'_>) -> bool {
+fn is_c(unit: &DwarfUnit<'_>) -> bool {
     let root = unit.entry(unit.header.root_offset());
     let language = root.ok().and_then(|root| root.attr_value(constants::DW_AT_language));
     let Some(AttributeValue::Language(language)) = language else { return false };

@@ -12,9 +12,9 @@ use rustc_hash::FxHashMap;
 use crate::dwarf::Slice;
 
 pub(super) type Dwarf<'a> = gimli::Dwarf<Slice<'a>>;
-pub(super) type Unit<'a> = gimli::Unit<Slice<'a>>;
-pub(super) type Entry<'a> = DebuggingInformationEntry<Slice<'a>>;
-pub(super) type Value<'a> = AttributeValue<Slice<'a>>;
+pub(super) type DwarfUnit<'a> = gimli::Unit<Slice<'a>>;
+pub(super) type DieEntry<'a> = DebuggingInformationEntry<Slice<'a>>;
+pub(super) type DieValue<'a> = AttributeValue<Slice<'a>>;
 
 /// Units that are kept parsed; types refer to few others.
 const MOST_KEPT: usize = 256;
@@ -53,7 +53,7 @@ pub(super) struct Units<'a> {
     main: Vec<UnitHeader<Slice<'a>>>,
     supplementary: Vec<UnitHeader<Slice<'a>>>,
     types: Vec<UnitHeader<Slice<'a>>>,
-    parsed: RefCell<FxHashMap<Die, Rc<Unit<'a>>>>,
+    parsed: RefCell<FxHashMap<Die, Rc<DwarfUnit<'a>>>>,
 }
 
 impl<'a> Units<'a> {
@@ -92,7 +92,7 @@ impl<'a> Units<'a> {
     }
 
     /// The entry at `die`, with its unit.
-    pub(super) fn entry(&self, die: Die) -> Result<(Rc<Unit<'a>>, Entry<'a>), Damaged> {
+    pub(super) fn entry(&self, die: Die) -> Result<(Rc<DwarfUnit<'a>>, DieEntry<'a>), Damaged> {
         let headers = self.headers(die.section);
         let after = headers.partition_point(|header| header.offset().0 <= die.offset);
         let header = after.checked_sub(1).and_then(|at| headers.get(at));
@@ -107,7 +107,7 @@ impl<'a> Units<'a> {
         &self,
         section: Section,
         header: &UnitHeader<Slice<'a>>,
-    ) -> Result<Rc<Unit<'a>>, Damaged> {
+    ) -> Result<Rc<DwarfUnit<'a>>, Damaged> {
         let key = Die { section, offset: header.offset().0 };
         if let Some(unit) = self.parsed.borrow().get(&key) {
             return Ok(Rc::clone(unit));
@@ -122,7 +122,12 @@ impl<'a> Units<'a> {
     }
 
     /// What an attribute of an entry in `section` refers to.
-    pub(super) fn target(&self, section: Section, start: usize, value: &Value<'a>) -> Option<Die> {
+    pub(super) fn target(
+        &self,
+        section: Section,
+        start: usize,
+        value: &DieValue<'a>,
+    ) -> Option<Die> {
         target(section, start, value).or_else(|| match value {
             AttributeValue::DebugTypesRef(signature) => self.type_unit(*signature),
             _ => None,
@@ -133,8 +138,8 @@ impl<'a> Units<'a> {
     pub(super) fn reference(
         &self,
         section: Section,
-        unit: &Unit<'a>,
-        entry: &Entry<'a>,
+        unit: &DwarfUnit<'a>,
+        entry: &DieEntry<'a>,
         name: DwAt,
     ) -> Option<Die> {
         self.target(section, unit.header.offset().0, &entry.attr_value(name)?)
@@ -157,8 +162,8 @@ impl<'a> Units<'a> {
     pub(super) fn text(
         &self,
         section: Section,
-        unit: &Unit<'a>,
-        entry: &Entry<'a>,
+        unit: &DwarfUnit<'a>,
+        entry: &DieEntry<'a>,
         name: DwAt,
     ) -> Option<String> {
         let value = entry.attr_value(name)?;
@@ -170,7 +175,7 @@ impl<'a> Units<'a> {
     pub(super) fn children<T>(
         &self,
         die: Die,
-        mut take: impl FnMut(&Unit<'a>, &Entry<'a>) -> Result<Option<T>, Damaged>,
+        mut take: impl FnMut(&DwarfUnit<'a>, &DieEntry<'a>) -> Result<Option<T>, Damaged>,
     ) -> Result<Option<T>, Damaged> {
         let (unit, entry) = self.entry(die)?;
         let mut tree = unit.entries_tree(Some(entry.offset()))?;
@@ -186,7 +191,7 @@ impl<'a> Units<'a> {
 }
 
 /// What an attribute of an entry refers to, `start` being the offset of its unit; not by signature.
-pub(super) fn target(section: Section, start: usize, value: &Value<'_>) -> Option<Die> {
+pub(super) fn target(section: Section, start: usize, value: &DieValue<'_>) -> Option<Die> {
     match value {
         AttributeValue::UnitRef(offset) => {
             Some(Die { section, offset: start.checked_add(offset.0)? })

@@ -13,7 +13,7 @@ use addr2line::gimli::{
 use object::read::{Object as _, ObjectSection as _};
 
 use super::{Arch, Gap, Rule};
-use crate::image::{Image, Section};
+use crate::image::{Image, SectionBytes};
 
 type Bytes<'a> = EndianSlice<'a, LittleEndian>;
 
@@ -22,14 +22,14 @@ const MOST_ENTRIES: usize = 32 << 20;
 
 /// Memory to work in.
 #[derive(Debug, Default)]
-pub struct Scratch(UnwindContext<usize>);
+pub struct UnwindScratch(UnwindContext<usize>);
 
 /// One section of a file.
 #[derive(Debug)]
 pub(super) struct Frames {
     image: Arc<Image>,
-    section: Section,
-    kind: Kind,
+    section: SectionBytes,
+    kind: TableKind,
     bases: BaseAddresses,
     /// Address of `.eh_frame`.
     start: u64,
@@ -37,7 +37,7 @@ pub(super) struct Frames {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TableKind {
     /// `.eh_frame`
     Exceptions,
     /// `.debug_frame`
@@ -48,17 +48,17 @@ pub(super) enum Kind {
 #[derive(Debug)]
 enum Index {
     /// The file's: pairs of 32-bit numbers behind its address.
-    Header { section: Section, rows: Range<usize>, start: u64 },
+    Header { section: SectionBytes, rows: Range<usize>, start: u64 },
     /// First address and offset of the entry, sorted.
     Own(Vec<(u64, usize)>),
 }
 
 impl Frames {
     /// The section of `image`, if it has one.
-    pub(super) fn of(image: &Arc<Image>, kind: Kind, arch: Arch) -> Option<Self> {
+    pub(super) fn of(image: &Arc<Image>, kind: TableKind, arch: Arch) -> Option<Self> {
         let name = match kind {
-            Kind::Exceptions => ".eh_frame",
-            Kind::Debug => ".debug_frame",
+            TableKind::Exceptions => ".eh_frame",
+            TableKind::Debug => ".debug_frame",
         };
         // Separate debug files keep the headers of sections they do not have.
         if !image.has(name) {
@@ -74,8 +74,8 @@ impl Frames {
             .set_got(address(".got").unwrap_or(0));
         let section = image.section(name)?;
         let header = match kind {
-            Kind::Exceptions => header(image, address(".eh_frame_hdr")),
-            Kind::Debug => None,
+            TableKind::Exceptions => header(image, address(".eh_frame_hdr")),
+            TableKind::Debug => None,
         };
         let own = Index::Own(Vec::new());
         let mut frames = Self { image: Arc::clone(image), section, kind, bases, start, index: own };
@@ -95,11 +95,11 @@ impl Frames {
         &self,
         address: u64,
         arch: Arch,
-        scratch: &mut Scratch,
+        scratch: &mut UnwindScratch,
     ) -> Option<Result<Rule, Gap>> {
         match self.kind {
-            Kind::Exceptions => self.rule_in(&self.eh_frame(arch), address, arch, scratch),
-            Kind::Debug => self.rule_in(&self.debug_frame(arch), address, arch, scratch),
+            TableKind::Exceptions => self.rule_in(&self.eh_frame(arch), address, arch, scratch),
+            TableKind::Debug => self.rule_in(&self.debug_frame(arch), address, arch, scratch),
         }
     }
 
@@ -122,7 +122,7 @@ impl Frames {
         section: &S,
         address: u64,
         arch: Arch,
-        scratch: &mut Scratch,
+        scratch: &mut UnwindScratch,
     ) -> Option<Result<Rule, Gap>> {
         let offset = self.entry(address)?;
         // A table that points nowhere knows nothing.
@@ -160,8 +160,8 @@ impl Frames {
     /// Goes over all entries. What stands behind a damaged one is not found.
     fn indexed(&self, arch: Arch) -> Vec<(u64, usize)> {
         let mut entries = match self.kind {
-            Kind::Exceptions => starts(&self.eh_frame(arch), &self.bases),
-            Kind::Debug => starts(&self.debug_frame(arch), &self.bases),
+            TableKind::Exceptions => starts(&self.eh_frame(arch), &self.bases),
+            TableKind::Debug => starts(&self.debug_frame(arch), &self.bases),
         };
         entries.sort_unstable();
         entries

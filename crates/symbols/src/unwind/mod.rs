@@ -25,7 +25,7 @@ use crate::locate::Locator;
 use crate::{Bundle, Module, State, Symbolizer, file};
 
 pub(crate) use codec::{StoredRules, rules_from_bytes, rules_to_bytes};
-pub use frames::Scratch;
+pub use frames::UnwindScratch;
 pub use regs::{Arch, Registers};
 pub use rule::Rule;
 pub use step::{Caller, Lost, StackCopy};
@@ -58,10 +58,10 @@ pub struct Unwinder<'a> {
 
 /// What is known about the places of a module.
 #[derive(Debug)]
-pub struct UnwindTable(Source);
+pub struct UnwindTable(RuleSource);
 
 #[derive(Debug)]
-enum Source {
+enum RuleSource {
     Elf(Box<ElfTable>),
     /// What a bundle was given.
     Stored(StoredRules),
@@ -84,14 +84,16 @@ impl Unwinder<'_> {
     pub fn table(&self, module: &Module<'_>, arch: Arch, same_kernel: bool) -> UnwindTable {
         if let Some(bundle) = self.bundle {
             let rules = bundle.rules(module);
-            return UnwindTable(rules.map_or(Source::None(Gap::FileMissing), Source::Stored));
+            return UnwindTable(
+                rules.map_or(RuleSource::None(Gap::FileMissing), RuleSource::Stored),
+            );
         }
         let image = match *module {
             Module::File { path, build_id } => self.locator.file(path, build_id),
             Module::Vdso if !same_kernel => Err(State::OtherKernel),
             Module::Vdso => file::vdso(),
             Module::Kernel | Module::Jit { .. } => {
-                return UnwindTable(Source::None(Gap::Generated));
+                return UnwindTable(RuleSource::None(Gap::Generated));
             }
         };
         let id = match module {
@@ -99,13 +101,13 @@ impl Unwinder<'_> {
             _ => None,
         };
         UnwindTable(match image.map(|image| ElfTable::new(image, id, &self.locator, arch)) {
-            Ok(Some(table)) => Source::Elf(Box::new(table)),
-            Ok(None) => Source::None(Gap::Unreadable),
-            Err(State::OtherKernel) => Source::None(Gap::OtherKernel),
+            Ok(Some(table)) => RuleSource::Elf(Box::new(table)),
+            Ok(None) => RuleSource::None(Gap::Unreadable),
+            Err(State::OtherKernel) => RuleSource::None(Gap::OtherKernel),
             Err(State::FileMissing | State::FileReplaced | State::BuildIdDiffers { .. }) => {
-                Source::None(Gap::FileMissing)
+                RuleSource::None(Gap::FileMissing)
             }
-            Err(_) => Source::None(Gap::Unreadable),
+            Err(_) => RuleSource::None(Gap::Unreadable),
         })
     }
 }
@@ -114,7 +116,7 @@ impl UnwindTable {
     /// A table that says `gap` of every place.
     #[must_use]
     pub fn without(gap: Gap) -> Self {
-        Self(Source::None(gap))
+        Self(RuleSource::None(gap))
     }
 
     /// How to leave the function at a place, as [`Module`] counts it: a return address is looked up
@@ -122,11 +124,11 @@ impl UnwindTable {
     ///
     /// # Errors
     /// Why there is no rule.
-    pub fn rule(&self, place: u64, scratch: &mut Scratch) -> Result<Rule, Gap> {
+    pub fn rule(&self, place: u64, scratch: &mut UnwindScratch) -> Result<Rule, Gap> {
         match &self.0 {
-            Source::Elf(table) => table.rule(place, scratch),
-            Source::Stored(rules) => rules.get(place),
-            Source::None(gap) => Err(*gap),
+            RuleSource::Elf(table) => table.rule(place, scratch),
+            RuleSource::Stored(rules) => rules.get(place),
+            RuleSource::None(gap) => Err(*gap),
         }
     }
 }

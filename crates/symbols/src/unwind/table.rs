@@ -5,8 +5,8 @@ use std::sync::Arc;
 use object::Architecture;
 use object::read::Object as _;
 
-use super::frames::{Frames, Kind};
-use super::{Arch, Gap, Rule, Scratch};
+use super::frames::{Frames, TableKind};
+use super::{Arch, Gap, Rule, UnwindScratch};
 use crate::BuildId;
 use crate::image::{Image, Segments};
 use crate::locate::Locator;
@@ -47,18 +47,18 @@ impl ElfTable {
         let entry = elf.entry();
         let segments = image.segments();
         let image = Arc::new(image);
-        let exceptions = Frames::of(&image, Kind::Exceptions, arch);
-        let mut debug = Frames::of(&image, Kind::Debug, arch);
+        let exceptions = Frames::of(&image, TableKind::Exceptions, arch);
+        let mut debug = Frames::of(&image, TableKind::Debug, arch);
         if exceptions.is_none() && debug.is_none() {
             let own = image.build_id();
             let has = |file: &Image| file.has(".debug_frame");
             let file = locator.debug_file(&image, id.or(own.as_ref()), has).image;
-            debug = file.and_then(|file| Frames::of(&Arc::new(file), Kind::Debug, arch));
+            debug = file.and_then(|file| Frames::of(&Arc::new(file), TableKind::Debug, arch));
         }
         Some(Self { segments, arch, entry, exceptions, debug })
     }
 
-    pub(super) fn rule(&self, place: u64, scratch: &mut Scratch) -> Result<Rule, Gap> {
+    pub(super) fn rule(&self, place: u64, scratch: &mut UnwindScratch) -> Result<Rule, Gap> {
         let address = self.segments.address(place).ok_or(Gap::NoInformation)?;
         let mut ask = |frames: &Frames| frames.rule(address, self.arch, scratch);
         let found = self.exceptions.as_ref().and_then(&mut ask);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use object::read::{Object as _, ObjectSection as _};
 use proptest::prelude::*;
 
-use super::frames::{Frames, Kind};
+use super::frames::{Frames, TableKind};
 use super::table::ElfTable;
 use super::*;
 use crate::image::Image;
@@ -35,9 +35,9 @@ fn both_ways_to_an_entry_are_one() {
     let image = Image::open(Path::new("/proc/self/exe")).unwrap();
     let (segments, places) = (image.segments(), places(&image, 997));
     let image = Arc::new(image);
-    let frames = Frames::of(&image, Kind::Exceptions, arch).unwrap();
-    let own = Frames::of(&image, Kind::Exceptions, arch).unwrap().with_own_index(arch);
-    let mut scratch = Scratch::default();
+    let frames = Frames::of(&image, TableKind::Exceptions, arch).unwrap();
+    let own = Frames::of(&image, TableKind::Exceptions, arch).unwrap().with_own_index(arch);
+    let mut scratch = UnwindScratch::default();
     let mut found = 0;
     for place in places {
         let address = segments.address(place).unwrap();
@@ -53,7 +53,7 @@ fn what_has_no_tables_says_why() {
     let Some(arch) = arch() else { return eprintln!("skipped: no unwinding on this machine") };
     let symbolizer = Symbolizer::new(Options { inlined: false });
     let unwinder = symbolizer.unwinder();
-    let mut scratch = Scratch::default();
+    let mut scratch = UnwindScratch::default();
     let mut gap = |module: Module<'_>, same_kernel| {
         unwinder.table(&module, arch, same_kernel).rule(0x1000, &mut scratch).unwrap_err()
     };
@@ -79,7 +79,7 @@ fn the_vdso_is_at_hand() {
     };
     let symbolizer = Symbolizer::new(Options { inlined: false });
     let table = symbolizer.unwinder().table(&Module::Vdso, arch, true);
-    let mut scratch = Scratch::default();
+    let mut scratch = UnwindScratch::default();
     let rules = places(&image, 16).into_iter().filter(|&at| table.rule(at, &mut scratch).is_ok());
     assert!(rules.count() > 0);
 }
@@ -104,7 +104,7 @@ proptest! {
             bytes[start as usize + at.index(size)] = value;
         }
         if let Some(table) = table(Image::in_memory(Path::new("x"), bytes)) {
-            let mut scratch = Scratch::default();
+            let mut scratch = UnwindScratch::default();
             for place in places {
                 let _ = table.rule(place, &mut scratch);
             }

@@ -4,7 +4,7 @@ use pmuscope_counters::{Host, Kernel as _};
 use pmuscope_perfdata::watch::Access;
 
 use super::*;
-use crate::points::{Opened, Place, Point};
+use crate::points::{Opened, Point, PointScope};
 
 static COUNTER: AtomicU32 = AtomicU32::new(5);
 
@@ -12,8 +12,8 @@ fn own_thread() -> u32 {
     rustix::thread::gettid().as_raw_nonzero().get() as u32
 }
 
-fn watched(address: u64) -> Watched {
-    Watched {
+fn watched(address: u64) -> ProgramPoint {
+    ProgramPoint {
         point: 0,
         address,
         bytes: Some(4),
@@ -41,7 +41,7 @@ fn point(address: u64) -> Point {
 
 /// Runs `work` while a word is watched by the program; `None`, said, where that cannot be.
 fn watch(
-    change: impl FnOnce(&mut Watched),
+    change: impl FnOnce(&mut ProgramPoint),
     work: impl FnOnce(),
 ) -> Option<(Memory, Vec<Vec<u8>>, u64)> {
     let address = COUNTER.as_ptr().addr() as u64;
@@ -56,7 +56,7 @@ fn watch(
         Err(error) => panic!("{error}"),
     };
     let program = load(&memory, &watched).unwrap();
-    let thread = Place::Thread(own_thread());
+    let thread = PointScope::Thread(own_thread());
     let (points, programs) = ([point(address)], [program]);
     let mut opened = Opened::none(&points, &[0]);
     opened.add(&Host, &points, &programs, thread).unwrap();
@@ -93,7 +93,7 @@ fn hits_of_threads_that_are_started_later_are_seen_with_their_values() {
     let Some((memory, records, counted)) = watch(|_| {}, work) else { return };
     assert_eq!((records.len(), counted), (201, 201));
     let totals = memory.totals().unwrap()[0];
-    assert_eq!(totals, Totals { hits: 201, passed: 201, untold: 0, lost: 0 });
+    assert_eq!(totals, PointTotals { hits: 201, passed: 201, untold: 0, lost: 0 });
     let writers = memory.writers().unwrap();
     let sum = |of: fn(&Writer) -> u64| writers.iter().map(of).sum::<u64>();
     assert_eq!((sum(|w| w.hits), sum(|w| w.passed)), (201, 201));
@@ -126,14 +126,14 @@ fn only_what_is_wanted_is_written_down() {
             COUNTER.store(value, Ordering::SeqCst);
         }
     };
-    let values = |change: &dyn Fn(&mut Watched)| {
+    let values = |change: &dyn Fn(&mut ProgramPoint)| {
         COUNTER.store(5, Ordering::SeqCst);
         let (_, records, counted) = watch(change, work)?;
         assert_eq!(counted, 6);
         Some(records.iter().map(|record| word(record, 32)).collect::<Vec<_>>())
     };
     let when = |text: &'static str| {
-        move |watched: &mut Watched| watched.when = Some(Condition::parse(text).unwrap())
+        move |watched: &mut ProgramPoint| watched.when = Some(Condition::parse(text).unwrap())
     };
     let Some(changed) = values(&|watched| watched.when_changed = true) else { return };
     assert_eq!(changed, [9, 12, 11]);
@@ -150,7 +150,7 @@ fn signs_are_those_of_the_type() {
     let records = |kind| {
         COUNTER.store(5, Ordering::SeqCst);
         let condition = Some(Condition::parse("new < 0").unwrap());
-        let change = |watched: &mut Watched| (watched.when, watched.kind) = (condition, kind);
+        let change = |watched: &mut ProgramPoint| (watched.when, watched.kind) = (condition, kind);
         Some(watch(change, work)?.1.len())
     };
     let Some(signed) = records(ValueKind::Signed) else { return };
@@ -167,7 +167,7 @@ fn every_nth_stands_for_as_many() {
     };
     memory.control(10, FIRST_TIME).unwrap();
     let program = load(&memory, &watched(address)).unwrap();
-    let thread = Place::Thread(own_thread());
+    let thread = PointScope::Thread(own_thread());
     let (points, programs) = ([point(address)], [program]);
     let mut opened = Opened::none(&points, &[0]);
     opened.add(&Host, &points, &programs, thread).unwrap();

@@ -4,13 +4,13 @@ use pmuscope_machine::Machine;
 use pmuscope_symbols::definitions::{Expression, KernelNameError, KernelSymbol, kernel_symbols};
 
 use super::{BARE, ResolveError, Watchpoint, pieces};
-use crate::target::{Access, Module, Place, Target};
+use crate::target::{Access, Module, Target, TargetLocation};
 
 /// The watchpoint of a target in the kernel.
 pub(super) fn one(machine: &Machine, target: &Target) -> Result<Watchpoint, ResolveError> {
     let refuse = |why: String| ResolveError::Kernel { target: target.text.clone(), why };
     match &target.place {
-        Place::Address(address) if target.is_kernel() => match target.access {
+        TargetLocation::Address(address) if target.is_kernel() => match target.access {
             Some(Access::Execute) => pieces::code(target, &[*address]),
             access => {
                 let len = target.len.unwrap_or(BARE);
@@ -23,10 +23,10 @@ pub(super) fn one(machine: &Machine, target: &Target) -> Result<Watchpoint, Reso
                 pieces::data(&object, access.unwrap_or(Access::Write))
             }
         },
-        Place::Named { module: Module::Any | Module::Kernel, expression, offset, .. } => {
-            named(machine, target, expression, *offset)
-        }
-        Place::Line { file, .. } => Err(refuse(format!(
+        TargetLocation::Named {
+            module: Module::Any | Module::Kernel, expression, offset, ..
+        } => named(machine, target, expression, *offset),
+        TargetLocation::Line { file, .. } => Err(refuse(format!(
             "lines of the kernel are not looked up ({file}). Try a function: kernel!vfs_read:x"
         ))),
         _ => Err(refuse(

@@ -26,7 +26,7 @@ pub use error::ResolveError;
 pub use pieces::Piece;
 
 use crate::slots::Kind;
-use crate::target::{Access, Place, Target};
+use crate::target::{Access, Target, TargetLocation};
 use memory::Process;
 use modules::Modules;
 
@@ -103,7 +103,7 @@ pub fn resolve_with(
         .iter()
         .map(|target| match &target.place {
             _ if target.is_kernel() => kernel::one(machine, target),
-            Place::Address(address) => at_address(&process, target, *address),
+            TargetLocation::Address(address) => at_address(&process, target, *address),
             _ => names::one(&process, &modules, target).or_else(|error| {
                 let otherwise = target
                     .otherwise()

@@ -18,15 +18,15 @@ const DELETED: &str = " (deleted)";
 const HEAD: usize = 4096;
 
 /// A file that a process has mapped with code.
-pub(super) struct Module {
+pub(super) struct MappedFile {
     /// As the process sees it.
     path: PathBuf,
     mappings: Vec<Mapping>,
-    opened: OnceCell<Result<Opened, String>>,
+    opened: OnceCell<Result<OpenedFile, String>>,
 }
 
 /// A file, and where it is.
-pub(super) struct Opened {
+pub(super) struct OpenedFile {
     pub(super) definitions: Definitions,
     /// What to add to its addresses; wraps around.
     pub(super) bias: u64,
@@ -36,21 +36,21 @@ pub(super) struct Opened {
 pub(super) struct Modules<'a> {
     process: &'a Process<'a>,
     sources: Sources,
-    all: Vec<Module>,
+    all: Vec<MappedFile>,
 }
 
 impl<'a> Modules<'a> {
     pub(super) fn of(process: &'a Process<'a>, sources: &Sources) -> Self {
-        let mut all: Vec<Module> = Vec::new();
+        let mut all: Vec<MappedFile> = Vec::new();
         let files = process.mappings().iter().filter(|mapping| mapping.path.starts_with(b"/"));
         for mapping in files {
-            let same = |module: &&mut Module| {
+            let same = |module: &&mut MappedFile| {
                 let first = &module.mappings[0]; // each module is made with one
                 (first.inode, &first.path) == (mapping.inode, &mapping.path)
             };
             match all.iter_mut().find(same) {
                 Some(module) => module.mappings.push(mapping.clone()),
-                None => all.push(Module {
+                None => all.push(MappedFile {
                     path: PathBuf::from(OsStr::from_bytes(&mapping.path)),
                     mappings: vec![mapping.clone()],
                     opened: OnceCell::new(),
@@ -68,27 +68,27 @@ impl<'a> Modules<'a> {
         Self { process, sources, all }
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Module> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &MappedFile> {
         self.all.iter()
     }
 
     /// The file of `module`; the reason if it cannot be had.
-    pub(super) fn open<'b>(&self, module: &'b Module) -> Result<&'b Opened, &'b str> {
+    pub(super) fn open<'b>(&self, module: &'b MappedFile) -> Result<&'b OpenedFile, &'b str> {
         module.opened.get_or_init(|| self.opened(module)).as_ref().map_err(String::as_str)
     }
 
-    fn opened(&self, module: &Module) -> Result<Opened, String> {
+    fn opened(&self, module: &MappedFile) -> Result<OpenedFile, String> {
         let path = self.path(module)?;
         let definitions = Definitions::open(&self.sources, &path, None).map_err(|state| {
             format!("{} cannot be used: {}", module.path.display(), said(&state))
         })?;
         let bias = bias(&module.mappings, &definitions.segments())
             .ok_or("it is not mapped as its program headers say")?;
-        Ok(Opened { definitions, bias })
+        Ok(OpenedFile { definitions, bias })
     }
 
     /// Where the file that is mapped can be opened: as the process sees it, if that is still the same.
-    fn path(&self, module: &Module) -> Result<PathBuf, String> {
+    fn path(&self, module: &MappedFile) -> Result<PathBuf, String> {
         let first = &module.mappings[0]; // each module is made with one
         let plain = module.plain_path();
         let is_it = |path: &Path| {
@@ -129,7 +129,7 @@ impl<'a> Modules<'a> {
     }
 }
 
-impl Module {
+impl MappedFile {
     /// As the process sees it.
     pub(super) fn path(&self) -> &Path {
         &self.path
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_library_goes_by_the_beginning_of_its_name() {
-        let module = |path: &str| Module {
+        let module = |path: &str| MappedFile {
             path: path.into(),
             mappings: vec![mapping(0, 0, true)],
             opened: OnceCell::new(),

@@ -5,9 +5,9 @@ use pmuscope_symbols::definitions::{
 };
 
 use super::memory::Process;
-use super::modules::{Module, Modules};
+use super::modules::{MappedFile, Modules};
 use super::{Followed, ResolveError, Watchpoint, pieces};
-use crate::target::{self, Access, Place, Target};
+use crate::target::{self, Access, Target, TargetLocation};
 
 /// What a file says of a target.
 enum Answer {
@@ -22,12 +22,12 @@ pub(super) fn one(
     target: &Target,
 ) -> Result<Watchpoint, ResolveError> {
     let asked = match &target.place {
-        Place::Named { module, .. } | Place::Line { module, .. } => module,
-        Place::Address(_) => &target::Module::Any,
+        TargetLocation::Named { module, .. } | TargetLocation::Line { module, .. } => module,
+        TargetLocation::Address(_) => &target::Module::Any,
     };
     let candidates = candidates(process, modules, target, asked)?;
     let mut first_error = None;
-    let mut found: Vec<(&Module, u64, Answer)> = Vec::new();
+    let mut found: Vec<(&MappedFile, u64, Answer)> = Vec::new();
     for (index, module) in candidates.iter().enumerate() {
         let opened = match modules.open(module) {
             Ok(opened) => opened,
@@ -49,7 +49,7 @@ pub(super) fn one(
                     break;
                 }
             }
-            Err(Refusal::Elsewhere(error)) => {
+            Err(NameRefused::Elsewhere(error)) => {
                 let says_nothing = first_error.as_ref().is_none_or(|first| {
                     matches!(first, ResolveError::Definition { source, .. } if source.says_nothing())
                 });
@@ -57,8 +57,8 @@ pub(super) fn one(
                     first_error = Some(definition(target, error, &candidates, modules));
                 }
             }
-            Err(Refusal::Final(error)) if index == 0 => return Err(error),
-            Err(Refusal::Final(error)) => {
+            Err(NameRefused::Final(error)) if index == 0 => return Err(error),
+            Err(NameRefused::Final(error)) => {
                 first_error.get_or_insert(error);
             }
         }
@@ -86,11 +86,11 @@ fn candidates<'a>(
     modules: &'a Modules<'_>,
     target: &Target,
     asked: &target::Module,
-) -> Result<Vec<&'a Module>, ResolveError> {
+) -> Result<Vec<&'a MappedFile>, ResolveError> {
     let target::Module::Named(name) = asked else { return Ok(modules.iter().collect()) };
-    let found: Vec<&Module> = modules.iter().filter(|module| module.is_called(name)).collect();
+    let found: Vec<&MappedFile> = modules.iter().filter(|module| module.is_called(name)).collect();
     if found.is_empty() {
-        let mut names: Vec<String> = modules.iter().map(Module::name).collect();
+        let mut names: Vec<String> = modules.iter().map(MappedFile::name).collect();
         names.retain(|other| other.contains(name.trim_start_matches("lib")));
         names.truncate(5);
         let near = match &names[..] {
@@ -106,10 +106,10 @@ fn candidates<'a>(
 fn definition(
     target: &Target,
     source: DefinitionError,
-    candidates: &[&Module],
+    candidates: &[&MappedFile],
     modules: &Modules<'_>,
 ) -> ResolveError {
-    let path = |module: &Module| {
+    let path = |module: &MappedFile| {
         let stripped = modules.open(module).is_ok_and(|opened| opened.definitions.is_stripped());
         let remark = if stripped { ", which knows only names that it exports," } else { "" };
         format!("in {}{remark}", module.path().display())
@@ -126,19 +126,19 @@ fn definition(
 }
 
 /// Why a file does not say where a target is.
-enum Refusal {
+enum NameRefused {
     /// Another module may have it.
     Elsewhere(DefinitionError),
     Final(ResolveError),
 }
 
-fn ask(definitions: &Definitions, target: &Target) -> Result<Answer, Refusal> {
+fn ask(definitions: &Definitions, target: &Target) -> Result<Answer, NameRefused> {
     let refuse = |error: DefinitionError| {
         if error.is_elsewhere() {
-            Refusal::Elsewhere(error)
+            NameRefused::Elsewhere(error)
         } else {
             let (text, looked_in) = (target.text.clone(), definitions.path().display().to_string());
-            Refusal::Final(ResolveError::Definition {
+            NameRefused::Final(ResolveError::Definition {
                 target: text,
                 source: Box::new(error),
                 looked_in: format!("in {looked_in}"),
@@ -146,13 +146,13 @@ fn ask(definitions: &Definitions, target: &Target) -> Result<Answer, Refusal> {
         }
     };
     match &target.place {
-        Place::Line { file, line, .. } => {
+        TargetLocation::Line { file, line, .. } => {
             definitions.line(file, *line).map(Answer::Code).map_err(refuse)
         }
-        Place::Named { file, expression, .. } => {
+        TargetLocation::Named { file, expression, .. } => {
             named(definitions, target, file.as_deref(), expression, refuse)
         }
-        Place::Address(_) => Err(Refusal::Elsewhere(DefinitionError::NoVariable {
+        TargetLocation::Address(_) => Err(NameRefused::Elsewhere(DefinitionError::NoVariable {
             name: target.name.clone(),
             near: Vec::new(),
         })),
@@ -164,8 +164,8 @@ fn named(
     target: &Target,
     file: Option<&str>,
     expression: &Expression,
-    refuse: impl Fn(DefinitionError) -> Refusal,
-) -> Result<Answer, Refusal> {
+    refuse: impl Fn(DefinitionError) -> NameRefused,
+) -> Result<Answer, NameRefused> {
     let code = || match expression.is_name() {
         true => definitions.functions(&expression.name()),
         false => Err(DefinitionError::NoFunction { name: target.name.clone(), near: Vec::new() }),
@@ -180,7 +180,7 @@ fn named(
             None | Some(Access::Execute) => code().map(Answer::Code).map_err(refuse),
             Some(_) => {
                 let (target, name) = names();
-                Err(Refusal::Final(ResolveError::Function { target, name }))
+                Err(NameRefused::Final(ResolveError::Function { target, name }))
             }
         };
     }
@@ -190,7 +190,7 @@ fn named(
             Err(error) => Err(match definitions.data(file, expression) {
                 Ok(_) => {
                     let (target, name) = names();
-                    Refusal::Final(ResolveError::Variable { target, name })
+                    NameRefused::Final(ResolveError::Variable { target, name })
                 }
                 Err(_) => refuse(error),
             }),
@@ -202,7 +202,7 @@ fn named(
             (Ok(found), None) => Ok(Answer::Code(found)),
             (Ok(_), Some(_)) => {
                 let (target, name) = names();
-                Err(Refusal::Final(ResolveError::Function { target, name }))
+                Err(NameRefused::Final(ResolveError::Function { target, name }))
             }
             (Err(function), None) if expression.is_name() => {
                 Err(refuse(error.or_function(function)))
@@ -221,7 +221,7 @@ fn placed(
     answer: &Answer,
 ) -> Result<Watchpoint, ResolveError> {
     let offset = match &target.place {
-        Place::Named { offset, .. } => *offset,
+        TargetLocation::Named { offset, .. } => *offset,
         _ => 0,
     };
     match answer {
@@ -233,7 +233,7 @@ fn placed(
 fn code(target: &Target, found: &CodePlaces, bias: u64) -> Result<Watchpoint, ResolveError> {
     let addresses: Vec<u64> = found.addresses.iter().map(|at| at.wrapping_add(bias)).collect();
     let mut watchpoint = pieces::code(target, &addresses)?;
-    if let (Place::Line { line, .. }, Some(there)) = (&target.place, found.line)
+    if let (TargetLocation::Line { line, .. }, Some(there)) = (&target.place, found.line)
         && there != *line
     {
         watchpoint

@@ -24,13 +24,13 @@ use pmuscope_perfdata::watch::{
 };
 use pmuscope_recorder::{Feed, RecorderError, Source};
 
-use self::state::State;
+use self::state::WatchState;
 use crate::condition::{Condition, ConditionError};
 use crate::cost::{self, CostError};
 use crate::hits::{self, Identity};
 use crate::pace::Pace;
-use crate::points::{Place, Point, PointError};
-use crate::program::{IS_SUPPORTED, Memory, TRAPS_AFTER, Watched, load};
+use crate::points::{Point, PointError, PointScope};
+use crate::program::{IS_SUPPORTED, Memory, ProgramPoint, TRAPS_AFTER, load};
 
 /// Ids of our samples: far above those that the kernel counts up from 1.
 const FIRST_ID: u64 = 0x7077_0000_0000_0000;
@@ -131,7 +131,7 @@ pub struct Watch<'a> {
     identities: Vec<Identity>,
     cost: HitCost,
     at_begin: Mutex<Option<AtBegin>>,
-    state: Mutex<State>,
+    state: Mutex<WatchState>,
 }
 
 impl std::fmt::Debug for Watch<'_> {
@@ -170,7 +170,7 @@ impl<'a> Watch<'a> {
         };
         let identities = options.points.iter().enumerate().map(identity).collect();
         let pace = Pace::new(options.most_slowdown, cost.ns);
-        let state = Mutex::new(State::new(&options, pace));
+        let state = Mutex::new(WatchState::new(&options, pace));
         let at_begin = Mutex::new(None);
         Ok(Self { options, kernel, machine, memory, programs, identities, cost, at_begin, state })
     }
@@ -180,7 +180,7 @@ impl<'a> Watch<'a> {
         *self.at_begin.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(act));
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, WatchState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -295,7 +295,7 @@ impl WatchOptions {
 }
 
 /// What the program of a point needs to know.
-fn watched(options: &WatchOptions, number: usize) -> Result<Watched, ConditionError> {
+fn watched(options: &WatchOptions, number: usize) -> Result<ProgramPoint, ConditionError> {
     let point = &options.points[number];
     let target = options.targets.get(point.target);
     let kind = target.map_or(ValueKind::Unsigned, |target| target.value);
@@ -311,7 +311,7 @@ fn watched(options: &WatchOptions, number: usize) -> Result<Watched, ConditionEr
         }
         _ => None,
     };
-    Ok(Watched {
+    Ok(ProgramPoint {
         point: number as u32,
         address: point.address,
         bytes: (!executes).then_some(point.bytes),
@@ -365,14 +365,14 @@ impl Source for Watch<'_> {
     }
 
     fn observe_thread(&self, tid: u32) -> Result<(), RecorderError> {
-        let place = Place::Thread(tid);
+        let place = PointScope::Thread(tid);
         self.state()
             .observe(self.kernel, &self.options.points, &self.programs, place)
             .map_err(source_error)
     }
 
     fn observe_cpu(&self, cpu: u32) -> Result<(), RecorderError> {
-        let place = Place::Cpu(cpu);
+        let place = PointScope::Cpu(cpu);
         self.state()
             .observe(self.kernel, &self.options.points, &self.programs, place)
             .map_err(source_error)

@@ -13,7 +13,7 @@ use pmuscope_perfdata::watch::ArmedBlock;
 use super::WatchOptions;
 use super::blocks::Blocks;
 use crate::pace::{Pace, Seen};
-use crate::points::{Opened, Place, Point, PointError};
+use crate::points::{Opened, Point, PointError, PointScope};
 use crate::program::{FIRST_TIME, Memory};
 
 /// How often one looks while nothing is armed that should be.
@@ -36,11 +36,11 @@ enum Phase {
 }
 
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct WatchState {
     phase: Phase,
     clockid: i32,
     opened: Opened,
-    places: Vec<Place>,
+    places: Vec<PointScope>,
     /// Count the CPU time of the observed threads and what they start.
     clocks: Vec<OwnedFd>,
     turns: Vec<Vec<usize>>,
@@ -79,7 +79,7 @@ pub(super) struct State {
     online_cpus: u64,
 }
 
-impl State {
+impl WatchState {
     pub(super) fn new(options: &WatchOptions, pace: Pace) -> Self {
         let first = options.turns.first().cloned().unwrap_or_default();
         Self {
@@ -121,10 +121,10 @@ impl State {
         kernel: &dyn Kernel,
         points: &[Point],
         programs: &[Program],
-        place: Place,
+        place: PointScope,
     ) -> Result<(), PointError> {
         self.opened.add(kernel, points, programs, place)?;
-        if let Place::Thread(tid) = place {
+        if let PointScope::Thread(tid) = place {
             // Without it the limit holds the less hits cost of the time of all CPUs.
             self.clocks.extend(open_clock(kernel, tid));
         }
@@ -353,7 +353,7 @@ impl State {
         self.turn = (self.turn + 1) % self.turns.len();
         self.opened = Opened::none(&options.points, &self.turns[self.turn]);
         let threads = options.pids.iter().filter_map(|&pid| machine.threads(pid).ok()).flatten();
-        let threads: Vec<Place> = threads.map(Place::Thread).collect();
+        let threads: Vec<PointScope> = threads.map(PointScope::Thread).collect();
         let places = if options.pids.is_empty() { &self.places } else { &threads };
         for &place in places {
             self.opened.add(kernel, &options.points, programs, place)?;
@@ -382,12 +382,12 @@ impl State {
 
     pub(super) fn slowdown(&self) -> Option<f64> {
         // Of CPUs, whoever runs there, one does not know how much of their time was anybody's.
-        let is_of_threads = !matches!(self.places.first(), Some(Place::Cpu(_)));
+        let is_of_threads = !matches!(self.places.first(), Some(PointScope::Cpu(_)));
         self.pace.slowdown(&self.seen(self.looked)).filter(|_| is_of_threads)
     }
 
     pub(super) fn target_cpu_ns(&self) -> Option<u64> {
-        let is_of_threads = !matches!(self.places.first(), Some(Place::Cpu(_)));
+        let is_of_threads = !matches!(self.places.first(), Some(PointScope::Cpu(_)));
         (self.cpu > 0 && is_of_threads).then_some(self.cpu)
     }
 

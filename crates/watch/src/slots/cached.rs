@@ -8,19 +8,21 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rustc_hash::FxHashMap;
 
 use super::histogram::Histogram;
-use super::{Accounting, Kind, Layout, Owner, Request, SlotError, Slots, Task, admit, check_cpu};
+use super::{
+    Accounting, Kind, Layout, Owner, SlotError, SlotRequest, SlotTask, Slots, admit, check_cpu,
+};
 
 /// All tasks are counted on every CPU that they may come to.
 #[derive(Debug)]
 pub struct Cached {
     layout: Layout,
-    state: Mutex<State>,
+    state: Mutex<CachedCounts>,
 }
 
 #[derive(Debug)]
-struct State {
+struct CachedCounts {
     cpus: Vec<[OfCpu; Slots::POOLS]>,
-    tasks: FxHashMap<Task, Vec<Request>>,
+    tasks: FxHashMap<SlotTask, Vec<SlotRequest>>,
 }
 
 /// Slots of one kind on a CPU.
@@ -44,10 +46,10 @@ impl Cached {
             tasks: (0..layout.slots.in_pool(pool)).map(|_| AtomicU32::new(0)).collect(),
         };
         let cpus = (0..layout.possible_cpus).map(|_| [of_cpu(0), of_cpu(1)]).collect();
-        Self { layout, state: Mutex::new(State { cpus, tasks: FxHashMap::default() }) }
+        Self { layout, state: Mutex::new(CachedCounts { cpus, tasks: FxHashMap::default() }) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, CachedCounts> {
         // Nothing in it is left half done by who only asks.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -66,17 +68,17 @@ impl Cached {
 
     fn own<'s>(
         &self,
-        state: &'s State,
-        task: Task,
+        state: &'s CachedCounts,
+        task: SlotTask,
         kind: Kind,
-    ) -> impl Iterator<Item = &'s Request> {
+    ) -> impl Iterator<Item = &'s SlotRequest> {
         let (slots, pool) = (self.layout.slots, self.pool(kind));
         let all = state.tasks.get(&task).map(Vec::as_slice).unwrap_or_default();
         all.iter().filter(move |other| slots.pool(other.kind) == pool)
     }
 
-    fn once(&self, state: &State, task: Task, kind: Kind) -> Once {
-        let sum = |sum: u32, other: &Request| match other.owner {
+    fn once(&self, state: &CachedCounts, task: SlotTask, kind: Kind) -> Once {
+        let sum = |sum: u32, other: &SlotRequest| match other.owner {
             Owner::Task(_) => Some(sum + other.weight),
             _ => None,
         };
@@ -84,9 +86,9 @@ impl Cached {
     }
 
     /// What a task has on a CPU.
-    fn there(&self, state: &State, once: Once, task: Task, kind: Kind, cpu: u32) -> u32 {
+    fn there(&self, state: &CachedCounts, once: Once, task: SlotTask, kind: Kind, cpu: u32) -> u32 {
         once.0.unwrap_or_else(|| {
-            let is_there = |other: &&Request| match other.owner {
+            let is_there = |other: &&SlotRequest| match other.owner {
                 Owner::TaskOnCpu(_, on) => on == cpu,
                 _ => true,
             };
@@ -94,7 +96,7 @@ impl Cached {
         })
     }
 
-    fn used(&self, state: &State, request: &Request) -> u32 {
+    fn used(&self, state: &CachedCounts, request: &SlotRequest) -> u32 {
         let pool = self.pool(request.kind);
         let of_cpu = |cpu: u32| &state.cpus[cpu as usize][pool];
         match request.owner {
@@ -112,7 +114,7 @@ impl Cached {
     }
 
     /// Moves a task on all CPUs of a request to what it has there with `weight` more or less.
-    fn count(&self, state: &mut State, request: &Request, change: impl Fn(u32) -> u32) {
+    fn count(&self, state: &mut CachedCounts, request: &SlotRequest, change: impl Fn(u32) -> u32) {
         let pool = self.pool(request.kind);
         match request.owner {
             Owner::Cpu(cpu) => {
@@ -130,7 +132,7 @@ impl Cached {
         }
     }
 
-    fn reserve_in(&self, state: &mut State, request: Request) -> Result<(), SlotError> {
+    fn reserve_in(&self, state: &mut CachedCounts, request: SlotRequest) -> Result<(), SlotError> {
         check_cpu(&self.layout, request.owner)?;
         admit(&self.layout, &request, self.used(state, &request))?;
         self.count(state, &request, |before| before + request.weight);
@@ -140,7 +142,11 @@ impl Cached {
         Ok(())
     }
 
-    fn release_from(&self, state: &mut State, request: Request) -> Result<(), SlotError> {
+    fn release_from(
+        &self,
+        state: &mut CachedCounts,
+        request: SlotRequest,
+    ) -> Result<(), SlotError> {
         check_cpu(&self.layout, request.owner)?;
         let at = match request.owner {
             Owner::Cpu(cpu) => {
@@ -172,18 +178,18 @@ impl Accounting for Cached {
         "cached"
     }
 
-    fn reserve(&self, request: Request) -> Result<(), SlotError> {
+    fn reserve(&self, request: SlotRequest) -> Result<(), SlotError> {
         self.reserve_in(&mut self.state(), request)
     }
 
-    fn release(&self, request: Request) -> Result<(), SlotError> {
+    fn release(&self, request: SlotRequest) -> Result<(), SlotError> {
         self.release_from(&mut self.state(), request)
     }
 
-    fn modify(&self, request: Request, kind: Kind) -> Result<(), SlotError> {
+    fn modify(&self, request: SlotRequest, kind: Kind) -> Result<(), SlotError> {
         let mut state = self.state();
         self.release_from(&mut state, request)?;
-        let result = self.reserve_in(&mut state, Request { kind, ..request });
+        let result = self.reserve_in(&mut state, SlotRequest { kind, ..request });
         if result.is_err() {
             // What was there a moment ago fits.
             self.reserve_in(&mut state, request)?;

@@ -34,7 +34,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use super::histogram::Histogram;
-use super::{Accounting, Kind, Layout, Owner, Request, SlotError, Slots, Task, admit, check_cpu};
+use super::{
+    Accounting, Kind, Layout, Owner, SlotError, SlotRequest, SlotTask, Slots, admit, check_cpu,
+};
 
 /// Groups of tasks, each with a lock.
 const SHARDS: usize = 64;
@@ -52,21 +54,21 @@ pub struct Constant {
     bound: [Vec<AtomicU32>; Slots::POOLS],
     /// By kind and slots: tasks that have so many everywhere.
     everywhere: [Vec<AtomicU32>; Slots::POOLS],
-    tasks: Vec<Mutex<FxHashMap<Task, OfTask>>>,
+    tasks: Vec<Mutex<FxHashMap<SlotTask, OfTask>>>,
 }
 
 /// What a task has of each kind.
-type OfTask = [Own; Slots::POOLS];
+type OfTask = [TaskSlots; Slots::POOLS];
 
 /// What a task has of one kind.
 #[derive(Debug, Default)]
-struct Own {
+struct TaskSlots {
     everywhere: u32,
     /// Besides, on some CPUs.
     on: FxHashMap<u32, u32>,
 }
 
-impl Own {
+impl TaskSlots {
     fn on(&self, cpu: u32) -> u32 {
         // Most have none, and need no lookup.
         if self.on.is_empty() { 0 } else { self.on.get(&cpu).copied().unwrap_or(0) }
@@ -138,7 +140,7 @@ impl Constant {
     }
 
     /// The tasks among which this one is.
-    fn shard(&self, task: Task) -> MutexGuard<'_, FxHashMap<Task, OfTask>> {
+    fn shard(&self, task: SlotTask) -> MutexGuard<'_, FxHashMap<SlotTask, OfTask>> {
         let mut hasher = FxBuildHasher.build_hasher();
         hasher.write_u64(task.0);
         // The map itself uses the lowest and the highest bits.
@@ -157,7 +159,7 @@ impl Constant {
         Histogram { counts: &self.bound[pool] }.change(before, after);
     }
 
-    fn reserve_cpu(&self, request: &Request, cpu: u32) -> Result<(), SlotError> {
+    fn reserve_cpu(&self, request: &SlotRequest, cpu: u32) -> Result<(), SlotError> {
         let pool = self.layout.slots.pool(request.kind);
         let bound = self.cpus.bound(cpu, pool);
         let tasks = self.cpus.tasks(cpu, pool).largest().max(self.everywhere(pool).largest());
@@ -166,7 +168,7 @@ impl Constant {
         Ok(())
     }
 
-    fn release_cpu(&self, request: &Request, cpu: u32) -> Result<(), SlotError> {
+    fn release_cpu(&self, request: &SlotRequest, cpu: u32) -> Result<(), SlotError> {
         let pool = self.layout.slots.pool(request.kind);
         let bound = self.cpus.bound(cpu, pool);
         let left = bound.checked_sub(request.weight).ok_or(SlotError::NotReserved)?;
@@ -175,7 +177,7 @@ impl Constant {
     }
 
     /// Slots taken on the fullest CPU that a task's request concerns.
-    fn used_by(&self, own: &Own, pool: usize, cpu: Option<u32>) -> u32 {
+    fn used_by(&self, own: &TaskSlots, pool: usize, cpu: Option<u32>) -> u32 {
         let there = |cpu, on| self.cpus.bound(cpu, pool) + own.everywhere + on;
         match cpu {
             Some(cpu) => there(cpu, own.on(cpu)),
@@ -188,7 +190,7 @@ impl Constant {
     }
 
     /// Changes what a task has on a CPU besides what it has everywhere.
-    fn set_on(&self, own: &mut Own, pool: usize, cpu: u32, after: u32) {
+    fn set_on(&self, own: &mut TaskSlots, pool: usize, cpu: u32, after: u32) {
         let before = own.on(cpu);
         // Who has nothing of its own there is not counted there.
         let counted = |on: u32| if on == 0 { 0 } else { own.everywhere + on };
@@ -201,7 +203,7 @@ impl Constant {
     }
 
     /// Changes what a task has everywhere.
-    fn set_everywhere(&self, own: &mut Own, pool: usize, after: u32) {
+    fn set_everywhere(&self, own: &mut TaskSlots, pool: usize, after: u32) {
         let before = std::mem::replace(&mut own.everywhere, after);
         self.everywhere(pool).change(before, after);
         for (&cpu, &on) in &own.on {
@@ -209,7 +211,7 @@ impl Constant {
         }
     }
 
-    fn set(&self, own: &mut Own, pool: usize, cpu: Option<u32>, after: u32) {
+    fn set(&self, own: &mut TaskSlots, pool: usize, cpu: Option<u32>, after: u32) {
         match cpu {
             Some(cpu) => self.set_on(own, pool, cpu, after),
             None => self.set_everywhere(own, pool, after),
@@ -219,7 +221,7 @@ impl Constant {
     fn reserve_task(
         &self,
         of_task: &mut OfTask,
-        request: &Request,
+        request: &SlotRequest,
         cpu: Option<u32>,
     ) -> Result<(), SlotError> {
         let pool = self.layout.slots.pool(request.kind);
@@ -233,7 +235,7 @@ impl Constant {
     fn release_task(
         &self,
         of_task: &mut OfTask,
-        request: &Request,
+        request: &SlotRequest,
         cpu: Option<u32>,
     ) -> Result<(), SlotError> {
         let pool = self.layout.slots.pool(request.kind);
@@ -264,7 +266,7 @@ impl Constant {
         let mut shard = self.shard(task);
         let own = shard.entry(task).or_default();
         let result = of_task(own, cpu);
-        if own.iter().all(Own::is_empty) {
+        if own.iter().all(TaskSlots::is_empty) {
             shard.remove(&task);
         }
         result
@@ -276,7 +278,7 @@ impl Accounting for Constant {
         "constant"
     }
 
-    fn reserve(&self, request: Request) -> Result<(), SlotError> {
+    fn reserve(&self, request: SlotRequest) -> Result<(), SlotError> {
         self.with(
             request.owner,
             |cpu| self.reserve_cpu(&request, cpu),
@@ -284,7 +286,7 @@ impl Accounting for Constant {
         )
     }
 
-    fn release(&self, request: Request) -> Result<(), SlotError> {
+    fn release(&self, request: SlotRequest) -> Result<(), SlotError> {
         self.with(
             request.owner,
             |cpu| self.release_cpu(&request, cpu),
@@ -292,8 +294,8 @@ impl Accounting for Constant {
         )
     }
 
-    fn modify(&self, request: Request, kind: Kind) -> Result<(), SlotError> {
-        let new = Request { kind, ..request };
+    fn modify(&self, request: SlotRequest, kind: Kind) -> Result<(), SlotError> {
+        let new = SlotRequest { kind, ..request };
         self.with(
             request.owner,
             |cpu| {
@@ -315,7 +317,7 @@ impl Accounting for Constant {
         // Every count, so that one that went astray is seen.
         let zero =
             |counts: &[AtomicU32]| counts.iter().all(|count| count.load(Ordering::Relaxed) == 0);
-        let nobody = |shard: &Mutex<FxHashMap<Task, OfTask>>| {
+        let nobody = |shard: &Mutex<FxHashMap<SlotTask, OfTask>>| {
             shard.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
         };
         let by_slots = self.bound.iter().chain(&self.everywhere);

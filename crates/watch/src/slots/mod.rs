@@ -40,7 +40,7 @@ use thiserror::Error;
 
 /// A task, by any number that tells it from others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Task(pub u64);
+pub struct SlotTask(pub u64);
 
 /// Whom a breakpoint belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -48,9 +48,9 @@ pub enum Owner {
     /// A CPU, whatever runs there.
     Cpu(u32),
     /// A task while it is on one CPU.
-    TaskOnCpu(Task, u32),
+    TaskOnCpu(SlotTask, u32),
     /// A task wherever it is.
-    Task(Task),
+    Task(SlotTask),
 }
 
 /// What a breakpoint stops at.
@@ -167,7 +167,7 @@ pub struct Layout {
 
 /// A breakpoint that is to have slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Request {
+pub struct SlotRequest {
     /// Whom it belongs to.
     pub owner: Owner,
     /// What it stops at.
@@ -176,7 +176,7 @@ pub struct Request {
     pub weight: u32,
 }
 
-impl Request {
+impl SlotRequest {
     /// One slot for data.
     #[must_use]
     pub fn data(owner: Owner) -> Self {
@@ -221,28 +221,28 @@ pub trait Accounting: Send + Sync {
     ///
     /// # Errors
     /// [`SlotError::Full`] if they are not there, [`SlotError::NoSuchCpu`].
-    fn reserve(&self, request: Request) -> Result<(), SlotError>;
+    fn reserve(&self, request: SlotRequest) -> Result<(), SlotError>;
 
     /// Takes them back. Of requests that are equal it does not matter which.
     ///
     /// # Errors
     /// [`SlotError::NotReserved`]. Those that add up ([`Cached`], [`Constant`]) can only tell if the owner has
     /// fewer slots of this kind than the request.
-    fn release(&self, request: Request) -> Result<(), SlotError>;
+    fn release(&self, request: SlotRequest) -> Result<(), SlotError>;
 
     /// Turns a breakpoint into one of another kind, as `PERF_EVENT_IOC_MODIFY_ATTRIBUTES` does; nobody sees
     /// the state between.
     ///
     /// # Errors
     /// [`SlotError::Full`], with everything as it was.
-    fn modify(&self, request: Request, kind: Kind) -> Result<(), SlotError>;
+    fn modify(&self, request: SlotRequest, kind: Kind) -> Result<(), SlotError>;
 
     /// Whether nobody has a slot.
     fn is_empty(&self) -> bool;
 }
 
 /// Lets the request in where `used` slots are taken.
-fn admit(layout: &Layout, request: &Request, used: u32) -> Result<(), SlotError> {
+fn admit(layout: &Layout, request: &SlotRequest, used: u32) -> Result<(), SlotError> {
     let (wanted, slots) = (request.weight, layout.slots.of(request.kind));
     if used.checked_add(wanted).is_some_and(|sum| sum <= slots) {
         return Ok(());

@@ -4,13 +4,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::FxHashMap;
 
-use super::{Accounting, Kind, Layout, Owner, Request, SlotError, Task, admit, check_cpu};
+use super::{Accounting, Kind, Layout, Owner, SlotError, SlotRequest, SlotTask, admit, check_cpu};
 
 /// A list, as Linux had it until 6.0 (`task_bp_pinned` over `bp_task_head`).
 #[derive(Debug)]
 pub struct Naive {
     layout: Layout,
-    held: Mutex<Vec<Request>>,
+    held: Mutex<Vec<SlotRequest>>,
 }
 
 impl Naive {
@@ -22,22 +22,22 @@ impl Naive {
 
     /// What is held.
     #[must_use]
-    pub fn held(&self) -> Vec<Request> {
+    pub fn held(&self) -> Vec<SlotRequest> {
         self.list().clone()
     }
 
-    fn list(&self) -> MutexGuard<'_, Vec<Request>> {
+    fn list(&self) -> MutexGuard<'_, Vec<SlotRequest>> {
         // A list is whole whatever its user did.
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Slots of a request's kind that are taken where most are, of all CPUs that it concerns.
-    fn used(&self, held: &[Request], request: &Request) -> u32 {
+    fn used(&self, held: &[SlotRequest], request: &SlotRequest) -> u32 {
         let pool = |kind| self.layout.slots.pool(kind);
         let of_kind =
             || held.iter().filter(|other| pool(other.kind) == pool(request.kind)).copied();
-        let of_task = |task: Task, cpu: u32| -> u32 {
-            let is_there = |other: &Request| match other.owner {
+        let of_task = |task: SlotTask, cpu: u32| -> u32 {
+            let is_there = |other: &SlotRequest| match other.owner {
                 Owner::Task(other) => other == task,
                 Owner::TaskOnCpu(other, on) => other == task && on == cpu,
                 Owner::Cpu(_) => false,
@@ -49,7 +49,7 @@ impl Naive {
         };
         match request.owner {
             Owner::Cpu(cpu) => {
-                let mut tasks: FxHashMap<Task, u32> = FxHashMap::default();
+                let mut tasks: FxHashMap<SlotTask, u32> = FxHashMap::default();
                 for other in of_kind() {
                     match other.owner {
                         Owner::Task(task) => *tasks.entry(task).or_default() += other.weight,
@@ -69,7 +69,11 @@ impl Naive {
         }
     }
 
-    fn reserve_in(&self, held: &mut Vec<Request>, request: Request) -> Result<(), SlotError> {
+    fn reserve_in(
+        &self,
+        held: &mut Vec<SlotRequest>,
+        request: SlotRequest,
+    ) -> Result<(), SlotError> {
         check_cpu(&self.layout, request.owner)?;
         admit(&self.layout, &request, self.used(held, &request))?;
         held.push(request);
@@ -77,7 +81,7 @@ impl Naive {
     }
 }
 
-fn release_from(held: &mut Vec<Request>, request: Request) -> Result<(), SlotError> {
+fn release_from(held: &mut Vec<SlotRequest>, request: SlotRequest) -> Result<(), SlotError> {
     let at = held.iter().position(|other| *other == request).ok_or(SlotError::NotReserved)?;
     held.swap_remove(at);
     Ok(())
@@ -88,18 +92,18 @@ impl Accounting for Naive {
         "naive"
     }
 
-    fn reserve(&self, request: Request) -> Result<(), SlotError> {
+    fn reserve(&self, request: SlotRequest) -> Result<(), SlotError> {
         self.reserve_in(&mut self.list(), request)
     }
 
-    fn release(&self, request: Request) -> Result<(), SlotError> {
+    fn release(&self, request: SlotRequest) -> Result<(), SlotError> {
         release_from(&mut self.list(), request)
     }
 
-    fn modify(&self, request: Request, kind: Kind) -> Result<(), SlotError> {
+    fn modify(&self, request: SlotRequest, kind: Kind) -> Result<(), SlotError> {
         let mut held = self.list();
         release_from(&mut held, request)?;
-        let result = self.reserve_in(&mut held, Request { kind, ..request });
+        let result = self.reserve_in(&mut held, SlotRequest { kind, ..request });
         if result.is_err() {
             held.push(request);
         }

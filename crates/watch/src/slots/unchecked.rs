@@ -1,6 +1,6 @@
 //! No account: what a measurement of the others begins at.
 
-use super::{Accounting, Kind, Request, SlotError};
+use super::{Accounting, Kind, SlotError, SlotRequest};
 
 /// Lets everything in and remembers nothing.
 #[derive(Debug, Default)]
@@ -11,15 +11,15 @@ impl Accounting for Unchecked {
         "none"
     }
 
-    fn reserve(&self, _: Request) -> Result<(), SlotError> {
+    fn reserve(&self, _: SlotRequest) -> Result<(), SlotError> {
         Ok(())
     }
 
-    fn release(&self, _: Request) -> Result<(), SlotError> {
+    fn release(&self, _: SlotRequest) -> Result<(), SlotError> {
         Ok(())
     }
 
-    fn modify(&self, _: Request, _: Kind) -> Result<(), SlotError> {
+    fn modify(&self, _: SlotRequest, _: Kind) -> Result<(), SlotError> {
         Ok(())
     }
 

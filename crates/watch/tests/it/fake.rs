@@ -7,13 +7,13 @@ use std::sync::Mutex;
 
 use pmuscope_abi::{Attr, OpenFlags, breakpoint};
 use pmuscope_counters::{Kernel, RingMemory};
-use pmuscope_watch::slots::{Accounting, Constant, Kind, Layout, Owner, Request, Task};
+use pmuscope_watch::slots::{Accounting, Constant, Kind, Layout, Owner, SlotRequest, SlotTask};
 
 /// Knows only how to open breakpoints.
 pub(crate) struct Rules {
     account: Constant,
     /// What is open, each with the other end of its descriptor, which tells when it is closed.
-    open: Mutex<Vec<(Request, UnixStream)>>,
+    open: Mutex<Vec<(SlotRequest, UnixStream)>>,
     gone: Vec<i32>,
 }
 
@@ -30,7 +30,7 @@ impl Rules {
     /// Somebody else has these, for good.
     pub(crate) fn hold(&self, owner: Owner, kind: Kind, number: u32) {
         for _ in 0..number {
-            self.account.reserve(Request { kind, ..Request::data(owner) }).unwrap();
+            self.account.reserve(SlotRequest { kind, ..SlotRequest::data(owner) }).unwrap();
         }
     }
 
@@ -71,12 +71,12 @@ impl Kernel for Rules {
         self.release_closed();
         let owner = match (u64::try_from(pid), u32::try_from(cpu)) {
             (Err(_), Ok(cpu)) => Owner::Cpu(cpu),
-            (Ok(tid), Ok(cpu)) => Owner::TaskOnCpu(Task(tid), cpu),
-            (Ok(tid), Err(_)) => Owner::Task(Task(tid)),
+            (Ok(tid), Ok(cpu)) => Owner::TaskOnCpu(SlotTask(tid), cpu),
+            (Ok(tid), Err(_)) => Owner::Task(SlotTask(tid)),
             (Err(_), Err(_)) => return Err(error(rustix::io::Errno::INVAL)),
         };
         let kind = if attr.bp_type == breakpoint::EXECUTE { Kind::Instruction } else { Kind::Data };
-        let request = Request { kind, ..Request::data(owner) };
+        let request = SlotRequest { kind, ..SlotRequest::data(owner) };
         self.account.reserve(request).map_err(|_| error(rustix::io::Errno::NOSPC))?;
         let (given, kept) = UnixStream::pair()?;
         kept.set_nonblocking(true)?;

@@ -10,9 +10,9 @@ use pmuscope_counters::{Host, Kernel as _};
 use pmuscope_machine::{CpuSet, Machine};
 use pmuscope_watch::kernel::{self, KernelError};
 use pmuscope_watch::plan::{
-    Bound, FreeSlots, Hold, Holder, Place, PlanError, Scope, WatchpointRequest, plan,
+    Bound, FreeSlots, Hold, Holder, PlanError, Scope, ThreadOrCpu, WatchpointRequest, plan,
 };
-use pmuscope_watch::slots::{Kind, Layout, Owner, Slots, Task};
+use pmuscope_watch::slots::{Kind, Layout, Owner, SlotTask, Slots};
 
 use crate::fake::Rules;
 use crate::real::alone;
@@ -69,11 +69,11 @@ fn what_fits_everywhere_is_asked_for_every_thread_and_nothing_stays_open() {
 fn a_thread_that_has_watchpoints_lacks_what_they_take_and_its_debugger_is_named() {
     let root = tempfile::tempdir().unwrap();
     let kernel = mixed();
-    kernel.hold(Owner::Task(Task(8)), Kind::Data, 3);
+    kernel.hold(Owner::Task(SlotTask(8)), Kind::Data, 3);
     let two = wanted(&[("a", Kind::Data, 1), ("b", Kind::Data, 2), ("c", Kind::Data, 1)]);
     let plan = plan(&kernel, &machine(root.path()), &two, &Scope::Processes(vec![7])).unwrap();
     assert!(!plan.fits);
-    let place = Place::Thread { tid: 8, name: None };
+    let place = ThreadOrCpu::Thread { tid: 8, name: None };
     assert_eq!(plan.lacking, [FreeSlots { place, free: Slots::Mixed(1) }]);
     assert_eq!(plan.drop, ["b", "c"], "the first come first");
     assert_eq!(plan.bound, []);
@@ -89,7 +89,7 @@ fn what_is_bound_to_a_cpu_is_missing_for_all_threads_and_on_that_cpu() {
     let machine = machine(root.path());
     let kernel = mixed();
     kernel.hold(Owner::Cpu(1), Kind::Data, 2);
-    kernel.hold(Owner::Task(Task(99)), Kind::Data, 1);
+    kernel.hold(Owner::Task(SlotTask(99)), Kind::Data, 1);
     let three = wanted(&[("a", Kind::Data, 2), ("b", Kind::Data, 1)]);
     let of_threads = plan(&kernel, &machine, &three, &Scope::Threads(vec![7])).unwrap();
     assert_eq!(of_threads.bound, [Bound { cpu: 1, slots: Slots::Mixed(2) }]);
@@ -98,7 +98,7 @@ fn what_is_bound_to_a_cpu_is_missing_for_all_threads_and_on_that_cpu() {
     let cpus = Scope::Cpus(CpuSet::parse("0-2").unwrap());
     let of_cpus = plan(&kernel, &machine, &three, &cpus).unwrap();
     // The greediest thread counts on every CPU.
-    let room = |cpu, free| FreeSlots { place: Place::Cpu(cpu), free: Slots::Mixed(free) };
+    let room = |cpu, free| FreeSlots { place: ThreadOrCpu::Cpu(cpu), free: Slots::Mixed(free) };
     assert_eq!(of_cpus.lacking, [room(1, 1)]);
     assert_eq!(of_cpus.drop, ["a"], "b is small enough");
 }
@@ -221,7 +221,7 @@ fn slots_that_perf_has_taken_of_a_running_program_are_missing_and_perf_is_named(
     let plan = found.expect("perf has taken slots within five seconds");
     assert_eq!(plan.slots, slots);
     assert_eq!(plan.least_free.of(Kind::Data), slots.of(Kind::Data) - 2);
-    let place = Place::Thread { tid: pid, name: Some("sleep".to_owned()) };
+    let place = ThreadOrCpu::Thread { tid: pid, name: Some("sleep".to_owned()) };
     assert_eq!(plan.lacking.len(), 1);
     assert_eq!(plan.lacking[0].place, place);
     assert_eq!((plan.bound, plan.drop), (vec![], vec!["x".to_owned()]));

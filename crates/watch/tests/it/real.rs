@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pmuscope_counters::Host;
 use pmuscope_machine::Machine;
-use pmuscope_watch::kernel::{Comparison, KernelError, compare, slots};
+use pmuscope_watch::kernel::{KernelCheck, KernelError, compare, slots};
 use pmuscope_watch::slots::Layout;
 
 /// Held by whoever uses breakpoints of this machine: slots of CPUs are missing for all others.
@@ -28,7 +28,7 @@ fn the_kernel_lets_in_what_the_rules_do() {
     };
     let topology = Machine::host().topology().unwrap();
     let highest = topology.possible.iter().max().unwrap();
-    let how = Comparison {
+    let how = KernelCheck {
         layout: Layout { possible_cpus: highest + 1, slots: found },
         online: topology.online.iter().collect(),
         operations: 20_000,

@@ -2,7 +2,8 @@
 //! does not: slots of two kinds, weights, what is turned into another kind, CPUs that are off.
 
 use pmuscope_watch::slots::{
-    Accounting, Cached, Constant, Kind, Layout, Naive, Owner, Request, SlotError, Slots, Task,
+    Accounting, Cached, Constant, Kind, Layout, Naive, Owner, SlotError, SlotRequest, SlotTask,
+    Slots,
 };
 
 const CPUS: u32 = 4;
@@ -10,8 +11,8 @@ const X86: Layout = Layout { possible_cpus: CPUS, slots: Slots::Mixed(4) };
 const ARM: Layout =
     Layout { possible_cpus: CPUS, slots: Slots::Separate { data: 4, instruction: 6 } };
 
-const ME: Task = Task(1);
-const OTHER: Task = Task(2);
+const ME: SlotTask = SlotTask(1);
+const OTHER: SlotTask = SlotTask(2);
 const C0: Owner = Owner::Cpu(0);
 const C1: Owner = Owner::Cpu(1);
 const ME_C0: Owner = Owner::TaskOnCpu(ME, 0);
@@ -28,20 +29,20 @@ struct Machine<'a> {
 impl Machine<'_> {
     fn take(&self, owner: Owner, times: u32) {
         for _ in 0..times {
-            self.slots.reserve(Request::data(owner)).unwrap();
+            self.slots.reserve(SlotRequest::data(owner)).unwrap();
         }
     }
 
     fn give(&self, owner: Owner, times: u32) {
         for _ in 0..times {
-            self.slots.release(Request::data(owner)).unwrap();
+            self.slots.release(SlotRequest::data(owner)).unwrap();
         }
     }
 
     fn is_full(&self, owners: &[Owner]) {
         for &owner in owners {
             let full = SlotError::Full { wanted: 1, used: self.s, slots: self.s };
-            assert_eq!(self.slots.reserve(Request::data(owner)), Err(full), "{owner:?}");
+            assert_eq!(self.slots.reserve(SlotRequest::data(owner)), Err(full), "{owner:?}");
         }
     }
 
@@ -183,8 +184,8 @@ fn a_task_on_all_and_one_cpu() {
 
 #[test]
 fn kinds_have_slots_of_their_own_where_the_machine_has() {
-    let data = |owner| Request::data(owner);
-    let instruction = |owner| Request { kind: Kind::Instruction, ..data(owner) };
+    let data = |owner| SlotRequest::data(owner);
+    let instruction = |owner| SlotRequest { kind: Kind::Instruction, ..data(owner) };
     for (layout, apart) in [(X86, false), (ARM, true)] {
         let all: [&dyn Accounting; 3] =
             [&Naive::new(layout), &Cached::new(layout), &Constant::new(layout)];
@@ -213,22 +214,22 @@ fn what_cannot_be_turned_into_another_kind_stays_what_it_is() {
     let all: [&dyn Accounting; 3] = [&Naive::new(ARM), &Cached::new(ARM), &Constant::new(ARM)];
     for slots in all {
         for owner in [C0, ME_C0, ME_ALL] {
-            let one = Request { owner, kind: Kind::Instruction, weight: 1 };
-            let wide = Request { owner, kind: Kind::Instruction, weight: 3 };
+            let one = SlotRequest { owner, kind: Kind::Instruction, weight: 1 };
+            let wide = SlotRequest { owner, kind: Kind::Instruction, weight: 3 };
             slots.reserve(wide).unwrap();
             slots.reserve(one).unwrap();
             slots.modify(one, Kind::Data).unwrap();
             let full = SlotError::Full { wanted: 3, used: 2, slots: 4 };
-            slots.reserve(Request::data(owner)).unwrap();
+            slots.reserve(SlotRequest::data(owner)).unwrap();
             assert_eq!(slots.modify(wide, Kind::Data), Err(full), "{}", slots.name());
             assert_eq!(
-                slots.modify(Request { weight: 7, ..one }, Kind::Data),
+                slots.modify(SlotRequest { weight: 7, ..one }, Kind::Data),
                 Err(SlotError::NotReserved)
             );
-            slots.release(Request::data(owner)).unwrap();
+            slots.release(SlotRequest::data(owner)).unwrap();
             slots.modify(wide, Kind::Data).unwrap();
-            slots.release(Request { kind: Kind::Data, ..wide }).unwrap();
-            slots.release(Request::data(owner)).unwrap();
+            slots.release(SlotRequest { kind: Kind::Data, ..wide }).unwrap();
+            slots.release(SlotRequest::data(owner)).unwrap();
             assert!(slots.is_empty(), "{}", slots.name());
         }
     }
@@ -245,12 +246,15 @@ fn cpus_that_are_off_count_and_others_do_not_exist() {
         machine.has_room(ME_C0);
         let none = SlotError::NoSuchCpu { cpu: CPUS, possible_cpus: CPUS };
         for owner in [Owner::Cpu(CPUS), Owner::TaskOnCpu(ME, CPUS)] {
-            assert_eq!(machine.slots.reserve(Request::data(owner)), Err(none));
-            assert!(machine.slots.release(Request::data(owner)).is_err());
+            assert_eq!(machine.slots.reserve(SlotRequest::data(owner)), Err(none));
+            assert!(machine.slots.release(SlotRequest::data(owner)).is_err());
         }
-        assert_eq!(machine.slots.release(Request::data(C0)), Err(SlotError::NotReserved));
-        assert_eq!(machine.slots.release(Request::data(OTHER_C0)), Err(SlotError::NotReserved));
-        assert_eq!(machine.slots.release(Request::data(OTHER_ALL)), Err(SlotError::NotReserved));
+        assert_eq!(machine.slots.release(SlotRequest::data(C0)), Err(SlotError::NotReserved));
+        assert_eq!(machine.slots.release(SlotRequest::data(OTHER_C0)), Err(SlotError::NotReserved));
+        assert_eq!(
+            machine.slots.release(SlotRequest::data(OTHER_ALL)),
+            Err(SlotError::NotReserved)
+        );
         vec![(last, 1), (ME_ALL, machine.s - 1)]
     });
 }

@@ -3,7 +3,8 @@
 use std::sync::Barrier;
 
 use pmuscope_watch::slots::{
-    Accounting, Cached, Constant, Kind, Layout, Naive, Owner, Request, SlotError, Slots, Task,
+    Accounting, Cached, Constant, Kind, Layout, Naive, Owner, SlotError, SlotRequest, SlotTask,
+    Slots,
 };
 
 fn layouts() -> [Layout; 4] {
@@ -16,10 +17,10 @@ fn layouts() -> [Layout; 4] {
 }
 
 /// Few tasks and CPUs, so that they meet.
-fn request(random: &mut fastrand::Rng, layout: &Layout, tasks: u64) -> Request {
+fn request(random: &mut fastrand::Rng, layout: &Layout, tasks: u64) -> SlotRequest {
     // One of those CPUs does not exist.
     let cpu = random.u32(0..=layout.possible_cpus);
-    let task = Task(random.u64(0..tasks));
+    let task = SlotTask(random.u64(0..tasks));
     let owner = match random.u32(0..5) {
         0 => Owner::Cpu(cpu),
         1 | 2 => Owner::TaskOnCpu(task, cpu),
@@ -27,7 +28,7 @@ fn request(random: &mut fastrand::Rng, layout: &Layout, tasks: u64) -> Request {
     };
     let kind = if random.bool() { Kind::Data } else { Kind::Instruction };
     let weight = if random.u32(0..8) == 0 { random.u32(2..4) } else { 1 };
-    Request { owner, kind, weight }
+    SlotRequest { owner, kind, weight }
 }
 
 /// What becomes of one step in each account: all the same.
@@ -49,7 +50,7 @@ fn random_steps_end_alike() {
         let (naive, cached, constant) =
             (Naive::new(layout), Cached::new(layout), Constant::new(layout));
         let all: [&dyn Accounting; 3] = [&naive, &cached, &constant];
-        let (mut held, mut refused): (Vec<Request>, u32) = (Vec::new(), 0);
+        let (mut held, mut refused): (Vec<SlotRequest>, u32) = (Vec::new(), 0);
         for _ in 0..STEPS {
             // Tides: mostly full, and empty now and then.
             let ebb = random.u32(0..100) == 0;
@@ -99,9 +100,9 @@ fn many_at_once_leave_a_whole_account() {
         [Box::new(Constant::new(layout)), Box::new(Cached::new(layout))];
     for slots in each {
         let barrier = Barrier::new(THREADS as usize);
-        let work = |thread: u64| -> Vec<Request> {
+        let work = |thread: u64| -> Vec<SlotRequest> {
             let mut random = fastrand::Rng::with_seed(thread);
-            let mut held: Vec<Request> = Vec::new();
+            let mut held: Vec<SlotRequest> = Vec::new();
             barrier.wait();
             for _ in 0..STEPS {
                 // Half of the tasks belong to several threads.
@@ -117,7 +118,7 @@ fn many_at_once_leave_a_whole_account() {
             }
             held
         };
-        let held: Vec<Request> = std::thread::scope(|scope| {
+        let held: Vec<SlotRequest> = std::thread::scope(|scope| {
             let threads: Vec<_> =
                 (0..THREADS).map(|thread| scope.spawn(move || work(thread))).collect();
             threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()

@@ -10,7 +10,7 @@ use std::time::Instant;
 use pmuscope_machine::child::own_usage;
 
 use crate::error::WorkloadError;
-use crate::facts::Facts;
+use crate::facts::WorkloadFacts;
 
 pub use sys::PER_ROUND;
 
@@ -26,7 +26,7 @@ pub fn go_round(rounds: u64) {
 ///
 /// # Errors
 /// If there is no round to do, or usage cannot be read.
-pub fn run(rounds: u64) -> Result<Facts, WorkloadError> {
+pub fn run(rounds: u64) -> Result<WorkloadFacts, WorkloadError> {
     let Some(instructions) = rounds.checked_mul(sys::PER_ROUND).filter(|n| *n > 0) else {
         let what = format!("--rounds {rounds}: use a number from 1 to 2^62");
         return Err(WorkloadError::Options { workload: NAME, what });
@@ -35,7 +35,7 @@ pub fn run(rounds: u64) -> Result<Facts, WorkloadError> {
     sys::rounds(rounds);
     let time_s = started.elapsed().as_secs_f64();
     let usage = own_usage().map_err(|e| WorkloadError::system("read the resource usage", e))?;
-    let mut facts = Facts::new(NAME, Some(1), time_s, &usage);
+    let mut facts = WorkloadFacts::new(NAME, Some(1), time_s, &usage);
     facts.instructions = Some(instructions);
     Ok(facts)
 }

@@ -17,7 +17,7 @@ mod walk;
 use std::time::{Duration, Instant};
 
 use crate::error::WorkloadError;
-use crate::facts::{Facts, MixFacts, MixFunction};
+use crate::facts::{MixFacts, MixFunction, WorkloadFacts};
 use crate::place::{self, Placement};
 
 use functions::Work;
@@ -107,7 +107,7 @@ fn refused(what: String) -> WorkloadError {
 }
 
 /// What a thread has done.
-struct Done {
+struct MixWork {
     rounds: u64,
     deepest: usize,
     calls: [u64; FUNCTIONS.len()],
@@ -117,7 +117,7 @@ struct Done {
 ///
 /// # Errors
 /// Options without sense, no memory, or a thread that cannot be started or placed.
-pub fn run(options: &Options) -> Result<Facts, WorkloadError> {
+pub fn run(options: &Options) -> Result<WorkloadFacts, WorkloadError> {
     options.check()?;
     let cpus = place::cpus()?;
     let threads = place::threads(NAME, Some(options.threads), cpus.len())?;
@@ -155,7 +155,7 @@ fn run_thread(
     mut walk: Walk<'_>,
     rng: &mut fastrand::Rng,
     end: Option<Instant>,
-) -> Done {
+) -> MixWork {
     let mut rounds = 0;
     while options.rounds.is_none_or(|most| rounds < most)
         && end.is_none_or(|end| Instant::now() < end)
@@ -163,10 +163,10 @@ fn run_thread(
         walk.round(rng);
         rounds += 1;
     }
-    Done { rounds, deepest: walk.deepest, calls: walk.calls }
+    MixWork { rounds, deepest: walk.deepest, calls: walk.calls }
 }
 
-fn sum(options: &Options, threads: &[Done]) -> MixFacts {
+fn sum(options: &Options, threads: &[MixWork]) -> MixFacts {
     let function = |(at, function): (usize, &Function)| {
         let rounds = 2 * function.half(options.length);
         MixFunction {

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use super::{NAME, Options, refused};
 use crate::error::WorkloadError;
-use crate::facts::{Facts, MixFacts};
+use crate::facts::{MixFacts, WorkloadFacts};
 
 /// More than any machine has CPUs; a slip of the keyboard should not start a million processes.
 const MOST: usize = 1024;
@@ -21,7 +21,7 @@ pub fn run_processes(
     program: &Path,
     processes: usize,
     options: &Options,
-) -> Result<Facts, WorkloadError> {
+) -> Result<WorkloadFacts, WorkloadError> {
     if processes == 0 || processes > MOST {
         return Err(refused(format!("--processes {processes}: use 1 to {MOST}")));
     }
@@ -39,7 +39,8 @@ pub fn run_processes(
         children.push(child);
     }
     // All are waited for, whatever becomes of the first.
-    let told: Vec<Result<Facts, WorkloadError>> = children.into_iter().map(facts_of).collect();
+    let told: Vec<Result<WorkloadFacts, WorkloadError>> =
+        children.into_iter().map(facts_of).collect();
     let mut told = told.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter();
     let mut sum = told.next().ok_or_else(|| refused("no process".to_owned()))?;
     for facts in told {
@@ -76,7 +77,7 @@ fn arguments(options: &Options) -> Vec<OsString> {
     argv
 }
 
-fn facts_of(child: Child) -> Result<Facts, WorkloadError> {
+fn facts_of(child: Child) -> Result<WorkloadFacts, WorkloadError> {
     let failed =
         |why: String| WorkloadError::system("run a process of the mix", std::io::Error::other(why));
     let output = child.wait_with_output().map_err(|error| failed(error.to_string()))?;
@@ -87,7 +88,7 @@ fn facts_of(child: Child) -> Result<Facts, WorkloadError> {
 }
 
 /// Adds what another process did.
-fn add(sum: &mut Facts, other: &Facts) {
+fn add(sum: &mut WorkloadFacts, other: &WorkloadFacts) {
     sum.threads = Some(sum.threads.unwrap_or(0) + other.threads.unwrap_or(0));
     sum.user_s += other.user_s;
     sum.system_s += other.system_s;

@@ -7,7 +7,7 @@ pub const DEPTH: usize = 3;
 
 /// A call to come.
 #[derive(Debug, Clone, Copy)]
-struct Step {
+struct WalkStep {
     function: usize,
     /// 1 for one that nobody of the mix calls.
     depth: usize,
@@ -19,7 +19,7 @@ pub(super) struct Walk<'a> {
     pub(super) work: &'a mut Work,
     /// Rounds of half a call, by function.
     halves: [u64; FUNCTIONS.len()],
-    steps: Vec<Step>,
+    steps: Vec<WalkStep>,
     at: usize,
     depth: usize,
     /// Calls so far, by function.
@@ -31,7 +31,7 @@ pub(super) struct Walk<'a> {
 impl<'a> Walk<'a> {
     /// Functions `length` times as long as usual; only one of them, or all.
     pub(super) fn new(work: &'a mut Work, length: f64, only: Option<usize>) -> Self {
-        let step = |function| Step { function, depth: 1 };
+        let step = |function| WalkStep { function, depth: 1 };
         let steps = match only {
             // Often enough that a look at the clock between rounds does not count.
             Some(function) => vec![step(function); pure_calls(function, length)],

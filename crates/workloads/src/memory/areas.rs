@@ -6,10 +6,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pmuscope_machine::Machine;
 
-use super::control::{AreaRecord, Board, Kind, areas_of_process};
+use super::control::{AreaKind, AreaRecord, Board, areas_of_process};
 use super::options::{Init, LINE, Options, UNIT};
 use super::order::Shuffled;
-use super::sys::Area;
+use super::sys::MappedArea;
 use crate::error::WorkloadError;
 
 /// Where the kernel does not tell how large huge pages are.
@@ -22,16 +22,16 @@ const FILLED: usize = 1 << 20;
 /// Memory of a process.
 #[derive(Debug)]
 pub(super) struct Areas {
-    global: Option<Area>,
-    process: Option<Area>,
-    threads: Vec<Area>,
+    global: Option<MappedArea>,
+    process: Option<MappedArea>,
+    threads: Vec<MappedArea>,
     lock: Mutex<()>,
 }
 
 /// What a thread goes through from one end to the other, from somewhere in the middle on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Segment<'a> {
-    pub(super) area: &'a Area,
+    pub(super) area: &'a MappedArea,
     /// Bytes from the area's beginning.
     pub(super) from: usize,
     pub(super) bytes: usize,
@@ -42,7 +42,7 @@ pub(super) struct Segment<'a> {
 }
 
 impl<'a> Segment<'a> {
-    fn whole(area: &'a Area, sharer: (usize, usize)) -> Self {
+    fn whole(area: &'a MappedArea, sharer: (usize, usize)) -> Self {
         Self { area, from: 0, bytes: area.bytes(), sharer, locked: false }
     }
 
@@ -61,12 +61,12 @@ impl<'a> Segment<'a> {
 
 /// Who a thread is.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Who {
+pub(super) struct ThreadRole {
     pub(super) process: usize,
     pub(super) thread: usize,
 }
 
-impl Who {
+impl ThreadRole {
     /// Its number among all threads of all processes.
     pub(super) fn task(self, options: &Options) -> usize {
         self.process * options.threads + self.thread
@@ -86,11 +86,12 @@ impl Areas {
             WorkloadError::system(format!("map {bytes} bytes of {what} memory"), error)
         };
         let private = |what: &str, bytes: u64| {
-            Area::private(bytes as usize, huge, options.thp).map_err(|e| failed(what, bytes, e))
+            MappedArea::private(bytes as usize, huge, options.thp)
+                .map_err(|e| failed(what, bytes, e))
         };
         let global = (sizes.global > 0).then(|| {
             let file = open_global(board)?;
-            Area::shared(file.as_fd(), sizes.global as usize, options.thp)
+            MappedArea::shared(file.as_fd(), sizes.global as usize, options.thp)
                 .map_err(|error| failed("global", sizes.global, error))
         });
         let own = (sizes.process > 0).then(|| private("process", sizes.process));
@@ -105,18 +106,18 @@ impl Areas {
     }
 
     fn tell(&self, board: &Board, options: &Options, process: usize) {
-        let of = |kind, thread, area: &Area, locked| AreaRecord {
+        let of = |kind, thread, area: &MappedArea, locked| AreaRecord {
             kind,
             thread,
             address: area.address(),
             bytes: area.bytes() as u64,
             locked,
         };
-        let global = self.global.iter().map(|area| of(Kind::Global, None, area, 0));
+        let global = self.global.iter().map(|area| of(AreaKind::Global, None, area, 0));
         let locked = options.sizes.locked;
-        let own = self.process.iter().map(|area| of(Kind::Process, None, area, locked));
+        let own = self.process.iter().map(|area| of(AreaKind::Process, None, area, locked));
         let threads = self.threads.iter().enumerate();
-        let threads = threads.map(|(thread, area)| of(Kind::Thread, Some(thread), area, 0));
+        let threads = threads.map(|(thread, area)| of(AreaKind::Thread, Some(thread), area, 0));
         let first = process * areas_of_process(options);
         for (index, area) in (first..).zip(global.chain(own).chain(threads)) {
             board.area(index, (std::process::id(), process), &area);
@@ -125,7 +126,12 @@ impl Areas {
 
     /// What a thread goes through in one round of a phase. Memory that is shared it goes through as a whole, from
     /// a place of its own on.
-    pub(super) fn segments(&self, options: &Options, who: Who, phase: u64) -> Vec<Segment<'_>> {
+    pub(super) fn segments(
+        &self,
+        options: &Options,
+        who: ThreadRole,
+        phase: u64,
+    ) -> Vec<Segment<'_>> {
         let threads = options.threads;
         let turn = (who.thread + phase as usize) % threads;
         let mut segments = Vec::new();
@@ -145,16 +151,21 @@ impl Areas {
     }
 
     /// The memory of all threads.
-    pub(super) fn of_threads(&self) -> &[Area] {
+    pub(super) fn of_threads(&self) -> &[MappedArea] {
         &self.threads
     }
 
     /// Fills what is this thread's to touch first: its own memory, and its share of what it shares. False if
     /// `go_on` said so before all was done.
-    pub(super) fn touch(&self, options: &Options, who: Who, go_on: impl Fn() -> bool) -> bool {
+    pub(super) fn touch(
+        &self,
+        options: &Options,
+        who: ThreadRole,
+        go_on: impl Fn() -> bool,
+    ) -> bool {
         let (task, threads) = (who.task(options), options.threads);
         let mut rng = fastrand::Rng::with_seed(options.seed.wrapping_add(task as u64));
-        let mut fill = |area: &Area, (index, of): (usize, usize)| {
+        let mut fill = |area: &MappedArea, (index, of): (usize, usize)| {
             let units = area.bytes() / UNIT as usize;
             let unit = |index: usize| index * units / of * UNIT as usize;
             let mut page = [0; UNIT as usize];
@@ -176,7 +187,7 @@ impl Areas {
 
     /// Makes the circles of a chase that are this thread's to make: in its own memory; in what it shares if it
     /// is the first.
-    pub(super) fn link(&self, options: &Options, who: Who) {
+    pub(super) fn link(&self, options: &Options, who: ThreadRole) {
         for segment in self.segments(options, who, 0) {
             let is_own =
                 self.threads.get(who.thread).is_some_and(|own| std::ptr::eq(own, segment.area));
@@ -243,7 +254,7 @@ mod tests {
         #[test]
         fn a_chase_is_one_circle_through_all_lines(units in 1..40_usize, skipped in 0..4_usize, seed: u64) {
             let skip = skipped * UNIT as usize;
-            let area = Area::private(units * UNIT as usize + skip, 4096, Thp::System).unwrap();
+            let area = MappedArea::private(units * UNIT as usize + skip, 4096, Thp::System).unwrap();
             let bytes = units * UNIT as usize;
             let segment = Segment { area: &area, from: skip, bytes, sharer: (0, 1), locked: false };
             link(&segment, seed);

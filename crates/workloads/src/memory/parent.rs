@@ -21,7 +21,7 @@ use super::options::{Options, refused};
 use super::worker::now_ns;
 use super::{NAME, room, sum};
 use crate::error::WorkloadError;
-use crate::facts::Facts;
+use crate::facts::WorkloadFacts;
 
 /// From the moment when all are ready until they begin: enough for each to hear of it.
 const NOTICE: Duration = Duration::from_millis(2);
@@ -40,7 +40,7 @@ pub fn run(
     program: &Path,
     options: &Options,
     control: Option<&Path>,
-) -> Result<Facts, WorkloadError> {
+) -> Result<WorkloadFacts, WorkloadError> {
     run_held(program, options, control, &AtomicBool::new(false))
 }
 
@@ -53,7 +53,7 @@ pub fn run_held(
     options: &Options,
     control: Option<&Path>,
     held: &AtomicBool,
-) -> Result<Facts, WorkloadError> {
+) -> Result<WorkloadFacts, WorkloadError> {
     options.check()?;
     let machine = Machine::host();
     let allowed =
@@ -118,7 +118,7 @@ fn start(program: &Path, control: &Path, process: usize) -> std::io::Result<Chil
 }
 
 /// What became of a process.
-struct Ended {
+struct ProcessEnd {
     pid: u32,
     status: ExitStatus,
     usage: Usage,
@@ -139,7 +139,7 @@ fn run_processes(
         board.stop();
     };
     std::thread::scope(|scope| {
-        let mut waiting: Vec<ScopedJoinHandle<'_, std::io::Result<Ended>>> = Vec::new();
+        let mut waiting: Vec<ScopedJoinHandle<'_, std::io::Result<ProcessEnd>>> = Vec::new();
         let mut not_started = None;
         for process in 0..processes {
             match start(process) {
@@ -166,7 +166,7 @@ fn run_processes(
             board.set_state(State::Running);
             board.go(now_ns() + NOTICE.as_nanos() as u64);
         }
-        let ended: Vec<std::io::Result<Ended>> = waiting
+        let ended: Vec<std::io::Result<ProcessEnd>> = waiting
             .into_iter()
             .map(|one| one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
             .collect();
@@ -175,7 +175,7 @@ fn run_processes(
     })
 }
 
-fn wait_for(mut child: Child, failed: &AtomicBool) -> std::io::Result<Ended> {
+fn wait_for(mut child: Child, failed: &AtomicBool) -> std::io::Result<ProcessEnd> {
     let (pid, stderr) = (child.id(), child.stderr.take());
     let (status, usage) = wait(child, || failed.load(Ordering::Acquire))?;
     let mut complaint = Vec::new();
@@ -183,20 +183,20 @@ fn wait_for(mut child: Child, failed: &AtomicBool) -> std::io::Result<Ended> {
         stderr.take(COMPLAINT).read_to_end(&mut complaint)?;
     }
     let complaint = String::from_utf8_lossy(&complaint).trim().to_owned();
-    Ok(Ended { pid, status, usage, complaint })
+    Ok(ProcessEnd { pid, status, usage, complaint })
 }
 
 /// What all used, or which one failed: the one that complained, before those that were ended with it.
-fn usage_of(ended: Vec<std::io::Result<Ended>>) -> Result<Vec<Usage>, WorkloadError> {
+fn usage_of(ended: Vec<std::io::Result<ProcessEnd>>) -> Result<Vec<Usage>, WorkloadError> {
     let count = ended.len();
     let ended = ended
         .into_iter()
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| WorkloadError::system("wait for a process", error))?;
     let is_ended_by_us =
-        |one: &Ended| one.status.signal() == Some(libc::SIGTERM) && one.complaint.is_empty();
-    let failed = |one: &&(usize, &Ended)| !one.1.status.success();
-    let numbered: Vec<(usize, &Ended)> = ended.iter().enumerate().collect();
+        |one: &ProcessEnd| one.status.signal() == Some(libc::SIGTERM) && one.complaint.is_empty();
+    let failed = |one: &&(usize, &ProcessEnd)| !one.1.status.success();
+    let numbered: Vec<(usize, &ProcessEnd)> = ended.iter().enumerate().collect();
     let first = numbered
         .iter()
         .filter(failed)

@@ -69,7 +69,7 @@ fn run(board: &Board, process: usize) -> Result<(), WorkloadError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::control::{Control, Kind, State, Thread, ThreadState};
+    use crate::memory::control::{AreaKind, Control, State, Thread, ThreadState};
     use crate::memory::options::{Access, Init, Options, Order, Sizes};
     use crate::memory::worker::now_ns;
     use std::os::fd::AsRawFd as _;
@@ -190,7 +190,11 @@ mod tests {
         let areas = control.areas().unwrap();
         let of = |kind| areas.iter().filter(move |area| area.kind == kind);
         assert_eq!(
-            (of(Kind::Global).count(), of(Kind::Process).count(), of(Kind::Thread).count()),
+            (
+                of(AreaKind::Global).count(),
+                of(AreaKind::Process).count(),
+                of(AreaKind::Thread).count()
+            ),
             (2, 2, 4)
         );
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();

@@ -7,7 +7,7 @@ use super::control::{Control, Thread};
 use super::loops::Width;
 use super::options::{BATCH, Options, Order};
 use crate::error::WorkloadError;
-use crate::facts::{Facts, LoadTimes, MemoryFacts, MemoryProcess, MemoryThread};
+use crate::facts::{LoadTimes, MemoryFacts, MemoryProcess, MemoryThread, WorkloadFacts};
 
 /// Facts from a control file whose threads have all ended. `usage`: of each process, its start and end included.
 pub(super) fn facts(
@@ -15,7 +15,7 @@ pub(super) fn facts(
     options: &Options,
     usage: &[Usage],
     emulated: bool,
-) -> Result<Facts, WorkloadError> {
+) -> Result<WorkloadFacts, WorkloadError> {
     let read = |error| WorkloadError::system("read the control file", error);
     let threads = control.threads().map_err(read)?;
     let times = control.times().map_err(read)?;
@@ -23,7 +23,7 @@ pub(super) fn facts(
     let start = threads.iter().filter_map(|thread| thread.start_ns).min().unwrap_or(0);
     let end = threads.iter().filter_map(|thread| thread.end_ns).max().unwrap_or(start);
     let time_s = seconds(end - start);
-    let mut facts = Facts::new(super::NAME, Some(options.tasks()), time_s, &total(usage));
+    let mut facts = WorkloadFacts::new(super::NAME, Some(options.tasks()), time_s, &total(usage));
     let by_thread: Vec<MemoryThread> =
         threads.iter().map(|thread| of_thread(thread, start, emulated)).collect();
     let bytes = threads.iter().map(|thread| thread.bytes).sum();

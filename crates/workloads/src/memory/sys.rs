@@ -11,7 +11,7 @@ use super::options::Thp;
 
 /// Mapped memory.
 #[derive(Debug)]
-pub(super) struct Area {
+pub(super) struct MappedArea {
     /// What was mapped, which may begin before the area and end behind it.
     mapped: (NonNull<u8>, usize),
     start: NonNull<u8>,
@@ -20,11 +20,11 @@ pub(super) struct Area {
 
 // SAFETY: an area is a mapping that lives as long as it; its memory is only touched by copies of whole
 // ranges and by loops in assembler, for which it does not matter who else changes it.
-unsafe impl Send for Area {}
+unsafe impl Send for MappedArea {}
 // SAFETY: as above.
-unsafe impl Sync for Area {}
+unsafe impl Sync for MappedArea {}
 
-impl Area {
+impl MappedArea {
     /// So many bytes of this process alone, beginning at a multiple of `align`, a power of two.
     ///
     /// # Errors
@@ -137,7 +137,7 @@ impl Area {
     }
 }
 
-impl Drop for Area {
+impl Drop for MappedArea {
     fn drop(&mut self) {
         // SAFETY: a mapping of our own, into which nobody has a reference: parts do not outlive the area. It
         // fails only for other addresses.
@@ -150,7 +150,7 @@ impl Drop for Area {
 pub(super) struct Part<'a> {
     start: NonNull<u8>,
     bytes: usize,
-    area: std::marker::PhantomData<&'a Area>,
+    area: std::marker::PhantomData<&'a MappedArea>,
 }
 
 impl Part<'_> {

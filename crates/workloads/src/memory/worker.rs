@@ -10,8 +10,8 @@ use rustix::process::{Pid, getppid};
 use rustix::thread::gettid;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::areas::{Areas, LINES, Segment, Who};
-use super::control::{Board, Tally, ThreadState, Totals};
+use super::areas::{Areas, LINES, Segment, ThreadRole};
+use super::control::{Board, ThreadState, ThreadTally, Totals};
 use super::loops::{self, Width};
 use super::options::{Access, BATCH, FirstTouch, LINE, Options, Order};
 use super::order::Shuffled;
@@ -64,7 +64,7 @@ impl Team<'_> {
     /// # Errors
     /// If it cannot be placed; all threads of all processes end then.
     pub(super) fn run(&self, thread: usize) -> Result<(), WorkloadError> {
-        let who = Who { process: self.process, thread };
+        let who = ThreadRole { process: self.process, thread };
         let result =
             self.prepare(who).and_then(|ready| if ready { self.work(who) } else { Ok(()) });
         if result.is_err() {
@@ -74,7 +74,7 @@ impl Team<'_> {
     }
 
     /// False if all are to end before they began.
-    fn prepare(&self, who: Who) -> Result<bool, WorkloadError> {
+    fn prepare(&self, who: ThreadRole) -> Result<bool, WorkloadError> {
         let (board, options) = (self.board, self.options);
         let task = who.task(options);
         let tid = gettid().as_raw_nonzero().get().unsigned_abs();
@@ -142,7 +142,7 @@ impl Team<'_> {
         true
     }
 
-    fn work(&self, who: Who) -> Result<(), WorkloadError> {
+    fn work(&self, who: ThreadRole) -> Result<(), WorkloadError> {
         let usage =
             || thread_usage().map_err(|e| WorkloadError::system("read the resource usage", e));
         let done = Done(&self.done);
@@ -239,10 +239,10 @@ fn phase_at(done: u64, all: u64, phases: u64) -> u64 {
 /// A thread while it works.
 struct Worker<'a> {
     team: &'a Team<'a>,
-    who: Who,
+    who: ThreadRole,
     task: usize,
     width: Width,
-    tally: Tally,
+    tally: ThreadTally,
     start_ns: u64,
     /// When the time is over.
     end_ns: Option<u64>,
@@ -255,7 +255,7 @@ struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    fn new(team: &'a Team<'a>, who: Who) -> Result<Self, WorkloadError> {
+    fn new(team: &'a Team<'a>, who: ThreadRole) -> Result<Self, WorkloadError> {
         let options = team.options;
         let ns = |seconds: f64| (seconds * 1e9) as u64;
         let start_ns = now_ns();
@@ -267,7 +267,7 @@ impl<'a> Worker<'a> {
             who,
             task,
             width: Width::of_this_cpu(),
-            tally: Tally { now_ns: start_ns, cpu: current_cpu(), ..Tally::default() },
+            tally: ThreadTally { now_ns: start_ns, cpu: current_cpu(), ..ThreadTally::default() },
             start_ns,
             end_ns: options.seconds.map(|seconds| start_ns + ns(seconds)),
             perturb_ns: options.perturb.filter(|_| is_first).map(|every| start_ns + ns(every)),

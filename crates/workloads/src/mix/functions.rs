@@ -46,10 +46,10 @@ pub fn branches(iterations: u64, state: u64) -> u64 {
 }
 
 /// Iterations to do and a state to go on from; the new state.
-type Function = fn(u64, u64) -> u64;
+type MixLoop = fn(u64, u64) -> u64;
 
 /// The mix, by symbol.
-pub const FUNCTIONS: [(&str, Function); 3] =
+pub const FUNCTIONS: [(&str, MixLoop); 3] =
     [("integer_division", integer_division), ("polynomial", polynomial), ("branches", branches)];
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use pmuscope_machine::child::thread_cpu_ns;
 
 use crate::error::WorkloadError;
-use crate::facts::{Facts, FunctionFacts};
+use crate::facts::{FunctionFacts, WorkloadFacts};
 use crate::place::{self, Placement};
 
 pub use functions::{FUNCTIONS, branches, integer_division, polynomial};
@@ -53,7 +53,7 @@ type Spent = [(f64, u64); FUNCTIONS.len()];
 ///
 /// # Errors
 /// Options without sense, or a thread that cannot be started or placed.
-pub fn run(options: &Options) -> Result<Facts, WorkloadError> {
+pub fn run(options: &Options) -> Result<WorkloadFacts, WorkloadError> {
     let shares = normalised(&options.shares)?;
     let cpus = place::cpus()?;
     let threads = place::threads(NAME, options.threads, cpus.len())?;
@@ -61,7 +61,7 @@ pub fn run(options: &Options) -> Result<Facts, WorkloadError> {
     let started = Instant::now();
     let end = started + options.duration;
     let spent = place::run_team("mix", &Placement { threads, pin_to }, |index| {
-        Thread::new(index as u64, shares).run_until(end)
+        MixThread::new(index as u64, shares).run_until(end)
     })?;
     let time_s = started.elapsed().as_secs_f64();
     let mut facts = place::facts(NAME, threads, time_s)?;
@@ -93,7 +93,7 @@ fn sum(threads: &[Spent]) -> Vec<FunctionFacts> {
 }
 
 /// One thread's share of the work.
-struct Thread {
+struct MixThread {
     rng: fastrand::Rng,
     shares: [f64; FUNCTIONS.len()],
     spent: Spent,
@@ -102,7 +102,7 @@ struct Thread {
     state: u64,
 }
 
-impl Thread {
+impl MixThread {
     fn new(seed: u64, shares: [f64; FUNCTIONS.len()]) -> Self {
         // A low first guess makes a short first slice.
         let speed = [1e6; FUNCTIONS.len()];

@@ -15,7 +15,7 @@ use pmuscope_machine::place::{current_cpu, set_affinity};
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::error::WorkloadError;
-use crate::facts::{Facts, RingFacts};
+use crate::facts::{RingFacts, WorkloadFacts};
 use crate::place;
 use crate::shared::Shared;
 use queue::{Side, buffer_words, words};
@@ -124,7 +124,7 @@ impl Options {
 ///
 /// # Errors
 /// Wrong options; what the kernel says to shared memory, processes and places; packets that were lost.
-pub fn run(program: &Path, options: &Options) -> Result<Facts, WorkloadError> {
+pub fn run(program: &Path, options: &Options) -> Result<WorkloadFacts, WorkloadError> {
     options.check()?;
     let file = File::from(
         memfd_create("pmuscope-ring", MemfdFlags::CLOEXEC)

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::error::WorkloadError;
-use crate::facts::{Facts, StencilFacts};
+use crate::facts::{StencilFacts, WorkloadFacts};
 use crate::place::{self, Placement};
 use barrier::Barrier;
 use block::{Block, Edges, OPERATIONS_PER_CELL};
@@ -48,7 +48,7 @@ impl Default for Options {
 ///
 /// # Errors
 /// Options without sense, or a thread that cannot be started or placed.
-pub fn run(options: &Options) -> Result<Facts, WorkloadError> {
+pub fn run(options: &Options) -> Result<WorkloadFacts, WorkloadError> {
     let refuse = |what| Err(WorkloadError::Options { workload: NAME, what });
     if !SIZES.contains(&options.size) {
         return refuse(format!("size {}: use {} to {}", options.size, SIZES.start(), SIZES.end()));

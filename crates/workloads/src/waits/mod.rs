@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use pmuscope_machine::{Machine, ThreadSwitches};
 
 use crate::error::WorkloadError;
-use crate::facts::{Facts, WaitingThread, WaitsFacts};
+use crate::facts::{WaitingThread, WaitsFacts, WorkloadFacts};
 use crate::place::{self, Placement};
 
 /// Name on the command line.
@@ -45,14 +45,14 @@ impl Default for Options {
 ///
 /// # Errors
 /// Options without sense, or threads or a pipe that cannot be made.
-pub fn run(options: &Options) -> Result<Facts, WorkloadError> {
+pub fn run(options: &Options) -> Result<WorkloadFacts, WorkloadError> {
     if options.rounds == 0 || options.length.is_zero() {
         let what = "no rounds or no length: use at least 1 round of 1 ms".to_owned();
         return Err(WorkloadError::Options { workload: NAME, what });
     }
     let pipe = rustix::pipe::pipe().map_err(|error| WorkloadError::system("make a pipe", error))?;
     let started = Instant::now();
-    let team = Team {
+    let team = WaitTeam {
         options,
         ready: AtomicUsize::new(0),
         round: AtomicU64::new(0),
@@ -85,7 +85,7 @@ const THREADS: [Role; 4] = [
 ];
 
 /// What all threads share.
-struct Team<'a> {
+struct WaitTeam<'a> {
     options: &'a Options,
     /// Threads that are there. They look again and again: to wait for one another would be a wait as well.
     ready: AtomicUsize,
@@ -96,7 +96,7 @@ struct Team<'a> {
     writer: Mutex<Option<File>>,
 }
 
-impl Team<'_> {
+impl WaitTeam<'_> {
     fn work(&self, index: usize) -> Waited {
         // Only a name: without it the thread waits as well.
         let _ = rustix::thread::set_name(THREADS[index].name);

@@ -5,15 +5,15 @@ use std::os::fd::AsFd as _;
 
 use anyhow::Context as _;
 use clap::Subcommand;
-use pmuscope_bench::breakpoint::{Error, Runs, enable, hit, thread};
+use pmuscope_bench::breakpoint::{BreakpointError, Runs, enable, hit, thread};
 use pmuscope_counters::Host;
 use pmuscope_machine::Machine;
 use pmuscope_measure::counting::Signal;
-use pmuscope_measure::{Plan, RunFile, Watch};
+use pmuscope_measure::{Plan, RunFile, RunObserver};
 use pmuscope_report::{Style, breakpoint_enable_text, breakpoint_hit_text, breakpoint_thread_text};
 
-use super::runs::{Output, PreflightCpus, begin, tell_concerns};
-use crate::commands::counting::{Progress, refused};
+use super::runs::{PreflightCpus, RunOutputArgs, begin, tell_concerns};
+use crate::commands::counting::{CountingProgress, refused};
 use crate::commands::doctor;
 use crate::exit::{Exit, failure};
 use crate::signals::stop_pipe;
@@ -58,7 +58,7 @@ struct ThreadArgs {
     #[command(flatten)]
     runs: RunsArgs,
     #[command(flatten)]
-    output: Output,
+    output: RunOutputArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -81,7 +81,7 @@ struct EnableArgs {
     #[command(flatten)]
     runs: RunsArgs,
     #[command(flatten)]
-    output: Output,
+    output: RunOutputArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -95,7 +95,7 @@ struct HitArgs {
     #[command(flatten)]
     runs: RunsArgs,
     #[command(flatten)]
-    output: Output,
+    output: RunOutputArgs,
 }
 
 /// How often all of it runs.
@@ -160,18 +160,24 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
 /// Makes all runs and shows what they came to.
 fn make(
     machine: &Machine,
-    output: &Output,
+    output: &RunOutputArgs,
     text: fn(&RunFile, &Style) -> String,
-    runs: impl FnOnce(&mut RunFile, &dyn Fn() -> bool, &mut dyn Watch) -> Result<bool, Error>,
+    runs: impl FnOnce(
+        &mut RunFile,
+        &dyn Fn() -> bool,
+        &mut dyn RunObserver,
+    ) -> Result<bool, BreakpointError>,
 ) -> anyhow::Result<Exit> {
     let mut file = begin(machine, &doctor::facts()?, PreflightCpus::Allowed)?;
     tell_concerns(&file);
     let stop = stop_pipe().context("cannot listen for signals")?;
     let stop = || Signal(stop.as_fd()).is_given();
-    let mut watch = Progress::new(output.path());
+    let mut watch = CountingProgress::new(output.path());
     let whole = runs(&mut file, &stop, &mut watch).map_err(|error| match error {
-        Error::Measure(error) => refused(&error, false),
-        Error::Slots { .. } | Error::Threads { .. } => failure(Exit::BadInput, error.to_string()),
+        BreakpointError::Measure(error) => refused(&error, false),
+        BreakpointError::Slots { .. } | BreakpointError::Threads { .. } => {
+            failure(Exit::BadInput, error.to_string())
+        }
         error => failure(Exit::NotPossible, error.to_string()),
     })?;
     let counts = file.runs.iter().all(|run| run.why.is_none());

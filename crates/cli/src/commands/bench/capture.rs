@@ -9,8 +9,8 @@ use pmuscope_machine::{Facts, Machine};
 use pmuscope_measure::{Extract, Plan, metric};
 use pmuscope_report::capture_text;
 
-use super::runs::{Output, PreflightCpus, begin, tell_concerns};
-use super::watch::Watch;
+use super::runs::{PreflightCpus, RunOutputArgs, begin, tell_concerns};
+use super::watch::RunProgress;
 use crate::commands::doctor;
 use crate::exit::{Exit, failure};
 
@@ -65,7 +65,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR")]
     tmp: Option<PathBuf>,
     #[command(flatten)]
-    output: Output,
+    output: RunOutputArgs,
     /// The program to record in place of our stencil
     #[arg(last = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -78,7 +78,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let options = args.options(&facts)?;
     let mut file = begin(&machine, &facts, PreflightCpus::Allowed)?;
     tell_concerns(&file);
-    let mut watch = Watch::new(&args.output)?;
+    let mut watch = RunProgress::new(&args.output)?;
     capture::capture(&options, &mut file, &mut watch).map_err(|error| not_measured(&error))?;
     let interrupted = watch.is_stopped();
     let missing = !args.arms.is_empty() && !file.notices.is_empty();

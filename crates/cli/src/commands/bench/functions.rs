@@ -9,8 +9,8 @@ use pmuscope_machine::{Facts, Machine};
 use pmuscope_measure::Plan;
 use pmuscope_report::functions_text;
 
-use super::runs::{Output, PreflightCpus, begin, tell_concerns};
-use super::watch::Watch;
+use super::runs::{PreflightCpus, RunOutputArgs, begin, tell_concerns};
+use super::watch::RunProgress;
 use crate::commands::doctor;
 use crate::exit::{Exit, failure};
 
@@ -68,7 +68,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR")]
     tmp: Option<PathBuf>,
     #[command(flatten)]
-    output: Output,
+    output: RunOutputArgs,
 }
 
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
@@ -85,9 +85,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     }
     let mut file = begin(&machine, &facts, PreflightCpus::Allowed)?;
     tell_concerns(&file);
-    let mut watch = Watch::new(&args.output)?;
+    let mut watch = RunProgress::new(&args.output)?;
     functions::functions(&options, &mut file, &mut watch).map_err(|error| not_measured(&error))?;
-    let ran = |arm: &arms::Arm| file.runs.iter().any(|run| run.labels == arm.labels());
+    let ran = |arm: &arms::FunctionsArm| file.runs.iter().any(|run| run.labels == arm.labels());
     let missing = !args.arms.is_empty() && !options.arms.iter().all(ran);
     args.output.finish(file, watch.is_stopped(), !missing, functions_text)
 }

@@ -3,7 +3,7 @@
 use std::os::fd::AsFd as _;
 
 use anyhow::Context as _;
-use pmuscope_bench::memory::{self, Error, Options, bytes_by_default};
+use pmuscope_bench::memory::{self, MemoryBenchError, Options, bytes_by_default};
 use pmuscope_machine::Machine;
 use pmuscope_measure::Plan;
 use pmuscope_measure::counting::Signal;
@@ -11,8 +11,8 @@ use pmuscope_report::memory_text;
 use pmuscope_workloads::WorkloadError;
 use pmuscope_workloads::memory::{Access, Thp};
 
-use super::runs::{Output, PreflightCpus, begin, tell_concerns};
-use crate::commands::counting::Progress;
+use super::runs::{PreflightCpus, RunOutputArgs, begin, tell_concerns};
+use crate::commands::counting::CountingProgress;
 use crate::commands::doctor;
 use crate::commands::record::size;
 use crate::exit::{Exit, failure};
@@ -68,7 +68,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     #[command(flatten)]
-    output: Output,
+    output: RunOutputArgs,
 }
 
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
@@ -82,7 +82,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     tell_concerns(&file);
     let stop = stop_pipe().context("cannot listen for signals")?;
     let stop = || Signal(stop.as_fd()).is_given();
-    let mut watch = Progress::new(args.output.path());
+    let mut watch = CountingProgress::new(args.output.path());
     let whole = memory::memory(&machine, &options, &mut file, &stop, &mut watch)
         .map_err(|error| refused(&error))?;
     args.output.finish(file, !whole, true, memory_text)
@@ -109,9 +109,10 @@ fn options(args: &Args, machine: &Machine) -> Result<Options, String> {
     })
 }
 
-fn refused(error: &Error) -> anyhow::Error {
+fn refused(error: &MemoryBenchError) -> anyhow::Error {
     let exit = match error {
-        Error::Emulated(_) | Error::Workload(WorkloadError::System { .. }) => Exit::NotPossible,
+        MemoryBenchError::Emulated(_)
+        | MemoryBenchError::Workload(WorkloadError::System { .. }) => Exit::NotPossible,
         _ => Exit::BadInput,
     };
     failure(exit, error.to_string())

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use pmuscope_bench::numa::{
-    self, Error, Fitted, Options, Policy, ProgramError, ProgramOptions, Room, RunError, Suite,
-    Test, describe, named, own,
+    self, Fitted, NumaBenchError, Options, Policy, ProgramError, ProgramOptions, RunError, Suite,
+    Test, UsableNodes, describe, named, own,
 };
 use pmuscope_machine::place::affinity;
 use pmuscope_machine::{Machine, Topology};
@@ -16,8 +16,8 @@ use pmuscope_measure::{Extract, Plan, RunFile, load};
 use pmuscope_numa::convergence::Criterion;
 use pmuscope_report::{bench_numa_text, number};
 
-use super::runs::{Output, PreflightCpus, begin, tell_concerns};
-use crate::commands::counting::Progress;
+use super::runs::{PreflightCpus, RunOutputArgs, begin, tell_concerns};
+use crate::commands::counting::CountingProgress;
 use crate::commands::doctor;
 use crate::commands::numa::parse_seconds;
 use crate::commands::record::size;
@@ -96,7 +96,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME=REGEX", requires = "command")]
     metric_from: Vec<String>,
     #[command(flatten)]
-    output: Output,
+    output: RunOutputArgs,
     /// A program to run in place of the tests, with its arguments
     #[arg(last = true, value_name = "CMD", conflicts_with_all = ["suite", "tests", "perturb", "list"])]
     command: Vec<OsString>,
@@ -129,7 +129,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let most = number::duration(options.most_seconds());
     say!("{most} of work at most; Ctrl-C keeps what is done");
     let stop = Stop::new()?;
-    let mut watch = Progress::new(args.output.path());
+    let mut watch = CountingProgress::new(args.output.path());
     let whole =
         numa::numa((&machine, &topology), &options, &mut file, &|| stop.asked(), &mut watch)
             .map_err(|error| refused(&error))?;
@@ -143,7 +143,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 type Chosen = (Vec<Test>, (f64, f64), Vec<String>);
 
 /// Said before anything runs.
-fn nothing_to_place(room: &Room) -> Option<&'static str> {
+fn nothing_to_place(room: &UsableNodes) -> Option<&'static str> {
     (room.nodes.len() == 1).then_some(
         "one node with CPUs and memory: all memory is equally near, there is nothing to place, and policies cannot \
          differ. Try: pmuscope lab run --nodes 2 --cpus 8 -- bench numa --suite guest",
@@ -160,7 +160,7 @@ impl Args {
     fn of_program(
         &self,
         (machine, topology): (&Machine, &Topology),
-        room: Room,
+        room: UsableNodes,
     ) -> anyhow::Result<Exit> {
         let extracts =
             self.metric_from.iter().map(|text| Extract::named(text).context("--metric-from"));
@@ -188,7 +188,7 @@ impl Args {
         let options = ProgramOptions { seed, ..options };
         tell_concerns(&file);
         let stop = Stop::new()?;
-        let mut watch = Progress::new(self.output.path());
+        let mut watch = CountingProgress::new(self.output.path());
         let stopped = || stop.asked();
         let whole = numa::programs((machine, topology), &options, &mut file, &stopped, &mut watch)
             .map_err(|error| not_run(&error))?;
@@ -198,7 +198,7 @@ impl Args {
         self.output.finish(file, !whole, true, bench_numa_text)
     }
 
-    fn policies(&self, room: &Room) -> Vec<Policy> {
+    fn policies(&self, room: &UsableNodes) -> Vec<Policy> {
         use Policy::{Best, Interleave, Off, On, Worst};
         if !self.policies.is_empty() {
             return self.policies.iter().filter_map(|name| Policy::named(name)).collect();
@@ -221,10 +221,11 @@ impl Args {
         self.repeat.unwrap_or(if is_quick { 2 } else { 3 })
     }
 
-    fn room(&self, machine: &Machine, topology: &Topology) -> anyhow::Result<Room> {
+    fn room(&self, machine: &Machine, topology: &Topology) -> anyhow::Result<UsableNodes> {
         let allowed = affinity().context("cannot read the CPU affinity")?;
         let nodes = machine.allowed_nodes_of(std::process::id());
-        let room = Room::new(topology, (&allowed, nodes.as_ref()), machine.available_bytes());
+        let room =
+            UsableNodes::new(topology, (&allowed, nodes.as_ref()), machine.available_bytes());
         if room.nodes.is_empty() {
             let text = "no node has both memory and CPUs that this process may use: look at taskset -p $$, and at \
                         cpuset.cpus and cpuset.mems of its cgroup";
@@ -269,7 +270,7 @@ impl Args {
     fn options(
         &self,
         tests: Vec<Fitted>,
-        room: Room,
+        room: UsableNodes,
         (seconds, limit): (f64, f64),
     ) -> anyhow::Result<Options> {
         if self.rounds() == 0 || !(0.0..100.0).contains(&self.within) {
@@ -346,9 +347,9 @@ fn not_run(error: &ProgramError) -> anyhow::Error {
     failure(exit, error.to_string())
 }
 
-fn refused(error: &Error) -> anyhow::Error {
+fn refused(error: &NumaBenchError) -> anyhow::Error {
     let exit = match error {
-        Error::Run {
+        NumaBenchError::Run {
             source: RunError::Workload(pmuscope_workloads::WorkloadError::Options { .. }),
             ..
         } => Exit::BadInput,
@@ -370,14 +371,14 @@ mod tests {
         args: Args,
     }
 
-    fn room(nodes: u32) -> Room {
+    fn room(nodes: u32) -> UsableNodes {
         let node = |id: u32| UsableNode {
             id,
             cpus: (8 * id..8 * id + 8).collect(),
             free_bytes: Some(32 << 30),
             distances: (0..nodes).map(|to| if to == id { 10 } else { 20 }).collect(),
         };
-        Room { nodes: (0..nodes).map(node).collect(), available_bytes: None }
+        UsableNodes { nodes: (0..nodes).map(node).collect(), available_bytes: None }
     }
 
     fn options(words: &[&str], nodes: u32) -> Options {

@@ -3,15 +3,15 @@
 use std::os::fd::AsFd as _;
 
 use anyhow::Context as _;
-use pmuscope_bench::region::{self, Error, Options};
+use pmuscope_bench::region::{self, Options, RegionBenchError};
 use pmuscope_events::Event;
 use pmuscope_machine::Machine;
 use pmuscope_measure::Plan;
 use pmuscope_measure::counting::Signal;
 use pmuscope_report::region_text;
 
-use super::runs::{Output, PreflightCpus, begin, tell_concerns};
-use crate::commands::counting::{Asked, Progress, refused};
+use super::runs::{PreflightCpus, RunOutputArgs, begin, tell_concerns};
+use crate::commands::counting::{Asked, CountingProgress, refused};
 use crate::commands::doctor;
 use crate::commands::event_lists::{EventListArgs, catalog};
 use crate::exit::{Exit, failure};
@@ -44,7 +44,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     #[command(flatten)]
-    output: Output,
+    output: RunOutputArgs,
 }
 
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
@@ -65,11 +65,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     file.notices.extend(notices);
     let stop = stop_pipe().context("cannot listen for signals")?;
     let stop = || Signal(stop.as_fd()).is_given();
-    let mut watch = Progress::new(args.output.path());
+    let mut watch = CountingProgress::new(args.output.path());
     let whole =
         region::region(&options, &mut file, &stop, &mut watch).map_err(|error| match error {
-            Error::Measure(error) => refused(&error, false),
-            Error::Region(error) => failure(Exit::NotPossible, error.to_string()),
+            RegionBenchError::Measure(error) => refused(&error, false),
+            RegionBenchError::Region(error) => failure(Exit::NotPossible, error.to_string()),
         })?;
     args.output.finish(file, !whole, true, region_text)
 }

@@ -11,8 +11,8 @@ use pmuscope_measure::counting::Signal;
 use pmuscope_report::ring_text;
 use pmuscope_workloads::ring::Mode;
 
-use super::runs::{Output, PreflightCpus, begin, tell_concerns};
-use crate::commands::counting::{Progress, by_default, refused};
+use super::runs::{PreflightCpus, RunOutputArgs, begin, tell_concerns};
+use crate::commands::counting::{CountingProgress, by_default, refused};
 use crate::commands::doctor;
 use crate::exit::{Exit, failure};
 use crate::signals::stop_pipe;
@@ -61,7 +61,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     #[command(flatten)]
-    output: Output,
+    output: RunOutputArgs,
 }
 
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
@@ -92,7 +92,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let absent = asked.absent.iter().map(|(event, why)| format!("{event} is not counted: {why}"));
     file.notices.extend(absent);
     let stop = stop_pipe().context("cannot listen for signals")?;
-    let mut watch = Progress::new(args.output.path());
+    let mut watch = CountingProgress::new(args.output.path());
     let whole =
         ring::ring((&Host, &machine), &options, &mut file, Signal(stop.as_fd()), &mut watch)
             .map_err(|error| refused(&error, false))?;

@@ -17,7 +17,7 @@ use crate::terminal;
 
 /// Where results go.
 #[derive(Debug, clap::Args)]
-pub(in crate::commands) struct Output {
+pub(in crate::commands) struct RunOutputArgs {
     /// Write all results to FILE after every run, as compare reads them (schema pmuscope/runs/1); without
     /// FILE, print them at the end instead of the table
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
@@ -26,7 +26,7 @@ pub(in crate::commands) struct Output {
     page: FiguresPage,
 }
 
-impl Output {
+impl RunOutputArgs {
     /// Whether results were asked for.
     pub(in crate::commands) fn is_asked(&self) -> bool {
         self.json.is_some() || self.page.is_asked()

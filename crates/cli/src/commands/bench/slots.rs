@@ -12,11 +12,11 @@ use pmuscope_machine::Machine;
 use pmuscope_measure::Plan;
 use pmuscope_measure::counting::Signal;
 use pmuscope_report::{slots_page, slots_svg, slots_text};
-use pmuscope_watch::kernel::{Compared, Comparison, KernelError, compare};
+use pmuscope_watch::kernel::{Compared, KernelCheck, KernelError, compare};
 use pmuscope_watch::slots::{Layout, Slots};
 
-use super::runs::{Output, PreflightCpus, begin, tell_concerns};
-use crate::commands::counting::Progress;
+use super::runs::{PreflightCpus, RunOutputArgs, begin, tell_concerns};
+use crate::commands::counting::CountingProgress;
 use crate::commands::doctor;
 use crate::commands::output::{Form, Format};
 use crate::exit::{Exit, failure};
@@ -68,7 +68,7 @@ pub(crate) struct Args {
     #[arg(short = 'o', long, value_name = "FILE", conflicts_with = "against_kernel")]
     output: Option<PathBuf>,
     #[command(flatten)]
-    results: Output,
+    results: RunOutputArgs,
 }
 
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
@@ -96,7 +96,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     tell_concerns(&file);
     let stop = stop_pipe().context("cannot listen for signals")?;
     let stop = || Signal(stop.as_fd()).is_given();
-    let mut watch = Progress::new(args.results.path());
+    let mut watch = CountingProgress::new(args.results.path());
     let whole = slots::slots(&options, &mut file, &stop, &mut watch)?;
     if let Some(form) = drawn {
         form.print(&match form.format {
@@ -124,7 +124,7 @@ fn against_kernel(operations: u64, seed: u64) -> anyhow::Result<Exit> {
     let online: Vec<u32> = topology.online.iter().collect();
     let layout = Layout { possible_cpus, slots };
     let cpus = online.len();
-    let how = Comparison { layout, online, operations, tasks: TASKS, seed };
+    let how = KernelCheck { layout, online, operations, tasks: TASKS, seed };
     let compared = compare(&Host, &how).map_err(cannot)?;
     let Compared { opened, closed, refused, disagreements, disagreed } = &compared;
     let of_cpu = match slots {

@@ -2,22 +2,22 @@
 
 use std::path::PathBuf;
 
-use pmuscope_bench::capture::{ARM, Observer, Progress};
+use pmuscope_bench::capture::{ARM, BenchObserver, Progress};
 use pmuscope_measure::{Labels, MeasureError, RunFile};
 use pmuscope_report::number;
 
-use super::runs::{Output, keep};
+use super::runs::{RunOutputArgs, keep};
 use crate::signals::Stop;
 
 /// Progress goes to stderr, a line per run; results to the file after each.
-pub(super) struct Watch {
+pub(super) struct RunProgress {
     stop: Stop,
     path: Option<PathBuf>,
 }
 
-impl Watch {
+impl RunProgress {
     /// Whoever waits at the terminal; results go to the file asked for.
-    pub(super) fn new(output: &Output) -> anyhow::Result<Self> {
+    pub(super) fn new(output: &RunOutputArgs) -> anyhow::Result<Self> {
         output.check()?;
         Ok(Self { stop: Stop::new()?, path: output.path().map(PathBuf::from) })
     }
@@ -28,7 +28,7 @@ impl Watch {
     }
 }
 
-impl Observer for Watch {
+impl BenchObserver for RunProgress {
     fn stop(&mut self) -> bool {
         self.stop.asked()
     }

@@ -11,15 +11,15 @@ use std::path::PathBuf;
 use pmuscope_counters::CountersError;
 use pmuscope_events::Event;
 use pmuscope_machine::CpuSet;
-use pmuscope_measure::counting::Target;
-use pmuscope_measure::units::{Before, Source, Unit, Units};
+use pmuscope_measure::counting::CountingTarget;
+use pmuscope_measure::units::{Before, Unit, UnitSource, Units};
 use pmuscope_measure::{Extract, MeasureError, RunFile};
 
 use super::program::not_started;
 use crate::exit::{Exit, failure};
 
 pub(super) use events::{Absent, Asked, by_default};
-pub(super) use progress::Progress;
+pub(super) use progress::CountingProgress;
 pub(super) use select::select;
 pub(super) use user_mode::UserMode;
 
@@ -60,11 +60,15 @@ pub(super) struct TargetArgs {
 
 impl TargetArgs {
     /// Whose events, or what contradicts itself; `name` is that of the command.
-    pub(super) fn target(&self, name: &str, command: &[OsString]) -> anyhow::Result<Target> {
+    pub(super) fn target(
+        &self,
+        name: &str,
+        command: &[OsString],
+    ) -> anyhow::Result<CountingTarget> {
         self.parse(name, command).map_err(|message| failure(Exit::BadInput, message))
     }
 
-    fn parse(&self, name: &str, command: &[OsString]) -> Result<Target, String> {
+    fn parse(&self, name: &str, command: &[OsString]) -> Result<CountingTarget, String> {
         let cpus = self
             .cpu
             .as_deref()
@@ -78,15 +82,15 @@ impl TargetArgs {
             );
         }
         match (&self.cgroup, cpus) {
-            (Some(path), cpus) => Ok(Target::Cgroup { path: path.clone(), cpus }),
+            (Some(path), cpus) => Ok(CountingTarget::Cgroup { path: path.clone(), cpus }),
             (None, Some(cpus)) if !self.pid.is_empty() || !self.tid.is_empty() => {
                 Err(format!("-C {cpus} with -p or -t: not supported. Try -C alone, or -p alone"))
             }
-            (None, Some(cpus)) => Ok(Target::Cpus(cpus)),
-            (None, None) if self.all_cpus => Ok(Target::System),
-            (None, None) if !self.pid.is_empty() => Ok(Target::Processes(self.pid.clone())),
-            (None, None) if !self.tid.is_empty() => Ok(Target::Threads(self.tid.clone())),
-            (None, None) if !command.is_empty() => Ok(Target::Command),
+            (None, Some(cpus)) => Ok(CountingTarget::Cpus(cpus)),
+            (None, None) if self.all_cpus => Ok(CountingTarget::System),
+            (None, None) if !self.pid.is_empty() => Ok(CountingTarget::Processes(self.pid.clone())),
+            (None, None) if !self.tid.is_empty() => Ok(CountingTarget::Threads(self.tid.clone())),
+            (None, None) if !command.is_empty() => Ok(CountingTarget::Command),
             (None, None) => Err(format!(
                 "nothing to count. Try: pmuscope {name} -- COMMAND, pmuscope {name} -p PID, or \
                  pmuscope {name} -a -- sleep 10"
@@ -96,20 +100,22 @@ impl TargetArgs {
 }
 
 /// In words, for the head of a table.
-pub(super) fn describe(target: &Target, command: &[OsString]) -> String {
+pub(super) fn describe(target: &CountingTarget, command: &[OsString]) -> String {
     let command: Vec<String> = command.iter().map(|word| word.to_string_lossy().into()).collect();
     let list = |one: &str, several: &str, numbers: &[u32]| {
         let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
         format!("{} {}", if numbers.len() == 1 { one } else { several }, numbers.join(","))
     };
     let what = match target {
-        Target::Command => return command.join(" "),
-        Target::System => "all CPUs".to_owned(),
-        Target::Cpus(cpus) => format!("CPUs {cpus}"),
-        Target::Cgroup { path, cpus: None } => format!("cgroup {path}"),
-        Target::Cgroup { path, cpus: Some(cpus) } => format!("cgroup {path} on CPUs {cpus}"),
-        Target::Processes(pids) => list("process", "processes", pids),
-        Target::Threads(tids) => list("thread", "threads", tids),
+        CountingTarget::Command => return command.join(" "),
+        CountingTarget::System => "all CPUs".to_owned(),
+        CountingTarget::Cpus(cpus) => format!("CPUs {cpus}"),
+        CountingTarget::Cgroup { path, cpus: None } => format!("cgroup {path}"),
+        CountingTarget::Cgroup { path, cpus: Some(cpus) } => {
+            format!("cgroup {path} on CPUs {cpus}")
+        }
+        CountingTarget::Processes(pids) => list("process", "processes", pids),
+        CountingTarget::Threads(tids) => list("thread", "threads", tids),
     };
     if command.is_empty() { what } else { format!("{what} while {} ran", command.join(" ")) }
 }
@@ -151,14 +157,16 @@ impl UnitArgs {
             if name.is_empty() || !number.is_finite() || number <= 0.0 {
                 return Err(wrong());
             }
-            units.list.push(Unit { name: name.to_owned(), source: Source::Number(number) });
+            units.list.push(Unit { name: name.to_owned(), source: UnitSource::Number(number) });
         }
         let extract = |flag: &str, text: &String| {
             Extract::named(text).map_err(|error| format!("{flag} {error}"))
         };
         for text in &self.per_from {
             let extract = extract("--per-from", text)?;
-            units.list.push(Unit { name: extract.metric.clone(), source: Source::Output(extract) });
+            units
+                .list
+                .push(Unit { name: extract.metric.clone(), source: UnitSource::Output(extract) });
         }
         for text in &self.per_event {
             let wrong = || {
@@ -168,7 +176,7 @@ impl UnitArgs {
             };
             let (name, event) =
                 text.split_once('=').filter(|(n, _)| !n.is_empty()).ok_or_else(wrong)?;
-            let source = Source::Event { typed: event.into(), names: Vec::new() };
+            let source = UnitSource::Event { typed: event.into(), names: Vec::new() };
             units.list.push(Unit { name: name.into(), source });
         }
         let figures = self.metric_from.iter().map(|text| extract("--metric-from", text));

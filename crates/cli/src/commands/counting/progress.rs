@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use pmuscope_measure::{Done, MeasureError, RunFile, Watch};
+use pmuscope_measure::{MeasureError, RunDone, RunFile, RunObserver};
 use pmuscope_report::{escape_lines, number};
 
 use crate::commands::bench::runs::keep;
@@ -12,7 +12,7 @@ use crate::commands::bench::runs::keep;
 const OFTEN: Duration = Duration::from_secs(1);
 
 /// Progress goes to stderr, results to the file, after each run; of runs shorter than a second, once a second.
-pub(in crate::commands) struct Progress<'a> {
+pub(in crate::commands) struct CountingProgress<'a> {
     path: Option<&'a Path>,
     told: Turn,
     kept: Turn,
@@ -33,15 +33,15 @@ impl Turn {
     }
 }
 
-impl<'a> Progress<'a> {
+impl<'a> CountingProgress<'a> {
     /// Keeps results in this file, if there is one.
     pub(in crate::commands) fn new(path: Option<&'a Path>) -> Self {
         Self { path, told: Turn::default(), kept: Turn::default() }
     }
 }
 
-impl Watch for Progress<'_> {
-    fn done(&mut self, done: &Done) {
+impl RunObserver for CountingProgress<'_> {
+    fn done(&mut self, done: &RunDone) {
         let is_plain = done.runs < done.of && done.exit == 0;
         if !self.told.is_due() && is_plain && done.seconds < OFTEN.as_secs_f64() {
             return;

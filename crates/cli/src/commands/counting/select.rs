@@ -1,6 +1,6 @@
 //! Events by pattern: `-e '^l2_rqsts|^dtlb'`.
 
-use pmuscope_events::{Catalog, Kind, list_known, parse};
+use pmuscope_events::{Catalog, NameKind, list_known, parse};
 use regex::RegexBuilder;
 
 use super::Asked;
@@ -33,7 +33,7 @@ pub(in crate::commands) fn select(
         .map_err(|error| bad(format!("{no_event}; and as a regular expression: {error}")))?;
     let mut names: Vec<String> = list_known(catalog)
         // Both count nothing.
-        .filter(|known| known.kind != Kind::Software || !is_idle(&known.name))
+        .filter(|known| known.kind != NameKind::Software || !is_idle(&known.name))
         .map(|known| known.name)
         .filter(|name| pattern.is_match(name))
         .collect();

@@ -36,7 +36,7 @@ pub(crate) struct Args {
 
 /// A kernel, in the words of a table.
 #[derive(Debug, serde::Serialize)]
-struct Row {
+struct KernelRow {
     /// What to type after `--kernel`.
     name: String,
     arch: String,
@@ -48,8 +48,8 @@ struct Row {
 }
 
 #[derive(Debug, serde::Serialize)]
-struct Listing {
-    kernels: Vec<Row>,
+struct KernelListing {
+    kernels: Vec<KernelRow>,
 }
 
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
@@ -57,7 +57,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let begun = Invocation::now();
     let rows = rows(&args)?;
     let text = if args.json {
-        begun.json(SCHEMA, None, &Exit::Done, &Listing { kernels: rows })?
+        begun.json(SCHEMA, None, &Exit::Done, &KernelListing { kernels: rows })?
     } else {
         let mut table =
             Table::new(["--kernel", "arch", "state", "sha256", "from"].map(Column::text));
@@ -76,7 +76,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn rows(args: &Args) -> anyhow::Result<Vec<Row>> {
+fn rows(args: &Args) -> anyhow::Result<Vec<KernelRow>> {
     let cache = pmuscope_machine::user_cache();
     let kernels = Kernels::host(cache.as_deref());
     let host = Arch::host().map_err(|error| refused(&error))?;
@@ -88,7 +88,7 @@ fn rows(args: &Args) -> anyhow::Result<Vec<Row>> {
     let mut rows = Vec::new();
     if args.arch.is_none_or(|arch| arch == host) {
         let kernel = kernels.of_host(host);
-        rows.push(Row {
+        rows.push(KernelRow {
             name: HOST_KERNEL.to_owned(),
             arch: host.to_string(),
             state: "running",
@@ -101,7 +101,7 @@ fn rows(args: &Args) -> anyhow::Result<Vec<Row>> {
     }
     let cached = kernels.cached();
     let wanted = cached.iter().filter(|k| args.arch.is_none_or(|arch| arch.name() == k.arch));
-    rows.extend(wanted.map(|kernel| Row {
+    rows.extend(wanted.map(|kernel| KernelRow {
         name: kernel.release.clone(),
         arch: kernel.arch.clone(),
         state: "fetched",
@@ -114,7 +114,7 @@ fn rows(args: &Args) -> anyhow::Result<Vec<Row>> {
         let is_new = |release: &String| {
             !cached.iter().any(|k| k.release == *release && k.arch == arch.name())
         };
-        rows.extend(releases.into_iter().filter(is_new).map(|name| Row {
+        rows.extend(releases.into_iter().filter(is_new).map(|name| KernelRow {
             about: format!("linux-image-{name}"),
             name,
             arch: arch.to_string(),

@@ -9,7 +9,7 @@ use pmuscope_measure::{Extract, MeasureError, Plan, RunFile, metric};
 use pmuscope_report::{guests_text, number};
 
 use super::output;
-use crate::commands::bench::runs::{Output, PreflightCpus, begin, keep};
+use crate::commands::bench::runs::{PreflightCpus, RunOutputArgs, begin, keep};
 use crate::commands::doctor;
 use crate::exit::{Exit, failure};
 use crate::signals::Stop;
@@ -31,7 +31,7 @@ pub(super) struct MatrixArgs {
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     #[command(flatten)]
-    output: Output,
+    output: RunOutputArgs,
 }
 
 impl MatrixArgs {
@@ -98,7 +98,7 @@ pub(super) fn run(
     let extracts = args.extracts()?;
     args.output.check()?;
     let mut file = begin(&Machine::host(), &doctor::facts()?, PreflightCpus::Not)?;
-    let mut watch = Watch { stop, path: args.output.path().map(PathBuf::from), folder };
+    let mut watch = GuestProgress { stop, path: args.output.path().map(PathBuf::from), folder };
     let seed = args.seed.unwrap_or_else(Plan::random_seed);
     say!("{}; Ctrl-C keeps what is done", number::counted(cells.len() * args.repeat, "guest"));
     matrix(&Lab::of_user(), cells, (args.repeat, seed), &extracts, &mut file, &mut watch)?;
@@ -107,13 +107,13 @@ pub(super) fn run(
 }
 
 /// Progress goes to stderr, a line per guest; results to the file after each.
-struct Watch {
+struct GuestProgress {
     stop: Stop,
     path: Option<PathBuf>,
     folder: Option<PathBuf>,
 }
 
-impl Observer for Watch {
+impl Observer for GuestProgress {
     fn stop(&mut self) -> bool {
         self.stop.asked()
     }

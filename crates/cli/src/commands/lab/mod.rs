@@ -16,11 +16,11 @@ use crate::exit::{Exit, failure};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    command: Command,
+    command: LabCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum LabCommand {
     /// Run a command of pmuscope in a virtual machine with this kernel and topology.
     Run(Box<run::Args>),
     /// List kernels that guests can boot.
@@ -32,9 +32,9 @@ enum Command {
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     match args.command {
-        Command::Run(args) => run::run(*args),
-        Command::Kernels(args) => kernels::run(args),
-        Command::Guest => match pmuscope_lab::guest() {
+        LabCommand::Run(args) => run::run(*args),
+        LabCommand::Kernels(args) => kernels::run(args),
+        LabCommand::Guest => match pmuscope_lab::guest() {
             Ok(never) => match never {},
             Err(error) => Err(failure(Exit::BadInput, error.to_string())),
         },

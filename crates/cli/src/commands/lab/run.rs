@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::ValueEnum;
 use pmuscope_lab::{
-    Acceleration, Arch, Cell, DEFAULT_KERNEL, Distance, Kernels, Lab, Options, Outcome, Topology,
-    Wanted, emulator,
+    Acceleration, AccelerationChoice, Arch, Cell, DEFAULT_KERNEL, Distance, Kernels, Lab, Options,
+    Outcome, Topology, emulator,
 };
 use pmuscope_machine::user_cache;
 
@@ -176,9 +176,9 @@ impl Args {
             topology: self.machine.topology(),
             icount: self.machine.icount,
             acceleration: match self.machine.accel {
-                Accel::Auto => Wanted::Best,
-                Accel::Kvm => Wanted::Only(Acceleration::Kvm),
-                Accel::Tcg => Wanted::Only(Acceleration::Tcg),
+                Accel::Auto => AccelerationChoice::Best,
+                Accel::Kvm => AccelerationChoice::Only(Acceleration::Kvm),
+                Accel::Tcg => AccelerationChoice::Only(Acceleration::Tcg),
             },
             settings,
             kernel_words: self.append.clone(),

@@ -14,7 +14,8 @@ use pmuscope_machine::{FileKind, Machine, MachineError, child::own_usage};
 use pmuscope_measure::Plan;
 use pmuscope_numa::act::{ActError, HostOptions, HostWorld, Targets, block_bytes, folder};
 use pmuscope_numa::balance::{
-    BalanceError, Budget, Ended, Entry, Event, Options, Stop, Summary, names, run as place,
+    BalanceError, BalanceSummary, Budget, Ended, LogEvent, LogLine, Options, Stop, names,
+    run as place,
 };
 use pmuscope_numa::observe::{Family, LEAST_PAGES, PAGES};
 use pmuscope_report::{Balanced, number};
@@ -271,12 +272,12 @@ fn refused(error: ActError) -> anyhow::Error {
 }
 
 /// It ended before anything could be said.
-fn nothing_seen(summary: &Summary) -> bool {
+fn nothing_seen(summary: &BalanceSummary) -> bool {
     summary.rounds == 0 && summary.ended != Ended::Asked
 }
 
-fn name_processes(machine: &Machine, entry: &Entry, names: &mut BTreeMap<u32, String>) {
-    let Event::Decided { plan, .. } = &entry.event else { return };
+fn name_processes(machine: &Machine, entry: &LogLine, names: &mut BTreeMap<u32, String>) {
+    let LogEvent::Decided { plan, .. } = &entry.event else { return };
     for outlook in &plan.outlook {
         if let (false, Ok(task)) =
             (names.contains_key(&outlook.pid), machine.task(outlook.pid, outlook.pid))
@@ -306,7 +307,7 @@ impl Log {
         Ok(Self { file, quiet, failed: None, is_incomplete: false })
     }
 
-    fn write(&mut self, entry: &Entry) {
+    fn write(&mut self, entry: &LogLine) {
         if let (Some((_, file)), None) = (&mut self.file, &self.failed) {
             let written = serde_json::to_writer(&mut *file, entry)
                 .map_err(std::io::Error::other)
@@ -315,7 +316,8 @@ impl Log {
                 .and_then(|()| file.flush());
             self.failed = written.err();
         }
-        self.is_incomplete |= matches!(entry.event, Event::Refused { .. } | Event::PingPong { .. });
+        self.is_incomplete |=
+            matches!(entry.event, LogEvent::Refused { .. } | LogEvent::PingPong { .. });
         if let (false, Some(line)) = (self.quiet, notice(&entry.event)) {
             say!("{:8.1} s  {line}", entry.t);
         }
@@ -332,9 +334,9 @@ impl Log {
 }
 
 /// What happened, if it matters to somebody who looks on.
-fn notice(event: &Event) -> Option<String> {
+fn notice(event: &LogEvent) -> Option<String> {
     Some(match event {
-        Event::Pinned { pid, nodes, threads } => {
+        LogEvent::Pinned { pid, nodes, threads } => {
             format!(
                 "process {pid}: {} {} on {}",
                 number::counted(*threads, "thread"),
@@ -342,16 +344,16 @@ fn notice(event: &Event) -> Option<String> {
                 names(nodes)
             )
         }
-        Event::Decided { plan, .. } if plan.bytes() > 0 => {
+        LogEvent::Decided { plan, .. } if plan.bytes() > 0 => {
             format!("to move: {}", number::bytes(plan.bytes()))
         }
-        Event::Kept { pid, why } => format!("process {pid}: kept: {why}"),
-        Event::Undone { pid, why, bytes: 0 } => format!("process {pid}: undone: {why}"),
-        Event::Undone { pid, why, bytes } => {
+        LogEvent::Kept { pid, why } => format!("process {pid}: kept: {why}"),
+        LogEvent::Undone { pid, why, bytes: 0 } => format!("process {pid}: undone: {why}"),
+        LogEvent::Undone { pid, why, bytes } => {
             format!("process {pid}: undone: {why}; {} go back", number::bytes(*bytes))
         }
-        Event::Refused { pid, why } => format!("process {pid}: left alone: {why}"),
-        Event::PingPong { pid, why } => format!("process {pid}: left alone: {why}"),
+        LogEvent::Refused { pid, why } => format!("process {pid}: left alone: {why}"),
+        LogEvent::PingPong { pid, why } => format!("process {pid}: left alone: {why}"),
         _ => return None,
     })
 }

@@ -85,7 +85,7 @@ pub(super) fn run(machine: &Machine, args: &FollowArgs, form: &Form) -> anyhow::
 }
 
 /// What was seen, and how it ended.
-struct Outcome {
+struct FollowOutcome {
     nodes: Vec<u32>,
     looks: Vec<Observation>,
     refused: BTreeMap<u32, String>,
@@ -93,7 +93,7 @@ struct Outcome {
     exit: Exit,
 }
 
-fn follow(machine: &Machine, args: &FollowArgs) -> anyhow::Result<Outcome> {
+fn follow(machine: &Machine, args: &FollowArgs) -> anyhow::Result<FollowOutcome> {
     let topology = machine.topology().map_err(|error| not_possible(&error))?;
     let stop = signals::stop_pipe().context("cannot listen for signals")?;
     let mut child = match args.command.as_slice() {
@@ -121,7 +121,7 @@ fn follow(machine: &Machine, args: &FollowArgs) -> anyhow::Result<Outcome> {
     if !refused.is_empty() {
         exit = exit.with_missing();
     }
-    Ok(Outcome { nodes: follower.nodes().to_vec(), looks, refused, counters, exit })
+    Ok(FollowOutcome { nodes: follower.nodes().to_vec(), looks, refused, counters, exit })
 }
 
 fn follower(
@@ -238,7 +238,12 @@ fn refused(error: &ObserveError) -> anyhow::Error {
     failure(Exit::NotPossible, error.to_string())
 }
 
-fn show(machine: &Machine, args: &FollowArgs, form: &Form, seen: &Outcome) -> anyhow::Result<Exit> {
+fn show(
+    machine: &Machine,
+    args: &FollowArgs,
+    form: &Form,
+    seen: &FollowOutcome,
+) -> anyhow::Result<Exit> {
     let surroundings = machine.surroundings(&machine.processor());
     let emulator = surroundings.emulator.as_ref().map(|sign| sign.name.as_str());
     let nodes = (&seen.nodes[..], args.interval as f64 / 1e3);

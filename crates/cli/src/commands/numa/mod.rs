@@ -17,11 +17,11 @@ pub(super) use follow::parse_seconds;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    command: Command,
+    command: NumaCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum NumaCommand {
     /// Show nodes and how the kernel places memory on them; of processes, where they run and their memory lies.
     Show(show::Args),
     /// Say where a process had better be: compact, spread, interleave, or leave alone, with the evidence.
@@ -37,10 +37,10 @@ enum Command {
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     match args.command {
-        Command::Show(args) => show::run(&args),
-        Command::Advise(args) => advise::run(&args),
-        Command::Balance(args) => balance::run(&args),
-        Command::Restore(args) => restore::run(&args),
-        Command::Simulate(args) => simulate::run(&args),
+        NumaCommand::Show(args) => show::run(&args),
+        NumaCommand::Advise(args) => advise::run(&args),
+        NumaCommand::Balance(args) => balance::run(&args),
+        NumaCommand::Restore(args) => restore::run(&args),
+        NumaCommand::Simulate(args) => simulate::run(&args),
     }
 }

@@ -24,7 +24,7 @@ const FASTEST_HZ: u64 = 1_000_000;
 const MOST_WRITES: u32 = 1024;
 
 /// What to do.
-pub(super) struct Plan {
+pub(super) struct RecordPlan {
     pub(super) options: RecordOptions,
     /// Sentences for the user before recording starts.
     pub(super) notices: Vec<String>,
@@ -33,7 +33,7 @@ pub(super) struct Plan {
     pub(super) quiet: bool,
 }
 
-pub(super) fn convert(args: Args, machine: &Machine) -> anyhow::Result<Plan> {
+pub(super) fn convert(args: Args, machine: &Machine) -> anyhow::Result<RecordPlan> {
     let bad = |message: String| failure(Exit::BadInput, message);
     let target = target(&args).map_err(bad)?;
     let asked = events::asked(&args.event, machine)?;
@@ -137,7 +137,7 @@ pub(super) fn convert(args: Args, machine: &Machine) -> anyhow::Result<Plan> {
     if let Some(reduced) = reduced.filter(|_| args.strict) {
         return Err(failure(Exit::NotPossible, format!("--strict: {reduced}")));
     }
-    Ok(Plan {
+    Ok(RecordPlan {
         options,
         notices,
         show_attributes: args.verbose > 0,
@@ -331,7 +331,7 @@ mod tests {
         Cli::parse_from(std::iter::once("record").chain(words.split_whitespace())).args
     }
 
-    fn plan(words: &str) -> anyhow::Result<Plan> {
+    fn plan(words: &str) -> anyhow::Result<RecordPlan> {
         convert(args(words), &Machine::host())
     }
 

@@ -9,7 +9,7 @@ use pmuscope_events::metrics::{Metric, Metrics, Need};
 use pmuscope_events::{Event, EventError, Group, MachineCatalog, Reason, Sampling, parse};
 use pmuscope_machine::{Machine, OwnCgroup};
 use pmuscope_recorder::{
-    Chosen, INSTEAD_OF_WINDOWS, Lacking, Only, StrobeOptions, Target, choose_events,
+    ChosenEvents, INSTEAD_OF_WINDOWS, Lacking, Only, StrobeOptions, Target, choose_events,
 };
 use pmuscope_report::escape;
 
@@ -232,7 +232,7 @@ fn metric_sets(
     window: &Event,
     edges: usize,
     catalog: &MachineCatalog<'_>,
-) -> anyhow::Result<Chosen> {
+) -> anyhow::Result<ChosenEvents> {
     let metrics = Metrics::builtin();
     let asked: Vec<&str> = match names {
         [] => METRICS.to_vec(),

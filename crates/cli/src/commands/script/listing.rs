@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use pmuscope_abi::event_type;
-use pmuscope_perfdata::reader::scan::Hit;
+use pmuscope_perfdata::reader::scan::SampleFields;
 use pmuscope_perfdata::reader::{
     CpuMode, Details, Endian, Entry, Event, Reader, Record, Sample, SampledCounts, Tracepoint,
 };
@@ -134,7 +134,7 @@ impl<'a> Listing<'a> {
             }
         };
         let Some(mut counts) = counts else { return one(sample) };
-        counts.split(&Hit::of(sample), |hit| {
+        counts.split(&SampleFields::of(sample), |hit| {
             one(&Sample { event: hit.event, period: hit.period, ..*sample });
         });
         self.counts = Some(counts);

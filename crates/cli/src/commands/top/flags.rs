@@ -56,7 +56,7 @@ pub(crate) struct Args {
     pub(super) delay: f64,
     /// What rows are by: function, command, process, cpu or node
     #[arg(long, value_name = "WHAT", default_value = "function")]
-    pub(super) by: By,
+    pub(super) by: TopByFlag,
     /// Print one interval and end
     #[arg(long)]
     pub(super) once: bool,
@@ -72,9 +72,9 @@ pub(crate) struct Args {
 
 /// [`TopBy`] as typed.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct By(pub(super) TopBy);
+pub(super) struct TopByFlag(pub(super) TopBy);
 
-impl FromStr for By {
+impl FromStr for TopByFlag {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {

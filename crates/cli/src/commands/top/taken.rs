@@ -15,12 +15,12 @@ const MOST_KEPT: usize = 8;
 
 /// Gives the terminal back when it is dropped.
 pub(super) struct Taken {
-    kept: Arc<Kept>,
+    kept: Arc<KeptText>,
     give_back: fn(),
 }
 
 /// What is kept until the terminal is given back.
-struct Kept {
+struct KeptText {
     is_ours: AtomicBool,
     panics: Mutex<Vec<String>>,
 }
@@ -37,7 +37,7 @@ impl Taken {
     }
 
     fn held(give_back: fn()) -> Self {
-        let kept = Kept { is_ours: AtomicBool::new(true), panics: Mutex::default() };
+        let kept = KeptText { is_ours: AtomicBool::new(true), panics: Mutex::default() };
         let kept = Arc::new(kept);
         let (before, own) = (std::panic::take_hook(), Arc::clone(&kept));
         std::panic::set_hook(Box::new(move |panic| {

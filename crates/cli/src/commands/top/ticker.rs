@@ -16,7 +16,7 @@ pub(super) struct Ticker<'a> {
     following: &'a Following<'a>,
     live: Live,
     metadata: Metadata,
-    names: Kept,
+    names: KeptNames,
     running: KernelIdentity,
     /// When the last round began: what is older than the one before has come.
     round: u64,
@@ -38,7 +38,7 @@ impl<'a> Ticker<'a> {
             live: Live::new(following.events(), apart),
             metadata: following.metadata(),
             running: symbolizer.running_kernel(),
-            names: Kept(Resident::new(symbolizer)),
+            names: KeptNames(Resident::new(symbolizer)),
             round: 0,
             end: following.began(),
             following,
@@ -79,9 +79,9 @@ impl<'a> Ticker<'a> {
 }
 
 /// Names that stay in memory.
-struct Kept(Resident);
+struct KeptNames(Resident);
 
-impl Names for Kept {
+impl Names for KeptNames {
     fn jit_dump(&mut self, pid: i32, path: &Path) {
         self.0.add_jit_dump(pid, path.to_owned());
     }

@@ -13,14 +13,14 @@ use crate::exit::{Exit, failure};
 
 /// What one target says.
 #[derive(Debug, Clone)]
-pub(super) enum Wanted {
+pub(super) enum TargetRequest {
     /// Names or an address.
     Named(Target),
     /// An argument of a call.
     Behind(ArgumentTarget),
 }
 
-impl Wanted {
+impl TargetRequest {
     pub(super) fn parse(text: &str) -> Result<Self, TargetError> {
         match ArgumentTarget::parse(text) {
             Some(behind) => behind.map(Self::Behind),
@@ -33,7 +33,7 @@ impl Wanted {
 pub(super) fn watchpoints(
     machine: &Machine,
     pids: &[u32],
-    wanted: &[Wanted],
+    wanted: &[TargetRequest],
     mut started: Option<&mut Started>,
     deadline: &Deadline,
 ) -> anyhow::Result<Vec<Watchpoint>> {
@@ -41,11 +41,11 @@ pub(super) fn watchpoints(
     let mut calls = Vec::with_capacity(wanted.len());
     for one in wanted {
         match one {
-            Wanted::Named(target) => {
+            TargetRequest::Named(target) => {
                 targets.push(target.clone());
                 calls.push(None);
             }
-            Wanted::Behind(behind) => {
+            TargetRequest::Behind(behind) => {
                 let call = wait(machine, pids, behind, started.as_deref_mut(), deadline)?;
                 let bad = |error: TargetError| failure(Exit::BadInput, error.to_string());
                 targets.push(behind.at(call).map_err(bad)?);

@@ -10,7 +10,7 @@ use pmuscope_watch::prepare;
 use pmuscope_watch::resolve::Watchpoint;
 use pmuscope_watch::session::WatchOptions;
 
-use super::arguments::Wanted;
+use super::arguments::TargetRequest;
 use super::flags::Args;
 use super::plan;
 use crate::exit::{Exit, failure};
@@ -20,13 +20,13 @@ use crate::replace::replace;
 const CLOCK: i32 = 1;
 
 /// What was typed, checked as far as that goes without a target.
-pub(super) struct Asked {
-    pub(super) targets: Vec<Wanted>,
+pub(super) struct WatchRequest {
+    pub(super) targets: Vec<TargetRequest>,
     when: Option<Condition>,
     most_slowdown: Option<f64>,
 }
 
-pub(super) fn asked(args: &Args) -> anyhow::Result<Asked> {
+pub(super) fn asked(args: &Args) -> anyhow::Result<WatchRequest> {
     let bad = |message: String| failure(Exit::BadInput, message);
     if args.pid.is_empty() && !args.all_cpus && args.command.is_empty() {
         return Err(bad(
@@ -35,13 +35,13 @@ pub(super) fn asked(args: &Args) -> anyhow::Result<Asked> {
                 .into(),
         ));
     }
-    let targets = args.target.iter().map(|text| Wanted::parse(text));
-    let targets: Result<Vec<Wanted>, _> = targets.collect();
+    let targets = args.target.iter().map(|text| TargetRequest::parse(text));
+    let targets: Result<Vec<TargetRequest>, _> = targets.collect();
     let targets = targets.map_err(|error| bad(error.to_string()))?;
     let when = args.when.as_deref().map(Condition::parse).transpose();
     let when = when.map_err(|error| bad(error.to_string()))?;
     let most_slowdown = slowdown(&args.max_slowdown).map_err(bad)?;
-    Ok(Asked { targets, when, most_slowdown })
+    Ok(WatchRequest { targets, when, most_slowdown })
 }
 
 /// Percent as a share; `none` for no limit.
@@ -60,7 +60,7 @@ fn slowdown(text: &str) -> Result<Option<f64>, String> {
 pub(super) fn options(
     machine: &Machine,
     args: &Args,
-    asked: &Asked,
+    asked: &WatchRequest,
     pids: &[u32],
     watchpoints: &[Watchpoint],
 ) -> anyhow::Result<WatchOptions> {

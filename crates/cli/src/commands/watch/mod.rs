@@ -99,7 +99,7 @@ fn warn(machine: &Machine) {
 fn watch(
     machine: &Machine,
     args: &Args,
-    asked: &convert::Asked,
+    asked: &convert::WatchRequest,
     path: &Path,
 ) -> anyhow::Result<(Summary, Option<Status>)> {
     let stop = signals::stop_pipe()?;

@@ -100,7 +100,7 @@ pub enum Lack {
 }
 
 /// A sentence, with the figures that it rests on.
-pub type Reason = String;
+pub type AdviceReason = String;
 
 /// A verdict with its reasons.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -109,11 +109,11 @@ pub struct Advice {
     #[serde(flatten)]
     pub verdict: Verdict,
     /// Why, the most important first.
-    pub reasons: Vec<Reason>,
+    pub reasons: Vec<AdviceReason>,
 }
 
 impl Advice {
-    fn new(verdict: Verdict, reasons: impl IntoIterator<Item = Reason>) -> Self {
+    fn new(verdict: Verdict, reasons: impl IntoIterator<Item = AdviceReason>) -> Self {
         Self { verdict, reasons: reasons.into_iter().collect() }
     }
 }
@@ -224,7 +224,7 @@ impl Case<'_> {
         self.locality >= LOCAL || self.local_uses().is_some_and(|share| share >= LOCAL)
     }
 
-    fn large(&self) -> Reason {
+    fn large(&self) -> AdviceReason {
         let evidence = self.evidence;
         match self.is_wide() {
             true => format!("its {} busy threads are more than a node has CPUs", self.width()),
@@ -251,7 +251,7 @@ impl Case<'_> {
         }
     }
 
-    fn private(&self, share: f64) -> Reason {
+    fn private(&self, share: f64) -> AdviceReason {
         match self.evidence.shares {
             Some(_) => "each thread has its own memory, as was said (--sharing)".to_owned(),
             None => format!(
@@ -402,7 +402,7 @@ impl Case<'_> {
         [of(|node| node.own_bytes), of(|node| node.own_cpus / node.cpus as f64)]
     }
 
-    fn how_local(&self) -> Reason {
+    fn how_local(&self) -> AdviceReason {
         let all = format!("locality is {:.2}", self.locality);
         match self.local_uses() {
             Some(share) => format!("{all}, and {} of the sampled uses were local", percent(share)),
@@ -410,7 +410,7 @@ impl Case<'_> {
         }
     }
 
-    fn load(&self) -> Reason {
+    fn load(&self) -> AdviceReason {
         let busy: Option<Vec<f64>> = self.nodes().iter().map(NodeEvidence::others_cpus).collect();
         match busy {
             None => "what others do on its node is not known".to_owned(),
@@ -421,7 +421,7 @@ impl Case<'_> {
         }
     }
 
-    fn why_sharing_is_unknown(&self) -> Reason {
+    fn why_sharing_is_unknown(&self) -> AdviceReason {
         let evidence = self.evidence;
         let why = match (&evidence.sharing, &evidence.sharing_why, evidence.balancing) {
             (None, Some(why), _) => why.clone(),
@@ -454,13 +454,13 @@ fn crowd(own: f64, others: f64, cpus: u64) -> Option<Crowd> {
     (others >= CROWD.max(own / 2.0) && busy >= CROWDED * cpus).then_some(Crowd::OfMemory)
 }
 
-fn pinned_apart() -> Reason {
+fn pinned_apart() -> AdviceReason {
     "its threads are pinned to CPUs of several nodes, and no node has one for each of them: their affinity is left \
      as it is"
         .to_owned()
 }
 
-fn first_touch() -> Reason {
+fn first_touch() -> AdviceReason {
     "memory comes from the node of the thread that writes to it first: let each thread set up its own".to_owned()
 }
 

@@ -11,19 +11,19 @@ use std::collections::HashMap;
 use std::mem;
 
 use super::super::{CountKey, SampledCounts};
-use super::Hit;
+use super::SampleFields;
 
 /// What the chunk at hand has for counts.
 #[derive(Debug, Default)]
-pub(super) struct Counting {
+pub(super) struct ChunkCounting {
     last: HashMap<CountKey, u64>,
     /// Times of the first and the last sample of each stream, by its first count.
     times: HashMap<CountKey, (u64, u64)>,
     went_back: bool,
 }
 
-impl Counting {
-    pub(super) fn take(&mut self, counts: &SampledCounts, hit: &Hit<'_>) {
+impl ChunkCounting {
+    pub(super) fn take(&mut self, counts: &SampledCounts, hit: &SampleFields<'_>) {
         let Some(each) = counts.each(hit) else { return };
         for (at, (key, value)) in each.enumerate() {
             self.last.insert(key, value);

@@ -14,9 +14,9 @@ use super::super::event::Events;
 use super::super::kernel::{Use, identify};
 use super::super::tally::Tally;
 use super::super::tool;
-use super::chunk_counts::{ChunkCounts, Counting};
+use super::chunk_counts::{ChunkCounting, ChunkCounts};
 use super::layout::SampleLayout;
-use super::walk::{Ended, Packing, Sink, Walker};
+use super::walk::{Packing, Sink, WalkEnd, Walker};
 use super::{Pieces, Placed};
 
 /// Where the reader's rounds stand. Times are 0 before the first record.
@@ -78,7 +78,7 @@ pub(super) enum Stamp {
     Untimed(RoundsSince),
 }
 
-/// A record of the sideband; its body is in [`Part::bytes`].
+/// A record of the sideband; its body is in [`IndexedPart::bytes`].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Kept {
     pub(super) stamp: Stamp,
@@ -92,9 +92,9 @@ pub(super) struct Kept {
 
 /// What a walk over a part of the data found.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct IndexedPart {
     pub(super) start: u64,
-    pub(super) ended: Ended,
+    pub(super) ended: WalkEnd,
     pub(super) tally: Tally,
     /// Offset in the file and number of the first record of each chunk; the first is the part's.
     pub(super) chunks: Vec<(u64, u64)>,
@@ -134,7 +134,7 @@ impl Indexing<'_> {
         packing: Packing,
         start: u64,
         limit: u64,
-    ) -> std::io::Result<Part> {
+    ) -> std::io::Result<IndexedPart> {
         let mut indexer = Indexer {
             events: self.events.clone(),
             layouts: self.layouts,
@@ -142,16 +142,16 @@ impl Indexing<'_> {
             pieces: self.pieces,
             room: self.room,
             counts: self.counts,
-            counting: Counting::default(),
+            counting: ChunkCounting::default(),
             records: 0,
             chunk_start: start,
             may_cut: packing == Packing::Frames,
             youngest: 0,
             first: u64::MAX,
             last: 0,
-            part: Part {
+            part: IndexedPart {
                 start,
-                ended: Ended::At(start),
+                ended: WalkEnd::At(start),
                 tally: Tally::default(),
                 chunks: vec![(start, 0)],
                 sideband: Vec::new(),
@@ -187,14 +187,14 @@ struct Indexer<'a> {
     room: &'a AtomicUsize,
     counts: Option<&'a SampledCounts>,
     /// Of the chunk at hand.
-    counting: Counting,
+    counting: ChunkCounting,
     records: u64,
     chunk_start: u64,
     may_cut: bool,
     youngest: u64,
     first: u64,
     last: u64,
-    part: Part,
+    part: IndexedPart,
 }
 
 impl Sink for Indexer<'_> {

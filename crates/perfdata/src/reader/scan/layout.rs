@@ -13,7 +13,7 @@ const ABSENT: u16 = u16::MAX;
 
 /// A sample as far as counting it needs it. What the event does not record is `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Hit<'a> {
+pub struct SampleFields<'a> {
     /// Index of the event.
     pub event: usize,
     /// In what the CPU was.
@@ -38,7 +38,7 @@ pub struct Hit<'a> {
     pub user: Option<Tail<'a>>,
 }
 
-impl<'a> Hit<'a> {
+impl<'a> SampleFields<'a> {
     /// What `sample` tells, without its call chain and its stack.
     #[must_use]
     pub fn of(sample: &Sample<'a>) -> Self {
@@ -134,7 +134,7 @@ impl SampleLayout {
         event: usize,
         bits: u16,
         body: &'a [u8],
-        take: impl FnOnce(&Hit<'a>),
+        take: impl FnOnce(&SampleFields<'a>),
     ) {
         let varying = if self.is_plain() {
             (body.len() >= usize::from(self.behind)).then_some(Varying::default())
@@ -142,7 +142,7 @@ impl SampleLayout {
             self.varying(body)
         };
         let Some(Varying { read, chain, rest }) = varying else { return };
-        take(&Hit {
+        take(&SampleFields {
             event,
             mode: mode(bits),
             ip: word(body, self.ip),

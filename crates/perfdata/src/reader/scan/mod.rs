@@ -37,17 +37,17 @@ use super::bytes::Endian;
 use super::event::Events;
 use super::limit;
 use super::progress::{Progress, Stage};
-use super::stream::{Place, RawRecord};
+use super::stream::{RawRecord, RecordOrigin};
 use super::tool::ToolRecord;
 use super::{CountKey, Entry, ReadError, Reader, SampledCounts, Tally};
 
-pub use layout::Hit;
+pub use layout::SampleFields;
 pub use visit::Visitor;
 
 use chunk_counts::JoinedCounts;
-use index::{Indexing, Part, Rounds, Stamp};
+use index::{IndexedPart, Indexing, Rounds, Stamp};
 use layout::SampleLayout;
-use walk::{Ended, Packing, Walker};
+use walk::{Packing, WalkEnd, Walker};
 
 /// Bytes of a part of the first pass, at most.
 const LARGEST_PART: u64 = 64 << 20;
@@ -183,12 +183,12 @@ impl Reader {
             progress: &self.progress,
         };
         let found = match first.run(threads, Packing::Frames) {
-            Ok(Found::Dependent) => first.run(1, Packing::Stream),
+            Ok(FirstPassEnd::Dependent) => first.run(1, Packing::Stream),
             other => other,
         };
         let size = source.end - source.start;
         let whole = match found.map_err(error)? {
-            Found::Whole(whole) if whole.untimed == 0 => Some(whole),
+            FirstPassEnd::Whole(whole) if whole.untimed == 0 => Some(whole),
             _ => None,
         };
         let Some(mut whole) = whole else {
@@ -209,7 +209,7 @@ impl Reader {
             };
             let path = self.path.clone();
             let found = again.run(threads, whole.packing);
-            if let Found::Whole(better) =
+            if let FirstPassEnd::Whole(better) =
                 found.map_err(|source| ReadError::Io { path, what: "read", source })?
             {
                 whole = better;
@@ -269,7 +269,7 @@ impl Placed {
     fn raw<'a>(&self, bytes: &'a [Vec<u8>]) -> RawRecord<'a> {
         let body = &bytes[self.part as usize][self.at..self.at + usize::from(self.length)];
         // Where it stood was of use to the first pass only.
-        let place = Place { offset: 0, packed: false, payload: 0 };
+        let place = RecordOrigin { offset: 0, packed: false, payload: 0 };
         RawRecord { kind: self.kind, misc: self.misc, body, attached: &[], place }
     }
 }
@@ -298,7 +298,7 @@ impl Index {
 }
 
 /// How the first pass went.
-enum Found {
+enum FirstPassEnd {
     Whole(Box<Whole>),
     /// The compressed records make one stream.
     Dependent,
@@ -331,10 +331,10 @@ struct FirstPass<'a> {
 }
 
 impl FirstPass<'_> {
-    fn run(&self, threads: usize, packing: Packing) -> io::Result<Found> {
+    fn run(&self, threads: usize, packing: Packing) -> io::Result<FirstPassEnd> {
         if packing == Packing::Stream && self.counts.is_some() {
             // Where threads begin in a stream is not known before it is unpacked.
-            return Ok(Found::Unfit);
+            return Ok(FirstPassEnd::Unfit);
         }
         let (start, end) = (self.source.start, self.source.end);
         self.progress.begin(Stage::Headers, end - start);
@@ -372,20 +372,20 @@ impl FirstPass<'_> {
             let ended = part.ended.clone();
             joined.add(part);
             match ended {
-                Ended::At(next) => at = next,
-                Ended::Stopped(stopped) => {
+                WalkEnd::At(next) => at = next,
+                WalkEnd::Stopped(stopped) => {
                     joined.whole.tally.stopped = Some(stopped);
                     at = end;
                     break;
                 }
-                Ended::Dependent => return Ok(Found::Dependent),
-                Ended::Foreign => return Ok(Found::Unfit),
+                WalkEnd::Dependent => return Ok(FirstPassEnd::Dependent),
+                WalkEnd::Foreign => return Ok(FirstPassEnd::Unfit),
             }
         }
         if room.load(Ordering::Relaxed) == 0 || joined.whole.counts.went_back {
-            return Ok(Found::Unfit);
+            return Ok(FirstPassEnd::Unfit);
         }
-        Ok(Found::Whole(Box::new(joined.finish(at))))
+        Ok(FirstPassEnd::Whole(Box::new(joined.finish(at))))
     }
 
     /// Walks all parts at once, from where they seem to start.
@@ -395,12 +395,13 @@ impl FirstPass<'_> {
         packing: Packing,
         limits: &[u64],
         threads: usize,
-    ) -> io::Result<Vec<Option<Part>>> {
+    ) -> io::Result<Vec<Option<IndexedPart>>> {
         if limits.len() < 2 {
             return Ok(limits.iter().map(|_| None).collect());
         }
         let next = AtomicUsize::new(0);
-        let parts: Mutex<Vec<Option<Part>>> = Mutex::new(limits.iter().map(|_| None).collect());
+        let parts: Mutex<Vec<Option<IndexedPart>>> =
+            Mutex::new(limits.iter().map(|_| None).collect());
         let work = || -> io::Result<()> {
             let mut walker =
                 Walker::new(&self.source.file, self.source.end, NATIVE, packing, self.pieces.chunk);
@@ -456,7 +457,7 @@ impl Joined {
         Self { rounds: Rounds::default(), whole }
     }
 
-    fn add(&mut self, part: Part) {
+    fn add(&mut self, part: IndexedPart) {
         let Self { rounds, whole } = self;
         let (number, before) = (whole.bytes.len() as u32, whole.tally.records);
         let placed = |kept: &index::Kept| {

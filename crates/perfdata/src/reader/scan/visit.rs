@@ -12,7 +12,7 @@ use super::super::CountKey;
 use super::super::error::ReadError;
 use super::super::event::Events;
 use super::super::progress::Stage;
-use super::layout::{Hit, SampleLayout};
+use super::layout::{SampleFields, SampleLayout};
 use super::walk::{Packing, Sink, Walker, header};
 use super::{Index, NATIVE, Pieces, RecordOrder};
 
@@ -34,7 +34,7 @@ pub trait Visitor: Send {
     fn resume(&mut self, _counts: &[(CountKey, u64)]) {}
 
     /// A sample, and where it stands among the records of the sideband.
-    fn sample(&mut self, moment: RecordOrder, hit: &Hit<'_>);
+    fn sample(&mut self, moment: RecordOrder, hit: &SampleFields<'_>);
 }
 
 impl Index {
@@ -98,21 +98,22 @@ impl Index {
         // Only the workers hold it: should all of them panic, nobody waits for them.
         let pieces = Arc::new(Mutex::new(pieces));
         let (used, free) = std::sync::mpsc::channel();
-        let work = |visitor: &mut V, pieces: &Mutex<Receiver<Piece>>, used: Sender<Vec<u8>>| {
-            let mut sampler = self.sampler(visitor);
-            while let Some(piece) = next_piece(pieces) {
-                sampler.begin(piece.first_record);
-                let mut at = 0;
-                while at + HEADER_SIZE <= piece.bytes.len() {
-                    let (kind, misc, size) = header(&piece.bytes[at..]);
-                    let end = at + usize::from(size);
-                    sampler.record(kind, misc, &piece.bytes[at + HEADER_SIZE..end]);
-                    at = end;
+        let work =
+            |visitor: &mut V, pieces: &Mutex<Receiver<WholeRecords>>, used: Sender<Vec<u8>>| {
+                let mut sampler = self.sampler(visitor);
+                while let Some(piece) = next_piece(pieces) {
+                    sampler.begin(piece.first_record);
+                    let mut at = 0;
+                    while at + HEADER_SIZE <= piece.bytes.len() {
+                        let (kind, misc, size) = header(&piece.bytes[at..]);
+                        let end = at + usize::from(size);
+                        sampler.record(kind, misc, &piece.bytes[at + HEADER_SIZE..end]);
+                        at = end;
+                    }
+                    // Nobody takes them back any more once all is unpacked.
+                    let _ = used.send(piece.bytes);
                 }
-                // Nobody takes them back any more once all is unpacked.
-                let _ = used.send(piece.bytes);
-            }
-        };
+            };
         std::thread::scope(|scope| {
             let workers: Vec<_> = visitors
                 .iter_mut()
@@ -124,7 +125,7 @@ impl Index {
             drop(pieces);
             let source = &self.source;
             let mut walker = self.walker();
-            let mut batcher = Batcher { full, free, piece: Piece::default(), record: 0 };
+            let mut batcher = Batcher { full, free, piece: WholeRecords::default(), record: 0 };
             let result = walker.walk(source.start, source.end, &mut batcher).map(|_| ());
             batcher.hand_on();
             drop(batcher);
@@ -174,20 +175,20 @@ impl<V: Visitor> Sink for Sampler<'_, V> {
 
 /// Whole records, one after another.
 #[derive(Debug, Default)]
-struct Piece {
+struct WholeRecords {
     bytes: Vec<u8>,
     first_record: u64,
 }
 
-fn next_piece(pieces: &Mutex<Receiver<Piece>>) -> Option<Piece> {
+fn next_piece(pieces: &Mutex<Receiver<WholeRecords>>) -> Option<WholeRecords> {
     pieces.lock().unwrap_or_else(std::sync::PoisonError::into_inner).recv().ok()
 }
 
 /// Gathers records to pieces.
 struct Batcher {
-    full: SyncSender<Piece>,
+    full: SyncSender<WholeRecords>,
     free: Receiver<Vec<u8>>,
-    piece: Piece,
+    piece: WholeRecords,
     record: u64,
 }
 
@@ -195,7 +196,7 @@ impl Batcher {
     fn hand_on(&mut self) {
         let mut bytes = self.free.try_recv().unwrap_or_default();
         bytes.clear();
-        let next = Piece { bytes, first_record: self.record };
+        let next = WholeRecords { bytes, first_record: self.record };
         // Fails only if all other threads panicked, which their end tells.
         let _ = self.full.send(std::mem::replace(&mut self.piece, next));
     }

@@ -33,7 +33,7 @@ pub(super) trait Sink {
 
 /// Why a walk ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(super) enum WalkEnd {
     /// The next record would start here, at the limit or behind it.
     At(u64),
     /// The data are damaged.
@@ -84,7 +84,7 @@ impl<'a> Walker<'a> {
         start: u64,
         limit: u64,
         sink: &mut impl Sink,
-    ) -> io::Result<Ended> {
+    ) -> io::Result<WalkEnd> {
         let mut buffer = std::mem::take(&mut self.buffer);
         let ended = self.walk_with(&mut buffer, start, limit.min(self.end), sink);
         self.buffer = buffer;
@@ -97,8 +97,8 @@ impl<'a> Walker<'a> {
         start: u64,
         limit: u64,
         sink: &mut impl Sink,
-    ) -> io::Result<Ended> {
-        let stop = |offset, reason| Ok(Ended::Stopped(stopped(offset, reason)));
+    ) -> io::Result<WalkEnd> {
+        let stop = |offset, reason| Ok(WalkEnd::Stopped(stopped(offset, reason)));
         // `buffer[at..filled]` is what the file has from `offset` on.
         let (mut offset, mut at, mut filled) = (start, 0, 0);
         while offset < limit {
@@ -107,7 +107,7 @@ impl<'a> Walker<'a> {
                 let (kind, misc, size) = header(&buffer[at..filled]);
                 let length = usize::from(size);
                 if kind > LAST_KIND {
-                    return Ok(Ended::Foreign);
+                    return Ok(WalkEnd::Foreign);
                 }
                 if length < HEADER_SIZE {
                     return stop(offset, StopReason::RecordSize(size));
@@ -159,7 +159,7 @@ impl<'a> Walker<'a> {
                 return stop(offset, StopReason::CutOff);
             }
         }
-        Ok(Ended::At(offset))
+        Ok(WalkEnd::At(offset))
     }
 
     /// Reads from `offset` up to `readable`, at least `wanted` bytes if they are there.
@@ -184,11 +184,11 @@ impl<'a> Walker<'a> {
         body: &[u8],
         offset: u64,
         sink: &mut impl Sink,
-    ) -> Option<Ended> {
+    ) -> Option<WalkEnd> {
         let packed = packed(record_kind, body, self.endian);
         let by_frames = self.packing == Packing::Frames;
         if by_frames && !is_one_frame(packed) {
-            return Some(Ended::Dependent);
+            return Some(WalkEnd::Dependent);
         }
         sink.packed(record_kind);
         let unpacker = self.unpacker.get_or_insert_with(Unpacker::new);
@@ -199,10 +199,10 @@ impl<'a> Walker<'a> {
                     sink.record(kind, misc, &unpacker.plain()[at + HEADER_SIZE..at + size]);
                 }
                 Ok(None) => break,
-                Err(reason) => return Some(Ended::Stopped(stopped(offset, reason))),
+                Err(reason) => return Some(WalkEnd::Stopped(stopped(offset, reason))),
             }
         }
-        (by_frames && !unpacker.is_empty()).then_some(Ended::Dependent)
+        (by_frames && !unpacker.is_empty()).then_some(WalkEnd::Dependent)
     }
 }
 

@@ -22,10 +22,10 @@ use serde::Serialize;
 
 use crate::aggregate::{StackId, TaskId};
 
-use super::{About, Event, Source};
+use super::{About, ExportedEvent, Source};
 
 use tables::{Libs, Strings};
-use thread::Thread;
+use thread::FirefoxThread;
 
 /// The version of the processed format that is written; the viewer reads it and all older ones.
 pub const FORMAT_VERSION: u32 = 58;
@@ -56,8 +56,8 @@ struct Profile {
     meta: Meta,
     libs: Vec<tables::Lib>,
     pages: [(); 0],
-    shared: tables::Shared,
-    threads: Vec<Thread>,
+    shared: tables::SharedTables,
+    threads: Vec<FirefoxThread>,
 }
 
 /// Blocks of time as samples of the profile have them.
@@ -85,7 +85,7 @@ impl Profile {
         for event in &source.events {
             for (task, by_block) in tasks(source, event, time.shift) {
                 let of = Of { event, task, process: process(source, &mains, task), by_block };
-                threads.push(Thread::new(source, &of, time, &mut libs, &mut strings));
+                threads.push(FirefoxThread::new(source, &of, time, &mut libs, &mut strings));
             }
         }
         let mut by_weight: Vec<usize> = (0..threads.len()).collect();
@@ -103,7 +103,7 @@ impl Profile {
 
 /// What a thread of the profile is of.
 struct Of<'a> {
-    event: &'a Event,
+    event: &'a ExportedEvent,
     task: TaskId,
     /// Name of the process.
     process: &'a str,
@@ -115,7 +115,7 @@ type ByBlock = FxHashMap<(u32, StackId), u64>;
 
 /// Tasks with their counts of an event, in the order of their processes. Blocks are of 2^`shift` of
 /// the recording's.
-fn tasks(source: &Source<'_>, event: &Event, shift: u32) -> Vec<(TaskId, ByBlock)> {
+fn tasks(source: &Source<'_>, event: &ExportedEvent, shift: u32) -> Vec<(TaskId, ByBlock)> {
     let mut by_task: FxHashMap<TaskId, ByBlock> = FxHashMap::default();
     source.counts.series.for_each(|cell, count| {
         let cell = &source.counts.cells[cell as usize];
@@ -231,14 +231,14 @@ struct SampleUnits {
 
 /// What a frame is coloured by: index into [`CATEGORIES`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum FrameCategory {
     Other,
     User,
     Kernel,
     Jit,
 }
 
-/// Names and colours of [`Kind`], in its order; the format wants a grey one.
+/// Names and colours of [`FrameCategory`], in its order; the format wants a grey one.
 const CATEGORIES: [(&str, &str); 4] =
     [("Other", "grey"), ("User", "yellow"), ("Kernel", "orange"), ("JIT", "green")];
 
@@ -284,7 +284,7 @@ impl Meta {
 }
 
 /// As it was asked for; a millisecond where that is not known or not a time.
-fn interval_ms(event: &Event) -> f64 {
+fn interval_ms(event: &ExportedEvent) -> f64 {
     match (event.frequency, event.period) {
         (Some(frequency), _) if frequency > 0 => 1e3 / frequency as f64,
         (_, Some(period)) if event.is_clock() && period > 0 => period as f64 / 1e6,

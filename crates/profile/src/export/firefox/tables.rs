@@ -37,18 +37,18 @@ impl Strings {
         })
     }
 
-    pub(super) fn shared(self) -> Shared {
+    pub(super) fn shared(self) -> SharedTables {
         let sources = Sources {
             length: self.files.len(),
             uuid: vec![None; self.files.len()],
             filename: self.files,
         };
-        Shared { string_array: self.list, sources }
+        SharedTables { string_array: self.list, sources }
     }
 }
 
 #[derive(Serialize)]
-pub(super) struct Shared {
+pub(super) struct SharedTables {
     #[serde(rename = "stringArray")]
     string_array: Vec<String>,
     sources: Sources,
@@ -95,12 +95,12 @@ impl<'a> Libs<'a> {
         })
     }
 
-    pub(super) fn kind(&self, module: u32) -> super::Kind {
+    pub(super) fn kind(&self, module: u32) -> super::FrameCategory {
         match self.modules.get(module as usize).map(|module| module.kind) {
-            Some(ModuleKind::Kernel | ModuleKind::KernelLoaded) => super::Kind::Kernel,
-            Some(ModuleKind::File | ModuleKind::Vdso) => super::Kind::User,
-            Some(ModuleKind::Jit { .. }) => super::Kind::Jit,
-            Some(ModuleKind::Other) | None => super::Kind::Other,
+            Some(ModuleKind::Kernel | ModuleKind::KernelLoaded) => super::FrameCategory::Kernel,
+            Some(ModuleKind::File | ModuleKind::Vdso) => super::FrameCategory::User,
+            Some(ModuleKind::Jit { .. }) => super::FrameCategory::Jit,
+            Some(ModuleKind::Other) | None => super::FrameCategory::Other,
         }
     }
 

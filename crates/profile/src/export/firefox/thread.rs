@@ -16,7 +16,7 @@ const LIBRARY: u32 = 1;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Thread {
+pub(super) struct FirefoxThread {
     process_type: &'static str,
     process_startup_time: f64,
     process_shutdown_time: Option<f64>,
@@ -119,7 +119,7 @@ struct NativeSymbols {
     length: usize,
 }
 
-impl Thread {
+impl FirefoxThread {
     pub(super) fn new(
         source: &Source<'_>,
         of: &Of<'_>,
@@ -128,7 +128,7 @@ impl Thread {
         strings: &mut Strings,
     ) -> Self {
         let who = &source.counts.tasks[of.task as usize];
-        let mut tables = Tables { source, libs, strings, made: Made::default() };
+        let mut tables = ThreadTables { source, libs, strings, made: Made::default() };
         let samples = samples(of, time, &mut tables);
         let Made { stacks, frames, functions, resources, .. } = tables.made;
         let several = source.events.len() > 1;
@@ -168,7 +168,7 @@ impl Thread {
 }
 
 /// Samples in the order of time.
-fn samples(of: &Of<'_>, time: Time, tables: &mut Tables<'_, '_, '_>) -> Samples {
+fn samples(of: &Of<'_>, time: Time, tables: &mut ThreadTables<'_, '_, '_>) -> Samples {
     let mut by_block: Vec<((u32, StackId), u64)> =
         of.by_block.iter().map(|(&at, &weight)| (at, weight)).collect();
     by_block.sort_unstable();
@@ -200,14 +200,14 @@ struct Made {
     resource_ids: FxHashMap<u32, u32>,
 }
 
-struct Tables<'t, 's, 'l> {
+struct ThreadTables<'t, 's, 'l> {
     source: &'t Source<'s>,
     libs: &'t mut Libs<'l>,
     strings: &'t mut Strings,
     made: Made,
 }
 
-impl Tables<'_, '_, '_> {
+impl ThreadTables<'_, '_, '_> {
     /// Index of a stack; `None` of the empty one.
     fn stack(&mut self, stack: StackId) -> Option<u32> {
         let counts = self.source.counts;

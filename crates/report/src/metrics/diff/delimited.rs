@@ -5,7 +5,7 @@ use pmuscope_stats::Interval;
 
 use super::super::by_word;
 use super::{MetricsDiffView, name, verdict};
-use crate::diff::Verdict;
+use crate::diff::ChangeVerdict;
 use crate::sheet::{Lines, Separator};
 
 /// A head and one line per metric and row. What was not measured, or
@@ -38,7 +38,7 @@ fn line(view: &MetricsDiffView<'_>, diff: &MetricDiff<'_>, row: &RowDiff) -> Vec
     line.extend(figure(row.change.map(|of| of.value), row.change.and_then(|of| of.interval)));
     line.push(number(row.relative()));
     line.push(number(row.p));
-    line.push(if verdict == Verdict::Unknown { "" } else { verdict.word() }.to_owned());
+    line.push(if verdict == ChangeVerdict::Unknown { "" } else { verdict.word() }.to_owned());
     for side in &row.sides {
         line.extend(figure(side.value, side.interval));
         line.extend([side.windows.to_string(), side.kept.to_string()]);

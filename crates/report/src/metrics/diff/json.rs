@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::super::by_word;
 use super::{MetricsDiffView, verdict};
-use crate::diff::Verdict;
+use crate::diff::ChangeVerdict;
 use crate::recording::LONG_PHASES;
 
 /// The schema of [`MetricsDiffReport`] in its envelope.
@@ -150,7 +150,7 @@ impl<'a> RowOut<'a> {
             mode: name.and_then(|name| name.mode),
             change: ChangeOut::new(row, is_long),
             p: row.p,
-            is: (verdict != Verdict::Unknown).then(|| verdict.word()),
+            is: (verdict != ChangeVerdict::Unknown).then(|| verdict.word()),
             before: SideOut::new(&row.sides[0]),
             after: SideOut::new(&row.sides[1]),
         }

@@ -13,7 +13,7 @@ use pmuscope_profile::windows::{By, Windows};
 use serde::Serialize;
 
 use super::Named;
-use crate::diff::{Verdict, apart};
+use crate::diff::{ChangeVerdict, apart};
 
 use json::{METRICS_DIFF_SCHEMA, MetricsDiffReport};
 
@@ -81,8 +81,8 @@ impl Report for MetricsDiffView<'_> {
     }
 }
 
-fn verdict(row: &RowDiff) -> Verdict {
-    Verdict::new(row.differs(), row.change.map_or(0.0, |change| change.value))
+fn verdict(row: &RowDiff) -> ChangeVerdict {
+    ChangeVerdict::new(row.differs(), row.change.map_or(0.0, |change| change.value))
 }
 
 /// What a row is of, escaped.

@@ -8,7 +8,7 @@ use super::super::figure::value_figure;
 use super::super::text::kind;
 use super::super::{by_word, module_column};
 use super::{MetricsDiffView, name, verdict};
-use crate::diff::{Verdict, apart_note};
+use crate::diff::{ChangeVerdict, apart_note};
 use crate::number::{count, counted, duration, interval, percent, signed, significant};
 use crate::recording::long_phases_text;
 use crate::{Cell, Column, Paint, Style, Table, escape, wrap};
@@ -114,8 +114,8 @@ fn table(view: &MetricsDiffView<'_>, diff: &MetricDiff<'_>, style: &Style) -> St
 /// What cannot be told apart stands back.
 fn paint(row: &RowDiff, cells: Vec<Cell>) -> Vec<Cell> {
     match verdict(row) {
-        Verdict::More | Verdict::Less => cells,
-        Verdict::Unclear | Verdict::Unknown => {
+        ChangeVerdict::More | ChangeVerdict::Less => cells,
+        ChangeVerdict::Unclear | ChangeVerdict::Unknown => {
             cells.into_iter().map(|cell| cell.paint(Paint::Dim)).collect()
         }
     }

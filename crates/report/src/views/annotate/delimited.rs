@@ -2,7 +2,7 @@
 
 use pmuscope_stats::{Interval, LEVEL};
 
-use super::json::{AnnotateReport, Event, Instruction};
+use super::json::{AnnotateReport, AnnotatedEvent, Instruction};
 use crate::sheet::{Field, Separator, Sheet, delimited_by};
 
 impl AnnotateReport<'_> {
@@ -14,7 +14,7 @@ impl AnnotateReport<'_> {
     }
 }
 
-fn delimited(events: &[Event<'_>], separator: Separator) -> String {
+fn delimited(events: &[AnnotatedEvent<'_>], separator: Separator) -> String {
     let share = |one: &Instruction<'_>| {
         let numbers = &one.numbers;
         let bounds = numbers.share_low.zip(numbers.share_high);
@@ -67,7 +67,7 @@ mod tests {
             line: None,
             numbers: numbers(0, None),
         };
-        let event = Event {
+        let event = AnnotatedEvent {
             name: "cycles",
             own: numbers(4, None),
             lines: Vec::new(),

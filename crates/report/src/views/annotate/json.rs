@@ -23,12 +23,12 @@ pub(super) struct AnnotateReport<'a> {
     /// Why there are no instructions; absent where there are some.
     #[serde(skip_serializing_if = "Option::is_none")]
     instructions_why: Option<String>,
-    pub(super) events: Vec<Event<'a>>,
+    pub(super) events: Vec<AnnotatedEvent<'a>>,
     notes: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Event<'a> {
+pub(super) struct AnnotatedEvent<'a> {
     pub(super) name: &'a str,
     #[serde(flatten)]
     pub(super) own: Numbers,
@@ -81,14 +81,14 @@ impl<'a> AnnotateReport<'a> {
             events: annotation
                 .events
                 .iter()
-                .map(|(event, hits)| Event::new(annotation, event, hits))
+                .map(|(event, hits)| AnnotatedEvent::new(annotation, event, hits))
                 .collect(),
             notes: missing(annotation),
         }
     }
 }
 
-impl<'a> Event<'a> {
+impl<'a> AnnotatedEvent<'a> {
     fn new(
         annotation: &'a Annotation<'a>,
         event: &'a EventProfile,

@@ -20,7 +20,7 @@ use layout::{
 
 use super::options::Options;
 
-pub(super) use write::{AreaRecord, Board, Tally, Totals, areas_of_process};
+pub(super) use write::{AreaRecord, Board, ThreadTally, Totals, areas_of_process};
 
 /// Longest file: records of all tasks that there can be, with histograms.
 const MOST_WORDS: usize = 1 << 25;
@@ -58,7 +58,7 @@ pub enum State {
 
 /// What an area is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum AreaKind {
     /// Shared by all processes.
     Global,
     /// Shared by the threads of a process.
@@ -71,7 +71,7 @@ pub enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Area {
     /// What it is.
-    pub kind: Kind,
+    pub kind: AreaKind,
     /// The process that has it at this address.
     pub pid: u32,
     /// Number of that process, from 0.
@@ -318,9 +318,9 @@ impl Control {
 fn area(record: &[u64]) -> Option<Area> {
     let at = |field: AreaWord| record[field as usize];
     let kind = match at(AreaWord::Kind) {
-        1 => Kind::Global,
-        2 => Kind::Process,
-        3 => Kind::Thread,
+        1 => AreaKind::Global,
+        2 => AreaKind::Process,
+        3 => AreaKind::Thread,
         _ => return None,
     };
     Some(Area {
@@ -409,10 +409,11 @@ mod tests {
 
         let board_of_child = Board::attach(&file).unwrap();
         assert_eq!(board_of_child.options().unwrap(), options);
-        let kind = Kind::Thread;
+        let kind = AreaKind::Thread;
         let record = AreaRecord { kind, thread: Some(0), address: 1 << 40, bytes: 5, locked: 0 };
         board_of_child.area(0, (42, 1), &record);
-        let tally = Tally { rounds: 3, bytes: 1 << 40, loads: 2, phase: 1, ..Tally::default() };
+        let tally =
+            ThreadTally { rounds: 3, bytes: 1 << 40, loads: 2, phase: 1, ..ThreadTally::default() };
         board_of_child.progress(1, ThreadState::Running, &tally);
         let expected = Area {
             kind,

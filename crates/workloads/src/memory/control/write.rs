@@ -10,7 +10,7 @@ use super::layout::{
     AREA_WORDS, AreaWord, HEADER_WORDS, Head, Layout, MAGIC, THREAD_WORDS, TIMES_WORDS, ThreadWord,
     VERSION,
 };
-use super::{Control, ControlError, Kind, State, ThreadState, times};
+use super::{AreaKind, Control, ControlError, State, ThreadState, times};
 use crate::memory::options::Options;
 use crate::shared::Shared;
 
@@ -25,7 +25,7 @@ pub(crate) struct Board {
 /// An area, as its process knows it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AreaRecord {
-    pub(crate) kind: Kind,
+    pub(crate) kind: AreaKind,
     pub(crate) thread: Option<usize>,
     pub(crate) address: u64,
     pub(crate) bytes: u64,
@@ -34,7 +34,7 @@ pub(crate) struct AreaRecord {
 
 /// What a thread has done so far.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Tally {
+pub(crate) struct ThreadTally {
     pub(crate) now_ns: u64,
     pub(crate) rounds: u64,
     pub(crate) bytes: u64,
@@ -198,9 +198,9 @@ impl Board {
         set(AreaWord::Bytes, area.bytes);
         set(AreaWord::Locked, area.locked);
         let kind = match area.kind {
-            Kind::Global => 1,
-            Kind::Process => 2,
-            Kind::Thread => 3,
+            AreaKind::Global => 1,
+            AreaKind::Process => 2,
+            AreaKind::Thread => 3,
         };
         self.words()[at + AreaWord::Kind as usize].store(kind, Ordering::Release);
     }
@@ -244,7 +244,7 @@ impl Board {
 
     /// What a thread has done so far.
     #[inline]
-    pub(crate) fn progress(&self, task: usize, is: ThreadState, tally: &Tally) {
+    pub(crate) fn progress(&self, task: usize, is: ThreadState, tally: &ThreadTally) {
         self.change(task, |set| {
             set(ThreadWord::State, state(is));
             set(ThreadWord::Updated, tally.now_ns);

@@ -3,9 +3,9 @@
 mod sys;
 
 use super::options::{Access, BATCH, LINE};
-use super::sys::{Area, Part};
+use super::sys::{MappedArea, Part};
 
-use sys::Work;
+use sys::LoopKind;
 
 /// Bits of the vectors that loops use.
 // Others than x86-64 have the first only.
@@ -52,14 +52,14 @@ impl Width {
 /// Bytes that memset gets at once where it is to go backward.
 const PAGE: usize = 4096;
 
-fn work(access: Access) -> Work {
+fn work(access: Access) -> LoopKind {
     match access {
-        Access::Read => Work::Read,
-        Access::Write | Access::Zero => Work::Write,
-        Access::Both => Work::Both,
-        Access::Stream => Work::Stream,
-        Access::Copy => Work::Copy,
-        Access::CopyStream => Work::CopyStream,
+        Access::Read => LoopKind::Read,
+        Access::Write | Access::Zero => LoopKind::Write,
+        Access::Both => LoopKind::Both,
+        Access::Stream => LoopKind::Stream,
+        Access::Copy => LoopKind::Copy,
+        Access::CopyStream => LoopKind::CopyStream,
     }
 }
 
@@ -68,7 +68,7 @@ fn work(access: Access) -> Work {
 pub(super) fn sweep(
     access: Access,
     (width, backward): (Width, bool),
-    area: &Area,
+    area: &MappedArea,
     (at, bytes): (usize, usize),
     further: usize,
 ) -> u64 {
@@ -84,7 +84,7 @@ pub(super) fn sweep(
     bytes_moved(access, bytes as u64)
 }
 
-fn zero(part: Part<'_>, area: &Area, backward_from: Option<usize>) {
+fn zero(part: Part<'_>, area: &MappedArea, backward_from: Option<usize>) {
     let Some(at) = backward_from else { return sys::zero(part) };
     for page in (0..part.bytes()).step_by(PAGE).rev() {
         sys::zero(area.part(at + page, PAGE.min(part.bytes() - page)));
@@ -92,14 +92,14 @@ fn zero(part: Part<'_>, area: &Area, backward_from: Option<usize>) {
 }
 
 /// Touches these cache lines of an area; bytes that were loaded and stored.
-pub(super) fn lines(access: Access, area: &Area, lines: &[u64]) -> u64 {
+pub(super) fn lines(access: Access, area: &MappedArea, lines: &[u64]) -> u64 {
     let value = if access == Access::Zero { [0; 2] } else { [1; 2] };
     sys::lines(work(access), area.part(0, area.bytes()), lines, &value);
     bytes_moved(access, lines.len() as u64 * LINE)
 }
 
 /// Makes so many batches of [`BATCH`] loads along the circle in an area; where it is then.
-pub(super) fn chase(area: &Area, at: u64, batches: u64) -> u64 {
+pub(super) fn chase(area: &MappedArea, at: u64, batches: u64) -> u64 {
     const { assert!(BATCH == 16, "the loop's") };
     sys::chase(area.part(0, area.bytes()), at, batches)
 }
@@ -122,15 +122,15 @@ mod tests {
         [Width::V128, Width::V256, Width::V512].into_iter().filter(|w| w.bits() <= widest).collect()
     }
 
-    fn area(bytes: usize) -> Area {
-        let area = Area::private(bytes, 4096, Thp::System).unwrap();
+    fn area(bytes: usize) -> MappedArea {
+        let area = MappedArea::private(bytes, 4096, Thp::System).unwrap();
         for at in (0..bytes).step_by(8) {
             area.put_word(at, at as u64);
         }
         area
     }
 
-    fn words(area: &Area) -> Vec<u64> {
+    fn words(area: &MappedArea) -> Vec<u64> {
         (0..area.bytes()).step_by(8).map(|at| area.word(at)).collect()
     }
 

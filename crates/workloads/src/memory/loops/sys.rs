@@ -14,7 +14,7 @@ static ONES: [u64; 8] = [1; 8];
 
 /// What is done in one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Work {
+pub(super) enum LoopKind {
     Read,
     Write,
     Both,
@@ -28,7 +28,7 @@ pub(super) enum Work {
 ///
 /// # Panics
 /// If it is not whole blocks, or `to` is not as long.
-pub(super) fn sweep(work: Work, width: Width, backward: bool, part: Part<'_>, to: Part<'_>) {
+pub(super) fn sweep(work: LoopKind, width: Width, backward: bool, part: Part<'_>, to: Part<'_>) {
     let blocks = part.bytes() / BLOCK;
     assert!(part.bytes().is_multiple_of(BLOCK) && to.bytes() == part.bytes(), "whole blocks");
     if blocks == 0 {
@@ -49,7 +49,7 @@ pub(super) fn sweep(work: Work, width: Width, backward: bool, part: Part<'_>, to
 ///
 /// # Panics
 /// If one is not there.
-pub(super) fn lines(work: Work, part: Part<'_>, lines: &[u64], value: &[u64; 2]) {
+pub(super) fn lines(work: LoopKind, part: Part<'_>, lines: &[u64], value: &[u64; 2]) {
     let there = (part.bytes() / 64) as u64;
     assert!(lines.iter().all(|&line| line < there), "lines of the part");
     if lines.is_empty() {
@@ -59,8 +59,8 @@ pub(super) fn lines(work: Work, part: Part<'_>, lines: &[u64], value: &[u64; 2])
     // 64; there is at least one.
     unsafe {
         let of_lines = match work {
-            Work::Read => arch::lines_read,
-            Work::Both => arch::lines_both,
+            LoopKind::Read => arch::lines_read,
+            LoopKind::Both => arch::lines_both,
             _ => arch::lines_write,
         };
         of_lines(part.start(), lines.as_ptr(), value.as_ptr(), lines.len());
@@ -94,7 +94,7 @@ type Loop = unsafe fn(*mut u8, *mut u8, *const u64, usize, isize);
 mod arch {
     use std::arch::asm;
 
-    use super::{Loop, Width, Work};
+    use super::{Loop, LoopKind, Width};
 
     /// A loop of one instruction set, width and direction: `$body` at each of `$offsets` from `p` and `d`.
     macro_rules! make {
@@ -221,17 +221,17 @@ mod arch {
                     concat!("sfence\n", $end)
                 );
 
-                pub(super) fn of(work: Work, backward: bool) -> Loop {
+                pub(super) fn of(work: LoopKind, backward: bool) -> Loop {
                     match (work, backward) {
-                        (Work::Read, false) => read,
-                        (Work::Read, true) => read_back,
-                        (Work::Write, false) => write,
-                        (Work::Write, true) => write_back,
-                        (Work::Both, false) => both,
-                        (Work::Both, true) => both_back,
-                        (Work::Stream, _) => stream,
-                        (Work::Copy, _) => copy,
-                        (Work::CopyStream, _) => copy_stream,
+                        (LoopKind::Read, false) => read,
+                        (LoopKind::Read, true) => read_back,
+                        (LoopKind::Write, false) => write,
+                        (LoopKind::Write, true) => write_back,
+                        (LoopKind::Both, false) => both,
+                        (LoopKind::Both, true) => both_back,
+                        (LoopKind::Stream, _) => stream,
+                        (LoopKind::Copy, _) => copy,
+                        (LoopKind::CopyStream, _) => copy_stream,
                     }
                 }
             }
@@ -293,7 +293,7 @@ mod arch {
         "vzeroupper"
     );
 
-    pub(super) fn loop_of(work: Work, width: Width, backward: bool) -> Loop {
+    pub(super) fn loop_of(work: LoopKind, width: Width, backward: bool) -> Loop {
         match width {
             Width::V128 => v128::of(work, backward),
             Width::V256 => v256::of(work, backward),
