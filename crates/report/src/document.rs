@@ -5,7 +5,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::Style;
 use crate::html::{PageFrame, Summary};
-use crate::markup;
+use crate::markup::html;
 use crate::recording::{Head, RowLimits, head_text, kept_text, push_wrapped, warnings_text};
 use crate::report::Report;
 use crate::sheet::{Separator, Sheet};
@@ -78,19 +78,17 @@ impl Report for Document<'_> {
     fn page(&self, commit: &str) -> Option<String> {
         let mut summary = Summary::new(self.view.profile, self.view.file);
         summary.title = format!("{}: {}", summary.title, self.title);
-        Some(PageFrame { schema: self.schema, commit }.page(&summary, |out| {
-            out.push_str("<section class=\"table-part\">\n");
-            out.push_str(&format!(
-                "<h2>{}</h2>\n<p class=\"dim\">{}</p>\n",
-                self.title,
-                markup::text(&self.line)
-            ));
-            match self.nothing {
-                Some(why) => out.push_str(&format!("<p>{}</p>\n", markup::text(why))),
-                None => self.sheet.push_html(out),
+        let body = html! {
+            section class="table-part" {
+                h2 { (self.title) }
+                p class="dim" { (self.line) }
+                @match self.nothing {
+                    Some(why) => p { (why) },
+                    None => (self.sheet.html()),
+                }
             }
-            out.push_str("</section>\n");
-        }))
+        };
+        Some(PageFrame { schema: self.schema, commit }.page(&summary, &body))
     }
 }
 

@@ -32,6 +32,7 @@ mod runs;
 #[cfg(test)]
 mod sample;
 pub mod script;
+mod section;
 mod sheet;
 mod slots;
 mod tint;

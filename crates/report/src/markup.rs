@@ -1,8 +1,21 @@
-//! Text for HTML and SVG: whatever a name holds, it stays text.
+//! Markup of pages and pictures: whatever a name holds, it stays text.
+//!
+//! Pages are written with [`html!`], which escapes each text that is put into it; a page as a whole then shows as
+//! escapes what could act on a reader ([`PageFrame`](crate::html::PageFrame)). [`text`] does both for SVG that is
+//! written piece by piece.
 
 use std::borrow::Cow;
 
 use crate::escape;
+
+pub(crate) use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+/// Markup from what `write` appends, which has to escape foreign text by [`text`].
+pub(crate) fn written(write: impl FnOnce(&mut String)) -> Markup {
+    let mut out = String::new();
+    write(&mut out);
+    PreEscaped(out)
+}
 
 /// Text as it may stand between tags and in quoted attributes, in HTML and in XML. What could act on
 /// a reader (control characters, marks of direction) is shown as an escape, which also keeps XML

@@ -8,7 +8,7 @@ use pmuscope_measure::compare::{
 };
 use pmuscope_measure::{Estimated, RunFile};
 
-use super::{FILTER, Fact, PageFrame, Summary};
+use super::{Fact, PageFrame, Summary, filter};
 use crate::Note;
 use crate::compare::notes::{of_comparison, of_files, short_names};
 use crate::compare::scale::Scale;
@@ -16,7 +16,7 @@ use crate::compare::{
     COMPARE_SCHEMA, TREND_SCHEMA, mean_text, p_text, signed, unit_text, verdict_words,
 };
 use crate::counts::of_runs;
-use crate::markup::text;
+use crate::markup::{text, written};
 use crate::number;
 use crate::runs::value;
 
@@ -56,13 +56,16 @@ fn page(comparison: &Comparison, more: Vec<String>, commit: &str) -> String {
     let mut notes = of_comparison(comparison);
     notes.extend(more);
     let summary = summary(names.join(", "), facts, notes, &comparison.files);
-    PageFrame { schema: COMPARE_SCHEMA, commit }.page(&summary, |out| {
-        push_files(out, &comparison.files, &names);
-        for explanation in &comparison.explanations {
-            push_explanation(out, explanation, &names);
-        }
-        push_rows(out, comparison, &names);
-    })
+    PageFrame { schema: COMPARE_SCHEMA, commit }.page(
+        &summary,
+        &written(|out| {
+            push_files(out, &comparison.files, &names);
+            for explanation in &comparison.explanations {
+                push_explanation(out, explanation, &names);
+            }
+            push_rows(out, comparison, &names);
+        }),
+    )
 }
 
 /// The page of `pmuscope compare --trend DIR --html`; `commit` is what the program was built from.
@@ -77,7 +80,8 @@ pub(crate) fn trend_page(trend: &Trend, commit: &str) -> String {
     );
     let facts = vec![figures(trend.rows.len()), claimed];
     let summary = summary(title, facts, of_files(&trend.files), &trend.files);
-    PageFrame { schema: TREND_SCHEMA, commit }.page(&summary, |out| push_trend(out, trend, &names))
+    PageFrame { schema: TREND_SCHEMA, commit }
+        .page(&summary, &written(|out| push_trend(out, trend, &names)))
 }
 
 fn figures(number: usize) -> Fact {
@@ -126,9 +130,10 @@ fn push_rows(out: &mut String, comparison: &Comparison, names: &[String]) {
     let _ = write!(
         out,
         "<section class=\"table-part\" id=\"figures\">\n<h2>Figures</h2>\n<p class=\"dim\">Means with \
-         95 % intervals{ratios}.</p>\n{FILTER}\
+         95 % intervals{ratios}.</p>\n{}\
          <div class=\"wide\"><table class=\"sortable\"><thead><tr><th scope=\"col\">figure</th>\
-         <th scope=\"col\">unit</th>"
+         <th scope=\"col\">unit</th>",
+        filter().0
     );
     if several {
         out.push_str("<th scope=\"col\" class=\"fixed\">values</th>");
@@ -306,12 +311,13 @@ fn push_trend(out: &mut String, trend: &Trend, names: &[String]) {
         out,
         "<section class=\"table-part\" id=\"figures\">\n<h2>Figures over time</h2>\n<p class=\"dim\">{} to \
          {}: means with 95 % intervals, each figure on a scale of its own, whose ends stand beside it. A line marks where the level \
-         changed.</p>\n{FILTER}<div class=\"wide\"><table>\
+         changed.</p>\n{}<div class=\"wide\"><table>\
          <thead><tr><th scope=\"col\">figure</th><th scope=\"col\">unit</th>\
          <th scope=\"col\" class=\"num\">first ±95 %</th><th scope=\"col\">over time</th>\
          <th scope=\"col\" class=\"num\">last ±95 %</th><th scope=\"col\">changed at</th></tr></thead><tbody>\n",
         text(names.first().map_or("-", String::as_str)),
         text(names.last().map_or("-", String::as_str)),
+        filter().0,
     );
     let emulated = trend.files.iter().any(|file| file.emulator.is_some());
     for row in &trend.rows {

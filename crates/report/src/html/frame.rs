@@ -3,11 +3,10 @@
 //! A page is a single file that asks nothing of any network; its own policy forbids it to. Its tables and
 //! pictures are complete without the script, which adds sorting, filters, search, zoom and keys.
 
-use std::fmt::Write as _;
-
 use super::Summary;
+use crate::escape_lines;
 use crate::flame::svg;
-use crate::markup::text;
+use crate::markup::{DOCTYPE, Markup, PreEscaped, html};
 
 /// No request can leave the page, whatever is in it.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
@@ -26,71 +25,61 @@ pub(crate) struct PageFrame<'a> {
 }
 
 impl PageFrame<'_> {
-    /// The page: its head from `summary`, and what `body` adds.
-    pub(crate) fn page(&self, summary: &Summary, body: impl FnOnce(&mut String)) -> String {
-        let mut out = String::new();
-        push_open(&mut out, &summary.title);
-        push_header(&mut out, summary);
-        out.push_str("<main>\n");
-        body(&mut out);
-        out.push_str("</main>\n");
-        self.push_close(&mut out);
-        out
+    /// The page: its head from `summary`, then `body`. What could act on a reader (control characters, marks of
+    /// direction) is shown as an escape.
+    pub(crate) fn page(&self, summary: &Summary, body: &Markup) -> String {
+        let version = env!("CARGO_PKG_VERSION");
+        let page = html! {
+            (DOCTYPE) "\n"
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta http-equiv="Content-Security-Policy" content=(POLICY);
+                    meta name="viewport" content="width=device-width,initial-scale=1";
+                    meta name="color-scheme" content="light dark";
+                    meta name="generator" content={ "pmuscope " (version) };
+                    title { (summary.title) " · pmuscope" }
+                    style { (PreEscaped(PALETTE)) (PreEscaped(include_str!("page.css"))) (PreEscaped(svg::LOOK)) }
+                }
+                "\n"
+                body {
+                    (header(summary)) "\n"
+                    main { (body) } "\n"
+                    footer {
+                        "Written by pmuscope " (version) ", commit " (self.commit) ". The same numbers as JSON: "
+                        (self.schema) ". This file needs no network and no other file."
+                    }
+                    script { (PreEscaped(svg::SCRIPT)) (PreEscaped(include_str!("page.js"))) }
+                }
+            }
+            "\n"
+        };
+        escape_lines(&page.into_string()).into_owned()
     }
-
-    fn push_close(&self, out: &mut String) {
-        // Writing to a String does not fail, here and below.
-        let _ = write!(
-            out,
-            "<footer>Written by pmuscope {}, commit {}. The same numbers as JSON: {}. This file needs no network \
-             and no other file.</footer>\n<script>\n{}{}</script>\n</body>\n</html>\n",
-            env!("CARGO_PKG_VERSION"),
-            text(self.commit),
-            self.schema,
-            svg::SCRIPT,
-            include_str!("page.js")
-        );
-    }
-}
-
-fn push_open(out: &mut String, title: &str) {
-    let _ = write!(
-        out,
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
-         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <meta name=\"generator\" content=\"pmuscope {}\">\n\
-         <title>{} · pmuscope</title>\n<style>\n{PALETTE}{}{}</style>\n</head>\n<body>\n",
-        env!("CARGO_PKG_VERSION"),
-        text(title),
-        include_str!("page.css"),
-        svg::LOOK,
-    );
 }
 
 /// Title, command, facts, notes.
-fn push_header(out: &mut String, summary: &Summary) {
-    let _ = write!(out, "<header>\n<h1>{}</h1>\n", text(&summary.title));
-    if !summary.command.is_empty() {
-        let _ = writeln!(out, "<p class=\"command\"><code>{}</code></p>", text(&summary.command));
+fn header(summary: &Summary) -> Markup {
+    html! {
+        header {
+            h1 { (summary.title) }
+            @if !summary.command.is_empty() {
+                p class="command" { code { (summary.command) } }
+            }
+            dl class="facts" {
+                @for fact in &summary.facts {
+                    div class=[fact.warning.then_some("warn")] {
+                        dt { (fact.name) }
+                        dd { (fact.value) }
+                        dd class="detail" { (fact.detail) }
+                    }
+                }
+            }
+            @for note in &summary.notes {
+                p class={ "note" @if note.warning { " warn" } } {
+                    strong { (if note.warning { "Warning:" } else { "Note:" }) } " " (note.text)
+                }
+            }
+        }
     }
-    out.push_str("<dl class=\"facts\">\n");
-    for fact in &summary.facts {
-        let class = if fact.warning { " class=\"warn\"" } else { "" };
-        let _ = writeln!(
-            out,
-            "<div{class}><dt>{}</dt><dd>{}</dd><dd class=\"detail\">{}</dd></div>",
-            fact.name,
-            text(&fact.value),
-            text(&fact.detail)
-        );
-    }
-    out.push_str("</dl>\n");
-    for note in &summary.notes {
-        let (class, word) = if note.warning { ("warn", "Warning") } else { ("", "Note") };
-        let note = text(&note.text);
-        let _ = writeln!(out, "<p class=\"note {class}\"><strong>{word}:</strong> {note}</p>");
-    }
-    out.push_str("</header>\n");
 }

@@ -5,6 +5,7 @@
 
 use std::fmt::Write as _;
 
+use crate::markup::{Markup, PreEscaped, html};
 use crate::number::duration;
 
 /// Shades.
@@ -43,45 +44,40 @@ pub(crate) struct Grid<'a> {
 }
 
 impl Grid<'_> {
-    /// Adds the picture, in a part of class `heat-part`.
-    pub(crate) fn push(&self, out: &mut String) {
+    /// The picture, for a part of class `heat-part`.
+    pub(crate) fn html(&self) -> Markup {
         let rows = self.rows.len();
         let columns = self.cells.values.first().map_or(0, Vec::len);
         let pixels = (320 / rows.max(1)).clamp(4, 22);
         let every = rows.div_ceil(MOST_LABELS).max(1);
-        // Writing to a String does not fail, here and below.
-        let _ = write!(
-            out,
-            "<div class=\"heat\">\n<div class=\"cpus\" aria-hidden=\"true\" style=\"--row:{pixels}px\">"
-        );
-        for (row, label) in self.rows.iter().enumerate() {
-            let _ = write!(out, "<span>{}</span>", if row % every == 0 { label } else { "" });
-        }
-        let _ = write!(
-            out,
-            "</div>\n<svg class=\"map\" viewBox=\"0 0 {columns} {rows}\" preserveAspectRatio=\"none\" \
-             height=\"{}\" role=\"img\" aria-label=\"{}\">",
-            rows * pixels,
-            self.told
-        );
-        for (level, path) in self.paths().iter().enumerate().filter(|(_, path)| !path.is_empty()) {
-            let strength = 0.10 + 0.90 * (level + 1) as f64 / LEVELS as f64;
-            let _ = write!(out, "<path fill-opacity=\"{strength:.2}\" d=\"{path}\"/>");
-        }
         let stripes = self.stripes();
-        if !stripes.is_empty() {
-            let _ = write!(out, "<path class=\"lost\" d=\"{stripes}\"/>");
+        let mark = |mark| self.column_s * columns as f64 * f64::from(mark) / f64::from(MARKS);
+        let shade = |level: usize| 0.10 + 0.90 * (level + 1) as f64 / LEVELS as f64;
+        let paths = self.paths().into_iter().enumerate().filter(|(_, path)| !path.is_empty());
+        html! {
+            div class="heat" {
+                div class="cpus" aria-hidden="true" style=(format!("--row:{pixels}px")) {
+                    @for (row, label) in self.rows.iter().enumerate() {
+                        span { @if row % every == 0 { (label) } }
+                    }
+                }
+                svg class="map" viewBox=(format!("0 0 {columns} {rows}")) preserveAspectRatio="none"
+                    height=(rows * pixels) role="img" aria-label=(self.told) {
+                    @for (level, path) in paths {
+                        path fill-opacity=(format!("{:.2}", shade(level))) d=(path) {}
+                    }
+                    @if !stripes.is_empty() { path class="lost" d=(stripes) {} }
+                }
+                div {}
+                div class="axis" aria-hidden="true" {
+                    @for at in 0..=MARKS { span { (duration(mark(at))) } }
+                }
+                @if !stripes.is_empty() { div {} div class="dim" { (self.legend) } }
+            }
+            p class="detail mono" aria-live="polite" {}
+            script type="application/json" class="heat-data" { (PreEscaped(self.data().to_string())) }
+            "\n"
         }
-        out.push_str("</svg>\n<div></div><div class=\"axis\" aria-hidden=\"true\">");
-        for mark in 0..=MARKS {
-            let at = self.column_s * columns as f64 * f64::from(mark) / f64::from(MARKS);
-            let _ = write!(out, "<span>{}</span>", duration(at));
-        }
-        if !stripes.is_empty() {
-            let _ = write!(out, "</div><div></div><div class=\"dim\">{}", self.legend);
-        }
-        out.push_str("</div>\n</div>\n<p class=\"detail mono\" aria-live=\"polite\"></p>\n");
-        self.push_data(out);
     }
 
     /// Paths, the palest first; cells with nothing are not drawn.
@@ -119,8 +115,9 @@ impl Grid<'_> {
         path
     }
 
-    fn push_data(&self, out: &mut String) {
-        let data = serde_json::json!({
+    /// What the script reads: numbers, and words of ours.
+    fn data(&self) -> serde_json::Value {
+        serde_json::json!({
             "row": self.row,
             "rows": self.rows,
             "column_s": self.column_s,
@@ -128,8 +125,6 @@ impl Grid<'_> {
             "values": self.cells.values,
             "mark": self.marks.as_ref().map(|marks| marks.unit),
             "marks": self.marks.as_ref().map(|marks| marks.values),
-        });
-        let _ =
-            writeln!(out, "<script type=\"application/json\" class=\"heat-data\">{data}</script>");
+        })
     }
 }

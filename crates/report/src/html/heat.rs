@@ -2,13 +2,14 @@
 //! The numbers behind the picture are in a table.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 
 use pmuscope_profile::CpuLosses;
 use pmuscope_profile::aggregate::AddsTo;
 use pmuscope_profile::export::{ExportedEvent, Source};
 
 use super::grid::{Cells, Grid};
+use super::number_cell;
+use crate::markup::{Markup, html};
 use crate::number::{count, duration, percent};
 
 /// More rows than this: neighbouring CPUs share one.
@@ -91,25 +92,20 @@ fn lost(losses: &[CpuLosses], (first, last): (u32, u32), blocks: usize) -> Vec<u
     sums
 }
 
-pub(super) fn push(out: &mut String, source: &Source<'_>, event: &ExportedEvent, at: usize) {
-    let _ =
-        write!(out, "<section class=\"heat-part\" id=\"cpus-{at}\">\n<h2>CPUs over time</h2>\n");
-    match Map::new(source, event) {
-        Ok(map) => push_map(out, &map),
-        Err(why) => {
-            let _ = writeln!(out, "<p class=\"dim\">{why}</p>");
+pub(super) fn part(source: &Source<'_>, event: &ExportedEvent, at: usize) -> Markup {
+    html! {
+        section class="heat-part" id={ "cpus-" (at) } {
+            h2 { "CPUs over time" }
+            @match Map::new(source, event) {
+                Ok(map) => (picture(&map)),
+                Err(why) => p class="dim" { (why) },
+            }
         }
+        "\n"
     }
-    out.push_str("</section>\n");
 }
 
-fn push_map(out: &mut String, map: &Map) {
-    let block = duration(map.block_ns as f64 / 1e9);
-    let _ = writeln!(
-        out,
-        "<p class=\"dim\">Samples of each CPU in blocks of {block}; the strongest shade is {}.</p>",
-        count(map.most)
-    );
+fn picture(map: &Map) -> Markup {
     let grid = Grid {
         row: "CPU",
         rows: (0..map.rows.len()).map(|row| map.label(row)).collect(),
@@ -120,39 +116,51 @@ fn push_map(out: &mut String, map: &Map) {
         legend: "Stripes: samples were lost, or sampling was suspended.",
         told: "Samples by CPU and time; the table below has the sums",
     };
-    grid.push(out);
-    push_table(out, map);
+    html! {
+        p class="dim" {
+            "Samples of each CPU in blocks of " (duration(map.block_ns as f64 / 1e9))
+            "; the strongest shade is " (count(map.most)) "."
+        }
+        (grid.html())
+        (table(map))
+    }
 }
 
 /// The same for those who do not see the picture.
-fn push_table(out: &mut String, map: &Map) {
+fn table(map: &Map) -> Markup {
     let all: u64 = map.cells.iter().flatten().sum();
-    out.push_str(
-        "<details><summary>Samples of each CPU</summary><div class=\"wide\"><table class=\"sortable\"><thead><tr>\
-         <th scope=\"col\" class=\"num\">CPU</th><th scope=\"col\" class=\"num\">samples</th>\
-         <th scope=\"col\" class=\"num\">share</th><th scope=\"col\" class=\"num\">busiest at</th>\
-         <th scope=\"col\" class=\"num\">blocks without samples</th>\
-         <th scope=\"col\" class=\"num\">blocks with losses</th></tr></thead><tbody>\n",
-    );
-    for (row, cells) in map.cells.iter().enumerate() {
-        let sum: u64 = cells.iter().sum();
-        // The first of equal ones.
-        let busiest = (0..cells.len()).rev().max_by_key(|&at| cells[at]).unwrap_or(0);
-        let empty = cells.iter().filter(|&&value| value == 0).count();
-        let with_losses = map.lost[row].iter().filter(|&&value| value > 0).count();
-        let at = busiest as f64 * map.block_ns as f64 / 1e9;
-        let share = sum as f64 / all.max(1) as f64;
-        let _ = writeln!(
-            out,
-            "<tr><td class=\"num\" data-v=\"{row}\">{}</td>{}<td class=\"num\" data-v=\"{share:.6}\">{}</td>\
-             <td class=\"num\" data-v=\"{at}\">{}</td>{}{}</tr>",
-            map.label(row),
-            super::number_cell(sum),
-            percent(share, 2),
-            duration(at),
-            super::number_cell(empty as u64),
-            super::number_cell(with_losses as u64),
-        );
+    let heads =
+        ["CPU", "samples", "share", "busiest at", "blocks without samples", "blocks with losses"];
+    html! {
+        details {
+            summary { "Samples of each CPU" }
+            div class="wide" {
+                table class="sortable" {
+                    thead { tr { @for head in heads { th scope="col" class="num" { (head) } } } }
+                    tbody { @for (row, cells) in map.cells.iter().enumerate() { (cpu_row(map, row, cells, all)) } }
+                }
+            }
+        }
     }
-    out.push_str("</tbody></table></div></details>\n");
+}
+
+fn cpu_row(map: &Map, row: usize, cells: &[u64], all: u64) -> Markup {
+    let sum: u64 = cells.iter().sum();
+    // The first of equal ones.
+    let busiest = (0..cells.len()).rev().max_by_key(|&at| cells[at]).unwrap_or(0);
+    let empty = cells.iter().filter(|&&value| value == 0).count();
+    let with_losses = map.lost[row].iter().filter(|&&value| value > 0).count();
+    let at = busiest as f64 * map.block_ns as f64 / 1e9;
+    let share = sum as f64 / all.max(1) as f64;
+    html! {
+        tr {
+            td class="num" data-v=(row) { (map.label(row)) }
+            (number_cell(sum))
+            td class="num" data-v=(format!("{share:.6}")) { (percent(share, 2)) }
+            td class="num" data-v=(at) { (duration(at)) }
+            (number_cell(empty as u64))
+            (number_cell(with_losses as u64))
+        }
+        "\n"
+    }
 }

@@ -10,13 +10,11 @@ mod modules;
 mod parts;
 mod summary;
 
-use std::fmt::Write as _;
-
 use pmuscope_profile::export::{ExportedEvent, Source};
 use pmuscope_profile::{FunctionTable, Intervals, Options};
 
 use crate::flame::{Flame, FlameLimits};
-use crate::markup::text;
+use crate::markup::{Markup, html};
 use crate::recording::{RECORDING_SCHEMA, RowLimits};
 use crate::views::Functions;
 
@@ -24,7 +22,7 @@ pub use compare::figures_page;
 pub(crate) use compare::{compare_page, trend_page};
 pub(crate) use frame::{PALETTE, PageFrame};
 pub(crate) use grid::{Cells, Grid};
-pub(crate) use parts::{FILTER, number_cell, push_contents, push_flame, push_legend, share_cell};
+pub(crate) use parts::{contents, dot, filter, flame, legend, number_cell, share_cell};
 pub use summary::{Fact, Summary};
 pub(crate) use summary::{cost, machine, time};
 
@@ -60,37 +58,32 @@ pub fn html_page(
     limits: PageLimits,
     commit: &str,
 ) -> String {
-    let frame = PageFrame { schema: RECORDING_SCHEMA, commit };
-    frame.page(summary, |out| push_events(out, source, limits))
+    PageFrame { schema: RECORDING_SCHEMA, commit }.page(summary, &events(source, limits))
 }
 
 /// All events, one after another.
-pub(crate) fn push_events(out: &mut String, source: &Source<'_>, limits: PageLimits) {
-    for (at, event) in source.events.iter().enumerate() {
-        push_event(out, source, event, at, limits);
-    }
-    if source.events.is_empty() {
-        out.push_str("<p class=\"dim\">No samples.</p>\n");
+pub(crate) fn events(source: &Source<'_>, limits: PageLimits) -> Markup {
+    html! {
+        @for (at, event) in source.events.iter().enumerate() {
+            article class="event" id={ "event-" (at) } {
+                @if source.events.len() > 1 { h2 class="event-name" { (event.name) } }
+                (event_parts(source, event, at, limits))
+            }
+            "\n"
+        }
+        @if source.events.is_empty() { p class="dim" { "No samples." } "\n" }
     }
 }
 
-fn push_event(
-    out: &mut String,
+fn event_parts(
     source: &Source<'_>,
     event: &ExportedEvent,
     at: usize,
     limits: PageLimits,
-) {
-    let several = source.events.len() > 1;
+) -> Markup {
     let samples: u64 = source.counts.of_event(event.index).iter().map(|cell| cell.samples).sum();
-    // Writing to a String does not fail, here and below.
-    let _ = writeln!(out, "<article class=\"event\" id=\"event-{at}\">");
-    if several {
-        let _ = writeln!(out, "<h2 class=\"event-name\">{}</h2>", text(&event.name));
-    }
     if samples == 0 {
-        out.push_str("<p class=\"dim\">No samples.</p>\n</article>\n");
-        return;
+        return html! { p class="dim" { "No samples." } };
     }
     let parts = [
         ("functions", "Functions"),
@@ -98,8 +91,7 @@ fn push_event(
         ("cpus", "CPUs over time"),
         ("modules", "Modules"),
     ];
-    push_contents(out, parts.map(|(id, name)| (format!("{id}-{at}"), name)));
-    let flame = Flame::new(source, event, limits.flame);
+    let graph = Flame::new(source, event, limits.flame);
     let options = Options {
         rows: Some(limits.rows),
         intervals: Intervals::Largest(limits.rows),
@@ -107,23 +99,26 @@ fn push_event(
         ..Options::default()
     };
     let table = source.functions(event, options);
-    push_functions(out, &Functions::of_table(source, event, &table), at, limits.rows);
     let shape = "Callers on top, what they call below; the width is the share";
-    push_flame(out, &flame, (at, &event.name), shape, |out| push_modules(out, source, &table));
-    heat::push(out, source, event, at);
-    modules::push(out, source, &table, at);
-    out.push_str("</article>\n");
+    html! {
+        (contents(parts.map(|(id, name)| (format!("{id}-{at}"), name))))
+        (functions(&Functions::of_table(source, event, &table), at, limits.rows))
+        (flame(&graph, (at, &event.name), shape, &module_colors(source, &table)))
+        (heat::part(source, event, at))
+        (modules::part(source, &table, at))
+    }
 }
 
-fn push_functions(out: &mut String, functions: &Functions<'_>, at: usize, rows: usize) {
+fn functions(functions: &Functions<'_>, at: usize, rows: usize) -> Markup {
     let limits = RowLimits { rows: Some(rows), share: 0.0 };
-    let _ = write!(
-        out,
-        "<section class=\"table-part\" id=\"functions-{at}\">\n<h2>Functions</h2>\n<p class=\"dim\">{}</p>\n",
-        explanation(functions)
-    );
-    functions.sheet(limits).more_in("pmuscope report -o FILE.csv has all").push_html(out);
-    out.push_str("</section>\n");
+    html! {
+        section class="table-part" id={ "functions-" (at) } {
+            h2 { "Functions" }
+            p class="dim" { (explanation(functions)) }
+            (functions.sheet(limits).more_in("pmuscope report -o FILE.csv has all").html())
+        }
+        "\n"
+    }
 }
 
 /// What the columns are.
@@ -140,22 +135,26 @@ fn explanation(functions: &Functions<'_>) -> String {
     format!("{shares}{lost}.")
 }
 
-/// Colours of the modules with the largest shares.
-fn push_modules(out: &mut String, source: &Source<'_>, table: &FunctionTable) {
+/// Colors of the modules with the largest shares.
+fn module_colors(source: &Source<'_>, table: &FunctionTable) -> Markup {
     const MOST: usize = 8;
     const LEAST: f64 = 0.005;
-    out.push_str("<ul class=\"legend\">");
-    for row in table.modules.iter().take(MOST).filter(|row| row.share >= LEAST) {
-        let module = row.module as u32;
-        let _ =
-            write!(out, "<li>{} {}</li>", chip(source, module), text(source.module_name(module)));
+    html! {
+        ul class="legend" {
+            @for row in table.modules.iter().take(MOST).filter(|row| row.share >= LEAST) {
+                li {
+                    (chip(source, row.module as u32))
+                    (source.module_name(row.module as u32))
+                }
+            }
+        }
+        "\n"
     }
-    out.push_str("</ul>\n");
 }
 
-/// A dot in the colour of a module.
-fn chip(source: &Source<'_>, module: u32) -> String {
-    format!("<i style=\"background:{}\"></i>", crate::flame::of_module(source.modules, module))
+/// A dot in the color of a module.
+fn chip(source: &Source<'_>, module: u32) -> Markup {
+    dot(&crate::flame::of_module(source.modules, module))
 }
 
 #[cfg(test)]

@@ -1,47 +1,54 @@
 //! The table of modules: where symbols are, or why not and what to do.
 
-use std::fmt::Write as _;
-
-use pmuscope_profile::FunctionTable;
 use pmuscope_profile::export::Source;
+use pmuscope_profile::{FunctionTable, ModuleShare};
 
-use crate::markup::text;
+use super::{chip, number_cell, share_cell};
+use crate::markup::{Markup, html};
 use crate::number::percent;
 use crate::recording::symbols;
 
-use super::{chip, number_cell, share_cell};
-
-pub(super) fn push(out: &mut String, source: &Source<'_>, table: &FunctionTable, at: usize) {
-    let _ = write!(
-        out,
-        "<section class=\"table-part\" id=\"modules-{at}\">\n<h2>Modules</h2>\n\
-         <div class=\"wide\"><table class=\"sortable\">\n<thead><tr>\
-         <th scope=\"col\" class=\"num\" aria-sort=\"descending\">share</th>\
-         <th scope=\"col\" class=\"num\">samples</th><th scope=\"col\" class=\"num\">named</th>\
-         <th scope=\"col\">module</th><th scope=\"col\">symbols</th>\
-         <th scope=\"col\">build id</th></tr></thead>\n<tbody>\n"
-    );
-    for row in &table.modules {
-        let Some(module) = source.modules.get(row.module) else { continue };
-        let state = symbols::effective(module, row);
-        let advice = symbols::advice(&state, module.kind);
-        let id = module.build_id.as_ref().map(ToString::to_string);
-        let named = if row.samples > 0 { row.named as f64 / row.samples as f64 } else { 0.0 };
-        let class = if advice.is_some() { " class=\"warn\"" } else { "" };
-        let advice = advice
-            .map_or_else(String::new, |advice| format!("<br><small>{}</small>", text(&advice)));
-        let _ = writeln!(
-            out,
-            "<tr>{}{}<td class=\"num\" data-v=\"{named:.4}\">{}</td><td>{} {}</td><td{class}>{}{advice}</td>\
-             <td class=\"mono dim\">{}</td></tr>",
-            share_cell(row.share),
-            number_cell(row.samples),
-            percent(named, 0),
-            chip(source, row.module as u32),
-            text(&module.path),
-            symbols::words(&state),
-            id.as_deref().map_or("-", symbols::short),
-        );
+pub(super) fn part(source: &Source<'_>, table: &FunctionTable, at: usize) -> Markup {
+    html! {
+        section class="table-part" id={ "modules-" (at) } {
+            h2 { "Modules" }
+            div class="wide" {
+                table class="sortable" {
+                    thead {
+                        tr {
+                            th scope="col" class="num" aria-sort="descending" { "share" }
+                            th scope="col" class="num" { "samples" }
+                            th scope="col" class="num" { "named" }
+                            @for head in ["module", "symbols", "build id"] { th scope="col" { (head) } }
+                        }
+                    }
+                    "\n"
+                    tbody { @for row in &table.modules { (module_row(source, row)) } }
+                }
+            }
+        }
+        "\n"
     }
-    out.push_str("</tbody>\n</table></div>\n</section>\n");
+}
+
+fn module_row(source: &Source<'_>, row: &ModuleShare) -> Markup {
+    let Some(module) = source.modules.get(row.module) else { return Markup::default() };
+    let state = symbols::effective(module, row);
+    let advice = symbols::advice(&state, module.kind);
+    let id = module.build_id.as_ref().map(ToString::to_string);
+    let named = if row.samples > 0 { row.named as f64 / row.samples as f64 } else { 0.0 };
+    html! {
+        tr {
+            (share_cell(row.share))
+            (number_cell(row.samples))
+            td class="num" data-v=(format!("{named:.4}")) { (percent(named, 0)) }
+            td { (chip(source, row.module as u32)) (module.path) }
+            td class=[advice.is_some().then_some("warn")] {
+                (symbols::words(&state))
+                @if let Some(advice) = &advice { br; small { (advice) } }
+            }
+            td class="mono dim" { (id.as_deref().map_or("-", symbols::short)) }
+        }
+        "\n"
+    }
 }

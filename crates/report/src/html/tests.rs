@@ -162,6 +162,6 @@ fn losses_are_marked_on_their_cpu_and_time() {
     ];
     let page = page(&made, PageLimits::default());
     // The second row; a stripe per block.
-    assert!(page.contains("<path class=\"lost\" d=\"M3 1.7h1v.3h-1zM39 1.7h1v.3h-1z\"/>"));
+    assert!(page.contains("<path class=\"lost\" d=\"M3 1.7h1v.3h-1zM39 1.7h1v.3h-1z\"></path>"));
     assert!(page.contains("Stripes: samples were lost"));
 }

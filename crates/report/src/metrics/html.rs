@@ -11,10 +11,8 @@ use super::text::{kind, notes, offsets, taken_off};
 use super::tints::Tints;
 use super::{METRICS_SCHEMA, MetricsView, by_word, causes, module, name};
 use crate::flame::Flame;
-use crate::html::{
-    FILTER, PageFrame, number_cell, push_contents, push_flame, push_legend, share_cell,
-};
-use crate::markup::text;
+use crate::html::{PageFrame, contents, filter, legend, number_cell, share_cell};
+use crate::markup::{text, written};
 use crate::number::{count, counted, duration, percent, significant};
 use crate::{Fact, Note, Summary};
 
@@ -27,24 +25,28 @@ pub fn metrics_page(
     flame: Option<&Flame>,
     commit: &str,
 ) -> String {
-    PageFrame { schema: METRICS_SCHEMA, commit }.page(&summary(view), |out| {
-        out.push_str("<article class=\"event\" id=\"event-0\">\n");
-        let parts = [
-            Some(("functions-0", "Metrics")),
-            flame.map(|_| ("flame-0", "Flame graph")),
-            Some(("causes-0", "Windows that do not count")),
-        ];
-        push_contents(out, parts.into_iter().flatten().map(|(id, name)| (id.to_owned(), name)));
-        push_table(out, view, tints, flame.is_some());
-        if let Some(flame) = flame {
-            let legend = flame.legend();
-            push_flame(out, flame, (0, "metrics"), shape(flame), |out| {
-                legend.into_iter().for_each(|legend| push_legend(out, legend));
-            });
-        }
-        push_causes(out, view);
-        out.push_str("</article>\n");
-    })
+    PageFrame { schema: METRICS_SCHEMA, commit }.page(
+        &summary(view),
+        &written(|out| {
+            out.push_str("<article class=\"event\" id=\"event-0\">\n");
+            let parts = [
+                Some(("functions-0", "Metrics")),
+                flame.map(|_| ("flame-0", "Flame graph")),
+                Some(("causes-0", "Windows that do not count")),
+            ];
+            out.push_str(
+                &contents(parts.into_iter().flatten().map(|(id, name)| (id.to_owned(), name))).0,
+            );
+            push_table(out, view, tints, flame.is_some());
+            if let Some(flame) = flame {
+                let colors = flame.legend().map(legend).unwrap_or_default();
+                let graph = crate::html::flame(flame, (0, "metrics"), shape(flame), &colors);
+                out.push_str(&graph.0);
+            }
+            push_causes(out, view);
+            out.push_str("</article>\n");
+        }),
+    )
 }
 
 /// The head: what was recorded, and how much of it counts.
@@ -106,13 +108,14 @@ fn push_table(
         text(&coloured)
     );
     if let Some(tints) = tints {
-        push_legend(out, &tints.legend());
+        out.push_str(&legend(&tints.legend()).0);
     }
     let _ = write!(
         out,
-        "{FILTER}<div class=\"wide\"><table class=\"{class}\">\n<thead><tr>\
+        "{}<div class=\"wide\"><table class=\"{class}\">\n<thead><tr>\
          <th scope=\"col\" class=\"num\" aria-sort=\"descending\">share</th>\
-         <th scope=\"col\" class=\"num\">windows</th>"
+         <th scope=\"col\" class=\"num\">windows</th>",
+        filter().0
     );
     for column in view.table.columns() {
         let metric = column.metric;
@@ -155,7 +158,7 @@ fn push_row(
 ) {
     let all = view.windows.total.windows().max(1) as f64;
     let share = row.windows() as f64 / all;
-    let _ = write!(out, "<tr>{}{}", share_cell(share), number_cell(row.windows()));
+    let _ = write!(out, "<tr>{}{}", share_cell(share).0, number_cell(row.windows()).0);
     for (at, cell) in cells.iter().enumerate() {
         let number = cell.value.unwrap_or(-1.0);
         let tint = tints.filter(|tints| tints.column() == at).map_or_else(String::new, |tints| {
@@ -205,8 +208,8 @@ fn push_causes(out: &mut String, view: &MetricsView<'_>) {
         let _ = writeln!(
             out,
             "<tr>{}{}<td>{}</td></tr>",
-            share_cell(number as f64 / all),
-            number_cell(number),
+            share_cell(number as f64 / all).0,
+            number_cell(number).0,
             cause.words()
         );
     }

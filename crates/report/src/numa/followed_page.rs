@@ -7,8 +7,8 @@ use pmuscope_numa::timeline::Observation;
 use super::followed::Followed;
 use super::{FOLLOWED_SCHEMA, MIB};
 use crate::Note;
-use crate::html::{Cells, FILTER, Fact, Grid, PageFrame, Summary, push_contents};
-use crate::markup::text;
+use crate::html::{Cells, Fact, Grid, PageFrame, Summary, contents, filter};
+use crate::markup::{text, written};
 use crate::number::{duration, fixed, percent, significant};
 
 /// More columns than a screen has points to tell apart: neighbours share one.
@@ -33,13 +33,13 @@ pub(super) fn followed_page(followed: &Followed<'_>, commit: &str) -> String {
     ];
     PageFrame { schema: FOLLOWED_SCHEMA, commit }.page(
         &summary(followed, &followed.command),
-        |out| {
-            push_contents(out, parts.map(|(id, name)| (id.to_owned(), name)));
+        &written(|out| {
+            out.push_str(&contents(parts.map(|(id, name)| (id.to_owned(), name))).0);
             push_map(out, followed, parts[0], ("KiB", &bytes), column_s);
             push_map(out, followed, parts[1], ("threads", &threads), column_s);
             push_looks(out, followed);
             push_processes(out, followed);
-        },
+        }),
     )
 }
 
@@ -130,7 +130,7 @@ fn push_map(
         legend: "",
         told: &told,
     };
-    grid.push(out);
+    out.push_str(&grid.html().0);
     out.push_str("</section>\n");
 }
 
@@ -164,10 +164,11 @@ fn push_looks(out: &mut String, followed: &Followed<'_>) {
 fn push_processes(out: &mut String, followed: &Followed<'_>) {
     let _ = write!(
         out,
-        "<section class=\"table-part\" id=\"processes\">\n<h2>Processes</h2>\n{FILTER}<div class=\"wide\"><table class=\"sortable\"><thead><tr>\
+        "<section class=\"table-part\" id=\"processes\">\n<h2>Processes</h2>\n{}<div class=\"wide\"><table class=\"sortable\"><thead><tr>\
          <th scope=\"col\" class=\"num\">process</th><th scope=\"col\">command</th>\
          <th scope=\"col\" class=\"num\">MiB</th><th scope=\"col\" class=\"num\">locality, first</th>\
          <th scope=\"col\" class=\"num\">last</th></tr></thead>\n<tbody>\n",
+        filter().0
     );
     for (first, last) in followed.processes() {
         let bytes = last.bytes.iter().sum::<f64>() / MIB;

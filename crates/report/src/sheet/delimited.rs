@@ -95,7 +95,9 @@ impl Lines {
 fn names(heading: &Heading) -> Vec<String> {
     let name = heading.column.map_or_else(|| heading.key.replace('.', "_"), str::to_owned);
     match heading.kind {
-        FieldKind::Share => vec![name.clone(), format!("{name}_low"), format!("{name}_high")],
+        FieldKind::Share | FieldKind::Estimate => {
+            vec![name.clone(), format!("{name}_low"), format!("{name}_high")]
+        }
         FieldKind::Text | FieldKind::Number => vec![name],
     }
 }
@@ -111,13 +113,17 @@ fn values<'a>(heading: &Heading, value: &'a Value<'_>) -> Vec<Cow<'a, str>> {
         Value::Json(_) => Cow::Borrowed(""),
         Value::Number(value, _)
         | Value::Share(value, _)
+        | Value::Estimate(value, _)
         | Value::Margin(value)
         | Value::Seconds(value) => Cow::Owned(value.to_string()),
     };
-    if heading.kind != FieldKind::Share {
+    if !matches!(heading.kind, FieldKind::Share | FieldKind::Estimate) {
         return vec![first];
     }
-    let interval = if let Value::Share(_, interval) = value { *interval } else { None };
+    let interval = match value {
+        Value::Share(_, interval) | Value::Estimate(_, interval) => *interval,
+        _ => None,
+    };
     let bound = |bound: Option<f64>| bound.map_or(Cow::Borrowed(""), |of| of.to_string().into());
     vec![first, bound(interval.map(|of| of.low)), bound(interval.map(|of| of.high))]
 }

@@ -1,5 +1,6 @@
 //! The rows for programs: an object per row.
 
+use pmuscope_stats::Interval;
 use serde::ser::{Serialize, SerializeMap, SerializeSeq as _, Serializer};
 
 use super::{FieldKind, Heading, Sheet, SheetCell, Value};
@@ -59,7 +60,13 @@ fn push<M: SerializeMap>(
     entry: &SheetCell<'_>,
 ) -> Result<(), M::Error> {
     match &entry.value {
-        Value::Missing => map.serialize_entry(key, &None::<u64>),
+        Value::Missing => {
+            map.serialize_entry(key, &None::<u64>)?;
+            match kind {
+                FieldKind::Estimate => push_bounds(map, key, None),
+                _ => Ok(()),
+            }
+        }
         Value::Text(text) => map.serialize_entry(key, &**text),
         Value::Flag(is) => map.serialize_entry(key, is),
         Value::Id(id) => map.serialize_entry(key, id),
@@ -74,12 +81,25 @@ fn push<M: SerializeMap>(
             if kind != FieldKind::Share {
                 return Ok(());
             }
-            map.serialize_entry(&format!("{key}_low"), &interval.map(|of| of.low))?;
-            map.serialize_entry(&format!("{key}_high"), &interval.map(|of| of.high))?;
+            push_bounds(map, key, *interval)?;
             match interval {
                 Some(_) => Ok(()),
                 None => map.serialize_entry("why", entry.why),
             }
         }
+        Value::Estimate(value, interval) => {
+            map.serialize_entry(key, value)?;
+            push_bounds(map, key, *interval)
+        }
     }
+}
+
+/// The one form of an interval: two fields after that of the value.
+fn push_bounds<M: SerializeMap>(
+    map: &mut M,
+    key: &str,
+    interval: Option<Interval>,
+) -> Result<(), M::Error> {
+    map.serialize_entry(&format!("{key}_low"), &interval.map(|of| of.low))?;
+    map.serialize_entry(&format!("{key}_high"), &interval.map(|of| of.high))
 }

@@ -42,6 +42,8 @@ pub(crate) enum Value<'a> {
     Address(u64),
     /// A number, with the significant digits that people see.
     Number(f64, usize),
+    /// A number with its confidence interval.
+    Estimate(f64, Option<Interval>),
     /// A part of a whole, 0 to 1, with its confidence interval.
     Share(f64, Option<Interval>),
     /// How far a part of a whole can be off, 0 to 1.
@@ -62,6 +64,7 @@ impl Value<'_> {
             Value::Id(id) => Value::Id(id),
             Value::Address(address) => Value::Address(address),
             Value::Number(value, digits) => Value::Number(value, digits),
+            Value::Estimate(value, interval) => Value::Estimate(value, interval),
             Value::Share(share, interval) => Value::Share(share, interval),
             Value::Margin(margin) => Value::Margin(margin),
             Value::Seconds(seconds) => Value::Seconds(seconds),
@@ -75,6 +78,9 @@ impl Value<'_> {
 pub(crate) enum FieldKind {
     Text,
     Number,
+    /// A number with its interval: one cell for people, three values for programs.
+    Estimate,
+    /// A share with its interval: two cells for people, three values for programs.
     Share,
 }
 
@@ -200,6 +206,16 @@ impl<'a, R> Field<'a, R> {
     ) -> Self {
         Self::new(key, FieldKind::Number, move |row| {
             get(row).map_or(Value::Missing, |value| Value::Number(value, 3))
+        })
+    }
+
+    /// A number with its confidence interval; `None` where it was not measured.
+    pub(crate) fn estimate(
+        key: impl Into<Cow<'static, str>>,
+        get: impl Fn(&'a R) -> Option<(f64, Option<Interval>)> + 'a,
+    ) -> Self {
+        Self::new(key, FieldKind::Estimate, move |row| {
+            get(row).map_or(Value::Missing, |(value, interval)| Value::Estimate(value, interval))
         })
     }
 

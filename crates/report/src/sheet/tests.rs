@@ -62,8 +62,7 @@ fn a_field_is_in_every_form() {
       }
     ]
     "#);
-    let mut html = String::new();
-    sheet(&ROWS).push_html(&mut html);
+    let html = sheet(&ROWS).html().into_string();
     assert!(html.contains("<td class=\"name\">&lt;b&gt;\\x1b[31m</td>"), "{html}");
     assert!(html.contains("<th scope=\"col\" class=\"num\">per s</th>"), "{html}");
     assert!(!html.contains("never"), "{html}");

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::{FieldKind, Heading, Sheet, SheetCell, Value};
-use crate::number::{count, counted, duration, fixed, percent, significant};
+use crate::number::{count, counted, duration, fixed, interval, percent, significant};
 use crate::{Cell, Column, Paint, Style, Table, escape};
 
 /// The head of the column after a share.
@@ -53,7 +53,7 @@ fn heads(heading: &Heading) -> Vec<Column> {
     match heading.kind {
         FieldKind::Text if heading.shrinks => vec![Column::text(head).shrink()],
         FieldKind::Text => vec![Column::text(head)],
-        FieldKind::Number => vec![Column::number(head)],
+        FieldKind::Number | FieldKind::Estimate => vec![Column::number(head)],
         FieldKind::Share => vec![Column::number(head), Column::number(INTERVAL)],
     }
 }
@@ -84,6 +84,8 @@ pub(super) fn shown<'a>(value: &'a Value<'_>) -> Option<Cow<'a, str>> {
         Value::Id(id) => id.to_string(),
         Value::Address(address) => format!("{address:#x}"),
         Value::Number(value, digits) => significant(*value, *digits),
+        Value::Estimate(value, Some(of)) => interval(*value, of.half_width()),
+        Value::Estimate(value, None) => format!("~{}", significant(*value, 3)),
         Value::Share(share, _) => percent(*share, 2),
         Value::Margin(margin) => fixed(margin * 100.0, 2),
         Value::Seconds(seconds) => duration(*seconds),

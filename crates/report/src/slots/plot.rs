@@ -8,7 +8,7 @@ use pmuscope_measure::{Estimated, RunFile, SCHEMA};
 use super::{CASES, TITLE, accounts, how, slots_text};
 use crate::capture::scaled;
 use crate::html::{Fact, PALETTE, PageFrame, Summary};
-use crate::markup::text;
+use crate::markup::{PreEscaped, html, text};
 use crate::number;
 use crate::runs::{distinct, time_per_unit, value};
 use crate::style::Style;
@@ -55,19 +55,14 @@ pub fn slots_page(file: &RunFile, commit: &str) -> String {
         notes: Vec::new(),
         command: file.command.join(" "),
     };
-    // Line by line: what could act on a reader is escaped, line feeds are ours.
-    let tables = slots_text(file, &Style::PLAIN);
-    let tables: Vec<String> = tables.lines().map(|line| text(line).into_owned()).collect();
-    PageFrame { schema: SCHEMA, commit }.page(&summary, |out| {
-        // Writing to a String does not fail.
-        let _ = write!(
-            out,
-            "<section class=\"wide\">\n<h2>Growth</h2>\n{}</section>\n\
-             <section>\n<h2>Tables</h2>\n<div class=\"wide\"><pre>{}</pre></div>\n</section>\n",
-            draw(file, ""),
-            tables.join("\n")
-        );
-    })
+    let body = html! {
+        section class="wide" { h2 { "Growth" } (PreEscaped(draw(file, ""))) }
+        section {
+            h2 { "Tables" }
+            div class="wide" { pre { (slots_text(file, &Style::PLAIN)) } }
+        }
+    };
+    PageFrame { schema: SCHEMA, commit }.page(&summary, &body)
 }
 
 /// A point: number of CPUs, nanoseconds.

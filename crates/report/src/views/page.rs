@@ -6,8 +6,7 @@ use super::json::ROWS_SCHEMA;
 use super::rows::{EventRows, RowsBy, balance_text, side_by_side};
 use crate::document::RecordingView;
 use crate::html::{PageFrame, Summary};
-use crate::markup;
-use crate::sheet::Sheet;
+use crate::section::{Section, sections_html};
 
 /// A table of rows for each event; `commit` is what the program was built from.
 #[must_use]
@@ -17,14 +16,12 @@ pub fn rows_page(
     view: RecordingView<'_>,
     commit: &str,
 ) -> String {
-    page(view, commit, |out| {
-        for event in events {
-            push_table(out, event.name, &event.sheet(by, view.limits));
-            for (of, balance) in &event.balance {
-                out.push_str(&format!("<p class=\"dim\">{}</p>\n", balance_text(*of, balance)));
-            }
-        }
-    })
+    let sections = events.iter().enumerate().map(|(at, event)| {
+        let section = Section::new(format!("event-{at}"), event.name);
+        let lines = event.balance.iter().map(|(of, balance)| balance_text(*of, balance));
+        lines.fold(section.sheet(event.sheet(by, view.limits)), |all, line| all.line(Some(line)))
+    });
+    page(view, commit, &sections.collect::<Vec<_>>())
 }
 
 /// One table with columns for each of `events`, their names.
@@ -37,16 +34,10 @@ pub fn side_by_side_page(
     commit: &str,
 ) -> String {
     let sheet = side_by_side(rows, events, by, view.limits, false);
-    page(view, commit, |out| push_table(out, "Events side by side", &sheet))
+    page(view, commit, &[Section::new("events", "Events side by side").sheet(sheet)])
 }
 
-fn page(view: RecordingView<'_>, commit: &str, body: impl FnOnce(&mut String)) -> String {
+fn page(view: RecordingView<'_>, commit: &str, sections: &[Section<'_>]) -> String {
     let summary = Summary::new(view.profile, view.file);
-    PageFrame { schema: ROWS_SCHEMA, commit }.page(&summary, body)
-}
-
-fn push_table(out: &mut String, title: &str, sheet: &Sheet<'_>) {
-    out.push_str(&format!("<section class=\"table-part\">\n<h2>{}</h2>\n", markup::text(title)));
-    sheet.push_html(out);
-    out.push_str("</section>\n");
+    PageFrame { schema: ROWS_SCHEMA, commit }.page(&summary, &sections_html(sections))
 }

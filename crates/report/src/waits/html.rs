@@ -1,14 +1,11 @@
 //! The page: what the text says, then where threads wait as functions and flame graphs, a part for each state.
 
-use std::fmt::Write as _;
-
 use pmuscope_profile::export::Source;
 
 use super::notes::notes;
 use super::{WAITS_SCHEMA, WaitsView, seconds, wall_parts};
-use crate::html::{
-    Fact, PageFrame, PageLimits, Summary, cost, machine, push_contents, push_events, time,
-};
+use crate::html::{Fact, PageFrame, PageLimits, Summary, contents, cost, events, machine, time};
+use crate::markup::{Markup, html};
 use crate::number::{count, counted, percent};
 use crate::recording::asked;
 
@@ -16,15 +13,16 @@ use crate::recording::asked;
 #[must_use]
 pub(super) fn waits_page(view: &WaitsView<'_>, limits: PageLimits, commit: &str) -> String {
     let profile = &view.waits.profile;
-    PageFrame { schema: WAITS_SCHEMA, commit }.page(&waits_summary(view), |out| {
-        let source = Source::new(profile);
-        let states = (0..)
-            .zip(&source.events)
-            .map(|(at, event): (usize, _)| (format!("event-{at}"), &*event.name));
-        push_contents(out, [("waits".to_owned(), "Waits")].into_iter().chain(states));
-        push_table(out, view, limits.rows);
-        push_events(out, &source, limits);
-    })
+    let source = Source::new(profile);
+    let states = (0..)
+        .zip(&source.events)
+        .map(|(at, event): (usize, _)| (format!("event-{at}"), &*event.name));
+    let body = html! {
+        (contents([("waits".to_owned(), "Waits")].into_iter().chain(states)))
+        (table(view, limits.rows))
+        (events(&source, limits))
+    };
+    PageFrame { schema: WAITS_SCHEMA, commit }.page(&waits_summary(view), &body)
 }
 
 /// The head of the page: all threads' time by what they did, and what there is to say about it.
@@ -61,17 +59,16 @@ pub fn waits_summary(view: &WaitsView<'_>) -> Summary {
 }
 
 /// The rows of the text, the largest first.
-fn push_table(out: &mut String, view: &WaitsView<'_>, most: usize) {
-    let run_queue = match view.waits.has_wakings {
-        true => "; run queue is the part of it after the waking",
-        false => "",
-    };
-    // Writing to a String does not fail.
-    let _ = write!(
-        out,
-        "<section class=\"table-part\" id=\"waits\">\n<h2>Waits</h2>\n<p class=\"dim\">Time off the CPU; share \
-         is of all threads' time, ±95 % its interval{run_queue}.</p>\n"
-    );
-    view.sheet(most).push_html(out);
-    out.push_str("</section>\n");
+fn table(view: &WaitsView<'_>, most: usize) -> Markup {
+    html! {
+        section class="table-part" id="waits" {
+            h2 { "Waits" }
+            p class="dim" {
+                "Time off the CPU; share is of all threads' time, ±95 % its interval"
+                @if view.waits.has_wakings { "; run queue is the part of it after the waking" }
+                "."
+            }
+            (view.sheet(most).html())
+        }
+    }
 }

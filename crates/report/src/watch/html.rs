@@ -11,8 +11,8 @@ use super::words::{
     share, slowdown, subject, value, verdict, word, written,
 };
 use super::{WATCH_SCHEMA, WatchView, charts};
-use crate::html::{FILTER, Fact, PageFrame, Summary, number_cell, push_contents, share_cell};
-use crate::markup::text;
+use crate::html::{Fact, PageFrame, Summary, contents, filter, number_cell, share_cell};
+use crate::markup::{self, text};
 use crate::number::{count, counted, duration, fixed, interval, significant};
 
 /// The strongest shade, percent: text stays readable on it, on light and on dark paper.
@@ -21,23 +21,26 @@ const STRONGEST: f64 = 45.0;
 /// The page; `commit` is what the program was built from.
 #[must_use]
 pub(super) fn watch_page(view: &WatchView<'_>, commit: &str) -> String {
-    PageFrame { schema: WATCH_SCHEMA, commit }.page(&summary(view), |out| {
-        let names: Vec<(String, &str)> = view
-            .targets()
-            .enumerate()
-            .map(|(at, (target, _))| (format!("target-{at}"), &*target.name))
-            .collect();
-        let lines = (!view.hits.lines.is_empty()).then(|| ("lines".to_owned(), "Cache lines"));
-        let first = ("targets".to_owned(), "Targets");
-        push_contents(out, std::iter::once(first).chain(names).chain(lines));
-        push_targets(out, view);
-        for (at, (target, hits)) in view.targets().enumerate() {
-            push_target(out, view, at, target, hits);
-        }
-        if !view.hits.lines.is_empty() {
-            push_lines(out, view);
-        }
-    })
+    PageFrame { schema: WATCH_SCHEMA, commit }.page(
+        &summary(view),
+        &markup::written(|out| {
+            let names: Vec<(String, &str)> = view
+                .targets()
+                .enumerate()
+                .map(|(at, (target, _))| (format!("target-{at}"), &*target.name))
+                .collect();
+            let lines = (!view.hits.lines.is_empty()).then(|| ("lines".to_owned(), "Cache lines"));
+            let first = ("targets".to_owned(), "Targets");
+            out.push_str(&contents(std::iter::once(first).chain(names).chain(lines)).0);
+            push_targets(out, view);
+            for (at, (target, hits)) in view.targets().enumerate() {
+                push_target(out, view, at, target, hits);
+            }
+            if !view.hits.lines.is_empty() {
+                push_lines(out, view);
+            }
+        }),
+    )
 }
 
 /// The recording, or what was watched where it is not kept.
@@ -105,12 +108,13 @@ fn push_targets(out: &mut String, view: &WatchView<'_>) {
         out,
         "<section class=\"table-part\" id=\"targets\">\n<h2>Targets</h2>\n<p class=\"dim\">Hits while points \
          were armed; ± is the 95 % interval, ~ an estimate, ≥ what records alone tell.</p>\n\
-         {FILTER}<div class=\"wide\"><table class=\"sortable\"><thead><tr>\
+         {}<div class=\"wide\"><table class=\"sortable\"><thead><tr>\
          <th scope=\"col\" class=\"num\">hits</th>\
          <th scope=\"col\" class=\"num\">all the time</th><th scope=\"col\" class=\"num\">per s</th>\
          <th scope=\"col\" class=\"num\">changed</th><th scope=\"col\" class=\"num\">old + 1</th>\
          {}<th scope=\"col\" class=\"num\">records</th><th scope=\"col\" class=\"num\">threads</th>\
          <th scope=\"col\" class=\"num\">places</th><th scope=\"col\">target</th></tr></thead>\n<tbody>\n",
+        filter().0,
         if passed { "<th scope=\"col\" class=\"num\">condition</th>" } else { "" }
     );
     for (at, (target, hits)) in view.targets().enumerate() {
@@ -137,9 +141,9 @@ fn push_targets(out: &mut String, view: &WatchView<'_>) {
         if passed {
             out.push_str(&cell(hits.passed.map(|of| of as f64), hits.passed.map(count)));
         }
-        out.push_str(&number_cell(hits.records));
-        out.push_str(&number_cell(hits.matrix.threads.len() as u64));
-        out.push_str(&number_cell(hits.matrix.rows.len() as u64));
+        out.push_str(&number_cell(hits.records).0);
+        out.push_str(&number_cell(hits.matrix.threads.len() as u64).0);
+        out.push_str(&number_cell(hits.matrix.rows.len() as u64).0);
         let _ = writeln!(
             out,
             "<td class=\"name\"><a href=\"#target-{at}\">{}</a> <small>{}, {}</small></td></tr>",
@@ -222,7 +226,7 @@ fn push_matrix(out: &mut String, view: &WatchView<'_>, hits: &TargetHits) {
     out.push_str("<th scope=\"col\">place</th></tr></thead>\n<tbody>\n");
     let push = |out: &mut String, row: &ShownRow, name: &str, title: &str| {
         let share = row.total.hits as f64 / all.max(1) as f64;
-        let _ = write!(out, "<tr>{}{}", share_cell(share), number_cell(row.total.hits));
+        let _ = write!(out, "<tr>{}{}", share_cell(share).0, number_cell(row.total.hits).0);
         for hits in row.cells.iter().chain(has_others.then_some(&row.others)) {
             out.push_str(&heat_cell(*hits, most));
         }
@@ -249,7 +253,7 @@ fn push_matrix(out: &mut String, view: &WatchView<'_>, hits: &TargetHits) {
             out,
             "<tr><td class=\"num\">{}</td>{}{}<td>not told apart</td></tr>",
             of_all(untold as f64 / all.max(1) as f64),
-            number_cell(untold),
+            number_cell(untold).0,
             "<td class=\"num\">-</td>".repeat(blank)
         );
     }
@@ -336,7 +340,7 @@ fn push_rows<K>(
         let _ = writeln!(
             out,
             "<tr>{}{}<td class=\"mono\">{}</td></tr>",
-            share_cell(share),
+            share_cell(share).0,
             cell(hits),
             text(&name)
         );
@@ -346,7 +350,7 @@ fn push_rows<K>(
         let _ = writeln!(
             out,
             "<tr>{}{}<td class=\"dim\">others</td></tr>",
-            share_cell(share),
+            share_cell(share).0,
             cell(others)
         );
     }
