@@ -76,6 +76,7 @@ lint: need-lint
 	cargo clippy --locked --quiet --workspace --all-targets --all-features -- -D warnings
 	$(fuzz_clippy) -- -D warnings
 	$(MAKE) doc
+	scripts/public-api
 	scripts/type-names
 	scripts/licences
 	@$(MAKE) advisories

@@ -7,6 +7,7 @@
 //! All layouts follow `include/uapi/linux/perf_event.h`. Everything is in native byte order unless a
 //! function says otherwise: a recording is always made on the machine it describes.
 
+#![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
 mod attr;
@@ -18,3 +19,8 @@ pub use consts::{
     ATTR_SIZE_VER0, ATTR_SIZE_VER8, OpenFlags, breakpoint, event_type, hardware, ioctl, mmap_page,
     software,
 };
+
+/// The program of README.md.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

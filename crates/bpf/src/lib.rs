@@ -12,6 +12,7 @@
 //! not what programs are for. A loader of object files would want a compiler where users are, and
 //! the programs here follow from what a user asks.
 
+#![deny(missing_docs)]
 mod assembler;
 mod error;
 mod map;
@@ -24,3 +25,8 @@ pub use error::BpfError;
 pub use map::{Map, MapEntry, PerCpuScratch};
 pub use program::Program;
 pub use ring::RingBuffer;
+
+/// The program of README.md.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -14,6 +14,7 @@
 //! table for tests. `unsafe` is in `sys.rs` (system calls, the mapped ring), `own/sys.rs` (counters
 //! read in user space) and `spawn/sys.rs` (fork).
 
+#![deny(missing_docs)]
 mod counting;
 mod error;
 pub mod fake;
@@ -43,3 +44,8 @@ pub use scope::Scope;
 pub use sys::RingMemory;
 pub use trial::{Fit, try_group};
 pub use value::Value;
+
+/// The program of README.md.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

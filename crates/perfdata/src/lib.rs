@@ -5,6 +5,7 @@
 //! [`reader`] reads such files, perf's too, in the order of time. [`info`] is what pmuscope itself keeps in a recording,
 //! [`strobe`] the part of it that tells windows from other samples, [`watch`] what hits of watchpoints hold.
 
+#![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
 pub mod info;
@@ -15,3 +16,8 @@ pub mod watch;
 pub mod writer;
 
 pub use info_file::read_info;
+
+/// The program of README.md.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -34,6 +34,7 @@
 //! In a forked child a set of its parent counts nothing: set it up anew there. No signal handler may enter
 //! a region; one that does is not counted.
 
+#![deny(missing_docs)]
 mod blocks;
 mod calibrate;
 mod error;
@@ -96,3 +97,8 @@ pub fn report(units: &[Unit]) -> Result<Report, RegionError> {
 pub fn is_available() -> Result<(), RegionError> {
     set::try_out(&["cycles:u"], Options::default()).map(drop)
 }
+
+/// The program of README.md.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -12,6 +12,7 @@
 //! assert!(ratio.interval.expect("five values are enough").contains(1.27));
 //! ```
 
+#![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
 mod bootstrap;
@@ -63,3 +64,8 @@ pub use share::{MIN_BLOCKS, Share, Shares, share_over_time};
 pub use slope::{product, slope_within};
 pub use strata::{Stratum, stratified_total};
 pub use trend::trend;
+
+/// The program of README.md.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -24,6 +24,7 @@
 //! A file is used only if it is the one that ran: where the recording has a build id, the file's must
 //! be the same. `unsafe` is in `sys.rs` only (the mapping of files).
 
+#![deny(missing_docs)]
 mod build_id;
 mod bundle;
 mod cache;
@@ -264,3 +265,8 @@ fn with_signatures(resolved: &mut Resolved) {
         *symbol = shown;
     }
 }
+
+/// The program of README.md.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
