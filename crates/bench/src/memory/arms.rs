@@ -54,7 +54,7 @@ pub(super) enum MeasuredAs {
 
 /// One combination.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct MemoryArm {
+pub struct MemoryArm {
     pub(super) what: MeasuredAs,
     /// Node of the CPUs.
     pub(super) from: NodeCpus,
@@ -178,8 +178,6 @@ mod tests {
             seconds: 0.5,
             threads: None,
             thp: Thp::Always,
-            rounds: 1,
-            seed: 1,
             program: "p".into(),
             scratch: ".".into(),
         }

@@ -50,7 +50,6 @@ pub(super) fn measure(
 ) -> Result<RunMeasurement, WorkloadError> {
     let (load, chase) = (scratch.join("load"), scratch.join("chase"));
     let run = |workload: memory::Options, control: &Path| {
-        let _ = std::fs::remove_file(control);
         memory::run(&options.program, &workload, Some(control))
     };
     std::thread::scope(|scope| {

@@ -92,8 +92,6 @@ pub(super) fn run(
         .set(context.machine)
         .map_err(|source| RunError::Balancing { policy: policy.name(), source })?;
     let path = context.scratch.join("control");
-    // One of an earlier run; if there is none that is as well.
-    let _ = std::fs::remove_file(&path);
     let work = RunningWork {
         path: &path,
         ended: AtomicBool::new(false),
