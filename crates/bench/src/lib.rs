@@ -17,4 +17,4 @@ mod scratch;
 pub mod slots;
 
 pub use error::BenchError;
-pub use runner::{Bench, Benchmark, Rounds, run};
+pub use runner::{Bench, Benchmark, Repetition, run};

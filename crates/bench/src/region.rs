@@ -17,11 +17,11 @@ use std::time::{Instant, SystemTime};
 use pmuscope_counters::{Host, OwnGroup};
 use pmuscope_events::Event;
 use pmuscope_machine::Machine;
-use pmuscope_measure::{Labels, Planned, RunFile};
+use pmuscope_measure::{Labels, Planned};
 use pmuscope_region::{CounterSet, Options as SetOptions, RegionError, switch_off};
 
 use crate::error::BenchError;
-use crate::runner::{Bench, Benchmark};
+use crate::runner::{Bench, Benchmark, labels};
 
 /// Label that tells arms apart.
 pub const ARM: &str = pmuscope_measure::arms::ARM;
@@ -156,9 +156,8 @@ impl RegionBench {
 impl Benchmark for RegionBench {
     type Arm = RegionArm;
 
-    fn describe(&self, file: &mut RunFile) {
-        file.parameters.insert("events".to_owned(), self.events.clone());
-        file.parameters.insert("entries".to_owned(), self.entries.to_string());
+    fn parameters(&self) -> Labels {
+        labels([("events", self.events.clone()), ("entries", self.entries.to_string())])
     }
 
     fn arms(&mut self, bench: &mut Bench<'_>) -> Result<Vec<Self::Arm>, BenchError> {
@@ -172,7 +171,7 @@ impl Benchmark for RegionBench {
     }
 
     fn labels(&self, arm: &Self::Arm) -> Labels {
-        Labels::from([(ARM.to_owned(), arm.name().to_owned())])
+        labels([(ARM, arm.name().to_owned())])
     }
 
     fn run(

@@ -13,11 +13,11 @@ use pmuscope_machine::Machine;
 use pmuscope_measure::counting::{
     Aggregation, CountingTarget, Ended, Options as Counting, Recorded, RepeatedCount,
 };
-use pmuscope_measure::{Extract, Labels, Origin, Planned, RunFile};
+use pmuscope_measure::{Extract, Labels, Origin, Planned};
 use pmuscope_workloads::ring::{Mode, NAME};
 
 use crate::error::BenchError;
-use crate::runner::{Bench, Benchmark};
+use crate::runner::{Bench, Benchmark, labels};
 
 /// Label that tells arms apart: `basic-2`.
 pub const ARM: &str = pmuscope_measure::arms::ARM;
@@ -67,13 +67,13 @@ impl RingBench<'_> {
 impl Benchmark for RingBench<'_> {
     type Arm = (Mode, usize);
 
-    fn describe(&self, file: &mut RunFile) {
-        let mut set =
-            |key: &str, value: u64| file.parameters.insert(key.to_owned(), value.to_string());
-        set("packets", self.packets);
-        set("burst", self.burst);
-        set("bytes_written", self.bytes_written as u64);
-        set("bytes_read", self.bytes_read as u64);
+    fn parameters(&self) -> Labels {
+        labels([
+            ("packets", self.packets.to_string()),
+            ("burst", self.burst.to_string()),
+            ("bytes_written", self.bytes_written.to_string()),
+            ("bytes_read", self.bytes_read.to_string()),
+        ])
     }
 
     fn arms(&mut self, _: &mut Bench<'_>) -> Result<Vec<Self::Arm>, BenchError> {
@@ -82,7 +82,7 @@ impl Benchmark for RingBench<'_> {
     }
 
     fn labels(&self, (mode, processes): &Self::Arm) -> Labels {
-        Labels::from([(ARM.to_owned(), format!("{}-{processes}", mode.name()))])
+        labels([(ARM, format!("{}-{processes}", mode.name()))])
     }
 
     fn run(

@@ -1,7 +1,7 @@
 //! How every benchmark runs.
 //!
 //! ```text
-//!  describe ─► arms that work here ─► warm-up ─► rounds, each with every arm in random order ─► run file
+//!  parameters ─► arms that work here ─► warm-up ─► rounds, each with every arm in random order ─► run file
 //! ```
 //! A benchmark says what its arms are and how one of them runs; the order, the folder for files, the end that the
 //! user asks for, going on with a file, and keeping results are the same for all.
@@ -19,8 +19,8 @@ pub trait Benchmark {
     /// One way to run.
     type Arm;
 
-    /// Says in the file what all runs have in common.
-    fn describe(&self, file: &mut RunFile);
+    /// What all runs have in common, for the file.
+    fn parameters(&self) -> Labels;
 
     /// Where a folder for files of runs can be made; `None`: runs leave no files.
     fn scratch(&self) -> Option<&Path> {
@@ -88,7 +88,7 @@ impl Bench<'_> {
 
 /// How often arms run.
 #[derive(Debug, Clone, Default)]
-pub struct Rounds {
+pub struct Repetition {
     /// Runs of each arm that count.
     pub number: usize,
     /// Runs of each arm before, that do not.
@@ -99,7 +99,7 @@ pub struct Rounds {
     pub resume: Option<PathBuf>,
 }
 
-impl Rounds {
+impl Repetition {
     /// So many, in an order of this seed, or of any.
     #[must_use]
     pub fn new(number: usize, seed: Option<u64>) -> Self {
@@ -126,12 +126,12 @@ impl Rounds {
 /// If nothing can be measured, or results cannot be kept. Runs that fail are in the file, with the reason.
 pub fn run<B: Benchmark>(
     benchmark: &mut B,
-    rounds: &Rounds,
+    rounds: &Repetition,
     file: &mut RunFile,
     stop: Signal<'_>,
     watch: &mut dyn RunObserver,
 ) -> Result<bool, BenchError> {
-    benchmark.describe(file);
+    file.parameters.extend(benchmark.parameters());
     let seed = rounds.resume(file)?;
     let scratch = benchmark.scratch().map(Scratch::new).transpose()?;
     let scratch = scratch.as_ref();
@@ -169,6 +169,17 @@ pub fn run<B: Benchmark>(
         sort_series(bench.file, &order);
         Ok(true)
     })
+}
+
+/// Labels of an arm, or parameters of a file.
+pub(crate) fn labels<const N: usize>(pairs: [(&str, String); N]) -> Labels {
+    pairs.map(|(key, value)| (key.to_owned(), value)).into()
+}
+
+/// What a thread came to.
+pub(crate) fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
+    // A panic of a thread is a bug; it goes on in this one.
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Puts series in the order of arms, whatever the order of runs was.

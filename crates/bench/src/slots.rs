@@ -9,14 +9,14 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
 
-use pmuscope_measure::{Labels, Planned, RunFile};
+use pmuscope_measure::{Labels, Planned};
 use pmuscope_watch::slots::{
     Accounting, Cached, Constant, Kind, Layout, Naive, Owner, SlotError, SlotRequest, SlotTask,
     Slots,
 };
 
 use crate::error::BenchError;
-use crate::runner::{Bench, Benchmark};
+use crate::runner::{Bench, Benchmark, joined, labels};
 
 /// Labels that tell arms apart.
 pub const ACCOUNT: &str = "account";
@@ -171,10 +171,7 @@ fn run(account: &dyn Accounting, arm: &SlotsArm, time: Duration, seed: u64) -> (
     let each: Vec<(u64, f64)> = std::thread::scope(|scope| {
         let threads: Vec<_> =
             owners.iter().map(|owners| scope.spawn(move || spend(account, owners, time))).collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .collect()
+        threads.into_iter().map(joined).collect()
     });
     let seconds = each.iter().map(|(_, seconds)| *seconds).fold(0.0, f64::max);
     // Time of one thread for each of its operations.
@@ -196,10 +193,9 @@ impl From<Options> for SlotsBench {
 impl Benchmark for SlotsBench {
     type Arm = SlotsArm;
 
-    fn describe(&self, file: &mut RunFile) {
+    fn parameters(&self) -> Labels {
         let seconds = self.options.time.as_secs_f64();
-        file.parameters.insert("slots".to_owned(), SLOTS.to_string());
-        file.parameters.insert("seconds".to_owned(), seconds.to_string());
+        labels([("slots", SLOTS.to_string()), ("seconds", seconds.to_string())])
     }
 
     fn arms(&mut self, _: &mut Bench<'_>) -> Result<Vec<SlotsArm>, BenchError> {
@@ -222,14 +218,13 @@ impl Benchmark for SlotsBench {
     }
 
     fn labels(&self, arm: &SlotsArm) -> Labels {
-        let pairs = [
+        labels([
             (ACCOUNT, arm.account.clone()),
             (CASE, arm.case.name().to_owned()),
             (CPUS, arm.cpus.to_string()),
             (TASKS, arm.tasks.to_string()),
             (THREADS, arm.threads.to_string()),
-        ];
-        pairs.map(|(key, value)| (key.to_owned(), value)).into()
+        ])
     }
 
     fn run(

@@ -11,15 +11,13 @@ use std::time::{Duration, Instant, SystemTime};
 
 use pmuscope_abi::{Attr, AttrFlags, event_type, software};
 use pmuscope_counters::Kernel;
-use pmuscope_measure::{Labels, Planned, RunFile};
+use pmuscope_measure::{Labels, Planned};
 use pmuscope_workloads::WorkloadError;
 use pmuscope_workloads::crowd::Crowd;
 
-use super::{
-    BREAKPOINTS, BreakpointOutcome, check_slots, describe, labels, open_inherited, open_own,
-};
+use super::{BENCHMARK, BREAKPOINTS, BreakpointOutcome, check_slots, open_inherited, open_own};
 use crate::error::BenchError;
-use crate::runner::{Bench, Benchmark};
+use crate::runner::{Bench, Benchmark, labels};
 
 /// Label: threads that wait.
 pub const PASSIVE: &str = "passive";
@@ -122,8 +120,8 @@ fn switch(kernel: &dyn Kernel, events: &[OwnedFd], switches: u32) -> Result<f64,
 impl Benchmark for EnableBench<'_> {
     type Arm = Switched;
 
-    fn describe(&self, file: &mut RunFile) {
-        describe(file, NAME, (SWITCHES, self.switches.into()));
+    fn parameters(&self) -> Labels {
+        labels([(BENCHMARK, NAME.to_owned()), (SWITCHES, self.switches.to_string())])
     }
 
     fn arms(&mut self, bench: &mut Bench<'_>) -> Result<Vec<Switched>, BenchError> {

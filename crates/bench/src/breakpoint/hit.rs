@@ -23,15 +23,15 @@ use pmuscope_abi::{Attr, AttrFlags, SampleType, breakpoint};
 use pmuscope_bpf::{Assembler, BpfError, Map, Program, Register};
 use pmuscope_counters::{EventRequest, Kernel, OpenOptions, RingSize, SamplingSet, Scope};
 use pmuscope_machine::{Machine, Topology};
-use pmuscope_measure::{Labels, Planned, RunFile};
+use pmuscope_measure::{Labels, Planned};
 use pmuscope_watch::kernel::untouched;
 use pmuscope_watch::slots::Kind;
 use signal_hook::SigId;
 use signal_hook::consts::SIGTRAP;
 
-use super::{BreakpointOutcome, check_slots, describe, labels, open_own};
+use super::{BENCHMARK, BreakpointOutcome, check_slots, open_own};
 use crate::error::BenchError;
-use crate::runner::{Bench, Benchmark};
+use crate::runner::{Bench, Benchmark, labels};
 
 /// Label: what is done with a hit.
 pub const ARM: &str = pmuscope_measure::arms::ARM;
@@ -300,8 +300,8 @@ impl<'a> HitBench<'a> {
 impl Benchmark for HitBench<'_> {
     type Arm = HitAction;
 
-    fn describe(&self, file: &mut RunFile) {
-        describe(file, NAME, (HITS, self.hits));
+    fn parameters(&self) -> Labels {
+        labels([(BENCHMARK, NAME.to_owned()), (HITS, self.hits.to_string())])
     }
 
     fn arms(&mut self, bench: &mut Bench<'_>) -> Result<Vec<HitAction>, BenchError> {

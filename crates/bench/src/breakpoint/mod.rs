@@ -71,12 +71,6 @@ impl BreakpointOutcome {
     }
 }
 
-/// What runs of a benchmark have in common: which of the three it is, and how much work a run is.
-fn describe(file: &mut RunFile, name: &str, (key, number): (&str, u64)) {
-    file.parameters.insert(BENCHMARK.to_owned(), name.to_owned());
-    file.parameters.insert(key.to_owned(), number.to_string());
-}
-
 /// Slots that this thread's breakpoints find, if as many as `most` do.
 fn check_slots(kernel: &dyn Kernel, most: u32, file: &mut RunFile) -> Result<(), BenchError> {
     let slots = kernel::slots(kernel)?.of(Kind::Data);
@@ -105,10 +99,6 @@ fn open_own(
 ) -> Result<OwnedFd, BenchError> {
     let opened = kernel.open(attr, 0, -1, None, OpenFlags::FD_CLOEXEC);
     opened.map_err(|source| BenchError::Open { what: what(), source })
-}
-
-fn labels<const N: usize>(pairs: [(&str, String); N]) -> Labels {
-    pairs.map(|(key, value)| (key.to_owned(), value)).into()
 }
 
 /// With 0 in front, in order, each once.

@@ -15,15 +15,13 @@ use std::time::{Instant, SystemTime};
 
 use pmuscope_counters::Kernel;
 use pmuscope_machine::Machine;
-use pmuscope_measure::{Labels, Planned, RunFile};
+use pmuscope_measure::{Labels, Planned};
 use pmuscope_workloads::WorkloadError;
 use pmuscope_workloads::crowd::Crowd;
 
-use super::{
-    BREAKPOINTS, BreakpointOutcome, check_slots, describe, labels, open_inherited, with_none,
-};
+use super::{BENCHMARK, BREAKPOINTS, BreakpointOutcome, check_slots, open_inherited, with_none};
 use crate::error::BenchError;
-use crate::runner::{Bench, Benchmark};
+use crate::runner::{Bench, Benchmark, joined, labels};
 
 /// Label: number of creators.
 pub const PARALLELISM: &str = "parallelism";
@@ -87,9 +85,7 @@ impl Batches {
                 what: format!("start {} threads", self.parallelism),
                 source,
             })?;
-            creators.into_iter().try_for_each(|creator| {
-                creator.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            })
+            creators.into_iter().try_for_each(joined)
         });
         let seconds = started.elapsed().as_secs_f64();
         results?;
@@ -157,8 +153,8 @@ fn at_once(
 impl Benchmark for ThreadBench<'_> {
     type Arm = Batches;
 
-    fn describe(&self, file: &mut RunFile) {
-        describe(file, NAME, (BATCHES, self.batches.into()));
+    fn parameters(&self) -> Labels {
+        labels([(BENCHMARK, NAME.to_owned()), (BATCHES, self.batches.to_string())])
     }
 
     /// All combinations, with a notice for those in which not all creators find room for their batch.

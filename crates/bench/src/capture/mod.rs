@@ -12,11 +12,11 @@ mod workload;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use pmuscope_measure::{Extract, Labels, Planned, RunFile, child};
+use pmuscope_measure::{Extract, Labels, Planned, child};
 
 use crate::error::BenchError;
 use crate::recording::{complaint, facts_path};
-use crate::runner::{BASE, Bench, Benchmark, usable};
+use crate::runner::{BASE, Bench, Benchmark, labels, usable};
 use arms::CaptureArm;
 use commands::Tools;
 use workload::Condition;
@@ -84,11 +84,12 @@ impl CaptureBench {
 impl Benchmark for CaptureBench {
     type Arm = (Condition, CaptureArm);
 
-    fn describe(&self, file: &mut RunFile) {
-        let mut set = |key: &str, value: String| file.parameters.insert(key.to_owned(), value);
-        set("event", self.0.event.clone());
-        set("rate", self.0.rate.to_string());
-        set("workload", self.0.workload.to_string());
+    fn parameters(&self) -> Labels {
+        labels([
+            ("event", self.0.event.clone()),
+            ("rate", self.0.rate.to_string()),
+            ("workload", self.0.workload.to_string()),
+        ])
     }
 
     fn scratch(&self) -> Option<&Path> {

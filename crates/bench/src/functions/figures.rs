@@ -26,7 +26,7 @@ pub mod metric {
     pub const INSTRUCTIONS: &str = "%I";
     /// Cycles per instruction.
     pub const CPI: &str = "CPI";
-    /// Rounds of the mix per second of the wall clock.
+    /// Repetition of the mix per second of the wall clock.
     pub const ROUNDS: &str = "rounds_per_second";
     /// CPU seconds of the analysis of a recording.
     pub const ANALYSIS: &str = "analysis_cpu";

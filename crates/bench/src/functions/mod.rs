@@ -15,13 +15,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use pmuscope_measure::child::Outcome;
-use pmuscope_measure::{Labels, MeasureError, Origin, Planned, RunFile, child};
+use pmuscope_measure::{Labels, MeasureError, Origin, Planned, child};
 use pmuscope_workloads::MixFacts;
 use pmuscope_workloads::function_mix::FUNCTIONS;
 
 use crate::error::BenchError;
 use crate::recording::complaint;
-use crate::runner::{Bench, Benchmark, add_left_out, usable};
+use crate::runner::{Bench, Benchmark, add_left_out, labels, usable};
 use arms::FunctionsArm;
 use commands::Tools;
 
@@ -127,13 +127,14 @@ impl FunctionsBench {
 impl Benchmark for FunctionsBench {
     type Arm = FunctionsArm;
 
-    fn describe(&self, file: &mut RunFile) {
-        let mut set = |key: &str, value: String| file.parameters.insert(key.to_owned(), value);
-        set("period", self.options.period.to_string());
-        set("seconds", self.options.seconds.to_string());
-        set("alone", self.options.alone.to_string());
-        set("length", self.options.length.to_string());
-        set("memory_mib", self.options.memory_mib.to_string());
+    fn parameters(&self) -> Labels {
+        labels([
+            ("period", self.options.period.to_string()),
+            ("seconds", self.options.seconds.to_string()),
+            ("alone", self.options.alone.to_string()),
+            ("length", self.options.length.to_string()),
+            ("memory_mib", self.options.memory_mib.to_string()),
+        ])
     }
 
     fn scratch(&self) -> Option<&Path> {
@@ -215,10 +216,10 @@ mod tests {
     use std::os::fd::AsFd as _;
 
     use pmuscope_measure::counting::Signal;
-    use pmuscope_measure::{RunDone, RunObserver};
+    use pmuscope_measure::{RunDone, RunFile, RunObserver};
 
     use super::*;
-    use crate::runner::{Rounds, run};
+    use crate::runner::{Repetition, run};
 
     /// Options that name programs which need not be there.
     pub(super) fn options() -> Options {
@@ -252,7 +253,7 @@ mod tests {
         let tool = pmuscope_measure::Program { name: "t".into(), version: "1".into() };
         let mut file = RunFile::new(tool, vec![], std::time::UNIX_EPOCH);
         let (never, _writer) = rustix::pipe::pipe().unwrap();
-        let (mut bench, once) = (FunctionsBench::from(options), Rounds::new(1, Some(1)));
+        let (mut bench, once) = (FunctionsBench::from(options), Repetition::new(1, Some(1)));
         let ended = run(&mut bench, &once, &mut file, Signal(never.as_fd()), &mut Silent);
         let error = ended.unwrap_err().to_string();
         assert!(error.starts_with("cycles and instructions cannot be recorded here: "), "{error}");

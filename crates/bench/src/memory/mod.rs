@@ -13,12 +13,12 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use pmuscope_machine::Machine;
-use pmuscope_measure::{Labels, Origin, Planned, RunFile};
+use pmuscope_measure::{Labels, Origin, Planned};
 use pmuscope_workloads::memory::{self, Access, Thp};
 use pmuscope_workloads::{WorkloadError, WorkloadFacts};
 
 use crate::error::BenchError;
-use crate::runner::{Bench, Benchmark};
+use crate::runner::{Bench, Benchmark, labels};
 use arms::MeasuredAs;
 
 pub use arms::{MemoryArm, NodeCpus, nodes};
@@ -93,11 +93,12 @@ pub struct MemoryBench<'a> {
 impl Benchmark for MemoryBench<'_> {
     type Arm = MemoryArm;
 
-    fn describe(&self, file: &mut RunFile) {
-        let mut set = |key: &str, value: String| file.parameters.insert(key.to_owned(), value);
-        set("bytes", self.options.bytes.to_string());
-        set("seconds", self.options.seconds.to_string());
-        set("thp", self.options.thp.name().to_owned());
+    fn parameters(&self) -> Labels {
+        labels([
+            ("bytes", self.options.bytes.to_string()),
+            ("seconds", self.options.seconds.to_string()),
+            ("thp", self.options.thp.name().to_owned()),
+        ])
     }
 
     fn scratch(&self) -> Option<&Path> {

@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use pmuscope_machine::{Machine, Topology};
-use pmuscope_measure::{Labels, Planned, RunFile};
+use pmuscope_measure::{Labels, Planned};
 use pmuscope_numa::convergence::{ConvergenceRule, Criterion};
 use pmuscope_workloads::memory::Options as Work;
 
@@ -43,7 +43,7 @@ pub use suite::{Placed, Question, Suite, Test, all, named, note_on};
 pub use suite_file::{Own, SuiteError, own};
 
 use crate::error::BenchError;
-use crate::runner::{Bench, Benchmark};
+use crate::runner::{Bench, Benchmark, labels};
 use figures::Figures;
 use run::Context;
 use watched::Watching;
@@ -60,6 +60,9 @@ pub const WITHIN: &str = "within";
 pub const HOLD: &str = "hold_s";
 /// Parameter: nodes that tests may use.
 pub const NODES: &str = "nodes";
+
+/// Parameter: names of policies.
+const POLICIES: &str = "policies";
 
 /// What to run.
 #[derive(Debug, Clone)]
@@ -164,21 +167,21 @@ pub struct NumaBench<'a> {
 impl Benchmark for NumaBench<'_> {
     type Arm = NumaArm;
 
-    fn describe(&self, file: &mut RunFile) {
+    fn parameters(&self) -> Labels {
         let options = &self.options;
-        for fitted in &options.tests {
-            let key = format!("{TEST_IS}{}", fitted.test.name);
-            file.parameters.insert(key, fitted.describe());
-        }
-        describe_policies(&options.policies, &options.room, file);
-        let mut set = |key: &str, value: String| file.parameters.insert(key.to_owned(), value);
-        set(WITHIN, options.criterion.within.to_string());
-        set(HOLD, options.criterion.hold_s.to_string());
-        set("seconds", format!("{} {}", options.seconds.0, options.seconds.1));
-        set("interval_ms", options.interval.as_millis().to_string());
-        if let Some(every) = options.perturb {
-            set("perturb_s", every.to_string());
-        }
+        let (bandwidth, limit) = options.seconds;
+        let mut all = labels([
+            (NODES, options.room.nodes.len().to_string()),
+            (POLICIES, Policy::list(&options.policies)),
+            (WITHIN, options.criterion.within.to_string()),
+            (HOLD, options.criterion.hold_s.to_string()),
+            ("seconds", format!("{bandwidth} {limit}")),
+            ("interval_ms", options.interval.as_millis().to_string()),
+        ]);
+        let tests = options.tests.iter();
+        all.extend(tests.map(|of| (format!("{TEST_IS}{}", of.test.name), of.describe())));
+        all.extend(options.perturb.map(|every| ("perturb_s".to_owned(), every.to_string())));
+        all
     }
 
     fn scratch(&self) -> Option<&Path> {
@@ -192,7 +195,8 @@ impl Benchmark for NumaBench<'_> {
     }
 
     fn labels(&self, arm: &NumaArm) -> Labels {
-        labels(&arm.fitted.test.name, arm.policy)
+        let test = arm.fitted.test.name.clone();
+        labels([(TEST, test), (POLICY, arm.policy.name().to_owned())])
     }
 
     fn seconds(&self, arm: &NumaArm) -> Option<f64> {
@@ -233,18 +237,6 @@ impl Benchmark for NumaBench<'_> {
         }
         Ok(true)
     }
-}
-
-/// Labels of a test under a policy.
-fn labels(test: &str, policy: Policy) -> Labels {
-    let pairs = [(TEST, test), (POLICY, policy.name())];
-    pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
-}
-
-fn describe_policies(policies: &[Policy], room: &UsableNodes, file: &mut RunFile) {
-    let names: Vec<&str> = policies.iter().map(|policy| policy.name()).collect();
-    file.parameters.insert(NODES.to_owned(), room.nodes.len().to_string());
-    file.parameters.insert("policies".to_owned(), names.join(","));
 }
 
 /// Bytes of a process that numad leaves alone (numad(8), `-p`).

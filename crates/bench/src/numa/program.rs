@@ -11,15 +11,15 @@ use std::time::{Duration, Instant, SystemTime};
 use pmuscope_machine::child::{Usage, wait};
 use pmuscope_machine::place::{affinity, set_affinity};
 use pmuscope_machine::{CpuSet, Machine, MemoryPolicy, Topology};
-use pmuscope_measure::{Extract, Labels, Origin, Planned, RunFile, metric};
+use pmuscope_measure::{Extract, Labels, Origin, Planned, metric};
 use pmuscope_numa::observe::Family;
 use pmuscope_numa::timeline::{Follower, Observation};
 
 use super::fit::{Binding, UsableNodes};
 use super::policy::Policy;
-use super::{LOCALITY, LOCALITY_MEAN, MONITOR, RunError, describe_policies, figures, labels};
+use super::{LOCALITY, LOCALITY_MEAN, MONITOR, NODES, POLICIES, POLICY, RunError, TEST, figures};
 use crate::error::BenchError;
-use crate::runner::{Bench, Benchmark};
+use crate::runner::{Bench, Benchmark, joined, labels};
 
 /// Kept of what the program prints: the end of it, where results are.
 const OUTPUT: usize = 1 << 20;
@@ -62,10 +62,12 @@ struct ProgramOutcome {
 impl Benchmark for ProgramBench<'_> {
     type Arm = Policy;
 
-    fn describe(&self, file: &mut RunFile) {
-        describe_policies(&self.policies, &self.room, file);
-        let command = self.command.join(OsStr::new(" ")).to_string_lossy().into_owned();
-        file.parameters.insert("command".to_owned(), command);
+    fn parameters(&self) -> Labels {
+        labels([
+            (NODES, self.room.nodes.len().to_string()),
+            (POLICIES, Policy::list(&self.policies)),
+            ("command", self.command.join(OsStr::new(" ")).to_string_lossy().into_owned()),
+        ])
     }
 
     fn arms(&mut self, _: &mut Bench<'_>) -> Result<Vec<Policy>, BenchError> {
@@ -76,7 +78,7 @@ impl Benchmark for ProgramBench<'_> {
     }
 
     fn labels(&self, policy: &Policy) -> Labels {
-        labels(&self.name(), *policy)
+        labels([(TEST, self.name()), (POLICY, policy.name().to_owned())])
     }
 
     fn run(
@@ -278,10 +280,6 @@ impl Bound {
     fn undo(self) -> std::io::Result<()> {
         set_affinity(&self.before)
     }
-}
-
-fn joined<T>(handle: thread::ScopedJoinHandle<'_, T>) -> T {
-    handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// The end of what it prints, once it has ended.

@@ -11,6 +11,8 @@ use pmuscope_workloads::memory::control::{Control, ControlError, State};
 use pmuscope_workloads::memory::{self, Options};
 use pmuscope_workloads::{WorkloadError, WorkloadFacts};
 
+use crate::runner::joined;
+
 use super::policy::{Companion, Policy, Running};
 use super::watched::{Watched, Watching, watch};
 
@@ -110,7 +112,7 @@ pub(super) fn run(
             work.held.store(false, Ordering::Release);
             let _ = Control::stop(&path);
         }
-        (run.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), watched)
+        (joined(run), watched)
     });
     let restored = guard.restore();
     let facts = facts?;

@@ -139,6 +139,7 @@ mod tests {
             let took = (std::time::UNIX_EPOCH, seconds);
             file.add_timed(&planned, labels, took, ("thread", 1000.0));
         }
+        file.finish(0);
         file
     }
 
@@ -211,7 +212,7 @@ mod tests {
         record   3          2.52 ±0.06      48.0  a record with place, thread, time and address
         stack    3          3.53 ±0.09      48.0  a record with the call chain too
 
-        without 1 run: the breakpoint counted 999 of 1000 hits
+        1 run of count failed: the breakpoint counted 999 of 1000 hits
         ");
     }
 }

@@ -117,6 +117,7 @@ mod tests {
             ),
         ]);
         file.notices.push("node 2 has no CPU that this process may use".into());
+        file.finish(0);
         insta::assert_snapshot!(BenchKind::Memory.text(&file, &Style::PLAIN), @r"
         memory from the CPUs of a node to that of each node: 1 GiB in each run, huge pages always
         18 runs of 1 s · means of n = 3, ±95 % · GB: 10^9 bytes loaded and stored

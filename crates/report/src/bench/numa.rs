@@ -377,6 +377,7 @@ mod tests {
             }
         }
         file.duration_s = 95.0;
+        file.finish(0);
         file.notices.push("one thing was left out".to_owned());
         file
     }
@@ -412,7 +413,7 @@ mod tests {
 
         * the best of a row, unlike all others of it (Welch's test, Holm, 5 %); best and worst are bounds
 
-        one thing was left out.
+        one thing was left out
         ");
     }
 

@@ -69,6 +69,7 @@ mod tests {
             let micro = [0.000_5, 0.8, 1.0, 1.05][index % 4] * (1.0 + (index / 4) as f64 / 100.0);
             file.add(index, &labels, metric::TIME, ("s", Origin::Clock), Ok(micro * 1e-6 * 1e5));
         }
+        file.finish(0);
         insta::assert_snapshot!(BenchKind::Region.text(&file, &Style::PLAIN), @r"
         entry and exit of an empty region that counts task-clock,page-faults
         8 runs of 100,000 entries · means

@@ -91,6 +91,7 @@ mod tests {
             file.add(index, &labels, "task-clock", ("ms", Origin::Software), Ok(14.0 * slow));
             file.add(index, &labels, "page-faults", ("", Origin::Software), Ok(2000.0));
         }
+        file.finish(0);
         insta::assert_snapshot!(BenchKind::Ring.text(&file, &Style::PLAIN), @r"
         1,000,000 packets through a ring of 1,024, 0 B written and 60 B read of each; name: what tells that a slot is full, and processes
         4 runs · 0 failed · means

@@ -111,6 +111,7 @@ pub(super) mod tests {
             let took = (std::time::UNIX_EPOCH, seconds);
             file.add_timed(&planned, labels, took, ("operation", 1e6));
         }
+        file.finish(0);
         file
     }
 

@@ -4,12 +4,12 @@ use std::num::NonZeroUsize;
 
 use clap::Subcommand;
 use pmuscope_bench::breakpoint::{enable::EnableBench, hit::HitBench, thread::ThreadBench};
-use pmuscope_bench::{Benchmark, Rounds};
+use pmuscope_bench::{Benchmark, Repetition};
 use pmuscope_counters::Host;
 use pmuscope_report::BenchKind;
 
 use super::runs::RunOutputArgs;
-use super::{Here, Job, not_measured};
+use super::{BenchJob, Here, not_measured};
 use crate::exit::Exit;
 
 /// Flags of `pmuscope bench breakpoint`.
@@ -109,9 +109,9 @@ impl RunsArgs {
         benchmark: B,
         kind: BenchKind,
     ) -> anyhow::Result<Exit> {
-        let rounds = Rounds::new(self.runs.into(), self.seed);
-        let rounds = Rounds { warm_up: self.warm_up.into(), ..rounds };
-        Job::new(benchmark, rounds, kind, &self.output).run(here)
+        let rounds = Repetition::new(self.runs.into(), self.seed);
+        let rounds = Repetition { warm_up: self.warm_up.into(), ..rounds };
+        BenchJob::new(benchmark, rounds, kind, &self.output).run(here)
     }
 }
 

@@ -4,14 +4,14 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use pmuscope_bench::Rounds;
+use pmuscope_bench::Repetition;
 use pmuscope_bench::capture::{CaptureBench, Options, Workload, arms};
 use pmuscope_machine::Facts;
 use pmuscope_measure::{Extract, metric};
 use pmuscope_report::BenchKind;
 
 use super::runs::RunOutputArgs;
-use super::{Here, Job, not_measured, this_program};
+use super::{BenchJob, Here, not_measured, this_program};
 use crate::exit::{Exit, failure};
 
 /// Flags of `pmuscope bench capture`.
@@ -33,7 +33,7 @@ pub(crate) struct Args {
     /// Event [default: cycles where the CPU counts them, else cpu-clock]
     #[arg(short, long)]
     event: Option<String>,
-    /// Rounds: how often each arm runs; an interval needs 6
+    /// Repetition: how often each arm runs; an interval needs 6
     #[arg(short, long, value_name = "N", default_value_t = 6)]
     repeat: usize,
     /// A look only: one second each, all CPUs
@@ -73,8 +73,8 @@ pub(crate) struct Args {
 
 pub(super) fn run(args: &Args, here: &Here) -> anyhow::Result<Exit> {
     let benchmark = CaptureBench(args.options(&here.facts)?);
-    let rounds = Rounds::new(args.repeat, args.seed);
-    Job::new(benchmark, rounds, BenchKind::Capture, &args.output)
+    let rounds = Repetition::new(args.repeat, args.seed);
+    BenchJob::new(benchmark, rounds, BenchKind::Capture, &args.output)
         .run_to(here, |file| Ok(args.arms.is_empty() || file.notices.is_empty()))
 }
 

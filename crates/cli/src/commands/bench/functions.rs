@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pmuscope_bench::functions::{FunctionsBench, Options, arms};
-use pmuscope_bench::{BenchError, Rounds};
+use pmuscope_bench::{BenchError, Repetition};
 use pmuscope_machine::Facts;
 use pmuscope_measure::Labels;
 use pmuscope_report::BenchKind;
 
 use super::runs::RunOutputArgs;
-use super::{Here, Job, not_measured, this_program};
+use super::{BenchJob, Here, not_measured, this_program};
 use crate::exit::{Exit, failure};
 
 /// Flags of `pmuscope bench functions`.
@@ -25,7 +25,7 @@ Arms: PLAIN-LONG is pmuscope record with a sample every --period cycles, each wi
 the one before; PLAIN-1000 and PLAIN-300 the same every 1000 and 300 cycles; STROBE-W windows of W
 cycles, one in each --period; PERF-x the same by perf record. Each function alone is the truth.")]
 pub(crate) struct Args {
-    /// Rounds: how often each arm runs; with 6 their spread makes the intervals
+    /// Repetition: how often each arm runs; with 6 their spread makes the intervals
     #[arg(short, long, value_name = "N", default_value_t = 6)]
     repeat: usize,
     /// A look only: one round, and half a second for each function alone
@@ -73,9 +73,9 @@ pub(super) fn run(args: &Args, here: &Here) -> anyhow::Result<Exit> {
         return Err(not_measured(BenchError::NoTruth { why }));
     }
     let asked: Vec<Labels> = options.arms.iter().map(arms::FunctionsArm::labels).collect();
-    let rounds = Rounds::new(if args.quick { 1 } else { args.repeat }, args.seed);
+    let rounds = Repetition::new(if args.quick { 1 } else { args.repeat }, args.seed);
     let benchmark = FunctionsBench::from(options);
-    Job::new(benchmark, rounds, BenchKind::Functions, &args.output).run_to(here, |file| {
+    BenchJob::new(benchmark, rounds, BenchKind::Functions, &args.output).run_to(here, |file| {
         let ran = |arm: &Labels| file.runs.iter().any(|run| run.labels == *arm);
         Ok(args.arms.is_empty() || asked.iter().all(ran))
     })

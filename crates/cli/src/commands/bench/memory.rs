@@ -1,12 +1,12 @@
 //! `pmuscope bench memory`.
 
-use pmuscope_bench::Rounds;
+use pmuscope_bench::Repetition;
 use pmuscope_bench::memory::{MemoryBench, Options, bytes_by_default};
 use pmuscope_report::BenchKind;
 use pmuscope_workloads::memory::{Access, Thp};
 
 use super::runs::RunOutputArgs;
-use super::{Here, Job, this_program};
+use super::{BenchJob, Here, this_program};
 use crate::commands::record::size;
 use crate::exit::{Exit, failure};
 
@@ -82,7 +82,7 @@ pub(super) fn run(args: &Args, here: &Here) -> anyhow::Result<Exit> {
         program: this_program()?,
         scratch: std::env::temp_dir(),
     };
-    let rounds = Rounds::new(args.repeat, args.seed);
+    let rounds = Repetition::new(args.repeat, args.seed);
     let benchmark = MemoryBench { machine, options };
-    Job::new(benchmark, rounds, BenchKind::Memory, &args.output).run(here)
+    BenchJob::new(benchmark, rounds, BenchKind::Memory, &args.output).run(here)
 }

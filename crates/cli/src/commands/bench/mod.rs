@@ -15,7 +15,7 @@ use std::os::fd::AsFd as _;
 
 use anyhow::Context as _;
 use clap::Subcommand;
-use pmuscope_bench::{BenchError, Benchmark, Rounds};
+use pmuscope_bench::{BenchError, Benchmark, Repetition};
 use pmuscope_machine::{Facts, Machine};
 use pmuscope_measure::RunFile;
 use pmuscope_measure::counting::Signal;
@@ -75,17 +75,17 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
 }
 
 /// A benchmark as its flags ask for it.
-struct Job<'a, B> {
+struct BenchJob<'a, B> {
     benchmark: B,
-    rounds: Rounds,
+    rounds: Repetition,
     kind: BenchKind,
     output: &'a RunOutputArgs,
     /// What to know of the results.
     notices: Vec<String>,
 }
 
-impl<'a, B: Benchmark> Job<'a, B> {
-    fn new(benchmark: B, rounds: Rounds, kind: BenchKind, output: &'a RunOutputArgs) -> Self {
+impl<'a, B: Benchmark> BenchJob<'a, B> {
+    fn new(benchmark: B, rounds: Repetition, kind: BenchKind, output: &'a RunOutputArgs) -> Self {
         Self { benchmark, rounds, kind, output, notices: Vec::new() }
     }
 
@@ -94,7 +94,7 @@ impl<'a, B: Benchmark> Job<'a, B> {
         self.run_to(here, |_| Ok(true))
     }
 
-    /// As [`Job::run`]; `at_end` does what else is asked for with the results, and says whether all is there.
+    /// As [`BenchJob::run`]; `at_end` does what else is asked for with the results, and says whether all is there.
     fn run_to(
         mut self,
         here: &Here,

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use pmuscope_bench::numa::{
     self, Fitted, NumaBench, Options, Policy, ProgramBench, Suite, Test, UsableNodes, named, own,
 };
-use pmuscope_bench::{Benchmark, Rounds};
+use pmuscope_bench::{Benchmark, Repetition};
 use pmuscope_machine::place::affinity;
 use pmuscope_machine::{Machine, Topology};
 use pmuscope_measure::Extract;
@@ -16,7 +16,7 @@ use pmuscope_numa::convergence::Criterion;
 use pmuscope_report::BenchKind;
 
 use super::runs::RunOutputArgs;
-use super::{Here, Job, this_program};
+use super::{BenchJob, Here, this_program};
 use crate::commands::numa::parse_seconds;
 use crate::commands::record::size;
 use crate::exit::{Exit, failure};
@@ -147,10 +147,10 @@ impl Args {
             say!("note: {note}");
         }
         let resume = self.output.path().filter(|path| self.resume && path.exists());
-        let rounds = Rounds::new(self.rounds(), self.seed);
-        let rounds = Rounds { resume: resume.map(PathBuf::from), ..rounds };
-        let job = Job::new(benchmark, rounds, BenchKind::Numa, &self.output);
-        Job { notices: notes.to_vec(), ..job }.run(here)
+        let rounds = Repetition::new(self.rounds(), self.seed);
+        let rounds = Repetition { resume: resume.map(PathBuf::from), ..rounds };
+        let job = BenchJob::new(benchmark, rounds, BenchKind::Numa, &self.output);
+        BenchJob { notices: notes.to_vec(), ..job }.run(here)
     }
 
     /// The same policies for a program of the user's.

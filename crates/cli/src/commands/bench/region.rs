@@ -1,13 +1,13 @@
 //! `pmuscope bench region`.
 
-use pmuscope_bench::Rounds;
+use pmuscope_bench::Repetition;
 use pmuscope_bench::region::RegionBench;
 use pmuscope_events::Event;
 use pmuscope_machine::Machine;
 use pmuscope_report::BenchKind;
 
 use super::runs::RunOutputArgs;
-use super::{Here, Job, not_measured};
+use super::{BenchJob, Here, not_measured};
 use crate::commands::counting::Asked;
 use crate::commands::event_lists::{EventListArgs, catalog};
 use crate::exit::{Exit, failure};
@@ -48,9 +48,9 @@ pub(super) fn run(args: &Args, here: &Here) -> anyhow::Result<Exit> {
     }
     let (events, notices) = events(args, &here.machine)?;
     let benchmark = RegionBench::new(&events, args.entries).map_err(not_measured)?;
-    let rounds = Rounds::new(args.repeat, args.seed);
-    let job = Job::new(benchmark, rounds, BenchKind::Region, &args.output);
-    Job { notices, ..job }.run(here)
+    let rounds = Repetition::new(args.repeat, args.seed);
+    let job = BenchJob::new(benchmark, rounds, BenchKind::Region, &args.output);
+    BenchJob { notices, ..job }.run(here)
 }
 
 /// Those asked for, all of them; or hardware events where there are any, and why there are none.

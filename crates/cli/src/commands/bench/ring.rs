@@ -1,13 +1,13 @@
 //! `pmuscope bench ring`.
 
-use pmuscope_bench::Rounds;
+use pmuscope_bench::Repetition;
 use pmuscope_bench::ring::RingBench;
 use pmuscope_counters::Host;
 use pmuscope_report::BenchKind;
 use pmuscope_workloads::ring::Mode;
 
 use super::runs::RunOutputArgs;
-use super::{Here, Job, this_program};
+use super::{BenchJob, Here, this_program};
 use crate::commands::counting::by_default;
 use crate::exit::{Exit, failure};
 
@@ -82,7 +82,7 @@ pub(super) fn run(args: &Args, here: &Here) -> anyhow::Result<Exit> {
     let absent = asked.absent.iter().map(|(event, why)| format!("{event} is not counted: {why}"));
     let notices: Vec<String> = absent.collect();
     let missing = !args.event.is_empty() && !notices.is_empty();
-    let rounds = Rounds::new(args.repeat, args.seed);
-    let job = Job::new(benchmark, rounds, BenchKind::Ring, &args.output);
-    Job { notices, ..job }.run_to(here, |_| Ok(!missing))
+    let rounds = Repetition::new(args.repeat, args.seed);
+    let job = BenchJob::new(benchmark, rounds, BenchKind::Ring, &args.output);
+    BenchJob { notices, ..job }.run_to(here, |_| Ok(!missing))
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use pmuscope_bench::Rounds;
+use pmuscope_bench::Repetition;
 use pmuscope_bench::slots::{ACCOUNTS, Options, SlotsBench};
 use pmuscope_counters::Host;
 use pmuscope_report::{BenchKind, slots_page, slots_svg};
@@ -13,7 +13,7 @@ use pmuscope_watch::kernel::{Compared, KernelCheck, KernelError, compare};
 use pmuscope_watch::slots::{Layout, Slots};
 
 use super::runs::RunOutputArgs;
-use super::{Here, Job};
+use super::{BenchJob, Here};
 use crate::commands::output::{Form, Format};
 use crate::exit::{Exit, failure};
 use crate::version::COMMIT;
@@ -67,7 +67,7 @@ pub(crate) struct Args {
 }
 
 pub(super) fn run(args: &Args, here: &Here) -> anyhow::Result<Exit> {
-    let rounds = Rounds::new(args.repeat, args.seed);
+    let rounds = Repetition::new(args.repeat, args.seed);
     if let Some(operations) = args.against_kernel {
         return against_kernel(here, operations, rounds.seed);
     }
@@ -83,7 +83,7 @@ pub(super) fn run(args: &Args, here: &Here) -> anyhow::Result<Exit> {
         threads: args.threads.clone(),
         time: Duration::from_millis(args.ms),
     });
-    Job::new(benchmark, rounds, BenchKind::Slots, &args.results).run_to(here, |file| {
+    BenchJob::new(benchmark, rounds, BenchKind::Slots, &args.results).run_to(here, |file| {
         if let Some(form) = drawn {
             form.print(&match form.format {
                 Format::Html => slots_page(file, COMMIT),
