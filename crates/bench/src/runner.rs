@@ -260,3 +260,132 @@ pub(crate) fn add_left_out(bench: &mut Bench<'_>, what: &str, refused: &[(&str, 
         bench.notice(notice);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd as _;
+
+    use pmuscope_measure::{MeasureError, Program, RunDone};
+
+    use super::*;
+
+    /// Two arms, of which each run says so in a notice.
+    struct Two;
+
+    impl Benchmark for Two {
+        type Arm = &'static str;
+
+        fn parameters(&self) -> Labels {
+            labels([("size", "3".to_owned())])
+        }
+
+        fn arms(&mut self, _: &mut Bench<'_>) -> Result<Vec<Self::Arm>, BenchError> {
+            Ok(vec!["b", "a"])
+        }
+
+        fn labels(&self, arm: &Self::Arm) -> Labels {
+            labels([("arm", (*arm).to_owned())])
+        }
+
+        fn seconds(&self, _: &Self::Arm) -> Option<f64> {
+            Some(0.5)
+        }
+
+        fn run(
+            &mut self,
+            arm: &Self::Arm,
+            planned: &Planned,
+            bench: &mut Bench<'_>,
+        ) -> Result<bool, BenchError> {
+            bench.notice(format!("{arm} ran"));
+            let took = (std::time::UNIX_EPOCH, 0.5);
+            bench.file.add_timed(planned, self.labels(arm), took, ("unit", 1.0));
+            Ok(true)
+        }
+    }
+
+    #[derive(Default)]
+    struct Seen {
+        planned: Option<(usize, Option<f64>)>,
+        done: usize,
+    }
+
+    impl RunObserver for Seen {
+        fn planned(&mut self, runs: usize, seconds: Option<f64>) {
+            self.planned = Some((runs, seconds));
+        }
+        fn done(&mut self, _: &RunDone<'_>) {
+            self.done += 1;
+        }
+        fn failed(&mut self, _: u8, _: &str) {}
+        fn keep(&mut self, _: &RunFile) -> Result<(), MeasureError> {
+            Ok(())
+        }
+    }
+
+    fn file() -> RunFile {
+        let tool = Program { name: "t".into(), version: "1".into() };
+        RunFile::new(tool, vec![], std::time::UNIX_EPOCH)
+    }
+
+    /// Runs what is left, with the user's wish to stop or without; what is in the file then, and what was seen.
+    fn made(
+        rounds: &Repetition,
+        file: &mut RunFile,
+        stops: bool,
+    ) -> (Result<bool, BenchError>, Seen) {
+        let (reader, writer) = rustix::pipe::pipe().unwrap();
+        if stops {
+            rustix::io::write(&writer, b"x").unwrap();
+        }
+        let mut seen = Seen::default();
+        (run(&mut Two, rounds, file, Signal(reader.as_fd()), &mut seen), seen)
+    }
+
+    #[test]
+    fn every_arm_runs_in_each_round_and_warm_up_leaves_only_notices() {
+        let (mut file, rounds) = (file(), Repetition::new(3, Some(7)));
+        let rounds = Repetition { warm_up: 2, ..rounds };
+        let (whole, seen) = made(&rounds, &mut file, false);
+        assert!(whole.unwrap());
+        assert_eq!((seen.planned, seen.done), (Some((6, Some(3.0))), 6));
+        assert_eq!((file.runs.len(), file.seed.as_deref()), (6, Some("7")));
+        assert_eq!(file.notices.len(), 2);
+        let arms: Vec<&str> = file.series.iter().map(|series| &*series.labels["arm"]).collect();
+        assert_eq!(arms, ["b", "a"], "the order of arms, not of runs or letters");
+    }
+
+    #[test]
+    fn who_says_stop_gets_what_is_there() {
+        let mut file = file();
+        let (whole, seen) = made(&Repetition::new(3, None), &mut file, true);
+        assert!(!whole.unwrap());
+        assert_eq!((file.runs.len(), seen.planned), (0, None));
+    }
+
+    #[test]
+    fn a_file_is_gone_on_with_if_it_is_of_the_same_parameters() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("runs.json");
+        let mut earlier = file();
+        made(&Repetition::new(2, Some(7)), &mut earlier, false).0.unwrap();
+        earlier.runs.truncate(1);
+        let write = |file: &RunFile| {
+            std::fs::write(&path, serde_json::to_vec(file).unwrap()).unwrap();
+        };
+        write(&earlier);
+        let rounds = Repetition { resume: Some(path.clone()), ..Repetition::new(2, Some(9)) };
+        let mut file = file();
+        let (whole, seen) = made(&rounds, &mut file, false);
+        assert!(whole.unwrap());
+        assert_eq!((seen.done, file.runs.len(), file.seed.as_deref()), (3, 4, Some("7")));
+        assert_eq!(file.runs[0], earlier.runs[0]);
+        earlier.parameters.insert("size".into(), "4".into());
+        write(&earlier);
+        let error = made(&rounds, &mut super::tests::file(), false).0.unwrap_err();
+        assert!(
+            error.is_of_request() && error.to_string().contains("is of other tests"),
+            "{error}"
+        );
+    }
+}

@@ -131,7 +131,7 @@ fn windows(file: &RunFile, kept: &Accuracy, text: &mut BenchText<'_>) {
 /// which no user could record with for long.
 fn costs(file: &RunFile, text: &mut BenchText<'_>) {
     if let Some(name) = emulator(file) {
-        text.note(format!(
+        text.notes.push(format!(
             "Emulated by {name}: counts are exact, times and what recording takes are the emulator's."
         ));
     }
@@ -157,7 +157,7 @@ fn costs(file: &RunFile, text: &mut BenchText<'_>) {
     for arm in arms {
         let times = arm.figure("throttled").and_then(|figure| figure.median);
         if let Some(times) = times.filter(|times| *times > 0.0) {
-            text.note(format!(
+            text.notes.push(format!(
                 "{} cannot be sustained here: the kernel suspended sampling {} times in a run.",
                 arm.name,
                 exact(times)

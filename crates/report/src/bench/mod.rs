@@ -85,6 +85,7 @@ impl BenchKind {
 struct BenchText<'s> {
     style: &'s Style,
     out: String,
+    /// What is to be said at the end.
     notes: Vec<String>,
 }
 
@@ -121,11 +122,6 @@ impl BenchText<'_> {
             let wrapped = wrap(&escape(sentence), self.style.width, 2);
             self.lines(&wrapped);
         }
-    }
-
-    /// Adds a note to those at the end.
-    fn note(&mut self, note: String) {
-        self.notes.push(note);
     }
 
     /// Adds notes: those of the benchmark, then what is to be said of any file.

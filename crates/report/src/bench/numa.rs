@@ -55,7 +55,7 @@ pub(super) fn show(file: &RunFile, text: &mut BenchText<'_>) {
             "\n* the best of a row, unlike all others of it (Welch's test, Holm, 5 %); best and worst are bounds",
         );
     }
-    failed(file).for_each(|note| text.note(note));
+    text.notes.extend(failed(file));
 }
 
 /// Which of two numbers is better.

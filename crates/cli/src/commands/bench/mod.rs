@@ -109,8 +109,12 @@ impl<'a, B: Benchmark> BenchJob<'a, B> {
         let (rounds, stop) = (&self.rounds, Signal(stop.as_fd()));
         let whole = pmuscope_bench::run(&mut self.benchmark, rounds, &mut file, stop, &mut watch)
             .map_err(not_measured)?;
-        if !whole && file.runs.is_empty() {
-            return Err(failure(Exit::Incomplete, "interrupted before the first run was over"));
+        if file.runs.is_empty() {
+            let why = match whole {
+                true => file.notices.join(". "),
+                false => "interrupted before the first run was over".to_owned(),
+            };
+            return Err(failure(Exit::Incomplete, why));
         }
         let complete = at_end(&file)?;
         self.output.finish(file, !whole, complete, |file, style| self.kind.text(file, style))
