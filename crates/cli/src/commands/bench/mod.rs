@@ -122,6 +122,7 @@ impl<'a, B: Benchmark> BenchJob<'a, B> {
 }
 
 /// As env(1) has it where the user's program cannot be run.
+#[allow(clippy::needless_pass_by_value)] // as map_err hands it over
 fn not_measured(error: BenchError) -> anyhow::Error {
     let exit = match &error {
         BenchError::Measure(error) => return refused(error, false),

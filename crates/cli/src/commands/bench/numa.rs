@@ -100,6 +100,7 @@ pub(crate) struct Args {
 }
 
 pub(super) fn run(args: &Args, here: &Here) -> anyhow::Result<Exit> {
+    args.check()?;
     let (machine, topology) = (&here.machine, &here.facts.topology);
     let room = args.room(machine, topology)?;
     let nothing_to_place = nothing_to_place(&room);
@@ -136,6 +137,16 @@ fn println_line(line: &str) -> anyhow::Result<()> {
 }
 
 impl Args {
+    fn check(&self) -> anyhow::Result<()> {
+        if self.rounds() == 0 || !(0.0..100.0).contains(&self.within) {
+            return Err(failure(Exit::BadInput, "-r from 1; --within 0 or more and below 100"));
+        }
+        if self.resume && self.output.path().is_none() {
+            return Err(failure(Exit::BadInput, "--resume goes on with a file: give --json=FILE"));
+        }
+        Ok(())
+    }
+
     /// Says what is to be known, and runs the tests or the program.
     fn make<B: Benchmark>(
         &self,
@@ -249,12 +260,6 @@ impl Args {
         room: UsableNodes,
         (seconds, limit): (f64, f64),
     ) -> anyhow::Result<Options> {
-        if self.rounds() == 0 || !(0.0..100.0).contains(&self.within) {
-            return Err(failure(Exit::BadInput, "-r from 1; --within 0 or more and below 100"));
-        }
-        if self.resume && self.output.path().is_none() {
-            return Err(failure(Exit::BadInput, "--resume goes on with a file: give --json=FILE"));
-        }
         Ok(Options {
             tests,
             policies: self.policies(&room),
