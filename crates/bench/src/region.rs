@@ -17,8 +17,11 @@ use std::time::{Instant, SystemTime};
 use pmuscope_counters::{Host, OwnGroup};
 use pmuscope_events::Event;
 use pmuscope_machine::Machine;
-use pmuscope_measure::{Labels, MeasureError, Plan, Planned, RunFile, RunObserver};
+use pmuscope_measure::{Labels, Planned};
 use pmuscope_region::{CounterSet, Options as SetOptions, RegionError, switch_off};
+
+use crate::error::BenchError;
+use crate::runner::{Bench, Benchmark, labels};
 
 /// Label that tells arms apart.
 pub const ARM: &str = pmuscope_measure::arms::ARM;
@@ -65,32 +68,12 @@ impl RegionArm {
     }
 }
 
-/// What to run.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// What is counted.
-    pub events: Vec<Event>,
-    /// Entries of each run.
-    pub entries: u64,
-    /// How often each arm runs.
-    pub rounds: usize,
-    /// Seed of the order.
-    pub seed: u64,
-}
-
-/// Why the benchmark cannot run.
-#[derive(Debug, thiserror::Error)]
-pub enum RegionBenchError {
-    /// Counters cannot be had.
-    #[error(transparent)]
-    Region(#[from] RegionError),
-    /// Results cannot be kept.
-    #[error(transparent)]
-    Measure(#[from] MeasureError),
-}
-
 /// Sets and groups that arms use; each is stopped while another has its turn.
-struct RegionBench {
+pub struct RegionBench {
+    /// What is counted, names with commas.
+    events: String,
+    /// Entries of each run.
+    entries: u64,
     group: OwnGroup,
     by_call: CounterSet,
     in_user_space: CounterSet,
@@ -99,7 +82,11 @@ struct RegionBench {
 }
 
 impl RegionBench {
-    fn new(events: &[Event]) -> Result<Self, RegionError> {
+    /// Runs of so many entries into regions that count these events.
+    ///
+    /// # Errors
+    /// If they cannot be counted.
+    pub fn new(events: &[Event], entries: u64) -> Result<Self, BenchError> {
         let names: Vec<&str> = events.iter().map(|event| event.name.as_str()).collect();
         let by_call = CounterSet::new(&names, SetOptions { user_reads: false })?;
         let in_user_space = CounterSet::new(&names, SetOptions { user_reads: true })?;
@@ -109,11 +96,12 @@ impl RegionBench {
         let machine = Machine::host();
         let topology = machine.topology()?;
         let group = OwnGroup::open(&Host, &machine, &topology, events, true)?;
-        Ok(Self { group, by_call, in_user_space, why_not })
+        let events = names.join(",");
+        Ok(Self { events, entries, group, by_call, in_user_space, why_not })
     }
 
-    /// Seconds of `entries` entries.
-    fn run(&self, arm: RegionArm, entries: u64) -> Result<f64, RegionError> {
+    /// Seconds of a run.
+    fn time(&self, arm: RegionArm) -> Result<f64, RegionError> {
         let (set, nested) = match arm {
             RegionArm::RegionRead => (Some(&self.by_call), false),
             RegionArm::RegionUser => (Some(&self.in_user_space), false),
@@ -121,11 +109,11 @@ impl RegionBench {
             RegionArm::Nothing | RegionArm::Read | RegionArm::User => (None, false),
         };
         switch_off()?;
-        let Some(set) = set else { return self.run_bare(arm, entries) };
+        let Some(set) = set else { return self.time_bare(arm) };
         set.switch_to()?;
         let (outer, inner) = (set.region("outer"), set.region("inner"));
         let started = Instant::now();
-        let mut left = entries;
+        let mut left = self.entries;
         while left > 0 {
             if nested {
                 let _outer = outer.enter();
@@ -140,11 +128,11 @@ impl RegionBench {
     }
 
     /// Without regions.
-    fn run_bare(&self, arm: RegionArm, entries: u64) -> Result<f64, RegionError> {
+    fn time_bare(&self, arm: RegionArm) -> Result<f64, RegionError> {
         let group = &self.group;
         group.enable(&Host)?;
         let started = Instant::now();
-        for entry in 0..entries {
+        for entry in 0..self.entries {
             match arm {
                 RegionArm::Read => {
                     black_box(group.read_by_call(&Host)?);
@@ -165,44 +153,36 @@ impl RegionBench {
     }
 }
 
-/// Runs all arms in random order and adds them to `file`, until `stop` says so; false then.
-///
-/// # Errors
-/// If nothing can be counted, or results cannot be kept.
-pub fn region(
-    options: &Options,
-    file: &mut RunFile,
-    stop: &dyn Fn() -> bool,
-    watch: &mut dyn RunObserver,
-) -> Result<bool, RegionBenchError> {
-    let bench = RegionBench::new(&options.events)?;
-    let arms: Vec<RegionArm> = RegionArm::ALL
-        .into_iter()
-        .filter(|arm| bench.why_not.is_none() || !arm.in_user_space())
-        .collect();
-    if let Some(why) = &bench.why_not {
-        file.notices
-            .push(format!("Not read in user space, so user and region-user did not run: {why}"));
-    }
-    describe(options, file);
-    let plan = Plan::new(arms.len(), options.rounds, options.seed);
-    let make = |file: &mut RunFile, planned: &Planned, _: &mut dyn RunObserver| {
-        if stop() {
-            return Ok(false);
-        }
-        let arm = arms[planned.arm];
-        let started = SystemTime::now();
-        let seconds = bench.run(arm, options.entries)?;
-        let labels = Labels::from([(ARM.to_owned(), arm.name().to_owned())]);
-        file.add_timed(planned, labels, (started, seconds), (ENTRY, options.entries as f64));
-        Ok(true)
-    };
-    plan.make_runs(file, watch, |_, _| false, make)
-}
+impl Benchmark for RegionBench {
+    type Arm = RegionArm;
 
-/// What all runs have in common.
-fn describe(options: &Options, file: &mut RunFile) {
-    let names: Vec<&str> = options.events.iter().map(|event| event.name.as_str()).collect();
-    file.parameters.insert("events".to_owned(), names.join(","));
-    file.parameters.insert("entries".to_owned(), options.entries.to_string());
+    fn parameters(&self) -> Labels {
+        labels([("events", self.events.clone()), ("entries", self.entries.to_string())])
+    }
+
+    fn arms(&mut self, bench: &mut Bench<'_>) -> Result<Vec<Self::Arm>, BenchError> {
+        let why = self.why_not.as_ref();
+        let notice = why.map(|why| {
+            format!("Not read in user space, so user and region-user did not run: {why}")
+        });
+        bench.file.notices.extend(notice);
+        let can_run = |arm: &RegionArm| why.is_none() || !arm.in_user_space();
+        Ok(RegionArm::ALL.into_iter().filter(can_run).collect())
+    }
+
+    fn labels(&self, arm: &Self::Arm) -> Labels {
+        labels([(ARM, arm.name().to_owned())])
+    }
+
+    fn run(
+        &mut self,
+        arm: &Self::Arm,
+        planned: &Planned,
+        bench: &mut Bench<'_>,
+    ) -> Result<bool, BenchError> {
+        let took = (SystemTime::now(), self.time(*arm)?);
+        let done = (ENTRY, self.entries as f64);
+        bench.file.add_timed(planned, self.labels(arm), took, done);
+        Ok(true)
+    }
 }

@@ -11,12 +11,13 @@ use pmuscope_counters::Kernel;
 use pmuscope_events::Group;
 use pmuscope_machine::Machine;
 use pmuscope_measure::counting::{
-    Aggregation, CountingTarget, Ended, Options as Counting, Recorded, RepeatedCount, Signal,
+    Aggregation, CountingTarget, Ended, Options as Counting, Recorded, RepeatedCount,
 };
-use pmuscope_measure::{
-    Extract, Labels, MeasureError, Origin, Plan, Planned, RunFile, RunObserver,
-};
+use pmuscope_measure::{Extract, Labels, Origin, Planned};
 use pmuscope_workloads::ring::{Mode, NAME};
+
+use crate::error::BenchError;
+use crate::runner::{Bench, Benchmark, labels};
 
 /// Label that tells arms apart: `basic-2`.
 pub const ARM: &str = pmuscope_measure::arms::ARM;
@@ -25,9 +26,12 @@ pub const PACKET: &str = "packet";
 /// Million packets in a second, by the program's own clock.
 pub const MPPS: &str = "mpps";
 
-/// What to run.
-#[derive(Debug, Clone)]
-pub struct Options {
+/// Packets through rings.
+pub struct RingBench<'a> {
+    /// Who counts.
+    pub kernel: &'a dyn Kernel,
+    /// This machine.
+    pub machine: &'a Machine,
     /// Ways to tell what is full.
     pub modes: Vec<Mode>,
     /// Numbers of processes: 1, 2.
@@ -42,20 +46,11 @@ pub struct Options {
     pub bytes_read: usize,
     /// Events to count.
     pub groups: Vec<Group>,
-    /// How often each arm runs.
-    pub rounds: usize,
-    /// Seed of the order.
-    pub seed: u64,
     /// This program.
     pub program: PathBuf,
 }
 
-impl Options {
-    fn arms(&self) -> Vec<(Mode, usize)> {
-        let of = |&mode: &Mode| self.processes.iter().map(move |&processes| (mode, processes));
-        self.modes.iter().flat_map(of).collect()
-    }
-
+impl RingBench<'_> {
     fn command(&self, (mode, processes): (Mode, usize)) -> Vec<OsString> {
         let mut argv: Vec<OsString> = vec![self.program.clone().into()];
         argv.extend(["workload", NAME, "--mode", mode.name()].map(OsString::from));
@@ -69,44 +64,51 @@ impl Options {
     }
 }
 
-/// Runs all arms in random order and adds them to `file`, up to where `stop` is given; false then.
-///
-/// # Errors
-/// If a run cannot be made or counted, or results cannot be kept.
-pub fn ring(
-    (kernel, machine): (&dyn Kernel, &Machine),
-    options: &Options,
-    file: &mut RunFile,
-    stop: Signal<'_>,
-    watch: &mut dyn RunObserver,
-) -> Result<bool, MeasureError> {
-    let arms = options.arms();
-    let plan = Plan::new(arms.len(), options.rounds, options.seed);
-    describe(options, file);
-    let mpps = Extract::new(MPPS, "Mpps", r"^Mpps = ([0-9.]+)").ok();
-    let make = |file: &mut RunFile, planned: &Planned, watch: &mut dyn RunObserver| {
-        if stop.is_given() {
-            return Ok(false);
-        }
-        let arm = arms[planned.arm];
+impl Benchmark for RingBench<'_> {
+    type Arm = (Mode, usize);
+
+    fn parameters(&self) -> Labels {
+        labels([
+            ("packets", self.packets.to_string()),
+            ("burst", self.burst.to_string()),
+            ("bytes_written", self.bytes_written.to_string()),
+            ("bytes_read", self.bytes_read.to_string()),
+        ])
+    }
+
+    fn arms(&mut self, _: &mut Bench<'_>) -> Result<Vec<Self::Arm>, BenchError> {
+        let of = |&mode: &Mode| self.processes.iter().map(move |&processes| (mode, processes));
+        Ok(self.modes.iter().flat_map(of).collect())
+    }
+
+    fn labels(&self, (mode, processes): &Self::Arm) -> Labels {
+        labels([(ARM, format!("{}-{processes}", mode.name()))])
+    }
+
+    fn run(
+        &mut self,
+        arm: &Self::Arm,
+        planned: &Planned,
+        bench: &mut Bench<'_>,
+    ) -> Result<bool, BenchError> {
         let counting = Counting {
             target: CountingTarget::Command,
             inherit: true,
-            groups: options.groups.clone(),
+            groups: self.groups.clone(),
             pinned: false,
-            command: options.command(arm),
+            command: self.command(*arm),
             keep_output: true,
             delay: None,
             timeout: None,
             interval: None,
             intervals: None,
         };
-        let counter = RepeatedCount::new(kernel, machine, &counting)?;
-        let (counted, refused) = counter.count(stop, &mut |_, _| {})?;
+        let counter = RepeatedCount::new(self.kernel, self.machine, &counting)?;
+        let (counted, refused) = counter.count(bench.stop, &mut |_, _| {})?;
         if counted.ended == Ended::Interrupted {
             return Ok(false);
         }
-        let labels = Labels::from([(ARM.to_owned(), format!("{}-{}", arm.0.name(), arm.1))]);
+        let labels = self.labels(arm);
         let recorded = Recorded {
             order: planned.order,
             round: Some(planned.round),
@@ -114,37 +116,30 @@ pub fn ring(
             arm: labels.clone(),
             aggregation: Aggregation::Global,
         };
-        let run = recorded.add(file, &counter, (&counted, &refused));
-        file.runs[run].units.insert(PACKET.to_owned(), options.packets as f64);
-        if let Some(extract) = &mpps {
+        let run = recorded.add(bench.file, &counter, (&counted, &refused));
+        bench.file.runs[run].units.insert(PACKET.to_owned(), self.packets as f64);
+        if let Ok(extract) = Extract::new(MPPS, "Mpps", r"^Mpps = ([0-9.]+)") {
             let kind = (extract.unit.as_str(), Origin::Program);
-            file.add(run, &labels, MPPS, kind, extract.find(&counted.output));
+            bench.file.add(run, &labels, MPPS, kind, extract.find(&counted.output));
         }
         let exit = counted.status.map_or(0, |status| status.shell());
         if exit != 0 {
-            watch.failed(exit, &counted.output);
+            bench.watch.failed(exit, &counted.output);
         }
         Ok(true)
-    };
-    plan.make_runs(file, watch, |_, _| false, make)
-}
-
-/// What all runs have in common.
-fn describe(options: &Options, file: &mut RunFile) {
-    let mut set = |key: &str, value: u64| file.parameters.insert(key.to_owned(), value.to_string());
-    set("packets", options.packets);
-    set("burst", options.burst);
-    set("bytes_written", options.bytes_written as u64);
-    set("bytes_read", options.bytes_read as u64);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pmuscope_counters::fake::FakeKernel;
 
     #[test]
     fn each_arm_has_its_command_line() {
-        let options = Options {
+        let bench = RingBench {
+            kernel: &FakeKernel::default(),
+            machine: &Machine::host(),
             modes: vec![Mode::Basic, Mode::FastForward],
             processes: vec![1, 2],
             packets: 7,
@@ -152,14 +147,13 @@ mod tests {
             bytes_written: 8,
             bytes_read: 0,
             groups: Vec::new(),
-            rounds: 1,
-            seed: 1,
             program: "/bin/pmuscope".into(),
         };
-        let arms = options.arms();
-        assert_eq!(arms.len(), 4);
-        let words: Vec<String> =
-            options.command(arms[3]).iter().map(|word| word.to_string_lossy().into()).collect();
+        let words: Vec<String> = bench
+            .command((Mode::FastForward, 2))
+            .iter()
+            .map(|word| word.to_string_lossy().into())
+            .collect();
         let expected = "/bin/pmuscope workload ring --mode fastforward --processes 2 --packets 7 \
                         --burst 3 --bytes-written 8 --bytes-read 0";
         assert_eq!(words.join(" "), expected);

@@ -4,6 +4,8 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::error::BenchError;
+
 /// The folder; removed with all that is in it when dropped.
 #[derive(Debug)]
 pub(crate) struct Scratch {
@@ -12,9 +14,10 @@ pub(crate) struct Scratch {
 
 impl Scratch {
     /// Makes it inside `parent`, for this user only.
-    pub(crate) fn new(parent: &Path) -> io::Result<Self> {
+    pub(crate) fn new(parent: &Path) -> Result<Self, BenchError> {
         let path = parent.join(format!("pmuscope-bench-{}", std::process::id()));
-        std::fs::DirBuilder::new().mode(0o700).create(&path)?;
+        let made = std::fs::DirBuilder::new().mode(0o700).create(&path);
+        made.map_err(|source| BenchError::Scratch { path: parent.to_owned(), source })?;
         Ok(Self { path })
     }
 
@@ -24,7 +27,11 @@ impl Scratch {
     }
 
     /// Removes everything in it: recordings of one run are not needed for the next.
-    pub(crate) fn clear(&self) -> io::Result<()> {
+    pub(crate) fn clear(&self) -> Result<(), BenchError> {
+        self.remove_all().map_err(|source| BenchError::Scratch { path: self.path.clone(), source })
+    }
+
+    fn remove_all(&self) -> io::Result<()> {
         for entry in std::fs::read_dir(&self.path)? {
             let entry = entry?;
             if entry.file_type()?.is_dir() {

@@ -9,10 +9,14 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
 
-use pmuscope_measure::{Labels, MeasureError, Plan, Planned, RunFile, RunObserver};
+use pmuscope_measure::{Labels, Planned};
 use pmuscope_watch::slots::{
-    Accounting, Cached, Constant, Layout, Naive, Owner, SlotRequest, SlotTask, Slots, Unchecked,
+    Accounting, Cached, Constant, Kind, Layout, Naive, Owner, SlotError, SlotRequest, SlotTask,
+    Slots,
 };
+
+use crate::error::BenchError;
+use crate::runner::{Bench, Benchmark, joined, labels};
 
 /// Labels that tell arms apart.
 pub const ACCOUNT: &str = "account";
@@ -83,15 +87,11 @@ pub struct Options {
     pub threads: Vec<usize>,
     /// Of each run; at least one operation each way is made.
     pub time: Duration,
-    /// How often each arm runs.
-    pub rounds: usize,
-    /// Seed of the order and of owners.
-    pub seed: u64,
 }
 
 /// One combination.
 #[derive(Debug, Clone)]
-struct SlotsArm {
+pub struct SlotsArm {
     account: String,
     case: Case,
     cpus: u32,
@@ -100,17 +100,6 @@ struct SlotsArm {
 }
 
 impl SlotsArm {
-    fn labels(&self) -> Labels {
-        let pairs = [
-            (ACCOUNT, self.account.clone()),
-            (CASE, self.case.name().to_owned()),
-            (CPUS, self.cpus.to_string()),
-            (TASKS, self.tasks.to_string()),
-            (THREADS, self.threads.to_string()),
-        ];
-        pairs.map(|(key, value)| (key.to_owned(), value)).into()
-    }
-
     /// Owners whose turn comes one after another; each thread has tasks and CPUs in an order of its own.
     fn owners(&self, random: &mut fastrand::Rng) -> Vec<Owner> {
         let mut owner = || {
@@ -122,25 +111,6 @@ impl SlotsArm {
             }
         };
         (0..OWNERS).map(|_| owner()).collect()
-    }
-}
-
-impl Options {
-    fn arms(&self) -> Vec<SlotsArm> {
-        let mut arms = Vec::new();
-        for account in &self.accounts {
-            for case in Case::ALL {
-                for &cpus in &self.cpus {
-                    for &tasks in &self.tasks {
-                        for &threads in &self.threads {
-                            let account = account.clone();
-                            arms.push(SlotsArm { account, case, cpus, tasks, threads });
-                        }
-                    }
-                }
-            }
-        }
-        arms
     }
 }
 
@@ -201,43 +171,99 @@ fn run(account: &dyn Accounting, arm: &SlotsArm, time: Duration, seed: u64) -> (
     let each: Vec<(u64, f64)> = std::thread::scope(|scope| {
         let threads: Vec<_> =
             owners.iter().map(|owners| scope.spawn(move || spend(account, owners, time))).collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .collect()
+        threads.into_iter().map(joined).collect()
     });
     let seconds = each.iter().map(|(_, seconds)| *seconds).fold(0.0, f64::max);
     // Time of one thread for each of its operations.
     (each.iter().map(|(done, _)| done).sum::<u64>() / arm.threads as u64, seconds)
 }
 
-/// Runs all arms in random order and adds them to `file`, until `stop` says so; false then.
-///
-/// # Errors
-/// If results cannot be kept.
-pub fn slots(
-    options: &Options,
-    file: &mut RunFile,
-    stop: &dyn Fn() -> bool,
-    watch: &mut dyn RunObserver,
-) -> Result<bool, MeasureError> {
-    let arms = options.arms();
-    let plan = Plan::new(arms.len(), options.rounds, options.seed);
-    file.parameters.insert("slots".to_owned(), SLOTS.to_string());
-    file.parameters.insert("seconds".to_owned(), options.time.as_secs_f64().to_string());
-    let mut prepared = Prepared::default();
-    let make = |file: &mut RunFile, planned: &Planned, _: &mut dyn RunObserver| {
-        if stop() {
-            return Ok(false);
+/// Accounts of slots, timed.
+pub struct SlotsBench {
+    options: Options,
+    prepared: Prepared,
+}
+
+impl From<Options> for SlotsBench {
+    fn from(options: Options) -> Self {
+        Self { options, prepared: Prepared::default() }
+    }
+}
+
+impl Benchmark for SlotsBench {
+    type Arm = SlotsArm;
+
+    fn parameters(&self) -> Labels {
+        let seconds = self.options.time.as_secs_f64();
+        labels([("slots", SLOTS.to_string()), ("seconds", seconds.to_string())])
+    }
+
+    fn arms(&mut self, _: &mut Bench<'_>) -> Result<Vec<SlotsArm>, BenchError> {
+        let Options { accounts, cpus, tasks, threads, .. } = &self.options;
+        let mut arms = Vec::new();
+        for account in accounts {
+            for case in Case::ALL {
+                for &cpus in cpus {
+                    for &tasks in tasks {
+                        let account = account.clone();
+                        let arm = SlotsArm { account, case, cpus, tasks, threads: 1 };
+                        arms.extend(
+                            threads.iter().map(|&threads| SlotsArm { threads, ..arm.clone() }),
+                        );
+                    }
+                }
+            }
         }
-        let arm = &arms[planned.arm];
-        let account = prepared.of(arm);
+        Ok(arms)
+    }
+
+    fn labels(&self, arm: &SlotsArm) -> Labels {
+        labels([
+            (ACCOUNT, arm.account.clone()),
+            (CASE, arm.case.name().to_owned()),
+            (CPUS, arm.cpus.to_string()),
+            (TASKS, arm.tasks.to_string()),
+            (THREADS, arm.threads.to_string()),
+        ])
+    }
+
+    fn run(
+        &mut self,
+        arm: &SlotsArm,
+        planned: &Planned,
+        bench: &mut Bench<'_>,
+    ) -> Result<bool, BenchError> {
+        let account = self.prepared.of(arm);
         let started = SystemTime::now();
-        let seed = plan.seed ^ planned.order as u64;
-        let (operations, seconds) = run(account, arm, options.time, seed);
+        let seed = bench.seed ^ planned.order as u64;
+        let (operations, seconds) = run(account, arm, self.options.time, seed);
         let done = (OPERATION, operations as f64);
-        file.add_timed(planned, arm.labels(), (started, seconds), done);
+        bench.file.add_timed(planned, self.labels(arm), (started, seconds), done);
         Ok(true)
-    };
-    plan.make_runs(file, watch, |_, _| false, make)
+    }
+}
+
+/// No account: lets everything in and remembers nothing. What a measurement of the others begins at.
+struct Unchecked;
+
+impl Accounting for Unchecked {
+    fn name(&self) -> &'static str {
+        "none"
+    }
+
+    fn reserve(&self, _: SlotRequest) -> Result<(), SlotError> {
+        Ok(())
+    }
+
+    fn release(&self, _: SlotRequest) -> Result<(), SlotError> {
+        Ok(())
+    }
+
+    fn modify(&self, _: SlotRequest, _: Kind) -> Result<(), SlotError> {
+        Ok(())
+    }
+
+    fn is_empty(&self) -> bool {
+        true
+    }
 }

@@ -5,27 +5,29 @@ use std::time::Instant;
 
 use crate::error::MeasureError;
 use crate::plan::{Plan, Planned};
-use crate::run_file::RunFile;
+use crate::run_file::{Run, RunFile};
 
 /// A run is over.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct RunDone {
+pub struct RunDone<'a> {
     /// How many are.
     pub runs: usize,
     /// Of how many.
     pub of: usize,
-    /// Seconds that it took.
-    pub seconds: f64,
-    /// Exit status of the program.
-    pub exit: i32,
+    /// What it was, how long it took and how it ended.
+    pub run: &'a Run,
     /// Seconds that the others will take, about.
     pub left_s: f64,
 }
 
 /// Whoever waits for the results.
 pub trait RunObserver {
+    /// Something to know before the first run: a sentence.
+    fn note(&mut self, _text: &str) {}
+    /// How many runs are to come, and about how many seconds they will take; `None` where that is not known.
+    fn planned(&mut self, _runs: usize, _seconds: Option<f64>) {}
     /// A run is over.
-    fn done(&mut self, done: &RunDone);
+    fn done(&mut self, done: &RunDone<'_>);
     /// A run failed: its exit status, and the end of what it printed.
     fn failed(&mut self, exit: u8, output: &str);
     /// The results so far.
@@ -64,8 +66,7 @@ impl Plan {
             watch.done(&RunDone {
                 runs: self.runs.len() - left,
                 of: self.runs.len(),
-                seconds: run.duration_s,
-                exit: run.exit.unwrap_or(-1),
+                run,
                 left_s: so_far / (number + 1) as f64 * left as f64,
             });
         }
@@ -76,7 +77,7 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Labels, Program, Run};
+    use crate::{Labels, Program};
 
     #[derive(Default)]
     struct Seen {
@@ -85,8 +86,8 @@ mod tests {
     }
 
     impl RunObserver for Seen {
-        fn done(&mut self, done: &RunDone) {
-            self.done.push((done.runs, done.of, done.exit));
+        fn done(&mut self, done: &RunDone<'_>) {
+            self.done.push((done.runs, done.of, done.run.exit.unwrap()));
         }
         fn failed(&mut self, _exit: u8, _output: &str) {}
         fn keep(&mut self, file: &RunFile) -> Result<(), MeasureError> {
@@ -106,17 +107,8 @@ mod tests {
             if file.runs.len() == most {
                 return Ok::<_, MeasureError>(false);
             }
-            file.runs.push(Run {
-                index: file.runs.len(),
-                order: planned.order,
-                round: Some(planned.round),
-                labels: Labels::from([("arm".to_owned(), planned.arm.to_string())]),
-                started: "0".into(),
-                duration_s: 1.0,
-                exit: Some(0),
-                why: None,
-                units: Default::default(),
-            });
+            let labels = Labels::from([("arm".to_owned(), planned.arm.to_string())]);
+            file.add_run(planned, labels, (std::time::UNIX_EPOCH, 1.0));
             Ok(true)
         };
         let whole = plan.make_runs(file, &mut seen, is_made, add).unwrap();

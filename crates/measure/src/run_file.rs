@@ -430,19 +430,16 @@ impl RunFile {
         self.why = None;
     }
 
-    /// Adds a run of a benchmark that measures itself: when it began, how many seconds it took by the
-    /// monotonic clock, which is its metric [`metric::TIME`] too, and how many units of work it did.
-    pub fn add_timed(
+    /// Adds a run of a plan: when it began, and how many seconds it took. It has done what it was to do, unless
+    /// the caller says otherwise of it.
+    pub fn add_run(
         &mut self,
         planned: &Planned,
         labels: Labels,
         (started, seconds): (SystemTime, f64),
-        (unit, number): (&str, f64),
-    ) {
-        let index = self.runs.len();
-        self.add(index, &labels, metric::TIME, ("s", Origin::Clock), Ok(seconds));
+    ) -> &mut Run {
         self.runs.push(Run {
-            index,
+            index: self.runs.len(),
             order: planned.order,
             round: Some(planned.round),
             labels,
@@ -450,8 +447,25 @@ impl RunFile {
             duration_s: seconds,
             exit: Some(0),
             why: None,
-            units: [(unit.to_owned(), number)].into(),
+            units: BTreeMap::new(),
         });
+        let last = self.runs.len() - 1;
+        &mut self.runs[last]
+    }
+
+    /// As [`RunFile::add_run`], for a benchmark that measures itself: the seconds, by the monotonic clock, are its
+    /// metric [`metric::TIME`] too; and how many units of work it did.
+    pub fn add_timed(
+        &mut self,
+        planned: &Planned,
+        labels: Labels,
+        took: (SystemTime, f64),
+        (unit, number): (&str, f64),
+    ) -> &mut Run {
+        self.add(self.runs.len(), &labels, metric::TIME, ("s", Origin::Clock), Ok(took.1));
+        let run = self.add_run(planned, labels, took);
+        run.units.insert(unit.to_owned(), number);
+        run
     }
 
     /// Adds a figure of a run to the series of its labels and metric. `value` is the number or the

@@ -8,11 +8,10 @@ use pmuscope_measure::compare::{Options, compare};
 use pmuscope_measure::summary::{RunSummary, SummaryRow, Work, summary};
 use pmuscope_measure::{Drift, Estimated, Origin, RunFile, metric};
 
-use crate::capture::scaled;
 use crate::compare::compare_text;
 use crate::escape::escape;
 use crate::number;
-use crate::runs::value;
+use crate::runs::{scaled, value};
 use crate::style::{Style, wrap};
 use crate::table::{Cell, Column, Table};
 

@@ -5,8 +5,7 @@
 
 #![forbid(unsafe_code)]
 
-mod breakpoint;
-mod capture;
+mod bench;
 mod compare;
 mod counts;
 mod counts_lines;
@@ -17,24 +16,19 @@ mod envelope;
 mod escape;
 mod events;
 mod flame;
-mod functions;
 mod guests;
 mod html;
 mod markup;
-mod memory;
 mod metrics;
 mod numa;
 mod recording;
-mod region;
 mod report;
-mod ring;
 mod runs;
 #[cfg(test)]
 mod sample;
 pub mod script;
 mod section;
 mod sheet;
-mod slots;
 mod tint;
 mod top;
 mod topdown;
@@ -43,8 +37,7 @@ mod waits;
 mod watch;
 mod watch_plan;
 
-pub use breakpoint::{breakpoint_enable_text, breakpoint_hit_text, breakpoint_thread_text};
-pub use capture::capture_text;
+pub use bench::{BenchKind, slots_page, slots_svg};
 pub use counts::{counts_notes, counts_text};
 pub use counts_lines::{LineFormat, counts_lines, intervals_text};
 pub use diff::DiffView;
@@ -53,17 +46,15 @@ pub use envelope::{Envelope, Tool, to_json};
 pub use escape::{escape, escape_bytes, escape_lines};
 pub use events::{Here, LIST_SCHEMA, ListReport, ListView, details_text, list_text};
 pub use flame::{Flame, FlameLimits, FlatRow, Frame, Legend, Painter, Tint, flame_svg};
-pub use functions::functions_text;
 pub use guests::guests_text;
 pub use html::{Fact, PageLimits, Summary, figures_page, html_page};
-pub use memory::memory_text;
 pub use metrics::{
     MetricsDiffView, MetricsView, Tints, length_text, metric_list_text, metrics_page,
     metrics_title, too_short_text,
 };
 pub use numa::{
     AdviceReport, Balanced, Followed, NumaShow, NumaSimulation, RestoredProcess, RestoredProcesses,
-    bench_numa_text, told,
+    told,
 };
 pub use pmuscope_text::number;
 pub use pmuscope_text::{Cell, Column, Paint, Style, Table, wrap};
@@ -72,11 +63,8 @@ pub use recording::{
     Note, RECORDING_SCHEMA, RecordingReport, RowLimits, chains_note, head_text, kept_text,
     modules_text, notes, order_note, other_data_text, recording_text, warnings_text,
 };
-pub use region::region_text;
 pub use report::Report;
-pub use ring::ring_text;
 pub use sheet::Separator;
-pub use slots::{slots_page, slots_svg, slots_text};
 #[cfg(feature = "screen")]
 pub use top::{Key, Next, Screen};
 pub use top::{TOP_SCHEMA, TopBy, TopReport, TopView, top_text};

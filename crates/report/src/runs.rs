@@ -2,10 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pmuscope_events::metrics::Metrics;
 use pmuscope_measure::compare::medians::MedianRow;
-use pmuscope_measure::summary::summary;
-use pmuscope_measure::{Beyond, Estimated, Origin, RunFile, metric};
+use pmuscope_measure::{Beyond, Estimated, Limits, Origin, RunFile};
 
 use crate::escape::escape;
 use crate::number;
@@ -162,11 +160,14 @@ pub(crate) fn distinct(file: &RunFile, key: &str) -> Vec<String> {
     found
 }
 
-/// Seconds for each unit of work, where all runs are of one arm.
-pub(crate) fn time_per_unit(file: &RunFile) -> Option<Estimated> {
-    let rows = summary(file, &Metrics::default()).rows;
-    let of_time = rows.into_iter().find(|row| row.metric == metric::TIME)?;
-    *of_time.per_unit.first()?
+/// The estimate in a unit of which it has `factor` times as many.
+pub(crate) fn scaled(estimate: Estimated, factor: f64) -> Estimated {
+    let interval = estimate.interval.map(|i| Limits {
+        low: i.low * factor,
+        high: i.high * factor,
+        level: i.level,
+    });
+    Estimated { value: estimate.value * factor, interval, ..estimate }
 }
 
 #[cfg(test)]
@@ -174,7 +175,6 @@ mod tests {
     use super::*;
     use crate::style::Style;
     use crate::table::Table;
-    use pmuscope_measure::Limits;
     use pmuscope_measure::compare::medians::MedianColumn as Values;
 
     fn estimate(value: f64, half: f64) -> Estimated {

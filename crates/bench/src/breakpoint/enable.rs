@@ -7,18 +7,17 @@
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use pmuscope_abi::{Attr, AttrFlags, event_type, software};
 use pmuscope_counters::Kernel;
-use pmuscope_measure::{Labels, RunFile, RunObserver};
+use pmuscope_measure::{Labels, Planned};
 use pmuscope_workloads::WorkloadError;
 use pmuscope_workloads::crowd::Crowd;
 
-use super::{
-    BENCHMARK, BREAKPOINTS, BreakpointArm, BreakpointError, BreakpointOutcome, Results, Runs,
-    check_slots, labels, open_inherited, open_own,
-};
+use super::{BENCHMARK, BREAKPOINTS, BreakpointOutcome, check_slots, open_inherited, open_own};
+use crate::error::BenchError;
+use crate::runner::{Bench, Benchmark, labels};
 
 /// Label: threads that wait.
 pub const PASSIVE: &str = "passive";
@@ -34,42 +33,29 @@ pub const NAME: &str = "enable";
 /// Threads have so long to get to where they stay.
 const SETTLE: Duration = Duration::from_millis(10);
 
-/// What to run: all combinations.
-#[derive(Debug, Clone)]
-pub struct Options {
+/// A breakpoint off and on again, in all combinations.
+pub struct EnableBench<'a> {
+    /// Who has breakpoints.
+    pub kernel: &'a dyn Kernel,
     /// Numbers of threads that wait.
     pub passive: Vec<usize>,
     /// Numbers of threads that run.
     pub active: Vec<usize>,
     /// Times off and on in each run.
     pub switches: u32,
-    /// How often each arm runs.
-    pub runs: Runs,
 }
 
 /// One combination.
 #[derive(Debug, Clone, Copy)]
-struct Combination {
+pub struct Switched {
     breakpoints: u32,
     passive: usize,
     active: usize,
 }
 
-impl BreakpointArm for Combination {
-    const UNIT: &str = SWITCH;
-
-    fn labels(&self) -> Labels {
-        labels([
-            (BREAKPOINTS, self.breakpoints.to_string()),
-            (PASSIVE, self.passive.to_string()),
-            (ACTIVE, self.active.to_string()),
-        ])
-    }
-}
-
-impl Combination {
+impl Switched {
     /// The event that is switched.
-    fn open(&self, kernel: &dyn Kernel) -> Result<Vec<OwnedFd>, BreakpointError> {
+    fn open(&self, kernel: &dyn Kernel) -> Result<Vec<OwnedFd>, BenchError> {
         if self.breakpoints > 0 {
             return open_inherited(kernel, self.breakpoints);
         }
@@ -83,11 +69,7 @@ impl Combination {
         Ok(vec![open_own(kernel, &nothing, || "an event that counts nothing".to_owned())?])
     }
 
-    fn run(
-        &self,
-        kernel: &dyn Kernel,
-        switches: u32,
-    ) -> Result<BreakpointOutcome, BreakpointError> {
+    fn run(&self, kernel: &dyn Kernel, switches: u32) -> Result<BreakpointOutcome, BenchError> {
         let events = self.open(kernel)?;
         let over = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -109,7 +91,7 @@ impl Combination {
             let seconds = switch(kernel, &events, switches)?;
             drop(ends);
             waiting.dismiss();
-            Ok(BreakpointOutcome { done: switches.into(), seconds, ..BreakpointOutcome::default() })
+            Ok(BreakpointOutcome::new(switches.into(), seconds))
         })
     }
 }
@@ -123,8 +105,8 @@ impl Drop for EndsThreads<'_> {
     }
 }
 
-fn switch(kernel: &dyn Kernel, events: &[OwnedFd], switches: u32) -> Result<f64, BreakpointError> {
-    let call = |what| move |source| BreakpointError::Call { what, source };
+fn switch(kernel: &dyn Kernel, events: &[OwnedFd], switches: u32) -> Result<f64, BenchError> {
+    let call = |what| move |source| BenchError::Call { what, source };
     let started = Instant::now();
     for _ in 0..switches {
         for event in events {
@@ -135,35 +117,43 @@ fn switch(kernel: &dyn Kernel, events: &[OwnedFd], switches: u32) -> Result<f64,
     Ok(started.elapsed().as_secs_f64())
 }
 
-impl Options {
-    fn arms(&self) -> Vec<Combination> {
+impl Benchmark for EnableBench<'_> {
+    type Arm = Switched;
+
+    fn parameters(&self) -> Labels {
+        labels([(BENCHMARK, NAME.to_owned()), (SWITCHES, self.switches.to_string())])
+    }
+
+    fn arms(&mut self, bench: &mut Bench<'_>) -> Result<Vec<Switched>, BenchError> {
+        check_slots(self.kernel, 1, bench.file)?;
         let mut arms = Vec::new();
         for &passive in &self.passive {
             for &active in &self.active {
-                arms.extend([0, 1].map(|breakpoints| Combination { breakpoints, passive, active }));
+                arms.extend([0, 1].map(|breakpoints| Switched { breakpoints, passive, active }));
             }
         }
-        arms
+        Ok(arms)
     }
-}
 
-/// Runs all arms in random order and adds them to `file`, until `stop` says so; false then.
-///
-/// # Errors
-/// [`BreakpointError`].
-pub fn enable(
-    kernel: &dyn Kernel,
-    options: &Options,
-    file: &mut RunFile,
-    stop: &dyn Fn() -> bool,
-    watch: &mut dyn RunObserver,
-) -> Result<bool, BreakpointError> {
-    check_slots(kernel, 1, file)?;
-    file.parameters.insert(BENCHMARK.to_owned(), NAME.to_owned());
-    file.parameters.insert(SWITCHES.to_owned(), options.switches.to_string());
-    let arms = options.arms();
-    let run = |arm: &Combination| arm.run(kernel, options.switches);
-    Results { file, stop, watch }.make(&options.runs, &arms, run)
+    fn labels(&self, arm: &Switched) -> Labels {
+        labels([
+            (BREAKPOINTS, arm.breakpoints.to_string()),
+            (PASSIVE, arm.passive.to_string()),
+            (ACTIVE, arm.active.to_string()),
+        ])
+    }
+
+    fn run(
+        &mut self,
+        arm: &Switched,
+        planned: &Planned,
+        bench: &mut Bench<'_>,
+    ) -> Result<bool, BenchError> {
+        let started = SystemTime::now();
+        let outcome = arm.run(self.kernel, self.switches)?;
+        outcome.add(bench, (planned, started), self.labels(arm), SWITCH);
+        Ok(true)
+    }
 }
 
 #[cfg(test)]
@@ -175,7 +165,7 @@ mod tests {
     fn each_operation_is_off_and_on_and_the_baseline_is_an_event_without_registers() {
         for (breakpoints, kind) in [(0, event_type::SOFTWARE), (1, event_type::BREAKPOINT)] {
             let kernel = FakeKernel::default();
-            let arm = Combination { breakpoints, passive: 3, active: 1 };
+            let arm = Switched { breakpoints, passive: 3, active: 1 };
             assert_eq!(arm.run(&kernel, 7).unwrap().done, 7);
             assert_eq!(kernel.enabled(), 7);
             let opened = kernel.opened();

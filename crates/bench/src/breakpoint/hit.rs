@@ -16,23 +16,22 @@
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use pmuscope_abi::record::{Records, kind};
 use pmuscope_abi::{Attr, AttrFlags, SampleType, breakpoint};
 use pmuscope_bpf::{Assembler, BpfError, Map, Program, Register};
 use pmuscope_counters::{EventRequest, Kernel, OpenOptions, RingSize, SamplingSet, Scope};
 use pmuscope_machine::{Machine, Topology};
-use pmuscope_measure::{Labels, RunFile, RunObserver};
+use pmuscope_measure::{Labels, Planned};
 use pmuscope_watch::kernel::untouched;
 use pmuscope_watch::slots::Kind;
 use signal_hook::SigId;
 use signal_hook::consts::SIGTRAP;
 
-use super::{
-    BENCHMARK, BreakpointArm, BreakpointError, BreakpointOutcome, Results, Runs, check_slots,
-    labels, open_own,
-};
+use super::{BENCHMARK, BreakpointOutcome, check_slots, open_own};
+use crate::error::BenchError;
+use crate::runner::{Bench, Benchmark, labels};
 
 /// Label: what is done with a hit.
 pub const ARM: &str = pmuscope_measure::arms::ARM;
@@ -84,31 +83,15 @@ impl HitAction {
     }
 }
 
-impl BreakpointArm for HitAction {
-    const UNIT: &str = HIT;
-
-    fn labels(&self) -> Labels {
-        labels([(ARM, self.name().to_owned())])
-    }
-}
-
-/// What to run.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// Hits of each run.
-    pub hits: u64,
-    /// How often each arm runs.
-    pub runs: Runs,
-}
-
 /// Where hits are made and counted.
-struct HitBench<'a> {
+pub struct HitBench<'a> {
     kernel: &'a dyn Kernel,
     machine: &'a Machine,
     topology: Topology,
     hits: u64,
     /// Why there is no program where there is none.
     counter: Result<CountingProgram, BpfError>,
+    trapped: Trapped,
 }
 
 /// A program that adds 1 to a word, and the word.
@@ -150,11 +133,11 @@ struct Trapped {
 }
 
 impl Trapped {
-    fn catch() -> Result<Self, BreakpointError> {
+    fn catch() -> Result<Self, BenchError> {
         let flag = Arc::new(AtomicBool::new(false));
         let handler = signal_hook::flag::register(SIGTRAP, Arc::clone(&flag));
         let handler =
-            handler.map_err(|source| BreakpointError::Call { what: "catch SIGTRAP of", source })?;
+            handler.map_err(|source| BenchError::Call { what: "catch SIGTRAP of", source })?;
         Ok(Self { flag, handler })
     }
 
@@ -190,13 +173,17 @@ fn attr() -> Attr {
 }
 
 impl<'a> HitBench<'a> {
-    fn new(
+    /// So many hits in each run.
+    ///
+    /// # Errors
+    /// If the machine does not tell its CPUs.
+    pub fn new(
         kernel: &'a dyn Kernel,
         machine: &'a Machine,
         hits: u64,
-    ) -> Result<Self, BreakpointError> {
-        let topology = machine.topology()?;
-        Ok(Self { kernel, machine, topology, hits, counter: CountingProgram::load() })
+    ) -> Result<Self, BenchError> {
+        let (topology, trapped) = (machine.topology()?, Trapped::catch()?);
+        Ok(Self { kernel, machine, topology, hits, counter: CountingProgram::load(), trapped })
     }
 
     /// All that can be done here, and why the rest cannot.
@@ -206,13 +193,9 @@ impl<'a> HitBench<'a> {
         (HitAction::ALL.into_iter().filter(can).collect(), why)
     }
 
-    fn run(&self, way: HitAction) -> Result<BreakpointOutcome, BreakpointError> {
+    fn hit(&self, way: HitAction) -> Result<BreakpointOutcome, BenchError> {
         match way {
-            HitAction::Nothing => Ok(BreakpointOutcome {
-                done: self.hits,
-                seconds: self.pieces(|| {}),
-                ..BreakpointOutcome::default()
-            }),
+            HitAction::Nothing => Ok(BreakpointOutcome::new(self.hits, self.pieces(|| {}))),
             HitAction::Count => self.count(),
             HitAction::Program => self.program(),
             HitAction::Record => self.record(SampleType::empty()),
@@ -233,38 +216,40 @@ impl<'a> HitBench<'a> {
         seconds
     }
 
-    fn count(&self) -> Result<BreakpointOutcome, BreakpointError> {
+    fn count(&self) -> Result<BreakpointOutcome, BenchError> {
         let event = open_own(self.kernel, &attr(), || "a breakpoint".to_owned())?;
         let seconds = self.pieces(|| {});
         let counted = self.read(event.as_fd())?;
-        let why = (counted != self.hits)
-            .then(|| format!("the breakpoint counted {counted} of {} hits", self.hits));
-        Ok(BreakpointOutcome { done: self.hits, seconds, why, ..BreakpointOutcome::default() })
+        Ok(self.counted("breakpoint", counted, seconds))
     }
 
-    fn program(&self) -> Result<BreakpointOutcome, BreakpointError> {
+    /// A run in which `who` counted so many hits.
+    fn counted(&self, who: &str, counted: u64, seconds: f64) -> BreakpointOutcome {
+        let why = (counted != self.hits)
+            .then(|| format!("the {who} counted {counted} of {} hits", self.hits));
+        BreakpointOutcome { why, ..BreakpointOutcome::new(self.hits, seconds) }
+    }
+
+    fn program(&self) -> Result<BreakpointOutcome, BenchError> {
         // Without a program there is no such arm.
         let Ok(counter) = &self.counter else { return Ok(BreakpointOutcome::default()) };
         let attr = Attr { sample: 1, ..attr() };
         let event = open_own(self.kernel, &attr, || "a breakpoint".to_owned())?;
-        let call = |source| BreakpointError::Call { what: "give a program to", source };
+        let call = |source| BenchError::Call { what: "give a program to", source };
         self.kernel.attach(event.as_fd(), counter.program.as_fd()).map_err(call)?;
         counter.take()?;
         let seconds = self.pieces(|| {});
-        let counted = counter.take()?;
-        let why = (counted != self.hits)
-            .then(|| format!("the program counted {counted} of {} hits", self.hits));
-        Ok(BreakpointOutcome { done: self.hits, seconds, why, ..BreakpointOutcome::default() })
+        Ok(self.counted("program", counter.take()?, seconds))
     }
 
-    fn read(&self, event: BorrowedFd<'_>) -> Result<u64, BreakpointError> {
+    fn read(&self, event: BorrowedFd<'_>) -> Result<u64, BenchError> {
         let mut words = [0; 1];
-        let call = |source| BreakpointError::Call { what: "read", source };
+        let call = |source| BenchError::Call { what: "read", source };
         self.kernel.read(event, &mut words).map_err(call)?;
         Ok(words[0])
     }
 
-    fn record(&self, besides: SampleType) -> Result<BreakpointOutcome, BreakpointError> {
+    fn record(&self, besides: SampleType) -> Result<BreakpointOutcome, BenchError> {
         let (records, bytes, seconds) = self.records(besides)?;
         let why = (records != self.hits)
             .then(|| format!("{records} of {} hits have a record in the ring", self.hits));
@@ -273,7 +258,7 @@ impl<'a> HitBench<'a> {
     }
 
     /// Records of hits, their bytes, and seconds.
-    fn records(&self, besides: SampleType) -> Result<(u64, u64, f64), BreakpointError> {
+    fn records(&self, besides: SampleType) -> Result<(u64, u64, f64), BenchError> {
         let fields = SampleType::IP | SampleType::TID | SampleType::TIME | SampleType::ADDR;
         let mut attr = Attr { sample: 1, sample_type: fields | besides, ..attr() };
         attr.flags.insert(AttrFlags::DISABLED | AttrFlags::WATERMARK);
@@ -312,32 +297,36 @@ impl<'a> HitBench<'a> {
     }
 }
 
-/// Runs all arms in random order and adds them to `file`, until `stop` says so; false then.
-///
-/// # Errors
-/// [`BreakpointError`].
-pub fn hit(
-    (kernel, machine): (&dyn Kernel, &Machine),
-    options: &Options,
-    file: &mut RunFile,
-    stop: &dyn Fn() -> bool,
-    watch: &mut dyn RunObserver,
-) -> Result<bool, BreakpointError> {
-    check_slots(kernel, 1, file)?;
-    file.parameters.insert(BENCHMARK.to_owned(), NAME.to_owned());
-    file.parameters.insert(HITS.to_owned(), options.hits.to_string());
-    let bench = HitBench::new(kernel, machine, options.hits)?;
-    let (ways, why) = bench.ways();
-    file.notices.extend(why.map(|why| format!("No program at hits: {why}")));
-    let trapped = Trapped::catch()?;
-    let run = |way: &HitAction| {
-        let mut outcome = bench.run(*way)?;
-        if trapped.take() {
-            outcome.notice = Some(STRAY.to_owned());
-        }
-        Ok(outcome)
-    };
-    Results { file, stop, watch }.make(&options.runs, &ways, run)
+impl Benchmark for HitBench<'_> {
+    type Arm = HitAction;
+
+    fn parameters(&self) -> Labels {
+        labels([(BENCHMARK, NAME.to_owned()), (HITS, self.hits.to_string())])
+    }
+
+    fn arms(&mut self, bench: &mut Bench<'_>) -> Result<Vec<HitAction>, BenchError> {
+        check_slots(self.kernel, 1, bench.file)?;
+        let (ways, why) = self.ways();
+        bench.file.notices.extend(why.map(|why| format!("No program at hits: {why}")));
+        Ok(ways)
+    }
+
+    fn labels(&self, arm: &HitAction) -> Labels {
+        labels([(ARM, arm.name().to_owned())])
+    }
+
+    fn run(
+        &mut self,
+        arm: &HitAction,
+        planned: &Planned,
+        bench: &mut Bench<'_>,
+    ) -> Result<bool, BenchError> {
+        let started = SystemTime::now();
+        let mut outcome = self.hit(*arm)?;
+        outcome.notice = self.trapped.take().then(|| STRAY.to_owned());
+        outcome.add(bench, (planned, started), self.labels(arm), HIT);
+        Ok(true)
+    }
 }
 
 #[cfg(test)]
@@ -354,11 +343,10 @@ mod tests {
         if let Some(why) = why {
             println!("skipped: a program at hits: {why}");
         }
-        let trapped = Trapped::catch().unwrap();
         for way in ways {
-            let outcome = bench.run(way).unwrap();
+            let outcome = bench.hit(way).unwrap();
             assert_eq!(outcome.done, 1000, "{way:?}");
-            assert!(outcome.why.is_none() || trapped.take(), "{way:?}: {:?}", outcome.why);
+            assert!(outcome.why.is_none() || bench.trapped.take(), "{way:?}: {:?}", outcome.why);
             let is_recorded = matches!(way, HitAction::Record | HitAction::Stack);
             assert_eq!(outcome.record_bytes.is_some(), is_recorded, "{way:?}");
         }
@@ -378,7 +366,7 @@ mod tests {
         let kernel = FakeKernel::default();
         kernel.answer_reads(&[999]);
         let bench = HitBench::new(&kernel, &machine, 1000).unwrap();
-        let why = |way| bench.run(way).unwrap().why.unwrap();
+        let why = |way| bench.hit(way).unwrap().why.unwrap();
         assert_eq!(why(HitAction::Count), "the breakpoint counted 999 of 1000 hits");
         assert_eq!(why(HitAction::Record), "0 of 1000 hits have a record in the ring");
     }

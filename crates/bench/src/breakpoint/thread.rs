@@ -11,18 +11,17 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use pmuscope_counters::Kernel;
 use pmuscope_machine::Machine;
-use pmuscope_measure::{Labels, RunFile, RunObserver};
+use pmuscope_measure::{Labels, Planned};
 use pmuscope_workloads::WorkloadError;
 use pmuscope_workloads::crowd::Crowd;
 
-use super::{
-    BENCHMARK, BREAKPOINTS, BreakpointArm, BreakpointError, BreakpointOutcome, Results, Runs,
-    check_slots, labels, open_inherited, with_none,
-};
+use super::{BENCHMARK, BREAKPOINTS, BreakpointOutcome, check_slots, open_inherited, with_none};
+use crate::error::BenchError;
+use crate::runner::{Bench, Benchmark, joined, labels};
 
 /// Label: number of creators.
 pub const PARALLELISM: &str = "parallelism";
@@ -35,9 +34,12 @@ pub const BATCHES: &str = "batches";
 /// Value of [`BENCHMARK`].
 pub const NAME: &str = "thread";
 
-/// What to run: all combinations.
-#[derive(Debug, Clone)]
-pub struct Options {
+/// Threads that inherit breakpoints, in all combinations.
+pub struct ThreadBench<'a> {
+    /// Who has breakpoints.
+    pub kernel: &'a dyn Kernel,
+    /// This machine.
+    pub machine: &'a Machine,
     /// Numbers of breakpoints; 0 runs in any case.
     pub breakpoints: Vec<u32>,
     /// Numbers of creators.
@@ -46,13 +48,11 @@ pub struct Options {
     pub threads: Vec<NonZeroUsize>,
     /// Batches of each run.
     pub batches: u32,
-    /// How often each arm runs.
-    pub runs: Runs,
 }
 
 /// One combination.
 #[derive(Debug, Clone, Copy)]
-struct Combination {
+pub struct Batches {
     breakpoints: u32,
     parallelism: usize,
     threads: usize,
@@ -60,20 +60,8 @@ struct Combination {
     at_once: usize,
 }
 
-impl BreakpointArm for Combination {
-    const UNIT: &str = THREAD;
-
-    fn labels(&self) -> Labels {
-        labels([
-            (BREAKPOINTS, self.breakpoints.to_string()),
-            (PARALLELISM, self.parallelism.to_string()),
-            (THREADS, self.threads.to_string()),
-        ])
-    }
-}
-
-impl Combination {
-    fn run(&self, kernel: &dyn Kernel, batches: u32) -> Result<BreakpointOutcome, BreakpointError> {
+impl Batches {
+    fn run(&self, kernel: &dyn Kernel, batches: u32) -> Result<BreakpointOutcome, BenchError> {
         // Closed after the clock has stopped.
         let _inherited = open_inherited(kernel, self.breakpoints)?;
         let left = AtomicI64::new(batches.into());
@@ -97,17 +85,11 @@ impl Combination {
                 what: format!("start {} threads", self.parallelism),
                 source,
             })?;
-            creators.into_iter().try_for_each(|creator| {
-                creator.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            })
+            creators.into_iter().try_for_each(joined)
         });
         let seconds = started.elapsed().as_secs_f64();
         results?;
-        Ok(BreakpointOutcome {
-            done: created.into_inner(),
-            seconds,
-            ..BreakpointOutcome::default()
-        })
+        Ok(BreakpointOutcome::new(created.into_inner(), seconds))
     }
 }
 
@@ -144,36 +126,18 @@ impl Drop for BreakpointSlot<'_> {
     }
 }
 
-impl Options {
-    /// All combinations, and a word about those in which not all creators find room for their batch.
-    fn arms(&self, machine: &Machine) -> Result<(Vec<Combination>, Vec<String>), BreakpointError> {
-        let (mut arms, mut notices) = (Vec::new(), Vec::new());
-        for &parallelism in &self.parallelism {
-            for &threads in &self.threads {
-                let (parallelism, threads) = (parallelism.get(), threads.get());
-                let (at_once, notice) = at_once(machine, parallelism, threads)?;
-                notices.extend(notice);
-                for breakpoints in with_none(&self.breakpoints) {
-                    arms.push(Combination { breakpoints, parallelism, threads, at_once });
-                }
-            }
-        }
-        Ok((arms, notices))
-    }
-}
-
 /// How many creators find room for their batch at the same time, and what is to be said if not all.
 fn at_once(
     machine: &Machine,
     parallelism: usize,
     threads: usize,
-) -> Result<(usize, Option<String>), BreakpointError> {
+) -> Result<(usize, Option<String>), BenchError> {
     let Some(room) = machine.thread_room() else { return Ok((parallelism, None)) };
     // Others start threads too.
     let free = room.threads / 10 * 9;
     let batches = free.saturating_sub(parallelism as u64) / threads as u64;
     if batches == 0 {
-        return Err(BreakpointError::Threads { asked: threads, room: free, limit: room.limit });
+        return Err(BenchError::Threads { asked: threads, room: free, limit: room.limit });
     }
     if batches >= parallelism as u64 {
         return Ok((parallelism, None));
@@ -186,27 +150,52 @@ fn at_once(
     Ok((batches as usize, Some(notice)))
 }
 
-/// Runs all arms in random order and adds them to `file`, until `stop` says so; false then.
-///
-/// # Errors
-/// [`BreakpointError`]; before anything runs if breakpoints or threads do not fit.
-pub fn thread(
-    (kernel, machine): (&dyn Kernel, &Machine),
-    options: &Options,
-    file: &mut RunFile,
-    stop: &dyn Fn() -> bool,
-    watch: &mut dyn RunObserver,
-) -> Result<bool, BreakpointError> {
-    let most = options.breakpoints.iter().max().copied().unwrap_or(0);
-    if most > 0 {
-        check_slots(kernel, most, file)?;
+impl Benchmark for ThreadBench<'_> {
+    type Arm = Batches;
+
+    fn parameters(&self) -> Labels {
+        labels([(BENCHMARK, NAME.to_owned()), (BATCHES, self.batches.to_string())])
     }
-    let (arms, notices) = options.arms(machine)?;
-    file.notices.extend(notices);
-    file.parameters.insert(BENCHMARK.to_owned(), NAME.to_owned());
-    file.parameters.insert(BATCHES.to_owned(), options.batches.to_string());
-    let run = |arm: &Combination| arm.run(kernel, options.batches);
-    Results { file, stop, watch }.make(&options.runs, &arms, run)
+
+    /// All combinations, with a notice for those in which not all creators find room for their batch.
+    fn arms(&mut self, bench: &mut Bench<'_>) -> Result<Vec<Batches>, BenchError> {
+        let most = self.breakpoints.iter().max().copied().unwrap_or(0);
+        if most > 0 {
+            check_slots(self.kernel, most, bench.file)?;
+        }
+        let mut arms = Vec::new();
+        for &parallelism in &self.parallelism {
+            for &threads in &self.threads {
+                let (parallelism, threads) = (parallelism.get(), threads.get());
+                let (at_once, notice) = at_once(self.machine, parallelism, threads)?;
+                bench.file.notices.extend(notice);
+                for breakpoints in with_none(&self.breakpoints) {
+                    arms.push(Batches { breakpoints, parallelism, threads, at_once });
+                }
+            }
+        }
+        Ok(arms)
+    }
+
+    fn labels(&self, arm: &Batches) -> Labels {
+        labels([
+            (BREAKPOINTS, arm.breakpoints.to_string()),
+            (PARALLELISM, arm.parallelism.to_string()),
+            (THREADS, arm.threads.to_string()),
+        ])
+    }
+
+    fn run(
+        &mut self,
+        arm: &Batches,
+        planned: &Planned,
+        bench: &mut Bench<'_>,
+    ) -> Result<bool, BenchError> {
+        let started = SystemTime::now();
+        let outcome = arm.run(self.kernel, self.batches)?;
+        outcome.add(bench, (planned, started), self.labels(arm), THREAD);
+        Ok(true)
+    }
 }
 
 #[cfg(test)]
@@ -245,7 +234,7 @@ mod tests {
     #[test]
     fn a_run_creates_a_batch_of_threads_as_often_as_was_asked_for_whoever_creates_them() {
         for (parallelism, at_once) in [(1, 1), (3, 3), (7, 2)] {
-            let arm = Combination { breakpoints: 0, parallelism, threads: 4, at_once };
+            let arm = Batches { breakpoints: 0, parallelism, threads: 4, at_once };
             let outcome = arm.run(&Host, 9).unwrap();
             assert_eq!((outcome.done, outcome.why), (9 * 4, None));
             assert!(outcome.seconds > 0.0);

@@ -2,10 +2,9 @@
 
 use pmuscope_machine::Topology;
 
+use crate::error::BenchError;
 pub use crate::recording::Recorder;
-
-/// The arm all others are compared with.
-pub const BASE: &str = "BASE";
+use crate::runner::{self, BASE, NamedArm};
 
 /// One way to run the workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +17,12 @@ pub struct CaptureArm {
     pub flags: &'static [&'static str],
     /// When it runs without being asked for.
     pub when: When,
+}
+
+impl NamedArm for CaptureArm {
+    fn name(&self) -> &str {
+        self.name
+    }
 }
 
 /// When an arm runs without being asked for by name.
@@ -78,43 +83,17 @@ pub const ARMS: &[CaptureArm] = &[
     arm("PERF-Z", Perf, lean!["-z"], Asked),
 ];
 
-/// An arm that does not exist.
-#[derive(Debug, thiserror::Error)]
-#[error("no arm is called {name}; there are {known}")]
-pub struct UnknownArm {
-    name: String,
-    known: String,
-}
-
 /// The arms to run: those named, with the base always among them, or all that say something on
 /// this machine. A name may end in `*`.
 ///
 /// # Errors
 /// For a name that matches no arm.
-pub fn choose(asked: &[String], topology: &Topology) -> Result<Vec<CaptureArm>, UnknownArm> {
-    let matches = |name: &str, arm: &CaptureArm| match name.strip_suffix('*') {
-        Some(start) => arm.name.starts_with(start),
-        None => arm.name == name,
-    };
-    let asked: Vec<String> = asked.iter().map(|name| name.to_uppercase()).collect();
-    for name in &asked {
-        if !ARMS.iter().any(|arm| matches(name, arm)) {
-            let known: Vec<&str> = ARMS.iter().map(|arm| arm.name).collect();
-            return Err(UnknownArm { name: name.clone(), known: known.join(", ") });
-        }
-    }
-    let runs = |arm: &&CaptureArm| {
-        if asked.is_empty() {
-            match arm.when {
-                Always => true,
-                DistinctL3 => has_distinct_l3(topology),
-                Asked => false,
-            }
-        } else {
-            arm.name == BASE || asked.iter().any(|name| matches(name, arm))
-        }
-    };
-    Ok(ARMS.iter().filter(runs).copied().collect())
+pub fn choose(asked: &[String], topology: &Topology) -> Result<Vec<CaptureArm>, BenchError> {
+    runner::choose(asked, ARMS, |arm| match arm.when {
+        Always => true,
+        DistinctL3 => has_distinct_l3(topology),
+        Asked => false,
+    })
 }
 
 fn has_distinct_l3(topology: &Topology) -> bool {

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use super::Options;
-use super::arms::{CaptureArm, Recorder};
+use super::arms::CaptureArm;
 use crate::recording::{facts_flag, recording_path};
 
 /// What is needed to put command lines together.
@@ -27,11 +27,9 @@ impl Tools<'_> {
     }
 
     fn recorder(&self, arm: &CaptureArm) -> Vec<OsString> {
-        let program = match arm.recorder {
-            Recorder::Nothing => return Vec::new(),
-            Recorder::Pmuscope => self.options.program.as_path(),
-            // Without it the trial fails, with a message of its own.
-            Recorder::Perf => self.options.perf.as_deref().unwrap_or(Path::new("perf")),
+        let Options { program, perf, .. } = self.options;
+        let Some(program) = arm.recorder.program(program, perf.as_deref()) else {
+            return Vec::new();
         };
         let mut argv: Vec<OsString> = vec![program.into()];
         let rate = self.options.rate.to_string();

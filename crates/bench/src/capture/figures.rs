@@ -7,10 +7,10 @@ use pmuscope_measure::{Origin, metric as common};
 use pmuscope_perfdata::info::RecordingInfo;
 use pmuscope_workloads::WorkloadFacts;
 
-use super::arms::{CaptureArm, Recorder};
-use super::{Options, trial};
+use super::Options;
+use super::arms::CaptureArm;
 use crate::recording::{
-    Recording, Samples, facts_path, read_facts, read_recording, recording_path,
+    Recording, Samples, complaint, facts_path, read_facts, read_recording, recording_path,
 };
 
 /// Names of metrics that only this benchmark writes.
@@ -35,14 +35,6 @@ pub mod metric {
     pub const BYTES_PER_SAMPLE: &str = "bytes_per_sample";
 }
 
-/// One figure of a run.
-pub(super) struct RunMetric {
-    pub(super) metric: String,
-    pub(super) unit: String,
-    pub(super) origin: Origin,
-    pub(super) value: Result<f64, String>,
-}
-
 /// What is left of a run.
 pub(super) struct RunOutcome<'a> {
     arm: &'a CaptureArm,
@@ -56,7 +48,7 @@ impl<'a> RunOutcome<'a> {
     /// Looks at what the run left in `folder`.
     pub(super) fn new(arm: &'a CaptureArm, outcome: &'a Outcome, folder: &Path) -> Self {
         let exit = outcome.exit();
-        let failure = (exit != 0).then(|| trial::complaint(&outcome.output, exit));
+        let failure = (exit != 0).then(|| complaint(&outcome.output, exit));
         let facts = match &failure {
             Some(why) => Err(why.clone()),
             None => read_facts(&facts_path(folder)),
@@ -66,7 +58,7 @@ impl<'a> RunOutcome<'a> {
             None => read_recording(arm.recorder, &recording_path(folder)),
         };
         let unread = |error: &String| format!("what the run left cannot be read: {error}");
-        let recorded = arm.recorder != Recorder::Nothing;
+        let recorded = arm.recorder.records();
         let failure = failure
             .or_else(|| facts.as_ref().err().map(unread))
             .or_else(|| recording.as_ref().err().filter(|_| recorded).map(unread));
@@ -78,44 +70,48 @@ impl<'a> RunOutcome<'a> {
         self.failure.as_deref()
     }
 
-    /// All figures, with a reason in place of each that is not there.
-    pub(super) fn figures(&self, options: &Options) -> Vec<RunMetric> {
-        let mut figures = self.of_workload(options);
-        if self.arm.recorder != Recorder::Nothing {
-            figures.extend(self.of_recorder());
+    /// Puts all figures, with a reason in place of each that is not there.
+    pub(super) fn figures(
+        &self,
+        options: &Options,
+        mut put: impl FnMut(&str, (&str, Origin), Result<f64, String>),
+    ) {
+        self.of_workload(options, &mut put);
+        if self.arm.recorder.records() {
+            self.of_recorder(&mut put);
         }
-        figures
     }
 
-    fn of_workload(&self, options: &Options) -> Vec<RunMetric> {
-        let mut figures = Vec::new();
+    fn of_workload(
+        &self,
+        options: &Options,
+        put: &mut dyn FnMut(&str, (&str, Origin), Result<f64, String>),
+    ) {
         let extracts = [options.workload.own_extracts(), options.extracts.clone()].concat();
         if !extracts.iter().any(|extract| extract.metric == common::TIME) {
             // The next best to a clock of its own: without start and end of the recorder.
-            let time = self.fact(|facts| facts.time_s);
-            figures.push(figure(common::TIME, "s", Origin::Clock, time));
+            put(common::TIME, ("s", Origin::Clock), self.fact(|facts| facts.time_s));
         }
         for extract in &extracts {
             let value = match &self.failure {
                 Some(why) => Err(why.clone()),
                 None => extract.find(&self.outcome.output),
             };
-            figures.push(figure(&extract.metric, &extract.unit, Origin::Program, value));
+            put(&extract.metric, (&extract.unit, Origin::Program), value);
         }
         let wall = self.failure.clone().map_or(Ok(self.outcome.wall_s), Err);
-        figures.push(figure(common::WALL, "s", Origin::Clock, wall));
+        put(common::WALL, ("s", Origin::Clock), wall);
         let mut kernel = |metric, unit, of: fn(&WorkloadFacts) -> f64| {
-            figures.push(figure(metric, unit, Origin::Kernel, self.fact(of)));
+            put(metric, (unit, Origin::Kernel), self.fact(of));
         };
         kernel(common::USER, "s", |facts| facts.user_s);
         kernel(common::SYSTEM, "s", |facts| facts.system_s);
         kernel(common::MAX_RSS, "B", |facts| facts.max_rss_bytes as f64);
         kernel(common::MINOR_FAULTS, "", |facts| facts.minor_faults as f64);
         kernel(common::MAJOR_FAULTS, "", |facts| facts.major_faults as f64);
-        figures
     }
 
-    fn of_recorder(&self) -> Vec<RunMetric> {
+    fn of_recorder(&self, put: &mut dyn FnMut(&str, (&str, Origin), Result<f64, String>)) {
         let per_sample = |total: Result<f64, String>, factor: f64| {
             let samples = self.samples()?.samples;
             let total = total?;
@@ -135,28 +131,18 @@ impl<'a> RunOutcome<'a> {
                 .ok_or_else(|| "the recording does not tell".into())
         };
         let size = || Ok(self.recording()?.file_size as f64);
+        let edges = recording(|own| Some(own.cost.startup_s + own.cost.close_s));
+        let steady = recording(|own| own.cost.us_per_sample);
         let (rec, derived) = (Origin::Recording, Origin::Derived);
-        vec![
-            figure(metric::TOOL_CPU, "s", derived, self.tool_cpu()),
-            figure(
-                metric::TOOL_EDGES,
-                "s",
-                rec,
-                recording(|own| Some(own.cost.startup_s + own.cost.close_s)),
-            ),
-            figure(metric::US_PER_SAMPLE, "µs", derived, per_sample(self.tool_cpu(), 1e6)),
-            figure(
-                metric::US_PER_SAMPLE_STEADY,
-                "µs",
-                rec,
-                recording(|own| own.cost.us_per_sample),
-            ),
-            figure(metric::SAMPLES, "", rec, count(|samples| Some(samples.samples))),
-            figure(metric::LOST, "", rec, count(|samples| samples.lost)),
-            figure(metric::THROTTLED, "", rec, count(|samples| Some(samples.throttled))),
-            figure(metric::FILE_SIZE, "B", Origin::Kernel, size()),
-            figure(metric::BYTES_PER_SAMPLE, "B/sample", derived, per_sample(size(), 1.0)),
-        ]
+        put(metric::TOOL_CPU, ("s", derived), self.tool_cpu());
+        put(metric::TOOL_EDGES, ("s", rec), edges);
+        put(metric::US_PER_SAMPLE, ("µs", derived), per_sample(self.tool_cpu(), 1e6));
+        put(metric::US_PER_SAMPLE_STEADY, ("µs", rec), steady);
+        put(metric::SAMPLES, ("", rec), count(|samples| Some(samples.samples)));
+        put(metric::LOST, ("", rec), count(|samples| samples.lost));
+        put(metric::THROTTLED, ("", rec), count(|samples| Some(samples.throttled)));
+        put(metric::FILE_SIZE, ("B", Origin::Kernel), size());
+        put(metric::BYTES_PER_SAMPLE, ("B/sample", derived), per_sample(size(), 1.0));
     }
 
     /// The whole less the workload and the process that waited for it.
@@ -177,8 +163,4 @@ impl<'a> RunOutcome<'a> {
     fn samples(&self) -> Result<&Samples, String> {
         self.recording()?.counts.as_ref().map_err(Clone::clone)
     }
-}
-
-fn figure(metric: &str, unit: &str, origin: Origin, value: Result<f64, String>) -> RunMetric {
-    RunMetric { metric: metric.to_owned(), unit: unit.to_owned(), origin, value }
 }

@@ -2,12 +2,12 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::path::Path;
 
 use pmuscope_measure::{Extract, Labels, child, metric};
 
-use super::arms::CaptureArm;
-use super::{ARM, BenchObserver, CaptureError, Options, Progress};
+use super::Options;
+use crate::error::BenchError;
+use crate::runner::Bench;
 
 /// What is recorded.
 #[derive(Debug, Clone)]
@@ -57,7 +57,7 @@ impl Workload {
 
 /// The workload under one set of conditions.
 #[derive(Debug, Clone)]
-pub(super) struct Condition {
+pub struct Condition {
     /// What tells it from the others.
     pub(super) labels: Labels,
     /// The command line.
@@ -66,21 +66,11 @@ pub(super) struct Condition {
     pub(super) expected_s: Option<f64>,
 }
 
-impl Condition {
-    /// Labels of a run of `arm` under these conditions.
-    pub(super) fn labelled(&self, arm: &CaptureArm) -> Labels {
-        let mut labels = self.labels.clone();
-        labels.insert(ARM.to_owned(), arm.name.to_owned());
-        labels
-    }
-}
-
 /// All conditions; a fixed amount of work each, so that runs can be compared by their time.
 pub(super) fn conditions(
     options: &Options,
-    scratch: &Path,
-    observer: &mut dyn BenchObserver,
-) -> Result<Vec<Condition>, CaptureError> {
+    bench: &mut Bench<'_>,
+) -> Result<Vec<Condition>, BenchError> {
     let (threads, seconds, size) = match &options.workload {
         Workload::Stencil { threads, seconds, size } => (threads, seconds, *size),
         Workload::Command(argv) => {
@@ -91,9 +81,12 @@ pub(super) fn conditions(
     let mut conditions = Vec::new();
     for &threads in threads {
         let mut labels = Labels::from([("threads".to_owned(), threads.to_string())]);
-        observer.progress(&Progress::Calibrating(&labels));
+        bench.watch.note(&format!("calibrating: threads {threads}"));
         let argv = stencil(options, threads, size, &["--seconds", "1"]);
-        let outcome = child::run(&argv, scratch, || observer.stop())?;
+        let outcome = child::run(&argv, bench.folder(), || bench.stop.is_given())?;
+        if bench.stop.is_given() {
+            break;
+        }
         let rate = steps_per_second(&outcome.output)?;
         for &seconds in seconds {
             labels.insert("seconds".to_owned(), seconds.to_string());
@@ -121,7 +114,7 @@ pub(super) fn stencil(
     argv
 }
 
-fn steps_per_second(output: &str) -> Result<f64, CaptureError> {
+fn steps_per_second(output: &str) -> Result<f64, BenchError> {
     let number = |pattern| {
         let extract = Extract::new("", "", pattern).map_err(|error| error.to_string())?;
         extract.find(output)
@@ -130,7 +123,7 @@ fn steps_per_second(output: &str) -> Result<f64, CaptureError> {
         .and_then(|steps| Ok(steps / number(r"^Time in seconds = ([0-9.]+)$")?));
     rate.map_err(|why| {
         let said = output.trim();
-        CaptureError::Workload { why: if said.is_empty() { why } else { said.to_owned() } }
+        BenchError::Alone { why: if said.is_empty() { why } else { said.to_owned() } }
     })
 }
 

@@ -2,7 +2,9 @@
 
 use pmuscope_measure::Labels;
 
+use crate::error::BenchError;
 use crate::recording::Recorder;
+use crate::runner::{self, BASE, NamedArm};
 
 /// Label that tells arms apart.
 pub const ARM: &str = pmuscope_measure::arms::ARM;
@@ -10,8 +12,6 @@ pub const ARM: &str = pmuscope_measure::arms::ARM;
 pub const FUNCTION: &str = "function";
 /// The truth: each function alone.
 pub const PURE: &str = "PURE";
-/// The mix without a recorder.
-pub const BASE: &str = "BASE";
 
 /// How samples are spaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,12 +58,10 @@ impl FunctionsArm {
     }
 }
 
-/// An arm that does not exist.
-#[derive(Debug, thiserror::Error)]
-#[error("no arm is called {name}; there are {known}")]
-pub struct UnknownArm {
-    name: String,
-    known: String,
+impl NamedArm for FunctionsArm {
+    fn name(&self) -> &str {
+        &self.name
+    }
 }
 
 /// All arms of the mix: without a recorder, plain sampling, strobe with each of these windows, perf.
@@ -90,20 +88,8 @@ pub fn all(period: u64, windows: &[u64]) -> Vec<FunctionsArm> {
 ///
 /// # Errors
 /// For a name that matches no arm.
-pub fn choose(asked: &[String], all: Vec<FunctionsArm>) -> Result<Vec<FunctionsArm>, UnknownArm> {
-    let asked: Vec<String> = asked.iter().map(|name| name.to_uppercase()).collect();
-    let matches = |name: &String, arm: &FunctionsArm| match name.strip_suffix('*') {
-        Some(start) => arm.name.starts_with(start),
-        None => arm.name == *name,
-    };
-    if let Some(name) = asked.iter().find(|name| !all.iter().any(|arm| matches(name, arm))) {
-        let known: Vec<&str> = all.iter().map(|arm| arm.name.as_str()).collect();
-        return Err(UnknownArm { name: name.clone(), known: known.join(", ") });
-    }
-    let runs = |arm: &FunctionsArm| {
-        asked.is_empty() || arm.name == BASE || asked.iter().any(|name| matches(name, arm))
-    };
-    Ok(all.into_iter().filter(runs).collect())
+pub fn choose(asked: &[String], all: &[FunctionsArm]) -> Result<Vec<FunctionsArm>, BenchError> {
+    runner::choose(asked, all, |_| true)
 }
 
 #[cfg(test)]
@@ -112,7 +98,7 @@ mod tests {
 
     fn names(asked: &[&str]) -> Vec<String> {
         let asked: Vec<String> = asked.iter().map(ToString::to_string).collect();
-        let arms = choose(&asked, all(1_000_000, &[300, 3000])).unwrap();
+        let arms = choose(&asked, &all(1_000_000, &[300, 3000])).unwrap();
         arms.into_iter().map(|arm| arm.name).collect()
     }
 
@@ -122,7 +108,7 @@ mod tests {
         assert_eq!(names(&[])[..6], plain);
         assert_eq!(names(&[])[6..], ["PERF-LONG", "PERF-1000", "PERF-300"]);
         assert_eq!(names(&["strobe-*"]), ["BASE", "STROBE-300", "STROBE-3000"]);
-        let error = choose(&["STROBE-7".to_owned()], all(1, &[300])).unwrap_err().to_string();
+        let error = choose(&["STROBE-7".to_owned()], &all(1, &[300])).unwrap_err().to_string();
         assert!(
             error.starts_with("no arm is called STROBE-7; there are BASE, PLAIN-LONG"),
             "{error}"

@@ -7,7 +7,7 @@ use pmuscope_workloads::function_mix;
 
 use super::Options;
 use super::arms::{FunctionsArm, Windows};
-use crate::recording::{Recorder, facts_flag, recording_path};
+use crate::recording::{facts_flag, recording_path};
 
 /// Metrics that are compared, where their events were counted.
 pub(super) const METRICS: [&str; 7] = ["CPI", "BM/KI", "CM/KI", "%CM", "PF/KI", "%CY", "%I"];
@@ -29,11 +29,9 @@ impl Tools<'_> {
     }
 
     fn recorder(&self, arm: &FunctionsArm) -> Vec<OsString> {
-        let program = match arm.recorder {
-            Recorder::Nothing => return Vec::new(),
-            Recorder::Pmuscope => self.options.program.as_path(),
-            // Without it the trial fails, with a message of its own.
-            Recorder::Perf => self.options.perf.as_deref().unwrap_or(Path::new("perf")),
+        let Options { program, perf, .. } = self.options;
+        let Some(program) = arm.recorder.program(program, perf.as_deref()) else {
+            return Vec::new();
         };
         let mut argv: Vec<OsString> = vec![program.into(), "record".into(), "-q".into()];
         let counters = self.counters.join(",");

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::arms::{FUNCTION, FunctionsArm};
 use crate::capture::metric as of_recorder;
-use crate::recording::{Recorder, facts_path, read_facts, read_recording, recording_path};
+use crate::recording::{facts_path, read_facts, read_recording, recording_path};
 
 /// Names of metrics that only this benchmark writes.
 pub mod metric {
@@ -26,7 +26,7 @@ pub mod metric {
     pub const INSTRUCTIONS: &str = "%I";
     /// Cycles per instruction.
     pub const CPI: &str = "CPI";
-    /// Rounds of the mix per second of the wall clock.
+    /// Repetition of the mix per second of the wall clock.
     pub const ROUNDS: &str = "rounds_per_second";
     /// CPU seconds of the analysis of a recording.
     pub const ANALYSIS: &str = "analysis_cpu";
@@ -162,11 +162,6 @@ pub(super) fn add_recording(
         add(metric::ANALYSIS, "s", Origin::Kernel, Ok(cpu_s));
     }
     Ok(())
-}
-
-/// Whether a run of the arm leaves a recording.
-pub(super) fn records(arm: &FunctionsArm) -> bool {
-    arm.recorder != Recorder::Nothing
 }
 
 #[cfg(test)]

@@ -1,14 +1,9 @@
-//! What works here, found out by trying it around next to nothing.
+//! Which counters work here, found out by trying them around next to nothing.
 
-use std::path::Path;
-
-use pmuscope_measure::child;
-
+use super::Options;
 use super::arms::FunctionsArm;
 use super::commands::Tools;
-use super::{Options, has_facts};
-use crate::capture::complaint;
-use crate::recording::{Recorder, recording_path};
+use crate::runner::Bench;
 
 /// What is counted beside cycles where the machine has it, in this order: those at the end go first
 /// where not all fit on the PMU. The first one must be there.
@@ -27,14 +22,13 @@ pub(super) type Counters = (Vec<&'static str>, Vec<(&'static str, String)>);
 /// Why not even instructions can.
 pub(super) fn counters(
     options: &Options,
-    folder: &Path,
     arm: &FunctionsArm,
-    mut stop: impl FnMut() -> bool,
+    bench: &Bench<'_>,
 ) -> Result<Counters, String> {
     let (mut found, mut without) = (Vec::new(), Vec::new());
     for counter in COUNTERS {
         let with: Vec<&'static str> = found.iter().copied().chain([counter]).collect();
-        match try_arm(&Tools { options, folder, counters: &with }, arm, &mut stop) {
+        match try_arm(options, &with, arm, bench) {
             Ok(()) => found = with,
             Err(why) if found.is_empty() => return Err(why),
             Err(why) => without.push((counter, reason(why))),
@@ -54,25 +48,17 @@ fn reason(why: String) -> String {
     }
 }
 
-/// Runs the arm for a moment, until `stop`.
+/// Runs the arm with these counters for a moment.
 ///
 /// # Errors
 /// Why it does not work, as a sentence fragment.
 pub(super) fn try_arm(
-    tools: &Tools<'_>,
+    options: &Options,
+    counters: &[&'static str],
     arm: &FunctionsArm,
-    stop: impl FnMut() -> bool,
+    bench: &Bench<'_>,
 ) -> Result<(), String> {
-    if arm.recorder == Recorder::Perf && tools.options.perf.is_none() {
-        return Err("perf is not installed".to_owned());
-    }
+    let tools = Tools { options, folder: bench.folder(), counters };
     let argv = tools.record(arm, MOMENT_S, 1);
-    let outcome = child::run(&argv, tools.folder, stop).map_err(|error| error.to_string())?;
-    if outcome.exit() != 0 || !has_facts(tools.folder) {
-        return Err(complaint(&outcome.output, outcome.exit()));
-    }
-    if arm.recorder != Recorder::Nothing && !recording_path(tools.folder).exists() {
-        return Err("it wrote no recording".to_owned());
-    }
-    Ok(())
+    arm.recorder.attempt(options.perf.as_deref(), &argv, bench)
 }

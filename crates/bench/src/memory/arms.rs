@@ -5,6 +5,7 @@ use pmuscope_measure::Labels;
 use pmuscope_workloads::memory::{self, Access, Order, Sizes};
 
 use super::{CPUS, LATENCY, LOADED, MEMORY, Options, PAUSE, WHAT};
+use crate::runner::labels;
 
 /// Sizes of threads are multiples of this.
 const UNIT: u64 = 4096;
@@ -54,7 +55,7 @@ pub(super) enum MeasuredAs {
 
 /// One combination.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct MemoryArm {
+pub struct MemoryArm {
     pub(super) what: MeasuredAs,
     /// Node of the CPUs.
     pub(super) from: NodeCpus,
@@ -114,10 +115,10 @@ impl MemoryArm {
             MeasuredAs::Latency => LATENCY,
             MeasuredAs::Loaded { .. } => LOADED,
         };
-        let mut labels = Labels::from([
-            (WHAT.to_owned(), what.to_owned()),
-            (CPUS.to_owned(), self.from.id.to_string()),
-            (MEMORY.to_owned(), self.to.to_string()),
+        let mut labels = labels([
+            (WHAT, what.to_owned()),
+            (CPUS, self.from.id.to_string()),
+            (MEMORY, self.to.to_string()),
         ]);
         if let MeasuredAs::Loaded { pause_ns } = self.what {
             labels.insert(PAUSE.to_owned(), pause_ns.to_string());
@@ -178,8 +179,6 @@ mod tests {
             seconds: 0.5,
             threads: None,
             thp: Thp::Always,
-            rounds: 1,
-            seed: 1,
             program: "p".into(),
             scratch: ".".into(),
         }

@@ -9,6 +9,7 @@ use pmuscope_workloads::memory::{self};
 
 use super::arms::MemoryArm;
 use super::{Options, RunMeasurement};
+use crate::runner::joined;
 
 /// How often it is looked how far they are.
 const TICK: Duration = Duration::from_millis(5);
@@ -50,7 +51,6 @@ pub(super) fn measure(
 ) -> Result<RunMeasurement, WorkloadError> {
     let (load, chase) = (scratch.join("load"), scratch.join("chase"));
     let run = |workload: memory::Options, control: &Path| {
-        let _ = std::fs::remove_file(control);
         memory::run(&options.program, &workload, Some(control))
     };
     std::thread::scope(|scope| {
@@ -76,11 +76,6 @@ pub(super) fn measure(
         stopped?;
         Ok(RunMeasurement { gb_per_s: window.gb_per_s(), ..RunMeasurement::of(&timed) })
     })
-}
-
-fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
-    // A panic of a thread is a bug; it goes on in this one.
-    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 fn ended_early() -> WorkloadError {

@@ -13,14 +13,15 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use pmuscope_machine::Machine;
-use pmuscope_measure::{MeasureError, Origin, Plan, Planned, Run, RunFile, RunObserver, unix_ns};
+use pmuscope_measure::{Labels, Origin, Planned};
 use pmuscope_workloads::memory::{self, Access, Thp};
 use pmuscope_workloads::{WorkloadError, WorkloadFacts};
 
-use crate::scratch::Scratch;
-use arms::{MeasuredAs, MemoryArm};
+use crate::error::BenchError;
+use crate::runner::{Bench, Benchmark, labels};
+use arms::MeasuredAs;
 
-pub use arms::{NodeCpus, nodes};
+pub use arms::{MemoryArm, NodeCpus, nodes};
 
 /// Label: what was measured: an [`Access`], [`LATENCY`] or [`LOADED`].
 pub const WHAT: &str = "what";
@@ -65,35 +66,10 @@ pub struct Options {
     pub threads: Option<usize>,
     /// Huge pages.
     pub thp: Thp,
-    /// How often each arm runs.
-    pub rounds: usize,
-    /// Seed of the order.
-    pub seed: u64,
     /// This program.
     pub program: PathBuf,
     /// Where files may be put that are gone at the end.
     pub scratch: PathBuf,
-}
-
-/// Why it is not measured.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum MemoryBenchError {
-    /// Times are not the machine's.
-    #[error(
-        "memory has no speed here: instructions are run by {0}, so bandwidth and latency would be the emulator's. \
-         Run it on the machine itself; pmuscope workload memory counts bytes and faults here too"
-    )]
-    Emulated(String),
-    /// Nothing to measure.
-    #[error("{0}")]
-    Options(String),
-    /// A run could not be made.
-    #[error(transparent)]
-    Workload(#[from] WorkloadError),
-    /// Results cannot be kept.
-    #[error(transparent)]
-    Measure(#[from] MeasureError),
 }
 
 /// Bytes that say more of memory than of caches, as far as there is room: four times the caches that are
@@ -106,55 +82,73 @@ pub fn bytes_by_default(machine: &Machine) -> u64 {
     (wanted.min(room) / UNIT).max(1) * UNIT
 }
 
-/// Runs all arms in random order and adds them to `file`, until `stop` says so; false then.
-///
-/// # Errors
-/// If the machine is emulated, if there is nothing to measure, or a run cannot be made.
-pub fn memory(
-    machine: &Machine,
-    options: &Options,
-    file: &mut RunFile,
-    stop: &dyn Fn() -> bool,
-    watch: &mut dyn RunObserver,
-) -> Result<bool, MemoryBenchError> {
-    if let Some(sign) = machine.surroundings(&machine.processor()).emulator {
-        return Err(MemoryBenchError::Emulated(format!("{} ({})", sign.name, sign.evidence)));
-    }
-    let nodes = nodes(machine).map_err(MemoryBenchError::Options)?;
-    let (arms, notices) = arms::arms(&nodes, options);
-    if arms.is_empty() {
-        return Err(MemoryBenchError::Options(notices.join(". ")));
-    }
-    file.notices.extend(notices);
-    describe(options, file);
-    let scratch = Scratch::new(&options.scratch).map_err(|source| MeasureError::File {
-        what: "make a folder in",
-        path: options.scratch.clone(),
-        source,
-    })?;
-    let plan = Plan::new(arms.len(), options.rounds, options.seed);
-    let make = |file: &mut RunFile, planned: &Planned, _: &mut dyn RunObserver| {
-        if stop() {
-            return Ok(false);
-        }
-        let started = SystemTime::now();
-        let arm = &arms[planned.arm];
-        match measure(arm, options, scratch.path()) {
-            Ok(measured) => add(file, planned, arm, (started, &measured)),
-            // Its processes hear the user's signal too.
-            Err(_) if stop() => return Ok(false),
-            Err(error) => return Err(error.into()),
-        }
-        Ok::<_, MemoryBenchError>(true)
-    };
-    plan.make_runs(file, watch, |_, _| false, make)
+/// Bandwidth and latency between nodes.
+pub struct MemoryBench<'a> {
+    /// This machine.
+    pub machine: &'a Machine,
+    /// What to run.
+    pub options: Options,
 }
 
-fn describe(options: &Options, file: &mut RunFile) {
-    let mut set = |key: &str, value: String| file.parameters.insert(key.to_owned(), value);
-    set("bytes", options.bytes.to_string());
-    set("seconds", options.seconds.to_string());
-    set("thp", options.thp.name().to_owned());
+impl Benchmark for MemoryBench<'_> {
+    type Arm = MemoryArm;
+
+    fn parameters(&self) -> Labels {
+        labels([
+            ("bytes", self.options.bytes.to_string()),
+            ("seconds", self.options.seconds.to_string()),
+            ("thp", self.options.thp.name().to_owned()),
+        ])
+    }
+
+    fn scratch(&self) -> Option<&Path> {
+        Some(&self.options.scratch)
+    }
+
+    fn arms(&mut self, bench: &mut Bench<'_>) -> Result<Vec<MemoryArm>, BenchError> {
+        if let Some(sign) = self.machine.surroundings(&self.machine.processor()).emulator {
+            return Err(BenchError::Emulated(format!("{} ({})", sign.name, sign.evidence)));
+        }
+        let nodes = nodes(self.machine).map_err(BenchError::Options)?;
+        let (arms, notices) = arms::arms(&nodes, &self.options);
+        if arms.is_empty() {
+            return Err(BenchError::Options(notices.join(". ")));
+        }
+        bench.file.notices.extend(notices);
+        Ok(arms)
+    }
+
+    fn labels(&self, arm: &MemoryArm) -> Labels {
+        arm.labels()
+    }
+
+    fn seconds(&self, _: &MemoryArm) -> Option<f64> {
+        Some(self.options.seconds)
+    }
+
+    fn run(
+        &mut self,
+        arm: &MemoryArm,
+        planned: &Planned,
+        bench: &mut Bench<'_>,
+    ) -> Result<bool, BenchError> {
+        let started = SystemTime::now();
+        let measured = measure(arm, &self.options, bench.folder())?;
+        let (index, labels) = (bench.file.runs.len(), arm.labels());
+        let file = &mut *bench.file;
+        let mut add = |metric: &str, unit: &str, value: Option<f64>| {
+            let value = value.ok_or_else(|| "the workload does not tell".to_owned());
+            file.add(index, &labels, metric, (unit, Origin::Program), value);
+        };
+        if !matches!(arm.what, MeasuredAs::Latency) {
+            add(BANDWIDTH, "GB/s", measured.gb_per_s);
+        }
+        if !matches!(arm.what, MeasuredAs::Bandwidth(_)) {
+            add(LOAD_TIME, "ns", measured.ns_per_load);
+        }
+        file.add_run(planned, labels, (started, measured.seconds));
+        Ok(true)
+    }
 }
 
 /// What one run found.
@@ -188,32 +182,4 @@ fn measure(
         MeasuredAs::Latency => run(&arm.latency(options)).map(|f| RunMeasurement::of(&f)),
         MeasuredAs::Loaded { pause_ns } => loaded::measure(arm, *pause_ns, options, scratch),
     }
-}
-
-fn add(
-    file: &mut RunFile,
-    planned: &Planned,
-    arm: &MemoryArm,
-    (started, measured): (SystemTime, &RunMeasurement),
-) {
-    let (index, labels) = (file.runs.len(), arm.labels());
-    let none = || "the workload does not tell".to_owned();
-    let figures = [
-        (BANDWIDTH, "GB/s", measured.gb_per_s, !matches!(arm.what, MeasuredAs::Latency)),
-        (LOAD_TIME, "ns", measured.ns_per_load, !matches!(arm.what, MeasuredAs::Bandwidth(_))),
-    ];
-    for (metric, unit, value, _) in figures.into_iter().filter(|(_, _, _, is_there)| *is_there) {
-        file.add(index, &labels, metric, (unit, Origin::Program), value.ok_or_else(none));
-    }
-    file.runs.push(Run {
-        index,
-        order: planned.order,
-        round: Some(planned.round),
-        labels,
-        started: unix_ns(started),
-        duration_s: measured.seconds,
-        exit: Some(0),
-        why: None,
-        units: Default::default(),
-    });
 }

@@ -22,11 +22,11 @@ mod suite;
 mod suite_file;
 mod watched;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use pmuscope_machine::{Machine, Topology};
-use pmuscope_measure::{Labels, MeasureError, Plan, Planned, Run, RunFile, RunObserver, unix_ns};
+use pmuscope_measure::{Labels, Planned};
 use pmuscope_numa::convergence::{ConvergenceRule, Criterion};
 use pmuscope_workloads::memory::Options as Work;
 
@@ -37,12 +37,13 @@ pub use figures::{
 };
 pub use fit::{Binding, Fitted, UsableNode, UsableNodes};
 pub use policy::Policy;
-pub use program::{ProgramError, ProgramOptions, programs};
+pub use program::ProgramBench;
 pub use run::RunError;
 pub use suite::{Placed, Question, Suite, Test, all, named, note_on};
 pub use suite_file::{Own, SuiteError, own};
 
-use crate::scratch::Scratch;
+use crate::error::BenchError;
+use crate::runner::{Bench, Benchmark, labels};
 use figures::Figures;
 use run::Context;
 use watched::Watching;
@@ -59,6 +60,9 @@ pub const WITHIN: &str = "within";
 pub const HOLD: &str = "hold_s";
 /// Parameter: nodes that tests may use.
 pub const NODES: &str = "nodes";
+
+/// Parameter: names of policies.
+const POLICIES: &str = "policies";
 
 /// What to run.
 #[derive(Debug, Clone)]
@@ -79,58 +83,32 @@ pub struct Options {
     pub interval: Duration,
     /// Pages asked for at each look.
     pub pages: u64,
-    /// How often each test runs under each policy.
-    pub rounds: usize,
-    /// Seed of the order, of what is asked for, and of orders of access.
-    pub seed: u64,
     /// This program.
     pub program: PathBuf,
     /// Where a folder for control files can be made.
     pub scratch: PathBuf,
 }
 
-/// Why the benchmark ended early.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum NumaBenchError {
-    /// A run could not be made.
-    #[error("{test}: {source}")]
-    Run {
-        /// Name of the test.
-        test: String,
-        /// Why not.
-        source: RunError,
-    },
-    /// No folder for control files.
-    #[error("cannot make a folder in {}: {source}", path.display())]
-    Scratch {
-        /// Where.
-        path: PathBuf,
-        /// Why not.
-        source: std::io::Error,
-    },
-    /// Results cannot be kept.
-    #[error(transparent)]
-    Measure(#[from] MeasureError),
-}
-
 /// A test under a policy.
 #[derive(Debug, Clone)]
-struct NumaArm<'a> {
-    fitted: &'a Fitted,
+pub struct NumaArm {
+    fitted: Fitted,
     policy: Policy,
-    work: Work,
+    /// What its threads do, and for how long at most.
+    pub work: Work,
 }
 
 impl Options {
-    /// What runs; and, in words, what does not and why.
-    fn arms(&self) -> (Vec<NumaArm<'_>>, Vec<String>) {
+    /// What runs, with this seed of orders of access; and, in words, what does not and why.
+    #[must_use]
+    pub fn arms(&self, seed: u64) -> (Vec<NumaArm>, Vec<String>) {
         let (mut arms, mut left_out) = (Vec::new(), Vec::new());
         for fitted in &self.tests {
             let before = arms.len();
             for &policy in &self.policies {
                 if let Some(work) = fitted.bound(policy.binding(), &self.room) {
-                    arms.push(NumaArm { fitted, policy, work: self.timed(fitted, work) });
+                    let work = Work { seed, ..self.timed(fitted, work) };
+                    arms.push(NumaArm { fitted: fitted.clone(), policy, work });
                 }
             }
             if arms.len() == before {
@@ -143,6 +121,13 @@ impl Options {
                 "one node: there is no worst binding, memory is local wherever it is".to_owned(),
             );
         }
+        if !self.policies.contains(&Policy::Best) {
+            left_out.push(
+                "policy best does not run: converged is judged against the best that can be, 1.00"
+                    .to_owned(),
+            );
+        }
+        left_out.extend(too_small_for_numad(self));
         (arms, left_out)
     }
 
@@ -152,29 +137,15 @@ impl Options {
             Question::Bandwidth => bandwidth,
             Question::Convergence => limit,
         };
-        Work {
-            seconds: Some(seconds),
-            rounds: None,
-            perturb: self.perturb,
-            seed: self.seed,
-            ..work
-        }
+        Work { seconds: Some(seconds), rounds: None, perturb: self.perturb, ..work }
     }
 
-    /// Seconds that all runs take at most.
-    #[must_use]
-    pub fn most_seconds(&self) -> f64 {
-        let (arms, _) = self.arms();
-        let all: f64 = arms.iter().filter_map(|arm| arm.work.seconds).sum();
-        all * self.rounds as f64
-    }
-
-    fn watching(&self, arm: &NumaArm<'_>, planned: &Planned) -> Watching {
+    fn watching(&self, arm: &NumaArm, seed: u64) -> Watching {
         let converges = arm.fitted.test.kind == Question::Convergence;
         Watching {
             interval: self.interval,
             pages: self.pages,
-            seed: self.seed.wrapping_add(planned.order as u64),
+            seed,
             criterion: self.criterion,
             judge: arm.fitted.judge,
             // The bounds run as long as what is measured against them may.
@@ -183,106 +154,88 @@ impl Options {
     }
 }
 
-/// Runs all tests under all policies in random order and adds them to `file`, but for those that it has, up to where
-/// `stop` says so; false then.
-///
-/// # Errors
-/// If a run cannot be made, or results cannot be kept.
-pub fn numa(
-    (machine, topology): (&Machine, &Topology),
-    options: &Options,
-    file: &mut RunFile,
-    stop: &dyn Fn() -> bool,
-    watch: &mut dyn RunObserver,
-) -> Result<bool, NumaBenchError> {
-    let scratch = Scratch::new(&options.scratch)
-        .map_err(|source| NumaBenchError::Scratch { path: options.scratch.clone(), source })?;
-    let context = Context { machine, topology, program: &options.program, scratch: scratch.path() };
-    let (arms, _) = options.arms();
-    let plan = Plan::new(arms.len(), options.rounds, options.seed);
-    let is_made =
-        |file: &RunFile, planned: &Planned| file.runs.iter().any(|run| run.order == planned.order);
-    let make = |file: &mut RunFile, planned: &Planned, _: &mut dyn RunObserver| {
-        if stop() {
-            return Ok(false);
-        }
-        let arm = &arms[planned.arm];
+/// Tests under policies.
+pub struct NumaBench<'a> {
+    /// This machine.
+    pub machine: &'a Machine,
+    /// Its CPUs and nodes.
+    pub topology: &'a Topology,
+    /// What to run.
+    pub options: Options,
+}
+
+impl Benchmark for NumaBench<'_> {
+    type Arm = NumaArm;
+
+    fn parameters(&self) -> Labels {
+        let options = &self.options;
+        let (bandwidth, limit) = options.seconds;
+        let mut all = labels([
+            (NODES, options.room.nodes.len().to_string()),
+            (POLICIES, Policy::list(&options.policies)),
+            (WITHIN, options.criterion.within.to_string()),
+            (HOLD, options.criterion.hold_s.to_string()),
+            ("seconds", format!("{bandwidth} {limit}")),
+            ("interval_ms", options.interval.as_millis().to_string()),
+        ]);
+        let tests = options.tests.iter();
+        all.extend(tests.map(|of| (format!("{TEST_IS}{}", of.test.name), of.describe())));
+        all.extend(options.perturb.map(|every| ("perturb_s".to_owned(), every.to_string())));
+        all
+    }
+
+    fn scratch(&self) -> Option<&Path> {
+        Some(&self.options.scratch)
+    }
+
+    fn arms(&mut self, bench: &mut Bench<'_>) -> Result<Vec<NumaArm>, BenchError> {
+        let (arms, left_out) = self.options.arms(bench.seed);
+        left_out.into_iter().for_each(|notice| bench.notice(notice));
+        Ok(arms)
+    }
+
+    fn labels(&self, arm: &NumaArm) -> Labels {
+        let test = arm.fitted.test.name.clone();
+        labels([(TEST, test), (POLICY, arm.policy.name().to_owned())])
+    }
+
+    fn seconds(&self, arm: &NumaArm) -> Option<f64> {
+        arm.work.seconds
+    }
+
+    fn run(
+        &mut self,
+        arm: &NumaArm,
+        planned: &Planned,
+        bench: &mut Bench<'_>,
+    ) -> Result<bool, BenchError> {
         let started = SystemTime::now();
-        let watching = options.watching(arm, planned);
-        let ran = run::run(&context, (arm.policy, &arm.work), &watching, stop);
+        let (machine, topology, program) = (self.machine, self.topology, &self.options.program);
+        let context = Context { machine, topology, program, scratch: bench.folder() };
+        let watching = self.options.watching(arm, bench.seed.wrapping_add(planned.order as u64));
+        let stop = || bench.stop.is_given();
+        let ran = run::run(&context, (arm.policy, &arm.work), &watching, &stop);
         if stop() {
             return Ok(false);
         }
-        let labels = arm.labels();
-        let run = file.runs.len();
-        let made = Run {
-            index: run,
-            order: planned.order,
-            round: Some(planned.round),
-            labels: labels.clone(),
-            started: unix_ns(started),
-            duration_s: started.elapsed().map_or(0.0, |time| time.as_secs_f64()),
-            exit: Some(0),
-            why: None,
-            units: Default::default(),
-        };
-        let (facts, watched) = match ran {
-            Ok(seen) => seen,
+        let labels = self.labels(arm);
+        match ran {
+            Ok((facts, watched)) => {
+                let took = (started, facts.time_s);
+                let run = bench.file.add_run(planned, labels.clone(), took).index;
+                Figures { run, labels: &labels }.all(bench.file, &facts, &watched);
+                judged::judge(bench.file, &self.options.tests, &self.options.criterion);
+            }
             Err(source) if source.is_of_all() => {
-                return Err(NumaBenchError::Run { test: arm.fitted.test.name.clone(), source });
+                return Err(BenchError::Policy { test: arm.fitted.test.name.clone(), source });
             }
             Err(error) => {
-                file.runs.push(Run { exit: None, why: Some(error.to_string()), ..made });
-                return Ok(true);
+                let seconds = started.elapsed().map_or(0.0, |time| time.as_secs_f64());
+                let run = bench.file.add_run(planned, labels, (started, seconds));
+                (run.exit, run.why) = (None, Some(error.to_string()));
             }
-        };
-        file.runs.push(Run { duration_s: facts.time_s, ..made });
-        Figures { run, labels: &labels }.all(file, &facts, &watched);
-        judged::judge(file, &options.tests, &options.criterion);
-        Ok(true)
-    };
-    plan.make_runs(file, watch, is_made, make)
-}
-
-impl NumaArm<'_> {
-    fn labels(&self) -> Labels {
-        let name = |text: &str| text.to_owned();
-        [(name(TEST), self.fitted.test.name.clone()), (name(POLICY), name(self.policy.name()))]
-            .into()
-    }
-}
-
-/// What all runs have in common, and what was left out.
-pub fn describe(options: &Options, file: &mut RunFile) {
-    for fitted in &options.tests {
-        let key = format!("{TEST_IS}{}", fitted.test.name);
-        file.parameters.insert(key, fitted.describe());
-    }
-    let mut set = |key: &str, value: String| file.parameters.insert(key.to_owned(), value);
-    set(WITHIN, options.criterion.within.to_string());
-    set(HOLD, options.criterion.hold_s.to_string());
-    set(NODES, options.room.nodes.len().to_string());
-    set("seconds", format!("{} {}", options.seconds.0, options.seconds.1));
-    set("interval_ms", options.interval.as_millis().to_string());
-    set(
-        "policies",
-        options.policies.iter().map(|policy| policy.name()).collect::<Vec<_>>().join(","),
-    );
-    if let Some(every) = options.perturb {
-        set("perturb_s", every.to_string());
-    }
-    let mut left_out = options.arms().1;
-    if !options.policies.contains(&Policy::Best) {
-        left_out.push(
-            "policy best does not run: converged is judged against the best that can be, 1.00"
-                .to_owned(),
-        );
-    }
-    left_out.extend(too_small_for_numad(options));
-    for left_out in left_out {
-        if !file.notices.contains(&left_out) {
-            file.notices.push(left_out);
         }
+        Ok(true)
     }
 }
 

@@ -72,6 +72,11 @@ impl Policy {
         Self::ALL.iter().position(|&policy| policy == self).map_or("", |at| Self::NAMES[at])
     }
 
+    /// Names, with commas.
+    pub(super) fn list(policies: &[Self]) -> String {
+        policies.iter().map(|policy| policy.name()).collect::<Vec<_>>().join(",")
+    }
+
     /// The one with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {

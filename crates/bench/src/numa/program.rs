@@ -1,6 +1,6 @@
 //! Any program under the same policies: several Java machines, a database with its clients.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::Read as _;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
@@ -11,23 +11,25 @@ use std::time::{Duration, Instant, SystemTime};
 use pmuscope_machine::child::{Usage, wait};
 use pmuscope_machine::place::{affinity, set_affinity};
 use pmuscope_machine::{CpuSet, Machine, MemoryPolicy, Topology};
-use pmuscope_measure::{
-    Extract, Labels, MeasureError, Origin, Plan, Planned, Run, RunFile, RunObserver, metric,
-    unix_ns,
-};
+use pmuscope_measure::{Extract, Labels, Origin, Planned, metric};
 use pmuscope_numa::observe::Family;
 use pmuscope_numa::timeline::{Follower, Observation};
 
 use super::fit::{Binding, UsableNodes};
 use super::policy::Policy;
-use super::{LOCALITY, LOCALITY_MEAN, MONITOR, POLICY, RunError, TEST, figures};
+use super::{LOCALITY, LOCALITY_MEAN, MONITOR, NODES, POLICIES, POLICY, RunError, TEST, figures};
+use crate::error::BenchError;
+use crate::runner::{Bench, Benchmark, joined, labels};
 
 /// Kept of what the program prints: the end of it, where results are.
 const OUTPUT: usize = 1 << 20;
 
-/// What to run.
-#[derive(Debug, Clone)]
-pub struct ProgramOptions {
+/// A program under policies.
+pub struct ProgramBench<'a> {
+    /// This machine.
+    pub machine: &'a Machine,
+    /// Its CPUs and nodes.
+    pub topology: &'a Topology,
     /// The program with its arguments.
     pub command: Vec<OsString>,
     /// Figures to find in what it prints.
@@ -40,37 +42,8 @@ pub struct ProgramOptions {
     pub interval: Duration,
     /// Pages asked for at each look, of all processes together.
     pub pages: u64,
-    /// How often it runs under each policy.
-    pub rounds: usize,
-    /// Seed of the order.
-    pub seed: u64,
     /// This program.
     pub program: PathBuf,
-}
-
-/// Why a program was not measured.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ProgramError {
-    /// A binding that takes two nodes.
-    #[error(
-        "policy {0} takes two nodes with CPUs and memory, and there is one. Try: --policies without it"
-    )]
-    Bound(&'static str),
-    /// It cannot be started or waited for.
-    #[error("cannot run {command}: {source}")]
-    Start {
-        /// The program.
-        command: String,
-        /// Why not.
-        source: std::io::Error,
-    },
-    /// The machine cannot be set so.
-    #[error(transparent)]
-    Run(#[from] RunError),
-    /// Results cannot be kept.
-    #[error(transparent)]
-    Measure(#[from] MeasureError),
 }
 
 /// What a run came to.
@@ -86,55 +59,61 @@ struct ProgramOutcome {
     balancer: Option<Result<f64, String>>,
 }
 
-/// Runs the program under all policies in random order and adds the runs to `file`, but for those that it has, up to
-/// where `stop` says so; false then.
-///
-/// # Errors
-/// If it cannot be run, or results cannot be kept. A program that fails is a failed run.
-pub fn programs(
-    (machine, topology): (&Machine, &Topology),
-    options: &ProgramOptions,
-    file: &mut RunFile,
-    stop: &dyn Fn() -> bool,
-    watch: &mut dyn RunObserver,
-) -> Result<bool, ProgramError> {
-    if options.room.nodes.len() < 2 && options.policies.contains(&Policy::Worst) {
-        return Err(ProgramError::Bound(Policy::Worst.name()));
+impl Benchmark for ProgramBench<'_> {
+    type Arm = Policy;
+
+    fn parameters(&self) -> Labels {
+        labels([
+            (NODES, self.room.nodes.len().to_string()),
+            (POLICIES, Policy::list(&self.policies)),
+            ("command", self.command.join(OsStr::new(" ")).to_string_lossy().into_owned()),
+        ])
     }
-    let plan = Plan::new(options.policies.len(), options.rounds, options.seed);
-    let is_made =
-        |file: &RunFile, planned: &Planned| file.runs.iter().any(|run| run.order == planned.order);
-    let make = |file: &mut RunFile, planned: &Planned, watch: &mut dyn RunObserver| {
-        if stop() {
-            return Ok(false);
+
+    fn arms(&mut self, _: &mut Bench<'_>) -> Result<Vec<Policy>, BenchError> {
+        if self.room.nodes.len() < 2 && self.policies.contains(&Policy::Worst) {
+            return Err(BenchError::Bound(Policy::Worst.name()));
         }
-        let policy = options.policies[planned.arm];
+        Ok(self.policies.clone())
+    }
+
+    fn labels(&self, policy: &Policy) -> Labels {
+        labels([(TEST, self.name()), (POLICY, policy.name().to_owned())])
+    }
+
+    fn run(
+        &mut self,
+        policy: &Policy,
+        planned: &Planned,
+        bench: &mut Bench<'_>,
+    ) -> Result<bool, BenchError> {
         let started = SystemTime::now();
-        let guard = policy
-            .balancing()
-            .set(machine)
-            .map_err(|source| RunError::Balancing { policy: policy.name(), source })?;
-        let ran = run((machine, topology), options, policy, stop);
+        let refused = |source| {
+            let source = RunError::Balancing { policy: policy.name(), source };
+            BenchError::Policy { test: self.name(), source }
+        };
+        let guard = policy.balancing().set(self.machine).map_err(refused)?;
+        let ran = self.watched(*policy, bench.seed, &|| bench.stop.is_given());
         let restored = guard.restore();
         let ran = ran?;
-        restored.map_err(|source| RunError::Balancing { policy: policy.name(), source })?;
-        if stop() {
+        restored.map_err(refused)?;
+        if bench.stop.is_given() {
             return Ok(false);
         }
         let exit = ran.status.code().unwrap_or(-1);
         if exit != 0 {
-            watch.failed(u8::try_from(exit).unwrap_or(u8::MAX), &ran.output);
+            bench.watch.failed(u8::try_from(exit).unwrap_or(u8::MAX), &ran.output);
         }
-        let labels: Labels =
-            [(TEST.to_owned(), options.name()), (POLICY.to_owned(), policy.name().to_owned())]
-                .into();
-        add(file, options, (planned, started), &labels, &ran, exit);
+        let labels = self.labels(policy);
+        let run = bench.file.add_run(planned, labels.clone(), (started, ran.seconds));
+        run.exit = Some(exit);
+        let run = run.index;
+        self.figures(&ran, |name, kind, value| bench.file.add(run, &labels, name, kind, value));
         Ok(true)
-    };
-    plan.make_runs(file, watch, is_made, make)
+    }
 }
 
-impl ProgramOptions {
+impl ProgramBench<'_> {
     fn name(&self) -> String {
         let program = self.command.first().map(PathBuf::from).unwrap_or_default();
         program
@@ -166,79 +145,124 @@ impl ProgramOptions {
             Binding::Free => MemoryPolicy::Default,
         }
     }
-}
 
-fn run(
-    (machine, topology): (&Machine, &Topology),
-    options: &ProgramOptions,
-    policy: Policy,
-    stop: &dyn Fn() -> bool,
-) -> Result<ProgramOutcome, ProgramError> {
-    let failed = |source| ProgramError::Start {
-        command: options.command[0].to_string_lossy().into_owned(),
-        source,
-    };
-    // The child has the policy and the affinity of the thread that starts it.
-    options.memory_policy(policy).apply().map_err(failed)?;
-    let bound = options.cpus(policy).map(|cpus| Bound::to(&cpus)).transpose();
-    let bound = match bound {
-        Ok(bound) => bound,
-        Err(error) => {
-            MemoryPolicy::Default.apply().map_err(failed)?;
-            return Err(failed(error));
-        }
-    };
-    let spawned = Command::new(&options.command[0])
-        .args(&options.command[1..])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn();
-    MemoryPolicy::Default.apply().map_err(failed)?;
-    bound.map_or(Ok(()), Bound::undo).map_err(failed)?;
-    let mut child = spawned.map_err(failed)?;
-    let (begun, pid, stdout) = (Instant::now(), child.id(), child.stdout.take());
-    let before = machine.numa_counters().ok();
-    let companion = policy.companion(&options.program, &[pid], options.pages).map(|companion| {
-        let program = companion.program().display().to_string();
-        let failed = |source| RunError::Companion { policy: policy.name(), program, source };
-        companion.start().map_err(failed)
-    });
-    let companion = match companion.transpose() {
-        Ok(companion) => companion,
-        Err(error) => {
-            // It was started a moment ago, and would run on unseen. It may have ended as well.
-            let _ = child.kill();
-            let _ = child.wait();
-            return Err(error.into());
-        }
-    };
-    let (ended, broken_off) = (AtomicBool::new(false), AtomicBool::new(false));
-    let (waited, output, looks) = thread::scope(|scope| {
-        let output = scope.spawn(|| stdout.map_or_else(String::new, end_of));
-        let waiting = scope.spawn(|| {
-            let waited = wait(child, || broken_off.load(Ordering::Acquire));
-            ended.store(true, Ordering::Release);
-            waited
-        });
-        let go_on = || {
-            broken_off.store(stop(), Ordering::Release);
-            !ended.load(Ordering::Acquire)
-        };
-        let looks = follow((machine, topology), options, pid, go_on);
-        (joined(waiting), joined(output), looks)
-    });
-    let seconds = begun.elapsed().as_secs_f64();
-    let after = machine.numa_counters().ok();
-    let ended = companion.map(|companion| {
-        companion.end().map_err(|source| RunError::Companion {
-            policy: policy.name(),
-            program: policy.name().to_owned(),
+    /// Runs it once, and follows its memory meanwhile.
+    fn watched(
+        &self,
+        policy: Policy,
+        seed: u64,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<ProgramOutcome, BenchError> {
+        let failed = |source| BenchError::Start {
+            command: self.command[0].to_string_lossy().into_owned(),
             source,
-        })
-    });
-    let balancer = ended.transpose()?;
-    let (status, usage) = waited.map_err(failed)?;
-    Ok(ProgramOutcome { status, usage, seconds, output, looks, before, after, balancer })
+        };
+        let beside = |program: String, source| {
+            let source = RunError::Companion { policy: policy.name(), program, source };
+            BenchError::Policy { test: self.name(), source }
+        };
+        // The child has the policy and the affinity of the thread that starts it.
+        self.memory_policy(policy).apply().map_err(failed)?;
+        let bound = self.cpus(policy).map(|cpus| Bound::to(&cpus)).transpose();
+        let bound = match bound {
+            Ok(bound) => bound,
+            Err(error) => {
+                MemoryPolicy::Default.apply().map_err(failed)?;
+                return Err(failed(error));
+            }
+        };
+        let spawned = Command::new(&self.command[0])
+            .args(&self.command[1..])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn();
+        MemoryPolicy::Default.apply().map_err(failed)?;
+        bound.map_or(Ok(()), Bound::undo).map_err(failed)?;
+        let mut child = spawned.map_err(failed)?;
+        let (begun, pid, stdout) = (Instant::now(), child.id(), child.stdout.take());
+        let before = self.machine.numa_counters().ok();
+        let companion = policy.companion(&self.program, &[pid], self.pages).map(|companion| {
+            let program = companion.program().display().to_string();
+            companion.start().map_err(|source| beside(program, source))
+        });
+        let companion = match companion.transpose() {
+            Ok(companion) => companion,
+            Err(error) => {
+                // It was started a moment ago, and would run on unseen. It may have ended as well.
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(error);
+            }
+        };
+        let (ended, broken_off) = (AtomicBool::new(false), AtomicBool::new(false));
+        let (waited, output, looks) = thread::scope(|scope| {
+            let output = scope.spawn(|| stdout.map_or_else(String::new, end_of));
+            let waiting = scope.spawn(|| {
+                let waited = wait(child, || broken_off.load(Ordering::Acquire));
+                ended.store(true, Ordering::Release);
+                waited
+            });
+            let go_on = || {
+                broken_off.store(stop(), Ordering::Release);
+                !ended.load(Ordering::Acquire)
+            };
+            let looks = self.follow(pid, seed, go_on);
+            (joined(waiting), joined(output), looks)
+        });
+        let seconds = begun.elapsed().as_secs_f64();
+        let after = self.machine.numa_counters().ok();
+        let ended = companion.map(|companion| {
+            companion.end().map_err(|source| beside(policy.name().to_owned(), source))
+        });
+        let balancer = ended.transpose()?;
+        let (status, usage) = waited.map_err(failed)?;
+        Ok(ProgramOutcome { status, usage, seconds, output, looks, before, after, balancer })
+    }
+
+    fn follow(&self, pid: u32, seed: u64, go_on: impl Fn() -> bool) -> Vec<Observation> {
+        let mut looks = Vec::new();
+        // It may have ended already.
+        let Ok(family) = Family::new(self.machine, &[pid], true) else { return looks };
+        let mut follower = Follower::new(self.machine, self.topology, family, (self.pages, seed));
+        while go_on() {
+            // What cannot be looked at is not the program's fault: it runs on.
+            if let Ok(Some(look)) = follower.look() {
+                looks.push(look);
+            }
+            thread::sleep(self.interval);
+        }
+        looks
+    }
+
+    /// Puts what a run came to.
+    fn figures(
+        &self,
+        ran: &ProgramOutcome,
+        mut put: impl FnMut(&str, (&str, Origin), Result<f64, String>),
+    ) {
+        put(metric::WALL, ("s", Origin::Clock), Ok(ran.seconds));
+        put(metric::USER, ("s", Origin::Kernel), Ok(ran.usage.user_s));
+        put(metric::SYSTEM, ("s", Origin::Kernel), Ok(ran.usage.system_s));
+        put(metric::MINOR_FAULTS, ("", Origin::Kernel), Ok(ran.usage.minor_faults as f64));
+        for extract in &self.extracts {
+            put(&extract.metric, (&extract.unit, Origin::Program), extract.find(&ran.output));
+        }
+        let seen: Vec<f64> =
+            ran.looks.iter().filter_map(|look| look.locality.map(|share| share.value)).collect();
+        let unseen = || "it ended before it was seen, or may not be looked at".to_owned();
+        let estimate = ("", Origin::Estimate);
+        put(LOCALITY, estimate, seen.last().copied().ok_or_else(unseen));
+        let mean = (!seen.is_empty()).then(|| seen.iter().sum::<f64>() / seen.len() as f64);
+        put(LOCALITY_MEAN, estimate, mean.ok_or_else(unseen));
+        put(figures::PLACED_MEAN, estimate, mean.ok_or_else(unseen));
+        let cost: u64 = ran.looks.iter().map(|look| look.cost_ns).sum();
+        put(MONITOR, ("s", Origin::Kernel), Ok(cost as f64 / 1e9));
+        if let Some(balancer) = &ran.balancer {
+            put(figures::BALANCER, ("s", Origin::Kernel), balancer.clone());
+        }
+        let counters = ran.before.zip(ran.after).map(|(before, after)| after.since(&before));
+        figures::of_counters(&counters.unwrap_or_default(), put);
+    }
 }
 
 /// This thread, bound for as long as it starts a program.
@@ -258,10 +282,6 @@ impl Bound {
     }
 }
 
-fn joined<T>(handle: thread::ScopedJoinHandle<'_, T>) -> T {
-    handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-}
-
 /// The end of what it prints, once it has ended.
 fn end_of(mut stdout: std::process::ChildStdout) -> String {
     let mut kept = Vec::new();
@@ -274,71 +294,4 @@ fn end_of(mut stdout: std::process::ChildStdout) -> String {
         }
     }
     String::from_utf8_lossy(&kept).into_owned()
-}
-
-fn follow(
-    (machine, topology): (&Machine, &Topology),
-    options: &ProgramOptions,
-    pid: u32,
-    go_on: impl Fn() -> bool,
-) -> Vec<Observation> {
-    let mut looks = Vec::new();
-    // It may have ended already.
-    let Ok(family) = Family::new(machine, &[pid], true) else { return looks };
-    let mut follower = Follower::new(machine, topology, family, (options.pages, options.seed));
-    while go_on() {
-        // What cannot be looked at is not the program's fault: it runs on.
-        if let Ok(Some(look)) = follower.look() {
-            looks.push(look);
-        }
-        thread::sleep(options.interval);
-    }
-    looks
-}
-
-fn add(
-    file: &mut RunFile,
-    options: &ProgramOptions,
-    (planned, started): (&Planned, SystemTime),
-    labels: &Labels,
-    ran: &ProgramOutcome,
-    exit: i32,
-) {
-    let run = file.runs.len();
-    file.runs.push(Run {
-        index: run,
-        order: planned.order,
-        round: Some(planned.round),
-        labels: labels.clone(),
-        started: unix_ns(started),
-        duration_s: ran.seconds,
-        exit: Some(exit),
-        why: None,
-        units: Default::default(),
-    });
-    let mut put = |name: &str, kind: (&str, Origin), value: Result<f64, String>| {
-        file.add(run, labels, name, kind, value);
-    };
-    put(metric::WALL, ("s", Origin::Clock), Ok(ran.seconds));
-    put(metric::USER, ("s", Origin::Kernel), Ok(ran.usage.user_s));
-    put(metric::SYSTEM, ("s", Origin::Kernel), Ok(ran.usage.system_s));
-    put(metric::MINOR_FAULTS, ("", Origin::Kernel), Ok(ran.usage.minor_faults as f64));
-    for extract in &options.extracts {
-        put(&extract.metric, (&extract.unit, Origin::Program), extract.find(&ran.output));
-    }
-    let seen: Vec<f64> =
-        ran.looks.iter().filter_map(|look| look.locality.map(|share| share.value)).collect();
-    let unseen = || "it ended before it was seen, or may not be looked at".to_owned();
-    let estimate = ("", Origin::Estimate);
-    put(LOCALITY, estimate, seen.last().copied().ok_or_else(unseen));
-    let mean = (!seen.is_empty()).then(|| seen.iter().sum::<f64>() / seen.len() as f64);
-    put(LOCALITY_MEAN, estimate, mean.ok_or_else(unseen));
-    put(figures::PLACED_MEAN, estimate, mean.ok_or_else(unseen));
-    let cost: u64 = ran.looks.iter().map(|look| look.cost_ns).sum();
-    put(MONITOR, ("s", Origin::Kernel), Ok(cost as f64 / 1e9));
-    if let Some(balancer) = &ran.balancer {
-        put(figures::BALANCER, ("s", Origin::Kernel), balancer.clone());
-    }
-    let counters = ran.before.zip(ran.after).map(|(before, after)| after.since(&before));
-    figures::of_counters(&counters.unwrap_or_default(), put);
 }

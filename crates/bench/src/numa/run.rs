@@ -11,6 +11,8 @@ use pmuscope_workloads::memory::control::{Control, ControlError, State};
 use pmuscope_workloads::memory::{self, Options};
 use pmuscope_workloads::{WorkloadError, WorkloadFacts};
 
+use crate::runner::joined;
+
 use super::policy::{Companion, Policy, Running};
 use super::watched::{Watched, Watching, watch};
 
@@ -92,8 +94,6 @@ pub(super) fn run(
         .set(context.machine)
         .map_err(|source| RunError::Balancing { policy: policy.name(), source })?;
     let path = context.scratch.join("control");
-    // One of an earlier run; if there is none that is as well.
-    let _ = std::fs::remove_file(&path);
     let work = RunningWork {
         path: &path,
         ended: AtomicBool::new(false),
@@ -112,7 +112,7 @@ pub(super) fn run(
             work.held.store(false, Ordering::Release);
             let _ = Control::stop(&path);
         }
-        (run.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), watched)
+        (joined(run), watched)
     });
     let restored = guard.restore();
     let facts = facts?;

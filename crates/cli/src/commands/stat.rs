@@ -466,7 +466,7 @@ struct Keeping<'a> {
 }
 
 impl RunObserver for Keeping<'_> {
-    fn done(&mut self, done: &RunDone) {
+    fn done(&mut self, done: &RunDone<'_>) {
         if let Some(progress) = &mut self.progress {
             progress.done(done);
         }

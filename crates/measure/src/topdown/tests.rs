@@ -450,7 +450,7 @@ impl Kernel for Pipeline {
 struct Nobody;
 
 impl RunObserver for Nobody {
-    fn done(&mut self, _done: &RunDone) {}
+    fn done(&mut self, _done: &RunDone<'_>) {}
     fn failed(&mut self, exit: u8, output: &str) {
         panic!("{exit} {output}");
     }

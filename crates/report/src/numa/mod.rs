@@ -4,7 +4,6 @@ mod advice;
 #[cfg(test)]
 mod advice_tests;
 mod balance;
-mod bench;
 mod followed;
 mod followed_page;
 #[cfg(test)]
@@ -14,7 +13,6 @@ mod simulate;
 
 pub use advice::AdviceReport;
 pub use balance::{Balanced, RestoredProcess, RestoredProcesses, told};
-pub use bench::bench_numa_text;
 pub use followed::Followed;
 pub use machine::NumaShow;
 pub use simulate::NumaSimulation;

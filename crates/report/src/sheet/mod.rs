@@ -127,13 +127,15 @@ pub(crate) struct Field<'a, R> {
     mark: Option<Box<dyn Fn(&'a R) -> Mark + 'a>>,
 }
 
-/// What a page adds to a cell.
+/// What a page or a terminal adds to a cell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Mark {
     /// A dot of this color.
     Color(String),
     /// What a click looks for in the flame graph.
     Search(String),
+    /// At a terminal it stands out, or not.
+    Warning(bool),
 }
 
 impl<'a, R> Field<'a, R> {
@@ -285,6 +287,12 @@ impl<'a, R> Field<'a, R> {
     pub(crate) fn searches(mut self, name: impl Fn(&'a R) -> String + 'a) -> Self {
         self.heading.searches = true;
         self.mark = Some(Box::new(move |row| Mark::Search(name(row))));
+        self
+    }
+
+    /// At a terminal, cells that say something bad stand out.
+    pub(crate) fn warns(mut self, is_bad: impl Fn(&'a R) -> bool + 'a) -> Self {
+        self.mark = Some(Box::new(move |row| Mark::Warning(is_bad(row))));
         self
     }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{FieldKind, Heading, Sheet, SheetCell, Value};
+use super::{FieldKind, Heading, Mark, Sheet, SheetCell, Value};
 use crate::number::{count, counted, duration, fixed, interval, percent, significant};
 use crate::{Cell, Column, Paint, Style, Table, escape};
 
@@ -60,6 +60,9 @@ fn heads(heading: &Heading) -> Vec<Column> {
 
 fn cells(heading: &Heading, entry: &SheetCell<'_>) -> Vec<Cell> {
     let cell = match shown(entry.for_people()) {
+        Some(text) if entry.mark == Some(Mark::Warning(true)) => {
+            Cell::new(escape(&text)).paint(Paint::Warn)
+        }
         Some(text) => Cell::new(escape(&text)),
         None if heading.missing == "-" => Cell::new("-"),
         None => Cell::new(heading.missing).paint(Paint::Dim),

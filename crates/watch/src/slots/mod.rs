@@ -15,25 +15,22 @@
 //! Linux, `kernel/events/hw_breakpoint.c`, the same from 5.x to 6.18: a breakpoint holds its slot from
 //! open to close, and everything opened can be scheduled at any time.
 //!
-//! Four ways to account for it, which answer alike (a property test holds it) and differ in time:
+//! Three ways to account for it, which answer alike (a property test holds it) and differ in time:
 //!
 //! | | per CPU | task on one CPU | task on all CPUs |
 //! |---|---|---|---|
 //! | [`Naive`]: all breakpoints in one list, as Linux up to 6.0 | breakpoints | breakpoints | CPUs × breakpoints |
 //! | [`Cached`]: breakpoints by task, a count for each CPU; what does not depend on the CPU is counted once | 1 | own | CPUs + own |
 //! | [`Constant`]: histograms of slot use | 1 | 1 | 1, and one more for each CPU on which this task has breakpoints of its own |
-//! | [`Unchecked`]: none at all, the floor of a measurement | 1 | 1 | 1 |
 
 mod cached;
 mod constant;
 mod histogram;
 mod naive;
-mod unchecked;
 
 pub use cached::Cached;
 pub use constant::Constant;
 pub use naive::Naive;
-pub use unchecked::Unchecked;
 
 use serde::Serialize;
 use thiserror::Error;

@@ -1,32 +1,26 @@
 //! `pmuscope bench breakpoint`.
 
 use std::num::NonZeroUsize;
-use std::os::fd::AsFd as _;
 
-use anyhow::Context as _;
 use clap::Subcommand;
-use pmuscope_bench::breakpoint::{BreakpointError, Runs, enable, hit, thread};
+use pmuscope_bench::breakpoint::{enable::EnableBench, hit::HitBench, thread::ThreadBench};
+use pmuscope_bench::{Benchmark, Repetition};
 use pmuscope_counters::Host;
-use pmuscope_machine::Machine;
-use pmuscope_measure::counting::Signal;
-use pmuscope_measure::{Plan, RunFile, RunObserver};
-use pmuscope_report::{Style, breakpoint_enable_text, breakpoint_hit_text, breakpoint_thread_text};
+use pmuscope_report::BenchKind;
 
-use super::runs::{PreflightCpus, RunOutputArgs, begin, tell_concerns};
-use crate::commands::counting::{CountingProgress, refused};
-use crate::commands::doctor;
-use crate::exit::{Exit, failure};
-use crate::signals::stop_pipe;
+use super::runs::RunOutputArgs;
+use super::{BenchJob, Here, not_measured};
+use crate::exit::Exit;
 
 /// Flags of `pmuscope bench breakpoint`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    benchmark: Benchmark,
+    benchmark: BreakpointCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Benchmark {
+enum BreakpointCommand {
     /// Creating and joining threads that inherit breakpoints, beside threads that inherit none.
     Thread(ThreadArgs),
     /// Switching a breakpoint off and on in all threads that have inherited it.
@@ -57,8 +51,6 @@ struct ThreadArgs {
     repeat: u32,
     #[command(flatten)]
     runs: RunsArgs,
-    #[command(flatten)]
-    output: RunOutputArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -80,8 +72,6 @@ struct EnableArgs {
     repeat: u32,
     #[command(flatten)]
     runs: RunsArgs,
-    #[command(flatten)]
-    output: RunOutputArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -94,11 +84,9 @@ struct HitArgs {
     repeat: u64,
     #[command(flatten)]
     runs: RunsArgs,
-    #[command(flatten)]
-    output: RunOutputArgs,
 }
 
-/// How often all of it runs.
+/// How often all of it runs, and where results go.
 #[derive(Debug, clap::Args)]
 struct RunsArgs {
     /// Runs of each combination
@@ -110,76 +98,45 @@ struct RunsArgs {
     /// Seed of the random order of runs
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    #[command(flatten)]
+    output: RunOutputArgs,
 }
 
-impl From<&RunsArgs> for Runs {
-    fn from(args: &RunsArgs) -> Self {
-        Self {
-            rounds: args.runs.into(),
-            warm_up: args.warm_up.into(),
-            seed: args.seed.unwrap_or_else(Plan::random_seed),
-        }
+impl RunsArgs {
+    fn make<B: Benchmark>(
+        &self,
+        here: &Here,
+        benchmark: B,
+        kind: BenchKind,
+    ) -> anyhow::Result<Exit> {
+        let rounds = Repetition::new(self.runs.into(), self.seed);
+        let rounds = Repetition { warm_up: self.warm_up.into(), ..rounds };
+        BenchJob::new(benchmark, rounds, kind, &self.output).run(here)
     }
 }
 
-pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
-    let machine = Machine::host();
-    match args.benchmark {
-        Benchmark::Thread(args) => {
-            let options = thread::Options {
-                breakpoints: args.breakpoints,
-                parallelism: args.parallelism,
-                threads: args.threads,
+pub(super) fn run(args: &Args, here: &Here) -> anyhow::Result<Exit> {
+    let (kernel, machine) = (&Host, &here.machine);
+    match &args.benchmark {
+        BreakpointCommand::Thread(args) => {
+            let benchmark = ThreadBench {
+                kernel,
+                machine,
+                breakpoints: args.breakpoints.clone(),
+                parallelism: args.parallelism.clone(),
+                threads: args.threads.clone(),
                 batches: args.repeat,
-                runs: (&args.runs).into(),
             };
-            make(&machine, &args.output, breakpoint_thread_text, |file, stop, watch| {
-                thread::thread((&Host, &machine), &options, file, stop, watch)
-            })
+            args.runs.make(here, benchmark, BenchKind::BreakpointThread)
         }
-        Benchmark::Enable(args) => {
-            let options = enable::Options {
-                passive: args.passive,
-                active: args.active,
-                switches: args.repeat,
-                runs: (&args.runs).into(),
-            };
-            make(&machine, &args.output, breakpoint_enable_text, |file, stop, watch| {
-                enable::enable(&Host, &options, file, stop, watch)
-            })
+        BreakpointCommand::Enable(args) => {
+            let (passive, active) = (args.passive.clone(), args.active.clone());
+            let benchmark = EnableBench { kernel, passive, active, switches: args.repeat };
+            args.runs.make(here, benchmark, BenchKind::BreakpointEnable)
         }
-        Benchmark::Hit(args) => {
-            let options = hit::Options { hits: args.repeat, runs: (&args.runs).into() };
-            make(&machine, &args.output, breakpoint_hit_text, |file, stop, watch| {
-                hit::hit((&Host, &machine), &options, file, stop, watch)
-            })
+        BreakpointCommand::Hit(args) => {
+            let benchmark = HitBench::new(kernel, machine, args.repeat).map_err(not_measured)?;
+            args.runs.make(here, benchmark, BenchKind::BreakpointHit)
         }
     }
-}
-
-/// Makes all runs and shows what they came to.
-fn make(
-    machine: &Machine,
-    output: &RunOutputArgs,
-    text: fn(&RunFile, &Style) -> String,
-    runs: impl FnOnce(
-        &mut RunFile,
-        &dyn Fn() -> bool,
-        &mut dyn RunObserver,
-    ) -> Result<bool, BreakpointError>,
-) -> anyhow::Result<Exit> {
-    let mut file = begin(machine, &doctor::facts()?, PreflightCpus::Allowed)?;
-    tell_concerns(&file);
-    let stop = stop_pipe().context("cannot listen for signals")?;
-    let stop = || Signal(stop.as_fd()).is_given();
-    let mut watch = CountingProgress::new(output.path());
-    let whole = runs(&mut file, &stop, &mut watch).map_err(|error| match error {
-        BreakpointError::Measure(error) => refused(&error, false),
-        BreakpointError::Slots { .. } | BreakpointError::Threads { .. } => {
-            failure(Exit::BadInput, error.to_string())
-        }
-        error => failure(Exit::NotPossible, error.to_string()),
-    })?;
-    let counts = file.runs.iter().all(|run| run.why.is_none());
-    output.finish(file, !whole, counts, text)
 }

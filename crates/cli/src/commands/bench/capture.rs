@@ -4,14 +4,14 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use pmuscope_bench::capture::{self, CaptureError, Options, Workload, arms};
-use pmuscope_machine::{Facts, Machine};
-use pmuscope_measure::{Extract, Plan, metric};
-use pmuscope_report::capture_text;
+use pmuscope_bench::Repetition;
+use pmuscope_bench::capture::{CaptureBench, Options, Workload, arms};
+use pmuscope_machine::Facts;
+use pmuscope_measure::{Extract, metric};
+use pmuscope_report::BenchKind;
 
-use super::runs::{PreflightCpus, RunOutputArgs, begin, tell_concerns};
-use super::watch::RunProgress;
-use crate::commands::doctor;
+use super::runs::RunOutputArgs;
+use super::{BenchJob, Here, not_measured, this_program};
 use crate::exit::{Exit, failure};
 
 /// Flags of `pmuscope bench capture`.
@@ -33,7 +33,7 @@ pub(crate) struct Args {
     /// Event [default: cycles where the CPU counts them, else cpu-clock]
     #[arg(short, long)]
     event: Option<String>,
-    /// Rounds: how often each arm runs; an interval needs 6
+    /// Repetition: how often each arm runs; an interval needs 6
     #[arg(short, long, value_name = "N", default_value_t = 6)]
     repeat: usize,
     /// A look only: one second each, all CPUs
@@ -71,18 +71,11 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-#[allow(clippy::needless_pass_by_value)] // all commands are called alike
-pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
-    let machine = Machine::host();
-    let facts = doctor::facts()?;
-    let options = args.options(&facts)?;
-    let mut file = begin(&machine, &facts, PreflightCpus::Allowed)?;
-    tell_concerns(&file);
-    let mut watch = RunProgress::new(&args.output)?;
-    capture::capture(&options, &mut file, &mut watch).map_err(|error| not_measured(&error))?;
-    let interrupted = watch.is_stopped();
-    let missing = !args.arms.is_empty() && !file.notices.is_empty();
-    args.output.finish(file, interrupted, !missing, capture_text)
+pub(super) fn run(args: &Args, here: &Here) -> anyhow::Result<Exit> {
+    let benchmark = CaptureBench(args.options(&here.facts)?);
+    let rounds = Repetition::new(args.repeat, args.seed);
+    BenchJob::new(benchmark, rounds, BenchKind::Capture, &args.output)
+        .run_to(here, |file| Ok(args.arms.is_empty() || file.notices.is_empty()))
 }
 
 impl Args {
@@ -108,11 +101,9 @@ impl Args {
             extracts: self.extracts()?,
             rate: self.freq,
             event: self.event.clone().unwrap_or_else(|| by_default.to_owned()),
-            arms: arms::choose(&self.arms, &facts.topology)?,
-            rounds: self.repeat,
-            seed: self.seed.unwrap_or_else(Plan::random_seed),
+            arms: arms::choose(&self.arms, &facts.topology).map_err(not_measured)?,
             tmp: self.tmp.clone().unwrap_or_else(std::env::temp_dir),
-            program: std::env::current_exe().context("cannot tell where this program is")?,
+            program: this_program()?,
             perf: facts.perf.clone(),
         })
     }
@@ -143,12 +134,4 @@ impl Args {
             self.metric_from.iter().map(|text| Extract::named(text).context("--metric-from"));
         time.chain(others).collect()
     }
-}
-
-fn not_measured(error: &CaptureError) -> anyhow::Error {
-    let exit = match error {
-        CaptureError::NoRecorder { .. } => Exit::NotPossible,
-        _ => Exit::BadInput,
-    };
-    failure(exit, error.to_string())
 }

@@ -3,20 +3,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Context as _;
-use pmuscope_bench::functions::{self, FunctionsError, Options, arms};
-use pmuscope_machine::{Facts, Machine};
-use pmuscope_measure::Plan;
-use pmuscope_report::functions_text;
+use pmuscope_bench::functions::{FunctionsBench, Options, arms};
+use pmuscope_bench::{BenchError, Repetition};
+use pmuscope_machine::Facts;
+use pmuscope_measure::Labels;
+use pmuscope_report::BenchKind;
 
-use super::runs::{PreflightCpus, RunOutputArgs, begin, tell_concerns};
-use super::watch::RunProgress;
-use crate::commands::doctor;
+use super::runs::RunOutputArgs;
+use super::{BenchJob, Here, not_measured, this_program};
 use crate::exit::{Exit, failure};
-
-/// Where there is no PMU.
-const INSTEAD: &str = "An emulated machine has one (its counts are exact, its times say nothing): pmuscope \
-    lab run --arch aarch64 --icount 1 -- bench functions --quick";
 
 /// Flags of `pmuscope bench functions`.
 #[derive(Debug, clap::Args)]
@@ -30,7 +25,7 @@ Arms: PLAIN-LONG is pmuscope record with a sample every --period cycles, each wi
 the one before; PLAIN-1000 and PLAIN-300 the same every 1000 and 300 cycles; STROBE-W windows of W
 cycles, one in each --period; PERF-x the same by perf record. Each function alone is the truth.")]
 pub(crate) struct Args {
-    /// Rounds: how often each arm runs; with 6 their spread makes the intervals
+    /// Repetition: how often each arm runs; with 6 their spread makes the intervals
     #[arg(short, long, value_name = "N", default_value_t = 6)]
     repeat: usize,
     /// A look only: one round, and half a second for each function alone
@@ -71,25 +66,19 @@ pub(crate) struct Args {
     output: RunOutputArgs,
 }
 
-#[allow(clippy::needless_pass_by_value)] // all commands are called alike
-pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
-    let machine = Machine::host();
-    let facts = doctor::facts()?;
-    let options = args.options(&facts)?;
-    if facts.units.core().next().is_none() {
-        let text = format!(
-            "bench functions: this machine shows no counters of its CPU, so there are no cycles and \
-             instructions to be right or wrong about. {INSTEAD}"
-        );
-        return Err(failure(Exit::NotPossible, text));
+pub(super) fn run(args: &Args, here: &Here) -> anyhow::Result<Exit> {
+    let options = args.options(&here.facts)?;
+    if here.facts.units.core().next().is_none() {
+        let why = "this machine shows no counters of its CPU".to_owned();
+        return Err(not_measured(BenchError::NoTruth { why }));
     }
-    let mut file = begin(&machine, &facts, PreflightCpus::Allowed)?;
-    tell_concerns(&file);
-    let mut watch = RunProgress::new(&args.output)?;
-    functions::functions(&options, &mut file, &mut watch).map_err(|error| not_measured(&error))?;
-    let ran = |arm: &arms::FunctionsArm| file.runs.iter().any(|run| run.labels == arm.labels());
-    let missing = !args.arms.is_empty() && !options.arms.iter().all(ran);
-    args.output.finish(file, watch.is_stopped(), !missing, functions_text)
+    let asked: Vec<Labels> = options.arms.iter().map(arms::FunctionsArm::labels).collect();
+    let rounds = Repetition::new(if args.quick { 1 } else { args.repeat }, args.seed);
+    let benchmark = FunctionsBench::from(options);
+    BenchJob::new(benchmark, rounds, BenchKind::Functions, &args.output).run_to(here, |file| {
+        let ran = |arm: &Labels| file.runs.iter().any(|run| run.labels == *arm);
+        Ok(args.arms.is_empty() || asked.iter().all(ran))
+    })
 }
 
 impl Args {
@@ -114,27 +103,16 @@ impl Args {
         };
         let all = arms::all(self.period, &self.windows);
         Ok(Options {
-            arms: arms::choose(&self.arms, all).map_err(|error| bad(error.to_string()))?,
+            arms: arms::choose(&self.arms, &all).map_err(not_measured)?,
             period: self.period,
             seconds: length("--seconds", self.seconds, 10.0, 2.0)?.as_secs_f64(),
             alone: length("--alone", self.alone, 2.0, 0.5)?.as_secs_f64(),
             patience: length("--patience", Some(self.patience), 0.0, 0.0)?,
             memory_mib: self.memory,
             length: self.length,
-            rounds: if self.quick { 1 } else { self.repeat },
-            seed: self.seed.unwrap_or_else(Plan::random_seed),
             tmp: self.tmp.clone().unwrap_or_else(std::env::temp_dir),
-            program: std::env::current_exe().context("cannot tell where this program is")?,
+            program: this_program()?,
             perf: facts.perf.clone(),
         })
-    }
-}
-
-fn not_measured(error: &FunctionsError) -> anyhow::Error {
-    match error {
-        FunctionsError::NoTruth { .. } | FunctionsError::NoRecorder { .. } => {
-            failure(Exit::NotPossible, format!("bench functions: {error}. {INSTEAD}"))
-        }
-        _ => failure(Exit::BadInput, error.to_string()),
     }
 }

@@ -1,22 +1,14 @@
 //! `pmuscope bench memory`.
 
-use std::os::fd::AsFd as _;
-
-use anyhow::Context as _;
-use pmuscope_bench::memory::{self, MemoryBenchError, Options, bytes_by_default};
-use pmuscope_machine::Machine;
-use pmuscope_measure::Plan;
-use pmuscope_measure::counting::Signal;
-use pmuscope_report::memory_text;
-use pmuscope_workloads::WorkloadError;
+use pmuscope_bench::Repetition;
+use pmuscope_bench::memory::{MemoryBench, Options, bytes_by_default};
+use pmuscope_report::BenchKind;
 use pmuscope_workloads::memory::{Access, Thp};
 
-use super::runs::{PreflightCpus, RunOutputArgs, begin, tell_concerns};
-use crate::commands::counting::CountingProgress;
-use crate::commands::doctor;
+use super::runs::RunOutputArgs;
+use super::{BenchJob, Here, this_program};
 use crate::commands::record::size;
 use crate::exit::{Exit, failure};
-use crate::signals::stop_pipe;
 
 /// Flags of `pmuscope bench memory`.
 #[derive(Debug, clap::Args)]
@@ -71,49 +63,26 @@ pub(crate) struct Args {
     output: RunOutputArgs,
 }
 
-#[allow(clippy::needless_pass_by_value)] // all commands are called alike
-pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
-    let machine = Machine::host();
+pub(super) fn run(args: &Args, here: &Here) -> anyhow::Result<Exit> {
+    let machine = &here.machine;
     if args.repeat == 0 || args.threads == Some(0) {
         return Err(failure(Exit::BadInput, "-r and --threads from 1"));
     }
-    let options = options(&args, &machine).map_err(|why| failure(Exit::BadInput, why))?;
-    let mut file = begin(&machine, &doctor::facts()?, PreflightCpus::Allowed)?;
-    tell_concerns(&file);
-    let stop = stop_pipe().context("cannot listen for signals")?;
-    let stop = || Signal(stop.as_fd()).is_given();
-    let mut watch = CountingProgress::new(args.output.path());
-    let whole = memory::memory(&machine, &options, &mut file, &stop, &mut watch)
-        .map_err(|error| refused(&error))?;
-    args.output.finish(file, !whole, true, memory_text)
-}
-
-fn options(args: &Args, machine: &Machine) -> Result<Options, String> {
-    let bytes = match &args.size {
-        Some(text) => size::bytes("--size", text)?,
-        None => bytes_by_default(machine),
-    };
-    Ok(Options {
+    let size = args.size.as_ref().map(|text| size::bytes("--size", text)).transpose();
+    let options = Options {
         accesses: args.access.iter().filter_map(|name| Access::named(name)).collect(),
         latency: !args.no_latency,
         pauses: if args.no_latency { Vec::new() } else { args.pauses.clone() },
-        bytes,
+        bytes: size
+            .map_err(|why| failure(Exit::BadInput, why))?
+            .unwrap_or_else(|| bytes_by_default(machine)),
         seconds: args.seconds,
         threads: args.threads,
         thp: Thp::named(&args.thp).unwrap_or(Thp::Always),
-        rounds: args.repeat,
-        seed: args.seed.unwrap_or_else(Plan::random_seed),
-        program: std::env::current_exe()
-            .map_err(|e| format!("cannot tell where this program is: {e}"))?,
+        program: this_program()?,
         scratch: std::env::temp_dir(),
-    })
-}
-
-fn refused(error: &MemoryBenchError) -> anyhow::Error {
-    let exit = match error {
-        MemoryBenchError::Emulated(_)
-        | MemoryBenchError::Workload(WorkloadError::System { .. }) => Exit::NotPossible,
-        _ => Exit::BadInput,
     };
-    failure(exit, error.to_string())
+    let rounds = Repetition::new(args.repeat, args.seed);
+    let benchmark = MemoryBench { machine, options };
+    BenchJob::new(benchmark, rounds, BenchKind::Memory, &args.output).run(here)
 }

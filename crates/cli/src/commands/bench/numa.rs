@@ -1,28 +1,25 @@
 //! `pmuscope bench numa`.
 
-use std::ffi::{OsStr, OsString};
-use std::io::ErrorKind;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use pmuscope_bench::numa::{
-    self, Fitted, NumaBenchError, Options, Policy, ProgramError, ProgramOptions, RunError, Suite,
-    Test, UsableNodes, describe, named, own,
+    self, Fitted, NumaBench, Options, Policy, ProgramBench, Suite, Test, UsableNodes, named, own,
 };
+use pmuscope_bench::{Benchmark, Repetition};
 use pmuscope_machine::place::affinity;
 use pmuscope_machine::{Machine, Topology};
-use pmuscope_measure::{Extract, Plan, RunFile, load};
+use pmuscope_measure::Extract;
 use pmuscope_numa::convergence::Criterion;
-use pmuscope_report::{bench_numa_text, number};
+use pmuscope_report::BenchKind;
 
-use super::runs::{PreflightCpus, RunOutputArgs, begin, tell_concerns};
-use crate::commands::counting::CountingProgress;
-use crate::commands::doctor;
+use super::runs::RunOutputArgs;
+use super::{BenchJob, Here, this_program};
 use crate::commands::numa::parse_seconds;
 use crate::commands::record::size;
 use crate::exit::{Exit, failure};
-use crate::signals::Stop;
 
 /// Flags of `pmuscope bench numa`.
 #[derive(Debug, clap::Args)]
@@ -102,14 +99,14 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let machine = Machine::host();
-    let not_possible =
-        |error: pmuscope_machine::MachineError| failure(Exit::NotPossible, error.to_string());
-    let topology = machine.topology().map_err(not_possible)?;
-    let room = args.room(&machine, &topology)?;
+pub(super) fn run(args: &Args, here: &Here) -> anyhow::Result<Exit> {
+    args.check()?;
+    let (machine, topology) = (&here.machine, &here.facts.topology);
+    let room = args.room(machine, topology)?;
+    let nothing_to_place = nothing_to_place(&room);
     if !args.command.is_empty() {
-        return args.of_program((&machine, &topology), room);
+        let benchmark = args.program((machine, topology), room)?;
+        return args.make(here, benchmark, (nothing_to_place, &[]));
     }
     let (tests, seconds, notes) = args.tests()?;
     let tests: Vec<Fitted> = tests.iter().map(|test| Fitted::new(test, &room)).collect();
@@ -120,23 +117,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     }
     let options = args.options(tests, room, seconds)?;
-    let (mut file, seed) = args.begin(&machine, &options, &notes)?;
-    let options = Options { seed, ..options };
-    for note in notes.iter().map(String::as_str).chain(nothing_to_place(&options.room)) {
-        say!("note: {note}");
-    }
-    tell_concerns(&file);
-    let most = number::duration(options.most_seconds());
-    say!("{most} of work at most; Ctrl-C keeps what is done");
-    let stop = Stop::new()?;
-    let mut watch = CountingProgress::new(args.output.path());
-    let whole =
-        numa::numa((&machine, &topology), &options, &mut file, &|| stop.asked(), &mut watch)
-            .map_err(|error| refused(&error))?;
-    if file.runs.is_empty() {
-        return Err(failure(Exit::Incomplete, "interrupted before the first run was over"));
-    }
-    args.output.finish(file, !whole, true, bench_numa_text)
+    args.make(here, NumaBench { machine, topology, options }, (nothing_to_place, &notes))
 }
 
 /// Tests, their seconds (of bandwidth, and the most of convergence), and what to know of their names.
@@ -156,46 +137,52 @@ fn println_line(line: &str) -> anyhow::Result<()> {
 }
 
 impl Args {
-    /// The same policies for a program of the user's.
-    fn of_program(
+    fn check(&self) -> anyhow::Result<()> {
+        if self.rounds() == 0 || !(0.0..100.0).contains(&self.within) {
+            return Err(failure(Exit::BadInput, "-r from 1; --within 0 or more and below 100"));
+        }
+        if self.resume && self.output.path().is_none() {
+            return Err(failure(Exit::BadInput, "--resume goes on with a file: give --json=FILE"));
+        }
+        Ok(())
+    }
+
+    /// Says what is to be known, and runs the tests or the program.
+    fn make<B: Benchmark>(
         &self,
-        (machine, topology): (&Machine, &Topology),
-        room: UsableNodes,
+        here: &Here,
+        benchmark: B,
+        (note, notes): (Option<&str>, &[String]),
     ) -> anyhow::Result<Exit> {
+        for note in notes.iter().map(String::as_str).chain(note) {
+            say!("note: {note}");
+        }
+        let resume = self.output.path().filter(|path| self.resume && path.exists());
+        let rounds = Repetition::new(self.rounds(), self.seed);
+        let rounds = Repetition { resume: resume.map(PathBuf::from), ..rounds };
+        let job = BenchJob::new(benchmark, rounds, BenchKind::Numa, &self.output);
+        BenchJob { notices: notes.to_vec(), ..job }.run(here)
+    }
+
+    /// The same policies for a program of the user's.
+    fn program<'m>(
+        &self,
+        (machine, topology): (&'m Machine, &'m Topology),
+        room: UsableNodes,
+    ) -> anyhow::Result<ProgramBench<'m>> {
         let extracts =
             self.metric_from.iter().map(|text| Extract::named(text).context("--metric-from"));
-        let options = ProgramOptions {
+        Ok(ProgramBench {
+            machine,
+            topology,
             command: self.command.clone(),
             extracts: extracts.collect::<anyhow::Result<_>>()?,
             policies: self.policies(&room),
             room,
             interval: Duration::from_millis(self.interval),
             pages: self.pages,
-            rounds: self.rounds(),
-            seed: self.seed.unwrap_or_else(Plan::random_seed),
-            program: std::env::current_exe().context("cannot tell where this program is")?,
-        };
-        if let Some(note) = nothing_to_place(&options.room) {
-            say!("note: {note}");
-        }
-        let mut file = begin(machine, &doctor::facts()?, PreflightCpus::Allowed)?;
-        let mut set = |key: &str, value: String| file.parameters.insert(key.to_owned(), value);
-        let names: Vec<&str> = options.policies.iter().map(|policy| policy.name()).collect();
-        set("policies", names.join(","));
-        set(numa::NODES, options.room.nodes.len().to_string());
-        set("command", self.command.join(OsStr::new(" ")).to_string_lossy().into_owned());
-        let (mut file, seed) = self.gone_on(file, options.seed)?;
-        let options = ProgramOptions { seed, ..options };
-        tell_concerns(&file);
-        let stop = Stop::new()?;
-        let mut watch = CountingProgress::new(self.output.path());
-        let stopped = || stop.asked();
-        let whole = numa::programs((machine, topology), &options, &mut file, &stopped, &mut watch)
-            .map_err(|error| not_run(&error))?;
-        if file.runs.is_empty() {
-            return Err(failure(Exit::Incomplete, "interrupted before the first run was over"));
-        }
-        self.output.finish(file, !whole, true, bench_numa_text)
+            program: this_program()?,
+        })
     }
 
     fn policies(&self, room: &UsableNodes) -> Vec<Policy> {
@@ -273,12 +260,6 @@ impl Args {
         room: UsableNodes,
         (seconds, limit): (f64, f64),
     ) -> anyhow::Result<Options> {
-        if self.rounds() == 0 || !(0.0..100.0).contains(&self.within) {
-            return Err(failure(Exit::BadInput, "-r from 1; --within 0 or more and below 100"));
-        }
-        if self.resume && self.output.path().is_none() {
-            return Err(failure(Exit::BadInput, "--resume goes on with a file: give --json=FILE"));
-        }
         Ok(Options {
             tests,
             policies: self.policies(&room),
@@ -288,43 +269,9 @@ impl Args {
             criterion: Criterion { within: self.within / 100.0, hold_s: self.hold },
             interval: Duration::from_millis(self.interval),
             pages: self.pages,
-            rounds: self.rounds(),
-            seed: self.seed.unwrap_or_else(Plan::random_seed),
-            program: std::env::current_exe().context("cannot tell where this program is")?,
+            program: this_program()?,
             scratch: scratch(),
         })
-    }
-
-    /// A new file, or the one that is gone on with; and the seed of its order.
-    fn begin(
-        &self,
-        machine: &Machine,
-        options: &Options,
-        notes: &[String],
-    ) -> anyhow::Result<(RunFile, u64)> {
-        let mut file = begin(machine, &doctor::facts()?, PreflightCpus::Allowed)?;
-        file.notices.extend(notes.iter().cloned());
-        describe(options, &mut file);
-        self.gone_on(file, options.seed)
-    }
-
-    /// This file, or, where that is to be, the earlier one with the seed of its order.
-    fn gone_on(&self, file: RunFile, seed: u64) -> anyhow::Result<(RunFile, u64)> {
-        let Some(path) = self.output.path().filter(|path| self.resume && path.exists()) else {
-            return Ok((file, seed));
-        };
-        let earlier = load(path)?;
-        match earlier.seed.as_ref().and_then(|seed| seed.parse().ok()) {
-            Some(seed) if earlier.parameters == file.parameters => Ok((earlier, seed)),
-            _ => {
-                let text = format!(
-                    "{}: is of other tests, policies, sizes or times, and cannot be gone on with. Try without \
-                     --resume, or another file",
-                    path.display()
-                );
-                Err(failure(Exit::BadInput, text))
-            }
-        }
     }
 }
 
@@ -332,30 +279,6 @@ impl Args {
 fn scratch() -> PathBuf {
     let shared = PathBuf::from("/dev/shm");
     if shared.is_dir() { shared } else { std::env::temp_dir() }
-}
-
-/// As env(1) has it where the program cannot be run.
-fn not_run(error: &ProgramError) -> anyhow::Error {
-    let exit = match error {
-        ProgramError::Bound(_) => Exit::BadInput,
-        ProgramError::Start { source, .. } if source.kind() == ErrorKind::NotFound => {
-            Exit::Target(127)
-        }
-        ProgramError::Start { .. } => Exit::Target(126),
-        _ => Exit::NotPossible,
-    };
-    failure(exit, error.to_string())
-}
-
-fn refused(error: &NumaBenchError) -> anyhow::Error {
-    let exit = match error {
-        NumaBenchError::Run {
-            source: RunError::Workload(pmuscope_workloads::WorkloadError::Options { .. }),
-            ..
-        } => Exit::BadInput,
-        _ => Exit::NotPossible,
-    };
-    failure(exit, error.to_string())
 }
 
 #[cfg(test)]
@@ -381,9 +304,12 @@ mod tests {
         UsableNodes { nodes: (0..nodes).map(node).collect(), available_bytes: None }
     }
 
+    fn args(words: &[&str]) -> Args {
+        Line::parse_from(std::iter::once("numa").chain(words.iter().copied())).args
+    }
+
     fn options(words: &[&str], nodes: u32) -> Options {
-        let words = std::iter::once("numa").chain(words.iter().copied());
-        let args = Line::parse_from(words).args;
+        let args = args(words);
         let (tests, seconds, _) = args.tests().unwrap();
         let room = room(nodes);
         let tests = tests.iter().map(|test| Fitted::new(test, &room)).collect();
@@ -394,11 +320,13 @@ mod tests {
     #[test]
     fn quick_takes_less_than_two_minutes() {
         for nodes in [1, 2, 4] {
-            let quick = options(&[], nodes);
-            assert!(quick.most_seconds() <= 90.0, "{}", quick.most_seconds());
+            let (arms, _) = options(&[], nodes).arms(1);
+            let round: f64 = arms.iter().filter_map(|arm| arm.work.seconds).sum();
+            let most = round * args(&[]).rounds() as f64;
+            assert!(most > 0.0 && most <= 90.0, "{most}");
         }
-        assert_eq!(options(&[], 2).rounds, 2);
-        assert_eq!(options(&["--suite", "standard"], 2).rounds, 3);
+        assert_eq!(args(&[]).rounds(), 2);
+        assert_eq!(args(&["--suite", "standard"]).rounds(), 3);
     }
 
     #[test]

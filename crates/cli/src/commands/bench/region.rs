@@ -1,21 +1,16 @@
 //! `pmuscope bench region`.
 
-use std::os::fd::AsFd as _;
-
-use anyhow::Context as _;
-use pmuscope_bench::region::{self, Options, RegionBenchError};
+use pmuscope_bench::Repetition;
+use pmuscope_bench::region::RegionBench;
 use pmuscope_events::Event;
 use pmuscope_machine::Machine;
-use pmuscope_measure::Plan;
-use pmuscope_measure::counting::Signal;
-use pmuscope_report::region_text;
+use pmuscope_report::BenchKind;
 
-use super::runs::{PreflightCpus, RunOutputArgs, begin, tell_concerns};
-use crate::commands::counting::{Asked, CountingProgress, refused};
-use crate::commands::doctor;
+use super::runs::RunOutputArgs;
+use super::{BenchJob, Here, not_measured};
+use crate::commands::counting::Asked;
 use crate::commands::event_lists::{EventListArgs, catalog};
 use crate::exit::{Exit, failure};
-use crate::signals::stop_pipe;
 
 /// What is counted where nothing is said: a PMU's counters can be read in user space.
 const HARDWARE: &str = "instructions:u,cycles:u";
@@ -47,31 +42,15 @@ pub(crate) struct Args {
     output: RunOutputArgs,
 }
 
-#[allow(clippy::needless_pass_by_value)] // all commands are called alike
-pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
-    let machine = Machine::host();
+pub(super) fn run(args: &Args, here: &Here) -> anyhow::Result<Exit> {
     if args.repeat == 0 || args.entries == 0 {
         return Err(failure(Exit::BadInput, "-r and --entries from 1"));
     }
-    let (events, notices) = events(&args, &machine)?;
-    let options = Options {
-        events,
-        entries: args.entries,
-        rounds: args.repeat,
-        seed: args.seed.unwrap_or_else(Plan::random_seed),
-    };
-    let mut file = begin(&machine, &doctor::facts()?, PreflightCpus::Allowed)?;
-    tell_concerns(&file);
-    file.notices.extend(notices);
-    let stop = stop_pipe().context("cannot listen for signals")?;
-    let stop = || Signal(stop.as_fd()).is_given();
-    let mut watch = CountingProgress::new(args.output.path());
-    let whole =
-        region::region(&options, &mut file, &stop, &mut watch).map_err(|error| match error {
-            RegionBenchError::Measure(error) => refused(&error, false),
-            RegionBenchError::Region(error) => failure(Exit::NotPossible, error.to_string()),
-        })?;
-    args.output.finish(file, !whole, true, region_text)
+    let (events, notices) = events(args, &here.machine)?;
+    let benchmark = RegionBench::new(&events, args.entries).map_err(not_measured)?;
+    let rounds = Repetition::new(args.repeat, args.seed);
+    let job = BenchJob::new(benchmark, rounds, BenchKind::Region, &args.output);
+    BenchJob { notices, ..job }.run(here)
 }
 
 /// Those asked for, all of them; or hardware events where there are any, and why there are none.

@@ -1,21 +1,15 @@
 //! `pmuscope bench ring`.
 
-use std::os::fd::AsFd as _;
-
-use anyhow::Context as _;
-use pmuscope_bench::ring::{self, Options};
+use pmuscope_bench::Repetition;
+use pmuscope_bench::ring::RingBench;
 use pmuscope_counters::Host;
-use pmuscope_machine::Machine;
-use pmuscope_measure::Plan;
-use pmuscope_measure::counting::Signal;
-use pmuscope_report::ring_text;
+use pmuscope_report::BenchKind;
 use pmuscope_workloads::ring::Mode;
 
-use super::runs::{PreflightCpus, RunOutputArgs, begin, tell_concerns};
-use crate::commands::counting::{CountingProgress, by_default, refused};
-use crate::commands::doctor;
+use super::runs::RunOutputArgs;
+use super::{BenchJob, Here, this_program};
+use crate::commands::counting::by_default;
 use crate::exit::{Exit, failure};
-use crate::signals::stop_pipe;
 
 /// Flags of `pmuscope bench ring`.
 #[derive(Debug, clap::Args)]
@@ -64,18 +58,18 @@ pub(crate) struct Args {
     output: RunOutputArgs,
 }
 
-#[allow(clippy::needless_pass_by_value)] // all commands are called alike
-pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
-    let machine = Machine::host();
+pub(super) fn run(args: &Args, here: &Here) -> anyhow::Result<Exit> {
     if args.repeat == 0 || args.processes.iter().any(|n| !(1..=2).contains(n)) {
         return Err(failure(Exit::BadInput, "-r from 1; --processes 1, 2 or both"));
     }
-    let asked = by_default(&args.event, &machine)?;
+    let asked = by_default(&args.event, &here.machine)?;
     let mode = |name: &String| match name.as_str() {
         "fastforward" => Mode::FastForward,
         _ => Mode::Basic,
     };
-    let options = Options {
+    let benchmark = RingBench {
+        kernel: &Host,
+        machine: &here.machine,
         modes: args.modes.iter().map(mode).collect(),
         processes: args.processes.clone(),
         packets: args.packets,
@@ -83,19 +77,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         bytes_written: args.bytes_written,
         bytes_read: args.bytes_read,
         groups: asked.groups,
-        rounds: args.repeat,
-        seed: args.seed.unwrap_or_else(Plan::random_seed),
-        program: std::env::current_exe().context("cannot tell where this program is")?,
+        program: this_program()?,
     };
-    let mut file = begin(&machine, &doctor::facts()?, PreflightCpus::Allowed)?;
-    tell_concerns(&file);
     let absent = asked.absent.iter().map(|(event, why)| format!("{event} is not counted: {why}"));
-    file.notices.extend(absent);
-    let stop = stop_pipe().context("cannot listen for signals")?;
-    let mut watch = CountingProgress::new(args.output.path());
-    let whole =
-        ring::ring((&Host, &machine), &options, &mut file, Signal(stop.as_fd()), &mut watch)
-            .map_err(|error| refused(&error, false))?;
-    let missing = !args.event.is_empty() && !asked.absent.is_empty();
-    args.output.finish(file, !whole, !missing, ring_text)
+    let notices: Vec<String> = absent.collect();
+    let missing = !args.event.is_empty() && !notices.is_empty();
+    let rounds = Repetition::new(args.repeat, args.seed);
+    let job = BenchJob::new(benchmark, rounds, BenchKind::Ring, &args.output);
+    BenchJob { notices, ..job }.run_to(here, |_| Ok(!missing))
 }

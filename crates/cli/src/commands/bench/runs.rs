@@ -55,9 +55,9 @@ impl RunOutputArgs {
         mut file: RunFile,
         interrupted: bool,
         whole: bool,
-        text: fn(&RunFile, &Style) -> String,
+        text: impl FnOnce(&RunFile, &Style) -> String,
     ) -> anyhow::Result<Exit> {
-        let failed = file.runs.iter().any(|run| run.exit != Some(0));
+        let failed = file.runs.iter().any(|run| run.exit != Some(0) || run.why.is_some());
         let exit = if whole && !failed && !interrupted { Exit::Done } else { Exit::Incomplete };
         if interrupted {
             file.why = Some("interrupted".to_owned());
@@ -69,7 +69,11 @@ impl RunOutputArgs {
         Ok(exit)
     }
 
-    fn show(&self, file: &RunFile, text: fn(&RunFile, &Style) -> String) -> anyhow::Result<()> {
+    fn show(
+        &self,
+        file: &RunFile,
+        text: impl FnOnce(&RunFile, &Style) -> String,
+    ) -> anyhow::Result<()> {
         if let Some(path) = self.path() {
             keep(file, Some(path))?;
         }

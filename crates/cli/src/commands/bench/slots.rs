@@ -1,26 +1,21 @@
 //! `pmuscope bench slots`.
 
 use std::io::{self, Write as _};
-use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use pmuscope_bench::slots::{self, ACCOUNTS, Options};
+use pmuscope_bench::Repetition;
+use pmuscope_bench::slots::{ACCOUNTS, Options, SlotsBench};
 use pmuscope_counters::Host;
-use pmuscope_machine::Machine;
-use pmuscope_measure::Plan;
-use pmuscope_measure::counting::Signal;
-use pmuscope_report::{slots_page, slots_svg, slots_text};
+use pmuscope_report::{BenchKind, slots_page, slots_svg};
 use pmuscope_watch::kernel::{Compared, KernelCheck, KernelError, compare};
 use pmuscope_watch::slots::{Layout, Slots};
 
-use super::runs::{PreflightCpus, RunOutputArgs, begin, tell_concerns};
-use crate::commands::counting::CountingProgress;
-use crate::commands::doctor;
+use super::runs::RunOutputArgs;
+use super::{BenchJob, Here};
 use crate::commands::output::{Form, Format};
 use crate::exit::{Exit, failure};
-use crate::signals::stop_pipe;
 use crate::version::COMMIT;
 
 /// Flags of `pmuscope bench slots`.
@@ -71,40 +66,32 @@ pub(crate) struct Args {
     results: RunOutputArgs,
 }
 
-#[allow(clippy::needless_pass_by_value)] // all commands are called alike
-pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
-    let seed = args.seed.unwrap_or_else(Plan::random_seed);
+pub(super) fn run(args: &Args, here: &Here) -> anyhow::Result<Exit> {
+    let rounds = Repetition::new(args.repeat, args.seed);
     if let Some(operations) = args.against_kernel {
-        return against_kernel(operations, seed);
+        return against_kernel(here, operations, rounds.seed);
     }
     let drawn = args.output.as_deref().map(drawing).transpose()?;
-    let machine = Machine::host();
     let is_zero = args.cpus.contains(&0) || args.tasks.contains(&0) || args.threads.contains(&0);
     if args.repeat == 0 || is_zero {
         return Err(failure(Exit::BadInput, "-r, --cpus, --tasks and --threads from 1"));
     }
-    let options = Options {
+    let benchmark = SlotsBench::from(Options {
         accounts: args.accounts.clone(),
         cpus: args.cpus.clone(),
         tasks: args.tasks.clone(),
         threads: args.threads.clone(),
         time: Duration::from_millis(args.ms),
-        rounds: args.repeat,
-        seed,
-    };
-    let mut file = begin(&machine, &doctor::facts()?, PreflightCpus::Allowed)?;
-    tell_concerns(&file);
-    let stop = stop_pipe().context("cannot listen for signals")?;
-    let stop = || Signal(stop.as_fd()).is_given();
-    let mut watch = CountingProgress::new(args.results.path());
-    let whole = slots::slots(&options, &mut file, &stop, &mut watch)?;
-    if let Some(form) = drawn {
-        form.print(&match form.format {
-            Format::Html => slots_page(&file, COMMIT),
-            _ => slots_svg(&file),
-        })?;
-    }
-    args.results.finish(file, !whole, true, slots_text)
+    });
+    BenchJob::new(benchmark, rounds, BenchKind::Slots, &args.results).run_to(here, |file| {
+        if let Some(form) = drawn {
+            form.print(&match form.format {
+                Format::Html => slots_page(file, COMMIT),
+                _ => slots_svg(file),
+            })?;
+        }
+        Ok(true)
+    })
 }
 
 /// What the name of the file asks for.
@@ -116,9 +103,9 @@ fn drawing(path: &Path) -> anyhow::Result<Form> {
 /// Threads that real breakpoints are for.
 const TASKS: usize = 4;
 
-fn against_kernel(operations: u64, seed: u64) -> anyhow::Result<Exit> {
+fn against_kernel(here: &Here, operations: u64, seed: u64) -> anyhow::Result<Exit> {
     let cannot = |error: KernelError| failure(Exit::NotPossible, error.to_string());
-    let topology = Machine::host().topology()?;
+    let topology = &here.facts.topology;
     let possible_cpus = topology.possible.iter().max().map_or(1, |highest| highest + 1);
     let slots = pmuscope_watch::kernel::slots(&Host).map_err(cannot)?;
     let online: Vec<u32> = topology.online.iter().collect();

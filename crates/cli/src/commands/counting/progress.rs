@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use pmuscope_measure::{MeasureError, RunDone, RunFile, RunObserver};
+use pmuscope_measure::arms::ARM;
+use pmuscope_measure::{Labels, MeasureError, RunDone, RunFile, RunObserver};
 use pmuscope_report::{escape_lines, number};
 
 use crate::commands::bench::runs::keep;
@@ -41,19 +42,32 @@ impl<'a> CountingProgress<'a> {
 }
 
 impl RunObserver for CountingProgress<'_> {
-    fn done(&mut self, done: &RunDone) {
-        let is_plain = done.runs < done.of && done.exit == 0;
-        if !self.told.is_due() && is_plain && done.seconds < OFTEN.as_secs_f64() {
+    fn note(&mut self, text: &str) {
+        say!("{}", escape_lines(text));
+    }
+
+    fn planned(&mut self, runs: usize, seconds: Option<f64>) {
+        let time = seconds.map_or(String::new(), |s| format!(", about {}", number::duration(s)));
+        say!("{}{time}; Ctrl-C keeps what is done", number::counted(runs, "run"));
+    }
+
+    fn done(&mut self, done: &RunDone<'_>) {
+        let RunDone { runs, of, run, left_s } = *done;
+        let is_plain = runs < of && run.exit == Some(0) && run.why.is_none();
+        if !self.told.is_due() && is_plain && run.duration_s < OFTEN.as_secs_f64() {
             return;
         }
-        let left = if done.runs < done.of {
-            format!(" · about {} left", number::duration(done.left_s))
-        } else {
-            String::new()
+        let left = match runs < of {
+            true => format!(" · about {} left", number::duration(left_s)),
+            false => String::new(),
         };
-        let took = number::duration(done.seconds);
-        let failed = if done.exit == 0 { String::new() } else { format!(", status {}", done.exit) };
-        say!("{}/{}: {took}{failed}{left}", done.runs, done.of);
+        let took = number::duration(run.duration_s);
+        let result = match (&run.why, run.exit) {
+            (Some(why), _) => format!("FAILED, {}", escape_lines(why)),
+            (None, Some(0)) => took,
+            (None, exit) => format!("{took}, status {}", exit.unwrap_or(-1)),
+        };
+        say!("{runs}/{of}{}: {result}{left}", name(&run.labels));
     }
 
     fn failed(&mut self, exit: u8, output: &str) {
@@ -67,4 +81,14 @@ impl RunObserver for CountingProgress<'_> {
         // All is kept at the end.
         if self.kept.is_due() { keep(file, self.path) } else { Ok(()) }
     }
+}
+
+/// ` AIO1-CPU, threads 2`: labels of a run.
+fn name(labels: &Labels) -> String {
+    let word = |(key, value): (&String, &String)| match key.as_str() {
+        ARM => value.clone(),
+        _ => format!("{key} {value}"),
+    };
+    let words: Vec<String> = labels.iter().map(word).collect();
+    if words.is_empty() { String::new() } else { format!(" {}", escape_lines(&words.join(", "))) }
 }

@@ -1,17 +1,11 @@
 //! `pmuscope bench memory`: a row for the CPUs of each node, a column for the memory of each, and latency by
 //! load.
 
-use std::fmt::Write as _;
+use pmuscope_measure::RunFile;
 
-use pmuscope_events::metrics::Metrics;
-use pmuscope_measure::summary::summary;
-use pmuscope_measure::{Estimated, RunFile};
-
-use crate::escape::escape;
+use super::{BenchArm, BenchText, across, arms, label, matrix, mean, name, parameter};
 use crate::number;
 use crate::runs::{distinct, runs_per_arm, value};
-use crate::style::Style;
-use crate::table::{Cell, Column, Table};
 
 const BANDWIDTH: &str = "bandwidth";
 const LOAD_TIME: &str = "load";
@@ -28,82 +22,45 @@ const MATRICES: [(&str, &str, &str, &str); 8] = [
     ("latency", "one thread that waits for each load", LOAD_TIME, "ns/load"),
 ];
 
-/// Header, a matrix for each figure, latency by load, what was left out.
-pub fn memory_text(file: &RunFile, style: &Style) -> String {
-    let parameter = |key: &str| file.parameters.get(key).map_or("-".into(), |text| escape(text));
-    let bytes = parameter("bytes").parse().map_or("-".to_owned(), number::bytes);
-    let mut out = format!(
+/// A matrix for each figure, latency by load.
+pub(super) fn show(file: &RunFile, text: &mut BenchText<'_>) {
+    let bytes = parameter(file, "bytes").parse().map_or("-".to_owned(), number::bytes);
+    text.lines(&format!(
         "memory from the CPUs of a node to that of each node: {bytes} in each run, huge pages {}\n{} runs of {} \
-         s · means of n = {}, ±95 % · GB: 10^9 bytes loaded and stored\n",
-        parameter("thp"),
+         s · means of n = {}, ±95 % · GB: 10^9 bytes loaded and stored",
+        parameter(file, "thp"),
         file.runs.len(),
-        parameter("seconds"),
+        parameter(file, "seconds"),
         runs_per_arm(file),
-    );
+    ));
     for (what, title, metric, unit) in MATRICES {
         let part = file.part("what", what);
-        if !part.runs.is_empty() {
-            let _ = write!(out, "\n{title}, {unit}\n{}", matrix(&part, (metric, unit), style));
-        }
+        let memories = distinct(&part, "memory");
+        let rows = matrix(&part, &["cpus"], ("memory", &memories));
+        let heads = memories.iter().map(|node| format!("memory {node}"));
+        let mut fields = vec![name("CPUs of node", |row: &BenchArm| row.label("cpus"))];
+        fields.extend(across(heads, move |cell| Some(value(&cell.mean(metric)?, unit))));
+        text.table(&format!("{title}, {unit}"), fields, &rows);
     }
+    // Of one node; the least load first.
     let loaded = file.part("what", "loaded");
-    if !loaded.runs.is_empty() {
-        out += &by_load(&loaded, style);
-    }
-    for note in &file.notices {
-        let _ = write!(out, "\n{}\n", escape(note));
-    }
-    style.text(&out).into_owned()
-}
-
-fn matrix(file: &RunFile, (metric, unit): (&str, &str), style: &Style) -> String {
-    let memories = distinct(file, "memory");
-    let heads = memories.iter().map(|node| Column::number(format!("memory {}", escape(node))));
-    let mut table = Table::new([Column::text("CPUs of node")].into_iter().chain(heads));
-    for cpus in distinct(file, "cpus") {
-        let row = file.part("cpus", &cpus);
-        let cells = memories.iter().map(|memory| {
-            let found = figure(&row.part("memory", memory), metric);
-            Cell::measured(found, |found| value(&found, unit))
-        });
-        table.row([Cell::new(escape(&cpus))].into_iter().chain(cells));
-    }
-    table.render(style)
-}
-
-/// Of one node: latency, by what the others load meanwhile, the least load first.
-fn by_load(file: &RunFile, style: &Style) -> String {
-    let node = distinct(file, "cpus").join(",");
-    let mut out =
-        format!("\nnode {}: one thread waits for each load while the others read\n", escape(&node));
-    let columns = ["pause, ns per 64 KiB", "others, GB/s", "ns/load"].map(Column::number);
-    let mut table = Table::new(columns);
-    for pause in distinct(file, "pause_ns").iter().rev() {
-        let point = file.part("pause_ns", pause);
-        let point =
-            distinct(&point, "cpus").first().map_or(point.clone(), |cpus| point.part("cpus", cpus));
-        let point = distinct(&point, "memory")
-            .first()
-            .map_or(point.clone(), |node| point.part("memory", node));
-        let cell = |metric: &str, unit: &str| {
-            Cell::measured(figure(&point, metric), |found| value(&found, unit))
-        };
-        let paused = pause.parse().map_or_else(|_| escape(pause).into_owned(), number::count);
-        table.row([Cell::new(paused), cell(BANDWIDTH, "GB/s"), cell(LOAD_TIME, "ns")]);
-    }
-    out += &table.render(style);
-    out
-}
-
-/// The mean of all runs of a file that has one arm only.
-fn figure(file: &RunFile, metric: &str) -> Option<Estimated> {
-    let rows = summary(file, &Metrics::default()).rows;
-    rows.into_iter().find(|row| row.metric == metric)?.per_run
+    let mut points = arms(&loaded, &["pause_ns", "cpus", "memory"]);
+    points.reverse();
+    let node = distinct(&loaded, "cpus").join(",");
+    let title = format!("node {node}: one thread waits for each load while the others read");
+    let fields = vec![
+        label("pause, ns per 64 KiB", "pause_ns"),
+        mean("others, GB/s", BANDWIDTH),
+        mean("ns/load", LOAD_TIME),
+    ];
+    text.table(&title, fields, &points);
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::BenchKind;
     use super::*;
+    use crate::style::Style;
     use pmuscope_measure::{Labels, Origin, Program, Run};
 
     /// Labels and figures.
@@ -160,7 +117,8 @@ mod tests {
             ),
         ]);
         file.notices.push("node 2 has no CPU that this process may use".into());
-        insta::assert_snapshot!(memory_text(&file, &Style::PLAIN), @r"
+        file.finish(0);
+        insta::assert_snapshot!(BenchKind::Memory.text(&file, &Style::PLAIN), @r"
         memory from the CPUs of a node to that of each node: 1 GiB in each run, huge pages always
         18 runs of 1 s · means of n = 3, ±95 % · GB: 10^9 bytes loaded and stored
 

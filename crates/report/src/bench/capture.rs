@@ -1,18 +1,19 @@
-//! The table of `pmuscope bench capture`: what each way of recording costs the recorded program.
+//! `pmuscope bench capture`: what each way of recording costs the recorded program.
 
 use std::fmt::Write as _;
 
-use pmuscope_measure::versus::{Arm, ArmGroup, Figure, ratio_difference, slopes, versus};
-use pmuscope_measure::{Estimated, Labels, Limits, Origin, RunFile, metric};
+use pmuscope_measure::versus::{Arm, ArmGroup, Figure, Slope, ratio_difference, slopes, versus};
+use pmuscope_measure::{Labels, Origin, RunFile, metric};
 
-use crate::escape::escape;
+use super::{
+    ARM, BenchText, bytes, counted, exact, failed, figure, median, name, parameter, ratio, rounds,
+    three_digits,
+};
 use crate::markup::cut;
 use crate::number;
-use crate::runs::value;
-use crate::style::{Paint, Style, wrap};
-use crate::table::{Cell, Column, Table};
+use crate::runs::{scaled, value};
+use crate::sheet::Field;
 
-const ARM: &str = "arm";
 const BASE: &str = "BASE";
 /// Characters of a command line that are shown.
 const LONGEST_COMMAND: usize = 60;
@@ -23,103 +24,86 @@ const THEIRS: &str = "PERF-";
 /// perf without flags.
 const THEIR_DEFAULT: &str = "PERF-DEFAULT";
 
-/// Header, per condition what the workload took and what the recorder took, verdicts, notes.
-pub fn capture_text(file: &RunFile, style: &Style) -> String {
+/// Per condition what the workload took and what the recorder took, and verdicts; cost per further sample.
+pub(super) fn show(file: &RunFile, text: &mut BenchText<'_>) {
     let groups = versus(file, ARM, BASE);
-    let mut out = head(file, &groups);
+    text.lines(&head(file, &groups));
     for group in &groups {
-        out.push('\n');
-        if !group.labels.is_empty() {
-            let _ = writeln!(out, "{}", style.paint(Paint::Bold, &condition(&group.labels)));
-        }
-        out += &workload_table(group).render(style);
-        let recorders = recorder_table(group);
-        if !recorders.is_empty() {
-            out.push('\n');
-            out += &recorders.render(style);
-        }
-        for (i, line) in verdicts(file, group).iter().enumerate() {
-            out += if i == 0 { "\n" } else { "" };
-            out += &wrap(line, style.width, 2);
-            out.push('\n');
-        }
+        text.table(&condition(&group.labels), of_workload(group), &group.arms);
+        let recorders = group.arms.iter().filter(|arm| arm.name != BASE);
+        text.table("", of_recorder(), recorders);
+        text.sentences(&verdicts(file, group));
     }
-    out += &slope_text(file, style);
-    out += &notes(file, style);
-    style.text(&out).into_owned()
+    // Where runs of several lengths were made.
+    let arm = |slope: &Slope| slope.labels.get(ARM).cloned();
+    let others = |slope: &Slope| {
+        let mut labels = slope.labels.clone();
+        labels.remove(ARM);
+        condition(&labels)
+    };
+    let fields = vec![
+        Field::text("recorder", arm).rigid(),
+        Field::text("condition", move |slope| Some(others(slope))).rigid(),
+        figure("n", |slope: &Slope| Some(slope.estimate.n.to_string())),
+        figure("µs per further sample", |slope: &Slope| {
+            Some(value(&scaled(slope.estimate, 1e6), "µs"))
+        }),
+    ];
+    text.table("", fields, &slopes(file, "seconds", "tool_cpu", "samples"));
 }
 
 fn head(file: &RunFile, groups: &[ArmGroup]) -> String {
-    let parameter = |key: &str| file.parameters.get(key).map_or("-".into(), |text| escape(text));
-    let rate = parameter("rate").parse().map_or("-".to_owned(), number::count);
     let arms = groups.iter().map(|group| group.arms.len()).max().unwrap_or(0);
-    let rounds = file.runs.iter().filter_map(|run| run.round).max().map_or(0, |last| last + 1);
-    let mut out = format!("{} at {rate}/s", parameter("event"));
+    let mut out = format!("{} at {}/s", parameter(file, "event"), counted(file, "rate"));
     if let Some(cpus) = file.environment.pointer("/cpus").and_then(serde_json::Value::as_u64) {
         let _ = write!(out, " on {}", number::counted(cpus, "CPU"));
     }
-    let _ = writeln!(
+    let _ = write!(
         out,
-        ", {}; {} in {}, {}",
-        cut(&parameter("workload"), LONGEST_COMMAND),
+        ", {}; {} in {}, {}\n{} · {} failed · medians; ratio to {BASE} of the same round, ±95 %",
+        cut(&parameter(file, "workload"), LONGEST_COMMAND),
         number::counted(arms, "arm"),
-        number::counted(rounds, "round"),
-        number::duration(file.duration_s)
-    );
-    let failed = file.runs.iter().filter(|run| run.exit != Some(0)).count();
-    let _ = writeln!(
-        out,
-        "{} · {failed} failed · medians; ratio to {BASE} of the same round, ±95 %",
-        number::counted(file.runs.len(), "run")
+        number::counted(rounds(file), "round"),
+        number::duration(file.duration_s),
+        number::counted(file.runs.len(), "run"),
+        failed(file),
     );
     out
 }
 
 /// `threads 2, seconds 5`.
 fn condition(labels: &Labels) -> String {
-    let text = |(key, value): (&String, &String)| format!("{} {}", escape(key), escape(value));
+    let text = |(key, value): (&String, &String)| format!("{key} {value}");
     labels.iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
-fn workload_table(group: &ArmGroup) -> Table {
-    let others = others(group);
-    let mut columns = vec![Column::text("workload")];
-    for clock in ["own clock", "wall"] {
-        columns.push(Column::number("base").unit("s"));
-        columns.push(Column::number(clock).unit("s"));
-        columns.push(Column::number("ratio"));
+fn of_workload<'a>(group: &ArmGroup) -> Vec<Field<'a, Arm>> {
+    let mut fields = vec![name("workload", |arm: &Arm| &arm.name)];
+    for (clock, metric) in [("own clock s", metric::TIME), ("wall s", metric::WALL)] {
+        let base = move |arm: &Arm| Some(seconds(arm.figure(metric)?.base?));
+        fields.extend([
+            figure("base s", base),
+            median(clock, metric, seconds),
+            ratio("ratio", metric),
+        ]);
     }
-    columns.push(Column::number("user").unit("s"));
-    columns.push(Column::number("system").unit("s"));
-    columns.push(Column::number("faults"));
-    columns.push(Column::number("peak"));
-    columns.extend(others.iter().map(|(name, unit)| Column::number(escape(name)).unit(unit)));
-    let mut table = Table::new(columns);
-    for arm in &group.arms {
-        let mut cells = vec![Cell::new(escape(&arm.name))];
-        for name in [metric::TIME, metric::WALL] {
-            let figure = arm.figure(name);
-            cells.push(Cell::measured(figure.and_then(|f| f.base), seconds));
-            cells.push(median(figure, seconds));
-            cells.push(Cell::measured(figure.and_then(|f| f.ratio), |r| value(&r, "")));
-        }
-        cells.push(median(arm.figure(metric::USER), seconds));
-        cells.push(median(arm.figure(metric::SYSTEM), seconds));
-        cells.push(Cell::measured(faults(arm), |n| number::fixed(n, 0)));
-        cells.push(median(arm.figure(metric::MAX_RSS), bytes));
-        cells.extend(others.iter().map(|(name, _)| median(arm.figure(name), three_digits)));
-        table.row(cells);
-    }
-    table
+    fields.extend([
+        median("user s", metric::USER, seconds),
+        median("system s", metric::SYSTEM, seconds),
+        figure("faults", |arm: &Arm| Some(exact(faults(arm)?))),
+        median("peak", metric::MAX_RSS, bytes),
+    ]);
+    let others = others(group).into_iter();
+    fields.extend(others.map(|figure| {
+        median(format!("{} {}", figure.metric, figure.unit), figure.metric, three_digits)
+    }));
+    fields
 }
 
 /// What the workload printed besides its time: `mops`.
-fn others(group: &ArmGroup) -> Vec<(String, String)> {
-    let of = |arm: &Arm| {
-        let is_other = |f: &&Figure| f.origin == Origin::Program && f.metric != metric::TIME;
-        let others = arm.figures.iter().filter(is_other);
-        others.map(|f| (f.metric.clone(), f.unit.clone())).collect()
-    };
+fn others(group: &ArmGroup) -> Vec<Figure> {
+    let is_other = |f: &&Figure| f.origin == Origin::Program && f.metric != metric::TIME;
+    let of = |arm: &Arm| arm.figures.iter().filter(is_other).cloned().collect();
     group.arm(BASE).map(of).unwrap_or_default()
 }
 
@@ -128,37 +112,21 @@ fn faults(arm: &Arm) -> Option<f64> {
     Some(minor + arm.figure(metric::MAJOR_FAULTS)?.median?)
 }
 
-fn recorder_table(group: &ArmGroup) -> Table {
-    let mut table = Table::new([
-        Column::text("recorder"),
-        Column::number("samples"),
-        Column::number("lost"),
-        Column::number("throttled"),
-        Column::number("CPU").unit("s"),
-        Column::number("edges").unit("s"),
-        Column::number("µs/sample"),
-        Column::number("steady"),
-        Column::number("file"),
-        Column::number("B/sample"),
-    ]);
-    let exact = |n: f64| number::fixed(n, 0);
-    for arm in group.arms.iter().filter(|arm| arm.name != BASE) {
-        let lost = arm.figure("lost").and_then(|f| f.median);
-        let paint = if lost.is_some_and(|n| n > 0.0) { Paint::Warn } else { Paint::Plain };
-        table.row([
-            Cell::new(escape(&arm.name)),
-            median(arm.figure("samples"), exact),
-            Cell::measured(lost, exact).paint(paint),
-            median(arm.figure("throttled"), exact),
-            median(arm.figure("tool_cpu"), three_digits),
-            median(arm.figure("tool_edges"), three_digits),
-            median(arm.figure("us_per_sample"), three_digits),
-            median(arm.figure("us_per_sample_steady"), three_digits),
-            median(arm.figure("file_size"), bytes),
-            median(arm.figure("bytes_per_sample"), |n| number::fixed(n, 1)),
-        ]);
-    }
-    table
+fn of_recorder<'a>() -> Vec<Field<'a, Arm>> {
+    let has_lost =
+        |arm: &Arm| arm.figure("lost").and_then(|f| f.median).is_some_and(|lost| lost > 0.0);
+    vec![
+        name("recorder", |arm: &Arm| &arm.name),
+        median("samples", "samples", exact),
+        median("lost", "lost", exact).warns(has_lost),
+        median("throttled", "throttled", exact),
+        median("CPU s", "tool_cpu", three_digits),
+        median("edges s", "tool_edges", three_digits),
+        median("µs/sample", "us_per_sample", three_digits),
+        median("steady", "us_per_sample_steady", three_digits),
+        median("file", "file_size", bytes),
+        median("B/sample", "bytes_per_sample", |n| number::fixed(n, 1)),
+    ]
 }
 
 /// What our default costs against perf's best and perf's default.
@@ -198,100 +166,15 @@ fn verdicts(file: &RunFile, group: &ArmGroup) -> Vec<String> {
     lines
 }
 
-/// The estimate in a unit of which it has `factor` times as many.
-pub(crate) fn scaled(estimate: Estimated, factor: f64) -> Estimated {
-    let interval = estimate.interval.map(|i| Limits {
-        low: i.low * factor,
-        high: i.high * factor,
-        level: i.level,
-    });
-    Estimated { value: estimate.value * factor, interval, ..estimate }
-}
-
-/// Where runs of several lengths were made: the CPU time of a recorder per further sample.
-fn slope_text(file: &RunFile, style: &Style) -> String {
-    let slopes = slopes(file, "seconds", "tool_cpu", "samples");
-    if slopes.is_empty() {
-        return String::new();
-    }
-    let mut table = Table::new([
-        Column::text("recorder"),
-        Column::text("condition"),
-        Column::number("n"),
-        Column::number("µs per further sample"),
-    ]);
-    for mut slope in slopes {
-        let arm = slope.labels.remove(ARM).unwrap_or_default();
-        let microseconds = scaled(slope.estimate, 1e6);
-        table.row([
-            escape(&arm).into_owned(),
-            condition(&slope.labels),
-            microseconds.n.to_string(),
-            value(&microseconds, "µs"),
-        ]);
-    }
-    format!("\n{}", table.render(style))
-}
-
-fn notes(file: &RunFile, style: &Style) -> String {
-    let mut notes: Vec<String> =
-        file.notices.iter().map(|notice| escape(notice).into_owned()).collect();
-    notes.extend(failures(file));
-    notes.extend(file.concerns.iter().map(|concern| {
-        let fix = concern.fix.as_ref().map_or(String::new(), |fix| format!(" Try: {fix}"));
-        escape(&format!("{}: {}.{fix}", concern.why, concern.effect)).into_owned()
-    }));
-    if let Some(why) = &file.why {
-        notes.push(format!("Not all runs were made: {}.", escape(why)));
-    }
-    let mut out = String::new();
-    for (i, note) in notes.iter().enumerate() {
-        if i == 0 {
-            out.push('\n');
-        }
-        out += &wrap(note, style.width, 2);
-        out.push('\n');
-    }
-    out
-}
-
-/// Which arms failed how often, and why: a sentence per arm and reason.
-pub(crate) fn failures(file: &RunFile) -> Vec<String> {
-    let mut counts: Vec<((&str, &str), u64)> = Vec::new();
-    for run in &file.runs {
-        let (Some(why), Some(arm)) = (&run.why, run.labels.get(ARM)) else { continue };
-        let key = (arm.as_str(), why.as_str());
-        match counts.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, count)) => *count += 1,
-            None => counts.push((key, 1)),
-        }
-    }
-    let sentence = |((arm, why), count): ((&str, &str), u64)| {
-        format!("{} of {} failed: {}", number::counted(count, "run"), escape(arm), escape(why))
-    };
-    counts.into_iter().map(sentence).collect()
-}
-
-fn median(figure: Option<&Figure>, format: impl FnOnce(f64) -> String) -> Cell {
-    Cell::measured(figure.and_then(|f| f.median), format)
-}
-
-fn three_digits(value: f64) -> String {
-    number::significant(value, 3)
-}
-
 fn seconds(value: f64) -> String {
     number::fixed(value, 2)
 }
 
-/// Sizes are not negative and far below 2^64.
-fn bytes(value: f64) -> String {
-    number::bytes(value.max(0.0).round() as u64)
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::BenchKind;
     use super::*;
+    use crate::style::Style;
     use pmuscope_measure::{Concern, Program, Run};
     use std::time::UNIX_EPOCH;
 
@@ -382,7 +265,7 @@ mod tests {
             why: "the frequency governor of CPU 0-87 is powersave".into(),
             fix: Some("sudo cpupower frequency-set -g performance".into()),
         });
-        insta::assert_snapshot!(capture_text(&file, &Style::PLAIN), @r"
+        insta::assert_snapshot!(BenchKind::Capture.text(&file, &Style::PLAIN), @r"
         cpu-clock at 25,000/s on 88 CPUs, ./bt.B.x; 5 arms in 8 rounds, 48 min 20 s
         80 runs · 2 failed · medians; ratio to BASE of the same round, ±95 %
 
@@ -436,7 +319,7 @@ mod tests {
     fn a_file_without_runs_is_no_table() {
         let tool = Program { name: "pmuscope".into(), version: "0.1.0".into() };
         let file = RunFile::new(tool, vec![], UNIX_EPOCH);
-        insta::assert_snapshot!(capture_text(&file, &Style::PLAIN), @r"
+        insta::assert_snapshot!(BenchKind::Capture.text(&file, &Style::PLAIN), @r"
         - at -/s, -; 0 arms in 0 rounds, 0 s
         0 runs · 0 failed · medians; ratio to BASE of the same round, ±95 %
 

@@ -1,21 +1,18 @@
-//! The tables of `pmuscope bench functions`: how far each way of recording is from what each function
-//! is alone, and what it takes.
+//! `pmuscope bench functions`: how far each way of recording is from what each function is alone, and what it
+//! takes.
 
-use std::fmt::Write as _;
-
-use pmuscope_measure::accuracy::{Accuracy, ErrorUnit, accuracy};
+use pmuscope_measure::accuracy::{Accuracy, AccuracyRow, ErrorUnit, accuracy};
 use pmuscope_measure::versus::{Arm, versus};
 use pmuscope_measure::{Estimated, RunFile};
 use serde_json::Value;
 
-use crate::capture::failures;
-use crate::escape::escape;
+use super::{
+    ARM, BenchText, bytes, counted, exact, failed, figure, median, name, parameter, rounds,
+    three_digits,
+};
 use crate::number;
 use crate::runs::value;
-use crate::style::{Paint, Style, wrap};
-use crate::table::{Cell, Column, Table};
 
-const ARM: &str = "arm";
 const FUNCTION: &str = "function";
 /// The arm in which functions run alone.
 const PURE: &str = "PURE";
@@ -42,71 +39,45 @@ const METRICS: [(&str, ErrorUnit, &str); 8] = [
     ),
 ];
 
-/// Header, a table of errors for each metric, of windows, of what recording takes; notes.
-pub fn functions_text(file: &RunFile, style: &Style) -> String {
-    let mut out = head(file);
+/// A table of errors for each metric, of windows, of what recording takes.
+pub(super) fn show(file: &RunFile, text: &mut BenchText<'_>) {
+    text.lines(&head(file));
     let rounds = rounds(file);
     for (metric, unit, title) in METRICS {
         let table = accuracy(file, metric, unit, (ARM, FUNCTION), PURE);
         if table.arms.is_empty() {
             continue;
         }
-        let _ = writeln!(out, "\n{}", style.paint(Paint::Bold, &format!("{metric}: {title}")));
-        out += &errors(&table, rounds).render(style);
+        let alone = figure("alone", |row: &AccuracyRow| Some(value(&row.truth?, "")));
+        let mut fields = vec![name("function", |row: &AccuracyRow| &row.function), alone];
+        fields.extend(table.arms.iter().enumerate().map(|(at, arm)| {
+            figure(arm.clone(), move |row: &AccuracyRow| Some(error(&row.errors[at]?, rounds)))
+        }));
+        text.table(&format!("{metric}: {title}"), fields, &table.rows);
     }
-    let kept = accuracy(file, "kept", ErrorUnit::Own, (ARM, FUNCTION), PURE);
-    if !kept.arms.is_empty() {
-        let title = "windows that count, of all that end in the function; alone, all";
-        let _ = writeln!(out, "\n{}", style.paint(Paint::Bold, title));
-        out += &windows(file, &kept).render(style);
-    }
-    out += &costs(file, style);
-    out += &notes(file, style);
-    style.text(&out).into_owned()
-}
-
-fn rounds(file: &RunFile) -> usize {
-    file.runs.iter().filter_map(|run| run.round).max().map_or(0, |last| last + 1)
+    windows(file, &accuracy(file, "kept", ErrorUnit::Own, (ARM, FUNCTION), PURE), text);
+    costs(file, text);
 }
 
 fn head(file: &RunFile) -> String {
-    let parameter = |key: &str| file.parameters.get(key).map_or("-".into(), |text| escape(text));
-    let count = |key: &str| parameter(key).parse().map_or("-".to_owned(), number::count);
-    let failed = file.runs.iter().filter(|run| run.exit != Some(0)).count();
-    let emulated = if emulator(file).is_some() { " · emulated" } else { "" };
-    let mut out = format!(
-        "function-mix for {} s under each arm, each function alone for {} s; cycles with {}\n",
-        parameter("seconds"),
-        parameter("alone"),
-        parameter("counters"),
-    );
-    let _ = writeln!(
-        out,
-        "{} in {}, {} · {failed} failed · one window or sample in {} cycles · ±95 %{emulated}",
+    format!(
+        "function-mix for {} s under each arm, each function alone for {} s; cycles with {}\n\
+         {} in {}, {} · {} failed · one window or sample in {} cycles · ±95 %{}",
+        parameter(file, "seconds"),
+        parameter(file, "alone"),
+        parameter(file, "counters"),
         number::counted(file.runs.len(), "run"),
         number::counted(rounds(file), "round"),
         number::duration(file.duration_s),
-        count("period"),
-    );
-    out
+        failed(file),
+        counted(file, "period"),
+        if emulator(file).is_some() { " · emulated" } else { "" },
+    )
 }
 
 /// What ran the instructions, where it was an emulator.
 fn emulator(file: &RunFile) -> Option<&str> {
     file.machine.pointer("/surroundings/emulator/name").and_then(Value::as_str)
-}
-
-fn errors(table: &Accuracy, rounds: usize) -> Table {
-    let head = [Column::text("function"), Column::number("alone")];
-    let arms = table.arms.iter().map(|arm| Column::number(escape(arm)));
-    let mut out = Table::new(head.into_iter().chain(arms));
-    for row in &table.rows {
-        let alone = Cell::measured(row.truth, |truth| value(&truth, ""));
-        let mut cells = vec![Cell::new(escape(&row.function)), alone];
-        cells.extend(row.errors.iter().map(|e| Cell::measured(*e, |e| error(&e, rounds))));
-        out.row(cells);
-    }
-    out
 }
 
 /// `+1.2 ±0.3`; `~` where there is no interval; fewer rounds than others have been measured in.
@@ -131,7 +102,10 @@ fn error(error: &Estimated, rounds: usize) -> String {
 }
 
 /// Of each function in each arm: windows that count, of how many.
-fn windows(file: &RunFile, kept: &Accuracy) -> Table {
+fn windows(file: &RunFile, kept: &Accuracy, text: &mut BenchText<'_>) {
+    if kept.arms.is_empty() {
+        return;
+    }
     let sum = |metric: &str, arm: &str, function: &str| -> f64 {
         let is_it = |s: &&pmuscope_measure::Series| {
             s.metric == metric
@@ -140,102 +114,63 @@ fn windows(file: &RunFile, kept: &Accuracy) -> Table {
         };
         file.series.iter().filter(is_it).flat_map(|s| s.numbers()).sum()
     };
-    let head = [Column::text("function"), Column::number("alone")];
-    let arms = kept.arms.iter().map(|arm| Column::number(escape(arm)));
-    let mut out = Table::new(head.into_iter().chain(arms));
-    for row in &kept.rows {
-        let exact = |n: f64| number::fixed(n, 0);
-        let mut cells = vec![escape(&row.function).into_owned()];
-        cells.push(exact(sum("kept", PURE, &row.function)));
-        cells.extend(kept.arms.iter().map(|arm| {
+    let alone = figure("alone", |row: &AccuracyRow| Some(exact(sum("kept", PURE, &row.function))));
+    let mut fields = vec![name("function", |row: &AccuracyRow| &row.function), alone];
+    fields.extend(kept.arms.iter().map(|arm| {
+        figure(arm.clone(), |row: &AccuracyRow| {
             let (kept, all) = (sum("kept", arm, &row.function), sum("windows", arm, &row.function));
-            if all > kept { format!("{} / {}", exact(kept), exact(all)) } else { exact(kept) }
-        }));
-        out.row(cells);
-    }
-    out
+            let whole = if all > kept { format!(" / {}", exact(all)) } else { String::new() };
+            Some(exact(kept) + &whole)
+        })
+    }));
+    let title = "windows that count, of all that end in the function; alone, all";
+    text.table(title, fields, &kept.rows);
 }
 
-/// What recording the mix takes in each arm, and how much slower the mix is.
-fn costs(file: &RunFile, style: &Style) -> String {
-    let groups = versus(file, ARM, BASE);
-    let Some(group) = groups.iter().find(|group| group.labels.is_empty()) else {
-        return String::new();
-    };
-    let mut table = Table::new([
-        Column::text("arm"),
-        Column::number("samples"),
-        Column::number("lost"),
-        Column::number("throttled"),
-        Column::number("file"),
-        Column::number("analysis").unit("CPU s"),
-        Column::number("rounds").unit("/s"),
-        Column::number("slower").unit("times"),
-    ]);
-    let median = |arm: &Arm, metric: &str, format: fn(f64) -> String| {
-        Cell::measured(arm.figure(metric).and_then(|figure| figure.median), format)
-    };
-    let exact = |n: f64| number::fixed(n, 0);
-    for arm in group.arms.iter().filter(|arm| arm.name != PURE) {
-        let rounds = arm.figure("rounds_per_second");
-        let slower = rounds.and_then(|f| f.ratio).filter(|ratio| ratio.value > 0.0);
-        table.row([
-            Cell::new(escape(&arm.name)),
-            median(arm, "samples", exact),
-            median(arm, "lost", exact),
-            median(arm, "throttled", exact),
-            median(arm, "file_size", |b| number::bytes(b.max(0.0).round() as u64)),
-            median(arm, "analysis_cpu", |s| number::significant(s, 3)),
-            median(arm, "rounds_per_second", |r| number::significant(r, 3)),
-            Cell::measured(slower, |ratio| number::significant(1.0 / ratio.value, 3)),
-        ]);
-    }
-    let title = format!("what it takes: medians of {}", number::counted(rounds(file), "round"));
-    format!("\n{}\n{}", style.paint(Paint::Bold, &title), table.render(style))
-}
-
-fn notes(file: &RunFile, style: &Style) -> String {
-    let mut notes: Vec<String> = Vec::new();
+/// What recording the mix takes in each arm, and how much slower the mix is; arms that the kernel had to suspend,
+/// which no user could record with for long.
+fn costs(file: &RunFile, text: &mut BenchText<'_>) {
     if let Some(name) = emulator(file) {
-        notes.push(format!(
-            "Emulated by {}: counts are exact, times and what recording takes are the emulator's.",
-            escape(name)
+        text.notes.push(format!(
+            "Emulated by {name}: counts are exact, times and what recording takes are the emulator's."
         ));
     }
-    notes.extend(file.notices.iter().map(|notice| escape(notice).into_owned()));
-    notes.extend(failures(file));
-    notes.extend(unsustained(file));
-    if let Some(why) = &file.why {
-        notes.push(format!("Not all runs were made: {}.", escape(why)));
-    }
-    let mut out = String::new();
-    for (i, note) in notes.iter().enumerate() {
-        out += if i == 0 { "\n" } else { "" };
-        out += &wrap(note, style.width, 2);
-        out.push('\n');
-    }
-    out
-}
-
-/// Arms that the kernel had to suspend, which no user could record with for long.
-fn unsustained(file: &RunFile) -> Vec<String> {
     let groups = versus(file, ARM, BASE);
     let arms = groups.iter().filter(|group| group.labels.is_empty()).flat_map(|group| &group.arms);
-    let note = |arm: &Arm| {
-        let median = |metric: &str| arm.figure(metric).and_then(|figure| figure.median);
-        let times = median("throttled").filter(|n| *n > 0.0 && arm.name != PURE)?;
-        Some(format!(
-            "{} cannot be sustained here: the kernel suspended sampling {} times in a run.",
-            escape(&arm.name),
-            number::fixed(times, 0)
-        ))
+    let arms: Vec<&Arm> = arms.filter(|arm| arm.name != PURE).collect();
+    let slower = |arm: &Arm| {
+        let ratio = arm.figure("rounds_per_second")?.ratio.filter(|ratio| ratio.value > 0.0)?;
+        Some(three_digits(1.0 / ratio.value))
     };
-    arms.filter_map(note).collect()
+    let fields = vec![
+        name("arm", |arm: &Arm| &arm.name),
+        median("samples", "samples", exact),
+        median("lost", "lost", exact),
+        median("throttled", "throttled", exact),
+        median("file", "file_size", bytes),
+        median("analysis CPU s", "analysis_cpu", three_digits),
+        median("rounds /s", "rounds_per_second", three_digits),
+        figure("slower times", slower),
+    ];
+    let title = format!("what it takes: medians of {}", number::counted(rounds(file), "round"));
+    text.table(&title, fields, arms.iter().copied());
+    for arm in arms {
+        let times = arm.figure("throttled").and_then(|figure| figure.median);
+        if let Some(times) = times.filter(|times| *times > 0.0) {
+            text.notes.push(format!(
+                "{} cannot be sustained here: the kernel suspended sampling {} times in a run.",
+                arm.name,
+                exact(times)
+            ));
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::BenchKind;
     use super::*;
+    use crate::style::Style;
     use pmuscope_measure::{Labels, Origin, Program, Run};
     use std::time::UNIX_EPOCH;
 
@@ -305,7 +240,7 @@ mod tests {
 
     #[test]
     fn errors_are_told_by_metric_function_and_arm() {
-        insta::assert_snapshot!(functions_text(&file(), &Style::PLAIN), @r"
+        insta::assert_snapshot!(BenchKind::Functions.text(&file(), &Style::PLAIN), @r"
         function-mix for 2 s under each arm, each function alone for 0.5 s; cycles with instructions
         5 runs in 1 round, 12.0 s · 0 failed · one window or sample in 1,000,000 cycles · ±95 % · emulated
 
@@ -334,7 +269,7 @@ mod tests {
     fn a_file_without_runs_is_no_table() {
         let tool = Program { name: "pmuscope".into(), version: "0.1.0".into() };
         let file = RunFile::new(tool, vec![], UNIX_EPOCH);
-        let text = functions_text(&file, &Style::PLAIN);
+        let text = BenchKind::Functions.text(&file, &Style::PLAIN);
         assert!(text.ends_with("Not all runs were made: not finished.\n"), "{text}");
     }
 }

@@ -1,17 +1,10 @@
-//! The table of `pmuscope bench region`: what an entry into a region costs, by the way counters are read.
-
-use std::fmt::Write as _;
+//! `pmuscope bench region`: what an entry into a region costs, by the way counters are read.
 
 use pmuscope_measure::RunFile;
 
-use crate::capture::scaled;
-use crate::escape::escape;
+use super::{ARM, BenchArm, BenchText, counted, figure, name, parameter, per_unit, runs, what};
 use crate::number;
-use crate::runs::{time_per_unit, value};
-use crate::style::Style;
-use crate::table::{Cell, Column, Table};
 
-const ARM: &str = "arm";
 /// Arms with what they are.
 const ARMS: [(&str, &str); 6] = [
     ("nothing", "the loop itself"),
@@ -22,44 +15,33 @@ const ARMS: [(&str, &str); 6] = [
     ("nested", "a region in a region, each"),
 ];
 
-/// Header, a row per arm, what did not run.
-pub fn region_text(file: &RunFile, style: &Style) -> String {
-    let parameter = |key: &str| file.parameters.get(key).map_or("-".into(), |text| escape(text));
-    let entries = parameter("entries").parse().map_or("-".to_owned(), number::count);
-    let mut out = format!(
-        "entry and exit of an empty region that counts {}\n{} runs of {entries} entries · means\n\n",
-        parameter("events"),
-        file.runs.len()
-    );
-    let of = |arm: &str| time_per_unit(&file.part(ARM, arm));
-    let read = of("read").map(|read| read.value);
-    let mut table = Table::new([
-        Column::text("arm"),
-        Column::number("n"),
-        Column::number("µs ±95 %"),
-        Column::number("of read"),
-        Column::text("what"),
-    ]);
-    for (arm, what) in ARMS {
-        let time = of(arm);
-        table.row([
-            Cell::new(arm),
-            Cell::new(time.map_or(0, |time| time.n).to_string()),
-            Cell::measured(time, |time| value(&scaled(time, 1e6), "µs")),
-            Cell::measured(time.zip(read), |(time, read)| number::percent(time.value / read, 0)),
-            Cell::new(what),
-        ]);
-    }
-    out += &table.render(style);
-    for note in &file.notices {
-        let _ = write!(out, "\n{}\n", escape(note));
-    }
-    style.text(&out).into_owned()
+/// A row per arm, also for those that did not run.
+pub(super) fn show(file: &RunFile, text: &mut BenchText<'_>) {
+    text.lines(&format!(
+        "entry and exit of an empty region that counts {}\n{} runs of {} entries · means",
+        parameter(file, "events"),
+        file.runs.len(),
+        counted(file, "entries"),
+    ));
+    let arms = ARMS.map(|(arm, _)| BenchArm::named(file, ARM, arm));
+    let read = arms.iter().find(|arm| arm.label(ARM) == "read").and_then(BenchArm::per_unit);
+    let of_read =
+        move |arm: &BenchArm| Some(number::percent(arm.per_unit()?.value / read?.value, 0));
+    let fields = vec![
+        name("arm", |arm: &BenchArm| arm.label(ARM)),
+        runs(),
+        per_unit("µs ±95 %", 1e6),
+        figure("of read", of_read),
+        what(&ARMS),
+    ];
+    text.table("", fields, &arms);
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::BenchKind;
     use super::*;
+    use crate::style::Style;
     use pmuscope_measure::{Labels, Origin, Program, Run, metric};
 
     #[test]
@@ -87,7 +69,8 @@ mod tests {
             let micro = [0.000_5, 0.8, 1.0, 1.05][index % 4] * (1.0 + (index / 4) as f64 / 100.0);
             file.add(index, &labels, metric::TIME, ("s", Origin::Clock), Ok(micro * 1e-6 * 1e5));
         }
-        insta::assert_snapshot!(region_text(&file, &Style::PLAIN), @r"
+        file.finish(0);
+        insta::assert_snapshot!(BenchKind::Region.text(&file, &Style::PLAIN), @r"
         entry and exit of an empty region that counts task-clock,page-faults
         8 runs of 100,000 entries · means
 

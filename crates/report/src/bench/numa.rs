@@ -1,17 +1,14 @@
-//! The tables of `pmuscope bench numa`: placement, speed and cost of each test under each policy in one row; then
-//! policies side by side.
+//! `pmuscope bench numa`: placement, speed and cost of each test under each policy in one row; then policies side
+//! by side.
 
-use std::fmt::Write as _;
-
-use pmuscope_measure::versus::{Arm, ArmGroup, versus};
+use pmuscope_measure::versus::{Arm, ArmGroup, Figure, versus};
 use pmuscope_measure::{Beyond, Origin, RunFile, Series, metric};
 use pmuscope_stats::{holm, mean, welch_test};
 
-use crate::escape::escape;
+use super::{BenchText, OfRounds, exact, figure, median, name, parameter, ratio, three_digits};
 use crate::number;
-use crate::runs::{runs_per_arm, value};
-use crate::style::Style;
-use crate::table::{Cell, Column, Table};
+use crate::runs::runs_per_arm;
+use crate::sheet::Field;
 
 const TEST: &str = "test";
 const POLICY: &str = "policy";
@@ -22,16 +19,21 @@ const BOUNDS: [&str; 2] = [BEST, "worst"];
 const OURS: [&str; 6] = ["speed", "speed_before", "speed_after", "speed_thread", "spread", "bytes"];
 /// A difference that chance makes less often than this is one.
 const SIGNIFICANT: f64 = 0.05;
-use super::MIB;
+/// Bytes of a mebibyte.
+const MIB: f64 = 1_048_576.0;
 
-/// Of `bench numa`.
-#[must_use]
-pub fn bench_numa_text(file: &RunFile, style: &Style) -> String {
+/// A row for each test and policy, what the tests are, and policies side by side.
+pub(super) fn show(file: &RunFile, text: &mut BenchText<'_>) {
     let mut groups = versus(file, POLICY, BEST);
     sort(&mut groups, file);
-    let mut out = head(file);
-    out += &rows(file, &groups).render(style);
-    out += &tests(file);
+    text.lines(&head(file));
+    let rows: Vec<PolicyRow<'_>> =
+        groups.iter().flat_map(|group| PolicyRow::of(file, group)).collect();
+    text.table("", fields(), &rows);
+    let tests = file.parameters.iter().filter_map(|(key, words)| {
+        key.strip_prefix("test.").map(|name| format!("{name}: {words}"))
+    });
+    text.sentences(&tests.collect::<Vec<_>>());
     let own = own_figures(file);
     let own = own.iter().map(|(name, unit)| (format!("{name} {unit}"), *name, Better::Unknown));
     let known = [
@@ -46,18 +48,14 @@ pub fn bench_numa_text(file: &RunFile, style: &Style) -> String {
     ];
     let known = known.map(|(title, name, better)| (title.to_owned(), name, better));
     for (title, name, better) in own.chain(known) {
-        if let Some(table) = side_by_side(file, &groups, name, better) {
-            let _ = write!(out, "\n{}\n{}", escape(title.trim()), table.render(style));
-        }
+        side_by_side(file, &groups, (title.trim(), name, better), text);
     }
-    if out.contains('*') {
-        out += "\n* the best of a row, unlike all others of it (Welch's test, Holm, 5 %); best and worst are bounds\n";
+    if text.out.contains('*') {
+        text.lines(
+            "\n* the best of a row, unlike all others of it (Welch's test, Holm, 5 %); best and worst are bounds",
+        );
     }
-    out += &failed(file);
-    for notice in &file.notices {
-        let _ = write!(out, "\n{}.\n", escape(notice));
-    }
-    style.text(&out).into_owned()
+    text.notes.extend(failed(file));
 }
 
 /// Which of two numbers is better.
@@ -82,10 +80,6 @@ fn own_figures(file: &RunFile) -> Vec<(&str, &str)> {
     found
 }
 
-fn parameter<'a>(file: &'a RunFile, key: &str) -> &'a str {
-    file.parameters.get(key).map_or("-", |text| text)
-}
-
 fn head(file: &RunFile) -> String {
     let within: Option<f64> = parameter(file, "within").parse().ok();
     let within = within.map(|share| number::percent(share, 0));
@@ -106,7 +100,7 @@ fn head(file: &RunFile) -> String {
     let nodes: Option<u64> = parameter(file, "nodes").parse().ok();
     format!(
         "placement on {}: {} runs, {} of each test and policy, {}{}\n\
-         {converged}watching: {of_one} of a CPU · counters are the whole machine's\n\n",
+         {converged}watching: {of_one} of a CPU · counters are the whole machine's",
         nodes.map_or("-".to_owned(), |nodes| number::counted(nodes, "node")),
         file.runs.len(),
         runs_per_arm(file),
@@ -120,19 +114,16 @@ fn head(file: &RunFile) -> String {
 }
 
 /// Runs that are missing above, and why.
-fn failed(file: &RunFile) -> String {
-    let mut out = String::new();
-    for run in file.runs.iter().filter(|run| run.exit != Some(0)) {
+fn failed(file: &RunFile) -> impl Iterator<Item = String> {
+    file.runs.iter().filter(|run| run.exit != Some(0)).map(|run| {
         let label = |key: &str| run.labels.get(key).map_or("-", |name| name);
         let why = match (&run.why, run.exit) {
             (Some(why), _) => why.clone(),
             (None, Some(status)) => format!("it ended with status {status}"),
             (None, None) => "it has no status".to_owned(),
         };
-        let (test, policy, why) = (escape(label(TEST)), escape(label(POLICY)), escape(&why));
-        let _ = write!(out, "\n{test} under {policy} failed: {why}.\n");
-    }
-    out
+        format!("{} under {} failed: {why}.", label(TEST), label(POLICY))
+    })
 }
 
 fn is_emulated(file: &RunFile) -> bool {
@@ -146,7 +137,8 @@ fn numbers(file: &RunFile, name: &str) -> Vec<f64> {
 
 /// Tests and policies in the order they were asked for, not that of chance.
 fn sort(groups: &mut [ArmGroup], file: &RunFile) {
-    let order: Vec<&str> = parameter(file, "policies").split(',').collect();
+    let policies = parameter(file, "policies");
+    let order: Vec<&str> = policies.split(',').collect();
     let place = |name: &str| order.iter().position(|own| *own == name).unwrap_or(order.len());
     for group in groups.iter_mut() {
         group.arms.sort_by_key(|arm| place(&arm.name));
@@ -157,67 +149,59 @@ fn sort(groups: &mut [ArmGroup], file: &RunFile) {
 fn test_of(group: &ArmGroup) -> String {
     let labels = group.labels.iter().filter(|(key, _)| *key != TEST);
     let more: String = labels.map(|(_, value)| format!(" {value}")).collect();
-    escape(&format!("{}{more}", group.labels.get(TEST).map_or("-", |test| test))).into_owned()
+    format!("{}{more}", group.labels.get(TEST).map_or("-", |test| test))
 }
 
-fn rows(file: &RunFile, groups: &[ArmGroup]) -> Table {
-    let mut table = Table::new([
-        Column::text("test"),
-        Column::text("policy"),
-        Column::number("n"),
-        Column::number("locality"),
-        Column::number("placed"),
-        Column::number("at the end"),
-        Column::number("converged s"),
-        Column::number("GB/s"),
-        Column::number("of best"),
-        Column::number("spread"),
-        Column::number("user s"),
-        Column::number("system s"),
-        Column::number("balancer s"),
-        Column::number("minor faults"),
-        Column::number("PTE updates"),
-        Column::number("hint faults"),
-        Column::number("local"),
-        Column::number("MiB moved"),
-        Column::number("moves/page"),
-        Column::number("watching s"),
-    ]);
-    for group in groups {
-        for (at, arm) in group.arms.iter().enumerate() {
-            let test = if at == 0 { test_of(group) } else { String::new() };
-            let n = arm.figures.iter().map(|figure| figure.n).max().unwrap_or(0);
-            let figure = |name: &str| arm.figure(name).and_then(|figure| figure.median);
-            let share = |name: &str| Cell::measured(figure(name), |v| number::fixed(v, 2));
-            let count = |name: &str| Cell::measured(figure(name), |v| number::fixed(v, 0));
-            let seconds = |name: &str| Cell::measured(figure(name), |v| number::significant(v, 3));
-            let percent = |name: &str| Cell::measured(figure(name), |v| number::percent(v, 1));
-            let ratio = arm.figure("speed").and_then(|figure| figure.ratio);
-            table.row([
-                Cell::new(test),
-                Cell::new(&arm.name),
-                Cell::new(n.to_string()),
-                share("locality_mean"),
-                share("placed_mean"),
-                share("placed"),
-                Cell::new(converged(file, group, arm)),
-                Cell::measured(figure("speed"), |v| number::significant(v, 3)),
-                Cell::measured(ratio, |ratio| value(&ratio, "")),
-                percent("spread"),
-                seconds(metric::USER),
-                seconds(metric::SYSTEM),
-                seconds("balancer"),
-                count(metric::MINOR_FAULTS),
-                count("pte_updates"),
-                count("hint_faults"),
-                percent("hint_faults_local"),
-                Cell::measured(figure("bytes_moved"), |v| number::significant(v / MIB, 3)),
-                Cell::measured(figure("moves_per_page"), |v| number::fixed(v, 2)),
-                seconds("monitor"),
-            ]);
-        }
+/// A test under a policy.
+struct PolicyRow<'f> {
+    /// Only in the first row of a test.
+    test: String,
+    arm: &'f Arm,
+    converged: String,
+}
+
+impl<'f> PolicyRow<'f> {
+    fn of(file: &'f RunFile, group: &'f ArmGroup) -> impl Iterator<Item = Self> {
+        group.arms.iter().enumerate().map(move |(at, arm)| Self {
+            test: if at == 0 { test_of(group) } else { String::new() },
+            arm,
+            converged: converged(file, group, arm),
+        })
     }
-    table
+}
+
+impl OfRounds for PolicyRow<'_> {
+    fn figure(&self, metric: &str) -> Option<&Figure> {
+        self.arm.figure(metric)
+    }
+}
+
+fn fields<'r>() -> Vec<Field<'r, PolicyRow<'r>>> {
+    let n = |row: &PolicyRow<'_>| row.arm.figures.iter().map(|figure| figure.n).max().unwrap_or(0);
+    let share = |share: f64| number::fixed(share, 2);
+    let percent = |share: f64| number::percent(share, 1);
+    vec![
+        name("test", |row: &PolicyRow<'_>| &row.test),
+        name("policy", |row: &PolicyRow<'_>| &row.arm.name),
+        figure("n", move |row| Some(n(row).to_string())),
+        median("locality", "locality_mean", share),
+        median("placed", "placed_mean", share),
+        median("at the end", "placed", share),
+        figure("converged s", |row: &PolicyRow<'_>| Some(row.converged.clone())),
+        median("GB/s", "speed", three_digits),
+        ratio("of best", "speed"),
+        median("spread", "spread", percent),
+        median("user s", metric::USER, three_digits),
+        median("system s", metric::SYSTEM, three_digits),
+        median("balancer s", "balancer", three_digits),
+        median("minor faults", metric::MINOR_FAULTS, exact),
+        median("PTE updates", "pte_updates", exact),
+        median("hint faults", "hint_faults", exact),
+        median("local", "hint_faults_local", percent),
+        median("MiB moved", "bytes_moved", |bytes| three_digits(bytes / MIB)),
+        median("moves/page", "moves_per_page", share),
+        median("watching s", "monitor", three_digits),
+    ]
 }
 
 /// The median of those that converged, and of how many; `> 10` where none did.
@@ -247,65 +231,67 @@ fn series<'a>(file: &'a RunFile, group: &ArmGroup, policy: &str, name: &str) -> 
     })
 }
 
-/// What the tests are.
-fn tests(file: &RunFile) -> String {
-    let mut out = String::new();
-    for (key, text) in &file.parameters {
-        if let Some(name) = key.strip_prefix("test.") {
-            let _ = write!(out, "\n{}: {}", escape(name), escape(text));
-        }
+/// A row for each test, a column for each policy; the best marked where chance does not explain it. Nothing where
+/// nothing was measured.
+fn side_by_side(
+    file: &RunFile,
+    groups: &[ArmGroup],
+    (title, metric, better): (&str, &str, Better),
+    text: &mut BenchText<'_>,
+) {
+    let policies = parameter(file, "policies").into_owned();
+    let policies: Vec<&str> = policies.split(',').collect();
+    let is_measured = |group: &ArmGroup, arm: &Arm| {
+        let has_median = arm.figure(metric).is_some_and(|figure| figure.median.is_some());
+        let series = || series(file, group, &arm.name, metric);
+        has_median || series().is_some_and(|all| Beyond::of(&all.values).is_some())
+    };
+    let groups = groups.iter().filter(|group| group.arms.iter().any(|arm| is_measured(group, arm)));
+    let rows: Vec<(String, Vec<String>)> = groups
+        .map(|group| (test_of(group), cells(file, group, &policies, (metric, better))))
+        .collect();
+    if policies.len() < 2 {
+        return;
     }
-    if out.is_empty() { out } else { out + "\n" }
+    let mut fields = vec![name("test", |row: &(String, Vec<String>)| &row.0)];
+    fields.extend(policies.iter().enumerate().map(|(at, policy)| {
+        figure((*policy).to_owned(), move |row: &(String, Vec<String>)| Some(row.1[at].clone()))
+    }));
+    text.table(title, fields, &rows);
 }
 
-/// A row for each test, a column for each policy; the best marked where chance does not explain it. `None` where
-/// nothing was measured.
-fn side_by_side(file: &RunFile, groups: &[ArmGroup], name: &str, better: Better) -> Option<Table> {
-    let policies: Vec<&str> = parameter(file, "policies").split(',').collect();
-    let has = |group: &&ArmGroup| {
-        group.arms.iter().any(|arm| {
-            let is_measured = arm.figure(name).is_some_and(|figure| figure.median.is_some());
-            let series = || series(file, group, &arm.name, name);
-            is_measured || series().is_some_and(|all| Beyond::of(&all.values).is_some())
-        })
+/// What a test came to under each policy.
+fn cells(
+    file: &RunFile,
+    group: &ArmGroup,
+    policies: &[&str],
+    (metric, better): (&str, Better),
+) -> Vec<String> {
+    let samples: Vec<(&str, Vec<f64>)> = policies
+        .iter()
+        .filter(|policy| !BOUNDS.contains(policy))
+        .filter_map(|policy| Some((*policy, series(file, group, policy, metric)?.numbers())))
+        .filter(|(_, numbers)| !numbers.is_empty())
+        .collect();
+    let whole = |policy: &&str| {
+        series(file, group, policy, metric)
+            .is_some_and(|s| s.values.iter().all(|v| v.value.is_some()))
     };
-    let groups: Vec<&ArmGroup> = groups.iter().filter(has).collect();
-    if groups.is_empty() || policies.len() < 2 {
-        return None;
-    }
-    let columns = policies.iter().map(|policy| Column::number(escape(policy)));
-    let mut table = Table::new([Column::text("test")].into_iter().chain(columns));
-    for group in groups {
-        let numbers = |policy: &str| {
-            series(file, group, policy, name).map(Series::numbers).unwrap_or_default()
+    let free: Vec<(&str, &[f64])> =
+        samples.iter().map(|(policy, numbers)| (*policy, &numbers[..])).collect();
+    let best = distinct_best(&free, better).filter(whole);
+    let cell = |policy: &&str| {
+        let shown = match group.arm(policy) {
+            Some(arm) if metric == "converged" => converged(file, group, arm),
+            Some(arm) => arm
+                .figure(metric)
+                .and_then(|figure| figure.median)
+                .map_or("-".to_owned(), three_digits),
+            None => "-".to_owned(),
         };
-        let samples: Vec<(&str, Vec<f64>)> =
-            policies.iter().map(|policy| (*policy, numbers(policy))).collect();
-        let whole = |policy: &str| {
-            series(file, group, policy, name)
-                .is_some_and(|s| s.values.iter().all(|v| v.value.is_some()))
-        };
-        let free: Vec<(&str, &[f64])> = samples
-            .iter()
-            .filter(|(policy, numbers)| !BOUNDS.contains(policy) && !numbers.is_empty())
-            .map(|(policy, numbers)| (*policy, &numbers[..]))
-            .collect();
-        let best = distinct_best(&free, better).filter(|policy| whole(policy));
-        let cells = samples.iter().map(|(policy, _)| {
-            let arm = group.arm(policy);
-            let shown = match arm {
-                Some(arm) if name == "converged" => converged(file, group, arm),
-                Some(arm) => arm
-                    .figure(name)
-                    .and_then(|figure| figure.median)
-                    .map_or("-".to_owned(), |median| number::significant(median, 3)),
-                None => "-".to_owned(),
-            };
-            Cell::new(if best == Some(*policy) { format!("*{shown}") } else { shown })
-        });
-        table.row([Cell::new(test_of(group))].into_iter().chain(cells));
-    }
-    Some(table)
+        if best == Some(*policy) { format!("*{shown}") } else { shown }
+    };
+    policies.iter().map(cell).collect()
 }
 
 /// The policy whose mean is best, if it differs from that of every other one beyond chance.
@@ -328,7 +314,9 @@ fn distinct_best<'a>(samples: &[(&'a str, &[f64])], better: Better) -> Option<&'
 
 #[cfg(test)]
 mod tests {
+    use super::super::BenchKind;
     use super::*;
+    use crate::style::Style;
     use pmuscope_measure::{Labels, Program, Run, RunValue};
 
     fn file() -> RunFile {
@@ -389,13 +377,14 @@ mod tests {
             }
         }
         file.duration_s = 95.0;
+        file.finish(0);
         file.notices.push("one thing was left out".to_owned());
         file
     }
 
     #[test]
     fn placement_and_cost_stand_in_one_row() {
-        insta::assert_snapshot!(bench_numa_text(&file(), &Style::PLAIN), @r"
+        insta::assert_snapshot!(BenchKind::Numa.text(&file(), &Style::PLAIN), @r"
         placement on 2 nodes: 9 runs, 3 of each test and policy, 1 min 35 s
         converged: within 5 % of the best binding for 2 s, threads and memory · watching: 0.20 % of a CPU · counters are the whole machine's
 
@@ -424,7 +413,7 @@ mod tests {
 
         * the best of a row, unlike all others of it (Welch's test, Holm, 5 %); best and worst are bounds
 
-        one thing was left out.
+        one thing was left out
         ");
     }
 
@@ -435,7 +424,7 @@ mod tests {
             let never = |run| RunValue::beyond(run, 10.0, "not within the time".to_owned());
             series.values = series.values.iter().map(|value| never(value.run)).collect();
         }
-        let text = bench_numa_text(&file, &Style::PLAIN);
+        let text = BenchKind::Numa.text(&file, &Style::PLAIN);
         let table = text.split("Seconds to convergence\n").nth(1).unwrap();
         let row = table.lines().nth(1).unwrap();
         assert_eq!(
@@ -449,7 +438,7 @@ mod tests {
         let mut file = file();
         file.runs[4].exit = None;
         file.runs[4].why = Some("process 2 of 8: SIGKILL".to_owned());
-        let text = bench_numa_text(&file, &Style::PLAIN);
+        let text = BenchKind::Numa.text(&file, &Style::PLAIN);
         assert!(
             text.contains("2x3-convergence under off failed: process 2 of 8: SIGKILL."),
             "{text}"

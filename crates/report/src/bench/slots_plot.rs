@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 
 use pmuscope_measure::{Estimated, RunFile, SCHEMA};
 
-use super::{CASES, TITLE, accounts, how, slots_text};
-use crate::capture::scaled;
+use super::slots::{CASES, TITLE, accounts, case_title, how};
+use super::{BenchKind, arms};
 use crate::html::{Fact, PALETTE, PageFrame, Summary};
 use crate::markup::{PreEscaped, html, text};
 use crate::number;
-use crate::runs::{distinct, time_per_unit, value};
+use crate::runs::{distinct, scaled, value};
 use crate::style::Style;
 
 /// A panel, pixels.
@@ -40,7 +40,7 @@ fn draw(file: &RunFile, style: &str) -> String {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"growth\" viewBox=\"0 0 {width} {height}\" \
          width=\"{width}\" font-family=\"system-ui,sans-serif\" font-size=\"12\">\n\
          <style>\n{style}{}</style>\n{}</svg>\n",
-        include_str!("plot.css"),
+        include_str!("slots_plot.css"),
         growth.inside()
     )
 }
@@ -59,7 +59,7 @@ pub fn slots_page(file: &RunFile, commit: &str) -> String {
         section class="wide" { h2 { "Growth" } (PreEscaped(draw(file, ""))) }
         section {
             h2 { "Tables" }
-            div class="wide" { pre { (slots_text(file, &Style::PLAIN)) } }
+            div class="wide" { pre { (BenchKind::Slots.text(file, &Style::PLAIN)) } }
         }
     };
     PageFrame { schema: SCHEMA, commit }.page(&summary, &body)
@@ -98,10 +98,9 @@ impl Growth {
         let cpus = distinct(file, "cpus").iter().filter_map(|text| text.parse().ok()).collect();
         let row = |threads: &String| {
             let of_threads = file.part("threads", threads);
-            let at_once = if threads == "1" { "" } else { &format!(", {threads} threads at once") };
             let panel = |(case, what): (&str, &str)| {
                 let curves = curves(&of_threads.part("case", case), &accounts, &tasks);
-                let title = format!("{what}{at_once}");
+                let title = case_title(what, threads);
                 (!curves.is_empty()).then_some(Panel { title, curves })
             };
             CASES.into_iter().filter_map(panel).collect::<Vec<Panel>>()
@@ -263,13 +262,11 @@ fn curves(file: &RunFile, accounts: &[String], tasks: &[String]) -> Vec<Curve> {
     for (account, name) in accounts.iter().enumerate() {
         let of_account = file.part("account", name);
         for (at, tasks) in tasks.iter().enumerate() {
-            let of_tasks = of_account.part("tasks", tasks);
-            let point = |cpus: String| {
-                let time = time_per_unit(&of_tasks.part("cpus", &cpus))?;
-                Some((cpus.parse().ok()?, scaled(time, 1e9)))
-            };
-            let points: Vec<Point> =
-                distinct(&of_tasks, "cpus").into_iter().filter_map(point).collect();
+            let points = arms(&of_account.part("tasks", tasks), &["cpus"]);
+            let points = points.iter().filter_map(|arm| {
+                Some((arm.label("cpus").parse().ok()?, scaled(arm.per_unit()?, 1e9)))
+            });
+            let points: Vec<Point> = points.collect();
             if !points.is_empty() {
                 curves.push(Curve { account, tasks: at, points });
             }
@@ -300,7 +297,7 @@ fn decade_text(decade: i32) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::file;
+    use super::super::slots::tests::file;
     use super::*;
 
     #[test]

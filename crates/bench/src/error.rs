@@ -1,0 +1,179 @@
+//! Why a benchmark ends without results.
+
+use std::io;
+use std::path::PathBuf;
+
+use pmuscope_bpf::BpfError;
+use pmuscope_counters::{CountersError, errno_name, open_refusal};
+use pmuscope_machine::MachineError;
+use pmuscope_measure::MeasureError;
+use pmuscope_region::RegionError;
+use pmuscope_watch::kernel::KernelError;
+use pmuscope_workloads::WorkloadError;
+
+use crate::numa::RunError;
+
+/// Where there is no PMU.
+const EMULATED_PMU: &str = "An emulated machine has one (its counts are exact, its times say nothing): pmuscope \
+    lab run --arch aarch64 --icount 1 -- bench functions --quick";
+
+/// Why a benchmark ends without results.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BenchError {
+    /// An option leaves nothing to measure.
+    #[error("{0}")]
+    Options(String),
+    /// An arm that does not exist.
+    #[error("no arm is called {name}; there are {known}")]
+    UnknownArm {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// The folder for files of runs cannot be used.
+    #[error("cannot use {} for files of runs: {source}. Try: --tmp DIR, or TMPDIR=DIR", path.display())]
+    Scratch {
+        /// The folder.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A file whose runs are not those that are to be continued.
+    #[error(
+        "{}: is of other tests, policies, sizes or times, and cannot be gone on with. Try without --resume, or \
+         another file", path.display()
+    )]
+    Resume {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The workload does not run even without a recorder.
+    #[error("the workload does not run by itself: {why}")]
+    Alone {
+        /// What it said.
+        why: String,
+    },
+    /// No recorder works here.
+    #[error("no recorder works here. {notice}. See: pmuscope doctor")]
+    NoRecorder {
+        /// Which were left out first, and why.
+        notice: String,
+    },
+    /// Functions alone cannot be recorded, so there is no truth.
+    #[error("cycles and instructions cannot be recorded here: {why}. {EMULATED_PMU}")]
+    NoTruth {
+        /// What the recorder said.
+        why: String,
+    },
+    /// Times are not the machine's.
+    #[error(
+        "memory has no speed here: instructions are run by {0}, so bandwidth and latency would be the emulator's. \
+         Run it on the machine itself; pmuscope workload memory counts bytes and faults here too"
+    )]
+    Emulated(String),
+    /// More breakpoints than there are slots.
+    #[error(
+        "-b {asked}: {asked} breakpoints do not fit, this machine has {slots} free slots for a \
+         thread's. Try: -b {slots}"
+    )]
+    Slots {
+        /// How many were asked for.
+        asked: u32,
+        /// How many fit.
+        slots: u32,
+    },
+    /// More threads than there can be.
+    #[error(
+        "-t {asked}: {asked} threads at once do not fit, {limit}. Try: -t {room}, or raise that \
+         limit"
+    )]
+    Threads {
+        /// How many were asked for.
+        asked: usize,
+        /// How many there can be.
+        room: u64,
+        /// What does not allow more.
+        limit: String,
+    },
+    /// A breakpoint cannot be opened.
+    #[error("cannot open {what}: {}. Try: pmuscope doctor", open_refusal(.source))]
+    Open {
+        /// Which.
+        what: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// An open breakpoint does not do what it should.
+    #[error("cannot {what} a breakpoint: {}", errno_name(.source))]
+    Call {
+        /// What it was to do.
+        what: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A binding that takes two nodes.
+    #[error(
+        "policy {0} takes two nodes with CPUs and memory, and there is one. Try: --policies without it"
+    )]
+    Bound(&'static str),
+    /// The user's program cannot be started or waited for.
+    #[error("cannot run {command}: {source}")]
+    Start {
+        /// The program.
+        command: String,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A test or a program cannot run under a policy.
+    #[error("{test}: {source}")]
+    Policy {
+        /// Name of the test or the program.
+        test: String,
+        /// Why not.
+        source: RunError,
+    },
+    /// Breakpoints cannot be had.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// A ring for records cannot be had.
+    #[error(transparent)]
+    Counters(#[from] CountersError),
+    /// The machine does not tell its CPUs.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    /// A program's counts cannot be read.
+    #[error(transparent)]
+    Bpf(#[from] BpfError),
+    /// Counters of regions cannot be had.
+    #[error(transparent)]
+    Region(#[from] RegionError),
+    /// A workload cannot run.
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
+    /// A run cannot be made, or results cannot be kept.
+    #[error(transparent)]
+    Measure(#[from] MeasureError),
+}
+
+impl BenchError {
+    /// Whether what was asked for is wrong; otherwise this machine does not allow it.
+    #[must_use]
+    pub fn is_of_request(&self) -> bool {
+        match self {
+            Self::Options(_)
+            | Self::UnknownArm { .. }
+            | Self::Scratch { .. }
+            | Self::Resume { .. }
+            | Self::Alone { .. }
+            | Self::Slots { .. }
+            | Self::Threads { .. }
+            | Self::Bound(_) => true,
+            Self::Workload(error) | Self::Policy { source: RunError::Workload(error), .. } => {
+                matches!(error, WorkloadError::Options { .. })
+            }
+            _ => false,
+        }
+    }
+}
