@@ -9,9 +9,9 @@ use std::path::PathBuf;
 
 use pmuscope_counters::Kernel;
 use pmuscope_events::Group;
-use pmuscope_machine::Machine;
+use pmuscope_machine::{Machine, Target};
 use pmuscope_measure::counting::{
-    Aggregation, CountingTarget, Ended, Options as Counting, Recorded, RepeatedCount, Signal,
+    Aggregation, Ended, Options as Counting, Recorded, RepeatedCount, Signal,
 };
 use pmuscope_measure::{
     Extract, Labels, MeasureError, Origin, Plan, Planned, RunFile, RunObserver,
@@ -90,7 +90,7 @@ pub fn ring(
         }
         let arm = arms[planned.arm];
         let counting = Counting {
-            target: CountingTarget::Command,
+            target: Target::Command,
             inherit: true,
             groups: options.groups.clone(),
             pinned: false,

@@ -1,5 +1,6 @@
 //! Exit status, as documented in the README: one place decides it.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use pmuscope_machine::stdout;
@@ -81,6 +82,11 @@ pub(crate) fn beside_command(error: anyhow::Error) -> anyhow::Error {
         return error;
     }
     failure(Exit::Target(125), told(&error))
+}
+
+/// [`beside_command`] where there is one.
+pub(crate) fn beside<T>(command: &[OsString], result: anyhow::Result<T>) -> anyhow::Result<T> {
+    if command.is_empty() { result } else { result.map_err(beside_command) }
 }
 
 /// `error` from before the command was started: bad arguments (2) and what this machine lacks (3) have the status

@@ -32,6 +32,7 @@ mod stat;
 mod strobe_check;
 mod sweep;
 mod symbols;
+mod target;
 mod times;
 mod top;
 mod versus;

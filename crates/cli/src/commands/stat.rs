@@ -13,10 +13,10 @@ use pmuscope_counters::Host;
 use pmuscope_counters::spawn::Status;
 use pmuscope_events::Event;
 use pmuscope_events::metrics::{Formula, Metric, Metrics};
-use pmuscope_machine::{FileKind, Machine, text_mark};
+use pmuscope_machine::{FileKind, Machine, Target, text_mark};
 use pmuscope_measure::counting::{
-    Aggregation, Counted, CounterSnapshot, CountingTarget, Ended, OpenFailure, Options, Recorded,
-    RepeatedCount, Signal,
+    Aggregation, Counted, CounterSnapshot, Ended, OpenFailure, Options, Recorded, RepeatedCount,
+    Signal,
 };
 use pmuscope_measure::units::Units;
 use pmuscope_measure::{
@@ -29,15 +29,16 @@ use pmuscope_report::{
 
 use super::bench::runs::{PreflightCpus, begin, tell_concerns};
 use super::counting::{
-    Absent, Asked, CountingProgress, TargetArgs, UnitArgs, UserMode, add_absent, add_work,
-    by_default, describe, name_units, refused,
+    Absent, Asked, CountingProgress, UnitArgs, UserMode, add_absent, add_work, by_default,
+    name_units, refused,
 };
 use super::doctor;
 use super::event_lists::{EventListArgs, catalog};
 use super::figures_page::FiguresPage;
 use super::program;
+use super::target::{COMMAND, RUNNING, TargetArgs, WHILE, describe};
 use super::versus::{VersusArgs, name_arms};
-use crate::exit::{Exit, beside_command, failure};
+use crate::exit::{Exit, beside, failure};
 use crate::replace::{self, replace};
 use crate::signals::stop_pipe;
 use crate::terminal;
@@ -54,7 +55,10 @@ use crate::terminal;
   pmuscope stat -r 20 --vs './b -x' -- ./a       what differs, by interleaved runs")]
 pub(crate) struct Args {
     #[command(flatten)]
-    target: TargetArgs,
+    target: TargetArgs<{ RUNNING | COMMAND | WHILE }>,
+    /// Do not follow children
+    #[arg(short = 'i', long, help_heading = "Target")]
+    no_inherit: bool,
     /// Events, as perf writes them; in braces they are counted at the same time; may be given several
     /// times
     #[arg(short, long, value_name = "EVENT,…", help_heading = "Events")]
@@ -152,7 +156,7 @@ struct Parts {
 }
 
 impl Parts {
-    fn aggregation(self, target: &CountingTarget) -> Result<Aggregation, String> {
+    fn aggregation(self, target: &Target) -> Result<Aggregation, String> {
         let by_cpu = [
             (self.no_aggr, Aggregation::Cpu, "-A"),
             (self.per_core, Aggregation::Core, "--per-core"),
@@ -167,9 +171,7 @@ impl Parts {
             };
         }
         match (self.per_thread, target) {
-            (true, CountingTarget::Processes(_) | CountingTarget::Threads(_)) => {
-                Ok(Aggregation::Thread)
-            }
+            (true, target) if target.is_by_number() => Ok(Aggregation::Thread),
             (true, _) => Err("--per-thread: needs threads that run already. Try: -p PID".into()),
             (false, _) => Ok(Aggregation::Global),
         }
@@ -204,7 +206,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         .collect::<Result<Vec<RepeatedCount<'_>>, MeasureError>>()
         .map_err(|error| refused(&error, !options.command.is_empty()))?;
     // A single look at a program should not wait for one at the machine.
-    let repeated = args.repeat > 1 && options.target == CountingTarget::Command;
+    let repeated = args.repeat > 1 && options.target == Target::Command;
     let look = if repeated { PreflightCpus::Allowed } else { PreflightCpus::Not };
     let mut file = begin(&machine, &doctor::facts()?, look)?;
     if repeated {
@@ -212,7 +214,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     }
     let about = match name_arms(&mut file, &commands) {
         None => describe(&options.target, &options.command),
-        Some(commands) if options.target == CountingTarget::Command => commands,
+        Some(commands) if options.target == Target::Command => commands,
         Some(commands) => format!("{} while {commands} ran", describe(&options.target, &[])),
     };
     file.parameters.insert("target".to_owned(), about);
@@ -229,10 +231,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         exit => exit?,
     };
     let told = lines.finish(&file).and_then(|()| args.page.write(&file));
-    match options.command.is_empty() {
-        true => told?,
-        false => told.map_err(beside_command)?,
-    }
+    beside(&options.command, told)?;
     Ok(if not_computed.is_empty() { exit } else { exit.with_missing() })
 }
 
@@ -298,7 +297,7 @@ impl Args {
         let milliseconds = |ms: Option<u64>| ms.map(Duration::from_millis);
         let options = Options {
             target,
-            inherit: !self.target.no_inherit,
+            inherit: !self.no_inherit,
             groups,
             pinned: false,
             command: self.command.clone(),
@@ -500,7 +499,7 @@ fn exit(status: Option<Status>, missing: bool) -> Exit {
 fn asked<'a>(
     args: &'a Args,
     of_units: impl Iterator<Item = &'a str>,
-    target: &CountingTarget,
+    target: &Target,
     machine: &Machine,
 ) -> anyhow::Result<Asked> {
     let mut asked = by_default(&args.event, machine)?;

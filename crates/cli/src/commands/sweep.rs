@@ -10,8 +10,8 @@ use pmuscope_counters::Host;
 use pmuscope_events::metrics::Metrics;
 use pmuscope_events::topdown::{Fitted, fit, methods};
 use pmuscope_events::{Catalog, Event, parse};
-use pmuscope_machine::{CpuSet, Machine, Pmu, place};
-use pmuscope_measure::counting::{CountingTarget, Options, Signal};
+use pmuscope_machine::{CpuSet, Machine, Pmu, Target, place};
+use pmuscope_measure::counting::{Options, Signal};
 use pmuscope_measure::sweep::{After, Schedule, Sweep, drifts, schedule};
 use pmuscope_measure::topdown;
 use pmuscope_measure::{Concern, Labels, Origin, Plan, RunFile, load};
@@ -19,11 +19,12 @@ use pmuscope_report::{number, sweep_text};
 
 use super::bench::runs::{PreflightCpus, RunOutputArgs, begin, tell_concerns};
 use super::counting::{
-    Absent, Asked, CountingProgress, UnitArgs, UserMode, describe, name_units, refused, select,
+    Absent, Asked, CountingProgress, UnitArgs, UserMode, name_units, refused, select,
 };
 use super::doctor;
 use super::event_lists::{EventListArgs, catalog};
 use super::program;
+use super::target::{COMMAND, RUNNING, TargetArgs, describe};
 use super::versus::{VersusArgs, name_arms};
 use crate::exit::{Exit, failure};
 use crate::signals::stop_pipe;
@@ -65,28 +66,13 @@ pub(crate) struct Args {
     /// Only tell which events would be counted in which run, and which cannot be
     #[arg(long, help_heading = "Events")]
     dry_run: bool,
-    /// Count everything on all CPUs, in slices of time
-    #[arg(short = 'a', long, requires = "slice", help_heading = "What to count")]
-    all_cpus: bool,
-    /// Count these processes, in slices of time
-    #[arg(
-        short,
-        long,
-        value_name = "PID,…",
-        value_delimiter = ',',
-        requires = "slice",
-        conflicts_with = "all_cpus",
-        help_heading = "What to count"
-    )]
-    pid: Vec<u32>,
+    #[command(flatten)]
+    target: TargetArgs<{ RUNNING | COMMAND }>,
     /// Seconds of each slice
-    #[arg(long, value_name = "SECONDS", help_heading = "What to count")]
+    #[arg(long, value_name = "SECONDS", conflicts_with = "command", help_heading = "Target")]
     slice: Option<f64>,
-    /// Run the program on these CPUs only ("2-5")
-    #[arg(long, value_name = "CPUS", help_heading = "What to count")]
-    cpu: Option<String>,
     /// Do not follow children
-    #[arg(short = 'i', long, help_heading = "What to count")]
+    #[arg(short = 'i', long, help_heading = "Target")]
     no_inherit: bool,
     /// How often each event is counted; an interval needs 2
     #[arg(short, long, value_name = "N", default_value_t = 5, help_heading = "Runs")]
@@ -104,11 +90,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     output: RunOutputArgs,
     /// The program to run
-    #[arg(
-        trailing_var_arg = true,
-        value_name = "CMD",
-        conflicts_with_all = ["all_cpus", "pid", "slice"]
-    )]
+    #[arg(trailing_var_arg = true, value_name = "CMD")]
     command: Vec<OsString>,
 }
 
@@ -125,17 +107,7 @@ enum Depth {
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let machine = Machine::host();
     let bad = |message: &str| failure(Exit::BadInput, message);
-    let target = match (args.all_cpus, &args.pid[..], &args.command[..]) {
-        (true, ..) => CountingTarget::System,
-        (false, [_, ..], _) => CountingTarget::Processes(args.pid.clone()),
-        (false, [], [_, ..]) => CountingTarget::Command,
-        (false, [], []) if args.dry_run => CountingTarget::System,
-        (false, [], []) => {
-            return Err(bad(
-                "nothing to count. Try: pmuscope sweep -e REGEX -- COMMAND, or -p PID --slice 2",
-            ));
-        }
-    };
+    let target = args.target()?;
     if args.repeat == 0 {
         return Err(bad("-r 0: no run, so nothing would be counted. Try: -r 5"));
     }
@@ -183,7 +155,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         let text = format!("none of the {} events can be counted here.{first}", missing.len());
         return Err(failure(Exit::NotPossible, text));
     }
-    let cpus = args.cpus()?;
+    let cpus = args.target.cpus().map_err(|error| bad(&error))?;
+    let cpus = cpus.filter(|_| target == Target::Command);
     args.output.check()?;
     let mut file = args.file(&machine, (&target, cpus.as_ref()), (&planned, &commands))?;
     if let Some(cpus) = &cpus {
@@ -194,7 +167,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         kernel: &Host,
         machine: &machine,
         options: Options {
-            keep_output: target == CountingTarget::Command,
+            keep_output: target == Target::Command,
             target,
             inherit: !args.no_inherit,
             groups: Vec::new(),
@@ -228,23 +201,29 @@ fn fit_topdown(machine: &Machine, catalog: &dyn Catalog) -> anyhow::Result<Fitte
 }
 
 impl Args {
-    /// Those of `--cpu`.
-    fn cpus(&self) -> anyhow::Result<Option<CpuSet>> {
-        let Some(text) = &self.cpu else { return Ok(None) };
-        let bad = |error| failure(Exit::BadInput, format!("--cpu {text}: {error}"));
-        CpuSet::parse(text).map(Some).map_err(bad)
+    fn target(&self) -> anyhow::Result<Target> {
+        let target = match self.dry_run {
+            true => self.target.asked("sweep", &self.command)?.unwrap_or(Target::System),
+            false => self.target.target("sweep -e REGEX", &self.command)?,
+        };
+        if target != Target::Command && self.slice.is_none() && !self.dry_run {
+            let text =
+                format!("{target}: runs already, and is counted in slices of time. Try: --slice 2");
+            return Err(failure(Exit::BadInput, text));
+        }
+        Ok(target)
     }
 
     /// The file to add runs to: a new one, or that of an earlier sweep of the same.
     fn file(
         &self,
         machine: &Machine,
-        (target, cpus): (&CountingTarget, Option<&CpuSet>),
+        (target, cpus): (&Target, Option<&CpuSet>),
         (schedule, commands): (&Schedule, &[Vec<OsString>]),
     ) -> anyhow::Result<RunFile> {
         let look = match (target, cpus) {
-            (CountingTarget::Command, Some(cpus)) => PreflightCpus::At(cpus),
-            (CountingTarget::Command, None) => PreflightCpus::Allowed,
+            (Target::Command, Some(cpus)) => PreflightCpus::At(cpus),
+            (Target::Command, None) => PreflightCpus::Allowed,
             _ => PreflightCpus::Not,
         };
         let mut file = begin(machine, &doctor::facts()?, look)?;

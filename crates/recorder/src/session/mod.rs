@@ -35,7 +35,7 @@ use std::time::Duration;
 
 use pmuscope_counters::spawn::{HeldChild, Status};
 use pmuscope_counters::{Kernel, Ring, SamplingSet, errno_name};
-use pmuscope_machine::{Machine, Topology, place};
+use pmuscope_machine::{Machine, Target, Topology, place};
 use pmuscope_perfdata::info::Cost;
 use pmuscope_perfdata::writer::FileEvent;
 use rustix::process::Signal;
@@ -60,7 +60,7 @@ use crate::cpu_time::CpuTime;
 use crate::error::RecorderError;
 use crate::mapped::{FindBuildId, MappedFile};
 use crate::metadata;
-use crate::options::{Affinity, RecordOptions, Switch, Target};
+use crate::options::{Affinity, RecordOptions, Switch};
 use crate::output::{Output, Stopped};
 use crate::plan::{check_places, plan};
 use crate::sampling_cost::SamplingCost;

@@ -7,16 +7,18 @@ use anyhow::Context as _;
 use clap::ValueEnum;
 use pmuscope_counters::Host;
 use pmuscope_counters::spawn::HeldChild;
-use pmuscope_machine::{Machine, MachineError};
+use pmuscope_machine::Machine;
 use pmuscope_measure::Plan;
 use pmuscope_numa::advise::{Gathered, Options, Verdict, commands, gather, judge};
 use pmuscope_numa::observe::{Family, ObserveError};
 use pmuscope_report::{AdviceReport, escape_bytes, number};
 
 use super::follow::parse_seconds;
+use super::refused;
 use crate::commands::output::Form;
-use crate::commands::program::{self, not_started};
-use crate::exit::{Exit, beside_command, failure};
+use crate::commands::program;
+use crate::commands::target::{COMMAND, PROCESSES, TargetArgs};
+use crate::exit::{Exit, beside, failure};
 use crate::signals::Stop;
 
 /// Seconds to look at a process, unless told otherwise.
@@ -38,16 +40,8 @@ const MOST: f64 = 1e9;
 
 It looks and changes nothing. Exit status 1: too little was seen to say anything, which is said.")]
 pub(crate) struct Args {
-    /// The process
-    #[arg(
-        short,
-        long,
-        value_name = "PID",
-        value_parser = clap::value_parser!(u32).range(1..),
-        required_unless_present = "command",
-        conflicts_with = "command"
-    )]
-    pid: Option<u32>,
+    #[command(flatten, next_help_heading = "Target")]
+    target: TargetArgs<{ PROCESSES | COMMAND }>,
     /// Look for so many seconds [default: 5; of a program until it ends]
     #[arg(long, value_name = "S", value_parser = parse_seconds)]
     seconds: Option<f64>,
@@ -71,21 +65,26 @@ enum SharedAs {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let target = args.target.target("numa advise", &args.command)?;
     let stop = Stop::new()?;
-    match args.pid {
-        Some(pid) => advise(args, pid, args.seconds.unwrap_or(SECONDS), &stop),
-        None => of_command(args, &stop).map_err(beside_command),
+    match target.pids() {
+        [] => beside(&args.command, of_command(args, &stop)),
+        [pid] => advise(args, *pid, args.seconds.unwrap_or(SECONDS), &stop),
+        _ => {
+            let text =
+                format!("{target}: advice is for one process. Try: pmuscope numa advise -p PID");
+            Err(failure(Exit::BadInput, text))
+        }
     }
 }
 
 /// Runs the command, and looks at the process of it that works most.
 fn of_command(args: &Args, stop: &Stop) -> anyhow::Result<Exit> {
-    let mut child = HeldChild::new(&args.command).map_err(|error| not_started(&error))?;
-    child.release().map_err(|error| not_started(&error))?;
+    let Some(mut child) = program::start(&args.command)? else { return Ok(Exit::Done) };
     let found = busiest(&Machine::host(), &mut child);
     let told = found.and_then(|pid| advise(args, pid, args.seconds.unwrap_or(MOST), stop));
     let is_over = args.seconds.is_some() || stop.asked();
-    let status = program::end(&mut child, is_over).context("cannot wait for the command")?;
+    let status = program::end(&mut child, is_over)?;
     let exit = Exit::Target(status.shell());
     Ok(if told? == Exit::Done { exit } else { exit.with_missing() })
 }
@@ -145,8 +144,7 @@ fn look(
     (pid, seconds): (u32, f64),
     stop: &Stop,
 ) -> anyhow::Result<Gathered> {
-    let topology =
-        machine.topology().map_err(|error| failure(Exit::NotPossible, error.to_string()))?;
+    let topology = machine.topology().map_err(|error| refused(&error))?;
     let options = Options {
         pid,
         time: Duration::from_secs_f64(seconds),
@@ -154,9 +152,7 @@ fn look(
         shares: args.sharing.map(|how| how == SharedAs::Shared),
     };
     gather(machine, &topology, &Host, &options, &mut || stop.asked()).map_err(|error| match error {
-        ObserveError::Machine(MachineError::Gone { pid }) => {
-            failure(Exit::BadInput, format!("there is no process {pid}. Try: pgrep -l NAME"))
-        }
+        ObserveError::Machine(error) => refused(&error),
         error => failure(Exit::NotPossible, error.to_string()),
     })
 }

@@ -35,7 +35,7 @@ impl Formats for ShowFormats {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let machine = Machine::host();
     let form = args.output.form()?;
-    if args.follow.is_asked() {
+    if args.follow.is_asked()? {
         return follow::run(&machine, &args.follow, &form);
     }
     if let Some(flag) = args.follow.needs_process() {

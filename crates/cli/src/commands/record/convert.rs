@@ -2,10 +2,8 @@
 
 use pmuscope_abi::{BranchSampleType, SampleType};
 use pmuscope_events::parse_branch_filter;
-use pmuscope_machine::{CpuSet, FileKind, Machine};
-use pmuscope_recorder::{
-    Affinity, Extras, Readers, RecordOptions, RingChoice, Sampling, Switch, Target,
-};
+use pmuscope_machine::{CpuSet, FileKind, Machine, Target};
+use pmuscope_recorder::{Affinity, Extras, Readers, RecordOptions, RingChoice, Sampling, Switch};
 use pmuscope_report::number;
 
 use super::events::{self, set_rate};
@@ -35,7 +33,10 @@ pub(super) struct RecordPlan {
 
 pub(super) fn convert(args: Args, machine: &Machine) -> anyhow::Result<RecordPlan> {
     let bad = |message: String| failure(Exit::BadInput, message);
-    let target = target(&args).map_err(bad)?;
+    let target = match args.own_cgroup {
+        true => Target::CommandInCgroup,
+        false => args.target.target("record", &args.command)?,
+    };
     let asked = events::asked(&args.event, machine)?;
     let strobed = strobe::strobed(&args, &asked, &target, machine)?;
     let (strobe, target, mut groups, mut notices) = match strobed {
@@ -144,33 +145,6 @@ pub(super) fn convert(args: Args, machine: &Machine) -> anyhow::Result<RecordPla
         dry_run: args.dry_run,
         quiet: args.quiet,
     })
-}
-
-fn target(args: &Args) -> Result<Target, String> {
-    let cpus = args
-        .cpu
-        .as_deref()
-        .map(|text| CpuSet::parse(text).map_err(|error| format!("-C {text}: {error}")))
-        .transpose()?;
-    let asked = [args.all_cpus, !args.pid.is_empty(), !args.tid.is_empty(), args.cgroup.is_some()];
-    if asked.iter().filter(|asked| **asked).count() > 1 {
-        return Err("-a, -p, -t and -G say different things about what to record. Try one".into());
-    }
-    match (&args.cgroup, cpus) {
-        (Some(path), cpus) => Ok(Target::Cgroup { path: path.clone(), cpus }),
-        (None, Some(cpus)) if !args.pid.is_empty() || !args.tid.is_empty() => {
-            Err(format!("-C {cpus} with -p or -t: not supported. Try -C alone, or -p alone"))
-        }
-        (None, Some(cpus)) => Ok(Target::Cpus(cpus)),
-        (None, None) if args.all_cpus => Ok(Target::System),
-        (None, None) if !args.pid.is_empty() => Ok(Target::Processes(args.pid.clone())),
-        (None, None) if !args.tid.is_empty() => Ok(Target::Threads(args.tid.clone())),
-        (None, None) if args.own_cgroup => Ok(Target::CommandInCgroup),
-        (None, None) if !args.command.is_empty() => Ok(Target::Command),
-        (None, None) => Err("nothing to record. Try: pmuscope record -- COMMAND, \
-                             pmuscope record -p PID, or pmuscope record -a"
-            .into()),
-    }
 }
 
 /// How often to sample: `-c`, `-F`, or the default as far as the kernel allows it.

@@ -7,10 +7,10 @@
 
 use pmuscope_abi::AttrFlags;
 use pmuscope_events::{CallGraph, Catalog, Event, Group, MachineCatalog, Sampling, parse};
-use pmuscope_machine::Machine;
-use pmuscope_recorder::{CallGraph as Chosen, Target};
+use pmuscope_machine::{Machine, Target};
+use pmuscope_recorder::CallGraph as Chosen;
 
-use super::events::{forbids_kernel, is_of_tasks};
+use super::events::forbids_kernel;
 use crate::exit::{Exit, failure};
 
 /// What tells waits.
@@ -33,7 +33,7 @@ pub(super) fn events(
     let bad = |message: String| failure(Exit::BadInput, message);
     let catalog = MachineCatalog::new(machine).map_err(|error| bad(error.to_string()))?;
     let event = |text: &str| one(text, &catalog).map_err(bad);
-    if let Some(level) = forbids_kernel(machine).filter(|_| is_of_tasks(target)) {
+    if let Some(level) = forbids_kernel(machine, target) {
         let mut switches = event("dummy:u")?;
         switches.attr.flags |= AttrFlags::CONTEXT_SWITCH;
         switches.call_graph = Some(CallGraph::None);

@@ -7,10 +7,8 @@ use pmuscope_abi::AttrFlags;
 use pmuscope_counters::Host;
 use pmuscope_events::metrics::{Metric, Metrics, Need};
 use pmuscope_events::{Event, EventError, Group, MachineCatalog, Reason, Sampling, parse};
-use pmuscope_machine::{Machine, OwnCgroup};
-use pmuscope_recorder::{
-    ChosenEvents, INSTEAD_OF_WINDOWS, Lacking, Only, StrobeOptions, Target, choose_events,
-};
+use pmuscope_machine::{Machine, OwnCgroup, Target};
+use pmuscope_recorder::{ChosenEvents, INSTEAD_OF_WINDOWS, Lacking, StrobeOptions, choose_events};
 use pmuscope_report::escape;
 
 use super::flags::Args;
@@ -297,16 +295,21 @@ fn one(events: Vec<Event>, text: &str) -> anyhow::Result<Event> {
 
 /// Windows need events of CPUs: of the command's cgroup where one can be made, else of all tasks, and
 /// windows of others are left out when the recording is read.
-fn target_and_filter(target: &Target, machine: &Machine) -> (Target, Only, Option<String>) {
+fn target_and_filter(
+    target: &Target,
+    machine: &Machine,
+) -> (Target, Option<Target>, Option<String>) {
     match target {
         Target::Command => match OwnCgroup::new(machine) {
-            Ok(_) => (Target::CommandInCgroup, Only::Everything, None),
-            Err(refused) => {
-                (Target::System, Only::Command, Some(without_cgroup("the command", &refused)))
-            }
+            Ok(_) => (Target::CommandInCgroup, None, None),
+            Err(refused) => (
+                Target::System,
+                Some(Target::Command),
+                Some(without_cgroup("the command", &refused)),
+            ),
         },
         Target::Processes(pids) => {
-            let only = Only::Processes(pids.clone());
+            let only = Some(target.clone());
             let Some(cgroup) = machine.cgroup_of_only(pids) else {
                 return (Target::System, only, Some(wide(ALONE)));
             };
@@ -320,12 +323,12 @@ fn target_and_filter(target: &Target, machine: &Machine) -> (Target, Only, Optio
                 }
             }
         }
-        Target::Threads(tids) => (
+        Target::Threads(_) => (
             Target::System,
-            Only::Threads(tids.clone()),
+            Some(target.clone()),
             Some(wide("windows need events of CPUs, which are not of threads")),
         ),
-        other => (other.clone(), Only::Everything, None),
+        other => (other.clone(), None, None),
     }
 }
 

@@ -6,6 +6,7 @@ use pmuscope_report::TopBy;
 
 use crate::commands::report::Limit;
 use crate::commands::symbols::SymbolArgs;
+use crate::commands::target::{RUNNING, TargetArgs};
 
 /// Flags of `pmuscope top`.
 #[derive(Debug, clap::Args)]
@@ -16,30 +17,8 @@ use crate::commands::symbols::SymbolArgs;
   pmuscope top --once                     one interval as a table, for a log
   pmuscope top --once --json | jq '.events[0].functions[0]'")]
 pub(crate) struct Args {
-    /// Look at everything on all CPUs (the default)
-    #[arg(short = 'a', long, help_heading = "Whom to look at")]
-    pub(super) all_cpus: bool,
-    /// Look at these processes, all their threads and new children
-    #[arg(
-        short,
-        long,
-        value_name = "PID,…",
-        value_delimiter = ',',
-        help_heading = "Whom to look at"
-    )]
-    pub(super) pid: Vec<u32>,
-    /// Look at these threads and their new children
-    #[arg(
-        short,
-        long,
-        value_name = "TID,…",
-        value_delimiter = ',',
-        help_heading = "Whom to look at"
-    )]
-    pub(super) tid: Vec<u32>,
-    /// Look at everything on these CPUs ("0-3,8")
-    #[arg(short = 'C', long, value_name = "CPUS", help_heading = "Whom to look at")]
-    pub(super) cpu: Option<String>,
+    #[command(flatten)]
+    pub(super) target: TargetArgs<RUNNING>,
 
     /// Events, as perf writes them; may be given several times
     #[arg(short, long, value_name = "EVENT,…", help_heading = "Events")]

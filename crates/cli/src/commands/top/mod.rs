@@ -13,8 +13,8 @@ mod taken;
 mod ticker;
 
 use pmuscope_counters::Host;
-use pmuscope_machine::{CpuSet, Machine};
-use pmuscope_recorder::{FollowOptions, RecorderError, Sampling, Target, follow};
+use pmuscope_machine::{Machine, Target};
+use pmuscope_recorder::{FollowOptions, RecorderError, Sampling, follow};
 
 use super::answer::Invocation;
 use super::record::convert::sampling;
@@ -80,7 +80,7 @@ impl Asked {
 
 fn options(args: &Args, machine: &Machine) -> anyhow::Result<(FollowOptions, Vec<String>)> {
     let bad = |message: String| failure(Exit::BadInput, message);
-    let target = target(args)?;
+    let target = args.target.asked("top", &[])?.unwrap_or(Target::System);
     let asked = events::asked(&args.event, machine)?;
     let (mut groups, notices) = events::or_default(asked, &target, machine)?;
     let (count, freq) = (args.count.as_deref(), args.freq.as_deref());
@@ -90,23 +90,6 @@ fn options(args: &Args, machine: &Machine) -> anyhow::Result<(FollowOptions, Vec
     }
     let own_command_line = super::answer::command_line();
     Ok((FollowOptions { target, groups, sampling, own_command_line }, notices))
-}
-
-fn target(args: &Args) -> anyhow::Result<Target> {
-    let asked = [args.all_cpus, !args.pid.is_empty(), !args.tid.is_empty(), args.cpu.is_some()];
-    if asked.iter().filter(|asked| **asked).count() > 1 {
-        let message = "-a, -p, -t and -C say different things about whom to look at. Try one";
-        return Err(failure(Exit::BadInput, message));
-    }
-    Ok(match &args.cpu {
-        Some(text) => Target::Cpus(
-            CpuSet::parse(text)
-                .map_err(|error| failure(Exit::BadInput, format!("-C {text}: {error}")))?,
-        ),
-        None if !args.pid.is_empty() => Target::Processes(args.pid.clone()),
-        None if !args.tid.is_empty() => Target::Threads(args.tid.clone()),
-        None => Target::System,
-    })
 }
 
 fn refused(error: &RecorderError) -> anyhow::Error {

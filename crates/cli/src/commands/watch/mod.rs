@@ -18,12 +18,12 @@ use std::time::Duration;
 use anyhow::Context as _;
 use pmuscope_counters::Host;
 use pmuscope_counters::spawn::{HeldChild, Status, StoppedChild};
-use pmuscope_machine::{FileKind, Machine};
+use pmuscope_machine::{FileKind, Machine, Target};
 use pmuscope_recorder::{Deadline, EndReason, RecorderError, Signals, Source, Summary};
 use pmuscope_report::escape_lines;
 use pmuscope_watch::resolve::{self, ResolveError, Watchpoint};
 use pmuscope_watch::session::{Plain, Watch, WatchError, WatchOptions};
-use pmuscope_watch::target::Target;
+use pmuscope_watch::target::Target as WatchTarget;
 use rustix::process::Signal;
 
 use super::answer::Invocation;
@@ -110,14 +110,22 @@ fn watch(
         [] => None,
         command => Some(Started::new(command)?),
     };
-    let pids = started.as_ref().map_or_else(|| args.pid.clone(), |it| vec![it.child.pid()]);
+    let target = match &started {
+        Some(started) => Target::Processes(vec![started.child.pid()]),
+        None => asked.target.clone(),
+    };
     let after = args.timeout.map(Duration::from_millis);
     let deadline = Deadline::new(Some(stop.as_fd()), after).context("cannot wait for the end")?;
-    let watchpoints =
-        arguments::watchpoints(machine, &pids, &asked.targets, started.as_mut(), &deadline)?;
-    let options = convert::options(machine, args, asked, &pids, &watchpoints)?;
+    let watchpoints = arguments::watchpoints(
+        machine,
+        target.pids(),
+        &asked.targets,
+        started.as_mut(),
+        &deadline,
+    )?;
+    let options = convert::options(machine, args, asked, &target, &watchpoints)?;
     let go = started.as_mut().and_then(Started::go);
-    let mut recording = convert::recording(args, &pids, path);
+    let mut recording = convert::recording(args, target, path);
     let source: Box<dyn Source + '_> = match Watch::new(&Host, machine, options.clone()) {
         Ok(watch) => {
             go.into_iter().for_each(|go| watch.at_begin(go));
@@ -182,12 +190,15 @@ impl Started {
 
     fn end(mut self, summary: &Summary) -> anyhow::Result<Status> {
         program::end(&mut self.child, summary.ended == EndReason::Interrupted)
-            .context("cannot wait for the command")
     }
 }
 
 /// Addresses of the targets. Processes are watched together only if they have the same ones.
-fn resolve(machine: &Machine, pids: &[u32], targets: &[Target]) -> anyhow::Result<Vec<Watchpoint>> {
+fn resolve(
+    machine: &Machine,
+    pids: &[u32],
+    targets: &[WatchTarget],
+) -> anyhow::Result<Vec<Watchpoint>> {
     let bad = |error: ResolveError| failure(Exit::BadInput, error.to_string());
     let [first, others @ ..] = pids else {
         return resolve::resolve_kernel(machine, targets).map_err(bad);
