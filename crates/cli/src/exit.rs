@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use pmuscope_counters::spawn::Status;
 use pmuscope_machine::stdout;
 use pmuscope_report::escape_lines;
 
@@ -24,6 +25,12 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
+    /// That of a command that was run, if one was, where nothing is missing.
+    pub(crate) fn of(status: Option<Status>, missing: bool) -> Self {
+        let exit = status.map_or(Self::Done, |status| Self::Target(status.shell()));
+        if missing { exit.with_missing() } else { exit }
+    }
+
     /// The same, where something that was asked for is missing.
     pub(crate) fn with_missing(self) -> Self {
         match self {
@@ -71,6 +78,18 @@ impl std::error::Error for Failure {}
 /// Wraps `message` as an error that ends with `exit`.
 pub(crate) fn failure(exit: Exit, message: impl Into<String>) -> anyhow::Error {
     Failure { exit, message: message.into() }.into()
+}
+
+/// An error in arguments or input.
+#[allow(clippy::needless_pass_by_value)] // as map_err hands it over
+pub(crate) fn bad_input(message: impl std::fmt::Display) -> anyhow::Error {
+    failure(Exit::BadInput, message.to_string())
+}
+
+/// Something that this machine, or the rights here, do not allow.
+#[allow(clippy::needless_pass_by_value)] // as map_err hands it over
+pub(crate) fn not_possible(message: impl std::fmt::Display) -> anyhow::Error {
+    failure(Exit::NotPossible, message.to_string())
 }
 
 /// `error` where a command was to be run: as env(1) and timeout(1) have it, the status tells that it was not

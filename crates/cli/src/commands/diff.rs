@@ -14,7 +14,7 @@ use super::load::{LoadArgs, LoadRequest, is_whole};
 use super::output::{Form, Format, Formats, OutputArgs};
 use super::report::Limit;
 use super::windows::{self, WindowArgs, chosen};
-use crate::exit::{Exit, failure};
+use crate::exit::{Exit, bad_input};
 
 /// Rows of a table where no limit is given.
 const DEFAULT_ROWS: usize = 25;
@@ -94,20 +94,17 @@ impl Args {
             ([before, after], []) => {
                 Ok([std::slice::from_ref(before), std::slice::from_ref(after)])
             }
-            (_, []) => Err(failure(
-                Exit::BadInput,
-                format!(
-                    "diff compares two sides, and {} recordings are not two. Try: pmuscope diff \
+            (_, []) => Err(bad_input(format!(
+                "diff compares two sides, and {} recordings are not two. Try: pmuscope diff \
                      BEFORE AFTER, or pmuscope diff BEFORE... -- AFTER...",
-                    self.before.len()
-                ),
-            )),
+                self.before.len()
+            ))),
             (before, after) => Ok([before, after]),
         }
     }
 
     fn form(&self) -> anyhow::Result<Form> {
-        let refused = |message: &str| Err(failure(Exit::BadInput, message));
+        let refused = |message: &str| Err(bad_input(message));
         let form = self.output.form()?;
         if self.metrics.is_some() {
             if self.load.symbol_filter.is_asked() {
@@ -147,8 +144,7 @@ impl Args {
         let windows = [all(sides[0])?, all(sides[1])?];
         let diffs = metrics::diff::diff(&windows[0], &windows[1], &metrics, &chosen);
         if diffs.iter().all(|diff| diff.measured != [true; 2]) {
-            return Err(failure(
-                Exit::BadInput,
+            return Err(bad_input(
                 "none of these metrics has its events on both sides. Try: pmuscope metrics --list, \
                  and record both sides with the same --metrics",
             ));
@@ -202,13 +198,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let (files_before, files_after) = (names_of(before), names_of(after));
     let one_sided = one_sided(&profiles, &events.iter().map(|event| &*event.name).collect());
     if events.is_empty() {
-        return Err(failure(
-            Exit::BadInput,
-            format!(
-                "the two sides have no event in common: {}. Record both with the same -e",
-                one_sided.join(", ")
-            ),
-        ));
+        return Err(bad_input(format!(
+            "the two sides have no event in common: {}. Record both with the same -e",
+            one_sided.join(", ")
+        )));
     }
     let view = DiffView {
         events: &events,

@@ -10,7 +10,7 @@ use pmuscope_profile::{Filter, Targets, available_threads};
 use pmuscope_report::{escape, escape_bytes};
 
 use super::times::Times;
-use crate::exit::{Exit, failure};
+use crate::exit::bad_input;
 
 /// Flags that leave something out.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -179,7 +179,7 @@ fn cpus_of(wanted: &CpuSet, metadata: &Metadata, path: &Path) -> anyhow::Result<
     } else {
         format!("{file} has no node {missing}; it has {known}")
     };
-    Err(failure(Exit::BadInput, message))
+    Err(bad_input(message))
 }
 
 fn ranges(times: &Times, recording: &RecordingFile) -> anyhow::Result<Vec<RangeInclusive<u64>>> {
@@ -189,7 +189,7 @@ fn ranges(times: &Times, recording: &RecordingFile) -> anyhow::Result<Vec<RangeI
     let refused = |why: &str| {
         let (times, file) = (times.text(), recording.path().display());
         let message = format!("--time {times} counts from the first sample, and {file} {why}");
-        failure(Exit::BadInput, message)
+        bad_input(message)
     };
     if recording.is_stream() {
         return Err(refused("can be read only once. Save the stream to a file first"));
@@ -227,7 +227,7 @@ fn chosen(names: &[String], events: &[Event]) -> anyhow::Result<Option<Vec<bool>
         let name = escape_bytes(name.as_bytes());
         let known = known.join(", ");
         let message = format!("the recording has no event \"{name}\"; it has {known}");
-        return Err(failure(Exit::BadInput, message));
+        return Err(bad_input(message));
     }
     let wanted = |event| names.iter().any(|name| is(event, name));
     Ok(Some(events.iter().map(wanted).collect()))

@@ -20,8 +20,8 @@ use pmuscope_measure::counting::{
 };
 use pmuscope_measure::units::Units;
 use pmuscope_measure::{
-    Extract, Labels, MeasureError, Plan, Planned, Program, RunDone, RunFile, RunObserver, arms,
-    can_save, save,
+    Labels, MeasureError, Plan, Planned, Program, RunDone, RunFile, RunObserver, arms, can_save,
+    save,
 };
 use pmuscope_report::{
     LineFormat, Style, Tool, counts_lines, counts_notes, counts_text, intervals_text, to_json,
@@ -29,8 +29,8 @@ use pmuscope_report::{
 
 use super::bench::runs::{PreflightCpus, begin, tell_concerns};
 use super::counting::{
-    Absent, Asked, CountingProgress, UnitArgs, UserMode, add_absent, add_work, by_default,
-    name_units, refused,
+    Absent, Asked, CountingProgress, UnitArgs, UserMode, add_absent, by_default, name_units,
+    refused,
 };
 use super::doctor;
 use super::event_lists::{EventListArgs, catalog};
@@ -38,7 +38,7 @@ use super::figures_page::FiguresPage;
 use super::program;
 use super::target::{COMMAND, RUNNING, TargetArgs, WHILE, describe};
 use super::versus::{VersusArgs, name_arms};
-use crate::exit::{Exit, beside, failure};
+use crate::exit::{Exit, bad_input, beside, not_possible};
 use crate::replace::{self, replace};
 use crate::signals::stop_pipe;
 use crate::terminal;
@@ -182,10 +182,10 @@ impl Parts {
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let machine = Machine::host();
     program::find(&args.command)?;
-    let (mut units, figures) = args.units.units()?;
+    let mut units = args.units.units()?;
     let metrics = chosen_metrics(&args.metrics)?;
     let commands = args.versus.with("stat", &args.command)?;
-    let (options, absent, aggregation) = args.options(&units, !figures.is_empty(), &machine)?;
+    let (options, absent, aggregation) = args.options(&units, &machine)?;
     let events: Vec<&Event> = options.groups.iter().flat_map(|group| &group.events).collect();
     name_units(&mut units, &events);
     let not_computed = not_computed(&args, &metrics, &events);
@@ -219,8 +219,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     };
     file.parameters.insert("target".to_owned(), about);
     let mut lines = ResultLines::new(&args, &metrics)?;
-    let stat =
-        Stat { args: &args, options: &options, counters, absent, aggregation, units, figures };
+    let stat = Stat { args: &args, options: &options, counters, absent, aggregation, units };
     let exit = match stat.count(&mut file, &mut lines) {
         // What was measured is kept, and shown.
         Err(error) if file.runs.len() > 1 => {
@@ -266,31 +265,27 @@ impl Args {
     fn options(
         &self,
         units: &Units,
-        figures: bool,
         machine: &Machine,
     ) -> anyhow::Result<(Options, Absent, Aggregation)> {
-        let bad = |message: String| failure(Exit::BadInput, message);
         let target = self.target.target("stat", &self.command)?;
-        let aggregation = self.parts.aggregation(&target).map_err(bad)?;
+        let aggregation = self.parts.aggregation(&target).map_err(bad_input)?;
         if self.repeat == 0 {
-            return Err(bad("-r 0: no run, so nothing would be counted. Try: -r 5".into()));
+            return Err(bad_input("-r 0: no run, so nothing would be counted. Try: -r 5"));
         }
         if self.interval_print == Some(0) {
-            return Err(bad("-I 0: an interval has at least 1 millisecond. Try: -I 1000".into()));
+            return Err(bad_input("-I 0: an interval has at least 1 millisecond. Try: -I 1000"));
         }
         let of_one = [(self.interval_print.is_some(), "-I"), (self.format_is_lines(), "-x and -j")];
         if let Some((_, flag)) = of_one.iter().find(|(asked, _)| *asked && self.versus.is_asked()) {
-            return Err(bad(format!(
+            return Err(bad_input(format!(
                 "{flag}: prints the runs of one command, --vs compares several. Try: --json=FILE, and \
                  pmuscope compare --csv FILE"
             )));
         }
-        let of_whole_run = figures || units.are_of_whole_runs();
-        if self.interval_print.is_some() && of_whole_run {
-            return Err(bad(
+        if self.interval_print.is_some() && units.are_of_whole_runs() {
+            return Err(bad_input(
                 "-I: --per, --per-from, --per-file and --metric-from tell the work of a whole run, not of its \
-                 intervals. Try --per-event, or without -I"
-                    .into(),
+                 intervals. Try --per-event, or without -I",
             ));
         }
         let Asked { groups, absent } = asked(self, units.events(), &target, machine)?;
@@ -301,7 +296,7 @@ impl Args {
             groups,
             pinned: false,
             command: self.command.clone(),
-            keep_output: units.need_output() || figures,
+            keep_output: units.need_output(),
             delay: milliseconds(self.delay),
             timeout: milliseconds(self.timeout),
             interval: milliseconds(self.interval_print),
@@ -346,7 +341,6 @@ struct Stat<'a> {
     absent: Absent,
     aggregation: Aggregation,
     units: Units,
-    figures: Vec<Extract>,
 }
 
 /// How a run ended.
@@ -401,7 +395,7 @@ impl Stat<'_> {
         let fewer = done < planned && (is_command || self.args.repeat > 1);
         // Of our own choice nobody asked for what the machine does not have.
         let refused = (last.refused || !self.absent.is_empty()) && !self.args.event.is_empty();
-        let exit = exit(last.status, refused || fewer || !file.notices.is_empty());
+        let exit = Exit::of(last.status, refused || fewer || !file.notices.is_empty());
         if fewer && is_command {
             file.why = Some("interrupted".to_owned());
         } else {
@@ -441,8 +435,7 @@ impl Stat<'_> {
         }
         for run in first..file.runs.len() {
             add_absent(file, run, &self.absent);
-            let work = (&self.units, &self.figures[..], &before);
-            let missing = add_work(file, run, work, &counted.output);
+            let missing = self.units.count(file, run, &counted.output, &before);
             file.notices.extend(missing);
         }
         file.notices.extend(counted.notice.map(str::to_owned));
@@ -486,15 +479,6 @@ impl RunObserver for Keeping<'_> {
     }
 }
 
-fn exit(status: Option<Status>, missing: bool) -> Exit {
-    match (status, missing) {
-        (Some(_), true) => Exit::Target(125),
-        (Some(status), false) => Exit::Target(status.shell()),
-        (None, true) => Exit::Incomplete,
-        (None, false) => Exit::Done,
-    }
-}
-
 /// What to count, units of work among it.
 fn asked<'a>(
     args: &'a Args,
@@ -511,7 +495,7 @@ fn asked<'a>(
         say!("pmuscope: {}", user.notice());
     }
     if let ([], Some((event, why))) = (&asked.groups[..], asked.absent.first()) {
-        return Err(failure(Exit::NotPossible, format!("{event}: {why}")));
+        return Err(not_possible(format!("{event}: {why}")));
     }
     Ok(asked)
 }
@@ -523,7 +507,7 @@ fn chosen_metrics(names: &[String]) -> anyhow::Result<Metrics> {
         .chosen(&names)
         .map_err(|name| {
             let text = format!("-M {name}: no such metric. See: pmuscope metrics --list");
-            failure(Exit::BadInput, text)
+            bad_input(text)
         })?
         .into_iter()
         .map(|metric| metric.name.clone())

@@ -1,7 +1,6 @@
 //! `pmuscope sweep`.
 
 use std::ffi::OsString;
-use std::io::Write as _;
 use std::os::fd::AsFd as _;
 use std::time::Duration;
 
@@ -26,8 +25,9 @@ use super::event_lists::{EventListArgs, catalog};
 use super::program;
 use super::target::{COMMAND, RUNNING, TargetArgs, describe};
 use super::versus::{VersusArgs, name_arms};
-use crate::exit::{Exit, failure};
+use crate::exit::{Exit, bad_input, failure, not_possible};
 use crate::signals::stop_pipe;
+use crate::terminal;
 
 /// Flags of `pmuscope sweep`.
 #[derive(Debug, clap::Args)]
@@ -106,20 +106,21 @@ enum Depth {
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let machine = Machine::host();
-    let bad = |message: &str| failure(Exit::BadInput, message);
     let target = args.target()?;
     if args.repeat == 0 {
-        return Err(bad("-r 0: no run, so nothing would be counted. Try: -r 5"));
+        return Err(bad_input("-r 0: no run, so nothing would be counted. Try: -r 5"));
     }
     if args.slice.is_some_and(|slice| !slice.is_finite() || slice <= 0.0) {
-        return Err(bad("--slice: a slice of time is longer than 0 seconds. Try: --slice 2"));
+        return Err(bad_input("--slice: a slice of time is longer than 0 seconds. Try: --slice 2"));
     }
     program::find(&args.command)?;
     if args.versus.is_asked() && args.topdown.is_some() {
-        return Err(bad("--topdown: is of one command, --vs compares several. Try: -e REGEX --vs"));
+        return Err(bad_input(
+            "--topdown: is of one command, --vs compares several. Try: -e REGEX --vs",
+        ));
     }
     let commands = args.versus.with("sweep -e REGEX", &args.command)?;
-    let (mut units, figures) = args.units.units()?;
+    let mut units = args.units.units()?;
     let catalog = catalog(&machine, &EventListArgs::default())?;
     let fitted = match args.topdown {
         Some(_) => Some(fit_topdown(&machine, &catalog)?),
@@ -142,20 +143,20 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     missing.extend(pairs(&planned));
     if args.dry_run {
         let text = plan_text(&planned, &missing);
-        std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
+        terminal::print(&text)?;
         return Ok(if missing.is_empty() { Exit::Done } else { Exit::Incomplete });
     }
     if let (Some(_), Some((event, why))) = (&fitted, missing.first()) {
         let text = format!("--topdown: {event} cannot be counted here. {why}");
-        return Err(failure(Exit::NotPossible, text));
+        return Err(not_possible(text));
     }
     if planned.runs.is_empty() {
         let first =
             missing.first().map_or(String::new(), |(event, why)| format!(" {event}: {why}"));
         let text = format!("none of the {} events can be counted here.{first}", missing.len());
-        return Err(failure(Exit::NotPossible, text));
+        return Err(not_possible(text));
     }
-    let cpus = args.target.cpus().map_err(|error| bad(&error))?;
+    let cpus = args.target.cpus().map_err(|error| bad_input(&error))?;
     let cpus = cpus.filter(|_| target == Target::Command);
     args.output.check()?;
     let mut file = args.file(&machine, (&target, cpus.as_ref()), (&planned, &commands))?;
@@ -183,7 +184,6 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         rounds: args.repeat,
         seed: seed.or(args.seed).unwrap_or_else(Plan::random_seed),
         units: &units,
-        figures: &figures,
         after: After::default(),
     };
     if let Some(fitted) = &fitted {
@@ -196,8 +196,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
 fn fit_topdown(machine: &Machine, catalog: &dyn Catalog) -> anyhow::Result<Fitted> {
     let topology = machine.topology()?;
     let smt = machine.smt(&topology).active;
-    fit(&methods(), catalog, smt)
-        .map_err(|error| failure(Exit::NotPossible, format!("--topdown: {error}")))
+    fit(&methods(), catalog, smt).map_err(|error| not_possible(format!("--topdown: {error}")))
 }
 
 impl Args {
@@ -209,7 +208,7 @@ impl Args {
         if target != Target::Command && self.slice.is_none() && !self.dry_run {
             let text =
                 format!("{target}: runs already, and is counted in slices of time. Try: --slice 2");
-            return Err(failure(Exit::BadInput, text));
+            return Err(bad_input(text));
         }
         Ok(target)
     }
@@ -253,7 +252,7 @@ impl Args {
                  with. Try without --resume, or another file",
                 path.display()
             );
-            return Err(failure(Exit::BadInput, text));
+            return Err(bad_input(text));
         }
         Ok(earlier)
     }
@@ -352,7 +351,7 @@ fn chosen<'a>(
     of_units: impl Iterator<Item = &'a str>,
     catalog: &dyn Catalog,
 ) -> anyhow::Result<(Asked, Vec<Event>)> {
-    let impossible = |error: &dyn std::fmt::Display| failure(Exit::NotPossible, error.to_string());
+    let impossible = |error: &dyn std::fmt::Display| not_possible(error);
     let mut asked = Asked::default();
     for text in texts {
         select(&mut asked, text, catalog)?;
@@ -392,7 +391,7 @@ fn first_cpu() -> Concern {
 
 /// Moves this process, and with it the program, to these CPUs.
 fn pin(cpus: &CpuSet) -> anyhow::Result<()> {
-    let refused = |why: String| failure(Exit::NotPossible, format!("--cpu {cpus}: {why}"));
+    let refused = |why: String| not_possible(format!("--cpu {cpus}: {why}"));
     place::set_affinity(cpus).map_err(|error| refused(error.to_string()))?;
     // The kernel leaves out without a word what is not in the cpuset.
     let got = place::affinity().map_err(|error| refused(error.to_string()))?;

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 
 use pmuscope_machine::{CpuSet, Target};
 
-use crate::exit::{Exit, failure};
+use crate::exit::bad_input;
 
 /// Everything on all CPUs: `-a`.
 pub(super) const ALL_CPUS: u8 = 1;
@@ -64,9 +64,8 @@ impl<const KINDS: u8> TargetArgs<KINDS> {
     /// # Errors
     /// Flags contradict each other, or there is none.
     pub(super) fn target(&self, name: &str, command: &[OsString]) -> anyhow::Result<Target> {
-        self.asked(name, command)?.ok_or_else(|| {
-            failure(Exit::BadInput, format!("no target. Try: {}", choices(name, KINDS)))
-        })
+        self.asked(name, command)?
+            .ok_or_else(|| bad_input(format!("no target. Try: {}", choices(name, KINDS))))
     }
 
     /// The same, for commands that do something without a target too.
@@ -74,7 +73,7 @@ impl<const KINDS: u8> TargetArgs<KINDS> {
     /// # Errors
     /// Flags contradict each other, or name what this command cannot do.
     pub(super) fn asked(&self, name: &str, command: &[OsString]) -> anyhow::Result<Option<Target>> {
-        self.parse(name, command).map_err(|message| failure(Exit::BadInput, message))
+        self.parse(name, command).map_err(bad_input)
     }
 
     fn parse(&self, name: &str, command: &[OsString]) -> Result<Option<Target>, String> {

@@ -21,7 +21,7 @@ use pmuscope_report::{
 use crate::commands::answer::Invocation;
 use crate::commands::details::Details;
 use crate::commands::filter::nodes;
-use crate::exit::{Exit, failure};
+use crate::exit::{Exit, bad_input};
 use crate::version::COMMIT;
 
 /// Smallest share of a line in a call tree where no limit is given.
@@ -134,7 +134,7 @@ impl ViewArgs {
         match self.by[..] {
             [By::Details(details)] => Ok(Some(details)),
             ref by if by.iter().any(|one| matches!(one, By::Details(_))) => {
-                Err(failure(Exit::BadInput, "--by branch, --by mem and --by data stand alone"))
+                Err(bad_input("--by branch, --by mem and --by data stand alone"))
             }
             _ => Ok(None),
         }
@@ -149,10 +149,7 @@ impl ViewArgs {
             return Ok(None);
         }
         if self.group {
-            return Err(failure(
-                Exit::BadInput,
-                "--group is for events; --by wait is not by events",
-            ));
+            return Err(bad_input("--group is for events; --by wait is not by events"));
         }
         let by = |by: &By| match by {
             By::Wait => Some(WaitBy::Wait),
@@ -165,7 +162,7 @@ impl ViewArgs {
         let by: Option<Vec<WaitBy>> = self.by.iter().map(by).collect();
         by.map(Some).ok_or_else(|| {
             let message = "--by wait goes with function, command, process and thread only";
-            failure(Exit::BadInput, message)
+            bad_input(message)
         })
     }
 
@@ -287,12 +284,9 @@ impl View {
         }
         match self {
             Self::Peek(name) if !found => {
-                return Err(failure(
-                    Exit::BadInput,
-                    format!(
-                        "no sampled function is called {name}. Try: pmuscope report --by function --limit all"
-                    ),
-                ));
+                return Err(bad_input(format!(
+                    "no sampled function is called {name}. Try: pmuscope report --by function --limit all"
+                )));
             }
             Self::Tree(_) | Self::Peek(_) if !has_calls(counts) => {
                 out.push_str("\nnote: the recording has no call chains. Record with -g.\n");
@@ -325,7 +319,7 @@ impl View {
                 Ok(side_by_side_delimited(&found, &names, rows_by(by, profile), limits, separator))
             }
             Self::Tree(_) | Self::Peek(_) => {
-                Err(failure(Exit::BadInput, "--call-tree and --peek are for text only"))
+                Err(bad_input("--call-tree and --peek are for text only"))
             }
         }
     }
@@ -350,7 +344,7 @@ impl View {
                 Ok(side_by_side_page(&found, &names, rows_by(by, profile), view, COMMIT))
             }
             Self::Tree(_) | Self::Peek(_) => {
-                Err(failure(Exit::BadInput, "--call-tree and --peek are for text only"))
+                Err(bad_input("--call-tree and --peek are for text only"))
             }
         }
     }
@@ -364,7 +358,7 @@ impl View {
         (begun, exit): (Invocation, &Exit),
     ) -> anyhow::Result<String> {
         let Self::Rows(by) = self else {
-            return Err(failure(Exit::BadInput, "only --by has JSON"));
+            return Err(bad_input("only --by has JSON"));
         };
         let most = limits.rows.unwrap_or(Intervals::MOST);
         let events = event_rows(by, profile, most);

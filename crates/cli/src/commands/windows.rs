@@ -13,7 +13,7 @@ use pmuscope_symbols::{Request, Resolved, Symbolizer};
 
 use super::filter::FilterArgs;
 use super::symbols::SymbolArgs;
-use crate::exit::{Exit, failure};
+use crate::exit::bad_input;
 
 /// How windows become rows.
 #[derive(Debug, clap::Args)]
@@ -100,9 +100,7 @@ impl WindowArgs {
     pub(super) fn metrics(&self) -> anyhow::Result<Metrics> {
         let mut metrics = Metrics::builtin();
         for path in &self.formulas {
-            let refused = |why: String| {
-                failure(Exit::BadInput, format!("--formulas {}: {why}", path.display()))
-            };
+            let refused = |why: String| bad_input(format!("--formulas {}: {why}", path.display()));
             let text = std::fs::read_to_string(path).map_err(|error| refused(error.to_string()))?;
             metrics.add(&text).map_err(|error| refused(error.to_string()))?;
         }
@@ -138,13 +136,13 @@ impl WindowArgs {
         let windows = read.map_err(|error| match error {
             WindowsError::Read(error) => error.into(),
             WindowsError::NoSamples { path, holds } => {
-                failure(Exit::BadInput, other_data_text(holds, &path.to_string_lossy()))
+                bad_input(other_data_text(holds, &path.to_string_lossy()))
             }
-            other => failure(Exit::BadInput, other.to_string()),
+            other => bad_input(other.to_string()),
         })?;
         if windows.total.windows() == 0 {
             let message = format!("{}: no sample ends a window", recording.path().display());
-            return Err(failure(Exit::BadInput, message)).context("no metrics");
+            return Err(bad_input(message)).context("no metrics");
         }
         Ok(windows)
     }
@@ -176,7 +174,7 @@ pub(super) fn chosen<'a>(
             escape(name),
             escape(&metrics.groups().join(", "))
         );
-        failure(Exit::BadInput, message)
+        bad_input(message)
     })
 }
 

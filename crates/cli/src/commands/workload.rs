@@ -19,7 +19,7 @@ use pmuscope_workloads::{
 use crate::commands::output::Output;
 use crate::commands::workload_memory;
 use crate::commands::workload_regions::CountArgs;
-use crate::exit::{Exit, failure};
+use crate::exit::{Exit, bad_input, failure};
 
 /// Flags of `pmuscope workload`.
 #[derive(Debug, clap::Args)]
@@ -287,7 +287,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         WorkloadCommand::ShareMix(args) => {
             let shares = args.shares.as_slice().try_into().map_err(|_| {
                 let given = args.shares.len();
-                failure(Exit::BadInput, format!("--shares needs three numbers, got {given}"))
+                bad_input(format!("--shares needs three numbers, got {given}"))
             })?;
             let options = mix::Options {
                 duration: args.seconds,

@@ -27,7 +27,10 @@ fn fields_of_simulations_are_documented() {
 #[test]
 fn what_cannot_be_balanced_is_told_before_anything_is_done() {
     let scratch = Scratch::new();
-    scratch.pmuscope(["numa", "balance"]).exits(2).complains("no target. Try: pmuscope numa balance -- COMMAND, or -p PID");
+    scratch
+        .pmuscope(["numa", "balance"])
+        .exits(2)
+        .complains("no target. Try: pmuscope numa balance -- COMMAND, or -p PID");
     let own = std::process::id().to_string();
     scratch.pmuscope(["numa", "balance", "-p", &own, "--budget", "x"]).exits(2).complains("64M");
     let nodes = pmuscope_machine::Machine::host().topology().unwrap().nodes.len();

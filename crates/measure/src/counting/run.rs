@@ -64,7 +64,6 @@ impl<'a> RepeatedCount<'a> {
         options: &'a Options,
     ) -> Result<Self, MeasureError> {
         let topology = machine.topology()?;
-        let surroundings = machine.surroundings(&machine.processor());
         let events = options
             .groups
             .iter()
@@ -73,7 +72,7 @@ impl<'a> RepeatedCount<'a> {
                 list.events.iter().map(move |event| Counting { event: event.clone(), group })
             })
             .collect();
-        let emulated = surroundings.emulator.is_some();
+        let emulated = machine.emulated_by().is_some();
         Ok(Self { kernel, machine, topology, options, events, emulated })
     }
 

@@ -490,7 +490,6 @@ fn analyse(made: &Made, kernel: &Pipeline) -> (RunFile, [usize; 2], Vec<String>)
             rounds: 3,
             seed: 1,
             units: &Units::default(),
-            figures: &[],
             after,
         };
         let stop = Signal(std::os::fd::AsFd::as_fd(&reader));

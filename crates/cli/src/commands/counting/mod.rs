@@ -9,11 +9,11 @@ use std::path::PathBuf;
 
 use pmuscope_counters::CountersError;
 use pmuscope_events::Event;
-use pmuscope_measure::units::{Before, Unit, UnitSource, Units};
+use pmuscope_measure::units::{Unit, UnitSource, Units};
 use pmuscope_measure::{Extract, MeasureError, RunFile};
 
 use super::program::not_started;
-use crate::exit::{Exit, failure};
+use crate::exit::{Exit, bad_input, failure};
 
 pub(super) use events::{Absent, Asked, by_default};
 pub(super) use progress::CountingProgress;
@@ -44,12 +44,12 @@ pub(super) struct UnitArgs {
 
 impl UnitArgs {
     /// Units of work and the program's own figures.
-    pub(super) fn units(&self) -> anyhow::Result<(Units, Vec<Extract>)> {
-        self.parse().map_err(|message| failure(Exit::BadInput, message))
+    pub(super) fn units(&self) -> anyhow::Result<Units> {
+        self.parse().map_err(bad_input)
     }
 
-    fn parse(&self) -> Result<(Units, Vec<Extract>), String> {
-        let mut units = Units { list: Vec::new(), files: self.per_file.clone() };
+    fn parse(&self) -> Result<Units, String> {
+        let mut units = Units { files: self.per_file.clone(), ..Units::default() };
         for text in &self.per {
             let wrong = || format!("--per {text}: expected NAME=NUMBER, as in packet=10e6");
             let (name, number) = text.split_once('=').ok_or_else(wrong)?;
@@ -80,7 +80,8 @@ impl UnitArgs {
             units.list.push(Unit { name: name.into(), source });
         }
         let figures = self.metric_from.iter().map(|text| extract("--metric-from", text));
-        Ok((units, figures.collect::<Result<_, _>>()?))
+        units.figures = figures.collect::<Result<_, _>>()?;
+        Ok(units)
     }
 }
 
@@ -95,21 +96,6 @@ pub(super) fn name_units(units: &mut Units, events: &[&Event]) {
         }
         found.into_iter().map(|event| event.name.clone()).collect()
     });
-}
-
-/// Puts what the program did and said of itself into a run of a file; tells what is missing.
-pub(super) fn add_work(
-    file: &mut RunFile,
-    run: usize,
-    (units, figures, before): (&Units, &[Extract], &Before),
-    output: &str,
-) -> Vec<String> {
-    let labels = file.arm_of(run);
-    for figure in figures {
-        let kind = (figure.unit.as_str(), pmuscope_measure::Origin::Program);
-        file.add(run, &labels, &figure.metric, kind, figure.find(output));
-    }
-    units.count(file, run, output, before)
 }
 
 /// Names in a run what this machine does not have, with the reason.

@@ -13,7 +13,7 @@ use pmuscope_machine::user_cache;
 
 use super::matrix::{self, MatrixArgs};
 use super::{output, refused};
-use crate::exit::{Exit, failure};
+use crate::exit::{Exit, bad_input, failure};
 use crate::signals::Stop;
 
 /// Flags of `pmuscope lab run`.
@@ -168,7 +168,7 @@ impl Args {
             self.file.iter().map(std::path::absolute).collect();
         let files = files.context("--file")?;
         if !self.results.is_power_of_two() {
-            return Err(failure(Exit::BadInput, "--results: a power of two, such as 64M or 1G"));
+            return Err(bad_input("--results: a power of two, such as 64M or 1G"));
         }
         let options = |kernel, settings| Options {
             arch,

@@ -18,7 +18,7 @@ use super::refused;
 use crate::commands::output::Form;
 use crate::commands::program;
 use crate::commands::target::{COMMAND, PROCESSES, TargetArgs};
-use crate::exit::{Exit, beside, failure};
+use crate::exit::{Exit, bad_input, beside, failure, not_possible};
 use crate::signals::Stop;
 
 /// Seconds to look at a process, unless told otherwise.
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         _ => {
             let text =
                 format!("{target}: advice is for one process. Try: pmuscope numa advise -p PID");
-            Err(failure(Exit::BadInput, text))
+            Err(bad_input(text))
         }
     }
 }
@@ -131,9 +131,8 @@ fn advise(args: &Args, pid: u32, seconds: f64, stop: &Stop) -> anyhow::Result<Ex
         (Verdict::Unknown { .. }, _) | (_, true) => Exit::Incomplete,
         _ => Exit::Done,
     };
-    let surroundings = machine.surroundings(&machine.processor());
-    let emulator = surroundings.emulator.as_ref().map(|sign| sign.name.as_str());
-    let report = AdviceReport::new(pid, &gathered, &advice, &commands, emulator);
+    let emulator = machine.emulated_by();
+    let report = AdviceReport::new(pid, &gathered, &advice, &commands, emulator.as_deref());
     form.show(&report, &exit)?;
     Ok(exit)
 }
@@ -153,6 +152,6 @@ fn look(
     };
     gather(machine, &topology, &Host, &options, &mut || stop.asked()).map_err(|error| match error {
         ObserveError::Machine(error) => refused(&error),
-        error => failure(Exit::NotPossible, error.to_string()),
+        error => not_possible(error),
     })
 }

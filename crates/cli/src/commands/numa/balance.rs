@@ -26,7 +26,7 @@ use crate::commands::output::Form;
 use crate::commands::program;
 use crate::commands::record::size;
 use crate::commands::target::{CGROUP, COMMAND, PROCESSES, TargetArgs};
-use crate::exit::{Exit, beside, failure};
+use crate::exit::{Exit, bad_input, beside, failure, not_possible};
 use crate::{replace, signals};
 
 /// Decisions over which pages must not go back and forth.
@@ -160,7 +160,7 @@ fn balance(
     }
     let (summary, no_speed, others) = placed.map_err(|error| match error {
         BalanceError::World(error) => refused(error),
-        other => failure(Exit::NotPossible, other.to_string()),
+        other => not_possible(other.to_string()),
     })?;
     log.finish()?;
     if log.is_incomplete || !others.is_empty() || nothing_seen(&summary) {
@@ -169,7 +169,7 @@ fn balance(
     if args.quiet {
         return Ok(exit);
     }
-    let surroundings = machine.surroundings(&machine.processor());
+    let emulator = machine.emulated_by();
     let balanced = Balanced {
         judges_speed: summary.judge.is_speed(),
         no_speed: no_speed.as_deref(),
@@ -179,7 +179,7 @@ fn balance(
         names: &names,
         refused: &others,
         cost_s: after - before,
-        emulator: surroundings.emulator.as_ref().map(|sign| sign.name.as_str()),
+        emulator: emulator.as_deref(),
         summary: &summary,
     };
     form.show(&balanced, &exit)?;
@@ -195,14 +195,12 @@ fn check(machine: &Machine, args: &Args) -> anyhow::Result<(Options, PathBuf)> {
     if topology.nodes.len() < 2 {
         let text = "this machine has one node: all memory is equally near to all CPUs, and there is \
                     nothing to place. To try it: pmuscope lab run --nodes 2 --cpus 8 -- ...";
-        return Err(failure(Exit::NotPossible, text));
+        return Err(not_possible(text));
     }
     let unit = block_bytes(machine);
-    Budget::new(args.budget, unit)
-        .map_err(|error| failure(Exit::BadInput, format!("--budget: {error}")))?;
-    let state = folder().ok_or_else(|| {
-        failure(Exit::NotPossible, pmuscope_numa::act::StateError::NoFolder.to_string())
-    })?;
+    Budget::new(args.budget, unit).map_err(|error| bad_input(format!("--budget: {error}")))?;
+    let state = folder()
+        .ok_or_else(|| not_possible(pmuscope_numa::act::StateError::NoFolder.to_string()))?;
     let least = Duration::from_millis(args.interval) * (2 * args.blocks as u32 + 1);
     if let Some(seconds) = args.seconds.filter(|&s| s < least.as_secs_f64() && !args.dry_run) {
         let text = format!(
@@ -212,7 +210,7 @@ fn check(machine: &Machine, args: &Args) -> anyhow::Result<(Options, PathBuf)> {
             args.interval,
             least.as_secs_f64()
         );
-        return Err(failure(Exit::BadInput, text));
+        return Err(bad_input(text));
     }
     let options = Options {
         block: Duration::from_millis(args.interval),
@@ -232,7 +230,7 @@ fn targets(machine: &Machine, target: Target, follow: bool) -> anyhow::Result<Ta
     };
     let members = machine.cgroup_processes(&path).map_err(|error| super::refused(&error))?;
     if members.is_empty() {
-        return Err(failure(Exit::BadInput, format!("no process is in cgroup {path}")));
+        return Err(bad_input(format!("no process is in cgroup {path}")));
     }
     Ok(Targets::Cgroup(path))
 }

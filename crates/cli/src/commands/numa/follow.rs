@@ -19,7 +19,7 @@ use crate::commands::answer::command_line;
 use crate::commands::output::Form;
 use crate::commands::program;
 use crate::commands::target::{COMMAND, PROCESSES, TargetArgs};
-use crate::exit::{Exit, beside, failure};
+use crate::exit::{Exit, bad_input, beside, not_possible};
 use crate::signals;
 
 /// Seconds that processes which run already are followed, unless told otherwise.
@@ -180,7 +180,7 @@ fn watch(
             Ok(None) => return Ok((looks, false)),
             // What was seen before is told.
             Err(_) if !looks.is_empty() => return Ok((looks, false)),
-            Err(error) => return Err(failure(Exit::NotPossible, error.to_string())),
+            Err(error) => return Err(not_possible(error)),
         }
         if end.is_some_and(|end| Instant::now() >= end) {
             return Ok((looks, false));
@@ -201,7 +201,7 @@ fn any_named_is_seen(follower: &Follower, pids: &[u32]) -> anyhow::Result<()> {
     let refused = follower.refused();
     let reasons: Option<Vec<&String>> = pids.iter().map(|pid| refused.get(pid)).collect();
     match reasons.as_deref() {
-        Some([first, ..]) => Err(failure(Exit::NotPossible, (*first).clone())),
+        Some([first, ..]) => Err(not_possible((*first).clone())),
         _ => Ok(()),
     }
 }
@@ -209,7 +209,7 @@ fn any_named_is_seen(follower: &Follower, pids: &[u32]) -> anyhow::Result<()> {
 fn ended(pids: &[u32]) -> anyhow::Error {
     let names: Vec<String> = pids.iter().map(u32::to_string).collect();
     let text = format!("process {} has ended. Try: pgrep -l NAME", names.join(", "));
-    failure(Exit::BadInput, text)
+    bad_input(text)
 }
 
 fn show(
@@ -218,10 +218,10 @@ fn show(
     form: &Form,
     seen: &FollowOutcome,
 ) -> anyhow::Result<Exit> {
-    let surroundings = machine.surroundings(&machine.processor());
-    let emulator = surroundings.emulator.as_ref().map(|sign| sign.name.as_str());
+    let emulator = machine.emulated_by();
     let nodes = (&seen.nodes[..], args.interval as f64 / 1e3);
-    let followed = Followed::new(nodes, &seen.looks, &seen.refused, seen.counters, emulator);
+    let followed =
+        Followed::new(nodes, &seen.looks, &seen.refused, seen.counters, emulator.as_deref());
     form.show(&Followed { command: command_line().join(" "), ..followed }, &seen.exit)?;
     Ok(seen.exit)
 }

@@ -11,7 +11,7 @@ use clap::Subcommand;
 use pmuscope_machine::{Machine, MachineError};
 use pmuscope_numa::observe::Family;
 
-use crate::exit::{Exit, failure};
+use crate::exit::{Exit, bad_input, not_possible};
 
 pub(super) use follow::parse_seconds;
 
@@ -24,10 +24,10 @@ fn family(machine: &Machine, pids: &[u32], follow: bool) -> anyhow::Result<Famil
 fn refused(error: &MachineError) -> anyhow::Error {
     match error {
         MachineError::Gone { pid } => {
-            failure(Exit::BadInput, format!("there is no process {pid}. Try: pgrep -l NAME"))
+            bad_input(format!("there is no process {pid}. Try: pgrep -l NAME"))
         }
-        MachineError::Cgroup { .. } => failure(Exit::BadInput, error.to_string()),
-        _ => failure(Exit::NotPossible, error.to_string()),
+        MachineError::Cgroup { .. } => bad_input(error),
+        _ => not_possible(error),
     }
 }
 

@@ -7,7 +7,7 @@ use pmuscope_machine::{Machine, Target};
 use pmuscope_recorder::Sampling;
 
 use crate::commands::event_lists::{EventListArgs, catalog};
-use crate::exit::{Exit, failure};
+use crate::exit::{Exit, bad_input, failure};
 
 /// The events of `-e`.
 pub(in crate::commands) fn asked(
@@ -34,9 +34,8 @@ pub(in crate::commands) fn or_default(
     if !asked.is_empty() {
         return Ok((asked, Vec::new()));
     }
-    let bad = |message: String| failure(Exit::BadInput, message);
-    let catalog = MachineCatalog::new(machine).map_err(|error| bad(error.to_string()))?;
-    default(&catalog, target, machine).map_err(|error| bad(error.to_string()))
+    let catalog = MachineCatalog::new(machine).map_err(bad_input)?;
+    default(&catalog, target, machine).map_err(bad_input)
 }
 
 /// The event where none is named: without its kernel half where only that is allowed.

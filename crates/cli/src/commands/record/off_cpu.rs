@@ -11,7 +11,7 @@ use pmuscope_machine::{Machine, Target};
 use pmuscope_recorder::CallGraph as Chosen;
 
 use super::events::forbids_kernel;
-use crate::exit::{Exit, failure};
+use crate::exit::bad_input;
 
 /// What tells waits.
 pub(super) struct Waits {
@@ -30,9 +30,8 @@ pub(super) fn events(
     per_thread: bool,
     machine: &Machine,
 ) -> anyhow::Result<Waits> {
-    let bad = |message: String| failure(Exit::BadInput, message);
-    let catalog = MachineCatalog::new(machine).map_err(|error| bad(error.to_string()))?;
-    let event = |text: &str| one(text, &catalog).map_err(bad);
+    let catalog = MachineCatalog::new(machine).map_err(bad_input)?;
+    let event = |text: &str| one(text, &catalog).map_err(bad_input);
     if let Some(level) = forbids_kernel(machine, target) {
         let mut switches = event("dummy:u")?;
         switches.attr.flags |= AttrFlags::CONTEXT_SWITCH;

@@ -12,7 +12,7 @@ use pmuscope_recorder::{ChosenEvents, INSTEAD_OF_WINDOWS, Lacking, StrobeOptions
 use pmuscope_report::escape;
 
 use super::flags::Args;
-use crate::exit::{Exit, failure};
+use crate::exit::{bad_input, not_possible};
 
 /// What makes windows where nothing else is named.
 const WINDOW_EVENT: &str = "cycles:u";
@@ -49,24 +49,23 @@ pub(super) fn strobed(
     target: &Target,
     machine: &Machine,
 ) -> anyhow::Result<Option<Strobed>> {
-    let bad = |message: String| failure(Exit::BadInput, message);
     let alternating = groups.iter().flat_map(|group| &group.events).find(|e| is_alternating(e));
     let settings = match (&args.strobe, alternating) {
         (None, None) if args.metrics.is_empty() => return Ok(None),
         (None, None) => {
             let names = args.metrics.join(",");
-            return Err(bad(format!(
+            return Err(bad_input(format!(
                 "--metrics {names}: metrics are counted in windows. Try --strobe --metrics {names}"
             )));
         }
-        (Some(text), _) => Settings::parse(text).map_err(bad)?,
+        (Some(text), _) => Settings::parse(text).map_err(bad_input)?,
         (None, Some(event)) => Settings::of_event(event),
     };
     let conflict = conflict(args);
     if let Some(flag) = conflict {
-        return Err(bad(format!("--strobe with {flag}: not possible. Try without {flag}")));
+        return Err(bad_input(format!("--strobe with {flag}: not possible. Try without {flag}")));
     }
-    let catalog = MachineCatalog::new(machine).map_err(|error| bad(error.to_string()))?;
+    let catalog = MachineCatalog::new(machine).map_err(bad_input)?;
     let window = window_event(&settings, alternating, &catalog)?;
     let burst = settings.burst.unwrap_or(1);
     let (mut sets, mut notices) = (Vec::new(), Vec::new());
@@ -178,7 +177,6 @@ fn window_event(
     alternating: Option<&Event>,
     catalog: &MachineCatalog<'_>,
 ) -> anyhow::Result<Event> {
-    let bad = |message: String| failure(Exit::BadInput, message);
     let read = |text: &str| -> anyhow::Result<Vec<Event>> {
         let groups = parse(text, catalog).map_err(|error| refused(&error))?;
         Ok(groups.into_iter().flat_map(|group| group.events).collect())
@@ -189,13 +187,13 @@ fn window_event(
         (None, None) => one(read(WINDOW_EVENT)?, WINDOW_EVENT)?,
     };
     if is_of_software(&window) {
-        return Err(bad(format!(
+        return Err(bad_input(format!(
             "--strobe: {} is counted by the kernel, not by a PMU. {INSTEAD_OF_WINDOWS}",
             window.typed
         )));
     }
     if !window.attr.flags.contains(AttrFlags::EXCLUDE_KERNEL) {
-        return Err(bad(format!(
+        return Err(bad_input(format!(
             "--strobe: windows are of user mode, since entering and leaving the kernel is longer than a \
              window. Try {}:u",
             window.typed
@@ -206,9 +204,9 @@ fn window_event(
 
 fn refused(error: &EventError) -> anyhow::Error {
     if error.is_of_machine() {
-        failure(Exit::NotPossible, without_pmu("--strobe", error))
+        not_possible(without_pmu("--strobe", error))
     } else {
-        failure(Exit::BadInput, error.to_string())
+        bad_input(error)
     }
 }
 
@@ -248,7 +246,7 @@ fn metric_sets(
         None if chosen.lacking.len() < needs.len() || names.is_empty() => return Ok(chosen),
         None => left_out(&chosen.lacking).unwrap_or_default(),
     };
-    Err(failure(Exit::NotPossible, format!("--metrics: {why}. Try --metrics basic")))
+    Err(not_possible(format!("--metrics: {why}. Try --metrics basic")))
 }
 
 fn named<'m>(metrics: &'m Metrics, names: &[&str]) -> anyhow::Result<Vec<&'m Metric>> {
@@ -261,7 +259,7 @@ fn named<'m>(metrics: &'m Metrics, names: &[&str]) -> anyhow::Result<Vec<&'m Met
             "--metrics: there is no metric or group \"{}\"; {meant} All: pmuscope metrics --list",
             escape(name)
         );
-        failure(Exit::BadInput, message)
+        bad_input(message)
     })
 }
 
@@ -282,14 +280,11 @@ fn left_out(lacking: &[Lacking]) -> Option<String> {
 fn one(events: Vec<Event>, text: &str) -> anyhow::Result<Event> {
     match <[Event; 1]>::try_from(events) {
         Ok([event]) => Ok(event),
-        Err(several) => Err(failure(
-            Exit::BadInput,
-            format!(
-                "--strobe: {text} is {} events here, one on each kind of core, and windows are of one. \
+        Err(several) => Err(bad_input(format!(
+            "--strobe: {text} is {} events here, one on each kind of core, and windows are of one. \
                  Try the kind, as in event=cpu_core/cycles/u, with -C and its CPUs",
-                several.len()
-            ),
-        )),
+            several.len()
+        ))),
     }
 }
 

@@ -13,7 +13,7 @@ use pmuscope_watch::session::WatchOptions;
 use super::arguments::TargetRequest;
 use super::flags::Args;
 use super::plan;
-use crate::exit::{Exit, failure};
+use crate::exit::{bad_input, not_possible};
 use crate::replace::replace;
 
 /// `CLOCK_MONOTONIC`: the clock that programs of the kernel read.
@@ -28,14 +28,13 @@ pub(super) struct WatchRequest {
 }
 
 pub(super) fn asked(args: &Args) -> anyhow::Result<WatchRequest> {
-    let bad = |message: String| failure(Exit::BadInput, message);
     let target = args.of.target("watch TARGET", &args.command)?;
     let targets = args.target.iter().map(|text| TargetRequest::parse(text));
     let targets: Result<Vec<TargetRequest>, _> = targets.collect();
-    let targets = targets.map_err(|error| bad(error.to_string()))?;
+    let targets = targets.map_err(bad_input)?;
     let when = args.when.as_deref().map(Condition::parse).transpose();
-    let when = when.map_err(|error| bad(error.to_string()))?;
-    let most_slowdown = slowdown(&args.max_slowdown).map_err(bad)?;
+    let when = when.map_err(bad_input)?;
+    let most_slowdown = slowdown(&args.max_slowdown).map_err(bad_input)?;
     Ok(WatchRequest { target, targets, when, most_slowdown })
 }
 
@@ -59,7 +58,6 @@ pub(super) fn options(
     target: &Target,
     watchpoints: &[Watchpoint],
 ) -> anyhow::Result<WatchOptions> {
-    let not_possible = |message: String| failure(Exit::NotPossible, message);
     let plan = plan::ask(machine, target, watchpoints)?;
     let points = prepare::points(machine, target.pids().first().copied(), watchpoints);
     // What is not free where fewest are takes turns; where nothing is free there is nothing to take.
@@ -68,7 +66,7 @@ pub(super) fn options(
         not_possible(why.unwrap_or_else(|| "no slot is free".into()))
     })?;
     let topology = machine.topology();
-    let topology = topology.map_err(|error| not_possible(error.to_string()))?;
+    let topology = topology.map_err(not_possible)?;
     let lines = machine.caches(&topology).into_iter().filter_map(|cache| cache.line_bytes);
     Ok(WatchOptions {
         targets: prepare::targets(watchpoints),

@@ -1,8 +1,5 @@
 //! `pmuscope watch plan`: asked by itself, and before each watch.
 
-use std::io::Write as _;
-
-use anyhow::Context as _;
 use pmuscope_counters::Host;
 use pmuscope_machine::{Machine, Target};
 use pmuscope_report::{WATCH_PLAN_SCHEMA, watch_plan_text};
@@ -11,26 +8,20 @@ use pmuscope_watch::resolve::Watchpoint;
 use pmuscope_watch::target::Target as WatchTarget;
 
 use super::flags::PlanArgs;
-use crate::commands::answer::Invocation;
-use crate::exit::{Exit, failure};
-use crate::terminal;
+use crate::commands::output::Form;
+use crate::exit::{Exit, bad_input, not_possible};
 
-pub(super) fn run(args: &PlanArgs, begun: Invocation) -> anyhow::Result<Exit> {
-    let bad = |message: String| failure(Exit::BadInput, message);
+pub(super) fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
+    let form = Form::printed(args.json);
     let target = args.of.target("watch plan TARGET", &[])?;
     let machine = Machine::host();
     let targets: Result<Vec<_>, _> =
         args.target.iter().map(|text| WatchTarget::parse(text)).collect();
-    let targets = targets.map_err(|error| bad(error.to_string()))?;
+    let targets = targets.map_err(bad_input)?;
     let watchpoints = super::resolve(&machine, target.pids(), &targets)?;
     let plan = ask(&machine, &target, &watchpoints)?;
     let exit = if plan.fits { Exit::Done } else { Exit::Incomplete };
-    let text = if args.json {
-        begun.json(WATCH_PLAN_SCHEMA, None, &exit, &plan)?
-    } else {
-        watch_plan_text(&plan, &terminal::style())
-    };
-    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    form.either((WATCH_PLAN_SCHEMA, None), &exit, &plan, |style| watch_plan_text(&plan, style))?;
     Ok(exit)
 }
 
@@ -40,9 +31,8 @@ pub(super) fn ask(
     target: &Target,
     watchpoints: &[Watchpoint],
 ) -> anyhow::Result<Plan> {
-    let not_possible = |message: String| failure(Exit::NotPossible, message);
     let wanted: Vec<WatchpointRequest> = watchpoints.iter().map(wanted).collect();
-    plan(&Host, machine, &wanted, target).map_err(|error| not_possible(error.to_string()))
+    plan(&Host, machine, &wanted, target).map_err(not_possible)
 }
 
 fn wanted(watchpoint: &Watchpoint) -> WatchpointRequest {
