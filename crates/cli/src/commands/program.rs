@@ -4,12 +4,10 @@ use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use pmuscope_counters::CountersError;
 use pmuscope_counters::spawn::{HeldChild, Status};
-use rustix::process::Signal;
 
 use crate::exit::{Exit, failure};
 
@@ -75,17 +73,5 @@ pub(super) fn start(command: &[OsString]) -> anyhow::Result<Option<HeldChild>> {
 /// # Errors
 /// What the kernel says.
 pub(super) fn end(child: &mut HeldChild, interrupted: bool) -> anyhow::Result<Status> {
-    wait(child, interrupted).context("cannot wait for the command")
-}
-
-fn wait(child: &mut HeldChild, interrupted: bool) -> io::Result<Status> {
-    const GRACE: Duration = Duration::from_millis(500);
-    if interrupted {
-        let asked = Instant::now();
-        while asked.elapsed() < GRACE && child.try_wait()?.is_none() {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        child.kill(Signal::TERM);
-    }
-    child.wait()
+    child.end(interrupted).context("cannot wait for the command")
 }

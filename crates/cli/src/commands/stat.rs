@@ -20,26 +20,24 @@ use pmuscope_measure::counting::{
 };
 use pmuscope_measure::units::Units;
 use pmuscope_measure::{
-    Labels, MeasureError, Plan, Planned, Program, RunDone, RunFile, RunObserver, arms, can_save,
-    save,
+    Labels, MeasureError, Plan, Planned, Program, RunDone, RunFile, RunObserver, arms,
 };
 use pmuscope_report::{
     LineFormat, Style, Tool, counts_lines, counts_notes, counts_text, intervals_text, to_json,
 };
 
-use super::bench::runs::{PreflightCpus, begin, tell_concerns};
+use super::bench::runs::{PreflightCpus, RunOutputArgs, begin, keep, tell_concerns};
 use super::counting::{
     Absent, Asked, CountingProgress, UnitArgs, UserMode, add_absent, by_default, name_units,
     refused,
 };
 use super::doctor;
 use super::event_lists::{EventListArgs, catalog};
-use super::figures_page::FiguresPage;
 use super::program;
 use super::target::{COMMAND, RUNNING, TargetArgs, WHILE, describe};
 use super::versus::{VersusArgs, name_arms};
 use crate::exit::{Exit, bad_input, beside, not_possible};
-use crate::replace::{self, replace};
+use crate::replace;
 use crate::signals::stop_pipe;
 use crate::terminal;
 
@@ -114,18 +112,8 @@ pub(crate) struct Args {
     /// Add to the FILE of -o
     #[arg(long, requires = "output", help_heading = "Output")]
     append: bool,
-    /// Write all results to FILE after every run (schema pmuscope/runs/1), for pmuscope compare; without
-    /// FILE, print them at the end instead of the table
-    #[arg(
-        long,
-        value_name = "FILE",
-        num_args = 0..=1,
-        require_equals = true,
-        help_heading = "Output"
-    )]
-    json: Option<Option<PathBuf>>,
     #[command(flatten, next_help_heading = "Output")]
-    page: FiguresPage,
+    results: RunOutputArgs,
     /// The program to run
     #[arg(trailing_var_arg = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -192,10 +180,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     for (metric, needs) in &not_computed {
         say!("-M {metric}: not computed, for not all of {needs} is counted here");
     }
-    if let Some(Some(path)) = &args.json {
-        can_save(path, replace(FileKind::RunFile))?;
-    }
-    args.page.check()?;
+    args.results.check()?;
     let of_arms: Vec<Options> = commands
         .iter()
         .map(|command| Options { command: command.clone(), ..options.clone() })
@@ -229,8 +214,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         }
         exit => exit?,
     };
-    let told = lines.finish(&file).and_then(|()| args.page.write(&file));
-    beside(&options.command, told)?;
+    beside(&options.command, lines.finish(&file))?;
     Ok(if not_computed.is_empty() { exit } else { exit.with_missing() })
 }
 
@@ -309,7 +293,7 @@ impl Args {
 impl Args {
     /// The file of -o.
     fn file(&self, path: &Path) -> anyhow::Result<File> {
-        let is_text = !self.json_lines && !matches!(self.json, Some(None));
+        let is_text = !self.json_lines && !self.results.is_printed();
         if !self.append {
             let kind = match (is_text, self.json_lines) {
                 (true, _) => FileKind::Text,
@@ -361,7 +345,7 @@ impl Stat<'_> {
         let arms = self.counters.len();
         let mut ends: Vec<RunEnd> = Vec::new();
         let mut watch = Keeping {
-            path: self.args.json.as_ref().and_then(Option::as_deref),
+            path: self.args.results.path(),
             progress: (arms > 1).then(|| CountingProgress::new(None)),
         };
         let plan = Plan::interleaved(1, arms, self.args.repeat, Plan::random_seed());
@@ -471,10 +455,8 @@ impl RunObserver for Keeping<'_> {
     }
 
     fn keep(&mut self, file: &RunFile) -> Result<(), MeasureError> {
-        if let Some(path) = self.path {
-            // It is tried again at the end, where a failure is shown below the counts.
-            let _ = save(file, path, replace(FileKind::RunFile));
-        }
+        // It is tried again at the end, where a failure is shown below the counts.
+        let _ = keep(file, self.path);
         Ok(())
     }
 }
@@ -539,7 +521,7 @@ impl<'a> ResultLines<'a> {
 
     /// Whether results are printed while they come.
     fn is_live(&self) -> bool {
-        self.args.interval_print.is_some() && !matches!(self.args.json, Some(None))
+        self.args.interval_print.is_some() && !self.args.results.is_printed()
     }
 
     fn show_interval(
@@ -584,8 +566,8 @@ impl<'a> ResultLines<'a> {
             Some(_) => Style::PLAIN,
             None => terminal::style(),
         };
-        let text = match (&self.args.json, self.format()) {
-            (Some(None), _) => to_json(file)?,
+        let text = match (self.args.results.is_printed(), self.format()) {
+            (true, _) => to_json(file)?,
             // Lines were printed as they came; what they lack has its reasons below them.
             (_, None) if self.is_live() => counts_notes(file, self.metrics, &style),
             _ if self.is_live() => String::new(),
@@ -594,9 +576,7 @@ impl<'a> ResultLines<'a> {
         };
         self.print(&text);
         // What cannot be saved is seen at least.
-        if let Some(Some(path)) = &self.args.json {
-            save(file, path, replace(FileKind::RunFile))?;
-        }
+        self.args.results.write(file)?;
         let what = match self.args.output.as_ref().filter(|path| path.as_os_str() != "-") {
             Some(path) => format!("cannot write {}", path.display()),
             None => "cannot write to standard output".to_owned(),

@@ -18,7 +18,7 @@ use pmuscope_report::{number, sweep_text};
 
 use super::bench::runs::{PreflightCpus, RunOutputArgs, begin, tell_concerns};
 use super::counting::{
-    Absent, Asked, CountingProgress, UnitArgs, UserMode, name_units, refused, select,
+    Absent, Asked, CountingProgress, UnitArgs, UserMode, by_reason, name_units, refused, select,
 };
 use super::doctor;
 use super::event_lists::{EventListArgs, catalog};
@@ -415,14 +415,7 @@ fn plan_text(schedule: &Schedule, missing: &[(String, String)]) -> String {
             names.filter(|name| !schedule.references.iter().any(|one| one == name)).collect();
         out += &format!("{:>4}  {}\n", number + 1, own.join(", "));
     }
-    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
-    for (event, why) in missing {
-        match reasons.iter_mut().find(|(known, _)| known == why) {
-            Some((_, events)) => events.push(event),
-            None => reasons.push((why, vec![event])),
-        }
-    }
-    for (why, events) in reasons {
+    for (why, events) in by_reason(missing.iter().map(|(event, why)| (&event[..], &why[..]))) {
         out += &format!("   -  {}: {why}\n", events.join(", "));
     }
     out

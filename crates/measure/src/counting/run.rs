@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use pmuscope_counters::spawn::{HeldChild, Status};
 use pmuscope_counters::{Kernel, Scope};
-use pmuscope_machine::child::{Usage, usage_of_children};
+use pmuscope_machine::child::{Usage, is_ready, usage_of_children};
 use pmuscope_machine::{Machine, Target, Topology};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -38,8 +38,7 @@ impl Signal<'_> {
     /// Whether it has been given.
     #[must_use]
     pub fn is_given(self) -> bool {
-        let mut fds = [PollFd::from_borrowed_fd(self.0, PollFlags::IN)];
-        poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
+        is_ready(self.0)
     }
 }
 
@@ -304,9 +303,7 @@ impl<'a> RepeatedCount<'a> {
     fn end(&self, mut child: HeldChild, unwanted: bool) -> Result<Status, MeasureError> {
         if unwanted {
             child.kill(UnixSignal::TERM);
-            let mut fds = [PollFd::from_borrowed_fd(child.pidfd(), PollFlags::IN)];
-            let patience = Timespec { tv_sec: GRACE.as_secs() as i64, tv_nsec: 0 };
-            if poll(&mut fds, Some(&patience)).is_ok_and(|ready| ready == 0) {
+            if !child.ends_within(GRACE).unwrap_or(true) {
                 child.kill(UnixSignal::KILL);
             }
         }

@@ -98,6 +98,20 @@ pub(super) fn name_units(units: &mut Units, events: &[&Event]) {
     });
 }
 
+/// What has the same reason, together: pairs are of a name and why it cannot be had.
+pub(super) fn by_reason<'a>(
+    pairs: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Vec<(&'a str, Vec<&'a str>)> {
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (name, why) in pairs {
+        match reasons.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, names)) => names.push(name),
+            None => reasons.push((why, vec![name])),
+        }
+    }
+    reasons
+}
+
 /// Names in a run what this machine does not have, with the reason.
 pub(super) fn add_absent(file: &mut RunFile, run: usize, absent: &[(String, String)]) {
     let labels = file.arm_of(run);

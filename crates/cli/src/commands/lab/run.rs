@@ -13,6 +13,7 @@ use pmuscope_machine::user_cache;
 
 use super::matrix::{self, MatrixArgs};
 use super::{output, refused};
+use crate::commands::record::size::with_unit;
 use crate::exit::{Exit, bad_input, failure};
 use crate::signals::Stop;
 
@@ -256,11 +257,7 @@ fn setting(text: &str) -> Result<(String, Vec<String>), String> {
 
 /// `512M`, `2G`.
 fn mebibytes(text: &str) -> Result<u64, String> {
-    let number = |digits: &str| digits.parse::<u64>().ok();
-    let mib = match text.strip_suffix(['M', 'm']) {
-        Some(digits) => number(digits),
-        None => text.strip_suffix(['G', 'g']).and_then(number).and_then(|g| g.checked_mul(1024)),
-    };
+    let mib = with_unit(text).filter(|bytes| bytes % (1 << 20) == 0).map(|bytes| bytes >> 20);
     mib.filter(|mib| (1..=1 << 20).contains(mib)).ok_or("use a size such as 512M or 2G".to_owned())
 }
 

@@ -12,6 +12,7 @@ use pmuscope_recorder::{ChosenEvents, INSTEAD_OF_WINDOWS, Lacking, StrobeOptions
 use pmuscope_report::escape;
 
 use super::flags::Args;
+use crate::commands::counting::by_reason;
 use crate::exit::{bad_input, not_possible};
 
 /// What makes windows where nothing else is named.
@@ -265,15 +266,9 @@ fn named<'m>(metrics: &'m Metrics, names: &[&str]) -> anyhow::Result<Vec<&'m Met
 
 /// What is said of metrics that cannot be had, by reason.
 fn left_out(lacking: &[Lacking]) -> Option<String> {
-    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
-    for Lacking { metric, why } in lacking {
-        match reasons.iter_mut().find(|(known, _)| known == why) {
-            Some((_, metrics)) => metrics.push(metric),
-            None => reasons.push((why, vec![metric])),
-        }
-    }
-    let each = |(why, metrics): &(&str, Vec<&str>)| format!("{} ({why})", metrics.join(", "));
-    let all: Vec<String> = reasons.iter().map(each).collect();
+    let each = |(why, metrics): (&str, Vec<&str>)| format!("{} ({why})", metrics.join(", "));
+    let lacking = lacking.iter().map(|one| (&one.metric[..], &one.why[..]));
+    let all: Vec<String> = by_reason(lacking).into_iter().map(each).collect();
     (!all.is_empty()).then(|| format!("not counted: {}", all.join("; ")))
 }
 
