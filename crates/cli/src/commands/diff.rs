@@ -9,6 +9,7 @@ use pmuscope_profile::diff::{Order, diff};
 use pmuscope_profile::{GroupBy, Intervals, Options, Profile, metrics};
 use pmuscope_report::{DiffView, MetricsDiffView, escape};
 
+use super::choice::one_of;
 use super::empty;
 use super::load::{LoadArgs, LoadRequest, is_whole};
 use super::output::{Form, Format, Formats, OutputArgs};
@@ -38,8 +39,8 @@ pub(crate) struct Args {
     #[arg(last = true, value_name = "AFTER")]
     after: Vec<PathBuf>,
     /// Which change comes first: of the share, or of the total (seconds, units of the event)
-    #[arg(long, value_name = "BY", default_value = "share")]
-    sort: Sort,
+    #[arg(long, value_name = "BY", default_value = "share", value_parser = one_of(ORDERS))]
+    sort: Order,
     /// Most rows per event, or "all" [default: 25; with --json all]
     #[arg(long, value_name = "N")]
     limit: Option<Limit>,
@@ -72,20 +73,8 @@ impl Formats for DiffFormats {
                         pmuscope/metrics-diff/1)";
 }
 
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum Sort {
-    Share,
-    Total,
-}
-
-impl From<Sort> for Order {
-    fn from(sort: Sort) -> Self {
-        match sort {
-            Sort::Share => Self::Share,
-            Sort::Total => Self::Total,
-        }
-    }
-}
+/// Values of `--sort`.
+const ORDERS: [(&str, &str, Order); 2] = [("share", "", Order::Share), ("total", "", Order::Total)];
 
 impl Args {
     /// The two sides.
@@ -194,7 +183,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         paths.iter().map(named).collect::<anyhow::Result<Vec<Profile>>>()
     };
     let profiles = [read(before)?, read(after)?];
-    let events = diff(&profiles[0], &profiles[1], args.sort.into());
+    let events = diff(&profiles[0], &profiles[1], args.sort);
     let (files_before, files_after) = (names_of(before), names_of(after));
     let one_sided = one_sided(&profiles, &events.iter().map(|event| &*event.name).collect());
     if events.is_empty() {

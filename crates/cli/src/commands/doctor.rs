@@ -3,8 +3,10 @@
 use pmuscope_machine::probe::{self, Probes};
 use pmuscope_machine::verdicts::verdicts;
 use pmuscope_machine::{Facts, Machine, place};
+use pmuscope_recorder::Disturb;
 use pmuscope_report::doctor::{self, Diagnosis};
 
+use crate::commands::choice::one_of;
 use crate::commands::output::Form;
 use crate::commands::strobe_check;
 use crate::exit::{Exit, bad_input, not_possible};
@@ -30,14 +32,14 @@ pub(crate) struct Args {
     #[arg(
         long,
         value_name = "WHAT,…",
-        value_enum,
+        value_parser = one_of(strobe_check::DISTURBANCES),
         value_delimiter = ',',
         num_args = 0..,
         require_equals = true,
         default_missing_values = ["period", "throttle", "hotplug"],
         requires = "strobe_check"
     )]
-    disturb: Vec<strobe_check::What>,
+    disturb: Vec<Disturb>,
 }
 
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike

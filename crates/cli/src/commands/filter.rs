@@ -6,7 +6,7 @@ use std::path::Path;
 
 use pmuscope_machine::CpuSet;
 use pmuscope_perfdata::reader::{Event, Metadata, Record, RecordingFile};
-use pmuscope_profile::{Filter, Targets, available_threads};
+use pmuscope_profile::{Filter, available_threads};
 use pmuscope_report::{escape, escape_bytes};
 
 use super::times::Times;
@@ -82,13 +82,17 @@ impl FilterArgs {
     /// The filter, where it is by process, thread and name only.
     pub(crate) fn of_threads(&self) -> Option<Filter> {
         let others = self.cpu.is_some() || self.node.is_some() || self.time.is_some();
-        (!others && self.event.is_empty()).then(|| Filter {
+        (!others && self.event.is_empty()).then(|| self.threads())
+    }
+
+    fn threads(&self) -> Filter {
+        Filter {
             pids: self.pid.clone(),
             tids: self.tid.clone(),
             comms: self.comm.iter().map(|name| name.clone().into_bytes()).collect(),
             asked: self.asked(),
             ..Filter::default()
-        })
+        }
     }
 
     /// The filter for a recording.
@@ -113,16 +117,10 @@ impl FilterArgs {
         let numbers =
             |cpus: CpuSet| (0..=cpus.last().unwrap_or(0)).map(|cpu| cpus.contains(cpu)).collect();
         Ok(Filter {
-            pids: self.pid.clone(),
-            tids: self.tid.clone(),
-            comms: self.comm.iter().map(|name| name.clone().into_bytes()).collect(),
             cpus: cpus.map(numbers),
             times: self.time.as_ref().map_or(Ok(Vec::new()), |times| ranges(times, recording))?,
             events: chosen(&self.event, events)?,
-            symbol: None,
-            focus: None,
-            targets: Targets::default(),
-            asked: self.asked(),
+            ..self.threads()
         })
     }
 

@@ -4,6 +4,7 @@ mod annotate;
 mod answer;
 mod bench;
 mod bundle;
+mod choice;
 mod compare;
 mod counting;
 mod details;

@@ -20,30 +20,15 @@ use crate::terminal;
 /// What makes the windows.
 const EVENT: &str = "cycles:u";
 
-/// What `--disturb` does.
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-pub(super) enum What {
-    /// Somebody else sets a period
-    Period,
-    /// The kernel suspends sampling
-    Throttle,
-    /// The last CPU goes offline and comes back
-    Hotplug,
-}
-
-impl What {
-    fn meaning(self) -> Disturb {
-        match self {
-            Self::Period => Disturb::Period,
-            Self::Throttle => Disturb::Throttle,
-            Self::Hotplug => Disturb::Hotplug,
-        }
-    }
-}
+/// Values of `--disturb`.
+pub(super) const DISTURBANCES: [(&str, &str, Disturb); 3] = [
+    ("period", "Somebody else sets a period", Disturb::Period),
+    ("throttle", "The kernel suspends sampling", Disturb::Throttle),
+    ("hotplug", "The last CPU goes offline and comes back", Disturb::Hotplug),
+];
 
 /// Measures for `seconds` and prints what came of it; with `disturb` also what is seen and repaired.
-pub(super) fn run(seconds: f64, disturb: &[What]) -> anyhow::Result<Exit> {
-    let disturb: Vec<Disturb> = disturb.iter().map(|what| what.meaning()).collect();
+pub(super) fn run(seconds: f64, disturb: &[Disturb]) -> anyhow::Result<Exit> {
     let machine = Machine::host();
     let catalog = MachineCatalog::new(&machine).map_err(not_possible)?;
     let groups = parse(EVENT, &catalog)
@@ -53,7 +38,7 @@ pub(super) fn run(seconds: f64, disturb: &[What]) -> anyhow::Result<Exit> {
     };
     // A signal must not end us while a setting of the machine is changed.
     let stop = Stop::new()?;
-    let trial = StrobeTrial { seconds, disturb: &disturb, stop: &|| stop.asked() };
+    let trial = StrobeTrial { seconds, disturb, stop: &|| stop.asked() };
     let check = strobe_check(&Host, &machine, event, &StrobeOptions::default(), &trial)
         .map_err(not_possible)?;
     // Standard output may be closed.

@@ -19,6 +19,7 @@ use pmuscope_report::{
 };
 
 use crate::commands::answer::Invocation;
+use crate::commands::choice::one_of;
 use crate::commands::details::Details;
 use crate::commands::filter::nodes;
 use crate::exit::{Exit, bad_input};
@@ -61,10 +62,11 @@ pub(crate) struct ViewArgs {
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "callees",
+        value_parser = one_of(DIRECTIONS),
         conflicts_with_all = ["peek", "modules", "json"],
         help_heading = "Views"
     )]
-    call_tree: Option<TreeDirection>,
+    call_tree: Option<Direction>,
     /// Show a function between its callers and what it calls; a part of its name is enough
     #[arg(long, value_name = "FUNCTION", conflicts_with_all = ["modules", "json"], help_heading = "Views")]
     peek: Option<String>,
@@ -106,11 +108,9 @@ impl FromStr for By {
     }
 }
 
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum TreeDirection {
-    Callees,
-    Callers,
-}
+/// Values of `--call-tree`.
+const DIRECTIONS: [(&str, &str, Direction); 2] =
+    [("callees", "", Direction::Callees), ("callers", "", Direction::Callers)];
 
 /// A view as it was asked for.
 #[derive(Debug, Clone)]
@@ -173,10 +173,6 @@ impl ViewArgs {
 
     /// What was asked for, if anything.
     pub(super) fn view(&self) -> Option<View> {
-        let direction = |way| match way {
-            TreeDirection::Callees => Direction::Callees,
-            TreeDirection::Callers => Direction::Callers,
-        };
         let dimension = |by: &By| match by {
             By::One(dimension) => Some(*dimension),
             By::Details(_) | By::Wait => None,
@@ -189,7 +185,7 @@ impl ViewArgs {
             return Some(View::SideBySide(by));
         }
         let by = || (!by.is_empty()).then_some(by);
-        let tree = || self.call_tree.map(|way| View::Tree(direction(way)));
+        let tree = || self.call_tree.map(View::Tree);
         by().map(View::Rows).or_else(tree).or_else(|| self.peek.clone().map(View::Peek))
     }
 }

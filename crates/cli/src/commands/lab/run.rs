@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use clap::ValueEnum;
 use pmuscope_lab::{
     Acceleration, AccelerationChoice, Arch, Cell, DEFAULT_KERNEL, Distance, Kernels, Lab, Options,
     Outcome, Topology, emulator,
@@ -13,6 +12,7 @@ use pmuscope_machine::user_cache;
 
 use super::matrix::{self, MatrixArgs};
 use super::{output, refused};
+use crate::commands::choice::one_of;
 use crate::commands::record::size::with_unit;
 use crate::exit::{Exit, bad_input, failure};
 use crate::signals::Stop;
@@ -109,16 +109,16 @@ struct MachineArgs {
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u8).range(0..=10))]
     icount: Option<u8>,
     /// What runs the guest's instructions: the CPU itself (kvm) or an emulator (tcg)
-    #[arg(long, value_enum, default_value_t = Accel::Auto)]
-    accel: Accel,
+    #[arg(long, default_value = "auto", value_parser = one_of(ACCELERATIONS))]
+    accel: AccelerationChoice,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Accel {
-    Auto,
-    Kvm,
-    Tcg,
-}
+/// Values of `--accel`.
+const ACCELERATIONS: [(&str, &str, AccelerationChoice); 3] = [
+    ("auto", "", AccelerationChoice::Best),
+    ("kvm", "", AccelerationChoice::Only(Acceleration::Kvm)),
+    ("tcg", "", AccelerationChoice::Only(Acceleration::Tcg)),
+];
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let stop = Stop::new()?;
@@ -176,11 +176,7 @@ impl Args {
             kernel,
             topology: self.machine.topology(),
             icount: self.machine.icount,
-            acceleration: match self.machine.accel {
-                Accel::Auto => AccelerationChoice::Best,
-                Accel::Kvm => AccelerationChoice::Only(Acceleration::Kvm),
-                Accel::Tcg => AccelerationChoice::Only(Acceleration::Tcg),
-            },
+            acceleration: self.machine.accel,
             settings,
             kernel_words: self.append.clone(),
             files: files.clone(),

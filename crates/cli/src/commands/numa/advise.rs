@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use clap::ValueEnum;
 use pmuscope_counters::Host;
 use pmuscope_counters::spawn::HeldChild;
 use pmuscope_machine::Machine;
@@ -15,6 +14,7 @@ use pmuscope_report::{AdviceReport, escape_bytes, number};
 
 use super::follow::parse_seconds;
 use super::refused;
+use crate::commands::choice::one_of;
 use crate::commands::output::Form;
 use crate::commands::program;
 use crate::commands::target::{COMMAND, PROCESSES, TargetArgs};
@@ -46,8 +46,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "S", value_parser = parse_seconds)]
     seconds: Option<f64>,
     /// Whether threads share their memory, if you know [default: judged from sampled faults]
-    #[arg(long, value_enum, value_name = "HOW")]
-    sharing: Option<SharedAs>,
+    #[arg(long, value_name = "HOW", value_parser = one_of(SHARING))]
+    sharing: Option<bool>,
     /// Print everything as one JSON object (schema pmuscope/numa-advice/1)
     #[arg(long)]
     json: bool,
@@ -56,13 +56,9 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum SharedAs {
-    /// All threads use all of it
-    Shared,
-    /// Each thread uses its own
-    Private,
-}
+/// Values of `--sharing`: whether memory is shared.
+const SHARING: [(&str, &str, bool); 2] =
+    [("shared", "All threads use all of it", true), ("private", "Each thread uses its own", false)];
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let target = args.target.target("numa advise", &args.command)?;
@@ -148,7 +144,7 @@ fn look(
         pid,
         time: Duration::from_secs_f64(seconds),
         seed: Plan::random_seed(),
-        shares: args.sharing.map(|how| how == SharedAs::Shared),
+        shares: args.sharing,
     };
     gather(machine, &topology, &Host, &options, &mut || stop.asked()).map_err(|error| match error {
         ObserveError::Machine(error) => refused(&error),

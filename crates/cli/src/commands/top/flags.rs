@@ -1,9 +1,8 @@
 //! The flags of `pmuscope top`, as typed.
 
-use std::str::FromStr;
-
 use pmuscope_report::TopBy;
 
+use crate::commands::choice::one_of;
 use crate::commands::report::Limit;
 use crate::commands::symbols::SymbolArgs;
 use crate::commands::target::{RUNNING, TargetArgs};
@@ -34,8 +33,8 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "SECONDS", default_value_t = 2.0)]
     pub(super) delay: f64,
     /// What rows are by: function, command, process, cpu or node
-    #[arg(long, value_name = "WHAT", default_value = "function")]
-    pub(super) by: TopByFlag,
+    #[arg(long, value_name = "WHAT", default_value = "function", value_parser = one_of(TopBy::ALL.map(|(word, by)| (word, "", by))))]
+    pub(super) by: TopBy,
     /// Print one interval and end
     #[arg(long)]
     pub(super) once: bool,
@@ -47,20 +46,4 @@ pub(crate) struct Args {
     pub(super) limit: Option<Limit>,
     #[command(flatten)]
     pub(super) symbols: SymbolArgs,
-}
-
-/// [`TopBy`] as typed.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct TopByFlag(pub(super) TopBy);
-
-impl FromStr for TopByFlag {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let known = TopBy::ALL.iter().find(|(word, _)| *word == text);
-        known.map(|(_, by)| Self(*by)).ok_or_else(|| {
-            let words: Vec<&str> = TopBy::ALL.iter().map(|(word, _)| *word).collect();
-            format!("one of {}", words.join(", "))
-        })
-    }
 }

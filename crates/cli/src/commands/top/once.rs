@@ -38,7 +38,7 @@ pub(super) fn run(
     let facts = args.json.then(doctor::facts).transpose()?;
     let form = Form { begun: asked.begun, ..Form::printed(report.is_some()) };
     form.either((TOP_SCHEMA, facts.as_ref()), &exit, report, |style| {
-        top_text(&view, args.by.0, limits, style)
+        top_text(&view, args.by, limits, style)
     })?;
     Ok(exit)
 }

@@ -66,7 +66,7 @@ pub(super) fn run(
     let nodes: BTreeMap<u32, u32> = topology.online.iter().filter_map(node).collect();
     let mut ticker = Ticker::new(following, args.symbols.of_running()?);
     let stop = Stop::new()?;
-    let screen = Screen::new(args.by.0, crate::terminal::style(), nodes);
+    let screen = Screen::new(args.by, crate::terminal::style(), nodes);
     let (send, receive) = sync_channel(WAITING);
     let left = &AtomicBool::new(false);
     std::thread::scope(|threads| {
