@@ -106,6 +106,14 @@ impl Args {
                 "--by and --group are for text, JSON, CSV, TSV and HTML, --call-tree and --peek for text only",
             ));
         }
+        if let Some(view) = self.views.view().filter(|_| format != Format::Text) {
+            if view.is_text_only() {
+                return Err(bad_input("--call-tree and --peek are for text only"));
+            }
+            if format == Format::Json && matches!(view, View::SideBySide(_)) {
+                return Err(bad_input("--group has no JSON. Try: --by without it"));
+            }
+        }
         if self.annotate.function().is_some() && is_file {
             return Err(bad_input("--annotate is for text, JSON, CSV and TSV only"));
         }
@@ -188,14 +196,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
             .write(format.kind(), |out| output::write(format, &source, &summary, limits, out))?;
         return Ok(exit);
     }
-    let text = if let Some(view) = view {
-        match (format, format.separator()) {
-            (_, Some(separator)) => view.delimited(&profile, limits, separator)?,
-            (Format::Html, _) => view.page(&profile, &path, limits)?,
-            (Format::Json, None) => view.json(&profile, &path, limits, (form.begun, &exit))?,
-            _ => view.text(&profile, &path, limits, &form.style)?,
-        }
-    } else if format == Format::Json {
+    if let Some(view) = view {
+        form.show(&view.report((&profile, &file), limits, format)?, &exit)?;
+        return Ok(exit);
+    }
+    let text = if format == Format::Json {
         form.begun.json(
             RECORDING_SCHEMA,
             None,
