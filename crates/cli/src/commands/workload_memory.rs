@@ -109,7 +109,7 @@ impl Args {
             memory::attach(control, self.attach_process).map_err(|error| refused(&error))?;
             return Ok(None);
         }
-        let options = self.options().map_err(|why| bad_input(why))?;
+        let options = self.options().map_err(bad_input)?;
         let program = std::env::current_exe().context("cannot tell where this program is")?;
         memory::run(&program, &options, self.control.as_deref())
             .map(Some)

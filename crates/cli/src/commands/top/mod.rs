@@ -67,7 +67,7 @@ struct Asked {
 impl Asked {
     fn of(args: &Args) -> anyhow::Result<Self> {
         if !(0.1..=3600.0).contains(&args.delay) {
-            return Err(bad_input(&format!(
+            return Err(bad_input(format!(
                 "-d {}: an interval is 0.1 to 3600 seconds long. Try -d 2",
                 args.delay
             )));
