@@ -95,7 +95,7 @@ fn read(path: &Path, args: &ReportArgs) -> anyhow::Result<Hits> {
     let mut hits =
         Hits::read(&recording, &options, &running, names).map_err(|error| match error {
             HitsError::Read(error) => error.into(),
-            other => bad_input(other.to_string()),
+            other => bad_input(other),
         })?;
     hits.name_pointers(&symbolizer);
     Ok(hits)

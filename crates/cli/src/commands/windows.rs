@@ -111,7 +111,7 @@ impl WindowArgs {
             WindowsError::NoSamples { path, holds } => {
                 bad_input(other_data_text(holds, &path.to_string_lossy()))
             }
-            other => bad_input(other.to_string()),
+            other => bad_input(other),
         })?;
         if windows.total.windows() == 0 {
             let message = format!("{}: no sample ends a window", recording.path().display());

@@ -160,7 +160,7 @@ fn balance(
     }
     let (summary, no_speed, others) = placed.map_err(|error| match error {
         BalanceError::World(error) => refused(error),
-        other => not_possible(other.to_string()),
+        other => not_possible(other),
     })?;
     log.finish()?;
     if log.is_incomplete || !others.is_empty() || nothing_seen(&summary) {
@@ -199,8 +199,7 @@ fn check(machine: &Machine, args: &Args) -> anyhow::Result<(Options, PathBuf)> {
     }
     let unit = block_bytes(machine);
     Budget::new(args.budget, unit).map_err(|error| bad_input(format!("--budget: {error}")))?;
-    let state = folder()
-        .ok_or_else(|| not_possible(pmuscope_numa::act::StateError::NoFolder.to_string()))?;
+    let state = folder().ok_or_else(|| not_possible(pmuscope_numa::act::StateError::NoFolder))?;
     let least = Duration::from_millis(args.interval) * (2 * args.blocks as u32 + 1);
     if let Some(seconds) = args.seconds.filter(|&s| s < least.as_secs_f64() && !args.dry_run) {
         let text = format!(
