@@ -144,3 +144,51 @@ pub(super) fn describe(target: &Target, command: &[OsString]) -> String {
         (target, command) => format!("{target} while {command} ran"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Cli<const KINDS: u8> {
+        #[command(flatten)]
+        target: TargetArgs<KINDS>,
+        #[arg(last = true)]
+        command: Vec<OsString>,
+    }
+
+    fn asked<const KINDS: u8>(words: &str) -> Result<Option<Target>, String> {
+        let words = std::iter::once("x").chain(words.split_whitespace());
+        let cli = Cli::<KINDS>::parse_from(words);
+        cli.target.parse("x", &cli.command)
+    }
+
+    #[test]
+    fn flags_become_targets() {
+        let all = asked::<{ RUNNING | COMMAND | WHILE }>;
+        let cpus = || CpuSet::parse("0-3").unwrap();
+        assert_eq!(all(""), Ok(None));
+        assert_eq!(all("-- sleep 1"), Ok(Some(Target::Command)));
+        assert_eq!(all("-a -- sleep 1"), Ok(Some(Target::System)));
+        assert_eq!(all("-a -C 0-3"), Ok(Some(Target::Cpus(cpus()))));
+        assert_eq!(all("-p 1,2 --pid 3"), Ok(Some(Target::Processes(vec![1, 2, 3]))));
+        let cgroup = Target::Cgroup { path: "a".into(), cpus: Some(cpus()) };
+        assert_eq!(all("-G a --cpu 0-3"), Ok(Some(cgroup)));
+        assert!(all("-a -p 1").unwrap_err().ends_with("Try one of them"));
+        assert!(all("-C 0 -t 1").unwrap_err().contains("-C with -t"));
+        assert!(all("-C 0-").unwrap_err().starts_with("-C 0-: "));
+    }
+
+    #[test]
+    fn a_command_says_which_targets_it_can_do() {
+        let few = asked::<{ PROCESSES | COMMAND }>;
+        let why = few("-G a").unwrap_err();
+        assert_eq!(why, "-G: not a target of pmuscope x. Try: pmuscope x -- COMMAND, or -p PID");
+        assert!(few("-p 1 -- true").unwrap_err().contains("-p and -- COMMAND are different"));
+        // Where a command is the target itself, CPUs say where it runs.
+        let pinned = asked::<{ RUNNING | COMMAND }>("-C 0 -- true");
+        assert_eq!(pinned, Ok(Some(Target::Command)));
+    }
+}
