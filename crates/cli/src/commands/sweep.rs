@@ -156,7 +156,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         let text = format!("none of the {} events can be counted here.{first}", missing.len());
         return Err(not_possible(text));
     }
-    let cpus = args.target.cpus().map_err(|error| bad_input(&error))?;
+    let cpus = args.target.cpus().map_err(bad_input)?;
     let cpus = cpus.filter(|_| target == Target::Command);
     args.output.check()?;
     let mut file = args.file(&machine, (&target, cpus.as_ref()), (&planned, &commands))?;
@@ -351,7 +351,6 @@ fn chosen<'a>(
     of_units: impl Iterator<Item = &'a str>,
     catalog: &dyn Catalog,
 ) -> anyhow::Result<(Asked, Vec<Event>)> {
-    let impossible = |error: &dyn std::fmt::Display| not_possible(error);
     let mut asked = Asked::default();
     for text in texts {
         select(&mut asked, text, catalog)?;
@@ -368,7 +367,7 @@ fn chosen<'a>(
     texts.extend(of_units);
     let mut references = Vec::new();
     for text in texts {
-        let groups = parse(text, catalog).map_err(|error| impossible(&error))?;
+        let groups = parse(text, catalog).map_err(not_possible)?;
         references.extend(groups.into_iter().flat_map(|group| group.events));
     }
     Ok((asked, references))
