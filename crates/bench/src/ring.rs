@@ -9,9 +9,9 @@ use std::path::PathBuf;
 
 use pmuscope_counters::Kernel;
 use pmuscope_events::Group;
-use pmuscope_machine::Machine;
+use pmuscope_machine::{Machine, Target};
 use pmuscope_measure::counting::{
-    Aggregation, CountingTarget, Ended, Options as Counting, Recorded, RepeatedCount,
+    Aggregation, Ended, Options as Counting, Recorded, RepeatedCount,
 };
 use pmuscope_measure::{Extract, Labels, Origin, Planned};
 use pmuscope_workloads::ring::{Mode, NAME};
@@ -92,7 +92,7 @@ impl Benchmark for RingBench<'_> {
         bench: &mut Bench<'_>,
     ) -> Result<bool, BenchError> {
         let counting = Counting {
-            target: CountingTarget::Command,
+            target: Target::Command,
             inherit: true,
             groups: self.groups.clone(),
             pinned: false,

@@ -1,7 +1,9 @@
 //! Exit status, as documented in the README: one place decides it.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
+use pmuscope_counters::spawn::Status;
 use pmuscope_machine::stdout;
 use pmuscope_report::escape_lines;
 
@@ -23,6 +25,12 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
+    /// That of a command that was run, if one was, where nothing is missing.
+    pub(crate) fn of(status: Option<Status>, missing: bool) -> Self {
+        let exit = status.map_or(Self::Done, |status| Self::Target(status.shell()));
+        if missing { exit.with_missing() } else { exit }
+    }
+
     /// The same, where something that was asked for is missing.
     pub(crate) fn with_missing(self) -> Self {
         match self {
@@ -72,6 +80,18 @@ pub(crate) fn failure(exit: Exit, message: impl Into<String>) -> anyhow::Error {
     Failure { exit, message: message.into() }.into()
 }
 
+/// An error in arguments or input.
+#[allow(clippy::needless_pass_by_value)] // as map_err hands it over
+pub(crate) fn bad_input(message: impl std::fmt::Display) -> anyhow::Error {
+    failure(Exit::BadInput, message.to_string())
+}
+
+/// Something that this machine, or the rights here, do not allow.
+#[allow(clippy::needless_pass_by_value)] // as map_err hands it over
+pub(crate) fn not_possible(message: impl std::fmt::Display) -> anyhow::Error {
+    failure(Exit::NotPossible, message.to_string())
+}
+
 /// `error` where a command was to be run: as env(1) and timeout(1) have it, the status tells that it was not
 /// the command that failed. One that tells already stays, and so does a reader that went away.
 pub(crate) fn beside_command(error: anyhow::Error) -> anyhow::Error {
@@ -81,6 +101,11 @@ pub(crate) fn beside_command(error: anyhow::Error) -> anyhow::Error {
         return error;
     }
     failure(Exit::Target(125), told(&error))
+}
+
+/// [`beside_command`] where there is one.
+pub(crate) fn beside<T>(command: &[OsString], result: anyhow::Result<T>) -> anyhow::Result<T> {
+    if command.is_empty() { result } else { result.map_err(beside_command) }
 }
 
 /// `error` from before the command was started: bad arguments (2) and what this machine lacks (3) have the status

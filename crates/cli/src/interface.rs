@@ -20,7 +20,8 @@ fn flags(command: &Command, path: &str, out: &mut String) {
 
 /// Name, short name, other names, and values: `[VALUE]` where the flag may have one, `…` where it may have many.
 fn line(arg: &Arg) -> Option<String> {
-    if arg.is_global_set() || matches!(arg.get_id().as_str(), "help" | "version") {
+    let is_refused = arg.is_hide_set() && arg.get_help_heading() == Some("Target");
+    if is_refused || arg.is_global_set() || matches!(arg.get_id().as_str(), "help" | "version") {
         return None;
     }
     let values: Vec<&str> =

@@ -3,7 +3,7 @@
 use pmuscope_machine::Machine;
 use pmuscope_perfdata::reader::{DEFAULT_MEMORY, limit_memory};
 
-use crate::exit::{Exit, failure};
+use crate::exit::bad_input;
 
 /// Overrides what follows from the machine.
 const VARIABLE: &str = "PMUSCOPE_MEMORY";
@@ -16,7 +16,7 @@ pub(crate) fn limit() -> anyhow::Result<()> {
     let bytes = match std::env::var_os(VARIABLE).filter(|text| !text.is_empty()) {
         Some(text) => text.to_str().and_then(bytes).ok_or_else(|| {
             let message = format!("reading {VARIABLE} failed: it is no size. Try: {VARIABLE}=2G");
-            failure(Exit::BadInput, message)
+            bad_input(message)
         })?,
         None => {
             let quarter = Machine::host().spare_bytes().map(|spare| spare / 4);

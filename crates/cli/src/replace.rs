@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pmuscope_machine::{FileKind, Replace};
 
-use crate::exit::{Exit, failure};
+use crate::exit::bad_input;
 
 static FORCE: AtomicBool = AtomicBool::new(false);
 
@@ -24,9 +24,9 @@ pub(crate) fn replace(kind: FileKind) -> Replace {
 /// # Errors
 /// If a file is there that must stay.
 pub(crate) fn check(path: &Path, kind: FileKind) -> anyhow::Result<()> {
-    replace(kind).check(path).map_err(|error| {
-        failure(Exit::BadInput, format!("cannot write {}: {error}", path.display()))
-    })
+    replace(kind)
+        .check(path)
+        .map_err(|error| bad_input(format!("cannot write {}: {error}", path.display())))
 }
 
 #[cfg(test)]

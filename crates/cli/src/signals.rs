@@ -1,11 +1,11 @@
 //! Signals that end a measurement in order.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Context as _;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use pmuscope_machine::child::is_ready;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGTRAP, SIGUSR2};
 
 /// A descriptor that becomes readable when the user (or the system) asks us to end.
@@ -55,8 +55,7 @@ impl Stop {
 
     /// Stays true once it was.
     pub(crate) fn asked(&self) -> bool {
-        let mut fds = [PollFd::new(&self.asked, PollFlags::IN)];
-        // Nobody reads from it, so that it stays readable; an error here can only be EINTR.
-        poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
+        // Nobody reads from it, so that it stays readable.
+        is_ready(self.asked.as_fd())
     }
 }

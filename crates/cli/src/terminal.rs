@@ -1,7 +1,8 @@
 //! What standard output can show.
 
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 
+use anyhow::Context as _;
 use pmuscope_report::Style;
 
 /// The style for standard output: colour and width only on a terminal, ASCII where the locale says so.
@@ -16,6 +17,14 @@ pub(crate) fn style() -> Style {
         unicode: is_unicode(["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(variable)),
         width: width.filter(|&columns| terminal && columns > 0),
     }
+}
+
+/// Writes a result to standard output.
+///
+/// # Errors
+/// It cannot be written.
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")
 }
 
 /// Without any locale (containers, cron) UTF-8 is the better guess.

@@ -6,7 +6,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use pmuscope_abi::{Attr, OpenFlags, ioctl};
 
 use crate::kernel::Kernel;
-use crate::own::EventPage;
+use crate::page::EventPage;
 use crate::sys::{self, RingMemory};
 
 /// The kernel this program runs on.

@@ -5,7 +5,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 use pmuscope_abi::{Attr, OpenFlags};
 
-use crate::own::EventPage;
+use crate::page::EventPage;
 use crate::sys::RingMemory;
 
 /// The system calls on perf events. Every error is the kernel's errno, unexplained; the callers know

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! The kernel is reached through the trait [`Kernel`]; [`Host`] is the real one, [`fake::FakeKernel`] a
-//! table for tests. `unsafe` is in `sys.rs` (system calls, the mapped ring), `own/sys.rs` (counters
+//! table for tests. `unsafe` is in `sys.rs` (system calls, the mapped ring), `page/sys.rs` (counters
 //! read in user space) and `spawn/sys.rs` (fork).
 
 #![deny(missing_docs)]
@@ -23,6 +23,7 @@ mod kernel;
 mod limits;
 mod open;
 mod own;
+mod page;
 mod probe;
 mod ring;
 mod scope;
@@ -37,7 +38,8 @@ pub use host::Host;
 pub use kernel::Kernel;
 pub use limits::{ResourceNeed, raise_open_files};
 pub use open::{EventRequest, OpenOptions, OpenedEvent, RingSize, SamplingSet};
-pub use own::{EventPage, MAX_OWN_EVENTS, OwnCounts, OwnGroup};
+pub use own::{MAX_OWN_EVENTS, OwnCounts, OwnGroup};
+pub use page::EventPage;
 pub use probe::probe;
 pub use ring::{Pending, Ring};
 pub use scope::Scope;

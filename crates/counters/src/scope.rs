@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-use pmuscope_machine::CpuSet;
+use pmuscope_machine::{CpuSet, Machine, MachineError, Target, Topology};
 
 /// Whose events are observed, and on which CPUs.
 #[derive(Debug)]
@@ -40,6 +40,34 @@ pub(crate) struct ThreadOrCpu {
 }
 
 impl Scope {
+    /// That of a target, on the CPUs that it names or on all; `command` is the process id of a command that was
+    /// started for it. One that is to have a cgroup has to be put into it.
+    ///
+    /// # Errors
+    /// A process, CPU or cgroup is not there.
+    pub fn of(
+        target: &Target,
+        (machine, topology): (&Machine, &Topology),
+        inherit: bool,
+        command: Option<u32>,
+    ) -> Result<Self, MachineError> {
+        let cpus = target.cpus(&topology.online).clone();
+        topology.check_online(&cpus)?;
+        Ok(match target {
+            Target::System | Target::Cpus(_) => Self::Cpus(cpus),
+            Target::Cgroup { path, .. } => {
+                Self::Cgroup { directory: machine.open_cgroup(path)?, path: path.clone(), cpus }
+            }
+            Target::Command | Target::CommandInCgroup => {
+                Self::Tasks { tids: command.into_iter().collect(), inherit, cpus }
+            }
+            Target::Processes(pids) => {
+                Self::Tasks { tids: machine.threads_of(pids)?, inherit, cpus }
+            }
+            Target::Threads(tids) => Self::Tasks { tids: tids.clone(), inherit, cpus },
+        })
+    }
+
     /// Inherited events follow children.
     #[must_use]
     pub fn inherits(&self) -> bool {

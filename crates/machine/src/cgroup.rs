@@ -11,8 +11,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
-use crate::CpuSet;
 use crate::read::Machine;
+use crate::{CpuSet, MachineError};
 
 const CONTROLLER: &str = "perf_event";
 
@@ -27,24 +27,24 @@ impl Machine {
     /// The folder of a cgroup, opened: by its path below [`Machine::perf_cgroup_mount`], or from the root.
     ///
     /// # Errors
-    /// What the kernel says, as where there is no such folder.
-    pub fn open_cgroup(&self, path: &str) -> io::Result<OwnedFd> {
-        let file = fs::File::open(self.cgroup_folder(path))?;
-        if file.metadata()?.is_dir() {
-            Ok(file.into())
-        } else {
-            Err(io::ErrorKind::NotADirectory.into())
-        }
+    /// [`MachineError::Cgroup`], as where there is no such folder.
+    pub fn open_cgroup(&self, path: &str) -> Result<OwnedFd, MachineError> {
+        let opened = fs::File::open(self.cgroup_folder(path)).and_then(|file| {
+            let is_folder = file.metadata()?.is_dir();
+            is_folder.then(|| file.into()).ok_or_else(|| io::ErrorKind::NotADirectory.into())
+        });
+        opened.map_err(|source| MachineError::Cgroup { path: path.to_owned(), source })
     }
 
     /// Processes of a cgroup and of those below it, ascending; those of other pid namespaces are left out. The
     /// path is as for [`Machine::open_cgroup`].
     ///
     /// # Errors
-    /// What the kernel says, as where there is no such folder.
-    pub fn cgroup_processes(&self, path: &str) -> io::Result<Vec<u32>> {
+    /// [`MachineError::Cgroup`], as where there is no such folder.
+    pub fn cgroup_processes(&self, path: &str) -> Result<Vec<u32>, MachineError> {
         let mut pids = Vec::new();
-        add_processes(&self.cgroup_folder(path), &mut pids)?;
+        add_processes(&self.cgroup_folder(path), &mut pids)
+            .map_err(|source| MachineError::Cgroup { path: path.to_owned(), source })?;
         pids.sort_unstable();
         pids.dedup();
         Ok(pids)
@@ -341,7 +341,10 @@ mod tests {
             assert_eq!(machine.cgroup_folder(path), folder);
             machine.open_cgroup(path).unwrap();
         }
-        let error = |path: &str| machine.open_cgroup(path).unwrap_err().kind();
+        let error = |path: &str| match machine.open_cgroup(path).unwrap_err() {
+            MachineError::Cgroup { source, .. } => source.kind(),
+            other => panic!("{other}"),
+        };
         assert_eq!(error("system.slice/none"), io::ErrorKind::NotFound);
         assert_eq!(error("system.slice/nginx.service/cgroup.procs"), io::ErrorKind::NotADirectory);
     }

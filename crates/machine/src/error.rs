@@ -83,6 +83,17 @@ pub enum MachineError {
         /// Name, as in `sched_switch`.
         name: String,
     },
+    /// A cgroup that cannot be opened.
+    #[error(
+        "cannot open cgroup {path}: {}. Try a path below /sys/fs/cgroup, such as system.slice/nginx.service",
+        said(source)
+    )]
+    Cgroup {
+        /// As typed.
+        path: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
     /// CPUs that are not there.
     #[error("CPU {missing} is not online (online: {online})")]
     Offline {

@@ -67,6 +67,11 @@ impl Machine {
         }
     }
 
+    /// What emulates this machine, where something does.
+    pub fn emulated_by(&self) -> Option<String> {
+        self.emulator(&self.processor()).map(|sign| sign.name)
+    }
+
     fn hypervisor(&self, processor: &Processor) -> Option<Sign> {
         if processor.hypervisor_flag == Some(false) {
             return None;

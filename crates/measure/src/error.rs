@@ -110,12 +110,4 @@ pub enum MeasureError {
         /// The first one's reason, with what to type.
         first: String,
     },
-    /// A cgroup that cannot be opened.
-    #[error("cannot open cgroup {path}: {source}. Try: ls /sys/fs/cgroup")]
-    Cgroup {
-        /// As asked for.
-        path: String,
-        /// What the kernel said.
-        source: std::io::Error,
-    },
 }

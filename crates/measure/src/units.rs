@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::extract::Extract;
-use crate::run_file::RunFile;
+use crate::run_file::{Origin, RunFile};
 
 /// Longest file of numbers that is read, bytes.
 const LONGEST_FILE: u64 = 1 << 20;
@@ -39,13 +39,15 @@ pub struct Unit {
     pub source: UnitSource,
 }
 
-/// Units of work that a run may have done.
+/// Units of work that a run may have done, and what its program tells of itself.
 #[derive(Debug, Clone, Default)]
 pub struct Units {
     /// Each with its source.
     pub list: Vec<Unit>,
     /// Files that the program writes, with lines `NAME=NUMBER`; each name is a unit.
     pub files: Vec<PathBuf>,
+    /// Figures that the program prints.
+    pub figures: Vec<Extract>,
 }
 
 impl Units {
@@ -58,7 +60,8 @@ impl Units {
     /// Whether the program's output is needed.
     #[must_use]
     pub fn need_output(&self) -> bool {
-        self.list.iter().any(|unit| matches!(unit.source, UnitSource::Output(_)))
+        let is_printed = |unit: &Unit| matches!(unit.source, UnitSource::Output(_));
+        !self.figures.is_empty() || self.list.iter().any(is_printed)
     }
 
     /// Events that are units, as typed.
@@ -73,7 +76,7 @@ impl Units {
     #[must_use]
     pub fn are_of_whole_runs(&self) -> bool {
         let is_event = |unit: &Unit| matches!(unit.source, UnitSource::Event { .. });
-        !self.files.is_empty() || !self.list.iter().all(is_event)
+        !self.files.is_empty() || !self.figures.is_empty() || !self.list.iter().all(is_event)
     }
 
     /// Says under which names events that are units are counted: `named` has them by what was typed.
@@ -101,7 +104,7 @@ impl Units {
         Before { files: self.files.iter().map(one).collect() }
     }
 
-    /// Gives run `run` of `file` its units. What is not known is returned, a sentence each.
+    /// Gives run `run` of `file` its units and figures. What is not known is returned, a sentence each.
     pub fn count(
         &self,
         file: &mut RunFile,
@@ -109,6 +112,11 @@ impl Units {
         output: &str,
         before: &Before,
     ) -> Vec<String> {
+        let arm = file.arm_of(run);
+        for figure in &self.figures {
+            let kind = (figure.unit.as_str(), Origin::Program);
+            file.add(run, &arm, &figure.metric, kind, figure.find(output));
+        }
         let mut found = BTreeMap::new();
         let mut missing = Vec::new();
         for unit in &self.list {
@@ -291,6 +299,7 @@ mod tests {
                 unit("lost", event("dummy", &[])),
             ],
             files: vec![path.clone(), folder.path().join("absent")],
+            figures: Vec::new(),
         };
         assert!(units.need_output());
         let mut file = file();
@@ -316,7 +325,7 @@ mod tests {
     fn a_file_of_a_running_process_stays_and_a_run_takes_what_it_grew_by() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("units");
-        let units = Units { list: Vec::new(), files: vec![path.clone()] };
+        let units = Units { list: Vec::new(), files: vec![path.clone()], ..Units::default() };
         std::fs::write(&path, "packet=1000\n").unwrap();
         let before = units.before(false);
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "packet=1000\n");
@@ -332,7 +341,7 @@ mod tests {
     fn a_file_that_a_run_of_a_command_did_not_write_does_not_count_and_stays() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("units");
-        let units = Units { list: Vec::new(), files: vec![path.clone()] };
+        let units = Units { list: Vec::new(), files: vec![path.clone()], ..Units::default() };
         let mut file = file();
         for _ in 0..20 {
             // The same content as before, at once: the time tells them apart.

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use pmuscope_counters::Host;
 use pmuscope_events::{MachineCatalog, parse};
-use pmuscope_machine::Machine;
-use pmuscope_recorder::{Deadline, RecordOptions, Signals, Summary, Target, record};
+use pmuscope_machine::{Machine, Target};
+use pmuscope_recorder::{Deadline, RecordOptions, Signals, Summary, record};
 
 /// Samples what the process runs in user mode, a thousand times a second and CPU, into `file`.
 ///

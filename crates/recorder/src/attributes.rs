@@ -7,8 +7,10 @@ use pmuscope_counters::EventRequest;
 use pmuscope_events::{Event, Group, Origin, Sampling as EventSampling};
 use pmuscope_perfdata::strobe::StrobeGroup;
 
+use pmuscope_machine::Target;
+
 use crate::error::RecorderError;
-use crate::options::{CallGraph, RecordOptions, Sampling, StrobeOptions, Target};
+use crate::options::{CallGraph, RecordOptions, Sampling, StrobeOptions};
 use crate::strobe::StrobePlan;
 
 /// Name of the event that carries the sideband where the sampling events cannot.
@@ -159,7 +161,7 @@ fn sideband_request(options: &RecordOptions, kernel: KernelFeatures) -> EventReq
         attr,
         leader: None,
         cpus: None,
-        any_task: options.target.is_wide(),
+        any_task: options.target.is_of_cpus(),
         max_precise: false,
     }
 }
@@ -168,9 +170,10 @@ fn sideband_request(options: &RecordOptions, kernel: KernelFeatures) -> EventReq
 fn base(options: &RecordOptions, kernel: KernelFeatures) -> Attr {
     let mut flags = AttrFlags::SAMPLE_ID_ALL | AttrFlags::WATERMARK | AttrFlags::USE_CLOCKID;
     flags.set(AttrFlags::WRITE_BACKWARD, options.overwrite);
-    let follows =
-        matches!(options.target, Target::Command | Target::Processes(_) | Target::Threads(_));
-    flags.set(AttrFlags::INHERIT, follows && options.inherit && !options.per_thread);
+    flags.set(
+        AttrFlags::INHERIT,
+        !options.target.is_of_cpus() && options.inherit && !options.per_thread,
+    );
     let mut read_format =
         ReadFormat::TOTAL_TIME_ENABLED | ReadFormat::TOTAL_TIME_RUNNING | ReadFormat::ID;
     read_format.set(ReadFormat::LOST, kernel.counts_lost());
@@ -193,7 +196,7 @@ fn sideband(options: &RecordOptions, kernel: KernelFeatures, mut attr: Attr) -> 
         | AttrFlags::COMM
         | AttrFlags::COMM_EXEC
         | AttrFlags::TASK;
-    let wide = options.target.is_wide();
+    let wide = options.target.is_of_cpus();
     flags.set(AttrFlags::KSYMBOL | AttrFlags::BPF_EVENT, wide);
     flags.set(AttrFlags::MMAP_DATA, options.wants_data_mappings());
     flags.set(AttrFlags::BUILD_ID, options.build_ids && kernel.gives_build_ids());

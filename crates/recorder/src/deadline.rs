@@ -4,7 +4,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, epoll, poll};
+use pmuscope_machine::child::is_ready;
+use rustix::event::epoll;
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
 
 /// The end of a recording: [`Signals::stop`](crate::Signals::stop) takes its descriptor.
@@ -32,9 +33,7 @@ impl Deadline {
     /// Whether it has come.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        let mut fds = [PollFd::new(&self.epoll, PollFlags::IN)];
-        // An error here can only be EINTR.
-        poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
+        is_ready(self.epoll.as_fd())
     }
 }
 
@@ -57,6 +56,8 @@ fn timer(after: Duration) -> rustix::io::Result<OwnedFd> {
 
 #[cfg(test)]
 mod tests {
+    use rustix::event::{PollFd, PollFlags, poll};
+
     use super::*;
 
     #[test]

@@ -46,17 +46,6 @@ pub enum RecorderError {
         /// The link.
         path: PathBuf,
     },
-    /// A cgroup that cannot be opened.
-    #[error(
-        "cannot open cgroup {path}: {}. Try a path below /sys/fs/cgroup, such as system.slice/nginx.service",
-        errno_name(.source)
-    )]
-    Cgroup {
-        /// As typed.
-        path: String,
-        /// Why not.
-        source: io::Error,
-    },
     /// A cgroup for the command could not be made.
     #[error(
         "--own-cgroup: cannot put the command into {}: {}. Try as root, on a machine with cgroups, or \
@@ -196,7 +185,6 @@ impl RecorderError {
             Self::Options(_)
                 | Self::Readers(_)
                 | Self::Link { .. }
-                | Self::Cgroup { .. }
                 | Self::ClockPeriod { .. }
                 | Self::ClockTooFast { .. }
                 | Self::StrobeRate { .. }

@@ -41,8 +41,8 @@ mod write;
 pub use deadline::Deadline;
 pub use error::{INSTEAD_OF_WINDOWS, RecorderError};
 pub use options::{
-    Affinity, CallGraph, Control, Extras, Only, Readers, RecordOptions, RingChoice, Sampling,
-    StrobeOptions, Switch, Target,
+    Affinity, CallGraph, Control, Extras, Readers, RecordOptions, RingChoice, Sampling,
+    StrobeOptions, Switch,
 };
 pub use sampling_cost::SamplingCost;
 pub use session::{

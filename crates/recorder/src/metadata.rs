@@ -27,7 +27,7 @@ pub(crate) fn machine_info(machine: &Machine, topology: &Topology) -> MachineInf
         cpu_model: cpu_model(machine),
         cpus: topology.online.len() as u32,
         nodes: topology.nodes.len() as u32,
-        emulator: machine.surroundings(&machine.processor()).emulator.map(|sign| sign.name),
+        emulator: machine.emulated_by(),
         boot_id: boot_id.ok().map(|id| id.trim().to_owned()),
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pmuscope_abi::{BranchSampleType, SampleType};
 use pmuscope_events::{CallGraph as EventCallGraph, Event, Group};
-use pmuscope_machine::{CpuSet, FileKind, Replace};
+use pmuscope_machine::{CpuSet, FileKind, Replace, Target};
 
 /// Everything [`crate::record`] needs to know.
 #[derive(Debug)]
@@ -83,31 +83,16 @@ pub struct StrobeOptions {
     pub jitter: u64,
     /// Windows in a row.
     pub burst: u32,
-    /// Whose windows are wanted, where the events are those of whole CPUs.
-    pub only: Only,
+    /// Whose windows are wanted, where the events are those of whole CPUs; all if `None`.
+    pub only: Option<Target>,
     /// What is counted in windows: events of a set are counted in the same ones.
     pub sets: Vec<Vec<Event>>,
 }
 
 impl Default for StrobeOptions {
     fn default() -> Self {
-        let (only, sets) = (Only::Everything, Vec::new());
-        Self { window: 300, period: None, jitter: 0, burst: 1, only, sets }
+        Self { window: 300, period: None, jitter: 0, burst: 1, only: None, sets: Vec::new() }
     }
-}
-
-/// Whose windows are wanted of those that were recorded.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Only {
-    /// All.
-    #[default]
-    Everything,
-    /// Those of the command that is run.
-    Command,
-    /// Those of these processes and their descendants.
-    Processes(Vec<u32>),
-    /// Those of these threads.
-    Threads(Vec<u32>),
 }
 
 /// When a new file begins.
@@ -128,42 +113,6 @@ pub struct Control {
     pub commands: OwnedFd,
     /// Gets `ack` and a newline for each command that was carried out.
     pub acknowledgements: Option<OwnedFd>,
-}
-
-/// Whose events are recorded.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
-    /// The command.
-    Command,
-    /// The command, on all CPUs in a cgroup made for it: clocks go on from one of its tasks to the
-    /// next, where those of [`Target::Command`] begin anew with each.
-    CommandInCgroup,
-    /// Everything on all online CPUs.
-    System,
-    /// Everything on these CPUs.
-    Cpus(CpuSet),
-    /// All threads of these processes.
-    Processes(Vec<u32>),
-    /// These threads.
-    Threads(Vec<u32>),
-    /// The members of these cgroups, by path below the cgroup mount.
-    Cgroup {
-        /// As typed.
-        path: String,
-        /// CPUs, if not all.
-        cpus: Option<CpuSet>,
-    },
-}
-
-impl Target {
-    /// Whether events belong to CPUs, whoever runs there, and not to tasks.
-    #[must_use]
-    pub fn is_wide(&self) -> bool {
-        match self {
-            Self::System | Self::Cpus(_) | Self::Cgroup { .. } | Self::CommandInCgroup => true,
-            Self::Command | Self::Processes(_) | Self::Threads(_) => false,
-        }
-    }
 }
 
 /// How often to sample.
@@ -233,14 +182,13 @@ impl RecordOptions {
     }
 
     /// Whose windows are wanted.
-    pub(crate) fn only(&self) -> &Only {
-        self.strobe.as_ref().map_or(&Only::Everything, |strobe| &strobe.only)
+    pub(crate) fn only(&self) -> Option<&Target> {
+        self.strobe.as_ref()?.only.as_ref()
     }
 
     /// Whether processes or threads are observed by their number.
     pub(crate) fn is_by_number(&self) -> bool {
-        matches!(self.target, Target::Processes(_) | Target::Threads(_))
-            || matches!(self.only(), Only::Processes(_) | Only::Threads(_))
+        self.target.is_by_number() || self.only().is_some_and(Target::is_by_number)
     }
 
     /// All events, in their order.

@@ -236,7 +236,7 @@ pub(crate) fn try_out(texts: &[&str], options: Options) -> Result<Inner, RegionE
     // A counter of the hardware leads its group.
     able.sort_by_key(|event| event.origin != Origin::Hardware);
     fit(&able)?;
-    let emulated = machine.surroundings(&machine.processor()).emulator.is_some();
+    let emulated = machine.emulated_by().is_some();
     Ok(Inner {
         events: able,
         refused,

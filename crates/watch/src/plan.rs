@@ -7,7 +7,7 @@
 //! are breakpoints is not shown.
 
 use pmuscope_counters::Kernel;
-use pmuscope_machine::{CpuSet, Machine, MachineError};
+use pmuscope_machine::{CpuSet, Machine, MachineError, Target};
 use serde::Serialize;
 use thiserror::Error;
 
@@ -26,17 +26,6 @@ pub struct WatchpointRequest {
     pub kind: Kind,
     /// Slots that it takes: long objects need several.
     pub slots: u32,
-}
-
-/// Where watchpoints are to be.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Scope {
-    /// On every CPU, in every thread of these processes, and in those that they start.
-    Processes(Vec<u32>),
-    /// On every CPU, in these threads, and in those that they start.
-    Threads(Vec<u32>),
-    /// On these CPUs, whatever runs there.
-    Cpus(CpuSet),
 }
 
 /// A thread or a CPU.
@@ -139,7 +128,7 @@ pub enum PlanError {
     Gone,
 }
 
-/// Asks the kernel whether `wanted` fits in `scope`. Threads that end meanwhile are passed over.
+/// Asks the kernel whether `wanted` fits in all threads of a target, or on its CPUs. Threads that end meanwhile are passed over.
 ///
 /// # Errors
 /// [`PlanError`].
@@ -147,10 +136,11 @@ pub fn plan(
     kernel: &dyn Kernel,
     machine: &Machine,
     wanted: &[WatchpointRequest],
-    scope: &Scope,
+    target: &Target,
 ) -> Result<Plan, PlanError> {
-    let (slots, bound) = survey(kernel, &machine.topology()?.online)?;
-    let rooms = rooms(kernel, machine, slots, scope)?;
+    let online = &machine.topology()?.online;
+    let (slots, bound) = survey(kernel, online)?;
+    let rooms = rooms(kernel, machine, slots, (target, online))?;
     let first = rooms.first().ok_or(PlanError::Gone)?.free;
     let least_free = rooms.iter().fold(first, |least, room| least.least(room.free));
     let need = wanted.iter().fold(slots.none(), |sum, one| sum.plus(one.kind, one.slots));
@@ -158,7 +148,7 @@ pub fn plan(
     let places = rooms.len();
     let lacking: Vec<FreeSlots> =
         rooms.into_iter().filter(|room| !need.fits_in(room.free)).collect();
-    let (holders, all_holders) = if fits { (Vec::new(), true) } else { holders(machine, scope)? };
+    let (holders, all_holders) = if fits { (Vec::new(), true) } else { holders(machine, target)? };
     let drop = to_drop(wanted, least_free);
     let wanted = wanted.to_vec();
     Ok(Plan { fits, wanted, slots, places, least_free, lacking, bound, holders, all_holders, drop })
@@ -189,16 +179,12 @@ fn rooms(
     kernel: &dyn Kernel,
     machine: &Machine,
     slots: Slots,
-    scope: &Scope,
+    (target, online): (&Target, &CpuSet),
 ) -> Result<Vec<FreeSlots>, PlanError> {
-    let (tids, cpus) = match scope {
-        Scope::Cpus(cpus) => (Vec::new(), cpus.clone()),
-        Scope::Threads(tids) => (tids.clone(), CpuSet::new()),
-        Scope::Processes(pids) => {
-            let threads: Result<Vec<Vec<u32>>, _> =
-                pids.iter().map(|&pid| machine.threads(pid)).collect();
-            (threads?.concat(), CpuSet::new())
-        }
+    let (tids, cpus) = match target {
+        Target::Threads(tids) => (tids.clone(), &CpuSet::new()),
+        Target::Processes(pids) => (machine.threads_of(pids)?, &CpuSet::new()),
+        of_cpus => (Vec::new(), of_cpus.cpus(online)),
     };
     let mut rooms = Vec::new();
     for tid in tids {
@@ -231,11 +217,11 @@ fn free(kernel: &dyn Kernel, slots: Slots, owner: Owner) -> Result<Slots, Kernel
 }
 
 /// Debuggers of what is to be watched, and all who have performance events open but us.
-fn holders(machine: &Machine, scope: &Scope) -> Result<(Vec<Holder>, bool), MachineError> {
+fn holders(machine: &Machine, target: &Target) -> Result<(Vec<Holder>, bool), MachineError> {
     let name = |pid| machine.name_of(pid).unwrap_or_default();
-    let traced = match scope {
-        Scope::Processes(ids) | Scope::Threads(ids) => ids.clone(),
-        Scope::Cpus(_) => machine.processes()?,
+    let traced = match target {
+        Target::Processes(ids) | Target::Threads(ids) => ids.clone(),
+        _ => machine.processes()?,
     };
     let tracers = traced.into_iter().filter_map(|pid| {
         let tracer = machine.tracer(pid).ok()??;

@@ -13,7 +13,7 @@ use pmuscope_report::{AnnotateView, escape, head_text, kept_text};
 use super::empty;
 use super::load::{LoadArgs, LoadRequest, is_whole};
 use super::output::Form;
-use crate::exit::{Exit, failure};
+use crate::exit::{Exit, bad_input};
 
 /// Names that an error lists.
 const MOST: usize = 8;
@@ -101,19 +101,16 @@ fn choose(profile: &Profile, asked: &str, dso: Option<&str>) -> anyhow::Result<F
     };
     let names: BTreeSet<&str> = called.iter().map(|one| name(one)).collect();
     if names.is_empty() {
-        return Err(failure(Exit::BadInput, unknown(profile, asked, &all)));
+        return Err(bad_input(unknown(profile, asked, &all)));
     }
     if names.len() > 1 {
         let listed = listed(called.iter().map(|one| (name(one), one.samples)));
-        return Err(failure(
-            Exit::BadInput,
-            format!(
-                "{} sampled functions have {} in their names: {listed}. Name one of them whole, in \
+        return Err(bad_input(format!(
+            "{} sampled functions have {} in their names: {listed}. Name one of them whole, in \
                  quotes",
-                names.len(),
-                escape(asked)
-            ),
-        ));
+            names.len(),
+            escape(asked)
+        )));
     }
     let here: Vec<&&Sampled> =
         called.iter().filter(|one| dso.is_none_or(|dso| is_called(module(one), dso))).collect();
@@ -123,14 +120,11 @@ fn choose(profile: &Profile, asked: &str, dso: Option<&str>) -> anyhow::Result<F
             let of = if here.is_empty() { called.iter().collect() } else { here };
             let listed = listed(of.iter().map(|one| (&*module(one).path, one.samples)));
             let name = name(called[0]);
-            Err(failure(
-                Exit::BadInput,
-                format!(
-                    "{} was sampled in {listed}. Choose one: --dso {}",
-                    escape(name),
-                    escape(module(called[0]).short_name())
-                ),
-            ))
+            Err(bad_input(format!(
+                "{} was sampled in {listed}. Choose one: --dso {}",
+                escape(name),
+                escape(module(called[0]).short_name())
+            )))
         }
     }
 }

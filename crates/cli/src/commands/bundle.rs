@@ -13,7 +13,7 @@ use pmuscope_symbols::Bundle;
 
 use crate::commands::input::InputArgs;
 use crate::commands::symbols::SymbolArgs;
-use crate::exit::{Exit, failure};
+use crate::exit::{Exit, bad_input};
 use crate::replace::replace;
 
 /// Size of the header of a seekable perf.data file, which is its second word; a stream has 16 there.
@@ -38,7 +38,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let input = args.input.path()?;
     if args.output.as_ref().is_some_and(|path| path.as_os_str() == "-") {
-        return Err(failure(Exit::BadInput, "-o -: a bundle is a file. Try: -o FILE"));
+        return Err(bad_input("-o -: a bundle is a file. Try: -o FILE"));
     }
     let output = args.output.clone().unwrap_or_else(|| {
         let mut name = input.clone().into_os_string();
@@ -47,7 +47,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     });
     if input.is_dir() {
         let text = "only a recording in one file can be bundled, not a folder";
-        return Err(failure(Exit::BadInput, format!("{}: {text}", input.display())));
+        return Err(bad_input(format!("{}: {text}", input.display())));
     }
     let recording = args.symbols.open(&input)?;
     check(&recording)?;
@@ -73,7 +73,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
 /// Only what has an end that readers do not look beyond can have something behind it.
 fn check(recording: &RecordingFile) -> anyhow::Result<()> {
     let input = recording.path();
-    let refuse = |why: &str| Err(failure(Exit::BadInput, format!("{}: {why}", input.display())));
+    let refuse = |why: &str| Err(bad_input(format!("{}: {why}", input.display())));
     if recording.file().is_none() {
         return refuse("only a recording in one file can be bundled, not a stream");
     }
@@ -108,7 +108,7 @@ fn symbols(recording: &RecordingFile, args: &SymbolArgs) -> anyhow::Result<Bundl
         let input = input.display();
         let why =
             "the recording was cut off, so that nothing can be put behind it. Try: pmuscope report";
-        return Err(failure(Exit::BadInput, format!("{input}: {why} -i {input}")));
+        return Err(bad_input(format!("{input}: {why} -i {input}")));
     }
     let mut bundle = Bundle::new(running.clone());
     collected.each_rules(|module, rules| bundle.add_rules(module, rules.into_iter()))?;

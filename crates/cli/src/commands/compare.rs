@@ -7,7 +7,7 @@ use pmuscope_measure::compare::{Explain, Options, column_names, compare, trend};
 use pmuscope_measure::{RunFile, load};
 
 use crate::commands::output::{Form, Format, Formats, OutputArgs};
-use crate::exit::{Exit, failure};
+use crate::exit::{Exit, bad_input};
 
 /// Flags of `pmuscope compare`.
 #[derive(Debug, clap::Args)]
@@ -78,7 +78,7 @@ impl Args {
         };
         if form.format.separator().is_some() && self.explain.is_some() {
             let text = "a table has no explanations. Try: --explain with text, JSON or HTML";
-            return Err(failure(Exit::BadInput, text));
+            return Err(bad_input(text));
         }
         Ok(form)
     }
@@ -128,7 +128,7 @@ fn no_figure_among_files(args: &Args) -> anyhow::Result<()> {
     };
     let name = first.display();
     let text = format!("there is no file {name}. If it is a figure, try: --explain={name}");
-    Err(failure(Exit::BadInput, text))
+    Err(bad_input(text))
 }
 
 /// What to explain; `cycles/packet` asks for that unit of work, too.
@@ -140,7 +140,7 @@ fn explanation(
     let Some(metric) = &args.explain else { return Ok(None) };
     if columns < 2 {
         let message = "--explain needs two files. Try: pmuscope compare A.json B.json --explain";
-        return Err(failure(Exit::BadInput, message));
+        return Err(bad_input(message));
     }
     let mut metric = metric.clone();
     if let Some((name, unit)) = metric.as_deref().and_then(|m| m.rsplit_once('/')) {
@@ -164,7 +164,7 @@ fn column(base: &str, names: &[String]) -> anyhow::Result<usize> {
             "--base {base}: no file is called so, and there are {}. Try: --base 1",
             names.len()
         );
-        failure(Exit::BadInput, message)
+        bad_input(message)
     })
 }
 
@@ -185,7 +185,7 @@ fn of_folder(folder: &Path) -> anyhow::Result<Vec<(String, RunFile)>> {
             folder.display(),
             folder.display()
         );
-        return Err(failure(Exit::BadInput, message));
+        return Err(bad_input(message));
     }
     paths.into_iter().map(|path| Ok((path.to_string_lossy().into_owned(), load(&path)?))).collect()
 }

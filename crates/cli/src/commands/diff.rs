@@ -9,12 +9,13 @@ use pmuscope_profile::diff::{Order, diff};
 use pmuscope_profile::{GroupBy, Intervals, Options, Profile, metrics};
 use pmuscope_report::{DiffView, MetricsDiffView, escape};
 
+use super::choice::one_of;
 use super::empty;
 use super::load::{LoadArgs, LoadRequest, is_whole};
 use super::output::{Form, Format, Formats, OutputArgs};
 use super::report::Limit;
 use super::windows::{self, WindowArgs, chosen};
-use crate::exit::{Exit, failure};
+use crate::exit::{Exit, bad_input};
 
 /// Rows of a table where no limit is given.
 const DEFAULT_ROWS: usize = 25;
@@ -38,8 +39,8 @@ pub(crate) struct Args {
     #[arg(last = true, value_name = "AFTER")]
     after: Vec<PathBuf>,
     /// Which change comes first: of the share, or of the total (seconds, units of the event)
-    #[arg(long, value_name = "BY", default_value = "share")]
-    sort: Sort,
+    #[arg(long, value_name = "BY", default_value = "share", value_parser = one_of(ORDERS))]
+    sort: Order,
     /// Most rows per event, or "all" [default: 25; with --json all]
     #[arg(long, value_name = "N")]
     limit: Option<Limit>,
@@ -72,20 +73,8 @@ impl Formats for DiffFormats {
                         pmuscope/metrics-diff/1)";
 }
 
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum Sort {
-    Share,
-    Total,
-}
-
-impl From<Sort> for Order {
-    fn from(sort: Sort) -> Self {
-        match sort {
-            Sort::Share => Self::Share,
-            Sort::Total => Self::Total,
-        }
-    }
-}
+/// Values of `--sort`.
+const ORDERS: [(&str, &str, Order); 2] = [("share", "", Order::Share), ("total", "", Order::Total)];
 
 impl Args {
     /// The two sides.
@@ -94,20 +83,17 @@ impl Args {
             ([before, after], []) => {
                 Ok([std::slice::from_ref(before), std::slice::from_ref(after)])
             }
-            (_, []) => Err(failure(
-                Exit::BadInput,
-                format!(
-                    "diff compares two sides, and {} recordings are not two. Try: pmuscope diff \
+            (_, []) => Err(bad_input(format!(
+                "diff compares two sides, and {} recordings are not two. Try: pmuscope diff \
                      BEFORE AFTER, or pmuscope diff BEFORE... -- AFTER...",
-                    self.before.len()
-                ),
-            )),
+                self.before.len()
+            ))),
             (before, after) => Ok([before, after]),
         }
     }
 
     fn form(&self) -> anyhow::Result<Form> {
-        let refused = |message: &str| Err(failure(Exit::BadInput, message));
+        let refused = |message: &str| Err(bad_input(message));
         let form = self.output.form()?;
         if self.metrics.is_some() {
             if self.load.symbol_filter.is_asked() {
@@ -147,8 +133,7 @@ impl Args {
         let windows = [all(sides[0])?, all(sides[1])?];
         let diffs = metrics::diff::diff(&windows[0], &windows[1], &metrics, &chosen);
         if diffs.iter().all(|diff| diff.measured != [true; 2]) {
-            return Err(failure(
-                Exit::BadInput,
+            return Err(bad_input(
                 "none of these metrics has its events on both sides. Try: pmuscope metrics --list, \
                  and record both sides with the same --metrics",
             ));
@@ -198,17 +183,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         paths.iter().map(named).collect::<anyhow::Result<Vec<Profile>>>()
     };
     let profiles = [read(before)?, read(after)?];
-    let events = diff(&profiles[0], &profiles[1], args.sort.into());
+    let events = diff(&profiles[0], &profiles[1], args.sort);
     let (files_before, files_after) = (names_of(before), names_of(after));
     let one_sided = one_sided(&profiles, &events.iter().map(|event| &*event.name).collect());
     if events.is_empty() {
-        return Err(failure(
-            Exit::BadInput,
-            format!(
-                "the two sides have no event in common: {}. Record both with the same -e",
-                one_sided.join(", ")
-            ),
-        ));
+        return Err(bad_input(format!(
+            "the two sides have no event in common: {}. Record both with the same -e",
+            one_sided.join(", ")
+        )));
     }
     let view = DiffView {
         events: &events,

@@ -1,17 +1,15 @@
 //! `pmuscope doctor`.
 
-use std::io::Write as _;
-
-use anyhow::Context as _;
 use pmuscope_machine::probe::{self, Probes};
 use pmuscope_machine::verdicts::verdicts;
 use pmuscope_machine::{Facts, Machine, place};
+use pmuscope_recorder::Disturb;
 use pmuscope_report::doctor::{self, Diagnosis};
 
-use crate::commands::answer::Invocation;
+use crate::commands::choice::one_of;
+use crate::commands::output::Form;
 use crate::commands::strobe_check;
-use crate::exit::{Exit, failure};
-use crate::terminal;
+use crate::exit::{Exit, bad_input, not_possible};
 
 /// Flags of `pmuscope doctor`.
 #[derive(Debug, clap::Args)]
@@ -34,14 +32,14 @@ pub(crate) struct Args {
     #[arg(
         long,
         value_name = "WHAT,…",
-        value_enum,
+        value_parser = one_of(strobe_check::DISTURBANCES),
         value_delimiter = ',',
         num_args = 0..,
         require_equals = true,
         default_missing_values = ["period", "throttle", "hotplug"],
         requires = "strobe_check"
     )]
-    disturb: Vec<strobe_check::What>,
+    disturb: Vec<Disturb>,
 }
 
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
@@ -49,19 +47,16 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     if let Some(seconds) = args.strobe_check {
         if !(0.1..=3600.0).contains(&seconds) {
             let why = format!("--strobe-check={seconds}: 0.1 to 3600 seconds");
-            return Err(failure(Exit::BadInput, why));
+            return Err(bad_input(why));
         }
         return strobe_check::run(seconds, &args.disturb);
     }
-    let begun = Invocation::now();
+    let form = Form::printed(args.json);
     let facts = facts()?;
     let diagnosis = Diagnosis::new(verdicts(&facts));
-    let text = if args.json {
-        begun.json(doctor::SCHEMA, Some(&facts), &Exit::Done, &diagnosis)?
-    } else {
-        doctor::text(&facts, &diagnosis, &terminal::style())
-    };
-    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    form.either((doctor::SCHEMA, Some(&facts)), &Exit::Done, &diagnosis, |style| {
+        doctor::text(&facts, &diagnosis, style)
+    })?;
     Ok(Exit::Done)
 }
 
@@ -74,7 +69,7 @@ pub(crate) fn facts() -> anyhow::Result<Facts> {
         ..Probes::default()
     };
     let probes = pmuscope_counters::probe(&pmuscope_counters::Host, place::current_cpu(), others);
-    Machine::host().facts(probes, probe::counters()).map_err(|error| {
-        failure(Exit::NotPossible, format!("cannot tell what this machine is: {error}"))
-    })
+    Machine::host()
+        .facts(probes, probe::counters())
+        .map_err(|error| not_possible(format!("cannot tell what this machine is: {error}")))
 }

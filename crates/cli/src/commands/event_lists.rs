@@ -6,7 +6,7 @@ use pmuscope_events::MachineCatalog;
 use pmuscope_events::lists::{Identity, ListError, Lists, user_lists};
 use pmuscope_machine::{Machine, user_cache};
 
-use crate::exit::{Exit, failure};
+use crate::exit::{bad_input, not_possible};
 
 /// Where event lists are looked for.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -40,7 +40,7 @@ impl EventListArgs {
             Ok(lists) => Ok(Some(FoundLists { path, lists })),
             // All that was imported was removed again.
             Err(ListError::Empty(_)) if named.is_none() => Ok(None),
-            Err(error) => Err(failure(Exit::BadInput, format!("event lists: {error}"))),
+            Err(error) => Err(bad_input(format!("event lists: {error}"))),
         }
     }
 }
@@ -50,8 +50,7 @@ pub(crate) fn catalog<'m>(
     machine: &'m Machine,
     args: &EventListArgs,
 ) -> anyhow::Result<MachineCatalog<'m>> {
-    let catalog = MachineCatalog::new(machine)
-        .map_err(|error| failure(Exit::NotPossible, error.to_string()))?;
+    let catalog = MachineCatalog::new(machine).map_err(not_possible)?;
     let Some(found) = args.lists(machine)? else { return Ok(catalog) };
     warn(&found.lists);
     Ok(catalog.with_lists(found.lists))
@@ -69,6 +68,6 @@ pub(crate) fn place(asked: Option<&Path>) -> anyhow::Result<PathBuf> {
     place.ok_or_else(|| {
         let why = "there is no place for event lists: neither XDG_DATA_HOME nor HOME is set. \
                    Try: --to DIR, and PMUSCOPE_EVENTS=DIR for the other commands";
-        failure(Exit::BadInput, why)
+        bad_input(why)
     })
 }

@@ -1,9 +1,7 @@
 //! `pmuscope events`.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 
-use anyhow::Context as _;
 use clap::Subcommand;
 use pmuscope_events::lists::{Identity, Imported, import};
 use pmuscope_machine::Machine;
@@ -11,7 +9,8 @@ use pmuscope_report::escape;
 use pmuscope_report::number::counted;
 
 use super::event_lists;
-use crate::exit::{Exit, failure};
+use crate::exit::{Exit, bad_input};
+use crate::terminal;
 
 /// Flags of `pmuscope events`.
 #[derive(Debug, clap::Args)]
@@ -58,7 +57,7 @@ fn take_over(args: &ImportArgs) -> anyhow::Result<Exit> {
     let mut exit = Exit::Done;
     for path in &args.paths {
         let done = import(path, &into, identity.as_ref())
-            .map_err(|error| failure(Exit::BadInput, format!("events import: {error}")))?;
+            .map_err(|error| bad_input(format!("events import: {error}")))?;
         for note in &done.notes {
             exit = Exit::Incomplete;
             say!("warning: {}", escape(note));
@@ -70,7 +69,7 @@ fn take_over(args: &ImportArgs) -> anyhow::Result<Exit> {
             );
         }
         let text = said(&done, identity.as_ref());
-        std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
+        terminal::print(&text)?;
     }
     Ok(exit)
 }

@@ -6,11 +6,11 @@ use std::path::Path;
 
 use pmuscope_machine::CpuSet;
 use pmuscope_perfdata::reader::{Event, Metadata, Record, RecordingFile};
-use pmuscope_profile::{Filter, Targets, available_threads};
+use pmuscope_profile::{Filter, available_threads};
 use pmuscope_report::{escape, escape_bytes};
 
 use super::times::Times;
-use crate::exit::{Exit, failure};
+use crate::exit::bad_input;
 
 /// Flags that leave something out.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -82,13 +82,17 @@ impl FilterArgs {
     /// The filter, where it is by process, thread and name only.
     pub(crate) fn of_threads(&self) -> Option<Filter> {
         let others = self.cpu.is_some() || self.node.is_some() || self.time.is_some();
-        (!others && self.event.is_empty()).then(|| Filter {
+        (!others && self.event.is_empty()).then(|| self.threads())
+    }
+
+    fn threads(&self) -> Filter {
+        Filter {
             pids: self.pid.clone(),
             tids: self.tid.clone(),
             comms: self.comm.iter().map(|name| name.clone().into_bytes()).collect(),
             asked: self.asked(),
             ..Filter::default()
-        })
+        }
     }
 
     /// The filter for a recording.
@@ -113,16 +117,10 @@ impl FilterArgs {
         let numbers =
             |cpus: CpuSet| (0..=cpus.last().unwrap_or(0)).map(|cpu| cpus.contains(cpu)).collect();
         Ok(Filter {
-            pids: self.pid.clone(),
-            tids: self.tid.clone(),
-            comms: self.comm.iter().map(|name| name.clone().into_bytes()).collect(),
             cpus: cpus.map(numbers),
             times: self.time.as_ref().map_or(Ok(Vec::new()), |times| ranges(times, recording))?,
             events: chosen(&self.event, events)?,
-            symbol: None,
-            focus: None,
-            targets: Targets::default(),
-            asked: self.asked(),
+            ..self.threads()
         })
     }
 
@@ -179,7 +177,7 @@ fn cpus_of(wanted: &CpuSet, metadata: &Metadata, path: &Path) -> anyhow::Result<
     } else {
         format!("{file} has no node {missing}; it has {known}")
     };
-    Err(failure(Exit::BadInput, message))
+    Err(bad_input(message))
 }
 
 fn ranges(times: &Times, recording: &RecordingFile) -> anyhow::Result<Vec<RangeInclusive<u64>>> {
@@ -189,7 +187,7 @@ fn ranges(times: &Times, recording: &RecordingFile) -> anyhow::Result<Vec<RangeI
     let refused = |why: &str| {
         let (times, file) = (times.text(), recording.path().display());
         let message = format!("--time {times} counts from the first sample, and {file} {why}");
-        failure(Exit::BadInput, message)
+        bad_input(message)
     };
     if recording.is_stream() {
         return Err(refused("can be read only once. Save the stream to a file first"));
@@ -227,7 +225,7 @@ fn chosen(names: &[String], events: &[Event]) -> anyhow::Result<Option<Vec<bool>
         let name = escape_bytes(name.as_bytes());
         let known = known.join(", ");
         let message = format!("the recording has no event \"{name}\"; it has {known}");
-        return Err(failure(Exit::BadInput, message));
+        return Err(bad_input(message));
     }
     let wanted = |event| names.iter().any(|name| is(event, name));
     Ok(Some(events.iter().map(wanted).collect()))

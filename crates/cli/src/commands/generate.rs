@@ -9,7 +9,7 @@ use clap::{CommandFactory as _, Subcommand, ValueEnum};
 use clap_complete::Generator as _;
 
 use crate::Cli;
-use crate::exit::{Exit, failure};
+use crate::exit::{Exit, bad_input};
 
 /// Flags of `pmuscope generate`.
 #[derive(Debug, clap::Args)]
@@ -77,7 +77,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     };
     written.map_err(|error| {
         let out = out.display();
-        failure(Exit::BadInput, format!("cannot write {what} to {out}: {error}"))
+        bad_input(format!("cannot write {what} to {out}: {error}"))
     })?;
     Ok(Exit::Done)
 }

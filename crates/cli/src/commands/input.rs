@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::exit::{Exit, failure};
+use crate::exit::bad_input;
 
 /// What is read where no file is named: our own recording, else perf's.
 const DEFAULTS: [&str; 2] = ["pmuscope.data", "perf.data"];
@@ -29,9 +29,7 @@ impl InputArgs {
         let named = self.input.as_ref().or(self.file.as_ref()).cloned();
         let default = || DEFAULTS.iter().map(PathBuf::from).find(|path| path.exists());
         named.or_else(default).ok_or_else(|| {
-            failure(
-                Exit::BadInput,
-                "no recording here: there is neither pmuscope.data nor perf.data. Try: pmuscope record \
+            bad_input("no recording here: there is neither pmuscope.data nor perf.data. Try: pmuscope record \
                  -- CMD, or pmuscope report FILE",
             )
         })

@@ -2,9 +2,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::io::Write as _;
 
-use anyhow::Context as _;
 use pmuscope_abi::{Attr, AttrFlags, OpenFlags};
 use pmuscope_counters::{Host, Kernel, errno_name, open_refusal};
 use pmuscope_events::inventory::{Offer, OfferGroup, inventory, of_other_cpus};
@@ -16,10 +14,9 @@ use pmuscope_report::{
 use regex::RegexBuilder;
 
 use super::event_lists::EventListArgs;
-use crate::commands::answer::Invocation;
 use crate::commands::doctor;
-use crate::exit::{Exit, failure};
-use crate::terminal;
+use crate::commands::output::Form;
+use crate::exit::{Exit, bad_input, not_possible};
 
 /// This process.
 const SELF: i32 = 0;
@@ -49,10 +46,9 @@ pub(crate) struct Args {
 
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
-    let begun = Invocation::now();
+    let form = Form::printed(args.json);
     let machine = Machine::host();
-    let catalog = MachineCatalog::new(&machine)
-        .map_err(|error| failure(Exit::NotPossible, error.to_string()))?;
+    let catalog = MachineCatalog::new(&machine).map_err(not_possible)?;
     let found = args.lists.lists(&machine)?;
     let from = found.as_ref().map(|found| (found.path.display().to_string(), found.lists.len()));
     let mut notes = found.as_ref().map_or_else(Vec::new, |found| found.lists.notes().to_vec());
@@ -64,7 +60,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let wanted = RegexBuilder::new(pattern).case_insensitive(true).build().map_err(|error| {
         let why = error.to_string();
         let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
-        failure(Exit::BadInput, format!("'{}' is no regular expression: {why}", escape(pattern)))
+        bad_input(format!("'{}' is no regular expression: {why}", escape(pattern)))
     })?;
     let is_wanted = |name: &str| wanted.is_match(name);
     let mut all = inventory(&catalog, &is_wanted);
@@ -100,15 +96,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         }
     }
     let view = ListView { pattern: args.pattern.as_deref(), rows, lists: from, notes };
-    let text = match (args.json, args.details) {
-        (true, _) => {
-            let facts = doctor::facts()?;
-            begun.json(LIST_SCHEMA, Some(&facts), &exit, ListReport::new(&view))?
-        }
-        (false, true) => details_text(&view, &terminal::style()),
-        (false, false) => list_text(&view, &terminal::style()),
-    };
-    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    let facts = args.json.then(doctor::facts).transpose()?;
+    let text = if args.details { details_text } else { list_text };
+    form.either((LIST_SCHEMA, facts.as_ref()), &exit, ListReport::new(&view), |style| {
+        text(&view, style)
+    })?;
     Ok(exit)
 }
 

@@ -15,7 +15,7 @@ use super::output::{Form, Format, Formats, OutputArgs};
 use super::report::Limit;
 use super::symbols::SymbolArgs;
 use super::windows::{WindowArgs, chosen, is_whole};
-use crate::exit::{Exit, failure};
+use crate::exit::{Exit, bad_input};
 use crate::version::COMMIT;
 
 /// Rows of a table where no limit is given.
@@ -79,7 +79,7 @@ impl Args {
     fn form(&self) -> anyhow::Result<Form> {
         let form = self.output.form()?;
         let format = form.format;
-        let refused = |message: &str| Err(failure(Exit::BadInput, message));
+        let refused = |message: &str| Err(bad_input(message));
         if self.color_by.is_some() && !is_picture(format) {
             return refused("--color-by is for HTML and SVG. Try: -o FILE.html");
         }
@@ -123,7 +123,7 @@ impl Args {
                      metrics --list",
                     escape(name)
                 );
-                Err(failure(Exit::BadInput, message))
+                Err(bad_input(message))
             }
         }
     }
@@ -149,8 +149,7 @@ impl Args {
             (Format::Svg, Some(flame)) => {
                 Ok(flame_svg(&flame, &recording.path().to_string_lossy(), &metrics_title(view)))
             }
-            (Format::Svg, None) => Err(failure(
-                Exit::BadInput,
+            (Format::Svg, None) => Err(bad_input(
                 "no metric has its events in this recording, so nothing can be coloured. Try: pmuscope \
                  metrics --list",
             )),

@@ -7,18 +7,19 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use pmuscope_machine::{AtomicFile, FileKind, text_mark};
+use pmuscope_machine::{AtomicFile, Facts, FileKind, text_mark};
 use pmuscope_profile::export::{ExportedEvent, Source, firefox, folded, pprof};
 use pmuscope_profile::{Detail, GroupBy, TasksBy};
 use pmuscope_report::{
     Flame, FlameLimits, PageLimits, Report, RowLimits, Separator, Style, Summary, flame_svg,
     functions_delimited, html_page,
 };
+use serde::Serialize;
 
 use crate::commands::answer::Invocation;
 use crate::commands::doctor;
 use crate::commands::report::Limit;
-use crate::exit::{Exit, failure};
+use crate::exit::{Exit, bad_input};
 use crate::replace;
 use crate::terminal;
 use crate::version::COMMIT;
@@ -159,6 +160,24 @@ impl Form {
         self.print(&self.rendered(report, exit)?)
     }
 
+    /// Writes a result that has text and JSON, of this schema; `machine` where it is about this one.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) fn either(
+        &self,
+        (schema, machine): (&'static str, Option<&Facts>),
+        exit: &Exit,
+        result: impl Serialize,
+        text: impl FnOnce(&Style) -> String,
+    ) -> anyhow::Result<()> {
+        let text = match self.format {
+            Format::Json => self.begun.json(schema, machine, exit, result)?,
+            _ => text(&self.style),
+        };
+        self.print(&text)
+    }
+
     /// Writes what was rendered.
     ///
     /// # Errors
@@ -182,7 +201,7 @@ impl Form {
         rendered.ok_or_else(|| {
             let format = self.format.to_possible_value();
             let name = format.as_ref().map_or("", |format| format.get_name());
-            failure(Exit::BadInput, format!("this result has no {name}. Try: --format json"))
+            bad_input(format!("this result has no {name}. Try: --format json"))
         })
     }
 }
@@ -222,9 +241,7 @@ impl Format {
         known.map(|(_, format)| *format).ok_or_else(|| {
             let endings: Vec<&str> = endings().map(|(ending, _)| *ending).collect();
             let (file, known) = (file.display(), endings.join(", "));
-            failure(
-                Exit::BadInput,
-                format!("cannot tell the format of {file} by its name. Known are {known}; or name one: {example}"),
+            bad_input(format!("cannot tell the format of {file} by its name. Known are {known}; or name one: {example}"),
             )
         })
     }
@@ -308,9 +325,7 @@ impl Output {
     pub(crate) fn check(&self, kind: FileKind) -> anyhow::Result<()> {
         let Some(path) = &self.path else { return Ok(()) };
         let tried = AtomicFile::create(path, MODE, replace::replace(kind)).map(drop);
-        tried.map_err(|error| {
-            failure(Exit::BadInput, format!("cannot write {}: {error}", path.display()))
-        })
+        tried.map_err(|error| bad_input(format!("cannot write {}: {error}", path.display())))
     }
 
     /// Writes a text of this kind.
@@ -346,10 +361,7 @@ impl Output {
             let stdout = io::stdout();
             let is_binary = matches!(kind, FileKind::Compressed | FileKind::Parquet);
             if is_binary && rustix::termios::isatty(&stdout) {
-                return Err(failure(
-                    Exit::BadInput,
-                    "this format is not for terminals. Try: -o FILE, or a pipe",
-                ));
+                return Err(bad_input("this format is not for terminals. Try: -o FILE, or a pipe"));
             }
             let mut out = BufWriter::with_capacity(BUFFER, stdout);
             produce(&mut out)?;

@@ -4,11 +4,10 @@ use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
+use anyhow::Context as _;
 use pmuscope_counters::CountersError;
 use pmuscope_counters::spawn::{HeldChild, Status};
-use rustix::process::Signal;
 
 use crate::exit::{Exit, failure};
 
@@ -56,18 +55,23 @@ pub(super) fn find(command: &[OsString]) -> anyhow::Result<()> {
     fails(127, format!("ENOENT (there is no program of this name in PATH). Try: ./{shown}{here}"))
 }
 
+/// Starts the command and lets it run; `None` if there is none.
+///
+/// # Errors
+/// If it cannot be started, with the status that env(1) would have.
+pub(super) fn start(command: &[OsString]) -> anyhow::Result<Option<HeldChild>> {
+    if command.is_empty() {
+        return Ok(None);
+    }
+    let mut child = HeldChild::new(command).map_err(|error| not_started(&error))?;
+    child.release().map_err(|error| not_started(&error))?;
+    Ok(Some(child))
+}
+
 /// Waits for its end. After an interrupt it usually had the same signal as we; if not, it gets one.
 ///
 /// # Errors
 /// What the kernel says.
-pub(super) fn end(child: &mut HeldChild, interrupted: bool) -> io::Result<Status> {
-    const GRACE: Duration = Duration::from_millis(500);
-    if interrupted {
-        let asked = Instant::now();
-        while asked.elapsed() < GRACE && child.try_wait()?.is_none() {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        child.kill(Signal::TERM);
-    }
-    child.wait()
+pub(super) fn end(child: &mut HeldChild, interrupted: bool) -> anyhow::Result<Status> {
+    child.end(interrupted).context("cannot wait for the command")
 }

@@ -16,7 +16,7 @@ use crate::commands::input::InputArgs;
 use crate::commands::load::{LoadArgs, LoadRequest, is_whole};
 use crate::commands::views::{View, ViewArgs};
 use crate::commands::waits;
-use crate::exit::{Exit, failure};
+use crate::exit::{Exit, bad_input};
 
 use super::output::{self, Form, Format, Formats, OutputArgs};
 
@@ -97,18 +97,25 @@ impl Args {
         let form = self.output.form()?;
         let format = form.format;
         if self.modules && format.is_of_counts() {
-            return Err(failure(Exit::BadInput, "--modules is for text and JSON only"));
+            return Err(bad_input("--modules is for text and JSON only"));
         }
         let is_file = format.is_of_counts() && format.separator().is_none();
         let is_view = self.views.view().is_some() || self.views.details()?.is_some();
         if is_view && self.views.waits()?.is_none() && !format.is_of_a_table() {
-            return Err(failure(
-                Exit::BadInput,
+            return Err(bad_input(
                 "--by and --group are for text, JSON, CSV, TSV and HTML, --call-tree and --peek for text only",
             ));
         }
+        if let Some(view) = self.views.view().filter(|_| format != Format::Text) {
+            if view.is_text_only() {
+                return Err(bad_input("--call-tree and --peek are for text only"));
+            }
+            if format == Format::Json && matches!(view, View::SideBySide(_)) {
+                return Err(bad_input("--group has no JSON. Try: --by without it"));
+            }
+        }
         if self.annotate.function().is_some() && is_file {
-            return Err(failure(Exit::BadInput, "--annotate is for text, JSON, CSV and TSV only"));
+            return Err(bad_input("--annotate is for text, JSON, CSV and TSV only"));
         }
         Ok(form)
     }
@@ -122,7 +129,7 @@ impl Args {
         let Some(details) = self.views.details()? else { return Ok(None) };
         if self.load.symbol_filter.is_asked() {
             let message = "--symbol-filter and --focus are not for --by branch, mem and data";
-            return Err(failure(Exit::BadInput, message));
+            return Err(bad_input(message));
         }
         let recording = self.load.symbols.open(path)?;
         let symbolizer = self.load.symbols.symbolizer(false, &recording)?;
@@ -189,14 +196,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
             .write(format.kind(), |out| output::write(format, &source, &summary, limits, out))?;
         return Ok(exit);
     }
-    let text = if let Some(view) = view {
-        match (format, format.separator()) {
-            (_, Some(separator)) => view.delimited(&profile, limits, separator)?,
-            (Format::Html, _) => view.page(&profile, &path, limits)?,
-            (Format::Json, None) => view.json(&profile, &path, limits, (form.begun, &exit))?,
-            _ => view.text(&profile, &path, limits, &form.style)?,
-        }
-    } else if format == Format::Json {
+    if let Some(view) = view {
+        form.show(&view.report((&profile, &file), limits, format)?, &exit)?;
+        return Ok(exit);
+    }
+    let text = if format == Format::Json {
         form.begun.json(
             RECORDING_SCHEMA,
             None,

@@ -13,32 +13,31 @@ use pmuscope_counters::Host;
 use pmuscope_counters::spawn::Status;
 use pmuscope_events::Event;
 use pmuscope_events::metrics::{Formula, Metric, Metrics};
-use pmuscope_machine::{FileKind, Machine, text_mark};
+use pmuscope_machine::{FileKind, Machine, Target, text_mark};
 use pmuscope_measure::counting::{
-    Aggregation, Counted, CounterSnapshot, CountingTarget, Ended, OpenFailure, Options, Recorded,
-    RepeatedCount, Signal,
+    Aggregation, Counted, CounterSnapshot, Ended, OpenFailure, Options, Recorded, RepeatedCount,
+    Signal,
 };
 use pmuscope_measure::units::Units;
 use pmuscope_measure::{
-    Extract, Labels, MeasureError, Plan, Planned, Program, RunDone, RunFile, RunObserver, arms,
-    can_save, save,
+    Labels, MeasureError, Plan, Planned, Program, RunDone, RunFile, RunObserver, arms,
 };
 use pmuscope_report::{
     LineFormat, Style, Tool, counts_lines, counts_notes, counts_text, intervals_text, to_json,
 };
 
-use super::bench::runs::{PreflightCpus, begin, tell_concerns};
+use super::bench::runs::{PreflightCpus, RunOutputArgs, begin, keep, tell_concerns};
 use super::counting::{
-    Absent, Asked, CountingProgress, TargetArgs, UnitArgs, UserMode, add_absent, add_work,
-    by_default, describe, name_units, refused,
+    Absent, Asked, CountingProgress, UnitArgs, UserMode, add_absent, by_default, name_units,
+    refused,
 };
 use super::doctor;
 use super::event_lists::{EventListArgs, catalog};
-use super::figures_page::FiguresPage;
 use super::program;
+use super::target::{COMMAND, RUNNING, TargetArgs, WHILE, describe};
 use super::versus::{VersusArgs, name_arms};
-use crate::exit::{Exit, beside_command, failure};
-use crate::replace::{self, replace};
+use crate::exit::{Exit, bad_input, beside, not_possible};
+use crate::replace;
 use crate::signals::stop_pipe;
 use crate::terminal;
 
@@ -54,7 +53,10 @@ use crate::terminal;
   pmuscope stat -r 20 --vs './b -x' -- ./a       what differs, by interleaved runs")]
 pub(crate) struct Args {
     #[command(flatten)]
-    target: TargetArgs,
+    target: TargetArgs<{ RUNNING | COMMAND | WHILE }>,
+    /// Do not follow children
+    #[arg(short = 'i', long, help_heading = "Target")]
+    no_inherit: bool,
     /// Events, as perf writes them; in braces they are counted at the same time; may be given several
     /// times
     #[arg(short, long, value_name = "EVENT,…", help_heading = "Events")]
@@ -110,18 +112,8 @@ pub(crate) struct Args {
     /// Add to the FILE of -o
     #[arg(long, requires = "output", help_heading = "Output")]
     append: bool,
-    /// Write all results to FILE after every run (schema pmuscope/runs/1), for pmuscope compare; without
-    /// FILE, print them at the end instead of the table
-    #[arg(
-        long,
-        value_name = "FILE",
-        num_args = 0..=1,
-        require_equals = true,
-        help_heading = "Output"
-    )]
-    json: Option<Option<PathBuf>>,
     #[command(flatten, next_help_heading = "Output")]
-    page: FiguresPage,
+    results: RunOutputArgs,
     /// The program to run
     #[arg(trailing_var_arg = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -152,7 +144,7 @@ struct Parts {
 }
 
 impl Parts {
-    fn aggregation(self, target: &CountingTarget) -> Result<Aggregation, String> {
+    fn aggregation(self, target: &Target) -> Result<Aggregation, String> {
         let by_cpu = [
             (self.no_aggr, Aggregation::Cpu, "-A"),
             (self.per_core, Aggregation::Core, "--per-core"),
@@ -167,9 +159,7 @@ impl Parts {
             };
         }
         match (self.per_thread, target) {
-            (true, CountingTarget::Processes(_) | CountingTarget::Threads(_)) => {
-                Ok(Aggregation::Thread)
-            }
+            (true, target) if target.is_by_number() => Ok(Aggregation::Thread),
             (true, _) => Err("--per-thread: needs threads that run already. Try: -p PID".into()),
             (false, _) => Ok(Aggregation::Global),
         }
@@ -180,20 +170,17 @@ impl Parts {
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let machine = Machine::host();
     program::find(&args.command)?;
-    let (mut units, figures) = args.units.units()?;
+    let mut units = args.units.units()?;
     let metrics = chosen_metrics(&args.metrics)?;
     let commands = args.versus.with("stat", &args.command)?;
-    let (options, absent, aggregation) = args.options(&units, !figures.is_empty(), &machine)?;
+    let (options, absent, aggregation) = args.options(&units, &machine)?;
     let events: Vec<&Event> = options.groups.iter().flat_map(|group| &group.events).collect();
     name_units(&mut units, &events);
     let not_computed = not_computed(&args, &metrics, &events);
     for (metric, needs) in &not_computed {
         say!("-M {metric}: not computed, for not all of {needs} is counted here");
     }
-    if let Some(Some(path)) = &args.json {
-        can_save(path, replace(FileKind::RunFile))?;
-    }
-    args.page.check()?;
+    args.results.check()?;
     let of_arms: Vec<Options> = commands
         .iter()
         .map(|command| Options { command: command.clone(), ..options.clone() })
@@ -204,7 +191,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         .collect::<Result<Vec<RepeatedCount<'_>>, MeasureError>>()
         .map_err(|error| refused(&error, !options.command.is_empty()))?;
     // A single look at a program should not wait for one at the machine.
-    let repeated = args.repeat > 1 && options.target == CountingTarget::Command;
+    let repeated = args.repeat > 1 && options.target == Target::Command;
     let look = if repeated { PreflightCpus::Allowed } else { PreflightCpus::Not };
     let mut file = begin(&machine, &doctor::facts()?, look)?;
     if repeated {
@@ -212,13 +199,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     }
     let about = match name_arms(&mut file, &commands) {
         None => describe(&options.target, &options.command),
-        Some(commands) if options.target == CountingTarget::Command => commands,
+        Some(commands) if options.target == Target::Command => commands,
         Some(commands) => format!("{} while {commands} ran", describe(&options.target, &[])),
     };
     file.parameters.insert("target".to_owned(), about);
     let mut lines = ResultLines::new(&args, &metrics)?;
-    let stat =
-        Stat { args: &args, options: &options, counters, absent, aggregation, units, figures };
+    let stat = Stat { args: &args, options: &options, counters, absent, aggregation, units };
     let exit = match stat.count(&mut file, &mut lines) {
         // What was measured is kept, and shown.
         Err(error) if file.runs.len() > 1 => {
@@ -228,11 +214,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         }
         exit => exit?,
     };
-    let told = lines.finish(&file).and_then(|()| args.page.write(&file));
-    match options.command.is_empty() {
-        true => told?,
-        false => told.map_err(beside_command)?,
-    }
+    beside(&options.command, lines.finish(&file))?;
     Ok(if not_computed.is_empty() { exit } else { exit.with_missing() })
 }
 
@@ -267,42 +249,38 @@ impl Args {
     fn options(
         &self,
         units: &Units,
-        figures: bool,
         machine: &Machine,
     ) -> anyhow::Result<(Options, Absent, Aggregation)> {
-        let bad = |message: String| failure(Exit::BadInput, message);
         let target = self.target.target("stat", &self.command)?;
-        let aggregation = self.parts.aggregation(&target).map_err(bad)?;
+        let aggregation = self.parts.aggregation(&target).map_err(bad_input)?;
         if self.repeat == 0 {
-            return Err(bad("-r 0: no run, so nothing would be counted. Try: -r 5".into()));
+            return Err(bad_input("-r 0: no run, so nothing would be counted. Try: -r 5"));
         }
         if self.interval_print == Some(0) {
-            return Err(bad("-I 0: an interval has at least 1 millisecond. Try: -I 1000".into()));
+            return Err(bad_input("-I 0: an interval has at least 1 millisecond. Try: -I 1000"));
         }
         let of_one = [(self.interval_print.is_some(), "-I"), (self.format_is_lines(), "-x and -j")];
         if let Some((_, flag)) = of_one.iter().find(|(asked, _)| *asked && self.versus.is_asked()) {
-            return Err(bad(format!(
+            return Err(bad_input(format!(
                 "{flag}: prints the runs of one command, --vs compares several. Try: --json=FILE, and \
                  pmuscope compare --csv FILE"
             )));
         }
-        let of_whole_run = figures || units.are_of_whole_runs();
-        if self.interval_print.is_some() && of_whole_run {
-            return Err(bad(
+        if self.interval_print.is_some() && units.are_of_whole_runs() {
+            return Err(bad_input(
                 "-I: --per, --per-from, --per-file and --metric-from tell the work of a whole run, not of its \
-                 intervals. Try --per-event, or without -I"
-                    .into(),
+                 intervals. Try --per-event, or without -I",
             ));
         }
         let Asked { groups, absent } = asked(self, units.events(), &target, machine)?;
         let milliseconds = |ms: Option<u64>| ms.map(Duration::from_millis);
         let options = Options {
             target,
-            inherit: !self.target.no_inherit,
+            inherit: !self.no_inherit,
             groups,
             pinned: false,
             command: self.command.clone(),
-            keep_output: units.need_output() || figures,
+            keep_output: units.need_output(),
             delay: milliseconds(self.delay),
             timeout: milliseconds(self.timeout),
             interval: milliseconds(self.interval_print),
@@ -315,7 +293,7 @@ impl Args {
 impl Args {
     /// The file of -o.
     fn file(&self, path: &Path) -> anyhow::Result<File> {
-        let is_text = !self.json_lines && !matches!(self.json, Some(None));
+        let is_text = !self.json_lines && !self.results.is_printed();
         if !self.append {
             let kind = match (is_text, self.json_lines) {
                 (true, _) => FileKind::Text,
@@ -347,7 +325,6 @@ struct Stat<'a> {
     absent: Absent,
     aggregation: Aggregation,
     units: Units,
-    figures: Vec<Extract>,
 }
 
 /// How a run ended.
@@ -368,7 +345,7 @@ impl Stat<'_> {
         let arms = self.counters.len();
         let mut ends: Vec<RunEnd> = Vec::new();
         let mut watch = Keeping {
-            path: self.args.json.as_ref().and_then(Option::as_deref),
+            path: self.args.results.path(),
             progress: (arms > 1).then(|| CountingProgress::new(None)),
         };
         let plan = Plan::interleaved(1, arms, self.args.repeat, Plan::random_seed());
@@ -402,7 +379,7 @@ impl Stat<'_> {
         let fewer = done < planned && (is_command || self.args.repeat > 1);
         // Of our own choice nobody asked for what the machine does not have.
         let refused = (last.refused || !self.absent.is_empty()) && !self.args.event.is_empty();
-        let exit = exit(last.status, refused || fewer || !file.notices.is_empty());
+        let exit = Exit::of(last.status, refused || fewer || !file.notices.is_empty());
         if fewer && is_command {
             file.why = Some("interrupted".to_owned());
         } else {
@@ -442,8 +419,7 @@ impl Stat<'_> {
         }
         for run in first..file.runs.len() {
             add_absent(file, run, &self.absent);
-            let work = (&self.units, &self.figures[..], &before);
-            let missing = add_work(file, run, work, &counted.output);
+            let missing = self.units.count(file, run, &counted.output, &before);
             file.notices.extend(missing);
         }
         file.notices.extend(counted.notice.map(str::to_owned));
@@ -479,20 +455,9 @@ impl RunObserver for Keeping<'_> {
     }
 
     fn keep(&mut self, file: &RunFile) -> Result<(), MeasureError> {
-        if let Some(path) = self.path {
-            // It is tried again at the end, where a failure is shown below the counts.
-            let _ = save(file, path, replace(FileKind::RunFile));
-        }
+        // It is tried again at the end, where a failure is shown below the counts.
+        let _ = keep(file, self.path);
         Ok(())
-    }
-}
-
-fn exit(status: Option<Status>, missing: bool) -> Exit {
-    match (status, missing) {
-        (Some(_), true) => Exit::Target(125),
-        (Some(status), false) => Exit::Target(status.shell()),
-        (None, true) => Exit::Incomplete,
-        (None, false) => Exit::Done,
     }
 }
 
@@ -500,7 +465,7 @@ fn exit(status: Option<Status>, missing: bool) -> Exit {
 fn asked<'a>(
     args: &'a Args,
     of_units: impl Iterator<Item = &'a str>,
-    target: &CountingTarget,
+    target: &Target,
     machine: &Machine,
 ) -> anyhow::Result<Asked> {
     let mut asked = by_default(&args.event, machine)?;
@@ -512,7 +477,7 @@ fn asked<'a>(
         say!("pmuscope: {}", user.notice());
     }
     if let ([], Some((event, why))) = (&asked.groups[..], asked.absent.first()) {
-        return Err(failure(Exit::NotPossible, format!("{event}: {why}")));
+        return Err(not_possible(format!("{event}: {why}")));
     }
     Ok(asked)
 }
@@ -524,7 +489,7 @@ fn chosen_metrics(names: &[String]) -> anyhow::Result<Metrics> {
         .chosen(&names)
         .map_err(|name| {
             let text = format!("-M {name}: no such metric. See: pmuscope metrics --list");
-            failure(Exit::BadInput, text)
+            bad_input(text)
         })?
         .into_iter()
         .map(|metric| metric.name.clone())
@@ -556,7 +521,7 @@ impl<'a> ResultLines<'a> {
 
     /// Whether results are printed while they come.
     fn is_live(&self) -> bool {
-        self.args.interval_print.is_some() && !matches!(self.args.json, Some(None))
+        self.args.interval_print.is_some() && !self.args.results.is_printed()
     }
 
     fn show_interval(
@@ -601,8 +566,8 @@ impl<'a> ResultLines<'a> {
             Some(_) => Style::PLAIN,
             None => terminal::style(),
         };
-        let text = match (&self.args.json, self.format()) {
-            (Some(None), _) => to_json(file)?,
+        let text = match (self.args.results.is_printed(), self.format()) {
+            (true, _) => to_json(file)?,
             // Lines were printed as they came; what they lack has its reasons below them.
             (_, None) if self.is_live() => counts_notes(file, self.metrics, &style),
             _ if self.is_live() => String::new(),
@@ -611,9 +576,7 @@ impl<'a> ResultLines<'a> {
         };
         self.print(&text);
         // What cannot be saved is seen at least.
-        if let Some(Some(path)) = &self.args.json {
-            save(file, path, replace(FileKind::RunFile))?;
-        }
+        self.args.results.write(file)?;
         let what = match self.args.output.as_ref().filter(|path| path.as_os_str() != "-") {
             Some(path) => format!("cannot write {}", path.display()),
             None => "cannot write to standard output".to_owned(),

@@ -1,12 +1,10 @@
 //! `pmuscope doctor --strobe-check`: how exact windows are on this machine.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 
-use anyhow::Context as _;
 use pmuscope_counters::Host;
 use pmuscope_events::{MachineCatalog, parse};
-use pmuscope_machine::{Machine, MachineError};
+use pmuscope_machine::Machine;
 use pmuscope_perfdata::strobe::Reason;
 use pmuscope_recorder::{
     CpuCheck, Disturb, Disturbance, INSTEAD_OF_WINDOWS, Left, StrobeCheck, StrobeOptions,
@@ -15,56 +13,40 @@ use pmuscope_recorder::{
 
 use super::record::print::kind_of_windows;
 use super::record::strobe::without_pmu;
-use crate::exit::{Exit, failure};
+use crate::exit::{Exit, not_possible};
 use crate::signals::Stop;
+use crate::terminal;
 
 /// What makes the windows.
 const EVENT: &str = "cycles:u";
 
-/// What `--disturb` does.
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-pub(super) enum What {
-    /// Somebody else sets a period
-    Period,
-    /// The kernel suspends sampling
-    Throttle,
-    /// The last CPU goes offline and comes back
-    Hotplug,
-}
-
-impl What {
-    fn meaning(self) -> Disturb {
-        match self {
-            Self::Period => Disturb::Period,
-            Self::Throttle => Disturb::Throttle,
-            Self::Hotplug => Disturb::Hotplug,
-        }
-    }
-}
+/// Values of `--disturb`.
+pub(super) const DISTURBANCES: [(&str, &str, Disturb); 3] = [
+    ("period", "Somebody else sets a period", Disturb::Period),
+    ("throttle", "The kernel suspends sampling", Disturb::Throttle),
+    ("hotplug", "The last CPU goes offline and comes back", Disturb::Hotplug),
+];
 
 /// Measures for `seconds` and prints what came of it; with `disturb` also what is seen and repaired.
-pub(super) fn run(seconds: f64, disturb: &[What]) -> anyhow::Result<Exit> {
-    let disturb: Vec<Disturb> = disturb.iter().map(|what| what.meaning()).collect();
+pub(super) fn run(seconds: f64, disturb: &[Disturb]) -> anyhow::Result<Exit> {
     let machine = Machine::host();
-    let refused = |why: String| failure(Exit::NotPossible, why);
-    let catalog =
-        MachineCatalog::new(&machine).map_err(|e: MachineError| refused(e.to_string()))?;
-    let groups =
-        parse(EVENT, &catalog).map_err(|error| refused(without_pmu("--strobe-check", &error)))?;
+    let catalog = MachineCatalog::new(&machine).map_err(not_possible)?;
+    let groups = parse(EVENT, &catalog)
+        .map_err(|error| not_possible(without_pmu("--strobe-check", &error)))?;
     let Some(event) = groups.first().and_then(|group| group.events.first()) else {
-        return Err(refused(format!("--strobe-check: no {EVENT}. {INSTEAD_OF_WINDOWS}")));
+        return Err(not_possible(format!("--strobe-check: no {EVENT}. {INSTEAD_OF_WINDOWS}")));
     };
     // A signal must not end us while a setting of the machine is changed.
     let stop = Stop::new()?;
-    let trial = StrobeTrial { seconds, disturb: &disturb, stop: &|| stop.asked() };
+    let trial = StrobeTrial { seconds, disturb, stop: &|| stop.asked() };
     let check = strobe_check(&Host, &machine, event, &StrobeOptions::default(), &trial)
-        .map_err(|error| refused(error.to_string()))?;
+        .map_err(not_possible)?;
     // Standard output may be closed.
     for left in check.disturbances.iter().filter_map(|it| it.left.as_ref()) {
         say!("pmuscope: {}", how_to_put_right(left));
     }
     let text = text(&check);
-    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    terminal::print(&text)?;
     Ok(if holds(&check) { Exit::Done } else { Exit::Incomplete })
 }
 

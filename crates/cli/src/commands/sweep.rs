@@ -1,7 +1,6 @@
 //! `pmuscope sweep`.
 
 use std::ffi::OsString;
-use std::io::Write as _;
 use std::os::fd::AsFd as _;
 use std::time::Duration;
 
@@ -10,8 +9,8 @@ use pmuscope_counters::Host;
 use pmuscope_events::metrics::Metrics;
 use pmuscope_events::topdown::{Fitted, fit, methods};
 use pmuscope_events::{Catalog, Event, parse};
-use pmuscope_machine::{CpuSet, Machine, Pmu, place};
-use pmuscope_measure::counting::{CountingTarget, Options, Signal};
+use pmuscope_machine::{CpuSet, Machine, Pmu, Target, place};
+use pmuscope_measure::counting::{Options, Signal};
 use pmuscope_measure::sweep::{After, Schedule, Sweep, drifts, schedule};
 use pmuscope_measure::topdown;
 use pmuscope_measure::{Concern, Labels, Origin, Plan, RunFile, load};
@@ -19,14 +18,16 @@ use pmuscope_report::{number, sweep_text};
 
 use super::bench::runs::{PreflightCpus, RunOutputArgs, begin, tell_concerns};
 use super::counting::{
-    Absent, Asked, CountingProgress, UnitArgs, UserMode, describe, name_units, refused, select,
+    Absent, Asked, CountingProgress, UnitArgs, UserMode, by_reason, name_units, refused, select,
 };
 use super::doctor;
 use super::event_lists::{EventListArgs, catalog};
 use super::program;
+use super::target::{COMMAND, RUNNING, TargetArgs, describe};
 use super::versus::{VersusArgs, name_arms};
-use crate::exit::{Exit, failure};
+use crate::exit::{Exit, bad_input, failure, not_possible};
 use crate::signals::stop_pipe;
+use crate::terminal;
 
 /// Flags of `pmuscope sweep`.
 #[derive(Debug, clap::Args)]
@@ -65,28 +66,13 @@ pub(crate) struct Args {
     /// Only tell which events would be counted in which run, and which cannot be
     #[arg(long, help_heading = "Events")]
     dry_run: bool,
-    /// Count everything on all CPUs, in slices of time
-    #[arg(short = 'a', long, requires = "slice", help_heading = "What to count")]
-    all_cpus: bool,
-    /// Count these processes, in slices of time
-    #[arg(
-        short,
-        long,
-        value_name = "PID,…",
-        value_delimiter = ',',
-        requires = "slice",
-        conflicts_with = "all_cpus",
-        help_heading = "What to count"
-    )]
-    pid: Vec<u32>,
+    #[command(flatten)]
+    target: TargetArgs<{ RUNNING | COMMAND }>,
     /// Seconds of each slice
-    #[arg(long, value_name = "SECONDS", help_heading = "What to count")]
+    #[arg(long, value_name = "SECONDS", conflicts_with = "command", help_heading = "Target")]
     slice: Option<f64>,
-    /// Run the program on these CPUs only ("2-5")
-    #[arg(long, value_name = "CPUS", help_heading = "What to count")]
-    cpu: Option<String>,
     /// Do not follow children
-    #[arg(short = 'i', long, help_heading = "What to count")]
+    #[arg(short = 'i', long, help_heading = "Target")]
     no_inherit: bool,
     /// How often each event is counted; an interval needs 2
     #[arg(short, long, value_name = "N", default_value_t = 5, help_heading = "Runs")]
@@ -104,11 +90,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     output: RunOutputArgs,
     /// The program to run
-    #[arg(
-        trailing_var_arg = true,
-        value_name = "CMD",
-        conflicts_with_all = ["all_cpus", "pid", "slice"]
-    )]
+    #[arg(trailing_var_arg = true, value_name = "CMD")]
     command: Vec<OsString>,
 }
 
@@ -124,30 +106,21 @@ enum Depth {
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let machine = Machine::host();
-    let bad = |message: &str| failure(Exit::BadInput, message);
-    let target = match (args.all_cpus, &args.pid[..], &args.command[..]) {
-        (true, ..) => CountingTarget::System,
-        (false, [_, ..], _) => CountingTarget::Processes(args.pid.clone()),
-        (false, [], [_, ..]) => CountingTarget::Command,
-        (false, [], []) if args.dry_run => CountingTarget::System,
-        (false, [], []) => {
-            return Err(bad(
-                "nothing to count. Try: pmuscope sweep -e REGEX -- COMMAND, or -p PID --slice 2",
-            ));
-        }
-    };
+    let target = args.target()?;
     if args.repeat == 0 {
-        return Err(bad("-r 0: no run, so nothing would be counted. Try: -r 5"));
+        return Err(bad_input("-r 0: no run, so nothing would be counted. Try: -r 5"));
     }
     if args.slice.is_some_and(|slice| !slice.is_finite() || slice <= 0.0) {
-        return Err(bad("--slice: a slice of time is longer than 0 seconds. Try: --slice 2"));
+        return Err(bad_input("--slice: a slice of time is longer than 0 seconds. Try: --slice 2"));
     }
     program::find(&args.command)?;
     if args.versus.is_asked() && args.topdown.is_some() {
-        return Err(bad("--topdown: is of one command, --vs compares several. Try: -e REGEX --vs"));
+        return Err(bad_input(
+            "--topdown: is of one command, --vs compares several. Try: -e REGEX --vs",
+        ));
     }
     let commands = args.versus.with("sweep -e REGEX", &args.command)?;
-    let (mut units, figures) = args.units.units()?;
+    let mut units = args.units.units()?;
     let catalog = catalog(&machine, &EventListArgs::default())?;
     let fitted = match args.topdown {
         Some(_) => Some(fit_topdown(&machine, &catalog)?),
@@ -170,20 +143,21 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     missing.extend(pairs(&planned));
     if args.dry_run {
         let text = plan_text(&planned, &missing);
-        std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
+        terminal::print(&text)?;
         return Ok(if missing.is_empty() { Exit::Done } else { Exit::Incomplete });
     }
     if let (Some(_), Some((event, why))) = (&fitted, missing.first()) {
         let text = format!("--topdown: {event} cannot be counted here. {why}");
-        return Err(failure(Exit::NotPossible, text));
+        return Err(not_possible(text));
     }
     if planned.runs.is_empty() {
         let first =
             missing.first().map_or(String::new(), |(event, why)| format!(" {event}: {why}"));
         let text = format!("none of the {} events can be counted here.{first}", missing.len());
-        return Err(failure(Exit::NotPossible, text));
+        return Err(not_possible(text));
     }
-    let cpus = args.cpus()?;
+    let cpus = args.target.cpus().map_err(bad_input)?;
+    let cpus = cpus.filter(|_| target == Target::Command);
     args.output.check()?;
     let mut file = args.file(&machine, (&target, cpus.as_ref()), (&planned, &commands))?;
     if let Some(cpus) = &cpus {
@@ -194,7 +168,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         kernel: &Host,
         machine: &machine,
         options: Options {
-            keep_output: target == CountingTarget::Command,
+            keep_output: target == Target::Command,
             target,
             inherit: !args.no_inherit,
             groups: Vec::new(),
@@ -210,7 +184,6 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         rounds: args.repeat,
         seed: seed.or(args.seed).unwrap_or_else(Plan::random_seed),
         units: &units,
-        figures: &figures,
         after: After::default(),
     };
     if let Some(fitted) = &fitted {
@@ -223,28 +196,33 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
 fn fit_topdown(machine: &Machine, catalog: &dyn Catalog) -> anyhow::Result<Fitted> {
     let topology = machine.topology()?;
     let smt = machine.smt(&topology).active;
-    fit(&methods(), catalog, smt)
-        .map_err(|error| failure(Exit::NotPossible, format!("--topdown: {error}")))
+    fit(&methods(), catalog, smt).map_err(|error| not_possible(format!("--topdown: {error}")))
 }
 
 impl Args {
-    /// Those of `--cpu`.
-    fn cpus(&self) -> anyhow::Result<Option<CpuSet>> {
-        let Some(text) = &self.cpu else { return Ok(None) };
-        let bad = |error| failure(Exit::BadInput, format!("--cpu {text}: {error}"));
-        CpuSet::parse(text).map(Some).map_err(bad)
+    fn target(&self) -> anyhow::Result<Target> {
+        let target = match self.dry_run {
+            true => self.target.asked("sweep", &self.command)?.unwrap_or(Target::System),
+            false => self.target.target("sweep -e REGEX", &self.command)?,
+        };
+        if target != Target::Command && self.slice.is_none() && !self.dry_run {
+            let text =
+                format!("{target}: runs already, and is counted in slices of time. Try: --slice 2");
+            return Err(bad_input(text));
+        }
+        Ok(target)
     }
 
     /// The file to add runs to: a new one, or that of an earlier sweep of the same.
     fn file(
         &self,
         machine: &Machine,
-        (target, cpus): (&CountingTarget, Option<&CpuSet>),
+        (target, cpus): (&Target, Option<&CpuSet>),
         (schedule, commands): (&Schedule, &[Vec<OsString>]),
     ) -> anyhow::Result<RunFile> {
         let look = match (target, cpus) {
-            (CountingTarget::Command, Some(cpus)) => PreflightCpus::At(cpus),
-            (CountingTarget::Command, None) => PreflightCpus::Allowed,
+            (Target::Command, Some(cpus)) => PreflightCpus::At(cpus),
+            (Target::Command, None) => PreflightCpus::Allowed,
             _ => PreflightCpus::Not,
         };
         let mut file = begin(machine, &doctor::facts()?, look)?;
@@ -274,7 +252,7 @@ impl Args {
                  with. Try without --resume, or another file",
                 path.display()
             );
-            return Err(failure(Exit::BadInput, text));
+            return Err(bad_input(text));
         }
         Ok(earlier)
     }
@@ -373,7 +351,6 @@ fn chosen<'a>(
     of_units: impl Iterator<Item = &'a str>,
     catalog: &dyn Catalog,
 ) -> anyhow::Result<(Asked, Vec<Event>)> {
-    let impossible = |error: &dyn std::fmt::Display| failure(Exit::NotPossible, error.to_string());
     let mut asked = Asked::default();
     for text in texts {
         select(&mut asked, text, catalog)?;
@@ -390,7 +367,7 @@ fn chosen<'a>(
     texts.extend(of_units);
     let mut references = Vec::new();
     for text in texts {
-        let groups = parse(text, catalog).map_err(|error| impossible(&error))?;
+        let groups = parse(text, catalog).map_err(not_possible)?;
         references.extend(groups.into_iter().flat_map(|group| group.events));
     }
     Ok((asked, references))
@@ -413,7 +390,7 @@ fn first_cpu() -> Concern {
 
 /// Moves this process, and with it the program, to these CPUs.
 fn pin(cpus: &CpuSet) -> anyhow::Result<()> {
-    let refused = |why: String| failure(Exit::NotPossible, format!("--cpu {cpus}: {why}"));
+    let refused = |why: String| not_possible(format!("--cpu {cpus}: {why}"));
     place::set_affinity(cpus).map_err(|error| refused(error.to_string()))?;
     // The kernel leaves out without a word what is not in the cpuset.
     let got = place::affinity().map_err(|error| refused(error.to_string()))?;
@@ -437,14 +414,7 @@ fn plan_text(schedule: &Schedule, missing: &[(String, String)]) -> String {
             names.filter(|name| !schedule.references.iter().any(|one| one == name)).collect();
         out += &format!("{:>4}  {}\n", number + 1, own.join(", "));
     }
-    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
-    for (event, why) in missing {
-        match reasons.iter_mut().find(|(known, _)| known == why) {
-            Some((_, events)) => events.push(event),
-            None => reasons.push((why, vec![event])),
-        }
-    }
-    for (why, events) in reasons {
+    for (why, events) in by_reason(missing.iter().map(|(event, why)| (&event[..], &why[..]))) {
         out += &format!("   -  {}: {why}\n", events.join(", "));
     }
     out

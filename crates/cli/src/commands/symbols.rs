@@ -7,7 +7,7 @@ use pmuscope_symbols::{
     Bundle, BundleError, Options, Sources, Symbolizer, debuginfod_available, user_cache,
 };
 
-use crate::exit::{Exit, failure};
+use crate::exit::{bad_input, not_possible};
 
 /// Where symbols may come from.
 #[derive(Debug, clap::Args)]
@@ -73,14 +73,10 @@ impl SymbolArgs {
     fn sources(&self) -> anyhow::Result<Sources> {
         if let Some(folder) = self.symfs.as_ref().filter(|folder| !folder.is_dir()) {
             let folder = folder.display();
-            return Err(failure(
-                Exit::BadInput,
-                format!("--symfs {folder}: there is no such folder"),
-            ));
+            return Err(bad_input(format!("--symfs {folder}: there is no such folder")));
         }
         if self.debuginfod {
-            debuginfod_available()
-                .map_err(|why| failure(Exit::NotPossible, format!("--debuginfod: {why}")))?;
+            debuginfod_available().map_err(|why| not_possible(format!("--debuginfod: {why}")))?;
         }
         Ok(Sources {
             symfs: self.symfs.clone(),

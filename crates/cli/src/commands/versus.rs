@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use pmuscope_measure::{RunFile, arms};
 
 use super::program;
-use crate::exit::{Exit, failure};
+use crate::exit::bad_input;
 
 /// The flag.
 #[derive(Debug, Clone, clap::Args)]
@@ -39,11 +39,11 @@ impl VersusArgs {
             let text = format!(
                 "--vs compares commands, and there is none after it. Try: pmuscope {name} --vs 'CMD B' -- CMD A"
             );
-            return Err(failure(Exit::BadInput, text));
+            return Err(bad_input(text));
         }
         for text in &self.commands {
-            let words = arms::split(text)
-                .map_err(|error| failure(Exit::BadInput, format!("--vs {text:?}: {error}")))?;
+            let words =
+                arms::split(text).map_err(|error| bad_input(format!("--vs {text:?}: {error}")))?;
             all.push(words);
         }
         // What is not there should end it before hours of runs, not in the middle of them.

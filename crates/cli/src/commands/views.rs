@@ -1,7 +1,6 @@
 //! Views of `pmuscope report` beside the table of functions: rows by any dimensions, the call tree, a
 //! function between its callers and callees, events side by side.
 
-use std::path::Path;
 use std::str::FromStr;
 
 use pmuscope_profile::aggregate::Aggregate;
@@ -12,17 +11,18 @@ use pmuscope_profile::views::{
 use pmuscope_profile::waits::WaitBy;
 use pmuscope_profile::{Detail, EventProfile, GroupBy, Intervals, Options, Profile, TasksBy};
 use pmuscope_report::{
-    EventRows, PageLimits, ROWS_SCHEMA, RecordingView, RowLimits, RowsBy, RowsReport, Separator,
-    Style, TreeLimits, balance_text, chains_note, head_text, neighbours_text, rows_delimited,
-    rows_page, rows_text, side_by_side_delimited, side_by_side_page, side_by_side_text, tree_text,
-    warnings_text,
+    EventRows, PageLimits, ROWS_SCHEMA, RecordingView, Report, RowLimits, RowsBy, RowsReport,
+    Separator, Style, TreeLimits, balance_text, chains_note, head_text, neighbours_text,
+    rows_delimited, rows_page, rows_text, side_by_side_delimited, side_by_side_page,
+    side_by_side_text, tree_text, warnings_text,
 };
+use serde::Serialize;
 
-use crate::commands::answer::Invocation;
+use crate::commands::choice::one_of;
 use crate::commands::details::Details;
 use crate::commands::filter::nodes;
-use crate::exit::{Exit, failure};
-use crate::version::COMMIT;
+use crate::commands::output::Format;
+use crate::exit::bad_input;
 
 /// Smallest share of a line in a call tree where no limit is given.
 const TREE_SHARE: f64 = 0.005;
@@ -61,10 +61,11 @@ pub(crate) struct ViewArgs {
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "callees",
+        value_parser = one_of(DIRECTIONS),
         conflicts_with_all = ["peek", "modules", "json"],
         help_heading = "Views"
     )]
-    call_tree: Option<TreeDirection>,
+    call_tree: Option<Direction>,
     /// Show a function between its callers and what it calls; a part of its name is enough
     #[arg(long, value_name = "FUNCTION", conflicts_with_all = ["modules", "json"], help_heading = "Views")]
     peek: Option<String>,
@@ -106,11 +107,9 @@ impl FromStr for By {
     }
 }
 
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum TreeDirection {
-    Callees,
-    Callers,
-}
+/// Values of `--call-tree`.
+const DIRECTIONS: [(&str, &str, Direction); 2] =
+    [("callees", "", Direction::Callees), ("callers", "", Direction::Callers)];
 
 /// A view as it was asked for.
 #[derive(Debug, Clone)]
@@ -134,7 +133,7 @@ impl ViewArgs {
         match self.by[..] {
             [By::Details(details)] => Ok(Some(details)),
             ref by if by.iter().any(|one| matches!(one, By::Details(_))) => {
-                Err(failure(Exit::BadInput, "--by branch, --by mem and --by data stand alone"))
+                Err(bad_input("--by branch, --by mem and --by data stand alone"))
             }
             _ => Ok(None),
         }
@@ -149,10 +148,7 @@ impl ViewArgs {
             return Ok(None);
         }
         if self.group {
-            return Err(failure(
-                Exit::BadInput,
-                "--group is for events; --by wait is not by events",
-            ));
+            return Err(bad_input("--group is for events; --by wait is not by events"));
         }
         let by = |by: &By| match by {
             By::Wait => Some(WaitBy::Wait),
@@ -165,7 +161,7 @@ impl ViewArgs {
         let by: Option<Vec<WaitBy>> = self.by.iter().map(by).collect();
         by.map(Some).ok_or_else(|| {
             let message = "--by wait goes with function, command, process and thread only";
-            failure(Exit::BadInput, message)
+            bad_input(message)
         })
     }
 
@@ -176,10 +172,6 @@ impl ViewArgs {
 
     /// What was asked for, if anything.
     pub(super) fn view(&self) -> Option<View> {
-        let direction = |way| match way {
-            TreeDirection::Callees => Direction::Callees,
-            TreeDirection::Callers => Direction::Callers,
-        };
         let dimension = |by: &By| match by {
             By::One(dimension) => Some(*dimension),
             By::Details(_) | By::Wait => None,
@@ -192,7 +184,7 @@ impl ViewArgs {
             return Some(View::SideBySide(by));
         }
         let by = || (!by.is_empty()).then_some(by);
-        let tree = || self.call_tree.map(|way| View::Tree(direction(way)));
+        let tree = || self.call_tree.map(View::Tree);
         by().map(View::Rows).or_else(tree).or_else(|| self.peek.clone().map(View::Peek))
     }
 }
@@ -234,143 +226,153 @@ impl View {
         self.asks_for(Dimension::Line)
     }
 
-    /// The view as text.
-    pub(super) fn text(
-        &self,
-        profile: &Profile,
-        file: &Path,
+    /// Whether it is lines for people, which other formats do not have.
+    pub(super) fn is_text_only(&self) -> bool {
+        matches!(self, Self::Tree(_) | Self::Peek(_))
+    }
+
+    /// The view of a profile, in a format.
+    ///
+    /// # Errors
+    /// No sampled function has the name that was asked for.
+    pub(super) fn report<'a>(
+        &'a self,
+        (profile, file): (&'a Profile, &'a str),
         limits: RowLimits,
-        style: &Style,
-    ) -> anyhow::Result<String> {
-        let mut out = head_text(profile, &file.to_string_lossy(), style);
-        let counts = &profile.aggregate;
-        if let Self::SideBySide(by) = self {
-            out.push('\n');
-            out.push_str(&events_side_by_side(by, profile, limits, style));
-            out.push_str(&warnings_text(profile, style));
-            return Ok(out);
+        format: Format,
+    ) -> anyhow::Result<ViewReport<'a>> {
+        if let Self::Peek(name) = self {
+            let counts = &profile.aggregate;
+            let is_there = |event: &EventProfile| {
+                neighbours(counts, event.index, &is_called(counts, name)).is_some()
+            };
+            if !profile.events.iter().any(is_there) {
+                return Err(bad_input(format!(
+                    "no sampled function is called {name}. Try: pmuscope report --by function --limit all"
+                )));
+            }
         }
-        let mut found = false;
-        for event in &profile.events {
+        let rows = match format {
+            Format::Html => Some(PageLimits::of(limits).rows),
+            _ => limits.rows,
+        };
+        let most = if format == Format::Text { usize::MAX } else { Intervals::MOST };
+        let events = match self {
+            Self::Rows(by) => event_rows(by, profile, rows.unwrap_or(most)),
+            _ => Vec::new(),
+        };
+        Ok(ViewReport { view: self, profile, file, limits: RowLimits { rows, ..limits }, events })
+    }
+}
+
+/// A view of a profile.
+pub(super) struct ViewReport<'a> {
+    view: &'a View,
+    profile: &'a Profile,
+    file: &'a str,
+    limits: RowLimits,
+    /// Rows of each event, where the view is of rows.
+    events: Vec<EventRows<'a>>,
+}
+
+impl ViewReport<'_> {
+    fn rows_by(&self) -> RowsBy<'_> {
+        let dimensions = match self.view {
+            View::Rows(by) | View::SideBySide(by) => &by[..],
+            View::Tree(_) | View::Peek(_) => &[],
+        };
+        let children = has_calls(&self.profile.aggregate);
+        RowsBy { dimensions, modules: &self.profile.modules, children }
+    }
+
+    /// The view of one event, the `at`th; `None` where it has nothing of it.
+    fn event_text(&self, at: usize, style: &Style) -> Option<String> {
+        let (profile, limits) = (self.profile, self.limits);
+        let (counts, index) = (&profile.aggregate, profile.events[at].index);
+        Some(match self.view {
+            View::Rows(_) => {
+                let event = &self.events[at];
+                let table = rows_text(&event.rows, self.rows_by(), limits, style);
+                let lines = event.balance.iter().map(|(of, balance)| balance_text(*of, balance));
+                format!("{table}{}", lines.collect::<String>())
+            }
+            // All events at once.
+            View::SideBySide(_) => String::new(),
+            View::Tree(direction) => {
+                let share = if limits.share > 0.0 { limits.share } else { TREE_SHARE };
+                let lines = limits.rows.unwrap_or(usize::MAX);
+                let limits = TreeLimits { share, lines, ..TreeLimits::default() };
+                let tree = call_tree(counts, index, *direction);
+                tree_text(&tree, *direction, &profile.modules, limits, style)
+            }
+            View::Peek(name) => {
+                let around = neighbours(counts, index, &is_called(counts, name))?;
+                let all = counts.of_event(index).iter().map(|cell| cell.weight).sum();
+                neighbours_text(name, &around, all, &profile.modules, limits.rows, style)
+            }
+        })
+    }
+}
+
+impl Report for ViewReport<'_> {
+    fn schema(&self) -> &'static str {
+        ROWS_SCHEMA
+    }
+
+    fn text(&self, style: &Style) -> String {
+        let profile = self.profile;
+        let mut out = head_text(profile, self.file, style);
+        if let View::SideBySide(by) = self.view {
+            let (found, names) = side_by_side_rows(by, profile, self.limits);
+            out.push('\n');
+            out += &side_by_side_text(&found, &names, self.rows_by(), self.limits, style);
+            return out + &warnings_text(profile, style);
+        }
+        for (at, event) in profile.events.iter().enumerate() {
+            let Some(text) = self.event_text(at, style) else { continue };
             out.push('\n');
             if profile.events.len() > 1 {
-                out.push_str(&format!("{}\n", pmuscope_report::escape(&event.name)));
+                out += &format!("{}\n", pmuscope_report::escape(&event.name));
             }
-            let index = event.index;
-            out.push_str(&match self {
-                Self::Rows(by) => {
-                    let most = limits.rows.unwrap_or(usize::MAX);
-                    let rows = rows(counts, index, by, &node_of(profile), most);
-                    let table = rows_text(&rows, rows_by(by, profile), limits, style);
-                    let balances = balances(profile, index, by);
-                    let lines = balances.iter().map(|(of, balance)| balance_text(*of, balance));
-                    format!("{table}{}", lines.collect::<String>())
-                }
-                // All events at once, above.
-                Self::SideBySide(_) => String::new(),
-                Self::Tree(direction) => {
-                    let share = if limits.share > 0.0 { limits.share } else { TREE_SHARE };
-                    let lines = limits.rows.unwrap_or(usize::MAX);
-                    let limits = TreeLimits { share, lines, ..TreeLimits::default() };
-                    let tree = call_tree(counts, index, *direction);
-                    tree_text(&tree, *direction, &profile.modules, limits, style)
-                }
-                Self::Peek(name) => {
-                    let Some(around) = neighbours(counts, index, &is_called(counts, name)) else {
-                        continue;
-                    };
-                    let all = counts.of_event(index).iter().map(|cell| cell.weight).sum();
-                    neighbours_text(name, &around, all, &profile.modules, limits.rows, style)
-                }
-            });
-            found = true;
+            out += &text;
         }
-        match self {
-            Self::Peek(name) if !found => {
-                return Err(failure(
-                    Exit::BadInput,
-                    format!(
-                        "no sampled function is called {name}. Try: pmuscope report --by function --limit all"
-                    ),
-                ));
-            }
-            Self::Tree(_) | Self::Peek(_) if !has_calls(counts) => {
-                out.push_str("\nnote: the recording has no call chains. Record with -g.\n");
-            }
-            Self::Tree(_) | Self::Peek(_) => {
-                let note = chains_note(profile).map(|text| format!("\nnote: {text}\n"));
-                out.push_str(&note.unwrap_or_default());
-            }
-            _ => {}
+        if self.view.is_text_only() {
+            let note = match has_calls(&profile.aggregate) {
+                true => chains_note(profile),
+                false => Some("the recording has no call chains. Record with -g.".into()),
+            };
+            out += &note.map(|text| format!("\nnote: {text}\n")).unwrap_or_default();
         }
-        out.push_str(&warnings_text(profile, style));
-        Ok(out)
+        out + &warnings_text(profile, style)
     }
 
-    /// Rows for spreadsheets and scripts.
-    pub(super) fn delimited(
-        &self,
-        profile: &Profile,
-        limits: RowLimits,
-        separator: Separator,
-    ) -> anyhow::Result<String> {
-        match self {
-            Self::Rows(by) => {
-                let most = limits.rows.unwrap_or(Intervals::MOST);
-                let events = event_rows(by, profile, most);
-                Ok(rows_delimited(&events, rows_by(by, profile), limits, separator))
+    fn json(&self) -> impl Serialize {
+        RowsReport::new(self.file, self.rows_by(), &self.events, self.profile, self.limits)
+    }
+
+    fn delimited(&self, separator: Separator) -> Option<String> {
+        let (limits, by) = (self.limits, self.rows_by());
+        match self.view {
+            View::Rows(_) => Some(rows_delimited(&self.events, by, limits, separator)),
+            View::SideBySide(dimensions) => {
+                let (found, names) = side_by_side_rows(dimensions, self.profile, limits);
+                Some(side_by_side_delimited(&found, &names, by, limits, separator))
             }
-            Self::SideBySide(by) => {
-                let (found, names) = side_by_side_rows(by, profile, limits);
-                Ok(side_by_side_delimited(&found, &names, rows_by(by, profile), limits, separator))
-            }
-            Self::Tree(_) | Self::Peek(_) => {
-                Err(failure(Exit::BadInput, "--call-tree and --peek are for text only"))
-            }
+            View::Tree(_) | View::Peek(_) => None,
         }
     }
 
-    /// Rows as a page.
-    pub(super) fn page(
-        &self,
-        profile: &Profile,
-        file: &Path,
-        limits: RowLimits,
-    ) -> anyhow::Result<String> {
-        let limits = RowLimits { rows: Some(PageLimits::of(limits).rows), ..limits };
-        let file = file.to_string_lossy();
-        let view = RecordingView { file: &file, profile, limits };
-        match self {
-            Self::Rows(by) => {
-                let events = event_rows(by, profile, PageLimits::of(limits).rows);
-                Ok(rows_page(&events, rows_by(by, profile), view, COMMIT))
+    fn page(&self, commit: &str) -> Option<String> {
+        let (limits, by) = (self.limits, self.rows_by());
+        let view = RecordingView { file: self.file, profile: self.profile, limits };
+        match self.view {
+            View::Rows(_) => Some(rows_page(&self.events, by, view, commit)),
+            View::SideBySide(dimensions) => {
+                let (found, names) = side_by_side_rows(dimensions, self.profile, limits);
+                Some(side_by_side_page(&found, &names, by, view, commit))
             }
-            Self::SideBySide(by) => {
-                let (found, names) = side_by_side_rows(by, profile, limits);
-                Ok(side_by_side_page(&found, &names, rows_by(by, profile), view, COMMIT))
-            }
-            Self::Tree(_) | Self::Peek(_) => {
-                Err(failure(Exit::BadInput, "--call-tree and --peek are for text only"))
-            }
+            View::Tree(_) | View::Peek(_) => None,
         }
-    }
-
-    /// Rows as JSON.
-    pub(super) fn json(
-        &self,
-        profile: &Profile,
-        file: &Path,
-        limits: RowLimits,
-        (begun, exit): (Invocation, &Exit),
-    ) -> anyhow::Result<String> {
-        let Self::Rows(by) = self else {
-            return Err(failure(Exit::BadInput, "only --by has JSON"));
-        };
-        let most = limits.rows.unwrap_or(Intervals::MOST);
-        let events = event_rows(by, profile, most);
-        let file = file.to_string_lossy();
-        let result = RowsReport::new(&file, rows_by(by, profile), &events, profile, limits);
-        begun.json(ROWS_SCHEMA, None, exit, result)
     }
 }
 
@@ -383,23 +385,7 @@ fn event_rows<'a>(by: &[Dimension], profile: &'a Profile, most: usize) -> Vec<Ev
     profile.events.iter().map(event).collect()
 }
 
-fn rows_by<'a>(dimensions: &'a [Dimension], profile: &'a Profile) -> RowsBy<'a> {
-    let children = has_calls(&profile.aggregate);
-    RowsBy { dimensions, modules: &profile.modules, children }
-}
-
-/// A table with a column for each event.
-fn events_side_by_side(
-    by: &[Dimension],
-    profile: &Profile,
-    limits: RowLimits,
-    style: &Style,
-) -> String {
-    let (found, names) = side_by_side_rows(by, profile, limits);
-    side_by_side_text(&found, &names, rows_by(by, profile), limits, style)
-}
-
-/// Its rows, and the names of the events.
+/// Rows with a column for each event, and the names of the events.
 fn side_by_side_rows<'a>(
     by: &[Dimension],
     profile: &'a Profile,

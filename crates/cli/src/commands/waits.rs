@@ -12,7 +12,7 @@ use pmuscope_symbols::Symbolizer;
 
 use super::load::{LoadArgs, is_whole};
 use super::output::{self, Form, Format};
-use crate::exit::{Exit, failure};
+use crate::exit::{Exit, bad_input};
 
 /// Reads the waits of the recording at `path` and writes them.
 pub(super) fn show(
@@ -26,11 +26,11 @@ pub(super) fn show(
     let filter = load.filter.of_threads().ok_or_else(|| {
         let message = "--by wait is for whole threads and all of the time: of the filters --pid, --tid and \
                        --comm go with it";
-        failure(Exit::BadInput, message)
+        bad_input(message)
     })?;
     if load.symbol_filter.is_asked() {
         let message = "--symbol-filter and --focus are not for --by wait";
-        return Err(failure(Exit::BadInput, message));
+        return Err(bad_input(message));
     }
     let recording = load.symbols.open(path)?;
     let mut symbolizer = load.symbols.symbolizer(false, &recording)?;
@@ -63,8 +63,7 @@ fn read(
     let (collected, reader) = {
         let unwinder = symbolizer.unwinder();
         let unwinding = Unwinding { unwinder: &unwinder, running: &running };
-        CollectedWaits::read(recording, filter, Some(unwinding))
-            .map_err(|error| failure(Exit::BadInput, error.to_string()))?
+        CollectedWaits::read(recording, filter, Some(unwinding)).map_err(bad_input)?
     };
     for (pid, dump) in collected.jit_dumps() {
         symbolizer.add_jit_dump(*pid, dump.clone());

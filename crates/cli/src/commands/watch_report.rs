@@ -11,7 +11,7 @@ use super::output::{Form, Format};
 use super::report::Limit;
 use super::symbols::SymbolArgs;
 use super::windows::WithDumps;
-use crate::exit::{Exit, failure};
+use crate::exit::{Exit, bad_input};
 
 /// How the answer is told.
 #[derive(Debug, clap::Args)]
@@ -95,7 +95,7 @@ fn read(path: &Path, args: &ReportArgs) -> anyhow::Result<Hits> {
     let mut hits =
         Hits::read(&recording, &options, &running, names).map_err(|error| match error {
             HitsError::Read(error) => error.into(),
-            other => failure(Exit::BadInput, other.to_string()),
+            other => bad_input(other),
         })?;
     hits.name_pointers(&symbolizer);
     Ok(hits)

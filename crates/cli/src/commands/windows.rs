@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use clap::ValueEnum;
 use pmuscope_events::metrics::{Metric, Metrics};
 use pmuscope_perfdata::reader::{FileState, RecordingFile};
 use pmuscope_profile::windows::{Attribution, By, Options, Windows, WindowsError};
@@ -11,9 +10,10 @@ use pmuscope_profile::{Names, available_threads};
 use pmuscope_report::{escape, other_data_text};
 use pmuscope_symbols::{Request, Resolved, Symbolizer};
 
+use super::choice::one_of;
 use super::filter::FilterArgs;
 use super::symbols::SymbolArgs;
-use crate::exit::{Exit, failure};
+use crate::exit::bad_input;
 
 /// How windows become rows.
 #[derive(Debug, clap::Args)]
@@ -22,12 +22,12 @@ pub(super) struct WindowArgs {
     #[arg(long, value_name = "FILE")]
     formulas: Vec<PathBuf>,
     /// What rows are of
-    #[arg(long, value_name = "WHAT", default_value = "function")]
-    by: Rows,
+    #[arg(long, value_name = "WHAT", default_value = "function", value_parser = one_of(ROWS))]
+    by: By,
     /// What becomes of windows that start in one function and end in another: "none" counts them for
     /// the latter, "discard" for none, "auto" discards where windows are short
-    #[arg(long, value_name = "HOW", default_value = "auto")]
-    attribution: Attributed,
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = one_of(ATTRIBUTIONS))]
+    attribution: Attribution,
     /// Keep windows that are longer or shorter by so many units [default: half of a window]
     #[arg(long, value_name = "N")]
     length_tolerance: Option<u64>,
@@ -37,61 +37,34 @@ pub(super) struct WindowArgs {
     interrupt_cost: u64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Rows {
-    /// Functions
-    Function,
-    /// Inlined functions apart from those that hold their code
-    Inlined,
-    /// Source lines
-    Line,
-    /// Modules
-    Module,
-    /// Kernel and user
-    Mode,
-}
+/// Values of `--by`.
+const ROWS: [(&str, &str, By); 5] = [
+    ("function", "Functions", By::Function),
+    ("inlined", "Inlined functions apart from those that hold their code", By::Inlined),
+    ("line", "Source lines", By::Line),
+    ("module", "Modules", By::Module),
+    ("mode", "Kernel and user", By::Mode),
+];
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Attributed {
-    None,
-    Discard,
-    Auto,
-}
-
-impl From<Rows> for By {
-    fn from(rows: Rows) -> Self {
-        match rows {
-            Rows::Function => Self::Function,
-            Rows::Inlined => Self::Inlined,
-            Rows::Line => Self::Line,
-            Rows::Module => Self::Module,
-            Rows::Mode => Self::Mode,
-        }
-    }
-}
-
-impl From<Attributed> for Attribution {
-    fn from(attributed: Attributed) -> Self {
-        match attributed {
-            Attributed::None => Self::None,
-            Attributed::Discard => Self::Discard,
-            Attributed::Auto => Self::Auto,
-        }
-    }
-}
+/// Values of `--attribution`.
+const ATTRIBUTIONS: [(&str, &str, Attribution); 3] = [
+    ("none", "", Attribution::None),
+    ("discard", "", Attribution::Discard),
+    ("auto", "", Attribution::Auto),
+];
 
 impl WindowArgs {
     /// What rows are of.
     pub(super) fn by(&self) -> By {
-        self.by.into()
+        self.by
     }
 
     /// Whether any of these flags says something else than it would if it were not there.
     pub(super) fn is_asked(&self) -> bool {
         let Self { formulas, by, attribution, length_tolerance, interrupt_cost } = self;
         !formulas.is_empty()
-            || *by != Rows::Function
-            || *attribution != Attributed::Auto
+            || *by != By::Function
+            || *attribution != Attribution::Auto
             || length_tolerance.is_some()
             || *interrupt_cost > 0
     }
@@ -100,9 +73,7 @@ impl WindowArgs {
     pub(super) fn metrics(&self) -> anyhow::Result<Metrics> {
         let mut metrics = Metrics::builtin();
         for path in &self.formulas {
-            let refused = |why: String| {
-                failure(Exit::BadInput, format!("--formulas {}: {why}", path.display()))
-            };
+            let refused = |why: String| bad_input(format!("--formulas {}: {why}", path.display()));
             let text = std::fs::read_to_string(path).map_err(|error| refused(error.to_string()))?;
             metrics.add(&text).map_err(|error| refused(error.to_string()))?;
         }
@@ -117,7 +88,7 @@ impl WindowArgs {
         filter: &FilterArgs,
         symbols: &SymbolArgs,
     ) -> anyhow::Result<Windows> {
-        let lines = matches!(self.by, Rows::Inlined | Rows::Line);
+        let lines = matches!(self.by, By::Inlined | By::Line);
         let mut symbolizer = symbols.symbolizer(lines, recording)?;
         let running = symbolizer.running_kernel();
         let filter = {
@@ -125,8 +96,8 @@ impl WindowArgs {
             filter.filter(recording, reader.events(), reader.metadata())?
         };
         let options = Options {
-            by: self.by.into(),
-            attribution: self.attribution.into(),
+            by: self.by,
+            attribution: self.attribution,
             length_tolerance: self.length_tolerance,
             interrupt_cost: self.interrupt_cost,
             filter,
@@ -138,13 +109,13 @@ impl WindowArgs {
         let windows = read.map_err(|error| match error {
             WindowsError::Read(error) => error.into(),
             WindowsError::NoSamples { path, holds } => {
-                failure(Exit::BadInput, other_data_text(holds, &path.to_string_lossy()))
+                bad_input(other_data_text(holds, &path.to_string_lossy()))
             }
-            other => failure(Exit::BadInput, other.to_string()),
+            other => bad_input(other),
         })?;
         if windows.total.windows() == 0 {
             let message = format!("{}: no sample ends a window", recording.path().display());
-            return Err(failure(Exit::BadInput, message)).context("no metrics");
+            return Err(bad_input(message)).context("no metrics");
         }
         Ok(windows)
     }
@@ -176,7 +147,7 @@ pub(super) fn chosen<'a>(
             escape(name),
             escape(&metrics.groups().join(", "))
         );
-        failure(Exit::BadInput, message)
+        bad_input(message)
     })
 }
 

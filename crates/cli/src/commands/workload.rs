@@ -1,9 +1,9 @@
 //! `pmuscope workload`.
 
 use std::ffi::OsString;
-use std::io::{ErrorKind, Write as _};
+use std::io::ErrorKind;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -19,7 +19,8 @@ use pmuscope_workloads::{
 use crate::commands::output::Output;
 use crate::commands::workload_memory;
 use crate::commands::workload_regions::CountArgs;
-use crate::exit::{Exit, failure};
+use crate::exit::{Exit, bad_input, failure};
+use crate::terminal;
 
 /// Flags of `pmuscope workload`.
 #[derive(Debug, clap::Args)]
@@ -76,6 +77,23 @@ impl JsonArgs {
             _ => Ok(()),
         }
     }
+
+    /// Prints the text, or JSON instead; JSON goes to the file as well.
+    fn show(&self, text: &str, json: impl Fn() -> anyhow::Result<String>) -> anyhow::Result<()> {
+        match self.json {
+            Some(None) => terminal::print(&json()?)?,
+            _ => terminal::print(text)?,
+        }
+        self.keep(json)
+    }
+
+    /// Writes the file, if one was asked for.
+    fn keep(&self, json: impl Fn() -> anyhow::Result<String>) -> anyhow::Result<()> {
+        match &self.json {
+            Some(Some(file)) => Output::to(Some(file)).print(FileKind::Json, &json()?),
+            _ => Ok(()),
+        }
+    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -123,16 +141,7 @@ impl ExactArgs {
         let Some(report) = self.count.run(self.rounds)? else {
             return tell(&exact::run(self.rounds)?, &self.json);
         };
-        let json = || format!("{}\n", report.to_json());
-        let out = match &self.json.json {
-            Some(None) => json(),
-            Some(Some(file)) => {
-                write(file, &json())?;
-                report.to_string()
-            }
-            None => report.to_string(),
-        };
-        std::io::stdout().write_all(out.as_bytes()).context(NO_OUTPUT)?;
+        self.json.show(&report.to_string(), || Ok(format!("{}\n", report.to_json())))?;
         // What was asked for and is not there is said in the report.
         Ok(if report.refused.is_empty() { Exit::Done } else { Exit::Incomplete })
     }
@@ -287,7 +296,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         WorkloadCommand::ShareMix(args) => {
             let shares = args.shares.as_slice().try_into().map_err(|_| {
                 let given = args.shares.len();
-                failure(Exit::BadInput, format!("--shares needs three numbers, got {given}"))
+                bad_input(format!("--shares needs three numbers, got {given}"))
             })?;
             let options = mix::Options {
                 duration: args.seconds,
@@ -321,11 +330,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         WorkloadCommand::Command(args) => {
             args.json.check()?;
             let (facts, status) = command::run(&args.command).map_err(not_started)?;
+            // The program's own output is all there is on stdout: others look for figures in it.
             match &args.json.json {
-                // The program's own output is all there is on stdout: others look for figures in it.
                 None => say!("{}", text(&facts).trim_end()),
                 Some(None) => say!("{}", to_json(&facts)?.trim_end()),
-                Some(Some(file)) => write_json(&facts, file)?,
+                Some(Some(_)) => args.json.keep(|| Ok(to_json(&facts)?))?,
             }
             let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
             // Both kinds of status fit a byte.
@@ -334,27 +343,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     }
 }
 
-const NO_OUTPUT: &str = "cannot write to standard output";
-
 fn tell(facts: &WorkloadFacts, args: &JsonArgs) -> anyhow::Result<Exit> {
-    let mut out = std::io::stdout().lock();
-    match &args.json {
-        Some(Some(file)) => {
-            out.write_all(text(facts).as_bytes()).context(NO_OUTPUT)?;
-            write_json(facts, file)?;
-        }
-        Some(None) => out.write_all(to_json(facts)?.as_bytes()).context(NO_OUTPUT)?,
-        None => out.write_all(text(facts).as_bytes()).context(NO_OUTPUT)?,
-    }
+    args.show(&text(facts), || Ok(to_json(facts)?))?;
     Ok(Exit::Done)
-}
-
-fn write_json(facts: &WorkloadFacts, file: &Path) -> anyhow::Result<()> {
-    write(file, &to_json(facts)?)
-}
-
-fn write(file: &Path, text: &str) -> anyhow::Result<()> {
-    Output::to(Some(file)).print(FileKind::Json, text)
 }
 
 /// 127 where the program is not there, 126 where it cannot be executed, as env(1) has it.

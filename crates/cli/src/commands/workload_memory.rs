@@ -10,7 +10,7 @@ use pmuscope_workloads::memory::{
 use pmuscope_workloads::{MemoryFacts, MemoryThread, WorkloadError, WorkloadFacts};
 
 use crate::commands::record::size;
-use crate::exit::{Exit, failure};
+use crate::exit::{Exit, bad_input, failure};
 
 /// Flags of `pmuscope workload memory`.
 #[derive(Debug, clap::Args)]
@@ -109,7 +109,7 @@ impl Args {
             memory::attach(control, self.attach_process).map_err(|error| refused(&error))?;
             return Ok(None);
         }
-        let options = self.options().map_err(|why| failure(Exit::BadInput, why))?;
+        let options = self.options().map_err(bad_input)?;
         let program = std::env::current_exe().context("cannot tell where this program is")?;
         memory::run(&program, &options, self.control.as_deref())
             .map(Some)

@@ -8,7 +8,7 @@ use pmuscope_machine::{CpuSet, place};
 use pmuscope_region::{CounterSet, Options, Region, RegionError, Report, Unit};
 use pmuscope_workloads::exact;
 
-use crate::exit::{Exit, failure};
+use crate::exit::{bad_input, not_possible};
 
 /// How the loop is counted.
 #[derive(Debug, clap::Args)]
@@ -51,15 +51,15 @@ impl CountArgs {
         let each = rounds / self.regions;
         if each < 2 {
             let what = "--regions: at most half as many as --rounds";
-            return Err(failure(Exit::BadInput, what));
+            return Err(bad_input(what));
         }
         let events: Vec<&str> = self.count.iter().map(String::as_str).collect();
         let options = Options { user_reads: !self.system_calls };
         let set = CounterSet::new(&events, options).map_err(|error| match error {
             RegionError::Event(_) | RegionError::NoEvents | RegionError::TooMany(_) => {
-                failure(Exit::BadInput, error.to_string())
+                bad_input(error)
             }
-            _ => failure(Exit::NotPossible, error.to_string()),
+            _ => not_possible(error),
         })?;
         let region = set.region("loop");
         thread::scope(|threads| {
@@ -96,7 +96,7 @@ impl CountArgs {
         let each: Vec<CpuSet> = allowed.iter().map(|cpu| CpuSet::from_iter([cpu])).collect();
         if each.len() < 2 {
             let why = format!("--move: this program may run on CPU {allowed} only");
-            return Err(failure(Exit::NotPossible, why));
+            return Err(not_possible(why));
         }
         Ok(each)
     }

@@ -159,7 +159,10 @@ fn what_cannot_be_looked_at_is_named() {
     gone.exits(2).complains(&format!("there is no process {pid}"));
     scratch.pmuscope(["numa", "advise", "-p", "0"]).exits(2);
     scratch.pmuscope(["numa", "advise", "-p", "1", "--seconds", "-1"]).exits(2);
-    scratch.pmuscope(["numa", "advise"]).exits(2).complains("--pid");
+    scratch
+        .pmuscope(["numa", "advise"])
+        .exits(2)
+        .complains("Try: pmuscope numa advise -- COMMAND, or -p PID");
 }
 
 /// Two processes: a shell, and what it starts, which works.

@@ -27,7 +27,10 @@ fn fields_of_simulations_are_documented() {
 #[test]
 fn what_cannot_be_balanced_is_told_before_anything_is_done() {
     let scratch = Scratch::new();
-    scratch.pmuscope(["numa", "balance"]).exits(2).complains("which processes?");
+    scratch
+        .pmuscope(["numa", "balance"])
+        .exits(2)
+        .complains("no target. Try: pmuscope numa balance -- COMMAND, or -p PID");
     let own = std::process::id().to_string();
     scratch.pmuscope(["numa", "balance", "-p", &own, "--budget", "x"]).exits(2).complains("64M");
     let nodes = pmuscope_machine::Machine::host().topology().unwrap().nodes.len();
@@ -207,7 +210,7 @@ fn what_a_killed_balance_pinned_is_restored(scratch: &Scratch, outcome: &Outcome
     }
     outcome.prints("small budget: 2\n").complains("there is no process 99999");
     outcome.complains("must be at least 4194304").complains("it printed no number");
-    outcome.complains("cannot read cgroup no/such");
+    outcome.complains("cannot open cgroup no/such");
     // It ended in the middle: what was seen is told.
     let ended = json(scratch, "ended.json");
     assert!(outcome.stdout.contains("ended: 0\n"), "{outcome}{ended}");

@@ -403,7 +403,7 @@ fn what_cannot_be_watched_is_said() {
     let refused = |args: &[&str], why: &str| {
         scratch.pmuscope([&["watch"], args].concat()).exits(2).complains(why).prints_nothing();
     };
-    refused(&["counter"], "whose accesses? Try: pmuscope watch -p PID");
+    refused(&["counter"], "no target. Try: pmuscope watch TARGET -- COMMAND, or -p PID, or -a");
     refused(&["--when", "new >", "-p", "1", "counter"], "--when 'new > 10'");
     refused(&["--max-slowdown", "fast", "-p", "1", "counter"], "--max-slowdown fast");
     refused(

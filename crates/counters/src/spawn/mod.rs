@@ -17,7 +17,9 @@ use std::ffi::{CString, OsString};
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, kill_process, pidfd_open, waitpid,
 };
@@ -163,6 +165,32 @@ impl HeldChild {
                 return Ok(status);
             }
         }
+    }
+
+    /// Whether it ends within `grace`.
+    ///
+    /// # Errors
+    /// The errno of `waitpid(2)`.
+    pub fn ends_within(&mut self, grace: Duration) -> io::Result<bool> {
+        let grace =
+            Timespec { tv_sec: grace.as_secs() as i64, tv_nsec: grace.subsec_nanos().into() };
+        let mut fds = [PollFd::new(&self.pidfd, PollFlags::IN)];
+        // Interrupted counts as not ended: the signal that follows does no harm to a process that is.
+        let ready = poll(&mut fds, Some(&grace)).unwrap_or(0);
+        Ok(ready > 0 && self.try_wait()?.is_some())
+    }
+
+    /// Waits for its end; a command goes on as long as it takes, it is the user's work. After an interrupt it usually
+    /// had the same signal as we; if it does not end by that, it gets one.
+    ///
+    /// # Errors
+    /// The errno of `waitpid(2)`.
+    pub fn end(&mut self, interrupted: bool) -> io::Result<Status> {
+        const GRACE: Duration = Duration::from_millis(500);
+        if interrupted && !self.ends_within(GRACE)? {
+            self.kill(Signal::TERM);
+        }
+        self.wait()
     }
 
     /// Sends a signal, if the child still runs.

@@ -3,6 +3,7 @@
 mod sys;
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus};
 use std::time::Duration;
@@ -71,6 +72,14 @@ pub fn thread_cpu_ns() -> u64 {
 /// What the kernel says.
 pub fn usage_of_children() -> io::Result<Usage> {
     sys::usage_of_children().map(Usage::from)
+}
+
+/// Whether a descriptor can be read from now, such as that of signals or of a process's end.
+#[must_use]
+pub fn is_ready(fd: BorrowedFd<'_>) -> bool {
+    let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+    // An error here can only be EINTR.
+    poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
 }
 
 /// How long a child may ignore SIGTERM after the caller wanted it ended.

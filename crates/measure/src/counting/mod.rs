@@ -14,7 +14,6 @@
 
 mod open;
 mod run;
-mod target;
 #[cfg(test)]
 mod tests;
 mod totals;
@@ -27,20 +26,21 @@ use pmuscope_counters::spawn::Status;
 use pmuscope_events::{Event, Group, Origin as EventOrigin};
 use pmuscope_machine::child::Usage;
 
+use pmuscope_machine::Target;
+
 use crate::run_file::Origin;
 
 pub(crate) use open::not_for_tasks;
 
 pub use open::OpenFailure;
 pub use run::{IntervalObserver, RepeatedCount, Signal};
-pub use target::CountingTarget;
 pub use totals::{Aggregation, INTERVAL, Recorded};
 
 /// What to count, and over what.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Whose events.
-    pub target: CountingTarget,
+    pub target: Target,
     /// Children and new threads too.
     pub inherit: bool,
     /// What to count; each group at the same time or not at all.

@@ -6,9 +6,9 @@ use pmuscope_counters::{
     raise_open_files,
 };
 use pmuscope_events::{Event, Group};
-use pmuscope_machine::{Machine, Topology};
+use pmuscope_machine::{Machine, Target, Topology};
 
-use super::{Counting, CountingTarget, Options};
+use super::{Counting, Options};
 use crate::error::MeasureError;
 
 /// An event that cannot be counted here.
@@ -145,8 +145,7 @@ impl Opening<'_> {
         if is_group {
             attr.read_format |= ReadFormat::GROUP | ReadFormat::ID;
         }
-        let on_exec =
-            self.options.target == CountingTarget::Command && self.options.delay.is_none();
+        let on_exec = self.options.target == Target::Command && self.options.delay.is_none();
         let inherit = event.inherit.unwrap_or(self.options.inherit)
             && matches!(self.scope, Scope::Tasks { inherit: true, .. });
         attr.flags.set(AttrFlags::DISABLED, leads);
@@ -239,7 +238,7 @@ mod tests {
         let mut groups = parse("page-faults,minor-faults,{cs,migrations}", &catalog).unwrap();
         groups[1].events[0].not_countable = Some(NotCountable::PebsThreshold("x".into()));
         let options = Options {
-            target: CountingTarget::Cpus(CpuSet::from_iter([0])),
+            target: Target::Cpus(CpuSet::from_iter([0])),
             inherit: true,
             groups,
             pinned: false,

@@ -4,17 +4,16 @@ use std::fs::File;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant, SystemTime};
 
-use pmuscope_counters::Kernel;
 use pmuscope_counters::spawn::{HeldChild, Status};
-use pmuscope_machine::child::{Usage, usage_of_children};
-use pmuscope_machine::{Machine, Topology};
+use pmuscope_counters::{Kernel, Scope};
+use pmuscope_machine::child::{Usage, is_ready, usage_of_children};
+use pmuscope_machine::{Machine, Target, Topology};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal as UnixSignal, pidfd_open};
 
 use super::open::{OpenFailure, Opened, Opening};
-use super::target::threads;
-use super::{Counted, CounterSnapshot, Counting, CountingTarget, Ended, Options};
+use super::{Counted, CounterSnapshot, Counting, Ended, Options};
 use crate::child::{read_end, unnamed_file};
 use crate::error::MeasureError;
 
@@ -39,8 +38,7 @@ impl Signal<'_> {
     /// Whether it has been given.
     #[must_use]
     pub fn is_given(self) -> bool {
-        let mut fds = [PollFd::from_borrowed_fd(self.0, PollFlags::IN)];
-        poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
+        is_ready(self.0)
     }
 }
 
@@ -65,7 +63,6 @@ impl<'a> RepeatedCount<'a> {
         options: &'a Options,
     ) -> Result<Self, MeasureError> {
         let topology = machine.topology()?;
-        let surroundings = machine.surroundings(&machine.processor());
         let events = options
             .groups
             .iter()
@@ -74,7 +71,7 @@ impl<'a> RepeatedCount<'a> {
                 list.events.iter().map(move |event| Counting { event: event.clone(), group })
             })
             .collect();
-        let emulated = surroundings.emulator.is_some();
+        let emulated = machine.emulated_by().is_some();
         Ok(Self { kernel, machine, topology, options, events, emulated })
     }
 
@@ -154,19 +151,19 @@ impl<'a> RepeatedCount<'a> {
         let once = || {
             let (machine, topology, options) = (self.machine, &self.topology, self.options);
             let command = child.map(HeldChild::pid);
-            let scope = options.target.scope(machine, topology, options.inherit, command)?;
+            let scope = Scope::of(&options.target, (machine, topology), options.inherit, command)?;
             let opening =
                 Opening { kernel: self.kernel, machine, topology, options, scope: &scope };
             opening.open(&self.events)
         };
-        let CountingTarget::Processes(pids) = &self.options.target else {
+        let Target::Processes(pids) = &self.options.target else {
             return Ok((once()?, None));
         };
         // A thread that is born while its parent's events are being opened may have none of them.
-        let mut before = threads(self.machine, pids)?;
+        let mut before = self.machine.threads_of(pids)?;
         for _ in 0..LISTS {
             let opened = once()?;
-            let after = threads(self.machine, pids)?;
+            let after = self.machine.threads_of(pids)?;
             if before == after {
                 return Ok((opened, None));
             }
@@ -229,7 +226,7 @@ impl<'a> RepeatedCount<'a> {
     }
 
     fn is_of_command(&self) -> bool {
-        self.options.target == CountingTarget::Command
+        self.options.target == Target::Command
     }
 
     fn wait(
@@ -239,11 +236,7 @@ impl<'a> RepeatedCount<'a> {
         clock: &Clock,
         (stop, seen): (Signal<'_>, IntervalObserver<'_>),
     ) -> Result<(Ended, Vec<CounterSnapshot>), MeasureError> {
-        let by_number = matches!(
-            self.options.target,
-            CountingTarget::Processes(_) | CountingTarget::Threads(_)
-        );
-        if by_number && child.is_none() && observed.is_empty() {
+        if self.options.target.is_by_number() && child.is_none() && observed.is_empty() {
             return Ok((Ended::Target, Vec::new()));
         }
         let mut watched: Vec<BorrowedFd<'_>> = observed.iter().map(OwnedFd::as_fd).collect();
@@ -280,8 +273,8 @@ impl<'a> RepeatedCount<'a> {
     /// Descriptors that tell the end of the processes or threads that are observed by number, as far as they live.
     fn observed(&self) -> Result<Vec<OwnedFd>, MeasureError> {
         let (numbers, flags) = match &self.options.target {
-            CountingTarget::Processes(pids) => (pids, PidfdFlags::empty()),
-            CountingTarget::Threads(tids) => (tids, PIDFD_THREAD),
+            Target::Processes(pids) => (pids, PidfdFlags::empty()),
+            Target::Threads(tids) => (tids, PIDFD_THREAD),
             _ => return Ok(Vec::new()),
         };
         let mut open = Vec::new();
@@ -310,9 +303,7 @@ impl<'a> RepeatedCount<'a> {
     fn end(&self, mut child: HeldChild, unwanted: bool) -> Result<Status, MeasureError> {
         if unwanted {
             child.kill(UnixSignal::TERM);
-            let mut fds = [PollFd::from_borrowed_fd(child.pidfd(), PollFlags::IN)];
-            let patience = Timespec { tv_sec: GRACE.as_secs() as i64, tv_nsec: 0 };
-            if poll(&mut fds, Some(&patience)).is_ok_and(|ready| ready == 0) {
+            if !child.ends_within(GRACE).unwrap_or(true) {
                 child.kill(UnixSignal::KILL);
             }
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use pmuscope_counters::fake::FakeKernel;
 use pmuscope_events::{MachineCatalog, parse};
-use pmuscope_machine::Machine;
+use pmuscope_machine::{Machine, Target};
 use tempfile::TempDir;
 
 use super::*;
@@ -79,14 +79,14 @@ fn machine() -> (TempDir, Machine) {
 /// Counts 3,000,000 on every descriptor over `target`; the values by part, and the CPUs they were opened on.
 fn count(
     text: &str,
-    target: CountingTarget,
+    target: Target,
     aggregation: Aggregation,
 ) -> Result<(BTreeMap<String, f64>, Vec<i32>), MeasureError> {
     let (_folder, machine) = machine();
     let catalog = MachineCatalog::new(&machine).unwrap();
     let kernel = FakeKernel::default();
     kernel.answer_reads(&[3_000_000, 1000, 1000]);
-    let command = if target == CountingTarget::Command { vec!["true".into()] } else { Vec::new() };
+    let command = if target == Target::Command { vec!["true".into()] } else { Vec::new() };
     let options = Options {
         target,
         inherit: false,
@@ -128,13 +128,13 @@ fn every_part_of_a_machine_has_the_sum_of_its_cpus() {
         (Aggregation::Socket, 2, "cs0"),
         (Aggregation::Node, 2, "cs0"),
     ] {
-        let (values, cpus) = count("cs", CountingTarget::System, aggregation).unwrap();
+        let (values, cpus) = count("cs", Target::System, aggregation).unwrap();
         assert_eq!((values.len(), cpus.len()), (parts, 16), "{values:?}");
         let each = 16.0 / parts as f64 * 3e6;
         assert!(values.values().all(|value| *value == each), "{values:?}");
         assert!(values.contains_key(first), "{values:?}");
     }
-    let (values, _) = count("cs", CountingTarget::System, Aggregation::Core).unwrap();
+    let (values, _) = count("cs", Target::System, Aggregation::Core).unwrap();
     let names: Vec<&str> = values.keys().map(String::as_str).collect();
     assert_eq!(names[..3], ["csS0-D0-C0", "csS0-D0-C1", "csS0-D1-C0"]);
     assert_eq!(names[7], "csS1-D1-C1");
@@ -143,13 +143,13 @@ fn every_part_of_a_machine_has_the_sum_of_its_cpus() {
 #[test]
 fn units_outside_of_cores_are_opened_where_their_mask_says_in_the_kernels_unit() {
     let energy = "power/energy-pkg/";
-    let (values, cpus) = count(energy, CountingTarget::System, Aggregation::Socket).unwrap();
+    let (values, cpus) = count(energy, Target::System, Aggregation::Socket).unwrap();
     assert_eq!(cpus, [0, 4]);
     let joules = 3e6 * 2.3283064365386963e-10;
     let expected = ["0", "1"].map(|socket| (format!("{energy}{socket} Joules"), joules));
     assert_eq!(values, BTreeMap::from(expected));
     let (values, cpus) =
-        count("uncore_imc/cas_count_read/", CountingTarget::System, Aggregation::Global).unwrap();
+        count("uncore_imc/cas_count_read/", Target::System, Aggregation::Global).unwrap();
     assert_eq!(cpus, [0, 4]);
     // Each controller is an event of its own.
     assert_eq!(values.len(), 2, "{values:?}");
@@ -158,15 +158,14 @@ fn units_outside_of_cores_are_opened_where_their_mask_says_in_the_kernels_unit()
 
 #[test]
 fn units_outside_of_cores_count_for_nobody_in_particular() {
-    let error =
-        count("power/energy-pkg/", CountingTarget::Command, Aggregation::Global).unwrap_err();
+    let error = count("power/energy-pkg/", Target::Command, Aggregation::Global).unwrap_err();
     let text = error.to_string();
     assert!(text.contains("counts for whole parts of the machine. Try: -a"), "{text}");
-    let elsewhere = CountingTarget::Cpus("1-3".parse().unwrap());
+    let elsewhere = Target::Cpus("1-3".parse().unwrap());
     let error = count("power/energy-pkg/", elsewhere, Aggregation::Global).unwrap_err();
     let text = error.to_string();
     assert!(text.contains("is counted on CPU 0,4 only, and of 1-3 was asked. Try: -a"), "{text}");
-    let absent = CountingTarget::Cpus("15-17".parse().unwrap());
+    let absent = Target::Cpus("15-17".parse().unwrap());
     let error = count("cs", absent, Aggregation::Global).unwrap_err();
     assert_eq!(error.to_string(), "CPU 16-17 is not online (online: 0-15)");
 }

@@ -10,10 +10,9 @@ use super::schedule::Schedule;
 use crate::arms;
 use crate::counting::{Aggregation, Ended, Options, Recorded, RepeatedCount, Signal};
 use crate::error::MeasureError;
-use crate::extract::Extract;
 use crate::plan::{Plan, Planned};
 use crate::rounds::RunObserver;
-use crate::run_file::{Labels, Origin, RunFile};
+use crate::run_file::{Labels, RunFile};
 use crate::units::Units;
 
 /// Label of a run: which part of the schedule it counted, from 1.
@@ -36,10 +35,8 @@ pub struct Sweep<'a> {
     pub rounds: usize,
     /// Seed of the order.
     pub seed: u64,
-    /// Units of work.
+    /// Units of work, and figures that the program prints.
     pub units: &'a Units,
-    /// Figures that the program prints.
-    pub figures: &'a [Extract],
     /// What an earlier sweep has added to the same file.
     pub after: After,
 }
@@ -102,10 +99,6 @@ impl Sweep<'_> {
             aggregation: Aggregation::Global,
         };
         let run = recorded.add(file, &counter, (&counted, &refused));
-        for figure in self.figures {
-            let kind = (figure.unit.as_str(), Origin::Program);
-            file.add(run, &recorded.arm, &figure.metric, kind, figure.find(&counted.output));
-        }
         let missing = self.units.count(file, run, &counted.output, &before);
         let notice = counted.notice.map(str::to_owned);
         for sentence in missing.into_iter().chain(notice) {

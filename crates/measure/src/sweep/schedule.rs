@@ -7,8 +7,9 @@ use pmuscope_events::schedule::{
     Constraint, EventPlan, PlannedGroup, Request, Shape, Slot, Trial, plan, prove,
 };
 use pmuscope_events::{Event, Group, Origin};
+use pmuscope_machine::Target;
 
-use crate::counting::{CountingTarget, not_for_tasks};
+use crate::counting::not_for_tasks;
 
 /// More counters than any unit has.
 const MOST_COUNTERS: u32 = 16;
@@ -46,7 +47,7 @@ pub struct Schedule {
 #[must_use]
 pub fn schedule(
     kernel: &dyn Kernel,
-    target: &CountingTarget,
+    target: &Target,
     events: &[Event],
     references: &[Event],
 ) -> Schedule {
@@ -284,7 +285,7 @@ mod tests {
     #[test]
     fn events_of_the_kernel_are_all_in_one_run_with_their_reference() {
         let asked = events("page-faults,context-switches,task-clock,minor-faults");
-        let schedule = schedule(&Host, &CountingTarget::Command, &asked, &events("task-clock"));
+        let schedule = schedule(&Host, &Target::Command, &asked, &events("task-clock"));
         assert_eq!((schedule.runs.len(), schedule.least), (1, 1));
         assert_eq!(schedule.references, ["task-clock"]);
         let names: Vec<&str> =
@@ -297,7 +298,7 @@ mod tests {
     fn what_does_not_open_is_refused_with_the_errno() {
         let mut asked = events("page-faults,minor-faults");
         asked[1].attr.config = 9999;
-        let schedule = schedule(&Host, &CountingTarget::Command, &asked, &[]);
+        let schedule = schedule(&Host, &Target::Command, &asked, &[]);
         assert_eq!(schedule.runs.len(), 1);
         assert_eq!(schedule.refused[0].event, "minor-faults");
         assert!(schedule.refused[0].why.contains("ENOENT"), "{:?}", schedule.refused);

@@ -5,14 +5,15 @@ use pmuscope_counters::{Fit, Kernel, open_refusal, try_group};
 use pmuscope_events::topdown::Fitted;
 use pmuscope_events::{Event, Group};
 
-use crate::counting::CountingTarget;
+use pmuscope_machine::Target;
+
 use crate::sweep::{Schedule, UncountedEvent, schedule};
 
 /// Runs that count all events of level 1.
 #[must_use]
 pub fn level_1(
     kernel: &dyn Kernel,
-    target: &CountingTarget,
+    target: &Target,
     fitted: &Fitted,
     references: &[Event],
 ) -> Schedule {
@@ -24,7 +25,7 @@ pub fn level_1(
 #[must_use]
 pub fn level_2(
     kernel: &dyn Kernel,
-    target: &CountingTarget,
+    target: &Target,
     (fitted, references): (&Fitted, &[Event]),
     below: &[String],
     counted: &[String],
@@ -36,7 +37,7 @@ pub fn level_2(
 
 fn stage<'a>(
     kernel: &dyn Kernel,
-    target: &CountingTarget,
+    target: &Target,
     (fitted, references): (&Fitted, &[Event]),
     categories: impl Iterator<Item = &'a str>,
     counted: &[String],

@@ -11,12 +11,12 @@ use pmuscope_counters::{Kernel, RingMemory};
 use pmuscope_events::lists::Lists;
 use pmuscope_events::topdown::fit;
 use pmuscope_events::{Catalog, Event, parse};
-use pmuscope_machine::{Machine, MachineError, Pmu, PmuEvent};
+use pmuscope_machine::{Machine, MachineError, Pmu, PmuEvent, Target};
 use proptest::prelude::*;
 
 use super::*;
 use crate::Program;
-use crate::counting::{CountingTarget, Options, Signal};
+use crate::counting::{Options, Signal};
 use crate::error::MeasureError;
 use crate::rounds::{RunDone, RunObserver};
 use crate::run_file::Run;
@@ -464,7 +464,7 @@ fn analyse(made: &Made, kernel: &Pipeline) -> (RunFile, [usize; 2], Vec<String>)
     let fitted = fit(&methods(), made, false).unwrap();
     let parsed = parse("cycles,instructions", made).unwrap();
     let references: Vec<Event> = parsed.into_iter().flat_map(|group| group.events).collect();
-    let target = CountingTarget::Command;
+    let target = Target::Command;
     let mut file = empty_file();
     describe(&mut file, &fitted);
     let (reader, _writer) = rustix::pipe::pipe().unwrap();
@@ -490,7 +490,6 @@ fn analyse(made: &Made, kernel: &Pipeline) -> (RunFile, [usize; 2], Vec<String>)
             rounds: 3,
             seed: 1,
             units: &Units::default(),
-            figures: &[],
             after,
         };
         let stop = Signal(std::os::fd::AsFd::as_fd(&reader));

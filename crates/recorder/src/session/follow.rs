@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use pmuscope_counters::{Kernel, Ring, SamplingSet};
 use pmuscope_events::Group;
-use pmuscope_machine::{Machine, Topology};
+use pmuscope_machine::{Machine, Target, Topology};
 use pmuscope_perfdata::info::{Cost, LostSource, MachineInfo, RecordingInfo, RingInfo};
 use pmuscope_perfdata::reader::{Event, Metadata};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -31,7 +31,7 @@ use crate::clock::monotonic_ns;
 use crate::cpu_time::CpuTime;
 use crate::error::RecorderError;
 use crate::metadata;
-use crate::options::{Affinity, Readers, RecordOptions, Sampling, Target};
+use crate::options::{Affinity, Readers, RecordOptions, Sampling};
 use crate::reader::{RingPoll, RingSlot, WORTH_A_DRAIN};
 use crate::wake::Wake;
 

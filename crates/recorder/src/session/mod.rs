@@ -35,10 +35,9 @@ use std::time::Duration;
 
 use pmuscope_counters::spawn::{HeldChild, Status};
 use pmuscope_counters::{Kernel, Ring, SamplingSet, errno_name};
-use pmuscope_machine::{Machine, Topology, place};
+use pmuscope_machine::{Machine, Target, Topology, place};
 use pmuscope_perfdata::info::Cost;
 use pmuscope_perfdata::writer::FileEvent;
-use rustix::process::Signal;
 
 use self::commands::Commands;
 use self::files::{ClockReading, Files};
@@ -60,7 +59,7 @@ use crate::cpu_time::CpuTime;
 use crate::error::RecorderError;
 use crate::mapped::{FindBuildId, MappedFile};
 use crate::metadata;
-use crate::options::{Affinity, RecordOptions, Switch, Target};
+use crate::options::{Affinity, RecordOptions, Switch};
 use crate::output::{Output, Stopped};
 use crate::plan::{check_places, plan};
 use crate::sampling_cost::SamplingCost;
@@ -286,7 +285,10 @@ impl Session<'_> {
         let ended_at = ClockReading::now(self.options.clockid);
         let cpu_after = CpuTime::of_process();
         let status = match child {
-            Some(child) => Some(Self::let_child_end(child, &ended)?),
+            Some(child) => {
+                let ended = child.end(ended == EndReason::Interrupted);
+                Some(ended.map_err(RecorderError::system("waitpid"))?)
+            }
             None => None,
         };
         // A delay is no part of it.
@@ -295,16 +297,6 @@ impl Session<'_> {
             None => started,
         };
         Ok(Measured { ended, status, started, ended_at, cpu_before, cpu_after })
-    }
-
-    /// A command that outlives its recording goes on: it is the user's work. After an interrupt it
-    /// usually had the same signal as we; if not, it gets one.
-    fn let_child_end(child: &mut HeldChild, ended: &EndReason) -> Result<Status, RecorderError> {
-        const GRACE: Duration = Duration::from_millis(500);
-        if *ended == EndReason::Interrupted && !wait::ends_within(child, GRACE)? {
-            child.kill(Signal::TERM);
-        }
-        child.wait().map_err(RecorderError::system("waitpid"))
     }
 
     /// Describes in `output` what exists, as [`Session::describe_what_exists`] does.

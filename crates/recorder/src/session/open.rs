@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use pmuscope_counters::spawn::HeldChild;
 use pmuscope_counters::{EventRequest, Kernel, OpenOptions, RingSize, SamplingSet, Scope};
-use pmuscope_machine::{Machine, OwnCgroup, Topology};
+use pmuscope_machine::{Machine, OwnCgroup, Target, Topology};
 
 use super::scope::{scope, tasks};
 use super::sourcing::{self, Sourced};
@@ -13,7 +13,7 @@ use super::threads::open_without_a_gap;
 use super::{Session, Signals, budget, rate};
 use crate::attributes::{self, KernelFeatures};
 use crate::error::RecorderError;
-use crate::options::{RecordOptions, RingChoice, Target};
+use crate::options::{RecordOptions, RingChoice};
 use crate::sampling_cost::{self, SamplingCost};
 use crate::source::Source;
 

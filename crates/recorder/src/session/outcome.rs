@@ -19,12 +19,13 @@ use super::files::{ClockReading, Files};
 use super::flight::Snapshot;
 use super::threads::MISSED_THREADS;
 use super::{Measured, Session};
+use pmuscope_machine::Target;
+
 use crate::attributes::{self, LEFT_TO_FIRST};
 use crate::cpu_time::CpuTime;
 use crate::error::RecorderError;
 use crate::mapped::MappedFile;
 use crate::metadata;
-use crate::options::{Only, Target};
 use crate::output::Output;
 use crate::reader::{ReaderReport, RingSlot};
 use crate::tally::RecordTally;
@@ -162,15 +163,8 @@ impl Session<'_> {
     fn scope_text(&self) -> String {
         match &self.options.target {
             Target::System => "system-wide".into(),
-            Target::Cpus(cpus) => {
-                format!("{} {cpus}", if cpus.len() == 1 { "CPU" } else { "CPUs" })
-            }
-            Target::Processes(pids) => listed("process", "processes", pids),
-            Target::Threads(tids) => listed("thread", "threads", tids),
             Target::Cgroup { path, .. } => match self.options.only() {
-                Only::Processes(pids) => {
-                    format!("{}, cgroup {path}", listed("process", "processes", pids))
-                }
+                Some(only @ Target::Processes(_)) => format!("{only}, cgroup {path}"),
                 _ => format!("cgroup {path}"),
             },
             Target::Command | Target::CommandInCgroup => {
@@ -178,6 +172,7 @@ impl Session<'_> {
                     self.options.command.iter().map(|word| word.to_string_lossy()).collect();
                 format!("command {}", words.join(" "))
             }
+            other => other.to_string(),
         }
     }
 
@@ -537,13 +532,6 @@ fn origin_text(origin: Origin) -> &'static str {
     }
 }
 
-/// "process 7", "processes 7,8".
-fn listed(one: &str, several: &str, numbers: &[u32]) -> String {
-    let word = if numbers.len() == 1 { one } else { several };
-    let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
-    format!("{word} {}", numbers.join(","))
-}
-
 #[cfg(test)]
 mod tests {
     use pmuscope_perfdata::strobe::CpuHealth;
@@ -559,11 +547,5 @@ mod tests {
         let info = RecordingInfo { strobe, ..RecordingInfo::default() };
         let sentences = missing(&info, &RecordTally::default(), &EndReason::Interrupted);
         assert_eq!(sentences, ["CPU 1 has no windows: the events do not fit"]);
-    }
-
-    #[test]
-    fn one_process_is_not_called_several() {
-        assert_eq!(listed("process", "processes", &[7]), "process 7");
-        assert_eq!(listed("thread", "threads", &[7, 8]), "threads 7,8");
     }
 }

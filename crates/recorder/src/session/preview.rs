@@ -5,7 +5,7 @@ use pmuscope_machine::Machine;
 
 use crate::attributes::{self, KernelFeatures, LEFT_TO_FIRST};
 use crate::error::RecorderError;
-use crate::options::{RecordOptions, Target};
+use crate::options::RecordOptions;
 use crate::plan::plan;
 use crate::strobe::StrobePlan;
 
@@ -45,10 +45,7 @@ pub fn preview(options: &RecordOptions, machine: &Machine) -> Result<Preview, Re
         }
         None => attributes::requests(options, features)?,
     };
-    let cpus = match &options.target {
-        Target::Cpus(cpus) | Target::Cgroup { cpus: Some(cpus), .. } => cpus.clone(),
-        _ => topology.online.clone(),
-    };
+    let cpus = options.target.cpus(&topology.online);
     let ring_cpus: Vec<Option<u32>> = cpus.iter().map(Some).collect();
     let plans = plan(&options.readers, &ring_cpus, &topology)?;
     Ok(Preview { requests, readers: plans.iter().map(|plan| plan.cpus.to_string()).collect() })

@@ -1,20 +1,16 @@
 //! From the target to the places at which events are opened, and to the processes whose end is awaited.
 
-use std::fmt::Display;
 use std::fs::File;
-use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
 
 use pmuscope_counters::Scope;
 use pmuscope_counters::spawn::HeldChild;
-use pmuscope_machine::{CpuSet, Machine, OwnCgroup, Topology};
+use pmuscope_machine::{Machine, MachineError, OwnCgroup, Target, Topology};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::Session;
-use super::threads::threads;
 use crate::error::RecorderError;
-use crate::options::{Only, RecordOptions, Target};
+use crate::options::RecordOptions;
 
 /// The places to open events at; a command that is to have a cgroup is in `cgroup`.
 pub(super) fn scope(
@@ -24,34 +20,19 @@ pub(super) fn scope(
     child: Option<&HeldChild>,
     cgroup: Option<&OwnCgroup>,
 ) -> Result<Scope, RecorderError> {
-    let online = topology.online.clone();
-    let tasks = |tids| tasks(options, topology, tids);
-    Ok(match &options.target {
-        Target::System => Scope::Cpus(online),
-        Target::Cpus(cpus) => {
-            check_online(topology, cpus)?;
-            Scope::Cpus(cpus.clone())
-        }
-        Target::CommandInCgroup => {
-            let directory = cgroup.map_or(Path::new(""), OwnCgroup::directory);
-            let refused = |source| cgroup_error(directory.display(), source);
-            let opened = File::open(directory).map_err(refused)?;
-            Scope::Cgroup {
-                directory: opened.into(),
-                path: directory.display().to_string(),
-                cpus: online,
+    if let (Target::CommandInCgroup, Some(cgroup)) = (&options.target, cgroup) {
+        let path = cgroup.directory().display().to_string();
+        return match File::open(cgroup.directory()) {
+            Ok(folder) => {
+                Ok(Scope::Cgroup { directory: folder.into(), path, cpus: topology.online.clone() })
             }
-        }
-        Target::Command => tasks(child.map(HeldChild::pid).into_iter().collect()),
-        Target::Processes(pids) => tasks(threads(machine, pids)?),
-        Target::Threads(tids) => tasks(tids.clone()),
-        Target::Cgroup { path, cpus } => {
-            let cpus = cpus.clone().unwrap_or(online);
-            check_online(topology, &cpus)?;
-            let opened = machine.open_cgroup(path);
-            let directory = opened.map_err(|source| cgroup_error(path, source))?;
-            Scope::Cgroup { directory, path: path.clone(), cpus }
-        }
+            Err(source) => Err(MachineError::Cgroup { path, source }.into()),
+        };
+    }
+    let command = child.map(HeldChild::pid);
+    Ok(match Scope::of(&options.target, (machine, topology), options.inherit, command)? {
+        Scope::Tasks { tids, .. } => tasks(options, topology, tids),
+        of_cpus => of_cpus,
     })
 }
 
@@ -61,15 +42,6 @@ pub(super) fn tasks(options: &RecordOptions, topology: &Topology, tids: Vec<u32>
         true => Scope::Threads(tids),
         false => Scope::Tasks { tids, inherit: options.inherit, cpus: topology.online.clone() },
     }
-}
-
-fn check_online(topology: &Topology, cpus: &CpuSet) -> Result<(), RecorderError> {
-    let refused = |error| RecorderError::Options(format!("-C {cpus}: {error}"));
-    topology.check_online(cpus).map_err(refused)
-}
-
-fn cgroup_error(path: impl Display, source: io::Error) -> RecorderError {
-    RecorderError::Cgroup { path: path.to_string(), source }
 }
 
 /// Puts the command into a cgroup of its own, if that is the target.
@@ -94,8 +66,10 @@ impl Session<'_> {
     /// waited for.
     pub(super) fn observed_processes(&self) -> Vec<OwnedFd> {
         let pids = match (&self.options.target, self.options.only()) {
-            (Target::Processes(pids), _) | (_, Only::Processes(pids)) => pids.clone(),
-            (Target::Threads(tids), _) | (_, Only::Threads(tids)) => self.processes_of(tids),
+            (Target::Processes(pids), _) | (_, Some(Target::Processes(pids))) => pids.clone(),
+            (Target::Threads(tids), _) | (_, Some(Target::Threads(tids))) => {
+                self.processes_of(tids)
+            }
             _ => return Vec::new(),
         };
         pids.iter()

@@ -14,14 +14,14 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use pmuscope_counters::{EventRequest, SamplingSet};
-use pmuscope_machine::{Machine, Topology};
+use pmuscope_machine::{Machine, Target, Topology};
 use pmuscope_perfdata::info::RecordingInfo;
 
 use super::Session;
-use super::threads::{Birth, all_threads, births_in, threads};
+use super::threads::{Birth, all_threads, births_in};
 use crate::clock::clock_ns;
 use crate::error::RecorderError;
-use crate::options::{RecordOptions, Target};
+use crate::options::RecordOptions;
 use crate::source::Source;
 
 /// A birth is told at its end, nanoseconds after the child got its parent's events at most.
@@ -104,7 +104,7 @@ fn observe_processes(
     let clock = || clock_ns(options.clockid);
     loop {
         let mut observed = Observed::default();
-        observed.tell(&threads(machine, pids)?, clock, &mut |tid| source.observe_thread(tid))?;
+        observed.tell(&machine.threads_of(pids)?, clock, &mut |tid| source.observe_thread(tid))?;
         // Until a list has nobody new.
         let whole = loop {
             let Some(listed) = all_threads(machine, pids) else {

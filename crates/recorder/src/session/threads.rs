@@ -39,7 +39,7 @@ pub(super) fn open_without_a_gap(
     let end = Instant::now() + LONGEST;
     let mut tries = 0;
     loop {
-        let before = threads(machine, pids)?;
+        let before = machine.threads_of(pids)?;
         let set = open(&before)?;
         let whole = all_threads(machine, pids)
             .is_some_and(|after| missed(&before, &after, set.rings()).is_empty());
@@ -50,16 +50,7 @@ pub(super) fn open_without_a_gap(
     }
 }
 
-/// All threads of the processes.
-pub(super) fn threads(machine: &Machine, pids: &[u32]) -> Result<Vec<u32>, RecorderError> {
-    let mut tids = Vec::new();
-    for pid in pids {
-        tids.extend(machine.threads(*pid)?);
-    }
-    Ok(tids)
-}
-
-/// The same, if none can be missing in the list: reading it ends early where the thread that was read
+/// All threads of the processes, if none can be missing in the list: reading it ends early where the thread that was read
 /// last is gone.
 pub(super) fn all_threads(machine: &Machine, pids: &[u32]) -> Option<Vec<u32>> {
     let mut tids = Vec::new();

@@ -71,14 +71,6 @@ impl WaitSources<'_> {
     }
 }
 
-/// Whether the child ends within `grace`.
-pub(super) fn ends_within(child: &mut HeldChild, grace: Duration) -> Result<bool, RecorderError> {
-    let mut fds = [PollFd::from_borrowed_fd(child.pidfd(), PollFlags::IN)];
-    // Interrupted counts as not ended: the signal that follows does no harm to a process that is.
-    let ready = poll(&mut fds, Some(&timespec(grace))).unwrap_or(0);
-    Ok(ready > 0 && child.try_wait().map_err(RecorderError::system("waitpid"))?.is_some())
-}
-
 fn timespec(duration: Duration) -> Timespec {
     Timespec { tv_sec: duration.as_secs() as i64, tv_nsec: i64::from(duration.subsec_nanos()) }
 }

@@ -3,7 +3,7 @@
 use pmuscope_abi::Attr;
 use pmuscope_counters::{EventRequest, Kernel};
 use pmuscope_events::Event;
-use pmuscope_machine::{Machine, Topology};
+use pmuscope_machine::{Machine, Target, Topology};
 use pmuscope_perfdata::strobe::{StrobeGroup, StrobeInfo};
 
 use super::phase::MOST_EDGES;
@@ -11,7 +11,7 @@ use super::schedule::Schedule;
 use super::{calibrate, fit, requests};
 use crate::clock::thread_cpu_ns;
 use crate::error::RecorderError;
-use crate::options::{Only, StrobeOptions};
+use crate::options::StrobeOptions;
 use crate::sys;
 
 /// Windows per second of a busy CPU where no period is asked for.
@@ -113,10 +113,10 @@ impl StrobePlan {
         groups: Vec<StrobeGroup>,
     ) -> StrobeInfo {
         let (only_processes, only_threads) = match &options.only {
-            Only::Everything => (Vec::new(), Vec::new()),
-            Only::Command => (command.into_iter().collect(), Vec::new()),
-            Only::Processes(pids) => (pids.clone(), Vec::new()),
-            Only::Threads(tids) => (Vec::new(), tids.clone()),
+            Some(Target::Command) => (command.into_iter().collect(), Vec::new()),
+            Some(Target::Processes(pids)) => (pids.clone(), Vec::new()),
+            Some(Target::Threads(tids)) => (Vec::new(), tids.clone()),
+            _ => (Vec::new(), Vec::new()),
         };
         StrobeInfo {
             event: event.to_owned(),

@@ -7,10 +7,10 @@ use std::process::{Command, Stdio};
 
 use pmuscope_abi::{AttrFlags, OpenFlags};
 use pmuscope_counters::{Host, Kernel as _};
-use pmuscope_machine::{CpuSet, Machine};
+use pmuscope_machine::{CpuSet, Machine, Target};
 use pmuscope_watch::kernel::{self, KernelError};
 use pmuscope_watch::plan::{
-    Bound, FreeSlots, Hold, Holder, PlanError, Scope, ThreadOrCpu, WatchpointRequest, plan,
+    Bound, FreeSlots, Hold, Holder, PlanError, ThreadOrCpu, WatchpointRequest, plan,
 };
 use pmuscope_watch::slots::{Kind, Layout, Owner, SlotTask, Slots};
 
@@ -57,7 +57,7 @@ fn what_fits_everywhere_is_asked_for_every_thread_and_nothing_stays_open() {
     let root = tempfile::tempdir().unwrap();
     let kernel = mixed();
     let four = wanted(&[("a", Kind::Data, 2), ("main.c:7", Kind::Instruction, 2)]);
-    let plan = plan(&kernel, &machine(root.path()), &four, &Scope::Processes(vec![7])).unwrap();
+    let plan = plan(&kernel, &machine(root.path()), &four, &Target::Processes(vec![7])).unwrap();
     assert!(plan.fits && plan.lacking.is_empty() && plan.drop.is_empty() && plan.bound.is_empty());
     assert_eq!((plan.places, plan.slots), (2, Slots::Mixed(4)));
     assert_eq!(plan.least_free, Slots::Mixed(4));
@@ -71,7 +71,7 @@ fn a_thread_that_has_watchpoints_lacks_what_they_take_and_its_debugger_is_named(
     let kernel = mixed();
     kernel.hold(Owner::Task(SlotTask(8)), Kind::Data, 3);
     let two = wanted(&[("a", Kind::Data, 1), ("b", Kind::Data, 2), ("c", Kind::Data, 1)]);
-    let plan = plan(&kernel, &machine(root.path()), &two, &Scope::Processes(vec![7])).unwrap();
+    let plan = plan(&kernel, &machine(root.path()), &two, &Target::Processes(vec![7])).unwrap();
     assert!(!plan.fits);
     let place = ThreadOrCpu::Thread { tid: 8, name: None };
     assert_eq!(plan.lacking, [FreeSlots { place, free: Slots::Mixed(1) }]);
@@ -91,11 +91,11 @@ fn what_is_bound_to_a_cpu_is_missing_for_all_threads_and_on_that_cpu() {
     kernel.hold(Owner::Cpu(1), Kind::Data, 2);
     kernel.hold(Owner::Task(SlotTask(99)), Kind::Data, 1);
     let three = wanted(&[("a", Kind::Data, 2), ("b", Kind::Data, 1)]);
-    let of_threads = plan(&kernel, &machine, &three, &Scope::Threads(vec![7])).unwrap();
+    let of_threads = plan(&kernel, &machine, &three, &Target::Threads(vec![7])).unwrap();
     assert_eq!(of_threads.bound, [Bound { cpu: 1, slots: Slots::Mixed(2) }]);
     assert_eq!((of_threads.least_free, of_threads.lacking.len()), (Slots::Mixed(2), 1));
     assert_eq!(of_threads.drop, ["b"]);
-    let cpus = Scope::Cpus(CpuSet::parse("0-2").unwrap());
+    let cpus = Target::Cpus(CpuSet::parse("0-2").unwrap());
     let of_cpus = plan(&kernel, &machine, &three, &cpus).unwrap();
     // The greediest thread counts on every CPU.
     let room = |cpu, free| FreeSlots { place: ThreadOrCpu::Cpu(cpu), free: Slots::Mixed(free) };
@@ -109,7 +109,7 @@ fn slots_of_two_kinds_do_not_compete() {
     let machine = machine(root.path());
     let kernel = separate();
     kernel.hold(Owner::Cpu(2), Kind::Data, 3);
-    let scope = Scope::Threads(vec![7]);
+    let scope = Target::Threads(vec![7]);
     let code = wanted(&[("f", Kind::Instruction, 6), ("x", Kind::Data, 1)]);
     assert!(plan(&kernel, &machine, &code, &scope).unwrap().fits);
     let both = wanted(&[("f", Kind::Instruction, 6), ("x", Kind::Data, 2), ("y", Kind::Data, 1)]);
@@ -127,9 +127,9 @@ fn threads_that_ended_are_passed_over_and_if_none_is_left_it_is_said() {
     let machine = machine(root.path());
     let kernel = mixed().without_task(7);
     let one = wanted(&[("a", Kind::Data, 1)]);
-    let both = plan(&kernel, &machine, &one, &Scope::Processes(vec![7])).unwrap();
+    let both = plan(&kernel, &machine, &one, &Target::Processes(vec![7])).unwrap();
     assert_eq!((both.places, both.fits), (1, true));
-    let none = plan(&kernel, &machine, &one, &Scope::Threads(vec![7]));
+    let none = plan(&kernel, &machine, &one, &Target::Threads(vec![7]));
     assert!(matches!(none, Err(PlanError::Gone)));
 }
 
@@ -166,15 +166,15 @@ fn slots_that_are_taken_here_are_missing_where_they_were_taken() {
     let pid = target.id();
     let machine = Machine::host();
     let all = wanted(&[("x", Kind::Data, number - 1), ("y", Kind::Data, 1)]);
-    let ask = |scope: Scope| plan(&Host, &machine, &all, &scope).unwrap();
-    let free = ask(Scope::Processes(vec![pid]));
+    let ask = |scope: Target| plan(&Host, &machine, &all, &scope).unwrap();
+    let free = ask(Target::Processes(vec![pid]));
     let of_thread = open(pid as i32, -1);
-    let less_one = ask(Scope::Processes(vec![pid]));
+    let less_one = ask(Target::Processes(vec![pid]));
     let of_cpu = open(-1, 0);
-    let less_two = ask(Scope::Processes(vec![pid]));
-    let of_cpus = ask(Scope::Cpus(CpuSet::parse("0").unwrap()));
+    let less_two = ask(Target::Processes(vec![pid]));
+    let of_cpus = ask(Target::Cpus(CpuSet::parse("0").unwrap()));
     drop((of_thread, of_cpu));
-    let after = ask(Scope::Processes(vec![pid]));
+    let after = ask(Target::Processes(vec![pid]));
     // It may be gone already.
     let _ = (target.kill(), target.wait());
     for plan in [&free, &after] {
@@ -209,7 +209,7 @@ fn slots_that_perf_has_taken_of_a_running_program_are_missing_and_perf_is_named(
         .unwrap();
     let machine = Machine::host();
     let all = wanted(&[("x", Kind::Data, slots.of(Kind::Data))]);
-    let scope = Scope::Processes(vec![pid]);
+    let scope = Target::Processes(vec![pid]);
     // perf needs a moment.
     let found = (0..500).find_map(|_| {
         std::thread::sleep(std::time::Duration::from_millis(10));

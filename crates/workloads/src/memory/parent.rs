@@ -74,7 +74,7 @@ pub fn run_held(
     let ended = run_processes(&board, options.processes, held, start);
     board.set_state(if ended.is_ok() { State::Ended } else { State::Failed });
     let usage = ended?;
-    let emulated = machine.surroundings(&machine.processor()).emulator.is_some();
+    let emulated = machine.emulated_by().is_some();
     sum::facts(&board.reader()?, options, &usage, emulated)
 }
 

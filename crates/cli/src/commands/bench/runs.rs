@@ -1,11 +1,9 @@
 //! What all benchmarks do with their run file: begin it with what is known of the machine, keep it
 //! after every run, and stop where the user says so.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use anyhow::Context as _;
 use pmuscope_machine::{CpuSet, Facts, FileKind, Machine};
 use pmuscope_measure::{Concern, MeasureError, Program, RunFile, can_save, save};
 use pmuscope_report::{Style, Tool, to_json};
@@ -37,6 +35,17 @@ impl RunOutputArgs {
         self.json.as_ref()?.as_deref()
     }
 
+    /// Whether they are printed instead of the table.
+    pub(in crate::commands) fn is_printed(&self) -> bool {
+        matches!(self.json, Some(None))
+    }
+
+    /// Keeps the results in the file, and writes the page, as far as they were asked for.
+    pub(in crate::commands) fn write(&self, file: &RunFile) -> anyhow::Result<()> {
+        keep(file, self.path())?;
+        self.page.write(file)
+    }
+
     /// Asks, before anything is measured, whether results can be written where they were asked for.
     ///
     /// # Errors
@@ -64,24 +73,12 @@ impl RunOutputArgs {
         } else {
             file.finish(exit.status());
         }
-        self.show(&file, text)?;
-        self.page.write(&file)?;
+        self.write(&file)?;
+        terminal::print(&match self.is_printed() {
+            true => to_json(&file)?,
+            false => text(&file, &terminal::style()),
+        })?;
         Ok(exit)
-    }
-
-    fn show(
-        &self,
-        file: &RunFile,
-        text: impl FnOnce(&RunFile, &Style) -> String,
-    ) -> anyhow::Result<()> {
-        if let Some(path) = self.path() {
-            keep(file, Some(path))?;
-        }
-        let out = match self.json {
-            Some(None) => to_json(file)?,
-            _ => text(file, &terminal::style()),
-        };
-        std::io::stdout().write_all(out.as_bytes()).context("cannot write to standard output")
     }
 }
 

@@ -4,7 +4,7 @@ use pmuscope_events::{Catalog, Event, EventError, Group, parse};
 use pmuscope_machine::{Machine, Pmu};
 
 use crate::commands::event_lists::{EventListArgs, catalog};
-use crate::exit::{Exit, failure};
+use crate::exit::bad_input;
 
 /// What is counted where nothing is said, as far as the machine has it: perf's own choice.
 const SOFTWARE: &str = "task-clock,context-switches,cpu-migrations,page-faults";
@@ -56,11 +56,11 @@ impl Asked {
                         Err(error) if error.is_of_machine() => {
                             self.absent.push((piece.to_owned(), reason(&error)));
                         }
-                        Err(error) => return Err(failure(Exit::BadInput, error.to_string())),
+                        Err(error) => return Err(bad_input(error)),
                     }
                 }
             }
-            Err(error) => return Err(failure(Exit::BadInput, error.to_string())),
+            Err(error) => return Err(bad_input(error)),
         }
         Ok(())
     }

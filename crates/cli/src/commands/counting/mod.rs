@@ -1,124 +1,24 @@
-//! What `stat` and `sweep` have in common: whose events, units of work, and how they end.
+//! What `stat` and `sweep` have in common: events, units of work, and how they end.
 
 mod events;
 mod progress;
 mod select;
 mod user_mode;
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 use pmuscope_counters::CountersError;
 use pmuscope_events::Event;
-use pmuscope_machine::CpuSet;
-use pmuscope_measure::counting::CountingTarget;
-use pmuscope_measure::units::{Before, Unit, UnitSource, Units};
+use pmuscope_measure::units::{Unit, UnitSource, Units};
 use pmuscope_measure::{Extract, MeasureError, RunFile};
 
 use super::program::not_started;
-use crate::exit::{Exit, failure};
+use crate::exit::{Exit, bad_input, failure};
 
 pub(super) use events::{Absent, Asked, by_default};
 pub(super) use progress::CountingProgress;
 pub(super) use select::select;
 pub(super) use user_mode::UserMode;
-
-/// Whose events are counted.
-#[derive(Debug, Clone, clap::Args)]
-pub(super) struct TargetArgs {
-    /// Count everything on all CPUs
-    #[arg(short = 'a', long, help_heading = "What to count")]
-    all_cpus: bool,
-    /// Count these processes, all their threads and new children
-    #[arg(
-        short,
-        long,
-        value_name = "PID,…",
-        value_delimiter = ',',
-        help_heading = "What to count"
-    )]
-    pid: Vec<u32>,
-    /// Count these threads and their new children
-    #[arg(
-        short,
-        long,
-        value_name = "TID,…",
-        value_delimiter = ',',
-        help_heading = "What to count"
-    )]
-    tid: Vec<u32>,
-    /// Count everything on these CPUs ("0-3,8")
-    #[arg(short = 'C', long, value_name = "CPUS", help_heading = "What to count")]
-    cpu: Option<String>,
-    /// Count the members of this cgroup
-    #[arg(short = 'G', long, value_name = "PATH", help_heading = "What to count")]
-    cgroup: Option<String>,
-    /// Do not follow children
-    #[arg(short = 'i', long, help_heading = "What to count")]
-    pub(super) no_inherit: bool,
-}
-
-impl TargetArgs {
-    /// Whose events, or what contradicts itself; `name` is that of the command.
-    pub(super) fn target(
-        &self,
-        name: &str,
-        command: &[OsString],
-    ) -> anyhow::Result<CountingTarget> {
-        self.parse(name, command).map_err(|message| failure(Exit::BadInput, message))
-    }
-
-    fn parse(&self, name: &str, command: &[OsString]) -> Result<CountingTarget, String> {
-        let cpus = self
-            .cpu
-            .as_deref()
-            .map(|text| CpuSet::parse(text).map_err(|error| format!("-C {text}: {error}")))
-            .transpose()?;
-        let asked =
-            [self.all_cpus, !self.pid.is_empty(), !self.tid.is_empty(), self.cgroup.is_some()];
-        if asked.iter().filter(|asked| **asked).count() > 1 {
-            return Err(
-                "-a, -p, -t and -G say different things about what to count. Try one".into()
-            );
-        }
-        match (&self.cgroup, cpus) {
-            (Some(path), cpus) => Ok(CountingTarget::Cgroup { path: path.clone(), cpus }),
-            (None, Some(cpus)) if !self.pid.is_empty() || !self.tid.is_empty() => {
-                Err(format!("-C {cpus} with -p or -t: not supported. Try -C alone, or -p alone"))
-            }
-            (None, Some(cpus)) => Ok(CountingTarget::Cpus(cpus)),
-            (None, None) if self.all_cpus => Ok(CountingTarget::System),
-            (None, None) if !self.pid.is_empty() => Ok(CountingTarget::Processes(self.pid.clone())),
-            (None, None) if !self.tid.is_empty() => Ok(CountingTarget::Threads(self.tid.clone())),
-            (None, None) if !command.is_empty() => Ok(CountingTarget::Command),
-            (None, None) => Err(format!(
-                "nothing to count. Try: pmuscope {name} -- COMMAND, pmuscope {name} -p PID, or \
-                 pmuscope {name} -a -- sleep 10"
-            )),
-        }
-    }
-}
-
-/// In words, for the head of a table.
-pub(super) fn describe(target: &CountingTarget, command: &[OsString]) -> String {
-    let command: Vec<String> = command.iter().map(|word| word.to_string_lossy().into()).collect();
-    let list = |one: &str, several: &str, numbers: &[u32]| {
-        let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
-        format!("{} {}", if numbers.len() == 1 { one } else { several }, numbers.join(","))
-    };
-    let what = match target {
-        CountingTarget::Command => return command.join(" "),
-        CountingTarget::System => "all CPUs".to_owned(),
-        CountingTarget::Cpus(cpus) => format!("CPUs {cpus}"),
-        CountingTarget::Cgroup { path, cpus: None } => format!("cgroup {path}"),
-        CountingTarget::Cgroup { path, cpus: Some(cpus) } => {
-            format!("cgroup {path} on CPUs {cpus}")
-        }
-        CountingTarget::Processes(pids) => list("process", "processes", pids),
-        CountingTarget::Threads(tids) => list("thread", "threads", tids),
-    };
-    if command.is_empty() { what } else { format!("{what} while {} ran", command.join(" ")) }
-}
 
 /// What work the program does.
 #[derive(Debug, Clone, clap::Args)]
@@ -144,12 +44,12 @@ pub(super) struct UnitArgs {
 
 impl UnitArgs {
     /// Units of work and the program's own figures.
-    pub(super) fn units(&self) -> anyhow::Result<(Units, Vec<Extract>)> {
-        self.parse().map_err(|message| failure(Exit::BadInput, message))
+    pub(super) fn units(&self) -> anyhow::Result<Units> {
+        self.parse().map_err(bad_input)
     }
 
-    fn parse(&self) -> Result<(Units, Vec<Extract>), String> {
-        let mut units = Units { list: Vec::new(), files: self.per_file.clone() };
+    fn parse(&self) -> Result<Units, String> {
+        let mut units = Units { files: self.per_file.clone(), ..Units::default() };
         for text in &self.per {
             let wrong = || format!("--per {text}: expected NAME=NUMBER, as in packet=10e6");
             let (name, number) = text.split_once('=').ok_or_else(wrong)?;
@@ -180,7 +80,8 @@ impl UnitArgs {
             units.list.push(Unit { name: name.into(), source });
         }
         let figures = self.metric_from.iter().map(|text| extract("--metric-from", text));
-        Ok((units, figures.collect::<Result<_, _>>()?))
+        units.figures = figures.collect::<Result<_, _>>()?;
+        Ok(units)
     }
 }
 
@@ -197,19 +98,18 @@ pub(super) fn name_units(units: &mut Units, events: &[&Event]) {
     });
 }
 
-/// Puts what the program did and said of itself into a run of a file; tells what is missing.
-pub(super) fn add_work(
-    file: &mut RunFile,
-    run: usize,
-    (units, figures, before): (&Units, &[Extract], &Before),
-    output: &str,
-) -> Vec<String> {
-    let labels = file.arm_of(run);
-    for figure in figures {
-        let kind = (figure.unit.as_str(), pmuscope_measure::Origin::Program);
-        file.add(run, &labels, &figure.metric, kind, figure.find(output));
+/// What has the same reason, together: pairs are of a name and why it cannot be had.
+pub(super) fn by_reason<'a>(
+    pairs: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Vec<(&'a str, Vec<&'a str>)> {
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (name, why) in pairs {
+        match reasons.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, names)) => names.push(name),
+            None => reasons.push((why, vec![name])),
+        }
     }
-    units.count(file, run, output, before)
+    reasons
 }
 
 /// Names in a run what this machine does not have, with the reason.
@@ -226,7 +126,7 @@ pub(super) fn add_absent(file: &mut RunFile, run: usize, absent: &[(String, Stri
 pub(super) fn refused(error: &MeasureError, has_command: bool) -> anyhow::Error {
     let exit = match error {
         MeasureError::Counters(error @ CountersError::Spawn { .. }) => return not_started(error),
-        MeasureError::Machine(_) | MeasureError::Cgroup { .. } => Exit::BadInput,
+        MeasureError::Machine(_) => Exit::BadInput,
         MeasureError::NothingCounted { .. }
         | MeasureError::Counters(CountersError::Open { .. } | CountersError::OpenFiles { .. }) => {
             Exit::NotPossible

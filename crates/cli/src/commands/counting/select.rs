@@ -4,7 +4,7 @@ use pmuscope_events::{Catalog, NameKind, list_known, parse};
 use regex::RegexBuilder;
 
 use super::Asked;
-use crate::exit::{Exit, failure};
+use crate::exit::{bad_input, not_possible};
 
 /// Bounds what a pattern may cost to compile.
 const MAX_COMPILED_BYTES: usize = 1 << 20;
@@ -25,12 +25,11 @@ pub(in crate::commands) fn select(
         Err(error) if error.is_of_machine() => return asked.add(text, catalog),
         Err(error) => error,
     };
-    let bad = |message: String| failure(Exit::BadInput, message);
     let pattern = RegexBuilder::new(text)
         .case_insensitive(true)
         .size_limit(MAX_COMPILED_BYTES)
         .build()
-        .map_err(|error| bad(format!("{no_event}; and as a regular expression: {error}")))?;
+        .map_err(|error| bad_input(format!("{no_event}; and as a regular expression: {error}")))?;
     let mut names: Vec<String> = list_known(catalog)
         // Both count nothing.
         .filter(|known| known.kind != NameKind::Software || !is_idle(&known.name))
@@ -48,15 +47,12 @@ pub(in crate::commands) fn select(
         let mut others = others.into_iter().filter(|(event, _)| pattern.is_match(&event.name));
         if let Some((event, cpus)) = others.next() {
             let name = event.name;
-            return Err(failure(
-                Exit::NotPossible,
-                format!(
-                    "-e {text}: no event of this machine has such a name; {name} is in a list for {cpus}. \
+            return Err(not_possible(format!(
+                "-e {text}: no event of this machine has such a name; {name} is in a list for {cpus}. \
                      Try: pmuscope list"
-                ),
-            ));
+            )));
         }
-        return Err(bad(format!(
+        return Err(bad_input(format!(
             "-e {text}: no event of this machine has such a name. Try: pmuscope list"
         )));
     }

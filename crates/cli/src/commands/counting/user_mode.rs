@@ -3,8 +3,7 @@
 
 use pmuscope_abi::{Attr, AttrFlags, event_type, software};
 use pmuscope_events::Event;
-use pmuscope_machine::Machine;
-use pmuscope_measure::counting::CountingTarget;
+use pmuscope_machine::{Machine, Target};
 
 use super::Asked;
 use crate::commands::record::events::forbids_kernel;
@@ -16,9 +15,9 @@ pub(in crate::commands) struct UserMode {
 }
 
 impl UserMode {
-    /// Where it does. Whole CPUs and cgroups need more rights anyway; leaving out the kernel would not help.
-    pub(in crate::commands) fn of(machine: &Machine, target: &CountingTarget) -> Option<Self> {
-        let level = forbids_kernel(machine).filter(|_| !target.is_of_cpus())?;
+    /// Where it does.
+    pub(in crate::commands) fn of(machine: &Machine, target: &Target) -> Option<Self> {
+        let level = forbids_kernel(machine, target)?;
         Some(Self { level })
     }
 

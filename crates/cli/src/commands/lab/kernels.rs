@@ -1,8 +1,5 @@
 //! `pmuscope lab kernels`.
 
-use std::io::Write as _;
-
-use anyhow::Context as _;
 use pmuscope_lab::{Arch, HOST_KERNEL, Kernels};
 use pmuscope_report::{Cell, Column, Table, escape};
 
@@ -72,7 +69,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         }
         table.render(&terminal::style())
     };
-    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    crate::terminal::print(&text)?;
     Ok(Exit::Done)
 }
 

@@ -11,7 +11,7 @@ use pmuscope_report::{guests_text, number};
 use super::output;
 use crate::commands::bench::runs::{PreflightCpus, RunOutputArgs, begin, keep};
 use crate::commands::doctor;
-use crate::exit::{Exit, failure};
+use crate::exit::{Exit, bad_input};
 use crate::signals::Stop;
 
 /// Flags of several guests.
@@ -86,13 +86,13 @@ pub(super) fn run(
     stop: Stop,
 ) -> anyhow::Result<Exit> {
     if args.repeat == 0 {
-        return Err(failure(Exit::BadInput, "-r 0: at least one round is needed"));
+        return Err(bad_input("-r 0: at least one round is needed"));
     }
     for (i, cell) in cells.iter().enumerate() {
         if cells[..i].iter().any(|other| other.name == cell.name) {
             let text =
                 format!("{} was asked for twice. Try: -r 2 runs each guest twice", cell.name);
-            return Err(failure(Exit::BadInput, text));
+            return Err(bad_input(text));
         }
     }
     let extracts = args.extracts()?;

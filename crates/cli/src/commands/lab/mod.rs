@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use clap::Subcommand;
 use pmuscope_lab::LabError;
 
-use crate::exit::{Exit, failure};
+use crate::exit::{Exit, bad_input, failure};
 
 /// Flags of `pmuscope lab`.
 #[derive(Debug, clap::Args)]
@@ -36,7 +36,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         LabCommand::Kernels(args) => kernels::run(args),
         LabCommand::Guest => match pmuscope_lab::guest() {
             Ok(never) => match never {},
-            Err(error) => Err(failure(Exit::BadInput, error.to_string())),
+            Err(error) => Err(bad_input(error)),
         },
     }
 }

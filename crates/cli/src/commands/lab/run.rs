@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use clap::ValueEnum;
 use pmuscope_lab::{
     Acceleration, AccelerationChoice, Arch, Cell, DEFAULT_KERNEL, Distance, Kernels, Lab, Options,
     Outcome, Topology, emulator,
@@ -13,7 +12,9 @@ use pmuscope_machine::user_cache;
 
 use super::matrix::{self, MatrixArgs};
 use super::{output, refused};
-use crate::exit::{Exit, failure};
+use crate::commands::choice::one_of;
+use crate::commands::record::size::with_unit;
+use crate::exit::{Exit, bad_input, failure};
 use crate::signals::Stop;
 
 /// Flags of `pmuscope lab run`.
@@ -108,16 +109,16 @@ struct MachineArgs {
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u8).range(0..=10))]
     icount: Option<u8>,
     /// What runs the guest's instructions: the CPU itself (kvm) or an emulator (tcg)
-    #[arg(long, value_enum, default_value_t = Accel::Auto)]
-    accel: Accel,
+    #[arg(long, default_value = "auto", value_parser = one_of(ACCELERATIONS))]
+    accel: AccelerationChoice,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Accel {
-    Auto,
-    Kvm,
-    Tcg,
-}
+/// Values of `--accel`.
+const ACCELERATIONS: [(&str, &str, AccelerationChoice); 3] = [
+    ("auto", "", AccelerationChoice::Best),
+    ("kvm", "", AccelerationChoice::Only(Acceleration::Kvm)),
+    ("tcg", "", AccelerationChoice::Only(Acceleration::Tcg)),
+];
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let stop = Stop::new()?;
@@ -168,18 +169,14 @@ impl Args {
             self.file.iter().map(std::path::absolute).collect();
         let files = files.context("--file")?;
         if !self.results.is_power_of_two() {
-            return Err(failure(Exit::BadInput, "--results: a power of two, such as 64M or 1G"));
+            return Err(bad_input("--results: a power of two, such as 64M or 1G"));
         }
         let options = |kernel, settings| Options {
             arch,
             kernel,
             topology: self.machine.topology(),
             icount: self.machine.icount,
-            acceleration: match self.machine.accel {
-                Accel::Auto => AccelerationChoice::Best,
-                Accel::Kvm => AccelerationChoice::Only(Acceleration::Kvm),
-                Accel::Tcg => AccelerationChoice::Only(Acceleration::Tcg),
-            },
+            acceleration: self.machine.accel,
             settings,
             kernel_words: self.append.clone(),
             files: files.clone(),
@@ -256,11 +253,7 @@ fn setting(text: &str) -> Result<(String, Vec<String>), String> {
 
 /// `512M`, `2G`.
 fn mebibytes(text: &str) -> Result<u64, String> {
-    let number = |digits: &str| digits.parse::<u64>().ok();
-    let mib = match text.strip_suffix(['M', 'm']) {
-        Some(digits) => number(digits),
-        None => text.strip_suffix(['G', 'g']).and_then(number).and_then(|g| g.checked_mul(1024)),
-    };
+    let mib = with_unit(text).filter(|bytes| bytes % (1 << 20) == 0).map(|bytes| bytes >> 20);
     mib.filter(|mib| (1..=1 << 20).contains(mib)).ok_or("use a size such as 512M or 2G".to_owned())
 }
 

@@ -4,19 +4,21 @@ use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use clap::ValueEnum;
 use pmuscope_counters::Host;
 use pmuscope_counters::spawn::HeldChild;
-use pmuscope_machine::{Machine, MachineError};
+use pmuscope_machine::Machine;
 use pmuscope_measure::Plan;
 use pmuscope_numa::advise::{Gathered, Options, Verdict, commands, gather, judge};
 use pmuscope_numa::observe::{Family, ObserveError};
 use pmuscope_report::{AdviceReport, escape_bytes, number};
 
 use super::follow::parse_seconds;
+use super::refused;
+use crate::commands::choice::one_of;
 use crate::commands::output::Form;
-use crate::commands::program::{self, not_started};
-use crate::exit::{Exit, beside_command, failure};
+use crate::commands::program;
+use crate::commands::target::{COMMAND, PROCESSES, TargetArgs};
+use crate::exit::{Exit, bad_input, beside, failure, not_possible};
 use crate::signals::Stop;
 
 /// Seconds to look at a process, unless told otherwise.
@@ -38,22 +40,14 @@ const MOST: f64 = 1e9;
 
 It looks and changes nothing. Exit status 1: too little was seen to say anything, which is said.")]
 pub(crate) struct Args {
-    /// The process
-    #[arg(
-        short,
-        long,
-        value_name = "PID",
-        value_parser = clap::value_parser!(u32).range(1..),
-        required_unless_present = "command",
-        conflicts_with = "command"
-    )]
-    pid: Option<u32>,
+    #[command(flatten, next_help_heading = "Target")]
+    target: TargetArgs<{ PROCESSES | COMMAND }>,
     /// Look for so many seconds [default: 5; of a program until it ends]
     #[arg(long, value_name = "S", value_parser = parse_seconds)]
     seconds: Option<f64>,
     /// Whether threads share their memory, if you know [default: judged from sampled faults]
-    #[arg(long, value_enum, value_name = "HOW")]
-    sharing: Option<SharedAs>,
+    #[arg(long, value_name = "HOW", value_parser = one_of(SHARING))]
+    sharing: Option<bool>,
     /// Print everything as one JSON object (schema pmuscope/numa-advice/1)
     #[arg(long)]
     json: bool,
@@ -62,30 +56,31 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum SharedAs {
-    /// All threads use all of it
-    Shared,
-    /// Each thread uses its own
-    Private,
-}
+/// Values of `--sharing`: whether memory is shared.
+const SHARING: [(&str, &str, bool); 2] =
+    [("shared", "All threads use all of it", true), ("private", "Each thread uses its own", false)];
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let target = args.target.target("numa advise", &args.command)?;
     let stop = Stop::new()?;
-    match args.pid {
-        Some(pid) => advise(args, pid, args.seconds.unwrap_or(SECONDS), &stop),
-        None => of_command(args, &stop).map_err(beside_command),
+    match target.pids() {
+        [] => beside(&args.command, of_command(args, &stop)),
+        [pid] => advise(args, *pid, args.seconds.unwrap_or(SECONDS), &stop),
+        _ => {
+            let text =
+                format!("{target}: advice is for one process. Try: pmuscope numa advise -p PID");
+            Err(bad_input(text))
+        }
     }
 }
 
 /// Runs the command, and looks at the process of it that works most.
 fn of_command(args: &Args, stop: &Stop) -> anyhow::Result<Exit> {
-    let mut child = HeldChild::new(&args.command).map_err(|error| not_started(&error))?;
-    child.release().map_err(|error| not_started(&error))?;
+    let Some(mut child) = program::start(&args.command)? else { return Ok(Exit::Done) };
     let found = busiest(&Machine::host(), &mut child);
     let told = found.and_then(|pid| advise(args, pid, args.seconds.unwrap_or(MOST), stop));
     let is_over = args.seconds.is_some() || stop.asked();
-    let status = program::end(&mut child, is_over).context("cannot wait for the command")?;
+    let status = program::end(&mut child, is_over)?;
     let exit = Exit::Target(status.shell());
     Ok(if told? == Exit::Done { exit } else { exit.with_missing() })
 }
@@ -132,9 +127,8 @@ fn advise(args: &Args, pid: u32, seconds: f64, stop: &Stop) -> anyhow::Result<Ex
         (Verdict::Unknown { .. }, _) | (_, true) => Exit::Incomplete,
         _ => Exit::Done,
     };
-    let surroundings = machine.surroundings(&machine.processor());
-    let emulator = surroundings.emulator.as_ref().map(|sign| sign.name.as_str());
-    let report = AdviceReport::new(pid, &gathered, &advice, &commands, emulator);
+    let emulator = machine.emulated_by();
+    let report = AdviceReport::new(pid, &gathered, &advice, &commands, emulator.as_deref());
     form.show(&report, &exit)?;
     Ok(exit)
 }
@@ -145,18 +139,15 @@ fn look(
     (pid, seconds): (u32, f64),
     stop: &Stop,
 ) -> anyhow::Result<Gathered> {
-    let topology =
-        machine.topology().map_err(|error| failure(Exit::NotPossible, error.to_string()))?;
+    let topology = machine.topology().map_err(|error| refused(&error))?;
     let options = Options {
         pid,
         time: Duration::from_secs_f64(seconds),
         seed: Plan::random_seed(),
-        shares: args.sharing.map(|how| how == SharedAs::Shared),
+        shares: args.sharing,
     };
     gather(machine, &topology, &Host, &options, &mut || stop.asked()).map_err(|error| match error {
-        ObserveError::Machine(MachineError::Gone { pid }) => {
-            failure(Exit::BadInput, format!("there is no process {pid}. Try: pgrep -l NAME"))
-        }
-        error => failure(Exit::NotPossible, error.to_string()),
+        ObserveError::Machine(error) => refused(&error),
+        error => not_possible(error),
     })
 }

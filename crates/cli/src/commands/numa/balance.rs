@@ -10,21 +10,23 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use pmuscope_counters::spawn::HeldChild;
-use pmuscope_machine::{FileKind, Machine, MachineError, child::own_usage};
+use pmuscope_machine::{FileKind, Machine, Target, child::own_usage};
 use pmuscope_measure::Plan;
 use pmuscope_numa::act::{ActError, HostOptions, HostWorld, Targets, block_bytes, folder};
 use pmuscope_numa::balance::{
     BalanceError, BalanceSummary, Budget, Ended, LogEvent, LogLine, Options, Stop, names,
     run as place,
 };
-use pmuscope_numa::observe::{Family, LEAST_PAGES, PAGES};
+use pmuscope_numa::observe::{LEAST_PAGES, PAGES};
 use pmuscope_report::{Balanced, number};
 
+use super::family;
 use super::follow::{Ends, Woken, parse_seconds};
 use crate::commands::output::Form;
-use crate::commands::program::{self, not_started};
+use crate::commands::program;
 use crate::commands::record::size;
-use crate::exit::{Exit, beside_command, failure};
+use crate::commands::target::{CGROUP, COMMAND, PROCESSES, TargetArgs};
+use crate::exit::{Exit, bad_input, beside, failure, not_possible};
 use crate::{replace, signals};
 
 /// Decisions over which pages must not go back and forth.
@@ -39,14 +41,10 @@ const WINDOWS: u64 = 60;
   pmuscope numa balance -p 4242 --metric-cmd ./rate  keeps what makes the number that it prints larger
   pmuscope numa balance -- ./server")]
 pub(crate) struct Args {
-    /// Place these processes and what they start
-    #[arg(short, long, value_name = "PID", value_delimiter = ',', conflicts_with_all = ["command", "cgroup"])]
-    pid: Vec<u32>,
-    /// Place all processes of this cgroup and of those below it, as they come and go
-    #[arg(long, value_name = "PATH", conflicts_with = "command")]
-    cgroup: Option<String>,
+    #[command(flatten)]
+    target: TargetArgs<{ PROCESSES | CGROUP | COMMAND }>,
     /// Leave out what processes start
-    #[arg(long)]
+    #[arg(short = 'i', long, help_heading = "Target")]
     no_inherit: bool,
     /// Only say what would be done, and why
     #[arg(short = 'n', long)]
@@ -105,29 +103,24 @@ fn parse_budget(text: &str) -> Result<u64, String> {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let machine = Machine::host();
+    let target = args.target.target("numa balance", &args.command)?;
     let checked = check(&machine, args)?;
     program::find(&args.command)?;
-    let told = balance(&machine, args, checked);
-    if args.command.is_empty() { told } else { told.map_err(beside_command) }
+    beside(&args.command, balance(&machine, args, target, checked))
 }
 
 fn balance(
     machine: &Machine,
     args: &Args,
+    target: Target,
     (options, state): (Options, PathBuf),
 ) -> anyhow::Result<Exit> {
     let form = Form::printed(args.json);
     let stop = signals::stop_pipe().context("cannot listen for signals")?;
     let mut log = Log::new(args.log.as_deref(), args.json || args.quiet)?;
-    let mut child = match args.command.as_slice() {
-        [] => None,
-        command => {
-            let mut child = HeldChild::new(command).map_err(|error| not_started(&error))?;
-            child.release().map_err(|error| not_started(&error))?;
-            Some(child)
-        }
-    };
-    let targets = targets(machine, args, child.as_ref())?;
+    let mut child = program::start(&args.command)?;
+    let target = child.as_ref().map_or(target, |child| Target::Processes(vec![child.pid()]));
+    let targets = targets(machine, target, !args.no_inherit)?;
     let mut names = BTreeMap::new();
     let before = own_usage().map_or(0.0, |usage| usage.user_s + usage.system_s);
     let placed = {
@@ -163,12 +156,11 @@ fn balance(
     if let Some(child) = &mut child {
         // Without us it goes on as it would have.
         let goes_on = matches!(&placed, Ok((summary, ..)) if summary.ended != Ended::Asked);
-        let status = program::end(child, !goes_on);
-        exit = Exit::Target(status.context("cannot wait for the command")?.shell());
+        exit = Exit::Target(program::end(child, !goes_on)?.shell());
     }
     let (summary, no_speed, others) = placed.map_err(|error| match error {
         BalanceError::World(error) => refused(error),
-        other => failure(Exit::NotPossible, other.to_string()),
+        other => not_possible(other),
     })?;
     log.finish()?;
     if log.is_incomplete || !others.is_empty() || nothing_seen(&summary) {
@@ -177,7 +169,7 @@ fn balance(
     if args.quiet {
         return Ok(exit);
     }
-    let surroundings = machine.surroundings(&machine.processor());
+    let emulator = machine.emulated_by();
     let balanced = Balanced {
         judges_speed: summary.judge.is_speed(),
         no_speed: no_speed.as_deref(),
@@ -187,7 +179,7 @@ fn balance(
         names: &names,
         refused: &others,
         cost_s: after - before,
-        emulator: surroundings.emulator.as_ref().map(|sign| sign.name.as_str()),
+        emulator: emulator.as_deref(),
         summary: &summary,
     };
     form.show(&balanced, &exit)?;
@@ -199,23 +191,15 @@ fn check(machine: &Machine, args: &Args) -> anyhow::Result<(Options, PathBuf)> {
     if let Some(path) = &args.log {
         replace::check(path, FileKind::BalanceLog)?;
     }
-    if args.pid.is_empty() && args.cgroup.is_none() && args.command.is_empty() {
-        let text = "which processes? Try: pmuscope numa balance -p PID, --cgroup PATH, or -- CMD";
-        return Err(failure(Exit::BadInput, text));
-    }
-    let topology =
-        machine.topology().map_err(|error| failure(Exit::NotPossible, error.to_string()))?;
+    let topology = machine.topology().map_err(|error| super::refused(&error))?;
     if topology.nodes.len() < 2 {
         let text = "this machine has one node: all memory is equally near to all CPUs, and there is \
                     nothing to place. To try it: pmuscope lab run --nodes 2 --cpus 8 -- ...";
-        return Err(failure(Exit::NotPossible, text));
+        return Err(not_possible(text));
     }
     let unit = block_bytes(machine);
-    Budget::new(args.budget, unit)
-        .map_err(|error| failure(Exit::BadInput, format!("--budget: {error}")))?;
-    let state = folder().ok_or_else(|| {
-        failure(Exit::NotPossible, pmuscope_numa::act::StateError::NoFolder.to_string())
-    })?;
+    Budget::new(args.budget, unit).map_err(|error| bad_input(format!("--budget: {error}")))?;
+    let state = folder().ok_or_else(|| not_possible(pmuscope_numa::act::StateError::NoFolder))?;
     let least = Duration::from_millis(args.interval) * (2 * args.blocks as u32 + 1);
     if let Some(seconds) = args.seconds.filter(|&s| s < least.as_secs_f64() && !args.dry_run) {
         let text = format!(
@@ -225,7 +209,7 @@ fn check(machine: &Machine, args: &Args) -> anyhow::Result<(Options, PathBuf)> {
             args.interval,
             least.as_secs_f64()
         );
-        return Err(failure(Exit::BadInput, text));
+        return Err(bad_input(text));
     }
     let options = Options {
         block: Duration::from_millis(args.interval),
@@ -239,27 +223,15 @@ fn check(machine: &Machine, args: &Args) -> anyhow::Result<(Options, PathBuf)> {
     Ok((options, state))
 }
 
-fn targets(machine: &Machine, args: &Args, child: Option<&HeldChild>) -> anyhow::Result<Targets> {
-    if let Some(path) = &args.cgroup {
-        let members = machine.cgroup_processes(path).map_err(|error| {
-            failure(
-                Exit::BadInput,
-                format!("cannot read cgroup {path}: {error}. Try: systemd-cgls"),
-            )
-        })?;
-        if members.is_empty() {
-            return Err(failure(Exit::BadInput, format!("no process is in cgroup {path}")));
-        }
-        return Ok(Targets::Cgroup(path.clone()));
+fn targets(machine: &Machine, target: Target, follow: bool) -> anyhow::Result<Targets> {
+    let Target::Cgroup { path, .. } = target else {
+        return family(machine, target.pids(), follow).map(Targets::Family);
+    };
+    let members = machine.cgroup_processes(&path).map_err(|error| super::refused(&error))?;
+    if members.is_empty() {
+        return Err(bad_input(format!("no process is in cgroup {path}")));
     }
-    let pids = child.map_or_else(|| args.pid.clone(), |child| vec![child.pid()]);
-    let family = Family::new(machine, &pids, !args.no_inherit).map_err(|error| match &error {
-        MachineError::Gone { pid } => {
-            failure(Exit::BadInput, format!("there is no process {pid}. Try: pgrep -l NAME"))
-        }
-        _ => failure(Exit::NotPossible, error.to_string()),
-    })?;
-    Ok(Targets::Family(family))
+    Ok(Targets::Cgroup(path))
 }
 
 #[allow(clippy::needless_pass_by_value)] // as map_err hands it over

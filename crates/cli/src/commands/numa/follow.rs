@@ -7,17 +7,19 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use pmuscope_counters::spawn::HeldChild;
-use pmuscope_machine::{Machine, MachineError, NumaCounters, Topology};
+use pmuscope_machine::{Machine, NumaCounters};
 use pmuscope_measure::Plan;
-use pmuscope_numa::observe::{Family, ObserveError, PAGES};
+use pmuscope_numa::observe::PAGES;
 use pmuscope_numa::timeline::{Follower, Observation};
 use pmuscope_report::Followed;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::{family, refused};
 use crate::commands::answer::command_line;
 use crate::commands::output::Form;
-use crate::commands::program::{self, not_started};
-use crate::exit::{Exit, beside_command, failure};
+use crate::commands::program;
+use crate::commands::target::{COMMAND, PROCESSES, TargetArgs};
+use crate::exit::{Exit, bad_input, beside, not_possible};
 use crate::signals;
 
 /// Seconds that processes which run already are followed, unless told otherwise.
@@ -27,11 +29,10 @@ const SECONDS: f64 = 5.0;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Processes")]
 pub(super) struct FollowArgs {
-    /// Follow these processes and what they start
-    #[arg(short, long, value_name = "PID", value_delimiter = ',', conflicts_with = "command")]
-    pid: Vec<u32>,
+    #[command(flatten)]
+    target: TargetArgs<{ PROCESSES | COMMAND }>,
     /// Leave out what they start
-    #[arg(long)]
+    #[arg(short = 'i', long)]
     no_inherit: bool,
     /// End after so many seconds [default: 5; with a command its end]
     #[arg(long, value_name = "S", value_parser = parse_seconds)]
@@ -66,8 +67,8 @@ pub(in crate::commands) fn parse_seconds(text: &str) -> Result<f64, String> {
 
 impl FollowArgs {
     /// Whether there is anything to follow.
-    pub(super) fn is_asked(&self) -> bool {
-        !self.pid.is_empty() || !self.command.is_empty()
+    pub(super) fn is_asked(&self) -> anyhow::Result<bool> {
+        Ok(self.target.asked("numa show", &self.command)?.is_some())
     }
 
     /// A flag that says nothing without a process.
@@ -81,7 +82,7 @@ impl FollowArgs {
 pub(super) fn run(machine: &Machine, args: &FollowArgs, form: &Form) -> anyhow::Result<Exit> {
     form.check()?;
     let told = follow(machine, args).and_then(|seen| show(machine, args, form, &seen));
-    if args.command.is_empty() { told } else { told.map_err(beside_command) }
+    beside(&args.command, told)
 }
 
 /// What was seen, and how it ended.
@@ -94,19 +95,13 @@ struct FollowOutcome {
 }
 
 fn follow(machine: &Machine, args: &FollowArgs) -> anyhow::Result<FollowOutcome> {
-    let topology = machine.topology().map_err(|error| not_possible(&error))?;
+    let topology = machine.topology().map_err(|error| refused(&error))?;
     let stop = signals::stop_pipe().context("cannot listen for signals")?;
-    let mut child = match args.command.as_slice() {
-        [] => None,
-        command => {
-            let mut child = HeldChild::new(command).map_err(|error| not_started(&error))?;
-            child.release().map_err(|error| not_started(&error))?;
-            Some(child)
-        }
-    };
-    let pids = child.as_ref().map_or_else(|| args.pid.clone(), |child| vec![child.pid()]);
+    let mut child = program::start(&args.command)?;
+    let pids = child.as_ref().map_or_else(|| args.target.pid.clone(), |child| vec![child.pid()]);
     let seconds = args.seconds.or((child.is_none()).then_some(SECONDS));
-    let mut follower = follower(machine, &topology, args, &pids)?;
+    let family = family(machine, &pids, !args.no_inherit)?;
+    let mut follower = Follower::new(machine, &topology, family, (args.pages, Plan::random_seed()));
     let before = machine.numa_counters().ok();
     let fds = Ends { stop: stop.as_fd(), child: child.as_ref().map(HeldChild::pidfd) };
     let (looks, interrupted) = watch(&mut follower, args, seconds, &fds)?;
@@ -114,33 +109,14 @@ fn follow(machine: &Machine, args: &FollowArgs) -> anyhow::Result<FollowOutcome>
     let mut exit = Exit::Done;
     if let Some(child) = &mut child {
         let out_of_time = child.try_wait().context("cannot wait for the command")?.is_none();
-        let status = program::end(child, interrupted || out_of_time);
-        exit = Exit::Target(status.context("cannot wait for the command")?.shell());
+        let status = program::end(child, interrupted || out_of_time)?;
+        exit = Exit::Target(status.shell());
     }
     let refused = follower.refused().clone();
     if !refused.is_empty() {
         exit = exit.with_missing();
     }
     Ok(FollowOutcome { nodes: follower.nodes().to_vec(), looks, refused, counters, exit })
-}
-
-fn follower(
-    machine: &Machine,
-    topology: &Topology,
-    args: &FollowArgs,
-    pids: &[u32],
-) -> anyhow::Result<Follower> {
-    let family = Family::new(machine, pids, !args.no_inherit).map_err(|error| match &error {
-        MachineError::Gone { pid } => {
-            failure(Exit::BadInput, format!("there is no process {pid}. Try: pgrep -l NAME"))
-        }
-        _ => not_possible(&error),
-    })?;
-    Ok(Follower::new(machine, topology, family, (args.pages, Plan::random_seed())))
-}
-
-fn not_possible(error: &MachineError) -> anyhow::Error {
-    failure(Exit::NotPossible, error.to_string())
 }
 
 /// What ends the watch.
@@ -194,15 +170,17 @@ fn watch(
         match follower.look() {
             Ok(Some(look)) => {
                 if looks.is_empty() {
-                    any_named_is_seen(follower, &args.pid)?;
+                    any_named_is_seen(follower, &args.target.pid)?;
                 }
                 looks.push(look);
             }
-            Ok(None) if looks.is_empty() && ends.child.is_none() => return Err(ended(&args.pid)),
+            Ok(None) if looks.is_empty() && ends.child.is_none() => {
+                return Err(ended(&args.target.pid));
+            }
             Ok(None) => return Ok((looks, false)),
             // What was seen before is told.
             Err(_) if !looks.is_empty() => return Ok((looks, false)),
-            Err(error) => return Err(refused(&error)),
+            Err(error) => return Err(not_possible(error)),
         }
         if end.is_some_and(|end| Instant::now() >= end) {
             return Ok((looks, false));
@@ -223,7 +201,7 @@ fn any_named_is_seen(follower: &Follower, pids: &[u32]) -> anyhow::Result<()> {
     let refused = follower.refused();
     let reasons: Option<Vec<&String>> = pids.iter().map(|pid| refused.get(pid)).collect();
     match reasons.as_deref() {
-        Some([first, ..]) => Err(failure(Exit::NotPossible, (*first).clone())),
+        Some([first, ..]) => Err(not_possible((*first).clone())),
         _ => Ok(()),
     }
 }
@@ -231,11 +209,7 @@ fn any_named_is_seen(follower: &Follower, pids: &[u32]) -> anyhow::Result<()> {
 fn ended(pids: &[u32]) -> anyhow::Error {
     let names: Vec<String> = pids.iter().map(u32::to_string).collect();
     let text = format!("process {} has ended. Try: pgrep -l NAME", names.join(", "));
-    failure(Exit::BadInput, text)
-}
-
-fn refused(error: &ObserveError) -> anyhow::Error {
-    failure(Exit::NotPossible, error.to_string())
+    bad_input(text)
 }
 
 fn show(
@@ -244,10 +218,10 @@ fn show(
     form: &Form,
     seen: &FollowOutcome,
 ) -> anyhow::Result<Exit> {
-    let surroundings = machine.surroundings(&machine.processor());
-    let emulator = surroundings.emulator.as_ref().map(|sign| sign.name.as_str());
+    let emulator = machine.emulated_by();
     let nodes = (&seen.nodes[..], args.interval as f64 / 1e3);
-    let followed = Followed::new(nodes, &seen.looks, &seen.refused, seen.counters, emulator);
+    let followed =
+        Followed::new(nodes, &seen.looks, &seen.refused, seen.counters, emulator.as_deref());
     form.show(&Followed { command: command_line().join(" "), ..followed }, &seen.exit)?;
     Ok(seen.exit)
 }

@@ -8,10 +8,28 @@ mod show;
 mod simulate;
 
 use clap::Subcommand;
+use pmuscope_machine::{Machine, MachineError};
+use pmuscope_numa::observe::Family;
 
-use crate::exit::Exit;
+use crate::exit::{Exit, bad_input, not_possible};
 
 pub(super) use follow::parse_seconds;
+
+/// These processes, with what they start if `follow`.
+fn family(machine: &Machine, pids: &[u32], follow: bool) -> anyhow::Result<Family> {
+    Family::new(machine, pids, follow).map_err(|error| refused(&error))
+}
+
+/// Why processes cannot be looked at.
+fn refused(error: &MachineError) -> anyhow::Error {
+    match error {
+        MachineError::Gone { pid } => {
+            bad_input(format!("there is no process {pid}. Try: pgrep -l NAME"))
+        }
+        MachineError::Cgroup { .. } => bad_input(error),
+        _ => not_possible(error),
+    }
+}
 
 /// Flags of `pmuscope numa`.
 #[derive(Debug, clap::Args)]

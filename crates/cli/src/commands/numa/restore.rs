@@ -5,7 +5,7 @@ use pmuscope_numa::act::{Restored, folder, restore};
 use pmuscope_report::{RestoredProcess, RestoredProcesses};
 
 use crate::commands::output::Form;
-use crate::exit::{Exit, failure};
+use crate::exit::{Exit, not_possible};
 
 /// Flags of `pmuscope numa restore`.
 #[derive(Debug, clap::Args)]
@@ -24,8 +24,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let form = Form::printed(args.json);
     let restored = match folder() {
-        Some(folder) => restore(&Machine::host(), &folder, &args.pid)
-            .map_err(|error| failure(Exit::NotPossible, error.to_string()))?,
+        Some(folder) => restore(&Machine::host(), &folder, &args.pid).map_err(not_possible)?,
         None => Vec::new(),
     };
     let processes: Vec<RestoredProcess> =

@@ -1,11 +1,11 @@
 //! `pmuscope numa show`.
 
-use pmuscope_machine::{Machine, MachineError};
+use pmuscope_machine::Machine;
 use pmuscope_report::NumaShow;
 
 use super::follow::{self, FollowArgs};
 use crate::commands::output::{Form, Format, Formats, OutputArgs};
-use crate::exit::{Exit, failure};
+use crate::exit::{Exit, bad_input, not_possible};
 
 /// Flags of `pmuscope numa show`.
 #[derive(Debug, clap::Args)]
@@ -35,21 +35,20 @@ impl Formats for ShowFormats {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let machine = Machine::host();
     let form = args.output.form()?;
-    if args.follow.is_asked() {
+    if args.follow.is_asked()? {
         return follow::run(&machine, &args.follow, &form);
     }
     if let Some(flag) = args.follow.needs_process() {
         let text = format!("{flag} is of processes. Try: pmuscope numa show {flag} ... -p PID");
-        return Err(failure(Exit::BadInput, text));
+        return Err(bad_input(text));
     }
     of_machine(&machine, &form)
 }
 
 /// Nodes and settings, without a process.
 fn of_machine(machine: &Machine, form: &Form) -> anyhow::Result<Exit> {
-    let told = |error: MachineError| failure(Exit::NotPossible, error.to_string());
-    let topology = machine.topology().map_err(told)?;
-    let kernel = machine.kernel().map_err(told)?;
+    let topology = machine.topology().map_err(not_possible)?;
+    let kernel = machine.kernel().map_err(not_possible)?;
     let surroundings = machine.surroundings(&machine.processor());
     let show = NumaShow {
         facts: &machine.numa_facts(&topology),

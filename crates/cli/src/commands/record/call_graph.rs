@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 
 use pmuscope_recorder::CallGraph;
 
-use crate::exit::{Exit, failure};
+use crate::exit::bad_input;
 
 /// perf's default for copied stacks, bytes.
 const STACK_BYTES: u32 = 8192;
@@ -45,7 +45,7 @@ pub(super) fn mistaken(word: &OsStr) -> Option<anyhow::Error> {
         "-g takes no value, so '{word}' was taken for the command, and there is no such program. \
          Try: pmuscope record --call-graph {word} -- COMMAND"
     );
-    Some(failure(Exit::BadInput, text))
+    Some(bad_input(text))
 }
 
 #[cfg(test)]

@@ -2,17 +2,15 @@
 
 use pmuscope_abi::{BranchSampleType, SampleType};
 use pmuscope_events::parse_branch_filter;
-use pmuscope_machine::{CpuSet, FileKind, Machine};
-use pmuscope_recorder::{
-    Affinity, Extras, Readers, RecordOptions, RingChoice, Sampling, Switch, Target,
-};
+use pmuscope_machine::{CpuSet, FileKind, Machine, Target};
+use pmuscope_recorder::{Affinity, Extras, Readers, RecordOptions, RingChoice, Sampling, Switch};
 use pmuscope_report::number;
 
 use super::events::{self, set_rate};
 use super::flags::Args;
 use super::off_cpu::{self, CallGraphOf};
 use super::{call_graph::call_graph, control, size, strobe};
-use crate::exit::{Exit, failure};
+use crate::exit::{bad_input, not_possible};
 use crate::replace::replace;
 
 /// Samples per second and CPU where nothing is said.
@@ -34,8 +32,10 @@ pub(super) struct RecordPlan {
 }
 
 pub(super) fn convert(args: Args, machine: &Machine) -> anyhow::Result<RecordPlan> {
-    let bad = |message: String| failure(Exit::BadInput, message);
-    let target = target(&args).map_err(bad)?;
+    let target = match args.own_cgroup {
+        true => Target::CommandInCgroup,
+        false => args.target.target("record", &args.command)?,
+    };
     let asked = events::asked(&args.event, machine)?;
     let strobed = strobe::strobed(&args, &asked, &target, machine)?;
     let (strobe, target, mut groups, mut notices) = match strobed {
@@ -45,7 +45,7 @@ pub(super) fn convert(args: Args, machine: &Machine) -> anyhow::Result<RecordPla
             (None, target, groups, notices)
         }
     };
-    let call_graph = call_graph(args.call_chains, args.call_graph.as_deref()).map_err(bad)?;
+    let call_graph = call_graph(args.call_chains, args.call_graph.as_deref()).map_err(bad_input)?;
     let mut of_all = Vec::new();
     if args.off_cpu {
         let per_thread = args.per_thread;
@@ -55,7 +55,7 @@ pub(super) fn convert(args: Args, machine: &Machine) -> anyhow::Result<RecordPla
         notices.extend(waits.missing);
     }
     if args.strict && !notices.is_empty() {
-        return Err(failure(Exit::NotPossible, format!("--strict: {}", notices.join(". "))));
+        return Err(not_possible(format!("--strict: {}", notices.join(". "))));
     }
     let page = rustix::param::page_size() as u64;
     let ring_size = match &args.mmap_pages {
@@ -63,9 +63,9 @@ pub(super) fn convert(args: Args, machine: &Machine) -> anyhow::Result<RecordPla
         None if args.off_cpu => RingChoice::Ample,
         None => RingChoice::Auto,
         Some(text) => {
-            let bytes = size::ring(text, page).map_err(bad)?;
+            let bytes = size::ring(text, page).map_err(bad_input)?;
             if let Some(total) = machine.memory_bytes().filter(|total| bytes > *total) {
-                return Err(bad(format!(
+                return Err(bad_input(format!(
                     "-m {text}: one ring buffer would be larger than this machine's memory, which is {}. \
                      Try: -m 4M",
                     number::bytes(total)
@@ -79,27 +79,28 @@ pub(super) fn convert(args: Args, machine: &Machine) -> anyhow::Result<RecordPla
         .as_deref()
         .map(|text| size::bytes("--max-size", text))
         .transpose()
-        .map_err(bad)?;
+        .map_err(bad_input)?;
     if let Some(level @ (..=0 | 23..)) = args.compression_level {
-        return Err(bad(format!("-z={level}: zstd's levels go from 1 (fast) to 22 (small)")));
+        return Err(bad_input(format!("-z={level}: zstd's levels go from 1 (fast) to 22 (small)")));
     }
     if args.aio == Some(0) {
-        return Err(bad("--aio=0: at least one write is in flight. Try --aio".into()));
+        return Err(bad_input("--aio=0: at least one write is in flight. Try --aio"));
     }
     if let Some(many) = args.aio.filter(|many| *many > MOST_WRITES) {
         let text = format!("--aio={many}: at most {MOST_WRITES} writes are in flight. Try --aio");
-        return Err(bad(text));
+        return Err(bad_input(text));
     }
     if args.output.as_os_str() == "-" {
         let text = "-o -: a recording is written at several places of its file, so it cannot be a stream. Try: \
                     -o FILE";
-        return Err(bad(text.into()));
+        return Err(bad_input(text));
     }
-    let sampling = sampling(args.count.as_deref(), args.freq.as_deref(), machine).map_err(bad)?;
+    let sampling =
+        sampling(args.count.as_deref(), args.freq.as_deref(), machine).map_err(bad_input)?;
     if args.count.is_some() || args.freq.is_some() {
         set_rate(&mut groups, sampling);
     }
-    let extras = extras(&args).map_err(bad)?;
+    let extras = extras(&args).map_err(bad_input)?;
     let readers = args.threads.as_deref().unwrap_or(&args.readers);
     let options = RecordOptions {
         target,
@@ -110,22 +111,22 @@ pub(super) fn convert(args: Args, machine: &Machine) -> anyhow::Result<RecordPla
         sampling,
         call_graph,
         extras,
-        clockid: clock(args.clockid.as_deref()).map_err(bad)?,
+        clockid: clock(args.clockid.as_deref()).map_err(bad_input)?,
         ring_size,
-        readers: parse_readers(readers).map_err(bad)?,
-        affinity: parse_affinity(&args.affinity).map_err(bad)?,
+        readers: parse_readers(readers).map_err(bad_input)?,
+        affinity: parse_affinity(&args.affinity).map_err(bad_input)?,
         aio: args.aio,
         compression: args.compression_level,
         output: args.output,
         replace: replace(FileKind::Recording),
         max_size,
         overwrite: args.overwrite,
-        switch: switch(args.switch_output.as_deref()).map_err(bad)?,
+        switch: switch(args.switch_output.as_deref()).map_err(bad_input)?,
         max_files: args.switch_max_files,
-        control: args.control.as_deref().map(control::open).transpose().map_err(bad)?,
+        control: args.control.as_deref().map(control::open).transpose().map_err(bad_input)?,
         owner: invoking_user(),
         delay_ms: args.delay,
-        budget: budget(args.budget).map_err(bad)?,
+        budget: budget(args.budget).map_err(bad_input)?,
         sampling_cost: args.sampling_cost,
         per_thread: args.per_thread,
         build_ids: !args.no_buildid,
@@ -135,7 +136,7 @@ pub(super) fn convert(args: Args, machine: &Machine) -> anyhow::Result<RecordPla
     // The recording itself says it too.
     let reduced = pmuscope_recorder::reduced(&options, machine).ok().flatten();
     if let Some(reduced) = reduced.filter(|_| args.strict) {
-        return Err(failure(Exit::NotPossible, format!("--strict: {reduced}")));
+        return Err(not_possible(format!("--strict: {reduced}")));
     }
     Ok(RecordPlan {
         options,
@@ -144,33 +145,6 @@ pub(super) fn convert(args: Args, machine: &Machine) -> anyhow::Result<RecordPla
         dry_run: args.dry_run,
         quiet: args.quiet,
     })
-}
-
-fn target(args: &Args) -> Result<Target, String> {
-    let cpus = args
-        .cpu
-        .as_deref()
-        .map(|text| CpuSet::parse(text).map_err(|error| format!("-C {text}: {error}")))
-        .transpose()?;
-    let asked = [args.all_cpus, !args.pid.is_empty(), !args.tid.is_empty(), args.cgroup.is_some()];
-    if asked.iter().filter(|asked| **asked).count() > 1 {
-        return Err("-a, -p, -t and -G say different things about what to record. Try one".into());
-    }
-    match (&args.cgroup, cpus) {
-        (Some(path), cpus) => Ok(Target::Cgroup { path: path.clone(), cpus }),
-        (None, Some(cpus)) if !args.pid.is_empty() || !args.tid.is_empty() => {
-            Err(format!("-C {cpus} with -p or -t: not supported. Try -C alone, or -p alone"))
-        }
-        (None, Some(cpus)) => Ok(Target::Cpus(cpus)),
-        (None, None) if args.all_cpus => Ok(Target::System),
-        (None, None) if !args.pid.is_empty() => Ok(Target::Processes(args.pid.clone())),
-        (None, None) if !args.tid.is_empty() => Ok(Target::Threads(args.tid.clone())),
-        (None, None) if args.own_cgroup => Ok(Target::CommandInCgroup),
-        (None, None) if !args.command.is_empty() => Ok(Target::Command),
-        (None, None) => Err("nothing to record. Try: pmuscope record -- COMMAND, \
-                             pmuscope record -p PID, or pmuscope record -a"
-            .into()),
-    }
 }
 
 /// How often to sample: `-c`, `-F`, or the default as far as the kernel allows it.

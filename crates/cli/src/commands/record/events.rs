@@ -3,11 +3,11 @@
 use pmuscope_events::{
     Catalog, EventError, Group, MachineCatalog, Sampling as EventSampling, default_event, parse,
 };
-use pmuscope_machine::Machine;
-use pmuscope_recorder::{Sampling, Target};
+use pmuscope_machine::{Machine, Target};
+use pmuscope_recorder::Sampling;
 
 use crate::commands::event_lists::{EventListArgs, catalog};
-use crate::exit::{Exit, failure};
+use crate::exit::{Exit, bad_input, failure};
 
 /// The events of `-e`.
 pub(in crate::commands) fn asked(
@@ -34,9 +34,8 @@ pub(in crate::commands) fn or_default(
     if !asked.is_empty() {
         return Ok((asked, Vec::new()));
     }
-    let bad = |message: String| failure(Exit::BadInput, message);
-    let catalog = MachineCatalog::new(machine).map_err(|error| bad(error.to_string()))?;
-    default(&catalog, target, machine).map_err(|error| bad(error.to_string()))
+    let catalog = MachineCatalog::new(machine).map_err(bad_input)?;
+    default(&catalog, target, machine).map_err(bad_input)
 }
 
 /// The event where none is named: without its kernel half where only that is allowed.
@@ -47,7 +46,7 @@ fn default(
 ) -> Result<(Vec<Group>, Vec<String>), EventError> {
     let (mut groups, notice) = default_event(catalog)?;
     let mut notices: Vec<String> = notice.into_iter().map(|notice| notice.message).collect();
-    if let Some(level) = forbids_kernel(machine).filter(|_| is_of_tasks(target)) {
+    if let Some(level) = forbids_kernel(machine, target) {
         // All groups are the same event, one per kind of core.
         if let Some(event) = groups.first().and_then(|group| group.events.first()) {
             let colon = if event.typed.contains(':') { "" } else { ":" };
@@ -62,15 +61,11 @@ fn default(
     Ok((groups, notices))
 }
 
-/// `kernel.perf_event_paranoid`, where it keeps us from sampling the kernel.
-pub(in crate::commands) fn forbids_kernel(machine: &Machine) -> Option<i32> {
+/// `kernel.perf_event_paranoid`, where it keeps us from observing the kernel of these tasks. Whole CPUs and cgroups need
+/// more rights anyway; leaving out the kernel would not help.
+pub(in crate::commands) fn forbids_kernel(machine: &Machine, target: &Target) -> Option<i32> {
     let level = machine.limits().perf_event_paranoid?;
-    (level > 1 && !machine.rights().can_watch_all()).then_some(level)
-}
-
-/// Whole CPUs and cgroups need more rights anyway; leaving out the kernel would not help.
-pub(super) fn is_of_tasks(target: &Target) -> bool {
-    matches!(target, Target::Command | Target::Processes(_) | Target::Threads(_))
+    (level > 1 && !machine.rights().can_watch_all() && !target.is_of_cpus()).then_some(level)
 }
 
 /// What `-c` or `-F` asks for holds for all events that do not say themselves, also for those that

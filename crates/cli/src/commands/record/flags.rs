@@ -6,6 +6,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use crate::commands::target::{COMMAND, RUNNING, TargetArgs, WHILE};
+
 /// Flags of `pmuscope record`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
@@ -16,47 +18,22 @@ use std::path::PathBuf;
     pmuscope record -F 25000 -a --aio -z -- CMD  fast, compressed, written asynchronously\n\n\
     Then: pmuscope report, or perf report -i pmuscope.data")]
 pub(crate) struct Args {
-    /// Record everything on all CPUs.
-    #[arg(short = 'a', long, help_heading = "What to record")]
-    pub(crate) all_cpus: bool,
-    /// Record these processes, all their threads and new children.
-    #[arg(
-        short,
-        long,
-        value_name = "PID,…",
-        value_delimiter = ',',
-        help_heading = "What to record"
-    )]
-    pub(crate) pid: Vec<u32>,
-    /// Record these threads and their new children.
-    #[arg(
-        short,
-        long,
-        value_name = "TID,…",
-        value_delimiter = ',',
-        help_heading = "What to record"
-    )]
-    pub(crate) tid: Vec<u32>,
-    /// Record everything on these CPUs ("0-3,8").
-    #[arg(short = 'C', long, value_name = "CPUS", help_heading = "What to record")]
-    pub(crate) cpu: Option<String>,
-    /// Record the members of this cgroup.
-    #[arg(short = 'G', long, value_name = "PATH", help_heading = "What to record")]
-    pub(crate) cgroup: Option<String>,
+    #[command(flatten)]
+    pub(super) target: TargetArgs<{ RUNNING | COMMAND | WHILE }>,
     /// Record the command on all CPUs in a cgroup made for it (root): a clock then samples its
     /// short-lived processes too.
     #[arg(
         long,
         requires = "command",
         conflicts_with_all = ["all_cpus", "cpu", "cgroup", "pid", "tid", "per_thread", "no_inherit"],
-        help_heading = "What to record"
+        help_heading = "Target"
     )]
     pub(crate) own_cgroup: bool,
     /// One ring per thread in place of one per CPU; children are not followed.
-    #[arg(long, conflicts_with_all = ["all_cpus", "cpu", "cgroup"], help_heading = "What to record")]
+    #[arg(long, conflicts_with_all = ["all_cpus", "cpu", "cgroup"], help_heading = "Target")]
     pub(crate) per_thread: bool,
     /// Do not follow children.
-    #[arg(short = 'i', long, help_heading = "What to record")]
+    #[arg(short = 'i', long, help_heading = "Target")]
     pub(crate) no_inherit: bool,
     /// Milliseconds to wait before sampling; -1 starts with sampling off.
     #[arg(
@@ -64,7 +41,7 @@ pub(crate) struct Args {
         long,
         value_name = "MS",
         allow_negative_numbers = true,
-        help_heading = "What to record"
+        help_heading = "Target"
     )]
     pub(crate) delay: Option<i64>,
 

@@ -58,18 +58,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     if !plan.quiet {
         say!("{}", escape_lines(&print::summary(&summary)).trim_end());
     }
-    let complete = summary.missing.is_empty();
-    Ok(match summary.status {
-        Some(_) if !complete => Exit::Target(125),
-        Some(status) => Exit::Target(status.shell()),
-        None if !complete => Exit::Incomplete,
-        None => Exit::Done,
-    })
+    Ok(Exit::of(summary.status, !summary.missing.is_empty()))
 }
 
 /// As env(1) has it where the command cannot be started. What is wrong with arguments or the machine is found
 /// before that, and has the same status with and without a command.
-fn refused(error: &RecorderError, has_command: bool) -> anyhow::Error {
+pub(super) fn refused(error: &RecorderError, has_command: bool) -> anyhow::Error {
     let exit = match error {
         RecorderError::Counters(error @ CountersError::Spawn { .. }) => return not_started(error),
         error if error.is_machine() => Exit::NotPossible,

@@ -7,11 +7,11 @@
 
 use pmuscope_abi::AttrFlags;
 use pmuscope_events::{CallGraph, Catalog, Event, Group, MachineCatalog, Sampling, parse};
-use pmuscope_machine::Machine;
-use pmuscope_recorder::{CallGraph as Chosen, Target};
+use pmuscope_machine::{Machine, Target};
+use pmuscope_recorder::CallGraph as Chosen;
 
-use super::events::{forbids_kernel, is_of_tasks};
-use crate::exit::{Exit, failure};
+use super::events::forbids_kernel;
+use crate::exit::bad_input;
 
 /// What tells waits.
 pub(super) struct Waits {
@@ -30,10 +30,9 @@ pub(super) fn events(
     per_thread: bool,
     machine: &Machine,
 ) -> anyhow::Result<Waits> {
-    let bad = |message: String| failure(Exit::BadInput, message);
-    let catalog = MachineCatalog::new(machine).map_err(|error| bad(error.to_string()))?;
-    let event = |text: &str| one(text, &catalog).map_err(bad);
-    if let Some(level) = forbids_kernel(machine).filter(|_| is_of_tasks(target)) {
+    let catalog = MachineCatalog::new(machine).map_err(bad_input)?;
+    let event = |text: &str| one(text, &catalog).map_err(bad_input);
+    if let Some(level) = forbids_kernel(machine, target) {
         let mut switches = event("dummy:u")?;
         switches.attr.flags |= AttrFlags::CONTEXT_SWITCH;
         switches.call_graph = Some(CallGraph::None);

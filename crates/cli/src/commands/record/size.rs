@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Bytes of "512K", "4M", "1G", "65536B"; `None` for a plain number, which the caller interprets.
-pub(super) fn with_unit(text: &str) -> Option<u64> {
+pub(in crate::commands) fn with_unit(text: &str) -> Option<u64> {
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     let factor: u64 = match unit {
         "B" | "b" => 1,

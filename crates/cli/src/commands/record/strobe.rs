@@ -7,14 +7,13 @@ use pmuscope_abi::AttrFlags;
 use pmuscope_counters::Host;
 use pmuscope_events::metrics::{Metric, Metrics, Need};
 use pmuscope_events::{Event, EventError, Group, MachineCatalog, Reason, Sampling, parse};
-use pmuscope_machine::{Machine, OwnCgroup};
-use pmuscope_recorder::{
-    ChosenEvents, INSTEAD_OF_WINDOWS, Lacking, Only, StrobeOptions, Target, choose_events,
-};
+use pmuscope_machine::{Machine, OwnCgroup, Target};
+use pmuscope_recorder::{ChosenEvents, INSTEAD_OF_WINDOWS, Lacking, StrobeOptions, choose_events};
 use pmuscope_report::escape;
 
 use super::flags::Args;
-use crate::exit::{Exit, failure};
+use crate::commands::counting::by_reason;
+use crate::exit::{bad_input, not_possible};
 
 /// What makes windows where nothing else is named.
 const WINDOW_EVENT: &str = "cycles:u";
@@ -51,24 +50,23 @@ pub(super) fn strobed(
     target: &Target,
     machine: &Machine,
 ) -> anyhow::Result<Option<Strobed>> {
-    let bad = |message: String| failure(Exit::BadInput, message);
     let alternating = groups.iter().flat_map(|group| &group.events).find(|e| is_alternating(e));
     let settings = match (&args.strobe, alternating) {
         (None, None) if args.metrics.is_empty() => return Ok(None),
         (None, None) => {
             let names = args.metrics.join(",");
-            return Err(bad(format!(
+            return Err(bad_input(format!(
                 "--metrics {names}: metrics are counted in windows. Try --strobe --metrics {names}"
             )));
         }
-        (Some(text), _) => Settings::parse(text).map_err(bad)?,
+        (Some(text), _) => Settings::parse(text).map_err(bad_input)?,
         (None, Some(event)) => Settings::of_event(event),
     };
     let conflict = conflict(args);
     if let Some(flag) = conflict {
-        return Err(bad(format!("--strobe with {flag}: not possible. Try without {flag}")));
+        return Err(bad_input(format!("--strobe with {flag}: not possible. Try without {flag}")));
     }
-    let catalog = MachineCatalog::new(machine).map_err(|error| bad(error.to_string()))?;
+    let catalog = MachineCatalog::new(machine).map_err(bad_input)?;
     let window = window_event(&settings, alternating, &catalog)?;
     let burst = settings.burst.unwrap_or(1);
     let (mut sets, mut notices) = (Vec::new(), Vec::new());
@@ -180,7 +178,6 @@ fn window_event(
     alternating: Option<&Event>,
     catalog: &MachineCatalog<'_>,
 ) -> anyhow::Result<Event> {
-    let bad = |message: String| failure(Exit::BadInput, message);
     let read = |text: &str| -> anyhow::Result<Vec<Event>> {
         let groups = parse(text, catalog).map_err(|error| refused(&error))?;
         Ok(groups.into_iter().flat_map(|group| group.events).collect())
@@ -191,13 +188,13 @@ fn window_event(
         (None, None) => one(read(WINDOW_EVENT)?, WINDOW_EVENT)?,
     };
     if is_of_software(&window) {
-        return Err(bad(format!(
+        return Err(bad_input(format!(
             "--strobe: {} is counted by the kernel, not by a PMU. {INSTEAD_OF_WINDOWS}",
             window.typed
         )));
     }
     if !window.attr.flags.contains(AttrFlags::EXCLUDE_KERNEL) {
-        return Err(bad(format!(
+        return Err(bad_input(format!(
             "--strobe: windows are of user mode, since entering and leaving the kernel is longer than a \
              window. Try {}:u",
             window.typed
@@ -208,9 +205,9 @@ fn window_event(
 
 fn refused(error: &EventError) -> anyhow::Error {
     if error.is_of_machine() {
-        failure(Exit::NotPossible, without_pmu("--strobe", error))
+        not_possible(without_pmu("--strobe", error))
     } else {
-        failure(Exit::BadInput, error.to_string())
+        bad_input(error)
     }
 }
 
@@ -250,7 +247,7 @@ fn metric_sets(
         None if chosen.lacking.len() < needs.len() || names.is_empty() => return Ok(chosen),
         None => left_out(&chosen.lacking).unwrap_or_default(),
     };
-    Err(failure(Exit::NotPossible, format!("--metrics: {why}. Try --metrics basic")))
+    Err(not_possible(format!("--metrics: {why}. Try --metrics basic")))
 }
 
 fn named<'m>(metrics: &'m Metrics, names: &[&str]) -> anyhow::Result<Vec<&'m Metric>> {
@@ -263,50 +260,46 @@ fn named<'m>(metrics: &'m Metrics, names: &[&str]) -> anyhow::Result<Vec<&'m Met
             "--metrics: there is no metric or group \"{}\"; {meant} All: pmuscope metrics --list",
             escape(name)
         );
-        failure(Exit::BadInput, message)
+        bad_input(message)
     })
 }
 
 /// What is said of metrics that cannot be had, by reason.
 fn left_out(lacking: &[Lacking]) -> Option<String> {
-    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
-    for Lacking { metric, why } in lacking {
-        match reasons.iter_mut().find(|(known, _)| known == why) {
-            Some((_, metrics)) => metrics.push(metric),
-            None => reasons.push((why, vec![metric])),
-        }
-    }
-    let each = |(why, metrics): &(&str, Vec<&str>)| format!("{} ({why})", metrics.join(", "));
-    let all: Vec<String> = reasons.iter().map(each).collect();
+    let each = |(why, metrics): (&str, Vec<&str>)| format!("{} ({why})", metrics.join(", "));
+    let lacking = lacking.iter().map(|one| (&one.metric[..], &one.why[..]));
+    let all: Vec<String> = by_reason(lacking).into_iter().map(each).collect();
     (!all.is_empty()).then(|| format!("not counted: {}", all.join("; ")))
 }
 
 fn one(events: Vec<Event>, text: &str) -> anyhow::Result<Event> {
     match <[Event; 1]>::try_from(events) {
         Ok([event]) => Ok(event),
-        Err(several) => Err(failure(
-            Exit::BadInput,
-            format!(
-                "--strobe: {text} is {} events here, one on each kind of core, and windows are of one. \
+        Err(several) => Err(bad_input(format!(
+            "--strobe: {text} is {} events here, one on each kind of core, and windows are of one. \
                  Try the kind, as in event=cpu_core/cycles/u, with -C and its CPUs",
-                several.len()
-            ),
-        )),
+            several.len()
+        ))),
     }
 }
 
 /// Windows need events of CPUs: of the command's cgroup where one can be made, else of all tasks, and
 /// windows of others are left out when the recording is read.
-fn target_and_filter(target: &Target, machine: &Machine) -> (Target, Only, Option<String>) {
+fn target_and_filter(
+    target: &Target,
+    machine: &Machine,
+) -> (Target, Option<Target>, Option<String>) {
     match target {
         Target::Command => match OwnCgroup::new(machine) {
-            Ok(_) => (Target::CommandInCgroup, Only::Everything, None),
-            Err(refused) => {
-                (Target::System, Only::Command, Some(without_cgroup("the command", &refused)))
-            }
+            Ok(_) => (Target::CommandInCgroup, None, None),
+            Err(refused) => (
+                Target::System,
+                Some(Target::Command),
+                Some(without_cgroup("the command", &refused)),
+            ),
         },
         Target::Processes(pids) => {
-            let only = Only::Processes(pids.clone());
+            let only = Some(target.clone());
             let Some(cgroup) = machine.cgroup_of_only(pids) else {
                 return (Target::System, only, Some(wide(ALONE)));
             };
@@ -320,12 +313,12 @@ fn target_and_filter(target: &Target, machine: &Machine) -> (Target, Only, Optio
                 }
             }
         }
-        Target::Threads(tids) => (
+        Target::Threads(_) => (
             Target::System,
-            Only::Threads(tids.clone()),
+            Some(target.clone()),
             Some(wide("windows need events of CPUs, which are not of threads")),
         ),
-        other => (other.clone(), Only::Everything, None),
+        other => (other.clone(), None, None),
     }
 }
 

@@ -219,8 +219,7 @@ fn columns(
     _: &str,
     _: &mut (dyn Write + Send),
 ) -> anyhow::Result<()> {
-    Err(crate::exit::failure(
-        Exit::NotPossible,
+    Err(crate::exit::not_possible(
         "this pmuscope was built without Parquet. Write a table of values: -o FILE.csv; or build it with: \
          cargo build --release --features parquet",
     ))

@@ -1,11 +1,11 @@
 //! The flags of `pmuscope top`, as typed.
 
-use std::str::FromStr;
-
 use pmuscope_report::TopBy;
 
+use crate::commands::choice::one_of;
 use crate::commands::report::Limit;
 use crate::commands::symbols::SymbolArgs;
+use crate::commands::target::{RUNNING, TargetArgs};
 
 /// Flags of `pmuscope top`.
 #[derive(Debug, clap::Args)]
@@ -16,30 +16,8 @@ use crate::commands::symbols::SymbolArgs;
   pmuscope top --once                     one interval as a table, for a log
   pmuscope top --once --json | jq '.events[0].functions[0]'")]
 pub(crate) struct Args {
-    /// Look at everything on all CPUs (the default)
-    #[arg(short = 'a', long, help_heading = "Whom to look at")]
-    pub(super) all_cpus: bool,
-    /// Look at these processes, all their threads and new children
-    #[arg(
-        short,
-        long,
-        value_name = "PID,…",
-        value_delimiter = ',',
-        help_heading = "Whom to look at"
-    )]
-    pub(super) pid: Vec<u32>,
-    /// Look at these threads and their new children
-    #[arg(
-        short,
-        long,
-        value_name = "TID,…",
-        value_delimiter = ',',
-        help_heading = "Whom to look at"
-    )]
-    pub(super) tid: Vec<u32>,
-    /// Look at everything on these CPUs ("0-3,8")
-    #[arg(short = 'C', long, value_name = "CPUS", help_heading = "Whom to look at")]
-    pub(super) cpu: Option<String>,
+    #[command(flatten)]
+    pub(super) target: TargetArgs<RUNNING>,
 
     /// Events, as perf writes them; may be given several times
     #[arg(short, long, value_name = "EVENT,…", help_heading = "Events")]
@@ -55,8 +33,8 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "SECONDS", default_value_t = 2.0)]
     pub(super) delay: f64,
     /// What rows are by: function, command, process, cpu or node
-    #[arg(long, value_name = "WHAT", default_value = "function")]
-    pub(super) by: TopByFlag,
+    #[arg(long, value_name = "WHAT", default_value = "function", value_parser = one_of(TopBy::ALL.map(|(word, by)| (word, "", by))))]
+    pub(super) by: TopBy,
     /// Print one interval and end
     #[arg(long)]
     pub(super) once: bool,
@@ -68,20 +46,4 @@ pub(crate) struct Args {
     pub(super) limit: Option<Limit>,
     #[command(flatten)]
     pub(super) symbols: SymbolArgs,
-}
-
-/// [`TopBy`] as typed.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct TopByFlag(pub(super) TopBy);
-
-impl FromStr for TopByFlag {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let known = TopBy::ALL.iter().find(|(word, _)| *word == text);
-        known.map(|(_, by)| Self(*by)).ok_or_else(|| {
-            let words: Vec<&str> = TopBy::ALL.iter().map(|(word, _)| *word).collect();
-            format!("one of {}", words.join(", "))
-        })
-    }
 }

@@ -13,13 +13,13 @@ mod taken;
 mod ticker;
 
 use pmuscope_counters::Host;
-use pmuscope_machine::{CpuSet, Machine};
-use pmuscope_recorder::{FollowOptions, RecorderError, Sampling, Target, follow};
+use pmuscope_machine::{Machine, Target};
+use pmuscope_recorder::{FollowOptions, Sampling, follow};
 
 use super::answer::Invocation;
 use super::record::convert::sampling;
 use super::record::events::{self, set_rate};
-use crate::exit::{Exit, failure};
+use crate::exit::{Exit, bad_input};
 
 pub(crate) use flags::Args;
 
@@ -34,7 +34,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     notices.iter().for_each(|notice| say!("pmuscope: {notice}"));
     let run = if args.once { once::run } else { screen::run };
     follow(options, &Host, &machine, |following| run(&args, &asked, following, &machine))
-        .map_err(|error| refused(&error))?
+        .map_err(|error| super::record::refused(&error, false))?
 }
 
 /// Of a program that was built without it.
@@ -44,11 +44,10 @@ mod screen {
     use pmuscope_recorder::Following;
 
     use super::{Args, Asked};
-    use crate::exit::{Exit, failure};
+    use crate::exit::{Exit, not_possible};
 
     pub(super) fn check() -> anyhow::Result<()> {
-        Err(failure(
-            Exit::NotPossible,
+        Err(not_possible(
             "this pmuscope was built without its screen. Try: pmuscope top --once; or build it with: cargo \
              build --release",
         ))
@@ -67,9 +66,8 @@ struct Asked {
 
 impl Asked {
     fn of(args: &Args) -> anyhow::Result<Self> {
-        let bad = |message: &str| failure(Exit::BadInput, message);
         if !(0.1..=3600.0).contains(&args.delay) {
-            return Err(bad(&format!(
+            return Err(bad_input(format!(
                 "-d {}: an interval is 0.1 to 3600 seconds long. Try -d 2",
                 args.delay
             )));
@@ -79,37 +77,14 @@ impl Asked {
 }
 
 fn options(args: &Args, machine: &Machine) -> anyhow::Result<(FollowOptions, Vec<String>)> {
-    let bad = |message: String| failure(Exit::BadInput, message);
-    let target = target(args)?;
+    let target = args.target.asked("top", &[])?.unwrap_or(Target::System);
     let asked = events::asked(&args.event, machine)?;
     let (mut groups, notices) = events::or_default(asked, &target, machine)?;
     let (count, freq) = (args.count.as_deref(), args.freq.as_deref());
-    let sampling: Sampling = sampling(count, freq, machine).map_err(bad)?;
+    let sampling: Sampling = sampling(count, freq, machine).map_err(bad_input)?;
     if count.is_some() || freq.is_some() {
         set_rate(&mut groups, sampling);
     }
     let own_command_line = super::answer::command_line();
     Ok((FollowOptions { target, groups, sampling, own_command_line }, notices))
-}
-
-fn target(args: &Args) -> anyhow::Result<Target> {
-    let asked = [args.all_cpus, !args.pid.is_empty(), !args.tid.is_empty(), args.cpu.is_some()];
-    if asked.iter().filter(|asked| **asked).count() > 1 {
-        let message = "-a, -p, -t and -C say different things about whom to look at. Try one";
-        return Err(failure(Exit::BadInput, message));
-    }
-    Ok(match &args.cpu {
-        Some(text) => Target::Cpus(
-            CpuSet::parse(text)
-                .map_err(|error| failure(Exit::BadInput, format!("-C {text}: {error}")))?,
-        ),
-        None if !args.pid.is_empty() => Target::Processes(args.pid.clone()),
-        None if !args.tid.is_empty() => Target::Threads(args.tid.clone()),
-        None => Target::System,
-    })
-}
-
-fn refused(error: &RecorderError) -> anyhow::Error {
-    let exit = if error.is_machine() { Exit::NotPossible } else { Exit::BadInput };
-    failure(exit, error.to_string())
 }

@@ -1,8 +1,5 @@
 //! One interval, as text or as JSON.
 
-use std::io::Write as _;
-
-use anyhow::Context as _;
 use pmuscope_machine::Machine;
 use pmuscope_recorder::Following;
 use pmuscope_report::{RowLimits, TOP_SCHEMA, TopReport, TopView, top_text};
@@ -10,10 +7,10 @@ use pmuscope_report::{RowLimits, TOP_SCHEMA, TopReport, TopView, top_text};
 use super::ticker::Ticker;
 use super::{Args, Asked};
 use crate::commands::doctor;
+use crate::commands::output::Form;
 use crate::commands::report::Limit;
 use crate::exit::Exit;
 use crate::signals::Stop;
-use crate::terminal;
 
 /// Rows of a table where no limit is given.
 const DEFAULT_ROWS: usize = 40;
@@ -37,10 +34,11 @@ pub(super) fn run(
     let rows = Limit::rows(args.limit, (!args.json).then_some(DEFAULT_ROWS));
     let limits = RowLimits { rows, share: 0.0 };
     let exit = if tick.profile.lost.count > 0 { Exit::Incomplete } else { Exit::Done };
-    let text = match TopReport::new(&view, limits).filter(|_| args.json) {
-        Some(report) => asked.begun.json(TOP_SCHEMA, Some(&doctor::facts()?), &exit, report)?,
-        None => top_text(&view, args.by.0, limits, &terminal::style()),
-    };
-    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    let report = TopReport::new(&view, limits).filter(|_| args.json);
+    let facts = args.json.then(doctor::facts).transpose()?;
+    let form = Form { begun: asked.begun, ..Form::printed(report.is_some()) };
+    form.either((TOP_SCHEMA, facts.as_ref()), &exit, report, |style| {
+        top_text(&view, args.by, limits, style)
+    })?;
     Ok(exit)
 }

@@ -26,7 +26,7 @@ use ratatui_crossterm::crossterm::event::{
 use super::taken::Taken;
 use super::ticker::Ticker;
 use super::{Args, Asked};
-use crate::exit::{Exit, failure};
+use crate::exit::{Exit, bad_input};
 use crate::signals::Stop;
 
 /// Keys, signals and new intervals are looked for this often.
@@ -52,7 +52,7 @@ pub(super) fn check() -> anyhow::Result<()> {
         "top draws on a terminal, and of standard output {what}. Try: pmuscope top --once, or \
          pmuscope top --once --json"
     );
-    Err(failure(Exit::BadInput, message))
+    Err(bad_input(message))
 }
 
 pub(super) fn run(
@@ -66,7 +66,7 @@ pub(super) fn run(
     let nodes: BTreeMap<u32, u32> = topology.online.iter().filter_map(node).collect();
     let mut ticker = Ticker::new(following, args.symbols.of_running()?);
     let stop = Stop::new()?;
-    let screen = Screen::new(args.by.0, crate::terminal::style(), nodes);
+    let screen = Screen::new(args.by, crate::terminal::style(), nodes);
     let (send, receive) = sync_channel(WAITING);
     let left = &AtomicBool::new(false);
     std::thread::scope(|threads| {

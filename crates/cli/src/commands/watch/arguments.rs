@@ -9,7 +9,7 @@ use pmuscope_watch::slots::Kind;
 use pmuscope_watch::target::{Target, TargetError};
 
 use super::{Started, refused, resolve};
-use crate::exit::{Exit, failure};
+use crate::exit::{Exit, bad_input, failure, not_possible};
 
 /// What one target says.
 #[derive(Debug, Clone)]
@@ -47,8 +47,7 @@ pub(super) fn watchpoints(
             }
             TargetRequest::Behind(behind) => {
                 let call = wait(machine, pids, behind, started.as_deref_mut(), deadline)?;
-                let bad = |error: TargetError| failure(Exit::BadInput, error.to_string());
-                targets.push(behind.at(call).map_err(bad)?);
+                targets.push(behind.at(call).map_err(bad_input)?);
                 calls.push(Some((behind, call)));
             }
         }
@@ -74,14 +73,16 @@ fn wait(
     started: Option<&mut Started>,
     deadline: &Deadline,
 ) -> anyhow::Result<Call> {
-    let bad = |message: String| failure(Exit::BadInput, message);
     if pids.is_empty() {
-        return Err(bad(format!("{}: arguments are of processes. Try -p PID", behind.text)));
+        return Err(bad_input(format!("{}: arguments are of processes. Try -p PID", behind.text)));
     }
     let place = resolve(machine, pids, std::slice::from_ref(&behind.call))?;
     let place = place.first().filter(|place| place.kind == Kind::Instruction);
     let place = place.ok_or_else(|| {
-        bad(format!("{}: {} is no function, nor a line of one", behind.text, behind.call.name))
+        bad_input(format!(
+            "{}: {} is no function, nor a line of one",
+            behind.text, behind.call.name
+        ))
     })?;
     let mut let_go = Ok(());
     let mut started = started;
@@ -93,7 +94,7 @@ fn wait(
     };
     let over = || deadline.is_over() || ended();
     let found = next_call(&Host, machine, pids, place, behind.argument, begin, over);
-    let_go.map_err(|error| failure(Exit::NotPossible, error.to_string()))?;
+    let_go.map_err(not_possible)?;
     found.map_err(|error| refused(&error))?.ok_or_else(|| {
         let message = format!("{}: nobody called {} until the end", behind.text, behind.call.name);
         failure(Exit::Incomplete, message)

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use pmuscope_machine::{FileKind, Machine};
-use pmuscope_recorder::{Affinity, Readers, RecordOptions, Sampling, Target as Recorded};
+use pmuscope_machine::{FileKind, Machine, Target};
+use pmuscope_recorder::{Affinity, Readers, RecordOptions, Sampling};
 use pmuscope_report::watch_plan_refusal;
 use pmuscope_watch::condition::Condition;
 use pmuscope_watch::prepare;
@@ -13,7 +13,7 @@ use pmuscope_watch::session::WatchOptions;
 use super::arguments::TargetRequest;
 use super::flags::Args;
 use super::plan;
-use crate::exit::{Exit, failure};
+use crate::exit::{bad_input, not_possible};
 use crate::replace::replace;
 
 /// `CLOCK_MONOTONIC`: the clock that programs of the kernel read.
@@ -21,27 +21,21 @@ const CLOCK: i32 = 1;
 
 /// What was typed, checked as far as that goes without a target.
 pub(super) struct WatchRequest {
+    pub(super) target: Target,
     pub(super) targets: Vec<TargetRequest>,
     when: Option<Condition>,
     most_slowdown: Option<f64>,
 }
 
 pub(super) fn asked(args: &Args) -> anyhow::Result<WatchRequest> {
-    let bad = |message: String| failure(Exit::BadInput, message);
-    if args.pid.is_empty() && !args.all_cpus && args.command.is_empty() {
-        return Err(bad(
-            "whose accesses? Try: pmuscope watch -p PID TARGET, pmuscope watch TARGET -- \
-                        COMMAND, or pmuscope watch -a 'kernel!NAME'"
-                .into(),
-        ));
-    }
+    let target = args.of.target("watch TARGET", &args.command)?;
     let targets = args.target.iter().map(|text| TargetRequest::parse(text));
     let targets: Result<Vec<TargetRequest>, _> = targets.collect();
-    let targets = targets.map_err(|error| bad(error.to_string()))?;
+    let targets = targets.map_err(bad_input)?;
     let when = args.when.as_deref().map(Condition::parse).transpose();
-    let when = when.map_err(|error| bad(error.to_string()))?;
-    let most_slowdown = slowdown(&args.max_slowdown).map_err(bad)?;
-    Ok(WatchRequest { targets, when, most_slowdown })
+    let when = when.map_err(bad_input)?;
+    let most_slowdown = slowdown(&args.max_slowdown).map_err(bad_input)?;
+    Ok(WatchRequest { target, targets, when, most_slowdown })
 }
 
 /// Percent as a share; `none` for no limit.
@@ -61,19 +55,18 @@ pub(super) fn options(
     machine: &Machine,
     args: &Args,
     asked: &WatchRequest,
-    pids: &[u32],
+    target: &Target,
     watchpoints: &[Watchpoint],
 ) -> anyhow::Result<WatchOptions> {
-    let not_possible = |message: String| failure(Exit::NotPossible, message);
-    let plan = plan::ask(machine, pids, watchpoints)?;
-    let points = prepare::points(machine, pids.first().copied(), watchpoints);
+    let plan = plan::ask(machine, target, watchpoints)?;
+    let points = prepare::points(machine, target.pids().first().copied(), watchpoints);
     // What is not free where fewest are takes turns; where nothing is free there is nothing to take.
     let turns = prepare::turns(&points, plan.least_free).ok_or_else(|| {
         let why = watch_plan_refusal(&plan);
         not_possible(why.unwrap_or_else(|| "no slot is free".into()))
     })?;
     let topology = machine.topology();
-    let topology = topology.map_err(|error| not_possible(error.to_string()))?;
+    let topology = topology.map_err(not_possible)?;
     let lines = machine.caches(&topology).into_iter().filter_map(|cache| cache.line_bytes);
     Ok(WatchOptions {
         targets: prepare::targets(watchpoints),
@@ -85,7 +78,7 @@ pub(super) fn options(
         depth: args.max_stack,
         most_slowdown: asked.most_slowdown,
         most_records: args.max_records,
-        pids: pids.to_vec(),
+        pids: target.pids().to_vec(),
         scope: command(args),
         online_cpus: topology.online.len(),
         cache_line: lines.max(),
@@ -100,11 +93,7 @@ fn command(args: &Args) -> Option<String> {
 }
 
 /// The recording that hits go into.
-pub(super) fn recording(args: &Args, pids: &[u32], path: &Path) -> RecordOptions {
-    let target = match pids {
-        [] => Recorded::System,
-        pids => Recorded::Processes(pids.to_vec()),
-    };
+pub(super) fn recording(args: &Args, target: Target, path: &Path) -> RecordOptions {
     RecordOptions {
         sampling: Sampling::Period(1),
         readers: Readers::Serial,

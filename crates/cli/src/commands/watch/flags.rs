@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use crate::commands::target::{ALL_CPUS, COMMAND, PROCESSES, TargetArgs};
 use crate::commands::watch_report::ReportArgs;
 
 /// Flags of `pmuscope watch`.
@@ -29,17 +30,13 @@ pub(crate) struct Args {
     /// What to watch
     #[arg(required_unless_present = "input", value_name = "TARGET")]
     pub(super) target: Vec<String>,
-    /// Watch these processes, all threads they have and start
-    #[arg(short, long, value_name = "PID,…", value_delimiter = ',', help_heading = "Target")]
-    pub(super) pid: Vec<u32>,
-    /// Watch whatever runs on all CPUs: for the kernel's own variables and functions
-    #[arg(short = 'a', long, conflicts_with = "pid", help_heading = "Target")]
-    pub(super) all_cpus: bool,
+    #[command(flatten)]
+    pub(super) of: TargetArgs<{ ALL_CPUS | PROCESSES | COMMAND }>,
     /// End after MS milliseconds
     #[arg(long, value_name = "MS", help_heading = "Target")]
     pub(super) timeout: Option<u64>,
     /// The program to start and watch, and its arguments
-    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["pid", "all_cpus"])]
+    #[arg(last = true, value_name = "COMMAND")]
     pub(super) command: Vec<OsString>,
 
     /// Write down only hits for which this holds: new, old, step (new - old), numbers or names of an
@@ -78,7 +75,7 @@ pub(crate) struct Args {
         long,
         value_name = "FILE",
         conflicts_with_all = [
-            "target", "pid", "all_cpus", "timeout", "command", "when", "when_changed", "count_only", "max_stack",
+            "target", "pid", "tid", "cpu", "cgroup", "all_cpus", "timeout", "command", "when", "when_changed", "count_only", "max_stack",
             "max_records", "max_slowdown", "output",
         ],
         help_heading = "Output"
@@ -104,12 +101,8 @@ pub(crate) struct PlanArgs {
     /// What is to be watched
     #[arg(required = true, value_name = "TARGET")]
     pub(super) target: Vec<String>,
-    /// In these processes
-    #[arg(short, long, value_name = "PID,…", value_delimiter = ',')]
-    pub(super) pid: Vec<u32>,
-    /// On all CPUs
-    #[arg(short = 'a', long, conflicts_with = "pid")]
-    pub(super) all_cpus: bool,
+    #[command(flatten)]
+    pub(super) of: TargetArgs<{ ALL_CPUS | PROCESSES }>,
     /// Print the plan as one JSON object (schema pmuscope/watch-plan/1)
     #[arg(long)]
     pub(super) json: bool,

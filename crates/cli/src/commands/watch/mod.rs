@@ -18,18 +18,18 @@ use std::time::Duration;
 use anyhow::Context as _;
 use pmuscope_counters::Host;
 use pmuscope_counters::spawn::{HeldChild, Status, StoppedChild};
-use pmuscope_machine::{FileKind, Machine};
+use pmuscope_machine::{FileKind, Machine, Target};
 use pmuscope_recorder::{Deadline, EndReason, RecorderError, Signals, Source, Summary};
 use pmuscope_report::escape_lines;
-use pmuscope_watch::resolve::{self, ResolveError, Watchpoint};
+use pmuscope_watch::resolve::{self, Watchpoint};
 use pmuscope_watch::session::{Plain, Watch, WatchError, WatchOptions};
-use pmuscope_watch::target::Target;
+use pmuscope_watch::target::Target as WatchTarget;
 use rustix::process::Signal;
 
 use super::answer::Invocation;
 use super::program::{self, not_started};
 use super::watch_report;
-use crate::exit::{Exit, before_command, beside_command, failure};
+use crate::exit::{Exit, bad_input, before_command, beside_command, failure, not_possible};
 use crate::{replace, signals};
 
 pub(crate) use flags::Args;
@@ -38,7 +38,7 @@ use flags::Sub;
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let begun = Invocation::now();
     match (&args.sub, &args.input) {
-        (Some(Sub::Plan(args)), _) => plan::run(args, begun),
+        (Some(Sub::Plan(args)), _) => plan::run(args),
         (None, Some(input)) => watch_report::tell(input, true, &args.report, begun, Exit::Done),
         (None, None) => watch_and_tell(args, begun),
     }
@@ -75,8 +75,7 @@ fn tell(
     if status == Some(Status::Signaled(Signal::TRAP.as_raw())) {
         say!("pmuscope: SIGTRAP ended the command. {LOST_TRAPS}");
     }
-    let exit = status.map_or(Exit::Done, |status| Exit::Target(status.shell()));
-    let exit = if summary.missing.is_empty() { exit } else { exit.with_missing() };
+    let exit = Exit::of(status, !summary.missing.is_empty());
     watch_report::tell(path, args.output.is_some(), &args.report, begun, exit)
 }
 
@@ -110,14 +109,22 @@ fn watch(
         [] => None,
         command => Some(Started::new(command)?),
     };
-    let pids = started.as_ref().map_or_else(|| args.pid.clone(), |it| vec![it.child.pid()]);
+    let target = match &started {
+        Some(started) => Target::Processes(vec![started.child.pid()]),
+        None => asked.target.clone(),
+    };
     let after = args.timeout.map(Duration::from_millis);
     let deadline = Deadline::new(Some(stop.as_fd()), after).context("cannot wait for the end")?;
-    let watchpoints =
-        arguments::watchpoints(machine, &pids, &asked.targets, started.as_mut(), &deadline)?;
-    let options = convert::options(machine, args, asked, &pids, &watchpoints)?;
+    let watchpoints = arguments::watchpoints(
+        machine,
+        target.pids(),
+        &asked.targets,
+        started.as_mut(),
+        &deadline,
+    )?;
+    let options = convert::options(machine, args, asked, &target, &watchpoints)?;
     let go = started.as_mut().and_then(Started::go);
-    let mut recording = convert::recording(args, &pids, path);
+    let mut recording = convert::recording(args, target, path);
     let source: Box<dyn Source + '_> = match Watch::new(&Host, machine, options.clone()) {
         Ok(watch) => {
             go.into_iter().for_each(|go| watch.at_begin(go));
@@ -182,19 +189,21 @@ impl Started {
 
     fn end(mut self, summary: &Summary) -> anyhow::Result<Status> {
         program::end(&mut self.child, summary.ended == EndReason::Interrupted)
-            .context("cannot wait for the command")
     }
 }
 
 /// Addresses of the targets. Processes are watched together only if they have the same ones.
-fn resolve(machine: &Machine, pids: &[u32], targets: &[Target]) -> anyhow::Result<Vec<Watchpoint>> {
-    let bad = |error: ResolveError| failure(Exit::BadInput, error.to_string());
+fn resolve(
+    machine: &Machine,
+    pids: &[u32],
+    targets: &[WatchTarget],
+) -> anyhow::Result<Vec<Watchpoint>> {
     let [first, others @ ..] = pids else {
-        return resolve::resolve_kernel(machine, targets).map_err(bad);
+        return resolve::resolve_kernel(machine, targets).map_err(bad_input);
     };
-    let found = resolve::resolve(machine, *first, targets).map_err(bad)?;
+    let found = resolve::resolve(machine, *first, targets).map_err(bad_input)?;
     for other in others {
-        let there = resolve::resolve(machine, *other, targets).map_err(bad)?;
+        let there = resolve::resolve(machine, *other, targets).map_err(bad_input)?;
         if let Some((one, two)) =
             found.iter().zip(&there).find(|(one, two)| one.pieces != two.pieces)
         {
@@ -203,7 +212,7 @@ fn resolve(machine: &Machine, pids: &[u32], targets: &[Target]) -> anyhow::Resul
                  address. Try a watch for each process",
                 one.name, one.address, two.address
             );
-            return Err(failure(Exit::BadInput, message));
+            return Err(bad_input(message));
         }
     }
     Ok(found)
@@ -221,7 +230,7 @@ fn plain(options: WatchOptions, error: &WatchError) -> anyhow::Result<Plain> {
             "{what}: this needs programs of BPF, which are not allowed here ({error}). Try as root, or \
              with CAP_BPF and CAP_PERFMON"
         );
-        return Err(failure(Exit::NotPossible, message));
+        return Err(not_possible(message));
     }
     let counts_only = if options.count_only { "--count-only, " } else { "" };
     say!(

@@ -1,57 +1,38 @@
 //! `pmuscope watch plan`: asked by itself, and before each watch.
 
-use std::io::Write as _;
-
-use anyhow::Context as _;
 use pmuscope_counters::Host;
-use pmuscope_machine::Machine;
+use pmuscope_machine::{Machine, Target};
 use pmuscope_report::{WATCH_PLAN_SCHEMA, watch_plan_text};
-use pmuscope_watch::plan::{Plan, Scope, WatchpointRequest, plan};
+use pmuscope_watch::plan::{Plan, WatchpointRequest, plan};
 use pmuscope_watch::resolve::Watchpoint;
-use pmuscope_watch::target::Target;
+use pmuscope_watch::target::Target as WatchTarget;
 
 use super::flags::PlanArgs;
-use crate::commands::answer::Invocation;
-use crate::exit::{Exit, failure};
-use crate::terminal;
+use crate::commands::output::Form;
+use crate::exit::{Exit, bad_input, not_possible};
 
-pub(super) fn run(args: &PlanArgs, begun: Invocation) -> anyhow::Result<Exit> {
-    let bad = |message: String| failure(Exit::BadInput, message);
-    if args.pid.is_empty() && !args.all_cpus {
-        return Err(bad("in which threads? Try: pmuscope watch plan -p PID TARGET, or -a".into()));
-    }
+pub(super) fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
+    let form = Form::printed(args.json);
+    let target = args.of.target("watch plan TARGET", &[])?;
     let machine = Machine::host();
-    let targets: Result<Vec<Target>, _> =
-        args.target.iter().map(|text| Target::parse(text)).collect();
-    let targets = targets.map_err(|error| bad(error.to_string()))?;
-    let watchpoints = super::resolve(&machine, &args.pid, &targets)?;
-    let plan = ask(&machine, &args.pid, &watchpoints)?;
+    let targets: Result<Vec<_>, _> =
+        args.target.iter().map(|text| WatchTarget::parse(text)).collect();
+    let targets = targets.map_err(bad_input)?;
+    let watchpoints = super::resolve(&machine, target.pids(), &targets)?;
+    let plan = ask(&machine, &target, &watchpoints)?;
     let exit = if plan.fits { Exit::Done } else { Exit::Incomplete };
-    let text = if args.json {
-        begun.json(WATCH_PLAN_SCHEMA, None, &exit, &plan)?
-    } else {
-        watch_plan_text(&plan, &terminal::style())
-    };
-    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    form.either((WATCH_PLAN_SCHEMA, None), &exit, &plan, |style| watch_plan_text(&plan, style))?;
     Ok(exit)
 }
 
 /// Whether watchpoints fit in all threads of processes, or on all CPUs.
 pub(super) fn ask(
     machine: &Machine,
-    pids: &[u32],
+    target: &Target,
     watchpoints: &[Watchpoint],
 ) -> anyhow::Result<Plan> {
-    let not_possible = |message: String| failure(Exit::NotPossible, message);
     let wanted: Vec<WatchpointRequest> = watchpoints.iter().map(wanted).collect();
-    let scope = match pids {
-        [] => {
-            let topology = machine.topology();
-            Scope::Cpus(topology.map_err(|error| not_possible(error.to_string()))?.online)
-        }
-        pids => Scope::Processes(pids.to_vec()),
-    };
-    plan(&Host, machine, &wanted, &scope).map_err(|error| not_possible(error.to_string()))
+    plan(&Host, machine, &wanted, target).map_err(not_possible)
 }
 
 fn wanted(watchpoint: &Watchpoint) -> WatchpointRequest {

@@ -3,16 +3,13 @@
 //! ```text
 //!  OwnGroup::open ─► one group, pinned: all on their counters while the thread runs, or given up
 //!      │
-//!      └─ read ─┬─ each event has a page that allows it: no system call (`page.rs`)
+//!      └─ read ─┬─ each event has a page that allows it: no system call (`page/mod.rs`)
 //!               └─ else read(2) of the whole group
 //! ```
 //!
 //! Migration, other threads and interrupts need no care: the kernel counts for the thread, and takes the
 //! group off its counters and puts it on others with the thread. Nothing is inherited by what the thread
 //! starts, as counts of children cannot be read in user space.
-
-mod page;
-mod sys;
 
 use std::io;
 use std::marker::PhantomData;
@@ -25,9 +22,8 @@ use crate::counting::CountingSet;
 use crate::error::CountersError;
 use crate::kernel::Kernel;
 use crate::open::EventRequest;
+use crate::page::{self, EventPage};
 use crate::scope::Scope;
-
-pub use sys::EventPage;
 
 /// Events of a group at most: those of the kernel among them, no PMU has more counters.
 pub const MAX_OWN_EVENTS: usize = 16;
@@ -207,7 +203,7 @@ impl OwnGroup {
     /// The instruction that reads counters on this kind of machine.
     #[must_use]
     pub fn instruction() -> Option<&'static str> {
-        sys::INSTRUCTION
+        page::INSTRUCTION
     }
 }
 

@@ -23,7 +23,7 @@ impl EventPage {
 
     /// A page of zeros, as the kernel has it for an event that is on no counter.
     #[cfg(test)]
-    pub(super) fn blank() -> io::Result<Self> {
+    pub(crate) fn blank() -> io::Result<Self> {
         Self::mmap(-1, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS)
     }
 
@@ -65,7 +65,7 @@ impl Drop for EventPage {
 }
 
 /// What the instruction that reads counters is called; `None` where we know none.
-pub(super) const INSTRUCTION: Option<&str> = if cfg!(target_arch = "x86_64") {
+pub(crate) const INSTRUCTION: Option<&str> = if cfg!(target_arch = "x86_64") {
     Some("rdpmc")
 } else if cfg!(target_arch = "aarch64") {
     Some("mrs")

@@ -10,11 +10,14 @@
 //! another CPU too, changed it. The layout is that of `struct perf_event_mmap_page`
 //! (`include/uapi/linux/perf_event.h`), whose comment has the steps.
 
+mod sys;
+
 use std::sync::atomic::{Ordering, compiler_fence};
 
 use pmuscope_abi::mmap_page as at;
 
-use super::sys::{self, EventPage};
+pub use self::sys::EventPage;
+pub(super) use self::sys::INSTRUCTION;
 
 /// A page that changes more often while it is read is not waited for.
 const TRIES: usize = 100;
