@@ -9,13 +9,13 @@ use pmuscope_perfdata::reader::{CpuMode, Metadata, Record, Sample};
 use pmuscope_symbols::{KernelIdentity, Symbol, Symbolizer};
 
 use crate::collect::Sideband;
-use crate::finder::effective;
-use crate::lookup::{self, Lookup as _};
-use crate::modules::{GUEST, HYPERVISOR, ModuleKind};
 use crate::naming::{Resolve, look_up, objects};
-use crate::spaces::NOTHING;
 use crate::table::{Interned, mix};
-use crate::tasks::ModuleAddress;
+use crate::timeline::finder::effective;
+use crate::timeline::lookup::{self, Lookup as _};
+use crate::timeline::modules::{GUEST, HYPERVISOR, ModuleKind};
+use crate::timeline::spaces::NOTHING;
+use crate::timeline::tasks::ModuleAddress;
 use crate::unwinding::{End, Tables, Unwinding, Walker};
 
 /// Unwinds the stacks of samples that are looked at one by one.

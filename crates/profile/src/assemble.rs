@@ -19,7 +19,7 @@ use crate::naming::{Named, Places};
 use crate::paths::Paths;
 use crate::pool::in_parallel;
 use crate::profile::Detail;
-use crate::tasks::{CommOf, Tasks};
+use crate::timeline::tasks::{CommOf, Tasks};
 use crate::tree::{Tree, grow};
 
 impl Collected {

@@ -6,12 +6,14 @@ use pmuscope_perfdata::reader::scan::SampleFields;
 
 use crate::address_to_stack::AddressToStack;
 use crate::chains::{Last, StackFrame, steps};
-use crate::finder::{AddressSlot, Finder, UNKNOWN_PLACE, address_slot, effective, view_of};
-use crate::lookup::{Holds, Lookup};
-use crate::spaces::ViewId;
 use crate::table::{Interned, mix};
 use crate::task_cache::{SampleTask, TaskCache};
-use crate::tasks::ModuleAddress;
+use crate::timeline::finder::{
+    AddressSlot, Finder, UNKNOWN_PLACE, address_slot, effective, view_of,
+};
+use crate::timeline::lookup::{Holds, Lookup};
+use crate::timeline::spaces::ViewId;
+use crate::timeline::tasks::ModuleAddress;
 use crate::tree::{ENTERED, Node, Tree};
 use crate::unwinding::{End, Walked, Walker};
 

@@ -6,8 +6,8 @@
 use pmuscope_perfdata::reader::scan::SampleFields;
 use pmuscope_perfdata::reader::{BranchStack, CpuMode, Sample};
 
-use crate::lookup::Holds;
-use crate::spaces::ViewId;
+use crate::timeline::lookup::Holds;
+use crate::timeline::spaces::ViewId;
 use crate::tree::Tree;
 
 /// The marks between parts of a chain are the topmost values (`PERF_CONTEXT_MAX`).

@@ -24,16 +24,16 @@ use pmuscope_perfdata::reader::{
 };
 
 use crate::address_to_stack::AddressToStack;
-use crate::blocks::Clock;
 use crate::counter::{Counter, Counting, Counts, GroupBy};
 use crate::filter::Filter;
-use crate::lookup::{Current, History};
-use crate::loss::StreamLoss;
-use crate::modules::Modules;
 use crate::pool::in_parallel;
 use crate::sampled_addresses::{Marker, SampledAddresses};
 use crate::task_cache::TaskCache;
-use crate::tasks::{CommId, Tasks};
+use crate::timeline::blocks::Clock;
+use crate::timeline::lookup::{Current, History};
+use crate::timeline::loss::StreamLoss;
+use crate::timeline::modules::Modules;
+use crate::timeline::tasks::{CommId, Tasks};
 use crate::unwinding::{Tables, UnwindFacts, Unwinding, Walker};
 
 /// What a recording holds, before addresses have names.

@@ -8,17 +8,17 @@ use pmuscope_perfdata::reader::SampledCounts;
 use pmuscope_perfdata::reader::scan::SampleFields;
 
 use crate::address_to_stack::AddressToStack;
-use crate::blocks::Clock;
 use crate::callers::{Called, Callers};
 use crate::cells::{Cells, InArea, InGroup};
 use crate::filter::Filter;
-use crate::finder::Finder;
 use crate::log::Log;
-use crate::lookup::Lookup;
-use crate::modules::ModuleId;
 use crate::table::{Interned, mix};
 use crate::task_cache::TaskCache;
-use crate::tasks::{CommOf, ModuleAddress};
+use crate::timeline::blocks::Clock;
+use crate::timeline::finder::Finder;
+use crate::timeline::lookup::Lookup;
+use crate::timeline::modules::ModuleId;
+use crate::timeline::tasks::{CommOf, ModuleAddress};
 use crate::tree::Node;
 use crate::unwinding::{Walked, Walker};
 

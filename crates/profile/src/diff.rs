@@ -330,9 +330,9 @@ fn row_diff(name: RowName, row: &RowRuns, runs: [usize; 2]) -> RowDiff {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::loss::{Lost, LostSource};
-    use crate::modules::ModuleKind;
     use crate::profile::{HiddenRows, ModuleSummary};
+    use crate::timeline::loss::{Lost, LostSource};
+    use crate::timeline::modules::ModuleKind;
     use pmuscope_perfdata::reader::{FileState, Metadata, Tally};
     use pmuscope_symbols::{KernelIdentity, State};
 

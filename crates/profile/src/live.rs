@@ -17,9 +17,9 @@ use pmuscope_symbols::{KernelIdentity, Request};
 use crate::build::{EventFacts, FileFacts};
 use crate::collect::{InOrder, Sideband};
 use crate::counter::Counting;
-use crate::loss::StreamLoss;
 use crate::naming::Names;
 use crate::profile::{Options, Profile};
+use crate::timeline::loss::StreamLoss;
 
 /// Counts records of rings.
 #[derive(Debug)]

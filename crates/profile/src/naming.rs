@@ -11,9 +11,9 @@ use rustc_hash::FxHashMap;
 
 use crate::collect::{Collected, CountState, Sideband};
 use crate::counter::Counts;
-use crate::modules::{CUT, KERNEL, ModuleId, ModuleKey, ModuleKind};
 use crate::sampled_addresses;
-use crate::tasks::ModuleAddress;
+use crate::timeline::modules::{CUT, KERNEL, ModuleId, ModuleKey, ModuleKind};
+use crate::timeline::tasks::ModuleAddress;
 use crate::unwinding::Cut;
 
 /// Looks up addresses: for each module with its addresses, each once and in order, one answer.

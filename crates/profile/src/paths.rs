@@ -7,10 +7,10 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::hash::BuildHasher as _;
 
 use crate::aggregate::{CodeFrame, FrameId, Function, FunctionId, Stacks};
-use crate::modules::{ModuleId, ModuleKind, Modules};
 use crate::naming::Places;
 use crate::profile::Detail;
 use crate::table::{HashIndex, Interned, mix};
+use crate::timeline::modules::{ModuleId, ModuleKind, Modules};
 use crate::tree::Tree;
 
 /// Overloads of a function that are counted, at most.

@@ -10,9 +10,9 @@ use pmuscope_symbols::{BuildId, KernelMatch, Module, State};
 use crate::aggregate::Aggregate;
 use crate::filter::Filter;
 use crate::function_table::FunctionNames;
-use crate::loss::{CpuLosses, Lost};
-use crate::modules::ModuleKind;
 use crate::phases::LongPhases;
+use crate::timeline::loss::{CpuLosses, Lost};
+use crate::timeline::modules::ModuleKind;
 use crate::unwinding::StackSummary;
 
 /// What a profile should hold.

@@ -9,13 +9,13 @@ use pmuscope_perfdata::reader::SampledCounts;
 use pmuscope_perfdata::reader::scan::SampleFields;
 
 use crate::chains::{Last, StackFrame, steps};
-use crate::finder::{AddressSlot, Finder, UNKNOWN_PLACE, address_slot, view_of};
-use crate::lookup::{Holds, Lookup};
-use crate::modules::ModuleId;
-use crate::spaces::ViewId;
 use crate::table::{HashIndex, mix};
 use crate::task_cache::{SampleTask, TaskCache};
-use crate::tasks::ModuleAddress;
+use crate::timeline::finder::{AddressSlot, Finder, UNKNOWN_PLACE, address_slot, view_of};
+use crate::timeline::lookup::{Holds, Lookup};
+use crate::timeline::modules::ModuleId;
+use crate::timeline::spaces::ViewId;
+use crate::timeline::tasks::ModuleAddress;
 
 /// Samples in a batch: more than memory answers at once.
 const BATCH: usize = 32;

@@ -7,10 +7,10 @@ use pmuscope_perfdata::reader::scan::SampleFields;
 
 use crate::counter::{Counting, GroupBy, SampleGroup, TaskKey, TasksBy};
 use crate::filter::Filter;
-use crate::lookup::{Holds, Lookup};
-use crate::spaces::{NOTHING, ViewId};
 use crate::table::{Interned, mix};
-use crate::tasks::{CommId, CommOf};
+use crate::timeline::lookup::{Holds, Lookup};
+use crate::timeline::spaces::{NOTHING, ViewId};
+use crate::timeline::tasks::{CommId, CommOf};
 
 /// Slots of the table, as a power of two.
 const TASK_BITS: u32 = 10;

@@ -18,8 +18,8 @@ use pmuscope_symbols::{BuildId, KernelIdentity, Module};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::collect::{Collected, Sideband};
-use crate::modules::{CUT, ModuleId, ModuleKey, ModuleKind, Modules, UNKNOWN};
-use crate::tasks::ModuleAddress;
+use crate::timeline::modules::{CUT, ModuleId, ModuleKey, ModuleKind, Modules, UNKNOWN};
+use crate::timeline::tasks::ModuleAddress;
 
 /// Frames of a program in a stack at most. perf stops at 127, which recursion reaches soon; a copy of
 /// 64 KiB holds some 1,000 frames of usual size.

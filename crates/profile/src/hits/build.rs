@@ -17,8 +17,8 @@ use super::sharing::{ByThread, lines};
 use super::steps::steps;
 use super::{HitShare, Hits, Options, Rate, TargetHits, ValueRead};
 use crate::address_spaces::{AddressSpaces, ModuleOffset};
-use crate::modules::ModuleKind;
 use crate::naming::Names;
+use crate::timeline::modules::ModuleKind;
 
 pub(super) fn build(
     mut pass: Pass,

@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 
 use crate::address_spaces::ModuleOffset;
 use crate::filter::Filter;
-use crate::modules::ModuleKind;
+use crate::timeline::modules::ModuleKind;
 use crate::views::Weights;
 use crate::walk::{Walked, walk_all};
 

@@ -9,16 +9,16 @@ use rustc_hash::FxHashMap;
 
 use super::lengths::Lengths;
 use super::threads::{Ends, Off, OffCpuKind, TimeState, Woken};
-use crate::blocks::Clock;
 use crate::callers::{Called, Callers};
 use crate::cells::InGroup;
 use crate::counter::{CellKey, Counting, Counts, GroupBy, SampleGroup, TasksBy, Where};
 use crate::filter::Filter;
 use crate::log::{Log, LoggedCount};
-use crate::lookup::Current;
 use crate::table::{Interned, mix};
 use crate::task_cache::TaskCache;
-use crate::tasks::CommId;
+use crate::timeline::blocks::Clock;
+use crate::timeline::lookup::Current;
+use crate::timeline::tasks::CommId;
 use crate::unwinding::Walker;
 
 /// Kinds of time off the CPU, which are the first events.

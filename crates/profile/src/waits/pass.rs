@@ -14,7 +14,7 @@ use super::counter::{CountedWaits, WAKINGS, WaitCounter};
 use super::threads::{Broken, Losses, SchedEvent, Threads, Woken};
 use crate::collect::Sideband;
 use crate::filter::Filter;
-use crate::lookup::Current;
+use crate::timeline::lookup::Current;
 use crate::unwinding::{Tables, Unwinding, Walker};
 
 /// `common_flags` of a tracepoint: a hardware or software interrupt, or an NMI (`TRACE_FLAG_*` of

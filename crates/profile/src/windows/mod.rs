@@ -47,14 +47,14 @@ use pmuscope_perfdata::reader::{
 use pmuscope_symbols::{KernelIdentity, Request};
 use thiserror::Error;
 
-use crate::blocks::Clock;
 use crate::collect::Sideband;
 use crate::filter::{Filter, Targets};
-use crate::lookup::History;
-use crate::loss::{Lost, StreamLoss};
 use crate::naming::Names;
 use crate::profile::ModuleSummary;
-use crate::tasks::{ModuleAddress, Tasks};
+use crate::timeline::blocks::Clock;
+use crate::timeline::lookup::History;
+use crate::timeline::loss::{Lost, StreamLoss};
+use crate::timeline::tasks::{ModuleAddress, Tasks};
 
 use judge::{Judge, Throttles, Tolerance};
 use pass::{FirstPass, PassContext, Windower, together, visit, walk};

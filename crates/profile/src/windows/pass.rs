@@ -13,11 +13,11 @@ use super::rows::{NAMELESS, Spots};
 use super::shot::{NO_CPU, Shot, Stream, Tail, events, stream};
 use super::sums::RowSums;
 use super::{Cause, CpuWindows};
-use crate::blocks::Clock;
 use crate::collect::Sideband;
-use crate::lookup::{Current, History, Lookup};
 use crate::table::{Interned, mix};
-use crate::tasks::ModuleAddress;
+use crate::timeline::blocks::Clock;
+use crate::timeline::lookup::{Current, History, Lookup};
+use crate::timeline::tasks::ModuleAddress;
 
 /// Distances between samples that a thread looks at: enough to tell two periods from one.
 const MOST_LENGTHS: u32 = 1 << 16;

@@ -4,11 +4,11 @@
 use pmuscope_perfdata::reader::scan::SampleFields;
 
 use crate::filter::Filter;
-use crate::finder::{self, AddressSlot, UNKNOWN_PLACE, address_slot, view_of};
-use crate::lookup::{Holds, Lookup};
-use crate::spaces::{NOTHING, ViewId};
 use crate::table::mix;
-use crate::tasks::ModuleAddress;
+use crate::timeline::finder::{self, AddressSlot, UNKNOWN_PLACE, address_slot, view_of};
+use crate::timeline::lookup::{Holds, Lookup};
+use crate::timeline::spaces::{NOTHING, ViewId};
+use crate::timeline::tasks::ModuleAddress;
 
 /// Slots of the table of tasks, as a power of two.
 const TASK_BITS: u32 = 10;

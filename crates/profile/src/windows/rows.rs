@@ -8,11 +8,11 @@ use rustc_hash::FxHashMap;
 
 use super::By;
 use crate::collect::Sideband;
-use crate::modules::{ModuleKind, UNKNOWN};
 use crate::naming::{Resolve, look_up, same_modules};
 use crate::profile::ModuleSummary;
 use crate::table::{HashIndex, mix};
-use crate::tasks::ModuleAddress;
+use crate::timeline::modules::{ModuleKind, UNKNOWN};
+use crate::timeline::tasks::ModuleAddress;
 
 /// No symbol.
 pub(crate) const NAMELESS: u32 = u32::MAX;

@@ -8,9 +8,9 @@ use std::borrow::Cow;
 
 use pmuscope_perfdata::reader::scan::RecordOrder;
 
-use crate::modules::{KERNEL_IMAGE, KERNEL_LOADED, ModuleId, Modules, UNKNOWN};
-use crate::spaces::{Epoch, LookupResult, NOTHING, NOW, ViewId};
-use crate::tasks::{Change, CommOf, ModuleAddress, Tasks};
+use crate::timeline::modules::{KERNEL_IMAGE, KERNEL_LOADED, ModuleId, Modules, UNKNOWN};
+use crate::timeline::spaces::{Epoch, LookupResult, NOTHING, NOW, ViewId};
+use crate::timeline::tasks::{Change, CommOf, ModuleAddress, Tasks};
 
 /// First and last stamp at which an answer holds; empty if the first is behind the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,11 +13,11 @@
 use pmuscope_perfdata::reader::CpuMode;
 use pmuscope_perfdata::reader::scan::SampleFields;
 
-use crate::lookup::{Holds, Lookup, Region};
-use crate::modules::{GUEST, HYPERVISOR, ModuleId, UNKNOWN};
-use crate::spaces::{NOTHING, ViewId};
 use crate::table::mix;
-use crate::tasks::ModuleAddress;
+use crate::timeline::lookup::{Holds, Lookup, Region};
+use crate::timeline::modules::{GUEST, HYPERVISOR, ModuleId, UNKNOWN};
+use crate::timeline::spaces::{NOTHING, ViewId};
+use crate::timeline::tasks::ModuleAddress;
 
 /// Slots of the tables, as powers of two: 64 bytes each.
 const LONG_BITS: u32 = 11;

@@ -1,16 +1,16 @@
 //! Processes and threads as the records tell them, in the order of time: names, and what they see.
 //!
 //! What changes is noted with its epoch, so that samples can be looked up afterwards at any moment
-//! ([`crate::past`]), or right away ([`Tasks::comm`], [`Tasks::view`]).
+//! ([`super::lookup::History`]), or right away ([`Tasks::comm`], [`Tasks::view`]).
 
 use std::borrow::Cow;
 
 use pmuscope_perfdata::reader::{Comm, Ksymbol, Mmap, TaskRecord, memory_limit};
 use rustc_hash::FxHashMap;
 
-use crate::lookup::HALVES;
-use crate::modules::{KERNEL_LOADED, ModuleId, ModuleKey, ModuleKind, Modules};
-use crate::spaces::{Epoch, Mapping, NOTHING, Spaces, ViewId};
+use crate::timeline::lookup::HALVES;
+use crate::timeline::modules::{KERNEL_LOADED, ModuleId, ModuleKey, ModuleKind, Modules};
+use crate::timeline::spaces::{Epoch, Mapping, NOTHING, Spaces, ViewId};
 
 /// Index of a thread's name.
 pub(crate) type CommId = u32;

@@ -16,7 +16,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::modules::ModuleId;
+use crate::timeline::modules::ModuleId;
 
 /// Number of changes before a moment.
 pub(crate) type Epoch = u32;
