@@ -8,7 +8,8 @@ use std::sync::Arc;
 use pmuscope_perfdata::reader::{CpuMode, Metadata, Record, Sample};
 use pmuscope_symbols::{KernelIdentity, Symbol, Symbolizer};
 
-use crate::collect::Sideband;
+use crate::count::collect::Sideband;
+use crate::count::unwinding::{End, Tables, Unwinding, Walker};
 use crate::naming::{Resolve, look_up, objects};
 use crate::table::{Interned, mix};
 use crate::timeline::finder::effective;
@@ -16,7 +17,6 @@ use crate::timeline::lookup::{self, Lookup as _};
 use crate::timeline::modules::{GUEST, HYPERVISOR, ModuleKind};
 use crate::timeline::spaces::NOTHING;
 use crate::timeline::tasks::ModuleAddress;
-use crate::unwinding::{End, Tables, Unwinding, Walker};
 
 /// Unwinds the stacks of samples that are looked at one by one.
 #[derive(Debug)]

@@ -10,17 +10,17 @@ use std::sync::Arc;
 
 use pmuscope_perfdata::reader::ReadError;
 
-use crate::address_to_stack::AddressToStack;
 use crate::aggregate::{Aggregate, SampleCell, Series, Stacks, Task, TaskId, Timeline};
-use crate::collect::{Collected, CountState};
-use crate::counter::{CellKey, Counts, SampleGroup, TaskKey, Where};
-use crate::log::Log;
+use crate::count::address_to_stack::AddressToStack;
+use crate::count::collect::{Collected, CountState};
+use crate::count::counter::{CellKey, Counts, SampleGroup, TaskKey, Where};
+use crate::count::log::Log;
+use crate::count::tree::{Tree, grow};
 use crate::naming::{Named, Places};
 use crate::paths::Paths;
 use crate::pool::in_parallel;
 use crate::profile::Detail;
 use crate::timeline::tasks::{CommOf, Tasks};
-use crate::tree::{Tree, grow};
 
 impl Collected {
     /// Adds up. The logs of the counts are used up, and the symbols of `named`.

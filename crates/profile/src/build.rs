@@ -4,12 +4,12 @@ use pmuscope_abi::{AttrFlags, event_type, software};
 use pmuscope_perfdata::reader::{Event, FileState, Metadata, ReadError, Reader, Tally};
 use pmuscope_symbols::{BuildId, KernelIdentity};
 
-use crate::collect::{Collected, Sideband, has_period};
+use crate::count::collect::{Collected, Sideband, has_period};
+use crate::count::unwinding::{StackSummary, UnwindStats};
 use crate::filter::Filter;
 use crate::naming::{Named, Resolve, name};
 use crate::profile::{Filtered, ModuleSummary, Options, Profile};
 use crate::rows::Rows;
-use crate::unwinding::{StackSummary, UnwindStats};
 use crate::waits::tells_waits;
 
 impl Collected {
@@ -254,8 +254,8 @@ impl From<&pmuscope_perfdata::reader::Event> for EventFacts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collect::InOrder;
-    use crate::counter::GroupBy;
+    use crate::count::collect::InOrder;
+    use crate::count::counter::GroupBy;
     use crate::profile::{EventProfile, HiddenRows};
     use pmuscope_perfdata::reader::{Comm, CpuMode, FileBuildId, Mmap, Record, Sample};
     use pmuscope_symbols::State;

@@ -26,23 +26,17 @@
 #![forbid(unsafe_code)]
 
 mod address_spaces;
-mod address_to_stack;
 pub mod aggregate;
 mod annotation;
 mod assemble;
 mod build;
-mod callers;
-mod cells;
-mod chains;
-mod collect;
-mod counter;
+mod count;
 pub mod diff;
 pub mod export;
 mod filter;
 mod function_table;
 pub mod hits;
 mod live;
-mod log;
 pub mod metrics;
 mod naming;
 mod paths;
@@ -50,13 +44,9 @@ mod phases;
 mod pool;
 mod profile;
 mod rows;
-mod sampled_addresses;
 mod series;
 mod table;
-mod task_cache;
 mod timeline;
-mod tree;
-mod unwinding;
 pub mod views;
 pub mod waits;
 mod walk;
@@ -64,9 +54,10 @@ pub mod windows;
 
 pub use address_spaces::{AddressSpaces, ModuleOffset, ModuleView, StackWalker};
 pub use annotation::{Annotation, Listed, Listing, NoInstructions, SourceFile};
-pub use chains::{ChainEntry, callchain};
-pub use collect::{Collected, available_threads};
-pub use counter::{Counting, GroupBy, TasksBy};
+pub use count::chains::{ChainEntry, callchain};
+pub use count::collect::{Collected, available_threads};
+pub use count::counter::{Counting, GroupBy, TasksBy};
+pub use count::unwinding::{CutReason, CutStacks, ModuleRules, StackSummary, Unwinding};
 pub use filter::{Facts, Filter, Targets};
 pub use function_table::{FunctionNames, FunctionTable};
 pub use live::{Interval, Live};
@@ -80,5 +71,4 @@ pub use profile::{
 };
 pub use timeline::loss::{CpuLosses, LossBlock, Lost, LostSource};
 pub use timeline::modules::ModuleKind;
-pub use unwinding::{CutReason, CutStacks, ModuleRules, StackSummary, Unwinding};
 pub use walk::Walked;

@@ -15,8 +15,8 @@ use pmuscope_perfdata::reader::{self, Event, FileState, Metadata, ReadError};
 use pmuscope_symbols::{KernelIdentity, Request};
 
 use crate::build::{EventFacts, FileFacts};
-use crate::collect::{InOrder, Sideband};
-use crate::counter::Counting;
+use crate::count::collect::{InOrder, Sideband};
+use crate::count::counter::Counting;
 use crate::naming::Names;
 use crate::profile::{Options, Profile};
 use crate::timeline::loss::StreamLoss;
@@ -145,7 +145,7 @@ impl Live {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::counter::GroupBy;
+    use crate::count::counter::GroupBy;
     use crate::profile::FunctionShare;
     use pmuscope_abi::record::{RecordBuilder, kind};
     use pmuscope_abi::{Attr, AttrFlags, SampleType};

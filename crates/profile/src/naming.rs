@@ -9,12 +9,12 @@ use pmuscope_symbols::{
 };
 use rustc_hash::FxHashMap;
 
-use crate::collect::{Collected, CountState, Sideband};
-use crate::counter::Counts;
-use crate::sampled_addresses;
+use crate::count::collect::{Collected, CountState, Sideband};
+use crate::count::counter::Counts;
+use crate::count::sampled_addresses;
+use crate::count::unwinding::Cut;
 use crate::timeline::modules::{CUT, KERNEL, ModuleId, ModuleKey, ModuleKind};
 use crate::timeline::tasks::ModuleAddress;
-use crate::unwinding::Cut;
 
 /// Looks up addresses: for each module with its addresses, each once and in order, one answer.
 pub type Resolve<'a> = dyn FnMut(&[Request<'_>]) -> Vec<Resolved> + 'a;

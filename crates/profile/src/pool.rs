@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::collect::available_threads;
+use crate::count::collect::available_threads;
 
 /// Does `work` to each item; answers are in the order of the items. Threads follow from CPUs, not from items.
 pub(crate) fn in_parallel<T: Send, R: Send>(

@@ -9,17 +9,17 @@ use rustc_hash::FxHashMap;
 
 use super::lengths::Lengths;
 use super::threads::{Ends, Off, OffCpuKind, TimeState, Woken};
-use crate::callers::{Called, Callers};
-use crate::cells::InGroup;
-use crate::counter::{CellKey, Counting, Counts, GroupBy, SampleGroup, TasksBy, Where};
+use crate::count::callers::{Called, Callers};
+use crate::count::cells::InGroup;
+use crate::count::counter::{CellKey, Counting, Counts, GroupBy, SampleGroup, TasksBy, Where};
+use crate::count::log::{Log, LoggedCount};
+use crate::count::task_cache::TaskCache;
+use crate::count::unwinding::Walker;
 use crate::filter::Filter;
-use crate::log::{Log, LoggedCount};
 use crate::table::{Interned, mix};
-use crate::task_cache::TaskCache;
 use crate::timeline::blocks::Clock;
 use crate::timeline::lookup::Current;
 use crate::timeline::tasks::CommId;
-use crate::unwinding::Walker;
 
 /// Kinds of time off the CPU, which are the first events.
 pub(super) const KINDS: usize = OffCpuKind::ALL.len();

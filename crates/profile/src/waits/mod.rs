@@ -25,7 +25,7 @@ use pmuscope_symbols::KernelIdentity;
 use thiserror::Error;
 
 use crate::build::{EventFacts, FileFacts};
-use crate::collect::Collected;
+use crate::count::collect::Collected;
 use crate::naming::Resolve;
 use crate::profile::{Options, Profile};
 use counter::{KINDS, OfCell, WAKINGS};
@@ -201,7 +201,7 @@ impl CollectedWaits {
         let collected = Collected {
             state,
             clock: counts.clock.clone(),
-            counted: crate::collect::CountState::All(vec![counts]),
+            counted: crate::count::collect::CountState::All(vec![counts]),
             filter: crate::filter::Filter { asked: filter.asked.clone(), ..Default::default() },
         };
         let file = FileFacts {

@@ -12,10 +12,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::WaitsError;
 use super::counter::{CountedWaits, WAKINGS, WaitCounter};
 use super::threads::{Broken, Losses, SchedEvent, Threads, Woken};
-use crate::collect::Sideband;
+use crate::count::collect::Sideband;
+use crate::count::unwinding::{Tables, Unwinding, Walker};
 use crate::filter::Filter;
 use crate::timeline::lookup::Current;
-use crate::unwinding::{Tables, Unwinding, Walker};
 
 /// `common_flags` of a tracepoint: a hardware or software interrupt, or an NMI (`TRACE_FLAG_*` of
 /// include/linux/trace_events.h).

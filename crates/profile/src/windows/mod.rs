@@ -47,7 +47,7 @@ use pmuscope_perfdata::reader::{
 use pmuscope_symbols::{KernelIdentity, Request};
 use thiserror::Error;
 
-use crate::collect::Sideband;
+use crate::count::collect::Sideband;
 use crate::filter::{Filter, Targets};
 use crate::naming::Names;
 use crate::profile::ModuleSummary;

@@ -13,7 +13,7 @@ use super::rows::{NAMELESS, Spots};
 use super::shot::{NO_CPU, Shot, Stream, Tail, events, stream};
 use super::sums::RowSums;
 use super::{Cause, CpuWindows};
-use crate::collect::Sideband;
+use crate::count::collect::Sideband;
 use crate::table::{Interned, mix};
 use crate::timeline::blocks::Clock;
 use crate::timeline::lookup::{Current, History, Lookup};

@@ -7,7 +7,7 @@ use pmuscope_symbols::{KernelIdentity, Symbol};
 use rustc_hash::FxHashMap;
 
 use super::By;
-use crate::collect::Sideband;
+use crate::count::collect::Sideband;
 use crate::naming::{Resolve, look_up, same_modules};
 use crate::profile::ModuleSummary;
 use crate::table::{HashIndex, mix};

@@ -23,18 +23,18 @@ use pmuscope_perfdata::reader::{
     CountKey, Entry, Event, Metadata, ReadError, Reader, Record, Sample, SampledCounts,
 };
 
-use crate::address_to_stack::AddressToStack;
-use crate::counter::{Counter, Counting, Counts, GroupBy};
+use crate::count::address_to_stack::AddressToStack;
+use crate::count::counter::{Counter, Counting, Counts, GroupBy};
+use crate::count::sampled_addresses::{Marker, SampledAddresses};
+use crate::count::task_cache::TaskCache;
+use crate::count::unwinding::{Tables, UnwindFacts, Unwinding, Walker};
 use crate::filter::Filter;
 use crate::pool::in_parallel;
-use crate::sampled_addresses::{Marker, SampledAddresses};
-use crate::task_cache::TaskCache;
 use crate::timeline::blocks::Clock;
 use crate::timeline::lookup::{Current, History};
 use crate::timeline::loss::StreamLoss;
 use crate::timeline::modules::Modules;
 use crate::timeline::tasks::{CommId, Tasks};
-use crate::unwinding::{Tables, UnwindFacts, Unwinding, Walker};
 
 /// What a recording holds, before addresses have names.
 #[derive(Debug)]

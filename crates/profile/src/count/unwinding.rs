@@ -17,7 +17,7 @@ use pmuscope_symbols::unwind::{
 use pmuscope_symbols::{BuildId, KernelIdentity, Module};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::collect::{Collected, Sideband};
+use crate::count::collect::{Collected, Sideband};
 use crate::timeline::modules::{CUT, ModuleId, ModuleKey, ModuleKind, Modules, UNKNOWN};
 use crate::timeline::tasks::ModuleAddress;
 

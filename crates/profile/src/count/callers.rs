@@ -1,21 +1,21 @@
-//! Samples with callers to nodes of a tree of places, see [`crate::chains`]. The program's part of a
-//! call chain may have to be [unwound](crate::unwinding) first.
+//! Samples with callers to nodes of a tree of places, see [`crate::count::chains`]. The program's part of a
+//! call chain may have to be [unwound](crate::count::unwinding) first.
 
 use pmuscope_perfdata::reader::CpuMode;
 use pmuscope_perfdata::reader::scan::SampleFields;
 
-use crate::address_to_stack::AddressToStack;
-use crate::chains::{Last, StackFrame, steps};
+use crate::count::address_to_stack::AddressToStack;
+use crate::count::chains::{Last, StackFrame, steps};
+use crate::count::task_cache::{SampleTask, TaskCache};
+use crate::count::tree::{ENTERED, Node, Tree};
+use crate::count::unwinding::{End, Walked, Walker};
 use crate::table::{Interned, mix};
-use crate::task_cache::{SampleTask, TaskCache};
 use crate::timeline::finder::{
     AddressSlot, Finder, UNKNOWN_PLACE, address_slot, effective, view_of,
 };
 use crate::timeline::lookup::{Holds, Lookup};
 use crate::timeline::spaces::ViewId;
 use crate::timeline::tasks::ModuleAddress;
-use crate::tree::{ENTERED, Node, Tree};
-use crate::unwinding::{End, Walked, Walker};
 
 /// Grows the tree.
 #[derive(Debug)]

@@ -7,20 +7,20 @@
 use pmuscope_perfdata::reader::SampledCounts;
 use pmuscope_perfdata::reader::scan::SampleFields;
 
-use crate::address_to_stack::AddressToStack;
-use crate::callers::{Called, Callers};
-use crate::cells::{Cells, InArea, InGroup};
+use crate::count::address_to_stack::AddressToStack;
+use crate::count::callers::{Called, Callers};
+use crate::count::cells::{Cells, InArea, InGroup};
+use crate::count::log::Log;
+use crate::count::task_cache::TaskCache;
+use crate::count::tree::Node;
+use crate::count::unwinding::{Walked, Walker};
 use crate::filter::Filter;
-use crate::log::Log;
 use crate::table::{Interned, mix};
-use crate::task_cache::TaskCache;
 use crate::timeline::blocks::Clock;
 use crate::timeline::finder::Finder;
 use crate::timeline::lookup::Lookup;
 use crate::timeline::modules::ModuleId;
 use crate::timeline::tasks::{CommOf, ModuleAddress};
-use crate::tree::Node;
-use crate::unwinding::{Walked, Walker};
 
 /// What is told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -8,9 +8,9 @@
 use pmuscope_perfdata::reader::SampledCounts;
 use pmuscope_perfdata::reader::scan::SampleFields;
 
-use crate::chains::{Last, StackFrame, steps};
+use crate::count::chains::{Last, StackFrame, steps};
+use crate::count::task_cache::{SampleTask, TaskCache};
 use crate::table::{HashIndex, mix};
-use crate::task_cache::{SampleTask, TaskCache};
 use crate::timeline::finder::{AddressSlot, Finder, UNKNOWN_PLACE, address_slot, view_of};
 use crate::timeline::lookup::{Holds, Lookup};
 use crate::timeline::modules::ModuleId;

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 
 use pmuscope_perfdata::reader::scan::SampleFields;
 
-use crate::counter::{Counting, GroupBy, SampleGroup, TaskKey, TasksBy};
+use crate::count::counter::{Counting, GroupBy, SampleGroup, TaskKey, TasksBy};
 use crate::filter::Filter;
 use crate::table::{Interned, mix};
 use crate::timeline::lookup::{Holds, Lookup};
