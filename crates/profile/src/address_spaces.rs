@@ -10,7 +10,7 @@ use pmuscope_symbols::{KernelIdentity, Symbol, Symbolizer};
 
 use crate::count::collect::Sideband;
 use crate::count::unwinding::{End, Tables, Unwinding, Walker};
-use crate::naming::{Resolve, look_up, objects};
+use crate::names::naming::{Resolve, look_up, objects};
 use crate::table::{Interned, mix};
 use crate::timeline::finder::effective;
 use crate::timeline::lookup::{self, Lookup as _};

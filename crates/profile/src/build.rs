@@ -7,7 +7,7 @@ use pmuscope_symbols::{BuildId, KernelIdentity};
 use crate::count::collect::{Collected, Sideband, has_period};
 use crate::count::unwinding::{StackSummary, UnwindStats};
 use crate::filter::Filter;
-use crate::naming::{Named, Resolve, name};
+use crate::names::naming::{Named, Resolve, name};
 use crate::profile::{Filtered, ModuleSummary, Options, Profile};
 use crate::rows::Rows;
 use crate::waits::tells_waits;

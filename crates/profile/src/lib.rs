@@ -28,7 +28,6 @@
 mod address_spaces;
 pub mod aggregate;
 mod annotation;
-mod assemble;
 mod build;
 mod count;
 pub mod diff;
@@ -38,8 +37,7 @@ mod function_table;
 pub mod hits;
 mod live;
 pub mod metrics;
-mod naming;
-mod paths;
+mod names;
 mod phases;
 mod pool;
 mod profile;
@@ -61,7 +59,7 @@ pub use count::unwinding::{CutReason, CutStacks, ModuleRules, StackSummary, Unwi
 pub use filter::{Facts, Filter, Targets};
 pub use function_table::{FunctionNames, FunctionTable};
 pub use live::{Interval, Live};
-pub use naming::{Names, Resolve};
+pub use names::naming::{Names, Resolve};
 pub use phases::LongPhases;
 pub use pmuscope_perfdata::reader::FileState;
 pub use pmuscope_symbols::{DisassembleError, Line, NoCode, State as SymbolState, Symbol};

@@ -17,7 +17,7 @@ use pmuscope_symbols::{KernelIdentity, Request};
 use crate::build::{EventFacts, FileFacts};
 use crate::count::collect::{InOrder, Sideband};
 use crate::count::counter::Counting;
-use crate::naming::Names;
+use crate::names::naming::Names;
 use crate::profile::{Options, Profile};
 use crate::timeline::loss::StreamLoss;
 

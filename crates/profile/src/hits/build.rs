@@ -17,7 +17,7 @@ use super::sharing::{ByThread, lines};
 use super::steps::steps;
 use super::{HitShare, Hits, Options, Rate, TargetHits, ValueRead};
 use crate::address_spaces::{AddressSpaces, ModuleOffset};
-use crate::naming::Names;
+use crate::names::naming::Names;
 use crate::timeline::modules::ModuleKind;
 
 pub(super) fn build(

@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 
 use crate::address_spaces::ModuleOffset;
 use crate::filter::Filter;
-use crate::naming::Resolve;
+use crate::names::naming::Resolve;
 use crate::walk::{Walked, walk};
 
 use super::tally::{KeyCounts, KeyTally};

@@ -26,7 +26,7 @@ use thiserror::Error;
 
 use crate::build::{EventFacts, FileFacts};
 use crate::count::collect::Collected;
-use crate::naming::Resolve;
+use crate::names::naming::Resolve;
 use crate::profile::{Options, Profile};
 use counter::{KINDS, OfCell, WAKINGS};
 use rows::outside_scheduler;

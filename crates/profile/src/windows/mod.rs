@@ -49,7 +49,7 @@ use thiserror::Error;
 
 use crate::count::collect::Sideband;
 use crate::filter::{Filter, Targets};
-use crate::naming::Names;
+use crate::names::naming::Names;
 use crate::profile::ModuleSummary;
 use crate::timeline::blocks::Clock;
 use crate::timeline::lookup::History;

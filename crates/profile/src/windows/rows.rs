@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::By;
 use crate::count::collect::Sideband;
-use crate::naming::{Resolve, look_up, same_modules};
+use crate::names::naming::{Resolve, look_up, same_modules};
 use crate::profile::ModuleSummary;
 use crate::table::{HashIndex, mix};
 use crate::timeline::modules::{ModuleKind, UNKNOWN};

@@ -10,14 +10,14 @@ use std::sync::Arc;
 
 use pmuscope_perfdata::reader::ReadError;
 
+use super::paths::Paths;
 use crate::aggregate::{Aggregate, SampleCell, Series, Stacks, Task, TaskId, Timeline};
 use crate::count::address_to_stack::AddressToStack;
 use crate::count::collect::{Collected, CountState};
 use crate::count::counter::{CellKey, Counts, SampleGroup, TaskKey, Where};
 use crate::count::log::Log;
 use crate::count::tree::{Tree, grow};
-use crate::naming::{Named, Places};
-use crate::paths::Paths;
+use crate::names::naming::{Named, Places};
 use crate::pool::in_parallel;
 use crate::profile::Detail;
 use crate::timeline::tasks::{CommOf, Tasks};

@@ -8,7 +8,7 @@ use std::hash::BuildHasher as _;
 
 use crate::aggregate::{CodeFrame, FrameId, Function, FunctionId, Stacks};
 use crate::count::tree::Tree;
-use crate::naming::Places;
+use crate::names::naming::Places;
 use crate::profile::Detail;
 use crate::table::{HashIndex, Interned, mix};
 use crate::timeline::modules::{ModuleId, ModuleKind, Modules};
