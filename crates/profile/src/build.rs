@@ -9,7 +9,7 @@ use crate::count::unwinding::{StackSummary, UnwindStats};
 use crate::filter::Filter;
 use crate::names::naming::{Named, Resolve, name};
 use crate::profile::{Filtered, ModuleSummary, Options, Profile};
-use crate::rows::Rows;
+use crate::views::function_rows::Rows;
 use crate::waits::tells_waits;
 
 impl Collected {

@@ -15,7 +15,7 @@ use pmuscope_stats::{
 };
 use rustc_hash::FxHashMap;
 
-use crate::phases::LongPhases;
+use crate::aggregate::LongPhases;
 use crate::profile::{EventProfile, FunctionShare, Profile};
 
 /// Largest adjusted p-value of rows that differ.
@@ -339,7 +339,7 @@ mod tests {
     /// A recording with these samples by function, one a millisecond.
     fn recording(event: &str, samples: &[(&str, u64)], half: Option<f64>) -> Profile {
         let all: u64 = samples.iter().map(|(_, samples)| samples).sum();
-        let function = |name: &str| crate::function_table::FunctionName {
+        let function = |name: &str| crate::views::function_table::FunctionName {
             name: name.into(),
             inlined_into: None,
         };

@@ -27,22 +27,17 @@
 
 mod address_spaces;
 pub mod aggregate;
-mod annotation;
 mod build;
 mod count;
 pub mod diff;
 pub mod export;
 mod filter;
-mod function_table;
 pub mod hits;
 mod live;
 pub mod metrics;
 mod names;
-mod phases;
 mod pool;
 mod profile;
-mod rows;
-mod series;
 mod table;
 mod timeline;
 pub mod views;
@@ -51,16 +46,14 @@ mod walk;
 pub mod windows;
 
 pub use address_spaces::{AddressSpaces, ModuleOffset, ModuleView, StackWalker};
-pub use annotation::{Annotation, Listed, Listing, NoInstructions, SourceFile};
+pub use aggregate::LongPhases;
 pub use count::chains::{ChainEntry, callchain};
 pub use count::collect::{Collected, available_threads};
 pub use count::counter::{Counting, GroupBy, TasksBy};
 pub use count::unwinding::{CutReason, CutStacks, ModuleRules, StackSummary, Unwinding};
 pub use filter::{Facts, Filter, Targets};
-pub use function_table::{FunctionNames, FunctionTable};
 pub use live::{Interval, Live};
 pub use names::naming::{Names, Resolve};
-pub use phases::LongPhases;
 pub use pmuscope_perfdata::reader::FileState;
 pub use pmuscope_symbols::{DisassembleError, Line, NoCode, State as SymbolState, Symbol};
 pub use profile::{
@@ -69,4 +62,6 @@ pub use profile::{
 };
 pub use timeline::loss::{CpuLosses, LossBlock, Lost, LostSource};
 pub use timeline::modules::ModuleKind;
+pub use views::annotation::{Annotation, Listed, Listing, NoInstructions, SourceFile};
+pub use views::function_table::{FunctionNames, FunctionTable};
 pub use walk::Walked;

@@ -34,7 +34,7 @@ use std::collections::BTreeMap;
 use pmuscope_events::metrics::{Formula, Metric, Metrics};
 use pmuscope_stats::{Interval, LEVEL, LongRun, MIN_BLOCKS, Shares};
 
-use crate::phases::LongPhases;
+use crate::aggregate::LongPhases;
 use crate::windows::{Part, WindowRow, Windows};
 
 /// Fewer kept windows have no interval.

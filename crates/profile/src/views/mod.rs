@@ -4,9 +4,12 @@
 //! Weight is what cells weigh by: units of the event where samples carry their period, else samples.
 
 mod annotate;
+pub(crate) mod annotation;
 mod balance;
 mod branches;
 mod data;
+pub(crate) mod function_rows;
+pub(crate) mod function_table;
 mod memory;
 mod neighbours;
 mod rows;

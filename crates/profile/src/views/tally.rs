@@ -13,7 +13,7 @@ use pmuscope_stats::Interval;
 use rustc_hash::FxHashMap;
 
 use crate::Intervals;
-use crate::series::RowSeries;
+use crate::aggregate::RowSeries;
 use crate::timeline::blocks::Clock;
 
 /// What is counted for a key.

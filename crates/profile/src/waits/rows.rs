@@ -8,8 +8,8 @@ use rustc_hash::FxHashMap;
 
 use super::counter::{OfCell, QUEUED, sum};
 use super::{OffCpuKind, WaitBy, WaitKey, WaitRow, WaitSums, Waits, Waker};
+use crate::aggregate::LongPhases;
 use crate::aggregate::{AddsTo, CodeFrame, SampleCell, StackId, Stacks};
-use crate::phases::LongPhases;
 use crate::profile::Profile;
 use crate::timeline::modules::ModuleKind;
 

@@ -13,9 +13,9 @@
 use pmuscope_stats::{Interval, MIN_BLOCKS, Share, Shares};
 use rustc_hash::FxHashMap;
 
+use crate::aggregate::LongPhases;
 use crate::aggregate::{Aggregate, BlockCount, SampleCell, StackId};
 use crate::count::log::{Log, LoggedCount};
-use crate::phases::LongPhases;
 use crate::pool::in_parallel;
 use crate::timeline::blocks::MOST;
 

@@ -15,14 +15,14 @@ use std::sync::Arc;
 use pmuscope_stats::MIN_BLOCKS;
 use rustc_hash::FxHashMap;
 
+use crate::aggregate::LongPhases;
 use crate::aggregate::{AddsTo, Aggregate, CodeFrame, FrameId, FunctionId, SampleCell, StackId};
 use crate::build::EventFacts;
-use crate::function_table::{FunctionName, FunctionNames, FunctionTable};
-use crate::phases::LongPhases;
 use crate::pool::in_parallel;
 use crate::profile::{EventProfile, FunctionShare, HiddenRows, ModuleShare, Options, Total};
 use crate::table::{Interned, mix};
 use crate::timeline::modules::UNKNOWN;
+use crate::views::function_table::{FunctionName, FunctionNames, FunctionTable};
 
 /// Not known yet; or a cell whose row is not among the largest.
 const NONE: u32 = u32::MAX;
