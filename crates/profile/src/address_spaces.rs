@@ -8,13 +8,13 @@ use std::sync::Arc;
 use pmuscope_perfdata::reader::{CpuMode, Metadata, Record, Sample};
 use pmuscope_symbols::{KernelIdentity, Symbol, Symbolizer};
 
-use crate::count::collect::Sideband;
 use crate::count::unwinding::{End, Tables, Unwinding, Walker};
 use crate::names::naming::{Resolve, look_up, objects};
 use crate::table::{Interned, mix};
 use crate::timeline::finder::effective;
 use crate::timeline::lookup::{self, Lookup as _};
 use crate::timeline::modules::{GUEST, HYPERVISOR, ModuleKind};
+use crate::timeline::sideband::Sideband;
 use crate::timeline::spaces::NOTHING;
 use crate::timeline::tasks::ModuleAddress;
 

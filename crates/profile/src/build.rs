@@ -2,9 +2,9 @@
 
 use pmuscope_abi::{AttrFlags, event_type, software};
 use pmuscope_perfdata::reader::{Event, FileState, Metadata, ReadError, Reader, Tally};
-use pmuscope_symbols::{BuildId, KernelIdentity};
+use pmuscope_symbols::KernelIdentity;
 
-use crate::count::collect::{Collected, Sideband, has_period};
+use crate::count::collect::{Collected, has_period};
 use crate::count::unwinding::{StackSummary, UnwindStats};
 use crate::filter::Filter;
 use crate::names::naming::{Named, Resolve, name};
@@ -183,36 +183,6 @@ impl Collected {
     }
 }
 
-impl Sideband {
-    /// Mappings and names that there was no memory for.
-    fn left_out(&self) -> u64 {
-        let Self { tasks, modules, .. } = self;
-        tasks.spaces.left_out() + tasks.names_left_out() + modules.left_out()
-    }
-
-    /// Which kernel recorded, as far as the recording says.
-    pub(crate) fn kernel_identity(&self, metadata: &Metadata) -> KernelIdentity {
-        let info = metadata.info.as_ref();
-        let build_id = metadata
-            .build_ids
-            .iter()
-            .find(|entry| entry.kernel && is_kernel_image(&entry.path))
-            .and_then(|entry| BuildId::new(&entry.id).ok());
-        let told = info.map(|info| info.machine.kernel.clone()).filter(|kernel| !kernel.is_empty());
-        KernelIdentity {
-            release: metadata.os_release.clone().or(told),
-            build_id,
-            boot_id: info.and_then(|info| info.machine.boot_id.clone()),
-            text: self.kernel_text.into(),
-        }
-    }
-}
-
-fn is_kernel_image(path: &[u8]) -> bool {
-    let file = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
-    path.starts_with(b"[kernel.kallsyms]") || file.starts_with(b"vmlinux")
-}
-
 /// What the file says about itself.
 #[derive(Debug, Clone)]
 pub(crate) struct FileFacts {
@@ -254,9 +224,10 @@ impl From<&pmuscope_perfdata::reader::Event> for EventFacts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::count::collect::InOrder;
-    use crate::count::counter::GroupBy;
+    use crate::count::counter::Counter;
+    use crate::count::group::GroupBy;
     use crate::profile::{EventProfile, HiddenRows};
+    use crate::timeline::visit::InOrder;
     use pmuscope_perfdata::reader::{Comm, CpuMode, FileBuildId, Mmap, Record, Sample};
     use pmuscope_symbols::State;
     use pmuscope_symbols::{Frame, Module, Resolved, Symbol};
@@ -298,7 +269,7 @@ mod tests {
     }
 
     /// Two commands that map the same file at 0x1000, which has a function for every 16 bytes.
-    fn two_commands(has_period: bool) -> InOrder<'static> {
+    fn two_commands(has_period: bool) -> InOrder<Counter<'static>> {
         let mut collected = InOrder::new(&[has_period], GroupBy::default());
         for (pid, name) in [(1, &b"one"[..]), (2, b"two")] {
             collected.take(&Record::Comm(Comm { pid, tid: pid, name, exec: true }));
@@ -326,11 +297,11 @@ mod tests {
         Resolved { symbols: addresses.iter().map(symbol).collect(), state: State::Found }
     }
 
-    fn build(collected: InOrder<'_>, has_period: bool) -> Profile {
+    fn build(collected: InOrder<Counter<'_>>, has_period: bool) -> Profile {
         build_with(collected, has_period, Options::default())
     }
 
-    fn build_with(collected: InOrder<'_>, has_period: bool, options: Options) -> Profile {
+    fn build_with(collected: InOrder<Counter<'_>>, has_period: bool, options: Options) -> Profile {
         let events = vec![facts(has_period)];
         let running = KernelIdentity::default();
         let collected = collected.finish();

@@ -48,14 +48,15 @@ pub mod windows;
 pub use address_spaces::{AddressSpaces, ModuleOffset, ModuleView, StackWalker};
 pub use aggregate::LongPhases;
 pub use count::chains::{ChainEntry, callchain};
-pub use count::collect::{Collected, available_threads};
-pub use count::counter::{Counting, GroupBy, TasksBy};
+pub use count::collect::Collected;
+pub use count::group::{Counting, GroupBy, TasksBy};
 pub use count::unwinding::{CutReason, CutStacks, ModuleRules, StackSummary, Unwinding};
 pub use filter::{Facts, Filter, Targets};
 pub use live::{Interval, Live};
 pub use names::naming::{Names, Resolve};
 pub use pmuscope_perfdata::reader::FileState;
 pub use pmuscope_symbols::{DisassembleError, Line, NoCode, State as SymbolState, Symbol};
+pub use pool::available_threads;
 pub use profile::{
     Detail, EventProfile, Filtered, FunctionShare, HiddenRows, Intervals, ModuleShare,
     ModuleSummary, Options, Profile, Total, with_lost,

@@ -12,6 +12,7 @@ pub(crate) mod cells;
 pub(crate) mod chains;
 pub(crate) mod collect;
 pub(crate) mod counter;
+pub(crate) mod group;
 pub(crate) mod log;
 pub(crate) mod sampled_addresses;
 pub(crate) mod task_cache;

@@ -9,11 +9,12 @@ use pmuscope_symbols::{
 };
 use rustc_hash::FxHashMap;
 
-use crate::count::collect::{Collected, CountState, Sideband};
+use crate::count::collect::{Collected, CountState};
 use crate::count::counter::Counts;
 use crate::count::sampled_addresses;
 use crate::count::unwinding::Cut;
 use crate::timeline::modules::{CUT, KERNEL, ModuleId, ModuleKey, ModuleKind};
+use crate::timeline::sideband::Sideband;
 use crate::timeline::tasks::ModuleAddress;
 
 /// Looks up addresses: for each module with its addresses, each once and in order, one answer.

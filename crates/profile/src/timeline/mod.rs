@@ -12,5 +12,7 @@ pub(crate) mod finder;
 pub(crate) mod lookup;
 pub(crate) mod loss;
 pub(crate) mod modules;
+pub(crate) mod sideband;
 pub(crate) mod spaces;
 pub(crate) mod tasks;
+pub(crate) mod visit;

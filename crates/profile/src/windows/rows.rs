@@ -7,11 +7,11 @@ use pmuscope_symbols::{KernelIdentity, Symbol};
 use rustc_hash::FxHashMap;
 
 use super::By;
-use crate::count::collect::Sideband;
 use crate::names::naming::{Resolve, look_up, same_modules};
 use crate::profile::ModuleSummary;
 use crate::table::{HashIndex, mix};
 use crate::timeline::modules::{ModuleKind, UNKNOWN};
+use crate::timeline::sideband::Sideband;
 use crate::timeline::tasks::ModuleAddress;
 
 /// No symbol.
