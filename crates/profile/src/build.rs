@@ -7,8 +7,8 @@ use pmuscope_symbols::KernelIdentity;
 use crate::count::collect::{Collected, has_period};
 use crate::count::unwinding::{StackSummary, UnwindStats};
 use crate::filter::Filter;
-use crate::names::naming::{Named, Resolve, name};
-use crate::profile::{Filtered, ModuleSummary, Options, Profile};
+use crate::names::naming::{Resolve, name};
+use crate::profile::{Filtered, Options, Profile};
 use crate::views::function_rows::Rows;
 use crate::waits::tells_waits;
 
@@ -19,7 +19,7 @@ impl Collected {
     /// # Errors
     /// If samples are counted only now, and the operating system fails to read.
     pub fn profile(
-        self,
+        mut self,
         reader: &Reader,
         running: &KernelIdentity,
         options: Options,
@@ -34,21 +34,10 @@ impl Collected {
         };
         let facts = |(event, has_period)| EventFacts { has_period, ..EventFacts::from(event) };
         let events = reader.events().iter().zip(has_period(reader)).map(facts).collect();
-        self.build(events, file, running, options, resolve)
-    }
-
-    pub(crate) fn build(
-        mut self,
-        events: Vec<EventFacts>,
-        file: FileFacts,
-        running: &KernelIdentity,
-        options: Options,
-        resolve: &mut Resolve<'_>,
-    ) -> Result<Profile, ReadError> {
         self.answer(events, file, running, options, resolve)
     }
 
-    /// The same; counts are used up, what is known of tasks and modules stays.
+    /// The same of any events; counts are used up, what is known of tasks and modules stays.
     pub(crate) fn answer(
         &mut self,
         mut events: Vec<EventFacts>,
@@ -108,7 +97,7 @@ impl Collected {
         let told = told.map(|told| if is_closed { told } else { told.max(seconds.unwrap_or(0.0)) });
         Ok(Profile {
             events,
-            modules: self.module_summaries(&named),
+            modules: named.modules,
             duration_s: told.filter(|_| filter.times.is_empty()).or(seconds),
             lost,
             throttled: loss.throttled(info, filter),
@@ -165,21 +154,6 @@ impl Collected {
         let mut account = UnwindStats::default();
         walked.for_each(|walked| account.add(&walked.account));
         Some(StackSummary::new(&account, copy_size))
-    }
-
-    fn module_summaries(&self, named: &Named) -> Vec<ModuleSummary> {
-        let modules = self.state.modules.list();
-        modules
-            .iter()
-            .zip(&named.states)
-            .zip(&named.build_ids)
-            .map(|((module, state), build_id)| ModuleSummary {
-                kind: module.kind,
-                path: String::from_utf8_lossy(&module.path).into_owned(),
-                build_id: build_id.clone(),
-                symbols: state.clone(),
-            })
-            .collect()
     }
 }
 
@@ -304,9 +278,9 @@ mod tests {
     fn build_with(collected: InOrder<Counter<'_>>, has_period: bool, options: Options) -> Profile {
         let events = vec![facts(has_period)];
         let running = KernelIdentity::default();
-        let collected = collected.finish();
+        let mut collected = collected.finish();
         let file = no_file();
-        let profile = collected.build(events, file, &running, options, &mut |requests| {
+        let profile = collected.answer(events, file, &running, options, &mut |requests| {
             requests.iter().map(|one| by_sixteen(&one.module, one.addresses)).collect()
         });
         profile.unwrap()
@@ -402,7 +376,7 @@ mod tests {
         let mut file = no_file();
         file.metadata.build_ids.push(of_path);
         let running = KernelIdentity::default();
-        let profile = collected.finish().build(
+        let profile = collected.finish().answer(
             vec![facts(false)],
             file,
             &running,

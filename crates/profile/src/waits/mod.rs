@@ -198,7 +198,7 @@ impl CollectedWaits {
                 sums.add_all(&of.sums);
             }
         }
-        let collected = Collected {
+        let mut collected = Collected {
             state,
             clock: counts.clock.clone(),
             counted: crate::count::collect::CountState::All(vec![counts]),
@@ -218,7 +218,7 @@ impl CollectedWaits {
             fixed_period: None,
             counts_nothing: true,
         });
-        let mut profile = collected.build(events.collect(), file, running, options, resolve)?;
+        let mut profile = collected.answer(events.collect(), file, running, options, resolve)?;
         for event in &mut profile.events {
             // Loss is not that of an event of the file; it is told apart.
             (event.lost, event.lost_at_most) = (None, 0);
