@@ -1,11 +1,11 @@
 //! Counts and names to a profile.
 
-use pmuscope_abi::{AttrFlags, event_type, software};
-use pmuscope_perfdata::reader::{Event, FileState, Metadata, ReadError, Reader, Tally};
+use pmuscope_perfdata::reader::{FileState, ReadError, Reader};
 use pmuscope_symbols::KernelIdentity;
 
 use crate::count::collect::{Collected, has_period};
 use crate::count::unwinding::{StackSummary, UnwindStats};
+use crate::facts::{EventFacts, FileFacts};
 use crate::filter::Filter;
 use crate::names::naming::{Resolve, name};
 use crate::profile::{Filtered, Options, Profile};
@@ -25,13 +25,8 @@ impl Collected {
         options: Options,
         resolve: &mut Resolve<'_>,
     ) -> Result<Profile, ReadError> {
-        let file = FileFacts {
-            metadata: reader.metadata().clone(),
-            state: reader.state(),
-            tally: reader.tally().clone(),
-            stack_copy: reader.events().iter().filter_map(Event::stack_copy).max(),
-            tells_waits: tells_waits(reader.events()).contains(&true),
-        };
+        let tells_waits = tells_waits(reader.events()).contains(&true);
+        let file = FileFacts { tells_waits, ..FileFacts::of(reader) };
         let facts = |(event, has_period)| EventFacts { has_period, ..EventFacts::from(event) };
         let events = reader.events().iter().zip(has_period(reader)).map(facts).collect();
         self.answer(events, file, running, options, resolve)
@@ -157,44 +152,6 @@ impl Collected {
     }
 }
 
-/// What the file says about itself.
-#[derive(Debug, Clone)]
-pub(crate) struct FileFacts {
-    pub(crate) metadata: Metadata,
-    pub(crate) state: FileState,
-    pub(crate) tally: Tally,
-    /// Bytes of the stack that samples were to carry.
-    pub(crate) stack_copy: Option<u32>,
-    /// It holds waits, which are not to be shown.
-    pub(crate) tells_waits: bool,
-}
-
-/// What the file says about an event.
-#[derive(Debug, Clone)]
-pub(crate) struct EventFacts {
-    pub(crate) name: String,
-    pub(crate) has_period: bool,
-    pub(crate) frequency: Option<u64>,
-    pub(crate) fixed_period: Option<u64>,
-    /// Only there to carry records about processes.
-    pub(crate) counts_nothing: bool,
-}
-
-impl From<&pmuscope_perfdata::reader::Event> for EventFacts {
-    fn from(event: &pmuscope_perfdata::reader::Event) -> Self {
-        let by_frequency = event.attr.flags.contains(AttrFlags::FREQ);
-        let sample = (event.attr.sample > 0).then_some(event.attr.sample);
-        Self {
-            name: event.name.clone(),
-            has_period: event.has_period() || event.has_counts(),
-            frequency: sample.filter(|_| by_frequency),
-            fixed_period: sample.filter(|_| !by_frequency),
-            counts_nothing: event.attr.event_type == event_type::SOFTWARE
-                && event.attr.config == software::DUMMY,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,7 +159,9 @@ mod tests {
     use crate::count::group::GroupBy;
     use crate::profile::{EventProfile, HiddenRows};
     use crate::timeline::visit::InOrder;
-    use pmuscope_perfdata::reader::{Comm, CpuMode, FileBuildId, Mmap, Record, Sample};
+    use pmuscope_perfdata::reader::{
+        Comm, CpuMode, FileBuildId, Metadata, Mmap, Record, Sample, Tally,
+    };
     use pmuscope_symbols::State;
     use pmuscope_symbols::{Frame, Module, Resolved, Symbol};
     use proptest::prelude::*;

@@ -31,6 +31,7 @@ mod build;
 mod count;
 pub mod diff;
 pub mod export;
+mod facts;
 mod filter;
 pub mod hits;
 mod live;

@@ -14,9 +14,9 @@ use pmuscope_perfdata::info::RecordingInfo;
 use pmuscope_perfdata::reader::{self, Event, FileState, Metadata, ReadError};
 use pmuscope_symbols::{KernelIdentity, Request};
 
-use crate::build::{EventFacts, FileFacts};
 use crate::count::counter::Counter;
 use crate::count::group::Counting;
+use crate::facts::{EventFacts, FileFacts};
 use crate::names::naming::Names;
 use crate::profile::{Options, Profile};
 use crate::timeline::loss::StreamLoss;

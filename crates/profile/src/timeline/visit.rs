@@ -162,9 +162,10 @@ impl<V: SampleVisitor> InOrder<V> {
         self.visitor.begin(0);
         loop {
             self.visitor.learn(reader.metadata(), &self.state);
-            match V::SPLITS_COUNTS && !reader.has_windows() {
-                true => self.counts.learn(reader.events(), reader.ids()),
-                false => self.counts = SampledCounts::default(),
+            if V::SPLITS_COUNTS && !reader.has_windows() {
+                self.counts.learn(reader.events(), reader.ids());
+            } else if self.counts.reads_any() {
+                self.counts = SampledCounts::default();
             }
             let Some(entry) = reader.next()? else { return Ok(()) };
             if !matches!(entry.record, Record::Sample(_)) {

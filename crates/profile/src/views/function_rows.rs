@@ -21,7 +21,7 @@ use super::query::{KeyedSums, NONE, RowKeys, add_totals, own_rows, rank_cells, s
 use crate::aggregate::{
     Aggregate, CodeFrame, FrameId, FunctionId, LongPhases, SampleCell, StackId,
 };
-use crate::build::EventFacts;
+use crate::facts::EventFacts;
 use crate::pool::in_parallel;
 use crate::profile::{EventProfile, FunctionShare, HiddenRows, ModuleShare, Options, Total};
 use crate::table::{Interned, mix};

@@ -19,13 +19,13 @@ mod threads;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pmuscope_perfdata::reader::{Event, ReadError, Reader};
+use pmuscope_perfdata::reader::{ReadError, Reader};
 use pmuscope_stats::Interval;
 use pmuscope_symbols::KernelIdentity;
 use thiserror::Error;
 
-use crate::build::{EventFacts, FileFacts};
 use crate::count::collect::Collected;
+use crate::facts::{EventFacts, FileFacts};
 use crate::names::naming::Resolve;
 use crate::profile::{Options, Profile};
 use counter::{KINDS, OfCell, WAKINGS};
@@ -204,13 +204,7 @@ impl CollectedWaits {
             counted: crate::count::collect::CountState::All(vec![counts]),
             filter: crate::filter::Filter { asked: filter.asked.clone(), ..Default::default() },
         };
-        let file = FileFacts {
-            metadata: reader.metadata().clone(),
-            state: reader.state(),
-            tally: reader.tally().clone(),
-            stack_copy: reader.events().iter().filter_map(Event::stack_copy).max(),
-            tells_waits: false,
-        };
+        let file = FileFacts::of(reader);
         let events = EVENTS.iter().map(|name| EventFacts {
             name: (*name).into(),
             has_period: true,
