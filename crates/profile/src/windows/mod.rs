@@ -300,7 +300,7 @@ impl Windows {
             let mut first = InOrder::after(Sideband::default(), scouting());
             first.read(&mut reader, |entry| facts.note(entry))?;
             let InOrder { state, visitor: scout, .. } = first;
-            let ready = Ready::new(path, &reader, options, metrics, scout, facts)?;
+            let ready = Ready::new(path, &reader, options, metrics, scout, &facts)?;
             let spots = ready.spots(&state, running, options.by, names);
             let shared = ready.shared(&spots, options);
             let windower = Windower::new(&shared, Finder::new(&options.filter));
@@ -315,7 +315,7 @@ impl Windows {
         let mut scouts = passes.visit(&state, scouting)?.into_iter();
         let mut scout = scouts.next().unwrap_or_else(scouting);
         scouts.for_each(|other| scout.merge(other));
-        let ready = Ready::new(path, &reader, options, metrics, scout, facts)?;
+        let ready = Ready::new(path, &reader, options, metrics, scout, &facts)?;
         let spots = ready.spots(&state, running, options.by, names);
         let shared = ready.shared(&spots, options);
         let windower = || Windower::new(&shared, Finder::new(&options.filter));
@@ -370,7 +370,7 @@ impl Ready {
         options: &Options,
         metrics: &Metrics,
         scout: FirstPass<'_>,
-        noted: Noted,
+        noted: &Noted,
     ) -> Result<Self, WindowsError> {
         let events = reader.events();
         let metadata = reader.metadata().clone();
