@@ -7,16 +7,17 @@ use std::sync::Arc;
 
 use pmuscope_perfdata::reader::{CpuMode, Metadata, Record, Sample};
 use pmuscope_symbols::{KernelIdentity, Symbol, Symbolizer};
+use rustc_hash::FxHashMap;
 
-use crate::collect::Sideband;
-use crate::finder::effective;
-use crate::lookup::{self, Lookup as _};
-use crate::modules::{GUEST, HYPERVISOR, ModuleKind};
-use crate::naming::{Resolve, look_up, objects};
-use crate::spaces::NOTHING;
+use crate::count::unwinding::{End, Tables, Unwinding, Walker};
+use crate::names::naming::{Resolve, look_up, objects};
 use crate::table::{Interned, mix};
-use crate::tasks::ModuleAddress;
-use crate::unwinding::{End, Tables, Unwinding, Walker};
+use crate::timeline::finder::effective;
+use crate::timeline::lookup::{self, Lookup as _};
+use crate::timeline::modules::{GUEST, HYPERVISOR, ModuleKind};
+use crate::timeline::sideband::Sideband;
+use crate::timeline::spaces::NOTHING;
+use crate::timeline::tasks::ModuleAddress;
 
 /// Unwinds the stacks of samples that are looked at one by one.
 #[derive(Debug)]
@@ -157,18 +158,32 @@ impl AddressSpaces {
         self.state.jit_dumps.iter()
     }
 
-    /// The variables at places, by symbol tables that `symbolizer` finds; as [`AddressSpaces::resolve`].
+    /// The variables at places, by symbol tables that `symbolizer` finds; those without one are missing.
     pub(crate) fn objects(
         &self,
-        spots: &[ModuleOffset],
+        spots: impl IntoIterator<Item = ModuleOffset>,
         metadata: &Metadata,
         symbolizer: &Symbolizer,
-    ) -> Vec<Option<Arc<str>>> {
+    ) -> FxHashMap<ModuleOffset, Arc<str>> {
         let kernel = self.state.kernel_identity(metadata).compare(&symbolizer.running_kernel());
-        objects(&self.state, &self.by_module(spots), metadata, kernel, symbolizer)
-            .into_iter()
-            .flatten()
-            .collect()
+        let spots = distinct(spots);
+        let names = objects(&self.state, &self.by_module(&spots), metadata, kernel, symbolizer);
+        let each = spots.into_iter().zip(names.into_iter().flatten());
+        each.filter_map(|(spot, name)| Some((spot, name?))).collect()
+    }
+
+    /// Symbols of places, as [`AddressSpaces::resolve`]; those without one are missing.
+    pub(crate) fn symbols(
+        &self,
+        spots: impl IntoIterator<Item = ModuleOffset>,
+        metadata: &Metadata,
+        running: &KernelIdentity,
+        resolve: &mut Resolve<'_>,
+    ) -> FxHashMap<ModuleOffset, Symbol> {
+        let spots = distinct(spots);
+        let symbols = self.resolve(&spots, metadata, running, resolve);
+        let each = spots.into_iter().zip(symbols);
+        each.filter_map(|(spot, symbol)| Some((spot, symbol?))).collect()
     }
 
     fn by_module(&self, spots: &[ModuleOffset]) -> Vec<Vec<u64>> {
@@ -191,9 +206,17 @@ impl AddressSpaces {
         let addresses = self.by_module(spots);
         let kernel = self.state.kernel_identity(metadata).compare(running);
         let found = look_up(&self.state, &addresses, metadata, kernel, resolve);
-        let symbols = found.into_iter().flat_map(|(resolved, _)| resolved.symbols);
+        let symbols = found.into_iter().flat_map(|(symbols, _)| symbols);
         symbols.map(|symbol| symbol.map(Arc::unwrap_or_clone)).collect()
     }
+}
+
+/// Each place once, in order.
+fn distinct(spots: impl IntoIterator<Item = ModuleOffset>) -> Vec<ModuleOffset> {
+    let mut spots: Vec<ModuleOffset> = spots.into_iter().collect();
+    spots.sort_unstable();
+    spots.dedup();
+    spots
 }
 
 #[cfg(test)]

@@ -1,15 +1,15 @@
 //! Counts and names to a profile.
 
-use pmuscope_abi::{AttrFlags, event_type, software};
-use pmuscope_perfdata::reader::{Event, FileState, Metadata, ReadError, Reader, Tally};
-use pmuscope_symbols::{BuildId, KernelIdentity};
+use pmuscope_perfdata::reader::{FileState, ReadError, Reader};
+use pmuscope_symbols::KernelIdentity;
 
-use crate::collect::{Collected, Sideband, has_period};
+use crate::count::collect::{Collected, has_period};
+use crate::count::unwinding::{StackSummary, UnwindStats};
+use crate::facts::{EventFacts, FileFacts};
 use crate::filter::Filter;
-use crate::naming::{Named, Resolve, name};
-use crate::profile::{Filtered, ModuleSummary, Options, Profile};
-use crate::rows::Rows;
-use crate::unwinding::{StackSummary, UnwindStats};
+use crate::names::naming::{Resolve, name};
+use crate::profile::{Filtered, Options, Profile};
+use crate::views::function_rows::Rows;
 use crate::waits::tells_waits;
 
 impl Collected {
@@ -19,36 +19,20 @@ impl Collected {
     /// # Errors
     /// If samples are counted only now, and the operating system fails to read.
     pub fn profile(
-        self,
+        mut self,
         reader: &Reader,
         running: &KernelIdentity,
         options: Options,
         resolve: &mut Resolve<'_>,
     ) -> Result<Profile, ReadError> {
-        let file = FileFacts {
-            metadata: reader.metadata().clone(),
-            state: reader.state(),
-            tally: reader.tally().clone(),
-            stack_copy: reader.events().iter().filter_map(Event::stack_copy).max(),
-            tells_waits: tells_waits(reader.events()).contains(&true),
-        };
+        let tells_waits = tells_waits(reader.events()).contains(&true);
+        let file = FileFacts { tells_waits, ..FileFacts::of(reader) };
         let facts = |(event, has_period)| EventFacts { has_period, ..EventFacts::from(event) };
         let events = reader.events().iter().zip(has_period(reader)).map(facts).collect();
-        self.build(events, file, running, options, resolve)
-    }
-
-    pub(crate) fn build(
-        mut self,
-        events: Vec<EventFacts>,
-        file: FileFacts,
-        running: &KernelIdentity,
-        options: Options,
-        resolve: &mut Resolve<'_>,
-    ) -> Result<Profile, ReadError> {
         self.answer(events, file, running, options, resolve)
     }
 
-    /// The same; counts are used up, what is known of tasks and modules stays.
+    /// The same of any events; counts are used up, what is known of tasks and modules stays.
     pub(crate) fn answer(
         &mut self,
         mut events: Vec<EventFacts>,
@@ -108,7 +92,7 @@ impl Collected {
         let told = told.map(|told| if is_closed { told } else { told.max(seconds.unwrap_or(0.0)) });
         Ok(Profile {
             events,
-            modules: self.module_summaries(&named),
+            modules: named.modules,
             duration_s: told.filter(|_| filter.times.is_empty()).or(seconds),
             lost,
             throttled: loss.throttled(info, filter),
@@ -166,98 +150,18 @@ impl Collected {
         walked.for_each(|walked| account.add(&walked.account));
         Some(StackSummary::new(&account, copy_size))
     }
-
-    fn module_summaries(&self, named: &Named) -> Vec<ModuleSummary> {
-        let modules = self.state.modules.list();
-        modules
-            .iter()
-            .zip(&named.states)
-            .zip(&named.build_ids)
-            .map(|((module, state), build_id)| ModuleSummary {
-                kind: module.kind,
-                path: String::from_utf8_lossy(&module.path).into_owned(),
-                build_id: build_id.clone(),
-                symbols: state.clone(),
-            })
-            .collect()
-    }
-}
-
-impl Sideband {
-    /// Mappings and names that there was no memory for.
-    fn left_out(&self) -> u64 {
-        let Self { tasks, modules, .. } = self;
-        tasks.spaces.left_out() + tasks.names_left_out() + modules.left_out()
-    }
-
-    /// Which kernel recorded, as far as the recording says.
-    pub(crate) fn kernel_identity(&self, metadata: &Metadata) -> KernelIdentity {
-        let info = metadata.info.as_ref();
-        let build_id = metadata
-            .build_ids
-            .iter()
-            .find(|entry| entry.kernel && is_kernel_image(&entry.path))
-            .and_then(|entry| BuildId::new(&entry.id).ok());
-        let told = info.map(|info| info.machine.kernel.clone()).filter(|kernel| !kernel.is_empty());
-        KernelIdentity {
-            release: metadata.os_release.clone().or(told),
-            build_id,
-            boot_id: info.and_then(|info| info.machine.boot_id.clone()),
-            text: self.kernel_text.into(),
-        }
-    }
-}
-
-fn is_kernel_image(path: &[u8]) -> bool {
-    let file = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
-    path.starts_with(b"[kernel.kallsyms]") || file.starts_with(b"vmlinux")
-}
-
-/// What the file says about itself.
-#[derive(Debug, Clone)]
-pub(crate) struct FileFacts {
-    pub(crate) metadata: Metadata,
-    pub(crate) state: FileState,
-    pub(crate) tally: Tally,
-    /// Bytes of the stack that samples were to carry.
-    pub(crate) stack_copy: Option<u32>,
-    /// It holds waits, which are not to be shown.
-    pub(crate) tells_waits: bool,
-}
-
-/// What the file says about an event.
-#[derive(Debug, Clone)]
-pub(crate) struct EventFacts {
-    pub(crate) name: String,
-    pub(crate) has_period: bool,
-    pub(crate) frequency: Option<u64>,
-    pub(crate) fixed_period: Option<u64>,
-    /// Only there to carry records about processes.
-    pub(crate) counts_nothing: bool,
-}
-
-impl From<&pmuscope_perfdata::reader::Event> for EventFacts {
-    fn from(event: &pmuscope_perfdata::reader::Event) -> Self {
-        let by_frequency = event.attr.flags.contains(AttrFlags::FREQ);
-        let sample = (event.attr.sample > 0).then_some(event.attr.sample);
-        Self {
-            name: event.name.clone(),
-            has_period: event.has_period() || event.has_counts(),
-            frequency: sample.filter(|_| by_frequency),
-            fixed_period: sample.filter(|_| !by_frequency),
-            counts_nothing: event.attr.event_type == event_type::SOFTWARE
-                && event.attr.config == software::DUMMY,
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collect::InOrder;
-    use crate::counter::GroupBy;
+    use crate::count::counter::Counter;
+    use crate::count::group::GroupBy;
     use crate::profile::{EventProfile, HiddenRows};
-    use pmuscope_perfdata::reader::{Comm, CpuMode, FileBuildId, Mmap, Record, Sample};
+    use crate::timeline::visit::InOrder;
+    use pmuscope_perfdata::reader::{
+        Comm, CpuMode, FileBuildId, Metadata, Mmap, Record, Sample, Tally,
+    };
     use pmuscope_symbols::State;
     use pmuscope_symbols::{Frame, Module, Resolved, Symbol};
     use proptest::prelude::*;
@@ -298,7 +202,7 @@ mod tests {
     }
 
     /// Two commands that map the same file at 0x1000, which has a function for every 16 bytes.
-    fn two_commands(has_period: bool) -> InOrder<'static> {
+    fn two_commands(has_period: bool) -> InOrder<Counter<'static>> {
         let mut collected = InOrder::new(&[has_period], GroupBy::default());
         for (pid, name) in [(1, &b"one"[..]), (2, b"two")] {
             collected.take(&Record::Comm(Comm { pid, tid: pid, name, exec: true }));
@@ -326,16 +230,16 @@ mod tests {
         Resolved { symbols: addresses.iter().map(symbol).collect(), state: State::Found }
     }
 
-    fn build(collected: InOrder<'_>, has_period: bool) -> Profile {
+    fn build(collected: InOrder<Counter<'_>>, has_period: bool) -> Profile {
         build_with(collected, has_period, Options::default())
     }
 
-    fn build_with(collected: InOrder<'_>, has_period: bool, options: Options) -> Profile {
+    fn build_with(collected: InOrder<Counter<'_>>, has_period: bool, options: Options) -> Profile {
         let events = vec![facts(has_period)];
         let running = KernelIdentity::default();
-        let collected = collected.finish();
+        let mut collected = collected.finish();
         let file = no_file();
-        let profile = collected.build(events, file, &running, options, &mut |requests| {
+        let profile = collected.answer(events, file, &running, options, &mut |requests| {
             requests.iter().map(|one| by_sixteen(&one.module, one.addresses)).collect()
         });
         profile.unwrap()
@@ -431,7 +335,7 @@ mod tests {
         let mut file = no_file();
         file.metadata.build_ids.push(of_path);
         let running = KernelIdentity::default();
-        let profile = collected.finish().build(
+        let profile = collected.finish().answer(
             vec![facts(false)],
             file,
             &running,

@@ -15,7 +15,7 @@ use pmuscope_stats::{
 };
 use rustc_hash::FxHashMap;
 
-use crate::phases::LongPhases;
+use crate::aggregate::LongPhases;
 use crate::profile::{EventProfile, FunctionShare, Profile};
 
 /// Largest adjusted p-value of rows that differ.
@@ -304,14 +304,8 @@ fn row_diff(name: RowName, row: &RowRuns, runs: [usize; 2]) -> RowDiff {
             Estimate { value: run.share, interval: run.within, n: 1 }
         };
         let sides = [within(0), within(1)];
-        let (change, p) = match (row[0][0].freedom, row[1][0].freedom) {
-            (Some(of_a), Some(of_b)) => {
-                let (change, freedom) =
-                    difference_of_t_estimates((&sides[0], of_a), (&sides[1], of_b));
-                (change, p_of_zero(&change, freedom))
-            }
-            _ => (difference_of_estimates(&sides[0], &sides[1]), None),
-        };
+        let freedom = [0, 1].map(|side: usize| row[side][0].freedom);
+        let (change, p) = difference(&sides, freedom);
         (change, p, sides)
     } else {
         let over_runs = |side: usize| mean_interval(&shares[side], LEVEL).unwrap_or(none);
@@ -327,19 +321,31 @@ fn row_diff(name: RowName, row: &RowRuns, runs: [usize; 2]) -> RowDiff {
     RowDiff { name, sides: [side(0), side(1)], share, total, p }
 }
 
+/// After less before, and the p-value of that change; `None` where nothing tells the freedom of one of them.
+pub(crate) fn difference(
+    [before, after]: &[Estimate; 2],
+    freedom: [Option<f64>; 2],
+) -> (Estimate, Option<f64>) {
+    let [Some(of_before), Some(of_after)] = freedom else {
+        return (difference_of_estimates(before, after), None);
+    };
+    let (change, freedom) = difference_of_t_estimates((before, of_before), (after, of_after));
+    (change, p_of_zero(&change, freedom))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::loss::{Lost, LostSource};
-    use crate::modules::ModuleKind;
     use crate::profile::{HiddenRows, ModuleSummary};
+    use crate::timeline::loss::{Lost, LostSource};
+    use crate::timeline::modules::ModuleKind;
     use pmuscope_perfdata::reader::{FileState, Metadata, Tally};
     use pmuscope_symbols::{KernelIdentity, State};
 
     /// A recording with these samples by function, one a millisecond.
     fn recording(event: &str, samples: &[(&str, u64)], half: Option<f64>) -> Profile {
         let all: u64 = samples.iter().map(|(_, samples)| samples).sum();
-        let function = |name: &str| crate::function_table::FunctionName {
+        let function = |name: &str| crate::views::function_table::FunctionName {
             name: name.into(),
             inlined_into: None,
         };

@@ -14,12 +14,14 @@ use pmuscope_perfdata::info::RecordingInfo;
 use pmuscope_perfdata::reader::{self, Event, FileState, Metadata, ReadError};
 use pmuscope_symbols::{KernelIdentity, Request};
 
-use crate::build::{EventFacts, FileFacts};
-use crate::collect::{InOrder, Sideband};
-use crate::counter::Counting;
-use crate::loss::StreamLoss;
-use crate::naming::Names;
+use crate::count::counter::Counter;
+use crate::count::group::Counting;
+use crate::facts::{EventFacts, FileFacts};
+use crate::names::naming::Names;
 use crate::profile::{Options, Profile};
+use crate::timeline::loss::StreamLoss;
+use crate::timeline::sideband::Sideband;
+use crate::timeline::visit::InOrder;
 
 /// Counts records of rings.
 #[derive(Debug)]
@@ -28,7 +30,7 @@ pub struct Live {
     events: Vec<EventFacts>,
     has_period: Vec<bool>,
     counting: Counting,
-    current: InOrder<'static>,
+    current: InOrder<Counter<'static>>,
     /// Descriptions of code made at run time that names were told of.
     told: BTreeSet<(i32, PathBuf)>,
     /// Size of what is known of processes beyond which those that have ended are forgotten, …
@@ -57,7 +59,7 @@ impl Live {
         let has_period: Vec<bool> =
             events.iter().map(|event| event.has_period() || event.has_counts()).collect();
         let mut current = InOrder::new(&has_period, counting.clone());
-        current.learn(&events, events.iter().map(|event| event.ids.len()).sum());
+        current.counts.learn(&events, events.iter().map(|event| event.ids.len()).sum());
         Self {
             events: events.iter().map(EventFacts::from).collect(),
             current,
@@ -97,7 +99,7 @@ impl Live {
     ) -> Result<Profile, ReadError> {
         let next = InOrder::new(&self.has_period, self.counting.clone());
         // What was counted goes on from interval to interval.
-        let counts = self.current.take_counts();
+        let counts = std::mem::take(&mut self.current.counts);
         let mut collected = std::mem::replace(&mut self.current, next).finish();
         for dump in collected.state.jit_dumps.iter().filter(|dump| !self.told.contains(dump)) {
             names.jit_dump(dump.0, &dump.1);
@@ -121,7 +123,7 @@ impl Live {
             self.limit = (2 * state.tasks.size()).max(self.least);
         }
         self.current = InOrder::going_on(state, &self.has_period, self.counting.clone());
-        self.current.set_counts(counts);
+        self.current.counts = counts;
         let mut profile = answer?;
         if let Some(info) = &mut profile.metadata.info {
             for event in &profile.events {
@@ -145,7 +147,7 @@ impl Live {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::counter::GroupBy;
+    use crate::count::group::GroupBy;
     use crate::profile::FunctionShare;
     use pmuscope_abi::record::{RecordBuilder, kind};
     use pmuscope_abi::{Attr, AttrFlags, SampleType};

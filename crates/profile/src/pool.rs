@@ -2,7 +2,11 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::collect::available_threads;
+/// CPUs that this program may use.
+#[must_use]
+pub fn available_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
 
 /// Does `work` to each item; answers are in the order of the items. Threads follow from CPUs, not from items.
 pub(crate) fn in_parallel<T: Send, R: Send>(

@@ -8,12 +8,12 @@ use pmuscope_stats::Interval;
 use pmuscope_symbols::{BuildId, KernelMatch, Module, State};
 
 use crate::aggregate::Aggregate;
+use crate::aggregate::LongPhases;
+use crate::count::unwinding::StackSummary;
 use crate::filter::Filter;
-use crate::function_table::FunctionNames;
-use crate::loss::{CpuLosses, Lost};
-use crate::modules::ModuleKind;
-use crate::phases::LongPhases;
-use crate::unwinding::StackSummary;
+use crate::timeline::loss::{CpuLosses, Lost};
+use crate::timeline::modules::ModuleKind;
+use crate::views::function_table::FunctionNames;
 
 /// What a profile should hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,6 +2,10 @@
 //!
 //! The standard map would hold every key a second time, or make a growing list move its keys.
 
+use std::hash::Hash;
+
+use rustc_hash::FxHashMap;
+
 /// Spreads the bits of a few words over all bits of one.
 #[inline]
 pub(crate) fn mix(state: u64, word: u64) -> u64 {
@@ -115,6 +119,30 @@ impl<T: PartialEq> Interned<T> {
             list.push(value);
         }
         index
+    }
+}
+
+/// Values of any kind, each once, by number: where hashing is not what takes time.
+#[derive(Debug)]
+pub(crate) struct ValueNumbers<T> {
+    pub(crate) list: Vec<T>,
+    numbers: FxHashMap<T, u32>,
+}
+
+impl<T> Default for ValueNumbers<T> {
+    fn default() -> Self {
+        Self { list: Vec::new(), numbers: FxHashMap::default() }
+    }
+}
+
+impl<T: Clone + Eq + Hash> ValueNumbers<T> {
+    /// The number of `value`.
+    pub(crate) fn number(&mut self, value: T) -> u32 {
+        let list = &mut self.list;
+        *self.numbers.entry(value).or_insert_with_key(|value| {
+            list.push(value.clone());
+            (list.len() - 1) as u32
+        })
     }
 }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::aggregate::{FrameId, StackId};
-use crate::modules::ModuleKind;
+use crate::timeline::modules::ModuleKind;
 
 use super::{ExportedEvent, Source, UNKNOWN, clean};
 

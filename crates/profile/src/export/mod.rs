@@ -25,8 +25,8 @@ use flate2::write::GzEncoder;
 use flate2::{Compression, GzBuilder};
 
 use crate::aggregate::{Aggregate, SampleCell};
-use crate::loss::CpuLosses;
 use crate::profile::{EventProfile, ModuleSummary, Profile, is_software_clock, with_lost};
+use crate::timeline::loss::CpuLosses;
 
 /// gzip with a comment in its header that says whose file it is: an output replaces only files of its own kind.
 fn gzip<W: Write>(out: W) -> GzEncoder<W> {

@@ -15,7 +15,7 @@ use std::io::{self, Write};
 use rustc_hash::FxHashMap;
 
 use crate::aggregate::{FrameId, FunctionId, SampleCell, StackId, TaskId};
-use crate::modules::ModuleKind;
+use crate::timeline::modules::ModuleKind;
 
 use super::protobuf::Message;
 use super::{ExportedEvent, Source};

@@ -11,8 +11,8 @@ use crate::aggregate::{
     Aggregate, BlockCount, CodeFrame, FrameId, Function, FunctionId, SampleCell, Series, StackId,
     Stacks, Task, TaskId, Timeline,
 };
-use crate::modules::ModuleKind;
 use crate::profile::ModuleSummary;
+use crate::timeline::modules::ModuleKind;
 use crate::{SymbolState, export};
 
 /// Counts and what they point to.

@@ -17,8 +17,8 @@ use super::sharing::{ByThread, lines};
 use super::steps::steps;
 use super::{HitShare, Hits, Options, Rate, TargetHits, ValueRead};
 use crate::address_spaces::{AddressSpaces, ModuleOffset};
-use crate::modules::ModuleKind;
-use crate::naming::Names;
+use crate::names::naming::Names;
+use crate::timeline::modules::ModuleKind;
 
 pub(super) fn build(
     mut pass: Pass,
@@ -34,12 +34,9 @@ pub(super) fn build(
         names.jit_dump(*pid, path);
     }
     let resolve = &mut |requests: &[Request<'_>]| names.resolve(requests);
-    let mut sorted = pass.spots.clone();
-    sorted.sort_unstable();
-    let symbols = pass.present.resolve(&sorted, &metadata, running, resolve);
-    let symbols: FxHashMap<ModuleOffset, Option<Symbol>> =
-        sorted.into_iter().zip(symbols).collect();
-    let (sites, of_spot) = sites(&pass.present, &pass.spots, &symbols);
+    let spots = pass.spots.list.iter().copied();
+    let symbols = pass.present.symbols(spots, &metadata, running, resolve);
+    let (sites, of_spot) = sites(&pass.present, &pass.spots.list, &symbols);
     let by_thread = writers.as_ref().map_or(&pass.by_thread, |writers| &writers.by_thread);
     let lines = lines(&info, by_thread, &pass.handovers);
     let span = pass.over_time.span();
@@ -121,7 +118,7 @@ impl Writers {
             let address = address_of(info, writer, traps_behind);
             let nowhere = ModuleOffset { module: 0, address: 0 };
             let spot = pass.writers.get(&address).copied();
-            let spot = spot.unwrap_or_else(|| pass.number(nowhere));
+            let spot = spot.unwrap_or_else(|| pass.spots.number(nowhere));
             let (pid, tid) = (writer.pid as i32, writer.tid as i32);
             let thread = pass.thread(pid, tid);
             let counts = Counts {
@@ -148,12 +145,12 @@ impl Writers {
 fn sites(
     present: &AddressSpaces,
     spots: &[ModuleOffset],
-    symbols: &FxHashMap<ModuleOffset, Option<Symbol>>,
+    symbols: &FxHashMap<ModuleOffset, Symbol>,
 ) -> (Vec<Site>, Vec<u32>) {
     let site = |spot: &ModuleOffset| {
         let module = present.module(spot.module);
         let path: Arc<str> = String::from_utf8_lossy(module.path).as_ref().into();
-        let Some(symbol) = symbols.get(spot).and_then(Option::as_ref) else {
+        let Some(symbol) = symbols.get(spot) else {
             let address = Some(spot.address).filter(|address| *address != 0);
             return Site { function: None, inlined_into: None, line: None, module: path, address };
         };
@@ -322,13 +319,9 @@ pub(super) fn pointers(hits: &Hits, symbolizer: &Symbolizer) -> BTreeMap<u64, Ar
         let has_names = !matches!(kind, ModuleKind::Jit { .. }) && spot.address != 0;
         has_names.then_some((*spot, *value))
     };
-    let mut spots: Vec<(ModuleOffset, u64)> = held.iter().filter_map(find).collect();
-    spots.sort_unstable();
-    let mut places: Vec<ModuleOffset> = spots.iter().map(|one| one.0).collect();
-    places.dedup();
-    let names = hits.present.objects(&places, &hits.metadata, symbolizer);
-    let names: FxHashMap<ModuleOffset, Arc<str>> =
-        places.into_iter().zip(names).filter_map(|(spot, name)| Some((spot, name?))).collect();
+    let spots: Vec<(ModuleOffset, u64)> = held.iter().filter_map(find).collect();
+    let places = spots.iter().map(|one| one.0);
+    let names = hits.present.objects(places, &hits.metadata, symbolizer);
     let named = |(spot, value)| Some((value, Arc::clone(names.get(&spot)?)));
     spots.into_iter().filter_map(named).collect()
 }

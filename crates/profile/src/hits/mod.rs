@@ -34,7 +34,7 @@ use rustc_hash::FxHashMap;
 use thiserror::Error;
 
 use crate::address_spaces::{AddressSpaces, ModuleOffset};
-use crate::naming::Names;
+use crate::names::naming::Names;
 
 pub use frequent::Frequent;
 pub use history::{History, HitRecord};

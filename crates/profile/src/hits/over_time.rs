@@ -3,7 +3,7 @@
 use pmuscope_perfdata::watch::ArmedBlock;
 
 use super::bottom_k::BottomKSample;
-use crate::blocks::Clock;
+use crate::timeline::blocks::Clock;
 
 /// Values of a block that its median is of, at most.
 const VALUES: usize = 65;

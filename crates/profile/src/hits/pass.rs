@@ -16,6 +16,7 @@ use super::sharing::{ByThread, Handovers, line_of};
 use super::value::{HitValue, masked};
 use super::{Options, ValueRead};
 use crate::address_spaces::{AddressSpaces, ModuleOffset};
+use crate::table::ValueNumbers;
 
 /// Cells of places and threads, of a target; further ones are counted without being told apart.
 const MOST_CELLS: usize = 1 << 18;
@@ -46,7 +47,7 @@ pub(super) struct TargetStats {
 #[derive(Debug)]
 pub(super) struct Pass {
     pub(super) present: AddressSpaces,
-    pub(super) spots: Vec<ModuleOffset>,
+    pub(super) spots: ValueNumbers<ModuleOffset>,
     pub(super) threads: Vec<Thread>,
     pub(super) targets: Vec<TargetStats>,
     pub(super) over_time: OverTime,
@@ -62,7 +63,6 @@ pub(super) struct Pass {
     pub(super) read: ValueRead,
     pub(super) records: u64,
     pub(super) has_chains: bool,
-    numbers: FxHashMap<ModuleOffset, u32>,
     by_task: FxHashMap<(i32, i32), u32>,
     placed: FxHashMap<Address, u32>,
     /// Addresses of writers that have no spot yet, by process.
@@ -141,7 +141,7 @@ impl Pass {
         }
         Self {
             present: AddressSpaces::default(),
-            spots: Vec::new(),
+            spots: ValueNumbers::default(),
             threads: Vec::new(),
             targets: (0..targets).map(target).collect(),
             over_time: OverTime::new(targets, times),
@@ -153,7 +153,6 @@ impl Pass {
             read: ValueRead::Never,
             records: 0,
             has_chains: false,
-            numbers: FxHashMap::default(),
             by_task: FxHashMap::default(),
             placed: FxHashMap::default(),
             unplaced,
@@ -191,7 +190,7 @@ impl Pass {
             let spot = self.find(address);
             let is_found = spot.address != 0 || at_last;
             if is_found {
-                let number = self.number(spot);
+                let number = self.spots.number(spot);
                 self.writers.insert(address, number);
             }
             !is_found
@@ -205,15 +204,6 @@ impl Pass {
         let mode = if in_kernel { CpuMode::Kernel } else { CpuMode::User };
         let ip = if is_itself { ip } else { ip.saturating_sub(1) };
         self.present.find(mode, Some(pid), ip)
-    }
-
-    pub(super) fn number(&mut self, spot: ModuleOffset) -> u32 {
-        let next = self.spots.len() as u32;
-        let number = *self.numbers.entry(spot).or_insert(next);
-        if number == next {
-            self.spots.push(spot);
-        }
-        number
     }
 
     pub(super) fn thread(&mut self, pid: i32, tid: i32) -> u32 {
@@ -232,7 +222,7 @@ impl Pass {
             return spot;
         }
         let spot = self.find(address);
-        let number = self.number(spot);
+        let number = self.spots.number(spot);
         if self.placed.len() >= MOST_PLACED {
             self.placed.clear();
         }
@@ -261,7 +251,7 @@ impl Pass {
         let in_kernel = sample.mode == CpuMode::Kernel;
         let site = match sample.ip {
             Some(ip) => self.spot_of((pid, ip, in_kernel, is_itself)),
-            None => self.number(ModuleOffset { module: 0, address: 0 }),
+            None => self.spots.number(ModuleOffset { module: 0, address: 0 }),
         };
         if let Some(hit) = hit {
             self.note(hit, point, pid);

@@ -17,12 +17,11 @@ use std::sync::Arc;
 
 use pmuscope_events::metrics::{Metric, Metrics};
 use pmuscope_stats::{
-    Estimate, Interval, LEVEL, difference_of_estimates, difference_of_means,
-    difference_of_t_estimates, holm, mean_interval, p_of_zero, welch_test,
+    Estimate, Interval, LEVEL, difference_of_means, holm, mean_interval, welch_test,
 };
 
 use super::{MIN_WINDOWS, MetricCell, Table, is_long};
-use crate::diff::DIFFERS_BELOW;
+use crate::diff::{DIFFERS_BELOW, difference};
 use crate::windows::{WindowRow, Windows};
 
 /// What a row is of, on whatever side: what was built anew lies elsewhere, so of a module the last part
@@ -233,15 +232,9 @@ fn within(cells: &[Vec<(&MetricRow, MetricCell)>; 2], windows: [u64; 2]) -> Comp
         if cell.interval.is_some() { cell.freedom } else { Some(f64::INFINITY) }
     };
     let both = estimate(0).zip(estimate(1));
-    let (change, p) = match (both, freedom(0), freedom(1)) {
-        (None, ..) => (None, None),
-        (Some((a, b)), Some(of_a), Some(of_b)) => {
-            let (change, freedom) = difference_of_t_estimates((&a, of_a), (&b, of_b));
-            (Some(change), p_of_zero(&change, freedom))
-        }
-        (Some((a, b)), ..) => (Some(difference_of_estimates(&a, &b)), None),
-    };
-    ([side(0), side(1)], change, p)
+    let (change, p) =
+        both.map(|(before, after)| difference(&[before, after], [freedom(0), freedom(1)])).unzip();
+    ([side(0), side(1)], change, p.flatten())
 }
 
 fn over_runs(cells: &[Vec<(&MetricRow, MetricCell)>; 2], windows: [u64; 2]) -> Compared {

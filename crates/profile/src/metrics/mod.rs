@@ -34,7 +34,7 @@ use std::collections::BTreeMap;
 use pmuscope_events::metrics::{Formula, Metric, Metrics};
 use pmuscope_stats::{Interval, LEVEL, LongRun, MIN_BLOCKS, Shares};
 
-use crate::phases::LongPhases;
+use crate::aggregate::LongPhases;
 use crate::windows::{Part, WindowRow, Windows};
 
 /// Fewer kept windows have no interval.
@@ -343,7 +343,7 @@ fn long_run(parts: &[GroupSums<'_>], slopes: &[f64]) -> Option<LongRun> {
 #[must_use]
 pub fn long_phases(windows: &Windows) -> Option<LongPhases> {
     let by_block = |row: &WindowRow| {
-        let mut kept = vec![0.0; crate::blocks::MOST as usize + 1];
+        let mut kept = vec![0.0; crate::timeline::blocks::MOST as usize + 1];
         for one in row.sums.parts.iter().flat_map(Part::blocks) {
             if let Some(sum) = kept.get_mut(one.block as usize) {
                 *sum += one.kept as f64;

@@ -11,7 +11,9 @@ use pmuscope_symbols::Line;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Sums;
-use crate::aggregate::{AddsTo, Aggregate, CodeFrame, FunctionId, SampleCell};
+use super::query::{NONE, series_of};
+use crate::aggregate::{Aggregate, CodeFrame, FunctionId, SampleCell};
+use crate::table::ValueNumbers;
 
 /// Samples at one place of a function.
 #[derive(Debug, Clone, PartialEq)]
@@ -115,33 +117,23 @@ fn hits<K: Clone + Ord + Hash>(
     event: u32,
     key: impl Fn(&SampleCell) -> Option<K>,
 ) -> Vec<Hit<K>> {
-    let mut sums: FxHashMap<K, Sums> = FxHashMap::default();
-    let mut all = Sums::default();
-    for cell in counts.of_event(event) {
-        let one = Sums { samples: cell.samples, weight: cell.weight };
-        all.add(one);
-        if let Some(key) = key(cell) {
-            sums.entry(key).or_default().add(one);
-        }
+    let cells = counts.of_event(event);
+    let mut keys = ValueNumbers::default();
+    let number = |cell| key(cell).map_or(NONE, |key| keys.number(key));
+    let row_of_cell: Vec<u32> = cells.iter().map(number).collect();
+    let mut sums = vec![Sums::default(); keys.list.len()];
+    for (cell, &row) in cells.iter().zip(&row_of_cell).filter(|(_, row)| **row != NONE) {
+        sums[row as usize].add(Sums::of(cell));
     }
+    let all = Sums::of_all(cells).weight.max(1) as f64;
+    let mut intervals =
+        series_of(counts, event, sums.len(), true, &row_of_cell).intervals().into_iter();
     let hit = |(key, sums): (K, Sums)| {
-        let share = sums.weight as f64 / all.weight.max(1) as f64;
-        Hit { key, sums, share, interval: None }
+        let (share, interval) = (sums.weight as f64 / all, intervals.next().flatten());
+        Hit { key, sums, share, interval }
     };
-    let mut found: Vec<Hit<K>> = sums.into_iter().map(hit).collect();
+    let mut found: Vec<Hit<K>> = keys.list.into_iter().zip(sums).map(hit).collect();
     found.sort_unstable_by(|a, b| a.key.cmp(&b.key));
-    let rows: FxHashMap<&K, usize> =
-        found.iter().enumerate().map(|(row, hit)| (&hit.key, row)).collect();
-    let series = counts.row_series(found.len(), true, |cell| {
-        if cell.event != event {
-            return AddsTo::Nothing;
-        }
-        let row = key(cell).and_then(|key| rows.get(&key).copied());
-        row.map_or(AddsTo::Total, AddsTo::Row)
-    });
-    for (hit, interval) in found.iter_mut().zip(series.intervals()) {
-        hit.interval = interval;
-    }
     found
 }
 

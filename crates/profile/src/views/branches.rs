@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 
 use crate::address_spaces::ModuleOffset;
 use crate::filter::Filter;
-use crate::naming::Resolve;
+use crate::names::naming::Resolve;
 use crate::walk::{Walked, walk};
 
 use super::tally::{KeyCounts, KeyTally};
@@ -144,25 +144,18 @@ pub fn branches(
             counts.add((spot(branch.from), spot(branch.to)), sample.time, &sums);
         }
     })?;
-    let mut spots: Vec<ModuleOffset> = counts.keys().flat_map(|&(from, to)| [from, to]).collect();
-    spots.sort_unstable();
-    spots.dedup();
-    let symbols = present.resolve(&spots, reader.metadata(), running, resolve);
-    let end = |(spot, symbol): (&ModuleOffset, Option<pmuscope_symbols::Symbol>)| {
-        let module = present.module(spot.module);
-        let function = symbol.map(|symbol| symbol.name);
+    let spots = counts.keys().flat_map(|&(from, to)| [from, to]);
+    let symbols = present.symbols(spots, reader.metadata(), running, resolve);
+    let end = |spot: ModuleOffset| {
+        let function = symbols.get(&spot).map(|symbol| Arc::clone(&symbol.name));
         let address = (function.is_none() && spot.address != 0).then_some(spot.address);
-        let module = String::from_utf8_lossy(module.path).as_ref().into();
-        (*spot, BranchEnd { function, address, module })
+        let module = String::from_utf8_lossy(present.module(spot.module).path).as_ref().into();
+        BranchEnd { function, address, module }
     };
-    let ends: FxHashMap<ModuleOffset, BranchEnd> = spots.iter().zip(symbols).map(end).collect();
-    let by_name = counts.rekeyed(|(from, to)| (&ends[&from], &ends[&to]));
-    let row = |((from, to), sums, interval): ((&BranchEnd, &BranchEnd), BranchSums, _)| BranchRow {
-        from: from.clone(),
-        to: to.clone(),
-        sums,
-        interval,
-    };
+    let mut ends: FxHashMap<ModuleOffset, BranchEnd> = FxHashMap::default();
+    let mut named = |spot| ends.entry(spot).or_insert_with(|| end(spot)).clone();
+    let by_name = counts.rekeyed(|(from, to)| (named(from), named(to)));
+    let row = |((from, to), sums, interval)| BranchRow { from, to, sums, interval };
     let rows = by_name.rows().into_iter().map(row).collect();
     Ok(Branches { rows, branches: number, samples, with_stack, with_calls })
 }

@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 
 use crate::address_spaces::ModuleOffset;
 use crate::filter::Filter;
-use crate::modules::ModuleKind;
+use crate::timeline::modules::ModuleKind;
 use crate::views::Weights;
 use crate::walk::{Walked, walk_all};
 
@@ -144,13 +144,10 @@ pub fn data_addresses(
         };
         counts.add((spot, area), sample.time, &sums);
     })?;
-    let mut spots: Vec<ModuleOffset> = counts.keys().map(|(spot, _)| *spot).collect();
-    spots.sort_unstable();
-    spots.dedup();
-    let names = present.objects(&spots, reader.metadata(), symbolizer);
-    let names: FxHashMap<ModuleOffset, Option<Arc<str>>> = spots.into_iter().zip(names).collect();
+    let spots = counts.keys().map(|(spot, _)| *spot);
+    let names = present.objects(spots, reader.metadata(), symbolizer);
     let by_name = counts.rekeyed(|(spot, area)| {
-        let object = names.get(&spot).cloned().flatten();
+        let object = names.get(&spot).cloned();
         let area = area.filter(|_| object.is_none());
         (object, area.unwrap_or_else(|| lossy(present.module(spot.module).path)))
     });

@@ -4,11 +4,15 @@
 //! Weight is what cells weigh by: units of the event where samples carry their period, else samples.
 
 mod annotate;
+pub(crate) mod annotation;
 mod balance;
 mod branches;
 mod data;
+pub(crate) mod function_rows;
+pub(crate) mod function_table;
 mod memory;
 mod neighbours;
+mod query;
 mod rows;
 mod side_by_side;
 mod tally;
@@ -28,7 +32,8 @@ pub use weights::Weights;
 
 use std::sync::Arc;
 
-use crate::aggregate::{Aggregate, FrameId};
+use crate::aggregate::{Aggregate, FrameId, SampleCell};
+use crate::table::ValueNumbers;
 
 /// Samples and what they weigh.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -40,6 +45,19 @@ pub struct Sums {
 }
 
 impl Sums {
+    /// Those of a cell.
+    fn of(cell: &SampleCell) -> Self {
+        Self { samples: cell.samples, weight: cell.weight }
+    }
+
+    /// Those of cells together.
+    fn of_all(cells: &[SampleCell]) -> Self {
+        cells.iter().fold(Self::default(), |mut sums, cell| {
+            sums.add(Self::of(cell));
+            sums
+        })
+    }
+
     fn add(&mut self, other: Self) {
         self.samples = self.samples.saturating_add(other.samples);
         self.weight = self.weight.saturating_add(other.weight);
@@ -63,38 +81,12 @@ impl CallSite {
     }
 }
 
-/// Gives equal values the same number.
-#[derive(Debug)]
-struct Numbers<T> {
-    values: Vec<T>,
-    by_value: rustc_hash::FxHashMap<T, u32>,
-}
-
-impl<T: Clone + Eq + std::hash::Hash> Numbers<T> {
-    fn new() -> Self {
-        Self { values: Vec::new(), by_value: rustc_hash::FxHashMap::default() }
-    }
-
-    fn of(&mut self, value: T) -> u32 {
-        if let Some(&number) = self.by_value.get(&value) {
-            return number;
-        }
-        let number = self.values.len() as u32;
-        self.values.push(value.clone());
-        self.by_value.insert(value, number);
-        number
-    }
-
-    fn get(&self, number: u32) -> &T {
-        &self.values[number as usize]
-    }
-}
-
 /// The number of each frame's place, and the places.
-fn places(counts: &Aggregate) -> (Vec<u32>, Numbers<CallSite>) {
-    let mut places = Numbers::new();
-    let of_frame =
-        (0..counts.frames.len()).map(|at| places.of(CallSite::of(counts, at as FrameId))).collect();
+fn places(counts: &Aggregate) -> (Vec<u32>, ValueNumbers<CallSite>) {
+    let mut places = ValueNumbers::default();
+    let of_frame = (0..counts.frames.len())
+        .map(|at| places.number(CallSite::of(counts, at as FrameId)))
+        .collect();
     (of_frame, places)
 }
 

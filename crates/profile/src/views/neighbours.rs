@@ -40,7 +40,7 @@ pub fn neighbours(
     is_it: &dyn Fn(&CallSite) -> bool,
 ) -> Option<Neighbours> {
     let (place_of, places) = places(counts);
-    let chosen: Vec<bool> = places.values.iter().map(is_it).collect();
+    let chosen: Vec<bool> = places.list.iter().map(is_it).collect();
     let mut total = Sums::default();
     let mut callers: FxHashMap<Option<u32>, Sums> = FxHashMap::default();
     let mut callees: FxHashMap<Option<u32>, Sums> = FxHashMap::default();
@@ -50,14 +50,14 @@ pub fn neighbours(
         path.extend(counts.stacks.frames(cell.stack).map(|frame| place_of[frame as usize]));
         // The innermost is first, so the outermost is the last.
         let Some(at) = path.iter().rposition(|&place| chosen[place as usize]) else { continue };
-        let sums = Sums { samples: cell.samples, weight: cell.weight };
+        let sums = Sums::of(cell);
         total.add(sums);
         callers.entry(path.get(at + 1).copied()).or_default().add(sums);
         callees.entry(at.checked_sub(1).map(|below| path[below])).or_default().add(sums);
     }
     let sorted = |found: FxHashMap<Option<u32>, Sums>| {
         let neighbour = |(place, sums): (Option<u32>, Sums)| Neighbour {
-            place: place.map(|place| places.get(place).clone()),
+            place: place.map(|place| places.list[place as usize].clone()),
             sums,
         };
         let mut found: Vec<Neighbour> = found.into_iter().map(neighbour).collect();

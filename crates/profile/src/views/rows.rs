@@ -15,8 +15,10 @@ use pmuscope_stats::Interval;
 use pmuscope_symbols::Line;
 use rustc_hash::FxHashMap;
 
-use super::{Numbers, Sums};
-use crate::aggregate::{AddsTo, Aggregate, CodeFrame, SampleCell};
+use super::Sums;
+use super::query::{KeyedSums, RowKeys, add_totals, own_rows, rank_cells, series_of};
+use crate::aggregate::{Aggregate, CodeFrame, SampleCell, StackId, TaskId};
+use crate::table::ValueNumbers;
 
 /// What can tell rows apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -107,56 +109,44 @@ pub fn rows(
     node_of: &dyn Fn(u32) -> Option<u32>,
     intervals: usize,
 ) -> Vec<Row> {
-    let mut groups = Groups::new(counts, by);
-    let mut sums: FxHashMap<RowId, (Sums, Sums)> = FxHashMap::default();
-    let mut all = Sums::default();
-    let mut seen: Vec<u32> = Vec::new();
-    for cell in counts.of_event(event) {
-        let cell_sums = Sums { samples: cell.samples, weight: cell.weight };
-        let who = groups.who(counts, cell, node_of);
-        all.add(cell_sums);
-        seen.clear();
-        for (depth, frame) in counts.stacks.frames(cell.stack).enumerate() {
-            let place = groups.places[frame as usize];
-            if seen.contains(&place) {
-                continue;
-            }
-            seen.push(place);
-            let (own, total) = sums.entry((who, place)).or_default();
-            total.add(cell_sums);
-            if depth == 0 {
-                own.add(cell_sums);
-            }
-        }
-        if seen.is_empty() {
-            let (own, total) = sums.entry((who, groups.nowhere)).or_default();
-            own.add(cell_sums);
-            total.add(cell_sums);
-        }
-    }
-    let share = |weight: u64| if all.weight > 0 { weight as f64 / all.weight as f64 } else { 0.0 };
-    let mut found: Vec<(RowId, Row)> = sums
-        .into_iter()
-        .map(|(id, (own, total))| {
-            let (share, total_share) = (share(own.weight), share(total.weight));
-            (id, Row { keys: groups.keys(id), own, total, share, total_share, interval: None })
-        })
-        .collect();
+    let cells = counts.of_event(event);
+    let mut groups = Groups::new(counts, cells, by, node_of);
+    let (mut sums, mut row_of_cell) = own_rows(&mut groups, cells);
+    add_totals(&mut groups, cells, &mut sums);
+    let all = Sums::of_all(cells);
+    let share = |sums: Sums| match all.weight {
+        0 => 0.0,
+        all => sums.weight as f64 / all as f64,
+    };
+    let row = |KeyedSums { what, who, own, total }: KeyedSums| Row {
+        keys: groups.keys(who, what),
+        own,
+        total,
+        share: share(own),
+        total_share: share(total),
+        interval: None,
+    };
+    let mut found: Vec<(u32, Row)> = (0..).zip(sums.into_iter().map(row)).collect();
     found.sort_by(|(_, a), (_, b)| {
         let size = |row: &Row| (row.own.weight, row.total.weight, row.own.samples);
         size(b).cmp(&size(a)).then_with(|| a.keys.cmp(&b.keys))
     });
-    add_intervals(&mut found, counts, event, &mut groups, node_of, intervals);
+    let largest: Vec<u32> = found.iter().take(intervals).map(|(at, _)| *at).collect();
+    rank_cells(&mut row_of_cell, &largest, found.len());
+    let series = series_of(counts, event, largest.len(), true, &row_of_cell);
+    for ((_, row), interval) in found.iter_mut().zip(series.intervals()) {
+        row.interval = interval;
+    }
     found.into_iter().map(|(_, row)| row).collect()
 }
 
-/// Number of the who and of the where.
-type RowId = (u32, u32);
-
 struct Groups<'a> {
+    counts: &'a Aggregate,
     by: &'a [Dimension],
-    who: Numbers<Vec<Key>>,
-    place: Numbers<Vec<Key>>,
+    who: ValueNumbers<Vec<Key>>,
+    /// Number of each task on each CPU.
+    who_of: FxHashMap<(TaskId, Option<u32>), u32>,
+    place: ValueNumbers<Vec<Key>>,
     /// Number of each frame's place.
     places: Vec<u32>,
     /// Number of the place of a sample without any frame.
@@ -164,30 +154,56 @@ struct Groups<'a> {
 }
 
 impl<'a> Groups<'a> {
-    fn new(counts: &Aggregate, by: &'a [Dimension]) -> Self {
-        let mut place = Numbers::new();
+    fn new(
+        counts: &'a Aggregate,
+        cells: &[SampleCell],
+        by: &'a [Dimension],
+        node_of: &dyn Fn(u32) -> Option<u32>,
+    ) -> Self {
+        let (mut who, mut place) = (ValueNumbers::default(), ValueNumbers::default());
+        let mut who_of = FxHashMap::default();
+        for cell in cells {
+            who_of.entry((cell.task, cell.cpu)).or_insert_with(|| {
+                let wanted = by.iter().filter(|dimension| !dimension.is_place());
+                who.number(wanted.map(|one| who_key(counts, cell, *one, node_of)).collect())
+            });
+        }
         let wanted = || by.iter().filter(|dimension| dimension.is_place());
         let key = |frame: &CodeFrame| wanted().map(|one| place_key(counts, frame, *one)).collect();
-        let places = counts.frames.iter().map(|frame| place.of(key(frame))).collect();
-        let nowhere = place.of(wanted().map(|_| Key::Unknown).collect());
-        Self { by, who: Numbers::new(), place, places, nowhere }
-    }
-
-    fn who(
-        &mut self,
-        counts: &Aggregate,
-        cell: &SampleCell,
-        node_of: &dyn Fn(u32) -> Option<u32>,
-    ) -> u32 {
-        let wanted = self.by.iter().filter(|dimension| !dimension.is_place());
-        self.who.of(wanted.map(|one| who_key(counts, cell, *one, node_of)).collect())
+        let places = counts.frames.iter().map(|frame| place.number(key(frame))).collect();
+        let nowhere = place.number(wanted().map(|_| Key::Unknown).collect());
+        Self { counts, by, who, who_of, place, places, nowhere }
     }
 
     /// Both parts in the order asked for.
-    fn keys(&self, (who, place): RowId) -> Vec<Key> {
-        let (mut who, mut place) = (self.who.get(who).iter(), self.place.get(place).iter());
+    fn keys(&self, who: u32, place: u32) -> Vec<Key> {
+        let mut who = self.who.list[who as usize].iter();
+        let mut place = self.place.list[place as usize].iter();
         let next = |one: &Dimension| if one.is_place() { place.next() } else { who.next() };
         self.by.iter().map(next).map(|key| key.cloned().unwrap_or(Key::Unknown)).collect()
+    }
+}
+
+impl RowKeys for Groups<'_> {
+    fn who(&self, cell: &SampleCell) -> u32 {
+        self.who_of[&(cell.task, cell.cpu)]
+    }
+
+    fn what(&mut self, stack: StackId) -> u32 {
+        let frame = self.counts.stacks.frame(stack);
+        frame.map_or(self.nowhere, |frame| self.places[frame as usize])
+    }
+
+    fn each_what(&mut self, stack: StackId, whats: &mut Vec<u32>) {
+        let frames = self.counts.stacks.frames(stack);
+        whats.extend(frames.map(|frame| self.places[frame as usize]));
+        if whats.is_empty() {
+            whats.push(self.nowhere);
+        }
+    }
+
+    fn whats(&self) -> usize {
+        self.place.list.len()
     }
 }
 
@@ -221,31 +237,6 @@ fn who_key(
         _ => None,
     };
     key.unwrap_or(Key::Unknown)
-}
-
-fn add_intervals(
-    rows: &mut [(RowId, Row)],
-    counts: &Aggregate,
-    event: u32,
-    groups: &mut Groups<'_>,
-    node_of: &dyn Fn(u32) -> Option<u32>,
-    most: usize,
-) {
-    let most = most.min(rows.len());
-    let wanted: FxHashMap<RowId, usize> =
-        rows[..most].iter().enumerate().map(|(at, (id, _))| (*id, at)).collect();
-    let series = counts.row_series(most, true, |cell| {
-        if cell.event != event {
-            return AddsTo::Nothing;
-        }
-        let who = groups.who(counts, cell, node_of);
-        let frame = counts.stacks.frame(cell.stack);
-        let place = frame.map_or(groups.nowhere, |frame| groups.places[frame as usize]);
-        wanted.get(&(who, place)).map_or(AddsTo::Total, |&row| AddsTo::Row(row))
-    });
-    for ((_, row), interval) in rows.iter_mut().zip(series.intervals()) {
-        row.interval = interval;
-    }
 }
 
 #[cfg(test)]

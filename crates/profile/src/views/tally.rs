@@ -13,8 +13,8 @@ use pmuscope_stats::Interval;
 use rustc_hash::FxHashMap;
 
 use crate::Intervals;
-use crate::blocks::Clock;
-use crate::series::RowSeries;
+use crate::aggregate::RowSeries;
+use crate::timeline::blocks::Clock;
 
 /// What is counted for a key.
 pub(super) trait KeyCounts: Default {

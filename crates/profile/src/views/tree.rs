@@ -2,8 +2,9 @@
 
 use rustc_hash::FxHashMap;
 
-use super::{CallSite, Numbers, Sums, places};
+use super::{CallSite, Sums, places};
 use crate::aggregate::{Aggregate, StackId};
+use crate::table::ValueNumbers;
 
 /// Which end of the stacks the tree grows from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +55,7 @@ fn from_outside(counts: &Aggregate, event: u32, place_of: &[u32], growing: &mut 
     let mut own = vec![Sums::default(); stacks.len()];
     let mut is_met = vec![false; stacks.len()];
     for cell in counts.of_event(event) {
-        own[cell.stack as usize].add(Sums { samples: cell.samples, weight: cell.weight });
+        own[cell.stack as usize].add(Sums::of(cell));
         is_met[cell.stack as usize] = true;
     }
     let mut total = own.clone();
@@ -85,7 +86,7 @@ fn from_outside(counts: &Aggregate, event: u32, place_of: &[u32], growing: &mut 
 /// Stacks read from their inner end share nothing that is known before.
 fn from_inside(counts: &Aggregate, event: u32, place_of: &[u32], growing: &mut Growing) {
     for cell in counts.of_event(event) {
-        let sums = Sums { samples: cell.samples, weight: cell.weight };
+        let sums = Sums::of(cell);
         let mut at = 0;
         growing.nodes[at].total.add(sums);
         for frame in counts.stacks.frames(cell.stack) {
@@ -100,11 +101,11 @@ fn from_inside(counts: &Aggregate, event: u32, place_of: &[u32], growing: &mut G
 struct Growing {
     nodes: Vec<CallNode>,
     known: FxHashMap<(usize, u32), usize>,
-    places: Numbers<CallSite>,
+    places: ValueNumbers<CallSite>,
 }
 
 impl Growing {
-    fn new(places: Numbers<CallSite>) -> Self {
+    fn new(places: ValueNumbers<CallSite>) -> Self {
         let root = CallNode {
             place: None,
             own: Sums::default(),
@@ -119,7 +120,7 @@ impl Growing {
         *known.entry((parent, place)).or_insert_with(|| {
             let next = nodes.len();
             nodes[parent].children.push(next);
-            let place = Some(places.get(place).clone());
+            let place = Some(places.list[place as usize].clone());
             let (own, total) = (Sums::default(), Sums::default());
             nodes.push(CallNode { place, own, total, children: vec![] });
             next

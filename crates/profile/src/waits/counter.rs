@@ -3,23 +3,24 @@
 //! A stack is looked up when its thread leaves the CPU; it counts when the thread comes back. A place is a
 //! number until then.
 
+use pmuscope_perfdata::reader::Sample;
 use pmuscope_perfdata::reader::scan::SampleFields;
-use pmuscope_perfdata::reader::{CpuMode, Sample};
 use rustc_hash::FxHashMap;
 
 use super::lengths::Lengths;
 use super::threads::{Ends, Off, OffCpuKind, TimeState, Woken};
-use crate::blocks::Clock;
-use crate::callers::{Called, Callers};
-use crate::cells::InGroup;
-use crate::counter::{CellKey, Counting, Counts, GroupBy, SampleGroup, TasksBy, Where};
+use crate::count::callers::{Called, Callers};
+use crate::count::cells::InGroup;
+use crate::count::counter::{CellKey, Counts, Where};
+use crate::count::group::{Counting, GroupBy, SampleGroup, TasksBy};
+use crate::count::log::{Log, LoggedCount};
+use crate::count::task_cache::TaskCache;
+use crate::count::unwinding::Walker;
 use crate::filter::Filter;
-use crate::log::{Log, LoggedCount};
-use crate::lookup::Current;
 use crate::table::{Interned, mix};
-use crate::task_cache::TaskCache;
-use crate::tasks::CommId;
-use crate::unwinding::Walker;
+use crate::timeline::blocks::Clock;
+use crate::timeline::lookup::Current;
+use crate::timeline::visit::FieldsOfSample;
 
 /// Kinds of time off the CPU, which are the first events.
 pub(super) const KINDS: usize = OffCpuKind::ALL.len();
@@ -157,15 +158,15 @@ pub(super) struct WaitCounter<'u> {
     wall_by_block: Vec<u64>,
     clock: Clock,
     wall: Wall,
-    chain: Vec<[u8; 8]>,
+    fields: FieldsOfSample,
 }
 
 impl<'u> WaitCounter<'u> {
-    pub(super) fn new(nameless: CommId, start: u64, end: u64) -> Self {
+    pub(super) fn new(start: u64, end: u64) -> Self {
         let apart = GroupBy { chains: true, tasks: TasksBy::Thread, cpus: false };
         let counting = Counting { apart, filter: Filter::default() };
         Self {
-            who: TaskCache::new(&counting, nameless),
+            who: TaskCache::new(&counting),
             callers: Callers::new(),
             places: Interned::default(),
             cells: Interned::default(),
@@ -174,7 +175,7 @@ impl<'u> WaitCounter<'u> {
             wall_by_block: Vec::new(),
             clock: Clock::of(Some((start, end))),
             wall: Wall::default(),
-            chain: Vec::new(),
+            fields: FieldsOfSample::default(),
         }
     }
 
@@ -188,31 +189,15 @@ impl<'u> WaitCounter<'u> {
 
     /// The number of where a sample was taken.
     pub(super) fn place(&mut self, now: &Current<'_>, sample: &Sample<'_>, event: usize) -> u32 {
-        self.chain.clear();
-        self.chain.extend(sample.callchain.iter().map(u64::to_ne_bytes));
-        let chain = std::mem::take(&mut self.chain);
-        let user = sample.tail.with_stack();
-        let key =
-            self.key(now, &SampleFields { event, chain: &chain, user, ..SampleFields::of(sample) });
-        self.chain = chain;
+        let mut fields = std::mem::take(&mut self.fields);
+        let key = self.key(now, &SampleFields { event, ..fields.of(sample) });
+        self.fields = fields;
         self.places.intern(mix(key.group.into(), key.what.into()), key)
     }
 
     /// Of a thread that tells nothing else.
     fn nowhere(&mut self, now: &Current<'_>, task: (i32, i32)) -> InGroup {
-        let hit = SampleFields {
-            event: 0,
-            mode: CpuMode::Unknown,
-            ip: None,
-            task: Some(task),
-            time: 0,
-            cpu: None,
-            period: None,
-            read: None,
-            chain: &[],
-            calls: None,
-            user: None,
-        };
+        let hit = SampleFields { task: Some(task), ..SampleFields::of(&Sample::default()) };
         self.key(now, &hit)
     }
 

@@ -19,14 +19,14 @@ mod threads;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pmuscope_perfdata::reader::{Event, ReadError, Reader};
+use pmuscope_perfdata::reader::{ReadError, Reader};
 use pmuscope_stats::Interval;
 use pmuscope_symbols::KernelIdentity;
 use thiserror::Error;
 
-use crate::build::{EventFacts, FileFacts};
-use crate::collect::Collected;
-use crate::naming::Resolve;
+use crate::count::collect::Collected;
+use crate::facts::{EventFacts, FileFacts};
+use crate::names::naming::Resolve;
 use crate::profile::{Options, Profile};
 use counter::{KINDS, OfCell, WAKINGS};
 use rows::outside_scheduler;
@@ -198,19 +198,13 @@ impl CollectedWaits {
                 sums.add_all(&of.sums);
             }
         }
-        let collected = Collected {
+        let mut collected = Collected {
             state,
             clock: counts.clock.clone(),
-            counted: crate::collect::CountState::All(vec![counts]),
+            counted: crate::count::collect::CountState::All(vec![counts]),
             filter: crate::filter::Filter { asked: filter.asked.clone(), ..Default::default() },
         };
-        let file = FileFacts {
-            metadata: reader.metadata().clone(),
-            state: reader.state(),
-            tally: reader.tally().clone(),
-            stack_copy: reader.events().iter().filter_map(Event::stack_copy).max(),
-            tells_waits: false,
-        };
+        let file = FileFacts::of(reader);
         let events = EVENTS.iter().map(|name| EventFacts {
             name: (*name).into(),
             has_period: true,
@@ -218,7 +212,7 @@ impl CollectedWaits {
             fixed_period: None,
             counts_nothing: true,
         });
-        let mut profile = collected.build(events.collect(), file, running, options, resolve)?;
+        let mut profile = collected.answer(events.collect(), file, running, options, resolve)?;
         for event in &mut profile.events {
             // Loss is not that of an event of the file; it is told apart.
             (event.lost, event.lost_at_most) = (None, 0);

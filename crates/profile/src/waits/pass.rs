@@ -12,10 +12,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::WaitsError;
 use super::counter::{CountedWaits, WAKINGS, WaitCounter};
 use super::threads::{Broken, Losses, SchedEvent, Threads, Woken};
-use crate::collect::Sideband;
+use crate::count::unwinding::{Tables, Unwinding, Walker};
 use crate::filter::Filter;
-use crate::lookup::Current;
-use crate::unwinding::{Tables, Unwinding, Walker};
+use crate::timeline::lookup::Current;
+use crate::timeline::sideband::Sideband;
 
 /// `common_flags` of a tracepoint: a hardware or software interrupt, or an NMI (`TRACE_FLAG_*` of
 /// include/linux/trace_events.h).
@@ -99,9 +99,9 @@ impl CollectedWaits {
         if !reader.events().iter().any(has_switches) {
             return Err(WaitsError::NotRecorded { path: recording.path().to_owned() });
         }
-        let (start, end) = span(&reader, recording)?;
+        let (span, losses) = survey(&reader, recording)?;
         let has_stacks = reader.events().iter().any(Event::has_stacks);
-        let mut pass = Pass::new(&reader, filter, (start, end), losses(&reader, recording)?);
+        let mut pass = Pass::new(&reader, filter, span, losses);
         if let Some(unwinding) = unwinding.filter(|_| has_stacks) {
             pass.counter.set_walker(Walker::new(Arc::new(Tables::new(unwinding)), Arc::default()));
         }
@@ -121,48 +121,38 @@ impl CollectedWaits {
     }
 }
 
-/// When the recording began and ended: as the recorder says, else when the first and last record of a switch
-/// was written. The sample of a switch comes before its record.
-fn span(reader: &Reader, recording: &RecordingFile) -> Result<(u64, u64), ReadError> {
-    if let Some(info) = reader.metadata().info.as_ref().filter(|info| info.complete)
-        && info.started_clock_ns > 0
-    {
+/// What has to be known before records are taken: when the recording began and ended, and when records were
+/// lost.
+///
+/// The first is as the recorder says, else when the first and last record of a switch was written; the sample of a
+/// switch comes before its record. Each loss is told by the record behind it, and lies behind the one before it on
+/// that CPU.
+fn survey(reader: &Reader, recording: &RecordingFile) -> Result<((u64, u64), Losses), ReadError> {
+    let info = reader.metadata().info.as_ref().filter(|info| info.complete);
+    let span = info.filter(|info| info.started_clock_ns > 0).map(|info| {
         let length = (info.duration_s.max(0.0) * 1e9) as u64;
-        return Ok((info.started_clock_ns, info.started_clock_ns.saturating_add(length)));
+        (info.started_clock_ns, info.started_clock_ns.saturating_add(length))
+    });
+    let total = info.and_then(|info| info.lost());
+    if let (Some(span), Some(0)) = (span, total) {
+        return Ok((span, Losses::default()));
     }
-    let (mut first, mut last) = (u64::MAX, 0);
     let mut reader = recording.reader_of_all()?;
     let tells: Vec<Tells> = reader.events().iter().map(Tells::of).collect();
-    while let Some(entry) = reader.next()? {
-        let is_switch = match &entry.record {
-            Record::Switch(_) => true,
-            Record::Sample(sample) => tells.get(sample.event) == Some(&Tells::Leaving),
-            _ => false,
-        };
-        if let Some(time) = entry.time.filter(|&time| is_switch && time > 0) {
-            (first, last) = (first.min(time), last.max(time));
-        }
-    }
-    Ok((first.min(last), last))
-}
-
-/// When records were lost: each loss is told by the record behind it, and lies behind the one before it on
-/// that CPU.
-fn losses(reader: &Reader, recording: &RecordingFile) -> Result<Losses, ReadError> {
-    let info = reader.metadata().info.as_ref().filter(|info| info.complete);
-    let total = info.and_then(|info| info.lost());
-    if total == Some(0) {
-        return Ok(Losses::default());
-    }
-    let mut reader = recording.reader_of_all()?;
+    let mut switches = (u64::MAX, 0);
     let mut last: FxHashMap<Option<u32>, u64> = FxHashMap::default();
     let (mut stretches, mut told) = (Vec::new(), 0_u64);
     while let Some(entry) = reader.next()? {
         let Some(time) = entry.time.filter(|&time| time > 0) else { continue };
-        let cpu = match &entry.record {
-            Record::Sample(sample) => sample.cpu,
-            _ => entry.maker.cpu,
+        let (cpu, is_switch) = match &entry.record {
+            Record::Sample(sample) => {
+                (sample.cpu, tells.get(sample.event) == Some(&Tells::Leaving))
+            }
+            record => (entry.maker.cpu, matches!(record, Record::Switch(_))),
         };
+        if is_switch {
+            switches = (switches.0.min(time), switches.1.max(time));
+        }
         if let Record::Lost { count, .. } = &entry.record {
             told = told.saturating_add(*count);
             stretches.push((last.get(&cpu).copied().unwrap_or(0), time));
@@ -173,7 +163,8 @@ fn losses(reader: &Reader, recording: &RecordingFile) -> Result<Losses, ReadErro
         // After the last record that found room.
         stretches.push((last.values().copied().min().unwrap_or(0), u64::MAX));
     }
-    Ok(Losses::new(stretches))
+    let losses = if total == Some(0) { Losses::default() } else { Losses::new(stretches) };
+    Ok((span.unwrap_or((switches.0.min(switches.1), switches.1)), losses))
 }
 
 struct Pass<'u> {
@@ -192,15 +183,13 @@ struct Pass<'u> {
 
 impl Pass<'_> {
     fn new(reader: &Reader, filter: Filter, (start, end): (u64, u64), losses: Losses) -> Self {
-        let mut state = Sideband::default();
-        let nameless = state.tasks.intern(b"-");
         Self {
-            state,
+            state: Sideband::default(),
             tells: reader.events().iter().map(Tells::of).collect(),
             endian: reader.endian(),
             filter,
             threads: Threads::new(start, losses),
-            counter: WaitCounter::new(nameless, start, end),
+            counter: WaitCounter::new(start, end),
             end,
             named: FxHashSet::default(),
             switched: FxHashSet::default(),
@@ -239,8 +228,7 @@ impl Pass<'_> {
                     }
                     _ => {}
                 }
-                self.state.loss.take(entry);
-                self.state.take(record);
+                self.state.take_entry(entry);
                 if let (Record::Fork(task), Some(time)) = (record, time) {
                     self.tell((task.pid, task.tid), time, SchedEvent::Born);
                 }

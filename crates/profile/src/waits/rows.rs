@@ -8,10 +8,10 @@ use rustc_hash::FxHashMap;
 
 use super::counter::{OfCell, QUEUED, sum};
 use super::{OffCpuKind, WaitBy, WaitKey, WaitRow, WaitSums, Waits, Waker};
+use crate::aggregate::LongPhases;
 use crate::aggregate::{AddsTo, CodeFrame, SampleCell, StackId, Stacks};
-use crate::modules::ModuleKind;
-use crate::phases::LongPhases;
 use crate::profile::Profile;
+use crate::timeline::modules::ModuleKind;
 
 /// What the kernel's functions are called that a thread goes through whatever it waits for, or whoever takes
 /// its CPU: those in kernel/sched/ that give up the CPU, with what callers of theirs return through, and the

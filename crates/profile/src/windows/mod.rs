@@ -47,17 +47,17 @@ use pmuscope_perfdata::reader::{
 use pmuscope_symbols::{KernelIdentity, Request};
 use thiserror::Error;
 
-use crate::blocks::Clock;
-use crate::collect::Sideband;
 use crate::filter::{Filter, Targets};
-use crate::lookup::History;
-use crate::loss::{Lost, StreamLoss};
-use crate::naming::Names;
+use crate::names::naming::Names;
 use crate::profile::ModuleSummary;
-use crate::tasks::{ModuleAddress, Tasks};
+use crate::timeline::blocks::Clock;
+use crate::timeline::loss::{Lost, StreamLoss};
+use crate::timeline::sideband::Sideband;
+use crate::timeline::tasks::ModuleAddress;
+use crate::timeline::visit::{InOrder, Passes};
 
 use judge::{Judge, Throttles, Tolerance};
-use pass::{FirstPass, PassContext, Windower, together, visit, walk};
+use pass::{FirstPass, PassContext, Windower, together};
 use place::Finder;
 use plan::{Scheme, WindowPlan};
 use rows::Spots;
@@ -292,45 +292,35 @@ impl Windows {
             return Err(WindowsError::Stream);
         }
         let (path, mut reader) = (recording.path(), recording.reader()?);
-        let threads = options.threads.max(1);
+        let index = reader.index_in(options.threads.max(1), options.pieces)?;
         let of_id = plan::ids(reader.events());
-        let mut facts = Noted::default();
-        let mut state = Sideband::default();
         let scouting = || FirstPass::new(Finder::new(&options.filter), &of_id);
-        let Some(mut index) = reader.index_in(threads, options.pieces)? else {
-            let mut scout = scouting();
-            walk(&mut reader, &mut state, &mut scout, |entry| facts.note(entry))?;
-            let ready = Ready::new(path, &reader, options, metrics, scout, facts)?;
+        let mut facts = Noted::default();
+        let Some(index) = index else {
+            let mut first = InOrder::after(Sideband::default(), scouting());
+            first.read(&mut reader, |entry| facts.note(entry))?;
+            let InOrder { state, visitor: scout, .. } = first;
+            let ready = Ready::new(path, &reader, options, metrics, scout, &facts)?;
             let spots = ready.spots(&state, running, options.by, names);
             let shared = ready.shared(&spots, options);
-            let mut again = recording.reader()?;
-            let mut windower = Windower::new(&shared, Finder::new(&options.filter));
-            walk(&mut again, &mut Sideband::default(), &mut windower, |_| {})?;
-            return ready.finish(&again, together(vec![windower]), spots, options);
+            let windower = Windower::new(&shared, Finder::new(&options.filter));
+            let mut again = InOrder::after(Sideband::default(), windower);
+            let mut reader = recording.reader()?;
+            again.read(&mut reader, |_| {})?;
+            let sums = together(vec![again.visitor]);
+            return ready.finish(&reader, &state.loss, sums, spots, options);
         };
-        state.tasks = Tasks::new(true);
-        let mut moments = Vec::new();
-        reader.replay(&mut index, |moment, entry| {
-            let before = state.tasks.epoch();
-            state.take(&entry.record);
-            facts.note(entry);
-            moments.extend((state.tasks.epoch() != before).then_some(moment));
-        })?;
-        let past = History::new(&state.tasks, &state.modules, &moments);
-        let of_id = plan::ids(reader.events());
-        let number = threads.clamp(1, index.chunks().max(1));
-        let scouts =
-            (0..number).map(|_| FirstPass::new(Finder::new(&options.filter), &of_id)).collect();
-        let mut scouts = visit(&index, &past, scouts)?.into_iter();
+        let (passes, state) =
+            Passes::new(&mut reader, index, options.threads, |entry| facts.note(entry))?;
+        let mut scouts = passes.visit(&state, scouting)?.into_iter();
         let mut scout = scouts.next().unwrap_or_else(scouting);
         scouts.for_each(|other| scout.merge(other));
-        let ready = Ready::new(path, &reader, options, metrics, scout, facts)?;
+        let ready = Ready::new(path, &reader, options, metrics, scout, &facts)?;
         let spots = ready.spots(&state, running, options.by, names);
         let shared = ready.shared(&spots, options);
-        let windowers =
-            (0..number).map(|_| Windower::new(&shared, Finder::new(&options.filter))).collect();
-        let sums = together(visit(&index, &past, windowers)?);
-        ready.finish(&reader, sums, spots, options)
+        let windower = || Windower::new(&shared, Finder::new(&options.filter));
+        let sums = together(passes.visit(&state, windower)?);
+        ready.finish(&reader, &state.loss, sums, spots, options)
     }
 }
 
@@ -341,12 +331,10 @@ struct Noted {
     throttles: Vec<(u32, u64, bool)>,
     /// Parent and child.
     forks: Vec<(i32, i32)>,
-    loss: StreamLoss,
 }
 
 impl Noted {
     fn note(&mut self, entry: &Entry<'_>) {
-        self.loss.take(entry);
         let goes_on = match &entry.record {
             Record::Fork(task) if task.pid != task.parent_pid => {
                 self.forks.push((task.parent_pid, task.pid));
@@ -373,7 +361,6 @@ struct Ready {
     metadata: Metadata,
     kind: WindowKind,
     discards: bool,
-    loss: StreamLoss,
 }
 
 impl Ready {
@@ -383,7 +370,7 @@ impl Ready {
         options: &Options,
         metrics: &Metrics,
         scout: FirstPass<'_>,
-        noted: Noted,
+        noted: &Noted,
     ) -> Result<Self, WindowsError> {
         let events = reader.events();
         let metadata = reader.metadata().clone();
@@ -425,7 +412,6 @@ impl Ready {
             metadata,
             kind,
             discards,
-            loss: noted.loss,
         })
     }
 
@@ -454,6 +440,7 @@ impl Ready {
     fn finish(
         &self,
         reader: &Reader,
+        loss: &StreamLoss,
         mut sums: pass::Sums,
         spots: Spots,
         options: &Options,
@@ -493,8 +480,8 @@ impl Ready {
             seconds,
             metadata: self.metadata.clone(),
             state: reader.state(),
-            lost: self.loss.total(self.metadata.info.as_ref(), &options.filter),
-            throttled: self.loss.throttled(self.metadata.info.as_ref(), &options.filter),
+            lost: loss.total(self.metadata.info.as_ref(), &options.filter),
+            throttled: loss.throttled(self.metadata.info.as_ref(), &options.filter),
             tally: reader.tally().clone(),
             leaders: self.plan.groups.iter().map(plan::Group::leader).collect(),
             counters: self.plan.groups.iter().map(|group| group.names.clone()).collect(),

@@ -1,9 +1,8 @@
-//! The two passes over the samples: first where they are and which groups there are, then windows.
+//! The visitors of the two passes over the samples: first where they are and which groups there are, then windows.
 
 use std::collections::BTreeMap;
 
-use pmuscope_perfdata::reader::scan::{Index, RecordOrder, SampleFields, Visitor};
-use pmuscope_perfdata::reader::{ReadError, Reader, Record};
+use pmuscope_perfdata::reader::scan::SampleFields;
 use rustc_hash::FxHashMap;
 
 use super::judge::{Judge, WindowVerdict};
@@ -13,77 +12,19 @@ use super::rows::{NAMELESS, Spots};
 use super::shot::{NO_CPU, Shot, Stream, Tail, events, stream};
 use super::sums::RowSums;
 use super::{Cause, CpuWindows};
-use crate::blocks::Clock;
-use crate::collect::Sideband;
-use crate::lookup::{Current, History, Lookup};
 use crate::table::{Interned, mix};
-use crate::tasks::ModuleAddress;
+use crate::timeline::blocks::Clock;
+use crate::timeline::lookup::Lookup;
+use crate::timeline::tasks::ModuleAddress;
+use crate::timeline::visit::SampleVisitor;
 
 /// Distances between samples that a thread looks at: enough to tell two periods from one.
 const MOST_LENGTHS: u32 = 1 << 16;
 
-/// Takes samples that carry counts.
-pub(super) trait SampleVisitor: Send {
-    fn begin(&mut self, first_record: u64);
-    fn take<L: Lookup>(&mut self, lookup: &L, at: L::At, hit: &SampleFields<'_>);
-}
-
-/// A thread of a pass.
-struct Passing<'a, T> {
-    past: &'a History<'a>,
-    taker: T,
-}
-
-impl<T: SampleVisitor> Visitor for Passing<'_, T> {
-    fn begin(&mut self, first_record: u64) {
-        self.taker.begin(first_record);
-    }
-
-    #[inline]
-    fn sample(&mut self, moment: RecordOrder, hit: &SampleFields<'_>) {
-        self.taker.take(self.past, moment, hit);
-    }
-}
-
-/// Hands the samples of an index to several takers.
-pub(super) fn visit<T: SampleVisitor>(
-    index: &Index,
-    past: &History<'_>,
-    takers: Vec<T>,
-) -> Result<Vec<T>, ReadError> {
-    let passing = takers.into_iter().map(|taker| Passing { past, taker }).collect();
-    let visited: Vec<Passing<'_, T>> = index.visit(passing)?;
-    Ok(visited.into_iter().map(|passing| passing.taker).collect())
-}
-
-/// Hands the samples of a recording that has to be read in order to a taker; `note` gets what is no
-/// sample.
-pub(super) fn walk<T: SampleVisitor>(
-    reader: &mut Reader,
-    state: &mut Sideband,
-    taker: &mut T,
-    mut note: impl FnMut(&pmuscope_perfdata::reader::Entry<'_>),
-) -> Result<(), ReadError> {
-    taker.begin(0);
-    while let Some(entry) = reader.next()? {
-        match &entry.record {
-            Record::Sample(sample) => {
-                let now = Current { tasks: &state.tasks, modules: &state.modules };
-                taker.take(&now, (), &SampleFields::of(sample));
-            }
-            other => {
-                state.take(other);
-                note(&entry);
-            }
-        }
-    }
-    Ok(())
-}
-
 /// The first pass.
 #[derive(Debug)]
 pub(super) struct FirstPass<'a> {
-    finder: Finder<'a>,
+    finder: Finder,
     of_id: &'a FxHashMap<u64, u32>,
     pub(super) places: Interned<ModuleAddress>,
     pub(super) seen: Vec<GroupFacts>,
@@ -97,7 +38,7 @@ pub(super) struct FirstPass<'a> {
 }
 
 impl<'a> FirstPass<'a> {
-    pub(super) fn new(finder: Finder<'a>, of_id: &'a FxHashMap<u64, u32>) -> Self {
+    pub(super) fn new(finder: Finder, of_id: &'a FxHashMap<u64, u32>) -> Self {
         Self {
             finder,
             of_id,
@@ -130,12 +71,14 @@ impl<'a> FirstPass<'a> {
 }
 
 impl SampleVisitor for FirstPass<'_> {
+    const SPLITS_COUNTS: bool = false;
+
     fn begin(&mut self, _: u64) {
         self.streams.values_mut().for_each(|stream| stream.1 = None);
     }
 
     #[inline]
-    fn take<L: Lookup>(&mut self, lookup: &L, at: L::At, hit: &SampleFields<'_>) {
+    fn sample<L: Lookup>(&mut self, lookup: &L, at: L::At, hit: &SampleFields<'_>, _: Option<u64>) {
         let Self { finder, places, seen, streams, .. } = self;
         let (_, passes) = finder.find(lookup, at, hit, |place| {
             places.intern(mix(place.address, place.module.into()), place)
@@ -294,7 +237,7 @@ impl Sums {
 /// The second pass.
 pub(super) struct Windower<'a> {
     shared: &'a PassContext<'a>,
-    finder: Finder<'a>,
+    finder: Finder,
     sums: Sums,
     /// Streams of the stretch at hand.
     streams: Vec<Stream>,
@@ -305,7 +248,7 @@ pub(super) struct Windower<'a> {
 }
 
 impl<'a> Windower<'a> {
-    pub(super) fn new(shared: &'a PassContext<'a>, finder: Finder<'a>) -> Self {
+    pub(super) fn new(shared: &'a PassContext<'a>, finder: Finder) -> Self {
         Self {
             shared,
             finder,
@@ -328,13 +271,15 @@ impl<'a> Windower<'a> {
 }
 
 impl SampleVisitor for Windower<'_> {
+    const SPLITS_COUNTS: bool = false;
+
     fn begin(&mut self, first_record: u64) {
         self.end();
         self.first_record = first_record;
     }
 
     #[inline]
-    fn take<L: Lookup>(&mut self, lookup: &L, at: L::At, hit: &SampleFields<'_>) {
+    fn sample<L: Lookup>(&mut self, lookup: &L, at: L::At, hit: &SampleFields<'_>, _: Option<u64>) {
         let Some(key) = stream(hit) else { return };
         let shared = self.shared;
         let (place, passes) = self.finder.find(lookup, at, hit, |place| shared.spots.number(place));

@@ -4,15 +4,14 @@ use std::sync::Arc;
 
 use pmuscope_perfdata::reader::Metadata;
 use pmuscope_symbols::{KernelIdentity, Symbol};
-use rustc_hash::FxHashMap;
 
 use super::By;
-use crate::collect::Sideband;
-use crate::modules::{ModuleKind, UNKNOWN};
-use crate::naming::{Resolve, look_up, same_modules};
+use crate::names::naming::{Resolve, look_up, same_modules};
 use crate::profile::ModuleSummary;
-use crate::table::{HashIndex, mix};
-use crate::tasks::ModuleAddress;
+use crate::table::{HashIndex, ValueNumbers, mix};
+use crate::timeline::modules::{ModuleKind, UNKNOWN};
+use crate::timeline::sideband::Sideband;
+use crate::timeline::tasks::ModuleAddress;
 
 /// No symbol.
 pub(crate) const NAMELESS: u32 = u32::MAX;
@@ -74,31 +73,22 @@ impl Spots {
             addresses[place.module as usize].push(place.address);
         }
         let kernel = state.kernel_identity(metadata).compare(running);
-        let (found, build_ids): (Vec<_>, Vec<_>) =
+        let (found, summaries): (Vec<_>, Vec<_>) =
             look_up(state, &addresses, metadata, kernel, resolve).into_iter().unzip();
         let same = same_modules(state, metadata);
         let mut naming =
             Naming { by, rows: ValueNumbers::default(), symbols: ValueNumbers::default() };
-        let symbols = found.iter().flat_map(|found| &found.symbols);
+        let symbols = found.iter().flatten();
         let spots = places.iter().zip(symbols).map(|(place, symbol)| {
             let kind = modules[place.module as usize].kind;
             naming.spot(same[place.module as usize], kind, symbol.as_deref())
         });
         let spots = spots.collect();
-        let modules =
-            modules.iter().zip(found).zip(build_ids).map(|((module, found), build_id)| {
-                ModuleSummary {
-                    kind: module.kind,
-                    path: String::from_utf8_lossy(&module.path).into_owned(),
-                    build_id,
-                    symbols: found.state,
-                }
-            });
         let mut numbers = HashIndex::default();
         for (place, number) in places.iter().zip(0..) {
             numbers.find_or_insert(hash(*place), number, |_| false);
         }
-        Self { places, numbers, spots, rows: naming.rows.list, modules: modules.collect() }
+        Self { places, numbers, spots, rows: naming.rows.list, modules: summaries }
     }
 
     /// The number of a place.
@@ -112,29 +102,6 @@ impl Spots {
     #[inline]
     pub(crate) fn spot(&self, place: u32) -> CodeClass {
         self.spots.get(place as usize).copied().unwrap_or(CodeClass { row: 0, symbol: NAMELESS })
-    }
-}
-
-/// Values with numbers.
-#[derive(Debug)]
-struct ValueNumbers<T> {
-    list: Vec<T>,
-    numbers: FxHashMap<T, u32>,
-}
-
-impl<T> Default for ValueNumbers<T> {
-    fn default() -> Self {
-        Self { list: Vec::new(), numbers: FxHashMap::default() }
-    }
-}
-
-impl<T: Clone + Eq + std::hash::Hash> ValueNumbers<T> {
-    fn number(&mut self, value: T) -> u32 {
-        let list = &mut self.list;
-        *self.numbers.entry(value).or_insert_with_key(|value| {
-            list.push(value.clone());
-            (list.len() - 1) as u32
-        })
     }
 }
 

@@ -4,8 +4,8 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use crate::export::{Source, UNKNOWN};
-use crate::modules::ModuleKind;
 use crate::profile::ModuleSummary;
+use crate::timeline::modules::ModuleKind;
 
 /// Each text once.
 #[derive(Default)]

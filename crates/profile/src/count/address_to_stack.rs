@@ -10,9 +10,9 @@
 //! ```
 
 use crate::aggregate::{StackId, Stacks};
-use crate::modules::ModuleId;
 use crate::table::{HashIndex, mix};
-use crate::tasks::ModuleAddress;
+use crate::timeline::modules::ModuleId;
+use crate::timeline::tasks::ModuleAddress;
 
 /// Bytes of code that are looked up together.
 const PAGE: u64 = 4096;

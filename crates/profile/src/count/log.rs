@@ -8,7 +8,7 @@
 //!  0  3         5+1 ·2             1 ·2        84 ·2+1, 8   0  4         2+1 ·2
 //! ```
 //! A step is at least 1, so that 0 can say that a block begins. Blocks may double while counting goes on
-//! (see [`crate::blocks`]), so the log is in parts of one length of block each.
+//! (see [`crate::timeline::blocks`]), so the log is in parts of one length of block each.
 
 /// A count of a cell in a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,16 +1,15 @@
 //! Processes and threads as the records tell them, in the order of time: names, and what they see.
 //!
 //! What changes is noted with its epoch, so that samples can be looked up afterwards at any moment
-//! ([`crate::past`]), or right away ([`Tasks::comm`], [`Tasks::view`]).
+//! ([`super::lookup::History`]), or right away ([`Tasks::comm`], [`Tasks::view`]).
 
 use std::borrow::Cow;
 
 use pmuscope_perfdata::reader::{Comm, Ksymbol, Mmap, TaskRecord, memory_limit};
 use rustc_hash::FxHashMap;
 
-use crate::lookup::HALVES;
-use crate::modules::{KERNEL_LOADED, ModuleId, ModuleKey, ModuleKind, Modules};
-use crate::spaces::{Epoch, Mapping, NOTHING, Spaces, ViewId};
+use crate::timeline::modules::{KERNEL_LOADED, ModuleId, ModuleKey, ModuleKind, Modules};
+use crate::timeline::spaces::{Epoch, HALVES, Mapping, NOTHING, Spaces, ViewId};
 
 /// Index of a thread's name.
 pub(crate) type CommId = u32;
@@ -19,6 +18,9 @@ pub(crate) type CommId = u32;
 const NOT_KEPT: &[u8] = b"[name not kept]";
 /// Bytes of a name's entries in the tables, in addition to the name.
 const NAME_COST: usize = 2 * size_of::<Vec<u8>>() + 96;
+
+/// The name of samples that do not tell their thread.
+pub(crate) const NAMELESS: CommId = 1;
 
 /// Name of a thread: one that was told, or made up from its id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -116,6 +118,8 @@ impl Tasks {
         let idle = tasks.intern(b"swapper");
         tasks.threads.insert(0, TaskThread { pid: 0, comm: idle, alive: true });
         tasks.comms.push(Change { id: 0, from: 0, value: idle });
+        // In the order of their numbers.
+        tasks.intern(b"-");
         tasks
     }
 

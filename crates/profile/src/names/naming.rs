@@ -9,12 +9,14 @@ use pmuscope_symbols::{
 };
 use rustc_hash::FxHashMap;
 
-use crate::collect::{Collected, CountState, Sideband};
-use crate::counter::Counts;
-use crate::modules::{CUT, KERNEL, ModuleId, ModuleKey, ModuleKind};
-use crate::sampled_addresses;
-use crate::tasks::ModuleAddress;
-use crate::unwinding::Cut;
+use crate::count::collect::{Collected, CountState};
+use crate::count::counter::Counts;
+use crate::count::sampled_addresses;
+use crate::count::unwinding::Cut;
+use crate::profile::ModuleSummary;
+use crate::timeline::modules::{CUT, KERNEL, ModuleId, ModuleKey, ModuleKind};
+use crate::timeline::sideband::Sideband;
+use crate::timeline::tasks::ModuleAddress;
 
 /// Looks up addresses: for each module with its addresses, each once and in order, one answer.
 pub type Resolve<'a> = dyn FnMut(&[Request<'_>]) -> Vec<Resolved> + 'a;
@@ -45,10 +47,7 @@ pub(crate) struct Named {
     pub(crate) symbols: Vec<Vec<Option<Arc<Symbol>>>>,
     /// For each module the one that it counts as.
     pub(crate) same: Vec<ModuleId>,
-    /// One per module.
-    pub(crate) states: Vec<SymbolState>,
-    /// One per module.
-    pub(crate) build_ids: Vec<Option<BuildId>>,
+    pub(crate) modules: Vec<ModuleSummary>,
 }
 
 /// Distinct places, numbered in the order of modules and addresses.
@@ -103,22 +102,19 @@ pub(crate) fn name(
         CountState::All(counts) => distinct(counts, &same),
         CountState::Places(marks, _) => sampled_addresses::addresses(&std::mem::take(marks), &same),
     });
-    let (answers, build_ids) =
-        look_up(&collected.state, &places.addresses, metadata, kernel, resolve).into_iter().unzip();
-    let answers: Vec<Resolved> = answers;
-    let (symbols, states) =
-        answers.into_iter().map(|answer| (answer.symbols, answer.state)).unzip();
-    Named { places, symbols, same, states, build_ids }
+    let found = look_up(&collected.state, &places.addresses, metadata, kernel, resolve);
+    let (symbols, modules) = found.into_iter().unzip();
+    Named { places, symbols, same, modules }
 }
 
-/// Symbols of addresses of all modules, as many as there are addresses, and the modules' build ids.
+/// Symbols of addresses of all modules, as many as there are addresses, and what is known of the modules.
 pub(crate) fn look_up(
     state: &Sideband,
     addresses: &[Vec<u64>],
     metadata: &Metadata,
     kernel: KernelMatch,
     resolve: &mut Resolve<'_>,
-) -> Vec<(Resolved, Option<BuildId>)> {
+) -> Vec<(Vec<Option<Arc<Symbol>>>, ModuleSummary)> {
     let modules = state.modules.list();
     let ids = file_ids(metadata);
     let build_ids: Vec<Option<BuildId>> =
@@ -157,7 +153,13 @@ pub(crate) fn look_up(
     for ((module, addresses), answer) in modules.iter().zip(addresses).zip(&mut answers) {
         recorded.fill(module, addresses, answer);
     }
-    answers.into_iter().zip(build_ids).collect()
+    let summaries = modules.iter().zip(answers).zip(build_ids);
+    let summary = |((module, answer), build_id): ((&ModuleKey, Resolved), _)| {
+        let path = String::from_utf8_lossy(&module.path).into_owned();
+        let (kind, symbols) = (module.kind, answer.state);
+        (answer.symbols, ModuleSummary { kind, path, build_id, symbols })
+    };
+    summaries.map(summary).collect()
 }
 
 /// Symbols that the recorder kept in the recording, because files may not be at hand later.

@@ -13,11 +13,11 @@
 use pmuscope_stats::{Interval, MIN_BLOCKS, Share, Shares};
 use rustc_hash::FxHashMap;
 
+use crate::aggregate::LongPhases;
 use crate::aggregate::{Aggregate, BlockCount, SampleCell, StackId};
-use crate::blocks::MOST;
-use crate::log::{Log, LoggedCount};
-use crate::phases::LongPhases;
+use crate::count::log::{Log, LoggedCount};
 use crate::pool::in_parallel;
+use crate::timeline::blocks::MOST;
 
 /// A cell that is not there any more.
 const GONE: u32 = u32::MAX;

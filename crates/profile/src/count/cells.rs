@@ -13,7 +13,7 @@
 //! when samples move on to another, those that counted anything are written to the log, in their order,
 //! which a bit for each tells.
 
-use crate::log::{Log, LoggedCount};
+use crate::count::log::{Log, LoggedCount};
 use crate::table::mix;
 
 /// Samples in a batch: more than memory answers at once.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use pmuscope_perfdata::info::{self, RecordingInfo, RingInfo};
 use pmuscope_perfdata::reader::{Entry, Record};
 
-use crate::blocks::Clock;
 use crate::filter::Filter;
+use crate::timeline::blocks::Clock;
 
 /// How a loss figure was come by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,11 +13,11 @@
 use pmuscope_perfdata::reader::CpuMode;
 use pmuscope_perfdata::reader::scan::SampleFields;
 
-use crate::lookup::{Holds, Lookup, Region};
-use crate::modules::{GUEST, HYPERVISOR, ModuleId, UNKNOWN};
-use crate::spaces::{NOTHING, ViewId};
 use crate::table::mix;
-use crate::tasks::ModuleAddress;
+use crate::timeline::lookup::{Holds, Lookup, Region};
+use crate::timeline::modules::{GUEST, HYPERVISOR, ModuleId, UNKNOWN};
+use crate::timeline::spaces::{NOTHING, ViewId};
+use crate::timeline::tasks::ModuleAddress;
 
 /// Slots of the tables, as powers of two: 64 bytes each.
 const LONG_BITS: u32 = 11;
@@ -81,7 +81,7 @@ impl Finder {
 
     /// The place of an address in a view that [`view_of`] told, and how long it holds.
     #[inline]
-    pub(crate) fn find_in<L: Lookup>(
+    fn find_in<L: Lookup>(
         &mut self,
         lookup: &L,
         at: L::At,
@@ -124,37 +124,60 @@ impl Finder {
     }
 }
 
+/// What addresses came to: a table of the last ones, before what is known of mappings.
+#[derive(Debug)]
+pub(crate) struct AddressTable<F> {
+    finder: Finder,
+    slots: Vec<AddressSlot<F>>,
+}
+
 /// An address, and what it came to.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct AddressSlot<F> {
+struct AddressSlot<F> {
     address: u64,
     view: ViewId,
     found: F,
     holds: Holds,
 }
 
-impl<F: Copy> AddressSlot<F> {
-    /// Empty ones.
-    pub(crate) fn table(found: F) -> Vec<Self> {
-        vec![Self { address: 0, view: NOTHING, found, holds: Holds::NEVER }; 1 << ADDRESS_BITS]
+impl<F: Copy + Default> Default for AddressTable<F> {
+    fn default() -> Self {
+        let slot =
+            AddressSlot { address: 0, view: NOTHING, found: F::default(), holds: Holds::NEVER };
+        Self { finder: Finder::default(), slots: vec![slot; 1 << ADDRESS_BITS] }
     }
+}
 
-    /// Fills the slot.
-    pub(crate) fn set(&mut self, view: ViewId, address: u64, found: F, holds: Holds) {
-        *self = Self { address, view, found, holds };
-    }
-
-    /// What is there for an address.
+impl<F: Copy> AddressTable<F> {
+    /// What `make` makes of the place of an address in a process's view, and how long it holds. It is asked
+    /// again for what the table does not have any more.
     #[inline]
-    pub(crate) fn get(&self, view: ViewId, address: u64, stamp: u64) -> Option<(F, Holds)> {
-        let is_it = self.address == address && self.view == view && self.holds.at(stamp);
-        is_it.then_some((self.found, self.holds))
+    pub(crate) fn find<L: Lookup>(
+        &mut self,
+        (lookup, at): (&L, L::At),
+        view: ViewId,
+        (mode, address): (CpuMode, u64),
+        make: impl FnOnce(ModuleAddress) -> F,
+    ) -> (F, Holds) {
+        let view = match view_of(mode, address, view) {
+            Ok(view) => view,
+            Err(module) => return (make(ModuleAddress { module, address: 0 }), Holds::ALWAYS),
+        };
+        let known = &mut self.slots[slot(address, view, ADDRESS_BITS)];
+        let is_it = known.address == address && known.view == view;
+        if is_it && known.holds.at(lookup.stamp(at)) {
+            return (known.found, known.holds);
+        }
+        let (place, holds) = self.finder.find_in(lookup, at, view, address);
+        let found = make(place);
+        *known = AddressSlot { address, view, found, holds };
+        (found, holds)
     }
 }
 
 /// The view that an address belongs to, or the module of all of its mode.
 #[inline]
-pub(crate) fn view_of(mode: CpuMode, address: u64, view: ViewId) -> Result<ViewId, ModuleId> {
+fn view_of(mode: CpuMode, address: u64, view: ViewId) -> Result<ViewId, ModuleId> {
     match effective(mode, address) {
         CpuMode::User | CpuMode::Unknown => Ok(view),
         CpuMode::Kernel => Ok(KERNEL_VIEW),
@@ -175,10 +198,4 @@ pub(crate) fn effective(mode: CpuMode, address: u64) -> CpuMode {
 #[inline]
 fn slot(of: u64, view: ViewId, bits: u32) -> usize {
     (mix(of, view.into()) >> (64 - bits)) as usize
-}
-
-/// Where an address stands in a table of [`AddressSlot`]s.
-#[inline]
-pub(crate) fn address_slot(address: u64, view: ViewId) -> usize {
-    slot(address, view, ADDRESS_BITS)
 }

@@ -11,8 +11,8 @@ use pmuscope_symbols::{
 use rustc_hash::FxHashMap;
 
 use crate::aggregate::FunctionId;
-use crate::modules::ModuleKind;
 use crate::profile::{EventProfile, ModuleSummary, Profile};
+use crate::timeline::modules::ModuleKind;
 use crate::views::{FunctionHits, function_hits};
 
 /// All there is to show of one function.

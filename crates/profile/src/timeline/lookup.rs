@@ -8,9 +8,9 @@ use std::borrow::Cow;
 
 use pmuscope_perfdata::reader::scan::RecordOrder;
 
-use crate::modules::{KERNEL_IMAGE, KERNEL_LOADED, ModuleId, Modules, UNKNOWN};
-use crate::spaces::{Epoch, LookupResult, NOTHING, NOW, ViewId};
-use crate::tasks::{Change, CommOf, ModuleAddress, Tasks};
+use crate::timeline::modules::{KERNEL_IMAGE, KERNEL_LOADED, ModuleId, Modules, UNKNOWN};
+use crate::timeline::spaces::{Epoch, LookupResult, NOTHING, NOW, ViewId, half_of};
+use crate::timeline::tasks::{Change, CommOf, ModuleAddress, Tasks};
 
 /// First and last stamp at which an answer holds; empty if the first is behind the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -260,27 +260,4 @@ fn kernel_region(
     let first = loaded.first.max(kernel.first).max(half.first);
     let last = loaded.last.min(kernel.last).min(half.last);
     Region { module, bias, mask, first, last, holds }
-}
-
-/// Addresses of which the same is true.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Half {
-    pub(crate) first: u64,
-    pub(crate) last: u64,
-    /// A kernel may lie there, if nothing says where it does.
-    pub(crate) kernel: bool,
-}
-
-/// The halves of addresses of 32 bits, and what is beyond them of those of 64 bits: the upper one of each
-/// is the kernel's, with few exceptions, which say where they lie.
-pub(crate) const HALVES: [Half; 4] = [
-    Half { first: 0, last: (1 << 31) - 1, kernel: false },
-    Half { first: 1 << 31, last: (1 << 32) - 1, kernel: true },
-    Half { first: 1 << 32, last: (1 << 63) - 1, kernel: false },
-    Half { first: 1 << 63, last: u64::MAX, kernel: true },
-];
-
-fn half_of(address: u64) -> Half {
-    let holds = |half: &&Half| address <= half.last;
-    HALVES.iter().find(holds).copied().unwrap_or(HALVES[3])
 }

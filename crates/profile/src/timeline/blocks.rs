@@ -30,22 +30,20 @@ impl Default for Clock {
 impl Clock {
     /// Blocks of a recording whose first and last time stamp, nanoseconds, are known.
     pub(crate) fn of(times: Option<(u64, u64)>) -> Self {
-        let mut clock = Self::default();
-        if let Some((first, last)) = times {
-            clock.block(first);
-            clock.block(last);
-        }
-        clock
+        Self::default().over(times)
     }
 
     /// The same with blocks down to a microsecond: windows back to back are many in a millisecond.
     pub(crate) fn fine(times: Option<(u64, u64)>) -> Self {
-        let mut clock = Self { shift: FINE_SHIFT, ..Self::default() };
+        Self { shift: FINE_SHIFT, ..Self::default() }.over(times)
+    }
+
+    fn over(mut self, times: Option<(u64, u64)>) -> Self {
         if let Some((first, last)) = times {
-            clock.block(first);
-            clock.block(last);
+            self.block(first);
+            self.block(last);
         }
-        clock
+        self
     }
 
     /// Blocks are of 2^shift ns.

@@ -5,12 +5,12 @@ use std::fmt::Debug;
 
 use pmuscope_perfdata::reader::scan::SampleFields;
 
-use crate::counter::{Counting, GroupBy, SampleGroup, TaskKey, TasksBy};
+use super::group::{Counting, GroupBy, SampleGroup, TaskKey, TasksBy};
 use crate::filter::Filter;
-use crate::lookup::{Holds, Lookup};
-use crate::spaces::{NOTHING, ViewId};
 use crate::table::{Interned, mix};
-use crate::tasks::{CommId, CommOf};
+use crate::timeline::lookup::{Holds, Lookup};
+use crate::timeline::spaces::{NOTHING, ViewId};
+use crate::timeline::tasks::{CommOf, NAMELESS};
 
 /// Slots of the table, as a power of two.
 const TASK_BITS: u32 = 10;
@@ -44,8 +44,6 @@ pub(crate) struct SampleTask {
 pub(crate) struct TaskCache {
     apart: GroupBy,
     pub(crate) filter: Filter,
-    /// Name of samples that do not tell their thread.
-    nameless: CommId,
     slots: Vec<TaskSlot>,
     pub(crate) tasks: Interned<TaskKey>,
     pub(crate) groups: Interned<SampleGroup>,
@@ -55,13 +53,12 @@ impl TaskCache {
     /// Threads that are remembered.
     pub(crate) const SLOTS: usize = 1 << TASK_BITS;
 
-    pub(crate) fn new(counting: &Counting, nameless: CommId) -> Self {
+    pub(crate) fn new(counting: &Counting) -> Self {
         let slot =
             TaskSlot { task: None, event: 0, cpu: 0, group: 0, view: NOTHING, holds: Holds::NEVER };
         Self {
             apart: counting.apart,
             filter: counting.filter.clone(),
-            nameless,
             slots: vec![slot; Self::SLOTS],
             tasks: Interned::default(),
             groups: Interned::default(),
@@ -85,6 +82,18 @@ impl TaskCache {
         if !self.filter.passes_moment(hit.cpu, time) {
             return None;
         }
+        let (task, passes) = self.task(lookup, at, hit);
+        passes.then_some(task)
+    }
+
+    /// Who took a sample, and whether the filter lets this task and event pass.
+    #[inline]
+    pub(crate) fn task<L: Lookup>(
+        &mut self,
+        lookup: &L,
+        at: L::At,
+        hit: &SampleFields<'_>,
+    ) -> (SampleTask, bool) {
         let cpu = if self.apart.cpus { hit.cpu.unwrap_or(u32::MAX) } else { 0 };
         let (event, tid) = (hit.event as u32, hit.task.map_or(-1, |(_, tid)| tid));
         let slot = (mix(mix(tid as u64, event.into()), cpu.into()) >> (64 - TASK_BITS)) as usize;
@@ -95,7 +104,7 @@ impl TaskCache {
         } else {
             self.look_up(lookup, at, hit, slot, cpu)
         };
-        (group != LEFT_OUT).then_some(SampleTask { group, view, slot })
+        (SampleTask { group, view, slot }, group != LEFT_OUT)
     }
 
     /// Asks, and keeps the answer.
@@ -110,7 +119,7 @@ impl TaskCache {
         let event = hit.event as u32;
         let (key, view, holds) = match hit.task {
             None => {
-                let comm = CommOf::Recorded(self.nameless);
+                let comm = CommOf::Recorded(NAMELESS);
                 (TaskKey { comm, pid: None, tid: None }, NOTHING, Holds::ALWAYS)
             }
             Some((pid, tid)) => {
@@ -136,16 +145,5 @@ impl TaskCache {
         };
         self.slots[slot] = TaskSlot { task: hit.task, event, cpu, group, view, holds };
         (group, view)
-    }
-}
-
-impl TaskKey {
-    fn hash(&self) -> u64 {
-        let comm = match self.comm {
-            CommOf::Recorded(comm) => u64::from(comm),
-            CommOf::Unnamed(tid) => 1 << 40 | u64::from(tid as u32),
-        };
-        let id = |id: Option<i32>| id.map_or(0, |id| 1 << 40 | u64::from(id as u32));
-        mix(mix(mix(1, comm), id(self.pid)), id(self.tid))
     }
 }

@@ -1,19 +1,19 @@
-//! Samples with callers to nodes of a tree of places, see [`crate::chains`]. The program's part of a
-//! call chain may have to be [unwound](crate::unwinding) first.
+//! Samples with callers to nodes of a tree of places, see [`crate::count::chains`]. The program's part of a
+//! call chain may have to be [unwound](crate::count::unwinding) first.
 
 use pmuscope_perfdata::reader::CpuMode;
 use pmuscope_perfdata::reader::scan::SampleFields;
 
-use crate::address_to_stack::AddressToStack;
-use crate::chains::{Last, StackFrame, steps};
-use crate::finder::{AddressSlot, Finder, UNKNOWN_PLACE, address_slot, effective, view_of};
-use crate::lookup::{Holds, Lookup};
-use crate::spaces::ViewId;
+use crate::count::address_to_stack::AddressToStack;
+use crate::count::chains::{Last, StackFrame, steps};
+use crate::count::task_cache::{SampleTask, TaskCache};
+use crate::count::tree::{ENTERED, Node, Tree};
+use crate::count::unwinding::{End, Walked, Walker};
 use crate::table::{Interned, mix};
-use crate::task_cache::{SampleTask, TaskCache};
-use crate::tasks::ModuleAddress;
-use crate::tree::{ENTERED, Node, Tree};
-use crate::unwinding::{End, Walked, Walker};
+use crate::timeline::finder::{AddressTable, UNKNOWN_PLACE, effective};
+use crate::timeline::lookup::{Holds, Lookup};
+use crate::timeline::spaces::ViewId;
+use crate::timeline::tasks::ModuleAddress;
 
 /// Grows the tree.
 #[derive(Debug)]
@@ -41,8 +41,7 @@ pub(crate) struct Called {
 /// Numbers of places, through a table of addresses.
 #[derive(Debug)]
 struct Numbered<'a> {
-    finder: Finder,
-    slots: Vec<AddressSlot<u32>>,
+    table: AddressTable<u32>,
     places: Interned<ModuleAddress>,
     /// Where places have names already: their stacks are the numbers.
     located: Option<&'a AddressToStack>,
@@ -50,12 +49,7 @@ struct Numbered<'a> {
 
 impl<'a> Numbered<'a> {
     fn new(located: Option<&'a AddressToStack>) -> Self {
-        Self {
-            finder: Finder::default(),
-            slots: AddressSlot::table(0),
-            places: Interned::default(),
-            located,
-        }
+        Self { table: AddressTable::default(), places: Interned::default(), located }
     }
 
     /// The number of the place of an address, and how long it holds.
@@ -67,28 +61,24 @@ impl<'a> Numbered<'a> {
         view: ViewId,
         step: StackFrame,
     ) -> (u32, Holds) {
-        let address = step.address;
-        let view = match view_of(step.mode, address, view) {
-            Ok(view) => view,
-            Err(module) => {
-                return (self.intern(ModuleAddress { module, address: 0 }), Holds::ALWAYS);
-            }
-        };
-        let slot = address_slot(address, view);
-        if let Some(known) = self.slots[slot].get(view, address, lookup.stamp(at)) {
-            return known;
-        }
-        let (place, holds) = self.finder.find_in(lookup, at, view, address);
-        let number = self.intern(place);
-        self.slots[slot].set(view, address, number, holds);
-        (number, holds)
+        let Self { table, places, located } = self;
+        let make = |place| intern(places, *located, place);
+        table.find((lookup, at), view, (step.mode, step.address), make)
     }
 
     fn intern(&mut self, place: ModuleAddress) -> u32 {
-        match self.located {
-            Some(located) => located.stack(place),
-            None => self.places.intern(mix(place.address, place.module.into()), place),
-        }
+        intern(&mut self.places, self.located, place)
+    }
+}
+
+fn intern(
+    places: &mut Interned<ModuleAddress>,
+    located: Option<&AddressToStack>,
+    place: ModuleAddress,
+) -> u32 {
+    match located {
+        Some(located) => located.stack(place),
+        None => places.intern(mix(place.address, place.module.into()), place),
     }
 }
 

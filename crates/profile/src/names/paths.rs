@@ -7,11 +7,11 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::hash::BuildHasher as _;
 
 use crate::aggregate::{CodeFrame, FrameId, Function, FunctionId, Stacks};
-use crate::modules::{ModuleId, ModuleKind, Modules};
-use crate::naming::Places;
+use crate::count::tree::Tree;
+use crate::names::naming::Places;
 use crate::profile::Detail;
 use crate::table::{HashIndex, Interned, mix};
-use crate::tree::Tree;
+use crate::timeline::modules::{ModuleId, ModuleKind, Modules};
 
 /// Overloads of a function that are counted, at most.
 const MOST_OVERLOADS: usize = 64;

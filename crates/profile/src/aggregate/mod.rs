@@ -16,7 +16,11 @@ use std::sync::Arc;
 
 use pmuscope_symbols::Line;
 
-pub use crate::series::{AddsTo, RowSeries, Series};
+mod phases;
+mod series;
+
+pub use phases::LongPhases;
+pub use series::{AddsTo, RowSeries, Series};
 
 /// Index into [`Aggregate::functions`].
 pub type FunctionId = u32;

@@ -6,9 +6,9 @@
 use pmuscope_perfdata::reader::scan::SampleFields;
 use pmuscope_perfdata::reader::{BranchStack, CpuMode, Sample};
 
-use crate::lookup::Holds;
-use crate::spaces::ViewId;
-use crate::tree::Tree;
+use crate::count::tree::Tree;
+use crate::timeline::lookup::Holds;
+use crate::timeline::spaces::ViewId;
 
 /// The marks between parts of a chain are the topmost values (`PERF_CONTEXT_MAX`).
 const FIRST_MARK: u64 = (-4095_i64) as u64;

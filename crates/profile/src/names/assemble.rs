@@ -10,17 +10,18 @@ use std::sync::Arc;
 
 use pmuscope_perfdata::reader::ReadError;
 
-use crate::address_to_stack::AddressToStack;
+use super::paths::Paths;
 use crate::aggregate::{Aggregate, SampleCell, Series, Stacks, Task, TaskId, Timeline};
-use crate::collect::{Collected, CountState};
-use crate::counter::{CellKey, Counts, SampleGroup, TaskKey, Where};
-use crate::log::Log;
-use crate::naming::{Named, Places};
-use crate::paths::Paths;
+use crate::count::address_to_stack::AddressToStack;
+use crate::count::collect::{Collected, CountState};
+use crate::count::counter::{CellKey, Counts, Where};
+use crate::count::group::{SampleGroup, TaskKey};
+use crate::count::log::Log;
+use crate::count::tree::{Tree, grow};
+use crate::names::naming::{Named, Places};
 use crate::pool::in_parallel;
 use crate::profile::Detail;
-use crate::tasks::{CommOf, Tasks};
-use crate::tree::{Tree, grow};
+use crate::timeline::tasks::{CommOf, Tasks};
 
 impl Collected {
     /// Adds up. The logs of the counts are used up, and the symbols of `named`.

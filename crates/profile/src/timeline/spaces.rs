@@ -16,7 +16,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::modules::ModuleId;
+use crate::timeline::modules::ModuleId;
 
 /// Number of changes before a moment.
 pub(crate) type Epoch = u32;
@@ -354,6 +354,30 @@ impl Space {
         }
         LookupResult { until, ..found }
     }
+}
+
+/// Addresses of which the same is true.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Half {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+    /// A kernel may lie there, if nothing says where it does.
+    pub(crate) kernel: bool,
+}
+
+/// The halves of addresses of 32 bits, and what is beyond them of those of 64 bits: the upper one of each
+/// is the kernel's, with few exceptions, which say where they lie.
+pub(crate) const HALVES: [Half; 4] = [
+    Half { first: 0, last: (1 << 31) - 1, kernel: false },
+    Half { first: 1 << 31, last: (1 << 32) - 1, kernel: true },
+    Half { first: 1 << 32, last: (1 << 63) - 1, kernel: false },
+    Half { first: 1 << 63, last: u64::MAX, kernel: true },
+];
+
+/// The half that an address lies in.
+pub(crate) fn half_of(address: u64) -> Half {
+    let holds = |half: &&Half| address <= half.last;
+    HALVES.iter().find(holds).copied().unwrap_or(HALVES[3])
 }
 
 #[cfg(test)]

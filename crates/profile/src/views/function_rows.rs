@@ -15,17 +15,18 @@ use std::sync::Arc;
 use pmuscope_stats::MIN_BLOCKS;
 use rustc_hash::FxHashMap;
 
-use crate::aggregate::{AddsTo, Aggregate, CodeFrame, FrameId, FunctionId, SampleCell, StackId};
-use crate::build::EventFacts;
-use crate::function_table::{FunctionName, FunctionNames, FunctionTable};
-use crate::modules::UNKNOWN;
-use crate::phases::LongPhases;
+use super::Sums;
+use super::function_table::{FunctionName, FunctionNames, FunctionTable};
+use super::query::{KeyedSums, NONE, RowKeys, add_totals, own_rows, rank_cells, series_of};
+use crate::aggregate::{
+    Aggregate, CodeFrame, FrameId, FunctionId, LongPhases, SampleCell, StackId,
+};
+use crate::facts::EventFacts;
 use crate::pool::in_parallel;
 use crate::profile::{EventProfile, FunctionShare, HiddenRows, ModuleShare, Options, Total};
 use crate::table::{Interned, mix};
+use crate::timeline::modules::UNKNOWN;
 
-/// Not known yet; or a cell whose row is not among the largest.
-const NONE: u32 = u32::MAX;
 /// Rows that are there whatever is asked for: notes compare the first two.
 const LEAST: usize = 2;
 
@@ -39,6 +40,8 @@ struct InnermostFrames {
 }
 
 impl InnermostFrames {
+    const NOWHERE: Self = Self { module: UNKNOWN, inner: None, outer: None };
+
     /// Of a frame; `holder` finds the function that holds its code if it was inlined.
     fn new(frame: &CodeFrame, holder: impl FnOnce() -> Option<FunctionId>) -> Self {
         let is_inlined = frame.inlined && frame.function.is_some();
@@ -50,18 +53,6 @@ impl InnermostFrames {
         let word = |id: Option<u32>| id.map_or(0, |id| 1 + u64::from(id));
         mix(mix(self.module.into(), word(self.inner)), word(self.outer))
     }
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-struct FunctionSums {
-    /// Index into [`Rows::whats`].
-    what: u32,
-    command: u32,
-    samples: u64,
-    weight: u64,
-    /// With what it called; 0 where that is not asked for.
-    total_samples: u64,
-    total_weight: u64,
 }
 
 /// What the cells of an event come to.
@@ -80,6 +71,8 @@ pub(crate) struct Rows<'a> {
     whats: Interned<InnermostFrames>,
     /// What each stack comes to, where that is known already.
     what_of_stack: Vec<u32>,
+    /// Those of the stack at hand.
+    frames: Vec<FrameId>,
     /// Names of what has been among the largest rows, and their numbers.
     names: FunctionNames,
     function_ids: FxHashMap<(FunctionId, Option<FunctionId>), u32>,
@@ -107,6 +100,7 @@ impl<'a> Rows<'a> {
             aggregate,
             whats: Interned::default(),
             what_of_stack: vec![NONE; aggregate.stacks.len()],
+            frames: Vec::new(),
             names: FunctionNames { functions: Vec::new(), commands },
             function_ids: FxHashMap::default(),
             command_ids,
@@ -134,7 +128,7 @@ impl<'a> Rows<'a> {
         facts: EventFacts,
         options: Options,
     ) -> EventProfile {
-        let (samples, weight) = sums(self.aggregate.of_event(index));
+        let Sums { samples, weight } = Sums::of_all(self.aggregate.of_event(index));
         let by_period = facts.has_period && weight > 0;
         let Found { functions, modules, hidden, blocks, long_phases } =
             self.find(index, by_period, options);
@@ -164,12 +158,12 @@ impl<'a> Rows<'a> {
 
     fn find(&mut self, index: u32, by_period: bool, options: Options) -> Found {
         let cells = self.aggregate.of_event(index);
-        let (samples, weight) = sums(cells);
+        let Sums { samples, weight } = Sums::of_all(cells);
         let measure = Measure { by_period, total: if by_period { weight } else { samples } };
-        let (mut rows, mut row_of_cell) = self.rows(cells);
+        let (mut rows, mut row_of_cell) = own_rows(self, cells);
         let own = rows.len();
         if options.totals {
-            self.add_totals(cells, &mut rows);
+            add_totals(self, cells, &mut rows);
         }
         let most = options.rows.map_or(rows.len(), |rows| rows.max(LEAST));
         let order = self.largest(&rows, most, by_period);
@@ -178,13 +172,8 @@ impl<'a> Rows<'a> {
         let modules = self.modules(&rows[..own], measure);
         let hidden = hidden(&rows, &functions, measure);
         let with_interval = order.len().min(options.intervals.rows());
-        let mut largest = vec![NONE; rows.len()];
-        for (&row, at) in order[..with_interval].iter().zip(0..) {
-            largest[row as usize] = at;
-        }
+        rank_cells(&mut row_of_cell, &order[..with_interval], rows.len());
         drop((rows, order));
-        row_of_cell.iter_mut().for_each(|row| *row = largest[*row as usize]);
-        drop(largest);
         let (blocks, long_phases) = if own > 0 && samples < MIN_BLOCKS as u64 {
             // No interval is possible: of many small events not each goes over all that was counted.
             let filled = self.filled.get_or_insert_with(|| self.aggregate.filled_blocks());
@@ -198,113 +187,16 @@ impl<'a> Rows<'a> {
         Found { functions, modules, hidden, blocks, long_phases }
     }
 
-    /// The rows of the cells of an event, and the row of each.
-    fn rows(&mut self, cells: &[SampleCell]) -> (Vec<FunctionSums>, Vec<u32>) {
-        let whats: Vec<u32> = cells.iter().map(|cell| self.what(cell.stack)).collect();
-        let command = |cell: u32| self.command_ids[cells[cell as usize].task as usize];
-        let mut order = by_number(&whats, self.whats.list.len());
-        let mut rows: Vec<FunctionSums> = Vec::new();
-        let mut row_of_cell = whats;
-        let mut rest = &mut order[..];
-        while let Some(&first) = rest.first() {
-            let what = row_of_cell[first as usize];
-            let same = rest.iter().take_while(|&&cell| row_of_cell[cell as usize] == what).count();
-            let (own, behind) = std::mem::take(&mut rest).split_at_mut(same);
-            own.sort_by_key(|&cell| command(cell));
-            for own in own.chunk_by(|&a, &b| command(a) == command(b)) {
-                let mut row =
-                    FunctionSums { what, command: command(own[0]), ..FunctionSums::default() };
-                for &at in own {
-                    let cell = &cells[at as usize];
-                    row.samples += cell.samples;
-                    row.weight = row.weight.saturating_add(cell.weight);
-                    row_of_cell[at as usize] = rows.len() as u32;
-                }
-                rows.push(row);
-            }
-            rest = behind;
-        }
-        (rows, row_of_cell)
-    }
-
-    /// What a stack comes to.
-    fn what(&mut self, stack: StackId) -> u32 {
-        let known = self.what_of_stack[stack as usize];
-        if known != NONE {
-            return known;
-        }
-        let aggregate = self.aggregate;
-        let mut frames =
-            aggregate.stacks.frames(stack).map(|frame| &aggregate.frames[frame as usize]);
-        // A cell is of one place at least.
-        let nowhere = InnermostFrames { module: UNKNOWN, inner: None, outer: None };
-        let what = frames.next().map_or(nowhere, |leaf| {
-            let holder = || frames.find(|frame| !frame.inlined)?.function;
-            InnermostFrames::new(leaf, holder)
-        });
-        let number = self.whats.intern(what.hash(), what);
-        self.what_of_stack[stack as usize] = number;
-        number
-    }
-
-    /// Adds what each function called, and rows of functions that only called others.
-    fn add_totals(&mut self, cells: &[SampleCell], rows: &mut Vec<FunctionSums>) {
-        // Stacks are walked once per command, not once per CPU and thread too.
-        let mut by_stack: FxHashMap<(u32, StackId), (u64, u64)> = FxHashMap::default();
-        for cell in cells {
-            let key = (self.command_ids[cell.task as usize], cell.stack);
-            let (samples, weight) = by_stack.entry(key).or_default();
-            *samples += cell.samples;
-            *weight = weight.saturating_add(cell.weight);
-        }
-        let mut numbers: FxHashMap<(u32, u32), usize> =
-            rows.iter().enumerate().map(|(at, row)| ((row.what, row.command), at)).collect();
-        let (mut frames, mut path): (Vec<FrameId>, Vec<u32>) = (Vec::new(), Vec::new());
-        for ((command, stack), (samples, weight)) in by_stack {
-            frames.clear();
-            frames.extend(self.aggregate.stacks.frames(stack));
-            self.whats_of(&frames, &mut path);
-            for &what in &path {
-                let at = *numbers.entry((what, command)).or_insert_with(|| {
-                    rows.push(FunctionSums { what, command, ..FunctionSums::default() });
-                    rows.len() - 1
-                });
-                rows[at].total_samples += samples;
-                rows[at].total_weight = rows[at].total_weight.saturating_add(weight);
-            }
-        }
-    }
-
-    /// What the frames of a stack come to, each once: a function that calls itself counts once.
-    fn whats_of(&mut self, frames: &[FrameId], path: &mut Vec<u32>) {
-        path.clear();
-        let mut holder = None;
-        for &frame in frames.iter().rev() {
-            let frame = &self.aggregate.frames[frame as usize];
-            if !frame.inlined {
-                holder = frame.function;
-            }
-            let what = InnermostFrames::new(frame, || holder);
-            path.push(self.whats.intern(what.hash(), what));
-        }
-        if frames.is_empty() {
-            let what = InnermostFrames { module: UNKNOWN, inner: None, outer: None };
-            path.push(self.whats.intern(what.hash(), what));
-        }
-        path.sort_unstable();
-        path.dedup();
-    }
-
     /// The largest rows, the largest first; equal ones by their names, so that the order never depends
     /// on chance.
-    fn largest(&mut self, rows: &[FunctionSums], most: usize, by_period: bool) -> Vec<u32> {
+    fn largest(&mut self, rows: &[KeyedSums], most: usize, by_period: bool) -> Vec<u32> {
         let size = |row: u32| {
             let row = &rows[row as usize];
             let (own, total) = match by_period {
-                true => (row.weight, row.total_weight),
-                false => (row.samples, row.total_samples),
+                true => (row.own.weight, row.total.weight),
+                false => (row.own.samples, row.total.samples),
             };
-            std::cmp::Reverse((own, total, row.samples))
+            std::cmp::Reverse((own, total, row.own.samples))
         };
         let mut order: Vec<u32> = (0..rows.len() as u32).collect();
         if most < order.len() {
@@ -319,9 +211,9 @@ impl<'a> Rows<'a> {
             .iter()
             .zip(names)
             .map(|(&row, name)| {
-                let FunctionSums { what, command, .. } = rows[row as usize];
+                let KeyedSums { what, who, .. } = rows[row as usize];
                 let module = self.whats.list[what as usize].module;
-                (size(row), name.map(|name| ranks[&name]), command, module, row)
+                (size(row), name.map(|name| ranks[&name]), who, module, row)
             })
             .collect();
         drop(order);
@@ -342,17 +234,17 @@ impl<'a> Rows<'a> {
         }))
     }
 
-    fn share(&mut self, row: &FunctionSums, measure: Measure, totals: bool) -> FunctionShare {
-        let weight = measure.of(row);
+    fn share(&mut self, row: &KeyedSums, measure: Measure, totals: bool) -> FunctionShare {
+        let weight = measure.of(row.own);
         let total = totals.then(|| {
-            let weight = if measure.by_period { row.total_weight } else { row.total_samples };
-            Total { samples: row.total_samples, share: measure.share(weight) }
+            let share = measure.share(measure.of(row.total));
+            Total { samples: row.total.samples, share }
         });
         FunctionShare {
-            command: row.command,
+            command: row.who,
             module: self.whats.list[row.what as usize].module as usize,
             function: self.name(row.what),
-            samples: row.samples,
+            samples: row.own.samples,
             weight,
             share: measure.share(weight),
             interval: None,
@@ -361,14 +253,14 @@ impl<'a> Rows<'a> {
         }
     }
 
-    fn modules(&self, rows: &[FunctionSums], measure: Measure) -> Vec<ModuleShare> {
+    fn modules(&self, rows: &[KeyedSums], measure: Measure) -> Vec<ModuleShare> {
         let mut by_module: FxHashMap<u32, (u64, u64, u64)> = FxHashMap::default();
         for row in rows {
             let InnermostFrames { module, inner, .. } = self.whats.list[row.what as usize];
             let (samples, named, weight) = by_module.entry(module).or_default();
-            *samples += row.samples;
-            *named += if inner.is_some() { row.samples } else { 0 };
-            *weight += measure.of(row);
+            *samples += row.own.samples;
+            *named += if inner.is_some() { row.own.samples } else { 0 };
+            *weight += measure.of(row.own);
         }
         let share = |(module, (samples, named, weight))| {
             let (module, share) = (module as usize, measure.share(weight));
@@ -388,15 +280,7 @@ impl<'a> Rows<'a> {
         by_period: bool,
         row_of_cell: &[u32],
     ) -> (usize, Option<LongPhases>) {
-        let mut row_of_next = row_of_cell.iter();
-        let series = self.aggregate.row_series(rows.len(), by_period, |cell| {
-            // They are in the order of the cells.
-            match (cell.event == event).then(|| row_of_next.next()).flatten() {
-                None => AddsTo::Nothing,
-                Some(&NONE) => AddsTo::Total,
-                Some(&row) => AddsTo::Row(row as usize),
-            }
-        });
+        let series = series_of(self.aggregate, event, rows.len(), by_period, row_of_cell);
         let shares = series.shares();
         for (row, share) in rows.iter_mut().zip(&shares) {
             row.interval = share.and_then(|share| share.interval);
@@ -408,11 +292,51 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// Samples and weight of cells.
-fn sums(cells: &[SampleCell]) -> (u64, u64) {
-    cells.iter().fold((0, 0_u64), |(samples, weight), cell| {
-        (samples + cell.samples, weight.saturating_add(cell.weight))
-    })
+impl RowKeys for Rows<'_> {
+    fn who(&self, cell: &SampleCell) -> u32 {
+        self.command_ids[cell.task as usize]
+    }
+
+    fn what(&mut self, stack: StackId) -> u32 {
+        let known = self.what_of_stack[stack as usize];
+        if known != NONE {
+            return known;
+        }
+        let aggregate = self.aggregate;
+        let mut frames =
+            aggregate.stacks.frames(stack).map(|frame| &aggregate.frames[frame as usize]);
+        // A cell is of one place at least.
+        let what = frames.next().map_or(InnermostFrames::NOWHERE, |leaf| {
+            let holder = || frames.find(|frame| !frame.inlined)?.function;
+            InnermostFrames::new(leaf, holder)
+        });
+        let number = self.whats.intern(what.hash(), what);
+        self.what_of_stack[stack as usize] = number;
+        number
+    }
+
+    fn each_what(&mut self, stack: StackId, whats: &mut Vec<u32>) {
+        let Self { aggregate, whats: numbers, frames, .. } = self;
+        frames.clear();
+        frames.extend(aggregate.stacks.frames(stack));
+        let mut holder = None;
+        for &frame in frames.iter().rev() {
+            let frame = &aggregate.frames[frame as usize];
+            if !frame.inlined {
+                holder = frame.function;
+            }
+            let what = InnermostFrames::new(frame, || holder);
+            whats.push(numbers.intern(what.hash(), what));
+        }
+        if frames.is_empty() {
+            let what = InnermostFrames::NOWHERE;
+            whats.push(numbers.intern(what.hash(), what));
+        }
+    }
+
+    fn whats(&self) -> usize {
+        self.whats.list.len()
+    }
 }
 
 /// What shares are of.
@@ -423,8 +347,8 @@ struct Measure {
 }
 
 impl Measure {
-    fn of(self, row: &FunctionSums) -> u64 {
-        if self.by_period { row.weight } else { row.samples }
+    fn of(self, sums: Sums) -> u64 {
+        if self.by_period { sums.weight } else { sums.samples }
     }
 
     fn share(self, weight: u64) -> f64 {
@@ -433,37 +357,14 @@ impl Measure {
 }
 
 /// All rows but those in `shown`.
-fn hidden(rows: &[FunctionSums], shown: &[FunctionShare], measure: Measure) -> HiddenRows {
+fn hidden(rows: &[KeyedSums], shown: &[FunctionShare], measure: Measure) -> HiddenRows {
     let sum = |of: fn(&FunctionShare) -> u64| shown.iter().map(of).sum::<u64>();
-    let samples: u64 = rows.iter().map(|row| row.samples).sum();
+    let samples: u64 = rows.iter().map(|row| row.own.samples).sum();
     HiddenRows {
         rows: rows.len() - shown.len(),
         samples: samples - sum(|row| row.samples),
         share: measure.share(measure.total - sum(|row| row.weight)),
     }
-}
-
-/// Indices of `numbers`, which are below `limit`, in their order; of equal ones in the order given.
-fn by_number(numbers: &[u32], limit: usize) -> Vec<u32> {
-    let mut order: Vec<u32> = (0..numbers.len() as u32).collect();
-    // Few of many events are put in order without going over all that others have.
-    if numbers.len() < limit / 16 {
-        order.sort_by_key(|&index| numbers[index as usize]);
-        return order;
-    }
-    let mut ends = vec![0_u32; limit + 1];
-    for &number in numbers {
-        ends[number as usize + 1] += 1;
-    }
-    for at in 1..ends.len() {
-        ends[at] += ends[at - 1];
-    }
-    for (&number, index) in numbers.iter().zip(0..) {
-        let end = &mut ends[number as usize];
-        order[*end as usize] = index;
-        *end += 1;
-    }
-    order
 }
 
 /// Names that are put in order by one thread, at most.

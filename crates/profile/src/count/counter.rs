@@ -4,63 +4,25 @@
 //! it sees) and [`Finder`] (what is mapped around the address), and one in the table of [`Cells`]. Where a sample was taken is a place, a node of a tree of places ([`Callers`]), or, where
 //! places have names already, a stack ([`AddressToStack`]).
 
-use pmuscope_perfdata::reader::SampledCounts;
+use pmuscope_perfdata::reader::Metadata;
 use pmuscope_perfdata::reader::scan::SampleFields;
 
-use crate::address_to_stack::AddressToStack;
-use crate::blocks::Clock;
-use crate::callers::{Called, Callers};
-use crate::cells::{Cells, InArea, InGroup};
-use crate::filter::Filter;
-use crate::finder::Finder;
-use crate::log::Log;
-use crate::lookup::Lookup;
-use crate::modules::ModuleId;
+use crate::count::address_to_stack::AddressToStack;
+use crate::count::callers::{Called, Callers};
+use crate::count::cells::{Cells, InArea, InGroup};
+use crate::count::group::{SampleGroup, TaskKey};
+use crate::count::log::Log;
+use crate::count::task_cache::TaskCache;
+use crate::count::tree::Node;
+use crate::count::unwinding::{Walked, Walker};
 use crate::table::{Interned, mix};
-use crate::task_cache::TaskCache;
-use crate::tasks::{CommOf, ModuleAddress};
-use crate::tree::Node;
-use crate::unwinding::{Walked, Walker};
-
-/// What is told apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct GroupBy {
-    /// Call chains, where the recording has them; else only where each sample was taken.
-    pub chains: bool,
-    /// Tasks.
-    pub tasks: TasksBy,
-    /// CPUs.
-    pub cpus: bool,
-}
-
-/// By what tasks are told apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum TasksBy {
-    /// The name of the thread.
-    #[default]
-    Command,
-    /// Name and process.
-    Process,
-    /// Name, process and thread.
-    Thread,
-}
-
-/// A task as it is told apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct TaskKey {
-    pub(crate) comm: CommOf,
-    pub(crate) pid: Option<i32>,
-    pub(crate) tid: Option<i32>,
-}
-
-/// Samples of one event, task and CPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SampleGroup {
-    /// Index into [`Counts::tasks`].
-    pub(crate) task: u32,
-    pub(crate) event: u32,
-    pub(crate) cpu: Option<u32>,
-}
+use crate::timeline::blocks::Clock;
+use crate::timeline::finder::Finder;
+use crate::timeline::lookup::Lookup;
+use crate::timeline::modules::ModuleId;
+use crate::timeline::sideband::Sideband;
+use crate::timeline::tasks::ModuleAddress;
+use crate::timeline::visit::SampleVisitor;
 
 /// What is counted apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,21 +33,6 @@ pub(crate) struct CellKey {
     pub(crate) group: u32,
     /// Where: see [`Where`].
     pub(crate) what: u32,
-}
-
-/// What a reading counts.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Counting {
-    /// What is told apart.
-    pub apart: GroupBy,
-    /// Which samples count.
-    pub filter: Filter,
-}
-
-impl From<GroupBy> for Counting {
-    fn from(apart: GroupBy) -> Self {
-        Self { apart, filter: Filter::default() }
-    }
 }
 
 /// What [`CellKey::what`] is a number of.
@@ -171,7 +118,7 @@ struct Waiting {
 /// Counts samples.
 #[derive(Debug)]
 pub(crate) struct Counter<'a> {
-    who: TaskCache,
+    pub(super) who: TaskCache,
     /// Per event: whether its samples carry the period they stand for.
     has_period: Vec<bool>,
     by: CountBy<'a>,
@@ -185,9 +132,9 @@ pub(crate) struct Counter<'a> {
     /// Counts in `by_cpu`.
     cpus_held: usize,
     sampled: Vec<u64>,
-    kept_by_cpu: Vec<u64>,
-    /// Makes samples of the counts that samples carry, where they do.
-    counts: Option<Box<SampledCounts>>,
+    kept_by_cpu: Option<Vec<u64>>,
+    /// The recording's sample at hand is in `kept_by_cpu`, or there is none.
+    is_kept: bool,
 }
 
 impl<'a> Counter<'a> {
@@ -234,20 +181,10 @@ impl<'a> Counter<'a> {
             left_out: 0,
             by_cpu: vec![Vec::new(); has_period.len()],
             sampled: vec![0; has_period.len()],
-            kept_by_cpu: Vec::new(),
-            counts: None,
+            kept_by_cpu: None,
+            is_kept: true,
             cpus_held: 0,
         }
-    }
-
-    /// Samples are to be made of the counts that samples carry, if any do.
-    pub(crate) fn set_counts(&mut self, counts: SampledCounts) {
-        self.counts = Some(Box::new(counts)).filter(|counts| counts.reads_any());
-    }
-
-    /// What makes samples of counts.
-    pub(crate) fn counts(&mut self) -> &mut Option<Box<SampledCounts>> {
-        &mut self.counts
     }
 
     /// Stacks that samples carry are to be unwound, where call chains are told apart.
@@ -255,73 +192,6 @@ impl<'a> Counter<'a> {
         if let CountBy::Nodes(callers) = &mut self.by {
             callers.walker = Some(walker);
         }
-    }
-
-    /// What unwinds, if anything does.
-    pub(crate) fn walker(&mut self) -> Option<&mut Walker<'a>> {
-        match &mut self.by {
-            CountBy::Nodes(callers) => callers.walker.as_mut(),
-            CountBy::Places(..) | CountBy::Stacks(..) => None,
-        }
-    }
-
-    /// Counts what a sample stands for. `time` is `None` where it has none.
-    #[inline]
-    pub(crate) fn sample<L: Lookup>(
-        &mut self,
-        lookup: &L,
-        at: L::At,
-        hit: &SampleFields<'_>,
-        time: Option<u64>,
-    ) {
-        if let Some(sampled) = self.sampled.get_mut(hit.event) {
-            *sampled += 1;
-        }
-        let Some(mut counts) = self.counts.take() else { return self.one(lookup, at, hit, time) };
-        let (mut samples, left_out) = (0, self.left_out);
-        counts.split(hit, |hit| {
-            samples += 1;
-            self.one(lookup, at, hit, time);
-        });
-        self.counts = Some(counts);
-        if samples > self.left_out - left_out {
-            self.count_kept(hit);
-        }
-    }
-
-    /// Counts a sample of one event.
-    #[inline]
-    fn one<L: Lookup>(&mut self, lookup: &L, at: L::At, hit: &SampleFields<'_>, time: Option<u64>) {
-        // Time goes on with what is left out: both ways to read divide it alike.
-        let block = self.block(time);
-        let Some(ran) = self.who.ran(lookup, at, hit, time) else {
-            self.left_out += 1;
-            return;
-        };
-        self.count_cpu(hit);
-        let by_period = self.has_period.get(hit.event).copied().unwrap_or(false);
-        let weight = if by_period { hit.period.unwrap_or(1) } else { 1 };
-        let key = match &mut self.by {
-            CountBy::Stacks(finder, _) => {
-                let place = finder.find(lookup, at, ran.view, hit);
-                self.waiting.push(Waiting { group: ran.group, place, block, weight });
-                if self.waiting.len() == BATCH {
-                    self.settle();
-                }
-                return;
-            }
-            CountBy::Nodes(callers) => {
-                InGroup { group: ran.group, what: callers.node(lookup, at, ran, hit) }
-            }
-            CountBy::Places(finder, areas, cells) => {
-                let ModuleAddress { module, address } = finder.find(lookup, at, ran.view, hit);
-                let hash = mix(ran.group.into(), module.into());
-                let key = InArea::new(areas.intern(hash, (ran.group, module)), address);
-                cells.count(key, block, weight, &mut self.log);
-                return;
-            }
-        };
-        self.cells.count(key, block, weight, &mut self.log);
     }
 
     /// Counts what waits.
@@ -350,12 +220,15 @@ impl<'a> Counter<'a> {
         counts[cpu as usize] += 1;
     }
 
+    /// Counts the recording's sample at hand, of which one that it stands for counts.
     fn count_kept(&mut self, hit: &SampleFields<'_>) {
+        self.is_kept = true;
         let Some(cpu) = hit.cpu.filter(|&cpu| cpu < MOST_CPUS) else { return };
-        if self.kept_by_cpu.len() <= cpu as usize {
-            self.kept_by_cpu.resize(cpu as usize + 1, 0);
+        let kept = self.kept_by_cpu.get_or_insert_default();
+        if kept.len() <= cpu as usize {
+            kept.resize(cpu as usize + 1, 0);
         }
-        self.kept_by_cpu[cpu as usize] += 1;
+        kept[cpu as usize] += 1;
     }
 
     #[inline]
@@ -415,9 +288,70 @@ impl<'a> Counter<'a> {
             left_out: self.left_out,
             by_cpu: self.by_cpu,
             sampled: self.sampled,
-            kept_by_cpu: self.counts.map(|_| self.kept_by_cpu),
+            kept_by_cpu: self.kept_by_cpu,
             walked,
         }
+    }
+}
+
+impl SampleVisitor for Counter<'_> {
+    fn learn(&mut self, metadata: &Metadata, state: &Sideband) {
+        if let CountBy::Nodes(callers) = &mut self.by
+            && let Some(walker) = &mut callers.walker
+        {
+            walker.tell(metadata, state);
+        }
+    }
+
+    #[inline]
+    fn recorded(&mut self, hit: &SampleFields<'_>, carries_counts: bool) {
+        if let Some(sampled) = self.sampled.get_mut(hit.event) {
+            *sampled += 1;
+        }
+        self.is_kept = !carries_counts;
+    }
+
+    #[inline]
+    fn sample<L: Lookup>(
+        &mut self,
+        lookup: &L,
+        at: L::At,
+        hit: &SampleFields<'_>,
+        time: Option<u64>,
+    ) {
+        // Time goes on with what is left out: both ways to read divide it alike.
+        let block = self.block(time);
+        let Some(ran) = self.who.ran(lookup, at, hit, time) else {
+            self.left_out += 1;
+            return;
+        };
+        if !self.is_kept {
+            self.count_kept(hit);
+        }
+        self.count_cpu(hit);
+        let by_period = self.has_period.get(hit.event).copied().unwrap_or(false);
+        let weight = if by_period { hit.period.unwrap_or(1) } else { 1 };
+        let key = match &mut self.by {
+            CountBy::Stacks(finder, _) => {
+                let place = finder.find(lookup, at, ran.view, hit);
+                self.waiting.push(Waiting { group: ran.group, place, block, weight });
+                if self.waiting.len() == BATCH {
+                    self.settle();
+                }
+                return;
+            }
+            CountBy::Nodes(callers) => {
+                InGroup { group: ran.group, what: callers.node(lookup, at, ran, hit) }
+            }
+            CountBy::Places(finder, areas, cells) => {
+                let ModuleAddress { module, address } = finder.find(lookup, at, ran.view, hit);
+                let hash = mix(ran.group.into(), module.into());
+                let key = InArea::new(areas.intern(hash, (ran.group, module)), address);
+                cells.count(key, block, weight, &mut self.log);
+                return;
+            }
+        };
+        self.cells.count(key, block, weight, &mut self.log);
     }
 }
 

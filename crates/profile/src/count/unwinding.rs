@@ -14,12 +14,12 @@ use pmuscope_perfdata::reader::{Details, Metadata};
 use pmuscope_symbols::unwind::{
     Arch, Caller, Gap, Lost, Registers, Rule, StackCopy, UnwindScratch, UnwindTable, Unwinder,
 };
-use pmuscope_symbols::{BuildId, KernelIdentity, Module};
+use pmuscope_symbols::{BuildId, KernelIdentity};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::collect::{Collected, Sideband};
-use crate::modules::{CUT, ModuleId, ModuleKey, ModuleKind, Modules, UNKNOWN};
-use crate::tasks::ModuleAddress;
+use crate::timeline::modules::{CUT, ModuleId, ModuleKey, ModuleKind, Modules, UNKNOWN};
+use crate::timeline::sideband::Sideband;
+use crate::timeline::tasks::ModuleAddress;
 
 /// Frames of a program in a stack at most. perf stops at 127, which recursion reaches soon; a copy of
 /// 64 KiB holds some 1,000 frames of usual size.
@@ -394,41 +394,6 @@ impl<'a> Walker<'a> {
 
 /// How the functions at places of a module are left, or why that is not known.
 pub type ModuleRules<'a> = BTreeMap<u64, Result<&'a Rule, Gap>>;
-
-impl Collected {
-    /// Hands out what stacks were unwound by: modules, in order, with the places that were met.
-    ///
-    /// # Errors
-    /// The first one of `take`, which is not asked again.
-    pub fn each_rules<E>(
-        &self,
-        mut take: impl FnMut(&Module<'_>, ModuleRules<'_>) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let mut found: BTreeMap<ModuleId, ModuleRules<'_>> = BTreeMap::new();
-        let mut facts = None;
-        for counts in self.counts() {
-            let Some(walked) = &counts.walked else { continue };
-            facts = Some(&walked.facts);
-            for (place, way) in counts.by.places().iter().zip(&walked.ways) {
-                let rule = match way {
-                    Some(StepRule::Rule(rule)) => Ok(&**rule),
-                    Some(StepRule::Gap(gap)) => Err(*gap),
-                    Some(StepRule::NotMapped) | None => continue,
-                };
-                found.entry(place.module).or_default().insert(place.address, rule);
-            }
-        }
-        for (module, rules) in found {
-            let key = &self.state.modules.list()[module as usize];
-            let id = facts.and_then(|facts| facts.build_id(key));
-            // Why others have no rules follows from what they are.
-            if let Some(source @ (Module::File { .. } | Module::Vdso)) = key.source(id.as_ref()) {
-                take(&source, rules)?;
-            }
-        }
-        Ok(())
-    }
-}
 
 /// What a walker came to.
 #[derive(Debug)]

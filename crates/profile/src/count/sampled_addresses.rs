@@ -5,17 +5,16 @@
 //! ```
 //! Samples lie close together, in functions that run: a place takes some 15 bytes.
 
-use pmuscope_perfdata::reader::SampledCounts;
 use pmuscope_perfdata::reader::scan::SampleFields;
 
-use crate::chains::{Last, StackFrame, steps};
-use crate::finder::{AddressSlot, Finder, UNKNOWN_PLACE, address_slot, view_of};
-use crate::lookup::{Holds, Lookup};
-use crate::modules::ModuleId;
-use crate::spaces::ViewId;
+use crate::count::chains::{Last, StackFrame, steps};
+use crate::count::task_cache::{SampleTask, TaskCache};
 use crate::table::{HashIndex, mix};
-use crate::task_cache::{SampleTask, TaskCache};
-use crate::tasks::ModuleAddress;
+use crate::timeline::finder::{AddressTable, Finder, UNKNOWN_PLACE};
+use crate::timeline::lookup::Lookup;
+use crate::timeline::modules::ModuleId;
+use crate::timeline::tasks::ModuleAddress;
+use crate::timeline::visit::SampleVisitor;
 
 /// Samples in a batch: more than memory answers at once.
 const BATCH: usize = 32;
@@ -75,13 +74,18 @@ fn hash(place: ModuleAddress) -> u64 {
 #[derive(Debug)]
 pub(crate) struct Marker {
     who: TaskCache,
-    finder: Finder,
-    /// Where chains count.
-    chains: Option<Chains>,
+    by: MarkBy,
     waiting: Vec<ModuleAddress>,
     marks: SampledAddresses,
-    /// Makes samples of the counts that samples carry, where they do.
-    pub(crate) counts: Option<Box<SampledCounts>>,
+}
+
+/// What is marked.
+#[derive(Debug)]
+enum MarkBy {
+    /// Where samples were taken.
+    Places(Finder),
+    /// Their callers, too.
+    Chains(Chains),
 }
 
 /// Steps of chains that may be new.
@@ -91,65 +95,21 @@ struct Chains {
     last: Vec<Last>,
     steps: Vec<StackFrame>,
     /// Addresses that are marked.
-    marked: Vec<AddressSlot<()>>,
+    marked: AddressTable<()>,
 }
 
 impl Marker {
     pub(crate) fn new(who: TaskCache) -> Self {
+        let by = match who.apart().chains {
+            false => MarkBy::Places(Finder::default()),
+            true => MarkBy::Chains(Chains {
+                last: vec![Last::default(); TaskCache::SLOTS],
+                steps: Vec::new(),
+                marked: AddressTable::default(),
+            }),
+        };
         let waiting = Vec::with_capacity(BATCH);
-        let chains = who.apart().chains.then(|| Chains {
-            last: vec![Last::default(); TaskCache::SLOTS],
-            steps: Vec::new(),
-            marked: AddressSlot::table(()),
-        });
-        Self {
-            who,
-            finder: Finder::default(),
-            chains,
-            waiting,
-            marks: SampledAddresses::default(),
-            counts: None,
-        }
-    }
-
-    #[inline]
-    pub(crate) fn sample<L: Lookup>(&mut self, lookup: &L, at: L::At, hit: &SampleFields<'_>) {
-        let Some(mut counts) = self.counts.take() else { return self.one(lookup, at, hit) };
-        counts.split(hit, |hit| self.one(lookup, at, hit));
-        self.counts = Some(counts);
-    }
-
-    #[inline]
-    fn one<L: Lookup>(&mut self, lookup: &L, at: L::At, hit: &SampleFields<'_>) {
-        let Some(ran) = self.who.ran(lookup, at, hit, Some(hit.time)) else { return };
-        if self.chains.is_some() {
-            self.chain(lookup, at, ran, hit);
-        } else {
-            let place = self.finder.find(lookup, at, ran.view, hit);
-            self.waiting.push(place);
-        }
-        if self.waiting.len() >= BATCH {
-            self.marks.mark_all(&self.waiting);
-            self.waiting.clear();
-        }
-    }
-
-    /// Notes what is new in a chain.
-    fn chain<L: Lookup>(&mut self, lookup: &L, at: L::At, ran: SampleTask, hit: &SampleFields<'_>) {
-        let Self { finder, chains, waiting, .. } = self;
-        let Some(Chains { last, steps: chain, marked }) = chains else { return };
-        let last = &mut last[ran.slot];
-        steps(hit, chain);
-        if hit.ip.is_none() {
-            waiting.push(UNKNOWN_PLACE);
-        }
-        let shared = last.keep_shared(ran.view, lookup.stamp(at), chain);
-        let (_, mut holds) = last.end();
-        for &step in chain.iter().rev().skip(shared) {
-            let held = note(finder, marked, lookup, at, ran.view, step, waiting);
-            holds = holds.and(held);
-            last.push(step, 0, holds);
-        }
+        Self { who, by, waiting, marks: SampledAddresses::default() }
     }
 
     pub(crate) fn finish(mut self) -> SampledAddresses {
@@ -158,32 +118,52 @@ impl Marker {
     }
 }
 
-/// Notes the place of a step unless that was done; how long it holds.
-fn note<L: Lookup>(
-    finder: &mut Finder,
-    marked: &mut [AddressSlot<()>],
-    lookup: &L,
-    at: L::At,
-    view: ViewId,
-    step: StackFrame,
-    new: &mut Vec<ModuleAddress>,
-) -> Holds {
-    let address = step.address;
-    let view = match view_of(step.mode, address, view) {
-        Ok(view) => view,
-        Err(module) => {
-            new.push(ModuleAddress { module, address: 0 });
-            return Holds::ALWAYS;
+impl SampleVisitor for Marker {
+    #[inline]
+    fn sample<L: Lookup>(
+        &mut self,
+        lookup: &L,
+        at: L::At,
+        hit: &SampleFields<'_>,
+        time: Option<u64>,
+    ) {
+        let Some(ran) = self.who.ran(lookup, at, hit, time) else { return };
+        match &mut self.by {
+            MarkBy::Places(finder) => self.waiting.push(finder.find(lookup, at, ran.view, hit)),
+            MarkBy::Chains(chains) => chains.mark(lookup, at, ran, hit, &mut self.waiting),
         }
-    };
-    let slot = &mut marked[address_slot(address, view)];
-    if let Some(((), holds)) = slot.get(view, address, lookup.stamp(at)) {
-        return holds;
+        if self.waiting.len() >= BATCH {
+            self.marks.mark_all(&self.waiting);
+            self.waiting.clear();
+        }
     }
-    let (place, holds) = finder.find_in(lookup, at, view, address);
-    slot.set(view, address, (), holds);
-    new.push(place);
-    holds
+}
+
+impl Chains {
+    /// Notes what is new in a chain.
+    fn mark<L: Lookup>(
+        &mut self,
+        lookup: &L,
+        at: L::At,
+        ran: SampleTask,
+        hit: &SampleFields<'_>,
+        new: &mut Vec<ModuleAddress>,
+    ) {
+        let Self { last, steps: chain, marked } = self;
+        let last = &mut last[ran.slot];
+        steps(hit, chain);
+        if hit.ip.is_none() {
+            new.push(UNKNOWN_PLACE);
+        }
+        let shared = last.keep_shared(ran.view, lookup.stamp(at), chain);
+        let (_, mut holds) = last.end();
+        for &step in chain.iter().rev().skip(shared) {
+            let address = (step.mode, step.address);
+            let ((), held) = marked.find((lookup, at), ran.view, address, |place| new.push(place));
+            holds = holds.and(held);
+            last.push(step, 0, holds);
+        }
+    }
 }
 
 /// All places that are marked in any of `marks`: of each module its addresses, in order. A module counts

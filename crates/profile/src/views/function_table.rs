@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use crate::aggregate::LongPhases;
 use crate::export::{ExportedEvent, Source};
-use crate::phases::LongPhases;
 use crate::profile::{FunctionShare, HiddenRows, ModuleShare, Options};
-use crate::rows::Rows;
+use crate::views::function_rows::Rows;
 
 /// A function as it is shown.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -1,0 +1,267 @@
+//! Reads a recording: in passes on several threads where it can be read from any place on, else in order.
+//!
+//! ```text
+//!  in passes   sideband, by time ─► Tasks, with their past ─► History ◄─ asks ── one per thread:
+//!              samples, in no order ──────────────────────────────────► Marker: distinct places
+//!                   … places get names …
+//!              the same samples once more ────────────────────────────► Counter, by stack
+//!       or     samples with stacks to be unwound ─────────────────────► Counter, by call chain
+//!  in order    sideband ─► Tasks as they are now ◄── asks ── Counter, by call chain or place
+//!              samples ─────────────────────────────────────►┘
+//! ```
+//! All come to the same: what is counted does not depend on the way or on the number of threads. The third
+//! pass is worth it because functions are far fewer than addresses: what it counts stays in the cache.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pmuscope_perfdata::reader::scan::{Index, Pieces};
+use pmuscope_perfdata::reader::{Event, ReadError, Reader};
+use pmuscope_symbols::Module;
+
+use crate::count::address_to_stack::AddressToStack;
+use crate::count::counter::{Counter, Counts};
+use crate::count::group::{Counting, GroupBy};
+use crate::count::sampled_addresses::{Marker, SampledAddresses};
+use crate::count::task_cache::TaskCache;
+use crate::count::unwinding::{ModuleRules, StepRule, Tables, UnwindFacts, Unwinding, Walker};
+use crate::filter::Filter;
+use crate::pool::{available_threads, in_parallel};
+use crate::timeline::blocks::Clock;
+use crate::timeline::modules::ModuleId;
+use crate::timeline::sideband::Sideband;
+use crate::timeline::visit::{InOrder, Passes};
+
+/// What a recording holds, before addresses have names.
+#[derive(Debug)]
+pub struct Collected {
+    pub(crate) state: Sideband,
+    pub(crate) counted: CountState,
+    pub(crate) clock: Clock,
+    pub(crate) filter: Filter,
+}
+
+/// How far counting is.
+#[derive(Debug)]
+pub(crate) enum CountState {
+    /// All is counted, by chain or place.
+    All(Vec<Counts>),
+    /// Places are known; samples are counted when these have names.
+    Places(Vec<SampledAddresses>, Box<Again>),
+}
+
+/// What goes over the samples.
+#[derive(Debug)]
+pub(crate) struct Again {
+    passes: Passes,
+    counting: Counting,
+    has_period: Vec<bool>,
+    clock: Clock,
+}
+
+impl Collected {
+    /// Reads all records that are left, on all CPUs, and tells apart only commands and addresses.
+    ///
+    /// # Errors
+    /// Those of [`Collected::read`].
+    pub fn from_reader(reader: &mut Reader) -> Result<Self, ReadError> {
+        Self::read(reader, GroupBy::default(), available_threads(), None)
+    }
+
+    /// Reads all records that are left, on up to `threads` threads. Stacks that samples carry are
+    /// unwound where call chains are told apart and `unwinding` says by what.
+    ///
+    /// # Errors
+    /// If the operating system fails to read.
+    pub fn read(
+        reader: &mut Reader,
+        counting: impl Into<Counting>,
+        threads: usize,
+        unwinding: Option<Unwinding<'_>>,
+    ) -> Result<Self, ReadError> {
+        Self::read_in(reader, counting, threads, unwinding, Pieces::default())
+    }
+
+    /// As [`Collected::read`], in pieces of other sizes.
+    ///
+    /// # Errors
+    /// If the operating system fails to read.
+    pub fn read_in(
+        reader: &mut Reader,
+        counting: impl Into<Counting>,
+        threads: usize,
+        unwinding: Option<Unwinding<'_>>,
+        pieces: Pieces,
+    ) -> Result<Self, ReadError> {
+        let counting = counting.into();
+        let has_stacks = reader.events().iter().any(Event::has_stacks);
+        let unwinding = unwinding.filter(|_| counting.apart.chains && has_stacks);
+        match reader.index_with_counts(threads, pieces)? {
+            Some(index) => Self::in_passes(reader, index, counting, threads, unwinding),
+            None => Self::in_order(reader, counting, unwinding),
+        }
+    }
+
+    /// Reads all records that are left, one after another.
+    ///
+    /// # Errors
+    /// Those of [`Reader::next`].
+    pub fn in_order(
+        reader: &mut Reader,
+        counting: impl Into<Counting>,
+        unwinding: Option<Unwinding<'_>>,
+    ) -> Result<Self, ReadError> {
+        let mut ordered = InOrder::new(&has_period(reader), counting);
+        if let Some(unwinding) = unwinding {
+            let tables = Arc::new(Tables::new(unwinding));
+            ordered.visitor.set_walker(Walker::new(tables, Arc::default()));
+        }
+        ordered.read(reader, |_| {})?;
+        Ok(ordered.finish())
+    }
+
+    fn in_passes(
+        reader: &mut Reader,
+        index: Index,
+        mut counting: Counting,
+        threads: usize,
+        unwinding: Option<Unwinding<'_>>,
+    ) -> Result<Self, ReadError> {
+        // A chain of nothing but the sample's own place is that place.
+        let has_callers = |event: &Event| event.has_chains() || event.has_stacks();
+        counting.apart.chains &= reader.events().iter().any(has_callers);
+        let (passes, state) = Passes::new(reader, index, threads, |_| {})?;
+        let near = |time| counting.filter.nearest(time);
+        let clock = Clock::of(passes.times().map(|(first, last)| (near(first), near(last))));
+        let filter = counting.filter.clone();
+        let again =
+            Again { passes, counting, has_period: has_period(reader), clock: clock.clone() };
+        let counted = match unwinding.filter(|_| again.counting.apart.chains) {
+            // To unwind takes longer than all else: once has to do.
+            Some(unwinding) => {
+                let facts = UnwindFacts::new(reader.metadata(), &state, &unwinding);
+                let (tables, facts) = (Arc::new(Tables::new(unwinding)), Arc::new(facts));
+                CountState::All(again.count(&state, || {
+                    let mut counter = Counter::new(again.who(), &again.has_period, clock.clone());
+                    counter.set_walker(Walker::new(Arc::clone(&tables), Arc::clone(&facts)));
+                    counter
+                })?)
+            }
+            None => {
+                let markers = again.passes.visit(&state, || Marker::new(again.who()))?;
+                let marks = markers.into_iter().map(Marker::finish).collect();
+                CountState::Places(marks, Box::new(again))
+            }
+        };
+        Ok(Self { state, counted, clock, filter })
+    }
+}
+
+impl Again {
+    /// Counts by stack: what places come to is known.
+    pub(crate) fn count_located(
+        &self,
+        state: &Sideband,
+        located: &AddressToStack,
+    ) -> Result<Vec<Counts>, ReadError> {
+        let clock = || self.clock.clone();
+        self.count(state, || Counter::of_located(self.who(), &self.has_period, clock(), located))
+    }
+
+    fn who(&self) -> TaskCache {
+        TaskCache::new(&self.counting)
+    }
+
+    fn count<'c>(
+        &self,
+        state: &Sideband,
+        counter: impl FnMut() -> Counter<'c>,
+    ) -> Result<Vec<Counts>, ReadError> {
+        Ok(in_parallel(self.passes.visit(state, counter)?, Counter::finish))
+    }
+}
+
+/// For each event whether its samples stand for a period, their own or that of their counts.
+pub(crate) fn has_period(reader: &Reader) -> Vec<bool> {
+    let has_windows = reader.has_windows();
+    let one = |event: &Event| event.has_period() || event.has_counts() && !has_windows;
+    reader.events().iter().map(one).collect()
+}
+
+impl InOrder<Counter<'_>> {
+    /// Counts by chain or place. One entry per event: whether its samples carry periods.
+    pub(crate) fn new(has_period: &[bool], counting: impl Into<Counting>) -> Self {
+        Self::going_on(Sideband::default(), has_period, counting)
+    }
+
+    /// The same, where records were taken before: nothing is counted yet, but who runs what is known.
+    pub(crate) fn going_on(
+        state: Sideband,
+        has_period: &[bool],
+        counting: impl Into<Counting>,
+    ) -> Self {
+        let who = TaskCache::new(&counting.into());
+        Self::after(state, Counter::new(who, has_period, Clock::default()))
+    }
+
+    pub(crate) fn finish(self) -> Collected {
+        let filter = self.visitor.who.filter.clone();
+        let counts = self.visitor.finish();
+        let (state, clock) = (self.state, counts.clock.clone());
+        Collected { state, clock, counted: CountState::All(vec![counts]), filter }
+    }
+}
+
+impl Collected {
+    /// What was counted so far.
+    pub(crate) fn counts(&self) -> &[Counts] {
+        match &self.counted {
+            CountState::All(counts) => counts,
+            CountState::Places(..) => &[],
+        }
+    }
+
+    /// Number of blocks that intervals may be made of; 0 if some samples have no time.
+    pub(crate) fn blocks(&self) -> usize {
+        if self.counts().iter().any(|counts| counts.untimed > 0) { 0 } else { self.clock.len() }
+    }
+
+    /// Descriptions of code made at run time, as runtimes mark them by mapping them: process, path.
+    pub fn jit_dumps(&self) -> impl Iterator<Item = &(i32, PathBuf)> {
+        self.state.jit_dumps.iter()
+    }
+
+    /// Hands out what stacks were unwound by: modules, in order, with the places that were met.
+    ///
+    /// # Errors
+    /// The first one of `take`, which is not asked again.
+    pub fn each_rules<E>(
+        &self,
+        mut take: impl FnMut(&Module<'_>, ModuleRules<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut found: BTreeMap<ModuleId, ModuleRules<'_>> = BTreeMap::new();
+        let mut facts = None;
+        for counts in self.counts() {
+            let Some(walked) = &counts.walked else { continue };
+            facts = Some(&walked.facts);
+            for (place, way) in counts.by.places().iter().zip(&walked.ways) {
+                let rule = match way {
+                    Some(StepRule::Rule(rule)) => Ok(&**rule),
+                    Some(StepRule::Gap(gap)) => Err(*gap),
+                    Some(StepRule::NotMapped) | None => continue,
+                };
+                found.entry(place.module).or_default().insert(place.address, rule);
+            }
+        }
+        for (module, rules) in found {
+            let key = &self.state.modules.list()[module as usize];
+            let id = facts.and_then(|facts| facts.build_id(key));
+            // Why others have no rules follows from what they are.
+            if let Some(source @ (Module::File { .. } | Module::Vdso)) = key.source(id.as_ref()) {
+                take(&source, rules)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,20 @@
+//! Samples to counts, before addresses have names.
+//!
+//! ```text
+//!  sample ─► TaskCache: group ─┐
+//!         └► place, or Callers: node of a tree ─┴─► Cells: counts in one block of time ─► Log
+//! ```
+//! [`collect`] says in which passes that happens.
+
+pub(crate) mod address_to_stack;
+pub(crate) mod callers;
+pub(crate) mod cells;
+pub(crate) mod chains;
+pub(crate) mod collect;
+pub(crate) mod counter;
+pub(crate) mod group;
+pub(crate) mod log;
+pub(crate) mod sampled_addresses;
+pub(crate) mod task_cache;
+pub(crate) mod tree;
+pub(crate) mod unwinding;

@@ -1,0 +1,146 @@
+//! The engine of all tables: cells of an event to rows, each of who ran and of what its stacks come to.
+//!
+//! ```text
+//!  cell ─┬─ task, CPU ─► who ──┐
+//!        └─ stack ─┬─ innermost frame ─► what ─┴─► row: own (in it)
+//!                  └─ each frame, once ─► what ──► row: total (in it or under it)
+//! ```
+//! Rows are nearly as many as cells, so they are numbers; what these stand for is up to [`RowKeys`], and nobody has
+//! to ask for all of it.
+
+use rustc_hash::FxHashMap;
+
+use super::Sums;
+use crate::aggregate::{AddsTo, Aggregate, RowSeries, SampleCell, StackId};
+
+/// Not known yet; or a cell whose row is not among the largest.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// What rows are told apart by.
+pub(super) trait RowKeys {
+    /// The number of who ran.
+    fn who(&self, cell: &SampleCell) -> u32;
+    /// The number of what a stack comes to.
+    fn what(&mut self, stack: StackId) -> u32;
+    /// The numbers of what all its frames come to, in any order.
+    fn each_what(&mut self, stack: StackId, whats: &mut Vec<u32>);
+    /// Numbers that [`RowKeys::what`] has given.
+    fn whats(&self) -> usize;
+}
+
+/// A row.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct KeyedSums {
+    pub(super) what: u32,
+    pub(super) who: u32,
+    /// In it.
+    pub(super) own: Sums,
+    /// In it or under it; 0 where that is not asked for.
+    pub(super) total: Sums,
+}
+
+/// The rows of cells, and the row of each.
+pub(super) fn own_rows(
+    keys: &mut impl RowKeys,
+    cells: &[SampleCell],
+) -> (Vec<KeyedSums>, Vec<u32>) {
+    let whats: Vec<u32> = cells.iter().map(|cell| keys.what(cell.stack)).collect();
+    let who = |cell: u32| keys.who(&cells[cell as usize]);
+    let mut order = by_number(&whats, keys.whats());
+    let mut rows: Vec<KeyedSums> = Vec::new();
+    let mut row_of_cell = whats;
+    let mut rest = &mut order[..];
+    while let Some(&first) = rest.first() {
+        let what = row_of_cell[first as usize];
+        let same = rest.iter().take_while(|&&cell| row_of_cell[cell as usize] == what).count();
+        let (own, behind) = std::mem::take(&mut rest).split_at_mut(same);
+        own.sort_by_key(|&cell| who(cell));
+        for own in own.chunk_by(|&a, &b| who(a) == who(b)) {
+            let mut row = KeyedSums { what, who: who(own[0]), ..KeyedSums::default() };
+            for &at in own {
+                row.own.add(Sums::of(&cells[at as usize]));
+                row_of_cell[at as usize] = rows.len() as u32;
+            }
+            rows.push(row);
+        }
+        rest = behind;
+    }
+    (rows, row_of_cell)
+}
+
+/// Adds what was spent under each row, and rows of functions that only called others. What comes several times in
+/// one stack (recursion) counts once.
+pub(super) fn add_totals(keys: &mut impl RowKeys, cells: &[SampleCell], rows: &mut Vec<KeyedSums>) {
+    // Stacks are walked once for each who, not once per CPU and thread too.
+    let mut by_stack: FxHashMap<(u32, StackId), Sums> = FxHashMap::default();
+    for cell in cells {
+        by_stack.entry((keys.who(cell), cell.stack)).or_default().add(Sums::of(cell));
+    }
+    let mut numbers: FxHashMap<(u32, u32), usize> =
+        rows.iter().enumerate().map(|(at, row)| ((row.what, row.who), at)).collect();
+    let mut whats: Vec<u32> = Vec::new();
+    for ((who, stack), sums) in by_stack {
+        whats.clear();
+        keys.each_what(stack, &mut whats);
+        whats.sort_unstable();
+        whats.dedup();
+        for &what in &whats {
+            let at = *numbers.entry((what, who)).or_insert_with(|| {
+                rows.push(KeyedSums { what, who, ..KeyedSums::default() });
+                rows.len() - 1
+            });
+            rows[at].total.add(sums);
+        }
+    }
+}
+
+/// For each cell its place among the `largest` of so many rows, or [`NONE`].
+pub(super) fn rank_cells(row_of_cell: &mut [u32], largest: &[u32], rows: usize) {
+    let mut ranks = vec![NONE; rows];
+    for (&row, rank) in largest.iter().zip(0..) {
+        ranks[row as usize] = rank;
+    }
+    row_of_cell.iter_mut().for_each(|row| *row = ranks[*row as usize]);
+}
+
+/// Sums by time of so many rows of an event, by the place of each of its cells among them.
+pub(super) fn series_of(
+    aggregate: &Aggregate,
+    event: u32,
+    rows: usize,
+    by_weight: bool,
+    row_of_cell: &[u32],
+) -> RowSeries {
+    let mut row_of_next = row_of_cell.iter();
+    aggregate.row_series(rows, by_weight, |cell| {
+        // They are in the order of the cells.
+        match (cell.event == event).then(|| row_of_next.next()).flatten() {
+            None => AddsTo::Nothing,
+            Some(&NONE) => AddsTo::Total,
+            Some(&row) => AddsTo::Row(row as usize),
+        }
+    })
+}
+
+/// Indices of `numbers`, which are below `limit`, in their order; of equal ones in the order given.
+fn by_number(numbers: &[u32], limit: usize) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..numbers.len() as u32).collect();
+    // Few of many events are put in order without going over all that others have.
+    if numbers.len() < limit / 16 {
+        order.sort_by_key(|&index| numbers[index as usize]);
+        return order;
+    }
+    let mut ends = vec![0_u32; limit + 1];
+    for &number in numbers {
+        ends[number as usize + 1] += 1;
+    }
+    for at in 1..ends.len() {
+        ends[at] += ends[at - 1];
+    }
+    for (&number, index) in numbers.iter().zip(0..) {
+        let end = &mut ends[number as usize];
+        order[*end as usize] = index;
+        *end += 1;
+    }
+    order
+}
