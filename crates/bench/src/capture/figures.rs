@@ -85,7 +85,7 @@ impl<'a> RunOutcome<'a> {
     fn of_workload(
         &self,
         options: &Options,
-        put: &mut dyn FnMut(&str, (&str, Origin), Result<f64, String>),
+        put: &mut impl FnMut(&str, (&str, Origin), Result<f64, String>),
     ) {
         let extracts = [options.workload.own_extracts(), options.extracts.clone()].concat();
         if !extracts.iter().any(|extract| extract.metric == common::TIME) {
@@ -111,7 +111,7 @@ impl<'a> RunOutcome<'a> {
         kernel(common::MAJOR_FAULTS, "", |facts| facts.major_faults as f64);
     }
 
-    fn of_recorder(&self, put: &mut dyn FnMut(&str, (&str, Origin), Result<f64, String>)) {
+    fn of_recorder(&self, put: &mut impl FnMut(&str, (&str, Origin), Result<f64, String>)) {
         let per_sample = |total: Result<f64, String>, factor: f64| {
             let samples = self.samples()?.samples;
             let total = total?;
