@@ -115,7 +115,8 @@ fn full_threads_that_fault_on_their_own_memory_only_are_seen_as_such() {
 fn on_four_nodes_the_node_is_named() {
     skip_unless!(need_guests("x86_64", "6.1"));
     let cases = [
-        ("right", "2 --process 16M --cpus 4 --policy bind:2"),
+        // The pages of the debug program itself, 2 MB on the first node, are to be below a tenth.
+        ("right", "2 --process 32M --cpus 4 --policy bind:2"),
         ("scattered", "3 --process 16M --cpus 4 --policy interleave:0-3"),
         ("apart", "2 --process 16M --cpus 0 --policy bind:3"),
     ];

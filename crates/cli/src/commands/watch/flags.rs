@@ -75,7 +75,7 @@ pub(crate) struct Args {
         long,
         value_name = "FILE",
         conflicts_with_all = [
-            "target", "pid", "tid", "cpu", "cgroup", "all_cpus", "timeout", "command", "when", "when_changed", "count_only", "max_stack",
+            "target", "pid", "all_cpus", "timeout", "command", "when", "when_changed", "count_only", "max_stack",
             "max_records", "max_slowdown", "output",
         ],
         help_heading = "Output"

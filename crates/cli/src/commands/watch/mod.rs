@@ -39,7 +39,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let begun = Invocation::now();
     match (&args.sub, &args.input) {
         (Some(Sub::Plan(args)), _) => plan::run(args),
-        (None, Some(input)) => watch_report::tell(input, true, &args.report, begun, Exit::Done),
+        (None, Some(input)) => {
+            // What no watch can do is refused here too.
+            args.of.asked("watch TARGET", &[])?;
+            watch_report::tell(input, true, &args.report, begun, Exit::Done)
+        }
         (None, None) => watch_and_tell(args, begun),
     }
 }
