@@ -45,6 +45,7 @@ mod watch_plan;
 
 pub use breakpoint::{breakpoint_enable_text, breakpoint_hit_text, breakpoint_thread_text};
 pub use capture::capture_text;
+pub use compare::figures_page;
 pub use counts::{counts_notes, counts_text};
 pub use counts_lines::{LineFormat, counts_lines, intervals_text};
 pub use diff::DiffView;
@@ -55,7 +56,7 @@ pub use events::{Here, LIST_SCHEMA, ListReport, ListView, details_text, list_tex
 pub use flame::{Flame, FlameLimits, FlatRow, Frame, Legend, Painter, Tint, flame_svg};
 pub use functions::functions_text;
 pub use guests::guests_text;
-pub use html::{Fact, PageLimits, Summary, figures_page, html_page};
+pub use html::{Fact, PageLimits, Summary, html_page};
 pub use memory::memory_text;
 pub use metrics::{
     MetricsDiffView, MetricsView, Tints, length_text, metric_list_text, metrics_page,

@@ -98,16 +98,16 @@ pub(crate) fn unit(row: &MedianRow, emulated: bool) -> String {
 
 /// The unit of a figure of these origins, with the mark of emulated machines if it depends on their
 /// speed.
-pub(crate) fn marked(
-    unit: &str,
-    mut origins: impl Iterator<Item = Origin>,
-    emulated: bool,
-) -> String {
-    let unit = escape(unit);
-    let said = origins.any(|origin| matches!(origin, Origin::Program | Origin::Clock));
-    let is_time = matches!(&*unit, "s" | "ms" | "µs" | "ns");
-    let is_speed = is_time || unit.ends_with("/s") || said;
-    if emulated && is_speed { format!("{unit} (emu)").trim().to_owned() } else { unit.into_owned() }
+fn marked(unit: &str, origins: impl Iterator<Item = Origin>, emulated: bool) -> String {
+    let mark = if emulated && depends_on_speed(unit, origins) { " (emu)" } else { "" };
+    format!("{}{mark}", escape(unit)).trim().to_owned()
+}
+
+/// Whether a figure of this unit and these origins depends on how fast the machine is.
+pub(crate) fn depends_on_speed(unit: &str, mut origins: impl Iterator<Item = Origin>) -> bool {
+    let is_time = matches!(unit, "s" | "ms" | "µs" | "ns");
+    let is_said = |origin| matches!(origin, Origin::Program | Origin::Clock);
+    is_time || unit.ends_with("/s") || origins.any(is_said)
 }
 
 /// An estimate with half the width of its interval; of an uneven interval, the wider side.
