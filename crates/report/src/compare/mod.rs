@@ -28,6 +28,7 @@ use notes::{is_cut, of_comparison, short_names};
 use scale::Scale;
 
 pub use page::figures_page;
+pub(crate) use sheet::label_fields;
 
 /// Kind and version of `pmuscope compare --json`.
 pub(crate) const COMPARE_SCHEMA: &str = "pmuscope/compare/2";

@@ -21,8 +21,6 @@ use crate::sheet::{Field, Separator, Sheet, SheetForm};
 const TEXT: &[SheetForm] = &[SheetForm::Text];
 const PAGE: &[SheetForm] = &[SheetForm::Page];
 
-type Fields<'a> = Vec<Field<'a, ComparedMetric>>;
-
 /// All figures.
 pub(super) fn figures<'a>(comparison: &'a Comparison, names: &'a [String]) -> Sheet<'a> {
     let with_totals = comparison.per.iter().any(Option::is_some);
@@ -53,7 +51,7 @@ pub(super) fn is_claimed(pair: &Pair) -> bool {
 }
 
 /// A column for each label that any row has.
-pub(super) fn label_fields<'a, R>(
+pub(crate) fn label_fields<'a, R>(
     rows: &'a [R],
     of: impl Fn(&'a R) -> &'a Labels + Copy + 'a,
 ) -> Vec<Field<'a, R>> {
@@ -67,7 +65,7 @@ pub(super) fn label_fields<'a, R>(
 }
 
 /// Labels, name and unit.
-fn front(comparison: &Comparison) -> Fields<'_> {
+fn front(comparison: &Comparison) -> Vec<Field<'_, ComparedMetric>> {
     let mut fields = label_fields(&comparison.rows, |row| &row.labels);
     let unit = |row: &ComparedMetric| Some(unit_text(row, &comparison.files));
     fields.push(Field::text("metric", |row: &ComparedMetric| Some(&*row.metric)));
@@ -76,7 +74,12 @@ fn front(comparison: &Comparison) -> Fields<'_> {
 }
 
 /// The columns of a file, in text.
-fn file_fields(at: usize, name: &str, with_totals: bool, has_change: bool) -> Fields<'_> {
+fn file_fields(
+    at: usize,
+    name: &str,
+    with_totals: bool,
+    has_change: bool,
+) -> Vec<Field<'_, ComparedMetric>> {
     let column = move |row: &'_ ComparedMetric| row.columns[at].clone();
     let pair =
         move |row: &'_ ComparedMetric| row.pairs.iter().find(|pair| pair.other == at).cloned();
@@ -108,7 +111,7 @@ fn runs_of(column: &Measured) -> usize {
 }
 
 /// What is said of a pair of files, in text; of pairs of runs with their number.
-fn pair_fields<'a>(at: usize, paired: bool) -> Fields<'a> {
+fn pair_fields<'a>(at: usize, paired: bool) -> Vec<Field<'a, ComparedMetric>> {
     let n =
         move |row: &ComparedMetric| Some(row.pairs[at].difference.map_or(0, |of| of.n).to_string());
     let pairs = paired.then(|| Field::figure("pairs", n));
@@ -149,7 +152,7 @@ fn ratio_text(pair: &Pair) -> Option<String> {
 }
 
 /// All files, and all pairs of them, in cells of a page.
-fn page_fields(names: &[String]) -> Fields<'_> {
+fn page_fields(names: &[String]) -> Vec<Field<'_, ComparedMetric>> {
     let first_mean = |row: &ComparedMetric| {
         row.columns.iter().flatten().find_map(|column| Some(rounded(column.mean?.value)))
     };

@@ -116,11 +116,15 @@ pub fn head_text(profile: &Profile, file: &str, style: &Style) -> String {
 /// What a filter left, `None` without one: `kept 1,234 of 5,678 samples (21.7 %): --comm sh --cpu 0-3`.
 #[must_use]
 pub fn kept_text(profile: &Profile) -> Option<String> {
-    let filtered = profile.filtered.as_ref()?;
+    Some(format!("{}: {}", kept(profile), asked(&profile.filtered.as_ref()?.filter)))
+}
+
+/// `kept 1,234 of 5,678 samples (21.7 %)`.
+pub(crate) fn kept(profile: &Profile) -> String {
     let (kept, read) = (profile.samples(), profile.samples_read());
     let share = if read > 0 { kept as f64 / read as f64 } else { 0.0 };
     let (kept, read, share) = (count(kept), counted(read, "sample"), percent(share, 1));
-    Some(format!("kept {kept} of {read} ({share}): {}", asked(&filtered.filter)))
+    format!("kept {kept} of {read} ({share})")
 }
 
 /// The flags of a filter, as typed and escaped.
