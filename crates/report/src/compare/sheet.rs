@@ -74,34 +74,26 @@ fn front(comparison: &Comparison) -> Vec<Field<'_, ComparedMetric>> {
 }
 
 /// The columns of a file, in text.
-fn file_fields(
+fn file_fields<'a>(
     at: usize,
     name: &str,
     with_totals: bool,
     has_change: bool,
-) -> Vec<Field<'_, ComparedMetric>> {
-    let column = move |row: &'_ ComparedMetric| row.columns[at].clone();
-    let pair =
-        move |row: &'_ ComparedMetric| row.pairs.iter().find(|pair| pair.other == at).cloned();
-    let mut fields = Vec::new();
-    if with_totals {
-        fields.push(Field::figure("TOTAL", move |row: &ComparedMetric| {
-            Some(exact(column(row)?.total?, &row.unit))
-        }));
-    }
-    fields.push(Field::figure("n", move |row: &ComparedMetric| {
-        Some(column(row).as_ref().map_or(0, runs_of).to_string())
-    }));
-    fields.push(Field::figure(name.to_owned(), move |row: &ComparedMetric| {
-        let is_known = |column: &Measured| column.mean.is_some() || column.beyond.is_some();
-        Some(mean_text(&column(row).filter(is_known)?, &Scale::of_row(row)))
-    }));
-    if has_change {
-        let change = move |row: &ComparedMetric| Some(percent(&pair(row)?.ratio?));
-        fields.push(Field::figure("change", change));
-        fields.push(verdict_field(pair));
-    }
-    fields.into_iter().map(|field| field.only_in(TEXT)).collect()
+) -> Vec<Field<'a, ComparedMetric>> {
+    let column = move |row: &'a ComparedMetric| row.columns[at].as_ref();
+    let pair = move |row: &'a ComparedMetric| row.pairs.iter().find(|pair| pair.other == at);
+    let total = move |row| Some(exact(column(row)?.total?, &row.unit));
+    let n = move |row| Some(column(row).map_or(0, runs_of).to_string());
+    let mean = move |row| {
+        let known = column(row).filter(|of| of.mean.is_some() || of.beyond.is_some());
+        Some(mean_text(known?, &Scale::of_row(row)))
+    };
+    let change = move |row| Some(percent(&pair(row)?.ratio?));
+    let totals = with_totals.then(|| Field::figure("TOTAL", total));
+    let values = [Field::figure("n", n), Field::figure(name.to_owned(), mean)];
+    let changes = has_change.then(|| [Field::figure("change", change), verdict_field(pair)]);
+    let fields = totals.into_iter().chain(values).chain(changes.into_iter().flatten());
+    fields.map(|field| field.only_in(TEXT)).collect()
 }
 
 /// Runs that a figure has, those above a limit too.
@@ -112,34 +104,27 @@ fn runs_of(column: &Measured) -> usize {
 
 /// What is said of a pair of files, in text; of pairs of runs with their number.
 fn pair_fields<'a>(at: usize, paired: bool) -> Vec<Field<'a, ComparedMetric>> {
-    let n =
-        move |row: &ComparedMetric| Some(row.pairs[at].difference.map_or(0, |of| of.n).to_string());
+    let pair = move |row: &'a ComparedMetric| &row.pairs[at];
+    let n = move |row| Some(pair(row).difference.map_or(0, |of| of.n).to_string());
     let pairs = paired.then(|| Field::figure("pairs", n));
-    let told = [
-        Field::figure("difference", move |row: &ComparedMetric| {
-            difference_text(row, &row.pairs[at])
-        }),
-        Field::figure("ratio", move |row: &ComparedMetric| ratio_text(&row.pairs[at])),
-        Field::figure("g", move |row: &ComparedMetric| {
-            Some(number::significant(row.pairs[at].g?.value, 2))
-        }),
-        Field::figure("p", move |row: &ComparedMetric| row.pairs[at].p_adjusted.map(p_text)),
-        verdict_field(move |row: &ComparedMetric| Some(row.pairs[at].clone())),
+    let fields = [
+        Field::figure("difference", move |row| difference_text(row, pair(row))),
+        Field::figure("ratio", move |row| ratio_text(pair(row))),
+        Field::figure("g", move |row| Some(number::significant(pair(row).g?.value, 2))),
+        Field::figure("p", move |row| pair(row).p_adjusted.map(p_text)),
+        verdict_field(move |row| Some(pair(row))),
     ];
-    pairs.into_iter().chain(told).map(|field| field.only_in(TEXT)).collect()
+    pairs.into_iter().chain(fields).map(|field| field.only_in(TEXT)).collect()
 }
 
 fn verdict_field<'a>(
-    of: impl Fn(&ComparedMetric) -> Option<Pair> + Copy + 'a,
+    of: impl Fn(&'a ComparedMetric) -> Option<&'a Pair> + Copy + 'a,
 ) -> Field<'a, ComparedMetric> {
-    Field::text("verdict", move |row: &ComparedMetric| Some(verdict_words(of(row)?.verdict)))
+    Field::text("verdict", move |row| Some(verdict_words(of(row)?.verdict)))
         .head("")
         .missing_as("")
         .rigid()
-        .painted(move |row| match of(row).is_some_and(|pair| is_claimed(&pair)) {
-            true => Paint::Bold,
-            false => Paint::Dim,
-        })
+        .painted(move |row| if of(row).is_some_and(is_claimed) { Paint::Bold } else { Paint::Dim })
 }
 
 fn difference_text(row: &ComparedMetric, pair: &Pair) -> Option<String> {
@@ -171,7 +156,7 @@ fn page_fields(names: &[String]) -> Vec<Field<'_, ComparedMetric>> {
     let first = |row: &ComparedMetric, of: fn(&Pair) -> Option<f64>| {
         row.pairs.first().and_then(of).map(rounded)
     };
-    let mut fields = vec![
+    let fields = vec![
         Field::drawn("values", |row| values(row, names)),
         means,
         Field::lines("difference", |row: &ComparedMetric| {
@@ -183,10 +168,10 @@ fn page_fields(names: &[String]) -> Vec<Field<'_, ComparedMetric>> {
             .sorted_by(move |row| first(row, |pair| Some(pair.ratio?.value))),
         Field::lines("p", |row: &ComparedMetric| lines(row, |pair| pair.p_adjusted.map(p_text)))
             .sorted_by(move |row| first(row, |pair| pair.p_adjusted)),
+        Field::lines("verdict", |row: &ComparedMetric| {
+            lines(row, |pair| Some(verdict_words(pair.verdict).to_owned()))
+        }),
     ];
-    fields.push(Field::lines("verdict", |row: &ComparedMetric| {
-        lines(row, |pair| Some(verdict_words(pair.verdict).to_owned()))
-    }));
     fields.into_iter().map(|field| field.only_in(PAGE)).collect()
 }
 
