@@ -93,7 +93,7 @@ fn cells(heading: &Heading, cell: &SheetCell<'_>, searches: bool) -> Markup {
         (_, Value::Number(..) | Value::Seconds(_) | Value::Estimate(..))
         | (Some(_), Value::Share(..) | Value::Margin(_) | Value::Count(_)) => figure_cell(cell),
         _ if heading.kind != FieldKind::Text && shown(cell.for_people()).is_none() => {
-            html! { td class="num dim" data-v="-1" style=[style(cell)] { "-" } }
+            html! { td class="num dim" data-v="-1" style=[style(cell)] { (heading.missing) } }
         }
         _ => text_cell(heading, cell, searches),
     }
@@ -160,6 +160,8 @@ fn text_cell(heading: &Heading, entry: &SheetCell<'_>, searches: bool) -> Markup
         // What may be cut in a terminal is long: it gets room here.
         (FieldKind::Text, true) if !searches && heading.shrinks => Some("name"),
         (FieldKind::Text, true) => None,
+        // A number that is written as text of its own, or one that names something.
+        _ if matches!(entry.value, Value::Text(_)) => Some("num"),
         _ => Some("num mono"),
     };
     let (find, color) = match &entry.mark {
