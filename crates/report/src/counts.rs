@@ -8,18 +8,18 @@ use pmuscope_measure::compare::{Options, compare};
 use pmuscope_measure::summary::{RunSummary, SummaryRow, Work, summary};
 use pmuscope_measure::{Drift, Estimated, Origin, RunFile, metric};
 
-use crate::compare::compare_text;
+use crate::compare::{compare_text, push_notes};
 use crate::escape::escape;
 use crate::number;
 use crate::runs::{scaled, value};
-use crate::style::{Style, wrap};
-use crate::table::{Cell, Column, Table};
+use crate::sheet::{Field, Sheet};
+use crate::style::Style;
 
 /// What limits the reading of counts that were printed interval by interval; empty if nothing does.
 pub fn counts_notes(file: &RunFile, metrics: &Metrics, style: &Style) -> String {
-    let notes = notes(file, &summary(file, metrics)).into_iter();
-    let lines: String = notes.map(|note| format!("\n{}\n", wrap(&note, style.width, 0))).collect();
-    style.text(&lines).into_owned()
+    let mut out = String::new();
+    push_notes(&mut out, &notes(file, &summary(file, metrics)), style);
+    style.text(&out).into_owned()
 }
 
 /// Header, table of events, what follows from them, times, notes. `metrics` are the formulas to try.
@@ -29,24 +29,13 @@ pub fn counts_text(file: &RunFile, metrics: &Metrics, style: &Style) -> String {
         return arms_text(file, &summary, style);
     }
     let mut out = head(file, &summary);
-    let mut table = Table::new(columns(&summary));
-    for row in summary.rows.iter().filter(|row| !row.is_time()) {
-        table.row(cells(row, &summary));
-    }
-    for work in &summary.units {
-        table.row(work_cells(work, &summary));
-    }
     out.push('\n');
-    out += &table.render(style);
+    out += &table(&summary, style);
     if !summary.metrics.is_empty() {
         out.push('\n');
-        out += &metrics_table(&summary.metrics).render(style);
+        out += &metrics_sheet(&summary.metrics).text(style);
     }
-    for note in notes(file, &summary) {
-        out.push('\n');
-        out += &wrap(&note, style.width, 0);
-        out.push('\n');
-    }
+    push_notes(&mut out, &notes(file, &summary), style);
     style.text(&out).into_owned()
 }
 
@@ -66,11 +55,7 @@ fn arms_text(file: &RunFile, summary: &RunSummary, style: &Style) -> String {
         share_counted(summary),
     );
     let mut out = first + &compare_text(&comparison, style);
-    for note in notes(file, summary) {
-        out.push('\n');
-        out += &wrap(&note, style.width, 0);
-        out.push('\n');
-    }
+    push_notes(&mut out, &notes(file, summary), style);
     style.text(&out).into_owned()
 }
 
@@ -146,79 +131,105 @@ fn exit_status(status: i32) -> String {
     }
 }
 
-/// Which columns a table needs.
-struct TableShape {
-    part: Option<String>,
-    unit: bool,
-    rates: bool,
-    measured: bool,
-    intervals: bool,
+/// An event, or a unit of work.
+enum CountRow<'a> {
+    Event(&'a SummaryRow),
+    Work(&'a Work),
 }
 
-fn shape(summary: &RunSummary) -> TableShape {
-    let events = || summary.rows.iter().filter(|row| !row.is_time());
-    TableShape {
-        part: events().find_map(|row| row.labels.keys().next().cloned()),
-        unit: events().any(|row| !row.unit.is_empty()),
-        rates: !summary.units.is_empty() || events().any(|row| row.per_second.is_some()),
-        measured: events().any(|row| row.measured.is_some_and(|share| share < number::WHOLE)),
-        intervals: summary.runs > 1,
+impl<'a> CountRow<'a> {
+    /// The event, where it is one.
+    fn event(&self) -> Option<&'a SummaryRow> {
+        match self {
+            Self::Event(row) => Some(row),
+            Self::Work(_) => None,
+        }
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Self::Event(row) => marked_name(row),
+            Self::Work(work) => work.name.clone(),
+        }
+    }
+
+    fn per_run(&self) -> Option<Estimated> {
+        match self {
+            Self::Event(row) => row.per_run,
+            Self::Work(work) => work.per_run,
+        }
+    }
+
+    /// How many for each of `unit`, which is at `at` of all units; nothing where that says nothing.
+    fn per(&self, at: usize, unit: &str) -> Option<String> {
+        match self {
+            Self::Event(row) if row.origin == Origin::Program => Some(String::new()),
+            Self::Event(row) => Some(per(&row.per_unit[at]?, &row.unit)),
+            Self::Work(work) => Some(if work.name == unit { "1" } else { "" }.to_owned()),
+        }
+    }
+
+    fn per_second(&self) -> Option<String> {
+        let (is_known, rate) = match self {
+            Self::Event(row) => (row.per_run.is_none(), row.per_second),
+            // A unit of work has a rate wherever an event has one.
+            Self::Work(work) => (true, work.per_second),
+        };
+        match rate {
+            Some(rate) => Some(value(&rate, "/s")),
+            None => (!is_known).then(String::new),
+        }
     }
 }
 
-fn columns(summary: &RunSummary) -> Vec<Column> {
-    let shape = shape(summary);
-    let mut columns: Vec<Column> = shape.part.iter().map(|key| Column::text(key.clone())).collect();
-    columns.push(Column::text("EVENT").shrink());
-    if shape.unit {
-        columns.push(Column::text("unit"));
-    }
-    let total = if shape.intervals { "a run ±95 %" } else { "TOTAL" };
-    columns.push(Column::number(total));
-    for work in &summary.units {
-        let spread = if shape.intervals { " ±95 %" } else { "" };
-        columns.push(Column::number(format!("/{}{spread}", escape(&work.name))));
-    }
-    if shape.rates {
-        columns.push(Column::number(if shape.intervals { "/s ±95 %" } else { "/s" }));
-    }
-    if shape.measured {
-        columns.push(Column::number("counted"));
-    }
-    columns.push(Column::number("n"));
-    columns
-}
-
-fn cells(row: &SummaryRow, summary: &RunSummary) -> Vec<Cell> {
-    let shape = shape(summary);
-    let mut cells = Vec::new();
-    if let Some(key) = &shape.part {
-        cells.push(Cell::new(escape(row.labels.get(key).map_or("", |part| part))));
-    }
+/// The name, with the mark of emulated counters.
+fn marked_name(row: &SummaryRow) -> String {
     let mark = if row.origin == Origin::Emulated { " (emu)" } else { "" };
-    cells.push(Cell::new(format!("{}{mark}", escape(&row.metric))));
-    if shape.unit {
-        cells.push(Cell::new(escape(&row.unit)));
+    format!("{}{mark}", row.metric)
+}
+
+/// Events, then units of work. A column is there only where it says something.
+fn table(summary: &RunSummary, style: &Style) -> String {
+    let events = || summary.rows.iter().filter(|row| !row.is_time());
+    let units = summary.units.iter();
+    let rows: Vec<CountRow<'_>> =
+        events().map(CountRow::Event).chain(units.map(CountRow::Work)).collect();
+    let part = events().find_map(|row| row.labels.keys().next());
+    let is_cut = events().any(|row| row.measured.is_some_and(|share| share < number::WHOLE));
+    let (total, spread) =
+        if summary.runs > 1 { ("a run ±95 %", " ±95 %") } else { ("TOTAL", "") };
+    let mut fields: Vec<Field<'_, CountRow<'_>>> = Vec::new();
+    fields.extend(part.map(|part| {
+        let label = move |row: &CountRow<'_>| row.event()?.labels.get(part).cloned();
+        Field::text(part.clone(), label).missing_as("").rigid()
+    }));
+    fields.push(Field::text("EVENT", |row: &CountRow<'_>| Some(row.name())));
+    if events().any(|row| !row.unit.is_empty()) {
+        let unit = |row: &CountRow<'_>| Some(row.event()?.unit.clone());
+        fields.push(Field::text("unit", unit).missing_as("").rigid());
     }
-    cells.push(Cell::measured(row.per_run, |estimate| value(&estimate, &row.unit)));
-    for per_unit in &row.per_unit {
-        cells.push(match row.origin {
-            Origin::Program => Cell::new(""),
-            _ => Cell::measured(*per_unit, |estimate| per(&estimate, &row.unit)),
-        });
+    fields.push(Field::figure(total, |row: &CountRow<'_>| {
+        Some(value(&row.per_run()?, row.event().map_or("", |row| &row.unit)))
+    }));
+    fields.extend(summary.units.iter().enumerate().map(|(at, work)| {
+        Field::figure(format!("/{}{spread}", work.name), move |row: &CountRow<'_>| {
+            row.per(at, &work.name)
+        })
+    }));
+    if !summary.units.is_empty() || events().any(|row| row.per_second.is_some()) {
+        fields.push(Field::figure(format!("/s{spread}"), CountRow::per_second));
     }
-    if shape.rates {
-        let empty = row.per_run.is_some() && row.per_second.is_none();
-        cells.push(match empty {
-            true => Cell::new(""),
-            false => Cell::measured(row.per_second, |estimate| value(&estimate, "/s")),
-        });
+    if is_cut {
+        let counted = |row: &CountRow<'_>| match row.event() {
+            Some(row) => Some(number::percent(row.measured?, 1)),
+            None => Some(String::new()),
+        };
+        fields.push(Field::figure("counted", counted));
     }
-    if shape.measured {
-        cells.push(Cell::measured(row.measured, |share| number::percent(share, 1)));
-    }
-    cells.push(Cell::new(row.per_run.map_or(0, |estimate| estimate.n).to_string()));
-    cells
+    fields.push(Field::figure("n", |row: &CountRow<'_>| {
+        Some(row.per_run().map_or(0, |estimate| estimate.n).to_string())
+    }));
+    Sheet::new(fields, &rows, rows.len()).text(style)
 }
 
 /// Units of what takes so many milliseconds, and how many of them a millisecond has.
@@ -241,44 +252,14 @@ fn per(estimate: &Estimated, unit: &str) -> String {
     }
 }
 
-fn work_cells(work: &Work, summary: &RunSummary) -> Vec<Cell> {
-    let shape = shape(summary);
-    let mut cells: Vec<Cell> = shape.part.iter().map(|_| Cell::new("")).collect();
-    cells.push(Cell::new(escape(&work.name)));
-    if shape.unit {
-        cells.push(Cell::new(""));
-    }
-    cells.push(Cell::measured(work.per_run, |estimate| value(&estimate, "")));
-    for other in &summary.units {
-        cells.push(Cell::new(if other.name == work.name { "1" } else { "" }));
-    }
-    // A unit of work has a rate wherever an event has one.
-    cells.push(Cell::measured(work.per_second, |estimate| value(&estimate, "/s")));
-    if shape.measured {
-        cells.push(Cell::new(""));
-    }
-    cells.push(Cell::new(work.per_run.map_or(0, |estimate| estimate.n).to_string()));
-    cells
-}
-
-fn metrics_table(rows: &[SummaryRow]) -> Table {
-    let columns = [
-        Column::text("METRIC"),
-        Column::text("unit"),
-        Column::number("value"),
-        Column::number("n"),
+fn metrics_sheet(rows: &[SummaryRow]) -> Sheet<'_> {
+    let fields = vec![
+        Field::text("METRIC", |row: &SummaryRow| Some(marked_name(row))).rigid(),
+        Field::text("unit", |row: &SummaryRow| Some(&*row.unit)).rigid(),
+        Field::figure("value", |row: &SummaryRow| Some(value(&row.per_run?, &row.unit))),
+        Field::count("n", |row: &SummaryRow| row.per_run.map_or(0, |of| of.n as u64)),
     ];
-    let mut table = Table::new(columns);
-    for row in rows {
-        let mark = if row.origin == Origin::Emulated { " (emu)" } else { "" };
-        table.row([
-            Cell::new(format!("{}{mark}", escape(&row.metric))),
-            Cell::new(escape(&row.unit)),
-            Cell::measured(row.per_run, |estimate| value(&estimate, &row.unit)),
-            Cell::new(row.per_run.map_or(0, |estimate| estimate.n).to_string()),
-        ]);
-    }
-    table
+    Sheet::new(fields, rows, rows.len())
 }
 
 /// What was not counted and why, each reason once; what else a reader should know.

@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use pmuscope_measure::compare::medians::{MedianRow, compare};
 use pmuscope_measure::{Guest, RunFile};
 
+use crate::compare::{label_fields, push_notes};
 use crate::escape::escape;
 use crate::number;
-use crate::runs::{cells, cells_of_metric, columns, columns_of_metric, label_keys, unit};
+use crate::runs::{median_fields, unit};
+use crate::sheet::{Field, Sheet};
 use crate::style::{Style, wrap};
-use crate::table::Table;
 
 /// The label that tells guests apart.
 const CELL: &str = "cell";
@@ -33,28 +34,28 @@ pub fn guests_text(file: &RunFile, style: &Style) -> String {
         out.push('\n');
     }
     let comparison = compare(&parts);
-    let keys = label_keys(&comparison.rows);
     let emulated = file.guests.iter().any(Guest::is_emulated);
-    if keys.is_empty() {
-        let mut table = Table::new(columns(&keys, &names));
-        for row in &comparison.rows {
-            table.row(cells(row, &keys, emulated));
+    if comparison.rows.iter().all(|row| row.labels.is_empty()) {
+        let mut fields = vec![
+            Field::text("metric", |row: &MedianRow| Some(&*row.metric)).rigid(),
+            Field::text("unit", |row: &MedianRow| Some(unit(row, emulated))).rigid(),
+        ];
+        fields.extend(median_fields(&names));
+        let sheet = Sheet::new(fields, &comparison.rows, comparison.rows.len());
+        out += &format!("\n{}", sheet.text(style));
+    } else {
+        // Of figures one metric at a time, which is said above the table.
+        for (metric, rows) in by_metric(&comparison.rows) {
+            let unit = rows.first().map_or(String::new(), |row| unit(row, emulated));
+            let unit = if unit.is_empty() { unit } else { format!(", {unit}") };
+            let mut fields = label_fields(&comparison.rows, |row: &MedianRow| &row.labels);
+            fields.extend(median_fields(&names));
+            let number = rows.len();
+            let sheet = Sheet::new(fields, rows, number);
+            out += &format!("\n{}{unit}\n{}", escape(metric), sheet.text(style));
         }
-        out.push('\n');
-        out += &table.render(style);
     }
-    for (metric, rows) in by_metric(&comparison.rows).iter().filter(|_| !keys.is_empty()) {
-        let unit = rows.first().map_or(String::new(), |row| unit(row, emulated));
-        let unit = if unit.is_empty() { unit } else { format!(", {unit}") };
-        let mut table = Table::new(columns_of_metric(&keys, &names));
-        rows.iter().for_each(|row| table.row(cells_of_metric(row, &keys)));
-        out += &format!("\n{}{unit}\n{}", escape(metric), table.render(style));
-    }
-    for note in notes(file, &parts) {
-        out.push('\n');
-        out += &wrap(&note, style.width, 0);
-        out.push('\n');
-    }
+    push_notes(&mut out, &notes(file, &parts), style);
     style.text(&out).into_owned()
 }
 

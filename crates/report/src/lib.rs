@@ -38,6 +38,7 @@ mod watch;
 mod watch_plan;
 
 pub use bench::{BenchKind, slots_page, slots_svg};
+pub use compare::figures_page;
 pub use counts::{counts_notes, counts_text};
 pub use counts_lines::{LineFormat, counts_lines, intervals_text};
 pub use diff::DiffView;
@@ -47,7 +48,7 @@ pub use escape::{escape, escape_bytes, escape_lines};
 pub use events::{Here, LIST_SCHEMA, ListReport, ListView, details_text, list_text};
 pub use flame::{Flame, FlameLimits, FlatRow, Frame, Legend, Painter, Tint, flame_svg};
 pub use guests::guests_text;
-pub use html::{Fact, PageLimits, Summary, figures_page, html_page};
+pub use html::{Fact, PageLimits, Summary, html_page};
 pub use metrics::{
     MetricsDiffView, MetricsView, Tints, length_text, metric_list_text, metrics_page,
     metrics_title, too_short_text,

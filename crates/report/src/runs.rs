@@ -1,59 +1,40 @@
 //! Figures of several columns by their medians.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use pmuscope_measure::compare::medians::MedianRow;
+use pmuscope_measure::compare::medians::{MedianColumn, MedianRow};
 use pmuscope_measure::{Beyond, Estimated, Limits, Origin, RunFile};
 
 use crate::escape::escape;
 use crate::number;
-use crate::table::{Cell, Column};
+use crate::sheet::Field;
 
-pub(crate) fn label_keys(rows: &[MedianRow]) -> Vec<&str> {
-    let keys: BTreeSet<&str> =
-        rows.iter().flat_map(|r| r.labels.keys()).map(String::as_str).collect();
-    keys.into_iter().collect()
+/// The columns of each of `names`: how many runs, their median, its ratio to the first.
+pub(crate) fn median_fields(names: &[String]) -> Vec<Field<'_, MedianRow>> {
+    let fields = names.iter().enumerate().flat_map(|(at, name)| {
+        let ratio = (at > 0).then(|| {
+            Field::figure("ratio", move |row: &MedianRow| {
+                Some(value(&row.columns[at].as_ref()?.ratio?, ""))
+            })
+        });
+        let n = move |row: &MedianRow| row.columns[at].as_ref().map_or(0, runs_of) as u64;
+        let median = move |row: &MedianRow| median_text(row.columns[at].as_ref()?, &row.unit);
+        [Field::count("n", n), Field::figure(name.clone(), median)].into_iter().chain(ratio)
+    });
+    fields.collect()
 }
 
-pub(crate) fn columns(keys: &[&str], names: &[String]) -> Vec<Column> {
-    let mut columns: Vec<Column> = keys.iter().map(|key| Column::text(escape(key))).collect();
-    columns.push(Column::text("metric"));
-    columns.push(Column::text("unit"));
-    columns.extend(of_names(names));
-    columns
+/// Runs that a figure has, those above a limit too.
+fn runs_of(column: &MedianColumn) -> usize {
+    column.median.map_or(0, |median| median.n) + column.beyond.map_or(0, |beyond| beyond.runs)
 }
 
-/// Of figures one metric at a time, which is said above the table.
-pub(crate) fn columns_of_metric(keys: &[&str], names: &[String]) -> Vec<Column> {
-    let labels = keys.iter().map(|key| Column::text(escape(key)));
-    labels.chain(of_names(names)).collect()
-}
-
-fn of_names(names: &[String]) -> Vec<Column> {
-    let mut columns = Vec::new();
-    for (i, name) in names.iter().enumerate() {
-        columns.push(Column::number("n"));
-        columns.push(Column::number(name));
-        if i > 0 {
-            columns.push(Column::number("ratio"));
-        }
+fn median_text(column: &MedianColumn, unit: &str) -> Option<String> {
+    let median = column.median;
+    match &column.beyond {
+        Some(limit) => Some(beyond(limit, median.map(|of| of.value), median.map_or(0, |of| of.n))),
+        None => Some(value(&median?, unit)),
     }
-    columns
-}
-
-pub(crate) fn cells(row: &MedianRow, keys: &[&str], emulated: bool) -> Vec<Cell> {
-    let label = |key: &&str| row.labels.get(*key).map_or(String::new(), |v| escape(v).into_owned());
-    let mut cells: Vec<Cell> = keys.iter().map(|key| Cell::new(label(key))).collect();
-    cells.push(Cell::new(escape(&row.metric)));
-    cells.push(Cell::new(unit(row, emulated)));
-    cells.extend(values(row));
-    cells
-}
-
-/// As [`cells`], for [`columns_of_metric`].
-pub(crate) fn cells_of_metric(row: &MedianRow, keys: &[&str]) -> Vec<Cell> {
-    let label = |key: &&str| row.labels.get(*key).map_or(String::new(), |v| escape(v).into_owned());
-    keys.iter().map(|key| Cell::new(label(key))).chain(values(row)).collect()
 }
 
 /// Of runs of which some are above a limit: `> 10.0`, or the median of those that are not and how many these are.
@@ -65,29 +46,6 @@ pub(crate) fn beyond(beyond: &Beyond, median: Option<f64>, reached: usize) -> St
     }
 }
 
-fn values(row: &MedianRow) -> Vec<Cell> {
-    let mut cells = Vec::new();
-    for (i, column) in row.columns.iter().enumerate() {
-        let median = column.as_ref().and_then(|c| c.median);
-        let reached = median.map_or(0, |m| m.n);
-        match column.as_ref().and_then(|c| c.beyond) {
-            Some(limit) => {
-                cells.push(Cell::new((reached + limit.runs).to_string()));
-                cells.push(Cell::new(beyond(&limit, median.map(|m| m.value), reached)));
-            }
-            None => {
-                cells.push(Cell::new(reached.to_string()));
-                cells.push(Cell::measured(median, |m| value(&m, &row.unit)));
-            }
-        }
-        if i > 0 {
-            let ratio = column.as_ref().and_then(|c| c.ratio);
-            cells.push(Cell::measured(ratio, |r| value(&r, "")));
-        }
-    }
-    cells
-}
-
 /// The unit; with the mark of emulated machines if the figure depends on their speed.
 pub(crate) fn unit(row: &MedianRow, emulated: bool) -> String {
     let origins = row.columns.iter().flatten().map(|column| column.origin);
@@ -96,16 +54,16 @@ pub(crate) fn unit(row: &MedianRow, emulated: bool) -> String {
 
 /// The unit of a figure of these origins, with the mark of emulated machines if it depends on their
 /// speed.
-pub(crate) fn marked(
-    unit: &str,
-    mut origins: impl Iterator<Item = Origin>,
-    emulated: bool,
-) -> String {
-    let unit = escape(unit);
-    let said = origins.any(|origin| matches!(origin, Origin::Program | Origin::Clock));
-    let is_time = matches!(&*unit, "s" | "ms" | "µs" | "ns");
-    let is_speed = is_time || unit.ends_with("/s") || said;
-    if emulated && is_speed { format!("{unit} (emu)").trim().to_owned() } else { unit.into_owned() }
+fn marked(unit: &str, origins: impl Iterator<Item = Origin>, emulated: bool) -> String {
+    let mark = if emulated && depends_on_speed(unit, origins) { " (emu)" } else { "" };
+    format!("{}{mark}", escape(unit)).trim().to_owned()
+}
+
+/// Whether a figure of this unit and these origins depends on how fast the machine is.
+pub(crate) fn depends_on_speed(unit: &str, mut origins: impl Iterator<Item = Origin>) -> bool {
+    let is_time = matches!(unit, "s" | "ms" | "µs" | "ns");
+    let is_said = |origin| matches!(origin, Origin::Program | Origin::Clock);
+    is_time || unit.ends_with("/s") || origins.any(is_said)
 }
 
 /// An estimate with half the width of its interval; of an uneven interval, the wider side.
@@ -173,8 +131,9 @@ pub(crate) fn scaled(estimate: Estimated, factor: f64) -> Estimated {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compare::label_fields;
+    use crate::sheet::Sheet;
     use crate::style::Style;
-    use crate::table::Table;
     use pmuscope_measure::compare::medians::MedianColumn as Values;
 
     fn estimate(value: f64, half: f64) -> Estimated {
@@ -220,10 +179,12 @@ mod tests {
                 vec![values(Some(estimate(0.0, 0.0)), None), values(None, None)],
             ),
         ];
-        let keys = label_keys(&rows);
-        let mut table = Table::new(columns(&keys, &["6.1".into(), "6.12".into()]));
-        rows.iter().for_each(|row| table.row(cells(row, &keys, false)));
-        insta::assert_snapshot!(table.render(&Style::PLAIN), @r"
+        let names = ["6.1".to_owned(), "6.12".to_owned()];
+        let mut fields = label_fields(&rows, |row: &MedianRow| &row.labels);
+        fields.push(Field::text("metric", |row: &MedianRow| Some(&*row.metric)));
+        fields.push(Field::text("unit", |row: &MedianRow| Some(unit(row, false))));
+        fields.extend(median_fields(&names));
+        insta::assert_snapshot!(Sheet::new(fields, &rows, rows.len()).text(&Style::PLAIN), @r"
         arm   metric   unit   n               6.1   n         6.12         ratio
         BASE  time     s     15       11.31 ±0.04  15  14.37 ±0.21  1.270 ±0.019
         BASE  max_rss  B     15  205 MiB ±977 KiB   0            -             -

@@ -6,6 +6,7 @@
 //!            └─ bodies    sheets, sentences, pictures     <table>, <p>, <svg>
 //! ```
 
+use crate::flame::Legend;
 use crate::markup::{Markup, html};
 use crate::recording::push_wrapped;
 use crate::sheet::Sheet;
@@ -32,6 +33,10 @@ pub(crate) enum Body<'a> {
     Line(String),
     /// A picture, on pages only; its numbers are elsewhere, too.
     Picture(Markup),
+    /// What the colors of a table stand for, on pages only.
+    Legend(Legend),
+    /// Room between what stands before and after it, in text.
+    Gap,
 }
 
 impl<'a> Section<'a> {
@@ -71,6 +76,14 @@ impl<'a> Section<'a> {
         }
     }
 
+    /// What colors stand for, where there are any.
+    pub(crate) fn legend(self, legend: Option<Legend>) -> Self {
+        match legend {
+            Some(legend) => self.with(Body::Legend(legend)),
+            None => self,
+        }
+    }
+
     /// Id and title, for the links of a page to its parts.
     pub(crate) fn link(&self) -> (String, &str) {
         (self.id.clone(), &self.title)
@@ -87,7 +100,8 @@ impl<'a> Section<'a> {
             match body {
                 Body::Sheet(sheet) => out.push_str(&sheet.text(style)),
                 Body::Line(line) => push_wrapped(out, line, style),
-                Body::Picture(_) => {}
+                Body::Gap => out.push('\n'),
+                Body::Picture(_) | Body::Legend(_) => {}
             }
         }
     }
@@ -103,6 +117,8 @@ impl<'a> Section<'a> {
                         Body::Sheet(sheet) => (sheet.html()),
                         Body::Line(line) => p { (line) },
                         Body::Picture(picture) => div class="wide" { (picture) },
+                        Body::Legend(legend) => (crate::html::legend(legend)),
+                        Body::Gap => {},
                     }
                 }
             }

@@ -4,11 +4,12 @@ use pmuscope_events::metrics::Metrics;
 use pmuscope_measure::RunFile;
 use pmuscope_measure::topdown::{Breakdown, SlotShare, breakdown};
 
+use crate::compare::push_notes;
 use crate::counts::counts_text;
 use crate::escape::escape;
 use crate::number;
-use crate::style::{Style, wrap};
-use crate::table::{Cell, Column, Table};
+use crate::sheet::{Field, Sheet};
+use crate::style::Style;
 
 /// What `pmuscope sweep` prints: shares of slots where those were counted, then the events.
 pub fn sweep_text(file: &RunFile, metrics: &Metrics, style: &Style) -> String {
@@ -24,28 +25,18 @@ fn topdown_text(seen: &Breakdown, style: &Style) -> String {
     let mark = if seen.emulated { " (emu)" } else { "" };
     let mut out =
         format!("slots of the pipeline{mark}, by the method for {}\n\n", escape(&seen.about));
-    let columns = [
-        Column::number("share ±95 %"),
-        Column::number("n"),
-        Column::text("category"),
-        Column::text("slots that"),
+    let indent = |share: &SlotShare| if share.level == 1 { "" } else { "  " };
+    let fields = vec![
+        Field::figure("share ±95 %", |share: &SlotShare| Some(percent(&share.share?))),
+        Field::count("n", |share: &SlotShare| share.share.map_or(0, |share| share.n as u64)),
+        Field::text("category", move |share: &SlotShare| {
+            Some(format!("{}{}", indent(share), share.name))
+        })
+        .rigid(),
+        Field::text("slots that", |share: &SlotShare| Some(&*share.about)).rigid(),
     ];
-    let mut table = Table::new(columns);
-    for share in &seen.shares {
-        let indent = if share.level == 1 { "" } else { "  " };
-        table.row([
-            Cell::measured(share.share, |share| percent(&share)),
-            Cell::new(share.share.map_or(0, |share| share.n).to_string()),
-            Cell::new(format!("{indent}{}", escape(&share.name))),
-            Cell::new(escape(&share.about)),
-        ]);
-    }
-    out += &table.render(style);
-    for note in notes(seen) {
-        out.push('\n');
-        out += &wrap(&note, style.width, 0);
-        out.push('\n');
-    }
+    out += &Sheet::new(fields, &seen.shares, seen.shares.len()).text(style);
+    push_notes(&mut out, &notes(seen), style);
     style.text(&out).into_owned()
 }
 

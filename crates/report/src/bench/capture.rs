@@ -9,6 +9,7 @@ use super::{
     ARM, BenchText, bytes, counted, exact, failed, figure, median, name, parameter, ratio, rounds,
     three_digits,
 };
+use crate::Paint;
 use crate::markup::cut;
 use crate::number;
 use crate::runs::{scaled, value};
@@ -115,10 +116,11 @@ fn faults(arm: &Arm) -> Option<f64> {
 fn of_recorder<'a>() -> Vec<Field<'a, Arm>> {
     let has_lost =
         |arm: &Arm| arm.figure("lost").and_then(|f| f.median).is_some_and(|lost| lost > 0.0);
+    let paint = move |arm: &Arm| if has_lost(arm) { Paint::Warn } else { Paint::Plain };
     vec![
         name("recorder", |arm: &Arm| &arm.name),
         median("samples", "samples", exact),
-        median("lost", "lost", exact).warns(has_lost),
+        median("lost", "lost", exact).painted(paint),
         median("throttled", "throttled", exact),
         median("CPU s", "tool_cpu", three_digits),
         median("edges s", "tool_edges", three_digits),

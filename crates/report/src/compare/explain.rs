@@ -1,51 +1,43 @@
 //! What goes with a change, and what known and fitted costs come to.
 
-use std::fmt::Write as _;
-
 use pmuscope_measure::Estimated;
-use pmuscope_measure::compare::{Bearing, ComparedCause, Explanation, How};
+use pmuscope_measure::compare::{Bearing, ComparedCause, Contribution, Explanation, How};
 
 use super::scale::Scale;
 use super::{p_text, signed, verdict_words};
-use crate::escape::escape;
 use crate::number;
 use crate::runs::value;
-use crate::style::{Style, wrap};
-use crate::table::{Cell, Column, Table};
+use crate::section::{Body, Section};
+use crate::sheet::{Field, Sheet};
 
 /// Figures shown at most; JSON has all.
 const MOST: usize = 25;
 
-pub(super) fn text(explanation: &Explanation, names: &[String], style: &Style) -> String {
-    let mut out = head(explanation, names);
+/// What goes with a change, and what costs come to.
+pub(super) fn section<'a>(explanation: &'a Explanation, names: &[String]) -> Section<'a> {
+    let section = Section::new("", "What goes with the change")
+        .about(head(explanation, names))
+        .with(Body::Gap);
     if !explanation.changed {
         let why = match explanation.p_adjusted {
             Some(p) => format!("p = {}", p_text(p)),
             None => "too few runs for a test".to_owned(),
         };
-        let _ = writeln!(out, "Cannot tell whether it changed ({why}): nothing to explain.");
-        return out;
+        return section
+            .line(Some(format!("Cannot tell whether it changed ({why}): nothing to explain.")));
     }
-    out += "\n";
-    if explanation.causes.is_empty() {
-        out += "No other figure changed with it.\n";
-    } else {
-        out += &causes(explanation, names).render(style);
-        if explanation.causes.len() > MOST {
-            let left = explanation.causes.len() - MOST;
-            let _ =
-                writeln!(out, "{} more that changed: --json, --html", number::count(left as u64));
-        }
-    }
-    out += "\n";
-    out += &parts(explanation).render(style);
-    for part in explanation.parts.iter().filter_map(|part| Some((part, part.why?))) {
-        let _ = writeln!(out, "{}: at this cost {}.", escape(&part.0.metric), part.1);
-    }
-    out += "\n";
-    out += &wrap(REMINDER, style.width, 0);
-    out.push('\n');
-    out
+    let none = explanation.causes.is_empty().then(|| "No other figure changed with it.".to_owned());
+    let more = explanation.causes.len().saturating_sub(MOST) as u64;
+    let more = (more > 0).then(|| format!("{} more that changed: --json", number::count(more)));
+    let section = section
+        .sheet(causes(explanation, names))
+        .line(none)
+        .line(more)
+        .with(Body::Gap)
+        .sheet(parts(explanation));
+    let why = |part: &Contribution| Some(format!("{}: at this cost {}.", part.metric, part.why?));
+    let section = explanation.parts.iter().fold(section, |all, part| all.line(why(part)));
+    section.with(Body::Gap).line(Some(REMINDER.to_owned()))
 }
 
 /// What numbers cannot say.
@@ -55,110 +47,97 @@ const REMINDER: &str = "Figures of one group cannot be told apart. What changes 
     most. at most: what it carries if each costs the same in both.";
 
 fn head(explanation: &Explanation, names: &[String]) -> String {
-    let labels: Vec<String> =
-        explanation.labels.iter().map(|(k, v)| format!(" {}={}", escape(k), escape(v))).collect();
-    let per = explanation.per.as_ref().map_or(String::new(), |per| format!("/{}", escape(per)));
-    let metric = escape(&explanation.metric);
-    let mut out = format!(
-        "{metric}{per}{}, {} to {}: ",
-        labels.join(""),
-        names[explanation.base],
-        names[explanation.other]
-    );
+    let labels: String =
+        explanation.labels.iter().map(|(key, label)| format!(" {key}={label}")).collect();
+    let per = explanation.per.as_ref().map_or(String::new(), |per| format!("/{per}"));
     let scale = Scale::of_explanation(explanation);
     let unit = &scale.unit;
     let show = |e: &Option<Estimated>| e.map_or("-".to_owned(), |e| value(&scale.apply(&e), unit));
-    let [before, after] = &explanation.means;
-    let _ = write!(out, "{} to {}", show(before), show(after));
-    if !unit.is_empty() {
-        let _ = write!(out, " {}", escape(unit));
-    }
-    if let Some(difference) = &explanation.difference {
-        let _ = write!(out, ", {}", signed(&scale.apply(difference), unit));
-    }
-    if let Some(ratio) = &explanation.ratio {
-        let _ = write!(out, ", ratio {}", value(ratio, ""));
-    }
-    out.push('\n');
-    out
+    let difference = explanation.difference.as_ref();
+    let parts = [
+        Some(format!("{} to {}", show(&explanation.means[0]), show(&explanation.means[1]))),
+        (!unit.is_empty()).then(|| format!(" {unit}")),
+        difference.map(|of| format!(", {}", signed(&scale.apply(of), unit))),
+        explanation.ratio.as_ref().map(|ratio| format!(", ratio {}", value(ratio, ""))),
+    ];
+    format!(
+        "{}{per}{labels}, {} to {}: {}",
+        explanation.metric,
+        names[explanation.base],
+        names[explanation.other],
+        parts.into_iter().flatten().collect::<String>()
+    )
 }
 
-fn causes(explanation: &Explanation, names: &[String]) -> Table {
-    let mut table = Table::new([
-        Column::number("group"),
-        Column::text("figure"),
-        Column::number(&names[explanation.base]),
-        Column::number(&names[explanation.other]),
-        Column::number("ratio"),
-        Column::number("p"),
-        Column::text(""),
-        Column::number("r"),
-        Column::number("needs"),
-        Column::number("power"),
-        Column::number("at most"),
-        Column::text(""),
-    ]);
-    let scale = Scale::of_explanation(explanation);
-    for cause in explanation.causes.iter().take(MOST) {
-        table.row(line(cause, &scale));
-    }
-    table
-}
-
-fn line(cause: &ComparedCause, scale: &Scale) -> Vec<Cell> {
-    let mean = |mean: Option<f64>| Cell::measured(mean, |mean| number::significant(mean, 3));
-    vec![
-        Cell::new(cause.group.to_string()),
-        Cell::new(escape(&cause.metric)),
-        mean(cause.means[0]),
-        mean(cause.means[1]),
-        Cell::measured(cause.ratio, |ratio| value(&ratio, "")),
-        Cell::measured(cause.p_adjusted, p_text),
-        Cell::new(verdict_words(cause.verdict)),
-        Cell::measured(cause.correlation, |r| number::fixed(r, 2)),
-        Cell::new(number::significant(cause.needs * scale.factor, 3)),
-        Cell::measured(cause.power, |power| number::significant(power, 2)),
-        Cell::measured(cause.at_most, |share| number::percent(share.min(1.0), 0)),
-        Cell::new(match cause.bearing {
-            Bearing::Enough => "could carry it",
-            Bearing::Part => "a part at most",
-            Bearing::Against => "the other way",
+fn causes<'a>(explanation: &'a Explanation, names: &[String]) -> Sheet<'a> {
+    let factor = Scale::of_explanation(explanation).factor;
+    let mean = |side: usize| move |cause: &ComparedCause| cause.means[side];
+    let fields = vec![
+        Field::count("group", |cause: &ComparedCause| cause.group as u64),
+        Field::text("figure", |cause: &ComparedCause| Some(&*cause.metric)),
+        Field::number("before", mean(0)).head(names[explanation.base].clone()),
+        Field::number("after", mean(1)).head(names[explanation.other].clone()),
+        Field::figure("ratio", |cause: &ComparedCause| Some(value(&cause.ratio?, ""))),
+        Field::figure("p", |cause: &ComparedCause| cause.p_adjusted.map(p_text)),
+        Field::text("verdict", |cause: &ComparedCause| Some(verdict_words(cause.verdict)))
+            .head("")
+            .rigid(),
+        Field::figure("r", |cause: &ComparedCause| cause.correlation.map(|r| number::fixed(r, 2))),
+        Field::number("needs", move |cause: &ComparedCause| Some(cause.needs * factor)),
+        Field::figure("power", |cause: &ComparedCause| {
+            cause.power.map(|power| number::significant(power, 2))
         }),
-    ]
+        Field::figure("at most", |cause: &ComparedCause| {
+            cause.at_most.map(|share| number::percent(share.min(1.0), 0))
+        }),
+        Field::text("bearing", |cause: &ComparedCause| {
+            Some(match cause.bearing {
+                Bearing::Enough => "could carry it",
+                Bearing::Part => "a part at most",
+                Bearing::Against => "the other way",
+            })
+        })
+        .head("")
+        .rigid(),
+    ];
+    let shown: Vec<_> = explanation.causes.iter().take(MOST).collect();
+    let number = shown.len();
+    Sheet::new(fields, shown, number)
 }
 
-fn parts(explanation: &Explanation) -> Table {
-    let mut table = Table::new([
-        Column::text("carried by"),
-        Column::text(""),
-        Column::number("change"),
-        Column::number("each"),
-        Column::number("comes to"),
-        Column::number("share"),
-    ]);
+/// What carries the change; the last row is what is left.
+fn parts<'a>(explanation: &Explanation) -> Sheet<'a> {
+    type Part<'a> = Option<&'a Contribution>;
+    let rows: Vec<Part<'_>> = explanation.parts.iter().map(Some).chain([None]).collect();
+    let rest = explanation.rest;
+    let left = rest.zip(explanation.difference).map(|(rest, all)| rest.value / all.value);
     let scale = Scale::of_explanation(explanation);
-    let unit = &scale.unit;
-    for part in &explanation.parts {
-        table.row([
-            Cell::new(escape(&part.metric)),
-            Cell::new(match part.how {
+    let scale = &scale;
+    let scaled = move |of: &Estimated| value(&scale.apply(of), &scale.unit);
+    let amount = move |part: &Part<'_>| {
+        let amount = part.map_or(rest, |part| Some(part.amount))?;
+        Some(signed(&scale.apply(&amount), &scale.unit))
+    };
+    let fields = vec![
+        Field::text("carried by", |part: &Part<'_>| {
+            Some(part.map_or("not explained".to_owned(), |part| part.metric.clone()))
+        }),
+        Field::text("how", |part: &Part<'_>| {
+            Some(match (*part)?.how {
                 How::Known => "known cost",
                 How::Fitted => "fitted cost",
-            }),
-            Cell::new(signed(&part.change, "")),
-            Cell::new(value(&scale.apply(&part.cost), unit)),
-            Cell::new(signed(&scale.apply(&part.amount), unit)),
-            Cell::new(number::percent(part.share, 0)),
-        ]);
-    }
-    let share = explanation.rest.zip(explanation.difference).map(|(r, d)| r.value / d.value);
-    table.row([
-        Cell::new("not explained"),
-        Cell::default(),
-        Cell::default(),
-        Cell::default(),
-        Cell::measured(explanation.rest, |rest| signed(&scale.apply(&rest), unit)),
-        Cell::measured(share, |share| number::percent(share, 0)),
-    ]);
-    table
+            })
+        })
+        .head("")
+        .missing_as("")
+        .rigid(),
+        Field::figure("change", |part: &Part<'_>| Some(signed(&(*part)?.change, "")))
+            .missing_as(""),
+        Field::figure("each", move |part: &Part<'_>| Some(scaled(&(*part)?.cost))).missing_as(""),
+        Field::figure("comes to", amount),
+        Field::figure("share", move |part: &Part<'_>| {
+            part.map_or(left, |part| Some(part.share)).map(|share| number::percent(share, 0))
+        }),
+    ];
+    Sheet::new(fields, &rows, rows.len()).into_owned()
 }

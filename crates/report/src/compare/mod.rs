@@ -1,32 +1,34 @@
 //! Run files side by side, what explains a difference, and figures over time.
 
-mod delimited;
+mod dots;
 mod explain;
-pub(crate) mod notes;
-pub(crate) mod scale;
+mod notes;
+mod page;
+mod scale;
+mod sheet;
 mod trend;
 
-use crate::Separator;
-use crate::report::Report;
-use serde::Serialize;
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use pmuscope_measure::compare::{
-    Column as Measured, ComparedMetric, Comparison, FileHead, Pair, Verdict,
+    Column as Measured, ComparedMetric, Comparison, FileHead, Verdict,
 };
-use pmuscope_measure::{Estimated, Limits, arms};
+use pmuscope_measure::{Estimated, Limits, Origin, arms};
+use serde::Serialize;
 
+use crate::Separator;
 use crate::escape::escape;
 use crate::markup::cut;
 use crate::number;
-use crate::runs::{beyond, marked, value};
-use crate::style::{Paint, Style, wrap};
-use crate::table::{Cell, Column, Table};
+use crate::report::Report;
+use crate::runs::{beyond, depends_on_speed, value};
+use crate::section::Section;
+use crate::style::{Style, wrap};
 use notes::{is_cut, of_comparison, short_names};
 use scale::Scale;
 
-pub(crate) use trend::unit as trend_unit;
+pub use page::figures_page;
+pub(crate) use sheet::label_fields;
 
 /// Kind and version of `pmuscope compare --json`.
 pub(crate) const COMPARE_SCHEMA: &str = "pmuscope/compare/2";
@@ -50,11 +52,11 @@ impl Report for Comparison {
     }
 
     fn delimited(&self, separator: Separator) -> Option<String> {
-        Some(delimited::compare_delimited(self, separator))
+        Some(sheet::delimited(self, separator))
     }
 
     fn page(&self, commit: &str) -> Option<String> {
-        Some(crate::html::compare_page(self, commit))
+        Some(page::compare_page(self, Vec::new(), commit))
     }
 }
 
@@ -63,22 +65,24 @@ pub(crate) fn compare_text(comparison: &Comparison, style: &Style) -> String {
     let names = short_names(&comparison.files);
     let mut out = head(comparison, &names);
     out += "\n";
-    out += &table(comparison, &names).render(style);
+    out += &sheet::figures(comparison, &names).text(style);
     // Side by side there is only room for percentages.
     let each = names.len() > 2 && (comparison.base.is_none() || is_paired(comparison));
     for pair in 0..comparison.rows.first().filter(|_| each).map_or(0, |row| row.pairs.len()) {
-        out += &differences(comparison, &names, pair, style);
+        differences(comparison, &names, pair).push_text(&mut out, style);
     }
     for explanation in &comparison.explanations {
-        out += "\n";
-        out += &explain::text(explanation, &names, style);
+        explain::section(explanation, &names).push_text(&mut out, style);
     }
-    for note in of_comparison(comparison) {
-        out += "\n";
-        out += &wrap(&note, style.width, 0);
-        out += "\n";
-    }
+    push_notes(&mut out, &of_comparison(comparison), style);
     style.text(&out).into_owned()
+}
+
+/// Appends notes, each after an empty line.
+pub(crate) fn push_notes(out: &mut String, notes: &[String], style: &Style) {
+    for note in notes {
+        *out += &format!("\n{}\n", wrap(note, style.width, 0));
+    }
 }
 
 /// Whether runs are compared pair by pair.
@@ -106,12 +110,13 @@ fn head(comparison: &Comparison, names: &[String]) -> String {
     out.push('\n');
     for (name, file) in names.iter().zip(&comparison.files) {
         out += &of_file(name, file);
+        out.push('\n');
     }
     out
 }
 
 /// `a.json: 15 runs of 10,000,000 packet on Xeon E5, pmuscope sweep …`.
-pub(crate) fn of_file(name: &str, file: &FileHead) -> String {
+fn of_file(name: &str, file: &FileHead) -> String {
     let machine = file.processor.as_deref().map_or(String::new(), |p| format!(" on {}", escape(p)));
     let command = match &file.arm {
         Some(words) => arms::join(words),
@@ -129,92 +134,34 @@ pub(crate) fn of_file(name: &str, file: &FileHead) -> String {
         .collect();
     let units = if units.is_empty() { String::new() } else { format!(" of {}", units.join(", ")) };
     format!(
-        "{name}: {}{units}{machine}, {}\n",
+        "{name}: {}{units}{machine}, {}",
         number::counted(file.runs - file.failed, "run"),
         escape(&command)
     )
 }
 
-/// All figures.
-fn table(comparison: &Comparison, names: &[String]) -> Table {
-    let keys = label_keys(comparison.rows.iter().map(|row| &row.labels));
-    let with_totals = comparison.per.iter().any(Option::is_some);
-    let two = names.len() == 2;
-    let mut columns: Vec<Column> = keys.iter().map(|key| Column::text(escape(key))).collect();
-    columns.extend([Column::text("metric"), Column::text("unit")]);
-    for (at, name) in names.iter().enumerate() {
-        if with_totals {
-            columns.push(Column::number("TOTAL"));
-        }
-        columns.extend([Column::number("n"), Column::number(name)]);
-        if !two && comparison.base.is_some_and(|base| base != at) {
-            columns.extend([Column::number("change"), Column::text("")]);
-        }
-    }
-    if two {
-        columns.extend(pair_columns(is_paired(comparison)));
-    }
-    let mut table = Table::new(columns);
-    for row in &comparison.rows {
-        let scale = Scale::of_row(row);
-        let mut cells = front(row, &keys, &comparison.files);
-        for (at, column) in row.columns.iter().enumerate() {
-            let measured = column.as_ref();
-            if with_totals {
-                let total = measured.and_then(|column| column.total);
-                cells.push(Cell::measured(total, |total| exact(total, &row.unit)));
-            }
-            cells.push(Cell::new(measured.map_or(0, runs_of).to_string()));
-            let is_known = |c: &&Measured| c.mean.is_some() || c.beyond.is_some();
-            cells.push(Cell::measured(measured.filter(is_known), |c| mean_text(c, &scale)));
-            if !two && comparison.base.is_some_and(|base| base != at) {
-                let pair = row.pairs.iter().find(|pair| pair.other == at);
-                cells.push(Cell::measured(pair.and_then(|pair| pair.ratio), |r| percent(&r)));
-                cells.push(pair.map_or_else(Cell::default, verdict));
-            }
-        }
-        if two {
-            let paired = is_paired(comparison);
-            cells.extend(row.pairs.iter().flat_map(|pair| pair_cells(pair, &scale, paired)));
-        }
-        table.row(cells);
-    }
-    table
-}
-
-/// Labels, name and unit.
-fn front(row: &ComparedMetric, keys: &[&str], files: &[FileHead]) -> Vec<Cell> {
-    let label = |key: &&str| row.labels.get(*key).map_or(String::new(), |v| escape(v).into_owned());
-    let mut cells: Vec<Cell> = keys.iter().map(|key| Cell::new(label(key))).collect();
-    cells.push(Cell::new(escape(&row.metric)));
-    cells.push(Cell::new(unit_text(row, files)));
-    cells
-}
-
 /// `s/packet`, `/packet`; with the mark of emulated counters and machines.
-pub(crate) fn unit_text(row: &ComparedMetric, files: &[FileHead]) -> String {
+fn unit_text(row: &ComparedMetric, files: &[FileHead]) -> String {
     let emulated = files.iter().any(|file| file.emulator.is_some());
-    let origins = || row.columns.iter().flatten().map(|column| column.origin);
-    let mut unit = marked(&Scale::of_row(row).unit, origins(), emulated);
-    if let Some(per) = &row.per {
-        let (plain, mark) = unit.split_once(" (").map_or((&*unit, None), |(u, m)| (u, Some(m)));
-        let mark = mark.map_or(String::new(), |mark| format!(" ({mark}"));
-        unit = format!("{plain}/{}{mark}", escape(per));
-    }
-    if !unit.ends_with("(emu)") && origins().any(|o| o == pmuscope_measure::Origin::Emulated) {
-        unit += " (emu)";
-    }
-    unit.trim().to_owned()
+    let origins = row.columns.iter().flatten().map(|column| column.origin);
+    unit_per(&Scale::of_row(row).unit, row.per.as_deref(), origins, emulated)
 }
 
-/// Runs that a figure has, those above a limit too.
-pub(crate) fn runs_of(column: &Measured) -> usize {
-    column.mean.map_or(0, |mean| mean.n)
-        + column.beyond.map_or(0, |beyond| beyond.runs + column.reached)
+/// The unit of a figure of these origins, per unit of work.
+fn unit_per(
+    unit: &str,
+    per: Option<&str>,
+    origins: impl Iterator<Item = Origin> + Clone,
+    emulated: bool,
+) -> String {
+    let per = per.map_or(String::new(), |per| format!("/{per}"));
+    let is_emulated = origins.clone().any(|origin| origin == Origin::Emulated)
+        || emulated && depends_on_speed(unit, origins);
+    format!("{unit}{per}{}", if is_emulated { " (emu)" } else { "" }).trim().to_owned()
 }
 
 /// What was not counted all of the time is an estimate; of runs above a limit there is none.
-pub(crate) fn mean_text(column: &Measured, scale: &Scale) -> String {
+fn mean_text(column: &Measured, scale: &Scale) -> String {
     if let Some(limit) = &column.beyond {
         return beyond(limit, column.median, column.reached);
     }
@@ -234,32 +181,8 @@ fn exact(total: f64, unit: &str) -> String {
     }
 }
 
-/// What is shown of a pair of columns; of pairs of runs with their number.
-fn pair_columns(paired: bool) -> Vec<Column> {
-    let mut columns = if paired { vec![Column::number("pairs")] } else { Vec::new() };
-    columns.extend(["difference", "ratio", "g", "p"].map(Column::number));
-    columns.push(Column::text(""));
-    columns
-}
-
-fn pair_cells(pair: &Pair, scale: &Scale, paired: bool) -> Vec<Cell> {
-    let mut cells = Vec::new();
-    if paired {
-        let n = pair.difference.map_or(0, |difference| difference.n);
-        cells.push(Cell::new(n.to_string()));
-    }
-    cells.extend([
-        Cell::measured(pair.difference, |d| signed(&scale.apply(&d), &scale.unit)),
-        Cell::measured(pair.ratio, |ratio| value(&ratio, "")),
-        Cell::measured(pair.g, |g| number::significant(g.value, 2)),
-        Cell::measured(pair.p_adjusted, p_text),
-        verdict(pair),
-    ]);
-    cells
-}
-
 /// A difference with its sign; a size in binary units has none else.
-pub(crate) fn signed(difference: &Estimated, unit: &str) -> String {
+fn signed(difference: &Estimated, unit: &str) -> String {
     if unit != "B" {
         return number::signed(&value(difference, unit), difference.value);
     }
@@ -282,11 +205,11 @@ fn percent(ratio: &Estimated) -> String {
     format!("{}{text} %", if change > 0.0 { "+" } else { "" })
 }
 
-pub(crate) fn p_text(p: f64) -> String {
+fn p_text(p: f64) -> String {
     if p < 1e-4 { "<0.0001".to_owned() } else { number::significant(p, 2) }
 }
 
-pub(crate) fn verdict_words(verdict: Verdict) -> &'static str {
+fn verdict_words(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::More => "more",
         Verdict::Less => "less",
@@ -296,58 +219,20 @@ pub(crate) fn verdict_words(verdict: Verdict) -> &'static str {
     }
 }
 
-fn verdict(pair: &Pair) -> Cell {
-    let words = verdict_words(pair.verdict);
-    match pair.verdict {
-        Verdict::More | Verdict::Less => Cell::new(words).paint(Paint::Bold),
-        _ => Cell::new(words).paint(Paint::Dim),
-    }
-}
-
 /// What differs between two of several files; of arms all figures.
-fn differences(comparison: &Comparison, names: &[String], pair: usize, style: &Style) -> String {
-    let keys = label_keys(comparison.rows.iter().map(|row| &row.labels));
-    let mut columns: Vec<Column> = keys.iter().map(|key| Column::text(escape(key))).collect();
-    columns.extend([Column::text("metric"), Column::text("unit")]);
-    let paired = is_paired(comparison);
-    columns.extend(pair_columns(paired));
-    let mut table = Table::new(columns).indent(2);
-    let (mut found, mut rest, mut ends) = (0, 0, (0, 0));
-    for row in &comparison.rows {
-        let one = &row.pairs[pair];
-        ends = (one.base, one.other);
-        let is_claimed = matches!(one.verdict, Verdict::More | Verdict::Less);
-        if is_claimed || one.paired {
-            let mut cells = front(row, &keys, &comparison.files);
-            cells.extend(pair_cells(one, &Scale::of_row(row), paired));
-            table.row(cells);
-        }
-        found += u64::from(is_claimed);
-        rest += u64::from(one.verdict == Verdict::CannotTell);
-    }
-    let mut out = format!("\n{} to {}", names[ends.0], names[ends.1]);
-    let (found, rest) = (number::count(found), number::count(rest));
-    let _ = writeln!(out, ": figures that differ: {found}, that cannot be told: {rest}");
-    if !table.is_empty() {
-        out += &table.render(style);
-    }
-    out
-}
-
-/// An explanation as text of any width.
-pub(crate) fn explanation_text(
-    explanation: &pmuscope_measure::compare::Explanation,
-    names: &[String],
-) -> String {
-    explain::text(explanation, names, &Style::PLAIN)
-}
-
-/// Names of labels that any row has.
-pub(crate) fn label_keys<'a>(
-    rows: impl Iterator<Item = &'a pmuscope_measure::Labels>,
-) -> Vec<&'a str> {
-    let keys: BTreeSet<&str> = rows.flat_map(|labels| labels.keys()).map(String::as_str).collect();
-    keys.into_iter().collect()
+fn differences<'a>(comparison: &'a Comparison, names: &[String], at: usize) -> Section<'a> {
+    let pairs = || comparison.rows.iter().map(|row| &row.pairs[at]);
+    let found = pairs().filter(|pair| sheet::is_claimed(pair)).count();
+    let rest = pairs().filter(|pair| pair.verdict == Verdict::CannotTell).count();
+    let ends = pairs().next().map_or((0, 0), |pair| (pair.base, pair.other));
+    let title = format!(
+        "{} to {}: figures that differ: {}, that cannot be told: {}",
+        names[ends.0],
+        names[ends.1],
+        number::count(found as u64),
+        number::count(rest as u64)
+    );
+    Section::new("", title).sheet(sheet::differences(comparison, at))
 }
 
 #[cfg(test)]

@@ -4,11 +4,9 @@ use std::time::{Duration, UNIX_EPOCH};
 use pmuscope_measure::compare::{Explain, Options, compare, trend};
 use pmuscope_measure::{Labels, Origin, Program, Run, RunFile};
 
-use super::delimited::compare_delimited;
+use super::page::{compare_page, trend_page};
 use super::trend::trend_text;
 use super::*;
-use crate::html::{compare_page, trend_page};
-use crate::sheet::Separator;
 
 /// A sweep of three groups over six runs each: the ring with `cycles` and `hitm` per packet.
 fn ring(name: &str, started: u64, cycles: f64, hitm: f64) -> (String, RunFile) {
@@ -72,7 +70,11 @@ fn what_explains_a_change_is_told_with_what_is_left() {
     let costs = vec![("xsnp_hitm".to_owned(), 400.0)];
     let explain = Some(Explain { metric: None, costs });
     let comparison = compare(&both(), &Options { explain, ..Options::default() }).unwrap();
-    insta::assert_snapshot!(explanation_text(&comparison.explanations[0], &short_names(&comparison.files)), @r"
+    let mut text = String::new();
+    let names = short_names(&comparison.files);
+    explain::section(&comparison.explanations[0], &names).push_text(&mut text, &Style::PLAIN);
+    insta::assert_snapshot!(text.trim_start(), @r"
+    What goes with the change
     cycles/packet, basic.json to fastforward.json: 665.2 ±1.0 to 421.6 ±0.6, -243.6 ±1.2, ratio 0.6338 ±0.0014
 
     group  figure     basic.json  fastforward.json         ratio        p           r  needs  power  at most
@@ -130,18 +132,18 @@ fn more_files_have_percentages_of_one_or_all_pairs() {
     xsnp_hitm  /packet      9,410,000   6  0.941 ±0.003      8,800,000   6      0.880 ±0.003      9,410,000   6  0.941 ±0.003
 
     basic.json to fastforward.json: figures that differ: 2, that cannot be told: 0
-      metric     unit        difference           ratio     g        p
-      cycles     /packet    -243.6 ±1.1  0.6338 ±0.0013  -140  <0.0001  less
-      xsnp_hitm  /packet  -0.061 ±0.004    0.935 ±0.004   -19  <0.0001  less
+    metric     unit        difference           ratio     g        p
+    cycles     /packet    -243.6 ±1.1  0.6338 ±0.0013  -140  <0.0001  less
+    xsnp_hitm  /packet  -0.061 ±0.004    0.935 ±0.004   -19  <0.0001  less
 
     basic.json to third.json: figures that differ: 1, that cannot be told: 1
-      metric  unit      difference           ratio    g        p
-      cycles  /packet  -165.2 ±1.2  0.7517 ±0.0015  -92  <0.0001  less
+    metric  unit      difference           ratio    g        p
+    cycles  /packet  -165.2 ±1.2  0.7517 ±0.0015  -92  <0.0001  less
 
     fastforward.json to third.json: figures that differ: 2, that cannot be told: 0
-      metric     unit        difference           ratio   g        p
-      cycles     /packet     +78.4 ±0.9  1.1860 ±0.0024  56  <0.0001  more
-      xsnp_hitm  /packet  +0.061 ±0.004    1.069 ±0.005  19  <0.0001  more
+    metric     unit        difference           ratio   g        p
+    cycles     /packet     +78.4 ±0.9  1.1860 ±0.0024  56  <0.0001  more
+    xsnp_hitm  /packet  +0.061 ±0.004    1.069 ±0.005  19  <0.0001  more
     ");
 }
 
@@ -186,7 +188,7 @@ fn lines_have_as_many_fields_as_the_head() {
     let mut files = three();
     files[0].0 = "=a,\"b\".json".into();
     let comparison = compare(&files, &Options::default()).unwrap();
-    let text = compare_delimited(&comparison, Separator::Tab);
+    let text = sheet::delimited(&comparison, Separator::Tab);
     let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split('\t').collect()).collect();
     assert!(lines.iter().all(|line| line.len() == lines[0].len()));
     // Six figures (the time of a run is one): the first file, then three pairs.
@@ -197,8 +199,7 @@ fn lines_have_as_many_fields_as_the_head() {
     assert_eq!((cycles[at("base")], cycles[at("verdict")]), ("\"'=a,\"\"b\"\".json\"", "less"));
     assert!(cycles[at("difference")].parse::<f64>().unwrap() < -240.0);
     assert!(
-        compare_delimited(&comparison, Separator::Comma)
-            .starts_with("metric,labels,unit,per,file,")
+        sheet::delimited(&comparison, Separator::Comma).starts_with("metric,labels,unit,per,file,")
     );
 }
 
@@ -231,7 +232,7 @@ fn a_page_has_a_dot_per_value_and_no_name_acts_in_it() {
     let mut files = both();
     files[0].1.series[0].metric = "<script>alert(1)</script>".into();
     let comparison = compare(&files, &Options::default()).unwrap();
-    let page = compare_page(&comparison, "abc");
+    let page = compare_page(&comparison, Vec::new(), "abc");
     assert!(!page.contains("<script>alert") && page.contains("&lt;script&gt;alert"));
     let measured: usize = comparison
         .rows
@@ -293,7 +294,7 @@ fn arms_of_a_file_are_compared_in_pairs() {
     let comparison = compare(&[interleaved(Some(4))], &Options::default()).unwrap();
     let text = compare_text(&comparison, &Style::PLAIN);
     assert!(text.contains("Differences are of 5 of 6 pairs"), "{text}");
-    let csv = compare_delimited(&comparison, Separator::Comma);
+    let csv = sheet::delimited(&comparison, Separator::Comma);
     let lines: Vec<&str> = csv.lines().filter(|line| line.starts_with("task-clock")).collect();
     assert!(lines[1].ends_with(",more,5"), "{lines:?}");
 }

@@ -1,16 +1,19 @@
 //! Figures over commits or days.
 
-use crate::report::Report;
-use pmuscope_measure::compare::{Trend, TrendRow};
+use pmuscope_measure::Estimated;
+use pmuscope_measure::compare::{Shift, Trend, TrendRow};
+use pmuscope_stats::Interval;
 use serde::Serialize;
 
+use super::dots::over_time;
 use super::notes::{of_files, short_names};
-use super::{label_keys, p_text};
-use crate::escape::escape;
+use super::sheet::label_fields;
+use super::{p_text, page, push_notes, unit_per};
 use crate::number;
-use crate::runs::{marked, value};
+use crate::report::Report;
+use crate::runs::value;
+use crate::sheet::{Field, Sheet, SheetForm};
 use crate::style::{Paint, Style, wrap};
-use crate::table::{Cell, Column, Table};
 
 /// The table of `pmuscope compare --trend`: a row per figure, its first and last level, and where it
 /// changed.
@@ -24,56 +27,50 @@ pub(super) fn trend_text(trend: &Trend, style: &Style) -> String {
     );
     out += &wrap(&names.join(", "), style.width, 0);
     out += "\n\n";
-    let keys = label_keys(trend.rows.iter().map(|row| &row.labels));
-    let mut columns: Vec<Column> = keys.iter().map(|key| Column::text(escape(key))).collect();
-    columns.extend([Column::text("metric"), Column::text("unit"), Column::number("files")]);
-    columns.extend([Column::number("first"), Column::number("last"), Column::text("changed at")]);
-    let mut table = Table::new(columns);
-    let emulated = trend.files.iter().any(|file| file.emulator.is_some());
-    for row in &trend.rows {
-        let label = |key: &&str| row.labels.get(*key).map_or("".into(), |v| escape(v)).into_owned();
-        let mut cells: Vec<Cell> = keys.iter().map(|key| Cell::new(label(key))).collect();
-        cells.push(Cell::new(escape(&row.metric)));
-        cells.push(Cell::new(unit(row, emulated)));
-        let present: Vec<_> = row.points.iter().flatten().collect();
-        cells.push(Cell::new(present.len().to_string()));
-        for end in [present.first(), present.last()] {
-            cells.push(Cell::measured(end, |point| value(point, &row.unit)));
-        }
-        cells.push(shifts(row, &names));
-        table.row(cells);
-    }
-    out += &table.render(style);
-    for note in of_files(&trend.files) {
-        out += "\n";
-        out += &wrap(&note, style.width, 0);
-        out += "\n";
-    }
+    out += &sheet(trend, &names).text(style);
+    push_notes(&mut out, &of_files(&trend.files), style);
     style.text(&out).into_owned()
 }
 
-pub(crate) fn unit(row: &TrendRow, emulated: bool) -> String {
-    let unit = marked(&row.unit, row.origin.into_iter(), emulated);
-    match &row.per {
-        Some(per) => format!("{unit}/{}", escape(per)),
-        None => unit,
-    }
+/// The figures.
+pub(super) fn sheet<'a>(trend: &'a Trend, names: &'a [String]) -> Sheet<'a> {
+    let emulated = trend.files.iter().any(|file| file.emulator.is_some());
+    let unit = move |row: &TrendRow| {
+        Some(unit_per(&row.unit, row.per.as_deref(), row.origin.into_iter(), emulated))
+    };
+    let end = |key, of: fn(&TrendRow) -> Option<Estimated>| {
+        let interval = |of: Estimated| {
+            of.interval.map(|of| Interval { low: of.low, high: of.high, level: of.level })
+        };
+        Field::estimate(key, move |row: &TrendRow| of(row).map(|of| (of.value, interval(of))))
+            .shown_if_known(move |row| Some(value(&of(row)?, &row.unit)))
+    };
+    let mut fields = label_fields(&trend.rows, |row| &row.labels);
+    fields.extend([
+        Field::text("metric", |row: &TrendRow| Some(&*row.metric)),
+        Field::text("unit", unit).rigid(),
+        Field::count("files", |row: &TrendRow| row.points.iter().flatten().count() as u64)
+            .only_in(&[SheetForm::Text]),
+        end("first", |row| row.points.iter().flatten().next().copied()),
+        Field::drawn("over time", |row| over_time(row, names)),
+        end("last", |row| row.points.iter().flatten().next_back().copied()),
+        Field::lines("changed at", |row: &TrendRow| {
+            row.shifts.iter().map(|shift| shift_text(shift, names)).collect()
+        })
+        .rigid()
+        .painted(|row| if row.shifts.is_empty() { Paint::Dim } else { Paint::Bold }),
+    ]);
+    Sheet::new(fields, &trend.rows, trend.rows.len())
 }
 
-fn shifts(row: &TrendRow, names: &[String]) -> Cell {
-    if row.shifts.is_empty() {
-        return Cell::new("-").paint(Paint::Dim);
-    }
-    let one = |shift: &pmuscope_measure::compare::Shift| {
-        format!(
-            "{}: {} to {} (p {})",
-            names[shift.at],
-            number::significant(shift.before, 4),
-            number::significant(shift.after, 4),
-            p_text(shift.p_adjusted)
-        )
-    };
-    Cell::new(row.shifts.iter().map(one).collect::<Vec<_>>().join("; ")).paint(Paint::Bold)
+fn shift_text(shift: &Shift, names: &[String]) -> String {
+    format!(
+        "{}: {} to {} (p {})",
+        names[shift.at],
+        number::significant(shift.before, 4),
+        number::significant(shift.after, 4),
+        p_text(shift.p_adjusted)
+    )
 }
 
 impl Report for Trend {
@@ -90,6 +87,6 @@ impl Report for Trend {
     }
 
     fn page(&self, commit: &str) -> Option<String> {
-        Some(crate::html::trend_page(self, commit))
+        Some(page::trend_page(self, commit))
     }
 }

@@ -2,8 +2,6 @@
 
 use pmuscope_perfdata::info::RecordingInfo;
 
-use crate::number;
-
 /// Seconds between two sides where all recordings of one were over before the first of the other began; `None`
 /// where they were made in turn, or one does not have its time.
 pub(crate) fn apart<'a>(
@@ -23,15 +21,6 @@ fn span<'a>(side: impl Iterator<Item = Option<&'a RecordingInfo>>) -> Option<(f6
     };
     let all = side.map(of).collect::<Option<Vec<(f64, f64)>>>()?;
     all.into_iter().reduce(|(start, end), (a, b)| (start.min(a), end.max(b)))
-}
-
-/// What is to be known of sides that were recorded one after the other, each several times.
-pub(crate) fn apart_note(gap_s: f64) -> String {
-    format!(
-        "all recordings of one side were made before those of the other ({} apart): a change of the machine in \
-         between counts as a difference. Record the sides in turn: A1 B1 A2 B2 A3 B3.",
-        number::duration(gap_s)
-    )
 }
 
 #[cfg(test)]

@@ -2,16 +2,19 @@
 
 mod apart;
 mod json;
+mod notes;
+mod sheet;
 mod text;
 
-use crate::Style;
 use crate::report::Report;
+use crate::{Paint, Style};
 use pmuscope_profile::Profile;
 use pmuscope_profile::diff::EventDiff;
 use serde::Serialize;
 
-pub(crate) use apart::{apart, apart_note};
+pub(crate) use apart::apart;
 use json::{DIFF_SCHEMA, DiffReport};
+pub(crate) use notes::{claims_note, phases_note, runs_note};
 
 /// What was compared, and which rows to show.
 #[derive(Debug, Clone, Copy)]
@@ -76,12 +79,21 @@ impl ChangeVerdict {
         }
     }
 
-    pub(crate) fn word(self) -> &'static str {
+    /// In a word, where anything tells.
+    pub(crate) fn known(self) -> Option<&'static str> {
         match self {
-            Self::More => "more",
-            Self::Less => "less",
-            Self::Unclear => "unclear",
-            Self::Unknown => "-",
+            Self::More => Some("more"),
+            Self::Less => Some("less"),
+            Self::Unclear => Some("unclear"),
+            Self::Unknown => None,
+        }
+    }
+
+    /// What cannot be told from chance stands back.
+    pub(crate) fn paint(self) -> Paint {
+        match self {
+            Self::More | Self::Less => Paint::Plain,
+            Self::Unclear | Self::Unknown => Paint::Dim,
         }
     }
 }

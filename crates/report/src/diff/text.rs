@@ -1,12 +1,13 @@
 //! The table of `pmuscope diff`.
 
-use pmuscope_profile::diff::{EventDiff, RowDiff, RowName, SideTotal, TotalUnit};
+use pmuscope_profile::diff::{EventDiff, SideTotal, TotalUnit};
 use pmuscope_profile::{LongPhases, Profile};
 
-use super::{ChangeVerdict, DiffView, apart_note};
-use crate::number::{count, counted, duration, fixed, interval, percent, signed, significant};
-use crate::recording::{asked, long_phases_text};
-use crate::{Cell, Column, Paint, Style, Table, escape, wrap};
+use super::sheet::sheet;
+use super::{DiffView, claims_note, phases_note, runs_note};
+use crate::number::{count, counted, interval};
+use crate::recording::{asked, paint_line, push_all_notes, push_wrapped};
+use crate::{Note, Style, escape};
 
 /// A table per event: rows with the change of share and total; then what limits the reading.
 #[must_use]
@@ -18,21 +19,16 @@ pub(super) fn diff_text(view: &DiffView<'_>, style: &Style) -> String {
         }
         out.push_str(&head(event, view.files, style));
         out.push('\n');
-        out.push_str(&rows(event, view.rows, style));
+        match event.rows.is_empty() {
+            true => out.push_str("no samples\n"),
+            false => out.push_str(&sheet(event, view.rows).text(style)),
+        }
     }
     if let Some(kept) = kept(view) {
         out.push('\n');
-        out.push_str(&wrap(&style.text(&kept), style.width, 0));
-        out.push('\n');
+        push_wrapped(&mut out, &kept, style);
     }
-    let notes = notes(view);
-    if !notes.is_empty() {
-        out.push('\n');
-    }
-    for note in notes {
-        let line = wrap(&style.text(&note), style.width, "note: ".len());
-        out.push_str(&format!("{} {line}\n", style.paint(Paint::Dim, "note:")));
-    }
+    push_all_notes(&mut out, notes(view), style);
     out
 }
 
@@ -57,7 +53,7 @@ fn head(event: &EventDiff, files: [&[String]; 2], style: &Style) -> String {
         count(differing as u64),
         count(event.rows.len() as u64)
     );
-    let mut out = format!("{}\n", style.paint(Paint::Bold, &style.text(&line)));
+    let mut out = paint_line(style, &line);
     for (word, (side, files)) in ["before", "after "].iter().zip(event.sides.iter().zip(files)) {
         let line = format!("{word}  {}    {}", side_text(side, event), escape(&files.join(" ")));
         out.push_str(&style.text(&line));
@@ -83,100 +79,14 @@ fn unit(event: &EventDiff) -> String {
     }
 }
 
-fn rows(event: &EventDiff, most: Option<usize>, style: &Style) -> String {
-    if event.rows.is_empty() {
-        return "no samples\n".into();
-    }
-    let total = match event.unit {
-        TotalUnit::Seconds => "s",
-        TotalUnit::Units => "units",
-        TotalUnit::Samples => "samples",
-    };
-    let mut table = Table::new([
-        Column::number("change, points"),
-        Column::number("±95 %"),
-        Column::text("share is"),
-        Column::number("before"),
-        Column::number("after"),
-        Column::number(format!("change {total}")),
-        Column::number(format!("before {total}")),
-        Column::number(format!("after {total}")),
-        Column::text("command"),
-        Column::text("module").shrink(),
-        Column::text("function").shrink(),
-    ]);
-    let shown = most.map_or(event.rows.len(), |most| most.min(event.rows.len()));
-    for row in &event.rows[..shown] {
-        table.row(cells(row));
-    }
-    if shown < event.rows.len() {
-        let more = format!("… {} more rows: --limit all", count((event.rows.len() - shown) as u64));
-        let blank = std::iter::repeat_n("", 10);
-        table.row(blank.chain([more.as_str()]).map(|text| Cell::new(text).paint(Paint::Dim)));
-    }
-    table.render(style)
-}
-
-fn cells(row: &RowDiff) -> Vec<Cell> {
-    let verdict = ChangeVerdict::of(row);
-    let paint = match verdict {
-        ChangeVerdict::More | ChangeVerdict::Less => Paint::Plain,
-        ChangeVerdict::Unclear | ChangeVerdict::Unknown => Paint::Dim,
-    };
-    let half = row.share.interval.map(|interval| interval.half_width() * 100.0);
-    let [before, after] = &row.sides;
-    let total = match row.total.interval {
-        Some(of) => interval(row.total.value, of.half_width()),
-        None => significant(row.total.value, 3),
-    };
-    let texts = [
-        signed(&fixed(row.share.value * 100.0, 2), row.share.value),
-        half.map_or("-".into(), |half| fixed(half, 2)),
-        verdict.word().into(),
-        percent(before.share.value, 2),
-        percent(after.share.value, 2),
-        signed(&total, row.total.value),
-        significant(before.total, 3),
-        significant(after.total, 3),
-        escape(&row.name.command).into_owned(),
-        escape(&row.name.module).into_owned(),
-        function(&row.name),
-    ];
-    texts.into_iter().map(|text| Cell::new(text).paint(paint)).collect()
-}
-
-fn function(name: &RowName) -> String {
-    let function = escape(name.function.as_deref().unwrap_or("[unknown]"));
-    match &name.inlined_into {
-        Some(outer) => format!("{function} (inlined in {})", escape(outer)),
-        None => function.into_owned(),
-    }
-}
-
-fn notes(view: &DiffView<'_>) -> Vec<String> {
+fn notes(view: &DiffView<'_>) -> Vec<Note> {
     let runs = [0, 1].map(|side: usize| view.files[side].len());
-    let mut notes = Vec::new();
-    match runs {
-        [1, 1] => notes.push(
-            "one recording a side: ± tells how much shares vary within the recordings, not how much \
-             from run to run. Record each side three times and more, in turn: pmuscope diff A1 A2 A3 -- B1 B2 B3."
-                .to_owned(),
-        ),
-        [1, _] | [_, 1] => notes.push(
-            "a side with one recording has no variance from run to run, so there are no intervals: \
-             give both sides two recordings or more, or one each."
-                .to_owned(),
-        ),
-        _ => notes.extend(view.apart().map(apart_note)),
-    }
+    let of = ("shares", "diff");
+    let mut notes: Vec<String> = runs_note(runs, view.apart(), of).into_iter().collect();
     let all_rows = || view.events.iter().flat_map(|event| &event.rows);
     let long = view.events.iter().filter_map(|event| event.long_phases).reduce(LongPhases::longer);
     if let Some(phases) = long {
-        notes.push(format!(
-            "{}, so nothing is claimed. Record {} or longer, or each side three times and more.",
-            long_phases_text(&phases),
-            duration(phases.enough())
-        ));
+        notes.push(phases_note(&phases));
     } else if runs == [1, 1] && all_rows().next().is_some() && all_rows().all(|row| row.p.is_none())
     {
         notes.push(
@@ -185,23 +95,19 @@ fn notes(view: &DiffView<'_>) -> Vec<String> {
         );
     }
     if all_rows().any(|row| row.p.is_some()) {
-        notes.push(
-            "\"more\" and \"less\" hold for all rows together (Holm, 5 %); \"unclear\" is within \
-             what chance does."
-                .to_owned(),
-        );
+        notes.push(claims_note(""));
     }
     if !view.one_sided.is_empty() {
         let names: Vec<_> = view.one_sided.iter().map(|name| escape(name)).collect();
         notes.push(format!("only one side has: {}.", names.join(", ")));
     }
-    notes
+    notes.into_iter().map(Note::plain).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pmuscope_profile::diff::RowSide;
+    use pmuscope_profile::diff::{RowDiff, RowName, RowSide};
     use pmuscope_stats::{Estimate, Interval, LEVEL};
 
     fn estimate(value: f64, half: Option<f64>) -> Estimate {

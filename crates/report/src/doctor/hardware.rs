@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use pmuscope_machine::{Cache, Facts, Frequency, PmuFacts, Topology};
 
-use super::section::{Section, cpus, groups, join};
+use super::section::{FactList, cpus, groups, join};
 use crate::{Cell, Column, Paint, Style, Table, escape, number};
 
 pub(super) fn processor(facts: &Facts, style: &Style) -> String {
-    let mut section = Section::new("Processor", style);
+    let mut section = FactList::new("Processor", style);
     section.line("model", &model(facts));
     section.line("CPUs", &threads(facts));
     section.line("caches", &caches(&facts.caches));

@@ -3,7 +3,7 @@
 use pmuscope_machine::probe::Probe;
 use pmuscope_machine::{Facts, RingBudget, Rlimit};
 
-use super::section::{Section, join};
+use super::section::{FactList, join};
 use crate::{Style, escape, number};
 
 /// User and the capabilities that matter.
@@ -25,7 +25,7 @@ pub(super) fn who(facts: &Facts) -> String {
 
 pub(super) fn limits(facts: &Facts, style: &Style) -> String {
     let limits = &facts.limits;
-    let mut section = Section::new("Limits", style);
+    let mut section = FactList::new("Limits", style);
     section.line("paranoid level", &paranoid(facts));
     section.line("ring memory", &rings(&facts.ring_budget));
     section.line("sample rate", &rate(facts));

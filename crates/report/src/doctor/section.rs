@@ -9,13 +9,16 @@ const VALUES_AT: usize = 20;
 /// Longest CPU list that is shown in full.
 const LONGEST_LIST: usize = 40;
 
+// The texts of `numa` call it so.
+pub(crate) use FactList as Section;
+
 /// A titled list of names with values.
-pub(crate) struct Section<'a> {
+pub(crate) struct FactList<'a> {
     style: &'a Style,
     text: String,
 }
 
-impl<'a> Section<'a> {
+impl<'a> FactList<'a> {
     pub(crate) fn new(title: &str, style: &'a Style) -> Self {
         Self { style, text: format!("{}\n", style.paint(Paint::Bold, title)) }
     }

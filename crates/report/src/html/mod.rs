@@ -2,7 +2,6 @@
 //!
 //! What would make it too big is left out and said: rows below the largest, boxes too narrow to see.
 
-mod compare;
 mod frame;
 mod grid;
 mod heat;
@@ -18,8 +17,6 @@ use crate::markup::{Markup, html};
 use crate::recording::{RECORDING_SCHEMA, RowLimits};
 use crate::views::Functions;
 
-pub use compare::figures_page;
-pub(crate) use compare::{compare_page, trend_page};
 pub(crate) use frame::{PALETTE, PageFrame};
 pub(crate) use grid::{Cells, Grid};
 pub(crate) use parts::{contents, dot, filter, flame, legend, number_cell, share_cell};

@@ -5,7 +5,7 @@ use pmuscope_profile::{Lost, LostSource, Profile};
 
 use crate::Note;
 use crate::number::{count, duration, percent, significant};
-use crate::recording::{asked, event_name, kept_text, machine_size};
+use crate::recording::{asked, event_name, kept, machine_size};
 
 /// What a page says before any figure. All text may be foreign.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -103,9 +103,7 @@ impl Summary {
 /// What was left out, if anything.
 fn filter(profile: &Profile) -> Option<Fact> {
     let filtered = profile.filtered.as_ref()?;
-    let kept = kept_text(profile)?;
-    let (kept, _) = kept.split_once(": ")?;
-    Some(Fact::new("Filter", asked(&filtered.filter), kept.to_owned()))
+    Some(Fact::new("Filter", asked(&filtered.filter), kept(profile)))
 }
 
 fn event(profile: &Profile) -> Fact {

@@ -29,6 +29,11 @@ pub(super) fn relied_on(cell: &MetricCell) -> Option<f64> {
     cell.value.filter(|_| cell.interval.is_some() || cell.at_most.is_some())
 }
 
+/// Whether it is a value that nothing can be claimed of.
+pub(super) fn is_estimate(cell: &MetricCell) -> bool {
+    cell.value.is_some() && relied_on(cell).is_none()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

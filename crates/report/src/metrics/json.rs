@@ -1,14 +1,14 @@
 //! The same for programs: the result of `pmuscope/metrics/1`.
 
-use std::collections::BTreeMap;
-
-use pmuscope_profile::metrics::{MetricCell, is_sure, mean_length};
-use pmuscope_profile::windows::{Cause, WindowRow};
+use pmuscope_profile::windows::Windows;
 use serde::Serialize;
+use serde_json::json;
 
-use crate::recording::{Count, LONG_PHASES, lost_is};
-
-use super::{MetricsView, by_word};
+use super::MetricsView;
+use super::name::by_word;
+use super::sheet::kind_fields;
+use crate::recording::lost_is;
+use crate::sheet::{Field, Sheet, SheetObject};
 
 /// The schema of [`MetricsReport`] in its envelope.
 pub(super) const METRICS_SCHEMA: &str = "pmuscope/metrics/1";
@@ -17,196 +17,56 @@ pub(super) const METRICS_SCHEMA: &str = "pmuscope/metrics/1";
 #[derive(Debug, Serialize)]
 pub(super) struct MetricsReport<'a> {
     file: &'a str,
-    windows: WindowsOut<'a>,
+    windows: SheetObject<'a>,
     by: &'static str,
-    columns: Vec<ColumnOut<'a>>,
-    rows: Vec<RowOut<'a>>,
+    columns: Sheet<'a>,
+    rows: Sheet<'a>,
     rows_left_out: usize,
-    total: RowOut<'a>,
-}
-
-#[derive(Debug, Serialize)]
-struct WindowsOut<'a> {
-    event: &'a str,
-    length: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    length_asked: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    shortest: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    longest: Option<u64>,
-    burst: u32,
-    period: Option<u64>,
-    strobed: bool,
-    interrupt_cost: u64,
-    attribution: &'static str,
-    seconds: f64,
-    lost: Count,
-    /// `exact` or `at_least`.
-    lost_is: &'static str,
-    throttled: Count,
-    outside: u64,
-    of_other_tasks: u64,
-    cpus: Vec<CpuOut>,
-}
-
-#[derive(Debug, Serialize)]
-struct CpuOut {
-    cpu: u32,
-    windows: u64,
-    wrong_offset: u64,
-}
-
-#[derive(Debug, Serialize)]
-struct ColumnOut<'a> {
-    name: &'a str,
-    unit: &'a str,
-    formula: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    why: Option<&'static str>,
-}
-
-#[derive(Debug, Serialize)]
-struct RowOut<'a> {
-    function: Option<&'a str>,
-    module: Option<&'a str>,
-    inlined_into: Option<&'a str>,
-    line: Option<String>,
-    mode: Option<&'static str>,
-    windows: u64,
-    kept: u64,
-    rejected: BTreeMap<&'static str, u64>,
-    same_at_both_ends: Option<f64>,
-    mean_length_windows: Option<f64>,
-    metrics: Vec<CellOut<'a>>,
-}
-
-#[derive(Debug, Serialize)]
-struct CellOut<'a> {
-    name: &'a str,
-    value: Option<f64>,
-    low: Option<f64>,
-    high: Option<f64>,
-    /// Of what was never counted: the value if it had been three times, 95 % sure to be more than it is.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    at_most: Option<f64>,
-    windows: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    more_seconds: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    why: Option<&'static str>,
+    total: SheetObject<'a>,
 }
 
 impl<'a> MetricsReport<'a> {
     /// What is shown.
     #[must_use]
     pub(super) fn new(view: &'a MetricsView<'a>) -> Self {
-        let windows = view.windows;
-        let cpus = windows.by_cpu.iter().map(|(&cpu, of)| CpuOut {
-            cpu,
-            windows: of.windows,
-            wrong_offset: of.wrong_offset,
-        });
-        let columns = view.table.columns().iter().map(|column| ColumnOut {
-            name: &column.metric.name,
-            unit: &column.metric.unit,
-            formula: column.formula.map(ToString::to_string),
-            why: column.formula.is_none().then_some("its events were not recorded"),
-        });
+        let rows = view.sheet(None, false);
         Self {
             file: view.file,
-            windows: WindowsOut {
-                event: &windows.kind.event,
-                length: windows.kind.window,
-                length_asked: windows
-                    .kind
-                    .asked
-                    .filter(|&asked| windows.kind.window != Some(asked)),
-                shortest: windows.kind.range.map(|(shortest, _)| shortest),
-                longest: windows.kind.range.map(|(_, longest)| longest),
-                burst: windows.kind.burst,
-                period: windows.kind.period,
-                strobed: windows.kind.strobed,
-                interrupt_cost: windows.interrupt_cost,
-                attribution: if windows.discards { "discard" } else { "none" },
-                seconds: windows.seconds,
-                lost: Count(windows.lost.count),
-                lost_is: lost_is(windows.lost),
-                throttled: Count(windows.throttled),
-                outside: windows.outside,
-                of_other_tasks: windows.foreign,
-                cpus: cpus.collect(),
-            },
-            by: by_word(windows.by),
-            columns: columns.collect(),
-            rows: view.rows.iter().map(|(row, cells)| RowOut::new(view, row, cells)).collect(),
-            rows_left_out: view.left_out,
-            total: RowOut::new(view, &windows.total, &view.total),
+            windows: windows_object(view.windows),
+            by: by_word(view.windows.by),
+            columns: view.columns_sheet(),
+            rows_left_out: rows.left_out(),
+            rows,
+            total: view.total_object(),
         }
     }
 }
 
-impl<'a> RowOut<'a> {
-    fn new(view: &'a MetricsView<'a>, row: &'a WindowRow, cells: &[MetricCell]) -> Self {
-        let key = &row.key;
-        let module = key.module.and_then(|at| view.windows.modules.get(at as usize));
-        let line = key.line.as_ref().map(|(file, number)| {
-            let number = number.map_or("?".into(), |number| number.to_string());
-            format!("{file}:{number}")
-        });
-        let rejected = Cause::ALL.iter().map(|&cause| (word(cause), row.rejected(cause)));
-        // Only where all windows passed is the length not to be told.
-        let length = mean_length(row).filter(|length| length.is_finite());
-        let metrics = view.names().zip(cells).map(|(name, cell)| CellOut {
-            name,
-            value: cell.value,
-            low: cell.interval.map(|interval| interval.low),
-            high: cell.interval.map(|interval| interval.high),
-            at_most: cell.at_most,
-            windows: cell.windows,
-            more_seconds: view.needs.then(|| cell.more_seconds(view.windows.seconds)).flatten(),
-            why: why(row, cell, view.table.long_phases().is_some()),
-        });
-        Self {
-            function: key.function.as_deref(),
-            module: module.map(|module| &module.path[..]),
-            inlined_into: key.inlined_into.as_deref(),
-            line,
-            mode: key.mode,
-            windows: row.windows(),
-            kept: row.kept(),
-            rejected: rejected.collect(),
-            same_at_both_ends: row.same_at_both_ends(),
-            mean_length_windows: length,
-            metrics: metrics.collect(),
-        }
-    }
-}
-
-/// Why a cell lacks something.
-fn why(row: &WindowRow, cell: &MetricCell, is_long: bool) -> Option<&'static str> {
-    match (cell.value, cell.interval) {
-        (_, Some(_)) => None,
-        (None, None) => Some("not measured"),
-        (Some(0.0), None) => Some("none was counted"),
-        (Some(_), None) if is_sure(row) && (is_long || cell.freedom.is_some()) => Some(LONG_PHASES),
-        (Some(_), None) if is_sure(row) => {
-            Some("too few windows of its events, or in few blocks of time")
-        }
-        (Some(_), None) => Some("fewer than 30 kept windows, or shorter than ten windows"),
-    }
-}
-
-fn word(cause: Cause) -> &'static str {
-    match cause {
-        Cause::Throttled => "throttled",
-        Cause::AfterThrottle => "after_throttle",
-        Cause::NoStart => "no_start",
-        Cause::WrongOffset => "wrong_offset",
-        Cause::WrongLength => "wrong_length",
-        Cause::ContextSwitch => "context_switch",
-        Cause::NoSymbol => "no_symbol",
-        Cause::OtherSymbol => "other_symbol",
-        Cause::Return => "return",
-    }
+fn windows_object(windows: &Windows) -> SheetObject<'_> {
+    let asked = |of: &Windows| of.kind.asked.filter(|&asked| of.kind.window != Some(asked));
+    let mut fields: Vec<_> = kind_fields(|of: &Windows| of).into();
+    fields.extend([
+        Field::count("length_asked", asked).absent_if_missing(),
+        Field::count("shortest", |of: &Windows| of.kind.range.map(|(shortest, _)| shortest))
+            .absent_if_missing(),
+        Field::count("longest", |of: &Windows| of.kind.range.map(|(_, longest)| longest))
+            .absent_if_missing(),
+        Field::count("burst", |of: &Windows| u64::from(of.kind.burst)),
+        Field::count("interrupt_cost", |of: &Windows| of.interrupt_cost),
+        Field::number("seconds", |of: &Windows| Some(of.seconds)),
+        Field::count("lost", |of: &Windows| of.lost.count),
+        // `exact` or `at_least`.
+        Field::text("lost_is", |of: &Windows| Some(lost_is(of.lost))),
+        Field::count("throttled", |of: &Windows| of.throttled),
+        Field::count("outside", |of: &Windows| of.outside),
+        Field::count("of_other_tasks", |of: &Windows| of.foreign),
+        Field::json("cpus", |of: &Windows| {
+            let cpus = of.by_cpu.iter();
+            cpus.map(|(cpu, of)| {
+                json!({"cpu": cpu, "windows": of.windows, "wrong_offset": of.wrong_offset})
+            })
+            .collect()
+        }),
+    ]);
+    SheetObject(Sheet::new(fields, [windows], 1))
 }

@@ -1,10 +1,11 @@
 //! Metrics of functions from windows: text, JSON and rows for spreadsheets.
 
-mod delimited;
 mod diff;
 mod figure;
 mod html;
 mod json;
+mod name;
+mod sheet;
 mod text;
 mod tints;
 
@@ -12,16 +13,16 @@ use crate::report::Report;
 use crate::{Separator, Style};
 use pmuscope_events::metrics::{Metric, Metrics};
 use pmuscope_profile::metrics::{MetricCell, Table};
-use pmuscope_profile::windows::{By, Cause, RowKey, WindowRow, Windows};
+use pmuscope_profile::windows::{Cause, WindowRow, Windows};
 use serde::Serialize;
 
-use crate::escape;
 use crate::flame::{Flame, FlameLimits, FlatRow};
 use crate::recording::RowLimits;
 
 pub use diff::MetricsDiffView;
 pub use html::metrics_page;
 use json::{METRICS_SCHEMA, MetricsReport};
+use name::Named;
 pub use text::{length_text, metric_list_text, metrics_title, too_short_text};
 pub use tints::Tints;
 
@@ -31,11 +32,17 @@ pub struct MetricsView<'a> {
     windows: &'a Windows,
     file: &'a str,
     table: Table<'a>,
-    rows: Vec<(&'a WindowRow, Vec<MetricCell>)>,
-    total: Vec<MetricCell>,
-    left_out: usize,
+    rows: Vec<MetricRow<'a>>,
+    total: MetricRow<'a>,
     /// Whether to tell how long it takes until intervals are narrow.
     needs: bool,
+}
+
+/// A row with its metrics.
+#[derive(Debug)]
+struct MetricRow<'a> {
+    row: &'a WindowRow,
+    cells: Vec<MetricCell>,
 }
 
 impl<'a> MetricsView<'a> {
@@ -53,10 +60,9 @@ impl<'a> MetricsView<'a> {
         let all = windows.total.windows().max(1) as f64;
         let is_large = |row: &&WindowRow| row.windows() as f64 / all >= limits.share;
         let shown = windows.rows.iter().filter(is_large).take(limits.rows.unwrap_or(usize::MAX));
-        let rows: Vec<_> = shown.map(|row| (row, table.cells(row))).collect();
-        let total = table.cells(&windows.total);
-        let left_out = windows.rows.len() - rows.len();
-        Self { windows, file, table, rows, total, left_out, needs }
+        let row = |row: &'a WindowRow| MetricRow { row, cells: table.cells(row) };
+        let (rows, total) = (shown.map(row).collect(), row(&windows.total));
+        Self { windows, file, table, rows, total, needs }
     }
 
     /// Colours by the metric of that name; `None` where it is no column, or its events were not counted.
@@ -77,15 +83,11 @@ impl<'a> MetricsView<'a> {
     pub fn flat_flame(&self, tints: &Tints<'_>, limits: FlameLimits) -> Flame {
         let row = |row: &'a WindowRow| FlatRow {
             function: row.key.function.as_deref(),
-            module: module(self.windows, &row.key).unwrap_or("[unknown]"),
+            module: Named::of_key(self.windows, &row.key).module.unwrap_or("[unknown]"),
             weight: row.windows(),
         };
         let rows: Vec<FlatRow<'_>> = self.windows.rows.iter().map(row).collect();
         Flame::flat(&rows, limits, &tints.painter(&|frame| tints.tint(frame)))
-    }
-
-    fn names(&self) -> impl Iterator<Item = &'a str> {
-        self.table.columns().iter().map(|column| &column.metric.name[..])
     }
 
     /// Seconds of further recording until all intervals of a row are within 5 % of their values.
@@ -108,7 +110,7 @@ impl Report for MetricsView<'_> {
     }
 
     fn delimited(&self, separator: Separator) -> Option<String> {
-        Some(delimited::metrics_delimited(self, separator))
+        Some(self.sheet(None, false).delimited(separator))
     }
 }
 
@@ -119,78 +121,4 @@ fn causes(row: &WindowRow) -> Vec<(Cause, u64)> {
     causes.retain(|(_, number)| *number > 0);
     causes.sort_by_key(|(cause, number)| (std::cmp::Reverse(*number), *cause));
     causes
-}
-
-/// What rows are of, as a head of their column.
-fn by_word(by: By) -> &'static str {
-    match by {
-        By::Function => "function",
-        By::Inlined => "inlined function",
-        By::Line => "line",
-        By::Module => "module",
-        By::Mode => "mode",
-    }
-}
-
-/// Whether a column of modules tells more than the rows do.
-fn module_column(by: By) -> bool {
-    matches!(by, By::Function | By::Inlined | By::Line)
-}
-
-/// Last part of a module's path; foreign text.
-fn module<'a>(windows: &'a Windows, key: &RowKey) -> Option<&'a str> {
-    Some(windows.modules.get(key.module? as usize)?.short_name())
-}
-
-/// What a row is of, escaped.
-fn name(windows: &Windows, key: &RowKey) -> String {
-    Named {
-        module: module(windows, key),
-        function: key.function.as_deref(),
-        inlined_into: key.inlined_into.as_deref(),
-        line: key.line.as_ref().map(|(file, number)| (&**file, *number)),
-        mode: key.mode,
-    }
-    .text(windows.by)
-}
-
-/// What a row is of, in words of its own. Foreign text.
-struct Named<'a> {
-    module: Option<&'a str>,
-    function: Option<&'a str>,
-    inlined_into: Option<&'a str>,
-    line: Option<(&'a str, Option<u32>)>,
-    mode: Option<&'a str>,
-}
-
-impl Named<'_> {
-    /// Escaped.
-    fn text(&self, by: By) -> String {
-        let module = self.module.unwrap_or("-");
-        let unknown = || {
-            if module.starts_with('[') {
-                module.to_owned()
-            } else {
-                format!("[unknown] in {module}")
-            }
-        };
-        let function = || self.function.map_or_else(unknown, str::to_owned);
-        let text = match by {
-            By::Module => module.to_owned(),
-            By::Mode => self.mode.unwrap_or("-").to_owned(),
-            By::Line => match self.line {
-                Some((file, number)) => {
-                    let file = file.rsplit('/').next().unwrap_or(file);
-                    let number = number.map_or("?".into(), |number| number.to_string());
-                    format!("{file}:{number} {}", function())
-                }
-                None => function(),
-            },
-            By::Function | By::Inlined => match self.inlined_into {
-                Some(outer) => format!("{} (inlined into {outer})", function()),
-                None => function(),
-            },
-        };
-        escape(&text).into_owned()
-    }
 }

@@ -2,14 +2,13 @@
 
 use pmuscope_events::metrics::Metrics;
 use pmuscope_perfdata::strobe::StrobeInfo;
-use pmuscope_profile::metrics::MetricCell;
 use pmuscope_profile::windows::{WindowKind, WindowRow, Windows};
 
-use super::figure::{figure, relied_on};
-use super::{MetricsView, by_word, causes, name};
+use super::figure::is_estimate;
+use super::{MetricsView, Named, causes};
 use crate::number::{agree, count, counted, duration, percent};
-use crate::recording::{long_phases_text, lost_text};
-use crate::{Cell, Column, Paint, Style, Table, escape, wrap};
+use crate::recording::{long_phases_text, lost_text, push_all_notes};
+use crate::{Cell, Column, Note, Paint, Style, Table, escape};
 
 /// A function that loses this share of its windows to those before it is named in a note.
 const MUCH_DISCARDED: f64 = 0.01;
@@ -19,12 +18,8 @@ const MUCH_DISCARDED: f64 = 0.01;
 pub(super) fn metrics_text(view: &MetricsView<'_>, style: &Style) -> String {
     let mut out = head(view, style);
     out.push('\n');
-    out.push_str(&table(view, style));
-    for note in notes(view) {
-        let lines = wrap(&format!("note: {note}"), style.width, 0);
-        out.push_str(&style.text(&lines));
-        out.push('\n');
-    }
+    out.push_str(&view.sheet(None, false).text(style));
+    push_all_notes(&mut out, notes(view), style);
     out
 }
 
@@ -74,15 +69,19 @@ fn head(view: &MetricsView<'_>, style: &Style) -> String {
 
 /// `windows of 300 cycles, 1 in 1,000,003 cycles`; with jitter `windows of 300 to 360 cycles`.
 pub(super) fn kind(kind: &WindowKind) -> String {
+    let (length, distance) = length_and_distance(kind);
+    length + &distance.map_or_else(String::new, |distance| format!(", {distance}"))
+}
+
+/// `windows of 300 cycles` and, where they do not follow each other, `1 in 1,000,003 cycles`.
+pub(super) fn length_and_distance(kind: &WindowKind) -> (String, Option<String>) {
     let event = escape(kind.event.split(['/', ':']).next().unwrap_or_default()).into_owned();
     let length = kind.window.map_or_else(
         || format!("windows between samples of {event}"),
         |window| format!("windows of {} {event}", length_text(window, kind.range)),
     );
-    match kind.period {
-        Some(period) => format!("{length}, {} in {} {event}", kind.burst, count(period)),
-        None => length,
-    }
+    let distance = kind.period.map(|period| format!("{} in {} {event}", kind.burst, count(period)));
+    (length, distance)
 }
 
 /// `300`; `300 to 360` where it was to vary.
@@ -114,55 +113,8 @@ pub(super) fn taken_off(windows: &Windows) -> Option<String> {
     (cost > 0).then(|| format!("less {} each for the interrupt", count(cost)))
 }
 
-fn table(view: &MetricsView<'_>, style: &Style) -> String {
-    let mut columns = vec![Column::number("samples")];
-    columns.extend(view.names().map(|name| Column::number(escape(name))));
-    columns.push(Column::number("kept"));
-    columns.push(Column::text(by_word(view.windows.by)).shrink());
-    if view.needs {
-        columns.push(Column::text("for ±5 %"));
-    }
-    let mut table = Table::new(columns);
-    for (row, cells) in &view.rows {
-        table.row(line(view, row, cells, &name(view.windows, &row.key)));
-    }
-    if view.left_out > 0 || view.rows.len() > 1 {
-        let all = view.windows.rows.len();
-        table.row(line(
-            view,
-            &view.windows.total,
-            &view.total,
-            &format!("all {} rows", count(all as u64)),
-        ));
-    }
-    table.render(style)
-}
-
-fn line(view: &MetricsView<'_>, row: &WindowRow, cells: &[MetricCell], name: &str) -> Vec<Cell> {
-    let mut line = vec![Cell::new(count(row.windows()))];
-    line.extend(cells.iter().map(cell));
-    let kept = row.kept() as f64 / row.windows().max(1) as f64;
-    line.push(Cell::new(percent(kept, 0)));
-    line.push(Cell::new(name));
-    if view.needs {
-        line.push(Cell::new(match view.more_seconds(cells) {
-            Some(0.0) => "reached".to_owned(),
-            Some(seconds) => format!("~{} more", duration(seconds)),
-            None => "-".to_owned(),
-        }));
-    }
-    line
-}
-
-/// A cell; what it is a guess of stands back.
-fn cell(cell: &MetricCell) -> Cell {
-    let shown = Cell::new(figure(cell));
-    let is_guess = cell.value.is_some() && relied_on(cell).is_none();
-    if is_guess { shown.paint(Paint::Dim) } else { shown }
-}
-
 /// What changes the reading.
-pub(super) fn notes(view: &MetricsView<'_>) -> Vec<String> {
+pub(super) fn notes(view: &MetricsView<'_>) -> Vec<Note> {
     let windows = view.windows;
     let mut notes = Vec::new();
     let absent: Vec<&str> = view
@@ -182,7 +134,7 @@ pub(super) fn notes(view: &MetricsView<'_>) -> Vec<String> {
     if let Some(phases) = view.table.long_phases() {
         let (why, enough) = (long_phases_text(&phases), duration(phases.enough()));
         notes.push(format!("{why}. Record {enough} or longer."));
-    } else if view.rows.iter().any(|(_, cells)| cells.iter().any(is_estimate)) {
+    } else if view.rows.iter().any(|row| row.cells.iter().any(is_estimate)) {
         notes.push(
             "~ marks functions shorter than ten windows, those with fewer than 30 kept windows, and those \
              that ran in too few stretches of time: no interval can be given for them."
@@ -210,15 +162,14 @@ pub(super) fn notes(view: &MetricsView<'_>) -> Vec<String> {
             agree(windows.foreign, "was", "were")
         ));
     }
-    notes
+    notes.into_iter().map(Note::plain).collect()
 }
 
 /// What events at the entry of a function lose with the windows that began elsewhere.
 fn entries_note(view: &MetricsView<'_>) -> Option<String> {
     let discarded = |row: &WindowRow| row.same_at_both_ends().map(|same| 1.0 - same);
-    let rows =
-        view.rows.iter().filter(|(_, cells)| cells.iter().any(|cell| cell.interval.is_some()));
-    let shares = rows.filter_map(|(row, _)| Some((discarded(row)?, row)));
+    let rows = view.rows.iter().filter(|row| row.cells.iter().any(|cell| cell.interval.is_some()));
+    let shares = rows.filter_map(|row| Some((discarded(row.row)?, row.row)));
     let (share, row) = shares
         .filter(|(share, _)| view.windows.discards && *share >= MUCH_DISCARDED)
         .max_by(|a, b| a.0.total_cmp(&b.0))?;
@@ -226,12 +177,8 @@ fn entries_note(view: &MetricsView<'_>) -> Option<String> {
         "windows that begin in another function count for none ({} of those that end in {}), so events at the \
          entry of a function read low. --attribution none counts them, with what the other function did.",
         percent(share, 1),
-        name(view.windows, &row.key)
+        Named::of_key(view.windows, &row.key).text(view.windows.by)
     ))
-}
-
-fn is_estimate(cell: &MetricCell) -> bool {
-    cell.value.is_some() && cell.interval.is_none() && cell.at_most.is_none()
 }
 
 /// All metrics with their formulas.
@@ -261,13 +208,9 @@ pub fn metric_list_text(metrics: &Metrics, style: &Style) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::figure::figure;
     use super::*;
-
-    fn shown(of: MetricCell) -> String {
-        let mut table = Table::new([Column::text("")]);
-        table.row([cell(&of)]);
-        table.render(&Style::PLAIN).trim().to_owned()
-    }
+    use pmuscope_profile::metrics::MetricCell;
 
     #[test]
     fn windows_are_told_as_recorded() {
@@ -290,9 +233,9 @@ mod tests {
     #[test]
     fn nothing_counted_is_told_with_what_it_can_be() {
         let zero = MetricCell { value: Some(0.0), windows: 400, ..MetricCell::default() };
-        assert_eq!(shown(MetricCell { at_most: Some(0.031_2), ..zero }), "0 (≤0.031)");
-        assert_eq!(shown(MetricCell { windows: 1, ..zero }), "~0");
+        assert_eq!(figure(&MetricCell { at_most: Some(0.031_2), ..zero }), "0 (≤0.031)");
+        assert_eq!(figure(&MetricCell { windows: 1, ..zero }), "~0");
         assert!(is_estimate(&MetricCell { windows: 1, ..zero }));
-        assert_eq!(shown(MetricCell::default()), "-");
+        assert_eq!(figure(&MetricCell::default()), "-");
     }
 }

@@ -5,7 +5,7 @@ use pmuscope_profile::windows::{By, WindowRow};
 use rustc_hash::FxHashMap;
 
 use super::figure::{figure, relied_on};
-use super::{MetricsView, module};
+use super::{MetricsView, Named};
 use crate::flame::{Frame, Legend, Painter, Tint};
 use crate::tint::{Scale, WITHHELD};
 
@@ -35,8 +35,8 @@ impl<'a> Tints<'a> {
         let rows: Vec<(&WindowRow, MetricCell)> = rows.collect();
         let scale = Scale::of(rows.iter().filter_map(|(_, cell)| relied_on(cell)));
         let cell = |(row, cell): &(&'a WindowRow, MetricCell)| {
-            let module = module(view.windows, &row.key).unwrap_or_default();
-            Some(((row.key.function.as_deref()?, module), *cell))
+            let named = Named::of_key(view.windows, &row.key);
+            Some(((named.function?, named.module.unwrap_or_default()), *cell))
         };
         let cells = rows.iter().filter_map(cell).collect();
         let (name, unit) = (&metric.name[..], &metric.unit[..]);

@@ -24,6 +24,13 @@ pub struct Note {
     pub text: String,
 }
 
+impl Note {
+    /// One that changes only details.
+    pub(crate) fn plain(text: String) -> Self {
+        Self { warning: false, text }
+    }
+}
+
 /// Where a profile comes from: advice for one is of no use to the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Taken {

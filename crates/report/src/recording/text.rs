@@ -116,11 +116,15 @@ pub fn head_text(profile: &Profile, file: &str, style: &Style) -> String {
 /// What a filter left, `None` without one: `kept 1,234 of 5,678 samples (21.7 %): --comm sh --cpu 0-3`.
 #[must_use]
 pub fn kept_text(profile: &Profile) -> Option<String> {
-    let filtered = profile.filtered.as_ref()?;
+    Some(format!("{}: {}", kept(profile), asked(&profile.filtered.as_ref()?.filter)))
+}
+
+/// `kept 1,234 of 5,678 samples (21.7 %)`.
+pub(crate) fn kept(profile: &Profile) -> String {
     let (kept, read) = (profile.samples(), profile.samples_read());
     let share = if read > 0 { kept as f64 / read as f64 } else { 0.0 };
     let (kept, read, share) = (count(kept), counted(read, "sample"), percent(share, 1));
-    Some(format!("kept {kept} of {read} ({share}): {}", asked(&filtered.filter)))
+    format!("kept {kept} of {read} ({share})")
 }
 
 /// The flags of a filter, as typed and escaped.
@@ -234,16 +238,17 @@ fn cost(info: &RecordingInfo) -> String {
 pub fn warnings_text(profile: &Profile, style: &Style) -> String {
     let mut out = String::new();
     let warnings = notes_on(profile, Taken::Recorded).into_iter().filter(|note| note.warning);
-    push_all(&mut out, warnings.collect(), style);
+    push_all_notes(&mut out, warnings.collect(), style);
     out
 }
 
 /// Appends what is to be said of a profile.
 pub(crate) fn push_notes(out: &mut String, profile: &Profile, taken: Taken, style: &Style) {
-    push_all(out, notes_on(profile, taken), style);
+    push_all_notes(out, notes_on(profile, taken), style);
 }
 
-fn push_all(out: &mut String, notes: Vec<Note>, style: &Style) {
+/// Appends notes after an empty line.
+pub(crate) fn push_all_notes(out: &mut String, notes: Vec<Note>, style: &Style) {
     if !notes.is_empty() {
         out.push('\n');
     }

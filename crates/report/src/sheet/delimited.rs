@@ -8,7 +8,7 @@
 
 use std::borrow::Cow;
 
-use super::{FieldKind, Heading, Sheet, Value};
+use super::{FieldKind, Heading, Sheet, SheetForm, Value};
 use crate::escape;
 
 /// What separates the fields of a line.
@@ -34,32 +34,42 @@ impl Separator {
 impl Sheet<'_> {
     /// A head, and a line per row.
     pub(crate) fn delimited(&self, separator: Separator) -> String {
-        let fields = self.for_programs();
-        let mut lines = Lines::new(separator);
-        lines.push(fields.iter().flat_map(|&at| names(&self.headings[at])));
-        for row in self.entries() {
-            lines.push(fields.iter().flat_map(|&at| values(&self.headings[at], &row[at].value)));
-        }
-        lines.finish()
+        delimited(None, [("", self)], separator)
     }
 }
 
-/// Sheets of the same fields after one another, each with its name in a first column `key`.
+/// Sheets of the same fields after one another.
+pub(crate) fn delimited_together<'s, 'a: 's>(
+    sheets: impl IntoIterator<Item = &'s Sheet<'a>>,
+    separator: Separator,
+) -> String {
+    delimited(None, sheets.into_iter().map(|sheet| ("", sheet)), separator)
+}
+
+/// The same, each with its name in a first column `key`.
 pub(crate) fn delimited_by(
     key: &str,
     sheets: &[(&str, Sheet<'_>)],
     separator: Separator,
 ) -> String {
+    delimited(Some(key), sheets.iter().map(|(name, sheet)| (*name, sheet)), separator)
+}
+
+fn delimited<'s, 'a: 's>(
+    key: Option<&str>,
+    sheets: impl IntoIterator<Item = (&'s str, &'s Sheet<'a>)>,
+    separator: Separator,
+) -> String {
     let mut lines = Lines::new(separator);
-    for (at, (name, sheet)) in sheets.iter().enumerate() {
-        let fields = sheet.for_programs();
+    for (at, (name, sheet)) in sheets.into_iter().enumerate() {
+        let fields = sheet.columns(SheetForm::Delimited);
         if at == 0 {
             let names = fields.iter().flat_map(|&at| names(&sheet.headings[at]));
-            lines.push(std::iter::once(key.to_owned()).chain(names));
+            lines.push(key.map(str::to_owned).into_iter().chain(names));
         }
         for row in sheet.entries() {
             let values = fields.iter().flat_map(|&at| values(&sheet.headings[at], &row[at].value));
-            lines.push(std::iter::once(Cow::Borrowed(*name)).chain(values));
+            lines.push(key.map(|_| Cow::Borrowed(name)).into_iter().chain(values));
         }
     }
     lines.finish()
@@ -93,12 +103,15 @@ impl Lines {
 }
 
 fn names(heading: &Heading) -> Vec<String> {
-    let name = heading.column.map_or_else(|| heading.key.replace('.', "_"), str::to_owned);
+    let key = heading.key.strip_suffix(".value").unwrap_or(&heading.key);
+    let name = heading.column.map_or_else(|| key.replace('.', "_"), str::to_owned);
+    // Older tables have words in the names of their columns.
+    let gap = if heading.spaced { ' ' } else { '_' };
     match heading.kind {
         FieldKind::Share | FieldKind::Estimate => {
-            vec![name.clone(), format!("{name}_low"), format!("{name}_high")]
+            vec![name.clone(), format!("{name}{gap}low"), format!("{name}{gap}high")]
         }
-        FieldKind::Text | FieldKind::Number => vec![name],
+        _ => vec![name],
     }
 }
 
@@ -110,7 +123,8 @@ fn values<'a>(heading: &Heading, value: &'a Value<'_>) -> Vec<Cow<'a, str>> {
         Value::Count(value) => Cow::Owned(value.to_string()),
         Value::Id(id) => Cow::Owned(id.to_string()),
         Value::Address(address) => Cow::Owned(format!("{address:#x}")),
-        Value::Json(_) => Cow::Borrowed(""),
+        Value::Lines(lines) => Cow::Owned(lines.join(";")),
+        Value::Json(_) | Value::Drawn(_) => Cow::Borrowed(""),
         Value::Number(value, _)
         | Value::Share(value, _)
         | Value::Estimate(value, _)

@@ -3,13 +3,13 @@
 use pmuscope_stats::Interval;
 use serde::ser::{Serialize, SerializeMap, SerializeSeq as _, Serializer};
 
-use super::{FieldKind, Heading, Sheet, SheetCell, Value};
+use super::{FieldKind, Heading, Sheet, SheetCell, SheetForm, Value};
 use crate::recording::Count;
 
 /// A key with a dot is a field of an object.
 impl Serialize for Sheet<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let fields = self.for_json();
+        let fields = self.columns(SheetForm::Json);
         let mut rows = serializer.serialize_seq(Some(self.rows))?;
         for row in self.entries() {
             rows.serialize_element(&Object {
@@ -20,6 +20,19 @@ impl Serialize for Sheet<'_> {
             })?;
         }
         rows.end()
+    }
+}
+
+/// A table of one row, as an object instead of a list.
+#[derive(Debug)]
+pub(crate) struct SheetObject<'a>(pub(crate) Sheet<'a>);
+
+impl Serialize for SheetObject<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(sheet) = self;
+        let (fields, row) = (sheet.columns(SheetForm::Json), (sheet.row)(0));
+        Object { headings: &sheet.headings, row: &row, fields: &fields, prefix: "" }
+            .serialize(serializer)
     }
 }
 
@@ -34,19 +47,23 @@ struct Object<'a> {
 impl Serialize for Object<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        let mut rest = self.fields;
-        while let Some((&at, after)) = rest.split_first() {
-            let heading = &self.headings[at];
+        let mut rest = self.fields.to_vec();
+        while !rest.is_empty() {
+            let at = rest.remove(0);
+            let (heading, cell) = (&self.headings[at], &self.row[at]);
             let key = &heading.key[self.prefix.len()..];
             let Some((object, _)) = key.split_once('.') else {
-                push(&mut map, key, heading.kind, &self.row[at])?;
-                rest = after;
+                if !(heading.can_be_absent && cell.value == Value::Missing) {
+                    push(&mut map, key, heading.kind, cell)?;
+                }
                 continue;
             };
+            // All fields of the object, wherever they stand.
             let prefix = &heading.key[..self.prefix.len() + object.len() + 1];
-            let is_in = |&&at: &&usize| self.headings[at].key.starts_with(prefix);
-            let (fields, others) = rest.split_at(rest.iter().take_while(is_in).count());
-            map.serialize_entry(object, &Object { fields, prefix, ..*self })?;
+            let is_in = |at: &usize| self.headings[*at].key.starts_with(prefix);
+            let (within, others): (Vec<usize>, _) = rest.into_iter().partition(is_in);
+            let fields = [&[at][..], &within].concat();
+            map.serialize_entry(object, &Object { fields: &fields, prefix, ..*self })?;
             rest = others;
         }
         map.end()
@@ -72,6 +89,8 @@ fn push<M: SerializeMap>(
         Value::Id(id) => map.serialize_entry(key, id),
         Value::Count(value) => map.serialize_entry(key, &Count(*value)),
         Value::Address(address) => map.serialize_entry(key, &format!("{address:#x}")),
+        Value::Lines(lines) => map.serialize_entry(key, lines),
+        Value::Drawn(_) => Ok(()),
         Value::Json(value) => map.serialize_entry(key, value),
         Value::Number(value, _) | Value::Margin(value) | Value::Seconds(value) => {
             map.serialize_entry(key, value)
@@ -94,12 +113,13 @@ fn push<M: SerializeMap>(
     }
 }
 
-/// The one form of an interval: two fields after that of the value.
+/// The one form of an interval: two fields after that of the value; of an object's `value`, beside it.
 fn push_bounds<M: SerializeMap>(
     map: &mut M,
     key: &str,
     interval: Option<Interval>,
 ) -> Result<(), M::Error> {
-    map.serialize_entry(&format!("{key}_low"), &interval.map(|of| of.low))?;
-    map.serialize_entry(&format!("{key}_high"), &interval.map(|of| of.high))
+    let prefix = if key == "value" { String::new() } else { format!("{key}_") };
+    map.serialize_entry(&format!("{prefix}low"), &interval.map(|of| of.low))?;
+    map.serialize_entry(&format!("{prefix}high"), &interval.map(|of| of.high))
 }

@@ -10,6 +10,10 @@
 //! Programs get numbers with all digits and full names; people get rounded numbers and short names. A field that
 //! only one of both needs says so ([`Field::for_people`], [`Field::for_programs`]). What was not measured is `-` for
 //! people, empty in CSV and TSV, and `null` in JSON.
+//!
+//! A key with a dot is a field of an object in JSON: `before.samples`. A number with its interval has the ends of the
+//! interval beside it (`x`, `x_low`, `x_high`); with a key that ends in `.value` they are `low` and `high` of the same
+//! object, and its columns in CSV are called by the object.
 
 mod delimited;
 mod html;
@@ -20,10 +24,14 @@ use std::borrow::Cow;
 
 use pmuscope_stats::Interval;
 
+use crate::Paint;
+use crate::markup::Markup;
+use crate::number::counted;
 use crate::recording::NO_INTERVAL;
 
 pub use delimited::Separator;
-pub(crate) use delimited::{Lines, delimited_by, push_field};
+pub(crate) use delimited::{delimited_by, delimited_together, push_field};
+pub(crate) use json::SheetObject;
 
 /// What a field holds in one row.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,6 +58,10 @@ pub(crate) enum Value<'a> {
     Margin(f64),
     /// A time, seconds.
     Seconds(f64),
+    /// Several texts, each on its own line of a cell.
+    Lines(Vec<String>),
+    /// A picture or other markup, which only pages have a form for.
+    Drawn(String),
     /// Something that only JSON has a form for.
     Json(serde_json::Value),
 }
@@ -68,6 +80,8 @@ impl Value<'_> {
             Value::Share(share, interval) => Value::Share(share, interval),
             Value::Margin(margin) => Value::Margin(margin),
             Value::Seconds(seconds) => Value::Seconds(seconds),
+            Value::Lines(lines) => Value::Lines(lines),
+            Value::Drawn(markup) => Value::Drawn(markup),
             Value::Json(value) => Value::Json(value),
         }
     }
@@ -80,18 +94,26 @@ pub(crate) enum FieldKind {
     Number,
     /// A number with its interval: one cell for people, three values for programs.
     Estimate,
+    /// What only a page has.
+    Drawn,
     /// A share with its interval: two cells for people, three values for programs.
     Share,
 }
 
-/// For whom a field is.
+/// A form of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Audience {
-    Everyone,
-    People,
-    Programs,
-    /// Programs that read JSON.
+pub(crate) enum SheetForm {
+    Text,
+    Page,
+    /// CSV and TSV.
+    Delimited,
     Json,
+}
+
+impl SheetForm {
+    const PEOPLE: &'static [Self] = &[Self::Text, Self::Page];
+    const PROGRAMS: &'static [Self] = &[Self::Delimited, Self::Json];
+    const ALL: &'static [Self] = &[Self::Text, Self::Page, Self::Delimited, Self::Json];
 }
 
 /// Name and form of a field.
@@ -101,10 +123,19 @@ struct Heading {
     key: Cow<'static, str>,
     /// The name in CSV and TSV, where it is another one.
     column: Option<&'static str>,
+    /// The ends of an interval are `x low` and `x high` in CSV and TSV, not `x_low` and `x_high`.
+    spaced: bool,
     /// The name for people.
     head: Cow<'static, str>,
+    /// What a page says where the pointer is on the head.
+    about: String,
     kind: FieldKind,
-    audience: Audience,
+    /// The forms of the table that have the field.
+    forms: &'static [SheetForm],
+    /// JSON has no such field where the value is missing.
+    can_be_absent: bool,
+    /// In the row of the total, it says how many rows there are.
+    names_rows: bool,
     /// People see no such column where no row has a value.
     only_if_measured: bool,
     /// A page searches the flame graph beside it for what is in this column.
@@ -125,17 +156,19 @@ pub(crate) struct Field<'a, R> {
     shown: Option<Get<'a, R>>,
     why: Option<Box<dyn Fn(&'a R) -> &'static str + 'a>>,
     mark: Option<Box<dyn Fn(&'a R) -> Mark + 'a>>,
+    paint: Option<Box<dyn Fn(&'a R) -> Paint + 'a>>,
+    sort: Option<Box<dyn Fn(&'a R) -> Option<f64> + 'a>>,
 }
 
-/// What a page or a terminal adds to a cell.
+/// What a page adds to a cell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Mark {
     /// A dot of this color.
     Color(String),
+    /// A background of this color, on which dark text is readable.
+    Tint(String),
     /// What a click looks for in the flame graph.
     Search(String),
-    /// At a terminal it stands out, or not.
-    Warning(bool),
 }
 
 impl<'a, R> Field<'a, R> {
@@ -148,16 +181,21 @@ impl<'a, R> Field<'a, R> {
         let key = key.into();
         let heading = Heading {
             column: None,
+            spaced: false,
             head: key.clone(),
             key,
+            about: String::new(),
             kind,
-            audience: Audience::Everyone,
+            forms: SheetForm::ALL,
+            can_be_absent: false,
+            names_rows: false,
             only_if_measured: false,
             searches: false,
             shrinks: kind == FieldKind::Text,
             missing: "-",
         };
-        Self { heading, get: Box::new(get), shown: None, why: None, mark: None }
+        let get = Box::new(get);
+        Self { heading, get, shown: None, why: None, mark: None, paint: None, sort: None }
     }
 
     /// Text; `None` where it is not known.
@@ -257,9 +295,35 @@ impl<'a, R> Field<'a, R> {
         key: impl Into<Cow<'static, str>>,
         get: impl Fn(&'a R) -> serde_json::Value + 'a,
     ) -> Self {
-        let mut field = Self::new(key, FieldKind::Text, move |row| Value::Json(get(row)));
-        field.heading.audience = Audience::Json;
+        Self::new(key, FieldKind::Text, move |row| Value::Json(get(row)))
+            .only_in(&[SheetForm::Json])
+    }
+
+    /// A number that is written as this text; `None` where it was not measured.
+    pub(crate) fn figure<T: Into<Cow<'a, str>>>(
+        key: impl Into<Cow<'static, str>>,
+        get: impl Fn(&'a R) -> Option<T> + 'a,
+    ) -> Self {
+        let mut field = Self::text(key, get);
+        (field.heading.kind, field.heading.shrinks) = (FieldKind::Number, false);
         field
+    }
+
+    /// Several texts in a cell, each on its own line of a page.
+    pub(crate) fn lines(
+        key: impl Into<Cow<'static, str>>,
+        get: impl Fn(&'a R) -> Vec<String> + 'a,
+    ) -> Self {
+        Self::new(key, FieldKind::Text, move |row| Value::Lines(get(row)))
+    }
+
+    /// What only a page has: a picture, or lines with marks. Columns of it sort only by what [`Field::sorted_by`] says.
+    pub(crate) fn drawn(
+        key: impl Into<Cow<'static, str>>,
+        get: impl Fn(&'a R) -> Markup + 'a,
+    ) -> Self {
+        Self::new(key, FieldKind::Drawn, move |row| Value::Drawn(get(row).into_string()))
+            .only_in(&[SheetForm::Page])
     }
 
     /// How far a share can be off, 0 to 1; for people only.
@@ -290,9 +354,46 @@ impl<'a, R> Field<'a, R> {
         self
     }
 
-    /// At a terminal, cells that say something bad stand out.
-    pub(crate) fn warns(mut self, is_bad: impl Fn(&'a R) -> bool + 'a) -> Self {
-        self.mark = Some(Box::new(move |row| Mark::Warning(is_bad(row))));
+    /// Cells on a page have this color, where there is one.
+    pub(crate) fn tinted(mut self, color: impl Fn(&'a R) -> String + 'a) -> Self {
+        self.mark = Some(Box::new(move |row| Mark::Tint(color(row))));
+        self
+    }
+
+    /// How a cell stands out, or back.
+    pub(crate) fn painted(mut self, paint: impl Fn(&'a R) -> Paint + 'a) -> Self {
+        self.paint = Some(Box::new(paint));
+        self
+    }
+
+    /// Rows of a page are sorted by this number, which the cells are about.
+    pub(crate) fn sorted_by(mut self, number: impl Fn(&'a R) -> Option<f64> + 'a) -> Self {
+        self.heading.kind = FieldKind::Number;
+        self.sort = Some(Box::new(number));
+        self
+    }
+
+    /// What a page says where the pointer is on the head.
+    pub(crate) fn about(mut self, about: String) -> Self {
+        self.heading.about = about;
+        self
+    }
+
+    /// In the row of the total, it says how many rows there are.
+    pub(crate) fn names_rows(mut self) -> Self {
+        self.heading.names_rows = true;
+        self
+    }
+
+    /// JSON has no such field where the value is missing.
+    pub(crate) fn absent_if_missing(mut self) -> Self {
+        self.heading.can_be_absent = true;
+        self
+    }
+
+    /// The only forms of the table that have the field: others have what it says elsewhere.
+    pub(crate) fn only_in(mut self, forms: &'static [SheetForm]) -> Self {
+        self.heading.forms = forms;
         self
     }
 
@@ -305,6 +406,12 @@ impl<'a, R> Field<'a, R> {
     /// The name in CSV and TSV, where it is another one than in JSON.
     pub(crate) fn column(mut self, column: &'static str) -> Self {
         self.heading.column = Some(column);
+        self
+    }
+
+    /// The ends of its interval are `x low` and `x high` in CSV and TSV, not `x_low` and `x_high`.
+    pub(crate) fn spaced(mut self) -> Self {
+        self.heading.spaced = true;
         self
     }
 
@@ -335,15 +442,13 @@ impl<'a, R> Field<'a, R> {
     }
 
     /// Not in CSV, TSV and JSON: other fields have what it says.
-    pub(crate) fn for_people(mut self) -> Self {
-        self.heading.audience = Audience::People;
-        self
+    pub(crate) fn for_people(self) -> Self {
+        self.only_in(SheetForm::PEOPLE)
     }
 
     /// Not in text and HTML.
-    pub(crate) fn for_programs(mut self) -> Self {
-        self.heading.audience = Audience::Programs;
-        self
+    pub(crate) fn for_programs(self) -> Self {
+        self.only_in(SheetForm::PROGRAMS)
     }
 
     /// Is never cut.
@@ -361,6 +466,9 @@ struct SheetCell<'a> {
     /// Why a share has no interval.
     why: &'static str,
     mark: Option<Mark>,
+    paint: Paint,
+    /// What a page sorts by, where the value does not say it.
+    sort: Option<f64>,
 }
 
 impl<'a> SheetCell<'a> {
@@ -370,8 +478,9 @@ impl<'a> SheetCell<'a> {
     }
 
     fn into_owned(self) -> SheetCell<'static> {
-        let Self { value, shown, why, mark } = self;
-        SheetCell { value: value.into_owned(), shown: shown.map(Value::into_owned), why, mark }
+        let Self { value, shown, why, mark, paint, sort } = self;
+        let shown = shown.map(Value::into_owned);
+        SheetCell { value: value.into_owned(), shown, why, mark, paint, sort }
     }
 }
 
@@ -382,6 +491,8 @@ pub(crate) struct Sheet<'a> {
     row: Box<dyn Fn(usize) -> Vec<SheetCell<'a>> + 'a>,
     rows: usize,
     left_out: usize,
+    /// Whether there is one more row, of all rows together, for people.
+    has_total: bool,
     /// Sums over the rows that are left out, by the keys of their fields.
     rest: Vec<(Cow<'static, str>, Value<'static>)>,
     /// Where a reader of a page finds the rows that are left out.
@@ -406,20 +517,34 @@ impl<'a> Sheet<'a> {
         all: usize,
     ) -> Self {
         let rows: Vec<&'a R> = rows.into_iter().collect();
-        let entry = |field: &Field<'a, R>, row: &'a R| SheetCell {
+        let cell = |field: &Field<'a, R>, row: &'a R| SheetCell {
             value: (field.get)(row),
             shown: field.shown.as_ref().map(|get| get(row)),
             why: field.why.as_ref().map_or(NO_INTERVAL, |why| why(row)),
             mark: field.mark.as_ref().map(|mark| mark(row)),
+            paint: field.paint.as_ref().map_or(Paint::Plain, |paint| paint(row)),
+            sort: field.sort.as_ref().and_then(|sort| sort(row)),
         };
         Self {
             headings: fields.iter().map(|field| field.heading.clone()).collect(),
             rows: rows.len(),
             left_out: all.saturating_sub(rows.len()),
-            row: Box::new(move |at| fields.iter().map(|field| entry(field, rows[at])).collect()),
+            row: Box::new(move |at| fields.iter().map(|field| cell(field, rows[at])).collect()),
+            has_total: false,
             rest: Vec::new(),
             more: "--limit all shows them",
         }
+    }
+
+    /// The same with a last row for people: `total`, all rows together.
+    pub(crate) fn totalled<R>(
+        fields: Vec<Field<'a, R>>,
+        rows: impl IntoIterator<Item = &'a R>,
+        all: usize,
+        total: &'a R,
+    ) -> Self {
+        let sheet = Self::new(fields, rows.into_iter().chain([total]), all + 1);
+        Self { rows: sheet.rows - 1, has_total: true, ..sheet }
     }
 
     /// Sums over the rows that are left out, which people see in a last row.
@@ -435,13 +560,15 @@ impl<'a> Sheet<'a> {
     }
 
     /// The same, of its own texts.
-    pub(crate) fn into_owned(self) -> Sheet<'static> {
-        let own = |row: Vec<SheetCell<'a>>| row.into_iter().map(SheetCell::into_owned).collect();
-        let rows: Vec<Vec<SheetCell<'static>>> = self.entries().map(own).collect();
-        let Self { headings, left_out, rest, more, .. } = self;
-        let number = rows.len();
+    pub(crate) fn into_owned<'b>(self) -> Sheet<'b> {
+        let own = |row: Vec<SheetCell<'a>>| -> Vec<SheetCell<'b>> {
+            row.into_iter().map(SheetCell::into_owned).collect()
+        };
+        let of = 0..self.rows + usize::from(self.has_total);
+        let rows: Vec<Vec<SheetCell<'b>>> = of.map(|at| own((self.row)(at))).collect();
+        let Self { headings, rows: number, left_out, has_total, rest, more, .. } = self;
         let row = Box::new(move |at: usize| rows[at].clone());
-        Sheet { headings, row, rows: number, left_out, rest, more }
+        Sheet { headings, row, rows: number, left_out, has_total, rest, more }
     }
 
     /// The rows, one after another.
@@ -459,9 +586,29 @@ impl<'a> Sheet<'a> {
         self.left_out
     }
 
-    /// Positions of the columns that people see.
-    fn for_people(&self) -> Vec<usize> {
-        let mut found = self.columns(&[Audience::Everyone, Audience::People]);
+    /// The row of the total as people see it; `None` where it would say the same as the only row.
+    fn total(&self) -> Option<Vec<SheetCell<'a>>> {
+        let mut row =
+            (self.has_total && self.rows + self.left_out > 1).then(|| (self.row)(self.rows))?;
+        for (heading, cell) in self.headings.iter().zip(&mut row) {
+            cell.mark = None;
+            if heading.names_rows {
+                let rows = counted((self.rows + self.left_out) as u64, "row");
+                cell.shown = Some(Value::Text(format!("all {rows}").into()));
+            } else if heading.kind == FieldKind::Text && cell.value == Value::Missing {
+                cell.shown = Some(Value::Text("".into()));
+            }
+        }
+        Some(row)
+    }
+
+    /// Positions of the fields that a form of the table has.
+    fn columns(&self, form: SheetForm) -> Vec<usize> {
+        let has = |at: &usize| self.headings[*at].forms.contains(&form);
+        let mut found: Vec<usize> = (0..self.headings.len()).filter(has).collect();
+        if SheetForm::PROGRAMS.contains(&form) {
+            return found;
+        }
         let can_lack = |&at: &usize| self.headings[at].only_if_measured;
         let mut lacking: Vec<usize> = found.iter().copied().filter(can_lack).collect();
         let mut rows = self.entries();
@@ -470,20 +617,6 @@ impl<'a> Sheet<'a> {
         }
         found.retain(|at| !lacking.contains(at));
         found
-    }
-
-    /// Positions of the columns of CSV and TSV.
-    fn for_programs(&self) -> Vec<usize> {
-        self.columns(&[Audience::Everyone, Audience::Programs])
-    }
-
-    /// Positions of the fields of JSON.
-    fn for_json(&self) -> Vec<usize> {
-        self.columns(&[Audience::Everyone, Audience::Programs, Audience::Json])
-    }
-
-    fn columns(&self, of: &[Audience]) -> Vec<usize> {
-        (0..self.headings.len()).filter(|&at| of.contains(&self.headings[at].audience)).collect()
     }
 }
 

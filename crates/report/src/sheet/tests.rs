@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::Style;
+use crate::markup::html;
 
 struct Row {
     name: &'static str,
@@ -66,6 +67,56 @@ fn a_field_is_in_every_form() {
     assert!(html.contains("<td class=\"name\">&lt;b&gt;\\x1b[31m</td>"), "{html}");
     assert!(html.contains("<th scope=\"col\" class=\"num\">per s</th>"), "{html}");
     assert!(!html.contains("never"), "{html}");
+}
+
+/// A total is a row for people; JSON has it as an object, if asked, and fields of an object wherever they stand.
+#[test]
+fn a_total_is_the_last_row_for_people() {
+    let fields = || {
+        vec![
+            Field::estimate("before.value", |row: &Row| row.hits.map(|hits| (hits as f64, None)))
+                .spaced(),
+            Field::text("name", |row: &Row| Some(row.name)).names_rows(),
+            Field::count("before.hits", |row: &Row| row.hits).absent_if_missing(),
+            Field::lines("seen", |row: &Row| vec![row.name.to_owned(); 2])
+                .sorted_by(|row| row.hits.map(|hits| hits as f64))
+                .for_people(),
+            Field::drawn("picture", |_: &Row| html! { svg {} }),
+            Field::number("rate", |row: &Row| row.hits.map(|hits| hits as f64 / 3.0))
+                .tinted(|_| "#fff6c9".to_owned())
+                .painted(|_| Paint::Dim)
+                .only_in(&[SheetForm::Page]),
+        ]
+    };
+    let rows = [Row { name: "<a>", hits: Some(7) }, Row { name: "b", hits: Some(2) }];
+    let total = Row { name: "", hits: None };
+    let sheet = Sheet::totalled(fields(), &rows, 3, &total);
+    insta::assert_snapshot!(sheet.text(&Style::PLAIN), @r"
+    before.value  name        before.hits                       seen
+           ~7.00  <a>                   7                   <a>; <a>
+           ~2.00  b                     2                       b; b
+                                           … 1 more row: --limit all
+               -  all 3 rows            -                         ;
+    ");
+    insta::assert_snapshot!(sheet.delimited(Separator::Comma), @r"
+    before,before low,before high,name,before_hits
+    7,,,<a>,7
+    2,,,b,2
+    ");
+    insta::assert_snapshot!(serde_json::to_string(&sheet).unwrap(), @r#"[{"before":{"value":7.0,"low":null,"high":null,"hits":7},"name":"<a>"},{"before":{"value":2.0,"low":null,"high":null,"hits":2},"name":"b"}]"#);
+    let object = SheetObject(Sheet::new(fields(), [&total], 1));
+    insta::assert_snapshot!(serde_json::to_string(&object).unwrap(), @r#"{"before":{"value":null,"low":null,"high":null},"name":""}"#);
+    let html = sheet.into_owned().html().into_string();
+    for part in [
+        "<td class=\"num\" data-v=\"7\"><div class=\"line\">&lt;a&gt;</div>",
+        "<td><svg></svg></td>",
+        "<th scope=\"col\" class=\"fixed\">picture</th>",
+        "<td class=\"num dim\" data-v=\"0.6666666666666666\" style=\"background:#fff6c9;color:#16181d\">0.667</td>",
+        "1 more row left out",
+        "all 3 rows",
+    ] {
+        assert!(html.contains(part), "{part} is not in {html}");
+    }
 }
 
 /// RFC 4180, as a reader takes it.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{FieldKind, Heading, Mark, Sheet, SheetCell, Value};
+use super::{FieldKind, Heading, Sheet, SheetCell, SheetForm, Value};
 use crate::number::{count, counted, duration, fixed, interval, percent, significant};
 use crate::{Cell, Column, Paint, Style, Table, escape};
 
@@ -12,18 +12,22 @@ pub(super) const INTERVAL: &str = "±95 %";
 impl Sheet<'_> {
     /// Lines, and one more for the rows that are left out.
     pub(crate) fn text(&self, style: &Style) -> String {
-        let columns = self.for_people();
+        let columns = self.columns(SheetForm::Text);
         let mut table = Table::new(columns.iter().flat_map(|&at| heads(&self.headings[at])));
         for row in self.entries() {
             table.row(columns.iter().flat_map(|&at| cells(&self.headings[at], &row[at])));
         }
         let more = format!("… {}: --limit all", counted(self.left_out, "more row"));
-        if self.left_out > 0 && !self.rest.is_empty() {
-            table.row(self.rest_cells(&columns, more));
-            return table.render(style);
+        let total = self.total();
+        let has_row = self.left_out > 0 && (total.is_some() || !self.rest.is_empty());
+        if has_row {
+            table.row(self.rest_cells(&columns, more.clone()));
+        }
+        if let Some(row) = total {
+            table.row(columns.iter().flat_map(|&at| cells(&self.headings[at], &row[at])));
         }
         let mut out = table.render(style);
-        if self.left_out > 0 {
+        if self.left_out > 0 && !has_row {
             out.push_str(&style.text(&format!("{more}\n")));
         }
         out
@@ -35,7 +39,8 @@ impl Sheet<'_> {
         for &at in columns {
             let heading = &self.headings[at];
             let sum = self.rest.iter().find(|(key, _)| *key == heading.key);
-            let blank = if heading.kind == FieldKind::Text { "-" } else { "" };
+            let is_sum = heading.kind == FieldKind::Text && !self.rest.is_empty();
+            let blank = if is_sum { "-" } else { "" };
             texts.push(match sum {
                 Some((_, value)) => shown(value).unwrap_or_default().into(),
                 None => blank.to_owned(),
@@ -53,18 +58,15 @@ fn heads(heading: &Heading) -> Vec<Column> {
     match heading.kind {
         FieldKind::Text if heading.shrinks => vec![Column::text(head).shrink()],
         FieldKind::Text => vec![Column::text(head)],
-        FieldKind::Number | FieldKind::Estimate => vec![Column::number(head)],
+        FieldKind::Number | FieldKind::Estimate | FieldKind::Drawn => vec![Column::number(head)],
         FieldKind::Share => vec![Column::number(head), Column::number(INTERVAL)],
     }
 }
 
 fn cells(heading: &Heading, entry: &SheetCell<'_>) -> Vec<Cell> {
     let cell = match shown(entry.for_people()) {
-        Some(text) if entry.mark == Some(Mark::Warning(true)) => {
-            Cell::new(escape(&text)).paint(Paint::Warn)
-        }
-        Some(text) => Cell::new(escape(&text)),
-        None if heading.missing == "-" => Cell::new("-"),
+        Some(text) => Cell::new(escape(&text)).paint(entry.paint),
+        None if heading.missing == "-" => Cell::new("-").paint(entry.paint),
         None => Cell::new(heading.missing).paint(Paint::Dim),
     };
     match (heading.kind, &entry.value) {
@@ -92,7 +94,9 @@ pub(super) fn shown<'a>(value: &'a Value<'_>) -> Option<Cow<'a, str>> {
         Value::Share(share, _) => percent(*share, 2),
         Value::Margin(margin) => fixed(margin * 100.0, 2),
         Value::Seconds(seconds) => duration(*seconds),
-        Value::Json(_) => return None,
+        Value::Lines(lines) if lines.is_empty() => return None,
+        Value::Lines(lines) => lines.join("; "),
+        Value::Json(_) | Value::Drawn(_) => return None,
     };
     Some(Cow::Owned(text))
 }

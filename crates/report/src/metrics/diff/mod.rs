@@ -1,19 +1,19 @@
 //! Metrics of two sides of recordings: text, JSON and rows for spreadsheets.
 
-mod delimited;
 mod json;
+mod sheet;
 mod text;
 
 use crate::report::Report;
 use crate::{Separator, Style};
 use pmuscope_profile::LongPhases;
-use pmuscope_profile::metrics::diff::{MetricDiff, RowDiff, RowName};
+use pmuscope_profile::metrics::diff::MetricDiff;
 use pmuscope_profile::metrics::long_phases;
 use pmuscope_profile::windows::{By, Windows};
 use serde::Serialize;
 
-use super::Named;
-use crate::diff::{ChangeVerdict, apart};
+use crate::diff::apart;
+use crate::sheet::delimited_together;
 
 use json::{METRICS_DIFF_SCHEMA, MetricsDiffReport};
 
@@ -33,11 +33,6 @@ pub struct MetricsDiffView<'a> {
 }
 
 impl<'a> MetricsDiffView<'a> {
-    fn shown(&self, diff: &'a MetricDiff<'a>) -> &'a [RowDiff] {
-        let most = self.rows.unwrap_or(usize::MAX);
-        &diff.rows[..most.min(diff.rows.len())]
-    }
-
     /// Seconds between the sides where one was recorded after the other.
     fn apart(&self) -> Option<f64> {
         let infos = |side: &'a [Windows]| side.iter().map(|one| one.metadata.info.as_ref());
@@ -77,24 +72,9 @@ impl Report for MetricsDiffView<'_> {
     }
 
     fn delimited(&self, separator: Separator) -> Option<String> {
-        Some(delimited::metrics_diff_delimited(self, separator))
+        let sheets: Vec<_> = self.measured().map(|diff| self.sheet(diff)).collect();
+        Some(delimited_together(&sheets, separator))
     }
-}
-
-fn verdict(row: &RowDiff) -> ChangeVerdict {
-    ChangeVerdict::new(row.differs(), row.change.map_or(0.0, |change| change.value))
-}
-
-/// What a row is of, escaped.
-fn name(by: By, name: &RowName) -> String {
-    Named {
-        module: name.module.as_deref(),
-        function: name.function.as_deref(),
-        inlined_into: name.inlined_into.as_deref(),
-        line: name.line.as_ref().map(|(file, number)| (&**file, *number)),
-        mode: name.mode,
-    }
-    .text(by)
 }
 
 #[cfg(test)]

@@ -3,14 +3,11 @@
 use std::sync::Arc;
 
 use pmuscope_events::metrics::{Metric, Metrics};
-use pmuscope_profile::metrics::diff::RowSide;
+use pmuscope_profile::metrics::diff::{RowDiff, RowName, RowSide};
 use pmuscope_stats::{Estimate, Interval, LEVEL};
 
-use super::delimited::metrics_diff_delimited;
 use super::text::metrics_diff_text;
 use super::*;
-use crate::Style;
-use crate::sheet::Separator;
 
 fn around(value: f64, half: f64) -> Interval {
     Interval { low: value - half, high: value + half, level: LEVEL }
@@ -87,7 +84,7 @@ fn rows_have_all_digits_and_nothing_where_nothing_is_known() {
     let metrics = Metrics::builtin();
     let chosen = metrics.chosen(&["CPI"]).unwrap();
     let diffs = made(chosen[0]);
-    insta::assert_snapshot!(metrics_diff_delimited(&view(&diffs, Some(3)), Separator::Comma), @r"
+    insta::assert_snapshot!(view(&diffs, Some(3)).delimited(Separator::Comma).unwrap(), @r"
     metric,unit,function,module,change,change low,change high,relative change,p,is,before,before low,before high,samples before,windows before,after,after low,after high,samples after,windows after
     CPI,cycles/instruction,parse,db\x1b[2J,-0.30000000000000004,-0.37070000000000003,-0.22930000000000006,-0.20000000000000004,0.0001,less,1.5,1.45,1.55,1200,1100,1.2,1.15,1.25,1200,1100
     CPI,cycles/instruction,hash,db\x1b[2J,0.010000000000000009,-0.03241999999999999,0.05242000000000001,0.020000000000000018,1,unclear,0.5,0.47,0.53,1200,1100,0.51,0.48,0.54,1200,1100

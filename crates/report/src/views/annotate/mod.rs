@@ -1,8 +1,8 @@
 //! One function from inside: its samples by source line and by instruction.
 
-mod delimited;
 mod json;
 mod missing;
+mod sheet;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -13,6 +13,7 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use crate::report::Report;
+use crate::sheet::delimited_by;
 use crate::{Separator, Style};
 
 use json::{ANNOTATE_SCHEMA, AnnotateReport};
@@ -30,12 +31,6 @@ pub struct AnnotateView<'a> {
     pub all: bool,
 }
 
-impl AnnotateView<'_> {
-    fn report(&self) -> AnnotateReport<'_> {
-        AnnotateReport::new(self.annotation, self.profile, self.file)
-    }
-}
-
 impl Report for AnnotateView<'_> {
     fn schema(&self) -> &'static str {
         ANNOTATE_SCHEMA
@@ -46,11 +41,15 @@ impl Report for AnnotateView<'_> {
     }
 
     fn json(&self) -> impl Serialize {
-        self.report()
+        AnnotateReport::new(self.annotation, self.profile, self.file)
     }
 
     fn delimited(&self, separator: Separator) -> Option<String> {
-        Some(self.report().delimited(separator))
+        let events = self.annotation.events.iter();
+        let sheets: Vec<_> = events
+            .map(|(event, hits)| (&*event.name, sheet::instructions(self.annotation, hits)))
+            .collect();
+        Some(delimited_by("event", &sheets, separator))
     }
 }
 
