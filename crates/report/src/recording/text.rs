@@ -234,16 +234,17 @@ fn cost(info: &RecordingInfo) -> String {
 pub fn warnings_text(profile: &Profile, style: &Style) -> String {
     let mut out = String::new();
     let warnings = notes_on(profile, Taken::Recorded).into_iter().filter(|note| note.warning);
-    push_all(&mut out, warnings.collect(), style);
+    push_all_notes(&mut out, warnings.collect(), style);
     out
 }
 
 /// Appends what is to be said of a profile.
 pub(crate) fn push_notes(out: &mut String, profile: &Profile, taken: Taken, style: &Style) {
-    push_all(out, notes_on(profile, taken), style);
+    push_all_notes(out, notes_on(profile, taken), style);
 }
 
-fn push_all(out: &mut String, notes: Vec<Note>, style: &Style) {
+/// Appends sentences after an empty line.
+pub(crate) fn push_all_notes(out: &mut String, notes: Vec<Note>, style: &Style) {
     if !notes.is_empty() {
         out.push('\n');
     }

@@ -8,7 +8,7 @@
 
 use std::borrow::Cow;
 
-use super::{FieldKind, Heading, Sheet, Value};
+use super::{Audience, FieldKind, Heading, Sheet, Value};
 use crate::escape;
 
 /// What separates the fields of a line.
@@ -34,10 +34,10 @@ impl Separator {
 impl Sheet<'_> {
     /// A head, and a line per row.
     pub(crate) fn delimited(&self, separator: Separator) -> String {
-        let fields = self.for_programs();
+        let fields = self.columns(Audience::Delimited);
         let mut lines = Lines::new(separator);
         lines.push(fields.iter().flat_map(|&at| names(&self.headings[at])));
-        for row in self.entries() {
+        for row in self.entries_for_programs() {
             lines.push(fields.iter().flat_map(|&at| values(&self.headings[at], &row[at].value)));
         }
         lines.finish()
@@ -52,12 +52,12 @@ pub(crate) fn delimited_by(
 ) -> String {
     let mut lines = Lines::new(separator);
     for (at, (name, sheet)) in sheets.iter().enumerate() {
-        let fields = sheet.for_programs();
+        let fields = sheet.columns(Audience::Delimited);
         if at == 0 {
             let names = fields.iter().flat_map(|&at| names(&sheet.headings[at]));
             lines.push(std::iter::once(key.to_owned()).chain(names));
         }
-        for row in sheet.entries() {
+        for row in sheet.entries_for_programs() {
             let values = fields.iter().flat_map(|&at| values(&sheet.headings[at], &row[at].value));
             lines.push(std::iter::once(Cow::Borrowed(*name)).chain(values));
         }

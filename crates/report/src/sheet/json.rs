@@ -3,23 +3,32 @@
 use pmuscope_stats::Interval;
 use serde::ser::{Serialize, SerializeMap, SerializeSeq as _, Serializer};
 
-use super::{FieldKind, Heading, Sheet, SheetCell, Value};
+use super::{Audience, FieldKind, Heading, Sheet, SheetCell, Value};
 use crate::recording::Count;
 
 /// A key with a dot is a field of an object.
 impl Serialize for Sheet<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let fields = self.for_json();
-        let mut rows = serializer.serialize_seq(Some(self.rows))?;
-        for row in self.entries() {
-            rows.serialize_element(&Object {
-                headings: &self.headings,
-                row: &row,
-                fields: &fields,
-                prefix: "",
-            })?;
+        let fields = self.columns(Audience::Json);
+        let mut rows = serializer.serialize_seq(Some(self.rows - self.feet))?;
+        for row in self.entries_for_programs() {
+            let headings = &self.headings;
+            rows.serialize_element(&Object { headings, row: &row, fields: &fields, prefix: "" })?;
         }
         rows.end()
+    }
+}
+
+/// The first row of a table as one object, for a struct to flatten.
+#[derive(Debug)]
+pub(crate) struct SheetObject<'a>(pub(crate) Sheet<'a>);
+
+impl Serialize for SheetObject<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let fields = self.0.columns(Audience::Json);
+        let row = (self.0.row)(0);
+        let object = Object { headings: &self.0.headings, row: &row, fields: &fields, prefix: "" };
+        object.serialize(serializer)
     }
 }
 

@@ -24,6 +24,7 @@ use crate::recording::NO_INTERVAL;
 
 pub use delimited::Separator;
 pub(crate) use delimited::{Lines, delimited_by, push_field};
+pub(crate) use json::SheetObject;
 
 /// What a field holds in one row.
 #[derive(Debug, Clone, PartialEq)]
@@ -87,10 +88,9 @@ pub(crate) enum FieldKind {
 /// For whom a field is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Audience {
-    Everyone,
-    People,
-    Programs,
-    /// Programs that read JSON.
+    Terminal,
+    Page,
+    Delimited,
     Json,
 }
 
@@ -104,11 +104,13 @@ struct Heading {
     /// The name for people.
     head: Cow<'static, str>,
     kind: FieldKind,
-    audience: Audience,
+    audience: &'static [Audience],
     /// People see no such column where no row has a value.
     only_if_measured: bool,
     /// A page searches the flame graph beside it for what is in this column.
     searches: bool,
+    /// Cells are shaded by how much they hold.
+    shades: bool,
     /// May be cut where the terminal is too narrow.
     shrinks: bool,
     /// What people see of a value that is missing.
@@ -128,12 +130,18 @@ pub(crate) struct Field<'a, R> {
 }
 
 /// What a page adds to a cell.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Mark {
     /// A dot of this color.
     Color(String),
     /// What a click looks for in the flame graph.
     Search(String),
+    /// How strong its shade is, 0 to 1.
+    Shade(f64),
+    /// More about it.
+    Title(Option<String>),
+    /// The part of the page that it leads to.
+    Link(String),
 }
 
 impl<'a, R> Field<'a, R> {
@@ -149,9 +157,10 @@ impl<'a, R> Field<'a, R> {
             head: key.clone(),
             key,
             kind,
-            audience: Audience::Everyone,
+            audience: &[Audience::Terminal, Audience::Page, Audience::Delimited, Audience::Json],
             only_if_measured: false,
             searches: false,
+            shades: false,
             shrinks: kind == FieldKind::Text,
             missing: "-",
         };
@@ -186,6 +195,16 @@ impl<'a, R> Field<'a, R> {
     ) -> Self {
         Self::new(key, FieldKind::Number, move |row| {
             get(row).into().map_or(Value::Missing, Value::Count)
+        })
+    }
+
+    /// A number that names something: a process, a CPU.
+    pub(crate) fn id<T: Into<i64>>(
+        key: impl Into<Cow<'static, str>>,
+        get: impl Fn(&'a R) -> Option<T> + 'a,
+    ) -> Self {
+        Self::new(key, FieldKind::Number, move |row| {
+            get(row).map_or(Value::Missing, |id| Value::Id(id.into()))
         })
     }
 
@@ -256,7 +275,7 @@ impl<'a, R> Field<'a, R> {
         get: impl Fn(&'a R) -> serde_json::Value + 'a,
     ) -> Self {
         let mut field = Self::new(key, FieldKind::Text, move |row| Value::Json(get(row)));
-        field.heading.audience = Audience::Json;
+        field.heading.audience = &[Audience::Json];
         field
     }
 
@@ -278,6 +297,25 @@ impl<'a, R> Field<'a, R> {
     /// Cells on a page have a dot of this color.
     pub(crate) fn colored(mut self, color: impl Fn(&'a R) -> String + 'a) -> Self {
         self.mark = Some(Box::new(move |row| Mark::Color(color(row))));
+        self
+    }
+
+    /// The more a row has of this, 0 to 1, the stronger is the shade of its cell on a page.
+    pub(crate) fn shaded(mut self, strength: impl Fn(&'a R) -> f64 + 'a) -> Self {
+        self.heading.shades = true;
+        self.mark = Some(Box::new(move |row| Mark::Shade(strength(row))));
+        self
+    }
+
+    /// A page shows this where the pointer rests on a cell.
+    pub(crate) fn titled(mut self, title: impl Fn(&'a R) -> Option<String> + 'a) -> Self {
+        self.mark = Some(Box::new(move |row| Mark::Title(title(row))));
+        self
+    }
+
+    /// A cell of a page leads to the part with this id.
+    pub(crate) fn linked(mut self, id: impl Fn(&'a R) -> String + 'a) -> Self {
+        self.mark = Some(Box::new(move |row| Mark::Link(id(row))));
         self
     }
 
@@ -328,13 +366,19 @@ impl<'a, R> Field<'a, R> {
 
     /// Not in CSV, TSV and JSON: other fields have what it says.
     pub(crate) fn for_people(mut self) -> Self {
-        self.heading.audience = Audience::People;
+        self.heading.audience = &[Audience::Terminal, Audience::Page];
+        self
+    }
+
+    /// On pages only, which have room for more columns than a terminal.
+    pub(crate) fn for_pages(mut self) -> Self {
+        self.heading.audience = &[Audience::Page];
         self
     }
 
     /// Not in text and HTML.
     pub(crate) fn for_programs(mut self) -> Self {
-        self.heading.audience = Audience::Programs;
+        self.heading.audience = &[Audience::Delimited, Audience::Json];
         self
     }
 
@@ -373,6 +417,10 @@ pub(crate) struct Sheet<'a> {
     headings: Vec<Heading>,
     row: Box<dyn Fn(usize) -> Vec<SheetCell<'a>> + 'a>,
     rows: usize,
+    /// How many of the rows, the last ones, are sums that only people see.
+    feet: usize,
+    /// Rows that are left out in the middle: where, and what people see there.
+    gap: Option<(usize, String)>,
     left_out: usize,
     /// Sums over the rows that are left out, by the keys of their fields.
     rest: Vec<(Cow<'static, str>, Value<'static>)>,
@@ -407,6 +455,8 @@ impl<'a> Sheet<'a> {
         Self {
             headings: fields.iter().map(|field| field.heading.clone()).collect(),
             rows: rows.len(),
+            feet: 0,
+            gap: None,
             left_out: all.saturating_sub(rows.len()),
             row: Box::new(move |at| fields.iter().map(|field| entry(field, rows[at])).collect()),
             rest: Vec::new(),
@@ -420,6 +470,18 @@ impl<'a> Sheet<'a> {
         self
     }
 
+    /// The last rows are sums: people see them below the others, programs do not.
+    pub(crate) fn with_feet(mut self, feet: usize) -> Self {
+        self.feet = feet;
+        self
+    }
+
+    /// Rows are left out before the one `at` this position; people see `what` there.
+    pub(crate) fn with_gap(mut self, at: usize, what: Option<String>) -> Self {
+        self.gap = what.map(|what| (at, what));
+        self
+    }
+
     /// Where a reader of a page finds the rows that are left out, a clause.
     pub(crate) fn more_in(mut self, more: &'static str) -> Self {
         self.more = more;
@@ -427,18 +489,23 @@ impl<'a> Sheet<'a> {
     }
 
     /// The same, of its own texts.
-    pub(crate) fn into_owned(self) -> Sheet<'static> {
+    pub(crate) fn into_owned<'b>(self) -> Sheet<'b> {
         let own = |row: Vec<SheetCell<'a>>| row.into_iter().map(SheetCell::into_owned).collect();
-        let rows: Vec<Vec<SheetCell<'static>>> = self.entries().map(own).collect();
-        let Self { headings, left_out, rest, more, .. } = self;
+        let rows: Vec<Vec<SheetCell<'b>>> = self.entries().map(own).collect();
+        let Self { headings, feet, gap, left_out, rest, more, .. } = self;
         let number = rows.len();
         let row = Box::new(move |at: usize| rows[at].clone());
-        Sheet { headings, row, rows: number, left_out, rest, more }
+        Sheet { headings, row, rows: number, feet, gap, left_out, rest, more }
     }
 
-    /// The rows, one after another.
+    /// The rows, one after another, and the sums.
     fn entries(&self) -> impl Iterator<Item = Vec<SheetCell<'a>>> + '_ {
         (0..self.rows).map(|at| (self.row)(at))
+    }
+
+    /// The rows without sums.
+    fn entries_for_programs(&self) -> impl Iterator<Item = Vec<SheetCell<'a>>> + '_ {
+        self.entries().take(self.rows - self.feet)
     }
 
     /// Whether there is no row.
@@ -452,8 +519,8 @@ impl<'a> Sheet<'a> {
     }
 
     /// Positions of the columns that people see.
-    fn for_people(&self) -> Vec<usize> {
-        let mut found = self.columns(&[Audience::Everyone, Audience::People]);
+    fn for_people(&self, audience: Audience) -> Vec<usize> {
+        let mut found = self.columns(audience);
         let can_lack = |&at: &usize| self.headings[at].only_if_measured;
         let mut lacking: Vec<usize> = found.iter().copied().filter(can_lack).collect();
         let mut rows = self.entries();
@@ -464,18 +531,10 @@ impl<'a> Sheet<'a> {
         found
     }
 
-    /// Positions of the columns of CSV and TSV.
-    fn for_programs(&self) -> Vec<usize> {
-        self.columns(&[Audience::Everyone, Audience::Programs])
-    }
-
-    /// Positions of the fields of JSON.
-    fn for_json(&self) -> Vec<usize> {
-        self.columns(&[Audience::Everyone, Audience::Programs, Audience::Json])
-    }
-
-    fn columns(&self, of: &[Audience]) -> Vec<usize> {
-        (0..self.headings.len()).filter(|&at| of.contains(&self.headings[at].audience)).collect()
+    /// Positions of the columns of a form.
+    fn columns(&self, audience: Audience) -> Vec<usize> {
+        let has = |&at: &usize| self.headings[at].audience.contains(&audience);
+        (0..self.headings.len()).filter(has).collect()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{FieldKind, Heading, Sheet, SheetCell, Value};
+use super::{Audience, FieldKind, Heading, Sheet, SheetCell, Value};
 use crate::number::{count, counted, duration, fixed, interval, percent, significant};
 use crate::{Cell, Column, Paint, Style, Table, escape};
 
@@ -12,9 +12,12 @@ pub(super) const INTERVAL: &str = "±95 %";
 impl Sheet<'_> {
     /// Lines, and one more for the rows that are left out.
     pub(crate) fn text(&self, style: &Style) -> String {
-        let columns = self.for_people();
+        let columns = self.for_people(Audience::Terminal);
         let mut table = Table::new(columns.iter().flat_map(|&at| heads(&self.headings[at])));
-        for row in self.entries() {
+        for (at, row) in self.entries().enumerate() {
+            if let Some((_, what)) = self.gap.as_ref().filter(|gap| gap.0 == at) {
+                table.row(["…", what]);
+            }
             table.row(columns.iter().flat_map(|&at| cells(&self.headings[at], &row[at])));
         }
         let more = format!("… {}: --limit all", counted(self.left_out, "more row"));

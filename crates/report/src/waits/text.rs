@@ -7,8 +7,8 @@ use pmuscope_profile::waits::{WaitRow, WaitSums, Waits};
 use super::notes::notes;
 use super::{WaitsView, seconds, waker_text, wall_parts};
 use crate::number::{count, counted, percent};
-use crate::recording::{account, asked, extent, paint_line, push_wrapped};
-use crate::{Paint, Style, escape, wrap};
+use crate::recording::{account, asked, extent, paint_line, push_all_notes, push_wrapped};
+use crate::{Style, escape};
 
 /// Head, all threads' time, the table, notes.
 #[must_use]
@@ -33,16 +33,7 @@ pub(super) fn waits_text(view: &WaitsView<'_>, style: &Style) -> String {
         true => out.push_str("no waits\n"),
         false => out.push_str(&view.sheet(usize::MAX).text(style)),
     }
-    let notes = notes(view);
-    if !notes.is_empty() {
-        out.push('\n');
-    }
-    for note in notes {
-        let (word, paint) =
-            if note.warning { ("warning:", Paint::Warn) } else { ("note:", Paint::Dim) };
-        let line = wrap(&style.text(&note.text), style.width, word.len() + 1);
-        out.push_str(&format!("{} {line}\n", style.paint(paint, word)));
-    }
+    push_all_notes(&mut out, notes(view), style);
     out
 }
 
