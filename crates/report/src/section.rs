@@ -17,6 +17,8 @@ use crate::{Paint, Style, escape};
 pub(crate) struct Section<'a> {
     /// What links on a page lead to; empty where there are none.
     id: String,
+    /// What these links say; empty: its heading.
+    link: &'static str,
     /// Its heading, foreign text or ours.
     title: String,
     /// What stands below the heading.
@@ -74,6 +76,12 @@ impl<'a> Section<'a> {
         self
     }
 
+    /// Links of a page say this instead of its heading.
+    pub(crate) fn linked_as(mut self, link: &'static str) -> Self {
+        self.link = link;
+        self
+    }
+
     /// Its heading should worry, if `does`.
     pub(crate) fn which_worries(mut self, does: bool) -> Self {
         self.worries = does;
@@ -109,6 +117,11 @@ impl<'a> Section<'a> {
             Some(picture) => self.with(Body::Picture(picture)),
             None => self,
         }
+    }
+
+    /// Id and title, for the links of a page to its parts.
+    pub(crate) fn link(&self) -> (String, &str) {
+        (self.id.clone(), if self.link.is_empty() { &self.title } else { self.link })
     }
 
     /// Appends it for a terminal, after an empty line.
@@ -174,7 +187,7 @@ pub(crate) fn sections_html(sections: &[Section<'_>]) -> Markup {
     let links = sections.iter().filter(|section| !section.id.is_empty());
     html! {
         @if sections.len() > 1 {
-            (crate::html::contents(links.map(|section| (section.id.clone(), &*section.title))))
+            (crate::html::contents(links.map(Section::link)))
         }
         @for section in sections { (section.html()) }
     }

@@ -23,6 +23,7 @@ impl Sheet<'_> {
             html! { tr { @for &at in &columns { (cells(&self.headings[at], &row[at], searches)) } } "\n" }
         };
         let body = self.rows - self.feet;
+        let order = if self.rises { "ascending" } else { "descending" };
         html! {
             @if self.rows > FEW { (filter()) }
             div class="wide" {
@@ -32,7 +33,7 @@ impl Sheet<'_> {
                         tr {
                             @for (position, (head, is_number)) in heads.iter().enumerate() {
                                 th scope="col" class=[is_number.then_some("num")]
-                                    aria-sort=[(position == 0).then_some("descending")] { (head) }
+                                    aria-sort=[(position == 0).then_some(order)] { (head) }
                             }
                         }
                     }

@@ -370,6 +370,12 @@ impl<'a, R> Field<'a, R> {
         self
     }
 
+    /// At a terminal only: pages have a column for each of its numbers.
+    pub(crate) fn for_terminals(mut self) -> Self {
+        self.heading.audience = &[Audience::Terminal];
+        self
+    }
+
     /// On pages only, which have room for more columns than a terminal.
     pub(crate) fn for_pages(mut self) -> Self {
         self.heading.audience = &[Audience::Page];
@@ -421,6 +427,8 @@ pub(crate) struct Sheet<'a> {
     feet: usize,
     /// Rows that are left out in the middle: where, and what people see there.
     gap: Option<(usize, String)>,
+    /// The first column rises from row to row; it falls otherwise.
+    rises: bool,
     left_out: usize,
     /// Sums over the rows that are left out, by the keys of their fields.
     rest: Vec<(Cow<'static, str>, Value<'static>)>,
@@ -457,6 +465,7 @@ impl<'a> Sheet<'a> {
             rows: rows.len(),
             feet: 0,
             gap: None,
+            rises: false,
             left_out: all.saturating_sub(rows.len()),
             row: Box::new(move |at| fields.iter().map(|field| entry(field, rows[at])).collect()),
             rest: Vec::new(),
@@ -476,6 +485,12 @@ impl<'a> Sheet<'a> {
         self
     }
 
+    /// The first column rises from row to row, as time does.
+    pub(crate) fn rising(mut self) -> Self {
+        self.rises = true;
+        self
+    }
+
     /// Rows are left out before the one `at` this position; people see `what` there.
     pub(crate) fn with_gap(mut self, at: usize, what: Option<String>) -> Self {
         self.gap = what.map(|what| (at, what));
@@ -492,10 +507,10 @@ impl<'a> Sheet<'a> {
     pub(crate) fn into_owned<'b>(self) -> Sheet<'b> {
         let own = |row: Vec<SheetCell<'a>>| row.into_iter().map(SheetCell::into_owned).collect();
         let rows: Vec<Vec<SheetCell<'b>>> = self.entries().map(own).collect();
-        let Self { headings, feet, gap, left_out, rest, more, .. } = self;
+        let Self { headings, feet, gap, rises, left_out, rest, more, .. } = self;
         let number = rows.len();
         let row = Box::new(move |at: usize| rows[at].clone());
-        Sheet { headings, row, rows: number, feet, gap, left_out, rest, more }
+        Sheet { headings, row, rows: number, feet, gap, rises, left_out, rest, more }
     }
 
     /// The rows, one after another, and the sums.

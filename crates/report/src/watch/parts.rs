@@ -115,6 +115,7 @@ fn history<'a>(view: WatchView<'a>, hits: &'a TargetHits) -> Section<'a> {
     let shown = all[..first].iter().chain(&all[last..]).copied();
     let left_out = hits.records.saturating_sub((first + all.len() - last) as u64);
     let sheet = sheets::history(view, view.has_values(hits), shown)
+        .rising()
         .with_gap(first, sheets::between(left_out));
     Section::new("", "Hits one by one").sheet(sheet)
 }
@@ -126,6 +127,7 @@ fn line_part<'a>(view: WatchView<'a>, at: usize, line: &'a CacheLine) -> Section
     let title = format!("cache line {:#x}{of}: {estimate}{}", line.address, verdict(line.verdict));
     let is_bad = matches!(line.verdict, SharingVerdict::FalseSharing | SharingVerdict::Both);
     let section = Section::new(if at == 0 { "lines" } else { "" }, title)
+        .linked_as("Cache lines")
         .which_worries(is_bad)
         .line(Some(evidence(line)))
         .line(Some(consequence(line.verdict).to_owned()));

@@ -258,7 +258,10 @@ fn call_site_fields<'r, 'a: 'r>(
         Field::count(format!("thread {at}"), cell)
             .head(head)
             .shown_if_known(move |row: &Row<'_>| cell(row).map(not_zero))
-            .shaded(move |row: &Row<'_>| cell(row).unwrap_or(0) as f64 / most.max(1) as f64)
+            // Sums have no shade: they would be the darkest.
+            .shaded(move |row: &Row<'_>| {
+                row.site.and_then(|_| cell(row)).unwrap_or(0) as f64 / most.max(1) as f64
+            })
             .for_people()
     }));
     let path = |row: &Row<'_>| {
