@@ -6,7 +6,7 @@ use pmuscope_profile::hits::{CacheLine, HitRecord, SharingVerdict, TargetHits};
 use super::often::Often;
 use super::words::{about, consequence, evidence, of_hits, verdict};
 use super::{WatchView, charts, sheets, stretches};
-use crate::number::{count, duration, exact, significant};
+use crate::number::{count, counted, duration, exact, significant};
 use crate::section::Section;
 
 impl<'a> WatchView<'a> {
@@ -28,7 +28,8 @@ impl<'a> WatchView<'a> {
         let lines = self.hits.lines.iter().take(self.limits.lines).enumerate();
         parts.extend(lines.map(|(at, line)| line_part(*self, at, line)));
         let more = self.hits.lines.len().saturating_sub(self.limits.lines);
-        parts.extend((more > 0).then(|| Section::new("", sheets::more_lines(more))));
+        let more = (more > 0).then(|| counted(more as u64, "more cache line"));
+        parts.extend(more.map(|more| Section::new("", more)));
         parts
     }
 }
@@ -116,7 +117,7 @@ fn history<'a>(view: WatchView<'a>, hits: &'a TargetHits) -> Section<'a> {
     let left_out = hits.records.saturating_sub((first + all.len() - last) as u64);
     let sheet = sheets::history(view, view.has_values(hits), shown)
         .rising()
-        .with_gap(first, sheets::between(left_out));
+        .with_gap(first, (left_out > 0).then(|| format!("{} between", count(left_out))));
     Section::new("", "Hits one by one").sheet(sheet)
 }
 

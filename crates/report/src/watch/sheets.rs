@@ -14,7 +14,7 @@ use super::words::{
     about, accesses, estimate, known, of_all, place, plural, rate, share, thread, value,
     verdict_word, word,
 };
-use crate::number::{count, counted, fixed, significant};
+use crate::number::{count, fixed, significant};
 use crate::sheet::{Field, FieldKind, Sheet, Value};
 
 /// A target with its hits.
@@ -476,14 +476,4 @@ pub(super) fn words<'a>(view: WatchView<'a>, line: &'a CacheLine) -> Sheet<'a> {
         .collect()
     }));
     Sheet::new(fields, &line.words, line.words.len())
-}
-
-/// What people see where hits are left out.
-pub(super) fn between(hits: u64) -> Option<String> {
-    (hits > 0).then(|| format!("{} between", count(hits)))
-}
-
-/// Lines that are not shown.
-pub(super) fn more_lines(number: usize) -> String {
-    counted(number as u64, "more cache line")
 }
