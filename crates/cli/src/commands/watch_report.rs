@@ -17,13 +17,13 @@ use crate::exit::{Exit, bad_input};
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Answer")]
 pub(crate) struct ReportArgs {
-    /// Write the answer to FILE, in the format that its name ends in: .html .txt .json
+    /// Write the answer to FILE, in the format that its name ends in: .html .txt .json .csv .tsv
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
     /// Print the answer as one JSON object (schema pmuscope/watch/1)
     #[arg(long)]
     json: bool,
-    /// Most rows of places, or "all" [default: 20; in HTML 100, in JSON all]
+    /// Most rows of places, or "all" [default: 20; in HTML 100, in other formats all]
     #[arg(long, value_name = "N")]
     limit: Option<Limit>,
     /// Show so many hits one by one, from the beginning and from the end [default: 5; in HTML and JSON 20]
@@ -34,7 +34,7 @@ pub(crate) struct ReportArgs {
 }
 
 /// Forms of the answer.
-const FORMATS: [Format; 3] = [Format::Text, Format::Json, Format::Html];
+const FORMATS: [Format; 5] = [Format::Text, Format::Json, Format::Csv, Format::Tsv, Format::Html];
 
 impl ReportArgs {
     /// What an answer will be, asked before anything is recorded.

@@ -72,6 +72,16 @@ fn a_kept_recording_is_told_again_in_all_forms() {
         (&1000.into(), &900.into(), &900.into())
     );
     assert_eq!(value["cache_lines"][0]["verdict"], "false_sharing");
+    for (file, comma) in [("x.csv", ","), ("x.tsv", "\t")] {
+        scratch.pmuscope(["watch", "--input", "x.data", "--report", file]).exits(0).is_silent();
+        let table = std::fs::read_to_string(scratch.path(file)).unwrap();
+        let heads =
+            "target,function,file,line,inlined_into,module,address,hits,changed,plus_one,passed";
+        let (first, rows) = table.split_once('\n').unwrap();
+        assert_eq!(first, heads.replace(',', comma));
+        assert_eq!(rows.lines().count(), target["places"].as_array().unwrap().len());
+        assert!(rows.starts_with(&format!("counters{comma}")), "{table}");
+    }
     let page = ["watch", "--input", "x.data", "--report", "x.html"];
     scratch.pmuscope(page).exits(0).is_silent();
     let page = std::fs::read_to_string(scratch.path("x.html")).unwrap();

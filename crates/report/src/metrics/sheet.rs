@@ -79,7 +79,7 @@ fn fields<'a>(
             .only_in(&[SheetForm::Json]),
         Field::number("mean_length_windows", length).only_in(&[SheetForm::Json]),
         Field::json("metrics", move |row: &Row<'_>| metrics_json(view, row)),
-        Field::part("kept", move |row: &Row<'_>| Some(kept(row.row)))
+        Field::number("kept", move |row: &Row<'_>| Some(kept(row.row)))
             .shown_as(move |row| percent(kept(row.row), 0).into())
             .for_people(),
     ]);

@@ -7,7 +7,10 @@ use pmuscope_machine::NumaCounters;
 use pmuscope_numa::timeline::{Observation, ProcessLook, Share};
 use serde::Serialize;
 
-use crate::{Cell, Column, Style, Table, escape, number};
+use super::MIB;
+use crate::section::Section;
+use crate::sheet::{Field, FieldKind, Sheet, Value};
+use crate::{Style, escape, number};
 
 /// Rows of the table over time.
 const MOST_LOOKS: usize = 24;
@@ -156,23 +159,18 @@ impl<'a> Followed<'a> {
 /// The page for people.
 pub(super) fn followed_text(followed: &Followed<'_>, style: &Style) -> String {
     let [first, second] = followed.head();
-    let mut out = format!("{}\n{}\n\n", style.text(&first), style.text(&second));
-    out += &over_time(followed).render(style);
+    let mut out = format!("{}\n{}\n", style.text(&first), style.text(&second));
     let left = followed.looks.len().saturating_sub(MOST_LOOKS);
-    if left > 0 {
-        let text =
-            format!("{left} looks between these are not shown: --json and -o FILE.html have all\n");
-        out += &style.text(&text);
-    }
-    let processes = followed.processes();
-    if processes.len() > 1 {
-        out.push('\n');
-        out += &by_process(&processes).render(style);
-        if processes.len() > MOST_PROCESSES {
-            let more = processes.len() - MOST_PROCESSES;
-            out +=
-                &format!("{} with less memory: --json has all\n", number::counted(more, "process"));
-        }
+    let left = (left > 0).then(|| {
+        format!("{left} looks between these are not shown: --json and -o FILE.html have all")
+    });
+    looks(followed, &shown(followed.looks.len())).line(left).bare().push_text(&mut out, style);
+    let number = followed.processes().len();
+    let more = number.saturating_sub(MOST_PROCESSES);
+    let more = (more > 0)
+        .then(|| format!("{} with less memory: --json has all", number::counted(more, "process")));
+    if number > 1 {
+        processes(followed, MOST_PROCESSES).line(more).bare().push_text(&mut out, style);
     }
     for note in followed.notes() {
         out += &format!("\n{}\n", style.text(&note));
@@ -180,76 +178,111 @@ pub(super) fn followed_text(followed: &Followed<'_>, style: &Style) -> String {
     out
 }
 
-fn over_time(followed: &Followed<'_>) -> Table {
-    let mut table = Table::new([
-        Column::number("time s"),
-        Column::number("locality"),
-        Column::number("±95 %"),
-        Column::number("threads by node"),
-        Column::number("MiB by node"),
-        Column::number("threads moved"),
-        Column::number("hint faults"),
-        Column::number("local"),
-        Column::number("MiB migrated"),
-    ]);
-    let mut before: Option<usize> = None;
-    for at in shown(followed.looks.len()) {
-        let look = &followed.looks[at];
-        let since = before.map_or(at..at + 1, |before| before + 1..at + 1);
-        let looks = &followed.looks[since];
-        let moved: u32 = looks.iter().flat_map(|look| &look.processes).map(|p| p.moved).sum();
-        let is_first = at == 0;
-        let faults = sum(looks, |counters| counters.hint_faults);
-        let local = sum(looks, |counters| counters.hint_faults_local);
-        let migrated = sum(looks, |counters| counters.pages_migrated);
-        let [value, half] = share(look.locality);
-        table.row([
-            Cell::new(number::fixed(look.at_s, 1)),
-            value,
-            half,
-            Cell::new(joined(look.threads().iter().map(|&threads| f64::from(threads)))),
-            Cell::new(joined(look.bytes().iter().map(|bytes| bytes / MIB))),
-            Cell::measured((!is_first).then_some(moved), |moved| number::count(moved.into())),
-            Cell::measured(faults, number::count),
-            Cell::measured(
-                local.zip(faults).filter(|&(_, faults)| faults > 0),
-                |(local, faults)| number::percent(local as f64 / faults as f64, 0),
-            ),
-            Cell::measured(migrated, |pages| {
-                number::significant(pages as f64 * page_bytes() / MIB, 3)
-            }),
-        ]);
-        before = Some(at);
-    }
-    table
+/// A look, and all since the one of the row before.
+struct LookRow<'a> {
+    look: &'a Observation,
+    since: &'a [Observation],
 }
 
-fn by_process(processes: &[(&ProcessLook, &ProcessLook)]) -> Table {
-    let mut table = Table::new([
-        Column::number("process"),
-        Column::text("command").shrink(),
-        Column::number("threads by node"),
-        Column::number("MiB by node"),
-        Column::number("locality, first"),
-        Column::number("last"),
-        Column::number("±95 %"),
-    ]);
-    for (first, last) in processes.iter().take(MOST_PROCESSES) {
-        let [value, half] = share(last.locality);
-        table.row([
-            Cell::new(last.pid.to_string()),
-            Cell::new(escape(&last.name)),
-            Cell::new(joined(last.threads.iter().map(|&threads| f64::from(threads)))),
-            Cell::new(joined(last.bytes.iter().map(|bytes| bytes / MIB))),
-            share(first.locality)[0].clone(),
-            value,
-            half,
+/// Looks over time, those at these positions.
+pub(super) fn looks<'b>(followed: &Followed<'_>, at: &[usize]) -> Section<'b> {
+    type Row<'a> = LookRow<'a>;
+    let begins = std::iter::once(0).chain(at.iter().map(|at| at + 1));
+    let row = |(begin, &at): (usize, &usize)| LookRow {
+        look: &followed.looks[at],
+        since: &followed.looks[begin..=at],
+    };
+    let rows: Vec<Row<'_>> = begins.zip(at).map(row).collect();
+    let decimals = if followed.interval_s < 0.1 { 2 } else { 1 };
+    let time = move |row: &Row<'_>| number::fixed(row.look.at_s, decimals);
+    let moved = |row: &Row<'_>| {
+        let processes = row.since.iter().flat_map(|look| &look.processes);
+        (row.look.at_s > 0.0).then(|| processes.map(|process| u64::from(process.moved)).sum())
+    };
+    let faults = |row: &Row<'_>| sum(row.since, |counters| counters.hint_faults);
+    let local = move |row: &Row<'_>| {
+        let all = faults(row).filter(|all| *all > 0)?;
+        Some(sum(row.since, |counters| counters.hint_faults_local)? as f64 / all as f64)
+    };
+    let migrated = |row: &Row<'_>| {
+        Some(sum(row.since, |counters| counters.pages_migrated)? as f64 * page_bytes() / MIB)
+    };
+    let mut fields = vec![
+        Field::number("time s", |row: &Row<'_>| Some(row.look.at_s))
+            .shown_as(move |row| time(row).into()),
+        locality("locality", |row: &Row<'_>| row.look.locality),
+        half(|row: &Row<'_>| row.look.locality),
+    ];
+    fields.extend(by_node(|row: &Row<'_>| (row.look.threads(), row.look.bytes())));
+    for (at, node) in followed.nodes.iter().enumerate() {
+        fields.extend([
+            Field::count(format!("threads on {node}"), move |row: &Row<'_>| {
+                row.look.threads().get(at).map(|&threads| u64::from(threads))
+            })
+            .for_pages(),
+            Field::number(format!("MiB on {node}"), move |row: &Row<'_>| {
+                row.look.bytes().get(at).map(|bytes| bytes / MIB)
+            })
+            .for_pages(),
         ]);
     }
-    table
+    fields.extend([
+        Field::count("threads moved", moved),
+        Field::count("hint faults", faults),
+        Field::part("local", local)
+            .shown_if_known(move |row| local(row).map(|share| number::percent(share, 0))),
+        Field::number("MiB migrated", migrated),
+    ]);
+    let sheet = Sheet::new(fields, &rows, rows.len()).rising().into_owned();
+    Section::new("looks", "Looks").sheet(sheet)
 }
 
-use super::MIB;
+/// The first and the last look that saw a process.
+type ProcessRow<'a> = (&'a ProcessLook, &'a ProcessLook);
+
+/// Processes, at most so many.
+pub(super) fn processes<'b>(followed: &Followed<'_>, most: usize) -> Section<'b> {
+    type Row<'a> = ProcessRow<'a>;
+    let all = followed.processes();
+    let mut fields = vec![
+        Field::id("process", |row: &Row<'_>| Some(row.1.pid)),
+        Field::text("command", |row: &Row<'_>| Some(row.1.name.clone())),
+    ];
+    fields.extend(by_node(|row: &Row<'_>| (row.1.threads.clone(), row.1.bytes.clone())));
+    fields.extend([
+        Field::number("MiB", |row: &Row<'_>| Some(row.1.bytes.iter().sum::<f64>() / MIB))
+            .for_pages(),
+        locality("locality, first", |row: &Row<'_>| row.0.locality),
+        locality("last", |row: &Row<'_>| row.1.locality),
+        half(|row: &Row<'_>| row.1.locality),
+    ]);
+    let sheet = Sheet::new(fields, all.iter().take(most), all.len().min(most)).into_owned();
+    Section::new("processes", "Processes").sheet(sheet)
+}
+
+fn locality<'a, R: 'a>(
+    head: &'static str,
+    of: impl Fn(&'a R) -> Option<Share> + Copy + 'a,
+) -> Field<'a, R> {
+    Field::number(head, move |row| of(row).map(|share| share.value))
+        .shown_if_known(move |row| of(row).map(|share| number::fixed(share.value, 2)))
+}
+
+fn half<'a, R: 'a>(of: impl Fn(&'a R) -> Option<Share> + Copy + 'a) -> Field<'a, R> {
+    Field::number("±95 %", move |row| of(row).map(|share| share.half))
+        .shown_if_known(move |row| of(row).map(|share| number::fixed(share.half, 2)))
+}
+
+/// Threads and memory, a number for each node in one cell: `3 0 12 0`.
+fn by_node<'a, R: 'a>(of: impl Fn(&'a R) -> (Vec<u32>, Vec<f64>) + Copy + 'a) -> [Field<'a, R>; 2] {
+    let field = |head, get: Box<dyn Fn(&'a R) -> String + 'a>| {
+        let value = move |row| Value::Text(get(row).into());
+        Field::new(head, FieldKind::Number, value).for_terminals()
+    };
+    let threads = move |row| joined(of(row).0.into_iter().map(f64::from));
+    let mib = move |row| joined(of(row).1.into_iter().map(|bytes| bytes / MIB));
+    [field("threads by node", Box::new(threads)), field("MiB by node", Box::new(mib))]
+}
 
 fn page_bytes() -> f64 {
     pmuscope_machine::place::page_size() as f64
@@ -268,25 +301,12 @@ fn sum(looks: &[Observation], of: impl Fn(&NumaCounters) -> Option<u64>) -> Opti
     looks.iter().map(|look| of(look.counters.as_ref()?)).sum()
 }
 
-fn share(share: Option<Share>) -> [Cell; 2] {
-    [
-        Cell::measured(share, |share| number::fixed(share.value, 2)),
-        Cell::measured(share, |share| number::fixed(share.half, 2)),
-    ]
-}
-
-/// `3 0 12 0`: a number for each node.
 fn joined(amounts: impl Iterator<Item = f64>) -> String {
-    let amounts: Vec<String> = amounts
-        .map(|amount| {
-            if amount.fract() == 0.0 {
-                number::fixed(amount, 0)
-            } else {
-                number::significant(amount, 3)
-            }
-        })
-        .collect();
-    amounts.join(" ")
+    let text = |amount: f64| match amount.fract() == 0.0 {
+        true => number::fixed(amount, 0),
+        false => number::significant(amount, 3),
+    };
+    amounts.map(text).collect::<Vec<_>>().join(" ")
 }
 
 impl Report for Followed<'_> {

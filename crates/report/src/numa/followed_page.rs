@@ -1,15 +1,14 @@
 //! Processes followed over time as a page: heat maps of nodes over time, locality, processes.
 
-use std::fmt::Write as _;
-
 use pmuscope_numa::timeline::Observation;
 
-use super::followed::Followed;
-use super::{FOLLOWED_SCHEMA, MIB};
+use super::FOLLOWED_SCHEMA;
+use super::followed::{Followed, looks, processes};
 use crate::Note;
-use crate::html::{Cells, Fact, Grid, PageFrame, Summary, contents, filter};
-use crate::markup::{text, written};
-use crate::number::{duration, fixed, percent, significant};
+use crate::html::{Cells, Fact, Grid, PageFrame, Summary, contents};
+use crate::markup::{Markup, html};
+use crate::number::{duration, fixed, percent};
+use crate::section::Section;
 
 /// More columns than a screen has points to tell apart: neighbours share one.
 const MOST_COLUMNS: usize = 600;
@@ -25,22 +24,21 @@ pub(super) fn followed_page(followed: &Followed<'_>, commit: &str) -> String {
     let threads = rows(followed, &columns, |look, node| {
         look.threads().get(node).map_or(0, |&threads| u64::from(threads))
     });
-    let parts = [
-        ("memory", "Memory by node"),
-        ("threads", "Threads by node"),
-        ("looks", "Looks"),
-        ("processes", "Processes"),
+    let maps = [
+        map(followed, ("memory", "Memory by node"), ("KiB", &bytes), column_s),
+        map(followed, ("threads", "Threads by node"), ("threads", &threads), column_s),
     ];
-    PageFrame { schema: FOLLOWED_SCHEMA, commit }.page(
-        &summary(followed, &followed.command),
-        &written(|out| {
-            out.push_str(&contents(parts.map(|(id, name)| (id.to_owned(), name))).0);
-            push_map(out, followed, parts[0], ("KiB", &bytes), column_s);
-            push_map(out, followed, parts[1], ("threads", &threads), column_s);
-            push_looks(out, followed);
-            push_processes(out, followed);
-        }),
-    )
+    let all: Vec<usize> = (0..followed.looks.len()).collect();
+    let tables = [looks(followed, &all), processes(followed, usize::MAX)];
+    let links = [("memory", "Memory by node"), ("threads", "Threads by node")];
+    let links = links.map(|(id, name)| (id.to_owned(), name)).into_iter();
+    let body = html! {
+        (contents(links.chain(tables.iter().map(Section::link))))
+        @for part in &maps { (part) }
+        @for part in &tables { (part.html()) }
+    };
+    let summary = summary(followed, &followed.command);
+    PageFrame { schema: FOLLOWED_SCHEMA, commit }.page(&summary, &body)
 }
 
 fn summary(followed: &Followed<'_>, command: &str) -> Summary {
@@ -105,20 +103,13 @@ fn rows(
     (0..followed.nodes.len()).map(row).collect()
 }
 
-fn push_map(
-    out: &mut String,
+fn map(
     followed: &Followed<'_>,
     (id, title): (&str, &str),
     (unit, values): (&str, &[Vec<u64>]),
     column_s: f64,
-) {
+) -> Markup {
     let most = values.iter().flatten().copied().max().unwrap_or(0);
-    // Writing to a String does not fail, here and below.
-    let _ = writeln!(
-        out,
-        "<section class=\"heat-part\" id=\"{id}\">\n<h2>{title}</h2>\n<p class=\"dim\">The strongest shade: {} {unit}.</p>",
-        crate::number::count(most)
-    );
     let told = format!("{title} over time; the table below has the numbers");
     let grid = Grid {
         row: "node",
@@ -130,66 +121,12 @@ fn push_map(
         legend: "",
         told: &told,
     };
-    out.push_str(&grid.html().0);
-    out.push_str("</section>\n");
-}
-
-fn push_looks(out: &mut String, followed: &Followed<'_>) {
-    out.push_str(
-        "<section class=\"table-part\" id=\"looks\">\n<h2>Looks</h2>\n<details><summary>All of them</summary>\
-         <div class=\"wide\"><table class=\"sortable\"><thead><tr>\
-         <th scope=\"col\" class=\"num\" aria-sort=\"ascending\">time s</th>\
-         <th scope=\"col\" class=\"num\">locality</th><th scope=\"col\" class=\"num\">± 95 %</th>",
-    );
-    for node in followed.nodes {
-        let _ = write!(
-            out,
-            "<th scope=\"col\" class=\"num\">threads on {node}</th><th scope=\"col\" class=\"num\">MiB on {node}</th>"
-        );
-    }
-    out.push_str("</tr></thead>\n<tbody>\n");
-    for look in followed.looks {
-        let _ = write!(out, "<tr>{}", number(Some(look.at_s), 2));
-        out.push_str(&number(look.locality.map(|share| share.value), 3));
-        out.push_str(&number(look.locality.map(|share| share.half), 3));
-        for (threads, bytes) in look.threads().iter().zip(look.bytes()) {
-            out.push_str(&number(Some(f64::from(*threads)), 0));
-            out.push_str(&number(Some(bytes / MIB), 1));
+    html! {
+        section class="heat-part" id=(id) {
+            h2 { (title) }
+            p class="dim" { "The strongest shade: " (crate::number::count(most)) " " (unit) "." }
+            (grid.html())
         }
-        out.push_str("</tr>\n");
-    }
-    out.push_str("</tbody></table></div></details>\n</section>\n");
-}
-
-fn push_processes(out: &mut String, followed: &Followed<'_>) {
-    let _ = write!(
-        out,
-        "<section class=\"table-part\" id=\"processes\">\n<h2>Processes</h2>\n{}<div class=\"wide\"><table class=\"sortable\"><thead><tr>\
-         <th scope=\"col\" class=\"num\">process</th><th scope=\"col\">command</th>\
-         <th scope=\"col\" class=\"num\">MiB</th><th scope=\"col\" class=\"num\">locality, first</th>\
-         <th scope=\"col\" class=\"num\">last</th></tr></thead>\n<tbody>\n",
-        filter().0
-    );
-    for (first, last) in followed.processes() {
-        let bytes = last.bytes.iter().sum::<f64>() / MIB;
-        let _ = writeln!(
-            out,
-            "<tr><td class=\"num\">{}</td><td>{}</td><td class=\"num\" data-v=\"{bytes}\">{}</td>{}{}</tr>",
-            last.pid,
-            text(&last.name),
-            significant(bytes, 3),
-            number(first.locality.map(|share| share.value), 2),
-            number(last.locality.map(|share| share.value), 2),
-        );
-    }
-    out.push_str("</tbody></table></div>\n</section>\n");
-}
-
-fn number(value: Option<f64>, decimals: usize) -> String {
-    match value {
-        Some(value) => {
-            format!("<td class=\"num\" data-v=\"{value}\">{}</td>", fixed(value, decimals))
-        }
-        None => "<td class=\"num\" data-v=\"-1\">-</td>".to_owned(),
+        "\n"
     }
 }

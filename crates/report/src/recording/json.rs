@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 
 use super::head::Head;
 use super::losses::{self, CpuLoss};
-use super::notes::{Taken, notes_on};
+use super::notes::{Note, Taken, notes_on};
 use super::stacks::advice;
 use super::{RowLimits, machine_size, symbols};
 use crate::sheet::Sheet;
@@ -254,11 +254,14 @@ pub(crate) struct NoteOut {
 impl NoteOut {
     /// All sentences about a profile.
     pub(crate) fn all(profile: &Profile, taken: Taken) -> Vec<Self> {
+        Self::of(notes_on(profile, taken))
+    }
+
+    /// These sentences.
+    pub(crate) fn of(notes: Vec<Note>) -> Vec<Self> {
         let level = |warning| if warning { "warning" } else { "note" };
-        notes_on(profile, taken)
-            .into_iter()
-            .map(|note| Self { level: level(note.warning), text: note.text })
-            .collect()
+        let one = |note: Note| Self { level: level(note.warning), text: note.text };
+        notes.into_iter().map(one).collect()
     }
 }
 

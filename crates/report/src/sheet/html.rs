@@ -2,38 +2,53 @@
 
 use super::text::{INTERVAL, shown};
 use super::{FieldKind, Heading, Mark, Sheet, SheetCell, SheetForm, Value};
-use crate::html::{dot, filter, number_cell, share_cell};
+use crate::html::{dot, filter};
 use crate::markup::{Markup, PreEscaped, html};
 use crate::number::{counted, fixed};
 use crate::{Paint, escape};
+
+/// The strongest shade, percent: text stays readable on it, on light and on dark paper.
+const STRONGEST: f64 = 45.0;
+/// A table of so many rows needs no filter.
+const FEW: usize = 5;
 
 impl Sheet<'_> {
     /// The table with the field that filters its rows.
     pub(crate) fn html(&self) -> Markup {
         let columns = self.columns(SheetForm::Page);
         let searches = columns.iter().any(|&at| self.headings[at].searches);
+        let shades = columns.iter().any(|&at| self.headings[at].shades);
+        let order = if self.rises { "ascending" } else { "descending" };
         let row = |row: &[SheetCell<'_>]| {
             html! { tr { @for &at in &columns { (cells(&self.headings[at], &row[at], searches)) } } "\n" }
         };
-        let total = self.total();
+        let feet: Vec<_> = self.feet().collect();
         html! {
-            (filter())
+            @if self.rows > FEW { (filter()) }
             div class="wide" {
-                table class=(if searches { "sortable functions" } else { "sortable" }) {
+                table class={ (if self.gap.is_none() { "sortable" } else { "" })
+                    @if searches { " functions" } @if shades { " matrix" } } {
                     thead {
                         tr {
                             @for (position, &at) in columns.iter().enumerate() {
-                                (head(&self.headings[at], position == 0))
+                                (head(&self.headings[at], (position == 0).then_some(order)))
                             }
                         }
                     }
                     "\n"
-                    tbody { @for cells in self.entries() { (row(&cells)) } }
+                    tbody {
+                        @for (at, one) in self.entries().enumerate() {
+                            @if let Some((_, what)) = self.gap.as_ref().filter(|gap| gap.0 == at) {
+                                tr { td class="dim" colspan=(self.cells_of(&columns)) { (what) } }
+                            }
+                            (row(&one))
+                        }
+                    }
                     "\n"
-                    @if total.is_some() || self.left_out > 0 {
+                    @if !feet.is_empty() || self.left_out > 0 {
                         tfoot {
                             @if self.left_out > 0 { (self.rest(&columns)) }
-                            @if let Some(total) = total { (row(&total)) }
+                            @for foot in &feet { (row(foot)) }
                         }
                     }
                 }
@@ -42,16 +57,21 @@ impl Sheet<'_> {
         }
     }
 
+    /// How many cells a row has: a share has two.
+    fn cells_of(&self, columns: &[usize]) -> usize {
+        let shares = columns.iter().filter(|&&at| self.headings[at].kind == FieldKind::Share);
+        columns.len() + shares.count()
+    }
+
     /// What is left out has a line of its own, so that shares add up.
     fn rest(&self, columns: &[usize]) -> Markup {
         let first = columns.first().map(|&at| &self.headings[at].key);
         let sum = self.rest.iter().find(|(key, _)| Some(key) == first);
         let sum = sum.and_then(|(_, value)| shown(value));
-        let shares = columns.iter().filter(|&&at| self.headings[at].kind == FieldKind::Share);
         html! {
             tr {
                 @if let Some(sum) = &sum { td class="num" { (sum) } }
-                td colspan=(columns.len() + shares.count() - usize::from(sum.is_some())) {
+                td colspan=(self.cells_of(columns) - usize::from(sum.is_some())) {
                     (counted(self.left_out, "more row")) " left out: " (self.more)
                 }
             }
@@ -59,16 +79,16 @@ impl Sheet<'_> {
     }
 }
 
-/// Rows stand by the first column, where it is of numbers.
-fn head(heading: &Heading, is_first: bool) -> Markup {
-    let (class, falls) = match heading.kind {
-        FieldKind::Text => (None, false),
-        FieldKind::Drawn => (Some("fixed"), false),
-        _ => (Some("num"), is_first),
+/// Rows stand by the first column in this `order`, where it is of numbers.
+fn head(heading: &Heading, order: Option<&str>) -> Markup {
+    let (class, order) = match heading.kind {
+        FieldKind::Text => (None, None),
+        FieldKind::Drawn => (Some("fixed"), None),
+        _ => (Some("num"), order),
     };
     let about = (!heading.about.is_empty()).then_some(&heading.about);
     html! {
-        th scope="col" class=[class] title=[about] aria-sort=[falls.then_some("descending")] {
+        th scope="col" class=[class] title=[about] aria-sort=[order] {
             (heading.head)
         }
         @if heading.kind == FieldKind::Share { th scope="col" class="num" { (INTERVAL) } }
@@ -82,45 +102,53 @@ fn none() -> Markup {
 
 /// `searches` is whether the table has a column that does: only that one looks as if.
 fn cells(heading: &Heading, cell: &SheetCell<'_>, searches: bool) -> Markup {
-    match (&cell.shown, &cell.value) {
-        (_, Value::Drawn(_) | Value::Lines(_)) => lines_cell(heading, cell),
-        (None, Value::Share(share, interval)) => html! {
-            (share_cell(*share))
-            @if heading.kind == FieldKind::Share { (margin(interval.map(|of| of.half_width()))) }
-        },
-        (None, Value::Margin(half)) => margin(Some(*half)),
-        (None, Value::Count(value)) => number_cell(*value),
-        (_, Value::Number(..) | Value::Seconds(_) | Value::Estimate(..))
-        | (Some(_), Value::Share(..) | Value::Margin(_) | Value::Count(_)) => figure_cell(cell),
-        _ if heading.kind != FieldKind::Text && shown(cell.for_people()).is_none() => {
+    let known = shown(cell.for_people());
+    match &cell.value {
+        Value::Drawn(_) | Value::Lines(_) => lines_cell(heading, cell),
+        _ if heading.kind != FieldKind::Text && known.is_none() => {
             html! { td class="num dim" data-v="-1" style=[style(cell)] { (heading.missing) } }
         }
+        Value::Share(share, interval) => html! {
+            td class="bar num" data-v=(format!("{share:.6}")) style=(format!("--w:{:.2}%", share * 100.0)) {
+                (known.unwrap_or_default())
+            }
+            @if heading.kind == FieldKind::Share { (margin(interval.map(|of| of.half_width()))) }
+        },
+        Value::Margin(half) if cell.shown.is_none() => margin(Some(*half)),
+        Value::Number(..)
+        | Value::Seconds(_)
+        | Value::Estimate(..)
+        | Value::Margin(_)
+        | Value::Count(_) => figure_cell(cell),
         _ => text_cell(heading, cell, searches),
     }
 }
 
-/// A number that is written otherwise than it is, or rounded.
+/// A number, as people see it.
 fn figure_cell(cell: &SheetCell<'_>) -> Markup {
-    let number = cell.sort.or(match cell.value {
+    let exact = match cell.value {
+        Value::Count(value) => Some(value.to_string()),
         Value::Number(value, _)
         | Value::Estimate(value, _)
-        | Value::Share(value, _)
         | Value::Margin(value)
-        | Value::Seconds(value) => Some(value),
-        Value::Count(value) => Some(value as f64),
+        | Value::Seconds(value) => Some(value.to_string()),
         _ => None,
-    });
-    let class = if cell.paint == Paint::Dim { "num dim" } else { "num" };
+    };
+    let number = cell.sort.map(|number| number.to_string()).or(exact);
+    let shade = matches!(cell.mark, Some(Mark::Shade(share)) if share > 0.0);
     html! {
-        td class=(class) data-v=[number] style=[style(cell)] {
-            (shown(cell.for_people()).unwrap_or_default())
-        }
+        td class={ "num" @if cell.paint == Paint::Dim { " dim" } @if shade { " cell" } }
+            data-v=[number] style=[style(cell)] { (shown(cell.for_people()).unwrap_or_default()) }
     }
 }
 
+/// Color and strength of a cell's background.
 fn style(cell: &SheetCell<'_>) -> Option<String> {
     match &cell.mark {
         Some(Mark::Tint(color)) => Some(format!("background:{color};color:#16181d")),
+        Some(Mark::Shade(share)) if *share > 0.0 => {
+            Some(format!("--s:{:.0}%", (STRONGEST * share.min(1.0)).max(4.0)))
+        }
         _ => None,
     }
 }
@@ -164,15 +192,14 @@ fn text_cell(heading: &Heading, entry: &SheetCell<'_>, searches: bool) -> Markup
         _ if matches!(entry.value, Value::Text(_)) => Some("num"),
         _ => Some("num mono"),
     };
-    let (find, color) = match &entry.mark {
-        Some(Mark::Search(name)) if known.as_deref() != Some(name) => (Some(name), None),
-        Some(Mark::Color(color)) => (None, Some(color)),
-        _ => (None, None),
-    };
-    html! {
-        td class=[class] data-find=[find] {
-            @if let Some(color) = color { (dot(color)) }
-            (escape(known.as_deref().unwrap_or(heading.missing)))
+    let text = escape(known.as_deref().unwrap_or(heading.missing));
+    match &entry.mark {
+        Some(Mark::Search(name)) if known.as_deref() != Some(name) => {
+            html! { td class=[class] data-find=(name) { (text) } }
         }
+        Some(Mark::Color(color)) => html! { td class=[class] { (dot(color)) (text) } },
+        Some(Mark::Title(title)) => html! { td class=[class] title=[title.as_ref()] { (text) } },
+        Some(Mark::Link(id)) => html! { td class=[class] { a href={ "#" (id) } { (text) } } },
+        _ => html! { td class=[class] { (text) } },
     }
 }

@@ -12,12 +12,8 @@ impl Serialize for Sheet<'_> {
         let fields = self.columns(SheetForm::Json);
         let mut rows = serializer.serialize_seq(Some(self.rows))?;
         for row in self.entries() {
-            rows.serialize_element(&Object {
-                headings: &self.headings,
-                row: &row,
-                fields: &fields,
-                prefix: "",
-            })?;
+            let headings = &self.headings;
+            rows.serialize_element(&Object { headings, row: &row, fields: &fields, prefix: "" })?;
         }
         rows.end()
     }

@@ -140,6 +140,8 @@ struct Heading {
     only_if_measured: bool,
     /// A page searches the flame graph beside it for what is in this column.
     searches: bool,
+    /// Cells are shaded by how much they hold.
+    shades: bool,
     /// May be cut where the terminal is too narrow.
     shrinks: bool,
     /// What people see of a value that is missing.
@@ -161,7 +163,7 @@ pub(crate) struct Field<'a, R> {
 }
 
 /// What a page adds to a cell.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Mark {
     /// A dot of this color.
     Color(String),
@@ -169,6 +171,12 @@ pub(crate) enum Mark {
     Tint(String),
     /// What a click looks for in the flame graph.
     Search(String),
+    /// How strong its shade is, 0 to 1.
+    Shade(f64),
+    /// More about it.
+    Title(Option<String>),
+    /// The part of the page that it leads to.
+    Link(String),
 }
 
 impl<'a, R> Field<'a, R> {
@@ -191,6 +199,7 @@ impl<'a, R> Field<'a, R> {
             names_rows: false,
             only_if_measured: false,
             searches: false,
+            shades: false,
             shrinks: kind == FieldKind::Text,
             missing: "-",
         };
@@ -226,6 +235,16 @@ impl<'a, R> Field<'a, R> {
     ) -> Self {
         Self::new(key, FieldKind::Number, move |row| {
             get(row).into().map_or(Value::Missing, Value::Count)
+        })
+    }
+
+    /// A number that names something: a process, a CPU.
+    pub(crate) fn id<T: Into<i64>>(
+        key: impl Into<Cow<'static, str>>,
+        get: impl Fn(&'a R) -> Option<T> + 'a,
+    ) -> Self {
+        Self::new(key, FieldKind::Number, move |row| {
+            get(row).map_or(Value::Missing, |id| Value::Id(id.into()))
         })
     }
 
@@ -347,6 +366,25 @@ impl<'a, R> Field<'a, R> {
         self
     }
 
+    /// The more a row has of this, 0 to 1, the stronger is the shade of its cell on a page.
+    pub(crate) fn shaded(mut self, strength: impl Fn(&'a R) -> f64 + 'a) -> Self {
+        self.heading.shades = true;
+        self.mark = Some(Box::new(move |row| Mark::Shade(strength(row))));
+        self
+    }
+
+    /// A page shows this where the pointer rests on a cell.
+    pub(crate) fn titled(mut self, title: impl Fn(&'a R) -> Option<String> + 'a) -> Self {
+        self.mark = Some(Box::new(move |row| Mark::Title(title(row))));
+        self
+    }
+
+    /// A cell of a page leads to the part with this id.
+    pub(crate) fn linked(mut self, id: impl Fn(&'a R) -> String + 'a) -> Self {
+        self.mark = Some(Box::new(move |row| Mark::Link(id(row))));
+        self
+    }
+
     /// A click on a cell of a page looks in the flame graph for what `name` says.
     pub(crate) fn searches(mut self, name: impl Fn(&'a R) -> String + 'a) -> Self {
         self.heading.searches = true;
@@ -451,6 +489,16 @@ impl<'a, R> Field<'a, R> {
         self.only_in(SheetForm::PROGRAMS)
     }
 
+    /// At a terminal only: pages have a column for each of its numbers.
+    pub(crate) fn for_terminals(self) -> Self {
+        self.only_in(&[SheetForm::Text])
+    }
+
+    /// On pages only, which have room for more columns than a terminal.
+    pub(crate) fn for_pages(self) -> Self {
+        self.only_in(&[SheetForm::Page])
+    }
+
     /// Is never cut.
     pub(crate) fn rigid(mut self) -> Self {
         self.heading.shrinks = false;
@@ -490,8 +538,14 @@ pub(crate) struct Sheet<'a> {
     headings: Vec<Heading>,
     row: Box<dyn Fn(usize) -> Vec<SheetCell<'a>> + 'a>,
     rows: usize,
+    /// Sums after the rows, which only people see.
+    feet: usize,
+    /// Rows that are left out in the middle: where, and what people see there.
+    gap: Option<(usize, String)>,
+    /// The first column rises from row to row; it falls otherwise.
+    rises: bool,
     left_out: usize,
-    /// Whether there is one more row, of all rows together, for people.
+    /// Whether the sum is one of all rows.
     has_total: bool,
     /// Sums over the rows that are left out, by the keys of their fields.
     rest: Vec<(Cow<'static, str>, Value<'static>)>,
@@ -528,6 +582,9 @@ impl<'a> Sheet<'a> {
         Self {
             headings: fields.iter().map(|field| field.heading.clone()).collect(),
             rows: rows.len(),
+            feet: 0,
+            gap: None,
+            rises: false,
             left_out: all.saturating_sub(rows.len()),
             row: Box::new(move |at| fields.iter().map(|field| cell(field, rows[at])).collect()),
             has_total: false,
@@ -544,12 +601,31 @@ impl<'a> Sheet<'a> {
         total: &'a R,
     ) -> Self {
         let sheet = Self::new(fields, rows.into_iter().chain([total]), all + 1);
-        Self { rows: sheet.rows - 1, has_total: true, ..sheet }
+        Self { has_total: true, ..sheet }.with_feet(1)
     }
 
     /// Sums over the rows that are left out, which people see in a last row.
     pub(crate) fn with_rest(mut self, rest: Vec<(Cow<'static, str>, Value<'static>)>) -> Self {
         self.rest = rest;
+        self
+    }
+
+    /// The last rows are sums: people see them below the others, programs do not.
+    pub(crate) fn with_feet(mut self, feet: usize) -> Self {
+        self.feet = feet;
+        self.rows -= feet;
+        self
+    }
+
+    /// The first column rises from row to row, as time does.
+    pub(crate) fn rising(mut self) -> Self {
+        self.rises = true;
+        self
+    }
+
+    /// Rows are left out before the one `at` this position; people see `what` there.
+    pub(crate) fn with_gap(mut self, at: usize, what: Option<String>) -> Self {
+        self.gap = what.map(|what| (at, what));
         self
     }
 
@@ -564,11 +640,11 @@ impl<'a> Sheet<'a> {
         let own = |row: Vec<SheetCell<'a>>| -> Vec<SheetCell<'b>> {
             row.into_iter().map(SheetCell::into_owned).collect()
         };
-        let of = 0..self.rows + usize::from(self.has_total);
-        let rows: Vec<Vec<SheetCell<'b>>> = of.map(|at| own((self.row)(at))).collect();
-        let Self { headings, rows: number, left_out, has_total, rest, more, .. } = self;
-        let row = Box::new(move |at: usize| rows[at].clone());
-        Sheet { headings, row, rows: number, left_out, has_total, rest, more }
+        let all = 0..self.rows + self.feet;
+        let own_rows: Vec<Vec<SheetCell<'b>>> = all.map(|at| own((self.row)(at))).collect();
+        let row = Box::new(move |at: usize| own_rows[at].clone());
+        let Self { headings, rows, feet, gap, rises, left_out, has_total, rest, more, .. } = self;
+        Sheet { headings, row, rows, feet, gap, rises, left_out, has_total, rest, more }
     }
 
     /// The rows, one after another.
@@ -578,7 +654,7 @@ impl<'a> Sheet<'a> {
 
     /// Whether there is no row.
     pub(crate) fn is_empty(&self) -> bool {
-        self.rows == 0
+        self.rows + self.feet == 0
     }
 
     /// Rows that are not shown.
@@ -586,20 +662,25 @@ impl<'a> Sheet<'a> {
         self.left_out
     }
 
-    /// The row of the total as people see it; `None` where it would say the same as the only row.
-    fn total(&self) -> Option<Vec<SheetCell<'a>>> {
-        let mut row =
-            (self.has_total && self.rows + self.left_out > 1).then(|| (self.row)(self.rows))?;
-        for (heading, cell) in self.headings.iter().zip(&mut row) {
-            cell.mark = None;
-            if heading.names_rows {
-                let rows = counted((self.rows + self.left_out) as u64, "row");
-                cell.shown = Some(Value::Text(format!("all {rows}").into()));
-            } else if heading.kind == FieldKind::Text && cell.value == Value::Missing {
-                cell.shown = Some(Value::Text("".into()));
+    /// The sums below the rows, as people see them: none where a total would say the same as the only row.
+    fn feet(&self) -> impl Iterator<Item = Vec<SheetCell<'a>>> + '_ {
+        let all = self.rows + self.left_out;
+        let feet = if self.has_total && all < 2 { 0 } else { self.feet };
+        (self.rows..self.rows + feet).map(move |at| {
+            let mut row = (self.row)(at);
+            if !self.has_total {
+                return row;
             }
-        }
-        Some(row)
+            for (heading, cell) in self.headings.iter().zip(&mut row) {
+                cell.mark = None;
+                if heading.names_rows {
+                    cell.shown = Some(Value::Text(format!("all {}", counted(all, "row")).into()));
+                } else if heading.kind == FieldKind::Text && cell.value == Value::Missing {
+                    cell.shown = Some(Value::Text("".into()));
+                }
+            }
+            row
+        })
     }
 
     /// Positions of the fields that a form of the table has.
@@ -611,7 +692,7 @@ impl<'a> Sheet<'a> {
         }
         let can_lack = |&at: &usize| self.headings[at].only_if_measured;
         let mut lacking: Vec<usize> = found.iter().copied().filter(can_lack).collect();
-        let mut rows = self.entries();
+        let mut rows = self.entries().chain(self.feet());
         while let Some(row) = (!lacking.is_empty()).then(|| rows.next()).flatten() {
             lacking.retain(|&at| row[at].value == Value::Missing);
         }

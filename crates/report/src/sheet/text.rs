@@ -14,16 +14,19 @@ impl Sheet<'_> {
     pub(crate) fn text(&self, style: &Style) -> String {
         let columns = self.columns(SheetForm::Text);
         let mut table = Table::new(columns.iter().flat_map(|&at| heads(&self.headings[at])));
-        for row in self.entries() {
+        for (at, row) in self.entries().enumerate() {
+            if let Some((_, what)) = self.gap.as_ref().filter(|gap| gap.0 == at) {
+                table.row(["…", what]);
+            }
             table.row(columns.iter().flat_map(|&at| cells(&self.headings[at], &row[at])));
         }
+        let feet: Vec<_> = self.feet().collect();
         let more = format!("… {}: --limit all", counted(self.left_out, "more row"));
-        let total = self.total();
-        let has_row = self.left_out > 0 && (total.is_some() || !self.rest.is_empty());
+        let has_row = self.left_out > 0 && (!feet.is_empty() || !self.rest.is_empty());
         if has_row {
             table.row(self.rest_cells(&columns, more.clone()));
         }
-        if let Some(row) = total {
+        for row in feet {
             table.row(columns.iter().flat_map(|&at| cells(&self.headings[at], &row[at])));
         }
         let mut out = table.render(style);

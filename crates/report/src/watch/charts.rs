@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use pmuscope_profile::hits::{Block, TargetHits};
 
 use super::{WatchView, stretches};
+use crate::markup::{Markup, html};
 use crate::number::{duration, significant};
 
 /// Size of a picture, and of what surrounds the plot, pixels.
@@ -35,44 +36,33 @@ impl Plot {
         HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * share.clamp(0.0, 1.0)
     }
 
-    /// The picture's begin: frame, axis of time, marks of values.
-    fn open(&self, out: &mut String, label: &str) {
-        let _ = write!(
-            out,
-            "<svg class=\"plot\" role=\"img\" aria-label=\"{label}\" viewBox=\"0 0 {WIDTH} {HEIGHT}\">\n\
-             <rect class=\"paper\" x=\"{LEFT}\" y=\"{TOP}\" width=\"{}\" height=\"{}\"/>",
-            WIDTH - LEFT - RIGHT,
-            HEIGHT - TOP - BOTTOM
-        );
-        for mark in 0..=2 {
-            let value = self.low + (self.high - self.low) * f64::from(mark) / 2.0;
-            let y = self.y(value);
-            let _ = write!(
-                out,
-                "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
-                 <text class=\"end\" x=\"{}\" y=\"{:.1}\">{}</text>",
-                WIDTH - RIGHT,
-                LEFT - 6.0,
-                y + 4.0,
-                mark_text(value)
-            );
+    /// Frame, axis of time, marks of values; then the paths, each of a class.
+    fn picture(&self, label: &str, paths: &[(&str, String)]) -> Markup {
+        let marks = (0..=2).map(|mark| self.low + (self.high - self.low) * f64::from(mark) / 2.0);
+        let times = (0..=MARKS).map(|at| (at, self.seconds * f64::from(at) / f64::from(MARKS)));
+        let (width, height) = (WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM);
+        html! {
+            svg class="plot" role="img" aria-label=(label) viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } {
+                rect class="paper" x=(LEFT) y=(TOP) width=(width) height=(height) {}
+                @for value in marks {
+                    line class="grid" x1=(LEFT) x2=(WIDTH - RIGHT) y1=(self.y(value)) y2=(self.y(value)) {}
+                    text class="end" x=(LEFT - 6.0) y=(self.y(value) + 4.0) { (mark_text(value)) }
+                }
+                @for (at, seconds) in times {
+                    text class=(if at == 0 { "" } else if at == MARKS { "end" } else { "mid" })
+                        x=(self.x(seconds)) y=(HEIGHT - 7.0) { (duration(seconds)) }
+                }
+                @for (class, path) in paths { path class=(class) d=(path) {} }
+            }
+            "\n"
         }
-        for mark in 0..=MARKS {
-            let seconds = self.seconds * f64::from(mark) / f64::from(MARKS);
-            let class = match mark {
-                0 => "",
-                MARKS => " class=\"end\"",
-                _ => " class=\"mid\"",
-            };
-            let _ = write!(
-                out,
-                "<text{class} x=\"{:.1}\" y=\"{}\">{}</text>",
-                self.x(seconds),
-                HEIGHT - 7.0,
-                duration(seconds)
-            );
-        }
-        out.push('\n');
+    }
+
+    /// A box from one moment to another, of these values.
+    fn push_box(&self, path: &mut String, (from_s, until_s): (f64, f64), top: f64, base: f64) {
+        let (from, until) = (self.x(from_s), self.x(until_s));
+        // Writing to a String does not fail, here and below.
+        let _ = write!(path, "M{from:.1} {base:.1}V{top:.1}H{until:.1}V{base:.1}z");
     }
 }
 
@@ -89,62 +79,48 @@ fn end(blocks: &[Block]) -> Option<f64> {
 }
 
 /// Hits per second by block; stretches without armed points stay empty.
-pub(super) fn rates(hits: &TargetHits) -> Option<String> {
+pub(super) fn rates(hits: &TargetHits) -> Option<Markup> {
     let seconds = end(&hits.blocks)?;
     let stretches = stretches(hits);
-    let rates = stretches.iter().filter_map(|stretch| stretch.hits_per_s);
-    let high = rates.fold(0.0, f64::max);
+    let high = stretches.iter().filter_map(|of| of.hits_per_s).fold(0.0, f64::max);
     if high <= 0.0 {
         return None;
     }
     let plot = Plot { seconds, low: 0.0, high };
-    let mut out = String::new();
-    plot.open(&mut out, "hits per second over time");
-    let mut path = String::new();
+    let mut bars = String::new();
     for stretch in &stretches {
-        let (from, until) = (plot.x(stretch.from_s), plot.x(stretch.until_s));
         if let Some(rate) = stretch.hits_per_s {
-            let (top, base) = (plot.y(rate), plot.y(0.0));
-            let _ = write!(path, "M{from:.1} {base:.1}V{top:.1}H{until:.1}V{base:.1}z");
+            let time = (stretch.from_s, stretch.until_s);
+            plot.push_box(&mut bars, time, plot.y(rate), plot.y(0.0));
         }
     }
-    let _ = write!(out, "<path class=\"bars\" d=\"{path}\"/>\n</svg>\n");
-    Some(out)
+    Some(plot.picture("hits per second over time", &[("bars", bars)]))
 }
 
 /// Values: the band from the smallest to the largest of each block, their median, and hits one by one.
-pub(super) fn values(view: &WatchView<'_>, hits: &TargetHits) -> Option<String> {
+pub(super) fn values(view: &WatchView<'_>, hits: &TargetHits) -> Option<Markup> {
     let seconds = end(&hits.blocks)?;
     let bands = || hits.blocks.iter().filter_map(|block| Some((block, block.values?)));
     let low = bands().map(|(_, values)| values.min).reduce(f64::min)?;
     let high = bands().map(|(_, values)| values.max).reduce(f64::max)?;
     let (low, high) = if low < high { (low, high) } else { (low - 1.0, high + 1.0) };
     let plot = Plot { seconds, low, high };
-    let mut out = String::new();
-    plot.open(&mut out, "values over time");
-    let mut band = String::new();
-    let mut medians = String::new();
+    let (mut band, mut medians, mut dots) = (String::new(), String::new(), String::new());
     for (block, values) in bands() {
-        let (from, until) = (plot.x(block.from_s), plot.x(block.until_s));
         // A band of one value is still to be seen.
         let (top, base) = (plot.y(values.max) - 0.5, plot.y(values.min) + 0.5);
-        let _ = write!(band, "M{from:.1} {base:.1}V{top:.1}H{until:.1}V{base:.1}z");
-        let median = plot.y(values.median);
-        let _ = write!(medians, "M{from:.1} {median:.1}H{until:.1}");
+        plot.push_box(&mut band, (block.from_s, block.until_s), top, base);
+        let (from, until) = (plot.x(block.from_s), plot.x(block.until_s));
+        let _ = write!(medians, "M{from:.1} {:.1}H{until:.1}", plot.y(values.median));
     }
-    let _ =
-        write!(out, "<path class=\"band\" d=\"{band}\"/><path class=\"median\" d=\"{medians}\"/>");
-    let mut dots = String::new();
     for hit in hits.history.iter() {
         let found = hit.new.or(hit.old);
-        let number = found.and_then(|found| view.hits.value(hit.point, found).number());
-        if let Some(number) = number {
-            let (x, y) = (plot.x(view.seconds(hit)), plot.y(number));
-            let _ = write!(dots, "M{:.1} {y:.1}h2", x - 1.0);
+        if let Some(number) = found.and_then(|of| view.hits.value(hit.point, of).number()) {
+            let x = plot.x(view.seconds(hit)) - 1.0;
+            let _ = write!(dots, "M{x:.1} {:.1}h2", plot.y(number));
         }
     }
-    let _ = write!(out, "<path class=\"dots\" d=\"{dots}\"/>\n</svg>\n");
-    Some(out)
+    Some(plot.picture("values over time", &[("band", band), ("median", medians), ("dots", dots)]))
 }
 
 #[cfg(test)]

@@ -4,6 +4,9 @@ mod charts;
 mod html;
 mod json;
 mod notes;
+mod often;
+mod parts;
+mod sheets;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -17,6 +20,7 @@ use pmuscope_profile::hits::{HitRecord, Hits, Site, TargetHits};
 use serde::Serialize;
 
 use crate::recording::Note;
+use crate::sheet::{Separator, delimited_by};
 
 use json::{WATCH_SCHEMA, WatchReport};
 
@@ -25,26 +29,33 @@ use json::{WATCH_SCHEMA, WatchReport};
 pub struct WatchLimits {
     /// Rows of places.
     pub rows: usize,
-    /// Columns of threads.
+    /// Columns of threads, which only people see.
     pub threads: usize,
     /// First and last hits.
     pub history: usize,
     /// Values, and changes of values.
     pub values: usize,
+    /// Cache lines.
+    pub lines: usize,
 }
 
 impl WatchLimits {
     /// For a terminal.
-    pub const TEXT: Self = Self { rows: 20, threads: 4, history: 5, values: 8 };
+    pub const TEXT: Self = Self { rows: 20, threads: 4, history: 5, values: 8, lines: 8 };
     /// For a page.
-    pub const PAGE: Self = Self { rows: 100, threads: 24, history: 20, values: 20 };
+    pub const PAGE: Self = Self { rows: 100, threads: 24, history: 20, values: 20, lines: 50 };
     /// For programs: all there is.
-    pub const ALL: Self =
-        Self { rows: usize::MAX, threads: usize::MAX, history: usize::MAX, values: usize::MAX };
+    pub const ALL: Self = Self {
+        rows: usize::MAX,
+        threads: 0,
+        history: usize::MAX,
+        values: usize::MAX,
+        lines: usize::MAX,
+    };
 }
 
 /// What is shown of a recording of hits.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct WatchView<'a> {
     hits: &'a Hits,
     file: Option<&'a str>,
@@ -113,6 +124,12 @@ impl Report for WatchView<'_> {
 
     fn json(&self) -> impl Serialize {
         WatchReport::new(self)
+    }
+
+    fn delimited(&self, separator: Separator) -> Option<String> {
+        let call_sites = |hits| sheets::call_sites(self, hits);
+        let sheets = self.targets().map(|(target, hits)| (&*target.name, call_sites(hits)));
+        Some(delimited_by("target", &sheets.collect::<Vec<_>>(), separator))
     }
 
     fn page(&self, commit: &str) -> Option<String> {

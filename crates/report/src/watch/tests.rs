@@ -366,15 +366,15 @@ fn words_of_a_line_have_a_verdict() {
     cache line 0x70000040 of process 100: estimate: false sharing
     1,000 hits of 2 threads, 0 % by another thread than the word's main one, readers were not watched
     threads use words of their own, and the line moves between them all the same. To give each thread's word a line of its own ends that
-    offset  bytes  101 worker-1  102 worker-2
-        +0      8        ~1,000
-        +8      8
-       +16      8
-       +24      8
-       +32      8
-       +40      8                      ~1,000
-       +48      8
-       +56      8
+     bytes  101 worker-1  102 worker-2
+      +0–7        ~1,000
+     +8–15
+    +16–23
+    +24–31
+    +32–39
+    +40–47                      ~1,000
+    +48–55
+    +56–63
 
     note: not all points fit into the hardware's slots, so they took turns. "Hits" were counted while armed; "all the time" estimates how many there were (95 %, from 100 stretches of time). Places, threads and values are those of counted hits.
     note: old and new are what two hits in a row found, right behind the access. Another thread may have written in that moment: then a hit shows what that one wrote.
@@ -414,7 +414,7 @@ fn names_act_on_nobody() {
     assert!(!text.contains('\u{1b}') && text.contains("<b>\\x1b[31m"), "{text}");
     let page = watch_page(&view, "abc");
     assert!(!page.contains('\u{1b}') && !page.contains("<b>"), "{page}");
-    assert!(page.contains("&lt;b&gt;\\x1b[31m&quot;x&quot;&amp;&#39;"), "{page}");
+    assert!(page.contains("&lt;b&gt;\\x1b[31m&quot;x&quot;&amp;'"), "{page}");
     let json = crate::to_json(&WatchReport::new(&view)).unwrap();
     let value: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(value["targets"][0]["name"], HOSTILE);

@@ -1,15 +1,17 @@
 //! Hits in words: what was watched, threads, places, values, verdicts.
 
-use pmuscope_perfdata::watch::{Access, Means, WatchInfo, WatchTarget};
+use pmuscope_perfdata::watch::{Access, HitCost, Means, WatchInfo, WatchTarget};
 use pmuscope_profile::hits::{
-    HitShare, HitValue, Hits, Rate, SharingVerdict, Site, TargetHits, Thread,
+    CacheLine, HitShare, HitValue, Hits, Rate, SharingVerdict, Site, TargetHits, Thread,
 };
 use pmuscope_stats::Estimate;
 use pmuscope_watch::ALLOWANCE_NS;
 
 use super::WatchView;
 use crate::escape;
-use crate::number::{WHOLE, count, duration, exact, interval, percent, significant};
+use crate::number::{
+    WHOLE, agree, count, counted, duration, exact, interval, percent, significant,
+};
 
 /// Names that the head lists.
 const MOST_NAMES: usize = 3;
@@ -122,16 +124,27 @@ pub(super) fn slowdown(info: &WatchInfo) -> Option<String> {
     }
 }
 
+/// `5.60 ±0.06 µs/hit`.
+pub(super) fn hit_cost(cost: &HitCost) -> String {
+    let us = match cost.margin_ns {
+        Some(margin) => interval(cost.ns / 1e3, margin / 1e3),
+        None => format!("~{}", significant(cost.ns / 1e3, 3)),
+    };
+    format!("{us} µs/hit")
+}
+
+/// Records that found no room; `None` where nobody counted.
+pub(super) fn lost(info: &WatchInfo) -> Option<u64> {
+    let sum = || info.lost.iter().fold(0_u64, |sum, lost| sum.saturating_add(*lost));
+    (!info.lost.is_empty()).then(sum)
+}
+
 /// What it cost and what is missing, part by part.
 pub(super) fn second_line(view: &WatchView<'_>) -> Vec<String> {
     let (hits, info) = (view.hits, &view.hits.info);
     let mut parts = Vec::new();
     if let Some(cost) = info.hit_cost {
-        let us = match cost.margin_ns {
-            Some(margin) => interval(cost.ns / 1e3, margin / 1e3),
-            None => format!("~{}", significant(cost.ns / 1e3, 3)),
-        };
-        parts.push(format!("cost: {us} µs/hit (n {})", count(cost.n.into())));
+        parts.push(format!("cost: {} (n {})", hit_cost(&cost), count(cost.n.into())));
     }
     parts.extend(slowdown(info));
     if let Some(armed) = hits.armed {
@@ -139,9 +152,7 @@ pub(super) fn second_line(view: &WatchView<'_>) -> Vec<String> {
         parts.push(format!("armed {} of the time{turns}", percents(armed)));
     }
     parts.push(written(info, hits.is_part()));
-    let lost = (!info.lost.is_empty())
-        .then(|| info.lost.iter().fold(0_u64, |sum, lost| sum.saturating_add(*lost)));
-    parts.push(format!("lost {}", lost.map_or("-".into(), count)));
+    parts.push(format!("lost {}", lost(info).map_or("-".into(), count)));
     if info.means == Means::Samples {
         parts.push("no BPF: values not known".to_owned());
     }
@@ -255,14 +266,14 @@ fn signed(value: i64) -> String {
 }
 
 /// A value that may not be known, with its place in a target of several words.
-pub(super) fn known(view: &WatchView<'_>, point: u32, bits: Option<u64>) -> String {
-    bits.map_or("-".into(), |bits| value(view.hits, point, bits))
+pub(super) fn known(hits: &Hits, point: u32, bits: Option<u64>) -> String {
+    bits.map_or("-".into(), |bits| value(hits, point, bits))
 }
 
 /// `+8: ` where a target has several words.
-pub(super) fn word(view: &WatchView<'_>, point: u32) -> String {
-    let Some(of) = view.hits.info.points.get(point as usize) else { return String::new() };
-    let Some(target) = view.target(of.target as usize) else { return String::new() };
+pub(super) fn word(hits: &Hits, point: u32) -> String {
+    let Some(of) = hits.info.points.get(point as usize) else { return String::new() };
+    let Some(target) = hits.info.targets.get(of.target as usize) else { return String::new() };
     if u64::from(of.bytes) == target.bytes || target.access == Access::Execute {
         return String::new();
     }
@@ -321,6 +332,20 @@ pub(super) fn of_all(share: f64) -> String {
     }
 }
 
+/// Among how many hits values were counted, and what is known of that.
+pub(super) fn of_hits(hits: &TargetHits, all: u64) -> String {
+    if hits.records == all {
+        counted(all, "hit")
+    } else {
+        format!(
+            "{}, which {} for ~{}",
+            counted(hits.records, "record"),
+            agree(hits.records, "stands", "stand"),
+            counted(all, "hit")
+        )
+    }
+}
+
 pub(super) fn verdict(verdict: SharingVerdict) -> &'static str {
     match verdict {
         SharingVerdict::FalseSharing => "false sharing",
@@ -350,6 +375,31 @@ pub(super) fn consequence(verdict: SharingVerdict) -> &'static str {
     }
 }
 
+/// What a verdict rests on.
+pub(super) fn evidence(line: &CacheLine) -> String {
+    let mut parts = vec![
+        format!("{} of {}", counted(line.hits, "hit"), counted(line.threads.len(), "thread")),
+        format!("{} by another thread than the word's main one", percents(line.foreign_share)),
+    ];
+    if line.records > 1 && !line.is_estimate {
+        let of = (line.records - 1) as f64;
+        parts.push(format!(
+            "the thread changed from hit to hit in {} of {}",
+            percents(line.handovers as f64 / of),
+            count(line.records - 1)
+        ));
+    }
+    if line.writes_only {
+        parts.push("readers were not watched".to_owned());
+    }
+    if line.other_processes > 0 {
+        parts.push(
+            "other processes use the address too, if it is the same memory or not".to_owned(),
+        );
+    }
+    parts.join(", ")
+}
+
 pub(super) fn verdict_word(verdict: SharingVerdict) -> &'static str {
     match verdict {
         SharingVerdict::FalseSharing => "false_sharing",
@@ -364,7 +414,7 @@ pub(super) fn verdict_word(verdict: SharingVerdict) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pmuscope_perfdata::watch::{ArmedBlock, HitCost};
+    use pmuscope_perfdata::watch::ArmedBlock;
 
     #[test]
     fn where_hits_took_all_of_the_time_the_slowdown_says_so() {
