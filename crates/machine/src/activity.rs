@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use crate::verdicts::{CapabilityReason, Fix};
+use crate::capabilities::{CapabilityReason, Fix};
 use crate::{CpuSet, CpuTimes, Machine, MachineError, Topology};
 
 /// As many lines and CPUs as any machine has.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::verdicts::{CapabilityReason, Fix};
+use crate::capabilities::{CapabilityReason, Fix};
 use crate::{Activity, CpuSet, Frequency, Limits, Machine, MachineError, Sign, Smt};
 
 /// The state of the machine that times depend on, at one moment.
@@ -47,7 +47,7 @@ impl Machine {
     /// If neither kernel nor CPUs can be told.
     pub fn environment(&self) -> Result<Environment, MachineError> {
         let topology = self.topology()?;
-        let surroundings = self.surroundings(&self.processor());
+        let virtualization = self.virtualization(&self.processor());
         Ok(Environment {
             kernel_release: self.kernel()?.release,
             cpus: topology.online.len(),
@@ -57,8 +57,8 @@ impl Machine {
             nodes: topology.node_groups().len(),
             frequency: self.frequency(&topology),
             smt: self.smt(&topology),
-            hypervisor: surroundings.hypervisor,
-            emulator: surroundings.emulator,
+            hypervisor: virtualization.hypervisor,
+            emulator: virtualization.emulator,
             load_average: self.load_average(),
             numa_balancing: self
                 .number::<u32>("proc/sys/kernel/numa_balancing")

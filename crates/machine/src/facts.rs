@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::probe::{CounterCount, Probes};
 use crate::{
     Cache, CpuSet, Frequency, Kernel, Limits, Machine, MachineError, Pmu, Processor, Rights,
-    RingBudget, Smt, Surroundings, Topology, place,
+    RingBudget, Smt, Topology, Virtualization, place,
 };
 
 /// Everything that decides what works on a machine and what not: the `machine` of every JSON output.
@@ -42,7 +42,8 @@ pub struct Facts {
     /// Ring memory.
     pub ring_budget: RingBudget,
     /// Virtual machine, container, filters.
-    pub surroundings: Surroundings,
+    #[serde(rename = "surroundings")]
+    pub virtualization: Virtualization,
     /// Whether this process sees addresses in `/proc/kallsyms`.
     pub kernel_addresses: bool,
     /// Tracepoints.
@@ -138,7 +139,7 @@ impl Machine {
             smt: self.smt(&topology),
             units: self.units(counters),
             ring_budget: RingBudget::of(&limits, &rights, topology.online.len(), page),
-            surroundings: self.surroundings(&processor),
+            virtualization: self.virtualization(&processor),
             kernel_addresses: self.kernel_text().is_some(),
             tracepoints: self.tracepoints_readable(),
             event_cgroups: self.event_cgroups(),

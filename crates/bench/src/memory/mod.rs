@@ -106,7 +106,7 @@ impl Benchmark for MemoryBench<'_> {
     }
 
     fn arms(&mut self, bench: &mut Bench<'_>) -> Result<Vec<MemoryArm>, BenchError> {
-        if let Some(sign) = self.machine.surroundings(&self.machine.processor()).emulator {
+        if let Some(sign) = self.machine.virtualization(&self.machine.processor()).emulator {
             return Err(BenchError::Emulated(format!("{} ({})", sign.name, sign.evidence)));
         }
         let nodes = nodes(self.machine).map_err(BenchError::Options)?;

@@ -1,7 +1,7 @@
 //! `pmuscope doctor`.
 
+use pmuscope_machine::capabilities::capabilities;
 use pmuscope_machine::probe::{self, Probes};
-use pmuscope_machine::verdicts::verdicts;
 use pmuscope_machine::{Facts, Machine, place};
 use pmuscope_recorder::Disturb;
 use pmuscope_report::doctor::{self, Diagnosis};
@@ -53,7 +53,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     }
     let form = Form::printed(args.json);
     let facts = facts()?;
-    let diagnosis = Diagnosis::new(verdicts(&facts));
+    let diagnosis = Diagnosis::new(capabilities(&facts));
     form.either((doctor::SCHEMA, Some(&facts)), &Exit::Done, &diagnosis, |style| {
         doctor::text(&facts, &diagnosis, style)
     })?;

@@ -1,4 +1,4 @@
-//! Processor, caches, surroundings and the rest of what doctor shows.
+//! Processor, caches, virtualization and the rest of what doctor shows.
 
 use pmuscope_machine::{CpuTimes, Machine, Processor};
 
@@ -84,7 +84,7 @@ fn hypervisor(flag: Option<bool>, files: &[(&str, &str)]) -> Option<String> {
         tree.file(path, format!("{text}\n"));
     }
     let processor = Processor { hypervisor_flag: flag, ..Processor::default() };
-    tree.machine().surroundings(&processor).hypervisor.map(|sign| sign.name)
+    tree.machine().virtualization(&processor).hypervisor.map(|sign| sign.name)
 }
 
 #[test]
@@ -116,12 +116,12 @@ fn containers_are_recognised_by_their_marks() {
     ] {
         let tree = Tree::new();
         tree.file(path, text);
-        let surroundings = tree.machine().surroundings(&Processor::default());
-        let sign = surroundings.container.clone().unwrap();
+        let virtualization = tree.machine().virtualization(&Processor::default());
+        let sign = virtualization.container.clone().unwrap();
         assert_eq!((sign.name.as_str(), sign.evidence), (name, format!("/{path}")));
-        assert!(surroundings.is_contained());
+        assert!(virtualization.is_contained());
     }
-    let bare = Tree::new().machine().surroundings(&Processor::default());
+    let bare = Tree::new().machine().virtualization(&Processor::default());
     assert!(bare.container.is_none() && !bare.is_contained());
 }
 
@@ -132,8 +132,8 @@ fn a_machine_booted_from_a_container_image_is_no_container() {
     let root = tree.machine().root().to_owned();
     std::fs::create_dir_all(root.join("proc/self/ns")).unwrap();
     std::os::unix::fs::symlink("pid:[4026531836]", root.join("proc/self/ns/pid")).unwrap();
-    let surroundings = tree.machine().surroundings(&Processor::default());
-    assert!(surroundings.container.is_some() && !surroundings.is_contained());
+    let virtualization = tree.machine().virtualization(&Processor::default());
+    assert!(virtualization.container.is_some() && !virtualization.is_contained());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What works, and for what does not: why, and what to type.
 
-use pmuscope_machine::verdicts::{Capability, CapabilityOutcome};
+use pmuscope_machine::capabilities::{Capability, CapabilityOutcome};
 
 use super::Diagnosis;
 use crate::{Cell, Column, Paint, Style, Table, escape, wrap};
@@ -8,7 +8,7 @@ use crate::{Cell, Column, Paint, Style, Table, escape, wrap};
 /// Terminals narrower than this show what is different rather than what a command is for.
 const ROOM_FOR_PURPOSE: usize = 100;
 
-pub(super) fn verdicts(diagnosis: &Diagnosis, style: &Style) -> String {
+pub(super) fn capabilities(diagnosis: &Diagnosis, style: &Style) -> String {
     let purpose = style.width.is_none_or(|width| width >= ROOM_FOR_PURPOSE);
     let mut columns = vec![Column::text(""), Column::text("pmuscope …")];
     columns.extend(purpose.then(|| Column::text("what for")));

@@ -6,7 +6,7 @@ mod limits;
 pub(crate) mod section;
 
 use pmuscope_machine::Facts;
-use pmuscope_machine::verdicts::{Capability, SharedCause, causes};
+use pmuscope_machine::capabilities::{Capability, SharedCause, causes};
 use serde::Serialize;
 
 use crate::Style;
@@ -40,7 +40,7 @@ pub fn text(facts: &Facts, diagnosis: &Diagnosis, style: &Style) -> String {
         hardware::nodes(&facts.topology, style),
         hardware::units(facts, style),
         limits::limits(facts, style),
-        commands::verdicts(diagnosis, style),
+        commands::capabilities(diagnosis, style),
         commands::causes(diagnosis, style),
     ];
     let sections: Vec<String> =
@@ -64,17 +64,18 @@ fn headline(facts: &Facts) -> String {
         Some(format!("Linux {} {}", escape(&facts.kernel.release), escape(&facts.kernel.arch))),
         facts.distribution.as_deref().map(|name| escape(name).into_owned()),
     ]);
-    let surroundings = &facts.surroundings;
-    let container = surroundings.container.as_ref().map(|sign| match surroundings.is_contained() {
-        true => format!("container ({})", escape(&sign.name)),
-        false => format!("files of a {} image, but no container", escape(&sign.name)),
-    });
+    let virtualization = &facts.virtualization;
+    let container =
+        virtualization.container.as_ref().map(|sign| match virtualization.is_contained() {
+            true => format!("container ({})", escape(&sign.name)),
+            false => format!("files of a {} image, but no container", escape(&sign.name)),
+        });
     let second = join([
-        surroundings
+        virtualization
             .hypervisor
             .as_ref()
             .map(|sign| format!("virtual machine ({})", escape(&sign.name))),
-        surroundings.emulator.as_ref().map(|sign| {
+        virtualization.emulator.as_ref().map(|sign| {
             format!("emulated ({}): its times are not a machine's", escape(&sign.name))
         }),
         container,

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
 
+use pmuscope_machine::capabilities::capabilities;
 use pmuscope_machine::probe::{CounterCount, Probe, Probes};
-use pmuscope_machine::verdicts::verdicts;
 use pmuscope_machine::{Facts, Machine};
 use tempfile::TempDir;
 
@@ -139,7 +139,7 @@ fn xeon() -> &'static Facts {
 }
 
 fn page(facts: &Facts, style: &Style) -> String {
-    text(facts, &Diagnosis::new(verdicts(facts)), style)
+    text(facts, &Diagnosis::new(capabilities(facts)), style)
 }
 
 #[test]
@@ -266,7 +266,7 @@ fn names_that_act_on_a_terminal_are_shown_as_escapes() {
 #[test]
 fn json_has_the_verdicts_with_what_to_type() {
     let facts = xeon();
-    let diagnosis = Diagnosis::new(verdicts(facts));
+    let diagnosis = Diagnosis::new(capabilities(facts));
     let value: serde_json::Value =
         serde_json::from_str(&crate::to_json(&diagnosis).unwrap()).unwrap();
     let all = value["verdicts"].as_array().unwrap();

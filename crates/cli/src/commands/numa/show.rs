@@ -49,12 +49,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 fn of_machine(machine: &Machine, form: &Form) -> anyhow::Result<Exit> {
     let topology = machine.topology().map_err(not_possible)?;
     let kernel = machine.kernel().map_err(not_possible)?;
-    let surroundings = machine.surroundings(&machine.processor());
+    let virtualization = machine.virtualization(&machine.processor());
     let show = NumaShow {
         facts: &machine.numa_facts(&topology),
         topology: &topology,
         kernel: &kernel,
-        emulator: surroundings.emulator.as_ref(),
+        emulator: virtualization.emulator.as_ref(),
     };
     form.show(&show, &Exit::Done)?;
     Ok(Exit::Done)

@@ -89,7 +89,7 @@ const LOST_TRAPS: &str = "A kernel that is not told which breakpoint was hit end
 
 /// Says what may happen to the target here, before it does.
 fn warn(machine: &Machine) {
-    let hypervisor = machine.surroundings(&machine.processor()).hypervisor;
+    let hypervisor = machine.virtualization(&machine.processor()).hypervisor;
     if let Some(sign) = hypervisor {
         say!(
             "pmuscope: this is a virtual machine ({}), where a watched program may end by SIGTRAP. {LOST_TRAPS}",

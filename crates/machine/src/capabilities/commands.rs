@@ -1,14 +1,14 @@
 //! One function per use of pmuscope.
 
 use crate::Facts;
-use crate::verdicts::access::{self, Need, refusal};
-use crate::verdicts::causes::{
+use crate::capabilities::access::{self, Need, refusal};
+use crate::capabilities::causes::{
     cgroups, descriptors, emulated, governor, hidden_symbols, low_rate, no_bpf, no_branches,
     no_breakpoints, no_counters, no_emulator, no_io_uring, no_own_cgroup, no_perf, no_wakers,
     old_kernel, one_namespace, one_node, other_users, other_users_pages, small_rings,
     software_clock, software_events, watchdog, younger_kernel,
 };
-use crate::verdicts::{Capability, CapabilityOutcome, CapabilityReason};
+use crate::capabilities::{Capability, CapabilityOutcome, CapabilityReason};
 
 pub(crate) fn all(facts: &Facts) -> Vec<Capability> {
     let recorded =

@@ -68,7 +68,7 @@ pub struct SharedCause {
 }
 
 /// Every use of pmuscope with its verdict, in the order of the manual.
-pub fn verdicts(facts: &Facts) -> Vec<Capability> {
+pub fn capabilities(facts: &Facts) -> Vec<Capability> {
     commands::all(facts)
 }
 

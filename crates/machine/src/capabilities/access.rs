@@ -1,7 +1,7 @@
 //! What the kernel lets this process watch, and why not more.
 
+use crate::capabilities::{CapabilityReason, Fix};
 use crate::probe::Probe;
-use crate::verdicts::{CapabilityReason, Fix};
 use crate::{Facts, MachineError};
 
 /// A degree of insight, in the order in which `perf_event_paranoid` takes them away
@@ -90,7 +90,7 @@ pub(crate) fn sudo(facts: &Facts, command: &str) -> Option<Fix> {
 /// Settings allow it, and yet the kernel refused.
 fn filtered(facts: &Facts, errno: &str) -> (String, Option<Fix>) {
     let what = format!("perf_event_open gives {errno} although the kernel's settings allow it");
-    if facts.surroundings.seccomp == Some(true) {
+    if facts.virtualization.seccomp == Some(true) {
         let why = format!("{what}: a seccomp filter, as containers have it");
         return (why, Some(Fix::text(container_option(facts))));
     }
@@ -98,7 +98,7 @@ fn filtered(facts: &Facts, errno: &str) -> (String, Option<Fix>) {
 }
 
 fn container_option(facts: &Facts) -> &'static str {
-    match facts.surroundings.container.as_ref().map(|sign| sign.name.as_str()) {
+    match facts.virtualization.container.as_ref().map(|sign| sign.name.as_str()) {
         Some("kubernetes") => {
             "in the pod: securityContext: {capabilities: {add: [PERFMON]}, seccompProfile: {type: Unconfined}}"
         }

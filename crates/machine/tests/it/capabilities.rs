@@ -2,9 +2,9 @@
 
 use std::sync::OnceLock;
 
+use pmuscope_machine::capabilities::{self, Capability, CapabilityOutcome};
 use pmuscope_machine::probe::{Probe, Probes};
-use pmuscope_machine::verdicts::{self, Capability, CapabilityOutcome};
-use pmuscope_machine::{Facts, Governor, RingBudget, Rlimit, Sign, Surroundings};
+use pmuscope_machine::{Facts, Governor, RingBudget, Rlimit, Sign, Virtualization};
 
 use crate::fixture::{CpuFacts, Tree};
 
@@ -75,12 +75,12 @@ fn as_user(mut facts: Facts) -> Facts {
 }
 
 fn outcomes(facts: &Facts, wanted: CapabilityOutcome) -> Vec<&'static str> {
-    let verdicts = verdicts::verdicts(facts);
+    let verdicts = capabilities::capabilities(facts);
     verdicts.iter().filter(|v| v.outcome == wanted).map(|v| v.command).collect()
 }
 
 fn verdict(facts: &Facts, command: &str) -> Capability {
-    verdicts::verdicts(facts).into_iter().find(|v| v.command == command).unwrap()
+    capabilities::capabilities(facts).into_iter().find(|v| v.command == command).unwrap()
 }
 
 fn fixes(verdict: &Capability) -> Vec<String> {
@@ -110,7 +110,7 @@ fn everything_works_for_root_on_a_server() {
     let facts = server();
     assert_eq!(outcomes(&facts, CapabilityOutcome::Reduced), [""; 0]);
     assert_eq!(outcomes(&facts, CapabilityOutcome::Not), [""; 0]);
-    assert_eq!(verdicts::causes(&verdicts::verdicts(&facts)), []);
+    assert_eq!(capabilities::causes(&capabilities::capabilities(&facts)), []);
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn a_tracefs_of_root_only_is_a_cause_of_its_own() {
 #[test]
 fn one_cause_asks_for_what_is_enough_for_all_its_commands() {
     let facts = as_user(server());
-    let causes = verdicts::causes(&verdicts::verdicts(&facts));
+    let causes = capabilities::causes(&capabilities::capabilities(&facts));
     let level = causes.iter().find(|cause| cause.why.contains("paranoid")).unwrap();
     assert_eq!(level.type_this.as_deref(), Some("sudo sysctl kernel.perf_event_paranoid=-1"));
     assert_eq!(level.commands.iter().filter(|command| **command == "record -a").count(), 1);
@@ -191,7 +191,7 @@ fn levels_take_away_one_thing_after_the_other() {
     };
     let counts: Vec<usize> = (-1..=4).map(refused).collect();
     // A cgroup of one's own is root's at every level. -1 nothing else; 0 tracepoints; 1 all that is system-wide; 2 the kernel; 3 (Debian), 4 (Ubuntu) all.
-    let all = verdicts::verdicts(&facts).len() - NEVER_REFUSED.len();
+    let all = capabilities::capabilities(&facts).len() - NEVER_REFUSED.len();
     assert_eq!(counts, [1, 2, 8, 9, all, all]);
 }
 
@@ -211,7 +211,7 @@ fn debians_patch_refuses_all_and_a_probe_knows_better() {
 fn a_guest_without_pmu_has_the_software_clock() {
     let mut facts = server();
     facts.units.units.retain(|unit| unit.name != "cpu");
-    facts.surroundings.hypervisor =
+    facts.virtualization.hypervisor =
         Some(Sign { name: "KVM".to_owned(), evidence: "clock".to_owned() });
     assert_eq!(
         outcomes(&facts, CapabilityOutcome::Not),
@@ -238,7 +238,7 @@ fn a_guest_without_pmu_has_the_software_clock() {
     assert_eq!(effects(&verdict(&facts, "stat -a")), ["software events only"]);
     assert!(fixes(&own)[0].contains("qemu -cpu host,pmu=on"));
     // One cause for all.
-    assert_eq!(verdicts::causes(&verdicts::verdicts(&facts)).len(), 1);
+    assert_eq!(capabilities::causes(&capabilities::capabilities(&facts)).len(), 1);
 }
 
 #[test]
@@ -272,10 +272,10 @@ fn watching_without_bpf_has_hits_and_no_values() {
 fn capabilities_of_a_containers_user_namespace_do_not_count() {
     let mut facts = server();
     facts.rights.initial_user_namespace = false;
-    facts.surroundings = Surroundings {
+    facts.virtualization = Virtualization {
         container: Some(Sign { name: "podman".into(), evidence: "/run/.containerenv".into() }),
         initial_pid_namespace: Some(false),
-        ..facts.surroundings
+        ..facts.virtualization
     };
     let all = verdict(&facts, "record -a");
     assert_eq!(all.outcome, CapabilityOutcome::Not);
@@ -286,10 +286,10 @@ fn capabilities_of_a_containers_user_namespace_do_not_count() {
 #[test]
 fn a_seccomp_filter_is_named_when_the_settings_are_not_it() {
     let mut facts = server();
-    facts.surroundings.container =
+    facts.virtualization.container =
         Some(Sign { name: "docker".into(), evidence: "/.dockerenv".into() });
-    facts.surroundings.initial_pid_namespace = Some(false);
-    facts.surroundings.seccomp = Some(true);
+    facts.virtualization.initial_pid_namespace = Some(false);
+    facts.virtualization.seccomp = Some(true);
     let refused = Probe::Refused(libc::EPERM);
     facts.probes = Probes {
         own_user: refused,
@@ -310,7 +310,7 @@ fn a_seccomp_filter_is_named_when_the_settings_are_not_it() {
 #[test]
 fn a_container_that_may_watch_all_misses_names() {
     let mut facts = server();
-    facts.surroundings.initial_pid_namespace = Some(false);
+    facts.virtualization.initial_pid_namespace = Some(false);
     let all = verdict(&facts, "record -a");
     assert_eq!(all.outcome, CapabilityOutcome::Reduced);
     assert!(fixes(&all)[0].contains("--pid=host"));
@@ -345,7 +345,7 @@ fn kernels_are_refused_reduced_or_whole() {
 fn the_capability_is_called_by_the_name_the_kernel_knows() {
     let mut facts = as_user(server());
     facts.kernel.version = (5, 7);
-    let causes = verdicts::causes(&verdicts::verdicts(&facts));
+    let causes = capabilities::causes(&capabilities::capabilities(&facts));
     assert!(causes.iter().any(|cause| cause.why.contains("no CAP_SYS_ADMIN")), "{causes:?}");
 }
 
@@ -394,7 +394,7 @@ fn io_uring_may_be_off_for_three_reasons() {
     });
     assert_eq!(fixes(&setting), ["sudo sysctl kernel.io_uring_disabled=0"]);
     let filter = aio(&|facts| {
-        facts.surroundings.seccomp = Some(true);
+        facts.virtualization.seccomp = Some(true);
         facts.probes.io_uring = Probe::Refused(libc::EPERM);
     });
     assert!(filter.reasons[0].why.contains("a seccomp filter"));

@@ -1,8 +1,8 @@
 //! What stands in the way of one use or several: from [`Facts`] to reasons, a function for each.
 
+use crate::capabilities::access::{root_hint, sudo};
+use crate::capabilities::{CapabilityReason, Fix, access};
 use crate::probe::Probe;
-use crate::verdicts::access::{root_hint, sudo};
-use crate::verdicts::{CapabilityReason, Fix, access};
 use crate::{Facts, Rlimit};
 
 /// Kernels below are refused.
@@ -62,7 +62,7 @@ fn text((major, minor): (u32, u32)) -> String {
 pub(super) fn no_counters(facts: &Facts) -> Vec<CapabilityReason> {
     let effect = "no hardware events";
     if facts.units.core().next().is_none() {
-        return match &facts.surroundings.hypervisor {
+        return match &facts.virtualization.hypervisor {
             Some(sign) => {
                 let why = format!("this virtual machine ({}) has no PMU", sign.name);
                 one(effect, why, Some(Fix::text(virtual_pmu(&sign.name))))
@@ -125,7 +125,7 @@ pub(super) fn other_users(facts: &Facts) -> Vec<CapabilityReason> {
 
 /// Events of all CPUs show more than the process list of a container.
 pub(super) fn one_namespace(facts: &Facts) -> Vec<CapabilityReason> {
-    if facts.surroundings.initial_pid_namespace != Some(false) {
+    if facts.virtualization.initial_pid_namespace != Some(false) {
         return vec![];
     }
     one(
@@ -232,7 +232,7 @@ pub(super) fn no_io_uring(facts: &Facts) -> Vec<CapabilityReason> {
         }
         (probe, _) => {
             let said = probe.refusal().unwrap_or_default();
-            let filter = match facts.surroundings.seccomp {
+            let filter = match facts.virtualization.seccomp {
                 Some(true) => "a seccomp filter, as containers have it",
                 _ => "a security module",
             };

@@ -22,7 +22,7 @@ pub enum Fix {
 
 impl Fix {
     pub(crate) fn sysctl(facts: &Facts, name: &'static str, value: i64) -> Self {
-        Self::Sysctl { name, value, on_host: facts.surroundings.is_contained() }
+        Self::Sysctl { name, value, on_host: facts.virtualization.is_contained() }
     }
 
     pub(crate) fn text(text: impl Into<String>) -> Self {

@@ -12,7 +12,7 @@ const INITIAL_PID_NAMESPACE: &str = "pid:[4026531836]";
 
 /// What this system runs in.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Surroundings {
+pub struct Virtualization {
     /// The hypervisor, if this is a virtual machine.
     pub hypervisor: Option<Sign>,
     /// What translates its instructions, if the CPU itself does not run them: times and rates are then
@@ -41,7 +41,7 @@ impl Sign {
     }
 }
 
-impl Surroundings {
+impl Virtualization {
     /// Whether this process is confined to a container. An image that was made for one and runs as a
     /// whole machine is not.
     pub fn is_contained(&self) -> bool {
@@ -55,8 +55,8 @@ impl Surroundings {
 impl Machine {
     /// Signs of virtual machines (`/proc/cpuinfo`, DMI, clock sources) and of containers (marker files,
     /// `/proc/1/cgroup`, namespaces, seccomp).
-    pub fn surroundings(&self, processor: &Processor) -> Surroundings {
-        Surroundings {
+    pub fn virtualization(&self, processor: &Processor) -> Virtualization {
+        Virtualization {
             hypervisor: self.hypervisor(processor),
             emulator: self.emulator(processor),
             container: self.container(),
@@ -174,7 +174,7 @@ mod tests {
             std::fs::write(root.path().join("proc").join(name), text).unwrap();
         };
         let machine = Machine::at(root.path());
-        let emulator = || machine.surroundings(&machine.processor()).emulator.map(|s| s.evidence);
+        let emulator = || machine.virtualization(&machine.processor()).emulator.map(|s| s.evidence);
         write("cpuinfo", "processor : 0\nmodel name : AMD EPYC\n");
         write("cmdline", "console=ttyS0 pmuscope.acceleration=kvm -- lab guest");
         assert_eq!(emulator(), None);
