@@ -344,7 +344,7 @@ mod arch {
 mod arch {
     use std::arch::asm;
 
-    use super::{Loop, Width, Work};
+    use super::{Loop, LoopKind, Width};
 
     /// A loop of one direction: `$body` at each of `$offsets` from `p` and `d`.
     macro_rules! make {
@@ -405,17 +405,17 @@ mod arch {
     );
 
     /// NEON is all that is used.
-    pub(super) fn loop_of(work: Work, _width: Width, backward: bool) -> Loop {
+    pub(super) fn loop_of(work: LoopKind, _width: Width, backward: bool) -> Loop {
         match (work, backward) {
-            (Work::Read, false) => read,
-            (Work::Read, true) => read_back,
-            (Work::Write, false) => write,
-            (Work::Write, true) => write_back,
-            (Work::Both, false) => both,
-            (Work::Both, true) => both_back,
-            (Work::Stream, _) => stream,
-            (Work::Copy, _) => copy,
-            (Work::CopyStream, _) => copy_stream,
+            (LoopKind::Read, false) => read,
+            (LoopKind::Read, true) => read_back,
+            (LoopKind::Write, false) => write,
+            (LoopKind::Write, true) => write_back,
+            (LoopKind::Both, false) => both,
+            (LoopKind::Both, true) => both_back,
+            (LoopKind::Stream, _) => stream,
+            (LoopKind::Copy, _) => copy,
+            (LoopKind::CopyStream, _) => copy_stream,
         }
     }
 
