@@ -101,7 +101,8 @@ impl FileKind {
             }
             Self::BalanceLog => first.starts_with(b"{\"t\":") && has(first, "\"event\":"),
             Self::Page => {
-                head.starts_with(b"<!doctype html>")
+                let doctype = b"<!doctype html>";
+                head.get(..doctype.len()).is_some_and(|start| start.eq_ignore_ascii_case(doctype))
                     && has(head, "<meta name=\"generator\" content=\"pmuscope ")
             }
             Self::Picture => {

@@ -9,8 +9,8 @@ use crate::{Paint, escape};
 
 /// The strongest shade, percent: text stays readable on it, on light and on dark paper.
 const STRONGEST: f64 = 45.0;
-/// A table of so many rows needs no filter.
-const FEW: usize = 5;
+/// A table of one row needs no filter.
+const FEW: usize = 1;
 
 impl Sheet<'_> {
     /// The table with the field that filters its rows.
