@@ -40,7 +40,7 @@ pub enum BenchError {
         /// What the kernel said.
         source: io::Error,
     },
-    /// A file whose runs are not those that are to be continued.
+    /// The file to continue holds runs of another kind.
     #[error(
         "{}: is of other tests, policies, sizes or times, and cannot be gone on with. Try without --resume, or \
          another file", path.display()
@@ -140,7 +140,7 @@ pub enum BenchError {
     /// A ring for records cannot be had.
     #[error(transparent)]
     Counters(#[from] CountersError),
-    /// The machine does not tell its CPUs.
+    /// The CPUs of the machine cannot be read.
     #[error(transparent)]
     Machine(#[from] MachineError),
     /// A program's counts cannot be read.

@@ -100,7 +100,7 @@ pub struct Repetition {
 }
 
 impl Repetition {
-    /// So many, in an order of this seed, or of any.
+    /// Number of rounds, and the seed of their order; `None`: any seed.
     #[must_use]
     pub fn new(number: usize, seed: Option<u64>) -> Self {
         Self { number, seed: seed.unwrap_or_else(Plan::random_seed), ..Self::default() }

@@ -173,10 +173,10 @@ fn attr() -> Attr {
 }
 
 impl<'a> HitBench<'a> {
-    /// So many hits in each run.
+    /// Hits in each run.
     ///
     /// # Errors
-    /// If the machine does not tell its CPUs.
+    /// If the CPUs of the machine cannot be read.
     pub fn new(
         kernel: &'a dyn Kernel,
         machine: &'a Machine,
@@ -223,7 +223,7 @@ impl<'a> HitBench<'a> {
         Ok(self.counted("breakpoint", counted, seconds))
     }
 
-    /// A run in which `who` counted so many hits.
+    /// A run with its number of hits, as `who` counted them.
     fn counted(&self, who: &str, counted: u64, seconds: f64) -> BreakpointOutcome {
         let why = (counted != self.hits)
             .then(|| format!("the {who} counted {counted} of {} hits", self.hits));

@@ -45,7 +45,7 @@ struct BreakpointOutcome {
 }
 
 impl BreakpointOutcome {
-    /// So many units of work in so many seconds.
+    /// Units of work, and the seconds that they took.
     fn new(done: u64, seconds: f64) -> Self {
         Self { done, seconds, ..Self::default() }
     }

@@ -70,7 +70,7 @@ impl<'a> RunOutcome<'a> {
         self.failure.as_deref()
     }
 
-    /// Puts all figures, with a reason in place of each that is not there.
+    /// Passes on all metrics; one that was not measured is passed on as the reason.
     pub(super) fn figures(
         &self,
         options: &Options,

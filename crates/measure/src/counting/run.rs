@@ -56,7 +56,7 @@ impl<'a> RepeatedCount<'a> {
     /// Prepares to count.
     ///
     /// # Errors
-    /// If the machine does not tell its CPUs.
+    /// If the CPUs of the machine cannot be read.
     pub fn new(
         kernel: &'a dyn Kernel,
         machine: &'a Machine,

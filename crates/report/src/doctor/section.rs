@@ -9,9 +9,6 @@ const VALUES_AT: usize = 20;
 /// Longest CPU list that is shown in full.
 const LONGEST_LIST: usize = 40;
 
-// The texts of `numa` call it so.
-pub(crate) use FactList as Section;
-
 /// A titled list of names with values.
 pub(crate) struct FactList<'a> {
     style: &'a Style,

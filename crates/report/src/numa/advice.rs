@@ -5,7 +5,7 @@ use pmuscope_numa::advise::sharing::{BLOCK, Sharing};
 use pmuscope_numa::advise::{Advice, Cost, Evidence, Gathered, NodeEvidence, Suggestion, Verdict};
 use serde::Serialize;
 
-use crate::doctor::section::{Section, join};
+use crate::doctor::section::{FactList, join};
 use crate::{Cell, Column, Paint, Style, Table, escape, escape_bytes, number, wrap};
 
 /// An advice with all that it rests on.
@@ -262,7 +262,7 @@ fn places(node: &NodeEvidence) -> String {
 
 fn seen(report: &AdviceReport<'_>, style: &Style) -> String {
     let evidence = report.evidence;
-    let mut section = Section::new("Evidence", style);
+    let mut section = FactList::new("Evidence", style);
     let locality = report.locality.map(|locality| match evidence.locality_half {
         Some(half) if half > 0.0 => number::interval(locality, half),
         _ => number::fixed(locality, 2),

@@ -5,7 +5,7 @@ use pmuscope_machine::{AccessClass, Kernel, NumaFacts, NumaNode, Sign, Topology}
 use serde::Serialize;
 
 use crate::doctor::hardware;
-use crate::doctor::section::{Section, cpus, join};
+use crate::doctor::section::{FactList, cpus, join};
 use crate::{Cell, Column, Paint, Style, Table, escape, number};
 
 /// What `pmuscope numa show` has to tell of a machine.
@@ -151,7 +151,7 @@ fn taken(nodes: &[NumaNode], style: &Style) -> String {
 }
 
 fn balancing(facts: &NumaFacts, style: &Style) -> String {
-    let mut section = Section::new("NUMA balancing", style);
+    let mut section = FactList::new("NUMA balancing", style);
     let set = &facts.balancing;
     let Some(mode) = set.mode else {
         section.line("kernel", "- (this kernel has none: CONFIG_NUMA_BALANCING)");
@@ -191,7 +191,7 @@ fn balancing(facts: &NumaFacts, style: &Style) -> String {
 
 /// Where memory comes from.
 fn sources(facts: &NumaFacts, style: &Style) -> String {
-    let mut section = Section::new("Where memory comes from", style);
+    let mut section = FactList::new("Where memory comes from", style);
     let set = &facts.settings;
     let text = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
     let policy = set.own_policy.as_ref().map(|policy| match policy.as_str() {
@@ -228,7 +228,7 @@ fn sources(facts: &NumaFacts, style: &Style) -> String {
 
 fn counters(facts: &NumaFacts, style: &Style) -> String {
     let up = facts.uptime_s.map_or_else(|| "-".to_owned(), number::duration);
-    let mut section = Section::new(&format!("Counted since start ({up})"), style);
+    let mut section = FactList::new(&format!("Counted since start ({up})"), style);
     if let Some(why) = &facts.counters_why {
         section.line("counters", &format!("- ({})", escape(why)));
         return section.finish();
