@@ -223,6 +223,7 @@ mod tests {
             command_line: "quiet".into(),
             acceleration: Acceleration::Tcg,
             why_emulated: None,
+            starts: 1,
             boot_s: Some(5.0),
             command_s: 1.5,
             wall_s: 7.0,

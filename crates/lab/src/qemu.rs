@@ -285,7 +285,7 @@ impl<'a> Guest<'a> {
     fn not_booted(&self, seconds: u64) -> LabError {
         let console = self.last_lines();
         let hint = if console.trim().is_empty() {
-            "; it said nothing, as a kernel without a console on the serial line does"
+            "; its console is silent. Try: --append loglevel=7, which shows how far its kernel comes"
         } else if console.contains("Initramfs unpacking failed") {
             "; its memory seems to be too small. Try: --memory 2G"
         } else {

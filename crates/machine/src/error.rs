@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 
 use crate::CpuSet;
 
+/// What mounts tracefs where perf and everyone else looks for it.
+pub(crate) const MOUNT_TRACEFS: &str = "sudo mount -t tracefs nodev /sys/kernel/tracing";
+
 /// Why something about the machine could not be told.
 #[derive(Debug, thiserror::Error)]
 pub enum MachineError {
@@ -62,12 +65,12 @@ pub enum MachineError {
     },
     /// `tracefs` is not mounted.
     #[error(
-        "no tracepoints: tracefs is not mounted. Try: sudo mount -t tracefs nodev /sys/kernel/tracing"
+        "no tracepoints: {}. Try: {}", self.why_no_tracepoints(), MOUNT_TRACEFS
     )]
     NoTracefs,
     /// `tracefs` is mounted and may not be read.
     #[error(
-        "no tracepoints: {} may not be read: {}. Try: sudo pmuscope ...", path.display(), said(source)
+        "no tracepoints: {}. Try: sudo pmuscope ...", self.why_no_tracepoints()
     )]
     TracefsDenied {
         /// The folder or file.
@@ -147,6 +150,17 @@ pub(crate) fn errno_text(errno: i32) -> String {
 }
 
 impl MachineError {
+    /// The reason alone where tracepoints cannot be read; any other error as a whole.
+    pub(crate) fn why_no_tracepoints(&self) -> String {
+        match self {
+            Self::NoTracefs => "tracefs is not mounted".to_owned(),
+            Self::TracefsDenied { path, source } => {
+                format!("{} may not be read: {}", path.display(), said(source))
+            }
+            other => other.to_string(),
+        }
+    }
+
     pub(crate) fn malformed(path: &Path, expected: &'static str, found: &str) -> Self {
         let found = found.chars().take(60).collect();
         Self::Malformed { path: path.to_owned(), expected, found }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use crate::error::MOUNT_TRACEFS;
 use crate::probe::{CounterCount, Probes};
 use crate::{
     Cache, CpuSet, Frequency, Kernel, Limits, Machine, MachineError, Pmu, Processor, Rights,
@@ -96,8 +97,11 @@ pub struct PmuFacts {
 pub struct Tracepoints {
     /// Whether tracefs can be read.
     pub readable: bool,
-    /// Why not.
+    /// Why not; what to do about it is no part of it.
     pub why: Option<String>,
+    /// What to type where mounting is all that is missing.
+    #[serde(skip)]
+    pub fix: Option<&'static str>,
 }
 
 impl PmuUnits {
@@ -185,7 +189,11 @@ impl Machine {
 
     fn tracepoints_readable(&self) -> Tracepoints {
         let error = self.tracefs_error();
-        Tracepoints { readable: error.is_none(), why: error.map(|error| error.to_string()) }
+        Tracepoints {
+            readable: error.is_none(),
+            fix: matches!(error, Some(MachineError::NoTracefs)).then_some(MOUNT_TRACEFS),
+            why: error.map(|error| error.why_no_tracepoints()),
+        }
     }
 
     /// A program where distributions put it.

@@ -125,6 +125,23 @@ fn full_a_guest_that_fails_is_an_error_that_says_why() {
     fails(&[&large[..], &["./make-big"]].concat(), "Try: --results");
 }
 
+/// An emulator that sleeps the first time stands for one that loses its guest, as QEMU 7.2 does now and then.
+#[test]
+fn full_an_emulated_guest_that_does_not_boot_is_started_once_more() {
+    skip_unless!(need_full());
+    skip_unless!(need_guests("x86_64", "6.1"));
+    let scratch = Scratch::new();
+    let script = "#!/bin/sh\nif mkdir started 2>/dev/null; then exec sleep 1000; fi\n\
+                  PATH=${PATH#*:} exec qemu-system-x86_64 \"$@\"\n";
+    write_script(&scratch, "qemu-system-x86_64", script);
+    let path = std::env::var("PATH").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pmuscope"));
+    command.args(["lab", "run", "--accel", "tcg", "--", "workload", "command", "--", "true"]);
+    command.env("PATH", format!("{}:{path}", scratch.path("").display()));
+    let outcome = Outcome::of(command.current_dir(scratch.path("")));
+    outcome.complains("at the second start, as the first did not boot");
+}
+
 /// What the kernel counted of instructions, by a recording of a guest.
 fn instructions_of(scratch: &Scratch, file: &str) -> u64 {
     let report = scratch.pmuscope(["report", "-i", file]);

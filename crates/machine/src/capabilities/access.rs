@@ -1,8 +1,8 @@
 //! What the kernel lets this process watch, and why not more.
 
+use crate::Facts;
 use crate::capabilities::{CapabilityReason, Fix};
 use crate::probe::Probe;
-use crate::{Facts, MachineError};
 
 /// A degree of insight, in the order in which `perf_event_paranoid` takes them away
 /// (Documentation/admin-guide/perf-security.rst).
@@ -111,15 +111,10 @@ fn container_option(facts: &Facts) -> &'static str {
 pub(crate) fn tracepoints(facts: &Facts) -> Vec<CapabilityReason> {
     let mut reasons = Vec::new();
     if !facts.tracepoints.readable {
-        // The sentence is the error's: what is missing, then what to type.
-        let why = facts.tracepoints.why.clone();
-        let why = why.unwrap_or_else(|| MachineError::NoTracefs.to_string());
-        let why = why.strip_prefix("no tracepoints: ").unwrap_or(&why);
-        let (why, fix) = match why.split_once(". Try: ") {
-            Some((why, fix)) if fix.contains("mount") => (why.to_owned(), Some(Fix::text(fix))),
-            Some((why, _)) => (why.to_owned(), sudo(facts, "pmuscope record -e SYSTEM:NAME")),
-            None => (why.to_owned(), None),
-        };
+        let of = &facts.tracepoints;
+        let why = of.why.clone().unwrap_or_else(|| "tracefs cannot be read".to_owned());
+        let as_root = || sudo(facts, "pmuscope record -e SYSTEM:NAME");
+        let fix = of.fix.map(Fix::text).or_else(as_root);
         reasons.push(CapabilityReason { effect: "no names of tracepoints".to_owned(), why, fix });
     }
     reasons.extend(refusal(facts, Need::RawTracepoints, "no tracepoints"));

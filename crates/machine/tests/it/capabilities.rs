@@ -70,7 +70,7 @@ fn as_user(mut facts: Facts) -> Facts {
     facts.ring_budget.unlimited = false;
     facts.kernel_addresses = false;
     facts.tracepoints.readable = false;
-    facts.tracepoints.why = Some("tracefs may not be read. Try: sudo".to_owned());
+    facts.tracepoints.why = Some("tracefs may not be read".to_owned());
     facts
 }
 

@@ -138,9 +138,7 @@ fn tracepoints(facts: &Facts) -> String {
         return "readable".to_owned();
     }
     let why = facts.tracepoints.why.as_deref().unwrap_or("not readable");
-    // What to type stands at the end of the page.
-    let why = why.split(". Try:").next().unwrap_or(why);
-    escape(why.strip_prefix("no tracepoints: ").unwrap_or(why)).into_owned()
+    escape(why).into_owned()
 }
 
 fn bpf(facts: &Facts) -> String {

@@ -235,10 +235,12 @@ fn about(outcome: &Outcome, options: &Options) -> String {
         (Acceleration::Tcg, None) => "emulated: its times are not a machine's".to_owned(),
     };
     let boot = outcome.boot_s.map_or("-".to_owned(), seconds);
+    let again =
+        if outcome.starts > 1 { " at the second start, as the first did not boot" } else { "" };
     let files = output::names(&outcome.files);
     let files = if files.is_empty() { files } else { format!("; {files}") };
     format!(
-        "guest of Linux {}, {}, {}, {speed}. Booted in {boot}, {} in all{files}",
+        "guest of Linux {}, {}, {}, {speed}. Booted in {boot}{again}, {} in all{files}",
         pmuscope_report::escape(&outcome.kernel),
         options.arch,
         options.topology.describe(),
