@@ -299,6 +299,8 @@ impl GuestRun<'_> {
 
     fn region(&self, name: &str, bytes: u64) -> Result<Receiver, LabError> {
         let path = self.scratch.path(name);
+        // Of an earlier start.
+        let _ = std::fs::remove_file(&path);
         Receiver::create(&path, bytes).map_err(LabError::file("make", &path))
     }
 
