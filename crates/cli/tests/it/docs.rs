@@ -17,8 +17,12 @@ fn documents() -> Vec<(String, String)> {
         ["README.md", "DESIGN.md", "CONTRIBUTING.md", "CHANGELOG.md", "RELEASING.md"]
             .map(String::from)
             .into();
-    for entry in fs::read_dir(root().join("docs")).unwrap() {
-        paths.push(format!("docs/{}", entry.unwrap().file_name().to_str().unwrap()));
+    for folder in ["docs", "docs/internals"] {
+        for entry in fs::read_dir(root().join(folder)).unwrap().map(Result::unwrap) {
+            if entry.file_type().unwrap().is_file() {
+                paths.push(format!("{folder}/{}", entry.file_name().to_str().unwrap()));
+            }
+        }
     }
     paths.sort();
     let text = |path: &String| fs::read_to_string(root().join(path)).unwrap();
@@ -198,15 +202,20 @@ fn links_lead_to_files_and_headings_that_are_there() {
 
 /// What nobody is led to nobody reads.
 #[test]
-fn the_readme_leads_to_every_page() {
+fn the_index_leads_to_every_page() {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    assert!(readme.contains("](docs/SUMMARY.md)"), "README.md has no link to the index");
+    assert!(readme.lines().count() <= 150, "README.md is a front page: at most 150 lines");
+    let index = fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap();
     let documents = documents();
     let pages = documents.iter().map(|(path, _)| path);
     let pages: Vec<&String> =
         pages.filter(|path| path.starts_with("docs/") && path.ends_with(".md")).collect();
     assert!(pages.len() > 20, "{pages:?}");
     for path in pages {
-        assert!(readme.contains(&format!("]({path}")), "README.md has no link to {path}");
+        let link = format!("]({})", path.trim_start_matches("docs/"));
+        let is_index = path == "docs/SUMMARY.md";
+        assert!(is_index || index.contains(&link), "docs/SUMMARY.md has no link to {path}");
     }
 }
 
@@ -228,10 +237,10 @@ fn make_targets_are_there() {
     }
 }
 
-/// docs/recording.md says which tests check what: modules of the crate's tests, or functions.
+/// docs/internals/recording.md says which tests check what: modules of the crate's tests, or functions.
 #[test]
 fn tests_named_as_evidence_exist() {
-    let text = fs::read_to_string(root().join("docs/recording.md")).unwrap();
+    let text = fs::read_to_string(root().join("docs/internals/recording.md")).unwrap();
     let rows = text.split("\n## How it was checked\n").nth(1).unwrap().lines();
     let mut checked = 0;
     for evidence in rows.filter_map(|row| row.trim_matches('|').split('|').nth(1)) {
@@ -247,7 +256,7 @@ fn tests_named_as_evidence_exist() {
             let is_file =
                 files.iter().any(|file| file.file_stem().is_some_and(|stem| stem == test));
             let is_there = is_file || code.contains(&format!("fn {test}("));
-            assert!(is_there, "docs/recording.md: {krate}: {test}");
+            assert!(is_there, "docs/internals/recording.md: {krate}: {test}");
             checked += 1;
         }
     }

@@ -78,6 +78,7 @@ fn what_is_installed_runs_and_is_removed_without_a_trace() {
         "opt/share/doc/pmuscope/README.md",
         "opt/share/doc/pmuscope/LICENSE-MIT",
         "opt/share/doc/pmuscope/docs/recording.md",
+        "opt/share/doc/pmuscope/docs/internals/recording.md",
         "opt/include/pmuscope_region.h",
         "opt/lib/libpmuscope_c.so",
         "opt/share/pmuscope/python/pmuscope_region.py",
