@@ -1,4 +1,4 @@
-# make demo     builds pmuscope, records this machine while xz runs, prints the report
+# make demo     builds pmuscope, profiles a small service, prints where its time goes, writes a page
 # make test     the tests (10 minutes on 2 cores are the aim; 15 with builds were measured)
 # make test-full  those that take long, which make test leaves out
 # make test-user  some of them as an ordinary user, who has no rights (takes root)
@@ -10,11 +10,15 @@
 # make install PREFIX=/usr/local   it, its library, manual pages, completions; uninstall takes them away.
 #               DESTDIR= stands for the root; LIBDIR=, PYTHONDIR=, ZSHDIR= as a distribution has them
 # make packages target/packages: static tarballs for x86-64 and aarch64, a .deb, SHA256SUMS
+# make site     target/site: the documents as a web site that needs no network, with search (takes mdBook)
+# make screenshots  docs/images, from a recording made now (takes chromium)
 # make install-deps  what the others need from the system, at once
 #
 # Each target installs what it needs: as root with apt-get, otherwise it says what is missing.
 
 target := $(or $(CARGO_TARGET_DIR),target)
+
+tools := $(abspath $(target))/tools
 
 guest_aarch64 := aarch64-unknown-linux-musl
 # Tests take the profile "guest".
@@ -24,7 +28,7 @@ guest_profile := release
 fuzz_clippy := CUSTOM_LIBFUZZER_PATH=/libfuzzer.a RUSTFLAGS='--cfg fuzzing' \
 	cargo clippy --locked --quiet --manifest-path fuzz/Cargo.toml --target-dir $(target)/fuzz
 
-.PHONY: build build-library install uninstall packages doc advisories need-packages demo test test-full test-user lint install-deps guest-aarch64 pmu-guest need-guest-aarch64 need-build need-test need-guests need-full need-demo need-lint
+.PHONY: build build-library install uninstall packages doc advisories need-packages demo test test-full test-user lint install-deps guest-aarch64 pmu-guest site screenshots need-site need-screenshots need-guest-aarch64 need-build need-test need-guests need-full need-demo need-lint
 
 build: need-build
 	cargo build --locked --release
@@ -57,6 +61,13 @@ guest-aarch64: need-guest-aarch64
 
 demo: need-demo build
 	@scripts/demo $(target)/release/pmuscope $(target)/demo
+
+site: need-site
+	@PATH="$(tools)/bin:$$PATH" mdbook build
+	@echo "wrote $(target)/site/index.html"
+
+screenshots: need-screenshots build
+	@scripts/screenshots $(target)/release/pmuscope $(target)/demo
 
 test: need-test need-guests pmu-guest
 	@scripts/test
@@ -134,7 +145,14 @@ need-full: pmu-guest
 	@scripts/need --kernels x86_64=6.12 aarch64=6.1
 
 need-demo: need-build
-	@scripts/need xz-utils=xz
+
+need-screenshots: need-build
+	@scripts/need chromium=chromium
+
+# Without the server that rebuilds at every change: half of what mdBook depends on.
+need-site: need-build
+	@command -v mdbook >/dev/null || [ -x $(tools)/bin/mdbook ] || \
+		cargo install --locked --quiet --no-default-features --features search --root $(tools) mdbook
 
 need-lint: need-build
 	@scripts/need python3=python3

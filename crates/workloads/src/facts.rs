@@ -40,6 +40,9 @@ pub struct WorkloadFacts {
     /// `stencil`: how much was done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stencil: Option<StencilFacts>,
+    /// `orders`: requests, and how fast.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub orders: Option<OrdersFacts>,
     /// `ring`: packets, and how fast.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ring: Option<RingFacts>,
@@ -101,6 +104,15 @@ pub struct FunctionFacts {
     pub share: f64,
     /// How often it was called.
     pub calls: u64,
+}
+
+/// Work of the order service.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OrdersFacts {
+    /// Requests served, by all threads.
+    pub requests: u64,
+    /// Requests per second.
+    pub per_s: f64,
 }
 
 /// Work of the ring.
@@ -305,6 +317,7 @@ impl WorkloadFacts {
             functions: Vec::new(),
             mix: None,
             stencil: None,
+            orders: None,
             ring: None,
             memory: None,
             waits: None,

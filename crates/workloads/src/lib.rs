@@ -6,6 +6,7 @@
 //! - [`stencil`]: all threads in step, a barrier after each sweep, so that one thread held up
 //!   holds up all; tells time and operations per second by its own clock.
 //! - [`exact`]: a loop with a known number of instructions.
+//! - [`orders`]: a small order service, for a profile that shows what a reader recognizes.
 //! - [`memory`]: processes and threads that go through memory, as fast as the machine can, wherever they are.
 //! - [`ring`]: packets through a ring in shared memory, within a process or between two.
 //! - [`crowd`]: threads that are created, wait and end, with nothing around them.
@@ -22,6 +23,7 @@ mod facts;
 pub mod function_mix;
 pub mod memory;
 pub mod mix;
+pub mod orders;
 mod place;
 pub mod ring;
 mod shared;
@@ -31,5 +33,5 @@ pub mod waits;
 pub use error::WorkloadError;
 pub use facts::{
     FunctionFacts, LoadTimes, MemoryFacts, MemoryProcess, MemoryThread, MixFacts, MixFunction,
-    RingFacts, SCHEMA, StencilFacts, WaitingThread, WaitsFacts, WorkloadFacts,
+    OrdersFacts, RingFacts, SCHEMA, StencilFacts, WaitingThread, WaitsFacts, WorkloadFacts,
 };

@@ -12,8 +12,8 @@ use pmuscope_machine::FileKind;
 use pmuscope_report::number::counted;
 use pmuscope_report::to_json;
 use pmuscope_workloads::{
-    MixFacts, WaitsFacts, WorkloadError, WorkloadFacts, command, exact, function_mix, mix, ring,
-    stencil, waits,
+    MixFacts, WaitsFacts, WorkloadError, WorkloadFacts, command, exact, function_mix, mix, orders,
+    ring, stencil, waits,
 };
 
 use crate::commands::output::Output;
@@ -37,6 +37,8 @@ enum WorkloadCommand {
     ShareMix(ShareMixArgs),
     /// Threads that meet at a barrier after each sweep of a grid; prints time and Mop/s
     Stencil(StencilArgs),
+    /// Serve orders: parse, sort, sum, reply; print requests per second
+    Orders(OrdersArgs),
     /// A loop with a known number of instructions: two per round
     ExactLoop(ExactArgs),
     /// Packets through a ring in shared memory, within one process or from one to another; prints Mpps
@@ -246,6 +248,15 @@ struct ShareMixArgs {
 }
 
 #[derive(Debug, clap::Args)]
+struct OrdersArgs {
+    /// Run for this long
+    #[arg(long, value_name = "S", default_value = "10", value_parser = seconds)]
+    seconds: Duration,
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+#[derive(Debug, clap::Args)]
 struct StencilArgs {
     /// Sweeps to do [default: as many as fit into the time]
     #[arg(long, value_name = "K")]
@@ -317,6 +328,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
             };
             tell(&stencil::run(&options)?, &args.common.json)
         }
+        WorkloadCommand::Orders(args) => {
+            let common = &args.common;
+            let (threads, pin) = (common.threads, common.pin);
+            let options = orders::Options { duration: args.seconds, threads, pin };
+            tell(&orders::run(&options)?, &common.json)
+        }
         WorkloadCommand::ExactLoop(args) => args.run(),
         WorkloadCommand::Ring(args) => args.run(),
         WorkloadCommand::Memory(args) => {
@@ -375,6 +392,9 @@ fn text(facts: &WorkloadFacts) -> String {
         text += &format!("Steps = {}\n", stencil.steps);
         text += &format!("Mop/s total = {:.2}\n", stencil.mops);
         text += &format!("Checksum = {}\n", stencil.checksum);
+    }
+    if let Some(orders) = &facts.orders {
+        text += &format!("Requests = {}\nRequests/s = {:.1}\n", orders.requests, orders.per_s);
     }
     if let Some(ring) = &facts.ring {
         text += &format!("Mode = {}\nProcesses = {}\n", ring.mode, ring.processes);

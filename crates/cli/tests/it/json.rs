@@ -111,9 +111,12 @@ fn fields_of_doctor_are_documented() {
 
 #[test]
 fn fields_of_workloads_are_documented() {
-    for workload in
-        [["function-mix", "--rounds=2"], ["share-mix", "--seconds=0.05"], ["stencil", "--steps=2"]]
-    {
+    for workload in [
+        ["function-mix", "--rounds=2"],
+        ["share-mix", "--seconds=0.05"],
+        ["stencil", "--steps=2"],
+        ["orders", "--seconds=0.05"],
+    ] {
         let args = ["workload", workload[0], workload[1], "--threads=1", "--json"];
         is_documented("workload", &Scratch::new().pmuscope(args).stdout);
     }

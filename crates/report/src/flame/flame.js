@@ -132,7 +132,7 @@
       }
       if (!this.matched) return;
       this.matched.textContent = wanted === '' ? ''
-        : `${share.toFixed(2)} % in ${hits.length} ${hits.length === 1 ? 'box' : 'boxes'}`;
+        : `${share.toFixed(2)}% in ${hits.length} ${hits.length === 1 ? 'box' : 'boxes'}`;
     }
 
     // Arrows go to callers, callees and neighbours; Enter zooms, Escape goes back.

@@ -17,7 +17,7 @@ mod tree;
 
 use pmuscope_profile::export::{ExportedEvent, Source};
 
-pub(crate) use colour::{colour, of_module};
+pub(crate) use colour::ModuleHues;
 pub use flat::FlatRow;
 pub use svg::flame_svg;
 
@@ -158,6 +158,7 @@ impl Flame {
         painter: Option<&Painter<'_>>,
     ) -> Self {
         let tree = Tree::new(source, events);
+        let hues = ModuleHues::new(source);
         let total = tree.nodes[0].weight;
         let narrowest = narrowest(&tree, limits);
         let mut left_out =
@@ -174,7 +175,7 @@ impl Flame {
             }
             let children = tree.children(source, at);
             let inner: u64 = children.iter().map(|&child| tree.nodes[child as usize].weight).sum();
-            let (name, module, colour) = described(source, &node.name);
+            let (name, module, colour) = described(source, &hues, &node.name);
             let tint = painter.and_then(|of| Some((of.tint)(&frame(source, &node.name)?)));
             let (colour, note) = match tint {
                 Some(tint) => (tint.colour, Some(tint.note)),
@@ -232,7 +233,7 @@ impl Flame {
         let mut parts = Vec::new();
         if narrow > 0 {
             let share = crate::number::significant(below * 100.0, 2);
-            parts.push(format!("boxes narrower than {share} % ({})", number(narrow as u64)));
+            parts.push(format!("boxes narrower than {share}% ({})", number(narrow as u64)));
         }
         if too_deep > 0 {
             parts.push(format!("boxes deeper than {DEEPEST} ({})", number(too_deep as u64)));
@@ -272,13 +273,17 @@ fn frame<'a>(source: &'a Source<'_>, name: &Name) -> Option<Frame<'a>> {
 }
 
 /// What a box is called, where it is from, and its colour.
-fn described(source: &Source<'_>, name: &Name) -> (String, Option<String>, String) {
+fn described(
+    source: &Source<'_>,
+    hues: &ModuleHues,
+    name: &Name,
+) -> (String, Option<String>, String) {
     match name {
         Name::All => ("all".into(), None, colour::NEUTRAL.into()),
         Name::Command(command) => (command.to_string(), None, colour::NEUTRAL.into()),
         Name::Function { function, module, inlined } => {
             let name = &source.counts.functions[*function as usize].name;
-            let shade = colour(source, *module, Some(name), *inlined);
+            let shade = hues.function(*module, Some(name), *inlined);
             let mark = if *inlined { " (inlined)" } else { "" };
             (
                 format!("{}{mark}", cut(name, LONGEST_NAME)),
@@ -288,7 +293,7 @@ fn described(source: &Source<'_>, name: &Name) -> (String, Option<String>, Strin
         }
         Name::Nameless { module } => {
             let name = source.module_name(*module);
-            (nameless(name), Some(name.to_owned()), colour(source, *module, None, false))
+            (nameless(name), Some(name.to_owned()), hues.function(*module, None, false))
         }
     }
 }

@@ -74,10 +74,10 @@ fn push_legend(out: &mut String, legend: &Legend, y: u32) {
     let mut x = 12.0;
     let _ = writeln!(out, "<text class=\"ink\" x=\"{x}\" y=\"{y}\">{}</text>", text(&legend.title));
     x += legend.title.chars().count() as f64 * CHARACTER + 20.0;
-    for (colour, meaning) in &legend.steps {
+    for (color, meaning) in &legend.steps {
         let _ = writeln!(
             out,
-            "<rect x=\"{x:.0}\" y=\"{}\" width=\"11\" height=\"11\" rx=\"2\" fill=\"{colour}\"/>\
+            "<rect x=\"{x:.0}\" y=\"{}\" width=\"11\" height=\"11\" rx=\"2\" fill=\"{color}\"/>\
              <text class=\"ink\" x=\"{:.0}\" y=\"{y}\">{}</text>",
             y - 10,
             x + 15.0,

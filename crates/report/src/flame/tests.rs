@@ -37,7 +37,7 @@ fn what_is_too_narrow_is_counted() {
     let made = sample::made();
     let narrow = flame(&made, FlameLimits { share: 0.22, boxes: 100 });
     assert_eq!(narrow.boxes.len(), 6);
-    assert_eq!(narrow.note().unwrap(), "Not drawn: boxes narrower than 22 % (3).");
+    assert_eq!(narrow.note().unwrap(), "Not drawn: boxes narrower than 22% (3).");
     let few = flame(&made, FlameLimits { share: 0.0, boxes: 4 });
     assert!(few.boxes.len() <= 4, "{}", described(&few));
     assert!(few.boxes.iter().all(|one| one.depth <= few.deepest));

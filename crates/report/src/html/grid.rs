@@ -6,14 +6,14 @@
 use std::fmt::Write as _;
 
 use crate::markup::{Markup, PreEscaped, html};
-use crate::number::duration;
+use crate::number::count;
 
 /// Shades.
 const LEVELS: u64 = 12;
 /// Labels beside the rows.
 const MOST_LABELS: usize = 24;
-/// Marks below the columns.
-const MARKS: u32 = 6;
+/// Marks below the columns, about.
+const MARKS: f64 = 6.0;
 
 /// Numbers of cells, row by row.
 pub(crate) struct Cells<'a> {
@@ -51,7 +51,7 @@ impl Grid<'_> {
         let pixels = (320 / rows.max(1)).clamp(4, 22);
         let every = rows.div_ceil(MOST_LABELS).max(1);
         let stripes = self.stripes();
-        let mark = |mark| self.column_s * columns as f64 * f64::from(mark) / f64::from(MARKS);
+        let whole = self.column_s * columns as f64;
         let shade = |level: usize| 0.10 + 0.90 * (level + 1) as f64 / LEVELS as f64;
         let paths = self.paths().into_iter().enumerate().filter(|(_, path)| !path.is_empty());
         html! {
@@ -70,10 +70,13 @@ impl Grid<'_> {
                 }
                 div {}
                 div class="axis" aria-hidden="true" {
-                    @for at in 0..=MARKS { span { (duration(mark(at))) } }
+                    @for at in ticks(whole) {
+                        span style=(format!("left:{:.2}%", at / whole * 100.0)) { (tick(at)) }
+                    }
                 }
                 @if !stripes.is_empty() { div {} div class="dim" { (self.legend) } }
             }
+            p class="shades" { "0" span {} (count(self.most)) " " (self.cells.unit) }
             p class="detail mono" aria-live="polite" {}
             script type="application/json" class="heat-data" { (PreEscaped(self.data().to_string())) }
             "\n"
@@ -126,5 +129,48 @@ impl Grid<'_> {
             "mark": self.marks.as_ref().map(|marks| marks.unit),
             "marks": self.marks.as_ref().map(|marks| marks.values),
         })
+    }
+}
+
+/// Round times from 0 to below `whole`, both in seconds: steps of 1, 2 or 5 times a power of ten, about [`MARKS`].
+fn ticks(whole: f64) -> Vec<f64> {
+    if !whole.is_finite() || whole <= 0.0 {
+        return vec![0.0];
+    }
+    let least = whole / MARKS;
+    let power = 10_f64.powf(least.log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0].map(|of| of * power).into_iter().find(|&of| of >= least);
+    let step = step.unwrap_or(least);
+    // A label at the very end would stand outside.
+    (0..).map(|at| f64::from(at) * step).take_while(|&at| at < whole * 0.97).collect()
+}
+
+/// A round time: no digits that say nothing.
+fn tick(seconds: f64) -> String {
+    let (value, unit) = match seconds {
+        0.0 => (0.0, "s"),
+        of if of >= 1.0 => (of, "s"),
+        of if of >= 1e-3 => (of * 1e3, "ms"),
+        of => (of * 1e6, "µs"),
+    };
+    // What is left over of a sum of floating-point steps is no digit.
+    format!("{} {unit}", (value * 1e3).round() / 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_axis_has_round_times() {
+        let labels = |whole| ticks(whole).into_iter().map(tick).collect::<Vec<_>>();
+        assert_eq!(labels(3.74), ["0 s", "1 s", "2 s", "3 s"]);
+        assert_eq!(labels(6.01), ["0 s", "2 s", "4 s"]);
+        assert_eq!(labels(0.009), ["0 s", "2 ms", "4 ms", "6 ms", "8 ms"]);
+        assert_eq!(labels(0.0), ["0 s"]);
+        for whole in [1e-9, 0.3, 1.0, 7.3, 10.0, 86_400.0] {
+            let number = ticks(whole).len();
+            assert!((3..=7).contains(&number), "{whole}: {number}");
+        }
     }
 }

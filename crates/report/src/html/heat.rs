@@ -10,7 +10,7 @@ use pmuscope_profile::export::{ExportedEvent, Source};
 use super::grid::{Cells, Grid};
 use super::number_cell;
 use crate::markup::{Markup, html};
-use crate::number::{count, duration, percent};
+use crate::number::{duration, percent};
 
 /// More rows than this: neighbouring CPUs share one.
 const MOST_ROWS: usize = 128;
@@ -47,8 +47,8 @@ impl Map {
             cpus.into_iter().zip(samples.chunks_exact(blocks)).collect();
         if by_cpu.is_empty() {
             return Err(
-                "The samples of this recording do not tell their CPU; pmuscope record -a and perf \
-                        record --sample-cpu keep it.",
+                "The samples of this recording have no CPU; pmuscope record and perf record \
+                 --sample-cpu keep it.",
             );
         }
         let together = by_cpu.len().div_ceil(MOST_ROWS);
@@ -118,8 +118,7 @@ fn picture(map: &Map) -> Markup {
     };
     html! {
         p class="dim" {
-            "Samples of each CPU in blocks of " (duration(map.block_ns as f64 / 1e9))
-            "; the strongest shade is " (count(map.most)) "."
+            "Samples of each CPU in blocks of " (duration(map.block_ns as f64 / 1e9)) "."
         }
         (grid.html())
         (table(map))

@@ -1,4 +1,4 @@
-//! A profile as one page: summary, functions, flame graph, CPUs over time, modules.
+//! A profile as one page: summary, flame graph, functions, CPUs over time, modules.
 //!
 //! What would make it too big is left out and said: rows below the largest, boxes too narrow to see.
 
@@ -12,7 +12,7 @@ mod summary;
 use pmuscope_profile::export::{ExportedEvent, Source};
 use pmuscope_profile::{FunctionTable, Intervals, Options};
 
-use crate::flame::{Flame, FlameLimits};
+use crate::flame::{Flame, FlameLimits, ModuleHues};
 use crate::markup::{Markup, html};
 use crate::recording::{RECORDING_SCHEMA, RowLimits};
 use crate::views::Functions;
@@ -83,8 +83,8 @@ fn event_parts(
         return html! { p class="dim" { "No samples." } };
     }
     let parts = [
-        ("functions", "Functions"),
         ("flame", "Flame graph"),
+        ("functions", "Functions"),
         ("cpus", "CPUs over time"),
         ("modules", "Modules"),
     ];
@@ -96,13 +96,15 @@ fn event_parts(
         ..Options::default()
     };
     let table = source.functions(event, options);
-    let shape = "Callers on top, what they call below; the width is the share";
+    let hues = ModuleHues::new(source);
+    let rows = Functions::of_table(source, event, &table).in_colors(&hues);
+    let shape = "Callers on top, callees below; width is the share of samples";
     html! {
         (contents(parts.map(|(id, name)| (format!("{id}-{at}"), name))))
-        (functions(&Functions::of_table(source, event, &table), at, limits.rows))
-        (flame(&graph, (at, &event.name), shape, &module_colors(source, &table)))
+        (flame(&graph, (at, &event.name), shape, &module_colors(source, &hues, &table)))
+        (functions(&rows, at, limits.rows))
         (heat::part(source, event, at))
-        (modules::part(source, &table, at))
+        (modules::part(source, &hues, &table, at))
     }
 }
 
@@ -121,37 +123,34 @@ fn functions(functions: &Functions<'_>, at: usize, rows: usize) -> Markup {
 /// What the columns are.
 fn explanation(functions: &Functions<'_>) -> String {
     let shares = match functions.has_callers() {
-        true => "Self is the function's own share; total includes what it called. ±95 % is the interval of self"
-            .to_owned(),
-        false => format!("Shares of all {}; ±95 % is their interval", functions.counted),
+        true => {
+            "Self: samples in the function itself; total: with its callees. 95% CIs are of self"
+                .to_owned()
+        }
+        false => format!("Shares of all {} with their 95% CIs", functions.counted),
     };
     let lost = match functions.with_lost(0.0) {
-        Some(_) => ", ±lost the most that lost samples can change it",
+        Some(_) => "; ±lost: the most that lost samples can change it",
         None => "",
     };
     format!("{shares}{lost}.")
 }
 
 /// Colors of the modules with the largest shares.
-fn module_colors(source: &Source<'_>, table: &FunctionTable) -> Markup {
-    const MOST: usize = 8;
+fn module_colors(source: &Source<'_>, hues: &ModuleHues, table: &FunctionTable) -> Markup {
+    const MOST: usize = 10;
     const LEAST: f64 = 0.005;
     html! {
         ul class="legend" {
             @for row in table.modules.iter().take(MOST).filter(|row| row.share >= LEAST) {
                 li {
-                    (chip(source, row.module as u32))
+                    (dot(&hues.module(row.module as u32)))
                     (source.module_name(row.module as u32))
                 }
             }
         }
         "\n"
     }
-}
-
-/// A dot in the color of a module.
-fn chip(source: &Source<'_>, module: u32) -> Markup {
-    dot(&crate::flame::of_module(source.modules, module))
 }
 
 #[cfg(test)]

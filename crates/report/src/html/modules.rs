@@ -3,12 +3,18 @@
 use pmuscope_profile::export::Source;
 use pmuscope_profile::{FunctionTable, ModuleShare};
 
-use super::{chip, number_cell, share_cell};
+use super::{dot, number_cell, share_cell};
+use crate::flame::ModuleHues;
 use crate::markup::{Markup, html};
 use crate::number::percent;
 use crate::recording::symbols;
 
-pub(super) fn part(source: &Source<'_>, table: &FunctionTable, at: usize) -> Markup {
+pub(super) fn part(
+    source: &Source<'_>,
+    hues: &ModuleHues,
+    table: &FunctionTable,
+    at: usize,
+) -> Markup {
     html! {
         section class="table-part" id={ "modules-" (at) } {
             h2 { "Modules" }
@@ -23,7 +29,7 @@ pub(super) fn part(source: &Source<'_>, table: &FunctionTable, at: usize) -> Mar
                         }
                     }
                     "\n"
-                    tbody { @for row in &table.modules { (module_row(source, row)) } }
+                    tbody { @for row in &table.modules { (module_row(source, hues, row)) } }
                 }
             }
         }
@@ -31,7 +37,7 @@ pub(super) fn part(source: &Source<'_>, table: &FunctionTable, at: usize) -> Mar
     }
 }
 
-fn module_row(source: &Source<'_>, row: &ModuleShare) -> Markup {
+fn module_row(source: &Source<'_>, hues: &ModuleHues, row: &ModuleShare) -> Markup {
     let Some(module) = source.modules.get(row.module) else { return Markup::default() };
     let state = symbols::effective(module, row);
     let advice = symbols::advice(&state, module.kind);
@@ -42,7 +48,7 @@ fn module_row(source: &Source<'_>, row: &ModuleShare) -> Markup {
             (share_cell(row.share))
             (number_cell(row.samples))
             td class="num" data-v=(format!("{named:.4}")) { (percent(named, 0)) }
-            td { (chip(source, row.module as u32)) (module.path) }
+            td { (dot(&hues.module(row.module as u32))) (module.path) }
             td class=[advice.is_some().then_some("warn")] {
                 (symbols::words(&state))
                 @if let Some(advice) = &advice { br; small { (advice) } }

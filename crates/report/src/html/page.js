@@ -52,7 +52,7 @@
         if (fits) { share += +row.cells[0].dataset.v; number += 1; }
       }
       const found = `${number} ${number === 1 ? 'row' : 'rows'}`;
-      shown.textContent = wanted === '' ? '' : shares ? `${(share * 100).toFixed(2)} % in ${found}` : found;
+      shown.textContent = wanted === '' ? '' : shares ? `${(share * 100).toFixed(2)}% in ${found}` : found;
     });
   }
 

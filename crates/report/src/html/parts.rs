@@ -69,7 +69,7 @@ pub(crate) fn flame(
     html! {
         section class="flame-part" id={ "flame-" (at) } {
             h2 { "Flame graph" }
-            p class="dim" { (shape) ". A click or Enter zooms in, Escape goes back, arrows walk." }
+            p class="dim" { (shape) ". Click or press Enter to zoom in, Escape to zoom out; arrow keys move." }
             (PreEscaped(svg::tools("")))
             (legend)
             div class="picture" { (written(|out| svg::graph_svg(out, flame, name))) }

@@ -62,7 +62,7 @@ impl Fact {
 
     /// That what follows is of no machine.
     pub(crate) fn emulated(emulator: &str) -> Self {
-        let detail = "numbers are of the emulator, not of a machine";
+        let detail = "figures are those of the emulator, not of a machine";
         Self::new("Emulated by", emulator, detail).which_warns(true)
     }
 
@@ -126,6 +126,8 @@ fn event(profile: &Profile) -> Fact {
 
 pub(crate) fn time(profile: &Profile) -> Fact {
     let scope = profile.info().map(|info| info.scope.clone()).unwrap_or_default();
+    // The command line stands above.
+    let scope = if scope.starts_with("command ") { "of one command".to_owned() } else { scope };
     Fact::new("Duration", profile.duration_s.map_or_else(|| "-".into(), duration), scope)
 }
 
@@ -148,7 +150,7 @@ fn samples(profile: &Profile) -> Fact {
 
 pub(crate) fn cost(profile: &Profile) -> Fact {
     let Some(info) = profile.info() else {
-        return Fact::new("Cost of recording", "-", "not recorded by pmuscope");
+        return Fact::new("Overhead", "-", "not recorded by pmuscope");
     };
     let share = info.cost.machine_share.map(|share| significant(share * 100.0, 2));
     let details: Vec<String> = [
@@ -159,8 +161,8 @@ pub(crate) fn cost(profile: &Profile) -> Fact {
     .into_iter()
     .flatten()
     .collect();
-    let value = share.map_or_else(|| "-".into(), |share| format!("{share} %"));
-    Fact::new("Cost of recording", value, details.join(", "))
+    let value = share.map_or_else(|| "-".into(), |share| format!("{share}%"));
+    Fact::new("Overhead", value, details.join(", "))
 }
 
 pub(crate) fn machine(profile: &Profile) -> Fact {

@@ -26,7 +26,7 @@ fn page(made: &MadeSample, limits: PageLimits) -> String {
 
 /// Cells of each row of the table of functions.
 fn rows(page: &str) -> Vec<Vec<String>> {
-    let table = page.split("<table class=\"sortable functions\">").nth(1).unwrap();
+    let table = page.split("<table class=\"sortable functions\"").nth(1).unwrap();
     let body = table.split("<tbody>").nth(1).unwrap().split("</tbody>").next().unwrap();
     let cells = |row: &str| {
         let cells = row.split("<td").skip(1);
@@ -131,7 +131,7 @@ fn a_map_has_all_samples_of_each_cpu() {
 fn what_a_recording_lacks_is_said() {
     let mut made = sample::made();
     made.counts.cells.iter_mut().for_each(|cell| cell.cpu = None);
-    assert!(page(&made, PageLimits::default()).contains("do not tell their CPU"));
+    assert!(page(&made, PageLimits::default()).contains("recording have no CPU"));
     made.counts.timeline.blocks = 0;
     assert!(page(&made, PageLimits::default()).contains("have no time stamps"));
     made.counts.cells.clear();

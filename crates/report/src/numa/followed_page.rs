@@ -124,7 +124,6 @@ fn map(
     html! {
         section class="heat-part" id=(id) {
             h2 { (title) }
-            p class="dim" { "The strongest shade: " (crate::number::count(most)) " " (unit) "." }
             (grid.html())
         }
         "\n"

@@ -27,7 +27,8 @@ impl Sheet<'_> {
             @if self.rows > FEW { (filter()) }
             div class="wide" {
                 table class={ (if self.gap.is_none() { "sortable" } else { "" })
-                    @if searches { " functions" } @if shades { " matrix" } } {
+                    @if searches { " functions" } @if shades { " matrix" } }
+                    style=[searches.then(|| self.heads_of(&columns))] {
                     thead {
                         tr {
                             @for (position, &at) in columns.iter().enumerate() {
@@ -55,6 +56,20 @@ impl Sheet<'_> {
             }
             "\n"
         }
+    }
+
+    /// Heads as properties that the style of narrow screens puts in front of numbers: there, names have a line to
+    /// themselves, and their numbers follow.
+    fn heads_of(&self, columns: &[usize]) -> String {
+        let mut heads: Vec<&str> = Vec::new();
+        for &at in columns {
+            let heading = &self.headings[at];
+            heads.push(&heading.head);
+            heads.extend((heading.kind == FieldKind::Share).then_some(INTERVAL));
+        }
+        let is_plain = |head: &&str| !head.contains(['"', '\\', '\n']);
+        let named = heads.iter().enumerate().filter(|(_, head)| is_plain(head));
+        named.map(|(at, head)| format!("--h{}:\"{head}\";", at + 1)).collect()
     }
 
     /// How many cells a row has: a share has two.

@@ -6,7 +6,7 @@ use pmuscope_profile::{
     ModuleSummary, Options, Profile, with_lost,
 };
 
-use crate::flame::{nameless, of_module};
+use crate::flame::{ModuleHues, nameless};
 use crate::recording::{LONG_PHASES, NO_INTERVAL, RowLimits};
 use crate::sheet::{Field, Separator, Sheet, Value, delimited_by};
 
@@ -18,6 +18,8 @@ pub(crate) struct Functions<'a> {
     pub(crate) hidden: HiddenRows,
     pub(crate) names: &'a FunctionNames,
     pub(crate) modules: &'a [ModuleSummary],
+    /// Colors of modules, on pages.
+    pub(crate) hues: Option<&'a ModuleHues>,
     pub(crate) long_phases: Option<LongPhases>,
     /// What is counted: `samples`, or `waits`.
     pub(crate) counted: &'static str,
@@ -38,6 +40,7 @@ impl<'a> Functions<'a> {
             hidden: event.hidden,
             names: &profile.names,
             modules: &profile.modules,
+            hues: None,
             long_phases: event.long_phases,
             counted: "samples",
             samples: event.samples,
@@ -58,6 +61,7 @@ impl<'a> Functions<'a> {
             hidden: table.hidden,
             names: &table.names,
             modules: source.modules,
+            hues: None,
             long_phases: table.long_phases,
             counted: event.counted(),
             samples: event.samples,
@@ -65,6 +69,11 @@ impl<'a> Functions<'a> {
             by_period: event.by_period,
             period: event.period,
         }
+    }
+
+    /// The same, with these colors of modules.
+    pub(crate) fn in_colors(self, hues: &'a ModuleHues) -> Self {
+        Self { hues: Some(hues), ..self }
     }
 
     /// Whether there are functions that called others: own samples and totals differ.
@@ -144,7 +153,9 @@ impl<'a> Functions<'a> {
                 self.module(row).map(|module| &*module.path)
             })
             .shown_as(short)
-            .colored(move |row: &FunctionRow| of_module(self.modules, row.module as u32)),
+            .colored(move |row: &FunctionRow| {
+                self.hues.map(|hues| hues.module(row.module as u32)).unwrap_or_default()
+            }),
             Field::text("function", move |row: &FunctionRow| self.names.function_of(row))
                 .shown_if_known(shown)
                 .missing_as("[unknown]")
