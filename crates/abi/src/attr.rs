@@ -258,7 +258,7 @@ pub struct Attr {
 #[non_exhaustive]
 pub enum AttrError {
     /// Fewer bytes than the first published size.
-    #[error("perf_event_attr has {0} bytes, the smallest valid size is {ATTR_SIZE_VER0}")]
+    #[error("perf_event_attr has {0} bytes; the smallest valid size is {ATTR_SIZE_VER0}")]
     TooShort(usize),
 }
 

@@ -217,7 +217,7 @@ impl<'a> RecordBuilder<'a> {
     /// If the record is over 65,535 bytes: the caller bounds what it puts in (a path is at most 4096).
     pub fn finish(self) {
         let size = self.out.len() - self.start;
-        let size = u16::try_from(size).expect("a record that we build fits its u16 size");
+        let size = u16::try_from(size).expect("the size of a record that we build fits in a u16");
         self.out[self.start + 6..self.start + 8].copy_from_slice(&size.to_ne_bytes());
     }
 }
