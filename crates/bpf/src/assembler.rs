@@ -295,7 +295,7 @@ impl Assembler {
     #[must_use]
     pub fn finish(mut self) -> Vec<[u8; 8]> {
         for (at, label) in &self.jumps {
-            let to = self.labels[label.0].expect("a label that is jumped to is placed");
+            let to = self.labels[label.0].expect("every label that is jumped to is bound");
             let offset = to as i32 - *at as i32 - 1;
             assert!(offset.abs() <= JUMP_FAR, "a jump over {offset} instructions");
             self.code[*at][2..4].copy_from_slice(&(offset as i16).to_ne_bytes());

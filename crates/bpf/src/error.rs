@@ -18,7 +18,7 @@ pub enum BpfError {
         source: io::Error,
     },
     /// The verifier refused a program.
-    #[error("the kernel refused the program ({source}): {said}")]
+    #[error("the kernel rejected the BPF program ({source}): {said}")]
     Refused {
         /// What the kernel said.
         source: io::Error,
