@@ -38,7 +38,7 @@ impl std::fmt::Display for ResourceNeed {
         let plural = if *events == 1 { "" } else { "s" };
         write!(
             f,
-            "{events} event{plural} x {places} CPUs and threads, and {} for files and readers, \
+            "{events} event{plural} x {places} CPUs and threads, plus {} for files and readers, \
              need {descriptors} descriptors",
             Self::OTHERS
         )
@@ -113,7 +113,7 @@ impl std::fmt::Display for MemoryBudget {
         };
         write!(
             f,
-            "Allowed: perf_event_mlock_kb {per_cpu_kib} KiB x {cpus} CPUs + RLIMIT_MEMLOCK {limit} \
+            "Limit: perf_event_mlock_kb {per_cpu_kib} KiB x {cpus} CPUs + RLIMIT_MEMLOCK {limit} \
              for all recordings of this user together"
         )
     }
@@ -150,7 +150,7 @@ mod tests {
         let need = ResourceNeed::new(2, 512);
         assert_eq!(
             need.to_string(),
-            "2 events x 512 CPUs and threads, and 128 for files and readers, need 1152 descriptors"
+            "2 events x 512 CPUs and threads, plus 128 for files and readers, need 1152 descriptors"
         );
         assert!(ResourceNeed::new(1, 2).to_string().starts_with("1 event x 2 "));
         assert!(BUDGET.to_string().contains("516 KiB x 2 CPUs + RLIMIT_MEMLOCK 64 KiB"));

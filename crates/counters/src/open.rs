@@ -535,7 +535,10 @@ impl Opener<'_> {
         }
         let asked_for = self.requests.iter().filter(|other| !is_dummy(&other.attr));
         let names: Vec<&str> = asked_for.map(|other| other.name.as_str()).collect();
-        format!("{} (mappings and tasks, for {})", request.name, names.join(", "))
+        format!(
+            "{} (sideband events: mmap, comm, fork, exit; for {})",
+            request.name, names.join(", ")
+        )
     }
 }
 

@@ -189,7 +189,7 @@ impl OwnGroup {
     pub fn settle(&mut self) {
         if self.why_not.is_none() && self.read_pages().is_none() {
             self.pages.clear();
-            let why = "the kernel shows no counter to read for one of the events";
+            let why = "the kernel exposes no counter for one of the events";
             self.why_not = Some(why.to_owned());
         }
     }
@@ -210,7 +210,7 @@ impl OwnGroup {
 /// Why counts cannot be read in user space, as far as is known before they are opened.
 fn forbidden(machine: &Machine, events: &[Event], wanted: bool) -> Option<String> {
     if !wanted {
-        return Some("asked for".to_owned());
+        return Some("requested".to_owned());
     }
     if let Some(event) = events.iter().find(|event| event.origin != Origin::Hardware) {
         return Some(format!("{} is counted by the kernel", event.name));
@@ -305,7 +305,7 @@ mod tests {
         assert!(!counts.in_user_space && counts.counts[0] > 0, "{counts:?}");
         assert_eq!(group.why_read(), None, "it may be on a counter the next time");
         group.settle();
-        assert!(group.why_read().unwrap().contains("no counter to read"));
+        assert!(group.why_read().unwrap().contains("exposes no counter"));
     }
 
     #[test]

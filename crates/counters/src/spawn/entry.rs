@@ -83,7 +83,7 @@ impl HeldChild {
             let Some(signal) = status.stopping_signal() else {
                 // It has ended; what it says is kept for who waits for it.
                 self.keep(status);
-                return Err(io::Error::other("it ended before it had begun"));
+                return Err(io::Error::other("it ended before its entry point"));
             };
             stopped.stopped = true;
             if is_wanted(status) {
