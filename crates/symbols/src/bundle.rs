@@ -35,7 +35,7 @@ pub enum BundleError {
     #[error("{0}")]
     Io(#[from] io::Error),
     /// It has symbols that are damaged.
-    #[error("the symbols in it are damaged ({0}): bundle the recording again")]
+    #[error("its symbols are damaged ({0}): bundle the recording again")]
     Damaged(&'static str),
     /// There is more than a bundle can hold.
     #[error("too many symbols for a bundle")]

@@ -51,19 +51,19 @@ pub struct Code {
 #[non_exhaustive]
 pub enum NoCode {
     /// The module's file cannot be had.
-    #[error("its file cannot be had")]
+    #[error("its file is not available")]
     File(State),
     /// Neither the kernel's memory nor its image can be read; the reason for the former.
     #[error("/proc/kcore: {0}")]
     Kernel(String),
     /// A runtime made it, and left names only.
-    #[error("a runtime made it in memory, and no file holds it")]
+    #[error("a JIT runtime generated it in memory, and no file contains it")]
     InMemory,
     /// No symbol table says where functions begin and end.
-    #[error("no symbol table says where it begins and ends")]
+    #[error("no symbol table gives its start and end")]
     NoRange,
     /// Bytes that its symbol claims.
-    #[error("its symbol claims {0} bytes")]
+    #[error("its symbol claims a size of {0} bytes")]
     TooLarge(u64),
 }
 

@@ -30,13 +30,13 @@ pub struct Instruction {
 #[non_exhaustive]
 pub enum DisassembleError {
     /// There is no such program.
-    #[error("there is no {program}")]
+    #[error("{program} is not installed")]
     NoProgram {
         /// The program.
         program: String,
     },
     /// It could not be run.
-    #[error("{program} could not be run: {error}")]
+    #[error("cannot run {program}: {error}")]
     Run {
         /// The program.
         program: String,
@@ -52,7 +52,7 @@ pub enum DisassembleError {
         why: String,
     },
     /// We do not know what objdump calls it.
-    #[error("code for {0:?} is not known here")]
+    #[error("disassembling {0:?} code is not supported")]
     Architecture(Architecture),
 }
 
@@ -83,7 +83,7 @@ pub fn disassemble(objdump: &OsStr, code: &Code) -> Result<Vec<Instruction>, Dis
         .map_err(run)?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        let why = said.lines().next().unwrap_or("it failed without a word").to_owned();
+        let why = said.lines().next().unwrap_or("it failed without a message").to_owned();
         return Err(DisassembleError::Refused { program, why });
     }
     Ok(parse(&String::from_utf8_lossy(&output.stdout)))

@@ -147,7 +147,7 @@ impl Reader {
         if magic.swap_bytes() == MAGIC {
             self.big = true;
         } else if magic != MAGIC {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "it is no jitdump"));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "it is not a jitdump"));
         }
         let _version = self.u32()?;
         let size = self.u32()?;

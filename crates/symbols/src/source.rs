@@ -18,7 +18,7 @@ pub enum SourceError {
     #[error("it is not a regular file")]
     NotRegular,
     /// Larger than source is.
-    #[error("it has more than {} MiB", LARGEST >> 20)]
+    #[error("it is larger than {} MiB", LARGEST >> 20)]
     TooLarge,
 }
 

@@ -10,7 +10,7 @@ const MOST_NEAR: usize = 5;
 #[non_exhaustive]
 pub enum DefinitionError {
     /// Nothing has this name.
-    #[error("there is no variable {name}{}", like(near))]
+    #[error("no variable {name}{}", like(near))]
     NoVariable {
         /// As asked.
         name: String,
@@ -18,7 +18,7 @@ pub enum DefinitionError {
         near: Vec<String>,
     },
     /// No function has this name.
-    #[error("there is no function {name}{}", like(near))]
+    #[error("no function {name}{}", like(near))]
     NoFunction {
         /// As asked.
         name: String,
@@ -26,7 +26,7 @@ pub enum DefinitionError {
         near: Vec<String>,
     },
     /// Neither a variable nor a function has this name.
-    #[error("there is no variable or function {name}{}", like(near))]
+    #[error("no variable or function {name}{}", like(near))]
     Nothing {
         /// As asked.
         name: String,
@@ -34,7 +34,7 @@ pub enum DefinitionError {
         near: Vec<String>,
     },
     /// Several variables have this name.
-    #[error("{name} is the name of several variables: say which, as {}", list(choices))]
+    #[error("several variables are called {name}. Try: {}", list(choices))]
     Ambiguous {
         /// As asked.
         name: String,
@@ -42,19 +42,19 @@ pub enum DefinitionError {
         choices: Vec<String>,
     },
     /// The compiler removed it.
-    #[error("{name} was optimised out: the compiler left no place for it in memory")]
+    #[error("{name} was optimized out: it has no address")]
     OptimizedOut {
         /// As asked.
         name: String,
     },
     /// The compiler made a constant of it.
-    #[error("{name} is a constant to the compiler, which left no place for it in memory")]
+    #[error("the compiler made {name} a constant: it has no address")]
     Constant {
         /// As asked.
         name: String,
     },
     /// It is in registers, or in several places.
-    #[error("{name} has no one place in memory: the compiler keeps it {how}")]
+    #[error("{name} has no fixed address: the compiler keeps it {how}")]
     NoOnePlace {
         /// As asked.
         name: String,
@@ -63,7 +63,8 @@ pub enum DefinitionError {
     },
     /// Each thread has its own.
     #[error(
-        "{name} is thread-local: each thread has its own, at an address that only the thread knows"
+        "{name} is thread-local: each thread has its own copy, at an address that only that thread \
+         knows"
     )]
     ThreadLocal {
         /// As asked.
@@ -71,7 +72,8 @@ pub enum DefinitionError {
     },
     /// A variable of a function's activation.
     #[error(
-        "{name} is a local variable of {function}: it is on the stack, at another address in each call"
+        "{name} is a local variable of {function}: it is on the stack, at a different address in \
+         each call"
     )]
     Local {
         /// As asked.
@@ -80,7 +82,7 @@ pub enum DefinitionError {
         function: String,
     },
     /// It is known here, but lives in another module.
-    #[error("{name} is only declared here: another module has it")]
+    #[error("{name} is only declared here: another module defines it")]
     Declared {
         /// As asked.
         name: String,
@@ -108,7 +110,9 @@ pub enum DefinitionError {
         what: &'static str,
     },
     /// An index behind the end.
-    #[error("{object} ({type_name}) has {count} elements, counted from 0: there is no [{index}]")]
+    #[error(
+        "{object} ({type_name}) has {count} elements, counted from 0: [{index}] is out of range"
+    )]
     Index {
         /// The array.
         object: String,
@@ -121,7 +125,8 @@ pub enum DefinitionError {
     },
     /// Fields of less than a byte.
     #[error(
-        "{object} is a bit-field of {bits} bits: hardware watches whole bytes. Watch what holds it: {within}"
+        "{object} is a bit-field of {bits} bits, and hardware watches whole bytes. Try: the \
+         enclosing object, {within}"
     )]
     BitField {
         /// As asked.
@@ -132,7 +137,7 @@ pub enum DefinitionError {
         within: String,
     },
     /// The type is known by name only.
-    #[error("{object} ({type_name}) has a type whose fields no debug information here tells")]
+    #[error("{object} ({type_name}) has a type without field definitions in the debug information")]
     Incomplete {
         /// The object.
         object: String,
@@ -140,7 +145,7 @@ pub enum DefinitionError {
         type_name: String,
     },
     /// There is a symbol, but nothing that tells of its type.
-    #[error("{name} has a symbol but no type here: {why}. {advice}")]
+    #[error("{name} has a symbol but no type: {why}. {advice}")]
     NoType {
         /// As asked.
         name: String,
@@ -160,7 +165,7 @@ pub enum DefinitionError {
         near: Vec<String>,
     },
     /// Nothing tells where lines are.
-    #[error("no debug information tells where the lines of {file} are: {why}")]
+    #[error("no line information for {file}: {why}")]
     NoLines {
         /// As asked.
         file: String,
@@ -221,7 +226,7 @@ impl DefinitionError {
 fn like(names: &[String]) -> impl fmt::Display {
     match names {
         [] => String::new(),
-        names => format!(". Near is {}", list(names)),
+        names => format!(". Similar: {}", list(names)),
     }
 }
 
@@ -236,7 +241,7 @@ fn list(names: &[String]) -> String {
 
 fn no_line(file: &str, line: u32, near: &[String]) -> String {
     match near {
-        [] => format!("{file} has no code at line {line} or behind it"),
-        near => format!("no code comes from a file {file}. Near is {}", list(near)),
+        [] => format!("{file} has no code at line {line} or after it"),
+        near => format!("no code comes from a file {file}. Similar: {}", list(near)),
     }
 }

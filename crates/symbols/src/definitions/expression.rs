@@ -41,7 +41,7 @@ pub(crate) enum Operation {
 #[non_exhaustive]
 pub enum ExpressionError {
     /// Something else stands where a name, a field, a number or a bracket must.
-    #[error("{expected} is missing at {at:?}")]
+    #[error("expected {expected} at {at:?}")]
     Expected {
         /// What, as a noun phrase.
         expected: &'static str,
@@ -49,16 +49,16 @@ pub enum ExpressionError {
         at: String,
     },
     /// It goes on behind what was understood.
-    #[error("{rest:?} behind it means nothing here: names, ., ->, [number] and * are understood")]
+    #[error("unexpected {rest:?} at the end: an expression has names, ., ->, [number] and *")]
     Rest {
         /// What was not understood.
         rest: String,
     },
     /// An index that is a name or a sum.
-    #[error("the index {0:?} is no number: variables in brackets are not read")]
+    #[error("the index {0:?} is not a number: variables in brackets are not supported")]
     Index(String),
     /// Too long, or too many parentheses and stars.
-    #[error("it is too long: {LONGEST} bytes and {DEEPEST} stars or parentheses are the most")]
+    #[error("it is too long: at most {LONGEST} bytes and {DEEPEST} stars or parentheses")]
     Long,
 }
 
@@ -162,7 +162,7 @@ impl<'a> Parser<'a> {
             if self.eat("->") || self.eat(".") {
                 let field = self.word();
                 if field.is_empty() {
-                    return self.expected("the name of a field");
+                    return self.expected("a field name");
                 }
                 found.operations.push(Operation::Field(field.to_owned()));
             } else if self.eat("[") {
@@ -293,16 +293,16 @@ mod tests {
         let error = |text: &str| text.parse::<Expression>().unwrap_err().to_string();
         assert_eq!(
             error("a[i]"),
-            "the index \"i\" is no number: variables in brackets are not read"
+            "the index \"i\" is not a number: variables in brackets are not supported"
         );
-        assert_eq!(error("a."), "the name of a field is missing at \"\"");
-        assert_eq!(error("a[1"), "a closing bracket is missing at \"1\"");
-        assert_eq!(error("(*a"), "a closing parenthesis is missing at \"\"");
-        assert_eq!(error(""), "a name is missing at \"\"");
-        assert_eq!(error("3x"), "a name is missing at \"3x\"");
+        assert_eq!(error("a."), "expected a field name at \"\"");
+        assert_eq!(error("a[1"), "expected a closing bracket at \"1\"");
+        assert_eq!(error("(*a"), "expected a closing parenthesis at \"\"");
+        assert_eq!(error(""), "expected a name at \"\"");
+        assert_eq!(error("3x"), "expected a name at \"3x\"");
         assert_eq!(
             error("a + b"),
-            "\"+ b\" behind it means nothing here: names, ., ->, [number] and * are understood"
+            "unexpected \"+ b\" at the end: an expression has names, ., ->, [number] and *"
         );
         assert_eq!("*".repeat(100).parse::<Expression>(), Err(ExpressionError::Long));
         assert_eq!("a".repeat(5000).parse::<Expression>(), Err(ExpressionError::Long));

@@ -45,7 +45,10 @@ pub enum KernelNameError {
     #[error("the kernel hides its addresses")]
     Hidden,
     /// Nothing has this name.
-    #[error("the kernel has no symbol {name}{}", if near.is_empty() { String::new() } else { format!(". Near is {}", near.join(", ")) })]
+    #[error(
+        "the kernel has no symbol {name}{}",
+        if near.is_empty() { String::new() } else { format!(". Similar: {}", near.join(", ")) }
+    )]
     None {
         /// As asked.
         name: String,
@@ -125,7 +128,7 @@ ffffffffc0010000 t helper\t[xfs]
     #[test]
     fn what_is_not_there_or_hidden_is_said() {
         let error = find(TEXT.as_bytes(), "jifies").unwrap_err().to_string();
-        assert_eq!(error, "the kernel has no symbol jifies. Near is jiffies");
+        assert_eq!(error, "the kernel has no symbol jifies. Similar: jiffies");
         let hidden = "0000000000000000 D jiffies\n";
         assert!(matches!(find(hidden.as_bytes(), "jiffies"), Err(KernelNameError::Hidden)));
     }

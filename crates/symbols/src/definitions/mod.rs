@@ -284,7 +284,8 @@ impl Definitions {
             return Err(DefinitionError::NoType {
                 name,
                 why,
-                advice: "Install it (a package -dbgsym or -debuginfo), compile with -g, or say bytes: name+0x28/4",
+                advice: "Try: install it (package -dbgsym or -debuginfo), compile with -g, or \
+                         give the bytes: name+0x28/4",
             });
         }
         let value = match first.size {

@@ -367,7 +367,7 @@ impl<'a> Walk<'_, 'a> {
         let start = self.unit.header.offset().0;
         let place = |value: &DieValue<'a>| {
             location::of(self.dwarf, self.unit, value).unwrap_or(Location::NoOnePlace(
-                "where its damaged debug information does not tell",
+                "at a location that the damaged debug information does not give",
             ))
         };
         let functions = self.scopes.iter().rev().filter(|scope| scope.is_function);
