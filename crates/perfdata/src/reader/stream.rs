@@ -74,7 +74,9 @@ impl std::fmt::Display for StopReason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::CutOff => f.write_str("the last record is cut off"),
-            Self::RecordSize(size) => write!(f, "a record of {size} bytes, less than its header"),
+            Self::RecordSize(size) => {
+                write!(f, "a record of {size} bytes, shorter than its header")
+            }
             Self::Compression(why) => write!(f, "damaged compressed data ({why})"),
         }
     }
