@@ -258,7 +258,7 @@ fn why_not(event: &Event, machine: &Machine, topology: &Topology) -> Option<Stri
     }
     if !event.knows_tasks() {
         return Some(format!(
-            "{} counts for whole parts of the machine, not for a thread",
+            "{} counts per CPU, socket or node, not per thread",
             event.name
         ));
     }

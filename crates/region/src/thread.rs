@@ -11,9 +11,9 @@ use crate::set::{CounterSet, Inner, Region, Tallies};
 use crate::sys;
 use crate::tally::Counted;
 
-const OTHER_SET: &str = "another set counted in the thread: switch_to";
+const OTHER_SET: &str = "the thread counted another set (switch_to)";
 const GIVEN_UP: &str =
-    "the kernel gave the counters to somebody else: pinned ones, or a debugger's";
+    "the kernel gave the counters to other events (pinned events or a debugger)";
 
 thread_local! {
     static THREAD: RefCell<ThreadSets> = const { RefCell::new(ThreadSets::new()) };
