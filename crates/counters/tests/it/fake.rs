@@ -174,7 +174,6 @@ fn a_refused_sideband_is_named_with_the_events_that_were_asked_for() {
     let events = vec![request(software::DUMMY, None), request(0, None), request(1, None)];
     let error = open(&kernel, &Scope::Cpus(cpus(1)), events, RingSize::AtMost(PAGE)).unwrap_err();
     let text = error.to_string();
-    assert!(text.contains(
-        "(sideband events: mmap, comm, fork, exit; for event-0, event-1) on CPU 0"
-    ), "{text}");
+    let named = "(sideband events: mmap, comm, fork, exit; for event-0, event-1) on CPU 0";
+    assert!(text.contains(named), "{text}");
 }
