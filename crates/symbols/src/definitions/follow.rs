@@ -147,7 +147,8 @@ impl Follower<'_, '_, '_> {
         let field = match self.known(self.types.field(die, name))? {
             FieldSearch::Found(field) => field,
             FieldSearch::Virtual => {
-                let what = "an object with virtual base classes, which only running code can locate";
+                let what =
+                    "an object with virtual base classes, which only running code can locate";
                 return self.not(at, what);
             }
             FieldSearch::None(_) if self.known(self.types.has_variants(die))? => {
