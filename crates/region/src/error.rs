@@ -10,7 +10,7 @@ use crate::set::Refused;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegionError {
-    /// A text is no event.
+    /// A string is not an event.
     #[error(transparent)]
     Event(#[from] EventError),
     /// What the machine has could not be read.
@@ -33,7 +33,7 @@ pub enum RegionError {
     NotTogether {
         /// Their names.
         events: Vec<String>,
-        /// So many, from the first on, can be.
+        /// How many of them can be, counted from the first.
         fits: usize,
     },
     /// More events than a set may have.

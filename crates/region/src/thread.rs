@@ -304,7 +304,7 @@ impl<'r> Entry<'r> {
         Self { region, begun: HeldEntry::new(region) }
     }
 
-    /// This entry did so many (more) units of work; see [`crate::Unit::done`].
+    /// Adds to the units of work that this entry did; see [`crate::Unit::done`].
     pub fn did(&mut self, units: f64) {
         self.begun.units += units;
     }
@@ -317,7 +317,7 @@ impl Drop for Entry<'_> {
     }
 }
 
-/// As [`Entry`], but keeps its region, for those who have no scope to hold it in.
+/// As [`Entry`], but owns its region, for callers without a scope to hold it in.
 #[derive(Debug)]
 #[must_use = "a region is left when its entry is dropped"]
 pub struct OwnedEntry {
