@@ -1,4 +1,4 @@
-//! Why events could not be opened: each variant names the call, the event, the CPU and the errno.
+//! Why events could not be opened. Each variant names the call, the event, the CPU and the errno.
 
 use std::io;
 
@@ -57,7 +57,7 @@ pub enum CountersError {
     /// All observed threads were gone before they could be opened.
     #[error("no thread left to observe: {0} ended before its events could be opened")]
     Vanished(String),
-    /// An ioctl or a read failed that cannot fail in order.
+    /// An ioctl or a read failed that should not fail.
     #[error("{call} on {event} {place}: {}", errno_name(.source))]
     Call {
         /// The call.

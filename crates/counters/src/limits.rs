@@ -7,9 +7,9 @@ use crate::error::CountersError;
 /// Descriptors that a set of events needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResourceNeed {
-    /// Events per place.
+    /// Events per thread or CPU.
     pub events: u64,
-    /// Places: CPUs, or CPUs times threads.
+    /// Number of CPUs, or of CPUs times threads.
     pub places: u64,
     /// Descriptors in all, with those for files and readers.
     pub descriptors: u64,
@@ -19,7 +19,7 @@ impl ResourceNeed {
     /// Descriptors for everything else: output, pipes, epoll, readers, files of /proc.
     const OTHERS: u64 = 128;
 
-    /// `events` opened at each of `places`.
+    /// `events` opened for each of `places` CPUs or threads.
     #[must_use]
     pub fn new(events: u64, places: u64) -> Self {
         Self { events, places, descriptors: events * places + Self::OTHERS }
@@ -45,7 +45,8 @@ impl std::fmt::Display for ResourceNeed {
     }
 }
 
-/// Raises the soft limit of open files as far as `need` asks, the hard one too where that is allowed.
+/// Raises the soft limit of open files to what `need` requires, and the hard limit too if that is
+/// allowed.
 ///
 /// # Errors
 /// [`CountersError::OpenFiles`] with the arithmetic if the limit stays too low.

@@ -1,4 +1,4 @@
-//! Opens a set of sampling events and their rings.
+//! Opens a set of sampling events and their ring buffers.
 //!
 //! ```text
 //!             CPU 0                       CPU 1
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! `perf_event_open` and its ioctls interrupt the CPU that the event is bound to; from that CPU itself
-//! they do not. So each node has a thread that walks its CPUs, opening from each.
+//! they do not. So each NUMA node has a thread that visits its CPUs and opens events on each.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -23,10 +23,10 @@ use crate::ring::Ring;
 use crate::scope::{Scope, ThreadOrCpu};
 use crate::value::Value;
 
-/// An event to open everywhere the scope says.
+/// An event to open for all CPUs or threads of the scope.
 #[derive(Debug, Clone)]
 pub struct EventRequest {
-    /// As the user wrote it.
+    /// As typed by the user.
     pub name: String,
     /// The attribute, complete.
     pub attr: Attr,
@@ -41,12 +41,12 @@ pub struct EventRequest {
     pub max_precise: bool,
 }
 
-/// How large each ring is.
+/// The size of each ring buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RingSize {
-    /// So many bytes at most, less where the memory budget asks for it.
+    /// At most this many bytes, fewer if the memory budget requires it.
     AtMost(u64),
-    /// Exactly so many bytes, or an error.
+    /// Exactly this many bytes, or an error.
     Exactly(u64),
 }
 
@@ -65,8 +65,8 @@ impl RingSize {
 /// The watermark of a ring is one part in so many of its size.
 const WATERMARK_PART: u64 = 4;
 
-/// How to open. Events that ask for [`AttrFlags::WATERMARK`] wake their reader when a quarter of the
-/// ring is full: what is left is slack for a reader that does not get a CPU at once.
+/// How to open. Events with [`AttrFlags::WATERMARK`] wake their reader when a quarter of the ring
+/// buffer is full: the rest is slack for a reader that does not get a CPU immediately.
 #[derive(Debug, Clone, Copy)]
 pub struct OpenOptions {
     /// Size of each ring's data area.
@@ -169,7 +169,7 @@ impl SamplingSet {
         &self.events
     }
 
-    /// The rings, as long as they have not been taken.
+    /// The ring buffers, until they are taken.
     #[must_use]
     pub fn rings(&self) -> &[Ring] {
         &self.rings
@@ -345,7 +345,7 @@ pub(crate) struct OpenedRing {
 enum Direction {
     /// To a reader.
     Forward,
-    /// To a reader, beside a ring that nobody reads.
+    /// To a reader, next to a ring buffer that nothing reads.
     Sideband,
     /// Over what is old.
     Backward,

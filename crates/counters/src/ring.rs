@@ -51,10 +51,10 @@ impl<'a> Pending<'a> {
         self.len() == 0
     }
 
-    /// The bytes in this range, of which 0 is the first that waits.
+    /// The bytes in this range; 0 is the first unread byte.
     ///
     /// # Panics
-    /// Where the range does not lie within [`Pending::len`].
+    /// If the range is not within [`Pending::len`].
     #[must_use]
     pub fn part(&self, range: Range<usize>) -> Self {
         let seam = self.first.len();
@@ -80,20 +80,20 @@ impl Ring {
         Self { memory, tail: 0, cpu, tid, backward }
     }
 
-    /// Whether the kernel writes it backwards, over what is old: [`Ring::backward`] copies it, nobody
-    /// drains it.
+    /// Whether the kernel writes it backwards and overwrites old records: [`Ring::backward`] copies
+    /// it, and no reader drains it.
     #[must_use]
     pub fn is_backward(&self) -> bool {
         self.backward
     }
 
-    /// The CPU whose events write here; `None` in per-thread mode.
+    /// The CPU that the events of this buffer are on; `None` in per-thread mode.
     #[must_use]
     pub fn cpu(&self) -> Option<u32> {
         self.cpu
     }
 
-    /// The thread whose events write here, in per-thread mode.
+    /// The thread that the events of this buffer belong to, in per-thread mode.
     #[must_use]
     pub fn tid(&self) -> Option<u32> {
         self.tid
@@ -111,7 +111,8 @@ impl Ring {
         (self.memory.head() - self.tail) as usize
     }
 
-    /// What waits, by a single look at the head: what arrives afterwards belongs to the next look.
+    /// The unread bytes, by a single reading of the head: what arrives afterwards belongs to the
+    /// next reading.
     #[must_use]
     pub fn pending(&self) -> Pending<'_> {
         let head = self.memory.head();

@@ -18,7 +18,7 @@ const MOMENT: Duration = Duration::from_micros(500);
 pub enum Fit {
     /// It was counted all the time.
     AtOnce,
-    /// It was not, or the kernel saw at once that it cannot be.
+    /// It was not, or the kernel rejected it immediately.
     NotAtOnce,
     /// A single event that cannot be opened.
     Refused(io::Error),

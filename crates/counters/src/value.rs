@@ -2,7 +2,7 @@
 
 use pmuscope_abi::ReadFormat;
 
-/// One event's figures.
+/// The readings of one event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Value {
     /// The count, in units of the event.
@@ -13,7 +13,7 @@ pub struct Value {
     pub running_ns: Option<u64>,
     /// Id of the event, where asked for.
     pub id: Option<u64>,
-    /// Records lost for want of space in the ring, where the kernel tells (Linux 6.0).
+    /// Records lost because the ring buffer was full, if the kernel reports them (Linux 6.0).
     pub lost: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! The build id: what tells two builds of one file name apart.
+//! Build IDs, which distinguish two builds of the same file name.
 
 use std::fmt;
 use std::fs::File;

@@ -1,9 +1,9 @@
-//! The symbols of a recording, to go with it to another machine.
+//! Bundles: a recording together with its symbols, for another machine.
 //!
-//! A bundle is the recording with its symbols behind it. Readers of recordings go by the offsets in
-//! the header and do not look at what follows the last section, so a bundle is still a recording for
-//! everyone else, perf(1) included. Where samples carry copies of stacks, the rules by which these
-//! were unwound are there too.
+//! A bundle is the recording followed by its symbols. Readers of recordings follow the offsets in
+//! the header and ignore what comes after the last section, so a bundle is still a recording for
+//! every other tool, including perf(1). If samples carry stack copies, the unwind rules for them are
+//! included too.
 //!
 //! ```text
 //!  recording │ symbols and rules, one zstd frame │ length of the frame, checksum, magic
@@ -92,7 +92,7 @@ impl Bundle {
         Ok(())
     }
 
-    /// Adds how the functions at places of `module` are left, or why that is not known.
+    /// Adds the unwind rules at addresses of `module`, or why they are unknown.
     ///
     /// # Errors
     /// [`BundleError::TooLarge`].
@@ -138,7 +138,7 @@ impl Bundle {
         Some((&entry.stored, &entry.state))
     }
 
-    /// Writes the symbols behind a recording that was written to `out`.
+    /// Writes the symbols after a recording that was written to `out`.
     ///
     /// # Errors
     /// Those of writing; [`BundleError::TooLarge`].
@@ -167,7 +167,7 @@ impl Bundle {
         Ok(())
     }
 
-    /// The symbols behind the recording at `path`; `None` if there are none.
+    /// The symbols appended to the recording at `path`; `None` if there are none.
     ///
     /// # Errors
     /// Those of reading; [`BundleError::Damaged`].

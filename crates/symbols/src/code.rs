@@ -1,4 +1,4 @@
-//! Machine code of functions: their bytes, and where they begin and end.
+//! Machine code of functions: their bytes, start and end.
 //!
 //! ```text
 //!  file of a program     segments of the file
@@ -50,7 +50,7 @@ pub struct Code {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoCode {
-    /// The module's file cannot be had.
+    /// The module's file is not available.
     #[error("its file is not available")]
     File(State),
     /// Neither the kernel's memory nor its image can be read; the reason for the former.

@@ -1,8 +1,8 @@
-//! Code to instructions, by the program `objdump` of binutils: it knows every architecture, and whoever
-//! reads instructions has it as a rule.
+//! Disassembles code with `objdump` of binutils, which supports every architecture and is usually
+//! installed where instructions are read.
 //!
-//! It gets bytes, not the file: so the kernel's code, a stripped file's and one from a debug server are
-//! alike, and names of what is called are ours, those of procedure linkage tables too.
+//! It gets bytes, not the file, so code of the kernel, of a stripped file and from a debug server is
+//! handled alike, and names of call targets are ours, including those of procedure linkage tables.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -25,7 +25,7 @@ pub struct Instruction {
     pub target: Option<u64>,
 }
 
-/// Why code could not be taken apart.
+/// Why code could not be disassembled.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DisassembleError {

@@ -19,8 +19,8 @@ use super::sys;
 /// Words of a request, and of its answer.
 pub const WORDS: usize = 24;
 
-/// A child that answers requests until this value goes. It has all descriptors that were open when it
-/// was forked.
+/// A child that answers requests until this value is dropped. It has all descriptors that were open
+/// when it was forked.
 #[derive(Debug)]
 pub struct Server {
     pid: Pid,

@@ -1,5 +1,5 @@
-//! What a sample carries behind its call chain: raw fields of a tracepoint, branches, registers,
-//! stack, and what the hardware knows about the access to memory that was sampled.
+//! What a sample carries after its callchain: raw fields of a tracepoint, branches, registers,
+//! stack, and what the hardware reports about the sampled memory access.
 //!
 //! Most reports need none of it, so it is decoded only when asked for: a [`Sample`](super::Sample)
 //! keeps the bytes, [`Sample::details`](super::Sample::details) makes values of them.
@@ -173,7 +173,7 @@ const BRANCH: usize = 24;
 /// `branch_sample_type`: a word of event counts per branch behind the branches (Linux 6.8).
 const COUNTERS: u64 = 1 << 19;
 
-/// What a sample carries behind its call chain. What the event does not record is `None`.
+/// What a sample carries after its callchain. What the event does not record is `None`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Details<'a> {
     /// Fields of a tracepoint, or what another event attaches; in the byte order of the file.
@@ -207,8 +207,8 @@ pub struct Details<'a> {
 /// The last branches before a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BranchStack<'a> {
-    /// Place of the newest branch in the hardware's stack, if it was asked for: stacks of
-    /// consecutive samples can be joined by it.
+    /// Index of the newest branch in the hardware's stack, if requested: it allows joining the
+    /// stacks of consecutive samples.
     pub hardware_index: Option<u64>,
     entries: &'a [u8],
     endian: Endian,
@@ -245,7 +245,7 @@ pub struct Branch {
     pub from: u64,
     /// Where it went.
     pub to: u64,
-    /// Its target was predicted wrongly. Neither this nor [`Branch::predicted`]: not recorded.
+    /// Its target was mispredicted. Neither this nor [`Branch::predicted`]: not recorded.
     pub mispredicted: bool,
     /// Its target was predicted.
     pub predicted: bool,

@@ -1,4 +1,4 @@
-//! Why a file cannot be read at all. What is merely damaged is read as far as it goes; see
+//! Why a file cannot be read at all. A damaged file is read as far as possible; see
 //! [`Tally`](super::Tally).
 
 use std::io;
@@ -37,7 +37,7 @@ pub enum ReadError {
         path: PathBuf,
         /// What was found instead, as a clause; the first bytes are escaped.
         found: String,
-        /// What to do with what it is, as another sentence; else empty.
+        /// What to do with a file of this kind, as another sentence; else empty.
         hint: &'static str,
     },
     /// A field of the header contradicts the file or itself.
@@ -50,14 +50,14 @@ pub enum ReadError {
         /// Both values.
         problem: String,
     },
-    /// The file describes no event, so that no record can be understood.
+    /// The file describes no event, so its records cannot be decoded.
     #[error(
         "{}: the file describes no events, so its samples cannot be decoded. Try: record again; \
          the recorder may have ended too early",
         .0.display()
     )]
     NoEvents(PathBuf),
-    /// Several events whose samples do not say which event they are of.
+    /// Several events with samples that do not identify their event.
     #[error(
         "{}: its samples do not identify which of {events} events they belong to. Try: record \
          again with pmuscope record or a current perf",

@@ -1,4 +1,4 @@
-//! The events of a recording, and how a record tells its event and its time.
+//! The events of a recording, and how the event and the time of a record are found.
 
 use std::collections::HashMap;
 

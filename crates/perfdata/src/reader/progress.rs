@@ -1,4 +1,4 @@
-//! How far reading has come, for whoever shows it meanwhile.
+//! The progress of reading, for display meanwhile.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub enum Stage {
 #[derive(Debug, Default)]
 pub struct Progress {
     stage: AtomicU8,
-    /// 0 where nobody knows.
+    /// 0 if unknown.
     all: AtomicU64,
     done: AtomicU64,
 }
@@ -35,7 +35,7 @@ impl Progress {
         }
     }
 
-    /// How much of the stage is done, 0 to 1; `None` where nobody knows, as of a stream.
+    /// How much of the stage is done, 0 to 1; `None` if unknown, as for a stream.
     #[must_use]
     pub fn share(&self) -> Option<f64> {
         let (all, done) = (self.all.load(Ordering::Relaxed), self.done.load(Ordering::Relaxed));

@@ -1,11 +1,12 @@
-//! Why a name leads to no place in memory.
+//! Why a name does not resolve to an address.
 
 use std::fmt;
 
 /// Names that are near, of variables and functions together.
 const MOST_NEAR: usize = 5;
 
-/// Why an expression leads to no place in memory. Each is one sentence about the program asked.
+/// Why an expression does not resolve to an address. Each message is one sentence about the
+/// program.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DefinitionError {
@@ -53,7 +54,7 @@ pub enum DefinitionError {
         /// As asked.
         name: String,
     },
-    /// It is in registers, or in several places.
+    /// It is in registers, or at several addresses.
     #[error("{name} has no fixed address: the compiler keeps it {how}")]
     NoOnePlace {
         /// As asked.
@@ -109,7 +110,7 @@ pub enum DefinitionError {
         /// What cannot be done with it.
         what: &'static str,
     },
-    /// An index behind the end.
+    /// An index past the end.
     #[error(
         "{object} ({type_name}) has {count} elements, counted from 0: [{index}] is out of range"
     )]
@@ -144,7 +145,7 @@ pub enum DefinitionError {
         /// Its type.
         type_name: String,
     },
-    /// There is a symbol, but nothing that tells of its type.
+    /// There is a symbol, but no type information for it.
     #[error("{name} has a symbol but no type: {why}. {advice}")]
     NoType {
         /// As asked.
@@ -164,7 +165,7 @@ pub enum DefinitionError {
         /// Source files with like names; empty if the file is there and has no code from the line on.
         near: Vec<String>,
     },
-    /// Nothing tells where lines are.
+    /// There is no line information.
     #[error("no line information for {file}: {why}")]
     NoLines {
         /// As asked.
@@ -183,7 +184,7 @@ pub enum DefinitionError {
 }
 
 impl DefinitionError {
-    /// Whether another module may well have what this one has not.
+    /// Whether another module may have what this one lacks.
     #[must_use]
     pub fn is_elsewhere(&self) -> bool {
         matches!(
@@ -197,7 +198,7 @@ impl DefinitionError {
         )
     }
 
-    /// What is said where neither this variable nor, as `function` says, a function is there.
+    /// The error if there is neither this variable nor, by `function`, a function of the name.
     #[must_use]
     pub fn or_function(self, function: Self) -> Self {
         match (self, function) {
@@ -210,7 +211,7 @@ impl DefinitionError {
         }
     }
 
-    /// Whether it does not even know a name that is near.
+    /// Whether it has not even a similar name to offer.
     #[must_use]
     pub fn says_nothing(&self) -> bool {
         match self {

@@ -1,4 +1,4 @@
-//! What a programmer types to name an object: `server.db[3].dict->ht_size[0]`, `*head`, `ns::Class::total`.
+//! Expressions that name an object: `server.db[3].dict->ht_size[0]`, `*head`, `ns::Class::total`.
 //!
 //! ```text
 //!  expression = "*" expression | "&" expression (in front of all) | object
@@ -8,7 +8,7 @@
 //! ```
 //!
 //! `.` and `->` mean the same, as in gdb: whether there is a pointer to be followed is known from the
-//! type. `&x` is `x`: what is watched is always a place.
+//! type. `&x` is `x`: what is watched is always an address.
 
 use std::fmt;
 use std::str::FromStr;
@@ -40,7 +40,7 @@ pub(crate) enum Operation {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExpressionError {
-    /// Something else stands where a name, a field, a number or a bracket must.
+    /// Something else where a name, a field, a number or a bracket is expected.
     #[error("expected {expected} at {at:?}")]
     Expected {
         /// What, as a noun phrase.
@@ -48,7 +48,7 @@ pub enum ExpressionError {
         /// What is there instead; empty at the end.
         at: String,
     },
-    /// It goes on behind what was understood.
+    /// There is text after the expression.
     #[error("unexpected {rest:?} at the end: an expression has names, ., ->, [number] and *")]
     Rest {
         /// What was not understood.

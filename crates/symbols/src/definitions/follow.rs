@@ -1,4 +1,4 @@
-//! From a variable to an object within it, or behind pointers of it.
+//! From a variable to an object within it, or one that its pointers lead to.
 
 use addr2line::gimli::constants;
 

@@ -18,7 +18,7 @@ const MOST: usize = 1000;
 /// A symbol of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelSymbol {
-    /// Its address; of a variable that each CPU has, its place in the area of a CPU.
+    /// Its address; for a per-CPU variable, its offset in the per-CPU area.
     pub address: u64,
     /// Whether it is a function.
     pub code: bool,
@@ -34,7 +34,7 @@ impl KernelSymbol {
     }
 }
 
-/// Why the kernel tells no address.
+/// Why the kernel provides no address.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KernelNameError {
@@ -60,7 +60,7 @@ pub enum KernelNameError {
 /// Symbols called `name`.
 ///
 /// # Errors
-/// If there is none, or the kernel does not tell.
+/// If there is none, or the kernel hides addresses.
 pub fn kernel_symbols(machine: &Machine, name: &str) -> Result<Vec<KernelSymbol>, KernelNameError> {
     let file = File::open(machine.root().join("proc/kallsyms")).map_err(KernelNameError::Read)?;
     find(file, name)

@@ -1,8 +1,7 @@
 //! Variables and types by name, in all units.
 //!
-//! Each unit is gone through once, entry by entry; names are compared where they can be meant: in the
-//! unit itself and in its namespaces. What functions have inside is looked at only if that finds
-//! nothing.
+//! Each unit is scanned once, entry by entry; names are compared where they can be meant: in the unit
+//! itself and in its namespaces. The contents of functions are searched only if that finds nothing.
 
 use addr2line::gimli::{
     self, AttributeValue, DebugTypeSignature, DwTag, UnitHeader, UnitOffset, constants,

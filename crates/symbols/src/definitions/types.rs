@@ -31,7 +31,7 @@ pub(super) enum Shape {
     Record { complete: bool },
     /// The lengths of the dimensions, the outermost first; `None`: not known.
     Array { of: Option<Die>, lengths: Vec<Option<u64>>, stride: Option<u64> },
-    /// Functions, `void`, and what languages have beside these.
+    /// Functions, `void`, and other kinds that languages have.
     Other,
 }
 

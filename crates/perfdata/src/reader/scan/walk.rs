@@ -34,7 +34,7 @@ pub(super) trait Sink {
 /// Why a walk ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum WalkEnd {
-    /// The next record would start here, at the limit or behind it.
+    /// The next record would start here, at or after the limit.
     At(u64),
     /// The data are damaged.
     Stopped(Stopped),
@@ -49,7 +49,7 @@ pub(super) enum WalkEnd {
 pub(super) enum Packing {
     /// Each holds whole records in one frame of zstd: any can be unpacked first.
     Frames,
-    /// One stream goes on through all of them.
+    /// One stream spans all of them.
     Stream,
 }
 
