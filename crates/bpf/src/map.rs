@@ -1,4 +1,4 @@
-//! Maps: memory that programs and we share by key.
+//! Maps: memory shared between BPF programs and user space, accessed by key.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 

@@ -69,7 +69,7 @@ const WATERMARK_PART: u64 = 4;
 /// buffer is full: the rest is slack for a reader that does not get a CPU immediately.
 #[derive(Debug, Clone, Copy)]
 pub struct OpenOptions {
-    /// Size of each ring's data area.
+    /// Size of the data area of each ring buffer.
     pub ring_size: RingSize,
 }
 
@@ -83,7 +83,7 @@ const SIDEBAND_BYTES: u64 = 256 << 10;
 pub struct OpenedEvent {
     /// Index of the request.
     pub event: usize,
-    /// Index of the ring it writes to.
+    /// Index of the ring buffer that it writes to.
     pub ring: usize,
     /// Id that its records carry.
     pub id: u64,
@@ -91,7 +91,7 @@ pub struct OpenedEvent {
     pub cpu: Option<u32>,
     /// Thread it observes; `None` for any.
     pub tid: Option<u32>,
-    /// It leads a group or is single.
+    /// Whether it leads a group or is a single event.
     pub leads: bool,
     fd: OwnedFd,
 }
@@ -104,7 +104,7 @@ impl OpenedEvent {
     }
 }
 
-/// Open events and their rings.
+/// Open events and their ring buffers.
 #[derive(Debug)]
 pub struct SamplingSet {
     requests: Vec<EventRequest>,
@@ -113,7 +113,7 @@ pub struct SamplingSet {
 }
 
 impl SamplingSet {
-    /// Opens `requests` for `scope`. Threads that end meanwhile are passed over.
+    /// Opens `requests` for `scope`. Threads that end meanwhile are skipped.
     ///
     /// # Errors
     /// [`CountersError`]; nothing stays open then.
@@ -157,7 +157,7 @@ impl SamplingSet {
         Self { requests, events, rings }
     }
 
-    /// What was asked for.
+    /// The requests.
     #[must_use]
     pub fn requests(&self) -> &[EventRequest] {
         &self.requests
@@ -175,7 +175,7 @@ impl SamplingSet {
         &self.rings
     }
 
-    /// The rings, to be handed to their readers; the set keeps the descriptors.
+    /// The ring buffers, to be passed to their readers; the set keeps the descriptors.
     #[must_use]
     pub fn take_rings(&mut self) -> Vec<Ring> {
         std::mem::take(&mut self.rings)
@@ -234,8 +234,9 @@ impl SamplingSet {
         Ok(found)
     }
 
-    /// Gives an event a new period (or frequency, where it samples by one) everywhere; its phase starts
-    /// anew. Children of inherited events keep the old one (`__perf_event_period` walks no children).
+    /// Sets a new period (or frequency, for events that sample by frequency) on all CPUs and threads;
+    /// its phase restarts. Children of inherited events keep the old one (`__perf_event_period` does
+    /// not visit children).
     ///
     /// # Errors
     /// [`CountersError::Call`].
@@ -292,11 +293,11 @@ impl SamplingSet {
         })
     }
 
-    /// Opens all events of one CPU anew, to write to the ring that `this` has for it: a CPU that was
-    /// offline has lost its events for good, but not its ring.
+    /// Reopens all events of one CPU, to write to its existing ring buffer: a CPU that was offline
+    /// has lost its events permanently, but not its buffer.
     ///
     /// # Errors
-    /// [`CountersError`]; [`CountersError::Vanished`] where there is no ring of that CPU.
+    /// [`CountersError`]; [`CountersError::Vanished`] if there is no ring buffer for that CPU.
     pub fn reopen(
         &self,
         kernel: &dyn Kernel,

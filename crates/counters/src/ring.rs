@@ -1,4 +1,4 @@
-//! A sampling ring as its reader sees it.
+//! A sampling ring buffer, as its reader uses it.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use pmuscope_abi::record::Records;
 
 use crate::sys::RingMemory;
 
-/// The ring of one CPU (or of one thread), read by one reader at a time.
+/// The ring buffer of one CPU (or of one thread), read by one reader at a time.
 #[derive(Debug)]
 pub struct Ring {
     memory: RingMemory,
@@ -16,7 +16,7 @@ pub struct Ring {
     backward: bool,
 }
 
-/// Whole records that wait in a ring: one piece, or two where they wrap.
+/// Unread whole records in a ring buffer: one piece, or two if they wrap.
 #[derive(Debug, Clone, Copy)]
 pub struct Pending<'a> {
     /// From the tail to the head or the end of the data area.
@@ -27,7 +27,7 @@ pub struct Pending<'a> {
 }
 
 impl<'a> Pending<'a> {
-    /// Whole records that are a copy, in no ring any more.
+    /// Whole records that were copied out of a ring buffer.
     #[must_use]
     pub fn of_copy(bytes: &'a [u8]) -> Self {
         Self::of_pieces(bytes, &[])
@@ -45,7 +45,7 @@ impl<'a> Pending<'a> {
         self.first.len() + self.second.len()
     }
 
-    /// Nothing waits.
+    /// Whether there are no unread records.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -63,7 +63,7 @@ impl<'a> Pending<'a> {
         Self { first, second, head: self.head }
     }
 
-    /// The position to hand to [`Ring::release`] when these bytes are no longer needed.
+    /// The position to pass to [`Ring::release`] when these bytes are no longer needed.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.head
@@ -105,7 +105,7 @@ impl Ring {
         self.memory.data_size()
     }
 
-    /// Bytes that wait.
+    /// Number of unread bytes.
     #[must_use]
     pub fn waiting(&self) -> usize {
         (self.memory.head() - self.tail) as usize
@@ -156,7 +156,7 @@ impl Ring {
         bytes
     }
 
-    /// Gives the space before `end` back to the kernel.
+    /// Returns the space before `end` to the kernel.
     pub fn release(&mut self, end: u64) {
         debug_assert!(end >= self.tail, "space is released in order");
         self.tail = end;

@@ -1,4 +1,4 @@
-//! System calls on perf events, and the mapped ring: the unsafe part of this crate.
+//! System calls on perf events, and the mapped ring buffer: the unsafe part of this crate.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
@@ -73,7 +73,7 @@ fn check(result: libc::c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// A mapped ring: a control page and a data area of a power of two bytes.
+/// A mapped ring buffer: a control page and a data area of a power of two bytes.
 ///
 /// ```text
 ///   base        base + page                    base + page + data

@@ -23,8 +23,8 @@ pub const PAYLOAD_INFO: u32 = 1;
 /// Value of [`RecordingInfo::schema`].
 pub const SCHEMA: &str = "pmuscope/recording/1";
 
-/// What a recording says of itself. Fields are added, never changed in meaning; a field that is
-/// absent was not measured.
+/// The metadata of a recording. Fields are added, never changed in meaning; a field that is absent
+/// was not measured.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RecordingInfo {
@@ -57,7 +57,7 @@ pub struct RecordingInfo {
     pub rings: Vec<RingInfo>,
     /// The source of the loss counts.
     pub lost_source: LostSource,
-    /// What the recording cost.
+    /// The overhead of the recording.
     pub cost: Cost,
     /// The budget, if one was set.
     pub budget: Option<BudgetInfo>,
@@ -66,7 +66,7 @@ pub struct RecordingInfo {
     /// How it was strobed, if it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strobe: Option<StrobeInfo>,
-    /// What was watched, if it is one of watchpoints.
+    /// What was watched, for a recording of watchpoints.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub watch: Option<WatchInfo>,
     /// Sentences a reader of the result should see (reduced features, fallbacks).
@@ -91,7 +91,8 @@ pub struct MachineInfo {
     pub nodes: u32,
     /// Random id of this boot: kernel addresses compare only within one.
     pub boot_id: Option<String>,
-    /// What emulated the machine, if it was: its times, rates and costs are then not a machine's.
+    /// The emulator, if the machine was emulated: times, rates and overhead are then the
+    /// emulator's.
     pub emulator: Option<String>,
 }
 
@@ -99,13 +100,13 @@ pub struct MachineInfo {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EventInfo {
-    /// Name as asked for.
+    /// Name as requested.
     pub name: String,
     /// What counts: "hardware", "software clock", "software", "tracepoint", "breakpoint", "pmu".
     pub origin: String,
     /// Fixed period in units of the event, if it is fixed.
     pub period: Option<u64>,
-    /// Frequency asked for in Hz, if one was.
+    /// Requested frequency in Hz, if any.
     pub frequency: Option<u64>,
     /// Samples written.
     pub samples: u64,
@@ -186,7 +187,7 @@ pub enum LostSource {
     Records,
 }
 
-/// What a recording cost, in seconds of CPU time of the recorder.
+/// The overhead of a recording, in seconds of CPU time of the recorder.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Cost {
@@ -218,7 +219,7 @@ pub struct Cost {
     pub sampling_pairs: Option<u64>,
 }
 
-/// A budget for the cost of recording, and what came of it.
+/// A limit of the overhead of recording, and the result.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BudgetInfo {
@@ -234,7 +235,7 @@ pub struct BudgetInfo {
     pub adapted_while_running: bool,
 }
 
-/// What one reader cost.
+/// The overhead of one reader.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ReaderCost {
@@ -258,9 +259,9 @@ pub struct ReaderCost {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Streaming {
-    /// The readers as asked for ("serial", "node", …).
+    /// The requested readers ("serial", "node", …).
     pub readers: String,
-    /// The affinity as asked for ("sys", "node", "cpu", "auto").
+    /// The requested affinity ("sys", "node", "cpu", "auto").
     pub affinity: String,
     /// How asynchronous writes were made ("io_uring", "writer thread"); absent: synchronous.
     pub aio: Option<String>,

@@ -1,4 +1,4 @@
-//! What a thread counts now: its group, and the regions it is in.
+//! The state of a thread: its current group, and the regions that it is in.
 
 use std::cell::RefCell;
 use std::marker::PhantomData;

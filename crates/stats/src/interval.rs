@@ -1,4 +1,4 @@
-//! What every estimate here comes with.
+//! Estimates and their confidence intervals.
 
 /// A confidence interval: a procedure that, repeated, covers the true value in `level` of cases.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,4 +1,4 @@
-//! Means and what is known of them when the observations are independent and not too skewed.
+//! Means and their intervals, for observations that are independent and not too skewed.
 
 use crate::dist;
 use crate::interval::{Estimate, Interval};

@@ -1,4 +1,4 @@
-//! Order statistics: quantiles, median, spread that outliers do not move.
+//! Order statistics: quantiles, median, and a spread that is robust to outliers.
 
 use crate::dist::MAD_TO_SIGMA;
 

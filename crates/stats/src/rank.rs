@@ -1,4 +1,4 @@
-//! Comparisons by rank: they hold for any distribution, and one run gone wrong does not move them.
+//! Comparisons by rank: valid for any distribution, and robust to one bad run.
 
 use crate::dist;
 use crate::interval::{Estimate, Interval};

@@ -59,13 +59,13 @@ struct BundleEntry {
 }
 
 impl Bundle {
-    /// A bundle without symbols yet, made while `kernel` runs.
+    /// An empty bundle, created while `kernel` runs.
     #[must_use]
     pub fn new(kernel: KernelIdentity) -> Self {
         Self { kernel, modules: Vec::new(), rules: Vec::new() }
     }
 
-    /// The kernel that ran when it was made: what its symbols of the kernel are compared with.
+    /// The kernel that ran when it was created: its kernel symbols are valid for that kernel.
     #[must_use]
     pub fn kernel(&self) -> &KernelIdentity {
         &self.kernel
@@ -175,7 +175,7 @@ impl Bundle {
         Self::of_file(&File::open(path)?)
     }
 
-    /// The same of a recording that is open.
+    /// The same for a recording that is already open.
     ///
     /// # Errors
     /// As [`Bundle::of`].

@@ -40,7 +40,7 @@ pub struct Code {
     pub address: u64,
     /// The code.
     pub bytes: Vec<u8>,
-    /// What executes it.
+    /// The architecture that executes it.
     pub architecture: Architecture,
     /// The file that it is from.
     pub path: PathBuf,
@@ -56,13 +56,13 @@ pub enum NoCode {
     /// Neither the kernel's memory nor its image can be read; the reason for the former.
     #[error("/proc/kcore: {0}")]
     Kernel(String),
-    /// A runtime made it, and left names only.
+    /// A JIT runtime generated it, and left only names.
     #[error("a JIT runtime generated it in memory, and no file contains it")]
     InMemory,
     /// No symbol table says where functions begin and end.
     #[error("no symbol table gives its start and end")]
     NoRange,
-    /// Bytes that its symbol claims.
+    /// The size in bytes that its symbol has.
     #[error("its symbol claims a size of {0} bytes")]
     TooLarge(u64),
 }

@@ -43,7 +43,7 @@ pub enum DisassembleError {
         /// Why.
         error: io::Error,
     },
-    /// It refused the code.
+    /// It rejected the code.
     #[error("{program}: {why}")]
     Refused {
         /// The program.
@@ -51,7 +51,7 @@ pub enum DisassembleError {
         /// What it said. Foreign text.
         why: String,
     },
-    /// We do not know what objdump calls it.
+    /// objdump's name of it is unknown.
     #[error("disassembling {0:?} code is not supported")]
     Architecture(Architecture),
 }
@@ -59,7 +59,7 @@ pub enum DisassembleError {
 /// The instructions of `code`, by `objdump`, a program's name or path.
 ///
 /// # Errors
-/// If the program is not there, or does not know the architecture.
+/// If the program is not installed, or does not support the architecture.
 pub fn disassemble(objdump: &OsStr, code: &Code) -> Result<Vec<Instruction>, DisassembleError> {
     let machine = machine(code.architecture)?;
     let program = objdump.to_string_lossy().into_owned();

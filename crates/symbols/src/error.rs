@@ -1,4 +1,4 @@
-//! What can go wrong when a file is asked for its symbols.
+//! Errors of reading symbols from a file.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Requests to answers: cache, tables, debug information, cache.
+//! Resolves requests: cache, symbol tables, debug information, then the cache again.
 
 use std::borrow::Cow;
 use std::collections::hash_map::Entry;

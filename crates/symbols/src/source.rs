@@ -1,4 +1,4 @@
-//! Text of source files that debug information names.
+//! Text of the source files named by debug information.
 
 use std::fs::File;
 use std::io::{self, Read as _};

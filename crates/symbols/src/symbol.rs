@@ -1,4 +1,4 @@
-//! What is found at an address, and why nothing is.
+//! The symbol at an address, or why there is none.
 
 use std::path::PathBuf;
 use std::sync::Arc;

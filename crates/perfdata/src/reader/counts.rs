@@ -33,7 +33,7 @@ pub struct CountKey {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SampleCounts {
     OfDescriptor,
-    /// Each thread has its own under the same id.
+    /// Each thread has its own, under the same ID.
     OfThread,
 }
 
@@ -70,7 +70,7 @@ impl SampledCounts {
         new
     }
 
-    /// Takes over what a stream has said of its events since; they have this many ids
+    /// Adds what a stream has reported about its events since; they have this many IDs
     /// ([`Reader::ids`](super::Reader::ids)), or more where some are given twice.
     pub fn learn(&mut self, events: &[Event], ids: usize) {
         if (self.known.len(), self.ids) == (events.len(), ids) {

@@ -81,7 +81,7 @@ impl<'a> Tail<'a> {
         TailLayout::new(attr).tail(bytes, endian)
     }
 
-    /// Itself, if it has what stacks are unwound from.
+    /// Itself, if it has the data for unwinding stacks.
     #[must_use]
     pub fn with_stack(self) -> Option<Self> {
         let both = SampleType::REGS_USER | SampleType::STACK_USER;
@@ -113,7 +113,7 @@ impl<'a> Tail<'a> {
         Some((details, fields))
     }
 
-    /// Decodes it; `None` if the bytes end before what the event's attribute promises.
+    /// Decodes it; `None` if there are fewer bytes than the event's attribute requires.
     #[must_use]
     pub fn decode(&self) -> Option<Details<'a>> {
         let (mut details, mut fields) = self.front()?;
@@ -184,7 +184,7 @@ pub struct Details<'a> {
     pub regs_user: Option<Registers<'a>>,
     /// A copy of the top of the program's stack; `None` too where there was none to copy.
     pub stack_user: Option<UserStack<'a>>,
-    /// What the sampled access or instruction cost.
+    /// The weight (latency) of the sampled access or instruction.
     pub weight: Option<Weight>,
     /// Where the data of the sampled access came from.
     pub data_source: Option<DataSource>,
@@ -375,7 +375,7 @@ pub struct UserStack<'a> {
 }
 
 impl<'a> UserStack<'a> {
-    /// What is really of the stack.
+    /// The part that is really stack.
     #[must_use]
     pub fn stack(&self) -> &'a [u8] {
         let valid = usize::try_from(self.valid).unwrap_or(usize::MAX);

@@ -1,4 +1,4 @@
-//! The header of a file: where the sections are, checked against the file before anything is believed.
+//! The header of a file: where the sections are, checked against the file before they are used.
 //!
 //! ```text
 //!  0        8      16        24      40     56           72                 104

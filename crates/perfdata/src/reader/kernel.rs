@@ -1,4 +1,4 @@
-//! Records of the kernel: which event they are of, when they were made, and what they say.
+//! Records of the kernel: their event, time and content.
 
 use pmuscope_abi::AttrFlags;
 use pmuscope_abi::record::kind;

@@ -8,7 +8,7 @@ use std::fmt;
 /// `None`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Weight {
-    /// Latency of the access, or whatever else the event weighs; cycles as a rule.
+    /// Latency of the access, or another quantity that the event reports; usually cycles.
     pub cost: u64,
     /// Latency of the whole instruction, cycles.
     pub instruction: Option<u16>,

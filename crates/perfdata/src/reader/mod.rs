@@ -1,7 +1,7 @@
-//! Reads recordings: ours and those of `perf record`, as files and as streams, of either byte order.
+//! Reads recordings of pmuscope and of `perf record`, as files and as streams, of either byte order.
 //!
-//! A file is a thing from anywhere. Whatever it says is checked against its size; what is damaged is
-//! read up to the damage, and [`Tally`] says what was left out.
+//! A file is untrusted input. Everything in it is checked against its size; what is damaged is read
+//! up to the damage, and [`Tally`] says what was left out.
 //!
 //! ```no_run
 //! use pmuscope_perfdata::reader::{Reader, Record};

@@ -1,4 +1,4 @@
-//! Opens what can hold a recording: a file, a stream, a directory.
+//! Opens a recording: a file, a stream or a directory.
 
 use std::ffi::OsString;
 use std::fs::{self, File};

@@ -1,4 +1,4 @@
-//! Records that reports pass over and that are shown one by one: switches, namespaces, BPF programs,
+//! Records that reports skip and that are only shown one by one: switches, namespaces, BPF programs,
 //! changes of the kernel's code, hardware trace.
 
 use pmuscope_abi::record::kind;

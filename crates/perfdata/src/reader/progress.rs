@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// What a reader is at.
+/// The stage that a reader is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     /// Records in their order.
@@ -15,7 +15,7 @@ pub enum Stage {
     Samples,
 }
 
-/// Bytes that were read of those that there are. Each stage counts from the start.
+/// Bytes read, of the total. Each stage counts from 0.
 #[derive(Debug, Default)]
 pub struct Progress {
     stage: AtomicU8,
@@ -25,7 +25,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// What is being read.
+    /// The current stage.
     #[must_use]
     pub fn stage(&self) -> Stage {
         match self.stage.load(Ordering::Relaxed) {

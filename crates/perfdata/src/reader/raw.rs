@@ -40,7 +40,8 @@ pub struct RawEntry<'a> {
     pub time: Option<u64>,
     /// Index of the event it belongs to; `None` for a tool's record, and where there is none.
     pub event: Option<usize>,
-    /// Who a record of the kernel other than a sample was made by.
+    /// The process and thread that a record of the kernel comes from, for records other than
+    /// samples.
     pub maker: SampleId,
     /// What it says; `None` for a tool's record and for one that is too short for its kind.
     pub record: Option<Record<'a>>,

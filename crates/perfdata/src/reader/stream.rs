@@ -1,4 +1,5 @@
-//! Bytes to records, in the order of the file: framing, payloads that follow a record, decompression.
+//! Decodes bytes to records, in the order of the file: framing, payloads that follow a record,
+//! decompression.
 //!
 //! A compressed record holds a piece of a zstd stream; records continue from one piece into the next.
 //! It is unpacked in steps of a fixed size, so that a small record that unpacks to gigabytes costs

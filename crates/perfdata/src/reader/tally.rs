@@ -1,4 +1,4 @@
-//! Counts of what was read, and of what was not.
+//! Counts of what was read and of what was skipped.
 
 use std::collections::BTreeMap;
 

@@ -82,7 +82,7 @@ pub enum DefinitionError {
         /// The function that has it.
         function: String,
     },
-    /// It is known here, but lives in another module.
+    /// It is declared here, but defined in another module.
     #[error("{name} is only declared here: another module defines it")]
     Declared {
         /// As asked.
@@ -100,7 +100,7 @@ pub enum DefinitionError {
         /// Fields that are like it, or else those that it has.
         near: Vec<String>,
     },
-    /// A part of an object that is no structure.
+    /// A part of an object that is not a structure.
     #[error("{object} ({type_name}) is {what}")]
     Not {
         /// The object.

@@ -20,7 +20,7 @@ const DEEPEST: usize = 64;
 /// How C++ calls namespaces without a name.
 const ANONYMOUS: &str = "(anonymous namespace)";
 
-/// A name, and the way from it to an object.
+/// A name, and the path from it to an object.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Expression {
     /// Scopes and the name, the name last; never empty.
@@ -36,7 +36,7 @@ pub(crate) enum Operation {
     Dereference,
 }
 
-/// Why a text is no expression.
+/// Why a string is not an expression.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExpressionError {

@@ -27,7 +27,7 @@ pub struct KernelSymbol {
 }
 
 impl KernelSymbol {
-    /// Whether each CPU has its own, so that there is no one address.
+    /// Whether it is per-CPU, so that it has no single address.
     #[must_use]
     pub fn is_per_cpu(&self) -> bool {
         self.address < 1 << 63

@@ -42,11 +42,11 @@ use crate::image::Image;
 use crate::locate::Locator;
 use crate::{BuildId, Sources, State};
 
-/// How the bytes of an object are to be read.
+/// How the bytes of an object are interpreted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ValueType {
-    /// An integer without a sign; so is what nothing is known of but its size.
+    /// An unsigned integer; also an object of which only the size is known.
     Unsigned,
     /// An integer in two's complement.
     Signed,
@@ -80,7 +80,7 @@ pub struct DataPlace {
     pub variable: String,
     /// The variable's address, as the file's symbol table counts.
     pub base: u64,
-    /// From there to the object.
+    /// The steps from there to the object.
     pub steps: Vec<Step>,
     /// Size of the object, bytes; 0: not known.
     pub bytes: u64,
@@ -88,7 +88,7 @@ pub struct DataPlace {
     pub pointer_bytes: u8,
     /// How to read it.
     pub value: ValueType,
-    /// Its type as its language writes it; `None`: there is a symbol and no type.
+    /// Its type in the syntax of its language; `None`: there is a symbol but no type.
     pub type_name: Option<String>,
     /// File and line that declare the variable.
     pub declared: Option<(String, u32)>,
@@ -115,7 +115,7 @@ pub enum NameKind {
     Code,
 }
 
-/// A file that is asked what it defines.
+/// A file with its definitions.
 #[derive(Debug)]
 pub struct Definitions {
     image: Arc<Image>,
@@ -225,7 +225,7 @@ impl Definitions {
         self.image.path()
     }
 
-    /// Whether it knows the names of what it exports only, as after strip(1).
+    /// Whether it has only the names that it exports, as after strip(1).
     #[must_use]
     pub fn is_stripped(&self) -> bool {
         let has = |image: &Image| image.has(".symtab") || image.has(".debug_info");

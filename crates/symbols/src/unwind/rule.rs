@@ -1,4 +1,4 @@
-//! What a row of a table says: where the registers of the caller are.
+//! A row of an unwind table: where the registers of the caller are.
 
 use addr2line::gimli::{
     CfaRule, Reader, Register, RegisterRule, UnwindExpression, UnwindSection, UnwindTableRow,

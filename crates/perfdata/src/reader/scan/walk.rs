@@ -1,4 +1,4 @@
-//! Walks the records of a part of a file, compressed or not, and hands each to a [`Sink`].
+//! Iterates over the records of a part of a file, compressed or not, and passes each to a [`Sink`].
 //!
 //! As the reader's own stream does, but from any record on and without copying what it passes.
 
