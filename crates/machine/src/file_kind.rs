@@ -151,9 +151,10 @@ impl FileKind {
         self.check(path)?;
         match (ends(path)?, ends(new)?) {
             (Some((old, _)), Some((new, _))) if !self.is_replaced_by(&old, &new) => {
-                let same = match self {
-                    Self::Json => "JSON with the same schema",
-                    _ => self.name(),
+                let same = if self == Self::Json {
+                    "JSON with the same schema"
+                } else {
+                    self.name()
                 };
                 Err(stays(format!("is not {same}")))
             }
